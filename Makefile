@@ -83,19 +83,11 @@ test-kernels: ## the main job on Debian's kernels, in guests under QEMU's softwa
 	$(CARGO) rustc --release --locked -p onbeat-cli --bin onbeat -- -C target-feature=+crt-static
 	python3 tests/kernels/run.py --onbeat $(ONBEAT) --work target/kernels $(KERNELS)
 
-# Run time of each fuzz target, in seconds.
+# Time for each fuzz target, in seconds.
 FUZZ_SECONDS ?= 20
-FUZZ_FLAGS = -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
-	-Cllvm-args=-sanitizer-coverage-pc-table -Clink-dead-code
-FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 fuzz: ## every decoder on random input, each for FUZZ_SECONDS (20)
-	cd fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) build --locked --release --target $(FUZZ_HOST)
-	cd fuzz && for target in $$(sed -n 's|^path = "fuzz_targets/\(.*\).rs"|\1|p' Cargo.toml); do \
-		mkdir -p artifacts target/found/$$target && echo "$$target" && \
-		target/$(FUZZ_HOST)/release/$$target -max_total_time=$(FUZZ_SECONDS) -max_len=16384 -verbosity=0 -print_final_stats=1 \
-			-artifact_prefix=artifacts/$$target- target/found/$$target corpus/$$target || exit 1; \
-	done
+	FUZZ_SECONDS=$(FUZZ_SECONDS) CARGO="$(CARGO)" sh fuzz/run.sh
 
 clean:
 	$(CARGO) clean

@@ -1,4 +1,4 @@
-//! Any text as the kernel's description of events and pages, and as a trace.
+//! Parses any text as the kernel's description of events and pages, and as a trace.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -24,6 +24,6 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Ok(window) = ftrace::read(&text) {
         let again = ftrace::read(&ftrace::write(&window.completed()));
-        assert!(again.is_ok(), "what is written can be read");
+        assert!(again.is_ok(), "a written trace can be read");
     }
 });

@@ -1,4 +1,4 @@
-//! Any bytes as a file of another tool; what is taken from it is written as a run file and read back.
+//! Imports any bytes as a file of another tool, writes a run file and reads it back.
 #![no_main]
 
 use std::io::Cursor;
@@ -9,7 +9,7 @@ use onbeat::import::{self, Format, SourceOptions};
 use onbeat::record::{Cell, RunFile};
 
 fuzz_target!(|bytes: &[u8]| {
-    // The first byte chooses the format, or none; the rest is the file.
+    // The first byte selects the format, or none; the rest is the file.
     let [choice, file @ ..] = bytes else { return };
     let format = Format::ALL.get(usize::from(*choice) % 16).copied();
     let asked = SourceOptions { format, unit_ns: Some(1e3), period_ns: Some(1_000_000), ..SourceOptions::default() };
@@ -19,9 +19,9 @@ fuzz_target!(|bytes: &[u8]| {
         let cell = Cell { tuning: stream.label.clone(), load: "unknown".to_owned() };
         let labels = ImportLabels { command: Vec::new(), file: "fuzz".to_owned(), cell };
         import::write(stream, &labels, &path).expect("a stream can be written");
-        let run = RunFile::read(&path).expect("what is written can be read");
-        let taken: u64 = stream.parts.iter().map(import::StreamPart::samples).fold(0, u64::saturating_add);
+        let run = RunFile::read(&path).expect("a written run file can be read");
+        let imported: u64 = stream.parts.iter().map(import::StreamPart::samples).fold(0, u64::saturating_add);
         let read: u64 = run.entries.iter().map(|entry| entry.counts.count()).fold(0, u64::saturating_add);
-        assert_eq!(taken, read, "no sample is lost on the way");
+        assert_eq!(imported, read, "no sample is lost");
     }
 });

@@ -1,4 +1,4 @@
-//! Any bytes as a page of the kernel's ring buffer, decoded by the formats of a real kernel.
+//! Decodes any bytes as a page of the kernel's ring buffer, with the formats of a real kernel.
 #![no_main]
 
 use std::sync::LazyLock;

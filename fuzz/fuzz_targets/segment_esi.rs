@@ -1,4 +1,4 @@
-//! Any bytes as an ESI file; what makes a segment has an EEPROM that can be decoded, a layout, and takes frames.
+//! Reads any bytes as an ESI file. A valid one has a layout, an EEPROM that can be decoded, and devices that accept frames.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -23,8 +23,8 @@ fn frame(command: u8, offset: u16, data: &[u8]) -> Vec<u8> {
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(description) = Description::from_esi(bytes, "fuzz.xml", &[]) else { return };
-    let Ok(mut segment) = Segment::of(&description) else { return };
-    let Ok(layout) = Layout::of(&description) else { panic!("a segment without a layout") };
+    let Ok(mut segment) = Segment::from_description(&description) else { return };
+    let Ok(layout) = Layout::from_description(&description) else { panic!("a segment without a layout") };
     assert_eq!(layout.devices.len(), segment.order_on_cable().len());
     let mut now_ns = 0;
     let mut send = |segment: &mut Segment, mut frame: Vec<u8>| {
@@ -36,15 +36,15 @@ fuzz_target!(|bytes: &[u8]| {
     for address in (0..1024u16).step_by(4) {
         let [low, high] = address.to_le_bytes();
         send(&mut segment, frame(2, 0x0502, &[0, 1, low, high, 0, 0]));
-        let answer = send(&mut segment, frame(1, 0x0508, &[0; 8]));
-        image.extend_from_slice(&answer[26..34]);
+        let reply = send(&mut segment, frame(1, 0x0508, &[0; 8]));
+        image.extend_from_slice(&reply[26..34]);
     }
     match Sii::decode(&image) {
         Ok(sii) => {
             let first = segment.order_on_cable()[0];
             assert_eq!(layout.devices[0].product, sii.product, "device {first}");
         }
-        // The image may be longer than what was read of it.
+        // The image can be longer than the part that was read.
         Err(why) => assert!(why.to_string().contains("left"), "{why}"),
     }
     for state in [2, 4, 8, 1] {

@@ -1,4 +1,4 @@
-//! Any text as the file of a simulated segment; what makes one is sent a frame.
+//! Parses any text as a segment file, and sends frames to the segment of a valid one.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,7 @@
-"""A foreign MainDevice for three seconds on the cable of a robot that runs: pysoem gives the devices stations of its own.
+"""A second MainDevice for three seconds on the cable of a running robot: pysoem assigns its own station addresses to the devices.
 
-Arguments: the onbeat binary, and the file of the robot. Runs in a network namespace of its own (`unshare --net`), as root, in a directory
-that it may write to. Prints one line of JSON: what the robot said, its exit status, and the devices' AL states by the segment's account.
+Arguments: the onbeat binary, and the file of the robot. Runs in a private network namespace (`unshare --net`), as root, in a writable
+directory. Prints one line of JSON: the output of the robot, its exit status, and the devices' AL states as the segment reports them.
 """
 
 import json
@@ -17,7 +17,7 @@ from segment import INTERFACE, result_alone, running
 
 OP = 8
 MAIN_DEVICE = "Master"
-PATIENCE_S = 30
+TIMEOUT_S = 30
 
 
 def states(onbeat):
@@ -28,8 +28,8 @@ def states(onbeat):
 def until(what, holds):
     began = time.monotonic()
     while not holds():
-        if time.monotonic() - began > PATIENCE_S:
-            sys.exit(f"never came true: {what}")
+        if time.monotonic() - began > TIMEOUT_S:
+            sys.exit(f"timeout: {what}")
         time.sleep(0.05)
 
 
@@ -49,14 +49,14 @@ def main():
             found = max(found, bus.config_init())
         bus.close()
 
-        # It is gone; what the robot makes of the cable shows in what it does from here on.
+        # The second MainDevice has ended; the robot reacts from here on.
         time.sleep(3)
         after = states(onbeat)
         robot.send_signal(signal.SIGTERM)
-        status = robot.wait(timeout=PATIENCE_S)
+        status = robot.wait(timeout=TIMEOUT_S)
         said.seek(0)
-        told = {"found": found, "states": after, "status": status, "said": said.read()}
-    write_result(told)
+        result = {"found": found, "states": after, "status": status, "said": said.read()}
+    write_result(result)
 
 
 main()

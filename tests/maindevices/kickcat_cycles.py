@@ -1,6 +1,6 @@
-"""KickCAT on the simulated humanoid: all devices to OP, then cycles whose working counters it checks itself.
+"""KickCAT on the simulated humanoid: all devices to OP, then cycles whose working counters KickCAT checks.
 
-Arguments: the onbeat binary, the number of cycles. Runs in a network namespace of its own (`unshare --net`), as root. Prints one line
+Arguments: the onbeat binary, the number of cycles. Runs in a private network namespace (`unshare --net`), as root. Prints one line
 of JSON.
 """
 
@@ -11,10 +11,10 @@ from kickcat import Access, Bus, State, create_link
 from segment import INTERFACE, result_alone, running
 
 MOST_BYTES = 8192
-# It gives up at the first reply that a busy machine keeps back for too long.
+# KickCAT fails at the first reply that a busy machine delays too long.
 TRIES = 5
 IDENTITY, VENDOR = 0x1018, 1
-# Words of the library's own, which are not ours.
+# Terms of the library.
 DEVICES = "slaves"
 
 
@@ -58,16 +58,16 @@ def main():
     write_result = result_alone()
     with running(onbeat, "humanoid") as end:
         link = create_link(INTERFACE, "")
-        # It waits this long again and again while it brings devices up; a busy machine keeps a reply back for some milliseconds.
+        # Timeout of each frame during bring-up; a busy machine delays a reply by some milliseconds.
         link.set_timeout(0.02)
         began = time.monotonic()
         bus = tried(lambda: bring_up(link))
         devices = getattr(bus, DEVICES)()
-        told = {"devices": len(devices), "seconds_to_op": round(time.monotonic() - began, 3), **cycles(bus, count)}
+        result = {"devices": len(devices), "seconds_to_op": round(time.monotonic() - began, 3), **cycles(bus, count)}
         vendor = tried(lambda: bus.read_sdo(devices[1], IDENTITY, VENDOR, Access.PARTIAL, 4, 1.0))
-        told["vendor"] = int.from_bytes(vendor, "little")
-        told["segment"] = end()
-    write_result(told)
+        result["vendor"] = int.from_bytes(vendor, "little")
+        result["segment"] = end()
+    write_result(result)
 
 
 main()

@@ -1,8 +1,8 @@
 """pysoem on simulated devices: all of them to OP, then cycles with the exact working counter.
 
-Arguments: the onbeat binary and the number of cycles. `--ring FILE`: pysoem runs its cable redundancy on both ends of that segment, and
-the cable is cut for a third of the cycles; without it, it is the humanoid. `--period-us N`: a cycle every so often, instead of at once.
-Runs in a network namespace of its own (`unshare --net`), as root. Prints one line of JSON.
+Arguments: the onbeat binary and the number of cycles. `--ring FILE`: pysoem runs its cable redundancy on both ends of this segment, and the
+cable is cut for a third of the cycles; the default is the humanoid. `--period-us N`: period of the cycles; by default without a pause.
+Runs in a private network namespace (`unshare --net`), as root. Prints one line of JSON.
 """
 
 import argparse
@@ -16,12 +16,12 @@ import pysoem
 from segment import FAR_END, INTERFACE, result_alone, running
 
 OP = 8
-# Words of the library's own, which are not ours.
+# Terms of the library.
 DEVICES, MAIN_DEVICE = "slaves", "Master"
 
 
 def bring_up(bus):
-    # A busy machine may keep the first answer back for longer than the library waits.
+    # A busy machine can delay the first reply beyond the timeout of the library.
     found = 0
     for _ in range(50):
         found = bus.config_init()
@@ -44,7 +44,7 @@ def bring_up(bus):
 
 
 def cycles(bus, count, period_s, events):
-    """Events are what happens before a cycle, by its number."""
+    """Runs cycles. `events`: functions to call before a cycle, by its number."""
     expected, exact, lost, others, took = bus.expected_wkc, 0, 0, [], []
     release = time.monotonic()
     for number in range(count):
@@ -68,16 +68,16 @@ def cycles(bus, count, period_s, events):
 
 
 def cut(onbeat, device, count):
-    """The cable before a device, cut after a third of the cycles and whole again after two."""
-    order = [onbeat, "segment"]
+    """Returns events that cut the cable before a device after a third of the cycles and repair it after two thirds."""
+    command = [onbeat, "segment"]
     return {
-        count // 3: lambda: subprocess.run([*order, "fault", "cut", "--device", device], check=True, capture_output=True),
-        count * 2 // 3: lambda: subprocess.run([*order, "heal"], check=True, capture_output=True),
+        count // 3: lambda: subprocess.run([*command, "fault", "cut", "--device", device], check=True, capture_output=True),
+        count * 2 // 3: lambda: subprocess.run([*command, "heal"], check=True, capture_output=True),
     }
 
 
 def frames(onbeat):
-    """So many the segment has seen."""
+    """Returns the number of frames that the segment has received."""
     status = subprocess.run([onbeat, "segment", "status", "--json"], check=True, capture_output=True, text=True)
     return json.loads(status.stdout)["counts"]["sent"]
 
@@ -101,11 +101,11 @@ def main():
         began = time.monotonic()
         found = bring_up(bus)
         took = time.monotonic() - began
-        told = {"devices": found, "listed": len(getattr(bus, DEVICES)), "seconds_to_op": round(took, 3), "frames": frames(onbeat)}
-        told |= cycles(bus, count, given.period_us / 1e6, cut(onbeat, "left ankle", count) if ring else {})
+        result = {"devices": found, "listed": len(getattr(bus, DEVICES)), "seconds_to_op": round(took, 3), "frames": frames(onbeat)}
+        result |= cycles(bus, count, given.period_us / 1e6, cut(onbeat, "left ankle", count) if ring else {})
         bus.close()
-        told["segment"] = end()
-    write_result(told)
+        result["segment"] = end()
+    write_result(result)
 
 
 main()

@@ -1,4 +1,4 @@
-"""The simulated devices beside a MainDevice, on a pair of interfaces."""
+"""Runs simulated devices for a MainDevice, on a pair of interfaces."""
 
 import contextlib
 import json
@@ -11,10 +11,10 @@ INTERFACE, FAR_END = "ecat0", "ecat0b"
 
 
 def result_alone():
-    """Keeps standard output for the result, a line of JSON; gives the function that writes it.
+    """Reserves standard output for the result, a line of JSON; returns the function that writes it.
 
-    What a library in C prints goes to standard error from here on. It prints into a buffer of its own, which may be written at any
-    moment until the process has ended: in the middle of the result or behind it, where both share a stream.
+    Output of C libraries goes to standard error. Their buffers are flushed at any time until the process ends: on a shared stream, in the
+    middle of the result or after it.
     """
     stream = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -27,7 +27,7 @@ def result_alone():
 
 @contextlib.contextmanager
 def running(onbeat, file):
-    """A segment whose devices answer; yields a function that ends it and gives what it said."""
+    """Runs a segment; yields a function that ends it and returns its output."""
     command = [onbeat, "segment", "run", file, "--veth", INTERFACE]
     segment = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

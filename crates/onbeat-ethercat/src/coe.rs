@@ -1,8 +1,8 @@
-//! CANopen over EtherCAT: data types, rights, and abort codes of objects.
+//! CANopen over EtherCAT (CoE): data types, access rights, and SDO abort codes.
 //!
 //! Sources: ETG.1000.6 (mailbox, SDO, SDO information), ETG.1020, and CiA 301 for abort codes.
 
-/// Data types of ETG.1020, as far as these devices use them.
+/// Data types of ETG.1020 that simulated devices use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataType {
     /// One bit.
@@ -33,7 +33,7 @@ pub enum DataType {
 }
 
 impl DataType {
-    /// The type's number.
+    /// Returns the number of the type.
     #[must_use]
     pub fn number(self) -> u16 {
         match self {
@@ -50,7 +50,7 @@ impl DataType {
         }
     }
 
-    /// Length in bits.
+    /// Returns the length in bits.
     #[must_use]
     pub fn bits(self) -> u16 {
         match self {
@@ -63,14 +63,14 @@ impl DataType {
         }
     }
 
-    /// Length in bytes, the last of them perhaps not full.
+    /// Returns the length in bytes, rounded up.
     #[must_use]
     pub fn bytes(self) -> usize {
         usize::from(self.bits().div_ceil(8))
     }
 }
 
-/// Who may do what: bits as the SDO information has them.
+/// Access rights, as the bits of SDO information.
 pub mod access {
     /// Readable in PREOP, SAFEOP and OP.
     pub const READ: u16 = 0x0007;
@@ -86,23 +86,23 @@ pub mod access {
     pub const INPUT: u16 = 0x0080;
 }
 
-/// What a device can do with CoE, as its EEPROM tells (ETG.2010, category General). Without any of these it has none.
+/// CoE details: what a device supports, in its EEPROM (ETG.2010, category General). 0: the device has no CoE.
 pub mod details {
     /// SDO transfers.
     pub const SDO: u8 = 0x01;
     /// SDO information.
     pub const INFORMATION: u8 = 0x02;
-    /// PDOs can be assigned.
+    /// The PDO assignment can be changed.
     pub const PDO_ASSIGN: u8 = 0x04;
-    /// PDOs can be configured.
+    /// The PDO mapping can be changed.
     pub const PDO_CONFIGURATION: u8 = 0x08;
-    /// All entries of an object at once.
+    /// Complete access: all entries of an object in one transfer.
     pub const COMPLETE_ACCESS: u8 = 0x20;
-    /// All that is simulated.
+    /// Everything that is simulated.
     pub const ALL: u8 = SDO | INFORMATION | PDO_ASSIGN | PDO_CONFIGURATION | COMPLETE_ACCESS;
 }
 
-/// Why an SDO transfer was refused: the abort codes of CiA 301.
+/// SDO abort codes (CiA 301).
 pub mod abort {
     /// The toggle bit did not alternate.
     pub const TOGGLE: u32 = 0x0503_0000;
@@ -128,6 +128,6 @@ pub mod abort {
     pub const VALUE_RANGE: u32 = 0x0609_0030;
     /// General error.
     pub const GENERAL: u32 = 0x0800_0000;
-    /// Not in this state of the device.
+    /// Not possible in the current state of the device.
     pub const STATE: u32 = 0x0800_0022;
 }

@@ -1,4 +1,4 @@
-//! What happens on a bus, in records of fixed size: the hot side writes them, anybody reads them later.
+//! Events of a bus, in records of fixed size that the hot side writes.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,113 +7,113 @@ use super::carrier::Trouble;
 /// No device in particular.
 pub const NO_DEVICE: u16 = u16::MAX;
 
-/// What happened.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u16)]
 pub enum EventKind {
-    /// All devices are in OP; `code` is their number.
+    /// All devices are in OP; `code` is the number of devices.
     BusUp = 1,
-    /// The bus was taken down in order.
+    /// The bus was shut down in order.
     BusDown = 2,
-    /// The bus begins anew; `code` counts how often.
+    /// The bus restarts; `code` counts the restarts.
     BusRestarted = 3,
-    /// A device answers no more.
+    /// A device stopped responding.
     DeviceLost = 4,
-    /// A lost device answers again; it is being brought back.
+    /// A lost device responds again and is being reconfigured.
     DeviceFound = 5,
     /// A lost device is in OP again; `code` is the time since it was lost, in µs.
     DeviceBack = 6,
-    /// Another device is in the place of this one, and is kept in INIT: `new` says what differs (1 vendor, 2 product, 3 revision, 4 serial
-    /// number, 5 alias), `code` is what the device there has.
+    /// Another device is at the position of this one and is kept in INIT: `new` is what differs (1 vendor, 2 product, 3 revision,
+    /// 4 serial number, 5 alias), `code` is the value of the other device.
     WrongDevice = 7,
     /// A device left its AL state: `old` and `new` are AL states, `code` is the AL status code.
     StateChanged = 8,
     /// A device sent an emergency: `code` is its error code, `new` its error register.
     Emergency = 9,
-    /// The working counter is not what it should be: `old` is expected, `new` is seen.
+    /// The working counter is wrong: `old` is the expected one, `new` the received one.
     WorkingCounterOff = 10,
-    /// The working counter is right again; `code` is how many cycles it was off.
+    /// The working counter is correct again; `code` is the number of cycles it was wrong.
     WorkingCounterBack = 11,
-    /// A frame did not come back before the next one left; `code` counts those in a row, which ends after 100 cycles without one.
+    /// A frame did not return before the next one was sent; `code` counts consecutive ones, until 100 cycles pass without one.
     FrameLost = 12,
-    /// A frame came back after its cycle and was dropped; `code` counts those in a row.
+    /// A frame returned after its cycle and was dropped; `code` counts consecutive ones.
     FrameLate = 13,
-    /// A frame came back that was not sent, or not as it was sent; `code` counts those in a row.
+    /// An unknown or damaged frame was received; `code` counts consecutive ones.
     FrameUnknown = 14,
-    /// The loop keeps time with the reference clock from now on.
+    /// The loop is synchronised with the reference clock.
     ClockLocked = 15,
-    /// The loop and the reference clock drifted apart; `code` is how far, in ns.
+    /// The loop, or a device, lost synchronisation with the reference clock; `code` is the difference in ns.
     ClockUnlocked = 16,
     /// A process owns the outputs now; `code` is its process id.
     OwnerTaken = 17,
-    /// The owner gave the outputs up in order; `code` is its process id.
+    /// The owner released the outputs; `code` is its process id.
     OwnerLeft = 18,
     /// The owner died; outputs are at their safe values. `code` is its process id.
     OwnerDied = 19,
-    /// The owner lives, but refreshed its outputs no more; they are at their safe values. `code` is the number of cycles.
+    /// The owner stopped refreshing its outputs; they are at their safe values. `code` is the number of cycles without a refresh.
     OutputsStale = 20,
-    /// A library that the bus is made of panicked or failed; the bus begins anew.
+    /// The library that configures devices panicked or failed; the bus restarts.
     LibraryFailed = 21,
-    /// A device's process data did not change although they should.
+    /// A device's inputs stopped changing although they usually change.
     Frozen = 22,
-    /// A device does not do what it is asked to on its way to OP: `new` is the AL state wanted, `code` its AL status code.
+    /// A device refuses a state change on its way to OP: `new` is the requested AL state, `code` the AL status code.
     StateRefused = 23,
-    /// A reader of the process image was found dead while it held it; `code` is its process id.
+    /// A reader of the process image died while it held the lock; `code` is its process id.
     ReaderDied = 24,
-    /// A device does not take the start-up value of an object on its way back: `old` is the object, `new` its entry, `code` the abort
-    /// code, or 0 when it did not answer.
+    /// A device refuses the start-up value of an object while it is reconfigured: `old` is the index, `new` the subindex, `code` the
+    /// abort code, or 0 when it did not respond.
     SdoRefused = 25,
     /// A process commands the joints now; `code` is its process id.
     CommanderTaken = 26,
-    /// The commander gave its place up in order; `code` is its process id.
+    /// The commander released the joints; `code` is its process id.
     CommanderLeft = 27,
     /// The commander died; `code` is its process id.
     CommanderDied = 28,
-    /// A device cannot be told from others like it, and its place is not proven by those; it is kept in INIT. `code` is how many devices
-    /// like it are not in OP, itself included.
+    /// A device cannot be distinguished from identical ones, and they do not prove its position; it is kept in INIT. `code` is the
+    /// number of identical devices that are not in OP, itself included.
     PlaceInDoubt = 29,
-    /// The cable has a device that the file does not have; it is left alone. `new` is its place on the cable, `code` how many devices the
-    /// cable has.
+    /// A device on the cable is not in the file; it is not configured. `new` is its position on the cable, `code` the number of devices
+    /// on the cable.
     SurplusDevice = 30,
-    /// A frame came back once more; `code` counts those in a row.
+    /// A duplicate of a frame was received; `code` counts consecutive ones.
     FrameDuplicate = 31,
-    /// Frames of another MainDevice come by the same interface; `code` is how many so far.
+    /// Frames of another MainDevice were received on the interface; `code` is their number so far.
     ForeignFrames = 32,
-    /// Nothing has come back in time for ten cycles; `code` says why, see [`no_answer_words`].
+    /// No reply has been received in time for ten cycles; `code` is the reason, see [`no_answer_words`].
     NoAnswer = 33,
-    /// Frames come back again; `code` is how long they did not, in ms.
+    /// Replies are received again; `code` is the time without replies, in ms.
     AnswerBack = 34,
-    /// Another rung of the miss ladder, but the safe stop: `old` and `new` are rungs (0 run, 1 hold, 2 degrade, 3 safe stop), `code` is
-    /// how many misses are in the bucket.
+    /// The rung of the miss ladder changed, other than to safe stop: `old` and `new` are rungs (0 run, 1 hold, 2 degrade, 3 safe stop),
+    /// `code` is the number of misses in the bucket.
     RungChanged = 35,
-    /// The robot comes to a safe stop: `old` is the rung before, `new` is why (1 misses, 2 a joint went down, 3 the commander is lost),
+    /// The robot makes a safe stop: `old` is the rung before, `new` the reason (1 misses, 2 a joint went down, 3 the commander is lost),
     /// `device` is the joint's drive, `code` the misses in the bucket, or the reason of [`EventKind::JointDown`].
     SafeStop = 36,
-    /// Another phase of the robot: `old` and `new` are phases (0 waiting, 1 enabling, 2 running, 3 stopping, 4 disabling, 5 at rest).
+    /// The phase of the robot changed: `old` and `new` are phases (0 waiting, 1 enabling, 2 running, 3 stopping, 4 disabling, 5 at rest).
     PhaseChanged = 37,
     /// A joint went down: `code` is the reason (1 fault, 2 left, 3 following, 4 not enabled), `new` its statusword.
     JointDown = 38,
     /// A joint that was down is enabled again.
     JointBack = 39,
-    /// A goal was refused, for a number that is none or is outside a travel; `code` counts them.
+    /// A goal was rejected because a value is not a number or is outside a travel range; `code` counts rejected goals.
     GoalRefused = 40,
-    /// The latest goal is too old, and joints stay where they are.
+    /// The latest goal is too old; joints hold their positions.
     GoalOld = 41,
-    /// There is a young goal again.
+    /// A current goal is available again.
     GoalBack = 42,
     /// A reset of the robot was carried out.
     ResetDone = 43,
-    /// A reset was refused: `code` is how many misses are in the bucket, 0 when there was nothing to reset or it is not at rest yet.
+    /// A reset was refused: `code` is the number of misses in the bucket, 0 when nothing needs a reset or the robot is not at rest yet.
     ResetRefused = 44,
-    /// The commander sent no good goal for too long without leaving; a safe stop follows.
+    /// The commander sent no valid goal for too long without releasing the joints; a safe stop follows.
     CommanderLost = 45,
 }
 
-/// Code of [`EventKind::NoAnswer`]: answers come, after their cycle. Smaller ones are those of [`Trouble`]; 0: no reason is known.
+/// Code of [`EventKind::NoAnswer`]: replies arrive after their cycle. Smaller codes are those of [`Trouble`]; 0: no known reason.
 pub const ANSWERS_LATE: u32 = 6;
 
-/// Why nothing comes back, from the code of [`EventKind::NoAnswer`].
+/// Returns the reason for missing replies, from the code of [`EventKind::NoAnswer`].
 #[must_use]
 pub fn no_answer_words(code: u32) -> String {
     match Trouble::from_number(code) {
@@ -173,7 +173,7 @@ impl EventKind {
         Self::CommanderLost,
     ];
 
-    /// Its name in small letters, with blanks.
+    /// Returns the name in lower case, with spaces.
     #[must_use]
     pub fn words(self) -> String {
         let name = format!("{self:?}");
@@ -188,7 +188,7 @@ impl EventKind {
         words
     }
 
-    /// The kind of a number, as other processes write it.
+    /// Returns the kind with this number; `None` for numbers that are not assigned.
     #[must_use]
     pub fn from_number(number: u16) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u16 == number)
@@ -199,29 +199,29 @@ impl EventKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(C)]
 pub struct Event {
-    /// When, by `CLOCK_MONOTONIC`, in ns.
+    /// Time on `CLOCK_MONOTONIC`, in ns.
     pub at_ns: u64,
-    /// Cycle of the bus.
+    /// Cycle of the bus in which it happened.
     pub cycle: u64,
-    /// What.
+    /// Kind of the event.
     pub kind: EventKind,
-    /// Place of the device on the cable, or [`NO_DEVICE`].
+    /// Position of the device on the cable, or [`NO_DEVICE`].
     pub device: u16,
-    /// Before; see the kind.
+    /// Value before; see the kind.
     pub old: u16,
-    /// After; see the kind.
+    /// Value after; see the kind.
     pub new: u16,
-    /// See the kind.
+    /// Number whose meaning depends on the kind.
     pub code: u32,
 }
 
 impl Event {
-    /// Whether it says that something is wrong. The others report what was asked for, or that something is right again.
+    /// Returns whether the event reports a problem. Other events report a requested change or the end of a problem.
     #[must_use]
     pub const fn is_alarm(&self) -> bool {
         match self.kind {
             EventKind::RungChanged => self.new > self.old,
-            // The bit above an AL state is its error.
+            // Bit 4 of AL status is the error indication.
             EventKind::StateChanged => self.new & 0x1f > 0x10 || self.new & 0x0f < self.old & 0x0f,
             EventKind::BusUp
             | EventKind::BusDown

@@ -1,15 +1,15 @@
-//! Events in words: the same sentence in the terminal, the run file and the page.
+//! Events as text: the same sentence in the terminal, the run file and the page.
 
 use super::al;
 use super::event::{Event, EventKind, no_answer_words};
 use super::step::RobotState;
 
-/// Phases of a robot, by their numbers.
+/// Names of the phases of a robot, by number.
 pub const PHASES: [&str; 6] =
     ["waiting for devices", "enabling drives", "running", "stopping", "disabling drives", "at rest"];
-/// Rungs of the miss ladder, by their numbers.
+/// Names of the rungs of the miss ladder, by number.
 pub const RUNGS: [&str; 4] = ["run", "hold", "degrade", "safe stop"];
-/// Why a joint is down, by the reason's number.
+/// Reasons for a joint being down, by number.
 pub const REASONS: [&str; 5] = [
     "",
     "its drive has a fault",
@@ -18,7 +18,7 @@ pub const REASONS: [&str; 5] = [
     "its drive could not be enabled",
 ];
 
-/// The word of a number; the number itself where there is none.
+/// Returns the name of a number, or the number itself when it has no name.
 fn word(words: &[&str], number: u32) -> String {
     words.get(number as usize).map_or_else(|| number.to_string(), |word| (*word).to_owned())
 }
@@ -28,18 +28,18 @@ fn al_state(state: u16) -> String {
     al::name(state).map_or_else(|| format!("AL state {state}"), str::to_owned)
 }
 
-/// AL status codes and the like; nothing where there is none.
+/// Formats an AL status code; empty for 0.
 fn with_code(code: u32) -> String {
     if code == 0 { String::new() } else { format!(" (AL status code 0x{code:04x})") }
 }
 
-/// How often something came in a row, when it was more than once.
+/// Formats a count of consecutive events; empty for a single one.
 fn in_a_row(code: u32) -> String {
     if code > 1 { format!(", {code} in a row") } else { String::new() }
 }
 
-/// Why a robot is in a safe stop: `by` is the number in the event or in the image, `joint` the joint that led to it, `code` the misses, or
-/// why the joint is down; 0 where that is not known.
+/// Returns the reason for a safe stop: `by` is the number in the event or in the image, `joint` the joint that caused it, `code` the
+/// number of misses or the reason for the joint being down; 0 when unknown.
 #[must_use]
 pub fn stop_reason(by: u16, joint: &str, code: u32) -> String {
     match (by, code) {
@@ -53,10 +53,11 @@ pub fn stop_reason(by: u16, joint: &str, code: u32) -> String {
 }
 
 impl RobotState {
-    /// What the robot is about; `joint` is the name of the joint that led to a safe stop, empty where there is none.
+    /// Returns phase and rung as text; `joint` is the name of the joint that caused a safe stop, empty if none did.
     #[must_use]
     pub fn words(&self, joint: &str) -> String {
-        let (phase, rung) = (word(&PHASES, self.phase.into()), word(&RUNGS, self.rung.into()));
+        let phase = word(&PHASES, self.phase.into());
+        let rung = word(&RUNGS, self.rung.into());
         let why = if self.is_stopped() {
             format!(": {}", stop_reason(self.stopped_by.into(), joint, 0))
         } else {
@@ -68,7 +69,14 @@ impl RobotState {
 }
 
 impl Event {
-    /// What happened, as a sentence without a full stop. `device` is the name of its device, empty where it has none.
+    /// Returns the event as a sentence without a full stop. `device` is the name of its device, empty if it has none.
+    ///
+    /// ```
+    /// use onbeat_ethercat::event::{Event, EventKind};
+    ///
+    /// let event = Event { at_ns: 0, cycle: 7, kind: EventKind::DeviceLost, device: 3, old: 0, new: 0, code: 0 };
+    /// assert_eq!(event.sentence("left knee"), "left knee does not answer");
+    /// ```
     #[must_use]
     pub fn sentence(&self, device: &str) -> String {
         match self.kind {
@@ -100,7 +108,7 @@ impl Event {
         match self.kind {
             EventKind::BusUp => format!("all {code} devices are in OP"),
             EventKind::BusDown => "the bus was taken down in order".to_owned(),
-            EventKind::BusRestarted => format!("the bus begins anew, restart {code}"),
+            EventKind::BusRestarted => format!("the bus starts again, restart {code}"),
             EventKind::LibraryFailed => "bringing the bus up failed".to_owned(),
             EventKind::DeviceLost => format!("{device} does not answer"),
             EventKind::DeviceFound => format!("{device} answers again and is being brought back"),
@@ -138,7 +146,7 @@ impl Event {
         }
     }
 
-    /// Devices that are not where the file has them.
+    /// Sentences of devices that are not at the position in the file.
     fn of_places(&self, device: &str) -> String {
         let Self { new, code, .. } = *self;
         match self.kind {
@@ -152,7 +160,7 @@ impl Event {
             }
             EventKind::PlaceInDoubt => format!(
                 "{device}: it may have changed places with one like it, of which {code} are out; it is kept in INIT and gets no set-points; \
-                 check the cables and start anew, or give them aliases"
+                 check the cables and restart the bus, or give the devices aliases"
             ),
             _ => format!(
                 "a device that the file does not have is at place {new} of the cable, which has {code} now; it is left alone"
@@ -194,7 +202,7 @@ impl Event {
                 format!("a goal was refused: it holds what is not a number, or is outside a travel; {code} so far")
             }
             EventKind::GoalOld => "the latest goal is too old; joints hold".to_owned(),
-            EventKind::GoalBack => "goals are young again".to_owned(),
+            EventKind::GoalBack => "goals are current again".to_owned(),
             EventKind::ResetDone => "reset".to_owned(),
             EventKind::ResetRefused => format!("reset refused, misses {code}"),
             _ => "the commander is lost".to_owned(),

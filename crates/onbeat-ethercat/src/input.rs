@@ -1,7 +1,7 @@
-//! Files that people name, to be read: regular ones, of a bounded size.
+//! Reads files named by users: regular files of limited size only.
 //!
-//! A pipe in their place would be waited for, and a device such as `/dev/zero` read without an end. Whatever reads a file of a user's
-//! choice opens it here. Absent on purpose: what a file means, and standard input.
+//! Reading a pipe could block, and reading a device such as `/dev/zero` would never end. All files chosen by users are opened here.
+//! Absent on purpose: interpretation of the contents, and standard input.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -11,22 +11,22 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Most bytes of a file that people write by hand, such as a segment's.
+/// Largest size of a file written by hand, such as a segment file, in bytes.
 pub const MOST_BYTES_BY_HAND: u64 = 64 << 20;
 
-/// Why a file is not read, although the system would give it.
+/// Why a file is rejected although the system can open it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NotRead {
-    /// It is something else, in a word.
-    Else(&'static str),
-    /// It is too long.
+enum NotReadable {
+    /// It is not a regular file; holds what it is.
+    NotRegular(&'static str),
+    /// It is larger than the limit.
     TooLong { bytes: u64, most_bytes: u64 },
 }
 
-impl fmt::Display for NotRead {
+impl fmt::Display for NotReadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Else(kind) => write!(f, "it is {kind}, not a regular file"),
+            Self::NotRegular(kind) => write!(f, "it is {kind}, not a regular file"),
             Self::TooLong { bytes, most_bytes } => {
                 write!(f, "it has {} MiB, and at most {} MiB are read", bytes >> 20, most_bytes >> 20)
             }
@@ -34,22 +34,22 @@ impl fmt::Display for NotRead {
     }
 }
 
-impl std::error::Error for NotRead {}
+impl std::error::Error for NotReadable {}
 
-impl From<NotRead> for io::Error {
-    fn from(why: NotRead) -> Self {
+impl From<NotReadable> for io::Error {
+    fn from(why: NotReadable) -> Self {
         Self::new(ErrorKind::InvalidInput, why)
     }
 }
 
-/// Opens a regular file for reading, by way of links.
+/// Opens a regular file for reading; follows symbolic links.
 ///
 /// # Errors
 /// The system's, and [`ErrorKind::InvalidInput`] for a directory, a pipe, a socket or a device.
 pub fn open(path: &Path) -> io::Result<File> {
-    // Looked at first: to open a device alone can set something off, a watchdog for one.
+    // Checked before opening: merely opening a device can have effects, for example start a watchdog.
     regular(&fs::metadata(path)?)?;
-    // Without waiting, should a pipe have taken its place meanwhile.
+    // Non-blocking, in case a pipe has replaced the file since the check.
     let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
     regular(&file.metadata()?)?;
     Ok(file)
@@ -58,38 +58,38 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Reads a regular file of at most `most_bytes`.
 ///
 /// # Errors
-/// As [`open`], and [`ErrorKind::InvalidInput`] for a longer one.
+/// As [`open`], and [`ErrorKind::InvalidInput`] for a larger one.
 pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     let file = open(path)?;
     let bytes = file.metadata()?.len();
     if bytes > most_bytes {
-        return Err(NotRead::TooLong { bytes, most_bytes }.into());
+        return Err(NotReadable::TooLong { bytes, most_bytes }.into());
     }
 
     let mut all = Vec::new();
     all.try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX)).map_err(|_| ErrorKind::OutOfMemory)?;
-    // Its length may be unknown before, as in /proc, and it may grow.
+    // The length can be unknown in advance, as in /proc, and the file can grow.
     file.take(most_bytes + 1).read_to_end(&mut all)?;
     let bytes = all.len() as u64;
-    if bytes > most_bytes { Err(NotRead::TooLong { bytes, most_bytes }.into()) } else { Ok(all) }
+    if bytes > most_bytes { Err(NotReadable::TooLong { bytes, most_bytes }.into()) } else { Ok(all) }
 }
 
-/// The same, as text.
+/// Reads a regular file of at most `most_bytes` as UTF-8 text.
 ///
 /// # Errors
-/// As [`read`], and [`ErrorKind::InvalidData`] for what is not UTF-8.
+/// As [`read`], and [`ErrorKind::InvalidData`] for text that is not UTF-8.
 pub fn text(path: &Path, most_bytes: u64) -> io::Result<String> {
     let bytes = read(path, most_bytes)?;
     String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
-fn regular(of: &fs::Metadata) -> Result<(), NotRead> {
+fn regular(of: &fs::Metadata) -> Result<(), NotReadable> {
     let kind = of.file_type();
     if kind.is_file() {
         return Ok(());
     }
 
-    Err(NotRead::Else(match () {
+    Err(NotReadable::NotRegular(match () {
         () if kind.is_dir() => "a directory",
         () if kind.is_fifo() => "a pipe",
         () if kind.is_socket() => "a socket",
@@ -102,9 +102,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_whole_and_by_way_of_a_link() {
+    fn a_file_is_read_whole_also_through_a_symbolic_link() {
         let dir = tempfile::tempdir().unwrap();
-        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        let file = dir.path().join("file");
+        let link = dir.path().join("link");
         fs::write(&file, "words").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
         assert_eq!(text(&link, 5).unwrap(), "words");
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_waited_for_or_has_no_end_is_refused_in_a_sentence() {
+    fn files_that_are_not_regular_are_rejected_with_a_sentence() {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("pipe");
         let made = rustix::fs::mknodat(
@@ -139,12 +140,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_too_long_is_refused_before_memory_is_taken() {
+    fn a_file_that_is_too_large_is_rejected_before_memory_is_allocated() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("sparse");
         File::create(&file).unwrap().set_len(1 << 40).unwrap();
         let why = read(&file, 64 << 20).unwrap_err();
         assert_eq!(why.to_string(), "it has 1048576 MiB, and at most 64 MiB are read");
-        assert!(read(Path::new("/proc/self/status"), 10).is_err(), "its length is not known before");
+        assert!(read(Path::new("/proc/self/status"), 10).is_err(), "its length is not known in advance");
     }
 }

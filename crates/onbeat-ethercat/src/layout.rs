@@ -1,51 +1,51 @@
-//! Which devices a segment should have, and where their values stand in the process image.
+//! The expected devices of a segment and the positions of their values in the process image.
 //!
-//! The process image has two parts: the outputs of all devices, one behind the other in the order of the cable, and their inputs
-//! likewise. Each device's part begins with a byte; within it values stand bit by bit as the device maps them.
+//! The process image has two parts: the outputs of all devices, in cable order, and their inputs, likewise. The part of each device
+//! begins at a byte; within it, values follow bit by bit as the device maps them.
 
 use std::ops::Range;
 
 use super::setup::DeviceSetup;
 use crate::description::{Description, DescriptionError, layout_of};
 
-/// What a device is for.
+/// Kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
-    /// Couples other devices, without process data.
+    /// Coupler: ports only, no process data.
     Coupler,
     /// Digital inputs and outputs.
     Digital,
     /// Analogue inputs and outputs.
     Analogue,
-    /// A drive as CiA 402 has it.
+    /// CiA 402 drive.
     Drive,
     /// Inertial measurement unit.
     Imu,
-    /// Force and torque in six axes.
+    /// Six-axis force-torque sensor.
     ForceTorque,
 }
 
 /// One value in the process data of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappedValue {
-    /// Index of its object, such as 0x6041.
+    /// Index of the object, such as 0x6041.
     pub index: u16,
-    /// Entry of its object.
+    /// Subindex.
     pub entry: u8,
     /// Length in bits.
     pub bits: u16,
-    /// First bit, counted from the start of the device's part.
+    /// First bit, from the start of the device's part.
     pub bit_at: usize,
 }
 
-/// One device as it should be.
+/// One expected device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceLayout {
-    /// From the file.
+    /// Name in the file.
     pub name: String,
-    /// What it is for.
+    /// Kind of the device.
     pub kind: DeviceKind,
-    /// Second station address, 0 for any.
+    /// Station alias, 0 for any.
     pub alias: u16,
     /// Vendor id.
     pub vendor: u32,
@@ -53,65 +53,66 @@ pub struct DeviceLayout {
     pub product: u32,
     /// Revision.
     pub revision: u32,
-    /// Serial number, 0 for any. Processes that look on do not see it.
+    /// Serial number, 0 for any. Not shown to other processes.
     pub serial: u32,
-    /// Its bytes of the image's outputs.
+    /// Range in the outputs of the process image, in bytes.
     pub outputs: Range<usize>,
-    /// Its bytes of the image's inputs.
+    /// Range in the inputs of the process image, in bytes.
     pub inputs: Range<usize>,
-    /// Values of its outputs.
+    /// Mapped outputs.
     pub output_values: Vec<MappedValue>,
-    /// Values of its inputs.
+    /// Mapped inputs.
     pub input_values: Vec<MappedValue>,
     /// Encoder increments per turn of a drive, 0 otherwise.
     pub increments: u32,
-    /// Least and most position of a drive, in increments; equal where there is no limit.
+    /// Lowest and highest position of a drive, in increments; equal for no limit.
     pub travel: [i32; 2],
-    /// What it is told on its way up. Processes that look on do not see it.
+    /// Configuration that it gets on the way to OP. Not shown to other processes.
     pub setup: DeviceSetup,
 }
 
-/// The devices of a segment in the order of the cable, with their places in the process image.
+/// The devices of a segment in cable order, with their positions in the process image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// Name of the segment.
     pub name: String,
-    /// Its devices.
+    /// Devices in cable order.
     pub devices: Vec<DeviceLayout>,
-    /// Bytes of the image's outputs.
+    /// Size of the outputs, in bytes.
     pub output_bytes: usize,
-    /// Bytes of the image's inputs.
+    /// Size of the inputs, in bytes.
     pub input_bytes: usize,
-    /// How long devices wait for process data before their watchdogs bite, in ns; theirs where there is none.
+    /// Process data watchdog of the devices, in ns; `None` keeps the setting of each device.
     pub watchdog_ns: Option<u64>,
 }
 
 impl Layout {
-    /// What a segment's file says, see `docs/segment.md`.
+    /// Reads the layout from the text of a segment file (`docs/segment.md`).
     ///
     /// # Errors
-    /// [`DescriptionError`] as for the segment itself.
+    /// [`DescriptionError`] when the text does not describe a segment.
     pub fn from_toml(text: &str) -> Result<Self, DescriptionError> {
-        Self::of(&Description::from_toml(text)?)
+        Self::from_description(&Description::from_toml(text)?)
     }
 
-    /// What a segment was told to be.
+    /// Derives the layout from a description.
     ///
     /// # Errors
-    /// [`DescriptionError`] as for the segment itself.
-    pub fn of(description: &Description) -> Result<Self, DescriptionError> {
+    /// [`DescriptionError`] when the description is inconsistent.
+    pub fn from_description(description: &Description) -> Result<Self, DescriptionError> {
         layout_of(description)
     }
 
-    /// Adds a device behind the others; its ranges give its lengths, and move to where the image has room.
+    /// Appends a device. Only the lengths of its ranges count; they are moved to the end of the image.
     pub fn add(&mut self, mut device: DeviceLayout) {
         device.outputs = self.output_bytes..self.output_bytes + device.outputs.len();
         device.inputs = self.input_bytes..self.input_bytes + device.inputs.len();
-        (self.output_bytes, self.input_bytes) = (device.outputs.end, device.inputs.end);
+        self.output_bytes = device.outputs.end;
+        self.input_bytes = device.inputs.end;
         self.devices.push(device);
     }
 
-    /// Place of the device of this name.
+    /// Returns the position of the device with this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<usize> {
         self.devices.iter().position(|device| device.name == name)
@@ -119,13 +120,13 @@ impl Layout {
 }
 
 impl DeviceLayout {
-    /// Where in the image's outputs an object's value begins, when it is mapped in whole bytes.
+    /// Returns the offset of an object in the outputs of the process image; `None` when it is not mapped in whole bytes.
     #[must_use]
     pub fn output_at(&self, index: u16, entry: u8) -> Option<usize> {
         whole_bytes(&self.output_values, index, entry).map(|at| self.outputs.start + at)
     }
 
-    /// Where in the image's inputs an object's value begins, when it is mapped in whole bytes.
+    /// Returns the offset of an object in the inputs of the process image; `None` when it is not mapped in whole bytes.
     #[must_use]
     pub fn input_at(&self, index: u16, entry: u8) -> Option<usize> {
         whole_bytes(&self.input_values, index, entry).map(|at| self.inputs.start + at)

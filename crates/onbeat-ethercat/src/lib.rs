@@ -1,18 +1,18 @@
-//! EtherCAT in the standards' words: what a MainDevice, a simulated SubDevice and anybody who looks on have in common.
+//! EtherCAT in the terms of the standards: what a MainDevice, a simulated SubDevice and a monitoring tool have in common.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`description`] | a segment's file with vendors' ESI files beside it: devices, cables, what is mapped |
-//! | [`layout`] | which devices a segment should have, and where their values stand in the process image |
-//! | [`setup`] | configuration that devices get on their way up: values of objects, SYNC0, the watchdog |
-//! | [`registers`], [`al`] | addresses in a SubDevice controller, and its AL states |
-//! | [`coe`], [`esi`], [`sii`] | objects, vendors' files, EEPROMs |
-//! | [`step`], [`event`], [`event_words`] | what a controller is given in each cycle, and what happens on a bus, in records and in words |
-//! | [`wire`], [`carrier`] | what frames leave by: the trait [`Wire`](wire::Wire), raw sockets, cables in a namespace of their own |
-//! | [`input`] | files that people name: regular ones, of a bounded size |
+//! | [`description`] | segment files and the ESI files they name: devices, cables, PDO mappings |
+//! | [`layout`] | expected devices and the positions of their values in the process image |
+//! | [`setup`] | configuration of devices on the way to OP: start-up values, SYNC0, watchdog |
+//! | [`registers`], [`al`] | register addresses of a SubDevice controller (ESC), AL states |
+//! | [`coe`], [`esi`], [`sii`] | CoE objects, vendors' ESI files, EEPROMs (SII) |
+//! | [`step`], [`event`], [`event_words`] | the interface of a robot controller, events of a bus as records and as text |
+//! | [`wire`], [`carrier`] | transport of frames: the trait [`Wire`](wire::Wire), raw sockets, private veth pairs |
+//! | [`input`] | reading of files named by users |
 //!
-//! Words are those of the ETG's standards: MainDevice, SubDevice, working counter, AL state. Absent on purpose: simulated devices
-//! (`onbeat-segment`), a MainDevice (`onbeat-robot`), and any clock of its own.
+//! Terms are those of the ETG's standards: MainDevice, SubDevice, working counter, AL state. Absent on purpose: simulated devices
+//! (`onbeat-segment`), a MainDevice (`onbeat-robot`), and reading of clocks.
 //!
 //! ```
 //! use onbeat_ethercat::layout::{DeviceKind, Layout};
@@ -28,12 +28,13 @@
 //! )?;
 //! let knee = &layout.devices[1];
 //! assert_eq!((knee.name.as_str(), knee.kind), ("right knee", DeviceKind::Drive));
-//! // The statusword, 6041h, stands in front of the second drive's inputs.
+//! // The statusword, 6041h, is the first input of the second drive.
 //! assert_eq!(knee.input_at(0x6041, 0), Some(layout.devices[0].inputs.end));
 //! # Ok::<(), onbeat_ethercat::description::DescriptionError>(())
 //! ```
 
 pub mod al;
+mod busy_wait;
 pub mod carrier;
 pub mod coe;
 pub mod description;
@@ -45,6 +46,5 @@ pub mod layout;
 pub mod registers;
 pub mod setup;
 pub mod sii;
-mod spin;
 pub mod step;
 pub mod wire;

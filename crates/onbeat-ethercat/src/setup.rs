@@ -1,53 +1,53 @@
-//! What devices are told on their way up besides what process data need: values of objects, SYNC0, the watchdog.
+//! Configuration of a device on the way to OP, in addition to its process data: start-up values of objects and SYNC0.
 
-/// A value that an object gets in PREOP, before the mapping is read.
+/// Start-up value of an object, written in PREOP before the mapping is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectValue {
-    /// Object, such as 0x6060.
+    /// Index of the object, such as 0x6060.
     pub index: u16,
-    /// Entry of the object.
+    /// Subindex.
     pub entry: u8,
-    /// All entries at once (complete access).
+    /// Complete access: all entries in one transfer.
     pub complete: bool,
-    /// The value, little endian, 1 to 1024 bytes.
+    /// Value, little endian, 1 to 1024 bytes.
     pub bytes: Vec<u8>,
 }
 
-/// Pulses at which a device works (ETG.1000.4, distributed clocks).
+/// SYNC0 pulses of a device (ETG.1000.4, distributed clocks).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sync0 {
-    /// From one pulse to the next, in ns; the bus's period where there is none.
+    /// Cycle time of SYNC0, in ns; `None`: the period of the bus.
     pub period_ns: Option<u32>,
-    /// How long after the multiples of the period in the reference's time, in ns, less than a period to either side; half a period where
-    /// there is none: as far from the frames as can be.
+    /// Shift of the pulses from the multiples of the period in reference time, in ns, less than a period in either direction. `None`:
+    /// half a period, as far from the frames as possible.
     pub shift_ns: Option<i64>,
 }
 
-/// What one device is told.
+/// Configuration of one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceSetup {
-    /// Values of objects, in their order.
+    /// Start-up values, in order.
     pub startup: Vec<ObjectValue>,
-    /// Its pulses, when it works by them.
+    /// SYNC0, if the device uses it.
     pub sync0: Option<Sync0>,
 }
 
-/// Why a text is no value.
+/// Why a text is not a valid value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
-    /// No number with its type, and no bytes.
-    #[error("`{0}` is no value; write a number with its type, such as 6u8 or -100i32, or hex:01ff")]
+    /// Neither a number with a type nor bytes.
+    #[error("`{0}` is not a valid value; write a number with its type, such as 6u8 or -100i32, or hex:01ff")]
     NoValue(String),
-    /// A number that its type does not hold.
-    #[error("{number} is no {kind}: it holds {least} to {most}")]
+    /// A number outside the range of its type.
+    #[error("{number} is not a valid {kind}: the range is {least} to {most}")]
     TooLarge {
         /// The number.
         number: i128,
         /// Its type.
         kind: &'static str,
-        /// Least number of this type.
+        /// Smallest number of the type.
         least: i128,
-        /// Most of it.
+        /// Largest number of the type.
         most: i128,
     },
 }
@@ -63,7 +63,11 @@ const TYPES: [(&str, usize, bool); 8] = [
     ("i64", 8, true),
 ];
 
-/// Index and entry of an object as people write it, in hexadecimal: `6041`, `0x1018:1`.
+/// Parses index and subindex of an object in hexadecimal: `6041`, `0x1018:1`.
+///
+/// ```
+/// assert_eq!(onbeat_ethercat::setup::object("1018:1"), Some((0x1018, 1)));
+/// ```
 #[must_use]
 pub fn object(text: &str) -> Option<(u16, u8)> {
     let (index, entry) = text.split_once(':').unwrap_or((text, "0"));
@@ -72,7 +76,11 @@ pub fn object(text: &str) -> Option<(u16, u8)> {
     Some((index, u8::from_str_radix(&bare(entry), 16).ok()?))
 }
 
-/// Bytes of a value as people write it: a number with its type (`6u8`, `-100i32`, `0x0Fu16`, `1.5f32`), or bytes (`hex:01ff`).
+/// Parses a value to its little-endian bytes: a number with its type (`6u8`, `-100i32`, `0x0Fu16`, `1.5f32`), or bytes (`hex:01ff`).
+///
+/// ```
+/// assert_eq!(onbeat_ethercat::setup::value("-2i16").unwrap(), [0xfe, 0xff]);
+/// ```
 ///
 /// # Errors
 /// [`ValueError`].
@@ -115,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_are_written_in_hexadecimal() {
+    fn objects_are_parsed_as_hexadecimal() {
         assert_eq!(object("6041"), Some((0x6041, 0)));
         assert_eq!(object("0x1018:1"), Some((0x1018, 1)));
         assert_eq!(object("1600:1a"), Some((0x1600, 0x1A)));
@@ -123,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_written_with_their_type() {
+    fn values_are_parsed_with_their_type() {
         let written = [
             ("6u8", vec![6]),
             ("0x0Fu16", vec![15, 0]),

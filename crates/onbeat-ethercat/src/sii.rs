@@ -1,11 +1,17 @@
-//! What the EEPROM of a device says: the SubDevice Information Interface (ETG.1000.6, clause 5.4, and ETG.2010).
+//! Decoder of the EEPROM of a device: the SubDevice Information Interface, SII (ETG.1000.6, clause 5.4, and ETG.2010).
 //!
-//! Any bytes can be given; what is taken from them is bounded by their number. Categories that are not known are passed over, as are
-//! strings that a device numbers and does not have.
+//! Accepts any bytes; memory use is bounded by their number. Unknown categories are skipped; references to missing strings give empty
+//! strings.
+//!
+//! ```
+//! use onbeat_ethercat::sii::{Sii, SiiError};
+//!
+//! assert_eq!(Sii::decode(&[0xff; 128]), Err(SiiError::Blank));
+//! ```
 
-/// First category, in bytes.
+/// Offset of the first category, in bytes.
 const CATEGORIES: usize = 0x80;
-/// Numbers of the categories that are read.
+/// Types of the decoded categories.
 const STRINGS: u16 = 10;
 const GENERAL: u16 = 30;
 const FMMU: u16 = 40;
@@ -15,75 +21,75 @@ const OUTPUTS: u16 = 51;
 const CLOCK: u16 = 60;
 const END: u16 = 0xffff;
 
-/// Why bytes are no SII.
+/// Why bytes are not a valid SII.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SiiError {
-    /// Fewer bytes than the fixed part has.
+    /// Fewer bytes than the fixed part.
     #[error("the EEPROM has {bytes} bytes, at least 128 are needed; read it again")]
     Short {
-        /// How many there are.
+        /// Number of bytes.
         bytes: usize,
     },
-    /// All ones, as a chip that was never written.
+    /// All ones, as in a chip that was never written.
     #[error("the EEPROM is blank; write the vendor's image into it")]
     Blank,
-    /// The configuration area does not go with its checksum.
+    /// The checksum of the configuration area is wrong.
     #[error(
         "the EEPROM's checksum is {is:#04x} and should be {should:#04x}; read it again, then write the vendor's image"
     )]
     Checksum {
-        /// What stands there.
+        /// Checksum in the EEPROM.
         is: u8,
-        /// What the bytes before it give.
+        /// Checksum of the configuration area.
         should: u8,
     },
     /// A category reaches beyond the end.
     #[error(
-        "category {kind} at byte {at:#x} has {bytes} bytes, {left} are left; read more of the EEPROM, or write it anew"
+        "category {kind} at byte {at:#x} has {bytes} bytes, {left} are left; read more of the EEPROM, or write it again"
     )]
     Category {
-        /// Its number.
+        /// Type of the category.
         kind: u16,
-        /// Where it begins.
+        /// Offset of the category, in bytes.
         at: usize,
-        /// Bytes that it says to have.
+        /// Its declared length, in bytes.
         bytes: usize,
-        /// Bytes that there are.
+        /// Remaining bytes.
         left: usize,
     },
-    /// A PDO says to have more values than its category has room for.
-    #[error("PDO {index:#06x} says to have {entries} values, {room} fit its category; write the EEPROM anew")]
+    /// A PDO declares more entries than its category holds.
+    #[error("PDO {index:#06x} declares {entries} entries, its category holds {room}; write the EEPROM again")]
     Pdo {
-        /// Its index.
+        /// Index of the PDO.
         index: u16,
-        /// How many values it says to have.
+        /// Declared number of entries.
         entries: u8,
-        /// How many fit.
+        /// Number of entries that fit.
         room: usize,
     },
 }
 
-/// Start and length of a mailbox in memory.
+/// A mailbox in process memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SiiMailbox {
-    /// First byte.
+    /// Start address.
     pub start: u16,
-    /// Bytes; 0 for none.
+    /// Length in bytes; 0 for no mailbox.
     pub length: u16,
 }
 
-/// One channel of the SyncManagers, as the device wants it.
+/// Settings of one SyncManager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SiiChannel {
-    /// First byte in memory.
+pub struct SiiSyncManager {
+    /// Physical start address.
     pub start: u16,
-    /// Bytes, by default.
+    /// Default length in bytes.
     pub length: u16,
-    /// Control byte.
+    /// Control register.
     pub control: u8,
-    /// Bit 0: enabled.
+    /// Enable byte; bit 0: enabled.
     pub enable: u8,
-    /// 1 mailbox to the device, 2 mailbox from it, 3 outputs, 4 inputs, 0 not used or not told.
+    /// 1 mailbox out (to the device), 2 mailbox in, 3 process data outputs, 4 process data inputs, 0 unused or unknown.
     pub usage: u8,
 }
 
@@ -92,24 +98,24 @@ pub struct SiiChannel {
 pub struct SiiPdo {
     /// Index of its object.
     pub index: u16,
-    /// SyncManager that it is assigned to; `None` for none.
+    /// SyncManager to which the PDO is assigned.
     pub sync_manager: Option<u8>,
     /// Bit 0 mandatory, bit 4 fixed.
     pub flags: u16,
     /// Its name.
     pub name: String,
-    /// Its values in their order; a gap has index 0.
+    /// Entries in order; a gap has index 0.
     pub entries: Vec<SiiEntry>,
 }
 
-/// One value of a PDO.
+/// One entry of a PDO.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiiEntry {
     /// Index of its object; 0 for a gap.
     pub index: u16,
-    /// Entry of its object.
+    /// Subindex.
     pub entry: u8,
-    /// Number of its data type (ETG.1020).
+    /// Data type (ETG.1020).
     pub data_type: u8,
     /// Length in bits.
     pub bits: u8,
@@ -117,23 +123,23 @@ pub struct SiiEntry {
     pub name: String,
 }
 
-/// One mode of distributed clocks.
+/// One operation mode of distributed clocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SiiClockMode {
-    /// Cycle of SYNC0 in ns; 0 follows the MainDevice's cycle.
+pub struct SiiDcMode {
+    /// Cycle time of SYNC0 in ns; 0: the cycle of the MainDevice.
     pub cycle_ns: u32,
-    /// Shift of SYNC0 in ns.
+    /// Shift time of SYNC0 in ns.
     pub shift_ns: i32,
-    /// Word that switches the pulses on (register 0x0980).
+    /// AssignActivate: value of register 0x0980.
     pub activate: u16,
     /// Its name.
     pub name: String,
 }
 
-/// All that is read of an EEPROM.
+/// Decoded contents of an EEPROM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sii {
-    /// Second station address, 0 for none.
+    /// Station alias, 0 for none.
     pub alias: u16,
     /// Vendor id.
     pub vendor: u32,
@@ -149,33 +155,33 @@ pub struct Sii {
     pub mailbox_from_device: SiiMailbox,
     /// Mailbox protocols: 1 AoE, 2 EoE, 4 CoE, 8 FoE, 16 SoE, 32 VoE.
     pub protocols: u16,
-    /// Size of the chip in bytes, as it says.
+    /// Size of the chip in bytes, as stored in the EEPROM.
     pub chip_bytes: usize,
-    /// What the device is ordered by.
+    /// Order name.
     pub order: String,
     /// Its name.
     pub name: String,
-    /// What it can do with CoE: 1 SDO, 2 SDO information, 4 PDO assignment, 8 PDO configuration, 32 complete access.
+    /// CoE details: 1 SDO, 2 SDO information, 4 PDO assignment, 8 PDO configuration, 32 complete access.
     pub coe: u8,
-    /// Kinds of the ports, four bits for each from the lowest on: 0 none, 1 Ethernet, 3 the bus within a block.
+    /// Physical ports, four bits each, port 0 lowest: 0 none, 1 MII, 3 EBUS.
     pub ports: u16,
-    /// What the FMMUs are for: 1 outputs, 2 inputs, 3 state of the mailbox.
+    /// Usage of the FMMUs: 1 outputs, 2 inputs, 3 mailbox state.
     pub fmmus: Vec<u8>,
-    /// SyncManagers from the first on.
-    pub sync_managers: Vec<SiiChannel>,
+    /// SyncManagers, from number 0.
+    pub sync_managers: Vec<SiiSyncManager>,
     /// PDOs of the outputs (RxPDO).
     pub outputs: Vec<SiiPdo>,
     /// PDOs of the inputs (TxPDO).
     pub inputs: Vec<SiiPdo>,
-    /// Modes of distributed clocks.
-    pub clock: Vec<SiiClockMode>,
+    /// Operation modes of distributed clocks.
+    pub clock: Vec<SiiDcMode>,
 }
 
 impl Sii {
-    /// Reads the bytes of an EEPROM, from its first on. Bytes behind the last category are not looked at.
+    /// Decodes the bytes of an EEPROM from its start. Bytes after the last category are ignored.
     ///
     /// # Errors
-    /// [`SiiError`] says which part of the bytes is none.
+    /// [`SiiError`] with the invalid part.
     pub fn decode(bytes: &[u8]) -> Result<Self, SiiError> {
         let Some((fixed, rest)) = bytes.split_at_checked(CATEGORIES) else {
             return Err(SiiError::Short { bytes: bytes.len() });
@@ -207,7 +213,7 @@ impl Sii {
         let of = |kind| categories.iter().find(|(one, _)| *one == kind).map_or(&[][..], |(_, body)| body);
         let strings = strings(of(STRINGS));
         sii.read_general(of(GENERAL), &strings);
-        // A category has whole words; an odd number of FMMUs is filled up.
+        // Categories consist of words; an odd number of FMMUs is padded.
         sii.fmmus = of(FMMU).iter().copied().filter(|usage| (1..=3).contains(usage)).collect();
         sii.sync_managers = of(SYNC_MANAGER).as_chunks::<8>().0.iter().map(sync_manager).collect();
 
@@ -225,18 +231,20 @@ impl Sii {
 
     fn read_general(&mut self, body: &[u8], strings: &[String]) {
         let byte = |at: usize| body.get(at).copied().unwrap_or_default();
-        (self.order, self.name) = (string(strings, byte(2)), string(strings, byte(3)));
+        self.order = string(strings, byte(2));
+        self.name = string(strings, byte(3));
         self.coe = byte(5);
         self.ports = u16::from_le_bytes([byte(16), byte(17)]);
     }
 }
 
-/// Numbers and bodies of the categories, up to the end mark or the end.
+/// Returns types and contents of the categories, up to the end marker or the end.
 fn categories(bytes: &[u8]) -> Result<Vec<(u16, &[u8])>, SiiError> {
     let mut found = Vec::new();
     let mut rest = bytes;
     while let Some((head, body)) = rest.split_first_chunk::<4>() {
-        let (kind, length) = (word(head, 0), 2 * usize::from(word(head, 2)));
+        let kind = word(head, 0);
+        let length = 2 * usize::from(word(head, 2));
         if kind == END {
             break;
         }
@@ -251,7 +259,7 @@ fn categories(bytes: &[u8]) -> Result<Vec<(u16, &[u8])>, SiiError> {
     Ok(found)
 }
 
-/// All strings; one that is cut off is left out with those behind it.
+/// Returns all strings up to the first truncated one.
 fn strings(body: &[u8]) -> Vec<String> {
     let Some((&count, mut rest)) = body.split_first() else { return Vec::new() };
     let mut found = Vec::new();
@@ -269,16 +277,17 @@ fn string(strings: &[String], number: u8) -> String {
     usize::from(number).checked_sub(1).and_then(|place| strings.get(place)).cloned().unwrap_or_default()
 }
 
-fn sync_manager(bytes: &[u8; 8]) -> SiiChannel {
+fn sync_manager(bytes: &[u8; 8]) -> SiiSyncManager {
     let [.., control, _, enable, usage] = *bytes;
-    SiiChannel { start: word(bytes, 0), length: word(bytes, 2), control, enable, usage }
+    SiiSyncManager { start: word(bytes, 0), length: word(bytes, 2), control, enable, usage }
 }
 
 fn pdos(body: &[u8], strings: &[String]) -> Result<Vec<SiiPdo>, SiiError> {
     let mut found = Vec::new();
     let mut rest = body;
     while let Some((head, after)) = rest.split_first_chunk::<8>() {
-        let (index, count) = (word(head, 0), head[2]);
+        let index = word(head, 0);
+        let count = head[2];
         let Some((entries, after)) = after.split_at_checked(8 * usize::from(count)) else {
             return Err(SiiError::Pdo { index, entries: count, room: after.len() / 8 });
         };
@@ -304,8 +313,8 @@ fn pdos(body: &[u8], strings: &[String]) -> Result<Vec<SiiPdo>, SiiError> {
     Ok(found)
 }
 
-fn clock_mode(bytes: &[u8; 24], strings: &[String]) -> SiiClockMode {
-    SiiClockMode {
+fn clock_mode(bytes: &[u8; 24], strings: &[String]) -> SiiDcMode {
+    SiiDcMode {
         cycle_ns: long(bytes, 0),
         shift_ns: long(bytes, 4) as i32,
         activate: word(bytes, 14),
@@ -321,7 +330,7 @@ fn long(bytes: &[u8], at: usize) -> u32 {
     u32::from(word(bytes, at)) | u32::from(word(bytes, at + 2)) << 16
 }
 
-/// Checksum of the configuration area: polynomial x^8 + x^2 + x + 1, started with all ones (ETG.1000.6).
+/// Returns the checksum of the configuration area: polynomial x^8 + x^2 + x + 1, initial value 0xff (ETG.1000.6).
 #[must_use]
 pub fn checksum(bytes: &[u8]) -> u8 {
     bytes.iter().fold(0xff, |sum, byte| {
@@ -333,7 +342,7 @@ pub fn checksum(bytes: &[u8]) -> u8 {
 mod tests {
     use super::*;
 
-    /// An EEPROM without categories but those given.
+    /// An EEPROM with only these categories.
     fn image(categories: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0; CATEGORIES];
         bytes[14] = checksum(&bytes[..14]);
@@ -342,13 +351,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_image_is_told_from_one() {
+    fn invalid_images_are_rejected() {
         assert_eq!(Sii::decode(&[0; 127]), Err(SiiError::Short { bytes: 127 }));
         assert_eq!(Sii::decode(&[0xff; 256]), Err(SiiError::Blank));
-        let mut spoilt = image(&[0xff; 4]);
-        spoilt[3] = 1;
+        let mut damaged = image(&[0xff; 4]);
+        damaged[3] = 1;
 
-        assert!(matches!(Sii::decode(&spoilt), Err(SiiError::Checksum { .. })));
+        assert!(matches!(Sii::decode(&damaged), Err(SiiError::Checksum { .. })));
         let cut = SiiError::Category { kind: 41, at: 0x80, bytes: 16, left: 2 };
         assert_eq!(Sii::decode(&image(&[41, 0, 8, 0, 0, 0])), Err(cut));
         let torn = SiiError::Pdo { index: 0x1a00, entries: 2, room: 1 };
@@ -358,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_categories_and_strings_that_are_not_there_are_passed_over() {
+    fn unknown_categories_are_skipped_and_missing_strings_are_empty() {
         let bytes = image(&[0x00, 0x08, 1, 0, 9, 9, 30, 0, 2, 0, 0, 0, 7, 0, 0xff, 0xff, 0xff, 0xff]);
         let sii = Sii::decode(&bytes).unwrap();
         assert_eq!((sii.order.as_str(), sii.sync_managers.len()), ("", 0));

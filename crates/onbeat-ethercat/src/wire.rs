@@ -1,40 +1,59 @@
-//! What a bus sends its frames on: a network interface here, a simulated segment in `onbeat-segment`, anything in tests.
+//! Transport of a bus's frames: a network interface here, a simulated segment in `onbeat-segment`, anything else in tests.
 
 use onbeat_rt::sys::Port;
 use onbeat_rt::time::{Clock, Instant};
 
-use crate::carrier::{CarrierError, Interface, Opened, PacketRing, Role, Trouble, Watcher};
-use crate::spin::Spin;
+use crate::busy_wait::BusyWait;
+use crate::carrier::{CarrierError, Interface, LinkWatcher, PacketRing, PacketSocket, Role, Trouble};
 
-/// Bytes of a frame that the MTU does not count: both addresses and the type.
+/// Ethernet header, which the MTU does not include: both addresses and the EtherType, in bytes.
 const ETHERNET_HEADER: usize = 14;
 
-/// Sends frames and takes what comes back. A loop calls it: no memory is asked for.
+/// Sends and receives frames. Called from a loop: implementations do not allocate.
+///
+/// ```
+/// use onbeat_ethercat::wire::Wire;
+/// use onbeat_rt::Instant;
+///
+/// /// A wire that loses every frame.
+/// struct Unplugged;
+/// impl Wire for Unplugged {
+///     fn send(&mut self, _: &[u8]) {}
+///     fn receive(&mut self, _: &mut [u8], _: Instant) -> Option<usize> {
+///         None
+///     }
+///     fn now(&self) -> Instant {
+///         Instant::default()
+///     }
+/// }
+///
+/// assert_eq!(Unplugged.receive(&mut [0; 60], Instant::default()), None);
+/// ```
 pub trait Wire {
-    /// Sends a frame; what cannot be sent is lost as on a cable.
+    /// Sends a frame. A frame that cannot be sent is lost, as on a cable.
     fn send(&mut self, frame: &[u8]);
 
-    /// The next frame that has come, waited for until then at most: its length in `buffer`. Nothing is waited for when `until` has
+    /// Receives the next frame into `buffer` and returns its length. Blocks until `until` at the latest; does not block when `until` has
     /// passed.
     fn receive(&mut self, buffer: &mut [u8], until: Instant) -> Option<usize>;
 
-    /// The present instant.
+    /// Returns the current instant.
     fn now(&self) -> Instant;
 
-    /// The cycle's frames are done with. Devices that are simulated in the same process may work now.
+    /// Called after the frames of a cycle. Devices simulated in the same process do their work here.
     fn rest(&mut self) {}
 
-    /// When the frame came that was received last; `now`, the present instant, where that is not known.
+    /// Returns the arrival time of the frame received last; `now`, the current instant, when it is not known.
     fn received_at(&self, now: Instant) -> Instant {
         now
     }
 
-    /// What keeps frames from leaving, as far as it is known.
+    /// Returns the known reason why frames cannot be sent.
     fn trouble(&self) -> Option<Trouble> {
         None
     }
 
-    /// Bytes of the longest frame that can be sent; `None` where nothing is known to limit it.
+    /// Returns the length of the longest frame that can be sent, in bytes; `None` without a known limit.
     fn longest(&self) -> Option<usize> {
         None
     }
@@ -70,76 +89,82 @@ impl<W: Wire> Wire for &mut W {
     }
 }
 
-/// A network interface.
+/// A network interface, through a packet socket.
 #[derive(Debug)]
 pub struct Packets {
-    /// Socket, and what has come where the kernel shares memory for it.
-    opened: Opened,
+    /// Socket with its receive ring.
+    socket: PacketSocket,
     port: Port,
-    spin: Spin,
-    /// Of an interface that has a name.
-    watcher: Option<Watcher>,
-    /// Why a frame could not be sent, and how long it was; until one as long leaves.
+    busy_wait: BusyWait,
+    /// Watches an interface opened by name.
+    watcher: Option<LinkWatcher>,
+    /// Reason and length of the last frame that could not be sent, until a frame of at least that length is sent.
     refused: Option<(Trouble, usize)>,
 }
 
 impl Packets {
-    /// How long a reply is waited for awake unless something else is said, in ns: most of what a frame takes to pass some fifty
-    /// devices and come back.
+    /// Default polling time before the thread sleeps, in ns: most of the round trip through some fifty devices.
     pub const SPIN_NS: u64 = 100_000;
 
-    /// A raw socket on the interface of this name, which no other process of onbeat uses for a MainDevice. When it is deleted and made
-    /// again, frames leave by the new one.
+    /// Opens a raw socket on the named interface, exclusively for one MainDevice of onbeat. When the interface is deleted and created
+    /// again, frames are sent on the new one.
+    ///
+    /// ```no_run
+    /// use onbeat_ethercat::wire::Packets;
+    ///
+    /// let wire = Packets::open("eth1")?.spinning_ns(50_000);
+    /// # Ok::<(), onbeat_ethercat::carrier::CarrierError>(())
+    /// ```
     ///
     /// # Errors
-    /// [`CarrierError`] when there is no such interface, it is down or has no link, another MainDevice of onbeat uses it, or the right
-    /// to raw sockets is missing.
+    /// [`CarrierError`] when the interface does not exist, is down, has no link or is used by another MainDevice of onbeat, or when
+    /// CAP_NET_RAW is missing.
     pub fn open(name: &str) -> Result<Self, CarrierError> {
         let interface = Interface::open_as(name, Role::MainDevice)?;
-        let watcher = Watcher::of(&interface)?;
+        let watcher = LinkWatcher::new(&interface)?;
         if let Some(trouble) = watcher.trouble() {
             return Err(CarrierError::Trouble { name: name.to_owned(), trouble });
         }
 
-        let packets = Self { watcher: Some(watcher), ..Self::on(interface) };
-        if packets.opened.interface.was_down() {
+        let packets = Self { watcher: Some(watcher), ..Self::new(interface) };
+        if packets.socket.interface.was_down() {
             return Err(CarrierError::Trouble { name: name.to_owned(), trouble: Trouble::Down });
         }
 
         Ok(packets)
     }
 
-    /// A socket that is open.
+    /// Sends and receives on an open interface.
     #[must_use]
-    pub fn on(interface: Interface) -> Self {
-        let opened = Opened::on(interface);
-        let port = opened.interface.port();
-        Self { opened, port, spin: Spin::at_most(Self::SPIN_NS), watcher: None, refused: None }
+    pub fn new(interface: Interface) -> Self {
+        let socket = PacketSocket::new(interface);
+        let port = socket.interface.port();
+        Self { socket, port, busy_wait: BusyWait::new(Self::SPIN_NS), watcher: None, refused: None }
     }
 
-    /// Waits for replies awake for this long before it sleeps; 0 sleeps at once. Where replies never come meanwhile, it hardly does
-    /// so in any case.
+    /// Sets the polling time before the thread sleeps, in ns; 0 disables polling. Polling is also suspended while replies never arrive
+    /// during it.
     #[must_use]
     pub fn spinning_ns(self, at_most_ns: u64) -> Self {
-        Self { spin: Spin::at_most(at_most_ns), ..self }
+        Self { busy_wait: BusyWait::new(at_most_ns), ..self }
     }
 
-    /// Name of the interface.
+    /// Returns the name of the interface.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.opened.interface.name()
+        self.socket.interface.name()
     }
 
-    /// A frame that is there.
+    /// Takes a frame that has arrived.
     fn take(&mut self, buffer: &mut [u8]) -> Option<usize> {
-        match &mut self.opened.ring {
+        match &mut self.socket.ring {
             Some(ring) => ring.take(buffer),
             None => self.port.read(buffer).ok(),
         }
     }
 
-    /// A frame that comes while nobody sleeps.
-    fn take_awake(&mut self, buffer: &mut [u8], until: Instant) -> Option<usize> {
+    /// Polls for a frame.
+    fn poll(&mut self, buffer: &mut [u8], until: Instant) -> Option<usize> {
         loop {
             if let Some(length) = self.take(buffer) {
                 return Some(length);
@@ -155,13 +180,13 @@ impl Packets {
 
 impl Wire for Packets {
     fn send(&mut self, frame: &[u8]) {
-        if self.watcher.as_ref().is_some_and(|watcher| watcher.exchange(&mut self.opened)) {
-            self.port = self.opened.interface.port();
+        if self.watcher.as_ref().is_some_and(|watcher| watcher.exchange(&mut self.socket)) {
+            self.port = self.socket.interface.port();
         }
 
-        // An interface that is down or full loses frames; the bus sees that they do not come back.
-        let refused = self.port.write(frame).err().and_then(|errno| Trouble::of_errno(errno.0));
-        // A shorter frame that leaves says nothing of one that was too long.
+        // An interface that is down or full loses frames; the bus notices the missing replies.
+        let refused = self.port.write(frame).err().and_then(|errno| Trouble::from_errno(errno.0));
+        // A shorter frame that is sent does not clear the error of a frame that was too long.
         if refused.is_some() || self.refused.is_some_and(|(_, bytes)| frame.len() >= bytes) {
             self.refused = refused.map(|trouble| (trouble, frame.len()));
         }
@@ -177,11 +202,11 @@ impl Wire for Packets {
             return None;
         }
 
-        let awake_until = until.min(began.plus_ns(self.spin.awake_ns()));
-        let came = self.take_awake(buffer, awake_until);
-        self.spin.ended(came.is_some());
-        if came.is_some() {
-            return came;
+        let poll_until = until.min(began.plus_ns(self.busy_wait.poll_ns()));
+        let polled = self.poll(buffer, poll_until);
+        self.busy_wait.record(polled.is_some());
+        if polled.is_some() {
+            return polled;
         }
 
         loop {
@@ -193,8 +218,8 @@ impl Wire for Packets {
                 return Some(length);
             }
 
-            if self.opened.ring.is_some() {
-                // Ready and empty: an error waits, such as an interface that went down. Reading takes it, so that it is told once.
+            if self.socket.ring.is_some() {
+                // Ready but empty: a pending socket error, such as an interface that went down. Reading clears it.
                 let _ = self.port.read(buffer);
             }
         }
@@ -205,15 +230,15 @@ impl Wire for Packets {
     }
 
     fn received_at(&self, now: Instant) -> Instant {
-        let age_ns = self.opened.ring.as_ref().and_then(PacketRing::age_ns);
+        let age_ns = self.socket.ring.as_ref().and_then(PacketRing::age_ns);
         age_ns.map_or(now, |age_ns| now.minus_ns(age_ns))
     }
 
     fn trouble(&self) -> Option<Trouble> {
-        self.watcher.as_ref().and_then(Watcher::trouble).or(self.refused.map(|(trouble, _)| trouble))
+        self.watcher.as_ref().and_then(LinkWatcher::trouble).or(self.refused.map(|(trouble, _)| trouble))
     }
 
     fn longest(&self) -> Option<usize> {
-        self.opened.interface.state().map(|state| state.mtu + ETHERNET_HEADER)
+        self.socket.interface.state().map(|state| state.mtu + ETHERNET_HEADER)
     }
 }

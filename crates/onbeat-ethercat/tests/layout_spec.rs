@@ -1,16 +1,16 @@
-//! Where values of devices stand in the process image.
+//! Positions of values in the process image.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use onbeat_ethercat::description::Description;
 use onbeat_ethercat::layout::{DeviceKind, Layout};
 
 #[test]
-fn the_humanoid_has_392_bytes_of_outputs_and_its_drives_have_words_at_known_places() {
+fn the_humanoid_has_392_bytes_of_outputs_and_its_drives_have_words_at_known_offsets() {
     let layout = Layout::from_toml(Description::HUMANOID).unwrap();
     assert_eq!(layout.devices.len(), 59);
     let count = |kind| layout.devices.iter().filter(|device| device.kind == kind).count();
     assert_eq!([count(DeviceKind::Drive), count(DeviceKind::Digital), count(DeviceKind::Imu)], [48, 8, 3]);
-    // A drive takes 2 + 4 + 2 bytes and gives 2 + 4 + 4 + 2; an I/O device 1 and 1; an inertial unit gives 6 values of 4 bytes.
+    // A drive has 2 + 4 + 2 bytes of outputs and 2 + 4 + 4 + 2 of inputs, an I/O device 1 and 1, an inertial unit 6 inputs of 4 bytes.
     assert_eq!(layout.output_bytes, 48 * 8 + 8);
     let drive = &layout.devices[layout.find("waist roll").unwrap()];
 
@@ -18,14 +18,14 @@ fn the_humanoid_has_392_bytes_of_outputs_and_its_drives_have_words_at_known_plac
     assert_eq!(drive.output_at(0x607a, 0), Some(drive.outputs.start + 2));
     assert_eq!(drive.input_at(0x6064, 0), Some(drive.inputs.start + 2));
     assert_eq!(drive.increments, 131_072);
-    assert_eq!(drive.output_at(0x6064, 0), None, "an input is no output");
+    assert_eq!(drive.output_at(0x6064, 0), None, "an input is not among the outputs");
     let parts: usize = layout.devices.iter().map(|device| device.inputs.len()).sum();
 
-    assert_eq!(parts, layout.input_bytes, "parts follow each other without a gap");
+    assert_eq!(parts, layout.input_bytes, "device parts follow each other without gaps");
 }
 
 #[test]
-fn devices_stand_in_the_order_of_the_cable_whatever_the_order_of_the_file() {
+fn devices_are_in_cable_order_in_any_file_order() {
     let tree = r#"
         [types.fork]
         kind = "digital"

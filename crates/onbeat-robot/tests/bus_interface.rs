@@ -18,7 +18,7 @@ use onbeat_robot::served::{self, Serving};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use onbeat_segment::Link;
-use onbeat_segment::serving::{Beside, serve};
+use onbeat_segment::serving::{ServeOptions, serve};
 
 const FILE: &str =
     "[segment]\nname = \"two\"\n[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\nnames = [\"hip\", \"knee\"]\n";
@@ -76,7 +76,7 @@ impl Devices {
         let until = Arc::clone(&stop);
         let interface = Interface::open_as("o0-seg", Role::Devices).unwrap();
         let run = move || {
-            let _ = serve(&[interface], &mut link, Beside::<std::io::Sink>::default(), &until);
+            let _ = serve(&[interface], &mut link, ServeOptions::<std::io::Sink>::default(), &until);
             link
         };
 

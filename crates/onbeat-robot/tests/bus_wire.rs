@@ -17,7 +17,7 @@ fn frame(number: usize, length: usize) -> Vec<u8> {
 /// Both ends of a cable, or the reason why there is none here.
 fn cable() -> Option<(Packets, Interface)> {
     match private_cable() {
-        Ok((bus, devices)) => Some((Packets::on(bus), devices)),
+        Ok((bus, devices)) => Some((Packets::new(bus), devices)),
         Err(why) => {
             println!("skipped: {why}");
             None
@@ -54,7 +54,7 @@ fn frames_come_whole_and_in_order_through_interfaces() {
 #[test]
 fn frames_come_whole_and_in_order_through_a_socket_of_this_process() {
     let (bus, devices) = Interface::pair().unwrap();
-    whole_and_in_order(Packets::on(bus), &devices);
+    whole_and_in_order(Packets::new(bus), &devices);
 }
 
 #[test]

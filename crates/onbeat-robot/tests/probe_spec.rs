@@ -21,8 +21,8 @@ use onbeat_robot::probe::chain::Links;
 use onbeat_robot::probe::sharing::Exchanges;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::{
-    Answers, Arrival, Clock, Cycle, Edge, Edges, Flow, Instant, MockClock, OnOverrun, Outcome, Plan, Sample, Slot,
-    Wait, split,
+    Arrival, Clock, Cycle, Edge, EdgeLoop, EdgePlan, EdgeSource, Flow, Instant, MockClock, OnOverrun, Outcome, Plan,
+    Sample, Slot, Wait, split,
 };
 
 const US: u64 = 1_000;
@@ -304,7 +304,7 @@ struct Given<'c, L: Fn(Instant) -> u64> {
     next: usize,
 }
 
-impl<L: Fn(Instant) -> u64> Edges for Given<'_, L> {
+impl<L: Fn(Instant) -> u64> EdgeSource for Given<'_, L> {
     fn next(&mut self) -> Arrival {
         let Some(read_us) = self.read_us.get(self.next) else { return Arrival::Over };
         let at = Instant::from_ns((self.next as u64 + 1) * 2 * MS);
@@ -328,7 +328,7 @@ fn a_reaction_is_read_latency_delay_and_write_and_their_means_add_up() {
         Flow::Continue
     };
 
-    let answers = Answers {
+    let answers = EdgePlan {
         delay_ns: 200 * US,
         period_ns: 2 * MS,
         deadline_ns: 2 * MS,
@@ -340,7 +340,8 @@ fn a_reaction_is_read_latency_delay_and_write_and_their_means_add_up() {
     let mut slots: Vec<Slot<Sample>> = (0..8).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
     let (mut hot, mut cold) = split(&mut ring);
-    let outcome = onbeat_rt::answer::run(&clock, &answers, (&mut edges, &mut write), &mut hot, &AtomicBool::new(false));
+    let answering = EdgeLoop { clock: &clock, plan: &answers, source: &mut edges, task: &mut write };
+    let outcome = answering.run(&mut hot, &AtomicBool::new(false));
     let samples: Vec<Sample> = std::iter::from_fn(|| cold.pop()).collect();
     let counted = figures(Reactions { delay_ns: 200 * US }, &samples);
 

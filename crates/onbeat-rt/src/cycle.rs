@@ -1,7 +1,8 @@
 //! The cycle: wait for a release, run the task, record the sample, choose the next release.
 //!
-//! The grid `r_k = r_0 + k·T` never moves, but where a task keeps it in step with another clock ([`Cycle::steer`]). A cycle that ends late passes releases over, and each of them is accounted
-//! for: `slots = cycles + skipped`, at every instant, whatever stopped the loop and for how long.
+//! The grid `r_k = r_0 + k·T` never moves, except where a task synchronises it with another clock ([`Cycle::steer`]). A cycle that ends
+//! late skips releases, and each of them is counted: `slots = cycles + skipped` holds at every instant, whatever stopped the loop and
+//! for how long.
 //!
 //! ```text
 //!   r_k            s_k            e_k        r_(k+1)
@@ -10,11 +11,11 @@
 //!    |------- response time --------|
 //! ```
 //!
-//! With [`Wait::Relative`] there is no grid: r_(k+1) = e_k + T, so nothing is ever passed over, and `slots = cycles`. The loop is for as
-//! long as the plan's releases would take on the grid, and runs fewer cycles than that.
+//! [`Wait::Relative`] has no grid: r_(k+1) = e_k + T, so no release is ever skipped, and `slots = cycles`. The loop runs for as long as
+//! the plan's releases would take on the grid, and runs fewer cycles than that.
 //!
 //! Absent on purpose: catching up without a limit, moving the phase to "now" after an overrun, and any way to start a
-//! thread or ask for a priority: that is cold work, `onbeat::thread`.
+//! thread or request a priority (see `onbeat::thread`).
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -25,9 +26,9 @@ use crate::sys::Tick;
 use crate::time::{Clock, Instant};
 use crate::wait::{Wait, Waiter};
 
-/// The body that runs once per period.
+/// The work of one cycle.
 pub trait Task {
-    /// One cycle of work. It may ask the kernel for nothing but what the crate's front page lists.
+    /// Runs one cycle of work. Only the system calls listed on the crate's front page are allowed.
     fn cycle(&mut self, cycle: &Cycle) -> Flow;
 }
 
@@ -37,25 +38,25 @@ impl<F: FnMut(&Cycle) -> Flow> Task for F {
     }
 }
 
-/// What a task wants after a cycle.
+/// Whether the loop continues after a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// Run on.
+    /// Continue with the next release.
     Continue,
     /// End the loop after this cycle.
     Stop,
 }
 
-/// What a task may know of the cycle it runs in.
+/// The current cycle, as its task sees it.
 #[derive(Debug)]
 pub struct Cycle {
-    /// `k`: the number of the release being served, from 0.
+    /// `k`: number of the release being served, from 0.
     pub index: u64,
     /// `r_k`.
     pub release: Instant,
     /// `s_k`.
     pub start: Instant,
-    /// Releases passed over since the cycle before.
+    /// Releases skipped since the previous cycle.
     pub skipped: u64,
     /// T, in nanoseconds.
     pub period_ns: u64,
@@ -65,44 +66,52 @@ pub struct Cycle {
 }
 
 impl Cycle {
-    pub(crate) const fn of(index: u64, release: Instant, start: Instant, (skipped, period_ns): (u64, u64)) -> Self {
-        let (note, note_too, steered_ns) = (Cell::new(0), Cell::new(0), Cell::new(0));
-        Self { index, release, start, skipped, period_ns, note, note_too, steered_ns }
+    pub(crate) const fn new(index: u64, release: Instant, start: Instant, skipped: u64, period_ns: u64) -> Self {
+        Self {
+            index,
+            release,
+            start,
+            skipped,
+            period_ns,
+            note: Cell::new(0),
+            note_too: Cell::new(0),
+            steered_ns: Cell::new(0),
+        }
     }
 
-    /// Time since the release served before this one, in nanoseconds: always a whole number of periods.
+    /// Returns the time since the previously served release, in nanoseconds: always a whole number of periods.
     #[must_use]
     pub const fn dt_ns(&self) -> u64 {
         (self.skipped + 1) * self.period_ns
     }
 
-    /// Moves all later releases by so much, later for positive values: a loop that keeps time with another clock, such as the
-    /// reference clock of a bus, has that clock's grid. A hundredth of the period at most.
+    /// Shifts all later releases by `ns` nanoseconds, later for positive values, so that a loop can follow another clock such as the
+    /// reference clock of a bus. Limited to a hundredth of the period per cycle.
     pub fn steer(&self, ns: i64) {
-        let most = (self.period_ns / STEERED_AT_MOST) as i64;
-        self.steered_ns.set(ns.clamp(-most, most));
+        let limit_ns = (self.period_ns / STEER_DIVISOR) as i64;
+        self.steered_ns.set(ns.clamp(-limit_ns, limit_ns));
     }
 
-    /// Stores a figure of the task's own in this cycle's sample.
+    /// Stores a value of the task in this cycle's sample ([`Sample::note`]).
     pub fn note(&self, figure: u32) {
         self.note.set(figure);
     }
 
-    /// Stores a second one.
+    /// Stores a second value of the task in this cycle's sample ([`Sample::note_too`]).
     pub fn note_too(&self, figure: u32) {
         self.note_too.set(figure);
     }
 }
 
-/// A task steers by a period over this at most in each cycle: a loop never seems to hurry or to wait.
-const STEERED_AT_MOST: u64 = 100;
+/// A task may shift the grid by at most the period divided by this in each cycle, so that no cycle is visibly shorter or longer.
+const STEER_DIVISOR: u64 = 100;
 
 /// What to do when a cycle ends after the next release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnOverrun {
-    /// Go on at the first release not yet passed; the ones between are skipped and counted.
+    /// Continue at the first release that has not passed; skip and count the ones in between.
     SkipKeepPhase,
-    /// Serve the passed releases back to back, at most this many in a row, then as above.
+    /// Serve the passed releases back to back, at most `at_most` in a row, then skip as above.
     CatchUp {
         /// Longest burst, in cycles.
         at_most: u32,
@@ -111,27 +120,37 @@ pub enum OnOverrun {
     Stop,
 }
 
-/// Where on the grid of the kernel's tick the releases lie.
+/// Release phase relative to the kernel's tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// As far behind the kernel's tick as helps: a tick's interrupt that meets a release makes it late.
+    /// Far enough behind the kernel's tick that the tick's interrupt does not delay a release.
     AvoidTick,
     /// `r_0 mod T`, in nanoseconds.
     At(u64),
 }
 
-/// How far behind a tick a release is placed at most, in nanoseconds. A quarter of a millisecond let the tick's own
-/// work pass in every measured case (docs/guide/spin-and-phase.md).
+/// Largest distance of a release behind a tick, in nanoseconds. In every measured case the work of the tick was done after a quarter
+/// of a millisecond (docs/guide/spin-and-phase.md).
 const BEHIND_TICK_NS: u64 = 250_000;
-/// Grids that share less than this with the tick meet it sooner or later, whatever the phase.
+/// When the greatest common divisor of period and tick is below this, no phase avoids the tick.
 const SMALLEST_COMMON_NS: u64 = 100_000;
 
 impl Phase {
-    /// The first release at or after `earliest`.
+    /// Returns the first release at or after `earliest`.
     ///
-    /// Releases T apart and ticks H apart meet the same distances again every gcd(T, H); a release a quarter of that
-    /// behind a tick (at most 250 µs) keeps clear of it for good. When the two share less than 100 µs no phase
-    /// does, and the grid starts at a multiple of T.
+    /// With period T and tick period H, the distances between releases and ticks repeat modulo gcd(T, H). A release a quarter of that
+    /// behind a tick (at most 250 µs) never meets a tick. When gcd(T, H) is below 100 µs, no phase avoids the tick, and the grid
+    /// starts at a multiple of T.
+    ///
+    /// ```
+    /// use onbeat_rt::Instant;
+    /// use onbeat_rt::cycle::Phase;
+    /// use onbeat_rt::sys::Tick;
+    ///
+    /// let tick = Tick { every_ns: 4_000_000, offset_ns: 700_000 };
+    /// let first = Phase::AvoidTick.first_release(Instant::from_ns(123_000_000), 1_000_000, tick);
+    /// assert_eq!(first.as_ns() % 1_000_000, 950_000, "250 µs behind the tick");
+    /// ```
     #[must_use]
     pub const fn first_release(self, earliest: Instant, period_ns: u64, tick: Tick) -> Instant {
         let common = gcd(period_ns, tick.every_ns);
@@ -153,7 +172,7 @@ const fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// When the loop runs, and how.
+/// When and how the loop runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// T, in nanoseconds; at least 1.
@@ -162,29 +181,29 @@ pub struct Plan {
     pub first_release: Instant,
     /// D, in nanoseconds after the release.
     pub deadline_ns: u64,
-    /// How many releases the grid has; `u64::MAX` for no end. Without a grid ([`Wait::Relative`]), the loop ends when that many
-    /// periods have passed.
+    /// Number of releases; `u64::MAX` for no limit. Without a grid ([`Wait::Relative`]), the loop ends when this many periods have
+    /// passed.
     pub releases: u64,
-    /// How to get to a release.
+    /// How the loop waits for a release.
     pub wait: Wait,
-    /// What an overrun does.
+    /// What happens after an overrun.
     pub on_overrun: OnOverrun,
 }
 
-/// A plan that no loop should run.
+/// Why a plan is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanError {
     /// The period is 0.
     NoPeriod,
-    /// The longest spin does not fit into a period.
+    /// The longest spin is not shorter than the period.
     SpinTooLong {
         /// Longest spin, in nanoseconds.
         spin_ns: u64,
         /// T, in nanoseconds.
         period_ns: u64,
     },
-    /// Work and spin together take more than nine tenths of the period: the loop would starve the kernel's threads,
-    /// and be stopped for 50 ms by RT throttling or the fair server.
+    /// Work and spin together take more than 90 % of the period: the loop would starve the kernel's threads and be stopped for 50 ms by
+    /// RT throttling or the fair server.
     TooBusy {
         /// Work per cycle, in nanoseconds.
         work_ns: u64,
@@ -195,14 +214,14 @@ pub enum PlanError {
     },
 }
 
-/// Checks what a loop must keep to: a period, a spin shorter than it, and at least a tenth of the CPU left over when
+/// Checks a loop's parameters: the period is not 0, the spin is shorter than the period, and at least 10 % of the CPU are left when
 /// each cycle works for `work_ns`.
 ///
 /// # Errors
-/// The first rule that is broken, with its numbers.
+/// The first violated rule, with its numbers.
 pub const fn admit(period_ns: u64, wait: Wait, work_ns: u64) -> Result<(), PlanError> {
     let spin_ns = wait.longest_spin_ns();
-    // A relative sleep comes on top of the work.
+    // A relative sleep begins after the work.
     let from_start_to_start_ns = period_ns as u128 + if wait.is_relative() { work_ns as u128 } else { 0 };
     if period_ns == 0 {
         Err(PlanError::NoPeriod)
@@ -222,33 +241,32 @@ pub enum End {
     Complete,
     /// The stop flag was set.
     Asked,
-    /// The task said so.
+    /// The task returned [`Flow::Stop`].
     Task,
-    /// A cycle overran, and the plan says [`OnOverrun::Stop`].
+    /// A cycle overran, and the plan's policy is [`OnOverrun::Stop`].
     Overrun,
 }
 
-/// The loop's own account: `slots = cycles + skipped` always holds.
+/// What the loop did: `slots = cycles + skipped` always holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Why the loop ended.
     pub end: End,
-    /// Releases that have passed, from `r_0` on.
+    /// Releases that have passed since `r_0`, inclusive.
     pub slots: u64,
     /// Cycles run.
     pub cycles: u64,
-    /// Releases passed over, with those after the last cycle, which no sample can carry.
+    /// Skipped releases, including those after the last cycle, which are in no sample.
     pub skipped: u64,
-    /// Of these, how many came after the last cycle.
+    /// Releases skipped after the last cycle.
     pub skipped_at_end: u64,
-    /// `e` of the last cycle; the start of the grid when there was none.
+    /// `e` of the last cycle; the instant at which the loop began when no cycle ran.
     pub last_end: Instant,
 }
 
-/// Runs `task` on the grid of `plan` until it ends, and queues one sample per cycle on `out`.
+/// Runs `task` on the grid of `plan` until it ends, and pushes one sample per cycle to `out`.
 ///
-/// `stop` is looked at once per cycle. The caller has locked memory and asked for a priority before, or not: the loop
-/// is the same.
+/// Checks `stop` once per cycle. Locked memory and a real-time priority are the caller's business; the loop works without them.
 pub fn run<C: Clock, T: Task>(
     clock: &C,
     plan: &Plan,
@@ -257,7 +275,7 @@ pub fn run<C: Clock, T: Task>(
     stop: &AtomicBool,
 ) -> Outcome {
     let mut waiter = Waiter::new(plan.wait);
-    let mut grid = Grid::new(plan);
+    let mut grid = ReleaseGrid::new(plan);
     let mut now = clock.now();
     let end = loop {
         if grid.is_over() {
@@ -268,12 +286,14 @@ pub fn run<C: Clock, T: Task>(
         }
 
         let release = grid.next_release();
-        let woken = waiter.wait(clock, release, now);
-        let cycle = Cycle::of(grid.next, release, woken.start, (grid.skipped_before_next, plan.period_ns));
+        let wake_up = waiter.wait(clock, release, now);
+        let cycle = Cycle::new(grid.next, release, wake_up.start, grid.skipped_before_next, plan.period_ns);
+
         let flow = task.cycle(&cycle);
         now = clock.now();
+
         let late = grid.close(now, cycle.steered_ns.get());
-        out.push(sample(&cycle, &woken, now, late));
+        out.push(sample(&cycle, &wake_up, now, late));
 
         if late.has(Flags::OVERRUN) && plan.on_overrun == OnOverrun::Stop {
             break End::Overrun;
@@ -287,47 +307,47 @@ pub fn run<C: Clock, T: Task>(
 }
 
 #[inline]
-pub(crate) fn sample(cycle: &Cycle, woken: &crate::wait::Woken, end: Instant, late: Flags) -> Sample {
+pub(crate) fn sample(cycle: &Cycle, wake_up: &crate::wait::WakeUp, end: Instant, late: Flags) -> Sample {
     Sample {
         index: cycle.index,
         release: cycle.release,
-        wakeup_latency_ns: woken.start.ns_since(cycle.release),
-        execution_time_ns: end.ns_since(woken.start),
-        sleep_latency_ns: woken.sleep_latency_ns,
+        wakeup_latency_ns: wake_up.start.ns_since(cycle.release),
+        execution_time_ns: end.ns_since(wake_up.start),
+        sleep_latency_ns: wake_up.sleep_latency_ns,
         skipped: cycle.skipped,
-        flags: woken.flags.with(late),
+        flags: wake_up.flags.with(late),
         note: cycle.note.get(),
         note_too: cycle.note_too.get(),
-        spun_ns: u32::try_from(woken.spun_ns).unwrap_or(u32::MAX),
+        spun_ns: u32::try_from(wake_up.spun_ns).unwrap_or(u32::MAX),
     }
 }
 
-/// The release grid's bookkeeping.
-struct Grid<'p> {
+/// Counters of the release grid.
+struct ReleaseGrid<'p> {
     plan: &'p Plan,
     next: u64,
     skipped_before_next: u64,
     cycles: u64,
     skipped: u64,
     burst: u32,
-    /// What the task has steered by, in all.
+    /// Total shift by [`Cycle::steer`].
     shift_ns: i64,
-    /// Where the next release lies when there is no grid.
+    /// The next release of a loop without a grid.
     relative: Option<Instant>,
 }
 
-impl<'p> Grid<'p> {
+impl<'p> ReleaseGrid<'p> {
     const fn new(plan: &'p Plan) -> Self {
         let relative = if plan.wait.is_relative() { Some(plan.first_release) } else { None };
         Self { plan, next: 0, skipped_before_next: 0, cycles: 0, skipped: 0, burst: 0, shift_ns: 0, relative }
     }
 
-    /// Whether the plan's releases, or the time that they take on the grid, are over.
+    /// Whether all releases of the plan, or the time that they take on the grid, have passed.
     #[inline]
     fn is_over(&self) -> bool {
-        let lasts_ns = self.plan.releases.saturating_mul(self.plan.period_ns);
-        let is_late = |release: Instant| release.ns_since(self.plan.first_release) >= lasts_ns;
-        self.relative.map_or(self.next >= self.plan.releases, is_late)
+        let duration_ns = self.plan.releases.saturating_mul(self.plan.period_ns);
+        let has_ended = |release: Instant| release.ns_since(self.plan.first_release) >= duration_ns;
+        self.relative.map_or(self.next >= self.plan.releases, has_ended)
     }
 
     #[inline]
@@ -339,17 +359,17 @@ impl<'p> Grid<'p> {
         Instant::from_ns(release.as_ns().saturating_add_signed(self.shift_ns))
     }
 
-    /// Accounts for the cycle of release `next`, which ended at `end`, and moves to the release to serve next.
+    /// Counts the cycle of release `next`, which ended at `end`, and advances to the next release to serve.
     #[inline]
     fn close(&mut self, end: Instant, steered_ns: i64) -> Flags {
         let response_ns = end.ns_since(self.next_release());
         self.shift_ns += steered_ns;
         self.cycles += 1;
         self.next += 1;
+
         let overrun = self.relative.is_none() && response_ns > self.plan.period_ns;
         self.relative = self.relative.map(|_| end.plus_ns(self.plan.period_ns));
-        self.skipped_before_next = if overrun { self.pass_over(end) } else { 0 };
-
+        self.skipped_before_next = if overrun { self.releases_to_skip(end) } else { 0 };
         if !overrun {
             self.burst = 0;
         }
@@ -361,8 +381,8 @@ impl<'p> Grid<'p> {
             .with_if(Flags::OVERRUN, overrun)
     }
 
-    /// How many releases before `end` are not served, from `next` on.
-    fn pass_over(&mut self, end: Instant) -> u64 {
+    /// Returns how many releases from `next` on, before `end`, are skipped.
+    fn releases_to_skip(&mut self, end: Instant) -> u64 {
         if let OnOverrun::CatchUp { at_most } = self.plan.on_overrun
             && self.burst < at_most
         {
@@ -371,7 +391,7 @@ impl<'p> Grid<'p> {
         }
 
         self.burst = 0;
-        // The first release not before `end`: one that falls on `end` exactly can still be served.
+        // A release that falls exactly on `end` can still be served.
         let passed = end.ns_since(self.next_release()).div_ceil(self.plan.period_ns);
         passed.min(self.plan.releases - self.next)
     }

@@ -1,6 +1,6 @@
-//! Frames of a MainDevice, in place: written once, sent many times, looked at when they come back.
+//! EtherCAT frames of a MainDevice, built and read in place: written once, sent many times, checked when they return.
 //!
-//! An Ethernet frame carries datagrams, one behind the other (ETG.1000.4, 5.4):
+//! An Ethernet frame carries consecutive datagrams (ETG.1000.4, 5.4):
 //!
 //! ```text
 //! | destination 6 | source 6 | 88A4 | length and type 2 | datagram | datagram | ...
@@ -8,16 +8,27 @@
 //! datagram:  | command 1 | index 1 | address 4 | length 2 | event 2 | data ... | working counter 2 |
 //! ```
 //!
-//! Nothing here sends or waits. A frame is known again by its source address, which says what it is for, and by the index of its first
-//! datagram, which says which of these it is.
+//! Nothing here sends or waits. A returned frame is identified by its source address, which holds its purpose, and by the index of its
+//! first datagram, which numbers the frames of one purpose.
+//!
+//! ```
+//! use onbeat_rt::frame::{Command, LONGEST, Writer, register};
+//!
+//! let mut buffer = [0; LONGEST];
+//! let mut writer = Writer::new(&mut buffer, 1);
+//! // BRD of the AL status of all devices, 0130h.
+//! let data_at = writer.push(Command::Brd, register(0, 0x0130), 2).unwrap();
+//! let length = writer.finish();
+//! assert_eq!((data_at, length), (26, 60));
+//! ```
 
 /// Longest frame without its checksum, in bytes.
 pub const LONGEST: usize = 1514;
 /// Shortest frame without its checksum, in bytes (IEEE 802.3).
 pub const SHORTEST: usize = 60;
-/// What a datagram takes besides its data, in bytes.
+/// Header and working counter of a datagram, in bytes.
 pub const AROUND_DATA: usize = HEADER + 2;
-/// Data that fit into a frame with one datagram, in bytes.
+/// Most data of a frame with one datagram, in bytes.
 pub const MOST_DATA: usize = LONGEST - FIRST_DATAGRAM - AROUND_DATA;
 
 const SOURCE_AT: usize = 6;
@@ -30,41 +41,83 @@ const MORE: u16 = 0x8000;
 const ETHERCAT: [u8; 2] = [0x88, 0xa4];
 /// The first five bytes of the source addresses: locally administered would be 02, which SubDevices set in what they send back.
 const SOURCE: [u8; 5] = [0x10, 0x0b, 0xea, 0x70, 0x00];
-/// What the first SubDevice sets in the source address.
+/// The bit that the first SubDevice sets in the source address.
 const RETURNED: u8 = 0x02;
 
-/// What a datagram asks for; numbers of ETG.1000.4, table 7.
+/// Command of a datagram (ETG.1000.4, table 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Command {
-    /// Read by position.
+    /// No operation: passes unchanged.
+    Nop = 0,
+    /// Auto-increment read, by position.
     Aprd = 1,
-    /// Write by position.
+    /// Auto-increment write.
     Apwr = 2,
-    /// Read by station address.
+    /// Auto-increment read and write.
+    Aprw = 3,
+    /// Configured address read, by station address.
     Fprd = 4,
-    /// Write by station address.
+    /// Configured address write.
     Fpwr = 5,
-    /// Read from all, by OR.
+    /// Configured address read and write.
+    Fprw = 6,
+    /// Broadcast read; the devices OR their data into the datagram.
     Brd = 7,
-    /// Write to all.
+    /// Broadcast write.
     Bwr = 8,
-    /// Read and write by logical address.
+    /// Broadcast read and write.
+    Brw = 9,
+    /// Logical read, through FMMUs.
+    Lrd = 10,
+    /// Logical write.
+    Lwr = 11,
+    /// Logical read and write.
     Lrw = 12,
-    /// One reads, by station address, all others write.
+    /// Auto-increment read, multiple write: one device reads, all others write.
+    Armw = 13,
+    /// Configured address read, multiple write: one device reads, all others write.
     Frmw = 14,
 }
 
-/// The address words of a register of one device.
+impl Command {
+    /// All commands, in the order of their numbers.
+    const ALL: [Self; 15] = [
+        Self::Nop,
+        Self::Aprd,
+        Self::Apwr,
+        Self::Aprw,
+        Self::Fprd,
+        Self::Fpwr,
+        Self::Fprw,
+        Self::Brd,
+        Self::Bwr,
+        Self::Brw,
+        Self::Lrd,
+        Self::Lwr,
+        Self::Lrw,
+        Self::Armw,
+        Self::Frmw,
+    ];
+
+    /// Returns the command with this number; `None` for undefined numbers, which devices ignore.
+    #[must_use]
+    pub fn from_wire(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+/// Returns the address field for a register of the device with station address `device`.
 #[must_use]
 pub const fn register(device: u16, register: u16) -> u32 {
     device as u32 | (register as u32) << 16
 }
 
-/// The first address word of the device at this place on the cable, for [`Command::Aprd`] and [`Command::Apwr`].
+/// Returns the auto-increment address of the device at this position on the cable, from 0, for [`Command::Aprd`] and
+/// [`Command::Apwr`].
 #[must_use]
-pub const fn position(place: u16) -> u16 {
-    0u16.wrapping_sub(place)
+pub const fn position(position: u16) -> u16 {
+    0u16.wrapping_sub(position)
 }
 
 /// Writes a frame into a buffer.
@@ -76,7 +129,7 @@ pub struct Writer<'b> {
 }
 
 impl<'b> Writer<'b> {
-    /// Begins a frame. `purpose` tells frames of different purpose apart when they come back. The buffer has room for [`LONGEST`].
+    /// Begins a frame. `purpose` identifies the frame when it returns ([`purpose_of`]). `buffer` holds at least [`LONGEST`] bytes.
     #[must_use]
     pub fn new(buffer: &'b mut [u8], purpose: u8) -> Self {
         buffer[..SOURCE_AT].fill(0xff);
@@ -86,19 +139,19 @@ impl<'b> Writer<'b> {
         Self { buffer, length: FIRST_DATAGRAM, last: None }
     }
 
-    /// Whether another datagram with `length` bytes of data has room.
+    /// Returns whether another datagram with `length` bytes of data fits.
     #[must_use]
     pub fn has_room(&self, length: usize) -> bool {
         self.length + AROUND_DATA + length <= self.buffer.len().min(LONGEST)
     }
 
-    /// Whether no datagram is in it.
+    /// Returns whether the frame has no datagram.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.last.is_none()
     }
 
-    /// Adds a datagram with `length` bytes of zeros. Where in the frame its data begin; `None` when there is no room.
+    /// Adds a datagram with `length` zero bytes. Returns the offset of its data in the frame; `None` when it does not fit.
     pub fn push(&mut self, command: Command, address: u32, length: usize) -> Option<usize> {
         if !self.has_room(length) {
             return None;
@@ -115,24 +168,25 @@ impl<'b> Writer<'b> {
         self.buffer[at] = command as u8;
         self.buffer[at + 2..at + 6].copy_from_slice(&address.to_le_bytes());
         self.buffer[at + 6..at + 8].copy_from_slice(&(length as u16).to_le_bytes());
-        (self.last, self.length) = (Some(at), end);
+        self.last = Some(at);
+        self.length = end;
 
         Some(at + HEADER)
     }
 
-    /// The same with these data.
+    /// Adds a datagram with `data`. Returns the offset of the data in the frame; `None` when it does not fit.
     pub fn push_data(&mut self, command: Command, address: u32, data: &[u8]) -> Option<usize> {
         let at = self.push(command, address, data.len())?;
         self.buffer[at..at + data.len()].copy_from_slice(data);
         Some(at)
     }
 
-    /// Data of a datagram that is in the frame, where [`Writer::push`] said that they begin.
+    /// Returns the `length` data bytes of a datagram at the offset that [`Writer::push`] returned.
     pub fn data_mut(&mut self, at: usize, length: usize) -> &mut [u8] {
         &mut self.buffer[at..at + length]
     }
 
-    /// Ends the frame; its length in bytes, filled up to [`SHORTEST`].
+    /// Ends the frame and pads it to [`SHORTEST`]. Returns its length in bytes.
     pub fn finish(self) -> usize {
         let word = (self.length - FIRST_DATAGRAM) as u16 | 0x1000;
         self.buffer[LENGTH_AT..FIRST_DATAGRAM].copy_from_slice(&word.to_le_bytes());
@@ -145,7 +199,7 @@ impl<'b> Writer<'b> {
     }
 }
 
-/// Numbers a frame: the index of its first datagram and, where there is one, that of its second.
+/// Numbers a frame: the low byte is the index of its first datagram, the high byte that of its second if it has one.
 pub fn number(frame: &mut [u8], number: u16) {
     frame[FIRST_DATAGRAM + 1] = number as u8;
     if let Some(second) = second_datagram(frame) {
@@ -153,7 +207,7 @@ pub fn number(frame: &mut [u8], number: u16) {
     }
 }
 
-/// The number of a frame with two datagrams; the upper half is 0 in one with one.
+/// Returns the number of a frame; the high byte is 0 in a frame with one datagram.
 #[must_use]
 pub fn number_of(frame: &[u8]) -> u16 {
     let high = second_datagram(frame).and_then(|second| frame.get(second + 1).copied()).unwrap_or(0);
@@ -166,7 +220,7 @@ fn second_datagram(frame: &[u8]) -> Option<usize> {
     (length & MORE != 0 && second + HEADER <= frame.len()).then_some(second)
 }
 
-/// What a frame that comes back was for; `None` when no device passed it on, or it is none of ours.
+/// Returns the purpose of a returned frame; `None` when no device has processed it, or when it was not built by [`Writer`].
 #[must_use]
 pub fn purpose_of(frame: &[u8]) -> Option<u8> {
     let source = frame.get(SOURCE_AT..TYPE_AT)?;
@@ -175,7 +229,7 @@ pub fn purpose_of(frame: &[u8]) -> Option<u8> {
         .then(|| source[5])
 }
 
-/// Whether it is an EtherCAT frame that another MainDevice sent: its source address is none of ours.
+/// Returns whether `frame` is an EtherCAT frame of another MainDevice, judged by its source address.
 #[must_use]
 pub fn is_of_another(frame: &[u8]) -> bool {
     let is_ours = |source: &[u8]| source[0] & !RETURNED == SOURCE[0] & !RETURNED && source[1..5] == SOURCE[1..5];
@@ -183,7 +237,7 @@ pub fn is_of_another(frame: &[u8]) -> bool {
     is_ethercat && word(frame, LENGTH_AT) >> 12 == 1 && !is_ours(&frame[SOURCE_AT..TYPE_AT])
 }
 
-/// Whether what came back is the frame that was sent, with every datagram where it was.
+/// Returns whether `reply` is the returned frame `sent`, with the same datagrams at the same offsets.
 #[must_use]
 pub fn is_reply_to(reply: &[u8], sent: &[u8]) -> bool {
     if reply.len() < sent.len() || reply[TYPE_AT..FIRST_DATAGRAM] != sent[TYPE_AT..FIRST_DATAGRAM] {
@@ -192,7 +246,7 @@ pub fn is_reply_to(reply: &[u8], sent: &[u8]) -> bool {
 
     let mut at = FIRST_DATAGRAM;
     loop {
-        // Command, index and length; positions count up on the way, and the event word is the devices'.
+        // Command, index and length. Devices increment positions and set the event word.
         if at + HEADER > sent.len()
             || reply[at..at + 2] != sent[at..at + 2]
             || word(reply, at + 6) & !0x4000 != word(sent, at + 6)
@@ -209,13 +263,13 @@ pub fn is_reply_to(reply: &[u8], sent: &[u8]) -> bool {
     }
 }
 
-/// Working counter of the datagram whose data begin at `at` and are `length` bytes long.
+/// Returns the working counter of the datagram whose data begin at `at` and are `length` bytes long.
 #[must_use]
 pub fn working_counter(frame: &[u8], at: usize, length: usize) -> u16 {
     word(frame, at + length)
 }
 
-/// 16 bits, little endian.
+/// Returns the 16-bit little-endian word at `at`.
 #[must_use]
 pub fn word(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])

@@ -1,15 +1,29 @@
-//! The latest value of one publisher for any number of readers, over words the caller brings: neither side ever waits.
+//! The latest value of one publisher for any number of readers, in memory supplied by the caller: neither side ever waits.
 //!
-//! A value goes into the slot after the one that readers are sent to, so [`Latest::publish`] is a fixed number of stores whatever
-//! readers do, and a publisher that is stopped or dies half-way spoils nothing that can be read. [`Latest::read`] is one copy; it
-//! fails only when the publisher came round all other slots meanwhile, and then reading the newest again is the answer.
-//! All words are atomic: the same memory may be shared by processes that do not trust each other's timing.
+//! A value is written to the slot after the one that readers use, so [`Latest::publish`] is a fixed number of stores, independent of
+//! readers, and a publisher that is stopped or dies half-way damages nothing that can be read. [`Latest::read`] is one copy; it fails
+//! only when the publisher has reused the slot in the meantime, and the reader then reads the newest value again.
+//! All words are atomic: the memory may be shared by processes that do not trust each other's timing.
 //!
-//! The words of a slot: its sequence, then the value. Publication n (from 1) lies in slot n modulo the number of slots, with sequence
+//! The words of a slot: its sequence, then the value. Publication n (from 1) is in slot n modulo the number of slots, with sequence
 //! 2n, and 2n − 1 while it is being written: a sequence lock per slot (Lameter, 2005; Boehm, "Can seqlocks get along with
 //! programming language memory models?", 2012). `tests/latest_loom.rs` explores its interleavings, with broken twins that must fail.
 //!
-//! Absent on purpose: several publishers at a time (whoever shares the words sees to that), waking readers (a system call).
+//! Absent on purpose: concurrent publishers (the owner of the memory excludes them) and waking readers (a system call).
+//!
+//! ```
+//! use core::sync::atomic::AtomicU64;
+//! use onbeat_rt::latest::Latest;
+//!
+//! let newest = AtomicU64::new(0);
+//! let words: [AtomicU64; 8] = core::array::from_fn(|_| AtomicU64::new(0));
+//! let latest = Latest::over(&newest, &words, 4).unwrap();
+//! latest.publish(&[b"position"]);
+//!
+//! let mut value = [0; 8];
+//! assert!(latest.read(latest.newest(), &mut [&mut value]));
+//! assert_eq!(&value, b"position");
+//! ```
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
@@ -20,16 +34,16 @@ use core::sync::atomic::{AtomicU64, Ordering, fence};
 /// Words of a cache line.
 const LINE_WORDS: usize = 8;
 
-/// The words cannot be cut into that many slots, or a slot would have no room for a value.
+/// The words cannot be divided into this number of slots, or a slot would have no room for a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadSlots {
-    /// How many words there were.
+    /// Number of words.
     pub words: usize,
-    /// How many slots they were to make.
+    /// Requested number of slots.
     pub slots: usize,
 }
 
-/// Words as a publisher and its readers see them.
+/// The latest published value, as publisher and readers share it.
 #[derive(Clone, Copy, Debug)]
 pub struct Latest<'m> {
     newest: &'m AtomicU64,
@@ -39,7 +53,8 @@ pub struct Latest<'m> {
 }
 
 impl<'m> Latest<'m> {
-    /// `newest` is the number of the newest publication, 0 for none; `words` are cut into `slots` slots, at least two.
+    /// Creates a view of shared memory. `newest` holds the number of the newest publication, 0 for none; `words` are divided into
+    /// `slots` slots, at least two.
     ///
     /// # Errors
     /// [`BadSlots`].
@@ -50,20 +65,21 @@ impl<'m> Latest<'m> {
         Ok(Self { newest, words, slots: slots as u64, slot_words: words.len() / slots })
     }
 
-    /// How many words a slot takes whose value has parts of these lengths in bytes; each part begins with a word.
+    /// Returns the number of words of a slot for a value with parts of these lengths in bytes; each part begins at a word.
     #[must_use]
     pub fn slot_words(parts: &[usize]) -> usize {
         parts.iter().fold(1, |words, part| words + part.div_ceil(8))
     }
 
-    /// Number of the newest publication; 0 when there is none yet.
+    /// Returns the number of the newest publication; 0 before the first one.
     #[inline]
     #[must_use]
     pub fn newest(&self) -> u64 {
         self.newest.load(Ordering::Acquire)
     }
 
-    /// Publishes a value, one part behind the other; what does not fit is left out. Its number. Readers get it whole or not at all.
+    /// Publishes a value given as consecutive parts, and returns its number. Readers get it whole or not at all. Parts that do not fit
+    /// into the slot are cut.
     #[inline]
     pub fn publish(&self, parts: &[&[u8]]) -> u64 {
         let number = self.newest.load(Ordering::Relaxed).wrapping_add(1);
@@ -72,25 +88,25 @@ impl<'m> Latest<'m> {
         number
     }
 
-    /// Makes the next publication quick: the cache lines of its slot come to this CPU now, from those of the readers who had them last.
-    /// For the publisher, once nothing waits for it any more. Each line has one of its words written as it is, so readers notice
-    /// nothing; the stores are not waited for.
+    /// Prefetches the slot of the next publication: fetches its cache lines from the CPUs of the readers that used them last. The
+    /// publisher calls this when it has time. One word of each line is rewritten with its own value, so readers see no change; the
+    /// stores do not stall.
     #[inline]
     pub fn prepare(&self) {
         let slot = self.slot(self.newest.load(Ordering::Relaxed).wrapping_add(1));
-        // The sequence stays untouched: what it orders is a matter of `put` alone.
+        // Only `put` writes the sequence, since it defines the memory order.
         let words = slot.get(1..).unwrap_or_default();
         for word in words.iter().step_by(LINE_WORDS).chain(words.last()) {
             word.store(word.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 
-    /// Copies publication `number` into `parts`, as it was published. `false` when it is not there: not yet, or not any more;
-    /// `parts` then hold anything.
+    /// Copies publication `number` into `parts`. Returns `false` when it is not available, not yet or no longer; the contents of
+    /// `parts` are then undefined.
     #[inline]
     pub fn read(&self, number: u64, parts: &mut [&mut [u8]]) -> bool {
         let Some((sequence, words)) = self.slot(number).split_first() else { return false };
-        // Whoever shares the words may write any number.
+        // `number` may come from another process that writes any value.
         let written = number.wrapping_mul(2);
         if sequence.load(Ordering::Acquire) != written {
             return false;
@@ -100,7 +116,7 @@ impl<'m> Latest<'m> {
         for part in parts {
             let (of_part, others) = left.split_at(part.len().div_ceil(8).min(left.len()));
             left = others;
-            // Whole words first: a copy of a length known to the compiler is one instruction, any other one a call.
+            // Whole words first: a copy whose length the compiler knows is one instruction, any other copy a call.
             let (whole, rest) = part.as_chunks_mut::<8>();
             for (bytes, word) in whole.iter_mut().zip(of_part) {
                 *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
@@ -111,7 +127,7 @@ impl<'m> Latest<'m> {
             }
         }
 
-        // Whoever has read a word of a later publication sees its sequence too: this fence meets the one in `put`.
+        // A reader that saw a word of a later publication sees its sequence too: this fence pairs with the one in `put`.
         fence(Ordering::Acquire);
         sequence.load(Ordering::Relaxed) == written
     }
@@ -158,8 +174,9 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_value_is_read_as_it_was_published_each_part_for_itself() {
-        let (newest, words) = (AtomicU64::new(0), words(4 * Latest::slot_words(&[3, 9])));
+    fn the_newest_value_is_read_back_part_by_part() {
+        let newest = AtomicU64::new(0);
+        let words = words(4 * Latest::slot_words(&[3, 9]));
         let latest = Latest::over(&newest, &words, 4).unwrap();
         assert_eq!(latest.newest(), 0);
         for round in 1..=9_u8 {
@@ -171,17 +188,19 @@ mod tests {
     }
 
     #[test]
-    fn a_publication_is_there_until_its_slot_is_written_again() {
-        let (newest, words) = (AtomicU64::new(0), words(4 * 2));
+    fn a_publication_is_available_until_its_slot_is_reused() {
+        let newest = AtomicU64::new(0);
+        let words = words(4 * 2);
         let latest = Latest::over(&newest, &words, 4).unwrap();
         (0..6).for_each(|_| _ = latest.publish(&[&[7; 8]]));
-        let there: Vec<u64> = (1..=7).filter(|&number| latest.read(number, &mut [&mut [0; 8]])).collect();
-        assert_eq!(there, [3, 4, 5, 6]);
+        let available: Vec<u64> = (1..=7).filter(|&number| latest.read(number, &mut [&mut [0; 8]])).collect();
+        assert_eq!(available, [3, 4, 5, 6]);
     }
 
     #[test]
-    fn preparing_changes_nothing_that_can_be_read() {
-        let (newest, words) = (AtomicU64::new(0), words(4 * 17));
+    fn prepare_changes_nothing_that_can_be_read() {
+        let newest = AtomicU64::new(0);
+        let words = words(4 * 17);
         let latest = Latest::over(&newest, &words, 4).unwrap();
         latest.prepare();
         for round in 1..=9_u8 {
@@ -195,11 +214,12 @@ mod tests {
     }
 
     #[test]
-    fn a_publisher_that_dies_half_way_spoils_nothing_and_the_next_one_goes_on() {
-        let (newest, words) = (AtomicU64::new(0), words(4 * 3));
+    fn a_publisher_that_dies_half_way_damages_nothing_and_its_successor_continues() {
+        let newest = AtomicU64::new(0);
+        let words = words(4 * 3);
         let latest = Latest::over(&newest, &words, 4).unwrap();
         latest.publish(&[&[1; 16]]);
-        // The first half of a publication: its sequence says so, `newest` was not moved.
+        // The first half of a publication: its sequence is odd, and `newest` has not changed.
         words[2 * 3].store(3, Ordering::Relaxed);
         words[2 * 3 + 1].store(99, Ordering::Relaxed);
         let mut value = [0; 16];
@@ -211,8 +231,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_for_a_slot_is_cut_and_never_reaches_the_next() {
-        let (newest, words) = (AtomicU64::new(0), words(2 * 2));
+    fn a_value_too_long_for_a_slot_is_cut_and_never_reaches_the_next_slot() {
+        let newest = AtomicU64::new(0);
+        let words = words(2 * 2);
         let latest = Latest::over(&newest, &words, 2).unwrap();
         latest.publish(&[&[1; 8]]);
         latest.publish(&[&[2; 64], &[3; 64]]);
@@ -223,8 +244,9 @@ mod tests {
     }
 
     #[test]
-    fn words_that_cannot_be_cut_are_refused() {
-        let (newest, words) = (AtomicU64::new(0), words(9));
+    fn words_that_cannot_be_divided_are_rejected() {
+        let newest = AtomicU64::new(0);
+        let words = words(9);
         for slots in [0, 1, 2, 9] {
             assert_eq!(Latest::over(&newest, &words, slots).err(), Some(BadSlots { words: 9, slots }));
         }
@@ -233,7 +255,8 @@ mod tests {
 
     #[test]
     fn readers_in_other_threads_get_whole_values_or_none() {
-        let (newest, words) = (AtomicU64::new(0), words(4 * 17));
+        let newest = AtomicU64::new(0);
+        let words = words(4 * 17);
         let latest = Latest::over(&newest, &words, 4).unwrap();
         std::thread::scope(|threads| {
             let readers: Vec<_> = (0..2)

@@ -1,23 +1,24 @@
 //! The hot loop of onbeat.
 //!
 //! A control loop releases its work on a fixed grid `r_k = r_0 + k·T` of `CLOCK_MONOTONIC`. This crate holds
-//! everything that runs between two releases, and nothing else: the grid and its accounting ([`cycle`]), the wait
-//! for the next release ([`wait`]), the loop that answers edges instead ([`answer`]), the record of one cycle ([`sample`]), frames of a
-//! field bus ([`frame`]), and the wait-free ring that carries
-//! records to a cold thread ([`ring`]). [`latest`] is how a loop and others see each other's newest value without waiting.
+//! everything that runs between two releases, and nothing else: the grid and its counters ([`cycle`]), the wait
+//! for the next release ([`wait`]), the loop that is triggered by edges instead ([`edge_loop`]), the record of one cycle ([`sample`]),
+//! EtherCAT frames ([`frame`]), and the wait-free ring that carries samples to a cold thread ([`ring`]). [`latest`] shares the newest
+//! value between a loop and other threads or processes without waiting.
 //!
-//! # What the loop may ask the kernel for
+//! # System calls of the loop
 //!
 //! | call | where | when |
 //! |---|---|---|
 //! | `clock_gettime(CLOCK_MONOTONIC)` | [`sys::Monotonic::now`] | three times a cycle, answered by the vDSO without entering the kernel; a kernel without a vDSO clock source enters it |
 //! | `clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME)` | [`sys::Monotonic`]'s `sleep_until` | once a cycle |
-//! | `clock_nanosleep(CLOCK_MONOTONIC, 0)` | [`sys::Monotonic`]'s `sleep_for` | once a cycle instead, with [`Wait::Relative`] only |
+//! | `clock_nanosleep(CLOCK_MONOTONIC, 0)` | [`sys::Monotonic`]'s `sleep_for` | once a cycle instead, only with [`Wait::Relative`] |
 //! | `write`, `ioctl(GPIO_V2_LINE_SET_VALUES)` | [`sys::Port`] | once a cycle, by a task that has an output |
-//! | `ppoll`, `read` | [`sys::Port`] | once a cycle, by a loop that answers edges of an input ([`answer`]) |
+//! | `ppoll`, `read` | [`sys::Port`] | once a cycle, by a loop that is triggered by edges of an input ([`edge_loop`]) |
 //!
-//! Nothing else, and the last two lines only where a task was made for them, on descriptors that were prepared before. `crates/onbeat/tests/hot_path_is_quiet.rs` runs the loop under a seccomp filter that holds this
-//! table, fails when a `println!` is planted in a cycle, and counts the loop's allocations: none.
+//! No others. The last two rows apply only to tasks and loops with an output or input, on descriptors prepared in advance.
+//! `crates/onbeat/tests/hot_path_is_quiet.rs` runs the loop under a seccomp filter that enforces this table, checks that a `println!`
+//! planted in a cycle fails, and counts the loop's allocations: none.
 //!
 //! # A loop on a scripted clock
 //!
@@ -38,7 +39,7 @@
 //! let mut ring = Ring::over(&mut slots).unwrap();
 //! let (mut hot, mut cold) = split(&mut ring);
 //!
-//! // On a machine the clock is `sys::Monotonic`.
+//! // On a robot, the clock is `sys::Monotonic`.
 //! let clock = MockClock::starting_at(Instant::from_ns(0), |_| 20_000);
 //! let mut task = |_: &Cycle| Flow::Continue;
 //! let outcome = onbeat_rt::cycle::run(&clock, &plan, &mut task, &mut hot, &AtomicBool::new(false));
@@ -49,16 +50,16 @@
 //!
 //! # Absent on purpose
 //!
-//! No heap (`no_std`, no `alloc`: the compiler refuses), no logging, no strings, no `dyn`, no floating-point
-//! formatting, no relative sleep (it drifts; the one exception, [`Wait::Relative`], reproduces measurements that were made with one), no wall clock (it jumps), no time stamp counter calibrated by ourselves
-//! (it is wrong by hundreds of ppm). Set-up that needs rights (priority, affinity, locked memory) is cold work and
-//! lives in `onbeat::thread`.
+//! No heap (`no_std` without `alloc`, enforced by the compiler), no logging, no strings, no `dyn`, no floating-point
+//! formatting, no relative sleep (it drifts; the one exception, [`Wait::Relative`], reproduces measurements that were made with one), no
+//! wall clock (it jumps), no time stamp counter with its own calibration (wrong by hundreds of ppm). Set-up that needs privileges
+//! (priority, affinity, locked memory) is in `onbeat::thread`.
 //!
 //! Start reading at [`cycle`].
 #![cfg_attr(not(loom), no_std)]
 
-pub mod answer;
 pub mod cycle;
+pub mod edge_loop;
 pub mod frame;
 pub mod latest;
 pub mod ring;
@@ -67,8 +68,8 @@ pub mod sys;
 pub mod time;
 pub mod wait;
 
-pub use answer::{Answers, Arrival, Edge, Edges};
 pub use cycle::{Cycle, End, Flow, OnOverrun, Outcome, Plan, PlanError, Task};
+pub use edge_loop::{Arrival, Edge, EdgeLoop, EdgePlan, EdgeSource};
 pub use ring::{Consumer, Producer, Slot, split};
 pub use sample::{Flags, Sample};
 pub use time::{Clock, Instant, MockClock};

@@ -1,13 +1,24 @@
-//! A wait-free queue from one hot thread to one cold thread, over storage the caller brings.
+//! A wait-free queue from one hot thread to one cold thread, in storage supplied by the caller.
 //!
 //! Guarantees: [`Producer::push`] and [`Consumer::pop`] return in a bounded number of steps, whatever the other side
-//! does. When the queue is full the value is not stored and the loss is counted, exactly: after the producer is gone,
+//! does. When the queue is full, the value is dropped and the loss is counted exactly: after the producer is gone,
 //! `pushed = popped + lost + still queued`.
+//!
+//! ```
+//! use onbeat_rt::ring::{Ring, Slot, split};
+//!
+//! let mut slots: [Slot<u64>; 2] = core::array::from_fn(|_| Slot::empty());
+//! let mut ring = Ring::over(&mut slots).unwrap();
+//! let (mut producer, mut consumer) = split(&mut ring);
+//! assert!(producer.push(1) && producer.push(2));
+//! assert!(!producer.push(3), "full: dropped and counted");
+//! assert_eq!((consumer.pop(), consumer.lost()), (Some(1), 1));
+//! ```
 //!
 //! Absent on purpose: blocking, waking the other side (that is a system call), growing, overwriting.
 //!
-//! The protocol is that of every single-producer ring (Lamport, 1983): the producer alone moves `head`, the consumer
-//! alone moves `tail`. `tests/ring_loom.rs` explores its interleavings, with a broken twin that must fail.
+//! The protocol is Lamport's single-producer, single-consumer ring (1983): only the producer moves `head`, only the consumer
+//! moves `tail`. `tests/ring_loom.rs` explores its interleavings, with a broken twin that must fail.
 #![allow(unsafe_code)]
 
 #[cfg(loom)]
@@ -21,7 +32,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use core::mem::MaybeUninit;
 
-/// `core`'s cell with loom's way of asking for the pointer, so that one protocol serves both.
+/// `core`'s cell with loom's interface, so that the same code runs under loom.
 #[cfg(not(loom))]
 #[derive(Debug)]
 struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
@@ -45,80 +56,85 @@ impl<T> UnsafeCell<T> {
 pub struct Slot<T>(UnsafeCell<MaybeUninit<T>>);
 
 impl<T> Slot<T> {
-    /// An empty slot.
+    /// Creates an empty slot.
     #[must_use]
     pub fn empty() -> Self {
         Self(UnsafeCell::new(MaybeUninit::uninit()))
     }
 }
 
-/// The slots are not a power of two, so positions could not wrap by masking.
+/// The number of slots is not a power of two, which masking of positions requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAPowerOfTwo {
-    /// How many slots there were.
+    /// Number of slots.
     pub slots: usize,
 }
 
-/// Positions on a cache line of their own: the two sides must not slow each other down.
+/// A value on its own cache line, so that the two sides do not slow each other down (false sharing).
 #[repr(align(64))]
-struct Own<T>(T);
+struct CacheAligned<T>(T);
 
-/// A queue over borrowed slots. [`split`] hands out its two ends.
+/// A queue in borrowed slots. [`split`] returns its two ends.
 pub struct Ring<'s, T> {
     slots: &'s mut [Slot<T>],
-    head: Own<AtomicUsize>,
-    tail: Own<AtomicUsize>,
-    lost: Own<AtomicU64>,
+    head: CacheAligned<AtomicUsize>,
+    tail: CacheAligned<AtomicUsize>,
+    lost: CacheAligned<AtomicU64>,
 }
 
 // SAFETY: a slot is reached by one side at a time (see `push` and `pop`), and the values may change threads.
 unsafe impl<T: Copy + Send> Sync for Ring<'_, T> {}
 
 impl<'s, T: Copy + Send> Ring<'s, T> {
-    /// An empty queue that holds as many values as there are slots.
+    /// Creates an empty queue whose capacity is the number of slots.
     ///
     /// # Errors
-    /// [`NotAPowerOfTwo`] when the number of slots is none.
+    /// [`NotAPowerOfTwo`] when the number of slots is not a power of two.
     pub fn over(slots: &'s mut [Slot<T>]) -> Result<Self, NotAPowerOfTwo> {
         if !slots.len().is_power_of_two() {
             return Err(NotAPowerOfTwo { slots: slots.len() });
         }
-        Ok(Self { slots, head: Own(AtomicUsize::new(0)), tail: Own(AtomicUsize::new(0)), lost: Own(AtomicU64::new(0)) })
+        Ok(Self {
+            slots,
+            head: CacheAligned(AtomicUsize::new(0)),
+            tail: CacheAligned(AtomicUsize::new(0)),
+            lost: CacheAligned(AtomicU64::new(0)),
+        })
     }
 }
 
-/// The two ends of a queue. Borrowing it whole is what keeps each end single.
+/// Splits a queue into its two ends. The mutable borrow guarantees a single producer and a single consumer.
 pub fn split<'r, T: Copy + Send>(ring: &'r mut Ring<'_, T>) -> (Producer<'r, T>, Consumer<'r, T>) {
     let ring: &'r Ring<'_, T> = ring;
     let slots: &'r [Slot<T>] = ring.slots;
-    let shared = Shared { slots, head: &ring.head.0, tail: &ring.tail.0, lost: &ring.lost.0 };
+    let shared = RingParts { slots, head: &ring.head.0, tail: &ring.tail.0, lost: &ring.lost.0 };
     (Producer { shared, head: 0, tail_seen: 0 }, Consumer { shared, tail: 0 })
 }
 
-struct Shared<'r, T> {
+struct RingParts<'r, T> {
     slots: &'r [Slot<T>],
     head: &'r AtomicUsize,
     tail: &'r AtomicUsize,
     lost: &'r AtomicU64,
 }
 
-impl<T> Clone for Shared<'_, T> {
+impl<T> Clone for RingParts<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<T> Copy for Shared<'_, T> {}
+impl<T> Copy for RingParts<'_, T> {}
 
-/// The hot end.
+/// The sending end, for the hot thread.
 pub struct Producer<'r, T> {
-    shared: Shared<'r, T>,
+    shared: RingParts<'r, T>,
     head: usize,
     tail_seen: usize,
 }
 
-/// The cold end.
+/// The receiving end, for the cold thread.
 pub struct Consumer<'r, T> {
-    shared: Shared<'r, T>,
+    shared: RingParts<'r, T>,
     tail: usize,
 }
 
@@ -128,7 +144,7 @@ unsafe impl<T: Copy + Send> Send for Producer<'_, T> {}
 unsafe impl<T: Copy + Send> Send for Consumer<'_, T> {}
 
 impl<T: Copy> Producer<'_, T> {
-    /// Queues `value`, or counts it as lost when there is no room. Says whether it was queued.
+    /// Queues `value`, or counts it as lost when the queue is full. Returns whether it was queued.
     #[inline]
     pub fn push(&mut self, value: T) -> bool {
         let capacity = self.shared.slots.len();
@@ -154,7 +170,7 @@ impl<T: Copy> Producer<'_, T> {
 }
 
 impl<T: Copy> Consumer<'_, T> {
-    /// The oldest queued value.
+    /// Takes the oldest queued value.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         if self.tail == self.shared.head.load(Ordering::Acquire) {
@@ -170,7 +186,7 @@ impl<T: Copy> Consumer<'_, T> {
         Some(value)
     }
 
-    /// How many values did not fit since the start.
+    /// Returns how many values were dropped since the start.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.shared.lost.load(Ordering::Relaxed)
@@ -188,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_in_comes_out_in_order() {
+    fn values_arrive_in_the_order_they_were_pushed() {
         let mut storage = slots(4);
         let mut ring = Ring::over(&mut storage).unwrap();
         let (mut hot, mut cold) = split(&mut ring);
@@ -201,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_ring_counts_what_did_not_fit_and_keeps_what_did() {
+    fn a_full_ring_counts_dropped_values_and_keeps_queued_ones() {
         let mut storage = slots(4);
         let mut ring = Ring::over(&mut storage).unwrap();
         let (mut hot, mut cold) = split(&mut ring);
@@ -211,13 +227,13 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_slots_that_cannot_be_masked_is_refused() {
+    fn a_number_of_slots_that_is_not_a_power_of_two_is_rejected() {
         let mut storage = slots(6);
         assert_eq!(Ring::over(&mut storage).err(), Some(NotAPowerOfTwo { slots: 6 }));
     }
 
     #[test]
-    fn two_threads_lose_exactly_what_is_counted() {
+    fn two_threads_lose_exactly_the_counted_values() {
         let mut storage = slots(64);
         let mut ring = Ring::over(&mut storage).unwrap();
         let (mut hot, mut cold) = split(&mut ring);

@@ -2,13 +2,13 @@
 
 use crate::time::Instant;
 
-/// What one cycle looked like. All that the cold side knows of the loop is a sequence of these.
+/// The timing of one cycle. The cold side knows the loop only as a sequence of samples.
 ///
-/// With `r_k` the release, `s_k` the first instant after the wait and `e_k` the end of the work:
+/// `r_k` is the release, `s_k` the first instant after the wait and `e_k` the end of the work.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// `k`, the number of the release this cycle served; releases passed over leave gaps.
+    /// `k`, the number of the release that this cycle served; skipped releases leave gaps.
     pub index: u64,
     /// `r_k` on `CLOCK_MONOTONIC`.
     pub release: Instant,
@@ -16,29 +16,29 @@ pub struct Sample {
     pub wakeup_latency_ns: u64,
     /// `e_k − s_k`, in nanoseconds.
     pub execution_time_ns: u64,
-    /// How late the sleep itself returned, in nanoseconds after the instant it was set to. Equal to the wake-up
-    /// latency when the wait does not spin.
+    /// Time from the instant the sleep was set to until it returned, in nanoseconds. Equal to the wake-up latency when the wait does
+    /// not spin.
     pub sleep_latency_ns: u64,
-    /// Releases passed over since the cycle before this one.
+    /// Releases skipped since the previous cycle.
     pub skipped: u64,
-    /// What else is to be known of the cycle.
+    /// Deadline miss, overrun, and how the wait went.
     pub flags: Flags,
-    /// A figure of the task's own, set through [`crate::Cycle::note`].
+    /// A value of the task, set by [`crate::Cycle::note`].
     pub note: u32,
     /// Time spent polling the clock before the release, in nanoseconds.
     pub spun_ns: u32,
-    /// A second figure of the task's own, set through [`crate::Cycle::note_too`].
+    /// A second value of the task, set by [`crate::Cycle::note_too`].
     pub note_too: u32,
 }
 
 impl Sample {
-    /// `s_k`, the first instant after the wait.
+    /// Returns `s_k`, the first instant after the wait.
     #[must_use]
     pub const fn start(&self) -> Instant {
         self.release.plus_ns(self.wakeup_latency_ns)
     }
 
-    /// `e_k − r_k`, in nanoseconds.
+    /// Returns `e_k − r_k`, in nanoseconds.
     #[must_use]
     pub const fn response_time_ns(&self) -> u64 {
         self.wakeup_latency_ns + self.execution_time_ns
@@ -55,27 +55,26 @@ impl Flags {
     pub const DEADLINE_MISS: Self = Self(1);
     /// The cycle ended after the next release: `e_k > r_(k+1)`.
     pub const OVERRUN: Self = Self(1 << 1);
-    /// The release (or its spin margin) had come before the wait began: the loop did not really sleep.
+    /// The release, or the start of its spin margin, had passed before the wait began: the loop did not sleep.
     pub const NO_SLEEP: Self = Self(1 << 2);
-    /// A signal ended the sleep early; it was taken up again.
+    /// A signal ended the sleep early; the loop resumed it.
     pub const INTERRUPTED: Self = Self(1 << 3);
-    /// The sleep was for a length of time, not until an instant: the kernel counted from when it was asked, a little later than
-    /// the loop did.
+    /// The sleep was relative: the kernel counted from the system call, slightly later than the loop did.
     pub const RELATIVE: Self = Self(1 << 4);
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` is set.
+    /// Returns whether all flags of `other` are set.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// `self` with `other` added when `condition` holds.
+    /// Returns `self`, with `other` added when `condition` holds.
     #[must_use]
     pub const fn with_if(self, other: Self, condition: bool) -> Self {
         if condition { self.with(other) } else { self }

@@ -1,4 +1,4 @@
-//! The only file that asks the kernel for anything: time, sleep, and prepared ports.
+//! The only file with system calls: clock, sleep, and prepared ports.
 //!
 //! The table of allowed calls is on the crate's front page.
 #![allow(unsafe_code)]
@@ -6,7 +6,16 @@
 
 use crate::time::{Clock, Instant, Interrupted};
 
-/// `CLOCK_MONOTONIC`, read through the vDSO and slept on by absolute time, or for a length of time where a wait asks for that.
+/// `CLOCK_MONOTONIC`, read through the vDSO. Sleeps are absolute, or relative for [`Wait::Relative`](crate::Wait).
+///
+/// ```
+/// use onbeat_rt::Clock;
+/// use onbeat_rt::sys::Monotonic;
+///
+/// let wake_up = Monotonic.now().plus_ns(1_000_000);
+/// while Monotonic.sleep_until(wake_up).is_err() {}
+/// assert!(Monotonic.now() >= wake_up);
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Monotonic;
 
@@ -30,17 +39,17 @@ impl Clock for Monotonic {
 #[inline]
 fn nanosleep(ns: u64, flags: libc::c_int) -> Result<(), Interrupted> {
     let time = timespec(ns);
-    // SAFETY: `time` is a valid timespec that lives across the call; the remainder is not asked for.
-    let answer = unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, flags, &raw const time, core::ptr::null_mut()) };
+    // SAFETY: `time` is a valid timespec that lives across the call; the remainder is not requested.
+    let error = unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, flags, &raw const time, core::ptr::null_mut()) };
     // clock_nanosleep returns the error number itself, never -1 (POSIX.1-2017).
-    if answer == 0 { Ok(()) } else { Err(Interrupted) }
+    if error == 0 { Ok(()) } else { Err(Interrupted) }
 }
 
-/// A prepared descriptor that a loop reads or writes. Whoever made it keeps it open as long as the loop runs.
+/// A prepared file descriptor that a loop reads or writes. Its owner keeps it open as long as the loop runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port(libc::c_int);
 
-/// The kernel's answer to a read or write that did not go through: `errno`.
+/// Error number of a failed read or write (`errno`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
@@ -55,41 +64,41 @@ struct LineValues {
 const SET_LINE_VALUES: libc::Ioctl = libc::_IOWR::<LineValues>(0xB4, 0x0F);
 
 impl Port {
-    /// A port on an open descriptor.
+    /// Creates a port on an open file descriptor.
     #[must_use]
-    pub const fn on(descriptor: i32) -> Self {
+    pub const fn new(descriptor: i32) -> Self {
         Self(descriptor)
     }
 
-    /// Whether there is something to read, or the other end is gone, waiting for it `at_most_ns`. A signal ends the wait
-    /// early.
+    /// Waits until data can be read or the other end has closed, for at most `at_most_ns`. Returns whether that is the case. A signal
+    /// ends the wait early.
     #[must_use]
     pub fn is_ready_within(self, at_most_ns: u64) -> bool {
-        let mut asked = libc::pollfd { fd: self.0, events: libc::POLLIN, revents: 0 };
+        let mut pollfd = libc::pollfd { fd: self.0, events: libc::POLLIN, revents: 0 };
         let at_most = timespec(at_most_ns);
         // SAFETY: one pollfd and one timespec that live across the call; no signal mask is given.
-        unsafe { libc::ppoll(&raw mut asked, 1, &raw const at_most, core::ptr::null()) > 0 }
+        unsafe { libc::ppoll(&raw mut pollfd, 1, &raw const at_most, core::ptr::null()) > 0 }
     }
 
-    /// Reads what is there, up to the length of `into`; 0 when the other end is gone.
+    /// Reads the available bytes, up to the length of `into`. Returns their number; 0 when the other end has closed.
     ///
     /// # Errors
     /// [`Errno`].
     pub fn read(self, into: &mut [u8]) -> Result<usize, Errno> {
         // SAFETY: `into` is valid for writes of its length.
-        let answer = unsafe { libc::read(self.0, into.as_mut_ptr().cast(), into.len()) };
-        usize::try_from(answer).map_err(|_| errno())
+        let read = unsafe { libc::read(self.0, into.as_mut_ptr().cast(), into.len()) };
+        usize::try_from(read).map_err(|_| errno())
     }
 
     /// Writes all of `bytes` with one call.
     ///
     /// # Errors
-    /// [`Errno`], [`libc::EIO`] when the kernel took a part only.
+    /// [`Errno`]; [`libc::EIO`] when the kernel accepted only some of the bytes.
     pub fn write(self, bytes: &[u8]) -> Result<(), Errno> {
         // SAFETY: `bytes` is valid for reads of its length.
-        let answer = unsafe { libc::write(self.0, bytes.as_ptr().cast(), bytes.len()) };
-        match usize::try_from(answer) {
-            Ok(taken) if taken == bytes.len() => Ok(()),
+        let written = unsafe { libc::write(self.0, bytes.as_ptr().cast(), bytes.len()) };
+        match usize::try_from(written) {
+            Ok(count) if count == bytes.len() => Ok(()),
             Ok(_) => Err(Errno(libc::EIO)),
             Err(_) => Err(errno()),
         }
@@ -102,8 +111,8 @@ impl Port {
     pub fn set_line(self, on: bool) -> Result<(), Errno> {
         let mut values = LineValues { bits: u64::from(on), mask: 1 };
         // SAFETY: the request takes a pointer to line values, which live across the call.
-        let answer = unsafe { libc::ioctl(self.0, SET_LINE_VALUES, &raw mut values) };
-        if answer == 0 { Ok(()) } else { Err(errno()) }
+        let result = unsafe { libc::ioctl(self.0, SET_LINE_VALUES, &raw mut values) };
+        if result == 0 { Ok(()) } else { Err(errno()) }
     }
 }
 
@@ -112,19 +121,19 @@ fn errno() -> Errno {
     Errno(unsafe { *libc::__errno_location() })
 }
 
-/// Where the kernel's periodic tick lies on `CLOCK_MONOTONIC`.
+/// The kernel's periodic tick on `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tick {
-    /// Distance of two ticks, in nanoseconds: 1 s / `CONFIG_HZ`.
+    /// Tick period, in nanoseconds: 1 s / `CONFIG_HZ`.
     pub every_ns: u64,
-    /// Instant of one tick modulo `every_ns`, late by as much as that tick's interrupt was.
+    /// Instant of one tick modulo `every_ns`; includes the latency of that tick's interrupt.
     pub offset_ns: u64,
 }
 
-/// Reads the tick's distance and its last instant from `CLOCK_MONOTONIC_COARSE`, which the kernel sets at each tick
+/// Reads period and last instant of the tick from `CLOCK_MONOTONIC_COARSE`, which the kernel sets at each tick
 /// (`kernel/time/timekeeping.c`, `update_wall_time`).
 ///
-/// One reading is late by that interrupt's own latency: take several and keep the smallest offset.
+/// Each reading includes the latency of one interrupt: take several and keep the smallest offset.
 #[must_use]
 pub fn tick() -> Tick {
     let mut resolution = timespec(0);

@@ -1,4 +1,4 @@
-//! Instants on one clock, and a clock that tests can script.
+//! Instants on one clock, the trait of clocks, and a clock that tests script.
 //!
 //! Absent on purpose: a wall clock (it jumps).
 
@@ -12,59 +12,59 @@ use core::time::Duration;
 pub struct Instant(u64);
 
 impl Instant {
-    /// The instant `ns` nanoseconds after the clock's start.
+    /// Creates the instant `ns` nanoseconds after the clock's start.
     #[must_use]
     pub const fn from_ns(ns: u64) -> Self {
         Self(ns)
     }
 
-    /// Nanoseconds since the clock's start.
+    /// Returns the nanoseconds since the clock's start.
     #[must_use]
     pub const fn as_ns(self) -> u64 {
         self.0
     }
 
-    /// Nanoseconds from `earlier` to `self`; 0 when `earlier` is not earlier.
+    /// Returns the nanoseconds from `earlier` to `self`; 0 when `earlier` is not earlier.
     #[must_use]
     pub const fn ns_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// The instant `ns` nanoseconds later.
+    /// Returns the instant `ns` nanoseconds later.
     #[must_use]
     pub const fn plus_ns(self, ns: u64) -> Self {
         Self(self.0 + ns)
     }
 
-    /// The instant `ns` nanoseconds earlier; the clock's start when that would be before it.
+    /// Returns the instant `ns` nanoseconds earlier, but not before the clock's start.
     #[must_use]
     pub const fn minus_ns(self, ns: u64) -> Self {
         Self(self.0.saturating_sub(ns))
     }
 }
 
-/// Whole nanoseconds of a duration, saturating at 584 years.
+/// Converts a duration to whole nanoseconds, saturating at 584 years.
 #[must_use]
 pub const fn ns(duration: Duration) -> u64 {
     duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos() as u64)
 }
 
-/// A signal ended the sleep early; the release it was for is still valid.
+/// A signal ended the sleep early; the instant it was set to is still valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted;
 
-/// Where the loop takes its time from: [`crate::sys::Monotonic`] on a robot, [`MockClock`] in a test.
+/// The clock of a loop: [`crate::sys::Monotonic`] on a robot, [`MockClock`] in a test.
 pub trait Clock {
-    /// The present instant. Never goes backwards.
+    /// Returns the current instant. Never goes backwards.
     fn now(&self) -> Instant;
 
-    /// Sleeps until `wake_up` has passed; returns at once when it has already.
+    /// Blocks until `wake_up` has passed; returns at once when it already has.
     ///
     /// # Errors
     /// [`Interrupted`] when a signal arrived first.
     fn sleep_until(&self, wake_up: Instant) -> Result<(), Interrupted>;
 
-    /// Sleeps for `ns` nanoseconds from the call on. Repeated, it drifts: only [`Wait::Relative`](crate::Wait) uses it.
+    /// Blocks for `ns` nanoseconds from the call on. Repeated relative sleeps drift: only [`Wait::Relative`](crate::Wait) uses this.
     ///
     /// # Errors
     /// [`Interrupted`] when a signal arrived first.
@@ -85,10 +85,18 @@ impl<C: Clock> Clock for &C {
     }
 }
 
-/// A clock without a kernel: it moves only when the loop sleeps, when the clock is read, or when a task spends time.
+/// A clock for tests: it advances only when the loop sleeps, when the clock is read, or when a task spends time.
 ///
-/// `lateness` is asked once per sleep and answers how many nanoseconds late that sleep returns, so that a test
-/// can replay any schedule exactly.
+/// `lateness_ns` is called once per sleep and returns how many nanoseconds late that sleep returns, so that a test
+/// replays any schedule exactly.
+///
+/// ```
+/// use onbeat_rt::{Clock, Instant, MockClock};
+///
+/// let clock = MockClock::starting_at(Instant::from_ns(0), |_| 30);
+/// clock.sleep_until(Instant::from_ns(1_000)).unwrap();
+/// assert_eq!(clock.now().as_ns(), 1_030);
+/// ```
 pub struct MockClock<L> {
     now_ns: Cell<u64>,
     ns_per_reading: u64,
@@ -98,8 +106,7 @@ pub struct MockClock<L> {
 }
 
 impl<L: Fn(Instant) -> u64> MockClock<L> {
-    /// A clock that stands at `start`, whose sleeps return `lateness_ns(wake_up)` after the instant asked for, and
-    /// whose readings cost nothing.
+    /// Creates a clock at `start` whose sleeps return `lateness_ns(wake_up)` nanoseconds late and whose readings take no time.
     #[must_use]
     pub const fn starting_at(start: Instant, lateness_ns: L) -> Self {
         Self {
@@ -111,25 +118,25 @@ impl<L: Fn(Instant) -> u64> MockClock<L> {
         }
     }
 
-    /// The same clock, moving by `ns` at each reading, so that a polling wait comes to its end.
+    /// Advances the clock by `ns` at each reading, so that a polling wait ends.
     #[must_use]
     pub const fn ns_per_reading(mut self, ns: u64) -> Self {
         self.ns_per_reading = ns;
         self
     }
 
-    /// Lets `ns` nanoseconds pass, as work would.
+    /// Advances the clock by `ns` nanoseconds, as work does.
     pub fn spend(&self, ns: u64) {
         self.now_ns.set(self.now_ns.get() + ns);
     }
 
-    /// How many times the clock was slept on.
+    /// Returns the number of sleeps.
     #[must_use]
     pub fn sleeps(&self) -> u64 {
         self.sleeps.get()
     }
 
-    /// How many of these sleeps were for a length of time, not until an instant.
+    /// Returns the number of relative sleeps.
     #[must_use]
     pub fn relative_sleeps(&self) -> u64 {
         self.relative_sleeps.get()

@@ -66,7 +66,7 @@ fn cycles_that_end_in_time_start_on_every_release() {
 #[test]
 fn an_overrun_skips_releases_but_keeps_the_phase() {
     let world = World::working(&[200 * US, 2_300 * US, 200 * US]);
-    assert_eq!(world.starts_ms(), [1.0, 2.0, 5.0], "ends at 4.3 ms: 3 and 4 ms are passed over");
+    assert_eq!(world.starts_ms(), [1.0, 2.0, 5.0], "ends at 4.3 ms: 3 and 4 ms are skipped");
     let (samples, outcome) = world.run();
     assert_eq!(samples[2].skipped, 2);
     assert!(samples[1].flags.has(Flags::OVERRUN) && samples[1].flags.has(Flags::DEADLINE_MISS));
@@ -74,23 +74,23 @@ fn an_overrun_skips_releases_but_keeps_the_phase() {
 }
 
 #[test]
-fn a_cycle_that_ends_on_the_next_release_is_no_overrun() {
+fn a_cycle_that_ends_on_the_next_release_does_not_overrun() {
     let world = World::working(&[MS, 0]);
     assert_eq!(world.starts_ms(), [1.0, 2.0]);
     assert!(!world.run().0[0].flags.has(Flags::OVERRUN));
 }
 
 #[test]
-fn catching_up_serves_passed_releases_back_to_back_and_no_more_than_allowed() {
+fn catching_up_serves_passed_releases_back_to_back_up_to_the_limit() {
     let mut world = World::working(&[5_500 * US, 100 * US, 100 * US, 100 * US, 100 * US]);
     world.on_overrun = OnOverrun::CatchUp { at_most: 2 };
-    // Releases at 1 to 6 ms; the first cycle ends at 6.5 ms. Two are caught up (2 and 3 ms), 4 to 6 ms are passed over.
+    // Releases at 1 to 6 ms; the first cycle ends at 6.5 ms. Two are caught up (2 and 3 ms), 4 to 6 ms are skipped.
     assert_eq!(world.starts_ms(), [1.0, 6.5, 6.6, 7.0, 8.0]);
     assert_eq!(world.run().1.skipped, 3);
 }
 
 #[test]
-fn a_loop_told_to_stop_on_an_overrun_stops_after_that_cycle() {
+fn a_loop_with_policy_stop_ends_after_the_cycle_that_overran() {
     let mut world = World::working(&[100 * US, 1_100 * US, 100 * US]);
     world.on_overrun = OnOverrun::Stop;
     let (samples, outcome) = world.run();
@@ -98,7 +98,7 @@ fn a_loop_told_to_stop_on_an_overrun_stops_after_that_cycle() {
 }
 
 #[test]
-fn releases_passed_over_at_the_very_end_are_accounted_for_too() {
+fn releases_skipped_after_the_last_cycle_are_counted_too() {
     let mut world = World::working(&[100 * US, 20 * MS]);
     world.releases = 10;
     let (_, outcome) = world.run();
@@ -106,7 +106,7 @@ fn releases_passed_over_at_the_very_end_are_accounted_for_too() {
 }
 
 #[test]
-fn the_figures_of_a_sample_are_those_of_the_glossary() {
+fn a_sample_has_the_values_of_the_glossary() {
     let mut world = World::working(&[200 * US, 300 * US]);
     world.late_ns = 40 * US;
     let second = world.run().0[1];
@@ -142,7 +142,7 @@ fn the_stop_flag_ends_the_loop_before_the_next_wait() {
 }
 
 #[test]
-fn a_plan_that_would_starve_the_kernel_is_refused_with_its_numbers() {
+fn a_plan_that_would_starve_the_kernel_is_rejected_with_its_numbers() {
     let spin = |us| Wait::SleepThenSpin { margin_ns: us * US };
     assert_eq!(admit(0, Wait::Sleep, 0), Err(PlanError::NoPeriod));
     assert_eq!(admit(MS, spin(1000), 0), Err(PlanError::SpinTooLong { spin_ns: MS, period_ns: MS }));
@@ -154,7 +154,7 @@ fn a_plan_that_would_starve_the_kernel_is_refused_with_its_numbers() {
 }
 
 #[test]
-fn the_phase_keeps_a_quarter_of_the_common_grid_behind_the_tick() {
+fn the_phase_is_a_quarter_of_the_common_divisor_behind_the_tick() {
     let tick = Tick { every_ns: 4 * MS, offset_ns: 700 * US };
     let first = |period| Phase::AvoidTick.first_release(Instant::from_ns(123 * MS), period, tick).as_ns();
     assert_eq!(first(MS) % MS, 950 * US, "1 ms and 4 ms share 1 ms: 250 us behind the tick");
@@ -163,21 +163,20 @@ fn the_phase_keeps_a_quarter_of_the_common_grid_behind_the_tick() {
         325 * US,
         "700 us is 200 us into the 500 us grid, plus a quarter of 500 us"
     );
-    assert_eq!(first(333_333) % 333_333, 0, "no common grid: no phase helps");
+    assert_eq!(first(333_333) % 333_333, 0, "no common divisor: no phase helps");
 }
 
 #[test]
-fn a_phase_that_is_asked_for_is_kept() {
+fn a_requested_phase_is_kept() {
     let tick = Tick { every_ns: 4 * MS, offset_ns: 0 };
     let first = Phase::At(250 * US).first_release(Instant::from_ns(5 * MS + 1), MS, tick);
     assert_eq!(first.as_ns(), 5 * MS + 250 * US);
 }
 
 proptest! {
-    /// Whatever a loop goes through, every slot is a cycle or a skipped release, samples say which, and the grid
-    /// has not moved.
+    /// In any run, every slot is a cycle or a skipped release, samples show which, and the grid does not move.
     #[test]
-    fn every_slot_is_accounted_for(
+    fn every_slot_is_a_cycle_or_a_skipped_release(
         work_us in prop::collection::vec(prop_oneof![3 => 0_u64..900, 1 => 0_u64..20_000], 1..200),
         late_ns in 0_u64..3_000_000,
         burst in prop::option::of(1_u32..5),
@@ -206,7 +205,7 @@ proptest! {
 }
 
 #[test]
-fn a_task_that_keeps_time_with_another_clock_moves_the_releases_after_its_own_by_a_hundredth_of_the_period_at_most() {
+fn steering_moves_later_releases_by_at_most_a_hundredth_of_the_period_per_cycle() {
     let clock = MockClock::starting_at(Instant::from_ns(0), |_| 0);
     let plan = Plan {
         period_ns: MS,

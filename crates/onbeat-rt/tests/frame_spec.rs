@@ -14,30 +14,30 @@ fn status_frame(buffer: &mut [u8]) -> (usize, usize) {
 }
 
 #[test]
-fn two_datagrams_stand_in_a_frame_byte_by_byte() {
+fn a_frame_with_two_datagrams_has_the_standard_layout() {
     let mut buffer = [0; LONGEST];
     let (length, at) = status_frame(&mut buffer);
     number(&mut buffer[..length], 0x0705);
-    assert_eq!(length, 60, "short frames are filled up");
+    assert_eq!(length, 60, "short frames are padded");
     assert_eq!(&buffer[..14], &[255, 255, 255, 255, 255, 255, 0x10, 0x0b, 0xea, 0x70, 0, 3, 0x88, 0xa4]);
     assert_eq!(word(&buffer, 14), 0x1000 | ((10 + 4 + 2) + (10 + 2 + 2)));
     assert_eq!(
         &buffer[16..32],
         &[12, 5, 0, 0, 1, 0, 4, 0x80, 0, 0, 1, 2, 3, 4, 0, 0],
-        "the first says that more follow"
+        "the first has the flag that another follows"
     );
     assert_eq!(&buffer[32..46], &[7, 7, 0, 0, 0x30, 1, 2, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!((at, number_of(&buffer[..length])), (42, 0x0705));
 }
 
 #[test]
-fn a_frame_is_a_reply_when_devices_passed_it_on_and_nothing_moved() {
+fn a_frame_is_a_reply_when_a_device_processed_it_and_its_datagrams_are_unchanged() {
     let mut sent = [0; LONGEST];
     let (length, at) = status_frame(&mut sent);
     number(&mut sent[..length], 9);
     let mut reply = sent;
 
-    assert_eq!(purpose_of(&reply[..length]), None, "it has not passed a device");
+    assert_eq!(purpose_of(&reply[..length]), None, "no device has processed it");
     reply[6] |= 2;
     reply[at..at + 4].copy_from_slice(&[8, 0, 59, 0]);
     assert_eq!(purpose_of(&reply[..length]), Some(3));
@@ -52,11 +52,11 @@ fn a_frame_is_a_reply_when_devices_passed_it_on_and_nothing_moved() {
         assert!(!is_reply_to(&other[..length], &sent[..length]));
     }
 
-    assert!(!is_reply_to(&reply[..40], &sent[..length]), "its end is missing");
+    assert!(!is_reply_to(&reply[..40], &sent[..length]), "the end is missing");
 }
 
 #[test]
-fn the_longest_datagram_fills_a_frame_and_a_byte_more_finds_no_room() {
+fn the_longest_datagram_fills_a_frame_and_one_more_byte_does_not_fit() {
     let mut buffer = [0; LONGEST];
     let mut writer = Writer::new(&mut buffer, 0);
     assert!(writer.push(Command::Lrw, 0, MOST_DATA + 1).is_none());
@@ -66,6 +66,6 @@ fn the_longest_datagram_fills_a_frame_and_a_byte_more_finds_no_room() {
 }
 
 #[test]
-fn the_third_device_on_the_cable_is_at_minus_two() {
+fn the_third_device_on_the_cable_has_auto_increment_address_minus_two() {
     assert_eq!((position(0), position(2)), (0, 0xfffe));
 }

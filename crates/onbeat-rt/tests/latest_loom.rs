@@ -1,4 +1,4 @@
-//! Explores the interleavings of the latest value. Run by `make loom` (`RUSTFLAGS="--cfg loom"`).
+//! Explores the interleavings of `Latest`. Run by `make loom` (`RUSTFLAGS="--cfg loom"`).
 #![cfg(loom)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
@@ -7,7 +7,7 @@ use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::thread;
 use onbeat_rt::latest::Latest;
 
-/// Two slots of a sequence and two words: the publisher comes round in the least number of steps.
+/// Two slots of a sequence and two words: the publisher reuses a slot after the fewest steps.
 struct Words {
     newest: AtomicU64,
     words: Vec<AtomicU64>,
@@ -34,7 +34,7 @@ fn read(latest: &Latest<'_>, number: u64) -> Option<[u64; 2]> {
 }
 
 #[test]
-fn no_interleaving_tears_a_value_or_hands_out_another_one() {
+fn no_interleaving_tears_a_value_or_returns_another_one() {
     loom::model(|| {
         let shared = Words::new();
         publish(&shared.latest(), 10);
@@ -52,9 +52,9 @@ fn no_interleaving_tears_a_value_or_hands_out_another_one() {
     });
 }
 
-/// A publisher that prepares writes into a slot that may be being read.
+/// `prepare` writes to a slot that a reader may be reading.
 #[test]
-fn no_interleaving_with_a_publisher_that_prepares_tears_a_value() {
+fn no_interleaving_with_prepare_tears_a_value() {
     loom::model(|| {
         let shared = Words::new();
         publish(&shared.latest(), 10);
@@ -76,9 +76,9 @@ fn no_interleaving_with_a_publisher_that_prepares_tears_a_value() {
     });
 }
 
-/// The newest one can be read at once as long as the publisher makes fewer publications meanwhile than there are other slots.
+/// The newest value can be read as long as the publisher makes fewer publications in the meantime than there are other slots.
 #[test]
-fn a_publisher_that_does_not_come_round_fails_no_reader() {
+fn a_publisher_that_does_not_reuse_the_slot_fails_no_reader() {
     loom::model(|| {
         let shared = Words::new();
         publish(&shared.latest(), 10);
@@ -92,12 +92,13 @@ fn a_publisher_that_does_not_come_round_fails_no_reader() {
     });
 }
 
-/// The same protocol without one of its fences. loom must object, or the tests above prove nothing.
+/// The same protocol without one of its fences. loom must report it, or the tests above prove nothing.
 fn twin(publisher_fences: bool, reader_fences: bool) {
     loom::model(move || {
         let sequence = Arc::new(AtomicU64::new(2));
         let words = Arc::new([AtomicU64::new(1), AtomicU64::new(1)]);
-        let (its_sequence, its_words) = (Arc::clone(&sequence), Arc::clone(&words));
+        let its_sequence = Arc::clone(&sequence);
+        let its_words = Arc::clone(&words);
         let publisher = thread::spawn(move || {
             its_sequence.store(3, Ordering::Relaxed);
             if publisher_fences {

@@ -1,4 +1,4 @@
-//! The loop without a grid, on a scripted clock: what the papers' relative sleep makes of period, account and averages.
+//! The loop without a grid, on a scripted clock: period, counters and averages with the relative sleep of the papers.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::sync::atomic::AtomicBool;
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 const MS: u64 = 1_000_000;
 const US: u64 = 1_000;
 
-/// A loop of 1 ms sleeps that all return `late_ns` late, and whose k-th cycle works for `work_ns[k]`, then for nothing.
+/// A loop of 1 ms sleeps that all return `late_ns` late. Cycle k works for `work_ns[k]`, later cycles do not work.
 fn run(wait: Wait, releases: u64, late_ns: u64, work_ns: &[u64]) -> (Vec<Sample>, Outcome, u64) {
     let clock = MockClock::starting_at(Instant::from_ns(0), |_| late_ns);
     let plan = Plan {
@@ -41,7 +41,7 @@ fn run(wait: Wait, releases: u64, late_ns: u64, work_ns: &[u64]) -> (Vec<Sample>
 const RELATIVE: Wait = Wait::Relative { margin_ns: 0 };
 
 #[test]
-fn a_release_lies_one_period_behind_the_end_of_the_cycle_before() {
+fn a_release_is_one_period_after_the_end_of_the_previous_cycle() {
     let (samples, outcome, relative) = run(RELATIVE, 4, 15 * US, &[200 * US, 100 * US, 0]);
     let releases: Vec<u64> = samples.iter().map(|sample| sample.release.as_ns() / US).collect();
     // Starts at 5,015; ends at 5,215; starts at 6,230; ends at 6,330; starts at 7,345 and ends there.
@@ -52,7 +52,7 @@ fn a_release_lies_one_period_behind_the_end_of_the_cycle_before() {
 }
 
 #[test]
-fn the_average_period_is_the_sleep_plus_what_a_cycle_takes_as_in_the_papers() {
+fn the_average_period_is_the_sleep_plus_the_response_time_as_in_the_papers() {
     // 1,017.60 us on average (Yoon, Song and Lee, Figure 7, PMC): 15 us of wake-up and 2.6 us of work a cycle.
     let (samples, ..) = run(RELATIVE, 1_000, 15 * US, &[2_600; 2_000]);
     let periods: Vec<u64> = samples.windows(2).map(|pair| pair[1].start().ns_since(pair[0].start())).collect();
@@ -62,7 +62,7 @@ fn the_average_period_is_the_sleep_plus_what_a_cycle_takes_as_in_the_papers() {
 }
 
 #[test]
-fn it_ends_when_the_plans_time_is_over_with_fewer_cycles_than_the_grid_would_have() {
+fn the_loop_ends_after_the_planned_time_with_fewer_cycles_than_on_the_grid() {
     let (samples, outcome, _) = run(RELATIVE, 100, 0, &[MS; 100]);
     // A cycle every two periods.
     assert_eq!((samples.len(), outcome.slots, outcome.end), (50, 50, End::Complete));
@@ -70,14 +70,10 @@ fn it_ends_when_the_plans_time_is_over_with_fewer_cycles_than_the_grid_would_hav
 }
 
 #[test]
-fn a_cycle_that_outlasts_the_period_skips_nothing_and_is_no_overrun() {
+fn a_cycle_longer_than_the_period_skips_nothing_and_does_not_overrun() {
     let (samples, outcome, _) = run(RELATIVE, 20, 0, &[0, 7_300 * US, 0]);
     assert!(samples[1].flags.has(Flags::DEADLINE_MISS) && !samples[1].flags.has(Flags::OVERRUN));
-    assert_eq!(
-        samples[2].release,
-        samples[1].release.plus_ns(7_300 * US + MS),
-        "it sleeps for the period all the same"
-    );
+    assert_eq!(samples[2].release, samples[1].release.plus_ns(7_300 * US + MS), "it still sleeps for a whole period");
     assert_eq!((outcome.skipped, outcome.slots), (0, outcome.cycles));
 }
 
@@ -108,7 +104,7 @@ fn a_spin_after_a_relative_sleep_ends_with_the_period_as_in_the_paper() {
 }
 
 #[test]
-fn a_relative_sleep_comes_on_top_of_the_work() {
+fn the_period_of_a_relative_sleep_does_not_include_the_work() {
     assert_eq!(admit(MS, RELATIVE, 9 * MS), Ok(()), "nine tenths of ten milliseconds");
     assert_eq!(
         admit(MS, RELATIVE, 9 * MS + 1).unwrap_err(),
@@ -118,9 +114,9 @@ fn a_relative_sleep_comes_on_top_of_the_work() {
 }
 
 proptest! {
-    /// Whatever the cycles take, each is accounted for, and period = sleep + work + latency.
+    /// For any cycle lengths, each cycle is counted, and period = sleep + work + latency.
     #[test]
-    fn every_cycle_is_accounted_for(
+    fn every_cycle_is_counted(
         work_us in prop::collection::vec(prop_oneof![3 => 0_u64..900, 1 => 0_u64..20_000], 1..100),
         late_ns in 0_u64..3_000_000,
         releases in 1_u64..300,

@@ -5,7 +5,7 @@
 use loom::thread;
 use onbeat_rt::ring::{Ring, Slot, split};
 
-/// loom's threads want owned values; the storage is leaked, once per explored interleaving.
+/// loom's threads need owned values; the storage is leaked, once per explored interleaving.
 fn ends() -> (onbeat_rt::Producer<'static, u64>, onbeat_rt::Consumer<'static, u64>) {
     let slots = Box::leak((0..2).map(|_| Slot::empty()).collect::<Box<[Slot<u64>]>>());
     split(Box::leak(Box::new(Ring::over(slots).unwrap())))
@@ -36,7 +36,7 @@ fn no_interleaving_tears_reorders_or_miscounts() {
     });
 }
 
-/// The same protocol with its one ordering weakened. loom must object, or the test above proves nothing.
+/// The same protocol with its one ordering weakened. loom must report it, or the test above proves nothing.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn the_broken_twin_is_caught() {
@@ -48,7 +48,7 @@ fn the_broken_twin_is_caught() {
         slot: UnsafeCell<u64>,
         head: AtomicUsize,
     }
-    // SAFETY: unsound on purpose; loom is to find out.
+    // SAFETY: unsound on purpose; loom must detect it.
     unsafe impl Sync for Twin {}
 
     loom::model(|| {

@@ -48,7 +48,8 @@ fn bring_up(segment: &mut Segment, now_ns: &mut u64) {
     for device in 0..segment.len() {
         let station = 0x1001 + device as u16;
         let Some(status) = segment.status(device) else { continue };
-        let (outputs, inputs) = (status.output_bytes as u8, status.input_bytes as u8);
+        let outputs = status.output_bytes as u8;
+        let inputs = status.input_bytes as u8;
         let mut channels = Vec::new();
         if outputs != 1 {
             channels.extend_from_slice(&[0x00, 0x10, 128, 0, 0x26, 0, 1, 0, 0x80, 0x10, 128, 0, 0x22, 0, 1, 0]);

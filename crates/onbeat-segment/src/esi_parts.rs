@@ -1,167 +1,170 @@
-//! From the information of an ESI file to the parts of a device: its objects, its PDOs, and a model.
+//! Builds the parts of a device from an ESI file: objects, PDOs, and a model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use onbeat_ethercat::esi::{Behaviour, EsiError, Information, ObjectPlan, Pdo, PdoEntry, ValuePlan, values};
+use onbeat_ethercat::esi::{Behaviour, EsiDevice, EsiError, EsiObject, EsiValue, Pdo, PdoEntry, values};
 
 use crate::coe::{DataType, Dictionary, access, details};
 use crate::device::{Drive, DriveSettings, Io, Model};
-use crate::firmware::{Area, Mailboxes};
-use crate::parts::{Parts, common_objects};
-use crate::process_data::{MOST_VALUES, Rules};
-use crate::sii::{Identity, Listed};
+use crate::device_parts::{DeviceParts, common_objects};
+use crate::firmware::{Mailboxes, ProcessDataArea};
+use crate::process_data::{AssignmentRules, MOST_VALUES};
+use crate::sii_contents::{PdoListing, SiiIdentity};
 
-/// Values that a PDO has room for when a MainDevice may choose them.
-const ROOM: usize = 16;
-/// The object that assigns PDOs to SyncManager 0.
+/// Number of entries of a PDO that a MainDevice can configure.
+const CONFIGURABLE_ENTRIES: usize = 16;
+/// PDO assignment object of SyncManager 0.
 const ASSIGNMENT: u16 = 0x1c10;
 
-/// The parts of one device of this kind. `loop_back`: each output is wired to the input of its number.
+/// Builds the parts of one device. `loop_back`: each output is wired to the input of the same number.
 ///
 /// # Errors
-/// [`EsiError::NotSimulated`] for PDOs that do not go with the objects.
+/// [`EsiError::NotSimulated`] for PDOs that do not match the objects.
 pub(crate) fn parts(
-    information: &Information,
-    identity: Identity,
+    esi: &EsiDevice,
+    identity: SiiIdentity,
     settings: DriveSettings,
     loop_back: bool,
-) -> Result<Parts, EsiError> {
+) -> Result<DeviceParts, EsiError> {
     let mut objects = Dictionary::default();
-    let drive = (information.behaviour() == Behaviour::Drive).then(|| Box::new(Drive::new(&mut objects, settings)));
-    add_objects(information, &mut objects)?;
-    for (pdos, right) in [(&information.pdos[0], access::OUTPUT), (&information.pdos[1], access::INPUT)] {
+    let drive = (esi.behaviour() == Behaviour::Drive).then(|| Box::new(Drive::new(&mut objects, settings)));
+    add_objects(esi, &mut objects)?;
+    for (pdos, right) in [(&esi.pdos[0], access::OUTPUT), (&esi.pdos[1], access::INPUT)] {
         for entry in values(pdos) {
-            objects.permit(entry.index, entry.sub, right);
+            objects.permit(entry.index, entry.subindex, right);
         }
     }
 
-    let usages: Vec<u8> = information.channels.iter().map(|channel| channel.usage).collect();
+    let usages: Vec<u8> = esi.sync_managers.iter().map(|channel| channel.usage).collect();
     let profile = if drive.is_some() { 0x0002_0192 } else { 0x0000_1389 };
-    common_objects(&mut objects, &information.order, identity, (profile, &usages));
-    add_pdos(information, &mut objects);
-    let model = match (drive, information.behaviour()) {
+    common_objects(&mut objects, &esi.order, identity, profile, &usages);
+    add_pdos(esi, &mut objects);
+    let model = match (drive, esi.behaviour()) {
         (Some(drive), _) => Model::Drive(drive),
         (None, Behaviour::Coupler) => Model::Coupler,
-        (None, _) => Model::Io(io(information, &objects, loop_back)),
+        (None, _) => Model::Io(io(esi, &objects, loop_back)),
     };
 
-    let [outputs, inputs] = [0, 1].map(|way| area(information, way));
-    Ok(Parts {
+    let [outputs, inputs] = [0, 1].map(|direction| area(esi, direction));
+    Ok(DeviceParts {
         identity,
-        name: information.name.clone(),
-        order: information.order.clone(),
+        name: esi.name.clone(),
+        order: esi.order.clone(),
         model,
-        mailboxes: mailboxes(information),
+        mailboxes: mailboxes(esi),
         outputs,
         inputs,
-        channels: information.channels.clone(),
-        fmmus: information.fmmus.clone(),
-        pdos: information.pdos.each_ref().map(|pdos| pdos.iter().map(listed).collect()),
-        clock: information.clock.clone(),
-        port_kinds: information.ports.1,
-        configuration: information.configuration,
-        bootstrap: information.bootstrap,
-        eeprom_bytes: information.eeprom_bytes,
+        sync_managers: esi.sync_managers.clone(),
+        fmmus: esi.fmmus.clone(),
+        pdos: esi.pdos.each_ref().map(|pdos| pdos.iter().map(pdo_listing).collect()),
+        clock: esi.clock.clone(),
+        port_kinds: esi.port_kinds,
+        configuration: esi.configuration,
+        bootstrap: esi.bootstrap,
+        eeprom_bytes: esi.eeprom_bytes,
         objects,
     })
 }
 
-fn mailboxes(information: &Information) -> Option<Mailboxes> {
-    let at = |place: usize, usage: u8| {
-        information.channels.get(place).filter(|one| one.usage == usage).map(|one| (one.start, one.length))
+fn mailboxes(esi: &EsiDevice) -> Option<Mailboxes> {
+    let at = |number: usize, usage: u8| {
+        esi.sync_managers.get(number).filter(|one| one.usage == usage).map(|one| (one.start, one.length))
     };
-    Some(Mailboxes { to_device: at(0, 1)?, to_main: at(1, 2)?, coe: information.coe })
+    Some(Mailboxes { to_device: at(0, 1)?, to_main: at(1, 2)?, coe: esi.coe })
 }
 
-/// The SyncManager that process data of one direction are assigned to, or could be.
-fn channel(information: &Information, way: usize) -> Option<usize> {
-    let assigned = information.pdos[way].iter().find_map(|pdo| pdo.channel).map(usize::from);
-    assigned.or_else(|| information.channels.iter().position(|channel| usize::from(channel.usage) == 3 + way))
+/// Returns the SyncManager to which the process data of one direction are assigned, or can be.
+fn sync_manager(esi: &EsiDevice, direction: usize) -> Option<usize> {
+    let assigned = esi.pdos[direction].iter().find_map(|pdo| pdo.sync_manager).map(usize::from);
+    assigned.or_else(|| esi.sync_managers.iter().position(|channel| usize::from(channel.usage) == 3 + direction))
 }
 
-fn area(information: &Information, way: usize) -> Area {
-    let pdos = &information.pdos[way];
+fn area(esi: &EsiDevice, direction: usize) -> ProcessDataArea {
+    let pdos = &esi.pdos[direction];
     let is_pdo = |index: &u16| pdos.iter().any(|pdo| pdo.index == *index);
     let excludes = |pdo: &Pdo| {
         let others: Vec<u16> = pdo.excludes.iter().copied().filter(is_pdo).collect();
         others.into_iter().map(|other| (pdo.index, other)).collect::<Vec<_>>()
     };
 
-    let always = pdos.iter().filter(|pdo| pdo.mandatory && pdo.channel.is_some());
-    let rules =
-        Rules { excludes: pdos.iter().flat_map(excludes).collect(), mandatory: always.map(|pdo| pdo.index).collect() };
-    let channel = channel(information, way);
-    Area {
+    let always = pdos.iter().filter(|pdo| pdo.mandatory && pdo.sync_manager.is_some());
+    let rules = AssignmentRules {
+        excludes: pdos.iter().flat_map(excludes).collect(),
+        mandatory: always.map(|pdo| pdo.index).collect(),
+    };
+    let channel = sync_manager(esi, direction);
+    ProcessDataArea {
         channel,
-        start: channel.and_then(|place| information.channels.get(place)).map_or(0, |channel| channel.start),
+        start: channel.and_then(|number| esi.sync_managers.get(number)).map_or(0, |channel| channel.start),
         assignment: channel.map_or(0, |channel| ASSIGNMENT + channel as u16),
         rules,
     }
 }
 
-/// Objects of the dictionary, and those of PDOs that it does not have. What the model has stays the model's.
-fn add_objects(information: &Information, objects: &mut Dictionary) -> Result<(), EsiError> {
+/// Adds the objects of the dictionary, and missing ones that PDOs map. Objects of the model are kept.
+fn add_objects(esi: &EsiDevice, objects: &mut Dictionary) -> Result<(), EsiError> {
     let of_model: BTreeSet<u16> = objects.objects.iter().map(|object| object.index).collect();
-    let is_ours = |index: u16| {
-        let is_pdo = information.pdos.iter().flatten().any(|pdo| pdo.index == index);
+    let is_predefined = |index: u16| {
+        let is_pdo = esi.pdos.iter().flatten().any(|pdo| pdo.index == index);
         of_model.contains(&index) || is_pdo || matches!(index, 0x1018 | 0x1c00 | 0x1c10..0x1c20)
     };
 
-    let mut plans: BTreeMap<u16, ObjectPlan> = information
+    let mut plans: BTreeMap<u16, EsiObject> = esi
         .objects
         .iter()
-        .filter(|(index, _)| !is_ours(**index))
+        .filter(|(index, _)| !is_predefined(**index))
         .map(|(&index, plan)| (index, plan.clone()))
         .collect();
-    for pdos in &information.pdos {
-        let assigned = pdos.iter().filter(|pdo| pdo.channel.is_some());
+    for pdos in &esi.pdos {
+        let assigned = pdos.iter().filter(|pdo| pdo.sync_manager.is_some());
         let count = assigned.clone().flat_map(|pdo| &pdo.entries).filter(|entry| entry.index != 0).count();
         if let Some(pdo) = assigned.clone().next_back().filter(|_| count > MOST_VALUES) {
-            let what = format!("makes {count} values assigned by default; {MOST_VALUES} are simulated");
+            let what = format!("makes {count} values assigned by default; at most {MOST_VALUES} are supported");
             return Err(EsiError::NotSimulated { line: pdo.line, element: "Pdo".to_owned(), what });
         }
 
         for entry in values(pdos) {
-            let there = if is_ours(entry.index) {
-                objects.unsorted(entry.index, entry.sub).map(|entry| entry.kind.bits())
+            let bits = if is_predefined(entry.index) {
+                objects.unsorted(entry.index, entry.subindex).map(|entry| entry.kind.bits())
             } else {
-                Some(planned(&mut plans, entry))
+                Some(planned_bits(&mut plans, entry))
             };
-            if there != Some(u16::from(entry.bits)) {
-                return Err(misfit(entry, there));
+            if bits != Some(u16::from(entry.bits)) {
+                return Err(length_mismatch(entry, bits));
             }
         }
     }
 
     for (index, plan) in &plans {
-        pour(objects, *index, plan);
+        add_object(objects, *index, plan);
     }
 
     Ok(())
 }
 
-/// The objects of the PDOs, and of their assignment to SyncManagers.
-fn add_pdos(information: &Information, objects: &mut Dictionary) {
-    let right = |bit: u8| access::READ | if information.coe & bit == 0 { 0 } else { access::WRITE_PREOP };
-    for (way, pdos) in information.pdos.iter().enumerate() {
+/// Adds the PDO mapping objects and the PDO assignment objects.
+fn add_pdos(esi: &EsiDevice, objects: &mut Dictionary) {
+    let right = |bit: u8| access::READ | if esi.coe & bit == 0 { 0 } else { access::WRITE_PREOP };
+    for (direction, pdos) in esi.pdos.iter().enumerate() {
         for pdo in pdos {
-            let free = !pdo.fixed && information.coe & details::PDO_CONFIGURATION != 0;
+            let free = !pdo.fixed && esi.coe & details::PDO_CONFIGURATION != 0;
             let right = if free { right(details::PDO_CONFIGURATION) } else { access::READ };
             objects.object(pdo.index, &pdo.name);
             objects.entry("Entries", DataType::U8, right, &[pdo.entries.len() as u8]);
-            let room = if free { ROOM } else { 0 }.max(pdo.entries.len());
+            let room = if free { CONFIGURABLE_ENTRIES } else { 0 }.max(pdo.entries.len());
             for number in 0..room {
                 let value = pdo.entries.get(number).map_or(0, |entry| {
-                    u32::from(entry.index) << 16 | u32::from(entry.sub) << 8 | u32::from(entry.bits)
+                    u32::from(entry.index) << 16 | u32::from(entry.subindex) << 8 | u32::from(entry.bits)
                 });
                 objects.entry(&format!("Entry {}", number + 1), DataType::U32, right, &value.to_le_bytes());
             }
         }
 
-        let Some(channel) = channel(information, way) else { continue };
+        let Some(channel) = sync_manager(esi, direction) else { continue };
         let right = right(details::PDO_ASSIGN);
-        let assigned: Vec<u16> = pdos.iter().filter(|pdo| pdo.channel.is_some()).map(|pdo| pdo.index).collect();
-        objects.object(ASSIGNMENT + channel as u16, if way == 0 { "Outputs assigned" } else { "Inputs assigned" });
+        let assigned: Vec<u16> = pdos.iter().filter(|pdo| pdo.sync_manager.is_some()).map(|pdo| pdo.index).collect();
+        objects
+            .object(ASSIGNMENT + channel as u16, if direction == 0 { "Outputs assigned" } else { "Inputs assigned" });
         objects.entry("Entries", DataType::U8, right, &[assigned.len().min(254) as u8]);
         for number in 0..pdos.len().clamp(4, 254) {
             let index = assigned.get(number).copied().unwrap_or(0);
@@ -170,27 +173,28 @@ fn add_pdos(information: &Information, objects: &mut Dictionary) {
     }
 }
 
-fn io(information: &Information, objects: &Dictionary, loop_back: bool) -> Io {
-    let [outputs, inputs] = information.pdos.each_ref().map(|pdos| {
-        let found = values(pdos).filter_map(|entry| objects.unsorted(entry.index, entry.sub));
+fn io(esi: &EsiDevice, objects: &Dictionary, loop_back: bool) -> Io {
+    let [outputs, inputs] = esi.pdos.each_ref().map(|pdos| {
+        let found = values(pdos).filter_map(|entry| objects.unsorted(entry.index, entry.subindex));
         found.map(|entry| (entry.slot, entry.kind.bytes())).collect()
     });
-    Io::of(outputs, inputs, loop_back)
+    Io::from_values(outputs, inputs, loop_back)
 }
-fn listed(pdo: &Pdo) -> Listed {
-    let flags = [(pdo.mandatory, Listed::MANDATORY), (pdo.fixed, Listed::FIXED)];
-    Listed {
+
+fn pdo_listing(pdo: &Pdo) -> PdoListing {
+    let flags = [(pdo.mandatory, PdoListing::MANDATORY), (pdo.fixed, PdoListing::FIXED)];
+    PdoListing {
         index: pdo.index,
-        channel: pdo.channel.unwrap_or(Listed::NOT_ASSIGNED),
+        channel: pdo.sync_manager.unwrap_or(PdoListing::NOT_ASSIGNED),
         flags: flags.iter().filter(|(has, _)| *has).fold(0, |all, (_, flag)| all | flag),
     }
 }
 
-/// The value that a PDO maps, made if the dictionary does not have it. Its length in bits.
-fn planned(plans: &mut BTreeMap<u16, ObjectPlan>, entry: &PdoEntry) -> u16 {
+/// Returns the length in bits of the value that a PDO entry maps; adds the value if the dictionary does not have it.
+fn planned_bits(plans: &mut BTreeMap<u16, EsiObject>, entry: &PdoEntry) -> u16 {
     let object =
-        plans.entry(entry.index).or_insert_with(|| ObjectPlan { name: entry.name.clone(), values: BTreeMap::new() });
-    let value = object.values.entry(entry.sub).or_insert_with(|| ValuePlan {
+        plans.entry(entry.index).or_insert_with(|| EsiObject { name: entry.name.clone(), values: BTreeMap::new() });
+    let value = object.values.entry(entry.subindex).or_insert_with(|| EsiValue {
         name: entry.name.clone(),
         kind: entry.kind,
         access: access::BOTH,
@@ -200,25 +204,28 @@ fn planned(plans: &mut BTreeMap<u16, ObjectPlan>, entry: &PdoEntry) -> u16 {
     value.kind.bits()
 }
 
-fn misfit(entry: &PdoEntry, there: Option<u16>) -> EsiError {
-    let (index, sub, bits) = (entry.index, entry.sub, entry.bits);
-    let what = match there {
-        Some(there) => format!("maps {index:#06x}:{sub} with {bits} bits, the object has {there}; make them equal"),
-        None => format!("maps {index:#06x}:{sub}, which is no value of a simulated device; take it out"),
+fn length_mismatch(entry: &PdoEntry, object_bits: Option<u16>) -> EsiError {
+    let PdoEntry { index, subindex, bits, .. } = entry;
+    let what = match object_bits {
+        Some(object_bits) => {
+            format!("maps {index:#06x}:{subindex} with {bits} bits, the object has {object_bits}; make them equal")
+        }
+        None => format!("maps {index:#06x}:{subindex}, which the simulated device does not have; remove it"),
     };
     EsiError::NotSimulated { line: entry.line, element: "Entry".to_owned(), what }
 }
 
-/// Adds an object. One of several values begins with the number of the highest.
-fn pour(objects: &mut Dictionary, index: u16, plan: &ObjectPlan) {
+/// Adds an object. Entry 0 of an object with several values is the highest subindex.
+fn add_object(objects: &mut Dictionary, index: u16, plan: &EsiObject) {
     objects.object(index, &plan.name);
     let highest = plan.values.keys().last().copied().unwrap_or(0);
     if highest > 0 && !plan.values.contains_key(&0) {
         objects.entry_at(0, "Entries", (DataType::U8, access::READ), &[highest]);
     }
 
-    for (&sub, value) in &plan.values {
-        let told = if sub == 0 && highest > 0 && value.value.is_empty() { vec![highest] } else { value.value.clone() };
-        objects.entry_at(sub, &value.name, (value.kind, value.access), &told);
+    for (&subindex, value) in &plan.values {
+        let bytes =
+            if subindex == 0 && highest > 0 && value.value.is_empty() { vec![highest] } else { value.value.clone() };
+        objects.entry_at(subindex, &value.name, (value.kind, value.access), &bytes);
     }
 }

@@ -1,32 +1,42 @@
-//! What can be wrong with a segment, and with frames on their way.
+//! Faults of a segment and of frames.
 
-use super::controller::touched;
+use super::esc::change;
 use super::firmware::SAFEOP;
 use super::segment::Segment;
 
-/// One thing that is wrong. Devices are meant by their place in the file.
+/// A fault. Devices are given by their position in the file.
+///
+/// ```
+/// use onbeat_segment::{Fault, Segment};
+///
+/// let mut segment = Segment::from_toml(Segment::HUMANOID)?;
+/// let device = segment.find("left knee").unwrap();
+/// assert!(segment.begin(&Fault::PowerOff { device }));
+/// assert!(!segment.status(device).unwrap().powered);
+/// # Ok::<(), onbeat_segment::DescriptionError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
-    /// Frames are lost, by a throw of the dice before or behind the devices.
+    /// Frames are lost, at random before or after the devices.
     Lose,
-    /// Frames come back so much later.
+    /// Frames return later.
     Late {
         /// In ns.
         by_ns: u64,
     },
-    /// Frames come back twice.
+    /// Frames return twice.
     Duplicate,
-    /// A frame comes back behind the one sent after it.
+    /// A frame returns after the one sent after it.
     Reorder,
-    /// Frames come back without their end.
+    /// Frames return truncated.
     Truncate,
-    /// One bit of a frame behind its Ethernet header is turned around.
+    /// One bit of a frame after its Ethernet header is flipped.
     Flip,
-    /// Working counters are off, of one device's part or of the whole.
+    /// Working counters are wrong, for one device or for all.
     CounterOff {
-        /// `None`: of every datagram that some device answered.
+        /// `None`: every datagram that at least one device processed.
         device: Option<usize>,
-        /// What is added.
+        /// Offset added to the working counter.
         by: i16,
     },
     /// The cable to the device's port 0 is cut.
@@ -34,19 +44,19 @@ pub enum Fault {
         /// The device.
         device: usize,
     },
-    /// Two devices change places on the cables, with all that they are: power, state, stations. When it ends, they change back.
+    /// Two devices are swapped on the cables, keeping power, state and station address. At the end they are swapped back.
     Swap {
         /// The device.
         device: usize,
         /// The other one.
         with: usize,
     },
-    /// The device is taken off the cable, which goes past it. It keeps its power.
+    /// The device is removed from the cable, which is reconnected without it. It keeps its power.
     Unplug {
         /// The device.
         device: usize,
     },
-    /// The device has no power; when it ends, it begins anew in INIT.
+    /// The device has no power; at the end of the fault it restarts in INIT.
     PowerOff {
         /// The device.
         device: usize,
@@ -89,23 +99,23 @@ pub enum Fault {
         /// The device.
         device: usize,
     },
-    /// The device takes mail and never answers.
+    /// The device accepts mail and never replies.
     MailMute {
         /// The device.
         device: usize,
     },
-    /// Replies get lost in the device.
+    /// Replies are lost in the device.
     MailLost {
         /// The device.
         device: usize,
-        /// How many.
+        /// Number of mails.
         mails: u32,
     },
-    /// Mails carry a counter that is not theirs.
+    /// Replies have a wrong counter.
     MailCounter {
         /// The device.
         device: usize,
-        /// How many.
+        /// Number of mails.
         mails: u32,
     },
     /// The next SDO request is aborted.
@@ -115,21 +125,21 @@ pub enum Fault {
         /// Abort code.
         code: u32,
     },
-    /// The device sends an emergency that nobody asked for.
+    /// The device sends an emergency.
     Emergency {
         /// The device.
         device: usize,
         /// Error code.
         code: u16,
     },
-    /// The local clock jumps.
+    /// The local clock is stepped.
     ClockStep {
         /// The device.
         device: usize,
         /// In ns.
         by_ns: i64,
     },
-    /// The quartz runs faster or slower than before.
+    /// The rate of the quartz changes.
     ClockDrift {
         /// The device.
         device: usize,
@@ -144,7 +154,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The word for it in files and logs.
+    /// Returns the name of the fault in files and logs.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -176,13 +186,13 @@ impl Fault {
         }
     }
 
-    /// Whether it befalls frames on their way, and not a device.
+    /// Returns whether the fault affects frames, not a device.
     #[must_use]
     pub fn is_of_frames(&self) -> bool {
         matches!(self, Self::Lose | Self::Late { .. } | Self::Duplicate | Self::Reorder | Self::Truncate | Self::Flip)
     }
 
-    /// Whether it is over as soon as it has happened.
+    /// Returns whether the fault ends as soon as it has happened.
     #[must_use]
     pub fn is_momentary(&self) -> bool {
         matches!(
@@ -196,7 +206,7 @@ impl Fault {
         )
     }
 
-    /// The device it is of.
+    /// Returns the affected device.
     #[must_use]
     pub fn device(&self) -> Option<usize> {
         match *self {
@@ -225,15 +235,15 @@ impl Fault {
 }
 
 impl Segment {
-    /// Begins a fault of a device or of working counters at the segment's present instant.
+    /// Begins a fault of a device or of working counters at the current instant of the segment.
     ///
-    /// `false` when there is no such device, the device cannot have it (a mailbox fault without a mailbox), or it is a fault of
-    /// frames, which belongs to [`super::Link`].
+    /// Returns `false` when the device does not exist, when it cannot have the fault (a mailbox fault without a mailbox), or for a fault
+    /// of frames, which [`super::Link`] handles.
     pub fn begin(&mut self, fault: &Fault) -> bool {
         self.apply(fault, true)
     }
 
-    /// Ends a fault that [`Segment::begin`] began. Momentary ones are over already.
+    /// Ends a fault that [`Segment::begin`] began. Momentary faults have already ended.
     pub fn end(&mut self, fault: &Fault) -> bool {
         fault.is_momentary() || self.apply(fault, false)
     }
@@ -245,34 +255,34 @@ impl Segment {
             return true;
         }
 
-        if let Some(is_possible) = self.lay_cables(fault, begins) {
+        if let Some(is_possible) = self.apply_cable_fault(fault, begins) {
             return is_possible;
         }
 
         let Some(number) = fault.device() else { return false };
         let Some(device) = self.devices.get_mut(number) else { return false };
         let firmware = &mut device.firmware;
-        let controller = &mut device.controller;
+        let esc = &mut device.esc;
         match *fault {
-            Fault::CounterOff { by, .. } => controller.counter_offset = if begins { by } else { 0 },
+            Fault::CounterOff { by, .. } => esc.counter_offset = if begins { by } else { 0 },
             Fault::PowerOff { .. } => {
                 device.powered = !begins;
                 if !begins {
-                    firmware.power_on(controller, now_ns);
+                    firmware.power_on(esc, now_ns);
                 }
             }
-            Fault::AlError { code, .. } => firmware.fall_back(controller, SAFEOP, code),
+            Fault::AlError { code, .. } => firmware.fall_back(esc, SAFEOP, code),
             Fault::RefuseState { state, code, .. } => firmware.faults.refuses = begins.then_some((state, code)),
             Fault::SlowState { by_ns, .. } => firmware.faults.slower_ns = if begins { by_ns } else { 0 },
-            Fault::SiiBusy { .. } => controller.eeprom.stuck = begins,
-            Fault::SiiBlank { .. } => controller.eeprom.blank = begins,
-            Fault::SiiChecksum { .. } => controller.eeprom.spoil_checksum(),
-            Fault::ClockStep { by_ns, .. } => controller.clock.step(by_ns, now_ns),
+            Fault::SiiBusy { .. } => esc.eeprom.stuck = begins,
+            Fault::SiiBlank { .. } => esc.eeprom.blank = begins,
+            Fault::SiiChecksum { .. } => esc.eeprom.toggle_checksum_error(),
+            Fault::ClockStep { by_ns, .. } => esc.clock.step(by_ns, now_ns),
             Fault::ClockDrift { by_ppb, .. } => {
-                controller.clock.bend(if begins { by_ppb as f64 } else { -by_ppb as f64 }, now_ns);
+                esc.clock.change_drift(if begins { by_ppb as f64 } else { -by_ppb as f64 }, now_ns);
             }
             Fault::Freeze { .. } => firmware.faults.frozen = begins,
-            Fault::Emergency { code, .. } => firmware.send_emergency(controller, code),
+            Fault::Emergency { code, .. } => firmware.send_emergency(esc, code),
             _ => {
                 let Some(mailbox) = &mut firmware.mailbox else { return false };
                 match *fault {
@@ -289,21 +299,21 @@ impl Segment {
         true
     }
 
-    /// What is a matter of cables; `None` for all other faults.
-    fn lay_cables(&mut self, fault: &Fault, begins: bool) -> Option<bool> {
+    /// Applies a fault of cables; `None` for other faults.
+    fn apply_cable_fault(&mut self, fault: &Fault, begins: bool) -> Option<bool> {
         let Self { topology, devices, .. } = self;
         let is_possible = match *fault {
             Fault::Cut { device } => topology.cut(device, !begins),
             Fault::Unplug { device } => topology.unplug(device, begins),
             Fault::Swap { device, with } => {
-                let has_port = |device: usize, port| devices[device].controller.has_port(port);
+                let has_port = |device: usize, port| devices[device].esc.has_port(port);
                 topology.swap([device, with], has_port)
             }
             _ => return None,
         };
 
         if is_possible {
-            self.settle(touched::PORTS);
+            self.rebuild(change::PORTS);
         }
 
         Some(is_possible)

@@ -1,93 +1,35 @@
-//! Datagrams of an Ethernet frame, in place.
+//! Datagrams of an Ethernet frame, processed in place.
+
+pub use onbeat_rt::frame::Command;
 
 use super::registers::{PORT_TIMES, word};
 
 /// EtherType of EtherCAT.
 pub(crate) const ETHERTYPE: u16 = 0x88a4;
-/// EtherType of a VLAN tag (IEEE 802.1Q), which stands before the frame's own and stays in the reply.
+/// EtherType of a VLAN tag (IEEE 802.1Q), which precedes the EtherType and stays in the reply.
 const VLAN: u16 = 0x8100;
 const VLAN_TAG: usize = 4;
 /// Destination, source and EtherType of an Ethernet frame.
 const ETHERNET_HEADER: usize = 14;
 /// Command, index, address, length and event word of a datagram.
 const DATAGRAM_HEADER: usize = 10;
-/// "Another datagram follows", in the length word.
+/// Flag "another datagram follows" in the length word.
 const MORE: u16 = 0x8000;
 const LENGTH: u16 = 0x07ff;
 
-/// What a datagram asks of the SubDevices it passes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// Nothing: passes unchanged.
-    Nop,
-    /// Read by position.
-    Aprd,
-    /// Write by position.
-    Apwr,
-    /// Read, then write, by position.
-    Aprw,
-    /// Read by station address.
-    Fprd,
-    /// Write by station address.
-    Fpwr,
-    /// Read, then write, by station address.
-    Fprw,
-    /// Read from all, into one result by OR.
-    Brd,
-    /// Write to all.
-    Bwr,
-    /// Read from all by OR, then write to all.
-    Brw,
-    /// Read by logical address.
-    Lrd,
-    /// Write by logical address.
-    Lwr,
-    /// Read and write by logical address.
-    Lrw,
-    /// One reads, by position, all others write.
-    Armw,
-    /// One reads, by station address, all others write.
-    Frmw,
-}
-
-impl Command {
-    /// The command with this number on the wire; `None` for numbers without meaning, which devices pass over.
-    #[must_use]
-    pub fn from_wire(number: u8) -> Option<Self> {
-        const ALL: [Command; 15] = [
-            Command::Nop,
-            Command::Aprd,
-            Command::Apwr,
-            Command::Aprw,
-            Command::Fprd,
-            Command::Fpwr,
-            Command::Fprw,
-            Command::Brd,
-            Command::Bwr,
-            Command::Brw,
-            Command::Lrd,
-            Command::Lwr,
-            Command::Lrw,
-            Command::Armw,
-            Command::Frmw,
-        ];
-        ALL.get(usize::from(number)).copied()
-    }
-}
-
-/// One datagram: header, data and working counter where they are in the frame.
-pub(crate) struct Datagram<'f> {
+/// One datagram: header, data and working counter, borrowed from the frame.
+pub(crate) struct DatagramMut<'f> {
     header: &'f mut [u8],
     pub(crate) data: &'f mut [u8],
     counter: &'f mut [u8],
 }
 
-impl Datagram<'_> {
+impl DatagramMut<'_> {
     pub(crate) fn command(&self) -> Option<Command> {
         Command::from_wire(self.header[0])
     }
 
-    /// Position or station address.
+    /// Returns the auto-increment or station address.
     pub(crate) fn address(&self) -> u16 {
         word(self.header, 2)
     }
@@ -96,7 +38,7 @@ impl Datagram<'_> {
         self.header[2..4].copy_from_slice(&address.to_le_bytes());
     }
 
-    /// Register or memory address within the device.
+    /// Returns the register or memory address within the device.
     pub(crate) fn offset(&self) -> u16 {
         word(self.header, 4)
     }
@@ -105,8 +47,8 @@ impl Datagram<'_> {
         u32::from(self.address()) | u32::from(self.offset()) << 16
     }
 
-    /// Whether it has devices take down when it passes (registers 0x0900 on).
-    pub(crate) fn takes_times(&self) -> bool {
+    /// Returns whether it latches receive times (a write to register 0x0900).
+    pub(crate) fn latches_receive_times(&self) -> bool {
         use Command::{Aprw, Apwr, Armw, Brw, Bwr, Fprw, Fpwr, Frmw};
         let writes = matches!(self.command(), Some(Aprw | Apwr | Armw | Brw | Bwr | Fprw | Fpwr | Frmw));
         writes && usize::from(self.offset()) == PORT_TIMES
@@ -121,15 +63,15 @@ impl Datagram<'_> {
     }
 }
 
-/// Goes from datagram to datagram. Ends where the frame ends, whatever its length words say.
+/// Iterates over the datagrams of a frame. Ends at the end of the frame, whatever its length words are.
 pub(crate) struct Datagrams<'f> {
     rest: &'f mut [u8],
     more: bool,
 }
 
 impl<'f> Datagrams<'f> {
-    /// `None` when the frame is no EtherCAT frame with datagrams, or too short to say.
-    pub(crate) fn of(frame: &'f mut [u8]) -> Option<Self> {
+    /// Returns `None` when the frame is not an EtherCAT frame with datagrams.
+    pub(crate) fn new(frame: &'f mut [u8]) -> Option<Self> {
         let is_tagged = frame.get(12..ETHERNET_HEADER)? == VLAN.to_be_bytes();
         let begin = if is_tagged { ETHERNET_HEADER + VLAN_TAG } else { ETHERNET_HEADER };
         let ethertype = frame.get(begin - 2..begin)?;
@@ -140,9 +82,9 @@ impl<'f> Datagrams<'f> {
 }
 
 impl<'f> Iterator for Datagrams<'f> {
-    type Item = Datagram<'f>;
+    type Item = DatagramMut<'f>;
 
-    fn next(&mut self) -> Option<Datagram<'f>> {
+    fn next(&mut self) -> Option<DatagramMut<'f>> {
         let rest = std::mem::take(&mut self.rest);
         if !self.more || rest.len() < DATAGRAM_HEADER + 2 {
             return None;
@@ -159,11 +101,11 @@ impl<'f> Iterator for Datagrams<'f> {
         let (counter, rest) = rest.split_at_mut(2);
         self.more = length_word & MORE != 0;
         self.rest = rest;
-        Some(Datagram { header, data, counter })
+        Some(DatagramMut { header, data, counter })
     }
 }
 
-/// Marks a frame as come back: bit 1 of the first byte of the source address, as the first SubDevice controller on a line does.
+/// Marks a frame as returned: sets bit 1 of the first byte of the source address, as the first SubDevice controller on a line does.
 pub(crate) fn mark_returned(frame: &mut [u8]) {
     frame[6] |= 0x02;
 }

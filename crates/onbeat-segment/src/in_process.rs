@@ -1,60 +1,80 @@
-//! A simulated segment in the same process, as the wire of a MainDevice.
+//! A simulated segment in the same process, as the [`Wire`] of a MainDevice.
 
 use onbeat_ethercat::wire::Wire;
 use onbeat_rt::time::{Clock, Instant};
 
 use crate::{Link, Nic};
 
-/// A simulated segment in the same process.
+/// A simulated segment in the same process, as the [`Wire`] of a MainDevice.
+///
+/// ```
+/// use onbeat_ethercat::wire::Wire;
+/// use onbeat_rt::MockClock;
+/// use onbeat_rt::frame::{Command, LONGEST, Writer, register, working_counter};
+/// use onbeat_segment::{InProcess, Instant, Link, Segment};
+///
+/// let link = Link::from_toml(Segment::HUMANOID)?;
+/// let mut wire = InProcess::on_virtual_clock(link, MockClock::starting_at(Instant::from_ns(0), |_| 0));
+///
+/// let mut buffer = [0; LONGEST];
+/// let mut writer = Writer::new(&mut buffer, 1);
+/// let data_at = writer.push(Command::Brd, register(0, 0x0130), 2).unwrap();
+/// let length = writer.finish();
+/// wire.send(&buffer[..length]);
+///
+/// let received = wire.receive(&mut buffer, Instant::from_ns(1_000_000));
+/// assert_eq!((received, working_counter(&buffer, data_at, 2)), (Some(60), 59));
+/// # Ok::<(), onbeat_segment::DescriptionError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct InProcess<C> {
     link: Link,
     clock: C,
-    /// Frames that arrive within this time count as arrived.
-    at_once_ns: u64,
-    /// When the last frame came.
-    came_at: Instant,
+    /// Frames that arrive within this time are received at once.
+    early_ns: u64,
+    /// Arrival of the last frame.
+    arrived_at: Instant,
 }
 
-/// Longest travel time that is not waited for in real time: less than a wake-up costs.
-const AT_ONCE_NS: u64 = 50_000;
+/// Propagation delays up to this are not waited for in real time: a wake-up takes longer.
+const EARLY_NS: u64 = 50_000;
 
 impl<C: Clock> InProcess<C> {
-    /// On a clock that tests move: travel times are kept exactly.
+    /// Creates a wire on a virtual clock: propagation delays are exact.
     pub fn on_virtual_clock(link: Link, clock: C) -> Self {
-        Self { link, clock, at_once_ns: 0, came_at: Instant::default() }
+        Self { link, clock, early_ns: 0, arrived_at: Instant::default() }
     }
 
-    /// On the clock of the loop: travel times below 50 µs pass at once.
+    /// Creates a wire on a real clock: propagation delays up to 50 µs are skipped.
     pub fn on_clock(link: Link, clock: C) -> Self {
-        Self { link, clock, at_once_ns: AT_ONCE_NS, came_at: Instant::default() }
+        Self { link, clock, early_ns: EARLY_NS, arrived_at: Instant::default() }
     }
 
-    /// The segment and its faults.
+    /// Returns the segment and its faults.
     pub fn link(&self) -> &Link {
         &self.link
     }
 
-    /// The segment and its faults, to change them.
+    /// Returns the segment and its faults for modification.
     pub fn link_mut(&mut self) -> &mut Link {
         &mut self.link
     }
 
-    /// The segment, without its wire.
+    /// Returns the link.
     pub fn into_link(self) -> Link {
         self.link
     }
 
-    /// The clock it goes by.
+    /// Returns the clock.
     pub fn clock(&self) -> &C {
         &self.clock
     }
 
-    /// A frame that has arrived.
+    /// Takes a frame that has arrived.
     fn take(&mut self, buffer: &mut [u8], now: Instant) -> Option<usize> {
         let arrived = self.link.next_arrival();
-        let (_, length) = self.link.receive_early(now, self.at_once_ns, buffer)?;
-        self.came_at = arrived.unwrap_or(now);
+        let (_, length) = self.link.receive_early(now, self.early_ns, buffer)?;
+        self.arrived_at = arrived.unwrap_or(now);
         Some(length)
     }
 }
@@ -74,7 +94,7 @@ impl<C: Clock> Wire for InProcess<C> {
         }
 
         let arrives = self.link.next_arrival().filter(|arrives| *arrives <= until);
-        // A signal ends a wait early, and the caller's own deadline is looked at again.
+        // A signal ends the sleep early; the caller checks its deadline again.
         let _ = self.clock.sleep_until(arrives.unwrap_or(until));
         let now = self.clock.now();
         self.take(buffer, now)
@@ -89,6 +109,6 @@ impl<C: Clock> Wire for InProcess<C> {
     }
 
     fn received_at(&self, _: Instant) -> Instant {
-        self.came_at
+        self.arrived_at
     }
 }

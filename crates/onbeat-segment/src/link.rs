@@ -1,68 +1,77 @@
-//! The way between the MainDevice and the segment, with time and with what goes wrong on it.
+//! The link between a MainDevice and a segment, with propagation delays and faults.
 //!
-//! A carrier gives frames to [`Link::send`] and takes them from [`Link::receive`] once they have arrived; all faults of the segment's
-//! file happen here at their times, and each is logged. Frames on their way have room for [`Link::ROOM`] of them, fixed at set-up.
+//! A carrier passes frames to [`Link::send`] and takes them from [`Link::receive`] once they have arrived. The faults of the segment file
+//! are injected here at their times and logged. Up to [`Link::ROOM`] frames can be in flight, with memory allocated at set-up.
 
 use onbeat_rt::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
-use super::fault_words::fault_of;
+use super::fault_table::to_fault;
 use super::segment::{Nic, Passage, Segment};
 use onbeat_ethercat::description::{Description, DescriptionError};
 
 /// Longest Ethernet frame without its checksum, with a VLAN tag.
 const LONGEST_FRAME: usize = 1518;
-/// Entries of the log; later ones are counted only.
+/// Most entries of the log; further ones are only counted.
 const LOG: usize = 65_536;
-/// A frame held back for the next one waits this long for it.
+/// Longest time that a reordered frame waits for the next one.
 const HELD_NS: u64 = 10_000_000;
 
-/// One line of the log: a fault began, ended, or befell a frame.
+/// One entry of the fault log.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Logged {
-    /// When, by the carrier's clock.
+pub struct FaultLogEntry {
+    /// Time on the carrier's clock.
     pub at: Instant,
-    /// Frames sent before.
+    /// Number of frames sent before.
     pub frame: u64,
-    /// What.
+    /// The fault.
     pub fault: Fault,
     /// What happened.
-    pub what: Happening,
+    pub what: FaultChange,
 }
 
-/// What a line of the log tells.
+/// What an entry of the fault log reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happening {
-    /// From now on.
+pub enum FaultChange {
+    /// The fault began.
     Begins,
-    /// No more.
+    /// The fault ended.
     Ends,
-    /// To the frame just sent.
-    Befalls,
-    /// There is no such device, or it cannot have this fault.
+    /// The fault affects the frame that was just sent.
+    Affects,
+    /// The device does not exist or cannot have the fault.
     Impossible,
 }
 
-/// Frames and faults, counted.
+/// Counters of frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkCounts {
     /// Frames sent.
     pub sent: u64,
-    /// Frames that came back, duplicates included.
+    /// Frames that returned, including duplicates.
     pub received: u64,
-    /// Frames that faults took.
+    /// Frames lost by faults.
     pub lost: u64,
-    /// Frames that devices or a cut cable took.
+    /// Frames lost in devices or at a cut cable.
     pub swallowed: u64,
-    /// Frames for which there was no room.
+    /// Frames lost because too many were in flight.
     pub no_room: u64,
-    /// Lines for which the log had no room.
+    /// Entries lost because the log was full.
     pub not_logged: u64,
 }
 
+/// Start and duration of a fault, relative to now.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FaultTimes {
+    /// Time until the start, in ns.
+    pub(crate) in_ns: u64,
+    /// Duration in ns; `None`: until healed.
+    pub(crate) for_ns: Option<u64>,
+}
+
 #[derive(Clone, Debug)]
-struct Planned {
+struct PlannedFault {
     fault: Fault,
     from_ns: u64,
     until_ns: u64,
@@ -72,50 +81,60 @@ struct Planned {
 }
 
 #[derive(Clone, Debug)]
-struct OnItsWay {
+struct FrameInFlight {
     arrives_ns: u64,
     number: u64,
     nic: Nic,
     length: usize,
     bytes: Box<[u8]>,
-    /// Waits for the next frame.
+    /// Reordered: waits for the next frame.
     held: bool,
-    /// Devices took down when it passed them.
+    /// Devices latched receive times when it passed them.
     is_timed: bool,
 }
 
-/// A segment at the end of a cable.
+/// A simulated segment with the faults of frames and cables.
+///
+/// ```
+/// use onbeat_segment::{Fault, Instant, Link, Nic, Segment};
+///
+/// let mut link = Link::from_toml(Segment::HUMANOID)?;
+/// link.inject(Fault::Lose, Instant::from_ns(0), None, 1.0);
+/// link.send(Nic::First, &[0; 60], Instant::from_ns(1_000));
+/// assert_eq!((link.counts().sent, link.counts().received), (1, 0));
+/// # Ok::<(), onbeat_segment::DescriptionError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Link {
     segment: Segment,
-    plan: Vec<Planned>,
+    plan: Vec<PlannedFault>,
     random: fastrand::Rng,
-    frames: Vec<OnItsWay>,
-    /// How many of them wait for the next one, at most.
+    frames: Vec<FrameInFlight>,
+    /// Upper bound of the number of held frames.
     held: usize,
     counts: LinkCounts,
-    log: Vec<Logged>,
+    log: Vec<FaultLogEntry>,
     began_ns: Option<u64>,
 }
 
 impl Link {
-    /// Frames that can be on their way at once.
+    /// Largest number of frames in flight.
     pub const ROOM: usize = 64;
 
-    /// Makes segment and faults of a file. Times of faults count from the first frame.
+    /// Builds segment and faults from the text of a segment file. Times of faults count from the first frame.
     ///
     /// # Errors
-    /// [`DescriptionError`] says what in the file makes no segment, or which fault is none.
+    /// [`DescriptionError`] when the text does not describe a segment, or a fault is not valid.
     pub fn from_toml(text: &str) -> Result<Self, DescriptionError> {
-        Self::of(&Description::from_toml(text)?)
+        Self::from_description(&Description::from_toml(text)?)
     }
 
-    /// Makes what was told: segment and faults.
+    /// Builds segment and faults from a description.
     ///
     /// # Errors
     /// [`DescriptionError`] as for [`Link::from_toml`].
-    pub fn of(description: &Description) -> Result<Self, DescriptionError> {
-        let mut link = Self::to(Segment::of(description)?);
+    pub fn from_description(description: &Description) -> Result<Self, DescriptionError> {
+        let mut link = Self::new(Segment::from_description(description)?);
         for table in &description.faults {
             let find = |name: &String| {
                 let unknown =
@@ -126,20 +145,20 @@ impl Link {
             let device = table.device.as_ref().map(find).transpose()?;
             let with = table.with.as_ref().map(find).transpose()?;
             let fault =
-                fault_of(table, device, with).ok_or_else(|| DescriptionError::UnknownFault(table.kind.clone()))?;
+                to_fault(table, device, with).ok_or_else(|| DescriptionError::UnknownFault(table.kind.clone()))?;
             let at_ns = |ms: f64| (ms.max(0.0) * 1e6) as u64;
             let from_ns = at_ns(table.at_ms);
             let until_ns = table.for_ms.map_or(u64::MAX, |ms| from_ns.saturating_add(at_ns(ms)));
             let share = table.share.clamp(0.0, 1.0);
-            link.plan.push(Planned { fault, from_ns, until_ns, share, begun: false, over: false });
+            link.plan.push(PlannedFault { fault, from_ns, until_ns, share, begun: false, over: false });
         }
 
         Ok(link)
     }
 
-    /// A link without planned faults.
+    /// Creates a link without planned faults.
     #[must_use]
-    pub fn to(segment: Segment) -> Self {
+    pub fn new(segment: Segment) -> Self {
         let random = fastrand::Rng::with_seed(segment.seed() ^ 0x006c_696e_6b00);
         Self {
             segment,
@@ -155,7 +174,7 @@ impl Link {
     }
 
     fn with_room(mut self) -> Self {
-        let free = |_| OnItsWay {
+        let free = |_| FrameInFlight {
             arrives_ns: u64::MAX,
             number: 0,
             nic: Nic::First,
@@ -169,55 +188,55 @@ impl Link {
         self
     }
 
-    /// The segment at the end.
+    /// Returns the segment.
     #[must_use]
     pub fn segment(&self) -> &Segment {
         &self.segment
     }
 
-    /// The segment at the end, to set values in or to look after between frames.
+    /// Returns the segment, for example to set values.
     pub fn segment_mut(&mut self) -> &mut Segment {
         &mut self.segment
     }
 
-    /// Counts so far.
+    /// Returns the counters.
     #[must_use]
     pub fn counts(&self) -> LinkCounts {
         self.counts
     }
 
-    /// What went wrong so far, in order.
+    /// Returns the fault log.
     #[must_use]
-    pub fn log(&self) -> &[Logged] {
+    pub fn log(&self) -> &[FaultLogEntry] {
         &self.log
     }
 
-    /// The lines of the log, taken out, so that it has room again.
-    pub fn drain_log(&mut self) -> impl Iterator<Item = Logged> {
+    /// Takes the entries out of the fault log.
+    pub fn drain_log(&mut self) -> impl Iterator<Item = FaultLogEntry> {
         self.log.drain(..)
     }
 
-    /// Faults that are there or still to come, and whether they have begun.
+    /// Returns active and planned faults, and whether they have begun.
     pub fn faults(&self) -> impl Iterator<Item = (Fault, bool)> {
         self.plan.iter().filter(|planned| !planned.over).map(|planned| (planned.fault, planned.begun))
     }
 
-    /// Plans a fault from `now` on, for so long (`None`: until [`Link::heal`]), for a part of the frames (0 to 1; faults of devices
-    /// do not look at it).
+    /// Injects a fault from `now` on, for `for_ns` (`None`: until [`Link::heal`]). `share` is the fraction of frames affected, 0 to 1;
+    /// faults of devices ignore it.
     pub fn inject(&mut self, fault: Fault, now: Instant, for_ns: Option<u64>, share: f64) {
-        self.inject_in(fault, now, (0, for_ns), share);
+        self.plan_fault(fault, now, FaultTimes { in_ns: 0, for_ns }, share);
     }
 
-    /// The same, in so many ns from `now` on.
-    pub(crate) fn inject_in(&mut self, fault: Fault, now: Instant, (in_ns, for_ns): (u64, Option<u64>), share: f64) {
+    /// Plans a fault relative to `now`.
+    pub(crate) fn plan_fault(&mut self, fault: Fault, now: Instant, times: FaultTimes, share: f64) {
         let began_ns = *self.began_ns.get_or_insert(now.as_ns());
-        let from_ns = now.as_ns().saturating_sub(began_ns).saturating_add(in_ns);
-        let until_ns = for_ns.map_or(u64::MAX, |for_ns| from_ns.saturating_add(for_ns));
+        let from_ns = now.as_ns().saturating_sub(began_ns).saturating_add(times.in_ns);
+        let until_ns = times.for_ns.map_or(u64::MAX, |for_ns| from_ns.saturating_add(for_ns));
         self.plan.retain(|planned| !planned.over);
-        self.plan.push(Planned { fault, from_ns, until_ns, share, begun: false, over: false });
+        self.plan.push(PlannedFault { fault, from_ns, until_ns, share, begun: false, over: false });
     }
 
-    /// Ends all faults that are there at `now`, and forgets the planned ones.
+    /// Ends all active faults at `now` and removes the planned ones.
     pub fn heal(&mut self, now: Instant) {
         let since_ns = now.as_ns().saturating_sub(self.began_ns.unwrap_or_default());
         for planned in &mut self.plan {
@@ -229,17 +248,17 @@ impl Link {
         self.plan.clear();
     }
 
-    /// Lets faults begin and end, and devices work, until `now`.
+    /// Advances faults and devices to `now`.
     pub fn advance(&mut self, now: Instant) {
         let since_ns = now.as_ns().saturating_sub(*self.began_ns.get_or_insert(now.as_ns()));
         for number in 0..self.plan.len() {
-            let Planned { fault, from_ns, until_ns, begun, over, .. } = self.plan[number];
+            let PlannedFault { fault, from_ns, until_ns, begun, over, .. } = self.plan[number];
             if !begun && !over && from_ns <= since_ns {
                 self.segment.advance(Instant::from_ns(now.as_ns() - (since_ns - from_ns)));
-                let possible = fault.is_of_frames() || self.segment.begin(&fault);
+                let is_possible = fault.is_of_frames() || self.segment.begin(&fault);
                 self.plan[number].begun = true;
-                self.plan[number].over = !possible || fault.is_momentary();
-                self.note(now, fault, if possible { Happening::Begins } else { Happening::Impossible });
+                self.plan[number].over = !is_possible || fault.is_momentary();
+                self.note(now, fault, if is_possible { FaultChange::Begins } else { FaultChange::Impossible });
             }
 
             if self.plan[number].begun && !self.plan[number].over && until_ns <= since_ns {
@@ -248,32 +267,32 @@ impl Link {
                     self.segment.end(&fault);
                 }
                 self.plan[number].over = true;
-                self.note(now, fault, Happening::Ends);
+                self.note(now, fault, FaultChange::Ends);
             }
         }
 
         self.segment.advance(now);
     }
 
-    fn note(&mut self, at: Instant, fault: Fault, what: Happening) {
+    fn note(&mut self, at: Instant, fault: Fault, what: FaultChange) {
         if self.log.len() < LOG {
-            self.log.push(Logged { at, frame: self.counts.sent, fault, what });
+            self.log.push(FaultLogEntry { at, frame: self.counts.sent, fault, what });
         } else {
             self.counts.not_logged += 1;
         }
     }
 
-    /// Sends a frame at `now`. Frames longer than 1518 bytes, of which a VLAN tag has four, are counted as lost.
+    /// Sends a frame at `now`. Frames longer than 1518 bytes, including a VLAN tag, are counted as lost.
     pub fn send(&mut self, nic: Nic, frame: &[u8], now: Instant) {
         self.advance(now);
-        let fate = self.fate(now);
+        let effects = self.frame_effects(now);
         self.counts.sent += 1;
-        if fate.lost_before {
+        if effects.lost_before {
             self.counts.lost += 1;
             return;
         }
 
-        let Some(place) = self.frames.iter().position(|frame| frame.arrives_ns == u64::MAX) else {
+        let Some(position) = self.frames.iter().position(|frame| frame.arrives_ns == u64::MAX) else {
             self.counts.no_room += 1;
             return;
         };
@@ -282,7 +301,7 @@ impl Link {
             return;
         }
 
-        let slot = &mut self.frames[place];
+        let slot = &mut self.frames[position];
         slot.length = frame.len();
         slot.bytes[..frame.len()].copy_from_slice(frame);
         let Passage::Back { nic, after_ns, is_timed } =
@@ -292,32 +311,33 @@ impl Link {
             return;
         };
 
-        if fate.lost_behind {
+        if effects.lost_behind {
             self.counts.lost += 1;
             return;
         }
 
         slot.nic = nic;
         slot.number = self.counts.sent;
-        slot.arrives_ns = now.as_ns() + after_ns + fate.late_ns;
-        (slot.held, slot.is_timed) = (fate.held, is_timed);
-        if fate.held {
+        slot.arrives_ns = now.as_ns() + after_ns + effects.late_ns;
+        slot.held = effects.held;
+        slot.is_timed = is_timed;
+        if effects.held {
             slot.arrives_ns += HELD_NS;
         }
 
-        self.damage(place, fate);
+        self.damage(position, effects);
         if self.held > 0 {
-            self.let_go(now.as_ns() + after_ns);
+            self.release_held(now.as_ns() + after_ns);
         }
 
-        self.held += usize::from(fate.held);
-        if fate.twice {
-            self.copy(place);
+        self.held += usize::from(effects.held);
+        if effects.twice {
+            self.duplicate(position);
         }
     }
 
-    /// Frames that waited for the one just sent arrive behind it.
-    fn let_go(&mut self, arrives_ns: u64) {
+    /// Makes held frames arrive after the frame that was just sent.
+    fn release_held(&mut self, arrives_ns: u64) {
         for other in &mut self.frames {
             if other.held && other.number < self.counts.sent && other.arrives_ns != u64::MAX {
                 other.held = false;
@@ -327,75 +347,78 @@ impl Link {
         self.held = 0;
     }
 
-    fn damage(&mut self, place: usize, fate: Fate) {
-        let slot = &mut self.frames[place];
-        if fate.cut {
+    fn damage(&mut self, position: usize, effects: FrameEffects) {
+        let slot = &mut self.frames[position];
+        if effects.cut {
             slot.length = self.random.usize(14..slot.length.max(15));
         }
 
-        if fate.flipped && slot.length > 14 {
+        if effects.flipped && slot.length > 14 {
             let at = self.random.usize(14..slot.length);
             slot.bytes[at] ^= 1 << self.random.u8(0..8);
         }
     }
 
-    fn copy(&mut self, place: usize) {
+    fn duplicate(&mut self, position: usize) {
         let Some(free) = self.frames.iter().position(|frame| frame.arrives_ns == u64::MAX) else {
             self.counts.no_room += 1;
             return;
         };
-        let [from, to] = match self.frames.get_disjoint_mut([place, free]) {
+        let [from, to] = match self.frames.get_disjoint_mut([position, free]) {
             Ok(pair) => pair,
             Err(_) => return,
         };
 
         to.bytes[..from.length].copy_from_slice(&from.bytes[..from.length]);
-        (to.length, to.nic, to.number, to.held) = (from.length, from.nic, from.number, false);
+        to.length = from.length;
+        to.nic = from.nic;
+        to.number = from.number;
+        to.held = false;
         to.is_timed = from.is_timed;
         to.arrives_ns = from.arrives_ns + 1;
     }
 
-    /// Throws the dice for one frame.
-    fn fate(&mut self, now: Instant) -> Fate {
-        let mut fate = Fate::default();
+    /// Determines the effects of active faults on one frame.
+    fn frame_effects(&mut self, now: Instant) -> FrameEffects {
+        let mut effects = FrameEffects::default();
         for number in 0..self.plan.len() {
-            let Planned { fault, share, begun, over, .. } = self.plan[number];
+            let PlannedFault { fault, share, begun, over, .. } = self.plan[number];
             if !begun || over || !fault.is_of_frames() || (share < 1.0 && self.random.f64() >= share) {
                 continue;
             }
 
             match fault {
-                Fault::Lose if self.random.bool() => fate.lost_before = true,
-                Fault::Lose => fate.lost_behind = true,
-                Fault::Late { by_ns } => fate.late_ns += by_ns,
-                Fault::Duplicate => fate.twice = true,
-                Fault::Reorder => fate.held = true,
-                Fault::Truncate => fate.cut = true,
-                _ => fate.flipped = true,
+                Fault::Lose if self.random.bool() => effects.lost_before = true,
+                Fault::Lose => effects.lost_behind = true,
+                Fault::Late { by_ns } => effects.late_ns += by_ns,
+                Fault::Duplicate => effects.twice = true,
+                Fault::Reorder => effects.held = true,
+                Fault::Truncate => effects.cut = true,
+                _ => effects.flipped = true,
             }
 
-            self.note(now, fault, Happening::Befalls);
+            self.note(now, fault, FaultChange::Affects);
         }
 
-        fate
+        effects
     }
 
-    /// When the next frame arrives.
+    /// Returns when the next frame arrives.
     #[must_use]
     pub fn next_arrival(&self) -> Option<Instant> {
         let first = self.frames.iter().map(|frame| frame.arrives_ns).min().filter(|&at| at != u64::MAX);
         first.map(Instant::from_ns)
     }
 
-    /// The earliest frame that has arrived until `now`, copied into `buffer`: its length and the interface it came to.
+    /// Copies the earliest frame that has arrived by `now` into `buffer`. Returns its interface and length.
     pub fn receive(&mut self, now: Instant, buffer: &mut [u8]) -> Option<(Nic, usize)> {
         self.receive_early(now, 0, buffer)
     }
 
-    /// The same, with frames that arrive within `early_ns` from `now` on. One by which devices took down when it passed them is not among
-    /// those: who reckons with its travel time may not find that it came back faster than cables allow.
+    /// Receives as [`Link::receive`], up to `early_ns` before the arrival. Frames that latched receive times are never received early:
+    /// their round trip must be consistent with the latched times.
     pub fn receive_early(&mut self, now: Instant, early_ns: u64, buffer: &mut [u8]) -> Option<(Nic, usize)> {
-        let until = |frame: &OnItsWay| now.as_ns().saturating_add(if frame.is_timed { 0 } else { early_ns });
+        let until = |frame: &FrameInFlight| now.as_ns().saturating_add(if frame.is_timed { 0 } else { early_ns });
         let arrived = self.frames.iter_mut().filter(|frame| frame.arrives_ns <= until(frame));
         let frame = arrived.min_by_key(|frame| (frame.arrives_ns, frame.number))?;
         frame.arrives_ns = u64::MAX;
@@ -407,9 +430,9 @@ impl Link {
     }
 }
 
-/// What befalls one frame.
+/// Effects of faults on one frame.
 #[derive(Clone, Copy, Debug, Default)]
-struct Fate {
+struct FrameEffects {
     lost_before: bool,
     lost_behind: bool,
     late_ns: u64,

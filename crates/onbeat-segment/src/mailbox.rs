@@ -1,24 +1,24 @@
-//! Mails between MainDevice and device: their headers, counters and queue.
+//! Mailbox of a device: headers, counters and queue of mails.
 
-use super::coe::{Answer, Dictionary, Server};
-use super::controller::{Controller, event};
+use super::coe::{Dictionary, SdoOutcome, SdoServer};
+use super::esc::{Esc, event};
 use super::registers::word;
 
-/// Length, address, channel, and type with counter.
+/// Mailbox header: length, address, channel, and type with counter.
 const HEADER: usize = 6;
 const ERROR: u8 = 0;
 const COE: u8 = 3;
-/// Mails that wait for the MainDevice at most; an emergency beyond them is dropped, as in a device.
+/// Most mails that wait for the MainDevice; further emergencies are dropped, as in a real device.
 const QUEUE: usize = 8;
 const UNSUPPORTED_PROTOCOL: u16 = 2;
 const INVALID_SIZE: u16 = 8;
 
-/// Both mailboxes of a device.
+/// Receive and send mailbox of a device.
 #[derive(Clone, Debug)]
-pub(crate) struct Mailbox {
-    pub(crate) server: Server,
+pub(crate) struct DeviceMailbox {
+    pub(crate) server: SdoServer,
     has_coe: bool,
-    /// Mails to send, in a ring.
+    /// Ring of mails to send.
     queue: Vec<Vec<u8>>,
     first: usize,
     waiting: usize,
@@ -26,27 +26,27 @@ pub(crate) struct Mailbox {
     request: Vec<u8>,
     scratch: Vec<u8>,
     counter: u8,
-    heard: u8,
-    /// Faults of this mailbox.
-    pub(crate) faults: MailFaults,
+    last_counter: u8,
+    /// Injected faults.
+    pub(crate) faults: MailboxFaults,
 }
 
-/// What is wrong with a mailbox.
+/// Faults of a mailbox.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct MailFaults {
-    /// Requests are taken and never answered.
+pub(crate) struct MailboxFaults {
+    /// Requests are accepted but never served.
     pub(crate) mute: bool,
-    /// So many of the next mails go out with a counter that is not theirs.
+    /// Number of next mails sent with a wrong counter.
     pub(crate) wrong_counters: u32,
-    /// So many of the next replies are lost in the device.
+    /// Number of next replies that are lost.
     pub(crate) lost_replies: u32,
 }
 
-impl Mailbox {
-    /// `length`: bytes of the mailbox to the MainDevice. `details`: what the device can do with CoE. `objects`: how many it has.
+impl DeviceMailbox {
+    /// Creates a mailbox. `length`: size of the send mailbox in bytes. `details`: CoE details. `objects`: number of objects.
     pub(crate) fn new(length: usize, details: u8, objects: usize) -> Self {
         Self {
-            server: Server::new(length - HEADER - 2, details, objects),
+            server: SdoServer::new(length - HEADER - 2, details, objects),
             has_coe: details != 0,
             queue: (0..QUEUE).map(|_| Vec::with_capacity(length)).collect(),
             first: 0,
@@ -55,38 +55,39 @@ impl Mailbox {
             request: Vec::with_capacity(2048),
             scratch: Vec::with_capacity(length),
             counter: 0,
-            heard: 0,
-            faults: MailFaults::default(),
+            last_counter: 0,
+            faults: MailboxFaults::default(),
         }
     }
 
-    /// Forgets all mail, as at the way from INIT to PREOP.
+    /// Discards all mail, as in the transition from INIT to PREOP.
     pub(crate) fn reset(&mut self) {
         self.server.reset();
         self.waiting = 0;
         self.counter = 0;
-        self.heard = 0;
+        self.last_counter = 0;
     }
 
-    /// Serves what arrived and sends what waits. The object that was written, if one was.
-    pub(crate) fn run(&mut self, controller: &mut Controller, objects: &mut Dictionary, state: u8) -> Option<u16> {
+    /// Serves a received mail and sends a waiting one. Returns the index of the object that was written, if any.
+    pub(crate) fn run(&mut self, esc: &mut Esc, objects: &mut Dictionary, state: u8) -> Option<u16> {
         let mut written = None;
-        if controller.events & event::MAIL_ARRIVED != 0 {
-            let inbox = &mut controller.sync_managers[0];
+        if esc.events & event::MAIL_ARRIVED != 0 {
+            let inbox = &mut esc.sync_managers[0];
             inbox.full = false;
-            let (start, length) = (inbox.start, inbox.length);
+            let start = inbox.start;
+            let length = inbox.length;
             self.request.clear();
-            self.request.extend_from_slice(controller.area(start, length));
+            self.request.extend_from_slice(esc.area(start, length));
             if !self.faults.mute {
                 written = self.serve(objects, state);
             }
         }
 
-        if controller.events & event::REPEAT != 0 {
-            self.repeat(controller);
+        if esc.events & event::REPEAT != 0 {
+            self.repeat(esc);
         }
 
-        self.send(controller);
+        self.send(esc);
         written
     }
 
@@ -96,13 +97,14 @@ impl Mailbox {
         }
 
         let length = usize::from(word(&self.request, 0));
-        let (kind, counter) = (self.request[5] & 0x0f, self.request[5] >> 4 & 7);
-        // The same counter twice is the same request twice; 0 does not take part in this.
-        if counter != 0 && counter == self.heard {
+        let kind = self.request[5] & 0x0f;
+        let counter = self.request[5] >> 4 & 7;
+        // A repeated counter is a repeated request; counter 0 is not checked.
+        if counter != 0 && counter == self.last_counter {
             return None;
         }
 
-        self.heard = counter;
+        self.last_counter = counter;
         if HEADER + length > self.request.len() {
             self.refuse(INVALID_SIZE);
             return None;
@@ -114,10 +116,10 @@ impl Mailbox {
         }
 
         let mut reply = std::mem::take(&mut self.scratch);
-        let answer = self.server.answer(objects, state, &self.request[HEADER..HEADER + length], &mut reply);
-        if let Answer::Refused(detail) = answer {
+        let outcome = self.server.serve(objects, state, &self.request[HEADER..HEADER + length], &mut reply);
+        if let SdoOutcome::Refused(detail) = outcome {
             self.refuse(detail);
-        } else if answer != Answer::Nothing {
+        } else if outcome != SdoOutcome::Nothing {
             if self.faults.lost_replies > 0 {
                 self.faults.lost_replies -= 1;
             } else {
@@ -126,8 +128,8 @@ impl Mailbox {
         }
 
         self.scratch = reply;
-        match answer {
-            Answer::Written(index) => Some(index),
+        match outcome {
+            SdoOutcome::Written(index) => Some(index),
             _ => None,
         }
     }
@@ -137,7 +139,7 @@ impl Mailbox {
         self.post(ERROR, &[1, 0, low, high]);
     }
 
-    /// Queues an emergency. `false` when the queue is full.
+    /// Queues an emergency. Returns `false` when the queue is full.
     pub(crate) fn emergency(&mut self, code: u16, register: u8, detail: [u8; 5]) -> bool {
         let [low, high] = code.to_le_bytes();
         let [a, b, c, d, e] = detail;
@@ -165,16 +167,16 @@ impl Mailbox {
         true
     }
 
-    fn send(&mut self, controller: &mut Controller) {
+    fn send(&mut self, esc: &mut Esc) {
         if self.waiting == 0 {
             let mut more = std::mem::take(&mut self.scratch);
-            if self.server.continues(&mut more) {
+            if self.server.next_mail(&mut more) {
                 self.post(COE, &more);
             }
             self.scratch = more;
         }
 
-        let outbox = &controller.sync_managers[1];
+        let outbox = &esc.sync_managers[1];
         if self.waiting == 0 || outbox.full || !outbox.enabled {
             return;
         }
@@ -182,25 +184,26 @@ impl Mailbox {
         std::mem::swap(&mut self.last_sent, &mut self.queue[self.first]);
         self.first = (self.first + 1) % QUEUE;
         self.waiting -= 1;
-        self.put(controller);
+        self.put(esc);
     }
 
-    fn put(&self, controller: &mut Controller) {
-        let outbox = &mut controller.sync_managers[1];
+    fn put(&self, esc: &mut Esc) {
+        let outbox = &mut esc.sync_managers[1];
         outbox.full = true;
-        let (start, length) = (outbox.start, outbox.length);
-        let area = controller.area_mut(start, length);
+        let start = outbox.start;
+        let length = outbox.length;
+        let area = esc.area_mut(start, length);
         let bytes = self.last_sent.len().min(area.len());
         area[..bytes].copy_from_slice(&self.last_sent[..bytes]);
         area[bytes..].fill(0);
     }
 
-    /// Puts the last mail back, for a MainDevice that did not get it.
-    fn repeat(&self, controller: &mut Controller) {
-        let outbox = &mut controller.sync_managers[1];
+    /// Sends the last mail again.
+    fn repeat(&self, esc: &mut Esc) {
+        let outbox = &mut esc.sync_managers[1];
         outbox.repeat_done = outbox.repeat_request;
         if !self.last_sent.is_empty() {
-            self.put(controller);
+            self.put(esc);
         }
     }
 }

@@ -1,26 +1,26 @@
-//! Process data of a device: which values of its objects stand where in its outputs and inputs.
+//! Process data of a device: the mapping of object values to outputs and inputs.
 
 use std::ops::Range;
 
-use super::coe::{Dictionary, Slot, abort};
+use super::coe::{Dictionary, ValueSlot, abort};
 
-/// Values of one direction at most.
+/// Most values of one direction.
 pub(crate) const MOST_VALUES: usize = 256;
 
-/// The objects that assign PDOs to outputs and inputs.
+/// PDO assignment objects of outputs and inputs.
 pub(crate) const OUTPUT_ASSIGNMENT: u16 = 0x1c12;
 pub(crate) const INPUT_ASSIGNMENT: u16 = 0x1c13;
 
-/// What a device demands of the PDOs that are assigned to one direction.
+/// Rules for the PDO assignment of one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rules {
-    /// These two never together.
+pub(crate) struct AssignmentRules {
+    /// Pairs of PDOs that must not be assigned together.
     pub(crate) excludes: Vec<(u16, u16)>,
-    /// These always.
+    /// PDOs that must always be assigned.
     pub(crate) mandatory: Vec<u16>,
 }
 
-impl Rules {
+impl AssignmentRules {
     fn permit(&self, objects: &Dictionary, assignment: u16, count: u8) -> bool {
         let assigned = |pdo: u16| {
             (1..=count)
@@ -31,54 +31,59 @@ impl Rules {
     }
 }
 
-/// One value in the process data, of whole bytes that begin with a byte. Small, because all of them are gone through in each cycle.
+/// A byte-aligned value of whole bytes. Small, because every cycle iterates over all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Bytes {
-    /// Place of the value among the objects' bytes.
-    slot: Slot,
+struct ByteMapping {
+    /// Slot of the value in the dictionary.
+    slot: ValueSlot,
     at: u16,
     bytes: u16,
 }
 
-impl Bytes {
-    fn place(&self) -> Range<usize> {
+impl ByteMapping {
+    fn range(&self) -> Range<usize> {
         usize::from(self.at)..usize::from(self.at) + usize::from(self.bytes)
     }
 }
 
-/// One value in the process data, anywhere.
+/// A value at any bit position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Bits {
-    slot: Slot,
+struct BitMapping {
+    slot: ValueSlot,
     at: usize,
     bits: usize,
 }
 
-/// All values of one direction, in their order.
+/// Mapped values of one direction, in order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Mapped {
-    /// Apart, because nearly all values are whole bytes, and those are moved in each cycle.
-    whole: Vec<Bytes>,
-    odd: Vec<Bits>,
+pub(crate) struct ProcessDataMap {
+    /// Byte-aligned values, nearly all of them; separate for speed.
+    whole: Vec<ByteMapping>,
+    odd: Vec<BitMapping>,
     bits: usize,
 }
 
-impl Mapped {
-    /// Room for the longest mapping, so that none needs memory later.
+impl ProcessDataMap {
+    /// Creates an empty map with capacity for the longest mapping, so that no later one allocates.
     pub(crate) fn new() -> Self {
         Self { whole: Vec::with_capacity(MOST_VALUES), odd: Vec::with_capacity(MOST_VALUES), bits: 0 }
     }
 
-    /// Length of the SyncManager's area.
+    /// Returns the length of the SyncManager area, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bits.div_ceil(8)
     }
 
-    /// Works the mapping out from the assignment object.
+    /// Builds the mapping from the assignment object.
     ///
     /// # Errors
-    /// The abort code when it names something that cannot be mapped; the mapping is empty then.
-    pub(crate) fn compile(&mut self, objects: &Dictionary, assignment: u16, rules: &Rules) -> Result<(), u32> {
+    /// The abort code when an entry cannot be mapped; the mapping is then empty.
+    pub(crate) fn compile(
+        &mut self,
+        objects: &Dictionary,
+        assignment: u16,
+        rules: &AssignmentRules,
+    ) -> Result<(), u32> {
         self.whole.clear();
         self.odd.clear();
         self.bits = 0;
@@ -92,27 +97,29 @@ impl Mapped {
             let pdo = objects.u16(objects.lookup(assignment, number)?.slot);
             let entries = objects.u8(objects.lookup(pdo, 0)?.slot);
             for entry in 1..=entries {
-                let what = objects.u32(objects.lookup(pdo, entry)?.slot);
-                self.add(objects, what).inspect_err(|_| self.bits = 0)?;
+                let mapped = objects.u32(objects.lookup(pdo, entry)?.slot);
+                self.add(objects, mapped).inspect_err(|_| self.bits = 0)?;
             }
         }
 
         Ok(())
     }
 
-    fn add(&mut self, objects: &Dictionary, what: u32) -> Result<(), u32> {
-        let (index, sub, bits) = ((what >> 16) as u16, (what >> 8) as u8, (what & 0xff) as usize);
+    fn add(&mut self, objects: &Dictionary, mapped: u32) -> Result<(), u32> {
+        let index = (mapped >> 16) as u16;
+        let subindex = (mapped >> 8) as u8;
+        let bits = (mapped & 0xff) as usize;
         if index != 0 {
-            let entry = objects.lookup(index, sub).map_err(|_| abort::NOT_MAPPABLE)?;
+            let entry = objects.lookup(index, subindex).map_err(|_| abort::NOT_MAPPABLE)?;
             if usize::from(entry.kind.bits()) != bits || self.whole.len().max(self.odd.len()) == MOST_VALUES {
                 return Err(abort::NOT_MAPPABLE);
             }
 
             if self.bits.is_multiple_of(8) && bits.is_multiple_of(8) {
-                let (at, bytes) = ((self.bits / 8) as u16, (bits / 8) as u16);
-                self.whole.push(Bytes { slot: entry.slot, at, bytes });
+                let at = (self.bits / 8) as u16;
+                self.whole.push(ByteMapping { slot: entry.slot, at, bytes: (bits / 8) as u16 });
             } else {
-                self.odd.push(Bits { slot: entry.slot, at: self.bits, bits });
+                self.odd.push(BitMapping { slot: entry.slot, at: self.bits, bits });
             }
         }
 
@@ -120,14 +127,14 @@ impl Mapped {
         Ok(())
     }
 
-    /// Takes the values out of the process data.
+    /// Copies the values from the process data to the dictionary.
     pub(crate) fn scatter(&self, area: &[u8], objects: &mut Dictionary) {
         if area.len() < self.bytes() {
             return;
         }
 
         for link in &self.whole {
-            copy_short(objects.raw_mut(link.slot, usize::from(link.bytes)), &area[link.place()]);
+            copy_short(objects.raw_mut(link.slot, usize::from(link.bytes)), &area[link.range()]);
         }
 
         for link in &self.odd {
@@ -139,14 +146,14 @@ impl Mapped {
         }
     }
 
-    /// Puts the values into the process data.
+    /// Copies the values from the dictionary to the process data.
     pub(crate) fn gather(&self, objects: &Dictionary, area: &mut [u8]) {
         if area.len() < self.bytes() {
             return;
         }
 
         for link in &self.whole {
-            copy_short(&mut area[link.place()], objects.raw(link.slot, usize::from(link.bytes)));
+            copy_short(&mut area[link.range()], objects.raw(link.slot, usize::from(link.bytes)));
         }
 
         for link in &self.odd {
@@ -158,7 +165,7 @@ impl Mapped {
     }
 }
 
-/// Copies a value. Those of two and four bytes, nearly all there are, without a call.
+/// Copies a value; two and four bytes, the usual lengths, without a function call.
 #[inline]
 fn copy_short(to: &mut [u8], from: &[u8]) {
     match (to.len(), from.len()) {

@@ -1,15 +1,15 @@
-//! Registers of a SubDevice controller: which of their bits the MainDevice may write.
+//! Registers of a SubDevice controller: existence and write access.
 //!
 //! Source of write access: ETG.1000.4 and the Beckhoff SubDevice controller data sheet, section II.
 
 use onbeat_ethercat::registers;
 
-/// Addresses as places in a controller's memory.
-macro_rules! places {
+/// Register addresses as indexes into the memory of a controller.
+macro_rules! addresses {
     ($($name:ident)*) => { $(pub(crate) const $name: usize = registers::$name as usize;)* };
 }
 
-places! {
+addresses! {
     MEMORY_START MEMORY_END DEVICE STATION ALIAS RESET LOOP_CONTROL ALIAS_ENABLE DL_STATUS AL_CONTROL AL_STATUS
     AL_STATUS_CODE PDI_CONTROL PDI_CONFIGURATION EVENT_REQUEST RX_ERRORS LOST_LINKS WATCHDOG_DIVIDER WATCHDOG_TIME
     WATCHDOG_STATUS WATCHDOG_COUNT SII_OWNER SII_CONTROL SII_ADDRESS SII_DATA FMMU SYNC_MANAGER PORT_TIMES SYSTEM_TIME
@@ -17,43 +17,44 @@ places! {
     CHANNELS
 }
 
-fn piece<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    let mut piece = [0; N];
-    piece.copy_from_slice(&bytes[at..at + N]);
-    piece
+fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut copied = [0; N];
+    copied.copy_from_slice(&bytes[at..at + N]);
+    copied
 }
 
-/// Two bytes of `bytes` at `at`, little endian.
+/// Returns the 16-bit little-endian word at `at`.
 #[inline]
 pub(crate) fn word(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes(piece(bytes, at))
+    u16::from_le_bytes(bytes_at(bytes, at))
 }
 
-/// Four bytes, little endian.
+/// Returns the 32-bit little-endian word at `at`.
 #[inline]
 pub(crate) fn long(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(piece(bytes, at))
+    u32::from_le_bytes(bytes_at(bytes, at))
 }
 
-/// Eight bytes, little endian.
+/// Returns the 64-bit little-endian word at `at`.
 #[inline]
 pub(crate) fn quad(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(piece(bytes, at))
+    u64::from_le_bytes(bytes_at(bytes, at))
 }
 
-/// For each register byte, whether the device has it and which of its bits the MainDevice may write.
+/// For each register byte, whether it exists and which bits the MainDevice can write.
 #[derive(Debug)]
-pub(crate) struct Access {
+pub(crate) struct RegisterAccess {
     pub(crate) present: [bool; MEMORY_START],
     pub(crate) writable: [u8; MEMORY_START],
 }
 
-/// What devices with distributed clocks have.
-pub(crate) static WITH_CLOCK: Access = Access::of(true);
-/// What devices without have.
-pub(crate) static WITHOUT_CLOCK: Access = Access::of(false);
+/// Registers of devices with a distributed clock.
+pub(crate) static WITH_CLOCK: RegisterAccess = RegisterAccess::new(true);
+/// Registers of devices without a distributed clock.
+pub(crate) static WITHOUT_CLOCK: RegisterAccess = RegisterAccess::new(false);
 
-/// First byte, bytes, bits that may be written in each of them, whether it belongs to the distributed clock.
+/// A block of registers with the same access: start address, length in bytes, writable bits of each byte, and whether it belongs to the
+/// distributed clock.
 type Block = (usize, usize, u8, bool);
 
 const BLOCKS: [Block; 51] = [
@@ -110,8 +111,8 @@ const BLOCKS: [Block; 51] = [
     (0x09ae, 34, 0, true),
 ];
 
-impl Access {
-    const fn of(clock: bool) -> Self {
+impl RegisterAccess {
+    const fn new(clock: bool) -> Self {
         let mut access = Self { present: [false; MEMORY_START], writable: [0; MEMORY_START] };
         let mut block = 0;
         while block < BLOCKS.len() {
@@ -119,9 +120,9 @@ impl Access {
             let mut at = start;
             while at < start + length && (clock || !of_clock) {
                 access.present[at] = true;
-                // Status and PDI control of a SyncManager belong to the device.
-                let own = start == SYNC_MANAGER && (at % 8 == 5 || at % 8 == 7);
-                access.writable[at] = if own { 0 } else { writable };
+                // Status and PDI control of a SyncManager are read-only for the MainDevice.
+                let is_read_only = start == SYNC_MANAGER && (at % 8 == 5 || at % 8 == 7);
+                access.writable[at] = if is_read_only { 0 } else { writable };
                 at += 1;
             }
 

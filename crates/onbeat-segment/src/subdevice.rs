@@ -1,16 +1,16 @@
 //! A device: its controller, its firmware, its power.
 
-use super::controller::Controller;
+use super::esc::Esc;
 use super::firmware::Firmware;
 
 /// One SubDevice of the segment.
 ///
-/// Five lines of the cache. With eight, the same lines of all devices would compete for an eighth of the first cache.
+/// Five cache lines. With eight, the same lines of all devices would compete for an eighth of the L1 cache.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct SubDevice {
-    pub(crate) controller: Controller,
-    /// Apart, because frames pass without it.
+    pub(crate) esc: Esc,
+    /// Boxed, because frames do not use it.
     pub(crate) firmware: Box<Firmware>,
     pub(crate) name: Box<str>,
     pub(crate) powered: bool,
@@ -19,8 +19,8 @@ pub(crate) struct SubDevice {
 const _: () = assert!(size_of::<SubDevice>() == 5 * 64);
 
 impl SubDevice {
-    /// Does what is due; the instant of the next thing to do.
+    /// Runs what is due. Returns the time at which the device must run next, in ns.
     pub(crate) fn run(&mut self, now_ns: u64) -> u64 {
-        if self.powered { self.firmware.run(&mut self.controller, now_ns) } else { u64::MAX }
+        if self.powered { self.firmware.run(&mut self.esc, now_ns) } else { u64::MAX }
     }
 }

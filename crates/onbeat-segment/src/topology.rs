@@ -1,68 +1,69 @@
-//! Cables, ports, and the way a frame takes.
+//! Cables, ports, and routes of frames.
 //!
-//! A frame that comes in by port 0 passes the processing unit and goes on to ports 3, 1, 2 and back to 0, leaving by each port that is
-//! open and coming back by it. A closed port is passed over. A frame that reaches port 0 from within, because that port is closed,
-//! passes the processing unit then. Line, tree, ring, and both halves of a cut ring follow from this one rule.
+//! A frame received at port 0 passes the processing unit and is forwarded to ports 3, 1, 2 and back to 0; it leaves by each open port and
+//! returns by it. Closed ports are skipped. A frame that reaches a closed port 0 from within passes the processing unit at that point.
+//! Line, tree, ring, and both halves of a cut ring follow from this rule.
 
-pub(crate) use onbeat_ethercat::description::End;
+pub(crate) use onbeat_ethercat::description::CableEnd;
 
-use super::seats::Seats;
+use super::cable_positions::CablePositions;
 
-/// Time through a device with its processing unit, and without.
+/// Delay of a device, with and without its processing unit, in ns.
 const PROCESSING_NS: u64 = 320;
 const FORWARDING_NS: u64 = 120;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Cable {
-    pub(crate) ends: [End; 2],
+pub(crate) struct SimulatedCable {
+    pub(crate) ends: [CableEnd; 2],
     pub(crate) delay_ns: u64,
     pub(crate) intact: bool,
 }
 
-/// A port as the wire sees it.
+/// State of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Port {
+pub(crate) struct PortState {
     pub(crate) link: bool,
     pub(crate) open: bool,
-    /// Closed at a lost link and told to stay so until opened by hand.
+    /// Auto close: closed by a lost link until it is opened explicitly.
     latched: bool,
 }
 
-/// What a topology asks of its devices.
-pub(crate) trait Ports {
-    /// Loop control of a port: 0 opens and closes by itself, 1 closes by itself, 2 is open, 3 is closed.
+/// Properties of devices that the topology depends on.
+pub(crate) trait DevicePorts {
+    /// Returns the loop control of a port: 0 auto, 1 auto close, 2 open, 3 closed.
     fn loop_control(&self, device: usize, port: usize) -> u8;
-    /// Whether the device has power.
+    /// Returns whether the device has power.
     fn is_powered(&self, device: usize) -> bool;
 }
 
-/// Cables between devices.
+/// Cables and ports of all devices.
 #[derive(Clone, Debug)]
 pub(crate) struct Topology {
-    pub(crate) cables: Vec<Cable>,
-    plugs: Vec<[Option<usize>; 4]>,
-    pub(crate) ports: Vec<[Port; 4]>,
-    pub(super) seats: Seats,
+    pub(crate) cables: Vec<SimulatedCable>,
+    /// For each port, the number of its cable.
+    cable_at: Vec<[Option<usize>; 4]>,
+    pub(crate) ports: Vec<[PortState; 4]>,
+    pub(super) placement: CablePositions,
 }
 
-/// A device whose processing unit a frame passes.
+/// A device on a route, at its processing unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stop {
+pub(crate) struct RouteStop {
     pub(crate) device: usize,
-    /// When, counted from the sending.
+    /// Time since sending, in ns.
     pub(crate) after_ns: u64,
 }
 
-/// The way of a frame that one network interface sends.
+/// Route of a frame sent by one network interface.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
-    /// Where it is processed, in this order.
-    pub(crate) order: Vec<Stop>,
-    /// For each device, its place in `order`.
-    pub(crate) place: Vec<Option<usize>>,
-    /// For each device, when the frame comes in by each port, counted from the sending; 0 for ports it does not come in by.
+    /// Devices in processing order.
+    pub(crate) order: Vec<RouteStop>,
+    /// For each device, its position in `order`.
+    pub(crate) position: Vec<Option<usize>>,
+    /// For each device, the arrival time at each port since sending, in ns; 0 for ports at which it does not arrive.
     pub(crate) ports_ns: Vec<[u64; 4]>,
-    /// Interface it comes back to, and how long after the sending.
+    /// Interface to which it returns, and the time since sending, in ns.
     pub(crate) back: Option<(usize, u64)>,
 }
 
@@ -70,7 +71,7 @@ impl Route {
     fn new(devices: usize) -> Self {
         Self {
             order: Vec::with_capacity(devices),
-            place: vec![None; devices],
+            position: vec![None; devices],
             ports_ns: vec![[0; 4]; devices],
             back: None,
         }
@@ -78,28 +79,28 @@ impl Route {
 
     fn clear(&mut self) {
         self.order.clear();
-        self.place.fill(None);
+        self.position.fill(None);
         self.ports_ns.fill([0; 4]);
         self.back = None;
     }
 }
 
 impl Topology {
-    pub(crate) fn new(devices: usize, cables: Vec<Cable>) -> Self {
-        let seats = Seats::new(devices, &cables);
-        let ports = vec![[Port::default(); 4]; devices];
-        let mut topology = Self { cables: Vec::new(), plugs: vec![[None; 4]; devices], ports, seats };
+    pub(crate) fn new(devices: usize, cables: Vec<SimulatedCable>) -> Self {
+        let placement = CablePositions::new(devices, &cables);
+        let ports = vec![[PortState::default(); 4]; devices];
+        let mut topology = Self { cables: Vec::new(), cable_at: vec![[None; 4]; devices], ports, placement };
         topology.set_cables(cables);
         topology
     }
 
-    /// Lays other cables between the same devices.
-    pub(super) fn set_cables(&mut self, cables: Vec<Cable>) {
-        self.plugs.fill([None; 4]);
+    /// Replaces the cables between the devices.
+    pub(super) fn set_cables(&mut self, cables: Vec<SimulatedCable>) {
+        self.cable_at.fill([None; 4]);
         for (number, cable) in cables.iter().enumerate() {
             for end in cable.ends {
-                if let End::Port { device, port } = end {
-                    self.plugs[device][port] = Some(number);
+                if let CableEnd::Port { device, port } = end {
+                    self.cable_at[device][port] = Some(number);
                 }
             }
         }
@@ -108,12 +109,12 @@ impl Topology {
     }
 
     pub(crate) fn new_route(&self) -> Route {
-        Route::new(self.plugs.len())
+        Route::new(self.cable_at.len())
     }
 
-    /// Brings links and open ports up to date. Calls `lost` for each port whose link went.
-    pub(crate) fn update(&mut self, devices: &impl Ports, mut lost: impl FnMut(usize, usize)) {
-        for device in 0..self.plugs.len() {
+    /// Updates links and loops of all ports. Calls `lost` for each port that lost its link.
+    pub(crate) fn update(&mut self, devices: &impl DevicePorts, mut lost: impl FnMut(usize, usize)) {
+        for device in 0..self.cable_at.len() {
             for port in 0..4 {
                 let link = devices.is_powered(device) && self.has_link(devices, device, port);
                 let state = &mut self.ports[device][port];
@@ -134,16 +135,16 @@ impl Topology {
         }
     }
 
-    fn has_link(&self, devices: &impl Ports, device: usize, port: usize) -> bool {
-        let Some(cable) = self.plugs[device][port].map(|number| &self.cables[number]) else { return false };
-        let far_end_is_up = |end: &End| match end {
-            End::Nic(_) => true,
-            End::Port { device, .. } => devices.is_powered(*device),
+    fn has_link(&self, devices: &impl DevicePorts, device: usize, port: usize) -> bool {
+        let Some(cable) = self.cable_at[device][port].map(|number| &self.cables[number]) else { return false };
+        let far_end_is_up = |end: &CableEnd| match end {
+            CableEnd::Nic(_) => true,
+            CableEnd::Port { device, .. } => devices.is_powered(*device),
         };
         cable.intact && cable.ends.iter().all(far_end_is_up)
     }
 
-    /// DL status of a device, but for its two lowest bits.
+    /// Returns the DL status of a device, without its two lowest bits.
     pub(crate) fn dl_status(&self, device: usize) -> u16 {
         let mut status = 0;
         for (number, port) in self.ports[device].iter().enumerate() {
@@ -155,20 +156,20 @@ impl Topology {
         status
     }
 
-    /// Follows a frame from an interface until it comes back or is lost.
+    /// Computes the route of a frame from an interface until it returns or is lost.
     pub(crate) fn walk(&self, nic: usize, route: &mut Route) {
         route.clear();
-        let mut at = self.far_end(End::Nic(nic));
+        let mut at = self.far_end(CableEnd::Nic(nic));
         let mut elapsed_ns = 0;
-        // No way is longer than once in and out by every port.
-        for _ in 0..=8 * self.plugs.len() {
+        // A route passes each port at most once in each direction.
+        for _ in 0..=8 * self.cable_at.len() {
             match at {
                 None => return,
-                Some((End::Nic(back), delay_ns)) => {
+                Some((CableEnd::Nic(back), delay_ns)) => {
                     route.back = Some((back, elapsed_ns + delay_ns));
                     return;
                 }
-                Some((End::Port { device, port }, delay_ns)) => {
+                Some((CableEnd::Port { device, port }, delay_ns)) => {
                     elapsed_ns += delay_ns;
                     at = self.through(device, port, route, &mut elapsed_ns);
                 }
@@ -176,8 +177,8 @@ impl Topology {
         }
     }
 
-    /// Takes a frame that arrives at a port through the device, to the far end of the cable by which it leaves.
-    fn through(&self, device: usize, port: usize, route: &mut Route, elapsed_ns: &mut u64) -> Option<(End, u64)> {
+    /// Forwards a frame that arrives at a port through the device. Returns the far end of the cable by which it leaves.
+    fn through(&self, device: usize, port: usize, route: &mut Route, elapsed_ns: &mut u64) -> Option<(CableEnd, u64)> {
         const AFTER: [usize; 4] = [3, 2, 0, 1];
         route.ports_ns[device][port] = *elapsed_ns;
         if !self.ports[device][port].open {
@@ -187,13 +188,13 @@ impl Topology {
         let mut at = port;
         for _ in 0..4 {
             if at == 0 {
-                // A second time round, the frame is one that circulates, and is destroyed.
-                if route.place[device].is_some() {
+                // A frame that passes a device twice circulates, and is destroyed.
+                if route.position[device].is_some() {
                     return None;
                 }
 
-                route.place[device] = Some(route.order.len());
-                route.order.push(Stop { device, after_ns: *elapsed_ns });
+                route.position[device] = Some(route.order.len());
+                route.order.push(RouteStop { device, after_ns: *elapsed_ns });
                 *elapsed_ns += PROCESSING_NS - FORWARDING_NS;
             }
 
@@ -204,14 +205,14 @@ impl Topology {
         }
 
         *elapsed_ns += FORWARDING_NS;
-        // An open port without a link swallows what leaves by it.
-        self.ports[device][at].link.then(|| self.far_end(End::Port { device, port: at }))?
+        // A frame that leaves by an open port without a link is lost.
+        self.ports[device][at].link.then(|| self.far_end(CableEnd::Port { device, port: at }))?
     }
 
-    fn far_end(&self, end: End) -> Option<(End, u64)> {
+    fn far_end(&self, end: CableEnd) -> Option<(CableEnd, u64)> {
         let number = match end {
-            End::Nic(_) => self.cables.iter().position(|cable| cable.ends.contains(&end))?,
-            End::Port { device, port } => self.plugs[device][port]?,
+            CableEnd::Nic(_) => self.cables.iter().position(|cable| cable.ends.contains(&end))?,
+            CableEnd::Port { device, port } => self.cable_at[device][port]?,
         };
 
         let cable = &self.cables[number];
@@ -224,10 +225,10 @@ impl Topology {
 mod tests {
     use super::*;
 
-    /// Devices with power, all ports on automatic.
+    /// Devices with power, loop control of all ports on auto.
     struct Automatic;
 
-    impl Ports for Automatic {
+    impl DevicePorts for Automatic {
         fn loop_control(&self, _: usize, _: usize) -> u8 {
             0
         }
@@ -237,12 +238,12 @@ mod tests {
         }
     }
 
-    fn cable(ends: [End; 2]) -> Cable {
-        Cable { ends, delay_ns: 10, intact: true }
+    fn cable(ends: [CableEnd; 2]) -> SimulatedCable {
+        SimulatedCable { ends, delay_ns: 10, intact: true }
     }
 
-    fn port(device: usize, port: usize) -> End {
-        End::Port { device, port }
+    fn port(device: usize, port: usize) -> CableEnd {
+        CableEnd::Port { device, port }
     }
 
     fn route(topology: &mut Topology, nic: usize) -> Route {
@@ -256,24 +257,24 @@ mod tests {
         route.order.iter().map(|stop| stop.device).collect()
     }
 
-    fn line(devices: usize) -> Vec<Cable> {
-        let first = cable([End::Nic(0), port(0, 0)]);
+    fn line(devices: usize) -> Vec<SimulatedCable> {
+        let first = cable([CableEnd::Nic(0), port(0, 0)]);
         std::iter::once(first).chain((1..devices).map(|d| cable([port(d - 1, 1), port(d, 0)]))).collect()
     }
 
     #[test]
-    fn a_line_is_passed_in_order_and_comes_back() {
+    fn a_frame_passes_a_line_in_order_and_returns() {
         let route = route(&mut Topology::new(3, line(3)), 0);
         assert_eq!(order(&route), [0, 1, 2]);
-        // Three cables there and back; all process, all but the last forward what comes back.
+        // Three cables in both directions; all devices process, all but the last one forward the returning frame.
         assert_eq!(route.back, Some((0, 6 * 10 + 3 * 320 + 2 * 120)));
         assert_eq!(route.ports_ns[1][0], 10 + 320 + 10);
     }
 
     #[test]
-    fn a_tree_is_passed_by_port_3_then_1_then_2() {
+    fn a_frame_passes_a_tree_by_port_3_then_1_then_2() {
         let cables = vec![
-            cable([End::Nic(0), port(0, 0)]),
+            cable([CableEnd::Nic(0), port(0, 0)]),
             cable([port(0, 1), port(1, 0)]),
             cable([port(0, 2), port(2, 0)]),
             cable([port(0, 3), port(3, 0)]),
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_a_cut_is_not_passed_and_the_frame_comes_back() {
+    fn devices_behind_a_cut_are_not_reached_and_the_frame_returns() {
         let mut cables = line(4);
         cables[2].intact = false;
         let mut topology = Topology::new(4, cables);
@@ -294,16 +295,18 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_comes_out_at_the_other_interface_and_a_cut_one_at_both() {
+    fn a_frame_leaves_a_ring_at_the_other_interface_and_a_cut_ring_at_the_same_one() {
         let mut cables = line(3);
-        cables.push(cable([port(2, 1), End::Nic(1)]));
+        cables.push(cable([port(2, 1), CableEnd::Nic(1)]));
         let mut topology = Topology::new(3, cables);
-        let (there, back) = (route(&mut topology, 0), route(&mut topology, 1));
+        let there = route(&mut topology, 0);
+        let back = route(&mut topology, 1);
 
         assert_eq!((order(&there).as_slice(), there.back.map(|(nic, _)| nic)), ([0, 1, 2].as_slice(), Some(1)));
         assert_eq!((order(&back).as_slice(), back.back.map(|(nic, _)| nic)), ([].as_slice(), Some(0)));
         topology.cables[1].intact = false;
-        let (there, back) = (route(&mut topology, 0), route(&mut topology, 1));
+        let there = route(&mut topology, 0);
+        let back = route(&mut topology, 1);
         assert_eq!((order(&there).as_slice(), there.back.map(|(nic, _)| nic)), ([0].as_slice(), Some(0)));
         assert_eq!((order(&back).as_slice(), back.back.map(|(nic, _)| nic)), ([1, 2].as_slice(), Some(1)));
     }

@@ -1,4 +1,4 @@
-//! What the simulated devices do with their process data, as examples.
+//! Models of the simulated devices and their process data.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod sim_world;
@@ -6,7 +6,7 @@ mod sim_world;
 use onbeat_segment::{Command, Segment};
 use sim_world::{DRIVE, World};
 
-/// A drive in OP whose outputs are control word, mode, and the four targets; one cycle takes a millisecond.
+/// A drive in OP whose outputs are controlword, mode, and the three targets; one cycle takes a millisecond.
 struct Joint {
     world: World,
     control: u16,
@@ -16,9 +16,9 @@ struct Joint {
     torque: i16,
 }
 
-/// What a drive shows.
+/// Inputs of a drive.
 #[derive(Clone, Copy, Debug)]
-struct Shown {
+struct Inputs {
     status: u16,
     position: i32,
     velocity: i32,
@@ -38,7 +38,7 @@ impl Joint {
         Self { world, control: 0, mode, position: 0, velocity: 0, torque: 0 }
     }
 
-    fn cycle(&mut self) -> Shown {
+    fn cycle(&mut self) -> Inputs {
         self.world.wait_ns(990_000);
         let mut image = self.control.to_le_bytes().to_vec();
         image.push(self.mode as u8);
@@ -50,7 +50,7 @@ impl Joint {
 
         assert_eq!(answer.count, 3);
         let at = |from: usize| answer.data[from..from + 4].try_into().unwrap();
-        Shown {
+        Inputs {
             status: answer.word(),
             position: i32::from_le_bytes(at(2)),
             velocity: i32::from_le_bytes(at(6)),
@@ -58,7 +58,7 @@ impl Joint {
         }
     }
 
-    fn run(&mut self, cycles: usize) -> Shown {
+    fn run(&mut self, cycles: usize) -> Inputs {
         (0..cycles).map(|_| self.cycle()).last().unwrap()
     }
 
@@ -107,7 +107,7 @@ fn cyclic_velocity_and_torque_move_the_shaft() {
 }
 
 #[test]
-fn profile_position_is_acknowledged_keeps_its_limits_and_arrives() {
+fn profile_position_is_acknowledged_keeps_its_limits_and_reaches_the_target() {
     let mut joint = Joint::enabled(1, "");
     joint.position = 50_000;
     joint.control = 0x1f;
@@ -163,7 +163,7 @@ fn profile_torque_ramps_with_its_slope() {
 }
 
 #[test]
-fn homing_here_makes_this_place_the_zero() {
+fn homing_at_the_current_position_makes_it_zero() {
     let mut joint = Joint::enabled(8, "");
     for cycle in 0..400 {
         joint.position = cycle * 50;
@@ -191,7 +191,7 @@ fn homing_to_the_lower_end_of_the_travel_finds_it() {
 }
 
 #[test]
-fn a_homing_method_that_there_is_not_is_a_homing_error() {
+fn an_unsupported_homing_method_is_a_homing_error() {
     let mut joint = Joint::enabled(6, "");
     joint.world.segment.set_value(0, 0x6098, 0, &[5]);
     joint.control = 0x1f;
@@ -215,7 +215,7 @@ fn a_target_too_far_away_is_a_following_error_with_its_emergency() {
 }
 
 #[test]
-fn quick_stop_brakes_and_switches_off_or_stays_as_its_option_says() {
+fn quick_stop_brakes_and_then_switches_off_or_stays_active_by_its_option() {
     for (option, state) in [(2u8, 0x40), (6, 0x07)] {
         let mut joint = Joint::enabled(9, "");
         joint.world.segment.set_value(0, 0x605a, 0, &[option, 0]);
@@ -245,7 +245,7 @@ fn a_drive_that_loses_its_process_data_stops_with_a_fault() {
 }
 
 #[test]
-fn limits_of_torque_and_travel_are_kept_and_shown() {
+fn limits_of_torque_and_travel_are_kept_and_indicated() {
     let mut joint = Joint::enabled(10, "most_torque_permille = 300\n");
     joint.torque = 2_000;
     let shown = joint.run(20);
@@ -261,7 +261,7 @@ fn limits_of_torque_and_travel_are_kept_and_shown() {
 }
 
 #[test]
-fn pulses_take_the_outputs_over_at_their_own_time() {
+fn sync0_pulses_apply_the_outputs_at_their_own_time() {
     let mut world = World::line(DRIVE, 1);
     world.set_up(0x1001, 128, 0);
     world.ask_state(0x1001, 2);
@@ -290,7 +290,7 @@ fn pulses_take_the_outputs_over_at_their_own_time() {
 }
 
 #[test]
-fn sensors_give_their_values() {
+fn a_force_torque_sensor_provides_its_values() {
     let kind =
         "[types.t]\nkind = \"force-torque\"\n[types.t.force]\nload_n_nm = [0, 0, -300, 1, 2, 3]\nnoise_n = 0.0\n";
     let mut world = World::line(kind, 1);
@@ -304,7 +304,7 @@ fn sensors_give_their_values() {
 }
 
 #[test]
-fn analogue_inputs_show_what_is_set_and_outputs_go_to_zero_when_process_data_stop() {
+fn analogue_inputs_have_the_set_values_and_outputs_go_to_zero_without_process_data() {
     let mut world = World::line("[types.t]\nkind = \"analogue\"\nchannels = { inputs = 2, outputs = 2 }\n", 1);
     world.bring_up(0x1001, 128, 0);
     world.segment.set_value(0, 0x6000, 2, &(-5i16).to_le_bytes());
@@ -321,7 +321,7 @@ fn analogue_inputs_show_what_is_set_and_outputs_go_to_zero_when_process_data_sto
 // ---- the file
 
 #[test]
-fn a_file_that_makes_no_segment_says_why() {
+fn an_invalid_file_is_rejected_with_the_reason() {
     let why = |text: &str| Segment::from_toml(text).unwrap_err().to_string();
     assert!(why("[[devices]]\ntype = \"arm\"\nname = \"a\"\n").contains("\"arm\""));
     assert!(why("").contains("no device"));

@@ -1,4 +1,4 @@
-//! Devices from ESI files behave as those that a segment's file tells, and independent MainDevices take them.
+//! Devices from ESI files behave like those of a segment file, and an independent MainDevice runs them.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod sim_wire;
@@ -30,7 +30,7 @@ fn one(keys: &str) -> Description {
 }
 
 fn world(description: &Description) -> World {
-    let mut world = World::around(Segment::of(description).unwrap());
+    let mut world = World::new(Segment::from_description(description).unwrap());
     world.address_all();
     world
 }
@@ -46,18 +46,22 @@ fn eeprom(world: &mut World) -> Vec<u8> {
     bytes
 }
 
-/// Why an ESI file is refused.
-fn refusal(esi: &str) -> String {
-    Description::from_esi(esi.as_bytes(), "a.xml", &[]).and_then(|one| Segment::of(&one)).unwrap_err().to_string()
+/// Returns the error of an ESI file.
+fn error_of(esi: &str) -> String {
+    Description::from_esi(esi.as_bytes(), "a.xml", &[])
+        .and_then(|one| Segment::from_description(&one))
+        .unwrap_err()
+        .to_string()
 }
 
 #[test]
-fn a_drive_from_an_esi_file_has_the_eeprom_of_the_same_drive_told_in_toml() {
-    let told = described("[types.joint]\nkind = \"drive\"\n[[devices]]\ntype = \"joint\"\nname = \"knee\"\n");
-    let (told, read) = (eeprom(&mut world(&told)), eeprom(&mut world(&one("esi = \"servo.xml\""))));
-    let [first, second] = [&told, &read].map(|bytes| Sii::decode(bytes).unwrap());
+fn a_drive_from_an_esi_file_has_the_same_eeprom_as_the_same_drive_in_toml() {
+    let from_toml = described("[types.joint]\nkind = \"drive\"\n[[devices]]\ntype = \"joint\"\nname = \"knee\"\n");
+    let from_toml = eeprom(&mut world(&from_toml));
+    let from_esi = eeprom(&mut world(&one("esi = \"servo.xml\"")));
+    let [first, second] = [&from_toml, &from_esi].map(|bytes| Sii::decode(bytes).unwrap());
     assert_eq!(first, second);
-    assert_eq!(told, read, "byte by byte");
+    assert_eq!(from_toml, from_esi, "byte by byte");
     assert_eq!((second.vendor, second.product, second.revision), (0xf1c7_1005, 0x1003, 1));
     assert_eq!((second.order.as_str(), second.name.as_str()), ("joint", "knee"));
     let bits =
@@ -72,7 +76,7 @@ fn a_drive_from_an_esi_file_has_the_eeprom_of_the_same_drive_told_in_toml() {
 }
 
 #[test]
-fn the_eeprom_of_every_kind_of_device_is_decoded_to_what_the_device_is() {
+fn the_eeprom_of_every_kind_of_device_decodes_to_its_properties() {
     let kinds =
         ["coupler", "digital", "analogue", "drive", "imu", "force-torque"].map(|kind| format!("kind = \"{kind}\""));
     let files = ["joint", "four-in-four-out", "gauge"].map(|device| {
@@ -84,7 +88,7 @@ fn the_eeprom_of_every_kind_of_device_is_decoded_to_what_the_device_is() {
         let description = one(keys);
         let bytes = eeprom(&mut world(&description));
         let sii = Sii::decode(&bytes).unwrap_or_else(|why| panic!("{keys}: {why}"));
-        let device = &Layout::of(&description).unwrap().devices[0];
+        let device = &Layout::from_description(&description).unwrap().devices[0];
 
         assert_eq!((sii.vendor, sii.product, sii.revision), (device.vendor, device.product, device.revision), "{keys}");
         let values = |pdos: &[SiiPdo]| {
@@ -95,10 +99,10 @@ fn the_eeprom_of_every_kind_of_device_is_decoded_to_what_the_device_is() {
                 .collect()
         };
 
-        let told: [Vec<(u16, u8, u16)>; 2] = [values(&sii.outputs), values(&sii.inputs)];
+        let decoded: [Vec<(u16, u8, u16)>; 2] = [values(&sii.outputs), values(&sii.inputs)];
         let mapped = [&device.output_values, &device.input_values]
             .map(|values| values.iter().map(|value| (value.index, value.entry, value.bits)).collect::<Vec<_>>());
-        assert_eq!(told, mapped, "{keys}");
+        assert_eq!(decoded, mapped, "{keys}");
         let length = |usage| {
             sii.sync_managers.iter().filter(|one| one.usage == usage).map(|one| usize::from(one.length)).sum::<usize>()
         };
@@ -116,9 +120,9 @@ fn ethercrab_brings_devices_of_esi_files_to_op_with_the_right_lengths_of_process
          [[devices]]\ntype = \"joint\"\nnames = [\"hip\", \"knee\"]\n[[devices]]\ntype = \"contacts\"\nname = \"foot\"\n\
          [[devices]]\ntype = \"gauge\"\nname = \"sole\"\n",
     );
-    let mut segment = Segment::of(&description).unwrap();
+    let mut segment = Segment::from_description(&description).unwrap();
     let (mut tx, mut rx, main_device) = main_device();
-    let wire = Wire::to(&mut segment);
+    let wire = Wire::new(&mut segment);
     let up = async {
         let group = main_device.init_single_group::<8, 256>(|| wire.now_ns.get()).await?;
         let group = group.into_safe_op(&main_device).await?;
@@ -128,7 +132,7 @@ fn ethercrab_brings_devices_of_esi_files_to_op_with_the_right_lengths_of_process
     let group = wire.run(&mut tx, &mut rx, up).expect("all devices reach OP");
     let lengths: Vec<(usize, usize)> =
         group.iter(&main_device).map(|device| (device.outputs_raw().len(), device.inputs_raw().len())).collect();
-    // The gauge gives a bit, seven of a gap, and 16 bits of force; its long PDO is not assigned.
+    // The gauge has one bit, a gap of seven, and 16 bits of force; its long PDO is not assigned.
     assert_eq!(lengths, [(8, 12), (8, 12), (1, 1), (0, 3)]);
     for cycle in 0..1_000 {
         wire.now_ns.set(wire.now_ns.get() + 900_000);
@@ -136,7 +140,7 @@ fn ethercrab_brings_devices_of_esi_files_to_op_with_the_right_lengths_of_process
         assert_eq!((cycle, seen.working_counter), (cycle, 3 + 3 + 3 + 1));
     }
 
-    let layout = Layout::of(&description).unwrap();
+    let layout = Layout::from_description(&description).unwrap();
     let kinds: Vec<DeviceKind> = layout.devices.iter().map(|device| device.kind).collect();
     assert_eq!(kinds, [DeviceKind::Drive, DeviceKind::Drive, DeviceKind::Digital, DeviceKind::Analogue]);
     assert_eq!((layout.output_bytes, layout.input_bytes), (17, 28));
@@ -144,7 +148,7 @@ fn ethercrab_brings_devices_of_esi_files_to_op_with_the_right_lengths_of_process
 }
 
 #[test]
-fn a_drive_from_an_esi_file_is_switched_on_and_follows_its_target() {
+fn a_drive_from_an_esi_file_can_be_enabled_and_follows_its_target() {
     let mut world = world(&one("esi = \"servo.xml\""));
     world.bring_up(0x1001, 128, 0);
     let mut image = [0u8; 12];
@@ -169,7 +173,7 @@ fn a_drive_from_an_esi_file_is_switched_on_and_follows_its_target() {
 }
 
 #[test]
-fn objects_of_the_dictionary_have_their_names_types_rights_and_values() {
+fn objects_of_the_dictionary_have_their_types_access_rights_and_values() {
     let mut world = world(&one("esi = \"servo.xml\""));
     world.set_up(0x1001, 128, 0);
     assert_eq!(world.ask_state(0x1001, 2), (2, 0));
@@ -178,7 +182,7 @@ fn objects_of_the_dictionary_have_their_names_types_rights_and_values() {
     assert_eq!(world.upload(0x1001, 0x2000, 3), Ok(vec![0; 4]));
     assert_eq!(world.upload(0x1001, 0x2001, 1), Ok(vec![7, 0]));
     assert_eq!(world.upload(0x1001, 0x2001, 5), Ok(b"A-017".to_vec()));
-    assert_eq!(world.upload(0x1001, 0x2001, 2), Err(0x0609_0011), "numbers in between are no values");
+    assert_eq!(world.upload(0x1001, 0x2001, 2), Err(0x0609_0011), "subindexes in between do not exist");
     assert_eq!(world.download(0x1001, 0x2001, 1, &[9, 0]), Ok(()));
     assert_eq!(world.download(0x1001, 0x2001, 5, b"B"), Err(0x0601_0002));
     assert_eq!(world.download(0x1001, 0x2000, 1, &[1, 0, 0, 0]), Ok(()));
@@ -187,13 +191,13 @@ fn objects_of_the_dictionary_have_their_names_types_rights_and_values() {
         assert_eq!(world.ask_state(0x1001, state), (state, 0));
     }
 
-    assert_eq!(world.download(0x1001, 0x2000, 1, &[1, 0, 0, 0]), Err(0x0800_0022), "writable in PREOP alone");
+    assert_eq!(world.download(0x1001, 0x2000, 1, &[1, 0, 0, 0]), Err(0x0800_0022), "writable only in PREOP");
 }
 
 #[test]
-fn inputs_of_other_devices_are_what_is_set_and_outputs_what_was_sent() {
+fn other_devices_have_the_inputs_that_were_set_and_the_outputs_that_were_sent() {
     let mut world = world(&one("esi = \"terminals.xml\"\ndevice = \"four-in-four-out\""));
-    // Outputs of this one are below process memory, and it has no mailbox.
+    // The outputs of this device are below process memory, and it has no mailbox.
     world.sync_manager(0x1001, 0, (0x0f00, 1, 0x44));
     world.sync_manager(0x1001, 1, (0x1000, 1, 0x00));
     world.fmmu(0x1001, 0, 0, (1, 0x0f00, 2));
@@ -217,10 +221,10 @@ fn inputs_of_other_devices_are_what_is_set_and_outputs_what_was_sent() {
 }
 
 #[test]
-fn of_several_revisions_the_newest_is_taken_unless_the_file_says_which() {
+fn the_newest_of_several_revisions_is_used_unless_one_is_selected() {
     let revision = |keys: &str| {
         let keys = format!("esi = \"terminals.xml\"\n{keys}");
-        Layout::of(&one(&keys)).unwrap().devices[0].revision
+        Layout::from_description(&one(&keys)).unwrap().devices[0].revision
     };
 
     assert_eq!(revision("device = \"gauge\""), 2);
@@ -228,15 +232,16 @@ fn of_several_revisions_the_newest_is_taken_unless_the_file_says_which() {
     assert_eq!(revision("device = \"Gauge, first revision\""), 1);
     assert_eq!(revision("product = 0x21"), 2);
     let all = Description::from_esi(TERMINALS.as_bytes(), "terminals.xml", &[]).unwrap();
-    let names: Vec<String> = Layout::of(&all).unwrap().devices.iter().map(|one| one.name.clone()).collect();
+    let names: Vec<String> =
+        Layout::from_description(&all).unwrap().devices.iter().map(|one| one.name.clone()).collect();
 
     assert_eq!(names, ["four-in-four-out", "gauge"]);
     let twice = Description::from_esi(TERMINALS.as_bytes(), "t", &["gauge".to_owned(), "gauge".to_owned()]).unwrap();
-    assert_eq!(Segment::of(&twice).unwrap().len(), 2);
+    assert_eq!(Segment::from_description(&twice).unwrap().len(), 2);
 }
 
 #[test]
-fn pdos_that_exclude_each_other_or_leave_a_mandatory_one_out_keep_a_device_from_safeop() {
+fn excluded_pdos_or_a_missing_mandatory_one_keep_a_device_from_safeop() {
     // Assigned: 1A00, which is mandatory, and the long force instead of the short one.
     for (assigned, bytes, fits) in [
         (&[0x1a00u16, 0x1a02][..], 9, true),
@@ -249,14 +254,14 @@ fn pdos_that_exclude_each_other_or_leave_a_mandatory_one_out_keep_a_device_from_
         world.sync_manager(0x1001, 1, (0x1200, 192, 0x22));
         assert_eq!(world.ask_state(0x1001, 2), (2, 0));
         let mut counter = 0;
-        let mut download = |world: &mut World, sub: u8, value: u16, size: usize| {
+        let mut download = |world: &mut World, subindex: u8, value: u16, size: usize| {
             counter = counter % 7 + 1;
             let mut mail = vec![10, 0, 0, 0, 0, 3 | counter << 4, 0x00, 0x20];
             mail.extend_from_slice(&[
                 0x23 | (4 - size as u8) << 2,
                 0x13,
                 0x1c,
-                sub,
+                subindex,
                 value as u8,
                 (value >> 8) as u8,
                 0,
@@ -268,8 +273,8 @@ fn pdos_that_exclude_each_other_or_leave_a_mandatory_one_out_keep_a_device_from_
             assert_eq!(world.read(0x1001, 0x1200, 192).data[8], 0x60);
         };
         download(&mut world, 0, 0, 1);
-        for (sub, pdo) in (1..).zip(assigned) {
-            download(&mut world, sub, *pdo, 2);
+        for (subindex, pdo) in (1..).zip(assigned) {
+            download(&mut world, subindex, *pdo, 2);
         }
         download(&mut world, 0, assigned.len() as u16, 1);
         world.sync_manager(0x1001, 3, (0x1c00, bytes, 0x20));
@@ -279,12 +284,12 @@ fn pdos_that_exclude_each_other_or_leave_a_mandatory_one_out_keep_a_device_from_
 }
 
 #[test]
-fn an_esi_file_that_does_not_fit_is_told_in_a_sentence_with_its_line() {
+fn an_invalid_esi_file_gives_a_sentence_with_the_line() {
     let cases = [
-        ("<Id>#xF1C71005</Id>", "<Id>nobody</Id>", "line 5: <Id> is \"nobody\", wanted is a number up to 4294967295"),
+        ("<Id>#xF1C71005</Id>", "<Id>nobody</Id>", "line 5: <Id> is \"nobody\", expected a number up to 4294967295"),
         ("ProductCode=\"#x00001003\"", "", "line 12: <Type> lacks the attribute ProductCode"),
         ("<Index>#x1600</Index>", "", "<RxPdo> lacks <Index>"),
-        ("RxPdo Sm=\"2\"", "RxPdo Sm=\"1\"", "is assigned to SyncManager 1, which is none of outputs"),
+        ("RxPdo Sm=\"2\"", "RxPdo Sm=\"1\"", "is assigned to SyncManager 1, which is not for outputs"),
         (
             "<BitLen>32</BitLen><Name>Target position",
             "<BitLen>16</BitLen><Name>Target position",
@@ -303,23 +308,23 @@ fn an_esi_file_that_does_not_fit_is_told_in_a_sentence_with_its_line() {
         (
             "<DefaultData>92010200</DefaultData>",
             "<DefaultData>9201x</DefaultData>",
-            "wanted is pairs of hexadecimal digits",
+            "expected pairs of hexadecimal digits",
         ),
-        ("<EtherCATInfo Version=\"1.6\">", "<EtherCATInfo><", "it is no XML"),
-        ("EtherCATInfo", "EtherCATConfig", "it begins with <EtherCATConfig>"),
+        ("<EtherCATInfo Version=\"1.6\">", "<EtherCATInfo><", "it is not valid XML"),
+        ("EtherCATInfo", "EtherCATConfig", "the root element is <EtherCATConfig>"),
     ];
-    for (there, instead, expected) in cases {
-        let changed = SERVO.replace(there, instead);
-        assert_ne!(changed, SERVO, "{there}");
-        let said = refusal(&changed);
+    for (original, replacement, expected) in cases {
+        let changed = SERVO.replace(original, replacement);
+        assert_ne!(changed, SERVO, "{original}");
+        let said = error_of(&changed);
         assert!(said.contains(expected), "{said}");
-        assert!(said.starts_with("the ESI file a.xml does not fit: "), "{said}");
+        assert!(said.starts_with("the ESI file a.xml cannot be used: "), "{said}");
         assert!(!said.contains('\n'), "{said}");
     }
 }
 
 #[test]
-fn a_choice_that_fits_none_or_several_lists_those_there_are() {
+fn a_selector_that_matches_no_device_or_several_lists_the_devices() {
     let why = |keys: &str| {
         let text = format!("[types.t]\n{keys}\n[[devices]]\ntype = \"t\"\nname = \"a\"\n");
         Description::from_toml_with(&text, |_| Ok(TERMINALS.into())).unwrap_err().to_string()
@@ -332,25 +337,25 @@ fn a_choice_that_fits_none_or_several_lists_those_there_are() {
     );
     let several = why("esi = \"t.xml\"");
 
-    assert!(several.contains("the file fits several devices; add device, product or revision"), "{several}");
+    assert!(several.contains("the file matches several devices; add device, product or revision"), "{several}");
     let twice = why("esi = \"t.xml\"\nports = 3");
-    assert!(twice.contains("comes from an ESI file, which tells its ports"), "{twice}");
+    assert!(twice.contains("comes from an ESI file, which defines its ports"), "{twice}");
     let text = "[types.t]\nesi = \"t.xml\"\n[[devices]]\ntype = \"t\"\nname = \"a\"\n";
     let alone = Segment::from_toml(text).unwrap_err().to_string();
 
     assert!(alone.contains("cannot read t.xml: the segment's text was given without the files beside it"), "{alone}");
     let neither = Segment::from_toml("[types.t]\n[[devices]]\ntype = \"t\"\nname = \"a\"\n").unwrap_err().to_string();
-    assert!(neither.contains("type \"t\" says neither what kind it is nor which ESI file it is from"), "{neither}");
+    assert!(neither.contains("type \"t\" has neither `kind` nor `esi`"), "{neither}");
 }
 
 #[test]
-fn a_file_in_an_older_encoding_and_one_that_names_its_esi_file_are_read() {
+fn files_in_an_older_encoding_and_files_that_name_esi_files_are_read() {
     let latin = SERVO.replace("knee", "Gelenk \u{fc}ber").replace("utf-8", "ISO-8859-1");
     let bytes: Vec<u8> = latin.chars().map(|letter| letter as u8).collect();
-    let mut segment = Segment::of(&Description::from_esi(&bytes, "a.xml", &[]).unwrap()).unwrap();
+    let mut segment = Segment::from_description(&Description::from_esi(&bytes, "a.xml", &[]).unwrap()).unwrap();
     segment.advance(Instant::from_ns(1));
     let sii = Sii::decode(&eeprom(&mut {
-        let mut world = World::around(segment);
+        let mut world = World::new(segment);
         world.address_all();
         world
     }))
@@ -358,7 +363,10 @@ fn a_file_in_an_older_encoding_and_one_that_names_its_esi_file_are_read() {
 
     assert_eq!(sii.name, "Gelenk \u{fc}ber");
     let file = folder().join("line.toml");
-    let layout = Layout::of(&Description::from_file(&file).unwrap()).unwrap();
+    let layout = Layout::from_description(&Description::from_file(&file).unwrap()).unwrap();
     assert_eq!(layout.devices.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["hip", "sole"]);
-    assert_eq!(Layout::of(&Description::from_file(&folder().join("servo.xml")).unwrap()).unwrap().devices.len(), 1);
+    assert_eq!(
+        Layout::from_description(&Description::from_file(&folder().join("servo.xml")).unwrap()).unwrap().devices.len(),
+        1
+    );
 }

@@ -1,4 +1,4 @@
-//! An independent MainDevice, ethercrab, on the simulated segment and on its virtual clock.
+//! An independent MainDevice, ethercrab, on the simulated segment with a virtual clock.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod sim_wire;
@@ -9,8 +9,8 @@ use sim_wire::{Wire, main_device};
 #[test]
 fn ethercrab_brings_all_59_devices_to_op_and_sees_the_exact_working_counter_for_ten_thousand_cycles() {
     let (mut tx, mut rx, main_device) = main_device();
-    let mut segment = Segment::from_toml(Segment::HUMANOID).expect("the shipped file is right");
-    let wire = Wire::to(&mut segment);
+    let mut segment = Segment::from_toml(Segment::HUMANOID).expect("the shipped file is valid");
+    let wire = Wire::new(&mut segment);
 
     let up = async {
         let group = main_device.init_single_group::<64, 2048>(|| wire.now_ns.get()).await?;
@@ -22,7 +22,7 @@ fn ethercrab_brings_all_59_devices_to_op_and_sees_the_exact_working_counter_for_
     assert_eq!(group.len(), 59);
     println!("{} frames to OP", wire.frames.get());
 
-    // 48 drives and 8 I/O devices read and are written to, 3 inertial units are read.
+    // 48 drives and 8 I/O devices are read and written, 3 inertial units are read.
     let expected = 48 * 3 + 8 * 3 + 3;
     for cycle in 0..10_000 {
         wire.now_ns.set(wire.now_ns.get() + 900_000);

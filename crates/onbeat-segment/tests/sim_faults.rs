@@ -1,10 +1,10 @@
-//! What goes wrong with the simulated segment when it is told to, as examples.
+//! Faults of the simulated segment.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod sim_world;
 
 use onbeat_rt::time::Instant;
-use onbeat_segment::{Command, Fault, Happening, Link, Nic, Segment};
+use onbeat_segment::{Command, Fault, FaultChange, Link, Nic, Segment};
 use proptest::prelude::*;
 use sim_world::{DIGITAL, DRIVE, World, frame_of, last_count};
 
@@ -21,7 +21,7 @@ impl Traffic {
         Self { link: Link::from_toml(&text).unwrap_or_else(|why| panic!("{why}")), now_ns: 1_000_000, sent: 0 }
     }
 
-    /// Numbers of the frames that came back within their millisecond, with working counters.
+    /// Sends one frame. Returns numbers and working counters of the frames received within the millisecond.
     fn cycle(&mut self) -> Vec<(u8, u16)> {
         let mut frame = frame_of(&[(Command::Brd, 0, 0x0130, &[0; 2])]);
         frame[17] = self.sent;
@@ -46,10 +46,10 @@ fn fault(words: &str) -> String {
     format!("[[faults]]\n{words}\n")
 }
 
-// ---- frames on their way
+// ---- frames
 
 #[test]
-fn without_faults_each_frame_comes_back_once() {
+fn without_faults_each_frame_returns_once() {
     let mut traffic = Traffic::with("");
     for (number, back) in traffic.cycles(10).into_iter().enumerate() {
         assert_eq!(back, [(number as u8, 3)]);
@@ -59,12 +59,12 @@ fn without_faults_each_frame_comes_back_once() {
 }
 
 #[test]
-fn frames_are_lost_from_a_time_to_a_time() {
+fn frames_are_lost_during_the_planned_time() {
     let mut traffic = Traffic::with(&fault("kind = \"lose\"\nat_ms = 3\nfor_ms = 2"));
     let back: Vec<bool> = traffic.cycles(7).iter().map(|back| !back.is_empty()).collect();
     assert_eq!(back, [true, true, true, false, false, true, true]);
-    let told: Vec<Happening> = traffic.link.log().iter().map(|line| line.what).collect();
-    assert_eq!(told, [Happening::Begins, Happening::Befalls, Happening::Befalls, Happening::Ends]);
+    let logged: Vec<FaultChange> = traffic.link.log().iter().map(|line| line.what).collect();
+    assert_eq!(logged, [FaultChange::Begins, FaultChange::Affects, FaultChange::Affects, FaultChange::Ends]);
     assert_eq!(traffic.link.counts().lost, 2);
 }
 
@@ -84,13 +84,13 @@ fn a_share_of_frames_is_lost_and_which_ones_depends_on_the_seed() {
 }
 
 #[test]
-fn a_late_frame_comes_in_a_later_cycle() {
+fn a_late_frame_arrives_in_a_later_cycle() {
     let mut traffic = Traffic::with(&fault("kind = \"late\"\nby = 2000000\nat_ms = 1\nfor_ms = 1"));
     assert_eq!(traffic.cycles(5), [vec![(0, 3)], vec![], vec![(2, 3)], vec![(1, 3), (3, 3)], vec![(4, 3)]]);
 }
 
 #[test]
-fn frames_come_twice_out_of_order_and_cut() {
+fn frames_are_duplicated_reordered_and_truncated() {
     let mut traffic = Traffic::with(&fault("kind = \"duplicate\"\nat_ms = 1\nfor_ms = 1"));
     assert_eq!(traffic.cycles(3), [vec![(0, 3)], vec![(1, 3), (1, 3)], vec![(2, 3)]]);
     let mut traffic = Traffic::with(&fault("kind = \"reorder\"\nat_ms = 1\nfor_ms = 1"));
@@ -100,7 +100,7 @@ fn frames_come_twice_out_of_order_and_cut() {
 }
 
 #[test]
-fn a_flipped_bit_is_one_bit() {
+fn a_flip_changes_one_bit() {
     let mut link = Link::from_toml(&format!(
         "{DIGITAL}[[devices]]\ntype = \"t\"\nname = \"a\"\n{}",
         fault("kind = \"flip\"\nat_ms = 1")
@@ -120,7 +120,7 @@ fn a_flipped_bit_is_one_bit() {
 }
 
 #[test]
-fn faults_can_be_injected_and_healed_while_frames_pass() {
+fn faults_can_be_injected_and_healed_between_frames() {
     let mut traffic = Traffic::with("");
     traffic.cycle();
     traffic.link.inject(Fault::Cut { device: 1 }, Instant::from_ns(traffic.now_ns), None, 1.0);
@@ -133,10 +133,10 @@ fn faults_can_be_injected_and_healed_while_frames_pass() {
 }
 
 #[test]
-fn a_fault_that_cannot_be_is_told_and_a_wrong_file_is_refused() {
+fn an_impossible_fault_is_logged_and_an_invalid_file_is_rejected() {
     let mut traffic = Traffic::with(&fault("kind = \"mail-mute\"\ndevice = \"a\""));
     traffic.cycle();
-    assert_eq!(traffic.link.log()[0].what, Happening::Impossible, "no mailbox to be mute");
+    assert_eq!(traffic.link.log()[0].what, FaultChange::Impossible, "no mailbox");
     let why = |faults: &str| {
         let text = format!("{DIGITAL}[[devices]]\ntype = \"t\"\nname = \"a\"\n{faults}");
         Link::from_toml(&text).unwrap_err().to_string()
@@ -144,13 +144,13 @@ fn a_fault_that_cannot_be_is_told_and_a_wrong_file_is_refused() {
 
     assert!(why(&fault("kind = \"curse\"")).contains("curse"));
     assert!(why(&fault("kind = \"cut\"\ndevice = \"z\"")).contains("\"z\""));
-    assert!(why(&fault("kind = \"cut\"")).contains("wants a device"));
+    assert!(why(&fault("kind = \"cut\"")).contains("needs a device"));
 }
 
 // ---- working counters, cables and power
 
 #[test]
-fn a_working_counter_is_off_for_one_device_or_for_all() {
+fn a_working_counter_is_wrong_for_one_device_or_for_all() {
     let mut world = World::line(DIGITAL, 3);
     assert!(world.segment.begin(&Fault::CounterOff { device: Some(1), by: -1 }));
     assert_eq!(world.send(Command::Brd, 0, 0, &[0]).count, 2);
@@ -158,11 +158,11 @@ fn a_working_counter_is_off_for_one_device_or_for_all() {
 
     assert!(world.segment.begin(&Fault::CounterOff { device: None, by: 4 }));
     assert_eq!(world.send(Command::Brd, 0, 0, &[0]).count, 7);
-    assert_eq!(world.send(Command::Nop, 0, 0, &[0]).count, 0, "what nobody answers stays 0");
+    assert_eq!(world.send(Command::Nop, 0, 0, &[0]).count, 0, "a datagram without a recipient keeps 0");
 }
 
 #[test]
-fn beyond_a_cut_nobody_answers_and_after_it_heals_the_devices_are_as_they_were() {
+fn devices_behind_a_cut_do_not_respond_and_are_unchanged_after_the_repair() {
     let mut world = World::line(DIGITAL, 4);
     world.segment.begin(&Fault::Cut { device: 2 });
     assert_eq!(world.send(Command::Brd, 0, 0, &[0]).count, 2);
@@ -176,7 +176,7 @@ fn beyond_a_cut_nobody_answers_and_after_it_heals_the_devices_are_as_they_were()
 }
 
 #[test]
-fn a_device_without_power_cuts_the_line_and_comes_back_in_init() {
+fn a_device_without_power_interrupts_the_line_and_restarts_in_init() {
     let mut world = World::line(DIGITAL, 3);
     world.bring_up(0x1002, 0, 0);
     world.segment.begin(&Fault::PowerOff { device: 1 });
@@ -216,7 +216,7 @@ fn a_cut_ring_is_served_from_both_ends() {
 // ---- states, EEPROM, mailbox, clock, data
 
 #[test]
-fn a_device_falls_back_with_a_code_and_rises_after_acknowledgement() {
+fn a_device_falls_back_with_a_code_and_returns_to_op_after_acknowledgement() {
     let mut world = World::line(DIGITAL, 1);
     world.bring_up(0x1001, 0, 0);
     world.segment.begin(&Fault::AlError { device: 0, code: 0x001a });
@@ -226,7 +226,7 @@ fn a_device_falls_back_with_a_code_and_rises_after_acknowledgement() {
 }
 
 #[test]
-fn a_state_is_refused_or_comes_late() {
+fn a_state_change_is_refused_or_delayed() {
     let mut world = World::line(DIGITAL, 1);
     let refusal = Fault::RefuseState { device: 0, state: 2, code: 0x0047 };
     world.segment.begin(&refusal);
@@ -240,7 +240,7 @@ fn a_state_is_refused_or_comes_late() {
 }
 
 #[test]
-fn an_eeprom_is_stuck_spoilt_or_blank_until_it_is_not() {
+fn an_eeprom_is_busy_invalid_or_blank_during_the_fault() {
     let mut world = World::line(DIGITAL, 1);
     let read = |world: &mut World| {
         world.write(0x1001, 0x0502, &[0, 1, 8, 0, 0, 0]);
@@ -291,7 +291,7 @@ fn a_mailbox_is_mute_loses_replies_miscounts_and_aborts() {
 }
 
 #[test]
-fn an_emergency_comes_unasked_and_before_the_reply() {
+fn an_emergency_is_sent_before_the_reply() {
     let mut world = World::line(DRIVE, 1);
     world.set_up(0x1001, 128, 0);
     world.ask_state(0x1001, 2);
@@ -304,7 +304,7 @@ fn an_emergency_comes_unasked_and_before_the_reply() {
 }
 
 #[test]
-fn a_clock_jumps_and_is_brought_back() {
+fn a_stepped_clock_is_synchronised_again() {
     let mut world = World::line("[segment]\ndrift_ppm = 5.0\n[types.t]\nkind = \"digital\"\n", 2);
     let run = |world: &mut World, cycles: usize| {
         for _ in 0..cycles {
@@ -346,7 +346,7 @@ fn frozen_process_data_keep_their_values_and_the_working_counter() {
     assert_eq!(cycle(&mut world, 6), 5);
 }
 
-// ---- anything
+// ---- random input
 
 fn any_fault() -> impl Strategy<Value = Fault> {
     (0..25usize, 0..4usize, any::<u16>(), any::<i16>()).prop_map(|(kind, device, code, by)| {
@@ -381,7 +381,7 @@ fn any_fault() -> impl Strategy<Value = Fault> {
     })
 }
 
-/// One datagram of a kind that devices understand, with anything in it.
+/// A random datagram with a plausible address.
 fn any_datagram() -> impl Strategy<Value = Vec<u8>> {
     let address = prop_oneof![Just(0u16), Just(0xffff), 0x1001u16..0x1006, any::<u16>()];
     let offset = prop_oneof![0u16..0x1000, 0x0f00u16..0x1200, 0x17f0u16..0x1820, any::<u16>()];
@@ -406,7 +406,7 @@ proptest! {
             world.bring_up(station, 128, u32::from(station) * 16);
         }
 
-        let mut link = Link::to(world.segment);
+        let mut link = Link::new(world.segment);
         let mut now_ns = world.now_ns;
         let mut buffer = [0; 1514];
         for (frame, fault, what, wait_ns) in steps {
@@ -423,7 +423,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_at_all_make_a_segment_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), header in any::<bool>()) {
+    fn no_bytes_make_a_segment_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), header in any::<bool>()) {
         let mut segment = Segment::from_toml(Segment::HUMANOID).unwrap();
         let mut frame = bytes;
         if header && frame.len() >= 16 {

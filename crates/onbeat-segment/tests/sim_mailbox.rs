@@ -1,4 +1,4 @@
-//! Mailbox and objects of the simulated devices, as examples.
+//! Mailbox and objects of the simulated devices.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod sim_world;
@@ -14,7 +14,7 @@ fn drive() -> World {
 }
 
 #[test]
-fn a_small_value_comes_in_one_mail() {
+fn a_small_value_is_uploaded_in_one_mail() {
     let mut world = drive();
     assert_eq!(world.upload(0x1001, 0x1018, 1), Ok(0xf1c7_1005u32.to_le_bytes().to_vec()));
     assert_eq!(world.upload(0x1001, 0x6060, 0), Ok(vec![8]));
@@ -22,12 +22,12 @@ fn a_small_value_comes_in_one_mail() {
 }
 
 #[test]
-fn a_text_comes_with_its_length() {
+fn a_text_is_uploaded_with_its_length() {
     assert_eq!(drive().upload(0x1001, 0x1009, 0), Ok(b"simulated".to_vec()));
 }
 
 #[test]
-fn what_is_written_is_read_back() {
+fn a_downloaded_value_is_uploaded_again() {
     let mut world = drive();
     assert_eq!(world.download(0x1001, 0x6081, 0, &12_345u32.to_le_bytes()), Ok(()));
     assert_eq!(world.upload(0x1001, 0x6081, 0), Ok(12_345u32.to_le_bytes().to_vec()));
@@ -46,7 +46,7 @@ fn refusals_carry_the_abort_codes_of_the_standard() {
 }
 
 #[test]
-fn segments_out_of_turn_are_aborted() {
+fn unexpected_segments_are_aborted() {
     let mut world = drive();
     let reply = world.sdo(0x1001, &[0x60, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!((reply[0], u32::from_le_bytes(reply[4..8].try_into().unwrap())), (0x80, 0x0504_0001));
@@ -77,7 +77,7 @@ fn whole(world: &mut World, index: u16, from: u8) -> Vec<u8> {
 }
 
 #[test]
-fn a_whole_object_comes_with_its_number_of_entries_in_two_bytes() {
+fn complete_access_has_the_number_of_entries_in_two_bytes() {
     let mut world = drive();
     let identity = whole(&mut world, 0x1018, 0);
     assert_eq!((identity.len(), &identity[..6]), (18, [4, 0, 0x05, 0x10, 0xc7, 0xf1].as_slice()));
@@ -86,7 +86,7 @@ fn a_whole_object_comes_with_its_number_of_entries_in_two_bytes() {
 }
 
 #[test]
-fn a_long_object_comes_in_segments_and_a_wrong_toggle_ends_the_transfer() {
+fn a_long_object_is_segmented_and_a_wrong_toggle_bit_aborts_the_transfer() {
     // 64 mapped values: 258 bytes in mails of 128.
     let list = vec!["\"6000:1\""; 64].join(", ");
     let kind = format!("[types.t]\nkind = \"analogue\"\nchannels = {{ inputs = 2, outputs = 0 }}\ninputs = [{list}]\n");
@@ -105,7 +105,7 @@ fn a_long_object_comes_in_segments_and_a_wrong_toggle_ends_the_transfer() {
 }
 
 #[test]
-fn a_mapping_written_whole_in_segments_changes_the_process_data() {
+fn a_mapping_written_by_complete_access_in_segments_changes_the_process_data() {
     let mut world = drive();
     assert_eq!(world.segment.status(0).unwrap().output_bytes, 8);
     assert_eq!(world.download(0x1001, 0x1c12, 0, &[0]), Ok(()));
@@ -128,7 +128,7 @@ fn a_mapping_written_whole_in_segments_changes_the_process_data() {
 }
 
 #[test]
-fn what_cannot_be_mapped_leaves_a_device_in_preop() {
+fn an_invalid_mapping_keeps_a_device_in_preop() {
     let mut world = drive();
     world.download(0x1001, 0x1600, 1, &0x5555_0010u32.to_le_bytes()).unwrap();
     assert_eq!(world.ask_state(0x1001, 4), (0x12, 0x001d));
@@ -144,7 +144,7 @@ fn information(world: &mut World, request: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn the_list_of_objects_comes_in_as_many_mails_as_it_needs() {
+fn the_object_list_is_divided_into_mails() {
     let mut world = drive();
     let mut reply = information(&mut world, &[1, 0, 0, 0, 1, 0]);
     let mut words = Vec::new();
@@ -193,19 +193,19 @@ fn objects_and_entries_are_described() {
 // ---- the mailbox itself
 
 #[test]
-fn the_same_counter_twice_is_the_same_request_and_is_not_answered_again() {
+fn a_repeated_counter_is_a_repeated_request_and_gets_no_reply() {
     let mut world = drive();
     let request = [0x00, 0x20, 0x40, 0x18, 0x10, 1, 0, 0, 0, 0];
     assert!(world.mail_as(0x1001, 0x53, &request));
     assert!(world.fetch(0x1001).is_some());
     assert!(world.mail_as(0x1001, 0x53, &request));
     assert_eq!(world.fetch(0x1001), None);
-    assert!(world.mail_as(0x1001, 0x03, &request), "counter 0 does not take part");
+    assert!(world.mail_as(0x1001, 0x03, &request), "counter 0 is not checked");
     assert!(world.fetch(0x1001).is_some());
 }
 
 #[test]
-fn replies_count_by_themselves() {
+fn replies_have_their_own_counter() {
     let mut world = drive();
     let mut counters = Vec::new();
     for _ in 0..9 {
@@ -217,7 +217,7 @@ fn replies_count_by_themselves() {
 }
 
 #[test]
-fn a_protocol_that_a_device_does_not_have_is_refused() {
+fn an_unsupported_protocol_is_refused() {
     let mut world = drive();
     assert!(world.mail_as(0x1001, 0x14, &[0; 12]), "file access");
     let mail = world.fetch_whole(0x1001).unwrap();
@@ -234,7 +234,7 @@ fn a_mail_longer_than_its_mailbox_is_refused() {
 }
 
 #[test]
-fn a_mail_that_got_lost_is_sent_again_when_the_repeat_bit_toggles() {
+fn a_lost_mail_is_sent_again_when_the_repeat_bit_toggles() {
     let mut world = drive();
     assert!(world.mail(0x1001, &[0x00, 0x20, 0x40, 0x18, 0x10, 1, 0, 0, 0, 0]));
     let first = world.fetch_whole(0x1001).unwrap();
@@ -245,7 +245,7 @@ fn a_mail_that_got_lost_is_sent_again_when_the_repeat_bit_toggles() {
 }
 
 #[test]
-fn devices_without_a_mailbox_have_none() {
+fn the_eeprom_of_a_device_without_a_mailbox_lists_none() {
     let mut world = World::line(DIGITAL, 1);
     world.write(0x1001, 0x0502, &[0, 1, 0x18, 0, 0, 0]);
     assert_eq!(world.read(0x1001, 0x0508, 8).data, [0; 8]);
@@ -253,7 +253,7 @@ fn devices_without_a_mailbox_have_none() {
     assert_eq!(world.read(0x1001, 0x0508, 2).word(), 0, "no protocol");
 }
 
-/// What a mailbox error says: its detail.
+/// Returns the detail of a mailbox error.
 fn mailbox_error(world: &mut World) -> Option<u16> {
     world.wait_ns(1_000_000);
     let mail = world.fetch_whole(0x1001)?;
@@ -261,7 +261,7 @@ fn mailbox_error(world: &mut World) -> Option<u16> {
 }
 
 #[test]
-fn a_mail_in_init_is_refused_and_the_mailbox_is_free_in_preop() {
+fn a_mail_in_init_is_refused_and_the_mailbox_is_empty_in_preop() {
     let mut world = World::line(DRIVE, 1);
     world.set_up(0x1001, 128, 0);
     let upload = [0x00, 0x20, 0x40, 0x18, 0x10, 0x01, 0, 0, 0, 0];
@@ -292,7 +292,7 @@ fn short_requests_and_unknown_services_get_a_mailbox_error() {
 }
 
 #[test]
-fn a_mode_of_operation_that_the_drive_does_not_have_is_out_of_range() {
+fn an_unsupported_mode_of_operation_is_out_of_range() {
     let mut world = drive();
     for mode in [99, 2, 0xff] {
         assert_eq!(world.download(0x1001, 0x6060, 0, &[mode]), Err(0x0609_0030), "mode {mode}");

@@ -1,4 +1,4 @@
-//! What a SubDevice controller does when its registers are touched, as examples.
+//! Registers of the simulated SubDevice controllers.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod sim_world;
@@ -10,7 +10,7 @@ use sim_world::{DIGITAL, DRIVE, World, frame_of, last_count};
 // ---- datagrams and working counters
 
 #[test]
-fn a_read_by_position_is_answered_by_the_one_device_at_that_place() {
+fn a_read_by_position_reaches_the_device_at_this_position() {
     let mut world = World::line(DIGITAL, 3);
     for (position, station) in [(0u16, 0x1001), (1, 0x1002), (2, 0x1003)] {
         let answer = world.send(Command::Aprd, 0u16.wrapping_sub(position), 0x0010, &[0; 2]);
@@ -22,7 +22,7 @@ fn a_read_by_position_is_answered_by_the_one_device_at_that_place() {
 }
 
 #[test]
-fn a_broadcast_read_joins_by_or_and_counts_each_device() {
+fn a_broadcast_read_combines_by_or_and_counts_each_device() {
     let mut world = World::line(DIGITAL, 3);
     let answer = world.send(Command::Brd, 0, 0x0010, &[0; 2]);
     assert_eq!((answer.count, answer.word()), (3, 0x1001 | 0x1002 | 0x1003));
@@ -69,7 +69,7 @@ fn one_device_reads_and_all_others_write() {
 }
 
 #[test]
-fn all_datagrams_of_a_frame_are_served_in_order() {
+fn all_datagrams_of_a_frame_are_processed_in_order() {
     let mut world = World::line(DIGITAL, 1);
     let mut frame =
         frame_of(&[(Command::Fpwr, 0x1001, 0x0010, &[0x34, 0x12]), (Command::Fprd, 0x1234, 0x0010, &[0; 2])]);
@@ -78,7 +78,7 @@ fn all_datagrams_of_a_frame_are_served_in_order() {
 }
 
 #[test]
-fn a_cut_frame_is_served_as_far_as_it_goes() {
+fn a_truncated_frame_is_processed_up_to_its_end() {
     let mut world = World::line(DIGITAL, 2);
     let whole = frame_of(&[(Command::Brd, 0, 0x0010, &[0; 2]), (Command::Bwr, 0, 0x0f80, &[1; 40])]);
     for length in 0..whole.len() {
@@ -89,11 +89,11 @@ fn a_cut_frame_is_served_as_far_as_it_goes() {
         }
     }
 
-    assert_eq!(world.read(0x1001, 0x0f80, 1).data, [0], "the cut datagram wrote nothing");
+    assert_eq!(world.read(0x1001, 0x0f80, 1).data, [0], "the truncated datagram wrote nothing");
 }
 
 #[test]
-fn other_protocols_pass_by_and_served_frames_are_marked() {
+fn other_protocols_pass_unchanged_and_processed_frames_are_marked() {
     let mut world = World::line(DIGITAL, 1);
     let mut frame = vec![0; 60];
     frame[12..14].copy_from_slice(&[0x08, 0x00]);
@@ -125,9 +125,9 @@ fn clock_registers_exist_on_devices_with_a_clock_only() {
 }
 
 #[test]
-fn the_alias_answers_when_it_is_switched_on() {
+fn the_alias_is_a_station_address_when_it_is_enabled() {
     let text = format!("{DIGITAL}[[devices]]\ntype = \"t\"\nname = \"a\"\nalias = 0x2a2a\n");
-    let mut world = World::of(&text);
+    let mut world = World::from_toml(&text);
     world.address_all();
     assert_eq!(world.read(0x1001, 0x0012, 2).word(), 0x2a2a);
     assert_eq!(world.read(0x2a2a, 0x0010, 2).count, 0);
@@ -136,7 +136,7 @@ fn the_alias_answers_when_it_is_switched_on() {
 }
 
 #[test]
-fn devices_of_one_address_all_answer() {
+fn all_devices_with_the_same_address_respond() {
     let mut world = World::line(DIGITAL, 3);
     world.write(0x1003, 0x0010, &0x1002u16.to_le_bytes());
     assert_eq!(world.read(0x1002, 0x0130, 2).count, 2);
@@ -174,10 +174,10 @@ fn a_device_counts_one_for_inputs_two_for_outputs_three_for_both() {
 }
 
 #[test]
-fn outputs_are_taken_before_inputs_are_given_where_both_share_logical_bytes() {
+fn outputs_are_written_before_inputs_are_read_in_shared_logical_bytes() {
     let mut world = World::line("[types.t]\nkind = \"digital\"\nchannels = { loop_back = true }\n", 1);
     world.bring_up(0x1001, 0, 0);
-    assert_eq!(world.logical(Command::Lrw, 0, &[0xa5]).data, [0], "the inputs of before");
+    assert_eq!(world.logical(Command::Lrw, 0, &[0xa5]).data, [0], "the previous inputs");
     assert_eq!(
         world.logical(Command::Lrw, 0, &[0x5a]).data,
         [0xa5],
@@ -186,7 +186,7 @@ fn outputs_are_taken_before_inputs_are_given_where_both_share_logical_bytes() {
 }
 
 #[test]
-fn an_fmmu_maps_single_bits_and_leaves_the_others_alone() {
+fn an_fmmu_maps_single_bits_and_keeps_the_others() {
     let mut world = World::line(DIGITAL, 1);
     world.write(0x1001, 0x0f80, &[0b1010_0101, 0xff]);
     // Logical bits 3 to 5 of byte 0x10 onto bits 6 to 8 of the registers at 0x0f80; reads and writes.
@@ -204,7 +204,7 @@ fn an_fmmu_maps_single_bits_and_leaves_the_others_alone() {
 }
 
 #[test]
-fn an_fmmu_reaches_registers_too() {
+fn an_fmmu_can_map_registers() {
     let mut world = World::line(DRIVE, 1);
     world.set_up(0x1001, 128, 0);
     world.ask_state(0x1001, 2);
@@ -249,7 +249,7 @@ fn a_full_mailbox_refuses_mail_and_an_empty_one_refuses_reading() {
     world.set_up(0x1001, 128, 0);
     assert_eq!(world.ask_state(0x1001, 2), (2, 0));
     assert_eq!(world.fetch(0x1001), None);
-    // The firmware takes a mail between frames: in one frame the second finds the mailbox full.
+    // The firmware takes a mail between frames: the second mail of a frame finds the mailbox full.
     const MAIL: (Command, u16, u16, &[u8]) = (Command::Fpwr, 0x1001, 0x1000, &[0; 128]);
     let mut frame = frame_of(&[MAIL, MAIL, (Command::Fprd, 0x1001, 0x0805, &[0])]);
     world.pass(&mut frame);
@@ -273,7 +273,7 @@ fn the_eeprom_is_read_by_command_and_is_busy_for_its_time() {
 }
 
 #[test]
-fn the_eeprom_belongs_to_the_device_while_it_says_so() {
+fn the_eeprom_is_not_accessible_while_assigned_to_the_device() {
     let mut world = World::line(DIGITAL, 1);
     world.write(0x1001, 0x0500, &[1]);
     assert_eq!(world.write(0x1001, 0x0502, &[0, 1, 8, 0, 0, 0]), 0);
@@ -282,7 +282,7 @@ fn the_eeprom_belongs_to_the_device_while_it_says_so() {
 }
 
 #[test]
-fn a_new_alias_is_there_after_the_eeprom_is_loaded_again_and_only_with_its_checksum() {
+fn a_new_alias_is_used_after_a_reload_of_the_eeprom_with_a_valid_checksum() {
     let mut world = World::line(DIGITAL, 1);
     let write_word = |world: &mut World, address: u8, value: u16| {
         let [low, high] = value.to_le_bytes();
@@ -321,28 +321,29 @@ fn a_vlan_tag_stays_in_the_reply() {
 }
 
 #[test]
-fn an_eeprom_of_16_kbit_has_addresses_of_one_byte() {
+fn an_eeprom_of_16_kbit_has_one_byte_addresses() {
     let mut world = World::line(DIGITAL, 1);
     assert_eq!(world.read(0x1001, 0x0502, 2).word() & 0x0080, 0);
 }
 
 #[test]
-fn a_frame_that_latches_receive_times_comes_back_no_sooner_than_they_say() {
+fn a_frame_that_latches_receive_times_is_not_received_early() {
     use onbeat_segment::{Link, Nic};
     let names: Vec<String> = (0..40).map(|number| format!("\"d{number}\"")).collect();
     let text = format!("[types.t]\nkind = \"digital\"\n[[devices]]\ntype = \"t\"\nnames = [{}]\n", names.join(", "));
-    let (mut link, mut buffer) = (Link::from_toml(&text).unwrap(), [0; 1514]);
+    let mut link = Link::from_toml(&text).unwrap();
+    let mut buffer = [0; 1514];
     let sent = onbeat_rt::time::Instant::from_ns(1_000_000);
     const EARLY_NS: u64 = 200_000;
 
     link.send(Nic::First, &frame_of(&[(Command::Brd, 0, 0x0130, &[0; 2])]), sent);
-    assert!(link.receive_early(sent, EARLY_NS, &mut buffer).is_some(), "any other frame may come at once");
+    assert!(link.receive_early(sent, EARLY_NS, &mut buffer).is_some(), "any other frame can be received early");
 
     link.send(Nic::First, &frame_of(&[(Command::Bwr, 0, 0x0900, &[0; 4])]), sent);
     assert_eq!(link.receive_early(sent, EARLY_NS, &mut buffer), None);
     let arrives = link.next_arrival().unwrap();
     assert!(link.receive_early(arrives, EARLY_NS, &mut buffer).is_some());
-    // What the first device took down: when the frame came from the MainDevice, and when it came back from the others.
+    // Receive times of the first device: from the MainDevice, and from the devices behind it.
     link.send(Nic::First, &frame_of(&[(Command::Aprd, 0, 0x0900, &[0; 8])]), arrives);
 
     assert!(link.receive_early(arrives, EARLY_NS, &mut buffer).is_some());

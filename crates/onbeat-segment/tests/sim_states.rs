@@ -1,4 +1,4 @@
-//! AL states, watchdog and distributed clocks of the simulated devices, as examples.
+//! AL states, watchdog and distributed clocks of the simulated devices.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod sim_world;
@@ -7,11 +7,11 @@ use onbeat_segment::Command;
 use sim_world::{DIGITAL, DRIVE, World};
 
 #[test]
-fn states_are_climbed_one_by_one() {
+fn states_are_reached_one_by_one() {
     let mut world = World::line(DRIVE, 1);
     world.set_up(0x1001, 128, 0);
     assert_eq!(world.ask_state(0x1001, 4), (0x11, 0x0011), "SAFEOP from INIT is refused");
-    assert_eq!(world.ask_state(0x1001, 2), (0x11, 0x0011), "the error wants an acknowledgement first");
+    assert_eq!(world.ask_state(0x1001, 2), (0x11, 0x0011), "the error must be acknowledged first");
     assert_eq!(world.ask_state(0x1001, 0x11), (0x01, 0));
     assert_eq!(world.ask_state(0x1001, 2), (2, 0));
     assert_eq!(world.ask_state(0x1001, 8), (0x12, 0x0011));
@@ -22,7 +22,7 @@ fn states_are_climbed_one_by_one() {
 }
 
 #[test]
-fn states_that_do_not_exist_and_bootstrap_are_refused_by_their_codes() {
+fn unknown_states_and_bootstrap_are_refused_with_their_codes() {
     let mut world = World::line(DRIVE, 1);
     assert_eq!(world.ask_state(0x1001, 7), (0x11, 0x0012));
     assert_eq!(world.ask_state(0x1001, 0x13), (0x11, 0x0013));
@@ -57,7 +57,7 @@ fn wrong_process_data_keep_a_device_in_preop() {
 }
 
 #[test]
-fn a_device_can_want_outputs_before_op() {
+fn a_device_can_require_outputs_before_op() {
     let mut world = World::line("[types.t]\nkind = \"drive\"\nneeds_outputs = true\n", 1);
     world.set_up(0x1001, 128, 0);
     world.ask_state(0x1001, 2);
@@ -69,7 +69,7 @@ fn a_device_can_want_outputs_before_op() {
 }
 
 #[test]
-fn a_slow_change_of_state_shows_the_old_state_until_it_is_done() {
+fn a_slow_state_change_reports_the_old_state_until_it_is_done() {
     let mut world = World::line("[types.t]\nkind = \"digital\"\nstate_us = 2000\n", 1);
     assert_eq!(world.ask_state(0x1001, 2), (1, 0));
     world.wait_ns(1_900_000);
@@ -79,7 +79,7 @@ fn a_slow_change_of_state_shows_the_old_state_until_it_is_done() {
 }
 
 #[test]
-fn the_watchdog_bites_after_its_time_and_takes_the_outputs_back() {
+fn the_watchdog_expires_after_its_time_and_resets_the_outputs() {
     let mut world = World::line(DIGITAL, 1);
     world.bring_up(0x1001, 0, 0);
     world.logical(Command::Lrw, 0, &[0xff]);
@@ -95,7 +95,7 @@ fn the_watchdog_bites_after_its_time_and_takes_the_outputs_back() {
 }
 
 #[test]
-fn the_watchdogs_time_is_set_by_its_registers_and_zero_switches_it_off() {
+fn the_watchdog_time_is_set_by_its_registers_and_zero_disables_it() {
     let mut world = World::line(DIGITAL, 2);
     for station in [0x1001, 0x1002] {
         world.bring_up(station, 0, u32::from(station));
@@ -125,7 +125,7 @@ fn port_times(world: &mut World, station: u16) -> (u32, u32) {
 }
 
 #[test]
-fn receive_times_give_the_delays_of_the_cables() {
+fn receive_times_give_the_cable_delays() {
     let kind = "[segment]\ncable_ns = 500\ndrift_ppm = 0.0\n[types.t]\nkind = \"digital\"\n";
     let mut world = World::line(kind, 3);
     assert_eq!(world.send(Command::Bwr, 0, 0x0900, &[0; 4]).count, 3);
@@ -155,7 +155,7 @@ fn the_system_time_is_the_local_time_and_the_offset() {
 }
 
 #[test]
-fn clocks_that_drift_follow_the_reference_within_a_hundred_nanoseconds() {
+fn drifting_clocks_follow_the_reference_within_a_hundred_nanoseconds() {
     let mut world = World::line("[segment]\ndrift_ppm = 50.0\nseed = 3\n[types.t]\nkind = \"digital\"\n", 8);
     world.send(Command::Bwr, 0, 0x0900, &[0; 4]);
     let reference = world.read(0x1001, 0x0918, 8).quad();
@@ -192,7 +192,7 @@ fn without_a_reference_the_clocks_drift_apart() {
 }
 
 #[test]
-fn pulses_drive_the_device_and_a_start_in_the_past_keeps_it_from_op() {
+fn sync0_triggers_the_device_and_a_start_time_in_the_past_keeps_it_from_op() {
     let mut world = World::line(DRIVE, 1);
     world.set_up(0x1001, 128, 0);
     world.ask_state(0x1001, 2);
@@ -215,7 +215,7 @@ fn pulses_drive_the_device_and_a_start_in_the_past_keeps_it_from_op() {
 }
 
 #[test]
-fn a_first_pulse_centuries_ahead_costs_nothing_to_wait_for() {
+fn waiting_for_a_first_pulse_centuries_ahead_is_cheap() {
     let mut world = World::line(DRIVE, 1);
     world.set_up(0x1001, 128, 0);
     world.ask_state(0x1001, 2);
@@ -224,13 +224,13 @@ fn a_first_pulse_centuries_ahead_costs_nothing_to_wait_for() {
     world.write(0x1001, 0x0981, &[3]);
 
     assert_eq!(world.ask_state(0x1001, 4), (4, 0));
-    // A look at each nanosecond would take half an hour.
+    // A simulation step per nanosecond would take half an hour.
     world.wait_ns(20_000_000_000);
     assert_eq!(world.read(0x1001, 0x0990, 8).quad(), u64::MAX / 4 * 3, "it has not come");
 }
 
 #[test]
-fn pulses_without_a_cycle_are_refused() {
+fn sync0_without_a_cycle_time_is_refused() {
     let mut world = World::line(DRIVE, 1);
     world.set_up(0x1001, 128, 0);
     world.ask_state(0x1001, 2);

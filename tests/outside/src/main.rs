@@ -1,4 +1,4 @@
-//! ethercrab brings simulated SubDevices to OP and reads an input: nothing of onbeat is linked but onbeat-segment and what it needs.
+//! ethercrab brings simulated SubDevices to OP and exchanges process data. Of onbeat, only onbeat-segment and its dependencies are linked.
 
 use std::cell::{Cell, RefCell};
 use std::error::Error;
@@ -29,11 +29,11 @@ type = "gripper"
 name = "gripper"
 "#;
 
-/// A drive is read and written to (3), a gripper too.
+/// Both devices are read and written, which adds 3 each.
 const WORKING_COUNTER: u16 = 6;
 const CYCLES: u32 = 1_000;
 
-/// The cable: each frame goes through the segment, and the clock moves on by the time that takes.
+/// The cable: passes each frame through the segment and advances the clock by its round trip.
 struct Cable<'s> {
     segment: RefCell<&'s mut Segment>,
     now_ns: Cell<u64>,
@@ -63,7 +63,7 @@ impl Cable<'_> {
         true
     }
 
-    /// Runs a future of ethercrab's to its end, polling it in turns with the cable.
+    /// Runs a future of ethercrab to completion, alternating between the future and the cable.
     fn run<T>(&self, tx: &mut PduTx<'_>, rx: &mut PduRx<'_>, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         let mut context = Context::from_waker(Waker::noop());
@@ -79,9 +79,9 @@ impl Cable<'_> {
 fn main() -> Result<(), Box<dyn Error>> {
     static STORAGE: PduStorage<64, { PduStorage::element_size(1400) }> = PduStorage::new();
     let (mut tx, mut rx, pdu_loop) = STORAGE.try_split().map_err(|()| "the storage is split once")?;
-    // Real time, in which a loaded machine may stop; the segment's clock knows no waiting.
-    let patient = Duration::from_secs(5);
-    let timeouts = Timeouts { pdu: patient, eeprom: patient, ..Timeouts::default() };
+    // Real time, in which a loaded machine may pause; the clock of the segment does not wait.
+    let timeout = Duration::from_secs(5);
+    let timeouts = Timeouts { pdu: timeout, eeprom: timeout, ..Timeouts::default() };
     let config = MainDeviceConfig { dc_static_sync_iterations: 0, ..MainDeviceConfig::default() };
     let main_device = MainDevice::new(pdu_loop, timeouts, config);
 

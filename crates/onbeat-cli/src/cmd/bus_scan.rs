@@ -63,7 +63,7 @@ fn scan_interface(name: &str, beside_running: bool) -> Result<Vec<Scanned>, Fail
         return Err(BusFailure::from(BusError::Running(running)).into());
     }
 
-    let mut devices = scan_on(&mut Packets::on(interface), name, true).map_err(BusFailure::from)?;
+    let mut devices = scan_on(&mut Packets::new(interface), name, true).map_err(BusFailure::from)?;
     name_by_image(&mut devices, &user);
     Ok(devices)
 }

@@ -57,7 +57,7 @@ fn run_robot(options: &RobotRunOptions) -> Result<Verdict, Failure> {
     match &options.interface {
         Some(name) => run_on(Packets::open(name)?, name, options, &file, Motion { controller, image }),
         None => {
-            let wire = InProcess::on_clock(Link::of(&file.description)?, Monotonic);
+            let wire = InProcess::on_clock(Link::from_description(&file.description)?, Monotonic);
             run_on(wire, "the simulated segment", options, &file, Motion { controller, image })
         }
     }

@@ -14,8 +14,8 @@ use onbeat::probe::Interruptions;
 use onbeat::thread::ThreadRequest;
 use onbeat_ethercat::carrier::{CarrierError, Interface, Role};
 use onbeat_ethercat::input;
-use onbeat_segment::serving::{Beside, LOG_QUEUE, Pcap, serve};
-use onbeat_segment::{Description, FaultLog, Happening, Link, Logged, Segment as Devices};
+use onbeat_segment::serving::{LOG_QUEUE, Pcap, ServeOptions, serve};
+use onbeat_segment::{Description, FaultChange, FaultLog, FaultLogEntry, Link, Segment as Devices};
 
 use super::{Failure, Verdict, segment_orders};
 use crate::cli_segment::{Segment, SegmentRunOptions};
@@ -52,7 +52,7 @@ fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
     let (control, orders) = segment_orders::open(&place.other_end).unzip();
     be_prompt(options.priority);
     advise(Tone::Plain, &wrapped(&place.description(&link), 80));
-    let beside = Beside { capture: capture.as_mut(), orders, log: Some(report.lines.clone()) };
+    let beside = ServeOptions { capture: capture.as_mut(), commands: orders, log: Some(report.lines.clone()) };
     let served = serve(&place.interfaces, &mut link, beside, &interruptions.stop);
     drop(control);
     let ended = capture.map_or(Ok(()), Pcap::end);
@@ -62,8 +62,8 @@ fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
     ended.map_err(|source| Failure::File { what: "write", path: options.pcap.clone().unwrap_or_default(), source })?;
     written.map_err(|source| Failure::File { what: "write", path: options.log.clone().unwrap_or_default(), source })?;
 
-    if served.not_told > 0 {
-        let sentence = format!("{} faults found no room in the fault log; they took place", served.not_told);
+    if served.unlogged > 0 {
+        let sentence = format!("{} faults found no room in the fault log; they took place", served.unlogged);
         advise(Tone::Careful, &wrapped(&sentence, 80));
     }
 
@@ -104,7 +104,7 @@ fn outlets(
 
 /// The thread that reports faults, to a file and in the terminal. Frames do not wait for it.
 struct FaultReport {
-    lines: SyncSender<Logged>,
+    lines: SyncSender<FaultLogEntry>,
     thread: JoinHandle<io::Result<()>>,
 }
 
@@ -118,14 +118,14 @@ impl FaultReport {
             None => Box::new(io::sink()),
         };
 
-        let mut log = FaultLog::of(link.segment(), to);
-        let (lines, waiting) = sync_channel::<Logged>(LOG_QUEUE);
+        let mut log = FaultLog::new(link.segment(), to);
+        let (lines, waiting) = sync_channel::<FaultLogEntry>(LOG_QUEUE);
         let write = move || {
             while let Ok(first) = waiting.recv() {
                 for line in std::iter::once(first).chain(waiting.try_iter()) {
                     log.record(&line)?;
                     // Faults of single frames would be too many lines.
-                    if line.what != Happening::Befalls {
+                    if line.what != FaultChange::Affects {
                         advise(Tone::Plain, &log.sentence(&line));
                     }
                 }
@@ -176,7 +176,7 @@ fn link_of(options: &SegmentRunOptions) -> Result<Link, Failure> {
         Description::from_file(file)?
     };
 
-    Ok(Link::of(&description)?)
+    Ok(Link::from_description(&description)?)
 }
 
 /// Describes a fault in one line.

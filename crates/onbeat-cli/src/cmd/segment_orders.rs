@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use onbeat_segment::serving::{Answer, Control, Order, Orders, SegmentStatus, ask};
-use onbeat_segment::{FAULT_KINDS, FaultWords};
+use onbeat_segment::serving::{CommandQueue, ControlSocket, SegmentCommand, SegmentReply, SegmentStatus, send_command};
+use onbeat_segment::{FAULT_KINDS, FaultTable};
 
 use super::repair::state_directory;
 use super::{Failure, Verdict};
@@ -23,9 +23,9 @@ fn socket(interface: &str) -> PathBuf {
 }
 
 /// Opens the socket of a segment. A segment without one runs too, and reports that.
-pub(crate) fn open(interface: &str) -> Option<(Control, Orders)> {
+pub(crate) fn open(interface: &str) -> Option<(ControlSocket, CommandQueue)> {
     let path = socket(interface);
-    match Control::open(&path) {
+    match ControlSocket::open(&path) {
         Ok(opened) => Some(opened),
         Err(why) => {
             let why = match why.kind() {
@@ -67,10 +67,10 @@ fn chosen(on: &OnOptions) -> Result<String, Failure> {
     }
 }
 
-fn asked(on: &OnOptions, order: &Order) -> Result<(String, Answer), Failure> {
+fn asked(on: &OnOptions, order: &SegmentCommand) -> Result<(String, SegmentReply), Failure> {
     let name = chosen(on)?;
-    match ask(&socket(&name), order) {
-        Ok(Answer::Refused { why }) => Err(Failure::Refused(why)),
+    match send_command(&socket(&name), order) {
+        Ok(SegmentReply::Refused { why }) => Err(Failure::Refused(why)),
         Ok(answer) => Ok((name, answer)),
         Err(source) => Err(Failure::NotAsked { on: name, source }),
     }
@@ -81,7 +81,7 @@ pub(crate) fn fault(options: &FaultOptions) -> Result<Verdict, Failure> {
         return list(options);
     }
 
-    let words = FaultWords {
+    let words = FaultTable {
         kind: options.kind.clone().unwrap_or_default(),
         device: options.device.clone(),
         with: options.with.clone(),
@@ -94,13 +94,13 @@ pub(crate) fn fault(options: &FaultOptions) -> Result<Verdict, Failure> {
         mails: options.mails,
     };
 
-    let (name, _) = asked(&options.on, &Order::Fault(words.clone()))?;
+    let (name, _) = asked(&options.on, &SegmentCommand::Fault(words.clone()))?;
     say(Tone::Plain, &format!("{name}: {}", described(&words)));
     Ok(Verdict::Holds)
 }
 
 /// Describes a fault in one line.
-fn described(words: &FaultWords) -> String {
+fn described(words: &FaultTable) -> String {
     let of = words.device.as_ref().map(|device| format!("of \"{device}\""));
     let number = |name: &str, value: Option<String>| value.map(|value| format!("{name} {value}"));
     let share = (words.share < 1.0).then(|| format!("share {}", words.share));
@@ -129,8 +129,8 @@ fn list(options: &FaultOptions) -> Result<Verdict, Failure> {
         return Ok(Verdict::Holds);
     }
 
-    let (name, answer) = asked(&options.on, &Order::Status)?;
-    if let Answer::Status(status) = answer {
+    let (name, answer) = asked(&options.on, &SegmentCommand::Status)?;
+    if let SegmentReply::Status(status) = answer {
         say(Tone::Head, &format!("on {name}"));
         say_faults(&status);
     }
@@ -153,14 +153,14 @@ fn say_faults(status: &SegmentStatus) {
 }
 
 pub(crate) fn heal(options: &OnOptions) -> Result<Verdict, Failure> {
-    let (name, _) = asked(options, &Order::Heal)?;
+    let (name, _) = asked(options, &SegmentCommand::Heal)?;
     say(Tone::Plain, &format!("{name}: no faults any more"));
     Ok(Verdict::Holds)
 }
 
 pub(crate) fn status(options: &StatusOptions) -> Result<Verdict, Failure> {
-    let (name, answer) = asked(&options.on, &Order::Status)?;
-    let Answer::Status(status) = answer else { return Ok(Verdict::CannotTell) };
+    let (name, answer) = asked(&options.on, &SegmentCommand::Status)?;
+    let SegmentReply::Status(status) = answer else { return Ok(Verdict::CannotTell) };
     if options.json {
         say(Tone::Plain, &serde_json::to_string_pretty(&status)?);
         return Ok(Verdict::Holds);

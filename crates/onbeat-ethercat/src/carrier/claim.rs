@@ -1,7 +1,7 @@
-//! One MainDevice and one segment of onbeat on a network interface.
+//! Exclusive use of a network interface: one MainDevice and one segment of onbeat.
 //!
-//! Whoever uses an interface listens on an abstract Unix socket whose name holds the interface's number. Such names belong to the network
-//! namespace, as interfaces do; the kernel frees them with the process, and knows who listens.
+//! The user of an interface listens on an abstract Unix socket named after the interface index. Abstract names belong to the network
+//! namespace, as interfaces do; the kernel frees them with the process and knows the listening process.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -14,12 +14,12 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 use super::CarrierError;
 
-/// What an interface is used for.
+/// Role in which a process uses an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Frames are sent to devices.
+    /// Sends frames to devices.
     MainDevice,
-    /// Simulated devices answer.
+    /// Simulates devices.
     Devices,
 }
 
@@ -31,7 +31,7 @@ impl Role {
         }
     }
 
-    /// The user of an interface in this role, in words.
+    /// Returns the user of an interface in this role as text.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -41,20 +41,20 @@ impl Role {
     }
 }
 
-/// An interface is in use in one role as long as this lives.
+/// Reserves an interface in one role until it is dropped.
 #[derive(Debug)]
 pub(super) struct Claim {
     _listening: UnixListener,
 }
 
 impl Claim {
-    /// Claims the interface with this number.
+    /// Claims the interface with this index.
     ///
     /// # Errors
-    /// [`CarrierError::InUse`] with the process that has it.
-    pub(super) fn of(role: Role, index: u32, name: &str) -> Result<Self, CarrierError> {
+    /// [`CarrierError::InUse`] with the process that uses it.
+    pub(super) fn new(role: Role, index: u32, name: &str) -> Result<Self, CarrierError> {
         let failed = |source| CarrierError::System { what: "claim the interface", name: name.to_owned(), source };
-        let address = SocketAddr::from_abstract_name(place(role, index)).map_err(failed)?;
+        let address = SocketAddr::from_abstract_name(socket_name(role, index)).map_err(failed)?;
         match UnixListener::bind_addr(&address) {
             Ok(listening) => Ok(Self { _listening: listening }),
             Err(why) if why.kind() == io::ErrorKind::AddrInUse => {
@@ -66,16 +66,16 @@ impl Claim {
     }
 }
 
-fn place(role: Role, index: u32) -> String {
+fn socket_name(role: Role, index: u32) -> String {
     format!("onbeat/{}/{index}", role.word())
 }
 
 /// A process that uses an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
-    /// Its number; 0 when it is not known, such as that of a process in another PID namespace.
+    /// Process id; 0 when it is unknown, as for a process in another PID namespace.
     pub pid: u32,
-    /// Its name; empty when that cannot be read.
+    /// Process name; empty when it cannot be read.
     pub process: String,
 }
 
@@ -89,58 +89,63 @@ impl std::fmt::Display for User {
     }
 }
 
-/// The process that uses an interface in this role; `None` when none does, or it cannot be asked.
+/// Returns the process that uses an interface in this role; `None` when it is free or the query fails.
 pub(super) fn user(role: Role, index: u32) -> Option<User> {
-    // Nobody accepts, so a connection must not wait for room.
+    // Nobody accepts connections, so connecting must not block when the backlog is full.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let asking = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
-    connect(&asking, &SocketAddrUnix::new_abstract_name(place(role, index).as_bytes()).ok()?).ok()?;
-    // SAFETY of the number: the kernel gives 0 for a process that this namespace does not have.
-    let pid = listener_of(asking.as_fd());
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
+    connect(&socket, &SocketAddrUnix::new_abstract_name(socket_name(role, index).as_bytes()).ok()?).ok()?;
+    let pid = listener_of(socket.as_fd());
     let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
 
     Some(User { pid, process: comm.trim().to_owned() })
 }
 
-/// The process at the other end; 0 for one that this PID namespace does not have.
+/// Returns the process at the other end; 0 for a process outside this PID namespace.
 fn listener_of(socket: BorrowedFd<'_>) -> u32 {
-    let mut of = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: `of` has room for the length given, and both live across the call.
-    let asked = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut of).cast(), &raw mut length)
+    // SAFETY: `peer` has the length given, and both live across the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut length,
+        )
     };
 
-    if asked == 0 { of.pid.cast_unsigned() } else { 0 }
+    if result == 0 { peer.pid.cast_unsigned() } else { 0 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// No interface has such a number.
+    /// No interface has such an index.
     const NO_INTERFACE: u32 = 0xffff_0001;
 
     #[test]
-    fn an_interface_has_one_user_in_each_role_and_the_second_learns_who_is_the_first() {
+    fn an_interface_has_one_user_per_role_and_a_second_one_gets_the_process_of_the_first() {
         let number = NO_INTERFACE + std::process::id();
         assert_eq!(user(Role::MainDevice, number), None);
-        let first = Claim::of(Role::MainDevice, number, "eth9").unwrap();
-        assert!(Claim::of(Role::Devices, number, "eth9").is_ok(), "another role");
+        let first = Claim::new(Role::MainDevice, number, "eth9").unwrap();
+        assert!(Claim::new(Role::Devices, number, "eth9").is_ok(), "another role");
         for _ in 0..3 {
-            let refused = Claim::of(Role::MainDevice, number, "eth9").unwrap_err().to_string();
+            let refused = Claim::new(Role::MainDevice, number, "eth9").unwrap_err().to_string();
             assert!(refused.contains(&format!("process {} (", std::process::id())), "{refused}");
         }
 
         drop(first);
-        assert!(Claim::of(Role::MainDevice, number, "eth9").is_ok(), "free again");
+        assert!(Claim::new(Role::MainDevice, number, "eth9").is_ok(), "free again");
     }
 
     #[test]
-    fn a_user_is_named_even_when_many_have_asked() {
+    fn a_user_is_named_after_many_queries() {
         let number = NO_INTERFACE - std::process::id();
-        let _first = Claim::of(Role::Devices, number, "eth9").unwrap();
-        let asked = (0..300).map(|_| user(Role::Devices, number));
-        assert!(asked.flatten().all(|user| user.pid == std::process::id()));
+        let _first = Claim::new(Role::Devices, number, "eth9").unwrap();
+        let users = (0..300).map(|_| user(Role::Devices, number));
+        assert!(users.flatten().all(|user| user.pid == std::process::id()));
     }
 }

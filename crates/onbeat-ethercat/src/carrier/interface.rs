@@ -1,4 +1,4 @@
-//! A raw socket on a network interface, or a TAP device.
+//! A raw socket on a network interface, a TAP device, or a socket pair in the process.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::claim::Claim;
-use super::trouble::LinkState;
+use super::link_watch::LinkState;
 use super::{CarrierError, PacketRing, Role, User, claim};
 
 /// Options of packet sockets (`include/uapi/linux/if_packet.h`).
@@ -21,42 +21,42 @@ const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 /// EtherType of EtherCAT, and of a VLAN tag (IEEE 802.1Q).
 const ETHERCAT: u16 = 0x88a4;
 const VLAN: u16 = 0x8100;
-/// Destination and source of a frame; a VLAN tag comes behind them, in four bytes.
+/// Bytes of destination and source address, and of the VLAN tag that can follow them.
 const ADDRESSES: usize = 12;
 const TAG: usize = 4;
 
-/// Where frames come from and go to. Closed when dropped; a TAP device goes with it.
+/// A transport of frames. Closed when dropped, together with its TAP device.
 #[derive(Debug)]
 pub struct Interface {
     file: OwnedFd,
     name: String,
-    /// Its number; 0 of what is no interface.
+    /// Interface index; 0 for a TAP device or a socket pair.
     index: u32,
-    /// Nobody else of onbeat uses it in the same role.
+    /// Excludes other processes of onbeat in the same role.
     claim: Option<Claim>,
 }
 
 impl Interface {
-    /// Opens a raw socket for EtherCAT frames, in a role that one process of onbeat can have on an interface.
+    /// Opens a raw socket for EtherCAT frames and claims the interface in a role, which only one process of onbeat can have.
     ///
     /// # Errors
-    /// [`CarrierError::InUse`] with the process that has it; else as [`Interface::open`].
+    /// [`CarrierError::InUse`] with the process that has the role; otherwise as [`Interface::open`].
     pub fn open_as(name: &str, role: Role) -> Result<Self, CarrierError> {
         let mut opened = Self::open(name)?;
-        opened.claim = Some(Claim::of(role, opened.index, name)?);
+        opened.claim = Some(Claim::new(role, opened.index, name)?);
         Ok(opened)
     }
 
-    /// The process of onbeat that uses this interface in a role.
+    /// Returns the process of onbeat that uses this interface in a role.
     #[must_use]
     pub fn user(&self, role: Role) -> Option<User> {
         claim::user(role, self.index)
     }
 
-    /// Opens a raw socket for EtherCAT frames on an interface that is there.
+    /// Opens a raw socket for EtherCAT frames on an existing interface.
     ///
     /// # Errors
-    /// [`CarrierError`] when there is no such interface, or no right to raw sockets.
+    /// [`CarrierError`] when the interface does not exist or CAP_NET_RAW is missing.
     pub fn open(name: &str) -> Result<Self, CarrierError> {
         let index = CString::new(name).ok().map_or(0, |name| {
             // SAFETY: `name` is a string that ends with a zero byte and lives across the call.
@@ -90,14 +90,23 @@ impl Interface {
         }
 
         let opened = Self { file, name: name.to_owned(), index, claim: None };
-        opened.set(PACKET_AUXDATA);
+        opened.enable(PACKET_AUXDATA);
         Ok(opened)
     }
 
-    /// Two ends of a socket in this process: what one sends the other receives. It takes no right and no network.
+    /// Creates a socket pair in this process: each end receives what the other sends. Needs no privileges and no network.
+    ///
+    /// ```
+    /// use onbeat_ethercat::carrier::Interface;
+    ///
+    /// let (main_device, devices) = Interface::pair()?;
+    /// main_device.send(&[0; 60]);
+    /// # let _ = devices;
+    /// # Ok::<(), onbeat_ethercat::carrier::CarrierError>(())
+    /// ```
     ///
     /// # Errors
-    /// [`CarrierError::System`], such as with too many open files.
+    /// [`CarrierError::System`], for example with too many open files.
     pub fn pair() -> Result<(Self, Self), CarrierError> {
         let name = "a socket in this process".to_owned();
         let ends = rustix::net::socketpair(
@@ -113,10 +122,10 @@ impl Interface {
         }
     }
 
-    /// Makes a TAP device, whose other end is a network interface of this name. It is down until `ip link set NAME up`.
+    /// Creates a TAP device, whose other end is a network interface of this name. It is down until `ip link set NAME up`.
     ///
     /// # Errors
-    /// [`CarrierError`] when the name is taken by something else or too long, or without the right to make one.
+    /// [`CarrierError`] when the name is in use or too long, or CAP_NET_ADMIN is missing.
     pub fn make_tap(name: &str) -> Result<Self, CarrierError> {
         let failed = |source| CarrierError::System { what: "make the TAP device", name: name.to_owned(), source };
         let device = std::fs::File::options().read(true).write(true).open("/dev/net/tun").map_err(failed)?;
@@ -150,18 +159,18 @@ impl Interface {
         Self { file, name, index: 0, claim: None }
     }
 
-    /// Its number in its network namespace; 0 of what is no interface.
+    /// Returns the index in the network namespace; 0 for a TAP device or a socket pair.
     pub(crate) fn index(&self) -> u32 {
         self.index
     }
 
-    /// How the interface is now; `None` when there is none of this name.
+    /// Reads the current state of the interface; `None` when it does not exist.
     pub(crate) fn state(&self) -> Option<LinkState> {
-        LinkState::of(self.file.as_raw_fd(), &self.name)
+        LinkState::query(self.file.as_raw_fd(), &self.name)
     }
 
-    /// Switches an option of packet sockets on; what the kernel does not know is done without.
-    fn set(&self, option: libc::c_int) {
+    /// Enables an option of packet sockets; options that the kernel does not know are ignored.
+    fn enable(&self, option: libc::c_int) {
         let on: libc::c_int = 1;
         let length = size_of::<libc::c_int>() as libc::socklen_t;
         // SAFETY: `on` is an int of the length given, and lives across the call.
@@ -170,31 +179,31 @@ impl Interface {
         }
     }
 
-    /// Whether the interface was down at some moment since the socket was bound to it.
+    /// Returns whether the interface was down at some time since the socket was bound.
     ///
-    /// The kernel gives a socket frames when its interface goes up, but not while it makes a ring for the socket (`packet_notifier` and
-    /// `packet_set_ring` in net/packet/af_packet.c): a socket that was being prepared at that moment never gets one.
+    /// The kernel attaches a socket to its interface when the interface goes up, but not while it sets up a ring for the socket
+    /// (`packet_notifier` and `packet_set_ring` in net/packet/af_packet.c): a socket set up at that moment never receives a frame.
     pub(crate) fn was_down(&self) -> bool {
         matches!(rustix::net::sockopt::socket_error(&self.file), Ok(Err(rustix::io::Errno::NETDOWN)))
     }
 
-    /// Makes it fit for a loop: reading returns at once when nothing is there, own frames are not heard, and frames leave without a
-    /// queue. What the kernel does not know of these is done without.
-    pub(crate) fn for_a_loop(&self) {
+    /// Prepares the socket for a loop: non-blocking reads, own frames ignored, no queueing discipline. Options that the kernel does not
+    /// know are ignored.
+    pub(crate) fn prepare_for_loop(&self) {
         let _ = rustix::io::ioctl_fionbio(&self.file, true);
         for option in [PACKET_IGNORE_OUTGOING, PACKET_QDISC_BYPASS] {
-            self.set(option);
+            self.enable(option);
         }
     }
 
-    /// The descriptor, for a loop that reads and writes it while this lives.
+    /// Returns the file descriptor, for a loop that reads and writes it during the lifetime of `self`.
     pub(crate) fn port(&self) -> Port {
-        Port::on(self.file.as_raw_fd())
+        Port::new(self.file.as_raw_fd())
     }
 
-    /// Memory that the kernel puts frames into, where it has such a thing for this kind of socket: without one frames are read.
+    /// Maps a receive ring; `None` when the kernel has none for this kind of socket.
     pub(crate) fn packet_ring(&self) -> Option<PacketRing> {
-        PacketRing::on(self.file.as_fd()).ok()
+        PacketRing::new(self.file.as_fd()).ok()
     }
 
     fn refused(what: &'static str, name: &str, right: &'static str) -> CarrierError {
@@ -207,17 +216,17 @@ impl Interface {
         }
     }
 
-    /// Name of the interface.
+    /// Returns the name of the interface.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The next frame of one or two interfaces, waited for this long at most: which interface, and the length in `buffer`. When both
-    /// have one, it is that of interface `turn`.
+    /// Receives the next frame of one or two interfaces, waiting for at most `wait_ns`. Returns the interface and the length in `buffer`.
+    /// When both have a frame, interface `turn` comes first.
     ///
     /// # Errors
-    /// [`CarrierError::System`] when an interface is gone. One that is down has no frames.
+    /// [`CarrierError::System`] when an interface no longer exists. An interface that is down has no frames.
     pub fn receive_from(
         interfaces: &[Self],
         turn: usize,
@@ -247,14 +256,14 @@ impl Interface {
             receive_with_tag(self.file.as_raw_fd(), buffer)
         };
         match taken {
-            // A TAP device has what else the kernel sends, such as the search for routers.
+            // A TAP device also delivers other frames of the kernel, such as router solicitations.
             Ok(length) => Ok(is_ethercat(&buffer[..length.min(buffer.len())]).then_some(length)),
             Err(Errno::NETDOWN | Errno::INTR | Errno::AGAIN) => Ok(None),
             Err(error) => Err(self.broken(error)),
         }
     }
 
-    /// Sends a frame; what the interface does not take is lost.
+    /// Sends a frame. A frame that the interface does not accept is lost.
     pub fn send(&self, frame: &[u8]) {
         let _ = rustix::io::write(&self.file, frame);
     }
@@ -264,17 +273,17 @@ impl Interface {
     }
 }
 
-/// Whether it is a frame of EtherCAT with something in it, behind a VLAN tag or not.
+/// Returns whether `frame` is a non-empty EtherCAT frame, with or without a VLAN tag.
 fn is_ethercat(frame: &[u8]) -> bool {
     let type_at = |at: usize| frame.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
     let at = if type_at(ADDRESSES) == Some(VLAN) { ADDRESSES + TAG } else { ADDRESSES };
     type_at(at) == Some(ETHERCAT) && frame.len() > at + 2
 }
 
-/// What the kernel says beside a frame (`struct tpacket_auxdata`).
+/// Auxiliary data of a received frame (`struct tpacket_auxdata`).
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Beside {
+struct PacketAuxData {
     status: u32,
     length: u32,
     captured: u32,
@@ -284,36 +293,38 @@ struct Beside {
     tag_type: u16,
 }
 
-/// "There is a VLAN tag."
+/// `TP_STATUS_VLAN_VALID`: the frame had a VLAN tag.
 const TAGGED: u32 = 1 << 4;
 
-/// The next frame of a packet socket. The kernel takes a VLAN tag out of it and says so beside it: it is put where it was.
+/// Receives the next frame of a packet socket. The kernel moves a VLAN tag to the auxiliary data; this puts it back into the frame.
 fn receive_with_tag(socket: i32, buffer: &mut [u8]) -> Result<usize, Errno> {
-    let mut about = [0u64; 8];
-    let mut place = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut control = [0u64; 8];
+    let mut data = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     // SAFETY: all fields of the header are numbers and pointers, for which zero is valid.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    (header.msg_iov, header.msg_iovlen) = (&raw mut place, 1);
-    (header.msg_control, header.msg_controllen) = (about.as_mut_ptr().cast(), size_of_val(&about) as _);
-    // SAFETY: the header points to one buffer and one place for what comes beside it, with their lengths; both live across the call.
-    let came = unsafe { libc::recvmsg(socket, &raw mut header, 0) };
-    let Ok(length) = usize::try_from(came) else {
+    header.msg_iov = &raw mut data;
+    header.msg_iovlen = 1;
+    header.msg_control = control.as_mut_ptr().cast();
+    header.msg_controllen = size_of_val(&control) as _;
+    // SAFETY: the header points to one data buffer and one control buffer with their lengths; both live across the call.
+    let received = unsafe { libc::recvmsg(socket, &raw mut header, 0) };
+    let Ok(length) = usize::try_from(received) else {
         return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
     };
-    // SAFETY: the kernel has filled in the header; the first message lies in `about` or there is none.
+    // SAFETY: the kernel has filled in the header; the first control message, if any, is in `control`.
     let first = unsafe { libc::CMSG_FIRSTHDR(&raw const header).as_ref() };
     let is_ours = |one: &&libc::cmsghdr| one.cmsg_level == libc::SOL_PACKET && one.cmsg_type == PACKET_AUXDATA;
     let Some(first) = first.filter(is_ours) else { return Ok(length) };
     // SAFETY: a message of this type holds one `tpacket_auxdata`.
-    let beside = unsafe { libc::CMSG_DATA(first).cast::<Beside>().read_unaligned() };
+    let aux_data = unsafe { libc::CMSG_DATA(first).cast::<PacketAuxData>().read_unaligned() };
     let is_whole = (ADDRESSES..=buffer.len().saturating_sub(TAG)).contains(&length);
 
-    if beside.status & TAGGED == 0 || !is_whole {
+    if aux_data.status & TAGGED == 0 || !is_whole {
         return Ok(length);
     }
 
     buffer.copy_within(ADDRESSES..length, ADDRESSES + TAG);
     buffer[ADDRESSES..ADDRESSES + 2].copy_from_slice(&VLAN.to_be_bytes());
-    buffer[ADDRESSES + 2..ADDRESSES + TAG].copy_from_slice(&beside.tag.to_be_bytes());
+    buffer[ADDRESSES + 2..ADDRESSES + TAG].copy_from_slice(&aux_data.tag.to_be_bytes());
     Ok(length + TAG)
 }

@@ -1,30 +1,32 @@
-//! Network interfaces that carry EtherCAT frames: raw sockets, TAP devices, and a cable of one's own in a namespace of its own.
+//! Network interfaces that carry EtherCAT frames: raw sockets, TAP devices, and a veth pair in a private network namespace.
 //!
-//! Absent on purpose: a real-time priority; that is the starter's business.
+//! Absent on purpose: a real-time priority, which the starter of the process sets.
 
 mod claim;
 mod interface;
+mod link_watch;
 mod packet_ring;
-mod private;
-mod trouble;
+mod private_cable;
 
 pub use claim::{Role, User};
 pub use interface::Interface;
+pub use link_watch::Trouble;
+pub(crate) use link_watch::{LinkWatcher, PacketSocket};
 pub(crate) use packet_ring::PacketRing;
-pub use private::private_cable;
-pub use trouble::Trouble;
-pub(crate) use trouble::{Opened, Watcher};
+pub use private_cable::private_cable;
 
 use std::io;
 
 /// Why frames cannot be carried.
 #[derive(Debug, thiserror::Error)]
 pub enum CarrierError {
-    /// No interface of this name.
-    #[error("there is no network interface \"{0}\"; `ip link` lists those there are")]
+    /// The interface does not exist.
+    #[error("network interface \"{0}\" does not exist; `ip link` lists the interfaces")]
     NoInterface(String),
-    /// Raw sockets and TAP devices want a right.
-    #[error("cannot open {what} \"{name}\": not permitted. It takes the right CAP_NET_{right}; start onbeat with sudo")]
+    /// A capability for raw sockets or TAP devices is missing.
+    #[error(
+        "cannot open {what} \"{name}\": not permitted. This needs the capability CAP_NET_{right}; start onbeat with sudo"
+    )]
     NotPermitted {
         /// A raw socket or a TAP device.
         what: &'static str,
@@ -34,31 +36,31 @@ pub enum CarrierError {
         right: &'static str,
     },
     /// Another process of onbeat uses it.
-    #[error("{role} is running on \"{name}\" already: {user}. End it first, or choose another interface")]
+    #[error("{role} is running on \"{name}\" already: {user}. Stop it first, or choose another interface")]
     InUse {
-        /// What the other one is.
+        /// Role of the other process.
         role: &'static str,
         /// Name of the interface.
         name: String,
         /// The other process.
         user: User,
     },
-    /// No frame leaves by it.
+    /// The interface cannot send frames.
     #[error("{}", .trouble.sentence(.name))]
     Trouble {
         /// Name of the interface.
         name: String,
-        /// What is wrong with it.
+        /// Why it cannot send frames.
         trouble: Trouble,
     },
-    /// Anything else that the system says.
+    /// Any other error of the system.
     #[error("cannot {what} \"{name}\": {source}")]
     System {
-        /// What was tried.
+        /// The attempted action.
         what: &'static str,
         /// Name of the interface or file.
         name: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! Frames that the kernel puts into memory of this process: taken without a system call (`Documentation/networking/packet_mmap.rst`).
+//! A receive ring shared with the kernel: frames are taken without a system call (`Documentation/networking/packet_mmap.rst`).
 #![allow(unsafe_code)]
 
 use std::io;
@@ -14,15 +14,15 @@ const PACKET_RX_RING: libc::c_int = 5;
 const PACKET_VERSION: libc::c_int = 10;
 const TPACKET_V2: libc::c_int = 1;
 
-/// Whose turn a slot is: the kernel's when 0, ours when this bit is set.
+/// Owner of a slot: the kernel when 0, this process when the bit is set.
 const TP_STATUS_KERNEL: u32 = 0;
 const TP_STATUS_USER: u32 = 1;
 
-/// Bytes of a slot: a header of at most 100 bytes, and the longest Ethernet frame.
+/// Size of a slot: a header of at most 100 bytes and the longest Ethernet frame, in bytes.
 const SLOT: usize = 2_048;
-/// Slots: several cycles' frames, so that a loop that was late finds them all.
+/// Number of slots: the frames of several cycles, so that a late loop loses none.
 const SLOTS: usize = 64;
-/// The kernel takes its memory in blocks of whole pages, of which the largest have 64 KiB.
+/// Size of a memory block in bytes. Blocks are whole pages; the largest page size is 64 KiB.
 const BLOCK: usize = 65_536;
 const BYTES: usize = SLOT * SLOTS;
 
@@ -30,7 +30,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// `struct tpacket_req`.
 #[repr(C)]
-struct Request {
+struct RingRequest {
     block_size: u32,
     blocks: u32,
     slot_size: u32,
@@ -39,7 +39,7 @@ struct Request {
 
 /// The beginning of `struct tpacket2_hdr`.
 #[repr(C)]
-struct Header {
+struct PacketHeader {
     status: u32,
     length: u32,
     captured: u32,
@@ -49,26 +49,26 @@ struct Header {
     nanoseconds: u32,
 }
 
-/// Slots that the kernel fills in turn. Unmapped when dropped.
+/// Slots that the kernel fills in order. Unmapped when dropped.
 #[derive(Debug)]
 pub(crate) struct PacketRing {
     memory: NonNull<u8>,
     next: usize,
-    /// When the last frame came, by `CLOCK_REALTIME`, in ns.
-    came_ns: u64,
+    /// Arrival of the last frame on `CLOCK_REALTIME`, in ns.
+    arrived_ns: u64,
 }
 
-// SAFETY: the memory belongs to this value alone, whichever thread has it, and the kernel does not mind threads.
+// SAFETY: this value owns the memory exclusively, and the kernel's side does not depend on threads.
 unsafe impl Send for PacketRing {}
 
 impl PacketRing {
-    /// A ring for what a raw socket receives; from then on it cannot be read otherwise.
+    /// Creates the receive ring of a raw socket, which can then only be read through the ring.
     ///
     /// # Errors
-    /// What the kernel says: a socket of another kind, or a kernel without rings.
-    pub(super) fn on(socket: BorrowedFd<'_>) -> io::Result<Self> {
+    /// The error of the kernel: a socket of another kind, or a kernel without rings.
+    pub(super) fn new(socket: BorrowedFd<'_>) -> io::Result<Self> {
         set(socket, PACKET_VERSION, &TPACKET_V2)?;
-        let request = Request {
+        let request = RingRequest {
             block_size: BLOCK as u32,
             blocks: (BYTES / BLOCK) as u32,
             slot_size: SLOT as u32,
@@ -77,14 +77,14 @@ impl PacketRing {
 
         set(socket, PACKET_RX_RING, &request)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at a place of the kernel's choice; the ring has just been made with this length.
+        // SAFETY: a new mapping at an address chosen by the kernel; the ring has just been created with this length.
         let memory = unsafe { mmap(std::ptr::null_mut(), BYTES, access, MapFlags::SHARED, socket, 0) }?;
         NonNull::new(memory.cast())
-            .map(|memory| Self { memory, next: 0, came_ns: 0 })
+            .map(|memory| Self { memory, next: 0, arrived_ns: 0 })
             .ok_or_else(|| io::ErrorKind::OutOfMemory.into())
     }
 
-    /// The next frame that has come: its length in `buffer`, of which no more is written than fits.
+    /// Copies the next received frame into `buffer`, truncated to its length. Returns the number of bytes copied.
     pub(crate) fn take(&mut self, buffer: &mut [u8]) -> Option<usize> {
         // SAFETY: `next` is below SLOTS, so the whole slot is inside the mapping.
         let slot = unsafe { self.memory.add(self.next * SLOT) };
@@ -94,31 +94,31 @@ impl PacketRing {
             return None;
         }
 
-        // SAFETY: the slot is ours until the status says otherwise; slots are aligned to 2048 bytes.
-        let header = unsafe { slot.cast::<Header>().read() };
+        // SAFETY: the status gives the slot to this process; slots are aligned to 2048 bytes.
+        let header = unsafe { slot.cast::<PacketHeader>().read() };
         let at = usize::from(header.frame_at).min(SLOT);
         let length = (header.captured as usize).min(SLOT - at).min(buffer.len());
-        // SAFETY: `at + length` stays inside the slot, which is ours.
+        // SAFETY: `at + length` stays inside the slot, which this process owns.
         let frame = unsafe { std::slice::from_raw_parts(slot.as_ptr().add(at), length) };
         buffer[..length].copy_from_slice(frame);
         status.store(TP_STATUS_KERNEL, Ordering::Release);
         self.next = (self.next + 1) % SLOTS;
-        self.came_ns = u64::from(header.seconds) * SECOND_NS + u64::from(header.nanoseconds);
+        self.arrived_ns = u64::from(header.seconds) * SECOND_NS + u64::from(header.nanoseconds);
 
         Some(length)
     }
 
-    /// How long ago the frame came that was taken last, in ns; `None` when the clock that the kernel stamps frames with was set meanwhile.
+    /// Returns the age of the frame taken last, in ns; `None` when the wall clock, which stamps the frames, was set in between.
     pub(crate) fn age_ns(&self) -> Option<u64> {
         let now = clock_gettime(ClockId::Realtime);
         let now_ns = (now.tv_sec.cast_unsigned()).checked_mul(SECOND_NS)?.checked_add(now.tv_nsec.cast_unsigned())?;
-        now_ns.checked_sub(self.came_ns).filter(|age_ns| *age_ns < SECOND_NS)
+        now_ns.checked_sub(self.arrived_ns).filter(|age_ns| *age_ns < SECOND_NS)
     }
 }
 
 impl Drop for PacketRing {
     fn drop(&mut self) {
-        // SAFETY: mapped in `on` with this length; nothing borrows from it.
+        // SAFETY: mapped in `new` with this length; nothing borrows from it.
         let _ = unsafe { munmap(self.memory.as_ptr().cast(), BYTES) };
     }
 }
@@ -126,8 +126,8 @@ impl Drop for PacketRing {
 fn set<T>(socket: BorrowedFd<'_>, option: libc::c_int, value: &T) -> io::Result<()> {
     let length = size_of::<T>() as libc::socklen_t;
     // SAFETY: `value` is of the length given and lives across the call.
-    let done = unsafe {
+    let result = unsafe {
         libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, std::ptr::from_ref(value).cast(), length)
     };
-    if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }

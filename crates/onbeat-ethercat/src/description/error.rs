@@ -1,11 +1,11 @@
-//! Why a file describes no segment.
+//! Errors of segment files.
 
 use crate::esi::EsiError;
 
-/// Why a file makes no segment.
+/// Why a file does not describe a valid segment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DescriptionError {
-    /// Not TOML, or a key or value that has no meaning here.
+    /// Invalid TOML, an unknown key, or an invalid value.
     #[error("the segment file cannot be read: {0}")]
     Syntax(String),
     /// The file cannot be read.
@@ -13,67 +13,67 @@ pub enum DescriptionError {
     Unread {
         /// Path of the file.
         file: String,
-        /// What the system says.
+        /// Error of the system.
         why: String,
     },
     /// Neither `kind` nor `esi`.
-    #[error("type \"{0}\" says neither what kind it is nor which ESI file it is from; give it `kind` or `esi`")]
+    #[error("type \"{0}\" has neither `kind` nor `esi`; add one of them")]
     NoKind(String),
-    /// A key that an ESI file tells.
-    #[error("type \"{kind}\" comes from an ESI file, which tells its {what}; take the key `{what}` out")]
-    ToldByEsi {
+    /// A key whose value is in the ESI file.
+    #[error("type \"{kind}\" comes from an ESI file, which defines its {what}; remove the key `{what}`")]
+    GivenByEsi {
         /// Name of the type.
         kind: String,
         /// The key.
         what: &'static str,
     },
-    /// An ESI file that makes no device.
-    #[error("the ESI file {file} does not fit: {why}")]
+    /// An ESI file without a usable device.
+    #[error("the ESI file {file} cannot be used: {why}")]
     Esi {
         /// Path of the file, as it was given.
         file: String,
-        /// Why.
+        /// Error in the ESI file.
         why: EsiError,
     },
     /// No `[[devices]]`.
     #[error("the segment file lists no device; add a [[devices]] table with a type and a name")]
     NoDevices,
-    /// More than station addresses are good for here.
+    /// More devices than supported.
     #[error("the segment file lists {0} devices, at most 1024 are simulated")]
     TooManyDevices(usize),
-    /// A device of a type that is not there.
-    #[error("device \"{device}\" has type \"{wanted}\", which the file does not have under [types]")]
+    /// A device of an unknown type.
+    #[error("device \"{device}\" has type \"{wanted}\", which is not under [types]")]
     UnknownType {
         /// Name of the device.
         device: String,
-        /// What its `type` says.
+        /// Value of `type`.
         wanted: String,
     },
     /// A table without `name` and `names`.
     #[error("a [[devices]] table of type \"{0}\" has no name; give it `name` or `names`")]
     NoName(String),
-    /// Two devices of one name.
-    #[error("two devices are called \"{0}\"; names tell devices apart and may stand once")]
+    /// Two devices with the same name.
+    #[error("two devices are called \"{0}\"; give each device its own name")]
     DuplicateName(String),
     /// `after` names a device that does not come earlier.
-    #[error("device \"{device}\" is to stand after \"{after}\", which no earlier device is called")]
+    #[error("device \"{device}\" has after = \"{after}\", but no earlier device has this name")]
     UnknownParent {
         /// Name of the device.
         device: String,
-        /// What its `after` says.
+        /// Value of `after`.
         after: String,
     },
-    /// The port is taken, or the device before has no such port.
-    #[error("device \"{device}\" finds no free port at \"{after}\", which has {ports} of them with the incoming one")]
+    /// The port is in use, or the previous device does not have it.
+    #[error("device \"{device}\": no free port at \"{after}\", which has {ports} ports including the incoming one")]
     NoPort {
         /// Name of the device.
         device: String,
-        /// Name of the device before it.
+        /// Name of the previous device.
         after: String,
-        /// Ports of the device before.
+        /// Number of ports of the previous device.
         ports: u8,
     },
-    /// A number out of its range.
+    /// A value out of range.
     #[error("type \"{kind}\" has {what} = {value}, which must be {range}")]
     Range {
         /// Name of the type.
@@ -82,12 +82,12 @@ pub enum DescriptionError {
         what: &'static str,
         /// Its value.
         value: String,
-        /// What it must be.
+        /// Valid range.
         range: &'static str,
     },
-    /// An object list that cannot be mapped.
+    /// An object that cannot be mapped.
     #[error(
-        "type \"{kind}\" maps \"{object}\", which it does not have or cannot map; write index or index:entry in hexadecimal, such as 6040 or 6000:1"
+        "type \"{kind}\" maps \"{object}\", which does not exist or cannot be mapped; write index or index:entry in hexadecimal, such as 6040 or 6000:1"
     )]
     Object {
         /// Name of the type.
@@ -95,28 +95,28 @@ pub enum DescriptionError {
         /// The entry of the list.
         object: String,
     },
-    /// A value that is no value, of an object that is none.
-    #[error("the start-up value of object \"{object}\" of device \"{device}\" does not fit: {why}")]
+    /// An invalid start-up value.
+    #[error("the start-up value of object \"{object}\" of device \"{device}\" is not valid: {why}")]
     Startup {
         /// Name of the device.
         device: String,
-        /// The object, as it stands there.
+        /// The object, as in the file.
         object: String,
-        /// Why.
+        /// What is wrong.
         why: String,
     },
-    /// A watchdog that devices cannot have.
+    /// A watchdog time that devices do not support.
     #[error("[segment] has watchdog_ms = {0}, which must be 0.1 to 6553.5")]
     Watchdog(String),
-    /// A fault that there is not, or that wants a device.
-    #[error("the file plans a fault \"{0}\", which there is not, or which wants a device")]
+    /// An unknown fault, or one that needs a device.
+    #[error("the file has a fault \"{0}\", which does not exist or needs a device")]
     UnknownFault(String),
-    /// A fault of a device that is not there.
-    #[error("the file plans a fault \"{fault}\" of device \"{device}\", which it does not list")]
+    /// A fault of an unknown device.
+    #[error("the file has a fault \"{fault}\" of device \"{device}\", which it does not list")]
     UnknownFaultDevice {
-        /// Its kind.
+        /// Kind of the fault.
         fault: String,
-        /// What its `device` says.
+        /// Value of `device`.
         device: String,
     },
 }

@@ -1,9 +1,9 @@
-//! A segment as a TOML file tells it.
+//! The description of a segment: a TOML file, with the ESI files it names.
 //!
 //! ```toml
 //! [segment]
 //! name = "two joints"
-//! seed = 7                       # clocks, noise and faults follow from it
+//! seed = 7                       # for clocks, noise and faults
 //!
 //! [types.joint]
 //! kind = "drive"                 # coupler, digital, analogue, drive, imu, force-torque
@@ -12,16 +12,16 @@
 //!
 //! [[devices]]
 //! type = "joint"
-//! names = ["left knee", "right knee"]    # one behind the other; `after` and `port` make a tree of the line
+//! names = ["left knee", "right knee"]    # in a line; `after` and `port` make branches
 //! ```
 
-mod arrangement;
 mod error;
-mod fault_words;
-mod listing;
+mod fault_table;
 mod process_data;
-mod setup_words;
+mod resolved;
+mod setup_tables;
 mod tables;
+mod to_layout;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,60 +30,68 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::esi::{self, Choice, Information};
+use crate::esi::{self, DeviceSelector, EsiDevice};
 use crate::input;
 
-pub use arrangement::{Arrangement, Cable, End, Placed};
 pub use error::DescriptionError;
-pub use fault_words::FaultWords;
-pub(crate) use listing::layout_of;
-pub use process_data::{ProcessData, Way, mappable};
-pub use setup_words::{StartupWords, Sync0Words};
+pub use fault_table::FaultTable;
+pub use process_data::{PdoDirection, ProcessData, mappable};
+pub use resolved::{CableEnd, CableSpec, ResolvedDescription, ResolvedDevice};
+pub use setup_tables::{StartupTable, Sync0Table};
 pub use tables::{
-    ChannelsTable, DeviceTable, DriveTable, FICTITIOUS_VENDOR, ForceTable, ImuTable, KindWord, ModeWord, SegmentTable,
-    TypeTable,
+    ChannelsTable, DeviceTable, DriveTable, FICTITIOUS_VENDOR, ForceTable, ImuTable, OperationMode, SegmentTable,
+    TypeKind, TypeTable,
 };
+pub(crate) use to_layout::layout_of;
 
-/// More than station addresses are good for here.
+/// Largest number of devices of a segment.
 const MOST_DEVICES: usize = 1024;
-/// Of the name of a device that is called after its type, so many bytes; a number follows, and the longest name has 64.
+/// Longest order name used as a device name, in bytes; a number follows, and names have at most 64 bytes.
 const LONGEST_ORDER: usize = 56;
 
-/// A segment as its file describes it: what a simulated one and a [`Layout`](crate::layout::Layout) are made of.
+/// The description of a segment, from which a simulated segment and a [`Layout`](crate::layout::Layout) are built.
+///
+/// ```
+/// use onbeat_ethercat::description::Description;
+///
+/// let description = Description::from_toml(Description::HUMANOID)?;
+/// assert_eq!(description.segment.name, "humanoid");
+/// # Ok::<(), onbeat_ethercat::description::DescriptionError>(())
+/// ```
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
     /// `[segment]`.
     #[serde(default)]
     pub segment: SegmentTable,
-    /// Of types that come from ESI files.
+    /// Devices of ESI files, by name of the type.
     #[serde(skip)]
-    pub information: BTreeMap<String, Information>,
-    /// Device delay of all types instead of their own.
+    pub esi_devices: BTreeMap<String, EsiDevice>,
+    /// Device delay that overrides that of all types.
     #[serde(skip)]
     delay_ns: Option<u64>,
     /// `[types.NAME]`, by name.
     #[serde(default)]
     pub types: BTreeMap<String, TypeTable>,
-    /// `[[devices]]`, in the order of the file.
+    /// `[[devices]]`, in file order.
     #[serde(default)]
     pub devices: Vec<DeviceTable>,
     /// `[[faults]]`.
     #[serde(default)]
-    pub faults: Vec<FaultWords>,
-    // What the robot is to do with the devices is read elsewhere.
+    pub faults: Vec<FaultTable>,
+    // The tables of the robot are read by another crate.
     #[serde(default, rename = "robot")]
     _robot: IgnoredAny,
     #[serde(default, rename = "joints")]
     _joints: IgnoredAny,
 }
 
-/// When a device's model has its cycles, as far as it follows from the file.
+/// Timing of the internal cycle of a device, as far as the file defines it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceCycle {
-    /// From a frame's passing to the cycle, in ns.
+    /// Time from the passing of a frame to the cycle, in ns.
     pub delay_ns: u64,
-    /// A processor looks at the pins in that cycle; without one the inputs are the pins.
+    /// Whether a processor samples the pins in that cycle; without one, the inputs are the pins.
     pub has_processor: bool,
 }
 
@@ -91,19 +99,19 @@ impl Description {
     /// The robot that ships with onbeat: 48 drives, 8 digital I/O devices and 3 inertial measurement units.
     pub const HUMANOID: &'static str = include_str!("humanoid.toml");
 
-    /// The same devices, whose own cycles all begin so long after a frame has passed, in nanoseconds.
+    /// Sets the time from the passing of a frame to the internal cycle for all devices, in nanoseconds.
     #[must_use]
     pub fn with_device_delay(self, ns: u64) -> Self {
         Self { delay_ns: Some(ns), ..self }
     }
 
-    /// From a frame's passing to the own cycle of devices of this type, in ns.
+    /// Returns the time from the passing of a frame to the internal cycle of devices of this type, in ns.
     #[must_use]
     pub fn delay_ns_of(&self, kind: &TypeTable) -> u64 {
         self.delay_ns.unwrap_or(kind.delay_us.saturating_mul(1_000))
     }
 
-    /// When the device of this name has its cycles; `None` where pulses or a vendor's file decide.
+    /// Returns the timing of the internal cycle of the named device; `None` when SYNC0 or an ESI file defines it.
     #[must_use]
     pub fn cycle_of(&self, device: &str) -> Option<DeviceCycle> {
         let table = self.devices.iter().find(|table| table.all_names().any(|name| name == device))?;
@@ -113,24 +121,24 @@ impl Description {
         }
 
         let delay_ns = self.delay_ns_of(kind);
-        let has_mailbox = kind.mailbox.map_or(!matches!(kind.kind, Some(KindWord::Digital)), |bytes| bytes > 0);
+        let has_mailbox = kind.mailbox.map_or(!matches!(kind.kind, Some(TypeKind::Digital)), |bytes| bytes > 0);
         Some(DeviceCycle { delay_ns, has_processor: has_mailbox || delay_ns > 0 })
     }
 
-    /// What a segment's file says, see `docs/segment.md`.
+    /// Parses the text of a segment file (`docs/segment.md`).
     ///
     /// # Errors
-    /// [`DescriptionError`] says what in the text makes no segment. A text does not know where it is, so a type that names an ESI
-    /// file wants [`Description::from_file`] or [`Description::from_toml_with`].
+    /// [`DescriptionError`] with what is wrong. The text has no directory, so types that name ESI files need
+    /// [`Description::from_file`] or [`Description::from_toml_with`].
     pub fn from_toml(text: &str) -> Result<Self, DescriptionError> {
-        let nowhere = |_: &str| Err(io::Error::other("the segment's text was given without the files beside it"));
-        Self::from_toml_with(text, nowhere)
+        let no_files = |_: &str| Err(io::Error::other("the segment's text was given without the files beside it"));
+        Self::from_toml_with(text, no_files)
     }
 
-    /// The same, with the ESI files that the text names: `esi` is given each name as it stands there, once, and gives the bytes.
+    /// Parses the text of a segment file. `esi` is called once for each ESI file name in the text and returns the bytes of the file.
     ///
     /// # Errors
-    /// [`DescriptionError`] says what in the text or in an ESI file makes no segment.
+    /// [`DescriptionError`] with what is wrong in the text or in an ESI file.
     pub fn from_toml_with(
         text: &str,
         mut esi: impl FnMut(&str) -> io::Result<Vec<u8>>,
@@ -147,30 +155,32 @@ impl Description {
         let mut files: BTreeMap<&String, Vec<u8>> = BTreeMap::new();
         for (name, kind) in &description.types {
             let Some(file) = &kind.esi else { continue };
-            kind.leaves_to_esi(name)?;
+            kind.check_with_esi(name)?;
             if !files.contains_key(file) {
                 let bytes = esi(file)
                     .map_err(|error| DescriptionError::Unread { file: file.clone(), why: error.to_string() })?;
                 files.insert(file, bytes);
             }
 
-            let choice = Choice { device: kind.device.clone(), product: kind.product, revision: kind.revision };
+            let choice = DeviceSelector { device: kind.device.clone(), product: kind.product, revision: kind.revision };
             let bytes = files.get(file).map(Vec::as_slice).unwrap_or_default();
             let found = esi::devices(bytes, &[choice]).map_err(|why| kind.esi_error(why))?;
-            description.information.extend(found.into_iter().map(|information| (name.clone(), information)));
+            description.esi_devices.extend(found.into_iter().map(|device| (name.clone(), device)));
         }
 
         Ok(description)
     }
 
-    /// One device of each kind that an ESI file has, one behind the other, in their newest revisions; or those whose type or name is
-    /// `chosen`, as often as it is.
+    /// Describes a line of devices from an ESI file: one of each kind in its newest revision, or, if `chosen` is not empty, the devices
+    /// with these types or names, repeated as listed.
     ///
     /// # Errors
-    /// [`DescriptionError::Esi`] when the file does not fit. `file` is what it is called there.
+    /// [`DescriptionError::Esi`] when the file cannot be used; `file` is the name in the message.
     pub fn from_esi(bytes: &[u8], file: &str, chosen: &[String]) -> Result<Self, DescriptionError> {
-        let choices: Vec<Choice> =
-            chosen.iter().map(|device| Choice { device: Some(device.clone()), ..Choice::default() }).collect();
+        let choices: Vec<DeviceSelector> = chosen
+            .iter()
+            .map(|device| DeviceSelector { device: Some(device.clone()), ..DeviceSelector::default() })
+            .collect();
         let found =
             esi::devices(bytes, &choices).map_err(|why| DescriptionError::Esi { file: file.to_owned(), why })?;
         if found.len() > MOST_DEVICES {
@@ -181,7 +191,7 @@ impl Description {
         let mut description = Self {
             delay_ns: None,
             segment: SegmentTable { name, ..SegmentTable::default() },
-            information: BTreeMap::new(),
+            esi_devices: BTreeMap::new(),
             types: BTreeMap::new(),
             devices: Vec::new(),
             faults: Vec::new(),
@@ -189,26 +199,25 @@ impl Description {
             _joints: IgnoredAny,
         };
 
-        for (place, information) in found.into_iter().enumerate() {
-            let kind = format!("device {}", place + 1);
-            let alike = description.information.values().filter(|other| other.order == information.order).count();
-            let fits =
-                information.order.char_indices().take_while(|(at, letter)| at + letter.len_utf8() <= LONGEST_ORDER);
+        for (position, device) in found.into_iter().enumerate() {
+            let kind = format!("device {}", position + 1);
+            let same_order = description.esi_devices.values().filter(|other| other.order == device.order).count();
+            let fits = device.order.char_indices().take_while(|(at, letter)| at + letter.len_utf8() <= LONGEST_ORDER);
             let order: String = fits.map(|(_, letter)| letter).collect();
             let order = if order.is_empty() { kind.clone() } else { order };
-            let name = if alike == 0 { order } else { format!("{order} {}", alike + 1) };
+            let name = if same_order == 0 { order } else { format!("{order} {}", same_order + 1) };
             description.types.insert(kind.clone(), TypeTable { esi: Some(file.to_owned()), ..TypeTable::default() });
-            description.information.insert(kind.clone(), information);
+            description.esi_devices.insert(kind.clone(), device);
             description.devices.push(DeviceTable { kind, name: Some(name), ..DeviceTable::default() });
         }
 
         Ok(description)
     }
 
-    /// Reads a segment's file with the ESI files beside it, or an ESI file itself (`.xml`), with one device of each kind.
+    /// Reads a segment file with the ESI files it names, or an ESI file (`.xml`) as with [`Description::from_esi`].
     ///
     /// # Errors
-    /// [`DescriptionError`] says what cannot be read, or makes no segment.
+    /// [`DescriptionError`] with what cannot be read or is wrong.
     pub fn from_file(path: &Path) -> Result<Self, DescriptionError> {
         let unread =
             |error: io::Error| DescriptionError::Unread { file: path.display().to_string(), why: error.to_string() };
@@ -218,8 +227,8 @@ impl Description {
         }
 
         let text = String::from_utf8(bytes)
-            .map_err(|_| DescriptionError::Syntax(format!("{} is no text in UTF-8", path.display())))?;
-        let beside = path.parent().unwrap_or(Path::new(""));
-        Self::from_toml_with(&text, |name| input::read(&beside.join(name), input::MOST_BYTES_BY_HAND))
+            .map_err(|_| DescriptionError::Syntax(format!("{} is not UTF-8 text", path.display())))?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        Self::from_toml_with(&text, |name| input::read(&directory.join(name), input::MOST_BYTES_BY_HAND))
     }
 }

@@ -3,27 +3,27 @@
 use serde::Deserialize;
 
 use super::DescriptionError;
-use super::setup_words::{StartupWords, Sync0Words};
+use super::setup_tables::{StartupTable, Sync0Table};
 use crate::esi::EsiError;
 
-/// Most increments of an encoder; what is counted from them stays within 32 bits.
+/// Largest number of encoder increments per turn; derived values stay within 32 bits.
 const MOST_INCREMENTS: u32 = 1 << 26;
 
-/// `[segment]`: what holds for all devices.
+/// `[segment]`: settings of the whole segment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SegmentTable {
-    /// Its name.
+    /// Name of the segment.
     pub name: String,
-    /// Clocks, noise and faults follow from it.
+    /// Random seed of clocks, noise and faults.
     pub seed: u64,
-    /// The last device's way on leads to a second network interface.
+    /// Whether the last device is connected to a second network interface.
     pub ring: bool,
-    /// Travel time of a frame through each cable.
+    /// Propagation delay of each cable, in ns.
     pub cable_ns: u64,
-    /// Quartzes are off by at most this much, each by its own part of it.
+    /// Largest frequency error of the clocks, in ppm; each clock has its own random error.
     pub drift_ppm: f64,
-    /// How long devices wait for process data; theirs without it.
+    /// Process data watchdog, in ms; `None` keeps the setting of each device.
     pub watchdog_ms: Option<f64>,
 }
 
@@ -33,31 +33,31 @@ impl Default for SegmentTable {
     }
 }
 
-/// `kind`: what a device is for.
+/// `kind`: kind of a device.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
-pub enum KindWord {
-    /// Ports and nothing else.
+pub enum TypeKind {
+    /// Coupler: ports only.
     Coupler,
     /// Digital inputs and outputs.
     Digital,
     /// Analogue inputs and outputs, 16 bits each.
     Analogue,
-    /// A drive of CiA 402.
+    /// CiA 402 drive.
     Drive,
-    /// Inertial measurement unit of six axes.
+    /// Six-axis inertial measurement unit.
     Imu,
-    /// Force-torque sensor of six axes.
+    /// Six-axis force-torque sensor.
     ForceTorque,
 }
 
-/// `[types.NAME]`: what devices of one type have in common.
+/// `[types.NAME]`: settings of a device type.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TypeTable {
-    /// What they are for; absent with `esi`.
-    pub kind: Option<KindWord>,
-    /// File of the vendor's that tells the device, and the device of several in it.
+    /// Kind; absent with `esi`.
+    pub kind: Option<TypeKind>,
+    /// Path of the vendor's ESI file.
     pub esi: Option<String>,
     /// Type or name of the device in the ESI file.
     pub device: Option<String>,
@@ -67,27 +67,27 @@ pub struct TypeTable {
     pub product: Option<u32>,
     /// Revision.
     pub revision: Option<u32>,
-    /// Ports, 1 to 4.
+    /// Number of ports, 1 to 4.
     pub ports: Option<u8>,
-    /// Distributed clock.
+    /// Whether the device has a distributed clock.
     pub clock: Option<bool>,
-    /// Bytes of each mailbox, 0 for none.
+    /// Size of each mailbox in bytes, 0 for none.
     pub mailbox: Option<u16>,
-    /// How long an access to the EEPROM takes, in µs.
+    /// Duration of an EEPROM access, in µs.
     #[serde(default)]
     pub eeprom_us: u64,
-    /// How long a change of the AL state takes.
+    /// Duration of an AL state change, in µs.
     #[serde(default)]
     pub state_us: u64,
-    /// From a frame's passing to the device's own cycle.
+    /// Time from the passing of a frame to the internal cycle, in µs.
     #[serde(default)]
     pub delay_us: u64,
-    /// OP is refused before outputs came.
+    /// Whether OP is refused until outputs were received.
     #[serde(default)]
     pub needs_outputs: bool,
-    /// Objects of the outputs and of the inputs, where other ones than usual are wanted.
+    /// Objects mapped to the outputs; `None` for the default mapping.
     pub outputs: Option<Vec<String>>,
-    /// Objects of the inputs, where other ones than usual are wanted.
+    /// Objects mapped to the inputs; `None` for the default mapping.
     pub inputs: Option<Vec<String>>,
     /// `[types.NAME.channels]`.
     pub channels: Option<ChannelsTable>,
@@ -97,25 +97,25 @@ pub struct TypeTable {
     pub imu: Option<ImuTable>,
     /// `[types.NAME.force]`.
     pub force: Option<ForceTable>,
-    /// What a MainDevice tells each of them on its way up.
+    /// Start-up values that a MainDevice writes to each device of the type.
     #[serde(default)]
-    pub startup: Vec<StartupWords>,
-    /// Pulses they work by.
-    pub sync0: Option<Sync0Words>,
+    pub startup: Vec<StartupTable>,
+    /// SYNC0 of the devices of the type.
+    pub sync0: Option<Sync0Table>,
 }
 
-/// A vendor id that nobody has and that is seen to be made up.
+/// A vendor id that is not assigned and recognisably fictitious.
 pub const FICTITIOUS_VENDOR: u32 = 0xf1c7_1005;
 
-/// Channels of digital and analogue devices.
+/// `[types.NAME.channels]`: channels of digital and analogue devices.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ChannelsTable {
-    /// How many inputs.
+    /// Number of inputs.
     pub inputs: u8,
-    /// How many outputs.
+    /// Number of outputs.
     pub outputs: u8,
-    /// Each output is wired to the input of the same number.
+    /// Whether each output is wired to the input of the same number.
     pub loop_back: bool,
 }
 
@@ -128,7 +128,7 @@ impl Default for ChannelsTable {
 /// Modes of operation of a drive (CiA 402, object 0x6060).
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub enum ModeWord {
+pub enum OperationMode {
     /// Profile position.
     Pp = 1,
     /// Profile velocity.
@@ -145,12 +145,12 @@ pub enum ModeWord {
     Cst = 10,
 }
 
-/// A drive with its motor.
+/// `[types.NAME.drive]`: a drive with its motor.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DriveTable {
-    /// Mode of operation when it is switched on.
-    pub mode: ModeWord,
+    /// Mode of operation after power-on.
+    pub mode: OperationMode,
     /// Inertia at the motor, in kg·m²; above 0.
     pub inertia_kg_m2: f64,
     /// Viscous friction, in N·m·s.
@@ -165,20 +165,20 @@ pub struct DriveTable {
     pub torque_lag_us: f64,
     /// Encoder increments per turn, 1 to 67108864.
     pub increments: u32,
-    /// Following error window in increments; a tenth of a turn where it is absent.
+    /// Following error window in increments; a tenth of a turn by default.
     pub following_window: Option<u32>,
-    /// Least and most position in increments; equal where there is no limit.
+    /// Lowest and highest position in increments; equal for no limit.
     pub travel: [i32; 2],
-    /// Highest speed, in turns per second; above 0.
+    /// Maximum speed, in turns per second; above 0.
     pub most_turns_per_s: f64,
-    /// Highest torque, in thousandths of the rated one.
+    /// Maximum torque, in thousandths of the rated torque.
     pub most_torque_permille: u16,
 }
 
 impl Default for DriveTable {
     fn default() -> Self {
         Self {
-            mode: ModeWord::Csp,
+            mode: OperationMode::Csp,
             inertia_kg_m2: 0.002,
             viscous_nm_s: 0.01,
             dry_nm: 0.02,
@@ -195,7 +195,7 @@ impl Default for DriveTable {
 }
 
 impl DriveTable {
-    /// Checks its numbers, of the type of this name.
+    /// Checks the numbers; `name` is the name of the type.
     pub(super) fn check(&self, name: &str) -> Result<(), DescriptionError> {
         let positive = [
             ("inertia_kg_m2", self.inertia_kg_m2),
@@ -221,7 +221,7 @@ impl DriveTable {
     }
 }
 
-/// Noise of an inertial measurement unit.
+/// `[types.NAME.imu]`: noise of an inertial measurement unit.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ImuTable {
@@ -229,7 +229,7 @@ pub struct ImuTable {
     pub acceleration_noise_m_s2: f32,
     /// Standard deviation of the rates, in rad/s.
     pub rate_noise_rad_s: f32,
-    /// Constant error of each rate, in rad/s.
+    /// Bias of each rate, in rad/s.
     pub rate_bias_rad_s: f32,
 }
 
@@ -239,13 +239,13 @@ impl Default for ImuTable {
     }
 }
 
-/// Load and noise of a force-torque sensor.
+/// `[types.NAME.force]`: load and noise of a force-torque sensor.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ForceTable {
     /// Forces in N, then torques in N·m.
     pub load_n_nm: [f32; 6],
-    /// Standard deviation of the forces, in N; of the torques a hundredth of it, in N·m.
+    /// Standard deviation of the forces, in N; that of the torques is a hundredth of it, in N·m.
     pub noise_n: f32,
 }
 
@@ -255,56 +255,56 @@ impl Default for ForceTable {
     }
 }
 
-/// `[[devices]]`: one device, or several of a type one behind the other.
+/// `[[devices]]`: one device, or several of one type in a line.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceTable {
-    /// Name of their type.
+    /// Name of the type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Name of the one.
+    /// Name of a single device.
     pub name: Option<String>,
-    /// Names of the several.
+    /// Names of several devices.
     #[serde(default)]
     pub names: Vec<String>,
-    /// Of the first; further ones count on.
+    /// Station alias of the first device; that of further devices follows. 0 for none.
     #[serde(default)]
     pub alias: u16,
-    /// Of the first; further ones count on. 0 for none; without it, its place in the file.
+    /// Serial number of the first device; that of further devices follows. 0 for none; by default the position in the file, from 1.
     pub serial: Option<u32>,
-    /// Name of the device before the first; the one before it in the file where it is absent.
+    /// Name of the device to which the first one is connected; by default the previous one in the file.
     pub after: Option<String>,
-    /// Port of the device before; the first free one where it is absent.
+    /// Port of that device; by default its first free one.
     pub port: Option<u8>,
-    /// Travel time through its cable, in ns, where it is another than the segment's.
+    /// Propagation delay of the cable, in ns; by default that of the segment.
     pub cable_ns: Option<u64>,
-    /// How far its quartz is off, in ppm, where it does not follow from the seed.
+    /// Frequency error of the clock, in ppm; by default random.
     pub drift_ppm: Option<f64>,
-    /// What a MainDevice tells it behind what it tells its type.
+    /// Start-up values that a MainDevice writes after those of the type.
     #[serde(default)]
-    pub startup: Vec<StartupWords>,
-    /// Its own pulses, before those of its type.
-    pub sync0: Option<Sync0Words>,
+    pub startup: Vec<StartupTable>,
+    /// SYNC0 of the devices; overrides that of the type.
+    pub sync0: Option<Sync0Table>,
 }
 
 impl TypeTable {
-    /// What kind it is.
+    /// Returns the kind of the type.
     ///
     /// # Errors
-    /// [`DescriptionError::NoKind`] where the file does not say, as with a vendor's file.
-    pub fn word(&self, name: &str) -> Result<KindWord, DescriptionError> {
+    /// [`DescriptionError::NoKind`] when the type has none, as with an ESI file.
+    pub fn kind_of(&self, name: &str) -> Result<TypeKind, DescriptionError> {
         self.kind.ok_or_else(|| DescriptionError::NoKind(name.to_owned()))
     }
 
-    /// Says which ESI file does not fit, and why.
+    /// Adds the name of the type's ESI file to an error.
     #[must_use]
     pub fn esi_error(&self, why: EsiError) -> DescriptionError {
         DescriptionError::Esi { file: self.esi.clone().unwrap_or_default(), why }
     }
 
-    /// What an ESI file tells may not be told twice.
-    pub(super) fn leaves_to_esi(&self, name: &str) -> Result<(), DescriptionError> {
-        let told = [
+    /// Rejects keys whose values are in the ESI file.
+    pub(super) fn check_with_esi(&self, name: &str) -> Result<(), DescriptionError> {
+        let given = [
             ("kind", self.kind.is_some()),
             ("vendor", self.vendor.is_some()),
             ("ports", self.ports.is_some()),
@@ -313,21 +313,21 @@ impl TypeTable {
             ("outputs", self.outputs.is_some()),
             ("inputs", self.inputs.is_some()),
         ];
-        match told.iter().find(|(_, told)| *told) {
-            Some((what, _)) => Err(DescriptionError::ToldByEsi { kind: name.to_owned(), what }),
+        match given.iter().find(|(_, is_given)| *is_given) {
+            Some((what, _)) => Err(DescriptionError::GivenByEsi { kind: name.to_owned(), what }),
             None => Ok(()),
         }
     }
 }
 
 impl DeviceTable {
-    /// Serial number of the device of this number in the table, where the file says one; 0 for none.
+    /// Returns the serial number of device `number` of the table, if the file has one; 0 for none.
     #[must_use]
     pub fn serial_of(&self, number: usize) -> Option<u32> {
         self.serial.map(|first| if first == 0 { 0 } else { first.wrapping_add(number as u32) })
     }
 
-    /// Names of its devices, in order.
+    /// Returns the names of the devices, in order.
     pub fn all_names(&self) -> impl Iterator<Item = &str> {
         self.name.iter().chain(&self.names).map(String::as_str)
     }

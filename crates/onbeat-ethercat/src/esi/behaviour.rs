@@ -1,26 +1,27 @@
-//! What a device of an ESI file is for, as far as its PDOs show.
+//! Classification of a device of an ESI file by its PDOs.
 
-use super::{Information, Pdo, PdoEntry};
+use super::{EsiDevice, Pdo, PdoEntry};
 
-/// What a device of an ESI file does.
+/// Class of a device of an ESI file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behaviour {
-    /// A drive of CiA 402: it has a controlword and a statusword.
+    /// CiA 402 drive: it has a controlword and a statusword.
     Drive,
     /// All its values are single bits.
     Digital,
-    /// Whatever else has process data.
+    /// Any other device with process data.
     Analogue,
-    /// It has none.
+    /// No process data.
     Coupler,
 }
 
-impl Information {
-    /// What it does, as far as its PDOs show.
+impl EsiDevice {
+    /// Classifies the device by its PDOs.
     #[must_use]
     pub fn behaviour(&self) -> Behaviour {
         let [outputs, inputs] = self.pdos.each_ref().map(|pdos| values(pdos).collect::<Vec<_>>());
-        let has = |entries: &[&PdoEntry], index| entries.iter().any(|entry| (entry.index, entry.sub) == (index, 0));
+        let has =
+            |entries: &[&PdoEntry], index| entries.iter().any(|entry| (entry.index, entry.subindex) == (index, 0));
         if has(&outputs, 0x6040) && has(&inputs, 0x6041) {
             Behaviour::Drive
         } else if outputs.is_empty() && inputs.is_empty() {
@@ -33,7 +34,7 @@ impl Information {
     }
 }
 
-/// Values of PDOs, without their gaps.
+/// Returns the entries of PDOs, without gaps.
 pub fn values(pdos: &[Pdo]) -> impl Iterator<Item = &PdoEntry> {
     pdos.iter().flat_map(|pdo| &pdo.entries).filter(|entry| entry.index != 0)
 }

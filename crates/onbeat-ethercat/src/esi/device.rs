@@ -3,94 +3,96 @@
 use std::collections::BTreeMap;
 
 use super::EsiError;
-use super::eeprom::{Channel, ClockMode, EEPROM_BYTES, USUAL_CONFIGURATION};
+use super::eeprom::{DEFAULT_CONFIGURATION, DcMode, EEPROM_BYTES, SyncManagerEntry};
 use super::element::Element;
-use super::objects::{ObjectPlan, objects};
-use super::types::{kind, of_length};
+use super::objects::{EsiObject, objects};
+use super::types::{from_length, kind};
 use crate::coe::{DataType, details};
 
-/// SyncManagers that a simulated controller has.
-const CHANNELS: usize = 8;
-/// Last byte of a controller's memory, and one more.
+/// Number of SyncManagers of a simulated controller.
+const MOST_SYNC_MANAGERS: usize = 8;
+/// One past the last byte of a controller's memory.
 const MEMORY_END: u32 = 0x3000;
-/// First byte of process memory; digital outputs of simple devices stand below the usual 0x1000.
+/// First address of memory; digital outputs of simple devices are below the usual 0x1000.
 const MEMORY_START: u32 = 0x0f00;
-/// Shortest and longest mailbox in bytes.
+/// Valid mailbox sizes, in bytes.
 const MAILBOX: std::ops::RangeInclusive<u32> = 32..=1486;
-/// Values of all PDOs of one direction at most.
+/// Most entries of all PDOs of one direction.
 const MOST_ENTRIES: usize = 4096;
-/// A PDO has at most this many values, and a value at most this many bits: both are told in one byte.
+/// Most entries of a PDO; the number is stored in one byte.
 const MOST_PER_PDO: usize = 254;
 /// Largest EEPROM in bytes.
 const LARGEST_EEPROM: u32 = 0x2_0000;
 
-/// What a device's part of the file says, as far as it is simulated.
+/// A device of an ESI file, reduced to what is simulated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Information {
+pub struct EsiDevice {
     /// Vendor id.
     pub vendor: u32,
     /// Product code.
     pub product: u32,
     /// Revision.
     pub revision: u32,
-    /// Its type, which is what it is ordered by.
+    /// Type, used as the order name.
     pub order: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// How many ports, and their kinds with four bits for each.
-    pub ports: (u8, u16),
-    /// Lengths of process data are those of the PDOs assigned by default.
-    pub channels: Vec<Channel>,
-    /// What the FMMUs are for: 1 outputs, 2 inputs, 3 state of the mailbox, 0 nothing.
+    /// Number of ports.
+    pub ports: u8,
+    /// Physical ports, four bits each.
+    pub port_kinds: u16,
+    /// SyncManagers; those of process data have the length of the default PDO assignment.
+    pub sync_managers: Vec<SyncManagerEntry>,
+    /// Usage of the FMMUs: 1 outputs, 2 inputs, 3 mailbox state, 0 unused.
     pub fmmus: Vec<u8>,
-    /// PDOs of the outputs and of the inputs.
+    /// PDOs of the outputs (RxPDO) and of the inputs (TxPDO).
     pub pdos: [Vec<Pdo>; 2],
-    /// What it can do with CoE; 0 for nothing.
+    /// CoE details; 0: no CoE.
     pub coe: u8,
     /// Whether it has a distributed clock.
     pub has_clock: bool,
-    /// Modes of the distributed clock.
-    pub clock: Vec<ClockMode>,
-    /// The object dictionary, by index.
-    pub objects: BTreeMap<u16, ObjectPlan>,
-    /// First bytes of the EEPROM, but for the alias and the checksum.
+    /// Operation modes of the distributed clock.
+    pub clock: Vec<DcMode>,
+    /// Object dictionary, by index.
+    pub objects: BTreeMap<u16, EsiObject>,
+    /// Configuration area of the EEPROM, without alias and checksum.
     pub configuration: [u8; 14],
-    /// Mailboxes of the bootstrap state: start and length, to the device and from it.
+    /// Bootstrap mailboxes: start and length of the receive mailbox, then of the send mailbox.
     pub bootstrap: [u16; 4],
-    /// Bytes of the EEPROM, a power of two.
+    /// Size of the EEPROM in bytes, a power of two.
     pub eeprom_bytes: usize,
 }
 
 /// One PDO.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pdo {
-    /// Line of the file.
+    /// Line in the file.
     pub line: u32,
     /// Index of its object.
     pub index: u16,
     /// Its name.
     pub name: String,
-    /// SyncManager that it is assigned to by default.
-    pub channel: Option<u8>,
-    /// Its values cannot be changed.
+    /// SyncManager to which the PDO is assigned by default.
+    pub sync_manager: Option<u8>,
+    /// Whether the mapping is fixed.
     pub fixed: bool,
-    /// It is always assigned.
+    /// Whether the PDO must always be assigned.
     pub mandatory: bool,
-    /// PDOs that are never assigned together with it.
+    /// PDOs that must not be assigned together with it.
     pub excludes: Vec<u16>,
-    /// Its values, in order.
+    /// Its entries, in order.
     pub entries: Vec<PdoEntry>,
 }
 
-/// One value of a PDO; a gap has index 0.
+/// One entry of a PDO; a gap has index 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PdoEntry {
     /// Line of the file.
     pub line: u32,
     /// Index of its object; 0 for a gap.
     pub index: u16,
-    /// Entry of its object.
-    pub sub: u8,
+    /// Subindex.
+    pub subindex: u8,
     /// Length in bits.
     pub bits: u8,
     /// Its name.
@@ -100,34 +102,36 @@ pub struct PdoEntry {
 }
 
 impl Pdo {
-    /// Length of all its values in bits.
+    /// Returns the total length of the entries in bits.
     #[must_use]
     pub fn bits(&self) -> usize {
         self.entries.iter().map(|entry| usize::from(entry.bits)).sum()
     }
 }
 
-impl Information {
+impl EsiDevice {
     pub(super) fn read(device: Element<'_>, vendor: u32) -> Result<Self, EsiError> {
         let kind = device.needs("Type")?;
-        let (configuration, bootstrap, eeprom_bytes) = eeprom(device)?;
+        let eeprom = EepromData::read(device)?;
+        let (ports, port_kinds) = ports(device);
         let mut info = Self {
             vendor,
             product: kind.numbered("ProductCode", u32::MAX)?.unwrap_or(0),
             revision: kind.numbered("RevisionNo", u32::MAX)?.unwrap_or(0),
             order: kind.text().to_owned(),
-            name: device.told("Name").to_owned(),
-            ports: ports(device),
-            channels: channels(device)?,
+            name: device.localized("Name").to_owned(),
+            ports,
+            port_kinds,
+            sync_managers: sync_managers(device)?,
             fmmus: Vec::new(),
             pdos: [pdos(device, "RxPdo")?, pdos(device, "TxPdo")?],
             coe: coe(device),
             has_clock: device.first("Dc").is_some(),
             clock: clock(device)?,
             objects: objects(device)?,
-            configuration,
-            bootstrap,
-            eeprom_bytes,
+            configuration: eeprom.configuration,
+            bootstrap: eeprom.bootstrap,
+            eeprom_bytes: eeprom.bytes,
         };
 
         info.assign(device)?;
@@ -136,59 +140,58 @@ impl Information {
         Ok(info)
     }
 
-    /// Gives the SyncManagers of process data the lengths of what is assigned to them.
+    /// Sets the lengths of the process data SyncManagers to those of the assigned PDOs.
     fn assign(&mut self, device: Element<'_>) -> Result<(), EsiError> {
         for (pdos, usage, what) in [(&self.pdos[0], 3, "outputs"), (&self.pdos[1], 4, "inputs")] {
             let mut used = None;
             for pdo in pdos {
-                let Some(channel) = pdo.channel else { continue };
-                let place = usize::from(channel);
+                let Some(number) = pdo.sync_manager else { continue };
+                let position = usize::from(number);
                 let at = |what: String| EsiError::NotSimulated { line: pdo.line, element: "Pdo".to_owned(), what };
-                if self.channels.get(place).is_none_or(|channel| channel.usage != usage) {
+                if self.sync_managers.get(position).is_none_or(|sync_manager| sync_manager.usage != usage) {
                     return Err(at(format!(
-                        "is assigned to SyncManager {channel}, which is none of {what}; correct its Sm"
+                        "is assigned to SyncManager {number}, which is not for {what}; correct its Sm"
                     )));
                 }
 
-                if used.is_some_and(|used| used != channel) {
-                    return Err(at(format!("is assigned to a second SyncManager of {what}; one is simulated")));
+                if used.is_some_and(|used| used != number) {
+                    return Err(at(format!("is assigned to a second SyncManager of {what}; only one is supported")));
                 }
 
-                used = Some(channel);
+                used = Some(number);
             }
 
-            let bits: usize = pdos.iter().filter(|pdo| pdo.channel.is_some()).map(Pdo::bits).sum();
-            if let Some(channel) = used.and_then(|channel| self.channels.get_mut(usize::from(channel))) {
+            let bits: usize = pdos.iter().filter(|pdo| pdo.sync_manager.is_some()).map(Pdo::bits).sum();
+            if let Some(sync_manager) = used.and_then(|number| self.sync_managers.get_mut(usize::from(number))) {
                 let bytes = bits.div_ceil(8);
-                if usize::from(channel.start) + bytes > MEMORY_END as usize {
+                if usize::from(sync_manager.start) + bytes > MEMORY_END as usize {
                     let what = format!(
-                        "has {bytes} bytes of {what} at {:#x}, more than memory up to {MEMORY_END:#x}",
-                        channel.start
+                        "has {bytes} bytes of {what} at {:#x}, beyond the end of memory at {MEMORY_END:#x}",
+                        sync_manager.start
                     );
                     return Err(device.not_simulated(what));
                 }
 
-                channel.length = bytes as u16;
+                sync_manager.length = bytes as u16;
             }
         }
         Ok(())
     }
 
     fn check_mailboxes(&self, device: Element<'_>) -> Result<(), EsiError> {
-        let usages: Vec<u8> = self.channels.iter().map(|channel| channel.usage).collect();
+        let usages: Vec<u8> = self.sync_managers.iter().map(|sync_manager| sync_manager.usage).collect();
         let [to_device, to_main] = [1, 2].map(|usage| usages.iter().position(|&one| one == usage));
         match (to_device, to_main) {
             (None, None) if self.coe == 0 => Ok(()),
             (None, None) => Err(device.lacks("the <Sm> of its mailboxes, MBoxOut and MBoxIn".to_owned())),
             (Some(0), Some(1)) => Ok(()),
             _ => Err(device.not_simulated(
-                "has its mailboxes elsewhere than on SyncManagers 0 (MBoxOut) and 1 (MBoxIn); list them in this order"
-                    .to_owned(),
+                "has its mailboxes not on SyncManagers 0 (MBoxOut) and 1 (MBoxIn); list them in this order".to_owned(),
             )),
         }
     }
 
-    /// As the file lists them; else one for each direction that has process data, and one for the mailbox.
+    /// Returns the FMMUs of the file; by default, one for each direction with process data and one for the mailbox state.
     fn fmmus(&self, device: Element<'_>) -> Vec<u8> {
         let usage = |word: &str| match word {
             "Outputs" => 1,
@@ -197,25 +200,25 @@ impl Information {
             _ => 0,
         };
 
-        let told: Vec<u8> = device.all("Fmmu").map(|fmmu| usage(fmmu.text())).take(16).collect();
-        if !told.is_empty() {
-            return told;
+        let listed: Vec<u8> = device.all("Fmmu").map(|fmmu| usage(fmmu.text())).take(16).collect();
+        if !listed.is_empty() {
+            return listed;
         }
 
-        let of_channels = self.channels.iter().filter_map(|channel| match channel.usage {
+        let of_sync_managers = self.sync_managers.iter().filter_map(|sync_manager| match sync_manager.usage {
             2 => Some(3),
             usage @ 3.. => Some(usage - 2),
             _ => None,
         });
 
-        let mut usages: Vec<u8> = of_channels.collect();
+        let mut usages: Vec<u8> = of_sync_managers.collect();
         usages.sort_unstable();
         usages.dedup();
         usages
     }
 }
 
-/// A port for each letter: Y and H are Ethernet, K is the bus within a block of terminals.
+/// Returns number and kinds of the ports. One letter per port: Y and H are Ethernet, K is EBUS.
 fn ports(device: Element<'_>) -> (u8, u16) {
     let letters = device.attribute("Physics").unwrap_or_default().chars().filter(|letter| letter.is_alphabetic());
     let kinds: Vec<u16> = letters.take(4).map(|letter| if letter == 'K' { 3 } else { 1 }).collect();
@@ -225,11 +228,11 @@ fn ports(device: Element<'_>) -> (u8, u16) {
     (kinds.len() as u8, kinds.iter().rev().fold(0, |all, kind| all << 4 | kind))
 }
 
-fn channels(device: Element<'_>) -> Result<Vec<Channel>, EsiError> {
-    let mut channels = Vec::new();
+fn sync_managers(device: Element<'_>) -> Result<Vec<SyncManagerEntry>, EsiError> {
+    let mut sync_managers = Vec::new();
     for sm in device.all("Sm") {
-        if channels.len() == CHANNELS {
-            return Err(sm.not_simulated(format!("is one too many: {CHANNELS} SyncManagers are simulated")));
+        if sync_managers.len() == MOST_SYNC_MANAGERS {
+            return Err(sm.not_simulated(format!("is one too many: {MOST_SYNC_MANAGERS} SyncManagers are supported")));
         }
 
         let (usage, control) = match sm.text() {
@@ -252,17 +255,17 @@ fn channels(device: Element<'_>) -> Result<Vec<Channel>, EsiError> {
                 sm.numbered("DefaultSize", 0xffff)?.ok_or_else(|| sm.lacks("the attribute DefaultSize".to_owned()))?;
             if !MAILBOX.contains(&length) || start + length > MEMORY_END {
                 let what = format!(
-                    "is a mailbox of {length} bytes at {start:#x}; simulated are 32 to 1486 bytes below {MEMORY_END:#x}"
+                    "is a mailbox of {length} bytes at {start:#x}; supported are 32 to 1486 bytes below {MEMORY_END:#x}"
                 );
                 return Err(sm.not_simulated(what));
             }
         }
 
         let control = sm.numbered("ControlByte", 0xff)?.map_or(control, |control| control as u8);
-        channels.push(Channel { start: start as u16, length: length as u16, control, usage });
+        sync_managers.push(SyncManagerEntry { start: start as u16, length: length as u16, control, usage });
     }
 
-    Ok(channels)
+    Ok(sync_managers)
 }
 
 fn pdos(device: Element<'_>, name: &'static str) -> Result<Vec<Pdo>, EsiError> {
@@ -276,14 +279,14 @@ fn pdos(device: Element<'_>, name: &'static str) -> Result<Vec<Pdo>, EsiError> {
 
         count += entries.len();
         if entries.len() > MOST_PER_PDO || count > MOST_ENTRIES {
-            let what = format!("has too many values: {MOST_PER_PDO} in one, {MOST_ENTRIES} in all are simulated");
+            let what = format!("has too many entries: {MOST_PER_PDO} in one PDO, {MOST_ENTRIES} in all are supported");
             return Err(element.not_simulated(what));
         }
 
         let index = element.needs("Index")?.number(0xffff)? as u16;
         if pdos.iter().any(|pdo| pdo.index == index) {
             return Err(
-                element.not_simulated(format!("has the index {index:#x} of another one; give it one of its own"))
+                element.not_simulated(format!("has the same index {index:#x} as another PDO; use another index"))
             );
         }
 
@@ -291,8 +294,8 @@ fn pdos(device: Element<'_>, name: &'static str) -> Result<Vec<Pdo>, EsiError> {
         pdos.push(Pdo {
             line: element.line(),
             index,
-            name: element.told("Name").to_owned(),
-            channel: element.numbered("Sm", 0xff)?.map(|channel| channel as u8),
+            name: element.localized("Name").to_owned(),
+            sync_manager: element.numbered("Sm", 0xff)?.map(|channel| channel as u8),
             fixed: element.flag("Fixed"),
             mandatory: element.flag("Mandatory"),
             excludes: excludes.collect::<Result<_, _>>()?,
@@ -301,13 +304,13 @@ fn pdos(device: Element<'_>, name: &'static str) -> Result<Vec<Pdo>, EsiError> {
     }
 
     for pdo in &pdos {
-        let assigned = |index: &&u16| pdos.iter().any(|other| other.index == **index && other.channel.is_some());
-        if let (Some(_), Some(other)) = (pdo.channel, pdo.excludes.iter().find(assigned)) {
+        let assigned = |index: &&u16| pdos.iter().any(|other| other.index == **index && other.sync_manager.is_some());
+        if let (Some(_), Some(other)) = (pdo.sync_manager, pdo.excludes.iter().find(assigned)) {
             return Err(EsiError::NotSimulated {
                 line: pdo.line,
                 element: name.to_owned(),
                 what: format!(
-                    "is assigned by default together with {other:#x}, which it excludes; take the Sm from one of them"
+                    "is assigned by default together with {other:#x}, which it excludes; remove the Sm of one of them"
                 ),
             });
         }
@@ -318,16 +321,16 @@ fn pdos(device: Element<'_>, name: &'static str) -> Result<Vec<Pdo>, EsiError> {
 
 fn pdo_entry(entry: Element<'_>) -> Result<PdoEntry, EsiError> {
     let index = entry.needs("Index")?.number(0xffff)? as u16;
-    let sub = entry.first("SubIndex").map_or(Ok(0), |sub| sub.number(0xff))? as u8;
+    let subindex = entry.first("SubIndex").map_or(Ok(0), |subindex| subindex.number(0xff))? as u8;
     let length = entry.needs("BitLen")?;
     let bits = length.number(0xff)? as u8;
     if bits == 0 {
-        return Err(length.not_simulated("is 0; give the value's length in bits".to_owned()));
+        return Err(length.not_simulated("is 0; write the length of the entry in bits".to_owned()));
     }
 
-    let told = entry.first("DataType").and_then(|word| kind(word.text(), u32::from(bits)));
-    let kind = told.filter(|kind| kind.bits() == u16::from(bits)).unwrap_or_else(|| of_length(u16::from(bits)));
-    Ok(PdoEntry { line: entry.line(), index, sub, bits, name: entry.told("Name").to_owned(), kind })
+    let declared = entry.first("DataType").and_then(|word| kind(word.text(), u32::from(bits)));
+    let kind = declared.filter(|kind| kind.bits() == u16::from(bits)).unwrap_or_else(|| from_length(u16::from(bits)));
+    Ok(PdoEntry { line: entry.line(), index, subindex, bits, name: entry.localized("Name").to_owned(), kind })
 }
 
 fn coe(device: Element<'_>) -> u8 {
@@ -342,14 +345,14 @@ fn coe(device: Element<'_>) -> u8 {
     flags.iter().filter(|(name, _)| coe.flag(name)).fold(details::SDO, |all, (_, bit)| all | bit)
 }
 
-fn clock(device: Element<'_>) -> Result<Vec<ClockMode>, EsiError> {
+fn clock(device: Element<'_>) -> Result<Vec<DcMode>, EsiError> {
     let mut modes = Vec::new();
     for mode in device.first("Dc").into_iter().flat_map(|clock| clock.all("OpMode")).take(32) {
         let number = |name| mode.first(name).map_or(Ok(0), |element| element.number(u32::MAX));
         let shift = mode.first("ShiftTimeSync0").and_then(|shift| super::element::number(shift.text())).unwrap_or(0);
-        modes.push(ClockMode {
-            name: mode.told("Name").to_owned(),
-            description: mode.told("Desc").to_owned(),
+        modes.push(DcMode {
+            name: mode.localized("Name").to_owned(),
+            description: mode.localized("Desc").to_owned(),
             activate: mode.first("AssignActivate").map_or(Ok(0), |word| word.number(0xffff))? as u16,
             cycle_ns: number("CycleTimeSync0")?,
             shift_ns: i32::try_from(shift).unwrap_or(0),
@@ -359,24 +362,33 @@ fn clock(device: Element<'_>) -> Result<Vec<ClockMode>, EsiError> {
     Ok(modes)
 }
 
-/// First bytes, mailboxes of the bootstrap state, and size of the EEPROM.
-fn eeprom(device: Element<'_>) -> Result<([u8; 14], [u16; 4], usize), EsiError> {
-    let (mut configuration, mut bootstrap) = (USUAL_CONFIGURATION, [0; 4]);
-    let Some(eeprom) = device.first("Eeprom") else { return Ok((configuration, bootstrap, EEPROM_BYTES)) };
-    if let Some(data) = eeprom.first("ConfigData") {
-        configuration = [0; 14];
-        for (place, byte) in configuration.iter_mut().zip(data.bytes()?) {
-            *place = byte;
-        }
-    }
+/// The `<Eeprom>` of a device.
+struct EepromData {
+    configuration: [u8; 14],
+    bootstrap: [u16; 4],
+    bytes: usize,
+}
 
-    if let Some(data) = eeprom.first("BootStrap") {
-        for (place, pair) in bootstrap.iter_mut().zip(data.bytes()?.as_chunks::<2>().0) {
-            *place = u16::from_le_bytes(*pair);
+impl EepromData {
+    fn read(device: Element<'_>) -> Result<Self, EsiError> {
+        let mut read = Self { configuration: DEFAULT_CONFIGURATION, bootstrap: [0; 4], bytes: EEPROM_BYTES };
+        let Some(eeprom) = device.first("Eeprom") else { return Ok(read) };
+        if let Some(data) = eeprom.first("ConfigData") {
+            read.configuration = [0; 14];
+            for (byte, value) in read.configuration.iter_mut().zip(data.bytes()?) {
+                *byte = value;
+            }
         }
-    }
 
-    let size = eeprom.first("ByteSize").map_or(Ok(EEPROM_BYTES as u32), |size| size.number(LARGEST_EEPROM))?;
-    // Chips come in powers of two of 128 bytes.
-    Ok((configuration, bootstrap, (size as usize).next_power_of_two().max(128)))
+        if let Some(data) = eeprom.first("BootStrap") {
+            for (word, pair) in read.bootstrap.iter_mut().zip(data.bytes()?.as_chunks::<2>().0) {
+                *word = u16::from_le_bytes(*pair);
+            }
+        }
+
+        let size = eeprom.first("ByteSize").map_or(Ok(EEPROM_BYTES as u32), |size| size.number(LARGEST_EEPROM))?;
+        // The smallest chip has 128 bytes; sizes are powers of two.
+        read.bytes = (size as usize).next_power_of_two().max(128);
+        Ok(read)
+    }
 }

@@ -1,34 +1,34 @@
-//! What an EEPROM holds besides names and objects.
+//! Contents of an EEPROM other than names and objects.
 
-/// Bytes of the usual chip.
+/// Default size of the EEPROM, in bytes.
 pub const EEPROM_BYTES: usize = 2048;
-/// First bytes of an EEPROM where the file has none: a microcontroller with SPI; pulse length 10 µs.
-pub const USUAL_CONFIGURATION: [u8; 14] = [0x05, 0x0c, 0x03, 0x44, 0xe8, 0x03, 0, 0, 0, 0, 0, 0, 0, 0];
+/// Default configuration area, without alias and checksum: SPI microcontroller, pulse length 10 µs.
+pub const DEFAULT_CONFIGURATION: [u8; 14] = [0x05, 0x0c, 0x03, 0x44, 0xe8, 0x03, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// One SyncManager as the EEPROM lists it.
+/// Settings of one SyncManager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Channel {
-    /// First byte of its memory.
+pub struct SyncManagerEntry {
+    /// Physical start address.
     pub start: u16,
-    /// Its bytes.
+    /// Length in bytes.
     pub length: u16,
-    /// Its control byte.
+    /// Control register.
     pub control: u8,
-    /// 1 and 2: mailbox to and from the device; 3 and 4: outputs and inputs.
+    /// 1 mailbox out (to the device), 2 mailbox in, 3 process data outputs, 4 process data inputs.
     pub usage: u8,
 }
 
-/// A mode of distributed clocks.
+/// An operation mode of distributed clocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClockMode {
+pub struct DcMode {
     /// Its name.
     pub name: String,
-    /// What it is, in words.
+    /// Description.
     pub description: String,
-    /// The word for the register that switches the pulses on.
+    /// AssignActivate: value of register 0x0980.
     pub activate: u16,
-    /// Period of SYNC0 in ns; 0 follows the MainDevice's cycle.
+    /// Cycle time of SYNC0 in ns; 0: the cycle of the MainDevice.
     pub cycle_ns: u32,
-    /// Shift of SYNC0 in ns.
+    /// Shift time of SYNC0 in ns.
     pub shift_ns: i32,
 }

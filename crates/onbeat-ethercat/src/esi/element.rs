@@ -1,4 +1,4 @@
-//! Elements of an ESI file, asked for by name, with the line in every complaint.
+//! Elements of an ESI file, accessed by name; every error has the line.
 
 use roxmltree::Node;
 
@@ -9,7 +9,7 @@ use super::EsiError;
 pub(super) struct Element<'d>(Node<'d, 'd>);
 
 impl<'d> Element<'d> {
-    pub(super) fn of(node: Node<'d, 'd>) -> Self {
+    pub(super) fn new(node: Node<'d, 'd>) -> Self {
         Self(node)
     }
 
@@ -17,7 +17,7 @@ impl<'d> Element<'d> {
         self.0.tag_name().name()
     }
 
-    /// Line of the file, from 1.
+    /// Returns the line in the file, from 1.
     pub(super) fn line(self) -> u32 {
         self.0.document().text_pos_at(self.0.range().start).row
     }
@@ -26,7 +26,7 @@ impl<'d> Element<'d> {
         self.0.children().filter(Node::is_element).map(Element)
     }
 
-    /// Its elements of one name.
+    /// Returns the child elements with this name.
     pub(super) fn all(self, name: &'static str) -> impl Iterator<Item = Self> {
         self.elements().filter(move |element| element.name() == name)
     }
@@ -35,7 +35,7 @@ impl<'d> Element<'d> {
         self.all(name).next()
     }
 
-    /// The element at the end of a path of first elements.
+    /// Follows a path of first child elements.
     pub(super) fn at(self, path: &[&'static str]) -> Option<Self> {
         path.iter().try_fold(self, |element, name| element.first(name))
     }
@@ -48,13 +48,13 @@ impl<'d> Element<'d> {
         EsiError::Missing { line: self.line(), element: self.name().to_owned(), wanted }
     }
 
-    /// Text without the blanks around it.
+    /// Returns the trimmed text.
     pub(super) fn text(self) -> &'d str {
         self.0.text().unwrap_or_default().trim()
     }
 
-    /// The text in English where an element stands there in several languages.
-    pub(super) fn told(self, name: &'static str) -> &'d str {
+    /// Returns the text of a child element that can be given in several languages, in English if available.
+    pub(super) fn localized(self, name: &'static str) -> &'d str {
         let english = self.all(name).find(|element| element.attribute("LcId").is_none_or(|lcid| lcid == "1033"));
         english.or_else(|| self.first(name)).map(Self::text).unwrap_or_default()
     }
@@ -63,17 +63,17 @@ impl<'d> Element<'d> {
         self.0.attribute(name).map(str::trim)
     }
 
-    /// A flag that is off when it is not there.
+    /// Returns a boolean attribute; false by default.
     pub(super) fn flag(self, name: &str) -> bool {
         self.attribute(name).is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"))
     }
 
-    /// The text as a number up to `most`.
+    /// Parses the text as a number up to `most`.
     pub(super) fn number(self, most: u32) -> Result<u32, EsiError> {
         self.read(self.text(), self.name().to_owned(), most)
     }
 
-    /// An attribute as a number up to `most`.
+    /// Parses an attribute as a number up to `most`.
     pub(super) fn numbered(self, name: &str, most: u32) -> Result<Option<u32>, EsiError> {
         self.attribute(name).map(|text| self.read(text, format!("{} {name}", self.name()), most)).transpose()
     }
@@ -89,7 +89,7 @@ impl<'d> Element<'d> {
         })
     }
 
-    /// The text as bytes in hexadecimal.
+    /// Parses the text as hexadecimal bytes.
     pub(super) fn bytes(self) -> Result<Vec<u8>, EsiError> {
         let digits: Option<Vec<u8>> = self
             .text()
@@ -110,13 +110,13 @@ impl<'d> Element<'d> {
         }
     }
 
-    /// A complaint that something is not simulated.
+    /// Returns an error for something that is not supported.
     pub(super) fn not_simulated(self, what: String) -> EsiError {
         EsiError::NotSimulated { line: self.line(), element: self.name().to_owned(), what }
     }
 }
 
-/// A number as ESI files write it: `4096`, `-1`, `#x1000`; `0x1000` is met too.
+/// Parses a number in the notation of ESI files: `4096`, `-1`, `#x1000`; some files have `0x1000`.
 pub(super) fn number(text: &str) -> Option<i64> {
     let hexadecimal = ["#x", "#X", "0x", "0X"].iter().find_map(|prefix| text.strip_prefix(prefix));
     match hexadecimal {

@@ -1,10 +1,16 @@
-//! Devices as an ESI file tells them: the EtherCAT SubDevice Information of a vendor, in XML (ETG.2000).
+//! Devices of ESI files: the EtherCAT SubDevice Information of a vendor, in XML (ETG.2000).
 //!
-//! What is taken: identity, SyncManagers, FMMUs, PDOs with what is assigned by default, mailbox with its CoE, distributed clock,
-//! EEPROM, and the object dictionary. What a device does is not in such a file; see [`Information::behaviour`].
+//! Read: identity, SyncManagers, FMMUs, PDOs with their default assignment, mailbox with CoE, distributed clock, EEPROM, and the object
+//! dictionary. The function of a device is not in the file; see [`EsiDevice::behaviour`].
 //!
-//! Absent on purpose: modules and slots, which a configuration tool puts together, start-up commands, which are the MainDevice's, and
-//! every mailbox protocol but CoE.
+//! Absent on purpose: modules and slots, which a configuration tool combines; start-up commands, which belong to the MainDevice; and
+//! mailbox protocols other than CoE.
+//!
+//! ```
+//! use onbeat_ethercat::esi::{EsiError, devices};
+//!
+//! assert_eq!(devices(b"<Robot/>", &[]), Err(EsiError::Other("Robot".to_owned())));
+//! ```
 
 mod behaviour;
 mod device;
@@ -16,91 +22,91 @@ mod types;
 use element::Element;
 
 pub use behaviour::{Behaviour, values};
-pub use device::{Information, Pdo, PdoEntry};
-pub use eeprom::{Channel, ClockMode, EEPROM_BYTES, USUAL_CONFIGURATION};
-pub use objects::{ObjectPlan, ValuePlan};
+pub use device::{EsiDevice, Pdo, PdoEntry};
+pub use eeprom::{DEFAULT_CONFIGURATION, DcMode, EEPROM_BYTES, SyncManagerEntry};
+pub use objects::{EsiObject, EsiValue};
 
-/// Elements and attributes of a file at most.
+/// Most elements and attributes of a file.
 const MOST_NODES: u32 = 4_000_000;
 
-/// Why an ESI file makes no device.
+/// Why an ESI file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EsiError {
-    /// Neither UTF-8 nor an older one-byte text.
-    #[error("it is no text in UTF-8 or ISO 8859-1; save it as one of them")]
+    /// Neither UTF-8 nor ISO 8859-1.
+    #[error("it is not text in UTF-8 or ISO 8859-1; save it in one of these encodings")]
     Text,
     /// Not XML.
-    #[error("it is no XML: {0}")]
+    #[error("it is not valid XML: {0}")]
     Xml(String),
-    /// XML, and not of this kind.
-    #[error("it begins with <{0}>, wanted is <EtherCATInfo>; take the vendor's ESI file of the device")]
+    /// XML, but not an ESI file.
+    #[error("the root element is <{0}> instead of <EtherCATInfo>; use the vendor's ESI file of the device")]
     Other(String),
-    /// An element or attribute that has to be there.
+    /// A missing element or attribute.
     #[error("line {line}: <{element}> lacks {wanted}; add it, or ask the vendor for a file that has it")]
     Missing {
         /// Line of the file.
         line: u32,
         /// Name of the element.
         element: String,
-        /// What it lacks.
+        /// The missing element or attribute.
         wanted: String,
     },
-    /// A text that is no such number or word.
-    #[error("line {line}: <{element}> is \"{text}\", wanted is {wanted}")]
+    /// An invalid value.
+    #[error("line {line}: <{element}> is \"{text}\", expected {wanted}")]
     Value {
         /// Line of the file.
         line: u32,
-        /// Name of the element, and of its attribute.
+        /// Name of the element, with the attribute if any.
         element: String,
-        /// What stands there.
+        /// Text in the file.
         text: String,
-        /// What may stand there.
+        /// Expected value.
         wanted: String,
     },
-    /// Something that the simulation does not have.
+    /// Something that is not supported.
     #[error("line {line}: <{element}> {what}")]
     NotSimulated {
         /// Line of the file.
         line: u32,
         /// Name of the element.
         element: String,
-        /// What is not simulated, and what to do.
+        /// What is not supported, and what to do.
         what: String,
     },
-    /// No device at all.
-    #[error("it has no <Device> below <Descriptions>; modules are no devices")]
+    /// No device.
+    #[error("it has no <Device> below <Descriptions>; modules are not supported")]
     NoDevice,
-    /// No such device.
+    /// The requested device is not in the file.
     #[error("it has no device {wanted}; it has {there}")]
     Unknown {
-        /// What was asked for.
+        /// The requested device.
         wanted: String,
-        /// Those there are.
+        /// Devices in the file.
         there: String,
     },
-    /// Several devices fit.
-    #[error("{wanted} fits several devices; add device, product or revision to tell them apart: {there}")]
+    /// Several devices match.
+    #[error("{wanted} matches several devices; add device, product or revision to select one: {there}")]
     Several {
-        /// What was asked for.
+        /// The requested device.
         wanted: String,
-        /// Those that fit.
+        /// Matching devices.
         there: String,
     },
 }
 
-/// Which device of a file is meant. What is `None` fits all.
+/// Selects a device of a file. `None` matches any value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Choice {
-    /// Its type or its name.
+pub struct DeviceSelector {
+    /// Type or name.
     pub device: Option<String>,
-    /// Its product code.
+    /// Product code.
     pub product: Option<u32>,
-    /// Its revision.
+    /// Revision.
     pub revision: Option<u32>,
 }
 
-impl Choice {
-    fn told(&self) -> String {
+impl DeviceSelector {
+    fn describe(&self) -> String {
         let name = self.device.as_ref().map(|device| format!("\"{device}\""));
         let product = self.product.map(|product| format!("product {product:#x}"));
         let revision = self.revision.map(|revision| format!("revision {revision:#x}"));
@@ -108,7 +114,7 @@ impl Choice {
         if words.is_empty() { "the file".to_owned() } else { words.join(", ") }
     }
 
-    fn fits(&self, head: &Head<'_>) -> bool {
+    fn matches(&self, head: &DeviceHeader<'_>) -> bool {
         let names = || head.element.all("Name").map(Element::text).chain([head.kind]);
         self.device.as_ref().is_none_or(|device| names().any(|name| name == device))
             && self.product.is_none_or(|product| product == head.product)
@@ -116,96 +122,96 @@ impl Choice {
     }
 }
 
-/// What tells devices of a file apart.
-struct Head<'d> {
+/// Identification of a device in a file.
+struct DeviceHeader<'d> {
     element: Element<'d>,
     kind: &'d str,
     product: u32,
     revision: u32,
 }
 
-impl<'d> Head<'d> {
-    fn of(element: Element<'d>) -> Result<Self, EsiError> {
+impl<'d> DeviceHeader<'d> {
+    fn read(element: Element<'d>) -> Result<Self, EsiError> {
         let kind = element.needs("Type")?;
         let number = |name: &str| kind.numbered(name, u32::MAX);
         let product = number("ProductCode")?.ok_or_else(|| kind.lacks("the attribute ProductCode".to_owned()))?;
         Ok(Self { element, kind: kind.text(), product, revision: number("RevisionNo")?.unwrap_or(0) })
     }
 
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         format!("\"{}\" (product {:#x}, revision {:#x})", self.kind, self.product, self.revision)
     }
 }
 
-/// The devices of a file that are asked for: the one that each choice means, or the newest revision of every device.
+/// Reads devices of an ESI file: one for each selector, or, without selectors, every device in its newest revision.
 ///
-/// Of several revisions of one device, the newest is taken unless a choice says which.
+/// Of several revisions of one device, the newest is used unless a selector has the revision.
 ///
 /// # Errors
-/// [`EsiError`] says what in the file makes no device, or which device it does not have.
-pub fn devices(bytes: &[u8], choices: &[Choice]) -> Result<Vec<Information>, EsiError> {
+/// [`EsiError`] with what is wrong or missing in the file.
+pub fn devices(bytes: &[u8], selectors: &[DeviceSelector]) -> Result<Vec<EsiDevice>, EsiError> {
     let text = decoded(bytes)?;
     let options = roxmltree::ParsingOptions { allow_dtd: false, nodes_limit: MOST_NODES, ..Default::default() };
     let document =
         roxmltree::Document::parse_with_options(&text, options).map_err(|error| EsiError::Xml(error.to_string()))?;
-    let root = Element::of(document.root_element());
+    let root = Element::new(document.root_element());
     if root.name() != "EtherCATInfo" {
         return Err(EsiError::Other(root.name().to_owned()));
     }
 
     let vendor = root.needs("Vendor")?.needs("Id")?.number(u32::MAX)?;
     let listed = root.at(&["Descriptions", "Devices"]).ok_or(EsiError::NoDevice)?;
-    let heads = listed.all("Device").map(Head::of).collect::<Result<Vec<_>, _>>()?;
+    let heads = listed.all("Device").map(DeviceHeader::read).collect::<Result<Vec<_>, _>>()?;
     if heads.is_empty() {
         return Err(EsiError::NoDevice);
     }
 
-    let mut chosen: Vec<&Head<'_>> = Vec::new();
-    if choices.is_empty() {
-        let is_newest = |head: &&Head<'_>| {
-            let same = |other: &&Head<'_>| (other.product, other.kind) == (head.product, head.kind);
+    let mut selected: Vec<&DeviceHeader<'_>> = Vec::new();
+    if selectors.is_empty() {
+        let is_newest = |head: &&DeviceHeader<'_>| {
+            let same = |other: &&DeviceHeader<'_>| (other.product, other.kind) == (head.product, head.kind);
             heads.iter().filter(same).all(|other| other.revision <= head.revision)
         };
-        chosen.extend(heads.iter().filter(is_newest));
+        selected.extend(heads.iter().filter(is_newest));
     }
 
-    for choice in choices {
-        chosen.push(choose(&heads, choice)?);
+    for selector in selectors {
+        selected.push(select(&heads, selector)?);
     }
 
-    chosen.into_iter().map(|head| Information::read(head.element, vendor)).collect()
+    selected.into_iter().map(|head| EsiDevice::read(head.element, vendor)).collect()
 }
 
-fn choose<'h, 'd>(heads: &'h [Head<'d>], choice: &Choice) -> Result<&'h Head<'d>, EsiError> {
-    let told = |heads: &[&Head<'_>]| {
-        let mut words: Vec<String> = heads.iter().take(8).map(|head| head.told()).collect();
+fn select<'h, 'd>(heads: &'h [DeviceHeader<'d>], selector: &DeviceSelector) -> Result<&'h DeviceHeader<'d>, EsiError> {
+    let describe = |heads: &[&DeviceHeader<'_>]| {
+        let mut words: Vec<String> = heads.iter().take(8).map(|head| head.describe()).collect();
         if heads.len() > 8 {
             words.push(format!("and {} more", heads.len() - 8));
         }
         words.join(", ")
     };
 
-    let fitting: Vec<&Head<'_>> = heads.iter().filter(|head| choice.fits(head)).collect();
-    let Some(newest) = fitting.iter().max_by_key(|head| head.revision) else {
-        let all: Vec<&Head<'_>> = heads.iter().collect();
-        return Err(EsiError::Unknown { wanted: choice.told(), there: told(&all) });
+    let matching: Vec<&DeviceHeader<'_>> = heads.iter().filter(|head| selector.matches(head)).collect();
+    let Some(newest) = matching.iter().max_by_key(|head| head.revision) else {
+        let all: Vec<&DeviceHeader<'_>> = heads.iter().collect();
+        return Err(EsiError::Unknown { wanted: selector.describe(), there: describe(&all) });
     };
-    let same = |head: &&Head<'_>| (head.product, head.kind) == (newest.product, newest.kind);
-    let twice = fitting.iter().filter(|head| head.revision == newest.revision).count() > 1;
+    let same = |head: &&DeviceHeader<'_>| (head.product, head.kind) == (newest.product, newest.kind);
+    let twice = matching.iter().filter(|head| head.revision == newest.revision).count() > 1;
 
-    if fitting.iter().all(same) && !twice {
+    if matching.iter().all(same) && !twice {
         return Ok(newest);
     }
 
-    Err(EsiError::Several { wanted: choice.told(), there: told(&fitting) })
+    Err(EsiError::Several { wanted: selector.describe(), there: describe(&matching) })
 }
 
-/// Text of a file: UTF-8, or what older tools write.
+/// Decodes the text of a file: UTF-8, or ISO 8859-1 as written by older tools.
 fn decoded(bytes: &[u8]) -> Result<String, EsiError> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(text.to_owned()),
-        // A zero byte is in no such text; it is one of two bytes per letter.
+        // Text with zero bytes has two bytes per character.
         Err(_) if bytes.contains(&0) => Err(EsiError::Text),
         Err(_) => Ok(bytes.iter().map(|&byte| char::from(byte)).collect()),
     }

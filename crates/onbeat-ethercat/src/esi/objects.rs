@@ -7,38 +7,38 @@ use super::element::{Element, number};
 use super::types::{LONGEST_VALUE, kind};
 use crate::coe::{DataType, access};
 
-/// Values of all objects of a device at most.
+/// Most values of all objects of a device.
 const MOST_VALUES: usize = 20_000;
-/// How far a type may lead on to another.
+/// Longest chain of base types.
 const DEEPEST: usize = 8;
 
-/// A value of an object, as the file has it.
+/// An entry of an object in an ESI file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ValuePlan {
+pub struct EsiValue {
     /// Its name.
     pub name: String,
     /// Its data type.
     pub kind: DataType,
-    /// Who may do what, see [`access`](crate::coe::access).
+    /// Access rights, see [`access`](crate::coe::access).
     pub access: u16,
-    /// Its default value, little endian; empty for zeros.
+    /// Default value, little endian; empty for zeros.
     pub value: Vec<u8>,
 }
 
-/// An object with its values by their numbers.
+/// An object of an ESI file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ObjectPlan {
+pub struct EsiObject {
     /// Its name.
     pub name: String,
-    /// By the numbers of the entries.
-    pub values: BTreeMap<u8, ValuePlan>,
+    /// Entries by subindex.
+    pub values: BTreeMap<u8, EsiValue>,
 }
 
-/// The data types of a file by their names.
+/// The data types of a file, by name.
 struct Types<'d>(BTreeMap<&'d str, Element<'d>>);
 
-/// Objects by their index. A device without a dictionary has none.
-pub(super) fn objects(device: Element<'_>) -> Result<BTreeMap<u16, ObjectPlan>, EsiError> {
+/// Reads the objects of a device, by index; empty without a dictionary.
+pub(super) fn objects(device: Element<'_>) -> Result<BTreeMap<u16, EsiObject>, EsiError> {
     let mut objects = BTreeMap::new();
     let Some(dictionary) = device.all("Profile").find_map(|profile| profile.first("Dictionary")) else {
         return Ok(objects);
@@ -51,7 +51,8 @@ pub(super) fn objects(device: Element<'_>) -> Result<BTreeMap<u16, ObjectPlan>, 
         let object = types.object(element)?;
         count += object.values.len();
         if count > MOST_VALUES {
-            return Err(element.not_simulated(format!("is one too many: a device has {MOST_VALUES} values at most")));
+            return Err(element
+                .not_simulated(format!("is one too many: at most {MOST_VALUES} values per device are supported")));
         }
 
         if !object.values.is_empty() {
@@ -63,8 +64,8 @@ pub(super) fn objects(device: Element<'_>) -> Result<BTreeMap<u16, ObjectPlan>, 
 }
 
 impl<'d> Types<'d> {
-    fn object(&self, element: Element<'d>) -> Result<ObjectPlan, EsiError> {
-        let name = element.told("Name").to_owned();
+    fn object(&self, element: Element<'d>) -> Result<EsiObject, EsiError> {
+        let name = element.localized("Name").to_owned();
         let word = element.needs("Type")?.text();
         let bits = length(element)?;
         let rights = rights(element)?;
@@ -74,39 +75,44 @@ impl<'d> Types<'d> {
             for item in record.all("SubItem") {
                 self.item(item, rights.unwrap_or(access::READ), &mut values)?;
             }
-            for (place, told) in info.into_iter().flat_map(|info| info.all("SubItem")).enumerate() {
-                let name = told.told("Name");
+            for (position, item) in info.into_iter().flat_map(|info| info.all("SubItem")).enumerate() {
+                let name = item.localized("Name");
                 let by_name = values.iter().find(|(_, value)| value.name == name).map(|(&number, _)| number);
-                let number = by_name.or_else(|| values.keys().nth(place).copied());
+                let number = by_name.or_else(|| values.keys().nth(position).copied());
                 if let (Some(value), Some(info)) =
-                    (number.and_then(|number| values.get_mut(&number)), told.first("Info"))
+                    (number.and_then(|number| values.get_mut(&number)), item.first("Info"))
                 {
                     value.value = default(info, value.kind)?;
                 }
             }
-        } else if let Some(kind) = self.resolved(word, bits) {
+        } else if let Some(kind) = self.resolve(word, bits) {
             let value = info.map_or(Ok(Vec::new()), |info| default(info, kind))?;
             let access = rights.unwrap_or(access::READ);
-            values.insert(0, ValuePlan { name: name.clone(), kind, access, value });
+            values.insert(0, EsiValue { name: name.clone(), kind, access, value });
         }
 
-        Ok(ObjectPlan { name, values })
+        Ok(EsiObject { name, values })
     }
 
-    /// The data type with the items of an object, if it has several.
+    /// Returns the record type with this name.
     fn record(&self, word: &str) -> Option<Element<'d>> {
         self.0.get(word).copied().filter(|found| found.first("SubItem").is_some())
     }
 
-    /// Adds what one item of a record stands for: a value, or all of an array.
-    fn item(&self, item: Element<'d>, usual: u16, values: &mut BTreeMap<u8, ValuePlan>) -> Result<(), EsiError> {
+    /// Adds the values of one item of a record: a single value, or all elements of an array.
+    fn item(
+        &self,
+        item: Element<'d>,
+        default_access: u16,
+        values: &mut BTreeMap<u8, EsiValue>,
+    ) -> Result<(), EsiError> {
         let word = item.needs("Type")?.text();
-        let name = item.told("Name");
-        let access = rights(item)?.unwrap_or(usual);
+        let name = item.localized("Name");
+        let access = rights(item)?.unwrap_or(default_access);
         if let Some(first) = item.first("SubIdx") {
-            let sub = first.number(0xff)? as u8;
-            if let Some(kind) = self.resolved(word, length(item)?) {
-                values.insert(sub, ValuePlan { name: name.to_owned(), kind, access, value: Vec::new() });
+            let subindex = first.number(0xff)? as u8;
+            if let Some(kind) = self.resolve(word, length(item)?) {
+                values.insert(subindex, EsiValue { name: name.to_owned(), kind, access, value: Vec::new() });
             }
             return Ok(());
         }
@@ -120,18 +126,19 @@ impl<'d> Types<'d> {
         let bits = length(array)?.checked_div(count).unwrap_or(0);
 
         for number in first..(first + count).min(0x100) {
-            if let Some(kind) = self.resolved(base, bits) {
+            if let Some(kind) = self.resolve(base, bits) {
                 let name = format!("SubIndex {number:03}");
-                values.insert(number as u8, ValuePlan { name, kind, access, value: Vec::new() });
+                values.insert(number as u8, EsiValue { name, kind, access, value: Vec::new() });
             }
         }
 
         Ok(())
     }
 
-    /// What a type is in the end; `None` for what no value can be of.
-    fn resolved(&self, word: &'d str, bits: u32) -> Option<DataType> {
-        let (mut word, mut bits) = (word, bits);
+    /// Resolves a type to a basic data type; `None` for types without values.
+    fn resolve(&self, word: &'d str, bits: u32) -> Option<DataType> {
+        let mut word = word;
+        let mut bits = bits;
         for _ in 0..DEEPEST {
             let Some(found) = self.0.get(word).filter(|found| found.first("ArrayInfo").is_none()) else { break };
             bits = if bits == 0 { length(*found).unwrap_or(0) } else { bits };
@@ -147,18 +154,18 @@ impl<'d> Types<'d> {
     }
 }
 
-/// Bits as the element tells them; 0 where it does not.
+/// Returns the bit size of the element; 0 if it has none.
 fn length(element: Element<'_>) -> Result<u32, EsiError> {
     element.first("BitSize").map_or(Ok(0), |bits| bits.number(u32::MAX))
 }
 
-/// Who may do what, where the element says so.
+/// Returns the access rights of the element; `None` without flags.
 fn rights(element: Element<'_>) -> Result<Option<u16>, EsiError> {
     let Some(flags) = element.first("Flags") else { return Ok(None) };
     let mapping = flags.first("PdoMapping").map_or("", Element::text).to_ascii_uppercase();
     let output = if mapping.contains('R') { access::OUTPUT } else { 0 };
     let input = if mapping.contains('T') { access::INPUT } else { 0 };
-    let Some(told) = flags.first("Access") else { return Ok(Some(access::READ | output | input)) };
+    let Some(access) = flags.first("Access") else { return Ok(Some(access::READ | output | input)) };
     let states = |restrictions: Option<&str>, all: u16| match restrictions.map(str::to_ascii_lowercase).as_deref() {
         Some("preop") => all & 0x0009,
         Some("preop_safeop") => all & 0x001b,
@@ -169,15 +176,15 @@ fn rights(element: Element<'_>) -> Result<Option<u16>, EsiError> {
         _ => all,
     };
 
-    let read = states(told.attribute("ReadRestrictions"), access::READ);
-    let write = states(told.attribute("WriteRestrictions"), access::WRITE);
-    let may = match told.text() {
+    let read = states(access.attribute("ReadRestrictions"), access::READ);
+    let write = states(access.attribute("WriteRestrictions"), access::WRITE);
+    let granted = match access.text() {
         "ro" => read,
         "rw" => read | write,
         "wo" => write,
         other => {
             return Err(EsiError::Value {
-                line: told.line(),
+                line: access.line(),
                 element: "Access".to_owned(),
                 text: other.to_owned(),
                 wanted: "ro, rw or wo".to_owned(),
@@ -185,18 +192,18 @@ fn rights(element: Element<'_>) -> Result<Option<u16>, EsiError> {
         }
     };
 
-    Ok(Some(may | output | input))
+    Ok(Some(granted | output | input))
 }
 
-/// The value after power-on, in the bytes of the device.
+/// Returns the default value, little endian.
 fn default(info: Element<'_>, kind: DataType) -> Result<Vec<u8>, EsiError> {
     let mut bytes = if let Some(data) = info.first("DefaultData") {
         data.bytes()?
     } else if let Some(text) = info.first("DefaultString") {
         text.text().as_bytes().to_vec()
     } else if let Some(value) = info.first("DefaultValue") {
-        let told = number(value.text()).map(|value| value.to_le_bytes().to_vec());
-        told.ok_or_else(|| EsiError::Value {
+        let parsed = number(value.text()).map(|value| value.to_le_bytes().to_vec());
+        parsed.ok_or_else(|| EsiError::Value {
             line: value.line(),
             element: "DefaultValue".to_owned(),
             text: value.text().to_owned(),

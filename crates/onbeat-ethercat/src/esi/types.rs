@@ -1,13 +1,13 @@
-//! Names of data types in ESI files (ETG.1020, ETG.2000) and what they are here.
+//! Names of data types in ESI files (ETG.1020, ETG.2000).
 
 use crate::coe::DataType;
 
 /// Longest value in bytes.
 pub(super) const LONGEST_VALUE: u32 = 4096;
-/// Bits of values without a name of their type.
+/// Type numbers of BIT1 to BIT8.
 const BIT_ARRAYS: [u16; 8] = [0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37];
 
-/// The type of this name and length; `bits` where the name does not tell.
+/// Returns the type with this name; `bits` is the length where the name does not define it.
 pub(super) fn kind(name: &str, bits: u32) -> Option<DataType> {
     if bits > 8 * LONGEST_VALUE {
         return None;
@@ -41,15 +41,15 @@ pub(super) fn kind(name: &str, bits: u32) -> Option<DataType> {
         "BITARR8" => other(0x2d, 8),
         "BITARR16" => other(0x2e, 16),
         "BITARR32" => other(0x2f, 32),
-        _ => return by_form(name, bits),
+        _ => return by_pattern(name, bits),
     };
 
-    // A file that gives a known name to another length means the length.
+    // When a file uses a known name with another length, the length counts.
     if bits == 0 || known.bits() == bits { Some(known) } else { Some(other(known.number(), bits)) }
 }
 
-/// Types whose name tells their length.
-fn by_form(name: &str, bits: u16) -> Option<DataType> {
+/// Returns types whose name contains their length.
+fn by_pattern(name: &str, bits: u16) -> Option<DataType> {
     if let Some(length) = name.strip_prefix("STRING(").and_then(|rest| rest.strip_suffix(')')) {
         let bytes = length.parse().ok().filter(|&bytes| u32::from(bytes) <= LONGEST_VALUE);
         return bytes.map(DataType::Text);
@@ -64,8 +64,8 @@ fn by_form(name: &str, bits: u16) -> Option<DataType> {
     (bits > 0).then_some(DataType::Other { number, bits })
 }
 
-/// The type of a value of which the length alone is known.
-pub(super) fn of_length(bits: u16) -> DataType {
+/// Returns the type of a value of which only the length is known.
+pub(super) fn from_length(bits: u16) -> DataType {
     match bits {
         1 => DataType::Bool,
         8 => DataType::U8,

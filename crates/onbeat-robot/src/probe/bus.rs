@@ -144,7 +144,7 @@ pub(super) fn open(
         return Ok(parts(Rig::bring_up(&wanted, controller, world)?));
     };
     let sharing: Sharing = given.word(SHARING.name).and_then(|word| word.parse().ok()).unwrap_or_default();
-    let layout = Layout::of(&wanted.description).map_err(BusProbeError::from)?;
+    let layout = Layout::from_description(&wanted.description).map_err(BusProbeError::from)?;
     let mut image = Image::create(name, &layout, sharing).map_err(BusProbeError::from)?;
     if controller.is_some() {
         image.keep_outputs().map_err(BusProbeError::from)?;
@@ -313,7 +313,7 @@ impl Rig {
         controller: Box<dyn Controller + Send>,
         world: impl World + 'static,
     ) -> Result<Self, ProbeError> {
-        let layout = Layout::of(&wanted.description).map_err(BusProbeError::from)?;
+        let layout = Layout::from_description(&wanted.description).map_err(BusProbeError::from)?;
         let (bus, devices, wire) = match &wanted.interface {
             Some(name) => {
                 let packets = Packets::open(name).map_err(BusError::from)?.spinning_ns(wanted.spin_ns);
@@ -322,13 +322,16 @@ impl Rig {
             }
             None => {
                 // In one thread they get to SAFEOP ten times faster; what they were told stays with them.
-                let link = InProcess::on_clock(Link::of(&wanted.description).map_err(BusProbeError::from)?, Monotonic);
+                let link = InProcess::on_clock(
+                    Link::from_description(&wanted.description).map_err(BusProbeError::from)?,
+                    Monotonic,
+                );
                 let bus = Bus::bring_up(link, Some(&layout), wanted.options, "the simulated segment")?;
                 let mut running = None;
                 let bus = bus.rewired(|wire| {
                     let (devices, end, words) = Devices::start(wire.into_link(), wanted.cable, wanted.cpu, world)?;
                     running = Some((devices, words));
-                    Ok::<_, ProbeError>(Packets::on(end).spinning_ns(wanted.spin_ns))
+                    Ok::<_, ProbeError>(Packets::new(end).spinning_ns(wanted.spin_ns))
                 })?;
 
                 let (devices, words) = running.unzip();

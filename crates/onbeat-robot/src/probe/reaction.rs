@@ -43,7 +43,7 @@ const STEP_INCREMENTS: f64 = 16.0;
 /// Makes ready a loop whose reactions are counted, `count` of them (0 for no end).
 pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts, ProbeError> {
     let description = bus::described(given)?;
-    let layout = Layout::of(&description).map_err(BusProbeError::from)?;
+    let layout = Layout::from_description(&description).map_err(BusProbeError::from)?;
     let Some(sensor) = layout.devices.iter().position(|device| device.kind == DeviceKind::Digital) else {
         return Err(ProbeError::Unfit {
             place: "the segment".to_owned(),

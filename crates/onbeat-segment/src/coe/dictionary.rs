@@ -1,193 +1,202 @@
-//! The objects of a device, with their values in one piece of memory.
+//! The object dictionary of a device, with all values in one memory block.
 
 use super::{DataType, abort};
 use crate::registers::{long, word};
 
-/// Where a value is. Valid for the dictionary that gave it.
+/// Offset of a value. Valid only for the dictionary that returned it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slot(u32);
+pub(crate) struct ValueSlot(u32);
 
-impl Slot {
+impl ValueSlot {
     pub(crate) fn at(self) -> usize {
         self.0 as usize
     }
 
-    /// The place so many bytes behind.
+    /// Returns the slot `bytes` later.
     pub(crate) fn plus(self, bytes: usize) -> Self {
         Self(self.0 + bytes as u32)
     }
 }
 
-/// One value of an object.
+/// One entry of an object.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct ObjectEntry {
     pub(crate) index: u16,
-    pub(crate) sub: u8,
+    pub(crate) subindex: u8,
     pub(crate) kind: DataType,
     pub(crate) access: u16,
-    pub(crate) slot: Slot,
+    pub(crate) slot: ValueSlot,
     pub(crate) name: String,
 }
 
-/// An object: one value, or several under a common index.
+/// An object: a single entry, or several under a common index.
 #[derive(Clone, Debug)]
 pub(crate) struct Object {
     pub(crate) index: u16,
     pub(crate) name: String,
-    /// Entries from here on, so many of them.
+    /// Position of its first entry.
     pub(crate) first: usize,
+    /// Number of entries.
     pub(crate) entries: usize,
 }
 
-/// Which values an object takes.
-pub(crate) type Takes = fn(&[u8]) -> bool;
+/// Returns whether an object accepts a value.
+pub(crate) type Accepts = fn(&[u8]) -> bool;
 
 /// All objects, sorted by index.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dictionary {
     pub(crate) objects: Vec<Object>,
-    entries: Vec<Entry>,
+    entries: Vec<ObjectEntry>,
     values: Vec<u8>,
-    /// Objects that do not take every value of their type.
-    choosy: Vec<(u16, Takes)>,
+    /// Objects that do not accept every value of their type.
+    restricted: Vec<(u16, Accepts)>,
 }
 
 impl Dictionary {
-    /// From now on an object of one value takes by SDO only what `takes` says.
-    pub(crate) fn choose(&mut self, index: u16, takes: Takes) {
-        self.choosy.push((index, takes));
+    /// Restricts the values that an object with a single entry accepts by SDO.
+    pub(crate) fn restrict(&mut self, index: u16, accepts: Accepts) {
+        self.restricted.push((index, accepts));
     }
 
-    /// Whether an object of one value takes this one.
-    pub(crate) fn takes(&self, index: u16, value: &[u8]) -> bool {
-        self.choosy.iter().filter(|(of, _)| *of == index).all(|(_, takes)| takes(value))
+    /// Returns whether an object with a single entry accepts a value.
+    pub(crate) fn accepts(&self, index: u16, value: &[u8]) -> bool {
+        self.restricted.iter().filter(|(restricted, _)| *restricted == index).all(|(_, accepts)| accepts(value))
     }
 
-    /// Adds an object of one value.
-    pub(crate) fn value(&mut self, index: u16, name: &str, (kind, access): (DataType, u16), value: &[u8]) -> Slot {
+    /// Adds an object with a single entry, zero-filled after `value`.
+    pub(crate) fn value(&mut self, index: u16, name: &str, (kind, access): (DataType, u16), value: &[u8]) -> ValueSlot {
         self.object(index, name);
         self.entry(name, kind, access, value)
     }
 
-    /// Begins an object of several values; [`Dictionary::entry`] adds them, the number of the highest first.
+    /// Begins an object with several entries; [`Dictionary::entry`] adds them, entry 0 with the highest subindex first.
     pub(crate) fn object(&mut self, index: u16, name: &str) {
         let first = self.entries.len();
         self.objects.push(Object { index, name: name.to_owned(), first, entries: 0 });
     }
 
-    /// Adds a value to the object begun last.
-    pub(crate) fn entry(&mut self, name: &str, kind: DataType, access: u16, value: &[u8]) -> Slot {
-        let sub = self.objects.last().map_or(0, |object| object.entries as u8);
-        self.entry_at(sub, name, (kind, access), value)
+    /// Adds an entry to the object begun last.
+    pub(crate) fn entry(&mut self, name: &str, kind: DataType, access: u16, value: &[u8]) -> ValueSlot {
+        let subindex = self.objects.last().map_or(0, |object| object.entries as u8);
+        self.entry_at(subindex, name, (kind, access), value)
     }
 
-    /// Adds a value at a number, which is above those of the values before it.
-    pub(crate) fn entry_at(&mut self, sub: u8, name: &str, (kind, access): (DataType, u16), value: &[u8]) -> Slot {
-        let slot = Slot(self.values.len() as u32);
+    /// Adds an entry with a subindex above those of the previous entries to the object begun last.
+    pub(crate) fn entry_at(
+        &mut self,
+        subindex: u8,
+        name: &str,
+        (kind, access): (DataType, u16),
+        value: &[u8],
+    ) -> ValueSlot {
+        let slot = ValueSlot(self.values.len() as u32);
         let bytes = kind.bytes();
         self.values.extend(value.iter().copied().chain(std::iter::repeat(0)).take(bytes));
         if let Some(object) = self.objects.last_mut() {
             let index = object.index;
             object.entries += 1;
-            self.entries.push(Entry { index, sub, kind, access, slot, name: name.to_owned() });
+            self.entries.push(ObjectEntry { index, subindex, kind, access, slot, name: name.to_owned() });
         }
 
         slot
     }
 
-    /// Lets process data hold an entry.
-    pub(crate) fn permit(&mut self, index: u16, sub: u8, right: u16) {
-        for entry in self.entries.iter_mut().filter(|entry| entry.index == index && entry.sub == sub) {
+    /// Adds an access right to an entry.
+    pub(crate) fn permit(&mut self, index: u16, subindex: u8, right: u16) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.index == index && entry.subindex == subindex) {
             entry.access |= right;
         }
     }
 
-    /// Puts the objects in order, once all are there.
+    /// Sorts the objects, after all were added.
     pub(crate) fn sort(&mut self) {
         self.objects.sort_by_key(|object| object.index);
     }
 
-    /// Takes the values of a dictionary with the same objects.
+    /// Copies the values of a dictionary with the same objects.
     pub(crate) fn clone_values_from(&mut self, other: &Self) {
         self.values.copy_from_slice(&other.values);
     }
 
     pub(crate) fn find(&self, index: u16) -> Option<&Object> {
-        let place = self.objects.binary_search_by_key(&index, |object| object.index).ok()?;
-        self.objects.get(place)
+        let position = self.objects.binary_search_by_key(&index, |object| object.index).ok()?;
+        self.objects.get(position)
     }
 
-    pub(crate) fn entries_of(&self, object: &Object) -> &[Entry] {
+    pub(crate) fn entries_of(&self, object: &Object) -> &[ObjectEntry] {
         &self.entries[object.first..object.first + object.entries]
     }
 
-    /// Whether there is such an object, while others are still being added.
+    /// Returns whether an object exists, also before sorting.
     pub(crate) fn has(&self, index: u16) -> bool {
         self.objects.iter().any(|object| object.index == index)
     }
 
-    /// An entry while objects are still being added.
-    pub(crate) fn unsorted(&self, index: u16, sub: u8) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.index == index && entry.sub == sub)
+    /// Finds an entry before sorting.
+    pub(crate) fn unsorted(&self, index: u16, subindex: u8) -> Option<&ObjectEntry> {
+        self.entries.iter().find(|entry| entry.index == index && entry.subindex == subindex)
     }
 
+    /// Finds an entry.
+    ///
     /// # Errors
-    /// The abort code when there is no such object or entry.
-    pub(crate) fn lookup(&self, index: u16, sub: u8) -> Result<&Entry, u32> {
+    /// The abort code when the object or entry does not exist.
+    pub(crate) fn lookup(&self, index: u16, subindex: u8) -> Result<&ObjectEntry, u32> {
         let entries = self.entries_of(self.find(index).ok_or(abort::NO_OBJECT)?);
-        match entries.get(usize::from(sub)) {
-            Some(entry) if entry.sub == sub => Ok(entry),
-            // An object may leave numbers out.
+        match entries.get(usize::from(subindex)) {
+            Some(entry) if entry.subindex == subindex => Ok(entry),
+            // Subindexes can have gaps.
             _ => entries
-                .binary_search_by_key(&sub, |entry| entry.sub)
+                .binary_search_by_key(&subindex, |entry| entry.subindex)
                 .map(|at| &entries[at])
                 .map_err(|_| abort::NO_ENTRY),
         }
     }
 
     #[cfg(test)]
-    pub(crate) fn slot(&self, index: u16, sub: u8) -> Option<Slot> {
-        self.lookup(index, sub).ok().map(|entry| entry.slot)
+    pub(crate) fn slot(&self, index: u16, subindex: u8) -> Option<ValueSlot> {
+        self.lookup(index, subindex).ok().map(|entry| entry.slot)
     }
 
-    pub(crate) fn bytes(&self, entry: &Entry) -> &[u8] {
+    pub(crate) fn bytes(&self, entry: &ObjectEntry) -> &[u8] {
         &self.values[entry.slot.at()..entry.slot.at() + entry.kind.bytes()]
     }
 
-    pub(crate) fn raw(&self, slot: Slot, bytes: usize) -> &[u8] {
+    pub(crate) fn raw(&self, slot: ValueSlot, bytes: usize) -> &[u8] {
         &self.values[slot.at()..slot.at() + bytes]
     }
 
-    pub(crate) fn raw_mut(&mut self, slot: Slot, bytes: usize) -> &mut [u8] {
+    pub(crate) fn raw_mut(&mut self, slot: ValueSlot, bytes: usize) -> &mut [u8] {
         &mut self.values[slot.at()..slot.at() + bytes]
     }
 
-    pub(crate) fn u8(&self, slot: Slot) -> u8 {
+    pub(crate) fn u8(&self, slot: ValueSlot) -> u8 {
         self.values[slot.at()]
     }
 
-    pub(crate) fn u16(&self, slot: Slot) -> u16 {
+    pub(crate) fn u16(&self, slot: ValueSlot) -> u16 {
         word(&self.values, slot.at())
     }
 
-    pub(crate) fn u32(&self, slot: Slot) -> u32 {
+    pub(crate) fn u32(&self, slot: ValueSlot) -> u32 {
         long(&self.values, slot.at())
     }
 
-    pub(crate) fn i16(&self, slot: Slot) -> i16 {
+    pub(crate) fn i16(&self, slot: ValueSlot) -> i16 {
         self.u16(slot) as i16
     }
 
-    pub(crate) fn i32(&self, slot: Slot) -> i32 {
+    pub(crate) fn i32(&self, slot: ValueSlot) -> i32 {
         self.u32(slot) as i32
     }
 
     #[cfg(test)]
-    pub(crate) fn f32(&self, slot: Slot) -> f32 {
+    pub(crate) fn f32(&self, slot: ValueSlot) -> f32 {
         f32::from_bits(self.u32(slot))
     }
 
-    pub(crate) fn put<const N: usize>(&mut self, slot: Slot, bytes: [u8; N]) {
+    pub(crate) fn put<const N: usize>(&mut self, slot: ValueSlot, bytes: [u8; N]) {
         self.values[slot.at()..slot.at() + N].copy_from_slice(&bytes);
     }
 }
@@ -198,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_are_found_by_index_and_their_entries_by_number() {
+    fn entries_are_found_by_index_and_subindex() {
         let mut dictionary = Dictionary::default();
         dictionary.value(0x6040, "Controlword", (DataType::U16, access::BOTH), &[6, 0]);
         dictionary.object(0x1018, "Identity");
@@ -213,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_may_leave_numbers_out() {
+    fn subindexes_can_have_gaps() {
         let mut dictionary = Dictionary::default();
         dictionary.object(0x6000, "Inputs");
         dictionary.entry("Entries", DataType::U8, access::READ, &[17]);

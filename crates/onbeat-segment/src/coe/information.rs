@@ -11,40 +11,41 @@ const OBJECT_REPLY: u8 = 4;
 const ENTRY: u8 = 5;
 const ENTRY_REPLY: u8 = 6;
 const ERROR: u8 = 7;
-/// "More of this comes in another mail."
+/// Flag "incomplete": more follows in another mail.
 const INCOMPLETE: u8 = 0x80;
 /// CoE header, operation code, reserved byte and number of mails left.
 const HEAD: usize = 6;
 
-/// A list that may take several mails.
+/// A list of objects that can need several mails.
 #[derive(Clone, Debug)]
-pub(crate) struct Listing {
-    /// Words of the list, and how many of them were sent.
+pub(crate) struct ObjectList {
+    /// Words of the list.
     words: Vec<u16>,
+    /// Number of words sent.
     sent: usize,
 }
 
-impl Listing {
-    /// `objects`: how many a list may hold.
+impl ObjectList {
+    /// Creates an empty list with room for `objects` objects.
     pub(crate) fn new(objects: usize) -> Self {
         Self { words: Vec::with_capacity(objects + 6), sent: 0 }
     }
 
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.words.clear();
         self.sent = 0;
     }
 
-    pub(crate) fn answer(&mut self, objects: &Dictionary, request: &[u8], room: usize, reply: &mut Vec<u8>) {
+    pub(crate) fn serve(&mut self, objects: &Dictionary, request: &[u8], room: usize, reply: &mut Vec<u8>) {
         let number = |at: usize| Some(u16::from_le_bytes([*request.get(at)?, *request.get(at + 1)?]));
         let done = match (request.first().map(|code| code & !INCOMPLETE), number(4)) {
             (Some(LIST), Some(kind)) => self.list(objects, kind).map(|()| {
-                self.continues(room, reply);
+                self.next_mail(room, reply);
             }),
             (Some(OBJECT), Some(index)) => describe_object(objects, index, reply),
             (Some(ENTRY), Some(index)) => {
-                let sub = request.get(6).copied().unwrap_or_default();
-                describe_entry(objects, index, sub, reply)
+                let subindex = request.get(6).copied().unwrap_or_default();
+                describe_entry(objects, index, subindex, reply)
             }
             _ => Err(abort::COMMAND),
         };
@@ -56,7 +57,7 @@ impl Listing {
     }
 
     fn list(&mut self, objects: &Dictionary, kind: u16) -> Result<(), u32> {
-        self.end();
+        self.clear();
         let with = |right: u16| {
             let has = move |object: &&super::dictionary::Object| {
                 objects.entries_of(object).iter().any(|entry| right == 0 || entry.access & right != 0)
@@ -80,8 +81,8 @@ impl Listing {
         Ok(())
     }
 
-    /// The next mail of the list; `false` when all of it was sent.
-    pub(crate) fn continues(&mut self, room: usize, reply: &mut Vec<u8>) -> bool {
+    /// Writes the next mail of the list to `reply`. Returns `false` when the whole list was sent.
+    pub(crate) fn next_mail(&mut self, room: usize, reply: &mut Vec<u8>) -> bool {
         if self.sent >= self.words.len() {
             return false;
         }
@@ -104,24 +105,25 @@ fn describe_object(objects: &Dictionary, index: u16, reply: &mut Vec<u8>) -> Res
     let object = objects.find(index).ok_or(abort::NO_OBJECT)?;
     let entries = objects.entries_of(object);
     let is_value = entries.len() == 1;
-    let same = |pair: &[super::Entry]| pair[0].kind == pair[1].kind;
-    let record = record_of_the_standard(index);
+    let same = |pair: &[super::ObjectEntry]| pair[0].kind == pair[1].kind;
+    let record = standard_record(index);
     let is_array = !is_value && record.is_none() && entries[1..].windows(2).all(same);
     let kind = entries[usize::from(!is_value)].kind.number();
     head(reply, OBJECT_REPLY, 0);
     reply.extend_from_slice(&index.to_le_bytes());
-    // Any other record has no type of its own here; its entries tell theirs.
+    // Other records have no data type; their entries have one.
     let kind = if is_value || is_array { kind } else { record.unwrap_or(0) };
     reply.extend_from_slice(&kind.to_le_bytes());
-    reply.push(entries.last().map_or(0, |entry| entry.sub));
+    reply.push(entries.last().map_or(0, |entry| entry.subindex));
     reply.push(if is_value { 7 } else { 9 - u8::from(is_array) });
     reply.extend_from_slice(object.name.as_bytes());
 
     Ok(())
 }
 
-/// The type of an object that is a record by the standard, though all its entries are of one kind (ETG.1000.6, types 0x0020 to 0x0023).
-fn record_of_the_standard(index: u16) -> Option<u16> {
+/// Returns the data type of an object that the standard defines as a record although its entries have the same type (ETG.1000.6, types
+/// 0x0020 to 0x0023).
+fn standard_record(index: u16) -> Option<u16> {
     match index {
         0x1018 => Some(0x0023),
         0x1600..=0x17ff | 0x1a00..=0x1bff => Some(0x0021),
@@ -129,12 +131,12 @@ fn record_of_the_standard(index: u16) -> Option<u16> {
     }
 }
 
-fn describe_entry(objects: &Dictionary, index: u16, sub: u8, reply: &mut Vec<u8>) -> Result<(), u32> {
-    let entry = objects.lookup(index, sub)?;
+fn describe_entry(objects: &Dictionary, index: u16, subindex: u8, reply: &mut Vec<u8>) -> Result<(), u32> {
+    let entry = objects.lookup(index, subindex)?;
     head(reply, ENTRY_REPLY, 0);
     reply.extend_from_slice(&index.to_le_bytes());
-    reply.push(sub);
-    // No unit, default or bounds in this description.
+    reply.push(subindex);
+    // Value info: no unit, default or limits.
     reply.push(0);
     reply.extend_from_slice(&entry.kind.number().to_le_bytes());
     reply.extend_from_slice(&entry.kind.bits().to_le_bytes());

@@ -1,4 +1,4 @@
-//! CANopen over EtherCAT: the objects of a device, and the server that MainDevices reach them by.
+//! CANopen over EtherCAT (CoE): the object dictionary of a device, and the SDO server.
 //!
 //! Sources: ETG.1000.6 (mailbox, SDO, SDO information), ETG.1020, and CiA 301 for abort codes.
 
@@ -6,6 +6,6 @@ mod dictionary;
 mod information;
 mod server;
 
-pub(crate) use dictionary::{Dictionary, Entry, Slot};
+pub(crate) use dictionary::{Dictionary, ObjectEntry, ValueSlot};
 pub(crate) use onbeat_ethercat::coe::{DataType, abort, access, details};
-pub(crate) use server::{Answer, Server};
+pub(crate) use server::{SdoOutcome, SdoServer};

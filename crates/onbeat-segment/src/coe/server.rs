@@ -1,8 +1,8 @@
-//! SDO server: expedited, normal and segmented transfers, single values and whole objects.
+//! SDO server: expedited, normal and segmented transfers of single entries, and complete access.
 
-use super::{Dictionary, Entry, abort, access, details, information};
+use super::{Dictionary, ObjectEntry, abort, access, details, information};
 
-/// First byte of requests and replies, without their flags.
+/// Command specifiers of requests and replies.
 const DOWNLOAD_SEGMENT: u8 = 0;
 const DOWNLOAD: u8 = 1;
 const UPLOAD: u8 = 2;
@@ -16,60 +16,60 @@ const SDO_INFORMATION: u16 = 8;
 /// Largest object that can be transferred, in bytes.
 const LARGEST_OBJECT: usize = 4096;
 
-/// AL states in which a value may be read and written, as bit numbers above the access flags.
+/// AL states that access rights distinguish; other states count as OP.
 const PREOP: u8 = 2;
 const SAFEOP: u8 = 4;
 
-/// What a request led to.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// Nothing is sent back.
+pub(crate) enum SdoOutcome {
+    /// No reply.
     Nothing,
     Reply,
-    /// A reply, and this object was written.
+    /// A reply; the object with this index was written.
     Written(u16),
-    /// The mail is no request of CoE: an error of the mailbox, with this detail.
+    /// A mailbox error with this detail: the mail is not a supported CoE request.
     Refused(u16),
 }
 
 /// Details of mailbox errors (ETG.1000.6, table 29).
 pub(crate) const UNSUPPORTED_SERVICE: u16 = 4;
 pub(crate) const TOO_SHORT: u16 = 6;
-/// Least bytes of an SDO request behind the CoE header, and of one for SDO information.
+/// Smallest SDO and SDO information requests after the CoE header, in bytes.
 const SDO_BYTES: usize = 8;
 const INFORMATION_BYTES: usize = 4;
 
-/// A transfer that takes several mails.
+/// A transfer with several mails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Transfer {
+enum ServerTransfer {
     None,
     Upload { sent: usize, toggle: u8 },
-    Download { index: u16, sub: u8, whole: bool, size: usize, toggle: u8 },
+    Download { index: u16, subindex: u8, complete: bool, size: usize, toggle: u8 },
 }
 
-/// The state of one device's server.
+/// SDO server of one device.
 #[derive(Clone, Debug)]
-pub(crate) struct Server {
-    transfer: Transfer,
-    /// The object in transfer.
-    stage: Vec<u8>,
-    listing: information::Listing,
-    /// The next SDO request is aborted with this code: a fault.
+pub(crate) struct SdoServer {
+    transfer: ServerTransfer,
+    /// Data of the current transfer.
+    buffer: Vec<u8>,
+    object_list: information::ObjectList,
+    /// Fault: the next SDO request is aborted with this code.
     pub(crate) abort_next: Option<u32>,
-    /// Bytes of a mail behind its header.
+    /// Capacity of a mail after its header, in bytes.
     room: usize,
-    /// What the device tells of its CoE.
+    /// CoE details of the device.
     details: u8,
 }
 
-impl Server {
-    /// `room`: bytes that a mail to the MainDevice has behind its header. `details`: what the EEPROM tells of CoE, see [`details`].
-    /// `objects`: how many there are.
+impl SdoServer {
+    /// Creates a server. `room`: capacity of a mail to the MainDevice after its header, in bytes. `details`: CoE details, see
+    /// [`details`]. `objects`: number of objects.
     pub(crate) fn new(room: usize, details: u8, objects: usize) -> Self {
         Self {
-            transfer: Transfer::None,
-            stage: Vec::with_capacity(LARGEST_OBJECT),
-            listing: information::Listing::new(objects),
+            transfer: ServerTransfer::None,
+            buffer: Vec::with_capacity(LARGEST_OBJECT),
+            object_list: information::ObjectList::new(objects),
             abort_next: None,
             room,
             details,
@@ -77,47 +77,48 @@ impl Server {
     }
 
     pub(crate) fn reset(&mut self) {
-        self.transfer = Transfer::None;
-        self.listing.end();
+        self.transfer = ServerTransfer::None;
+        self.object_list.clear();
     }
 
-    /// Answers a request; `reply` gets what goes behind the mailbox header.
-    pub(crate) fn answer(
+    /// Serves a request and writes the reply after the mailbox header to `reply`.
+    pub(crate) fn serve(
         &mut self,
         objects: &mut Dictionary,
         state: u8,
         request: &[u8],
         reply: &mut Vec<u8>,
-    ) -> Answer {
+    ) -> SdoOutcome {
         reply.clear();
         let Some(header) = request.first_chunk::<2>().map(|bytes| u16::from_le_bytes(*bytes)) else {
-            return Answer::Refused(TOO_SHORT);
+            return SdoOutcome::Refused(TOO_SHORT);
         };
         let bytes = request.len() - 2;
         match header >> 12 {
-            SDO_INFORMATION if self.details & details::INFORMATION == 0 => Answer::Refused(UNSUPPORTED_SERVICE),
-            SDO_REQUEST if bytes < SDO_BYTES => Answer::Refused(TOO_SHORT),
-            SDO_INFORMATION if bytes < INFORMATION_BYTES => Answer::Refused(TOO_SHORT),
+            SDO_INFORMATION if self.details & details::INFORMATION == 0 => SdoOutcome::Refused(UNSUPPORTED_SERVICE),
+            SDO_REQUEST if bytes < SDO_BYTES => SdoOutcome::Refused(TOO_SHORT),
+            SDO_INFORMATION if bytes < INFORMATION_BYTES => SdoOutcome::Refused(TOO_SHORT),
             SDO_REQUEST => self.sdo(objects, state, &request[2..], reply),
             SDO_INFORMATION => {
-                self.listing.answer(objects, &request[2..], self.room, reply);
-                Answer::Reply
+                self.object_list.serve(objects, &request[2..], self.room, reply);
+                SdoOutcome::Reply
             }
-            _ => Answer::Refused(UNSUPPORTED_SERVICE),
+            _ => SdoOutcome::Refused(UNSUPPORTED_SERVICE),
         }
     }
 
-    /// The next mail of a list that does not fit one; `false` when there is none.
-    pub(crate) fn continues(&mut self, reply: &mut Vec<u8>) -> bool {
-        self.listing.continues(self.room, reply)
+    /// Writes the next mail of a list to `reply`. Returns `false` when there is none.
+    pub(crate) fn next_mail(&mut self, reply: &mut Vec<u8>) -> bool {
+        self.object_list.next_mail(self.room, reply)
     }
 
-    fn sdo(&mut self, objects: &mut Dictionary, state: u8, request: &[u8], reply: &mut Vec<u8>) -> Answer {
-        let Some(&head) = request.first_chunk::<8>() else { return Answer::Nothing };
-        let (index, sub) = (u16::from_le_bytes([head[1], head[2]]), head[3]);
+    fn sdo(&mut self, objects: &mut Dictionary, state: u8, request: &[u8], reply: &mut Vec<u8>) -> SdoOutcome {
+        let Some(&head) = request.first_chunk::<8>() else { return SdoOutcome::Nothing };
+        let index = u16::from_le_bytes([head[1], head[2]]);
+        let subindex = head[3];
         let done = match self.abort_next.take() {
             Some(code) => Err(code),
-            // The flag of whole objects stands there in both directions.
+            // Uploads and downloads have the complete access flag in the same bit.
             None if self.details & details::COMPLETE_ACCESS == 0
                 && head[0] & 0x10 != 0
                 && matches!(head[0] >> 5, DOWNLOAD | UPLOAD) =>
@@ -130,83 +131,95 @@ impl Server {
                 DOWNLOAD_SEGMENT => self.download_segment(objects, request, reply),
                 UPLOAD_SEGMENT => self.upload_segment(head[0], reply),
                 ABORT => {
-                    self.transfer = Transfer::None;
-                    return Answer::Nothing;
+                    self.transfer = ServerTransfer::None;
+                    return SdoOutcome::Nothing;
                 }
                 _ => Err(abort::COMMAND),
             },
         };
 
         done.unwrap_or_else(|code| {
-            self.transfer = Transfer::None;
-            begin(reply, SDO_REQUEST, ABORT << 5, index, sub);
+            self.transfer = ServerTransfer::None;
+            begin(reply, SDO_REQUEST, ABORT << 5, index, subindex);
             reply.extend_from_slice(&code.to_le_bytes());
-            Answer::Reply
+            SdoOutcome::Reply
         })
     }
 
-    // ---- from the device
+    // ---- upload: from the device
 
-    fn upload(&mut self, objects: &Dictionary, state: u8, head: &[u8; 8], reply: &mut Vec<u8>) -> Result<Answer, u32> {
-        let (index, sub, whole) = (u16::from_le_bytes([head[1], head[2]]), head[3], head[0] & 0x10 != 0);
-        self.stage.clear();
-        if whole {
-            self.gather(objects, state, index, sub)?;
+    fn upload(
+        &mut self,
+        objects: &Dictionary,
+        state: u8,
+        head: &[u8; 8],
+        reply: &mut Vec<u8>,
+    ) -> Result<SdoOutcome, u32> {
+        let index = u16::from_le_bytes([head[1], head[2]]);
+        let subindex = head[3];
+        let complete = head[0] & 0x10 != 0;
+        self.buffer.clear();
+        if complete {
+            self.gather(objects, state, index, subindex)?;
         } else {
-            let entry = objects.lookup(index, sub)?;
-            may(entry, access::READ, state, abort::WRITE_ONLY)?;
-            self.stage.extend_from_slice(objects.bytes(entry));
+            let entry = objects.lookup(index, subindex)?;
+            check_access(entry, access::READ, state, abort::WRITE_ONLY)?;
+            self.buffer.extend_from_slice(objects.bytes(entry));
         }
 
-        let whole_flag = head[0] & 0x10;
-        let size = self.stage.len();
+        let complete_flag = head[0] & 0x10;
+        let size = self.buffer.len();
         if size <= 4 && size > 0 {
-            begin(reply, SDO_RESPONSE, UPLOAD << 5 | whole_flag | (4 - size as u8) << 2 | 0x03, index, sub);
-            reply.extend_from_slice(&self.stage);
+            begin(reply, SDO_RESPONSE, UPLOAD << 5 | complete_flag | (4 - size as u8) << 2 | 0x03, index, subindex);
+            reply.extend_from_slice(&self.buffer);
             reply.resize(10, 0);
         } else {
-            begin(reply, SDO_RESPONSE, UPLOAD << 5 | whole_flag | 0x01, index, sub);
+            begin(reply, SDO_RESPONSE, UPLOAD << 5 | complete_flag | 0x01, index, subindex);
             reply.extend_from_slice(&(size as u32).to_le_bytes());
             let now = size.min(self.room - 10);
-            reply.extend_from_slice(&self.stage[..now]);
-            self.transfer = if now < size { Transfer::Upload { sent: now, toggle: 0 } } else { Transfer::None };
+            reply.extend_from_slice(&self.buffer[..now]);
+            self.transfer =
+                if now < size { ServerTransfer::Upload { sent: now, toggle: 0 } } else { ServerTransfer::None };
         }
 
-        Ok(Answer::Reply)
+        Ok(SdoOutcome::Reply)
     }
 
-    fn upload_segment(&mut self, head: u8, reply: &mut Vec<u8>) -> Result<Answer, u32> {
-        let Transfer::Upload { sent, toggle } = self.transfer else { return Err(abort::COMMAND) };
+    fn upload_segment(&mut self, head: u8, reply: &mut Vec<u8>) -> Result<SdoOutcome, u32> {
+        let ServerTransfer::Upload { sent, toggle } = self.transfer else { return Err(abort::COMMAND) };
         if head & 0x10 != toggle {
             return Err(abort::TOGGLE);
         }
 
-        let now = (self.stage.len() - sent).min(self.room - 3);
-        let last = sent + now == self.stage.len();
+        let now = (self.buffer.len() - sent).min(self.room - 3);
+        let last = sent + now == self.buffer.len();
         let unused = 7usize.saturating_sub(now) as u8;
         header(reply, SDO_RESPONSE);
         reply.push(toggle | unused << 1 | u8::from(last));
-        reply.extend_from_slice(&self.stage[sent..sent + now]);
+        reply.extend_from_slice(&self.buffer[sent..sent + now]);
         reply.resize(reply.len().max(10), 0);
-        self.transfer =
-            if last { Transfer::None } else { Transfer::Upload { sent: sent + now, toggle: toggle ^ 0x10 } };
+        self.transfer = if last {
+            ServerTransfer::None
+        } else {
+            ServerTransfer::Upload { sent: sent + now, toggle: toggle ^ 0x10 }
+        };
 
-        Ok(Answer::Reply)
+        Ok(SdoOutcome::Reply)
     }
 
-    /// A whole object, from entry 0 or 1 on. Its number of entries takes two bytes there.
+    /// Collects a whole object, from entry 0 or 1 on. Complete access transfers entry 0 in two bytes.
     fn gather(&mut self, objects: &Dictionary, state: u8, index: u16, from: u8) -> Result<(), u32> {
         for entry in whole_object(objects, index, from)? {
-            may(entry, access::READ, state, abort::WRITE_ONLY)?;
-            self.stage.extend_from_slice(objects.bytes(entry));
-            if entry.sub == 0 {
-                self.stage.push(0);
+            check_access(entry, access::READ, state, abort::WRITE_ONLY)?;
+            self.buffer.extend_from_slice(objects.bytes(entry));
+            if entry.subindex == 0 {
+                self.buffer.push(0);
             }
         }
         Ok(())
     }
 
-    // ---- to the device
+    // ---- download: to the device
 
     fn download(
         &mut self,
@@ -214,25 +227,27 @@ impl Server {
         state: u8,
         request: &[u8],
         reply: &mut Vec<u8>,
-    ) -> Result<Answer, u32> {
+    ) -> Result<SdoOutcome, u32> {
         let head = request[0];
-        let (index, sub, whole) = (u16::from_le_bytes([request[1], request[2]]), request[3], head & 0x10 != 0);
-        if whole {
-            for entry in whole_object(objects, index, sub)?.iter().filter(|entry| entry.sub > 0) {
-                may(entry, access::WRITE, state, abort::READ_ONLY)?;
+        let index = u16::from_le_bytes([request[1], request[2]]);
+        let subindex = request[3];
+        let complete = head & 0x10 != 0;
+        if complete {
+            for entry in whole_object(objects, index, subindex)?.iter().filter(|entry| entry.subindex > 0) {
+                check_access(entry, access::WRITE, state, abort::READ_ONLY)?;
             }
         } else {
-            may(objects.lookup(index, sub)?, access::WRITE, state, abort::READ_ONLY)?;
+            check_access(objects.lookup(index, subindex)?, access::WRITE, state, abort::READ_ONLY)?;
         }
 
-        self.stage.clear();
+        self.buffer.clear();
         let size = if head & 0x02 != 0 {
             let unused = if head & 0x01 != 0 { usize::from(head >> 2 & 3) } else { 0 };
-            self.stage.extend_from_slice(&request[4..8 - unused]);
+            self.buffer.extend_from_slice(&request[4..8 - unused]);
             4 - unused
         } else {
             let size = u32::from_le_bytes([request[4], request[5], request[6], request[7]]) as usize;
-            self.stage.extend_from_slice(&request[8..request.len().min(8usize.saturating_add(size))]);
+            self.buffer.extend_from_slice(&request[8..request.len().min(8usize.saturating_add(size))]);
             size
         };
 
@@ -240,13 +255,16 @@ impl Server {
             return Err(abort::TOO_LONG);
         }
 
-        let complete = self.stage.len() >= size;
-        let written = if complete { self.store(objects, index, sub, whole)? } else { Answer::Reply };
-        self.transfer =
-            if complete { Transfer::None } else { Transfer::Download { index, sub, whole, size, toggle: 0 } };
-        begin(reply, SDO_RESPONSE, UPLOAD_SEGMENT << 5, index, sub);
+        let is_last = self.buffer.len() >= size;
+        let outcome = if is_last { self.store(objects, index, subindex, complete)? } else { SdoOutcome::Reply };
+        self.transfer = if is_last {
+            ServerTransfer::None
+        } else {
+            ServerTransfer::Download { index, subindex, complete, size, toggle: 0 }
+        };
+        begin(reply, SDO_RESPONSE, UPLOAD_SEGMENT << 5, index, subindex);
         reply.resize(10, 0);
-        Ok(written)
+        Ok(outcome)
     }
 
     fn download_segment(
@@ -254,93 +272,101 @@ impl Server {
         objects: &mut Dictionary,
         request: &[u8],
         reply: &mut Vec<u8>,
-    ) -> Result<Answer, u32> {
-        let Transfer::Download { index, sub, whole, size, toggle } = self.transfer else { return Err(abort::COMMAND) };
+    ) -> Result<SdoOutcome, u32> {
+        let ServerTransfer::Download { index, subindex, complete, size, toggle } = self.transfer else {
+            return Err(abort::COMMAND);
+        };
         let head = request[0];
         if head & 0x10 != toggle {
             return Err(abort::TOGGLE);
         }
 
-        // Seven bytes are the least a segment has; fewer are told by the count of unused ones.
+        // A segment has at least seven bytes; shorter data use the count of unused bytes.
         let unused = if request.len() == 8 { usize::from(head >> 1 & 7) } else { 0 };
         let data = &request[1..request.len() - unused];
-        if self.stage.len() + data.len() > LARGEST_OBJECT {
+        if self.buffer.len() + data.len() > LARGEST_OBJECT {
             return Err(abort::TOO_LONG);
         }
 
-        self.stage.extend_from_slice(data);
+        self.buffer.extend_from_slice(data);
         let last = head & 0x01 != 0;
-        let mut written = Answer::Reply;
+        let mut outcome = SdoOutcome::Reply;
         if last {
-            if self.stage.len() != size {
+            if self.buffer.len() != size {
                 return Err(abort::LENGTH);
             }
-            written = self.store(objects, index, sub, whole)?;
+            outcome = self.store(objects, index, subindex, complete)?;
         }
 
-        self.transfer =
-            if last { Transfer::None } else { Transfer::Download { index, sub, whole, size, toggle: toggle ^ 0x10 } };
+        self.transfer = if last {
+            ServerTransfer::None
+        } else {
+            ServerTransfer::Download { index, subindex, complete, size, toggle: toggle ^ 0x10 }
+        };
         header(reply, SDO_RESPONSE);
         reply.push(1 << 5 | toggle);
         reply.resize(10, 0);
-        Ok(written)
+        Ok(outcome)
     }
 
-    /// Puts what was received in its place.
-    fn store(&mut self, objects: &mut Dictionary, index: u16, sub: u8, whole: bool) -> Result<Answer, u32> {
-        if !whole {
-            let entry = objects.lookup(index, sub)?;
-            let (slot, bytes) = (entry.slot, entry.kind.bytes());
-            if self.stage.len() != bytes {
+    /// Stores the received data in the dictionary.
+    fn store(&mut self, objects: &mut Dictionary, index: u16, subindex: u8, complete: bool) -> Result<SdoOutcome, u32> {
+        if !complete {
+            let entry = objects.lookup(index, subindex)?;
+            let slot = entry.slot;
+            let bytes = entry.kind.bytes();
+            if self.buffer.len() != bytes {
                 return Err(abort::LENGTH);
             }
-            if !objects.takes(index, &self.stage) {
+            if !objects.accepts(index, &self.buffer) {
                 return Err(abort::VALUE_RANGE);
             }
 
-            objects.raw_mut(slot, bytes).copy_from_slice(&self.stage);
-            return Ok(Answer::Written(index));
+            objects.raw_mut(slot, bytes).copy_from_slice(&self.buffer);
+            return Ok(SdoOutcome::Written(index));
         }
 
         let entries = objects.find(index).ok_or(abort::NO_OBJECT)?.entries;
-        let mut rest = self.stage.as_slice();
-        for place in usize::from(sub)..entries {
-            let entry = objects.find(index).and_then(|object| objects.entries_of(object).get(place));
+        let mut rest = self.buffer.as_slice();
+        for position in usize::from(subindex)..entries {
+            let entry = objects.find(index).and_then(|object| objects.entries_of(object).get(position));
             let entry = entry.ok_or(abort::NO_ENTRY)?;
-            let (slot, bytes, writable) = (entry.slot, entry.kind.bytes(), entry.access & access::WRITE != 0);
-            // What is not sent stays as it is: objects with a variable number of entries are sent up to their last one.
+            let slot = entry.slot;
+            let bytes = entry.kind.bytes();
+            let writable = entry.access & access::WRITE != 0;
+            // Entries that are not sent keep their values: objects with a variable number of entries are sent up to the last one.
             let Some((value, after)) = rest.split_at_checked(bytes) else { break };
             if writable {
                 objects.raw_mut(slot, bytes).copy_from_slice(value);
             }
 
-            rest = if place == 0 { after.get(1..).unwrap_or_default() } else { after };
+            rest = if position == 0 { after.get(1..).unwrap_or_default() } else { after };
         }
 
-        if rest.is_empty() { Ok(Answer::Written(index)) } else { Err(abort::LENGTH) }
+        if rest.is_empty() { Ok(SdoOutcome::Written(index)) } else { Err(abort::LENGTH) }
     }
 }
 
-/// Entries of a whole object, up to the number that its entry 0 tells.
-fn whole_object(objects: &Dictionary, index: u16, from: u8) -> Result<&[Entry], u32> {
+/// Returns the entries of a whole object, up to the subindex in a writable entry 0.
+fn whole_object(objects: &Dictionary, index: u16, from: u8) -> Result<&[ObjectEntry], u32> {
     let object = objects.find(index).ok_or(abort::NO_OBJECT)?;
     if from > 1 || object.entries < 2 {
         return Err(abort::UNSUPPORTED_ACCESS);
     }
 
     let entries = objects.entries_of(object);
-    let told = if entries[0].access & access::WRITE == 0 {
+    let count = if entries[0].access & access::WRITE == 0 {
         entries.len()
     } else {
         let highest = objects.u8(entries[0].slot);
-        entries.partition_point(|entry| entry.sub <= highest)
+        entries.partition_point(|entry| entry.subindex <= highest)
     };
 
-    Ok(&entries[usize::from(from)..told.clamp(usize::from(from), entries.len())])
+    Ok(&entries[usize::from(from)..count.clamp(usize::from(from), entries.len())])
 }
 
-/// Whether an entry may be read or written in this AL state.
-fn may(entry: &Entry, right: u16, state: u8, never: u32) -> Result<(), u32> {
+/// Checks that an entry can be read or written in this AL state; `never` is the abort code when it cannot in any state.
+fn check_access(entry: &ObjectEntry, right: u16, state: u8, never: u32) -> Result<(), u32> {
     let granted = entry.access & right;
     let lowest = right & right.wrapping_neg();
     let now = match state {
@@ -361,9 +387,9 @@ fn header(reply: &mut Vec<u8>, kind: u16) {
     reply.extend_from_slice(&(kind << 12).to_le_bytes());
 }
 
-fn begin(reply: &mut Vec<u8>, kind: u16, command: u8, index: u16, sub: u8) {
+fn begin(reply: &mut Vec<u8>, kind: u16, command: u8, index: u16, subindex: u8) {
     header(reply, kind);
     reply.push(command);
     reply.extend_from_slice(&index.to_le_bytes());
-    reply.push(sub);
+    reply.push(subindex);
 }

@@ -2,7 +2,7 @@
 
 /// State of the power stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Power {
+pub(crate) enum PowerState {
     SwitchOnDisabled,
     ReadyToSwitchOn,
     SwitchedOn,
@@ -29,13 +29,13 @@ pub(crate) const VOLTAGE: u16 = 0x0010;
 pub(crate) const REMOTE: u16 = 0x0200;
 pub(crate) const TARGET_REACHED: u16 = 0x0400;
 pub(crate) const LIMIT_ACTIVE: u16 = 0x0800;
-/// Set-point acknowledged, follows the command value, or homing attained.
+/// Set-point acknowledged, drive follows the command value, or homing attained.
 pub(crate) const MODE_12: u16 = 0x1000;
 /// Following error, or homing error.
 pub(crate) const MODE_13: u16 = 0x2000;
 
-impl Power {
-    /// Bits 0 to 3, 5 and 6 of the statusword.
+impl PowerState {
+    /// Returns bits 0 to 3, 5 and 6 of the statusword.
     pub(crate) fn statusword(self) -> u16 {
         match self {
             Self::SwitchOnDisabled => 0x0040,
@@ -48,14 +48,14 @@ impl Power {
         }
     }
 
-    /// Whether the power stage holds the motor.
+    /// Returns whether the power stage drives the motor.
     pub(crate) fn is_powered(self) -> bool {
         matches!(self, Self::OperationEnabled | Self::QuickStopActive | Self::FaultReactionActive)
     }
 
-    /// The state after a controlword; `before` is the last one, since a fault is reset by a rising edge.
+    /// Returns the state after a controlword; `before` is the previous controlword, since a rising edge resets a fault.
     ///
-    /// One transition at a time, but for "ready to switch on" to "operation enabled", which drives do in one go.
+    /// One transition at a time, except "ready to switch on" to "operation enabled", which drives do in one step.
     pub(crate) fn after(self, controlword: u16, before: u16) -> Self {
         let has = |bits: u16| controlword & bits == bits;
         let voltage = has(ENABLE_VOLTAGE);
@@ -85,20 +85,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usual_way_up_and_down() {
-        let mut state = Power::SwitchOnDisabled;
+    fn the_state_machine_goes_up_and_down() {
+        let mut state = PowerState::SwitchOnDisabled;
         for (controlword, expected) in [
-            (0x0000, Power::SwitchOnDisabled),
-            (0x0006, Power::ReadyToSwitchOn),
-            (0x0007, Power::SwitchedOn),
-            (0x000f, Power::OperationEnabled),
-            (0x0007, Power::SwitchedOn),
-            (0x000f, Power::OperationEnabled),
-            (0x0006, Power::ReadyToSwitchOn),
-            (0x000f, Power::OperationEnabled),
-            (0x0002, Power::QuickStopActive),
-            (0x000f, Power::QuickStopActive),
-            (0x0000, Power::SwitchOnDisabled),
+            (0x0000, PowerState::SwitchOnDisabled),
+            (0x0006, PowerState::ReadyToSwitchOn),
+            (0x0007, PowerState::SwitchedOn),
+            (0x000f, PowerState::OperationEnabled),
+            (0x0007, PowerState::SwitchedOn),
+            (0x000f, PowerState::OperationEnabled),
+            (0x0006, PowerState::ReadyToSwitchOn),
+            (0x000f, PowerState::OperationEnabled),
+            (0x0002, PowerState::QuickStopActive),
+            (0x000f, PowerState::QuickStopActive),
+            (0x0000, PowerState::SwitchOnDisabled),
         ] {
             state = state.after(controlword, 0);
             assert_eq!(state, expected, "{controlword:#06x}");
@@ -106,15 +106,15 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_left_by_a_rising_edge_of_reset_only() {
-        assert_eq!(Power::Fault.after(0x000f, 0), Power::Fault);
-        assert_eq!(Power::Fault.after(0x0080, 0x0080), Power::Fault);
-        assert_eq!(Power::Fault.after(0x0080, 0x0000), Power::SwitchOnDisabled);
-        assert_eq!(Power::FaultReactionActive.after(0x0080, 0x0000), Power::FaultReactionActive);
+    fn only_a_rising_edge_of_reset_leaves_a_fault() {
+        assert_eq!(PowerState::Fault.after(0x000f, 0), PowerState::Fault);
+        assert_eq!(PowerState::Fault.after(0x0080, 0x0080), PowerState::Fault);
+        assert_eq!(PowerState::Fault.after(0x0080, 0x0000), PowerState::SwitchOnDisabled);
+        assert_eq!(PowerState::FaultReactionActive.after(0x0080, 0x0000), PowerState::FaultReactionActive);
     }
 
     #[test]
-    fn a_drive_that_is_switched_off_does_not_jump_to_operation() {
-        assert_eq!(Power::SwitchOnDisabled.after(0x000f, 0), Power::SwitchOnDisabled);
+    fn a_switched_off_drive_does_not_jump_to_operation_enabled() {
+        assert_eq!(PowerState::SwitchOnDisabled.after(0x000f, 0), PowerState::SwitchOnDisabled);
     }
 }

@@ -1,12 +1,12 @@
 //! A CiA 402 drive: power states, modes of operation, faults and their reactions.
 
-use super::cia402::{HALT, LIMIT_ACTIVE, MODE_12, MODE_13, Power, REMOTE, TARGET_REACHED, VOLTAGE};
+use super::cia402::{HALT, LIMIT_ACTIVE, MODE_12, MODE_13, PowerState, REMOTE, TARGET_REACHED, VOLTAGE};
 use super::motor::{Motor, MotorSettings};
-use super::profile::{Homing, Profile};
-use super::{Emergency, Step};
+use super::profile::{Homing, MotionProfile};
+use super::{Emergency, ModelStep};
 use crate::coe::Dictionary;
 
-pub(crate) use super::drive_objects::Objects;
+pub(crate) use super::drive_objects::DriveObjects;
 
 /// Modes of operation (object 0x6060).
 pub(crate) mod mode {
@@ -29,50 +29,53 @@ pub(crate) mod mode {
 const FOLLOWING_ERROR: Emergency = Emergency { code: 0x8611, register: 0x21 };
 const FIELDBUS_LOST: Emergency = Emergency { code: 0x7500, register: 0x11 };
 
-/// A step of the control loops takes this long at most; longer ones are cut.
+/// Longest step of the control loops; longer ones are divided.
 const LONGEST_STEP_NS: u64 = 1_000_000;
 /// Bandwidth of the velocity and of the position loop, in 1/s.
 const VELOCITY_LOOP: f64 = 500.0;
 const POSITION_LOOP: f64 = 120.0;
-/// Part of the velocity error that the integrator takes per second.
+/// Integral gain of the velocity loop, in 1/s.
 const VELOCITY_INTEGRAL: f64 = 40.0;
 
-/// What a drive is made with.
+/// Settings of a drive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DriveSettings {
     pub(crate) motor: MotorSettings,
-    /// Mode after power-on.
+    /// Mode of operation after power-on.
     pub(crate) mode: i8,
-    /// In increments.
+    /// Following error window, in increments.
     pub(crate) following_window: u32,
-    /// Lower and upper end of the travel, in increments; equal when there are none.
+    /// Lower and upper end of the travel, in increments; equal for no limit.
     pub(crate) travel: [i32; 2],
-    /// In increments per second.
+    /// Maximum velocity, in increments per second.
     pub(crate) most_velocity: u32,
-    /// In thousandths of the rated torque.
+    /// Maximum torque, in thousandths of the rated torque.
     pub(crate) most_torque: u16,
 }
 
-/// What the motor is asked for in a step, in SI units.
+/// Set-point of the motor in one step, in SI units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Demand {
     Torque(f64),
     Velocity(f64),
-    /// Position, and the velocity at which it moves.
-    Position(f64, f64),
+    /// Position, with velocity feed-forward.
+    Position {
+        position: f64,
+        velocity: f64,
+    },
 }
 
-/// Drive and motor.
+/// A drive with its motor.
 #[derive(Clone, Debug)]
 pub(crate) struct Drive {
     settings: DriveSettings,
-    objects: Objects,
+    objects: DriveObjects,
     motor: Motor,
-    power: Power,
+    power: PowerState,
     controlword: u16,
-    profile: Profile,
+    profile: MotionProfile,
     homing: Homing,
-    /// Zero of the positions shown, in increments.
+    /// Zero of the displayed positions, in increments.
     home: i32,
     integral: f64,
     /// Velocity of a stop in progress, in rad/s.
@@ -87,12 +90,12 @@ impl Drive {
     pub(crate) fn new(objects: &mut Dictionary, settings: DriveSettings) -> Self {
         let motor = Motor::new(settings.motor);
         Self {
-            objects: Objects::new(objects, &settings),
-            profile: Profile::default(),
+            objects: DriveObjects::new(objects, &settings),
+            profile: MotionProfile::default(),
             homing: Homing::default(),
             settings,
             motor,
-            power: Power::SwitchOnDisabled,
+            power: PowerState::SwitchOnDisabled,
             controlword: 0,
             home: 0,
             integral: 0.0,
@@ -104,20 +107,20 @@ impl Drive {
         }
     }
 
-    /// The shaft stays where it is; everything else begins anew.
+    /// Resets everything but the position of the shaft.
     pub(crate) fn power_on(&mut self, _: &mut Dictionary) {
         let position = self.motor.position;
         self.motor = Motor::new(self.settings.motor);
         self.motor.position = position;
-        self.power = Power::SwitchOnDisabled;
+        self.power = PowerState::SwitchOnDisabled;
         self.controlword = 0;
         self.homing = Homing::default();
         self.home = 0;
-        self.forget_motion();
+        self.reset_motion();
         self.emergency = None;
     }
 
-    /// Process data stopped. A drive that moves has a fault then.
+    /// Handles the loss of process data: a powered drive goes to fault.
     pub(crate) fn outputs_lost(&mut self) {
         if self.power.is_powered() {
             self.fail(FIELDBUS_LOST);
@@ -131,20 +134,20 @@ impl Drive {
     }
 
     fn fail(&mut self, why: Emergency) {
-        self.power = Power::FaultReactionActive;
+        self.power = PowerState::FaultReactionActive;
         self.emergency = Some(why);
     }
 
-    fn forget_motion(&mut self) {
-        self.profile = Profile::default();
+    fn reset_motion(&mut self) {
+        self.profile = MotionProfile::default();
         self.integral = 0.0;
         self.last_target = None;
         self.beyond_window_ns = 0;
     }
 
-    pub(crate) fn step(&mut self, objects: &mut Dictionary, step: Step) -> Option<Emergency> {
+    pub(crate) fn step(&mut self, objects: &mut Dictionary, step: ModelStep) -> Option<Emergency> {
         let controlword = if step.outputs_valid { objects.u16(self.objects.controlword) } else { self.controlword };
-        self.switch(objects, controlword);
+        self.apply_controlword(objects, controlword);
         let mode = self.mode(objects);
         let mut left_ns = step.elapsed_ns;
         while left_ns > 0 {
@@ -159,26 +162,26 @@ impl Drive {
             objects.put(self.objects.error_register, [emergency.register]);
         }
 
-        self.show(objects, mode, step.outputs_valid);
+        self.update_inputs(objects, mode, step.outputs_valid);
         emergency
     }
 
-    /// Follows the controlword.
-    fn switch(&mut self, objects: &mut Dictionary, controlword: u16) {
+    /// Applies the controlword.
+    fn apply_controlword(&mut self, objects: &mut Dictionary, controlword: u16) {
         let before = self.power;
         self.power = self.power.after(controlword, self.controlword);
-        if before == Power::Fault && self.power == Power::SwitchOnDisabled {
+        if before == PowerState::Fault && self.power == PowerState::SwitchOnDisabled {
             objects.put(self.objects.error_code, [0, 0]);
             objects.put(self.objects.error_register, [0]);
         }
 
-        if self.power == Power::OperationEnabled && before != Power::OperationEnabled {
-            self.forget_motion();
+        if self.power == PowerState::OperationEnabled && before != PowerState::OperationEnabled {
+            self.reset_motion();
             self.profile.start_at(self.position(), f64::from(self.motor.counts_per_s()));
         }
 
         let rising = controlword & !self.controlword;
-        if self.power == Power::OperationEnabled {
+        if self.power == PowerState::OperationEnabled {
             self.profile.command(objects, &self.objects, controlword, rising);
             self.homing.command(rising);
         }
@@ -188,14 +191,14 @@ impl Drive {
     }
 
     fn mode(&self, objects: &mut Dictionary) -> i8 {
-        let asked = objects.u8(self.objects.mode) as i8;
-        let shown = objects.u8(self.objects.mode_display) as i8;
-        let mode = if mode::is_supported(asked) { asked } else { shown };
+        let requested = objects.u8(self.objects.mode) as i8;
+        let current = objects.u8(self.objects.mode_display) as i8;
+        let mode = if mode::is_supported(requested) { requested } else { current };
         objects.put(self.objects.mode_display, [mode as u8]);
         mode
     }
 
-    /// Position as shown, in increments from home.
+    /// Returns the displayed position, in increments from home.
     fn position(&self) -> i32 {
         self.motor.counts().wrapping_sub(self.home)
     }
@@ -204,24 +207,24 @@ impl Drive {
         increments * self.motor.rad_per_increment()
     }
 
-    /// Position and velocity in increments as a demand.
+    /// Converts position and velocity in increments to a demand.
     fn position_demand(&self, increments: f64, per_s: f64) -> Demand {
-        Demand::Position(self.radians(increments + f64::from(self.home)), self.radians(per_s))
+        Demand::Position { position: self.radians(increments + f64::from(self.home)), velocity: self.radians(per_s) }
     }
 
-    /// One step of the loops, with what the power state makes of the mode's demand.
+    /// Runs one step of the control loops in the current power state and mode.
     fn move_for(&mut self, objects: &mut Dictionary, mode: i8, part_ns: u64) {
         let seconds = part_ns as f64 * 1e-9;
         let demand = match self.power {
-            Power::OperationEnabled if self.controlword & HALT != 0 && mode != mode::CST => {
+            PowerState::OperationEnabled if self.controlword & HALT != 0 && mode != mode::CST => {
                 self.slow_down(objects.u32(self.objects.deceleration), seconds)
             }
-            Power::OperationEnabled => {
+            PowerState::OperationEnabled => {
                 self.braking = None;
                 self.demand(objects, mode, part_ns)
             }
-            Power::QuickStopActive => self.quick_stop(objects, seconds),
-            Power::FaultReactionActive => self.fault_reaction(objects, seconds),
+            PowerState::QuickStopActive => self.quick_stop(objects, seconds),
+            PowerState::FaultReactionActive => self.fault_reaction(objects, seconds),
             _ => {
                 self.integral = 0.0;
                 self.braking = None;
@@ -229,45 +232,43 @@ impl Drive {
             }
         };
 
-        self.watch_following_error(objects, demand, part_ns);
+        self.check_following_error(objects, demand, part_ns);
         let torque = self.torque_for(objects, demand, seconds);
         self.motor.step(torque, seconds);
     }
 
-    /// What the mode of operation asks for.
+    /// Returns the demand of the mode of operation.
     fn demand(&mut self, objects: &mut Dictionary, mode: i8, part_ns: u64) -> Demand {
         let seconds = part_ns as f64 * 1e-9;
-        let names = self.objects;
+        let slots = self.objects;
         match mode {
             mode::CSP => {
-                let target = self.within_travel(objects, objects.i32(names.target_position));
+                let target = self.within_travel(objects, objects.i32(slots.target_position));
                 let before = self.last_target.replace(target).unwrap_or(target);
                 let per_s =
-                    f64::from(target.wrapping_sub(before)) / seconds + f64::from(objects.i32(names.velocity_offset));
-                let most = f64::from(objects.u32(names.most_velocity));
+                    f64::from(target.wrapping_sub(before)) / seconds + f64::from(objects.i32(slots.velocity_offset));
+                let most = f64::from(objects.u32(slots.most_velocity));
                 self.position_demand(f64::from(target), per_s.clamp(-most, most))
             }
             mode::CSV => {
-                let target = objects.i32(names.target_velocity).saturating_add(objects.i32(names.velocity_offset));
+                let target = objects.i32(slots.target_velocity).saturating_add(objects.i32(slots.velocity_offset));
                 Demand::Velocity(self.radians(f64::from(target)))
             }
             mode::CST => {
-                let target = objects.i16(names.target_torque).saturating_add(objects.i16(names.torque_offset));
+                let target = objects.i16(slots.target_torque).saturating_add(objects.i16(slots.torque_offset));
                 Demand::Torque(f64::from(target) / 1000.0 * self.settings.motor.rated_torque)
             }
             mode::PV => {
-                let velocity = self.profile.velocity_towards(objects, &names, seconds);
+                let velocity = self.profile.velocity_towards(objects, &slots, seconds);
                 Demand::Velocity(self.radians(velocity))
             }
             mode::PT => {
-                let permille = self.profile.torque_towards(objects, &names, seconds);
+                let permille = self.profile.torque_towards(objects, &slots, seconds);
                 Demand::Torque(permille / 1000.0 * self.settings.motor.rated_torque)
             }
             mode::HM => {
-                let travel = self.settings.travel;
                 let counts = self.motor.counts();
-                let (velocity, found) =
-                    self.homing.step(objects, &names, (counts, travel), self.settings.motor.increments);
+                let (velocity, found) = self.homing.step(objects, &slots, counts, &self.settings);
                 if let Some(home) = found {
                     self.home = home;
                     self.profile.start_at(self.position(), 0.0);
@@ -278,7 +279,7 @@ impl Drive {
             }
             _ => {
                 let limits = self.travel_limits(objects);
-                let (position, velocity) = self.profile.position_towards(objects, &names, limits, seconds);
+                let (position, velocity) = self.profile.position_towards(objects, &slots, limits, seconds);
                 self.position_demand(position, velocity)
             }
         }
@@ -295,7 +296,7 @@ impl Drive {
         target.clamp(low, high)
     }
 
-    /// Brings the velocity to 0 at this rate, in increments per s².
+    /// Decelerates to standstill at this rate, in increments per s².
     fn slow_down(&mut self, rate: u32, seconds: f64) -> Demand {
         let step = self.radians(f64::from(rate)) * seconds;
         let from = self.braking.unwrap_or(self.motor.velocity);
@@ -304,15 +305,15 @@ impl Drive {
         Demand::Velocity(velocity)
     }
 
-    fn stands(&self) -> bool {
+    fn is_standing(&self) -> bool {
         self.motor.counts_per_s().unsigned_abs() < (self.settings.motor.increments / 100).max(1)
     }
 
     fn quick_stop(&mut self, objects: &Dictionary, seconds: f64) -> Demand {
         let option = objects.i16(self.objects.quick_stop_option);
         let rate = if matches!(option, 1 | 5) { self.objects.deceleration } else { self.objects.quick_stop_rate };
-        if option == 0 || (option <= 4 && self.stands()) {
-            self.power = Power::SwitchOnDisabled;
+        if option == 0 || (option <= 4 && self.is_standing()) {
+            self.power = PowerState::SwitchOnDisabled;
             self.motor.brake = true;
             return Demand::Torque(0.0);
         }
@@ -322,8 +323,8 @@ impl Drive {
 
     fn fault_reaction(&mut self, objects: &Dictionary, seconds: f64) -> Demand {
         let option = objects.i16(self.objects.fault_option);
-        if option == 0 || self.stands() {
-            self.power = Power::Fault;
+        if option == 0 || self.is_standing() {
+            self.power = PowerState::Fault;
             self.motor.brake = true;
             return Demand::Torque(0.0);
         }
@@ -332,8 +333,8 @@ impl Drive {
         self.slow_down(objects.u32(rate), seconds)
     }
 
-    fn watch_following_error(&mut self, objects: &mut Dictionary, demand: Demand, part_ns: u64) {
-        let Demand::Position(position, _) = demand else {
+    fn check_following_error(&mut self, objects: &mut Dictionary, demand: Demand, part_ns: u64) {
+        let Demand::Position { position, .. } = demand else {
             self.beyond_window_ns = 0;
             return;
         };
@@ -352,7 +353,7 @@ impl Drive {
         }
     }
 
-    /// The loops: position over velocity over torque, each with its limit.
+    /// Runs the cascade of position, velocity and torque loop, each with its limit. Returns the torque in N·m.
     fn torque_for(&mut self, objects: &Dictionary, demand: Demand, seconds: f64) -> f64 {
         let most_velocity = self.radians(f64::from(objects.u32(self.objects.most_velocity)));
         let motor = self.settings.motor;
@@ -363,20 +364,19 @@ impl Drive {
                 return self.limit(if past_limit { 0.0 } else { torque }, most_torque);
             }
             Demand::Velocity(velocity) => velocity,
-            Demand::Position(position, velocity) => velocity + POSITION_LOOP * (position - self.motor.position),
+            Demand::Position { position, velocity } => velocity + POSITION_LOOP * (position - self.motor.position),
         };
 
         let error = self.limit(velocity, most_velocity) - self.motor.velocity;
-        let (inertia, viscous) = (motor.inertia, motor.viscous);
         let offset = f64::from(objects.i16(self.objects.torque_offset)) / 1000.0 * motor.rated_torque;
-        let without = VELOCITY_LOOP * inertia * error + viscous * velocity + offset;
-        // The integrator stands while the torque is at its limit, or it would have to be paid back.
-        if (without + self.integral).abs() < most_torque {
-            let grown = self.integral + VELOCITY_INTEGRAL * VELOCITY_LOOP * inertia * error * seconds;
+        let without_integral = VELOCITY_LOOP * motor.inertia * error + motor.viscous * velocity + offset;
+        // Anti-windup: the integrator stops while the torque is at its limit.
+        if (without_integral + self.integral).abs() < most_torque {
+            let grown = self.integral + VELOCITY_INTEGRAL * VELOCITY_LOOP * motor.inertia * error * seconds;
             self.integral = grown.clamp(-most_torque, most_torque);
         }
 
-        self.limit(without + self.integral, most_torque)
+        self.limit(without_integral + self.integral, most_torque)
     }
 
     fn limit(&mut self, value: f64, most: f64) -> f64 {
@@ -384,29 +384,29 @@ impl Drive {
         value.clamp(-most, most)
     }
 
-    /// Puts what there is to see into the objects.
-    fn show(&mut self, objects: &mut Dictionary, mode: i8, outputs_valid: bool) {
-        let names = self.objects;
+    /// Updates statusword and actual values.
+    fn update_inputs(&mut self, objects: &mut Dictionary, mode: i8, outputs_valid: bool) {
+        let slots = self.objects;
         let mut status = self.power.statusword() | VOLTAGE;
         status |= if outputs_valid { REMOTE } else { 0 };
         status |= if std::mem::take(&mut self.limited) { LIMIT_ACTIVE } else { 0 };
-        if self.power == Power::OperationEnabled {
+        if self.power == PowerState::OperationEnabled {
             status |= match mode {
                 mode::PP => self.profile.position_status(self.position()),
-                mode::PV => self.profile.velocity_status(objects, &names, self.motor.counts_per_s()),
+                mode::PV => self.profile.velocity_status(objects, &slots, self.motor.counts_per_s()),
                 mode::HM => self.homing.status(),
                 _ => MODE_12,
             };
 
             status |= if self.beyond_window_ns > 0 { MODE_13 } else { 0 };
             if self.controlword & HALT != 0 {
-                status = status & !TARGET_REACHED | if self.stands() { TARGET_REACHED } else { 0 };
+                status = status & !TARGET_REACHED | if self.is_standing() { TARGET_REACHED } else { 0 };
             }
         }
 
-        objects.put(names.statusword, status.to_le_bytes());
-        objects.put(names.position, self.position().to_le_bytes());
-        objects.put(names.velocity, self.motor.counts_per_s().to_le_bytes());
-        objects.put(names.torque, self.motor.torque_permille().to_le_bytes());
+        objects.put(slots.statusword, status.to_le_bytes());
+        objects.put(slots.position, self.position().to_le_bytes());
+        objects.put(slots.velocity, self.motor.counts_per_s().to_le_bytes());
+        objects.put(slots.torque, self.motor.torque_permille().to_le_bytes());
     }
 }

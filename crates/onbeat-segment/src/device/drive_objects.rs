@@ -1,105 +1,105 @@
-//! The objects of a drive (CiA 402), and where their values are.
+//! The objects of a drive (CiA 402).
 
 use super::drive::{DriveSettings, mode};
-use crate::coe::{DataType, Dictionary, Slot, access};
+use crate::coe::{DataType, Dictionary, ValueSlot, access};
 
-/// Places of the values.
+/// Slots of the objects in the dictionary.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Objects {
-    pub(crate) error_register: Slot,
-    pub(crate) error_code: Slot,
-    pub(crate) controlword: Slot,
-    pub(crate) statusword: Slot,
-    pub(crate) quick_stop_option: Slot,
-    pub(crate) fault_option: Slot,
-    pub(crate) mode: Slot,
-    pub(crate) mode_display: Slot,
-    pub(crate) position: Slot,
-    pub(crate) following_window: Slot,
-    pub(crate) following_time: Slot,
-    pub(crate) position_window: Slot,
-    pub(crate) velocity: Slot,
-    pub(crate) target_torque: Slot,
-    pub(crate) most_torque: Slot,
-    pub(crate) torque: Slot,
-    pub(crate) target_position: Slot,
-    pub(crate) home_offset: Slot,
-    pub(crate) position_limits: [Slot; 2],
-    pub(crate) most_velocity: Slot,
-    pub(crate) profile_velocity: Slot,
-    pub(crate) acceleration: Slot,
-    pub(crate) deceleration: Slot,
-    pub(crate) quick_stop_rate: Slot,
-    pub(crate) torque_slope: Slot,
-    pub(crate) homing_method: Slot,
-    pub(crate) homing_velocities: [Slot; 2],
-    pub(crate) velocity_offset: Slot,
-    pub(crate) torque_offset: Slot,
-    pub(crate) following_error: Slot,
-    pub(crate) target_velocity: Slot,
+pub(crate) struct DriveObjects {
+    pub(crate) error_register: ValueSlot,
+    pub(crate) error_code: ValueSlot,
+    pub(crate) controlword: ValueSlot,
+    pub(crate) statusword: ValueSlot,
+    pub(crate) quick_stop_option: ValueSlot,
+    pub(crate) fault_option: ValueSlot,
+    pub(crate) mode: ValueSlot,
+    pub(crate) mode_display: ValueSlot,
+    pub(crate) position: ValueSlot,
+    pub(crate) following_window: ValueSlot,
+    pub(crate) following_time: ValueSlot,
+    pub(crate) position_window: ValueSlot,
+    pub(crate) velocity: ValueSlot,
+    pub(crate) target_torque: ValueSlot,
+    pub(crate) most_torque: ValueSlot,
+    pub(crate) torque: ValueSlot,
+    pub(crate) target_position: ValueSlot,
+    pub(crate) home_offset: ValueSlot,
+    pub(crate) position_limits: [ValueSlot; 2],
+    pub(crate) most_velocity: ValueSlot,
+    pub(crate) profile_velocity: ValueSlot,
+    pub(crate) acceleration: ValueSlot,
+    pub(crate) deceleration: ValueSlot,
+    pub(crate) quick_stop_rate: ValueSlot,
+    pub(crate) torque_slope: ValueSlot,
+    pub(crate) homing_method: ValueSlot,
+    pub(crate) homing_velocities: [ValueSlot; 2],
+    pub(crate) velocity_offset: ValueSlot,
+    pub(crate) torque_offset: ValueSlot,
+    pub(crate) following_error: ValueSlot,
+    pub(crate) target_velocity: ValueSlot,
 }
 
-const SHOWN: u16 = access::READ | access::INPUT;
-const COMMANDED: u16 = access::BOTH | access::OUTPUT;
+const INPUT: u16 = access::READ | access::INPUT;
+const OUTPUT: u16 = access::BOTH | access::OUTPUT;
 
-impl Objects {
+impl DriveObjects {
     pub(crate) fn new(objects: &mut Dictionary, settings: &DriveSettings) -> Self {
         let turn = settings.motor.increments;
-        let error_register = objects.value(0x1001, "Error register", (DataType::U8, SHOWN), &[]);
-        let [low, high] = settings.travel;
-        let (position_limits, homing_velocities) = pairs(objects, low, high, turn);
-        gear(objects, turn);
+        let error_register = objects.value(0x1001, "Error register", (DataType::U8, INPUT), &[]);
+        let (position_limits, homing_velocities) = add_pairs(objects, settings.travel, turn);
+        add_passive_objects(objects, turn);
         let mut add =
             |index, name, kind, access, value: i64| objects.value(index, name, (kind, access), &value.to_le_bytes());
         let turn = i64::from(turn);
-        let made = Self {
+        let slots = Self {
             error_register,
             position_limits,
             homing_velocities,
-            error_code: add(0x603f, "Error code", DataType::U16, SHOWN, 0),
-            controlword: add(0x6040, "Controlword", DataType::U16, COMMANDED, 0),
-            statusword: add(0x6041, "Statusword", DataType::U16, SHOWN, 0x40),
+            error_code: add(0x603f, "Error code", DataType::U16, INPUT, 0),
+            controlword: add(0x6040, "Controlword", DataType::U16, OUTPUT, 0),
+            statusword: add(0x6041, "Statusword", DataType::U16, INPUT, 0x40),
             quick_stop_option: add(0x605a, "Quick stop option code", DataType::I16, access::BOTH, 2),
             fault_option: add(0x605e, "Fault reaction option code", DataType::I16, access::BOTH, 2),
-            mode: add(0x6060, "Modes of operation", DataType::I8, COMMANDED, i64::from(settings.mode)),
-            mode_display: add(0x6061, "Modes of operation display", DataType::I8, SHOWN, i64::from(settings.mode)),
-            position: add(0x6064, "Position actual value", DataType::I32, SHOWN, 0),
+            mode: add(0x6060, "Modes of operation", DataType::I8, OUTPUT, i64::from(settings.mode)),
+            mode_display: add(0x6061, "Modes of operation display", DataType::I8, INPUT, i64::from(settings.mode)),
+            position: add(0x6064, "Position actual value", DataType::I32, INPUT, 0),
             following_window: {
                 let window = i64::from(settings.following_window);
                 add(0x6065, "Following error window", DataType::U32, access::BOTH, window)
             },
             following_time: add(0x6066, "Following error time out", DataType::U16, access::BOTH, 20),
             position_window: add(0x6067, "Position window", DataType::U32, access::BOTH, turn / 1000 + 1),
-            velocity: add(0x606c, "Velocity actual value", DataType::I32, SHOWN, 0),
-            target_torque: add(0x6071, "Target torque", DataType::I16, COMMANDED, 0),
-            most_torque: add(0x6072, "Max torque", DataType::U16, COMMANDED, i64::from(settings.most_torque)),
-            torque: add(0x6077, "Torque actual value", DataType::I16, SHOWN, 0),
-            target_position: add(0x607a, "Target position", DataType::I32, COMMANDED, 0),
+            velocity: add(0x606c, "Velocity actual value", DataType::I32, INPUT, 0),
+            target_torque: add(0x6071, "Target torque", DataType::I16, OUTPUT, 0),
+            most_torque: add(0x6072, "Max torque", DataType::U16, OUTPUT, i64::from(settings.most_torque)),
+            torque: add(0x6077, "Torque actual value", DataType::I16, INPUT, 0),
+            target_position: add(0x607a, "Target position", DataType::I32, OUTPUT, 0),
             home_offset: add(0x607c, "Home offset", DataType::I32, access::BOTH, 0),
             most_velocity: {
                 let most = i64::from(settings.most_velocity);
                 add(0x607f, "Max profile velocity", DataType::U32, access::BOTH, most)
             },
-            profile_velocity: add(0x6081, "Profile velocity", DataType::U32, COMMANDED, turn),
-            acceleration: add(0x6083, "Profile acceleration", DataType::U32, COMMANDED, 10 * turn),
-            deceleration: add(0x6084, "Profile deceleration", DataType::U32, COMMANDED, 10 * turn),
+            profile_velocity: add(0x6081, "Profile velocity", DataType::U32, OUTPUT, turn),
+            acceleration: add(0x6083, "Profile acceleration", DataType::U32, OUTPUT, 10 * turn),
+            deceleration: add(0x6084, "Profile deceleration", DataType::U32, OUTPUT, 10 * turn),
             quick_stop_rate: add(0x6085, "Quick stop deceleration", DataType::U32, access::BOTH, 50 * turn),
-            torque_slope: add(0x6087, "Torque slope", DataType::U32, COMMANDED, 5_000),
+            torque_slope: add(0x6087, "Torque slope", DataType::U32, OUTPUT, 5_000),
             homing_method: add(0x6098, "Homing method", DataType::I8, access::BOTH, 37),
-            velocity_offset: add(0x60b1, "Velocity offset", DataType::I32, COMMANDED, 0),
-            torque_offset: add(0x60b2, "Torque offset", DataType::I16, COMMANDED, 0),
-            following_error: add(0x60f4, "Following error actual value", DataType::I32, SHOWN, 0),
-            target_velocity: add(0x60ff, "Target velocity", DataType::I32, COMMANDED, 0),
+            velocity_offset: add(0x60b1, "Velocity offset", DataType::I32, OUTPUT, 0),
+            torque_offset: add(0x60b2, "Torque offset", DataType::I16, OUTPUT, 0),
+            following_error: add(0x60f4, "Following error actual value", DataType::I32, INPUT, 0),
+            target_velocity: add(0x60ff, "Target velocity", DataType::I32, OUTPUT, 0),
         };
 
-        // 0: no mode is asked for, and the one that is there stays.
-        objects.choose(0x6060, |value| value.first().is_some_and(|&byte| byte == 0 || mode::is_supported(byte as i8)));
-        made
+        // 0 requests no change of the mode.
+        objects
+            .restrict(0x6060, |value| value.first().is_some_and(|&byte| byte == 0 || mode::is_supported(byte as i8)));
+        slots
     }
 }
 
-/// Objects of two values: where they are, of the limits and of the homing velocities.
-fn pairs(objects: &mut Dictionary, low: i32, high: i32, turn: u32) -> ([Slot; 2], [Slot; 2]) {
+/// Adds objects with two entries. Returns the slots of the position limits and of the homing velocities.
+fn add_pairs(objects: &mut Dictionary, [low, high]: [i32; 2], turn: u32) -> ([ValueSlot; 2], [ValueSlot; 2]) {
     let mut pair = |index, name: &str, kind, entries: [(&str, u32); 2]| {
         objects.object(index, name);
         objects.entry("Entries", DataType::U8, access::READ, &[2]);
@@ -114,10 +114,10 @@ fn pairs(objects: &mut Dictionary, low: i32, high: i32, turn: u32) -> ([Slot; 2]
     (limits, speeds)
 }
 
-/// Objects that MainDevices want to find and that have no influence here.
-fn gear(objects: &mut Dictionary, turn: u32) {
+/// Adds objects that MainDevices expect and that have no effect here.
+fn add_passive_objects(objects: &mut Dictionary, turn: u32) {
     objects.value(0x6502, "Supported drive modes", (DataType::U32, access::READ), &mode::SUPPORTED.to_le_bytes());
-    objects.value(0x60fd, "Digital inputs", (DataType::U32, SHOWN), &[]);
+    objects.value(0x60fd, "Digital inputs", (DataType::U32, INPUT), &[]);
     objects.value(0x609a, "Homing acceleration", (DataType::U32, access::BOTH), &(10 * turn).to_le_bytes());
     objects.object(0x60c2, "Interpolation time period");
     objects.entry("Entries", DataType::U8, access::READ, &[2]);

@@ -1,14 +1,14 @@
-//! A force-torque sensor of six axes.
+//! A six-axis force-torque sensor.
 
-use super::Step;
+use super::ModelStep;
 use super::imu::normal;
-use crate::coe::{DataType, Dictionary, Slot, access};
+use crate::coe::{DataType, Dictionary, ValueSlot, access};
 
 /// Measures a constant load with noise, and counts its samples.
 #[derive(Clone, Debug)]
 pub(crate) struct ForceTorque {
-    first: Slot,
-    counter: Slot,
+    first: ValueSlot,
+    counter: ValueSlot,
     random: fastrand::Rng,
     /// Forces in N, then torques in N·m.
     load: [f32; 6],
@@ -19,7 +19,7 @@ pub(crate) struct ForceTorque {
 impl ForceTorque {
     pub(crate) const VALUES: u16 = 0x6000;
 
-    /// `noise`: standard deviation in N; a hundredth of it in N·m.
+    /// `noise`: standard deviation of the forces in N; a hundredth of it is that of the torques in N·m.
     pub(crate) fn new(objects: &mut Dictionary, load: [f32; 6], noise: f32, seed: u64) -> Self {
         objects.object(Self::VALUES, "Force and torque");
         objects.entry("Entries", DataType::U8, access::READ, &[7]);
@@ -33,7 +33,7 @@ impl ForceTorque {
         Self { first, counter, random: fastrand::Rng::with_seed(seed), load, noise, samples: 0 }
     }
 
-    pub(crate) fn step(&mut self, objects: &mut Dictionary, _: Step) {
+    pub(crate) fn step(&mut self, objects: &mut Dictionary, _: ModelStep) {
         for (axis, &load) in self.load.iter().enumerate() {
             let deviation = if axis < 3 { self.noise } else { self.noise / 100.0 };
             let value = load + deviation * normal(&mut self.random);

@@ -1,30 +1,30 @@
 //! A six-axis inertial measurement unit.
 
-use super::Step;
-use crate::coe::{DataType, Dictionary, Slot, access};
+use super::ModelStep;
+use crate::coe::{DataType, Dictionary, ValueSlot, access};
 
 /// Standard gravity, in m/s² (CGPM 1901).
 const GRAVITY: f32 = 9.806_65;
 
-/// How good the sensor is.
+/// Noise of the sensor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Noise {
     /// Standard deviation of the acceleration, in m/s².
     pub(crate) acceleration: f32,
     /// Standard deviation of the rate, in rad/s.
     pub(crate) rate: f32,
-    /// Constant error of each rate, in rad/s.
+    /// Bias of each rate, in rad/s.
     pub(crate) rate_bias: f32,
 }
 
-/// Measures gravity and what else is set, with noise.
+/// Measures gravity, or the true values that were set, with noise.
 #[derive(Clone, Debug)]
 pub(crate) struct Imu {
     noise: Noise,
     random: fastrand::Rng,
     seed: u64,
-    first: Slot,
-    /// True acceleration and rates, as a test or a plant sets them.
+    first: ValueSlot,
+    /// True acceleration and rates.
     truth: [f32; 6],
 }
 
@@ -49,21 +49,21 @@ impl Imu {
         self.random = fastrand::Rng::with_seed(self.seed);
     }
 
-    pub(crate) fn step(&mut self, objects: &mut Dictionary, _: Step) {
+    pub(crate) fn step(&mut self, objects: &mut Dictionary, _: ModelStep) {
         for (axis, &truth) in self.truth.iter().enumerate() {
-            let rate = axis >= 3;
-            let (deviation, bias) =
-                if rate { (self.noise.rate, self.noise.rate_bias) } else { (self.noise.acceleration, 0.0) };
+            let is_rate = axis >= 3;
+            let deviation = if is_rate { self.noise.rate } else { self.noise.acceleration };
+            let bias = if is_rate { self.noise.rate_bias } else { 0.0 };
             let value = truth + bias + deviation * normal(&mut self.random);
             objects.put(self.first.plus(4 * axis), value.to_le_bytes());
         }
     }
 }
 
-/// A number with mean 0 and standard deviation 1: the sum of four uniform 16-bit numbers, which is near enough to normal within ±3.4
-/// and needs no function whose last bit depends on the machine.
+/// Returns a random number with mean 0 and standard deviation 1: the sum of four uniform 16-bit numbers, which approximates a normal
+/// distribution within ±3.4 and gives the same bits on every machine.
 pub(crate) fn normal(random: &mut fastrand::Rng) -> f32 {
-    /// The sum has a variance of four twelfths.
+    /// The variance of the sum is 4/12.
     const SCALE: f32 = 1.732_050_8 / 65_536.0;
     let bits = random.u64(..);
     let sum = (bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48);
@@ -79,9 +79,10 @@ mod tests {
         let mut objects = Dictionary::default();
         let noise = Noise { acceleration: 0.02, rate: 0.001, rate_bias: 0.003 };
         let mut imu = Imu::new(&mut objects, noise, 7);
-        let (mut up, mut rate) = (0.0, 0.0);
+        let mut up = 0.0;
+        let mut rate = 0.0;
         for _ in 0..1_000 {
-            imu.step(&mut objects, Step { elapsed_ns: 1_000_000, outputs_valid: false });
+            imu.step(&mut objects, ModelStep { elapsed_ns: 1_000_000, outputs_valid: false });
             up += objects.f32(objects.slot(Imu::VALUES, 3).unwrap());
             rate += objects.f32(objects.slot(Imu::VALUES, 4).unwrap());
         }

@@ -1,14 +1,16 @@
 //! Digital and analogue inputs and outputs.
 
-use super::Step;
-use crate::coe::{DataType, Dictionary, Slot, access};
+use onbeat_ethercat::description::ChannelsTable;
 
-/// Outputs, and inputs that follow the outputs of the same number when they are wired back, or whatever a test sets.
+use super::ModelStep;
+use crate::coe::{DataType, Dictionary, ValueSlot, access};
+
+/// Outputs, and inputs that are looped back from the outputs of the same number or set by a test.
 #[derive(Clone, Debug)]
 pub(crate) struct Io {
-    /// Where values are, and how many bytes they have.
-    outputs: Vec<(Slot, usize)>,
-    inputs: Vec<(Slot, usize)>,
+    /// Slots and lengths in bytes of the values.
+    outputs: Vec<(ValueSlot, usize)>,
+    inputs: Vec<(ValueSlot, usize)>,
     loop_back: bool,
 }
 
@@ -16,9 +18,9 @@ impl Io {
     pub(crate) const INPUTS: u16 = 0x6000;
     pub(crate) const OUTPUTS: u16 = 0x7000;
 
-    /// Adds the objects of `inputs` and `outputs` channels.
-    pub(crate) fn new(objects: &mut Dictionary, kind: DataType, (inputs, outputs): (u8, u8), loop_back: bool) -> Self {
-        let mut channels = |index: u16, name: &str, count: u8, access: u16| -> Vec<(Slot, usize)> {
+    /// Adds the objects of the channels.
+    pub(crate) fn new(objects: &mut Dictionary, kind: DataType, channels: ChannelsTable) -> Self {
+        let mut add = |index: u16, name: &str, count: u8, access: u16| -> Vec<(ValueSlot, usize)> {
             if count == 0 {
                 return Vec::new();
             }
@@ -29,17 +31,21 @@ impl Io {
             (1..=count).map(|number| (one(number), kind.bytes())).collect()
         };
 
-        let inputs = channels(Self::INPUTS, "Input", inputs, access::READ | access::INPUT);
-        let outputs = channels(Self::OUTPUTS, "Output", outputs, access::BOTH | access::OUTPUT);
-        Self::of(outputs, inputs, loop_back)
+        let inputs = add(Self::INPUTS, "Input", channels.inputs, access::READ | access::INPUT);
+        let outputs = add(Self::OUTPUTS, "Output", channels.outputs, access::BOTH | access::OUTPUT);
+        Self::from_values(outputs, inputs, channels.loop_back)
     }
 
-    /// With values that are there already.
-    pub(crate) fn of(outputs: Vec<(Slot, usize)>, inputs: Vec<(Slot, usize)>, loop_back: bool) -> Self {
+    /// Uses existing values of the dictionary.
+    pub(crate) fn from_values(
+        outputs: Vec<(ValueSlot, usize)>,
+        inputs: Vec<(ValueSlot, usize)>,
+        loop_back: bool,
+    ) -> Self {
         Self { outputs, inputs, loop_back }
     }
 
-    pub(crate) fn step(&mut self, objects: &mut Dictionary, _: Step) {
+    pub(crate) fn step(&mut self, objects: &mut Dictionary, _: ModelStep) {
         if !self.loop_back {
             return;
         }
@@ -51,7 +57,7 @@ impl Io {
         }
     }
 
-    /// The safe value of every output is 0.
+    /// Sets all outputs to their safe value, 0.
     pub(crate) fn outputs_lost(&mut self, objects: &mut Dictionary) {
         for &(output, bytes) in &self.outputs {
             objects.raw_mut(output, bytes).fill(0);

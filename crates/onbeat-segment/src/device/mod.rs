@@ -1,7 +1,6 @@
-//! What a device does apart from EtherCAT: the models behind the process data.
+//! Models of devices: the function behind the process data.
 //!
-//! A model keeps its values in the device's objects, so that they are the same by SDO and by PDO, and steps once per cycle of the
-//! device.
+//! A model keeps its values in the object dictionary, so that SDO and PDO access agree, and steps once per cycle of the device.
 
 mod cia402;
 mod drive;
@@ -20,23 +19,23 @@ pub(crate) use motor::MotorSettings;
 
 use super::coe::Dictionary;
 
-/// What a model is told at each of its steps.
+/// Parameters of one step of a model.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
+pub(crate) struct ModelStep {
     /// Time since the last step, in ns.
     pub(crate) elapsed_ns: u64,
-    /// Outputs are valid: the device is in OP and was written to.
+    /// Whether outputs are valid: the device is in OP and received outputs.
     pub(crate) outputs_valid: bool,
 }
 
-/// An emergency that a model wants sent: error code and error register.
+/// An emergency message of a model: error code and error register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Emergency {
     pub(crate) code: u16,
     pub(crate) register: u8,
 }
 
-/// The models there are.
+/// The models.
 #[derive(Clone, Debug)]
 pub(crate) enum Model {
     /// Nothing but ports.
@@ -48,8 +47,8 @@ pub(crate) enum Model {
 }
 
 impl Model {
-    /// Lets the device live for a step.
-    pub(crate) fn step(&mut self, objects: &mut Dictionary, step: Step) -> Option<Emergency> {
+    /// Simulates one step of the device.
+    pub(crate) fn step(&mut self, objects: &mut Dictionary, step: ModelStep) -> Option<Emergency> {
         match self {
             Self::Coupler => None,
             Self::Io(io) => {
@@ -68,14 +67,14 @@ impl Model {
         }
     }
 
-    /// An object was written by SDO.
+    /// Handles an SDO write to an object.
     pub(crate) fn written(&mut self, objects: &Dictionary, index: u16) {
         if let Self::Drive(drive) = self {
             drive.written(objects, index);
         }
     }
 
-    /// Process data stopped: the watchdog bit, or OP was left.
+    /// Handles the loss of process data: the watchdog expired, or OP was left.
     pub(crate) fn outputs_lost(&mut self, objects: &mut Dictionary) {
         match self {
             Self::Io(io) => io.outputs_lost(objects),
@@ -84,7 +83,7 @@ impl Model {
         }
     }
 
-    /// Power off and on. Objects are as new already.
+    /// Power cycle; the dictionary has already been reset.
     pub(crate) fn power_on(&mut self, objects: &mut Dictionary) {
         match self {
             Self::Drive(drive) => drive.power_on(objects),

@@ -2,10 +2,10 @@
 
 use std::f64::consts::TAU;
 
-/// What a motor is like. Defaults suit a small joint.
+/// Settings of a motor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MotorSettings {
-    /// Of rotor and load, in kg·m².
+    /// Inertia of rotor and load, in kg·m².
     pub(crate) inertia: f64,
     /// Viscous friction, in N·m per rad/s.
     pub(crate) viscous: f64,
@@ -21,23 +21,33 @@ pub(crate) struct MotorSettings {
     pub(crate) load: f64,
 }
 
-/// Position, speed and torque.
+/// Factors that depend on the length of a step.
+#[derive(Clone, Copy, Debug, Default)]
+struct StepFactors {
+    /// Length of the step, in s.
+    seconds: f64,
+    /// Fraction of a torque change that takes effect in the step.
+    lag: f64,
+    /// Inverse of inertia plus viscous friction over the step.
+    mobility: f64,
+}
+
+/// State of a motor.
 #[derive(Clone, Debug)]
 pub(crate) struct Motor {
     pub(crate) settings: MotorSettings,
-    /// In rad.
+    /// Position, in rad.
     pub(crate) position: f64,
-    /// In rad/s.
+    /// Velocity, in rad/s.
     pub(crate) velocity: f64,
-    /// In N·m.
+    /// Torque, in N·m.
     pub(crate) torque: f64,
-    /// Holds the shaft when the power stage does not.
+    /// Whether the brake holds the shaft.
     pub(crate) brake: bool,
     rad_per_increment: f64,
     increments_per_rad: f64,
     permille_per_nm: f64,
-    /// For steps of this many seconds: the lag's factor and what inertia and viscous friction divide by.
-    factors: (f64, f64, f64),
+    factors: StepFactors,
 }
 
 impl Motor {
@@ -52,7 +62,7 @@ impl Motor {
             rad_per_increment,
             increments_per_rad: rad_per_increment.recip(),
             permille_per_nm: 1000.0 / settings.rated_torque,
-            factors: (0.0, 0.0, 0.0),
+            factors: StepFactors::default(),
         }
     }
 
@@ -64,39 +74,40 @@ impl Motor {
         self.increments_per_rad
     }
 
-    /// The encoder's count; it wraps as a 32-bit counter does.
+    /// Returns the encoder count, a wrapping 32-bit counter.
     pub(crate) fn counts(&self) -> i32 {
         (self.position * self.increments_per_rad).floor() as i64 as i32
     }
 
-    /// In increments per second.
+    /// Returns the velocity in increments per second.
     pub(crate) fn counts_per_s(&self) -> i32 {
         (self.velocity * self.increments_per_rad) as i32
     }
 
-    /// In thousandths of the rated torque.
+    /// Returns the torque in thousandths of the rated torque.
     pub(crate) fn torque_permille(&self) -> i16 {
         (self.torque * self.permille_per_nm) as i16
     }
 
-    /// Lets `seconds` pass with this torque asked for. Backward Euler, so that any step is stable.
-    pub(crate) fn step(&mut self, asked: f64, seconds: f64) {
+    /// Simulates `seconds` with this torque set-point, in N·m. Backward Euler, so that any step is stable.
+    pub(crate) fn step(&mut self, set_point: f64, seconds: f64) {
         let motor = &self.settings;
-        // Nearly all steps are equally long, and divisions are what costs here.
-        if self.factors.0 != seconds {
+        // Nearly all steps have the same length, and divisions are the expensive part.
+        if self.factors.seconds != seconds {
             let damped = motor.inertia + motor.viscous * seconds;
-            self.factors = (seconds, seconds / (seconds + motor.torque_lag), damped.recip());
+            self.factors =
+                StepFactors { seconds, lag: seconds / (seconds + motor.torque_lag), mobility: damped.recip() };
         }
 
-        let (_, lag, mobility) = self.factors;
-        self.torque += (asked - self.torque) * lag;
+        let StepFactors { lag, mobility, .. } = self.factors;
+        self.torque += (set_point - self.torque) * lag;
         if self.brake {
             self.velocity = 0.0;
             return;
         }
 
         let impulse = motor.inertia * self.velocity + (self.torque + motor.load) * seconds;
-        // Dry friction brakes, and never turns the motion around.
+        // Dry friction slows the motion down but never reverses it.
         let braked = impulse.abs() - motor.dry * seconds;
         self.velocity = if braked <= 0.0 { 0.0 } else { braked.copysign(impulse) * mobility };
         self.position += self.velocity * seconds;
@@ -124,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_torque_ends_in_a_speed_at_which_friction_takes_all_of_it() {
+    fn a_constant_torque_leads_to_the_speed_at_which_friction_balances_it() {
         let mut motor = Motor::new(SETTINGS);
         motor.brake = false;
         run(&mut motor, 0.25, 2_000);
@@ -132,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn less_torque_than_dry_friction_moves_nothing() {
+    fn a_torque_below_dry_friction_moves_nothing() {
         let mut motor = Motor::new(SETTINGS);
         motor.brake = false;
         run(&mut motor, 0.049, 1_000);
@@ -150,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn one_turn_is_the_encoders_increments() {
+    fn one_turn_is_the_configured_number_of_increments() {
         let mut motor = Motor::new(SETTINGS);
         motor.position = TAU * 1.000_001;
         assert_eq!(motor.counts(), 65_536);

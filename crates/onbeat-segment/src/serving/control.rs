@@ -1,7 +1,7 @@
-//! Orders to a segment that is running: faults, healing, and how it is. By a Unix socket, a line of JSON each way.
+//! Commands to a running segment (inject faults, heal, status) over a Unix socket, one line of JSON in each direction.
 //!
-//! The thread that serves frames never waits for an order. It looks into a queue of fixed length between two frames, and its answers
-//! go into room that is kept for them; a connection's lines are read and written by a thread of their own.
+//! The thread that serves frames never waits for a command: between two frames it polls a queue of fixed length, and its replies go to
+//! reserved slots. Another thread reads and writes the connections.
 
 use std::fs::{self, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -14,73 +14,73 @@ use std::time::Duration;
 use onbeat_rt::time::Instant;
 use serde::{Deserialize, Serialize};
 
-use crate::{FaultWords, Happening, Link, LinkCounts};
+use crate::{FaultChange, FaultTable, Link, LinkCounts};
 
-/// Orders that wait at most; more are told to come again.
+/// Most waiting commands; further ones are refused.
 const QUEUE: usize = 16;
-/// Longest line of an order, and of an answer.
-const LONGEST_ORDER: u64 = 16 * 1024;
-const LONGEST_ANSWER: u64 = 4 * 1024 * 1024;
-/// A connection that says nothing for so long is closed, and a segment that gives no answer is given up.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// An order by which the loop is asked once it has had its time to look.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
+/// Longest command and reply, in bytes.
+const LONGEST_COMMAND: u64 = 16 * 1024;
+const LONGEST_REPLY: u64 = 4 * 1024 * 1024;
+/// Read and write timeout of a connection.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Time within which the serving loop must reply to a command.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a running segment can be asked for.
+/// A command to a running segment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
-    /// Let this go wrong.
-    Fault(FaultWords),
-    /// End all faults, and forget those still to come.
+pub enum SegmentCommand {
+    /// Inject a fault.
+    Fault(FaultTable),
+    /// End all faults and remove the planned ones.
     Heal,
-    /// Tell how devices and frames are.
+    /// Return the status of the segment.
     Status,
 }
 
-/// What it answers.
+/// Reply to a [`SegmentCommand`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
-    /// Done; so many faults are there or still to come.
+pub enum SegmentReply {
+    /// The command was executed.
     Done {
-        /// How many.
+        /// Number of active and planned faults.
         faults: usize,
     },
-    /// How it is.
+    /// Status of the segment.
     Status(Box<SegmentStatus>),
-    /// Not done.
+    /// The command was refused.
     Refused {
-        /// Why not, in a sentence.
+        /// Reason, as a sentence.
         why: String,
     },
 }
 
-/// How a running segment is.
+/// Status of a running segment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SegmentStatus {
-    /// Name from the file.
+    /// Name in the file.
     pub segment: String,
-    /// Seed from the file.
+    /// Seed in the file.
     pub seed: u64,
-    /// Devices in the order of the file.
+    /// Devices in file order.
     pub devices: Vec<DeviceLine>,
-    /// Frames, counted.
+    /// Counters of frames.
     pub counts: LinkCounts,
-    /// Faults that are there.
-    pub faults: Vec<FaultWords>,
-    /// Faults that are still to come.
-    pub planned: Vec<FaultWords>,
+    /// Active faults.
+    pub faults: Vec<FaultTable>,
+    /// Planned faults.
+    pub planned: Vec<FaultTable>,
 }
 
-/// How one device is.
+/// Status of one device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceLine {
-    /// From the file.
+    /// Name in the file.
     pub name: String,
-    /// 1 INIT, 2 PREOP, 4 SAFEOP, 8 OP.
+    /// AL state: 1 INIT, 2 PREOP, 4 SAFEOP, 8 OP.
     pub al_state: u8,
-    /// 0 without an error.
+    /// AL status code, 0 without an error.
     pub al_status_code: u16,
     /// Configured station address, 0 for none.
     pub station: u16,
@@ -88,27 +88,27 @@ pub struct DeviceLine {
     pub powered: bool,
 }
 
-impl Order {
-    /// Carries the order out at `now`.
-    pub fn obeyed(&self, link: &mut Link, now: Instant) -> Answer {
+impl SegmentCommand {
+    /// Executes the command at `now`.
+    pub fn execute(&self, link: &mut Link, now: Instant) -> SegmentReply {
         match self {
-            Self::Fault(words) => {
-                if let Err(why) = link.order(words, now) {
-                    return Answer::Refused { why: why.to_string() };
+            Self::Fault(table) => {
+                if let Err(why) = link.inject_table(table, now) {
+                    return SegmentReply::Refused { why: why.to_string() };
                 }
 
                 link.advance(now);
-                let last = link.log().last().filter(|line| line.at == now && line.what == Happening::Impossible);
+                let last = link.log().last().filter(|line| line.at == now && line.what == FaultChange::Impossible);
                 if last.is_some() {
-                    let of = words.device.as_deref().unwrap_or_default();
-                    let why = format!("\"{of}\" cannot have the fault \"{}\": it has nothing of the kind", words.kind);
-                    return Answer::Refused { why };
+                    let device = table.device.as_deref().unwrap_or_default();
+                    let why = format!("device \"{device}\" cannot have the fault \"{}\"", table.kind);
+                    return SegmentReply::Refused { why };
                 }
             }
             Self::Heal => link.heal(now),
-            Self::Status => return Answer::Status(Box::new(status(link))),
+            Self::Status => return SegmentReply::Status(Box::new(status(link))),
         }
-        Answer::Done { faults: link.faults().count() }
+        SegmentReply::Done { faults: link.faults().count() }
     }
 }
 
@@ -122,54 +122,55 @@ fn status(link: &Link) -> SegmentStatus {
         powered: status.powered,
     });
 
-    let told = |wanted: bool| {
-        link.faults().filter(|(_, begun)| *begun == wanted).map(|(fault, _)| segment.told(&fault)).collect()
+    let faults = |is_active: bool| {
+        link.faults().filter(|(_, begun)| *begun == is_active).map(|(fault, _)| segment.fault_table(&fault)).collect()
     };
     SegmentStatus {
         segment: segment.name().to_owned(),
         seed: segment.seed(),
         devices: devices.collect(),
         counts: link.counts(),
-        faults: told(true),
-        planned: told(false),
+        faults: faults(true),
+        planned: faults(false),
     }
 }
 
-struct Asked {
-    order: Order,
-    answer: SyncSender<Answer>,
+struct PendingCommand {
+    command: SegmentCommand,
+    reply: SyncSender<SegmentReply>,
 }
 
-/// The end of the queue that the serving loop looks into.
+/// Receiving end of the command queue, for the serving loop.
 #[derive(Debug)]
-pub struct Orders(Receiver<Asked>);
+pub struct CommandQueue(Receiver<PendingCommand>);
 
-impl Orders {
-    /// Carries out what has come, and never waits.
-    pub fn obey(&self, link: &mut Link, now: Instant) {
+impl CommandQueue {
+    /// Executes one waiting command. Never blocks.
+    pub fn execute_pending(&self, link: &mut Link, now: Instant) {
         // One at a time: frames come first.
         match self.0.try_recv() {
-            Ok(asked) => {
-                let _ = asked.answer.try_send(asked.order.obeyed(link, now));
+            Ok(pending) => {
+                let _ = pending.reply.try_send(pending.command.execute(link, now));
             }
             Err(TryRecvError::Empty | TryRecvError::Disconnected) => (),
         }
     }
 }
 
-/// Where orders come in. The socket is removed when this is dropped.
+/// The Unix socket that receives commands. Removed when dropped.
 #[derive(Debug)]
-pub struct Control {
+pub struct ControlSocket {
     path: PathBuf,
 }
 
-impl Control {
-    /// Opens a socket at `path`, for its owner only, with a thread that listens there. One that a killed segment has left is taken
-    /// over.
+impl ControlSocket {
+    /// Creates a socket at `path`, accessible to its owner only, and starts a thread that serves it. Replaces the socket of a segment that
+    /// was killed.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrInUse`] when another segment answers there; else what the system says, as for a path that is too long.
-    pub fn open(path: &Path) -> io::Result<(Self, Orders)> {
+    /// [`io::ErrorKind::AddrInUse`] when another segment serves the socket; otherwise the error of the system, for example for a path that
+    /// is too long.
+    pub fn open(path: &Path) -> io::Result<(Self, CommandQueue)> {
         if let Some(folder) = path.parent() {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
@@ -184,61 +185,61 @@ impl Control {
 
         let listener = UnixListener::bind(path)?;
         fs::set_permissions(path, Permissions::from_mode(0o600))?;
-        let (to_loop, orders) = sync_channel(QUEUE);
+        let (to_loop, commands) = sync_channel(QUEUE);
         std::thread::Builder::new().name("onbeat-orders".to_owned()).spawn(move || {
             for stream in listener.incoming().flatten() {
-                // Whoever hangs up early gets no answer, and needs none.
+                // A client that disconnects early needs no reply.
                 let _ = serve_one(&stream, &to_loop);
             }
         })?;
 
-        Ok((Self { path: path.to_owned() }, Orders(orders)))
+        Ok((Self { path: path.to_owned() }, CommandQueue(commands)))
     }
 }
 
-impl Drop for Control {
+impl Drop for ControlSocket {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
-fn serve_one(stream: &UnixStream, to_loop: &SyncSender<Asked>) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+fn serve_one(stream: &UnixStream, to_loop: &SyncSender<PendingCommand>) -> io::Result<()> {
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     let mut line = String::new();
-    BufReader::new(stream).take(LONGEST_ORDER).read_line(&mut line)?;
-    let answer = match serde_json::from_str(&line) {
-        Err(why) => Answer::Refused { why: format!("this is no order of this version of onbeat: {why}") },
-        Ok(order) => {
-            let (answer, answered) = sync_channel(1);
-            match to_loop.try_send(Asked { order, answer }) {
-                Err(_) => Answer::Refused { why: format!("{QUEUE} orders wait already; try again") },
-                Ok(()) => answered.recv_timeout(ANSWERED_WITHIN).unwrap_or_else(|_| Answer::Refused {
-                    why: "the segment serves frames and did not come to the order within a second; try again"
+    BufReader::new(stream).take(LONGEST_COMMAND).read_line(&mut line)?;
+    let reply = match serde_json::from_str(&line) {
+        Err(why) => SegmentReply::Refused { why: format!("not a valid command of this version of onbeat: {why}") },
+        Ok(command) => {
+            let (reply, replies) = sync_channel(1);
+            match to_loop.try_send(PendingCommand { command, reply }) {
+                Err(_) => SegmentReply::Refused { why: format!("{QUEUE} commands are waiting; try again") },
+                Ok(()) => replies.recv_timeout(REPLY_TIMEOUT).unwrap_or_else(|_| SegmentReply::Refused {
+                    why: "the segment is busy with frames and did not execute the command within a second; try again"
                         .to_owned(),
                 }),
             }
         }
     };
 
-    let mut bytes = serde_json::to_vec(&answer)?;
+    let mut bytes = serde_json::to_vec(&reply)?;
     bytes.push(b'\n');
     (&*stream).write_all(&bytes)
 }
 
-/// Gives an order to the segment that listens at `path`.
+/// Sends a command to the segment with the socket at `path` and waits for the reply.
 ///
 /// # Errors
-/// What the system says: [`io::ErrorKind::NotFound`] and [`io::ErrorKind::ConnectionRefused`] when none listens there.
-pub fn ask(path: &Path, order: &Order) -> io::Result<Answer> {
+/// The error of the system: [`io::ErrorKind::NotFound`] or [`io::ErrorKind::ConnectionRefused`] when no segment serves the socket.
+pub fn send_command(path: &Path, command: &SegmentCommand) -> io::Result<SegmentReply> {
     let mut stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(PATIENCE + ANSWERED_WITHIN))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut bytes = serde_json::to_vec(order)?;
+    stream.set_read_timeout(Some(TIMEOUT + REPLY_TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    let mut bytes = serde_json::to_vec(command)?;
     bytes.push(b'\n');
     stream.write_all(&bytes)?;
     let mut line = String::new();
-    BufReader::new(&stream).take(LONGEST_ANSWER).read_line(&mut line)?;
+    BufReader::new(&stream).take(LONGEST_REPLY).read_line(&mut line)?;
 
     serde_json::from_str(&line).map_err(Into::into)
 }

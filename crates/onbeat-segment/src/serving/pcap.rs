@@ -1,20 +1,32 @@
-//! Captures of frames, in the format of pcap with nanoseconds (`LINKTYPE_ETHERNET`; draft-ietf-opsawg-pcap).
+//! Captures of frames in pcap format with nanoseconds (`LINKTYPE_ETHERNET`; draft-ietf-opsawg-pcap).
 
 use std::io::{self, Write};
 
 use onbeat_rt::time::Instant;
 
-/// Writes a capture. Times are those of the carrier's clock, which counts from boot or from wherever a test lets it begin.
+/// Writes a capture. Times are those of the carrier's clock, which counts from boot, or from any start in a test.
+///
+/// ```
+/// use onbeat_segment::Instant;
+/// use onbeat_segment::serving::Pcap;
+///
+/// let mut file = Vec::new();
+/// let mut capture = Pcap::begin(&mut file)?;
+/// capture.record(Instant::from_ns(1_000), &[0; 60])?;
+/// capture.end()?;
+/// assert_eq!(file.len(), 24 + 16 + 60);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Pcap<W> {
     to: W,
 }
 
 impl<W: Write> Pcap<W> {
-    /// Begins a capture.
+    /// Writes the file header.
     ///
     /// # Errors
-    /// What writing says.
+    /// The error of the writer.
     pub fn begin(mut to: W) -> io::Result<Self> {
         for word in [0xa1b2_3c4du32, 0x0004_0002, 0, 0, 65_535, 1] {
             to.write_all(&word.to_le_bytes())?;
@@ -22,10 +34,10 @@ impl<W: Write> Pcap<W> {
         Ok(Self { to })
     }
 
-    /// Adds a frame.
+    /// Writes a frame.
     ///
     /// # Errors
-    /// What writing says.
+    /// The error of the writer.
     pub fn record(&mut self, at: Instant, frame: &[u8]) -> io::Result<()> {
         let length = frame.len() as u32;
         for word in [(at.as_ns() / 1_000_000_000) as u32, (at.as_ns() % 1_000_000_000) as u32, length, length] {
@@ -34,10 +46,10 @@ impl<W: Write> Pcap<W> {
         self.to.write_all(frame)
     }
 
-    /// Ends the capture.
+    /// Flushes the writer.
     ///
     /// # Errors
-    /// What writing out the last bytes says.
+    /// The error of the writer.
     pub fn end(mut self) -> io::Result<()> {
         self.to.flush()
     }

@@ -1,4 +1,4 @@
-//! ethercrab at the end of a simulated segment, on its virtual clock.
+//! Connects ethercrab to a simulated segment, on a virtual clock.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 
 use std::cell::{Cell, RefCell};
@@ -13,7 +13,7 @@ use onbeat_segment::{Passage, Segment};
 
 pub type Storage = PduStorage<64, { PduStorage::element_size(1400) }>;
 
-/// Carries frames between ethercrab and a segment; its clock moves by the time each frame takes.
+/// Carries frames between ethercrab and a segment; its clock advances by the round trip of each frame.
 pub struct Wire<'s> {
     segment: RefCell<&'s mut Segment>,
     pub now_ns: Cell<u64>,
@@ -21,7 +21,7 @@ pub struct Wire<'s> {
 }
 
 impl<'s> Wire<'s> {
-    pub fn to(segment: &'s mut Segment) -> Self {
+    pub fn new(segment: &'s mut Segment) -> Self {
         Self { segment: RefCell::new(segment), now_ns: Cell::new(1_000_000), frames: Cell::new(0) }
     }
 
@@ -35,7 +35,7 @@ impl<'s> Wire<'s> {
                 buffer[..length].copy_from_slice(bytes);
                 Ok(length)
             })
-            .expect("the frame is taken whole");
+            .expect("the whole frame is sent");
         let now = Instant::from_ns(self.now_ns.get());
         let passage = self.segment.borrow_mut().frame(&mut buffer[..length], now);
         let Passage::Back { after_ns, .. } = passage else { panic!("{passage:?}") };
@@ -46,7 +46,7 @@ impl<'s> Wire<'s> {
         true
     }
 
-    /// Runs a future of ethercrab's to its end, polling it in turns with the wire.
+    /// Runs a future of ethercrab to completion, alternating between the future and the wire.
     pub fn run<T>(&self, tx: &mut PduTx<'_>, rx: &mut PduRx<'_>, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         let mut context = Context::from_waker(Waker::noop());
@@ -60,11 +60,11 @@ impl<'s> Wire<'s> {
 }
 
 pub fn timeouts() -> Timeouts {
-    // Real time, in which a loaded machine may stop; the virtual clock knows no waiting.
+    // Real time, in which a loaded machine may pause; the virtual clock does not wait.
     Timeouts { pdu: Duration::from_secs(5), eeprom: Duration::from_secs(5), ..Timeouts::default() }
 }
 
-/// Both ends of ethercrab's storage, and a MainDevice of it.
+/// Returns both ends of ethercrab's storage and its MainDevice.
 pub fn main_device() -> (PduTx<'static>, PduRx<'static>, MainDevice<'static>) {
     let storage: &'static Storage = Box::leak(Box::new(Storage::new()));
     let (tx, rx, pdu_loop): (_, _, PduLoop<'static>) = storage.try_split().expect("split once");

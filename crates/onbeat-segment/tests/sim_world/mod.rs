@@ -1,17 +1,17 @@
-//! A MainDevice by hand: one datagram at a time, each answer looked at.
+//! A minimal MainDevice for tests: sends one datagram at a time and returns the reply.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 
 use onbeat_rt::time::Instant;
 use onbeat_segment::{Command, Passage, Segment};
 
-/// Segment, clock, and the frame sent last.
+/// A segment with a virtual clock.
 pub struct World {
     pub segment: Segment,
     pub now_ns: u64,
     mail_counter: u8,
 }
 
-/// Working counter and data of an answer.
+/// Working counter, data and address of a returned datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub count: u16,
@@ -33,7 +33,7 @@ impl Answer {
     }
 }
 
-/// An Ethernet frame with these datagrams: command, address, offset, data.
+/// Builds an Ethernet frame with these datagrams: command, address, offset, data.
 pub fn frame_of(datagrams: &[(Command, u16, u16, &[u8])]) -> Vec<u8> {
     let mut frame = vec![0xff; 6];
     frame.extend_from_slice(&[0x10, 0x10, 0x10, 0x10, 0x10, 0x10, 0x88, 0xa4]);
@@ -53,25 +53,26 @@ pub fn frame_of(datagrams: &[(Command, u16, u16, &[u8])]) -> Vec<u8> {
     frame
 }
 
-/// The working counter at the end of a frame's last datagram.
+/// Returns the working counter of the last datagram.
 pub fn last_count(frame: &[u8]) -> u16 {
     u16::from_le_bytes([frame[frame.len() - 2], frame[frame.len() - 1]])
 }
 
 impl World {
-    pub fn of(text: &str) -> Self {
+    pub fn from_toml(text: &str) -> Self {
         let segment = Segment::from_toml(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-        Self::around(segment)
+        Self::new(segment)
     }
 
-    pub fn around(segment: Segment) -> Self {
+    pub fn new(segment: Segment) -> Self {
         Self { segment, now_ns: 1_000_000, mail_counter: 0 }
     }
 
-    /// So many devices of one type in a line, at stations 0x1001 and up.
+    /// A line of devices of one type, at station addresses from 0x1001 on.
     pub fn line(kind: &str, devices: usize) -> Self {
         let names: Vec<String> = (0..devices).map(|number| format!("\"d{number}\"")).collect();
-        let mut world = Self::of(&format!("{kind}\n[[devices]]\ntype = \"t\"\nnames = [{}]\n", names.join(", ")));
+        let mut world =
+            Self::from_toml(&format!("{kind}\n[[devices]]\ntype = \"t\"\nnames = [{}]\n", names.join(", ")));
         world.address_all();
         world
     }
@@ -83,7 +84,7 @@ impl World {
         }
     }
 
-    /// Sends one datagram; the clock moves by 10 µs.
+    /// Sends one datagram; the clock advances by 10 µs.
     pub fn send(&mut self, command: Command, address: u16, offset: u16, data: &[u8]) -> Answer {
         let mut frame = frame_of(&[(command, address, offset, data)]);
         let passage = self.pass(&mut frame);
@@ -116,7 +117,7 @@ impl World {
 
     // ---- bring-up
 
-    /// Asks for an AL state. Status and code afterwards.
+    /// Requests an AL state. Returns AL status and AL status code.
     pub fn ask_state(&mut self, station: u16, control: u8) -> (u8, u16) {
         self.write(station, 0x0120, &[control, 0]);
         let answer = self.read(station, 0x0130, 6);
@@ -144,7 +145,7 @@ impl World {
         assert_eq!(self.write(station, 0x0600 + 16 * channel, &registers), 1);
     }
 
-    /// Mailbox and process data as the device wants them, with outputs and inputs at this logical address.
+    /// Configures mailbox and process data of a device, with outputs and inputs at this logical address.
     pub fn set_up(&mut self, station: u16, mailbox: u16, logical: u32) {
         let first = if mailbox > 0 {
             self.sync_manager(station, 0, (0x1000, mailbox, 0x26));
@@ -155,7 +156,8 @@ impl World {
         };
 
         let status = self.segment.status(usize::from(station - 0x1001)).unwrap();
-        let (outputs, inputs) = (status.output_bytes as u16, status.input_bytes as u16);
+        let outputs = status.output_bytes as u16;
+        let inputs = status.input_bytes as u16;
         self.sync_manager(station, first, (0x1800, outputs, 0x64));
         self.sync_manager(station, first + 1, (0x2400, inputs, 0x20));
         if outputs > 0 {
@@ -167,7 +169,7 @@ impl World {
         }
     }
 
-    /// All the way to OP.
+    /// Brings a device to OP.
     pub fn bring_up(&mut self, station: u16, mailbox: u16, logical: u32) {
         self.set_up(station, mailbox, logical);
         for state in [2, 4, 8] {
@@ -177,7 +179,7 @@ impl World {
 
     // ---- mailbox
 
-    /// Sends a CoE message; whether the mailbox took it.
+    /// Sends a CoE message. Returns whether the mailbox accepted it.
     pub fn mail(&mut self, station: u16, body: &[u8]) -> bool {
         self.mail_counter = self.mail_counter % 7 + 1;
         let counter = self.mail_counter;
@@ -192,7 +194,7 @@ impl World {
         self.write(station, 0x1000, &mail) == 1
     }
 
-    /// Takes a mail out, without its header; `None` when there is none.
+    /// Fetches a mail without its header; `None` when the mailbox is empty.
     pub fn fetch(&mut self, station: u16) -> Option<Vec<u8>> {
         self.fetch_whole(station).map(|mail| mail[6..].to_vec())
     }
@@ -203,19 +205,19 @@ impl World {
         (answer.count == 1).then(|| answer.data[..6 + length].to_vec())
     }
 
-    /// One SDO request and its reply, without the CoE header.
+    /// Sends an SDO request and returns the reply without the CoE header.
     pub fn sdo(&mut self, station: u16, request: &[u8]) -> Vec<u8> {
         let mut body = vec![0x00, 0x20];
         body.extend_from_slice(request);
-        assert!(self.mail(station, &body), "the mailbox takes the request");
+        assert!(self.mail(station, &body), "the mailbox accepts the request");
         let reply = self.fetch(station).expect("a reply");
         reply[2..].to_vec()
     }
 
-    /// Expedited upload; the abort code where it is refused.
-    pub fn upload(&mut self, station: u16, index: u16, sub: u8) -> Result<Vec<u8>, u32> {
+    /// Uploads an entry; returns the abort code when it is refused.
+    pub fn upload(&mut self, station: u16, index: u16, subindex: u8) -> Result<Vec<u8>, u32> {
         let [low, high] = index.to_le_bytes();
-        let reply = self.sdo(station, &[0x40, low, high, sub, 0, 0, 0, 0]);
+        let reply = self.sdo(station, &[0x40, low, high, subindex, 0, 0, 0, 0]);
         let value = u32::from_le_bytes([reply[4], reply[5], reply[6], reply[7]]);
         match reply[0] {
             0x80 => Err(value),
@@ -224,10 +226,10 @@ impl World {
         }
     }
 
-    /// Expedited download.
-    pub fn download(&mut self, station: u16, index: u16, sub: u8, value: &[u8]) -> Result<(), u32> {
+    /// Downloads an entry by expedited transfer.
+    pub fn download(&mut self, station: u16, index: u16, subindex: u8, value: &[u8]) -> Result<(), u32> {
         let [low, high] = index.to_le_bytes();
-        let mut request = vec![0x23 | (4 - value.len() as u8) << 2, low, high, sub];
+        let mut request = vec![0x23 | (4 - value.len() as u8) << 2, low, high, subindex];
         request.extend_from_slice(value);
         request.resize(8, 0);
         let reply = self.sdo(station, &request);

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use onbeat_rt::sys::Monotonic;
-use onbeat_rt::{Answers, Edges, Flow, Outcome, Plan, Producer, Sample, Task};
+use onbeat_rt::{EdgeLoop, EdgePlan, EdgeSource, Flow, Outcome, Plan, Producer, Sample, Task};
 use std::io;
 use std::sync::atomic::AtomicBool;
 
@@ -217,9 +217,9 @@ impl<E, T> OnEdges<E, T> {
     }
 }
 
-impl<E: Edges + Send, T: Task + Send> Body for OnEdges<E, T> {
+impl<E: EdgeSource + Send, T: Task + Send> Body for OnEdges<E, T> {
     fn run(&mut self, plan: &Plan, hot: &mut Producer<'_, Sample>, stop: &AtomicBool) -> Outcome {
-        let answers = Answers {
+        let answers = EdgePlan {
             delay_ns: self.delay_ns,
             period_ns: plan.period_ns,
             deadline_ns: plan.deadline_ns,
@@ -228,7 +228,8 @@ impl<E: Edges + Send, T: Task + Send> Body for OnEdges<E, T> {
             on_overrun: plan.on_overrun,
         };
 
-        let outcome = onbeat_rt::answer::run(&Monotonic, &answers, (&mut self.edges, &mut self.task), hot, stop);
+        let edges = EdgeLoop { clock: &Monotonic, plan: &answers, source: &mut self.edges, task: &mut self.task };
+        let outcome = edges.run(hot, stop);
         self.with_unanswered(outcome, plan.releases)
     }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 use onbeat_rt::sys::Port;
-use onbeat_rt::{Arrival, Edge, Edges, Instant};
+use onbeat_rt::{Arrival, Edge, EdgeSource, Instant};
 use rustix::fs::{FileType, Mode, OFlags};
 
 use super::super::description::ProbeError;
@@ -62,7 +62,7 @@ impl Input {
             PortAddress::Gpio { chip, line } => {
                 let wanted = if is_driven { gpio::LineEdges::Both } else { gpio::LineEdges::Rising };
                 let line = gpio::input(chip, line, place, wanted)?;
-                let port = Port::on(line.as_raw_fd());
+                let port = Port::new(line.as_raw_fd());
                 return Ok(Self { port, kind: InputKind::Line, next: 0, is_stamped: false, held: line.into() });
             }
         };
@@ -71,7 +71,7 @@ impl Input {
     }
 
     pub(super) fn of_bytes(held: OwnedFd, marks: &Marks) -> Self {
-        let port = Port::on(held.as_raw_fd());
+        let port = Port::new(held.as_raw_fd());
         let kind = InputKind::Bytes(marks.clone());
         Self { port, kind, next: 0, is_stamped: false, held }
     }
@@ -93,7 +93,7 @@ impl Input {
         self.is_stamped || self.is_line()
     }
 
-    /// Waits for the next edge, as [`Edges::next`], and returns the kernel's time stamp where there is one.
+    /// Waits for the next edge, as [`EdgeSource::next`], and returns the kernel's time stamp where there is one.
     pub(super) fn next_seen(&mut self) -> (Arrival, Option<Instant>) {
         if !self.is_stamped {
             let arrival = self.next();
@@ -153,7 +153,7 @@ impl Input {
     }
 }
 
-impl Edges for Input {
+impl EdgeSource for Input {
     fn next(&mut self) -> Arrival {
         if !self.port.is_ready_within(LOOK_NS) {
             return Arrival::Nothing;

@@ -67,7 +67,7 @@ impl Output {
     }
 
     fn on(held: OwnedFd, form: OutputForm) -> Self {
-        Self { port: Port::on(held.as_raw_fd()), form, _held: held }
+        Self { port: Port::new(held.as_raw_fd()), form, _held: held }
     }
 
     /// Writes the edge of number `mark`: that byte, or by its last bit a level or a duty cycle. Returns whether the write succeeded.

@@ -1,26 +1,33 @@
-//! Faults as the file of a segment, the command line and the fault log name them.
+//! Faults in the notation of segment files, the command line and the fault log.
 
 use serde::{Deserialize, Serialize};
 
-/// A fault in words. What is `None` has its usual value; `docs/segment.md` lists kinds and values.
+/// A fault of a segment file. `None` stands for the default; `docs/segment.md` lists kinds and values.
+///
+/// ```
+/// use onbeat_ethercat::description::FaultTable;
+///
+/// let fault = FaultTable { kind: "power-off".to_owned(), device: Some("left knee".to_owned()), ..FaultTable::default() };
+/// assert_eq!(fault.for_ms, None);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct FaultWords {
-    /// What goes wrong, such as `lose` or `power-off`.
+pub struct FaultTable {
+    /// Kind of the fault, such as `lose` or `power-off`.
     pub kind: String,
     /// Name of the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// Name of the other device, of those that change places.
+    /// Name of the other device, for two devices that are swapped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub with: Option<String>,
-    /// When, in ms from the first frame; ordered live, from now on.
+    /// Start time in ms from the first frame; from now on when injected into a running segment.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub at_ms: f64,
-    /// How long, in ms. `None`: the fault stays.
+    /// Duration in ms; `None`: until healed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub for_ms: Option<f64>,
-    /// Part of the frames that it befalls, 0 to 1.
+    /// Fraction of frames affected, 0 to 1.
     #[serde(default = "every", skip_serializing_if = "is_every")]
     pub share: f64,
     /// AL status code, abort code or error code.
@@ -29,10 +36,10 @@ pub struct FaultWords {
     /// AL state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<u8>,
-    /// How much: ns, parts per billion, or what is added to a working counter.
+    /// Amount: ns, parts per billion, or an offset of the working counter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<i64>,
-    /// How many mails.
+    /// Number of mails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mails: Option<u32>,
 }

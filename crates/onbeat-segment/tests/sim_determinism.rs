@@ -1,4 +1,4 @@
-//! The same file, seed, frames and instants give the same bytes, without asking for memory.
+//! The same file, seed, frames and instants give the same bytes, without allocation.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod sim_world;
@@ -17,7 +17,7 @@ const COUNT: u16 = 48 * 3 + 8 * 3 + 3;
 
 /// Brings a humanoid to OP. Outputs and inputs of a device share their logical bytes.
 fn humanoid(seed: u64) -> World {
-    let mut world = World::of(&Segment::HUMANOID.replace("seed = 59", &format!("seed = {seed}")));
+    let mut world = World::from_toml(&Segment::HUMANOID.replace("seed = 59", &format!("seed = {seed}")));
     world.address_all();
     let mut logical = 0;
     for device in 0..59u16 {
@@ -32,7 +32,7 @@ fn humanoid(seed: u64) -> World {
     world
 }
 
-/// Frames of a thousand cycles, with the clock's datagram in front.
+/// Returns the frames of a thousand cycles, with the FRMW datagram of the clock first.
 fn thousand_cycles(world: &mut World) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     for cycle in 0..1_000u32 {
@@ -48,14 +48,14 @@ fn thousand_cycles(world: &mut World) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes_and_another_one_others() {
+fn the_bytes_depend_only_on_the_seed() {
     let first = thousand_cycles(&mut humanoid(59));
     assert_eq!(first, thousand_cycles(&mut humanoid(59)));
     assert_ne!(first, thousand_cycles(&mut humanoid(60)));
 }
 
 #[test]
-fn it_does_not_matter_how_often_the_devices_are_looked_after() {
+fn additional_calls_of_advance_change_nothing() {
     let first = thousand_cycles(&mut humanoid(59));
     let mut world = humanoid(59);
     let mut frames = Vec::new();
@@ -75,7 +75,7 @@ fn it_does_not_matter_how_often_the_devices_are_looked_after() {
 }
 
 #[test]
-fn frames_ask_for_no_memory() {
+fn frames_do_not_allocate() {
     let mut world = humanoid(59);
     let image = [6; IMAGE];
     let cyclic = frame_of(&[(Command::Frmw, 0x1001, 0x0910, &[0; 8]), (Command::Lrw, 0, 0, &image)]);

@@ -1,19 +1,19 @@
-//! The distributed clock of one device: a local clock that drifts, and the loop that makes it follow the reference.
+//! The distributed clock (DC) of one device: a drifting local clock, and the control loop that synchronises it with the reference.
 
-/// Sampling the reference once a millisecond, an offset is worked off in some sixteen samples.
+/// Proportional gain: with one sample per millisecond, an offset is corrected in about sixteen samples.
 const GAIN_PPB_PER_NS: f64 = 60.0;
-/// Of an offset, the part that a single sample may work off at most, however rare the samples are.
+/// Largest fraction of an offset that one sample corrects, however rare the samples are.
 const LARGEST_STEP: f64 = 0.25;
-/// Samples further apart than this are rare.
+/// Samples with a larger distance than this use `LARGEST_STEP`.
 const RARE_NS: u64 = (LARGEST_STEP * 1e9 / GAIN_PPB_PER_NS) as u64;
-/// The part of the proportional gain that learns the drift.
+/// Integral gain, which learns the drift, as a fraction of the proportional gain.
 const DRIFT_SHARE: f64 = 1.0 / 32.0;
-/// No quartz is further off than this; a correction beyond it would be an error of the network.
+/// Largest correction: above the error of any quartz.
 const LARGEST_CORRECTION_PPB: f64 = 500_000.0;
 
-/// Local clock, system time and its control loop. All arithmetic is on the simulation's own nanoseconds.
+/// Local clock, system time and control loop. All arithmetic is in nanoseconds of simulated time.
 #[derive(Clone, Debug)]
-pub(crate) struct Clock {
+pub(crate) struct DistributedClock {
     since_ns: u64,
     local_ns: u64,
     fraction_ns: f64,
@@ -25,14 +25,14 @@ pub(crate) struct Clock {
     /// Travel time from the reference clock, as the MainDevice wrote it.
     pub(crate) delay_ns: u32,
     difference_ns: f64,
-    /// Of a new difference, the part that is taken into the filtered one.
+    /// Weight of a new difference in the filtered one.
     filter: f64,
-    /// When the reference passed by last; `u64::MAX`: never.
+    /// Time of the last reference sample; `u64::MAX`: none.
     sampled_ns: u64,
 }
 
-impl Clock {
-    /// A clock that shows `local_ns` at instant 0 and runs `drift_ppb` too fast.
+impl DistributedClock {
+    /// Creates a clock that reads `local_ns` at instant 0 and runs `drift_ppb` too fast.
     pub(crate) fn new(local_ns: u64, drift_ppb: f64) -> Self {
         Self {
             since_ns: 0,
@@ -54,7 +54,7 @@ impl Clock {
         *self = Self { since_ns: now_ns, ..Self::new(0, self.drift_ppb) };
     }
 
-    /// Local time at `now_ns`, and what is left below a nanosecond.
+    /// Returns the local time at `now_ns` and its fraction of a nanosecond.
     #[inline]
     fn read(&self, now_ns: u64) -> (u64, f64) {
         let elapsed = now_ns.saturating_sub(self.since_ns);
@@ -63,20 +63,20 @@ impl Clock {
         (self.local_ns.wrapping_add(elapsed).wrapping_add_signed(whole), left)
     }
 
-    /// Local time, in ns since power-on.
+    /// Returns the local time, in ns since power-on.
     #[inline]
     pub(crate) fn local(&self, now_ns: u64) -> u64 {
         self.read(now_ns).0
     }
 
-    /// The device's copy of the system time.
+    /// Returns the device's copy of the system time.
     #[inline]
     pub(crate) fn system(&self, now_ns: u64) -> u64 {
         self.local(now_ns).wrapping_add(self.offset_ns)
     }
 
-    /// The instant at which the system time will be `system_ns`, to the next whole ns; `now_ns` when that has passed. A time in the upper
-    /// half of all numbers has not passed: it is centuries ahead.
+    /// Returns the instant at which the system time is `system_ns`, rounded up to a whole ns; `now_ns` when that has passed. A time in
+    /// the upper half of the range has not passed: it is centuries ahead.
     pub(crate) fn when(&self, system_ns: u64, now_ns: u64) -> u64 {
         let ahead = system_ns.saturating_sub(self.system(now_ns));
         let rate = 1.0 + (self.drift_ppb + self.correction_ppb) * 1e-9;
@@ -85,11 +85,13 @@ impl Clock {
 
     #[inline]
     fn rebase(&mut self, now_ns: u64) {
-        (self.local_ns, self.fraction_ns) = self.read(now_ns);
+        let (local_ns, fraction_ns) = self.read(now_ns);
+        self.local_ns = local_ns;
+        self.fraction_ns = fraction_ns;
         self.since_ns = now_ns;
     }
 
-    /// The time of the reference clock passes by at `now_ns`: the local clock is slowed down or sped up.
+    /// Receives the time of the reference clock at `now_ns` and adjusts the rate of the local clock.
     #[inline]
     pub(crate) fn follow(&mut self, reference_ns: u64, now_ns: u64) {
         let expected = reference_ns.wrapping_add(u64::from(self.delay_ns));
@@ -104,13 +106,13 @@ impl Clock {
         self.correction_ppb = bound(self.learnt_ppb - error * gain);
     }
 
-    /// Sets how deep the difference is filtered: a new one is taken in by the part 1 / 2^depth.
+    /// Sets the filter depth of the difference: a new value has the weight 1 / 2^depth.
     pub(crate) fn set_filter_depth(&mut self, depth: u8) {
         self.filter = f64::from(1u32 << depth.min(15)).recip();
     }
 
-    /// Forgets the filtered difference and what was done about it, as a write to the speed counter's start does: the clock runs at
-    /// its quartz's rate again.
+    /// Resets the filtered difference and the rate correction, as a write to the speed counter start does: the clock runs at the rate of
+    /// its quartz again.
     pub(crate) fn restart_filter(&mut self, now_ns: u64) {
         self.rebase(now_ns);
         self.correction_ppb = 0.0;
@@ -119,35 +121,35 @@ impl Clock {
         self.learnt_ppb = 0.0;
     }
 
-    /// Local minus received system time as register 0x092C has it: sign in bit 31, magnitude below.
+    /// Returns the system time difference in the format of register 0x092C: sign in bit 31, magnitude below.
     pub(crate) fn difference(&self) -> u32 {
         let magnitude = self.difference_ns.abs().min(f64::from(i32::MAX)) as u32;
         magnitude | if self.difference_ns < 0.0 { 0 } else { 1 << 31 }
     }
 
-    /// Steps the local clock: a fault.
+    /// Injects a fault: steps the local clock.
     pub(crate) fn step(&mut self, by_ns: i64, now_ns: u64) {
         self.rebase(now_ns);
         self.local_ns = self.local_ns.wrapping_add_signed(by_ns);
     }
 
-    /// Changes how fast the quartz is by `ppb`: a fault.
-    pub(crate) fn bend(&mut self, ppb: f64, now_ns: u64) {
+    /// Injects a fault: changes the rate of the quartz by `ppb`.
+    pub(crate) fn change_drift(&mut self, ppb: f64, now_ns: u64) {
         self.rebase(now_ns);
         self.drift_ppb += ppb;
     }
 }
 
-/// A time of less than 292 years; processors convert numbers with a sign in one instruction.
+/// Converts a time of less than 292 years; processors convert signed numbers in one instruction.
 #[inline]
 fn in_f64(ns: u64) -> f64 {
     ns as i64 as f64
 }
 
-/// The whole number at or below a value, and what is left: [`f64::floor`] without the call that it is on the oldest processors.
+/// Splits a value into its floor and the rest, without the function call that [`f64::floor`] is on baseline x86-64.
 #[inline]
 fn split(value: f64) -> (i64, f64) {
-    /// Numbers near this one have no bits for less than 1: adding it rounds, and the whole number then stands in the low bits.
+    /// Numbers of this size have no fractional bits: adding it rounds, and the low bits then hold the integer.
     const ROUNDING: f64 = (3u64 << 51) as f64;
     const MOST: f64 = (1u64 << 51) as f64;
     if value.abs() >= MOST {
@@ -155,35 +157,35 @@ fn split(value: f64) -> (i64, f64) {
     }
 
     let shifted = value + ROUNDING;
-    // Exact, and so is the whole number. Half of all quartzes are slow: a branch here would be guessed wrong.
+    // Both parts are exact. The sign is random between devices, so a branch would be mispredicted.
     let left = value - (shifted - ROUNDING);
     let below = u8::from(left < 0.0);
     ((shifted.to_bits().wrapping_sub(ROUNDING.to_bits()) as i64) - i64::from(below), left + f64::from(below))
 }
 
-/// Pulses SYNC0 of a device.
+/// SYNC0 pulses of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sync0 {
+pub(crate) struct Sync0Pulses {
     /// System time of the next pulse.
     pub(crate) next_ns: u64,
     /// 0 for a single pulse.
     pub(crate) cycle_ns: u32,
 }
 
-impl Sync0 {
-    /// Pulses closer together are not made.
+impl Sync0Pulses {
+    /// Shorter cycle times generate no pulses.
     pub(crate) const SHORTEST_CYCLE_NS: u32 = 10_000;
 
-    /// Pulses from `start_ns` on, as activated at system time `system_ns`.
+    /// Returns the pulses from `start_ns` on, activated at system time `system_ns`.
     ///
-    /// A start in the past never comes (it would after 584 years): the trap that a MainDevice must know of.
+    /// A start time in the past is not reached for 584 years, as in hardware; a MainDevice must set it in the future.
     pub(crate) fn activated(start_ns: u64, cycle_ns: u32, system_ns: u64) -> Option<Self> {
         let in_time = start_ns >= system_ns;
         (in_time && (cycle_ns == 0 || cycle_ns >= Self::SHORTEST_CYCLE_NS))
             .then_some(Self { next_ns: start_ns, cycle_ns })
     }
 
-    /// The same pulses, without those more than `most_ns` before `system_ns`: after a long pause nobody lives through all of them.
+    /// Skips pulses more than `most_ns` before `system_ns`: after a long pause, not all of them are simulated.
     pub(crate) fn caught_up(self, system_ns: u64, most_ns: u64) -> Self {
         let behind = system_ns.saturating_sub(self.next_ns);
         if behind <= most_ns || self.cycle_ns == 0 {
@@ -193,7 +195,7 @@ impl Sync0 {
         Self { next_ns: self.next_ns + (behind - most_ns).div_ceil(cycle) * cycle, ..self }
     }
 
-    /// The pulse after this one; `None` after a single pulse.
+    /// Returns the pulses after the next one; `None` after a single pulse.
     pub(crate) fn following(self) -> Option<Self> {
         (self.cycle_ns > 0).then(|| Self { next_ns: self.next_ns + u64::from(self.cycle_ns), ..self })
     }
@@ -205,14 +207,14 @@ mod tests {
 
     #[test]
     fn a_fast_quartz_gains_its_parts_per_billion() {
-        let clock = Clock::new(100, 50_000.0);
+        let clock = DistributedClock::new(100, 50_000.0);
         assert_eq!(clock.local(0), 100);
         assert_eq!(clock.local(1_000_000_000), 1_000_000_100 + 50_000);
         assert_eq!(clock.local(1_000), 1_100);
     }
 
     #[test]
-    fn values_are_split_as_the_standard_library_does() {
+    fn split_agrees_with_floor() {
         for value in
             [0.0_f64, 0.5, 1e-20, 1.0, 1.5, 2.999_999, 1e9 + 0.25, 1e9 + 0.75, 2.2e15, 2.3e15, 4.6e15, 1e18, 1e300]
         {
@@ -225,14 +227,14 @@ mod tests {
 
     #[test]
     fn the_system_time_is_local_time_and_offset_in_64_bits() {
-        let mut clock = Clock::new(5_000, 0.0);
+        let mut clock = DistributedClock::new(5_000, 0.0);
         clock.offset_ns = (-4_000i64) as u64;
         assert_eq!(clock.system(10), 1_010);
     }
 
     #[test]
-    fn an_instant_is_found_from_the_system_time() {
-        let mut clock = Clock::new(7, -31_000.0);
+    fn the_instant_of_a_system_time_is_found() {
+        let mut clock = DistributedClock::new(7, -31_000.0);
         clock.offset_ns = 1 << 40;
         let when = clock.when((1 << 40) + 1_000_000, 500);
         assert!(clock.system(when) >= (1 << 40) + 1_000_000);
@@ -240,10 +242,10 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_follows_is_within_a_hundred_nanoseconds_after_a_second() {
+    fn a_synchronised_clock_is_within_a_hundred_nanoseconds_after_a_second() {
         for drift_ppb in [-50_000.0, -3.0, 50_000.0] {
-            let reference = Clock::new(0, 0.0);
-            let mut clock = Clock::new(20_000, drift_ppb);
+            let reference = DistributedClock::new(0, 0.0);
+            let mut clock = DistributedClock::new(20_000, drift_ppb);
             clock.delay_ns = 700;
             clock.offset_ns = (-19_000i64) as u64;
             for cycle in 1..=1_000u64 {
@@ -259,8 +261,8 @@ mod tests {
     }
 
     #[test]
-    fn samples_far_apart_do_not_make_the_loop_swing() {
-        let mut clock = Clock::new(1_000, 20_000.0);
+    fn rare_samples_do_not_make_the_control_loop_oscillate() {
+        let mut clock = DistributedClock::new(1_000, 20_000.0);
         for cycle in 1..=500u64 {
             let now = cycle * 20_000_000;
             clock.follow(now, now);
@@ -272,11 +274,11 @@ mod tests {
 
     #[test]
     fn the_difference_has_its_sign_in_bit_31() {
-        let mut clock = Clock::new(0, 0.0);
+        let mut clock = DistributedClock::new(0, 0.0);
         clock.set_filter_depth(0);
         clock.follow(1_300, 1_000);
         assert_eq!(clock.difference(), 300);
-        let mut clock = Clock::new(0, 0.0);
+        let mut clock = DistributedClock::new(0, 0.0);
         clock.set_filter_depth(0);
         clock.follow(700, 1_000);
 
@@ -284,16 +286,16 @@ mod tests {
     }
 
     #[test]
-    fn a_start_in_the_past_never_comes() {
-        assert_eq!(Sync0::activated(999, 50_000, 1_000), None);
-        let pulse = Sync0::activated(2_000, 50_000, 1_000).unwrap();
+    fn a_start_time_in_the_past_generates_no_pulses() {
+        assert_eq!(Sync0Pulses::activated(999, 50_000, 1_000), None);
+        let pulse = Sync0Pulses::activated(2_000, 50_000, 1_000).unwrap();
         assert_eq!(pulse.following().unwrap().next_ns, 52_000);
-        assert_eq!(Sync0::activated(2_000, 9_999, 1_000), None, "pulses too close together");
+        assert_eq!(Sync0Pulses::activated(2_000, 9_999, 1_000), None, "pulses too close together");
     }
 
     #[test]
-    fn after_a_long_pause_the_pulses_go_on_on_their_grid() {
-        let pulse = Sync0 { next_ns: 2_000, cycle_ns: 50_000 };
+    fn after_a_long_pause_the_pulses_keep_their_grid() {
+        let pulse = Sync0Pulses { next_ns: 2_000, cycle_ns: 50_000 };
         assert_eq!(pulse.caught_up(90_000, 100_000), pulse);
         let later = pulse.caught_up(10_000_000, 100_000).next_ns;
         assert_eq!((later - 2_000) % 50_000, 0);
@@ -301,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_pulse_has_none_behind_it() {
-        assert_eq!(Sync0 { next_ns: 1, cycle_ns: 0 }.following(), None);
+    fn a_single_pulse_has_no_successor() {
+        assert_eq!(Sync0Pulses { next_ns: 1, cycle_ns: 0 }.following(), None);
     }
 }

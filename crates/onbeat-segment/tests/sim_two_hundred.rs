@@ -1,4 +1,4 @@
-//! Two hundred devices of several kinds at 500 Hz: each working counter is exact. The time per frame is printed, not judged.
+//! Two hundred devices of several kinds at 500 Hz: each working counter is exact. The time per frame is printed, not checked.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod sim_world;
@@ -36,9 +36,9 @@ fn file() -> String {
 #[test]
 fn two_hundred_devices_run_at_500_hz_with_exact_working_counters() {
     let text = file();
-    let mut world = World::around(Segment::from_toml(&text).unwrap());
+    let mut world = World::new(Segment::from_toml(&text).unwrap());
     world.address_all();
-    // Outputs and inputs of a device share their addresses; none is in two frames.
+    // Outputs and inputs of a device share logical addresses; no device is in two frames.
     let mut parts: Vec<(u32, usize, u16)> = vec![(0, 0, 0)];
     for (place, device) in Layout::from_toml(&text).unwrap().devices.iter().enumerate() {
         let bytes = device.outputs.len().max(device.inputs.len());
@@ -63,7 +63,8 @@ fn two_hundred_devices_run_at_500_hz_with_exact_working_counters() {
         })
         .collect();
     let mut frame = Vec::with_capacity(1514);
-    let (mut on_frames, mut on_devices) = (Duration::ZERO, Duration::ZERO);
+    let mut on_frames = Duration::ZERO;
+    let mut on_devices = Duration::ZERO;
 
     for cycle in 0..CYCLES {
         world.wait_ns(1_900_000);
@@ -71,7 +72,7 @@ fn two_hundred_devices_run_at_500_hz_with_exact_working_counters() {
             frame.clear();
             frame.extend_from_slice(sent);
             world.now_ns += 50_000;
-            // What devices have to do, a carrier lets them do when it has sent its reply, and not while a frame waits.
+            // A carrier advances the devices after sending its reply, not while a frame waits.
             let began = Real::now();
             world.segment.advance(Instant::from_ns(world.now_ns));
             on_devices += began.elapsed();
@@ -84,7 +85,8 @@ fn two_hundred_devices_run_at_500_hz_with_exact_working_counters() {
     }
 
     let per = |time: Duration, parts: usize| time.as_nanos() as usize / (CYCLES as usize * parts);
-    let (frame_ns, device_ns) = (per(on_frames, frames.len()), per(on_devices, 1));
+    let frame_ns = per(on_frames, frames.len());
+    let device_ns = per(on_devices, 1);
     println!("{DEVICES} devices: {frame_ns} ns per frame of two, {device_ns} ns per cycle for what the devices do");
     assert!((0..DEVICES).all(|device| world.segment.status(device).is_some_and(|status| status.al_state == 8)));
 }

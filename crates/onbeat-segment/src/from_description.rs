@@ -1,89 +1,90 @@
-//! From a description to devices and cables.
+//! Builds devices and cables from a description.
 
 use onbeat_ethercat::description::{
-    Arrangement, Description, DescriptionError, KindWord, Placed, ProcessData, TypeTable,
+    Description, DescriptionError, ProcessData, ResolvedDescription, ResolvedDevice, TypeKind, TypeTable,
 };
-use onbeat_ethercat::esi::{Channel, ClockMode, EEPROM_BYTES, USUAL_CONFIGURATION};
+use onbeat_ethercat::esi::{DEFAULT_CONFIGURATION, DcMode, EEPROM_BYTES, SyncManagerEntry};
 use onbeat_ethercat::layout::MappedValue;
 
 use super::coe::{DataType, Dictionary, access, details};
-use super::controller::Chip;
 use super::device::{Drive, DriveSettings, ForceTorque, Imu, Io, Model, MotorSettings, Noise};
+use super::device_parts::{DeviceInstance, DeviceParts, common_objects};
+use super::esc::EscSettings;
 use super::esi_parts;
-use super::firmware::{Area, Mailboxes};
-use super::parts::{Individual, Parts, common_objects};
-use super::process_data::{INPUT_ASSIGNMENT, OUTPUT_ASSIGNMENT, Rules};
-use super::sii::{Identity, Listed};
+use super::firmware::{Mailboxes, ProcessDataArea};
+use super::process_data::{AssignmentRules, INPUT_ASSIGNMENT, OUTPUT_ASSIGNMENT};
+use super::sii_contents::{PdoListing, SiiIdentity};
 use super::subdevice::SubDevice;
-use super::topology::Cable;
+use super::topology::SimulatedCable;
 
 /// The PDOs of outputs and inputs.
 const OUTPUT_PDO: u16 = 0x1600;
 const INPUT_PDO: u16 = 0x1a00;
-/// Where process data stand in a device's memory.
+/// Start addresses of the process data in a device's memory.
 const OUTPUTS_AT: u16 = 0x1800;
 const INPUTS_AT: u16 = 0x2400;
 
-/// Devices and cables of a file.
+/// Devices and cables of a description.
 pub(crate) struct Built {
     pub(crate) devices: Vec<SubDevice>,
-    pub(crate) cables: Vec<Cable>,
+    pub(crate) cables: Vec<SimulatedCable>,
 }
 
-/// Makes everything that a description lists.
+/// Builds the devices and cables of a description.
 pub(crate) fn build(description: &Description) -> Result<Built, DescriptionError> {
-    let arrangement = Arrangement::of(description)?;
+    let resolved = ResolvedDescription::new(description)?;
     let mut random = fastrand::Rng::with_seed(description.segment.seed);
 
-    let mut devices = Vec::with_capacity(arrangement.devices.len());
-    for (place, placed) in arrangement.devices.iter().enumerate() {
-        devices.push(device(description, place, placed, &mut random)?);
+    let mut devices = Vec::with_capacity(resolved.devices.len());
+    for (position, device) in resolved.devices.iter().enumerate() {
+        devices.push(build_device(description, position, device, &mut random)?);
     }
 
-    let cables = arrangement.cables.iter();
-    let cables = cables.map(|cable| Cable { ends: cable.ends, delay_ns: cable.delay_ns, intact: true }).collect();
+    let cables = resolved.cables.iter();
+    let cables =
+        cables.map(|cable| SimulatedCable { ends: cable.ends, delay_ns: cable.delay_ns, intact: true }).collect();
     Ok(Built { devices, cables })
 }
 
-fn device(
+fn build_device(
     description: &Description,
-    place: usize,
-    placed: &Placed<'_>,
+    position: usize,
+    device: &ResolvedDevice<'_>,
     random: &mut fastrand::Rng,
 ) -> Result<SubDevice, DescriptionError> {
-    let Placed { table, kind, information, ports, .. } = *placed;
-    let identity = Identity {
-        vendor: placed.vendor,
-        product: placed.product,
-        revision: placed.revision,
-        serial: placed.serial.unwrap_or(place as u32 + 1),
-        alias: placed.alias,
+    let ResolvedDevice { table, kind, esi, ports, .. } = *device;
+    let identity = SiiIdentity {
+        vendor: device.vendor,
+        product: device.product,
+        revision: device.revision,
+        serial: device.serial.unwrap_or(position as u32 + 1),
+        alias: device.alias,
     };
 
-    let parts = match information {
-        Some(information) => {
+    let parts = match esi {
+        Some(esi) => {
             let loop_back = kind.channels.is_some_and(|channels| channels.loop_back);
-            let parts = esi_parts::parts(information, identity, drive_settings(kind), loop_back);
+            let parts = esi_parts::parts(esi, identity, drive_settings(kind), loop_back);
             parts.map_err(|why| kind.esi_error(why))?
         }
         None => {
-            let seed = description.segment.seed ^ (place as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            own_parts(placed, identity, seed)?
+            let seed = description.segment.seed ^ (position as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            type_parts(device, identity, seed)?
         }
     };
 
     let spread = description.segment.drift_ppm.clamp(0.0, 1e3) * 1e3;
-    let own = (random.f64() * 2.0 - 1.0) * spread;
-    let chip = Chip {
-        has_clock: information.map_or(kind.clock.unwrap_or(true), |information| information.has_clock),
+    let random_drift = (random.f64() * 2.0 - 1.0) * spread;
+    let esc_settings = EscSettings {
+        has_clock: esi.map_or(kind.clock.unwrap_or(true), |esi| esi.has_clock),
         ports,
-        drift_ppb: table.drift_ppm.map_or(own, |ppm| ppm.clamp(-1e3, 1e3) * 1e3).round(),
+        drift_ppb: table.drift_ppm.map_or(random_drift, |ppm| ppm.clamp(-1e3, 1e3) * 1e3).round(),
         clock_start_ns: random.u64(0..1_000_000_000),
     };
 
-    Ok(parts.assemble(&Individual {
-        name: placed.name,
-        chip,
+    Ok(parts.assemble(&DeviceInstance {
+        name: device.name,
+        esc_settings,
         eeprom_ns: kind.eeprom_us.saturating_mul(1_000),
         state_ns: kind.state_us.saturating_mul(1_000),
         delay_ns: description.delay_ns_of(kind),
@@ -91,18 +92,19 @@ fn device(
     }))
 }
 
-/// The parts of a device that is told by its type alone.
-fn own_parts(placed: &Placed<'_>, identity: Identity, seed: u64) -> Result<Parts, DescriptionError> {
-    let (kind_name, kind) = (placed.table.kind.as_str(), placed.kind);
-    let word = kind.word(kind_name)?;
+/// Builds the parts of a device without an ESI file.
+fn type_parts(device: &ResolvedDevice<'_>, identity: SiiIdentity, seed: u64) -> Result<DeviceParts, DescriptionError> {
+    let kind_name = device.table.kind.as_str();
+    let kind = device.kind;
+    let word = kind.kind_of(kind_name)?;
     let mut objects = Dictionary::default();
-    let profile = if word == KindWord::Drive { 0x0002_0192 } else { 0x0000_1389 };
-    common_objects(&mut objects, kind_name, identity, (profile, &[1, 2, 3, 4]));
+    let profile = if word == TypeKind::Drive { 0x0002_0192 } else { 0x0000_1389 };
+    common_objects(&mut objects, kind_name, identity, profile, &[1, 2, 3, 4]);
     let model = model(&mut objects, word, kind, seed);
-    map(&mut objects, OUTPUT_PDO, OUTPUT_ASSIGNMENT, &placed.outputs);
-    map(&mut objects, INPUT_PDO, INPUT_ASSIGNMENT, &placed.inputs);
+    map(&mut objects, OUTPUT_PDO, OUTPUT_ASSIGNMENT, &device.outputs);
+    map(&mut objects, INPUT_PDO, INPUT_ASSIGNMENT, &device.inputs);
     let mailbox = kind.mailbox.unwrap_or(match word {
-        KindWord::Coupler | KindWord::Digital => 0,
+        TypeKind::Coupler | TypeKind::Digital => 0,
         _ => 128,
     });
 
@@ -114,75 +116,78 @@ fn own_parts(placed: &Placed<'_>, identity: Identity, seed: u64) -> Result<Parts
 
     let boot = mailboxes.map_or([0; 4], |boxes| [boxes.to_device.0, mailbox, boxes.to_main.0, mailbox]);
     let first = if mailbox > 0 { 2 } else { 0 };
-    let area = |channel, start, assignment| Area { channel: Some(channel), start, assignment, rules: Rules::default() };
-    let has_data = !placed.outputs.values.is_empty() || !placed.inputs.values.is_empty();
+    let area = |channel, start, assignment| ProcessDataArea {
+        channel: Some(channel),
+        start,
+        assignment,
+        rules: AssignmentRules::default(),
+    };
+    let has_data = !device.outputs.values.is_empty() || !device.inputs.values.is_empty();
     let listed = |index, channel: usize, data: &ProcessData| {
-        let one = Listed { index, channel: channel as u8, flags: 0 };
+        let one = PdoListing { index, channel: channel as u8, flags: 0 };
         if data.values.is_empty() { Vec::new() } else { vec![one] }
     };
 
-    Ok(Parts {
+    Ok(DeviceParts {
         identity,
-        name: placed.name.to_owned(),
+        name: device.name.to_owned(),
         order: kind_name.to_owned(),
         model,
         mailboxes,
         outputs: area(first, OUTPUTS_AT, OUTPUT_ASSIGNMENT),
         inputs: area(first + 1, INPUTS_AT, INPUT_ASSIGNMENT),
-        channels: channels(has_data, mailbox),
+        sync_managers: sync_managers(has_data, mailbox),
         fmmus: if has_data { &[1, 2, 3][..] } else { &[3] }[..]
             .iter()
             .copied()
             .filter(|&usage| usage < 3 || mailbox > 0)
             .collect(),
-        pdos: [listed(OUTPUT_PDO, first, &placed.outputs), listed(INPUT_PDO, first + 1, &placed.inputs)],
-        clock: if kind.clock.unwrap_or(true) { usual_modes() } else { Vec::new() },
+        pdos: [listed(OUTPUT_PDO, first, &device.outputs), listed(INPUT_PDO, first + 1, &device.inputs)],
+        clock: if kind.clock.unwrap_or(true) { default_modes() } else { Vec::new() },
         port_kinds: (0..kind.ports.unwrap_or(2)).fold(0u16, |ports, port| ports | 1 << (4 * port)),
-        configuration: USUAL_CONFIGURATION,
+        configuration: DEFAULT_CONFIGURATION,
         bootstrap: boot,
         eeprom_bytes: EEPROM_BYTES,
         objects,
     })
 }
 
-/// Driven by process data, and by SYNC0.
-fn usual_modes() -> Vec<ClockMode> {
-    let mode = |activate, name: &str| ClockMode {
+/// Returns the default operation modes: SM-synchronous and DC-synchronous with SYNC0.
+fn default_modes() -> Vec<DcMode> {
+    let mode = |activate, name: &str| DcMode {
         name: name.to_owned(),
         description: name.to_owned(),
         activate,
-        ..ClockMode::default()
+        ..DcMode::default()
     };
     vec![mode(0, "SM-Synchron"), mode(0x0300, "DC-Synchron")]
 }
 
-/// SyncManagers as the EEPROM lists them; those of process data get their lengths later.
-fn channels(has_data: bool, mailbox: u16) -> Vec<Channel> {
-    let mut channels = Vec::new();
+/// Returns the SyncManagers for the EEPROM; the lengths of process data are set later.
+fn sync_managers(has_data: bool, mailbox: u16) -> Vec<SyncManagerEntry> {
+    let mut sync_managers = Vec::new();
     if mailbox > 0 {
-        channels.push(Channel { start: 0x1000, length: mailbox, control: 0x26, usage: 1 });
-        channels.push(Channel { start: 0x1000 + mailbox, length: mailbox, control: 0x22, usage: 2 });
+        sync_managers.push(SyncManagerEntry { start: 0x1000, length: mailbox, control: 0x26, usage: 1 });
+        sync_managers.push(SyncManagerEntry { start: 0x1000 + mailbox, length: mailbox, control: 0x22, usage: 2 });
     }
 
     if has_data {
-        channels.push(Channel { start: OUTPUTS_AT, length: 0, control: 0x64, usage: 3 });
-        channels.push(Channel { start: INPUTS_AT, length: 0, control: 0x20, usage: 4 });
+        sync_managers.push(SyncManagerEntry { start: OUTPUTS_AT, length: 0, control: 0x64, usage: 3 });
+        sync_managers.push(SyncManagerEntry { start: INPUTS_AT, length: 0, control: 0x20, usage: 4 });
     }
 
-    channels
+    sync_managers
 }
 
-fn model(objects: &mut Dictionary, word: KindWord, kind: &TypeTable, seed: u64) -> Model {
+fn model(objects: &mut Dictionary, word: TypeKind, kind: &TypeTable, seed: u64) -> Model {
     let channels = kind.channels.unwrap_or_default();
-    let io = |objects: &mut Dictionary, value: DataType| {
-        Model::Io(Io::new(objects, value, (channels.inputs, channels.outputs), channels.loop_back))
-    };
+    let io = |objects: &mut Dictionary, value: DataType| Model::Io(Io::new(objects, value, channels));
     match word {
-        KindWord::Coupler => Model::Coupler,
-        KindWord::Digital => io(objects, DataType::Bool),
-        KindWord::Analogue => io(objects, DataType::I16),
-        KindWord::Drive => Model::Drive(Box::new(Drive::new(objects, drive_settings(kind)))),
-        KindWord::Imu => {
+        TypeKind::Coupler => Model::Coupler,
+        TypeKind::Digital => io(objects, DataType::Bool),
+        TypeKind::Analogue => io(objects, DataType::I16),
+        TypeKind::Drive => Model::Drive(Box::new(Drive::new(objects, drive_settings(kind)))),
+        TypeKind::Imu => {
             let imu = kind.imu.unwrap_or_default();
             let noise = Noise {
                 acceleration: imu.acceleration_noise_m_s2,
@@ -192,7 +197,7 @@ fn model(objects: &mut Dictionary, word: KindWord, kind: &TypeTable, seed: u64) 
 
             Model::Imu(Imu::new(objects, noise, seed))
         }
-        KindWord::ForceTorque => {
+        TypeKind::ForceTorque => {
             let force = kind.force.unwrap_or_default();
             Model::ForceTorque(ForceTorque::new(objects, force.load_n_nm, force.noise_n, seed))
         }
@@ -219,7 +224,7 @@ fn drive_settings(kind: &TypeTable) -> DriveSettings {
     }
 }
 
-/// Adds a PDO with these values, and its assignment.
+/// Adds a PDO with these entries and its assignment object.
 fn map(objects: &mut Dictionary, pdo: u16, assignment: u16, data: &ProcessData) {
     let entry =
         |value: &MappedValue| u32::from(value.index) << 16 | u32::from(value.entry) << 8 | u32::from(value.bits);

@@ -1,37 +1,38 @@
-//! Short ways against the long one: for any frames, settings and faults, both give the same bytes and leave the same devices.
+//! Compares the fast path with the general one: for any frames, settings and faults, both give the same bytes and leave devices in the
+//! same state.
 
 use onbeat_rt::time::Instant;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::controller::Join;
+use super::esc::ReadMode;
 use super::registers::{MEMORY_END, MEMORY_START};
 use super::{Fault, Nic, Segment};
 
-/// A ring with every kind of device: a fork in it, one without a clock, two of a kind.
+/// A ring with various devices: a branch, one device without a clock, two of the same type.
 const RING: &str = "[segment]\nname = \"ring\"\nring = true\n[types.drive]\nkind = \"drive\"\n[types.imu]\nkind = \"imu\"\n\
     [types.contacts]\nkind = \"digital\"\nclock = false\ndelay_us = 300\n[types.fork]\nkind = \"coupler\"\nports = 4\n\
     [[devices]]\ntype = \"drive\"\nname = \"0\"\n[[devices]]\ntype = \"fork\"\nname = \"1\"\n\
     [[devices]]\ntype = \"contacts\"\nname = \"2\"\nafter = \"1\"\nport = 3\n\
     [[devices]]\ntype = \"imu\"\nname = \"3\"\nafter = \"1\"\nport = 1\n[[devices]]\ntype = \"drive\"\nname = \"4\"\n";
 const DEVICES: u16 = 5;
-/// Where process data are set up, and how far random ones reach.
+/// Length of the logical process data, and start addresses in the devices.
 const LOGICAL: u16 = 72;
 const OUTPUTS: u16 = 0x1800;
 const INPUTS: u16 = 0x2400;
 
-/// Number, address, offset, data.
-type Written = (u8, u16, u16, Vec<u8>);
+/// Command number, address, offset, data.
+type RawDatagram = (u8, u16, u16, Vec<u8>);
 
 #[derive(Clone, Debug)]
-enum Step {
-    Frame(bool, Vec<Written>),
+enum TestStep {
+    Frame(bool, Vec<RawDatagram>),
     Wait(u64),
     Fault(Fault, bool),
 }
 
-/// What a loop sends in each of its cycles, to any station, whole or in part.
-fn cyclic() -> impl Strategy<Value = Written> {
+/// Cyclic datagrams, to any station, complete or partial.
+fn cyclic() -> impl Strategy<Value = RawDatagram> {
     let station = prop_oneof![0x1001..0x1001 + DEVICES, Just(0x1fff)];
     let time = (prop_oneof![9 => Just(8usize), 1 => 1..12usize], any::<[u8; 12]>());
     prop_oneof![
@@ -50,8 +51,8 @@ fn cyclic() -> impl Strategy<Value = Written> {
     ]
 }
 
-/// Settings that short ways depend on: FMMUs, SyncManagers, addresses, AL states, loops, the clock.
-fn setting() -> impl Strategy<Value = Written> {
+/// Settings that the fast path depends on: FMMUs, SyncManagers, addresses, AL states, loops, the clock.
+fn setting() -> impl Strategy<Value = RawDatagram> {
     let physical = prop_oneof![
         Just(OUTPUTS),
         Just(INPUTS),
@@ -90,7 +91,7 @@ fn setting() -> impl Strategy<Value = Written> {
         })
 }
 
-fn anything() -> impl Strategy<Value = Written> {
+fn anything() -> impl Strategy<Value = RawDatagram> {
     (0..16u8, any::<u16>(), 0..0x1100u16, vec(any::<u8>(), 0..300))
 }
 
@@ -107,16 +108,16 @@ fn fault() -> impl Strategy<Value = Fault> {
     })
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = TestStep> {
     let datagram = prop_oneof![6 => cyclic(), 3 => setting(), 1 => anything()];
     prop_oneof![
-        8 => (prop::bool::weighted(0.9), vec(datagram, 1..5)).prop_map(|(first, datagrams)| Step::Frame(first, datagrams)),
-        2 => prop_oneof![0..1_000u64, 0..2_000_000u64, 0..300_000_000u64].prop_map(Step::Wait),
-        1 => (fault(), any::<bool>()).prop_map(|(fault, begins)| Step::Fault(fault, begins)),
+        8 => (prop::bool::weighted(0.9), vec(datagram, 1..5)).prop_map(|(first, datagrams)| TestStep::Frame(first, datagrams)),
+        2 => prop_oneof![0..1_000u64, 0..2_000_000u64, 0..300_000_000u64].prop_map(TestStep::Wait),
+        1 => (fault(), any::<bool>()).prop_map(|(fault, begins)| TestStep::Fault(fault, begins)),
     ]
 }
 
-fn frame_of(datagrams: &[Written]) -> Vec<u8> {
+fn frame_of(datagrams: &[RawDatagram]) -> Vec<u8> {
     let mut frame = vec![0xff; 12];
     let length: usize = datagrams.iter().map(|(.., data)| data.len() + 12).sum();
     frame.extend([0x88, 0xa4]);
@@ -135,19 +136,19 @@ fn frame_of(datagrams: &[Written]) -> Vec<u8> {
     frame
 }
 
-/// The two segments, and the instant they are at.
+/// Two identical segments, one with the fast path, at the same instant.
 struct Twins {
-    short: Segment,
-    long: Segment,
+    fast: Segment,
+    general: Segment,
     now_ns: u64,
 }
 
 impl Twins {
-    /// Both in OP, their devices' process data one behind the other.
+    /// Both in OP, with consecutive process data.
     fn in_op() -> Self {
-        let short = Segment::from_toml(RING).unwrap();
-        let mut twins = Self { long: short.clone(), short, now_ns: 1_000_000 };
-        twins.long.short_ways = false;
+        let fast = Segment::from_toml(RING).unwrap();
+        let mut twins = Self { general: fast.clone(), fast, now_ns: 1_000_000 };
+        twins.general.fast_path = false;
         let mut logical = 0;
         for device in 0..DEVICES {
             twins.frame(true, &[(2, 0u16.wrapping_sub(device), 0x0010, (0x1001 + device).to_le_bytes().to_vec())]);
@@ -164,13 +165,13 @@ impl Twins {
 
         twins.frame(true, &[(12, 0, 0, vec![0; usize::from(logical)])]);
         assert!(u16::from(logical) <= LOGICAL, "{logical}");
-        assert!((0..usize::from(DEVICES)).all(|device| twins.short.status(device).unwrap().al_state == 8));
+        assert!((0..usize::from(DEVICES)).all(|device| twins.fast.status(device).unwrap().al_state == 8));
         twins
     }
 
     fn settings(&self, device: u16, logical: &mut u8) -> Vec<(u16, Vec<u8>)> {
-        let status = self.short.status(usize::from(device)).unwrap();
-        let has_mailbox = self.short.devices[usize::from(device)].firmware.mailbox.is_some();
+        let status = self.fast.status(usize::from(device)).unwrap();
+        let has_mailbox = self.fast.devices[usize::from(device)].firmware.mailbox.is_some();
         let mut settings = Vec::new();
         let sync_manager = |channel: u16, start: u16, length: u8, kind: u8| {
             let [low, high] = start.to_le_bytes();
@@ -194,39 +195,39 @@ impl Twins {
         settings
     }
 
-    fn frame(&mut self, first: bool, datagrams: &[Written]) {
+    fn frame(&mut self, first: bool, datagrams: &[RawDatagram]) {
         let nic = if first { Nic::First } else { Nic::Second };
         let now = Instant::from_ns(self.now_ns);
-        let mut short = frame_of(datagrams);
-        let mut long = short.clone();
-        let passages = [self.short.frame_from(nic, &mut short, now), self.long.frame_from(nic, &mut long, now)];
+        let mut fast = frame_of(datagrams);
+        let mut general = fast.clone();
+        let passages = [self.fast.frame_from(nic, &mut fast, now), self.general.frame_from(nic, &mut general, now)];
 
         assert_eq!(passages[0], passages[1], "{datagrams:x?}");
-        assert_eq!(short, long, "{datagrams:x?}");
+        assert_eq!(fast, general, "{datagrams:x?}");
     }
 
-    fn carry_out(&mut self, step: &Step) {
+    fn run(&mut self, step: &TestStep) {
         match step {
-            Step::Frame(first, datagrams) => self.frame(*first, datagrams),
-            Step::Wait(ns) => self.now_ns += ns,
-            Step::Fault(fault, true) => assert_eq!(self.short.begin(fault), self.long.begin(fault)),
-            Step::Fault(fault, false) => assert_eq!(self.short.end(fault), self.long.end(fault)),
+            TestStep::Frame(first, datagrams) => self.frame(*first, datagrams),
+            TestStep::Wait(ns) => self.now_ns += ns,
+            TestStep::Fault(fault, true) => assert_eq!(self.fast.begin(fault), self.general.begin(fault)),
+            TestStep::Fault(fault, false) => assert_eq!(self.fast.end(fault), self.general.end(fault)),
         }
     }
 
-    /// All that can be known of the devices, some time later, as it is once all registers have been read.
+    /// Compares the complete state of the devices some time later, after all registers were read.
     fn compare(&mut self) {
         self.now_ns += 7_000_000;
         let now = Instant::from_ns(self.now_ns);
-        let [short, long] = [&mut self.short, &mut self.long].map(|segment| {
+        let [fast, general] = [&mut self.fast, &mut self.general].map(|segment| {
             segment.advance(now);
             for device in &mut segment.devices {
-                device.controller.read(0, &mut [0; MEMORY_START], Join::Replace, now.as_ns());
+                device.esc.read(0, &mut [0; MEMORY_START], ReadMode::Replace, now.as_ns());
             }
             format!("{:?}", segment.devices)
         });
 
-        assert!(short == long, "the devices differ");
+        assert!(fast == general, "the devices differ");
     }
 }
 
@@ -234,17 +235,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn short_ways_and_the_long_one_come_to_the_same(steps in vec(step(), 1..60)) {
+    fn the_fast_path_and_the_general_one_agree(steps in vec(step(), 1..60)) {
         let mut twins = Twins::in_op();
         for step in &steps {
-            twins.carry_out(step);
+            twins.run(step);
         }
         twins.compare();
     }
 }
 
 #[test]
-fn a_whole_area_beyond_the_end_of_memory_is_answered_as_far_as_there_is_memory() {
+fn an_area_beyond_the_end_of_memory_is_accessible_up_to_the_end() {
     let mut twins = Twins::in_op();
     let [low, high] = (MEMORY_END as u16 - 2).to_le_bytes();
     twins.frame(true, &[(5, 0x1001, 0x0810, vec![low, high, 8, 0, 0x20, 0, 1, 0])]);
@@ -254,7 +255,7 @@ fn a_whole_area_beyond_the_end_of_memory_is_answered_as_far_as_there_is_memory()
     twins.compare();
 }
 
-/// A random sequence found it: what the long way had read last stood in the registers, and came back as a mail.
+/// Found by a random sequence: register values of the last read came back as a mail.
 #[test]
 fn a_mailbox_set_up_over_the_registers_receives_nothing_from_them() {
     let mut twins = Twins::in_op();

@@ -1,48 +1,48 @@
-//! One SubDevice controller: registers, process memory, and what happens when they are touched.
+//! One EtherCAT SubDevice controller (ESC): registers, process memory, and the effects of reading and writing them.
 //!
-//! `touch` is reading and writing, `react` is what registers are beyond memory, `mapped` are process data by logical address, and
-//! `watched` is what a loop reads from all devices in each of its cycles.
+//! `access` is reading and writing, `side_effects` the registers that are more than memory, `logical` process data by logical address,
+//! and `cyclic_register` the registers that a loop reads from all devices in each cycle.
 
-mod mapped;
-mod react;
-mod touch;
-mod watched;
+mod access;
+mod cyclic_register;
+mod logical;
+mod side_effects;
 
-use super::clock::{Clock, Sync0};
-use super::eeprom::Eeprom;
+use super::distributed_clock::{DistributedClock, Sync0Pulses};
+use super::eeprom::SiiEeprom;
 use super::fmmu::Fmmu;
 use super::registers::{
-    AL_CONTROL, AL_STATUS, AL_STATUS_CODE, ALIAS, ALIAS_ENABLE, Access, CHANNELS, DEVICE, DL_STATUS, FILTER_DEPTH,
-    LOOP_CONTROL, LOST_LINKS, MEMORY_END, MEMORY_START, PDI_CONFIGURATION, PDI_CONTROL, SPEED_START, STATION,
-    SYNC_ACTIVATION, SYNC_CYCLE, WATCHDOG_COUNT, WATCHDOG_DIVIDER, WATCHDOG_STATUS, WATCHDOG_TIME, WITH_CLOCK,
+    AL_CONTROL, AL_STATUS, AL_STATUS_CODE, ALIAS, ALIAS_ENABLE, CHANNELS, DEVICE, DL_STATUS, FILTER_DEPTH,
+    LOOP_CONTROL, LOST_LINKS, MEMORY_END, MEMORY_START, PDI_CONFIGURATION, PDI_CONTROL, RegisterAccess, SPEED_START,
+    STATION, SYNC_ACTIVATION, SYNC_CYCLE, WATCHDOG_COUNT, WATCHDOG_DIVIDER, WATCHDOG_STATUS, WATCHDOG_TIME, WITH_CLOCK,
     WITHOUT_CLOCK, long, word,
 };
-use super::sync_channel::SyncChannel;
-pub(crate) use watched::Watched;
+use super::sync_manager::SyncManager;
+pub(crate) use cyclic_register::CyclicRegister;
 
-/// What the firmware has to look at; bits of [`Controller::events`].
+/// Events for the firmware; bits of [`Esc::events`].
 pub(crate) mod event {
     /// AL control was written.
     pub(crate) const STATE: u8 = 1;
     /// A mail arrived.
     pub(crate) const MAIL_ARRIVED: u8 = 2;
-    /// The MainDevice took a mail.
+    /// The MainDevice fetched a mail.
     pub(crate) const MAIL_TAKEN: u8 = 4;
-    /// Output data are whole.
+    /// All outputs were written.
     pub(crate) const OUTPUTS: u8 = 8;
-    /// Input data were read.
+    /// The inputs were read.
     pub(crate) const INPUTS: u8 = 16;
-    /// The last mail is wanted again.
+    /// The MainDevice requests the last mail again.
     pub(crate) const REPEAT: u8 = 32;
-    /// The three bytes of a reset were written.
+    /// The reset sequence was written.
     pub(crate) const RESET: u8 = 64;
-    /// Pulses were activated or stopped.
-    pub(crate) const PULSES: u8 = 128;
+    /// SYNC pulses were activated or deactivated.
+    pub(crate) const SYNC: u8 = 128;
 }
 
-/// What the segment has to look at; bits of [`Controller::touched`].
-pub(crate) mod touched {
-    /// Station address or use of the alias.
+/// Changes that the segment must apply; bits of [`Esc::changes`].
+pub(crate) mod change {
+    /// Station address or alias enable.
     pub(crate) const ADDRESS: u8 = 1;
     /// FMMUs or SyncManagers.
     pub(crate) const MAPPING: u8 = 2;
@@ -50,27 +50,27 @@ pub(crate) mod touched {
     pub(crate) const PORTS: u8 = 4;
 }
 
-/// When a frame passes a device: the processing unit, and each port (0 for ports it does not come in by).
+/// Times at which a frame passes the processing unit and arrives at each port of a device (0 for ports at which it does not arrive).
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Passing {
+pub(crate) struct PassTimes {
     pub(crate) now_ns: u64,
     pub(crate) ports_ns: [u64; 4],
 }
 
-/// How what is read joins what the datagram holds.
+/// How read data are combined with the data of the datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Join {
+pub(crate) enum ReadMode {
     Replace,
     Or,
 }
 
-/// Bytes behind the memory that nothing uses. Without them, the process data of all devices would compete for the same lines of the
-/// first cache, being a multiple of 4 KiB apart.
-const APART: usize = 0x140;
+/// Unused bytes after the memory. Without them, the process data of all devices would be a multiple of 4 KiB apart and compete for the
+/// same L1 cache lines.
+const PADDING: usize = 0x140;
 
-/// What a controller is made with.
+/// Settings of a controller.
 #[derive(Clone, Debug)]
-pub(crate) struct Chip {
+pub(crate) struct EscSettings {
     pub(crate) has_clock: bool,
     pub(crate) ports: u8,
     pub(crate) drift_ppb: f64,
@@ -79,66 +79,66 @@ pub(crate) struct Chip {
 
 /// Registers, memory and units of one device.
 ///
-/// What the frames of a loop touch comes first, in as few lines of the cache as it takes, and what they do not is in boxes: after the
-/// devices have worked, little of it is in the first cache any more, and fetching it is most of a frame's time.
+/// Fields that cyclic frames use come first, in few cache lines, and other fields are boxed: after the devices have worked, little is left
+/// in the L1 cache, and fetching cache lines takes most of the time of a frame.
 #[derive(Clone, Debug)]
 #[repr(C)]
-pub(crate) struct Controller {
-    pub(crate) clock: Clock,
-    memory: Box<[u8; MEMORY_END + APART]>,
-    /// Process data are whole at this instant at the latest, or the watchdog bites; `u64::MAX`: not running.
+pub(crate) struct Esc {
+    pub(crate) clock: DistributedClock,
+    memory: Box<[u8; MEMORY_END + PADDING]>,
+    /// The watchdog expires at this instant unless process data arrive; `u64::MAX`: not running.
     pub(crate) watchdog_until_ns: u64,
     watchdog_ns: u64,
-    /// Added to each of the device's parts of working counters, which never get negative: a fault.
+    /// Fault: added to each working counter increment of the device, which never becomes negative.
     pub(crate) counter_offset: i16,
-    /// As in the register.
+    /// Copy of the AL status register.
     al_status: u16,
     pub(crate) events: u8,
-    pub(crate) touched: u8,
+    pub(crate) changes: u8,
     reset_letters: u8,
     has_clock: bool,
     ports: u8,
-    pub(crate) sync_managers: [SyncChannel; CHANNELS],
+    pub(crate) sync_managers: [SyncManager; CHANNELS],
     pub(crate) fmmus: Box<[Option<Fmmu>; CHANNELS]>,
-    pub(crate) eeprom: Box<Eeprom>,
-    pub(crate) sync0: Option<Sync0>,
+    pub(crate) eeprom: Box<SiiEeprom>,
+    pub(crate) sync0: Option<Sync0Pulses>,
 }
 
-impl Controller {
-    pub(crate) fn new(chip: &Chip, eeprom: Eeprom) -> Self {
-        let clock = Clock::new(chip.clock_start_ns, chip.drift_ppb);
-        let mut controller = Self {
+impl Esc {
+    pub(crate) fn new(esc_settings: &EscSettings, eeprom: SiiEeprom) -> Self {
+        let clock = DistributedClock::new(esc_settings.clock_start_ns, esc_settings.drift_ppb);
+        let mut esc = Self {
             clock,
-            memory: Box::new([0; MEMORY_END + APART]),
+            memory: Box::new([0; MEMORY_END + PADDING]),
             watchdog_until_ns: u64::MAX,
             watchdog_ns: 0,
             counter_offset: 0,
             al_status: 0,
             events: 0,
-            touched: 0,
+            changes: 0,
             reset_letters: 0,
-            has_clock: chip.has_clock,
-            ports: chip.ports,
-            sync_managers: [const { SyncChannel::OFF }; CHANNELS],
+            has_clock: esc_settings.has_clock,
+            ports: esc_settings.ports,
+            sync_managers: [const { SyncManager::OFF }; CHANNELS],
             fmmus: Box::new([None; CHANNELS]),
             eeprom: Box::new(eeprom),
             sync0: None,
         };
 
-        controller.preset();
-        controller
+        esc.preset();
+        esc
     }
 
-    /// Power off and on at `now_ns`: everything but the EEPROM is as new.
+    /// Power cycle at `now_ns`: resets everything but the EEPROM.
     pub(crate) fn power_on(&mut self, now_ns: u64) {
         let dl_status = word(&self.memory[..], DL_STATUS);
         self.memory.fill(0);
-        self.sync_managers = [const { SyncChannel::OFF }; CHANNELS];
+        self.sync_managers = [const { SyncManager::OFF }; CHANNELS];
         self.fmmus.fill(None);
         self.clock.restart(now_ns);
         self.sync0 = None;
         self.events = 0;
-        self.touched = touched::ADDRESS | touched::MAPPING | touched::PORTS;
+        self.changes = change::ADDRESS | change::MAPPING | change::PORTS;
         self.watchdog_until_ns = u64::MAX;
         self.preset();
         self.set_dl_status(dl_status);
@@ -172,11 +172,11 @@ impl Controller {
             self.memory[PDI_CONTROL..PDI_CONTROL + 2].copy_from_slice(&area[..2]);
             self.memory[PDI_CONFIGURATION..PDI_CONFIGURATION + 2].copy_from_slice(&area[2..4]);
             self.memory[ALIAS..ALIAS + 2].copy_from_slice(&area[8..10]);
-            self.touched |= touched::ADDRESS;
+            self.changes |= change::ADDRESS;
         }
     }
 
-    fn access(&self) -> &'static Access {
+    fn register_access(&self) -> &'static RegisterAccess {
         if self.has_clock { &WITH_CLOCK } else { &WITHOUT_CLOCK }
     }
 
@@ -184,13 +184,13 @@ impl Controller {
         self.memory[at..at + 2].copy_from_slice(&value.to_le_bytes());
     }
 
-    // ---- seen from the wire
+    // ---- data link side
 
     pub(crate) fn station(&self) -> u16 {
         word(&self.memory[..], STATION)
     }
 
-    /// The second station address, when the MainDevice has switched it on.
+    /// Returns the station alias, if the MainDevice has enabled it.
     pub(crate) fn alias(&self) -> Option<u16> {
         (self.memory[ALIAS_ENABLE] & 1 != 0).then(|| word(&self.memory[..], ALIAS))
     }
@@ -199,7 +199,7 @@ impl Controller {
         port < usize::from(self.ports)
     }
 
-    /// Loop control of a port: 0 and 1 automatic, 2 open, 3 closed.
+    /// Returns the loop control of a port: 0 auto, 1 auto close, 2 open, 3 closed.
     pub(crate) fn loop_control(&self, port: usize) -> u8 {
         self.memory[LOOP_CONTROL] >> (2 * port) & 3
     }
@@ -214,9 +214,9 @@ impl Controller {
         *counter = counter.saturating_add(1);
     }
 
-    // ---- seen from the firmware
+    // ---- firmware side
 
-    /// State asked for, with the acknowledgement in bit 4.
+    /// Returns the requested AL state, with the error acknowledgement in bit 4.
     pub(crate) fn state_request(&self) -> u8 {
         self.memory[AL_CONTROL]
     }
@@ -231,7 +231,7 @@ impl Controller {
         word(&self.memory[..], AL_STATUS_CODE)
     }
 
-    /// Bits of the activation register of the pulses.
+    /// Returns the SYNC activation register.
     pub(crate) fn sync_activation(&self) -> u8 {
         self.memory[SYNC_ACTIVATION]
     }
@@ -240,7 +240,7 @@ impl Controller {
         long(&self.memory[..], SYNC_CYCLE)
     }
 
-    /// Bytes of process memory; empty where there is none, such as below its start, where the registers are.
+    /// Returns a range of process memory; empty when it is outside, for example in the registers.
     pub(crate) fn area(&self, start: u16, length: u16) -> &[u8] {
         let bytes = usize::from(start)..usize::from(start) + usize::from(length);
         self.memory[..MEMORY_END].get(bytes).filter(|_| usize::from(start) >= MEMORY_START).unwrap_or_default()
@@ -251,15 +251,15 @@ impl Controller {
         self.memory[..MEMORY_END].get_mut(bytes).filter(|_| usize::from(start) >= MEMORY_START).unwrap_or_default()
     }
 
-    /// Mailboxes are open to the MainDevice from PREOP on, process data from SAFEOP on. `mailboxes` is how many channels are those.
-    pub(crate) fn hold(&mut self, mailboxes: usize, (mail_held, data_held): (bool, bool)) {
-        for (number, channel) in self.sync_managers.iter_mut().enumerate() {
-            channel.held_by_device = if number < mailboxes { mail_held } else { data_held };
+    /// Deactivates SyncManagers on the device side: the first `mailboxes` ones in INIT, those of process data below SAFEOP.
+    pub(crate) fn set_deactivated(&mut self, mailboxes: usize, mail: bool, process_data: bool) {
+        for (number, sync_manager) in self.sync_managers.iter_mut().enumerate() {
+            sync_manager.deactivated = if number < mailboxes { mail } else { process_data };
         }
-        self.touched |= touched::MAPPING;
+        self.changes |= change::MAPPING;
     }
 
-    pub(crate) fn watchdog_bites(&mut self) {
+    pub(crate) fn expire_watchdog(&mut self) {
         self.watchdog_until_ns = u64::MAX;
         self.memory[WATCHDOG_STATUS] = 0;
         self.memory[WATCHDOG_COUNT] = self.memory[WATCHDOG_COUNT].saturating_add(1);

@@ -1,78 +1,78 @@
-//! All that a device is put together from, wherever it was told.
+//! The parts of a device, from a type table or an ESI file.
 
 use super::coe::{DataType, Dictionary, access};
-use super::controller::{Chip, Controller};
 use super::device::Model;
-use super::eeprom::Eeprom;
-use super::firmware::{Area, Firmware, Mailboxes, Setup};
-use super::sii::{Contents, Identity, Listed};
+use super::eeprom::SiiEeprom;
+use super::esc::{Esc, EscSettings};
+use super::firmware::{Firmware, FirmwareSetup, Mailboxes, ProcessDataArea};
+use super::sii_contents::{PdoListing, SiiContents, SiiIdentity};
 use super::subdevice::SubDevice;
-use onbeat_ethercat::esi::{Channel, ClockMode};
+use onbeat_ethercat::esi::{DcMode, SyncManagerEntry};
 
 /// The parts of one device.
-pub(crate) struct Parts {
-    pub(crate) identity: Identity,
-    /// Strings of the EEPROM.
+pub(crate) struct DeviceParts {
+    pub(crate) identity: SiiIdentity,
+    /// Name in the EEPROM.
     pub(crate) name: String,
     pub(crate) order: String,
     pub(crate) objects: Dictionary,
     pub(crate) model: Model,
     pub(crate) mailboxes: Option<Mailboxes>,
-    pub(crate) outputs: Area,
-    pub(crate) inputs: Area,
-    /// Lengths of process data are filled in from what is mapped.
-    pub(crate) channels: Vec<Channel>,
+    pub(crate) outputs: ProcessDataArea,
+    pub(crate) inputs: ProcessDataArea,
+    /// SyncManagers; the lengths of process data are set from the mapping.
+    pub(crate) sync_managers: Vec<SyncManagerEntry>,
     pub(crate) fmmus: Vec<u8>,
     /// PDOs of the outputs and of the inputs.
-    pub(crate) pdos: [Vec<Listed>; 2],
-    pub(crate) clock: Vec<ClockMode>,
-    /// Kinds of the ports, four bits for each.
+    pub(crate) pdos: [Vec<PdoListing>; 2],
+    pub(crate) clock: Vec<DcMode>,
+    /// Physical ports, four bits each.
     pub(crate) port_kinds: u16,
     pub(crate) configuration: [u8; 14],
     pub(crate) bootstrap: [u16; 4],
     pub(crate) eeprom_bytes: usize,
 }
 
-/// What differs between two devices of a type, or is not in the EEPROM.
+/// Properties of an individual device that are not in its EEPROM.
 #[derive(Debug)]
-pub(crate) struct Individual<'n> {
+pub(crate) struct DeviceInstance<'n> {
     pub(crate) name: &'n str,
-    pub(crate) chip: Chip,
+    pub(crate) esc_settings: EscSettings,
     pub(crate) eeprom_ns: u64,
     pub(crate) state_ns: u64,
     pub(crate) delay_ns: u64,
     pub(crate) needs_outputs: bool,
 }
 
-impl Parts {
-    pub(crate) fn assemble(mut self, own: &Individual<'_>) -> SubDevice {
+impl DeviceParts {
+    pub(crate) fn assemble(mut self, instance: &DeviceInstance<'_>) -> SubDevice {
         self.objects.sort();
-        let setup = Setup {
+        let setup = FirmwareSetup {
             mailboxes: self.mailboxes,
             outputs: self.outputs,
             inputs: self.inputs,
-            state_ns: own.state_ns,
-            delay_ns: own.delay_ns,
-            needs_outputs: own.needs_outputs,
+            state_ns: instance.state_ns,
+            delay_ns: instance.delay_ns,
+            needs_outputs: instance.needs_outputs,
         };
 
         let firmware = Firmware::new(setup, self.objects, self.model);
         for (area, bytes) in
             [(&firmware.setup.outputs, firmware.outputs.bytes()), (&firmware.setup.inputs, firmware.inputs.bytes())]
         {
-            if let Some(channel) = area.channel.and_then(|channel| self.channels.get_mut(channel)) {
-                channel.length = bytes as u16;
+            if let Some(sync_manager) = area.channel.and_then(|channel| self.sync_managers.get_mut(channel)) {
+                sync_manager.length = bytes as u16;
             }
         }
 
-        let contents = Contents {
+        let contents = SiiContents {
             identity: self.identity,
             name: &self.name,
             order: &self.order,
             configuration: self.configuration,
             bootstrap: self.bootstrap,
             mailboxes: self.mailboxes,
-            channels: &self.channels,
+            sync_managers: &self.sync_managers,
             fmmus: &self.fmmus,
             objects: &firmware.objects,
             pdos: [&self.pdos[0], &self.pdos[1]],
@@ -81,20 +81,15 @@ impl Parts {
             size: self.eeprom_bytes,
         };
 
-        let eeprom = Eeprom::new(contents.image(), own.eeprom_ns);
-        let mut controller = Controller::new(&own.chip, eeprom);
-        controller.hold(0, (true, true));
-        SubDevice { controller, firmware: Box::new(firmware), name: own.name.into(), powered: true }
+        let eeprom = SiiEeprom::new(contents.image(), instance.eeprom_ns);
+        let mut esc = Esc::new(&instance.esc_settings, eeprom);
+        esc.set_deactivated(0, true, true);
+        SubDevice { esc, firmware: Box::new(firmware), name: instance.name.into(), powered: true }
     }
 }
 
-/// Objects that each device with a mailbox has; those that were told already stay. `usages`: of the SyncManagers.
-pub(crate) fn common_objects(
-    objects: &mut Dictionary,
-    name: &str,
-    identity: Identity,
-    (profile, usages): (u32, &[u8]),
-) {
+/// Adds the objects of every device with a mailbox, except those that exist. `usages`: SyncManager types.
+pub(crate) fn common_objects(objects: &mut Dictionary, name: &str, identity: SiiIdentity, profile: u32, usages: &[u8]) {
     let text = |text: &str| DataType::Text(text.len().min(64) as u16);
     let version = env!("CARGO_PKG_VERSION");
     let mut value = |index, title, kind, bytes: &[u8]| {

@@ -1,11 +1,11 @@
-//! What a layout says of a description is what the simulated devices of the same description do.
+//! Tests that the layout of a description agrees with the simulated devices of the same description.
 //!
-//! A layout comes from the description alone, so that a MainDevice on a real bus asks no simulator. Here both are compared.
+//! The layout is derived from the description alone, so that a MainDevice on a real bus does not depend on the simulator.
 #![allow(clippy::unwrap_used)]
 
 use std::fmt::Write;
 
-use onbeat_ethercat::description::{Arrangement, ChannelsTable, Description, KindWord, Way, mappable};
+use onbeat_ethercat::description::{ChannelsTable, Description, PdoDirection, ResolvedDescription, TypeKind, mappable};
 use onbeat_ethercat::layout::{DeviceLayout, Layout, MappedValue};
 use proptest::prelude::*;
 
@@ -14,15 +14,15 @@ use super::subdevice::SubDevice;
 use super::{Link, Segment};
 
 const ESI: &str = include_str!("../tests/esi_files/line.toml");
-const KINDS: [(&str, KindWord); 6] = [
-    ("coupler", KindWord::Coupler),
-    ("digital", KindWord::Digital),
-    ("analogue", KindWord::Analogue),
-    ("drive", KindWord::Drive),
-    ("imu", KindWord::Imu),
-    ("force-torque", KindWord::ForceTorque),
+const KINDS: [(&str, TypeKind); 6] = [
+    ("coupler", TypeKind::Coupler),
+    ("digital", TypeKind::Digital),
+    ("analogue", TypeKind::Analogue),
+    ("drive", TypeKind::Drive),
+    ("imu", TypeKind::Imu),
+    ("force-torque", TypeKind::ForceTorque),
 ];
-/// One of each kind, mappings of their own, aliases and serial numbers that count on, and a fork.
+/// One device of each kind, custom mappings, consecutive aliases and serial numbers, and a branch.
 const MANY: &str = r#"
     [types.fork]
     kind = "coupler"
@@ -69,17 +69,19 @@ const MANY: &str = r#"
     name = "foot"
 "#;
 
-/// Values that the assigned PDOs of a device list, one behind the other; gaps only move on.
+/// Returns the values of the assigned PDOs of a device, in order, without gaps.
 fn mapped(objects: &Dictionary, assignment: u16) -> Vec<MappedValue> {
-    let number = |index, entry| objects.slot(index, entry);
-    let count = |index| number(index, 0).map_or(0, |slot| objects.u8(slot));
+    let slot = |index, entry| objects.slot(index, entry);
+    let count = |index| slot(index, 0).map_or(0, |slot| objects.u8(slot));
     let mut values = Vec::new();
     let mut bit_at = 0;
     for assigned in 1..=count(assignment) {
-        let pdo = number(assignment, assigned).map_or(0, |slot| objects.u16(slot));
+        let pdo = slot(assignment, assigned).map_or(0, |slot| objects.u16(slot));
         for entry in 1..=count(pdo) {
-            let what = number(pdo, entry).map_or(0, |slot| objects.u32(slot));
-            let (index, entry, bits) = ((what >> 16) as u16, (what >> 8) as u8, (what & 0xff) as u16);
+            let mapped = slot(pdo, entry).map_or(0, |slot| objects.u32(slot));
+            let index = (mapped >> 16) as u16;
+            let entry = (mapped >> 8) as u8;
+            let bits = (mapped & 0xff) as u16;
             if index != 0 {
                 values.push(MappedValue { index, entry, bits, bit_at });
             }
@@ -90,7 +92,7 @@ fn mapped(objects: &Dictionary, assignment: u16) -> Vec<MappedValue> {
     values
 }
 
-fn agrees(layout: &DeviceLayout, device: &SubDevice) {
+fn assert_agrees(layout: &DeviceLayout, device: &SubDevice) {
     let objects = &device.firmware.objects;
     let identity = [1, 2, 3].map(|entry| objects.u32(objects.slot(0x1018, entry).unwrap()));
     assert_eq!(layout.name, *device.name);
@@ -101,27 +103,27 @@ fn agrees(layout: &DeviceLayout, device: &SubDevice) {
     assert_eq!(layout.input_values, mapped(objects, device.firmware.setup.inputs.assignment), "{}", layout.name);
 }
 
-fn all_agree(description: &Description) {
-    let layout = Layout::of(description).unwrap();
-    let segment = Segment::of(description).unwrap();
+fn assert_all_agree(description: &Description) {
+    let layout = Layout::from_description(description).unwrap();
+    let segment = Segment::from_description(description).unwrap();
     let order = segment.order_on_cable();
     assert_eq!(layout.devices.len(), order.len());
-    for (listed, place) in layout.devices.iter().zip(order) {
-        agrees(listed, &segment.devices[place]);
+    for (listed, position) in layout.devices.iter().zip(order) {
+        assert_agrees(listed, &segment.devices[position]);
     }
 }
 
 #[test]
-fn a_layout_lists_what_the_simulated_devices_are_and_map() {
-    all_agree(&Description::from_toml(Segment::HUMANOID).unwrap());
-    all_agree(&Description::from_toml(MANY).unwrap());
-    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/esi_files");
-    let with_esi = Description::from_toml_with(ESI, |name| std::fs::read(format!("{beside}/{name}"))).unwrap();
-    all_agree(&with_esi);
+fn a_layout_has_the_identities_and_mappings_of_the_simulated_devices() {
+    assert_all_agree(&Description::from_toml(Segment::HUMANOID).unwrap());
+    assert_all_agree(&Description::from_toml(MANY).unwrap());
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/esi_files");
+    let with_esi = Description::from_toml_with(ESI, |name| std::fs::read(format!("{directory}/{name}"))).unwrap();
+    assert_all_agree(&with_esi);
 }
 
 #[test]
-fn what_a_file_may_map_is_what_the_simulated_devices_let_process_data_hold() {
+fn mappable_objects_are_those_that_the_simulated_devices_allow() {
     let channels = ChannelsTable { inputs: 5, outputs: 200, loop_back: false };
     for (word, kind) in KINDS {
         let text = format!(
@@ -131,12 +133,12 @@ fn what_a_file_may_map_is_what_the_simulated_devices_let_process_data_hold() {
         let segment = Segment::from_toml(&text).unwrap();
         let objects = &segment.devices[0].firmware.objects;
 
-        for (way, right) in [(Way::Outputs, access::OUTPUT), (Way::Inputs, access::INPUT)] {
+        for (direction, right) in [(PdoDirection::Outputs, access::OUTPUT), (PdoDirection::Inputs, access::INPUT)] {
             for index in 0x1000..=0x7fff {
                 for entry in 0..=255 {
                     let found = objects.lookup(index, entry).ok().filter(|entry| entry.access & right != 0);
-                    let said = mappable(kind, channels, way, (index, entry));
-                    assert_eq!(said, found.map(|entry| entry.kind), "{word} {index:#06x}:{entry}");
+                    let allowed = mappable(kind, channels, direction, index, entry);
+                    assert_eq!(allowed, found.map(|entry| entry.kind), "{word} {index:#06x}:{entry}");
                 }
             }
         }
@@ -144,9 +146,9 @@ fn what_a_file_may_map_is_what_the_simulated_devices_let_process_data_hold() {
 }
 
 #[test]
-fn what_makes_no_segment_makes_no_layout_and_both_say_the_same() {
+fn an_invalid_description_gives_the_same_error_for_segment_layout_and_link() {
     let device = "[[devices]]\ntype = \"t\"\nname = \"one\"\n";
-    let wrong = [
+    let invalid = [
         "[types.t]\nkind = \"drive\"\nports = 5\n",
         "[types.t]\nkind = \"drive\"\nmailbox = 7\n",
         "[types.t]\nkind = \"drive\"\noutputs = [\"6064\"]\n",
@@ -157,31 +159,31 @@ fn what_makes_no_segment_makes_no_layout_and_both_say_the_same() {
         "[types.other]\nkind = \"drive\"\n",
     ];
 
-    for kind in wrong {
+    for kind in invalid {
         let description = Description::from_toml(&format!("{kind}{device}")).unwrap();
-        let of_layout = Layout::of(&description).unwrap_err();
-        assert_eq!(Segment::of(&description).unwrap_err(), of_layout, "{kind}");
-        assert_eq!(Link::of(&description).unwrap_err(), of_layout, "{kind}");
+        let layout_error = Layout::from_description(&description).unwrap_err();
+        assert_eq!(Segment::from_description(&description).unwrap_err(), layout_error, "{kind}");
+        assert_eq!(Link::from_description(&description).unwrap_err(), layout_error, "{kind}");
     }
 }
 
 proptest! {
-    /// Each device hangs on any earlier one that has a port left.
+    /// Each device is connected to any earlier one with a free port.
     #[test]
-    fn any_tree_has_one_order(parents in prop::collection::vec(any::<prop::sample::Index>(), 0..40), ring: bool) {
+    fn cable_order_agrees_for_any_tree(parents in prop::collection::vec(any::<prop::sample::Index>(), 0..40), ring: bool) {
         let mut text = format!("[segment]\nring = {ring}\n[types.t]\nkind = \"coupler\"\nports = 4\n\
             [[devices]]\ntype = \"t\"\nname = \"0\"\n");
         let mut free = vec![3];
         for (number, parent) in (1..).zip(parents) {
-            let with_room: Vec<usize> = (0..free.len()).filter(|place| free[*place] > 0).collect();
-            let after = *parent.get(&with_room);
+            let with_free_port: Vec<usize> = (0..free.len()).filter(|device| free[*device] > 0).collect();
+            let after = *parent.get(&with_free_port);
             free[after] -= 1;
             free.push(3);
             write!(text, "[[devices]]\ntype = \"t\"\nname = \"{number}\"\nafter = \"{after}\"\n").unwrap();
         }
 
         let description = Description::from_toml(&text).unwrap();
-        let arrangement = Arrangement::of(&description).unwrap();
-        prop_assert_eq!(arrangement.order_on_cable(), Segment::of(&description).unwrap().order_on_cable());
+        let resolved = ResolvedDescription::new(&description).unwrap();
+        prop_assert_eq!(resolved.order_on_cable(), Segment::from_description(&description).unwrap().order_on_cable());
     }
 }

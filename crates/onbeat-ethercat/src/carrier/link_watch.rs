@@ -1,7 +1,8 @@
-//! What keeps frames from leaving by a network interface, and a thread that sees it come and go.
+//! A thread that watches the link state of a network interface, and the reasons why it cannot send frames.
 //!
-//! The kernel says by netlink that some interface changed; only then is ours looked at. So nothing happens while all is well, and the loop
-//! reads one word. An interface that was deleted and made again gets a new socket here, which the loop takes over between two frames.
+//! The kernel reports changes of interfaces by netlink; only then the thread checks its interface. Nothing runs while the link is fine,
+//! and the loop reads one word. For an interface that was deleted and created again, the thread opens a new socket, which the loop takes
+//! over between two frames.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -15,36 +16,36 @@ use rustix::io::Errno;
 
 use super::{CarrierError, Interface, PacketRing, Role};
 
-/// The thread's stack: a process that locks its memory locks all of it.
+/// Stack size of the thread: a process that locks its memory locks all of it.
 const STACK_BYTES: usize = 128 * 1024;
 
-/// Why no frame leaves by an interface.
+/// Why an interface cannot send frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Trouble {
-    /// There is no such interface any more.
+    /// The interface was deleted.
     Gone = 1,
-    /// It is switched off.
+    /// It is administratively down.
     Down = 2,
-    /// It has no link: no cable, or nothing with power at its other end.
+    /// It has no link: no cable, or no powered device at the other end.
     NoLink = 3,
     /// Frames are longer than its MTU allows.
     Mtu = 4,
-    /// It was made again, and another process has taken it.
+    /// It was created again, and another process uses it.
     Taken = 5,
 }
 
 impl Trouble {
     const ALL: [Self; 5] = [Self::Gone, Self::Down, Self::NoLink, Self::Mtu, Self::Taken];
 
-    /// The trouble of a number, as events have it.
+    /// Returns the reason with this number, as events store it.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|one| *one as u32 == number)
     }
 
-    /// What an error of sending says.
-    pub(crate) const fn of_errno(errno: i32) -> Option<Self> {
+    /// Returns the reason for an error of sending.
+    pub(crate) const fn from_errno(errno: i32) -> Option<Self> {
         match errno {
             libc::ENXIO | libc::ENODEV => Some(Self::Gone),
             libc::ENETDOWN => Some(Self::Down),
@@ -53,7 +54,7 @@ impl Trouble {
         }
     }
 
-    /// The words after "the network interface".
+    /// Returns the predicate of the sentence that begins with "the network interface".
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -65,74 +66,74 @@ impl Trouble {
         }
     }
 
-    /// What is wrong with the interface of this name, and what to do about it.
+    /// Returns a sentence with the problem of the named interface and a remedy.
     #[must_use]
     pub fn sentence(self, name: &str) -> String {
         let remedy = match self {
-            Self::Gone => "`ip link` lists those there are".to_owned(),
+            Self::Gone => "`ip link` lists the interfaces".to_owned(),
             Self::Down => format!("switch it on with `ip link set {name} up`"),
             Self::NoLink => "check the cable, and that the first SubDevice has power".to_owned(),
             Self::Mtu => format!("set it with `ip link set {name} mtu 1500`"),
-            Self::Taken => "end one of the two".to_owned(),
+            Self::Taken => "stop one of the two".to_owned(),
         };
         format!("the network interface \"{name}\" {}: {remedy}", self.words())
     }
 }
 
-/// A socket on an interface, and the memory that its frames come by.
+/// A packet socket and its receive ring.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct PacketSocket {
     pub(crate) interface: Interface,
     pub(crate) ring: Option<PacketRing>,
 }
 
-impl Opened {
-    pub(crate) fn on(interface: Interface) -> Self {
-        interface.for_a_loop();
+impl PacketSocket {
+    pub(crate) fn new(interface: Interface) -> Self {
+        interface.prepare_for_loop();
         let ring = interface.packet_ring();
         Self { interface, ring }
     }
 }
 
-/// What thread and loop share.
+/// State shared by thread and loop.
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedLink {
     /// A [`Trouble`], or 0.
     trouble: AtomicU32,
-    /// The interface was made again: a socket waits in `other`.
+    /// The interface was created again: `other` holds a new socket.
     is_new: AtomicBool,
-    /// The new socket; after it was taken over, the old one.
-    other: Mutex<Option<Opened>>,
+    /// The new socket; after the exchange, the old one.
+    other: Mutex<Option<PacketSocket>>,
 }
 
-/// Watches one interface. The thread ends when this is dropped.
+/// Watches one interface. The thread ends when the watcher is dropped.
 #[derive(Debug)]
-pub(crate) struct Watcher {
-    shared: Arc<Shared>,
+pub(crate) struct LinkWatcher {
+    shared: Arc<SharedLink>,
     stop: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Watcher {
-    /// Begins to watch the interface of this socket. The thread stays in the network namespace of the one that calls.
-    pub(crate) fn of(interface: &Interface) -> Result<Self, CarrierError> {
+impl LinkWatcher {
+    /// Starts to watch the interface of a socket. The thread runs in the caller's network namespace.
+    pub(crate) fn new(interface: &Interface) -> Result<Self, CarrierError> {
         let name = interface.name().to_owned();
         let failed = |source| CarrierError::System { what: "watch", name: name.clone(), source };
         let changes = netlink().map_err(|error| failed(error.into()))?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let until = stop.try_clone().map_err(failed)?;
-        let shared = Arc::new(Shared::default());
-        let mut of_thread =
-            Watched { name: name.clone(), index: interface.index(), changes, shared: Arc::clone(&shared) };
-        of_thread.look();
-        let run = move || of_thread.run(&until);
+        let shared = Arc::new(SharedLink::default());
+        let mut monitor =
+            LinkMonitor { name: name.clone(), index: interface.index(), changes, shared: Arc::clone(&shared) };
+        monitor.check();
+        let run = move || monitor.run(&until);
         let thread = std::thread::Builder::new().name("onbeat-link".to_owned()).stack_size(STACK_BYTES);
         let thread = thread.spawn(run).map_err(failed)?;
 
         Ok(Self { shared, stop, thread: Some(thread) })
     }
 
-    /// What is wrong with the interface.
+    /// Returns why the interface cannot send frames.
     pub(crate) fn trouble(&self) -> Option<Trouble> {
         match self.shared.trouble.load(Ordering::Relaxed) {
             0 => None,
@@ -140,8 +141,8 @@ impl Watcher {
         }
     }
 
-    /// Exchanges the loop's socket for a new one, when the interface was made again. Never waits.
-    pub(crate) fn exchange(&self, opened: &mut Opened) -> bool {
+    /// Replaces the loop's socket when the interface was created again. Returns whether it did. Never blocks.
+    pub(crate) fn exchange(&self, opened: &mut PacketSocket) -> bool {
         if !self.shared.is_new.load(Ordering::Acquire) {
             return false;
         }
@@ -156,7 +157,7 @@ impl Watcher {
     }
 }
 
-impl Drop for Watcher {
+impl Drop for LinkWatcher {
     fn drop(&mut self) {
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
@@ -165,16 +166,16 @@ impl Drop for Watcher {
     }
 }
 
-/// The thread's own.
-struct Watched {
+/// State of the thread.
+struct LinkMonitor {
     name: String,
-    /// Number of the interface that the newest socket is on.
+    /// Interface index of the newest socket.
     index: u32,
     changes: OwnedFd,
-    shared: Arc<Shared>,
+    shared: Arc<SharedLink>,
 }
 
-impl Watched {
+impl LinkMonitor {
     fn run(&mut self, stop: &OwnedFd) {
         loop {
             let mut files = [PollFd::new(&self.changes, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
@@ -184,22 +185,22 @@ impl Watched {
                 Err(_) => return,
             }
 
-            // What changed is read from the interface itself; a full queue says as much as a message.
+            // The state is read from the interface itself; a queue overflow is as good as a message.
             let mut message = [0; 4096];
             while rustix::io::read(&self.changes, &mut message).is_ok_and(|length| length > 0) {}
-            self.look();
+            self.check();
         }
     }
 
-    /// Looks at the interface as it is now.
-    fn look(&mut self) {
-        let now = LinkState::of(self.changes.as_fd().as_raw_fd(), &self.name);
+    /// Checks the current state of the interface.
+    fn check(&mut self) {
+        let now = LinkState::query(self.changes.as_fd().as_raw_fd(), &self.name);
         let trouble = match now {
             None => Some(Trouble::Gone),
-            Some(state) if state.index != self.index => match self.open_again(state.index) {
+            Some(state) if state.index != self.index => match self.reopen(state.index) {
                 Ok(()) => state.trouble(),
                 Err(CarrierError::InUse { .. }) => Some(Trouble::Taken),
-                // The interface of before is gone until there is one to send by.
+                // The old interface is gone, and the new one cannot be used yet.
                 Err(_) => Some(Trouble::Gone),
             },
             Some(state) => state.trouble(),
@@ -208,9 +209,9 @@ impl Watched {
         self.shared.trouble.store(trouble.map_or(0, |trouble| trouble as u32), Ordering::Relaxed);
     }
 
-    fn open_again(&mut self, index: u32) -> Result<(), CarrierError> {
-        let opened = Opened::on(Interface::open_as(&self.name, Role::MainDevice)?);
-        // A message says when it is up: then it is opened once more.
+    fn reopen(&mut self, index: u32) -> Result<(), CarrierError> {
+        let opened = PacketSocket::new(Interface::open_as(&self.name, Role::MainDevice)?);
+        // A netlink message follows when it is up; it is reopened then.
         if opened.interface.was_down() {
             return Err(CarrierError::Trouble { name: self.name.clone(), trouble: Trouble::Down });
         }
@@ -223,7 +224,7 @@ impl Watched {
     }
 }
 
-/// A socket that the kernel writes to when some interface of this network namespace changes (rtnetlink(7)).
+/// Opens a netlink socket for changes of interfaces in this network namespace (rtnetlink(7)).
 fn netlink() -> Result<OwnedFd, Errno> {
     use rustix::net::netlink::SocketAddrNetlink;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
@@ -233,7 +234,7 @@ fn netlink() -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// An interface as it is.
+/// State of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LinkState {
     pub(crate) index: u32,
@@ -243,11 +244,11 @@ pub(crate) struct LinkState {
 }
 
 impl LinkState {
-    /// Asks by any socket of the network namespace; `None` when there is no interface of this name.
-    pub(crate) fn of(socket: i32, name: &str) -> Option<Self> {
-        let flags = asked(socket, name, libc::SIOCGIFFLAGS)?;
-        let mtu = asked(socket, name, libc::SIOCGIFMTU)?;
-        let index = asked(socket, name, libc::SIOCGIFINDEX)?;
+    /// Reads the state through any socket of the network namespace; `None` when the interface does not exist.
+    pub(crate) fn query(socket: i32, name: &str) -> Option<Self> {
+        let flags = interface_request(socket, name, libc::SIOCGIFFLAGS)?;
+        let mtu = interface_request(socket, name, libc::SIOCGIFMTU)?;
+        let index = interface_request(socket, name, libc::SIOCGIFINDEX)?;
         // SAFETY: the kernel has filled in the field that each request is about; all of them are numbers.
         let (flags, mtu, index) =
             unsafe { (flags.ifr_ifru.ifru_flags, mtu.ifr_ifru.ifru_mtu, index.ifr_ifru.ifru_ifindex) };
@@ -260,7 +261,7 @@ impl LinkState {
         })
     }
 
-    /// What keeps frames from leaving by it.
+    /// Returns why the interface cannot send frames.
     pub(crate) const fn trouble(self) -> Option<Trouble> {
         match (self.is_up, self.has_link) {
             (false, _) => Some(Trouble::Down),
@@ -270,18 +271,18 @@ impl LinkState {
     }
 }
 
-fn asked(socket: i32, name: &str, request: libc::c_ulong) -> Option<libc::ifreq> {
+fn interface_request(socket: i32, name: &str, request: libc::c_ulong) -> Option<libc::ifreq> {
     // SAFETY: all fields of the request are numbers, for which zero is valid.
-    let mut about: libc::ifreq = unsafe { std::mem::zeroed() };
-    if name.len() >= about.ifr_name.len() {
+    let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.len() >= ifreq.ifr_name.len() {
         return None;
     }
 
-    for (place, byte) in about.ifr_name.iter_mut().zip(name.bytes()) {
+    for (place, byte) in ifreq.ifr_name.iter_mut().zip(name.bytes()) {
         *place = byte as libc::c_char;
     }
 
-    // SAFETY: these requests read and write one `ifreq`, which `about` is, and it lives across the call.
-    let done = unsafe { libc::ioctl(socket, request as _, &raw mut about) };
-    (done == 0).then_some(about)
+    // SAFETY: these requests read and write one `ifreq`, and `ifreq` lives across the call.
+    let result = unsafe { libc::ioctl(socket, request as _, &raw mut ifreq) };
+    (result == 0).then_some(ifreq)
 }

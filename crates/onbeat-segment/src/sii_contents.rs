@@ -1,18 +1,18 @@
-//! The contents of a device's EEPROM, written from its description (ETG.1000.6 and ETG.2010).
+//! Encoder of the EEPROM of a device, SII (ETG.1000.6 and ETG.2010).
 
 use super::coe::Dictionary;
 use super::firmware::Mailboxes;
-use onbeat_ethercat::esi::{Channel, ClockMode};
+use onbeat_ethercat::esi::{DcMode, SyncManagerEntry};
 use onbeat_ethercat::sii::checksum;
 
-/// Most strings that one byte can number, and the longest whose length fits one.
+/// Most strings, and longest string in bytes: both numbers are stored in one byte.
 const MOST_STRINGS: usize = 255;
-/// First category, in bytes.
+/// Offset of the first category, in bytes.
 const CATEGORIES: usize = 0x80;
 
-/// Who a device says it is.
+/// Identity of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct SiiIdentity {
     pub(crate) vendor: u32,
     pub(crate) product: u32,
     pub(crate) revision: u32,
@@ -20,56 +20,56 @@ pub(crate) struct Identity {
     pub(crate) alias: u16,
 }
 
-/// One PDO as the EEPROM lists it; its entries are those of the object of its index.
+/// One PDO of the EEPROM; its entries are those of the object with its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Listed {
+pub(crate) struct PdoListing {
     pub(crate) index: u16,
-    /// SyncManager that it is assigned to; [`Listed::NOT_ASSIGNED`] for none.
+    /// SyncManager to which it is assigned; [`PdoListing::NOT_ASSIGNED`] for none.
     pub(crate) channel: u8,
-    /// [`Listed::MANDATORY`] and [`Listed::FIXED`].
+    /// [`PdoListing::MANDATORY`] and [`PdoListing::FIXED`].
     pub(crate) flags: u16,
 }
 
-impl Listed {
+impl PdoListing {
     pub(crate) const NOT_ASSIGNED: u8 = 0xff;
     pub(crate) const MANDATORY: u16 = 0x0001;
     pub(crate) const FIXED: u16 = 0x0010;
 }
 
-/// All that the EEPROM tells.
-pub(crate) struct Contents<'c> {
-    pub(crate) identity: Identity,
+/// Contents of the EEPROM.
+pub(crate) struct SiiContents<'c> {
+    pub(crate) identity: SiiIdentity,
     pub(crate) name: &'c str,
     pub(crate) order: &'c str,
-    /// The first bytes, but for the alias and the checksum.
+    /// Configuration area, without alias and checksum.
     pub(crate) configuration: [u8; 14],
-    /// Mailboxes of the bootstrap state: start and length, to the device and from it.
+    /// Bootstrap mailboxes: start and length of the receive mailbox, then of the send mailbox.
     pub(crate) bootstrap: [u16; 4],
     pub(crate) mailboxes: Option<Mailboxes>,
-    pub(crate) channels: &'c [Channel],
+    pub(crate) sync_managers: &'c [SyncManagerEntry],
     pub(crate) fmmus: &'c [u8],
     pub(crate) objects: &'c Dictionary,
     /// PDOs of the outputs and of the inputs.
-    pub(crate) pdos: [&'c [Listed]; 2],
-    /// None without a distributed clock.
-    pub(crate) clock: &'c [ClockMode],
-    /// Kinds of the ports, four bits for each.
+    pub(crate) pdos: [&'c [PdoListing]; 2],
+    /// Operation modes of the distributed clock; empty without one.
+    pub(crate) clock: &'c [DcMode],
+    /// Physical ports, four bits each.
     pub(crate) ports: u16,
-    /// Bytes of the chip, if it is not to be larger for what it tells.
+    /// Size of the chip in bytes; it is larger if the contents need it.
     pub(crate) size: usize,
 }
 
-struct Writer<'c> {
+struct SiiWriter<'c> {
     bytes: Vec<u8>,
     strings: Vec<&'c str>,
 }
 
-impl<'c> Writer<'c> {
+impl<'c> SiiWriter<'c> {
     fn word(&mut self, value: u16) {
         self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// The string's number, from 1; 0 for none, and for those that have no room.
+    /// Returns the number of a string, from 1; 0 for an empty string, or one that does not fit.
     fn string(&mut self, text: &'c str) -> u8 {
         if text.is_empty() || text.len() > MOST_STRINGS {
             return 0;
@@ -80,12 +80,12 @@ impl<'c> Writer<'c> {
             return 0;
         }
 
-        let place = known.unwrap_or_else(|| {
+        let position = known.unwrap_or_else(|| {
             self.strings.push(text);
             self.strings.len() - 1
         });
 
-        (place + 1) as u8
+        (position + 1) as u8
     }
 
     fn category(&mut self, kind: u16, contents: &[u8]) {
@@ -98,11 +98,12 @@ impl<'c> Writer<'c> {
     }
 }
 
-impl Contents<'_> {
-    /// The bytes of the chip.
+impl SiiContents<'_> {
+    /// Returns the bytes of the chip.
     pub(crate) fn image(&self) -> Vec<u8> {
-        let mut writer = Writer { bytes: self.fixed_part(), strings: Vec::new() };
-        let (order, name) = (writer.string(self.order), writer.string(self.name));
+        let mut writer = SiiWriter { bytes: self.fixed_part(), strings: Vec::new() };
+        let order = writer.string(self.order);
+        let name = writer.string(self.name);
         let general = self.general(order, name);
         let outputs = self.pdos(&mut writer, self.pdos[0]);
         let inputs = self.pdos(&mut writer, self.pdos[1]);
@@ -138,7 +139,8 @@ impl Contents<'_> {
         words[4] = self.identity.alias;
         let identity = &self.identity;
         for (at, value) in [identity.vendor, identity.product, identity.revision, identity.serial].iter().enumerate() {
-            (words[8 + 2 * at], words[9 + 2 * at]) = (*value as u16, (*value >> 16) as u16);
+            words[8 + 2 * at] = *value as u16;
+            words[9 + 2 * at] = (*value >> 16) as u16;
         }
 
         words[0x14..0x18].copy_from_slice(&self.bootstrap);
@@ -155,32 +157,33 @@ impl Contents<'_> {
 
     fn general(&self, order: u8, name: u8) -> Vec<u8> {
         let mut general = vec![0; 32];
-        (general[2], general[3]) = (order, name);
+        general[2] = order;
+        general[3] = name;
         general[5] = self.mailboxes.map_or(0, |boxes| boxes.coe);
         general[16..18].copy_from_slice(&self.ports.to_le_bytes());
         general
     }
 
     fn sync_managers(&self) -> Vec<u8> {
-        let one = |channel: &Channel| {
-            let [start, after_start] = channel.start.to_le_bytes();
-            let [length, after_length] = channel.length.to_le_bytes();
-            let enabled = u8::from(channel.length > 0);
-            [start, after_start, length, after_length, channel.control, 0, enabled, channel.usage]
+        let encode = |entry: &SyncManagerEntry| {
+            let [start_low, start_high] = entry.start.to_le_bytes();
+            let [length_low, length_high] = entry.length.to_le_bytes();
+            let enabled = u8::from(entry.length > 0);
+            [start_low, start_high, length_low, length_high, entry.control, 0, enabled, entry.usage]
         };
-        self.channels.iter().flat_map(one).collect()
+        self.sync_managers.iter().flat_map(encode).collect()
     }
 
-    fn pdos<'w>(&'w self, writer: &mut Writer<'w>, listed: &[Listed]) -> Vec<u8> {
+    fn pdos<'w>(&'w self, writer: &mut SiiWriter<'w>, listings: &[PdoListing]) -> Vec<u8> {
         let mut bytes = Vec::new();
-        for one in listed {
-            let Some(pdo) = self.objects.find(one.index) else { continue };
+        for listing in listings {
+            let Some(pdo) = self.objects.find(listing.index) else { continue };
             let entries = self.objects.entries_of(pdo);
             let count = self.objects.u8(entries[0].slot);
-            let [low, high] = one.index.to_le_bytes();
-            let [flags, more_flags] = one.flags.to_le_bytes();
+            let [low, high] = listing.index.to_le_bytes();
+            let [flags_low, flags_high] = listing.flags.to_le_bytes();
             let name = writer.string(&pdo.name);
-            bytes.extend_from_slice(&[low, high, count, one.channel, 0, name, flags, more_flags]);
+            bytes.extend_from_slice(&[low, high, count, listing.channel, 0, name, flags_low, flags_high]);
 
             for entry in &entries[1..=usize::from(count)] {
                 bytes.extend_from_slice(&self.pdo_entry(writer, self.objects.u32(entry.slot)));
@@ -190,26 +193,29 @@ impl Contents<'_> {
         bytes
     }
 
-    fn pdo_entry<'w>(&'w self, writer: &mut Writer<'w>, what: u32) -> [u8; 8] {
-        let (index, sub, bits) = ((what >> 16) as u16, (what >> 8) as u8, what as u8);
+    fn pdo_entry<'w>(&'w self, writer: &mut SiiWriter<'w>, mapped: u32) -> [u8; 8] {
+        let index = (mapped >> 16) as u16;
+        let subindex = (mapped >> 8) as u8;
+        let bits = mapped as u8;
         let [low, high] = index.to_le_bytes();
-        let entry = self.objects.lookup(index, sub).ok();
+        let entry = self.objects.lookup(index, subindex).ok();
         let name = entry.map_or(0, |entry| writer.string(&entry.name));
         let kind = entry.map_or(0, |entry| entry.kind.number() as u8);
-        [low, high, sub, name, kind, bits, 0, 0]
+        [low, high, subindex, name, kind, bits, 0, 0]
     }
 }
 
-/// The modes of distributed clocks.
-fn clock<'w>(writer: &mut Writer<'w>, modes: &'w [ClockMode]) -> Vec<u8> {
+/// Encodes the operation modes of distributed clocks.
+fn clock<'w>(writer: &mut SiiWriter<'w>, modes: &'w [DcMode]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for mode in modes {
-        let mut told = [0u8; 24];
-        told[..4].copy_from_slice(&mode.cycle_ns.to_le_bytes());
-        told[4..8].copy_from_slice(&mode.shift_ns.to_le_bytes());
-        told[14..16].copy_from_slice(&mode.activate.to_le_bytes());
-        (told[18], told[19]) = (writer.string(&mode.name), writer.string(&mode.description));
-        bytes.extend_from_slice(&told);
+        let mut encoded = [0u8; 24];
+        encoded[..4].copy_from_slice(&mode.cycle_ns.to_le_bytes());
+        encoded[4..8].copy_from_slice(&mode.shift_ns.to_le_bytes());
+        encoded[14..16].copy_from_slice(&mode.activate.to_le_bytes());
+        encoded[18] = writer.string(&mode.name);
+        encoded[19] = writer.string(&mode.description);
+        bytes.extend_from_slice(&encoded);
     }
 
     bytes

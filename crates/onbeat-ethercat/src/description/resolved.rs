@@ -1,0 +1,268 @@
+//! A description with all references resolved: checked devices with their cables and process data.
+//!
+//! The simulated segment and the layout of a real bus are both built from this, so they agree on names, positions and mappings.
+
+use std::collections::BTreeMap;
+
+use super::process_data::{PdoDirection, ProcessData};
+use super::tables::FICTITIOUS_VENDOR;
+use super::{Description, DescriptionError, DeviceTable, TypeTable};
+use crate::esi::EsiDevice;
+
+/// Longest name of a device, in bytes.
+const LONGEST_NAME: usize = 64;
+/// Product code of a device without one: this number plus the number of its kind.
+const FIRST_PRODUCT: u32 = 0x1000;
+
+/// One end of a cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CableEnd {
+    /// A network interface of the MainDevice.
+    Nic(usize),
+    /// A port of a device.
+    Port {
+        /// Position of the device in the file.
+        device: usize,
+        /// The port, 0 to 3.
+        port: usize,
+    },
+}
+
+/// A cable of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CableSpec {
+    /// Both ends, the one nearer to the MainDevice first.
+    pub ends: [CableEnd; 2],
+    /// Propagation delay, in ns.
+    pub delay_ns: u64,
+}
+
+/// One device of a description.
+#[derive(Clone, Debug)]
+pub struct ResolvedDevice<'d> {
+    /// Name of the device.
+    pub name: &'d str,
+    /// Its table in the file.
+    pub table: &'d DeviceTable,
+    /// Table of its type.
+    pub kind: &'d TypeTable,
+    /// Its device in an ESI file, if the type names one.
+    pub esi: Option<&'d EsiDevice>,
+    /// Number of ports, 1 to 4.
+    pub ports: u8,
+    /// Vendor id.
+    pub vendor: u32,
+    /// Product code.
+    pub product: u32,
+    /// Revision.
+    pub revision: u32,
+    /// Serial number if the file has one; 0 for none.
+    pub serial: Option<u32>,
+    /// Station alias, 0 for none.
+    pub alias: u16,
+    /// Outputs in the default mapping.
+    pub outputs: ProcessData,
+    /// Inputs in the default mapping.
+    pub inputs: ProcessData,
+}
+
+/// All devices and cables of a description.
+#[derive(Clone, Debug)]
+pub struct ResolvedDescription<'d> {
+    /// Devices in file order.
+    pub devices: Vec<ResolvedDevice<'d>>,
+    /// The cable to each device, in file order; in a ring, the cable back to the MainDevice at the end.
+    pub cables: Vec<CableSpec>,
+}
+
+impl<'d> ResolvedDescription<'d> {
+    /// Checks a description and resolves types, names and cables.
+    ///
+    /// # Errors
+    /// [`DescriptionError`] with the first inconsistency.
+    pub fn new(description: &'d Description) -> Result<Self, DescriptionError> {
+        let mut builder = Builder {
+            description,
+            resolved: Self { devices: Vec::new(), cables: Vec::new() },
+            used_ports: Vec::new(),
+            positions: BTreeMap::new(),
+        };
+
+        for table in &description.devices {
+            let kind = description.types.get(&table.kind).ok_or_else(|| DescriptionError::UnknownType {
+                device: table.all_names().next().unwrap_or_default().to_owned(),
+                wanted: table.kind.clone(),
+            })?;
+
+            if table.all_names().next().is_none() {
+                return Err(DescriptionError::NoName(table.kind.clone()));
+            }
+
+            check(&table.kind, kind)?;
+            for (number, name) in table.all_names().enumerate() {
+                builder.connect(table, number, name)?;
+                let device = builder.device(table, kind, number, name)?;
+                builder.resolved.devices.push(device);
+            }
+        }
+
+        builder.close_ring();
+        Ok(builder.resolved)
+    }
+
+    /// Returns the file positions of the devices in the order in which a frame reaches them: a device, then the branches at its ports 3,
+    /// 1 and 2. In a ring, the order ends at the second interface.
+    #[must_use]
+    pub fn order_on_cable(&self) -> Vec<usize> {
+        let mut far_ends = vec![[None; 4]; self.devices.len()];
+        for cable in &self.cables {
+            if let [CableEnd::Port { device, port }, far] = cable.ends {
+                far_ends[device][port] = Some(far);
+            }
+        }
+
+        let mut order = Vec::with_capacity(self.devices.len());
+        let mut pending = vec![CableEnd::Port { device: 0, port: 0 }];
+        while let Some(CableEnd::Port { device, .. }) = pending.pop() {
+            order.push(device);
+            // A stack: the branch that is reached first is pushed last.
+            pending.extend([2, 1, 3].into_iter().filter_map(|port: usize| far_ends[device][port]));
+        }
+
+        order
+    }
+}
+
+struct Builder<'d> {
+    description: &'d Description,
+    resolved: ResolvedDescription<'d>,
+    /// For each device, which ports have a cable.
+    used_ports: Vec<[bool; 4]>,
+    positions: BTreeMap<&'d str, usize>,
+}
+
+impl<'d> Builder<'d> {
+    fn ports(&self, device: usize) -> u8 {
+        self.resolved.devices.get(device).map_or(0, |device| device.ports)
+    }
+
+    /// Adds the cable to a new device.
+    fn connect(&mut self, table: &'d DeviceTable, number: usize, name: &'d str) -> Result<(), DescriptionError> {
+        let device = self.resolved.devices.len();
+        if name.is_empty() || name.len() > LONGEST_NAME {
+            let value = format!("\"{name}\"");
+            let range = "1 to 64 bytes long";
+            return Err(DescriptionError::Range { kind: table.kind.clone(), what: "name", value, range });
+        }
+
+        if self.positions.insert(name, device).is_some() {
+            return Err(DescriptionError::DuplicateName(name.to_owned()));
+        }
+
+        let before =
+            match table.after.as_ref().filter(|_| number == 0) {
+                Some(after) => {
+                    Some(*self.positions.get(after.as_str()).filter(|position| **position < device).ok_or_else(
+                        || DescriptionError::UnknownParent { device: name.to_owned(), after: after.clone() },
+                    )?)
+                }
+                None => device.checked_sub(1),
+            };
+
+        let from = match before {
+            None => CableEnd::Nic(0),
+            Some(before) => self.free_port(before, table.port.filter(|_| number == 0), name)?,
+        };
+
+        self.used_ports.push([true, false, false, false]);
+        let delay_ns = table.cable_ns.unwrap_or(self.description.segment.cable_ns);
+        self.resolved.cables.push(CableSpec { ends: [from, CableEnd::Port { device, port: 0 }], delay_ns });
+        Ok(())
+    }
+
+    /// Reserves the requested port of a device, or its first free one.
+    fn free_port(&mut self, before: usize, wanted: Option<u8>, name: &str) -> Result<CableEnd, DescriptionError> {
+        let ports = self.ports(before);
+        let used = &mut self.used_ports[before];
+        let is_free = |port: &u8| !used[usize::from(*port)] && wanted.is_none_or(|wanted| wanted == *port);
+        let Some(port) = (1..ports).find(is_free) else {
+            let after = self.resolved.devices[before].name.to_owned();
+            return Err(DescriptionError::NoPort { device: name.to_owned(), after, ports });
+        };
+        used[usize::from(port)] = true;
+
+        Ok(CableEnd::Port { device: before, port: usize::from(port) })
+    }
+
+    /// Adds the cable of a ring from the first free port of the last device to the second interface.
+    fn close_ring(&mut self) {
+        let Some(used) = self.used_ports.last().filter(|_| self.description.segment.ring) else { return };
+        let device = self.used_ports.len() - 1;
+        if let Some(port) = (1..self.ports(device)).map(usize::from).find(|port| !used[*port]) {
+            let delay_ns = self.description.segment.cable_ns;
+            self.resolved
+                .cables
+                .push(CableSpec { ends: [CableEnd::Port { device, port }, CableEnd::Nic(1)], delay_ns });
+        }
+    }
+
+    fn device(
+        &self,
+        table: &'d DeviceTable,
+        kind: &'d TypeTable,
+        number: usize,
+        name: &'d str,
+    ) -> Result<ResolvedDevice<'d>, DescriptionError> {
+        let esi = self.description.esi_devices.get(&table.kind);
+        let (vendor, product, revision) = match esi {
+            Some(esi) => (esi.vendor, esi.product, esi.revision),
+            None => (
+                kind.vendor.unwrap_or(FICTITIOUS_VENDOR),
+                kind.product.unwrap_or(FIRST_PRODUCT + kind.kind_of(&table.kind)? as u32),
+                kind.revision.unwrap_or(1),
+            ),
+        };
+
+        if esi.is_some() || kind.kind_of(&table.kind)? == super::TypeKind::Drive {
+            kind.drive.unwrap_or_default().check(&table.kind)?;
+        }
+
+        let data = |direction| match esi {
+            Some(esi) => Ok(ProcessData::from_esi(esi, direction)),
+            None => ProcessData::from_type(&table.kind, kind, direction),
+        };
+
+        Ok(ResolvedDevice {
+            name,
+            table,
+            kind,
+            esi,
+            ports: esi.map_or(kind.ports.unwrap_or(2), |esi| esi.ports),
+            vendor,
+            product,
+            revision,
+            serial: table.serial_of(number),
+            // The aliases of further devices of a table follow the first one.
+            alias: if table.alias == 0 { 0 } else { table.alias.wrapping_add(number as u16) },
+            outputs: data(PdoDirection::Outputs)?,
+            inputs: data(PdoDirection::Inputs)?,
+        })
+    }
+}
+
+/// Checks the numbers of a type, other than those of its model.
+fn check(name: &str, kind: &TypeTable) -> Result<(), DescriptionError> {
+    let refused =
+        |what, value: String, range| Err(DescriptionError::Range { kind: name.to_owned(), what, value, range });
+    if name.len() > LONGEST_NAME {
+        return refused("its name", name.to_owned(), "at most 64 bytes long");
+    }
+    if let Some(ports) = kind.ports.filter(|ports| !(1..=4).contains(ports)) {
+        return refused("ports", ports.to_string(), "1 to 4");
+    }
+
+    match kind.mailbox {
+        None | Some(0 | 32..=1024) => Ok(()),
+        Some(bytes) => refused("mailbox", bytes.to_string(), "0 or 32 to 1024"),
+    }
+}

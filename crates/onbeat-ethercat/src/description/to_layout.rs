@@ -1,0 +1,71 @@
+//! From a description to the layout that a MainDevice expects.
+
+use super::resolved::{ResolvedDescription, ResolvedDevice};
+use super::setup_tables::{setup_of, watchdog_ns};
+use super::{Description, DescriptionError, TypeKind};
+use crate::esi::Behaviour;
+use crate::layout::{DeviceKind, DeviceLayout, Layout};
+
+/// Returns the layout of the described segment.
+pub(crate) fn layout_of(description: &Description) -> Result<Layout, DescriptionError> {
+    let resolved = ResolvedDescription::new(description)?;
+    let watchdog_ns = description.segment.watchdog_ms.map(watchdog_ns).transpose()?;
+
+    let mut layout = Layout { name: description.segment.name.clone(), watchdog_ns, ..Layout::default() };
+    for position in resolved.order_on_cable() {
+        layout.add(device(&resolved.devices[position])?);
+    }
+
+    Ok(layout)
+}
+
+fn device(resolved: &ResolvedDevice<'_>) -> Result<DeviceLayout, DescriptionError> {
+    let kind: DeviceKind = match resolved.esi {
+        Some(esi) => esi.behaviour().into(),
+        None => resolved.kind.kind_of(&resolved.table.kind)?.into(),
+    };
+
+    let drive = resolved.kind.drive.unwrap_or_default();
+    let is_drive = kind == DeviceKind::Drive;
+
+    Ok(DeviceLayout {
+        name: resolved.name.to_owned(),
+        kind,
+        alias: resolved.alias,
+        vendor: resolved.vendor,
+        product: resolved.product,
+        revision: resolved.revision,
+        serial: resolved.serial.unwrap_or(0),
+        outputs: 0..resolved.outputs.bytes(),
+        inputs: 0..resolved.inputs.bytes(),
+        output_values: resolved.outputs.values.clone(),
+        input_values: resolved.inputs.values.clone(),
+        increments: if is_drive { drive.increments } else { 0 },
+        travel: if is_drive { drive.travel } else { [0, 0] },
+        setup: setup_of(resolved.name, resolved.kind, resolved.table)?,
+    })
+}
+
+impl From<TypeKind> for DeviceKind {
+    fn from(kind: TypeKind) -> Self {
+        match kind {
+            TypeKind::Coupler => Self::Coupler,
+            TypeKind::Digital => Self::Digital,
+            TypeKind::Analogue => Self::Analogue,
+            TypeKind::Drive => Self::Drive,
+            TypeKind::Imu => Self::Imu,
+            TypeKind::ForceTorque => Self::ForceTorque,
+        }
+    }
+}
+
+impl From<Behaviour> for DeviceKind {
+    fn from(behaviour: Behaviour) -> Self {
+        match behaviour {
+            Behaviour::Coupler => Self::Coupler,
+            Behaviour::Digital => Self::Digital,
+            Behaviour::Analogue => Self::Analogue,
+            Behaviour::Drive => Self::Drive,
+        }
+    }
+}
