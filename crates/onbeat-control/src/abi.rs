@@ -16,7 +16,7 @@ pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ONBEATCI");
 pub(super) const ABI: u32 = 3;
 /// Slots of the image, of the wanted outputs, and of goals.
 pub(super) const SLOTS: usize = 4;
-/// Events that are kept.
+/// EventBatch that are kept.
 pub(super) const EVENTS: usize = 1024;
 /// Bytes of an event.
 pub(super) const EVENT_BYTES: usize = 32;
@@ -48,7 +48,7 @@ pub(super) mod state {
 
 /// The first page: who and how much. Constant once `magic` is there, but for `state` and `answered_at`.
 #[repr(C, align(64))]
-pub(super) struct Header {
+pub(super) struct ImageHeader {
     pub(super) magic: AtomicU64,
     pub(super) abi: AtomicU32,
     pub(super) sharing: AtomicU32,
@@ -78,35 +78,35 @@ pub(super) struct Header {
 
 /// A word with a cache line of its own.
 #[repr(C, align(64))]
-pub(super) struct Word(pub(super) AtomicU64);
+pub(super) struct PaddedWord(pub(super) AtomicU64);
 
 /// What changes from cycle to cycle. Each word has one writer at a time, and a line of its own.
 #[repr(C, align(64))]
-pub(super) struct Live {
+pub(super) struct LiveWords {
     /// Publications of the image; the bus writes.
-    pub(super) image: Word,
+    pub(super) image: PaddedWord,
     /// Publications of the wanted outputs; the owner writes.
-    pub(super) outputs: Word,
-    /// Events so far; the bus writes.
-    pub(super) events: Word,
+    pub(super) outputs: PaddedWord,
+    /// EventBatch so far; the bus writes.
+    pub(super) events: PaddedWord,
     /// The process that owns the outputs, 0 for none.
-    pub(super) owner: Word,
+    pub(super) owner: PaddedWord,
     /// The owner that left in order last.
-    pub(super) left: Word,
+    pub(super) left: PaddedWord,
     /// Counts up when there is a new image and somebody waits.
     pub(super) wake: Futex,
     /// Not 0 when somebody waits.
     pub(super) waiting: Futex,
     /// SDO requests so far.
-    pub(super) orders: Word,
+    pub(super) orders: PaddedWord,
     /// Publications of goals; the commander writes.
-    pub(super) goals: Word,
+    pub(super) goals: PaddedWord,
     /// The process that commands, 0 for none.
-    pub(super) commander: Word,
+    pub(super) commander: PaddedWord,
     /// The commander that left in order last.
-    pub(super) commander_left: Word,
+    pub(super) commander_left: PaddedWord,
     /// What became of the goal that was looked at last: its number × 4 + the answer; whoever follows goals writes.
-    pub(super) answer: Word,
+    pub(super) answer: PaddedWord,
 }
 
 /// 32 bits that the kernel can wait on.
@@ -115,7 +115,7 @@ pub(super) struct Futex(pub(super) AtomicU32);
 
 /// One SDO request, from asking to having the answer.
 #[repr(C, align(64))]
-pub(super) struct Request {
+pub(super) struct RequestRecord {
     /// Who asks; 0 when the record is free.
     pub(super) holder: AtomicU64,
     /// See [`phase`].
@@ -123,7 +123,7 @@ pub(super) struct Request {
     pub(super) spare: AtomicU32,
     /// Requests are served in this order.
     pub(super) order: AtomicU64,
-    /// Device, index, entry, whether complete, whether a write: bits 0, 16, 32, 40, 41.
+    /// DeviceInfo, index, entry, whether complete, whether a write: bits 0, 16, 32, 40, 41.
     pub(super) target: AtomicU64,
     /// Bytes of `data`.
     pub(super) length: AtomicU64,
@@ -142,21 +142,21 @@ pub(super) mod phase {
 }
 
 // As `include/onbeat_control.h` asserts them; its header ends before the padding.
-const _: () = assert!(size_of::<Header>() == 256 && std::mem::offset_of!(Header, goals_at) == 224);
-const _: () = assert!(size_of::<Live>() == 768 && std::mem::offset_of!(Live, answer) == 704);
-const _: () = assert!(size_of::<Request>() == 1088 && std::mem::offset_of!(Request, data) == 48);
-const _: () = assert!(size_of::<super::stats::Block>() == 19_328);
+const _: () = assert!(size_of::<ImageHeader>() == 256 && std::mem::offset_of!(ImageHeader, goals_at) == 224);
+const _: () = assert!(size_of::<LiveWords>() == 768 && std::mem::offset_of!(LiveWords, answer) == 704);
+const _: () = assert!(size_of::<RequestRecord>() == 1088 && std::mem::offset_of!(RequestRecord, data) == 48);
+const _: () = assert!(size_of::<super::stats::StatsBlock>() == 19_328);
 
 // SAFETY: `repr(C)`, atomics only.
-unsafe impl Shared for Header {}
+unsafe impl Shared for ImageHeader {}
 // SAFETY: as above.
-unsafe impl Shared for Live {}
+unsafe impl Shared for LiveWords {}
 // SAFETY: as above.
-unsafe impl Shared for Request {}
+unsafe impl Shared for RequestRecord {}
 
 /// What decides where everything lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Numbers {
+pub(super) struct ImageSize {
     pub(super) devices: usize,
     pub(super) values: usize,
     pub(super) inputs: usize,
@@ -164,7 +164,7 @@ pub(super) struct Numbers {
     pub(super) joints: usize,
 }
 
-impl Numbers {
+impl ImageSize {
     /// Words of a goal behind its head: a bit for each joint, then a position for each.
     pub(super) const fn goal_words(self) -> usize {
         self.joints.div_ceil(64) + self.joints
@@ -173,7 +173,7 @@ impl Numbers {
 
 /// Where everything lies, in bytes from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct ImageOffsets {
     pub(super) live: usize,
     pub(super) lock: usize,
     pub(super) table: usize,
@@ -191,14 +191,14 @@ pub(super) struct Places {
     pub(super) goal_slot_words: usize,
 }
 
-impl Places {
-    pub(super) fn of(numbers: Numbers) -> Self {
+impl ImageOffsets {
+    pub(super) fn new(size: ImageSize) -> Self {
         // Who reads one slot and who writes the next have no cache line in common.
         let slot_words = |parts: &[usize]| Latest::slot_words(parts).next_multiple_of(8);
-        let image_slot_words = slot_words(&[CYCLE_BYTES, numbers.inputs, numbers.outputs]);
-        let output_slot_words = slot_words(&[8, numbers.outputs]);
-        let goal_slot_words = slot_words(&[GOAL_BYTES, 8 * numbers.goal_words()]);
-        let mut end = size_of::<Header>();
+        let image_slot_words = slot_words(&[CYCLE_BYTES, size.inputs, size.outputs]);
+        let output_slot_words = slot_words(&[8, size.outputs]);
+        let goal_slot_words = slot_words(&[GOAL_BYTES, 8 * size.goal_words()]);
+        let mut end = size_of::<ImageHeader>();
         let mut next = |bytes: usize| {
             let at = end.next_multiple_of(64);
             end = at + bytes;
@@ -206,17 +206,17 @@ impl Places {
         };
 
         Self {
-            live: next(size_of::<Live>()),
-            lock: next(size_of::<super::lock::Lock>()),
-            table: next(numbers.devices * DEVICE_BYTES + numbers.values * VALUE_BYTES),
-            states: next(numbers.devices * 8),
+            live: next(size_of::<LiveWords>()),
+            lock: next(size_of::<super::lock::ImageLock>()),
+            table: next(size.devices * DEVICE_BYTES + size.values * VALUE_BYTES),
+            states: next(size.devices * 8),
             image: next(SLOTS * image_slot_words * 8),
             outputs: next(SLOTS * output_slot_words * 8),
             events: next(EVENTS * (8 + EVENT_BYTES)),
-            stats: next(size_of::<super::stats::Block>()),
-            requests: next(REQUESTS * size_of::<Request>()),
-            joints: next(numbers.joints * JOINT_BYTES),
-            goals: next(if numbers.joints > 0 { SLOTS * goal_slot_words * 8 } else { 0 }),
+            stats: next(size_of::<super::stats::StatsBlock>()),
+            requests: next(REQUESTS * size_of::<RequestRecord>()),
+            joints: next(size.joints * JOINT_BYTES),
+            goals: next(if size.joints > 0 { SLOTS * goal_slot_words * 8 } else { 0 }),
             total: next(0),
             image_slot_words,
             output_slot_words,
@@ -225,7 +225,7 @@ impl Places {
     }
 
     /// As the header tells other languages, in front of the segment's name.
-    pub(super) const fn told(&self) -> [usize; 8] {
+    pub(super) const fn published(&self) -> [usize; 8] {
         [self.live, self.table, self.states, self.image, self.outputs, self.events, self.stats, self.requests]
     }
 }
@@ -314,10 +314,10 @@ mod tests {
 
     #[test]
     fn nothing_overlaps_and_everything_begins_with_a_cache_line() {
-        let places = Places::of(Numbers { devices: 59, values: 1180, inputs: 656, outputs: 393, joints: 48 });
-        let mut told = places.told().to_vec();
-        told.extend([places.joints, places.goals, places.total]);
-        assert!(told.windows(2).all(|pair| pair[0] < pair[1]));
-        assert!(told.iter().all(|place| place.is_multiple_of(64)));
+        let offsets = ImageOffsets::new(ImageSize { devices: 59, values: 1180, inputs: 656, outputs: 393, joints: 48 });
+        let mut all = offsets.published().to_vec();
+        all.extend([offsets.joints, offsets.goals, offsets.total]);
+        assert!(all.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(all.iter().all(|place| place.is_multiple_of(64)));
     }
 }

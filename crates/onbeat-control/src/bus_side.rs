@@ -10,8 +10,8 @@ use rustix::thread::futex;
 
 use super::abi::{CYCLE_BYTES, EVENT_BYTES, cycle_bytes};
 use super::goals::{self, GoalSide};
-use super::image::{Mapped, Settings, Waking};
-use super::owner::{self, Place};
+use super::image::{ImageSettings, MappedImage, Waking};
+use super::owner::{self, ClaimWords};
 use super::process::Process;
 use super::requests::{self, SdoAnswer, SdoJob};
 use super::stats::{Counter, Timed};
@@ -36,9 +36,9 @@ pub enum OutputsFrom {
 /// told that the bus has ended, and the name is free.
 #[derive(Debug)]
 pub struct BusSide {
-    shared: Arc<Mapped>,
+    shared: Arc<MappedImage>,
     waking: Waking,
-    wanted: Wanted,
+    wanted: OwnerOutputs,
     died: u64,
     /// Who commands, as of the last cycle.
     commander: u64,
@@ -48,7 +48,7 @@ pub struct BusSide {
 
 /// What the owner wants, as the bus knows it.
 #[derive(Debug)]
-struct Wanted {
+struct OwnerOutputs {
     safe: Vec<u8>,
     /// The newest outputs that were read whole, and room for the next.
     held: Vec<u8>,
@@ -61,14 +61,14 @@ struct Wanted {
     /// Cycles since the owner published last.
     age: u32,
     stale_after: u32,
-    is_stale_told: bool,
+    is_stale_reported: bool,
 }
 
 impl BusSide {
-    pub(super) fn of(shared: Arc<Mapped>, settings: Settings) -> Self {
-        let outputs = shared.numbers.outputs;
+    pub(super) fn new(shared: Arc<MappedImage>, settings: ImageSettings) -> Self {
+        let outputs = shared.size.outputs;
         let safe = if settings.safe_outputs.is_empty() { vec![0; outputs] } else { settings.safe_outputs };
-        let wanted = Wanted {
+        let wanted = OwnerOutputs {
             held: safe.clone(),
             next: safe.clone(),
             safe,
@@ -77,7 +77,7 @@ impl BusSide {
             publication: 0,
             age: 0,
             stale_after: settings.stale_after_cycles,
-            is_stale_told: false,
+            is_stale_reported: false,
         };
 
         Self { shared, waking: settings.waking, wanted, died: 0, commander: 0, robot: None }
@@ -87,7 +87,7 @@ impl BusSide {
     /// owner's newest if it refreshed them within the last cycles, else the safe ones.
     ///
     /// Asks for no memory, and for nothing of the kernel but: the lock, in the two kinds of sharing that have one, when another
-    /// holds it; waking those who wait, when asked for in [`Settings::waking`]; the time, when something has happened.
+    /// holds it; waking those who wait, when asked for in [`ImageSettings::waking`]; the time, when something has happened.
     ///
     /// # Panics
     /// When `inputs` or `outputs` have not the layout's length.
@@ -121,7 +121,7 @@ impl BusSide {
     pub fn publish(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &[u8]) {
         const KINDS: [EventKind; 3] = [EventKind::CommanderTaken, EventKind::CommanderLeft, EventKind::CommanderDied];
         let place = goals::place(&self.shared);
-        self.commander = tell_change(&self.shared, cycle, (self.commander, place), KINDS);
+        self.commander = report_change(&self.shared, cycle, (self.commander, place), KINDS);
         let held = self.shared.hold();
         publish(&self.shared, cycle_bytes(cycle, self.robot), inputs, outputs);
         drop(held);
@@ -150,10 +150,10 @@ impl BusSide {
         owner::claim(&self.shared)
     }
 
-    /// The goals that another process gives to the joints of [`Settings::joints`], for the loop that follows them; `None` without joints.
+    /// The goals that another process gives to the joints of [`ImageSettings::joints`], for the loop that follows them; `None` without joints.
     #[must_use]
     pub fn goals(&self) -> Option<GoalSide> {
-        GoalSide::of(Arc::clone(&self.shared))
+        GoalSide::new(Arc::clone(&self.shared))
     }
 
     /// Tells an event.
@@ -200,13 +200,13 @@ impl Drop for BusSide {
     }
 }
 
-impl Wanted {
+impl OwnerOutputs {
     /// Looks who owns the outputs and what they are.
-    fn take(&mut self, shared: &Mapped, cycle: &BusCycle) -> OutputsFrom {
+    fn take(&mut self, shared: &MappedImage, cycle: &BusCycle) -> OutputsFrom {
         const KINDS: [EventKind; 3] = [EventKind::OwnerTaken, EventKind::OwnerLeft, EventKind::OwnerDied];
-        let owner = tell_change(shared, cycle, (self.owner, owner::place(shared)), KINDS);
+        let owner = report_change(shared, cycle, (self.owner, owner::place(shared)), KINDS);
         if owner != self.owner {
-            (self.owner, self.is_stale_told) = (owner, false);
+            (self.owner, self.is_stale_reported) = (owner, false);
         }
 
         let published = shared.outputs();
@@ -229,13 +229,13 @@ impl Wanted {
         }
 
         if self.age <= self.stale_after {
-            self.is_stale_told = false;
+            self.is_stale_reported = false;
             return OutputsFrom::Owner;
         }
 
         shared.stats().add(Counter::StaleCycles, 1);
-        if !self.is_stale_told {
-            self.is_stale_told = true;
+        if !self.is_stale_reported {
+            self.is_stale_reported = true;
             push(shared, &event(cycle, EventKind::OutputsStale, self.age));
         }
 
@@ -244,10 +244,10 @@ impl Wanted {
 }
 
 /// Who has a place now; tells by one of these kinds who took it, left it, or died, when that is not who had it before.
-fn tell_change(
-    shared: &Mapped,
+fn report_change(
+    shared: &MappedImage,
     cycle: &BusCycle,
-    (before, place): (u64, Place<'_>),
+    (before, place): (u64, ClaimWords<'_>),
     [taken, left, died]: [EventKind; 3],
 ) -> u64 {
     let now = place.holder.load(Ordering::Acquire);
@@ -270,7 +270,7 @@ fn tell_change(
 /// The side of the bus process for threads that are not its loop.
 #[derive(Clone, Debug)]
 pub struct ColdSide {
-    shared: Arc<Mapped>,
+    shared: Arc<MappedImage>,
 }
 
 impl ColdSide {
@@ -311,14 +311,14 @@ impl ColdSide {
     }
 }
 
-fn publish(shared: &Mapped, cycle: [u8; CYCLE_BYTES], inputs: &[u8], outputs: &[u8]) {
-    let lengths = (shared.numbers.inputs, shared.numbers.outputs);
+fn publish(shared: &MappedImage, cycle: [u8; CYCLE_BYTES], inputs: &[u8], outputs: &[u8]) {
+    let lengths = (shared.size.inputs, shared.size.outputs);
     assert_eq!((inputs.len(), outputs.len()), lengths, "inputs and outputs have the lengths of the layout");
     shared.image().publish(&[&cycle, inputs, outputs]);
     shared.stats().add_alone(Counter::Cycles, 1);
 }
 
-fn wake(shared: &Mapped) {
+fn wake(shared: &MappedImage) {
     let live = shared.live();
     // A waiter says that it waits, then looks for a new image; here it is the other way round. One of both sees the other.
     fence(Ordering::SeqCst);
@@ -333,7 +333,7 @@ fn event(cycle: &BusCycle, kind: EventKind, code: u32) -> Event {
     Event { at_ns: Monotonic.now().as_ns(), cycle: cycle.cycle, kind, device: NO_DEVICE, old: 0, new: 0, code }
 }
 
-fn push(shared: &Mapped, event: &Event) {
+fn push(shared: &MappedImage, event: &Event) {
     let small = [event.kind as u16, event.device, event.old, event.new];
     let mut bytes = [0; EVENT_BYTES];
     bytes[..8].copy_from_slice(&event.at_ns.to_ne_bytes());

@@ -13,7 +13,7 @@ use rustix::time::Timespec;
 
 use super::abi::{CYCLE_BYTES, EVENT_BYTES, EVENTS, cycle_of};
 use super::goals::{self, Commander, Joint};
-use super::image::{Mapped, Waking};
+use super::image::{MappedImage, Waking};
 use super::owner::Owner;
 use super::process::Process;
 use super::requests::{self, SdoAnswer, SdoRequest};
@@ -50,23 +50,23 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    pub(super) fn for_image(shared: &Mapped) -> Self {
-        Self { inputs: vec![0; shared.numbers.inputs], outputs: vec![0; shared.numbers.outputs], ..Self::default() }
+    pub(super) fn for_image(shared: &MappedImage) -> Self {
+        Self { inputs: vec![0; shared.size.inputs], outputs: vec![0; shared.size.outputs], ..Self::default() }
     }
 }
 
 /// A device as it should be, and how it fares.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Device {
+pub struct DeviceInfo {
     /// As it should be.
     pub layout: DeviceLayout,
     /// How it fares.
     pub state: DeviceState,
 }
 
-/// Events since some number.
+/// EventBatch since some number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Events {
+pub struct EventBatch {
     /// In order, each with its number.
     pub events: Vec<(u64, Event)>,
     /// What to ask for next time.
@@ -99,18 +99,18 @@ pub struct BusState {
     /// Devices in OP; none while nothing comes back.
     pub in_op: usize,
     /// Whether anything comes back.
-    pub silence: Silence,
+    pub outage: Outage,
     /// Owner of the outputs: process id and name.
     pub owner: Option<(u32, String)>,
     /// Who commands joints: process id and name.
     pub commander: Option<(u32, String)>,
-    /// Events so far.
+    /// EventBatch so far.
     pub events: u64,
 }
 
 /// Whether states of devices are of now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Silence {
+pub enum Outage {
     /// They are.
     None,
     /// The bus process runs no cycles, for so many ns: it is stopped, or has not begun.
@@ -119,7 +119,7 @@ pub enum Silence {
     NoAnswer(u64),
 }
 
-impl Silence {
+impl Outage {
     /// How long nothing has come back, in ns, for whatever reason.
     #[must_use]
     pub const fn ns(self) -> Option<u64> {
@@ -130,7 +130,7 @@ impl Silence {
     }
 }
 
-impl std::fmt::Display for Silence {
+impl std::fmt::Display for Outage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let seconds = |ns: &u64| *ns as f64 / 1e9;
         match self {
@@ -144,8 +144,8 @@ impl std::fmt::Display for Silence {
 /// An image from the side of any other process.
 #[derive(Debug)]
 pub struct Client {
-    shared: Arc<Mapped>,
-    waiter: Waiter,
+    shared: Arc<MappedImage>,
+    waiter: CycleWaiter,
 }
 
 impl Client {
@@ -154,8 +154,8 @@ impl Client {
     /// # Errors
     /// [`ControlError`]: no bus of the name, a dead one, one of another version.
     pub fn open(name: &str) -> Result<Self, ControlError> {
-        let shared = Mapped::open(name)?;
-        Ok(Self { waiter: Waiter::of(&shared), shared: Arc::new(shared) })
+        let shared = MappedImage::open(name)?;
+        Ok(Self { waiter: CycleWaiter::new(&shared), shared: Arc::new(shared) })
     }
 
     /// What [`Client::read`] reads into.
@@ -206,21 +206,21 @@ impl Client {
 
     /// All devices in the order of the cable. While nothing comes back, they are lost.
     #[must_use]
-    pub fn devices(&self) -> Vec<Device> {
-        let states = self.states(self.state().silence);
+    pub fn devices(&self) -> Vec<DeviceInfo> {
+        let states = self.states(self.state().outage);
         let devices = self.shared.layout().devices.into_iter();
-        devices.zip(states).map(|(layout, state)| Device { layout, state }).collect()
+        devices.zip(states).map(|(layout, state)| DeviceInfo { layout, state }).collect()
     }
 
-    /// Events from number `from` on; 1 is the first one ever.
+    /// EventBatch from number `from` on; 1 is the first one ever.
     #[must_use]
-    pub fn events(&self, from: u64) -> Events {
+    pub fn events(&self, from: u64) -> EventBatch {
         let ring = self.shared.events();
         let newest = ring.newest();
         let from = from.max(1);
         // The oldest slot is the next one to be written.
         let oldest = (newest + 1).saturating_sub(EVENTS as u64 - 1).max(1);
-        let mut found = Events { next: newest + 1, missed: oldest.saturating_sub(from), ..Events::default() };
+        let mut found = EventBatch { next: newest + 1, missed: oldest.saturating_sub(from), ..EventBatch::default() };
         for number in from.max(oldest)..=newest {
             let mut bytes = [0; EVENT_BYTES];
             match ring.read(number, &mut [&mut bytes]).then(|| event_of(&bytes)).flatten() {
@@ -254,7 +254,7 @@ impl Client {
             ("commander_pid", pid(state.commander)),
             ("devices", state.devices.to_string()),
             ("devices_in_op", state.in_op.to_string()),
-            ("no_answer_ns", state.silence.ns().unwrap_or_default().to_string()),
+            ("no_answer_ns", state.outage.ns().unwrap_or_default().to_string()),
             ("events", state.events.to_string()),
         ];
 
@@ -267,26 +267,26 @@ impl Client {
     }
 
     /// States of devices as far as they are of now.
-    fn states(&self, silence: Silence) -> impl Iterator<Item = DeviceState> {
+    fn states(&self, outage: Outage) -> impl Iterator<Item = DeviceState> {
         let lost = DeviceState { al_state: 0, al_status: 0, presence: Presence::Lost };
         let words = self.shared.states().iter().map(|word| DeviceState::from_word(word.load(Ordering::Acquire)));
-        words.map(move |state| if silence == Silence::None { state } else { lost })
+        words.map(move |state| if outage == Outage::None { state } else { lost })
     }
 
     /// Whether anything comes back, as of now. `cycle` is the last one.
-    fn silence(&self, cycle: Option<&BusCycle>) -> Silence {
-        let Some(cycle) = cycle else { return Silence::None };
+    fn outage(&self, cycle: Option<&BusCycle>) -> Outage {
+        let Some(cycle) = cycle else { return Outage::None };
         let now_ns = Monotonic.now().as_ns();
         let patience_ns = QUIET.as_nanos() as u64 + PATIENT_CYCLES * cycle.dt_ns;
         let since = |at_ns: u64| now_ns.saturating_sub(at_ns);
         let answered_at = self.shared.header().answered_at.load(Ordering::Relaxed);
         if since(cycle.release_ns) > patience_ns {
-            return Silence::NoCycle(since(cycle.release_ns));
+            return Outage::NoCycle(since(cycle.release_ns));
         }
 
         // A bus that says nothing of it is one of a test, or of a program that has no devices.
         let is_quiet = answered_at != 0 && since(answered_at) > patience_ns;
-        if is_quiet { Silence::NoAnswer(since(answered_at)) } else { Silence::None }
+        if is_quiet { Outage::NoAnswer(since(answered_at)) } else { Outage::None }
     }
 
     /// How the bus fares.
@@ -294,10 +294,10 @@ impl Client {
     pub fn state(&self) -> BusState {
         let header = self.shared.header();
         let mut last = self.snapshot();
-        let cycle = Waiter::of(&self.shared).read(&self.shared, &mut last).ok().map(|()| last.cycle);
+        let cycle = CycleWaiter::new(&self.shared).read(&self.shared, &mut last).ok().map(|()| last.cycle);
         let live = self.shared.live();
         let holder = |word: u64| Process::from_word(word).map(|process| (process.pid(), process.name()));
-        let silence = self.silence(cycle.as_ref());
+        let outage = self.outage(cycle.as_ref());
         BusState {
             name: self.shared.name.clone(),
             segment: self.shared.layout().name,
@@ -307,9 +307,9 @@ impl Client {
             layout_hash: header.layout_hash.load(Ordering::Relaxed),
             cycle,
             robot: last.robot,
-            devices: self.shared.numbers.devices,
-            in_op: self.states(silence).filter(|state| state.al_state == 8).count(),
-            silence,
+            devices: self.shared.size.devices,
+            in_op: self.states(outage).filter(|state| state.al_state == 8).count(),
+            outage,
             owner: holder(live.owner.0.load(Ordering::Acquire)),
             commander: holder(live.commander.0.load(Ordering::Acquire)),
             events: self.shared.events().newest(),
@@ -337,7 +337,7 @@ impl Client {
     /// # Errors
     /// [`ControlError::Owned`] with the process that has them; a dead one loses them.
     pub fn claim(&self) -> Result<Owner, ControlError> {
-        Owner::of(Arc::clone(&self.shared))
+        Owner::new(Arc::clone(&self.shared))
     }
 
     /// Joints that follow goals, with their names; none where no goals are followed.
@@ -352,7 +352,7 @@ impl Client {
     /// [`ControlError::NoGoals`] where nothing follows goals, [`ControlError::Commanded`] with the process that commands already; a dead
     /// one loses its place.
     pub fn command(&self) -> Result<Commander, ControlError> {
-        Commander::of(Arc::clone(&self.shared))
+        Commander::new(Arc::clone(&self.shared))
     }
 }
 
@@ -372,7 +372,7 @@ fn event_of(bytes: &[u8; EVENT_BYTES]) -> Option<Event> {
 
 /// What a reader knows of the cycles it has seen.
 #[derive(Debug)]
-pub(super) struct Waiter {
+pub(super) struct CycleWaiter {
     last: u64,
     changed: Instant,
     looked: Instant,
@@ -380,23 +380,23 @@ pub(super) struct Waiter {
     is_woken: bool,
 }
 
-impl Waiter {
-    pub(super) fn of(shared: &Mapped) -> Self {
+impl CycleWaiter {
+    pub(super) fn new(shared: &MappedImage) -> Self {
         let now = Instant::now();
         let is_woken = shared.header().waking.load(Ordering::Relaxed) == Waking::WhenWaiting as u32;
         Self { last: 0, changed: now, looked: now, retries: 0, is_woken }
     }
 
-    pub(super) fn read(&mut self, shared: &Mapped, into: &mut Snapshot) -> Result<(), ControlError> {
+    pub(super) fn read(&mut self, shared: &MappedImage, into: &mut Snapshot) -> Result<(), ControlError> {
         let _held = shared.hold();
         self.read_within(shared, into)
     }
 
-    fn read_within(&mut self, shared: &Mapped, into: &mut Snapshot) -> Result<(), ControlError> {
+    fn read_within(&mut self, shared: &MappedImage, into: &mut Snapshot) -> Result<(), ControlError> {
         shared.check()?;
         let image = shared.image();
-        into.inputs.resize(shared.numbers.inputs, 0);
-        into.outputs.resize(shared.numbers.outputs, 0);
+        into.inputs.resize(shared.size.inputs, 0);
+        into.outputs.resize(shared.size.outputs, 0);
         let mut cycle = [0; CYCLE_BYTES];
         for _ in 0..MOST_TRIES {
             let number = image.newest();
@@ -418,7 +418,7 @@ impl Waiter {
     }
 
     /// Looks for the bus process when it has been quiet; a look costs system calls.
-    fn look_at_bus(&mut self, shared: &Mapped, number: u64) -> Result<(), ControlError> {
+    fn look_at_bus(&mut self, shared: &MappedImage, number: u64) -> Result<(), ControlError> {
         let now = Instant::now();
         if number != self.last {
             (self.last, self.changed) = (number, now);
@@ -437,7 +437,7 @@ impl Waiter {
     /// Waits for a publication after `number`.
     pub(super) fn wait_beyond(
         &mut self,
-        shared: &Mapped,
+        shared: &MappedImage,
         number: u64,
         timeout: Duration,
     ) -> Result<bool, ControlError> {

@@ -12,8 +12,8 @@ use onbeat_rt::sys::Monotonic;
 
 use super::ControlError;
 use super::abi::{GOAL_BYTES, JOINT_BYTES, LAST_GOAL};
-use super::image::Mapped;
-use super::owner::Place;
+use super::image::MappedImage;
+use super::owner::ClaimWords;
 use super::process::Process;
 
 /// The commander can overtake a reading only by publishing four times during one copy; after so many the goal before stays.
@@ -24,7 +24,7 @@ const MOST_LISTED: usize = 8;
 /// A joint that follows goals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Joint {
-    /// Place of its drive in the layout; the joint is called as its device.
+    /// ClaimWords of its drive in the layout; the joint is called as its device.
     pub device: usize,
     /// Lower end of the travel, in rad.
     pub low_rad: f64,
@@ -66,7 +66,7 @@ pub(super) fn table(joints: &[Joint]) -> Vec<u8> {
 }
 
 /// All joints with their names.
-pub(super) fn joints(shared: &Mapped) -> Vec<(String, Joint)> {
+pub(super) fn joints(shared: &MappedImage) -> Vec<(String, Joint)> {
     let devices = shared.layout().devices;
     let records = shared.joints().chunks_exact(JOINT_BYTES / 8);
     records
@@ -81,16 +81,16 @@ pub(super) fn joints(shared: &Mapped) -> Vec<(String, Joint)> {
 }
 
 /// The place of whoever commands.
-pub(super) fn place(shared: &Mapped) -> Place<'_> {
+pub(super) fn place(shared: &MappedImage) -> ClaimWords<'_> {
     let live = shared.live();
-    Place { holder: &live.commander.0, left: &live.commander_left.0 }
+    ClaimWords { holder: &live.commander.0, left: &live.commander_left.0 }
 }
 
 /// This process commands the joints until it is dropped. A goal is followed for as long as [`Commander::age_us`] says; a commander gives
 /// it again before that. One that falls silent without leaving is missed: the robot comes to a safe stop (`docs/robot.md`).
 #[derive(Debug)]
 pub struct Commander {
-    shared: Arc<Mapped>,
+    shared: Arc<MappedImage>,
     joints: Vec<(String, Joint)>,
     /// A bit for each joint that was wanted anywhere, then all positions.
     words: Vec<u8>,
@@ -98,9 +98,9 @@ pub struct Commander {
 }
 
 impl Commander {
-    pub(super) fn of(shared: Arc<Mapped>) -> Result<Self, ControlError> {
+    pub(super) fn new(shared: Arc<MappedImage>) -> Result<Self, ControlError> {
         shared.check_alive()?;
-        if shared.numbers.joints == 0 {
+        if shared.size.joints == 0 {
             return Err(ControlError::NoGoals { name: shared.name.clone() });
         }
 
@@ -111,7 +111,7 @@ impl Commander {
         };
 
         place(&shared).take(shared.me).map_err(commanded)?;
-        let words = vec![0; 8 * shared.numbers.goal_words()];
+        let words = vec![0; 8 * shared.size.goal_words()];
         Ok(Self { joints: joints(&shared), shared, words, has_given: false })
     }
 
@@ -150,9 +150,9 @@ impl Commander {
     }
 
     /// As [`Commander::set`], by a joint's place, and without looking: a goal outside a joint's travel is refused as a whole by whoever
-    /// follows goals. Places that there are not are left out.
+    /// follows goals. ImageOffsets that there are not are left out.
     pub fn want(&mut self, joint: usize, rad: f64) {
-        let count = self.shared.numbers.joints;
+        let count = self.shared.size.joints;
         let (which, positions) = self.words.split_at_mut(8 * count.div_ceil(64));
         let (Some(bits), Some(position)) =
             (which.as_chunks_mut::<8>().0.get_mut(joint / 64), positions.as_chunks_mut::<8>().0.get_mut(joint))
@@ -203,12 +203,12 @@ impl Drop for Commander {
 
 /// A goal as it was read.
 #[derive(Clone, Debug)]
-struct Read {
+struct GoalBuffer {
     head: [u8; GOAL_BYTES],
     words: Vec<u8>,
 }
 
-impl Read {
+impl GoalBuffer {
     fn word(&self, place: usize) -> u64 {
         self.head.as_chunks::<8>().0.get(place).map_or(0, |word| u64::from_ne_bytes(*word))
     }
@@ -217,16 +217,16 @@ impl Read {
 /// Goals from the side of the loop that follows them. It asks neither for memory nor the kernel for anything.
 #[derive(Debug)]
 pub struct GoalSide {
-    shared: Arc<Mapped>,
+    shared: Arc<MappedImage>,
     number: u64,
-    held: Read,
-    next: Read,
+    held: GoalBuffer,
+    next: GoalBuffer,
 }
 
 impl GoalSide {
-    pub(super) fn of(shared: Arc<Mapped>) -> Option<Self> {
+    pub(super) fn new(shared: Arc<MappedImage>) -> Option<Self> {
         shared.goals()?;
-        let empty = Read { head: [0; GOAL_BYTES], words: vec![0; 8 * shared.numbers.goal_words()] };
+        let empty = GoalBuffer { head: [0; GOAL_BYTES], words: vec![0; 8 * shared.size.goal_words()] };
         Some(Self { shared, number: 0, held: empty.clone(), next: empty })
     }
 
@@ -262,7 +262,7 @@ impl GoalSide {
 
     /// The joints that it is for, and where they should be in rad, as its commander says: it may be anything.
     pub fn positions(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
-        let (which, positions) = self.held.words.split_at(8 * self.shared.numbers.joints.div_ceil(64));
+        let (which, positions) = self.held.words.split_at(8 * self.shared.size.joints.div_ceil(64));
         let which = which.as_chunks::<8>().0;
         let meant =
             |joint: usize| which.get(joint / 64).is_some_and(|bits| u64::from_ne_bytes(*bits) >> (joint % 64) & 1 != 0);

@@ -16,15 +16,16 @@ use onbeat_rt::latest::Latest;
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 
 use super::abi::{
-    ABI, EVENT_BYTES, EVENTS, Header, JOINT_BYTES, Live, MAGIC, Numbers, Places, REQUESTS, Request, SLOTS, state,
+    ABI, EVENT_BYTES, EVENTS, ImageHeader, ImageOffsets, ImageSize, JOINT_BYTES, LiveWords, MAGIC, REQUESTS,
+    RequestRecord, SLOTS, state,
 };
 use super::bus_side::BusSide;
 use super::error::ControlError;
 use super::goals::{self, Joint};
-use super::lock::{Held, Inherits, Lock};
+use super::lock::{ImageGuard, ImageLock, LockProtocol};
 use super::map::{Map, Shared};
 use super::process::Process;
-use super::stats::Block;
+use super::stats::StatsBlock;
 use super::{Sharing, table};
 use onbeat_ethercat::layout::Layout;
 
@@ -50,7 +51,7 @@ pub enum Waking {
 
 /// How an image is to be.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct ImageSettings {
     /// How processes keep out of each other's way.
     pub sharing: Sharing,
     /// The owner's outputs count for so many cycles after it refreshed them; then the safe ones do.
@@ -65,7 +66,7 @@ pub struct Settings {
     pub goal_age_ns: u64,
 }
 
-impl Default for Settings {
+impl Default for ImageSettings {
     fn default() -> Self {
         Self {
             sharing: Sharing::default(),
@@ -78,7 +79,7 @@ impl Default for Settings {
     }
 }
 
-impl From<Sharing> for Settings {
+impl From<Sharing> for ImageSettings {
     fn from(sharing: Sharing) -> Self {
         Self { sharing, ..Self::default() }
     }
@@ -94,7 +95,7 @@ impl Image {
     ///
     /// # Errors
     /// [`ControlError`]: [`Taken`](ControlError::Taken) when a living process has the name.
-    pub fn create(name: &str, layout: &Layout, settings: impl Into<Settings>) -> Result<BusSide, ControlError> {
+    pub fn create(name: &str, layout: &Layout, settings: impl Into<ImageSettings>) -> Result<BusSide, ControlError> {
         let settings = settings.into();
         let (given, wanted) = (settings.safe_outputs.len(), layout.output_bytes);
         if given != 0 && given != wanted {
@@ -103,13 +104,13 @@ impl Image {
 
         let path = path_of(name)?;
         let (file, generation) = new_object(name, &path)?;
-        let shared = Mapped::make(name, (file, &path), layout, &settings).and_then(|shared| {
+        let shared = MappedImage::make(name, (file, &path), layout, &settings).and_then(|shared| {
             shared.fill(layout, &settings, generation).map_err(at("prepare the lock of", &path))?;
             Ok(shared)
         });
 
         let shared = shared.inspect_err(|_| _ = fs::remove_file(&path))?;
-        Ok(BusSide::of(Arc::new(shared), settings))
+        Ok(BusSide::new(Arc::new(shared), settings))
     }
 }
 
@@ -135,7 +136,7 @@ pub fn remove_leftovers() -> Vec<String> {
 fn is_leftover(path: &Path) -> bool {
     let Ok(file) = open_object(path) else { return false };
     header_of(&file)
-        .is_ok_and(|map| map.one::<Header>(0).is_some_and(|header| header.magic.load(Ordering::Acquire) == MAGIC))
+        .is_ok_and(|map| map.one::<ImageHeader>(0).is_some_and(|header| header.magic.load(Ordering::Acquire) == MAGIC))
 }
 
 fn path_of(name: &str) -> Result<PathBuf, ControlError> {
@@ -182,7 +183,7 @@ fn new_object(name: &str, path: &Path) -> Result<(File, u64), ControlError> {
 
 fn taken(name: &str, path: &Path) -> ControlError {
     let map = open_object(path).and_then(|file| header_of(&file));
-    let bus = map.ok().and_then(|map| Process::from_word(map.one::<Header>(0)?.bus.load(Ordering::Relaxed)));
+    let bus = map.ok().and_then(|map| Process::from_word(map.one::<ImageHeader>(0)?.bus.load(Ordering::Relaxed)));
     let (pid, process) = bus.map_or((0, String::new()), |bus| (bus.pid(), bus.name()));
     ControlError::Taken { name: name.to_owned(), pid, process }
 }
@@ -207,7 +208,7 @@ fn retire(path: &Path) -> io::Result<Option<u64>> {
     }
 
     let map = header_of(&file).ok();
-    let header = map.as_ref().and_then(|map| map.one::<Header>(0));
+    let header = map.as_ref().and_then(|map| map.one::<ImageHeader>(0));
     if let Some(header) = header {
         header.state.store(state::REPLACED, Ordering::Release);
     }
@@ -226,10 +227,10 @@ fn may_be_image(file: &File) -> io::Result<bool> {
 }
 
 fn header_of(file: &File) -> io::Result<Map> {
-    if file.metadata()?.len() < size_of::<Header>() as u64 {
+    if file.metadata()?.len() < size_of::<ImageHeader>() as u64 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    Map::of(file, size_of::<Header>())
+    Map::new(file, size_of::<ImageHeader>())
 }
 
 /// Whether the object of this path is still the one that was opened.
@@ -240,10 +241,10 @@ fn is_at(file: &File, path: &Path) -> bool {
 
 /// The shared memory of an image, as both sides see it.
 #[derive(Debug)]
-pub(super) struct Mapped {
+pub(super) struct MappedImage {
     pub(super) name: String,
-    pub(super) numbers: Numbers,
-    pub(super) places: Places,
+    pub(super) size: ImageSize,
+    pub(super) offsets: ImageOffsets,
     pub(super) sharing: Sharing,
     pub(super) me: Process,
     map: Map,
@@ -251,38 +252,38 @@ pub(super) struct Mapped {
     object: Option<(File, PathBuf)>,
 }
 
-impl Mapped {
+impl MappedImage {
     fn make(
         name: &str,
         (file, path): (File, &Path),
         layout: &Layout,
-        settings: &Settings,
+        settings: &ImageSettings,
     ) -> Result<Self, ControlError> {
-        let numbers = Numbers { joints: settings.joints.len(), ..table::numbers(layout) };
-        let places = Places::of(numbers);
+        let size = ImageSize { joints: settings.joints.len(), ..device_table::size(layout) };
+        let offsets = ImageOffsets::new(size);
         // All of it at once: an object without memory behind it would end whoever touches it.
-        fallocate(&file, FallocateFlags::empty(), 0, places.total as u64)
+        fallocate(&file, FallocateFlags::empty(), 0, offsets.total as u64)
             .map_err(|why| at("find memory for", path)(why.into()))?;
-        let map = Map::of(&file, places.total).map_err(at("map", path))?;
+        let map = Map::new(&file, offsets.total).map_err(at("map", path))?;
         let object = Some((file, path.to_owned()));
 
-        Ok(Self { name: name.to_owned(), numbers, places, sharing: settings.sharing, me: Process::this(), map, object })
+        Ok(Self { name: name.to_owned(), size, offsets, sharing: settings.sharing, me: Process::this(), map, object })
     }
 
-    fn fill(&self, layout: &Layout, settings: &Settings, generation: u64) -> io::Result<()> {
-        let table = table::bytes(layout);
-        table::store(self.map.all(self.places.table, table.len().div_ceil(8)), &table);
+    fn fill(&self, layout: &Layout, settings: &ImageSettings, generation: u64) -> io::Result<()> {
+        let table = device_table::bytes(layout);
+        device_table::store(self.map.all(self.offsets.table, table.len().div_ceil(8)), &table);
         match self.sharing {
             Sharing::WaitFree => {}
-            Sharing::Pi => self.one::<Lock>(self.places.lock).make(Inherits::Priority)?,
-            Sharing::Plain => self.one::<Lock>(self.places.lock).make(Inherits::Nothing)?,
+            Sharing::Pi => self.one::<ImageLock>(self.offsets.lock).make(LockProtocol::Priority)?,
+            Sharing::Plain => self.one::<ImageLock>(self.offsets.lock).make(LockProtocol::Nothing)?,
         }
 
         let joints = goals::table(&settings.joints);
-        table::store(self.map.all(self.places.joints, joints.len() / 8), &joints);
+        device_table::store(self.map.all(self.offsets.joints, joints.len() / 8), &joints);
         let header = self.header();
-        table::store(&header.segment, &table::name_bytes(&layout.name));
-        for (word, place) in header.places.iter().zip(self.places.told()) {
+        device_table::store(&header.segment, &device_table::name_bytes(&layout.name));
+        for (word, place) in header.places.iter().zip(self.offsets.published()) {
             word.store(place as u64, Ordering::Relaxed);
         }
 
@@ -291,20 +292,20 @@ impl Mapped {
             (&header.sharing, self.sharing.number()),
             (&header.state, state::RUNNING),
             (&header.waking, settings.waking as u32),
-            (&header.devices, self.numbers.devices as u32),
-            (&header.values, self.numbers.values as u32),
-            (&header.input_bytes, self.numbers.inputs as u32),
-            (&header.output_bytes, self.numbers.outputs as u32),
+            (&header.devices, self.size.devices as u32),
+            (&header.values, self.size.values as u32),
+            (&header.input_bytes, self.size.inputs as u32),
+            (&header.output_bytes, self.size.outputs as u32),
             (&header.stale_after, settings.stale_after_cycles),
             (&header.events, EVENTS as u32),
-            (&header.joints, self.numbers.joints as u32),
+            (&header.joints, self.size.joints as u32),
             (&header.goal_age_us, u32::try_from(settings.goal_age_ns / 1000).unwrap_or(u32::MAX)),
         ];
         small.into_iter().for_each(|(word, value)| word.store(value, Ordering::Relaxed));
-        header.joints_at.store(self.places.joints as u64, Ordering::Relaxed);
-        header.goals_at.store(self.places.goals as u64, Ordering::Relaxed);
-        header.total_bytes.store(self.places.total as u64, Ordering::Relaxed);
-        header.layout_hash.store(table::hash(&table, &layout.name), Ordering::Relaxed);
+        header.joints_at.store(self.offsets.joints as u64, Ordering::Relaxed);
+        header.goals_at.store(self.offsets.goals as u64, Ordering::Relaxed);
+        header.total_bytes.store(self.offsets.total as u64, Ordering::Relaxed);
+        header.layout_hash.store(device_table::hash(&table, &layout.name), Ordering::Relaxed);
         header.generation.store(generation, Ordering::Relaxed);
         header.bus.store(self.me.word(), Ordering::Relaxed);
         // Whoever sees it sees all of the above.
@@ -325,9 +326,9 @@ impl Mapped {
             };
 
             let header = header_of(&file).ok();
-            match header.as_ref().and_then(|map| map.one::<Header>(0)) {
+            match header.as_ref().and_then(|map| map.one::<ImageHeader>(0)) {
                 Some(header) if header.magic.load(Ordering::Acquire) == MAGIC => {
-                    return Self::of_maker(name, (&file, &path), header);
+                    return Self::from_header(name, (&file, &path), header);
                 }
                 _ => sleep(MAKING.1),
             }
@@ -336,7 +337,7 @@ impl Mapped {
         Err(ControlError::NotReady { name: name.to_owned() })
     }
 
-    fn of_maker(name: &str, (file, path): (&File, &Path), header: &Header) -> Result<Self, ControlError> {
+    fn from_header(name: &str, (file, path): (&File, &Path), header: &ImageHeader) -> Result<Self, ControlError> {
         let name = name.to_owned();
         let number = |word: &std::sync::atomic::AtomicU32| word.load(Ordering::Relaxed);
         let theirs = number(&header.abi);
@@ -344,17 +345,17 @@ impl Mapped {
             return Err(ControlError::OtherVersion { name, theirs, ours: ABI });
         }
 
-        let size = |word| number(word) as usize;
-        let numbers = Numbers {
-            devices: size(&header.devices),
-            values: size(&header.values),
-            inputs: size(&header.input_bytes),
-            outputs: size(&header.output_bytes),
-            joints: size(&header.joints),
+        let count = |word| number(word) as usize;
+        let size = ImageSize {
+            devices: count(&header.devices),
+            values: count(&header.values),
+            inputs: count(&header.input_bytes),
+            outputs: count(&header.output_bytes),
+            joints: count(&header.joints),
         };
 
-        let places = Places::of(numbers);
-        let total = places.total as u64;
+        let offsets = ImageOffsets::new(size);
+        let total = offsets.total as u64;
         let length = file.metadata().map_err(at("look at", path))?.len();
         if header.total_bytes.load(Ordering::Relaxed) != total || length < total {
             return Err(ControlError::Spoilt { name, why: "its length is not what its header says" });
@@ -363,16 +364,16 @@ impl Mapped {
         let Some(sharing) = Sharing::from_number(number(&header.sharing)) else {
             return Err(ControlError::Spoilt { name, why: "its kind of sharing is unknown" });
         };
-        let map = Map::of(file, places.total).map_err(at("map", path))?;
-        let opened = Self { name, numbers, places, sharing, me: Process::this(), map, object: None };
+        let map = Map::new(file, offsets.total).map_err(at("map", path))?;
+        let opened = Self { name, size, offsets, sharing, me: Process::this(), map, object: None };
         opened.check_alive()?;
         Ok(opened)
     }
 
     /// A part whose place is constant.
-    #[allow(clippy::expect_used)] // `Places` was computed for this length in `make`, and checked against it in `of_maker`.
+    #[allow(clippy::expect_used)] // `ImageOffsets` was computed for this length in `make`, and checked against it in `from_header`.
     fn one<T: Shared>(&self, at: usize) -> &T {
-        debug_assert!(self.map.bytes() == self.places.total);
+        debug_assert!(self.map.bytes() == self.offsets.total);
         self.map.one(at).expect("places lie within the map")
     }
 
@@ -381,64 +382,64 @@ impl Mapped {
         Latest::over(newest, self.map.all(at, slots * slot_words), slots).expect("slots lie within the map")
     }
 
-    pub(super) fn header(&self) -> &Header {
+    pub(super) fn header(&self) -> &ImageHeader {
         self.one(0)
     }
 
-    pub(super) fn live(&self) -> &Live {
-        self.one(self.places.live)
+    pub(super) fn live(&self) -> &LiveWords {
+        self.one(self.offsets.live)
     }
 
-    pub(super) fn stats(&self) -> &Block {
-        self.one(self.places.stats)
+    pub(super) fn stats(&self) -> &StatsBlock {
+        self.one(self.offsets.stats)
     }
 
-    pub(super) fn lock(&self) -> Option<&Lock> {
-        (self.sharing != Sharing::WaitFree).then(|| self.one(self.places.lock))
+    pub(super) fn lock(&self) -> Option<&ImageLock> {
+        (self.sharing != Sharing::WaitFree).then(|| self.one(self.offsets.lock))
     }
 
     /// Holds the lock where there is one.
     #[inline]
-    pub(super) fn hold(&self) -> Option<Held<'_>> {
+    pub(super) fn hold(&self) -> Option<ImageGuard<'_>> {
         self.lock()?.hold(self.me)
     }
 
     pub(super) fn image(&self) -> Latest<'_> {
-        self.slots(&self.live().image.0, (self.places.image, self.places.image_slot_words, SLOTS))
+        self.slots(&self.live().image.0, (self.offsets.image, self.offsets.image_slot_words, SLOTS))
     }
 
     pub(super) fn outputs(&self) -> Latest<'_> {
-        self.slots(&self.live().outputs.0, (self.places.outputs, self.places.output_slot_words, SLOTS))
+        self.slots(&self.live().outputs.0, (self.offsets.outputs, self.offsets.output_slot_words, SLOTS))
     }
 
     pub(super) fn events(&self) -> Latest<'_> {
-        self.slots(&self.live().events.0, (self.places.events, 1 + EVENT_BYTES / 8, EVENTS))
+        self.slots(&self.live().events.0, (self.offsets.events, 1 + EVENT_BYTES / 8, EVENTS))
     }
 
     /// Goals; only where there are joints that follow them.
     pub(super) fn goals(&self) -> Option<Latest<'_>> {
-        let slots = (self.places.goals, self.places.goal_slot_words, SLOTS);
-        (self.numbers.joints > 0).then(|| self.slots(&self.live().goals.0, slots))
+        let slots = (self.offsets.goals, self.offsets.goal_slot_words, SLOTS);
+        (self.size.joints > 0).then(|| self.slots(&self.live().goals.0, slots))
     }
 
     /// Records of the joints that follow goals.
     pub(super) fn joints(&self) -> &[AtomicU64] {
-        self.map.all(self.places.joints, self.numbers.joints * JOINT_BYTES / 8)
+        self.map.all(self.offsets.joints, self.size.joints * JOINT_BYTES / 8)
     }
 
     /// A word per device.
     pub(super) fn states(&self) -> &[AtomicU64] {
-        self.map.all(self.places.states, self.numbers.devices)
+        self.map.all(self.offsets.states, self.size.devices)
     }
 
-    pub(super) fn requests(&self) -> &[Request] {
-        self.map.all(self.places.requests, REQUESTS)
+    pub(super) fn requests(&self) -> &[RequestRecord] {
+        self.map.all(self.offsets.requests, REQUESTS)
     }
 
     pub(super) fn layout(&self) -> Layout {
-        let words = (self.places.states - self.places.table) / 8;
-        let segment = table::name_of(&table::load(&self.header().segment));
-        table::layout(segment, self.numbers, &table::load(self.map.all(self.places.table, words)))
+        let words = (self.offsets.states - self.offsets.table) / 8;
+        let segment = device_table::name_of(&device_table::load(&self.header().segment));
+        device_table::layout(segment, self.size, &device_table::load(self.map.all(self.offsets.table, words)))
     }
 
     /// Whether the bus says that it runs; no system call.

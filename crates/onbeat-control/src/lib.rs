@@ -32,6 +32,7 @@
 mod abi;
 mod bus_side;
 mod client;
+mod device_table;
 mod error;
 mod goals;
 mod image;
@@ -41,13 +42,12 @@ mod owner;
 mod process;
 mod requests;
 mod stats;
-mod table;
 
 pub use bus_side::{BusSide, ColdSide, OutputsFrom};
-pub use client::{BusState, Client, Device, Events, Silence, Snapshot};
+pub use client::{BusState, Client, DeviceInfo, EventBatch, Outage, Snapshot};
 pub use error::ControlError;
 pub use goals::{Commander, GoalAnswer, GoalSide, Joint};
-pub use image::{Image, Settings, Waking, names, remove_leftovers};
+pub use image::{Image, ImageSettings, Waking, names, remove_leftovers};
 pub use owner::Owner;
 pub use requests::{SdoAction, SdoAnswer, SdoFailure, SdoJob, SdoRequest};
 pub use stats::{Counter, Stats, Timed, Times};

@@ -14,7 +14,7 @@ use super::process::Process;
 
 /// A mutex where it lies in shared memory, with the process that holds it and those that died so.
 #[repr(C, align(64))]
-pub(super) struct Lock {
+pub(super) struct ImageLock {
     mutex: UnsafeCell<MaybeUninit<libc::pthread_mutex_t>>,
     holder: AtomicU64,
     died: AtomicU64,
@@ -22,23 +22,23 @@ pub(super) struct Lock {
 }
 
 // SAFETY: a mutex made for sharing between processes, and atomics.
-unsafe impl Shared for Lock {}
+unsafe impl Shared for ImageLock {}
 
 /// What the lock inherits from those who wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Inherits {
+pub(super) enum LockProtocol {
     Priority,
     Nothing,
 }
 
 /// The lock is held as long as this lives.
-pub(super) struct Held<'l>(&'l Lock);
+pub(super) struct ImageGuard<'l>(&'l ImageLock);
 
-impl Lock {
+impl ImageLock {
     /// Makes the mutex; nobody else may have seen it yet.
-    pub(super) fn make(&self, inherits: Inherits) -> io::Result<()> {
+    pub(super) fn make(&self, inherits: LockProtocol) -> io::Result<()> {
         let protocol =
-            if inherits == Inherits::Priority { libc::PTHREAD_PRIO_INHERIT } else { libc::PTHREAD_PRIO_NONE };
+            if inherits == LockProtocol::Priority { libc::PTHREAD_PRIO_INHERIT } else { libc::PTHREAD_PRIO_NONE };
         let mut kind = MaybeUninit::uninit();
         let kind = kind.as_mut_ptr();
         // SAFETY: `kind` is initialised by the first call and destroyed by the last; the mutex lies in memory that nobody else uses yet.
@@ -55,8 +55,8 @@ impl Lock {
     }
 
     /// Waits for the lock. `None` when it cannot be had any more: the memory was spoilt.
-    pub(super) fn hold(&self, who: Process) -> Option<Held<'_>> {
-        // SAFETY: made by `make` before anybody else saw the memory; `Held` gives it back in the thread that took it.
+    pub(super) fn hold(&self, who: Process) -> Option<ImageGuard<'_>> {
+        // SAFETY: made by `make` before anybody else saw the memory; `ImageGuard` gives it back in the thread that took it.
         let answer = unsafe { libc::pthread_mutex_lock(self.mutex.get().cast()) };
         match answer {
             0 => {}
@@ -71,7 +71,7 @@ impl Lock {
         }
 
         self.holder.store(who.word(), Ordering::Relaxed);
-        Some(Held(self))
+        Some(ImageGuard(self))
     }
 
     /// How many died while they held it.
@@ -85,10 +85,10 @@ impl Lock {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for ImageGuard<'_> {
     fn drop(&mut self) {
         self.0.holder.store(0, Ordering::Relaxed);
-        // SAFETY: taken by this thread in `hold`; `Held` is not `Send`.
+        // SAFETY: taken by this thread in `hold`; `ImageGuard` is not `Send`.
         unsafe { libc::pthread_mutex_unlock(self.0.mutex.get().cast()) };
     }
 }

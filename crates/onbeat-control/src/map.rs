@@ -32,7 +32,7 @@ unsafe impl Sync for Map {}
 
 impl Map {
     /// Maps the first `bytes` of `file`, which must be at least that long, and brings them into memory.
-    pub(super) fn of(file: &File, bytes: usize) -> io::Result<Self> {
+    pub(super) fn new(file: &File, bytes: usize) -> io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at a place of the kernel's choice touches nothing that is there. An object cut short by
         // somebody else would end this process by SIGBUS; no onbeat cuts one.

@@ -5,27 +5,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::ControlError;
-use super::client::{Snapshot, Waiter};
-use super::image::Mapped;
+use super::client::{CycleWaiter, Snapshot};
+use super::image::MappedImage;
 use super::process::Process;
 
 /// The outputs of a bus are this process's until it is dropped. Outputs count for as many cycles as the bus was told
-/// ([`Settings::stale_after_cycles`](super::Settings::stale_after_cycles)); an owner refreshes them in each.
+/// ([`ImageSettings::stale_after_cycles`](super::ImageSettings::stale_after_cycles)); an owner refreshes them in each.
 #[derive(Debug)]
 pub struct Owner {
-    shared: Arc<Mapped>,
-    waiter: Waiter,
+    shared: Arc<MappedImage>,
+    waiter: CycleWaiter,
     outputs: Vec<u8>,
 }
 
 /// A place that one process at a time has, and the one that left it in order last.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'s> {
+pub(super) struct ClaimWords<'s> {
     pub(super) holder: &'s AtomicU64,
     pub(super) left: &'s AtomicU64,
 }
 
-impl Place<'_> {
+impl ClaimWords<'_> {
     /// Takes it, unless a living process has it: then that one is the error.
     pub(super) fn take(self, me: Process) -> Result<(), Process> {
         // A claim after an orderly end must not look like that end.
@@ -61,24 +61,24 @@ impl Place<'_> {
 }
 
 /// The place of whoever owns the outputs.
-pub(super) fn place(shared: &Mapped) -> Place<'_> {
+pub(super) fn place(shared: &MappedImage) -> ClaimWords<'_> {
     let live = shared.live();
-    Place { holder: &live.owner.0, left: &live.left.0 }
+    ClaimWords { holder: &live.owner.0, left: &live.left.0 }
 }
 
 /// Takes the outputs for this process.
-pub(super) fn claim(shared: &Mapped) -> Result<(), ControlError> {
+pub(super) fn claim(shared: &MappedImage) -> Result<(), ControlError> {
     let owned =
         |owner: Process| ControlError::Owned { name: shared.name.clone(), pid: owner.pid(), process: owner.name() };
     place(shared).take(shared.me).map_err(owned)
 }
 
 impl Owner {
-    pub(super) fn of(shared: Arc<Mapped>) -> Result<Self, ControlError> {
+    pub(super) fn new(shared: Arc<MappedImage>) -> Result<Self, ControlError> {
         shared.check_alive()?;
         claim(&shared)?;
-        let outputs = vec![0; shared.numbers.outputs];
-        Ok(Self { waiter: Waiter::of(&shared), shared, outputs })
+        let outputs = vec![0; shared.size.outputs];
+        Ok(Self { waiter: CycleWaiter::new(&shared), shared, outputs })
     }
 
     /// Sets all outputs; the bus takes them in its next cycle. Whole or not at all, also when this process dies meanwhile. Waits for

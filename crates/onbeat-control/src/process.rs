@@ -16,10 +16,10 @@ impl Process {
     /// The calling one.
     pub(super) fn this() -> Self {
         let pid = getpid().as_raw_nonzero().get();
-        Self::of(pid, start_ticks(pid).unwrap_or(0))
+        Self::new(pid, start_ticks(pid).unwrap_or(0))
     }
 
-    fn of(pid: i32, start_ticks: u64) -> Self {
+    fn new(pid: i32, start_ticks: u64) -> Self {
         Self(start_ticks << PID_BITS | u64::from(pid.cast_unsigned()))
     }
 
@@ -73,10 +73,10 @@ mod tests {
         let own = Process::this();
         assert!(own.is_alive() && own.pid() == std::process::id() && !own.name().is_empty());
         assert_eq!(Process::from_word(own.word()), Some(own));
-        assert!(!Process::of(own.pid().cast_signed(), 1).is_alive(), "its predecessor of the same number");
+        assert!(!Process::new(own.pid().cast_signed(), 1).is_alive(), "its predecessor of the same number");
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id().cast_signed();
-        let other = Process::of(pid, start_ticks(pid).unwrap_or(1));
+        let other = Process::new(pid, start_ticks(pid).unwrap_or(1));
         child.wait().unwrap();
 
         assert!(!other.is_alive());

@@ -5,8 +5,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::ControlError;
-use super::abi::{REQUEST_BYTES, REQUESTS, Request, phase};
-use super::image::Mapped;
+use super::abi::{REQUEST_BYTES, REQUESTS, RequestRecord, phase};
+use super::image::MappedImage;
 use super::process::Process;
 use super::table;
 
@@ -17,8 +17,8 @@ const LOOK_AT_BUS_EVERY: u32 = 200;
 /// What is to be done with an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SdoAction {
-    /// Read it.
-    Read,
+    /// GoalBuffer it.
+    GoalBuffer,
     /// Write these bytes, at most 1024.
     Write(Vec<u8>),
 }
@@ -26,7 +26,7 @@ pub enum SdoAction {
 /// A transfer that somebody wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SdoRequest {
-    /// Place of the device on the cable.
+    /// ClaimWords of the device on the cable.
     pub device: u16,
     /// Object, such as 0x6041.
     pub index: u16,
@@ -34,7 +34,7 @@ pub struct SdoRequest {
     pub entry: u8,
     /// All entries at once.
     pub complete: bool,
-    /// Read or write.
+    /// GoalBuffer or write.
     pub action: SdoAction,
 }
 
@@ -98,7 +98,7 @@ fn target_of(request: &SdoRequest) -> u64 {
         | flag(matches!(request.action, SdoAction::Write(_)), WRITE)
 }
 
-fn request_of(record: &Request) -> SdoRequest {
+fn request_of(record: &RequestRecord) -> SdoRequest {
     let target = record.target.load(Relaxed);
     let action = if target & WRITE == 0 { SdoAction::Read } else { SdoAction::Write(data_of(record)) };
     SdoRequest {
@@ -110,9 +110,9 @@ fn request_of(record: &Request) -> SdoRequest {
     }
 }
 
-fn data_of(record: &Request) -> Vec<u8> {
+fn data_of(record: &RequestRecord) -> Vec<u8> {
     let length = (record.length.load(Relaxed) as usize).min(REQUEST_BYTES);
-    let mut bytes = table::load(&record.data[..length.div_ceil(8)]);
+    let mut bytes = device_table::load(&record.data[..length.div_ceil(8)]);
     bytes.truncate(length);
     bytes
 }
@@ -127,7 +127,7 @@ fn outcome_of(failure: SdoFailure) -> u64 {
     }
 }
 
-fn answer_of(record: &Request) -> SdoAnswer {
+fn answer_of(record: &RequestRecord) -> SdoAnswer {
     let outcome = record.outcome.load(Relaxed);
     match outcome >> 32 {
         0 => Ok(data_of(record)),
@@ -140,15 +140,15 @@ fn answer_of(record: &Request) -> SdoAnswer {
 }
 
 /// Back to those that are free: the phase first, for whoever takes it next finds it idle.
-fn free(record: &Request) {
+fn free(record: &RequestRecord) {
     record.phase.store(phase::IDLE, Relaxed);
     record.holder.store(0, Release);
 }
 
 // ---- the bus
 
-pub(super) fn take(records: &[Request]) -> Option<SdoJob> {
-    let asked = |record: &Request| record.phase.load(Acquire) == phase::ASKED;
+pub(super) fn take(records: &[RequestRecord]) -> Option<SdoJob> {
+    let asked = |record: &RequestRecord| record.phase.load(Acquire) == phase::ASKED;
     loop {
         let waiting = records.iter().enumerate().filter(|(_, record)| asked(record));
         let (place, record) = waiting.min_by_key(|(_, record)| record.order.load(Relaxed))?;
@@ -159,13 +159,13 @@ pub(super) fn take(records: &[Request]) -> Option<SdoJob> {
     }
 }
 
-pub(super) fn answer(records: &[Request], job: &SdoJob, answer: &SdoAnswer) {
+pub(super) fn answer(records: &[RequestRecord], job: &SdoJob, answer: &SdoAnswer) {
     let Some(record) = records.get(job.place).filter(|record| record.order.load(Relaxed) == job.order) else { return };
     let too_long = answer.as_ref().is_ok_and(|bytes| bytes.len() > REQUEST_BYTES);
     let failure = if too_long { Some(SdoFailure::TooLong) } else { answer.as_ref().err().copied() };
     record.outcome.store(failure.map_or(0, outcome_of), Relaxed);
     let bytes = if failure.is_some() { &[] } else { answer.as_deref().unwrap_or_default() };
-    table::store(&record.data, bytes);
+    device_table::store(&record.data, bytes);
     record.length.store(bytes.len() as u64, Relaxed);
 
     if record.phase.compare_exchange(phase::TAKEN, phase::ANSWERED, AcqRel, Relaxed).is_err() {
@@ -174,7 +174,7 @@ pub(super) fn answer(records: &[Request], job: &SdoJob, answer: &SdoAnswer) {
 }
 
 /// Frees the records of dead requesters; one that the bus has taken is free when it is answered.
-pub(super) fn drop_dead(records: &[Request]) {
+pub(super) fn drop_dead(records: &[RequestRecord]) {
     for record in records {
         let word = record.holder.load(Acquire);
         if Process::from_word(word).is_none_or(Process::is_alive) {
@@ -190,23 +190,23 @@ pub(super) fn drop_dead(records: &[Request]) {
 
 // ---- those who ask
 
-pub(super) fn ask(shared: &Mapped, request: &SdoRequest, timeout: Duration) -> Result<SdoAnswer, ControlError> {
+pub(super) fn ask(shared: &MappedImage, request: &SdoRequest, timeout: Duration) -> Result<SdoAnswer, ControlError> {
     let data: &[u8] = if let SdoAction::Write(bytes) = &request.action { bytes } else { &[] };
     if data.len() > REQUEST_BYTES {
         return Err(ControlError::SdoTooLong { bytes: data.len(), most: REQUEST_BYTES });
     }
 
-    let (device, devices) = (request.device, shared.numbers.devices);
+    let (device, devices) = (request.device, shared.size.devices);
     if usize::from(device) >= devices {
         return Err(ControlError::NoDevice { name: shared.name.clone(), device, devices });
     }
 
     shared.check_alive()?;
-    let own = |record: &&Request| record.holder.compare_exchange(0, shared.me.word(), AcqRel, Relaxed).is_ok();
+    let own = |record: &&RequestRecord| record.holder.compare_exchange(0, shared.me.word(), AcqRel, Relaxed).is_ok();
     let record = shared.requests().iter().find(own);
     let record = record.ok_or_else(|| ControlError::Busy { name: shared.name.clone(), most: REQUESTS })?;
     record.target.store(target_of(request), Relaxed);
-    table::store(&record.data, data);
+    device_table::store(&record.data, data);
     record.length.store(data.len() as u64, Relaxed);
     record.order.store(shared.live().orders.0.fetch_add(1, Relaxed), Relaxed);
     record.phase.store(phase::ASKED, Release);
@@ -226,7 +226,7 @@ pub(super) fn ask(shared: &Mapped, request: &SdoRequest, timeout: Duration) -> R
     answered.map(|()| Err(SdoFailure::NoReply))
 }
 
-fn wait(shared: &Mapped, record: &Request, timeout: Duration) -> Result<(), ControlError> {
+fn wait(shared: &MappedImage, record: &RequestRecord, timeout: Duration) -> Result<(), ControlError> {
     let began = Instant::now();
     for look in 1_u32.. {
         if record.phase.load(Acquire) == phase::ANSWERED {

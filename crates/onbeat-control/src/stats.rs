@@ -82,14 +82,14 @@ pub(super) struct Histogram {
 
 /// All of it, where it lies in shared memory.
 #[repr(C, align(64))]
-pub(super) struct Block {
+pub(super) struct StatsBlock {
     counters: [AtomicU64; 16],
     timed: [Histogram; 4],
 }
 
 // SAFETY: `repr(C)`, atomics only.
 #[allow(unsafe_code)]
-unsafe impl Shared for Block {}
+unsafe impl Shared for StatsBlock {}
 
 const fn bucket(ns: u64) -> usize {
     if ns < 1 << SUB_BITS {
@@ -106,7 +106,7 @@ const fn upper(bucket: usize) -> u64 {
     if octave == 0 { within } else { (((1 << SUB_BITS) + within + 1) << (octave - 1)) - 1 }
 }
 
-impl Block {
+impl StatsBlock {
     /// Adds to a counter.
     #[inline]
     pub(super) fn add(&self, what: Counter, n: u64) {

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use control_world::{BYTES, cycle, exchange, layout, pattern, unique_name};
-use onbeat_control::{BusSide, Client, DeviceState, GoalAnswer, Image, Joint, Presence, Settings, Sharing, Timed};
+use onbeat_control::{BusSide, Client, DeviceState, GoalAnswer, Image, ImageSettings, Joint, Presence, Sharing, Timed};
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_ethercat::step::RobotState;
 
@@ -87,7 +87,7 @@ fn a_client_of_a_hundred_lines_commands_asks_waits_and_learns_of_a_safe_stop() {
     for program in compiled("client", dir.path()) {
         let name = unique_name();
         let joint = |device| Joint { device, low_rad: -1.0, high_rad: 2.0, velocity_rad_s: 3.0 };
-        let settings = Settings { joints: vec![joint(0), joint(1)], ..Settings::default() };
+        let settings = ImageSettings { joints: vec![joint(0), joint(1)], ..ImageSettings::default() };
         let mut bus = Image::create(&name, &layout(), settings).unwrap();
         let is_over = AtomicBool::new(false);
         let told = std::thread::scope(|threads| {
@@ -196,7 +196,7 @@ fn commands(program: &Path) {
     let name = unique_name();
     let joint = |device, low_rad| Joint { device, low_rad, high_rad: 2.0, velocity_rad_s: 3.0 };
     let joints = vec![joint(0, -1.0), joint(1, -1.5)];
-    let settings = Settings { joints, goal_age_ns: 70_000_000, ..Settings::default() };
+    let settings = ImageSettings { joints, goal_age_ns: 70_000_000, ..ImageSettings::default() };
     let mut bus = Image::create(&name, &layout(), settings).unwrap();
     let mut goals = bus.goals().unwrap();
     let (mut child, mut line) = started(program, &[&name]);

@@ -4,7 +4,7 @@
 mod control_world;
 
 use control_world::{BYTES, Other, client, cycle, kinds, layout, pattern, role, tell, unique_name, until};
-use onbeat_control::{BusSide, Client, Commander, ControlError, GoalAnswer, GoalSide, Image, Joint, Settings};
+use onbeat_control::{BusSide, Client, Commander, ControlError, GoalAnswer, GoalSide, Image, ImageSettings, Joint};
 use onbeat_ethercat::event::EventKind;
 
 /// More than fit into one word of bits.
@@ -39,7 +39,7 @@ fn world() -> (String, BusSide, GoalSide, Client) {
     let name = unique_name();
     let joint = |place| Joint { device: place % 2, low_rad: -1.0, high_rad: place as f64, velocity_rad_s: 4.0 };
     let joints = (0..JOINTS).map(joint).collect();
-    let bus = Image::create(&name, &layout(), Settings { joints, ..Settings::default() }).unwrap();
+    let bus = Image::create(&name, &layout(), ImageSettings { joints, ..ImageSettings::default() }).unwrap();
     let (goals, client) = (bus.goals().unwrap(), client(&name));
     (name, bus, goals, client)
 }
@@ -93,7 +93,7 @@ fn what_is_not_there_or_outside_the_travel_is_told_before_it_is_given() {
 #[test]
 fn a_bus_without_joints_follows_no_goals() {
     let name = unique_name();
-    let bus = Image::create(&name, &layout(), Settings::default()).unwrap();
+    let bus = Image::create(&name, &layout(), ImageSettings::default()).unwrap();
     let client = client(&name);
     assert!(bus.goals().is_none() && client.joints().is_empty());
     assert!(matches!(client.command(), Err(ControlError::NoGoals { .. })));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use control_world::{ALL, BYTES, Other, client, cycle, exchange, layout, number_of, pattern, role, tell, unique_name};
 use onbeat_control::{
-    BusSide, Client, ControlError, DeviceState, Image, Presence, Settings, Sharing, Waking, remove_leftovers,
+    BusSide, Client, ControlError, DeviceState, Image, ImageSettings, Presence, Sharing, Waking, remove_leftovers,
 };
 use onbeat_ethercat::layout::Layout;
 
@@ -110,7 +110,7 @@ fn an_image_without_devices_is_one_too() {
 #[test]
 fn safe_outputs_are_those_that_were_given() {
     let name = unique_name();
-    let settings = |safe| Settings { safe_outputs: safe, ..Settings::default() };
+    let settings = |safe| ImageSettings { safe_outputs: safe, ..ImageSettings::default() };
     let refused = Image::create(&name, &layout(), settings(vec![1; 3]));
     assert!(matches!(refused, Err(ControlError::SafeOutputs { given: 3, wanted: BYTES })));
     let mut bus = Image::create(&name, &layout(), settings(pattern(5))).unwrap();
@@ -251,7 +251,7 @@ fn a_waiting_reader_gets_each_cycle_whether_it_looks_or_is_woken() {
     for waking in [Waking::Never, Waking::WhenWaiting] {
         for sharing in ALL {
             let name = unique_name();
-            let settings = Settings { waking, ..sharing.into() };
+            let settings = ImageSettings { waking, ..sharing.into() };
             let mut bus = Image::create(&name, &layout(), settings).unwrap();
             let mut client = client(&name);
             let mut seen = client.snapshot();

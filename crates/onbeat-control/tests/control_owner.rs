@@ -8,7 +8,7 @@ use std::time::Duration;
 use control_world::{
     ALL, BYTES, Other, PATIENCE, client, exchange, kinds, layout, number_of, pattern, role, tell, unique_name, until,
 };
-use onbeat_control::{BusSide, Client, ControlError, Counter, Image, Settings, Sharing};
+use onbeat_control::{BusSide, Client, ControlError, Counter, Image, ImageSettings, Sharing};
 use onbeat_ethercat::event::EventKind;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -31,7 +31,7 @@ fn in_another_process() {
     }
 }
 
-fn world(settings: impl Into<Settings>) -> (String, BusSide, Client) {
+fn world(settings: impl Into<ImageSettings>) -> (String, BusSide, Client) {
     let name = unique_name();
     let bus = Image::create(&name, &layout(), settings).unwrap();
     let client = client(&name);
@@ -85,7 +85,7 @@ fn an_owner_that_leaves_is_told_and_its_outputs_go_with_it() {
 
 #[test]
 fn outputs_that_are_not_refreshed_give_way_to_safe_ones_and_come_back() {
-    let settings = Settings { stale_after_cycles: 3, safe_outputs: pattern(8), ..Settings::default() };
+    let settings = ImageSettings { stale_after_cycles: 3, safe_outputs: pattern(8), ..ImageSettings::default() };
     let (_, mut bus, client) = world(settings);
     let mut owner = client.claim().unwrap();
     owner.write(&pattern(1)).unwrap();

@@ -1,4 +1,4 @@
-//! Events, statistics and SDO requests that pass through the image.
+//! EventBatch, statistics and SDO requests that pass through the image.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod control_world;

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use onbeat_ethercat::layout::Layout;
-use onbeat_robot::bus::{Bus, InProcess, Mode, Options};
+use onbeat_robot::bus::{Bus, BusOptions, ExchangeMode, InProcess};
 use onbeat_robot::motion::{MotionController, Robot, Status, Trajectory, run_for};
 use onbeat_rt::sys::Monotonic;
 use onbeat_segment::{Link, Segment};
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut controller = MotionController::new(&robot, Trajectory::law(law)); // limits, miss ladder, safe stop
     let wire = InProcess::on_clock(Link::from_toml(file)?, Monotonic); // or Packets::open("eth0")?
-    let options = Options { mode: Mode::Pipelined, period_ns, follow_clock: true };
+    let options = BusOptions { mode: ExchangeMode::Pipelined, period_ns, follow_clock: true };
     let mut bus = Bus::bring_up(wire, Some(&layout), options, "the simulated segment")?;
     run_for(&mut bus, &mut controller, period_ns, Duration::from_secs(5));
     bus.take_down();

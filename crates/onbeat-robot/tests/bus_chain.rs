@@ -5,7 +5,7 @@ mod bus_world;
 
 use bus_world::{MS, OPTIONS, World, clock};
 use onbeat_ethercat::step::{BusCycle, Controller};
-use onbeat_robot::bus::{Mode, Options};
+use onbeat_robot::bus::{BusOptions, ExchangeMode};
 use onbeat_rt::time::{Clock, Instant};
 
 const US: u64 = 1_000;
@@ -22,12 +22,12 @@ impl Controller for Mirror {
 }
 
 /// From a change at the pins, `phase_ns` behind a release, to the output that follows, in nanoseconds.
-fn reaction_ns(delay_us: u64, mode: Mode, phase_ns: u64) -> u64 {
+fn reaction_ns(delay_us: u64, mode: ExchangeMode, phase_ns: u64) -> u64 {
     let text = format!(
         "[types.contacts]\nkind = \"digital\"\ndelay_us = {delay_us}\n[[devices]]\ntype = \"contacts\"\nname = \"contacts\"\n"
     );
     let clock = clock();
-    let mut world = World::of(&text, &clock, Options { mode, ..OPTIONS });
+    let mut world = World::new(&text, &clock, BusOptions { mode, ..OPTIONS });
     world.until_up(&mut Mirror);
     (0..10).for_each(|_| _ = world.cycle(&mut Mirror));
 
@@ -58,7 +58,7 @@ fn reaction_ns(delay_us: u64, mode: Mode, phase_ns: u64) -> u64 {
 }
 
 /// Least and most over all phases, in cycles.
-fn reactions(delay_us: u64, mode: Mode) -> (f64, f64) {
+fn reactions(delay_us: u64, mode: ExchangeMode) -> (f64, f64) {
     // Between the instants at which something is handed over, not on them.
     let phases = (0..20).map(|part| part * 50 * US + 25 * US);
     let all: Vec<u64> = phases.map(|phase_ns| reaction_ns(delay_us, mode, phase_ns)).collect();
@@ -75,23 +75,23 @@ fn assert_within((least, most): (f64, f64), predicted: f64) {
     );
 }
 
-const SAME_CYCLE: Mode = Mode::SameCycle { reply_within_ns: MS / 2 };
+const SAME_CYCLE: ExchangeMode = ExchangeMode::SameCycle { reply_within_ns: MS / 2 };
 
 #[test]
 fn devices_that_take_half_a_cycle_make_the_papers_three_to_four() {
-    assert_within(reactions(500, Mode::Pipelined), 3.0);
+    assert_within(reactions(500, ExchangeMode::Pipelined), 3.0);
 }
 
 #[test]
 fn how_long_the_devices_take_does_not_matter_as_long_as_both_take_it() {
     for delay_us in [100, 300, 900] {
-        assert_within(reactions(delay_us, Mode::Pipelined), 3.0);
+        assert_within(reactions(delay_us, ExchangeMode::Pipelined), 3.0);
     }
 }
 
 #[test]
 fn devices_without_a_processor_are_a_cycle_faster() {
-    assert_within(reactions(0, Mode::Pipelined), 2.0);
+    assert_within(reactions(0, ExchangeMode::Pipelined), 2.0);
 }
 
 #[test]

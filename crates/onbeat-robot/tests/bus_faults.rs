@@ -59,7 +59,7 @@ struct Case {
 }
 
 impl Case {
-    fn of(name: &'static str, fault: Fault) -> Self {
+    fn new(name: &'static str, fault: Fault) -> Self {
         let told = Told::Nothing;
         Self { name, faults: vec![fault], share: 1.0, for_ms: 20, told, concerned: vec![], whole_after: 2 }
     }
@@ -89,18 +89,18 @@ fn of_frames() -> Vec<Case> {
     use EventKind::{FrameDuplicate, FrameLate, FrameLost, FrameUnknown, WorkingCounterOff};
     const LOST: Told = Told::Bus(&[FrameLost]);
     vec![
-        Case::of("every frame lost", Fault::Lose).told(LOST),
-        Case::of("a frame in five lost", Fault::Lose).told(Told::Anything).with(0.2, 60),
-        Case::of("frames half a cycle late", Fault::Late { by_ns: MS / 2 }),
-        Case::of("frames two cycles late", Fault::Late { by_ns: 2 * MS }).told(Told::Bus(&[FrameLost, FrameLate])),
-        Case::of("frames sixty cycles late", Fault::Late { by_ns: 60 * MS }).told(LOST).with(1.0, 10),
-        Case::of("frames twice", Fault::Duplicate).told(Told::Bus(&[FrameDuplicate])),
-        Case::of("frames behind the next", Fault::Reorder).told(Told::Bus(&[FrameLost, FrameLate])),
-        Case::of("frames without their ends", Fault::Truncate).told(Told::Bus(&[FrameLost, FrameUnknown])),
-        Case::of("a bit turned around in each frame", Fault::Flip).told(Told::Anything).with(1.0, 60),
-        Case::of("counters one too high", Fault::CounterOff { device: None, by: 1 })
+        Case::new("every frame lost", Fault::Lose).told(LOST),
+        Case::new("a frame in five lost", Fault::Lose).told(Told::Anything).with(0.2, 60),
+        Case::new("frames half a cycle late", Fault::Late { by_ns: MS / 2 }),
+        Case::new("frames two cycles late", Fault::Late { by_ns: 2 * MS }).told(Told::Bus(&[FrameLost, FrameLate])),
+        Case::new("frames sixty cycles late", Fault::Late { by_ns: 60 * MS }).told(LOST).with(1.0, 10),
+        Case::new("frames twice", Fault::Duplicate).told(Told::Bus(&[FrameDuplicate])),
+        Case::new("frames behind the next", Fault::Reorder).told(Told::Bus(&[FrameLost, FrameLate])),
+        Case::new("frames without their ends", Fault::Truncate).told(Told::Bus(&[FrameLost, FrameUnknown])),
+        Case::new("a bit turned around in each frame", Fault::Flip).told(Told::Anything).with(1.0, 60),
+        Case::new("counters one too high", Fault::CounterOff { device: None, by: 1 })
             .told(Told::Bus(&[WorkingCounterOff])),
-        Case::of("counters two too low", Fault::CounterOff { device: None, by: -2 })
+        Case::new("counters two too low", Fault::CounterOff { device: None, by: -2 })
             .told(Told::Bus(&[WorkingCounterOff])),
     ]
 }
@@ -117,54 +117,54 @@ fn of_devices(seed: u64, device: impl Fn(&str) -> usize) -> Vec<Case> {
     let (drive, io) = (device(drive_name), device(io_name));
     const TOE: [&str; 2] = ["right toe", "right foot"];
     vec![
-        Case::of("a counter off by one device", Fault::CounterOff { device: Some(io), by: 1 })
+        Case::new("a counter off by one device", Fault::CounterOff { device: Some(io), by: 1 })
             .told(Told::Bus(&[WorkingCounterOff])),
-        Case::of("a cable cut", Fault::Cut { device: device("left toe") })
+        Case::new("a cable cut", Fault::Cut { device: device("left toe") })
             .told(Told::Device(DeviceLost))
             .concerning(&["left toe", "left foot"], 30),
-        Case::of("a cable cut for long", Fault::Cut { device: device("neck yaw") })
+        Case::new("a cable cut for long", Fault::Cut { device: device("neck yaw") })
             .with(1.0, 300)
             .told(Told::Device(DeviceLost))
             .concerning(&["neck yaw", "neck pitch", "neck roll", "eyes pan", "eyes tilt", "jaw", "brow"], 30),
-        Case::of("a device without power", Fault::PowerOff { device: device("brow") })
+        Case::new("a device without power", Fault::PowerOff { device: device("brow") })
             .told(Told::Device(DeviceLost))
             .concerning(&["brow"], 60),
-        Case::of(
+        Case::new(
             "a device without power, and those behind it cut off",
             Fault::PowerOff { device: device("right toe") },
         )
         .told(Told::Device(DeviceLost))
         .concerning(&["right toe", "right foot", "right foot imu"], 60),
-        Case::of("an AL error", Fault::AlError { device: drive, code: 0x0050 })
+        Case::new("an AL error", Fault::AlError { device: drive, code: 0x0050 })
             .told(Told::Device(StateChanged))
             .concerning(&[drive_name], 30),
-        Case::of("a watchdog's AL error", Fault::AlError { device: io, code: 0x001b })
+        Case::new("a watchdog's AL error", Fault::AlError { device: io, code: 0x001b })
             .told(Told::Device(StateChanged))
             .concerning(&[io_name], 30),
-        Case::of("an AL error, and OP refused", Fault::RefuseState { device: drive, state: 8, code: 0x0032 })
+        Case::new("an AL error, and OP refused", Fault::RefuseState { device: drive, state: 8, code: 0x0032 })
             .and(Fault::AlError { device: drive, code: 0x0032 })
             .told(Told::Device(StateChanged))
             .concerning(&[drive_name], 600),
-        Case::of("an AL error, and slow changes of state", Fault::SlowState { device: drive, by_ns: 30 * MS })
+        Case::new("an AL error, and slow changes of state", Fault::SlowState { device: drive, by_ns: 30 * MS })
             .and(Fault::AlError { device: drive, code: 0x0001 })
             .told(Told::Device(StateChanged))
             .concerning(&[drive_name], 120),
-        Case::of("an EEPROM that stays busy", Fault::SiiBusy { device: drive }),
-        Case::of("no power, and then a busy EEPROM", Fault::SiiBusy { device: device("right toe") })
+        Case::new("an EEPROM that stays busy", Fault::SiiBusy { device: drive }),
+        Case::new("no power, and then a busy EEPROM", Fault::SiiBusy { device: device("right toe") })
             .and(Fault::PowerOff { device: device("right toe") })
             .told(Told::Device(DeviceLost))
             .concerning(&TOE, 700),
-        Case::of("an EEPROM with a wrong checksum", Fault::SiiChecksum { device: drive }),
-        Case::of("an EEPROM that reads blank", Fault::SiiBlank { device: drive }),
-        Case::of("a mute mailbox", Fault::MailMute { device: drive }),
-        Case::of("lost mails", Fault::MailLost { device: drive, mails: 3 }),
-        Case::of("mails with a wrong counter", Fault::MailCounter { device: drive, mails: 3 }),
-        Case::of("an aborted SDO", Fault::MailAbort { device: drive, code: 0x0800_0000 }),
-        Case::of("an emergency", Fault::Emergency { device: drive, code: 0x7305 }).told(Told::Device(Emergency)),
-        Case::of("a clock that jumps", Fault::ClockStep { device: drive, by_ns: 400_000 })
+        Case::new("an EEPROM with a wrong checksum", Fault::SiiChecksum { device: drive }),
+        Case::new("an EEPROM that reads blank", Fault::SiiBlank { device: drive }),
+        Case::new("a mute mailbox", Fault::MailMute { device: drive }),
+        Case::new("lost mails", Fault::MailLost { device: drive, mails: 3 }),
+        Case::new("mails with a wrong counter", Fault::MailCounter { device: drive, mails: 3 }),
+        Case::new("an aborted SDO", Fault::MailAbort { device: drive, code: 0x0800_0000 }),
+        Case::new("an emergency", Fault::Emergency { device: drive, code: 0x7305 }).told(Told::Device(Emergency)),
+        Case::new("a clock that jumps", Fault::ClockStep { device: drive, by_ns: 400_000 })
             .told(Told::Device(ClockUnlocked)),
-        Case::of("a clock that runs away", Fault::ClockDrift { device: io, by_ppb: 20_000 }),
-        Case::of("a frozen sensor", Fault::Freeze { device: device("head imu") }).told(Told::Device(Frozen)),
+        Case::new("a clock that runs away", Fault::ClockDrift { device: io, by_ppb: 20_000 }),
+        Case::new("a frozen sensor", Fault::Freeze { device: device("head imu") }).told(Told::Device(Frozen)),
     ]
 }
 
@@ -245,7 +245,7 @@ fn told(case: &Case, began: u64, events: &[Event]) -> Result<(), String> {
 
 fn every_case(seed: u64, clock: &VirtualClock) -> (usize, Vec<String>) {
     let text = Segment::HUMANOID.replace("seed = 59", &format!("seed = {seed}"));
-    let mut world = World::of(&text, clock, OPTIONS);
+    let mut world = World::new(&text, clock, OPTIONS);
     let targets = world.bus.layout().devices.iter().filter_map(|device| device.output_at(0x607a, 0)).collect();
     let mut moving = Moving { targets, position: 0 };
     world.until_up(&mut moving);

@@ -13,12 +13,12 @@ use onbeat_ethercat::carrier::{CarrierError, Interface, Role, Trouble};
 use onbeat_ethercat::event::{Event, EventKind, no_answer_words};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::Controller;
-use onbeat_robot::bus::{Bus, Mode, Options, Packets};
-use onbeat_robot::served::{self, Serving};
+use onbeat_robot::bus::{Bus, BusOptions, ExchangeMode, Packets};
+use onbeat_robot::image_service::{self, CycleService};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use onbeat_segment::Link;
-use onbeat_segment::serving::{Beside, serve};
+use onbeat_segment::serving::{RunningBus, serve};
 
 const FILE: &str =
     "[segment]\nname = \"two\"\n[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\nnames = [\"hip\", \"knee\"]\n";
@@ -76,7 +76,7 @@ impl Devices {
         let until = Arc::clone(&stop);
         let interface = Interface::open_as("o0-seg", Role::Devices).unwrap();
         let run = move || {
-            let _ = serve(&[interface], &mut link, Beside::<std::io::Sink>::default(), &until);
+            let _ = serve(&[interface], &mut link, RunningBus::<std::io::Sink>::default(), &until);
             link
         };
 
@@ -92,17 +92,18 @@ impl Devices {
 struct Run {
     bus: Bus<Packets>,
     controller: Box<dyn Controller + Send>,
-    serving: Serving,
+    serving: CycleService,
     events: Vec<Event>,
 }
 
 impl Run {
     fn of(image: &str) -> Self {
         let layout = Layout::from_toml(FILE).unwrap();
-        let options = Options { mode: Mode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
+        let options = BusOptions { mode: ExchangeMode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
         let packets = Packets::open("o0").unwrap().spinning_ns(0);
         let bus = Bus::bring_up(packets, Some(&layout), options, "o0").unwrap();
-        let (controller, serving, _) = served::serve(Image::create(image, &layout, Sharing::WaitFree).unwrap(), None);
+        let (controller, serving, _) =
+            image_service::serve(Image::create(image, &layout, Sharing::WaitFree).unwrap(), None);
         Self { bus, controller, serving, events: Vec::new() }
     }
 
@@ -112,7 +113,7 @@ impl Run {
             let release = Monotonic.now();
             let seen = self.bus.cycle(release, PERIOD_NS, self.controller.as_mut());
             let Self { bus, serving, events, .. } = self;
-            serving.after(bus, &seen, (1, 1), |event| events.push(event));
+            serving.after_cycle(bus, &seen, (1, 1), |event| events.push(event));
             if holds(self) {
                 return;
             }
@@ -213,7 +214,7 @@ fn a_bus_whose_frames_are_longer_than_the_mtu_is_refused_with_both_numbers() {
         ip("link set o0 mtu 100").unwrap();
         let devices = Devices::start(Link::from_toml(FILE).unwrap());
         let layout = Layout::from_toml(FILE).unwrap();
-        let options = Options { mode: Mode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
+        let options = BusOptions { mode: ExchangeMode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
         let refused =
             Bus::bring_up(Packets::open("o0").unwrap(), Some(&layout), options, "o0").unwrap_err().to_string();
 
@@ -235,7 +236,7 @@ fn devices_answer_on_a_vlan_with_the_tag_that_came() {
         ip("link set o0.5 up").unwrap();
         let devices = Devices::start(Link::from_toml(FILE).unwrap());
         let layout = Layout::from_toml(FILE).unwrap();
-        let options = Options { mode: Mode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
+        let options = BusOptions { mode: ExchangeMode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
         let bus = Bus::bring_up(Packets::open("o0.5").unwrap(), Some(&layout), options, "o0.5");
 
         assert!(bus.is_ok(), "{:?}", bus.err());

@@ -3,18 +3,18 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod bus_world;
-#[path = "bus_world/hands.rs"]
-mod hands;
+#[path = "bus_world/tampering.rs"]
+mod tampering;
 
 use bus_world::{MS, OPTIONS, VirtualClock, clock};
-use hands::{Act, Hands, Marking, SetPoints};
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::Controller;
 use onbeat_robot::bus::{Bus, BusError};
-use onbeat_robot::motion::{MotionController, Phase, Robot, Rung, Trajectory};
+use onbeat_robot::motion::{MotionController, Robot, RobotPhase, Rung, Trajectory};
 use onbeat_rt::time::{Clock, Instant};
 use onbeat_segment::{Fault, Link};
+use tampering::{Marking, SetPoints, Tampering, TamperingWire};
 
 /// Six drives; `own` is what tells them apart.
 fn six(own: &str) -> String {
@@ -27,25 +27,25 @@ const EQUAL: &str = "serial = 0";
 const SERIALS: &str = "serial = 7001";
 
 struct World<'c> {
-    bus: Bus<Hands<'c>>,
+    bus: Bus<TamperingWire<'c>>,
     clock: &'c VirtualClock,
     next: Instant,
     events: Vec<Event>,
 }
 
 impl<'c> World<'c> {
-    fn of(file: &str, segment: &str, clock: &'c VirtualClock) -> Result<Self, BusError> {
+    fn new(file: &str, segment: &str, clock: &'c VirtualClock) -> Result<Self, BusError> {
         let layout = Layout::from_toml(file).unwrap();
         let link = Link::from_toml(segment).unwrap();
-        let set_points = SetPoints::of(link.segment(), |name| layout.find(name));
-        let bus = Bus::bring_up(Hands::at(link, clock, set_points), Some(&layout), OPTIONS, "the segment")?;
+        let set_points = SetPoints::new(link.segment(), |name| layout.find(name));
+        let bus = Bus::bring_up(TamperingWire::at(link, clock, set_points), Some(&layout), OPTIONS, "the segment")?;
         let next = Instant::from_ns((clock.now().as_ns() / MS + 1) * MS);
         Ok(Self { bus, clock, next, events: Vec::new() })
     }
 
     /// In OP.
     fn up(text: &str, clock: &'c VirtualClock) -> Self {
-        let mut world = Self::of(text, text, clock).unwrap();
+        let mut world = Self::new(text, text, clock).unwrap();
         world.cycles(100);
         assert!(world.bus.is_up(), "{:?}", world.events);
         world.events.clear();
@@ -61,26 +61,26 @@ impl<'c> World<'c> {
 
     /// Set-points with marks; none may go astray.
     fn cycles(&mut self, count: u64) {
-        let mut marking = Marking::of(self.bus.layout());
+        let mut marking = Marking::new(self.bus.layout());
         for _ in 0..count {
             self.cycle(&mut marking);
         }
         assert_eq!(self.bus.wire().set_points.astray, [], "{:?}", self.events);
     }
 
-    fn act(&mut self, acts: &[Act]) {
+    fn act(&mut self, acts: &[Tampering]) {
         for act in acts {
             self.bus.wire_mut().do_now(act);
         }
     }
 
     /// All devices without power for a while; `meanwhile` is done then.
-    fn restart(&mut self, meanwhile: &[Act]) {
+    fn restart(&mut self, meanwhile: &[Tampering]) {
         let all = 0..self.bus.wire().segment().len();
-        self.act(&all.clone().map(|device| Act::Begin(Fault::PowerOff { device })).collect::<Vec<_>>());
+        self.act(&all.clone().map(|device| Tampering::Begin(Fault::PowerOff { device })).collect::<Vec<_>>());
         self.cycles(20);
         self.act(meanwhile);
-        self.act(&all.map(|device| Act::End(Fault::PowerOff { device })).collect::<Vec<_>>());
+        self.act(&all.map(|device| Tampering::End(Fault::PowerOff { device })).collect::<Vec<_>>());
     }
 
     fn told(&self, kind: EventKind) -> Vec<(u16, u16, u32)> {
@@ -94,16 +94,16 @@ impl<'c> World<'c> {
     }
 }
 
-fn off(device: usize) -> Act {
-    Act::Begin(Fault::PowerOff { device })
+fn off(device: usize) -> Tampering {
+    Tampering::Begin(Fault::PowerOff { device })
 }
 
-fn on(device: usize) -> Act {
-    Act::End(Fault::PowerOff { device })
+fn on(device: usize) -> Tampering {
+    Tampering::End(Fault::PowerOff { device })
 }
 
-fn swapped(device: usize, with: usize) -> Act {
-    Act::Begin(Fault::Swap { device, with })
+fn swapped(device: usize, with: usize) -> Tampering {
+    Tampering::Begin(Fault::Swap { device, with })
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn two_devices_that_changed_places_while_all_were_off_stay_in_init_with_one_even
     assert_eq!(world.states(), [8, 1, 8, 8, 1, 8]);
     let stations = [1, 4].map(|device| world.bus.wire().segment().status(device).unwrap().station);
     assert_eq!(stations, [0, 0], "what they were asked by is taken from them");
-    world.restart(&[Act::End(Fault::Swap { device: 1, with: 4 })]);
+    world.restart(&[Tampering::End(Fault::Swap { device: 1, with: 4 })]);
     world.cycles(700);
 
     assert!(world.bus.is_up(), "the right ones are back: {:?}", world.events);
@@ -128,26 +128,26 @@ fn two_devices_that_changed_places_while_all_were_off_stay_in_init_with_one_even
 fn exchanged_drives_stop_the_robot_and_a_reset_is_refused_until_they_are_back() {
     let clock = clock();
     let text = six(SERIALS);
-    let mut world = World::of(&text, &text, &clock).unwrap();
+    let mut world = World::new(&text, &text, &clock).unwrap();
     let robot = Robot::from_toml(&text, world.bus.layout(), MS).unwrap();
     let mut robot = MotionController::new(&robot, Trajectory::sine(&robot).unwrap());
-    let until = |world: &mut World<'_>, robot: &mut MotionController, phase: Phase| {
+    let until = |world: &mut World<'_>, robot: &mut MotionController, phase: RobotPhase| {
         (0..10_000).any(|_| {
             world.cycle(robot);
             robot.status().phase == phase
         })
     };
 
-    assert!(until(&mut world, &mut robot, Phase::Running));
+    assert!(until(&mut world, &mut robot, RobotPhase::Running));
     world.act(&[off(2), off(3)]);
-    assert!(until(&mut world, &mut robot, Phase::AtRest));
+    assert!(until(&mut world, &mut robot, RobotPhase::AtRest));
     world.act(&[swapped(2, 3), on(2), on(3)]);
     for _ in 0..2_000 {
         world.cycle(&mut robot);
         robot.reset();
     }
 
-    assert_eq!((robot.status().phase, robot.status().rung), (Phase::AtRest, Rung::SafeStop));
+    assert_eq!((robot.status().phase, robot.status().rung), (RobotPhase::AtRest, Rung::SafeStop));
     assert_eq!(world.told(EventKind::WrongDevice).len(), 2, "{:?}", world.events);
     world.act(&[off(2), off(3), swapped(2, 3), on(2), on(3)]);
     for _ in 0..1_500 {
@@ -155,7 +155,7 @@ fn exchanged_drives_stop_the_robot_and_a_reset_is_refused_until_they_are_back() 
     }
 
     robot.reset();
-    assert!(until(&mut world, &mut robot, Phase::Running), "{:?}", world.events);
+    assert!(until(&mut world, &mut robot, RobotPhase::Running), "{:?}", world.events);
 }
 
 #[test]
@@ -194,14 +194,14 @@ fn one_of_six_equal_drives_comes_back_by_itself_and_two_that_were_off_together_d
 fn equal_drives_that_only_lost_their_cable_come_back_whichever_they_are() {
     let clock = clock();
     let mut world = World::up(&six(EQUAL), &clock);
-    world.act(&[Act::Begin(Fault::Cut { device: 2 })]);
+    world.act(&[Tampering::Begin(Fault::Cut { device: 2 })]);
     world.cycles(400);
 
     assert_eq!(world.states()[2..], [4; 4], "their watchdogs");
-    world.act(&[Act::End(Fault::Cut { device: 2 })]);
+    world.act(&[Tampering::End(Fault::Cut { device: 2 })]);
     world.cycles(60);
     assert!(world.bus.is_up(), "{:?}", world.events);
-    world.act(&[Act::Begin(Fault::AlError { device: 5, code: 0x001b })]);
+    world.act(&[Tampering::Begin(Fault::AlError { device: 5, code: 0x001b })]);
     world.cycles(12);
 
     assert!(world.bus.is_up(), "a fall costs no more than before: {:?}", world.events);
@@ -224,8 +224,8 @@ fn drives_that_change_places_with_their_power_keep_their_own_set_points() {
 }
 
 /// What SOEM does as it looks for devices: all to INIT, FMMUs cleared, stations from 0x1001 on.
-fn foreign_scan() -> [Act; 3] {
-    [Act::StateOfAll(1), Act::ClearFmmus, Act::Stations(0x1001)]
+fn foreign_scan() -> [Tampering; 3] {
+    [Tampering::StateOfAll(1), Tampering::ClearFmmus, Tampering::Stations(0x1001)]
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn stations_of_another_main_device_alone_cost_no_equal_drive_its_place() {
     let clock = clock();
     let mut world = World::up(&six(EQUAL), &clock);
     for first in [0x1000, 0x1001, 0x0001] {
-        world.act(&[Act::Stations(first)]);
+        world.act(&[Tampering::Stations(first)]);
         world.cycles(150);
         assert!(world.bus.is_up(), "what each was told stands in its FMMU: {:?}", world.events);
     }
@@ -260,7 +260,7 @@ fn stations_of_another_main_device_alone_cost_no_equal_drive_its_place() {
 fn a_device_whose_fmmu_another_main_device_took_is_told_its_own_again() {
     let clock = clock();
     let mut world = World::up(&six(EQUAL), &clock);
-    world.act(&[Act::Fmmu(2, 0, 8), Act::Fmmu(3, 16, 8)]);
+    world.act(&[Tampering::Fmmu(2, 0, 8), Tampering::Fmmu(3, 16, 8)]);
     world.cycles(60);
 
     assert_eq!(world.told(EventKind::WorkingCounterOff).len(), 1, "{:?}", world.events);
@@ -281,26 +281,26 @@ fn a_device_that_is_put_in_is_one_event_and_costs_nothing() {
         + &table("\"j4\", \"j5\", \"j6\"", 7_004);
     let layout = Layout::from_toml(&file).unwrap();
     let link = Link::from_toml(&with_spare).unwrap();
-    let set_points = SetPoints::of(link.segment(), |name| layout.find(name));
-    let mut hands = Hands::at(link, &clock, set_points);
-    hands.do_now(&Act::Begin(Fault::Unplug { device: 3 }));
-    let bus = Bus::bring_up(hands, Some(&layout), OPTIONS, "the segment").unwrap();
+    let set_points = SetPoints::new(link.segment(), |name| layout.find(name));
+    let mut tampering = TamperingWire::at(link, &clock, set_points);
+    tampering.do_now(&Tampering::Begin(Fault::Unplug { device: 3 }));
+    let bus = Bus::bring_up(tampering, Some(&layout), OPTIONS, "the segment").unwrap();
     let next = Instant::from_ns((clock.now().as_ns() / MS + 1) * MS);
     let mut world = World { bus, clock: &clock, next, events: Vec::new() };
     world.cycles(100);
 
     assert!(world.bus.is_up());
-    world.act(&[Act::End(Fault::Unplug { device: 3 })]);
+    world.act(&[Tampering::End(Fault::Unplug { device: 3 })]);
     world.cycles(1_500);
     assert_eq!(world.told(EventKind::SurplusDevice), [(NO_DEVICE, 3, 7)], "{:?}", world.events);
     assert!(world.bus.is_up() && world.states()[3] == 1, "{:?}", world.events);
     assert_eq!(world.told(EventKind::DeviceLost), []);
     // In the place of one that is gone, it is not that one.
-    world.act(&[Act::Begin(Fault::Unplug { device: 4 })]);
+    world.act(&[Tampering::Begin(Fault::Unplug { device: 4 })]);
     world.cycles(1_500);
 
     assert_eq!(world.told(EventKind::WrongDevice), [(3, 4, 0)], "{:?}", world.events);
-    world.act(&[Act::Begin(Fault::Unplug { device: 3 }), Act::End(Fault::Unplug { device: 4 })]);
+    world.act(&[Tampering::Begin(Fault::Unplug { device: 3 }), Tampering::End(Fault::Unplug { device: 4 })]);
     world.cycles(1_500);
     assert!(world.bus.is_up(), "{:?}", world.events);
 }
@@ -312,7 +312,8 @@ fn a_number_of_the_file_that_a_device_does_not_have_is_one_sentence_and_nothing_
         ("alias = 50", "at place 0 the file has \"j1\" with alias 50 and there is one with alias 51"),
     ] {
         let clock = clock();
-        let refused = World::of(&six(own), &six(&own.replace("50", "51")), &clock).map(|_| ()).unwrap_err().to_string();
+        let refused =
+            World::new(&six(own), &six(&own.replace("50", "51")), &clock).map(|_| ()).unwrap_err().to_string();
         assert!(refused.starts_with(told), "{refused}");
     }
 }

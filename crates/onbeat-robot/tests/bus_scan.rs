@@ -5,7 +5,7 @@ mod bus_world;
 
 use bus_world::{MS, OPTIONS, World, clock};
 use onbeat_ethercat::event::EventKind;
-use onbeat_robot::bus::{Beside, BusError, InProcess, Wire, scan};
+use onbeat_robot::bus::{BusError, InProcess, RunningBus, Wire, scan};
 use onbeat_rt::frame::{Command, LONGEST, Writer, is_reply_to, position, register};
 use onbeat_rt::time::{Clock, Instant};
 use onbeat_segment::{Link, Segment};
@@ -136,7 +136,7 @@ fn a_bus_of_another_program_is_left_alone_unless_asked_for() {
     let mut wire = Busy(wire, 12);
     let refused = scan(&mut wire, "eth1", false).unwrap_err();
 
-    assert!(matches!(&refused, BusError::Running(Beside::Foreign(on, 12)) if on == "eth1"), "{refused}");
+    assert!(matches!(&refused, BusError::Running(RunningBus::Foreign(on, 12)) if on == "eth1"), "{refused}");
     assert_eq!(
         refused.to_string(),
         "another MainDevice is running on \"eth1\": 12 of its frames came within 200 ms. Nothing was sent; `--beside-running` scans all the \
@@ -170,7 +170,7 @@ fn a_scan_survives_frames_that_get_lost() {
 #[test]
 fn frames_of_a_scan_are_no_strangers_to_the_bus() {
     let clock = clock();
-    let mut world = World::of(Segment::HUMANOID, &clock, OPTIONS);
+    let mut world = World::new(Segment::HUMANOID, &clock, OPTIONS);
     world.until_up(&mut bus_world::Idle);
     // Both sockets hear all that comes back: here the bus finds replies to a scan's frames.
     let mut frame = [0; LONGEST];

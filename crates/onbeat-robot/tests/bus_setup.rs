@@ -7,11 +7,11 @@ use bus_world::{Idle, MS, OPTIONS, VirtualClock, World, clock};
 use onbeat_control::{SdoAction, SdoRequest};
 use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::Layout;
-use onbeat_robot::bus::{Bus, BusError, InProcess, Mode, Options, Transfer};
+use onbeat_robot::bus::{Bus, BusError, BusOptions, ExchangeMode, InProcess, SdoTransfer};
 use onbeat_segment::{DescriptionError, Fault, Link};
 
 /// Replies are taken in their own cycle, so that between cycles nothing is on its way.
-const SAME: Options = Options { mode: Mode::SameCycle { reply_within_ns: 200_000 }, ..OPTIONS };
+const SAME: BusOptions = BusOptions { mode: ExchangeMode::SameCycle { reply_within_ns: 200_000 }, ..OPTIONS };
 
 /// Two drives and, behind them, what is said of the second.
 fn drives(of_segment: &str, of_second: &str) -> String {
@@ -43,7 +43,7 @@ fn value(world: &World<'_>, device: &str, index: u16, entry: u8) -> i64 {
 }
 
 fn up(text: &str, clock: &'static VirtualClock) -> World<'static> {
-    let mut world = World::of(text, clock, SAME);
+    let mut world = World::new(text, clock, SAME);
     world.until_up(&mut Idle);
     world
 }
@@ -221,7 +221,7 @@ fn mails_beside_the_cycles_count_on_where_those_of_the_bring_up_ended() {
         let mut world = up(&text, leaked());
         let request = SdoRequest { device: 1, index: 0x1018, entry: 2, complete: false, action: SdoAction::Read };
 
-        assert!(world.bus.begin_transfer(Box::new(Transfer::of(request))).is_ok());
+        assert!(world.bus.begin_transfer(Box::new(SdoTransfer::new(request))).is_ok());
         world.cycles(20);
         let outcome = world.bus.ended_transfer().and_then(|transfer| transfer.outcome());
         assert!(matches!(&outcome, Some(Ok(bytes)) if bytes.len() == 4), "{values} inputs: {outcome:?}");
@@ -278,7 +278,7 @@ fn pulses_that_do_not_go_with_the_cycles_are_refused_with_both_periods() {
 #[test]
 fn pulses_are_not_asked_for_before_the_clock_is_in_step_with_the_reference() {
     let text = drives("drift_ppm = 100.0", "sync0 = {}");
-    let mut world = World::of(&text, leaked(), SAME);
+    let mut world = World::new(&text, leaked(), SAME);
     let apart = registers(&mut world, 1, 0x092c, 4) & 0x7fff_ffff;
     assert!(apart < 1_000, "{apart} ns apart in SAFEOP");
     let (system, next) = (registers(&mut world, 1, 0x0910, 8), registers(&mut world, 1, 0x0990, 8));

@@ -7,7 +7,7 @@ use bus_world::{Idle, MS, OPTIONS, World, clock};
 use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
-use onbeat_robot::bus::{Bus, BusError, InProcess, Mode, Options};
+use onbeat_robot::bus::{Bus, BusError, BusOptions, ExchangeMode, InProcess};
 use onbeat_segment::{Fault, Link, Segment};
 
 #[test]
@@ -57,9 +57,9 @@ const TWO: &str = r#"
 "#;
 
 /// Cycles from an input's change to the output's, as the device sees both.
-fn reaction(mode: Mode) -> u64 {
+fn reaction(mode: ExchangeMode) -> u64 {
     let clock = clock();
-    let mut world = World::of(TWO, &clock, Options { mode, ..OPTIONS });
+    let mut world = World::new(TWO, &clock, BusOptions { mode, ..OPTIONS });
     world.until_up(&mut Mirror);
     world.bus.wire_mut().link_mut().segment_mut().set_value(0, 0x6000, 1, &[1]);
     for cycle in 1..10 {
@@ -76,8 +76,8 @@ fn reaction(mode: Mode) -> u64 {
 
 #[test]
 fn an_input_reaches_an_output_within_two_cycles_in_the_same_cycle_mode_and_one_later_when_pipelined() {
-    let same = reaction(Mode::SameCycle { reply_within_ns: 200_000 });
-    let pipelined = reaction(Mode::Pipelined);
+    let same = reaction(ExchangeMode::SameCycle { reply_within_ns: 200_000 });
+    let pipelined = reaction(ExchangeMode::Pipelined);
     assert!(same <= 2, "{same}");
     assert!((same + 1..=4).contains(&pipelined), "{pipelined}");
 }
@@ -85,7 +85,7 @@ fn an_input_reaches_an_output_within_two_cycles_in_the_same_cycle_mode_and_one_l
 #[test]
 fn releases_follow_the_reference_clock() {
     let clock = clock();
-    let mut world = World::of(Segment::HUMANOID, &clock, Options { follow_clock: true, ..OPTIONS });
+    let mut world = World::new(Segment::HUMANOID, &clock, BusOptions { follow_clock: true, ..OPTIONS });
     world.until_up(&mut Idle);
     world.cycles(3_000);
 
@@ -183,7 +183,7 @@ fn emergencies_on_the_way_up_and_in_cycles_are_events_and_stop_nothing() {
     let faults = "[[faults]]\nkind = \"emergency\"\ndevice = \"knee\"\ncode = 0x7305\nat_ms = ";
     for at_ms in [1.0, 3.0, 5.0, 8.0, 12.0] {
         let text = format!("{TWO}\n{faults}{at_ms}\n");
-        let mut world = World::of(&text, &clock, OPTIONS);
+        let mut world = World::new(&text, &clock, OPTIONS);
         world.until_up(&mut Idle);
         let now = world.now();
         let told = world.events.iter().filter(|event| event.kind == EventKind::Emergency && event.code == 0x7305);
@@ -201,7 +201,7 @@ fn a_bring_up_that_fails_is_told_and_begun_anew() {
     let clock = clock();
     let mute = "[[faults]]\nkind = \"mail-mute\"\ndevice = \"knee\"\nat_ms = 0\nfor_ms = ";
     // ethercrab waits for a mail in real time, and asks meanwhile; the segment's time goes on by what the frames take.
-    let mut world = World::of(&format!("{TWO}\n{mute}20\n"), &clock, OPTIONS);
+    let mut world = World::new(&format!("{TWO}\n{mute}20\n"), &clock, OPTIONS);
     world.until_up(&mut Idle);
     let kinds = world.kinds();
     let restarts = kinds.iter().filter(|kind| **kind == EventKind::BusRestarted).count();
@@ -220,7 +220,7 @@ fn in_a_line_of_two_hundred_devices_each_is_found_again_and_frames_are_as_many_a
     let text =
         format!("[types.joint]\nkind = \"drive\"\n[[devices]]\ntype = \"joint\"\nnames = [{}]\n", names.join(", "));
     let clock = clock();
-    let mut world = World::of(&text, &clock, OPTIONS);
+    let mut world = World::new(&text, &clock, OPTIONS);
     world.until_up(&mut Idle);
 
     assert_eq!((world.in_op(), world.bus.size().0), (200, 3), "4,000 bytes of process data");

@@ -12,7 +12,7 @@ use onbeat::probe::description::Parts;
 use onbeat::probe::{self, Description, Given, Kind, Setting, Value};
 use onbeat::record::SpikeLimit;
 use onbeat::thread::Wanted;
-use onbeat_robot::probe::bus::{self, Still};
+use onbeat_robot::probe::bus::{self, NoMotion};
 use onbeat_rt::cycle::Phase;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Monotonic;
@@ -152,7 +152,7 @@ fn every_probe_works_as_long_as_it_is_asked_to() {
 #[test]
 fn a_cell_with_the_bus_works_as_long_as_it_is_asked_to() {
     let setting = Setting { work_ns: 400 * US, ..setting() };
-    let (parts, _) = bus::parts_of_cell(&setting, Box::new(|| Box::new(Still))).unwrap();
+    let (parts, _) = bus::parts_of_cell(&setting, Box::new(|| Box::new(NoMotion))).unwrap();
     let (outcome, samples) = run(parts, &setting, 8);
     assert_eq!(outcome.slots, outcome.cycles + outcome.skipped);
     assert!(!samples.is_empty() && samples.iter().all(|sample| sample.execution_time_ns >= 400 * US), "{samples:?}");

@@ -17,8 +17,8 @@ use onbeat::record::{
     Account, Figures, NoFigures, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit, Timing,
 };
 use onbeat::report::Summary;
-use onbeat_robot::probe::chain::Links;
-use onbeat_robot::probe::sharing::Exchanges;
+use onbeat_robot::probe::chain::ChainFigures;
+use onbeat_robot::probe::sharing::SharingFigures;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::{
     Answers, Arrival, Clock, Cycle, Edge, Edges, Flow, Instant, MockClock, OnOverrun, Outcome, Plan, Sample, Slot,
@@ -159,7 +159,7 @@ fn a_hiccup_is_latency_beyond_the_smallest_so_far() {
 
 #[test]
 fn releases_that_a_hiccup_swallowed_are_hiccups_too_each_from_when_it_was_due() {
-    // Release 1 is served 3.4 ms late: 2, 3 and 4 pass meanwhile, and release 5 waits no longer than the others.
+    // Release 1 is image_service 3.4 ms late: 2, 3 and 4 pass meanwhile, and release 5 waits no longer than the others.
     let (outcome, samples) = on_the_grid(&[10, 3_400, 0, 0, 0, 10, 10], |_, _| ());
     assert_eq!((outcome.cycles, outcome.skipped), (4, 3));
     let hiccups = &figures(Hiccups::new(T), &samples)[&Series::Hiccup];
@@ -375,11 +375,11 @@ fn a_chain_runs_from_the_command_through_the_next_cycle_to_the_output() {
     };
 
     let run = on_the_grid(&[5, 5, 5, 5], work);
-    let unseen = figures(Links { is_seen: false, every_ns: 7_618 * US }, &run.1);
+    let unseen = figures(ChainFigures { is_seen: false, every_ns: 7_618 * US }, &run.1);
     assert_eq!((&unseen[&Series::Pickup], &unseen[&Series::Chain]), (&us(&[300, 450]), &us(&[306, 458])));
-    let seen = figures(Links { is_seen: true, every_ns: 7_618 * US }, &run.1);
+    let seen = figures(ChainFigures { is_seen: true, every_ns: 7_618 * US }, &run.1);
     assert_eq!(seen.keys().collect::<Vec<_>>(), [&Series::Pickup], "whoever sees the output tells the rest");
-    let (_, summary) = recorded("chain", Box::new(Links { is_seen: false, every_ns: 7_618 * US }), run, 0);
+    let (_, summary) = recorded("chain", Box::new(ChainFigures { is_seen: false, every_ns: 7_618 * US }), run, 0);
 
     assert!(
         summary.cells[0].derived[0].contains("0.31 at least, 0.38 on average, 0.46 at most"),
@@ -390,7 +390,7 @@ fn a_chain_runs_from_the_command_through_the_next_cycle_to_the_output() {
 
 #[test]
 fn a_command_that_was_never_taken_up_counts_until_the_later_one_has_its_effect() {
-    // Cycle 2 serves a command issued 300 us before its start; two earlier ones were never served.
+    // Cycle 2 serves a command issued 300 us before its start; two earlier ones were never image_service.
     let run = on_the_grid(&[5, 5, 5], |cycle, spend| {
         if cycle.index == 2 {
             cycle.note(300 * 1_000);
@@ -399,7 +399,7 @@ fn a_command_that_was_never_taken_up_counts_until_the_later_one_has_its_effect()
         }
     });
 
-    let unseen = figures(Links { is_seen: false, every_ns: 7_618 * US }, &run.1);
+    let unseen = figures(ChainFigures { is_seen: false, every_ns: 7_618 * US }, &run.1);
     assert_eq!(unseen[&Series::Chain], us(&[306, 306 + 7_618, 306 + 2 * 7_618]));
     assert_eq!(unseen[&Series::Pickup], us(&[300]));
 }

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 
 use onbeat_control::{BusSide, Client, Commander, GoalAnswer, Image, Settings};
 use onbeat_ethercat::layout::Layout;
-use onbeat_robot::motion::{Commanded, GoalRecord, Goals, Phase, Robot, RobotEventKind, Rung, Trajectory};
+use onbeat_robot::motion::{
+    CommanderGoals, GoalRecord, GoalSource, Robot, RobotEventKind, RobotPhase, Rung, Trajectory,
+};
 use robot_world::{PERIOD_NS, TWO, World};
 
 /// The same two joints, led by another process.
@@ -33,9 +35,9 @@ fn led() -> Led {
     let settings =
         Settings { joints: robot.commanded(), goal_age_ns: robot.settings.goal_age_ns, ..Settings::default() };
     let bus = Image::create(&name, &layout, settings).unwrap();
-    let source = Box::new(Commanded::by(bus.goals().unwrap()));
+    let source = Box::new(CommanderGoals::new(bus.goals().unwrap()));
     let mut world = World::new(&file, |robot| Trajectory::goal(source, robot));
-    world.until(Phase::Running);
+    world.until(RobotPhase::Running);
     world.steps(300);
 
     Led { world, client: Client::open(&name).unwrap(), _bus: bus }
@@ -128,22 +130,22 @@ fn a_commander_that_falls_silent_is_held_for_then_the_robot_stops_safely() {
     // It is still there, and silent. The last goal was given ten cycles ago.
     led.world.steps(45);
 
-    assert_eq!((led.count(RobotEventKind::GoalOld), led.world.status().phase), (1, Phase::Running));
+    assert_eq!((led.count(RobotEventKind::GoalOld), led.world.status().phase), (1, RobotPhase::Running));
     led.world.steps(300);
     assert!(led.is_at([0.5, 0.0]) && led.world.is_on(Rung::Run), "it holds");
     led.world.steps(60);
     assert_eq!((led.count(RobotEventKind::CommanderLost), led.world.status().counts.safe_stops), (1, 1));
     assert!(led.world.is_on(Rung::SafeStop));
-    led.world.until(Phase::AtRest);
-    // Goals move nothing before a reset; after it they do.
+    led.world.until(RobotPhase::AtRest);
+    // GoalSource move nothing before a reset; after it they do.
     commander.set("left knee", 1.0).unwrap();
     led.follow(&mut commander, 500);
 
-    assert!(led.is_at([0.5, 0.0]) && led.world.status().phase == Phase::AtRest);
+    assert!(led.is_at([0.5, 0.0]) && led.world.status().phase == RobotPhase::AtRest);
     led.world.steps(60);
     led.world.controller.reset();
     led.world.steps(1);
-    led.world.until(Phase::Running);
+    led.world.until(RobotPhase::Running);
     led.world.steps(1_000);
 
     assert!(led.world.is_on(Rung::Run), "a loss leads to one safe stop, not to another one after the reset");
@@ -188,12 +190,12 @@ fn a_commander_that_leaves_is_not_missed_and_the_next_one_goes_on() {
 #[derive(Clone, Default)]
 struct Once(Box<GoalRecord>, Arc<Mutex<Vec<(u64, GoalAnswer)>>>);
 
-impl Goals for Once {
+impl GoalSource for Once {
     fn latest(&mut self) -> Option<&GoalRecord> {
         Some(&self.0)
     }
 
-    fn told(&mut self, number: u64, answer: GoalAnswer) {
+    fn answered(&mut self, number: u64, answer: GoalAnswer) {
         self.1.lock().unwrap().push((number, answer));
     }
 }
@@ -206,7 +208,7 @@ fn a_goal_made_before_the_robot_runs_is_too_old_when_it_does_and_is_told_once() 
     let told = Arc::clone(&source.1);
     let short = two_led().replace("age_ms = 50", "age_ms = 5");
     let mut world = World::new(&short, |robot| Trajectory::goal(Box::new(source), robot));
-    world.until(Phase::Running);
+    world.until(RobotPhase::Running);
     world.steps(500);
 
     assert_eq!(*told.lock().unwrap(), [(7, GoalAnswer::TooOld)]);

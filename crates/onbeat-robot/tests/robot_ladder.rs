@@ -3,7 +3,7 @@
 
 mod robot_world;
 
-use onbeat_robot::motion::{JointState, Phase, Reason, RobotEventKind, Rung, Trajectory};
+use onbeat_robot::motion::{DownReason, JointState, RobotEventKind, RobotPhase, Rung, Trajectory};
 use onbeat_segment::{Fault, Segment};
 use robot_world::World;
 
@@ -35,7 +35,7 @@ const SAFE_STOP: u16 = Rung::SafeStop as u16;
 
 fn running(text: &str) -> World {
     let mut world = World::new(text, |robot| Trajectory::sine(robot).unwrap());
-    world.until(Phase::Running);
+    world.until(RobotPhase::Running);
     world.steps(1_000);
     assert_eq!(world.rungs(), [] as [u16; 0]);
     world
@@ -111,14 +111,14 @@ fn ten_misses_stop_the_robot_until_a_reset_and_slow_enough_ones_never_do() {
 
     world.step_after(3);
     assert!(world.is_on(Rung::SafeStop), "4 + 4 + 2 misses");
-    let cycles = world.until(Phase::AtRest);
+    let cycles = world.until(RobotPhase::AtRest);
     assert!(cycles < 200, "4 rad/s at 50 rad/s² is 80 ms: {cycles}");
     assert_eq!(states(&world), [JointState::SwitchOnDisabled; 3]);
     world.steps(2_000);
 
-    assert!(world.is_on(Rung::SafeStop) && world.status().phase == Phase::AtRest, "latched");
+    assert!(world.is_on(Rung::SafeStop) && world.status().phase == RobotPhase::AtRest, "latched");
     world.controller.reset();
-    world.until(Phase::Running);
+    world.until(RobotPhase::Running);
     world.steps(500);
     assert!(world.is_on(Rung::Run));
     assert_eq!(states(&world), [JointState::OperationEnabled; 3]);
@@ -133,7 +133,7 @@ fn a_reset_while_cycles_are_still_missed_is_refused() {
     world.step();
 
     assert!(world.kinds().contains(&RobotEventKind::ResetRefused), "it is not at rest yet");
-    world.until(Phase::AtRest);
+    world.until(RobotPhase::AtRest);
     (0..10).for_each(|_| world.lose());
     world.controller.reset();
     world.step();
@@ -150,12 +150,12 @@ fn with_all_frames_lost_the_stop_ends_by_time_and_power_is_off() {
     let mut world = running(THREE);
     for _ in 0..1_500 {
         world.lose();
-        if world.status().phase == Phase::AtRest {
+        if world.status().phase == RobotPhase::AtRest {
             break;
         }
     }
 
-    assert_eq!(world.status().phase, Phase::AtRest);
+    assert_eq!(world.status().phase, RobotPhase::AtRest);
     assert_eq!(world.plant.outputs.iter().map(|byte| u32::from(*byte)).take(2).sum::<u32>(), 0, "disable voltage");
 }
 
@@ -176,7 +176,7 @@ fn a_device_without_power_stops_the_robot_by_its_working_counter() {
     let mut world = running(THREE);
     let knee = world.device("knee");
     world.inject(Fault::PowerOff { device: knee }, None);
-    world.until(Phase::AtRest);
+    world.until(RobotPhase::AtRest);
     assert_eq!(world.rungs(), [HOLD, DEGRADE, SAFE_STOP], "a working counter that is off is a miss");
     assert_eq!(world.plant.cycle.working_counter, 3, "only the device before it answers");
 }
@@ -189,9 +189,9 @@ fn a_frozen_drive_is_taken_down_by_its_following_error_and_the_others_go_on() {
     world.steps(500);
     let status = world.status().joints()[1];
 
-    assert_eq!(status.reason, Reason::FollowingError);
-    assert!(world.is_on(Rung::Run) && world.status().phase == Phase::Running);
-    assert_eq!(world.status().joints()[0].reason, Reason::None);
+    assert_eq!(status.reason, DownReason::FollowingError);
+    assert!(world.is_on(Rung::Run) && world.status().phase == RobotPhase::Running);
+    assert_eq!(world.status().joints()[0].reason, DownReason::None);
     let before = targets(&world);
     world.steps(100);
 
@@ -213,9 +213,9 @@ fn a_drive_that_falls_out_of_op_goes_down_and_a_reset_in_op_brings_it_back_by_an
     world.inject(Fault::AlError { device: knee, code: 0x001b }, None);
     world.steps(200);
 
-    assert_eq!(world.status().joints()[1].reason, Reason::DriveFault);
+    assert_eq!(world.status().joints()[1].reason, DownReason::DriveFault);
     assert_eq!(states(&world)[1], JointState::Fault, "a drive whose process data stop has a fault");
-    assert!(world.is_on(Rung::Run) && world.status().phase == Phase::Running, "the others go on");
+    assert!(world.is_on(Rung::Run) && world.status().phase == RobotPhase::Running, "the others go on");
     world.plant.ask_state(1, 8);
     world.steps(1_000);
 
@@ -231,13 +231,13 @@ fn by_choice_one_joint_that_goes_down_takes_the_robot_to_a_safe_stop() {
     let mut world = running(&THREE.replace("soft_start_ms = 200", "soft_start_ms = 200\non_fault = \"robot\""));
     let knee = world.device("knee");
     world.inject(Fault::Freeze { device: knee }, Some(600_000_000));
-    world.until(Phase::AtRest);
+    world.until(RobotPhase::AtRest);
 
     assert_eq!(world.rungs(), [SAFE_STOP]);
     world.steps(1_000);
     assert_eq!(states(&world), [JointState::SwitchOnDisabled; 3]);
     world.controller.reset();
-    world.until(Phase::Running);
+    world.until(RobotPhase::Running);
 
     assert_eq!(states(&world), [JointState::OperationEnabled; 3]);
 }
@@ -249,9 +249,9 @@ fn a_drive_too_weak_for_its_load_is_a_fault_of_its_own_and_the_humanoid_goes_on(
         .replace("[types.fork]", "[types.weak]\nkind = \"drive\"\n[types.weak.drive]\nload_nm = -50.0\n[types.fork]")
         .replace("type = \"leg-joint\"\nnames = [\n    \"waist yaw\"", "type = \"weak\"\nnames = [\n    \"waist yaw\"");
     let mut world = World::new(&text, |_| Trajectory::hold());
-    world.until(Phase::Running);
+    world.until(RobotPhase::Running);
     world.steps(500);
-    let down: Vec<usize> = (0..48).filter(|&joint| world.status().joints()[joint].reason != Reason::None).collect();
+    let down: Vec<usize> = (0..48).filter(|&joint| world.status().joints()[joint].reason != DownReason::None).collect();
 
     assert_eq!(down, ["waist yaw", "waist roll", "waist pitch"].map(|name| world.joint(name)));
     assert_eq!(world.status().joints().iter().filter(|joint| joint.state == JointState::OperationEnabled).count(), 45);
@@ -261,5 +261,5 @@ fn a_drive_too_weak_for_its_load_is_a_fault_of_its_own_and_the_humanoid_goes_on(
     world.steps(2_100);
 
     assert_eq!(world.status().counts.joints_down, 6, "still falling, and not enabled within 2 s");
-    assert!(world.status().joints()[..3].iter().any(|joint| joint.reason == Reason::NotEnabled));
+    assert!(world.status().joints()[..3].iter().any(|joint| joint.reason == DownReason::NotEnabled));
 }

@@ -5,7 +5,7 @@ use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, vio
 use onbeat_control::{Client, Image, Settings};
 use onbeat_ethercat::layout::{DeviceKind, Layout};
 use onbeat_ethercat::step::{BusCycle, Controller};
-use onbeat_robot::motion::{Commanded, GoalRecord, Goals, MotionController, Phase, Robot, Trajectory};
+use onbeat_robot::motion::{CommanderGoals, GoalRecord, GoalSource, MotionController, Robot, RobotPhase, Trajectory};
 use onbeat_segment::Segment;
 use proptest::prelude::*;
 
@@ -46,7 +46,7 @@ struct Perfect {
 }
 
 impl Perfect {
-    fn of(text: &str) -> Self {
+    fn new(text: &str) -> Self {
         let layout = Layout::from_toml(text).unwrap();
         let (inputs, outputs) = (vec![0; layout.input_bytes], vec![0; layout.output_bytes]);
         Self { layout, inputs, outputs, cycle: BusCycle::default() }
@@ -78,7 +78,7 @@ impl Perfect {
     }
 }
 
-/// Goals as a list; the next one when it is asked for so often.
+/// GoalSource as a list; the next one when it is asked for so often.
 struct Listed {
     goals: Vec<(u32, f64)>,
     left: u32,
@@ -86,7 +86,7 @@ struct Listed {
     record: Box<GoalRecord>,
 }
 
-impl Goals for Listed {
+impl GoalSource for Listed {
     fn latest(&mut self) -> Option<&GoalRecord> {
         if self.left == 0 && self.at < self.goals.len() {
             let (cycles, position) = self.goals[self.at];
@@ -120,7 +120,7 @@ proptest! {
         jerk in prop::option::of(2_000.0..50_000.0_f64),
     ) {
         let text = jerk.map_or(ONE.to_owned(), |jerk| format!("{ONE}jerk_rad_s3 = {jerk}\n"));
-        let mut drives = Perfect::of(&text);
+        let mut drives = Perfect::new(&text);
         let robot = Robot::from_toml(&text, &drives.layout, PERIOD_NS).unwrap();
         let none = goals.iter().filter(|(_, goal)| !goal.is_finite()).count() as u64;
         let source = Listed { goals, left: 0, at: 0, record: Box::default() };
@@ -150,7 +150,7 @@ proptest! {
 
 #[test]
 fn after_construction_no_memory_is_asked_for_whatever_happens() {
-    let mut drives = Perfect::of(Segment::HUMANOID);
+    let mut drives = Perfect::new(Segment::HUMANOID);
     let robot = Robot::from_toml(Segment::HUMANOID, &drives.layout, PERIOD_NS).unwrap();
     let mut controller = MotionController::new(&robot, Trajectory::gait(&robot).unwrap());
     reset_violation_count();
@@ -169,17 +169,17 @@ fn after_construction_no_memory_is_asked_for_whatever_happens() {
     });
 
     assert_eq!(violation_count(), 0);
-    assert_eq!((controller.status().counts.safe_stops, controller.status().phase), (1, Phase::Running));
+    assert_eq!((controller.status().counts.safe_stops, controller.status().phase), (1, RobotPhase::Running));
 }
 
 #[test]
 fn goals_of_another_process_ask_for_no_memory_either() {
-    let mut drives = Perfect::of(Segment::HUMANOID);
+    let mut drives = Perfect::new(Segment::HUMANOID);
     let robot = Robot::from_toml(Segment::HUMANOID, &drives.layout, PERIOD_NS).unwrap();
     let settings = Settings { joints: robot.commanded(), ..Settings::default() };
     let name = format!("test-quiet-{}", std::process::id());
     let bus = Image::create(&name, &drives.layout, settings).unwrap();
-    let source = Box::new(Commanded::by(bus.goals().unwrap()));
+    let source = Box::new(CommanderGoals::new(bus.goals().unwrap()));
     let mut controller = MotionController::new(&robot, Trajectory::goal(source, &robot));
     let mut commander = Client::open(&name).unwrap().command().unwrap();
     reset_violation_count();
@@ -202,7 +202,7 @@ fn goals_of_another_process_ask_for_no_memory_either() {
 
 #[test]
 fn events_that_nobody_asks_for_are_counted_and_never_take_more_room() {
-    let mut drives = Perfect::of(ONE);
+    let mut drives = Perfect::new(ONE);
     let robot = Robot::from_toml(ONE, &drives.layout, PERIOD_NS).unwrap();
     let mut controller = MotionController::new(&robot, Trajectory::hold());
     (0..60_001).for_each(|cycle| drives.step(&mut controller, 1, cycle % 60 != 59));

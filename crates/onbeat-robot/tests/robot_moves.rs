@@ -6,7 +6,7 @@ mod robot_world;
 use std::sync::{Arc, Mutex};
 
 use onbeat_robot::motion::{
-    GoalRecord, Goals, JointState, Phase, Robot, RobotEventKind, Rung, Status, Trajectory, TrajectoryError,
+    GoalRecord, GoalSource, JointState, Robot, RobotEventKind, RobotPhase, Rung, Status, Trajectory, TrajectoryError,
 };
 use onbeat_segment::Segment;
 use robot_world::{PERIOD_NS, TWO, World};
@@ -35,7 +35,7 @@ fn all_48_drives_are_enabled_in_groups_without_a_jump_and_swing_within_the_follo
     let mut world = World::new(Segment::HUMANOID, |robot| Trajectory::sine(robot).unwrap());
     assert_eq!(world.robot.joints.len(), 48);
     let mut most_at_once = 0;
-    while world.status().phase != Phase::Running {
+    while world.status().phase != RobotPhase::Running {
         let before: Vec<JointState> = world.status().joints().iter().map(|joint| joint.state).collect();
         world.step();
         let enabled = |(joint, before): (&onbeat_robot::motion::JointStatus, &JointState)| {
@@ -62,7 +62,7 @@ fn all_48_drives_are_enabled_in_groups_without_a_jump_and_swing_within_the_follo
 #[test]
 fn a_gait_moves_left_against_right_and_leaves_other_joints_alone() {
     let mut world = World::new(Segment::HUMANOID, |robot| Trajectory::gait(robot).unwrap());
-    world.until(Phase::Running);
+    world.until(RobotPhase::Running);
     world.steps(2_500);
     let [left, right] = ["left hip pitch", "right hip pitch"].map(|name| world.joint(name));
     let (knee, thumb) = (world.joint("left knee"), world.joint("left thumb"));
@@ -84,7 +84,7 @@ fn a_gait_moves_left_against_right_and_leaves_other_joints_alone() {
 #[test]
 fn an_orderly_stop_fades_out_and_ends_with_all_at_rest_and_disabled() {
     let mut world = World::new(Segment::HUMANOID, |robot| Trajectory::sine(robot).unwrap());
-    world.until(Phase::Running);
+    world.until(RobotPhase::Running);
     world.steps(3_000);
     let cycles = world.stop();
 
@@ -94,7 +94,8 @@ fn an_orderly_stop_fades_out_and_ends_with_all_at_rest_and_disabled() {
     assert!(world.is_on(Rung::Run), "stopping in order is no fault");
     let states = world.events.iter().filter(|event| event.kind == RobotEventKind::PhaseChanged);
     let phases: Vec<u16> = states.map(|event| event.new).collect();
-    let expected = [Phase::Enabling, Phase::Running, Phase::Stopping, Phase::Disabling, Phase::AtRest];
+    let expected =
+        [RobotPhase::Enabling, RobotPhase::Running, RobotPhase::Stopping, RobotPhase::Disabling, RobotPhase::AtRest];
 
     assert_eq!(phases, expected.map(|phase| phase as u16));
 }
@@ -103,7 +104,7 @@ fn an_orderly_stop_fades_out_and_ends_with_all_at_rest_and_disabled() {
 fn a_robot_asked_to_stop_while_it_is_being_enabled_stops_too() {
     let mut world = World::new(Segment::HUMANOID, |_| Trajectory::hold());
     world.steps(20);
-    assert_eq!(world.status().phase, Phase::Enabling);
+    assert_eq!(world.status().phase, RobotPhase::Enabling);
     world.stop();
     world.step();
     assert!(all_are(world.status(), JointState::SwitchOnDisabled));
@@ -113,7 +114,7 @@ fn a_robot_asked_to_stop_while_it_is_being_enabled_stops_too() {
 fn samples_of_a_file_are_played_and_the_last_one_is_held() {
     let csv = "# a squat\ntime, left knee, right knee\n0, 0, 0\n1, 0.5, 0.25\n2, 1.0, 0.5\n";
     let mut world = World::new(TWO, |robot| Trajectory::csv(csv, robot).unwrap());
-    world.until(Phase::Running);
+    world.until(RobotPhase::Running);
     world.steps(3_000);
     let actual: Vec<f64> = world.status().joints().iter().map(|joint| joint.actual_rad).collect();
 
@@ -126,7 +127,7 @@ fn samples_of_a_file_are_played_and_the_last_one_is_held() {
 fn a_missed_cycle_does_not_distort_the_trajectory() {
     let run = |missing: &[usize]| {
         let mut world = World::new(TWO, |robot| Trajectory::sine(robot).unwrap());
-        world.until(Phase::Running);
+        world.until(RobotPhase::Running);
         let mut passed = 0;
         while passed < 1_600 {
             let periods = if missing.contains(&passed) { 3 } else { 1 };
@@ -146,16 +147,16 @@ fn a_missed_cycle_does_not_distort_the_trajectory() {
 
 /// The latest record, from the test.
 #[derive(Clone, Default)]
-struct Commanded(Arc<Mutex<Option<GoalRecord>>>, Box<GoalRecord>);
+struct CommanderGoals(Arc<Mutex<Option<GoalRecord>>>, Box<GoalRecord>);
 
-impl Goals for Commanded {
+impl GoalSource for CommanderGoals {
     fn latest(&mut self) -> Option<&GoalRecord> {
         *self.1 = (*self.0.lock().unwrap())?;
         Some(&self.1)
     }
 }
 
-impl Commanded {
+impl CommanderGoals {
     fn put(&self, number: u64, at_ns: u64, positions: &[f64]) {
         let mut record = GoalRecord { number, at_ns, ..GoalRecord::default() };
         positions.iter().enumerate().for_each(|(joint, position)| record.set(joint, *position));
@@ -165,10 +166,10 @@ impl Commanded {
 
 #[test]
 fn the_latest_goal_is_followed_while_it_is_young_and_refused_when_it_is_no_number() {
-    let goals = Commanded::default();
+    let goals = CommanderGoals::default();
     let source = Box::new(goals.clone());
     let mut world = World::new(TWO, |robot| Trajectory::goal(source, robot));
-    world.until(Phase::Running);
+    world.until(RobotPhase::Running);
     world.steps(300);
 
     assert!(world.status().joints()[0].target_rad.abs() < 0.01, "no goal, no motion");

@@ -7,7 +7,7 @@ use onbeat::probe::{self, Destination, Run};
 use onbeat::record::{Cell, NoFigures};
 use onbeat_ethercat::layout::Layout;
 use onbeat_robot::motion::{MotionController, Robot, Trajectory};
-use onbeat_robot::probe::bus::{self, Makes, Still};
+use onbeat_robot::probe::bus::{self, MakeController, NoMotion};
 use onbeat_rt::Instant;
 use onbeat_segment::Segment;
 
@@ -61,15 +61,15 @@ fn serve(options: CellOptions) -> Result<Verdict, Failure> {
     Ok(served.serve(std::io::stdin(), std::io::stdout()).map_or(Verdict::CannotTell, |()| Verdict::Holds))
 }
 
-/// Makes controllers that walk the robot that ships.
-fn walking(period_ns: u64) -> Result<Makes, Failure> {
+/// MakeController controllers that walk the robot that ships.
+fn walking(period_ns: u64) -> Result<MakeController, Failure> {
     let layout = Layout::from_toml(Segment::HUMANOID)?;
     let robot = Robot::from_toml(Segment::HUMANOID, &layout, period_ns)?;
     // Whether there is a gait for it is known before the first block.
     Trajectory::gait(&robot)?;
     Ok(Box::new(move || match Trajectory::gait(&robot) {
         Ok(gait) => Box::new(MotionController::new(&robot, gait)),
-        Err(_) => Box::new(Still),
+        Err(_) => Box::new(NoMotion),
     }))
 }
 

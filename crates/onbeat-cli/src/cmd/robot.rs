@@ -9,16 +9,16 @@ use onbeat::cause::{Cause, Explanation};
 use onbeat::probe::description::OnGrid;
 use onbeat::probe::{self, BlockPlan, Destination, Interruptions, Run};
 use onbeat::record::{Account, Header, Recorder, RunFile, Series};
-use onbeat_control::{BusSide, Image, Settings};
+use onbeat_control::{BusSide, Image, ImageSettings as Settings};
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::input;
 use onbeat_ethercat::layout::Layout;
-use onbeat_robot::bus::{Bus, InProcess, Mode, Options, Packets, Wire};
+use onbeat_robot::bus::{Bus, BusOptions as Options, ExchangeMode as Mode, InProcess, Packets, Wire};
 use onbeat_robot::motion::{
-    Commanded, GoalPlace, LoopView, MotionController, Orders, Outlets, Phase, Reason, Robot as Joints, RobotEvent,
-    RobotTask, RobotView, Rung, Seen, SpikeView, Trajectory,
+    CommanderGoals, DownReason as Reason, GoalSlot, LoopView, MotionController, Outlets, Robot as Joints,
+    RobotCommands, RobotEvent, RobotPhase as Phase, RobotSnapshot, RobotTask, RobotView, Rung, SpikeView, Trajectory,
 };
-use onbeat_robot::served::{Attending, Serving, serve};
+use onbeat_robot::image_service::{BackgroundService, CycleService, serve};
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Consumer, Instant, Slot, split};
@@ -116,7 +116,7 @@ fn trajectory(word: TrajectoryWord, joints: &Joints, image: Option<&BusSide>) ->
             Trajectory::csv(&text, joints).map_err(|source| Failure::Played { path, source })?
         }
         TrajectoryWord::Goal => {
-            let place = GoalPlace::default();
+            let place = GoalSlot::default();
             let names: Vec<String> = joints.joints.iter().map(|joint| joint.name.clone()).collect();
             let commanded = place.clone();
             let following = thread::Builder::new().name("onbeat-goals".to_owned());
@@ -127,13 +127,13 @@ fn trajectory(word: TrajectoryWord, joints: &Joints, image: Option<&BusSide>) ->
         }
         TrajectoryWord::Commander => {
             let goals = image.and_then(BusSide::goals).ok_or(Failure::NoImageName)?;
-            Trajectory::goal(Box::new(Commanded::by(goals)), joints)
+            Trajectory::goal(Box::new(CommanderGoals::new(goals)), joints)
         }
     })
 }
 
 /// Each line of standard input is a goal: `NAME=RAD, NAME=RAD`. Joints that no line has named yet stay where they are.
-fn follow_lines(names: &[String], mut place: GoalPlace) {
+fn follow_lines(names: &[String], mut place: GoalSlot) {
     let mut wanted = vec![None; names.len()];
     for line in stdin().lock().lines().map_while(Result::ok) {
         for part in line.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -182,11 +182,11 @@ fn run_on<W: Wire + Send>(
     let destination = Destination { path: &path, header: header(options, zero), origin: zero.at };
     let opened = Run::open(destination, setting(&options.looping, thread, duration_ns)).map_err(Failure::from);
     let mut run = place.kept_if_begun(opened)?;
-    let (mut seen, mut robot, mut of_bus) = (slots::<Seen>(8), slots::<RobotEvent>(1024), slots::<Event>(1024));
+    let (mut seen, mut robot, mut of_bus) = (slots::<RobotSnapshot>(8), slots::<RobotEvent>(1024), slots::<Event>(1024));
     let (mut seen, mut robot, mut of_bus) = (over(&mut seen), over(&mut robot), over(&mut of_bus));
     let ((seen_in, seen_out), (robot_in, robot_out)) = (split(&mut seen), split(&mut robot));
     let (bus_in, bus_out) = split(&mut of_bus);
-    let orders = Orders::default();
+    let orders = RobotCommands::default();
     let outlets = Outlets { seen: seen_in, robot: robot_in, bus: bus_in };
     let (serving, mut attending) = image.map(served).unzip();
     let task = RobotTask::new(bus, controller, &orders, outlets, DRAW_EVERY_NS / period_ns.max(1) / 2)
@@ -221,7 +221,7 @@ fn run_on<W: Wire + Send>(
             orders.reset();
         }
 
-        attending.iter_mut().for_each(Attending::look);
+        attending.iter_mut().for_each(BackgroundService::run_once);
         screen.look(recorder);
     });
 
@@ -243,7 +243,7 @@ fn header(options: &RobotRunOptions, zero: Zero) -> Header {
 }
 
 /// The two ends of an image: in the loop, and beside it.
-fn served(image: BusSide) -> (Serving, Attending) {
+fn served(image: BusSide) -> (CycleService, BackgroundService) {
     let (_, serving, attending) = serve(image, None);
     (serving, attending)
 }
@@ -262,7 +262,7 @@ struct Screen<'s> {
     layout: &'s Layout,
     joints: &'s Joints,
     run_file: &'s Path,
-    seen: Consumer<'s, Seen>,
+    seen: Consumer<'s, RobotSnapshot>,
     robot: Consumer<'s, RobotEvent>,
     bus: Consumer<'s, Event>,
     /// Events that found no room in the two rings so far.
@@ -298,7 +298,7 @@ impl Screen<'_> {
             self.spikes = latest_spikes(self.run_file);
         }
 
-        let mut view = RobotView::of(self.joints, self.layout, &seen);
+        let mut view = RobotView::new(self.joints, self.layout, &seen);
         view.of_loop = LoopView {
             worst_ns: progress.worst_ns,
             deadline_misses: progress.deadline_misses,

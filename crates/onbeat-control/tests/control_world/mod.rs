@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use onbeat_control::{BusSide, Client, Events, Sharing};
+use onbeat_control::{BusSide, Client, EventBatch, Sharing};
 use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
 use onbeat_ethercat::step::BusCycle;
@@ -69,7 +69,7 @@ pub fn exchange(bus: &mut BusSide, number: u64) -> Vec<u8> {
     outputs
 }
 
-pub fn kinds(events: &Events) -> Vec<EventKind> {
+pub fn kinds(events: &EventBatch) -> Vec<EventKind> {
     events.events.iter().map(|(_, event)| event.kind).collect()
 }
 

@@ -34,8 +34,8 @@ pub enum RobotEventKind {
     ResetRefused = 9,
     /// Whoever commands fell silent for too long without leaving; the robot comes to a safe stop.
     CommanderLost = 10,
-    /// The robot comes to a safe stop: `old` is the rung before, `new` is a [`StopReason`](super::StopReason), `joint` is the one that
-    /// led to it, `code` the misses in the bucket, or the [`Reason`](super::Reason) of that joint.
+    /// The robot comes to a safe stop: `old` is the rung before, `new` is a [`SafeStopReason`](super::SafeStopReason), `joint` is the one that
+    /// led to it, `code` the misses in the bucket, or the [`DownReason`](super::DownReason) of that joint.
     SafeStop = 11,
 }
 
@@ -80,7 +80,7 @@ pub struct RobotEvent {
 }
 
 impl RobotEvent {
-    /// The same among the events of a bus, where joints are called by the places of their drives.
+    /// The same among the events of a bus, where joints are called by the offsets of their drives.
     #[must_use]
     pub fn on_bus(&self, devices: &[u16]) -> Event {
         let Self { at_ns, cycle, kind, joint, old, new, code } = *self;
@@ -92,9 +92,9 @@ impl RobotEvent {
 /// Room for events that nobody has asked for yet.
 const ROOM: usize = 512;
 
-/// Events in their order; when there is no room, new ones are counted only.
+/// RobotEvents in their order; when there is no room, new ones are counted only.
 #[derive(Clone, Debug)]
-pub(crate) struct Events {
+pub(crate) struct RobotEvents {
     waiting: VecDeque<RobotEvent>,
     pub(crate) lost: u64,
     /// Of the present cycle.
@@ -102,7 +102,7 @@ pub(crate) struct Events {
     pub(crate) cycle: u64,
 }
 
-impl Events {
+impl RobotEvents {
     pub(crate) fn new() -> Self {
         Self { waiting: VecDeque::with_capacity(ROOM), lost: 0, at_ns: 0, cycle: 0 }
     }

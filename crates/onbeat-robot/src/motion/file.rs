@@ -46,7 +46,7 @@ pub enum RobotError {
     /// A number out of its range.
     #[error("{place}: {key} = {value}, which must be {must}")]
     Range {
-        /// Table, or name of the joint.
+        /// CsvTrajectory, or name of the joint.
         place: String,
         /// The key.
         key: &'static str,
@@ -126,7 +126,7 @@ impl Default for GaitSettings {
 
 /// What holds for the whole robot.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct RobotSettings {
     /// Word of the trajectory to play unless another one is asked for: `hold`, `sine`, `gait`, `goal`, `commander` or `csv:FILE`.
     pub trajectory: String,
     /// Period of the bus, in ns.
@@ -143,7 +143,7 @@ pub struct Settings {
     pub soft_start_ns: u64,
     /// How long a joint may be beyond its following error, in ns.
     pub following_ns: u64,
-    /// Goals older than this are not followed, in ns.
+    /// GoalSource older than this are not followed, in ns.
     pub goal_age_ns: u64,
     /// When no goal came for so long, and whoever commands has not left, the robot comes to a safe stop, in ns; `None` for never.
     pub goal_lost_ns: Option<u64>,
@@ -171,12 +171,12 @@ pub struct JointSetting {
     /// Position of the joint at increment 0, in rad.
     pub(crate) zero_rad: f64,
     pub(crate) sine: Wave,
-    pub(crate) places: Places,
+    pub(crate) offsets: DriveOffsets,
 }
 
 /// Where a drive's values stand in the process image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Places {
+pub(crate) struct DriveOffsets {
     pub(crate) controlword: usize,
     pub(crate) target: usize,
     pub(crate) mode: Option<usize>,
@@ -194,12 +194,12 @@ pub struct Robot {
     /// In the order of the cable.
     pub joints: Vec<JointSetting>,
     /// Everything else.
-    pub settings: Settings,
+    pub settings: RobotSettings,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct RobotFile {
     #[serde(default)]
     robot: RobotTable,
     #[serde(default)]
@@ -331,7 +331,7 @@ impl Robot {
     /// # Errors
     /// [`RobotError`] says what in the file makes no robot.
     pub fn from_toml(text: &str, layout: &Layout, period_ns: u64) -> Result<Self, RobotError> {
-        let file: File = toml::from_str(text).map_err(|error| syntax(text, &error))?;
+        let file: RobotFile = toml::from_str(text).map_err(|error| syntax(text, &error))?;
         let settings = settings(file.robot, period_ns)?;
         let mut joints = Vec::new();
         let drives = || layout.devices.iter().enumerate().filter(|(_, device)| device.kind == DeviceKind::Drive);
@@ -432,7 +432,7 @@ fn joint(
     check(&at, "amplitude_rad", sine.swing, sine.swing.is_finite(), "a finite number")?;
     check(&at, "frequency_hz", sine.hertz, sine.hertz >= 0.0 && sine.hertz.is_finite(), "0 or more")?;
     check(&at, "phase_rad", sine.phase, sine.phase.is_finite(), "a finite number")?;
-    let places = places(device)?;
+    let offsets = offsets(device)?;
     Ok(JointSetting {
         name: device.name.clone(),
         device: place,
@@ -441,7 +441,7 @@ fn joint(
         increments_per_rad,
         zero_rad,
         sine,
-        places,
+        offsets,
     })
 }
 
@@ -451,11 +451,11 @@ fn travel(device: &DeviceLayout, increments_per_rad: f64, zero_rad: f64) -> Opti
     (device.travel[0] < device.travel[1]).then(|| [low.min(high), low.max(high)])
 }
 
-fn places(device: &DeviceLayout) -> Result<Places, RobotError> {
+fn offsets(device: &DeviceLayout) -> Result<DriveOffsets, RobotError> {
     let missing = |object| RobotError::NotMapped { joint: device.name.clone(), object };
     let output = |object| device.output_at(object, 0).ok_or_else(|| missing(object));
     let input = |object| device.input_at(object, 0).ok_or_else(|| missing(object));
-    Ok(Places {
+    Ok(DriveOffsets {
         controlword: output(0x6040)?,
         target: output(0x607a)?,
         mode: device.output_at(0x6060, 0),
@@ -466,11 +466,11 @@ fn places(device: &DeviceLayout) -> Result<Places, RobotError> {
     })
 }
 
-fn check(place: &str, key: &'static str, value: f64, is_well: bool, must: &'static str) -> Result<(), RobotError> {
-    if is_well { Ok(()) } else { Err(RobotError::Range { place: place.to_owned(), key, value, must }) }
+fn check(place: &str, key: &'static str, value: f64, is_valid: bool, must: &'static str) -> Result<(), RobotError> {
+    if is_valid { Ok(()) } else { Err(RobotError::Range { place: place.to_owned(), key, value, must }) }
 }
 
-fn settings(table: RobotTable, period_ns: u64) -> Result<Settings, RobotError> {
+fn settings(table: RobotTable, period_ns: u64) -> Result<RobotSettings, RobotError> {
     let times = [
         ("enable_every_ms", table.enable_every_ms),
         ("enable_within_ms", table.enable_within_ms),
@@ -504,7 +504,7 @@ fn settings(table: RobotTable, period_ns: u64) -> Result<Settings, RobotError> {
         "finite, and steps_hz 0 or more",
     )?;
     let ns = |ms: f64| (ms * 1e6) as u64;
-    Ok(Settings {
+    Ok(RobotSettings {
         trajectory: table.trajectory,
         period_ns: period_ns.max(1),
         on_fault: table.on_fault,

@@ -1,4 +1,4 @@
-//! Goals from outside the loop: the latest record counts, and only while it is young.
+//! GoalSource from outside the loop: the latest record counts, and only while it is young.
 
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, TryLockError};
@@ -14,7 +14,7 @@ pub const MOST_JOINTS: usize = 256;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct GoalRecord {
-    /// Counts on with each record; a number seen before is no new goal.
+    /// RobotCounts on with each record; a number seen before is no new goal.
     pub number: u64,
     /// When it was made, by `CLOCK_MONOTONIC`, in ns.
     pub at_ns: u64,
@@ -40,19 +40,19 @@ impl GoalRecord {
     }
 
     /// The joints that it is for, and where they should be.
-    fn meant(&self) -> impl Iterator<Item = (usize, f64)> {
+    fn joints(&self) -> impl Iterator<Item = (usize, f64)> {
         let all = self.position.iter().copied().enumerate();
         all.filter(|(joint, _)| self.which[joint / 64] >> (joint % 64) & 1 != 0)
     }
 }
 
 /// Where goals come from.
-pub trait Goals: Send {
+pub trait GoalSource: Send {
     /// The latest record, `None` before the first. It must not allocate, block, or ask the kernel for anything.
     fn latest(&mut self) -> Option<&GoalRecord>;
 
     /// Told once of each record that was looked at. As little may be done here.
-    fn told(&mut self, _number: u64, _answer: GoalAnswer) {}
+    fn answered(&mut self, _number: u64, _answer: GoalAnswer) {}
 
     /// Whether a goal outside a joint's travel is refused as a whole. Otherwise the joint goes to the end of its travel.
     fn refuses_outside(&self) -> bool {
@@ -60,14 +60,14 @@ pub trait Goals: Send {
     }
 
     /// Whether silence after the latest record is the loss of whoever commands, and leads to a safe stop. Otherwise joints hold.
-    fn is_missed(&self) -> bool {
+    fn loss_stops_robot(&self) -> bool {
         false
     }
 }
 
 /// Takes goals in, and refuses what is none.
 pub(crate) struct GoalFollower {
-    source: Box<dyn Goals>,
+    source: Box<dyn GoalSource>,
     longest_age_ns: u64,
     /// `None` for never.
     lost_after_ns: Option<u64>,
@@ -84,7 +84,7 @@ pub(crate) struct GoalFollower {
 
 /// What became of the source's latest record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum GoalOutcome {
     /// A goal that is young enough, seen before or not.
     Young {
         /// Whether it is a new one.
@@ -99,7 +99,7 @@ pub(crate) enum Taken {
 }
 
 impl GoalFollower {
-    pub(crate) fn new(source: Box<dyn Goals>, robot: &Robot) -> Self {
+    pub(crate) fn new(source: Box<dyn GoalSource>, robot: &Robot) -> Self {
         Self {
             source,
             longest_age_ns: robot.settings.goal_age_ns,
@@ -114,7 +114,7 @@ impl GoalFollower {
     }
 
     /// A cycle in which no goal is followed: they get older.
-    pub(crate) fn pass_by(&mut self, now_ns: u64) {
+    pub(crate) fn skip_cycle(&mut self, now_ns: u64) {
         let there = self.source.latest().map(|record| record.number);
         if there.is_some_and(|number| self.noticed.is_none_or(|(known, _)| known != number)) {
             self.noticed = there.map(|number| (number, now_ns));
@@ -122,7 +122,7 @@ impl GoalFollower {
     }
 
     /// Writes the joints' positions over `wanted`; leaves it alone when there is no goal to follow.
-    pub(crate) fn at(&mut self, now_ns: u64, wanted: &mut [f64]) -> Taken {
+    pub(crate) fn at(&mut self, now_ns: u64, wanted: &mut [f64]) -> GoalOutcome {
         let new = self.source.latest().filter(|record| self.seen != Some(record.number)).copied();
         let mut is_new = false;
         if let Some(mut record) = new {
@@ -132,15 +132,15 @@ impl GoalFollower {
                 self.noticed.filter(|(number, _)| *number == record.number).map_or(now_ns, |(_, at_ns)| at_ns);
             record.at_ns = record.at_ns.min(noticed_ns);
             let is_old = now_ns.saturating_sub(record.at_ns) > self.longest_age_ns;
-            let answer = match self.is_well(&record) {
+            let answer = match self.is_valid(&record) {
                 false => GoalAnswer::Refused,
                 true if is_old => GoalAnswer::TooOld,
                 true => GoalAnswer::Taken,
             };
 
-            self.source.told(record.number, answer);
+            self.source.answered(record.number, answer);
             match answer {
-                GoalAnswer::Refused => return Taken::Refused,
+                GoalAnswer::Refused => return GoalOutcome::Refused,
                 GoalAnswer::TooOld => {}
                 GoalAnswer::Taken => (self.taken, self.has_taken, self.is_led, is_new) = (record, true, true, true),
             }
@@ -149,25 +149,25 @@ impl GoalFollower {
         let age_ns = now_ns.saturating_sub(self.taken.at_ns);
         if !self.has_taken || age_ns > self.longest_age_ns {
             let is_long = self.lost_after_ns.is_some_and(|lost_ns| age_ns > lost_ns);
-            let is_lost = self.is_led && is_long && self.source.is_missed();
+            let is_lost = self.is_led && is_long && self.source.loss_stops_robot();
             self.is_led &= !is_lost;
-            return if is_lost { Taken::Lost } else { Taken::Old };
+            return if is_lost { GoalOutcome::Lost } else { GoalOutcome::TooOld };
         }
 
-        for (joint, position) in self.taken.meant() {
+        for (joint, position) in self.taken.joints() {
             // A record may mean joints that this robot does not have.
             if let Some(wanted) = wanted.get_mut(joint) {
                 *wanted = position;
             }
         }
 
-        Taken::Young { new: is_new }
+        GoalOutcome::Followed { new: is_new }
     }
 
-    fn is_well(&self, record: &GoalRecord) -> bool {
+    fn is_valid(&self, record: &GoalRecord) -> bool {
         let refuses = self.source.refuses_outside();
         let is_outside = |joint: usize, rad: f64| self.travels.get(joint).is_some_and(|travel| !travel.contains(&rad));
-        record.meant().all(|(joint, rad)| rad.is_finite() && !(refuses && is_outside(joint, rad)))
+        record.joints().all(|(joint, rad)| rad.is_finite() && !(refuses && is_outside(joint, rad)))
     }
 }
 
@@ -176,12 +176,12 @@ impl GoalFollower {
 /// The lock is tried by both and waited for by neither, so that the loop never asks the kernel to wake anybody; when the two meet, the
 /// loop keeps the record it has.
 #[derive(Clone, Debug, Default)]
-pub struct GoalPlace {
+pub struct GoalSlot {
     latest: Arc<Mutex<GoalRecord>>,
     taken: GoalRecord,
 }
 
-impl GoalPlace {
+impl GoalSlot {
     /// Puts a record there, numbered anew: where each joint should be, in rad, `None` for those that it is not about. For the
     /// commanding thread, which may wait a little.
     pub fn put(&mut self, at_ns: u64, positions: &[Option<f64>]) {
@@ -206,7 +206,7 @@ impl GoalPlace {
     }
 }
 
-impl Goals for GoalPlace {
+impl GoalSource for GoalSlot {
     fn latest(&mut self) -> Option<&GoalRecord> {
         if let Ok(place) = self.latest.try_lock()
             && place.number != self.taken.number
@@ -217,23 +217,23 @@ impl Goals for GoalPlace {
     }
 }
 
-/// Goals that another process gives through the image of the bus ([`Commander`](onbeat_control::Commander)). Those outside a
+/// GoalSource that another process gives through the image of the bus ([`Commander`](onbeat_control::Commander)). Those outside a
 /// travel are refused, and a commander that falls silent without leaving is missed.
 #[derive(Debug)]
-pub struct Commanded {
+pub struct CommanderGoals {
     side: GoalSide,
     record: Box<GoalRecord>,
 }
 
-impl Commanded {
+impl CommanderGoals {
     /// The goals of an image whose joints are the robot's, in the robot's order.
     #[must_use]
-    pub fn by(side: GoalSide) -> Self {
+    pub fn new(side: GoalSide) -> Self {
         Self { side, record: Box::default() }
     }
 }
 
-impl Goals for Commanded {
+impl GoalSource for CommanderGoals {
     fn latest(&mut self) -> Option<&GoalRecord> {
         let number = self.side.latest()?;
         if number != self.record.number {
@@ -243,7 +243,7 @@ impl Goals for Commanded {
         Some(&self.record)
     }
 
-    fn told(&mut self, number: u64, answer: GoalAnswer) {
+    fn answered(&mut self, number: u64, answer: GoalAnswer) {
         self.side.answer(number, answer);
     }
 
@@ -251,7 +251,7 @@ impl Goals for Commanded {
         true
     }
 
-    fn is_missed(&self) -> bool {
+    fn loss_stops_robot(&self) -> bool {
         !self.side.is_last()
     }
 }

@@ -2,15 +2,15 @@
 
 use super::file::JointSetting;
 use super::limits::SetPoint;
-use super::power::{Aim, JointState, Power};
-use super::status::{JointStatus, Reason};
+use super::power::{DrivePower, JointState, PowerTarget};
+use super::status::{DownReason, JointStatus};
 
 /// Cyclic synchronous position (object 0x6060).
 const CSP: u8 = 8;
 
 /// What a joint is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum JointStage {
     /// Waits for its group.
     Idle,
     /// On its way to "operation enabled", until then.
@@ -21,7 +21,7 @@ pub(crate) enum Stage {
     /// On a quick stop, until then at the latest; down afterwards when there is a reason.
     Leaving {
         until_ns: u64,
-        why: Reason,
+        why: DownReason,
     },
     /// Without power, in order.
     Off,
@@ -30,11 +30,11 @@ pub(crate) enum Stage {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Joint {
+pub(crate) struct JointDrive {
     setting: JointSetting,
-    power: Power,
+    power: DrivePower,
     pub(crate) set_point: SetPoint,
-    pub(crate) stage: Stage,
+    pub(crate) stage: JointStage,
     /// Where it stood when it was enabled, in rad.
     pub(crate) start: f64,
     /// How much of the trajectory it follows, 0 to 1 in time.
@@ -49,13 +49,13 @@ pub(crate) struct Joint {
 /// How long a quick stop may take, in ns, before the power is taken away all the same.
 pub(crate) const QUICK_STOP_NS: u64 = 1_000_000_000;
 
-impl Joint {
+impl JointDrive {
     pub(crate) fn new(setting: &JointSetting, period_s: f64) -> Self {
         Self {
             set_point: SetPoint::new(setting.limits, period_s),
             setting: setting.clone(),
-            power: Power::default(),
-            stage: Stage::Idle,
+            power: DrivePower::default(),
+            stage: JointStage::Idle,
             start: 0.0,
             ramp: 0.0,
             beyond_ns: 0,
@@ -66,16 +66,16 @@ impl Joint {
 
     /// Takes in what the drive says.
     pub(crate) fn read(&mut self, inputs: &[u8], status: &mut JointStatus) {
-        let places = self.setting.places;
-        self.position = i32::from_le_bytes(bytes(inputs, places.position));
-        status.statusword = u16::from_le_bytes(bytes(inputs, places.statusword));
-        status.state = JointState::of(status.statusword);
+        let offsets = self.setting.offsets;
+        self.position = i32::from_le_bytes(bytes(inputs, offsets.position));
+        status.statusword = u16::from_le_bytes(bytes(inputs, offsets.statusword));
+        status.state = JointState::from_statusword(status.statusword);
         status.actual_rad = self.radians(self.position);
-        if let Some(at) = places.velocity {
+        if let Some(at) = offsets.velocity {
             status.velocity_rad_s = f64::from(i32::from_le_bytes(bytes(inputs, at))) / self.setting.increments_per_rad;
         }
 
-        if let Some(at) = places.torque {
+        if let Some(at) = offsets.torque {
             status.torque_permille = i16::from_le_bytes(bytes(inputs, at));
         }
     }
@@ -83,7 +83,7 @@ impl Joint {
     /// Begins to be enabled.
     pub(crate) fn begin(&mut self, until_ns: u64) {
         self.power.begin();
-        self.stage = Stage::Enabling { until_ns };
+        self.stage = JointStage::Enabling { until_ns };
     }
 
     /// What new inputs show to be wrong with it; `None` while all is well.
@@ -92,58 +92,60 @@ impl Joint {
         status: &JointStatus,
         now_ns: u64,
         (passed_ns, most_ns): (u64, u64),
-    ) -> Option<Reason> {
+    ) -> Option<DownReason> {
         match (self.stage, status.state) {
-            (Stage::Enabling { .. }, JointState::OperationEnabled) => {
+            (JointStage::Enabling { .. }, JointState::OperationEnabled) => {
                 // The drive stands at what was sent last; from there the set-point begins.
                 self.start = self.radians(self.target);
                 self.set_point.start_at(self.start);
-                (self.ramp, self.beyond_ns, self.stage) = (0.0, 0, Stage::Enabled);
+                (self.ramp, self.beyond_ns, self.stage) = (0.0, 0, JointStage::Enabled);
                 None
             }
-            (Stage::Enabling { until_ns }, _) if now_ns > until_ns || self.power.gave_up() => Some(Reason::NotEnabled),
-            (Stage::Enabled, JointState::OperationEnabled) => {
+            (JointStage::Enabling { until_ns }, _) if now_ns > until_ns || self.power.gave_up() => {
+                Some(DownReason::NotEnabled)
+            }
+            (JointStage::Enabled, JointState::OperationEnabled) => {
                 let beyond = status.following_rad.abs() > self.setting.following_rad;
                 self.beyond_ns = if beyond { self.beyond_ns + passed_ns } else { 0 };
-                (self.beyond_ns > most_ns).then_some(Reason::FollowingError)
+                (self.beyond_ns > most_ns).then_some(DownReason::FollowingError)
             }
-            (Stage::Enabled, JointState::Fault | JointState::FaultReaction) => Some(Reason::DriveFault),
-            (Stage::Enabled, _) => Some(Reason::LeftOperation),
+            (JointStage::Enabled, JointState::Fault | JointState::FaultReaction) => Some(DownReason::DriveFault),
+            (JointStage::Enabled, _) => Some(DownReason::LeftOperation),
             _ => None,
         }
     }
 
     /// Follows a quick stop to its end, which only new inputs or time can tell.
     pub(crate) fn leave(&mut self, state: JointState, is_fresh: bool, now_ns: u64) {
-        if let Stage::Leaving { until_ns, why } = self.stage
+        if let JointStage::Leaving { until_ns, why } = self.stage
             && ((is_fresh && !state.holds()) || now_ns > until_ns)
         {
-            self.stage = if why == Reason::None { Stage::Off } else { Stage::Down };
+            self.stage = if why == DownReason::None { JointStage::Off } else { JointStage::Down };
         }
     }
 
     /// Sends controlword and set-point.
     pub(crate) fn write(&mut self, outputs: &mut [u8], status: &mut JointStatus) {
         let aim = match self.stage {
-            Stage::Enabling { .. } | Stage::Enabled => Aim::Enabled,
-            Stage::Leaving { .. } => Aim::QuickStop,
-            Stage::Idle | Stage::Off | Stage::Down => Aim::Off,
+            JointStage::Enabling { .. } | JointStage::Enabled => PowerTarget::Enabled,
+            JointStage::Leaving { .. } => PowerTarget::QuickStop,
+            JointStage::Idle | JointStage::Off | JointStage::Down => PowerTarget::Off,
         };
 
         self.target = match self.stage {
-            Stage::Enabled => self.increments(self.set_point.position()),
-            Stage::Leaving { .. } => self.target,
+            JointStage::Enabled => self.increments(self.set_point.position()),
+            JointStage::Leaving { .. } => self.target,
             _ => self.position,
         };
 
-        let places = self.setting.places;
-        put(outputs, places.controlword, self.power.controlword(status.state, aim).to_le_bytes());
-        put(outputs, places.target, self.target.to_le_bytes());
-        if let Some(at) = places.mode {
+        let offsets = self.setting.offsets;
+        put(outputs, offsets.controlword, self.power.controlword(status.state, aim).to_le_bytes());
+        put(outputs, offsets.target, self.target.to_le_bytes());
+        if let Some(at) = offsets.mode {
             put(outputs, at, [CSP]);
         }
 
-        let is_enabled = self.stage == Stage::Enabled;
+        let is_enabled = self.stage == JointStage::Enabled;
         status.target_rad = if is_enabled { self.set_point.position() } else { self.radians(self.target) };
         status.following_rad = if is_enabled { status.target_rad - status.actual_rad } else { 0.0 };
         status.at = if is_enabled { self.set_point.at() } else { Default::default() };

@@ -16,6 +16,7 @@
 //! [`RobotTask`] or by [`run_for`].
 
 mod controller;
+mod csv;
 mod event;
 mod file;
 mod goal;
@@ -24,7 +25,6 @@ mod ladder;
 mod limits;
 mod power;
 mod status;
-mod table;
 mod task;
 mod trajectory;
 mod view;
@@ -32,12 +32,14 @@ mod waves;
 
 pub use controller::MotionController;
 pub use event::{NO_JOINT, RobotEvent, RobotEventKind};
-pub use file::{AtEnd, CsvSettings, GaitSettings, Interpolation, JointSetting, OnFault, Robot, RobotError, Settings};
-pub use goal::{Commanded, GoalPlace, GoalRecord, Goals, MOST_JOINTS};
+pub use file::{
+    AtEnd, CsvSettings, GaitSettings, Interpolation, JointSetting, OnFault, Robot, RobotError, RobotSettings,
+};
+pub use goal::{CommanderGoals, GoalRecord, GoalSlot, GoalSource, MOST_JOINTS};
 pub use ladder::{Rung, Thresholds};
 pub use limits::{AtLimit, Limits};
 pub use power::JointState;
-pub use status::{Counts, JointStatus, Phase, Reason, Status, StopReason};
-pub use task::{Orders, Outlets, RobotTask, RoundTrips, Seen, run_for};
+pub use status::{DownReason, JointStatus, RobotCounts, RobotPhase, SafeStopReason, Status};
+pub use task::{Outlets, RobotCommands, RobotSnapshot, RobotTask, RoundTrips, run_for};
 pub use trajectory::{Trajectory, TrajectoryError};
 pub use view::{BusView, DeviceView, JointView, LoopView, RobotView, SpikeView};

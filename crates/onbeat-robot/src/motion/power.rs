@@ -12,9 +12,9 @@ pub enum JointState {
     NotReady = 0,
     /// Without power.
     SwitchOnDisabled = 1,
-    /// Power may be switched on.
+    /// DrivePower may be switched on.
     ReadyToSwitchOn = 2,
-    /// Power is on, the motor is not held.
+    /// DrivePower is on, the motor is not held.
     SwitchedOn = 3,
     /// Follows its set-point.
     OperationEnabled = 4,
@@ -29,7 +29,7 @@ pub enum JointState {
 impl JointState {
     /// What bits 0 to 3, 5 and 6 of a statusword say.
     #[must_use]
-    pub const fn of(statusword: u16) -> Self {
+    pub const fn from_statusword(statusword: u16) -> Self {
         match (statusword & 0x4f, statusword & 0x6f) {
             (0x40, _) => Self::SwitchOnDisabled,
             (0x0f, _) => Self::FaultReaction,
@@ -58,7 +58,7 @@ const FAULT_RESET: u16 = 0x0080;
 
 /// Where a drive is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Aim {
+pub(crate) enum PowerTarget {
     Enabled,
     QuickStop,
     Off,
@@ -71,12 +71,12 @@ pub(crate) const MOST_RESETS: u32 = 3;
 
 /// Works out controlwords (object 0x6040).
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Power {
+pub(crate) struct DrivePower {
     /// Cycles spent on resetting the present fault.
     resetting: u32,
 }
 
-impl Power {
+impl DrivePower {
     /// Whether no reset has helped.
     pub(crate) fn gave_up(&self) -> bool {
         self.resetting > 2 * RESET_CYCLES * MOST_RESETS
@@ -87,17 +87,17 @@ impl Power {
     }
 
     /// The next controlword on the way from `state` to `aim`: one transition at a time.
-    pub(crate) fn controlword(&mut self, state: JointState, aim: Aim) -> u16 {
+    pub(crate) fn controlword(&mut self, state: JointState, aim: PowerTarget) -> u16 {
         match (aim, state) {
-            (Aim::Enabled, JointState::Fault) => {
+            (PowerTarget::Enabled, JointState::Fault) => {
                 self.resetting += 1;
                 let high = self.resetting % (2 * RESET_CYCLES) >= RESET_CYCLES && !self.gave_up();
                 if high { FAULT_RESET } else { DISABLE_VOLTAGE }
             }
-            (Aim::Enabled, JointState::SwitchOnDisabled) => SHUTDOWN,
-            (Aim::Enabled, JointState::ReadyToSwitchOn) => SWITCH_ON,
-            (Aim::Enabled, JointState::SwitchedOn | JointState::OperationEnabled) => ENABLE_OPERATION,
-            (Aim::QuickStop, JointState::OperationEnabled | JointState::QuickStopActive) => QUICK_STOP,
+            (PowerTarget::Enabled, JointState::SwitchOnDisabled) => SHUTDOWN,
+            (PowerTarget::Enabled, JointState::ReadyToSwitchOn) => SWITCH_ON,
+            (PowerTarget::Enabled, JointState::SwitchedOn | JointState::OperationEnabled) => ENABLE_OPERATION,
+            (PowerTarget::QuickStop, JointState::OperationEnabled | JointState::QuickStopActive) => QUICK_STOP,
             _ => DISABLE_VOLTAGE,
         }
     }
@@ -122,13 +122,13 @@ mod tests {
 
         for (statusword, state) in told {
             for others in [0x0000, 0x0010, 0x0080, 0x1690, 0xff90] {
-                assert_eq!(JointState::of(statusword | others), state, "{:#06x}", statusword | others);
+                assert_eq!(JointState::from_statusword(statusword | others), state, "{:#06x}", statusword | others);
             }
         }
 
         // Bit 5 has no meaning in these.
-        assert_eq!(JointState::of(0x0060), JointState::SwitchOnDisabled);
-        assert_eq!(JointState::of(0x0028), JointState::Fault);
+        assert_eq!(JointState::from_statusword(0x0060), JointState::SwitchOnDisabled);
+        assert_eq!(JointState::from_statusword(0x0028), JointState::Fault);
     }
 
     /// A drive that does one transition per controlword.
@@ -157,8 +157,10 @@ mod tests {
             JointState::QuickStopActive,
             JointState::Fault,
         ] {
-            let (mut state, mut power, mut before) = (start, Power::default(), 0xffff);
-            for (aim, end) in [(Aim::Enabled, JointState::OperationEnabled), (Aim::Off, JointState::SwitchOnDisabled)] {
+            let (mut state, mut power, mut before) = (start, DrivePower::default(), 0xffff);
+            for (aim, end) in
+                [(PowerTarget::Enabled, JointState::OperationEnabled), (PowerTarget::Off, JointState::SwitchOnDisabled)]
+            {
                 for _ in 0..40 {
                     let controlword = power.controlword(state, aim);
                     state = after(state, controlword, before);
@@ -171,8 +173,8 @@ mod tests {
 
     #[test]
     fn a_fault_that_stays_is_not_reset_for_ever() {
-        let mut power = Power::default();
-        let words: Vec<u16> = (0..1_000).map(|_| power.controlword(JointState::Fault, Aim::Enabled)).collect();
+        let mut power = DrivePower::default();
+        let words: Vec<u16> = (0..1_000).map(|_| power.controlword(JointState::Fault, PowerTarget::Enabled)).collect();
         let edges = words.windows(2).filter(|pair| pair[0] == DISABLE_VOLTAGE && pair[1] == FAULT_RESET).count();
         assert_eq!(edges, MOST_RESETS as usize);
         assert!(power.gave_up());

@@ -12,7 +12,7 @@ use super::power::JointState;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
-pub enum Phase {
+pub enum RobotPhase {
     /// Not all devices are in OP yet, or no inputs have come.
     #[default]
     Waiting = 0,
@@ -32,7 +32,7 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
-pub enum Reason {
+pub enum DownReason {
     /// It is not.
     #[default]
     None = 0,
@@ -50,7 +50,7 @@ pub enum Reason {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
-pub enum StopReason {
+pub enum SafeStopReason {
     /// It is not.
     #[default]
     None = 0,
@@ -81,7 +81,7 @@ pub struct JointStatus {
     /// What that means.
     pub state: JointState,
     /// Why it is down.
-    pub reason: Reason,
+    pub reason: DownReason,
     /// Limits that it is at.
     pub at: AtLimit,
 }
@@ -89,22 +89,22 @@ pub struct JointStatus {
 /// What was counted since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(C)]
-pub struct Counts {
+pub struct RobotCounts {
     /// Cycles of the controller.
     pub cycles: u64,
     /// Releases that were passed over.
     pub skipped: u64,
     /// Cycles without new inputs.
     pub stale: u64,
-    /// Goals taken.
+    /// GoalSource taken.
     pub goals: u64,
-    /// Goals refused, for a number that is none or is outside a travel.
+    /// GoalSource refused, for a number that is none or is outside a travel.
     pub goals_refused: u64,
     /// Joints that went down.
     pub joints_down: u64,
     /// Safe stops.
     pub safe_stops: u64,
-    /// Events for which there was no room.
+    /// RobotEvents for which there was no room.
     pub events_lost: u64,
 }
 
@@ -120,14 +120,14 @@ pub struct Status {
     pub time_ns: u64,
     /// Pace of that time: 1, less while degraded.
     pub speed: f64,
-    /// Counts since the start.
-    pub counts: Counts,
+    /// RobotCounts since the start.
+    pub counts: RobotCounts,
     /// What it is about.
-    pub phase: Phase,
+    pub phase: RobotPhase,
     /// Of the miss ladder.
     pub rung: Rung,
     /// Why it is in a safe stop.
-    pub stopped_by: StopReason,
+    pub stopped_by: SafeStopReason,
     /// Place of the joint that led to it, or [`NO_JOINT`].
     pub stopped_joint: u16,
     /// Misses in the bucket.
@@ -145,10 +145,10 @@ impl Default for Status {
             release_ns: 0,
             time_ns: 0,
             speed: 1.0,
-            counts: Counts::default(),
-            phase: Phase::Waiting,
+            counts: RobotCounts::default(),
+            phase: RobotPhase::Waiting,
             rung: Rung::Run,
-            stopped_by: StopReason::None,
+            stopped_by: SafeStopReason::None,
             stopped_joint: NO_JOINT,
             misses: 0,
             count: 0,

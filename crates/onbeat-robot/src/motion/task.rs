@@ -9,14 +9,14 @@ use onbeat_rt::time::ns;
 use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Outcome, Plan, Producer, Slot, Task, Wait, split};
 use serde::Serialize;
 
-use crate::bus::{Bus, Counts as BusCounts, MOST_DEVICES, Wire};
-use crate::served::Serving;
+use crate::bus::{Bus, BusCounts, MOST_DEVICES, Wire};
+use crate::image_service::CycleService;
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::step::{BusCycle, Controller};
 
 use super::controller::MotionController;
 use super::event::RobotEvent;
-use super::status::{Phase as RobotPhase, Status};
+use super::status::{RobotPhase, Status};
 
 /// One cycle of the bus. With `is_stopping`, the controller brings everything to rest; whether it has.
 fn exchange<W: Wire>(
@@ -45,12 +45,12 @@ fn exchange<W: Wire>(
 
 /// What is asked of a robot from another thread.
 #[derive(Debug, Default)]
-pub struct Orders {
+pub struct RobotCommands {
     stop: AtomicBool,
     reset: AtomicBool,
 }
 
-impl Orders {
+impl RobotCommands {
     /// Comes to rest in order; the loop ends then.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
@@ -75,7 +75,7 @@ pub struct RoundTrips {
 
 /// What is seen of bus and robot in one cycle: a record of fixed size.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub struct RobotSnapshot {
     /// The cycle as the bus saw it.
     pub cycle: BusCycle,
     /// The robot.
@@ -90,7 +90,7 @@ pub struct Seen {
     pub al_status: [(u8, u16); MOST_DEVICES],
 }
 
-impl Default for Seen {
+impl Default for RobotSnapshot {
     fn default() -> Self {
         Self {
             cycle: BusCycle::default(),
@@ -106,7 +106,7 @@ impl Default for Seen {
 /// Where a loop puts what is to be seen of it. A full ring loses what does not fit, and counts it.
 pub struct Outlets<'r> {
     /// How everything is, now and then.
-    pub seen: Producer<'r, Seen>,
+    pub seen: Producer<'r, RobotSnapshot>,
     /// What happens to the robot.
     pub robot: Producer<'r, RobotEvent>,
     /// What happens on the bus.
@@ -117,14 +117,14 @@ pub struct Outlets<'r> {
 pub struct RobotTask<'r, W> {
     bus: Bus<W>,
     controller: MotionController,
-    orders: &'r Orders,
+    orders: &'r RobotCommands,
     outlets: Outlets<'r>,
     /// In cycles.
     show_every: u64,
     until_shown: u64,
     round_trips: RoundTrips,
     work_ns: u64,
-    serving: Option<Serving>,
+    serving: Option<CycleService>,
 }
 
 impl<'r, W: Wire> RobotTask<'r, W> {
@@ -133,7 +133,7 @@ impl<'r, W: Wire> RobotTask<'r, W> {
     pub fn new(
         bus: Bus<W>,
         controller: MotionController,
-        orders: &'r Orders,
+        orders: &'r RobotCommands,
         outlets: Outlets<'r>,
         show_every: u64,
     ) -> Self {
@@ -153,7 +153,7 @@ impl<'r, W: Wire> RobotTask<'r, W> {
 
     /// Other processes see the bus's process image.
     #[must_use]
-    pub fn serving(mut self, serving: Option<Serving>) -> Self {
+    pub fn serving(mut self, serving: Option<CycleService>) -> Self {
         self.serving = serving;
         self
     }
@@ -181,7 +181,7 @@ impl<'r, W: Wire> RobotTask<'r, W> {
         while let Some(event) = controller.next_event() {
             outlets.robot.push(event);
             if let Some(serving) = serving {
-                serving.tell(&controller.on_bus(&event));
+                serving.push_event(&controller.on_bus(&event));
             }
         }
 
@@ -191,8 +191,8 @@ impl<'r, W: Wire> RobotTask<'r, W> {
         };
         match serving {
             Some(serving) => {
-                serving.show(cycle, (bus.inputs(), bus.outputs()), controller.robot());
-                serving.after(bus, cycle, times_ns, keep);
+                serving.publish(cycle, (bus.inputs(), bus.outputs()), controller.robot());
+                serving.after_cycle(bus, cycle, times_ns, keep);
             }
             None => {
                 while let Some(event) = bus.next_event() {
@@ -204,13 +204,13 @@ impl<'r, W: Wire> RobotTask<'r, W> {
         self.until_shown -= 1;
         if self.until_shown == 0 || self.controller.status().phase == RobotPhase::AtRest {
             self.until_shown = self.show_every;
-            let mut seen = Seen {
+            let mut seen = RobotSnapshot {
                 cycle: *cycle,
                 status: *self.controller.status(),
                 round_trips: self.round_trips,
                 bus: self.bus.counts(),
                 no_answer_ns: self.bus.silent_ns().unwrap_or_default(),
-                ..Seen::default()
+                ..RobotSnapshot::default()
             };
 
             let devices = usize::from(cycle.devices).min(MOST_DEVICES);

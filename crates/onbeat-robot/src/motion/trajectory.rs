@@ -1,9 +1,9 @@
 //! Where the joints are to be at a time.
 
+use super::csv::CsvTrajectory;
 use super::file::Robot;
-use super::goal::{GoalFollower, Goals, Taken};
+use super::goal::{GoalFollower, GoalOutcome, GoalSource};
 use super::status::Status;
-use super::table::Table;
 use super::waves::{self, Wave};
 
 /// Why there is no such trajectory for this robot.
@@ -140,14 +140,14 @@ pub enum TrajectoryError {
 }
 
 /// A trajectory of all joints of a robot.
-pub struct Trajectory(Kind);
+pub struct Trajectory(TrajectoryKind);
 
 type Law = dyn FnMut(&Status, &mut [f64]) + Send;
 
-enum Kind {
+enum TrajectoryKind {
     Hold,
     Waves(Vec<Wave>),
-    Table(Table),
+    Csv(CsvTrajectory),
     Goal(Box<GoalFollower>),
     Law(Box<Law>),
 }
@@ -156,7 +156,7 @@ impl Trajectory {
     /// Joints stay where they are when they are enabled.
     #[must_use]
     pub fn hold() -> Self {
-        Self(Kind::Hold)
+        Self(TrajectoryKind::Hold)
     }
 
     /// Each joint swings round the position it starts at, with amplitude, frequency and phase from the file.
@@ -164,7 +164,7 @@ impl Trajectory {
     /// # Errors
     /// [`TrajectoryError::TooFast`] for a joint whose limits do not allow it.
     pub fn sine(robot: &Robot) -> Result<Self, TrajectoryError> {
-        waves::sines(robot).map(|waves| Self(Kind::Waves(waves)))
+        waves::sines(robot).map(|waves| Self(TrajectoryKind::Waves(waves)))
     }
 
     /// Walking, in the air: hips and arms of one side in opposite phase, left against right; joints are found by their names.
@@ -172,7 +172,7 @@ impl Trajectory {
     /// # Errors
     /// [`TrajectoryError::NoPart`] without hips or knees, [`TrajectoryError::TooFast`].
     pub fn gait(robot: &Robot) -> Result<Self, TrajectoryError> {
-        waves::gait(robot).map(|waves| Self(Kind::Waves(waves)))
+        waves::gait(robot).map(|waves| Self(TrajectoryKind::Waves(waves)))
     }
 
     /// Samples of a CSV file: a header `time,NAME,NAME...`, then lines of seconds and rad. Joints without a column hold.
@@ -180,13 +180,13 @@ impl Trajectory {
     /// # Errors
     /// What is wrong, with line and column.
     pub fn csv(text: &str, robot: &Robot) -> Result<Self, TrajectoryError> {
-        Table::of(text, robot).map(|table| Self(Kind::Table(table)))
+        CsvTrajectory::parse(text, robot).map(|table| Self(TrajectoryKind::Csv(table)))
     }
 
     /// The latest goal of a source, while it is not older than the file allows.
     #[must_use]
-    pub fn goal(source: Box<dyn Goals>, robot: &Robot) -> Self {
-        Self(Kind::Goal(Box::new(GoalFollower::new(source, robot))))
+    pub fn goal(source: Box<dyn GoalSource>, robot: &Robot) -> Self {
+        Self(TrajectoryKind::Goal(Box::new(GoalFollower::new(source, robot))))
     }
 
     /// A law of one's own: from how everything is (as of the last cycle, with new positions) to where each joint is to be, in rad. It
@@ -194,43 +194,43 @@ impl Trajectory {
     /// not write stay where they were wanted, and what is no number is passed over.
     #[must_use]
     pub fn law(law: impl FnMut(&Status, &mut [f64]) + Send + 'static) -> Self {
-        Self(Kind::Law(Box::new(law)))
+        Self(TrajectoryKind::Law(Box::new(law)))
     }
 
     /// Whether it can be made smaller until nothing of it is left.
     pub(crate) fn fades(&self) -> bool {
-        matches!(self.0, Kind::Waves(_))
+        matches!(self.0, TrajectoryKind::Waves(_))
     }
 
     /// Whether it has no time of its own that could be slowed down.
     pub(crate) fn is_timeless(&self) -> bool {
-        matches!(self.0, Kind::Goal(_) | Kind::Law(_))
+        matches!(self.0, TrajectoryKind::Goal(_) | TrajectoryKind::Law(_))
     }
 
     /// A cycle in which it is not played.
-    pub(crate) fn pass_by(&mut self, status: &Status) {
-        if let Kind::Goal(goal) = &mut self.0 {
-            goal.pass_by(status.release_ns);
+    pub(crate) fn skip_cycle(&mut self, status: &Status) {
+        if let TrajectoryKind::Goal(goal) = &mut self.0 {
+            goal.skip_cycle(status.release_ns);
         }
     }
 
     /// Writes where the joints are to be; what stands in `wanted` stays for joints that it is not about.
-    pub(crate) fn at(&mut self, status: &Status, homes: &[f64], wanted: &mut [f64]) -> Option<Taken> {
+    pub(crate) fn at(&mut self, status: &Status, homes: &[f64], wanted: &mut [f64]) -> Option<GoalOutcome> {
         let time_s = status.time_ns as f64 * 1e-9;
         match &mut self.0 {
-            Kind::Hold => None,
-            Kind::Waves(waves) => {
+            TrajectoryKind::Hold => None,
+            TrajectoryKind::Waves(waves) => {
                 for ((wanted, home), wave) in wanted.iter_mut().zip(homes).zip(waves) {
                     *wanted = home + wave.offset(time_s);
                 }
                 None
             }
-            Kind::Table(table) => {
+            TrajectoryKind::Csv(table) => {
                 table.at(time_s, wanted);
                 None
             }
-            Kind::Goal(goal) => Some(goal.at(status.release_ns, wanted)),
-            Kind::Law(law) => {
+            TrajectoryKind::Goal(goal) => Some(goal.at(status.release_ns, wanted)),
+            TrajectoryKind::Law(law) => {
                 law(status, wanted);
                 None
             }

@@ -8,8 +8,8 @@ use super::file::Robot;
 use super::ladder::Rung;
 use super::limits::AtLimit;
 use super::power::JointState;
-use super::status::{Counts, Phase, Reason, StopReason};
-use super::task::{RoundTrips, Seen};
+use super::status::{DownReason, RobotCounts, RobotPhase, SafeStopReason};
+use super::task::{RobotSnapshot, RoundTrips};
 
 /// One joint.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -17,7 +17,7 @@ pub struct JointView {
     /// Of its drive.
     pub state: JointState,
     /// Why it is down.
-    pub reason: Reason,
+    pub reason: DownReason,
     /// Set-point, in rad.
     pub target_rad: f64,
     /// In rad.
@@ -56,7 +56,7 @@ pub struct BusView {
     pub period_ns: u64,
     /// Number of the cycle.
     pub cycle: u64,
-    /// Seen last.
+    /// RobotSnapshot last.
     pub working_counter: u16,
     /// What it should be.
     pub expected: u16,
@@ -100,11 +100,11 @@ pub struct RobotView {
     /// Of the segment.
     pub name: String,
     /// What it is about.
-    pub phase: Phase,
+    pub phase: RobotPhase,
     /// Of the miss ladder.
     pub rung: Rung,
     /// Why it is in a safe stop, and the joint that led to it.
-    pub stopped_by: StopReason,
+    pub stopped_by: SafeStopReason,
     /// See [`Self::stopped_by`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped_joint: Option<String>,
@@ -114,8 +114,8 @@ pub struct RobotView {
     pub speed: f64,
     /// Time of the trajectory, in ns.
     pub time_ns: u64,
-    /// Counts since the start.
-    pub counts: Counts,
+    /// RobotCounts since the start.
+    pub counts: RobotCounts,
     /// The bus.
     pub bus: BusView,
     /// The loop.
@@ -130,8 +130,8 @@ pub struct RobotView {
 impl RobotView {
     /// What was seen of a robot. Loop and spikes are left to whoever records them.
     #[must_use]
-    pub fn of(robot: &Robot, layout: &Layout, seen: &Seen) -> Self {
-        let Seen { cycle, status, round_trips, bus, al_status, .. } = seen;
+    pub fn new(robot: &Robot, layout: &Layout, seen: &RobotSnapshot) -> Self {
+        let RobotSnapshot { cycle, status, round_trips, bus, al_status, .. } = seen;
         let joint = |place: usize| {
             let (setting, joint) =
                 robot.joints.iter().zip(status.joints()).find(|(setting, _)| setting.device == place)?;

@@ -10,11 +10,11 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Outcome, Plan, Producer, Sample, Task};
 use std::sync::atomic::AtomicBool;
 
-use super::devices::{Cable, Devices, Quiet, World};
+use super::devices::{Environment, SimulatedDevices, Undisturbed, WireKind};
 use super::error::BusProbeError;
-use super::happenings::{Inbox, Outbox, happenings};
-use crate::bus::{Bus, BusError, InProcess, Mode, Options, Packets, Wire};
-use crate::served::{self, Attending, Serving};
+use super::event_channel::{EventReceiver, EventSender, event_channel};
+use crate::bus::{Bus, BusError, BusOptions, ExchangeMode, InProcess, Packets, Wire};
+use crate::image_service::{self, BackgroundService, CycleService};
 use onbeat::probe::description::{self, Beside, Body, Choice, Defaults, Given, Kind, Parts, ProbeError};
 use onbeat::probe::run::Setting;
 use onbeat::probe::timer::work;
@@ -120,27 +120,27 @@ pub const BUS: description::Description = description::Description {
     defaults: Defaults::LOOP,
     choices: &[DEVICES, INTERFACE, EXCHANGE, SPIN, WIRE, CLOCK, DEVICE_DELAY, SERVE, SHARING],
     line_a_second: false,
-    open: |setting, given| open(setting, given, None, Quiet),
+    open: |setting, given| open(setting, given, None, Undisturbed),
 };
 
 /// Moves nothing.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Still;
+pub struct NoMotion;
 
-impl Controller for Still {
+impl Controller for NoMotion {
     fn step(&mut self, _: &BusCycle, _: &[u8], _: &mut [u8]) {}
 }
 
-/// Makes bus, devices and loop ready.
+/// MakeController bus, devices and loop ready.
 pub(super) fn open(
     setting: &Setting,
     given: &Given,
     controller: Option<Box<dyn Controller + Send>>,
-    world: impl World + 'static,
+    world: impl Environment + 'static,
 ) -> Result<Parts, ProbeError> {
-    let wanted = Wanted::of(setting, given)?;
+    let wanted = BusSetup::new(setting, given)?;
     let Some(name) = given.name(SERVE.name) else {
-        let controller = controller.unwrap_or_else(|| Box::new(Still));
+        let controller = controller.unwrap_or_else(|| Box::new(NoMotion));
         return Ok(parts(Rig::bring_up(&wanted, controller, world)?));
     };
     let sharing: Sharing = given.word(SHARING.name).and_then(|word| word.parse().ok()).unwrap_or_default();
@@ -150,7 +150,7 @@ pub(super) fn open(
         image.keep_outputs().map_err(BusProbeError::from)?;
     }
 
-    let (controller, serving, attending) = served::serve(image, controller);
+    let (controller, serving, attending) = image_service::serve(image, controller);
     let mut rig = Rig::bring_up(&wanted, controller, world)?;
     rig.serving = Some(serving);
     let mut parts = parts(rig);
@@ -158,16 +158,16 @@ pub(super) fn open(
     Ok(parts)
 }
 
-/// Makes a controller.
-pub type Makes = Box<dyn FnMut() -> Box<dyn Controller + Send> + Send>;
+/// MakeController a controller.
+pub type MakeController = Box<dyn FnMut() -> Box<dyn Controller + Send> + Send>;
 
 /// The loop of a bench's cell: the robot that ships, simulated, and a controller, a new one for each block: between blocks the devices have
 /// fallen back, and a controller that lived through it would have come to a stop. And what to say of it.
 ///
 /// # Errors
 /// [`ProbeError`].
-pub fn parts_of_cell(setting: &Setting, make: Makes) -> Result<(Parts, Grant), ProbeError> {
-    let mut rig = Rig::bring_up(&Wanted::of(setting, &Given::default())?, Box::new(Still), Quiet)?;
+pub fn parts_of_cell(setting: &Setting, make: MakeController) -> Result<(Parts, Grant), ProbeError> {
+    let mut rig = Rig::bring_up(&BusSetup::new(setting, &Given::default())?, Box::new(NoMotion), Undisturbed)?;
     rig.make = Some(make);
     let devices = rig.bus.layout().devices.len();
     let said = Grant::given(
@@ -179,22 +179,22 @@ pub fn parts_of_cell(setting: &Setting, make: Makes) -> Result<(Parts, Grant), P
 }
 
 fn parts(mut rig: Rig) -> Parts {
-    let (outbox, inbox) = happenings(rig.bus.layout());
+    let (outbox, inbox) = event_channel(rig.bus.layout());
     rig.outbox = Some(outbox);
     let rig = Arc::new(Mutex::new(rig));
     Parts {
         body: Box::new(OnBus { rig: rig.clone() }),
-        figures: Box::new(Exchanges),
+        figures: Box::new(BusFigures),
         beside: Box::new(AfterBus { rig, inbox }),
     }
 }
 
 /// What bus is wanted.
-struct Wanted {
+struct BusSetup {
     description: Description,
     interface: Option<String>,
-    cable: Cable,
-    options: Options,
+    cable: WireKind,
+    options: BusOptions,
     spin_ns: u64,
     work_ns: u64,
     cpu: Option<u32>,
@@ -233,8 +233,8 @@ pub(super) fn is_same_cycle(given: &Given) -> bool {
     given.word(EXCHANGE.name) == Some("same-cycle")
 }
 
-impl Wanted {
-    fn of(setting: &Setting, given: &Given) -> Result<Self, ProbeError> {
+impl BusSetup {
+    fn new(setting: &Setting, given: &Given) -> Result<Self, ProbeError> {
         let description = described(given)?;
         let delay_ns = given.time_ns(DEVICE_DELAY.name);
         if delay_ns >= setting.period_ns {
@@ -243,15 +243,15 @@ impl Wanted {
         }
 
         let mode = if is_same_cycle(given) {
-            Mode::SameCycle { reply_within_ns: setting.period_ns / 2 }
+            ExchangeMode::SameCycle { reply_within_ns: setting.period_ns / 2 }
         } else {
-            Mode::Pipelined
+            ExchangeMode::Pipelined
         };
 
         let cable = match given.word(WIRE.name) {
-            Some("interfaces") => Cable::Interfaces,
-            Some("socket") => Cable::Socket,
-            _ => Cable::Any,
+            Some("interfaces") => WireKind::Interfaces,
+            Some("socket") => WireKind::Socket,
+            _ => WireKind::Any,
         };
 
         let follow_clock = given.word(CLOCK.name) == Some("reference");
@@ -264,7 +264,7 @@ impl Wanted {
             description,
             interface: given.name(INTERFACE.name).map(str::to_owned),
             cable,
-            options: Options { mode, period_ns: setting.period_ns, follow_clock },
+            options: BusOptions { mode, period_ns: setting.period_ns, follow_clock },
             spin_ns: given.time_ns(SPIN.name),
             work_ns: setting.work_ns,
             cpu: setting.thread.cpu,
@@ -291,27 +291,27 @@ impl Controller for Working<'_> {
 struct Rig {
     bus: Bus<Packets>,
     controller: Box<dyn Controller + Send>,
-    /// Makes another one for each block.
-    make: Option<Makes>,
+    /// MakeController another one for each block.
+    make: Option<MakeController>,
     /// They answer as long as this lives.
-    _devices: Option<Devices>,
+    _devices: Option<SimulatedDevices>,
     wire: String,
     is_same_cycle: bool,
     /// Planned work per cycle.
     work_ns: u64,
     follows_clock: bool,
-    serving: Option<Serving>,
+    serving: Option<CycleService>,
     /// Where events go, for the recorder.
-    outbox: Option<Outbox>,
+    outbox: Option<EventSender>,
     /// Whether all devices have been in OP.
     was_up: bool,
 }
 
 impl Rig {
     fn bring_up(
-        wanted: &Wanted,
+        wanted: &BusSetup,
         controller: Box<dyn Controller + Send>,
-        world: impl World + 'static,
+        world: impl Environment + 'static,
     ) -> Result<Self, ProbeError> {
         let layout = Layout::of(&wanted.description).map_err(BusProbeError::from)?;
         let (bus, devices, wire) = match &wanted.interface {
@@ -326,7 +326,8 @@ impl Rig {
                 let bus = Bus::bring_up(link, Some(&layout), wanted.options, "the simulated segment")?;
                 let mut running = None;
                 let bus = bus.rewired(|wire| {
-                    let (devices, end, words) = Devices::start(wire.into_link(), wanted.cable, wanted.cpu, world)?;
+                    let (devices, end, words) =
+                        SimulatedDevices::start(wire.into_link(), wanted.cable, wanted.cpu, world)?;
                     running = Some((devices, words));
                     Ok::<_, ProbeError>(Packets::on(end).spinning_ns(wanted.spin_ns))
                 })?;
@@ -342,7 +343,7 @@ impl Rig {
             make: None,
             _devices: devices,
             wire,
-            is_same_cycle: wanted.options.mode != Mode::Pipelined,
+            is_same_cycle: wanted.options.mode != ExchangeMode::Pipelined,
             work_ns: wanted.work_ns,
             follows_clock: wanted.options.follow_clock,
             serving: None,
@@ -384,7 +385,7 @@ struct Cycles<'r> {
 }
 
 impl Cycles<'_> {
-    /// Hands events over to other processes and to the recorder. Between the blocks of a bench the devices' watchdogs take them out of OP,
+    /// Hands events over to other processes and to the recorder. SharedEvents the blocks of a bench the devices' watchdogs take them out of OP,
     /// as they must: how they come back is nothing to record.
     fn tell(&mut self, cycle: &Cycle, seen: &BusCycle) {
         let Rig { bus, controller, serving, outbox, make, .. } = &mut *self.rig;
@@ -395,7 +396,7 @@ impl Cycles<'_> {
         match serving {
             Some(serving) => {
                 let took_ns = Monotonic.now().ns_since(cycle.start);
-                serving.after(bus, seen, (cycle.start.ns_since(cycle.release), took_ns), &mut keep);
+                serving.after_cycle(bus, seen, (cycle.start.ns_since(cycle.release), took_ns), &mut keep);
             }
             None => (0..EVENTS_PER_CYCLE).map_while(|_| bus.next_event()).for_each(&mut keep),
         }
@@ -404,7 +405,7 @@ impl Cycles<'_> {
             keep(event);
         }
 
-        outbox.iter_mut().for_each(Outbox::hand_over);
+        outbox.iter_mut().for_each(EventSender::hand_over);
         self.is_up |= seen.in_op == seen.devices;
     }
 }
@@ -434,9 +435,9 @@ impl Task for Cycles<'_> {
 
 /// Round trips, and intervals at the reference clock's device.
 #[derive(Clone, Copy, Debug)]
-pub struct Exchanges;
+pub struct BusFigures;
 
-impl Figures for Exchanges {
+impl Figures for BusFigures {
     fn series(&self) -> &'static [Series] {
         &[Series::RoundTrip, Series::DeviceInterval]
     }
@@ -452,7 +453,7 @@ impl Figures for Exchanges {
 /// Takes the bus down after the loop, and tells what there is to tell.
 struct AfterBus {
     rig: Arc<Mutex<Rig>>,
-    inbox: Inbox,
+    inbox: EventReceiver,
 }
 
 impl Beside for AfterBus {
@@ -462,7 +463,7 @@ impl Beside for AfterBus {
     }
 
     fn rest(&mut self, recorder: &mut Recorder) {
-        self.rig.lock().unwrap_or_else(PoisonError::into_inner).outbox.iter_mut().for_each(Outbox::hand_over);
+        self.rig.lock().unwrap_or_else(PoisonError::into_inner).outbox.iter_mut().for_each(EventSender::hand_over);
         self.inbox.write_down(recorder);
     }
 
@@ -526,7 +527,7 @@ impl Beside for AfterBus {
 
 /// Attends to other processes, beside what else goes on.
 struct Attended {
-    attending: Attending,
+    attending: BackgroundService,
     inner: Box<dyn Beside>,
 }
 
@@ -536,7 +537,7 @@ impl Beside for Attended {
     }
 
     fn look(&mut self, recorder: &mut Recorder) -> Flow {
-        self.attending.look();
+        self.attending.run_once();
         self.inner.look(recorder)
     }
 

@@ -85,10 +85,10 @@ pub const CHAIN: Description = Description {
         let failures = Failures::default();
         let (written, work_ns) = (marks.written, setting.work_ns);
         let passed_over = Failures::default();
-        let task = Obey {
+        let task = CommandTask {
             inbox,
             cold_cycles: setting.warmup,
-            served: 0,
+            image_service: 0,
             output,
             failures: failures.clone(),
             passed_over: passed_over.clone(),
@@ -98,7 +98,7 @@ pub const CHAIN: Description = Description {
 
         Ok(Parts {
             body: Box::new(OnGrid { task, has_ports: true }),
-            figures: Box::new(Links { is_seen, every_ns: commands.every_ns() }),
+            figures: Box::new(ChainFigures { is_seen, every_ns: commands.every_ns() }),
             beside: Box::new(watching.counting(failures).passing_over(passed_over).commanded_by(commands)),
         })
     },
@@ -106,11 +106,11 @@ pub const CHAIN: Description = Description {
 
 /// Takes the latest command up and writes it out.
 #[derive(Debug)]
-struct Obey {
+struct CommandTask {
     inbox: Inbox,
     /// Cycles that are still in no series.
     cold_cycles: u64,
-    served: u64,
+    image_service: u64,
     output: Output,
     failures: Failures,
     /// Commands that a later one came before.
@@ -120,7 +120,7 @@ struct Obey {
     work_ns: u64,
 }
 
-impl Task for Obey {
+impl Task for CommandTask {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
         let (number, at_ns) = self.inbox.latest();
         match self.cold_cycles.checked_sub(1) {
@@ -131,9 +131,9 @@ impl Task for Obey {
         // A cycle reads its inputs when it starts, and writes its output when it has worked.
         work(cycle.start, self.work_ns);
         // One that was issued after this cycle's start belongs to the next.
-        if number > self.served && at_ns <= cycle.start.as_ns() {
-            let lost = number - self.served - 1;
-            self.served = number;
+        if number > self.image_service && at_ns <= cycle.start.as_ns() {
+            let lost = number - self.image_service - 1;
+            self.image_service = number;
             (0..lost).for_each(|_| self.passed_over.count(false));
             cycle.note_too(u32::try_from(lost).unwrap_or(u32::MAX));
             self.written.set(number - 1, Monotonic.now());
@@ -148,14 +148,14 @@ impl Task for Obey {
 
 /// From command to cycle; from command to the return of the write, where nobody sees the output.
 #[derive(Clone, Copy, Debug)]
-pub struct Links {
+pub struct ChainFigures {
     /// Whether somebody else sees the output and tells.
     pub is_seen: bool,
     /// From one command to the next, in nanoseconds.
     pub every_ns: u64,
 }
 
-impl Figures for Links {
+impl Figures for ChainFigures {
     fn series(&self) -> &'static [Series] {
         CHAIN.series
     }

@@ -24,7 +24,7 @@ const LOOK_EVERY_NS: u64 = 250_000_000;
 const AT_ONCE_NS: u64 = 200_000;
 
 /// What happens to the devices from outside.
-pub trait World: Send {
+pub trait Environment: Send {
     /// When it wants to be asked next.
     fn next(&self, link: &Link) -> Option<Instant> {
         let _ = link;
@@ -37,15 +37,15 @@ pub trait World: Send {
 
 /// Nothing happens to them.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Quiet;
+pub struct Undisturbed;
 
-impl World for Quiet {
+impl Environment for Undisturbed {
     fn look(&mut self, _: &mut Link, _: Instant) {}
 }
 
-/// Devices that answer. They end with this.
+/// SimulatedDevices that answer. They end with this.
 #[derive(Debug)]
-pub struct Devices {
+pub struct SimulatedDevices {
     stop: Arc<AtomicBool>,
     frames: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
@@ -53,7 +53,7 @@ pub struct Devices {
 
 /// How the wire is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cable {
+pub enum WireKind {
     /// Interfaces where that is granted, otherwise a socket.
     Any,
     /// Interfaces, or nothing.
@@ -62,7 +62,7 @@ pub enum Cable {
     Socket,
 }
 
-impl Devices {
+impl SimulatedDevices {
     const NAME: &'static str = "onbeat-devices";
 
     /// Starts the devices of a segment; hands back the bus's end of the wire, and a sentence about the wire.
@@ -71,9 +71,9 @@ impl Devices {
     /// [`ProbeError`].
     pub fn start(
         link: Link,
-        cable: Cable,
+        cable: WireKind,
         cpu_of_loop: Option<u32>,
-        world: impl World + 'static,
+        world: impl Environment + 'static,
     ) -> Result<(Self, Interface, String), ProbeError> {
         let (ends, words) = connect(cable)?;
         let (of_bus, of_devices) = ends;
@@ -86,7 +86,7 @@ impl Devices {
             if let Some(cpu) = cpu_of_loop {
                 stay_off_cpu(cpu);
             }
-            Serving { interface: of_devices, link, world }.until(&over, &count);
+            DeviceThread { interface: of_devices, link, world }.until(&over, &count);
         };
 
         let thread = thread::Builder::new().name(Self::NAME.to_owned()).spawn(body);
@@ -101,7 +101,7 @@ impl Devices {
     }
 }
 
-impl Drop for Devices {
+impl Drop for SimulatedDevices {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -110,10 +110,10 @@ impl Drop for Devices {
     }
 }
 
-fn connect(cable: Cable) -> Result<((Interface, Interface), String), ProbeError> {
+fn connect(cable: WireKind) -> Result<((Interface, Interface), String), ProbeError> {
     let wire = |error: CarrierError| ProbeError::from(BusError::Wire(error));
     let over_a_socket = "frames went through a socket of this process, not through the kernel's network";
-    if cable == Cable::Socket {
+    if cable == WireKind::Socket {
         return Ok((Interface::pair().map_err(wire)?, over_a_socket.to_owned()));
     }
 
@@ -121,18 +121,18 @@ fn connect(cable: Cable) -> Result<((Interface, Interface), String), ProbeError>
         Ok(ends) => {
             Ok((ends, "frames went through two network interfaces (veth) in a namespace of their own".to_owned()))
         }
-        Err(why) if cable == Cable::Any => Ok((Interface::pair().map_err(wire)?, format!("{over_a_socket}: {why}"))),
+        Err(why) if cable == WireKind::Any => Ok((Interface::pair().map_err(wire)?, format!("{over_a_socket}: {why}"))),
         Err(why) => Err(wire(why)),
     }
 }
 
-struct Serving<W> {
+struct DeviceThread<W> {
     interface: Interface,
     link: Link,
     world: W,
 }
 
-impl<W: World> Serving<W> {
+impl<W: Environment> DeviceThread<W> {
     fn until(mut self, stop: &AtomicBool, frames: &AtomicU64) {
         let clock = Monotonic;
         let mut buffer = [0; 1515];

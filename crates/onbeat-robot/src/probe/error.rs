@@ -10,7 +10,7 @@ use crate::motion::RobotError;
 /// A probe with a bus, or with the image of one, cannot run as asked.
 #[derive(Debug, thiserror::Error)]
 pub enum BusProbeError {
-    /// Devices that are not through with one cycle when the next begins.
+    /// SimulatedDevices that are not through with one cycle when the next begins.
     #[error(
         "devices that take {delay_us} us for their own cycle are not through before the next frame, {period_us} us later; shorten \
          --device-delay or lengthen --period"

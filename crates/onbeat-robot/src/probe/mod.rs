@@ -6,7 +6,7 @@ pub mod bus;
 pub mod chain;
 pub mod devices;
 mod error;
-mod happenings;
+mod event_channel;
 mod prediction;
 mod reaction;
 pub mod sharing;

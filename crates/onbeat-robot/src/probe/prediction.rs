@@ -24,7 +24,7 @@ pub(super) struct Prediction {
 
 impl Prediction {
     /// Of a segment's sensor and actor; `None` where pulses or a vendor's file say when the devices have their cycles.
-    pub(super) fn of(
+    pub(super) fn new(
         description: &Description,
         (sensor, actor): (&str, &str),
         is_same_cycle: bool,
@@ -49,7 +49,7 @@ impl Prediction {
 
 /// Reactions as they came out.
 #[derive(Clone, Debug)]
-pub(super) struct Measured {
+pub(super) struct ReactionTimes {
     prediction: Option<Prediction>,
     period_ns: u64,
     count: u64,
@@ -61,7 +61,7 @@ pub(super) struct Measured {
     pub(super) given_up: u64,
 }
 
-impl Measured {
+impl ReactionTimes {
     pub(super) const fn new(period_ns: u64, prediction: Option<Prediction>) -> Self {
         Self { prediction, period_ns, count: 0, sum_ns: 0, least_ns: u64::MAX, most_ns: 0, within: 0, given_up: 0 }
     }
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn prediction_and_measurement_stand_beside_each_other() {
-        let mut measured = Measured::new(T, Some(Prediction::between(HALF, HALF, false, T)));
+        let mut measured = ReactionTimes::new(T, Some(Prediction::between(HALF, HALF, false, T)));
         [3_050_000, 3_550_000, 4_060_000, 5_100_000].into_iter().for_each(|ns| measured.add(ns));
         measured.given_up = 1;
         let words = measured.words();
@@ -167,9 +167,9 @@ mod tests {
 
     #[test]
     fn what_is_not_predicted_is_measured_all_the_same() {
-        let mut measured = Measured::new(T, None);
+        let mut measured = ReactionTimes::new(T, None);
         measured.add(2_000_000);
         assert!(measured.words()[0].starts_with("not predicted") && measured.words()[0].contains("2.00 to 2.00"));
-        assert!(Measured::new(T, None).words()[0].contains("measured: nothing"));
+        assert!(ReactionTimes::new(T, None).words()[0].contains("measured: nothing"));
     }
 }

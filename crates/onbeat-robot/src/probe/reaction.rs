@@ -13,10 +13,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use onbeat_rt::{Flow, Instant, Sample};
 
-use super::bus::{self, Exchanges};
-use super::devices::World;
+use super::bus::{self, BusFigures};
+use super::devices::Environment;
 use super::error::BusProbeError;
-use super::prediction::{Measured, Prediction};
+use super::prediction::{Prediction, ReactionTimes};
 use crate::motion::{MotionController, Robot, Trajectory};
 use onbeat::probe::description::{Beside, Given, Parts, ProbeError};
 use onbeat::probe::run::Setting;
@@ -40,7 +40,7 @@ const MOST_PERIODS: u64 = 1_000;
 /// How far the set-point moves, in increments of the drive.
 const STEP_INCREMENTS: f64 = 16.0;
 
-/// Makes ready a loop whose reactions are counted, `count` of them (0 for no end).
+/// MakeController ready a loop whose reactions are counted, `count` of them (0 for no end).
 pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts, ProbeError> {
     let description = bus::described(given)?;
     let layout = Layout::of(&description).map_err(BusProbeError::from)?;
@@ -53,7 +53,7 @@ pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts
     };
     let has_drive = layout.devices.iter().any(|device| device.kind == DeviceKind::Drive);
     let (controller, actor): (Box<dyn Controller + Send>, _) = if has_drive {
-        let reflex = Reflex::of(&bus::text_of(given)?, &layout, layout.devices[sensor].inputs.start, setting)?;
+        let reflex = Reflex::new(&bus::text_of(given)?, &layout, layout.devices[sensor].inputs.start, setting)?;
         let name = reflex.1;
         (Box::new(reflex.0), name)
     } else {
@@ -62,7 +62,7 @@ pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts
     };
 
     let sensor = layout.devices[sensor].name.clone();
-    let prediction = Prediction::of(&description, (&sensor, &actor), bus::is_same_cycle(given), setting.period_ns);
+    let prediction = Prediction::new(&description, (&sensor, &actor), bus::is_same_cycle(given), setting.period_ns);
     let way = if has_drive {
         format!("an input of {sensor} changes; through the motion controller the set-point of {actor} follows")
     } else {
@@ -72,17 +72,17 @@ pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts
     let (tell, told) = channel();
     let pins = Pins::at(sensor, actor, has_drive, (count, setting.period_ns, tell));
     let mut parts = bus::open(setting, given, Some(controller), pins)?;
-    let measured = Measured::new(setting.period_ns, prediction);
-    parts.figures = Box::new(Reactions(Exchanges));
-    parts.beside = Box::new(Counting { inner: parts.beside, told, is_over: false, way, measured });
+    let measured = ReactionTimes::new(setting.period_ns, prediction);
+    parts.figures = Box::new(ReactionFigures(BusFigures));
+    parts.beside = Box::new(ReactionCounter { inner: parts.beside, told, is_over: false, way, measured });
     Ok(parts)
 }
 
 /// Those of the bus, and reactions that the pins tell.
 #[derive(Clone, Copy, Debug)]
-struct Reactions(Exchanges);
+struct ReactionFigures(BusFigures);
 
-impl Figures for Reactions {
+impl Figures for ReactionFigures {
     fn series(&self) -> &'static [Series] {
         &[Series::Chain, Series::RoundTrip, Series::DeviceInterval]
     }
@@ -113,7 +113,7 @@ struct Reflex {
 
 impl Reflex {
     /// The first joint of the file; and its name.
-    fn of(text: &str, layout: &Layout, input: usize, setting: &Setting) -> Result<(Self, String), ProbeError> {
+    fn new(text: &str, layout: &Layout, input: usize, setting: &Setting) -> Result<(Self, String), ProbeError> {
         let mut robot = Robot::from_toml(text, layout, setting.period_ns)?;
         robot.joints.truncate(1);
         let joint = &mut robot.joints[0];
@@ -162,7 +162,7 @@ impl Controller for Reflex {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum PinState {
     /// Until then; `None` before the devices are ready.
     Resting(Option<Instant>),
     /// Since then something has to follow what was there before.
@@ -171,7 +171,7 @@ enum State {
 
 /// What became of one change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum Reaction {
     /// Something followed, so many nanoseconds later.
     Followed(u64),
     /// Nothing had followed when it was given up, so many nanoseconds later.
@@ -186,11 +186,11 @@ struct Pins {
     is_drive: bool,
     count: u64,
     period_ns: u64,
-    state: State,
+    state: PinState,
     level: u8,
     random: fastrand::Rng,
     /// Gone when all are done.
-    tell: Option<Sender<Outcome>>,
+    tell: Option<Sender<Reaction>>,
 }
 
 impl Pins {
@@ -198,7 +198,7 @@ impl Pins {
         sensor: String,
         actor: String,
         is_drive: bool,
-        (count, period_ns, tell): (u64, u64, Sender<Outcome>),
+        (count, period_ns, tell): (u64, u64, Sender<Reaction>),
     ) -> Self {
         Self {
             sensor: (sensor, None),
@@ -206,7 +206,7 @@ impl Pins {
             is_drive,
             count,
             period_ns,
-            state: State::Resting(None),
+            state: PinState::Resting(None),
             level: 0,
             random: fastrand::Rng::new(),
             tell: Some(tell),
@@ -216,10 +216,10 @@ impl Pins {
     /// So many periods later, and a part of one: at any phase.
     fn rest_from(&mut self, now: Instant, periods: u64) {
         let until = now.plus_ns(periods * self.period_ns + self.random.u64(..self.period_ns));
-        self.state = State::Resting(Some(until));
+        self.state = PinState::Resting(Some(until));
     }
 
-    fn done(&mut self, outcome: Outcome, now: Instant) {
+    fn done(&mut self, outcome: Reaction, now: Instant) {
         let heard = self.tell.as_ref().is_some_and(|tell| tell.send(outcome).is_ok());
         self.count = self.count.saturating_sub(1);
         if self.count == 0 || !heard {
@@ -251,13 +251,13 @@ impl Pins {
     }
 }
 
-impl World for Pins {
+impl Environment for Pins {
     fn next(&self, link: &Link) -> Option<Instant> {
         match self.state {
             _ if self.tell.is_none() => None,
-            State::Resting(until) => until,
+            PinState::Resting(until) => until,
             // The actor's next cycle may be the one.
-            State::Changed(..) => Some(link.segment().next_due()),
+            PinState::Changed(..) => Some(link.segment().next_due()),
         }
     }
 
@@ -272,34 +272,34 @@ impl World for Pins {
         (self.sensor.1, self.actor.1) = (Some(sensor), Some(actor));
         match self.state {
             // Long enough for the controller to begin where the drive stands.
-            State::Resting(None) if self.is_ready(segment, sensor, actor) => self.rest_from(now, 50),
-            State::Resting(Some(until)) if until <= now => {
+            PinState::Resting(None) if self.is_ready(segment, sensor, actor) => self.rest_from(now, 50),
+            PinState::Resting(Some(until)) if until <= now => {
                 let before = self.taken(segment, actor);
                 self.level ^= 1;
                 segment.set_value(sensor, INPUTS, 1, &[self.level]);
-                self.state = State::Changed(now, before);
+                self.state = PinState::Changed(now, before);
             }
-            State::Changed(since, before) if self.taken(segment, actor) != before => {
-                self.done(Outcome::Followed(now.ns_since(since)), now);
+            PinState::Changed(since, before) if self.taken(segment, actor) != before => {
+                self.done(Reaction::Followed(now.ns_since(since)), now);
             }
-            State::Changed(since, _) if now.ns_since(since) > MOST_PERIODS * self.period_ns => {
-                self.done(Outcome::GivenUp(now.ns_since(since)), now);
+            PinState::Changed(since, _) if now.ns_since(since) > MOST_PERIODS * self.period_ns => {
+                self.done(Reaction::GivenUp(now.ns_since(since)), now);
             }
             _ => {}
         }
     }
 }
 
-/// Counts what the pins tell.
-struct Counting {
+/// BusCounts what the pins tell.
+struct ReactionCounter {
     inner: Box<dyn Beside>,
-    told: Receiver<Outcome>,
+    told: Receiver<Reaction>,
     is_over: bool,
     way: String,
-    measured: Measured,
+    measured: ReactionTimes,
 }
 
-impl Beside for Counting {
+impl Beside for ReactionCounter {
     fn start(&mut self) -> Result<(), ProbeError> {
         self.inner.start()
     }
@@ -307,12 +307,12 @@ impl Beside for Counting {
     fn look(&mut self, recorder: &mut Recorder) -> Flow {
         loop {
             match self.told.try_recv() {
-                Ok(Outcome::Followed(ns)) => {
+                Ok(Reaction::Followed(ns)) => {
                     self.measured.add(ns);
                     recorder.count(Series::Chain, ns);
                 }
                 // So long at least: a limit has to see it.
-                Ok(Outcome::GivenUp(ns)) => {
+                Ok(Reaction::GivenUp(ns)) => {
                     self.measured.given_up += 1;
                     recorder.count(Series::Chain, ns);
                 }

@@ -83,15 +83,15 @@ pub const SHARING_PROBE: Description = Description {
             return Err(BusProbeError::TooManyReaders { readers, most: MOST_READERS }.into());
         }
 
-        let hog = given.is_set(HOG.name).then(|| Hog::beside(setting));
+        let hog = given.is_set(HOG.name).then(|| SharingHog::beside(setting));
         let (bus, name) = image(sharing).map_err(BusProbeError::from)?;
         let readers = Readers { name, count: readers, hold_ns: given.time_ns(HOLD.name), cpu: hog.map(|hog| hog.cpu) };
-        let beside = Others::of(readers, hog);
+        let beside = BackgroundThreads::new(readers, hog);
         let (inputs, outputs) = (vec![0; PART_BYTES], vec![0; PART_BYTES]);
         let task = Exchanging { bus, inputs, outputs, work_ns: setting.work_ns };
         Ok(Parts {
             body: Box::new(OnGrid { task, has_ports: false }),
-            figures: Box::new(Exchanges),
+            figures: Box::new(SharingFigures),
             beside: Box::new(beside),
         })
     },
@@ -107,7 +107,7 @@ fn image(sharing: Sharing) -> Result<(BusSide, String), ControlError> {
     Ok((Image::create(&name, &layout, sharing)?, name))
 }
 
-/// Exchanges once a cycle, and notes how long that took.
+/// SharingFigures once a cycle, and notes how long that took.
 struct Exchanging {
     bus: BusSide,
     inputs: Vec<u8>,
@@ -134,9 +134,9 @@ impl Task for Exchanging {
 
 /// How long each exchange took.
 #[derive(Clone, Copy, Debug)]
-pub struct Exchanges;
+pub struct SharingFigures;
 
-impl Figures for Exchanges {
+impl Figures for SharingFigures {
     fn series(&self) -> &'static [Series] {
         SHARING_PROBE.series
     }
@@ -201,12 +201,12 @@ fn is_torn(seen: &Snapshot) -> bool {
 
 /// A thread that keeps the loop's CPU busy.
 #[derive(Clone, Copy, Debug)]
-struct Hog {
+struct SharingHog {
     cpu: u32,
     fifo: Option<u32>,
 }
 
-impl Hog {
+impl SharingHog {
     fn beside(setting: &mut Setting) -> Self {
         let cpu = setting.thread.cpu.or_else(|| host::online_cpus().last().copied()).unwrap_or(0);
         setting.thread.cpu = Some(cpu);
@@ -229,17 +229,17 @@ impl Hog {
 
 /// Readers and hog beside the loop.
 #[derive(Debug)]
-struct Others {
+struct BackgroundThreads {
     readers: Readers,
-    hog: Option<Hog>,
+    hog: Option<SharingHog>,
     readings: Arc<Readings>,
     hog_refused: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Others {
-    fn of(readers: Readers, hog: Option<Hog>) -> Self {
+impl BackgroundThreads {
+    fn new(readers: Readers, hog: Option<SharingHog>) -> Self {
         let (readings, hog_refused, stop) = Default::default();
         Self { readers, hog, readings, hog_refused, stop, threads: Vec::new() }
     }
@@ -256,7 +256,7 @@ impl Others {
     }
 }
 
-impl Beside for Others {
+impl Beside for BackgroundThreads {
     fn start(&mut self) -> Result<(), ProbeError> {
         for place in 0..self.readers.count {
             let (readers, readings, stop) = (self.readers.clone(), Arc::clone(&self.readings), Arc::clone(&self.stop));
@@ -294,7 +294,7 @@ impl Beside for Others {
     }
 }
 
-impl Drop for Others {
+impl Drop for BackgroundThreads {
     fn drop(&mut self) {
         self.join();
     }

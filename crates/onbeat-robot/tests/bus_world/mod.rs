@@ -4,7 +4,7 @@
 use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
-use onbeat_robot::bus::{Bus, InProcess, Mode, Options, Wire};
+use onbeat_robot::bus::{Bus, BusOptions, ExchangeMode, InProcess, Wire};
 use onbeat_rt::frame::{Command, LONGEST, Writer, is_reply_to, position, register};
 use onbeat_rt::time::{Clock, Instant, MockClock};
 use onbeat_segment::{Fault, Link, Segment};
@@ -24,7 +24,7 @@ impl Controller for Idle {
     fn step(&mut self, _: &BusCycle, _: &[u8], _: &mut [u8]) {}
 }
 
-pub const OPTIONS: Options = Options { mode: Mode::Pipelined, period_ns: MS, follow_clock: false };
+pub const OPTIONS: BusOptions = BusOptions { mode: ExchangeMode::Pipelined, period_ns: MS, follow_clock: false };
 
 pub struct World<'c> {
     pub bus: Bus<InProcess<&'c VirtualClock>>,
@@ -34,7 +34,7 @@ pub struct World<'c> {
 }
 
 impl<'c> World<'c> {
-    pub fn of(text: &str, clock: &'c VirtualClock, options: Options) -> Self {
+    pub fn new(text: &str, clock: &'c VirtualClock, options: BusOptions) -> Self {
         let layout = Layout::from_toml(text).unwrap();
         let wire = InProcess::on_virtual_clock(Link::from_toml(text).unwrap(), clock);
         let bus = Bus::bring_up(wire, Some(&layout), options, "the segment").expect("devices in SAFEOP");
@@ -44,7 +44,7 @@ impl<'c> World<'c> {
 
     /// The robot, all of it in OP.
     pub fn humanoid(clock: &'c VirtualClock) -> Self {
-        let mut world = Self::of(Segment::HUMANOID, clock, OPTIONS);
+        let mut world = Self::new(Segment::HUMANOID, clock, OPTIONS);
         world.until_up(&mut Idle);
         world
     }

@@ -3,7 +3,7 @@
 
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
-use onbeat_robot::motion::{MotionController, Phase, Robot, RobotEvent, RobotEventKind, Rung, Status, Trajectory};
+use onbeat_robot::motion::{MotionController, Robot, RobotEvent, RobotEventKind, RobotPhase, Rung, Status, Trajectory};
 use onbeat_rt::time::Instant;
 use onbeat_segment::{Command, Fault, Link, Nic, Passage};
 
@@ -62,7 +62,7 @@ pub struct Plant {
 
 impl Plant {
     /// All devices of a file in OP.
-    pub fn of(text: &str) -> Self {
+    pub fn new(text: &str) -> Self {
         let layout = Layout::from_toml(text).unwrap_or_else(|error| panic!("{error}"));
         let link = Link::from_toml(text).unwrap();
         let (inputs, outputs) = (vec![0; layout.input_bytes], vec![0; layout.output_bytes]);
@@ -179,7 +179,7 @@ pub struct World {
 
 impl World {
     pub fn new(text: &str, trajectory: impl FnOnce(&Robot) -> Trajectory) -> Self {
-        let plant = Plant::of(text);
+        let plant = Plant::new(text);
         let robot = Robot::from_toml(text, &plant.layout, PERIOD_NS).unwrap_or_else(|error| panic!("{error}"));
         let controller = MotionController::new(&robot, trajectory(&robot));
         Self { plant, robot, controller, events: Vec::new() }
@@ -216,7 +216,7 @@ impl World {
     }
 
     /// Steps until the robot is in a phase; how many cycles that took.
-    pub fn until(&mut self, phase: Phase) -> usize {
+    pub fn until(&mut self, phase: RobotPhase) -> usize {
         for cycle in 0..20_000 {
             if self.status().phase == phase {
                 return cycle;

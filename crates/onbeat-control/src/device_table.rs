@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::abi::{DEVICE_BYTES, NAME_BYTES, Numbers, VALUE_BYTES};
+use super::abi::{DEVICE_BYTES, ImageSize, NAME_BYTES, VALUE_BYTES};
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
 use onbeat_ethercat::setup::DeviceSetup;
 
@@ -16,9 +16,9 @@ const KINDS: [DeviceKind; 6] = [
 ];
 
 /// What decides how much room a layout takes.
-pub(super) fn numbers(layout: &Layout) -> Numbers {
+pub(super) fn size(layout: &Layout) -> ImageSize {
     let values = layout.devices.iter().map(|device| device.output_values.len() + device.input_values.len()).sum();
-    Numbers {
+    ImageSize {
         devices: layout.devices.len(),
         values,
         inputs: layout.input_bytes,
@@ -52,11 +52,11 @@ pub(super) fn bytes(layout: &Layout) -> Vec<u8> {
 }
 
 /// The layout of such bytes. What does not fit together is left out.
-pub(super) fn layout(segment: String, numbers: Numbers, bytes: &[u8]) -> Layout {
-    let (devices, values) = bytes.split_at((numbers.devices * DEVICE_BYTES).min(bytes.len()));
+pub(super) fn layout(segment: String, size: ImageSize, bytes: &[u8]) -> Layout {
+    let (devices, values) = bytes.split_at((size.devices * DEVICE_BYTES).min(bytes.len()));
     let values: Vec<MappedValue> = values.chunks_exact(VALUE_BYTES).map(value).collect();
     let devices = devices.chunks_exact(DEVICE_BYTES).map(|record| device(record, &values)).collect();
-    let (output_bytes, input_bytes) = (numbers.outputs, numbers.inputs);
+    let (output_bytes, input_bytes) = (size.outputs, size.inputs);
     Layout { name: segment, devices, output_bytes, input_bytes, watchdog_ns: None }
 }
 
@@ -148,9 +148,9 @@ mod tests {
     fn a_layout_comes_out_of_the_table_as_it_went_in() {
         let made = Layout::from_toml(Description::HUMANOID).unwrap();
         let table = bytes(&made);
-        let numbers = numbers(&made);
-        assert_eq!(table.len(), numbers.devices * DEVICE_BYTES + numbers.values * VALUE_BYTES);
-        assert_eq!(layout(made.name.clone(), numbers, &table), made);
+        let size = size(&made);
+        assert_eq!(table.len(), size.devices * DEVICE_BYTES + size.values * VALUE_BYTES);
+        assert_eq!(layout(made.name.clone(), size, &table), made);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Panics of a library that is called here: caught, and without the lines that a panic prints.
+//! Catches panics of a library, and suppresses their message.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -8,7 +8,8 @@ thread_local! {
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Puts a hook before the one that is there: it passes over what panics in [`caught`], on that thread only.
+/// Installs a panic hook in front of the present one; it suppresses panics within [`catch_panic`], on that thread
+/// only.
 fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -21,7 +22,7 @@ fn install() {
     });
 }
 
-/// Does the work; `Err` with the words of a panic. Nothing of what the work held may be used again then.
+/// Runs `work`; returns the message of a panic as `Err`. Nothing that `work` borrowed may be used afterwards.
 pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     install();
     let before = IS_QUIET.replace(true);
@@ -43,7 +44,7 @@ mod tests {
     #[test]
     fn a_panic_in_the_library_prints_nothing_and_one_of_ours_does() {
         static HEARD: AtomicUsize = AtomicUsize::new(0);
-        // Whatever hook the test's runner has comes behind one that counts; ours is put before it.
+        // The test runner's hook stays behind the counting one; the guard's own is installed in front of it.
         let before = take_hook();
         set_hook(Box::new(move |about| {
             if about.payload().downcast_ref::<&str>() == Some(&"planted") {
@@ -53,9 +54,9 @@ mod tests {
             }
         }));
 
-        assert_eq!(caught(|| -> u8 { panic!("planted") }), Err("planted".to_owned()));
+        assert_eq!(catch_panic(|| -> u8 { panic!("planted") }), Err("planted".to_owned()));
         assert_eq!(HEARD.load(Ordering::Relaxed), 0);
-        assert_eq!(caught(|| 7), Ok(7));
+        assert_eq!(catch_panic(|| 7), Ok(7));
         let _ = catch_unwind(|| panic!("planted"));
         assert_eq!(HEARD.load(Ordering::Relaxed), 1);
     }

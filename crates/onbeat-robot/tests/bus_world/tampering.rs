@@ -1,4 +1,4 @@
-//! A segment at which hands are at work while a bus runs on it: devices change places, leave the cable, lose their power, and another
+//! A segment at which tampering are at work while a bus runs on it: devices change places, leave the cable, lose their power, and another
 //! MainDevice writes. What each device takes as its set-point is looked at on the device's own side.
 #![allow(dead_code, unreachable_pub)]
 
@@ -13,7 +13,7 @@ use super::bus_world::VirtualClock;
 
 /// One thing that is done.
 #[derive(Clone, Debug)]
-pub enum Act {
+pub enum Tampering {
     Begin(Fault),
     End(Fault),
     /// For frames on their way: so long, and for this part of them.
@@ -32,26 +32,26 @@ pub enum Act {
 
 /// A wire to the segment. What is planned is done before the first frame behind its time leaves.
 #[derive(Clone)]
-pub struct Hands<'c> {
+pub struct TamperingWire<'c> {
     inner: InProcess<&'c VirtualClock>,
-    plan: Vec<(u64, Act)>,
+    plan: Vec<(u64, Tampering)>,
     done: usize,
     pub set_points: SetPoints,
 }
 
-impl<'c> Hands<'c> {
+impl<'c> TamperingWire<'c> {
     pub fn at(link: Link, clock: &'c VirtualClock, set_points: SetPoints) -> Self {
         Self { inner: InProcess::on_virtual_clock(link, clock), plan: Vec::new(), done: 0, set_points }
     }
 
     /// The same, on another clock.
-    pub fn on(self, clock: &VirtualClock) -> Hands<'_> {
+    pub fn on(self, clock: &VirtualClock) -> TamperingWire<'_> {
         let inner = InProcess::on_virtual_clock(self.inner.into_link(), clock);
-        Hands { inner, plan: self.plan, done: self.done, set_points: self.set_points }
+        TamperingWire { inner, plan: self.plan, done: self.done, set_points: self.set_points }
     }
 
     /// Does these at these instants, which count from `began_ns` on.
-    pub fn plan(&mut self, began_ns: u64, acts: &[(u64, Act)]) {
+    pub fn plan(&mut self, began_ns: u64, acts: &[(u64, Tampering)]) {
         self.plan = acts.iter().map(|(at_ns, act)| (began_ns + at_ns, act.clone())).collect();
         self.plan.sort_by_key(|(at_ns, _)| *at_ns);
         self.done = 0;
@@ -66,20 +66,20 @@ impl<'c> Hands<'c> {
         self.inner.link().segment()
     }
 
-    pub fn do_now(&mut self, act: &Act) {
+    pub fn do_now(&mut self, act: &Tampering) {
         let now = self.inner.now();
         let link = self.inner.link_mut();
         match *act {
-            Act::Begin(fault) => drop(link.segment_mut().begin(&fault)),
-            Act::End(fault) => drop(link.segment_mut().end(&fault)),
-            Act::Frames(fault, for_ns, share) => link.inject(fault, now, Some(for_ns), share),
+            Tampering::Begin(fault) => drop(link.segment_mut().begin(&fault)),
+            Tampering::End(fault) => drop(link.segment_mut().end(&fault)),
+            Tampering::Frames(fault, for_ns, share) => link.inject(fault, now, Some(for_ns), share),
             _ => self.write(act, now),
         }
 
         self.set_points.look_at_cable(self.inner.link().segment());
     }
 
-    fn write(&mut self, act: &Act, now: Instant) {
+    fn write(&mut self, act: &Tampering, now: Instant) {
         let segment = self.inner.link_mut().segment_mut();
         let count = segment.order_on_cable().len() as u16;
         let mut one = |command: Command, address: u32, data: &[u8]| {
@@ -91,15 +91,15 @@ impl<'c> Hands<'c> {
         };
 
         match *act {
-            Act::Stations(first) => {
+            Tampering::Stations(first) => {
                 for place in 0..count {
                     one(Command::Apwr, register(position(place), 0x0010), &(first + place).to_le_bytes());
                 }
             }
-            Act::StateOfAll(state) => one(Command::Bwr, register(0, 0x0120), &[state | 0x10, 0]),
-            Act::State(place, state) => one(Command::Apwr, register(position(place), 0x0120), &[state | 0x10, 0]),
-            Act::ClearFmmus => one(Command::Bwr, register(0, 0x0600), &[0; 64]),
-            Act::Fmmu(place, logical, bytes) => {
+            Tampering::StateOfAll(state) => one(Command::Bwr, register(0, 0x0120), &[state | 0x10, 0]),
+            Tampering::State(place, state) => one(Command::Apwr, register(position(place), 0x0120), &[state | 0x10, 0]),
+            Tampering::ClearFmmus => one(Command::Bwr, register(0, 0x0600), &[0; 64]),
+            Tampering::Fmmu(place, logical, bytes) => {
                 let mut fmmu = [0; 16];
                 fmmu[..4].copy_from_slice(&logical.to_le_bytes());
                 fmmu[4..6].copy_from_slice(&bytes.to_le_bytes());
@@ -111,7 +111,7 @@ impl<'c> Hands<'c> {
     }
 }
 
-impl Wire for Hands<'_> {
+impl Wire for TamperingWire<'_> {
     fn send(&mut self, frame: &[u8]) {
         let now_ns = self.inner.now().as_ns();
         while self.plan.get(self.done).is_some_and(|(at_ns, _)| *at_ns <= now_ns) {
@@ -148,7 +148,7 @@ pub struct Marking {
 }
 
 impl Marking {
-    pub fn of(layout: &Layout) -> Self {
+    pub fn new(layout: &Layout) -> Self {
         Self { at: layout.devices.iter().map(|device| device.output_at(0x607a, 0)).collect(), count: 0 }
     }
 }
@@ -178,7 +178,7 @@ pub struct SetPoints {
 
 impl SetPoints {
     /// Of devices that are known by what they say: `place` gives the file's place of each of the segment's.
-    pub fn of(segment: &Segment, place: impl Fn(&str) -> Option<usize>) -> Self {
+    pub fn new(segment: &Segment, place: impl Fn(&str) -> Option<usize>) -> Self {
         let name = |device: usize| segment.status(device).map_or("", |status| status.name);
         let drives = (0..segment.len()).filter(|&device| segment.value(device, 0x607a, 0).is_some()).collect();
         let owner = (0..segment.len()).map(|device| place(name(device))).collect();

@@ -1,54 +1,54 @@
-//! Tells devices in PREOP what the file wants of them: the watchdog, values of objects, when their pulses come. All devices at once, in
-//! frames of their own, a millisecond apart; in the same steps in which a device that comes back is told it again (`recovery`).
+//! Writes the configuration of the file to all devices in PREOP: watchdog, start-up values, SYNC0. The devices are
+//! configured concurrently, with one frame per millisecond, using the same steps as [`super::recovery`].
 
 use onbeat_rt::frame::{self, Command, LONGEST, Writer, register, working_counter};
 
 use super::Wire;
-use super::device::{Device, Stage};
+use super::acyclic::{AcyclicFrame, AcyclicQuery, MOST_QUESTIONS, QueryPurpose};
+use super::config_record::{ConfigStep, SYSTEM_TIME};
+use super::cyclic::ACYCLIC;
+use super::device::{BusDevice, DeviceStage};
 use super::error::BusError;
-use super::exchange::ASIDE;
-use super::memory::{Line, SYSTEM_TIME};
-use super::pulses::Pulses;
 use super::pump::emergency_of_mail;
-use super::questions::{About, Asked, MOST_QUESTIONS, Page};
-use super::recovery::{Known, Progress, Recovery};
+use super::recovery::{KnownDevice, Recovery, RecoveryProgress};
+use super::sync0::Sync0Timing;
 use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::registers::{WATCHDOG_DIVIDER, WATCHDOG_TIME};
 
-/// From one frame to the next.
+/// Interval between frames, in ns.
 const EVERY_NS: u64 = 1_000_000;
-/// Frames in a row that may get lost.
+/// Maximum number of consecutive lost frames.
 const MOST_LOST: u32 = 100;
-/// The divider's value after power-on: units of (2498 + 2) · 40 ns.
+/// Watchdog divider after power-on: units of (2498 + 2) · 40 ns.
 const DIVIDER: u16 = 2_498;
 const UNIT_NS: u64 = 100_000;
 
-/// What is told before the mapping is read: watchdog and values of objects of the device at this place.
-pub(super) fn before_mapping(layout: &Layout, place: usize) -> Vec<Line> {
+/// Returns the steps before the mapping is read: watchdog and start-up values of the device at this position.
+pub(super) fn before_mapping(layout: &Layout, place: usize) -> Vec<ConfigStep> {
     let Some(device) = layout.devices.get(place) else { return Vec::new() };
     let time = |ns: u64| u16::try_from(ns.div_ceil(UNIT_NS)).unwrap_or(u16::MAX).max(1);
     let has_outputs = !device.outputs.is_empty();
     let watchdog = layout
         .watchdog_ns
         .filter(|_| has_outputs)
-        .map(|ns| [Line::register(WATCHDOG_DIVIDER, DIVIDER), Line::register(WATCHDOG_TIME, time(ns))]);
-    let objects = device.setup.startup.iter().map(|value| Line::object(place, value));
+        .map(|ns| [ConfigStep::register(WATCHDOG_DIVIDER, DIVIDER), ConfigStep::register(WATCHDOG_TIME, time(ns))]);
+    let objects = device.setup.startup.iter().map(|value| ConfigStep::object(place, value));
 
     watchdog.into_iter().flatten().chain(objects).collect()
 }
 
-/// What is told behind it: when the pulses of the device at this place come.
-pub(super) fn before_safeop(layout: &Layout, place: usize, period_ns: u64) -> Option<Line> {
+/// Returns the SYNC0 step of the device at this position, to be done after mapping.
+pub(super) fn before_safeop(layout: &Layout, place: usize, period_ns: u64) -> Option<ConfigStep> {
     let wanted = layout.devices.get(place)?.setup.sync0?;
-    Some(Line::Pulses(Pulses::of(wanted, period_ns)))
+    Some(ConfigStep::Sync0(Sync0Timing::new(wanted, period_ns)))
 }
 
-/// Devices that are being told.
-pub(super) struct Preparation<'w, W> {
+/// A configuration run over several devices.
+pub(super) struct PreopSetup<'w, W> {
     wire: &'w mut W,
-    devices: Vec<Device>,
-    asked: Vec<Asked>,
+    devices: Vec<BusDevice>,
+    asked: Vec<AcyclicQuery>,
     mails_from: usize,
     cycle: u64,
     lost: u32,
@@ -56,23 +56,24 @@ pub(super) struct Preparation<'w, W> {
     pub(super) events: Vec<Event>,
 }
 
-impl<'w, W: Wire> Preparation<'w, W> {
-    /// Each device is told the lines of its script from the one on that is given with it.
-    pub(super) fn new(wire: &'w mut W, known: Vec<(Known, usize)>) -> Self {
+impl<'w, W: Wire> PreopSetup<'w, W> {
+    /// Prepares to run the configuration of each device from the given step on.
+    pub(super) fn new(wire: &'w mut W, known: Vec<(KnownDevice, usize)>) -> Self {
         let devices = known.into_iter().map(|(mut known, line)| {
             let way = Recovery::from_line(&mut known, line, 0);
-            Device { stage: Stage::OnItsWay(way), ..Device::of(known) }
+            BusDevice { stage: DeviceStage::Recovering(way), ..BusDevice::new(known) }
         });
         let (devices, asked) = (devices.collect(), Vec::with_capacity(MOST_QUESTIONS));
         Self { wire, devices, asked, mails_from: 0, cycle: 0, lost: 0, frames: 0, events: Vec::new() }
     }
 
-    /// Gives the devices back.
-    pub(super) fn into_known(self) -> impl Iterator<Item = Known> {
+    /// Returns the devices.
+    pub(super) fn into_known(self) -> impl Iterator<Item = KnownDevice> {
         self.devices.into_iter().map(|device| device.known)
     }
 
-    /// Tells all of them. `reference` is the station of the reference clock, which the others hear with each frame.
+    /// Configures all devices. `reference` is the station address of the reference clock, distributed with each
+    /// frame.
     pub(super) fn run(&mut self, layout: &Layout, reference: Option<u16>) -> Result<(), BusError> {
         let (mut sent, mut reply) = ([0; LONGEST], [0; LONGEST + 1]);
         while self.devices.iter().any(|device| !has_arrived(device)) {
@@ -85,7 +86,7 @@ impl<'w, W: Wire> Preparation<'w, W> {
 
             while let Some(received) = self.wire.receive(&mut reply, next) {
                 let reply = &reply[..received.min(LONGEST)];
-                if frame::purpose_of(reply) == Some(ASIDE) && frame::is_reply_to(reply, &sent[..length]) {
+                if frame::purpose_of(reply) == Some(ACYCLIC) && frame::is_reply_to(reply, &sent[..length]) {
                     self.take(reply, layout)?;
                     self.asked.clear();
                     self.lost = 0;
@@ -103,20 +104,20 @@ impl<'w, W: Wire> Preparation<'w, W> {
 
     fn write(&mut self, sent: &mut [u8; LONGEST], reference: Option<u16>) -> usize {
         self.asked.clear();
-        let mut writer = Writer::new(&mut sent[..], ASIDE);
+        let mut writer = Writer::new(&mut sent[..], ACYCLIC);
         if let Some(station) = reference {
             writer.push(Command::Frmw, register(station, SYSTEM_TIME), 8);
         }
 
-        let mut page = Page { writer: &mut writer, asked: &mut self.asked };
+        let mut frame_writer = AcyclicFrame { writer: &mut writer, asked: &mut self.asked };
         for device in &mut self.devices {
-            // The library begins with 1 behind this, and two mails of one counter running are one to a device.
+            // ethercrab continues with counter 1, and a device ignores a second mail with the same counter.
             device.mail_counter = if matches!(device.mail_counter, 0 | 7) { 1 } else { device.mail_counter };
         }
 
-        page.ask_for_own_transfers(&mut self.devices, &mut self.mails_from, self.cycle);
+        frame_writer.push_startup_mails(&mut self.devices, &mut self.mails_from, self.cycle);
         for (place, device) in self.devices.iter().enumerate() {
-            page.ask_on_its_way(place, device, reference);
+            frame_writer.push_recovery(place, device, reference);
         }
 
         let length = writer.finish();
@@ -126,20 +127,20 @@ impl<'w, W: Wire> Preparation<'w, W> {
 
     fn take(&mut self, reply: &[u8], layout: &Layout) -> Result<(), BusError> {
         for number in 0..self.asked.len() {
-            let Asked { about, at, length } = self.asked[number];
+            let AcyclicQuery { about, at, length } = self.asked[number];
             let (data, counter) = (&reply[at..at + length], working_counter(reply, at, length));
             match about {
-                About::Way(place) => {
-                    let second = self.asked.get(number + 1).filter(|asked| asked.about == About::Second);
+                QueryPurpose::Recovery(place) => {
+                    let second = self.asked.get(number + 1).filter(|asked| asked.about == QueryPurpose::Second);
                     let second = second.map(|second| &reply[second.at..second.at + second.length]);
                     self.take_way(place, (data, counter), second, layout)?;
                 }
-                About::Told(place) if counter > 0 => {
-                    if let Some(transfer) = self.devices[place].own_transfer() {
+                QueryPurpose::StartupMailSent(place) if counter > 0 => {
+                    if let Some(transfer) = self.devices[place].startup_transfer() {
                         transfer.was_sent();
                     }
                 }
-                About::Mail(place) if counter > 0 => self.take_mail(place, data),
+                QueryPurpose::Mail(place) if counter > 0 => self.take_mail(place, data),
                 _ => {}
             }
         }
@@ -154,22 +155,24 @@ impl<'w, W: Wire> Preparation<'w, W> {
         layout: &Layout,
     ) -> Result<(), BusError> {
         let device = &mut self.devices[place];
-        let Stage::OnItsWay(way) = &mut device.stage else { return Ok(()) };
+        let DeviceStage::Recovering(way) = &mut device.stage else { return Ok(()) };
         let name = || layout.devices.get(place).map_or_else(String::new, |device| device.name.clone());
         let is_at_pulses = way.is_at_pulses();
         match way.answer(&mut device.known, answer, second, self.cycle) {
-            Progress::Going => Ok(()),
-            Progress::Arrived => {
-                device.stage = Stage::InOp;
+            RecoveryProgress::InProgress => Ok(()),
+            RecoveryProgress::Done => {
+                device.stage = DeviceStage::InOp;
                 Ok(())
             }
-            Progress::Untold(line, why) => {
+            RecoveryProgress::SdoRefused(line, why) => {
                 let (index, entry) = device.known.object(line);
                 Err(BusError::StartupRefused { name: name(), index, entry, why })
             }
-            Progress::Refused(..) if is_at_pulses => Err(BusError::NotInStep(name())),
-            Progress::Refused(_, code) => Err(BusError::FellInPreop { name: name(), code }),
-            Progress::Silent | Progress::Known | Progress::Dismissed(_) => Err(BusError::NoAnswer(self.lost)),
+            RecoveryProgress::StateRefused(..) if is_at_pulses => Err(BusError::NotInStep(name())),
+            RecoveryProgress::StateRefused(_, code) => Err(BusError::FellInPreop { name: name(), code }),
+            RecoveryProgress::NoAnswer | RecoveryProgress::Identified | RecoveryProgress::Rejected(_) => {
+                Err(BusError::NoAnswer(self.lost))
+            }
         }
     }
 
@@ -185,16 +188,16 @@ impl<'w, W: Wire> Preparation<'w, W> {
                 code: u32::from(code),
             });
         }
-        if let Some(transfer) = self.devices[place].own_transfer() {
+        if let Some(transfer) = self.devices[place].startup_transfer() {
             transfer.answer(mail, self.cycle);
         }
     }
 }
 
-/// A way without lines has ended where it begins.
-fn has_arrived(device: &Device) -> bool {
+/// Returns whether the device has completed its steps; a device without steps has.
+fn has_arrived(device: &BusDevice) -> bool {
     match &device.stage {
-        Stage::OnItsWay(way) => way.is_done(),
+        DeviceStage::Recovering(way) => way.is_done(),
         _ => true,
     }
 }

@@ -6,18 +6,18 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod bus_world;
-#[path = "bus_world/hands.rs"]
-mod hands;
+#[path = "bus_world/tampering.rs"]
+mod tampering;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bus_world::{MS, OPTIONS, VirtualClock, clock};
-use hands::{Act, Hands, Marking, SetPoints};
 use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::Layout;
 use onbeat_robot::bus::{Bus, BusError};
 use onbeat_rt::time::{Clock, Instant};
 use onbeat_segment::{Fault, Link};
+use tampering::{Marking, SetPoints, Tampering, TamperingWire};
 
 const SEEDS: u64 = 10_000;
 const SEEDS_WITHOUT_EXCHANGE: u64 = 1_000;
@@ -83,7 +83,7 @@ struct Plan {
     seed: u64,
     /// Things are done on the way up already.
     is_early: bool,
-    acts: Vec<(u64, Act)>,
+    acts: Vec<(u64, Tampering)>,
     cycles: u64,
 }
 
@@ -93,7 +93,7 @@ struct Sort {
     layout: Layout,
     link: Link,
     /// A bus that has come up, at this instant.
-    up: (Bus<Hands<'static>>, u64),
+    up: (Bus<TamperingWire<'static>>, u64),
 }
 
 impl Sort {
@@ -102,26 +102,26 @@ impl Sort {
         let (file, text) = texts(say, has_fork);
         let (layout, link) = (Layout::from_toml(&file).unwrap(), Link::from_toml(&text).unwrap());
         let clock: &'static VirtualClock = Box::leak(Box::new(clock()));
-        let bus = bring_up(hands(&link, &layout, clock), say, &layout).expect("nothing is done to it");
+        let bus = bring_up(tampering(&link, &layout, clock), say, &layout).expect("nothing is done to it");
         Self { say, layout, link, up: (bus, clock.now().as_ns()) }
     }
 }
 
 /// A wire to this segment, whose spares are not on the cable.
-fn hands<'c>(link: &Link, layout: &Layout, clock: &'c VirtualClock) -> Hands<'c> {
-    let set_points = SetPoints::of(link.segment(), |name| layout.find(name));
-    let mut hands = Hands::at(link.clone(), clock, set_points);
+fn tampering<'c>(link: &Link, layout: &Layout, clock: &'c VirtualClock) -> TamperingWire<'c> {
+    let set_points = SetPoints::new(link.segment(), |name| layout.find(name));
+    let mut tampering = TamperingWire::at(link.clone(), clock, set_points);
     for device in 0..link.segment().len() {
         if link.segment().status(device).unwrap().name.contains("spare") {
-            hands.do_now(&Act::Begin(Fault::Unplug { device }));
+            tampering.do_now(&Tampering::Begin(Fault::Unplug { device }));
         }
     }
 
-    hands
+    tampering
 }
 
-fn bring_up<'c>(hands: Hands<'c>, say: Say, layout: &Layout) -> Result<Bus<Hands<'c>>, BusError> {
-    let mut bus = Bus::bring_up(hands, Some(layout), OPTIONS, "the segment")?;
+fn bring_up<'c>(tampering: TamperingWire<'c>, say: Say, layout: &Layout) -> Result<Bus<TamperingWire<'c>>, BusError> {
+    let mut bus = Bus::bring_up(tampering, Some(layout), OPTIONS, "the segment")?;
     if matches!(say, Say::Nothing | Say::Kinds) {
         bus.wire_mut().name_by_place();
     }
@@ -133,12 +133,12 @@ fn run(sort: &Sort, plan: &Plan, is_twin: bool) -> Run {
     let clock = clock();
     let brought_up = if plan.is_early {
         clock.spend(plan.seed * 997);
-        let mut hands = hands(&sort.link, &sort.layout, &clock);
-        hands.plan(clock.now().as_ns(), &plan.acts);
-        bring_up(hands, sort.say, &sort.layout)
+        let mut tampering = tampering(&sort.link, &sort.layout, &clock);
+        tampering.plan(clock.now().as_ns(), &plan.acts);
+        bring_up(tampering, sort.say, &sort.layout)
     } else {
         clock.spend(sort.up.1 - clock.now().as_ns());
-        let bus = sort.up.0.clone().rewired(|hands| Ok::<_, BusError>(hands.on(&clock)));
+        let bus = sort.up.0.clone().rewired(|tampering| Ok::<_, BusError>(tampering.on(&clock)));
         bus.map(|mut bus| {
             bus.wire_mut().plan(sort.up.1, &plan.acts);
             bus
@@ -154,10 +154,10 @@ fn run(sort: &Sort, plan: &Plan, is_twin: bool) -> Run {
     };
 
     if is_twin {
-        bus = bus.believing_everything();
+        bus = bus.without_identity_check();
     }
 
-    let (mut marking, mut events) = (Marking::of(&sort.layout), Vec::new());
+    let (mut marking, mut events) = (Marking::new(&sort.layout), Vec::new());
     let mut next = Instant::from_ns((clock.now().as_ns() / MS + 1) * MS);
     for _ in 0..plan.cycles {
         let _ = clock.sleep_until(next);
@@ -180,7 +180,7 @@ struct Dice {
 }
 
 impl Dice {
-    fn of(seed: u64, has_fork: bool) -> Self {
+    fn new(seed: u64, has_fork: bool) -> Self {
         let first = usize::from(has_fork);
         let (mut drives, mut spares, mut at) = (Vec::new(), Vec::new(), first);
         for drive in 0..DRIVES {
@@ -209,43 +209,43 @@ impl Dice {
     }
 
     /// Something that is done from `at` on, and undone or not.
-    fn exchange(&mut self, at: u64, acts: &mut Vec<(u64, Act)>) {
+    fn exchange(&mut self, at: u64, acts: &mut Vec<(u64, Tampering)>) {
         let (one, other) = self.two();
         let gone = self.ms(120);
         match self.random.u8(..9) {
             // Exchanged as they are, and back.
             0 => {
-                acts.push((at, Act::Begin(Fault::Swap { device: one, with: other })));
+                acts.push((at, Tampering::Begin(Fault::Swap { device: one, with: other })));
                 if self.random.bool() {
-                    acts.push((at + gone, Act::End(Fault::Swap { device: one, with: other })));
+                    acts.push((at + gone, Tampering::End(Fault::Swap { device: one, with: other })));
                 }
             }
             // Switched off, exchanged, and switched on one by one.
             1 => self.swap_without_power((one, other), at, acts),
             // Taken off the cable, with its power or without, and put back or not.
             2 | 3 => {
-                acts.push((at, Act::Begin(Fault::Unplug { device: one })));
+                acts.push((at, Tampering::Begin(Fault::Unplug { device: one })));
                 if self.random.bool() {
-                    acts.push((at + self.ms(5), Act::Begin(Fault::PowerOff { device: one })));
-                    acts.push((at + gone, Act::End(Fault::PowerOff { device: one })));
+                    acts.push((at + self.ms(5), Tampering::Begin(Fault::PowerOff { device: one })));
+                    acts.push((at + gone, Tampering::End(Fault::PowerOff { device: one })));
                 }
 
                 if self.random.u8(..4) > 0 {
-                    acts.push((at + gone, Act::End(Fault::Unplug { device: one })));
+                    acts.push((at + gone, Tampering::End(Fault::Unplug { device: one })));
                 }
             }
             // Put in.
             4 => {
                 let spare = self.spares[self.random.usize(..self.spares.len())];
                 if self.random.bool() {
-                    acts.push((at, Act::Begin(Fault::Unplug { device: one })));
-                    acts.push((at, Act::Begin(Fault::Swap { device: spare, with: other })));
+                    acts.push((at, Tampering::Begin(Fault::Unplug { device: one })));
+                    acts.push((at, Tampering::Begin(Fault::Swap { device: spare, with: other })));
                 }
 
-                acts.push((at + self.ms(3), Act::End(Fault::Unplug { device: spare })));
+                acts.push((at + self.ms(3), Tampering::End(Fault::Unplug { device: spare })));
                 if self.random.bool() {
-                    acts.push((at + gone, Act::Begin(Fault::Unplug { device: spare })));
-                    acts.push((at + gone + self.ms(3), Act::End(Fault::Unplug { device: one })));
+                    acts.push((at + gone, Tampering::Begin(Fault::Unplug { device: spare })));
+                    acts.push((at + gone + self.ms(3), Tampering::End(Fault::Unplug { device: one })));
                 }
             }
             5 => self.restart(at, acts),
@@ -253,80 +253,80 @@ impl Dice {
         }
     }
 
-    fn swap_without_power(&mut self, (one, other): (usize, usize), at: u64, acts: &mut Vec<(u64, Act)>) {
-        acts.push((at, Act::Begin(Fault::PowerOff { device: one })));
-        acts.push((at + self.ms(4), Act::Begin(Fault::PowerOff { device: other })));
+    fn swap_without_power(&mut self, (one, other): (usize, usize), at: u64, acts: &mut Vec<(u64, Tampering)>) {
+        acts.push((at, Tampering::Begin(Fault::PowerOff { device: one })));
+        acts.push((at + self.ms(4), Tampering::Begin(Fault::PowerOff { device: other })));
         let exchanged = at + 4 * MS + self.ms(20);
-        acts.push((exchanged, Act::Begin(Fault::Swap { device: one, with: other })));
-        acts.push((exchanged + self.ms(60), Act::End(Fault::PowerOff { device: one })));
-        acts.push((exchanged + self.ms(60), Act::End(Fault::PowerOff { device: other })));
+        acts.push((exchanged, Tampering::Begin(Fault::Swap { device: one, with: other })));
+        acts.push((exchanged + self.ms(60), Tampering::End(Fault::PowerOff { device: one })));
+        acts.push((exchanged + self.ms(60), Tampering::End(Fault::PowerOff { device: other })));
     }
 
     /// All off, and on in another order.
-    fn restart(&mut self, at: u64, acts: &mut Vec<(u64, Act)>) {
+    fn restart(&mut self, at: u64, acts: &mut Vec<(u64, Tampering)>) {
         let exchanged = at + 5 * MS + self.ms(150);
         let all = self.drives.clone();
-        acts.extend(all.iter().map(|&device| (at, Act::Begin(Fault::PowerOff { device }))));
+        acts.extend(all.iter().map(|&device| (at, Tampering::Begin(Fault::PowerOff { device }))));
         for _ in 0..self.random.u8(1..4) {
             let (device, with) = self.two();
-            acts.push((exchanged, Act::Begin(Fault::Swap { device, with })));
+            acts.push((exchanged, Tampering::Begin(Fault::Swap { device, with })));
         }
 
         let most = if self.random.bool() { 1 } else { 50 };
         for device in all {
-            acts.push((exchanged + self.ms(most), Act::End(Fault::PowerOff { device })));
+            acts.push((exchanged + self.ms(most), Tampering::End(Fault::PowerOff { device })));
         }
     }
 
     /// Another MainDevice, for a while: what each of them does, in its order, as far as it gets.
-    fn foreign(&mut self, at: u64, acts: &mut Vec<(u64, Act)>) {
+    fn foreign(&mut self, at: u64, acts: &mut Vec<(u64, Tampering)>) {
         let first = [0x1000, 0x1001, 0x0001, 0x03e9][self.random.usize(..4)];
         let (stands, many) = (self.random.u8(..6), self.random.u8(1..4));
         for round in 0..u64::from(many) {
             let at = at + round * 30 * MS;
             if stands != 1 {
-                acts.push((at, Act::StateOfAll(1)));
-                acts.push((at + self.ms(2), Act::ClearFmmus));
+                acts.push((at, Tampering::StateOfAll(1)));
+                acts.push((at + self.ms(2), Tampering::ClearFmmus));
             }
 
-            acts.push((at + 2 * MS + self.ms(2), Act::Stations(first)));
+            acts.push((at + 2 * MS + self.ms(2), Tampering::Stations(first)));
             if stands < 3 {
                 continue;
             }
 
             for place in 0..7 {
                 let bytes = 8;
-                acts.push((at + 5 * MS + self.ms(3), Act::Fmmu(place, u32::from(place) * bytes, bytes as u16)));
+                acts.push((at + 5 * MS + self.ms(3), Tampering::Fmmu(place, u32::from(place) * bytes, bytes as u16)));
             }
 
             for state in [2, 4, 8] {
                 let late = self.ms(3);
-                acts.push((at + 9 * MS + u64::from(state) * MS + late, Act::StateOfAll(state)));
+                acts.push((at + 9 * MS + u64::from(state) * MS + late, Tampering::StateOfAll(state)));
             }
         }
 
         for _ in 0..self.random.u8(..4) {
             let (place, state) = (self.random.u16(..7), [1, 2, 4, 8][self.random.usize(..4)]);
-            acts.push((at + self.ms(100), Act::State(place, state)));
+            acts.push((at + self.ms(100), Tampering::State(place, state)));
         }
     }
 
-    /// What happens without anybody's hands: it passes, and all are back in the end.
-    fn ordinary(&mut self, at: u64, acts: &mut Vec<(u64, Act)>) {
+    /// What happens without anybody's tampering: it passes, and all are back in the end.
+    fn ordinary(&mut self, at: u64, acts: &mut Vec<(u64, Tampering)>) {
         let device = self.drive();
         let gone = 1 + self.ms(80);
         match self.random.u8(..6) {
             0 | 1 => {
-                acts.push((at, Act::Begin(Fault::PowerOff { device })));
-                acts.push((at + gone, Act::End(Fault::PowerOff { device })));
+                acts.push((at, Tampering::Begin(Fault::PowerOff { device })));
+                acts.push((at + gone, Tampering::End(Fault::PowerOff { device })));
             }
             2 => {
-                acts.push((at, Act::Begin(Fault::Cut { device })));
-                acts.push((at + gone, Act::End(Fault::Cut { device })));
+                acts.push((at, Tampering::Begin(Fault::Cut { device })));
+                acts.push((at + gone, Tampering::End(Fault::Cut { device })));
             }
-            3 => acts.push((at, Act::Begin(Fault::AlError { device, code: 0x001b }))),
-            4 => acts.push((at, Act::Frames(Fault::Lose, gone, 0.3))),
-            _ => acts.push((at, Act::Frames(Fault::Late { by_ns: 2 * MS }, gone, 0.3))),
+            3 => acts.push((at, Tampering::Begin(Fault::AlError { device, code: 0x001b }))),
+            4 => acts.push((at, Tampering::Frames(Fault::Lose, gone, 0.3))),
+            _ => acts.push((at, Tampering::Frames(Fault::Late { by_ns: 2 * MS }, gone, 0.3))),
         }
     }
 }
@@ -340,7 +340,7 @@ fn sort_of(number: u64) -> (Say, bool) {
 }
 
 fn with_exchanges(seed: u64) -> Plan {
-    let mut dice = Dice::of(seed, sort_of(seed).1);
+    let mut dice = Dice::new(seed, sort_of(seed).1);
     let mut acts = Vec::new();
     // The library that configures devices waits in real time for what does not come, so few seeds begin that early.
     let is_early = dice.random.u8(..64) == 0;
@@ -359,7 +359,7 @@ fn with_exchanges(seed: u64) -> Plan {
 
 /// One after the other, each of them over before the next.
 fn without_exchanges(seed: u64) -> Plan {
-    let mut dice = Dice::of(seed, sort_of(seed).1);
+    let mut dice = Dice::new(seed, sort_of(seed).1);
     let mut acts = Vec::new();
     for number in 0..3 {
         let at = 40 * MS + number * 250 * MS + dice.ms(20);

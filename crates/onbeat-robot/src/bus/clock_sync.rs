@@ -1,36 +1,37 @@
-//! Keeps the loop's releases in step with the reference clock of the segment.
+//! Locks the loop's releases to the reference clock of the segment.
 //!
-//! In each cycle the frame brings the reference clock's time at its passing. How far that lies from a multiple of the period, less the
-//! loop's own delay between release and sending, is how far the releases are from the reference's grid. A proportional-integral
-//! controller moves them: the integral part becomes the difference of the two clocks' rates. The MainDevice's time is never written into
-//! the reference.
+//! Each cycle reads the reference clock when the frame passes it. The remainder of that time modulo the period, minus
+//! the delay between release and sending, is the error of the release. A proportional-integral controller shifts the
+//! following releases; its integral part converges to the difference of the two clock rates. The MainDevice never
+//! writes its own time to the reference clock.
 
-/// Share of the error that is made good in a cycle: 1/32.
+/// Fraction of the error corrected in one cycle: 1/32.
 const PROPORTIONAL: i64 = 32;
-/// And what each error adds to the rate: 1/1024.
+/// Fraction of the error added to the rate: 1/1024.
 const INTEGRAL: i64 = 1024;
-/// Within this error for so many cycles in a row, the loop is locked.
+/// The loop is locked after this number of consecutive cycles within this error.
 const LOCKED_WITHIN_NS: i64 = 10_000;
 const LOCKED_AFTER: u32 = 50;
-/// Beyond this one it is not, when it is so for so many cycles in a row: a frame that left late says nothing.
+/// The lock is lost after this number of consecutive cycles beyond this error; a single frame sent late does not
+/// matter.
 const UNLOCKED_BEYOND_NS: i64 = 100_000;
 const UNLOCKED_AFTER: u32 = 3;
-/// While it is locked, a cycle counts as no further off than this, for the same reason.
+/// While locked, errors are clamped to this, for the same reason.
 const FELT_AT_MOST_NS: i64 = 20_000;
 
-/// What a cycle brought.
+/// Change of the lock in a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// As before.
+pub(super) enum LockChange {
+    /// No change.
     Same,
-    /// From now on the loop is in step.
+    /// The loop is locked now.
     Locked,
-    /// From now on it is not, by so many ns.
+    /// The lock is lost; the error in ns.
     Unlocked(i64),
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lock {
+pub(super) struct ClockSync {
     /// In 1/1024 ns per cycle.
     rate: i64,
     within: u32,
@@ -38,14 +39,15 @@ pub(super) struct Lock {
     locked: bool,
 }
 
-impl Lock {
-    /// How far later releases are to move, in ns, later for positive values.
+impl ClockSync {
+    /// Returns the shift of later releases in ns, positive for later, and the change of the lock.
     ///
-    /// `reference_ns` is the reference clock's time when the frame passed it, `delay_ns` the time from the release to that passing.
-    pub(super) fn follow(&mut self, reference_ns: u64, delay_ns: u64, period_ns: u64) -> (i64, Step) {
+    /// `reference_ns` is the reference time when the frame passed the reference clock, `delay_ns` the time from the
+    /// release to then.
+    pub(super) fn follow(&mut self, reference_ns: u64, delay_ns: u64, period_ns: u64) -> (i64, LockChange) {
         let period = period_ns as i64;
         let phase = (reference_ns.wrapping_sub(delay_ns) % period_ns.max(1)) as i64;
-        // How late the release was on the reference's grid, within half a period.
+        // Error of the release relative to the reference clock, within half a period.
         let late = if phase > period / 2 { phase - period } else { phase };
         let felt = if self.locked { late.clamp(-FELT_AT_MOST_NS, FELT_AT_MOST_NS) } else { late };
         self.rate = (self.rate + felt).clamp(-period * INTEGRAL / 1000, period * INTEGRAL / 1000);
@@ -53,21 +55,21 @@ impl Lock {
         self.within = if late.abs() <= LOCKED_WITHIN_NS { self.within.saturating_add(1) } else { 0 };
         self.beyond = if late.abs() > UNLOCKED_BEYOND_NS { self.beyond + 1 } else { 0 };
         let step = match self.locked {
-            false if self.within >= LOCKED_AFTER => Step::Locked,
-            true if self.beyond >= UNLOCKED_AFTER => Step::Unlocked(late),
-            _ => Step::Same,
+            false if self.within >= LOCKED_AFTER => LockChange::Locked,
+            true if self.beyond >= UNLOCKED_AFTER => LockChange::Unlocked(late),
+            _ => LockChange::Same,
         };
 
         self.locked = match step {
-            Step::Same => self.locked,
-            Step::Locked => true,
-            Step::Unlocked(_) => false,
+            LockChange::Same => self.locked,
+            LockChange::Locked => true,
+            LockChange::Unlocked(_) => false,
         };
 
         (correction, step)
     }
 
-    /// Whether the loop is in step.
+    /// Returns whether the loop is locked.
     pub(super) fn is_locked(&self) -> bool {
         self.locked
     }
@@ -77,9 +79,10 @@ impl Lock {
 mod tests {
     use super::*;
 
-    /// A loop whose clock runs differently by `ppb`, with frames that pass the reference 20 µs late and a bit more by turns.
+    /// Simulates a loop whose clock runs faster by `ppb`, with frames that pass the reference 20 µs late plus up to 6
+    /// µs of jitter.
     fn errors_ns(ppb: i64, cycles: u64) -> Vec<i64> {
-        let (mut lock, period) = (Lock::default(), 1_000_000);
+        let (mut lock, period) = (ClockSync::default(), 1_000_000);
         let mut release = 377_000_i64;
         (0..cycles)
             .map(|cycle| {
@@ -106,17 +109,20 @@ mod tests {
 
     #[test]
     fn a_clock_that_jumps_is_told_once_and_followed() {
-        let mut lock = Lock::default();
+        let mut lock = ClockSync::default();
         let mut steps = Vec::new();
         let mut release = 0_i64;
         for cycle in 0..4_000_i64 {
             let jump = if cycle < 1_000 { 0 } else { 300_000 };
             let reference = (release + jump) as u64;
             let (correction, step) = lock.follow(reference, 0, 1_000_000);
-            steps.extend((step != Step::Same).then_some((cycle, step)));
+            steps.extend((step != LockChange::Same).then_some((cycle, step)));
             release += 1_000_000 + correction;
         }
 
-        assert!(matches!(steps[..], [(_, Step::Locked), (1_002, Step::Unlocked(_)), (_, Step::Locked)]), "{steps:?}");
+        assert!(
+            matches!(steps[..], [(_, LockChange::Locked), (1_002, LockChange::Unlocked(_)), (_, LockChange::Locked)]),
+            "{steps:?}"
+        );
     }
 }

@@ -1,42 +1,44 @@
-//! Numbers that nobody else on the cable uses: stations that are given once, and where the logical addresses of this bus begin.
+//! Addresses that no other MainDevice on the cable uses: station addresses that are never reused, and the start of
+//! this bus's logical addresses.
 //!
-//! A set-point reaches the device that maps its logical address, and a write the device that has its station. Every other MainDevice counts both from a
-//! round number on (0x1001 and 0, for most). Those of a bus begin at a number made of the time of its start instead, and a station that was
-//! given is never given again while the bus is up: a device that answers at one is the device it was given to, and has had power since.
+//! A set-point reaches the device that maps its logical address, and a write the device with its station address.
+//! Most MainDevices count both from fixed numbers (0x1001 and 0). This bus derives its first addresses from the start
+//! time, and never assigns a station address twice while it is up. A device that answers at a station address is
+//! therefore the one that received it, and has had power since.
 
 use onbeat_ethercat::registers;
 use onbeat_rt::frame::{Command, position, register, word};
 
-use super::memory::STATION;
+use super::config_record::STATION;
 
-/// The library's stations are these and those behind it, as many as it can have devices.
+/// ethercrab's first station address, and the number of devices it can address.
 const LIBRARY: u16 = 0x1000;
 const LIBRARY_COUNT: u16 = super::MOST_DEVICES as u16;
-/// Range of the stations: beyond what other MainDevices and aliases count up to.
+/// Range of station addresses, above those that other MainDevices and aliases commonly use.
 const FIRST: u16 = 0x4000;
 const LAST: u16 = 0xff00;
-/// FMMUs, 16 bytes each.
+/// FMMU registers, 16 bytes each.
 pub(super) const FMMU: std::ops::RangeInclusive<u16> = registers::FMMU..=registers::FMMU + 0xff;
 pub(super) const FMMU_BYTES: usize = 16;
-/// The library's logical addresses are below this.
+/// ethercrab's logical addresses are below this value.
 const LIBRARY_LOGICAL: u32 = 0x0001_0000;
-/// Beyond where other MainDevices begin.
+/// Upper 16 bits of the first logical address: above those of other MainDevices.
 const FIRST_LOGICAL: u32 = 0x0400;
 const LOGICAL_COUNT: u64 = 0xfb00;
 
-/// Numbers of one bus.
+/// Station and logical addresses of one bus.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Numbers {
-    /// In the place of the library's first station.
+pub(super) struct BusAddresses {
+    /// Station address that replaces ethercrab's first.
     first: u16,
     next: u16,
     logical: u32,
 }
 
-impl Numbers {
-    /// Those of a bus that is brought up at this instant.
-    pub(super) fn of(now_ns: u64) -> Self {
-        // splitmix64: instants close to each other give numbers far apart.
+impl BusAddresses {
+    /// Derives the addresses from the time of the bring-up, in ns.
+    pub(super) fn from_time_ns(now_ns: u64) -> Self {
+        // splitmix64: times close to each other give addresses far apart.
         let mixed = (now_ns ^ now_ns >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         let first = FIRST + (mixed >> 32) as u16 % (LAST - FIRST - LIBRARY_COUNT);
@@ -44,31 +46,31 @@ impl Numbers {
         Self { first, next: first + LIBRARY_COUNT, logical }
     }
 
-    /// Where logical addresses begin.
-    pub(super) fn logical(&self) -> u32 {
+    /// Returns the first logical address.
+    pub(super) fn logical_start(&self) -> u32 {
         self.logical
     }
 
-    /// A station that was not given before.
-    pub(super) fn station(&mut self) -> u16 {
+    /// Returns a station address that was not assigned before.
+    pub(super) fn next_station(&mut self) -> u16 {
         let station = self.next;
         self.next = if station + 1 < LAST { station + 1 } else { FIRST };
         station
     }
 
-    /// What is used in the place of a station of the library's.
-    pub(super) fn instead_of(&self, station: u16) -> u16 {
+    /// Returns the station address that replaces one of ethercrab's.
+    pub(super) fn translate_station(&self, station: u16) -> u16 {
         let place = station.wrapping_sub(LIBRARY);
         if place < LIBRARY_COUNT { self.first + place } else { station }
     }
 
-    /// The place of a device, by the station that it got on the way up.
+    /// Returns the position of a device from the station address assigned during bring-up.
     pub(super) fn place_of(&self, station: u16) -> Option<u16> {
         station.checked_sub(self.first).filter(|place| *place < LIBRARY_COUNT)
     }
 
-    /// Puts these numbers in the place of the library's, in a frame of the library's that is to leave.
-    pub(super) fn put_into(&self, frame: &mut [u8]) {
+    /// Replaces ethercrab's addresses by those of this bus in a frame about to be sent.
+    pub(super) fn rewrite_frame(&self, frame: &mut [u8]) {
         const STATIONED: [u8; 3] = [Command::Fprd as u8, Command::Fpwr as u8, Command::Frmw as u8];
         let (mut at, mut more) = (16, true);
         while more && at + 12 <= frame.len() {
@@ -81,26 +83,26 @@ impl Numbers {
             }
 
             if STATIONED.contains(&command) {
-                self.put_station(&mut frame[at + 2..at + 4]);
+                self.rewrite_station(&mut frame[at + 2..at + 4]);
             }
             if command == Command::Apwr as u8 && register == STATION && length == 2 {
-                self.put_station(&mut frame[data..data + 2]);
+                self.rewrite_station(&mut frame[data..data + 2]);
             }
             if command == Command::Fpwr as u8 && FMMU.contains(&register) && length == FMMU_BYTES {
-                self.put_logical(&mut frame[data..data + length]);
+                self.rewrite_logical(&mut frame[data..data + length]);
             }
 
             at = data + length + 2;
         }
     }
 
-    fn put_station(&self, bytes: &mut [u8]) {
-        let station = self.instead_of(word(bytes, 0));
+    fn rewrite_station(&self, bytes: &mut [u8]) {
+        let station = self.translate_station(word(bytes, 0));
         bytes.copy_from_slice(&station.to_le_bytes());
     }
 
-    /// An FMMU that the library extends was read before, and has its address already.
-    fn put_logical(&self, fmmu: &mut [u8]) {
+    /// ethercrab reads an FMMU before extending it, so the address may be translated already.
+    fn rewrite_logical(&self, fmmu: &mut [u8]) {
         let logical = u32::from_le_bytes([fmmu[0], fmmu[1], fmmu[2], fmmu[3]]);
         if word(fmmu, 4) > 0 && logical < LIBRARY_LOGICAL {
             fmmu[..4].copy_from_slice(&(logical + self.logical).to_le_bytes());
@@ -108,8 +110,8 @@ impl Numbers {
     }
 }
 
-/// A question after the station of the device at this place.
-pub(super) fn station_of(place: u16) -> (Command, u32) {
+/// Returns command and address of a read of the station address at this position.
+pub(super) fn station_query(place: u16) -> (Command, u32) {
     (Command::Aprd, register(position(place), STATION))
 }
 
@@ -122,25 +124,26 @@ mod tests {
     #[test]
     fn stations_are_given_once_and_never_those_of_others() {
         for now_ns in [0, 1, 1_000_000_000, u64::MAX] {
-            let mut numbers = Numbers::of(now_ns);
-            let mut seen: Vec<u16> = (0..LIBRARY_COUNT).map(|place| numbers.instead_of(LIBRARY + place)).collect();
-            seen.extend((0..10_000).map(|_| numbers.station()));
+            let mut addresses = BusAddresses::from_time_ns(now_ns);
+            let mut seen: Vec<u16> =
+                (0..LIBRARY_COUNT).map(|place| addresses.translate_station(LIBRARY + place)).collect();
+            seen.extend((0..10_000).map(|_| addresses.next_station()));
             assert!(seen.iter().all(|station| (FIRST..LAST).contains(station)), "{now_ns}");
             let count = seen.len();
             seen.sort_unstable();
             seen.dedup();
 
             assert_eq!(seen.len(), count, "{now_ns}");
-            assert!(numbers.logical() >= 0x0400_0000 && numbers.logical() <= 0xff00_0000);
+            assert!(addresses.logical_start() >= 0x0400_0000 && addresses.logical_start() <= 0xff00_0000);
         }
 
-        assert_ne!(Numbers::of(1_000).first, Numbers::of(1_001).first);
-        assert_ne!(Numbers::of(1_000).logical, Numbers::of(1_001).logical);
+        assert_ne!(BusAddresses::from_time_ns(1_000).first, BusAddresses::from_time_ns(1_001).first);
+        assert_ne!(BusAddresses::from_time_ns(1_000).logical, BusAddresses::from_time_ns(1_001).logical);
     }
 
     #[test]
     fn a_frame_of_the_library_gets_stations_and_logical_addresses_of_the_bus() {
-        let numbers = Numbers::of(7);
+        let addresses = BusAddresses::from_time_ns(7);
         let mut buffer = [0; LONGEST];
         let mut writer = Writer::new(&mut buffer, 1);
         let mut fmmu = [0; FMMU_BYTES];
@@ -151,13 +154,13 @@ mod tests {
         let all = writer.push(Command::Brd, register(0x1003, 0x0130), 2).unwrap();
         let length = writer.finish();
         let frame = &mut buffer[..length];
-        numbers.put_into(frame);
-        numbers.put_into(frame);
-        let third = numbers.instead_of(0x1003);
+        addresses.rewrite_frame(frame);
+        addresses.rewrite_frame(frame);
+        let third = addresses.translate_station(0x1003);
 
-        assert_eq!((word(frame, given), numbers.place_of(third)), (third, Some(3)));
+        assert_eq!((word(frame, given), addresses.place_of(third)), (third, Some(3)));
         assert_eq!(word(frame, mapped - 8), third);
-        assert_eq!(frame[mapped..mapped + 4], (numbers.logical() + 0x20).to_le_bytes());
+        assert_eq!(frame[mapped..mapped + 4], (addresses.logical_start() + 0x20).to_le_bytes());
         assert_eq!(frame[blanked..blanked + FMMU_BYTES], [0; FMMU_BYTES]);
         assert_eq!(word(frame, all - 8), 0x1003, "what is for all devices is left alone");
     }

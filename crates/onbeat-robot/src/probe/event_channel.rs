@@ -15,37 +15,40 @@ const ROOM: usize = 4_096;
 
 /// What lies between the two sides.
 #[derive(Debug)]
-struct Between {
+struct SharedEvents {
     events: Vec<Event>,
     lost: u64,
 }
 
 /// The loop's side.
 #[derive(Debug)]
-pub(super) struct Outbox {
-    between: Arc<Mutex<Between>>,
+pub(super) struct EventSender {
+    between: Arc<Mutex<SharedEvents>>,
     waiting: Vec<Event>,
     lost: u64,
 }
 
 /// The recorder's side.
 #[derive(Debug)]
-pub(super) struct Inbox {
-    between: Arc<Mutex<Between>>,
+pub(super) struct EventReceiver {
+    between: Arc<Mutex<SharedEvents>>,
     taken: Vec<Event>,
     /// Names of the devices by their places.
     names: Vec<String>,
 }
 
 /// Both sides, for a bus with these devices.
-pub(super) fn happenings(layout: &Layout) -> (Outbox, Inbox) {
+pub(super) fn event_channel(layout: &Layout) -> (EventSender, EventReceiver) {
     let room = || Vec::with_capacity(ROOM);
-    let between = Arc::new(Mutex::new(Between { events: room(), lost: 0 }));
+    let between = Arc::new(Mutex::new(SharedEvents { events: room(), lost: 0 }));
     let names = layout.devices.iter().map(|device| device.name.clone()).collect();
-    (Outbox { between: Arc::clone(&between), waiting: room(), lost: 0 }, Inbox { between, taken: room(), names })
+    (
+        EventSender { between: Arc::clone(&between), waiting: room(), lost: 0 },
+        EventReceiver { between, taken: room(), names },
+    )
 }
 
-impl Outbox {
+impl EventSender {
     pub(super) fn put(&mut self, event: Event) {
         if self.waiting.len() == ROOM {
             self.lost += 1;
@@ -68,7 +71,7 @@ impl Outbox {
     }
 }
 
-impl Inbox {
+impl EventReceiver {
     /// Writes down what has come. A file that cannot be written ends the run by itself.
     pub(super) fn write_down(&mut self, recorder: &mut Recorder) {
         let lost = match self.between.try_lock() {
@@ -96,13 +99,13 @@ mod tests {
         Event { at_ns: cycle, cycle, kind: EventKind::FrameLate, device: NO_DEVICE, old: 0, new: 0, code: 0 }
     }
 
-    fn cycles(inbox: &Inbox) -> Vec<u64> {
+    fn cycles(inbox: &EventReceiver) -> Vec<u64> {
         inbox.between.lock().unwrap().events.iter().map(|event| event.cycle).collect()
     }
 
     #[test]
     fn events_come_over_in_order_whoever_holds_the_lock_meanwhile() {
-        let (mut outbox, inbox) = happenings(&Layout::default());
+        let (mut outbox, inbox) = event_channel(&Layout::default());
         outbox.put(event(1));
         {
             let _held = inbox.between.lock().unwrap();
@@ -124,7 +127,7 @@ mod tests {
 
     #[test]
     fn what_finds_no_room_is_counted() {
-        let (mut outbox, inbox) = happenings(&Layout::default());
+        let (mut outbox, inbox) = event_channel(&Layout::default());
         (0..ROOM as u64 + 5).for_each(|cycle| outbox.put(event(cycle)));
         outbox.hand_over();
         assert_eq!((cycles(&inbox).len(), inbox.between.lock().unwrap().lost), (ROOM, 5));

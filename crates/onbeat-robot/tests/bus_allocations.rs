@@ -9,8 +9,8 @@ use onbeat_control::{Image, Settings};
 use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::Layout;
 use onbeat_robot::bus::{Bus, Wire};
+use onbeat_robot::image_service::serve;
 use onbeat_robot::motion::{MotionController, Robot, Trajectory};
-use onbeat_robot::served::serve;
 use onbeat_rt::time::{Clock, Instant};
 use onbeat_segment::{Fault, Segment};
 
@@ -59,7 +59,7 @@ fn no_memory_is_asked_for_in_a_cycle_whatever_happens_on_the_segment() {
 
 fn no_memory_is_asked_for(text: &str) {
     let clock = clock();
-    let mut world = World::of(text, &clock, OPTIONS);
+    let mut world = World::new(text, &clock, OPTIONS);
     world.until_up(&mut Idle);
     let (knee, elbow) = (world.device("left knee"), world.device("left elbow"));
     world.inject(Fault::Lose, Some(2_000 * MS), 0.02);
@@ -112,7 +112,7 @@ const TWO: &str = r#"
 #[test]
 fn no_memory_is_asked_for_by_what_others_see_of_a_robot() {
     let clock = clock();
-    let World { bus, .. } = World::of(TWO, &clock, OPTIONS);
+    let World { bus, .. } = World::new(TWO, &clock, OPTIONS);
     let mut bus: Bus<_> = bus.rewired(|wire| Ok::<_, ()>(Permitted(wire))).unwrap();
     let layout = Layout::from_toml(TWO).unwrap();
     let robot = Robot::from_toml(TWO, &layout, MS).unwrap();
@@ -129,7 +129,7 @@ fn no_memory_is_asked_for_by_what_others_see_of_a_robot() {
             release = release.plus_ns(MS);
             let _ = clock.sleep_until(release);
             let cycle = bus.cycle(release, MS, controller.as_mut());
-            serving.after(&mut bus, &cycle, (1, 1), |_| {});
+            serving.after_cycle(&mut bus, &cycle, (1, 1), |_| {});
             while let Some(event) = controller.take_event() {
                 of_robot += 1;
                 stops += u32::from(event.kind == EventKind::SafeStop);

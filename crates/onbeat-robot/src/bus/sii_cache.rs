@@ -1,76 +1,76 @@
-//! The EEPROMs of all devices, read side by side.
+//! Cache of the devices' EEPROM contents (SII), read from all devices concurrently.
 //!
-//! ethercrab reads one device's EEPROM after the other's, eight bytes at a time, in three frames or more each: most of what bringing up
-//! fifty devices costs. Here its first request for a place of any EEPROM becomes one request to all devices by broadcast, whose answers
-//! are fetched together; its later requests for the same place of the other devices are answered from here, and no frame leaves. Devices
-//! of a kind are read at the same places, so that nothing is fetched in vain.
+//! ethercrab reads one EEPROM after the other, eight bytes at a time, in three frames or more each: most of the
+//! bring-up time of fifty devices. Here its first read of a word becomes a broadcast request to all devices, and
+//! their data are fetched together. Later reads of the same word of other devices are answered from this cache,
+//! without a frame. Devices of one type are read at the same words, so no fetch is wasted.
 //!
-//! What a device does not give (busy for too long, an error, an EEPROM that is not ours at the moment) is not kept: there ethercrab's own
-//! frames leave and it sees what the device says.
+//! Data that a device does not deliver (busy too long, error, EEPROM assigned to the device) are not cached:
+//! ethercrab's own frames are sent instead, and it sees the device's reply.
 
 use std::collections::BTreeMap;
 
 use onbeat_ethercat::registers::{SII_CONTROL, SII_DATA};
 use onbeat_rt::frame::{Command, Writer, register, word};
 
-use super::memory::{STATION, datagrams};
+use super::config_record::{STATION, datagrams};
 
-/// Control, address and data of a read (ETG.1000.4, 6.4).
+/// Bytes of control, address and data of a read (ETG.1000.4, 6.4).
 const WHOLE: usize = 14;
-/// "Read" in the control word.
+/// Read command in the control word.
 const READ: u16 = 0x0100;
-/// "Eight bytes at a time" in the status word; four otherwise.
+/// Status bit: eight bytes per read; four otherwise.
 const EIGHT_BYTES: u16 = 0x0040;
-/// Checksum, device information, acknowledge and write enable errors in the status word.
+/// Status bits: checksum, device information, acknowledge and write enable errors.
 const ERRORS: u16 = 0x7800;
 const BUSY: u16 = 0x8000;
 /// Source address of these frames.
 const PURPOSE: u8 = 0x40;
-/// Where the frame says that a device passed it on.
+/// Byte and bit of the frame that a device sets.
 const PASSED_ON: (usize, u8) = (6, 0x02);
-/// Where the data of the first datagram begin.
+/// Offset of the first datagram's data.
 const DATA: usize = 26;
 
-/// What is to become of a frame.
+/// Action for a frame that ethercrab sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// It leaves.
-    Wire,
-    /// It has been turned into its own reply.
+pub(super) enum FrameAction {
+    /// Send it.
+    Send,
+    /// It was turned into its own reply.
     Answered,
-    /// It asks for this word, which has to be fetched of all devices; then it is looked at again.
+    /// Fetch this word from all devices, then intercept the frame again.
     Fetch(u16),
 }
 
-/// Eight or four bytes of an EEPROM, with the status that came with them.
+/// Four or eight bytes of an EEPROM, with their status.
 #[derive(Clone, Copy, Debug)]
-struct Chunk {
+struct SiiChunk {
     status: u16,
     data: [u8; 8],
 }
 
-impl Chunk {
+impl SiiChunk {
     fn length(self) -> usize {
         if self.status & EIGHT_BYTES != 0 { 8 } else { 4 }
     }
 }
 
-/// What is known of all EEPROMs.
+/// Cached EEPROM contents of all devices.
 #[derive(Debug, Default)]
-pub(super) struct Eeproms {
-    /// Addresses that devices were given.
+pub(super) struct SiiCache {
+    /// Assigned station addresses.
     stations: Vec<u16>,
-    chunks: BTreeMap<(u16, u16), Chunk>,
-    /// Words that all devices have been asked for.
+    chunks: BTreeMap<(u16, u16), SiiChunk>,
+    /// Words requested from all devices.
     fetched: Vec<u16>,
-    /// The word that was last asked for and is answered from here, by station.
+    /// Word requested last and answered from the cache, by station address.
     asked: BTreeMap<u16, u16>,
 }
 
-impl Eeproms {
-    /// Looks at a frame that is to leave.
-    pub(super) fn look(&mut self, frame: &mut [u8]) -> Way {
-        let Some((command, station, at, length)) = only_datagram(frame) else { return Way::Wire };
+impl SiiCache {
+    /// Decides what happens to a frame that ethercrab sends.
+    pub(super) fn intercept(&mut self, frame: &mut [u8]) -> FrameAction {
+        let Some((command, station, at, length)) = only_datagram(frame) else { return FrameAction::Send };
         if command == Command::Apwr as u8 && at == STATION && length >= 2 {
             self.stations.push(word(frame, DATA));
         }
@@ -78,44 +78,48 @@ impl Eeproms {
         if command == Command::Fpwr as u8 && at < SII_DATA + 8 && usize::from(at) + length > usize::from(SII_CONTROL) {
             self.asked.remove(&station);
             if at == SII_CONTROL && length == 6 && word(frame, DATA) == READ {
-                return self.ask(station, word(frame, DATA + 2), frame);
+                return self.read_request(station, word(frame, DATA + 2), frame);
             }
-            // It is written, or reset.
+            // The EEPROM is written or reset.
             self.chunks.retain(|(of, _), _| *of != station);
         }
 
-        if command == Command::Fprd as u8 { self.tell(station, at, length, frame) } else { Way::Wire }
+        if command == Command::Fprd as u8 {
+            self.reply_from_cache(station, at, length, frame)
+        } else {
+            FrameAction::Send
+        }
     }
 
-    /// Tells what was asked for last.
-    fn tell(&self, station: u16, at: u16, length: usize, frame: &mut [u8]) -> Way {
+    /// Answers a read of the last requested word.
+    fn reply_from_cache(&self, station: u16, at: u16, length: usize, frame: &mut [u8]) -> FrameAction {
         let Some(chunk) = self.asked.get(&station).and_then(|asked| self.chunks.get(&(station, *asked))) else {
-            return Way::Wire;
+            return FrameAction::Send;
         };
         match at {
             SII_CONTROL if length == 2 => frame[DATA..DATA + 2].copy_from_slice(&chunk.status.to_le_bytes()),
             SII_DATA if length <= chunk.length() => frame[DATA..DATA + length].copy_from_slice(&chunk.data[..length]),
-            _ => return Way::Wire,
+            _ => return FrameAction::Send,
         }
 
         answered(frame, length)
     }
 
-    fn ask(&mut self, station: u16, asked: u16, frame: &mut [u8]) -> Way {
+    fn read_request(&mut self, station: u16, asked: u16, frame: &mut [u8]) -> FrameAction {
         if self.chunks.contains_key(&(station, asked)) {
             self.asked.insert(station, asked);
             return answered(frame, 6);
         }
 
         if self.fetched.contains(&asked) || !self.stations.contains(&station) {
-            return Way::Wire;
+            return FrameAction::Send;
         }
 
         self.fetched.push(asked);
-        Way::Fetch(asked)
+        FrameAction::Fetch(asked)
     }
 
-    /// Begins to fetch a word of all devices: the frame that asks them; its length in `buffer`.
+    /// Writes the frame that requests a word from all devices into `buffer`; returns its length.
     pub(super) fn request(asked: u16, buffer: &mut [u8]) -> usize {
         let mut writer = Writer::new(buffer, PURPOSE);
         let [low, high] = asked.to_le_bytes();
@@ -124,13 +128,13 @@ impl Eeproms {
         writer.finish()
     }
 
-    /// Addresses that devices were given, in the order in which they were.
+    /// Returns the assigned station addresses, in order of assignment.
     pub(super) fn stations(&self) -> Vec<u16> {
         self.stations.clone()
     }
 
-    /// A frame that fetches what the first of these devices have read: for how many of them, and its length in `buffer`.
-    pub(super) fn question(stations: &[u16], buffer: &mut [u8]) -> (usize, usize) {
+    /// Writes a frame that reads the data of the first of these devices; returns their number and the frame's length.
+    pub(super) fn fetch_frame(stations: &[u16], buffer: &mut [u8]) -> (usize, usize) {
         let mut writer = Writer::new(buffer, PURPOSE);
         let fit = stations
             .iter()
@@ -139,12 +143,12 @@ impl Eeproms {
         (asked, writer.finish())
     }
 
-    /// These are asked no more beside the others: they take too long.
-    pub(super) fn leave(&mut self, stations: &[u16]) {
+    /// Excludes slow devices from concurrent reads.
+    pub(super) fn exclude(&mut self, stations: &[u16]) {
         self.stations.retain(|station| !stations.contains(station));
     }
 
-    /// Takes the reply to that; devices that have not read yet are left in `waiting`.
+    /// Processes the reply; adds devices that are still busy to `waiting`.
     pub(super) fn take(&mut self, asked: u16, reply: &[u8], waiting: &mut Vec<u16>) {
         for datagram in datagrams(reply).filter(|datagram| datagram.data.len() == WHOLE) {
             let (station, status) = (word(datagram.header, 2), word(datagram.data, 0));
@@ -154,13 +158,13 @@ impl Eeproms {
             } else if came && status & ERRORS == 0 && word(datagram.data, 2) == asked {
                 let mut data = [0; 8];
                 data.copy_from_slice(&datagram.data[6..]);
-                self.chunks.insert((station, asked), Chunk { status, data });
+                self.chunks.insert((station, asked), SiiChunk { status, data });
             }
         }
     }
 }
 
-/// Command, address and length of a frame's datagram, when it has one only.
+/// Returns command, address, register and length of the datagram in a frame with exactly one.
 fn only_datagram(frame: &[u8]) -> Option<(u8, u16, u16, usize)> {
     let mut all = datagrams(frame);
     let datagram = all.next()?;
@@ -169,12 +173,12 @@ fn only_datagram(frame: &[u8]) -> Option<(u8, u16, u16, usize)> {
         .then(|| (datagram.header[0], word(datagram.header, 2), word(datagram.header, 4), datagram.data.len()))
 }
 
-/// Makes a frame with `length` bytes of data come back from one device.
-fn answered(frame: &mut [u8], length: usize) -> Way {
+/// Turns a frame with `length` bytes of data into the reply of one device.
+fn answered(frame: &mut [u8], length: usize) -> FrameAction {
     frame[PASSED_ON.0] |= PASSED_ON.1;
     let counter = DATA + length;
     frame[counter..counter + 2].copy_from_slice(&1u16.to_le_bytes());
-    Way::Answered
+    FrameAction::Answered
 }
 
 #[cfg(test)]
@@ -197,23 +201,23 @@ mod tests {
         frame(Command::Fpwr, register(station, SII_CONTROL), &[0, 1, asked, 0, 0, 0])
     }
 
-    /// Two devices that were given their stations.
-    fn two() -> Eeproms {
-        let mut eeproms = Eeproms::default();
+    /// A cache with two devices that received their station addresses.
+    fn two() -> SiiCache {
+        let mut cache = SiiCache::default();
         for (place, station) in [FIRST, SECOND].into_iter().enumerate() {
             let given =
                 &mut frame(Command::Apwr, register(0u16.wrapping_sub(place as u16), STATION), &station.to_le_bytes());
-            assert_eq!(eeproms.look(given), Way::Wire);
+            assert_eq!(cache.intercept(given), FrameAction::Send);
         }
 
-        eeproms
+        cache
     }
 
-    /// What the devices say of a word: status and data of each.
+    /// Replies of devices to the read of a word: station address, status and data byte of each.
     fn reply(asked: u16, said: &[(u16, u16, u8)]) -> Vec<u8> {
         let mut buffer = vec![0; 1514];
         let stations: Vec<u16> = said.iter().map(|(station, ..)| *station).collect();
-        let (count, length) = Eeproms::question(&stations, &mut buffer);
+        let (count, length) = SiiCache::fetch_frame(&stations, &mut buffer);
         assert_eq!(count, said.len());
         for (nth, (_, status, byte)) in said.iter().enumerate() {
             let at = DATA + nth * (12 + WHOLE);
@@ -234,20 +238,20 @@ mod tests {
 
     #[test]
     fn what_one_device_is_asked_for_is_fetched_of_all_and_told_from_here() {
-        let mut eeproms = two();
-        assert_eq!(eeproms.look(&mut read(FIRST, 8)), Way::Fetch(8));
+        let mut cache = two();
+        assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Fetch(8));
         let mut waiting = Vec::new();
-        eeproms.take(8, &reply(8, &[(FIRST, EIGHT_BYTES, 0x11), (SECOND, EIGHT_BYTES, 0x22)]), &mut waiting);
+        cache.take(8, &reply(8, &[(FIRST, EIGHT_BYTES, 0x11), (SECOND, EIGHT_BYTES, 0x22)]), &mut waiting);
 
         assert!(waiting.is_empty());
         for (station, byte) in [(FIRST, 0x11), (SECOND, 0x22), (FIRST, 0x11)] {
-            assert_eq!(eeproms.look(&mut read(station, 8)), Way::Answered);
+            assert_eq!(cache.intercept(&mut read(station, 8)), FrameAction::Answered);
             let mut status = frame(Command::Fprd, register(station, SII_CONTROL), &[0; 2]);
-            assert_eq!(eeproms.look(&mut status), Way::Answered);
+            assert_eq!(cache.intercept(&mut status), FrameAction::Answered);
             assert_eq!(data_of(&status), (EIGHT_BYTES.to_le_bytes().to_vec(), 1));
             let mut data = frame(Command::Fprd, register(station, SII_DATA), &[0; 8]);
 
-            assert_eq!(eeproms.look(&mut data), Way::Answered);
+            assert_eq!(cache.intercept(&mut data), FrameAction::Answered);
             assert_eq!(data_of(&data), (vec![byte; 8], 1));
             assert_eq!(data[6] & 2, 2, "as if a device had passed it on");
         }
@@ -255,60 +259,64 @@ mod tests {
 
     #[test]
     fn a_device_that_is_busy_is_asked_again_and_one_with_an_error_speaks_for_itself() {
-        let mut eeproms = two();
-        assert_eq!(eeproms.look(&mut read(FIRST, 8)), Way::Fetch(8));
+        let mut cache = two();
+        assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Fetch(8));
         let mut waiting = Vec::new();
-        eeproms.take(8, &reply(8, &[(FIRST, BUSY, 0), (SECOND, 0x0800, 0x22)]), &mut waiting);
+        cache.take(8, &reply(8, &[(FIRST, BUSY, 0), (SECOND, 0x0800, 0x22)]), &mut waiting);
 
         assert_eq!(waiting, [FIRST]);
-        eeproms.take(8, &reply(8, &[(FIRST, 0, 0x11)]), &mut Vec::new());
-        assert_eq!(eeproms.look(&mut read(FIRST, 8)), Way::Answered);
+        cache.take(8, &reply(8, &[(FIRST, 0, 0x11)]), &mut Vec::new());
+        assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Answered);
         let mut eight = frame(Command::Fprd, register(FIRST, SII_DATA), &[0; 8]);
-        assert_eq!(eeproms.look(&mut eight), Way::Wire, "it gives four at a time");
-        assert_eq!(eeproms.look(&mut read(SECOND, 8)), Way::Wire, "and all are not asked for this word again");
+        assert_eq!(cache.intercept(&mut eight), FrameAction::Send, "it gives four at a time");
+        assert_eq!(
+            cache.intercept(&mut read(SECOND, 8)),
+            FrameAction::Send,
+            "and all are not asked for this word again"
+        );
         let mut data = frame(Command::Fprd, register(SECOND, SII_DATA), &[0; 8]);
 
-        assert_eq!(eeproms.look(&mut data), Way::Wire);
+        assert_eq!(cache.intercept(&mut data), FrameAction::Send);
     }
 
     #[test]
     fn a_device_that_was_asked_for_something_else_or_does_not_answer_is_not_believed() {
-        let mut eeproms = two();
-        assert_eq!(eeproms.look(&mut read(FIRST, 8)), Way::Fetch(8));
+        let mut cache = two();
+        assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Fetch(8));
         let mut silent = reply(8, &[(FIRST, 0, 0x11), (SECOND, 0, 0x22)]);
         silent[DATA + WHOLE] = 0;
-        eeproms.take(8, &silent, &mut Vec::new());
+        cache.take(8, &silent, &mut Vec::new());
 
-        assert_eq!(eeproms.look(&mut read(FIRST, 8)), Way::Wire);
-        let mut eeproms = two();
-        assert_eq!(eeproms.look(&mut read(FIRST, 8)), Way::Fetch(8));
-        eeproms.take(8, &reply(9, &[(FIRST, 0, 0x11)]), &mut Vec::new());
-        assert_eq!(eeproms.look(&mut read(FIRST, 8)), Way::Wire);
+        assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Send);
+        let mut cache = two();
+        assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Fetch(8));
+        cache.take(8, &reply(9, &[(FIRST, 0, 0x11)]), &mut Vec::new());
+        assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Send);
     }
 
     #[test]
     fn what_is_written_is_not_told_from_here_any_more() {
-        let mut eeproms = two();
-        assert_eq!(eeproms.look(&mut read(FIRST, 8)), Way::Fetch(8));
-        eeproms.take(8, &reply(8, &[(FIRST, 0, 0x11), (SECOND, 0, 0x22)]), &mut Vec::new());
+        let mut cache = two();
+        assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Fetch(8));
+        cache.take(8, &reply(8, &[(FIRST, 0, 0x11), (SECOND, 0, 0x22)]), &mut Vec::new());
         let mut write = frame(Command::Fpwr, register(FIRST, SII_CONTROL), &[1, 2, 8, 0, 0, 0]);
 
-        assert_eq!(eeproms.look(&mut write), Way::Wire);
-        assert_eq!(eeproms.look(&mut read(FIRST, 8)), Way::Wire);
-        assert_eq!(eeproms.look(&mut read(SECOND, 8)), Way::Answered);
+        assert_eq!(cache.intercept(&mut write), FrameAction::Send);
+        assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Send);
+        assert_eq!(cache.intercept(&mut read(SECOND, 8)), FrameAction::Answered);
     }
 
     #[test]
     fn frames_about_something_else_leave_as_they_are() {
-        let mut eeproms = two();
+        let mut cache = two();
         for address in [0x0130, 0x0500, 0x0510, 0x1000] {
             for command in [Command::Fprd, Command::Fpwr] {
                 let mut other = frame(command, register(FIRST, address), &[0; 2]);
                 let before = other.clone();
-                assert_eq!((eeproms.look(&mut other), &other), (Way::Wire, &before));
+                assert_eq!((cache.intercept(&mut other), &other), (FrameAction::Send, &before));
             }
         }
 
-        assert_eq!(eeproms.look(&mut read(0x1234, 8)), Way::Wire, "a station that nobody was given");
+        assert_eq!(cache.intercept(&mut read(0x1234, 8)), FrameAction::Send, "a station that nobody was given");
     }
 }

@@ -5,7 +5,7 @@ use super::trajectory::TrajectoryError;
 
 /// Samples of some joints.
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
+pub(crate) struct CsvTrajectory {
     /// Joint of each column.
     joints: Vec<usize>,
     /// From 0.
@@ -17,9 +17,9 @@ pub(crate) struct Table {
     at_end: AtEnd,
 }
 
-impl Table {
+impl CsvTrajectory {
     /// Reads and checks a file.
-    pub(crate) fn of(text: &str, robot: &Robot) -> Result<Self, TrajectoryError> {
+    pub(crate) fn parse(text: &str, robot: &Robot) -> Result<Self, TrajectoryError> {
         let is_told = |(_, line): &(usize, &str)| !line.trim().is_empty() && !line.trim_start().starts_with('#');
         let mut lines = text.lines().enumerate().map(|(number, line)| (number + 1, line)).filter(is_told);
         let Some((line, header)) = lines.next() else { return Err(TrajectoryError::NoSamples { lines: 0 }) };

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use bus_world::{Idle, MS, OPTIONS, VirtualClock, World, clock};
 use onbeat_ethercat::event::{ANSWERS_LATE, Event, EventKind};
-use onbeat_robot::bus::{Bus, Counts, InProcess, Wire};
+use onbeat_robot::bus::{Bus, BusCounts, InProcess, Wire};
 use onbeat_rt::time::{Clock, Instant};
 use onbeat_segment::{Fault, Nic, Segment};
 
@@ -24,7 +24,7 @@ fn codes(events: &[Event], kind: EventKind) -> Vec<u32> {
 }
 
 /// The robot, so many cycles of a fault, and what it left. No device may leave OP.
-fn ten_seconds_of(fault: Fault, share: f64) -> (Vec<Event>, Counts) {
+fn ten_seconds_of(fault: Fault, share: f64) -> (Vec<Event>, BusCounts) {
     let clock = clock();
     let mut world = World::humanoid(&clock);
     let before = world.bus.counts();
@@ -36,7 +36,7 @@ fn ten_seconds_of(fault: Fault, share: f64) -> (Vec<Event>, Counts) {
     world.cycles(100);
     assert!(world.bus.is_up() && world.bus.silent_ns().is_none(), "{:?}", world.events.last());
     let after = world.bus.counts();
-    let counts = Counts {
+    let counts = BusCounts {
         late: after.late - before.late,
         unknown: after.unknown - before.unknown,
         duplicate: after.duplicate - before.duplicate,
@@ -103,7 +103,7 @@ fn frames_in_another_order_and_without_their_ends_leave_room_for_other_events() 
 fn ten_minutes_of_a_bad_cable_does_not_empty_the_ring_of_events() {
     let clock = clock();
     let text = "[types.t]\nkind = \"digital\"\n[[devices]]\ntype = \"t\"\nnames = [\"a\", \"b\"]\n";
-    let mut world = World::of(text, &clock, OPTIONS);
+    let mut world = World::new(text, &clock, OPTIONS);
     world.until_up(&mut Idle);
     world.events.clear();
     world.inject(Fault::Lose, None, 0.004);
@@ -302,7 +302,7 @@ fn a_pipelined_round_trip_is_the_frames_own() {
 #[test]
 fn the_library_that_configures_devices_is_not_taken_for_another_main_device() {
     let clock = clock();
-    let mut world = World::of(Segment::HUMANOID, &clock, OPTIONS);
+    let mut world = World::new(Segment::HUMANOID, &clock, OPTIONS);
     world.inject(Fault::Duplicate, Some(50 * MS), 1.0);
     world.until_up(&mut Idle);
     assert_eq!((world.count(EventKind::ForeignFrames), world.bus.counts().foreign), (0, 0));

@@ -12,11 +12,11 @@ use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
 use onbeat_robot::bus::Wire;
+use onbeat_robot::image_service::serve;
 use onbeat_robot::motion::{
-    MotionController, Orders, Outlets, Phase, Robot, RobotEvent, RobotEventKind, RobotTask, Seen, StopReason,
-    Trajectory,
+    MotionController, Outlets, Robot, RobotCommands, RobotEvent, RobotEventKind, RobotPhase, RobotSnapshot, RobotTask,
+    SafeStopReason, Trajectory,
 };
-use onbeat_robot::served::serve;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::time::{Clock, Instant};
 use onbeat_rt::{Cycle, Flow, OnOverrun, Plan, Sample, Slot, Task, Wait, cycle, split};
@@ -122,18 +122,18 @@ fn slots<T>(count: usize) -> Vec<Slot<T>> {
 /// A robot as `onbeat robot run --name` runs it, on a virtual clock; what a client saw, and the robot's own account of its stop.
 fn robot_run(fault: &str) -> (Watching, RobotEvent) {
     let (file, name, clock) = (two(fault), name(), clock());
-    let World { bus, .. } = World::of(&file, &clock, OPTIONS);
+    let World { bus, .. } = World::new(&file, &clock, OPTIONS);
     let layout = Layout::from_toml(&file).unwrap();
     let robot = Robot::from_toml(&file, &layout, MS).unwrap();
     let controller = MotionController::new(&robot, Trajectory::sine(&robot).unwrap());
     let mut image = Image::create(&name, &layout, Settings::default()).unwrap();
     image.keep_outputs().unwrap();
     let (_, serving, _attending) = serve(image, None);
-    let (mut seen, mut told, mut of_bus) = (slots::<Seen>(8), slots::<RobotEvent>(1024), slots::<Event>(1024));
+    let (mut seen, mut told, mut of_bus) = (slots::<RobotSnapshot>(8), slots::<RobotEvent>(1024), slots::<Event>(1024));
     let (mut seen, mut told, mut of_bus) =
         (Ring::over(&mut seen).unwrap(), Ring::over(&mut told).unwrap(), Ring::over(&mut of_bus).unwrap());
     let ((seen_in, _), (told_in, mut told_out), (bus_in, _)) = (split(&mut seen), split(&mut told), split(&mut of_bus));
-    let orders = Orders::default();
+    let orders = RobotCommands::default();
     let outlets = Outlets { seen: seen_in, robot: told_in, bus: bus_in };
     let task = RobotTask::new(bus, controller, &orders, outlets, 1_000).serving(Some(serving));
     let mut looked = Looked { task, watching: Watching::of(&name) };
@@ -160,11 +160,11 @@ const FROZEN: &str = "kind = \"freeze\"\ndevice = \"right knee\"\nat_ms = 1500";
 fn a_safe_stop_after_misses_is_seen_in_the_cycle_after_it_at_the_latest() {
     let (watching, own) = robot_run(LOST);
     let event = watching.has_seen_the_stop_of(own.cycle);
-    assert_eq!((event.new, event.code), (StopReason::Misses as u16, 10));
+    assert_eq!((event.new, event.code), (SafeStopReason::Misses as u16, 10));
     assert_eq!(event.sentence(""), "safe stop: 10 missed cycles");
     let last = watching.looks.last().unwrap().robot;
 
-    assert_eq!((last.phase, last.rung, last.stopped_by), (Phase::AtRest as u8, 3, StopReason::Misses as u8));
+    assert_eq!((last.phase, last.rung, last.stopped_by), (RobotPhase::AtRest as u8, 3, SafeStopReason::Misses as u8));
     assert_eq!(last.words(""), "at rest, safe stop: missed cycles");
 }
 
@@ -172,7 +172,7 @@ fn a_safe_stop_after_misses_is_seen_in_the_cycle_after_it_at_the_latest() {
 fn a_safe_stop_by_a_joint_names_the_joint_and_why_it_is_down() {
     let (watching, own) = robot_run(FROZEN);
     let event = watching.has_seen_the_stop_of(own.cycle);
-    assert_eq!((event.device, event.new), (1, StopReason::JointDown as u16));
+    assert_eq!((event.device, event.new), (1, SafeStopReason::JointDown as u16));
     assert_eq!(event.sentence("right knee"), "safe stop: right knee is down, its following error was too large");
     let kinds: Vec<EventKind> = watching.events.iter().map(|event| event.kind).collect();
     let at = |kind| kinds.iter().position(|known| *known == kind).unwrap();
@@ -198,12 +198,12 @@ fn every_exchange_of_a_bus_whose_outputs_others_own_is_counted() {
     let image = Image::create(&name, &layout, Settings::default()).unwrap();
     let (controller, mut serving, _attending) = serve(image, None);
     let mut handed = Handed(controller);
-    let mut world = World::of(&file, &clock, OPTIONS);
+    let mut world = World::new(&file, &clock, OPTIONS);
     let client = Client::open(&name).unwrap();
 
     for cycles in 1..=50 {
         let cycle = world.cycle(&mut handed);
-        serving.after(&mut world.bus, &cycle, (1, 1), |_| {});
+        serving.after_cycle(&mut world.bus, &cycle, (1, 1), |_| {});
         let stats = client.stats();
         let exchange = stats.times(Timed::Exchange);
         assert_eq!((exchange.count(), exchange.max_ns() > 0), (cycles, true));
@@ -220,12 +220,12 @@ fn a_controller_on_a_bus_that_is_served_is_shown_too_and_every_exchange_is_count
     image.keep_outputs().unwrap();
     let (controller, mut serving, _attending) = serve(image, Some(Box::new(controller)));
     let mut handed = Handed(controller);
-    let mut world = World::of(&file, &clock, OPTIONS);
+    let mut world = World::new(&file, &clock, OPTIONS);
     let mut watching = Watching::of(&name);
     let mut own = Vec::new();
     for cycles in 1..=3_000 {
         let cycle = world.cycle(&mut handed);
-        serving.after(&mut world.bus, &cycle, (1, 1), |_| {});
+        serving.after_cycle(&mut world.bus, &cycle, (1, 1), |_| {});
         watching.look();
         own.extend(std::iter::from_fn(|| handed.0.take_event()));
         assert_eq!(watching.client.stats().times(Timed::Exchange).count(), cycles);
