@@ -1,4 +1,4 @@
-//! The side of all other processes: reading, waiting, events, statistics, requests.
+//! Client side: reading, waiting, events, statistics, requests.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -23,29 +23,29 @@ use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::{DeviceLayout, Layout};
 use onbeat_ethercat::step::{BusCycle, RobotState};
 
-/// A reader that is overtaken so often reads while the bus publishes without a pause.
+/// Maximum number of attempts of a reader that is overtaken by the bus.
 const MOST_TRIES: u32 = 1000;
-/// The bus process is looked for when there was no cycle for so long.
+/// Time without a cycle after which the bus process is checked.
 const QUIET: Duration = Duration::from_millis(100);
-/// And for so many cycles, before states of devices count as old.
+/// Additional number of cycles before device states count as outdated.
 const PATIENT_CYCLES: u64 = 10;
-/// How often a waiter looks when the bus does not wake it.
+/// Polling interval of a waiter that the bus does not wake.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
 
-/// A cycle with all its values, of one piece.
+/// A consistent cycle with all its values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Which publication it is, from 1; 0 when nothing was read yet.
+    /// Number of the publication, from 1; 0 before the first read.
     pub number: u64,
     /// The cycle.
     pub cycle: BusCycle,
-    /// What the robot is about; `None` where the bus process moves no joints.
+    /// State of the robot; `None` if the bus process moves no joints.
     pub robot: Option<RobotState>,
     /// Inputs of all devices.
     pub inputs: Vec<u8>,
-    /// Outputs as they were sent in that cycle.
+    /// Outputs sent in that cycle.
     pub outputs: Vec<u8>,
-    /// How often this reader was overtaken by the bus and read again, in all its readings.
+    /// Number of repeated reads since this reader was opened, because the bus overtook it.
     pub retries: u64,
 }
 
@@ -55,72 +55,72 @@ impl Snapshot {
     }
 }
 
-/// A device as it should be, and how it fares.
+/// A device with its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// As it should be.
+    /// Expected device.
     pub layout: DeviceLayout,
-    /// How it fares.
+    /// Present state.
     pub state: DeviceState,
 }
 
-/// EventBatch since some number.
+/// Events from a given number on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventBatch {
-    /// In order, each with its number.
+    /// Events in order, with their numbers.
     pub events: Vec<(u64, Event)>,
-    /// What to ask for next time.
+    /// Number to pass to the next call.
     pub next: u64,
-    /// How many were overwritten before they could be read.
+    /// Number of events overwritten before they were read.
     pub missed: u64,
 }
 
-/// How a bus fares, in a few words.
+/// Summary of a bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BusState {
     /// Name of the image.
     pub name: String,
     /// Name of the segment.
     pub segment: String,
-    /// The bus process.
+    /// Id of the bus process.
     pub pid: u32,
-    /// How the image is shared.
+    /// Kind of sharing.
     pub sharing: Sharing,
-    /// How many bus processes have had the name in a row, each killed before the next.
+    /// Number of bus processes that had this name in succession, each killed before the next.
     pub generation: u64,
-    /// Fingerprint of the device table.
+    /// Hash of the device table.
     pub layout_hash: u64,
     /// The last cycle, `None` before the first.
     pub cycle: Option<BusCycle>,
-    /// What the robot is about; `None` where the bus process moves no joints.
+    /// State of the robot; `None` if the bus process moves no joints.
     pub robot: Option<RobotState>,
-    /// Devices there should be.
+    /// Number of expected devices.
     pub devices: usize,
-    /// Devices in OP; none while nothing comes back.
+    /// Number of devices in OP; 0 during an outage.
     pub in_op: usize,
-    /// Whether anything comes back.
+    /// Whether replies come back.
     pub outage: Outage,
     /// Owner of the outputs: process id and name.
     pub owner: Option<(u32, String)>,
-    /// Who commands joints: process id and name.
+    /// Commander of the joints: process id and name.
     pub commander: Option<(u32, String)>,
-    /// EventBatch so far.
+    /// Number of events.
     pub events: u64,
 }
 
-/// Whether states of devices are of now.
+/// Outage of a bus: device states are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outage {
-    /// They are.
+    /// No outage.
     None,
-    /// The bus process runs no cycles, for so many ns: it is stopped, or has not begun.
+    /// The bus process has run no cycle for this time in ns: stopped, or not started.
     NoCycle(u64),
-    /// It does, and no frame has come back in time, for so many ns.
+    /// No frame was answered in time for this time in ns.
     NoAnswer(u64),
 }
 
 impl Outage {
-    /// How long nothing has come back, in ns, for whatever reason.
+    /// Returns the duration of the outage in ns.
     #[must_use]
     pub const fn ns(self) -> Option<u64> {
         match self {
@@ -141,7 +141,7 @@ impl std::fmt::Display for Outage {
     }
 }
 
-/// An image from the side of any other process.
+/// Client of an image, in any process.
 #[derive(Debug)]
 pub struct Client {
     shared: Arc<MappedImage>,
@@ -149,32 +149,32 @@ pub struct Client {
 }
 
 impl Client {
-    /// The image of the running bus of this name.
+    /// Opens the image of the running bus with this name.
     ///
     /// # Errors
-    /// [`ControlError`]: no bus of the name, a dead one, one of another version.
+    /// [`ControlError`]: no such bus, a dead one, or one of another version.
     pub fn open(name: &str) -> Result<Self, ControlError> {
         let shared = MappedImage::open(name)?;
         Ok(Self { waiter: CycleWaiter::new(&shared), shared: Arc::new(shared) })
     }
 
-    /// What [`Client::read`] reads into.
+    /// Creates a buffer for [`Client::read`].
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::for_image(&self.shared)
     }
 
-    /// Reads the newest cycle: all of it is of one publication.
+    /// Reads the newest cycle consistently.
     ///
     /// # Errors
-    /// [`ControlError::BusEnded`], [`ControlError::BusReplaced`], [`ControlError::BusDied`] (noticed when there was no new cycle for
-    /// 100 ms), [`ControlError::NoCycleYet`].
+    /// [`ControlError::BusEnded`], [`ControlError::BusReplaced`], [`ControlError::BusDied`] (detected after 100 ms
+    /// without a cycle), [`ControlError::NoCycleYet`].
     pub fn read(&mut self, into: &mut Snapshot) -> Result<(), ControlError> {
         self.waiter.read(&self.shared, into)
     }
 
-    /// As [`Client::read`], and stays inside so long as a slow reader would. Where the sharing has a lock, the bus and all others wait
-    /// meanwhile: it shows what that costs.
+    /// Reads like [`Client::read`], and takes at least `stay`, like a slow reader. With a lock, bus and other
+    /// processes wait during that time; this measures the effect.
     ///
     /// # Errors
     /// As [`Client::read`].
@@ -189,7 +189,7 @@ impl Client {
         Ok(())
     }
 
-    /// Waits until there is a newer cycle than the one read last, at most so long; whether there is.
+    /// Waits up to `timeout` for a cycle newer than the last one read. Returns whether there is one.
     ///
     /// # Errors
     /// As [`Client::read`].
@@ -198,13 +198,13 @@ impl Client {
         self.waiter.wait_beyond(&self.shared, last, timeout)
     }
 
-    /// What the segment should be, and where its values stand.
+    /// Returns the expected devices and the offsets of their values.
     #[must_use]
     pub fn layout(&self) -> Layout {
         self.shared.layout()
     }
 
-    /// All devices in the order of the cable. While nothing comes back, they are lost.
+    /// Returns all devices in the order of the cable. During an outage, they are lost.
     #[must_use]
     pub fn devices(&self) -> Vec<DeviceInfo> {
         let states = self.states(self.state().outage);
@@ -212,7 +212,7 @@ impl Client {
         devices.zip(states).map(|(layout, state)| DeviceInfo { layout, state }).collect()
     }
 
-    /// EventBatch from number `from` on; 1 is the first one ever.
+    /// Returns the events from number `from` on; the first has number 1.
     #[must_use]
     pub fn events(&self, from: u64) -> EventBatch {
         let ring = self.shared.events();
@@ -232,13 +232,14 @@ impl Client {
         found
     }
 
-    /// The statistics.
+    /// Returns the statistics.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.shared.stats().copy()
     }
 
-    /// State and statistics, a line `KEY VALUE` each, as the paper's entry in the proc file system had them; see `docs/control.md`.
+    /// Returns state and statistics as lines `KEY VALUE`, like the paper's entry in the proc file system; see
+    /// `docs/control.md`.
     #[must_use]
     pub fn stats_text(&self) -> String {
         let state = self.state();
@@ -266,14 +267,14 @@ impl Client {
         text
     }
 
-    /// States of devices as far as they are of now.
+    /// Returns the device states, all lost during an outage.
     fn states(&self, outage: Outage) -> impl Iterator<Item = DeviceState> {
         let lost = DeviceState { al_state: 0, al_status: 0, presence: Presence::Lost };
         let words = self.shared.states().iter().map(|word| DeviceState::from_word(word.load(Ordering::Acquire)));
         words.map(move |state| if outage == Outage::None { state } else { lost })
     }
 
-    /// Whether anything comes back, as of now. `cycle` is the last one.
+    /// Returns the present outage. `cycle` is the last cycle.
     fn outage(&self, cycle: Option<&BusCycle>) -> Outage {
         let Some(cycle) = cycle else { return Outage::None };
         let now_ns = Monotonic.now().as_ns();
@@ -284,12 +285,12 @@ impl Client {
             return Outage::NoCycle(since(cycle.release_ns));
         }
 
-        // A bus that says nothing of it is one of a test, or of a program that has no devices.
+        // 0 if the bus does not report it, as in tests or without devices.
         let is_quiet = answered_at != 0 && since(answered_at) > patience_ns;
         if is_quiet { Outage::NoAnswer(since(answered_at)) } else { Outage::None }
     }
 
-    /// How the bus fares.
+    /// Returns a summary of the bus.
     #[must_use]
     pub fn state(&self) -> BusState {
         let header = self.shared.header();
@@ -316,7 +317,7 @@ impl Client {
         }
     }
 
-    /// Whether the bus runs and its process lives.
+    /// Checks that the bus is running and its process alive.
     ///
     /// # Errors
     /// [`ControlError::BusEnded`], [`ControlError::BusReplaced`], [`ControlError::BusDied`].
@@ -324,33 +325,33 @@ impl Client {
         self.shared.check_alive()
     }
 
-    /// Asks for an SDO transfer and waits for what comes of it, at most so long.
+    /// Requests an SDO transfer, and waits up to `timeout` for the result.
     ///
     /// # Errors
-    /// [`ControlError`] when it could not be asked or nobody answered; what the device says is in the answer.
+    /// [`ControlError`] if the request cannot be made or is not answered; a refusal by the device is in the answer.
     pub fn request(&self, request: &SdoRequest, timeout: Duration) -> Result<SdoAnswer, ControlError> {
         requests::ask(&self.shared, request, timeout)
     }
 
-    /// Takes the outputs for this process.
+    /// Claims the outputs for this process.
     ///
     /// # Errors
-    /// [`ControlError::Owned`] with the process that has them; a dead one loses them.
+    /// [`ControlError::Owned`] with the owner; a dead owner loses them.
     pub fn claim(&self) -> Result<Owner, ControlError> {
         Owner::new(Arc::clone(&self.shared))
     }
 
-    /// Joints that follow goals, with their names; none where no goals are followed.
+    /// Returns the joints that follow goals, with their names; empty if none do.
     #[must_use]
     pub fn joints(&self) -> Vec<(String, Joint)> {
         goals::joints(&self.shared)
     }
 
-    /// Commands the joints from now on.
+    /// Becomes the commander of the joints.
     ///
     /// # Errors
-    /// [`ControlError::NoGoals`] where nothing follows goals, [`ControlError::Commanded`] with the process that commands already; a dead
-    /// one loses its place.
+    /// [`ControlError::NoGoals`] if no joint follows goals; [`ControlError::Commanded`] with the present commander; a
+    /// dead one loses its role.
     pub fn command(&self) -> Result<Commander, ControlError> {
         Commander::new(Arc::clone(&self.shared))
     }
@@ -370,7 +371,7 @@ fn event_of(bytes: &[u8; EVENT_BYTES]) -> Option<Event> {
     })
 }
 
-/// What a reader knows of the cycles it has seen.
+/// Waits for cycles, and checks the bus process.
 #[derive(Debug)]
 pub(super) struct CycleWaiter {
     last: u64,
@@ -417,7 +418,7 @@ impl CycleWaiter {
         Err(ControlError::Overtaken { tries: MOST_TRIES })
     }
 
-    /// Looks for the bus process when it has been quiet; a look costs system calls.
+    /// Checks the bus process after a time without a cycle, as the check makes system calls.
     fn look_at_bus(&mut self, shared: &MappedImage, number: u64) -> Result<(), ControlError> {
         let now = Instant::now();
         if number != self.last {
@@ -462,10 +463,10 @@ impl CycleWaiter {
             }
 
             if self.is_woken {
-                // Short of a dead bus, which wakes nobody.
+                // Limited, because a dead bus wakes nobody.
                 let at_most = left.min(QUIET);
                 let at_most = Timespec { tv_sec: 0, tv_nsec: at_most.subsec_nanos().into() };
-                // Woken, not so any more, interrupted, over: all lead to another look.
+                // Woken, changed before, interrupted, timed out: check again in any case.
                 let _ = futex::wait(&live.wake.0, futex::Flags::empty(), before, Some(&at_most));
             } else {
                 sleep(left.min(LOOK_EVERY));

@@ -1,4 +1,4 @@
-//! The device table: a layout as bytes, written once, read by everybody.
+//! Device table: a layout encoded as bytes, written once.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,7 +15,7 @@ const KINDS: [DeviceKind; 6] = [
     DeviceKind::ForceTorque,
 ];
 
-/// What decides how much room a layout takes.
+/// Returns the sizes of a layout.
 pub(super) fn size(layout: &Layout) -> ImageSize {
     let values = layout.devices.iter().map(|device| device.output_values.len() + device.input_values.len()).sum();
     ImageSize {
@@ -27,7 +27,7 @@ pub(super) fn size(layout: &Layout) -> ImageSize {
     }
 }
 
-/// All devices' records, then all values' records.
+/// Encodes the records of all devices, then of all values.
 pub(super) fn bytes(layout: &Layout) -> Vec<u8> {
     let (mut devices, mut values) = (Vec::new(), Vec::new());
     for device in &layout.devices {
@@ -51,7 +51,7 @@ pub(super) fn bytes(layout: &Layout) -> Vec<u8> {
     devices
 }
 
-/// The layout of such bytes. What does not fit together is left out.
+/// Decodes a table. Inconsistent parts are left out.
 pub(super) fn layout(segment: String, size: ImageSize, bytes: &[u8]) -> Layout {
     let (devices, values) = bytes.split_at((size.devices * DEVICE_BYTES).min(bytes.len()));
     let values: Vec<MappedValue> = values.chunks_exact(VALUE_BYTES).map(value).collect();
@@ -101,7 +101,7 @@ fn put(into: &mut Vec<u8>, words: &[u32]) {
     words.iter().for_each(|word| into.extend_from_slice(&word.to_ne_bytes()));
 }
 
-/// A name with zeros behind it; a longer one is cut between letters, so that one zero at least remains.
+/// Encodes a name, padded with zeros; a longer one is cut at a character boundary, leaving at least one zero.
 pub(super) fn name_bytes(name: &str) -> [u8; NAME_BYTES] {
     let mut end = name.len().min(NAME_BYTES - 1);
     while !name.is_char_boundary(end) {
@@ -113,19 +113,19 @@ pub(super) fn name_bytes(name: &str) -> [u8; NAME_BYTES] {
     bytes
 }
 
-/// The opposite of [`name_bytes`].
+/// Decodes the result of [`name_bytes`].
 pub(super) fn name_of(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// A fingerprint of the table (FNV-1a, 64 bits): two images of one fingerprint mean the same by the same byte.
+/// Hashes the table (FNV-1a, 64 bits): images with the same hash have the same layout.
 pub(super) fn hash(table: &[u8], segment: &str) -> u64 {
     let all = table.iter().chain(segment.as_bytes());
     all.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Copies bytes into shared words, eight to each.
+/// Copies bytes into shared words, eight per word.
 pub(super) fn store(words: &[AtomicU64], bytes: &[u8]) {
     for (word, bytes) in words.iter().zip(bytes.chunks(8)) {
         let mut whole = [0; 8];
@@ -134,7 +134,7 @@ pub(super) fn store(words: &[AtomicU64], bytes: &[u8]) {
     }
 }
 
-/// Copies shared words out.
+/// Copies shared words into bytes.
 pub(super) fn load(words: &[AtomicU64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect()
 }

@@ -1,7 +1,8 @@
-//! Making, opening, taking over and removing the shared memory of a name.
+//! Creation, opening, takeover and removal of named shared memory.
 //!
-//! The bus process holds a lock on the object (`flock`) as long as it lives, and the kernel lets go of it when it dies. So one of two
-//! that start at once gets the name, and whoever gets the lock of an object that is there knows that its maker is gone.
+//! The bus process holds a lock (`flock`) on the object as long as it lives; the kernel releases it when the process
+//! dies. So only one of two processes that start concurrently gets the name, and a process that obtains the lock of
+//! an existing object knows that its creator is gone.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
@@ -26,43 +27,43 @@ use super::lock::{ImageGuard, ImageLock, LockProtocol};
 use super::map::{Map, Shared};
 use super::process::Process;
 use super::stats::StatsBlock;
-use super::{Sharing, table};
+use super::{Sharing, device_table};
 use onbeat_ethercat::layout::Layout;
 
 const DIRECTORY: &str = "/dev/shm";
 const PREFIX: &str = "onbeat-";
 const LONGEST_NAME: usize = 64;
-/// User and group may do everything, others nothing.
+/// Read and write permission for user and group.
 const MODE: u32 = 0o660;
-/// Another process may take or remove the object between two steps; then they are taken again.
+/// Maximum number of attempts, as another process may take or remove the object between two steps.
 const MOST_TRIES: u32 = 20;
-/// How long an image may take to be made, and how often is looked.
+/// Maximum number of polls for an image being created, and their interval.
 const MAKING: (u32, Duration) = (100, Duration::from_millis(5));
 
-/// Whether the exchange wakes those who wait for the next cycle.
+/// Whether the exchange wakes processes that wait for the next cycle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waking {
-    /// Never: who waits looks every 50 µs, and the exchange stays without system calls.
+    /// Never: waiting processes poll every 50 µs, and the exchange makes no system call.
     #[default]
     Never,
-    /// When somebody waits, by one system call in that cycle.
+    /// If a process waits, with one system call in that cycle.
     WhenWaiting,
 }
 
-/// How an image is to be.
+/// Settings of an image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImageSettings {
-    /// How processes keep out of each other's way.
+    /// How processes are kept from interfering with each other.
     pub sharing: Sharing,
-    /// The owner's outputs count for so many cycles after it refreshed them; then the safe ones do.
+    /// Number of cycles for which the owner's outputs are sent after a refresh; then the safe outputs are.
     pub stale_after_cycles: u32,
     /// Outputs without an owner; empty for zeros.
     pub safe_outputs: Vec<u8>,
     /// Whether waiting readers are woken.
     pub waking: Waking,
-    /// Joints that follow goals; none where no goals are followed.
+    /// Joints that follow goals; empty if none do.
     pub joints: Vec<Joint>,
-    /// Goals older than this are not followed, in ns; told to whoever commands.
+    /// Maximum age of a goal in ns, published to the commander.
     pub goal_age_ns: u64,
 }
 
@@ -85,16 +86,16 @@ impl From<Sharing> for ImageSettings {
     }
 }
 
-/// A process image in shared memory, named.
+/// A named process image in shared memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Image;
 
 impl Image {
-    /// Makes the image of a bus of this process. The object of a dead bus process of the same name is taken over: its readers are
-    /// told to open again.
+    /// Creates the image of a bus in this process. The object of a dead bus process with the same name is taken over;
+    /// its readers must open it again.
     ///
     /// # Errors
-    /// [`ControlError`]: [`Taken`](ControlError::Taken) when a living process has the name.
+    /// [`ControlError`]: [`Taken`](ControlError::Taken) if a living process uses the name.
     pub fn create(name: &str, layout: &Layout, settings: impl Into<ImageSettings>) -> Result<BusSide, ControlError> {
         let settings = settings.into();
         let (given, wanted) = (settings.safe_outputs.len(), layout.output_bytes);
@@ -114,14 +115,14 @@ impl Image {
     }
 }
 
-/// Names of the images that are there, of living and of killed bus processes.
+/// Returns the names of all images, including those of killed bus processes.
 #[must_use]
 pub fn names() -> Vec<String> {
     let entries = fs::read_dir(DIRECTORY).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.strip_prefix(PREFIX).map(str::to_owned)).collect()
 }
 
-/// Removes what killed bus processes have left; their names. Images of living ones are untouched.
+/// Removes the images of killed bus processes; returns their names. Images of living processes are not changed.
 #[must_use]
 pub fn remove_leftovers() -> Vec<String> {
     names()
@@ -132,7 +133,7 @@ pub fn remove_leftovers() -> Vec<String> {
         .collect()
 }
 
-/// Whether it is one of ours at all: others may use such names.
+/// Checks that the object is an image: other programs may use such names.
 fn is_leftover(path: &Path) -> bool {
     let Ok(file) = open_object(path) else { return false };
     header_of(&file)
@@ -156,13 +157,13 @@ fn open_object(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(no_link).open(path)
 }
 
-/// A new object with its lock held, and its generation.
+/// Creates an object and locks it; returns its generation too.
 fn new_object(name: &str, path: &Path) -> Result<(File, u64), ControlError> {
     let mut generation = 1;
     for _ in 0..MOST_TRIES {
         match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path) {
             Ok(file) => {
-                // Somebody may think it left behind before its lock is held; then it is made again.
+                // Another process may have taken the object for abandoned before it was locked; create it again then.
                 if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() && is_at(&file, path) {
                     file.set_permissions(Permissions::from_mode(MODE)).map_err(at("set the permissions of", path))?;
                     return Ok((file, generation));
@@ -188,8 +189,8 @@ fn taken(name: &str, path: &Path) -> ControlError {
     ControlError::Taken { name: name.to_owned(), pid, process }
 }
 
-/// Marks the object of a dead bus process as replaced and removes it; its generation. `None` when its process lives. One that is gone
-/// meanwhile had none.
+/// Marks the object of a dead bus process as replaced, removes it, and returns its generation; 0 if it is gone,
+/// `None` if its process is alive.
 fn retire(path: &Path) -> io::Result<Option<u64>> {
     let file = match open_object(path) {
         Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Some(0)),
@@ -203,7 +204,7 @@ fn retire(path: &Path) -> io::Result<Option<u64>> {
     if !may_be_image(&file)? {
         return Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
-            "it is no image of a bus; remove it, or take another --name",
+            "it is not an image of a bus; remove it, or use another --name",
         ));
     }
 
@@ -219,7 +220,7 @@ fn retire(path: &Path) -> io::Result<Option<u64>> {
     Ok(Some(header.map_or(0, |header| header.generation.load(Ordering::Relaxed))))
 }
 
-/// Whether it is an image, or was to become one.
+/// Checks that the file is an image, possibly incomplete.
 fn may_be_image(file: &File) -> io::Result<bool> {
     let mut first = [0; 8];
     let length = file.read_at(&mut first, 0)?;
@@ -233,13 +234,13 @@ fn header_of(file: &File) -> io::Result<Map> {
     Map::new(file, size_of::<ImageHeader>())
 }
 
-/// Whether the object of this path is still the one that was opened.
+/// Checks that the path still refers to the opened object.
 fn is_at(file: &File, path: &Path) -> bool {
     let same = |own: fs::Metadata, there: fs::Metadata| (own.dev(), own.ino()) == (there.dev(), there.ino());
     file.metadata().and_then(|own| Ok(same(own, fs::symlink_metadata(path)?))).unwrap_or(false)
 }
 
-/// The shared memory of an image, as both sides see it.
+/// The shared memory of an image.
 #[derive(Debug)]
 pub(super) struct MappedImage {
     pub(super) name: String,
@@ -248,7 +249,7 @@ pub(super) struct MappedImage {
     pub(super) sharing: Sharing,
     pub(super) me: Process,
     map: Map,
-    /// With the lock on it, in the bus process.
+    /// The locked object, in the bus process.
     object: Option<(File, PathBuf)>,
 }
 
@@ -261,7 +262,7 @@ impl MappedImage {
     ) -> Result<Self, ControlError> {
         let size = ImageSize { joints: settings.joints.len(), ..device_table::size(layout) };
         let offsets = ImageOffsets::new(size);
-        // All of it at once: an object without memory behind it would end whoever touches it.
+        // Allocated completely: access to a sparse object without free memory ends the process with SIGBUS.
         fallocate(&file, FallocateFlags::empty(), 0, offsets.total as u64)
             .map_err(|why| at("find memory for", path)(why.into()))?;
         let map = Map::new(&file, offsets.total).map_err(at("map", path))?;
@@ -308,13 +309,13 @@ impl MappedImage {
         header.layout_hash.store(device_table::hash(&table, &layout.name), Ordering::Relaxed);
         header.generation.store(generation, Ordering::Relaxed);
         header.bus.store(self.me.word(), Ordering::Relaxed);
-        // Whoever sees it sees all of the above.
+        // A process that sees the magic number sees all of the above.
         header.magic.store(MAGIC, Ordering::Release);
 
         Ok(())
     }
 
-    /// The image of a running bus.
+    /// Maps the image of a running bus.
     pub(super) fn open(name: &str) -> Result<Self, ControlError> {
         let path = path_of(name)?;
         for _ in 0..MAKING.0 {
@@ -370,7 +371,7 @@ impl MappedImage {
         Ok(opened)
     }
 
-    /// A part whose place is constant.
+    /// Returns a part at a constant offset.
     #[allow(clippy::expect_used)] // `ImageOffsets` was computed for this length in `make`, and checked against it in `from_header`.
     fn one<T: Shared>(&self, at: usize) -> &T {
         debug_assert!(self.map.bytes() == self.offsets.total);
@@ -398,7 +399,7 @@ impl MappedImage {
         (self.sharing != Sharing::WaitFree).then(|| self.one(self.offsets.lock))
     }
 
-    /// Holds the lock where there is one.
+    /// Acquires the lock, if there is one.
     #[inline]
     pub(super) fn hold(&self) -> Option<ImageGuard<'_>> {
         self.lock()?.hold(self.me)
@@ -416,18 +417,18 @@ impl MappedImage {
         self.slots(&self.live().events.0, (self.offsets.events, 1 + EVENT_BYTES / 8, EVENTS))
     }
 
-    /// Goals; only where there are joints that follow them.
+    /// Returns the slots of goals, if joints follow them.
     pub(super) fn goals(&self) -> Option<Latest<'_>> {
         let slots = (self.offsets.goals, self.offsets.goal_slot_words, SLOTS);
         (self.size.joints > 0).then(|| self.slots(&self.live().goals.0, slots))
     }
 
-    /// Records of the joints that follow goals.
+    /// Returns the records of the joints that follow goals.
     pub(super) fn joints(&self) -> &[AtomicU64] {
         self.map.all(self.offsets.joints, self.size.joints * JOINT_BYTES / 8)
     }
 
-    /// A word per device.
+    /// Returns the device states, one word each.
     pub(super) fn states(&self) -> &[AtomicU64] {
         self.map.all(self.offsets.states, self.size.devices)
     }
@@ -442,7 +443,7 @@ impl MappedImage {
         device_table::layout(segment, self.size, &device_table::load(self.map.all(self.offsets.table, words)))
     }
 
-    /// Whether the bus says that it runs; no system call.
+    /// Checks that the bus reports to be running; no system call.
     pub(super) fn check(&self) -> Result<(), ControlError> {
         let name = || self.name.clone();
         match self.header().state.load(Ordering::Acquire) {
@@ -452,26 +453,26 @@ impl MappedImage {
         }
     }
 
-    /// Whether it says so and its process lives.
+    /// Checks the same, and that its process is alive.
     pub(super) fn check_alive(&self) -> Result<(), ControlError> {
         self.check()?;
         let bus = Process::from_word(self.header().bus.load(Ordering::Relaxed));
         match bus {
             Some(bus) if bus.is_alive() => Ok(()),
-            // It may have been taken over since.
+            // The image may have been taken over in between.
             _ => self
                 .check()
                 .and(Err(ControlError::BusDied { name: self.name.clone(), pid: bus.map_or(0, Process::pid) })),
         }
     }
 
-    /// The bus ends in order: readers are told, and the name is free.
+    /// Ends the bus in order: informs readers and frees the name.
     pub(super) fn retire(&self) {
         self.header().state.store(state::ENDED, Ordering::Release);
         if let Some((file, path)) = &self.object
             && is_at(file, path)
         {
-            // If it cannot be removed, the next one of the name takes it over.
+            // If it cannot be removed, the next bus of this name takes it over.
             let _ = fs::remove_file(path);
         }
     }

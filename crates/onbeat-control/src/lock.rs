@@ -1,7 +1,8 @@
-//! The lock of the two kinds of sharing that have one: a mutex in shared memory, robust in both, with priority inheritance in one.
+//! Mutex in shared memory for the two kinds of sharing with a lock: always robust, optionally with priority
+//! inheritance.
 //!
-//! Robust means that the kernel gives the lock to the next one when its holder dies. That is so in the plain kind too: what it lacks is
-//! priority inheritance alone, else the two could not be compared.
+//! Robust means that the kernel passes the lock on when its holder dies. The plain kind is robust too, so the two
+//! differ in priority inheritance only and can be compared.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::map::Shared;
 use super::process::Process;
 
-/// A mutex where it lies in shared memory, with the process that holds it and those that died so.
+/// A mutex with its holder, and the processes that died while holding it.
 #[repr(C, align(64))]
 pub(super) struct ImageLock {
     mutex: UnsafeCell<MaybeUninit<libc::pthread_mutex_t>>,
@@ -24,24 +25,25 @@ pub(super) struct ImageLock {
 // SAFETY: a mutex made for sharing between processes, and atomics.
 unsafe impl Shared for ImageLock {}
 
-/// What the lock inherits from those who wait for it.
+/// Protocol of the mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LockProtocol {
     Priority,
     Nothing,
 }
 
-/// The lock is held as long as this lives.
+/// Holds the lock until dropped.
 pub(super) struct ImageGuard<'l>(&'l ImageLock);
 
 impl ImageLock {
-    /// Makes the mutex; nobody else may have seen it yet.
+    /// Initialises the mutex, before any other process can access it.
     pub(super) fn make(&self, inherits: LockProtocol) -> io::Result<()> {
         let protocol =
             if inherits == LockProtocol::Priority { libc::PTHREAD_PRIO_INHERIT } else { libc::PTHREAD_PRIO_NONE };
         let mut kind = MaybeUninit::uninit();
         let kind = kind.as_mut_ptr();
-        // SAFETY: `kind` is initialised by the first call and destroyed by the last; the mutex lies in memory that nobody else uses yet.
+        // SAFETY: `kind` is initialised by the first call and destroyed by the last; no other process uses the
+        // mutex's memory yet.
         unsafe {
             answer(libc::pthread_mutexattr_init(kind))?;
             let made = answer(libc::pthread_mutexattr_setpshared(kind, libc::PTHREAD_PROCESS_SHARED))
@@ -54,9 +56,10 @@ impl ImageLock {
         }
     }
 
-    /// Waits for the lock. `None` when it cannot be had any more: the memory was spoilt.
+    /// Acquires the lock. `None` if the memory is corrupt.
     pub(super) fn hold(&self, who: Process) -> Option<ImageGuard<'_>> {
-        // SAFETY: made by `make` before anybody else saw the memory; `ImageGuard` gives it back in the thread that took it.
+        // SAFETY: initialised by `make` before any other process could access the memory; `ImageGuard` releases it in
+        // the thread that acquired it.
         let answer = unsafe { libc::pthread_mutex_lock(self.mutex.get().cast()) };
         match answer {
             0 => {}
@@ -74,12 +77,12 @@ impl ImageLock {
         Some(ImageGuard(self))
     }
 
-    /// How many died while they held it.
+    /// Returns the number of processes that died while holding the lock.
     pub(super) fn died(&self) -> u64 {
         self.died.load(Ordering::Acquire)
     }
 
-    /// The last one of them.
+    /// Returns the last of them.
     pub(super) fn last_dead(&self) -> Option<Process> {
         Process::from_word(self.last_dead.load(Ordering::Relaxed))
     }
@@ -88,7 +91,7 @@ impl ImageLock {
 impl Drop for ImageGuard<'_> {
     fn drop(&mut self) {
         self.0.holder.store(0, Ordering::Relaxed);
-        // SAFETY: taken by this thread in `hold`; `ImageGuard` is not `Send`.
+        // SAFETY: acquired by this thread in `hold`; `ImageGuard` is not `Send`.
         unsafe { libc::pthread_mutex_unlock(self.0.mutex.get().cast()) };
     }
 }

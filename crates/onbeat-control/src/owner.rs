@@ -1,4 +1,4 @@
-//! Who owns the outputs, and writes them.
+//! Ownership of the outputs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,8 +9,9 @@ use super::client::{CycleWaiter, Snapshot};
 use super::image::MappedImage;
 use super::process::Process;
 
-/// The outputs of a bus are this process's until it is dropped. Outputs count for as many cycles as the bus was told
-/// ([`ImageSettings::stale_after_cycles`](super::ImageSettings::stale_after_cycles)); an owner refreshes them in each.
+/// Owner of a bus's outputs, until it is dropped. Outputs are sent for
+/// [`ImageSettings::stale_after_cycles`](super::ImageSettings::stale_after_cycles) after a refresh; an owner
+/// refreshes them in each cycle.
 #[derive(Debug)]
 pub struct Owner {
     shared: Arc<MappedImage>,
@@ -18,7 +19,7 @@ pub struct Owner {
     outputs: Vec<u8>,
 }
 
-/// A place that one process at a time has, and the one that left it in order last.
+/// Words of a role that one process at a time holds: the holder, and the last one that left in order.
 #[derive(Clone, Copy)]
 pub(super) struct ClaimWords<'s> {
     pub(super) holder: &'s AtomicU64,
@@ -26,9 +27,9 @@ pub(super) struct ClaimWords<'s> {
 }
 
 impl ClaimWords<'_> {
-    /// Takes it, unless a living process has it: then that one is the error.
+    /// Takes the role, unless a living process holds it, which is returned as the error.
     pub(super) fn take(self, me: Process) -> Result<(), Process> {
-        // A claim after an orderly end must not look like that end.
+        // A new claim by this process must not look like its earlier orderly end.
         let _ = self.left.compare_exchange(me.word(), 0, Ordering::AcqRel, Ordering::Relaxed);
         let mut word = self.holder.load(Ordering::Acquire);
         loop {
@@ -50,23 +51,23 @@ impl ClaimWords<'_> {
         let _ = self.holder.compare_exchange(me.word(), 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Frees it of a dead process.
+    /// Frees the role of a dead process.
     pub(super) fn free_of_dead(self) {
         let word = self.holder.load(Ordering::Acquire);
         if Process::from_word(word).is_some_and(|process| !process.is_alive()) {
-            // If another one took it meanwhile, it is that one's.
+            // If another process took it in between, that one keeps it.
             let _ = self.holder.compare_exchange(word, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 }
 
-/// The place of whoever owns the outputs.
+/// Returns the words of the owner role.
 pub(super) fn place(shared: &MappedImage) -> ClaimWords<'_> {
     let live = shared.live();
     ClaimWords { holder: &live.owner.0, left: &live.left.0 }
 }
 
-/// Takes the outputs for this process.
+/// Claims the outputs for this process.
 pub(super) fn claim(shared: &MappedImage) -> Result<(), ControlError> {
     let owned =
         |owner: Process| ControlError::Owned { name: shared.name.clone(), pid: owner.pid(), process: owner.name() };
@@ -81,11 +82,12 @@ impl Owner {
         Ok(Self { waiter: CycleWaiter::new(&shared), shared, outputs })
     }
 
-    /// Sets all outputs; the bus takes them in its next cycle. Whole or not at all, also when this process dies meanwhile. Waits for
-    /// nobody where the sharing is wait-free.
+    /// Sets all outputs; the bus sends them in its next cycle, completely or not at all, even if this process dies
+    /// meanwhile. Never waits with wait-free sharing.
     ///
     /// # Errors
-    /// [`ControlError::OutputLength`]; [`ControlError::BusEnded`] and [`ControlError::BusReplaced`] when the bus is gone.
+    /// [`ControlError::OutputLength`]; [`ControlError::BusEnded`] and [`ControlError::BusReplaced`] if the bus is
+    /// gone.
     pub fn write(&mut self, outputs: &[u8]) -> Result<(), ControlError> {
         if outputs.len() != self.outputs.len() {
             return Err(ControlError::OutputLength { given: outputs.len(), wanted: self.outputs.len() });
@@ -94,7 +96,7 @@ impl Owner {
         self.publish()
     }
 
-    /// Changes the outputs: `change` gets those that were written last (zeros at first).
+    /// Modifies the outputs: `change` receives the last ones (initially zeros).
     ///
     /// # Errors
     /// As [`Owner::write`].
@@ -103,8 +105,8 @@ impl Owner {
         self.publish()
     }
 
-    /// Waits for the next cycle and reads it, at most so long. An owner's loop is: wait, compute, write. `false` when there was none
-    /// in time.
+    /// Waits up to `timeout` for the next cycle and reads it. Returns `false` if there was none. The loop of an owner
+    /// is: wait, compute, write.
     ///
     /// # Errors
     /// As [`Client::read`](super::Client::read).
@@ -116,7 +118,7 @@ impl Owner {
         Ok(true)
     }
 
-    /// What [`Owner::wait_cycle`] reads into.
+    /// Creates a buffer for [`Owner::wait_cycle`].
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::for_image(&self.shared)
@@ -134,7 +136,7 @@ impl Drop for Owner {
     fn drop(&mut self) {
         {
             let _held = self.shared.hold();
-            // Outputs of nobody: a later claim of this process begins without any.
+            // Outputs of no process, so a later claim of this process begins without outputs.
             self.shared.outputs().publish(&[&[0; 8]]);
         }
         place(&self.shared).leave(self.shared.me);

@@ -1,4 +1,5 @@
-//! SDO requests of other processes: records that are asked, taken, answered, and free again, whoever dies in between.
+//! SDO requests of other processes: records that are requested, taken, answered and freed, even if a process dies in
+//! between.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::thread::sleep;
@@ -6,82 +7,82 @@ use std::time::{Duration, Instant};
 
 use super::ControlError;
 use super::abi::{REQUEST_BYTES, REQUESTS, RequestRecord, phase};
+use super::device_table;
 use super::image::MappedImage;
 use super::process::Process;
-use super::table;
 
-/// How often a requester looks for its answer, and whether the bus process lives.
+/// Polling interval of a requester, and number of polls between checks of the bus process.
 const LOOK_EVERY: Duration = Duration::from_micros(500);
 const LOOK_AT_BUS_EVERY: u32 = 200;
 
-/// What is to be done with an object.
+/// Operation on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SdoAction {
-    /// GoalBuffer it.
-    GoalBuffer,
+    /// Read.
+    Read,
     /// Write these bytes, at most 1024.
     Write(Vec<u8>),
 }
 
-/// A transfer that somebody wants.
+/// A requested transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SdoRequest {
-    /// ClaimWords of the device on the cable.
+    /// Position of the device on the cable.
     pub device: u16,
-    /// Object, such as 0x6041.
+    /// Index of the object, such as 0x6041.
     pub index: u16,
-    /// Entry of the object.
+    /// Subindex.
     pub entry: u8,
-    /// All entries at once.
+    /// Complete access: all subindices at once.
     pub complete: bool,
-    /// GoalBuffer or write.
+    /// Read or write.
     pub action: SdoAction,
 }
 
-/// Why a transfer did not come off.
+/// Reasons why a transfer fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SdoFailure {
-    /// The device refused.
+    /// The device refused the transfer.
     #[error("the device refused with abort code 0x{0:08x}{words}", words = abort_words(*.0))]
     Abort(u32),
     /// The device has no mailbox, or is in INIT.
-    #[error("the device has no mailbox at present")]
+    #[error("the device has no mailbox in its present state")]
     NoMailbox,
-    /// The device does not answer.
+    /// The device did not answer in time.
     #[error("the device did not answer in time")]
     NoReply,
-    /// The bus cannot do this kind of transfer.
-    #[error("the bus cannot do such a transfer")]
+    /// The bus does not support this transfer.
+    #[error("the bus does not support this transfer")]
     NotPossible,
-    /// The answer is longer than a record.
-    #[error("the answer is longer than {REQUEST_BYTES} bytes")]
+    /// The answer is longer than a request record.
+    #[error("the value is longer than {REQUEST_BYTES} bytes")]
     TooLong,
 }
 
-/// What came of it: the bytes that were read, none after a write.
+/// Result of a transfer: the bytes read, empty after a write.
 pub type SdoAnswer = Result<Vec<u8>, SdoFailure>;
 
-/// A request that the bus has taken.
+/// A request taken by the bus.
 #[derive(Debug)]
 pub struct SdoJob {
-    /// What is wanted.
+    /// The request.
     pub request: SdoRequest,
     place: usize,
     order: u64,
 }
 
-/// What the standard's commonest abort codes mean (ETG.1000.6, 5.6.2.7.2).
+/// Meaning of the most common abort codes (ETG.1000.6, 5.6.2.7.2).
 fn abort_words(code: u32) -> &'static str {
     match code {
         0x0601_0000 => ": unsupported access",
-        0x0601_0001 => ": it can only be written",
-        0x0601_0002 => ": it can only be read",
-        0x0602_0000 => ": there is no such object",
-        0x0604_0041 => ": it cannot be mapped",
-        0x0607_0010 | 0x0607_0012 | 0x0607_0013 => ": the length does not fit",
-        0x0609_0011 => ": there is no such entry",
-        0x0609_0030..=0x0609_0032 => ": the value is out of range",
-        0x0800_0020..=0x0800_0022 => ": not in this state",
+        0x0601_0001 => ": write-only object",
+        0x0601_0002 => ": read-only object",
+        0x0602_0000 => ": object does not exist",
+        0x0604_0041 => ": object cannot be mapped",
+        0x0607_0010 | 0x0607_0012 | 0x0607_0013 => ": wrong length",
+        0x0609_0011 => ": subindex does not exist",
+        0x0609_0030..=0x0609_0032 => ": value out of range",
+        0x0800_0020..=0x0800_0022 => ": not possible in the present state",
         _ => "",
     }
 }
@@ -139,20 +140,20 @@ fn answer_of(record: &RequestRecord) -> SdoAnswer {
     }
 }
 
-/// Back to those that are free: the phase first, for whoever takes it next finds it idle.
+/// Frees a record: the phase first, so that the next requester finds it idle.
 fn free(record: &RequestRecord) {
     record.phase.store(phase::IDLE, Relaxed);
     record.holder.store(0, Release);
 }
 
-// ---- the bus
+// ---- bus process
 
 pub(super) fn take(records: &[RequestRecord]) -> Option<SdoJob> {
     let asked = |record: &RequestRecord| record.phase.load(Acquire) == phase::ASKED;
     loop {
         let waiting = records.iter().enumerate().filter(|(_, record)| asked(record));
         let (place, record) = waiting.min_by_key(|(_, record)| record.order.load(Relaxed))?;
-        // Its requester may have lost patience meanwhile.
+        // The requester may have given up in between.
         if record.phase.compare_exchange(phase::ASKED, phase::TAKEN, AcqRel, Relaxed).is_ok() {
             return Some(SdoJob { request: request_of(record), place, order: record.order.load(Relaxed) });
         }
@@ -173,7 +174,7 @@ pub(super) fn answer(records: &[RequestRecord], job: &SdoJob, answer: &SdoAnswer
     }
 }
 
-/// Frees the records of dead requesters; one that the bus has taken is free when it is answered.
+/// Frees the records of dead requesters; one taken by the bus is freed when it is answered.
 pub(super) fn drop_dead(records: &[RequestRecord]) {
     for record in records {
         let word = record.holder.load(Acquire);
@@ -188,7 +189,7 @@ pub(super) fn drop_dead(records: &[RequestRecord]) {
     }
 }
 
-// ---- those who ask
+// ---- requesters
 
 pub(super) fn ask(shared: &MappedImage, request: &SdoRequest, timeout: Duration) -> Result<SdoAnswer, ControlError> {
     let data: &[u8] = if let SdoAction::Write(bytes) = &request.action { bytes } else { &[] };
@@ -218,7 +219,7 @@ pub(super) fn ask(shared: &MappedImage, request: &SdoRequest, timeout: Duration)
         return answer;
     }
 
-    // The bus has it: it frees the record when it answers, unless it just has.
+    // The bus has taken the request: it frees the record with its answer, unless it has just answered.
     if record.phase.compare_exchange(phase::TAKEN, phase::ABANDONED, AcqRel, Acquire).is_err() {
         free(record);
     }

@@ -108,7 +108,7 @@ fn what_is_no_image_is_left_alone() {
     std::fs::write(&path, b"somebody else's").unwrap();
     let refused = Image::create(&name, &layout(), Sharing::WaitFree).unwrap_err().to_string();
 
-    assert_eq!(refused, format!("cannot take over {path}: it is no image of a bus; remove it, or take another --name"));
+    assert_eq!(refused, format!("cannot take over {path}: it is not an image of a bus; remove it, or use another --name"));
     assert!(!remove_leftovers().contains(&name));
     assert_eq!(std::fs::read(&path).unwrap(), b"somebody else's");
     std::fs::remove_file(&path).unwrap();

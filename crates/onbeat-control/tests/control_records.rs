@@ -148,7 +148,7 @@ fn an_sdo_request_comes_as_it_was_asked_and_its_answer_goes_back() {
         assert_eq!(ask(long), Ok(Vec::new()));
         let refused = ask(request(0, SdoAction::Write(vec![1, 2, 3, 4]))).unwrap_err();
 
-        assert_eq!(refused.to_string(), "the device refused with abort code 0x06010002: it can only be read");
+        assert_eq!(refused.to_string(), "the device refused with abort code 0x06010002: read-only object");
         assert_eq!(ask(request(0, SdoAction::Read)), Err(SdoFailure::NoReply));
         assert_eq!(ask(SdoRequest { index: 1, ..request(0, SdoAction::Read) }), Err(SdoFailure::TooLong));
     });

@@ -308,8 +308,8 @@ fn a_device_that_is_put_in_is_one_event_and_costs_nothing() {
 #[test]
 fn a_number_of_the_file_that_a_device_does_not_have_is_one_sentence_and_nothing_is_enabled() {
     for (own, told) in [
-        ("serial = 50", "at place 0 the file has \"j1\" with serial number 50 and there is one with serial number 51"),
-        ("alias = 50", "at place 0 the file has \"j1\" with alias 50 and there is one with alias 51"),
+        ("serial = 50", "at place 0 the file has \"j1\" with serial number 50, the device has serial number 51"),
+        ("alias = 50", "at place 0 the file has \"j1\" with alias 50, the device has alias 51"),
     ] {
         let clock = clock();
         let refused =

@@ -139,8 +139,8 @@ fn a_bus_of_another_program_is_left_alone_unless_asked_for() {
     assert!(matches!(&refused, BusError::Running(RunningBus::Foreign(on, 12)) if on == "eth1"), "{refused}");
     assert_eq!(
         refused.to_string(),
-        "another MainDevice is running on \"eth1\": 12 of its frames came within 200 ms. Nothing was sent; `--beside-running` scans all the \
-         same, and writes nothing"
+        "another MainDevice is running on \"eth1\": 12 of its frames were received within 200 ms; nothing was sent: use `--beside-running` to scan \
+         read-only"
     );
     assert_eq!(wire.0.link().counts().sent, 0, "nothing was sent");
     wire.1 = 5;

@@ -103,8 +103,8 @@ fn a_refused_value_is_one_sentence_and_no_device_is_enabled() {
     let refused = refusal(&drives("", &(told("6065", "5u32") + &told("6099:7", "5u32"))));
     assert_eq!(
         refused.to_string(),
-        "\"knee\" does not take the start-up value of object 0x6099:7: the device refused with abort code 0x06090011: there is no such \
-         entry; nothing was enabled: correct the file"
+        "\"knee\" refused the start-up value of object 0x6099:7: the device refused with abort code 0x06090011: subindex does not \
+         exist; nothing was enabled: correct the file"
     );
     let without_mailbox = drives("", &told("6065", "5u32")).replace("kind = \"drive\"", "kind = \"digital\"");
     let refused = refusal(&without_mailbox).to_string();

@@ -222,5 +222,5 @@ fn the_time_without_goals_after_which_a_commander_is_lost_is_checked() {
     assert_eq!(of("").unwrap().settings.goal_lost_ns, Some(1_000_000_000));
     assert_eq!(of("lost_ms = 0").unwrap().settings.goal_lost_ns, None);
     let told = of("lost_ms = 20").unwrap_err().to_string();
-    assert_eq!(told, "[robot.goal]: lost_ms = 20, which must be age_ms to 1000000000, or 0 for never");
+    assert_eq!(told, "[robot.goal]: lost_ms = 20; it must be age_ms to 1000000000, or 0 for never");
 }

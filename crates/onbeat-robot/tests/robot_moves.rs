@@ -220,7 +220,7 @@ fn what_is_wrong_with_a_file_is_told_with_line_and_column() {
         ("t,left knee\n", "line 1, column 1: the first column is \"t\", it must be \"time\", in seconds"),
         (
             "time,left knee,nose\n",
-            "line 1, column 3: the robot has no joint \"nose\" that is still free; names are those of its devices",
+            "line 1, column 3: \"nose\" is not a joint of the robot, or has a column already; use the names of its devices",
         ),
         (
             "time,left knee\n0,0\n",
@@ -255,13 +255,13 @@ fn a_robot_file_that_makes_no_robot_says_why() {
     let told = [
         ("[robots]\n", "line 9, column 2: unknown field `robots`"),
         ("[robot]\nspeed = 1", "unknown field `speed`"),
-        ("[[joints]]\nmatch = \"nose\"\n[robot]", "match = \"nose\" fits no drive"),
+        ("[[joints]]\nmatch = \"nose\"\n[robot]", "match = \"nose\" matches no drive"),
         (
             "[[joints]]\nmatch = \"* knee\"\nlow_rad = 3\nhigh_rad = 1\n[robot]",
-            "high_rad = 1, which must be above low_rad",
+            "high_rad = 1; it must be above low_rad",
         ),
         ("[[joints]]\nmatch = \"* knee\"\nignore = true\n[robot]", "a robot needs joints"),
-        ("[robot]\nenable_at_once = 0", "enable_at_once = 0, which must be 1 or more"),
+        ("[robot]\nenable_at_once = 0", "enable_at_once = 0; it must be 1 or more"),
     ];
     let head = TWO.split("[robot]").next().unwrap();
     let layout = onbeat_ethercat::layout::Layout::from_toml(head).unwrap();

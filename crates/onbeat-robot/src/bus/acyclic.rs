@@ -18,16 +18,16 @@ const MOST_MAIL: usize = LONGEST / 2;
 pub(super) enum QueryPurpose {
     State(usize),
     Station(u16),
-    Way(usize),
+    Recovery(usize),
     /// The second query of the recovery before it.
     Second,
-    Apart(usize),
-    MailboxLayout(usize),
+    ClockDifference(usize),
+    MailboxStatus(usize),
     Mail(usize),
     /// A mail of the user's transfer.
-    Sent,
+    MailSent,
     /// A mail with a start-up value of this device.
-    Told(usize),
+    StartupMailSent(usize),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -79,13 +79,13 @@ impl AcyclicFrame<'_, '_> {
         let mut taken = 0;
         let first = *from;
         for place in (first..devices.len()).chain(0..first.min(devices.len())) {
-            let BusDevice { stage: DeviceStage::Recovering(way), known, mailbox, mail_counter, .. } =
+            let BusDevice { stage: DeviceStage::Recovering(recovery), known, mailbox, mail_counter, .. } =
                 &mut devices[place]
             else {
                 continue;
             };
             let station = known.station;
-            let Some(transfer) = way.transfer(known) else { continue };
+            let Some(transfer) = recovery.transfer(known) else { continue };
             let Some(mailbox) = *mailbox else {
                 transfer.end(Err(SdoFailure::NoMailbox));
                 continue;
@@ -158,8 +158,8 @@ impl AcyclicFrame<'_, '_> {
     }
 
     pub(super) fn push_recovery(&mut self, place: usize, device: &BusDevice, reference: Option<u16>) {
-        let DeviceStage::Recovering(way) = &device.stage else { return };
-        let Some((first, second)) = way.question(&device.known, reference) else { return };
+        let DeviceStage::Recovering(recovery) = &device.stage else { return };
+        let Some((first, second)) = recovery.question(&device.known, reference) else { return };
         let bytes = first.length + second.map_or(0, |second| second.length + 12);
         if self.asked.len() + 2 > MOST_QUESTIONS || !self.writer.has_room(bytes) {
             return;

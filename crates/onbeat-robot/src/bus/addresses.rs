@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stations_are_given_once_and_never_those_of_others() {
+    fn station_addresses_are_never_reused_and_never_those_of_other_main_devices() {
         for now_ns in [0, 1, 1_000_000_000, u64::MAX] {
             let mut addresses = BusAddresses::from_time_ns(now_ns);
             let mut seen: Vec<u16> =
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_the_library_gets_stations_and_logical_addresses_of_the_bus() {
+    fn a_frame_of_ethercrab_gets_station_and_logical_addresses_of_the_bus() {
         let addresses = BusAddresses::from_time_ns(7);
         let mut buffer = [0; LONGEST];
         let mut writer = Writer::new(&mut buffer, 1);
@@ -162,6 +162,6 @@ mod tests {
         assert_eq!(word(frame, mapped - 8), third);
         assert_eq!(frame[mapped..mapped + 4], (addresses.logical_start() + 0x20).to_le_bytes());
         assert_eq!(frame[blanked..blanked + FMMU_BYTES], [0; FMMU_BYTES]);
-        assert_eq!(word(frame, all - 8), 0x1003, "what is for all devices is left alone");
+        assert_eq!(word(frame, all - 8), 0x1003, "broadcasts are unchanged");
     }
 }

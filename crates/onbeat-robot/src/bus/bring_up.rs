@@ -23,7 +23,7 @@ use onbeat_ethercat::setup::DeviceSetup;
 /// Maximum size of the process data, in bytes.
 const MOST_PROCESS_DATA: usize = 16_384;
 /// Time within which the kernel removes a thread that has ended, even on a busy machine.
-const FORGOTTEN_WITHIN: Duration = Duration::from_secs(1);
+const THREAD_GONE_WITHIN: Duration = Duration::from_secs(1);
 /// ethercrab's maximum number of frames in flight, and the longest frame its receiver accepts.
 type Storage = PduStorage<16, { PduStorage::element_size(1400) }>;
 
@@ -59,14 +59,14 @@ pub(super) fn bring_up<W: Wire>(
     on: &str,
 ) -> Result<BroughtUp, BusError> {
     without_panic(|| {
-        with_main_device(wire, on, |pump, group, (main_device, tell)| {
+        with_main_device(wire, on, |pump, group, (main_device, set_time)| {
             let mut devices = found(&group, main_device, &pump.addresses);
             if let Some(layout) = expected {
                 compare(&devices, layout)?;
-                tell_devices(pump, &devices, layout, |place| before_mapping(layout, place))?;
+                configure(pump, &devices, layout, |place| before_mapping(layout, place))?;
             }
 
-            let group = pump.run(group.into_pre_op_pdi(main_device), tell)?;
+            let group = pump.run(group.into_pre_op_pdi(main_device), set_time)?;
             for (found, device) in devices.iter_mut().zip(group.iter(main_device)) {
                 let io = device.io_raw();
                 (found.outputs, found.inputs) = (io.outputs().len(), io.inputs().len());
@@ -74,15 +74,15 @@ pub(super) fn bring_up<W: Wire>(
 
             if let Some(layout) = expected {
                 compare_process_data(&devices, layout)?;
-                check_pulses(&devices, layout, period_ns)?;
-                tell_devices(pump, &devices, layout, |place| {
+                check_sync0(&devices, layout, period_ns)?;
+                configure(pump, &devices, layout, |place| {
                     before_safeop(layout, place, period_ns).into_iter().collect()
                 })?;
             }
 
-            pump.run(group.into_safe_op(main_device), tell)?;
-            are_where_they_were(pump, &devices, expected)?;
-            keep_scripts(&mut devices, &mut pump.config_record);
+            pump.run(group.into_safe_op(main_device), set_time)?;
+            check_positions(pump, &devices, expected)?;
+            record_scripts(&mut devices, &mut pump.config_record);
             let addresses = pump.addresses;
             Ok(BroughtUp { devices, events: std::mem::take(&mut pump.events), frames: pump.frames, addresses })
         })
@@ -91,7 +91,7 @@ pub(super) fn bring_up<W: Wire>(
 
 /// Converts a panic of ethercrab into an error. Nothing that `work` borrowed is used afterwards.
 fn without_panic<T>(work: impl FnOnce() -> Result<T, BusError>) -> Result<T, BusError> {
-    caught(work).unwrap_or_else(|words| Err(BusError::Panicked(words)))
+    catch_panic(work).unwrap_or_else(|words| Err(BusError::Panicked(words)))
 }
 
 type Group = SubDeviceGroup<MOST_DEVICES, MOST_PROCESS_DATA, DefaultLock, PreOp>;
@@ -106,18 +106,18 @@ fn with_main_device<W: Wire, T>(
 ) -> Result<T, BusError> {
     let storage = Box::new(Storage::new());
     let Ok((tx, rx, pdu_loop)) = storage.try_split() else {
-        return Err(BusError::Panicked("its frames are in use".to_owned()));
+        return Err(BusError::Panicked("its frame storage is in use".to_owned()));
     };
-    room_for_a_thread().map_err(BusError::Thread)?;
+    check_thread_start().map_err(BusError::Thread)?;
     // The pump handles lost frames; these timeouts are for devices that never become ready.
     let timeouts = Timeouts { pdu: Duration::from_secs(10), eeprom: Duration::from_secs(2), ..Timeouts::default() };
     let config = MainDeviceConfig { dc_static_sync_iterations: 0, ..MainDeviceConfig::default() };
     let main_device = MainDevice::new(pdu_loop, timeouts, config);
     let now_ns = Cell::new(wire.now().as_ns());
     let mut pump = Pump::new(wire, (tx, rx));
-    let tell = |now: u64| now_ns.set(now);
+    let set_time = |now: u64| now_ns.set(now);
     let begun = main_device.init_single_group::<MOST_DEVICES, MOST_PROCESS_DATA>(|| now_ns.get());
-    let group = match pump.run(begun, tell) {
+    let group = match pump.run(begun, set_time) {
         // The first frame counts the devices.
         Err(BusError::NoAnswer(_)) if pump.frames <= 20 => return Err(BusError::NoDevices(on.to_owned())),
         other => other?,
@@ -127,16 +127,16 @@ fn with_main_device<W: Wire, T>(
         return Err(BusError::NoDevices(on.to_owned()));
     }
 
-    then(&mut pump, group, (&main_device, &tell))
+    then(&mut pump, group, (&main_device, &set_time))
 }
 
 /// Checks that a thread can be started: ethercrab's timers start one, and panic on failure.
-fn room_for_a_thread() -> std::io::Result<()> {
+fn check_thread_start() -> std::io::Result<()> {
     let tried = std::thread::Builder::new().spawn(rustix::thread::gettid)?;
     let Ok(tid) = tried.join() else { return Ok(()) };
     // The thread counts towards the limit until the kernel has removed it, shortly after its end.
     let entry = format!("/proc/self/task/{}", tid.as_raw_nonzero());
-    let until = Instant::now() + FORGOTTEN_WITHIN;
+    let until = Instant::now() + THREAD_GONE_WITHIN;
     while Path::new(&entry).exists() && Instant::now() < until {
         std::thread::yield_now();
     }
@@ -145,7 +145,7 @@ fn room_for_a_thread() -> std::io::Result<()> {
 }
 
 /// Checks that the configured devices are still at the positions where they were found.
-fn are_where_they_were<W: Wire>(
+fn check_positions<W: Wire>(
     pump: &mut Pump<'_, '_, W>,
     devices: &[FoundDevice],
     expected: Option<&Layout>,
@@ -178,7 +178,7 @@ fn found(group: &Group, main_device: &MainDevice<'_>, addresses: &BusAddresses) 
     devices.collect()
 }
 
-fn keep_scripts(devices: &mut [FoundDevice], memory: &mut ConfigRecord) {
+fn record_scripts(devices: &mut [FoundDevice], config_record: &mut ConfigRecord) {
     for device in devices {
         device.script = config_record.remove(device.station).into_boxed_slice();
         device.last_mail_counter = config_record.last_mail_counter(device.station);
@@ -191,7 +191,7 @@ pub(super) fn reference(devices: &[FoundDevice]) -> Option<u16> {
 }
 
 /// Writes these configuration steps to devices in PREOP, and records them after the earlier ones.
-fn tell_devices<W: Wire>(
+fn configure<W: Wire>(
     pump: &mut Pump<'_, '_, W>,
     devices: &[FoundDevice],
     layout: &Layout,
@@ -212,18 +212,18 @@ fn tell_devices<W: Wire>(
 
     let known: Vec<(KnownDevice, usize)> = known.collect();
     let mut preparation = PreopSetup::new(&mut *pump.wire, known);
-    let told = preparation.run(layout, reference(devices));
+    let result = preparation.run(layout, reference(devices));
     pump.frames += preparation.frames;
     pump.events.append(&mut preparation.events);
     for known in preparation.into_known() {
         pump.config_record.insert(known.station, known.script.into_vec());
     }
 
-    told
+    result
 }
 
 /// Checks SYNC0: the device has a clock, and the periods are multiples of each other.
-fn check_pulses(found: &[FoundDevice], layout: &Layout, bus_ns: u64) -> Result<(), BusError> {
+fn check_sync0(found: &[FoundDevice], layout: &Layout, bus_ns: u64) -> Result<(), BusError> {
     for (device, wanted) in found.iter().zip(&layout.devices) {
         let Some(sync0) = wanted.setup.sync0 else { continue };
         if !device.has_clock {

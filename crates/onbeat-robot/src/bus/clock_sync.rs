@@ -17,7 +17,7 @@ const LOCKED_AFTER: u32 = 50;
 const UNLOCKED_BEYOND_NS: i64 = 100_000;
 const UNLOCKED_AFTER: u32 = 3;
 /// While locked, errors are clamped to this, for the same reason.
-const FELT_AT_MOST_NS: i64 = 20_000;
+const MAX_ERROR_NS: i64 = 20_000;
 
 /// Change of the lock in a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +49,9 @@ impl ClockSync {
         let phase = (reference_ns.wrapping_sub(delay_ns) % period_ns.max(1)) as i64;
         // Error of the release relative to the reference clock, within half a period.
         let late = if phase > period / 2 { phase - period } else { phase };
-        let felt = if self.locked { late.clamp(-FELT_AT_MOST_NS, FELT_AT_MOST_NS) } else { late };
-        self.rate = (self.rate + felt).clamp(-period * INTEGRAL / 1000, period * INTEGRAL / 1000);
-        let correction = -(felt / PROPORTIONAL + self.rate / INTEGRAL);
+        let error = if self.locked { late.clamp(-MAX_ERROR_NS, MAX_ERROR_NS) } else { late };
+        self.rate = (self.rate + error).clamp(-period * INTEGRAL / 1000, period * INTEGRAL / 1000);
+        let correction = -(error / PROPORTIONAL + self.rate / INTEGRAL);
         self.within = if late.abs() <= LOCKED_WITHIN_NS { self.within.saturating_add(1) } else { 0 };
         self.beyond = if late.abs() > UNLOCKED_BEYOND_NS { self.beyond + 1 } else { 0 };
         let step = match self.locked {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn releases_come_within_microseconds_of_the_reference_whatever_the_quartz() {
+    fn releases_lock_within_microseconds_for_any_clock_rate() {
         for ppb in [-300_000, -50_000, 0, 80_000, 300_000] {
             let errors = errors_ns(ppb, 3_000);
             let worst = errors[1_000..].iter().map(|error| error.abs()).max().unwrap();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_jumps_is_told_once_and_followed() {
+    fn a_clock_that_jumps_is_reported_once_and_followed() {
         let mut lock = ClockSync::default();
         let mut steps = Vec::new();
         let mut release = 0_i64;

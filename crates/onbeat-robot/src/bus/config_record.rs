@@ -45,7 +45,7 @@ pub(super) enum ConfigStep {
     /// A start-up value of an object.
     Object(Box<SdoTransfer>),
     /// The timing of SYNC0.
-    Sync0Timing(Sync0Timing),
+    Sync0(Sync0Timing),
 }
 
 impl ConfigStep {

@@ -17,10 +17,10 @@ const SHORTEST_MAIL: usize = 24;
 pub(super) enum DeviceStage {
     InOp,
     /// The device does not answer at its station address.
-    Silent,
-    InFlight(Recovery),
+    NoAnswer,
+    Recovering(Recovery),
     /// The device refused a state or was rejected; retried in this cycle.
-    LeftAlone(u64),
+    Paused(u64),
 }
 
 #[derive(Clone, Debug)]
@@ -94,14 +94,14 @@ impl BusDevice {
 
     /// Returns the start-up transfer of the current recovery step.
     pub(super) fn startup_transfer(&mut self) -> Option<&mut SdoTransfer> {
-        let DeviceStage::Recovering(way) = &self.stage else { return None };
-        way.transfer(&mut self.known)
+        let DeviceStage::Recovering(recovery) = &self.stage else { return None };
+        recovery.transfer(&mut self.known)
     }
 
     /// Returns the identification, while it is running.
     pub(super) fn identification(&mut self) -> Option<&mut Identification> {
-        let DeviceStage::Recovering(way) = &mut self.stage else { return None };
-        way.identification()
+        let DeviceStage::Recovering(recovery) = &mut self.stage else { return None };
+        recovery.identification()
     }
 
     pub(super) fn mark_lost(&mut self, place: usize, events: &mut EventWriter<'_>) {
@@ -126,7 +126,7 @@ impl BusDevice {
 
     /// Returns the station address used for the identification.
     pub(super) fn identifying_station(&self) -> Option<u16> {
-        if let DeviceStage::Recovering(way) = &self.stage { way.identifying_station() } else { None }
+        if let DeviceStage::Recovering(recovery) = &self.stage { recovery.identifying_station() } else { None }
     }
 
     /// Reports a rejection; `missing` is the number of devices of this type not in OP, including this one.

@@ -51,7 +51,7 @@ pub(super) struct Diagnostics {
     /// Accepts any device at a position; for tests that must detect the difference.
     skips_identity_check: bool,
     /// A surplus device was reported.
-    knows_surplus: bool,
+    surplus_reported: bool,
     /// Consecutive cycles with a wrong working counter that no AL state explains.
     unexplained: u32,
     /// Replies to the present round of AL state reads, and whether the pending frame completes it.
@@ -71,7 +71,7 @@ impl Diagnostics {
     /// Creates the state of devices in SAFEOP, to be taken to OP. `reference` is the device with the reference clock.
     pub(super) fn new(devices: Vec<KnownDevice>, reference: Option<usize>, addresses: BusAddresses) -> Self {
         let count = devices.len();
-        let mut devices: Vec<BusDevice> = devices.into_iter().map(BusDevice::of).collect();
+        let mut devices: Vec<BusDevice> = devices.into_iter().map(BusDevice::new).collect();
         for place in 0..count {
             let has_equals = equals(&devices, place).next().is_some();
             devices[place].known.has_equals = has_equals;
@@ -90,7 +90,7 @@ impl Diagnostics {
             position_scan: PositionScan::new(),
             addresses,
             skips_identity_check: false,
-            knows_surplus: false,
+            surplus_reported: false,
             unexplained: 0,
             answering: 0,
             asks_last: false,
@@ -148,7 +148,7 @@ impl Diagnostics {
     }
 
     /// Returns whether an acyclic frame is needed.
-    fn has_questions(&self) -> bool {
+    fn has_queries(&self) -> bool {
         self.look > 0
             || self.look_at_clocks
             || self.look_at_mailboxes
@@ -159,7 +159,7 @@ impl Diagnostics {
     /// Writes the acyclic frame, if one is needed.
     pub(super) fn frame(&mut self, cycle: u64) -> Option<&[u8]> {
         self.asked.clear();
-        if !self.has_questions() {
+        if !self.has_queries() {
             return None;
         }
 
@@ -280,10 +280,10 @@ impl Diagnostics {
                 QueryPurpose::Recovery(place) => {
                     let second = asked.get(number + 1).filter(|asked| asked.about == QueryPurpose::Second);
                     let second = second.map(|second| &reply[second.at..second.at + second.length]);
-                    self.take_way(place, (data, counter), second, events);
+                    self.take_recovery(place, (data, counter), second, events);
                 }
                 QueryPurpose::Second => {}
-                QueryPurpose::ClockDifference(place) => self.take_apart(place, (data, counter), events),
+                QueryPurpose::ClockDifference(place) => self.take_clock_difference(place, (data, counter), events),
                 QueryPurpose::MailboxStatus(place) => {
                     self.devices[place].has_mail = counter > 0 && data[0] & MAILBOX_FULL != 0;
                 }
@@ -303,13 +303,13 @@ impl Diagnostics {
 
         if self.position_scan.is_certain(&self.devices) {
             self.prove_places();
-            self.find_silent(notes);
+            self.identify_unknown(events);
         }
 
         self.compare_with_counted();
         self.asked = asked;
         self.asked.clear();
-        self.tell_when_all_are_up(notes);
+        self.report_bus_up(events);
         true
     }
 
@@ -323,14 +323,14 @@ impl Diagnostics {
         let not_asked = self.devices.iter().filter(|device| device.is_recovering_or_paused()).count();
         let unknown_devices = usize::from(self.counted) > self.answering + not_asked;
         let is_silent = |device: &BusDevice| matches!(device.stage, DeviceStage::NoAnswer);
-        if unknown_devices && (!self.knows_surplus || self.devices.iter().any(is_silent)) {
+        if unknown_devices && (!self.surplus_reported || self.devices.iter().any(is_silent)) {
             self.position_scan.request();
         }
 
         self.answering = 0;
     }
 
-    fn tell_when_all_are_up(&mut self, events: &mut EventWriter<'_>) {
+    fn report_bus_up(&mut self, events: &mut EventWriter<'_>) {
         if !self.was_up && self.in_op() == self.devices.len() {
             self.was_up = true;
             events.write(EventKind::BusUp, None, (0, 0), self.devices.len() as u32);
@@ -374,10 +374,16 @@ impl Diagnostics {
         }
     }
 
-    fn take_way(&mut self, place: usize, answer: (&[u8], u16), second: Option<&[u8]>, events: &mut EventWriter<'_>) {
+    fn take_recovery(
+        &mut self,
+        place: usize,
+        answer: (&[u8], u16),
+        second: Option<&[u8]>,
+        events: &mut EventWriter<'_>,
+    ) {
         let device = &mut self.devices[place];
-        let DeviceStage::Recovering(way) = &mut device.stage else { return };
-        match way.answer(&mut device.known, answer, second, events.cycle) {
+        let DeviceStage::Recovering(recovery) = &mut device.stage else { return };
+        match recovery.answer(&mut device.known, answer, second, events.cycle) {
             RecoveryProgress::InProgress => {}
             RecoveryProgress::Done => {
                 (device.stage, device.al_status, device.al_code) = (DeviceStage::InOp, OP, 0);
@@ -405,15 +411,15 @@ impl Diagnostics {
         }
     }
 
-    fn take_apart(&mut self, place: usize, (data, counter): (&[u8], u16), events: &mut EventWriter<'_>) {
+    fn take_clock_difference(&mut self, place: usize, (data, counter): (&[u8], u16), events: &mut EventWriter<'_>) {
         let device = &mut self.devices[place];
-        let apart = u32::from_le_bytes([data[0], data[1], data[2], data[3] & 0x7f]);
-        let is_apart = counter > 0 && apart > APART_NS;
-        if is_apart && !device.clock_was_off && self.was_up {
-            events.write(EventKind::ClockUnlocked, Some(place), (0, 0), apart);
+        let difference = u32::from_le_bytes([data[0], data[1], data[2], data[3] & 0x7f]);
+        let is_off = counter > 0 && difference > APART_NS;
+        if is_off && !device.clock_was_off && self.was_up {
+            events.write(EventKind::ClockUnlocked, Some(place), (0, 0), difference);
         }
 
-        device.clock_was_off = is_apart;
+        device.clock_was_off = is_off;
     }
 
     fn take_mail(&mut self, place: usize, (mail, counter): (&[u8], u16), events: &mut EventWriter<'_>) {
@@ -445,23 +451,23 @@ impl Diagnostics {
     }
 
     /// Identifies unknown devices at the positions of missing ones, and reports a surplus device once.
-    fn find_silent(&mut self, events: &mut EventWriter<'_>) {
+    fn identify_unknown(&mut self, events: &mut EventWriter<'_>) {
         let mut surplus = None;
         for &(position, unknown) in self.position_scan.unknown_devices() {
             match unknown {
                 UnknownDevice::Surplus => surplus = surplus.or(Some(position)),
                 UnknownDevice::InPlaceOf(place) if matches!(self.devices[place].stage, DeviceStage::NoAnswer) => {
-                    let way = Recovery::at_place(position, self.skips_identity_check, events.cycle);
-                    self.devices[place].stage = DeviceStage::Recovering(way);
+                    let recovery = Recovery::at_place(position, self.skips_identity_check, events.cycle);
+                    self.devices[place].stage = DeviceStage::Recovering(recovery);
                 }
                 UnknownDevice::InPlaceOf(_) => {}
             }
         }
 
-        if let Some(position) = surplus.filter(|_| !self.knows_surplus) {
+        if let Some(position) = surplus.filter(|_| !self.surplus_reported) {
             events.write(EventKind::SurplusDevice, None, (0, position), u32::from(self.counted));
         }
 
-        self.knows_surplus = surplus.is_some();
+        self.surplus_reported = surplus.is_some();
     }
 }

@@ -11,13 +11,13 @@ pub enum BusError {
     Wire(#[from] CarrierError),
     /// No frame comes back, or no device processes it.
     #[error(
-        "no SubDevice answers on {0}: no frame came back, or it passed no device; check that the first device has power, and the cable to \
+        "no SubDevice answers on {0}: no frame came back, or no device processed it; check the power of the first device, and the cable to \
          its IN port"
     )]
     NoDevices(String),
     /// Fewer devices answer than the file lists.
     #[error(
-        "the file lists {expected} SubDevices and {found} answer; the first one missing would be \"{first}\": check its cable and power"
+        "the file lists {expected} SubDevices and {found} answer; the first missing one is \"{first}\": check its cable and power"
     )]
     Fewer {
         /// Number of devices in the file.
@@ -28,9 +28,7 @@ pub enum BusError {
         first: String,
     },
     /// More devices answer than the file lists.
-    #[error(
-        "the file lists {expected} SubDevices and {found} answer; add the others to it, or take them off the cable"
-    )]
+    #[error("the file lists {expected} SubDevices and {found} answer; add the others to the file, or disconnect them")]
     More {
         /// Number of devices in the file.
         expected: usize,
@@ -39,8 +37,8 @@ pub enum BusError {
     },
     /// A device differs from the file; nothing was enabled.
     #[error(
-        "at place {place} the file has \"{name}\" (vendor {:#010x}, product {:#010x}) and there is vendor {:#010x}, product {:#010x}; nothing \
-         was enabled: exchange the device, or correct the file",
+        "at place {place} the file has \"{name}\" (vendor {:#010x}, product {:#010x}), the device has vendor {:#010x}, product {:#010x}; nothing \
+         was enabled: replace the device, or correct the file",
         expected.0, expected.1, found.0, found.1
     )]
     WrongDevice {
@@ -55,7 +53,7 @@ pub enum BusError {
     },
     /// Serial number or alias of a device differs from the file; nothing was enabled.
     #[error(
-        "at place {place} the file has \"{name}\" with {what} {expected} and there is one with {what} {found}; nothing was enabled: put the \
+        "at place {place} the file has \"{name}\" with {what} {expected}, the device has {what} {found}; nothing was enabled: connect the \
          devices in the order of the file, or correct the file"
     )]
     OtherNumber {
@@ -72,8 +70,8 @@ pub enum BusError {
     },
     /// A device moved while it was configured; nothing was enabled.
     #[error(
-        "\"{name}\" is no longer at place {place} of the cable, where it was found: devices were exchanged, added or taken away, or another \
-         MainDevice is on the cable, while they were configured; nothing was enabled: try again when nobody works on it"
+        "\"{name}\" moved from place {place} of the cable during configuration: devices were exchanged, added or removed, or another \
+         MainDevice is on the cable; nothing was enabled: try again without changes of the cable"
     )]
     Moved {
         /// Position on the cable, from 0.
@@ -97,7 +95,7 @@ pub enum BusError {
     },
     /// A device refused a start-up value; nothing was enabled.
     #[error(
-        "\"{name}\" does not take the start-up value of object {index:#06x}:{entry:x}: {why}; nothing was enabled: correct the file"
+        "\"{name}\" refused the start-up value of object {index:#06x}:{entry:x}: {why}; nothing was enabled: correct the file"
     )]
     StartupRefused {
         /// Name in the file.
@@ -110,9 +108,7 @@ pub enum BusError {
         why: SdoFailure,
     },
     /// A device left PREOP during configuration; nothing was enabled.
-    #[error(
-        "\"{name}\" left PREOP while it was told its start-up values, AL status code {code:#06x}; nothing was enabled"
-    )]
+    #[error("\"{name}\" left PREOP during configuration, AL status code {code:#06x}; nothing was enabled")]
     FellInPreop {
         /// Name in the file.
         name: String,
@@ -120,13 +116,11 @@ pub enum BusError {
         code: u16,
     },
     /// SYNC0 was configured for a device without a distributed clock; nothing was enabled.
-    #[error(
-        "\"{0}\" is to have `sync0` and has no distributed clock; nothing was enabled: take `sync0` out of the file"
-    )]
+    #[error("\"{0}\" has no distributed clock for its `sync0`; nothing was enabled: remove `sync0` from the file")]
     NoClock(String),
     /// The periods of SYNC0 and bus are not multiples of each other; nothing was enabled.
     #[error(
-        "SYNC0 of \"{name}\" is to come every {pulse_ns} ns, which neither divides the bus's period of {bus_ns} ns nor is a multiple of \
+        "SYNC0 of \"{name}\" has a period of {pulse_ns} ns, which neither divides the bus period of {bus_ns} ns nor is a multiple of \
          it; nothing was enabled: change `period_us` of its `sync0`, or the period of the bus"
     )]
     OddPulses {
@@ -139,12 +133,14 @@ pub enum BusError {
     },
     /// A clock does not synchronise with the reference; nothing was enabled.
     #[error(
-        "the clock of \"{0}\" does not get within 1 us of the reference clock, and SYNC0 wants that; nothing was enabled: check the cables \
+        "the clock of \"{0}\" does not synchronise to within 1 us of the reference clock, as SYNC0 requires; nothing was enabled: check the cables \
          before it"
     )]
     NotInStep(String),
     /// ethercrab reported an error.
-    #[error("the devices could not be configured: {what}; {frames} frames were sent, {again} of them again")]
+    #[error(
+        "ethercrab cannot configure the devices: {what}; {frames} frames sent, {again} of them repeated; check cables and power of the devices"
+    )]
     Library {
         /// Its message.
         what: String,
@@ -154,19 +150,17 @@ pub enum BusError {
         again: u64,
     },
     /// ethercrab needs a thread, and none can be started.
-    #[error(
-        "cannot start a thread for the library that configures devices: {0}; the limit of threads (ulimit -u) may be reached"
-    )]
+    #[error("cannot start a thread for ethercrab: {0}; check the limit of threads (ulimit -u)")]
     Thread(std::io::Error),
     /// ethercrab panicked with this message.
     #[error(
-        "the library that configures devices failed by an error of its own, and again on the second try; check cables and \
-         power of the devices, and that nothing else uses the interface"
+        "ethercrab panicked in each attempt to configure the devices; check cables and power of the devices, and that no other \
+         program uses the interface"
     )]
     Panicked(String),
     /// A cyclic frame exceeds the MTU of the interface.
     #[error(
-        "the bus's frames have {frame} bytes and \"{on}\" sends {most} at most; no drive was enabled: set its MTU with `ip link set {on} mtu \
+        "the frames of the bus have {frame} bytes, \"{on}\" sends at most {most}; nothing was enabled: set its MTU with `ip link set {on} mtu \
          1500`"
     )]
     Mtu {
@@ -182,11 +176,11 @@ pub enum BusError {
     Running(super::scan::RunningBus),
     /// Frames are not answered any more.
     #[error(
-        "a frame was sent {0} times and never came back; check cables and power, and that nothing else uses the interface"
+        "a frame was sent {0} times without a reply; check cables and power, and that no other program uses the interface"
     )]
     NoAnswer(u32),
     /// More devices than one bus supports.
-    #[error("{0} SubDevices are more than the {most} that one bus can have here", most = super::MOST_DEVICES)]
+    #[error("{0} SubDevices answer, one bus supports at most {most}; divide them between interfaces", most = super::MOST_DEVICES)]
     TooMany(usize),
     /// Devices did not reach OP in time.
     #[error("{missing} of {devices} SubDevices did not reach OP within {seconds} s: {first}")]

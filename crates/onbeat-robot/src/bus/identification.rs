@@ -45,27 +45,27 @@ pub(super) enum RejectReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IdentificationResult {
     /// More queries follow.
-    NotYet,
+    InProgress,
     /// The device is the expected one.
-    KnownDevice,
+    Identified,
     /// The device is another one, and was reset to INIT.
-    Dismissed(RejectReason),
+    Rejected(RejectReason),
     /// The identity could not be read.
-    Unread,
+    Unreadable,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IdentificationStep {
-    Address,
-    Owner,
-    Ask(usize),
-    Busy(usize),
-    Read(usize),
+    SetStation,
+    TakeSii,
+    RequestSii(usize),
+    AwaitSii(usize),
+    ReadSii(usize),
     Alias,
-    FmmuMark,
-    Place,
+    CheckFmmu,
+    AwaitProof,
     Proven,
-    Dismiss(RejectReason),
+    Reject(RejectReason),
 }
 
 /// State of an identification.
@@ -158,7 +158,7 @@ impl Identification {
         let next = match self.next(known, data) {
             Ok(IdentificationStep::Proven) => return IdentificationResult::Identified,
             Ok(next) => next,
-            Err(met) => return met,
+            Err(result) => return result,
         };
 
         let passed = cycle.saturating_sub(self.since);
@@ -230,6 +230,6 @@ impl Identification {
 
 impl IdentificationStep {
     fn after_alias(known: &KnownDevice) -> Self {
-        if known.has_equals { Self::FmmuMark } else { Self::Proven }
+        if known.has_equals { Self::CheckFmmu } else { Self::Proven }
     }
 }

@@ -196,7 +196,7 @@ fn bring_up_with_restarts<W: Wire>(
 }
 
 /// Replaces a missing answer by the interface's trouble, if that is the reason.
-fn named<W: Wire>(why: BusError, wire: &W, on: &str) -> BusError {
+fn with_link_trouble<W: Wire>(why: BusError, wire: &W, on: &str) -> BusError {
     match (&why, wire.trouble()) {
         (BusError::NoDevices(_) | BusError::NoAnswer(_), Some(trouble)) => {
             CarrierError::Trouble { name: on.to_owned(), trouble }.into()

@@ -23,7 +23,7 @@ fn install() {
 }
 
 /// Runs `work`; returns the message of a panic as `Err`. Nothing that `work` borrowed may be used afterwards.
-pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+pub(super) fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     install();
     let before = IS_QUIET.replace(true);
     let done = catch_unwind(AssertUnwindSafe(work));
@@ -31,7 +31,7 @@ pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     done.map_err(|panic| {
         let words = panic.downcast_ref::<String>().cloned();
         let words = words.or_else(|| panic.downcast_ref::<&str>().map(|&words| words.to_owned()));
-        words.unwrap_or_else(|| "without words".to_owned())
+        words.unwrap_or_else(|| "no message".to_owned())
     })
 }
 
@@ -42,22 +42,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_in_the_library_prints_nothing_and_one_of_ours_does() {
-        static HEARD: AtomicUsize = AtomicUsize::new(0);
+    fn a_guarded_panic_prints_nothing_and_any_other_does() {
+        static REPORTED: AtomicUsize = AtomicUsize::new(0);
         // The test runner's hook stays behind the counting one; the guard's own is installed in front of it.
         let before = take_hook();
         set_hook(Box::new(move |about| {
             if about.payload().downcast_ref::<&str>() == Some(&"planted") {
-                HEARD.fetch_add(1, Ordering::Relaxed);
+                REPORTED.fetch_add(1, Ordering::Relaxed);
             } else {
                 before(about);
             }
         }));
 
         assert_eq!(catch_panic(|| -> u8 { panic!("planted") }), Err("planted".to_owned()));
-        assert_eq!(HEARD.load(Ordering::Relaxed), 0);
+        assert_eq!(REPORTED.load(Ordering::Relaxed), 0);
         assert_eq!(catch_panic(|| 7), Ok(7));
         let _ = catch_unwind(|| panic!("planted"));
-        assert_eq!(HEARD.load(Ordering::Relaxed), 1);
+        assert_eq!(REPORTED.load(Ordering::Relaxed), 1);
     }
 }

@@ -116,12 +116,12 @@ impl PositionScan {
                 continue;
             }
 
-            let behind = self.who[at + 1..].iter().find(|who| **device_at != NO_DEVICE_INDEX);
-            let bound = behind.map_or(devices.len(), |&who| usize::from(device_at));
-            let is_missed = next < bound;
+            let behind = self.device_at[at + 1..].iter().find(|found| **found != NO_DEVICE_INDEX);
+            let bound = behind.map_or(devices.len(), |&found| usize::from(found));
+            let is_missing = next < bound;
             self.unknown_devices
-                .push((at as u16, if is_missed { UnknownDevice::InPlaceOf(next) } else { UnknownDevice::Surplus }));
-            next += usize::from(is_missed);
+                .push((at as u16, if is_missing { UnknownDevice::InPlaceOf(next) } else { UnknownDevice::Surplus }));
+            next += usize::from(is_missing);
         }
     }
 
@@ -139,7 +139,7 @@ impl PositionScan {
         let mut at = place;
         is_there
             && equals(devices, place).filter(|other| *other > place).all(|other| {
-                let found = self.who[at + 1..].iter().position(|who| usize::from(*device_at) == other);
+                let found = self.device_at[at + 1..].iter().position(|found| usize::from(*found) == other);
                 at += found.map_or(0, |found| found + 1);
                 found.is_some() && is_itself(other)
             })

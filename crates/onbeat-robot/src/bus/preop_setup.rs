@@ -60,8 +60,8 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
     /// Prepares to run the configuration of each device from the given step on.
     pub(super) fn new(wire: &'w mut W, known: Vec<(KnownDevice, usize)>) -> Self {
         let devices = known.into_iter().map(|(mut known, line)| {
-            let way = Recovery::from_line(&mut known, line, 0);
-            BusDevice { stage: DeviceStage::Recovering(way), ..BusDevice::new(known) }
+            let recovery = Recovery::from_line(&mut known, line, 0);
+            BusDevice { stage: DeviceStage::Recovering(recovery), ..BusDevice::new(known) }
         });
         let (devices, asked) = (devices.collect(), Vec::with_capacity(MOST_QUESTIONS));
         Self { wire, devices, asked, mails_from: 0, cycle: 0, lost: 0, frames: 0, events: Vec::new() }
@@ -133,7 +133,7 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
                 QueryPurpose::Recovery(place) => {
                     let second = self.asked.get(number + 1).filter(|asked| asked.about == QueryPurpose::Second);
                     let second = second.map(|second| &reply[second.at..second.at + second.length]);
-                    self.take_way(place, (data, counter), second, layout)?;
+                    self.take_recovery(place, (data, counter), second, layout)?;
                 }
                 QueryPurpose::StartupMailSent(place) if counter > 0 => {
                     if let Some(transfer) = self.devices[place].startup_transfer() {
@@ -147,7 +147,7 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
         Ok(())
     }
 
-    fn take_way(
+    fn take_recovery(
         &mut self,
         place: usize,
         answer: (&[u8], u16),
@@ -155,10 +155,10 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
         layout: &Layout,
     ) -> Result<(), BusError> {
         let device = &mut self.devices[place];
-        let DeviceStage::Recovering(way) = &mut device.stage else { return Ok(()) };
+        let DeviceStage::Recovering(recovery) = &mut device.stage else { return Ok(()) };
         let name = || layout.devices.get(place).map_or_else(String::new, |device| device.name.clone());
-        let is_at_pulses = way.is_at_pulses();
-        match way.answer(&mut device.known, answer, second, self.cycle) {
+        let is_at_sync0 = recovery.is_at_sync0();
+        match recovery.answer(&mut device.known, answer, second, self.cycle) {
             RecoveryProgress::InProgress => Ok(()),
             RecoveryProgress::Done => {
                 device.stage = DeviceStage::InOp;
@@ -168,7 +168,7 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
                 let (index, entry) = device.known.object(line);
                 Err(BusError::StartupRefused { name: name(), index, entry, why })
             }
-            RecoveryProgress::StateRefused(..) if is_at_pulses => Err(BusError::NotInStep(name())),
+            RecoveryProgress::StateRefused(..) if is_at_sync0 => Err(BusError::NotInStep(name())),
             RecoveryProgress::StateRefused(_, code) => Err(BusError::FellInPreop { name: name(), code }),
             RecoveryProgress::NoAnswer | RecoveryProgress::Identified | RecoveryProgress::Rejected(_) => {
                 Err(BusError::NoAnswer(self.lost))
@@ -197,7 +197,7 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
 /// Returns whether the device has completed its steps; a device without steps has.
 fn has_arrived(device: &BusDevice) -> bool {
     match &device.stage {
-        DeviceStage::Recovering(way) => way.is_done(),
+        DeviceStage::Recovering(recovery) => recovery.is_done(),
         _ => true,
     }
 }

@@ -62,8 +62,8 @@ pub(super) struct Pump<'w, 's, W> {
 
 impl<'w, 's, W: Wire> Pump<'w, 's, W> {
     pub(super) fn new(wire: &'w mut W, (tx, rx): (PduTx<'s>, PduRx<'s>)) -> Self {
-        let (memory, eeproms, numbers) =
-            (ConfigRecord::default(), SiiCache::default(), BusAddresses::from_time_ns(wire.now().as_ns()));
+        let addresses = BusAddresses::from_time_ns(wire.now().as_ns());
+
         Self {
             wire,
             tx,
@@ -78,18 +78,18 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
         }
     }
 
-    /// Runs a future of ethercrab to completion. `tell` receives the wire's time before each poll.
+    /// Runs a future of ethercrab to completion. `set_time` receives the wire's time before each poll.
     pub(super) fn run<T>(
         &mut self,
         future: impl Future<Output = Result<T, ethercrab::error::Error>>,
-        tell: impl Fn(u64),
+        set_time: impl Fn(u64),
     ) -> Result<T, BusError> {
         // On the heap: the future holds the descriptions of all devices.
         let mut future = Box::pin(future);
         let mut context = Context::from_waker(Waker::noop());
         let mut idle = 0;
         loop {
-            tell(self.wire.now().as_ns());
+            set_time(self.wire.now().as_ns());
             if let Poll::Ready(done) = future.as_mut().poll(&mut context) {
                 self.in_flight.clear();
                 return done.map_err(|error| self.failed(&format!("{error}")));
@@ -99,7 +99,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             if self.in_flight.is_empty() {
                 idle += u32::from(!sent);
                 if idle > MOST_IDLE {
-                    return Err(self.failed("it waits for something that does not come"));
+                    return Err(self.failed("it is waiting without a frame in flight"));
                 }
                 std::thread::yield_now();
             } else {

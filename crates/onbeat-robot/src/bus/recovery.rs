@@ -62,19 +62,19 @@ impl RegisterQuery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecoveryProgress {
     /// In progress.
-    Going,
+    InProgress,
     /// The device is in OP, or has completed its script.
-    Arrived,
+    Done,
     /// The device is the expected one, and has its station address now.
-    KnownDevice,
+    Identified,
     /// The device is another one, or its identity cannot be proven; it is in INIT without a station address.
-    Dismissed(RejectReason),
+    Rejected(RejectReason),
     /// The device refuses or does not reach a state: the state and its AL status code.
-    Refused(u8, u16),
+    StateRefused(u8, u16),
     /// The device refuses a start-up value: the step of the script and the reason.
-    Untold(usize, SdoFailure),
+    SdoRefused(usize, SdoFailure),
     /// The device does not answer.
-    Silent,
+    NoAnswer,
 }
 
 /// Next action when a device's FMMU is as configured.
@@ -90,20 +90,20 @@ enum AfterFmmuCheck {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RecoveryStep {
     /// Checks the identity.
-    Identification(Identification),
+    Identify(Identification),
     /// Compares an FMMU with the configuration, then continues with this.
-    FmmuMark(AfterFmmuCheck),
+    CheckFmmu(AfterFmmuCheck),
     /// Writes AL control, then waits for the state.
     Request(u8),
     Await(u8),
     /// Steps of the script.
-    Tell(usize),
+    WriteRegister(usize),
     Object(usize),
-    Sync0Timing(usize),
+    Sync0(usize),
     /// Steps that set the clock, before this step of the script.
     ReadClock(usize),
     SetClock(usize),
-    SettleClock(usize),
+    ResetClockLoop(usize),
     Done,
 }
 
@@ -141,7 +141,7 @@ pub(super) struct Recovery {
     clock_offset: u64,
     /// The device went through INIT; its clock must be set again.
     clock_is_lost: bool,
-    setting: Sync0Setup,
+    sync0: Sync0Setup,
     /// Attempts to write the current start-up value.
     tries: u8,
     /// The step of the script to stop before.
@@ -180,10 +180,10 @@ impl Recovery {
 
     /// Runs the script from this step to its present end, without requesting OP afterwards.
     pub(super) fn from_line(known: &mut KnownDevice, line: usize, cycle: u64) -> Self {
-        let mut way = Self { until: Some(known.script.len()), ..Self::from(RecoveryStep::Done, cycle) };
-        let first = way.at_line(known, line);
-        way.enter(first, known, cycle);
-        way
+        let mut recovery = Self { until: Some(known.script.len()), ..Self::from(RecoveryStep::Done, cycle) };
+        let first = recovery.at_line(known, line);
+        recovery.enter(first, known, cycle);
+        recovery
     }
 
     fn from(step: RecoveryStep, cycle: u64) -> Self {
@@ -193,7 +193,7 @@ impl Recovery {
             silent: 0,
             clock_offset: 0,
             clock_is_lost: false,
-            setting: Sync0Setup::begin(),
+            sync0: Sync0Setup::begin(),
             tries: 0,
             until: None,
         }
@@ -224,7 +224,7 @@ impl Recovery {
     }
 
     /// Returns whether the current step configures SYNC0.
-    pub(super) fn is_at_pulses(&self) -> bool {
+    pub(super) fn is_at_sync0(&self) -> bool {
         matches!(self.step, RecoveryStep::Sync0(_))
     }
 
@@ -249,7 +249,7 @@ impl Recovery {
             }
             RecoveryStep::Sync0(line) => {
                 let ConfigStep::Sync0(wanted) = known.script[line] else { return None };
-                Some(self.setting.question(station, wanted))
+                Some(self.sync0.question(station, wanted))
             }
             RecoveryStep::ReadClock(_) => reference.map(|reference| {
                 (RegisterQuery::read(station, SYSTEM_TIME, 24), Some(RegisterQuery::read(reference, SYSTEM_TIME, 8)))
@@ -278,8 +278,8 @@ impl Recovery {
         self.silent = 0;
         let next = match self.step {
             RecoveryStep::Identify(mut identification) => {
-                let met = identification.answer(known, (data, counter), cycle);
-                return self.met(known, identification, met, cycle);
+                let result = identification.answer(known, (data, counter), cycle);
+                return self.take_identification(known, identification, result, cycle);
             }
             // Another MainDevice may have changed more than the FMMU.
             RecoveryStep::CheckFmmu(_) if !known.mark.is_some_and(|mark| mark.matches(data)) => {
@@ -296,14 +296,14 @@ impl Recovery {
                 Err(code) => return RecoveryProgress::StateRefused(state, code),
             },
             RecoveryStep::WriteRegister(line) => self.at_line(known, line + 1),
-            RecoveryStep::Object(line) => match self.told(known, line, data, cycle) {
+            RecoveryStep::Object(line) => match self.startup_written(known, line, data, cycle) {
                 Ok(true) => self.at_line(known, line + 1),
                 Ok(false) => RecoveryStep::Object(line),
                 Err(progress) => return progress,
             },
             RecoveryStep::Sync0(line) => {
-                let ConfigStep::Sync0(wanted) = known.script[line] else { return self.gave_up() };
-                if self.setting.answer(wanted, data, second) { self.at_line(known, line + 1) } else { self.step }
+                let ConfigStep::Sync0(wanted) = known.script[line] else { return self.time_out() };
+                if self.sync0.answer(wanted, data, second) { self.at_line(known, line + 1) } else { self.step }
             }
             RecoveryStep::ReadClock(line) => {
                 self.read_clock(data, second);
@@ -321,7 +321,7 @@ impl Recovery {
             return RecoveryProgress::Done;
         }
         if next == self.step {
-            return if cycle - self.since > PATIENCE { self.gave_up() } else { RecoveryProgress::InProgress };
+            return if cycle - self.since > PATIENCE { self.time_out() } else { RecoveryProgress::InProgress };
         }
 
         self.enter(next, known, cycle);
@@ -329,21 +329,21 @@ impl Recovery {
     }
 
     fn enter(&mut self, step: RecoveryStep, known: &mut KnownDevice, cycle: u64) {
-        (self.step, self.since, self.tries, self.setting) = (step, cycle, 1, Sync0Setup::begin());
+        (self.step, self.since, self.tries, self.sync0) = (step, cycle, 1, Sync0Setup::begin());
         if let Some(transfer) = self.transfer(known) {
             transfer.restart();
         }
     }
 
     /// Processes the result of an identification.
-    fn met(
+    fn take_identification(
         &mut self,
         known: &mut KnownDevice,
         identification: Identification,
-        met: IdentificationResult,
+        result: IdentificationResult,
         cycle: u64,
     ) -> RecoveryProgress {
-        match met {
+        match result {
             IdentificationResult::InProgress => {
                 self.step = RecoveryStep::Identify(identification);
                 RecoveryProgress::InProgress
@@ -358,7 +358,7 @@ impl Recovery {
         }
     }
 
-    fn gave_up(&self) -> RecoveryProgress {
+    fn time_out(&self) -> RecoveryProgress {
         let state = match self.step {
             RecoveryStep::Await(state) => state,
             RecoveryStep::Sync0(_) => SAFEOP,
@@ -368,7 +368,7 @@ impl Recovery {
     }
 
     /// Returns whether the start-up value of this step was written; retries without a response.
-    fn told(
+    fn startup_written(
         &mut self,
         known: &mut KnownDevice,
         line: usize,

@@ -86,14 +86,14 @@ pub enum RunningBus {
 impl fmt::Display for RunningBus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Onbeat(on, user) => write!(f, "a bus of onbeat is running on \"{on}\": {user}")?,
+            Self::Onbeat(on, user) => write!(f, "onbeat is running a bus on \"{on}\": {user}")?,
             Self::Foreign(on, frames) => write!(
                 f,
-                "another MainDevice is running on \"{on}\": {frames} of its frames came within {} ms",
+                "another MainDevice is running on \"{on}\": {frames} of its frames were received within {} ms",
                 LISTEN_NS / 1_000_000
             )?,
         }
-        write!(f, ". Nothing was sent; `--beside-running` scans all the same, and writes nothing")
+        write!(f, "; nothing was sent: use `--beside-running` to scan read-only")
     }
 }
 

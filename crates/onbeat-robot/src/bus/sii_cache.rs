@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_device_is_asked_for_is_fetched_of_all_and_told_from_here() {
+    fn a_word_read_from_one_device_is_fetched_from_all_and_answered_from_the_cache() {
         let mut cache = two();
         assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Fetch(8));
         let mut waiting = Vec::new();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_busy_is_asked_again_and_one_with_an_error_speaks_for_itself() {
+    fn a_busy_device_is_polled_again_and_one_with_an_error_is_not_cached() {
         let mut cache = two();
         assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Fetch(8));
         let mut waiting = Vec::new();
@@ -269,18 +269,14 @@ mod tests {
         assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Answered);
         let mut eight = frame(Command::Fprd, register(FIRST, SII_DATA), &[0; 8]);
         assert_eq!(cache.intercept(&mut eight), FrameAction::Send, "it gives four at a time");
-        assert_eq!(
-            cache.intercept(&mut read(SECOND, 8)),
-            FrameAction::Send,
-            "and all are not asked for this word again"
-        );
+        assert_eq!(cache.intercept(&mut read(SECOND, 8)), FrameAction::Send, "and the word is not fetched again");
         let mut data = frame(Command::Fprd, register(SECOND, SII_DATA), &[0; 8]);
 
         assert_eq!(cache.intercept(&mut data), FrameAction::Send);
     }
 
     #[test]
-    fn a_device_that_was_asked_for_something_else_or_does_not_answer_is_not_believed() {
+    fn replies_for_another_word_or_without_a_working_counter_are_not_cached() {
         let mut cache = two();
         assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Fetch(8));
         let mut silent = reply(8, &[(FIRST, 0, 0x11), (SECOND, 0, 0x22)]);
@@ -295,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_not_told_from_here_any_more() {
+    fn a_write_invalidates_the_cache() {
         let mut cache = two();
         assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Fetch(8));
         cache.take(8, &reply(8, &[(FIRST, 0, 0x11), (SECOND, 0, 0x22)]), &mut Vec::new());
@@ -307,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_about_something_else_leave_as_they_are() {
+    fn other_frames_are_sent_unchanged() {
         let mut cache = two();
         for address in [0x0130, 0x0500, 0x0510, 0x1000] {
             for command in [Command::Fprd, Command::Fpwr] {
@@ -317,6 +313,6 @@ mod tests {
             }
         }
 
-        assert_eq!(cache.intercept(&mut read(0x1234, 8)), FrameAction::Send, "a station that nobody was given");
+        assert_eq!(cache.intercept(&mut read(0x1234, 8)), FrameAction::Send, "an unassigned station address");
     }
 }

@@ -59,12 +59,12 @@ impl Sync0Timing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sync0Step {
     /// Number of consecutive reads in sync.
-    Settle(u8),
-    Stop,
-    Look,
-    Period,
-    Start,
-    Switch,
+    AwaitClock(u8),
+    Deactivate,
+    ReadTime,
+    WritePeriod,
+    WriteStart,
+    Activate,
 }
 
 /// State of the SYNC0 configuration of a device.
@@ -133,7 +133,7 @@ mod tests {
     use onbeat_ethercat::setup::Sync0;
 
     #[test]
-    fn pulses_begin_on_the_grid_of_their_period_and_the_shift_behind_it() {
+    fn sync0_starts_on_multiples_of_its_period_plus_the_shift() {
         let half = Sync0Timing::new(Sync0::default(), 1_000_000);
         assert_eq!((half.period_ns, half.shift_ns), (1_000_000, 500_000), "far from the frames");
         assert_eq!(half.start_ns(3_000_001), 24_500_000);
@@ -142,18 +142,18 @@ mod tests {
     }
 
     #[test]
-    fn a_start_that_passed_before_the_pulses_were_switched_on_is_chosen_anew() {
+    fn a_start_time_that_passed_before_activation_is_replaced() {
         let wanted = Sync0Timing::new(Sync0::default(), 1_000_000);
-        let mut setting = Sync0Setup { phase: Sync0Step::ReadTime, start_ns: 0 };
+        let mut setup = Sync0Setup { phase: Sync0Step::ReadTime, start_ns: 0 };
         let now = 7_000_000_u64.to_le_bytes();
-        assert!(!setting.answer(wanted, &now, None));
-        assert!(!setting.answer(wanted, &[], None) && !setting.answer(wanted, &[], None));
-        assert_eq!(setting.phase, Sync0Step::Activate);
+        assert!(!setup.answer(wanted, &now, None));
+        assert!(!setup.answer(wanted, &[], None) && !setup.answer(wanted, &[], None));
+        assert_eq!(setup.phase, Sync0Step::Activate);
         let late = 90_000_000_u64.to_le_bytes();
 
-        assert!(!setting.answer(wanted, &[0, 3], Some(&late)));
-        assert_eq!(setting.phase, Sync0Step::Deactivate);
-        setting = Sync0Setup { phase: Sync0Step::Activate, start_ns: 90_500_000 };
-        assert!(setting.answer(wanted, &[0, 3], Some(&late)));
+        assert!(!setup.answer(wanted, &[0, 3], Some(&late)));
+        assert_eq!(setup.phase, Sync0Step::Deactivate);
+        setup = Sync0Setup { phase: Sync0Step::Activate, start_ns: 90_500_000 };
+        assert!(setup.answer(wanted, &[0, 3], Some(&late)));
     }
 }

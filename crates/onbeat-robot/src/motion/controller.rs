@@ -1,4 +1,4 @@
-//! All joints together, cycle by cycle.
+//! Control of all joints, cycle by cycle.
 
 use onbeat_ethercat::event::{Event, NO_DEVICE};
 use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
@@ -12,33 +12,33 @@ use super::power::JointState;
 use super::status::{DownReason, RobotPhase, SafeStopReason, Status};
 use super::trajectory::Trajectory;
 
-/// In which the pace of trajectory time goes from 0 to 1, in s.
+/// Time in which the speed of trajectory time changes by 1, in s.
 const SPEED_RAMP_S: f64 = 0.5;
 
 /// Moves the joints of a robot along a trajectory.
 ///
-/// It enables drives in groups from wherever they stand, plays the trajectory within the limits of each joint, and brings everything to
-/// rest when it is asked to, when cycles are missed, or when drives fail. After construction it allocates nothing.
+/// It enables drives in groups from any state, follows the trajectory within the limits of each joint, and brings all
+/// joints to rest on request, when cycles are missed, or when drives fail. It does not allocate after construction.
 pub struct MotionController {
     settings: RobotSettings,
     joints: Vec<JointDrive>,
-    /// DriveOffsets of the joints' drives.
+    /// Positions of the joints' drives on the cable.
     devices: Vec<u16>,
     trajectory: Trajectory,
     ladder: Ladder,
     events: RobotEvents,
     status: Box<Status>,
-    /// Poses round which trajectories swing.
+    /// Start positions, around which trajectories oscillate, in rad.
     homes: Vec<f64>,
-    /// As the trajectory has it, and as it is followed.
+    /// Positions of the trajectory, and positions to follow, in rad.
     played: Vec<f64>,
     wanted: Vec<f64>,
-    /// Sum of all dt.
+    /// Sum of all dt, in ns.
     now_ns: u64,
-    /// Since the trajectory was asked last.
+    /// Time since the trajectory was last evaluated, in s.
     unasked_s: f64,
     next_group_ns: u64,
-    /// How much of the trajectory is left while it fades out.
+    /// Fraction of the trajectory left during fade-out.
     fade: f64,
     braking: bool,
     stop_asked: bool,
@@ -46,19 +46,19 @@ pub struct MotionController {
     goal_is_old: Option<bool>,
 }
 
-/// What a cycle means for the robot.
+/// Time and misses of a cycle.
 #[derive(Clone, Copy)]
 struct CycleInput {
     passed_ns: u64,
     passed_s: f64,
     misses: u32,
     is_fresh: bool,
-    /// Every device takes outputs.
+    /// Every device is in OP.
     is_up: bool,
 }
 
 impl MotionController {
-    /// A controller for this robot; nothing moves before the first cycle with inputs.
+    /// Creates a controller for this robot; nothing moves before the first cycle with inputs.
     #[must_use]
     pub fn new(robot: &Robot, trajectory: Trajectory) -> Self {
         let count = robot.joints.len();
@@ -87,25 +87,25 @@ impl MotionController {
         }
     }
 
-    /// How everything is, as of the last cycle.
+    /// Returns the status as of the last cycle.
     #[must_use]
     pub fn status(&self) -> &Status {
         &self.status
     }
 
-    /// The oldest event that was not asked for yet.
+    /// Returns the oldest event in the queue.
     pub fn next_event(&mut self) -> Option<RobotEvent> {
         self.events.next()
     }
 
-    /// An event of this robot as other processes see it.
+    /// Converts an event of this robot to one of the bus.
     #[must_use]
     pub fn on_bus(&self, event: &RobotEvent) -> Event {
         event.on_bus(&self.devices)
     }
 
-    /// Asks for the way back: from a safe stop when the robot is at rest and cycles are good again, of joints that are down otherwise.
-    /// Carried out or refused in the next cycle; an event tells which.
+    /// Requests a reset: of a safe stop if the robot is at rest and cycles are good again, otherwise of joints that
+    /// are down. It is done or refused in the next cycle, which an event reports.
     pub fn reset(&mut self) {
         self.reset_asked = true;
     }
@@ -130,7 +130,7 @@ impl MotionController {
         self.status.counts.events_lost = self.events.lost;
     }
 
-    /// Time, misses, and what rung they lead to.
+    /// Updates time and misses, and the rung that follows.
     fn begin(&mut self, cycle: &BusCycle) -> CycleInput {
         let period_ns = self.settings.period_ns;
         let periods = (cycle.dt_ns + period_ns / 2) / period_ns;
@@ -162,7 +162,7 @@ impl MotionController {
         }
     }
 
-    /// Tells another rung; `why` and `joint` are those of a safe stop.
+    /// Reports a change of rung; `why` and `joint` belong to a safe stop.
     fn report_rung(&mut self, why: SafeStopReason, joint: u16) {
         let (old, new, misses) = (self.status.rung, self.ladder.rung(), self.ladder.misses());
         if old == new {
@@ -182,7 +182,7 @@ impl MotionController {
         self.events.add(RobotEventKind::SafeStop, joint, (old as u16, why as u16), of_joint.unwrap_or(misses));
     }
 
-    /// Goes to the safe stop at once.
+    /// Enters the safe stop immediately.
     fn stop_safely(&mut self, why: SafeStopReason, joint: u16) {
         self.ladder.stop();
         self.report_rung(why, joint);
@@ -193,7 +193,7 @@ impl MotionController {
         self.events.add(RobotEventKind::PhaseChanged, NO_JOINT, (old as u16, phase as u16), 0);
     }
 
-    /// Looks after each joint, as far as inputs are new.
+    /// Evaluates the inputs of each joint, if they are new.
     fn look(&mut self, now: CycleInput) {
         for number in 0..self.joints.len() {
             let (joint, status) = (&mut self.joints[number], &mut self.status.all[number]);
@@ -265,7 +265,7 @@ impl MotionController {
         }
     }
 
-    /// From phase to phase.
+    /// Advances to the next phase when its condition holds.
     fn advance_phase(&mut self, now: CycleInput) {
         match self.status.phase {
             RobotPhase::Waiting if self.stop_asked => self.enter(RobotPhase::AtRest),
@@ -302,7 +302,7 @@ impl MotionController {
         }
     }
 
-    /// Lets the next group begin when the one before is through.
+    /// Enables the next group after the previous one.
     fn enable_some(&mut self) {
         let is_enabling = |joint: &JointDrive| matches!(joint.stage, JointStage::Enabling { .. });
         let is_time = self.now_ns >= self.next_group_ns && !self.joints.iter().any(is_enabling);
@@ -313,7 +313,7 @@ impl MotionController {
                 continue;
             }
 
-            // A drive that holds its joint already must not let it fall while it waits.
+            // A drive that holds its joint must keep holding it while others are enabled.
             let holds = status.state == JointState::OperationEnabled;
             if room > 0 || holds {
                 room -= usize::from(room > 0);
@@ -373,7 +373,7 @@ impl MotionController {
             self.pass_time(now);
         }
 
-        // In a missed cycle what was wanted last stays wanted; time has gone on all the same.
+        // In a missed cycle the last target is kept; trajectory time continues.
         let asks = plays && now.misses == 0;
         if asks {
             let taken = self.trajectory.at(&self.status, &self.homes, &mut self.played);
@@ -447,14 +447,14 @@ impl MotionController {
             _ => {}
         }
 
-        // Before the first goal nothing has become old.
+        // Before the first goal, no goal has become too old.
         if !is_old || self.goal_is_old.is_some() {
             self.goal_is_old = Some(is_old);
         }
     }
 }
 
-/// From 0 to 1 with level ends.
+/// Maps 0 to 1 smoothly, with slope 0 at both ends.
 fn smooth(share: f64) -> f64 {
     share * share * (3.0 - 2.0 * share)
 }

@@ -1,24 +1,24 @@
-//! A trajectory as a CSV file tells it.
+//! Trajectory from a CSV file.
 
 use super::file::{AtEnd, Interpolation, Robot};
 use super::trajectory::TrajectoryError;
 
-/// Samples of some joints.
+/// Samples of the joints in a CSV file.
 #[derive(Clone, Debug)]
 pub(crate) struct CsvTrajectory {
     /// Joint of each column.
     joints: Vec<usize>,
-    /// From 0.
+    /// Sample times from 0, in s.
     times: Vec<f64>,
-    /// Line by line.
+    /// Samples line by line, in rad.
     values: Vec<f64>,
-    /// Velocity at each value; empty when lines are straight.
+    /// Velocity at each sample, in rad/s; empty for linear interpolation.
     slopes: Vec<f64>,
     at_end: AtEnd,
 }
 
 impl CsvTrajectory {
-    /// Reads and checks a file.
+    /// Parses and checks a file.
     pub(crate) fn parse(text: &str, robot: &Robot) -> Result<Self, TrajectoryError> {
         let is_told = |(_, line): &(usize, &str)| !line.trim().is_empty() && !line.trim_start().starts_with('#');
         let mut lines = text.lines().enumerate().map(|(number, line)| (number + 1, line)).filter(is_told);
@@ -91,7 +91,7 @@ impl CsvTrajectory {
         Ok(())
     }
 
-    /// The ends of a loop meet.
+    /// Checks that a loop ends where it begins.
     fn close(&self, line: usize, robot: &Robot) -> Result<(), TrajectoryError> {
         let last = self.values.len() - self.joints.len();
         for (place, &joint) in self.joints.iter().enumerate() {
@@ -109,7 +109,8 @@ impl CsvTrajectory {
         self.values[line * self.joints.len() + column]
     }
 
-    /// Slopes with which the curve goes through every value and beyond none of two neighbours (Fritsch, Butland 1984).
+    /// Computes slopes for a curve through all samples that never leaves the range of two neighbours (Fritsch,
+    /// Butland 1984).
     fn find_slopes(&self) -> Vec<f64> {
         let last = self.times.len() - 1;
         let chord = |line: usize, column: usize| {
@@ -138,7 +139,7 @@ impl CsvTrajectory {
         slopes
     }
 
-    /// Writes the joints' positions at a time from the beginning.
+    /// Writes the joints' positions at this time since the start.
     pub(crate) fn at(&self, time_s: f64, wanted: &mut [f64]) {
         let last = self.times.len() - 1;
         let ends = self.times[last];
@@ -165,7 +166,7 @@ fn hermite(from: f64, to: f64, (leaves, arrives): (f64, f64), share: f64) -> f64
         - arrives * square * rest
 }
 
-/// Joints that the header names.
+/// Returns the joints named in the header.
 fn columns(line: usize, header: &str, robot: &Robot) -> Result<Vec<usize>, TrajectoryError> {
     let mut names = header.split(',').map(str::trim);
     let first = names.next().unwrap_or_default();

@@ -1,29 +1,29 @@
-//! One joint: its drive's values in the process image, its power state, its set-point.
+//! One joint: the values of its drive in the process image, its power state, its set-point.
 
 use super::file::JointSetting;
 use super::limits::SetPoint;
 use super::power::{DrivePower, JointState, PowerTarget};
 use super::status::{DownReason, JointStatus};
 
-/// Cyclic synchronous position (object 0x6060).
+/// Mode of operation (object 0x6060): cyclic synchronous position.
 const CSP: u8 = 8;
 
-/// What a joint is about.
+/// Stage of a joint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JointStage {
-    /// Waits for its group.
+    /// Waiting for its group.
     Idle,
-    /// On its way to "operation enabled", until then.
+    /// On its way to "operation enabled", until this time.
     Enabling {
         until_ns: u64,
     },
     Enabled,
-    /// On a quick stop, until then at the latest; down afterwards when there is a reason.
+    /// In a quick stop, until this time at most; down afterwards if there is a reason.
     Leaving {
         until_ns: u64,
         why: DownReason,
     },
-    /// Without power, in order.
+    /// Without power, after an orderly stop.
     Off,
     /// Without power until a reset.
     Down,
@@ -35,18 +35,18 @@ pub(crate) struct JointDrive {
     power: DrivePower,
     pub(crate) set_point: SetPoint,
     pub(crate) stage: JointStage,
-    /// Where it stood when it was enabled, in rad.
+    /// Position when it was enabled, in rad.
     pub(crate) start: f64,
-    /// How much of the trajectory it follows, 0 to 1 in time.
+    /// Progress of the fade-in, 0 to 1.
     pub(crate) ramp: f64,
-    /// Beyond its following error for so long.
+    /// Duration of the excessive following error, in ns.
     beyond_ns: u64,
-    /// As sent, in increments.
+    /// Target position sent last, in increments.
     target: i32,
     position: i32,
 }
 
-/// How long a quick stop may take, in ns, before the power is taken away all the same.
+/// Time after which the power of a drive in quick stop is removed, in ns.
 pub(crate) const QUICK_STOP_NS: u64 = 1_000_000_000;
 
 impl JointDrive {
@@ -64,7 +64,7 @@ impl JointDrive {
         }
     }
 
-    /// Takes in what the drive says.
+    /// Reads the drive's values.
     pub(crate) fn read(&mut self, inputs: &[u8], status: &mut JointStatus) {
         let offsets = self.setting.offsets;
         self.position = i32::from_le_bytes(bytes(inputs, offsets.position));
@@ -80,13 +80,13 @@ impl JointDrive {
         }
     }
 
-    /// Begins to be enabled.
+    /// Begins to enable the drive.
     pub(crate) fn begin(&mut self, until_ns: u64) {
         self.power.begin();
         self.stage = JointStage::Enabling { until_ns };
     }
 
-    /// What new inputs show to be wrong with it; `None` while all is well.
+    /// Returns why the joint must go down, if new inputs show a reason.
     pub(crate) fn look(
         &mut self,
         status: &JointStatus,
@@ -95,7 +95,7 @@ impl JointDrive {
     ) -> Option<DownReason> {
         match (self.stage, status.state) {
             (JointStage::Enabling { .. }, JointState::OperationEnabled) => {
-                // The drive stands at what was sent last; from there the set-point begins.
+                // The drive is at the position sent last, where the set-point begins.
                 self.start = self.radians(self.target);
                 self.set_point.start_at(self.start);
                 (self.ramp, self.beyond_ns, self.stage) = (0.0, 0, JointStage::Enabled);
@@ -115,7 +115,7 @@ impl JointDrive {
         }
     }
 
-    /// Follows a quick stop to its end, which only new inputs or time can tell.
+    /// Ends a quick stop when new inputs show it, or after its maximum time.
     pub(crate) fn leave(&mut self, state: JointState, is_fresh: bool, now_ns: u64) {
         if let JointStage::Leaving { until_ns, why } = self.stage
             && ((is_fresh && !state.holds()) || now_ns > until_ns)
@@ -124,7 +124,7 @@ impl JointDrive {
         }
     }
 
-    /// Sends controlword and set-point.
+    /// Writes controlword and set-point.
     pub(crate) fn write(&mut self, outputs: &mut [u8], status: &mut JointStatus) {
         let aim = match self.stage {
             JointStage::Enabling { .. } | JointStage::Enabled => PowerTarget::Enabled,
@@ -155,13 +155,13 @@ impl JointDrive {
         f64::from(increments) / self.setting.increments_per_rad + self.setting.zero_rad
     }
 
-    /// Rounded to the nearest.
+    /// Converts to increments, rounded to the nearest.
     fn increments(&self, radians: f64) -> i32 {
         ((radians - self.setting.zero_rad) * self.setting.increments_per_rad).round() as i32
     }
 }
 
-/// Bytes of the image; zeros beyond its end.
+/// Reads bytes of the image; zeros beyond its end.
 fn bytes<const N: usize>(image: &[u8], at: usize) -> [u8; N] {
     image.get(at..at + N).and_then(|bytes| bytes.try_into().ok()).unwrap_or([0; N])
 }

@@ -1,4 +1,4 @@
-//! The motion controller: joints of a segment's drives, moved along a trajectory within their limits.
+//! The motion controller: moves the joints of a segment's drives along a trajectory within their limits.
 //!
 //! ```text
 //! file ──▶ Robot ──▶ MotionController ◀── Trajectory (hold, sine, gait, CSV, the latest goal of a thread or process)
@@ -8,12 +8,12 @@
 //!                     └─ set-points      within travel, velocity, acceleration, jerk
 //! ```
 //!
-//! It is a pure function of cycles and inputs: after construction it asks for no memory, reads no clock, and calls nobody. It is not a
-//! safety function in the sense of IEC 61508 or ISO 13849: it feeds the watchdogs of the devices and never replaces them.
+//! The controller is a pure function of cycles and inputs: after construction it does not allocate, and never reads a
+//! clock. It is not a safety function in the sense of IEC 61508 or ISO 13849: it feeds the watchdogs of the devices
+//! and never replaces them.
 //!
-//! Absent on purpose: kinematics, dynamics and balance (the gait walks in the air), torque and velocity modes, homing (drives know
-//! where they are), and a thread: whoever has a loop calls it, by
-//! [`RobotTask`] or by [`run_for`].
+//! Absent on purpose: kinematics, dynamics and balance (the gait walks in the air), torque and velocity modes, homing
+//! (drives must know their positions), and a thread: call it from any loop, with [`RobotTask`] or [`run_for`].
 
 mod controller;
 mod csv;

@@ -1,4 +1,4 @@
-//! The power state machine of a drive from the MainDevice's side (CiA 402; IEC 61800-7-201, ETG.6010).
+//! Power state machine of a drive, MainDevice side (CiA 402; IEC 61800-7-201, ETG.6010).
 
 use serde::{Deserialize, Serialize};
 
@@ -7,27 +7,27 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum JointState {
-    /// The drive starts, or has not been heard of.
+    /// Starting, or state unknown.
     #[default]
     NotReady = 0,
-    /// Without power.
+    /// No power.
     SwitchOnDisabled = 1,
-    /// DrivePower may be switched on.
+    /// Power may be switched on.
     ReadyToSwitchOn = 2,
-    /// DrivePower is on, the motor is not held.
+    /// Power is on, the motor is not held.
     SwitchedOn = 3,
-    /// Follows its set-point.
+    /// The drive follows its set-point.
     OperationEnabled = 4,
-    /// Brakes on a quick stop.
+    /// The drive brakes.
     QuickStopActive = 5,
-    /// Does what it does on a fault.
+    /// The drive performs its fault reaction.
     FaultReaction = 6,
-    /// Waits for a reset.
+    /// The drive waits for a fault reset.
     Fault = 7,
 }
 
 impl JointState {
-    /// What bits 0 to 3, 5 and 6 of a statusword say.
+    /// Decodes bits 0 to 3, 5 and 6 of a statusword.
     #[must_use]
     pub const fn from_statusword(statusword: u16) -> Self {
         match (statusword & 0x4f, statusword & 0x6f) {
@@ -42,7 +42,7 @@ impl JointState {
         }
     }
 
-    /// Whether the power stage holds the motor.
+    /// Returns whether the power stage holds the motor.
     #[must_use]
     pub const fn holds(self) -> bool {
         matches!(self, Self::OperationEnabled | Self::QuickStopActive | Self::FaultReaction)
@@ -56,7 +56,7 @@ const SWITCH_ON: u16 = 0x0007;
 const ENABLE_OPERATION: u16 = 0x000f;
 const FAULT_RESET: u16 = 0x0080;
 
-/// Where a drive is to be.
+/// Requested power state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PowerTarget {
     Enabled,
@@ -64,20 +64,20 @@ pub(crate) enum PowerTarget {
     Off,
 }
 
-/// A reset is low for so many cycles and then high for as many: drives that run slower than the bus see the edge too.
+/// Number of cycles for each half of a reset pulse: drives slower than the bus see the edge too.
 const RESET_CYCLES: u32 = 10;
-/// A fault that so many edges do not reset is one that has not gone.
+/// Maximum number of reset pulses for one fault.
 pub(crate) const MOST_RESETS: u32 = 3;
 
-/// Works out controlwords (object 0x6040).
+/// Generates controlwords (object 0x6040).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DrivePower {
-    /// Cycles spent on resetting the present fault.
+    /// Cycles spent resetting the present fault.
     resetting: u32,
 }
 
 impl DrivePower {
-    /// Whether no reset has helped.
+    /// Returns whether all reset pulses failed.
     pub(crate) fn gave_up(&self) -> bool {
         self.resetting > 2 * RESET_CYCLES * MOST_RESETS
     }
@@ -86,7 +86,7 @@ impl DrivePower {
         self.resetting = 0;
     }
 
-    /// The next controlword on the way from `state` to `aim`: one transition at a time.
+    /// Returns the next controlword from `state` towards `aim`: one transition at a time.
     pub(crate) fn controlword(&mut self, state: JointState, aim: PowerTarget) -> u16 {
         match (aim, state) {
             (PowerTarget::Enabled, JointState::Fault) => {
@@ -126,12 +126,12 @@ mod tests {
             }
         }
 
-        // Bit 5 has no meaning in these.
+        // Bit 5 is ignored in these states.
         assert_eq!(JointState::from_statusword(0x0060), JointState::SwitchOnDisabled);
         assert_eq!(JointState::from_statusword(0x0028), JointState::Fault);
     }
 
-    /// A drive that does one transition per controlword.
+    /// A drive that makes one transition per controlword.
     fn after(state: JointState, controlword: u16, before: u16) -> JointState {
         match (state, controlword) {
             (JointState::Fault, FAULT_RESET) if before & FAULT_RESET == 0 => JointState::SwitchOnDisabled,

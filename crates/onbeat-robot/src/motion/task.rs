@@ -1,4 +1,4 @@
-//! A bus and the controller on it, as the task of a loop.
+//! A bus and its controller, as the task of a loop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,7 +18,8 @@ use super::controller::MotionController;
 use super::event::RobotEvent;
 use super::status::{RobotPhase, Status};
 
-/// One cycle of the bus. With `is_stopping`, the controller brings everything to rest; whether it has.
+/// Runs one cycle of the bus; returns whether the robot is at rest. With `is_stopping`, the controller brings it to
+/// rest.
 fn exchange<W: Wire>(
     bus: &mut Bus<W>,
     controller: &mut dyn Controller,
@@ -43,7 +44,7 @@ fn exchange<W: Wire>(
     (seen, is_at_rest)
 }
 
-/// What is asked of a robot from another thread.
+/// Commands to a running robot from another thread.
 #[derive(Debug, Default)]
 pub struct RobotCommands {
     stop: AtomicBool,
@@ -51,18 +52,18 @@ pub struct RobotCommands {
 }
 
 impl RobotCommands {
-    /// Comes to rest in order; the loop ends then.
+    /// Requests an orderly stop; the loop ends at rest.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// See [`MotionController::reset`].
+    /// Requests a reset, see [`MotionController::reset`].
     pub fn reset(&self) {
         self.reset.store(true, Ordering::Relaxed);
     }
 }
 
-/// Round trips of all cycles since the start.
+/// Round trips since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RoundTrips {
     /// Cycles with a reply.
@@ -73,20 +74,20 @@ pub struct RoundTrips {
     pub most_ns: u32,
 }
 
-/// What is seen of bus and robot in one cycle: a record of fixed size.
+/// State of bus and robot in one cycle: a record of fixed size.
 #[derive(Clone, Copy, Debug)]
 pub struct RobotSnapshot {
-    /// The cycle as the bus saw it.
+    /// Cycle of the bus.
     pub cycle: BusCycle,
-    /// The robot.
+    /// Status of the robot.
     pub status: Status,
-    /// Since the start.
+    /// Round trips since the start.
     pub round_trips: RoundTrips,
-    /// Since the start.
+    /// Counters of the bus since the start.
     pub bus: BusCounts,
-    /// How long nothing has come back in time, in ns; 0 when that is for less than ten cycles.
+    /// Time since the last complete reply, in ns; 0 below ten cycles.
     pub no_answer_ns: u64,
-    /// AL state and AL status code of each device, by its place; state 0 does not answer.
+    /// AL state and AL status code of each device, by position; state 0: no answer.
     pub al_status: [(u8, u16); MOST_DEVICES],
 }
 
@@ -103,23 +104,23 @@ impl Default for RobotSnapshot {
     }
 }
 
-/// Where a loop puts what is to be seen of it. A full ring loses what does not fit, and counts it.
+/// Rings to which a loop writes its data. A full ring drops entries and counts them.
 pub struct Outlets<'r> {
-    /// How everything is, now and then.
+    /// Snapshots, at intervals.
     pub seen: Producer<'r, RobotSnapshot>,
-    /// What happens to the robot.
+    /// Events of the robot.
     pub robot: Producer<'r, RobotEvent>,
-    /// What happens on the bus.
+    /// Events of the bus.
     pub bus: Producer<'r, Event>,
 }
 
-/// A robot on its bus, as the task of a loop; it takes orders and ends when it is at rest.
+/// A robot on its bus, as the task of a loop. It ends when the robot is at rest after a stop.
 pub struct RobotTask<'r, W> {
     bus: Bus<W>,
     controller: MotionController,
     orders: &'r RobotCommands,
     outlets: Outlets<'r>,
-    /// In cycles.
+    /// Interval of snapshots, in cycles.
     show_every: u64,
     until_shown: u64,
     round_trips: RoundTrips,
@@ -128,7 +129,7 @@ pub struct RobotTask<'r, W> {
 }
 
 impl<'r, W: Wire> RobotTask<'r, W> {
-    /// A task that shows how everything is every so many cycles.
+    /// Creates a task that writes a snapshot every `show_every` cycles.
     #[must_use]
     pub fn new(
         bus: Bus<W>,
@@ -151,21 +152,21 @@ impl<'r, W: Wire> RobotTask<'r, W> {
         }
     }
 
-    /// Other processes see the bus's process image.
+    /// Publishes the process image to other processes.
     #[must_use]
     pub fn serving(mut self, serving: Option<CycleService>) -> Self {
         self.serving = serving;
         self
     }
 
-    /// Each cycle polls the clock until so many ns after its start, as a controller that computes longer would.
+    /// Adds busy work: each cycle polls the clock until `work_ns` after its start.
     #[must_use]
     pub fn working(mut self, work_ns: u64) -> Self {
         self.work_ns = work_ns;
         self
     }
 
-    /// The bus, when the loop has ended.
+    /// Returns the bus, after the loop has ended.
     pub fn into_bus(self) -> Bus<W> {
         self.bus
     }
@@ -185,7 +186,7 @@ impl<'r, W: Wire> RobotTask<'r, W> {
             }
         }
 
-        // A full outlet counts what it loses.
+        // A full ring counts what it drops.
         let mut keep = |event| {
             outlets.bus.push(event);
         };
@@ -242,9 +243,9 @@ impl<W: Wire> Task for RobotTask<'_, W> {
     }
 }
 
-/// Moves a robot by any controller for a time, then lets the controller bring it to rest; on this thread, as it is.
+/// Runs a controller for a time on this thread, then lets it bring the robot to rest.
 ///
-/// For figures of the loop, and for a thread with a priority and a CPU of its own, there is `onbeat robot run`.
+/// Records no samples and sets neither priority nor CPU; for those use `onbeat robot run`.
 pub fn run_for<W: Wire>(
     bus: &mut Bus<W>,
     controller: &mut dyn Controller,
@@ -266,7 +267,7 @@ pub fn run_for<W: Wire>(
         on_overrun: OnOverrun::SkipKeepPhase,
     };
 
-    // Samples are for recorders; nobody reads these.
+    // Nothing reads the samples.
     let mut slots = [Slot::empty()];
     let Ok(mut ring) = onbeat_rt::ring::Ring::over(&mut slots) else { unreachable!("one is a power of two") };
     let (mut hot, _) = split(&mut ring);

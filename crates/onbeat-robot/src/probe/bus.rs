@@ -1,6 +1,6 @@
 //! The bus probe: a loop that exchanges process data with the devices of an EtherCAT segment once a cycle.
 //!
-//! Without hardware the devices are simulated ([`super::devices`]), 59 of them unless a file says otherwise. Their outputs stay 0: no
+//! Without hardware the devices are simulated ([`super::devices`]), by default 59 of them. Their outputs stay 0: no
 //! drive is enabled, and nothing moves.
 
 use std::path::Path;
@@ -25,66 +25,66 @@ use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
 use onbeat_segment::{Description, Link, Segment};
 
-/// Which devices.
+/// Device file.
 pub(super) const DEVICES: Choice = Choice {
     name: "devices",
     help: "Device file (docs/segment.md), or `humanoid`, which ships with onbeat",
     default: Some("humanoid"),
     kind: Kind::Name,
 };
-/// Where they are.
+/// Network interface of real devices.
 pub(super) const INTERFACE: Choice = Choice {
     name: "interface",
     help: "Network interface with the devices [default: simulated devices]\n\
-           They must be those of the file.",
+           The devices must match the file.",
     default: None,
     kind: Kind::Name,
 };
-/// When replies are read.
+/// Exchange mode.
 pub(super) const EXCHANGE: Choice = Choice {
     name: "exchange",
     help: "When replies are read\n\
-           pipelined: send at once, read the reply in the next cycle; same-cycle: wait for the reply before the \
-           controller's turn.",
+           pipelined: send at once, read the reply in the next cycle; same-cycle: wait for the reply, then run \
+           the controller.",
     default: Some("pipelined"),
     kind: Kind::Word(&["pipelined", "same-cycle"]),
 };
-/// How long devices take for a cycle of their own.
+/// Processing time of simulated devices.
 pub(super) const DEVICE_DELAY: Choice = Choice {
     name: "device-delay",
     help: "Processing time of simulated devices [default: `delay_us` of the file]\n\
-           They take their outputs and show their inputs this long after a frame has passed, as devices with a \
-           processor do.",
+           Devices apply outputs and update inputs this long after a frame, like devices with a \
+           processor.",
     default: None,
     kind: Kind::Time,
 };
-/// How long the loop looks for a reply before it sleeps.
+/// Time to poll for a reply.
 pub(super) const SPIN: Choice = Choice {
     name: "spin",
     help: "Time to poll for a reply before sleeping\n\
-           For same-cycle; not polled where replies never come within it.",
+           For same-cycle; no polling where replies never arrive in that time.",
     default: Some("100us"),
     kind: Kind::Time,
 };
-/// What simulated devices hang on.
+/// Connection to simulated devices.
 pub(super) const WIRE: Choice = Choice {
     name: "wire",
     help: "Connection to simulated devices\n\
-           interfaces: veth in a network namespace of their own; socket: in this process, no rights; any: the \
+           interfaces: veth in a private network namespace; socket: in this process, without privileges; any: the \
            first that works.",
     default: Some("any"),
     kind: Kind::Word(&["any", "interfaces", "socket"]),
 };
-/// Whose time the loop keeps.
+/// Clock that releases follow.
 pub(super) const CLOCK: Choice = Choice {
     name: "clock",
     help: "Clock that releases follow\n\
-           reference: the reference clock of the segment; own: this computer's.",
+           reference: the reference clock of the segment; own: the clock of this computer.",
     default: Some("own"),
     kind: Kind::Word(&["own", "reference"]),
 };
 
-/// Whether others see it.
+/// Name under which the process image is shared.
 const SERVE: Choice = Choice {
     name: "serve",
     help: "Share the process image under this name\n\
@@ -95,19 +95,19 @@ const SERVE: Choice = Choice {
 const SHARING: Choice = Choice {
     name: "sharing",
     help: "Protection of the shared process image\n\
-           wait-free: nobody waits; pi: a mutex with priority inheritance, as in the paper; plain: a mutex \
-           without.",
+           wait-free: no process waits; pi: a mutex with priority inheritance, as in the paper; plain: a mutex \
+           without it.",
     default: Some("wait-free"),
     kind: Kind::Word(&["wait-free", "pi", "plain"]),
 };
 
-/// Events of the bus that one cycle takes over at most; further ones wait for the next.
+/// Maximum number of bus events passed on in one cycle; further ones wait for the next.
 const EVENTS_PER_CYCLE: usize = 16;
 
-/// A cell of a bench tells when fewer than 99 of 100 cycles had their reply in time.
+/// A cell of a bench reports missing replies when fewer than 99 of 100 cycles had theirs in time.
 const TOLD_BELOW: (u64, u64) = (99, 100);
 
-/// What it is.
+/// The bus probe.
 pub const BUS: description::Description = description::Description {
     name: "bus",
     sentence: "From a release to the end of a cycle that exchanges process data with the devices of an EtherCAT segment",
@@ -123,7 +123,7 @@ pub const BUS: description::Description = description::Description {
     open: |setting, given| open(setting, given, None, Undisturbed),
 };
 
-/// Moves nothing.
+/// Controller that leaves all outputs unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoMotion;
 
@@ -131,7 +131,7 @@ impl Controller for NoMotion {
     fn step(&mut self, _: &BusCycle, _: &[u8], _: &mut [u8]) {}
 }
 
-/// MakeController bus, devices and loop ready.
+/// Prepares bus, devices and loop.
 pub(super) fn open(
     setting: &Setting,
     given: &Given,
@@ -158,14 +158,14 @@ pub(super) fn open(
     Ok(parts)
 }
 
-/// MakeController a controller.
+/// Creates a controller.
 pub type MakeController = Box<dyn FnMut() -> Box<dyn Controller + Send> + Send>;
 
-/// The loop of a bench's cell: the robot that ships, simulated, and a controller, a new one for each block: between blocks the devices have
-/// fallen back, and a controller that lived through it would have come to a stop. And what to say of it.
+/// Prepares the loop of a bench cell: the simulated humanoid with a new controller for each block, since the devices
+/// fall back between blocks and a running controller would have stopped. Returns the loop and a note on the bus.
 ///
 /// # Errors
-/// [`ProbeError`].
+/// [`ProbeError`] if the bus does not come up.
 pub fn parts_of_cell(setting: &Setting, make: MakeController) -> Result<(Parts, Grant), ProbeError> {
     let mut rig = Rig::bring_up(&BusSetup::new(setting, &Given::default())?, Box::new(NoMotion), Undisturbed)?;
     rig.make = Some(make);
@@ -189,7 +189,7 @@ fn parts(mut rig: Rig) -> Parts {
     }
 }
 
-/// What bus is wanted.
+/// Configuration of a bus.
 struct BusSetup {
     description: Description,
     interface: Option<String>,
@@ -200,7 +200,7 @@ struct BusSetup {
     cpu: Option<u32>,
 }
 
-/// The devices that are listed.
+/// Reads the device description.
 pub(super) fn described(given: &Given) -> Result<Description, ProbeError> {
     let description = match given.name(DEVICES.name) {
         None | Some("humanoid") => Description::from_toml(Segment::HUMANOID),
@@ -215,20 +215,20 @@ pub(super) fn described(given: &Given) -> Result<Description, ProbeError> {
     })
 }
 
-/// What a robot file says beside the devices.
+/// Reads the text of the robot file.
 pub(super) fn text_of(given: &Given) -> Result<String, ProbeError> {
     match given.name(DEVICES.name) {
         None | Some("humanoid") => Ok(Segment::HUMANOID.to_owned()),
         Some(path) => std::fs::read_to_string(path).map_err(|source| ProbeError::Open {
             place: path.to_owned(),
-            what: "a robot's file",
+            what: "the robot file",
             source,
             hint: "",
         }),
     }
 }
 
-/// Whether frames are answered in the same cycle.
+/// Returns whether a cycle waits for its own reply.
 pub(super) fn is_same_cycle(given: &Given) -> bool {
     given.word(EXCHANGE.name) == Some("same-cycle")
 }
@@ -256,7 +256,7 @@ impl BusSetup {
 
         let follow_clock = given.word(CLOCK.name) == Some("reference");
         if follow_clock && setting.wait.is_relative() {
-            let why = "with --wait relative there is no grid that could follow a clock";
+            let why = "releases with --wait relative have no grid that could follow a clock";
             return Err(ProbeError::NoMeaning { option: "--clock reference", why });
         }
 
@@ -272,7 +272,7 @@ impl BusSetup {
     }
 }
 
-/// A controller that takes as long as `--work` says.
+/// Controller with the busy work of `--work`.
 struct Working<'c> {
     controller: &'c mut dyn Controller,
     work_ns: u64,
@@ -287,21 +287,21 @@ impl Controller for Working<'_> {
     }
 }
 
-/// A bus that is up, its devices when they are simulated, and its controller.
+/// A running bus with its controller, and its devices if they are simulated.
 struct Rig {
     bus: Bus<Packets>,
     controller: Box<dyn Controller + Send>,
-    /// MakeController another one for each block.
+    /// Creates another controller for each block.
     make: Option<MakeController>,
-    /// They answer as long as this lives.
+    /// The devices answer as long as this lives.
     _devices: Option<SimulatedDevices>,
     wire: String,
     is_same_cycle: bool,
-    /// Planned work per cycle.
+    /// Busy work per cycle, in ns.
     work_ns: u64,
     follows_clock: bool,
     serving: Option<CycleService>,
-    /// Where events go, for the recorder.
+    /// Events for the recorder.
     outbox: Option<EventSender>,
     /// Whether all devices have been in OP.
     was_up: bool,
@@ -318,10 +318,10 @@ impl Rig {
             Some(name) => {
                 let packets = Packets::open(name).map_err(BusError::from)?.spinning_ns(wanted.spin_ns);
                 let bus = Bus::bring_up(packets, Some(&layout), wanted.options, name)?;
-                (bus, None, format!("frames went through the network interface {name}"))
+                (bus, None, format!("frames passed the network interface {name}"))
             }
             None => {
-                // In one thread they get to SAFEOP ten times faster; what they were told stays with them.
+                // In one thread, bring-up is ten times faster; devices keep their configuration.
                 let link = InProcess::on_clock(Link::of(&wanted.description).map_err(BusProbeError::from)?, Monotonic);
                 let bus = Bus::bring_up(link, Some(&layout), wanted.options, "the simulated segment")?;
                 let mut running = None;
@@ -353,9 +353,9 @@ impl Rig {
     }
 }
 
-/// The loop's thread: the bus's cycles.
+/// Runs the cycles of the bus on the loop's thread.
 struct OnBus {
-    /// The loop's own while it runs.
+    /// Locked by the loop while it runs.
     rig: Arc<Mutex<Rig>>,
 }
 
@@ -378,15 +378,15 @@ impl Body for OnBus {
 
 struct Cycles<'r> {
     rig: &'r mut Rig,
-    /// Cycle and reference time of the last frame that came back.
+    /// Cycle and reference time of the last reply.
     reference: Option<(u64, u64)>,
     /// Whether all devices have been in OP in this block.
     is_up: bool,
 }
 
 impl Cycles<'_> {
-    /// Hands events over to other processes and to the recorder. SharedEvents the blocks of a bench the devices' watchdogs take them out of OP,
-    /// as they must: how they come back is nothing to record.
+    /// Passes events to other processes and to the recorder. Between blocks of a bench, watchdogs take the devices
+    /// out of OP as intended; their recovery is not recorded.
     fn tell(&mut self, cycle: &Cycle, seen: &BusCycle) {
         let Rig { bus, controller, serving, outbox, make, .. } = &mut *self.rig;
         let records = self.is_up || make.is_none();
@@ -433,7 +433,7 @@ impl Task for Cycles<'_> {
     }
 }
 
-/// Round trips, and intervals at the reference clock's device.
+/// Figures of round trips, and of intervals at the reference clock.
 #[derive(Clone, Copy, Debug)]
 pub struct BusFigures;
 
@@ -450,7 +450,7 @@ impl Figures for BusFigures {
     }
 }
 
-/// Takes the bus down after the loop, and tells what there is to tell.
+/// Takes the bus down after the loop, and summarises it.
 struct AfterBus {
     rig: Arc<Mutex<Rig>>,
     inbox: EventReceiver,
@@ -477,12 +477,12 @@ impl Beside for AfterBus {
             sentences.push(std::mem::take(wire));
         }
 
-        // Many cells say only what is out of the ordinary.
+        // In a bench, cells report only exceptions.
         if !is_of_bench || counts.answered * TOLD_BELOW.1 < counts.cycles * TOLD_BELOW.0 {
             sentences.push(format!(
-                "{} SubDevices were brought to SAFEOP with {frames} frames; of {} cycles {} had all frames back in time ({:.3} % had not \
-                 and have no round trip) and {} another working counter than the expected one; {} frames came late, {} twice, {} were \
-                 damaged or not known",
+                "{} SubDevices were brought to SAFEOP with {frames} frames; {} cycles, {} with all frames back in time ({:.3} % without, \
+                 and without a round trip), {} with an unexpected working counter; {} frames late, {} duplicate, {} \
+                 damaged or unknown",
                 bus.layout().devices.len(),
                 counts.cycles,
                 counts.answered,
@@ -505,7 +505,7 @@ impl Beside for AfterBus {
             let trouble = bus.wire().trouble();
             let why =
                 trouble.map_or_else(String::new, |trouble| format!(": the network interface {}", trouble.words()));
-            sentences.push(format!("nothing came back for the last {:.1} s{why}", ns as f64 / 1e9));
+            sentences.push(format!("no reply for the last {:.1} s{why}", ns as f64 / 1e9));
         }
 
         if !*was_up {
@@ -515,8 +515,7 @@ impl Beside for AfterBus {
         let with_pulses = bus.layout().devices.iter().filter(|device| device.setup.sync0.is_some()).count();
         if with_pulses > 0 && !*follows_clock {
             sentences.push(format!(
-                "the releases kept this computer's time and drifted past the SYNC0 of {with_pulses} SubDevices; --clock reference keeps \
-                 them together"
+                "the releases followed this computer's clock and drifted past the SYNC0 of {with_pulses} SubDevices; use --clock reference"
             ));
         }
 
@@ -525,7 +524,7 @@ impl Beside for AfterBus {
     }
 }
 
-/// Attends to other processes, beside what else goes on.
+/// Runs the image service beside other background work.
 struct Attended {
     attending: BackgroundService,
     inner: Box<dyn Beside>,

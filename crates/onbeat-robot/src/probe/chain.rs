@@ -1,8 +1,8 @@
-//! The chain probe: how long until a command has its effect, through a whole control loop?
+//! The chain probe: time from a command to its effect, through a whole control loop.
 //!
-//! A command is issued by an ordinary part of a robot's program, at any phase of the loop; the loop takes the latest one up
-//! in its next cycle and writes it to its output; somebody else sees the output change. The way from the first to the last
-//! is what the robot feels, and it holds up to one period of waiting for the next cycle.
+//! An ordinary thread issues a command at any phase of the loop; the loop takes the latest command in its next cycle
+//! and writes it to its output; an observer sees the output change. The time from the first to the last includes up
+//! to one period of waiting for the next cycle.
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Sample, Task};
@@ -14,13 +14,13 @@ use onbeat::probe::ports::{CommandMarks, Commands, Failures, Inbox, Marks, OUTPU
 use onbeat::probe::timer::work;
 use onbeat::record::{Figures, Series};
 
-/// Of `SCHED_FIFO`.
+/// Maximum `SCHED_FIFO` priority.
 const HIGHEST_PRIORITY: u32 = 99;
 
 const COUNT: Choice = Choice {
     name: "count",
     help: "Number of commands; 0: until --for ends\n\
-           One every seven to eight periods.",
+           One command every seven to eight periods.",
     default: Some("1000"),
     kind: Kind::Count,
 };
@@ -43,10 +43,10 @@ const WITH: Choice = Choice {
     kind: Kind::Word(&["output", "bus"]),
 };
 
-/// What it is.
+/// The chain probe.
 pub const CHAIN: Description = Description {
     name: "chain",
-    sentence: "From a command's being issued, at any phase of the loop, to its effect's being seen at the output",
+    sentence: "From a command, issued at any phase of the loop, to its effect at the output",
     examples: "  onbeat measure chain
       1,000 commands through a loop of 1 ms, seen at the other end of a pipe
   sudo onbeat measure chain --with bus
@@ -77,7 +77,7 @@ pub const CHAIN: Description = Description {
         let marks = CommandMarks::default();
         let inbox = Inbox::default();
         let place = given.place(OUTPUT.name).unwrap_or(&Place::Pipe);
-        // One above the loop: whoever sees the output must not wait for who wrote it.
+        // One above the loop, so the observer does not wait for the loop.
         let fifo = setting.thread.fifo.map(|priority| (priority + 1).min(HIGHEST_PRIORITY));
         let (output, watching) = Watching::seeing(place, given.place(OBSERVE.name), &marks, fifo)?;
         let is_seen = watching.sees();
@@ -104,18 +104,18 @@ pub const CHAIN: Description = Description {
     },
 };
 
-/// Takes the latest command up and writes it out.
+/// Writes the latest command to the output.
 #[derive(Debug)]
 struct CommandTask {
     inbox: Inbox,
-    /// Cycles that are still in no series.
+    /// Remaining warm-up cycles, which are in no series.
     cold_cycles: u64,
     image_service: u64,
     output: Output,
     failures: Failures,
-    /// Commands that a later one came before.
+    /// Commands replaced by a later one before they were served.
     passed_over: Failures,
-    /// When the write of each was begun.
+    /// Start of the write of each command.
     written: Marks,
     work_ns: u64,
 }
@@ -128,9 +128,9 @@ impl Task for CommandTask {
             None => self.inbox.open(),
         }
 
-        // A cycle reads its inputs when it starts, and writes its output when it has worked.
+        // A cycle reads its input at its start, and writes its output after its work.
         work(cycle.start, self.work_ns);
-        // One that was issued after this cycle's start belongs to the next.
+        // A command issued after the start of this cycle belongs to the next.
         if number > self.image_service && at_ns <= cycle.start.as_ns() {
             let lost = number - self.image_service - 1;
             self.image_service = number;
@@ -146,12 +146,12 @@ impl Task for CommandTask {
     }
 }
 
-/// From command to cycle; from command to the return of the write, where nobody sees the output.
+/// Figures: from command to cycle; from command to the end of the write if nobody observes the output.
 #[derive(Clone, Copy, Debug)]
 pub struct ChainFigures {
-    /// Whether somebody else sees the output and tells.
+    /// Whether an observer reports changes of the output.
     pub is_seen: bool,
-    /// From one command to the next, in nanoseconds.
+    /// Interval of commands, in ns.
     pub every_ns: u64,
 }
 
@@ -168,7 +168,7 @@ impl Figures for ChainFigures {
 
         count(Series::Pickup, waited_ns);
         if !self.is_seen {
-            // Commands that this one came before have had no effect of their own: until this one's, at least.
+            // Replaced commands never had an effect of their own; they count until the effect of this one at least.
             for earlier in 0..=u64::from(sample.note_too) {
                 count(Series::Chain, waited_ns + sample.execution_time_ns + earlier * self.every_ns);
             }

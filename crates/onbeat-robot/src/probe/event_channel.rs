@@ -1,7 +1,7 @@
-//! Events of a bus and of the robot on it, on their way from the loop to the recorder.
+//! Channel for events of bus and robot, from the loop to the recorder.
 //!
-//! Both sides only try the lock, so that neither is ever woken by the other; what the loop cannot hand over in one cycle it hands over
-//! in a later one.
+//! Both sides only try the lock, so neither wakes the other; events that cannot be passed in one cycle are passed in
+//! a later one.
 
 use std::mem::{swap, take};
 use std::sync::{Arc, Mutex};
@@ -10,10 +10,10 @@ use onbeat::record::Recorder;
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::layout::Layout;
 
-/// Events that wait on either side; the recorder looks every 20 ms. Further ones are counted.
+/// Capacity of each side; the recorder reads every 20 ms. Further events are counted.
 const ROOM: usize = 4_096;
 
-/// What lies between the two sides.
+/// Events shared by both sides.
 #[derive(Debug)]
 struct SharedEvents {
     events: Vec<Event>,
@@ -33,11 +33,11 @@ pub(super) struct EventSender {
 pub(super) struct EventReceiver {
     between: Arc<Mutex<SharedEvents>>,
     taken: Vec<Event>,
-    /// Names of the devices by their places.
+    /// Names of the devices by position.
     names: Vec<String>,
 }
 
-/// Both sides, for a bus with these devices.
+/// Creates both sides for a bus with this layout.
 pub(super) fn event_channel(layout: &Layout) -> (EventSender, EventReceiver) {
     let room = || Vec::with_capacity(ROOM);
     let between = Arc::new(Mutex::new(SharedEvents { events: room(), lost: 0 }));
@@ -57,7 +57,7 @@ impl EventSender {
         }
     }
 
-    /// At the end of a cycle. Asks neither for memory nor the kernel for anything.
+    /// Passes the events on at the end of a cycle. Does not allocate or make system calls.
     pub(super) fn hand_over(&mut self) {
         if self.waiting.is_empty() {
             return;
@@ -72,7 +72,7 @@ impl EventSender {
 }
 
 impl EventReceiver {
-    /// Writes down what has come. A file that cannot be written ends the run by itself.
+    /// Records the events received. A file that cannot be written ends the run by itself.
     pub(super) fn write_down(&mut self, recorder: &mut Recorder) {
         let lost = match self.between.try_lock() {
             Ok(mut between) => {

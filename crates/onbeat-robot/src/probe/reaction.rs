@@ -1,11 +1,11 @@
-//! A chain through a whole bus: an input of a simulated device changes, and a drive's set-point follows.
+//! Reaction through a whole bus: an input of a simulated device changes, and a drive's set-point follows.
 //!
-//! The input goes through the bus into the loop, there through the motion controller, and as a set-point back to a drive. What is counted
-//! goes by the devices' own sight: from the change at the sensor's pins, at any phase of the loop, to the cycle of the drive that takes
-//! another target position, however many cycles lie between. On a segment without drives an output of the sensor's own device follows.
+//! The input passes the bus to the loop and its motion controller, and returns as a set-point to a drive. Times are
+//! taken at the devices: from the change at the sensor's pins, at any phase of the loop, to the cycle of the drive
+//! that applies a new target position. On a segment without drives an output of the sensor's device follows.
 //!
-//! How many cycles that takes follows from who hands over to whom ([`Prediction`]); Yoon, Song and Lee have 3 to 4 for theirs, whose
-//! devices take half a cycle, and this is where they come out.
+//! The number of cycles follows from exchange mode and device delay ([`Prediction`]). Yoon, Song and Lee (2009)
+//! report 3 to 4 cycles for devices that take half a cycle, which this probe reproduces.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,20 +27,20 @@ use onbeat_ethercat::layout::{DeviceKind, Layout};
 use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
 use onbeat_segment::{Link, Segment};
 
-/// Objects of a digital device: inputs and outputs, one entry for each channel.
+/// Objects of a digital device: inputs and outputs, one subindex per channel.
 const INPUTS: u16 = 0x6000;
 const OUTPUTS: u16 = 0x7000;
-/// Objects of a drive (CiA 402): status word and target position.
+/// Objects of a drive (CiA 402): statusword and target position.
 const STATUSWORD: u16 = 0x6041;
 const TARGET: u16 = 0x607a;
-/// "Operation enabled" in a status word, and the bits that tell.
+/// Statusword of "operation enabled", and its mask.
 const ENABLED: (u8, u8) = (0x27, 0x6f);
-/// A change that nothing follows within so many periods is given up.
+/// Number of periods after which a missing reaction is given up.
 const MOST_PERIODS: u64 = 1_000;
-/// How far the set-point moves, in increments of the drive.
+/// Step of the set-point, in increments of the drive.
 const STEP_INCREMENTS: f64 = 16.0;
 
-/// MakeController ready a loop whose reactions are counted, `count` of them (0 for no end).
+/// Prepares a loop whose reactions are measured; `count` of them, 0 for no limit.
 pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts, ProbeError> {
     let description = bus::described(given)?;
     let layout = Layout::of(&description).map_err(BusProbeError::from)?;
@@ -48,7 +48,7 @@ pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts
         return Err(ProbeError::Unfit {
             place: "the segment".to_owned(),
             what: "a chain",
-            why: "it has no digital device, whose input could change",
+            why: "it has no digital device with an input",
         });
     };
     let has_drive = layout.devices.iter().any(|device| device.kind == DeviceKind::Drive);
@@ -64,7 +64,7 @@ pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts
     let sensor = layout.devices[sensor].name.clone();
     let prediction = Prediction::new(&description, (&sensor, &actor), bus::is_same_cycle(given), setting.period_ns);
     let way = if has_drive {
-        format!("an input of {sensor} changes; through the motion controller the set-point of {actor} follows")
+        format!("an input of {sensor} changes; the set-point of {actor} follows through the motion controller")
     } else {
         format!("an input of {sensor} changes, and an output of it follows: the segment has no drive")
     };
@@ -78,7 +78,7 @@ pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts
     Ok(parts)
 }
 
-/// Those of the bus, and reactions that the pins tell.
+/// Figures of the bus; reactions are reported by the pins.
 #[derive(Clone, Copy, Debug)]
 struct ReactionFigures(BusFigures);
 
@@ -92,7 +92,7 @@ impl Figures for ReactionFigures {
     }
 }
 
-/// Copies inputs to outputs.
+/// Controller that copies an input to an output.
 struct Mirror {
     input: usize,
     output: usize,
@@ -104,7 +104,7 @@ impl Controller for Mirror {
     }
 }
 
-/// The motion controller with one joint, which an input moves between two places.
+/// Motion controller with one joint, moved by an input between two positions.
 struct Reflex {
     motion: MotionController,
     input: usize,
@@ -112,14 +112,14 @@ struct Reflex {
 }
 
 impl Reflex {
-    /// The first joint of the file; and its name.
+    /// Takes the first joint of the file; returns its name too.
     fn new(text: &str, layout: &Layout, input: usize, setting: &Setting) -> Result<(Self, String), ProbeError> {
         let mut robot = Robot::from_toml(text, layout, setting.period_ns)?;
         robot.joints.truncate(1);
         let joint = &mut robot.joints[0];
         let step_rad = STEP_INCREMENTS / joint.increments_per_rad.abs();
         let period_s = setting.period_ns as f64 * 1e-9;
-        // Limits that let the first set-point be seen: what is measured is the way, not the ramp.
+        // High limits, so the first set-point after the change is visible: the probe measures the path, not the ramp.
         joint.limits.velocity = joint.limits.velocity.max(10.0 * step_rad / period_s);
         joint.limits.acceleration = joint.limits.acceleration.max(100.0 * step_rad / (period_s * period_s));
         joint.limits.jerk = None;
@@ -128,7 +128,7 @@ impl Reflex {
         let name = joint.name.clone();
         let settings = &mut robot.settings;
         settings.soft_start_ns = 0;
-        // Missed cycles make the chain longer, and are in its figures; they must not end it.
+        // Missed cycles lengthen the reaction and are part of the result; they must not end the run.
         (settings.thresholds.degrade_at, settings.thresholds.stop_at) = (u32::MAX, u32::MAX);
         let level = Arc::new(AtomicBool::new(false));
         let (followed, mut home) = (Arc::clone(&level), None);
@@ -163,33 +163,33 @@ impl Controller for Reflex {
 
 #[derive(Clone, Copy, Debug)]
 enum PinState {
-    /// Until then; `None` before the devices are ready.
+    /// Waiting until this time; `None` before the devices are ready.
     Resting(Option<Instant>),
-    /// Since then something has to follow what was there before.
+    /// The input changed at this time, when the actor's value was this.
     Changed(Instant, [u8; 4]),
 }
 
-/// What became of one change.
+/// Result of one change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reaction {
-    /// Something followed, so many nanoseconds later.
+    /// The actor followed after this time, in ns.
     Followed(u64),
-    /// Nothing had followed when it was given up, so many nanoseconds later.
+    /// No reaction within this time, in ns.
     GivenUp(u64),
 }
 
-/// Whoever is at the pins of the sensor, and sees the actor.
+/// Changes the sensor's input, and observes the actor.
 struct Pins {
     sensor: (String, Option<usize>),
     actor: (String, Option<usize>),
-    /// The actor is a drive; otherwise it is the sensor's own device.
+    /// The actor is a drive; otherwise it is the sensor's device.
     is_drive: bool,
     count: u64,
     period_ns: u64,
     state: PinState,
     level: u8,
     random: fastrand::Rng,
-    /// Gone when all are done.
+    /// `None` when all changes are done.
     tell: Option<Sender<Reaction>>,
 }
 
@@ -213,7 +213,7 @@ impl Pins {
         }
     }
 
-    /// So many periods later, and a part of one: at any phase.
+    /// Waits this number of periods plus a random fraction of one.
     fn rest_from(&mut self, now: Instant, periods: u64) {
         let until = now.plus_ns(periods * self.period_ns + self.random.u64(..self.period_ns));
         self.state = PinState::Resting(Some(until));
@@ -228,7 +228,7 @@ impl Pins {
         self.rest_from(now, 7);
     }
 
-    /// Whether both devices take part.
+    /// Returns whether both devices are in operation.
     fn is_ready(&self, segment: &Segment, sensor: usize, actor: usize) -> bool {
         let in_op = |device| segment.status(device).is_some_and(|status| status.al_state == OP);
         let (enabled, bits) = ENABLED;
@@ -241,7 +241,7 @@ impl Pins {
         in_op(sensor) && in_op(actor) && (!self.is_drive || is_enabled())
     }
 
-    /// What the actor has taken.
+    /// Returns the value that the actor applied last.
     fn taken(&self, segment: &Segment, actor: usize) -> [u8; 4] {
         let (index, entry) = if self.is_drive { (TARGET, 0) } else { (OUTPUTS, 1) };
         let mut taken = [0; 4];
@@ -256,7 +256,7 @@ impl Environment for Pins {
         match self.state {
             _ if self.tell.is_none() => None,
             PinState::Resting(until) => until,
-            // The actor's next cycle may be the one.
+            // The reaction may come with the actor's next cycle.
             PinState::Changed(..) => Some(link.segment().next_due()),
         }
     }
@@ -271,7 +271,7 @@ impl Environment for Pins {
         let (Some(sensor), Some(actor)) = (find(&self.sensor), find(&self.actor)) else { return };
         (self.sensor.1, self.actor.1) = (Some(sensor), Some(actor));
         match self.state {
-            // Long enough for the controller to begin where the drive stands.
+            // Long enough for the controller to take over the drive's position.
             PinState::Resting(None) if self.is_ready(segment, sensor, actor) => self.rest_from(now, 50),
             PinState::Resting(Some(until)) if until <= now => {
                 let before = self.taken(segment, actor);
@@ -290,7 +290,7 @@ impl Environment for Pins {
     }
 }
 
-/// BusCounts what the pins tell.
+/// Counts the results reported by the pins.
 struct ReactionCounter {
     inner: Box<dyn Beside>,
     told: Receiver<Reaction>,
@@ -311,7 +311,7 @@ impl Beside for ReactionCounter {
                     self.measured.add(ns);
                     recorder.count(Series::Chain, ns);
                 }
-                // So long at least: a limit has to see it.
+                // The true reaction takes at least this long, so a limit must see it.
                 Ok(Reaction::GivenUp(ns)) => {
                     self.measured.given_up += 1;
                     recorder.count(Series::Chain, ns);
