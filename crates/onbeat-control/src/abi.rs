@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cycle_comes_out_of_a_slot_as_it_went_in() {
+    fn a_cycle_survives_encoding_and_decoding() {
         let cycle = BusCycle {
             cycle: u64::MAX - 1,
             release_ns: 2,

@@ -28,7 +28,7 @@ const MOST_READINGS: u32 = 8;
 pub enum OutputsFrom {
     /// The owner.
     Owner,
-    /// Safe outputs: there is no owner, or it has not written yet, died, or does not refresh them.
+    /// Safe outputs: the bus has no owner, or the owner has not written yet, died, or does not refresh them.
     Safe,
 }
 

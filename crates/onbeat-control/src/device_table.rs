@@ -145,7 +145,7 @@ mod tests {
     use onbeat_ethercat::description::Description;
 
     #[test]
-    fn a_layout_comes_out_of_the_table_as_it_went_in() {
+    fn a_layout_survives_encoding_and_decoding() {
         let made = Layout::from_toml(Description::HUMANOID).unwrap();
         let table = bytes(&made);
         let size = size(&made);
@@ -154,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_too_long_for_its_place_is_cut_between_letters() {
+    fn a_name_too_long_for_its_record_is_cut_between_characters() {
         let long = "ä".repeat(40);
         assert_eq!(name_of(&name_bytes(&long)), "ä".repeat(31));
         assert_eq!(name_of(&name_bytes("left knee")), "left knee");
     }
 
     #[test]
-    fn another_mapping_has_another_fingerprint() {
+    fn another_mapping_has_another_hash() {
         let mut made = Layout::from_toml(Description::HUMANOID).unwrap();
         let before = hash(&bytes(&made), &made.name);
         assert_eq!(hash(&bytes(&made), &made.name), before);

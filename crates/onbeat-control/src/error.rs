@@ -44,7 +44,7 @@ pub enum ControlError {
         /// Error of the system.
         source: io::Error,
     },
-    /// There is no image of this name.
+    /// No image of this name exists.
     #[error("no bus named \"{name}\" is running on this machine; `onbeat bus run --name {name}` starts one")]
     NoBus {
         /// The name.

@@ -96,7 +96,9 @@ impl FromStr for Sharing {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let known = Self::ALL.into_iter().find(|(_, word)| *word == text);
-        known.map(|(sharing, _)| sharing).ok_or_else(|| format!("`{text}` is not a kind of sharing; use wait-free, pi or plain"))
+        known
+            .map(|(sharing, _)| sharing)
+            .ok_or_else(|| format!("`{text}` is not a kind of sharing; use wait-free, pi or plain"))
     }
 }
 

@@ -83,7 +83,7 @@ impl Owner {
     }
 
     /// Sets all outputs; the bus sends them in its next cycle, completely or not at all, even if this process dies
-    /// meanwhile. Never waits with wait-free sharing.
+    /// during the call. Never waits with wait-free sharing.
     ///
     /// # Errors
     /// [`ControlError::OutputLength`]; [`ControlError::BusEnded`] and [`ControlError::BusReplaced`] if the bus is

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_known_by_number_and_start_and_gone_when_it_has_ended() {
+    fn a_process_is_identified_by_id_and_start_time_and_dead_when_it_has_ended() {
         let own = Process::this();
         assert!(own.is_alive() && own.pid() == std::process::id() && !own.name().is_empty());
         assert_eq!(Process::from_word(own.word()), Some(own));

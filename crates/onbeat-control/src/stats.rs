@@ -232,11 +232,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_lies_in_its_bucket_and_is_told_to_a_sixteenth() {
+    fn every_value_is_in_its_bucket_and_resolved_to_a_sixteenth() {
         for ns in (0..200_000).chain([1 << 30, (1 << 39) + 12_345, (1 << 40) - 1]) {
             let place = bucket(ns);
             assert!(ns <= upper(place) && (place == 0 || ns > upper(place - 1)), "{ns}");
-            assert!(upper(place) - ns <= ns / 16, "{ns} is told as {}", upper(place));
+            assert!(upper(place) - ns <= ns / 16, "{ns} is resolved as {}", upper(place));
         }
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
     }

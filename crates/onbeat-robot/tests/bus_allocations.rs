@@ -1,4 +1,4 @@
-//! A cycle of the bus asks for no memory, whether all is well, frames get lost, or a device has to be brought back.
+//! A cycle of the bus does not allocate: in normal operation, with lost frames, and during recovery of a device.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod bus_world;
@@ -17,7 +17,7 @@ use onbeat_segment::{Fault, Segment};
 #[global_allocator]
 static ALLOCATOR: AllocDisabler = AllocDisabler;
 
-/// The segment may ask for memory when cables are cut; the bus that calls it may not.
+/// The segment may allocate when cables are cut; the bus that calls it may not.
 struct Permitted<W>(W);
 
 impl<W: Wire> Wire for Permitted<W> {
@@ -38,8 +38,8 @@ impl<W: Wire> Wire for Permitted<W> {
     }
 }
 
-/// What a device that comes back is told beside its registers.
-const TOLD: &str = r#"
+/// Start-up values that a recovered device receives besides its registers.
+const STARTUP_VALUES: &str = r#"
     [types.leg-joint.sync0]
     [[types.leg-joint.startup]]
     object = "6065"
@@ -50,14 +50,14 @@ const TOLD: &str = r#"
 "#;
 
 #[test]
-fn no_memory_is_asked_for_in_a_cycle_whatever_happens_on_the_segment() {
-    no_memory_is_asked_for(Segment::HUMANOID);
-    no_memory_is_asked_for(&format!("{}\n{TOLD}", Segment::HUMANOID));
+fn a_cycle_does_not_allocate_under_any_fault_of_the_segment() {
+    assert_no_allocation(Segment::HUMANOID);
+    assert_no_allocation(&format!("{}\n{STARTUP_VALUES}", Segment::HUMANOID));
     let planted = assert_no_alloc(|| Vec::<u8>::with_capacity(64));
     assert!(violation_count() > 0 && planted.capacity() >= 64, "the count counts");
 }
 
-fn no_memory_is_asked_for(text: &str) {
+fn assert_no_allocation(text: &str) {
     let clock = clock();
     let mut world = World::new(text, &clock, OPTIONS);
     world.until_up(&mut Idle);
@@ -88,7 +88,7 @@ fn no_memory_is_asked_for(text: &str) {
     assert!(bus.is_up());
 }
 
-/// Two joints, of which one freezes while both swing: events, a safe stop, and power off.
+/// Two joints that oscillate, of which one freezes: events, a safe stop, and power off.
 const TWO: &str = r#"
     [segment]
     [types.joint]
@@ -110,7 +110,7 @@ const TWO: &str = r#"
 "#;
 
 #[test]
-fn no_memory_is_asked_for_by_what_others_see_of_a_robot() {
+fn publishing_a_robot_does_not_allocate() {
     let clock = clock();
     let World { bus, .. } = World::new(TWO, &clock, OPTIONS);
     let mut bus: Bus<_> = bus.rewired(|wire| Ok::<_, ()>(Permitted(wire))).unwrap();

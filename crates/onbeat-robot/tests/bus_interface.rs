@@ -1,5 +1,5 @@
-//! A bus on a network interface that is switched off, loses its link, gets a small MTU, and is deleted and made again. Wants the right to
-//! make a network namespace; says so where it is missing.
+//! A bus on a network interface that is set down, loses its link, gets a small MTU, and is deleted and created again.
+//! Needs permission to create a network namespace; prints if it is missing.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, unsafe_code)]
 
 use std::process::Command;
@@ -23,10 +23,10 @@ use onbeat_segment::serving::{RunningBus, serve};
 const FILE: &str =
     "[segment]\nname = \"two\"\n[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\nnames = [\"hip\", \"knee\"]\n";
 const PERIOD_NS: u64 = 2_000_000;
-/// A loaded machine may stop for seconds; nothing here waits for so long when all is well.
+/// A loaded machine may stop for seconds; this limit is never reached otherwise.
 const MOST_CYCLES: u64 = 60_000;
 
-/// Does the work in a network namespace of its own: threads and programs that it starts are in there too.
+/// Runs `work` in a network namespace of its own, including threads and programs it starts.
 fn in_a_namespace(work: impl FnOnce() + Send + 'static) {
     let done = thread::spawn(move || {
         // SAFETY: only this thread's network changes, and it has no socket yet.
@@ -52,7 +52,7 @@ fn ip(words: &str) -> Result<String, String> {
     if done.status.success() { Ok(said(&done.stdout)) } else { Err(said(&done.stderr)) }
 }
 
-/// A pair that has its link.
+/// Creates a pair of interfaces and waits for its link.
 fn make_pair() {
     ip("link add name o0 type veth peer name o0-seg").unwrap();
     for end in ["o0", "o0-seg"] {
@@ -107,7 +107,7 @@ impl Run {
         Self { bus, controller, serving, events: Vec::new() }
     }
 
-    /// Cycles until something holds.
+    /// Runs cycles until a condition holds.
     fn until(&mut self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
         for _ in 0..MOST_CYCLES {
             let release = Monotonic.now();
@@ -123,7 +123,8 @@ impl Run {
         panic!("{what}: {:?}", self.events);
     }
 
-    /// Something is done to the interface, is named, and no state is known; then it is undone, and all are back.
+    /// Changes the interface, checks that the trouble is named and no state is known, then reverts it and checks that
+    /// all devices are back.
     fn goes_and_comes(&mut self, client: &Client, trouble: Trouble, go: &[&str], come: &[&str]) {
         self.events.clear();
         go.iter().for_each(|words| drop(ip(words).unwrap()));
@@ -145,7 +146,7 @@ impl Run {
 }
 
 #[test]
-fn what_is_wrong_with_an_interface_is_named_and_the_bus_comes_back_with_it() {
+fn trouble_of_an_interface_is_named_and_the_bus_recovers_after_it() {
     in_a_namespace(|| {
         make_pair();
         let mut devices = Devices::start(Link::from_toml(FILE).unwrap());
@@ -174,7 +175,7 @@ fn what_is_wrong_with_an_interface_is_named_and_the_bus_comes_back_with_it() {
 }
 
 #[test]
-fn an_interface_is_opened_by_one_main_device_and_only_while_frames_can_leave() {
+fn an_interface_is_opened_by_one_main_device_and_only_if_it_can_send() {
     in_a_namespace(|| {
         make_pair();
         let first = Packets::open("o0").unwrap();
@@ -190,7 +191,7 @@ fn an_interface_is_opened_by_one_main_device_and_only_while_frames_can_leave() {
         ip("link set o0-seg down").unwrap();
         let refused = loop {
             match Packets::open("o0") {
-                // The kernel notices the carrier a moment later.
+                // The kernel updates the carrier with a delay.
                 Ok(_) => thread::sleep(Duration::from_millis(2)),
                 Err(why) => break why,
             }
@@ -223,7 +224,7 @@ fn a_bus_whose_frames_are_longer_than_the_mtu_is_refused_with_both_numbers() {
     });
 }
 
-/// A MainDevice on a VLAN of the interface: its frames have a tag on the cable, and the replies want the same.
+/// A MainDevice on a VLAN of the interface: its frames are tagged on the cable, and so must be the replies.
 #[test]
 fn devices_answer_on_a_vlan_with_the_tag_that_came() {
     in_a_namespace(|| {

@@ -1,4 +1,4 @@
-//! A scan finds out what is on a cable, and changes nothing there.
+//! A scan finds the devices on a cable, and changes nothing.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod bus_world;
@@ -10,7 +10,7 @@ use onbeat_rt::frame::{Command, LONGEST, Writer, is_reply_to, position, register
 use onbeat_rt::time::{Clock, Instant};
 use onbeat_segment::{Link, Segment};
 
-/// Registers of a device by its place, in pieces; bytes that change by themselves are left out: process data's status, clocks.
+/// Returns the registers of a device, read by position; registers that change without access are left out.
 fn registers<W: Wire>(wire: &mut W, device: u16, left_out: &[std::ops::Range<u16>]) -> Vec<(u16, u8)> {
     let mut all = Vec::new();
     for at in (0..0x1000u16).step_by(1024) {
@@ -29,11 +29,11 @@ fn registers<W: Wire>(wire: &mut W, device: u16, left_out: &[std::ops::Range<u16
     all
 }
 
-/// Watchdog counters and status of SyncManagers go on by themselves, and so does the time.
+/// Watchdog counters, status of SyncManagers, and time change without access.
 const BY_THEMSELVES: [std::ops::Range<u16>; 3] = [0x0440..0x0444, 0x0800..0x0880, 0x0900..0x0a00];
 
 #[test]
-fn a_scan_beside_a_running_robot_changes_no_register_and_the_robot_does_not_notice() {
+fn a_scan_beside_a_running_robot_changes_no_register_and_does_not_disturb_it() {
     let clock = clock();
     let mut world = World::humanoid(&clock);
     world.cycles(50);
@@ -56,17 +56,17 @@ fn a_scan_beside_a_running_robot_changes_no_register_and_the_robot_does_not_noti
 
     world.pause(MS);
     world.cycles(50);
-    // On one socket the scan took the reply that the bus was to find; two sockets have a copy each.
+    // On one socket the scan received the bus's reply; with two sockets each has a copy.
     let noticed = world.kinds().into_iter().filter(|kind| *kind != EventKind::FrameLost).count();
     assert!(world.bus.is_up() && noticed == 0, "{:?}", world.events);
     assert_eq!(world.bus.counts().counter_off, counts.counter_off);
 }
 
 #[test]
-fn a_scan_of_devices_at_rest_reads_what_they_are_and_leaves_states_and_stations() {
+fn a_scan_of_idle_devices_reads_identities_and_keeps_states_and_station_addresses() {
     let clock = clock();
     let mut wire = InProcess::on_virtual_clock(Link::from_toml(Segment::HUMANOID).unwrap(), &clock);
-    // Only what reads an EEPROM may be written: command, address, and with them the data that were read.
+    // Only the EEPROM interface may be written: command, address, and thereby the data read.
     let left_out = [BY_THEMSELVES[2].clone(), 0x0502..0x0510];
     let all =
         |wire: &mut InProcess<_>| -> Vec<_> { (0..59).map(|device| registers(wire, device, &left_out)).collect() };
@@ -86,12 +86,12 @@ fn a_scan_of_devices_at_rest_reads_what_they_are_and_leaves_states_and_stations(
         assert!(!identity.name.is_empty() && device.has_clock, "{identity:?}");
     }
 
-    // What was found are the names that ethercrab finds too.
+    // The names are those that ethercrab finds too.
     assert_eq!(found[1].identity.as_ref().unwrap().name, "imu");
 }
 
 #[test]
-fn an_eeprom_that_belongs_to_its_device_is_not_read() {
+fn an_eeprom_assigned_to_its_device_is_not_read() {
     let clock = clock();
     let mut wire = InProcess::on_virtual_clock(Link::from_toml(Segment::HUMANOID).unwrap(), &clock);
     let mut frame = [0; LONGEST];
@@ -105,7 +105,7 @@ fn an_eeprom_that_belongs_to_its_device_is_not_read() {
     assert_eq!(unread, [7]);
 }
 
-/// Frames of another MainDevice come back while nothing is sent.
+/// Frames of another MainDevice are received while nothing is sent.
 struct Busy<W>(W, u32);
 
 impl<W: Wire> Wire for Busy<W> {
@@ -130,7 +130,7 @@ impl<W: Wire> Wire for Busy<W> {
 }
 
 #[test]
-fn a_bus_of_another_program_is_left_alone_unless_asked_for() {
+fn a_bus_of_another_program_is_not_scanned_by_default() {
     let clock = clock();
     let wire = InProcess::on_virtual_clock(Link::from_toml(Segment::HUMANOID).unwrap(), &clock);
     let mut wire = Busy(wire, 12);
@@ -149,7 +149,7 @@ fn a_bus_of_another_program_is_left_alone_unless_asked_for() {
 }
 
 #[test]
-fn a_cable_without_devices_is_one_sentence() {
+fn a_cable_without_devices_is_one_error() {
     let clock = clock();
     let mut wire = InProcess::on_virtual_clock(Link::from_toml(Segment::HUMANOID).unwrap(), &clock);
     let now = clock.now();
@@ -158,7 +158,7 @@ fn a_cable_without_devices_is_one_sentence() {
 }
 
 #[test]
-fn a_scan_survives_frames_that_get_lost() {
+fn a_scan_repeats_lost_frames() {
     let clock = clock();
     let mut wire = InProcess::on_virtual_clock(Link::from_toml(Segment::HUMANOID).unwrap(), &clock);
     let now = clock.now();
@@ -168,11 +168,11 @@ fn a_scan_survives_frames_that_get_lost() {
 }
 
 #[test]
-fn frames_of_a_scan_are_no_strangers_to_the_bus() {
+fn frames_of_a_scan_are_ignored_by_the_bus() {
     let clock = clock();
     let mut world = World::new(Segment::HUMANOID, &clock, OPTIONS);
     world.until_up(&mut bus_world::Idle);
-    // Both sockets hear all that comes back: here the bus finds replies to a scan's frames.
+    // Both sockets receive all replies: here the bus finds replies to a scan.
     let mut frame = [0; LONGEST];
     let mut writer = Writer::new(&mut frame, 0xa0);
     writer.push(Command::Brd, register(0, 0x0130), 2).unwrap();

@@ -1,4 +1,4 @@
-//! The motion controller on the bus, and the bus on the simulated segment: the whole stack on a clock that only the test moves.
+//! The motion controller on the bus and the simulated segment: the whole stack on a virtual clock.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod bus_world;
@@ -33,7 +33,7 @@ fn cycles(world: &mut World<'_>, robot: &mut MotionController, count: usize) {
     }
 }
 
-/// Brings to rest instead of moving.
+/// Brings the robot to rest instead of moving it.
 struct Stop<'r>(&'r mut MotionController, bool);
 
 impl Controller for Stop<'_> {
@@ -43,7 +43,7 @@ impl Controller for Stop<'_> {
 }
 
 #[test]
-fn from_safeop_to_a_walking_robot_and_back_to_init_in_both_kinds_of_exchange() {
+fn a_robot_walks_from_safeop_and_back_to_init_in_both_exchange_modes() {
     for mode in [ExchangeMode::Pipelined, ExchangeMode::SameCycle { reply_within_ns: MS / 2 }] {
         let clock = clock();
         let mut world = World::new(Segment::HUMANOID, &clock, BusOptions { mode, ..OPTIONS });
@@ -71,7 +71,7 @@ fn from_safeop_to_a_walking_robot_and_back_to_init_in_both_kinds_of_exchange() {
 }
 
 #[test]
-fn a_cut_cable_stops_the_robot_and_a_reset_lets_it_walk_again_when_the_bus_has_brought_the_devices_back() {
+fn a_cut_cable_stops_the_robot_and_a_reset_restarts_it_after_recovery() {
     let clock = clock();
     let mut world = World::new(Segment::HUMANOID, &clock, OPTIONS);
     let mut robot = walker();
@@ -95,7 +95,7 @@ fn a_cut_cable_stops_the_robot_and_a_reset_lets_it_walk_again_when_the_bus_has_b
 }
 
 #[test]
-fn the_same_faults_lead_to_the_same_set_points_to_the_byte() {
+fn the_same_faults_give_identical_set_points() {
     let run = || {
         let clock = clock();
         let mut world = World::new(Segment::HUMANOID, &clock, OPTIONS);
@@ -116,7 +116,7 @@ fn the_same_faults_lead_to_the_same_set_points_to_the_byte() {
 }
 
 #[test]
-fn between_the_blocks_of_a_bench_devices_fall_back_and_a_new_controller_lets_them_walk_within_a_second() {
+fn devices_that_fall_back_between_blocks_walk_again_within_a_second() {
     let clock = clock();
     let mut world = World::new(Segment::HUMANOID, &clock, OPTIONS);
     for block in 0..3 {

@@ -1,4 +1,4 @@
-//! What the motion controller does when cycles are missed and when drives fail, on the simulated segment.
+//! The motion controller with missed cycles and failing drives, on the simulated segment.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod robot_world;
@@ -7,7 +7,7 @@ use onbeat_robot::motion::{DownReason, JointState, RobotEventKind, RobotPhase, R
 use onbeat_segment::{Fault, Segment};
 use robot_world::World;
 
-/// Three joints; the ladder is at its defaults but for the warm-up.
+/// Three joints; default thresholds without warm-up.
 const THREE: &str = r#"
 [segment]
 name = "three joints"
@@ -45,7 +45,7 @@ fn states(world: &World) -> Vec<JointState> {
     world.status().joints().iter().map(|joint| joint.state).collect()
 }
 
-/// Greatest change of velocity of any set-point from cycle to cycle, in rad/s².
+/// Returns the maximum acceleration of any set-point, in rad/s².
 fn hardest(positions: &[[f64; 3]]) -> f64 {
     let second = |three: &[[f64; 3]], joint: usize| three[2][joint] - 2.0 * three[1][joint] + three[0][joint];
     positions.windows(3).flat_map(|three| [0, 1, 2].map(|joint| second(three, joint).abs() * 1e6)).fold(0.0, f64::max)
@@ -76,7 +76,7 @@ fn a_lost_frame_holds_for_its_cycle_and_no_set_point_jumps() {
 }
 
 #[test]
-fn three_releases_passed_over_degrade_and_slow_trajectory_time_down_until_the_bucket_is_empty() {
+fn three_skipped_releases_degrade_until_the_bucket_is_empty() {
     let mut world = running(THREE);
     world.step_after(2);
     assert_eq!((world.rungs(), world.status().misses), (vec![HOLD], 1));
@@ -95,7 +95,7 @@ fn three_releases_passed_over_degrade_and_slow_trajectory_time_down_until_the_bu
 }
 
 #[test]
-fn ten_misses_stop_the_robot_until_a_reset_and_slow_enough_ones_never_do() {
+fn ten_misses_stop_the_robot_until_a_reset_and_rare_ones_never_do() {
     let mut world = running(THREE);
     for _ in 0..40 {
         world.step_after(2);
@@ -146,7 +146,7 @@ fn a_reset_while_cycles_are_still_missed_is_refused() {
 }
 
 #[test]
-fn with_all_frames_lost_the_stop_ends_by_time_and_power_is_off() {
+fn without_replies_the_stop_ends_by_timeout_with_power_off() {
     let mut world = running(THREE);
     for _ in 0..1_500 {
         world.lose();
@@ -160,7 +160,7 @@ fn with_all_frames_lost_the_stop_ends_by_time_and_power_is_off() {
 }
 
 #[test]
-fn misses_during_the_warm_up_are_counted_and_do_nothing() {
+fn misses_during_the_warm_up_are_counted_without_effect() {
     let text = THREE.replace("warmup_cycles = 0", "warmup_cycles = 100");
     let mut world = World::new(&text, |_| Trajectory::hold());
     world.step();
@@ -182,7 +182,7 @@ fn a_device_without_power_stops_the_robot_by_its_working_counter() {
 }
 
 #[test]
-fn a_frozen_drive_is_taken_down_by_its_following_error_and_the_others_go_on() {
+fn a_frozen_drive_goes_down_by_its_following_error_and_the_others_continue() {
     let mut world = running(THREE);
     let knee = world.device("knee");
     world.inject(Fault::Freeze { device: knee }, Some(600_000_000));
@@ -207,7 +207,7 @@ fn a_frozen_drive_is_taken_down_by_its_following_error_and_the_others_go_on() {
 }
 
 #[test]
-fn a_drive_that_falls_out_of_op_goes_down_and_a_reset_in_op_brings_it_back_by_an_edge() {
+fn a_drive_that_leaves_op_goes_down_and_a_reset_in_op_enables_it_again() {
     let mut world = running(THREE);
     let knee = world.device("knee");
     world.inject(Fault::AlError { device: knee, code: 0x001b }, None);
@@ -227,7 +227,7 @@ fn a_drive_that_falls_out_of_op_goes_down_and_a_reset_in_op_brings_it_back_by_an
 }
 
 #[test]
-fn by_choice_one_joint_that_goes_down_takes_the_robot_to_a_safe_stop() {
+fn with_on_fault_robot_one_joint_down_leads_to_a_safe_stop() {
     let mut world = running(&THREE.replace("soft_start_ms = 200", "soft_start_ms = 200\non_fault = \"robot\""));
     let knee = world.device("knee");
     world.inject(Fault::Freeze { device: knee }, Some(600_000_000));
@@ -243,8 +243,8 @@ fn by_choice_one_joint_that_goes_down_takes_the_robot_to_a_safe_stop() {
 }
 
 #[test]
-fn a_drive_too_weak_for_its_load_is_a_fault_of_its_own_and_the_humanoid_goes_on() {
-    // Gravity that no torque of this drive can hold.
+fn an_overloaded_drive_goes_down_and_the_humanoid_continues() {
+    // A load beyond this drive's torque.
     let text = Segment::HUMANOID
         .replace("[types.fork]", "[types.weak]\nkind = \"drive\"\n[types.weak.drive]\nload_nm = -50.0\n[types.fork]")
         .replace("type = \"leg-joint\"\nnames = [\n    \"waist yaw\"", "type = \"weak\"\nnames = [\n    \"waist yaw\"");

@@ -1,4 +1,4 @@
-//! Whatever trajectories and goals say, and however cycles come: no limit is broken, and no memory is asked for.
+//! For any trajectory, goal and sequence of cycles: no limit is exceeded, and nothing is allocated.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, violation_count};
@@ -37,7 +37,7 @@ acceleration_rad_s2 = 40.0
 following_rad = 100.0
 "#;
 
-/// Drives that do at once what they are told.
+/// Ideal drives that follow immediately.
 struct Perfect {
     layout: Layout,
     inputs: Vec<u8>,
@@ -52,7 +52,7 @@ impl Perfect {
         Self { layout, inputs, outputs, cycle: BusCycle::default() }
     }
 
-    /// One cycle, so many periods after the last, and whether its frame came back.
+    /// Runs one cycle, `periods` after the last one; `fresh`: whether its frame was answered.
     fn step(&mut self, controller: &mut MotionController, periods: u64, fresh: bool) {
         self.cycle.cycle += 1;
         (self.cycle.dt_ns, self.cycle.fresh) = (periods * PERIOD_NS, fresh);
@@ -78,7 +78,7 @@ impl Perfect {
     }
 }
 
-/// GoalSource as a list; the next one when it is asked for so often.
+/// A list of goals; each is returned for a number of calls.
 struct Listed {
     goals: Vec<(u32, f64)>,
     left: u32,
@@ -128,7 +128,7 @@ proptest! {
         let mut sent = vec![0.0; 4];
         for (periods, fresh, times) in cycles {
             for time in 0..times {
-                // One odd cycle, then good ones.
+                // One irregular cycle, then good ones.
                 let (periods, fresh) = if time == 0 { (periods, fresh) } else { (1, true) };
                 drives.step(&mut controller, periods, fresh);
                 sent.push(controller.status().joints()[0].target_rad);
@@ -139,7 +139,7 @@ proptest! {
             let velocity = [1, 2, 3].map(|k| (four[k] - four[k - 1]) * 1e3);
             let acceleration = [1, 2].map(|k| (velocity[k] - velocity[k - 1]) * 1e3);
             prop_assert!((-1.0 - 1e-9..=1.5 + 1e-9).contains(&four[3]), "{four:?}");
-            // A joint without power is told where it stands, in whole increments: 6e-6 rad of rounding.
+            // A joint without power receives its position in whole increments: 6e-6 rad of rounding.
             prop_assert!(velocity[2].abs() <= 3.0 + 0.01, "{velocity:?}");
             prop_assert!(acceleration[1].abs() <= 40.0 + 7.0, "{acceleration:?}");
         }
@@ -149,7 +149,7 @@ proptest! {
 }
 
 #[test]
-fn after_construction_no_memory_is_asked_for_whatever_happens() {
+fn a_controller_does_not_allocate_after_construction() {
     let mut drives = Perfect::new(Segment::HUMANOID);
     let robot = Robot::from_toml(Segment::HUMANOID, &drives.layout, PERIOD_NS).unwrap();
     let mut controller = MotionController::new(&robot, Trajectory::gait(&robot).unwrap());
@@ -173,7 +173,7 @@ fn after_construction_no_memory_is_asked_for_whatever_happens() {
 }
 
 #[test]
-fn goals_of_another_process_ask_for_no_memory_either() {
+fn goals_of_another_process_do_not_allocate_either() {
     let mut drives = Perfect::new(Segment::HUMANOID);
     let robot = Robot::from_toml(Segment::HUMANOID, &drives.layout, PERIOD_NS).unwrap();
     let settings = Settings { joints: robot.commanded(), ..Settings::default() };
@@ -186,7 +186,7 @@ fn goals_of_another_process_ask_for_no_memory_either() {
 
     assert_no_alloc(|| {
         for cycle in 0..4_000_u64 {
-            // Good ones, refused ones, and none for so long that the commander is lost.
+            // Valid goals, refused ones, and none for so long that the commander is lost.
             if cycle < 2_000 {
                 commander.want(cycle as usize % 48, if cycle % 500 == 499 { f64::NAN } else { 0.1 });
                 commander.give().unwrap();
@@ -201,7 +201,7 @@ fn goals_of_another_process_ask_for_no_memory_either() {
 }
 
 #[test]
-fn events_that_nobody_asks_for_are_counted_and_never_take_more_room() {
+fn unread_events_are_counted_and_the_queue_does_not_grow() {
     let mut drives = Perfect::new(ONE);
     let robot = Robot::from_toml(ONE, &drives.layout, PERIOD_NS).unwrap();
     let mut controller = MotionController::new(&robot, Trajectory::hold());

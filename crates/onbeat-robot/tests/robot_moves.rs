@@ -1,4 +1,4 @@
-//! The motion controller on the simulated humanoid: up, along a trajectory, and down again.
+//! The motion controller on the simulated humanoid: enabling, trajectory, and stop.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod robot_world;
@@ -15,7 +15,7 @@ fn all_are(status: &Status, state: JointState) -> bool {
     status.joints().iter().all(|joint| joint.state == state)
 }
 
-/// Largest following error and largest step of any set-point over some cycles.
+/// Returns the maximum following error and the maximum step of any set-point over some cycles.
 fn watched(world: &mut World, cycles: usize) -> (f64, f64) {
     let (mut error, mut step) = (0.0_f64, 0.0_f64);
     for _ in 0..cycles {
@@ -91,7 +91,7 @@ fn an_orderly_stop_fades_out_and_ends_with_all_at_rest_and_disabled() {
     assert!(cycles > 2_000, "the amplitude fades out first: {cycles}");
     assert!(all_are(world.status(), JointState::SwitchOnDisabled));
     assert!(world.status().joints().iter().all(|joint| joint.velocity_rad_s.abs() < 0.01));
-    assert!(world.is_on(Rung::Run), "stopping in order is no fault");
+    assert!(world.is_on(Rung::Run), "an orderly stop is not a fault");
     let states = world.events.iter().filter(|event| event.kind == RobotEventKind::PhaseChanged);
     let phases: Vec<u16> = states.map(|event| event.new).collect();
     let expected =
@@ -101,7 +101,7 @@ fn an_orderly_stop_fades_out_and_ends_with_all_at_rest_and_disabled() {
 }
 
 #[test]
-fn a_robot_asked_to_stop_while_it_is_being_enabled_stops_too() {
+fn a_stop_while_drives_are_enabled_works_too() {
     let mut world = World::new(Segment::HUMANOID, |_| Trajectory::hold());
     world.steps(20);
     assert_eq!(world.status().phase, RobotPhase::Enabling);
@@ -145,7 +145,7 @@ fn a_missed_cycle_does_not_distort_the_trajectory() {
 
 // ---- goals
 
-/// The latest record, from the test.
+/// The latest record, set by the test.
 #[derive(Clone, Default)]
 struct CommanderGoals(Arc<Mutex<Option<GoalRecord>>>, Box<GoalRecord>);
 
@@ -165,7 +165,7 @@ impl CommanderGoals {
 }
 
 #[test]
-fn the_latest_goal_is_followed_while_it_is_young_and_refused_when_it_is_no_number() {
+fn the_latest_goal_is_followed_until_too_old_and_refused_if_invalid() {
     let goals = CommanderGoals::default();
     let source = Box::new(goals.clone());
     let mut world = World::new(TWO, |robot| Trajectory::goal(source, robot));
@@ -201,7 +201,7 @@ fn the_latest_goal_is_followed_while_it_is_young_and_refused_when_it_is_no_numbe
     assert!(joints[0].at.position && world.kinds().contains(&RobotEventKind::GoalBack));
 }
 
-// ---- what is refused
+// ---- errors
 
 fn refused(csv: &str) -> TrajectoryError {
     refused_by(csv, TWO)
@@ -214,8 +214,8 @@ fn refused_by(csv: &str, file: &str) -> TrajectoryError {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_told_with_line_and_column() {
-    let told = [
+fn errors_in_a_csv_file_have_line_and_column() {
+    let cases = [
         ("", "the CSV file has 0 lines; it needs a header (time, names of joints) and two lines of numbers"),
         ("t,left knee\n", "line 1, column 1: the first column is \"t\", it must be \"time\", in seconds"),
         (
@@ -239,7 +239,7 @@ fn what_is_wrong_with_a_file_is_told_with_line_and_column() {
         ),
     ];
 
-    for (csv, sentence) in told {
+    for (csv, sentence) in cases {
         assert_eq!(refused(csv).to_string(), sentence);
     }
 
@@ -251,8 +251,8 @@ fn what_is_wrong_with_a_file_is_told_with_line_and_column() {
 }
 
 #[test]
-fn a_robot_file_that_makes_no_robot_says_why() {
-    let told = [
+fn an_invalid_robot_file_is_refused_with_the_reason() {
+    let cases = [
         ("[robots]\n", "line 9, column 2: unknown field `robots`"),
         ("[robot]\nspeed = 1", "unknown field `speed`"),
         ("[[joints]]\nmatch = \"nose\"\n[robot]", "match = \"nose\" matches no drive"),
@@ -266,20 +266,20 @@ fn a_robot_file_that_makes_no_robot_says_why() {
     let head = TWO.split("[robot]").next().unwrap();
     let layout = onbeat_ethercat::layout::Layout::from_toml(head).unwrap();
 
-    for (tail, part) in told {
+    for (tail, part) in cases {
         let error = Robot::from_toml(&format!("{head}{tail}"), &layout, PERIOD_NS).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
 }
 
 #[test]
-fn tables_of_a_robot_do_not_disturb_the_segment_and_unknown_ones_still_do() {
+fn the_segment_ignores_tables_of_a_robot_and_refuses_unknown_ones() {
     assert!(Segment::from_toml(TWO).is_ok());
     assert!(Segment::from_toml(&format!("{TWO}\n[robots]\n")).is_err());
 }
 
 #[test]
-fn later_tables_go_over_earlier_ones_and_gears_turn_travel_around() {
+fn later_tables_override_earlier_ones_and_negative_gears_reverse_the_travel() {
     let text = format!("{TWO}\n[[joints]]\nmatch = \"left*\"\nvelocity_rad_s = 1.0\ngear = -50.0\nzero_rad = 0.1\n");
     let layout = onbeat_ethercat::layout::Layout::from_toml(&text).unwrap();
     let robot = Robot::from_toml(&text, &layout, PERIOD_NS).unwrap();

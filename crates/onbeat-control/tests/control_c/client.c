@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* Goals are given anew long before they are too old. */
+/* Goals are repeated long before they are too old. */
 static const uint64_t GIVE_EVERY_NS = 10000000;
 
 static int fail(const char *what, int result) {

@@ -8,7 +8,7 @@ use super::sdo::{MailboxStep, SdoTransfer};
 use onbeat_control::SdoFailure;
 
 /// Maximum number of queries in a frame.
-pub(super) const MOST_QUESTIONS: usize = 96;
+pub(super) const MAX_QUERIES: usize = 96;
 
 /// Maximum bytes of start-up mails in a frame, except the first; the rest is for AL states and recovery.
 const MOST_MAIL: usize = LONGEST / 2;
@@ -32,7 +32,7 @@ pub(super) enum QueryPurpose {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AcyclicQuery {
-    pub(super) about: QueryPurpose,
+    pub(super) purpose: QueryPurpose,
     pub(super) at: usize,
     pub(super) length: usize,
 }
@@ -40,16 +40,16 @@ pub(super) struct AcyclicQuery {
 /// An acyclic frame being written.
 pub(super) struct AcyclicFrame<'w, 'b> {
     pub(super) writer: &'w mut Writer<'b>,
-    pub(super) asked: &'w mut Vec<AcyclicQuery>,
+    pub(super) queries: &'w mut Vec<AcyclicQuery>,
 }
 
 impl AcyclicFrame<'_, '_> {
-    pub(super) fn push(&mut self, about: QueryPurpose, command: Command, address: u32, length: usize) -> bool {
-        if self.asked.len() == MOST_QUESTIONS {
+    pub(super) fn push(&mut self, purpose: QueryPurpose, command: Command, address: u32, length: usize) -> bool {
+        if self.queries.len() == MAX_QUERIES {
             return false;
         }
         let Some(at) = self.writer.push(command, address, length) else { return false };
-        self.asked.push(AcyclicQuery { about, at, length });
+        self.queries.push(AcyclicQuery { purpose, at, length });
         true
     }
 
@@ -69,7 +69,7 @@ impl AcyclicFrame<'_, '_> {
 
         let station = device.known.station;
         self.push_mail(transfer, (place, station, mailbox), &mut device.mail_counter, QueryPurpose::MailSent);
-        if transfer.turn() == MailboxStep::Receive {
+        if transfer.next_step() == MailboxStep::Receive {
             device.has_mail = false;
         }
     }
@@ -110,17 +110,17 @@ impl AcyclicFrame<'_, '_> {
         counter: &mut u8,
         sent: QueryPurpose,
     ) {
-        match transfer.turn() {
+        match transfer.next_step() {
             MailboxStep::Send => {
                 let length = usize::from(mailbox.to_bytes);
-                if self.asked.len() == MOST_QUESTIONS {
+                if self.queries.len() == MAX_QUERIES {
                     return;
                 }
 
                 if let Some(at) = self.writer.push(Command::Fpwr, register(station, mailbox.to), length) {
                     *counter = *counter % 7 + 1;
                     transfer.write(self.writer.data_mut(at, length), *counter);
-                    self.asked.push(AcyclicQuery { about: sent, at, length });
+                    self.queries.push(AcyclicQuery { purpose: sent, at, length });
                 }
             }
             MailboxStep::Receive => {
@@ -159,18 +159,18 @@ impl AcyclicFrame<'_, '_> {
 
     pub(super) fn push_recovery(&mut self, place: usize, device: &BusDevice, reference: Option<u16>) {
         let DeviceStage::Recovering(recovery) = &device.stage else { return };
-        let Some((first, second)) = recovery.question(&device.known, reference) else { return };
+        let Some((first, second)) = recovery.query(&device.known, reference) else { return };
         let bytes = first.length + second.map_or(0, |second| second.length + 12);
-        if self.asked.len() + 2 > MOST_QUESTIONS || !self.writer.has_room(bytes) {
+        if self.queries.len() + 2 > MAX_QUERIES || !self.writer.has_room(bytes) {
             return;
         }
 
         let both = [(QueryPurpose::Recovery(place), Some(first)), (QueryPurpose::Second, second)];
-        for (about, question) in both.into_iter().filter_map(|(about, question)| Some((about, question?))) {
+        for (purpose, question) in both.into_iter().filter_map(|(purpose, question)| Some((purpose, question?))) {
             if let Some(at) =
                 self.writer.push_data(question.command, question.address, &question.bytes[..question.length])
             {
-                self.asked.push(AcyclicQuery { about, at, length: question.length });
+                self.queries.push(AcyclicQuery { purpose, at, length: question.length });
             }
         }
     }

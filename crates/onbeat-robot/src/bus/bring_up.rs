@@ -245,7 +245,7 @@ impl FoundDevice {
             station: self.station,
             identity: self.identity,
             alias: self.alias,
-            has_equals: false,
+            has_identical: false,
             mark: FmmuMark::in_script(&script),
             script,
             has_clock: self.has_clock && is_led,

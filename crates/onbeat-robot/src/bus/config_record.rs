@@ -56,7 +56,7 @@ impl ConfigStep {
 
     /// Creates the write of a start-up value of the device at this position.
     pub(super) fn object(device: usize, value: &ObjectValue) -> Self {
-        Self::Object(Box::new(SdoTransfer::line(device as u16, value)))
+        Self::Object(Box::new(SdoTransfer::startup_value(device as u16, value)))
     }
 
     /// Returns the register write, if this is one.
@@ -89,7 +89,7 @@ impl FmmuMark {
         Some(Self { register: found.register, bytes })
     }
 
-    pub(super) fn question(self, station: u16) -> RegisterQuery {
+    pub(super) fn query(self, station: u16) -> RegisterQuery {
         RegisterQuery::read(station, self.register, self.bytes.len())
     }
 

@@ -6,13 +6,13 @@
 
 use onbeat_rt::frame::{self, Command, LONGEST, Writer, register, word, working_counter};
 
-use super::acyclic::{AcyclicFrame, AcyclicQuery, MOST_QUESTIONS, QueryPurpose};
+use super::acyclic::{AcyclicFrame, AcyclicQuery, MAX_QUERIES, QueryPurpose};
 use super::addresses::BusAddresses;
 use super::config_record::TIME_DIFFERENCE;
 use super::cyclic::{ACYCLIC, CycleReply, FrameClass, MAILBOX_FULL};
 use super::device::{BusDevice, DeviceStage};
 use super::event_queue::EventWriter;
-use super::position_scan::{NO_ANSWER, PositionScan, UnknownDevice, equals};
+use super::position_scan::{NO_ANSWER, PositionScan, UnknownDevice, identical_devices};
 use super::pump::emergency_of_mail;
 use super::recovery::{KnownDevice, OP, Recovery, RecoveryProgress};
 use super::sdo::{MailboxStep, SdoTransfer};
@@ -20,13 +20,13 @@ use onbeat_control::SdoFailure;
 use onbeat_ethercat::event::EventKind;
 
 /// Number of cycles in which AL states are read after the last problem.
-const LOOK_FOR: u32 = 4;
+const STATE_READ_CYCLES: u32 = 4;
 /// Number of cycles for which a device that refused, or was rejected, is left alone.
-const LEFT_ALONE: u64 = 500;
+const PAUSE_CYCLES: u64 = 500;
 /// AL status bits: state and error.
 const STATE_AND_ERROR: u8 = 0x1f;
 /// Number of cycles with a wrong working counter, all devices in OP, after which FMMUs are checked.
-const DOUBT_AFTER: u32 = 200;
+const FMMU_CHECK_AFTER: u32 = 200;
 /// Maximum age of a late reply, in acyclic frames.
 const MOST_AGE: u16 = 1_000;
 /// Clock difference beyond which a clock is not synchronised, in ns.
@@ -39,10 +39,11 @@ pub(super) struct Diagnostics {
     reference: Option<usize>,
     buffer: Box<[u8; LONGEST]>,
     length: usize,
-    asked: Vec<AcyclicQuery>,
+    queries: Vec<AcyclicQuery>,
     number: u16,
-    look: u32,
-    look_at_clocks: bool,
+    /// Number of cycles for which AL states are still read.
+    state_read_cycles: u32,
+    reads_clocks: bool,
     /// Number of devices that processed the last cyclic frame.
     counted: u16,
     /// Search for devices by position.
@@ -55,13 +56,13 @@ pub(super) struct Diagnostics {
     /// Consecutive cycles with a wrong working counter that no AL state explains.
     unexplained: u32,
     /// Replies to the present round of AL state reads, and whether the pending frame completes it.
-    answering: usize,
-    asks_last: bool,
+    answered_states: usize,
+    completes_round: bool,
     /// First device of the next AL state reads.
     first: usize,
     was_up: bool,
     /// Some mailbox is full; their status is to be read.
-    look_at_mailboxes: bool,
+    reads_mailboxes: bool,
     transfer: Option<Box<SdoTransfer>>,
     /// First device of the next start-up mails.
     mails_from: usize,
@@ -73,8 +74,8 @@ impl Diagnostics {
         let count = devices.len();
         let mut devices: Vec<BusDevice> = devices.into_iter().map(BusDevice::new).collect();
         for place in 0..count {
-            let has_equals = equals(&devices, place).next().is_some();
-            devices[place].known.has_equals = has_equals;
+            let has_identical = identical_devices(&devices, place).next().is_some();
+            devices[place].known.has_identical = has_identical;
         }
 
         Self {
@@ -82,21 +83,21 @@ impl Diagnostics {
             reference,
             buffer: Box::new([0; LONGEST]),
             length: 0,
-            asked: Vec::with_capacity(MOST_QUESTIONS),
+            queries: Vec::with_capacity(MAX_QUERIES),
             number: 0,
-            look: LOOK_FOR,
-            look_at_clocks: false,
+            state_read_cycles: STATE_READ_CYCLES,
+            reads_clocks: false,
             counted: count as u16,
             position_scan: PositionScan::new(),
             addresses,
             skips_identity_check: false,
             surplus_reported: false,
             unexplained: 0,
-            answering: 0,
-            asks_last: false,
+            answered_states: 0,
+            completes_round: false,
             first: 0,
             was_up: false,
-            look_at_mailboxes: false,
+            reads_mailboxes: false,
             transfer: None,
             mails_from: 0,
         }
@@ -137,37 +138,37 @@ impl Diagnostics {
         self.counted = answer.counted;
         let all = usize::from(answer.counted) == self.devices.len();
         if !all || answer.state & STATE_AND_ERROR != OP || answer.working_counter != expected {
-            self.look = LOOK_FOR;
+            self.state_read_cycles = STATE_READ_CYCLES;
         }
 
         let is_unexplained =
             all && self.was_up && answer.working_counter != expected && self.in_op() == self.devices.len();
         self.unexplained = if is_unexplained { self.unexplained + 1 } else { 0 };
-        self.look_at_clocks = answer.apart_ns > APART_NS && self.was_up;
-        self.look_at_mailboxes = answer.has_mail;
+        self.reads_clocks = answer.apart_ns > APART_NS && self.was_up;
+        self.reads_mailboxes = answer.has_mail;
     }
 
     /// Returns whether an acyclic frame is needed.
     fn has_queries(&self) -> bool {
-        self.look > 0
-            || self.look_at_clocks
-            || self.look_at_mailboxes
+        self.state_read_cycles > 0
+            || self.reads_clocks
+            || self.reads_mailboxes
             || self.transfer.is_some()
             || self.devices.iter().any(|device| !matches!(device.stage, DeviceStage::InOp))
     }
 
     /// Writes the acyclic frame, if one is needed.
     pub(super) fn frame(&mut self, cycle: u64) -> Option<&[u8]> {
-        self.asked.clear();
+        self.queries.clear();
         if !self.has_queries() {
             return None;
         }
 
         self.number = self.number.wrapping_add(1);
         let mut writer = Writer::new(&mut self.buffer[..], ACYCLIC);
-        let mut frame_writer = AcyclicFrame { writer: &mut writer, asked: &mut self.asked };
+        let mut frame_writer = AcyclicFrame { writer: &mut writer, queries: &mut self.queries };
         let reference = self.reference.map(|device| self.devices[device].known.station);
-        if self.unexplained >= DOUBT_AFTER {
+        if self.unexplained >= FMMU_CHECK_AFTER {
             self.unexplained = 0;
             for device in &mut self.devices {
                 device.stage = DeviceStage::Recovering(Recovery::in_state(&device.known, OP, cycle));
@@ -189,27 +190,28 @@ impl Diagnostics {
             frame_writer.push_recovery(place, device, reference);
         }
 
-        self.position_scan.ask(&mut frame_writer, self.counted);
+        self.position_scan.push_queries(&mut frame_writer, self.counted);
         if let Some(transfer) = &mut self.transfer {
             frame_writer.push_transfer(transfer, &mut self.devices, cycle);
         }
 
-        if self.look_at_mailboxes {
+        if self.reads_mailboxes {
             for (place, device) in self.devices.iter_mut().enumerate() {
                 frame_writer.push_mailbox_read(place, device);
             }
         }
 
-        let states = self.look > 0 || self.devices.iter().any(|device| !matches!(device.stage, DeviceStage::InOp));
+        let states =
+            self.state_read_cycles > 0 || self.devices.iter().any(|device| !matches!(device.stage, DeviceStage::InOp));
         if states {
             let rest = self.devices.iter().enumerate().skip(self.first);
-            let unasked = rest.into_iter().find(|(place, device)| !frame_writer.push_state_read(*place, device));
-            self.asks_last = unasked.is_none();
-            self.first = unasked.map_or(0, |(place, _)| place);
+            let first_left = rest.into_iter().find(|(place, device)| !frame_writer.push_state_read(*place, device));
+            self.completes_round = first_left.is_none();
+            self.first = first_left.map_or(0, |(place, _)| place);
         }
 
-        self.look = self.look.saturating_sub(1);
-        if self.look_at_clocks {
+        self.state_read_cycles = self.state_read_cycles.saturating_sub(1);
+        if self.reads_clocks {
             for (place, device) in self.devices.iter().enumerate().filter(|(_, device)| device.known.has_clock) {
                 frame_writer.push(
                     QueryPurpose::ClockDifference(place),
@@ -240,12 +242,12 @@ impl Diagnostics {
 
     /// Returns the ended transfer.
     pub(super) fn ended(&mut self) -> Option<Box<SdoTransfer>> {
-        self.transfer.take_if(|transfer| transfer.turn() == MailboxStep::Done)
+        self.transfer.take_if(|transfer| transfer.next_step() == MailboxStep::Done)
     }
 
     /// Returns whether a reply to an acyclic frame is pending.
     pub(super) fn awaits_reply(&self) -> bool {
-        !self.asked.is_empty()
+        !self.queries.is_empty()
     }
 
     /// Classifies a reply to an earlier acyclic frame.
@@ -261,24 +263,24 @@ impl Diagnostics {
 
     /// Processes a reply to the pending acyclic frame; returns `false` for any other frame.
     pub(super) fn take(&mut self, reply: &[u8], events: &mut EventWriter<'_>) -> bool {
-        if self.asked.is_empty() || !frame::is_reply_to(reply, &self.buffer[..self.length]) {
+        if self.queries.is_empty() || !frame::is_reply_to(reply, &self.buffer[..self.length]) {
             return false;
         }
 
-        let asked = std::mem::take(&mut self.asked);
-        for (number, AcyclicQuery { about, at, length }) in asked.iter().copied().enumerate() {
+        let queries = std::mem::take(&mut self.queries);
+        for (number, AcyclicQuery { purpose, at, length }) in queries.iter().copied().enumerate() {
             let data = &reply[at..at + length];
             let counter = working_counter(reply, at, length);
-            match about {
+            match purpose {
                 QueryPurpose::State(place) => {
-                    self.answering += usize::from(counter > 0);
+                    self.answered_states += usize::from(counter > 0);
                     self.take_state(place, (data, counter), events);
                 }
                 QueryPurpose::Station(place) => {
                     self.position_scan.take(place, if counter > 0 { word(data, 0) } else { NO_ANSWER });
                 }
                 QueryPurpose::Recovery(place) => {
-                    let second = asked.get(number + 1).filter(|asked| asked.about == QueryPurpose::Second);
+                    let second = queries.get(number + 1).filter(|query| query.purpose == QueryPurpose::Second);
                     let second = second.map(|second| &reply[second.at..second.at + second.length]);
                     self.take_recovery(place, (data, counter), second, events);
                 }
@@ -307,8 +309,8 @@ impl Diagnostics {
         }
 
         self.compare_with_counted();
-        self.asked = asked;
-        self.asked.clear();
+        self.queries = queries;
+        self.queries.clear();
         self.report_bus_up(events);
         true
     }
@@ -316,18 +318,18 @@ impl Diagnostics {
     /// After all AL states were read: more devices on the cable than replies means that some have lost their station
     /// addresses.
     fn compare_with_counted(&mut self) {
-        if !std::mem::take(&mut self.asks_last) {
+        if !std::mem::take(&mut self.completes_round) {
             return;
         }
 
-        let not_asked = self.devices.iter().filter(|device| device.is_recovering_or_paused()).count();
-        let unknown_devices = usize::from(self.counted) > self.answering + not_asked;
+        let not_read = self.devices.iter().filter(|device| device.is_recovering_or_paused()).count();
+        let unknown_devices = usize::from(self.counted) > self.answered_states + not_read;
         let is_silent = |device: &BusDevice| matches!(device.stage, DeviceStage::NoAnswer);
         if unknown_devices && (!self.surplus_reported || self.devices.iter().any(is_silent)) {
             self.position_scan.request();
         }
 
-        self.answering = 0;
+        self.answered_states = 0;
     }
 
     fn report_bus_up(&mut self, events: &mut EventWriter<'_>) {
@@ -353,7 +355,7 @@ impl Diagnostics {
         // A changed status counts when it is read twice, so a bit error takes no device out of OP.
         if status != before && device.last_reply_status != status {
             device.last_reply_status = status;
-            self.look = LOOK_FOR;
+            self.state_read_cycles = STATE_READ_CYCLES;
             return;
         }
 
@@ -392,20 +394,20 @@ impl Diagnostics {
             RecoveryProgress::Identified => device.mark_found(place, events),
             RecoveryProgress::Rejected(why) => {
                 let is_missing = |other: &usize| !matches!(self.devices[*other].stage, DeviceStage::InOp);
-                let missing = 1 + equals(&self.devices, place).filter(is_missing).count();
+                let missing = 1 + identical_devices(&self.devices, place).filter(is_missing).count();
                 let device = &mut self.devices[place];
                 device.reject(place, why, missing, events);
-                device.stage = DeviceStage::Paused(events.cycle + LEFT_ALONE);
+                device.stage = DeviceStage::Paused(events.cycle + PAUSE_CYCLES);
             }
             RecoveryProgress::StateRefused(state, code) => {
                 events.write(EventKind::StateRefused, Some(place), (0, u16::from(state)), u32::from(code));
-                device.stage = DeviceStage::Paused(events.cycle + LEFT_ALONE);
+                device.stage = DeviceStage::Paused(events.cycle + PAUSE_CYCLES);
             }
             RecoveryProgress::SdoRefused(line, failure) => {
                 let (index, entry) = device.known.object(line);
                 let code = if let SdoFailure::Abort(code) = failure { code } else { 0 };
                 events.write(EventKind::SdoRefused, Some(place), (index, u16::from(entry)), code);
-                device.stage = DeviceStage::Paused(events.cycle + LEFT_ALONE);
+                device.stage = DeviceStage::Paused(events.cycle + PAUSE_CYCLES);
             }
             RecoveryProgress::NoAnswer => device.mark_lost(place, events),
         }

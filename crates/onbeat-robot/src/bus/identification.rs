@@ -26,9 +26,9 @@ const IDENTITY: [u16; 4] = [0x0008, 0x000a, 0x000c, 0x000e];
 const SII_READ: u16 = 0x0100;
 const SII_BUSY: u16 = 0x8000;
 /// Maximum number of cycles for an EEPROM read.
-const EEPROM_PATIENCE: u64 = 50;
+const EEPROM_TIMEOUT_CYCLES: u64 = 50;
 /// Maximum number of cycles for the proof of its position, enough for devices recovered concurrently.
-const PROOF_PATIENCE: u64 = 100;
+const PROOF_TIMEOUT_CYCLES: u64 = 100;
 /// Maximum number of attempts, each with a new station address.
 const MAX_ATTEMPTS: u8 = 20;
 
@@ -106,7 +106,7 @@ impl Identification {
         }
     }
 
-    pub(super) fn question(&self, known: &KnownDevice) -> (RegisterQuery, Option<RegisterQuery>) {
+    pub(super) fn query(&self, known: &KnownDevice) -> (RegisterQuery, Option<RegisterQuery>) {
         let station = self.station;
         let first = match self.phase {
             IdentificationStep::SetStation => {
@@ -125,7 +125,7 @@ impl Identification {
             IdentificationStep::ReadSii(_) => RegisterQuery::read(station, SII_DATA, 4),
             IdentificationStep::Alias => RegisterQuery::read(station, ALIAS, 2),
             IdentificationStep::CheckFmmu => {
-                known.mark.map_or(RegisterQuery::read(station, AL_STATUS, 6), |mark| mark.question(station))
+                known.mark.map_or(RegisterQuery::read(station, AL_STATUS, 6), |mark| mark.query(station))
             }
             IdentificationStep::AwaitProof | IdentificationStep::Proven => RegisterQuery::read(station, AL_STATUS, 6),
             IdentificationStep::Reject(_) => {
@@ -164,10 +164,12 @@ impl Identification {
         let passed = cycle.saturating_sub(self.since);
         match self.phase {
             _ if next != self.phase => self.enter(next, cycle),
-            IdentificationStep::AwaitProof if passed > PROOF_PATIENCE => {
+            IdentificationStep::AwaitProof if passed > PROOF_TIMEOUT_CYCLES => {
                 self.enter(IdentificationStep::Reject(RejectReason::InDoubt), cycle)
             }
-            IdentificationStep::AwaitSii(_) if passed > EEPROM_PATIENCE => return IdentificationResult::Unreadable,
+            IdentificationStep::AwaitSii(_) if passed > EEPROM_TIMEOUT_CYCLES => {
+                return IdentificationResult::Unreadable;
+            }
             _ => {}
         }
 
@@ -230,6 +232,6 @@ impl Identification {
 
 impl IdentificationStep {
     fn after_alias(known: &KnownDevice) -> Self {
-        if known.has_equals { Self::CheckFmmu } else { Self::Proven }
+        if known.has_identical { Self::CheckFmmu } else { Self::Proven }
     }
 }

@@ -53,7 +53,7 @@ impl PositionScan {
     }
 
     /// Appends reads of the next station addresses, on a cable with `places` positions.
-    pub(super) fn ask(&mut self, frame_writer: &mut AcyclicFrame<'_, '_>, places: u16) {
+    pub(super) fn push_queries(&mut self, frame_writer: &mut AcyclicFrame<'_, '_>, places: u16) {
         let places = usize::from(places).min(MOST_PLACES);
         if !self.is_requested || places != self.places {
             self.stations.clear();
@@ -138,7 +138,7 @@ impl PositionScan {
         let is_there = is_at(place, place) && (0..place).all(|before| is_at(before, before) && is_itself(before));
         let mut at = place;
         is_there
-            && equals(devices, place).filter(|other| *other > place).all(|other| {
+            && identical_devices(devices, place).filter(|other| *other > place).all(|other| {
                 let found = self.device_at[at + 1..].iter().position(|found| usize::from(*found) == other);
                 at += found.map_or(0, |found| found + 1);
                 found.is_some() && is_itself(other)
@@ -147,7 +147,7 @@ impl PositionScan {
 }
 
 /// Returns the other devices with the same identity and alias.
-pub(super) fn equals(devices: &[BusDevice], place: usize) -> impl Iterator<Item = usize> {
+pub(super) fn identical_devices(devices: &[BusDevice], place: usize) -> impl Iterator<Item = usize> {
     let own = &devices[place].known;
     devices.iter().enumerate().filter_map(move |(other, device)| {
         let is_equal = (device.known.identity, device.known.alias) == (own.identity, own.alias);

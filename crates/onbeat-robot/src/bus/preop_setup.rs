@@ -4,7 +4,7 @@
 use onbeat_rt::frame::{self, Command, LONGEST, Writer, register, working_counter};
 
 use super::Wire;
-use super::acyclic::{AcyclicFrame, AcyclicQuery, MOST_QUESTIONS, QueryPurpose};
+use super::acyclic::{AcyclicFrame, AcyclicQuery, MAX_QUERIES, QueryPurpose};
 use super::config_record::{ConfigStep, SYSTEM_TIME};
 use super::cyclic::ACYCLIC;
 use super::device::{BusDevice, DeviceStage};
@@ -48,7 +48,7 @@ pub(super) fn before_safeop(layout: &Layout, place: usize, period_ns: u64) -> Op
 pub(super) struct PreopSetup<'w, W> {
     wire: &'w mut W,
     devices: Vec<BusDevice>,
-    asked: Vec<AcyclicQuery>,
+    queries: Vec<AcyclicQuery>,
     mails_from: usize,
     cycle: u64,
     lost: u32,
@@ -63,8 +63,8 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
             let recovery = Recovery::from_line(&mut known, line, 0);
             BusDevice { stage: DeviceStage::Recovering(recovery), ..BusDevice::new(known) }
         });
-        let (devices, asked) = (devices.collect(), Vec::with_capacity(MOST_QUESTIONS));
-        Self { wire, devices, asked, mails_from: 0, cycle: 0, lost: 0, frames: 0, events: Vec::new() }
+        let (devices, queries) = (devices.collect(), Vec::with_capacity(MAX_QUERIES));
+        Self { wire, devices, queries, mails_from: 0, cycle: 0, lost: 0, frames: 0, events: Vec::new() }
     }
 
     /// Returns the devices.
@@ -76,7 +76,7 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
     /// frame.
     pub(super) fn run(&mut self, layout: &Layout, reference: Option<u16>) -> Result<(), BusError> {
         let (mut sent, mut reply) = ([0; LONGEST], [0; LONGEST + 1]);
-        while self.devices.iter().any(|device| !has_arrived(device)) {
+        while self.devices.iter().any(|device| !is_complete(device)) {
             self.cycle += 1;
             let next = self.wire.now().plus_ns(EVERY_NS);
             let length = self.write(&mut sent, reference);
@@ -88,7 +88,7 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
                 let reply = &reply[..received.min(LONGEST)];
                 if frame::purpose_of(reply) == Some(ACYCLIC) && frame::is_reply_to(reply, &sent[..length]) {
                     self.take(reply, layout)?;
-                    self.asked.clear();
+                    self.queries.clear();
                     self.lost = 0;
                 }
             }
@@ -103,13 +103,13 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
     }
 
     fn write(&mut self, sent: &mut [u8; LONGEST], reference: Option<u16>) -> usize {
-        self.asked.clear();
+        self.queries.clear();
         let mut writer = Writer::new(&mut sent[..], ACYCLIC);
         if let Some(station) = reference {
             writer.push(Command::Frmw, register(station, SYSTEM_TIME), 8);
         }
 
-        let mut frame_writer = AcyclicFrame { writer: &mut writer, asked: &mut self.asked };
+        let mut frame_writer = AcyclicFrame { writer: &mut writer, queries: &mut self.queries };
         for device in &mut self.devices {
             // ethercrab continues with counter 1, and a device ignores a second mail with the same counter.
             device.mail_counter = if matches!(device.mail_counter, 0 | 7) { 1 } else { device.mail_counter };
@@ -126,12 +126,12 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
     }
 
     fn take(&mut self, reply: &[u8], layout: &Layout) -> Result<(), BusError> {
-        for number in 0..self.asked.len() {
-            let AcyclicQuery { about, at, length } = self.asked[number];
+        for number in 0..self.queries.len() {
+            let AcyclicQuery { purpose, at, length } = self.queries[number];
             let (data, counter) = (&reply[at..at + length], working_counter(reply, at, length));
-            match about {
+            match purpose {
                 QueryPurpose::Recovery(place) => {
-                    let second = self.asked.get(number + 1).filter(|asked| asked.about == QueryPurpose::Second);
+                    let second = self.queries.get(number + 1).filter(|query| query.purpose == QueryPurpose::Second);
                     let second = second.map(|second| &reply[second.at..second.at + second.length]);
                     self.take_recovery(place, (data, counter), second, layout)?;
                 }
@@ -195,7 +195,7 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
 }
 
 /// Returns whether the device has completed its steps; a device without steps has.
-fn has_arrived(device: &BusDevice) -> bool {
+fn is_complete(device: &BusDevice) -> bool {
     match &device.stage {
         DeviceStage::Recovering(recovery) => recovery.is_done(),
         _ => true,

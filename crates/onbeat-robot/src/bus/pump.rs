@@ -142,8 +142,8 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
     /// Answers an EEPROM read from the cache. Returns whether it did.
     fn answer_from_cache(&mut self, frame: &mut [u8]) -> Result<bool, BusError> {
         let mut action = self.sii_cache.intercept(frame);
-        if let FrameAction::Fetch(asked) = action {
-            self.fetch(asked)?;
+        if let FrameAction::Fetch(word_address) = action {
+            self.fetch(word_address)?;
             action = self.sii_cache.intercept(frame);
         }
 
@@ -155,9 +155,9 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
     }
 
     /// Fetches a word from all EEPROMs.
-    fn fetch(&mut self, asked: u16) -> Result<(), BusError> {
+    fn fetch(&mut self, word_address: u16) -> Result<(), BusError> {
         let (mut frame, mut reply) = (Box::new([0; LONGEST]), Box::new([0; LONGEST + 1]));
-        let length = SiiCache::request(asked, &mut frame[..]);
+        let length = SiiCache::request(word_address, &mut frame[..]);
         self.exchange(&mut frame[..length], &mut reply[..])?;
         let mut waiting = self.sii_cache.stations();
         let until = self.wire.now().plus_ns(READ_WITHIN_NS);
@@ -166,7 +166,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             while !rest.is_empty() {
                 let (count, length) = SiiCache::fetch_frame(&rest, &mut frame[..]);
                 let came = self.exchange(&mut frame[..length], &mut reply[..])?;
-                self.sii_cache.take(asked, &reply[..came], &mut waiting);
+                self.sii_cache.take(word_address, &reply[..came], &mut waiting);
                 rest.drain(..count);
             }
 

@@ -1,7 +1,7 @@
 //! Recovery of one device to OP, one query and reply per cycle.
 //!
 //! ```text
-//! lost ──▶ is at a place without its station ──▶ who is it? (identification) ──▶ INIT ──▶ what it was told once ──▶ clock ──▶ OP
+//! lost ──▶ is at a place without its station ──▶ who is it? (identification) ──▶ INIT ──▶ its configuration ──▶ clock ──▶ OP
 //! fell back, or answers at its station ──▶ is its FMMU as configured? ──▶ acknowledge ──────────────────────────▶ OP
 //! ```
 //!
@@ -23,7 +23,7 @@ use onbeat_control::SdoFailure;
 pub(super) use onbeat_ethercat::al::{ERROR, INIT, OP, PREOP, SAFEOP};
 
 /// Maximum number of cycles for a change of state.
-const PATIENCE: u64 = 5_000;
+const TIMEOUT_CYCLES: u64 = 5_000;
 
 /// Maximum number of attempts to write a start-up value.
 const MOST_TRIES: u8 = 4;
@@ -34,25 +34,25 @@ const SPEED: u16 = 0x1000;
 const GRACE: u64 = 3;
 
 /// Maximum data length of a query, in bytes.
-pub(super) const MOST_ASKED: usize = 64;
+pub(super) const MAX_QUERY_BYTES: usize = 64;
 
 /// Register access of a device in one cycle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RegisterQuery {
     pub(super) command: Command,
     pub(super) address: u32,
-    pub(super) bytes: [u8; MOST_ASKED],
+    pub(super) bytes: [u8; MAX_QUERY_BYTES],
     pub(super) length: usize,
 }
 
 impl RegisterQuery {
     pub(super) fn read(station: u16, at: u16, length: usize) -> Self {
-        Self { command: Command::Fprd, address: register(station, at), bytes: [0; MOST_ASKED], length }
+        Self { command: Command::Fprd, address: register(station, at), bytes: [0; MAX_QUERY_BYTES], length }
     }
 
     pub(super) fn write(station: u16, at: u16, data: &[u8]) -> Self {
-        let mut bytes = [0; MOST_ASKED];
-        let length = data.len().min(MOST_ASKED);
+        let mut bytes = [0; MAX_QUERY_BYTES];
+        let length = data.len().min(MAX_QUERY_BYTES);
         bytes[..length].copy_from_slice(&data[..length]);
         Self { command: Command::Fpwr, address: register(station, at), bytes, length }
     }
@@ -116,7 +116,7 @@ pub(super) struct KnownDevice {
     /// Configured station alias, 0 for none.
     pub(super) alias: u16,
     /// Whether other devices of the bus have the same identity and alias.
-    pub(super) has_equals: bool,
+    pub(super) has_identical: bool,
     pub(super) script: Box<[ConfigStep]>,
     /// Content of its FMMU after the script.
     pub(super) mark: Option<FmmuMark>,
@@ -230,7 +230,7 @@ impl Recovery {
 
     /// Returns the next query, and a second one for the same frame. `reference` is the station address of the
     /// reference clock.
-    pub(super) fn question(
+    pub(super) fn query(
         &self,
         known: &KnownDevice,
         reference: Option<u16>,
@@ -238,8 +238,8 @@ impl Recovery {
         let station = known.station;
         let one = |question| Some((question, None));
         match self.step {
-            RecoveryStep::Identify(identification) => Some(identification.question(known)),
-            RecoveryStep::CheckFmmu(_) => known.mark.map(|mark| (mark.question(station), None)),
+            RecoveryStep::Identify(identification) => Some(identification.query(known)),
+            RecoveryStep::CheckFmmu(_) => known.mark.map(|mark| (mark.query(station), None)),
             RecoveryStep::Request(control) => one(RegisterQuery::write(station, AL_CONTROL, &[control, 0])),
             // Mails do not show whether a device is gone or left PREOP, so its AL status is read beside them.
             RecoveryStep::Await(_) | RecoveryStep::Object(_) => one(RegisterQuery::read(station, AL_STATUS, 6)),
@@ -249,7 +249,7 @@ impl Recovery {
             }
             RecoveryStep::Sync0(line) => {
                 let ConfigStep::Sync0(wanted) = known.script[line] else { return None };
-                Some(self.sync0.question(station, wanted))
+                Some(self.sync0.query(station, wanted))
             }
             RecoveryStep::ReadClock(_) => reference.map(|reference| {
                 (RegisterQuery::read(station, SYSTEM_TIME, 24), Some(RegisterQuery::read(reference, SYSTEM_TIME, 8)))
@@ -321,7 +321,7 @@ impl Recovery {
             return RecoveryProgress::Done;
         }
         if next == self.step {
-            return if cycle - self.since > PATIENCE { self.time_out() } else { RecoveryProgress::InProgress };
+            return if cycle - self.since > TIMEOUT_CYCLES { self.time_out() } else { RecoveryProgress::InProgress };
         }
 
         self.enter(next, known, cycle);

@@ -159,7 +159,7 @@ impl<W: Wire> Scan<'_, W> {
     }
 
     /// Sends the datagrams in one frame, with retries; returns the offset of each datagram's data in the reply.
-    fn ask(&mut self, datagrams: &[ScanDatagram<'_>]) -> Result<Vec<usize>, BusError> {
+    fn exchange(&mut self, datagrams: &[ScanDatagram<'_>]) -> Result<Vec<usize>, BusError> {
         let mut writer = Writer::new(&mut self.frame[..], SCAN);
         let placed = datagrams.iter().filter_map(|(command, address, data)| writer.push_data(*command, *address, data));
         let placed: Vec<usize> = placed.collect();
@@ -194,7 +194,7 @@ impl<W: Wire> Scan<'_, W> {
     }
 
     fn count(&mut self) -> Result<u16, BusError> {
-        let at = self.ask(&[(Command::Brd, register(0, AL_STATUS), &[0; 2])])?;
+        let at = self.exchange(&[(Command::Brd, register(0, AL_STATUS), &[0; 2])])?;
         Ok(working_counter(&self.reply[..], at[0], 2))
     }
 
@@ -205,12 +205,13 @@ impl<W: Wire> Scan<'_, W> {
         devices: u16,
         mut found: impl FnMut(u16, ScannedDevice, bool),
     ) -> Result<(), BusError> {
-        const ASKED: [(u16, usize); 4] = [(FEATURES, 2), (STATION, 4), (AL_STATUS, 2), (SII_OWNER, 2)];
+        const REGISTERS: [(u16, usize); 4] = [(FEATURES, 2), (STATION, 4), (AL_STATUS, 2), (SII_OWNER, 2)];
         for place in 0..devices {
-            let asked = ASKED.map(|(at, length)| (Command::Aprd, register(position(place), at), &[0u8; 4][..length]));
-            let placed = self.ask(&asked)?;
+            let queries =
+                REGISTERS.map(|(at, length)| (Command::Aprd, register(position(place), at), &[0u8; 4][..length]));
+            let placed = self.exchange(&queries)?;
             let value = |number: usize, at: usize| {
-                self.answer(placed[number], ASKED[number].1).map_or(0, |data| word(data, at))
+                self.answer(placed[number], REGISTERS[number].1).map_or(0, |data| word(data, at))
             };
             let device = ScannedDevice {
                 al_state: (value(2, 0) & 0x1f) as u8,
@@ -257,12 +258,12 @@ impl<W: Wire> Scan<'_, W> {
         let address = |eeprom: &SiiReader| register(position(eeprom.place), SII_CONTROL);
         let writes: Vec<ScanDatagram<'_>> =
             some.iter().zip(&requests).map(|(eeprom, data)| (Command::Apwr, address(eeprom), &data[..])).collect();
-        self.ask(&writes)?;
+        self.exchange(&writes)?;
         let mut waiting: Vec<usize> = (0..some.len()).collect();
         for look in 0..MOST_LOOKS {
             let reads: Vec<ScanDatagram<'_>> =
                 waiting.iter().map(|&number| (Command::Aprd, address(&some[number]), &[0; SII_BYTES][..])).collect();
-            let placed = self.ask(&reads)?;
+            let placed = self.exchange(&reads)?;
             let mut busy = Vec::new();
             for (&number, at) in waiting.iter().zip(placed) {
                 match self.answer(at, SII_BYTES).map(|data| (word(data, 0), &data[6..])) {

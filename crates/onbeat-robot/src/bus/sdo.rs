@@ -24,9 +24,9 @@ const COE: u8 = 3;
 const REQUEST: u16 = 2 << 12;
 const RESPONSE: u16 = 3;
 /// Cycles to wait for a response.
-const PATIENCE: u64 = 2_000;
+const TIMEOUT_CYCLES: u64 = 2_000;
 /// Cycles to wait for a start-up value, which is written again because the mail may have been lost.
-const PATIENCE_OF_LINE: u64 = 500;
+const STARTUP_TIMEOUT_CYCLES: u64 = 500;
 
 /// Next action of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub struct SdoTransfer {
     sent: usize,
     toggle: bool,
     in_segments: bool,
-    turn: MailboxStep,
+    step: MailboxStep,
     since: u64,
     patience: u64,
     outcome: Option<Result<(), SdoFailure>>,
@@ -75,24 +75,24 @@ impl SdoTransfer {
             sent: 0,
             toggle: false,
             in_segments: false,
-            turn: MailboxStep::Send,
+            step: MailboxStep::Send,
             since: 0,
-            patience: PATIENCE,
+            patience: TIMEOUT_CYCLES,
             outcome: None,
         }
     }
 
     /// Creates the write of a start-up value of the device at this position.
-    pub(super) fn line(device: u16, value: &ObjectValue) -> Self {
+    pub(super) fn startup_value(device: u16, value: &ObjectValue) -> Self {
         let (index, entry, complete) = (value.index, value.entry, value.complete);
         let request = SdoRequest { device, index, entry, complete, action: SdoAction::Write(value.bytes.clone()) };
-        Self { patience: PATIENCE_OF_LINE, ..Self::new(request) }
+        Self { patience: STARTUP_TIMEOUT_CYCLES, ..Self::new(request) }
     }
 
     /// Restarts a write, whatever its state.
     pub(super) fn restart(&mut self) {
         (self.done, self.sent, self.toggle, self.in_segments) = (0, 0, false, false);
-        (self.turn, self.since, self.outcome) = (MailboxStep::Send, 0, None);
+        (self.step, self.since, self.outcome) = (MailboxStep::Send, 0, None);
     }
 
     /// Returns index and subindex.
@@ -121,14 +121,14 @@ impl SdoTransfer {
         self.request.action == SdoAction::Read
     }
 
-    pub(super) fn turn(&self) -> MailboxStep {
-        self.turn
+    pub(super) fn next_step(&self) -> MailboxStep {
+        self.step
     }
 
     /// Ends the transfer with this result.
     pub(super) fn end(&mut self, outcome: Result<(), SdoFailure>) {
         self.outcome = Some(outcome);
-        self.turn = MailboxStep::Done;
+        self.step = MailboxStep::Done;
     }
 
     /// Ends the transfer on timeout. `cycle` is the current cycle.
@@ -136,14 +136,14 @@ impl SdoTransfer {
         if self.since == 0 {
             self.since = cycle;
         }
-        if self.turn != MailboxStep::Done && cycle - self.since > self.patience {
+        if self.step != MailboxStep::Done && cycle - self.since > self.patience {
             self.end(Err(SdoFailure::NoReply));
         }
     }
 
     /// Records that the device accepted the mail.
     pub(super) fn was_sent(&mut self) {
-        self.turn = MailboxStep::Receive;
+        self.step = MailboxStep::Receive;
     }
 
     /// Writes the next mail into `mail`, which has the length of the mailbox. `counter`: 1 to 7.
@@ -199,7 +199,7 @@ impl SdoTransfer {
 
     /// Processes a mail of the device; returns `false` if it does not belong to this transfer.
     pub(super) fn answer(&mut self, mail: &[u8], cycle: u64) -> bool {
-        if self.turn != MailboxStep::Receive || mail.len() < WITH_SIZE || mail[5] & 0x0f != COE {
+        if self.step != MailboxStep::Receive || mail.len() < WITH_SIZE || mail[5] & 0x0f != COE {
             return false;
         }
 
@@ -222,7 +222,7 @@ impl SdoTransfer {
         } else if self.is_upload() {
             self.take_bytes(mail, command);
         } else {
-            self.go_on(command);
+            self.acknowledge(command);
         }
 
         true
@@ -259,17 +259,17 @@ impl SdoTransfer {
 
         self.value.extend_from_slice(bytes);
         self.in_segments = true;
-        self.turn = MailboxStep::Send;
+        self.step = MailboxStep::Send;
         if is_last {
             self.end(Ok(()));
         }
     }
 
-    fn go_on(&mut self, command: u8) {
+    fn acknowledge(&mut self, command: u8) {
         self.toggle = if command & 0xe0 == 0x20 { !self.toggle } else { self.toggle };
         self.done += self.sent;
         self.in_segments = true;
-        self.turn = MailboxStep::Send;
+        self.step = MailboxStep::Send;
         if self.done >= self.value.len() {
             self.end(Ok(()));
         }

@@ -64,7 +64,7 @@ pub(super) struct SiiCache {
     /// Words requested from all devices.
     fetched: Vec<u16>,
     /// Word requested last and answered from the cache, by station address.
-    asked: BTreeMap<u16, u16>,
+    word_address: BTreeMap<u16, u16>,
 }
 
 impl SiiCache {
@@ -76,7 +76,7 @@ impl SiiCache {
         }
 
         if command == Command::Fpwr as u8 && at < SII_DATA + 8 && usize::from(at) + length > usize::from(SII_CONTROL) {
-            self.asked.remove(&station);
+            self.word_address.remove(&station);
             if at == SII_CONTROL && length == 6 && word(frame, DATA) == READ {
                 return self.read_request(station, word(frame, DATA + 2), frame);
             }
@@ -93,7 +93,9 @@ impl SiiCache {
 
     /// Answers a read of the last requested word.
     fn reply_from_cache(&self, station: u16, at: u16, length: usize, frame: &mut [u8]) -> FrameAction {
-        let Some(chunk) = self.asked.get(&station).and_then(|asked| self.chunks.get(&(station, *asked))) else {
+        let Some(chunk) =
+            self.word_address.get(&station).and_then(|word_address| self.chunks.get(&(station, *word_address)))
+        else {
             return FrameAction::Send;
         };
         match at {
@@ -105,24 +107,24 @@ impl SiiCache {
         answered(frame, length)
     }
 
-    fn read_request(&mut self, station: u16, asked: u16, frame: &mut [u8]) -> FrameAction {
-        if self.chunks.contains_key(&(station, asked)) {
-            self.asked.insert(station, asked);
+    fn read_request(&mut self, station: u16, word_address: u16, frame: &mut [u8]) -> FrameAction {
+        if self.chunks.contains_key(&(station, word_address)) {
+            self.word_address.insert(station, word_address);
             return answered(frame, 6);
         }
 
-        if self.fetched.contains(&asked) || !self.stations.contains(&station) {
+        if self.fetched.contains(&word_address) || !self.stations.contains(&station) {
             return FrameAction::Send;
         }
 
-        self.fetched.push(asked);
-        FrameAction::Fetch(asked)
+        self.fetched.push(word_address);
+        FrameAction::Fetch(word_address)
     }
 
     /// Writes the frame that requests a word from all devices into `buffer`; returns its length.
-    pub(super) fn request(asked: u16, buffer: &mut [u8]) -> usize {
+    pub(super) fn request(word_address: u16, buffer: &mut [u8]) -> usize {
         let mut writer = Writer::new(buffer, PURPOSE);
-        let [low, high] = asked.to_le_bytes();
+        let [low, high] = word_address.to_le_bytes();
         let [first, second] = READ.to_le_bytes();
         writer.push_data(Command::Bwr, register(0, SII_CONTROL), &[first, second, low, high, 0, 0]);
         writer.finish()
@@ -139,8 +141,8 @@ impl SiiCache {
         let fit = stations
             .iter()
             .take_while(|station| writer.push(Command::Fprd, register(**station, SII_CONTROL), WHOLE).is_some());
-        let asked = fit.count();
-        (asked, writer.finish())
+        let word_address = fit.count();
+        (word_address, writer.finish())
     }
 
     /// Excludes slow devices from concurrent reads.
@@ -149,16 +151,16 @@ impl SiiCache {
     }
 
     /// Processes the reply; adds devices that are still busy to `waiting`.
-    pub(super) fn take(&mut self, asked: u16, reply: &[u8], waiting: &mut Vec<u16>) {
+    pub(super) fn take(&mut self, word_address: u16, reply: &[u8], waiting: &mut Vec<u16>) {
         for datagram in datagrams(reply).filter(|datagram| datagram.data.len() == WHOLE) {
             let (station, status) = (word(datagram.header, 2), word(datagram.data, 0));
             let came = datagram.counter == 1;
             if came && status & BUSY != 0 {
                 waiting.push(station);
-            } else if came && status & ERRORS == 0 && word(datagram.data, 2) == asked {
+            } else if came && status & ERRORS == 0 && word(datagram.data, 2) == word_address {
                 let mut data = [0; 8];
                 data.copy_from_slice(&datagram.data[6..]);
-                self.chunks.insert((station, asked), SiiChunk { status, data });
+                self.chunks.insert((station, word_address), SiiChunk { status, data });
             }
         }
     }
@@ -197,8 +199,8 @@ mod tests {
         buffer
     }
 
-    fn read(station: u16, asked: u8) -> Vec<u8> {
-        frame(Command::Fpwr, register(station, SII_CONTROL), &[0, 1, asked, 0, 0, 0])
+    fn read(station: u16, word_address: u8) -> Vec<u8> {
+        frame(Command::Fpwr, register(station, SII_CONTROL), &[0, 1, word_address, 0, 0, 0])
     }
 
     /// A cache with two devices that received their station addresses.
@@ -214,7 +216,7 @@ mod tests {
     }
 
     /// Replies of devices to the read of a word: station address, status and data byte of each.
-    fn reply(asked: u16, said: &[(u16, u16, u8)]) -> Vec<u8> {
+    fn reply(word_address: u16, said: &[(u16, u16, u8)]) -> Vec<u8> {
         let mut buffer = vec![0; 1514];
         let stations: Vec<u16> = said.iter().map(|(station, ..)| *station).collect();
         let (count, length) = SiiCache::fetch_frame(&stations, &mut buffer);
@@ -222,7 +224,7 @@ mod tests {
         for (nth, (_, status, byte)) in said.iter().enumerate() {
             let at = DATA + nth * (12 + WHOLE);
             buffer[at..at + 2].copy_from_slice(&status.to_le_bytes());
-            buffer[at + 2..at + 4].copy_from_slice(&asked.to_le_bytes());
+            buffer[at + 2..at + 4].copy_from_slice(&word_address.to_le_bytes());
             buffer[at + 6..at + WHOLE].fill(*byte);
             buffer[at + WHOLE] = 1;
         }

@@ -81,7 +81,7 @@ impl Sync0Setup {
     }
 
     /// Returns the next query, and a second one for the same frame.
-    pub(super) fn question(&self, station: u16, wanted: Sync0Timing) -> (RegisterQuery, Option<RegisterQuery>) {
+    pub(super) fn query(&self, station: u16, wanted: Sync0Timing) -> (RegisterQuery, Option<RegisterQuery>) {
         let time = RegisterQuery::read(station, SYSTEM_TIME, 8);
         match self.phase {
             Sync0Step::AwaitClock(_) => (RegisterQuery::read(station, TIME_DIFFERENCE, 4), None),

@@ -20,8 +20,8 @@ pub(crate) struct CsvTrajectory {
 impl CsvTrajectory {
     /// Parses and checks a file.
     pub(crate) fn parse(text: &str, robot: &Robot) -> Result<Self, TrajectoryError> {
-        let is_told = |(_, line): &(usize, &str)| !line.trim().is_empty() && !line.trim_start().starts_with('#');
-        let mut lines = text.lines().enumerate().map(|(number, line)| (number + 1, line)).filter(is_told);
+        let is_content = |(_, line): &(usize, &str)| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+        let mut lines = text.lines().enumerate().map(|(number, line)| (number + 1, line)).filter(is_content);
         let Some((line, header)) = lines.next() else { return Err(TrajectoryError::NoSamples { lines: 0 }) };
         let mut table = Self {
             joints: columns(line, header, robot)?,

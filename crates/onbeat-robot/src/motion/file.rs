@@ -312,13 +312,13 @@ impl Robot {
     /// Returns the joints as published to a commander, in order.
     #[must_use]
     pub fn commanded(&self) -> Vec<Joint> {
-        let told = |joint: &JointSetting| Joint {
+        let published = |joint: &JointSetting| Joint {
             device: joint.device,
             low_rad: joint.limits.low,
             high_rad: joint.limits.high,
             velocity_rad_s: joint.limits.velocity,
         };
-        self.joints.iter().map(told).collect()
+        self.joints.iter().map(published).collect()
     }
 
     /// Returns the index of the joint with this name.

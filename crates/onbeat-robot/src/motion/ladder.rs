@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn seldom_misses_never_add_up_however_many_there_are() {
+    fn rare_misses_never_add_up() {
         let mut ladder = Ladder::new(THRESHOLDS);
         for _ in 0..10_000 {
             assert_eq!(ladder.take(1), Rung::Hold);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn five_misses_stop_until_a_reset_however_good_cycles_are() {
+    fn five_misses_stop_until_a_reset_despite_good_cycles() {
         let mut ladder = Ladder::new(THRESHOLDS);
         assert_eq!(ladder.take(5), Rung::SafeStop);
         assert!(!ladder.reset(), "the bucket is full");

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_gone_as_fast_as_limits_allow_and_ends_where_it_was_wanted() {
+    fn a_step_takes_the_shortest_time_within_the_limits_and_ends_at_its_target() {
         let limits = Limits { low: -2.0, high: 2.0, velocity: 3.0, acceleration: 40.0, jerk: None };
         let positions = checked(limits, 0.0, (0..2_000).map(|_| Some((1.0, 1.0))));
         assert!((positions[positions.len() - 1] - 1.0).abs() < 1e-9);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_within_the_limits_is_followed_without_lag() {
+    fn a_target_within_the_limits_is_followed_without_lag() {
         let mut set_point = at(Limits::default(), 0.0);
         let sine = |period: i32| 0.3 * (1.0 - (2.0 * PI * f64::from(period) * PERIOD_S).cos());
         for period in 1..3_000 {
@@ -268,15 +268,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_wish_breaks_a_limit(
-            wishes in prop::collection::vec((prop::option::of((-20.0..20.0_f64, 0.1..1.0_f64)), 1..120_usize), 1..30),
+        fn no_target_breaks_a_limit(
+            targets in prop::collection::vec((prop::option::of((-20.0..20.0_f64, 0.1..1.0_f64)), 1..120_usize), 1..30),
             velocity in 0.5..20.0_f64,
             acceleration in 5.0..400.0_f64,
             jerk in prop::option::of(500.0..100_000.0_f64),
             start in -3.0..3.0_f64,
         ) {
             let limits = Limits { low: -2.0, high: 2.5, velocity, acceleration, jerk };
-            let moves = wishes.iter().flat_map(|&(wanted, times)| std::iter::repeat_n(wanted, times));
+            let moves = targets.iter().flat_map(|&(wanted, times)| std::iter::repeat_n(wanted, times));
             checked(limits, start, moves);
         }
     }

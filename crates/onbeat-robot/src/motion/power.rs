@@ -108,8 +108,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statusword_tells_the_state_whatever_its_other_bits_are() {
-        let told = [
+    fn a_statusword_decodes_to_the_state_for_any_other_bits() {
+        let states = [
             (0x0000, JointState::NotReady),
             (0x0040, JointState::SwitchOnDisabled),
             (0x0021, JointState::ReadyToSwitchOn),
@@ -120,7 +120,7 @@ mod tests {
             (0x0008, JointState::Fault),
         ];
 
-        for (statusword, state) in told {
+        for (statusword, state) in states {
             for others in [0x0000, 0x0010, 0x0080, 0x1690, 0xff90] {
                 assert_eq!(JointState::from_statusword(statusword | others), state, "{:#06x}", statusword | others);
             }

@@ -118,7 +118,7 @@ pub struct Outlets<'r> {
 pub struct RobotTask<'r, W> {
     bus: Bus<W>,
     controller: MotionController,
-    orders: &'r RobotCommands,
+    commands: &'r RobotCommands,
     outlets: Outlets<'r>,
     /// Interval of snapshots, in cycles.
     show_every: u64,
@@ -134,7 +134,7 @@ impl<'r, W: Wire> RobotTask<'r, W> {
     pub fn new(
         bus: Bus<W>,
         controller: MotionController,
-        orders: &'r RobotCommands,
+        commands: &'r RobotCommands,
         outlets: Outlets<'r>,
         show_every: u64,
     ) -> Self {
@@ -142,7 +142,7 @@ impl<'r, W: Wire> RobotTask<'r, W> {
         Self {
             bus,
             controller,
-            orders,
+            commands,
             outlets,
             show_every,
             until_shown: 1,
@@ -171,7 +171,7 @@ impl<'r, W: Wire> RobotTask<'r, W> {
         self.bus
     }
 
-    fn tell(&mut self, cycle: &BusCycle, times_ns: (u64, u64)) {
+    fn publish(&mut self, cycle: &BusCycle, times_ns: (u64, u64)) {
         if cycle.round_trip_ns > 0 {
             self.round_trips.count += 1;
             self.round_trips.sum_ns += u64::from(cycle.round_trip_ns);
@@ -205,7 +205,7 @@ impl<'r, W: Wire> RobotTask<'r, W> {
         self.until_shown -= 1;
         if self.until_shown == 0 || self.controller.status().phase == RobotPhase::AtRest {
             self.until_shown = self.show_every;
-            let mut seen = RobotSnapshot {
+            let mut snapshot = RobotSnapshot {
                 cycle: *cycle,
                 status: *self.controller.status(),
                 round_trips: self.round_trips,
@@ -215,25 +215,25 @@ impl<'r, W: Wire> RobotTask<'r, W> {
             };
 
             let devices = usize::from(cycle.devices).min(MOST_DEVICES);
-            for (place, shown) in seen.al_status[..devices].iter_mut().enumerate() {
-                *shown = self.bus.al_status(place).map_or((0, 0), |(state, code)| (state & 0x0f, code));
+            for (place, entry) in snapshot.al_status[..devices].iter_mut().enumerate() {
+                *entry = self.bus.al_status(place).map_or((0, 0), |(state, code)| (state & 0x0f, code));
             }
 
-            self.outlets.seen.push(seen);
+            self.outlets.seen.push(snapshot);
         }
     }
 }
 
 impl<W: Wire> Task for RobotTask<'_, W> {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
-        if self.orders.reset.swap(false, Ordering::Relaxed) {
+        if self.commands.reset.swap(false, Ordering::Relaxed) {
             self.controller.reset();
         }
 
-        let is_stopping = self.orders.stop.load(Ordering::Relaxed);
+        let is_stopping = self.commands.stop.load(Ordering::Relaxed);
         let (seen, is_at_rest) = exchange(&mut self.bus, &mut self.controller, cycle, is_stopping);
         let took_ns = Monotonic.now().ns_since(cycle.start);
-        self.tell(&seen, (cycle.start.ns_since(cycle.release), took_ns));
+        self.publish(&seen, (cycle.start.ns_since(cycle.release), took_ns));
         let until = cycle.start.plus_ns(self.work_ns);
         while self.work_ns > 0 && Monotonic.now() < until {
             core::hint::spin_loop();

@@ -105,7 +105,7 @@ const SHARING: Choice = Choice {
 const EVENTS_PER_CYCLE: usize = 16;
 
 /// A cell of a bench reports missing replies when fewer than 99 of 100 cycles had theirs in time.
-const TOLD_BELOW: (u64, u64) = (99, 100);
+const REPORTED_BELOW: (u64, u64) = (99, 100);
 
 /// The bus probe.
 pub const BUS: description::Description = description::Description {
@@ -150,11 +150,11 @@ pub(super) fn open(
         image.keep_outputs().map_err(BusProbeError::from)?;
     }
 
-    let (controller, serving, attending) = image_service::serve(image, controller);
+    let (controller, serving, background) = image_service::serve(image, controller);
     let mut rig = Rig::bring_up(&wanted, controller, world)?;
     rig.serving = Some(serving);
     let mut parts = parts(rig);
-    parts.beside = Box::new(Attended { attending, inner: parts.beside });
+    parts.beside = Box::new(WithImageService { background, inner: parts.beside });
     Ok(parts)
 }
 
@@ -170,22 +170,22 @@ pub fn parts_of_cell(setting: &Setting, make: MakeController) -> Result<(Parts, 
     let mut rig = Rig::bring_up(&BusSetup::new(setting, &Given::default())?, Box::new(NoMotion), Undisturbed)?;
     rig.make = Some(make);
     let devices = rig.bus.layout().devices.len();
-    let said = Grant::given(
+    let note = Grant::given(
         "bus",
         format!("{devices} simulated SubDevices exchange process data in each cycle; {}", rig.wire),
     );
 
-    Ok((parts(rig), said))
+    Ok((parts(rig), note))
 }
 
 fn parts(mut rig: Rig) -> Parts {
-    let (outbox, inbox) = event_channel(rig.bus.layout());
-    rig.outbox = Some(outbox);
+    let (event_sender, event_receiver) = event_channel(rig.bus.layout());
+    rig.event_sender = Some(event_sender);
     let rig = Arc::new(Mutex::new(rig));
     Parts {
         body: Box::new(OnBus { rig: rig.clone() }),
         figures: Box::new(BusFigures),
-        beside: Box::new(AfterBus { rig, inbox }),
+        beside: Box::new(AfterBus { rig, event_receiver }),
     }
 }
 
@@ -302,7 +302,7 @@ struct Rig {
     follows_clock: bool,
     serving: Option<CycleService>,
     /// Events for the recorder.
-    outbox: Option<EventSender>,
+    event_sender: Option<EventSender>,
     /// Whether all devices have been in OP.
     was_up: bool,
 }
@@ -347,7 +347,7 @@ impl Rig {
             work_ns: wanted.work_ns,
             follows_clock: wanted.options.follow_clock,
             serving: None,
-            outbox: None,
+            event_sender: None,
             was_up: false,
         })
     }
@@ -387,16 +387,16 @@ struct Cycles<'r> {
 impl Cycles<'_> {
     /// Passes events to other processes and to the recorder. Between blocks of a bench, watchdogs take the devices
     /// out of OP as intended; their recovery is not recorded.
-    fn tell(&mut self, cycle: &Cycle, seen: &BusCycle) {
-        let Rig { bus, controller, serving, outbox, make, .. } = &mut *self.rig;
+    fn publish(&mut self, cycle: &Cycle, bus_cycle: &BusCycle) {
+        let Rig { bus, controller, serving, event_sender, make, .. } = &mut *self.rig;
         let records = self.is_up || make.is_none();
         let mut keep = |event| {
-            outbox.iter_mut().filter(|_| records).for_each(|outbox| outbox.put(event));
+            event_sender.iter_mut().filter(|_| records).for_each(|event_sender| event_sender.put(event));
         };
         match serving {
             Some(serving) => {
                 let took_ns = Monotonic.now().ns_since(cycle.start);
-                serving.after_cycle(bus, seen, (cycle.start.ns_since(cycle.release), took_ns), &mut keep);
+                serving.after_cycle(bus, bus_cycle, (cycle.start.ns_since(cycle.release), took_ns), &mut keep);
             }
             None => (0..EVENTS_PER_CYCLE).map_while(|_| bus.next_event()).for_each(&mut keep),
         }
@@ -405,8 +405,8 @@ impl Cycles<'_> {
             keep(event);
         }
 
-        outbox.iter_mut().for_each(EventSender::hand_over);
-        self.is_up |= seen.in_op == seen.devices;
+        event_sender.iter_mut().for_each(EventSender::flush);
+        self.is_up |= bus_cycle.in_op == bus_cycle.devices;
     }
 }
 
@@ -414,21 +414,22 @@ impl Task for Cycles<'_> {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
         let work_ns = self.rig.work_ns;
         let Rig { bus, controller, is_same_cycle, was_up, .. } = &mut *self.rig;
-        let seen = bus.cycle(cycle.release, cycle.dt_ns(), &mut Working { controller: controller.as_mut(), work_ns });
+        let bus_cycle =
+            bus.cycle(cycle.release, cycle.dt_ns(), &mut Working { controller: controller.as_mut(), work_ns });
         cycle.steer(bus.steering_ns());
-        *was_up |= seen.in_op == seen.devices;
-        if *is_same_cycle && seen.round_trip_ns > 0 {
-            cycle.note(seen.round_trip_ns);
+        *was_up |= bus_cycle.in_op == bus_cycle.devices;
+        if *is_same_cycle && bus_cycle.round_trip_ns > 0 {
+            cycle.note(bus_cycle.round_trip_ns);
         }
 
-        if seen.reference_ns > 0 {
-            let before = self.reference.replace((cycle.index, seen.reference_ns));
+        if bus_cycle.reference_ns > 0 {
+            let before = self.reference.replace((cycle.index, bus_cycle.reference_ns));
             let before = before.filter(|(index, _)| index + 1 == cycle.index);
-            let interval_ns = before.map_or(0, |(_, before_ns)| seen.reference_ns.saturating_sub(before_ns));
+            let interval_ns = before.map_or(0, |(_, before_ns)| bus_cycle.reference_ns.saturating_sub(before_ns));
             cycle.note_too(u32::try_from(interval_ns).unwrap_or(u32::MAX));
         }
 
-        self.tell(cycle, &seen);
+        self.publish(cycle, &bus_cycle);
         Flow::Continue
     }
 }
@@ -453,18 +454,18 @@ impl Figures for BusFigures {
 /// Takes the bus down after the loop, and summarises it.
 struct AfterBus {
     rig: Arc<Mutex<Rig>>,
-    inbox: EventReceiver,
+    event_receiver: EventReceiver,
 }
 
 impl Beside for AfterBus {
     fn look(&mut self, recorder: &mut Recorder) -> Flow {
-        self.inbox.write_down(recorder);
+        self.event_receiver.record(recorder);
         Flow::Continue
     }
 
     fn rest(&mut self, recorder: &mut Recorder) {
-        self.rig.lock().unwrap_or_else(PoisonError::into_inner).outbox.iter_mut().for_each(EventSender::hand_over);
-        self.inbox.write_down(recorder);
+        self.rig.lock().unwrap_or_else(PoisonError::into_inner).event_sender.iter_mut().for_each(EventSender::flush);
+        self.event_receiver.record(recorder);
     }
 
     fn end(&mut self) -> Vec<String> {
@@ -478,7 +479,7 @@ impl Beside for AfterBus {
         }
 
         // In a bench, cells report only exceptions.
-        if !is_of_bench || counts.answered * TOLD_BELOW.1 < counts.cycles * TOLD_BELOW.0 {
+        if !is_of_bench || counts.answered * REPORTED_BELOW.1 < counts.cycles * REPORTED_BELOW.0 {
             sentences.push(format!(
                 "{} SubDevices were brought to SAFEOP with {frames} frames; {} cycles, {} with all frames back in time ({:.3} % without, \
                  and without a round trip), {} with an unexpected working counter; {} frames late, {} duplicate, {} \
@@ -525,18 +526,18 @@ impl Beside for AfterBus {
 }
 
 /// Runs the image service beside other background work.
-struct Attended {
-    attending: BackgroundService,
+struct WithImageService {
+    background: BackgroundService,
     inner: Box<dyn Beside>,
 }
 
-impl Beside for Attended {
+impl Beside for WithImageService {
     fn start(&mut self) -> Result<(), ProbeError> {
         self.inner.start()
     }
 
     fn look(&mut self, recorder: &mut Recorder) -> Flow {
-        self.attending.run_once();
+        self.background.run_once();
         self.inner.look(recorder)
     }
 

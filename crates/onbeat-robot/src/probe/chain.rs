@@ -84,14 +84,14 @@ pub const CHAIN: Description = Description {
         let commands = Commands::new(given.count(COUNT.name), setting, (marks.issued, inbox.clone()));
         let failures = Failures::default();
         let (written, work_ns) = (marks.written, setting.work_ns);
-        let passed_over = Failures::default();
+        let replaced = Failures::default();
         let task = CommandTask {
             inbox,
             cold_cycles: setting.warmup,
-            image_service: 0,
+            served: 0,
             output,
             failures: failures.clone(),
-            passed_over: passed_over.clone(),
+            replaced: replaced.clone(),
             written,
             work_ns,
         };
@@ -99,7 +99,7 @@ pub const CHAIN: Description = Description {
         Ok(Parts {
             body: Box::new(OnGrid { task, has_ports: true }),
             figures: Box::new(ChainFigures { is_seen, every_ns: commands.every_ns() }),
-            beside: Box::new(watching.counting(failures).passing_over(passed_over).commanded_by(commands)),
+            beside: Box::new(watching.counting(failures).passing_over(replaced).commanded_by(commands)),
         })
     },
 };
@@ -110,11 +110,11 @@ struct CommandTask {
     inbox: Inbox,
     /// Remaining warm-up cycles, which are in no series.
     cold_cycles: u64,
-    image_service: u64,
+    served: u64,
     output: Output,
     failures: Failures,
     /// Commands replaced by a later one before they were served.
-    passed_over: Failures,
+    replaced: Failures,
     /// Start of the write of each command.
     written: Marks,
     work_ns: u64,
@@ -131,10 +131,10 @@ impl Task for CommandTask {
         // A cycle reads its input at its start, and writes its output after its work.
         work(cycle.start, self.work_ns);
         // A command issued after the start of this cycle belongs to the next.
-        if number > self.image_service && at_ns <= cycle.start.as_ns() {
-            let lost = number - self.image_service - 1;
-            self.image_service = number;
-            (0..lost).for_each(|_| self.passed_over.count(false));
+        if number > self.served && at_ns <= cycle.start.as_ns() {
+            let lost = number - self.served - 1;
+            self.served = number;
+            (0..lost).for_each(|_| self.replaced.count(false));
             cycle.note_too(u32::try_from(lost).unwrap_or(u32::MAX));
             self.written.set(number - 1, Monotonic.now());
             self.failures.count(self.output.set((number - 1) as u8));

@@ -58,7 +58,7 @@ impl EventSender {
     }
 
     /// Passes the events on at the end of a cycle. Does not allocate or make system calls.
-    pub(super) fn hand_over(&mut self) {
+    pub(super) fn flush(&mut self) {
         if self.waiting.is_empty() {
             return;
         }
@@ -73,7 +73,7 @@ impl EventSender {
 
 impl EventReceiver {
     /// Records the events received. A file that cannot be written ends the run by itself.
-    pub(super) fn write_down(&mut self, recorder: &mut Recorder) {
+    pub(super) fn record(&mut self, recorder: &mut Recorder) {
         let lost = match self.between.try_lock() {
             Ok(mut between) => {
                 swap(&mut between.events, &mut self.taken);
@@ -104,32 +104,32 @@ mod tests {
     }
 
     #[test]
-    fn events_come_over_in_order_whoever_holds_the_lock_meanwhile() {
+    fn events_pass_in_order_even_if_the_lock_is_held() {
         let (mut outbox, inbox) = event_channel(&Layout::default());
         outbox.put(event(1));
         {
             let _held = inbox.between.lock().unwrap();
-            outbox.hand_over();
+            outbox.flush();
         }
 
         assert_eq!(cycles(&inbox), [] as [u64; 0], "the loop does not wait");
         outbox.put(event(2));
-        outbox.hand_over();
+        outbox.flush();
         assert_eq!(cycles(&inbox), [1, 2]);
         outbox.put(event(3));
-        outbox.hand_over();
+        outbox.flush();
 
-        assert_eq!(cycles(&inbox), [1, 2], "what was not taken yet is not overtaken");
+        assert_eq!(cycles(&inbox), [1, 2], "events not read yet are not overtaken");
         inbox.between.lock().unwrap().events.clear();
-        outbox.hand_over();
+        outbox.flush();
         assert_eq!(cycles(&inbox), [3]);
     }
 
     #[test]
-    fn what_finds_no_room_is_counted() {
+    fn events_beyond_the_capacity_are_counted() {
         let (mut outbox, inbox) = event_channel(&Layout::default());
         (0..ROOM as u64 + 5).for_each(|cycle| outbox.put(event(cycle)));
-        outbox.hand_over();
+        outbox.flush();
         assert_eq!((cycles(&inbox).len(), inbox.between.lock().unwrap().lost), (ROOM, 5));
     }
 }

@@ -139,13 +139,13 @@ mod tests {
     }
 
     #[test]
-    fn without_processors_it_is_the_wait_for_the_frame_and_the_loop() {
+    fn without_processors_only_frame_and_loop_add_cycles() {
         assert_eq!((cycles(PINS, PINS, false), cycles(PINS, DRIVE, false)), ((2.0, 3.0), (2.0, 3.0)));
         assert_eq!(cycles(PINS, DRIVE, true), (1.0, 2.0));
     }
 
     #[test]
-    fn a_delay_on_one_side_only_is_added_or_taken_off() {
+    fn a_delay_on_one_side_is_added_or_subtracted() {
         let quarter = DeviceCycle { delay_ns: T / 4, has_processor: true };
         assert_eq!(cycles(PINS, quarter, false), (2.25, 3.25), "the actor is slow");
         assert_eq!(
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn prediction_and_measurement_stand_beside_each_other() {
+    fn prediction_and_measurement_are_reported_together() {
         let mut measured = ReactionTimes::new(T, Some(Prediction::between(HALF, HALF, false, T)));
         [3_050_000, 3_550_000, 4_060_000, 5_100_000].into_iter().for_each(|ns| measured.add(ns));
         measured.given_up = 1;
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_predicted_is_measured_all_the_same() {
+    fn reactions_without_a_prediction_are_measured_too() {
         let mut measured = ReactionTimes::new(T, None);
         measured.add(2_000_000);
         assert!(measured.words()[0].starts_with("no prediction") && measured.words()[0].contains("2.00 to 2.00"));

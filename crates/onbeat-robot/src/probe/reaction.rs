@@ -63,18 +63,18 @@ pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts
 
     let sensor = layout.devices[sensor].name.clone();
     let prediction = Prediction::new(&description, (&sensor, &actor), bus::is_same_cycle(given), setting.period_ns);
-    let way = if has_drive {
+    let sentence = if has_drive {
         format!("an input of {sensor} changes; the set-point of {actor} follows through the motion controller")
     } else {
         format!("an input of {sensor} changes, and an output of it follows: the segment has no drive")
     };
 
-    let (tell, told) = channel();
-    let pins = Pins::at(sensor, actor, has_drive, (count, setting.period_ns, tell));
+    let (sender, results) = channel();
+    let pins = Pins::new(sensor, actor, has_drive, (count, setting.period_ns, sender));
     let mut parts = bus::open(setting, given, Some(controller), pins)?;
     let measured = ReactionTimes::new(setting.period_ns, prediction);
     parts.figures = Box::new(ReactionFigures(BusFigures));
-    parts.beside = Box::new(ReactionCounter { inner: parts.beside, told, is_over: false, way, measured });
+    parts.beside = Box::new(ReactionCounter { inner: parts.beside, results, is_over: false, sentence, measured });
     Ok(parts)
 }
 
@@ -190,15 +190,15 @@ struct Pins {
     level: u8,
     random: fastrand::Rng,
     /// `None` when all changes are done.
-    tell: Option<Sender<Reaction>>,
+    sender: Option<Sender<Reaction>>,
 }
 
 impl Pins {
-    fn at(
+    fn new(
         sensor: String,
         actor: String,
         is_drive: bool,
-        (count, period_ns, tell): (u64, u64, Sender<Reaction>),
+        (count, period_ns, sender): (u64, u64, Sender<Reaction>),
     ) -> Self {
         Self {
             sensor: (sensor, None),
@@ -209,7 +209,7 @@ impl Pins {
             state: PinState::Resting(None),
             level: 0,
             random: fastrand::Rng::new(),
-            tell: Some(tell),
+            sender: Some(sender),
         }
     }
 
@@ -220,10 +220,10 @@ impl Pins {
     }
 
     fn done(&mut self, outcome: Reaction, now: Instant) {
-        let heard = self.tell.as_ref().is_some_and(|tell| tell.send(outcome).is_ok());
+        let is_received = self.sender.as_ref().is_some_and(|sender| sender.send(outcome).is_ok());
         self.count = self.count.saturating_sub(1);
-        if self.count == 0 || !heard {
-            self.tell = None;
+        if self.count == 0 || !is_received {
+            self.sender = None;
         }
         self.rest_from(now, 7);
     }
@@ -254,7 +254,7 @@ impl Pins {
 impl Environment for Pins {
     fn next(&self, link: &Link) -> Option<Instant> {
         match self.state {
-            _ if self.tell.is_none() => None,
+            _ if self.sender.is_none() => None,
             PinState::Resting(until) => until,
             // The reaction may come with the actor's next cycle.
             PinState::Changed(..) => Some(link.segment().next_due()),
@@ -262,7 +262,7 @@ impl Environment for Pins {
     }
 
     fn look(&mut self, link: &mut Link, now: Instant) {
-        if self.tell.is_none() {
+        if self.sender.is_none() {
             return;
         }
 
@@ -293,9 +293,9 @@ impl Environment for Pins {
 /// Counts the results reported by the pins.
 struct ReactionCounter {
     inner: Box<dyn Beside>,
-    told: Receiver<Reaction>,
+    results: Receiver<Reaction>,
     is_over: bool,
-    way: String,
+    sentence: String,
     measured: ReactionTimes,
 }
 
@@ -306,7 +306,7 @@ impl Beside for ReactionCounter {
 
     fn look(&mut self, recorder: &mut Recorder) -> Flow {
         loop {
-            match self.told.try_recv() {
+            match self.results.try_recv() {
                 Ok(Reaction::Followed(ns)) => {
                     self.measured.add(ns);
                     recorder.count(Series::Chain, ns);
@@ -331,7 +331,7 @@ impl Beside for ReactionCounter {
     }
 
     fn end(&mut self) -> Vec<String> {
-        let mut sentences = vec![self.way.clone()];
+        let mut sentences = vec![self.sentence.clone()];
         sentences.extend(self.measured.words());
         sentences.extend(self.inner.end());
         sentences

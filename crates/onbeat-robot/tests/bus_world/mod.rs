@@ -1,4 +1,4 @@
-//! A bus on the simulated segment, in one process, on a clock that only tests move.
+//! A bus on the simulated segment, in one process, on a virtual clock.
 #![allow(dead_code, unreachable_pub, missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use onbeat_ethercat::event::{Event, EventKind};
@@ -17,7 +17,7 @@ pub fn clock() -> VirtualClock {
     MockClock::starting_at(Instant::from_ns(1_000 * MS), |_| 0)
 }
 
-/// Outputs stay as they are.
+/// Leaves the outputs unchanged.
 pub struct Idle;
 
 impl Controller for Idle {
@@ -42,7 +42,7 @@ impl<'c> World<'c> {
         Self { bus, clock, next, events: Vec::new() }
     }
 
-    /// The robot, all of it in OP.
+    /// The humanoid, with all devices in OP.
     pub fn humanoid(clock: &'c VirtualClock) -> Self {
         let mut world = Self::new(Segment::HUMANOID, clock, OPTIONS);
         world.until_up(&mut Idle);
@@ -77,7 +77,7 @@ impl<'c> World<'c> {
         panic!("not up: {:?}", self.events);
     }
 
-    /// Nothing is sent for so long, as between the blocks of a bench.
+    /// Sends nothing for a time, as between the blocks of a bench.
     pub fn pause(&mut self, ns: u64) {
         let until = self.clock.now().plus_ns(ns);
         let _ = self.clock.sleep_until(until);
@@ -102,7 +102,7 @@ impl<'c> World<'c> {
         self.bus.wire().link().segment()
     }
 
-    /// Registers of the device at this place of the cable, asked for by a frame of its own. To be called when no other frame is on its way.
+    /// Reads registers of a device by position, with a frame of its own. No other frame may be in flight.
     pub fn registers(&mut self, device: usize, at: u16, length: usize) -> Vec<u8> {
         let mut frame = [0; LONGEST];
         let mut writer = Writer::new(&mut frame, 0x7f);
@@ -121,7 +121,7 @@ impl<'c> World<'c> {
         panic!("no reply");
     }
 
-    /// Devices that are in OP by their own account.
+    /// Returns the number of devices that report OP.
     pub fn in_op(&self) -> usize {
         let segment = self.segment();
         (0..segment.len()).filter(|&device| segment.status(device).is_some_and(|status| status.al_state == 8)).count()
