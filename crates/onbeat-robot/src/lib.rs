@@ -1,11 +1,11 @@
 //! A robot from its file to a run: the MainDevice of its bus, the motion controller, and the probes that measure both.
 //!
-//! | module | what is in it |
+//! | module | content |
 //! |---|---|
-//! | [`bus`] | the MainDevice: brings the devices of a segment to OP, exchanges process data with them, brings them back |
-//! | [`motion`] | joints along trajectories, within limits, down the miss ladder |
-//! | [`image_service`] | what a bus's loop does for other processes, by way of shared memory |
-//! | [`probe`] | bus, chain and sharing, as `onbeat measure` knows them |
+//! | [`bus`] | the MainDevice: takes the devices of a segment to OP, exchanges process data with them, recovers them |
+//! | [`motion`] | moves joints along trajectories, within limits, with the miss ladder |
+//! | [`image_service`] | publishes a bus to other processes through shared memory |
+//! | [`probe`] | the probes bus, chain and sharing of `onbeat measure` |
 //!
 //! ```
 //! use onbeat_ethercat::layout::Layout;

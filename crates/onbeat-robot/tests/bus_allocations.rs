@@ -5,7 +5,7 @@ mod bus_world;
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, violation_count};
 use bus_world::{Idle, MS, OPTIONS, World, clock};
-use onbeat_control::{Image, Settings};
+use onbeat_control::{Image, ImageSettings};
 use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::Layout;
 use onbeat_robot::bus::{Bus, Wire};
@@ -118,7 +118,7 @@ fn publishing_a_robot_does_not_allocate() {
     let robot = Robot::from_toml(TWO, &layout, MS).unwrap();
     let controller = MotionController::new(&robot, Trajectory::sine(&robot).unwrap());
     let name = format!("test-quiet-{}", std::process::id());
-    let mut image = Image::create(&name, &layout, Settings::default()).unwrap();
+    let mut image = Image::create(&name, &layout, ImageSettings::default()).unwrap();
     image.keep_outputs().unwrap();
     let (mut controller, mut serving, _attending) = serve(image, Some(Box::new(controller)));
     reset_violation_count();

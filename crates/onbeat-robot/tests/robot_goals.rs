@@ -7,7 +7,7 @@ mod robot_world;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use onbeat_control::{BusSide, Client, Commander, GoalAnswer, Image, Settings};
+use onbeat_control::{BusSide, Client, Commander, GoalAnswer, Image, ImageSettings};
 use onbeat_ethercat::layout::Layout;
 use onbeat_robot::motion::{
     CommanderGoals, GoalRecord, GoalSource, Robot, RobotEventKind, RobotPhase, Rung, Trajectory,
@@ -32,8 +32,11 @@ fn commanded_robot() -> CommandedRobot {
     let file = two_commanded();
     let layout = Layout::from_toml(&file).unwrap();
     let robot = Robot::from_toml(&file, &layout, PERIOD_NS).unwrap();
-    let settings =
-        Settings { joints: robot.commanded(), goal_age_ns: robot.settings.goal_age_ns, ..Settings::default() };
+    let settings = ImageSettings {
+        joints: robot.commanded(),
+        goal_age_ns: robot.settings.goal_age_ns,
+        ..ImageSettings::default()
+    };
     let bus = Image::create(&name, &layout, settings).unwrap();
     let source = Box::new(CommanderGoals::new(bus.goals().unwrap()));
     let mut world = World::new(&file, |robot| Trajectory::goal(source, robot));

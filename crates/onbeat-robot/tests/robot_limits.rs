@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, violation_count};
-use onbeat_control::{Client, Image, Settings};
+use onbeat_control::{Client, Image, ImageSettings};
 use onbeat_ethercat::layout::{DeviceKind, Layout};
 use onbeat_ethercat::step::{BusCycle, Controller};
 use onbeat_robot::motion::{CommanderGoals, GoalRecord, GoalSource, MotionController, Robot, RobotPhase, Trajectory};
@@ -176,7 +176,7 @@ fn a_controller_does_not_allocate_after_construction() {
 fn goals_of_another_process_do_not_allocate_either() {
     let mut drives = Perfect::new(Segment::HUMANOID);
     let robot = Robot::from_toml(Segment::HUMANOID, &drives.layout, PERIOD_NS).unwrap();
-    let settings = Settings { joints: robot.commanded(), ..Settings::default() };
+    let settings = ImageSettings { joints: robot.commanded(), ..ImageSettings::default() };
     let name = format!("test-quiet-{}", std::process::id());
     let bus = Image::create(&name, &drives.layout, settings).unwrap();
     let source = Box::new(CommanderGoals::new(bus.goals().unwrap()));

@@ -8,7 +8,7 @@ mod bus_world;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use bus_world::{MS, OPTIONS, World, clock};
-use onbeat_control::{Client, Image, Settings, Snapshot, Timed};
+use onbeat_control::{Client, Image, ImageSettings, Snapshot, Timed};
 use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
@@ -129,7 +129,7 @@ fn robot_run(fault: &str) -> (Watching, RobotEvent) {
     let layout = Layout::from_toml(&file).unwrap();
     let robot = Robot::from_toml(&file, &layout, MS).unwrap();
     let controller = MotionController::new(&robot, Trajectory::sine(&robot).unwrap());
-    let mut image = Image::create(&name, &layout, Settings::default()).unwrap();
+    let mut image = Image::create(&name, &layout, ImageSettings::default()).unwrap();
     image.keep_outputs().unwrap();
     let (_, serving, _attending) = serve(image, None);
     let (mut seen, mut robot_events, mut of_bus) =
@@ -200,7 +200,7 @@ impl Controller for Handed {
 fn every_exchange_of_a_bus_with_an_owner_is_counted() {
     let (file, name, clock) = (two(LOST), name(), clock());
     let layout = Layout::from_toml(&file).unwrap();
-    let image = Image::create(&name, &layout, Settings::default()).unwrap();
+    let image = Image::create(&name, &layout, ImageSettings::default()).unwrap();
     let (controller, mut serving, _attending) = serve(image, None);
     let mut handed = Handed(controller);
     let mut world = World::new(&file, &clock, OPTIONS);
@@ -221,7 +221,7 @@ fn a_controller_of_a_published_bus_is_visible_and_every_exchange_is_counted() {
     let layout = Layout::from_toml(&file).unwrap();
     let robot = Robot::from_toml(&file, &layout, MS).unwrap();
     let controller = MotionController::new(&robot, Trajectory::sine(&robot).unwrap());
-    let mut image = Image::create(&name, &layout, Settings::default()).unwrap();
+    let mut image = Image::create(&name, &layout, ImageSettings::default()).unwrap();
     image.keep_outputs().unwrap();
     let (controller, mut serving, _attending) = serve(image, Some(Box::new(controller)));
     let mut handed = Handed(controller);

@@ -1,9 +1,9 @@
 //! Identification of the device at a position, before it is recovered.
 //!
 //! ```text
-//! a station never given before, by position ──▶ vendor, product, revision, serial number ──▶ alias ──▶ is it in its place? ──▶ known
-//!                                                        │ another                         │ another        │ that cannot be proven
-//!                                                        └──────────────▶ INIT, no station ◀──────────────┘
+//! new station address, by position ──▶ vendor, product, revision, serial number ──▶ alias ──▶ position proven? ──▶ identified
+//!                                                  │ differs                     │ differs      │ not provable
+//!                                                  └──────▶ INIT, no station address ◀──────────┘
 //! ```
 //!
 //! Only the first query addresses the device by position. All others use the new station address, which no other

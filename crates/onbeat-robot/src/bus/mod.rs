@@ -1,10 +1,10 @@
 //! The MainDevice: brings the devices of a segment to OP and exchanges process data with them, cycle by cycle.
 //!
 //! ```text
-//! bring_up ── ethercrab, frames by pump ──▶ devices in SAFEOP, and what each was restart_events (memory)
-//!     └ prepare: what the file wants in PREOP   │
-//! Bus::cycle ── exchange: one frame ────────────┤  inputs, working counter, states, clock
-//!                └ diagnostics: a frame beside it ────┘  only when something is wrong: who, and the way back (recovery)
+//! bring_up ── ethercrab, frames by pump ──▶ devices in SAFEOP, configuration recorded (config_record)
+//!     └ preop_setup: the file's settings in PREOP │
+//! Bus::cycle ── cyclic: one frame ────────────────┤  inputs, working counter, AL states, clock
+//!                └ diagnostics: an acyclic frame ─┘  only after a problem: which device, and its recovery
 //! ```
 //!
 //! ethercrab finds and configures the devices. From the first cycle on everything is implemented here, synchronously

@@ -1,8 +1,8 @@
 //! Recovery of one device to OP, one query and reply per cycle.
 //!
 //! ```text
-//! lost ──▶ is at a place without its station ──▶ who is it? (identification) ──▶ INIT ──▶ its configuration ──▶ clock ──▶ OP
-//! fell back, or answers at its station ──▶ is its FMMU as configured? ──▶ acknowledge ──────────────────────────▶ OP
+//! lost ──▶ found by position ──▶ identification ──▶ INIT ──▶ script ──▶ clock ──▶ OP
+//! fell back, or answers at its station address ──▶ FMMU as configured? ──▶ acknowledge ──▶ OP
 //! ```
 //!
 //! Station addresses are never reused ([`super::addresses`]), so a device that answers at its station address is the

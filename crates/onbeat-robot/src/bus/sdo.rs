@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! upload    request ──▶ ◀── expedited, or size and first bytes;   while bytes are missing: segment ──▶ ◀── bytes
-//! download  request with bytes ──▶ ◀── taken;                     while bytes are left:    segment ──▶ ◀── taken
+//! download  request with bytes ──▶ ◀── accepted;                  while bytes are left:    segment ──▶ ◀── accepted
 //! ```
 //!
 //! A transfer is created outside the loop with all the memory it needs.

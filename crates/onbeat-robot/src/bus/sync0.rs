@@ -2,9 +2,9 @@
 //! 0x0980 to 0x09A3).
 //!
 //! ```text
-//! clock in step with the reference ──▶ pulses off ──▶ what time is it? ──▶ period ──▶ start ──▶ pulses on, and what time is it?
-//!                                          ▲                                                        │
-//!                                          └──────────────── the start has passed ◀─────────────────┘
+//! clock synchronised ──▶ deactivate ──▶ read time ──▶ period ──▶ start time ──▶ activate, and read time
+//!                            ▲                                                        │
+//!                            └───────────────── the start time has passed ◀───────────┘
 //! ```
 //!
 //! A device never generates SYNC0 if its start time has passed, so the system time is read in the frame that

@@ -4,12 +4,12 @@
 //! consecutive good cycles remove one. The content of the bucket, not the total number of misses, determines the
 //! rung:
 //!
-//! | rung | while | what the robot does |
+//! | rung | condition | effect |
 //! |---|---|---|
-//! | run | the bucket is below `degrade_at`, and this cycle is good | follows its trajectory |
-//! | hold | the same, and this cycle is a miss | the last position wanted stays wanted; time goes on |
+//! | run | the bucket is below `degrade_at`, and this cycle is good | follows the trajectory |
+//! | hold | the same, and this cycle is a miss | keeps the last target; trajectory time continues |
 //! | degrade | from `degrade_at` misses until the bucket is empty | trajectory time runs at `degraded_speed`; holds in missed cycles |
-//! | safe stop | from `stop_at` misses, or by a fault | comes to rest, quick stop, power off; until an explicit reset |
+//! | safe stop | from `stop_at` misses, or by a fault | brakes to rest, quick stop, power off; until an explicit reset |
 
 use serde::{Deserialize, Serialize};
 

@@ -1,10 +1,10 @@
 //! The motion controller: moves the joints of a segment's drives along a trajectory within their limits.
 //!
 //! ```text
-//! file ──▶ Robot ──▶ MotionController ◀── Trajectory (hold, sine, gait, CSV, the latest goal of a thread or process)
+//! file ──▶ Robot ──▶ MotionController ◀── Trajectory (hold, sine, gait, CSV, latest goal, control law)
 //!                     │  once per cycle of the bus: inputs in, outputs out
 //!                     ├─ miss ladder     hold, degrade, safe stop (latched)
-//!                     ├─ power states    CiA 402, group by group; down in order
+//!                     ├─ power states    CiA 402, group by group; orderly power-off
 //!                     └─ set-points      within travel, velocity, acceleration, jerk
 //! ```
 //!
