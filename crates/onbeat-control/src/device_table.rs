@@ -29,7 +29,8 @@ pub(super) fn size(layout: &Layout) -> ImageSize {
 
 /// Encodes the records of all devices, then of all values.
 pub(super) fn bytes(layout: &Layout) -> Vec<u8> {
-    let (mut devices, mut values) = (Vec::new(), Vec::new());
+    let mut devices = Vec::new();
+    let mut values = Vec::new();
     for device in &layout.devices {
         let first_value = (values.len() / VALUE_BYTES) as u32;
         for value in device.output_values.iter().chain(&device.input_values) {
@@ -56,7 +57,8 @@ pub(super) fn layout(segment: String, size: ImageSize, bytes: &[u8]) -> Layout {
     let (devices, values) = bytes.split_at((size.devices * DEVICE_BYTES).min(bytes.len()));
     let values: Vec<MappedValue> = values.chunks_exact(VALUE_BYTES).map(value).collect();
     let devices = devices.chunks_exact(DEVICE_BYTES).map(|record| device(record, &values)).collect();
-    let (output_bytes, input_bytes) = (size.outputs, size.inputs);
+    let output_bytes = size.outputs;
+    let input_bytes = size.inputs;
     Layout { name: segment, devices, output_bytes, input_bytes, watchdog_ns: None }
 }
 

@@ -90,6 +90,26 @@ pub(super) fn place(shared: &MappedImage) -> ClaimWords<'_> {
 
 /// The commander of the joints, until it is dropped. A goal is followed for [`Commander::age_us`]; give it again
 /// before that. If goals stop while the commander has not left, the robot enters the safe stop (`docs/robot.md`).
+///
+/// ```
+/// use onbeat_control::{Client, Image, ImageSettings, Joint};
+/// # use onbeat_ethercat::description::Description;
+/// # use onbeat_ethercat::layout::Layout;
+/// # let name = format!("commander-{}", std::process::id());
+/// # let layout = Layout::from_toml(Description::HUMANOID)?;
+/// # let device = layout.find("left knee").ok_or("no left knee")?;
+/// # let joints = vec![Joint { device, low_rad: -0.1, high_rad: 2.4, velocity_rad_s: 4.0 }];
+/// # let bus = Image::create(&name, &layout, ImageSettings { joints, ..ImageSettings::default() })?;
+/// let mut commander = Client::open(&name)?.command()?;
+/// commander.set("left knee", 0.3)?;
+/// let number = commander.give()?;
+///
+/// // In the bus process:
+/// let mut goals = bus.goals().ok_or("no joint follows goals")?;
+/// assert_eq!(goals.latest(), Some(number));
+/// assert!(goals.positions().eq([(0, 0.3)]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Commander {
     shared: Arc<MappedImage>,

@@ -98,7 +98,8 @@ impl Image {
     /// [`ControlError`]: [`Taken`](ControlError::Taken) if a living process uses the name.
     pub fn create(name: &str, layout: &Layout, settings: impl Into<ImageSettings>) -> Result<BusSide, ControlError> {
         let settings = settings.into();
-        let (given, wanted) = (settings.safe_outputs.len(), layout.output_bytes);
+        let given = settings.safe_outputs.len();
+        let wanted = layout.output_bytes;
         if given != 0 && given != wanted {
             return Err(ControlError::SafeOutputs { given, wanted });
         }

@@ -12,6 +12,23 @@ use super::process::Process;
 /// Owner of a bus's outputs, until it is dropped. Outputs are sent for
 /// [`ImageSettings::stale_after_cycles`](super::ImageSettings::stale_after_cycles) after a refresh; an owner
 /// refreshes them in each cycle.
+///
+/// ```
+/// use onbeat_control::{Client, Image, Sharing};
+/// # use onbeat_ethercat::layout::Layout;
+/// # use onbeat_ethercat::step::BusCycle;
+/// # let name = format!("owner-{}", std::process::id());
+/// # let layout = Layout { input_bytes: 4, output_bytes: 4, ..Layout::default() };
+/// # let mut bus = Image::create(&name, &layout, Sharing::WaitFree)?;
+/// let mut owner = Client::open(&name)?.claim()?;
+/// owner.write(&[1, 2, 3, 4])?;
+///
+/// // In the bus process:
+/// let mut outputs = [0; 4];
+/// bus.exchange(&BusCycle { cycle: 1, ..BusCycle::default() }, &[0; 4], &mut outputs);
+/// assert_eq!(outputs, [1, 2, 3, 4]);
+/// # Ok::<(), onbeat_control::ControlError>(())
+/// ```
 #[derive(Debug)]
 pub struct Owner {
     shared: Arc<MappedImage>,

@@ -197,7 +197,8 @@ pub(super) fn ask(shared: &MappedImage, request: &SdoRequest, timeout: Duration)
         return Err(ControlError::SdoTooLong { bytes: data.len(), most: REQUEST_BYTES });
     }
 
-    let (device, devices) = (request.device, shared.size.devices);
+    let device = request.device;
+    let devices = shared.size.devices;
     if usize::from(device) >= devices {
         return Err(ControlError::NoDevice { name: shared.name.clone(), device, devices });
     }

@@ -102,7 +102,8 @@ const fn bucket(ns: u64) -> usize {
 
 /// Returns the largest value of a bucket.
 const fn upper(bucket: usize) -> u64 {
-    let (octave, within) = (bucket >> SUB_BITS, bucket as u64 & ((1 << SUB_BITS) - 1));
+    let octave = bucket >> SUB_BITS;
+    let within = bucket as u64 & ((1 << SUB_BITS) - 1);
     if octave == 0 { within } else { (((1 << SUB_BITS) + within + 1) << (octave - 1)) - 1 }
 }
 

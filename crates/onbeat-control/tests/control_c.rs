@@ -55,7 +55,8 @@ fn every_event_kind_has_a_constant_with_the_same_number_in_the_header() {
 
 /// The bus of a robot: runs cycles, answers SDO requests, and makes a safe stop after a goal.
 fn serve(bus: &mut BusSide, is_over: &AtomicBool) {
-    let (mut goals, cold) = (bus.goals().unwrap(), bus.cold_side());
+    let mut goals = bus.goals().unwrap();
+    let cold = bus.cold_side();
     let mut robot = RobotState { phase: 2, rung: 0, stopped_by: 0, device: NO_DEVICE, misses: 0 };
     bus.record(Timed::Exchange, 5_000);
     for number in 1.. {

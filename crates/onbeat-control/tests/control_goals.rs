@@ -41,7 +41,8 @@ fn world() -> (String, BusSide, GoalSide, Client) {
     let joint = |place| Joint { device: place % 2, low_rad: -1.0, high_rad: place as f64, velocity_rad_s: 4.0 };
     let joints = (0..JOINTS).map(joint).collect();
     let bus = Image::create(&name, &layout(), ImageSettings { joints, ..ImageSettings::default() }).unwrap();
-    let (goals, client) = (bus.goals().unwrap(), client(&name));
+    let goals = bus.goals().unwrap();
+    let client = client(&name);
     (name, bus, goals, client)
 }
 

@@ -29,7 +29,8 @@ const STRETCH: u64 = 64;
 /// and any lock, and each series has a new image.
 fn read(client: &mut Client, times: u64) -> u64 {
     let mut seen = client.snapshot();
-    let (mut last, mut different) = (0, 0);
+    let mut last = 0;
+    let mut different = 0;
     for reading in 0..times {
         if reading % STRETCH == 0 {
             assert!(client.wait_next(control_world::PATIENCE).unwrap(), "the bus publishes while others read");

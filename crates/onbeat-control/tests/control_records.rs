@@ -55,7 +55,9 @@ fn events_are_read_consistently_while_others_are_published() {
     const EVENTS: u64 = 300_000;
     thread::scope(|threads| {
         threads.spawn(|| (1..=EVENTS).for_each(|number| bus.push(&event(number))));
-        let (mut next, mut read, mut missed) = (1, 0, 0);
+        let mut next = 1;
+        let mut read = 0;
+        let mut missed = 0;
         while next <= EVENTS {
             let found = client.events(next);
             assert!(found.events.iter().all(|(number, found_event)| *found_event == event(*number)));

@@ -16,12 +16,14 @@ struct Goal([f64; 2]);
 
 /// Knee bends, both knees together: each goes where the other one is on its way to.
 fn squat(State(time, [left, right]): &State) -> Goal {
-    let (depth, apart) = (0.4 * (1.0 - (2.0 * time).cos()), left - right);
+    let depth = 0.4 * (1.0 - (2.0 * time).cos());
+    let apart = left - right;
     Goal([depth - 0.5 * apart, depth + 0.5 * apart])
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let (file, period_ns) = (Segment::HUMANOID, 1_000_000);
+    let file = Segment::HUMANOID;
+    let period_ns = 1_000_000;
     let layout = Layout::from_toml(file)?;
     let robot = Robot::from_toml(file, &layout, period_ns)?;
     let knees = [robot.find("left knee").ok_or("no left knee")?, robot.find("right knee").ok_or("no right knee")?];

@@ -91,6 +91,15 @@ struct Transfers {
     ended: Arc<Mutex<Option<Box<SdoTransfer>>>>,
 }
 
+/// Times of a cycle, for the statistics of the image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CycleTimes {
+    /// From the release to the start of the cycle, in ns.
+    pub wakeup_latency_ns: u64,
+    /// From the start of the cycle to its end, in ns.
+    pub execution_time_ns: u64,
+}
+
 /// Service part in the loop.
 #[derive(Debug)]
 pub struct CycleService {
@@ -143,13 +152,12 @@ impl CycleService {
         timed(&mut image, |image| image.publish(cycle, inputs, outputs));
     }
 
-    /// Publishes events, states and statistics after a cycle, and carries transfers. `keep` receives each event too;
-    /// `times_ns` are wake-up latency and execution time.
+    /// Publishes events, states and statistics after a cycle, and carries transfers. `keep` receives each event too.
     pub fn after_cycle<W: Wire>(
         &mut self,
         bus: &mut Bus<W>,
         cycle: &BusCycle,
-        times_ns: (u64, u64),
+        times: CycleTimes,
         mut keep: impl FnMut(Event),
     ) {
         let mut image = self.image.lock().unwrap_or_else(PoisonError::into_inner);
@@ -173,7 +181,8 @@ impl CycleService {
         // Devices reach OP without an event of their own, so one device is checked per cycle.
         self.next = (self.next + 1) % bus.layout().devices.len().max(1);
         image.set_state(self.next, state(bus, self.next));
-        let (counts, before) = (bus.counts(), std::mem::replace(&mut self.counted, bus.counts()));
+        let counts = bus.counts();
+        let before = std::mem::replace(&mut self.counted, counts);
         let differences = [
             (Counter::FramesLost, (counts.cycles - counts.answered).saturating_sub(before.cycles - before.answered)),
             (Counter::FramesLate, counts.late - before.late),
@@ -185,8 +194,8 @@ impl CycleService {
             image.count(counter, n);
         }
 
-        image.record(Timed::WakeupLatency, times_ns.0);
-        image.record(Timed::ExecutionTime, times_ns.1);
+        image.record(Timed::WakeupLatency, times.wakeup_latency_ns);
+        image.record(Timed::ExecutionTime, times.execution_time_ns);
         if cycle.round_trip_ns > 0 {
             image.record(Timed::RoundTrip, u64::from(cycle.round_trip_ns));
         }

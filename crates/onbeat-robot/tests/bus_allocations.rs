@@ -9,7 +9,7 @@ use onbeat_control::{Image, ImageSettings};
 use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::Layout;
 use onbeat_robot::bus::{Bus, Wire};
-use onbeat_robot::image_service::serve;
+use onbeat_robot::image_service::{CycleTimes, serve};
 use onbeat_robot::motion::{MotionController, Robot, Trajectory};
 use onbeat_rt::time::{Clock, Instant};
 use onbeat_segment::{Fault, Segment};
@@ -61,14 +61,18 @@ fn assert_no_allocation(text: &str) {
     let clock = clock();
     let mut world = World::new(text, &clock, OPTIONS);
     world.until_up(&mut Idle);
-    let (knee, elbow) = (world.device("left knee"), world.device("left elbow"));
+    let knee = world.device("left knee");
+    let elbow = world.device("left elbow");
     world.inject(Fault::Lose, Some(2_000 * MS), 0.02);
     world.inject(Fault::PowerOff { device: knee }, Some(100 * MS), 1.0);
     world.inject(Fault::Emergency { device: elbow, code: 0x7305 }, None, 1.0);
     let World { bus, .. } = world;
     let mut bus: Bus<_> = bus.rewired(|wire| Ok::<_, ()>(Permitted(wire))).unwrap();
     reset_violation_count();
-    let (mut release, mut lost, mut back, mut emergencies) = (clock.now(), 0, 0, 0);
+    let mut release = clock.now();
+    let mut lost = 0;
+    let mut back = 0;
+    let mut emergencies = 0;
 
     assert_no_alloc(|| {
         for _ in 0..2_500 {
@@ -122,14 +126,16 @@ fn publishing_a_robot_does_not_allocate() {
     image.keep_outputs().unwrap();
     let (mut controller, mut serving, _attending) = serve(image, Some(Box::new(controller)));
     reset_violation_count();
-    let (mut release, mut of_robot, mut stops) = (clock.now(), 0, 0);
+    let mut release = clock.now();
+    let mut of_robot = 0;
+    let mut stops = 0;
 
     assert_no_alloc(|| {
         for _ in 0..3_000 {
             release = release.plus_ns(MS);
             let _ = clock.sleep_until(release);
             let cycle = bus.cycle(release, MS, controller.as_mut());
-            serving.after_cycle(&mut bus, &cycle, (1, 1), |_| {});
+            serving.after_cycle(&mut bus, &cycle, CycleTimes { wakeup_latency_ns: 1, execution_time_ns: 1 }, |_| {});
             while let Some(event) = controller.take_event() {
                 of_robot += 1;
                 stops += u32::from(event.kind == EventKind::SafeStop);

@@ -116,7 +116,8 @@ fn of_devices(seed: u64, device: impl Fn(&str) -> usize) -> Vec<Case> {
     use EventKind::{ClockUnlocked, DeviceLost, Emergency, Frozen, StateChanged, WorkingCounterOff};
     let drive_name = one_of(&["left elbow", "right knee", "waist yaw", "jaw", "right ring finger"], seed);
     let io_name = one_of(&["left hand", "right hand", "left foot", "chest"], seed);
-    let (drive, io) = (device(drive_name), device(io_name));
+    let drive = device(drive_name);
+    let io = device(io_name);
     const TOE: [&str; 2] = ["right toe", "right foot"];
     vec![
         Case::new("a counter off by one device", Fault::CounterOff { device: Some(io), by: 1 })

@@ -14,7 +14,7 @@ use onbeat_ethercat::event::{Event, EventKind, no_answer_words};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::Controller;
 use onbeat_robot::bus::{Bus, BusOptions, ExchangeMode, Packets};
-use onbeat_robot::image_service::{self, CycleService};
+use onbeat_robot::image_service::{self, CycleService, CycleTimes};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use onbeat_segment::Link;
@@ -113,7 +113,9 @@ impl Run {
             let release = Monotonic.now();
             let seen = self.bus.cycle(release, PERIOD_NS, self.controller.as_mut());
             let Self { bus, serving, events, .. } = self;
-            serving.after_cycle(bus, &seen, (1, 1), |event| events.push(event));
+            serving.after_cycle(bus, &seen, CycleTimes { wakeup_latency_ns: 1, execution_time_ns: 1 }, |event| {
+                events.push(event)
+            });
             if holds(self) {
                 return;
             }

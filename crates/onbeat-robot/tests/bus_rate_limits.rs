@@ -85,7 +85,8 @@ fn a_second_copy_of_a_late_frame_is_a_duplicate_too() {
     world.inject(Fault::Duplicate, Some(100 * MS), 1.0);
     world.cycles(120);
     let counts = world.bus.counts();
-    let (late, duplicate) = (counts.late - before.late, counts.duplicate - before.duplicate);
+    let late = counts.late - before.late;
+    let duplicate = counts.duplicate - before.duplicate;
 
     assert!(late >= 95 && duplicate >= 95 && counts.unknown == before.unknown, "{late} late, {duplicate} twice");
 }

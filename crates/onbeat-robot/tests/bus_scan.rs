@@ -19,7 +19,8 @@ fn registers<W: Wire>(wire: &mut W, device: u16, left_out: &[std::ops::Range<u16
         let data = writer.push(Command::Aprd, register(position(device), at), 1024).unwrap();
         let length = writer.finish();
         wire.send(&frame[..length]);
-        let (mut reply, until) = ([0; LONGEST], wire.now().plus_ns(MS / 4));
+        let mut reply = [0; LONGEST];
+        let until = wire.now().plus_ns(MS / 4);
         let came = std::iter::from_fn(|| wire.receive(&mut reply, until).map(|length| reply[..length].to_vec()));
         let reply = came.into_iter().find(|reply| is_reply_to(reply, &frame[..length])).expect("a reply");
         all.extend((at..).zip(reply[data..data + 1024].iter().copied()));

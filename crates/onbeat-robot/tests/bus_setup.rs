@@ -284,7 +284,8 @@ fn sync0_is_not_activated_before_the_clock_is_synchronised() {
     let mut world = World::new(&text, leaked(), SAME);
     let apart = registers(&mut world, 1, 0x092c, 4) & 0x7fff_ffff;
     assert!(apart < 1_000, "{apart} ns apart in SAFEOP");
-    let (system, next) = (registers(&mut world, 1, 0x0910, 8), registers(&mut world, 1, 0x0990, 8));
+    let system = registers(&mut world, 1, 0x0910, 8);
+    let next = registers(&mut world, 1, 0x0990, 8);
 
     assert!(next > system && registers(&mut world, 1, 0x0980, 2) == 0x0300, "{next} is to come at {system}");
     world.until_up(&mut Idle);
@@ -324,7 +325,8 @@ fn a_recovered_device_gets_sync0_with_a_future_start_and_its_watchdog_again() {
 
     world.cycles(50);
     assert_eq!(sync0(&mut world, 1), before);
-    let (system, next) = (registers(&mut world, 1, 0x0910, 8), registers(&mut world, 1, 0x0990, 8));
+    let system = registers(&mut world, 1, 0x0910, 8);
+    let next = registers(&mut world, 1, 0x0990, 8);
     assert!(next > system && next < system + 2 * MS, "they come: {next} at {system}");
     assert_eq!((registers(&mut world, 1, 0x0400, 2), registers(&mut world, 1, 0x0420, 2)), (2_498, 300));
     assert!(world.bus.is_up());
@@ -350,7 +352,8 @@ fn a_watchdog_expires_after_the_time_of_the_file_and_by_default_after_100_ms() {
         })
     };
 
-    let (short, usual) = (bitten_after("watchdog_ms = 20").unwrap(), bitten_after("").unwrap());
+    let short = bitten_after("watchdog_ms = 20").unwrap();
+    let usual = bitten_after("").unwrap();
     assert!((18..=22).contains(&short), "{short} ms");
     assert!((98..=102).contains(&usual), "{usual} ms");
 }

@@ -40,7 +40,8 @@ enum Distinction {
 fn texts(say: Distinction, has_fork: bool) -> (String, String) {
     let kinds = "[types.joint]\nkind = \"drive\"\nmailbox = 0\n[types.other]\nkind = \"drive\"\nmailbox = 0\nproduct = 0x2222\n\
         [types.fork]\nkind = \"coupler\"\nports = 4\n";
-    let (mut file, mut segment) = (kinds.to_owned(), kinds.to_owned());
+    let mut file = kinds.to_owned();
+    let mut segment = kinds.to_owned();
     let mut add = |table: String, is_spare: bool| {
         segment += &table;
         if !is_spare {
@@ -102,7 +103,8 @@ impl Sort {
     fn of(number: u64) -> Self {
         let (say, has_fork) = sort_of(number);
         let (file, text) = texts(say, has_fork);
-        let (layout, link) = (Layout::from_toml(&file).unwrap(), Link::from_toml(&text).unwrap());
+        let layout = Layout::from_toml(&file).unwrap();
+        let link = Link::from_toml(&text).unwrap();
         let clock: &'static VirtualClock = Box::leak(Box::new(clock()));
         let bus = bring_up(tampering(&link, &layout, clock), say, &layout).expect("nothing is done to it");
         Self { say, layout, link, up: (bus, clock.now().as_ns()) }
@@ -163,7 +165,8 @@ fn run(sort: &Sort, plan: &Plan, is_twin: bool) -> Run {
         bus = bus.without_identity_check();
     }
 
-    let (mut marking, mut events) = (Marking::new(&sort.layout), Vec::new());
+    let mut marking = Marking::new(&sort.layout);
+    let mut events = Vec::new();
     let mut next = Instant::from_ns((clock.now().as_ns() / MS + 1) * MS);
     for _ in 0..plan.cycles {
         let _ = clock.sleep_until(next);
@@ -188,7 +191,9 @@ struct Dice {
 impl Dice {
     fn new(seed: u64, has_fork: bool) -> Self {
         let first = usize::from(has_fork);
-        let (mut drives, mut spares, mut at) = (Vec::new(), Vec::new(), first);
+        let mut drives = Vec::new();
+        let mut spares = Vec::new();
+        let mut at = first;
         for drive in 0..DRIVES {
             drives.push(at);
             at += 1;
@@ -206,7 +211,8 @@ impl Dice {
     }
 
     fn two(&mut self) -> (usize, usize) {
-        let (one, other) = (self.random.usize(..DRIVES), self.random.usize(1..DRIVES));
+        let one = self.random.usize(..DRIVES);
+        let other = self.random.usize(1..DRIVES);
         (self.drives[one], self.drives[(one + other) % DRIVES])
     }
 
@@ -287,7 +293,8 @@ impl Dice {
     /// Another MainDevice for a while: the usual steps in order, possibly incomplete.
     fn foreign(&mut self, at: u64, acts: &mut Vec<(u64, Tampering)>) {
         let first = [0x1000, 0x1001, 0x0001, 0x03e9][self.random.usize(..4)];
-        let (stands, many) = (self.random.u8(..6), self.random.u8(1..4));
+        let stands = self.random.u8(..6);
+        let many = self.random.u8(1..4);
         for round in 0..u64::from(many) {
             let at = at + round * 30 * MS;
             if stands != 1 {
@@ -312,7 +319,8 @@ impl Dice {
         }
 
         for _ in 0..self.random.u8(..4) {
-            let (place, state) = (self.random.u16(..7), [1, 2, 4, 8][self.random.usize(..4)]);
+            let place = self.random.u16(..7);
+            let state = [1, 2, 4, 8][self.random.usize(..4)];
             acts.push((at + self.ms(100), Tampering::State(place, state)));
         }
     }
@@ -403,7 +411,9 @@ fn seeds(usual: u64) -> u64 {
 
 #[test]
 fn no_set_point_reaches_another_device() {
-    let (taken, refused, rejected) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let taken = AtomicU64::new(0);
+    let refused = AtomicU64::new(0);
+    let rejected = AtomicU64::new(0);
     let seeds = seeds(SEEDS);
     let astray = all(seeds, |sort, seed| {
         let run = run(sort, &with_exchanges(seed), false);

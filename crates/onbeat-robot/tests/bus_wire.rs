@@ -93,7 +93,8 @@ fn a_receive_after_its_deadline_does_not_wait() {
 #[test]
 fn a_frame_longer_than_the_buffer_is_truncated_and_the_next_is_complete() {
     let Some((mut bus, devices)) = cable() else { return };
-    let (long, short) = (frame(1, 900), frame(2, 64));
+    let long = frame(1, 900);
+    let short = frame(2, 64);
     devices.send(&long);
     devices.send(&short);
     let mut small = [0; 100];

@@ -114,7 +114,8 @@ fn run(parts: Parts, setting: &Setting, cycles: usize) -> (Outcome, Vec<Sample>)
         on_overrun: setting.on_overrun,
     };
 
-    let (stop, mut samples) = (AtomicBool::new(false), Vec::new());
+    let stop = AtomicBool::new(false);
+    let mut samples = Vec::new();
     let outcome = thread::scope(|threads| {
         let running = threads.spawn(|| body.run(&plan, &mut hot, &stop));
         while samples.len() < cycles && !running.is_finished() {

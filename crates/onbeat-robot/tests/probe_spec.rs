@@ -414,9 +414,9 @@ fn an_exchange_is_the_noted_duration_independent_of_other_work() {
         cycle.note(400 + cycle.index as u32);
     });
 
-    let exchanges = figures(Exchanges, &run.1);
+    let exchanges = figures(SharingFigures, &run.1);
     assert_eq!(exchanges[&Series::Exchange], [400, 401, 402]);
-    let (file, summary) = recorded("sharing", Box::new(Exchanges), run, 0);
+    let (file, summary) = recorded("sharing", Box::new(SharingFigures), run, 0);
     assert_eq!(file.distribution(Series::Exchange).count(), 3);
     assert_eq!(summary.cells[0].series[&Series::Exchange].max_ns, 402);
 }

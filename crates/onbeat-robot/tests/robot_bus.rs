@@ -110,7 +110,8 @@ fn the_same_faults_give_identical_set_points() {
         (all, robot.status().counts)
     };
 
-    let (first, second) = (run(), run());
+    let first = run();
+    let second = run();
     assert!(first.1.stale > 0 && first.1 == second.1);
     assert!(first.0 == second.0);
 }

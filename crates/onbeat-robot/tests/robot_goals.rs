@@ -92,7 +92,8 @@ fn a_distant_goal_is_reached_within_the_limits() {
     let mut led = commanded_robot();
     let mut commander = led.commander();
     commander.set("left knee", 2.0).unwrap();
-    let (mut before, mut fastest) = (led.world.status().joints()[0].target_rad, 0.0_f64);
+    let mut before = led.world.status().joints()[0].target_rad;
+    let mut fastest = 0.0_f64;
     for _ in 0..1_000 {
         led.follow(&mut commander, 1);
         let target = led.world.status().joints()[0].target_rad;

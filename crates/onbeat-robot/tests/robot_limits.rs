@@ -48,7 +48,8 @@ struct Perfect {
 impl Perfect {
     fn new(text: &str) -> Self {
         let layout = Layout::from_toml(text).unwrap();
-        let (inputs, outputs) = (vec![0; layout.input_bytes], vec![0; layout.output_bytes]);
+        let inputs = vec![0; layout.input_bytes];
+        let outputs = vec![0; layout.output_bytes];
         Self { layout, inputs, outputs, cycle: BusCycle::default() }
     }
 
@@ -72,7 +73,8 @@ impl Perfect {
             };
 
             self.inputs[drive.input_at(0x6041, 0).unwrap()] = status;
-            let (from, to) = (drive.output_at(0x607a, 0).unwrap(), drive.input_at(0x6064, 0).unwrap());
+            let from = drive.output_at(0x607a, 0).unwrap();
+            let to = drive.input_at(0x6064, 0).unwrap();
             self.inputs[to..to + 4].copy_from_slice(&self.outputs[from..from + 4]);
         }
     }

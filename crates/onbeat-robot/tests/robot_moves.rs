@@ -17,7 +17,8 @@ fn all_are(status: &Status, state: JointState) -> bool {
 
 /// Returns the maximum following error and the maximum step of any set-point over some cycles.
 fn watched(world: &mut World, cycles: usize) -> (f64, f64) {
-    let (mut error, mut step) = (0.0_f64, 0.0_f64);
+    let mut error = 0.0_f64;
+    let mut step = 0.0_f64;
     for _ in 0..cycles {
         let before: Vec<f64> = world.status().joints().iter().map(|joint| joint.target_rad).collect();
         world.step();
@@ -65,8 +66,11 @@ fn a_gait_moves_left_against_right_and_leaves_other_joints_alone() {
     world.until(RobotPhase::Running);
     world.steps(2_500);
     let [left, right] = ["left hip pitch", "right hip pitch"].map(|name| world.joint(name));
-    let (knee, thumb) = (world.joint("left knee"), world.joint("left thumb"));
-    let (mut opposite, mut most_knee, mut least_knee) = (0.0_f64, 0.0_f64, 0.0_f64);
+    let knee = world.joint("left knee");
+    let thumb = world.joint("left thumb");
+    let mut opposite = 0.0_f64;
+    let mut most_knee = 0.0_f64;
+    let mut least_knee = 0.0_f64;
 
     for _ in 0..1_500 {
         world.step();
@@ -138,7 +142,8 @@ fn a_missed_cycle_does_not_distort_the_trajectory() {
         (world.status().time_ns, world.status().joints()[0].target_rad)
     };
 
-    let (whole, late) = (run(&[]), run(&[1_100]));
+    let whole = run(&[]);
+    let late = run(&[1_100]);
     assert_eq!(whole.0, late.0, "time is the sum of whole periods");
     assert!((whole.1 - late.1).abs() < 1e-6, "{whole:?} {late:?}");
 }

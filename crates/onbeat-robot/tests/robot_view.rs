@@ -13,7 +13,7 @@ use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
 use onbeat_robot::bus::Wire;
-use onbeat_robot::image_service::serve;
+use onbeat_robot::image_service::{CycleTimes, serve};
 use onbeat_robot::motion::{
     MotionController, Outlets, Robot, RobotCommands, RobotEvent, RobotEventKind, RobotPhase, RobotSnapshot, RobotTask,
     SafeStopReason, Trajectory,
@@ -124,7 +124,9 @@ fn slots<T>(count: usize) -> Vec<Slot<T>> {
 /// Runs a robot like `onbeat robot run --name`, on a virtual clock; returns what a client saw, and the robot's own
 /// event of the stop.
 fn robot_run(fault: &str) -> (Watching, RobotEvent) {
-    let (file, name, clock) = (two(fault), name(), clock());
+    let file = two(fault);
+    let name = name();
+    let clock = clock();
     let World { bus, .. } = World::new(&file, &clock, OPTIONS);
     let layout = Layout::from_toml(&file).unwrap();
     let robot = Robot::from_toml(&file, &layout, MS).unwrap();
@@ -132,10 +134,12 @@ fn robot_run(fault: &str) -> (Watching, RobotEvent) {
     let mut image = Image::create(&name, &layout, ImageSettings::default()).unwrap();
     image.keep_outputs().unwrap();
     let (_, serving, _attending) = serve(image, None);
-    let (mut seen, mut robot_events, mut of_bus) =
-        (slots::<RobotSnapshot>(8), slots::<RobotEvent>(1024), slots::<Event>(1024));
-    let (mut seen, mut robot_events, mut of_bus) =
-        (Ring::over(&mut seen).unwrap(), Ring::over(&mut robot_events).unwrap(), Ring::over(&mut of_bus).unwrap());
+    let mut seen = slots::<RobotSnapshot>(8);
+    let mut robot_events = slots::<RobotEvent>(1024);
+    let mut of_bus = slots::<Event>(1024);
+    let mut seen = Ring::over(&mut seen).unwrap();
+    let mut robot_events = Ring::over(&mut robot_events).unwrap();
+    let mut of_bus = Ring::over(&mut of_bus).unwrap();
     let ((seen_in, _), (robot_in, mut robot_out), (bus_in, _)) =
         (split(&mut seen), split(&mut robot_events), split(&mut of_bus));
     let orders = RobotCommands::default();
@@ -198,7 +202,9 @@ impl Controller for Handed {
 
 #[test]
 fn every_exchange_of_a_bus_with_an_owner_is_counted() {
-    let (file, name, clock) = (two(LOST), name(), clock());
+    let file = two(LOST);
+    let name = name();
+    let clock = clock();
     let layout = Layout::from_toml(&file).unwrap();
     let image = Image::create(&name, &layout, ImageSettings::default()).unwrap();
     let (controller, mut serving, _attending) = serve(image, None);
@@ -208,7 +214,7 @@ fn every_exchange_of_a_bus_with_an_owner_is_counted() {
 
     for cycles in 1..=50 {
         let cycle = world.cycle(&mut handed);
-        serving.after_cycle(&mut world.bus, &cycle, (1, 1), |_| {});
+        serving.after_cycle(&mut world.bus, &cycle, CycleTimes { wakeup_latency_ns: 1, execution_time_ns: 1 }, |_| {});
         let stats = client.stats();
         let exchange = stats.times(Timed::Exchange);
         assert_eq!((exchange.count(), exchange.max_ns() > 0), (cycles, true));
@@ -217,7 +223,9 @@ fn every_exchange_of_a_bus_with_an_owner_is_counted() {
 
 #[test]
 fn a_controller_of_a_published_bus_is_visible_and_every_exchange_is_counted() {
-    let (file, name, clock) = (two(LOST), name(), clock());
+    let file = two(LOST);
+    let name = name();
+    let clock = clock();
     let layout = Layout::from_toml(&file).unwrap();
     let robot = Robot::from_toml(&file, &layout, MS).unwrap();
     let controller = MotionController::new(&robot, Trajectory::sine(&robot).unwrap());
@@ -230,7 +238,7 @@ fn a_controller_of_a_published_bus_is_visible_and_every_exchange_is_counted() {
     let mut own = Vec::new();
     for cycles in 1..=3_000 {
         let cycle = world.cycle(&mut handed);
-        serving.after_cycle(&mut world.bus, &cycle, (1, 1), |_| {});
+        serving.after_cycle(&mut world.bus, &cycle, CycleTimes { wakeup_latency_ns: 1, execution_time_ns: 1 }, |_| {});
         watching.look();
         own.extend(std::iter::from_fn(|| handed.0.take_event()));
         assert_eq!(watching.client.stats().times(Timed::Exchange).count(), cycles);

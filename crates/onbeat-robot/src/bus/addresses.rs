@@ -72,9 +72,11 @@ impl BusAddresses {
     /// Replaces ethercrab's addresses by those of this bus in a frame about to be sent.
     pub(super) fn rewrite_frame(&self, frame: &mut [u8]) {
         const STATIONED: [u8; 3] = [Command::Fprd as u8, Command::Fpwr as u8, Command::Frmw as u8];
-        let (mut at, mut more) = (16, true);
+        let mut at = 16;
+        let mut more = true;
         while more && at + 12 <= frame.len() {
-            let (command, register) = (frame[at], word(frame, at + 4));
+            let command = frame[at];
+            let register = word(frame, at + 4);
             let length = usize::from(word(frame, at + 6) & 0x07ff);
             more = word(frame, at + 6) & 0x8000 != 0;
             let data = at + 10;

@@ -16,10 +16,13 @@ use super::panic_guard::catch_panic;
 use super::preop_setup::{PreopSetup, before_mapping, before_safeop};
 use super::pump::Pump;
 use super::recovery::KnownDevice;
-use onbeat_ethercat::event::Event;
+use onbeat_ethercat::carrier::CarrierError;
+use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout};
 use onbeat_ethercat::setup::DeviceSetup;
 
+/// Maximum number of further attempts when a bring-up fails.
+const MOST_RESTARTS: usize = 2;
 /// Maximum size of the process data, in bytes.
 const MOST_PROCESS_DATA: usize = 16_384;
 /// Time within which the kernel removes a thread that has ended, even on a busy machine.
@@ -50,14 +53,51 @@ pub(super) struct BroughtUp {
     pub(super) addresses: BusAddresses,
 }
 
-/// Finds the devices, compares them with `expected`, writes the configuration of the file, and maps the process data.
-/// `period_ns` is the cycle period.
-pub(super) fn bring_up<W: Wire>(
+/// Brings the devices up; retries when ethercrab fails or panics. Each retry adds two events.
+pub(super) fn bring_up_with_restarts<W: Wire>(
     wire: &mut W,
     expected: Option<&Layout>,
     period_ns: u64,
     on: &str,
 ) -> Result<BroughtUp, BusError> {
+    let mut restart_events = Vec::new();
+    loop {
+        match bring_up(wire, expected, period_ns, on) {
+            Ok(up) => return Ok(BroughtUp { events: restart_events.into_iter().chain(up.events).collect(), ..up }),
+            Err(BusError::Library { .. } | BusError::Panicked(_) | BusError::NoAnswer(_) | BusError::Moved { .. })
+                if restart_events.len() / 2 < MOST_RESTARTS =>
+            {
+                let event = |kind, code| Event {
+                    at_ns: wire.now().as_ns(),
+                    cycle: 0,
+                    kind,
+                    device: NO_DEVICE,
+                    old: 0,
+                    new: 0,
+                    code,
+                };
+
+                let restarts = restart_events.len() as u32 / 2 + 1;
+                restart_events.extend([event(EventKind::LibraryFailed, 0), event(EventKind::BusRestarted, restarts)]);
+            }
+            Err(why) => return Err(with_link_trouble(why, wire, on)),
+        }
+    }
+}
+
+/// Replaces a missing answer by the interface's trouble, if that is the reason.
+fn with_link_trouble<W: Wire>(why: BusError, wire: &W, on: &str) -> BusError {
+    match (&why, wire.trouble()) {
+        (BusError::NoDevices(_) | BusError::NoAnswer(_), Some(trouble)) => {
+            CarrierError::Trouble { name: on.to_owned(), trouble }.into()
+        }
+        _ => why,
+    }
+}
+
+/// Finds the devices, compares them with `expected`, writes the configuration of the file, and maps the process data.
+/// `period_ns` is the cycle period.
+fn bring_up<W: Wire>(wire: &mut W, expected: Option<&Layout>, period_ns: u64, on: &str) -> Result<BroughtUp, BusError> {
     without_panic(|| {
         with_main_device(wire, on, |pump, group, (main_device, set_time)| {
             let mut devices = found(&group, main_device, &pump.addresses);
@@ -267,7 +307,8 @@ fn compare(found: &[FoundDevice], layout: &Layout) -> Result<(), BusError> {
     }
 
     compare_numbers(found, layout)?;
-    let (expected, count) = (layout.devices.len(), found.len());
+    let expected = layout.devices.len();
+    let count = found.len();
     if count < expected {
         let differs =
             |(device, wanted): &(&FoundDevice, &DeviceLayout)| device.identity[..2] != [wanted.vendor, wanted.product];

@@ -82,7 +82,8 @@ mod tests {
     /// Simulates a loop whose clock runs faster by `ppb`, with frames that pass the reference 20 µs late plus up to 6
     /// µs of jitter.
     fn errors_ns(ppb: i64, cycles: u64) -> Vec<i64> {
-        let (mut lock, period) = (ClockSync::default(), 1_000_000);
+        let mut lock = ClockSync::default();
+        let period = 1_000_000;
         let mut release = 377_000_i64;
         (0..cycles)
             .map(|cycle| {

@@ -110,7 +110,8 @@ impl ConfigRecord {
     /// Records the configuration writes in a frame being sent.
     pub(super) fn record(&mut self, frame: &[u8]) {
         for datagram in datagrams(frame) {
-            let (station, register) = (word(datagram.header, 2), word(datagram.header, 4));
+            let station = word(datagram.header, 2);
+            let register = word(datagram.header, 4);
             if datagram.header[0] == Command::Fpwr as u8 && is_kept(register) && datagram.data.len() <= LONGEST {
                 let written = RegisterWrite { register, bytes: datagram.data.into() };
                 self.of_station.entry(station).or_default().push(ConfigStep::Register(written));

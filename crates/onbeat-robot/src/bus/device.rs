@@ -62,7 +62,9 @@ impl MailboxLayout {
         let channel = |register: u16, direction: u8| {
             let lines = script.iter().rev().filter_map(ConfigStep::written);
             let line = lines.into_iter().find(|line| line.register == register && line.bytes.len() >= 8)?;
-            let (at, bytes, control) = (word(&line.bytes, 0), word(&line.bytes, 2), line.bytes[4]);
+            let at = word(&line.bytes, 0);
+            let bytes = word(&line.bytes, 2);
+            let control = line.bytes[4];
             (control & 0x0f == 0x02 | direction && usize::from(bytes) >= SHORTEST_MAIL).then_some((at, bytes))
         };
 

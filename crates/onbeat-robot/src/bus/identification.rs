@@ -165,7 +165,7 @@ impl Identification {
         match self.phase {
             _ if next != self.phase => self.enter(next, cycle),
             IdentificationStep::AwaitProof if passed > PROOF_TIMEOUT_CYCLES => {
-                self.enter(IdentificationStep::Reject(RejectReason::InDoubt), cycle)
+                self.enter(IdentificationStep::Reject(RejectReason::InDoubt), cycle);
             }
             IdentificationStep::AwaitSii(_) if passed > EEPROM_TIMEOUT_CYCLES => {
                 return IdentificationResult::Unreadable;

@@ -48,7 +48,7 @@ pub use sdo::SdoTransfer;
 use onbeat_rt::frame::LONGEST;
 use onbeat_rt::time::Instant;
 
-use self::bring_up::{BroughtUp, FoundDevice};
+use self::bring_up::{BroughtUp, FoundDevice, bring_up_with_restarts};
 use self::clock_sync::{ClockSync, LockChange};
 use self::cyclic::{CycleReply, CyclicExchange, FrameClass};
 use self::diagnostics::Diagnostics;
@@ -56,15 +56,12 @@ use self::event_queue::{EventQueue, EventWriter};
 use self::no_answer::{Change, NoAnswerMonitor};
 use self::rate_limit::EventRateLimit;
 use self::stale_inputs::StaleInputs;
-use onbeat_ethercat::carrier::CarrierError;
-use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
+use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
 
 /// Maximum number of devices on one bus: the size of ethercrab's tables.
 pub const MOST_DEVICES: usize = 256;
-/// Maximum number of further attempts when a bring-up fails.
-const MOST_RESTARTS: usize = 2;
 /// Number of cycles in which late replies to ethercrab's frames may arrive; they do not count as frames of another
 /// MainDevice.
 const LIBRARY_CYCLES: u64 = 100;
@@ -128,6 +125,25 @@ impl BusCounts {
 }
 
 /// An EtherCAT segment whose devices exchange process data with a loop.
+///
+/// ```no_run
+/// use onbeat_ethercat::layout::Layout;
+/// use onbeat_robot::bus::{Bus, BusOptions, ExchangeMode, Packets};
+/// use onbeat_robot::motion::{MotionController, Robot, Trajectory};
+/// use onbeat_rt::Clock;
+/// use onbeat_rt::sys::Monotonic;
+///
+/// let file = std::fs::read_to_string("robot.toml")?;
+/// let layout = Layout::from_toml(&file)?;
+/// let robot = Robot::from_toml(&file, &layout, 1_000_000)?;
+/// let mut controller = MotionController::new(&robot, Trajectory::hold());
+/// let options = BusOptions { mode: ExchangeMode::Pipelined, period_ns: 1_000_000, follow_clock: false };
+/// let mut bus = Bus::bring_up(Packets::open("eth1")?, Some(&layout), options, "eth1")?;
+/// // A loop calls this once per release.
+/// bus.cycle(Monotonic.now(), 1_000_000, &mut controller);
+/// bus.take_down();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Bus<W> {
     wire: W,
@@ -161,48 +177,6 @@ struct EventRateLimits {
     duplicate: EventRateLimit,
     foreign: EventRateLimit,
     off: EventRateLimit,
-}
-
-/// Brings the devices up; retries when ethercrab fails or panics. Each retry adds two events.
-fn bring_up_with_restarts<W: Wire>(
-    wire: &mut W,
-    expected: Option<&Layout>,
-    period_ns: u64,
-    on: &str,
-) -> Result<BroughtUp, BusError> {
-    let mut restart_events = Vec::new();
-    loop {
-        match bring_up::bring_up(wire, expected, period_ns, on) {
-            Ok(up) => return Ok(BroughtUp { events: restart_events.into_iter().chain(up.events).collect(), ..up }),
-            Err(BusError::Library { .. } | BusError::Panicked(_) | BusError::NoAnswer(_) | BusError::Moved { .. })
-                if restart_events.len() / 2 < MOST_RESTARTS =>
-            {
-                let event = |kind, code| Event {
-                    at_ns: wire.now().as_ns(),
-                    cycle: 0,
-                    kind,
-                    device: NO_DEVICE,
-                    old: 0,
-                    new: 0,
-                    code,
-                };
-
-                let restarts = restart_events.len() as u32 / 2 + 1;
-                restart_events.extend([event(EventKind::LibraryFailed, 0), event(EventKind::BusRestarted, restarts)]);
-            }
-            Err(why) => return Err(with_link_trouble(why, wire, on)),
-        }
-    }
-}
-
-/// Replaces a missing answer by the interface's trouble, if that is the reason.
-fn with_link_trouble<W: Wire>(why: BusError, wire: &W, on: &str) -> BusError {
-    match (&why, wire.trouble()) {
-        (BusError::NoDevices(_) | BusError::NoAnswer(_), Some(trouble)) => {
-            CarrierError::Trouble { name: on.to_owned(), trouble }.into()
-        }
-        _ => why,
-    }
 }
 
 impl<W: Wire> Bus<W> {
@@ -400,7 +374,8 @@ impl<W: Wire> Bus<W> {
 
     /// Evaluates the replies of the cycle, after the last wait.
     fn conclude(&mut self, release: Instant, dt_ns: u64) -> BusCycle {
-        let (answer, expected) = (self.exchange.answer(), self.exchange.expected());
+        let answer = self.exchange.answer();
+        let expected = self.exchange.expected();
         let right = answer.complete && answer.working_counter == expected;
         if self.counts.cycles > 0 {
             self.diagnostics.observe(&answer, expected);

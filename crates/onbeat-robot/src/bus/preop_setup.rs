@@ -63,7 +63,8 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
             let recovery = Recovery::from_line(&mut known, line, 0);
             BusDevice { stage: DeviceStage::Recovering(recovery), ..BusDevice::new(known) }
         });
-        let (devices, queries) = (devices.collect(), Vec::with_capacity(MAX_QUERIES));
+        let devices = devices.collect();
+        let queries = Vec::with_capacity(MAX_QUERIES);
         Self { wire, devices, queries, mails_from: 0, cycle: 0, lost: 0, frames: 0, events: Vec::new() }
     }
 
@@ -75,7 +76,8 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
     /// Configures all devices. `reference` is the station address of the reference clock, distributed with each
     /// frame.
     pub(super) fn run(&mut self, layout: &Layout, reference: Option<u16>) -> Result<(), BusError> {
-        let (mut sent, mut reply) = ([0; LONGEST], [0; LONGEST + 1]);
+        let mut sent = [0; LONGEST];
+        let mut reply = [0; LONGEST + 1];
         while self.devices.iter().any(|device| !is_complete(device)) {
             self.cycle += 1;
             let next = self.wire.now().plus_ns(EVERY_NS);
@@ -128,7 +130,8 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
     fn take(&mut self, reply: &[u8], layout: &Layout) -> Result<(), BusError> {
         for number in 0..self.queries.len() {
             let AcyclicQuery { purpose, at, length } = self.queries[number];
-            let (data, counter) = (&reply[at..at + length], working_counter(reply, at, length));
+            let data = &reply[at..at + length];
+            let counter = working_counter(reply, at, length);
             match purpose {
                 QueryPurpose::Recovery(place) => {
                     let second = self.queries.get(number + 1).filter(|query| query.purpose == QueryPurpose::Second);

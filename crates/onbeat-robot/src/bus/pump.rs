@@ -156,7 +156,8 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
 
     /// Fetches a word from all EEPROMs.
     fn fetch(&mut self, word_address: u16) -> Result<(), BusError> {
-        let (mut frame, mut reply) = (Box::new([0; LONGEST]), Box::new([0; LONGEST + 1]));
+        let mut frame = Box::new([0; LONGEST]);
+        let mut reply = Box::new([0; LONGEST + 1]);
         let length = SiiCache::request(word_address, &mut frame[..]);
         self.exchange(&mut frame[..length], &mut reply[..])?;
         let mut waiting = self.sii_cache.stations();
@@ -181,7 +182,8 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
 
     /// Reads the station addresses at the first `places` positions.
     pub(super) fn stations(&mut self, places: usize) -> Result<Vec<u16>, BusError> {
-        let (mut frame, mut reply) = (Box::new([0; LONGEST]), Box::new([0; LONGEST + 1]));
+        let mut frame = Box::new([0; LONGEST]);
+        let mut reply = Box::new([0; LONGEST + 1]);
         let mut stations = Vec::with_capacity(places);
         while stations.len() < places {
             let mut writer = Writer::new(&mut frame[..], ACYCLIC);

@@ -406,7 +406,8 @@ impl Recovery {
 
     /// Computes the offset that sets the device's system time to the reference. Both were read in one frame.
     fn read_clock(&mut self, data: &[u8], second: Option<&[u8]>) {
-        let (system, offset) = (long(data), long(&data[usize::from(TIME_OFFSET - SYSTEM_TIME)..]));
+        let system = long(data);
+        let offset = long(&data[usize::from(TIME_OFFSET - SYSTEM_TIME)..]);
         let reference = second.map_or(system, long);
         self.clock_offset = offset.wrapping_add(reference.wrapping_sub(system));
     }

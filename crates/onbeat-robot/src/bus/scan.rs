@@ -101,6 +101,18 @@ impl fmt::Display for RunningBus {
 ///
 /// With `beside_running` nothing is written to the devices, so their identities are not read.
 ///
+/// ```
+/// use onbeat_robot::bus::{InProcess, scan};
+/// use onbeat_rt::time::{Instant, MockClock};
+/// use onbeat_segment::{Link, Segment};
+///
+/// let clock = MockClock::starting_at(Instant::from_ns(0), |_| 0).ns_per_reading(100);
+/// let mut wire = InProcess::on_virtual_clock(Link::from_toml(Segment::HUMANOID)?, clock);
+/// let devices = scan(&mut wire, "the simulated segment", false)?;
+/// assert_eq!(devices.len(), 59);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// [`BusError::Running`] if frames of another MainDevice are received, without `beside_running`;
 /// [`BusError::NoDevices`]; [`BusError::NoAnswer`].
@@ -307,10 +319,13 @@ impl SiiReader {
 
     /// Returns the bytes up to the categories with the device's name; `None` if more must be read.
     fn known(&self) -> Option<&[u8]> {
-        let (mut at, mut has_strings, mut has_general) = (FIXED, false, false);
+        let mut at = FIXED;
+        let mut has_strings = false;
+        let mut has_general = false;
         loop {
             let head = self.bytes.get(at..at + 4)?;
-            let (kind, length) = (word(head, 0), 2 * usize::from(word(head, 2)));
+            let kind = word(head, 0);
+            let length = 2 * usize::from(word(head, 2));
             if kind == END || (has_strings && has_general) {
                 return Some(&self.bytes[..at]);
             }

@@ -39,7 +39,16 @@ pub(super) enum MailboxStep {
     Done,
 }
 
-/// An SDO transfer.
+/// An SDO transfer, for [`Bus::begin_transfer`](super::Bus::begin_transfer).
+///
+/// ```
+/// use onbeat_control::{SdoAction, SdoRequest};
+/// use onbeat_robot::bus::SdoTransfer;
+///
+/// let identity = SdoRequest { device: 3, index: 0x1018, entry: 1, complete: false, action: SdoAction::Read };
+/// let transfer = SdoTransfer::new(identity);
+/// assert_eq!(transfer.outcome(), None, "not begun");
+/// ```
 #[derive(Clone, Debug)]
 pub struct SdoTransfer {
     request: SdoRequest,
@@ -84,7 +93,9 @@ impl SdoTransfer {
 
     /// Creates the write of a start-up value of the device at this position.
     pub(super) fn startup_value(device: u16, value: &ObjectValue) -> Self {
-        let (index, entry, complete) = (value.index, value.entry, value.complete);
+        let index = value.index;
+        let entry = value.entry;
+        let complete = value.complete;
         let request = SdoRequest { device, index, entry, complete, action: SdoAction::Write(value.bytes.clone()) };
         Self { patience: STARTUP_TIMEOUT_CYCLES, ..Self::new(request) }
     }
@@ -203,7 +214,8 @@ impl SdoTransfer {
             return false;
         }
 
-        let (service, command) = (word(mail, 6) >> 12, mail[8]);
+        let service = word(mail, 6) >> 12;
+        let command = mail[8];
         // A device aborts with the service code of a request.
         let is_abort = service == REQUEST >> 12 && command & 0xe0 == 0x80;
         if service != RESPONSE && !is_abort {

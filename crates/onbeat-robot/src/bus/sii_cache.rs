@@ -153,7 +153,8 @@ impl SiiCache {
     /// Processes the reply; adds devices that are still busy to `waiting`.
     pub(super) fn take(&mut self, word_address: u16, reply: &[u8], waiting: &mut Vec<u16>) {
         for datagram in datagrams(reply).filter(|datagram| datagram.data.len() == WHOLE) {
-            let (station, status) = (word(datagram.header, 2), word(datagram.data, 0));
+            let station = word(datagram.header, 2);
+            let status = word(datagram.data, 0);
             let came = datagram.counter == 1;
             if came && status & BUSY != 0 {
                 waiting.push(station);

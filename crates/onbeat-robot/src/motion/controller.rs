@@ -164,7 +164,9 @@ impl MotionController {
 
     /// Reports a change of rung; `why` and `joint` belong to a safe stop.
     fn report_rung(&mut self, why: SafeStopReason, joint: u16) {
-        let (old, new, misses) = (self.status.rung, self.ladder.rung(), self.ladder.misses());
+        let old = self.status.rung;
+        let new = self.ladder.rung();
+        let misses = self.ladder.misses();
         if old == new {
             return;
         }
@@ -196,14 +198,15 @@ impl MotionController {
     /// Evaluates the inputs of each joint, if they are new.
     fn look(&mut self, now: CycleInput) {
         for number in 0..self.joints.len() {
-            let (joint, status) = (&mut self.joints[number], &mut self.status.all[number]);
+            let joint = &mut self.joints[number];
+            let status = &mut self.status.all[number];
             joint.leave(status.state, now.is_fresh, self.now_ns);
             if !now.is_fresh {
                 continue;
             }
 
             let was_enabling = matches!(joint.stage, JointStage::Enabling { .. });
-            let why = joint.look(status, self.now_ns, (now.passed_ns, self.settings.following_ns));
+            let why = joint.look(status, self.now_ns, now.passed_ns, self.settings.following_ns);
             if was_enabling && joint.stage == JointStage::Enabled {
                 self.wanted[number] = joint.start;
                 if self.status.phase == RobotPhase::Running {
@@ -218,7 +221,8 @@ impl MotionController {
     }
 
     fn take_down(&mut self, number: usize, why: DownReason) {
-        let (joint, status) = (&mut self.joints[number], &mut self.status.all[number]);
+        let joint = &mut self.joints[number];
+        let status = &mut self.status.all[number];
         joint.stage = match why {
             DownReason::FollowingError => JointStage::Leaving { until_ns: self.now_ns + QUICK_STOP_NS, why },
             _ => JointStage::Down,
@@ -382,7 +386,8 @@ impl MotionController {
             self.trajectory.skip_cycle(&self.status);
         }
 
-        let (fade, share) = (smooth(self.fade), if self.trajectory.is_timeless() { self.status.speed } else { 1.0 });
+        let fade = smooth(self.fade);
+        let share = if self.trajectory.is_timeless() { self.status.speed } else { 1.0 };
         for (number, joint) in
             self.joints.iter_mut().enumerate().filter(|(_, joint)| joint.stage == JointStage::Enabled)
         {

@@ -73,9 +73,11 @@ impl CsvTrajectory {
 
         for (place, (&joint, &found)) in self.joints.iter().zip(&numbers[1..]).enumerate() {
             let column = place + 2;
-            let (joint, limits) = (robot.joints[joint].name.clone(), robot.joints[joint].limits);
+            let limits = robot.joints[joint].limits;
+            let joint = robot.joints[joint].name.clone();
             if !(limits.low..=limits.high).contains(&found) {
-                let (low, high) = (limits.low, limits.high);
+                let low = limits.low;
+                let high = limits.high;
                 return Err(TrajectoryError::Outside { line, column, joint, found, low, high });
             }
 
@@ -95,7 +97,8 @@ impl CsvTrajectory {
     fn close(&self, line: usize, robot: &Robot) -> Result<(), TrajectoryError> {
         let last = self.values.len() - self.joints.len();
         for (place, &joint) in self.joints.iter().enumerate() {
-            let (begins, ends) = (self.values[place], self.values[last + place]);
+            let begins = self.values[place];
+            let ends = self.values[last + place];
             if self.at_end == AtEnd::Loop && (begins - ends).abs() > 1e-3 {
                 let joint = robot.joints[joint].name.clone();
                 return Err(TrajectoryError::Open { line, column: place + 2, joint, begins, ends });
@@ -129,7 +132,8 @@ impl CsvTrajectory {
 
                 let (before, after) = if is_end { (last - 1, 0) } else { (line - 1, line) };
                 let ((long_before, before), (long_after, after)) = (chord(before, column), chord(after, column));
-                let (w_before, w_after) = (long_before + 2.0 * long_after, 2.0 * long_before + long_after);
+                let w_before = long_before + 2.0 * long_after;
+                let w_after = 2.0 * long_before + long_after;
                 let turns = before * after <= 0.0;
                 let mean = (w_before + w_after) / (w_after / before + w_before / after);
                 slopes.push(if turns { 0.0 } else { mean });
@@ -149,7 +153,8 @@ impl CsvTrajectory {
         let share = (time - self.times[line]) / long;
 
         for (column, &joint) in self.joints.iter().enumerate() {
-            let (from, to) = (self.value(line, column), self.value(line + 1, column));
+            let from = self.value(line, column);
+            let to = self.value(line + 1, column);
             wanted[joint] = if self.slopes.is_empty() {
                 from + (to - from) * share
             } else {
@@ -161,7 +166,8 @@ impl CsvTrajectory {
 }
 
 fn hermite(from: f64, to: f64, (leaves, arrives): (f64, f64), share: f64) -> f64 {
-    let (square, rest) = (share * share, 1.0 - share);
+    let square = share * share;
+    let rest = 1.0 - share;
     from * (1.0 + 2.0 * share) * rest * rest + leaves * share * rest * rest + to * square * (3.0 - 2.0 * share)
         - arrives * square * rest
 }

@@ -176,6 +176,19 @@ impl GoalFollower {
 ///
 /// Both sides only try the lock, so the loop never makes a system call. If they collide, the loop keeps its present
 /// record.
+///
+/// ```
+/// # use onbeat_ethercat::layout::Layout;
+/// # use onbeat_robot::motion::{GoalSlot, Robot, Trajectory};
+/// # use onbeat_rt::{Clock, sys::Monotonic};
+/// # use onbeat_segment::Segment;
+/// # let layout = Layout::from_toml(Segment::HUMANOID)?;
+/// # let robot = Robot::from_toml(Segment::HUMANOID, &layout, 1_000_000)?;
+/// let mut goals = GoalSlot::default();
+/// let trajectory = Trajectory::goal(Box::new(goals.clone()), &robot);
+/// goals.put(Monotonic.now().as_ns(), &[Some(0.1), None, Some(-0.2)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct GoalSlot {
     latest: Arc<Mutex<GoalRecord>>,

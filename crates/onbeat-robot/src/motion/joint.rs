@@ -91,7 +91,8 @@ impl JointDrive {
         &mut self,
         status: &JointStatus,
         now_ns: u64,
-        (passed_ns, most_ns): (u64, u64),
+        passed_ns: u64,
+        most_ns: u64,
     ) -> Option<DownReason> {
         match (self.stage, status.state) {
             (JointStage::Enabling { .. }, JointState::OperationEnabled) => {

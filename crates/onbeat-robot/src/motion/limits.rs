@@ -106,10 +106,12 @@ impl SetPoint {
 
     fn move_at(&mut self, wanted: f64, share: f64) {
         let change = self.limits.acceleration * self.period_s;
-        let (slowest, fastest) = (self.velocity - change, self.velocity + change);
+        let slowest = self.velocity - change;
+        let fastest = self.velocity + change;
         // The joint may be faster than a reduced share allows.
         let most = (self.limits.velocity * share).max(self.velocity.abs() - change);
-        let (low, high) = (self.limits.low.min(self.position), self.limits.high.max(self.position));
+        let low = self.limits.low.min(self.position);
+        let high = self.limits.high.max(self.position);
         let up = self.most_velocity(high - self.position, self.limits.acceleration);
         let down = -self.most_velocity(self.position - low, self.limits.acceleration);
         let upper = up.min(fastest).min(most);

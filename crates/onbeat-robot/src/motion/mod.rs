@@ -8,6 +8,18 @@
 //!                     └─ set-points      within travel, velocity, acceleration, jerk
 //! ```
 //!
+//! ```
+//! use onbeat_ethercat::layout::Layout;
+//! use onbeat_robot::motion::{MotionController, Robot, Trajectory};
+//! use onbeat_segment::Segment;
+//!
+//! let layout = Layout::from_toml(Segment::HUMANOID)?;
+//! let robot = Robot::from_toml(Segment::HUMANOID, &layout, 1_000_000)?;
+//! let controller = MotionController::new(&robot, Trajectory::gait(&robot)?);
+//! assert_eq!(controller.status().joints().len(), robot.joints.len());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! The controller is a pure function of cycles and inputs: after construction it does not allocate, and never reads a
 //! clock. It is not a safety function in the sense of IEC 61508 or ISO 13849: it feeds the watchdogs of the devices
 //! and never replaces them.

@@ -157,7 +157,9 @@ mod tests {
             JointState::QuickStopActive,
             JointState::Fault,
         ] {
-            let (mut state, mut power, mut before) = (start, DrivePower::default(), 0xffff);
+            let mut state = start;
+            let mut power = DrivePower::default();
+            let mut before = 0xffff;
             for (aim, end) in
                 [(PowerTarget::Enabled, JointState::OperationEnabled), (PowerTarget::Off, JointState::SwitchOnDisabled)]
             {

@@ -10,7 +10,7 @@ use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Outcome, Plan, Producer, Slot, Ta
 use serde::Serialize;
 
 use crate::bus::{Bus, BusCounts, MOST_DEVICES, Wire};
-use crate::image_service::CycleService;
+use crate::image_service::{CycleService, CycleTimes};
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::step::{BusCycle, Controller};
 
@@ -171,7 +171,7 @@ impl<'r, W: Wire> RobotTask<'r, W> {
         self.bus
     }
 
-    fn publish(&mut self, cycle: &BusCycle, times_ns: (u64, u64)) {
+    fn publish(&mut self, cycle: &BusCycle, times: CycleTimes) {
         if cycle.round_trip_ns > 0 {
             self.round_trips.count += 1;
             self.round_trips.sum_ns += u64::from(cycle.round_trip_ns);
@@ -193,7 +193,7 @@ impl<'r, W: Wire> RobotTask<'r, W> {
         match serving {
             Some(serving) => {
                 serving.publish(cycle, (bus.inputs(), bus.outputs()), controller.robot());
-                serving.after_cycle(bus, cycle, times_ns, keep);
+                serving.after_cycle(bus, cycle, times, keep);
             }
             None => {
                 while let Some(event) = bus.next_event() {
@@ -233,7 +233,8 @@ impl<W: Wire> Task for RobotTask<'_, W> {
         let is_stopping = self.commands.stop.load(Ordering::Relaxed);
         let (seen, is_at_rest) = exchange(&mut self.bus, &mut self.controller, cycle, is_stopping);
         let took_ns = Monotonic.now().ns_since(cycle.start);
-        self.publish(&seen, (cycle.start.ns_since(cycle.release), took_ns));
+        let times = CycleTimes { wakeup_latency_ns: cycle.start.ns_since(cycle.release), execution_time_ns: took_ns };
+        self.publish(&seen, times);
         let until = cycle.start.plus_ns(self.work_ns);
         while self.work_ns > 0 && Monotonic.now() < until {
             core::hint::spin_loop();
@@ -246,6 +247,26 @@ impl<W: Wire> Task for RobotTask<'_, W> {
 /// Runs a controller for a time on this thread, then lets it bring the robot to rest.
 ///
 /// Records no samples and sets neither priority nor CPU; for those use `onbeat robot run`.
+///
+/// ```no_run
+/// # use onbeat_ethercat::layout::Layout;
+/// use std::time::Duration;
+///
+/// use onbeat_robot::bus::{Bus, BusOptions, ExchangeMode, InProcess};
+/// use onbeat_robot::motion::{MotionController, Robot, Trajectory, run_for};
+/// # use onbeat_rt::sys::Monotonic;
+/// # use onbeat_segment::{Link, Segment};
+///
+/// # let layout = Layout::from_toml(Segment::HUMANOID)?;
+/// # let robot = Robot::from_toml(Segment::HUMANOID, &layout, 1_000_000)?;
+/// let mut controller = MotionController::new(&robot, Trajectory::gait(&robot)?);
+/// let wire = InProcess::on_clock(Link::from_toml(Segment::HUMANOID)?, Monotonic);
+/// let options = BusOptions { mode: ExchangeMode::Pipelined, period_ns: 1_000_000, follow_clock: true };
+/// let mut bus = Bus::bring_up(wire, Some(&layout), options, "the simulated segment")?;
+/// run_for(&mut bus, &mut controller, 1_000_000, Duration::from_secs(5));
+/// bus.take_down();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn run_for<W: Wire>(
     bus: &mut Bus<W>,
     controller: &mut dyn Controller,

@@ -194,6 +194,23 @@ impl Trajectory {
     /// target of each joint, in rad. It is called in each cycle that was not missed, and must not allocate, block, or
     /// make system calls. Joints that it does not write keep their last target; values that are not finite are
     /// ignored.
+    ///
+    /// ```
+    /// # use onbeat_ethercat::layout::Layout;
+    /// # use onbeat_robot::motion::{MotionController, Robot, Trajectory};
+    /// # use onbeat_segment::Segment;
+    /// # let layout = Layout::from_toml(Segment::HUMANOID)?;
+    /// # let robot = Robot::from_toml(Segment::HUMANOID, &layout, 1_000_000)?;
+    /// let knees = [robot.find("left knee"), robot.find("right knee")];
+    /// let squat = Trajectory::law(move |status, wanted| {
+    ///     let depth_rad = 0.25 * (1.0 - (status.time_ns as f64 * 1e-9).cos());
+    ///     for knee in knees.into_iter().flatten() {
+    ///         wanted[knee] = depth_rad;
+    ///     }
+    /// });
+    /// let controller = MotionController::new(&robot, squat);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn law(law: impl FnMut(&Status, &mut [f64]) + Send + 'static) -> Self {
         Self(TrajectoryKind::Law(Box::new(law)))

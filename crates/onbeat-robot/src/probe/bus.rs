@@ -14,7 +14,7 @@ use super::devices::{Environment, SimulatedDevices, Undisturbed, WireKind};
 use super::error::BusProbeError;
 use super::event_channel::{EventReceiver, EventSender, event_channel};
 use crate::bus::{Bus, BusError, BusOptions, ExchangeMode, InProcess, Packets, Wire};
-use crate::image_service::{self, BackgroundService, CycleService};
+use crate::image_service::{self, BackgroundService, CycleService, CycleTimes};
 use onbeat::probe::description::{self, Beside, Body, Choice, Defaults, Given, Kind, Parts, ProbeError};
 use onbeat::probe::run::Setting;
 use onbeat::probe::timer::work;
@@ -396,7 +396,9 @@ impl Cycles<'_> {
         match serving {
             Some(serving) => {
                 let took_ns = Monotonic.now().ns_since(cycle.start);
-                serving.after_cycle(bus, bus_cycle, (cycle.start.ns_since(cycle.release), took_ns), &mut keep);
+                let wakeup_latency_ns = cycle.start.ns_since(cycle.release);
+                let times = CycleTimes { wakeup_latency_ns, execution_time_ns: took_ns };
+                serving.after_cycle(bus, bus_cycle, times, &mut keep);
             }
             None => (0..EVENTS_PER_CYCLE).map_while(|_| bus.next_event()).for_each(&mut keep),
         }
@@ -472,7 +474,8 @@ impl Beside for AfterBus {
         let mut rig = self.rig.lock().unwrap_or_else(PoisonError::into_inner);
         let is_of_bench = rig.make.is_some();
         let Rig { bus, wire, was_up, follows_clock, .. } = &mut *rig;
-        let (frames, counts) = (bus.bring_up_frames(), bus.counts());
+        let frames = bus.bring_up_frames();
+        let counts = bus.counts();
         let mut sentences = Vec::new();
         if !is_of_bench {
             sentences.push(std::mem::take(wire));

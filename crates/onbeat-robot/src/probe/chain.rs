@@ -83,7 +83,8 @@ pub const CHAIN: Description = Description {
         let is_seen = watching.sees();
         let commands = Commands::new(given.count(COUNT.name), setting, (marks.issued, inbox.clone()));
         let failures = Failures::default();
-        let (written, work_ns) = (marks.written, setting.work_ns);
+        let written = marks.written;
+        let work_ns = setting.work_ns;
         let replaced = Failures::default();
         let task = CommandTask {
             inbox,

@@ -79,7 +79,8 @@ impl SimulatedDevices {
         let (of_bus, of_devices) = ends;
         let stop = Arc::new(AtomicBool::new(false));
         let frames = Arc::new(AtomicU64::new(0));
-        let (over, count) = (stop.clone(), frames.clone());
+        let over = stop.clone();
+        let count = frames.clone();
         let body = move || {
             let _ =
                 Wanted { fifo: Some(PRIORITY), cpu: None, lock_memory: false, dma_latency_us: None }.prepare_thread();

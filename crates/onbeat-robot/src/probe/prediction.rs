@@ -72,7 +72,8 @@ impl ReactionTimes {
         self.count += 1;
         self.sum_ns += ns;
         (self.least_ns, self.most_ns) = (self.least_ns.min(ns), self.most_ns.max(ns));
-        let (cycles, predicted) = (ns as f64 / self.period_ns as f64, self.prediction.map(|it| it.cycles()));
+        let cycles = ns as f64 / self.period_ns as f64;
+        let predicted = self.prediction.map(|it| it.cycles());
         let is_within = |(least, most): (f64, f64)| (least - TOLERANCE..=most + TOLERANCE).contains(&cycles);
         self.within += u64::from(predicted.is_some_and(is_within));
     }

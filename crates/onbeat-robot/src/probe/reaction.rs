@@ -57,7 +57,8 @@ pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts
         let name = reflex.1;
         (Box::new(reflex.0), name)
     } else {
-        let (input, output) = (layout.devices[sensor].inputs.start, layout.devices[sensor].outputs.start);
+        let input = layout.devices[sensor].inputs.start;
+        let output = layout.devices[sensor].outputs.start;
         (Box::new(Mirror { input, output }), layout.devices[sensor].name.clone())
     };
 
@@ -124,14 +125,16 @@ impl Reflex {
         joint.limits.acceleration = joint.limits.acceleration.max(100.0 * step_rad / (period_s * period_s));
         joint.limits.jerk = None;
         // Upwards or downwards, wherever the travel has room.
-        let (low, high) = (joint.limits.low, joint.limits.high);
+        let low = joint.limits.low;
+        let high = joint.limits.high;
         let name = joint.name.clone();
         let settings = &mut robot.settings;
         settings.soft_start_ns = 0;
         // Missed cycles lengthen the reaction and are part of the result; they must not end the run.
         (settings.thresholds.degrade_at, settings.thresholds.stop_at) = (u32::MAX, u32::MAX);
         let level = Arc::new(AtomicBool::new(false));
-        let (followed, mut home) = (Arc::clone(&level), None);
+        let followed = Arc::clone(&level);
+        let mut home = None;
         let law = Trajectory::law(move |_, wanted| {
             let home = *home.get_or_insert(wanted[0]);
             let step = if home + step_rad <= high || home - step_rad < low { step_rad } else { -step_rad };

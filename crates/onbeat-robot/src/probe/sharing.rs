@@ -88,7 +88,8 @@ pub const SHARING_PROBE: Description = Description {
         let (bus, name) = image(sharing).map_err(BusProbeError::from)?;
         let readers = Readers { name, count: readers, hold_ns: given.time_ns(HOLD.name), cpu: hog.map(|hog| hog.cpu) };
         let beside = BackgroundThreads::new(readers, hog);
-        let (inputs, outputs) = (vec![0; PART_BYTES], vec![0; PART_BYTES]);
+        let inputs = vec![0; PART_BYTES];
+        let outputs = vec![0; PART_BYTES];
         let task = Exchanging { bus, inputs, outputs, work_ns: setting.work_ns };
         Ok(Parts {
             body: Box::new(OnGrid { task, has_ports: false }),
@@ -260,12 +261,15 @@ impl BackgroundThreads {
 impl Beside for BackgroundThreads {
     fn start(&mut self) -> Result<(), ProbeError> {
         for place in 0..self.readers.count {
-            let (readers, readings, stop) = (self.readers.clone(), Arc::clone(&self.readings), Arc::clone(&self.stop));
+            let readers = self.readers.clone();
+            let readings = Arc::clone(&self.readings);
+            let stop = Arc::clone(&self.stop);
             self.spawn("onbeat-reader", move || readers.run(place, &readings, &stop))?;
         }
 
         if let Some(hog) = self.hog {
-            let (refused, stop) = (Arc::clone(&self.hog_refused), Arc::clone(&self.stop));
+            let refused = Arc::clone(&self.hog_refused);
+            let stop = Arc::clone(&self.stop);
             self.spawn("onbeat-hog", move || hog.run(&refused, &stop))?;
         }
 

@@ -110,7 +110,8 @@ impl<'c> World<'c> {
         let sent = writer.finish();
         let wire = self.bus.wire_mut();
         wire.send(&frame[..sent]);
-        let (mut reply, until) = ([0; LONGEST], wire.now().plus_ns(MS / 4));
+        let mut reply = [0; LONGEST];
+        let until = wire.now().plus_ns(MS / 4);
 
         while let Some(received) = wire.receive(&mut reply, until) {
             if is_reply_to(&reply[..received], &frame[..sent]) {

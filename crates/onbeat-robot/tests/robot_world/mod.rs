@@ -65,7 +65,8 @@ impl Plant {
     pub fn new(text: &str) -> Self {
         let layout = Layout::from_toml(text).unwrap_or_else(|error| panic!("{error}"));
         let link = Link::from_toml(text).unwrap();
-        let (inputs, outputs) = (vec![0; layout.input_bytes], vec![0; layout.output_bytes]);
+        let inputs = vec![0; layout.input_bytes];
+        let outputs = vec![0; layout.output_bytes];
         let stations = (0..layout.devices.len() as u16).map(|place| FIRST_STATION + place).collect();
         let cycle = BusCycle {
             devices: layout.devices.len() as u16,
@@ -100,7 +101,8 @@ impl Plant {
         for place in 0..self.stations.len() {
             let device = self.layout.devices[place].clone();
             let status = self.link.segment().find(&device.name).and_then(|at| self.link.segment().status(at)).unwrap();
-            let (out, input) = (status.output_bytes as u16, status.input_bytes as u16);
+            let out = status.output_bytes as u16;
+            let input = status.input_bytes as u16;
             assert_eq!((usize::from(out), usize::from(input)), (device.outputs.len(), device.inputs.len()));
             let has_mailbox = device.kind != onbeat_ethercat::layout::DeviceKind::Digital;
             let first = if has_mailbox { 2 } else { 0 };
