@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use onbeat_control::{Client, Image, Presence, Sharing, Silence};
+use onbeat_control::{Client, Image, Outage, Presence, Sharing};
 use onbeat_ethercat::carrier::{CarrierError, Interface, Role, Trouble};
 use onbeat_ethercat::event::{Event, EventKind, no_answer_words};
 use onbeat_ethercat::layout::Layout;
@@ -18,7 +18,7 @@ use onbeat_robot::image_service::{self, CycleService, CycleTimes};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use onbeat_segment::Link;
-use onbeat_segment::serving::{RunningBus, serve};
+use onbeat_segment::serving::{Beside, serve};
 
 const FILE: &str =
     "[segment]\nname = \"two\"\n[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\nnames = [\"hip\", \"knee\"]\n";
@@ -76,7 +76,7 @@ impl Devices {
         let until = Arc::clone(&stop);
         let interface = Interface::open_as("o0-seg", Role::Devices).unwrap();
         let run = move || {
-            let _ = serve(&[interface], &mut link, RunningBus::<std::io::Sink>::default(), &until);
+            let _ = serve(&[interface], &mut link, Beside::<std::io::Sink>::default(), &until);
             link
         };
 
@@ -136,14 +136,14 @@ impl Run {
         });
 
         assert!(!self.bus.is_up() && self.bus.al_status(0).is_none() && self.bus.silent_ns().is_some());
-        self.until("the image says so", |_| matches!(client.state().silence, Silence::NoAnswer(_)));
+        self.until("the image says so", |_| matches!(client.state().outage, Outage::NoAnswer(_)));
         assert_eq!(client.state().in_op, 0);
         assert!(client.devices().iter().all(|device| device.state.presence == Presence::Lost));
         come.iter().for_each(|words| drop(ip(words).unwrap()));
         self.until("all are back", |run| {
             run.bus.is_up() && run.events.iter().any(|it| it.kind == EventKind::AnswerBack)
         });
-        self.until("the image says so", |_| client.state().silence == Silence::None && client.state().in_op == 2);
+        self.until("the image says so", |_| client.state().outage == Outage::None && client.state().in_op == 2);
     }
 }
 

@@ -73,7 +73,7 @@ enum IdentificationStep {
 pub(super) struct Identification {
     place: u16,
     pub(super) station: u16,
-    phase: IdentificationStep,
+    step: IdentificationStep,
     since: u64,
     /// A value differed once; a single difference may be a bit error.
     differs: bool,
@@ -84,31 +84,31 @@ pub(super) struct Identification {
 
 impl Identification {
     pub(super) fn new(place: u16, skips_identity_check: bool, cycle: u64) -> Self {
-        let phase = IdentificationStep::SetStation;
-        Self { place, station: 0, phase, since: cycle, differs: false, attempts: 1, skips_identity_check }
+        let step = IdentificationStep::SetStation;
+        Self { place, station: 0, step, since: cycle, differs: false, attempts: 1, skips_identity_check }
     }
 
     /// Returns whether the next frame assigns a station address. Each attempt needs a new one: an earlier frame may
     /// have reached a device that has moved since.
     pub(super) fn needs_station(&self) -> bool {
-        self.phase == IdentificationStep::SetStation
+        self.step == IdentificationStep::SetStation
     }
 
     /// Returns whether only the position can prove the identity.
     pub(super) fn needs_proof(&self) -> bool {
-        self.phase == IdentificationStep::AwaitProof
+        self.step == IdentificationStep::AwaitProof
     }
 
     /// Records that the device and all others of its type are at their positions.
     pub(super) fn prove(&mut self) {
-        if self.phase == IdentificationStep::AwaitProof {
-            self.phase = IdentificationStep::Proven;
+        if self.step == IdentificationStep::AwaitProof {
+            self.step = IdentificationStep::Proven;
         }
     }
 
     pub(super) fn query(&self, known: &KnownDevice) -> (RegisterQuery, Option<RegisterQuery>) {
         let station = self.station;
-        let first = match self.phase {
+        let first = match self.step {
             IdentificationStep::SetStation => {
                 let mut question = RegisterQuery::write(0, STATION, &station.to_le_bytes());
                 (question.command, question.address) = (Command::Apwr, register(position(self.place), STATION));
@@ -162,8 +162,8 @@ impl Identification {
         };
 
         let passed = cycle.saturating_sub(self.since);
-        match self.phase {
-            _ if next != self.phase => self.enter(next, cycle),
+        match self.step {
+            _ if next != self.step => self.enter(next, cycle),
             IdentificationStep::AwaitProof if passed > PROOF_TIMEOUT_CYCLES => {
                 self.enter(IdentificationStep::Reject(RejectReason::InDoubt), cycle);
             }
@@ -178,7 +178,7 @@ impl Identification {
 
     /// Returns the next step, or the result.
     fn next(&mut self, known: &KnownDevice, data: &[u8]) -> Result<IdentificationStep, IdentificationResult> {
-        Ok(match self.phase {
+        Ok(match self.step {
             IdentificationStep::SetStation if self.skips_identity_check => {
                 return Err(IdentificationResult::Identified);
             }
@@ -203,8 +203,8 @@ impl Identification {
         })
     }
 
-    fn enter(&mut self, phase: IdentificationStep, cycle: u64) {
-        (self.phase, self.since) = (phase, cycle);
+    fn enter(&mut self, step: IdentificationStep, cycle: u64) {
+        (self.step, self.since) = (step, cycle);
     }
 
     fn read(&mut self, known: &KnownDevice, number: usize, data: &[u8]) -> IdentificationStep {

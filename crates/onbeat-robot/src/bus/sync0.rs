@@ -70,20 +70,20 @@ enum Sync0Step {
 /// State of the SYNC0 configuration of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sync0Setup {
-    phase: Sync0Step,
+    step: Sync0Step,
     start_ns: u64,
 }
 
 impl Sync0Setup {
     /// Returns the initial state.
     pub(super) fn begin() -> Self {
-        Self { phase: Sync0Step::AwaitClock(0), start_ns: 0 }
+        Self { step: Sync0Step::AwaitClock(0), start_ns: 0 }
     }
 
     /// Returns the next query, and a second one for the same frame.
     pub(super) fn query(&self, station: u16, wanted: Sync0Timing) -> (RegisterQuery, Option<RegisterQuery>) {
         let time = RegisterQuery::read(station, SYSTEM_TIME, 8);
-        match self.phase {
+        match self.step {
             Sync0Step::AwaitClock(_) => (RegisterQuery::read(station, TIME_DIFFERENCE, 4), None),
             Sync0Step::Deactivate => (RegisterQuery::write(station, SYNC_UNIT, &OFF), None),
             Sync0Step::ReadTime => (time, None),
@@ -97,7 +97,7 @@ impl Sync0Setup {
 
     /// Processes the replies to both queries. Returns whether SYNC0 is active with a start time in the future.
     pub(super) fn answer(&mut self, wanted: Sync0Timing, data: &[u8], second: Option<&[u8]>) -> bool {
-        self.phase = match self.phase {
+        self.step = match self.step {
             Sync0Step::AwaitClock(times) => {
                 let is_close = u32::from_le_bytes([data[0], data[1], data[2], data[3] & 0x7f]) < CLOSE_NS;
                 match (is_close, times + 1) {
@@ -144,16 +144,16 @@ mod tests {
     #[test]
     fn a_start_time_that_passed_before_activation_is_replaced() {
         let wanted = Sync0Timing::new(Sync0::default(), 1_000_000);
-        let mut setup = Sync0Setup { phase: Sync0Step::ReadTime, start_ns: 0 };
+        let mut setup = Sync0Setup { step: Sync0Step::ReadTime, start_ns: 0 };
         let now = 7_000_000_u64.to_le_bytes();
         assert!(!setup.answer(wanted, &now, None));
         assert!(!setup.answer(wanted, &[], None) && !setup.answer(wanted, &[], None));
-        assert_eq!(setup.phase, Sync0Step::Activate);
+        assert_eq!(setup.step, Sync0Step::Activate);
         let late = 90_000_000_u64.to_le_bytes();
 
         assert!(!setup.answer(wanted, &[0, 3], Some(&late)));
-        assert_eq!(setup.phase, Sync0Step::Deactivate);
-        setup = Sync0Setup { phase: Sync0Step::Activate, start_ns: 90_500_000 };
+        assert_eq!(setup.step, Sync0Step::Deactivate);
+        setup = Sync0Setup { step: Sync0Step::Activate, start_ns: 90_500_000 };
         assert!(setup.answer(wanted, &[0, 3], Some(&late)));
     }
 }
