@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use onbeat_rt::latest::Latest;
 
-use super::map::Shared;
+use super::map::SharedMemory;
 use onbeat_ethercat::step::{BusCycle, RobotState};
 
 /// The bytes "ONBEATCI".
@@ -148,11 +148,11 @@ const _: () = assert!(size_of::<RequestRecord>() == 1088 && std::mem::offset_of!
 const _: () = assert!(size_of::<super::stats::StatsBlock>() == 19_328);
 
 // SAFETY: `repr(C)`, atomics only.
-unsafe impl Shared for ImageHeader {}
+unsafe impl SharedMemory for ImageHeader {}
 // SAFETY: as above.
-unsafe impl Shared for LiveWords {}
+unsafe impl SharedMemory for LiveWords {}
 // SAFETY: as above.
-unsafe impl Shared for RequestRecord {}
+unsafe impl SharedMemory for RequestRecord {}
 
 /// Sizes that determine all offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

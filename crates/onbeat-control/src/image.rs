@@ -374,7 +374,7 @@ impl MappedImage {
 
     /// Returns a part at a constant offset.
     #[allow(clippy::expect_used)] // `ImageOffsets` was computed for this length in `make`, and checked against it in `from_header`.
-    fn one<T: Shared>(&self, at: usize) -> &T {
+    fn one<T: SharedMemory>(&self, at: usize) -> &T {
         debug_assert!(self.map.bytes() == self.offsets.total);
         self.map.one(at).expect("places lie within the map")
     }

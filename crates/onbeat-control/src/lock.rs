@@ -10,7 +10,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::map::Shared;
+use super::map::SharedMemory;
 use super::process::Process;
 
 /// A mutex with its holder, and the processes that died while holding it.
@@ -23,7 +23,7 @@ pub(super) struct ImageLock {
 }
 
 // SAFETY: a mutex made for sharing between processes, and atomics.
-unsafe impl Shared for ImageLock {}
+unsafe impl SharedMemory for ImageLock {}
 
 /// Protocol of the mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 /// # Safety
 /// `repr(C)`, aligned to at most 64 bytes, made of nothing but atomics or of bytes behind `UnsafeCell`: every pattern of bits is a
 /// value, and others may write it at any time.
-pub(super) unsafe trait Shared {}
+pub(super) unsafe trait SharedMemory {}
 
 /// A mapped object; unmapped on drop.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Map {
     bytes: usize,
 }
 
-// SAFETY: the memory is accessed as atomics only, see `Shared`.
+// SAFETY: the memory is accessed as atomics only, see `SharedMemory`.
 unsafe impl Send for Map {}
 // SAFETY: as above.
 unsafe impl Sync for Map {}
@@ -48,13 +48,13 @@ impl Map {
     }
 
     /// Returns whether `count` values of `T` fit at this offset.
-    pub(super) fn holds<T: Shared>(&self, at: usize, count: usize) -> bool {
+    pub(super) fn holds<T: SharedMemory>(&self, at: usize, count: usize) -> bool {
         let end = size_of::<T>().checked_mul(count).and_then(|bytes| bytes.checked_add(at));
         at.is_multiple_of(align_of::<T>()) && end.is_some_and(|end| end <= self.bytes)
     }
 
     /// Returns `count` values of `T` at this offset; an empty slice if they do not fit.
-    pub(super) fn all<T: Shared>(&self, at: usize, count: usize) -> &[T] {
+    pub(super) fn all<T: SharedMemory>(&self, at: usize, count: usize) -> &[T] {
         if !self.holds::<T>(at, count) {
             return &[];
         }
@@ -64,7 +64,7 @@ impl Map {
     }
 
     /// Returns the value of `T` at this offset; `None` if it does not fit.
-    pub(super) fn one<T: Shared>(&self, at: usize) -> Option<&T> {
+    pub(super) fn one<T: SharedMemory>(&self, at: usize) -> Option<&T> {
         self.all(at, 1).first()
     }
 }
@@ -77,4 +77,4 @@ impl Drop for Map {
 }
 
 // SAFETY: one atomic.
-unsafe impl Shared for AtomicU64 {}
+unsafe impl SharedMemory for AtomicU64 {}

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::map::Shared;
+use super::map::SharedMemory;
 
 /// Counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ pub(super) struct StatsBlock {
 
 // SAFETY: `repr(C)`, atomics only.
 #[allow(unsafe_code)]
-unsafe impl Shared for StatsBlock {}
+unsafe impl SharedMemory for StatsBlock {}
 
 const fn bucket(ns: u64) -> usize {
     if ns < 1 << SUB_BITS {

@@ -1,4 +1,4 @@
-//! A control law of one's own on the simulated humanoid: `cargo run --release -p onbeat-robot --example controller`.
+//! A user-defined control law on the simulated humanoid: `cargo run --release -p onbeat-robot --example controller`.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -10,15 +10,12 @@ use onbeat_robot::motion::{MotionController, Robot, Status, Trajectory, run_for}
 use onbeat_rt::sys::Monotonic;
 use onbeat_segment::{Link, Segment};
 
-/// What the law looks at (time in s, both knees in rad), and where it wants the knees.
-struct State(f64, [f64; 2]);
-struct Goal([f64; 2]);
-
-/// Knee bends, both knees together: each goes where the other one is on its way to.
-fn squat(State(time, [left, right]): &State) -> Goal {
-    let depth = 0.4 * (1.0 - (2.0 * time).cos());
-    let apart = left - right;
-    Goal([depth - 0.5 * apart, depth + 0.5 * apart])
+/// Returns the targets of both knees in rad, from time in s and their actual positions in rad: knee bends in which each knee corrects half of
+/// the difference.
+fn squat(time_s: f64, [left, right]: [f64; 2]) -> [f64; 2] {
+    let depth = 0.4 * (1.0 - (2.0 * time_s).cos());
+    let difference = left - right;
+    [depth - 0.5 * difference, depth + 0.5 * difference]
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -28,8 +25,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let robot = Robot::from_toml(file, &layout, period_ns)?;
     let knees = [robot.find("left knee").ok_or("no left knee")?, robot.find("right knee").ok_or("no right knee")?];
     let law = move |status: &Status, wanted: &mut [f64]| {
-        let Goal(goal) = squat(&State(status.time_ns as f64 * 1e-9, knees.map(|knee| status.all[knee].actual_rad)));
-        knees.into_iter().zip(goal).for_each(|(knee, position)| wanted[knee] = position);
+        let targets = squat(status.time_ns as f64 * 1e-9, knees.map(|knee| status.all[knee].actual_rad));
+        knees.into_iter().zip(targets).for_each(|(knee, target)| wanted[knee] = target);
     };
 
     let mut controller = MotionController::new(&robot, Trajectory::law(law)); // limits, miss ladder, safe stop

@@ -114,7 +114,7 @@ impl Run {
             let seen = self.bus.cycle(release, PERIOD_NS, self.controller.as_mut());
             let Self { bus, serving, events, .. } = self;
             serving.after_cycle(bus, &seen, CycleTimes { wakeup_latency_ns: 1, execution_time_ns: 1 }, |event| {
-                events.push(event)
+                events.push(event);
             });
             if holds(self) {
                 return;

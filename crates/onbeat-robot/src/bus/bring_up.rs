@@ -134,7 +134,7 @@ fn without_panic<T>(work: impl FnOnce() -> Result<T, BusError>) -> Result<T, Bus
     catch_panic(work).unwrap_or_else(|words| Err(BusError::Panicked(words)))
 }
 
-type Group = SubDeviceGroup<MOST_DEVICES, MOST_PROCESS_DATA, DefaultLock, PreOp>;
+type DeviceGroup = SubDeviceGroup<MOST_DEVICES, MOST_PROCESS_DATA, DefaultLock, PreOp>;
 /// The library, and the callback that sets its time.
 type Library<'l, 's> = (&'l MainDevice<'s>, &'l dyn Fn(u64));
 
@@ -142,7 +142,7 @@ type Library<'l, 's> = (&'l MainDevice<'s>, &'l dyn Fn(u64));
 fn with_main_device<W: Wire, T>(
     wire: &mut W,
     on: &str,
-    then: impl FnOnce(&mut Pump<'_, '_, W>, Group, Library<'_, '_>) -> Result<T, BusError>,
+    then: impl FnOnce(&mut Pump<'_, '_, W>, DeviceGroup, Library<'_, '_>) -> Result<T, BusError>,
 ) -> Result<T, BusError> {
     let storage = Box::new(Storage::new());
     let Ok((tx, rx, pdu_loop)) = storage.try_split() else {
@@ -200,7 +200,7 @@ fn check_positions<W: Wire>(
     Err(BusError::Moved { place, name: name.clone() })
 }
 
-fn found(group: &Group, main_device: &MainDevice<'_>, addresses: &BusAddresses) -> Vec<FoundDevice> {
+fn found(group: &DeviceGroup, main_device: &MainDevice<'_>, addresses: &BusAddresses) -> Vec<FoundDevice> {
     let devices = group.iter(main_device).map(|device| {
         let identity = device.identity();
         FoundDevice {
