@@ -24,7 +24,7 @@ use super::bus_side::BusSide;
 use super::error::ControlError;
 use super::goals::{self, Joint};
 use super::lock::{ImageGuard, ImageLock, LockProtocol};
-use super::map::{Map, Shared};
+use super::map::{Map, SharedMemory};
 use super::process::Process;
 use super::stats::StatsBlock;
 use super::{Sharing, device_table};
