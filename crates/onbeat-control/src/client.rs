@@ -463,7 +463,7 @@ impl CycleWaiter {
             }
 
             if self.is_woken {
-                // Limited, because a dead bus wakes nobody.
+                // Limited, because a dead bus does not wake it.
                 let at_most = left.min(QUIET);
                 let at_most = Timespec { tv_sec: 0, tv_nsec: at_most.subsec_nanos().into() };
                 // Woken, changed before, interrupted, timed out: check again in any case.

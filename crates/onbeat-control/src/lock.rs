@@ -64,7 +64,7 @@ impl ImageLock {
         match answer {
             0 => {}
             libc::EOWNERDEAD => {
-                // What the lock guards is whole all the same: publications are, see `onbeat_rt::latest`.
+                // The protected data are consistent nevertheless: publications are, see `onbeat_rt::latest`.
                 // SAFETY: this thread holds the mutex, whose state it now vouches for.
                 unsafe { libc::pthread_mutex_consistent(self.mutex.get().cast()) };
                 self.last_dead.store(self.holder.load(Ordering::Relaxed), Ordering::Relaxed);

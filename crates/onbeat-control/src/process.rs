@@ -73,7 +73,7 @@ mod tests {
         let own = Process::this();
         assert!(own.is_alive() && own.pid() == std::process::id() && !own.name().is_empty());
         assert_eq!(Process::from_word(own.word()), Some(own));
-        assert!(!Process::new(own.pid().cast_signed(), 1).is_alive(), "its predecessor of the same number");
+        assert!(!Process::new(own.pid().cast_signed(), 1).is_alive(), "an earlier process with the same id");
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id().cast_signed();
         let other = Process::new(pid, start_ticks(pid).unwrap_or(1));

@@ -66,7 +66,7 @@ fn readers_of_a_killed_bus_get_an_error_and_the_next_bus_takes_over_the_name() {
     assert!(matches!(reader.wait_next(Duration::from_secs(60)), Err(ControlError::BusDied { .. })));
     assert!(matches!(Client::open(&name), Err(ControlError::BusDied { .. })));
     assert!(matches!(reader.claim(), Err(ControlError::BusDied { .. })));
-    assert!(object(&name), "nobody has cleaned up");
+    assert!(object(&name), "no process has cleaned up");
 
     let mut bus = Image::create(&name, &layout(), Sharing::Pi).unwrap();
     assert!(matches!(reader.read(&mut seen), Err(ControlError::BusReplaced { .. })));
@@ -183,7 +183,7 @@ fn the_request_of_a_killed_process_is_dropped_at_each_of_its_stages() {
         cold.tend();
         jobs.iter().for_each(|job| cold.answer(job, &Ok(vec![1])));
         cold.tend();
-        assert!(cold.take_request().is_none(), "nobody is left who wants anything");
+        assert!(cold.take_request().is_none(), "no requester is left");
     }
 
     let request = SdoRequest { device: 0, index: 0x1000, entry: 0, complete: false, action: SdoAction::Read };

@@ -62,7 +62,7 @@ fn a_goal_and_its_answer_pass_through_the_image() {
     commander.want(69, -0.25);
     commander.want(JOINTS, 9.0);
 
-    assert_eq!(goals.latest(), None, "nothing was given yet");
+    assert_eq!(goals.latest(), None, "no goal was given yet");
     assert_eq!(commander.give().unwrap(), 1);
     assert_eq!(goals.latest(), Some(1));
     assert_eq!(goals.positions().collect::<Vec<_>>(), [(1, 0.5), (69, -0.25)]);
@@ -115,7 +115,7 @@ fn a_second_commander_is_refused_with_the_first_ones_process() {
     publish(&mut bus, 1);
     give(&mut commander, 0.0);
     drop(commander);
-    assert!(goals.latest() == Some(2) && goals.is_last(), "its goal again, and that it has left");
+    assert!(goals.latest() == Some(2) && goals.is_last(), "the last goal again, with the flag of leaving");
     assert_eq!(goals.positions().count(), JOINTS);
     publish(&mut bus, 2);
 
@@ -142,7 +142,7 @@ fn a_commander_killed_while_writing_leaves_a_complete_goal_and_a_free_role() {
         until("its goals are read", || look(&mut bus) > before + 100);
         other.kill();
         let last = look(&mut bus);
-        assert_eq!(look(&mut bus), last, "nobody goes on");
+        assert_eq!(look(&mut bus), last, "no process commands any more");
         assert!(!goals.is_last(), "it has not left in order");
         // The role is free at once for a claim, and for other readers after the next check by the bus.
         if round % 2 == 0 {

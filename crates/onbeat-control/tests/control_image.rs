@@ -69,7 +69,7 @@ fn clients_read_what_the_bus_publishes() {
     let mut seen = client.snapshot();
 
     assert!(matches!(client.read(&mut seen), Err(ControlError::NoCycleYet { .. })));
-    assert_eq!(exchange(&mut bus, 7), [0; BYTES], "nobody owns the outputs: they are safe");
+    assert_eq!(exchange(&mut bus, 7), [0; BYTES], "without an owner, safe outputs are sent");
     client.read(&mut seen).unwrap();
     assert_eq!((seen.number, seen.cycle), (1, cycle(7)));
     assert_eq!((number_of(&seen.inputs), number_of(&seen.outputs)), (Some(7), Some(0)));
@@ -147,7 +147,7 @@ fn a_name_is_used_by_one_bus_at_a_time() {
 
     assert!(matches!(again, Err(ControlError::Taken { pid, .. }) if pid == own));
     assert_eq!(Other::with(&format!("create {name}")).next_line(), format!("taken by {own}"));
-    assert!(!remove_leftovers().contains(&name), "a living one is nothing left over");
+    assert!(!remove_leftovers().contains(&name), "the image of a living process is not a leftover");
     drop(bus);
     drop(Image::create(&name, &layout(), Sharing::WaitFree).unwrap());
 }

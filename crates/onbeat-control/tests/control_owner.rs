@@ -48,7 +48,7 @@ fn the_outputs_of_the_owner_are_sent_from_its_first_write_on() {
 
         assert_eq!(exchange(&mut bus, 2), pattern(3));
         owner.write_with(|outputs| outputs[0] = 9).unwrap();
-        assert_eq!(exchange(&mut bus, 3)[..9], [9, 0, 0, 0, 0, 0, 0, 0, 3], "the rest is as it was written last");
+        assert_eq!(exchange(&mut bus, 3)[..9], [9, 0, 0, 0, 0, 0, 0, 0, 3], "the rest keeps the last values");
         let short = owner.write(&[1]);
         assert!(matches!(short, Err(ControlError::OutputLength { given: 1, wanted: BYTES })));
     }
@@ -116,7 +116,7 @@ fn an_owner_killed_while_writing_leaves_complete_outputs_then_safe_ones_and_a_fr
             until("its outputs are sent", || cycle(&mut bus) > 0);
             other.kill();
             (0..20).for_each(|_| _ = cycle(&mut bus));
-            assert_eq!(cycle(&mut bus), 0, "safe after ten cycles, whether anybody has noticed the death or not");
+            assert_eq!(cycle(&mut bus), 0, "safe after ten cycles, even before the death is noticed");
             bus.cold_side().tend();
 
             assert_eq!(cycle(&mut bus), 0);

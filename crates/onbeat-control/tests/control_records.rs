@@ -192,7 +192,7 @@ fn an_invalid_request_is_refused_in_one_sentence() {
         assert!(matches!(late, Err(ControlError::NoAnswer { ms: 3, .. })), "and its record is free: {late:?}");
     }
 
-    assert!(bus.cold_side().take_request().is_none(), "nobody waits for them any more");
+    assert!(bus.cold_side().take_request().is_none(), "no requester waits for them any more");
 }
 
 #[test]

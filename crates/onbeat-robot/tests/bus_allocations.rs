@@ -54,7 +54,7 @@ fn a_cycle_does_not_allocate_under_any_fault_of_the_segment() {
     assert_no_allocation(Segment::HUMANOID);
     assert_no_allocation(&format!("{}\n{STARTUP_VALUES}", Segment::HUMANOID));
     let planted = assert_no_alloc(|| Vec::<u8>::with_capacity(64));
-    assert!(violation_count() > 0 && planted.capacity() >= 64, "the count counts");
+    assert!(violation_count() > 0 && planted.capacity() >= 64, "the count decides");
 }
 
 fn assert_no_allocation(text: &str) {

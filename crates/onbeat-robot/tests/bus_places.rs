@@ -220,7 +220,7 @@ fn drives_exchanged_with_power_keep_their_own_set_points() {
     world.tamper(&[on(1)]);
     world.cycles(1_500);
 
-    assert_eq!(world.states(), [8, 1, 8, 8, 8, 8], "the one that forgot is not in its place");
+    assert_eq!(world.states(), [8, 1, 8, 8, 8, 8], "the device that lost its address is not at its position");
 }
 
 /// What SOEM does when it searches for devices: all to INIT, FMMUs cleared, station addresses from 0x1001.

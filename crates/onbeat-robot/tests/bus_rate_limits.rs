@@ -202,7 +202,7 @@ fn another_main_device_on_the_interface_is_named_and_its_frames_counted() {
     let clock = clock();
     let mut run = Run::of(&clock);
     run.bus.wire_mut().frame = Some(of_another());
-    assert_eq!(run.cycles(3_000), 3_000, "the bus goes on");
+    assert_eq!(run.cycles(3_000), 3_000, "the bus continues");
     run.bus.wire_mut().frame = None;
     run.cycles(10);
 

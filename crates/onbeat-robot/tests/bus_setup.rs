@@ -59,11 +59,11 @@ fn start_up_values_are_written_in_the_order_of_the_file_before_op() {
         + &startup("607d:1", "-500i32")
         + &startup("6065", "4321u32");
     let world = up(&drives("", &of_knee), leaked());
-    assert_eq!(value(&world, "knee", 0x6065, 0), 4_321, "the later line goes over the earlier one");
+    assert_eq!(value(&world, "knee", 0x6065, 0), 4_321, "the later line overrides the earlier one");
     assert_eq!((value(&world, "knee", 0x6098, 0), value(&world, "hip", 0x6098, 0)), (0xfd, 37));
     assert_eq!(value(&world, "knee", 0x607d, 1), 0xffff_fe0c);
     assert_eq!(world.in_op(), 2);
-    assert_eq!(world.kinds(), [EventKind::BusUp], "nothing else to tell");
+    assert_eq!(world.kinds(), [EventKind::BusUp], "no other event");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_device_that_lost_power_gets_its_values_again_while_the_others_stay_in_op() 
         hip_in_op &= world.segment().status(0).unwrap().al_state == 8;
     }
 
-    assert_ne!(value(&world, "knee", 0x6065, 0), 1_234, "forgotten with the power");
+    assert_ne!(value(&world, "knee", 0x6065, 0), 1_234, "lost with the power");
     for _ in 0..100 {
         world.cycle(&mut Idle);
         hip_in_op &= world.segment().status(0).unwrap().al_state == 8;
@@ -316,7 +316,7 @@ fn a_recovered_device_gets_sync0_with_a_future_start_and_its_watchdog_again() {
     world.inject(Fault::PowerOff { device }, Some(50 * MS), 1.0);
     world.cycles(52);
 
-    assert_eq!(registers(&mut world, 1, 0x0980, 2), 0, "forgotten with the power");
+    assert_eq!(registers(&mut world, 1, 0x0980, 2), 0, "lost with the power");
     let began = world.bus.counts().cycles;
     while !world.bus.is_up() {
         world.cycle(&mut Idle);

@@ -17,7 +17,7 @@ fn all_59_devices_get_to_op_and_count_in_each_of_ten_thousand_cycles_with_one_fr
     println!("{} frames to SAFEOP, {} cycles to OP", world.bus.bring_up_frames(), world.bus.counts().cycles);
     assert_eq!(world.kinds(), [EventKind::BusUp]);
     assert_eq!(world.in_op(), 59);
-    assert!(world.bus.bring_up_frames() < 6_000, "EEPROMs are read side by side");
+    assert!(world.bus.bring_up_frames() < 6_000, "EEPROMs are read concurrently");
     // Until the clocks are synchronised, the clock difference of each device is read.
     world.cycles(10);
     let before = world.bus.counts();
@@ -29,7 +29,7 @@ fn all_59_devices_get_to_op_and_count_in_each_of_ten_thousand_cycles_with_one_fr
 
     let after = world.bus.counts();
     assert_eq!((after.sent - before.sent, after.answered - before.answered), (10_000, 10_000), "a frame each");
-    assert_eq!((after.late, after.unknown, world.events.len()), (0, 0, 1), "nothing to tell");
+    assert_eq!((after.late, after.unknown, world.events.len()), (0, 0, 1), "no event");
     assert_eq!(world.bus.size().0, 1);
     assert!(world.bus.size().1 <= 1_150, "{} bytes", world.bus.size().1);
 }

@@ -180,7 +180,7 @@ fn latency_keeps_smallest_mean_largest_and_overruns_of_whole_seconds() {
     assert_eq!(outcome.skipped, 3);
     let (run, summary) = recorded("latency", Box::new(NoFigures), (outcome, samples), 0);
     let rows: Vec<_> = run.seconds.iter().flat_map(onbeat::record::Seconds::rows).collect();
-    assert_eq!(rows.len(), 2, "the third second is not whole");
+    assert_eq!(rows.len(), 2, "the third second is incomplete");
     assert_eq!((rows[0].count, rows[0].min_ns, rows[0].max_ns, rows[0].overruns), (1_000, 2 * US, 50 * US, 0));
     assert_eq!(rows[0].sum_ns, (999 * 2 + 50) * US);
     assert_eq!((rows[1].count, rows[1].max_ns, rows[1].overruns), (1_000, 3_300 * US, 3));

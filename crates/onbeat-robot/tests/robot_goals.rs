@@ -121,7 +121,7 @@ fn an_invalid_goal_is_refused_as_a_whole_and_the_previous_one_stays() {
     }
 
     led.world.steps(20);
-    assert!(led.is_at([0.5, 0.0]), "not even the joint whose number was well has moved");
+    assert!(led.is_at([0.5, 0.0]), "not even the joint with a valid target has moved");
     assert_eq!((led.world.status().counts.goals_refused, led.count(RobotEventKind::GoalRefused)), (5, 5));
 }
 
@@ -152,7 +152,7 @@ fn without_new_goals_joints_hold_and_then_the_robot_makes_a_safe_stop() {
     led.world.until(RobotPhase::Running);
     led.world.steps(1_000);
 
-    assert!(led.world.is_on(Rung::Run), "a loss leads to one safe stop, not to another one after the reset");
+    assert!(led.world.is_on(Rung::Run), "one loss leads to one safe stop");
     led.follow(&mut commander, 1_000);
     assert!(led.is_at([1.0, 0.0]));
     assert_eq!(led.world.status().counts.safe_stops, 1);
@@ -179,10 +179,13 @@ fn a_commander_that_leaves_is_not_lost_and_the_next_one_continues() {
     drop(commander);
     led.world.steps(5_000);
 
-    assert!(led.is_at([0.5, 0.0]) && led.world.is_on(Rung::Run), "a goal given once and left is gone to and held");
+    assert!(
+        led.is_at([0.5, 0.0]) && led.world.is_on(Rung::Run),
+        "the last goal of a commander that left is reached and held"
+    );
     let mut next = led.commander();
     led.world.steps(1_000);
-    assert!(led.world.is_on(Rung::Run), "one that has not begun is not missed either");
+    assert!(led.world.is_on(Rung::Run), "a commander without a goal is not lost");
     next.set("right knee", 0.3).unwrap();
     led.follow(&mut next, 800);
 

@@ -102,7 +102,7 @@ fn ten_misses_stop_the_robot_until_a_reset_and_rare_ones_never_do() {
         world.steps(50);
     }
 
-    assert_eq!(world.status().counts.safe_stops, 0, "forty misses, each forgotten before the next");
+    assert_eq!(world.status().counts.safe_stops, 0, "forty misses, each removed before the next");
     let mut positions = Vec::new();
     for _ in 0..2 {
         world.step_after(5);
@@ -177,7 +177,7 @@ fn a_device_without_power_stops_the_robot_by_its_working_counter() {
     let knee = world.device("knee");
     world.inject(Fault::PowerOff { device: knee }, None);
     world.until(RobotPhase::AtRest);
-    assert_eq!(world.rungs(), [HOLD, DEGRADE, SAFE_STOP], "a working counter that is off is a miss");
+    assert_eq!(world.rungs(), [HOLD, DEGRADE, SAFE_STOP], "an unexpected working counter is a miss");
     assert_eq!(world.plant.cycle.working_counter, 3, "only the device before it answers");
 }
 
@@ -195,7 +195,7 @@ fn a_frozen_drive_goes_down_by_its_following_error_and_the_others_continue() {
     let before = targets(&world);
     world.steps(100);
 
-    assert!((targets(&world)[0] - before[0]).abs() > 0.01, "the hip goes on");
+    assert!((targets(&world)[0] - before[0]).abs() > 0.01, "the hip continues");
     world.steps(1_100);
     assert_eq!(states(&world)[1], JointState::SwitchOnDisabled, "quick stop, then power off");
     world.controller.reset();
@@ -215,11 +215,11 @@ fn a_drive_that_leaves_op_goes_down_and_a_reset_in_op_enables_it_again() {
 
     assert_eq!(world.status().joints()[1].reason, DownReason::DriveFault);
     assert_eq!(states(&world)[1], JointState::Fault, "a drive whose process data stop has a fault");
-    assert!(world.is_on(Rung::Run) && world.status().phase == RobotPhase::Running, "the others go on");
+    assert!(world.is_on(Rung::Run) && world.status().phase == RobotPhase::Running, "the others continue");
     world.plant.ask_state(1, 8);
     world.steps(1_000);
 
-    assert_eq!(states(&world)[1], JointState::Fault, "nothing is reset that was not asked for");
+    assert_eq!(states(&world)[1], JointState::Fault, "nothing is reset without a request");
     world.controller.reset();
     world.steps(1_000);
     assert_eq!(states(&world), [JointState::OperationEnabled; 3]);

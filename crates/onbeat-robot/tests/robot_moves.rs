@@ -188,7 +188,7 @@ fn the_latest_goal_is_followed_until_too_old_and_refused_if_invalid() {
     assert_eq!((world.status().counts.goals, world.status().counts.goals_refused), (1, 2));
     assert!(!world.kinds().contains(&RobotEventKind::GoalOld));
     world.steps(1_000);
-    assert!(world.kinds().contains(&RobotEventKind::GoalOld), "nothing came for more than 100 ms");
+    assert!(world.kinds().contains(&RobotEventKind::GoalOld), "no cycle for more than 100 ms");
     let joints = world.status().joints();
 
     assert!((joints[0].actual_rad - 0.5).abs() < 0.01 && joints[1].actual_rad.abs() < 0.01, "{joints:?}");

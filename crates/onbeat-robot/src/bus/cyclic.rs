@@ -90,7 +90,7 @@ pub(super) enum FrameClass {
 #[derive(Clone, Debug)]
 pub(super) struct CyclicExchange {
     parts: Vec<CyclicFrame>,
-    riders: StatusDatagrams,
+    status_datagrams: StatusDatagrams,
     number: u16,
     answer: CycleReply,
     input_bytes: usize,
@@ -102,24 +102,24 @@ impl CyclicExchange {
     pub(super) fn new(layout: &Layout, clock: Option<u16>, logical: u32) -> Self {
         let mut parts: Vec<CyclicFrame> =
             split(layout).into_iter().map(|(image, expected)| CyclicFrame::new(image, expected)).collect();
-        let mut riders = StatusDatagrams { clock: None, difference: None, state: 0, mailbox: 0 };
+        let mut status_datagrams = StatusDatagrams { clock: None, difference: None, state: 0, mailbox: 0 };
         for (number, part) in parts.iter_mut().enumerate() {
             let mut writer = Writer::new(&mut part.bytes[..], FIRST + number as u8);
             let mut push = |command, address, length| writer.push(command, address, length).unwrap_or(0);
             if number == 0 {
                 // The clock datagram comes first, so reading and distributing the time happen at the same position of
                 // each frame.
-                riders.clock = clock.map(|station| push(Command::Frmw, register(station, SYSTEM_TIME), 8));
-                riders.difference = clock.map(|_| push(Command::Brd, register(0, TIME_DIFFERENCE), 4));
-                riders.state = push(Command::Brd, register(0, AL_STATUS), 2);
-                riders.mailbox = push(Command::Brd, register(0, SYNC_MANAGER + 8 + 5), 1);
+                status_datagrams.clock = clock.map(|station| push(Command::Frmw, register(station, SYSTEM_TIME), 8));
+                status_datagrams.difference = clock.map(|_| push(Command::Brd, register(0, TIME_DIFFERENCE), 4));
+                status_datagrams.state = push(Command::Brd, register(0, AL_STATUS), 2);
+                status_datagrams.mailbox = push(Command::Brd, register(0, SYNC_MANAGER + 8 + 5), 1);
             }
 
             part.data_at = push(Command::Lrw, logical + part.image.start as u32, part.image.len());
             part.length = writer.finish();
         }
 
-        Self { parts, riders, number: 0, answer: CycleReply::default(), input_bytes: layout.input_bytes }
+        Self { parts, status_datagrams, number: 0, answer: CycleReply::default(), input_bytes: layout.input_bytes }
     }
 
     /// Returns the number of frames per cycle and their total length in bytes.
@@ -141,7 +141,7 @@ impl CyclicExchange {
     pub(super) fn set_clock(&mut self, station: u16) {
         // The header precedes the data by 10 bytes: command and index, then the station address.
         const BEFORE_DATA: usize = 8;
-        if let (Some(at), Some(part)) = (self.riders.clock, self.parts.first_mut()) {
+        if let (Some(at), Some(part)) = (self.status_datagrams.clock, self.parts.first_mut()) {
             part.bytes[at - BEFORE_DATA..at - BEFORE_DATA + 2].copy_from_slice(&station.to_le_bytes());
         }
     }
@@ -169,7 +169,7 @@ impl CyclicExchange {
     }
 
     /// Processes a received frame; writes its inputs to `inputs`.
-    pub(super) fn take(&mut self, reply: &[u8], inputs: &mut [u8], came_at: Instant) -> FrameClass {
+    pub(super) fn take(&mut self, reply: &[u8], inputs: &mut [u8], received_at: Instant) -> FrameClass {
         let Some(purpose) = frame::purpose_of(reply) else {
             return if frame::is_of_another(reply) { FrameClass::Foreign } else { FrameClass::Unknown };
         };
@@ -197,9 +197,9 @@ impl CyclicExchange {
         part.get(self.input_bytes, reply, inputs);
         self.answer.working_counter += working_counter(reply, part.data_at, part.image.len());
         // 0 means that there was no round trip.
-        self.answer.round_trip_ns = came_at.ns_since(part.sent_at).max(1);
+        self.answer.round_trip_ns = received_at.ns_since(part.sent_at).max(1);
         if place == 0 {
-            self.riders.read(reply, &mut self.answer);
+            self.status_datagrams.read(reply, &mut self.answer);
         }
 
         self.answer.complete = self.parts.iter().all(|part| part.answered);

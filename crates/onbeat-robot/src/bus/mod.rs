@@ -343,7 +343,7 @@ impl<W: Wire> Bus<W> {
         let reply = &self.buffer[..length];
         // In pipelined mode, replies arrive while the loop sleeps, so the time of reception comes from the wire.
         let is_pipelined = self.options.mode == ExchangeMode::Pipelined;
-        let came_at = if is_pipelined { self.wire.received_at(now) } else { now };
+        let received_at = if is_pipelined { self.wire.received_at(now) } else { now };
         let mut events = EventWriter {
             queue: &mut self.events,
             cycle: self.counts.cycles,
@@ -351,7 +351,7 @@ impl<W: Wire> Bus<W> {
             period_ns: self.options.period_ns,
         };
 
-        let taken = match self.exchange.take(reply, &mut self.inputs, came_at) {
+        let taken = match self.exchange.take(reply, &mut self.inputs, received_at) {
             FrameClass::Acyclic if self.diagnostics.take(reply, &mut events) => return,
             FrameClass::Acyclic => self.diagnostics.older(reply),
             FrameClass::Foreign if self.counts.cycles <= LIBRARY_CYCLES => FrameClass::Unknown,

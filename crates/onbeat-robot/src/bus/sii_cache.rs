@@ -256,7 +256,7 @@ mod tests {
 
             assert_eq!(cache.intercept(&mut data), FrameAction::Answered);
             assert_eq!(data_of(&data), (vec![byte; 8], 1));
-            assert_eq!(data[6] & 2, 2, "as if a device had passed it on");
+            assert_eq!(data[6] & 2, 2, "as if a device had processed it");
         }
     }
 
@@ -271,7 +271,7 @@ mod tests {
         cache.take(8, &reply(8, &[(FIRST, 0, 0x11)]), &mut Vec::new());
         assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Answered);
         let mut eight = frame(Command::Fprd, register(FIRST, SII_DATA), &[0; 8]);
-        assert_eq!(cache.intercept(&mut eight), FrameAction::Send, "it gives four at a time");
+        assert_eq!(cache.intercept(&mut eight), FrameAction::Send, "it returns four bytes per read");
         assert_eq!(cache.intercept(&mut read(SECOND, 8)), FrameAction::Send, "and the word is not fetched again");
         let mut data = frame(Command::Fprd, register(SECOND, SII_DATA), &[0; 8]);
 

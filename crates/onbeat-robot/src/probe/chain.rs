@@ -147,7 +147,7 @@ impl Task for CommandTask {
     }
 }
 
-/// Figures: from command to cycle; from command to the end of the write if nobody observes the output.
+/// Figures: from command to cycle; from command to the end of the write without an observer.
 #[derive(Clone, Copy, Debug)]
 pub struct ChainFigures {
     /// Whether an observer reports changes of the output.
