@@ -1,8 +1,8 @@
-/* The control interface of onbeat for C and C++: a bus's process image in shared memory.
+/* The control interface of onbeat for C and C++: the process image of a bus in shared memory.
  *
- * Everything is in this file; there is nothing to link. It is for images that are shared wait-free, which is the default: a reader
- * never holds up the bus, and needs no system call. Images behind a lock (--sharing pi, plain) are refused, because a mutex belongs
- * to the C library that made it. What lies where and who may do what: docs/control.md.
+ * This file is complete; no library is needed. It supports images with wait-free sharing, the default: a reader never delays the bus,
+ * and makes no system call. Images with a lock (--sharing pi, plain) are refused, because a mutex is only valid for the C library that
+ * initialised it. docs/control.md specifies memory layout and rules.
  *
  *     struct onbeat_control bus;
  *     if (onbeat_control_open(&bus, "onbeat") != ONBEAT_OK) ...
@@ -10,8 +10,8 @@
  *     while (onbeat_control_wait(&bus, 100) >= 0)
  *         if (onbeat_control_read(&bus, &cycle, NULL, NULL) == ONBEAT_OK && cycle.rung == ONBEAT_SAFE_STOP) ...
  *
- * C11 or C++17 with POSIX 2008 and the __atomic builtins of GCC and Clang, Linux. A handle is for one thread; open another one for the
- * next. A whole client: crates/onbeat-control/tests/control_c/client.c.
+ * C11 or C++17 with POSIX 2008 and the __atomic builtins of GCC and Clang, Linux. Use a handle in one thread only; open one per thread.
+ * A complete client: crates/onbeat-control/tests/control_c/client.c.
  */
 #ifndef ONBEAT_CONTROL_H
 #define ONBEAT_CONTROL_H
@@ -29,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* C++ has neither _Atomic nor <stdatomic.h> before C++23: words are plain, and read and written by builtins in both languages. */
+/* C++ has neither _Atomic nor <stdatomic.h> before C++23: words are plain, and accessed with builtins in both languages. */
 #ifdef __cplusplus
 #define ONBEAT_ALIGNED alignas(64)
 #define ONBEAT_ASSERT static_assert
@@ -38,39 +38,39 @@
 #define ONBEAT_ASSERT _Static_assert
 #endif
 
-/* ---- what lies in the memory ---- */
+/* ---- memory layout ---- */
 
 #define ONBEAT_ABI 3u
 #define ONBEAT_SLOTS 4u
 #define ONBEAT_CYCLE_BYTES 56u
 #define ONBEAT_EVENT_BYTES 32u
-#define ONBEAT_GOAL_HEAD 3u /* words of a goal before its bits: whose it is, when it was made, flags */
-#define ONBEAT_LAST_GOAL 1u /* flag: whoever gave it leaves, and is not missed */
+#define ONBEAT_GOAL_HEAD 3u /* words of a goal before its bits: process, time of creation, flags */
+#define ONBEAT_LAST_GOAL 1u /* flag: the commander has left */
 #define ONBEAT_MOST_JOINTS 256u
 #define ONBEAT_PID_BITS 22
 #define ONBEAT_REQUESTS 16u
-#define ONBEAT_REQUEST_BYTES 1024u /* of an SDO transfer */
+#define ONBEAT_REQUEST_BYTES 1024u /* maximum bytes of an SDO transfer */
 #define ONBEAT_BUCKETS 592u
-#define ONBEAT_NO_DEVICE_PLACE 0xFFFFu /* an event of no device */
+#define ONBEAT_NO_DEVICE_PLACE 0xFFFFu /* device of an event without one */
 
-/* At offset 0. Constant once `magic` is there, but for `state` and `answered_at`. */
+/* At offset 0. Constant once `magic` is set, except `state` and `answered_at`. */
 struct onbeat_header {
     uint64_t magic;                 /*   0: "ONBEATCI" */
     uint32_t abi;                   /*   8: ONBEAT_ABI */
     uint32_t sharing;               /*  12: 0 wait-free, 1 pi, 2 plain */
     uint64_t total_bytes;           /*  16 */
-    uint64_t layout_hash;           /*  24: fingerprint of the device table */
-    uint64_t generation;            /*  32: bus processes that have had the name, each killed before the next */
+    uint64_t layout_hash;           /*  24: hash of the device table */
+    uint64_t generation;            /*  32: number of bus processes that had this name in succession */
     uint64_t bus;                   /*  40: the bus process, see onbeat_process */
     uint32_t state;                 /*  48: 1 running, 2 ended in order, 3 taken over */
-    uint32_t waking;                /*  52: 1 when the bus wakes those who wait */
+    uint32_t waking;                /*  52: 1 if the bus wakes waiting processes */
     uint32_t devices;               /*  56 */
     uint32_t values;                /*  60 */
     uint32_t input_bytes;           /*  64 */
     uint32_t output_bytes;          /*  68 */
-    uint32_t stale_after;           /*  72: cycles for which outputs count after they were written */
-    uint32_t events;                /*  76: events that are kept */
-    uint64_t live_at;               /*  80: places in bytes from the start */
+    uint32_t stale_after;           /*  72: cycles for which outputs are sent after a write */
+    uint32_t events;                /*  76: number of events kept */
+    uint64_t live_at;               /*  80: offsets in bytes from the start */
     uint64_t table_at;              /*  88 */
     uint64_t states_at;             /*  96 */
     uint64_t image_at;              /* 104 */
@@ -79,27 +79,27 @@ struct onbeat_header {
     uint64_t stats_at;              /* 128 */
     uint64_t requests_at;           /* 136 */
     char segment[64];               /* 144 */
-    uint32_t joints;                /* 208: joints that follow goals; 0 where none are followed */
-    uint32_t goal_age_us;           /* 212: older goals are not followed */
+    uint32_t joints;                /* 208: number of joints that follow goals */
+    uint32_t goal_age_us;           /* 212: maximum age of a goal */
     uint64_t joints_at;             /* 216 */
     uint64_t goals_at;              /* 224 */
-    uint64_t answered_at;           /* 232: when all frames of a cycle came back last, CLOCK_MONOTONIC in ns; 0 before the first cycle */
+    uint64_t answered_at;           /* 232: when all frames of a cycle were last answered, CLOCK_MONOTONIC in ns; 0 before the first cycle */
 };
 
-/* At `live_at`: words with a cache line each. */
+/* At `live_at`: words in a cache line each. */
 struct onbeat_live {
-    ONBEAT_ALIGNED uint64_t image;          /* publications of the image; the bus writes */
-    ONBEAT_ALIGNED uint64_t outputs;        /* publications of the wanted outputs; their owner writes */
-    ONBEAT_ALIGNED uint64_t events;         /* events so far; the bus writes */
+    ONBEAT_ALIGNED uint64_t image;          /* number of image publications; written by the bus */
+    ONBEAT_ALIGNED uint64_t outputs;        /* number of output publications; written by the owner */
+    ONBEAT_ALIGNED uint64_t events;         /* number of events; written by the bus */
     ONBEAT_ALIGNED uint64_t owner;          /* process that owns the outputs, 0 for none */
-    ONBEAT_ALIGNED uint64_t left;           /* owner that left in order last */
-    ONBEAT_ALIGNED uint32_t wake;           /* counts up when there is a new image and somebody waits */
-    ONBEAT_ALIGNED uint32_t waiting;        /* not 0 when somebody waits */
-    ONBEAT_ALIGNED uint64_t orders;         /* SDO requests so far */
-    ONBEAT_ALIGNED uint64_t goals;          /* publications of goals; the commander writes */
+    ONBEAT_ALIGNED uint64_t left;           /* the last owner that left in order */
+    ONBEAT_ALIGNED uint32_t wake;           /* incremented when there is a new image and a process waits */
+    ONBEAT_ALIGNED uint32_t waiting;        /* not 0 when a process waits */
+    ONBEAT_ALIGNED uint64_t orders;         /* number of SDO requests */
+    ONBEAT_ALIGNED uint64_t goals;          /* number of goal publications; written by the commander */
     ONBEAT_ALIGNED uint64_t commander;      /* process that commands the joints, 0 for none */
-    ONBEAT_ALIGNED uint64_t commander_left; /* commander that left in order last */
-    ONBEAT_ALIGNED uint64_t answer; /* of the goal that was looked at last: its number * 4 + enum onbeat_answer */
+    ONBEAT_ALIGNED uint64_t commander_left; /* the last commander that left in order */
+    ONBEAT_ALIGNED uint64_t answer; /* of the goal evaluated last: its number * 4 + enum onbeat_answer */
 };
 
 /* At `table_at`, one per device. */
@@ -109,29 +109,29 @@ struct onbeat_device {
     uint32_t alias, vendor, product, revision;
     uint32_t outputs_at, outputs_bytes; /* in the image's outputs */
     uint32_t inputs_at, inputs_bytes;   /* in the image's inputs */
-    uint32_t first_value;               /* its values: those of its outputs, then those of its inputs */
+    uint32_t first_value;               /* index of its values: first those of the outputs, then those of the inputs */
     uint32_t output_values, input_values;
-    uint32_t increments; /* per turn of a drive */
+    uint32_t increments; /* per revolution of a drive */
     int32_t travel[2];
     uint32_t spare;
 };
 
-/* At `joints_at`, one per joint that follows goals; it is called as its device. */
+/* At `joints_at`, one per joint that follows goals; its name is the device's. */
 struct onbeat_joint {
-    uint64_t device;       /* its drive's place among the devices */
+    uint64_t device;       /* index of its drive */
     double low_rad;        /* travel */
     double high_rad;
-    double velocity_rad_s; /* it moves no faster, however far a goal is away */
+    double velocity_rad_s; /* maximum velocity */
 };
 
-/* Behind the devices, `values` of them. */
+/* After the devices, `values` of them. */
 struct onbeat_value {
     uint16_t index;
     uint8_t entry;
     uint8_t spare;
     uint16_t bits;
     uint16_t spare2;
-    uint32_t bit_at; /* from the start of the device's part */
+    uint32_t bit_at; /* from the start of the device's inputs or outputs */
     uint32_t spare3;
 };
 
@@ -146,39 +146,39 @@ struct onbeat_cycle {
     uint16_t fresh; /* not 0: all inputs are new */
     uint16_t in_op;
     uint32_t devices;
-    /* What the robot is about; zeros where the bus process moves no joints. */
+    /* State of the robot; zeros if the bus process moves no joints. */
     uint8_t phase;         /* enum onbeat_phase */
     uint8_t rung;          /* enum onbeat_rung */
     uint8_t stopped_by;    /* enum onbeat_stop */
-    uint8_t has_robot;     /* not 0: this and the others mean something */
-    uint16_t stop_device;  /* drive of the joint that led to a safe stop, 0xFFFF for none */
-    uint16_t misses;       /* in the bucket of the miss ladder */
+    uint8_t has_robot;     /* not 0: the robot's fields are valid */
+    uint16_t stop_device;  /* drive of the joint that caused a safe stop, 0xFFFF for none */
+    uint16_t misses;       /* misses in the bucket of the miss ladder */
 };
 
 struct onbeat_event {
     uint64_t at_ns;
     uint64_t cycle;
     uint16_t kind;   /* enum onbeat_event_kind */
-    uint16_t device; /* place of the device, 0xFFFF for none */
+    uint16_t device; /* position of the device, 0xFFFF for none */
     uint16_t old_value;
     uint16_t new_value;
     uint32_t code;
     uint32_t spare;
 };
 
-/* At `requests_at`, ONBEAT_REQUESTS of them: one SDO transfer each, from asking to having the answer. */
+/* At `requests_at`, ONBEAT_REQUESTS of them: one SDO transfer each. */
 struct onbeat_request {
-    ONBEAT_ALIGNED uint64_t holder; /* process that asks; 0 when the record is free */
-    uint32_t phase;                 /* 0 idle, 1 asked, 2 taken, 3 answered, 4 abandoned */
+    ONBEAT_ALIGNED uint64_t holder; /* requesting process; 0 if the record is free */
+    uint32_t phase;                 /* 0 idle, 1 requested, 2 taken, 3 answered, 4 abandoned */
     uint32_t spare;
-    uint64_t order;   /* requests are served in this order */
+    uint64_t order;   /* order of requests */
     uint64_t target;  /* device in bits 0-15, index 16-31, entry 32-39, complete access 40, write 41 */
-    uint64_t length;  /* bytes of `data` */
+    uint64_t length;  /* number of bytes in `data` */
     uint64_t outcome; /* 0 done, else in bits 32-: 1 abort with its code in bits 0-31, 2 no mailbox, 3 no reply, 4 not possible, 5 too long */
     uint64_t data[ONBEAT_REQUEST_BYTES / 8];
 };
 
-/* Times of one kind: buckets of 1 ns below 16 ns, then 16 per power of two. */
+/* Durations of one kind: buckets of 1 ns below 16 ns, then 16 per power of two. */
 struct onbeat_histogram {
     ONBEAT_ALIGNED uint64_t count;
     uint64_t sum, max, spare;
@@ -201,9 +201,9 @@ ONBEAT_ASSERT(sizeof(struct onbeat_event) == ONBEAT_EVENT_BYTES, "event");
 ONBEAT_ASSERT(sizeof(struct onbeat_request) == 1088 && offsetof(struct onbeat_request, data) == 48, "request");
 ONBEAT_ASSERT(sizeof(struct onbeat_histogram) == 4800 && sizeof(struct onbeat_stats) == 19328, "statistics");
 
-/* ---- what numbers mean ---- */
+/* ---- constants ---- */
 
-/* Kinds of events; what their values mean: docs/control.md. */
+/* Kinds of events; docs/control.md describes their values. */
 enum onbeat_event_kind {
     ONBEAT_EVENT_BUS_UP = 1,
     ONBEAT_EVENT_BUS_DOWN = 2,
@@ -252,7 +252,7 @@ enum onbeat_event_kind {
     ONBEAT_EVENT_COMMANDER_LOST = 45
 };
 
-/* What the robot is about. */
+/* Phase of the robot. */
 enum onbeat_phase {
     ONBEAT_WAITING = 0,
     ONBEAT_ENABLING = 1,
@@ -262,13 +262,13 @@ enum onbeat_phase {
     ONBEAT_AT_REST = 5
 };
 
-/* How far up the miss ladder it is. */
+/* Rung of the miss ladder. */
 enum onbeat_rung { ONBEAT_RUN = 0, ONBEAT_HOLD = 1, ONBEAT_DEGRADE = 2, ONBEAT_SAFE_STOP = 3 };
 
-/* Why it is in a safe stop. */
+/* Reason of a safe stop. */
 enum onbeat_stop { ONBEAT_NOT_STOPPED = 0, ONBEAT_BY_MISSES = 1, ONBEAT_BY_JOINT = 2, ONBEAT_BY_COMMANDER = 3 };
 
-/* Statistics: what is counted, and what is timed in ns. */
+/* Statistics: counters, and durations in ns. */
 enum onbeat_counter {
     ONBEAT_CYCLES = 0,
     ONBEAT_FRAMES_LOST = 1,
@@ -281,38 +281,38 @@ enum onbeat_counter {
 };
 enum onbeat_timed { ONBEAT_WAKEUP_LATENCY = 0, ONBEAT_ROUND_TRIP = 1, ONBEAT_EXCHANGE = 2, ONBEAT_EXECUTION_TIME = 3 };
 
-/* ---- what can be done with it ---- */
+/* ---- functions ---- */
 
 enum onbeat_result {
     ONBEAT_OK = 0,
-    ONBEAT_NO_BUS = -1,     /* nobody has made an image of this name */
+    ONBEAT_NO_BUS = -1,     /* no image of this name exists */
     ONBEAT_SYSTEM = -2,     /* see errno */
-    ONBEAT_VERSION = -3,    /* made by another version of onbeat, or not ready yet */
-    ONBEAT_LOCKED = -4,     /* its sharing is not wait-free */
-    ONBEAT_SPOILT = -5,     /* it contradicts itself */
-    ONBEAT_ENDED = -6,      /* the bus was taken down, or another process took the name over: open again */
+    ONBEAT_VERSION = -3,    /* created by another version of onbeat, or not ready yet */
+    ONBEAT_LOCKED = -4,     /* the sharing is not wait-free */
+    ONBEAT_SPOILT = -5,     /* the image is inconsistent */
+    ONBEAT_ENDED = -6,      /* the bus has ended, or another process has taken over the name: open again */
     ONBEAT_DIED = -7,       /* the bus process was killed */
-    ONBEAT_NO_CYCLE = -8,   /* there was no cycle yet */
-    ONBEAT_OVERTAKEN = -9,  /* the bus overtook this reader again and again */
+    ONBEAT_NO_CYCLE = -8,   /* no cycle was published yet */
+    ONBEAT_OVERTAKEN = -9,  /* the bus overtook the reader in every attempt */
     ONBEAT_OWNED = -10,     /* another process owns the outputs */
     ONBEAT_NOT_OWNER = -11, /* this process does not own the outputs, or does not command the joints */
-    ONBEAT_NO_GOALS = -12,  /* nothing on this bus follows goals */
+    ONBEAT_NO_GOALS = -12,  /* no joint of this bus follows goals */
     ONBEAT_COMMANDED = -13, /* another process commands the joints */
     ONBEAT_NO_SUCH_DEVICE = -14,
-    ONBEAT_BUSY = -15,         /* as many SDO transfers are under way as there may be */
+    ONBEAT_BUSY = -15,         /* all request records are in use */
     ONBEAT_NO_ANSWER = -16,    /* the bus did not answer in time; the request is dropped */
-    ONBEAT_SDO_ABORT = -17,    /* the device refused, with an abort code */
+    ONBEAT_SDO_ABORT = -17,    /* the device refused with an abort code */
     ONBEAT_SDO_NO_MAILBOX = -18,
     ONBEAT_SDO_NO_REPLY = -19, /* the device did not answer in time */
     ONBEAT_SDO_NOT_POSSIBLE = -20,
-    ONBEAT_SDO_TOO_LONG = -21 /* more bytes than there is room for */
+    ONBEAT_SDO_TOO_LONG = -21 /* more bytes than fit */
 };
 
-/* What became of a goal. */
+/* Result of evaluating a goal. */
 enum onbeat_answer {
     ONBEAT_GOAL_TAKEN = 1,
-    ONBEAT_GOAL_REFUSED = 2, /* it holds what is no number, or is outside a joint's travel; the goal before stays */
-    ONBEAT_GOAL_TOO_OLD = 3  /* it was, when it was first looked at */
+    ONBEAT_GOAL_REFUSED = 2, /* an invalid number, or a target outside a travel; the previous goal stays */
+    ONBEAT_GOAL_TOO_OLD = 3  /* too old when it was evaluated */
 };
 
 struct onbeat_control {
@@ -328,16 +328,16 @@ struct onbeat_control {
     struct onbeat_request *requests;
     uint32_t device_count, input_bytes, output_bytes, event_count, joint_count;
     uint64_t me;
-    uint64_t seen; /* publication that was read last */
+    uint64_t seen; /* publication read last */
 };
 
-/* Words that several processes read and write. */
+/* Access to words shared by processes. */
 static inline uint64_t onbeat_load(const uint64_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
 static inline uint64_t onbeat_look(const uint64_t *word) { return __atomic_load_n(word, __ATOMIC_RELAXED); }
 static inline void onbeat_store(uint64_t *word, uint64_t value) { __atomic_store_n(word, value, __ATOMIC_RELEASE); }
 static inline void onbeat_put(uint64_t *word, uint64_t value) { __atomic_store_n(word, value, __ATOMIC_RELAXED); }
 
-/* Exchanges `*was` for `value`, or puts what is there into `*was`. Whether it did. */
+/* Replaces `*was` by `value`, or stores the present value in `*was`. Returns whether it did. */
 static inline int onbeat_swap(uint64_t *word, uint64_t *was, uint64_t value) {
     return __atomic_compare_exchange_n(word, was, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
@@ -346,10 +346,10 @@ static inline int onbeat_swap_phase(uint32_t *phase, uint32_t was, uint32_t valu
     return __atomic_compare_exchange_n(phase, &was, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-/* Number of a process by its word, and whether the very same one still runs. */
+/* Returns the process id in a process word. */
 static inline uint32_t onbeat_process_pid(uint64_t process) { return (uint32_t)(process & ((1u << ONBEAT_PID_BITS) - 1)); }
 
-/* A process as one word: start time in clock ticks since boot (field 22 of /proc/PID/stat), 22 bits of its number. 0: it is gone. */
+/* Returns a process as one word: start time in clock ticks since boot (field 22 of /proc/PID/stat), and 22 bits of its id. 0: gone. */
 static inline uint64_t onbeat_process(uint32_t pid) {
     char path[40], text[1024];
     snprintf(path, sizeof path, "/proc/%u/stat", pid);
@@ -359,7 +359,7 @@ static inline uint64_t onbeat_process(uint32_t pid) {
     close(file);
     if (length <= 0) return 0;
     text[length] = 0;
-    char *field = strrchr(text, ')'); /* the name before it may hold anything */
+    char *field = strrchr(text, ')'); /* the name before it may hold any character */
     if (!field || !field[1] || field[2] == 'Z' || field[2] == 'X') return 0;
     field += 2;
     for (int skipped = 3; skipped < 22; skipped++) {
@@ -375,7 +375,7 @@ static inline uint64_t onbeat_process(uint32_t pid) {
 static inline int onbeat_process_is_alive(uint64_t process) {
     uint32_t pid = onbeat_process_pid(process);
     uint64_t now = onbeat_process(pid);
-    /* Others' processes may be hidden; then the number alone has to do. */
+    /* Processes of others may be hidden; then only the id is checked. */
     return now ? now == process : kill((pid_t)pid, 0) < 0 && errno == EPERM;
 }
 
@@ -459,12 +459,12 @@ static inline int onbeat_control_open(struct onbeat_control *bus, const char *na
     return ONBEAT_OK;
 }
 
-/* Whether the bus runs. No system call; a killed bus is noticed by onbeat_control_is_alive. */
+/* Checks that the bus is running. No system call; onbeat_control_is_alive detects a killed bus. */
 static inline int onbeat_control_check(const struct onbeat_control *bus) {
     return __atomic_load_n(&bus->header->state, __ATOMIC_ACQUIRE) == 1 ? ONBEAT_OK : ONBEAT_ENDED;
 }
 
-/* The same, and looks for the bus process. Call it when there was no new cycle for a while. */
+/* Checks the same, and that the bus process is alive. Call it after a time without a new cycle. */
 static inline int onbeat_control_is_alive(const struct onbeat_control *bus) {
     int result = onbeat_control_check(bus);
     if (result != ONBEAT_OK || onbeat_process_is_alive(bus->header->bus)) return result;
@@ -482,7 +482,7 @@ static inline void onbeat_words_out(void *into, size_t bytes, const uint64_t *wo
     }
 }
 
-/* Reads the newest cycle, of one piece; `inputs` and `outputs` have room for all of them, or are NULL. `cycle` may be NULL too. */
+/* Reads the newest cycle consistently; `inputs` and `outputs` have the size of all inputs and outputs, or are NULL, as may be `cycle`. */
 static inline int onbeat_control_read(struct onbeat_control *bus, struct onbeat_cycle *cycle, void *inputs, void *outputs) {
     size_t slot_words = onbeat_slot_words(bus, 1);
     uint64_t *words = (uint64_t *)(bus->base + bus->header->image_at);
@@ -520,8 +520,8 @@ static inline uint64_t onbeat_now(void) {
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-/* Waits for a newer cycle than the one that was read last. 1: there is one; 0: there was none within the time; below 0: there will be
- * none, enum onbeat_result says why. It looks every 50 us, so that the bus wakes nobody. */
+/* Waits for a cycle newer than the one read last. Returns 1 if there is one, 0 after the timeout, or an enum onbeat_result below 0 if the
+ * bus is gone. Polls every 50 us, so the bus need not wake it. */
 static inline int onbeat_control_wait(struct onbeat_control *bus, uint32_t timeout_ms) {
     const uint64_t began = onbeat_now(), look_every = 50000, quiet = 100000000;
     uint64_t looked = began;
@@ -542,7 +542,7 @@ static inline int onbeat_control_wait(struct onbeat_control *bus, uint32_t timeo
     return result == ONBEAT_OK ? 0 : result;
 }
 
-/* Takes the outputs for this process. ONBEAT_OWNED: `*owner` (may be NULL) is the process id of whom they belong to. */
+/* Claims the outputs for this process. On ONBEAT_OWNED `*owner` (may be NULL) is the process id of the owner. */
 static inline int onbeat_control_claim(struct onbeat_control *bus, uint32_t *owner) {
     if (onbeat_control_is_alive(bus) != ONBEAT_OK) return onbeat_control_is_alive(bus);
     uint64_t me = bus->me;
@@ -576,7 +576,7 @@ static inline void onbeat_publish_outputs(struct onbeat_control *bus, uint64_t f
     onbeat_store(&bus->live->outputs, number);
 }
 
-/* Sets all outputs; the bus takes them in its next cycle. Refresh them in each cycle, else they give way to safe ones. */
+/* Sets all outputs; the bus sends them in its next cycle. Refresh them in each cycle, or they are replaced by safe ones. */
 static inline int onbeat_control_write(struct onbeat_control *bus, const void *outputs) {
     if (onbeat_control_check(bus) != ONBEAT_OK) return ONBEAT_ENDED;
     if (onbeat_look(&bus->live->owner) != bus->me) return ONBEAT_NOT_OWNER;
@@ -584,7 +584,7 @@ static inline int onbeat_control_write(struct onbeat_control *bus, const void *o
     return ONBEAT_OK;
 }
 
-/* Gives the outputs up. A process that ends without it loses them too, and is told as dead. */
+/* Gives up the outputs. A process that ends without this loses them too, and is reported as dead. */
 static inline void onbeat_control_release(struct onbeat_control *bus) {
     uint64_t me = bus->me;
     if (onbeat_look(&bus->live->owner) != me) return;
@@ -593,9 +593,9 @@ static inline void onbeat_control_release(struct onbeat_control *bus) {
     onbeat_swap(&bus->live->owner, &me, 0);
 }
 
-/* ---- goals: where the joints of a robot should be ---- */
+/* ---- goals: target positions of the joints of a robot ---- */
 
-/* Place of the joint of this name, -1 when there is none. */
+/* Returns the index of the joint with this name, -1 if unknown. */
 static inline int onbeat_joint_find(const struct onbeat_control *bus, const char *name) {
     for (uint32_t i = 0; i < bus->joint_count; i++) {
         uint64_t device = bus->joints[i].device;
@@ -604,7 +604,7 @@ static inline int onbeat_joint_find(const struct onbeat_control *bus, const char
     return -1;
 }
 
-/* Commands the joints from now on. ONBEAT_COMMANDED: `*commander` (may be NULL) is the process id of who does. */
+/* Becomes the commander of the joints. On ONBEAT_COMMANDED `*commander` (may be NULL) is the process id of the present one. */
 static inline int onbeat_commander_claim(struct onbeat_control *bus, uint32_t *commander) {
     int alive = onbeat_control_is_alive(bus);
     if (alive != ONBEAT_OK) return alive;
@@ -645,8 +645,8 @@ static inline uint64_t onbeat_publish_goal(struct onbeat_control *bus, uint64_t 
     return number;
 }
 
-/* Gives a goal: a position in rad for each joint, and a bit for each joint that it is for (`which` may be NULL: for all). Give it again
- * before it is `goal_age_us` old. `*number` (may be NULL) is its number. Waits for nobody. */
+/* Gives a goal: a position in rad for each joint, and a bit for each joint with a target (`which` may be NULL: all joints). Give it again
+ * before it is `goal_age_us` old. `*number` (may be NULL) receives its number. Never waits. */
 static inline int onbeat_commander_give(struct onbeat_control *bus, const uint64_t *which, const double *rad, uint64_t *number) {
     if (onbeat_control_check(bus) != ONBEAT_OK) return ONBEAT_ENDED;
     if (onbeat_look(&bus->live->commander) != bus->me) return ONBEAT_NOT_OWNER;
@@ -655,30 +655,30 @@ static inline int onbeat_commander_give(struct onbeat_control *bus, const uint64
     return ONBEAT_OK;
 }
 
-/* What became of the goal that was looked at last, and its number (may be NULL); 0 before the first. */
+/* Returns the result of the goal evaluated last, 0 before the first; `*number` (may be NULL) receives its number. */
 static inline int onbeat_commander_answer(const struct onbeat_control *bus, uint64_t *number) {
     uint64_t word = onbeat_load(&bus->live->answer);
     if (number) *number = word >> 2;
     return (int)(word & 3);
 }
 
-/* Leaves: the joints stay where the last goal wants them. A process that ends without it is missed, and the robot comes to a safe stop. */
+/* Leaves: the joints hold the last targets. If a process ends without this, the robot enters the safe stop. */
 static inline void onbeat_commander_release(struct onbeat_control *bus) {
     uint64_t me = bus->me;
     if (onbeat_look(&bus->live->commander) != me) return;
     uint64_t newest = onbeat_look(&bus->live->goals);
     const uint64_t *slot = (const uint64_t *)(bus->base + bus->header->goals_at) + (newest % ONBEAT_SLOTS) * onbeat_goal_slot_words(bus);
-    /* The same goal once more: the one before may not have been looked at yet. */
+    /* Repeats the goal, since the previous publication may not have been evaluated yet. */
     if (newest && onbeat_look(slot + 1) == me) onbeat_publish_goal(bus, ONBEAT_LAST_GOAL, NULL, NULL);
     onbeat_store(&bus->live->commander_left, me);
     onbeat_swap(&bus->live->commander, &me, 0);
 }
 
-/* Events so far; the next one has the number after it. */
+/* Returns the number of events so far; the next one has the following number. */
 static inline uint64_t onbeat_control_events(const struct onbeat_control *bus) { return onbeat_load(&bus->live->events); }
 
-/* Reads event number `*next` (the first one is 1) and moves on. 1: there was one; 0: there is none yet. Events that were overwritten
- * before they were read are passed over and added to `*missed` (may be NULL). */
+/* Reads event number `*next` (from 1) and increments it. Returns 1 if there was one, 0 if not yet. Events that were overwritten before they
+ * were read are skipped and added to `*missed` (may be NULL). */
 static inline int onbeat_control_event(struct onbeat_control *bus, uint64_t *next, struct onbeat_event *event, uint64_t *missed) {
     for (;;) {
         uint64_t newest = onbeat_load(&bus->live->events);
@@ -700,25 +700,25 @@ static inline int onbeat_control_event(struct onbeat_control *bus, uint64_t *nex
     }
 }
 
-/* ---- devices: their states, their objects ---- */
+/* ---- devices: states and objects ---- */
 
-/* Place of the device of this name, -1 when there is none. */
+/* Returns the position of the device with this name, -1 if unknown. */
 static inline int onbeat_device_find(const struct onbeat_control *bus, const char *name) {
     for (uint32_t i = 0; i < bus->device_count; i++)
         if (strncmp(bus->devices[i].name, name, sizeof bus->devices[i].name) == 0) return (int)i;
     return -1;
 }
 
-/* How long nothing has come back from the devices, in ns; 0 while answers come, and before the first cycle. A bus process that is stopped
- * gets none either. */
+/* Returns the time without a reply from the devices in ns; 0 while replies arrive, and before the first cycle. It also covers a stopped
+ * bus process. */
 static inline uint64_t onbeat_no_answer_for(const struct onbeat_control *bus) {
-    const uint64_t quiet = 110000000; /* ten cycles of a millisecond, and as long as a busy machine may keep the bus from its CPU */
+    const uint64_t quiet = 110000000; /* ten cycles of 1 ms, plus the delay of the bus process on a busy machine */
     uint64_t answered = onbeat_look(&bus->header->answered_at), now = onbeat_now();
     return answered != 0 && now > answered && now - answered > quiet ? now - answered : 0;
 }
 
-/* AL state of a device (1 INIT, 2 PREOP, 4 SAFEOP, 8 OP, 0 not known); `*status` (may be NULL) is its AL status code, `*presence` (may be
- * NULL) 1 present, 2 lost, 3 another device in its place. While nothing comes back, every device is lost: no state is of before. */
+/* Returns the AL state of a device (1 INIT, 2 PREOP, 4 SAFEOP, 8 OP, 0 unknown); `*status` (may be NULL) receives its AL status code,
+ * `*presence` (may be NULL) 1 present, 2 lost, 3 another device at its position. Without replies, every device is lost. */
 static inline uint16_t onbeat_device_state(const struct onbeat_control *bus, uint32_t device, uint16_t *status, uint32_t *presence) {
     uint64_t word = device < bus->device_count ? onbeat_load(bus->states + device) : 0;
     if (onbeat_no_answer_for(bus) > 0) word = (uint64_t)2 << 32;
@@ -732,7 +732,7 @@ static inline void onbeat_request_free(struct onbeat_request *request) {
     onbeat_store(&request->holder, 0);
 }
 
-/* Whether the bus answers a request within the time. */
+/* Waits until the bus answers a request, or for the timeout. */
 static inline int onbeat_request_wait(struct onbeat_control *bus, struct onbeat_request *request, uint32_t timeout_ms) {
     uint64_t began = onbeat_now(), looked = began;
     while (__atomic_load_n(&request->phase, __ATOMIC_ACQUIRE) != 3u) {
@@ -748,7 +748,7 @@ static inline int onbeat_request_wait(struct onbeat_control *bus, struct onbeat_
     return ONBEAT_OK;
 }
 
-/* One transfer; `write` bytes of `data` are written, or, when `room` is not NULL, at most `*room` are read and `*room` is how many. */
+/* Makes one transfer: writes `write` bytes of `data`, or, if `room` is not NULL, reads at most `*room` bytes and stores their number there. */
 static inline int onbeat_request(struct onbeat_control *bus, uint64_t target, void *data, size_t write, size_t *room, uint32_t timeout_ms, uint32_t *abort_code) {
     struct onbeat_request *request = NULL;
     int result = onbeat_control_is_alive(bus);
@@ -770,7 +770,7 @@ static inline int onbeat_request(struct onbeat_control *bus, uint64_t target, vo
     onbeat_put(&request->order, __atomic_fetch_add(&bus->live->orders, 1u, __ATOMIC_RELAXED));
     __atomic_store_n(&request->phase, 1u, __ATOMIC_RELEASE);
     result = onbeat_request_wait(bus, request, timeout_ms);
-    /* Given up: the bus has not taken it yet, or has it and frees the record when it answers, or has just answered. */
+    /* On failure the bus has not taken the request, or has taken it and frees the record with its answer, or has just answered. */
     if (result != ONBEAT_OK && !onbeat_swap_phase(&request->phase, 1, 0) && onbeat_swap_phase(&request->phase, 2, 4)) return result;
     if (result == ONBEAT_OK) {
         uint64_t outcome = onbeat_look(&request->outcome), length = onbeat_look(&request->length);
@@ -788,14 +788,14 @@ static inline uint64_t onbeat_target(uint16_t device, uint16_t index, uint8_t en
     return (uint64_t)device | (uint64_t)index << 16 | (uint64_t)entry << 32 | flags << 40;
 }
 
-/* Reads an object of a device by SDO: `*bytes` is the room in `data`, and how many there are then. ONBEAT_SDO_ABORT: `*abort_code` (may be
- * NULL) says why. It takes some cycles, and waits no longer than the time. */
+/* Reads an object of a device by SDO: `*bytes` is the size of `data`, and receives the number of bytes read. On ONBEAT_SDO_ABORT
+ * `*abort_code` (may be NULL) receives the abort code. It takes some cycles, at most the timeout. */
 static inline int onbeat_sdo_read(struct onbeat_control *bus, uint16_t device, uint16_t index, uint8_t entry, void *data, size_t *bytes, uint32_t timeout_ms,
                                   uint32_t *abort_code) {
     return onbeat_request(bus, onbeat_target(device, index, entry, 0), data, 0, bytes, timeout_ms, abort_code);
 }
 
-/* Writes an object, as onbeat_sdo_read reads one. */
+/* Writes an object by SDO; see onbeat_sdo_read. */
 static inline int onbeat_sdo_write(struct onbeat_control *bus, uint16_t device, uint16_t index, uint8_t entry, const void *data, size_t bytes,
                                    uint32_t timeout_ms, uint32_t *abort_code) {
     return onbeat_request(bus, onbeat_target(device, index, entry, 2), (void *)(uintptr_t)data, bytes, NULL, timeout_ms, abort_code);
@@ -803,7 +803,7 @@ static inline int onbeat_sdo_write(struct onbeat_control *bus, uint16_t device, 
 
 /* ---- statistics ---- */
 
-/* Times of one kind since the bus process began; percentiles are upper ends of buckets a sixteenth wide. */
+/* Durations of one kind since the bus process began; percentiles are upper ends of buckets with a width of 1/16. */
 struct onbeat_times {
     uint64_t count, max_ns, p50_ns, p99_ns, p999_ns;
     double mean_ns;
@@ -811,7 +811,7 @@ struct onbeat_times {
 
 static inline uint64_t onbeat_control_counter(const struct onbeat_control *bus, enum onbeat_counter which) { return onbeat_look(&bus->stats->counters[which]); }
 
-/* The value that a share of the times (0 to 1) does not exceed, of `count`; 0 of none. */
+/* Returns the quantile of `count` durations for a share from 0 to 1; 0 without any. */
 static inline uint64_t onbeat_quantile(const struct onbeat_histogram *of, uint64_t count, double share) {
     double wanted = (double)count * share;
     uint64_t rank = (uint64_t)wanted, below = 0, max = onbeat_look(&of->max);

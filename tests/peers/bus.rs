@@ -16,7 +16,7 @@ use ethercrab::{MainDevice, MainDeviceConfig, PduStorage, Timeouts};
 use onbeat::report::units::count;
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
-use onbeat_robot::bus::{Bus, InProcess, Mode, Options, Packets, Wire};
+use onbeat_robot::bus::{Bus, BusOptions as Options, ExchangeMode as Mode, InProcess, Packets, Wire};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 use onbeat_segment::{Link, Segment};

@@ -27,8 +27,7 @@ const NOBODY: &str = "65534";
 
 /// Commands that load the machine, change it, or use a name that others would use as well: their trials run alone. The
 /// others mostly wait for a loop that leaves a CPU almost idle, and run two at a time.
-const RUN_ALONE: [&str; 9] =
-    ["bench", "--tuning", "load", "repair", "segment", "robot", "bus", "sweep", "chain"];
+const RUN_ALONE: [&str; 9] = ["bench", "--tuning", "load", "repair", "segment", "robot", "bus", "sweep", "chain"];
 
 /// Held for reading by trials that run beside others, for writing by those that run alone.
 static MACHINE: RwLock<()> = RwLock::new(());

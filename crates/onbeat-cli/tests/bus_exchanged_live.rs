@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use onbeat_control::Client;
 use onbeat_ethercat::event::EventKind;
-use onbeat_robot::motion::Phase;
+use onbeat_robot::motion::RobotPhase as Phase;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

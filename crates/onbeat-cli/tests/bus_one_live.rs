@@ -174,7 +174,7 @@ fn one_segment_one_bus_and_a_scan_beside_it_live() {
 
         assert!(why.contains("a MainDevice of onbeat is running on \"o0\" already") && why.contains(&who), "{why}");
         let why = place.refused(&["bus", "scan", "o0"]);
-        assert!(why.contains("a bus of onbeat is running on \"o0\"") && why.contains(&who), "{why}");
+        assert!(why.contains("onbeat is running a bus on \"o0\"") && why.contains(&who), "{why}");
         assert!(why.contains("--beside-running"), "{why}");
         let before = place.events();
         let beside = place.ask(&["bus", "scan", "o0", "--beside-running", "--json"]);

@@ -128,7 +128,7 @@ fn events_are_printed_in_order_and_as_they_come() {
     drop(bus);
     let ended = following.wait_with_output().unwrap();
 
-    assert!(String::from_utf8_lossy(&ended.stderr).contains("was taken down in order"));
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("has ended in order"));
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn objects_are_read_and_written_through_the_bus() {
         let refused = ask(&name, &["sdo", "read", "0", "5000:1"]);
         is_over.store(true, Ordering::Relaxed);
         let sentence =
-            "object 0x5000:1 of \"left knee\": the device refused with abort code 0x06020000: there is no such object";
+            "object 0x5000:1 of \"left knee\": the device refused with abort code 0x06020000: object does not exist";
 
         assert!(String::from_utf8_lossy(&refused.stderr).contains(sentence));
         assert_eq!(refused.status.code(), Some(2));

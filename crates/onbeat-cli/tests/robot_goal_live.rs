@@ -137,7 +137,14 @@ fn a_goal_of_another_process_moves_a_joint_and_a_killed_commander_leads_to_a_saf
     robot.until_led("the knee goes on", |robot| robot.knee_rad().is_some_and(|rad| (rad - 0.5).abs() < 0.01));
     let refused = error_of(&robot.goal(&["left knee=0.1"]));
 
-    assert!(refused.contains(&format!("commanded by another process: process {} (onbeat)", other.id())), "{refused}");
+    assert!(
+        refused.contains(&format!(
+            "another process commands the joints of bus \"{}\": process {} (onbeat)",
+            robot.name,
+            other.id()
+        )),
+        "{refused}"
+    );
     other.kill().unwrap();
     other.wait().unwrap();
     robot.until("drives lose their power", |robot| !robot.is_enabled());

@@ -1,54 +1,54 @@
-//! What lies where in the shared memory. `docs/control.md` and `include/onbeat_control.h` say the same for people and for C.
+//! Layout of the shared memory, as specified in `docs/control.md` and `include/onbeat_control.h`.
 //!
-//! Words are in the machine's own byte order: the memory never leaves it.
+//! Words have native byte order: the memory is never shared between machines.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use onbeat_rt::latest::Latest;
 
-use super::map::Shared;
+use super::map::SharedMemory;
 use onbeat_ethercat::step::{BusCycle, RobotState};
 
-/// "ONBEATCI" in the memory of a little-endian machine.
+/// The bytes "ONBEATCI".
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ONBEATCI");
-/// Changes with every change of this file.
+/// Version of the layout; changes with every change of it.
 pub(super) const ABI: u32 = 3;
-/// Slots of the image, of the wanted outputs, and of goals.
+/// Number of slots of the image, of owner outputs, and of goals.
 pub(super) const SLOTS: usize = 4;
-/// Events that are kept.
+/// Number of events kept.
 pub(super) const EVENTS: usize = 1024;
 /// Bytes of an event.
 pub(super) const EVENT_BYTES: usize = 32;
-/// SDO requests that can be under way.
+/// Maximum number of concurrent SDO requests.
 pub(super) const REQUESTS: usize = 16;
-/// Most bytes of an SDO request or answer.
+/// Maximum length of an SDO request or answer, in bytes.
 pub(super) const REQUEST_BYTES: usize = 1024;
 /// Bytes of [`BusCycle`] and [`RobotState`] in a slot.
 pub(super) const CYCLE_BYTES: usize = 56;
-/// Where the robot's begin.
+/// Offset of the robot's state.
 const ROBOT_AT: usize = 48;
-/// Bytes of a device's record, and of a value's.
+/// Bytes of the record of a device, and of a value.
 pub(super) const DEVICE_BYTES: usize = 128;
 pub(super) const VALUE_BYTES: usize = 16;
-/// Bytes of a joint's record, and of what stands before the positions of a goal: whose it is, when it was made, its flags.
+/// Bytes of the record of a joint, and of a goal's head: process, time of creation, flags.
 pub(super) const JOINT_BYTES: usize = 32;
 pub(super) const GOAL_BYTES: usize = 24;
-/// Of a goal: whoever gave it leaves, and is not missed.
+/// Goal flag: the commander has left.
 pub(super) const LAST_GOAL: u64 = 1;
 /// Bytes of a name.
 pub(super) const NAME_BYTES: usize = 64;
 
-/// How the bus process fares, as it says itself; that it died nobody writes down.
+/// State of the bus process, as it reports it; a killed process reports nothing.
 pub(super) mod state {
     pub(crate) const RUNNING: u32 = 1;
     pub(crate) const ENDED: u32 = 2;
     pub(crate) const REPLACED: u32 = 3;
 }
 
-/// The first page: who and how much. Constant once `magic` is there, but for `state` and `answered_at`.
+/// First page: identification and sizes. Constant once `magic` is set, except `state` and `answered_at`.
 #[repr(C, align(64))]
-pub(super) struct Header {
+pub(super) struct ImageHeader {
     pub(super) magic: AtomicU64,
     pub(super) abi: AtomicU32,
     pub(super) sharing: AtomicU32,
@@ -66,73 +66,73 @@ pub(super) struct Header {
     pub(super) events: AtomicU32,
     pub(super) places: [AtomicU64; 8],
     pub(super) segment: [AtomicU64; NAME_BYTES / 8],
-    /// Joints that follow goals; 0 where none are followed.
+    /// Number of joints that follow goals; 0 if none do.
     pub(super) joints: AtomicU32,
-    /// Older goals are not followed, in µs.
+    /// Maximum age of a goal, in µs.
     pub(super) goal_age_us: AtomicU32,
     pub(super) joints_at: AtomicU64,
     pub(super) goals_at: AtomicU64,
-    /// When all frames of a cycle came back last, by `CLOCK_MONOTONIC` in ns; 0 before the first cycle. Changes, as `state` does.
+    /// When all frames of a cycle were last answered, by `CLOCK_MONOTONIC` in ns; 0 before the first cycle.
     pub(super) answered_at: AtomicU64,
 }
 
-/// A word with a cache line of its own.
+/// A word in a cache line of its own.
 #[repr(C, align(64))]
-pub(super) struct Word(pub(super) AtomicU64);
+pub(super) struct PaddedWord(pub(super) AtomicU64);
 
-/// What changes from cycle to cycle. Each word has one writer at a time, and a line of its own.
+/// Words that change from cycle to cycle. Each has one writer at a time, and a cache line of its own.
 #[repr(C, align(64))]
-pub(super) struct Live {
-    /// Publications of the image; the bus writes.
-    pub(super) image: Word,
-    /// Publications of the wanted outputs; the owner writes.
-    pub(super) outputs: Word,
-    /// Events so far; the bus writes.
-    pub(super) events: Word,
-    /// The process that owns the outputs, 0 for none.
-    pub(super) owner: Word,
-    /// The owner that left in order last.
-    pub(super) left: Word,
-    /// Counts up when there is a new image and somebody waits.
+pub(super) struct LiveWords {
+    /// Number of image publications; written by the bus.
+    pub(super) image: PaddedWord,
+    /// Number of output publications; written by the owner.
+    pub(super) outputs: PaddedWord,
+    /// Number of events; written by the bus.
+    pub(super) events: PaddedWord,
+    /// Process that owns the outputs, 0 for none.
+    pub(super) owner: PaddedWord,
+    /// The last owner that left in order.
+    pub(super) left: PaddedWord,
+    /// Incremented when there is a new image and a process waits.
     pub(super) wake: Futex,
-    /// Not 0 when somebody waits.
+    /// Not 0 when a process waits.
     pub(super) waiting: Futex,
-    /// SDO requests so far.
-    pub(super) orders: Word,
-    /// Publications of goals; the commander writes.
-    pub(super) goals: Word,
-    /// The process that commands, 0 for none.
-    pub(super) commander: Word,
-    /// The commander that left in order last.
-    pub(super) commander_left: Word,
-    /// What became of the goal that was looked at last: its number × 4 + the answer; whoever follows goals writes.
-    pub(super) answer: Word,
+    /// Number of SDO requests.
+    pub(super) orders: PaddedWord,
+    /// Number of goal publications; written by the commander.
+    pub(super) goals: PaddedWord,
+    /// Process that commands the joints, 0 for none.
+    pub(super) commander: PaddedWord,
+    /// The last commander that left in order.
+    pub(super) commander_left: PaddedWord,
+    /// Result of the goal evaluated last: its number × 4 + the answer; written by the process that follows goals.
+    pub(super) answer: PaddedWord,
 }
 
-/// 32 bits that the kernel can wait on.
+/// A word of 32 bits that the kernel can wait on.
 #[repr(C, align(64))]
 pub(super) struct Futex(pub(super) AtomicU32);
 
-/// One SDO request, from asking to having the answer.
+/// Record of one SDO request and its answer.
 #[repr(C, align(64))]
-pub(super) struct Request {
-    /// Who asks; 0 when the record is free.
+pub(super) struct RequestRecord {
+    /// Requesting process; 0 when the record is free.
     pub(super) holder: AtomicU64,
     /// See [`phase`].
     pub(super) phase: AtomicU32,
     pub(super) spare: AtomicU32,
-    /// Requests are served in this order.
+    /// Order of requests.
     pub(super) order: AtomicU64,
-    /// Device, index, entry, whether complete, whether a write: bits 0, 16, 32, 40, 41.
+    /// Device, index, subindex, complete access, write: at bits 0, 16, 32, 40, 41.
     pub(super) target: AtomicU64,
-    /// Bytes of `data`.
+    /// Number of bytes in `data`.
     pub(super) length: AtomicU64,
-    /// How it went in bits 32.., an abort code in bits 0..
+    /// Result in the upper 32 bits, abort code in the lower.
     pub(super) outcome: AtomicU64,
     pub(super) data: [AtomicU64; REQUEST_BYTES / 8],
 }
 
-/// Where an SDO request stands.
+/// Phase of an SDO request.
 pub(super) mod phase {
     pub(crate) const IDLE: u32 = 0;
     pub(crate) const ASKED: u32 = 1;
@@ -141,22 +141,22 @@ pub(super) mod phase {
     pub(crate) const ABANDONED: u32 = 4;
 }
 
-// As `include/onbeat_control.h` asserts them; its header ends before the padding.
-const _: () = assert!(size_of::<Header>() == 256 && std::mem::offset_of!(Header, goals_at) == 224);
-const _: () = assert!(size_of::<Live>() == 768 && std::mem::offset_of!(Live, answer) == 704);
-const _: () = assert!(size_of::<Request>() == 1088 && std::mem::offset_of!(Request, data) == 48);
-const _: () = assert!(size_of::<super::stats::Block>() == 19_328);
+// `include/onbeat_control.h` asserts the same; its header ends before the padding.
+const _: () = assert!(size_of::<ImageHeader>() == 256 && std::mem::offset_of!(ImageHeader, goals_at) == 224);
+const _: () = assert!(size_of::<LiveWords>() == 768 && std::mem::offset_of!(LiveWords, answer) == 704);
+const _: () = assert!(size_of::<RequestRecord>() == 1088 && std::mem::offset_of!(RequestRecord, data) == 48);
+const _: () = assert!(size_of::<super::stats::StatsBlock>() == 19_328);
 
 // SAFETY: `repr(C)`, atomics only.
-unsafe impl Shared for Header {}
+unsafe impl SharedMemory for ImageHeader {}
 // SAFETY: as above.
-unsafe impl Shared for Live {}
+unsafe impl SharedMemory for LiveWords {}
 // SAFETY: as above.
-unsafe impl Shared for Request {}
+unsafe impl SharedMemory for RequestRecord {}
 
-/// What decides where everything lies.
+/// Sizes that determine all offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Numbers {
+pub(super) struct ImageSize {
     pub(super) devices: usize,
     pub(super) values: usize,
     pub(super) inputs: usize,
@@ -164,16 +164,16 @@ pub(super) struct Numbers {
     pub(super) joints: usize,
 }
 
-impl Numbers {
-    /// Words of a goal behind its head: a bit for each joint, then a position for each.
+impl ImageSize {
+    /// Words of a goal after its head: one bit per joint, then one position per joint.
     pub(super) const fn goal_words(self) -> usize {
         self.joints.div_ceil(64) + self.joints
     }
 }
 
-/// Where everything lies, in bytes from the start.
+/// Offsets of all parts, in bytes from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct ImageOffsets {
     pub(super) live: usize,
     pub(super) lock: usize,
     pub(super) table: usize,
@@ -191,14 +191,14 @@ pub(super) struct Places {
     pub(super) goal_slot_words: usize,
 }
 
-impl Places {
-    pub(super) fn of(numbers: Numbers) -> Self {
-        // Who reads one slot and who writes the next have no cache line in common.
+impl ImageOffsets {
+    pub(super) fn new(size: ImageSize) -> Self {
+        // The reader of one slot and the writer of the next share no cache line.
         let slot_words = |parts: &[usize]| Latest::slot_words(parts).next_multiple_of(8);
-        let image_slot_words = slot_words(&[CYCLE_BYTES, numbers.inputs, numbers.outputs]);
-        let output_slot_words = slot_words(&[8, numbers.outputs]);
-        let goal_slot_words = slot_words(&[GOAL_BYTES, 8 * numbers.goal_words()]);
-        let mut end = size_of::<Header>();
+        let image_slot_words = slot_words(&[CYCLE_BYTES, size.inputs, size.outputs]);
+        let output_slot_words = slot_words(&[8, size.outputs]);
+        let goal_slot_words = slot_words(&[GOAL_BYTES, 8 * size.goal_words()]);
+        let mut end = size_of::<ImageHeader>();
         let mut next = |bytes: usize| {
             let at = end.next_multiple_of(64);
             end = at + bytes;
@@ -206,17 +206,17 @@ impl Places {
         };
 
         Self {
-            live: next(size_of::<Live>()),
-            lock: next(size_of::<super::lock::Lock>()),
-            table: next(numbers.devices * DEVICE_BYTES + numbers.values * VALUE_BYTES),
-            states: next(numbers.devices * 8),
+            live: next(size_of::<LiveWords>()),
+            lock: next(size_of::<super::lock::ImageLock>()),
+            table: next(size.devices * DEVICE_BYTES + size.values * VALUE_BYTES),
+            states: next(size.devices * 8),
             image: next(SLOTS * image_slot_words * 8),
             outputs: next(SLOTS * output_slot_words * 8),
             events: next(EVENTS * (8 + EVENT_BYTES)),
-            stats: next(size_of::<super::stats::Block>()),
-            requests: next(REQUESTS * size_of::<Request>()),
-            joints: next(numbers.joints * JOINT_BYTES),
-            goals: next(if numbers.joints > 0 { SLOTS * goal_slot_words * 8 } else { 0 }),
+            stats: next(size_of::<super::stats::StatsBlock>()),
+            requests: next(REQUESTS * size_of::<RequestRecord>()),
+            joints: next(size.joints * JOINT_BYTES),
+            goals: next(if size.joints > 0 { SLOTS * goal_slot_words * 8 } else { 0 }),
             total: next(0),
             image_slot_words,
             output_slot_words,
@@ -224,13 +224,13 @@ impl Places {
         }
     }
 
-    /// As the header tells other languages, in front of the segment's name.
-    pub(super) const fn told(&self) -> [usize; 8] {
+    /// Offsets in the header before the name of the segment.
+    pub(super) const fn published(&self) -> [usize; 8] {
         [self.live, self.table, self.states, self.image, self.outputs, self.events, self.stats, self.requests]
     }
 }
 
-/// A cycle as it lies in a slot, with what the robot is about; zeros where nothing moves joints.
+/// Encodes a cycle and the robot's state for a slot; zeros without a robot.
 pub(super) fn cycle_bytes(cycle: &BusCycle, robot: Option<RobotState>) -> [u8; CYCLE_BYTES] {
     let frame =
         u64::from(cycle.round_trip_ns) | u64::from(cycle.working_counter) << 32 | u64::from(cycle.expected) << 48;
@@ -250,7 +250,7 @@ pub(super) fn cycle_bytes(cycle: &BusCycle, robot: Option<RobotState>) -> [u8; C
     bytes
 }
 
-/// The opposite of [`cycle_bytes`].
+/// Decodes the result of [`cycle_bytes`].
 pub(super) fn cycle_of(bytes: &[u8; CYCLE_BYTES]) -> (BusCycle, Option<RobotState>) {
     let mut words = [0; ROBOT_AT / 8];
     for (word, place) in words.iter_mut().zip(bytes.chunks_exact(8)) {
@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cycle_comes_out_of_a_slot_as_it_went_in() {
+    fn a_cycle_survives_encoding_and_decoding() {
         let cycle = BusCycle {
             cycle: u64::MAX - 1,
             release_ns: 2,
@@ -314,10 +314,10 @@ mod tests {
 
     #[test]
     fn nothing_overlaps_and_everything_begins_with_a_cache_line() {
-        let places = Places::of(Numbers { devices: 59, values: 1180, inputs: 656, outputs: 393, joints: 48 });
-        let mut told = places.told().to_vec();
-        told.extend([places.joints, places.goals, places.total]);
-        assert!(told.windows(2).all(|pair| pair[0] < pair[1]));
-        assert!(told.iter().all(|place| place.is_multiple_of(64)));
+        let offsets = ImageOffsets::new(ImageSize { devices: 59, values: 1180, inputs: 656, outputs: 393, joints: 48 });
+        let mut all = offsets.published().to_vec();
+        all.extend([offsets.joints, offsets.goals, offsets.total]);
+        assert!(all.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(all.iter().all(|place| place.is_multiple_of(64)));
     }
 }

@@ -1,4 +1,4 @@
-//! The side of the bus process: one exchange per cycle, and what may take its time beside it.
+//! Bus process side: one exchange per cycle in the loop, and further work on other threads.
 
 use std::mem::swap;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use rustix::thread::futex;
 
 use super::abi::{CYCLE_BYTES, EVENT_BYTES, cycle_bytes};
 use super::goals::{self, GoalSide};
-use super::image::{Mapped, Settings, Waking};
-use super::owner::{self, Place};
+use super::image::{ImageSettings, MappedImage, Waking};
+use super::owner::{self, ClaimWords};
 use super::process::Process;
 use super::requests::{self, SdoAnswer, SdoJob};
 use super::stats::{Counter, Timed};
@@ -19,56 +19,56 @@ use super::{ControlError, DeviceState};
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_ethercat::step::{BusCycle, RobotState};
 
-/// The owner can overtake a reading of its outputs only by publishing four times during one copy; after so many of them the outputs
-/// of the cycle before are taken.
+/// Maximum number of attempts to read the owner's outputs. An attempt fails only if the owner publishes four times
+/// during one copy; then the outputs of the previous cycle are used.
 const MOST_READINGS: u32 = 8;
 
-/// Where the outputs of a cycle came from.
+/// Source of the outputs of a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputsFrom {
-    /// From their owner.
+    /// The owner.
     Owner,
-    /// Nobody owns them, or the owner has written none yet, died, or does not refresh them: they are the safe ones.
+    /// Safe outputs: the bus has no owner, or the owner has not written yet, died, or does not refresh them.
     Safe,
 }
 
-/// An image from the side of its bus. It belongs to the bus's loop; [`ColdSide`] is for other threads. When it is dropped readers are
-/// told that the bus has ended, and the name is free.
+/// An image, seen from its bus. It belongs to the bus's loop; [`ColdSide`] is for other threads. Dropping it reports
+/// the end of the bus to readers, and frees the name.
 #[derive(Debug)]
 pub struct BusSide {
-    shared: Arc<Mapped>,
+    shared: Arc<MappedImage>,
     waking: Waking,
-    wanted: Wanted,
+    wanted: OwnerOutputs,
     died: u64,
-    /// Who commands, as of the last cycle.
+    /// The commander as of the last cycle.
     commander: u64,
-    /// What is published beside the next cycles.
+    /// State of the robot, published with the next cycles.
     robot: Option<RobotState>,
 }
 
-/// What the owner wants, as the bus knows it.
+/// Outputs of the owner.
 #[derive(Debug)]
-struct Wanted {
+struct OwnerOutputs {
     safe: Vec<u8>,
-    /// The newest outputs that were read whole, and room for the next.
+    /// The last outputs read completely, and a buffer for the next.
     held: Vec<u8>,
     next: Vec<u8>,
-    /// Who published `held`.
+    /// Process that published `held`.
     held_from: u64,
     /// The owner as of the last cycle.
     owner: u64,
     publication: u64,
-    /// Cycles since the owner published last.
+    /// Cycles since the owner's last publication.
     age: u32,
     stale_after: u32,
-    is_stale_told: bool,
+    is_stale_reported: bool,
 }
 
 impl BusSide {
-    pub(super) fn of(shared: Arc<Mapped>, settings: Settings) -> Self {
-        let outputs = shared.numbers.outputs;
+    pub(super) fn new(shared: Arc<MappedImage>, settings: ImageSettings) -> Self {
+        let outputs = shared.size.outputs;
         let safe = if settings.safe_outputs.is_empty() { vec![0; outputs] } else { settings.safe_outputs };
-        let wanted = Wanted {
+        let wanted = OwnerOutputs {
             held: safe.clone(),
             next: safe.clone(),
             safe,
@@ -77,20 +77,20 @@ impl BusSide {
             publication: 0,
             age: 0,
             stale_after: settings.stale_after_cycles,
-            is_stale_told: false,
+            is_stale_reported: false,
         };
 
         Self { shared, waking: settings.waking, wanted, died: 0, commander: 0, robot: None }
     }
 
-    /// The one request of a cycle. Publishes the cycle, its inputs and its outputs, and puts into `outputs` what is to be sent: the
-    /// owner's newest if it refreshed them within the last cycles, else the safe ones.
+    /// Exchanges the image once per cycle. Publishes the cycle with inputs and outputs, and writes the outputs to
+    /// send into `outputs`: the owner's, if it refreshed them recently, else the safe ones.
     ///
-    /// Asks for no memory, and for nothing of the kernel but: the lock, in the two kinds of sharing that have one, when another
-    /// holds it; waking those who wait, when asked for in [`Settings::waking`]; the time, when something has happened.
+    /// Does not allocate. Makes system calls only for a contended lock (in the two kinds of sharing with a lock), to
+    /// wake waiting processes if [`ImageSettings::waking`] says so, and to read the time of an event.
     ///
     /// # Panics
-    /// When `inputs` or `outputs` have not the layout's length.
+    /// If `inputs` or `outputs` differ in length from the layout.
     pub fn exchange(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) -> OutputsFrom {
         let Self { shared, waking, wanted, died, commander: _, robot } = self;
         let held = shared.hold();
@@ -114,14 +114,14 @@ impl BusSide {
         from
     }
 
-    /// Publishes a cycle with the outputs that are sent, of a bus that makes them itself; see [`BusSide::keep_outputs`].
+    /// Publishes a cycle with the outputs sent, for a bus with its own controller; see [`BusSide::keep_outputs`].
     ///
     /// # Panics
     /// As [`BusSide::exchange`].
     pub fn publish(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &[u8]) {
         const KINDS: [EventKind; 3] = [EventKind::CommanderTaken, EventKind::CommanderLeft, EventKind::CommanderDied];
         let place = goals::place(&self.shared);
-        self.commander = tell_change(&self.shared, cycle, (self.commander, place), KINDS);
+        self.commander = report_change(&self.shared, cycle, (self.commander, place), KINDS);
         let held = self.shared.hold();
         publish(&self.shared, cycle_bytes(cycle, self.robot), inputs, outputs);
         drop(held);
@@ -131,62 +131,66 @@ impl BusSide {
         }
     }
 
-    /// Says what the robot is about: published with each cycle from the next one on.
+    /// Sets the state of the robot, published from the next cycle on.
     pub fn set_robot(&mut self, robot: Option<RobotState>) {
         self.robot = robot;
     }
 
-    /// Makes the next publication quick, when nothing waits for this cycle any more; see [`Latest::prepare`](onbeat_rt::latest::Latest::prepare).
+    /// Prepares the next publication outside the time-critical part of a cycle; see
+    /// [`Latest::prepare`](onbeat_rt::latest::Latest::prepare).
     pub fn prepare(&self) {
         self.shared.image().prepare();
     }
 
-    /// Owns the outputs from now on: a bus with a controller in its own process. [`Client::claim`](super::Client::claim) is refused
-    /// with this process.
+    /// Claims the outputs for this process, for a bus with its own controller.
+    /// [`Client::claim`](super::Client::claim) is refused then.
     ///
     /// # Errors
-    /// [`ControlError::Owned`] when another living process has them.
+    /// [`ControlError::Owned`] if another living process owns them.
     pub fn keep_outputs(&mut self) -> Result<(), ControlError> {
         owner::claim(&self.shared)
     }
 
-    /// The goals that another process gives to the joints of [`Settings::joints`], for the loop that follows them; `None` without joints.
+    /// Returns the goals for the joints in [`ImageSettings::joints`], for the loop that follows them; `None` without
+    /// joints.
     #[must_use]
     pub fn goals(&self) -> Option<GoalSide> {
-        GoalSide::of(Arc::clone(&self.shared))
+        GoalSide::new(Arc::clone(&self.shared))
     }
 
-    /// Tells an event.
+    /// Publishes an event.
     pub fn push(&mut self, event: &Event) {
         push(&self.shared, event);
     }
 
-    /// Says how the device at this place fares. A place that the layout does not have is left out.
+    /// Publishes the state of a device. A position outside the layout is ignored.
     pub fn set_state(&self, device: usize, state: DeviceState) {
         if let Some(word) = self.shared.states().get(device) {
             word.store(state.word(), Ordering::Release);
         }
     }
 
-    /// Records when all frames of a cycle came back last; while that is long ago, no device counts as in OP for clients.
+    /// Records when all frames of a cycle were last answered. Clients count no device as in OP while that is long
+    /// ago.
     #[inline]
     pub fn answered(&self, at_ns: u64) {
         self.shared.header().answered_at.store(at_ns, Ordering::Relaxed);
     }
 
-    /// Adds to a counter of the statistics. [`Counter::Cycles`] and [`Counter::StaleCycles`] are counted by the exchange.
+    /// Increments a counter of the statistics. [`Counter::Cycles`] and [`Counter::StaleCycles`] are counted by the
+    /// exchange.
     #[inline]
     pub fn count(&self, what: Counter, n: u64) {
         self.shared.stats().add(what, n);
     }
 
-    /// Counts a time in the statistics.
+    /// Records a duration in the statistics.
     #[inline]
     pub fn record(&self, what: Timed, ns: u64) {
         self.shared.stats().record(what, ns);
     }
 
-    /// What may take its time, for another thread. It keeps the memory mapped.
+    /// Returns the side for other threads. It keeps the memory mapped.
     #[must_use]
     pub fn cold_side(&self) -> ColdSide {
         ColdSide { shared: Arc::clone(&self.shared) }
@@ -200,13 +204,13 @@ impl Drop for BusSide {
     }
 }
 
-impl Wanted {
-    /// Looks who owns the outputs and what they are.
-    fn take(&mut self, shared: &Mapped, cycle: &BusCycle) -> OutputsFrom {
+impl OwnerOutputs {
+    /// Reads the owner and its outputs.
+    fn take(&mut self, shared: &MappedImage, cycle: &BusCycle) -> OutputsFrom {
         const KINDS: [EventKind; 3] = [EventKind::OwnerTaken, EventKind::OwnerLeft, EventKind::OwnerDied];
-        let owner = tell_change(shared, cycle, (self.owner, owner::place(shared)), KINDS);
+        let owner = report_change(shared, cycle, (self.owner, owner::place(shared)), KINDS);
         if owner != self.owner {
-            (self.owner, self.is_stale_told) = (owner, false);
+            (self.owner, self.is_stale_reported) = (owner, false);
         }
 
         let published = shared.outputs();
@@ -229,13 +233,13 @@ impl Wanted {
         }
 
         if self.age <= self.stale_after {
-            self.is_stale_told = false;
+            self.is_stale_reported = false;
             return OutputsFrom::Owner;
         }
 
         shared.stats().add(Counter::StaleCycles, 1);
-        if !self.is_stale_told {
-            self.is_stale_told = true;
+        if !self.is_stale_reported {
+            self.is_stale_reported = true;
             push(shared, &event(cycle, EventKind::OutputsStale, self.age));
         }
 
@@ -243,11 +247,12 @@ impl Wanted {
     }
 }
 
-/// Who has a place now; tells by one of these kinds who took it, left it, or died, when that is not who had it before.
-fn tell_change(
-    shared: &Mapped,
+/// Returns the present holder of a role; reports with these event kinds that it was taken, left, or lost by death
+/// since `before`.
+fn report_change(
+    shared: &MappedImage,
     cycle: &BusCycle,
-    (before, place): (u64, Place<'_>),
+    (before, place): (u64, ClaimWords<'_>),
     [taken, left, died]: [EventKind; 3],
 ) -> u64 {
     let now = place.holder.load(Ordering::Acquire);
@@ -267,28 +272,27 @@ fn tell_change(
     now
 }
 
-/// The side of the bus process for threads that are not its loop.
+/// Bus process side for threads other than the loop.
 #[derive(Clone, Debug)]
 pub struct ColdSide {
-    shared: Arc<Mapped>,
+    shared: Arc<MappedImage>,
 }
 
 impl ColdSide {
-    /// Looks who has died: a dead owner loses the outputs, a dead commander its place, a dead requester its request. Call it every ten
-    /// milliseconds or so, not in the loop: it reads `/proc`.
+    /// Frees the roles and requests of dead processes. Call it about every 10 ms, outside the loop: it reads `/proc`.
     pub fn tend(&self) {
         owner::place(&self.shared).free_of_dead();
         goals::place(&self.shared).free_of_dead();
         requests::drop_dead(self.shared.requests());
     }
 
-    /// The oldest SDO request that waits. Each one that is taken must be answered, whatever comes of it.
+    /// Takes the oldest pending SDO request. Every taken request must be answered.
     #[must_use]
     pub fn take_request(&self) -> Option<SdoJob> {
         requests::take(self.shared.requests())
     }
 
-    /// Answers a request. If nobody waits for it any more, its record is free.
+    /// Answers a request, and frees its record if the requester has given up.
     pub fn answer(&self, job: &SdoJob, answer: &SdoAnswer) {
         requests::answer(self.shared.requests(), job, answer);
     }
@@ -311,20 +315,21 @@ impl ColdSide {
     }
 }
 
-fn publish(shared: &Mapped, cycle: [u8; CYCLE_BYTES], inputs: &[u8], outputs: &[u8]) {
-    let lengths = (shared.numbers.inputs, shared.numbers.outputs);
+fn publish(shared: &MappedImage, cycle: [u8; CYCLE_BYTES], inputs: &[u8], outputs: &[u8]) {
+    let lengths = (shared.size.inputs, shared.size.outputs);
     assert_eq!((inputs.len(), outputs.len()), lengths, "inputs and outputs have the lengths of the layout");
     shared.image().publish(&[&cycle, inputs, outputs]);
     shared.stats().add_alone(Counter::Cycles, 1);
 }
 
-fn wake(shared: &Mapped) {
+fn wake(shared: &MappedImage) {
     let live = shared.live();
-    // A waiter says that it waits, then looks for a new image; here it is the other way round. One of both sees the other.
+    // A waiter first sets `waiting`, then looks for a new image; here the order is reversed, so at least one side
+    // sees the other.
     fence(Ordering::SeqCst);
     if live.waiting.0.swap(0, Ordering::AcqRel) != 0 {
         live.wake.0.fetch_add(1, Ordering::Release);
-        // Nobody there is no error.
+        // It is not an error if no process waits.
         let _ = futex::wake(&live.wake.0, futex::Flags::empty(), i32::MAX.cast_unsigned());
     }
 }
@@ -333,7 +338,7 @@ fn event(cycle: &BusCycle, kind: EventKind, code: u32) -> Event {
     Event { at_ns: Monotonic.now().as_ns(), cycle: cycle.cycle, kind, device: NO_DEVICE, old: 0, new: 0, code }
 }
 
-fn push(shared: &Mapped, event: &Event) {
+fn push(shared: &MappedImage, event: &Event) {
     let small = [event.kind as u16, event.device, event.old, event.new];
     let mut bytes = [0; EVENT_BYTES];
     bytes[..8].copy_from_slice(&event.at_ns.to_ne_bytes());

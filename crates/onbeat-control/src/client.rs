@@ -1,4 +1,4 @@
-//! The side of all other processes: reading, waiting, events, statistics, requests.
+//! Client side: reading, waiting, events, statistics, requests.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rustix::time::Timespec;
 
 use super::abi::{CYCLE_BYTES, EVENT_BYTES, EVENTS, cycle_of};
 use super::goals::{self, Commander, Joint};
-use super::image::{Mapped, Waking};
+use super::image::{MappedImage, Waking};
 use super::owner::Owner;
 use super::process::Process;
 use super::requests::{self, SdoAnswer, SdoRequest};
@@ -23,104 +23,104 @@ use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::{DeviceLayout, Layout};
 use onbeat_ethercat::step::{BusCycle, RobotState};
 
-/// A reader that is overtaken so often reads while the bus publishes without a pause.
+/// Maximum number of attempts of a reader that is overtaken by the bus.
 const MOST_TRIES: u32 = 1000;
-/// The bus process is looked for when there was no cycle for so long.
+/// Time without a cycle after which the bus process is checked.
 const QUIET: Duration = Duration::from_millis(100);
-/// And for so many cycles, before states of devices count as old.
+/// Additional number of cycles before device states count as outdated.
 const PATIENT_CYCLES: u64 = 10;
-/// How often a waiter looks when the bus does not wake it.
+/// Polling interval of a waiter that the bus does not wake.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
 
-/// A cycle with all its values, of one piece.
+/// A consistent cycle with all its values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Which publication it is, from 1; 0 when nothing was read yet.
+    /// Number of the publication, from 1; 0 before the first read.
     pub number: u64,
     /// The cycle.
     pub cycle: BusCycle,
-    /// What the robot is about; `None` where the bus process moves no joints.
+    /// State of the robot; `None` if the bus process moves no joints.
     pub robot: Option<RobotState>,
     /// Inputs of all devices.
     pub inputs: Vec<u8>,
-    /// Outputs as they were sent in that cycle.
+    /// Outputs sent in that cycle.
     pub outputs: Vec<u8>,
-    /// How often this reader was overtaken by the bus and read again, in all its readings.
+    /// Number of repeated reads since this reader was opened, because the bus overtook it.
     pub retries: u64,
 }
 
 impl Snapshot {
-    pub(super) fn for_image(shared: &Mapped) -> Self {
-        Self { inputs: vec![0; shared.numbers.inputs], outputs: vec![0; shared.numbers.outputs], ..Self::default() }
+    pub(super) fn for_image(shared: &MappedImage) -> Self {
+        Self { inputs: vec![0; shared.size.inputs], outputs: vec![0; shared.size.outputs], ..Self::default() }
     }
 }
 
-/// A device as it should be, and how it fares.
+/// A device with its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Device {
-    /// As it should be.
+pub struct DeviceInfo {
+    /// Expected device.
     pub layout: DeviceLayout,
-    /// How it fares.
+    /// Present state.
     pub state: DeviceState,
 }
 
-/// Events since some number.
+/// Events from a given number on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Events {
-    /// In order, each with its number.
+pub struct EventBatch {
+    /// Events in order, with their numbers.
     pub events: Vec<(u64, Event)>,
-    /// What to ask for next time.
+    /// Number to pass to the next call.
     pub next: u64,
-    /// How many were overwritten before they could be read.
+    /// Number of events overwritten before they were read.
     pub missed: u64,
 }
 
-/// How a bus fares, in a few words.
+/// Summary of a bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BusState {
     /// Name of the image.
     pub name: String,
     /// Name of the segment.
     pub segment: String,
-    /// The bus process.
+    /// Id of the bus process.
     pub pid: u32,
-    /// How the image is shared.
+    /// Kind of sharing.
     pub sharing: Sharing,
-    /// How many bus processes have had the name in a row, each killed before the next.
+    /// Number of bus processes that had this name in succession, each killed before the next.
     pub generation: u64,
-    /// Fingerprint of the device table.
+    /// Hash of the device table.
     pub layout_hash: u64,
     /// The last cycle, `None` before the first.
     pub cycle: Option<BusCycle>,
-    /// What the robot is about; `None` where the bus process moves no joints.
+    /// State of the robot; `None` if the bus process moves no joints.
     pub robot: Option<RobotState>,
-    /// Devices there should be.
+    /// Number of expected devices.
     pub devices: usize,
-    /// Devices in OP; none while nothing comes back.
+    /// Number of devices in OP; 0 during an outage.
     pub in_op: usize,
-    /// Whether anything comes back.
-    pub silence: Silence,
+    /// Whether replies come back.
+    pub outage: Outage,
     /// Owner of the outputs: process id and name.
     pub owner: Option<(u32, String)>,
-    /// Who commands joints: process id and name.
+    /// Commander of the joints: process id and name.
     pub commander: Option<(u32, String)>,
-    /// Events so far.
+    /// Number of events.
     pub events: u64,
 }
 
-/// Whether states of devices are of now.
+/// Outage of a bus: device states are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Silence {
-    /// They are.
+pub enum Outage {
+    /// No outage.
     None,
-    /// The bus process runs no cycles, for so many ns: it is stopped, or has not begun.
+    /// The bus process has run no cycle for this time in ns: stopped, or not started.
     NoCycle(u64),
-    /// It does, and no frame has come back in time, for so many ns.
+    /// No frame was answered in time for this time in ns.
     NoAnswer(u64),
 }
 
-impl Silence {
-    /// How long nothing has come back, in ns, for whatever reason.
+impl Outage {
+    /// Returns the duration of the outage in ns.
     #[must_use]
     pub const fn ns(self) -> Option<u64> {
         match self {
@@ -130,7 +130,7 @@ impl Silence {
     }
 }
 
-impl std::fmt::Display for Silence {
+impl std::fmt::Display for Outage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let seconds = |ns: &u64| *ns as f64 / 1e9;
         match self {
@@ -141,40 +141,40 @@ impl std::fmt::Display for Silence {
     }
 }
 
-/// An image from the side of any other process.
+/// Client of an image, in any process.
 #[derive(Debug)]
 pub struct Client {
-    shared: Arc<Mapped>,
-    waiter: Waiter,
+    shared: Arc<MappedImage>,
+    waiter: CycleWaiter,
 }
 
 impl Client {
-    /// The image of the running bus of this name.
+    /// Opens the image of the running bus with this name.
     ///
     /// # Errors
-    /// [`ControlError`]: no bus of the name, a dead one, one of another version.
+    /// [`ControlError`]: no such bus, a dead one, or one of another version.
     pub fn open(name: &str) -> Result<Self, ControlError> {
-        let shared = Mapped::open(name)?;
-        Ok(Self { waiter: Waiter::of(&shared), shared: Arc::new(shared) })
+        let shared = MappedImage::open(name)?;
+        Ok(Self { waiter: CycleWaiter::new(&shared), shared: Arc::new(shared) })
     }
 
-    /// What [`Client::read`] reads into.
+    /// Creates a buffer for [`Client::read`].
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::for_image(&self.shared)
     }
 
-    /// Reads the newest cycle: all of it is of one publication.
+    /// Reads the newest cycle consistently.
     ///
     /// # Errors
-    /// [`ControlError::BusEnded`], [`ControlError::BusReplaced`], [`ControlError::BusDied`] (noticed when there was no new cycle for
-    /// 100 ms), [`ControlError::NoCycleYet`].
+    /// [`ControlError::BusEnded`], [`ControlError::BusReplaced`], [`ControlError::BusDied`] (detected after 100 ms
+    /// without a cycle), [`ControlError::NoCycleYet`].
     pub fn read(&mut self, into: &mut Snapshot) -> Result<(), ControlError> {
         self.waiter.read(&self.shared, into)
     }
 
-    /// As [`Client::read`], and stays inside so long as a slow reader would. Where the sharing has a lock, the bus and all others wait
-    /// meanwhile: it shows what that costs.
+    /// Reads like [`Client::read`], and takes at least `stay`, like a slow reader. With a lock, bus and other
+    /// processes wait during that time; this measures the effect.
     ///
     /// # Errors
     /// As [`Client::read`].
@@ -189,7 +189,7 @@ impl Client {
         Ok(())
     }
 
-    /// Waits until there is a newer cycle than the one read last, at most so long; whether there is.
+    /// Waits up to `timeout` for a cycle newer than the last one read. Returns whether there is one.
     ///
     /// # Errors
     /// As [`Client::read`].
@@ -198,29 +198,29 @@ impl Client {
         self.waiter.wait_beyond(&self.shared, last, timeout)
     }
 
-    /// What the segment should be, and where its values stand.
+    /// Returns the expected devices and the offsets of their values.
     #[must_use]
     pub fn layout(&self) -> Layout {
         self.shared.layout()
     }
 
-    /// All devices in the order of the cable. While nothing comes back, they are lost.
+    /// Returns all devices in the order of the cable. During an outage, they are lost.
     #[must_use]
-    pub fn devices(&self) -> Vec<Device> {
-        let states = self.states(self.state().silence);
+    pub fn devices(&self) -> Vec<DeviceInfo> {
+        let states = self.states(self.state().outage);
         let devices = self.shared.layout().devices.into_iter();
-        devices.zip(states).map(|(layout, state)| Device { layout, state }).collect()
+        devices.zip(states).map(|(layout, state)| DeviceInfo { layout, state }).collect()
     }
 
-    /// Events from number `from` on; 1 is the first one ever.
+    /// Returns the events from number `from` on; the first has number 1.
     #[must_use]
-    pub fn events(&self, from: u64) -> Events {
+    pub fn events(&self, from: u64) -> EventBatch {
         let ring = self.shared.events();
         let newest = ring.newest();
         let from = from.max(1);
         // The oldest slot is the next one to be written.
         let oldest = (newest + 1).saturating_sub(EVENTS as u64 - 1).max(1);
-        let mut found = Events { next: newest + 1, missed: oldest.saturating_sub(from), ..Events::default() };
+        let mut found = EventBatch { next: newest + 1, missed: oldest.saturating_sub(from), ..EventBatch::default() };
         for number in from.max(oldest)..=newest {
             let mut bytes = [0; EVENT_BYTES];
             match ring.read(number, &mut [&mut bytes]).then(|| event_of(&bytes)).flatten() {
@@ -232,13 +232,14 @@ impl Client {
         found
     }
 
-    /// The statistics.
+    /// Returns the statistics.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.shared.stats().copy()
     }
 
-    /// State and statistics, a line `KEY VALUE` each, as the paper's entry in the proc file system had them; see `docs/control.md`.
+    /// Returns state and statistics as lines `KEY VALUE`, like the paper's entry in the proc file system; see
+    /// `docs/control.md`.
     #[must_use]
     pub fn stats_text(&self) -> String {
         let state = self.state();
@@ -254,7 +255,7 @@ impl Client {
             ("commander_pid", pid(state.commander)),
             ("devices", state.devices.to_string()),
             ("devices_in_op", state.in_op.to_string()),
-            ("no_answer_ns", state.silence.ns().unwrap_or_default().to_string()),
+            ("no_answer_ns", state.outage.ns().unwrap_or_default().to_string()),
             ("events", state.events.to_string()),
         ];
 
@@ -266,38 +267,38 @@ impl Client {
         text
     }
 
-    /// States of devices as far as they are of now.
-    fn states(&self, silence: Silence) -> impl Iterator<Item = DeviceState> {
+    /// Returns the device states, all lost during an outage.
+    fn states(&self, outage: Outage) -> impl Iterator<Item = DeviceState> {
         let lost = DeviceState { al_state: 0, al_status: 0, presence: Presence::Lost };
         let words = self.shared.states().iter().map(|word| DeviceState::from_word(word.load(Ordering::Acquire)));
-        words.map(move |state| if silence == Silence::None { state } else { lost })
+        words.map(move |state| if outage == Outage::None { state } else { lost })
     }
 
-    /// Whether anything comes back, as of now. `cycle` is the last one.
-    fn silence(&self, cycle: Option<&BusCycle>) -> Silence {
-        let Some(cycle) = cycle else { return Silence::None };
+    /// Returns the present outage. `cycle` is the last cycle.
+    fn outage(&self, cycle: Option<&BusCycle>) -> Outage {
+        let Some(cycle) = cycle else { return Outage::None };
         let now_ns = Monotonic.now().as_ns();
         let patience_ns = QUIET.as_nanos() as u64 + PATIENT_CYCLES * cycle.dt_ns;
         let since = |at_ns: u64| now_ns.saturating_sub(at_ns);
         let answered_at = self.shared.header().answered_at.load(Ordering::Relaxed);
         if since(cycle.release_ns) > patience_ns {
-            return Silence::NoCycle(since(cycle.release_ns));
+            return Outage::NoCycle(since(cycle.release_ns));
         }
 
-        // A bus that says nothing of it is one of a test, or of a program that has no devices.
+        // 0 if the bus does not report it, as in tests or without devices.
         let is_quiet = answered_at != 0 && since(answered_at) > patience_ns;
-        if is_quiet { Silence::NoAnswer(since(answered_at)) } else { Silence::None }
+        if is_quiet { Outage::NoAnswer(since(answered_at)) } else { Outage::None }
     }
 
-    /// How the bus fares.
+    /// Returns a summary of the bus.
     #[must_use]
     pub fn state(&self) -> BusState {
         let header = self.shared.header();
         let mut last = self.snapshot();
-        let cycle = Waiter::of(&self.shared).read(&self.shared, &mut last).ok().map(|()| last.cycle);
+        let cycle = CycleWaiter::new(&self.shared).read(&self.shared, &mut last).ok().map(|()| last.cycle);
         let live = self.shared.live();
         let holder = |word: u64| Process::from_word(word).map(|process| (process.pid(), process.name()));
-        let silence = self.silence(cycle.as_ref());
+        let outage = self.outage(cycle.as_ref());
         BusState {
             name: self.shared.name.clone(),
             segment: self.shared.layout().name,
@@ -307,16 +308,16 @@ impl Client {
             layout_hash: header.layout_hash.load(Ordering::Relaxed),
             cycle,
             robot: last.robot,
-            devices: self.shared.numbers.devices,
-            in_op: self.states(silence).filter(|state| state.al_state == 8).count(),
-            silence,
+            devices: self.shared.size.devices,
+            in_op: self.states(outage).filter(|state| state.al_state == 8).count(),
+            outage,
             owner: holder(live.owner.0.load(Ordering::Acquire)),
             commander: holder(live.commander.0.load(Ordering::Acquire)),
             events: self.shared.events().newest(),
         }
     }
 
-    /// Whether the bus runs and its process lives.
+    /// Checks that the bus is running and its process alive.
     ///
     /// # Errors
     /// [`ControlError::BusEnded`], [`ControlError::BusReplaced`], [`ControlError::BusDied`].
@@ -324,35 +325,35 @@ impl Client {
         self.shared.check_alive()
     }
 
-    /// Asks for an SDO transfer and waits for what comes of it, at most so long.
+    /// Requests an SDO transfer, and waits up to `timeout` for the result.
     ///
     /// # Errors
-    /// [`ControlError`] when it could not be asked or nobody answered; what the device says is in the answer.
+    /// [`ControlError`] if the request cannot be made or is not answered; a refusal by the device is in the answer.
     pub fn request(&self, request: &SdoRequest, timeout: Duration) -> Result<SdoAnswer, ControlError> {
         requests::ask(&self.shared, request, timeout)
     }
 
-    /// Takes the outputs for this process.
+    /// Claims the outputs for this process.
     ///
     /// # Errors
-    /// [`ControlError::Owned`] with the process that has them; a dead one loses them.
+    /// [`ControlError::Owned`] with the owner; a dead owner loses them.
     pub fn claim(&self) -> Result<Owner, ControlError> {
-        Owner::of(Arc::clone(&self.shared))
+        Owner::new(Arc::clone(&self.shared))
     }
 
-    /// Joints that follow goals, with their names; none where no goals are followed.
+    /// Returns the joints that follow goals, with their names; empty if none do.
     #[must_use]
     pub fn joints(&self) -> Vec<(String, Joint)> {
         goals::joints(&self.shared)
     }
 
-    /// Commands the joints from now on.
+    /// Becomes the commander of the joints.
     ///
     /// # Errors
-    /// [`ControlError::NoGoals`] where nothing follows goals, [`ControlError::Commanded`] with the process that commands already; a dead
-    /// one loses its place.
+    /// [`ControlError::NoGoals`] if no joint follows goals; [`ControlError::Commanded`] with the present commander; a
+    /// dead one loses its role.
     pub fn command(&self) -> Result<Commander, ControlError> {
-        Commander::of(Arc::clone(&self.shared))
+        Commander::new(Arc::clone(&self.shared))
     }
 }
 
@@ -370,9 +371,9 @@ fn event_of(bytes: &[u8; EVENT_BYTES]) -> Option<Event> {
     })
 }
 
-/// What a reader knows of the cycles it has seen.
+/// Waits for cycles, and checks the bus process.
 #[derive(Debug)]
-pub(super) struct Waiter {
+pub(super) struct CycleWaiter {
     last: u64,
     changed: Instant,
     looked: Instant,
@@ -380,23 +381,23 @@ pub(super) struct Waiter {
     is_woken: bool,
 }
 
-impl Waiter {
-    pub(super) fn of(shared: &Mapped) -> Self {
+impl CycleWaiter {
+    pub(super) fn new(shared: &MappedImage) -> Self {
         let now = Instant::now();
         let is_woken = shared.header().waking.load(Ordering::Relaxed) == Waking::WhenWaiting as u32;
         Self { last: 0, changed: now, looked: now, retries: 0, is_woken }
     }
 
-    pub(super) fn read(&mut self, shared: &Mapped, into: &mut Snapshot) -> Result<(), ControlError> {
+    pub(super) fn read(&mut self, shared: &MappedImage, into: &mut Snapshot) -> Result<(), ControlError> {
         let _held = shared.hold();
         self.read_within(shared, into)
     }
 
-    fn read_within(&mut self, shared: &Mapped, into: &mut Snapshot) -> Result<(), ControlError> {
+    fn read_within(&mut self, shared: &MappedImage, into: &mut Snapshot) -> Result<(), ControlError> {
         shared.check()?;
         let image = shared.image();
-        into.inputs.resize(shared.numbers.inputs, 0);
-        into.outputs.resize(shared.numbers.outputs, 0);
+        into.inputs.resize(shared.size.inputs, 0);
+        into.outputs.resize(shared.size.outputs, 0);
         let mut cycle = [0; CYCLE_BYTES];
         for _ in 0..MOST_TRIES {
             let number = image.newest();
@@ -417,8 +418,8 @@ impl Waiter {
         Err(ControlError::Overtaken { tries: MOST_TRIES })
     }
 
-    /// Looks for the bus process when it has been quiet; a look costs system calls.
-    fn look_at_bus(&mut self, shared: &Mapped, number: u64) -> Result<(), ControlError> {
+    /// Checks the bus process after a time without a cycle, as the check makes system calls.
+    fn look_at_bus(&mut self, shared: &MappedImage, number: u64) -> Result<(), ControlError> {
         let now = Instant::now();
         if number != self.last {
             (self.last, self.changed) = (number, now);
@@ -437,7 +438,7 @@ impl Waiter {
     /// Waits for a publication after `number`.
     pub(super) fn wait_beyond(
         &mut self,
-        shared: &Mapped,
+        shared: &MappedImage,
         number: u64,
         timeout: Duration,
     ) -> Result<bool, ControlError> {
@@ -462,10 +463,10 @@ impl Waiter {
             }
 
             if self.is_woken {
-                // Short of a dead bus, which wakes nobody.
+                // Limited, because a dead bus does not wake it.
                 let at_most = left.min(QUIET);
                 let at_most = Timespec { tv_sec: 0, tv_nsec: at_most.subsec_nanos().into() };
-                // Woken, not so any more, interrupted, over: all lead to another look.
+                // Woken, changed before, interrupted, timed out: check again in any case.
                 let _ = futex::wait(&live.wake.0, futex::Flags::empty(), before, Some(&at_most));
             } else {
                 sleep(left.min(LOOK_EVERY));

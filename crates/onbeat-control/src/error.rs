@@ -1,207 +1,207 @@
-//! Why something with an image cannot be done.
+//! Errors of the control interface.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why something with an image cannot be done.
+/// Reasons why an operation on an image fails.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// A name that is no file name.
+    /// The name is not a valid file name.
     #[error(
-        "\"{name}\" cannot be a bus's name; take 1 to {most} letters, digits, `-`, `_` or `.`, the first one no `.`"
+        "\"{name}\" cannot be a bus's name; use 1 to {most} letters, digits, `-`, `_` or `.`, not beginning with `.`"
     )]
     BadName {
-        /// As given.
+        /// Given name.
         name: String,
-        /// Longest name.
+        /// Maximum length.
         most: usize,
     },
-    /// Safe outputs of another length than the layout's.
-    #[error("{given} bytes of safe outputs for a layout with {wanted} bytes of outputs")]
+    /// The safe outputs differ in length from the layout's outputs.
+    #[error("the safe outputs have {given} bytes, the outputs of the layout {wanted}; pass as many, or none for zeros")]
     SafeOutputs {
-        /// How many there are.
+        /// Bytes given.
         given: usize,
-        /// How many the layout has.
+        /// Bytes in the layout.
         wanted: usize,
     },
-    /// A living bus process has the name.
-    #[error("a bus named \"{name}\" runs already{}; end it, or take another --name", of_process(*pid, process))]
+    /// A living bus process uses the name.
+    #[error("a bus named \"{name}\" is already running{}; end it, or use another --name", of_process(*pid, process))]
     Taken {
         /// The name.
         name: String,
-        /// Its process; 0 when it has not said yet.
+        /// Id of its process; 0 if unknown yet.
         pid: u32,
-        /// The process's name.
+        /// Name of the process.
         process: String,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("cannot {what} {path}: {source}{}", hint(source))]
     System {
-        /// What was tried.
+        /// Attempted operation.
         what: &'static str,
-        /// On what.
+        /// Path of the object.
         path: PathBuf,
-        /// Its answer.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Nobody has made such an image.
-    #[error("no bus named \"{name}\" runs on this machine; `onbeat bus run --name {name}` starts one")]
+    /// No image of this name exists.
+    #[error("no bus named \"{name}\" is running on this machine; `onbeat bus run --name {name}` starts one")]
     NoBus {
         /// The name.
         name: String,
     },
-    /// The bus process was killed, and no other took its place.
+    /// The bus process was killed and not replaced.
     #[error(
-        "the bus process {pid} of \"{name}\" is gone, and its devices are not driven any more; start the bus again"
+        "the bus process {pid} of \"{name}\" is gone, and its devices receive no more outputs; start the bus again"
     )]
     BusDied {
         /// The name.
         name: String,
-        /// Its process.
+        /// Id of its process.
         pid: u32,
     },
     /// The bus was taken down.
-    #[error("the bus \"{name}\" was taken down in order; start it again, then open it again")]
+    #[error("the bus \"{name}\" has ended in order; start it, then open it again")]
     BusEnded {
         /// The name.
         name: String,
     },
-    /// The bus process was killed, and another one took the name over.
-    #[error("another bus process took \"{name}\" over; open it again")]
+    /// The bus process was killed, and another one has taken over the name.
+    #[error("another bus process has taken over \"{name}\"; open it again")]
     BusReplaced {
         /// The name.
         name: String,
     },
-    /// The bus process is about to make it, or was killed then.
+    /// The image is being created, or its process was killed during creation.
     #[error("the image of bus \"{name}\" is not ready; try again in a moment")]
     NotReady {
         /// The name.
         name: String,
     },
-    /// Made by another version of onbeat.
+    /// The image was created by another version of onbeat.
     #[error(
-        "the image of bus \"{name}\" has layout version {theirs}, this program knows {ours}; use the same onbeat for both"
+        "the image of bus \"{name}\" has layout version {theirs}, this program supports {ours}; use the same version of onbeat for both"
     )]
     OtherVersion {
         /// The name.
         name: String,
-        /// Of the image.
+        /// Version of the image.
         theirs: u32,
-        /// Of this program.
+        /// Version of this program.
         ours: u32,
     },
-    /// It contradicts itself.
-    #[error("the image of bus \"{name}\" is spoilt: {why}; start the bus again")]
+    /// The image is inconsistent.
+    #[error("the image of bus \"{name}\" is corrupt: {why}; start the bus again")]
     Spoilt {
         /// The name.
         name: String,
-        /// What contradicts.
+        /// What is inconsistent.
         why: &'static str,
     },
     /// No cycle has been published yet.
-    #[error("the bus \"{name}\" has not had a cycle yet; try again when its devices are in OP")]
+    #[error("the bus \"{name}\" has not run a cycle yet; try again when its devices are in OP")]
     NoCycleYet {
         /// The name.
         name: String,
     },
-    /// The bus overtook a reader again and again.
-    #[error("the bus published {tries} times while its image was being read; the reader is too slow for its cycle")]
+    /// The bus overtook the reader in every attempt.
+    #[error("the bus overtook the reader {tries} times; the reader is too slow for its cycle")]
     Overtaken {
-        /// How often it was tried.
+        /// Number of attempts.
         tries: u32,
     },
-    /// Somebody else owns the outputs.
-    #[error("the outputs of bus \"{name}\" belong to another process{}; end it first", of_process(*pid, process))]
+    /// Another process owns the outputs.
+    #[error("another process owns the outputs of bus \"{name}\"{}; end it first", of_process(*pid, process))]
     Owned {
-        /// The bus.
+        /// Name of the bus.
         name: String,
-        /// The owner.
+        /// Id of the owner.
         pid: u32,
-        /// Its name.
+        /// Name of the process.
         process: String,
     },
-    /// Outputs of another length than the image's.
-    #[error("{given} bytes of outputs for an image with {wanted}")]
+    /// The outputs differ in length from the image's outputs.
+    #[error("{given} bytes of outputs given, the image has {wanted}")]
     OutputLength {
-        /// How many were given.
+        /// Bytes given.
         given: usize,
-        /// How many there are.
+        /// Bytes in the image.
         wanted: usize,
     },
-    /// The bus's process moves no joints, or does not follow goals.
+    /// The bus process does not follow goals.
     #[error(
         "nothing on bus \"{name}\" follows goals; `onbeat robot run FILE --name {name} --trajectory commander` starts a robot that does"
     )]
     NoGoals {
-        /// The bus.
+        /// Name of the bus.
         name: String,
     },
-    /// Somebody else commands.
-    #[error("the joints of bus \"{name}\" are commanded by another process{}; end it first", of_process(*pid, process))]
+    /// Another process commands the joints.
+    #[error("another process commands the joints of bus \"{name}\"{}; end it first", of_process(*pid, process))]
     Commanded {
-        /// The bus.
+        /// Name of the bus.
         name: String,
-        /// The commander.
+        /// Id of the commander.
         pid: u32,
-        /// Its name.
+        /// Name of the process.
         process: String,
     },
-    /// No such joint.
+    /// Unknown joint.
     #[error("bus \"{name}\" has no joint \"{joint}\" that follows goals; it has {joints}")]
     NoJoint {
-        /// The bus.
+        /// Name of the bus.
         name: String,
-        /// Asked for.
+        /// Given name.
         joint: String,
-        /// Those it has, or the first of many.
+        /// The joints there are, or the first of many.
         joints: String,
     },
-    /// Outside the travel, or no number.
+    /// A target outside the travel, or not a number.
     #[error("{given} rad is outside the travel of \"{joint}\", {low} to {high} rad")]
     Outside {
-        /// The joint.
+        /// Name of the joint.
         joint: String,
-        /// Asked for, in rad.
+        /// Given target, in rad.
         given: f64,
         /// Lower end of the travel, in rad.
         low: f64,
         /// Upper end of the travel, in rad.
         high: f64,
     },
-    /// More than an SDO request holds.
-    #[error("an SDO of {bytes} bytes; at most {most} go through the control interface")]
+    /// The value is too long for an SDO request.
+    #[error("the SDO has {bytes} bytes; the control interface transfers at most {most}")]
     SdoTooLong {
-        /// How many were given.
+        /// Bytes given.
         bytes: usize,
-        /// How many there is room for.
+        /// Maximum number of bytes.
         most: usize,
     },
-    /// No such device.
+    /// Unknown device.
     #[error("bus \"{name}\" has no device {device}; it has {devices}")]
     NoDevice {
-        /// The bus.
+        /// Name of the bus.
         name: String,
-        /// Asked for.
+        /// Given position.
         device: u16,
-        /// How many there are.
+        /// Number of devices.
         devices: usize,
     },
     /// All request records are in use.
-    #[error("{most} SDO requests are under way on bus \"{name}\", which is all there is room for; try again")]
+    #[error("all {most} SDO requests of bus \"{name}\" are in use; try again")]
     Busy {
-        /// The bus.
+        /// Name of the bus.
         name: String,
-        /// How many there is room for.
+        /// Number of records.
         most: usize,
     },
-    /// No answer in time.
+    /// The bus did not answer in time.
     #[error(
-        "no answer to an SDO request within {ms} ms; the bus \"{name}\" may be starting, or the device's mailbox is mute"
+        "no answer to an SDO request within {ms} ms; the bus \"{name}\" may be starting, or the device does not answer mails"
     )]
     NoAnswer {
-        /// The bus.
+        /// Name of the bus.
         name: String,
-        /// How long was waited, in ms.
+        /// Time waited, in ms.
         ms: u128,
     },
 }

@@ -1,7 +1,8 @@
-//! Where joints should be: goals from one commanding process, for the loop of the bus process that follows them.
+//! Goals: target positions of joints, from one commanding process to the bus process's loop.
 //!
-//! The same slots as everywhere here: the commander publishes without waiting, the loop reads the newest of one piece. What a goal holds
-//! is checked by the process that follows it (`onbeat-robot`), for the memory is written by others; what became of it is answered in a word.
+//! Goals use the same slots as the image: the commander publishes without waiting, and the loop reads the newest goal
+//! consistently. The following process (`onbeat-robot`) checks the content, because other processes can write the
+//! memory. The result is stored in one word.
 
 use std::mem::swap;
 use std::sync::Arc;
@@ -12,37 +13,38 @@ use onbeat_rt::sys::Monotonic;
 
 use super::ControlError;
 use super::abi::{GOAL_BYTES, JOINT_BYTES, LAST_GOAL};
-use super::image::Mapped;
-use super::owner::Place;
+use super::image::MappedImage;
+use super::owner::ClaimWords;
 use super::process::Process;
 
-/// The commander can overtake a reading only by publishing four times during one copy; after so many the goal before stays.
+/// Maximum number of attempts to read a goal. An attempt fails only if the commander publishes four times during one
+/// copy; then the previous goal stays.
 const MOST_READINGS: u32 = 8;
-/// So many names are listed where one is not found.
+/// Maximum number of names listed in an error.
 const MOST_LISTED: usize = 8;
 
 /// A joint that follows goals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Joint {
-    /// Place of its drive in the layout; the joint is called as its device.
+    /// Index of its drive in the layout; the joint has the device's name.
     pub device: usize,
     /// Lower end of the travel, in rad.
     pub low_rad: f64,
     /// Upper end of the travel, in rad.
     pub high_rad: f64,
-    /// Largest velocity, in rad/s. A goal may be any distance away; the joint goes there as fast as it may.
+    /// Maximum velocity, in rad/s. The distance to a goal is unlimited.
     pub velocity_rad_s: f64,
 }
 
-/// What became of a goal.
+/// Result of evaluating a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum GoalAnswer {
-    /// It is followed.
+    /// The goal is followed.
     Taken = 1,
-    /// It holds what is no number, or is outside a joint's travel; the goal before stays.
+    /// It holds an invalid number, or a target outside a joint's travel; the previous goal stays.
     Refused = 2,
-    /// It was too old when it was first looked at.
+    /// It was too old when it was evaluated.
     TooOld = 3,
 }
 
@@ -56,7 +58,7 @@ impl GoalAnswer {
     }
 }
 
-/// The records of joints as they lie in the memory.
+/// Encodes the joints' records.
 pub(super) fn table(joints: &[Joint]) -> Vec<u8> {
     let words = |joint: &Joint| {
         let rads = [joint.low_rad, joint.high_rad, joint.velocity_rad_s].map(f64::to_bits);
@@ -65,8 +67,8 @@ pub(super) fn table(joints: &[Joint]) -> Vec<u8> {
     joints.iter().flat_map(words).flat_map(u64::to_ne_bytes).collect()
 }
 
-/// All joints with their names.
-pub(super) fn joints(shared: &Mapped) -> Vec<(String, Joint)> {
+/// Returns all joints with their names.
+pub(super) fn joints(shared: &MappedImage) -> Vec<(String, Joint)> {
     let devices = shared.layout().devices;
     let records = shared.joints().chunks_exact(JOINT_BYTES / 8);
     records
@@ -80,27 +82,47 @@ pub(super) fn joints(shared: &Mapped) -> Vec<(String, Joint)> {
         .collect()
 }
 
-/// The place of whoever commands.
-pub(super) fn place(shared: &Mapped) -> Place<'_> {
+/// Returns the words of the commander role.
+pub(super) fn place(shared: &MappedImage) -> ClaimWords<'_> {
     let live = shared.live();
-    Place { holder: &live.commander.0, left: &live.commander_left.0 }
+    ClaimWords { holder: &live.commander.0, left: &live.commander_left.0 }
 }
 
-/// This process commands the joints until it is dropped. A goal is followed for as long as [`Commander::age_us`] says; a commander gives
-/// it again before that. One that falls silent without leaving is missed: the robot comes to a safe stop (`docs/robot.md`).
+/// The commander of the joints, until it is dropped. A goal is followed for [`Commander::age_us`]; give it again
+/// before that. If goals stop while the commander has not left, the robot enters the safe stop (`docs/robot.md`).
+///
+/// ```
+/// use onbeat_control::{Client, Image, ImageSettings, Joint};
+/// # use onbeat_ethercat::description::Description;
+/// # use onbeat_ethercat::layout::Layout;
+/// # let name = format!("commander-{}", std::process::id());
+/// # let layout = Layout::from_toml(Description::HUMANOID)?;
+/// # let device = layout.find("left knee").ok_or("no left knee")?;
+/// # let joints = vec![Joint { device, low_rad: -0.1, high_rad: 2.4, velocity_rad_s: 4.0 }];
+/// # let bus = Image::create(&name, &layout, ImageSettings { joints, ..ImageSettings::default() })?;
+/// let mut commander = Client::open(&name)?.command()?;
+/// commander.set("left knee", 0.3)?;
+/// let number = commander.give()?;
+///
+/// // In the bus process:
+/// let mut goals = bus.goals().ok_or("no joint follows goals")?;
+/// assert_eq!(goals.latest(), Some(number));
+/// assert!(goals.positions().eq([(0, 0.3)]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Commander {
-    shared: Arc<Mapped>,
+    shared: Arc<MappedImage>,
     joints: Vec<(String, Joint)>,
-    /// A bit for each joint that was wanted anywhere, then all positions.
+    /// One bit for each joint with a target, then all positions.
     words: Vec<u8>,
     has_given: bool,
 }
 
 impl Commander {
-    pub(super) fn of(shared: Arc<Mapped>) -> Result<Self, ControlError> {
+    pub(super) fn new(shared: Arc<MappedImage>) -> Result<Self, ControlError> {
         shared.check_alive()?;
-        if shared.numbers.joints == 0 {
+        if shared.size.joints == 0 {
             return Err(ControlError::NoGoals { name: shared.name.clone() });
         }
 
@@ -111,26 +133,26 @@ impl Commander {
         };
 
         place(&shared).take(shared.me).map_err(commanded)?;
-        let words = vec![0; 8 * shared.numbers.goal_words()];
+        let words = vec![0; 8 * shared.size.goal_words()];
         Ok(Self { joints: joints(&shared), shared, words, has_given: false })
     }
 
-    /// The joints, in the order in which [`Commander::want`] counts them.
+    /// Returns the joints, in the order of the indices of [`Commander::want`].
     #[must_use]
     pub fn joints(&self) -> &[(String, Joint)] {
         &self.joints
     }
 
-    /// For how long a goal is followed, in µs; longer ones are told as 2^32 − 1.
+    /// Returns the time for which a goal is followed, in µs; at most 2^32 − 1.
     #[must_use]
     pub fn age_us(&self) -> u32 {
         self.shared.header().goal_age_us.load(Ordering::Relaxed)
     }
 
-    /// Wants the joint of this name there with the next goal, and all later ones. Joints that were never wanted anywhere stay.
+    /// Sets the target of a joint for the next goal and all later ones. Joints without a target stay where they are.
     ///
     /// # Errors
-    /// [`ControlError::NoJoint`]; [`ControlError::Outside`], also for what is no number.
+    /// [`ControlError::NoJoint`]; [`ControlError::Outside`], also for values that are not numbers.
     pub fn set(&mut self, joint: &str, rad: f64) -> Result<(), ControlError> {
         let Some(place) = self.joints.iter().position(|(name, _)| name == joint) else {
             let mut names: Vec<&str> = self.joints.iter().map(|(name, _)| name.as_str()).take(MOST_LISTED).collect();
@@ -149,10 +171,10 @@ impl Commander {
         Ok(())
     }
 
-    /// As [`Commander::set`], by a joint's place, and without looking: a goal outside a joint's travel is refused as a whole by whoever
-    /// follows goals. Places that there are not are left out.
+    /// Sets the target of a joint by its index, without a check: the following process refuses goals outside a travel
+    /// as a whole. An unknown index is ignored.
     pub fn want(&mut self, joint: usize, rad: f64) {
-        let count = self.shared.numbers.joints;
+        let count = self.shared.size.joints;
         let (which, positions) = self.words.split_at_mut(8 * count.div_ceil(64));
         let (Some(bits), Some(position)) =
             (which.as_chunks_mut::<8>().0.get_mut(joint / 64), positions.as_chunks_mut::<8>().0.get_mut(joint))
@@ -164,18 +186,18 @@ impl Commander {
         *position = rad.to_bits().to_ne_bytes();
     }
 
-    /// Gives the goal, of one piece; its number. Waits for nobody.
+    /// Publishes the goal; returns its number. Never waits.
     ///
     /// # Errors
-    /// [`ControlError::BusEnded`] and [`ControlError::BusReplaced`] when the bus is gone.
+    /// [`ControlError::BusEnded`] and [`ControlError::BusReplaced`] if the bus is gone.
     pub fn give(&mut self) -> Result<u64, ControlError> {
         self.shared.check()?;
         self.has_given = true;
         Ok(self.publish(0))
     }
 
-    /// What became of the goal that was looked at last, with its number; `None` before the first. Goals that were overtaken by later ones
-    /// are not looked at.
+    /// Returns number and result of the goal evaluated last; `None` before the first. Goals replaced by later ones
+    /// are not evaluated.
     #[must_use]
     pub fn answer(&self) -> Option<(u64, GoalAnswer)> {
         GoalAnswer::of_word(self.shared.live().answer.0.load(Ordering::Acquire))
@@ -194,43 +216,43 @@ impl Commander {
 impl Drop for Commander {
     fn drop(&mut self) {
         if self.has_given {
-            // The same goal once more: the one before may not have been looked at yet.
+            // Repeats the goal, since the previous publication may not have been evaluated yet.
             self.publish(LAST_GOAL);
         }
         place(&self.shared).leave(self.shared.me);
     }
 }
 
-/// A goal as it was read.
+/// Buffer of a goal.
 #[derive(Clone, Debug)]
-struct Read {
+struct GoalBuffer {
     head: [u8; GOAL_BYTES],
     words: Vec<u8>,
 }
 
-impl Read {
+impl GoalBuffer {
     fn word(&self, place: usize) -> u64 {
         self.head.as_chunks::<8>().0.get(place).map_or(0, |word| u64::from_ne_bytes(*word))
     }
 }
 
-/// Goals from the side of the loop that follows them. It asks neither for memory nor the kernel for anything.
+/// Goals for the loop that follows them. Does not allocate or make system calls.
 #[derive(Debug)]
 pub struct GoalSide {
-    shared: Arc<Mapped>,
+    shared: Arc<MappedImage>,
     number: u64,
-    held: Read,
-    next: Read,
+    held: GoalBuffer,
+    next: GoalBuffer,
 }
 
 impl GoalSide {
-    pub(super) fn of(shared: Arc<Mapped>) -> Option<Self> {
+    pub(super) fn new(shared: Arc<MappedImage>) -> Option<Self> {
         shared.goals()?;
-        let empty = Read { head: [0; GOAL_BYTES], words: vec![0; 8 * shared.numbers.goal_words()] };
+        let empty = GoalBuffer { head: [0; GOAL_BYTES], words: vec![0; 8 * shared.size.goal_words()] };
         Some(Self { shared, number: 0, held: empty.clone(), next: empty })
     }
 
-    /// Looks for a newer goal; the number of the newest that was read, `None` before the first.
+    /// Reads the newest goal; returns the number of the newest one read, `None` before the first.
     pub fn latest(&mut self) -> Option<u64> {
         let goals = self.shared.goals()?;
         for _ in 0..MOST_READINGS {
@@ -248,21 +270,21 @@ impl GoalSide {
         (self.number > 0).then_some(self.number)
     }
 
-    /// When that goal was made, by `CLOCK_MONOTONIC` in ns, as its commander says.
+    /// Returns the time of its creation by `CLOCK_MONOTONIC` in ns, as given by the commander.
     #[must_use]
     pub fn at_ns(&self) -> u64 {
         self.held.word(1)
     }
 
-    /// Whether its commander has left after it, in order.
+    /// Returns whether the commander left in order after it.
     #[must_use]
     pub fn is_last(&self) -> bool {
         self.held.word(2) & LAST_GOAL != 0
     }
 
-    /// The joints that it is for, and where they should be in rad, as its commander says: it may be anything.
+    /// Returns the joints with a target and their targets in rad, unchecked.
     pub fn positions(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
-        let (which, positions) = self.held.words.split_at(8 * self.shared.numbers.joints.div_ceil(64));
+        let (which, positions) = self.held.words.split_at(8 * self.shared.size.joints.div_ceil(64));
         let which = which.as_chunks::<8>().0;
         let meant =
             |joint: usize| which.get(joint / 64).is_some_and(|bits| u64::from_ne_bytes(*bits) >> (joint % 64) & 1 != 0);
@@ -270,7 +292,7 @@ impl GoalSide {
         all.filter(move |(joint, _)| meant(*joint))
     }
 
-    /// Tells the commander what became of a goal.
+    /// Reports the result of a goal to the commander.
     pub fn answer(&self, number: u64, answer: GoalAnswer) {
         self.shared.live().answer.0.store(number << GoalAnswer::BITS | answer as u64, Ordering::Release);
     }

@@ -1,7 +1,8 @@
-//! Making, opening, taking over and removing the shared memory of a name.
+//! Creation, opening, takeover and removal of named shared memory.
 //!
-//! The bus process holds a lock on the object (`flock`) as long as it lives, and the kernel lets go of it when it dies. So one of two
-//! that start at once gets the name, and whoever gets the lock of an object that is there knows that its maker is gone.
+//! The bus process holds a lock (`flock`) on the object as long as it lives; the kernel releases it when the process
+//! dies. So only one of two processes that start concurrently gets the name, and a process that obtains the lock of
+//! an existing object knows that its creator is gone.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
@@ -16,56 +17,57 @@ use onbeat_rt::latest::Latest;
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 
 use super::abi::{
-    ABI, EVENT_BYTES, EVENTS, Header, JOINT_BYTES, Live, MAGIC, Numbers, Places, REQUESTS, Request, SLOTS, state,
+    ABI, EVENT_BYTES, EVENTS, ImageHeader, ImageOffsets, ImageSize, JOINT_BYTES, LiveWords, MAGIC, REQUESTS,
+    RequestRecord, SLOTS, state,
 };
 use super::bus_side::BusSide;
 use super::error::ControlError;
 use super::goals::{self, Joint};
-use super::lock::{Held, Inherits, Lock};
-use super::map::{Map, Shared};
+use super::lock::{ImageGuard, ImageLock, LockProtocol};
+use super::map::{Map, SharedMemory};
 use super::process::Process;
-use super::stats::Block;
-use super::{Sharing, table};
+use super::stats::StatsBlock;
+use super::{Sharing, device_table};
 use onbeat_ethercat::layout::Layout;
 
 const DIRECTORY: &str = "/dev/shm";
 const PREFIX: &str = "onbeat-";
 const LONGEST_NAME: usize = 64;
-/// User and group may do everything, others nothing.
+/// Read and write permission for user and group.
 const MODE: u32 = 0o660;
-/// Another process may take or remove the object between two steps; then they are taken again.
+/// Maximum number of attempts, as another process may take or remove the object between two steps.
 const MOST_TRIES: u32 = 20;
-/// How long an image may take to be made, and how often is looked.
+/// Maximum number of polls for an image being created, and their interval.
 const MAKING: (u32, Duration) = (100, Duration::from_millis(5));
 
-/// Whether the exchange wakes those who wait for the next cycle.
+/// Whether the exchange wakes processes that wait for the next cycle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waking {
-    /// Never: who waits looks every 50 µs, and the exchange stays without system calls.
+    /// Never: waiting processes poll every 50 µs, and the exchange makes no system call.
     #[default]
     Never,
-    /// When somebody waits, by one system call in that cycle.
+    /// If a process waits, with one system call in that cycle.
     WhenWaiting,
 }
 
-/// How an image is to be.
+/// Settings of an image.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
-    /// How processes keep out of each other's way.
+pub struct ImageSettings {
+    /// How processes are kept from interfering with each other.
     pub sharing: Sharing,
-    /// The owner's outputs count for so many cycles after it refreshed them; then the safe ones do.
+    /// Number of cycles for which the owner's outputs are sent after a refresh; then the safe outputs are.
     pub stale_after_cycles: u32,
     /// Outputs without an owner; empty for zeros.
     pub safe_outputs: Vec<u8>,
     /// Whether waiting readers are woken.
     pub waking: Waking,
-    /// Joints that follow goals; none where no goals are followed.
+    /// Joints that follow goals; empty if none do.
     pub joints: Vec<Joint>,
-    /// Goals older than this are not followed, in ns; told to whoever commands.
+    /// Maximum age of a goal in ns, published to the commander.
     pub goal_age_ns: u64,
 }
 
-impl Default for Settings {
+impl Default for ImageSettings {
     fn default() -> Self {
         Self {
             sharing: Sharing::default(),
@@ -78,49 +80,50 @@ impl Default for Settings {
     }
 }
 
-impl From<Sharing> for Settings {
+impl From<Sharing> for ImageSettings {
     fn from(sharing: Sharing) -> Self {
         Self { sharing, ..Self::default() }
     }
 }
 
-/// A process image in shared memory, named.
+/// A named process image in shared memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Image;
 
 impl Image {
-    /// Makes the image of a bus of this process. The object of a dead bus process of the same name is taken over: its readers are
-    /// told to open again.
+    /// Creates the image of a bus in this process. The object of a dead bus process with the same name is taken over;
+    /// its readers must open it again.
     ///
     /// # Errors
-    /// [`ControlError`]: [`Taken`](ControlError::Taken) when a living process has the name.
-    pub fn create(name: &str, layout: &Layout, settings: impl Into<Settings>) -> Result<BusSide, ControlError> {
+    /// [`ControlError`]: [`Taken`](ControlError::Taken) if a living process uses the name.
+    pub fn create(name: &str, layout: &Layout, settings: impl Into<ImageSettings>) -> Result<BusSide, ControlError> {
         let settings = settings.into();
-        let (given, wanted) = (settings.safe_outputs.len(), layout.output_bytes);
+        let given = settings.safe_outputs.len();
+        let wanted = layout.output_bytes;
         if given != 0 && given != wanted {
             return Err(ControlError::SafeOutputs { given, wanted });
         }
 
         let path = path_of(name)?;
         let (file, generation) = new_object(name, &path)?;
-        let shared = Mapped::make(name, (file, &path), layout, &settings).and_then(|shared| {
+        let shared = MappedImage::make(name, (file, &path), layout, &settings).and_then(|shared| {
             shared.fill(layout, &settings, generation).map_err(at("prepare the lock of", &path))?;
             Ok(shared)
         });
 
         let shared = shared.inspect_err(|_| _ = fs::remove_file(&path))?;
-        Ok(BusSide::of(Arc::new(shared), settings))
+        Ok(BusSide::new(Arc::new(shared), settings))
     }
 }
 
-/// Names of the images that are there, of living and of killed bus processes.
+/// Returns the names of all images, including those of killed bus processes.
 #[must_use]
 pub fn names() -> Vec<String> {
     let entries = fs::read_dir(DIRECTORY).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.strip_prefix(PREFIX).map(str::to_owned)).collect()
 }
 
-/// Removes what killed bus processes have left; their names. Images of living ones are untouched.
+/// Removes the images of killed bus processes; returns their names. Images of living processes are not changed.
 #[must_use]
 pub fn remove_leftovers() -> Vec<String> {
     names()
@@ -131,11 +134,11 @@ pub fn remove_leftovers() -> Vec<String> {
         .collect()
 }
 
-/// Whether it is one of ours at all: others may use such names.
+/// Checks that the object is an image: other programs may use such names.
 fn is_leftover(path: &Path) -> bool {
     let Ok(file) = open_object(path) else { return false };
     header_of(&file)
-        .is_ok_and(|map| map.one::<Header>(0).is_some_and(|header| header.magic.load(Ordering::Acquire) == MAGIC))
+        .is_ok_and(|map| map.one::<ImageHeader>(0).is_some_and(|header| header.magic.load(Ordering::Acquire) == MAGIC))
 }
 
 fn path_of(name: &str) -> Result<PathBuf, ControlError> {
@@ -155,13 +158,13 @@ fn open_object(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(no_link).open(path)
 }
 
-/// A new object with its lock held, and its generation.
+/// Creates an object and locks it; returns its generation too.
 fn new_object(name: &str, path: &Path) -> Result<(File, u64), ControlError> {
     let mut generation = 1;
     for _ in 0..MOST_TRIES {
         match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path) {
             Ok(file) => {
-                // Somebody may think it left behind before its lock is held; then it is made again.
+                // Another process may have taken the object for abandoned before it was locked; create it again then.
                 if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() && is_at(&file, path) {
                     file.set_permissions(Permissions::from_mode(MODE)).map_err(at("set the permissions of", path))?;
                     return Ok((file, generation));
@@ -182,13 +185,13 @@ fn new_object(name: &str, path: &Path) -> Result<(File, u64), ControlError> {
 
 fn taken(name: &str, path: &Path) -> ControlError {
     let map = open_object(path).and_then(|file| header_of(&file));
-    let bus = map.ok().and_then(|map| Process::from_word(map.one::<Header>(0)?.bus.load(Ordering::Relaxed)));
+    let bus = map.ok().and_then(|map| Process::from_word(map.one::<ImageHeader>(0)?.bus.load(Ordering::Relaxed)));
     let (pid, process) = bus.map_or((0, String::new()), |bus| (bus.pid(), bus.name()));
     ControlError::Taken { name: name.to_owned(), pid, process }
 }
 
-/// Marks the object of a dead bus process as replaced and removes it; its generation. `None` when its process lives. One that is gone
-/// meanwhile had none.
+/// Marks the object of a dead bus process as replaced, removes it, and returns its generation; 0 if it is gone,
+/// `None` if its process is alive.
 fn retire(path: &Path) -> io::Result<Option<u64>> {
     let file = match open_object(path) {
         Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Some(0)),
@@ -202,12 +205,12 @@ fn retire(path: &Path) -> io::Result<Option<u64>> {
     if !may_be_image(&file)? {
         return Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
-            "it is no image of a bus; remove it, or take another --name",
+            "it is not an image of a bus; remove it, or use another --name",
         ));
     }
 
     let map = header_of(&file).ok();
-    let header = map.as_ref().and_then(|map| map.one::<Header>(0));
+    let header = map.as_ref().and_then(|map| map.one::<ImageHeader>(0));
     if let Some(header) = header {
         header.state.store(state::REPLACED, Ordering::Release);
     }
@@ -218,7 +221,7 @@ fn retire(path: &Path) -> io::Result<Option<u64>> {
     Ok(Some(header.map_or(0, |header| header.generation.load(Ordering::Relaxed))))
 }
 
-/// Whether it is an image, or was to become one.
+/// Checks that the file is an image, possibly incomplete.
 fn may_be_image(file: &File) -> io::Result<bool> {
     let mut first = [0; 8];
     let length = file.read_at(&mut first, 0)?;
@@ -226,63 +229,63 @@ fn may_be_image(file: &File) -> io::Result<bool> {
 }
 
 fn header_of(file: &File) -> io::Result<Map> {
-    if file.metadata()?.len() < size_of::<Header>() as u64 {
+    if file.metadata()?.len() < size_of::<ImageHeader>() as u64 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    Map::of(file, size_of::<Header>())
+    Map::new(file, size_of::<ImageHeader>())
 }
 
-/// Whether the object of this path is still the one that was opened.
+/// Checks that the path still refers to the opened object.
 fn is_at(file: &File, path: &Path) -> bool {
     let same = |own: fs::Metadata, there: fs::Metadata| (own.dev(), own.ino()) == (there.dev(), there.ino());
     file.metadata().and_then(|own| Ok(same(own, fs::symlink_metadata(path)?))).unwrap_or(false)
 }
 
-/// The shared memory of an image, as both sides see it.
+/// The shared memory of an image.
 #[derive(Debug)]
-pub(super) struct Mapped {
+pub(super) struct MappedImage {
     pub(super) name: String,
-    pub(super) numbers: Numbers,
-    pub(super) places: Places,
+    pub(super) size: ImageSize,
+    pub(super) offsets: ImageOffsets,
     pub(super) sharing: Sharing,
     pub(super) me: Process,
     map: Map,
-    /// With the lock on it, in the bus process.
+    /// The locked object, in the bus process.
     object: Option<(File, PathBuf)>,
 }
 
-impl Mapped {
+impl MappedImage {
     fn make(
         name: &str,
         (file, path): (File, &Path),
         layout: &Layout,
-        settings: &Settings,
+        settings: &ImageSettings,
     ) -> Result<Self, ControlError> {
-        let numbers = Numbers { joints: settings.joints.len(), ..table::numbers(layout) };
-        let places = Places::of(numbers);
-        // All of it at once: an object without memory behind it would end whoever touches it.
-        fallocate(&file, FallocateFlags::empty(), 0, places.total as u64)
+        let size = ImageSize { joints: settings.joints.len(), ..device_table::size(layout) };
+        let offsets = ImageOffsets::new(size);
+        // Allocated completely: access to a sparse object without free memory ends the process with SIGBUS.
+        fallocate(&file, FallocateFlags::empty(), 0, offsets.total as u64)
             .map_err(|why| at("find memory for", path)(why.into()))?;
-        let map = Map::of(&file, places.total).map_err(at("map", path))?;
+        let map = Map::new(&file, offsets.total).map_err(at("map", path))?;
         let object = Some((file, path.to_owned()));
 
-        Ok(Self { name: name.to_owned(), numbers, places, sharing: settings.sharing, me: Process::this(), map, object })
+        Ok(Self { name: name.to_owned(), size, offsets, sharing: settings.sharing, me: Process::this(), map, object })
     }
 
-    fn fill(&self, layout: &Layout, settings: &Settings, generation: u64) -> io::Result<()> {
-        let table = table::bytes(layout);
-        table::store(self.map.all(self.places.table, table.len().div_ceil(8)), &table);
+    fn fill(&self, layout: &Layout, settings: &ImageSettings, generation: u64) -> io::Result<()> {
+        let table = device_table::bytes(layout);
+        device_table::store(self.map.all(self.offsets.table, table.len().div_ceil(8)), &table);
         match self.sharing {
             Sharing::WaitFree => {}
-            Sharing::Pi => self.one::<Lock>(self.places.lock).make(Inherits::Priority)?,
-            Sharing::Plain => self.one::<Lock>(self.places.lock).make(Inherits::Nothing)?,
+            Sharing::Pi => self.one::<ImageLock>(self.offsets.lock).make(LockProtocol::Priority)?,
+            Sharing::Plain => self.one::<ImageLock>(self.offsets.lock).make(LockProtocol::Nothing)?,
         }
 
         let joints = goals::table(&settings.joints);
-        table::store(self.map.all(self.places.joints, joints.len() / 8), &joints);
+        device_table::store(self.map.all(self.offsets.joints, joints.len() / 8), &joints);
         let header = self.header();
-        table::store(&header.segment, &table::name_bytes(&layout.name));
-        for (word, place) in header.places.iter().zip(self.places.told()) {
+        device_table::store(&header.segment, &device_table::name_bytes(&layout.name));
+        for (word, place) in header.places.iter().zip(self.offsets.published()) {
             word.store(place as u64, Ordering::Relaxed);
         }
 
@@ -291,29 +294,29 @@ impl Mapped {
             (&header.sharing, self.sharing.number()),
             (&header.state, state::RUNNING),
             (&header.waking, settings.waking as u32),
-            (&header.devices, self.numbers.devices as u32),
-            (&header.values, self.numbers.values as u32),
-            (&header.input_bytes, self.numbers.inputs as u32),
-            (&header.output_bytes, self.numbers.outputs as u32),
+            (&header.devices, self.size.devices as u32),
+            (&header.values, self.size.values as u32),
+            (&header.input_bytes, self.size.inputs as u32),
+            (&header.output_bytes, self.size.outputs as u32),
             (&header.stale_after, settings.stale_after_cycles),
             (&header.events, EVENTS as u32),
-            (&header.joints, self.numbers.joints as u32),
+            (&header.joints, self.size.joints as u32),
             (&header.goal_age_us, u32::try_from(settings.goal_age_ns / 1000).unwrap_or(u32::MAX)),
         ];
         small.into_iter().for_each(|(word, value)| word.store(value, Ordering::Relaxed));
-        header.joints_at.store(self.places.joints as u64, Ordering::Relaxed);
-        header.goals_at.store(self.places.goals as u64, Ordering::Relaxed);
-        header.total_bytes.store(self.places.total as u64, Ordering::Relaxed);
-        header.layout_hash.store(table::hash(&table, &layout.name), Ordering::Relaxed);
+        header.joints_at.store(self.offsets.joints as u64, Ordering::Relaxed);
+        header.goals_at.store(self.offsets.goals as u64, Ordering::Relaxed);
+        header.total_bytes.store(self.offsets.total as u64, Ordering::Relaxed);
+        header.layout_hash.store(device_table::hash(&table, &layout.name), Ordering::Relaxed);
         header.generation.store(generation, Ordering::Relaxed);
         header.bus.store(self.me.word(), Ordering::Relaxed);
-        // Whoever sees it sees all of the above.
+        // A process that sees the magic number sees all of the above.
         header.magic.store(MAGIC, Ordering::Release);
 
         Ok(())
     }
 
-    /// The image of a running bus.
+    /// Maps the image of a running bus.
     pub(super) fn open(name: &str) -> Result<Self, ControlError> {
         let path = path_of(name)?;
         for _ in 0..MAKING.0 {
@@ -325,9 +328,9 @@ impl Mapped {
             };
 
             let header = header_of(&file).ok();
-            match header.as_ref().and_then(|map| map.one::<Header>(0)) {
+            match header.as_ref().and_then(|map| map.one::<ImageHeader>(0)) {
                 Some(header) if header.magic.load(Ordering::Acquire) == MAGIC => {
-                    return Self::of_maker(name, (&file, &path), header);
+                    return Self::from_header(name, (&file, &path), header);
                 }
                 _ => sleep(MAKING.1),
             }
@@ -336,7 +339,7 @@ impl Mapped {
         Err(ControlError::NotReady { name: name.to_owned() })
     }
 
-    fn of_maker(name: &str, (file, path): (&File, &Path), header: &Header) -> Result<Self, ControlError> {
+    fn from_header(name: &str, (file, path): (&File, &Path), header: &ImageHeader) -> Result<Self, ControlError> {
         let name = name.to_owned();
         let number = |word: &std::sync::atomic::AtomicU32| word.load(Ordering::Relaxed);
         let theirs = number(&header.abi);
@@ -344,17 +347,17 @@ impl Mapped {
             return Err(ControlError::OtherVersion { name, theirs, ours: ABI });
         }
 
-        let size = |word| number(word) as usize;
-        let numbers = Numbers {
-            devices: size(&header.devices),
-            values: size(&header.values),
-            inputs: size(&header.input_bytes),
-            outputs: size(&header.output_bytes),
-            joints: size(&header.joints),
+        let count = |word| number(word) as usize;
+        let size = ImageSize {
+            devices: count(&header.devices),
+            values: count(&header.values),
+            inputs: count(&header.input_bytes),
+            outputs: count(&header.output_bytes),
+            joints: count(&header.joints),
         };
 
-        let places = Places::of(numbers);
-        let total = places.total as u64;
+        let offsets = ImageOffsets::new(size);
+        let total = offsets.total as u64;
         let length = file.metadata().map_err(at("look at", path))?.len();
         if header.total_bytes.load(Ordering::Relaxed) != total || length < total {
             return Err(ControlError::Spoilt { name, why: "its length is not what its header says" });
@@ -363,16 +366,16 @@ impl Mapped {
         let Some(sharing) = Sharing::from_number(number(&header.sharing)) else {
             return Err(ControlError::Spoilt { name, why: "its kind of sharing is unknown" });
         };
-        let map = Map::of(file, places.total).map_err(at("map", path))?;
-        let opened = Self { name, numbers, places, sharing, me: Process::this(), map, object: None };
+        let map = Map::new(file, offsets.total).map_err(at("map", path))?;
+        let opened = Self { name, size, offsets, sharing, me: Process::this(), map, object: None };
         opened.check_alive()?;
         Ok(opened)
     }
 
-    /// A part whose place is constant.
-    #[allow(clippy::expect_used)] // `Places` was computed for this length in `make`, and checked against it in `of_maker`.
-    fn one<T: Shared>(&self, at: usize) -> &T {
-        debug_assert!(self.map.bytes() == self.places.total);
+    /// Returns a part at a constant offset.
+    #[allow(clippy::expect_used)] // `ImageOffsets` was computed for this length in `make`, and checked against it in `from_header`.
+    fn one<T: SharedMemory>(&self, at: usize) -> &T {
+        debug_assert!(self.map.bytes() == self.offsets.total);
         self.map.one(at).expect("places lie within the map")
     }
 
@@ -381,67 +384,67 @@ impl Mapped {
         Latest::over(newest, self.map.all(at, slots * slot_words), slots).expect("slots lie within the map")
     }
 
-    pub(super) fn header(&self) -> &Header {
+    pub(super) fn header(&self) -> &ImageHeader {
         self.one(0)
     }
 
-    pub(super) fn live(&self) -> &Live {
-        self.one(self.places.live)
+    pub(super) fn live(&self) -> &LiveWords {
+        self.one(self.offsets.live)
     }
 
-    pub(super) fn stats(&self) -> &Block {
-        self.one(self.places.stats)
+    pub(super) fn stats(&self) -> &StatsBlock {
+        self.one(self.offsets.stats)
     }
 
-    pub(super) fn lock(&self) -> Option<&Lock> {
-        (self.sharing != Sharing::WaitFree).then(|| self.one(self.places.lock))
+    pub(super) fn lock(&self) -> Option<&ImageLock> {
+        (self.sharing != Sharing::WaitFree).then(|| self.one(self.offsets.lock))
     }
 
-    /// Holds the lock where there is one.
+    /// Acquires the lock, if there is one.
     #[inline]
-    pub(super) fn hold(&self) -> Option<Held<'_>> {
+    pub(super) fn hold(&self) -> Option<ImageGuard<'_>> {
         self.lock()?.hold(self.me)
     }
 
     pub(super) fn image(&self) -> Latest<'_> {
-        self.slots(&self.live().image.0, (self.places.image, self.places.image_slot_words, SLOTS))
+        self.slots(&self.live().image.0, (self.offsets.image, self.offsets.image_slot_words, SLOTS))
     }
 
     pub(super) fn outputs(&self) -> Latest<'_> {
-        self.slots(&self.live().outputs.0, (self.places.outputs, self.places.output_slot_words, SLOTS))
+        self.slots(&self.live().outputs.0, (self.offsets.outputs, self.offsets.output_slot_words, SLOTS))
     }
 
     pub(super) fn events(&self) -> Latest<'_> {
-        self.slots(&self.live().events.0, (self.places.events, 1 + EVENT_BYTES / 8, EVENTS))
+        self.slots(&self.live().events.0, (self.offsets.events, 1 + EVENT_BYTES / 8, EVENTS))
     }
 
-    /// Goals; only where there are joints that follow them.
+    /// Returns the slots of goals, if joints follow them.
     pub(super) fn goals(&self) -> Option<Latest<'_>> {
-        let slots = (self.places.goals, self.places.goal_slot_words, SLOTS);
-        (self.numbers.joints > 0).then(|| self.slots(&self.live().goals.0, slots))
+        let slots = (self.offsets.goals, self.offsets.goal_slot_words, SLOTS);
+        (self.size.joints > 0).then(|| self.slots(&self.live().goals.0, slots))
     }
 
-    /// Records of the joints that follow goals.
+    /// Returns the records of the joints that follow goals.
     pub(super) fn joints(&self) -> &[AtomicU64] {
-        self.map.all(self.places.joints, self.numbers.joints * JOINT_BYTES / 8)
+        self.map.all(self.offsets.joints, self.size.joints * JOINT_BYTES / 8)
     }
 
-    /// A word per device.
+    /// Returns the device states, one word each.
     pub(super) fn states(&self) -> &[AtomicU64] {
-        self.map.all(self.places.states, self.numbers.devices)
+        self.map.all(self.offsets.states, self.size.devices)
     }
 
-    pub(super) fn requests(&self) -> &[Request] {
-        self.map.all(self.places.requests, REQUESTS)
+    pub(super) fn requests(&self) -> &[RequestRecord] {
+        self.map.all(self.offsets.requests, REQUESTS)
     }
 
     pub(super) fn layout(&self) -> Layout {
-        let words = (self.places.states - self.places.table) / 8;
-        let segment = table::name_of(&table::load(&self.header().segment));
-        table::layout(segment, self.numbers, &table::load(self.map.all(self.places.table, words)))
+        let words = (self.offsets.states - self.offsets.table) / 8;
+        let segment = device_table::name_of(&device_table::load(&self.header().segment));
+        device_table::layout(segment, self.size, &device_table::load(self.map.all(self.offsets.table, words)))
     }
 
-    /// Whether the bus says that it runs; no system call.
+    /// Checks that the bus reports to be running; no system call.
     pub(super) fn check(&self) -> Result<(), ControlError> {
         let name = || self.name.clone();
         match self.header().state.load(Ordering::Acquire) {
@@ -451,26 +454,26 @@ impl Mapped {
         }
     }
 
-    /// Whether it says so and its process lives.
+    /// Checks the same, and that its process is alive.
     pub(super) fn check_alive(&self) -> Result<(), ControlError> {
         self.check()?;
         let bus = Process::from_word(self.header().bus.load(Ordering::Relaxed));
         match bus {
             Some(bus) if bus.is_alive() => Ok(()),
-            // It may have been taken over since.
+            // The image may have been taken over in between.
             _ => self
                 .check()
                 .and(Err(ControlError::BusDied { name: self.name.clone(), pid: bus.map_or(0, Process::pid) })),
         }
     }
 
-    /// The bus ends in order: readers are told, and the name is free.
+    /// Ends the bus in order: informs readers and frees the name.
     pub(super) fn retire(&self) {
         self.header().state.store(state::ENDED, Ordering::Release);
         if let Some((file, path)) = &self.object
             && is_at(file, path)
         {
-            // If it cannot be removed, the next one of the name takes it over.
+            // If it cannot be removed, the next bus of this name takes it over.
             let _ = fs::remove_file(path);
         }
     }

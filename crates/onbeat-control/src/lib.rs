@@ -1,12 +1,15 @@
-//! The control interface: a bus's process image in shared memory, for any number of processes. The paper's ECCI.
+//! The control interface: the process image of a bus in shared memory, for any number of processes. It corresponds to
+//! the paper's ECCI.
 //!
-//! One bus process makes an [`Image`] under a name and calls [`BusSide::exchange`] once per cycle: it hands out inputs and takes the
-//! owner's newest outputs. At most one process owns the outputs ([`Client::claim`]); any number read, see events and statistics, and
-//! ask for SDO transfers ([`Client`]). Where the bus process moves joints itself, one process gives them goals ([`Client::command`]). [`Sharing`] says how they keep out of each other's way: by default nobody waits for anybody.
-//! Memory layout, rules, and what happens when who dies: `docs/control.md`; the same for C: `include/onbeat_control.h`.
+//! One bus process creates an [`Image`] with a name and calls [`BusSide::exchange`] once per cycle, which publishes
+//! inputs and takes the owner's newest outputs. At most one process owns the outputs ([`Client::claim`]). Any number
+//! of processes read cycles, events and statistics, and request SDO transfers ([`Client`]). If the bus process moves
+//! joints itself, one process commands them by goals ([`Client::command`]). [`Sharing`] selects how processes are
+//! kept from interfering; by default no process waits for another. `docs/control.md` specifies memory layout, rules,
+//! and the effects of a process's death; `include/onbeat_control.h` provides the same for C.
 //!
-//! Whatever is killed, nothing is left to clean up: a dead owner's outputs give way to safe values, a dead requester's request is
-//! dropped, a dead bus process's memory is taken over by the next one of the name.
+//! No killed process leaves anything to clean up: a dead owner's outputs are replaced by safe values, a dead
+//! requester's request is dropped, and a dead bus process's memory is taken over by the next one of that name.
 //!
 //! ```
 //! use onbeat_control::{Client, Image, Sharing};
@@ -26,12 +29,13 @@
 //! # Ok::<(), onbeat_control::ControlError>(())
 //! ```
 //!
-//! Absent on purpose: system calls and memory requests in the exchange (in the two kinds of sharing with a lock a contended lock asks
-//! the kernel), trust in what other processes write, several owners.
+//! Absent on purpose: system calls and allocation in the exchange (except for a contended lock in the two kinds of
+//! sharing with a lock), trust in what other processes write, several owners.
 
 mod abi;
 mod bus_side;
 mod client;
+mod device_table;
 mod error;
 mod goals;
 mod image;
@@ -41,13 +45,12 @@ mod owner;
 mod process;
 mod requests;
 mod stats;
-mod table;
 
 pub use bus_side::{BusSide, ColdSide, OutputsFrom};
-pub use client::{BusState, Client, Device, Events, Silence, Snapshot};
+pub use client::{BusState, Client, DeviceInfo, EventBatch, Outage, Snapshot};
 pub use error::ControlError;
 pub use goals::{Commander, GoalAnswer, GoalSide, Joint};
-pub use image::{Image, Settings, Waking, names, remove_leftovers};
+pub use image::{Image, ImageSettings, Waking, names, remove_leftovers};
 pub use owner::Owner;
 pub use requests::{SdoAction, SdoAnswer, SdoFailure, SdoJob, SdoRequest};
 pub use stats::{Counter, Stats, Timed, Times};
@@ -55,20 +58,21 @@ pub use stats::{Counter, Stats, Timed, Times};
 use std::fmt;
 use std::str::FromStr;
 
-/// How those who share an image keep out of each other's way.
+/// How processes that share an image are kept from interfering with each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
-    /// Nobody waits: the bus publishes into the next of four slots, a reader that was overtaken reads again.
+    /// No process waits: the bus publishes into the next of four slots, and a reader that was overtaken reads again.
     #[default]
     WaitFree,
-    /// One mutex with priority inheritance and priority queueing, as in the paper: the bus waits for one reader at most.
+    /// One mutex with priority inheritance and priority queueing, as in the paper: the bus waits for one reader at
+    /// most.
     Pi,
-    /// One mutex without: the mistake that the paper's avoids. The kernel takes it from the dead as it does the other.
+    /// One mutex without priority inheritance: the mistake that the paper avoids. It is robust like the other one.
     Plain,
 }
 
 impl Sharing {
-    /// All of them with their words.
+    /// All kinds with their names.
     pub const ALL: [(Self, &'static str); 3] =
         [(Self::WaitFree, "wait-free"), (Self::Pi, "pi"), (Self::Plain, "plain")];
 
@@ -92,21 +96,23 @@ impl FromStr for Sharing {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let known = Self::ALL.into_iter().find(|(_, word)| *word == text);
-        known.map(|(sharing, _)| sharing).ok_or_else(|| format!("`{text}` is none of wait-free, pi, plain"))
+        known
+            .map(|(sharing, _)| sharing)
+            .ok_or_else(|| format!("`{text}` is not a kind of sharing; use wait-free, pi or plain"))
     }
 }
 
-/// Whether a device is where it should be.
+/// Presence of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Presence {
-    /// Not looked for yet.
+    /// Not checked yet.
     #[default]
     Unknown,
-    /// It answers.
+    /// The device answers.
     Present,
-    /// It answers no more.
+    /// The device does not answer any more.
     Lost,
-    /// Another device answers in its place.
+    /// Another device answers at its position.
     Wrong,
 }
 
@@ -114,14 +120,14 @@ impl Presence {
     const ALL: [Self; 4] = [Self::Unknown, Self::Present, Self::Lost, Self::Wrong];
 }
 
-/// How a device fares.
+/// State of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceState {
-    /// AL state: 1 INIT, 2 PREOP, 4 SAFEOP, 8 OP; 0 when it was never read.
+    /// AL state: 1 INIT, 2 PREOP, 4 SAFEOP, 8 OP; 0 if never read.
     pub al_state: u16,
     /// AL status code, 0 for none.
     pub al_status: u16,
-    /// Whether it is there.
+    /// Whether the device answers.
     pub presence: Presence,
 }
 

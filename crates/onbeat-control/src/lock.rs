@@ -1,7 +1,8 @@
-//! The lock of the two kinds of sharing that have one: a mutex in shared memory, robust in both, with priority inheritance in one.
+//! Mutex in shared memory for the two kinds of sharing with a lock: always robust, optionally with priority
+//! inheritance.
 //!
-//! Robust means that the kernel gives the lock to the next one when its holder dies. That is so in the plain kind too: what it lacks is
-//! priority inheritance alone, else the two could not be compared.
+//! Robust means that the kernel passes the lock on when its holder dies. The plain kind is robust too, so the two
+//! differ in priority inheritance only and can be compared.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -9,12 +10,12 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::map::Shared;
+use super::map::SharedMemory;
 use super::process::Process;
 
-/// A mutex where it lies in shared memory, with the process that holds it and those that died so.
+/// A mutex with its holder, and the processes that died while holding it.
 #[repr(C, align(64))]
-pub(super) struct Lock {
+pub(super) struct ImageLock {
     mutex: UnsafeCell<MaybeUninit<libc::pthread_mutex_t>>,
     holder: AtomicU64,
     died: AtomicU64,
@@ -22,26 +23,27 @@ pub(super) struct Lock {
 }
 
 // SAFETY: a mutex made for sharing between processes, and atomics.
-unsafe impl Shared for Lock {}
+unsafe impl SharedMemory for ImageLock {}
 
-/// What the lock inherits from those who wait for it.
+/// Protocol of the mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Inherits {
+pub(super) enum LockProtocol {
     Priority,
     Nothing,
 }
 
-/// The lock is held as long as this lives.
-pub(super) struct Held<'l>(&'l Lock);
+/// Holds the lock until dropped.
+pub(super) struct ImageGuard<'l>(&'l ImageLock);
 
-impl Lock {
-    /// Makes the mutex; nobody else may have seen it yet.
-    pub(super) fn make(&self, inherits: Inherits) -> io::Result<()> {
+impl ImageLock {
+    /// Initialises the mutex, before any other process can access it.
+    pub(super) fn make(&self, inherits: LockProtocol) -> io::Result<()> {
         let protocol =
-            if inherits == Inherits::Priority { libc::PTHREAD_PRIO_INHERIT } else { libc::PTHREAD_PRIO_NONE };
+            if inherits == LockProtocol::Priority { libc::PTHREAD_PRIO_INHERIT } else { libc::PTHREAD_PRIO_NONE };
         let mut kind = MaybeUninit::uninit();
         let kind = kind.as_mut_ptr();
-        // SAFETY: `kind` is initialised by the first call and destroyed by the last; the mutex lies in memory that nobody else uses yet.
+        // SAFETY: `kind` is initialised by the first call and destroyed by the last; no other process uses the
+        // mutex's memory yet.
         unsafe {
             answer(libc::pthread_mutexattr_init(kind))?;
             let made = answer(libc::pthread_mutexattr_setpshared(kind, libc::PTHREAD_PROCESS_SHARED))
@@ -54,14 +56,15 @@ impl Lock {
         }
     }
 
-    /// Waits for the lock. `None` when it cannot be had any more: the memory was spoilt.
-    pub(super) fn hold(&self, who: Process) -> Option<Held<'_>> {
-        // SAFETY: made by `make` before anybody else saw the memory; `Held` gives it back in the thread that took it.
+    /// Acquires the lock. `None` if the memory is corrupt.
+    pub(super) fn hold(&self, who: Process) -> Option<ImageGuard<'_>> {
+        // SAFETY: initialised by `make` before any other process could access the memory; `ImageGuard` releases it in
+        // the thread that acquired it.
         let answer = unsafe { libc::pthread_mutex_lock(self.mutex.get().cast()) };
         match answer {
             0 => {}
             libc::EOWNERDEAD => {
-                // What the lock guards is whole all the same: publications are, see `onbeat_rt::latest`.
+                // The protected data are consistent nevertheless: publications are, see `onbeat_rt::latest`.
                 // SAFETY: this thread holds the mutex, whose state it now vouches for.
                 unsafe { libc::pthread_mutex_consistent(self.mutex.get().cast()) };
                 self.last_dead.store(self.holder.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -71,24 +74,24 @@ impl Lock {
         }
 
         self.holder.store(who.word(), Ordering::Relaxed);
-        Some(Held(self))
+        Some(ImageGuard(self))
     }
 
-    /// How many died while they held it.
+    /// Returns the number of processes that died while holding the lock.
     pub(super) fn died(&self) -> u64 {
         self.died.load(Ordering::Acquire)
     }
 
-    /// The last one of them.
+    /// Returns the last of them.
     pub(super) fn last_dead(&self) -> Option<Process> {
         Process::from_word(self.last_dead.load(Ordering::Relaxed))
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for ImageGuard<'_> {
     fn drop(&mut self) {
         self.0.holder.store(0, Ordering::Relaxed);
-        // SAFETY: taken by this thread in `hold`; `Held` is not `Send`.
+        // SAFETY: acquired by this thread in `hold`; `ImageGuard` is not `Send`.
         unsafe { libc::pthread_mutex_unlock(self.0.mutex.get().cast()) };
     }
 }

@@ -1,7 +1,7 @@
-//! Memory that processes share: one object in `/dev/shm`, mapped whole.
+//! Shared memory: one object in `/dev/shm`, mapped completely.
 //!
-//! Everything in it is reached as atomic words. Other processes write there at any time and may be wrong; what is read is a number,
-//! and a place computed from it is looked up here, within bounds.
+//! All accesses are atomic words. Other processes can write at any time, and write anything; an offset computed from
+//! a value read is checked against the bounds here.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -11,31 +11,31 @@ use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// A type that may lie in shared memory.
+/// A type that may be placed in shared memory.
 ///
 /// # Safety
 /// `repr(C)`, aligned to at most 64 bytes, made of nothing but atomics or of bytes behind `UnsafeCell`: every pattern of bits is a
 /// value, and others may write it at any time.
-pub(super) unsafe trait Shared {}
+pub(super) unsafe trait SharedMemory {}
 
-/// A mapped object, gone from this process's memory when dropped.
+/// A mapped object; unmapped on drop.
 #[derive(Debug)]
 pub(super) struct Map {
     base: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: the memory is reached as atomics only, see `Shared`.
+// SAFETY: the memory is accessed as atomics only, see `SharedMemory`.
 unsafe impl Send for Map {}
 // SAFETY: as above.
 unsafe impl Sync for Map {}
 
 impl Map {
-    /// Maps the first `bytes` of `file`, which must be at least that long, and brings them into memory.
-    pub(super) fn of(file: &File, bytes: usize) -> io::Result<Self> {
+    /// Maps the first `bytes` of `file`, which must be at least that long, and populates them.
+    pub(super) fn new(file: &File, bytes: usize) -> io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at a place of the kernel's choice touches nothing that is there. An object cut short by
-        // somebody else would end this process by SIGBUS; no onbeat cuts one.
+        // SAFETY: a new mapping at an address chosen by the kernel overlaps nothing. If another program truncates the
+        // object, SIGBUS ends this process; onbeat never truncates one.
         let base =
             unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED | MapFlags::POPULATE, file, 0) }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -47,23 +47,24 @@ impl Map {
         self.bytes
     }
 
-    /// Whether `count` values of `T` have room at this place, in bytes.
-    pub(super) fn holds<T: Shared>(&self, at: usize, count: usize) -> bool {
+    /// Returns whether `count` values of `T` fit at this offset.
+    pub(super) fn holds<T: SharedMemory>(&self, at: usize, count: usize) -> bool {
         let end = size_of::<T>().checked_mul(count).and_then(|bytes| bytes.checked_add(at));
         at.is_multiple_of(align_of::<T>()) && end.is_some_and(|end| end <= self.bytes)
     }
 
-    /// `count` values of `T` at this place; none where they have no room.
-    pub(super) fn all<T: Shared>(&self, at: usize, count: usize) -> &[T] {
+    /// Returns `count` values of `T` at this offset; an empty slice if they do not fit.
+    pub(super) fn all<T: SharedMemory>(&self, at: usize, count: usize) -> &[T] {
         if !self.holds::<T>(at, count) {
             return &[];
         }
-        // SAFETY: within the mapping and aligned (a mapping begins with a page); `T` takes any bits, and lives as long as the map.
+        // SAFETY: within the mapping and aligned (a mapping begins at a page); `T` is valid for any bits, and lives
+        // as long as the map.
         unsafe { std::slice::from_raw_parts(self.base.add(at).cast::<T>().as_ptr(), count) }
     }
 
-    /// The value of `T` at this place, `None` where it has no room.
-    pub(super) fn one<T: Shared>(&self, at: usize) -> Option<&T> {
+    /// Returns the value of `T` at this offset; `None` if it does not fit.
+    pub(super) fn one<T: SharedMemory>(&self, at: usize) -> Option<&T> {
         self.all(at, 1).first()
     }
 }
@@ -76,4 +77,4 @@ impl Drop for Map {
 }
 
 // SAFETY: one atomic.
-unsafe impl Shared for AtomicU64 {}
+unsafe impl SharedMemory for AtomicU64 {}

@@ -1,34 +1,52 @@
-//! Who owns the outputs, and writes them.
+//! Ownership of the outputs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::ControlError;
-use super::client::{Snapshot, Waiter};
-use super::image::Mapped;
+use super::client::{CycleWaiter, Snapshot};
+use super::image::MappedImage;
 use super::process::Process;
 
-/// The outputs of a bus are this process's until it is dropped. Outputs count for as many cycles as the bus was told
-/// ([`Settings::stale_after_cycles`](super::Settings::stale_after_cycles)); an owner refreshes them in each.
+/// Owner of a bus's outputs, until it is dropped. Outputs are sent for
+/// [`ImageSettings::stale_after_cycles`](super::ImageSettings::stale_after_cycles) after a refresh; an owner
+/// refreshes them in each cycle.
+///
+/// ```
+/// use onbeat_control::{Client, Image, Sharing};
+/// # use onbeat_ethercat::layout::Layout;
+/// # use onbeat_ethercat::step::BusCycle;
+/// # let name = format!("owner-{}", std::process::id());
+/// # let layout = Layout { input_bytes: 4, output_bytes: 4, ..Layout::default() };
+/// # let mut bus = Image::create(&name, &layout, Sharing::WaitFree)?;
+/// let mut owner = Client::open(&name)?.claim()?;
+/// owner.write(&[1, 2, 3, 4])?;
+///
+/// // In the bus process:
+/// let mut outputs = [0; 4];
+/// bus.exchange(&BusCycle { cycle: 1, ..BusCycle::default() }, &[0; 4], &mut outputs);
+/// assert_eq!(outputs, [1, 2, 3, 4]);
+/// # Ok::<(), onbeat_control::ControlError>(())
+/// ```
 #[derive(Debug)]
 pub struct Owner {
-    shared: Arc<Mapped>,
-    waiter: Waiter,
+    shared: Arc<MappedImage>,
+    waiter: CycleWaiter,
     outputs: Vec<u8>,
 }
 
-/// A place that one process at a time has, and the one that left it in order last.
+/// Words of a role that one process at a time holds: the holder, and the last one that left in order.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'s> {
+pub(super) struct ClaimWords<'s> {
     pub(super) holder: &'s AtomicU64,
     pub(super) left: &'s AtomicU64,
 }
 
-impl Place<'_> {
-    /// Takes it, unless a living process has it: then that one is the error.
+impl ClaimWords<'_> {
+    /// Takes the role, unless a living process holds it, which is returned as the error.
     pub(super) fn take(self, me: Process) -> Result<(), Process> {
-        // A claim after an orderly end must not look like that end.
+        // A new claim by this process must not look like its earlier orderly end.
         let _ = self.left.compare_exchange(me.word(), 0, Ordering::AcqRel, Ordering::Relaxed);
         let mut word = self.holder.load(Ordering::Acquire);
         loop {
@@ -50,42 +68,43 @@ impl Place<'_> {
         let _ = self.holder.compare_exchange(me.word(), 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Frees it of a dead process.
+    /// Frees the role of a dead process.
     pub(super) fn free_of_dead(self) {
         let word = self.holder.load(Ordering::Acquire);
         if Process::from_word(word).is_some_and(|process| !process.is_alive()) {
-            // If another one took it meanwhile, it is that one's.
+            // If another process took it in between, that one keeps it.
             let _ = self.holder.compare_exchange(word, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 }
 
-/// The place of whoever owns the outputs.
-pub(super) fn place(shared: &Mapped) -> Place<'_> {
+/// Returns the words of the owner role.
+pub(super) fn place(shared: &MappedImage) -> ClaimWords<'_> {
     let live = shared.live();
-    Place { holder: &live.owner.0, left: &live.left.0 }
+    ClaimWords { holder: &live.owner.0, left: &live.left.0 }
 }
 
-/// Takes the outputs for this process.
-pub(super) fn claim(shared: &Mapped) -> Result<(), ControlError> {
+/// Claims the outputs for this process.
+pub(super) fn claim(shared: &MappedImage) -> Result<(), ControlError> {
     let owned =
         |owner: Process| ControlError::Owned { name: shared.name.clone(), pid: owner.pid(), process: owner.name() };
     place(shared).take(shared.me).map_err(owned)
 }
 
 impl Owner {
-    pub(super) fn of(shared: Arc<Mapped>) -> Result<Self, ControlError> {
+    pub(super) fn new(shared: Arc<MappedImage>) -> Result<Self, ControlError> {
         shared.check_alive()?;
         claim(&shared)?;
-        let outputs = vec![0; shared.numbers.outputs];
-        Ok(Self { waiter: Waiter::of(&shared), shared, outputs })
+        let outputs = vec![0; shared.size.outputs];
+        Ok(Self { waiter: CycleWaiter::new(&shared), shared, outputs })
     }
 
-    /// Sets all outputs; the bus takes them in its next cycle. Whole or not at all, also when this process dies meanwhile. Waits for
-    /// nobody where the sharing is wait-free.
+    /// Sets all outputs; the bus sends them in its next cycle, completely or not at all, even if this process dies
+    /// during the call. Never waits with wait-free sharing.
     ///
     /// # Errors
-    /// [`ControlError::OutputLength`]; [`ControlError::BusEnded`] and [`ControlError::BusReplaced`] when the bus is gone.
+    /// [`ControlError::OutputLength`]; [`ControlError::BusEnded`] and [`ControlError::BusReplaced`] if the bus is
+    /// gone.
     pub fn write(&mut self, outputs: &[u8]) -> Result<(), ControlError> {
         if outputs.len() != self.outputs.len() {
             return Err(ControlError::OutputLength { given: outputs.len(), wanted: self.outputs.len() });
@@ -94,7 +113,7 @@ impl Owner {
         self.publish()
     }
 
-    /// Changes the outputs: `change` gets those that were written last (zeros at first).
+    /// Modifies the outputs: `change` receives the last ones (initially zeros).
     ///
     /// # Errors
     /// As [`Owner::write`].
@@ -103,8 +122,8 @@ impl Owner {
         self.publish()
     }
 
-    /// Waits for the next cycle and reads it, at most so long. An owner's loop is: wait, compute, write. `false` when there was none
-    /// in time.
+    /// Waits up to `timeout` for the next cycle and reads it. Returns `false` if there was none. The loop of an owner
+    /// is: wait, compute, write.
     ///
     /// # Errors
     /// As [`Client::read`](super::Client::read).
@@ -116,7 +135,7 @@ impl Owner {
         Ok(true)
     }
 
-    /// What [`Owner::wait_cycle`] reads into.
+    /// Creates a buffer for [`Owner::wait_cycle`].
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::for_image(&self.shared)
@@ -134,7 +153,7 @@ impl Drop for Owner {
     fn drop(&mut self) {
         {
             let _held = self.shared.hold();
-            // Outputs of nobody: a later claim of this process begins without any.
+            // Outputs of no process, so a later claim of this process begins without outputs.
             self.shared.outputs().publish(&[&[0; 8]]);
         }
         place(&self.shared).leave(self.shared.me);

@@ -1,25 +1,25 @@
-//! Who holds something: a process, never mistaken for a later one of the same number.
+//! Identification of a process that is safe against reuse of its id.
 
 use std::fs;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid, test_kill_process};
 
-/// Bits of a process number; the kernel's largest is 2^22 (`PID_MAX_LIMIT`, include/linux/threads.h).
+/// Bits of a process id; the kernel's maximum is 2^22 (`PID_MAX_LIMIT`, include/linux/threads.h).
 const PID_BITS: u32 = 22;
 
-/// A process by number and start time, in one word: it can be compared and exchanged at once. 0 is nobody.
+/// Process id and start time in one word, for atomic comparison and exchange. 0 stands for no process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Process(u64);
 
 impl Process {
-    /// The calling one.
+    /// Returns the calling process.
     pub(super) fn this() -> Self {
         let pid = getpid().as_raw_nonzero().get();
-        Self::of(pid, start_ticks(pid).unwrap_or(0))
+        Self::new(pid, start_ticks(pid).unwrap_or(0))
     }
 
-    fn of(pid: i32, start_ticks: u64) -> Self {
+    fn new(pid: i32, start_ticks: u64) -> Self {
         Self(start_ticks << PID_BITS | u64::from(pid.cast_unsigned()))
     }
 
@@ -36,17 +36,17 @@ impl Process {
         (self.0 & ((1 << PID_BITS) - 1)) as u32
     }
 
-    /// Whether this very process still runs. One that has ended and was not waited for yet does not.
+    /// Returns whether this process still runs. A zombie does not.
     pub(super) fn is_alive(self) -> bool {
         let pid = self.pid().cast_signed();
         match fs::read_to_string(format!("/proc/{pid}/stat")) {
             Ok(stat) => start_of(&stat) == Some(self.0 >> PID_BITS),
-            // Others' processes may be hidden (`hidepid`); then the number alone has to do.
+            // Processes of others may be hidden (`hidepid`); then only the id is checked.
             Err(_) => Pid::from_raw(pid).is_some_and(|pid| test_kill_process(pid) == Err(Errno::PERM)),
         }
     }
 
-    /// Its name, for people; nothing when it is gone.
+    /// Returns the name; empty if the process is gone.
     pub(super) fn name(self) -> String {
         fs::read_to_string(format!("/proc/{}/comm", self.pid()))
             .map_or_else(|_| String::new(), |name| name.trim().to_owned())
@@ -57,9 +57,9 @@ fn start_ticks(pid: i32) -> Option<u64> {
     start_of(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// When a process started, in clock ticks since boot (field 22 of `/proc/PID/stat`); `None` when it has ended.
+/// Returns the start time in clock ticks since boot (field 22 of `/proc/PID/stat`); `None` if the process has ended.
 fn start_of(stat: &str) -> Option<u64> {
-    // The name may hold blanks and brackets: fields are counted behind the last bracket.
+    // The name may hold spaces and parentheses: fields are counted after the last parenthesis.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     if matches!(*fields.first()?, "Z" | "X" | "x") { None } else { fields.get(19)?.parse().ok() }
 }
@@ -69,14 +69,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_known_by_number_and_start_and_gone_when_it_has_ended() {
+    fn a_process_is_identified_by_id_and_start_time_and_dead_when_it_has_ended() {
         let own = Process::this();
         assert!(own.is_alive() && own.pid() == std::process::id() && !own.name().is_empty());
         assert_eq!(Process::from_word(own.word()), Some(own));
-        assert!(!Process::of(own.pid().cast_signed(), 1).is_alive(), "its predecessor of the same number");
+        assert!(!Process::new(own.pid().cast_signed(), 1).is_alive(), "an earlier process with the same id");
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id().cast_signed();
-        let other = Process::of(pid, start_ticks(pid).unwrap_or(1));
+        let other = Process::new(pid, start_ticks(pid).unwrap_or(1));
         child.wait().unwrap();
 
         assert!(!other.is_alive());

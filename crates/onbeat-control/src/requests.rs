@@ -1,87 +1,88 @@
-//! SDO requests of other processes: records that are asked, taken, answered, and free again, whoever dies in between.
+//! SDO requests of other processes: records that are requested, taken, answered and freed, even if a process dies in
+//! between.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::ControlError;
-use super::abi::{REQUEST_BYTES, REQUESTS, Request, phase};
-use super::image::Mapped;
+use super::abi::{REQUEST_BYTES, REQUESTS, RequestRecord, phase};
+use super::device_table;
+use super::image::MappedImage;
 use super::process::Process;
-use super::table;
 
-/// How often a requester looks for its answer, and whether the bus process lives.
+/// Polling interval of a requester, and number of polls between checks of the bus process.
 const LOOK_EVERY: Duration = Duration::from_micros(500);
 const LOOK_AT_BUS_EVERY: u32 = 200;
 
-/// What is to be done with an object.
+/// Operation on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SdoAction {
-    /// Read it.
+    /// Read.
     Read,
     /// Write these bytes, at most 1024.
     Write(Vec<u8>),
 }
 
-/// A transfer that somebody wants.
+/// A requested transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SdoRequest {
-    /// Place of the device on the cable.
+    /// Position of the device on the cable.
     pub device: u16,
-    /// Object, such as 0x6041.
+    /// Index of the object, such as 0x6041.
     pub index: u16,
-    /// Entry of the object.
+    /// Subindex.
     pub entry: u8,
-    /// All entries at once.
+    /// Complete access: all subindices at once.
     pub complete: bool,
     /// Read or write.
     pub action: SdoAction,
 }
 
-/// Why a transfer did not come off.
+/// Reasons why a transfer fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SdoFailure {
-    /// The device refused.
+    /// The device refused the transfer.
     #[error("the device refused with abort code 0x{0:08x}{words}", words = abort_words(*.0))]
     Abort(u32),
     /// The device has no mailbox, or is in INIT.
-    #[error("the device has no mailbox at present")]
+    #[error("the device has no mailbox in its present state")]
     NoMailbox,
-    /// The device does not answer.
+    /// The device did not answer in time.
     #[error("the device did not answer in time")]
     NoReply,
-    /// The bus cannot do this kind of transfer.
-    #[error("the bus cannot do such a transfer")]
+    /// The bus does not support this transfer.
+    #[error("the bus does not support this transfer")]
     NotPossible,
-    /// The answer is longer than a record.
-    #[error("the answer is longer than {REQUEST_BYTES} bytes")]
+    /// The answer is longer than a request record.
+    #[error("the value is longer than {REQUEST_BYTES} bytes")]
     TooLong,
 }
 
-/// What came of it: the bytes that were read, none after a write.
+/// Result of a transfer: the bytes read, empty after a write.
 pub type SdoAnswer = Result<Vec<u8>, SdoFailure>;
 
-/// A request that the bus has taken.
+/// A request taken by the bus.
 #[derive(Debug)]
 pub struct SdoJob {
-    /// What is wanted.
+    /// The request.
     pub request: SdoRequest,
     place: usize,
     order: u64,
 }
 
-/// What the standard's commonest abort codes mean (ETG.1000.6, 5.6.2.7.2).
+/// Meaning of the most common abort codes (ETG.1000.6, 5.6.2.7.2).
 fn abort_words(code: u32) -> &'static str {
     match code {
         0x0601_0000 => ": unsupported access",
-        0x0601_0001 => ": it can only be written",
-        0x0601_0002 => ": it can only be read",
-        0x0602_0000 => ": there is no such object",
-        0x0604_0041 => ": it cannot be mapped",
-        0x0607_0010 | 0x0607_0012 | 0x0607_0013 => ": the length does not fit",
-        0x0609_0011 => ": there is no such entry",
-        0x0609_0030..=0x0609_0032 => ": the value is out of range",
-        0x0800_0020..=0x0800_0022 => ": not in this state",
+        0x0601_0001 => ": write-only object",
+        0x0601_0002 => ": read-only object",
+        0x0602_0000 => ": object does not exist",
+        0x0604_0041 => ": object cannot be mapped",
+        0x0607_0010 | 0x0607_0012 | 0x0607_0013 => ": wrong length",
+        0x0609_0011 => ": subindex does not exist",
+        0x0609_0030..=0x0609_0032 => ": value out of range",
+        0x0800_0020..=0x0800_0022 => ": not possible in the present state",
         _ => "",
     }
 }
@@ -98,7 +99,7 @@ fn target_of(request: &SdoRequest) -> u64 {
         | flag(matches!(request.action, SdoAction::Write(_)), WRITE)
 }
 
-fn request_of(record: &Request) -> SdoRequest {
+fn request_of(record: &RequestRecord) -> SdoRequest {
     let target = record.target.load(Relaxed);
     let action = if target & WRITE == 0 { SdoAction::Read } else { SdoAction::Write(data_of(record)) };
     SdoRequest {
@@ -110,9 +111,9 @@ fn request_of(record: &Request) -> SdoRequest {
     }
 }
 
-fn data_of(record: &Request) -> Vec<u8> {
+fn data_of(record: &RequestRecord) -> Vec<u8> {
     let length = (record.length.load(Relaxed) as usize).min(REQUEST_BYTES);
-    let mut bytes = table::load(&record.data[..length.div_ceil(8)]);
+    let mut bytes = device_table::load(&record.data[..length.div_ceil(8)]);
     bytes.truncate(length);
     bytes
 }
@@ -127,7 +128,7 @@ fn outcome_of(failure: SdoFailure) -> u64 {
     }
 }
 
-fn answer_of(record: &Request) -> SdoAnswer {
+fn answer_of(record: &RequestRecord) -> SdoAnswer {
     let outcome = record.outcome.load(Relaxed);
     match outcome >> 32 {
         0 => Ok(data_of(record)),
@@ -139,33 +140,33 @@ fn answer_of(record: &Request) -> SdoAnswer {
     }
 }
 
-/// Back to those that are free: the phase first, for whoever takes it next finds it idle.
-fn free(record: &Request) {
+/// Frees a record: the phase first, so that the next requester finds it idle.
+fn free(record: &RequestRecord) {
     record.phase.store(phase::IDLE, Relaxed);
     record.holder.store(0, Release);
 }
 
-// ---- the bus
+// ---- bus process
 
-pub(super) fn take(records: &[Request]) -> Option<SdoJob> {
-    let asked = |record: &Request| record.phase.load(Acquire) == phase::ASKED;
+pub(super) fn take(records: &[RequestRecord]) -> Option<SdoJob> {
+    let asked = |record: &RequestRecord| record.phase.load(Acquire) == phase::ASKED;
     loop {
         let waiting = records.iter().enumerate().filter(|(_, record)| asked(record));
         let (place, record) = waiting.min_by_key(|(_, record)| record.order.load(Relaxed))?;
-        // Its requester may have lost patience meanwhile.
+        // The requester may have given up in between.
         if record.phase.compare_exchange(phase::ASKED, phase::TAKEN, AcqRel, Relaxed).is_ok() {
             return Some(SdoJob { request: request_of(record), place, order: record.order.load(Relaxed) });
         }
     }
 }
 
-pub(super) fn answer(records: &[Request], job: &SdoJob, answer: &SdoAnswer) {
+pub(super) fn answer(records: &[RequestRecord], job: &SdoJob, answer: &SdoAnswer) {
     let Some(record) = records.get(job.place).filter(|record| record.order.load(Relaxed) == job.order) else { return };
     let too_long = answer.as_ref().is_ok_and(|bytes| bytes.len() > REQUEST_BYTES);
     let failure = if too_long { Some(SdoFailure::TooLong) } else { answer.as_ref().err().copied() };
     record.outcome.store(failure.map_or(0, outcome_of), Relaxed);
     let bytes = if failure.is_some() { &[] } else { answer.as_deref().unwrap_or_default() };
-    table::store(&record.data, bytes);
+    device_table::store(&record.data, bytes);
     record.length.store(bytes.len() as u64, Relaxed);
 
     if record.phase.compare_exchange(phase::TAKEN, phase::ANSWERED, AcqRel, Relaxed).is_err() {
@@ -173,8 +174,8 @@ pub(super) fn answer(records: &[Request], job: &SdoJob, answer: &SdoAnswer) {
     }
 }
 
-/// Frees the records of dead requesters; one that the bus has taken is free when it is answered.
-pub(super) fn drop_dead(records: &[Request]) {
+/// Frees the records of dead requesters; one taken by the bus is freed when it is answered.
+pub(super) fn drop_dead(records: &[RequestRecord]) {
     for record in records {
         let word = record.holder.load(Acquire);
         if Process::from_word(word).is_none_or(Process::is_alive) {
@@ -188,25 +189,26 @@ pub(super) fn drop_dead(records: &[Request]) {
     }
 }
 
-// ---- those who ask
+// ---- requesters
 
-pub(super) fn ask(shared: &Mapped, request: &SdoRequest, timeout: Duration) -> Result<SdoAnswer, ControlError> {
+pub(super) fn ask(shared: &MappedImage, request: &SdoRequest, timeout: Duration) -> Result<SdoAnswer, ControlError> {
     let data: &[u8] = if let SdoAction::Write(bytes) = &request.action { bytes } else { &[] };
     if data.len() > REQUEST_BYTES {
         return Err(ControlError::SdoTooLong { bytes: data.len(), most: REQUEST_BYTES });
     }
 
-    let (device, devices) = (request.device, shared.numbers.devices);
+    let device = request.device;
+    let devices = shared.size.devices;
     if usize::from(device) >= devices {
         return Err(ControlError::NoDevice { name: shared.name.clone(), device, devices });
     }
 
     shared.check_alive()?;
-    let own = |record: &&Request| record.holder.compare_exchange(0, shared.me.word(), AcqRel, Relaxed).is_ok();
+    let own = |record: &&RequestRecord| record.holder.compare_exchange(0, shared.me.word(), AcqRel, Relaxed).is_ok();
     let record = shared.requests().iter().find(own);
     let record = record.ok_or_else(|| ControlError::Busy { name: shared.name.clone(), most: REQUESTS })?;
     record.target.store(target_of(request), Relaxed);
-    table::store(&record.data, data);
+    device_table::store(&record.data, data);
     record.length.store(data.len() as u64, Relaxed);
     record.order.store(shared.live().orders.0.fetch_add(1, Relaxed), Relaxed);
     record.phase.store(phase::ASKED, Release);
@@ -218,7 +220,7 @@ pub(super) fn ask(shared: &Mapped, request: &SdoRequest, timeout: Duration) -> R
         return answer;
     }
 
-    // The bus has it: it frees the record when it answers, unless it just has.
+    // The bus has taken the request: it frees the record with its answer, unless it has just answered.
     if record.phase.compare_exchange(phase::TAKEN, phase::ABANDONED, AcqRel, Acquire).is_err() {
         free(record);
     }
@@ -226,7 +228,7 @@ pub(super) fn ask(shared: &Mapped, request: &SdoRequest, timeout: Duration) -> R
     answered.map(|()| Err(SdoFailure::NoReply))
 }
 
-fn wait(shared: &Mapped, record: &Request, timeout: Duration) -> Result<(), ControlError> {
+fn wait(shared: &MappedImage, record: &RequestRecord, timeout: Duration) -> Result<(), ControlError> {
     let began = Instant::now();
     for look in 1_u32.. {
         if record.phase.load(Acquire) == phase::ANSWERED {

@@ -1,34 +1,34 @@
-//! Statistics of a running bus: counters and histograms of fixed size, counted in shared memory, read by anybody.
+//! Statistics of a running bus: counters and histograms of fixed size in shared memory.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::map::Shared;
+use super::map::SharedMemory;
 
-/// What is counted.
+/// Counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Counter {
     /// Cycles of the bus.
     Cycles,
-    /// Frames that did not come back in time.
+    /// Frames that were not answered in time.
     FramesLost,
-    /// Frames that came back after their deadline.
+    /// Replies that arrived after their cycle.
     FramesLate,
-    /// Frames that were not sent so.
+    /// Received frames that were not sent.
     FramesUnknown,
-    /// Cycles whose working counter was not what it should be.
+    /// Cycles with an unexpected working counter.
     WorkingCounterErrors,
     /// Changes of a device's AL state.
     StateChanges,
-    /// How often the bus began anew.
+    /// Restarts of the bus.
     Restarts,
-    /// Cycles in which outputs were at their safe values although somebody owned them.
+    /// Cycles with safe outputs although there is an owner.
     StaleCycles,
 }
 
 impl Counter {
-    /// All of them with their words, in the order of the shared memory.
+    /// All counters with their names, in memory order.
     pub const ALL: [(Self, &'static str); 8] = [
         (Self::Cycles, "cycles"),
         (Self::FramesLost, "frames_lost"),
@@ -41,13 +41,13 @@ impl Counter {
     ];
 }
 
-/// What is measured, in nanoseconds.
+/// Durations, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Timed {
     /// From a cycle's release to its start.
     WakeupLatency,
-    /// From sending the frame to having its reply.
+    /// From sending the frame to receiving its reply.
     RoundTrip,
     /// The bus's exchange with the shared memory.
     Exchange,
@@ -56,7 +56,7 @@ pub enum Timed {
 }
 
 impl Timed {
-    /// All of them with their words, in the order of the shared memory.
+    /// All durations with their names, in memory order.
     pub const ALL: [(Self, &'static str); 4] = [
         (Self::WakeupLatency, "wakeup_latency"),
         (Self::RoundTrip, "round_trip"),
@@ -65,9 +65,9 @@ impl Timed {
     ];
 }
 
-/// Each power of two is cut into this many buckets: a value is told to a sixteenth.
+/// Bits of a bucket index within a power of two: values are resolved to 1/16.
 const SUB_BITS: u32 = 4;
-/// Values from 2^40 ns (18 minutes) on are counted in the last bucket.
+/// Values of 2^40 ns (18 minutes) and more are in the last bucket.
 const MOST_BITS: u32 = 40;
 const BUCKETS: usize = ((MOST_BITS - SUB_BITS + 1) << SUB_BITS) as usize;
 
@@ -80,16 +80,16 @@ pub(super) struct Histogram {
     buckets: [AtomicU64; BUCKETS],
 }
 
-/// All of it, where it lies in shared memory.
+/// All statistics in shared memory.
 #[repr(C, align(64))]
-pub(super) struct Block {
+pub(super) struct StatsBlock {
     counters: [AtomicU64; 16],
     timed: [Histogram; 4],
 }
 
 // SAFETY: `repr(C)`, atomics only.
 #[allow(unsafe_code)]
-unsafe impl Shared for Block {}
+unsafe impl SharedMemory for StatsBlock {}
 
 const fn bucket(ns: u64) -> usize {
     if ns < 1 << SUB_BITS {
@@ -100,27 +100,28 @@ const fn bucket(ns: u64) -> usize {
     if place < BUCKETS { place } else { BUCKETS - 1 }
 }
 
-/// Largest value of a bucket.
+/// Returns the largest value of a bucket.
 const fn upper(bucket: usize) -> u64 {
-    let (octave, within) = (bucket >> SUB_BITS, bucket as u64 & ((1 << SUB_BITS) - 1));
+    let octave = bucket >> SUB_BITS;
+    let within = bucket as u64 & ((1 << SUB_BITS) - 1);
     if octave == 0 { within } else { (((1 << SUB_BITS) + within + 1) << (octave - 1)) - 1 }
 }
 
-impl Block {
-    /// Adds to a counter.
+impl StatsBlock {
+    /// Increments a counter.
     #[inline]
     pub(super) fn add(&self, what: Counter, n: u64) {
         self.counters[what as usize].fetch_add(n, Ordering::Relaxed);
     }
 
-    /// Adds to a counter that nobody else adds to: no other CPU is waited for, nor this one's own stores before it.
+    /// Increments a counter with a single writer: no locked instruction, which would wait for earlier stores.
     #[inline]
     pub(super) fn add_alone(&self, what: Counter, n: u64) {
         let counter = &self.counters[what as usize];
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
     }
 
-    /// Counts a time.
+    /// Records a duration.
     #[inline]
     pub(super) fn record(&self, what: Timed, ns: u64) {
         let histogram = &self.timed[what as usize];
@@ -142,14 +143,14 @@ impl Block {
     }
 }
 
-/// A copy of the statistics. Its figures belong together to within the cycle that was under way.
+/// A copy of the statistics. Figures are consistent except for the cycle in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
     counters: Vec<u64>,
     timed: Vec<Times>,
 }
 
-/// The times of one kind since the bus process began.
+/// Durations of one kind since the bus process began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     sum: u64,
@@ -158,19 +159,19 @@ pub struct Times {
 }
 
 impl Stats {
-    /// A counter.
+    /// Returns a counter.
     #[must_use]
     pub fn counter(&self, what: Counter) -> u64 {
         self.counters[what as usize]
     }
 
-    /// The times of one kind.
+    /// Returns the durations of one kind.
     #[must_use]
     pub fn times(&self, what: Timed) -> &Times {
         &self.timed[what as usize]
     }
 
-    /// A line `KEY VALUE` for each figure, see `docs/control.md`.
+    /// Formats each figure as a line `KEY VALUE`, see `docs/control.md`.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = String::new();
@@ -194,26 +195,26 @@ impl Stats {
 }
 
 impl Times {
-    /// How many.
+    /// Returns the number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// The largest, exactly; 0 of none.
+    /// Returns the largest duration, exact; 0 without any.
     #[must_use]
     pub const fn max_ns(&self) -> u64 {
         self.max
     }
 
-    /// The mean; 0 of none.
+    /// Returns the mean; 0 without any.
     #[must_use]
     pub fn mean_ns(&self) -> f64 {
         self.sum as f64 / self.count().max(1) as f64
     }
 
-    /// The value that a share of them (0 to 1) does not exceed, by nearest rank: at most a sixteenth too large, never too small;
-    /// 0 of none.
+    /// Returns the nearest-rank quantile for a share from 0 to 1: at most 1/16 too large, never too small; 0 without
+    /// any.
     #[must_use]
     pub fn quantile_ns(&self, share: f64) -> u64 {
         let rank = (self.count() as f64 * share).ceil().max(1.0) as u64;
@@ -232,11 +233,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_lies_in_its_bucket_and_is_told_to_a_sixteenth() {
+    fn every_value_is_in_its_bucket_and_resolved_to_a_sixteenth() {
         for ns in (0..200_000).chain([1 << 30, (1 << 39) + 12_345, (1 << 40) - 1]) {
             let place = bucket(ns);
             assert!(ns <= upper(place) && (place == 0 || ns > upper(place - 1)), "{ns}");
-            assert!(upper(place) - ns <= ns / 16, "{ns} is told as {}", upper(place));
+            assert!(upper(place) - ns <= ns / 16, "{ns} is resolved as {}", upper(place));
         }
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
     }

@@ -1,4 +1,4 @@
-//! The C header reads and writes images that Rust makes.
+//! The C header reads and writes images created by Rust.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs)]
 
 mod control_world;
@@ -9,18 +9,20 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use control_world::{BYTES, cycle, exchange, layout, pattern, unique_name};
-use onbeat_control::{BusSide, Client, DeviceState, GoalAnswer, Image, Joint, Presence, Settings, Sharing, Timed};
+use onbeat_control::{BusSide, Client, DeviceState, GoalAnswer, Image, ImageSettings, Joint, Presence, Sharing, Timed};
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_ethercat::step::RobotState;
 
-/// The languages that the header is for, each with a compiler that every warning stops, and the Debian package that brings it.
+/// Languages supported by the header, each with its compiler flags (all warnings are errors) and the Debian package
+/// of the compiler.
 const DIALECTS: [(&str, &[&str], &str); 3] = [
     ("cc", &["-std=c11", "-D_POSIX_C_SOURCE=200809L"], "gcc"),
     ("cc", &["-std=gnu17", "-Wpedantic"], "gcc"),
     ("c++", &["-x", "c++", "-std=c++17", "-Wpedantic"], "g++"),
 ];
 
-/// A program of `control_c/` in each of the languages whose compiler is there; of the others the reason is printed.
+/// Compiles a program of `control_c/` for each language whose compiler is installed; prints the reason for the
+/// others.
 fn compiled(program: &str, into: &Path) -> Vec<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let source = here.join("tests/control_c").join(format!("{program}.c"));
@@ -42,7 +44,7 @@ fn compiled(program: &str, into: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_kind_of_event_is_a_constant_of_the_header_by_the_same_number() {
+fn every_event_kind_has_a_constant_with_the_same_number_in_the_header() {
     let header = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include/onbeat_control.h"));
     let header = header.unwrap();
     let named = |line: &str| line.trim().trim_end_matches(',').strip_prefix("ONBEAT_EVENT_").map(str::to_owned);
@@ -51,9 +53,10 @@ fn every_kind_of_event_is_a_constant_of_the_header_by_the_same_number() {
     assert_eq!(in_header, EventKind::ALL.map(constant));
 }
 
-/// A robot's bus: cycles without end, answers to SDO requests, and a safe stop when there is a goal.
+/// The bus of a robot: runs cycles, answers SDO requests, and makes a safe stop after a goal.
 fn serve(bus: &mut BusSide, is_over: &AtomicBool) {
-    let (mut goals, cold) = (bus.goals().unwrap(), bus.cold_side());
+    let mut goals = bus.goals().unwrap();
+    let cold = bus.cold_side();
     let mut robot = RobotState { phase: 2, rung: 0, stopped_by: 0, device: NO_DEVICE, misses: 0 };
     bus.record(Timed::Exchange, 5_000);
     for number in 1.. {
@@ -80,17 +83,17 @@ fn serve(bus: &mut BusSide, is_over: &AtomicBool) {
 }
 
 #[test]
-fn a_client_of_a_hundred_lines_commands_asks_waits_and_learns_of_a_safe_stop() {
+fn a_client_of_a_hundred_lines_commands_joints_and_learns_of_a_safe_stop() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/control_c/client.c");
     assert!(std::fs::read_to_string(source).unwrap().lines().count() <= 100);
     let dir = tempfile::tempdir().unwrap();
     for program in compiled("client", dir.path()) {
         let name = unique_name();
         let joint = |device| Joint { device, low_rad: -1.0, high_rad: 2.0, velocity_rad_s: 3.0 };
-        let settings = Settings { joints: vec![joint(0), joint(1)], ..Settings::default() };
+        let settings = ImageSettings { joints: vec![joint(0), joint(1)], ..ImageSettings::default() };
         let mut bus = Image::create(&name, &layout(), settings).unwrap();
         let is_over = AtomicBool::new(false);
-        let told = std::thread::scope(|threads| {
+        let output = std::thread::scope(|threads| {
             threads.spawn(|| serve(&mut bus, &is_over));
             let done = Command::new(&program).args([&name, "right knee", "0.5"]).output().unwrap();
             is_over.store(true, Ordering::Relaxed);
@@ -98,16 +101,16 @@ fn a_client_of_a_hundred_lines_commands_asks_waits_and_learns_of_a_safe_stop() {
             String::from_utf8(done.stdout).unwrap()
         });
 
-        let lines: Vec<&str> = told.lines().collect();
-        assert_eq!(lines[..2], ["vendor 0xf1c71005", "joint down: right knee, reason 1"], "{told}");
+        let lines: Vec<&str> = output.lines().collect();
+        assert_eq!(lines[..2], ["vendor 0xf1c71005", "joint down: right knee, reason 1"], "{output}");
         let stop = lines[2].strip_prefix("safe stop in cycle ").unwrap();
         let (cycle, why) = stop.split_once(": ").unwrap();
         assert_eq!(why, "a joint is down, joint right knee");
-        assert!(lines[3].ends_with(" cycles, 1 exchanges, at most 5000 ns"), "{told}");
+        assert!(lines[3].ends_with(" cycles, 1 exchanges, at most 5000 ns"), "{output}");
         let seen = lines[4].strip_prefix("stopped in cycle ").and_then(|line| line.strip_suffix(", phase 3")).unwrap();
 
-        // The program looks at the newest cycle: the machine may have let it wait, never see it before.
-        assert!(seen.parse::<u64>().unwrap() >= cycle.parse().unwrap(), "{told}");
+        // The program reads the newest cycle: on a busy machine it may see a later one, never an earlier one.
+        assert!(seen.parse::<u64>().unwrap() >= cycle.parse().unwrap(), "{output}");
     }
 }
 
@@ -148,9 +151,9 @@ fn reads_and_owns(program: &Path) {
             }
         });
 
-        let told = line();
+        let output = line();
         is_read.store(true, Ordering::Relaxed);
-        assert_eq!(told, "torn 0, working counter 6 of 6");
+        assert_eq!(output, "torn 0, working counter 6 of 6");
     });
 
     assert_eq!((line(), line()), ("claim 0".to_owned(), "write 0".to_owned()));
@@ -170,14 +173,14 @@ fn reads_and_owns(program: &Path) {
 }
 
 #[test]
-fn a_c_program_is_told_where_it_cannot_read() {
+fn a_c_program_gets_an_error_where_it_cannot_read() {
     let dir = tempfile::tempdir().unwrap();
     let Some(program) = compiled("reader", dir.path()).pop() else { return };
     let opened = |name: &str| {
         let (mut child, mut line) = started(&program, &[name, "1"]);
-        let told = line();
+        let output = line();
         child.wait().unwrap();
-        told
+        output
     };
 
     assert_eq!(opened("test-nobody"), "open -1");
@@ -187,7 +190,7 @@ fn a_c_program_is_told_where_it_cannot_read() {
 }
 
 #[test]
-fn a_c_program_commands_joints_and_hears_what_became_of_its_goals() {
+fn a_c_program_commands_joints_and_reads_the_results_of_its_goals() {
     let dir = tempfile::tempdir().unwrap();
     compiled("commander", dir.path()).iter().for_each(|program| commands(program));
 }
@@ -196,7 +199,7 @@ fn commands(program: &Path) {
     let name = unique_name();
     let joint = |device, low_rad| Joint { device, low_rad, high_rad: 2.0, velocity_rad_s: 3.0 };
     let joints = vec![joint(0, -1.0), joint(1, -1.5)];
-    let settings = Settings { joints, goal_age_ns: 70_000_000, ..Settings::default() };
+    let settings = ImageSettings { joints, goal_age_ns: 70_000_000, ..ImageSettings::default() };
     let mut bus = Image::create(&name, &layout(), settings).unwrap();
     let mut goals = bus.goals().unwrap();
     let (mut child, mut line) = started(program, &[&name]);

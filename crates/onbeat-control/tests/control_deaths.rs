@@ -1,4 +1,4 @@
-//! Whoever is killed, the others go on or are told, and nobody has to clean up.
+//! When any process is killed, the others continue or get an error, and nothing has to be cleaned up.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod control_world;
@@ -13,7 +13,7 @@ use control_world::{
 use onbeat_control::{Client, ControlError, Image, SdoAction, SdoRequest, Sharing, remove_leftovers};
 use onbeat_ethercat::event::EventKind;
 
-/// One test leaves something behind for a moment, another removes all that is left behind.
+/// One test leaves an image behind for a moment, another one removes all of those.
 static LEFT_BEHIND: Mutex<()> = Mutex::new(());
 const LONG: Duration = Duration::from_secs(600);
 
@@ -48,25 +48,25 @@ fn object(name: &str) -> bool {
 }
 
 #[test]
-fn readers_of_a_killed_bus_are_told_and_the_next_bus_takes_the_name_over() {
+fn readers_of_a_killed_bus_get_an_error_and_the_next_bus_takes_over_the_name() {
     let _alone = LEFT_BEHIND.lock();
     let name = unique_name();
     let mut other = Other::with(&format!("bus {name}"));
     let pid = other.pid();
 
-    assert_eq!(other.hear(), "runs");
+    assert_eq!(other.next_line(), "runs");
     let mut reader = client(&name);
     let mut seen = reader.snapshot();
     reader.read(&mut seen).unwrap();
     other.kill();
-    let told = |client: &mut Client| client.read(&mut client.snapshot()).map_err(|why| why.to_string());
+    let error_of = |client: &mut Client| client.read(&mut client.snapshot()).map_err(|why| why.to_string());
     let sentence = format!("the bus process {pid} of \"{name}\" is gone");
-    until("a reader is told", || told(&mut reader).is_err_and(|why| why.starts_with(&sentence)));
+    until("a reader gets the error", || error_of(&mut reader).is_err_and(|why| why.starts_with(&sentence)));
 
     assert!(matches!(reader.wait_next(Duration::from_secs(60)), Err(ControlError::BusDied { .. })));
     assert!(matches!(Client::open(&name), Err(ControlError::BusDied { .. })));
     assert!(matches!(reader.claim(), Err(ControlError::BusDied { .. })));
-    assert!(object(&name), "nobody has cleaned up");
+    assert!(object(&name), "no process has cleaned up");
 
     let mut bus = Image::create(&name, &layout(), Sharing::Pi).unwrap();
     assert!(matches!(reader.read(&mut seen), Err(ControlError::BusReplaced { .. })));
@@ -80,11 +80,11 @@ fn readers_of_a_killed_bus_are_told_and_the_next_bus_takes_the_name_over() {
 }
 
 #[test]
-fn what_a_killed_bus_left_is_removed_on_request() {
+fn the_image_of_a_killed_bus_is_removed_on_request() {
     let _alone = LEFT_BEHIND.lock();
     let name = unique_name();
     let mut other = Other::with(&format!("bus {name}"));
-    assert_eq!(other.hear(), "runs");
+    assert_eq!(other.next_line(), "runs");
     assert!(!remove_leftovers().contains(&name));
     other.kill();
 
@@ -92,7 +92,7 @@ fn what_a_killed_bus_left_is_removed_on_request() {
 }
 
 #[test]
-fn an_object_that_was_never_finished_is_taken_over() {
+fn an_incomplete_object_is_taken_over() {
     let name = unique_name();
     std::fs::write(format!("/dev/shm/onbeat-{name}"), [0; 64]).unwrap();
     assert!(matches!(Client::open(&name), Err(ControlError::NotReady { .. })));
@@ -102,21 +102,24 @@ fn an_object_that_was_never_finished_is_taken_over() {
 }
 
 #[test]
-fn what_is_no_image_is_left_alone() {
+fn a_file_that_is_not_an_image_is_left_alone() {
     let name = unique_name();
     let path = format!("/dev/shm/onbeat-{name}");
     std::fs::write(&path, b"somebody else's").unwrap();
     let refused = Image::create(&name, &layout(), Sharing::WaitFree).unwrap_err().to_string();
 
-    assert_eq!(refused, format!("cannot take over {path}: it is no image of a bus; remove it, or take another --name"));
+    assert_eq!(
+        refused,
+        format!("cannot take over {path}: it is not an image of a bus; remove it, or use another --name")
+    );
     assert!(!remove_leftovers().contains(&name));
     assert_eq!(std::fs::read(&path).unwrap(), b"somebody else's");
     std::fs::remove_file(&path).unwrap();
 }
 
-/// Whether the bus waits behind a reader is the difference between the kinds of sharing; that it goes on is not.
+/// The kinds of sharing differ in whether the bus waits for a reader; in each of them it continues.
 #[test]
-fn a_reader_killed_while_it_reads_costs_nobody_anything_but_time() {
+fn a_reader_killed_while_reading_costs_others_only_time() {
     for (sharing, has_lock) in [(Sharing::WaitFree, false), (Sharing::Pi, true), (Sharing::Plain, true)] {
         let name = unique_name();
         let mut bus = Image::create(&name, &layout(), sharing).unwrap();
@@ -125,25 +128,25 @@ fn a_reader_killed_while_it_reads_costs_nobody_anything_but_time() {
         for round in 1..=3 {
             let mut other = Other::with(&format!("stay {name}"));
             let pid = other.pid();
-            assert_eq!(other.hear(), "reads");
+            assert_eq!(other.next_line(), "reads");
             if has_lock {
                 std::thread::scope(|threads| {
                     let writing = threads.spawn(|| {
                         for number in 0..u64::MAX {
                             exchange(&mut bus, number);
-                            let told = reader.events(1);
-                            if told.events.last().is_some_and(|(_, event)| event.code == pid) {
-                                return told;
+                            let events = reader.events(1);
+                            if events.events.last().is_some_and(|(_, event)| event.code == pid) {
+                                return events;
                             }
                         }
-                        unreachable!("the reader's death is told before")
+                        unreachable!("the reader's death is reported before")
                     });
 
-                    // The longer it stays alive, the more often the bus has passed; from then on it is behind the reader.
+                    // The longer the reader lives, the more cycles have passed; then the bus waits for it.
                     std::thread::sleep(Duration::from_millis(30));
                     other.kill();
-                    let told = writing.join().unwrap();
-                    assert_eq!(kinds(&told), vec![EventKind::ReaderDied; round]);
+                    let events = writing.join().unwrap();
+                    assert_eq!(kinds(&events), vec![EventKind::ReaderDied; round]);
                 });
             } else {
                 (1..100).for_each(|number| _ = exchange(&mut bus, number));
@@ -164,10 +167,10 @@ fn the_request_of_a_killed_process_is_dropped_at_each_of_its_stages() {
     let name = unique_name();
     let bus = Image::create(&name, &layout(), Sharing::WaitFree).unwrap();
     let cold = bus.cold_side();
-    // Three times as many as there are records: were one leaked each time, there would be none left.
+    // Three times the number of records: with a leak none would be left.
     for round in 0..12 {
         let mut others: Vec<_> = (0..4).map(|_| Other::with(&format!("ask {name}"))).collect();
-        others.iter_mut().for_each(|other| assert_eq!(other.hear(), "asks"));
+        others.iter_mut().for_each(|other| assert_eq!(other.next_line(), "asks"));
         let mut jobs = Vec::new();
         if round % 2 == 0 {
             until("all have asked", || {
@@ -180,7 +183,7 @@ fn the_request_of_a_killed_process_is_dropped_at_each_of_its_stages() {
         cold.tend();
         jobs.iter().for_each(|job| cold.answer(job, &Ok(vec![1])));
         cold.tend();
-        assert!(cold.take_request().is_none(), "nobody is left who wants anything");
+        assert!(cold.take_request().is_none(), "no requester is left");
     }
 
     let request = SdoRequest { device: 0, index: 0x1000, entry: 0, complete: false, action: SdoAction::Read };

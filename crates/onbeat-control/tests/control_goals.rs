@@ -1,13 +1,14 @@
-//! The joints of a bus have one commander at most; its goals come through whole, and it may leave or be killed at any moment.
+//! The joints of a bus have at most one commander; its goals are read consistently, and it may leave or be killed at
+//! any time.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod control_world;
 
 use control_world::{BYTES, Other, client, cycle, kinds, layout, pattern, role, tell, unique_name, until};
-use onbeat_control::{BusSide, Client, Commander, ControlError, GoalAnswer, GoalSide, Image, Joint, Settings};
+use onbeat_control::{BusSide, Client, Commander, ControlError, GoalAnswer, GoalSide, Image, ImageSettings, Joint};
 use onbeat_ethercat::event::EventKind;
 
-/// More than fit into one word of bits.
+/// More than the bits of one word.
 const JOINTS: usize = 70;
 
 #[test]
@@ -15,7 +16,7 @@ fn in_another_process() {
     let Some(words) = role() else { return assert!(std::env::args().count() > 0, "a role for others") };
     let client = client(&words[1]);
     match words[0].as_str() {
-        // Gives goals without a pause, each time another one: whoever kills it kills it while it writes.
+        // Gives different goals without a pause, so a kill hits it while it writes.
         "command" => {
             let mut commander = client.command().unwrap();
             tell("commands");
@@ -29,7 +30,7 @@ fn in_another_process() {
     }
 }
 
-/// All joints to the same place.
+/// Sets all joints to the same target.
 fn give(commander: &mut Commander, rad: f64) {
     (0..JOINTS).for_each(|joint| commander.want(joint, rad));
     commander.give().unwrap();
@@ -39,8 +40,9 @@ fn world() -> (String, BusSide, GoalSide, Client) {
     let name = unique_name();
     let joint = |place| Joint { device: place % 2, low_rad: -1.0, high_rad: place as f64, velocity_rad_s: 4.0 };
     let joints = (0..JOINTS).map(joint).collect();
-    let bus = Image::create(&name, &layout(), Settings { joints, ..Settings::default() }).unwrap();
-    let (goals, client) = (bus.goals().unwrap(), client(&name));
+    let bus = Image::create(&name, &layout(), ImageSettings { joints, ..ImageSettings::default() }).unwrap();
+    let goals = bus.goals().unwrap();
+    let client = client(&name);
     (name, bus, goals, client)
 }
 
@@ -49,7 +51,7 @@ fn publish(bus: &mut BusSide, number: u64) {
 }
 
 #[test]
-fn a_goal_comes_out_as_it_went_in_and_its_answer_goes_back() {
+fn a_goal_and_its_answer_pass_through_the_image() {
     let (_, _bus, mut goals, client) = world();
     assert_eq!(goals.latest(), None);
     let mut commander = client.command().unwrap();
@@ -60,7 +62,7 @@ fn a_goal_comes_out_as_it_went_in_and_its_answer_goes_back() {
     commander.want(69, -0.25);
     commander.want(JOINTS, 9.0);
 
-    assert_eq!(goals.latest(), None, "nothing was given yet");
+    assert_eq!(goals.latest(), None, "no goal was given yet");
     assert_eq!(commander.give().unwrap(), 1);
     assert_eq!(goals.latest(), Some(1));
     assert_eq!(goals.positions().collect::<Vec<_>>(), [(1, 0.5), (69, -0.25)]);
@@ -75,16 +77,19 @@ fn a_goal_comes_out_as_it_went_in_and_its_answer_goes_back() {
 }
 
 #[test]
-fn what_is_not_there_or_outside_the_travel_is_told_before_it_is_given() {
+fn an_unknown_joint_or_a_target_outside_the_travel_is_refused_before_the_goal_is_given() {
     let (name, _bus, _, client) = world();
     let mut commander = client.command().unwrap();
-    let told = |answer: Result<(), ControlError>| answer.unwrap_err().to_string();
-    assert_eq!(told(commander.set("right knee", 1.5)), "1.5 rad is outside the travel of \"right knee\", -1 to 1 rad");
+    let refusal = |answer: Result<(), ControlError>| answer.unwrap_err().to_string();
     assert_eq!(
-        told(commander.set("left knee", f64::NAN)),
+        refusal(commander.set("right knee", 1.5)),
+        "1.5 rad is outside the travel of \"right knee\", -1 to 1 rad"
+    );
+    assert_eq!(
+        refusal(commander.set("left knee", f64::NAN)),
         "NaN rad is outside the travel of \"left knee\", -1 to 0 rad"
     );
-    let nose = told(commander.set("nose", 0.0));
+    let nose = refusal(commander.set("nose", 0.0));
     let begins = format!("bus \"{name}\" has no joint \"nose\" that follows goals; it has left knee, right knee,");
 
     assert!(nose.starts_with(&begins) && nose.ends_with("right knee, 62 more"), "{nose}");
@@ -93,7 +98,7 @@ fn what_is_not_there_or_outside_the_travel_is_told_before_it_is_given() {
 #[test]
 fn a_bus_without_joints_follows_no_goals() {
     let name = unique_name();
-    let bus = Image::create(&name, &layout(), Settings::default()).unwrap();
+    let bus = Image::create(&name, &layout(), ImageSettings::default()).unwrap();
     let client = client(&name);
     assert!(bus.goals().is_none() && client.joints().is_empty());
     assert!(matches!(client.command(), Err(ControlError::NoGoals { .. })));
@@ -103,28 +108,28 @@ fn a_bus_without_joints_follows_no_goals() {
 fn a_second_commander_is_refused_with_the_first_ones_process() {
     let (name, mut bus, mut goals, client) = world();
     let mut commander = client.command().unwrap();
-    let heard = Other::with(&format!("try {name}")).hear();
+    let heard = Other::with(&format!("try {name}")).next_line();
     let comm = std::fs::read_to_string("/proc/self/comm").unwrap();
 
     assert_eq!(heard, format!("commanded by {} {}", std::process::id(), comm.trim()));
     publish(&mut bus, 1);
     give(&mut commander, 0.0);
     drop(commander);
-    assert!(goals.latest() == Some(2) && goals.is_last(), "its goal again, and that it has left");
+    assert!(goals.latest() == Some(2) && goals.is_last(), "the last goal again, with the flag of leaving");
     assert_eq!(goals.positions().count(), JOINTS);
     publish(&mut bus, 2);
 
-    assert_eq!(Other::with(&format!("try {name}")).hear(), "true");
+    assert_eq!(Other::with(&format!("try {name}")).next_line(), "true");
     assert_eq!(kinds(&client.events(1)), [EventKind::CommanderTaken, EventKind::CommanderLeft]);
 }
 
 #[test]
-fn a_commander_killed_while_it_gives_leaves_a_whole_goal_and_a_free_place() {
+fn a_commander_killed_while_writing_leaves_a_complete_goal_and_a_free_role() {
     let (name, mut bus, mut goals, client) = world();
     for round in 0..5 {
         let mut other = Other::with(&format!("command {name}"));
         let pid = other.pid();
-        assert_eq!(other.hear(), "commands");
+        assert_eq!(other.next_line(), "commands");
         let before = goals.latest().unwrap_or(0);
         let mut look = |bus: &mut BusSide| {
             publish(bus, 1);
@@ -137,9 +142,9 @@ fn a_commander_killed_while_it_gives_leaves_a_whole_goal_and_a_free_place() {
         until("its goals are read", || look(&mut bus) > before + 100);
         other.kill();
         let last = look(&mut bus);
-        assert_eq!(look(&mut bus), last, "nobody goes on");
+        assert_eq!(look(&mut bus), last, "no process commands any more");
         assert!(!goals.is_last(), "it has not left in order");
-        // The place is free at once for whoever claims it, and after a look of the bus for all to see.
+        // The role is free at once for a claim, and for other readers after the next check by the bus.
         if round % 2 == 0 {
             bus.cold_side().tend();
         } else {
@@ -147,9 +152,9 @@ fn a_commander_killed_while_it_gives_leaves_a_whole_goal_and_a_free_place() {
         }
 
         publish(&mut bus, 2);
-        let told = client.events(1).events;
-        let died = told.iter().filter(|(_, event)| event.kind == EventKind::CommanderDied && event.code == pid);
-        assert_eq!(died.count(), 1, "{told:?}");
+        let events = client.events(1).events;
+        let died = events.iter().filter(|(_, event)| event.kind == EventKind::CommanderDied && event.code == pid);
+        assert_eq!(died.count(), 1, "{events:?}");
         assert_eq!(client.state().commander, None);
     }
 }

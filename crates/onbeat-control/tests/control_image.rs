@@ -1,4 +1,4 @@
-//! The image of a bus: made, named, read of one piece by threads and processes in all three kinds of sharing.
+//! The image of a bus: created, named, and read consistently by threads and processes in all three kinds of sharing.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod control_world;
@@ -9,27 +9,28 @@ use std::time::Duration;
 
 use control_world::{ALL, BYTES, Other, client, cycle, exchange, layout, number_of, pattern, role, tell, unique_name};
 use onbeat_control::{
-    BusSide, Client, ControlError, DeviceState, Image, Presence, Settings, Sharing, Waking, remove_leftovers,
+    BusSide, Client, ControlError, DeviceState, Image, ImageSettings, Presence, Sharing, Waking, remove_leftovers,
 };
 use onbeat_ethercat::layout::Layout;
 
-/// Readings of each kind of sharing; `make peers` asks for more of the wait-free one.
+/// Number of reads with each kind of sharing; `make peers` makes more of the wait-free one.
 const READINGS: u64 = 1_000_000;
 
 fn readings() -> u64 {
     std::env::var("ONBEAT_CONTROL_READINGS").map_or(READINGS, |n| n.replace('_', "").parse().expect("a number"))
 }
 
-/// Readings in a row before a reader lets the bus publish.
+/// Consecutive reads before a reader lets the bus publish.
 const STRETCH: u64 = 64;
 
-/// Reads this often, and checks each image; returns how many different ones there were.
+/// Reads this often and checks each image; returns the number of different ones.
 ///
-/// After each stretch of readings it waits, outside any lock, for a cycle that it has not seen. So the bus gets its turn however the
-/// threads are scheduled and whatever the lock does with those who wait, and there is a new image in each stretch.
+/// After each series of reads it waits outside any lock for a new cycle. So the bus gets its turn with any scheduling
+/// and any lock, and each series has a new image.
 fn read(client: &mut Client, times: u64) -> u64 {
     let mut seen = client.snapshot();
-    let (mut last, mut different) = (0, 0);
+    let mut last = 0;
+    let mut different = 0;
     for reading in 0..times {
         if reading % STRETCH == 0 {
             assert!(client.wait_next(control_world::PATIENCE).unwrap(), "the bus publishes while others read");
@@ -61,21 +62,21 @@ fn in_another_process() {
 }
 
 #[test]
-fn what_the_bus_publishes_is_what_others_read() {
+fn clients_read_what_the_bus_publishes() {
     let name = unique_name();
     let mut bus = Image::create(&name, &layout(), Sharing::WaitFree).unwrap();
     let mut client = client(&name);
     let mut seen = client.snapshot();
 
     assert!(matches!(client.read(&mut seen), Err(ControlError::NoCycleYet { .. })));
-    assert_eq!(exchange(&mut bus, 7), [0; BYTES], "nobody owns the outputs: they are safe");
+    assert_eq!(exchange(&mut bus, 7), [0; BYTES], "without an owner, safe outputs are sent");
     client.read(&mut seen).unwrap();
     assert_eq!((seen.number, seen.cycle), (1, cycle(7)));
     assert_eq!((number_of(&seen.inputs), number_of(&seen.outputs)), (Some(7), Some(0)));
 }
 
 #[test]
-fn a_client_knows_the_layout_and_how_the_devices_fare() {
+fn a_client_reads_layout_and_device_states() {
     let name = unique_name();
     let bus = Image::create(&name, &layout(), Sharing::WaitFree).unwrap();
     let op = DeviceState { al_state: 8, al_status: 0, presence: Presence::Present };
@@ -96,7 +97,7 @@ fn a_client_knows_the_layout_and_how_the_devices_fare() {
 }
 
 #[test]
-fn an_image_without_devices_is_one_too() {
+fn an_image_without_devices_works() {
     let name = unique_name();
     let mut bus = Image::create(&name, &Layout::default(), Sharing::Pi).unwrap();
     bus.exchange(&cycle(1), &[], &mut []);
@@ -108,9 +109,9 @@ fn an_image_without_devices_is_one_too() {
 }
 
 #[test]
-fn safe_outputs_are_those_that_were_given() {
+fn the_given_safe_outputs_are_sent() {
     let name = unique_name();
-    let settings = |safe| Settings { safe_outputs: safe, ..Settings::default() };
+    let settings = |safe| ImageSettings { safe_outputs: safe, ..ImageSettings::default() };
     let refused = Image::create(&name, &layout(), settings(vec![1; 3]));
     assert!(matches!(refused, Err(ControlError::SafeOutputs { given: 3, wanted: BYTES })));
     let mut bus = Image::create(&name, &layout(), settings(pattern(5))).unwrap();
@@ -118,7 +119,7 @@ fn safe_outputs_are_those_that_were_given() {
 }
 
 #[test]
-fn a_name_that_leads_elsewhere_is_refused() {
+fn a_name_with_a_path_is_refused() {
     for name in ["", "../x", ".hidden", "a/b", "a b", &"x".repeat(65)] {
         assert!(
             matches!(Image::create(name, &layout(), Sharing::WaitFree), Err(ControlError::BadName { .. })),
@@ -129,30 +130,30 @@ fn a_name_that_leads_elsewhere_is_refused() {
 }
 
 #[test]
-fn where_no_bus_runs_one_sentence_says_so() {
+fn a_name_without_a_bus_is_refused_in_one_sentence() {
     let why = Client::open("test-nobody").unwrap_err().to_string();
     assert_eq!(
         why,
-        "no bus named \"test-nobody\" runs on this machine; `onbeat bus run --name test-nobody` starts one"
+        "no bus named \"test-nobody\" is running on this machine; `onbeat bus run --name test-nobody` starts one"
     );
 }
 
 #[test]
-fn a_name_belongs_to_one_bus_at_a_time_in_this_process_and_in_others() {
+fn a_name_is_used_by_one_bus_at_a_time() {
     let name = unique_name();
     let bus = Image::create(&name, &layout(), Sharing::WaitFree).unwrap();
     let own = std::process::id();
     let again = Image::create(&name, &layout(), Sharing::WaitFree);
 
     assert!(matches!(again, Err(ControlError::Taken { pid, .. }) if pid == own));
-    assert_eq!(Other::with(&format!("create {name}")).hear(), format!("taken by {own}"));
-    assert!(!remove_leftovers().contains(&name), "a living one is nothing left over");
+    assert_eq!(Other::with(&format!("create {name}")).next_line(), format!("taken by {own}"));
+    assert!(!remove_leftovers().contains(&name), "the image of a living process is not a leftover");
     drop(bus);
     drop(Image::create(&name, &layout(), Sharing::WaitFree).unwrap());
 }
 
 #[test]
-fn a_bus_that_ends_in_order_tells_its_readers_and_leaves_nothing() {
+fn a_bus_that_ends_in_order_informs_its_readers_and_leaves_nothing() {
     let name = unique_name();
     let mut bus = Image::create(&name, &layout(), Sharing::WaitFree).unwrap();
     exchange(&mut bus, 1);
@@ -176,7 +177,7 @@ fn only_user_and_group_may_open_it() {
 }
 
 #[test]
-fn an_image_that_contradicts_itself_is_refused() {
+fn an_inconsistent_image_is_refused() {
     let name = unique_name();
     let _bus = Image::create(&name, &layout(), Sharing::WaitFree).unwrap();
     let path = format!("/dev/shm/onbeat-{name}");
@@ -201,7 +202,7 @@ fn an_image_that_contradicts_itself_is_refused() {
     assert!(Client::open(&name).is_ok());
 }
 
-/// `times` readings by two threads and a process, while the bus publishes without a pause.
+/// `times` reads by two threads and a process, while the bus publishes without a pause.
 fn nothing_is_torn(sharing: Sharing, times: u64) {
     let name = unique_name();
     let mut bus = Image::create(&name, &layout(), sharing).unwrap();
@@ -222,7 +223,7 @@ fn nothing_is_torn(sharing: Sharing, times: u64) {
 
         let readers: Vec<_> = (0..2).map(|_| threads.spawn(|| read(&mut client(&name), each))).collect();
         let different: Vec<_> = readers.into_iter().map(thread::ScopedJoinHandle::join).collect();
-        let of_process = other.hear();
+        let of_process = other.next_line();
         is_over.store(true, Ordering::Relaxed);
         writer.join().unwrap();
         (different, of_process)
@@ -247,11 +248,11 @@ fn no_reader_ever_sees_a_torn_image_behind_a_lock() {
 }
 
 #[test]
-fn a_waiting_reader_gets_each_cycle_whether_it_looks_or_is_woken() {
+fn a_waiting_reader_gets_each_cycle_by_polling_or_waking() {
     for waking in [Waking::Never, Waking::WhenWaiting] {
         for sharing in ALL {
             let name = unique_name();
-            let settings = Settings { waking, ..sharing.into() };
+            let settings = ImageSettings { waking, ..sharing.into() };
             let mut bus = Image::create(&name, &layout(), settings).unwrap();
             let mut client = client(&name);
             let mut seen = client.snapshot();

@@ -1,4 +1,4 @@
-//! The outputs of a bus have one owner at most; it may leave, stop, or be killed at any moment.
+//! The outputs of a bus have at most one owner; it may leave, stop, or be killed at any time.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod control_world;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use control_world::{
     ALL, BYTES, Other, PATIENCE, client, exchange, kinds, layout, number_of, pattern, role, tell, unique_name, until,
 };
-use onbeat_control::{BusSide, Client, ControlError, Counter, Image, Settings, Sharing};
+use onbeat_control::{BusSide, Client, ControlError, Counter, Image, ImageSettings, Sharing};
 use onbeat_ethercat::event::EventKind;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -17,7 +17,7 @@ fn in_another_process() {
     let Some(words) = role() else { return assert!(std::env::args().count() > 0, "a role for others") };
     let client = client(&words[1]);
     match words[0].as_str() {
-        // Writes without a pause, each time another pattern: whoever kills it kills it while it writes.
+        // Writes different patterns without a pause, so a kill hits it while it writes.
         "own" => {
             let mut owner = client.claim().unwrap();
             tell("owns");
@@ -31,7 +31,7 @@ fn in_another_process() {
     }
 }
 
-fn world(settings: impl Into<Settings>) -> (String, BusSide, Client) {
+fn world(settings: impl Into<ImageSettings>) -> (String, BusSide, Client) {
     let name = unique_name();
     let bus = Image::create(&name, &layout(), settings).unwrap();
     let client = client(&name);
@@ -39,7 +39,7 @@ fn world(settings: impl Into<Settings>) -> (String, BusSide, Client) {
 }
 
 #[test]
-fn the_owners_outputs_are_sent_from_its_first_write_on() {
+fn the_outputs_of_the_owner_are_sent_from_its_first_write_on() {
     for sharing in ALL {
         let (_, mut bus, client) = world(sharing);
         let mut owner = client.claim().unwrap();
@@ -48,7 +48,7 @@ fn the_owners_outputs_are_sent_from_its_first_write_on() {
 
         assert_eq!(exchange(&mut bus, 2), pattern(3));
         owner.write_with(|outputs| outputs[0] = 9).unwrap();
-        assert_eq!(exchange(&mut bus, 3)[..9], [9, 0, 0, 0, 0, 0, 0, 0, 3], "the rest is as it was written last");
+        assert_eq!(exchange(&mut bus, 3)[..9], [9, 0, 0, 0, 0, 0, 0, 0, 3], "the rest keeps the last values");
         let short = owner.write(&[1]);
         assert!(matches!(short, Err(ControlError::OutputLength { given: 1, wanted: BYTES })));
     }
@@ -60,16 +60,16 @@ fn a_second_owner_is_refused_with_the_first_ones_process() {
     let owner = client.claim().unwrap();
     let own = std::process::id();
     assert!(matches!(client.claim(), Err(ControlError::Owned { pid, .. }) if pid == own));
-    let heard = Other::with(&format!("claim {name}")).hear();
+    let heard = Other::with(&format!("claim {name}")).next_line();
     let comm = std::fs::read_to_string("/proc/self/comm").unwrap();
 
     assert_eq!(heard, format!("owned by {own} {}", comm.trim()));
     drop(owner);
-    assert_eq!(Other::with(&format!("claim {name}")).hear(), "true");
+    assert_eq!(Other::with(&format!("claim {name}")).next_line(), "true");
 }
 
 #[test]
-fn an_owner_that_leaves_is_told_and_its_outputs_go_with_it() {
+fn an_owner_that_leaves_is_reported_and_its_outputs_end() {
     let (_, mut bus, client) = world(Sharing::WaitFree);
     let mut owner = client.claim().unwrap();
     owner.write(&pattern(3)).unwrap();
@@ -84,8 +84,8 @@ fn an_owner_that_leaves_is_told_and_its_outputs_go_with_it() {
 }
 
 #[test]
-fn outputs_that_are_not_refreshed_give_way_to_safe_ones_and_come_back() {
-    let settings = Settings { stale_after_cycles: 3, safe_outputs: pattern(8), ..Settings::default() };
+fn outputs_without_refresh_are_replaced_by_safe_ones_until_refreshed() {
+    let settings = ImageSettings { stale_after_cycles: 3, safe_outputs: pattern(8), ..ImageSettings::default() };
     let (_, mut bus, client) = world(settings);
     let mut owner = client.claim().unwrap();
     owner.write(&pattern(1)).unwrap();
@@ -94,19 +94,19 @@ fn outputs_that_are_not_refreshed_give_way_to_safe_ones_and_come_back() {
     assert_eq!(sent, [1, 1, 1, 1, 8, 8], "the cycle that took them and three more");
     owner.write(&pattern(2)).unwrap();
     assert_eq!(number_of(&exchange(&mut bus, 7)), Some(2));
-    assert_eq!(kinds(&client.events(1)), [EventKind::OwnerTaken, EventKind::OutputsStale], "told once");
+    assert_eq!(kinds(&client.events(1)), [EventKind::OwnerTaken, EventKind::OutputsStale], "reported once");
     assert_eq!((client.events(1).events[1].1.cycle, client.events(1).events[1].1.code), (5, 4));
     assert_eq!(client.stats().counter(Counter::StaleCycles), 2);
 }
 
 #[test]
-fn an_owner_killed_while_it_writes_leaves_whole_outputs_then_safe_ones_and_a_free_place() {
+fn an_owner_killed_while_writing_leaves_complete_outputs_then_safe_ones_and_a_free_role() {
     for sharing in ALL {
         let (name, mut bus, client) = world(sharing);
         for _ in 0..5 {
             let mut other = Other::with(&format!("own {name}"));
             let pid = other.pid();
-            assert_eq!(other.hear(), "owns");
+            assert_eq!(other.next_line(), "owns");
             let mut number = 0;
             let mut cycle = |bus: &mut BusSide| {
                 number += 1;
@@ -116,13 +116,13 @@ fn an_owner_killed_while_it_writes_leaves_whole_outputs_then_safe_ones_and_a_fre
             until("its outputs are sent", || cycle(&mut bus) > 0);
             other.kill();
             (0..20).for_each(|_| _ = cycle(&mut bus));
-            assert_eq!(cycle(&mut bus), 0, "safe after ten cycles, whether anybody has noticed the death or not");
+            assert_eq!(cycle(&mut bus), 0, "safe after ten cycles, even before the death is noticed");
             bus.cold_side().tend();
 
             assert_eq!(cycle(&mut bus), 0);
-            let told = client.events(1).events;
-            let died = told.iter().filter(|(_, event)| event.kind == EventKind::OwnerDied && event.code == pid);
-            assert_eq!(died.count(), 1, "{sharing}: {told:?}");
+            let events = client.events(1).events;
+            let died = events.iter().filter(|(_, event)| event.kind == EventKind::OwnerDied && event.code == pid);
+            assert_eq!(died.count(), 1, "{sharing}: {events:?}");
         }
 
         client.claim().unwrap().write(&pattern(4)).unwrap();
@@ -130,11 +130,11 @@ fn an_owner_killed_while_it_writes_leaves_whole_outputs_then_safe_ones_and_a_fre
 }
 
 #[test]
-fn the_place_of_a_dead_owner_can_be_taken_before_the_bus_has_noticed() {
+fn the_role_of_a_dead_owner_can_be_claimed_before_the_bus_has_noticed() {
     let (name, mut bus, client) = world(Sharing::WaitFree);
     let mut other = Other::with(&format!("own {name}"));
     let pid = other.pid();
-    assert_eq!(other.hear(), "owns");
+    assert_eq!(other.next_line(), "owns");
     exchange(&mut bus, 1);
     other.kill();
     let mut owner = client.claim().unwrap();
@@ -142,17 +142,17 @@ fn the_place_of_a_dead_owner_can_be_taken_before_the_bus_has_noticed() {
     assert_eq!(exchange(&mut bus, 2), [0; BYTES], "the dead one's outputs are not the new one's");
     owner.write(&pattern(6)).unwrap();
     assert_eq!(exchange(&mut bus, 3), pattern(6));
-    let told = client.events(1);
-    assert_eq!(kinds(&told)[..3], [EventKind::OwnerTaken, EventKind::OwnerDied, EventKind::OwnerTaken]);
-    assert_eq!((told.events[1].1.code, told.events[2].1.code), (pid, std::process::id()));
+    let events = client.events(1);
+    assert_eq!(kinds(&events)[..3], [EventKind::OwnerTaken, EventKind::OwnerDied, EventKind::OwnerTaken]);
+    assert_eq!((events.events[1].1.code, events.events[2].1.code), (pid, std::process::id()));
 }
 
-/// A stopped owner lives: it keeps its place, and its outputs are safe meanwhile.
+/// A stopped owner is alive: it keeps its role, and safe outputs are sent.
 #[test]
 fn a_stopped_owner_is_stale_not_dead() {
     let (name, mut bus, client) = world(Sharing::WaitFree);
     let mut other = Other::with(&format!("own {name}"));
-    assert_eq!(other.hear(), "owns");
+    assert_eq!(other.next_line(), "owns");
     until("its outputs are sent", || number_of(&exchange(&mut bus, 1)) != Some(0));
     let pid = Pid::from_raw(other.pid().cast_signed()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
@@ -166,7 +166,7 @@ fn a_stopped_owner_is_stale_not_dead() {
 }
 
 #[test]
-fn an_owner_gets_each_cycle_and_answers_it() {
+fn an_owner_reads_and_answers_each_cycle() {
     let (_, mut bus, client) = world(Sharing::WaitFree);
     let mut owner = client.claim().unwrap();
     let mut seen = owner.snapshot();
@@ -186,7 +186,7 @@ fn an_owner_gets_each_cycle_and_answers_it() {
 fn a_bus_with_a_controller_of_its_own_keeps_the_outputs() {
     let (name, mut bus, client) = world(Sharing::WaitFree);
     bus.keep_outputs().unwrap();
-    assert!(Other::with(&format!("claim {name}")).hear().starts_with(&format!("owned by {}", std::process::id())));
+    assert!(Other::with(&format!("claim {name}")).next_line().starts_with(&format!("owned by {}", std::process::id())));
     bus.publish(&control_world::cycle(1), &pattern(1), &pattern(2));
     let mut seen = client.snapshot();
     let mut client = client;

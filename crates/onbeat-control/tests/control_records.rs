@@ -1,4 +1,4 @@
-//! Events, statistics and SDO requests that pass through the image.
+//! Events, statistics and SDO requests in the image.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod control_world;
@@ -26,7 +26,7 @@ fn event(number: u64) -> Event {
 }
 
 #[test]
-fn events_come_in_order_and_as_they_were_told() {
+fn events_arrive_unchanged_and_in_order() {
     let (mut bus, client) = world();
     assert_eq!((client.events(0).events, client.events(0).next), (Vec::new(), 1));
     (1..=30).for_each(|number| bus.push(&event(number)));
@@ -39,26 +39,28 @@ fn events_come_in_order_and_as_they_were_told() {
 }
 
 #[test]
-fn a_reader_that_falls_behind_is_told_how_many_events_it_missed() {
+fn a_slow_reader_learns_how_many_events_it_missed() {
     let (mut bus, client) = world();
     (1..=5000).for_each(|number| bus.push(&event(number)));
     let found = client.events(101);
     assert_eq!(found.missed + found.events.len() as u64, 4900, "each event is read or counted as missed");
-    assert!(found.missed > 0 && found.events.iter().all(|(number, told)| *told == event(*number)));
+    assert!(found.missed > 0 && found.events.iter().all(|(number, found_event)| *found_event == event(*number)));
     assert_eq!(found.events.last().map(|(number, _)| *number), Some(5000));
     assert_eq!(client.events(found.next).missed, 0);
 }
 
 #[test]
-fn events_are_read_whole_while_they_are_told() {
+fn events_are_read_consistently_while_others_are_published() {
     let (mut bus, client) = world();
     const EVENTS: u64 = 300_000;
     thread::scope(|threads| {
         threads.spawn(|| (1..=EVENTS).for_each(|number| bus.push(&event(number))));
-        let (mut next, mut read, mut missed) = (1, 0, 0);
+        let mut next = 1;
+        let mut read = 0;
+        let mut missed = 0;
         while next <= EVENTS {
             let found = client.events(next);
-            assert!(found.events.iter().all(|(number, told)| *told == event(*number)));
+            assert!(found.events.iter().all(|(number, found_event)| *found_event == event(*number)));
             (next, read, missed) = (found.next, read + found.events.len() as u64, missed + found.missed);
         }
 
@@ -76,8 +78,8 @@ fn times_are_counted_with_exact_maxima_and_quantiles_to_a_sixteenth() {
     assert_eq!((times.count(), times.max_ns()), (1000, 1_000_000));
     assert!((times.mean_ns() - 500_500.0).abs() < 1e-6);
     for (share, exact) in [(0.5, 500_000), (0.99, 990_000), (0.999, 999_000), (1.0, 1_000_000)] {
-        let told = times.quantile_ns(share);
-        assert!(told >= exact && told - exact <= exact / 16, "{share}: {told}");
+        let quantile = times.quantile_ns(share);
+        assert!(quantile >= exact && quantile - exact <= exact / 16, "{share}: {quantile}");
     }
 
     assert_eq!((stats.times(Timed::Exchange).count(), stats.times(Timed::Exchange).quantile_ns(0.5)), (0, 0));
@@ -115,7 +117,7 @@ fn request(device: u16, action: SdoAction) -> SdoRequest {
     SdoRequest { device, index: 0x607D, entry: 2, complete: false, action }
 }
 
-/// Answers each request by `serve`, until it has served so many.
+/// Answers this number of requests with `serve`.
 fn serving(bus: &BusSide, count: usize, serve: impl Fn(SdoRequest) -> Result<Vec<u8>, SdoFailure>) {
     let cold = bus.cold_side();
     let mut served = 0;
@@ -129,7 +131,7 @@ fn serving(bus: &BusSide, count: usize, serve: impl Fn(SdoRequest) -> Result<Vec
 }
 
 #[test]
-fn an_sdo_request_comes_as_it_was_asked_and_its_answer_goes_back() {
+fn an_sdo_request_and_its_answer_pass_through_the_image() {
     let (bus, client) = world();
     thread::scope(|threads| {
         threads.spawn(|| {
@@ -148,14 +150,14 @@ fn an_sdo_request_comes_as_it_was_asked_and_its_answer_goes_back() {
         assert_eq!(ask(long), Ok(Vec::new()));
         let refused = ask(request(0, SdoAction::Write(vec![1, 2, 3, 4]))).unwrap_err();
 
-        assert_eq!(refused.to_string(), "the device refused with abort code 0x06010002: it can only be read");
+        assert_eq!(refused.to_string(), "the device refused with abort code 0x06010002: read-only object");
         assert_eq!(ask(request(0, SdoAction::Read)), Err(SdoFailure::NoReply));
         assert_eq!(ask(SdoRequest { index: 1, ..request(0, SdoAction::Read) }), Err(SdoFailure::TooLong));
     });
 }
 
 #[test]
-fn requests_are_served_in_the_order_in_which_they_were_asked() {
+fn requests_are_served_in_order() {
     let (bus, client) = world();
     let cold = bus.cold_side();
     thread::scope(|threads| {
@@ -164,7 +166,7 @@ fn requests_are_served_in_the_order_in_which_they_were_asked() {
             let asked = SdoRequest { index, ..request(0, SdoAction::Read) };
             let client = &client;
             threads.spawn(move || client.request(&asked, PATIENCE).unwrap().unwrap());
-            // One after the other, and the middle one's record is free again before the third asks.
+            // One after the other; the middle one's record is free again before the third request.
             until("it is asked", || {
                 jobs.extend(cold.take_request());
                 jobs.len() == usize::from(index)
@@ -177,7 +179,7 @@ fn requests_are_served_in_the_order_in_which_they_were_asked() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_one_sentence() {
+fn an_invalid_request_is_refused_in_one_sentence() {
     let (bus, client) = world();
     let long = client.request(&request(0, SdoAction::Write(vec![0; 1025])), PATIENCE);
     assert!(matches!(long, Err(ControlError::SdoTooLong { bytes: 1025, most: 1024 })));
@@ -190,11 +192,11 @@ fn what_cannot_be_asked_is_one_sentence() {
         assert!(matches!(late, Err(ControlError::NoAnswer { ms: 3, .. })), "and its record is free: {late:?}");
     }
 
-    assert!(bus.cold_side().take_request().is_none(), "nobody waits for them any more");
+    assert!(bus.cold_side().take_request().is_none(), "no requester waits for them any more");
 }
 
 #[test]
-fn an_answer_that_comes_too_late_frees_the_record() {
+fn a_late_answer_frees_the_record() {
     let (bus, client) = world();
     let cold = bus.cold_side();
     for _ in 0..20 {

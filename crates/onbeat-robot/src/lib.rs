@@ -1,33 +1,33 @@
 //! A robot from its file to a run: the MainDevice of its bus, the motion controller, and the probes that measure both.
 //!
-//! | module | what is in it |
+//! | module | content |
 //! |---|---|
-//! | [`bus`] | the MainDevice: brings the devices of a segment to OP, exchanges process data with them, brings them back |
-//! | [`motion`] | joints along trajectories, within limits, down the miss ladder |
-//! | [`served`] | what a bus's loop does for other processes, by way of shared memory |
-//! | [`session`] | a robot from its file to a run |
-//! | [`probe`] | bus, chain and sharing, as `onbeat measure` knows them |
+//! | [`bus`] | the MainDevice: takes the devices of a segment to OP, exchanges process data with them, recovers them |
+//! | [`motion`] | moves joints along trajectories, within limits, with the miss ladder |
+//! | [`image_service`] | publishes a bus to other processes through shared memory |
+//! | [`session`] | runs a robot from its file |
+//! | [`probe`] | the probes bus, chain and sharing of `onbeat measure` |
 //!
 //! ```
 //! use onbeat_ethercat::layout::Layout;
-//! use onbeat_robot::bus::{Bus, InProcess, Mode, Options};
+//! use onbeat_robot::bus::{Bus, InProcess, ExchangeMode, BusOptions};
 //! use onbeat_rt::time::{Instant, MockClock};
 //! use onbeat_segment::{Link, Segment};
 //!
 //! let layout = Layout::from_toml(Segment::HUMANOID)?;
 //! let clock = MockClock::starting_at(Instant::from_ns(0), |_| 0).ns_per_reading(100);
 //! let wire = InProcess::on_virtual_clock(Link::from_toml(Segment::HUMANOID)?, clock);
-//! let options = Options { mode: Mode::Pipelined, period_ns: 1_000_000, follow_clock: false };
+//! let options = BusOptions { mode: ExchangeMode::Pipelined, period_ns: 1_000_000, follow_clock: false };
 //! let bus = Bus::bring_up(wire, Some(&layout), options, "the simulated segment")?;
 //! assert_eq!(bus.layout().devices.len(), 59);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Devices are configured by ethercrab on their way up; from the first cycle on no library runs. What a segment is, comes from
-//! `onbeat-ethercat`; without hardware its devices come from `onbeat-segment`.
+//! ethercrab configures the devices during bring-up; no library runs in a cycle. Descriptions and layouts of segments
+//! are in `onbeat-ethercat`, simulated devices in `onbeat-segment`.
 
 pub mod bus;
+pub mod image_service;
 pub mod motion;
 pub mod probe;
-pub mod served;
 pub mod session;

@@ -9,7 +9,7 @@
 //!
 //! use onbeat::probe::{self, Destination, Interruptions, Origin, Run, Setting};
 //! use onbeat_ethercat::event::Event;
-//! use onbeat_robot::bus::{InProcess, Mode, Options};
+//! use onbeat_robot::bus::{InProcess, ExchangeMode, BusOptions};
 //! use onbeat_robot::motion::{MotionController, RobotView, Trajectory};
 //! use onbeat_robot::session::{RobotFile, Session, SessionObserver, SessionPlan};
 //! use onbeat_rt::sys::Monotonic;
@@ -25,8 +25,8 @@
 //!
 //! let file = RobotFile::read(Path::new("humanoid"), 1_000_000)?;
 //! let controller = MotionController::new(&file.robot, Trajectory::gait(&file.robot)?);
-//! let wire = InProcess::on_clock(Link::of(&file.description)?, Monotonic);
-//! let options = Options { mode: Mode::Pipelined, period_ns: 1_000_000, follow_clock: true };
+//! let wire = InProcess::on_clock(Link::from_description(&file.description)?, Monotonic);
+//! let options = BusOptions { mode: ExchangeMode::Pipelined, period_ns: 1_000_000, follow_clock: true };
 //! let session = Session::bring_up(wire, "the simulated segment", &file, options)?;
 //!
 //! let origin = Origin::now();
@@ -56,12 +56,12 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Consumer, Slot, split};
 use onbeat_segment::{Description, Segment};
 
-use crate::bus::{Bus, BusError, Options, Wire};
+use crate::bus::{Bus, BusError, BusOptions, Wire};
+use crate::image_service::{BackgroundService, CycleService, serve};
 use crate::motion::{
-    LoopView, MotionController, Orders, Outlets, Phase, Reason, Robot, RobotError, RobotEvent, RobotTask, RobotView,
-    Rung, Seen, SpikeView,
+    DownReason, LoopView, MotionController, Outlets, Robot, RobotCommands, RobotError, RobotEvent, RobotPhase,
+    RobotSnapshot, RobotTask, RobotView, Rung, SpikeView,
 };
-use crate::served::{Attending, Serving, serve};
 
 /// The name of the robot that ships with onbeat.
 pub const HUMANOID: &str = "humanoid";
@@ -116,7 +116,7 @@ impl RobotFile {
             (text, Description::from_file(path)?)
         };
 
-        let layout = Layout::of(&description)?;
+        let layout = Layout::from_description(&description)?;
         let robot = Robot::from_toml(&text, &layout, period_ns)?;
         Ok(Self { description, layout, robot })
     }
@@ -166,7 +166,7 @@ impl SessionOutcome {
     /// Returns whether the robot came to rest without a safe stop and without a joint that was down.
     #[must_use]
     pub fn ended_in_order(&self) -> bool {
-        let is_at_rest = |view: &RobotView| view.phase == Phase::AtRest && view.rung != Rung::SafeStop;
+        let is_at_rest = |view: &RobotView| view.phase == RobotPhase::AtRest && view.rung != Rung::SafeStop;
         !self.was_down && self.view.as_ref().is_some_and(is_at_rest)
     }
 }
@@ -176,7 +176,7 @@ impl<'r, W: Wire + Send> Session<'r, W> {
     ///
     /// # Errors
     /// [`BusError`].
-    pub fn bring_up(wire: W, on: &str, file: &'r RobotFile, options: Options) -> Result<Self, BusError> {
+    pub fn bring_up(wire: W, on: &str, file: &'r RobotFile, options: BusOptions) -> Result<Self, BusError> {
         let period_ns = options.period_ns;
         let bus = Bus::bring_up(wire, Some(&file.layout), options, on)?;
         Ok(Self { bus, file, period_ns })
@@ -195,7 +195,7 @@ impl<'r, W: Wire + Send> Session<'r, W> {
         observer: &mut dyn SessionObserver,
     ) -> Result<SessionOutcome, RunError> {
         let Self { bus, file, period_ns } = self;
-        let mut seen_slots = slots::<Seen>(VIEWS_IN_RING);
+        let mut seen_slots = slots::<RobotSnapshot>(VIEWS_IN_RING);
         let mut robot_slots = slots::<RobotEvent>(EVENTS_IN_RING);
         let mut bus_slots = slots::<Event>(EVENTS_IN_RING);
         let mut seen_ring = ring(&mut seen_slots);
@@ -206,7 +206,7 @@ impl<'r, W: Wire + Send> Session<'r, W> {
         let (bus_in, bus_events) = split(&mut bus_ring);
         let outlets = Outlets { seen: seen_in, robot: robot_in, bus: bus_in };
 
-        let orders = Orders::default();
+        let orders = RobotCommands::default();
         let (serving, mut attending) = plan.image.map(served).unzip();
         let show_every = plan.view_every_ns / period_ns.max(1);
         let task =
@@ -237,7 +237,7 @@ impl<'r, W: Wire + Send> Session<'r, W> {
                 orders.reset();
             }
 
-            attending.iter_mut().for_each(Attending::look);
+            attending.iter_mut().for_each(BackgroundService::run_once);
             follower.look(recorder, observer);
         });
 
@@ -250,7 +250,7 @@ impl<'r, W: Wire + Send> Session<'r, W> {
 }
 
 /// The two ends of an image: in the loop, and beside it.
-fn served(image: BusSide) -> (Serving, Attending) {
+fn served(image: BusSide) -> (CycleService, BackgroundService) {
     let (_, serving, attending) = serve(image, None);
     (serving, attending)
 }
@@ -268,7 +268,7 @@ fn ring<T: Copy + Send>(slots: &mut [Slot<T>]) -> Ring<'_, T> {
 struct SessionFollower<'s> {
     file: &'s RobotFile,
     path: &'s Path,
-    seen: Consumer<'s, Seen>,
+    seen: Consumer<'s, RobotSnapshot>,
     robot_events: Consumer<'s, RobotEvent>,
     bus_events: Consumer<'s, Event>,
     /// Events that the two rings have lost so far.
@@ -294,19 +294,19 @@ impl SessionFollower<'_> {
         let lost = self.robot_events.lost() + self.bus_events.lost();
         recorder.lose_events(lost - std::mem::replace(&mut self.events_lost, lost));
         let Some(seen) = std::iter::from_fn(|| self.seen.pop()).last() else { return };
-        self.was_down |= seen.status.joints().iter().any(|joint| joint.reason != Reason::None);
+        self.was_down |= seen.status.joints().iter().any(|joint| joint.reason != DownReason::None);
         let view = self.view_of(&seen, recorder);
         observer.view(&view);
         self.view = Some(view);
     }
 
-    fn view_of(&mut self, seen: &Seen, recorder: &Recorder) -> RobotView {
+    fn view_of(&mut self, seen: &RobotSnapshot, recorder: &Recorder) -> RobotView {
         let progress = recorder.progress();
         if progress.spikes > self.view.as_ref().map_or(0, |view| view.of_loop.spikes) {
             self.spikes = latest_spikes(self.path);
         }
 
-        let mut view = RobotView::of(&self.file.robot, &self.file.layout, seen);
+        let mut view = RobotView::new(&self.file.robot, &self.file.layout, seen);
         view.of_loop = LoopView {
             worst_ns: progress.worst_ns,
             deadline_misses: progress.deadline_misses,
@@ -338,7 +338,7 @@ fn latest_spikes(path: &Path) -> Vec<SpikeView> {
     let latest = file.spikes.iter().rev().take(SPIKES);
     latest
         .map(|spike| {
-            let explanation = Explanation::of_causes(spike.causes.clone());
+            let explanation = Explanation::from_causes(spike.causes.clone());
             let cause = explanation.main().map_or_else(|| "cause not looked for".to_owned(), Cause::words);
             SpikeView { t: spike.t, late_ns: spike.wakeup_latency_ns, cause }
         })

@@ -1,15 +1,15 @@
-//! How many cycles a reaction takes through a bus, on a clock that only the test moves: what `measure chain --with bus` predicts.
+//! Number of cycles of a reaction through a bus, on a virtual clock: what `measure chain --with bus` predicts.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod bus_world;
 
 use bus_world::{MS, OPTIONS, World, clock};
 use onbeat_ethercat::step::{BusCycle, Controller};
-use onbeat_robot::bus::{Mode, Options};
+use onbeat_robot::bus::{BusOptions, ExchangeMode};
 use onbeat_rt::time::{Clock, Instant};
 
 const US: u64 = 1_000;
-/// Steps in which the devices are looked at.
+/// Polling interval of the devices.
 const STEP_NS: u64 = 10 * US;
 
 /// Copies inputs to outputs.
@@ -21,13 +21,13 @@ impl Controller for Mirror {
     }
 }
 
-/// From a change at the pins, `phase_ns` behind a release, to the output that follows, in nanoseconds.
-fn reaction_ns(delay_us: u64, mode: Mode, phase_ns: u64) -> u64 {
+/// Returns the time from a change at the pins, `phase_ns` after a release, to the output that follows, in ns.
+fn reaction_ns(delay_us: u64, mode: ExchangeMode, phase_ns: u64) -> u64 {
     let text = format!(
         "[types.contacts]\nkind = \"digital\"\ndelay_us = {delay_us}\n[[devices]]\ntype = \"contacts\"\nname = \"contacts\"\n"
     );
     let clock = clock();
-    let mut world = World::of(&text, &clock, Options { mode, ..OPTIONS });
+    let mut world = World::new(&text, &clock, BusOptions { mode, ..OPTIONS });
     world.until_up(&mut Mirror);
     (0..10).for_each(|_| _ = world.cycle(&mut Mirror));
 
@@ -57,9 +57,9 @@ fn reaction_ns(delay_us: u64, mode: Mode, phase_ns: u64) -> u64 {
     panic!("nothing follows within six cycles");
 }
 
-/// Least and most over all phases, in cycles.
-fn reactions(delay_us: u64, mode: Mode) -> (f64, f64) {
-    // Between the instants at which something is handed over, not on them.
+/// Returns minimum and maximum over all phases, in cycles.
+fn reactions(delay_us: u64, mode: ExchangeMode) -> (f64, f64) {
+    // Between the instants of an exchange, not on them.
     let phases = (0..20).map(|part| part * 50 * US + 25 * US);
     let all: Vec<u64> = phases.map(|phase_ns| reaction_ns(delay_us, mode, phase_ns)).collect();
     let cycles = |ns: Option<&u64>| *ns.unwrap() as f64 / MS as f64;
@@ -67,7 +67,7 @@ fn reactions(delay_us: u64, mode: Mode) -> (f64, f64) {
 }
 
 fn assert_within((least, most): (f64, f64), predicted: f64) {
-    // The phases are 0.05 apart, and devices are looked at every 0.01.
+    // The phases are 0.05 cycles apart, and devices are polled every 0.01.
     let near = |value: f64, wanted: f64| (value - wanted).abs() < 0.051;
     assert!(
         near(least, predicted) && near(most, predicted + 1.0),
@@ -75,23 +75,23 @@ fn assert_within((least, most): (f64, f64), predicted: f64) {
     );
 }
 
-const SAME_CYCLE: Mode = Mode::SameCycle { reply_within_ns: MS / 2 };
+const SAME_CYCLE: ExchangeMode = ExchangeMode::SameCycle { reply_within_ns: MS / 2 };
 
 #[test]
-fn devices_that_take_half_a_cycle_make_the_papers_three_to_four() {
-    assert_within(reactions(500, Mode::Pipelined), 3.0);
+fn devices_of_half_a_cycle_react_in_three_to_four_cycles_as_in_the_paper() {
+    assert_within(reactions(500, ExchangeMode::Pipelined), 3.0);
 }
 
 #[test]
-fn how_long_the_devices_take_does_not_matter_as_long_as_both_take_it() {
+fn an_equal_device_delay_on_both_sides_cancels_out() {
     for delay_us in [100, 300, 900] {
-        assert_within(reactions(delay_us, Mode::Pipelined), 3.0);
+        assert_within(reactions(delay_us, ExchangeMode::Pipelined), 3.0);
     }
 }
 
 #[test]
 fn devices_without_a_processor_are_a_cycle_faster() {
-    assert_within(reactions(0, Mode::Pipelined), 2.0);
+    assert_within(reactions(0, ExchangeMode::Pipelined), 2.0);
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! What goes wrong on a segment, each of it with twenty seeds, on the virtual clock.
+//! All faults of a segment, each with twenty seeds, on a virtual clock.
 //!
-//! For each fault three things hold: the event that tells it comes within five cycles of its beginning; from two cycles after its end
-//! every frame comes back again, and the whole working counter after the time that the way back to OP takes; and no device leaves OP
-//! but those that the fault is of. Nothing is said of devices in other places than theirs.
+//! For each fault three things must hold. The event that reports it comes within five cycles of its begin. From two
+//! cycles after its end every frame is answered, and the working counter is complete after the time that recovery
+//! takes. No device leaves OP except those concerned. Moved devices are tested elsewhere.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod bus_world;
@@ -17,7 +17,7 @@ use onbeat_segment::{Fault, Segment};
 
 const SEEDS: u64 = 20;
 
-/// Tells the drives another position in each cycle, as a controller in motion does.
+/// Sends the drives another position in each cycle, as a controller in motion does.
 #[derive(Clone)]
 struct Moving {
     targets: Vec<usize>,
@@ -33,16 +33,16 @@ impl Controller for Moving {
     }
 }
 
-/// Which event tells a fault.
+/// The event that reports a fault.
 #[derive(Clone, Copy)]
-enum Told {
-    /// One of these, of no device in particular.
+enum ExpectedEvent {
+    /// One of these, of no particular device.
     Bus(&'static [EventKind]),
     /// This one, of the device.
     Device(EventKind),
-    /// Nothing: cyclic data are not concerned.
+    /// None: cyclic data are not concerned.
     Nothing,
-    /// Chance decides whether anything is to be seen.
+    /// Undetermined: depends on chance.
     Anything,
 }
 
@@ -51,21 +51,21 @@ struct Case {
     faults: Vec<Fault>,
     share: f64,
     for_ms: u64,
-    told: Told,
+    event: ExpectedEvent,
     /// Names of devices that may leave OP.
     concerned: Vec<String>,
-    /// Cycles until the working counter is whole again.
+    /// Number of cycles until the working counter is complete again.
     whole_after: u64,
 }
 
 impl Case {
-    fn of(name: &'static str, fault: Fault) -> Self {
-        let told = Told::Nothing;
-        Self { name, faults: vec![fault], share: 1.0, for_ms: 20, told, concerned: vec![], whole_after: 2 }
+    fn new(name: &'static str, fault: Fault) -> Self {
+        let event = ExpectedEvent::Nothing;
+        Self { name, faults: vec![fault], share: 1.0, for_ms: 20, event, concerned: vec![], whole_after: 2 }
     }
 
-    fn told(mut self, told: Told) -> Self {
-        self.told = told;
+    fn reported_by(mut self, event: ExpectedEvent) -> Self {
+        self.event = event;
         self
     }
 
@@ -87,25 +87,27 @@ impl Case {
 
 fn of_frames() -> Vec<Case> {
     use EventKind::{FrameDuplicate, FrameLate, FrameLost, FrameUnknown, WorkingCounterOff};
-    const LOST: Told = Told::Bus(&[FrameLost]);
+    const LOST: ExpectedEvent = ExpectedEvent::Bus(&[FrameLost]);
     vec![
-        Case::of("every frame lost", Fault::Lose).told(LOST),
-        Case::of("a frame in five lost", Fault::Lose).told(Told::Anything).with(0.2, 60),
-        Case::of("frames half a cycle late", Fault::Late { by_ns: MS / 2 }),
-        Case::of("frames two cycles late", Fault::Late { by_ns: 2 * MS }).told(Told::Bus(&[FrameLost, FrameLate])),
-        Case::of("frames sixty cycles late", Fault::Late { by_ns: 60 * MS }).told(LOST).with(1.0, 10),
-        Case::of("frames twice", Fault::Duplicate).told(Told::Bus(&[FrameDuplicate])),
-        Case::of("frames behind the next", Fault::Reorder).told(Told::Bus(&[FrameLost, FrameLate])),
-        Case::of("frames without their ends", Fault::Truncate).told(Told::Bus(&[FrameLost, FrameUnknown])),
-        Case::of("a bit turned around in each frame", Fault::Flip).told(Told::Anything).with(1.0, 60),
-        Case::of("counters one too high", Fault::CounterOff { device: None, by: 1 })
-            .told(Told::Bus(&[WorkingCounterOff])),
-        Case::of("counters two too low", Fault::CounterOff { device: None, by: -2 })
-            .told(Told::Bus(&[WorkingCounterOff])),
+        Case::new("every frame lost", Fault::Lose).reported_by(LOST),
+        Case::new("a frame in five lost", Fault::Lose).reported_by(ExpectedEvent::Anything).with(0.2, 60),
+        Case::new("frames half a cycle late", Fault::Late { by_ns: MS / 2 }),
+        Case::new("frames two cycles late", Fault::Late { by_ns: 2 * MS })
+            .reported_by(ExpectedEvent::Bus(&[FrameLost, FrameLate])),
+        Case::new("frames sixty cycles late", Fault::Late { by_ns: 60 * MS }).reported_by(LOST).with(1.0, 10),
+        Case::new("frames twice", Fault::Duplicate).reported_by(ExpectedEvent::Bus(&[FrameDuplicate])),
+        Case::new("frames behind the next", Fault::Reorder).reported_by(ExpectedEvent::Bus(&[FrameLost, FrameLate])),
+        Case::new("frames without their ends", Fault::Truncate)
+            .reported_by(ExpectedEvent::Bus(&[FrameLost, FrameUnknown])),
+        Case::new("a bit turned around in each frame", Fault::Flip).reported_by(ExpectedEvent::Anything).with(1.0, 60),
+        Case::new("counters one too high", Fault::CounterOff { device: None, by: 1 })
+            .reported_by(ExpectedEvent::Bus(&[WorkingCounterOff])),
+        Case::new("counters two too low", Fault::CounterOff { device: None, by: -2 })
+            .reported_by(ExpectedEvent::Bus(&[WorkingCounterOff])),
     ]
 }
 
-/// The device changes with the seed.
+/// Selects a device by the seed.
 fn one_of<'n>(names: &[&'n str], seed: u64) -> &'n str {
     names[seed as usize % names.len()]
 }
@@ -114,61 +116,64 @@ fn of_devices(seed: u64, device: impl Fn(&str) -> usize) -> Vec<Case> {
     use EventKind::{ClockUnlocked, DeviceLost, Emergency, Frozen, StateChanged, WorkingCounterOff};
     let drive_name = one_of(&["left elbow", "right knee", "waist yaw", "jaw", "right ring finger"], seed);
     let io_name = one_of(&["left hand", "right hand", "left foot", "chest"], seed);
-    let (drive, io) = (device(drive_name), device(io_name));
+    let drive = device(drive_name);
+    let io = device(io_name);
     const TOE: [&str; 2] = ["right toe", "right foot"];
     vec![
-        Case::of("a counter off by one device", Fault::CounterOff { device: Some(io), by: 1 })
-            .told(Told::Bus(&[WorkingCounterOff])),
-        Case::of("a cable cut", Fault::Cut { device: device("left toe") })
-            .told(Told::Device(DeviceLost))
+        Case::new("a counter off by one device", Fault::CounterOff { device: Some(io), by: 1 })
+            .reported_by(ExpectedEvent::Bus(&[WorkingCounterOff])),
+        Case::new("a cable cut", Fault::Cut { device: device("left toe") })
+            .reported_by(ExpectedEvent::Device(DeviceLost))
             .concerning(&["left toe", "left foot"], 30),
-        Case::of("a cable cut for long", Fault::Cut { device: device("neck yaw") })
+        Case::new("a cable cut for long", Fault::Cut { device: device("neck yaw") })
             .with(1.0, 300)
-            .told(Told::Device(DeviceLost))
+            .reported_by(ExpectedEvent::Device(DeviceLost))
             .concerning(&["neck yaw", "neck pitch", "neck roll", "eyes pan", "eyes tilt", "jaw", "brow"], 30),
-        Case::of("a device without power", Fault::PowerOff { device: device("brow") })
-            .told(Told::Device(DeviceLost))
+        Case::new("a device without power", Fault::PowerOff { device: device("brow") })
+            .reported_by(ExpectedEvent::Device(DeviceLost))
             .concerning(&["brow"], 60),
-        Case::of(
+        Case::new(
             "a device without power, and those behind it cut off",
             Fault::PowerOff { device: device("right toe") },
         )
-        .told(Told::Device(DeviceLost))
+        .reported_by(ExpectedEvent::Device(DeviceLost))
         .concerning(&["right toe", "right foot", "right foot imu"], 60),
-        Case::of("an AL error", Fault::AlError { device: drive, code: 0x0050 })
-            .told(Told::Device(StateChanged))
+        Case::new("an AL error", Fault::AlError { device: drive, code: 0x0050 })
+            .reported_by(ExpectedEvent::Device(StateChanged))
             .concerning(&[drive_name], 30),
-        Case::of("a watchdog's AL error", Fault::AlError { device: io, code: 0x001b })
-            .told(Told::Device(StateChanged))
+        Case::new("a watchdog's AL error", Fault::AlError { device: io, code: 0x001b })
+            .reported_by(ExpectedEvent::Device(StateChanged))
             .concerning(&[io_name], 30),
-        Case::of("an AL error, and OP refused", Fault::RefuseState { device: drive, state: 8, code: 0x0032 })
+        Case::new("an AL error, and OP refused", Fault::RefuseState { device: drive, state: 8, code: 0x0032 })
             .and(Fault::AlError { device: drive, code: 0x0032 })
-            .told(Told::Device(StateChanged))
+            .reported_by(ExpectedEvent::Device(StateChanged))
             .concerning(&[drive_name], 600),
-        Case::of("an AL error, and slow changes of state", Fault::SlowState { device: drive, by_ns: 30 * MS })
+        Case::new("an AL error, and slow changes of state", Fault::SlowState { device: drive, by_ns: 30 * MS })
             .and(Fault::AlError { device: drive, code: 0x0001 })
-            .told(Told::Device(StateChanged))
+            .reported_by(ExpectedEvent::Device(StateChanged))
             .concerning(&[drive_name], 120),
-        Case::of("an EEPROM that stays busy", Fault::SiiBusy { device: drive }),
-        Case::of("no power, and then a busy EEPROM", Fault::SiiBusy { device: device("right toe") })
+        Case::new("an EEPROM that stays busy", Fault::SiiBusy { device: drive }),
+        Case::new("no power, and then a busy EEPROM", Fault::SiiBusy { device: device("right toe") })
             .and(Fault::PowerOff { device: device("right toe") })
-            .told(Told::Device(DeviceLost))
+            .reported_by(ExpectedEvent::Device(DeviceLost))
             .concerning(&TOE, 700),
-        Case::of("an EEPROM with a wrong checksum", Fault::SiiChecksum { device: drive }),
-        Case::of("an EEPROM that reads blank", Fault::SiiBlank { device: drive }),
-        Case::of("a mute mailbox", Fault::MailMute { device: drive }),
-        Case::of("lost mails", Fault::MailLost { device: drive, mails: 3 }),
-        Case::of("mails with a wrong counter", Fault::MailCounter { device: drive, mails: 3 }),
-        Case::of("an aborted SDO", Fault::MailAbort { device: drive, code: 0x0800_0000 }),
-        Case::of("an emergency", Fault::Emergency { device: drive, code: 0x7305 }).told(Told::Device(Emergency)),
-        Case::of("a clock that jumps", Fault::ClockStep { device: drive, by_ns: 400_000 })
-            .told(Told::Device(ClockUnlocked)),
-        Case::of("a clock that runs away", Fault::ClockDrift { device: io, by_ppb: 20_000 }),
-        Case::of("a frozen sensor", Fault::Freeze { device: device("head imu") }).told(Told::Device(Frozen)),
+        Case::new("an EEPROM with a wrong checksum", Fault::SiiChecksum { device: drive }),
+        Case::new("an EEPROM that reads blank", Fault::SiiBlank { device: drive }),
+        Case::new("a mute mailbox", Fault::MailMute { device: drive }),
+        Case::new("lost mails", Fault::MailLost { device: drive, mails: 3 }),
+        Case::new("mails with a wrong counter", Fault::MailCounter { device: drive, mails: 3 }),
+        Case::new("an aborted SDO", Fault::MailAbort { device: drive, code: 0x0800_0000 }),
+        Case::new("an emergency", Fault::Emergency { device: drive, code: 0x7305 })
+            .reported_by(ExpectedEvent::Device(Emergency)),
+        Case::new("a clock that jumps", Fault::ClockStep { device: drive, by_ns: 400_000 })
+            .reported_by(ExpectedEvent::Device(ClockUnlocked)),
+        Case::new("a clock that runs away", Fault::ClockDrift { device: io, by_ppb: 20_000 }),
+        Case::new("a frozen sensor", Fault::Freeze { device: device("head imu") })
+            .reported_by(ExpectedEvent::Device(Frozen)),
     ]
 }
 
-/// Runs a case in a world that is whole, and leaves it whole.
+/// Runs a case; all devices are in OP before and after it.
 struct Run<'w, 'c> {
     world: &'w mut World<'c>,
     moving: Moving,
@@ -196,7 +201,7 @@ impl Run<'_, '_> {
             self.cycle();
         }
 
-        // Frames that are on their way as the fault ends are of its time.
+        // Frames in flight when the fault ends are still affected.
         self.cycle();
         self.cycle();
         let mut whole = None;
@@ -216,9 +221,9 @@ impl Run<'_, '_> {
             return Err(format!("no device is in another place: {event:?}"));
         }
 
-        let told = told(case, began, &self.world.events);
+        let report = check_report(case, began, &self.world.events);
         let healthy: Vec<&usize> = self.out_of_op.difference(&self.concerned).collect();
-        match (told, whole, &healthy[..]) {
+        match (report, whole, &healthy[..]) {
             (Err(why), _, _) => Err(why),
             (_, None, _) => {
                 Err(format!("not whole {} cycles after the fault: {:?}", case.whole_after, self.world.events))
@@ -229,15 +234,15 @@ impl Run<'_, '_> {
     }
 }
 
-fn told(case: &Case, began: u64, events: &[Event]) -> Result<(), String> {
+fn check_report(case: &Case, began: u64, events: &[Event]) -> Result<(), String> {
     let soon = || events.iter().filter(|event| event.cycle <= began + 5);
-    let right = match case.told {
-        Told::Bus(kinds) => soon().any(|event| kinds.contains(&event.kind)),
-        Told::Device(kind) => {
+    let right = match case.event {
+        ExpectedEvent::Bus(kinds) => soon().any(|event| kinds.contains(&event.kind)),
+        ExpectedEvent::Device(kind) => {
             soon().any(|event| event.kind == kind && event.device != onbeat_ethercat::event::NO_DEVICE)
         }
-        Told::Nothing => events.is_empty(),
-        Told::Anything => true,
+        ExpectedEvent::Nothing => events.is_empty(),
+        ExpectedEvent::Anything => true,
     };
 
     right.then_some(()).ok_or_else(|| format!("the event did not come within five cycles of {began}: {events:?}"))
@@ -245,7 +250,7 @@ fn told(case: &Case, began: u64, events: &[Event]) -> Result<(), String> {
 
 fn every_case(seed: u64, clock: &VirtualClock) -> (usize, Vec<String>) {
     let text = Segment::HUMANOID.replace("seed = 59", &format!("seed = {seed}"));
-    let mut world = World::of(&text, clock, OPTIONS);
+    let mut world = World::new(&text, clock, OPTIONS);
     let targets = world.bus.layout().devices.iter().filter_map(|device| device.output_at(0x607a, 0)).collect();
     let mut moving = Moving { targets, position: 0 };
     world.until_up(&mut moving);
@@ -259,7 +264,7 @@ fn every_case(seed: u64, clock: &VirtualClock) -> (usize, Vec<String>) {
         }
 
         let concerned = case.concerned.iter().map(|name| world.device(name)).collect();
-        // Seeds fall into different places of a cycle.
+        // Different seeds start at different points of a cycle.
         let _ = clock.sleep_until(clock.now().plus_ns(seed * 45_000));
         let mut run = Run { world: &mut world, moving: moving.clone(), concerned, out_of_op: BTreeSet::new() };
         let outcome = run.go(case);
@@ -277,7 +282,7 @@ fn every_case(seed: u64, clock: &VirtualClock) -> (usize, Vec<String>) {
 }
 
 #[test]
-fn every_fault_is_told_and_survived_with_every_seed() {
+fn every_fault_is_reported_and_recovered_with_every_seed() {
     let halves = std::thread::scope(|scope| {
         let half = |first: u64| {
             scope

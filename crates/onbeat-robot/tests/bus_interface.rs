@@ -1,5 +1,5 @@
-//! A bus on a network interface that is switched off, loses its link, gets a small MTU, and is deleted and made again. Wants the right to
-//! make a network namespace; says so where it is missing.
+//! A bus on a network interface that is set down, loses its link, gets a small MTU, and is deleted and created again.
+//! Needs permission to create a network namespace; prints if it is missing.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, unsafe_code)]
 
 use std::process::Command;
@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use onbeat_control::{Client, Image, Presence, Sharing, Silence};
+use onbeat_control::{Client, Image, Outage, Presence, Sharing};
 use onbeat_ethercat::carrier::{CarrierError, Interface, Role, Trouble};
 use onbeat_ethercat::event::{Event, EventKind, no_answer_words};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::Controller;
-use onbeat_robot::bus::{Bus, Mode, Options, Packets};
-use onbeat_robot::served::{self, Serving};
+use onbeat_robot::bus::{Bus, BusOptions, ExchangeMode, Packets};
+use onbeat_robot::image_service::{self, CycleService, CycleTimes};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use onbeat_segment::Link;
@@ -23,10 +23,10 @@ use onbeat_segment::serving::{ServeOptions, serve};
 const FILE: &str =
     "[segment]\nname = \"two\"\n[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\nnames = [\"hip\", \"knee\"]\n";
 const PERIOD_NS: u64 = 2_000_000;
-/// A loaded machine may stop for seconds; nothing here waits for so long when all is well.
+/// A loaded machine may stop for seconds; this limit is never reached otherwise.
 const MOST_CYCLES: u64 = 60_000;
 
-/// Does the work in a network namespace of its own: threads and programs that it starts are in there too.
+/// Runs `work` in a network namespace of its own, including threads and programs it starts.
 fn in_a_namespace(work: impl FnOnce() + Send + 'static) {
     let done = thread::spawn(move || {
         // SAFETY: only this thread's network changes, and it has no socket yet.
@@ -52,7 +52,7 @@ fn ip(words: &str) -> Result<String, String> {
     if done.status.success() { Ok(said(&done.stdout)) } else { Err(said(&done.stderr)) }
 }
 
-/// A pair that has its link.
+/// Creates a pair of interfaces and waits for its link.
 fn make_pair() {
     ip("link add name o0 type veth peer name o0-seg").unwrap();
     for end in ["o0", "o0-seg"] {
@@ -92,27 +92,30 @@ impl Devices {
 struct Run {
     bus: Bus<Packets>,
     controller: Box<dyn Controller + Send>,
-    serving: Serving,
+    serving: CycleService,
     events: Vec<Event>,
 }
 
 impl Run {
     fn of(image: &str) -> Self {
         let layout = Layout::from_toml(FILE).unwrap();
-        let options = Options { mode: Mode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
+        let options = BusOptions { mode: ExchangeMode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
         let packets = Packets::open("o0").unwrap().spinning_ns(0);
         let bus = Bus::bring_up(packets, Some(&layout), options, "o0").unwrap();
-        let (controller, serving, _) = served::serve(Image::create(image, &layout, Sharing::WaitFree).unwrap(), None);
+        let (controller, serving, _) =
+            image_service::serve(Image::create(image, &layout, Sharing::WaitFree).unwrap(), None);
         Self { bus, controller, serving, events: Vec::new() }
     }
 
-    /// Cycles until something holds.
+    /// Runs cycles until a condition holds.
     fn until(&mut self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
         for _ in 0..MOST_CYCLES {
             let release = Monotonic.now();
             let seen = self.bus.cycle(release, PERIOD_NS, self.controller.as_mut());
             let Self { bus, serving, events, .. } = self;
-            serving.after(bus, &seen, (1, 1), |event| events.push(event));
+            serving.after_cycle(bus, &seen, CycleTimes { wakeup_latency_ns: 1, execution_time_ns: 1 }, |event| {
+                events.push(event);
+            });
             if holds(self) {
                 return;
             }
@@ -122,7 +125,8 @@ impl Run {
         panic!("{what}: {:?}", self.events);
     }
 
-    /// Something is done to the interface, is named, and no state is known; then it is undone, and all are back.
+    /// Changes the interface, checks that the trouble is named and no state is known, then reverts it and checks that
+    /// all devices are back.
     fn goes_and_comes(&mut self, client: &Client, trouble: Trouble, go: &[&str], come: &[&str]) {
         self.events.clear();
         go.iter().for_each(|words| drop(ip(words).unwrap()));
@@ -132,19 +136,19 @@ impl Run {
         });
 
         assert!(!self.bus.is_up() && self.bus.al_status(0).is_none() && self.bus.silent_ns().is_some());
-        self.until("the image says so", |_| matches!(client.state().silence, Silence::NoAnswer(_)));
+        self.until("the image says so", |_| matches!(client.state().outage, Outage::NoAnswer(_)));
         assert_eq!(client.state().in_op, 0);
         assert!(client.devices().iter().all(|device| device.state.presence == Presence::Lost));
         come.iter().for_each(|words| drop(ip(words).unwrap()));
         self.until("all are back", |run| {
             run.bus.is_up() && run.events.iter().any(|it| it.kind == EventKind::AnswerBack)
         });
-        self.until("the image says so", |_| client.state().silence == Silence::None && client.state().in_op == 2);
+        self.until("the image says so", |_| client.state().outage == Outage::None && client.state().in_op == 2);
     }
 }
 
 #[test]
-fn what_is_wrong_with_an_interface_is_named_and_the_bus_comes_back_with_it() {
+fn trouble_of_an_interface_is_named_and_the_bus_recovers_after_it() {
     in_a_namespace(|| {
         make_pair();
         let mut devices = Devices::start(Link::from_toml(FILE).unwrap());
@@ -173,7 +177,7 @@ fn what_is_wrong_with_an_interface_is_named_and_the_bus_comes_back_with_it() {
 }
 
 #[test]
-fn an_interface_is_opened_by_one_main_device_and_only_while_frames_can_leave() {
+fn an_interface_is_opened_by_one_main_device_and_only_if_it_can_send() {
     in_a_namespace(|| {
         make_pair();
         let first = Packets::open("o0").unwrap();
@@ -189,7 +193,7 @@ fn an_interface_is_opened_by_one_main_device_and_only_while_frames_can_leave() {
         ip("link set o0-seg down").unwrap();
         let refused = loop {
             match Packets::open("o0") {
-                // The kernel notices the carrier a moment later.
+                // The kernel updates the carrier with a delay.
                 Ok(_) => thread::sleep(Duration::from_millis(2)),
                 Err(why) => break why,
             }
@@ -213,7 +217,7 @@ fn a_bus_whose_frames_are_longer_than_the_mtu_is_refused_with_both_numbers() {
         ip("link set o0 mtu 100").unwrap();
         let devices = Devices::start(Link::from_toml(FILE).unwrap());
         let layout = Layout::from_toml(FILE).unwrap();
-        let options = Options { mode: Mode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
+        let options = BusOptions { mode: ExchangeMode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
         let refused =
             Bus::bring_up(Packets::open("o0").unwrap(), Some(&layout), options, "o0").unwrap_err().to_string();
 
@@ -222,7 +226,7 @@ fn a_bus_whose_frames_are_longer_than_the_mtu_is_refused_with_both_numbers() {
     });
 }
 
-/// A MainDevice on a VLAN of the interface: its frames have a tag on the cable, and the replies want the same.
+/// A MainDevice on a VLAN of the interface: its frames are tagged on the cable, and so must be the replies.
 #[test]
 fn devices_answer_on_a_vlan_with_the_tag_that_came() {
     in_a_namespace(|| {
@@ -235,7 +239,7 @@ fn devices_answer_on_a_vlan_with_the_tag_that_came() {
         ip("link set o0.5 up").unwrap();
         let devices = Devices::start(Link::from_toml(FILE).unwrap());
         let layout = Layout::from_toml(FILE).unwrap();
-        let options = Options { mode: Mode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
+        let options = BusOptions { mode: ExchangeMode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
         let bus = Bus::bring_up(Packets::open("o0.5").unwrap(), Some(&layout), options, "o0.5");
 
         assert!(bus.is_ok(), "{:?}", bus.err());

@@ -1,51 +1,51 @@
-//! Devices that are not where the file has them: exchanged, put in, switched off together, given other stations. What the bus does with
-//! each, what it reports, and what the robot on it does.
+//! Devices that are not at their positions in the file: exchanged, added, switched off together, or with other
+//! station addresses. Checks what the bus does and reports, and what the robot on it does.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod bus_world;
-#[path = "bus_world/hands.rs"]
-mod hands;
+#[path = "bus_world/tampering.rs"]
+mod tampering;
 
 use bus_world::{MS, OPTIONS, VirtualClock, clock};
-use hands::{Act, Hands, Marking, SetPoints};
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::Controller;
 use onbeat_robot::bus::{Bus, BusError};
-use onbeat_robot::motion::{MotionController, Phase, Robot, Rung, Trajectory};
+use onbeat_robot::motion::{MotionController, Robot, RobotPhase, Rung, Trajectory};
 use onbeat_rt::time::{Clock, Instant};
 use onbeat_segment::{Fault, Link};
+use tampering::{Marking, SetPoints, Tampering, TamperingWire};
 
-/// Six drives; `own` is what tells them apart.
+/// Six drives; `own` distinguishes them.
 fn six(own: &str) -> String {
     let names = "names = [\"j1\", \"j2\", \"j3\", \"j4\", \"j5\", \"j6\"]";
     format!("[types.joint]\nkind = \"drive\"\n[[devices]]\ntype = \"joint\"\n{names}\n{own}\n")
 }
 
-/// Nothing does.
+/// Nothing distinguishes them.
 const EQUAL: &str = "serial = 0";
 const SERIALS: &str = "serial = 7001";
 
 struct World<'c> {
-    bus: Bus<Hands<'c>>,
+    bus: Bus<TamperingWire<'c>>,
     clock: &'c VirtualClock,
     next: Instant,
     events: Vec<Event>,
 }
 
 impl<'c> World<'c> {
-    fn of(file: &str, segment: &str, clock: &'c VirtualClock) -> Result<Self, BusError> {
+    fn new(file: &str, segment: &str, clock: &'c VirtualClock) -> Result<Self, BusError> {
         let layout = Layout::from_toml(file).unwrap();
         let link = Link::from_toml(segment).unwrap();
-        let set_points = SetPoints::of(link.segment(), |name| layout.find(name));
-        let bus = Bus::bring_up(Hands::at(link, clock, set_points), Some(&layout), OPTIONS, "the segment")?;
+        let set_points = SetPoints::new(link.segment(), |name| layout.find(name));
+        let bus = Bus::bring_up(TamperingWire::at(link, clock, set_points), Some(&layout), OPTIONS, "the segment")?;
         let next = Instant::from_ns((clock.now().as_ns() / MS + 1) * MS);
         Ok(Self { bus, clock, next, events: Vec::new() })
     }
 
     /// In OP.
     fn up(text: &str, clock: &'c VirtualClock) -> Self {
-        let mut world = Self::of(text, text, clock).unwrap();
+        let mut world = Self::new(text, text, clock).unwrap();
         world.cycles(100);
         assert!(world.bus.is_up(), "{:?}", world.events);
         world.events.clear();
@@ -59,31 +59,31 @@ impl<'c> World<'c> {
         self.events.extend(std::iter::from_fn(|| self.bus.next_event()));
     }
 
-    /// Set-points with marks; none may go astray.
+    /// Runs cycles with marked set-points; none may reach another device.
     fn cycles(&mut self, count: u64) {
-        let mut marking = Marking::of(self.bus.layout());
+        let mut marking = Marking::new(self.bus.layout());
         for _ in 0..count {
             self.cycle(&mut marking);
         }
         assert_eq!(self.bus.wire().set_points.astray, [], "{:?}", self.events);
     }
 
-    fn act(&mut self, acts: &[Act]) {
+    fn tamper(&mut self, acts: &[Tampering]) {
         for act in acts {
             self.bus.wire_mut().do_now(act);
         }
     }
 
-    /// All devices without power for a while; `meanwhile` is done then.
-    fn restart(&mut self, meanwhile: &[Act]) {
+    /// Switches all devices off for a while, and tampers with them during that time.
+    fn restart(&mut self, actions: &[Tampering]) {
         let all = 0..self.bus.wire().segment().len();
-        self.act(&all.clone().map(|device| Act::Begin(Fault::PowerOff { device })).collect::<Vec<_>>());
+        self.tamper(&all.clone().map(|device| Tampering::Begin(Fault::PowerOff { device })).collect::<Vec<_>>());
         self.cycles(20);
-        self.act(meanwhile);
-        self.act(&all.map(|device| Act::End(Fault::PowerOff { device })).collect::<Vec<_>>());
+        self.tamper(actions);
+        self.tamper(&all.map(|device| Tampering::End(Fault::PowerOff { device })).collect::<Vec<_>>());
     }
 
-    fn told(&self, kind: EventKind) -> Vec<(u16, u16, u32)> {
+    fn reported(&self, kind: EventKind) -> Vec<(u16, u16, u32)> {
         let of_kind = self.events.iter().filter(|event| event.kind == kind);
         of_kind.map(|event| (event.device, event.new, event.code)).collect()
     }
@@ -94,185 +94,185 @@ impl<'c> World<'c> {
     }
 }
 
-fn off(device: usize) -> Act {
-    Act::Begin(Fault::PowerOff { device })
+fn off(device: usize) -> Tampering {
+    Tampering::Begin(Fault::PowerOff { device })
 }
 
-fn on(device: usize) -> Act {
-    Act::End(Fault::PowerOff { device })
+fn on(device: usize) -> Tampering {
+    Tampering::End(Fault::PowerOff { device })
 }
 
-fn swapped(device: usize, with: usize) -> Act {
-    Act::Begin(Fault::Swap { device, with })
+fn swapped(device: usize, with: usize) -> Tampering {
+    Tampering::Begin(Fault::Swap { device, with })
 }
 
 #[test]
-fn two_devices_that_changed_places_while_all_were_off_stay_in_init_with_one_event_each_until_they_are_back() {
+fn two_devices_exchanged_without_power_stay_in_init_with_one_event_each_until_reverted() {
     let clock = clock();
     let mut world = World::up(&six(SERIALS), &clock);
     world.restart(&[swapped(1, 4)]);
     world.cycles(3_000);
 
-    assert_eq!(world.told(EventKind::WrongDevice), [(1, 4, 7_005), (4, 4, 7_002)], "{:?}", world.events);
+    assert_eq!(world.reported(EventKind::WrongDevice), [(1, 4, 7_005), (4, 4, 7_002)], "{:?}", world.events);
     assert_eq!(world.states(), [8, 1, 8, 8, 1, 8]);
     let stations = [1, 4].map(|device| world.bus.wire().segment().status(device).unwrap().station);
     assert_eq!(stations, [0, 0], "what they were asked by is taken from them");
-    world.restart(&[Act::End(Fault::Swap { device: 1, with: 4 })]);
+    world.restart(&[Tampering::End(Fault::Swap { device: 1, with: 4 })]);
     world.cycles(700);
 
     assert!(world.bus.is_up(), "the right ones are back: {:?}", world.events);
-    assert_eq!(world.told(EventKind::WrongDevice).len(), 2);
+    assert_eq!(world.reported(EventKind::WrongDevice).len(), 2);
 }
 
 #[test]
-fn exchanged_drives_stop_the_robot_and_a_reset_is_refused_until_they_are_back() {
+fn exchanged_drives_stop_the_robot_and_a_reset_is_refused_until_reverted() {
     let clock = clock();
     let text = six(SERIALS);
-    let mut world = World::of(&text, &text, &clock).unwrap();
+    let mut world = World::new(&text, &text, &clock).unwrap();
     let robot = Robot::from_toml(&text, world.bus.layout(), MS).unwrap();
     let mut robot = MotionController::new(&robot, Trajectory::sine(&robot).unwrap());
-    let until = |world: &mut World<'_>, robot: &mut MotionController, phase: Phase| {
+    let until = |world: &mut World<'_>, robot: &mut MotionController, phase: RobotPhase| {
         (0..10_000).any(|_| {
             world.cycle(robot);
             robot.status().phase == phase
         })
     };
 
-    assert!(until(&mut world, &mut robot, Phase::Running));
-    world.act(&[off(2), off(3)]);
-    assert!(until(&mut world, &mut robot, Phase::AtRest));
-    world.act(&[swapped(2, 3), on(2), on(3)]);
+    assert!(until(&mut world, &mut robot, RobotPhase::Running));
+    world.tamper(&[off(2), off(3)]);
+    assert!(until(&mut world, &mut robot, RobotPhase::AtRest));
+    world.tamper(&[swapped(2, 3), on(2), on(3)]);
     for _ in 0..2_000 {
         world.cycle(&mut robot);
         robot.reset();
     }
 
-    assert_eq!((robot.status().phase, robot.status().rung), (Phase::AtRest, Rung::SafeStop));
-    assert_eq!(world.told(EventKind::WrongDevice).len(), 2, "{:?}", world.events);
-    world.act(&[off(2), off(3), swapped(2, 3), on(2), on(3)]);
+    assert_eq!((robot.status().phase, robot.status().rung), (RobotPhase::AtRest, Rung::SafeStop));
+    assert_eq!(world.reported(EventKind::WrongDevice).len(), 2, "{:?}", world.events);
+    world.tamper(&[off(2), off(3), swapped(2, 3), on(2), on(3)]);
     for _ in 0..1_500 {
         world.cycle(&mut robot);
     }
 
     robot.reset();
-    assert!(until(&mut world, &mut robot, Phase::Running), "{:?}", world.events);
+    assert!(until(&mut world, &mut robot, RobotPhase::Running), "{:?}", world.events);
 }
 
 #[test]
-fn one_of_six_equal_drives_comes_back_by_itself_and_two_that_were_off_together_do_not() {
+fn one_of_six_identical_drives_recovers_and_two_switched_off_together_do_not() {
     let clock = clock();
     let mut world = World::up(&six(EQUAL), &clock);
-    world.act(&[off(3)]);
+    world.tamper(&[off(3)]);
     world.cycles(50);
-    world.act(&[on(3)]);
+    world.tamper(&[on(3)]);
     world.cycles(150);
 
     assert!(world.bus.is_up(), "{:?}", world.events);
-    assert_eq!(world.told(EventKind::PlaceInDoubt), []);
-    // One off and on, the other after it, is as good.
+    assert_eq!(world.reported(EventKind::PlaceInDoubt), []);
+    // Switching off one after the other is recovered as well.
     for device in [1, 2] {
-        world.act(&[off(device)]);
+        world.tamper(&[off(device)]);
         world.cycles(30);
-        world.act(&[on(device)]);
+        world.tamper(&[on(device)]);
         world.cycles(150);
         assert!(world.bus.is_up(), "{:?}", world.events);
     }
 
-    world.act(&[off(1), off(4)]);
+    world.tamper(&[off(1), off(4)]);
     world.cycles(50);
-    world.act(&[on(1)]);
+    world.tamper(&[on(1)]);
     world.cycles(1_500);
-    world.act(&[on(4)]);
+    world.tamper(&[on(4)]);
     world.cycles(3_000);
 
-    // The last one is behind the fifth, and could not be seen either as the second was asked.
-    assert_eq!(world.told(EventKind::PlaceInDoubt), [(1, 0, 3), (4, 0, 2)], "{:?}", world.events);
+    // The last device is behind the fifth, and could not be found either when the second was checked.
+    assert_eq!(world.reported(EventKind::PlaceInDoubt), [(1, 0, 3), (4, 0, 2)], "{:?}", world.events);
     assert_eq!(world.states(), [8, 1, 8, 8, 1, 8]);
 }
 
 #[test]
-fn equal_drives_that_only_lost_their_cable_come_back_whichever_they_are() {
+fn identical_drives_that_only_lost_their_cable_recover() {
     let clock = clock();
     let mut world = World::up(&six(EQUAL), &clock);
-    world.act(&[Act::Begin(Fault::Cut { device: 2 })]);
+    world.tamper(&[Tampering::Begin(Fault::Cut { device: 2 })]);
     world.cycles(400);
 
     assert_eq!(world.states()[2..], [4; 4], "their watchdogs");
-    world.act(&[Act::End(Fault::Cut { device: 2 })]);
+    world.tamper(&[Tampering::End(Fault::Cut { device: 2 })]);
     world.cycles(60);
     assert!(world.bus.is_up(), "{:?}", world.events);
-    world.act(&[Act::Begin(Fault::AlError { device: 5, code: 0x001b })]);
+    world.tamper(&[Tampering::Begin(Fault::AlError { device: 5, code: 0x001b })]);
     world.cycles(12);
 
     assert!(world.bus.is_up(), "a fall costs no more than before: {:?}", world.events);
 }
 
 #[test]
-fn drives_that_change_places_with_their_power_keep_their_own_set_points() {
+fn drives_exchanged_with_power_keep_their_own_set_points() {
     let clock = clock();
     let mut world = World::up(&six(EQUAL), &clock);
-    world.act(&[swapped(1, 4)]);
+    world.tamper(&[swapped(1, 4)]);
     world.cycles(500);
 
     assert!(world.bus.is_up(), "{:?}", world.events);
-    world.act(&[off(1)]);
+    world.tamper(&[off(1)]);
     world.cycles(20);
-    world.act(&[on(1)]);
+    world.tamper(&[on(1)]);
     world.cycles(1_500);
 
-    assert_eq!(world.states(), [8, 1, 8, 8, 8, 8], "the one that forgot is not in its place");
+    assert_eq!(world.states(), [8, 1, 8, 8, 8, 8], "the device that lost its address is not at its position");
 }
 
-/// What SOEM does as it looks for devices: all to INIT, FMMUs cleared, stations from 0x1001 on.
-fn foreign_scan() -> [Act; 3] {
-    [Act::StateOfAll(1), Act::ClearFmmus, Act::Stations(0x1001)]
+/// What SOEM does when it searches for devices: all to INIT, FMMUs cleared, station addresses from 0x1001.
+fn foreign_scan() -> [Tampering; 3] {
+    [Tampering::StateOfAll(1), Tampering::ClearFmmus, Tampering::Stations(0x1001)]
 }
 
 #[test]
-fn another_main_device_on_the_cable_leads_no_set_point_astray() {
+fn another_main_device_on_the_cable_misdirects_no_set_point() {
     for (own, comes_back) in [(EQUAL, false), (SERIALS, true), ("serial = 0\nalias = 20", true)] {
         let clock = clock();
         let mut world = World::up(&six(own), &clock);
         for _ in 0..100 {
-            world.act(&foreign_scan());
+            world.tamper(&foreign_scan());
             world.cycles(30);
         }
 
         world.cycles(2_000);
         assert_eq!(world.bus.is_up(), comes_back, "{own}: {:?}", world.events);
-        assert_eq!(world.told(EventKind::PlaceInDoubt).len(), if comes_back { 0 } else { 6 }, "{own}");
-        assert_eq!(world.told(EventKind::WrongDevice), [], "{own}");
+        assert_eq!(world.reported(EventKind::PlaceInDoubt).len(), if comes_back { 0 } else { 6 }, "{own}");
+        assert_eq!(world.reported(EventKind::WrongDevice), [], "{own}");
     }
 }
 
 #[test]
-fn stations_of_another_main_device_alone_cost_no_equal_drive_its_place() {
+fn station_addresses_of_another_main_device_do_not_stop_identical_drives() {
     let clock = clock();
     let mut world = World::up(&six(EQUAL), &clock);
     for first in [0x1000, 0x1001, 0x0001] {
-        world.act(&[Act::Stations(first)]);
+        world.tamper(&[Tampering::Stations(first)]);
         world.cycles(150);
-        assert!(world.bus.is_up(), "what each was told stands in its FMMU: {:?}", world.events);
+        assert!(world.bus.is_up(), "each FMMU still has its configuration: {:?}", world.events);
     }
 }
 
 #[test]
-fn a_device_whose_fmmu_another_main_device_took_is_told_its_own_again() {
+fn an_fmmu_overwritten_by_another_main_device_is_restored() {
     let clock = clock();
     let mut world = World::up(&six(EQUAL), &clock);
-    world.act(&[Act::Fmmu(2, 0, 8), Act::Fmmu(3, 16, 8)]);
+    world.tamper(&[Tampering::Fmmu(2, 0, 8), Tampering::Fmmu(3, 16, 8)]);
     world.cycles(60);
 
-    assert_eq!(world.told(EventKind::WorkingCounterOff).len(), 1, "{:?}", world.events);
+    assert_eq!(world.reported(EventKind::WorkingCounterOff).len(), 1, "{:?}", world.events);
     world.cycles(400);
-    assert!(world.bus.is_up() && world.told(EventKind::WorkingCounterBack).len() == 1, "{:?}", world.events);
+    assert!(world.bus.is_up() && world.reported(EventKind::WorkingCounterBack).len() == 1, "{:?}", world.events);
 }
 
 #[test]
-fn a_device_that_is_put_in_is_one_event_and_costs_nothing() {
+fn an_added_device_is_one_event_without_other_effect() {
     let clock = clock();
     let file = six(SERIALS);
-    // The spare has its seat behind j3.
+    // The spare is inserted behind j3.
     let table =
         |names: &str, serial: u32| format!("[[devices]]\ntype = \"joint\"\nnames = [{names}]\nserial = {serial}\n");
     let with_spare = "[types.joint]\nkind = \"drive\"\n".to_owned()
@@ -281,38 +281,39 @@ fn a_device_that_is_put_in_is_one_event_and_costs_nothing() {
         + &table("\"j4\", \"j5\", \"j6\"", 7_004);
     let layout = Layout::from_toml(&file).unwrap();
     let link = Link::from_toml(&with_spare).unwrap();
-    let set_points = SetPoints::of(link.segment(), |name| layout.find(name));
-    let mut hands = Hands::at(link, &clock, set_points);
-    hands.do_now(&Act::Begin(Fault::Unplug { device: 3 }));
-    let bus = Bus::bring_up(hands, Some(&layout), OPTIONS, "the segment").unwrap();
+    let set_points = SetPoints::new(link.segment(), |name| layout.find(name));
+    let mut tampering = TamperingWire::at(link, &clock, set_points);
+    tampering.do_now(&Tampering::Begin(Fault::Unplug { device: 3 }));
+    let bus = Bus::bring_up(tampering, Some(&layout), OPTIONS, "the segment").unwrap();
     let next = Instant::from_ns((clock.now().as_ns() / MS + 1) * MS);
     let mut world = World { bus, clock: &clock, next, events: Vec::new() };
     world.cycles(100);
 
     assert!(world.bus.is_up());
-    world.act(&[Act::End(Fault::Unplug { device: 3 })]);
+    world.tamper(&[Tampering::End(Fault::Unplug { device: 3 })]);
     world.cycles(1_500);
-    assert_eq!(world.told(EventKind::SurplusDevice), [(NO_DEVICE, 3, 7)], "{:?}", world.events);
+    assert_eq!(world.reported(EventKind::SurplusDevice), [(NO_DEVICE, 3, 7)], "{:?}", world.events);
     assert!(world.bus.is_up() && world.states()[3] == 1, "{:?}", world.events);
-    assert_eq!(world.told(EventKind::DeviceLost), []);
-    // In the place of one that is gone, it is not that one.
-    world.act(&[Act::Begin(Fault::Unplug { device: 4 })]);
+    assert_eq!(world.reported(EventKind::DeviceLost), []);
+    // A spare at the position of a removed device is not that device.
+    world.tamper(&[Tampering::Begin(Fault::Unplug { device: 4 })]);
     world.cycles(1_500);
 
-    assert_eq!(world.told(EventKind::WrongDevice), [(3, 4, 0)], "{:?}", world.events);
-    world.act(&[Act::Begin(Fault::Unplug { device: 3 }), Act::End(Fault::Unplug { device: 4 })]);
+    assert_eq!(world.reported(EventKind::WrongDevice), [(3, 4, 0)], "{:?}", world.events);
+    world.tamper(&[Tampering::Begin(Fault::Unplug { device: 3 }), Tampering::End(Fault::Unplug { device: 4 })]);
     world.cycles(1_500);
     assert!(world.bus.is_up(), "{:?}", world.events);
 }
 
 #[test]
-fn a_number_of_the_file_that_a_device_does_not_have_is_one_sentence_and_nothing_is_enabled() {
-    for (own, told) in [
-        ("serial = 50", "at place 0 the file has \"j1\" with serial number 50 and there is one with serial number 51"),
-        ("alias = 50", "at place 0 the file has \"j1\" with alias 50 and there is one with alias 51"),
+fn a_serial_number_or_alias_that_differs_is_one_sentence_and_nothing_is_enabled() {
+    for (own, sentence) in [
+        ("serial = 50", "at place 0 the file has \"j1\" with serial number 50, the device has serial number 51"),
+        ("alias = 50", "at place 0 the file has \"j1\" with alias 50, the device has alias 51"),
     ] {
         let clock = clock();
-        let refused = World::of(&six(own), &six(&own.replace("50", "51")), &clock).map(|_| ()).unwrap_err().to_string();
-        assert!(refused.starts_with(told), "{refused}");
+        let refused =
+            World::new(&six(own), &six(&own.replace("50", "51")), &clock).map(|_| ()).unwrap_err().to_string();
+        assert!(refused.starts_with(sentence), "{refused}");
     }
 }

@@ -1,16 +1,16 @@
-//! A scan finds out what is on a cable, and changes nothing there.
+//! A scan finds the devices on a cable, and changes nothing.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod bus_world;
 
 use bus_world::{MS, OPTIONS, World, clock};
 use onbeat_ethercat::event::EventKind;
-use onbeat_robot::bus::{Beside, BusError, InProcess, Wire, scan};
+use onbeat_robot::bus::{BusError, InProcess, RunningBus, Wire, scan};
 use onbeat_rt::frame::{Command, LONGEST, Writer, is_reply_to, position, register};
 use onbeat_rt::time::{Clock, Instant};
 use onbeat_segment::{Link, Segment};
 
-/// Registers of a device by its place, in pieces; bytes that change by themselves are left out: process data's status, clocks.
+/// Returns the registers of a device, read by position; registers that change without access are left out.
 fn registers<W: Wire>(wire: &mut W, device: u16, left_out: &[std::ops::Range<u16>]) -> Vec<(u16, u8)> {
     let mut all = Vec::new();
     for at in (0..0x1000u16).step_by(1024) {
@@ -19,7 +19,8 @@ fn registers<W: Wire>(wire: &mut W, device: u16, left_out: &[std::ops::Range<u16
         let data = writer.push(Command::Aprd, register(position(device), at), 1024).unwrap();
         let length = writer.finish();
         wire.send(&frame[..length]);
-        let (mut reply, until) = ([0; LONGEST], wire.now().plus_ns(MS / 4));
+        let mut reply = [0; LONGEST];
+        let until = wire.now().plus_ns(MS / 4);
         let came = std::iter::from_fn(|| wire.receive(&mut reply, until).map(|length| reply[..length].to_vec()));
         let reply = came.into_iter().find(|reply| is_reply_to(reply, &frame[..length])).expect("a reply");
         all.extend((at..).zip(reply[data..data + 1024].iter().copied()));
@@ -29,11 +30,11 @@ fn registers<W: Wire>(wire: &mut W, device: u16, left_out: &[std::ops::Range<u16
     all
 }
 
-/// Watchdog counters and status of SyncManagers go on by themselves, and so does the time.
+/// Watchdog counters, status of SyncManagers, and time change without access.
 const BY_THEMSELVES: [std::ops::Range<u16>; 3] = [0x0440..0x0444, 0x0800..0x0880, 0x0900..0x0a00];
 
 #[test]
-fn a_scan_beside_a_running_robot_changes_no_register_and_the_robot_does_not_notice() {
+fn a_scan_beside_a_running_robot_changes_no_register_and_does_not_disturb_it() {
     let clock = clock();
     let mut world = World::humanoid(&clock);
     world.cycles(50);
@@ -56,17 +57,17 @@ fn a_scan_beside_a_running_robot_changes_no_register_and_the_robot_does_not_noti
 
     world.pause(MS);
     world.cycles(50);
-    // On one socket the scan took the reply that the bus was to find; two sockets have a copy each.
+    // On one socket the scan received the bus's reply; with two sockets each has a copy.
     let noticed = world.kinds().into_iter().filter(|kind| *kind != EventKind::FrameLost).count();
     assert!(world.bus.is_up() && noticed == 0, "{:?}", world.events);
     assert_eq!(world.bus.counts().counter_off, counts.counter_off);
 }
 
 #[test]
-fn a_scan_of_devices_at_rest_reads_what_they_are_and_leaves_states_and_stations() {
+fn a_scan_of_idle_devices_reads_identities_and_keeps_states_and_station_addresses() {
     let clock = clock();
     let mut wire = InProcess::on_virtual_clock(Link::from_toml(Segment::HUMANOID).unwrap(), &clock);
-    // Only what reads an EEPROM may be written: command, address, and with them the data that were read.
+    // Only the EEPROM interface may be written: command, address, and thereby the data read.
     let left_out = [BY_THEMSELVES[2].clone(), 0x0502..0x0510];
     let all =
         |wire: &mut InProcess<_>| -> Vec<_> { (0..59).map(|device| registers(wire, device, &left_out)).collect() };
@@ -86,12 +87,12 @@ fn a_scan_of_devices_at_rest_reads_what_they_are_and_leaves_states_and_stations(
         assert!(!identity.name.is_empty() && device.has_clock, "{identity:?}");
     }
 
-    // What was found are the names that ethercrab finds too.
+    // The names are those that ethercrab finds too.
     assert_eq!(found[1].identity.as_ref().unwrap().name, "imu");
 }
 
 #[test]
-fn an_eeprom_that_belongs_to_its_device_is_not_read() {
+fn an_eeprom_assigned_to_its_device_is_not_read() {
     let clock = clock();
     let mut wire = InProcess::on_virtual_clock(Link::from_toml(Segment::HUMANOID).unwrap(), &clock);
     let mut frame = [0; LONGEST];
@@ -105,7 +106,7 @@ fn an_eeprom_that_belongs_to_its_device_is_not_read() {
     assert_eq!(unread, [7]);
 }
 
-/// Frames of another MainDevice come back while nothing is sent.
+/// Frames of another MainDevice are received while nothing is sent.
 struct Busy<W>(W, u32);
 
 impl<W: Wire> Wire for Busy<W> {
@@ -130,17 +131,17 @@ impl<W: Wire> Wire for Busy<W> {
 }
 
 #[test]
-fn a_bus_of_another_program_is_left_alone_unless_asked_for() {
+fn a_bus_of_another_program_is_not_scanned_by_default() {
     let clock = clock();
     let wire = InProcess::on_virtual_clock(Link::from_toml(Segment::HUMANOID).unwrap(), &clock);
     let mut wire = Busy(wire, 12);
     let refused = scan(&mut wire, "eth1", false).unwrap_err();
 
-    assert!(matches!(&refused, BusError::Running(Beside::Foreign(on, 12)) if on == "eth1"), "{refused}");
+    assert!(matches!(&refused, BusError::Running(RunningBus::Foreign(on, 12)) if on == "eth1"), "{refused}");
     assert_eq!(
         refused.to_string(),
-        "another MainDevice is running on \"eth1\": 12 of its frames came within 200 ms. Nothing was sent; `--beside-running` scans all the \
-         same, and writes nothing"
+        "another MainDevice is running on \"eth1\": 12 of its frames were received within 200 ms; nothing was sent: use `--beside-running` to scan \
+         read-only"
     );
     assert_eq!(wire.0.link().counts().sent, 0, "nothing was sent");
     wire.1 = 5;
@@ -149,7 +150,7 @@ fn a_bus_of_another_program_is_left_alone_unless_asked_for() {
 }
 
 #[test]
-fn a_cable_without_devices_is_one_sentence() {
+fn a_cable_without_devices_is_one_error() {
     let clock = clock();
     let mut wire = InProcess::on_virtual_clock(Link::from_toml(Segment::HUMANOID).unwrap(), &clock);
     let now = clock.now();
@@ -158,7 +159,7 @@ fn a_cable_without_devices_is_one_sentence() {
 }
 
 #[test]
-fn a_scan_survives_frames_that_get_lost() {
+fn a_scan_repeats_lost_frames() {
     let clock = clock();
     let mut wire = InProcess::on_virtual_clock(Link::from_toml(Segment::HUMANOID).unwrap(), &clock);
     let now = clock.now();
@@ -168,11 +169,11 @@ fn a_scan_survives_frames_that_get_lost() {
 }
 
 #[test]
-fn frames_of_a_scan_are_no_strangers_to_the_bus() {
+fn frames_of_a_scan_are_ignored_by_the_bus() {
     let clock = clock();
-    let mut world = World::of(Segment::HUMANOID, &clock, OPTIONS);
+    let mut world = World::new(Segment::HUMANOID, &clock, OPTIONS);
     world.until_up(&mut bus_world::Idle);
-    // Both sockets hear all that comes back: here the bus finds replies to a scan's frames.
+    // Both sockets receive all replies: here the bus finds replies to a scan.
     let mut frame = [0; LONGEST];
     let mut writer = Writer::new(&mut frame, 0xa0);
     writer.push(Command::Brd, register(0, 0x0130), 2).unwrap();

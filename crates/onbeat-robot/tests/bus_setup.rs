@@ -1,4 +1,4 @@
-//! What devices are told on their way up, and again when they come back, on the virtual clock: values of objects, SYNC0, the watchdog.
+//! Configuration of devices during bring-up and recovery, on a virtual clock: start-up values, SYNC0, watchdog.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod bus_world;
@@ -7,13 +7,13 @@ use bus_world::{Idle, MS, OPTIONS, VirtualClock, World, clock};
 use onbeat_control::{SdoAction, SdoRequest};
 use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::Layout;
-use onbeat_robot::bus::{Bus, BusError, InProcess, Mode, Options, Transfer};
+use onbeat_robot::bus::{Bus, BusError, BusOptions, ExchangeMode, InProcess, SdoTransfer};
 use onbeat_segment::{DescriptionError, Fault, Link};
 
-/// Replies are taken in their own cycle, so that between cycles nothing is on its way.
-const SAME: Options = Options { mode: Mode::SameCycle { reply_within_ns: 200_000 }, ..OPTIONS };
+/// Replies are read in their own cycle, so no frame is in flight between cycles.
+const SAME: BusOptions = BusOptions { mode: ExchangeMode::SameCycle { reply_within_ns: 200_000 }, ..OPTIONS };
 
-/// Two drives and, behind them, what is said of the second.
+/// Two drives; the second string is appended to the second one.
 fn drives(of_segment: &str, of_second: &str) -> String {
     format!(
         "[segment]\nname = \"drives\"\n{of_segment}\n[types.joint]\nkind = \"drive\"\n[[devices]]\ntype = \"joint\"\nname = \"hip\"\n\
@@ -21,7 +21,7 @@ fn drives(of_segment: &str, of_second: &str) -> String {
     )
 }
 
-fn told(object: &str, value: &str) -> String {
+fn startup(object: &str, value: &str) -> String {
     format!("[[devices.startup]]\nobject = \"{object}\"\nvalue = \"{value}\"\n")
 }
 
@@ -43,7 +43,7 @@ fn value(world: &World<'_>, device: &str, index: u16, entry: u8) -> i64 {
 }
 
 fn up(text: &str, clock: &'static VirtualClock) -> World<'static> {
-    let mut world = World::of(text, clock, SAME);
+    let mut world = World::new(text, clock, SAME);
     world.until_up(&mut Idle);
     world
 }
@@ -53,41 +53,43 @@ fn leaked() -> &'static VirtualClock {
 }
 
 #[test]
-fn objects_have_their_start_up_values_when_a_device_is_in_op_in_the_order_of_the_file() {
-    let of_knee =
-        told("6065", "1234u32") + &told("6098", "-3i8") + &told("607d:1", "-500i32") + &told("6065", "4321u32");
+fn start_up_values_are_written_in_the_order_of_the_file_before_op() {
+    let of_knee = startup("6065", "1234u32")
+        + &startup("6098", "-3i8")
+        + &startup("607d:1", "-500i32")
+        + &startup("6065", "4321u32");
     let world = up(&drives("", &of_knee), leaked());
-    assert_eq!(value(&world, "knee", 0x6065, 0), 4_321, "the later line goes over the earlier one");
+    assert_eq!(value(&world, "knee", 0x6065, 0), 4_321, "the later line overrides the earlier one");
     assert_eq!((value(&world, "knee", 0x6098, 0), value(&world, "hip", 0x6098, 0)), (0xfd, 37));
     assert_eq!(value(&world, "knee", 0x607d, 1), 0xffff_fe0c);
     assert_eq!(world.in_op(), 2);
-    assert_eq!(world.kinds(), [EventKind::BusUp], "nothing else to tell");
+    assert_eq!(world.kinds(), [EventKind::BusUp], "no other event");
 }
 
 #[test]
-fn what_a_type_says_holds_for_all_its_devices_and_what_a_device_says_comes_behind() {
+fn start_up_values_of_a_type_apply_to_all_its_devices_before_those_of_the_device() {
     let of_type = "[[types.joint.startup]]\nobject = \"6065\"\nvalue = \"77u32\"\n";
-    let world = up(&(drives("", &told("6065", "99u32")) + of_type), leaked());
+    let world = up(&(drives("", &startup("6065", "99u32")) + of_type), leaked());
     assert_eq!((value(&world, "hip", 0x6065, 0), value(&world, "knee", 0x6065, 0)), (77, 99));
 }
 
 #[test]
-fn a_mapping_that_is_written_before_it_is_read_is_the_one_that_is_used() {
-    let of_knee = told("1c13:0", "0u8")
-        + &told("1a00:0", "0u8")
-        + &told("1a00:1", "0x60410010u32")
-        + &told("1a00:2", "0x60640020u32")
-        + &told("1a00:0", "2u8")
-        + &told("1c13:0", "1u8");
+fn a_mapping_written_by_start_up_values_is_used() {
+    let of_knee = startup("1c13:0", "0u8")
+        + &startup("1a00:0", "0u8")
+        + &startup("1a00:1", "0x60410010u32")
+        + &startup("1a00:2", "0x60640020u32")
+        + &startup("1a00:0", "2u8")
+        + &startup("1c13:0", "1u8");
     let refused = refusal(&drives("", &of_knee));
     let BusError::OtherProcessData { name, expected, found } = &refused else { panic!("{refused}") };
 
-    assert_eq!((name.as_str(), expected.1, found.1), ("knee", 12, 6), "the device maps what it was told");
+    assert_eq!((name.as_str(), expected.1, found.1), ("knee", 12, 6), "the device uses the written mapping");
 }
 
 #[test]
-fn a_value_that_is_longer_than_a_mail_goes_in_segments() {
-    let text = drives("", &told("6065", "1u32")).replace("kind = \"drive\"", "kind = \"drive\"\nmailbox = 32");
+fn a_value_longer_than_a_mail_is_sent_in_segments() {
+    let text = drives("", &startup("6065", "1u32")).replace("kind = \"drive\"", "kind = \"drive\"\nmailbox = 32");
     let whole = format!(
         "[[devices.startup]]\nobject = \"1a00:0\"\ncomplete = true\nvalue = \"hex:0400{}{}\"\n",
         "100041602000646020006c6010007760",
@@ -100,22 +102,22 @@ fn a_value_that_is_longer_than_a_mail_goes_in_segments() {
 
 #[test]
 fn a_refused_value_is_one_sentence_and_no_device_is_enabled() {
-    let refused = refusal(&drives("", &(told("6065", "5u32") + &told("6099:7", "5u32"))));
+    let refused = refusal(&drives("", &(startup("6065", "5u32") + &startup("6099:7", "5u32"))));
     assert_eq!(
         refused.to_string(),
-        "\"knee\" does not take the start-up value of object 0x6099:7: the device refused with abort code 0x06090011: there is no such \
-         entry; nothing was enabled: correct the file"
+        "\"knee\" refused the start-up value of object 0x6099:7: the device refused with abort code 0x06090011: subindex does not \
+         exist; nothing was enabled: correct the file"
     );
-    let without_mailbox = drives("", &told("6065", "5u32")).replace("kind = \"drive\"", "kind = \"digital\"");
+    let without_mailbox = drives("", &startup("6065", "5u32")).replace("kind = \"drive\"", "kind = \"digital\"");
     let refused = refusal(&without_mailbox).to_string();
 
     assert!(refused.contains("\"knee\"") && refused.contains("no mailbox"), "{refused}");
 }
 
 #[test]
-fn values_that_are_no_values_are_refused_with_device_and_object_before_anything_is_sent() {
+fn invalid_values_are_refused_with_device_and_object_before_anything_is_sent() {
     for (object, value) in [("60zz", "1u8"), ("6065", "300u8"), ("6065", "5")] {
-        let refused = Layout::from_toml(&drives("", &told(object, value))).unwrap_err();
+        let refused = Layout::from_toml(&drives("", &startup(object, value))).unwrap_err();
         let DescriptionError::Startup { device, object: named, .. } = &refused else { panic!("{refused}") };
         assert_eq!((device.as_str(), named.as_str()), ("knee", object));
     }
@@ -131,8 +133,8 @@ fn values_that_are_no_values_are_refused_with_device_and_object_before_anything_
 }
 
 #[test]
-fn a_device_that_was_without_power_is_told_its_values_again_while_the_others_stay_in_op() {
-    let mut world = up(&drives("", &(told("6065", "1234u32") + &told("6098", "-3i8"))), leaked());
+fn a_device_that_lost_power_gets_its_values_again_while_the_others_stay_in_op() {
+    let mut world = up(&drives("", &(startup("6065", "1234u32") + &startup("6098", "-3i8"))), leaked());
     world.events.clear();
     let device = world.device("knee");
     world.inject(Fault::PowerOff { device }, Some(50 * MS), 1.0);
@@ -142,7 +144,7 @@ fn a_device_that_was_without_power_is_told_its_values_again_while_the_others_sta
         hip_in_op &= world.segment().status(0).unwrap().al_state == 8;
     }
 
-    assert_ne!(value(&world, "knee", 0x6065, 0), 1_234, "forgotten with the power");
+    assert_ne!(value(&world, "knee", 0x6065, 0), 1_234, "lost with the power");
     for _ in 0..100 {
         world.cycle(&mut Idle);
         hip_in_op &= world.segment().status(0).unwrap().al_state == 8;
@@ -154,7 +156,7 @@ fn a_device_that_was_without_power_is_told_its_values_again_while_the_others_sta
 }
 
 #[test]
-fn many_devices_that_come_back_at_once_are_all_told_again() {
+fn many_devices_recovered_at_once_all_get_their_values_again() {
     let names: Vec<String> = (0..40).map(|place| format!("\"joint {place}\"")).collect();
     let text = format!(
         "[types.joint]\nkind = \"drive\"\nmailbox = 512\n[[types.joint.startup]]\nobject = \"6065\"\nvalue = \"1234u32\"\n\
@@ -180,8 +182,8 @@ fn many_devices_that_come_back_at_once_are_all_told_again() {
 }
 
 #[test]
-fn values_get_there_although_every_tenth_frame_is_lost() {
-    let mut world = up(&drives("", &(told("6065", "1234u32") + &told("6098", "-3i8"))), leaked());
+fn values_arrive_although_every_tenth_frame_is_lost() {
+    let mut world = up(&drives("", &(startup("6065", "1234u32") + &startup("6098", "-3i8"))), leaked());
     let device = world.device("knee");
     world.inject(Fault::PowerOff { device }, Some(50 * MS), 1.0);
     world.inject(Fault::Lose, Some(4_000 * MS), 0.1);
@@ -192,15 +194,15 @@ fn values_get_there_although_every_tenth_frame_is_lost() {
 }
 
 #[test]
-fn a_device_that_comes_back_and_refuses_a_value_is_not_enabled_until_it_takes_it() {
-    let mut world = up(&drives("", &told("6065", "1234u32")), leaked());
+fn a_recovered_device_that_refuses_a_value_is_not_enabled_until_it_accepts_it() {
+    let mut world = up(&drives("", &startup("6065", "1234u32")), leaked());
     world.events.clear();
     let device = world.device("knee");
     world.inject(Fault::PowerOff { device }, Some(50 * MS), 1.0);
     world.cycles(51);
     world.inject(Fault::MailAbort { device, code: 0x0609_0030 }, None, 1.0);
     world.cycles(200);
-    let refused = world.events.iter().find(|event| event.kind == EventKind::SdoRefused).expect("told");
+    let refused = world.events.iter().find(|event| event.kind == EventKind::SdoRefused).expect("an event");
     let said = (usize::from(refused.device), refused.old, refused.new, refused.code);
 
     assert_eq!(said, (device, 0x6065, 0, 0x0609_0030));
@@ -212,8 +214,9 @@ fn a_device_that_comes_back_and_refuses_a_value_is_not_enabled_until_it_takes_it
 }
 
 #[test]
-fn mails_beside_the_cycles_count_on_where_those_of_the_bring_up_ended() {
-    // A device takes two mails of one counter running for one, and the number of mails on the way up depends on the mapping.
+fn mail_counters_continue_after_the_bring_up() {
+    // A device ignores a second mail with the same counter, and the number of mails during bring-up depends on the
+    // mapping.
     for values in 1..=7 {
         let inputs =
             ["\"6041\"", "\"6064\"", "\"606c\"", "\"6077\"", "\"6061\"", "\"603f\"", "\"60f4\""][..values].join(", ");
@@ -221,34 +224,34 @@ fn mails_beside_the_cycles_count_on_where_those_of_the_bring_up_ended() {
         let mut world = up(&text, leaked());
         let request = SdoRequest { device: 1, index: 0x1018, entry: 2, complete: false, action: SdoAction::Read };
 
-        assert!(world.bus.begin_transfer(Box::new(Transfer::of(request))).is_ok());
+        assert!(world.bus.begin_transfer(Box::new(SdoTransfer::new(request))).is_ok());
         world.cycles(20);
         let outcome = world.bus.ended_transfer().and_then(|transfer| transfer.outcome());
         assert!(matches!(&outcome, Some(Ok(bytes)) if bytes.len() == 4), "{values} inputs: {outcome:?}");
     }
 }
 
-/// Registers of a device, asked for between two cycles.
+/// Reads registers of a device between two cycles.
 fn registers(world: &mut World<'_>, device: usize, at: u16, length: usize) -> u64 {
     let bytes = world.registers(device, at, length);
     bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
-/// Next pulse behind a multiple of the period, period and activation.
-fn pulses(world: &mut World<'_>, device: usize) -> (u64, u64, u64) {
+/// Returns the next pulse relative to multiples of the period, the period, and the activation.
+fn sync0(world: &mut World<'_>, device: usize) -> (u64, u64, u64) {
     let period = registers(world, device, 0x09a0, 4);
     let next = registers(world, device, 0x0990, 8);
     (if period == 0 { 0 } else { next % period }, period, registers(world, device, 0x0980, 2))
 }
 
 #[test]
-fn pulses_come_on_the_grid_of_the_bus_and_half_a_period_or_the_shift_behind_it() {
+fn sync0_has_the_period_of_the_bus_and_a_shift_of_half_a_period_or_as_configured() {
     let mut world = up(&drives("", "sync0 = {}"), leaked());
-    assert_eq!(pulses(&mut world, 1), (500_000, 1_000_000, 0x0300));
-    assert_eq!(pulses(&mut world, 0), (0, 0, 0), "the other one has none");
+    assert_eq!(sync0(&mut world, 1), (500_000, 1_000_000, 0x0300));
+    assert_eq!(sync0(&mut world, 0), (0, 0, 0), "the other one has none");
     let mut world = up(&drives("", "sync0 = { period_us = 500.0, shift_us = -125.0 }"), leaked());
 
-    assert_eq!(pulses(&mut world, 1), (375_000, 500_000, 0x0300));
+    assert_eq!(sync0(&mut world, 1), (375_000, 500_000, 0x0300));
     assert_eq!(world.kinds(), [EventKind::BusUp]);
     let mut world = up(
         &(drives("", "")
@@ -257,15 +260,15 @@ fn pulses_come_on_the_grid_of_the_bus_and_half_a_period_or_the_shift_behind_it()
         leaked(),
     );
 
-    assert_eq!(pulses(&mut world, 2), (100_000, 1_000_000, 0x0300));
+    assert_eq!(sync0(&mut world, 2), (100_000, 1_000_000, 0x0300));
 }
 
 #[test]
-fn pulses_that_do_not_go_with_the_cycles_are_refused_with_both_periods() {
+fn a_sync0_period_that_does_not_fit_the_bus_is_refused_with_both_periods() {
     for (period_us, goes) in [(250.0, true), (1_000.0, true), (3_000.0, true), (300.0, false), (1_500.0, false)] {
         let text = drives("", &format!("sync0 = {{ period_us = {period_us:.1}, shift_us = 0.0 }}"));
         if goes {
-            assert_eq!(pulses(&mut up(&text, leaked()), 1).1, period_us as u64 * 1_000);
+            assert_eq!(sync0(&mut up(&text, leaked()), 1).1, period_us as u64 * 1_000);
             continue;
         }
 
@@ -276,21 +279,22 @@ fn pulses_that_do_not_go_with_the_cycles_are_refused_with_both_periods() {
 }
 
 #[test]
-fn pulses_are_not_asked_for_before_the_clock_is_in_step_with_the_reference() {
+fn sync0_is_not_activated_before_the_clock_is_synchronised() {
     let text = drives("drift_ppm = 100.0", "sync0 = {}");
-    let mut world = World::of(&text, leaked(), SAME);
+    let mut world = World::new(&text, leaked(), SAME);
     let apart = registers(&mut world, 1, 0x092c, 4) & 0x7fff_ffff;
     assert!(apart < 1_000, "{apart} ns apart in SAFEOP");
-    let (system, next) = (registers(&mut world, 1, 0x0910, 8), registers(&mut world, 1, 0x0990, 8));
+    let system = registers(&mut world, 1, 0x0910, 8);
+    let next = registers(&mut world, 1, 0x0990, 8);
 
     assert!(next > system && registers(&mut world, 1, 0x0980, 2) == 0x0300, "{next} is to come at {system}");
     world.until_up(&mut Idle);
 }
 
 #[test]
-fn a_device_with_pulses_works_at_them_and_not_when_its_data_come() {
+fn a_device_with_sync0_runs_at_its_pulses_and_not_at_its_frames() {
     let mut world = up(&drives("", "sync0 = {}"), leaked());
-    // The position moves on at the pulse, half a period behind the frame.
+    // The position advances with the pulse, half a period after the frame.
     world.cycles(40);
     let mut seen = Vec::new();
     for _ in 0..20 {
@@ -304,15 +308,15 @@ fn a_device_with_pulses_works_at_them_and_not_when_its_data_come() {
 }
 
 #[test]
-fn a_device_that_comes_back_gets_its_pulses_again_from_an_instant_to_come_and_its_watchdog() {
+fn a_recovered_device_gets_sync0_with_a_future_start_and_its_watchdog_again() {
     let mut world = up(&drives("watchdog_ms = 30", "sync0 = { shift_us = 250.0 }"), leaked());
-    let before = pulses(&mut world, 1);
+    let before = sync0(&mut world, 1);
     assert_eq!(before, (250_000, 1_000_000, 0x0300));
     let device = world.device("knee");
     world.inject(Fault::PowerOff { device }, Some(50 * MS), 1.0);
     world.cycles(52);
 
-    assert_eq!(registers(&mut world, 1, 0x0980, 2), 0, "forgotten with the power");
+    assert_eq!(registers(&mut world, 1, 0x0980, 2), 0, "lost with the power");
     let began = world.bus.counts().cycles;
     while !world.bus.is_up() {
         world.cycle(&mut Idle);
@@ -320,15 +324,16 @@ fn a_device_that_comes_back_gets_its_pulses_again_from_an_instant_to_come_and_it
     }
 
     world.cycles(50);
-    assert_eq!(pulses(&mut world, 1), before);
-    let (system, next) = (registers(&mut world, 1, 0x0910, 8), registers(&mut world, 1, 0x0990, 8));
+    assert_eq!(sync0(&mut world, 1), before);
+    let system = registers(&mut world, 1, 0x0910, 8);
+    let next = registers(&mut world, 1, 0x0990, 8);
     assert!(next > system && next < system + 2 * MS, "they come: {next} at {system}");
     assert_eq!((registers(&mut world, 1, 0x0400, 2), registers(&mut world, 1, 0x0420, 2)), (2_498, 300));
     assert!(world.bus.is_up());
 }
 
 #[test]
-fn pulses_of_a_device_without_a_clock_are_refused() {
+fn sync0_of_a_device_without_a_clock_is_refused() {
     let text = drives("", "sync0 = {}").replace(
         "[[devices]]\ntype = \"joint\"\nname = \"knee\"",
         "[types.plain]\nkind = \"drive\"\nclock = false\n[[devices]]\ntype = \"plain\"\nname = \"knee\"",
@@ -338,7 +343,7 @@ fn pulses_of_a_device_without_a_clock_are_refused() {
 }
 
 #[test]
-fn a_watchdog_bites_after_the_time_of_the_file_and_after_a_tenth_of_a_second_without() {
+fn a_watchdog_expires_after_the_time_of_the_file_and_by_default_after_100_ms() {
     let bitten_after = |of_segment: &str| {
         let mut world = up(&drives(of_segment, ""), leaked());
         (1..200).find(|_| {
@@ -347,7 +352,8 @@ fn a_watchdog_bites_after_the_time_of_the_file_and_after_a_tenth_of_a_second_wit
         })
     };
 
-    let (short, usual) = (bitten_after("watchdog_ms = 20").unwrap(), bitten_after("").unwrap());
+    let short = bitten_after("watchdog_ms = 20").unwrap();
+    let usual = bitten_after("").unwrap();
     assert!((18..=22).contains(&short), "{short} ms");
     assert!((98..=102).contains(&usual), "{usual} ms");
 }

@@ -1,4 +1,4 @@
-//! The bus on a virtual clock: from nothing to OP, and what comes and goes in the cycles.
+//! The bus on a virtual clock: bring-up to OP, and cycles.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod bus_world;
@@ -7,7 +7,7 @@ use bus_world::{Idle, MS, OPTIONS, World, clock};
 use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
-use onbeat_robot::bus::{Bus, BusError, InProcess, Mode, Options};
+use onbeat_robot::bus::{Bus, BusError, BusOptions, ExchangeMode, InProcess};
 use onbeat_segment::{Fault, Link, Segment};
 
 #[test]
@@ -17,8 +17,8 @@ fn all_59_devices_get_to_op_and_count_in_each_of_ten_thousand_cycles_with_one_fr
     println!("{} frames to SAFEOP, {} cycles to OP", world.bus.bring_up_frames(), world.bus.counts().cycles);
     assert_eq!(world.kinds(), [EventKind::BusUp]);
     assert_eq!(world.in_op(), 59);
-    assert!(world.bus.bring_up_frames() < 6_000, "EEPROMs are read side by side");
-    // As long as the clocks come together, each device is asked how far its own is off.
+    assert!(world.bus.bring_up_frames() < 6_000, "EEPROMs are read concurrently");
+    // Until the clocks are synchronised, the clock difference of each device is read.
     world.cycles(10);
     let before = world.bus.counts();
 
@@ -29,7 +29,7 @@ fn all_59_devices_get_to_op_and_count_in_each_of_ten_thousand_cycles_with_one_fr
 
     let after = world.bus.counts();
     assert_eq!((after.sent - before.sent, after.answered - before.answered), (10_000, 10_000), "a frame each");
-    assert_eq!((after.late, after.unknown, world.events.len()), (0, 0, 1), "nothing to tell");
+    assert_eq!((after.late, after.unknown, world.events.len()), (0, 0, 1), "no event");
     assert_eq!(world.bus.size().0, 1);
     assert!(world.bus.size().1 <= 1_150, "{} bytes", world.bus.size().1);
 }
@@ -56,10 +56,10 @@ const TWO: &str = r#"
     name = "knee"
 "#;
 
-/// Cycles from an input's change to the output's, as the device sees both.
-fn reaction(mode: Mode) -> u64 {
+/// Returns the cycles from a change of an input to that of the output, as seen by the device.
+fn reaction(mode: ExchangeMode) -> u64 {
     let clock = clock();
-    let mut world = World::of(TWO, &clock, Options { mode, ..OPTIONS });
+    let mut world = World::new(TWO, &clock, BusOptions { mode, ..OPTIONS });
     world.until_up(&mut Mirror);
     world.bus.wire_mut().link_mut().segment_mut().set_value(0, 0x6000, 1, &[1]);
     for cycle in 1..10 {
@@ -76,8 +76,8 @@ fn reaction(mode: Mode) -> u64 {
 
 #[test]
 fn an_input_reaches_an_output_within_two_cycles_in_the_same_cycle_mode_and_one_later_when_pipelined() {
-    let same = reaction(Mode::SameCycle { reply_within_ns: 200_000 });
-    let pipelined = reaction(Mode::Pipelined);
+    let same = reaction(ExchangeMode::SameCycle { reply_within_ns: 200_000 });
+    let pipelined = reaction(ExchangeMode::Pipelined);
     assert!(same <= 2, "{same}");
     assert!((same + 1..=4).contains(&pipelined), "{pipelined}");
 }
@@ -85,7 +85,7 @@ fn an_input_reaches_an_output_within_two_cycles_in_the_same_cycle_mode_and_one_l
 #[test]
 fn releases_follow_the_reference_clock() {
     let clock = clock();
-    let mut world = World::of(Segment::HUMANOID, &clock, Options { follow_clock: true, ..OPTIONS });
+    let mut world = World::new(Segment::HUMANOID, &clock, BusOptions { follow_clock: true, ..OPTIONS });
     world.until_up(&mut Idle);
     world.cycles(3_000);
 
@@ -100,7 +100,7 @@ fn releases_follow_the_reference_clock() {
 }
 
 #[test]
-fn a_cable_that_is_cut_and_healed_costs_no_other_device_its_state() {
+fn a_cut_and_healed_cable_does_not_affect_other_devices() {
     let clock = clock();
     let mut world = World::humanoid(&clock);
     let cut = world.device("left knee");
@@ -127,7 +127,7 @@ fn a_cable_that_is_cut_and_healed_costs_no_other_device_its_state() {
 }
 
 #[test]
-fn a_device_that_was_without_power_is_configured_anew_and_back_in_op_within_fifty_cycles() {
+fn a_device_that_lost_power_is_configured_again_and_in_op_within_fifty_cycles() {
     let clock = clock();
     let mut world = World::humanoid(&clock);
     let device = world.device("right toe");
@@ -146,7 +146,7 @@ fn a_device_that_was_without_power_is_configured_anew_and_back_in_op_within_fift
 }
 
 #[test]
-fn another_device_than_the_file_says_is_never_enabled() {
+fn a_device_that_differs_from_the_file_is_never_enabled() {
     let clock = clock();
     let real = TWO.replace("kind = \"drive\"", "kind = \"drive\"\nproduct = 0x999");
     let mut wire = InProcess::on_virtual_clock(Link::from_toml(&real).unwrap(), &clock);
@@ -159,7 +159,7 @@ fn another_device_than_the_file_says_is_never_enabled() {
 }
 
 #[test]
-fn fewer_devices_than_the_file_says_name_the_first_that_is_missing() {
+fn a_missing_device_is_named() {
     let clock = clock();
     let real = TWO.replace("[[devices]]\n    type = \"joint\"\n    name = \"knee\"", "");
     let wire = InProcess::on_virtual_clock(Link::from_toml(&real).unwrap(), &clock);
@@ -169,7 +169,7 @@ fn fewer_devices_than_the_file_says_name_the_first_that_is_missing() {
 }
 
 #[test]
-fn a_cut_cable_at_the_first_device_is_told_as_no_device() {
+fn a_cut_cable_at_the_first_device_is_reported_as_no_device() {
     let clock = clock();
     let mut wire = InProcess::on_virtual_clock(Link::from_toml(TWO).unwrap(), &clock);
     wire.link_mut().inject(Fault::Lose, onbeat_rt::time::Clock::now(&&clock), None, 1.0);
@@ -178,30 +178,30 @@ fn a_cut_cable_at_the_first_device_is_told_as_no_device() {
 }
 
 #[test]
-fn emergencies_on_the_way_up_and_in_cycles_are_events_and_stop_nothing() {
+fn emergencies_during_bring_up_and_in_cycles_are_events_without_other_effect() {
     let clock = clock();
     let faults = "[[faults]]\nkind = \"emergency\"\ndevice = \"knee\"\ncode = 0x7305\nat_ms = ";
     for at_ms in [1.0, 3.0, 5.0, 8.0, 12.0] {
         let text = format!("{TWO}\n{faults}{at_ms}\n");
-        let mut world = World::of(&text, &clock, OPTIONS);
+        let mut world = World::new(&text, &clock, OPTIONS);
         world.until_up(&mut Idle);
         let now = world.now();
-        let told = world.events.iter().filter(|event| event.kind == EventKind::Emergency && event.code == 0x7305);
-        println!("at {at_ms} ms: {} of 1 told on the way up, which ended at {now:?}", told.count());
+        let reported = world.events.iter().filter(|event| event.kind == EventKind::Emergency && event.code == 0x7305);
+        println!("at {at_ms} ms: {} of 1 reported during bring-up, which ended at {now:?}", reported.count());
         world.inject(Fault::Emergency { device: 1, code: 0x8611 }, None, 1.0);
         world.cycles(5);
-        let told = world.events.iter().filter(|event| event.kind == EventKind::Emergency && event.code == 0x8611);
+        let reported = world.events.iter().filter(|event| event.kind == EventKind::Emergency && event.code == 0x8611);
 
-        assert_eq!(told.map(|event| event.device).collect::<Vec<_>>(), [1], "{at_ms} ms: {:?}", world.events);
+        assert_eq!(reported.map(|event| event.device).collect::<Vec<_>>(), [1], "{at_ms} ms: {:?}", world.events);
     }
 }
 
 #[test]
-fn a_bring_up_that_fails_is_told_and_begun_anew() {
+fn a_failed_bring_up_is_reported_and_repeated() {
     let clock = clock();
     let mute = "[[faults]]\nkind = \"mail-mute\"\ndevice = \"knee\"\nat_ms = 0\nfor_ms = ";
-    // ethercrab waits for a mail in real time, and asks meanwhile; the segment's time goes on by what the frames take.
-    let mut world = World::of(&format!("{TWO}\n{mute}20\n"), &clock, OPTIONS);
+    // ethercrab waits for mails in real time and keeps polling; the segment's time advances with the frames.
+    let mut world = World::new(&format!("{TWO}\n{mute}20\n"), &clock, OPTIONS);
     world.until_up(&mut Idle);
     let kinds = world.kinds();
     let restarts = kinds.iter().filter(|kind| **kind == EventKind::BusRestarted).count();
@@ -215,12 +215,12 @@ fn a_bring_up_that_fails_is_told_and_begun_anew() {
 }
 
 #[test]
-fn in_a_line_of_two_hundred_devices_each_is_found_again_and_frames_are_as_many_as_it_takes() {
+fn each_of_two_hundred_devices_in_a_line_recovers_and_frames_are_split_as_needed() {
     let names: Vec<String> = (0..200).map(|place| format!("\"device {place}\"")).collect();
     let text =
         format!("[types.joint]\nkind = \"drive\"\n[[devices]]\ntype = \"joint\"\nnames = [{}]\n", names.join(", "));
     let clock = clock();
-    let mut world = World::of(&text, &clock, OPTIONS);
+    let mut world = World::new(&text, &clock, OPTIONS);
     world.until_up(&mut Idle);
 
     assert_eq!((world.in_op(), world.bus.size().0), (200, 3), "4,000 bytes of process data");

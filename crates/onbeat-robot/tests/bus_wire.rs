@@ -1,10 +1,10 @@
-//! Frames through a network interface: whole, in order, as many as the memory shared with the kernel holds.
+//! Frames through a network interface: complete, in order, up to the capacity of the memory shared with the kernel.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use onbeat_ethercat::carrier::{Interface, private_cable};
 use onbeat_robot::bus::{Packets, Wire};
 
-/// Frames that the memory holds.
+/// Capacity of the shared memory, in frames.
 const SLOTS: usize = 64;
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -14,7 +14,7 @@ fn frame(number: usize, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Both ends of a cable, or the reason why there is none here.
+/// Creates both ends of a cable, or prints why it cannot.
 fn cable() -> Option<(Packets, Interface)> {
     match private_cable() {
         Ok((bus, devices)) => Some((Packets::new(bus), devices)),
@@ -46,25 +46,25 @@ fn whole_and_in_order(mut bus: Packets, devices: &Interface) {
 }
 
 #[test]
-fn frames_come_whole_and_in_order_through_interfaces() {
+fn frames_arrive_complete_and_in_order_through_interfaces() {
     let Some((bus, devices)) = cable() else { return };
     whole_and_in_order(bus, &devices);
 }
 
 #[test]
-fn frames_come_whole_and_in_order_through_a_socket_of_this_process() {
+fn frames_arrive_complete_and_in_order_through_a_socket_of_this_process() {
     let (bus, devices) = Interface::pair().unwrap();
     whole_and_in_order(Packets::new(bus), &devices);
 }
 
 #[test]
-fn frames_come_to_one_that_sleeps_too() {
+fn frames_wake_a_sleeping_receiver() {
     let Some((bus, devices)) = cable() else { return };
     whole_and_in_order(bus.spinning_ns(0), &devices);
 }
 
 #[test]
-fn a_loop_that_fell_behind_finds_the_oldest_frames_and_then_new_ones() {
+fn a_late_loop_reads_the_oldest_frames_and_then_new_ones() {
     let Some((mut bus, devices)) = cable() else { return };
     for number in 0..2 * SLOTS {
         devices.send(&frame(number, 100));
@@ -84,16 +84,17 @@ fn a_loop_that_fell_behind_finds_the_oldest_frames_and_then_new_ones() {
 }
 
 #[test]
-fn nothing_is_waited_for_when_the_time_has_passed() {
+fn a_receive_after_its_deadline_does_not_wait() {
     let Some((mut bus, _devices)) = cable() else { return };
     let passed = bus.now();
     assert_eq!(bus.receive(&mut [0; 1515], passed), None);
 }
 
 #[test]
-fn a_frame_longer_than_the_buffer_is_cut_and_the_next_is_whole() {
+fn a_frame_longer_than_the_buffer_is_truncated_and_the_next_is_complete() {
     let Some((mut bus, devices)) = cable() else { return };
-    let (long, short) = (frame(1, 900), frame(2, 64));
+    let long = frame(1, 900);
+    let short = frame(2, 64);
     devices.send(&long);
     devices.send(&short);
     let mut small = [0; 100];
@@ -105,7 +106,7 @@ fn a_frame_longer_than_the_buffer_is_cut_and_the_next_is_whole() {
 }
 
 #[test]
-fn a_frame_is_known_to_have_come_when_it_came_and_not_when_it_is_read() {
+fn the_time_of_reception_is_that_of_the_frame_and_not_of_the_read() {
     const UNREAD: std::time::Duration = std::time::Duration::from_millis(20);
     let Some((mut bus, devices)) = cable() else { return };
     devices.send(&frame(1, 100));

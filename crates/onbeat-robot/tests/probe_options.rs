@@ -1,7 +1,7 @@
-//! Each probe against each option that all of them share: an option does what it says, in every loop.
+//! Each probe with each common option: the option has its documented effect in every loop.
 //!
-//! The loops run on the real clock, for a few cycles. What is asserted holds however late the machine is: lower bounds, flags, and
-//! accounts. What an option does to the nanosecond stands in the hot crate's tests.
+//! The loops run on the real clock for a few cycles. Assertions hold on a machine of any lateness: lower bounds,
+//! flags, and accounts. The exact effects are tested in the hot crate.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use onbeat::probe::description::Parts;
 use onbeat::probe::{self, Description, Given, OptionKind, Setting, Value};
 use onbeat::record::SpikeLimit;
 use onbeat::thread::ThreadRequest;
-use onbeat_robot::probe::bus::{self, Still};
+use onbeat_robot::probe::bus::{self, NoMotion};
 use onbeat_rt::cycle::Phase;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Monotonic;
@@ -22,12 +22,12 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const T: u64 = 2 * MS;
 
-/// All probes there are.
+/// Returns all probes.
 fn all_probes() -> impl Iterator<Item = &'static Description> {
     probe::ALL.into_iter().chain(onbeat_robot::probe::ALL)
 }
 
-/// A probe in one of its guises.
+/// A probe in one of its variants.
 struct Case {
     probe: &'static Description,
     with: &'static [(&'static str, &'static str)],
@@ -45,12 +45,12 @@ impl Case {
         format!("{} {:?}", self.probe.name, self.with)
     }
 
-    /// Whether releases lie on a grid; otherwise edges are answered.
+    /// Returns whether releases are on a grid; otherwise the probe answers edges.
     fn is_on_a_grid(&self) -> bool {
         self.probe.name != "read-write"
     }
 
-    /// The probe's own options, by default but for what this case says.
+    /// Returns the probe's own options: defaults with the changes of this case.
     fn given(&self) -> Given {
         let value = |choice: &probe::ProbeOption| {
             let own = self.with.iter().find(|(name, _)| *name == choice.name).map(|(_, text)| *text);
@@ -98,7 +98,7 @@ fn setting() -> Setting {
     }
 }
 
-/// What the loop of a run would do, without the recorder, until it has had so many cycles.
+/// Runs the loop like a run does, without the recorder, for a number of cycles.
 fn run(parts: Parts, setting: &Setting, cycles: usize) -> (Outcome, Vec<Sample>) {
     let Parts { mut body, companion: mut beside, .. } = parts;
     let mut slots: Vec<Slot<Sample>> = (0..4096).map(|_| Slot::empty()).collect();
@@ -114,7 +114,8 @@ fn run(parts: Parts, setting: &Setting, cycles: usize) -> (Outcome, Vec<Sample>)
         on_overrun: setting.on_overrun,
     };
 
-    let (stop, mut samples) = (AtomicBool::new(false), Vec::new());
+    let stop = AtomicBool::new(false);
+    let mut samples = Vec::new();
     let outcome = thread::scope(|threads| {
         let running = threads.spawn(|| body.run(&plan, &mut hot, &stop));
         while samples.len() < cycles && !running.is_finished() {
@@ -139,7 +140,7 @@ fn assert_accounted(case: &Case, (outcome, samples): &(Outcome, Vec<Sample>)) {
 }
 
 #[test]
-fn every_probe_works_as_long_as_it_is_asked_to() {
+fn every_probe_works_for_the_requested_time() {
     for case in Case::all() {
         let ran = case.run(Setting { work_ns: 400 * US, ..setting() }, 8);
         assert_accounted(&case, &ran);
@@ -150,9 +151,9 @@ fn every_probe_works_as_long_as_it_is_asked_to() {
 }
 
 #[test]
-fn a_cell_with_the_bus_works_as_long_as_it_is_asked_to() {
+fn a_cell_with_the_bus_works_for_the_requested_time() {
     let setting = Setting { work_ns: 400 * US, ..setting() };
-    let (parts, _) = bus::parts_of_cell(&setting, Box::new(|| Box::new(Still))).unwrap();
+    let (parts, _) = bus::parts_of_cell(&setting, Box::new(|| Box::new(NoMotion))).unwrap();
     let (outcome, samples) = run(parts, &setting, 8);
     assert_eq!(outcome.slots, outcome.cycles + outcome.skipped);
     assert!(!samples.is_empty() && samples.iter().all(|sample| sample.execution_time_ns >= 400 * US), "{samples:?}");
@@ -168,9 +169,9 @@ fn every_probe_has_its_deadline() {
 }
 
 #[test]
-fn every_probe_waits_as_it_is_asked_to() {
+fn every_probe_waits_as_requested() {
     for case in Case::all() {
-        // A margin beyond all periods: there is never time for a sleep.
+        // With a margin beyond all periods the loop never has time to sleep.
         let spin = case.run(Setting { wait: Wait::SleepThenSpin { margin_ns: 100 * T }, ..setting() }, 4);
         assert_accounted(&case, &spin);
         assert!(spin.1.iter().all(|sample| sample.flags.has(Flags::NO_SLEEP)), "{}", case.name());
@@ -189,10 +190,10 @@ fn every_probe_waits_as_it_is_asked_to() {
 }
 
 #[test]
-fn every_probe_does_on_an_overrun_what_it_is_asked_to() {
+fn every_probe_handles_an_overrun_as_requested() {
     for case in Case::all() {
         let overrunning = |on_overrun| {
-            // Which no loop would admit. The answer's probe checks for itself, against a period that is longer than the run's.
+            // A real loop would refuse this. The answering probe checks against a period longer than the run's.
             let mut asked = Setting { on_overrun, work_ns: 7 * T / 2, ..setting() };
             if !case.is_on_a_grid() {
                 asked.period_ns = 5 * T;
@@ -224,7 +225,7 @@ fn every_probe_does_on_an_overrun_what_it_is_asked_to() {
 }
 
 #[test]
-fn every_probe_keeps_its_period_and_says_so_in_its_releases() {
+fn every_probe_keeps_its_period() {
     for case in Case::all().iter().filter(|case| case.is_on_a_grid()) {
         let ran = case.run(setting(), 8);
         assert_accounted(case, &ran);
@@ -236,7 +237,7 @@ fn every_probe_keeps_its_period_and_says_so_in_its_releases() {
 }
 
 #[test]
-fn what_has_no_meaning_is_refused_in_one_sentence() {
+fn options_without_meaning_are_refused_in_one_sentence() {
     let relative = Wait::Relative { margin_ns: 0 };
     let refused = |setting: Setting, words: &str| {
         let why = setting.admit().expect_err(words).to_string();

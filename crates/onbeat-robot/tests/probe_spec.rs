@@ -1,7 +1,7 @@
-//! What each probe's figures are, on a clock without a kernel: every number is exact.
+//! The figures of each probe, exact on a scripted clock.
 //!
-//! The loops are those of the hot crate; sleeps are late and cycles work as a script says, and the probe's own figures are
-//! made of the samples as in a run.
+//! The loops are those of the hot crate. A script determines lateness and work, and the probe's figures are computed
+//! from the samples as in a run.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ use onbeat::record::{
     Account, Figures, NoFigures, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit, Timing,
 };
 use onbeat::report::Summary;
-use onbeat_robot::probe::chain::Links;
-use onbeat_robot::probe::sharing::Exchanges;
+use onbeat_robot::probe::chain::ChainFigures;
+use onbeat_robot::probe::sharing::SharingFigures;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::{
     Arrival, Clock, Cycle, Edge, EdgeLoop, EdgePlan, EdgeSource, Flow, Instant, MockClock, OnOverrun, Outcome, Plan,
@@ -28,10 +28,10 @@ use onbeat_rt::{
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const T: u64 = MS;
-/// What a probe leaves to be known besides its figures.
+/// A remark that a probe adds to its figures.
 const REMARK: &str = "the observer was 12 us late";
 
-/// Releases of a millisecond; sleep k returns `late_us[k]` late, cycle k works for what `work` says.
+/// Releases of 1 ms; sleep k returns `late_us[k]` late, cycle k works for the time in `work`.
 fn on_the_grid(late_us: &[u64], work: impl Fn(&Cycle, &dyn Fn(u64))) -> (Outcome, Vec<Sample>) {
     let late: Vec<u64> = late_us.to_vec();
     let clock = MockClock::starting_at(Instant::from_ns(0), move |until: Instant| {
@@ -73,17 +73,17 @@ fn us(values: &[u64]) -> Vec<u64> {
     values.iter().map(|value| value * US).collect()
 }
 
-/// All probes there are.
+/// Returns all probes.
 fn all() -> impl Iterator<Item = &'static probe::Description> {
     probe::ALL.into_iter().chain(onbeat_robot::probe::ALL)
 }
 
-/// A run file of these samples, as a probe called `name` writes it, and its summary.
+/// Writes a run file of these samples for a probe called `name`, and summarises it.
 fn recorded(name: &str, of: Box<dyn Figures>, run: (Outcome, Vec<Sample>), delay_ns: u64) -> (RunFile, Summary) {
     recorded_as(name, of, run, (delay_ns, "sleep"))
 }
 
-/// The same, with the wait of its header.
+/// The same with the wait in its header.
 fn recorded_as(
     name: &str,
     of: Box<dyn Figures>,
@@ -128,7 +128,7 @@ fn recorded_as(
 }
 
 #[test]
-fn each_probe_says_in_one_sentence_what_it_measures_from_where_to_where() {
+fn each_probe_has_one_sentence_with_start_and_end_of_its_measurement() {
     for probe in all() {
         assert!(probe.sentence.starts_with("From ") && probe.sentence.contains(" to "), "{}", probe.name);
         assert!(
@@ -158,20 +158,20 @@ fn a_hiccup_is_latency_beyond_the_smallest_so_far() {
 }
 
 #[test]
-fn releases_that_a_hiccup_swallowed_are_hiccups_too_each_from_when_it_was_due() {
-    // Release 1 is served 3.4 ms late: 2, 3 and 4 pass meanwhile, and release 5 waits no longer than the others.
+fn releases_skipped_by_a_hiccup_count_from_their_due_times() {
+    // Release 1 is served 3.4 ms late: 2, 3 and 4 are skipped, and release 5 is on time.
     let (outcome, samples) = on_the_grid(&[10, 3_400, 0, 0, 0, 10, 10], |_, _| ());
     assert_eq!((outcome.cycles, outcome.skipped), (4, 3));
     let hiccups = &figures(Hiccups::new(T), &samples)[&Series::Hiccup];
 
     assert_eq!(hiccups.len() as u64, outcome.slots, "one for each release");
-    // The skipped ones are told by the next cycle: due 3, 2 and 1 ms before release 5, which starts 10 us late.
+    // The next cycle reports the skipped ones: due 3, 2 and 1 ms before release 5, which starts 10 us late.
     assert_eq!(*hiccups, us(&[0, 3_390, 0, 1_000, 2_000, 3_000, 0]));
 }
 
 #[test]
 fn latency_keeps_smallest_mean_largest_and_overruns_of_whole_seconds() {
-    // Two seconds and a bit: 2 us but for 1 ms of 50 us in the first, and three skipped in the second.
+    // Slightly over two seconds: 2 us except 1 ms of 50 us in the first, and three skipped releases in the second.
     let mut late = vec![2; 2_010];
     late[500] = 50;
     late[1_500] = 3_300;
@@ -180,7 +180,7 @@ fn latency_keeps_smallest_mean_largest_and_overruns_of_whole_seconds() {
     assert_eq!(outcome.skipped, 3);
     let (run, summary) = recorded("latency", Box::new(NoFigures), (outcome, samples), 0);
     let rows: Vec<_> = run.seconds.iter().flat_map(onbeat::record::Seconds::rows).collect();
-    assert_eq!(rows.len(), 2, "the third second is not whole");
+    assert_eq!(rows.len(), 2, "the third second is incomplete");
     assert_eq!((rows[0].count, rows[0].min_ns, rows[0].max_ns, rows[0].overruns), (1_000, 2 * US, 50 * US, 0));
     assert_eq!(rows[0].sum_ns, (999 * 2 + 50) * US);
     assert_eq!((rows[1].count, rows[1].max_ns, rows[1].overruns), (1_000, 3_300 * US, 3));
@@ -230,38 +230,38 @@ fn relative(late_us: u64, work_us: &[u64]) -> (Outcome, Vec<Sample>) {
 }
 
 #[test]
-fn without_a_grid_average_minus_sleep_is_the_papers_t_w() {
+fn without_a_grid_t_w_is_average_minus_sleep() {
     // Periods of 1,000 + 15 + 2 us and 1,000 + 15 + 4 us: 1,018 us on average.
     let run = relative(15, &[2, 4, 6]);
     let (file, summary) = recorded_as("timer", Box::new(NoFigures), run, (0, "relative"));
     assert_eq!(file.distribution(Series::ObservedPeriod).count(), 2);
-    let told = &summary.cells[0].derived[0];
+    let sentence = &summary.cells[0].derived[0];
 
     assert!(
-        told.contains("sleep of 1,000.00 us per cycle, no grid: average observed period 1,018.00 us")
-            && told.ends_with("t_w = average - sleep: 18.00 us"),
-        "{told}"
+        sentence.contains("sleep of 1,000.00 us per cycle, no grid: average observed period 1,018.00 us")
+            && sentence.ends_with("t_w = average - sleep: 18.00 us"),
+        "{sentence}"
     );
     assert_eq!((summary.cells[0].slots, summary.cells[0].skipped), (3, Some(0)));
 }
 
 #[test]
-fn without_a_grid_t_w_of_writes_is_that_of_their_intervals() {
+fn without_a_grid_t_w_of_writes_comes_from_their_intervals() {
     // From the end of one write to the end of the next: 1,000 + 15 + 4 us, and 1,000 + 15 + 6 us.
     let run = relative(15, &[2, 4, 6]);
     let (_, summary) = recorded_as("write", Box::new(Intervals), run, (0, "relative"));
-    let told = &summary.cells[0].derived[0];
-    assert!(told.contains("average write interval 1,020.00 us; t_w = average - sleep: 20.00 us"), "{told}");
+    let sentence = &summary.cells[0].derived[0];
+    assert!(sentence.contains("average write interval 1,020.00 us; t_w = average - sleep: 20.00 us"), "{sentence}");
 }
 
 #[test]
-fn on_the_grid_nothing_is_said_of_a_relative_sleep() {
+fn a_run_on_the_grid_reports_no_relative_sleep() {
     let (_, summary) = recorded("timer", Box::new(NoFigures), on_the_grid(&[5, 7, 6], |_, _| ()), 0);
     assert_eq!(summary.cells[0].derived, [REMARK], "and nothing else");
 }
 
 #[test]
-fn what_a_probe_leaves_to_be_known_is_said_beside_the_figures_and_once() {
+fn remarks_of_a_probe_are_reported_once() {
     let (_, summary) = recorded("timer", Box::new(NoFigures), on_the_grid(&[5, 7, 6], |_, _| ()), 0);
     let said = onbeat::report::bench_sentences(&summary);
     assert_eq!(said.iter().filter(|sentence| *sentence == REMARK).count(), 1, "{said:?}");
@@ -269,23 +269,26 @@ fn what_a_probe_leaves_to_be_known_is_said_beside_the_figures_and_once() {
 }
 
 #[test]
-fn edges_that_were_never_answered_are_said_with_their_share_and_are_over_a_limit() {
+fn unanswered_edges_are_reported_with_their_share_and_exceed_any_limit() {
     // Edges 1 and 2 never reached the loop.
     let (outcome, mut samples) = on_the_grid(&[10, 10, 10, 10], |_, _| ());
     samples.drain(1..3);
     samples[1].skipped = 2;
     let outcome = Outcome { cycles: 2, skipped: 2, ..outcome };
     let (run, summary) = recorded("read-write", Box::new(Reactions { delay_ns: 0 }), (outcome, samples), 0);
-    let told = &summary.cells[0].derived[1];
+    let sentence = &summary.cells[0].derived[1];
 
-    assert!(told.starts_with("2 of 4 edges (50 %) were never answered") && told.contains("over any limit"), "{told}");
+    assert!(
+        sentence.starts_with("2 of 4 edges (50 %) were never answered") && sentence.contains("over any limit"),
+        "{sentence}"
+    );
     let limit = onbeat::record::LimitNote { limit_ns: 1_000_000 * MS, at: 99.0, on: Series::ReadWrite };
     let judged = Summary::of_run(&run, Some(limit)).cells[0].verdict.clone().unwrap();
     assert_eq!((judged.over, judged.releases), (2, 4), "{}", judged.sentence);
 }
 
 #[test]
-fn an_interval_across_lost_samples_is_none() {
+fn an_interval_across_lost_samples_is_not_counted() {
     let (_, samples) = on_the_grid(&[1, 1, 1, 1], |_, _| ());
     let mut of = Intervals;
     let mut counted = 0;
@@ -297,7 +300,7 @@ fn an_interval_across_lost_samples_is_none() {
     assert_eq!(counted, 2);
 }
 
-/// Edges every two milliseconds, taken up after `read_us[k]`.
+/// Edges every two milliseconds, received after `read_us[k]`.
 struct Given<'c, L: Fn(Instant) -> u64> {
     clock: &'c MockClock<L>,
     read_us: &'c [u64],
@@ -353,10 +356,10 @@ fn a_reaction_is_read_latency_delay_and_write_and_their_means_add_up() {
     let t_rw = mean(Series::ReadWrite) - 200.0 * US as f64;
 
     assert!((t_rw - mean(Series::ResponseTime) - mean(Series::ReadLatency)).abs() < 1e-6, "t_r = t_rw - t_w");
-    let told = &summary.cells[0].derived[0];
+    let sentence = &summary.cells[0].derived[0];
     assert!(
-        told.contains("66 us; t_w") && told.contains("output: 16 us; t_r") && told.ends_with("loop: 50 us"),
-        "{told}"
+        sentence.contains("66 us; t_w") && sentence.contains("output: 16 us; t_r") && sentence.ends_with("loop: 50 us"),
+        "{sentence}"
     );
 }
 
@@ -376,11 +379,11 @@ fn a_chain_runs_from_the_command_through_the_next_cycle_to_the_output() {
     };
 
     let run = on_the_grid(&[5, 5, 5, 5], work);
-    let unseen = figures(Links { is_seen: false, every_ns: 7_618 * US }, &run.1);
+    let unseen = figures(ChainFigures { is_seen: false, every_ns: 7_618 * US }, &run.1);
     assert_eq!((&unseen[&Series::Pickup], &unseen[&Series::Chain]), (&us(&[300, 450]), &us(&[306, 458])));
-    let seen = figures(Links { is_seen: true, every_ns: 7_618 * US }, &run.1);
-    assert_eq!(seen.keys().collect::<Vec<_>>(), [&Series::Pickup], "whoever sees the output tells the rest");
-    let (_, summary) = recorded("chain", Box::new(Links { is_seen: false, every_ns: 7_618 * US }), run, 0);
+    let seen = figures(ChainFigures { is_seen: true, every_ns: 7_618 * US }, &run.1);
+    assert_eq!(seen.keys().collect::<Vec<_>>(), [&Series::Pickup], "the observer reports the rest");
+    let (_, summary) = recorded("chain", Box::new(ChainFigures { is_seen: false, every_ns: 7_618 * US }), run, 0);
 
     assert!(
         summary.cells[0].derived[0].contains("0.31 at least, 0.38 on average, 0.46 at most"),
@@ -390,7 +393,7 @@ fn a_chain_runs_from_the_command_through_the_next_cycle_to_the_output() {
 }
 
 #[test]
-fn a_command_that_was_never_taken_up_counts_until_the_later_one_has_its_effect() {
+fn a_replaced_command_counts_until_the_effect_of_the_later_one() {
     // Cycle 2 serves a command issued 300 us before its start; two earlier ones were never served.
     let run = on_the_grid(&[5, 5, 5], |cycle, spend| {
         if cycle.index == 2 {
@@ -400,21 +403,21 @@ fn a_command_that_was_never_taken_up_counts_until_the_later_one_has_its_effect()
         }
     });
 
-    let unseen = figures(Links { is_seen: false, every_ns: 7_618 * US }, &run.1);
+    let unseen = figures(ChainFigures { is_seen: false, every_ns: 7_618 * US }, &run.1);
     assert_eq!(unseen[&Series::Chain], us(&[306, 306 + 7_618, 306 + 2 * 7_618]));
     assert_eq!(unseen[&Series::Pickup], us(&[300]));
 }
 
 #[test]
-fn an_exchange_is_what_its_cycle_noted_whatever_else_the_cycle_did() {
+fn an_exchange_is_the_noted_duration_independent_of_other_work() {
     let run = on_the_grid(&[3, 0, 5], |cycle, spend| {
         spend(10);
         cycle.note(400 + cycle.index as u32);
     });
 
-    let exchanges = figures(Exchanges, &run.1);
+    let exchanges = figures(SharingFigures, &run.1);
     assert_eq!(exchanges[&Series::Exchange], [400, 401, 402]);
-    let (file, summary) = recorded("sharing", Box::new(Exchanges), run, 0);
+    let (file, summary) = recorded("sharing", Box::new(SharingFigures), run, 0);
     assert_eq!(file.distribution(Series::Exchange).count(), 3);
     assert_eq!(summary.cells[0].series[&Series::Exchange].max_ns, 402);
 }

@@ -1,4 +1,4 @@
-//! The motion controller on the bus, and the bus on the simulated segment: the whole stack on a clock that only the test moves.
+//! The motion controller on the bus and the simulated segment: the whole stack on a virtual clock.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod bus_world;
@@ -7,8 +7,8 @@ use bus_world::{MS, OPTIONS, World, clock};
 use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
-use onbeat_robot::bus::{Mode, Options};
-use onbeat_robot::motion::{JointState, MotionController, Phase, Reason, Robot, Rung, Trajectory};
+use onbeat_robot::bus::{BusOptions, ExchangeMode};
+use onbeat_robot::motion::{DownReason, JointState, MotionController, Robot, RobotPhase, Rung, Trajectory};
 use onbeat_segment::{Fault, Segment};
 
 fn walker() -> MotionController {
@@ -17,7 +17,7 @@ fn walker() -> MotionController {
     MotionController::new(&robot, Trajectory::gait(&robot).unwrap())
 }
 
-fn until(world: &mut World<'_>, robot: &mut MotionController, phase: Phase) {
+fn until(world: &mut World<'_>, robot: &mut MotionController, phase: RobotPhase) {
     for _ in 0..10_000 {
         if robot.status().phase == phase {
             return;
@@ -33,7 +33,7 @@ fn cycles(world: &mut World<'_>, robot: &mut MotionController, count: usize) {
     }
 }
 
-/// Brings to rest instead of moving.
+/// Brings the robot to rest instead of moving it.
 struct Stop<'r>(&'r mut MotionController, bool);
 
 impl Controller for Stop<'_> {
@@ -43,12 +43,12 @@ impl Controller for Stop<'_> {
 }
 
 #[test]
-fn from_safeop_to_a_walking_robot_and_back_to_init_in_both_kinds_of_exchange() {
-    for mode in [Mode::Pipelined, Mode::SameCycle { reply_within_ns: MS / 2 }] {
+fn a_robot_walks_from_safeop_and_back_to_init_in_both_exchange_modes() {
+    for mode in [ExchangeMode::Pipelined, ExchangeMode::SameCycle { reply_within_ns: MS / 2 }] {
         let clock = clock();
-        let mut world = World::of(Segment::HUMANOID, &clock, Options { mode, ..OPTIONS });
+        let mut world = World::new(Segment::HUMANOID, &clock, BusOptions { mode, ..OPTIONS });
         let mut robot = walker();
-        until(&mut world, &mut robot, Phase::Running);
+        until(&mut world, &mut robot, RobotPhase::Running);
 
         assert!(world.bus.is_up(), "no drive is enabled before all devices are in OP");
         let mut most = 0.0_f64;
@@ -71,34 +71,34 @@ fn from_safeop_to_a_walking_robot_and_back_to_init_in_both_kinds_of_exchange() {
 }
 
 #[test]
-fn a_cut_cable_stops_the_robot_and_a_reset_lets_it_walk_again_when_the_bus_has_brought_the_devices_back() {
+fn a_cut_cable_stops_the_robot_and_a_reset_restarts_it_after_recovery() {
     let clock = clock();
-    let mut world = World::of(Segment::HUMANOID, &clock, OPTIONS);
+    let mut world = World::new(Segment::HUMANOID, &clock, OPTIONS);
     let mut robot = walker();
-    until(&mut world, &mut robot, Phase::Running);
+    until(&mut world, &mut robot, RobotPhase::Running);
     cycles(&mut world, &mut robot, 3_000);
     let knee = world.segment().find("left knee").unwrap();
     world.inject(Fault::Cut { device: knee }, Some(300 * MS), 1.0);
-    until(&mut world, &mut robot, Phase::AtRest);
+    until(&mut world, &mut robot, RobotPhase::AtRest);
 
     assert_eq!(robot.status().rung, Rung::SafeStop);
     assert!(world.count(EventKind::DeviceLost) > 0);
     cycles(&mut world, &mut robot, 1_500);
-    assert!(world.bus.is_up() && robot.status().phase == Phase::AtRest, "devices are back, and nothing moves");
+    assert!(world.bus.is_up() && robot.status().phase == RobotPhase::AtRest, "devices are back, and nothing moves");
     robot.reset();
-    until(&mut world, &mut robot, Phase::Running);
+    until(&mut world, &mut robot, RobotPhase::Running);
     cycles(&mut world, &mut robot, 2_500);
     let status = robot.status();
 
     assert_eq!(status.rung, Rung::Run);
-    assert!(status.joints().iter().all(|joint| joint.reason == Reason::None && joint.following_rad.abs() < 0.1));
+    assert!(status.joints().iter().all(|joint| joint.reason == DownReason::None && joint.following_rad.abs() < 0.1));
 }
 
 #[test]
-fn the_same_faults_lead_to_the_same_set_points_to_the_byte() {
+fn the_same_faults_give_identical_set_points() {
     let run = || {
         let clock = clock();
-        let mut world = World::of(Segment::HUMANOID, &clock, OPTIONS);
+        let mut world = World::new(Segment::HUMANOID, &clock, OPTIONS);
         let mut robot = walker();
         world.inject(Fault::Lose, None, 0.01);
         let mut all = Vec::new();
@@ -110,20 +110,21 @@ fn the_same_faults_lead_to_the_same_set_points_to_the_byte() {
         (all, robot.status().counts)
     };
 
-    let (first, second) = (run(), run());
+    let first = run();
+    let second = run();
     assert!(first.1.stale > 0 && first.1 == second.1);
     assert!(first.0 == second.0);
 }
 
 #[test]
-fn between_the_blocks_of_a_bench_devices_fall_back_and_a_new_controller_lets_them_walk_within_a_second() {
+fn devices_that_fall_back_between_blocks_walk_again_within_a_second() {
     let clock = clock();
-    let mut world = World::of(Segment::HUMANOID, &clock, OPTIONS);
+    let mut world = World::new(Segment::HUMANOID, &clock, OPTIONS);
     for block in 0..3 {
         let mut robot = walker();
         cycles(&mut world, &mut robot, 1_000);
         let status = robot.status();
-        assert_eq!((status.phase, status.rung), (Phase::Running, Rung::Run), "block {block}");
+        assert_eq!((status.phase, status.rung), (RobotPhase::Running, Rung::Run), "block {block}");
         let walking = status.joints().iter().filter(|joint| joint.state == JointState::OperationEnabled).count();
 
         assert_eq!(walking, 48, "block {block}");

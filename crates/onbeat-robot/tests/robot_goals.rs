@@ -1,5 +1,5 @@
-//! A robot whose goals another process gives through the image of its bus: followed while they are young, refused when they are none,
-//! and what happens when whoever commands falls silent.
+//! A robot that follows the goals of another process: goals are followed until they are too old, invalid ones are
+//! refused, and a lost commander leads to a safe stop.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod robot_world;
@@ -7,46 +7,51 @@ mod robot_world;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use onbeat_control::{BusSide, Client, Commander, GoalAnswer, Image, Settings};
+use onbeat_control::{BusSide, Client, Commander, GoalAnswer, Image, ImageSettings};
 use onbeat_ethercat::layout::Layout;
-use onbeat_robot::motion::{Commanded, GoalRecord, Goals, Phase, Robot, RobotEventKind, Rung, Trajectory};
+use onbeat_robot::motion::{
+    CommanderGoals, GoalRecord, GoalSource, Robot, RobotEventKind, RobotPhase, Rung, Trajectory,
+};
 use robot_world::{PERIOD_NS, TWO, World};
 
-/// The same two joints, led by another process.
-fn two_led() -> String {
+/// The same two joints, commanded by another process.
+fn two_commanded() -> String {
     format!("{TWO}[robot.goal]\nage_ms = 50\nlost_ms = 400\n")
 }
 
-/// A robot that runs, its image, and who commands it.
-struct Led {
+/// A running robot and its image.
+struct CommandedRobot {
     world: World,
     _bus: BusSide,
     client: Client,
 }
 
-fn led() -> Led {
+fn commanded_robot() -> CommandedRobot {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name = format!("test-goals-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    let file = two_led();
+    let file = two_commanded();
     let layout = Layout::from_toml(&file).unwrap();
     let robot = Robot::from_toml(&file, &layout, PERIOD_NS).unwrap();
-    let settings =
-        Settings { joints: robot.commanded(), goal_age_ns: robot.settings.goal_age_ns, ..Settings::default() };
+    let settings = ImageSettings {
+        joints: robot.commanded(),
+        goal_age_ns: robot.settings.goal_age_ns,
+        ..ImageSettings::default()
+    };
     let bus = Image::create(&name, &layout, settings).unwrap();
-    let source = Box::new(Commanded::by(bus.goals().unwrap()));
+    let source = Box::new(CommanderGoals::new(bus.goals().unwrap()));
     let mut world = World::new(&file, |robot| Trajectory::goal(source, robot));
-    world.until(Phase::Running);
+    world.until(RobotPhase::Running);
     world.steps(300);
 
-    Led { world, client: Client::open(&name).unwrap(), _bus: bus }
+    CommandedRobot { world, client: Client::open(&name).unwrap(), _bus: bus }
 }
 
-impl Led {
+impl CommandedRobot {
     fn commander(&self) -> Commander {
         self.client.command().unwrap()
     }
 
-    /// So many cycles with the same goal given anew every ten.
+    /// Runs cycles, giving the same goal again every ten.
     fn follow(&mut self, commander: &mut Commander, cycles: usize) {
         for cycle in 0..cycles {
             if cycle % 10 == 0 {
@@ -67,8 +72,8 @@ impl Led {
 }
 
 #[test]
-fn joints_go_where_the_commander_wants_them_and_others_stay() {
-    let mut led = led();
+fn joints_with_a_target_move_and_others_stay() {
+    let mut led = commanded_robot();
     let mut commander = led.commander();
     commander.set("right knee", 0.6).unwrap();
     led.follow(&mut commander, 1_000);
@@ -83,11 +88,12 @@ fn joints_go_where_the_commander_wants_them_and_others_stay() {
 }
 
 #[test]
-fn a_goal_far_away_is_gone_to_within_the_limits() {
-    let mut led = led();
+fn a_distant_goal_is_reached_within_the_limits() {
+    let mut led = commanded_robot();
     let mut commander = led.commander();
     commander.set("left knee", 2.0).unwrap();
-    let (mut before, mut fastest) = (led.world.status().joints()[0].target_rad, 0.0_f64);
+    let mut before = led.world.status().joints()[0].target_rad;
+    let mut fastest = 0.0_f64;
     for _ in 0..1_000 {
         led.follow(&mut commander, 1);
         let target = led.world.status().joints()[0].target_rad;
@@ -100,8 +106,8 @@ fn a_goal_far_away_is_gone_to_within_the_limits() {
 }
 
 #[test]
-fn what_is_no_number_or_outside_the_travel_is_refused_as_a_whole_and_the_goal_before_stays() {
-    let mut led = led();
+fn an_invalid_goal_is_refused_as_a_whole_and_the_previous_one_stays() {
+    let mut led = commanded_robot();
     let mut commander = led.commander();
     commander.set("left knee", 0.5).unwrap();
     led.follow(&mut commander, 800);
@@ -115,46 +121,46 @@ fn what_is_no_number_or_outside_the_travel_is_refused_as_a_whole_and_the_goal_be
     }
 
     led.world.steps(20);
-    assert!(led.is_at([0.5, 0.0]), "not even the joint whose number was well has moved");
+    assert!(led.is_at([0.5, 0.0]), "not even the joint with a valid target has moved");
     assert_eq!((led.world.status().counts.goals_refused, led.count(RobotEventKind::GoalRefused)), (5, 5));
 }
 
 #[test]
-fn a_commander_that_falls_silent_is_held_for_then_the_robot_stops_safely() {
-    let mut led = led();
+fn without_new_goals_joints_hold_and_then_the_robot_makes_a_safe_stop() {
+    let mut led = commanded_robot();
     let mut commander = led.commander();
     commander.set("left knee", 0.5).unwrap();
     led.follow(&mut commander, 600);
-    // It is still there, and silent. The last goal was given ten cycles ago.
+    // The commander still exists but gives no goals. The last goal was given ten cycles ago.
     led.world.steps(45);
 
-    assert_eq!((led.count(RobotEventKind::GoalOld), led.world.status().phase), (1, Phase::Running));
+    assert_eq!((led.count(RobotEventKind::GoalOld), led.world.status().phase), (1, RobotPhase::Running));
     led.world.steps(300);
     assert!(led.is_at([0.5, 0.0]) && led.world.is_on(Rung::Run), "it holds");
     led.world.steps(60);
     assert_eq!((led.count(RobotEventKind::CommanderLost), led.world.status().counts.safe_stops), (1, 1));
     assert!(led.world.is_on(Rung::SafeStop));
-    led.world.until(Phase::AtRest);
-    // Goals move nothing before a reset; after it they do.
+    led.world.until(RobotPhase::AtRest);
+    // Goals have no effect before a reset; after it they do.
     commander.set("left knee", 1.0).unwrap();
     led.follow(&mut commander, 500);
 
-    assert!(led.is_at([0.5, 0.0]) && led.world.status().phase == Phase::AtRest);
+    assert!(led.is_at([0.5, 0.0]) && led.world.status().phase == RobotPhase::AtRest);
     led.world.steps(60);
     led.world.controller.reset();
     led.world.steps(1);
-    led.world.until(Phase::Running);
+    led.world.until(RobotPhase::Running);
     led.world.steps(1_000);
 
-    assert!(led.world.is_on(Rung::Run), "a loss leads to one safe stop, not to another one after the reset");
+    assert!(led.world.is_on(Rung::Run), "one loss leads to one safe stop");
     led.follow(&mut commander, 1_000);
     assert!(led.is_at([1.0, 0.0]));
     assert_eq!(led.world.status().counts.safe_stops, 1);
 }
 
 #[test]
-fn a_commander_that_gives_nothing_but_what_is_refused_is_lost_too() {
-    let mut led = led();
+fn a_commander_with_refused_goals_only_is_lost_too() {
+    let mut led = commanded_robot();
     let mut commander = led.commander();
     commander.set("left knee", 0.5).unwrap();
     led.follow(&mut commander, 300);
@@ -165,18 +171,21 @@ fn a_commander_that_gives_nothing_but_what_is_refused_is_lost_too() {
 }
 
 #[test]
-fn a_commander_that_leaves_is_not_missed_and_the_next_one_goes_on() {
-    let mut led = led();
+fn a_commander_that_leaves_is_not_lost_and_the_next_one_continues() {
+    let mut led = commanded_robot();
     let mut commander = led.commander();
     commander.set("left knee", 0.5).unwrap();
     commander.give().unwrap();
     drop(commander);
     led.world.steps(5_000);
 
-    assert!(led.is_at([0.5, 0.0]) && led.world.is_on(Rung::Run), "a goal given once and left is gone to and held");
+    assert!(
+        led.is_at([0.5, 0.0]) && led.world.is_on(Rung::Run),
+        "the last goal of a commander that left is reached and held"
+    );
     let mut next = led.commander();
     led.world.steps(1_000);
-    assert!(led.world.is_on(Rung::Run), "one that has not begun is not missed either");
+    assert!(led.world.is_on(Rung::Run), "a commander without a goal is not lost");
     next.set("right knee", 0.3).unwrap();
     led.follow(&mut next, 800);
 
@@ -184,41 +193,41 @@ fn a_commander_that_leaves_is_not_missed_and_the_next_one_goes_on() {
     assert_eq!((led.count(RobotEventKind::GoalOld), led.count(RobotEventKind::GoalBack)), (1, 1));
 }
 
-/// One goal, and what became of it.
+/// A single goal, and its results.
 #[derive(Clone, Default)]
 struct Once(Box<GoalRecord>, Arc<Mutex<Vec<(u64, GoalAnswer)>>>);
 
-impl Goals for Once {
+impl GoalSource for Once {
     fn latest(&mut self) -> Option<&GoalRecord> {
         Some(&self.0)
     }
 
-    fn told(&mut self, number: u64, answer: GoalAnswer) {
+    fn answered(&mut self, number: u64, answer: GoalAnswer) {
         self.1.lock().unwrap().push((number, answer));
     }
 }
 
 #[test]
-fn a_goal_made_before_the_robot_runs_is_too_old_when_it_does_and_is_told_once() {
+fn a_goal_from_before_the_start_is_too_old_and_answered_once() {
     let mut source = Once::default();
     (source.0.number, source.0.at_ns) = (7, 1);
     source.0.set(0, 0.5);
-    let told = Arc::clone(&source.1);
-    let short = two_led().replace("age_ms = 50", "age_ms = 5");
+    let answers = Arc::clone(&source.1);
+    let short = two_commanded().replace("age_ms = 50", "age_ms = 5");
     let mut world = World::new(&short, |robot| Trajectory::goal(Box::new(source), robot));
-    world.until(Phase::Running);
+    world.until(RobotPhase::Running);
     world.steps(500);
 
-    assert_eq!(*told.lock().unwrap(), [(7, GoalAnswer::TooOld)]);
+    assert_eq!(*answers.lock().unwrap(), [(7, GoalAnswer::TooOld)]);
     assert!(world.status().joints()[0].actual_rad.abs() < 0.01 && world.status().counts.goals == 0);
 }
 
 #[test]
-fn the_time_without_goals_after_which_a_commander_is_lost_is_checked() {
+fn the_goal_timeout_of_the_file_is_checked() {
     let layout = Layout::from_toml(TWO).unwrap();
-    let of = |lost: &str| Robot::from_toml(&two_led().replace("lost_ms = 400", lost), &layout, PERIOD_NS);
+    let of = |lost: &str| Robot::from_toml(&two_commanded().replace("lost_ms = 400", lost), &layout, PERIOD_NS);
     assert_eq!(of("").unwrap().settings.goal_lost_ns, Some(1_000_000_000));
     assert_eq!(of("lost_ms = 0").unwrap().settings.goal_lost_ns, None);
-    let told = of("lost_ms = 20").unwrap_err().to_string();
-    assert_eq!(told, "[robot.goal]: lost_ms = 20, which must be age_ms to 1000000000, or 0 for never");
+    let refused = of("lost_ms = 20").unwrap_err().to_string();
+    assert_eq!(refused, "[robot.goal]: lost_ms = 20; it must be age_ms to 1000000000, or 0 for never");
 }

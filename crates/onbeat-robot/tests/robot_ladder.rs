@@ -1,13 +1,13 @@
-//! What the motion controller does when cycles are missed and when drives fail, on the simulated segment.
+//! The motion controller with missed cycles and failing drives, on the simulated segment.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod robot_world;
 
-use onbeat_robot::motion::{JointState, Phase, Reason, RobotEventKind, Rung, Trajectory};
+use onbeat_robot::motion::{DownReason, JointState, RobotEventKind, RobotPhase, Rung, Trajectory};
 use onbeat_segment::{Fault, Segment};
 use robot_world::World;
 
-/// Three joints; the ladder is at its defaults but for the warm-up.
+/// Three joints; default thresholds without warm-up.
 const THREE: &str = r#"
 [segment]
 name = "three joints"
@@ -35,7 +35,7 @@ const SAFE_STOP: u16 = Rung::SafeStop as u16;
 
 fn running(text: &str) -> World {
     let mut world = World::new(text, |robot| Trajectory::sine(robot).unwrap());
-    world.until(Phase::Running);
+    world.until(RobotPhase::Running);
     world.steps(1_000);
     assert_eq!(world.rungs(), [] as [u16; 0]);
     world
@@ -45,7 +45,7 @@ fn states(world: &World) -> Vec<JointState> {
     world.status().joints().iter().map(|joint| joint.state).collect()
 }
 
-/// Greatest change of velocity of any set-point from cycle to cycle, in rad/s².
+/// Returns the maximum acceleration of any set-point, in rad/s².
 fn hardest(positions: &[[f64; 3]]) -> f64 {
     let second = |three: &[[f64; 3]], joint: usize| three[2][joint] - 2.0 * three[1][joint] + three[0][joint];
     positions.windows(3).flat_map(|three| [0, 1, 2].map(|joint| second(three, joint).abs() * 1e6)).fold(0.0, f64::max)
@@ -76,7 +76,7 @@ fn a_lost_frame_holds_for_its_cycle_and_no_set_point_jumps() {
 }
 
 #[test]
-fn three_releases_passed_over_degrade_and_slow_trajectory_time_down_until_the_bucket_is_empty() {
+fn three_skipped_releases_degrade_until_the_bucket_is_empty() {
     let mut world = running(THREE);
     world.step_after(2);
     assert_eq!((world.rungs(), world.status().misses), (vec![HOLD], 1));
@@ -95,14 +95,14 @@ fn three_releases_passed_over_degrade_and_slow_trajectory_time_down_until_the_bu
 }
 
 #[test]
-fn ten_misses_stop_the_robot_until_a_reset_and_slow_enough_ones_never_do() {
+fn ten_misses_stop_the_robot_until_a_reset_and_rare_ones_never_do() {
     let mut world = running(THREE);
     for _ in 0..40 {
         world.step_after(2);
         world.steps(50);
     }
 
-    assert_eq!(world.status().counts.safe_stops, 0, "forty misses, each forgotten before the next");
+    assert_eq!(world.status().counts.safe_stops, 0, "forty misses, each removed before the next");
     let mut positions = Vec::new();
     for _ in 0..2 {
         world.step_after(5);
@@ -111,14 +111,14 @@ fn ten_misses_stop_the_robot_until_a_reset_and_slow_enough_ones_never_do() {
 
     world.step_after(3);
     assert!(world.is_on(Rung::SafeStop), "4 + 4 + 2 misses");
-    let cycles = world.until(Phase::AtRest);
+    let cycles = world.until(RobotPhase::AtRest);
     assert!(cycles < 200, "4 rad/s at 50 rad/s² is 80 ms: {cycles}");
     assert_eq!(states(&world), [JointState::SwitchOnDisabled; 3]);
     world.steps(2_000);
 
-    assert!(world.is_on(Rung::SafeStop) && world.status().phase == Phase::AtRest, "latched");
+    assert!(world.is_on(Rung::SafeStop) && world.status().phase == RobotPhase::AtRest, "latched");
     world.controller.reset();
-    world.until(Phase::Running);
+    world.until(RobotPhase::Running);
     world.steps(500);
     assert!(world.is_on(Rung::Run));
     assert_eq!(states(&world), [JointState::OperationEnabled; 3]);
@@ -133,7 +133,7 @@ fn a_reset_while_cycles_are_still_missed_is_refused() {
     world.step();
 
     assert!(world.kinds().contains(&RobotEventKind::ResetRefused), "it is not at rest yet");
-    world.until(Phase::AtRest);
+    world.until(RobotPhase::AtRest);
     (0..10).for_each(|_| world.lose());
     world.controller.reset();
     world.step();
@@ -146,21 +146,21 @@ fn a_reset_while_cycles_are_still_missed_is_refused() {
 }
 
 #[test]
-fn with_all_frames_lost_the_stop_ends_by_time_and_power_is_off() {
+fn without_replies_the_stop_ends_by_timeout_with_power_off() {
     let mut world = running(THREE);
     for _ in 0..1_500 {
         world.lose();
-        if world.status().phase == Phase::AtRest {
+        if world.status().phase == RobotPhase::AtRest {
             break;
         }
     }
 
-    assert_eq!(world.status().phase, Phase::AtRest);
+    assert_eq!(world.status().phase, RobotPhase::AtRest);
     assert_eq!(world.plant.outputs.iter().map(|byte| u32::from(*byte)).take(2).sum::<u32>(), 0, "disable voltage");
 }
 
 #[test]
-fn misses_during_the_warm_up_are_counted_and_do_nothing() {
+fn misses_during_the_warm_up_are_counted_without_effect() {
     let text = THREE.replace("warmup_cycles = 0", "warmup_cycles = 100");
     let mut world = World::new(&text, |_| Trajectory::hold());
     world.step();
@@ -176,26 +176,26 @@ fn a_device_without_power_stops_the_robot_by_its_working_counter() {
     let mut world = running(THREE);
     let knee = world.device("knee");
     world.inject(Fault::PowerOff { device: knee }, None);
-    world.until(Phase::AtRest);
-    assert_eq!(world.rungs(), [HOLD, DEGRADE, SAFE_STOP], "a working counter that is off is a miss");
+    world.until(RobotPhase::AtRest);
+    assert_eq!(world.rungs(), [HOLD, DEGRADE, SAFE_STOP], "an unexpected working counter is a miss");
     assert_eq!(world.plant.cycle.working_counter, 3, "only the device before it answers");
 }
 
 #[test]
-fn a_frozen_drive_is_taken_down_by_its_following_error_and_the_others_go_on() {
+fn a_frozen_drive_goes_down_by_its_following_error_and_the_others_continue() {
     let mut world = running(THREE);
     let knee = world.device("knee");
     world.inject(Fault::Freeze { device: knee }, Some(600_000_000));
     world.steps(500);
     let status = world.status().joints()[1];
 
-    assert_eq!(status.reason, Reason::FollowingError);
-    assert!(world.is_on(Rung::Run) && world.status().phase == Phase::Running);
-    assert_eq!(world.status().joints()[0].reason, Reason::None);
+    assert_eq!(status.reason, DownReason::FollowingError);
+    assert!(world.is_on(Rung::Run) && world.status().phase == RobotPhase::Running);
+    assert_eq!(world.status().joints()[0].reason, DownReason::None);
     let before = targets(&world);
     world.steps(100);
 
-    assert!((targets(&world)[0] - before[0]).abs() > 0.01, "the hip goes on");
+    assert!((targets(&world)[0] - before[0]).abs() > 0.01, "the hip continues");
     world.steps(1_100);
     assert_eq!(states(&world)[1], JointState::SwitchOnDisabled, "quick stop, then power off");
     world.controller.reset();
@@ -207,19 +207,19 @@ fn a_frozen_drive_is_taken_down_by_its_following_error_and_the_others_go_on() {
 }
 
 #[test]
-fn a_drive_that_falls_out_of_op_goes_down_and_a_reset_in_op_brings_it_back_by_an_edge() {
+fn a_drive_that_leaves_op_goes_down_and_a_reset_in_op_enables_it_again() {
     let mut world = running(THREE);
     let knee = world.device("knee");
     world.inject(Fault::AlError { device: knee, code: 0x001b }, None);
     world.steps(200);
 
-    assert_eq!(world.status().joints()[1].reason, Reason::DriveFault);
+    assert_eq!(world.status().joints()[1].reason, DownReason::DriveFault);
     assert_eq!(states(&world)[1], JointState::Fault, "a drive whose process data stop has a fault");
-    assert!(world.is_on(Rung::Run) && world.status().phase == Phase::Running, "the others go on");
+    assert!(world.is_on(Rung::Run) && world.status().phase == RobotPhase::Running, "the others continue");
     world.plant.ask_state(1, 8);
     world.steps(1_000);
 
-    assert_eq!(states(&world)[1], JointState::Fault, "nothing is reset that was not asked for");
+    assert_eq!(states(&world)[1], JointState::Fault, "nothing is reset without a request");
     world.controller.reset();
     world.steps(1_000);
     assert_eq!(states(&world), [JointState::OperationEnabled; 3]);
@@ -227,31 +227,31 @@ fn a_drive_that_falls_out_of_op_goes_down_and_a_reset_in_op_brings_it_back_by_an
 }
 
 #[test]
-fn by_choice_one_joint_that_goes_down_takes_the_robot_to_a_safe_stop() {
+fn with_on_fault_robot_one_joint_down_leads_to_a_safe_stop() {
     let mut world = running(&THREE.replace("soft_start_ms = 200", "soft_start_ms = 200\non_fault = \"robot\""));
     let knee = world.device("knee");
     world.inject(Fault::Freeze { device: knee }, Some(600_000_000));
-    world.until(Phase::AtRest);
+    world.until(RobotPhase::AtRest);
 
     assert_eq!(world.rungs(), [SAFE_STOP]);
     world.steps(1_000);
     assert_eq!(states(&world), [JointState::SwitchOnDisabled; 3]);
     world.controller.reset();
-    world.until(Phase::Running);
+    world.until(RobotPhase::Running);
 
     assert_eq!(states(&world), [JointState::OperationEnabled; 3]);
 }
 
 #[test]
-fn a_drive_too_weak_for_its_load_is_a_fault_of_its_own_and_the_humanoid_goes_on() {
-    // Gravity that no torque of this drive can hold.
+fn an_overloaded_drive_goes_down_and_the_humanoid_continues() {
+    // A load beyond this drive's torque.
     let text = Segment::HUMANOID
         .replace("[types.fork]", "[types.weak]\nkind = \"drive\"\n[types.weak.drive]\nload_nm = -50.0\n[types.fork]")
         .replace("type = \"leg-joint\"\nnames = [\n    \"waist yaw\"", "type = \"weak\"\nnames = [\n    \"waist yaw\"");
     let mut world = World::new(&text, |_| Trajectory::hold());
-    world.until(Phase::Running);
+    world.until(RobotPhase::Running);
     world.steps(500);
-    let down: Vec<usize> = (0..48).filter(|&joint| world.status().joints()[joint].reason != Reason::None).collect();
+    let down: Vec<usize> = (0..48).filter(|&joint| world.status().joints()[joint].reason != DownReason::None).collect();
 
     assert_eq!(down, ["waist yaw", "waist roll", "waist pitch"].map(|name| world.joint(name)));
     assert_eq!(world.status().joints().iter().filter(|joint| joint.state == JointState::OperationEnabled).count(), 45);
@@ -261,5 +261,5 @@ fn a_drive_too_weak_for_its_load_is_a_fault_of_its_own_and_the_humanoid_goes_on(
     world.steps(2_100);
 
     assert_eq!(world.status().counts.joints_down, 6, "still falling, and not enabled within 2 s");
-    assert!(world.status().joints()[..3].iter().any(|joint| joint.reason == Reason::NotEnabled));
+    assert!(world.status().joints()[..3].iter().any(|joint| joint.reason == DownReason::NotEnabled));
 }

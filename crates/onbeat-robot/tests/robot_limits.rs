@@ -1,11 +1,11 @@
-//! Whatever trajectories and goals say, and however cycles come: no limit is broken, and no memory is asked for.
+//! For any trajectory, goal and sequence of cycles: no limit is exceeded, and nothing is allocated.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, violation_count};
-use onbeat_control::{Client, Image, Settings};
+use onbeat_control::{Client, Image, ImageSettings};
 use onbeat_ethercat::layout::{DeviceKind, Layout};
 use onbeat_ethercat::step::{BusCycle, Controller};
-use onbeat_robot::motion::{Commanded, GoalRecord, Goals, MotionController, Phase, Robot, Trajectory};
+use onbeat_robot::motion::{CommanderGoals, GoalRecord, GoalSource, MotionController, Robot, RobotPhase, Trajectory};
 use onbeat_segment::Segment;
 use proptest::prelude::*;
 
@@ -37,7 +37,7 @@ acceleration_rad_s2 = 40.0
 following_rad = 100.0
 "#;
 
-/// Drives that do at once what they are told.
+/// Ideal drives that follow immediately.
 struct Perfect {
     layout: Layout,
     inputs: Vec<u8>,
@@ -46,13 +46,14 @@ struct Perfect {
 }
 
 impl Perfect {
-    fn of(text: &str) -> Self {
+    fn new(text: &str) -> Self {
         let layout = Layout::from_toml(text).unwrap();
-        let (inputs, outputs) = (vec![0; layout.input_bytes], vec![0; layout.output_bytes]);
+        let inputs = vec![0; layout.input_bytes];
+        let outputs = vec![0; layout.output_bytes];
         Self { layout, inputs, outputs, cycle: BusCycle::default() }
     }
 
-    /// One cycle, so many periods after the last, and whether its frame came back.
+    /// Runs one cycle, `periods` after the last one; `fresh`: whether its frame was answered.
     fn step(&mut self, controller: &mut MotionController, periods: u64, fresh: bool) {
         self.cycle.cycle += 1;
         (self.cycle.dt_ns, self.cycle.fresh) = (periods * PERIOD_NS, fresh);
@@ -72,13 +73,14 @@ impl Perfect {
             };
 
             self.inputs[drive.input_at(0x6041, 0).unwrap()] = status;
-            let (from, to) = (drive.output_at(0x607a, 0).unwrap(), drive.input_at(0x6064, 0).unwrap());
+            let from = drive.output_at(0x607a, 0).unwrap();
+            let to = drive.input_at(0x6064, 0).unwrap();
             self.inputs[to..to + 4].copy_from_slice(&self.outputs[from..from + 4]);
         }
     }
 }
 
-/// Goals as a list; the next one when it is asked for so often.
+/// A list of goals; each is returned for a number of calls.
 struct Listed {
     goals: Vec<(u32, f64)>,
     left: u32,
@@ -86,7 +88,7 @@ struct Listed {
     record: Box<GoalRecord>,
 }
 
-impl Goals for Listed {
+impl GoalSource for Listed {
     fn latest(&mut self) -> Option<&GoalRecord> {
         if self.left == 0 && self.at < self.goals.len() {
             let (cycles, position) = self.goals[self.at];
@@ -120,7 +122,7 @@ proptest! {
         jerk in prop::option::of(2_000.0..50_000.0_f64),
     ) {
         let text = jerk.map_or(ONE.to_owned(), |jerk| format!("{ONE}jerk_rad_s3 = {jerk}\n"));
-        let mut drives = Perfect::of(&text);
+        let mut drives = Perfect::new(&text);
         let robot = Robot::from_toml(&text, &drives.layout, PERIOD_NS).unwrap();
         let none = goals.iter().filter(|(_, goal)| !goal.is_finite()).count() as u64;
         let source = Listed { goals, left: 0, at: 0, record: Box::default() };
@@ -128,7 +130,7 @@ proptest! {
         let mut sent = vec![0.0; 4];
         for (periods, fresh, times) in cycles {
             for time in 0..times {
-                // One odd cycle, then good ones.
+                // One irregular cycle, then good ones.
                 let (periods, fresh) = if time == 0 { (periods, fresh) } else { (1, true) };
                 drives.step(&mut controller, periods, fresh);
                 sent.push(controller.status().joints()[0].target_rad);
@@ -139,7 +141,7 @@ proptest! {
             let velocity = [1, 2, 3].map(|k| (four[k] - four[k - 1]) * 1e3);
             let acceleration = [1, 2].map(|k| (velocity[k] - velocity[k - 1]) * 1e3);
             prop_assert!((-1.0 - 1e-9..=1.5 + 1e-9).contains(&four[3]), "{four:?}");
-            // A joint without power is told where it stands, in whole increments: 6e-6 rad of rounding.
+            // A joint without power receives its position in whole increments: 6e-6 rad of rounding.
             prop_assert!(velocity[2].abs() <= 3.0 + 0.01, "{velocity:?}");
             prop_assert!(acceleration[1].abs() <= 40.0 + 7.0, "{acceleration:?}");
         }
@@ -149,8 +151,8 @@ proptest! {
 }
 
 #[test]
-fn after_construction_no_memory_is_asked_for_whatever_happens() {
-    let mut drives = Perfect::of(Segment::HUMANOID);
+fn a_controller_does_not_allocate_after_construction() {
+    let mut drives = Perfect::new(Segment::HUMANOID);
     let robot = Robot::from_toml(Segment::HUMANOID, &drives.layout, PERIOD_NS).unwrap();
     let mut controller = MotionController::new(&robot, Trajectory::gait(&robot).unwrap());
     reset_violation_count();
@@ -169,24 +171,24 @@ fn after_construction_no_memory_is_asked_for_whatever_happens() {
     });
 
     assert_eq!(violation_count(), 0);
-    assert_eq!((controller.status().counts.safe_stops, controller.status().phase), (1, Phase::Running));
+    assert_eq!((controller.status().counts.safe_stops, controller.status().phase), (1, RobotPhase::Running));
 }
 
 #[test]
-fn goals_of_another_process_ask_for_no_memory_either() {
-    let mut drives = Perfect::of(Segment::HUMANOID);
+fn goals_of_another_process_do_not_allocate_either() {
+    let mut drives = Perfect::new(Segment::HUMANOID);
     let robot = Robot::from_toml(Segment::HUMANOID, &drives.layout, PERIOD_NS).unwrap();
-    let settings = Settings { joints: robot.commanded(), ..Settings::default() };
+    let settings = ImageSettings { joints: robot.commanded(), ..ImageSettings::default() };
     let name = format!("test-quiet-{}", std::process::id());
     let bus = Image::create(&name, &drives.layout, settings).unwrap();
-    let source = Box::new(Commanded::by(bus.goals().unwrap()));
+    let source = Box::new(CommanderGoals::new(bus.goals().unwrap()));
     let mut controller = MotionController::new(&robot, Trajectory::goal(source, &robot));
     let mut commander = Client::open(&name).unwrap().command().unwrap();
     reset_violation_count();
 
     assert_no_alloc(|| {
         for cycle in 0..4_000_u64 {
-            // Good ones, refused ones, and none for so long that the commander is lost.
+            // Valid goals, refused ones, and none for so long that the commander is lost.
             if cycle < 2_000 {
                 commander.want(cycle as usize % 48, if cycle % 500 == 499 { f64::NAN } else { 0.1 });
                 commander.give().unwrap();
@@ -201,8 +203,8 @@ fn goals_of_another_process_ask_for_no_memory_either() {
 }
 
 #[test]
-fn events_that_nobody_asks_for_are_counted_and_never_take_more_room() {
-    let mut drives = Perfect::of(ONE);
+fn unread_events_are_counted_and_the_queue_does_not_grow() {
+    let mut drives = Perfect::new(ONE);
     let robot = Robot::from_toml(ONE, &drives.layout, PERIOD_NS).unwrap();
     let mut controller = MotionController::new(&robot, Trajectory::hold());
     (0..60_001).for_each(|cycle| drives.step(&mut controller, 1, cycle % 60 != 59));

@@ -1,4 +1,4 @@
-//! The motion controller on the simulated humanoid: up, along a trajectory, and down again.
+//! The motion controller on the simulated humanoid: enabling, trajectory, and stop.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod robot_world;
@@ -6,7 +6,7 @@ mod robot_world;
 use std::sync::{Arc, Mutex};
 
 use onbeat_robot::motion::{
-    GoalRecord, Goals, JointState, Phase, Robot, RobotEventKind, Rung, Status, Trajectory, TrajectoryError,
+    GoalRecord, GoalSource, JointState, Robot, RobotEventKind, RobotPhase, Rung, Status, Trajectory, TrajectoryError,
 };
 use onbeat_segment::Segment;
 use robot_world::{PERIOD_NS, TWO, World};
@@ -15,9 +15,10 @@ fn all_are(status: &Status, state: JointState) -> bool {
     status.joints().iter().all(|joint| joint.state == state)
 }
 
-/// Largest following error and largest step of any set-point over some cycles.
+/// Returns the maximum following error and the maximum step of any set-point over some cycles.
 fn watched(world: &mut World, cycles: usize) -> (f64, f64) {
-    let (mut error, mut step) = (0.0_f64, 0.0_f64);
+    let mut error = 0.0_f64;
+    let mut step = 0.0_f64;
     for _ in 0..cycles {
         let before: Vec<f64> = world.status().joints().iter().map(|joint| joint.target_rad).collect();
         world.step();
@@ -35,7 +36,7 @@ fn all_48_drives_are_enabled_in_groups_without_a_jump_and_swing_within_the_follo
     let mut world = World::new(Segment::HUMANOID, |robot| Trajectory::sine(robot).unwrap());
     assert_eq!(world.robot.joints.len(), 48);
     let mut most_at_once = 0;
-    while world.status().phase != Phase::Running {
+    while world.status().phase != RobotPhase::Running {
         let before: Vec<JointState> = world.status().joints().iter().map(|joint| joint.state).collect();
         world.step();
         let enabled = |(joint, before): (&onbeat_robot::motion::JointStatus, &JointState)| {
@@ -62,11 +63,14 @@ fn all_48_drives_are_enabled_in_groups_without_a_jump_and_swing_within_the_follo
 #[test]
 fn a_gait_moves_left_against_right_and_leaves_other_joints_alone() {
     let mut world = World::new(Segment::HUMANOID, |robot| Trajectory::gait(robot).unwrap());
-    world.until(Phase::Running);
+    world.until(RobotPhase::Running);
     world.steps(2_500);
     let [left, right] = ["left hip pitch", "right hip pitch"].map(|name| world.joint(name));
-    let (knee, thumb) = (world.joint("left knee"), world.joint("left thumb"));
-    let (mut opposite, mut most_knee, mut least_knee) = (0.0_f64, 0.0_f64, 0.0_f64);
+    let knee = world.joint("left knee");
+    let thumb = world.joint("left thumb");
+    let mut opposite = 0.0_f64;
+    let mut most_knee = 0.0_f64;
+    let mut least_knee = 0.0_f64;
 
     for _ in 0..1_500 {
         world.step();
@@ -84,26 +88,27 @@ fn a_gait_moves_left_against_right_and_leaves_other_joints_alone() {
 #[test]
 fn an_orderly_stop_fades_out_and_ends_with_all_at_rest_and_disabled() {
     let mut world = World::new(Segment::HUMANOID, |robot| Trajectory::sine(robot).unwrap());
-    world.until(Phase::Running);
+    world.until(RobotPhase::Running);
     world.steps(3_000);
     let cycles = world.stop();
 
     assert!(cycles > 2_000, "the amplitude fades out first: {cycles}");
     assert!(all_are(world.status(), JointState::SwitchOnDisabled));
     assert!(world.status().joints().iter().all(|joint| joint.velocity_rad_s.abs() < 0.01));
-    assert!(world.is_on(Rung::Run), "stopping in order is no fault");
+    assert!(world.is_on(Rung::Run), "an orderly stop is not a fault");
     let states = world.events.iter().filter(|event| event.kind == RobotEventKind::PhaseChanged);
     let phases: Vec<u16> = states.map(|event| event.new).collect();
-    let expected = [Phase::Enabling, Phase::Running, Phase::Stopping, Phase::Disabling, Phase::AtRest];
+    let expected =
+        [RobotPhase::Enabling, RobotPhase::Running, RobotPhase::Stopping, RobotPhase::Disabling, RobotPhase::AtRest];
 
     assert_eq!(phases, expected.map(|phase| phase as u16));
 }
 
 #[test]
-fn a_robot_asked_to_stop_while_it_is_being_enabled_stops_too() {
+fn a_stop_while_drives_are_enabled_works_too() {
     let mut world = World::new(Segment::HUMANOID, |_| Trajectory::hold());
     world.steps(20);
-    assert_eq!(world.status().phase, Phase::Enabling);
+    assert_eq!(world.status().phase, RobotPhase::Enabling);
     world.stop();
     world.step();
     assert!(all_are(world.status(), JointState::SwitchOnDisabled));
@@ -113,7 +118,7 @@ fn a_robot_asked_to_stop_while_it_is_being_enabled_stops_too() {
 fn samples_of_a_file_are_played_and_the_last_one_is_held() {
     let csv = "# a squat\ntime, left knee, right knee\n0, 0, 0\n1, 0.5, 0.25\n2, 1.0, 0.5\n";
     let mut world = World::new(TWO, |robot| Trajectory::csv(csv, robot).unwrap());
-    world.until(Phase::Running);
+    world.until(RobotPhase::Running);
     world.steps(3_000);
     let actual: Vec<f64> = world.status().joints().iter().map(|joint| joint.actual_rad).collect();
 
@@ -126,7 +131,7 @@ fn samples_of_a_file_are_played_and_the_last_one_is_held() {
 fn a_missed_cycle_does_not_distort_the_trajectory() {
     let run = |missing: &[usize]| {
         let mut world = World::new(TWO, |robot| Trajectory::sine(robot).unwrap());
-        world.until(Phase::Running);
+        world.until(RobotPhase::Running);
         let mut passed = 0;
         while passed < 1_600 {
             let periods = if missing.contains(&passed) { 3 } else { 1 };
@@ -137,25 +142,26 @@ fn a_missed_cycle_does_not_distort_the_trajectory() {
         (world.status().time_ns, world.status().joints()[0].target_rad)
     };
 
-    let (whole, late) = (run(&[]), run(&[1_100]));
+    let whole = run(&[]);
+    let late = run(&[1_100]);
     assert_eq!(whole.0, late.0, "time is the sum of whole periods");
     assert!((whole.1 - late.1).abs() < 1e-6, "{whole:?} {late:?}");
 }
 
 // ---- goals
 
-/// The latest record, from the test.
+/// The latest record, set by the test.
 #[derive(Clone, Default)]
-struct Commanded(Arc<Mutex<Option<GoalRecord>>>, Box<GoalRecord>);
+struct CommanderGoals(Arc<Mutex<Option<GoalRecord>>>, Box<GoalRecord>);
 
-impl Goals for Commanded {
+impl GoalSource for CommanderGoals {
     fn latest(&mut self) -> Option<&GoalRecord> {
         *self.1 = (*self.0.lock().unwrap())?;
         Some(&self.1)
     }
 }
 
-impl Commanded {
+impl CommanderGoals {
     fn put(&self, number: u64, at_ns: u64, positions: &[f64]) {
         let mut record = GoalRecord { number, at_ns, ..GoalRecord::default() };
         positions.iter().enumerate().for_each(|(joint, position)| record.set(joint, *position));
@@ -164,11 +170,11 @@ impl Commanded {
 }
 
 #[test]
-fn the_latest_goal_is_followed_while_it_is_young_and_refused_when_it_is_no_number() {
-    let goals = Commanded::default();
+fn the_latest_goal_is_followed_until_too_old_and_refused_if_invalid() {
+    let goals = CommanderGoals::default();
     let source = Box::new(goals.clone());
     let mut world = World::new(TWO, |robot| Trajectory::goal(source, robot));
-    world.until(Phase::Running);
+    world.until(RobotPhase::Running);
     world.steps(300);
 
     assert!(world.status().joints()[0].target_rad.abs() < 0.01, "no goal, no motion");
@@ -182,7 +188,7 @@ fn the_latest_goal_is_followed_while_it_is_young_and_refused_when_it_is_no_numbe
     assert_eq!((world.status().counts.goals, world.status().counts.goals_refused), (1, 2));
     assert!(!world.kinds().contains(&RobotEventKind::GoalOld));
     world.steps(1_000);
-    assert!(world.kinds().contains(&RobotEventKind::GoalOld), "nothing came for more than 100 ms");
+    assert!(world.kinds().contains(&RobotEventKind::GoalOld), "no cycle for more than 100 ms");
     let joints = world.status().joints();
 
     assert!((joints[0].actual_rad - 0.5).abs() < 0.01 && joints[1].actual_rad.abs() < 0.01, "{joints:?}");
@@ -200,7 +206,7 @@ fn the_latest_goal_is_followed_while_it_is_young_and_refused_when_it_is_no_numbe
     assert!(joints[0].at.position && world.kinds().contains(&RobotEventKind::GoalBack));
 }
 
-// ---- what is refused
+// ---- errors
 
 fn refused(csv: &str) -> TrajectoryError {
     refused_by(csv, TWO)
@@ -213,13 +219,13 @@ fn refused_by(csv: &str, file: &str) -> TrajectoryError {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_told_with_line_and_column() {
-    let told = [
+fn errors_in_a_csv_file_have_line_and_column() {
+    let cases = [
         ("", "the CSV file has 0 lines; it needs a header (time, names of joints) and two lines of numbers"),
         ("t,left knee\n", "line 1, column 1: the first column is \"t\", it must be \"time\", in seconds"),
         (
             "time,left knee,nose\n",
-            "line 1, column 3: the robot has no joint \"nose\" that is still free; names are those of its devices",
+            "line 1, column 3: \"nose\" is not a joint of the robot, or has a column already; use the names of its devices",
         ),
         (
             "time,left knee\n0,0\n",
@@ -238,7 +244,7 @@ fn what_is_wrong_with_a_file_is_told_with_line_and_column() {
         ),
     ];
 
-    for (csv, sentence) in told {
+    for (csv, sentence) in cases {
         assert_eq!(refused(csv).to_string(), sentence);
     }
 
@@ -250,35 +256,35 @@ fn what_is_wrong_with_a_file_is_told_with_line_and_column() {
 }
 
 #[test]
-fn a_robot_file_that_makes_no_robot_says_why() {
-    let told = [
+fn an_invalid_robot_file_is_refused_with_the_reason() {
+    let cases = [
         ("[robots]\n", "line 9, column 2: unknown field `robots`"),
         ("[robot]\nspeed = 1", "unknown field `speed`"),
-        ("[[joints]]\nmatch = \"nose\"\n[robot]", "match = \"nose\" fits no drive"),
+        ("[[joints]]\nmatch = \"nose\"\n[robot]", "match = \"nose\" matches no drive"),
         (
             "[[joints]]\nmatch = \"* knee\"\nlow_rad = 3\nhigh_rad = 1\n[robot]",
-            "high_rad = 1, which must be above low_rad",
+            "high_rad = 1; it must be above low_rad",
         ),
         ("[[joints]]\nmatch = \"* knee\"\nignore = true\n[robot]", "a robot needs joints"),
-        ("[robot]\nenable_at_once = 0", "enable_at_once = 0, which must be 1 or more"),
+        ("[robot]\nenable_at_once = 0", "enable_at_once = 0; it must be 1 or more"),
     ];
     let head = TWO.split("[robot]").next().unwrap();
     let layout = onbeat_ethercat::layout::Layout::from_toml(head).unwrap();
 
-    for (tail, part) in told {
+    for (tail, part) in cases {
         let error = Robot::from_toml(&format!("{head}{tail}"), &layout, PERIOD_NS).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
 }
 
 #[test]
-fn tables_of_a_robot_do_not_disturb_the_segment_and_unknown_ones_still_do() {
+fn the_segment_ignores_tables_of_a_robot_and_refuses_unknown_ones() {
     assert!(Segment::from_toml(TWO).is_ok());
     assert!(Segment::from_toml(&format!("{TWO}\n[robots]\n")).is_err());
 }
 
 #[test]
-fn later_tables_go_over_earlier_ones_and_gears_turn_travel_around() {
+fn later_tables_override_earlier_ones_and_negative_gears_reverse_the_travel() {
     let text = format!("{TWO}\n[[joints]]\nmatch = \"left*\"\nvelocity_rad_s = 1.0\ngear = -50.0\nzero_rad = 0.1\n");
     let layout = onbeat_ethercat::layout::Layout::from_toml(&text).unwrap();
     let robot = Robot::from_toml(&text, &layout, PERIOD_NS).unwrap();

@@ -6,7 +6,7 @@ mod load_carrier;
 use std::time::Duration;
 
 use load_carrier::{LARGEST_FILE, alone, carrier, did, part_of, run_for, until};
-use onbeat::load::{LoadNoticeKind, LoadNotice, LoadStopReason, PartWork, RunningLoad};
+use onbeat::load::{LoadNotice, LoadNoticeKind, LoadStopReason, PartWork, RunningLoad};
 
 /// Long enough for every part to do some work, even if the hypervisor steals the CPUs for a second.
 const SOME_TIME: Duration = Duration::from_millis(2_000);

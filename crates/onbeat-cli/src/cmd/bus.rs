@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use onbeat::report::table::{Column, Row, Table};
 use onbeat::report::units::count;
 use onbeat_control::{
-    Client, Counter, Device, Events, Presence, SdoAction, SdoFailure, Silence, Snapshot, Stats, Timed,
+    Client, Counter, DeviceInfo as Device, EventBatch as Events, Outage, Presence, SdoAction, SdoFailure, Snapshot,
+    Stats, Timed,
 };
 use onbeat_ethercat::al;
 use onbeat_ethercat::event::Event;
@@ -88,7 +89,7 @@ fn state(named: &Named) -> Result<Verdict, Failure> {
         print_json(&json!({
             "bus": state.name, "segment": state.segment, "pid": state.pid, "sharing": state.sharing.to_string(),
             "generation": state.generation, "devices": state.devices, "in_op": state.in_op,
-            "no_answer_ns": state.silence.ns(),
+            "no_answer_ns": state.outage.ns(),
             "owner": process(state.owner.as_ref()), "commander": process(state.commander.as_ref()),
             "cycle": cycle.map(|cycle| cycle.cycle),
             "working_counter": cycle.map(|cycle| cycle.working_counter),
@@ -110,8 +111,8 @@ fn state(named: &Named) -> Result<Verdict, Failure> {
     };
     let owner = named(state.owner);
     let commander = named(state.commander);
-    let (tone, devices) = match state.silence {
-        Silence::None => (Tone::Head, format!("{} of {} devices in OP", state.in_op, state.devices)),
+    let (tone, devices) = match state.outage {
+        Outage::None => (Tone::Head, format!("{} of {} devices in OP", state.in_op, state.devices)),
         silence => (Tone::Bad, format!("{silence}; the states of its {} devices are not known", state.devices)),
     };
 
@@ -187,8 +188,8 @@ fn info(named: &Named) -> Result<Verdict, Failure> {
 
     let words = ["device", "vendor:product", "alias", "AL state", "", "outputs", "inputs"].map(Column::words);
     let table = Table {
-        title: match client.state().silence {
-            Silence::None => format!("Devices of {}", client.layout().name),
+        title: match client.state().outage {
+            Outage::None => format!("Devices of {}", client.layout().name),
             silence => format!("Devices of {}: {silence}", client.layout().name),
         },
         columns: std::iter::once(Column::figures("")).chain(words).collect(),

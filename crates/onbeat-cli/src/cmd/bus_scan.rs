@@ -3,7 +3,9 @@
 use onbeat::report::table::{Column, Row, Table};
 use onbeat_control::{Client, names};
 use onbeat_ethercat::carrier::{Interface, Role, User};
-use onbeat_robot::bus::{Beside, BusError, Identity, InProcess, Packets, Scanned, scan as scan_on};
+use onbeat_robot::bus::{
+    BusError, DeviceIdentity as Identity, InProcess, Packets, RunningBus, ScannedDevice, scan as scan_on,
+};
 use onbeat_rt::sys::Monotonic;
 use onbeat_segment::{Link, Segment};
 use serde_json::{Value, json};
@@ -50,7 +52,7 @@ pub(super) fn scan(options: &ScanOptions) -> Result<Verdict, Failure> {
     Ok(Verdict::Holds)
 }
 
-fn scan_interface(name: &str, beside_running: bool) -> Result<Vec<Scanned>, Failure> {
+fn scan_interface(name: &str, beside_running: bool) -> Result<Vec<ScannedDevice>, Failure> {
     let interface = Interface::open(name).map_err(BusError::from).map_err(BusFailure::from)?;
     let Some(user) = interface.user(Role::MainDevice) else {
         drop(interface);
@@ -59,7 +61,7 @@ fn scan_interface(name: &str, beside_running: bool) -> Result<Vec<Scanned>, Fail
     };
 
     if !beside_running {
-        let running = Beside::Onbeat(name.to_owned(), user);
+        let running = RunningBus::Onbeat(name.to_owned(), user);
         return Err(BusFailure::from(BusError::Running(running)).into());
     }
 
@@ -69,7 +71,7 @@ fn scan_interface(name: &str, beside_running: bool) -> Result<Vec<Scanned>, Fail
 }
 
 /// Returns the devices by the image of the running bus, when it has one.
-fn name_by_image(devices: &mut [Scanned], user: &User) {
+fn name_by_image(devices: &mut [ScannedDevice], user: &User) {
     let images = names().into_iter().filter_map(|name| Client::open(&name).ok());
     let Some(client) = images.into_iter().find(|client| client.state().pid == user.pid) else { return };
     for (device, known) in devices.iter_mut().zip(client.devices()) {
@@ -84,7 +86,7 @@ fn name_by_image(devices: &mut [Scanned], user: &User) {
     }
 }
 
-fn as_json((place, device): (usize, &Scanned)) -> Value {
+fn as_json((place, device): (usize, &ScannedDevice)) -> Value {
     let of = device.identity.as_ref();
     json!({
         "place": place, "name": of.map(|of| &of.name), "alias": device.alias, "vendor": of.map(|of| of.vendor),
@@ -94,7 +96,7 @@ fn as_json((place, device): (usize, &Scanned)) -> Value {
     })
 }
 
-fn row((place, device): (usize, &Scanned)) -> Row {
+fn row((place, device): (usize, &ScannedDevice)) -> Row {
     let error = if device.al_state & ERROR == 0 { "" } else { " error" };
     let of = |words: &dyn Fn(&Identity) -> String| device.identity.as_ref().map_or_else(|| "-".to_owned(), words);
     let entries = [

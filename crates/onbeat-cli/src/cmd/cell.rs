@@ -11,7 +11,7 @@ use onbeat::probe::{Interruptions, RunError};
 use onbeat::record::NoFigures;
 use onbeat_ethercat::layout::Layout;
 use onbeat_robot::motion::{MotionController, Robot, Trajectory};
-use onbeat_robot::probe::bus::{self, Makes, Still};
+use onbeat_robot::probe::bus::{self, MakeController, NoMotion};
 use onbeat_segment::Segment;
 
 use super::{Failure, Verdict};
@@ -57,13 +57,13 @@ fn server(interruptions: Arc<Interruptions>) -> Result<CellServer, Failure> {
 }
 
 /// Returns a source of controllers that let the humanoid robot walk.
-fn walking(period_ns: u64) -> Result<Makes, Failure> {
+fn walking(period_ns: u64) -> Result<MakeController, Failure> {
     let layout = Layout::from_toml(Segment::HUMANOID)?;
     let robot = Robot::from_toml(Segment::HUMANOID, &layout, period_ns)?;
     // An error of the gait is reported before the first block.
     Trajectory::gait(&robot)?;
     Ok(Box::new(move || match Trajectory::gait(&robot) {
         Ok(gait) => Box::new(MotionController::new(&robot, gait)),
-        Err(_) => Box::new(Still),
+        Err(_) => Box::new(NoMotion),
     }))
 }

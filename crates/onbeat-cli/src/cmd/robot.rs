@@ -7,11 +7,11 @@ use std::thread;
 use onbeat::probe::{self, Destination, Origin, Run};
 use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
 use onbeat::record::{Header, Series};
-use onbeat_control::{BusSide, Image, Settings};
+use onbeat_control::{BusSide, Image, ImageSettings};
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::input;
-use onbeat_robot::bus::{InProcess, Mode, Options, Packets, Wire};
-use onbeat_robot::motion::{Commanded, GoalPlace, MotionController, Robot as Joints, RobotView, Trajectory};
+use onbeat_robot::bus::{BusOptions, ExchangeMode, InProcess, Packets, Wire};
+use onbeat_robot::motion::{CommanderGoals, GoalSlot, MotionController, Robot as Joints, RobotView, Trajectory};
 use onbeat_robot::session::{RobotFile, Session, SessionObserver, SessionOutcome, SessionPlan};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
@@ -80,7 +80,7 @@ fn image(options: &RobotRunOptions, file: &RobotFile, word: &TrajectoryWord) -> 
     let Some(name) = &options.name else { return Ok(None) };
     let robot = &file.robot;
     let joints = if *word == TrajectoryWord::Commander { robot.commanded() } else { Vec::new() };
-    let settings = Settings { joints, goal_age_ns: robot.settings.goal_age_ns, ..Settings::default() };
+    let settings = ImageSettings { joints, goal_age_ns: robot.settings.goal_age_ns, ..ImageSettings::default() };
     let mut image = Image::create(name, &file.layout, settings)?;
     image.keep_outputs()?;
     Ok(Some(image))
@@ -97,7 +97,7 @@ fn trajectory(word: TrajectoryWord, joints: &Joints, image: Option<&BusSide>) ->
             Trajectory::csv(&text, joints).map_err(|source| Failure::Played { path, source })?
         }
         TrajectoryWord::Goal => {
-            let place = GoalPlace::default();
+            let place = GoalSlot::default();
             let names: Vec<String> = joints.joints.iter().map(|joint| joint.name.clone()).collect();
             let commanded = place.clone();
             let following = thread::Builder::new().name("onbeat-goals".to_owned());
@@ -108,13 +108,13 @@ fn trajectory(word: TrajectoryWord, joints: &Joints, image: Option<&BusSide>) ->
         }
         TrajectoryWord::Commander => {
             let goals = image.and_then(BusSide::goals).ok_or(Failure::NoImageName)?;
-            Trajectory::goal(Box::new(Commanded::by(goals)), joints)
+            Trajectory::goal(Box::new(CommanderGoals::new(goals)), joints)
         }
     })
 }
 
 /// Follows goals in lines of standard input: `NAME=RAD, NAME=RAD`. Joints without a goal stay where they are.
-fn follow_lines(names: &[String], mut place: GoalPlace) {
+fn follow_lines(names: &[String], mut place: GoalSlot) {
     let mut wanted = vec![None; names.len()];
     for line in stdin().lock().lines().map_while(Result::ok) {
         for part in line.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -142,12 +142,12 @@ fn run_on<W: Wire + Send>(
 ) -> Result<Verdict, Failure> {
     let period_ns = options.looping.period;
     let mode = match options.same_cycle {
-        true => Mode::SameCycle { reply_within_ns: period_ns / REPLY_WITHIN },
-        false => Mode::Pipelined,
+        true => ExchangeMode::SameCycle { reply_within_ns: period_ns / REPLY_WITHIN },
+        false => ExchangeMode::Pipelined,
     };
 
     let interruptions = signals::watch(OnUsr1::Summary)?;
-    let session = Session::bring_up(wire, on, file, Options { mode, period_ns, follow_clock: true })?;
+    let session = Session::bring_up(wire, on, file, BusOptions { mode, period_ns, follow_clock: true })?;
     let dir = NewRunDir::create(&options.output.out)?;
     let path = dir.path().join(format!("robot{RUN_FILE_ENDING}"));
     let origin = Origin::now();

@@ -3,7 +3,10 @@
 use onbeat::report::units::{Letters, count, percent, time_ns};
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::event_words::{PHASES, RUNGS, stop_reason};
-use onbeat_robot::motion::{DeviceView, JointState, JointView, Phase, Reason, RobotView, Rung, StopReason};
+use onbeat_robot::motion::{
+    DeviceView, DownReason as Reason, JointState, JointView, RobotPhase as Phase, RobotView, Rung,
+    SafeStopReason as StopReason,
+};
 
 use super::Tone;
 
@@ -274,7 +277,7 @@ fn cut(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use onbeat_ethercat::layout::Layout;
-    use onbeat_robot::motion::{Robot, Seen, SpikeView};
+    use onbeat_robot::motion::{Robot, RobotSnapshot, SpikeView};
     use onbeat_segment::Segment;
 
     use super::*;
@@ -282,7 +285,7 @@ mod tests {
     fn humanoid() -> RobotView {
         let layout = Layout::from_toml(Segment::HUMANOID).unwrap();
         let robot = Robot::from_toml(Segment::HUMANOID, &layout, 1_000_000).unwrap();
-        let mut seen = Seen::default();
+        let mut seen = RobotSnapshot::default();
         seen.al_status[..59].fill((8, 0));
         (seen.cycle.in_op, seen.cycle.devices, seen.cycle.cycle) = (59, 59, 12_345);
         (seen.cycle.working_counter, seen.cycle.expected) = (171, 171);
@@ -297,7 +300,7 @@ mod tests {
             joint.torque_permille = -123;
         }
 
-        RobotView::of(&robot, &layout, &seen)
+        RobotView::new(&robot, &layout, &seen)
     }
 
     fn text(view: &RobotView, rows: usize) -> String {

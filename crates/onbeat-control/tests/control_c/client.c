@@ -1,14 +1,14 @@
-/* A whole client: commands a joint of a running robot, reads an object of its drive, waits for cycles, and ends when the robot comes to a
- * safe stop, with the reason. Start a robot by `onbeat robot run humanoid --trajectory commander --name walker`, then
+/* A complete client: commands a joint of a running robot, reads an object of its drive, waits for cycles, and ends with the reason when the
+ * robot enters the safe stop. Start a robot with `onbeat robot run humanoid --trajectory commander --name walker`, then
  *
  *     cc -std=c11 -D_POSIX_C_SOURCE=200809L -I include client.c -o client && ./client walker "left knee" 0.3
  *
- * It is C11, C17 and C++17 alike; tests/control_c.rs builds and starts it. */
+ * It is valid C11, C17 and C++17; tests/control_c.rs builds and runs it. */
 #include "onbeat_control.h"
 
 #include <stdlib.h>
 
-/* Goals are given anew long before they are too old. */
+/* Goals are repeated long before they are too old. */
 static const uint64_t GIVE_EVERY_NS = 10000000;
 
 static int fail(const char *what, int result) {
@@ -16,8 +16,8 @@ static int fail(const char *what, int result) {
     return 2;
 }
 
-/* Events that came since the last look; whether the robot comes to a safe stop. */
-static int look_at_events(struct onbeat_control *bus, uint64_t *next) {
+/* Prints new events; returns whether the robot enters the safe stop. */
+static int print_events(struct onbeat_control *bus, uint64_t *next) {
     static const char *const WHY[] = {"", "missed cycles", "a joint is down", "the commander is lost"};
     struct onbeat_event event;
     uint64_t missed = 0;
@@ -72,8 +72,8 @@ int main(int count, char **words) {
         if (result == 0) continue;
         result = onbeat_control_read(&bus, &cycle, NULL, NULL);
         if (result != ONBEAT_OK) break;
-        /* Of either alone a program could live: the word is beside each cycle, the event says which joint. */
-        is_stopped = look_at_events(&bus, &next) || (cycle.has_robot && cycle.rung == ONBEAT_SAFE_STOP);
+        /* Either of them is sufficient: the state is part of each cycle, the event names the joint. */
+        is_stopped = print_events(&bus, &next) || (cycle.has_robot && cycle.rung == ONBEAT_SAFE_STOP);
         if (cycle.release_ns - given_ns >= GIVE_EVERY_NS) {
             given_ns = cycle.release_ns;
             result = onbeat_commander_give(&bus, which, rad, NULL);

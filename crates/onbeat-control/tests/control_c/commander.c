@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static void told(struct onbeat_control *bus) {
+static void print_result(struct onbeat_control *bus) {
     uint64_t number;
     fflush(stdout);
     getchar();
@@ -27,10 +27,10 @@ int main(int count, char **words) {
     uint64_t which = (uint64_t)1 << knee, number = 0;
     rad[knee] = 0.25;
     printf("give %d\n", onbeat_commander_give(&bus, &which, rad, &number));
-    told(&bus);
+    print_result(&bus);
     rad[knee] = NAN;
     onbeat_commander_give(&bus, &which, rad, &number);
-    told(&bus);
+    print_result(&bus);
     rad[knee] = 0.5;
     onbeat_commander_give(&bus, NULL, rad, NULL);
     onbeat_commander_release(&bus);

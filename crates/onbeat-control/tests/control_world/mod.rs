@@ -1,4 +1,4 @@
-//! A bus without devices, and processes that share its image: this test's own binary, started again with a role.
+//! A bus without devices, and processes that share its image: this test binary, started again with a role.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{BufRead, BufReader, Write};
@@ -6,12 +6,12 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use onbeat_control::{BusSide, Client, Events, Sharing};
+use onbeat_control::{BusSide, Client, EventBatch, Sharing};
 use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
 use onbeat_ethercat::step::BusCycle;
 
-/// As the paper's robot: 656 bytes in, 656 bytes out.
+/// The paper's size: 656 bytes of inputs, 656 bytes of outputs.
 pub const BYTES: usize = 656;
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -51,29 +51,29 @@ pub fn cycle(number: u64) -> BusCycle {
     BusCycle { cycle: number, release_ns: number * 1_000_000, expected: 6, working_counter: 6, ..BusCycle::default() }
 }
 
-/// Bytes that tell their number and whether they are of one piece.
+/// Returns bytes that encode a number and reveal tearing.
 pub fn pattern(number: u64) -> Vec<u8> {
     number.to_ne_bytes().repeat(BYTES / 8)
 }
 
-/// The number of such bytes, if they are of one piece.
+/// Returns the number of such bytes, if they are not torn.
 pub fn number_of(bytes: &[u8]) -> Option<u64> {
     let first = bytes.get(..8)?;
     bytes.chunks_exact(8).all(|chunk| chunk == first).then(|| u64::from_ne_bytes(first.try_into().unwrap()))
 }
 
-/// One cycle; the outputs that it sends.
+/// Runs one cycle; returns the outputs it sends.
 pub fn exchange(bus: &mut BusSide, number: u64) -> Vec<u8> {
     let mut outputs = vec![0xAA; BYTES];
     bus.exchange(&cycle(number), &pattern(number), &mut outputs);
     outputs
 }
 
-pub fn kinds(events: &Events) -> Vec<EventKind> {
+pub fn kinds(events: &EventBatch) -> Vec<EventKind> {
     events.events.iter().map(|(_, event)| event.kind).collect()
 }
 
-/// Looks again and again, with cycles in between where the closure makes them.
+/// Polls a condition; the closure may run cycles.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
@@ -84,7 +84,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
 
 pub const ALL: [Sharing; 3] = [Sharing::WaitFree, Sharing::Pi, Sharing::Plain];
 
-/// The role that this process has, with its words.
+/// Returns the role of this process, with its arguments.
 pub fn role() -> Option<Vec<String>> {
     std::env::var(ROLE).ok().map(|words| words.split(' ').map(str::to_owned).collect())
 }
@@ -95,19 +95,19 @@ pub fn tell(line: &str) {
     out.flush().unwrap();
 }
 
-/// A client of a bus that another process has just made.
+/// Opens a bus that another process has just created.
 pub fn client(name: &str) -> Client {
     Client::open(name).unwrap()
 }
 
-/// Another process; killed when dropped.
+/// Another process; killed on drop.
 pub struct Other {
     child: Child,
     lines: BufReader<ChildStdout>,
 }
 
 impl Other {
-    /// Starts this test's binary anew, with nothing but its test `in_another_process`.
+    /// Starts this test binary again, with only its test `in_another_process`.
     pub fn with(role: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "in_another_process", "--nocapture"]).env(ROLE, role).stdout(Stdio::piped());
@@ -120,12 +120,12 @@ impl Other {
         self.child.id()
     }
 
-    /// The next line that it tells; nothing when it is gone.
-    pub fn hear(&mut self) -> String {
+    /// Returns the next line it prints; empty when it has ended.
+    pub fn next_line(&mut self) -> String {
         let mut line = String::new();
         while self.lines.read_line(&mut line).unwrap() > 0 {
-            if let Some(told) = line.strip_prefix("> ") {
-                return told.trim_end().to_owned();
+            if let Some(text) = line.strip_prefix("> ") {
+                return text.trim_end().to_owned();
             }
             line.clear();
         }
@@ -133,7 +133,7 @@ impl Other {
         String::new()
     }
 
-    /// SIGKILL, and waits until it is gone.
+    /// Sends SIGKILL, and waits for its end.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

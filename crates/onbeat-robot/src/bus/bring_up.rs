@@ -1,4 +1,4 @@
-//! From devices in any state to all of them in SAFEOP with their process data mapped, by ethercrab.
+//! Bring-up by ethercrab: from any state to SAFEOP on all devices, with process data mapped.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -9,27 +9,30 @@ use ethercrab::{DefaultLock, MainDevice, MainDeviceConfig, PduStorage, SubDevice
 
 use super::MOST_DEVICES;
 use super::Wire;
+use super::addresses::BusAddresses;
+use super::config_record::{ConfigRecord, ConfigStep, FmmuMark};
 use super::error::BusError;
-use super::memory::{Line, Mark, Memory};
-use super::numbers::Numbers;
-use super::prepare::{Preparation, before_mapping, before_safeop};
+use super::panic_guard::catch_panic;
+use super::preop_setup::{PreopSetup, before_mapping, before_safeop};
 use super::pump::Pump;
-use super::quiet::caught;
-use super::recovery::Known;
-use onbeat_ethercat::event::Event;
+use super::recovery::KnownDevice;
+use onbeat_ethercat::carrier::CarrierError;
+use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout};
 use onbeat_ethercat::setup::DeviceSetup;
 
-/// Most bytes of process data.
+/// Maximum number of further attempts when a bring-up fails.
+const MOST_RESTARTS: usize = 2;
+/// Maximum size of the process data, in bytes.
 const MOST_PROCESS_DATA: usize = 16_384;
-/// The kernel forgets a thread that has ended within this time, even on a busy machine.
-const FORGOTTEN_WITHIN: Duration = Duration::from_secs(1);
-/// ethercrab's frames on their way at once, and the longest that its receiver takes.
+/// Time within which the kernel removes a thread that has ended, even on a busy machine.
+const THREAD_GONE_WITHIN: Duration = Duration::from_secs(1);
+/// ethercrab's maximum number of frames in flight, and the longest frame its receiver accepts.
 type Storage = PduStorage<16, { PduStorage::element_size(1400) }>;
 
-/// One device as it was found.
+/// A device found during bring-up.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundDevice {
     pub(super) station: u16,
     pub(super) name: String,
     pub(super) alias: u16,
@@ -37,36 +40,73 @@ pub(super) struct Found {
     pub(super) has_clock: bool,
     pub(super) outputs: usize,
     pub(super) inputs: usize,
-    pub(super) script: Box<[Line]>,
-    /// Counter of the last mail it got.
-    pub(super) last_mail: u8,
+    pub(super) script: Box<[ConfigStep]>,
+    /// Counter of the last mail sent to it.
+    pub(super) last_mail_counter: u8,
 }
 
-/// All devices, and what it took.
+/// Result of a bring-up.
 pub(super) struct BroughtUp {
-    pub(super) devices: Vec<Found>,
+    pub(super) devices: Vec<FoundDevice>,
     pub(super) events: Vec<Event>,
     pub(super) frames: u64,
-    pub(super) numbers: Numbers,
+    pub(super) addresses: BusAddresses,
 }
 
-/// Finds the devices, compares them with what should be there, tells them what the file wants, and maps their process data. `period_ns` is
-/// that of the cycles to come.
-pub(super) fn bring_up<W: Wire>(
+/// Brings the devices up; retries when ethercrab fails or panics. Each retry adds two events.
+pub(super) fn bring_up_with_restarts<W: Wire>(
     wire: &mut W,
     expected: Option<&Layout>,
     period_ns: u64,
     on: &str,
 ) -> Result<BroughtUp, BusError> {
+    let mut restart_events = Vec::new();
+    loop {
+        match bring_up(wire, expected, period_ns, on) {
+            Ok(up) => return Ok(BroughtUp { events: restart_events.into_iter().chain(up.events).collect(), ..up }),
+            Err(BusError::Library { .. } | BusError::Panicked(_) | BusError::NoAnswer(_) | BusError::Moved { .. })
+                if restart_events.len() / 2 < MOST_RESTARTS =>
+            {
+                let event = |kind, code| Event {
+                    at_ns: wire.now().as_ns(),
+                    cycle: 0,
+                    kind,
+                    device: NO_DEVICE,
+                    old: 0,
+                    new: 0,
+                    code,
+                };
+
+                let restarts = restart_events.len() as u32 / 2 + 1;
+                restart_events.extend([event(EventKind::LibraryFailed, 0), event(EventKind::BusRestarted, restarts)]);
+            }
+            Err(why) => return Err(with_link_trouble(why, wire, on)),
+        }
+    }
+}
+
+/// Replaces a missing answer by the interface's trouble, if that is the reason.
+fn with_link_trouble<W: Wire>(why: BusError, wire: &W, on: &str) -> BusError {
+    match (&why, wire.trouble()) {
+        (BusError::NoDevices(_) | BusError::NoAnswer(_), Some(trouble)) => {
+            CarrierError::Trouble { name: on.to_owned(), trouble }.into()
+        }
+        _ => why,
+    }
+}
+
+/// Finds the devices, compares them with `expected`, writes the configuration of the file, and maps the process data.
+/// `period_ns` is the cycle period.
+fn bring_up<W: Wire>(wire: &mut W, expected: Option<&Layout>, period_ns: u64, on: &str) -> Result<BroughtUp, BusError> {
     without_panic(|| {
-        with_main_device(wire, on, |pump, group, (main_device, tell)| {
-            let mut devices = found(&group, main_device, &pump.numbers);
+        with_main_device(wire, on, |pump, group, (main_device, set_time)| {
+            let mut devices = found(&group, main_device, &pump.addresses);
             if let Some(layout) = expected {
                 compare(&devices, layout)?;
-                tell_devices(pump, &devices, layout, |place| before_mapping(layout, place))?;
+                configure(pump, &devices, layout, |place| before_mapping(layout, place))?;
             }
 
-            let group = pump.run(group.into_pre_op_pdi(main_device), tell)?;
+            let group = pump.run(group.into_pre_op_pdi(main_device), set_time)?;
             for (found, device) in devices.iter_mut().zip(group.iter(main_device)) {
                 let io = device.io_raw();
                 (found.outputs, found.inputs) = (io.outputs().len(), io.inputs().len());
@@ -74,51 +114,51 @@ pub(super) fn bring_up<W: Wire>(
 
             if let Some(layout) = expected {
                 compare_process_data(&devices, layout)?;
-                check_pulses(&devices, layout, period_ns)?;
-                tell_devices(pump, &devices, layout, |place| {
+                check_sync0(&devices, layout, period_ns)?;
+                configure(pump, &devices, layout, |place| {
                     before_safeop(layout, place, period_ns).into_iter().collect()
                 })?;
             }
 
-            pump.run(group.into_safe_op(main_device), tell)?;
-            are_where_they_were(pump, &devices, expected)?;
-            keep_scripts(&mut devices, &mut pump.memory);
-            let numbers = pump.numbers;
-            Ok(BroughtUp { devices, events: std::mem::take(&mut pump.events), frames: pump.frames, numbers })
+            pump.run(group.into_safe_op(main_device), set_time)?;
+            check_positions(pump, &devices, expected)?;
+            record_scripts(&mut devices, &mut pump.config_record);
+            let addresses = pump.addresses;
+            Ok(BroughtUp { devices, events: std::mem::take(&mut pump.events), frames: pump.frames, addresses })
         })
     })
 }
 
-/// A panic of the library is an event like any other; nothing of what it held is used again.
+/// Converts a panic of ethercrab into an error. Nothing that `work` borrowed is used afterwards.
 fn without_panic<T>(work: impl FnOnce() -> Result<T, BusError>) -> Result<T, BusError> {
-    caught(work).unwrap_or_else(|words| Err(BusError::Panicked(words)))
+    catch_panic(work).unwrap_or_else(|words| Err(BusError::Panicked(words)))
 }
 
-type Group = SubDeviceGroup<MOST_DEVICES, MOST_PROCESS_DATA, DefaultLock, PreOp>;
-/// The library, and who tells it the time.
+type DeviceGroup = SubDeviceGroup<MOST_DEVICES, MOST_PROCESS_DATA, DefaultLock, PreOp>;
+/// The library, and the callback that sets its time.
 type Library<'l, 's> = (&'l MainDevice<'s>, &'l dyn Fn(u64));
 
-/// Takes all devices to PREOP, and goes on from there.
+/// Takes all devices to PREOP and calls `then`.
 fn with_main_device<W: Wire, T>(
     wire: &mut W,
     on: &str,
-    then: impl FnOnce(&mut Pump<'_, '_, W>, Group, Library<'_, '_>) -> Result<T, BusError>,
+    then: impl FnOnce(&mut Pump<'_, '_, W>, DeviceGroup, Library<'_, '_>) -> Result<T, BusError>,
 ) -> Result<T, BusError> {
     let storage = Box::new(Storage::new());
     let Ok((tx, rx, pdu_loop)) = storage.try_split() else {
-        return Err(BusError::Panicked("its frames are in use".to_owned()));
+        return Err(BusError::Panicked("its frame storage is in use".to_owned()));
     };
-    room_for_a_thread().map_err(BusError::Thread)?;
-    // Lost frames are the pump's business; these bounds are for devices that never get ready.
+    check_thread_start().map_err(BusError::Thread)?;
+    // The pump handles lost frames; these timeouts are for devices that never become ready.
     let timeouts = Timeouts { pdu: Duration::from_secs(10), eeprom: Duration::from_secs(2), ..Timeouts::default() };
     let config = MainDeviceConfig { dc_static_sync_iterations: 0, ..MainDeviceConfig::default() };
     let main_device = MainDevice::new(pdu_loop, timeouts, config);
     let now_ns = Cell::new(wire.now().as_ns());
     let mut pump = Pump::new(wire, (tx, rx));
-    let tell = |now: u64| now_ns.set(now);
+    let set_time = |now: u64| now_ns.set(now);
     let begun = main_device.init_single_group::<MOST_DEVICES, MOST_PROCESS_DATA>(|| now_ns.get());
-    let group = match pump.run(begun, tell) {
-        // The very first frame counts devices.
+    let group = match pump.run(begun, set_time) {
+        // The first frame counts the devices.
         Err(BusError::NoAnswer(_)) if pump.frames <= 20 => return Err(BusError::NoDevices(on.to_owned())),
         other => other?,
     };
@@ -127,16 +167,16 @@ fn with_main_device<W: Wire, T>(
         return Err(BusError::NoDevices(on.to_owned()));
     }
 
-    then(&mut pump, group, (&main_device, &tell))
+    then(&mut pump, group, (&main_device, &set_time))
 }
 
-/// The library's timers start a thread, and panic where none can be started. So one is tried before, and is gone when this returns.
-fn room_for_a_thread() -> std::io::Result<()> {
+/// Checks that a thread can be started: ethercrab's timers start one, and panic on failure.
+fn check_thread_start() -> std::io::Result<()> {
     let tried = std::thread::Builder::new().spawn(rustix::thread::gettid)?;
     let Ok(tid) = tried.join() else { return Ok(()) };
-    // It counts against the limit until the kernel has forgotten it, a moment after its end.
+    // The thread counts towards the limit until the kernel has removed it, shortly after its end.
     let entry = format!("/proc/self/task/{}", tid.as_raw_nonzero());
-    let until = Instant::now() + FORGOTTEN_WITHIN;
+    let until = Instant::now() + THREAD_GONE_WITHIN;
     while Path::new(&entry).exists() && Instant::now() < until {
         std::thread::yield_now();
     }
@@ -144,10 +184,10 @@ fn room_for_a_thread() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Whether the devices that were configured are still in the places in which they were found.
-fn are_where_they_were<W: Wire>(
+/// Checks that the configured devices are still at the positions where they were found.
+fn check_positions<W: Wire>(
     pump: &mut Pump<'_, '_, W>,
-    devices: &[Found],
+    devices: &[FoundDevice],
     expected: Option<&Layout>,
 ) -> Result<(), BusError> {
     let stations = pump.stations(devices.len())?;
@@ -160,11 +200,11 @@ fn are_where_they_were<W: Wire>(
     Err(BusError::Moved { place, name: name.clone() })
 }
 
-fn found(group: &Group, main_device: &MainDevice<'_>, numbers: &Numbers) -> Vec<Found> {
+fn found(group: &DeviceGroup, main_device: &MainDevice<'_>, addresses: &BusAddresses) -> Vec<FoundDevice> {
     let devices = group.iter(main_device).map(|device| {
         let identity = device.identity();
-        Found {
-            station: numbers.instead_of(device.configured_address()),
+        FoundDevice {
+            station: addresses.translate_station(device.configured_address()),
             name: device.name().to_owned(),
             alias: device.alias_address(),
             identity: [identity.vendor_id, identity.product_id, identity.revision, identity.serial],
@@ -172,58 +212,58 @@ fn found(group: &Group, main_device: &MainDevice<'_>, numbers: &Numbers) -> Vec<
             outputs: 0,
             inputs: 0,
             script: Box::default(),
-            last_mail: 0,
+            last_mail_counter: 0,
         }
     });
     devices.collect()
 }
 
-fn keep_scripts(devices: &mut [Found], memory: &mut Memory) {
+fn record_scripts(devices: &mut [FoundDevice], config_record: &mut ConfigRecord) {
     for device in devices {
-        device.script = memory.take(device.station).into_boxed_slice();
-        device.last_mail = memory.last_mail(device.station);
+        device.script = config_record.remove(device.station).into_boxed_slice();
+        device.last_mail_counter = config_record.last_mail_counter(device.station);
     }
 }
 
-/// The station of the reference clock: the first device that has one.
-pub(super) fn reference(devices: &[Found]) -> Option<u16> {
+/// Returns the station address of the reference clock: the first device with a distributed clock.
+pub(super) fn reference(devices: &[FoundDevice]) -> Option<u16> {
     devices.iter().find(|device| device.has_clock).map(|device| device.station)
 }
 
-/// Tells devices in PREOP these lines, and keeps them with what they were told before.
-fn tell_devices<W: Wire>(
+/// Writes these configuration steps to devices in PREOP, and records them after the earlier ones.
+fn configure<W: Wire>(
     pump: &mut Pump<'_, '_, W>,
-    devices: &[Found],
+    devices: &[FoundDevice],
     layout: &Layout,
-    lines: impl Fn(usize) -> Vec<Line>,
+    lines: impl Fn(usize) -> Vec<ConfigStep>,
 ) -> Result<(), BusError> {
-    let added: Vec<Vec<Line>> = (0..devices.len()).map(lines).collect();
+    let added: Vec<Vec<ConfigStep>> = (0..devices.len()).map(lines).collect();
     if added.iter().all(Vec::is_empty) {
         return Ok(());
     }
 
     let known = devices.iter().zip(added).map(|(device, added)| {
-        let mut script = pump.memory.take(device.station);
+        let mut script = pump.config_record.remove(device.station);
         let line = script.len();
         script.extend(added);
-        let last_mail = pump.memory.last_mail(device.station);
-        (device.known(script.into_boxed_slice(), last_mail, true), line)
+        let last_mail_counter = pump.config_record.last_mail_counter(device.station);
+        (device.known(script.into_boxed_slice(), last_mail_counter, true), line)
     });
 
-    let known: Vec<(Known, usize)> = known.collect();
-    let mut preparation = Preparation::new(&mut *pump.wire, known);
-    let told = preparation.run(layout, reference(devices));
+    let known: Vec<(KnownDevice, usize)> = known.collect();
+    let mut preparation = PreopSetup::new(&mut *pump.wire, known);
+    let result = preparation.run(layout, reference(devices));
     pump.frames += preparation.frames;
     pump.events.append(&mut preparation.events);
     for known in preparation.into_known() {
-        pump.memory.put(known.station, known.script.into_vec());
+        pump.config_record.insert(known.station, known.script.into_vec());
     }
 
-    told
+    result
 }
 
-/// Pulses come from a clock, and a device that counts them between its frames must always count the same number.
-fn check_pulses(found: &[Found], layout: &Layout, bus_ns: u64) -> Result<(), BusError> {
+/// Checks SYNC0: the device has a clock, and the periods are multiples of each other.
+fn check_sync0(found: &[FoundDevice], layout: &Layout, bus_ns: u64) -> Result<(), BusError> {
     for (device, wanted) in found.iter().zip(&layout.devices) {
         let Some(sync0) = wanted.setup.sync0 else { continue };
         if !device.has_clock {
@@ -238,28 +278,28 @@ fn check_pulses(found: &[Found], layout: &Layout, bus_ns: u64) -> Result<(), Bus
     Ok(())
 }
 
-impl Found {
-    /// What recovery knows of it. `is_led`: the bus has a reference clock.
-    pub(super) fn known(&self, script: Box<[Line]>, last_mail: u8, is_led: bool) -> Known {
-        Known {
+impl FoundDevice {
+    /// Returns the device as recovery needs it. `is_led`: the bus has a reference clock.
+    pub(super) fn known(&self, script: Box<[ConfigStep]>, last_mail_counter: u8, is_led: bool) -> KnownDevice {
+        KnownDevice {
             station: self.station,
             identity: self.identity,
             alias: self.alias,
-            has_equals: false,
-            mark: Mark::in_script(&script),
+            has_identical: false,
+            mark: FmmuMark::in_script(&script),
             script,
             has_clock: self.has_clock && is_led,
-            last_mail,
+            last_mail_counter,
         }
     }
 }
 
-/// Whether these are the devices of the file, in its order.
-fn compare(found: &[Found], layout: &Layout) -> Result<(), BusError> {
+/// Checks that the devices are those of the file, in its order.
+fn compare(found: &[FoundDevice], layout: &Layout) -> Result<(), BusError> {
     for (place, (device, wanted)) in found.iter().zip(&layout.devices).enumerate() {
         let expected = (wanted.vendor, wanted.product);
         let there = (device.identity[0], device.identity[1]);
-        // A device missing in the middle moves all behind it; that it is missing says more than that they are wrong.
+        // A missing device shifts all following ones; reporting it says more than reporting a wrong device.
         if expected != there && found.len() >= layout.devices.len() {
             let name = wanted.name.clone();
             return Err(BusError::WrongDevice { place, name, expected, found: there });
@@ -267,10 +307,11 @@ fn compare(found: &[Found], layout: &Layout) -> Result<(), BusError> {
     }
 
     compare_numbers(found, layout)?;
-    let (expected, count) = (layout.devices.len(), found.len());
+    let expected = layout.devices.len();
+    let count = found.len();
     if count < expected {
         let differs =
-            |(device, wanted): &(&Found, &DeviceLayout)| device.identity[..2] != [wanted.vendor, wanted.product];
+            |(device, wanted): &(&FoundDevice, &DeviceLayout)| device.identity[..2] != [wanted.vendor, wanted.product];
         let place = found.iter().zip(&layout.devices).position(|pair| differs(&pair)).unwrap_or(count);
         return Err(BusError::Fewer { expected, found: count, first: layout.devices[place].name.clone() });
     }
@@ -282,8 +323,8 @@ fn compare(found: &[Found], layout: &Layout) -> Result<(), BusError> {
     Ok(())
 }
 
-/// Whether devices have the serial numbers and aliases that the file has for them: what tells equal ones apart.
-fn compare_numbers(found: &[Found], layout: &Layout) -> Result<(), BusError> {
+/// Checks serial numbers and aliases given in the file, which distinguish devices of the same type.
+fn compare_numbers(found: &[FoundDevice], layout: &Layout) -> Result<(), BusError> {
     if found.len() != layout.devices.len() {
         return Ok(());
     }
@@ -303,7 +344,7 @@ fn compare_numbers(found: &[Found], layout: &Layout) -> Result<(), BusError> {
     Ok(())
 }
 
-fn compare_process_data(found: &[Found], layout: &Layout) -> Result<(), BusError> {
+fn compare_process_data(found: &[FoundDevice], layout: &Layout) -> Result<(), BusError> {
     let pairs = found.iter().zip(&layout.devices);
     let bytes = |wanted: &DeviceLayout| (wanted.outputs.len(), wanted.inputs.len());
     match pairs.into_iter().find(|(device, wanted)| (device.outputs, device.inputs) != bytes(wanted)) {
@@ -316,8 +357,8 @@ fn compare_process_data(found: &[Found], layout: &Layout) -> Result<(), BusError
     }
 }
 
-/// The layout of what was found, where no file says what should be.
-pub(super) fn layout_of(devices: &[Found]) -> Layout {
+/// Builds a layout from the devices found, when no file describes them.
+pub(super) fn layout_of(devices: &[FoundDevice]) -> Layout {
     let mut layout = Layout { name: "found".to_owned(), ..Layout::default() };
     for (place, device) in devices.iter().enumerate() {
         layout.add(DeviceLayout {

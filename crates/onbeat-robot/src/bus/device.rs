@@ -1,68 +1,70 @@
-//! One device as the bus knows it: what it was told, how it is, and what became of it.
+//! State of one device: configuration, AL state and recovery.
 
 use onbeat_rt::frame::word;
 
-use super::memory::{Line, SYNC_MANAGER};
-use super::notes::Notes;
-use super::recovery::{Known, OP, Recovery};
-use super::sdo::Transfer;
-use super::visit::{Visit, Why};
+use super::config_record::{ConfigStep, SYNC_MANAGER};
+use super::event_queue::EventWriter;
+use super::identification::{Identification, RejectReason};
+use super::recovery::{KnownDevice, OP, Recovery};
+use super::sdo::SdoTransfer;
 use onbeat_ethercat::event::EventKind;
 
-/// No mailbox for SDOs is shorter, in bytes.
+/// Minimum length of a mailbox for SDOs, in bytes.
 const SHORTEST_MAIL: usize = 24;
 
-/// How a device is.
+/// Stage of a device.
 #[derive(Clone, Debug)]
-pub(super) enum Stage {
+pub(super) enum DeviceStage {
     InOp,
-    /// Does not answer at its station.
-    Silent,
-    OnItsWay(Recovery),
-    /// Refused or wrong, until this cycle.
-    LeftAlone(u64),
+    /// The device does not answer at its station address.
+    NoAnswer,
+    Recovering(Recovery),
+    /// The device refused a state or was rejected; retried in this cycle.
+    Paused(u64),
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Device {
-    pub(super) known: Known,
-    pub(super) stage: Stage,
-    /// Cycle in which it was lost.
+pub(super) struct BusDevice {
+    pub(super) known: KnownDevice,
+    pub(super) stage: DeviceStage,
+    /// Cycle in which the device was lost.
     pub(super) lost: Option<u64>,
-    /// It was found again, and not yet in OP.
+    /// The device answers again and is not yet in OP.
     pub(super) found: bool,
-    /// Why it was left out, as it was reported last: each reason is one event.
-    pub(super) dismissed: Option<Why>,
+    /// The reason of the last reported rejection; each reason is one event.
+    pub(super) rejected: Option<RejectReason>,
     pub(super) unanswered: u8,
     pub(super) al_status: u8,
     pub(super) al_code: u16,
-    /// AL status of its last answer.
-    pub(super) said: u8,
-    pub(super) was_apart: bool,
-    /// AL state it fell back to without being lost.
-    pub(super) fell: Option<u8>,
-    pub(super) mailbox: Option<Mailbox>,
+    /// AL status of its last reply.
+    pub(super) last_reply_status: u8,
+    pub(super) clock_was_off: bool,
+    /// AL state to which the device fell back without being lost.
+    pub(super) fell_to_state: Option<u8>,
+    pub(super) mailbox: Option<MailboxLayout>,
     pub(super) has_mail: bool,
-    /// Counter of the last mail that was sent, 1 to 7.
+    /// Counter of the last mail sent, 1 to 7.
     pub(super) mail_counter: u8,
 }
 
-/// Where a device's mails are put and fetched.
+/// Addresses and lengths of a device's mailboxes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mailbox {
+pub(super) struct MailboxLayout {
     pub(super) to: u16,
     pub(super) to_bytes: u16,
     pub(super) from: u16,
     pub(super) bytes: u16,
 }
 
-impl Mailbox {
-    /// The first two SyncManagers, when they are for mails (ETG.1000.4: mode 2 of three, directions "write" and "read").
-    pub(super) fn in_script(script: &[Line]) -> Option<Self> {
+impl MailboxLayout {
+    /// Finds the mailboxes in the first two SyncManagers (ETG.1000.4: mailbox mode, directions write and read).
+    pub(super) fn in_script(script: &[ConfigStep]) -> Option<Self> {
         let channel = |register: u16, direction: u8| {
-            let lines = script.iter().rev().filter_map(Line::written);
+            let lines = script.iter().rev().filter_map(ConfigStep::written);
             let line = lines.into_iter().find(|line| line.register == register && line.bytes.len() >= 8)?;
-            let (at, bytes, control) = (word(&line.bytes, 0), word(&line.bytes, 2), line.bytes[4]);
+            let at = word(&line.bytes, 0);
+            let bytes = word(&line.bytes, 2);
+            let control = line.bytes[4];
             (control & 0x0f == 0x02 | direction && usize::from(bytes) >= SHORTEST_MAIL).then_some((at, bytes))
         };
 
@@ -71,85 +73,85 @@ impl Mailbox {
     }
 }
 
-impl Device {
-    /// In SAFEOP, on its way to OP.
-    pub(super) fn of(known: Known) -> Self {
+impl BusDevice {
+    /// Creates a device in SAFEOP, on its way to OP.
+    pub(super) fn new(known: KnownDevice) -> Self {
         Self {
-            stage: Stage::OnItsWay(Recovery::in_safeop(0)),
+            stage: DeviceStage::Recovering(Recovery::in_safeop(0)),
             lost: None,
             found: false,
-            dismissed: None,
+            rejected: None,
             unanswered: 0,
             al_status: 4,
             al_code: 0,
-            said: 4,
-            was_apart: false,
-            fell: None,
-            mailbox: Mailbox::in_script(&known.script),
+            last_reply_status: 4,
+            clock_was_off: false,
+            fell_to_state: None,
+            mailbox: MailboxLayout::in_script(&known.script),
             has_mail: false,
-            mail_counter: known.last_mail,
+            mail_counter: known.last_mail_counter,
             known,
         }
     }
 
-    /// The value of an object that is written on its way, if that is its turn.
-    pub(super) fn own_transfer(&mut self) -> Option<&mut Transfer> {
-        let Stage::OnItsWay(way) = &self.stage else { return None };
-        way.transfer(&mut self.known)
+    /// Returns the start-up transfer of the current recovery step.
+    pub(super) fn startup_transfer(&mut self) -> Option<&mut SdoTransfer> {
+        let DeviceStage::Recovering(recovery) = &self.stage else { return None };
+        recovery.transfer(&mut self.known)
     }
 
-    /// Its visit, while it is being asked who it is.
-    pub(super) fn visit(&mut self) -> Option<&mut Visit> {
-        let Stage::OnItsWay(way) = &mut self.stage else { return None };
-        way.visit()
+    /// Returns the identification, while it is running.
+    pub(super) fn identification(&mut self) -> Option<&mut Identification> {
+        let DeviceStage::Recovering(recovery) = &mut self.stage else { return None };
+        recovery.identification()
     }
 
-    pub(super) fn lose(&mut self, place: usize, notes: &mut Notes<'_>) {
-        self.stage = Stage::Silent;
+    pub(super) fn mark_lost(&mut self, place: usize, events: &mut EventWriter<'_>) {
+        self.stage = DeviceStage::NoAnswer;
         self.found = false;
         if self.lost.is_none() {
-            notes.note(EventKind::DeviceLost, Some(place), (u16::from(self.al_status), 0), 0);
+            events.write(EventKind::DeviceLost, Some(place), (u16::from(self.al_status), 0), 0);
         }
 
-        self.lost.get_or_insert(notes.cycle);
-        self.fell = None;
+        self.lost.get_or_insert(events.cycle);
+        self.fell_to_state = None;
         self.al_status = 0;
     }
 
-    pub(super) fn find(&mut self, place: usize, notes: &mut Notes<'_>) {
+    pub(super) fn mark_found(&mut self, place: usize, events: &mut EventWriter<'_>) {
         if !self.found && self.lost.is_some() {
-            notes.note(EventKind::DeviceFound, Some(place), (0, 0), 0);
+            events.write(EventKind::DeviceFound, Some(place), (0, 0), 0);
         }
         self.found = true;
         self.unanswered = 0;
     }
 
-    /// The station by which it is asked who it is.
-    pub(super) fn visiting(&self) -> Option<u16> {
-        if let Stage::OnItsWay(way) = &self.stage { way.visiting() } else { None }
+    /// Returns the station address used for the identification.
+    pub(super) fn identifying_station(&self) -> Option<u16> {
+        if let DeviceStage::Recovering(recovery) = &self.stage { recovery.identifying_station() } else { None }
     }
 
-    /// It is another one, or may be; `missing` are the devices like it that are not in OP, itself included.
-    pub(super) fn dismiss(&mut self, place: usize, why: Why, missing: usize, notes: &mut Notes<'_>) {
-        if self.dismissed.replace(why) == Some(why) {
+    /// Reports a rejection; `missing` is the number of devices of this type not in OP, including this one.
+    pub(super) fn reject(&mut self, place: usize, why: RejectReason, missing: usize, events: &mut EventWriter<'_>) {
+        if self.rejected.replace(why) == Some(why) {
             return;
         }
         match why {
-            Why::Other(what, value) => notes.note(EventKind::WrongDevice, Some(place), (0, what), value),
-            Why::InDoubt => notes.note(EventKind::PlaceInDoubt, Some(place), (0, 0), missing as u32),
+            RejectReason::Other(what, value) => events.write(EventKind::WrongDevice, Some(place), (0, what), value),
+            RejectReason::InDoubt => events.write(EventKind::PlaceInDoubt, Some(place), (0, 0), missing as u32),
         }
     }
 
-    pub(super) fn arrive(&mut self, place: usize, notes: &mut Notes<'_>) {
+    pub(super) fn mark_in_op(&mut self, place: usize, events: &mut EventWriter<'_>) {
         self.found = false;
-        self.dismissed = None;
-        if let Some(fell_to) = self.fell.take() {
-            notes.note(EventKind::StateChanged, Some(place), (u16::from(fell_to), u16::from(OP)), 0);
+        self.rejected = None;
+        if let Some(fell_to) = self.fell_to_state.take() {
+            events.write(EventKind::StateChanged, Some(place), (u16::from(fell_to), u16::from(OP)), 0);
         }
 
         if let Some(lost) = self.lost.take() {
-            let gone_us = (notes.cycle - lost) * notes.period_ns / 1_000;
-            notes.note(
+            let gone_us = (events.cycle - lost) * events.period_ns / 1_000;
+            events.write(
                 EventKind::DeviceBack,
                 Some(place),
                 (0, u16::from(OP)),
@@ -158,15 +160,15 @@ impl Device {
         }
     }
 
-    /// It is not asked for its state.
-    pub(super) fn has_its_way(&self) -> bool {
-        matches!(self.stage, Stage::OnItsWay(_) | Stage::LeftAlone(_))
+    /// Returns whether its AL state is not read by the diagnostics.
+    pub(super) fn is_recovering_or_paused(&self) -> bool {
+        matches!(self.stage, DeviceStage::Recovering(_) | DeviceStage::Paused(_))
     }
 
-    /// One that was left alone is looked at again after a while.
-    pub(super) fn come_back(&mut self, cycle: u64) {
-        if matches!(self.stage, Stage::LeftAlone(until) if cycle >= until) {
-            self.stage = Stage::Silent;
+    /// Ends a pause when it is over.
+    pub(super) fn resume_if_due(&mut self, cycle: u64) {
+        if matches!(self.stage, DeviceStage::Paused(until) if cycle >= until) {
+            self.stage = DeviceStage::NoAnswer;
             self.unanswered = 0;
         }
     }

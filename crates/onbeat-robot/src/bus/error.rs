@@ -1,201 +1,195 @@
-//! Why a bus does not come up.
+//! Errors of a bus.
 
 use onbeat_control::SdoFailure;
 use onbeat_ethercat::carrier::CarrierError;
 
-/// Why a bus does not come up, or cannot go on.
+/// Reasons why a bus does not come up, or cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum BusError {
-    /// The interface.
+    /// The interface failed.
     #[error(transparent)]
     Wire(#[from] CarrierError),
-    /// No frame comes back, or no device counts it.
+    /// No frame comes back, or no device processes it.
     #[error(
-        "no SubDevice answers on {0}: no frame came back, or it passed no device; check that the first device has power, and the cable to \
+        "no SubDevice answers on {0}: no frame came back, or no device processed it; check the power of the first device, and the cable to \
          its IN port"
     )]
     NoDevices(String),
-    /// Fewer or more devices than the file lists.
+    /// Fewer devices answer than the file lists.
     #[error(
-        "the file lists {expected} SubDevices and {found} answer; the first one missing would be \"{first}\": check its cable and power"
+        "the file lists {expected} SubDevices and {found} answer; the first missing one is \"{first}\": check its cable and power"
     )]
     Fewer {
-        /// From the file.
+        /// Number of devices in the file.
         expected: usize,
-        /// That answer.
+        /// Number of devices that answer.
         found: usize,
-        /// Name of the first that cannot be there.
+        /// Name of the first missing device.
         first: String,
     },
-    /// More devices than the file lists.
-    #[error(
-        "the file lists {expected} SubDevices and {found} answer; add the others to it, or take them off the cable"
-    )]
+    /// More devices answer than the file lists.
+    #[error("the file lists {expected} SubDevices and {found} answer; add the others to the file, or disconnect them")]
     More {
-        /// From the file.
+        /// Number of devices in the file.
         expected: usize,
-        /// That answer.
+        /// Number of devices that answer.
         found: usize,
     },
-    /// Another device than the file says; nothing is enabled.
+    /// A device differs from the file; nothing was enabled.
     #[error(
-        "at place {place} the file has \"{name}\" (vendor {:#010x}, product {:#010x}) and there is vendor {:#010x}, product {:#010x}; nothing \
-         was enabled: exchange the device, or correct the file",
+        "at place {place} the file has \"{name}\" (vendor {:#010x}, product {:#010x}), the device has vendor {:#010x}, product {:#010x}; nothing \
+         was enabled: replace the device, or correct the file",
         expected.0, expected.1, found.0, found.1
     )]
     WrongDevice {
-        /// On the cable, from 0.
+        /// Position on the cable, from 0.
         place: usize,
-        /// From the file.
+        /// Name in the file.
         name: String,
-        /// Vendor and product of the file.
+        /// Vendor and product in the file.
         expected: (u32, u32),
         /// Vendor and product of the device.
         found: (u32, u32),
     },
-    /// A device with another serial number or alias than the file says; nothing is enabled.
+    /// Serial number or alias of a device differs from the file; nothing was enabled.
     #[error(
-        "at place {place} the file has \"{name}\" with {what} {expected} and there is one with {what} {found}; nothing was enabled: put the \
+        "at place {place} the file has \"{name}\" with {what} {expected}, the device has {what} {found}; nothing was enabled: connect the \
          devices in the order of the file, or correct the file"
     )]
     OtherNumber {
-        /// On the cable, from 0.
+        /// Position on the cable, from 0.
         place: usize,
-        /// From the file.
+        /// Name in the file.
         name: String,
         /// Serial number or alias.
         what: &'static str,
-        /// Of the file.
+        /// Value in the file.
         expected: u32,
-        /// Of the device.
+        /// Value of the device.
         found: u32,
     },
-    /// A device is no longer where it was found; nothing is enabled.
+    /// A device moved while it was configured; nothing was enabled.
     #[error(
-        "\"{name}\" is no longer at place {place} of the cable, where it was found: devices were exchanged, added or taken away, or another \
-         MainDevice is on the cable, while they were configured; nothing was enabled: try again when nobody works on it"
+        "\"{name}\" moved from place {place} of the cable during configuration: devices were exchanged, added or removed, or another \
+         MainDevice is on the cable; nothing was enabled: try again without changes of the cable"
     )]
     Moved {
-        /// On the cable, from 0.
+        /// Position on the cable, from 0.
         place: usize,
-        /// From the file, or of the device.
+        /// Name in the file, or of the device.
         name: String,
     },
-    /// A device maps other process data than the file says; nothing is enabled.
+    /// Process data of a device differ from the file; nothing was enabled.
     #[error(
         "\"{name}\" maps {} bytes of outputs and {} of inputs where the file has {} and {}; nothing was enabled: correct its mapping or the \
          file",
         found.0, found.1, expected.0, expected.1
     )]
     OtherProcessData {
-        /// From the file.
+        /// Name in the file.
         name: String,
-        /// Output and input bytes of the file.
+        /// Output and input bytes in the file.
         expected: (usize, usize),
         /// Output and input bytes of the device.
         found: (usize, usize),
     },
-    /// A device does not take a start-up value of the file; nothing is enabled.
+    /// A device refused a start-up value; nothing was enabled.
     #[error(
-        "\"{name}\" does not take the start-up value of object {index:#06x}:{entry:x}: {why}; nothing was enabled: correct the file"
+        "\"{name}\" refused the start-up value of object {index:#06x}:{entry:x}: {why}; nothing was enabled: correct the file"
     )]
     StartupRefused {
-        /// From the file.
+        /// Name in the file.
         name: String,
-        /// The object.
+        /// Index of the object.
         index: u16,
-        /// Its entry.
+        /// Subindex.
         entry: u8,
-        /// What the device says.
+        /// Reason given by the device.
         why: SdoFailure,
     },
-    /// A device falls out of PREOP while it is configured; nothing is enabled.
-    #[error(
-        "\"{name}\" left PREOP while it was told its start-up values, AL status code {code:#06x}; nothing was enabled"
-    )]
+    /// A device left PREOP during configuration; nothing was enabled.
+    #[error("\"{name}\" left PREOP during configuration, AL status code {code:#06x}; nothing was enabled")]
     FellInPreop {
-        /// From the file.
+        /// Name in the file.
         name: String,
         /// AL status code.
         code: u16,
     },
-    /// SYNC0 of a device without a clock; nothing is enabled.
-    #[error(
-        "\"{0}\" is to have `sync0` and has no distributed clock; nothing was enabled: take `sync0` out of the file"
-    )]
+    /// SYNC0 was configured for a device without a distributed clock; nothing was enabled.
+    #[error("\"{0}\" has no distributed clock for its `sync0`; nothing was enabled: remove `sync0` from the file")]
     NoClock(String),
-    /// A period of SYNC0 that does not go with the bus's; nothing is enabled.
+    /// The periods of SYNC0 and bus are not multiples of each other; nothing was enabled.
     #[error(
-        "SYNC0 of \"{name}\" is to come every {pulse_ns} ns, which neither divides the bus's period of {bus_ns} ns nor is a multiple of \
+        "SYNC0 of \"{name}\" has a period of {pulse_ns} ns, which neither divides the bus period of {bus_ns} ns nor is a multiple of \
          it; nothing was enabled: change `period_us` of its `sync0`, or the period of the bus"
     )]
     OddPulses {
-        /// From the file.
+        /// Name in the file.
         name: String,
-        /// From one pulse to the next.
+        /// Period of SYNC0, in ns.
         pulse_ns: u64,
-        /// From one cycle to the next.
+        /// Period of the bus, in ns.
         bus_ns: u64,
     },
-    /// A clock that does not follow the reference; nothing is enabled.
+    /// A clock does not synchronise with the reference; nothing was enabled.
     #[error(
-        "the clock of \"{0}\" does not get within 1 us of the reference clock, and SYNC0 wants that; nothing was enabled: check the cables \
+        "the clock of \"{0}\" does not synchronise to within 1 us of the reference clock, as SYNC0 requires; nothing was enabled: check the cables \
          before it"
     )]
     NotInStep(String),
-    /// The library that configures devices gave up.
-    #[error("the devices could not be configured: {what}; {frames} frames were sent, {again} of them again")]
+    /// ethercrab reported an error.
+    #[error(
+        "ethercrab cannot configure the devices: {what}; {frames} frames sent, {again} of them repeated; check cables and power of the devices"
+    )]
     Library {
-        /// What it said.
+        /// Its message.
         what: String,
-        /// Frames sent.
+        /// Number of frames sent.
         frames: u64,
-        /// Frames sent again because no reply came.
+        /// Number of frames sent again without a reply.
         again: u64,
     },
-    /// The library that configures devices needs a thread, and none can be started.
-    #[error(
-        "cannot start a thread for the library that configures devices: {0}; the limit of threads (ulimit -u) may be reached"
-    )]
+    /// ethercrab needs a thread, and none can be started.
+    #[error("cannot start a thread for ethercrab: {0}; check the limit of threads (ulimit -u)")]
     Thread(std::io::Error),
-    /// The library that configures devices panicked, with these words: a bug in it.
+    /// ethercrab panicked with this message.
     #[error(
-        "the library that configures devices failed by an error of its own, and again on the second try; check cables and \
-         power of the devices, and that nothing else uses the interface"
+        "ethercrab panicked in each attempt to configure the devices; check cables and power of the devices, and that no other \
+         program uses the interface"
     )]
     Panicked(String),
-    /// Frames of the cycle are longer than the interface sends.
+    /// A cyclic frame exceeds the MTU of the interface.
     #[error(
-        "the bus's frames have {frame} bytes and \"{on}\" sends {most} at most; no drive was enabled: set its MTU with `ip link set {on} mtu \
+        "the frames of the bus have {frame} bytes, \"{on}\" sends at most {most}; nothing was enabled: set its MTU with `ip link set {on} mtu \
          1500`"
     )]
     Mtu {
-        /// The wire.
+        /// Name of the wire.
         on: String,
-        /// Bytes of the longest frame.
+        /// Length of the longest frame, in bytes.
         frame: usize,
-        /// Bytes that fit.
+        /// Maximum frame length, in bytes.
         most: usize,
     },
-    /// A scan of a bus that another process runs.
+    /// A scan found a running bus.
     #[error("{0}")]
-    Running(super::scan::Beside),
-    /// Frames stopped coming back.
+    Running(super::scan::RunningBus),
+    /// Frames are not answered any more.
     #[error(
-        "a frame was sent {0} times and never came back; check cables and power, and that nothing else uses the interface"
+        "a frame was sent {0} times without a reply; check cables and power, and that no other program uses the interface"
     )]
     NoAnswer(u32),
-    /// Too many devices, or too much process data.
-    #[error("{0} SubDevices are more than the {most} that one bus can have here", most = super::MOST_DEVICES)]
+    /// More devices than one bus supports.
+    #[error("{0} SubDevices answer, one bus supports at most {most}; divide them between interfaces", most = super::MOST_DEVICES)]
     TooMany(usize),
-    /// Devices did not get to OP.
+    /// Devices did not reach OP in time.
     #[error("{missing} of {devices} SubDevices did not reach OP within {seconds} s: {first}")]
     NotInOp {
-        /// Not in OP.
+        /// Number of devices not in OP.
         missing: usize,
-        /// All.
+        /// Number of devices.
         devices: usize,
-        /// Waited.
+        /// Time waited, in s.
         seconds: f64,
         /// The first of them, with its AL status code in words.
         first: String,

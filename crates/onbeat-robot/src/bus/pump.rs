@@ -1,9 +1,9 @@
-//! Carries frames between ethercrab and a wire, in one thread: a future is polled, what it wants sent is sent, what comes back is given
-//! to it.
+//! Carries frames between ethercrab and a wire, in one thread: polls a future, sends the frames it queues, and passes
+//! replies to it.
 //!
-//! ethercrab is kept from what would end it: a frame that got lost is sent again here, one that comes back late or damaged is dropped,
-//! and an emergency in a mailbox becomes an event; the mailbox is asked again until it holds what was asked for. What it wants to know of
-//! EEPROMs is read of all devices at once.
+//! The pump hides from ethercrab what would end a bring-up: lost frames are sent again, late and damaged frames are
+//! dropped, and an emergency becomes an event, after which the mailbox is read again. EEPROM reads go through
+//! [`super::sii_cache`].
 
 use std::future::Future;
 use std::task::{Context, Poll, Waker};
@@ -13,37 +13,37 @@ use onbeat_rt::frame::{self, Command, LONGEST, Writer, word};
 use onbeat_rt::time::Instant;
 
 use super::Wire;
-use super::eeproms::{Eeproms, Way};
+use super::addresses::{self, BusAddresses};
+use super::config_record::{ConfigRecord, datagrams};
+use super::cyclic::ACYCLIC;
 use super::error::BusError;
-use super::exchange::ASIDE;
-use super::memory::{Memory, datagrams};
-use super::numbers::{self, Numbers};
+use super::sii_cache::{FrameAction, SiiCache};
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 
-/// A frame that has not come back by then is sent again.
+/// Time after which a frame is sent again, in ns.
 const REPLY_WITHIN_NS: u64 = 5_000_000;
-/// So many times in all.
+/// Maximum number of attempts.
 const MOST_TRIES: u32 = 20;
-/// A mailbox that held an emergency is asked again after this time.
+/// Time after which a mailbox that held an emergency is read again, in ns.
 const AGAIN_AFTER_NS: u64 = 200_000;
-/// And so often.
+/// Maximum number of such reads.
 const MOST_AGAIN: u32 = 2_000;
-/// Polls without anything on its way, before the library counts as hung.
+/// Maximum number of polls without a frame in flight before the library counts as hung.
 const MOST_IDLE: u32 = 200_000;
-/// EEPROMs that have not read eight bytes by then are left to ethercrab. What they take is some 0.2 to 0.5 ms.
+/// Time after which slow EEPROMs are left to ethercrab, in ns; a read usually takes 0.2 to 0.5 ms.
 const READ_WITHIN_NS: u64 = 20_000_000;
-/// They are looked at so often at most.
+/// Maximum number of polls for EEPROM data.
 const MOST_LOOKS: u32 = 1_000;
-/// Where mailboxes begin.
+/// Start of the mailbox memory.
 const MEMORY: u16 = 0x1000;
 
-/// A frame on its way.
-struct OnItsWay {
+/// A frame in flight.
+struct InFlight {
     bytes: Box<[u8; LONGEST]>,
     length: usize,
     until: Instant,
     tries: u32,
-    /// Whether an emergency was taken from its reply: an empty mailbox is no answer any more.
+    /// Whether its reply held an emergency; an empty mailbox is not a valid reply then.
     took_mail: bool,
 }
 
@@ -51,10 +51,10 @@ pub(super) struct Pump<'w, 's, W> {
     pub(super) wire: &'w mut W,
     tx: PduTx<'s>,
     rx: PduRx<'s>,
-    on_its_way: Vec<OnItsWay>,
-    pub(super) memory: Memory,
-    eeproms: Eeproms,
-    pub(super) numbers: Numbers,
+    in_flight: Vec<InFlight>,
+    pub(super) config_record: ConfigRecord,
+    sii_cache: SiiCache,
+    pub(super) addresses: BusAddresses,
     pub(super) events: Vec<Event>,
     pub(super) frames: u64,
     pub(super) again: u64,
@@ -62,32 +62,44 @@ pub(super) struct Pump<'w, 's, W> {
 
 impl<'w, 's, W: Wire> Pump<'w, 's, W> {
     pub(super) fn new(wire: &'w mut W, (tx, rx): (PduTx<'s>, PduRx<'s>)) -> Self {
-        let (memory, eeproms, numbers) = (Memory::default(), Eeproms::default(), Numbers::of(wire.now().as_ns()));
-        Self { wire, tx, rx, on_its_way: Vec::new(), memory, eeproms, numbers, events: Vec::new(), frames: 0, again: 0 }
+        let addresses = BusAddresses::from_time_ns(wire.now().as_ns());
+
+        Self {
+            wire,
+            tx,
+            rx,
+            in_flight: Vec::new(),
+            config_record: ConfigRecord::default(),
+            sii_cache: SiiCache::default(),
+            addresses,
+            events: Vec::new(),
+            frames: 0,
+            again: 0,
+        }
     }
 
-    /// Runs a future of ethercrab's to its end. `tell` is given the wire's time before each poll.
+    /// Runs a future of ethercrab to completion. `set_time` receives the wire's time before each poll.
     pub(super) fn run<T>(
         &mut self,
         future: impl Future<Output = Result<T, ethercrab::error::Error>>,
-        tell: impl Fn(u64),
+        set_time: impl Fn(u64),
     ) -> Result<T, BusError> {
-        // On the heap: the future holds every device's description.
+        // On the heap: the future holds the descriptions of all devices.
         let mut future = Box::pin(future);
         let mut context = Context::from_waker(Waker::noop());
         let mut idle = 0;
         loop {
-            tell(self.wire.now().as_ns());
+            set_time(self.wire.now().as_ns());
             if let Poll::Ready(done) = future.as_mut().poll(&mut context) {
-                self.on_its_way.clear();
+                self.in_flight.clear();
                 return done.map_err(|error| self.failed(&format!("{error}")));
             }
 
             let sent = self.send_all()?;
-            if self.on_its_way.is_empty() {
+            if self.in_flight.is_empty() {
                 idle += u32::from(!sent);
                 if idle > MOST_IDLE {
-                    return Err(self.failed("it waits for something that does not come"));
+                    return Err(self.failed("it is waiting without a frame in flight"));
                 }
                 std::thread::yield_now();
             } else {
@@ -112,13 +124,13 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
                 Ok(frame.len())
             });
 
-            self.numbers.put_into(&mut bytes[..length]);
-            if taken.is_ok() && !self.is_answered_here(&mut bytes[..length])? {
-                self.memory.see(&bytes[..length]);
+            self.addresses.rewrite_frame(&mut bytes[..length]);
+            if taken.is_ok() && !self.answer_from_cache(&mut bytes[..length])? {
+                self.config_record.record(&bytes[..length]);
                 self.wire.send(&bytes[..length]);
                 self.frames += 1;
                 let until = self.wire.now().plus_ns(REPLY_WITHIN_NS);
-                self.on_its_way.push(OnItsWay { bytes, length, until, tries: 1, took_mail: false });
+                self.in_flight.push(InFlight { bytes, length, until, tries: 1, took_mail: false });
             }
 
             any = true;
@@ -127,34 +139,35 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
         Ok(any)
     }
 
-    /// Whether a frame asked for what is known of an EEPROM, and has got it.
-    fn is_answered_here(&mut self, frame: &mut [u8]) -> Result<bool, BusError> {
-        let mut way = self.eeproms.look(frame);
-        if let Way::Fetch(asked) = way {
-            self.fetch(asked)?;
-            way = self.eeproms.look(frame);
+    /// Answers an EEPROM read from the cache. Returns whether it did.
+    fn answer_from_cache(&mut self, frame: &mut [u8]) -> Result<bool, BusError> {
+        let mut action = self.sii_cache.intercept(frame);
+        if let FrameAction::Fetch(word_address) = action {
+            self.fetch(word_address)?;
+            action = self.sii_cache.intercept(frame);
         }
 
-        if way == Way::Answered {
+        if action == FrameAction::Answered {
             let _ = self.rx.receive_frame(frame);
         }
 
-        Ok(way == Way::Answered)
+        Ok(action == FrameAction::Answered)
     }
 
-    /// Fetches a word of all EEPROMs.
-    fn fetch(&mut self, asked: u16) -> Result<(), BusError> {
-        let (mut frame, mut reply) = (Box::new([0; LONGEST]), Box::new([0; LONGEST + 1]));
-        let length = Eeproms::request(asked, &mut frame[..]);
+    /// Fetches a word from all EEPROMs.
+    fn fetch(&mut self, word_address: u16) -> Result<(), BusError> {
+        let mut frame = Box::new([0; LONGEST]);
+        let mut reply = Box::new([0; LONGEST + 1]);
+        let length = SiiCache::request(word_address, &mut frame[..]);
         self.exchange(&mut frame[..length], &mut reply[..])?;
-        let mut waiting = self.eeproms.stations();
+        let mut waiting = self.sii_cache.stations();
         let until = self.wire.now().plus_ns(READ_WITHIN_NS);
         for _ in 0..MOST_LOOKS {
             let mut rest = std::mem::take(&mut waiting);
             while !rest.is_empty() {
-                let (count, length) = Eeproms::question(&rest, &mut frame[..]);
+                let (count, length) = SiiCache::fetch_frame(&rest, &mut frame[..]);
                 let came = self.exchange(&mut frame[..length], &mut reply[..])?;
-                self.eeproms.take(asked, &reply[..came], &mut waiting);
+                self.sii_cache.take(word_address, &reply[..came], &mut waiting);
                 rest.drain(..count);
             }
 
@@ -163,18 +176,19 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             }
         }
 
-        self.eeproms.leave(&waiting);
+        self.sii_cache.exclude(&waiting);
         Ok(())
     }
 
-    /// Stations of the devices at the first `places` places, read by position.
+    /// Reads the station addresses at the first `places` positions.
     pub(super) fn stations(&mut self, places: usize) -> Result<Vec<u16>, BusError> {
-        let (mut frame, mut reply) = (Box::new([0; LONGEST]), Box::new([0; LONGEST + 1]));
+        let mut frame = Box::new([0; LONGEST]);
+        let mut reply = Box::new([0; LONGEST + 1]);
         let mut stations = Vec::with_capacity(places);
         while stations.len() < places {
-            let mut writer = Writer::new(&mut frame[..], ASIDE);
+            let mut writer = Writer::new(&mut frame[..], ACYCLIC);
             for place in stations.len()..places {
-                let (command, address) = numbers::station_of(place as u16);
+                let (command, address) = addresses::station_query(place as u16);
                 if writer.push(command, address, 2).is_none() {
                     break;
                 }
@@ -188,7 +202,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
         Ok(stations)
     }
 
-    /// Sends a frame of our own and waits for its reply: its length.
+    /// Sends a frame and waits for its reply; returns the reply's length.
     fn exchange(&mut self, frame: &mut [u8], reply: &mut [u8]) -> Result<usize, BusError> {
         for tries in 0..MOST_TRIES {
             frame::number(frame, self.frames as u16);
@@ -210,11 +224,11 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
     }
 
     fn receive_one(&mut self) -> Result<(), BusError> {
-        let until = self.on_its_way.iter().map(|frame| frame.until).min().unwrap_or_default();
+        let until = self.in_flight.iter().map(|frame| frame.until).min().unwrap_or_default();
         let mut buffer = [0; LONGEST + 1];
         match self.wire.receive(&mut buffer, until) {
             Some(length) => self.take(&buffer[..length.min(LONGEST)]),
-            None => self.send_again()?,
+            None => self.resend_overdue()?,
         }
 
         self.wire.rest();
@@ -222,11 +236,11 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
     }
 
     fn take(&mut self, reply: &[u8]) {
-        let Some(place) = self.on_its_way.iter().position(|sent| is_reply(reply, &sent.bytes[..sent.length])) else {
+        let Some(place) = self.in_flight.iter().position(|sent| is_reply(reply, &sent.bytes[..sent.length])) else {
             return;
         };
-        let emergency = emergency_in(reply, &self.numbers);
-        let sent = &mut self.on_its_way[place];
+        let emergency = emergency_in(reply, &self.addresses);
+        let sent = &mut self.in_flight[place];
         let empty = sent.took_mail && datagrams(reply).all(|datagram| datagram.counter == 0);
 
         if (emergency.is_some() || empty) && sent.tries < MOST_AGAIN {
@@ -244,15 +258,15 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             return;
         }
 
-        self.on_its_way.swap_remove(place);
-        // One that ethercrab does not take is as good as lost, and ethercrab says so in its own time.
+        self.in_flight.swap_remove(place);
+        // If ethercrab does not accept it, it runs into its own timeout.
         let _ = self.rx.receive_frame(reply);
     }
 
-    /// Sends again what has waited long enough.
-    fn send_again(&mut self) -> Result<(), BusError> {
+    /// Sends overdue frames again.
+    fn resend_overdue(&mut self) -> Result<(), BusError> {
         let now = self.wire.now();
-        for sent in self.on_its_way.iter_mut().filter(|sent| sent.until <= now) {
+        for sent in self.in_flight.iter_mut().filter(|sent| sent.until <= now) {
             let most = if sent.took_mail { MOST_AGAIN } else { MOST_TRIES };
             if sent.tries >= most {
                 return Err(BusError::NoAnswer(sent.tries));
@@ -270,7 +284,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
     }
 }
 
-/// Whether this came back for that: passed on by a device, and the same in commands, indices and lengths.
+/// Returns whether `reply` belongs to `sent`: processed by a device, with the same commands, indices and lengths.
 fn is_reply(reply: &[u8], sent: &[u8]) -> bool {
     let passed_on = reply.len() >= sent.len().min(60) && reply.get(6).is_some_and(|byte| byte & 2 != 0);
     if !passed_on || reply.len() < 28 || reply[7..16] != sent[7..16] {
@@ -285,8 +299,8 @@ fn is_reply(reply: &[u8], sent: &[u8]) -> bool {
     shape(reply) == shape(sent)
 }
 
-/// The emergency in a reply that holds a mail: station, error code, error register (ETG.1000.6, 5.6.4).
-fn emergency_in(reply: &[u8], numbers: &Numbers) -> Option<(u16, u16, u16)> {
+/// Returns an emergency in a reply: device, error code, error register (ETG.1000.6, 5.6.4).
+fn emergency_in(reply: &[u8], addresses: &BusAddresses) -> Option<(u16, u16, u16)> {
     datagrams(reply).find_map(|datagram| {
         let is_mail = datagram.header[0] == Command::Fprd as u8 && word(datagram.header, 4) >= MEMORY;
         if !is_mail || datagram.counter == 0 {
@@ -294,13 +308,13 @@ fn emergency_in(reply: &[u8], numbers: &Numbers) -> Option<(u16, u16, u16)> {
         }
 
         emergency_of_mail(datagram.data).map(|(code, register)| {
-            let place = numbers.place_of(word(datagram.header, 2));
+            let place = addresses.place_of(word(datagram.header, 2));
             (place.unwrap_or(NO_DEVICE), code, register)
         })
     })
 }
 
-/// Error code and register, if a mail is an emergency.
+/// Returns error code and register if a mail is an emergency.
 pub(super) fn emergency_of_mail(mail: &[u8]) -> Option<(u16, u16)> {
     let is_coe = mail.len() >= 16 && mail[5] & 0x0f == 3;
     (is_coe && word(mail, 6) >> 12 == 1).then(|| (word(mail, 8), u16::from(mail[10])))

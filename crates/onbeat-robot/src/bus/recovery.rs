@@ -1,359 +1,383 @@
-//! The way of one device back to OP, one question and answer per cycle.
+//! Recovery of one device to OP, one query and reply per cycle.
 //!
 //! ```text
-//! lost ──▶ is at a place without its station ──▶ who is it? (visit) ──▶ INIT ──▶ what it was told once ──▶ clock ──▶ OP
-//! fell back, or answers at its station ──▶ is its FMMU as configured? ──▶ acknowledge ──────────────────────────▶ OP
+//! lost ──▶ found by position ──▶ identification ──▶ INIT ──▶ script ──▶ clock ──▶ OP
+//! fell back, or answers at its station address ──▶ FMMU as configured? ──▶ acknowledge ──▶ OP
 //! ```
 //!
-//! Stations are given once (`numbers`), so a device that answers at its station is the one that was identified when it got it.
+//! Station addresses are never reused ([`super::addresses`]), so a device that answers at its station address is the
+//! one that was identified when it received it.
 //!
-//! What it was told once is its script: registers, values of objects, its pulses, states. Part of the way up itself is a script that is
-//! gone through for the first time, see `prepare`.
+//! The script is the device's recorded configuration: registers, start-up values, SYNC0, AL states. During bring-up,
+//! [`super::preop_setup`] runs the same steps for the first time.
 
 use onbeat_rt::frame::{Command, register, word};
 
-use super::memory::{AL_CONTROL, AL_STATUS, Line, Mark, SPEED_START, SYSTEM_TIME, TIME_OFFSET, Written};
-use super::pulses::{Setting, long};
-use super::sdo::Transfer;
-use super::visit::{Met, Visit, Why};
+use super::config_record::{
+    AL_CONTROL, AL_STATUS, ConfigStep, FmmuMark, RegisterWrite, SPEED_START, SYSTEM_TIME, TIME_OFFSET,
+};
+use super::identification::{Identification, IdentificationResult, RejectReason};
+use super::sdo::SdoTransfer;
+use super::sync0::{Sync0Setup, long};
 use onbeat_control::SdoFailure;
 pub(super) use onbeat_ethercat::al::{ERROR, INIT, OP, PREOP, SAFEOP};
 
-/// Cycles within which a change of state must come about.
-const PATIENCE: u64 = 5_000;
+/// Maximum number of cycles for a change of state.
+const TIMEOUT_CYCLES: u64 = 5_000;
 
-/// A value of an object that was not answered for is written again, so often in all.
+/// Maximum number of attempts to write a start-up value.
 const MOST_TRIES: u8 = 4;
-/// What a clock's speed counter starts with when its control loop is to begin anew (the register's value after power-on).
+/// Value of the speed counter that restarts a clock's control loop (the value after power-on).
 const SPEED: u16 = 0x1000;
 
-/// Cycles that a device has to take an acknowledgement in.
+/// Number of cycles a device has to process an acknowledgement.
 const GRACE: u64 = 3;
 
-/// Longest data of a question, in bytes.
-pub(super) const MOST_ASKED: usize = 64;
+/// Maximum data length of a query, in bytes.
+pub(super) const MAX_QUERY_BYTES: usize = 64;
 
-/// What is asked of a device in a cycle.
+/// Register access of a device in one cycle.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Question {
+pub(super) struct RegisterQuery {
     pub(super) command: Command,
     pub(super) address: u32,
-    pub(super) bytes: [u8; MOST_ASKED],
+    pub(super) bytes: [u8; MAX_QUERY_BYTES],
     pub(super) length: usize,
 }
 
-impl Question {
+impl RegisterQuery {
     pub(super) fn read(station: u16, at: u16, length: usize) -> Self {
-        Self { command: Command::Fprd, address: register(station, at), bytes: [0; MOST_ASKED], length }
+        Self { command: Command::Fprd, address: register(station, at), bytes: [0; MAX_QUERY_BYTES], length }
     }
 
     pub(super) fn write(station: u16, at: u16, data: &[u8]) -> Self {
-        let mut bytes = [0; MOST_ASKED];
-        let length = data.len().min(MOST_ASKED);
+        let mut bytes = [0; MAX_QUERY_BYTES];
+        let length = data.len().min(MAX_QUERY_BYTES);
         bytes[..length].copy_from_slice(&data[..length]);
         Self { command: Command::Fpwr, address: register(station, at), bytes, length }
     }
 }
 
-/// What an answer means for the way.
+/// Result of processing a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
-    /// Further, or the same again.
-    Going,
-    /// The device is in OP.
-    Arrived,
-    /// It is the device it should be, and has its station from now on.
-    Known,
-    /// It is not, or that cannot be proven; it stands in INIT without a station.
-    Dismissed(Why),
-    /// It refuses a state, or does not get there: the state and its AL status code.
-    Refused(u8, u16),
-    /// It does not take the value of an object: the line of its script, and why.
-    Untold(usize, SdoFailure),
-    /// It does not answer.
-    Silent,
+pub(super) enum RecoveryProgress {
+    /// In progress.
+    InProgress,
+    /// The device is in OP, or has completed its script.
+    Done,
+    /// The device is the expected one, and has its station address now.
+    Identified,
+    /// The device is another one, or its identity cannot be proven; it is in INIT without a station address.
+    Rejected(RejectReason),
+    /// The device refuses or does not reach a state: the state and its AL status code.
+    StateRefused(u8, u16),
+    /// The device refuses a start-up value: the step of the script and the reason.
+    SdoRefused(usize, SdoFailure),
+    /// The device does not answer.
+    NoAnswer,
 }
 
-/// What follows when a device's FMMU is as configured.
+/// Next action when a device's FMMU is as configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Then {
-    /// It is asked for this.
+enum AfterFmmuCheck {
+    /// Request this state.
     Request(u8),
-    /// It is in OP.
+    /// None: the device is in OP.
     Done,
 }
 
-/// One step of the way.
+/// Step of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// Who is it?
-    Visit(Visit),
-    /// Compares its FMMU with the configuration; then this step.
-    Mark(Then),
-    /// AL control to write, and the state to wait for.
+enum RecoveryStep {
+    /// Checks the identity.
+    Identify(Identification),
+    /// Compares an FMMU with the configuration, then continues with this.
+    CheckFmmu(AfterFmmuCheck),
+    /// Writes AL control, then waits for the state.
     Request(u8),
     Await(u8),
-    /// Lines of the script.
-    Tell(usize),
+    /// Steps of the script.
+    WriteRegister(usize),
     Object(usize),
-    Pulses(usize),
-    /// Before this line.
+    Sync0(usize),
+    /// Steps that set the clock, before this step of the script.
     ReadClock(usize),
     SetClock(usize),
-    SettleClock(usize),
+    ResetClockLoop(usize),
     Done,
 }
 
-/// What a device should be and was told.
+/// Identity and configuration of a device.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct KnownDevice {
     pub(super) station: u16,
     /// Vendor, product, revision, serial number.
     pub(super) identity: [u32; 4],
-    /// Second station address, 0 for none.
+    /// Configured station alias, 0 for none.
     pub(super) alias: u16,
-    /// Others of the bus have the same identity and alias.
-    pub(super) has_equals: bool,
-    pub(super) script: Box<[Line]>,
-    /// The content of its FMMU after its script.
-    pub(super) mark: Option<Mark>,
+    /// Whether other devices of the bus have the same identity and alias.
+    pub(super) has_identical: bool,
+    pub(super) script: Box<[ConfigStep]>,
+    /// Content of its FMMU after the script.
+    pub(super) mark: Option<FmmuMark>,
     pub(super) has_clock: bool,
-    /// Counter of the last mail it got.
-    pub(super) last_mail: u8,
+    /// Counter of the last mail sent to it.
+    pub(super) last_mail_counter: u8,
 }
 
-impl Known {
-    /// Object and entry that a line of the script is about.
+impl KnownDevice {
+    /// Returns index and subindex of the object that a step of the script writes.
     pub(super) fn object(&self, line: usize) -> (u16, u8) {
-        if let Some(Line::Object(transfer)) = self.script.get(line) { transfer.object() } else { (0, 0) }
+        if let Some(ConfigStep::Object(transfer)) = self.script.get(line) { transfer.object() } else { (0, 0) }
     }
 }
 
-/// A device on its way.
+/// Recovery of a device.
 #[derive(Clone, Debug)]
 pub(super) struct Recovery {
-    step: Step,
+    step: RecoveryStep,
     since: u64,
     silent: u8,
     clock_offset: u64,
-    /// It went through INIT, and its clock is to be set anew.
+    /// The device went through INIT; its clock must be set again.
     clock_is_lost: bool,
-    setting: Setting,
-    /// Times that the value of an object was written.
+    sync0: Sync0Setup,
+    /// Attempts to write the current start-up value.
     tries: u8,
-    /// The line that it ends before.
+    /// The step of the script to stop before.
     until: Option<usize>,
 }
 
 impl Recovery {
-    /// From nothing: at this place on the cable something is that has no station of ours.
-    pub(super) fn at_place(place: u16, is_credulous: bool, cycle: u64) -> Self {
-        Self::from(Step::Visit(Visit::of(place, is_credulous, cycle)), cycle)
+    /// Starts for a device at this position that has no station address of this bus.
+    pub(super) fn at_place(place: u16, skips_identity_check: bool, cycle: u64) -> Self {
+        Self::from(RecoveryStep::Identify(Identification::new(place, skips_identity_check, cycle)), cycle)
     }
 
-    /// It answers at its station, in this AL state, with or without an error.
-    pub(super) fn in_state(known: &Known, al_status: u8, cycle: u64) -> Self {
+    /// Starts for a device that answers at its station address with this AL status.
+    pub(super) fn in_state(known: &KnownDevice, al_status: u8, cycle: u64) -> Self {
         let state = al_status & 0x0f;
         let then = match (state, al_status & ERROR) {
-            (SAFEOP | OP, ERROR) => Then::Request(state | ERROR),
-            (SAFEOP, _) => Then::Request(OP),
-            (OP, _) => Then::Done,
-            _ => return Self::from(Step::Request(INIT | ERROR), cycle),
+            (SAFEOP | OP, ERROR) => AfterFmmuCheck::Request(state | ERROR),
+            (SAFEOP, _) => AfterFmmuCheck::Request(OP),
+            (OP, _) => AfterFmmuCheck::Done,
+            _ => return Self::from(RecoveryStep::Request(INIT | ERROR), cycle),
         };
 
         let step = match (known.mark, then) {
-            (Some(_), _) => Step::Mark(then),
-            (None, Then::Request(control)) => Step::Request(control),
-            (None, Then::Done) => Step::Request(OP),
+            (Some(_), _) => RecoveryStep::CheckFmmu(then),
+            (None, AfterFmmuCheck::Request(control)) => RecoveryStep::Request(control),
+            (None, AfterFmmuCheck::Done) => RecoveryStep::Request(OP),
         };
 
         Self::from(step, cycle)
     }
 
-    /// From SAFEOP, as the devices are when they have just been configured.
+    /// Starts in SAFEOP, for devices that were just configured.
     pub(super) fn in_safeop(cycle: u64) -> Self {
-        Self::from(Step::Request(OP), cycle)
+        Self::from(RecoveryStep::Request(OP), cycle)
     }
 
-    /// Through the script from this line on, and not to OP but to where the script ends now.
-    pub(super) fn from_line(known: &mut Known, line: usize, cycle: u64) -> Self {
-        let mut way = Self { until: Some(known.script.len()), ..Self::from(Step::Done, cycle) };
-        let first = way.at_line(known, line);
-        way.enter(first, known, cycle);
-        way
+    /// Runs the script from this step to its present end, without requesting OP afterwards.
+    pub(super) fn from_line(known: &mut KnownDevice, line: usize, cycle: u64) -> Self {
+        let mut recovery = Self { until: Some(known.script.len()), ..Self::from(RecoveryStep::Done, cycle) };
+        let first = recovery.at_line(known, line);
+        recovery.enter(first, known, cycle);
+        recovery
     }
 
-    fn from(step: Step, cycle: u64) -> Self {
+    fn from(step: RecoveryStep, cycle: u64) -> Self {
         Self {
             step,
             since: cycle,
             silent: 0,
             clock_offset: 0,
             clock_is_lost: false,
-            setting: Setting::begin(),
+            sync0: Sync0Setup::begin(),
             tries: 0,
             until: None,
         }
     }
 
-    /// The transfer that is its turn, if one is.
-    pub(super) fn transfer<'k>(&self, known: &'k mut Known) -> Option<&'k mut Transfer> {
-        let Step::Object(line) = self.step else { return None };
+    /// Returns the start-up transfer of the current step.
+    pub(super) fn transfer<'k>(&self, known: &'k mut KnownDevice) -> Option<&'k mut SdoTransfer> {
+        let RecoveryStep::Object(line) = self.step else { return None };
         match known.script.get_mut(line) {
-            Some(Line::Object(transfer)) => Some(transfer),
+            Some(ConfigStep::Object(transfer)) => Some(transfer),
             _ => None,
         }
     }
 
-    /// The visit that it begins with.
-    pub(super) fn visit(&mut self) -> Option<&mut Visit> {
-        if let Step::Visit(visit) = &mut self.step { Some(visit) } else { None }
+    /// Returns the identification of the current step.
+    pub(super) fn identification(&mut self) -> Option<&mut Identification> {
+        if let RecoveryStep::Identify(identification) = &mut self.step { Some(identification) } else { None }
     }
 
-    /// The station by which it is asked who it is.
-    pub(super) fn visiting(&self) -> Option<u16> {
-        if let Step::Visit(visit) = &self.step { Some(visit.station) } else { None }
+    /// Returns the station address used for the identification.
+    pub(super) fn identifying_station(&self) -> Option<u16> {
+        if let RecoveryStep::Identify(identification) = &self.step { Some(identification.station) } else { None }
     }
 
-    /// Whether nothing is left to do.
+    /// Returns whether all steps are done.
     pub(super) fn is_done(&self) -> bool {
-        self.step == Step::Done
+        self.step == RecoveryStep::Done
     }
 
-    /// Whether its pulses are its turn.
-    pub(super) fn is_at_pulses(&self) -> bool {
-        matches!(self.step, Step::Pulses(_))
+    /// Returns whether the current step configures SYNC0.
+    pub(super) fn is_at_sync0(&self) -> bool {
+        matches!(self.step, RecoveryStep::Sync0(_))
     }
 
-    /// What to ask now. `reference` is the station of the reference clock, which is asked in the same frame when the second is there.
-    pub(super) fn question(&self, known: &Known, reference: Option<u16>) -> Option<(Question, Option<Question>)> {
+    /// Returns the next query, and a second one for the same frame. `reference` is the station address of the
+    /// reference clock.
+    pub(super) fn query(
+        &self,
+        known: &KnownDevice,
+        reference: Option<u16>,
+    ) -> Option<(RegisterQuery, Option<RegisterQuery>)> {
         let station = known.station;
         let one = |question| Some((question, None));
         match self.step {
-            Step::Visit(visit) => Some(visit.question(known)),
-            Step::Mark(_) => known.mark.map(|mark| (mark.question(station), None)),
-            Step::Request(control) => one(Question::write(station, AL_CONTROL, &[control, 0])),
-            // Beside the mails of an object, which say nothing of a device that is gone, or fell.
-            Step::Await(_) | Step::Object(_) => one(Question::read(station, AL_STATUS, 6)),
-            Step::Tell(line) => {
+            RecoveryStep::Identify(identification) => Some(identification.query(known)),
+            RecoveryStep::CheckFmmu(_) => known.mark.map(|mark| (mark.query(station), None)),
+            RecoveryStep::Request(control) => one(RegisterQuery::write(station, AL_CONTROL, &[control, 0])),
+            // Mails do not show whether a device is gone or left PREOP, so its AL status is read beside them.
+            RecoveryStep::Await(_) | RecoveryStep::Object(_) => one(RegisterQuery::read(station, AL_STATUS, 6)),
+            RecoveryStep::WriteRegister(line) => {
                 let written = known.script[line].written()?;
-                one(Question::write(station, written.register, &written.bytes))
+                one(RegisterQuery::write(station, written.register, &written.bytes))
             }
-            Step::Pulses(line) => {
-                let Line::Pulses(wanted) = known.script[line] else { return None };
-                Some(self.setting.question(station, wanted))
+            RecoveryStep::Sync0(line) => {
+                let ConfigStep::Sync0(wanted) = known.script[line] else { return None };
+                Some(self.sync0.query(station, wanted))
             }
-            Step::ReadClock(_) => reference.map(|reference| {
-                (Question::read(station, SYSTEM_TIME, 24), Some(Question::read(reference, SYSTEM_TIME, 8)))
+            RecoveryStep::ReadClock(_) => reference.map(|reference| {
+                (RegisterQuery::read(station, SYSTEM_TIME, 24), Some(RegisterQuery::read(reference, SYSTEM_TIME, 8)))
             }),
-            Step::SetClock(_) => one(Question::write(station, TIME_OFFSET, &self.clock_offset.to_le_bytes())),
-            Step::SettleClock(_) => one(Question::write(station, SPEED_START, &SPEED.to_le_bytes())),
-            Step::Done => None,
+            RecoveryStep::SetClock(_) => {
+                one(RegisterQuery::write(station, TIME_OFFSET, &self.clock_offset.to_le_bytes()))
+            }
+            RecoveryStep::ResetClockLoop(_) => one(RegisterQuery::write(station, SPEED_START, &SPEED.to_le_bytes())),
+            RecoveryStep::Done => None,
         }
     }
 
-    /// Takes the answer: data and working counter, and those of the second question.
+    /// Processes the reply: data and working counter, and the data of the second query.
     pub(super) fn answer(
         &mut self,
-        known: &mut Known,
+        known: &mut KnownDevice,
         (data, counter): (&[u8], u16),
         second: Option<&[u8]>,
         cycle: u64,
-    ) -> Progress {
+    ) -> RecoveryProgress {
         if counter == 0 {
             self.silent += 1;
-            return if self.silent >= 3 { Progress::Silent } else { Progress::Going };
+            return if self.silent >= 3 { RecoveryProgress::NoAnswer } else { RecoveryProgress::InProgress };
         }
 
         self.silent = 0;
         let next = match self.step {
-            Step::Visit(mut visit) => {
-                let met = visit.answer(known, (data, counter), cycle);
-                return self.met(known, visit, met, cycle);
+            RecoveryStep::Identify(mut identification) => {
+                let result = identification.answer(known, (data, counter), cycle);
+                return self.take_identification(known, identification, result, cycle);
             }
-            // Whoever has changed it may have changed more.
-            Step::Mark(_) if !known.mark.is_some_and(|mark| mark.stands_in(data)) => Step::Request(INIT | ERROR),
-            Step::Mark(Then::Request(control)) => Step::Request(control),
-            Step::Request(control) => {
+            // Another MainDevice may have changed more than the FMMU.
+            RecoveryStep::CheckFmmu(_) if !known.mark.is_some_and(|mark| mark.matches(data)) => {
+                RecoveryStep::Request(INIT | ERROR)
+            }
+            RecoveryStep::CheckFmmu(AfterFmmuCheck::Request(control)) => RecoveryStep::Request(control),
+            RecoveryStep::Request(control) => {
                 self.clock_is_lost |= control & 0x0f == INIT;
-                Step::Await(control & 0x0f)
+                RecoveryStep::Await(control & 0x0f)
             }
-            Step::Await(state) => match self.arrived(data, state, cycle) {
+            RecoveryStep::Await(state) => match self.arrived(data, state, cycle) {
                 Ok(true) => self.after(known, state),
-                Ok(false) => Step::Await(state),
-                Err(code) => return Progress::Refused(state, code),
+                Ok(false) => RecoveryStep::Await(state),
+                Err(code) => return RecoveryProgress::StateRefused(state, code),
             },
-            Step::Tell(line) => self.at_line(known, line + 1),
-            Step::Object(line) => match self.told(known, line, data, cycle) {
+            RecoveryStep::WriteRegister(line) => self.at_line(known, line + 1),
+            RecoveryStep::Object(line) => match self.startup_written(known, line, data, cycle) {
                 Ok(true) => self.at_line(known, line + 1),
-                Ok(false) => Step::Object(line),
+                Ok(false) => RecoveryStep::Object(line),
                 Err(progress) => return progress,
             },
-            Step::Pulses(line) => {
-                let Line::Pulses(wanted) = known.script[line] else { return self.gave_up() };
-                if self.setting.answer(wanted, data, second) { self.at_line(known, line + 1) } else { self.step }
+            RecoveryStep::Sync0(line) => {
+                let ConfigStep::Sync0(wanted) = known.script[line] else { return self.time_out() };
+                if self.sync0.answer(wanted, data, second) { self.at_line(known, line + 1) } else { self.step }
             }
-            Step::ReadClock(line) => {
+            RecoveryStep::ReadClock(line) => {
                 self.read_clock(data, second);
-                Step::SetClock(line)
+                RecoveryStep::SetClock(line)
             }
-            Step::SetClock(line) => Step::SettleClock(line),
-            Step::SettleClock(line) => {
+            RecoveryStep::SetClock(line) => RecoveryStep::ResetClockLoop(line),
+            RecoveryStep::ResetClockLoop(line) => {
                 self.clock_is_lost = false;
                 self.at_line(known, line)
             }
-            Step::Mark(Then::Done) | Step::Done => Step::Done,
+            RecoveryStep::CheckFmmu(AfterFmmuCheck::Done) | RecoveryStep::Done => RecoveryStep::Done,
         };
 
-        if next == Step::Done {
-            return Progress::Arrived;
+        if next == RecoveryStep::Done {
+            return RecoveryProgress::Done;
         }
         if next == self.step {
-            return if cycle - self.since > PATIENCE { self.gave_up() } else { Progress::Going };
+            return if cycle - self.since > TIMEOUT_CYCLES { self.time_out() } else { RecoveryProgress::InProgress };
         }
 
         self.enter(next, known, cycle);
-        Progress::Going
+        RecoveryProgress::InProgress
     }
 
-    fn enter(&mut self, step: Step, known: &mut Known, cycle: u64) {
-        (self.step, self.since, self.tries, self.setting) = (step, cycle, 1, Setting::begin());
+    fn enter(&mut self, step: RecoveryStep, known: &mut KnownDevice, cycle: u64) {
+        (self.step, self.since, self.tries, self.sync0) = (step, cycle, 1, Sync0Setup::begin());
         if let Some(transfer) = self.transfer(known) {
             transfer.restart();
         }
     }
 
-    /// What a visit has come to.
-    fn met(&mut self, known: &mut Known, visit: Visit, met: Met, cycle: u64) -> Progress {
-        match met {
-            Met::NotYet => {
-                self.step = Step::Visit(visit);
-                Progress::Going
+    /// Processes the result of an identification.
+    fn take_identification(
+        &mut self,
+        known: &mut KnownDevice,
+        identification: Identification,
+        result: IdentificationResult,
+        cycle: u64,
+    ) -> RecoveryProgress {
+        match result {
+            IdentificationResult::InProgress => {
+                self.step = RecoveryStep::Identify(identification);
+                RecoveryProgress::InProgress
             }
-            Met::Known => {
-                known.station = visit.station;
-                self.enter(Step::Request(INIT | ERROR), known, cycle);
-                Progress::Known
+            IdentificationResult::Identified => {
+                known.station = identification.station;
+                self.enter(RecoveryStep::Request(INIT | ERROR), known, cycle);
+                RecoveryProgress::Identified
             }
-            Met::Dismissed(why) => Progress::Dismissed(why),
-            Met::Unread => Progress::Refused(0, 0),
+            IdentificationResult::Rejected(why) => RecoveryProgress::Rejected(why),
+            IdentificationResult::Unreadable => RecoveryProgress::StateRefused(0, 0),
         }
     }
 
-    fn gave_up(&self) -> Progress {
+    fn time_out(&self) -> RecoveryProgress {
         let state = match self.step {
-            Step::Await(state) => state,
-            Step::Pulses(_) => SAFEOP,
+            RecoveryStep::Await(state) => state,
+            RecoveryStep::Sync0(_) => SAFEOP,
             _ => 0,
         };
-        Progress::Refused(state, 0)
+        RecoveryProgress::StateRefused(state, 0)
     }
 
-    /// Whether the object of this line has its value. One that is not answered for gets it again.
-    fn told(&mut self, known: &mut Known, line: usize, data: &[u8], cycle: u64) -> Result<bool, Progress> {
+    /// Returns whether the start-up value of this step was written; retries without a response.
+    fn startup_written(
+        &mut self,
+        known: &mut KnownDevice,
+        line: usize,
+        data: &[u8],
+        cycle: u64,
+    ) -> Result<bool, RecoveryProgress> {
         let state = data[0] & 0x0f;
         if data[0] & ERROR != 0 || state < PREOP {
-            return Err(Progress::Refused(PREOP, word(data, 4)));
+            return Err(RecoveryProgress::StateRefused(PREOP, word(data, 4)));
         }
 
         let Some(transfer) = self.transfer(known) else { return Ok(true) };
@@ -365,34 +389,35 @@ impl Recovery {
                 (self.tries, self.since) = (self.tries + 1, cycle);
                 Ok(false)
             }
-            Some(Err(failure)) => Err(Progress::Untold(line, failure)),
+            Some(Err(failure)) => Err(RecoveryProgress::SdoRefused(line, failure)),
         }
     }
 
-    /// Whether the state is reached, or the AL status code of the refusal.
+    /// Returns whether the state is reached, or the AL status code of a refusal.
     fn arrived(&self, data: &[u8], state: u8, cycle: u64) -> Result<bool, u16> {
         let status = data[0] & 0x1f;
         match status & ERROR {
             0 => Ok(status & 0x0f == state),
-            // The error of before stands until the device has seen the acknowledgement.
+            // The previous error stays set until the device has processed the acknowledgement.
             _ if cycle - self.since < GRACE => Ok(false),
             _ => Err(word(data, 4)),
         }
     }
 
-    /// The offset that makes the device's system time that of the reference. Both were read within one frame.
+    /// Computes the offset that sets the device's system time to the reference. Both were read in one frame.
     fn read_clock(&mut self, data: &[u8], second: Option<&[u8]>) {
-        let (system, offset) = (long(data), long(&data[usize::from(TIME_OFFSET - SYSTEM_TIME)..]));
+        let system = long(data);
+        let offset = long(&data[usize::from(TIME_OFFSET - SYSTEM_TIME)..]);
         let reference = second.map_or(system, long);
         self.clock_offset = offset.wrapping_add(reference.wrapping_sub(system));
     }
 
-    /// The step behind a state that was reached.
-    fn after(&self, known: &Known, state: u8) -> Step {
+    /// Returns the step after reaching `state`.
+    fn after(&self, known: &KnownDevice, state: u8) -> RecoveryStep {
         match state {
-            OP => Step::Done,
+            OP => RecoveryStep::Done,
             INIT => self.at_line(known, 0),
-            // A script's own request of a state: on with the line behind it.
+            // The script requested this state itself: continue after that step.
             state => match known.script.iter().position(|line| is_request(line, state)) {
                 Some(line) => self.at_line(known, line + 1),
                 None => self.at_line(known, known.script.len()),
@@ -400,26 +425,26 @@ impl Recovery {
         }
     }
 
-    /// The step of a line of the script, or behind its end.
-    fn at_line(&self, known: &Known, line: usize) -> Step {
+    /// Returns the recovery step for a step of the script, or for its end.
+    fn at_line(&self, known: &KnownDevice, line: usize) -> RecoveryStep {
         if self.until == Some(line) {
-            return Step::Done;
+            return RecoveryStep::Done;
         }
         match known.script.get(line) {
-            Some(Line::Register(Written { register: AL_CONTROL, bytes })) => {
-                Step::Request(bytes.first().copied().unwrap_or(INIT))
+            Some(ConfigStep::Register(RegisterWrite { register: AL_CONTROL, bytes })) => {
+                RecoveryStep::Request(bytes.first().copied().unwrap_or(INIT))
             }
-            Some(Line::Register(_)) => Step::Tell(line),
-            Some(Line::Object(_)) => Step::Object(line),
-            // Pulses come by a clock that is set; everybody else's is set at the end.
-            Some(Line::Pulses(_)) | None if self.clock_is_lost && known.has_clock => Step::ReadClock(line),
-            Some(Line::Pulses(_)) => Step::Pulses(line),
-            None => Step::Request(OP),
+            Some(ConfigStep::Register(_)) => RecoveryStep::WriteRegister(line),
+            Some(ConfigStep::Object(_)) => RecoveryStep::Object(line),
+            // SYNC0 needs a synchronised clock; other devices' clocks are set at the end.
+            Some(ConfigStep::Sync0(_)) | None if self.clock_is_lost && known.has_clock => RecoveryStep::ReadClock(line),
+            Some(ConfigStep::Sync0(_)) => RecoveryStep::Sync0(line),
+            None => RecoveryStep::Request(OP),
         }
     }
 }
 
-fn is_request(line: &Line, state: u8) -> bool {
+fn is_request(line: &ConfigStep, state: u8) -> bool {
     let Some(written) = line.written() else { return false };
     written.register == AL_CONTROL && written.bytes.first().is_some_and(|control| control & 0x0f == state)
 }

@@ -1,8 +1,9 @@
-//! Which devices are on a cable, without changing one of them.
+//! Finds the devices on a cable without changing them.
 //!
-//! Registers are read by position (APRD, BRD). What a device is stands in its EEPROM, which is read through its registers 0x0502 to 0x0507:
-//! command and address of the read are all that is written, and only where the device leaves its EEPROM to the MainDevice (0x0500, 0x0501).
-//! Beside a running bus nothing is written at all. AL states, stations and process data are never touched.
+//! Registers are read by position (APRD, BRD). The identity is in the EEPROM, read through registers 0x0502 to
+//! 0x0507: only command and address of that read are written, and only if the EEPROM is assigned to the MainDevice
+//! (0x0500, 0x0501). While a bus is running, nothing is written. AL states, station addresses and process data are
+//! never changed.
 
 use std::fmt;
 
@@ -11,42 +12,42 @@ use onbeat_rt::time::Instant;
 
 use super::MOST_DEVICES;
 use super::Wire;
+use super::config_record::{AL_STATUS, SII_OWNER, STATION};
+use super::cyclic::SCAN;
 use super::error::BusError;
-use super::exchange::SCAN;
-use super::memory::{AL_STATUS, SII_OWNER, STATION};
 use onbeat_ethercat::carrier::{CarrierError, User};
 use onbeat_ethercat::registers::SII_CONTROL;
 use onbeat_ethercat::sii::Sii;
 
-/// Before anything is sent, frames of a bus that runs already are looked for this long.
+/// Time to listen for frames of a running bus before sending, in ns.
 const LISTEN_NS: u64 = 200_000_000;
-/// A frame that has not come back by then is sent again, so many times in all.
+/// Timeout of a frame, and maximum number of attempts.
 const REPLY_WITHIN_NS: u64 = 5_000_000;
 const MOST_TRIES: u32 = 20;
-/// An EEPROM that is busy is looked at this many times at most.
+/// Maximum number of polls of a busy EEPROM.
 const MOST_LOOKS: u32 = 1_000;
-/// Bytes of an EEPROM that are read at most; name and identity stand at its beginning.
+/// Maximum number of EEPROM bytes to read; name and identity are at its beginning.
 const MOST_EEPROM: usize = 4_096;
 
-/// What a controller can do; bit 2: distributed clocks.
+/// ESC features register; bit 2: distributed clocks.
 const FEATURES: u16 = 0x0008;
-/// Control, address and data of the EEPROM's interface.
+/// Bytes of SII control, address and data.
 const SII_BYTES: usize = 14;
-/// In its control and status word.
+/// SII control and status bits.
 const READ: [u8; 2] = [0x00, 0x01];
 const EIGHT_BYTES: u16 = 0x0040;
 const REFUSED: u16 = 0x2000;
 const BUSY: u16 = 0x8000;
-/// The fixed part of an EEPROM, and the end of its categories.
+/// Bytes of the fixed part, and types of categories.
 const FIXED: usize = 0x80;
 const STRINGS: u16 = 10;
 const GENERAL: u16 = 30;
 const END: u16 = 0xffff;
 
-/// What a device says that it is.
+/// Identity of a device, from its EEPROM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Identity {
-    /// What it is ordered by, or its name where it has no order code.
+pub struct DeviceIdentity {
+    /// Order code, or the name where there is none.
     pub name: String,
     /// Vendor id.
     pub vendor: u32,
@@ -54,61 +55,73 @@ pub struct Identity {
     pub product: u32,
     /// Revision.
     pub revision: u32,
-    /// Serial number; `None` where it was not read.
+    /// Serial number; `None` if it was not read.
     pub serial: Option<u32>,
 }
 
-/// A device that answers.
+/// A device found by a scan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scanned {
-    /// AL state and error bit.
+pub struct ScannedDevice {
+    /// AL state with error bit.
     pub al_state: u8,
-    /// Station address that it was given, 0 for none.
+    /// Configured station address, 0 for none.
     pub station: u16,
-    /// Second station address, 0 for none.
+    /// Configured station alias, 0 for none.
     pub alias: u16,
-    /// Whether it has a distributed clock.
+    /// Whether the device has a distributed clock.
     pub has_clock: bool,
-    /// From its EEPROM, where that was read and holds something.
-    pub identity: Option<Identity>,
+    /// Identity, if the EEPROM was read and is not blank.
+    pub identity: Option<DeviceIdentity>,
 }
 
-/// A bus that runs already.
+/// A bus that is running already.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Beside {
-    /// Of onbeat, on this interface.
+pub enum RunningBus {
+    /// A bus of onbeat: interface and process.
     Onbeat(String, User),
-    /// Of another program: frames that came while nothing was sent.
+    /// A bus of another program: interface, and number of frames received while nothing was sent.
     Foreign(String, u64),
 }
 
-impl fmt::Display for Beside {
+impl fmt::Display for RunningBus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Onbeat(on, user) => write!(f, "a bus of onbeat is running on \"{on}\": {user}")?,
+            Self::Onbeat(on, user) => write!(f, "onbeat is running a bus on \"{on}\": {user}")?,
             Self::Foreign(on, frames) => write!(
                 f,
-                "another MainDevice is running on \"{on}\": {frames} of its frames came within {} ms",
+                "another MainDevice is running on \"{on}\": {frames} of its frames were received within {} ms",
                 LISTEN_NS / 1_000_000
             )?,
         }
-        write!(f, ". Nothing was sent; `--beside-running` scans all the same, and writes nothing")
+        write!(f, "; nothing was sent: use `--beside-running` to scan read-only")
     }
 }
 
-/// Finds the devices and reads what they are. `on` names the wire in messages.
+/// Scans for devices and reads their identities. `on` names the wire in messages.
 ///
-/// With `beside_running` nothing is written to them, so that their identities are not read.
+/// With `beside_running` nothing is written to the devices, so their identities are not read.
+///
+/// ```
+/// use onbeat_robot::bus::{InProcess, scan};
+/// use onbeat_rt::time::{Instant, MockClock};
+/// use onbeat_segment::{Link, Segment};
+///
+/// let clock = MockClock::starting_at(Instant::from_ns(0), |_| 0).ns_per_reading(100);
+/// let mut wire = InProcess::on_virtual_clock(Link::from_toml(Segment::HUMANOID)?, clock);
+/// let devices = scan(&mut wire, "the simulated segment", false)?;
+/// assert_eq!(devices.len(), 59);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
-/// [`BusError::Running`] when frames of another MainDevice come, without `beside_running`; [`BusError::NoDevices`];
-/// [`BusError::NoAnswer`].
-pub fn scan<W: Wire>(wire: &mut W, on: &str, beside_running: bool) -> Result<Vec<Scanned>, BusError> {
+/// [`BusError::Running`] if frames of another MainDevice are received, without `beside_running`;
+/// [`BusError::NoDevices`]; [`BusError::NoAnswer`].
+pub fn scan<W: Wire>(wire: &mut W, on: &str, beside_running: bool) -> Result<Vec<ScannedDevice>, BusError> {
     let mut scan = Scan { wire, number: 0, frame: Box::new([0; LONGEST]), reply: Box::new([0; LONGEST + 1]) };
     if !beside_running {
         let frames = scan.listen();
         if frames > 0 {
-            return Err(BusError::Running(Beside::Foreign(on.to_owned(), frames)));
+            return Err(BusError::Running(RunningBus::Foreign(on.to_owned(), frames)));
         }
     }
 
@@ -130,7 +143,7 @@ pub fn scan<W: Wire>(wire: &mut W, on: &str, beside_running: bool) -> Result<Vec
     let mut may_read = Vec::new();
     scan.read_registers(devices, |place, device, is_ours| {
         found.push(device);
-        may_read.extend((is_ours && !beside_running).then(|| Eeprom { place, bytes: Vec::new() }));
+        may_read.extend((is_ours && !beside_running).then(|| SiiReader { place, bytes: Vec::new() }));
     })?;
 
     for eeprom in scan.read_eeproms(may_read)? {
@@ -147,18 +160,18 @@ struct Scan<'w, W> {
     reply: Box<[u8; LONGEST + 1]>,
 }
 
-/// A datagram: command, address, what it carries.
-type Asked<'d> = (Command, u32, &'d [u8]);
+/// A datagram: command, address, data.
+type ScanDatagram<'d> = (Command, u32, &'d [u8]);
 
 impl<W: Wire> Scan<'_, W> {
-    /// Frames that come while nothing is sent.
+    /// Counts frames received while nothing is sent.
     fn listen(&mut self) -> u64 {
         let until = self.wire.now().plus_ns(LISTEN_NS);
         std::iter::from_fn(|| self.wire.receive(&mut self.reply[..], until)).count() as u64
     }
 
-    /// Sends these datagrams in one frame, again when it gets lost; where in the reply the data of each begin.
-    fn ask(&mut self, datagrams: &[Asked<'_>]) -> Result<Vec<usize>, BusError> {
+    /// Sends the datagrams in one frame, with retries; returns the offset of each datagram's data in the reply.
+    fn exchange(&mut self, datagrams: &[ScanDatagram<'_>]) -> Result<Vec<usize>, BusError> {
         let mut writer = Writer::new(&mut self.frame[..], SCAN);
         let placed = datagrams.iter().filter_map(|(command, address, data)| writer.push_data(*command, *address, data));
         let placed: Vec<usize> = placed.collect();
@@ -187,26 +200,32 @@ impl<W: Wire> Scan<'_, W> {
         came
     }
 
-    /// Data of a datagram in the reply, when so many devices answered it.
+    /// Returns the data of a datagram in the reply, if a device processed it.
     fn answer(&self, at: usize, length: usize) -> Option<&[u8]> {
         (working_counter(&self.reply[..], at, length) > 0).then(|| &self.reply[at..at + length])
     }
 
     fn count(&mut self) -> Result<u16, BusError> {
-        let at = self.ask(&[(Command::Brd, register(0, AL_STATUS), &[0; 2])])?;
+        let at = self.exchange(&[(Command::Brd, register(0, AL_STATUS), &[0; 2])])?;
         Ok(working_counter(&self.reply[..], at[0], 2))
     }
 
-    /// Registers of each device, given to `found` with its place, and whether its EEPROM is the MainDevice's.
-    fn read_registers(&mut self, devices: u16, mut found: impl FnMut(u16, Scanned, bool)) -> Result<(), BusError> {
-        const ASKED: [(u16, usize); 4] = [(FEATURES, 2), (STATION, 4), (AL_STATUS, 2), (SII_OWNER, 2)];
+    /// Reads the registers of each device; calls `found` with its position and whether its EEPROM is assigned to the
+    /// MainDevice.
+    fn read_registers(
+        &mut self,
+        devices: u16,
+        mut found: impl FnMut(u16, ScannedDevice, bool),
+    ) -> Result<(), BusError> {
+        const REGISTERS: [(u16, usize); 4] = [(FEATURES, 2), (STATION, 4), (AL_STATUS, 2), (SII_OWNER, 2)];
         for place in 0..devices {
-            let asked = ASKED.map(|(at, length)| (Command::Aprd, register(position(place), at), &[0u8; 4][..length]));
-            let placed = self.ask(&asked)?;
+            let queries =
+                REGISTERS.map(|(at, length)| (Command::Aprd, register(position(place), at), &[0u8; 4][..length]));
+            let placed = self.exchange(&queries)?;
             let value = |number: usize, at: usize| {
-                self.answer(placed[number], ASKED[number].1).map_or(0, |data| word(data, at))
+                self.answer(placed[number], REGISTERS[number].1).map_or(0, |data| word(data, at))
             };
-            let device = Scanned {
+            let device = ScannedDevice {
                 al_state: (value(2, 0) & 0x1f) as u8,
                 station: value(1, 0),
                 alias: value(1, 2),
@@ -222,16 +241,17 @@ impl<W: Wire> Scan<'_, W> {
         Ok(())
     }
 
-    /// Reads EEPROMs side by side, as far as name and identity stand. One that refuses or stays busy ends early.
-    fn read_eeproms(&mut self, mut reading: Vec<Eeprom>) -> Result<Vec<Eeprom>, BusError> {
+    /// Reads the EEPROMs concurrently, up to name and identity. One that refuses or stays busy ends early.
+    fn read_eeproms(&mut self, mut reading: Vec<SiiReader>) -> Result<Vec<SiiReader>, BusError> {
         let mut done = Vec::new();
         while !reading.is_empty() {
-            // As many as have room in the frame that fetches what they have read.
+            // As many devices as fit into one frame that fetches their data.
             for some in reading.chunks_mut((LONGEST - 16) / (12 + SII_BYTES)) {
                 self.read_next(some)?;
             }
 
-            let (more, over): (Vec<Eeprom>, Vec<Eeprom>) = reading.into_iter().partition(|eeprom| !eeprom.is_enough());
+            let (more, over): (Vec<SiiReader>, Vec<SiiReader>) =
+                reading.into_iter().partition(|eeprom| !eeprom.is_enough());
             done.extend(over);
             reading = more;
         }
@@ -239,23 +259,23 @@ impl<W: Wire> Scan<'_, W> {
         Ok(done)
     }
 
-    /// The next four or eight bytes of each.
-    fn read_next(&mut self, some: &mut [Eeprom]) -> Result<(), BusError> {
-        let wanted = |eeprom: &Eeprom| {
+    /// Reads the next four or eight bytes of each EEPROM.
+    fn read_next(&mut self, some: &mut [SiiReader]) -> Result<(), BusError> {
+        let wanted = |eeprom: &SiiReader| {
             let [low, high] = (eeprom.bytes.len() as u16 / 2).to_le_bytes();
             [READ[0], READ[1], low, high, 0, 0]
         };
 
         let requests: Vec<[u8; 6]> = some.iter().map(wanted).collect();
-        let address = |eeprom: &Eeprom| register(position(eeprom.place), SII_CONTROL);
-        let writes: Vec<Asked<'_>> =
+        let address = |eeprom: &SiiReader| register(position(eeprom.place), SII_CONTROL);
+        let writes: Vec<ScanDatagram<'_>> =
             some.iter().zip(&requests).map(|(eeprom, data)| (Command::Apwr, address(eeprom), &data[..])).collect();
-        self.ask(&writes)?;
+        self.exchange(&writes)?;
         let mut waiting: Vec<usize> = (0..some.len()).collect();
         for look in 0..MOST_LOOKS {
-            let reads: Vec<Asked<'_>> =
+            let reads: Vec<ScanDatagram<'_>> =
                 waiting.iter().map(|&number| (Command::Aprd, address(&some[number]), &[0; SII_BYTES][..])).collect();
-            let placed = self.ask(&reads)?;
+            let placed = self.exchange(&reads)?;
             let mut busy = Vec::new();
             for (&number, at) in waiting.iter().zip(placed) {
                 match self.answer(at, SII_BYTES).map(|data| (word(data, 0), &data[6..])) {
@@ -281,14 +301,14 @@ impl<W: Wire> Scan<'_, W> {
     }
 }
 
-/// The first bytes of a device's EEPROM.
-struct Eeprom {
+/// Bytes read so far from the beginning of an EEPROM.
+struct SiiReader {
     place: u16,
     bytes: Vec<u8>,
 }
 
-impl Eeprom {
-    /// What was read counts as all there is.
+impl SiiReader {
+    /// Ends the read; missing bytes count as blank.
     fn give_up(&mut self) {
         self.bytes.resize(MOST_EEPROM, 0xff);
     }
@@ -297,12 +317,15 @@ impl Eeprom {
         self.bytes.len() >= MOST_EEPROM || self.known().is_some()
     }
 
-    /// The bytes up to the end of the categories that say what the device is called; `None` when more have to be read.
+    /// Returns the bytes up to the categories with the device's name; `None` if more must be read.
     fn known(&self) -> Option<&[u8]> {
-        let (mut at, mut has_strings, mut has_general) = (FIXED, false, false);
+        let mut at = FIXED;
+        let mut has_strings = false;
+        let mut has_general = false;
         loop {
             let head = self.bytes.get(at..at + 4)?;
-            let (kind, length) = (word(head, 0), 2 * usize::from(word(head, 2)));
+            let kind = word(head, 0);
+            let length = 2 * usize::from(word(head, 2));
             if kind == END || (has_strings && has_general) {
                 return Some(&self.bytes[..at]);
             }
@@ -313,15 +336,15 @@ impl Eeprom {
         }
     }
 
-    /// `None` of a blank one.
-    fn identity(&self) -> Option<Identity> {
+    /// Returns the identity; `None` if the EEPROM is blank.
+    fn identity(&self) -> Option<DeviceIdentity> {
         let fixed = self.bytes.get(..FIXED).filter(|fixed| fixed.iter().any(|byte| *byte != 0xff))?;
         let long = |at: usize| u32::from(word(fixed, at)) | u32::from(word(fixed, at + 2)) << 16;
-        // With a wrong checksum, or categories that are none, the identity stands where it is all the same.
+        // The identity is readable even if the checksum or the categories are invalid.
         let sii = self.known().and_then(|known| Sii::decode(known).ok());
         let name = sii.map(|sii| if sii.order.is_empty() { sii.name } else { sii.order }).unwrap_or_default();
         let serial = Some(long(28));
 
-        Some(Identity { name, vendor: long(16), product: long(20), revision: long(24), serial })
+        Some(DeviceIdentity { name, vendor: long(16), product: long(20), revision: long(24), serial })
     }
 }

@@ -1,68 +1,77 @@
-//! One SDO transfer beside the cycles: mails to a device and from it, a frame each (ETG.1000.6, 5.6.2).
+//! One SDO transfer in acyclic frames: mails to and from a device, one per frame (ETG.1000.6, 5.6.2).
 //!
 //! ```text
 //! upload    request ──▶ ◀── expedited, or size and first bytes;   while bytes are missing: segment ──▶ ◀── bytes
-//! download  request with bytes ──▶ ◀── taken;                     while bytes are left:    segment ──▶ ◀── taken
+//! download  request with bytes ──▶ ◀── accepted;                  while bytes are left:    segment ──▶ ◀── accepted
 //! ```
 //!
-//! A transfer is made outside the loop with all the memory that it may need.
+//! A transfer is created outside the loop with all the memory it needs.
 
 use onbeat_rt::frame::word;
 
 use onbeat_control::{SdoAction, SdoFailure, SdoRequest};
 use onbeat_ethercat::setup::ObjectValue;
 
-/// Longest value that is transferred, in bytes.
+/// Maximum length of a value, in bytes.
 const LONGEST: usize = 1024;
-/// Bytes before the value: mailbox header, CoE header, command, object and entry, and the size where there is one.
+/// Bytes before the value: mailbox header, CoE header, command, object and subindex, optionally the size.
 const HEADERS: usize = 12;
 const WITH_SIZE: usize = HEADERS + 4;
-/// In a segment, the value follows the command.
+/// In a segment, the value follows the command byte.
 const IN_SEGMENT: usize = 9;
-/// CoE in a mailbox header; SDO request and response in a CoE header.
+/// CoE type in the mailbox header; SDO request and response in the CoE header.
 const COE: u8 = 3;
 const REQUEST: u16 = 2 << 12;
 const RESPONSE: u16 = 3;
-/// Cycles that an answer is waited for.
-const PATIENCE: u64 = 2_000;
-/// The same for a value that is written again when no answer came: the mail that held it may have been lost on the cable.
-const PATIENCE_OF_LINE: u64 = 500;
+/// Cycles to wait for a response.
+const TIMEOUT_CYCLES: u64 = 2_000;
+/// Cycles to wait for a start-up value, which is written again because the mail may have been lost.
+const STARTUP_TIMEOUT_CYCLES: u64 = 500;
 
-/// What the transfer does in the next frame.
+/// Next action of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// Sends the mail.
+pub(super) enum MailboxStep {
+    /// Send a mail.
     Send,
-    /// Looks for the answer.
-    Fetch,
-    /// Nothing any more.
+    /// Read the response.
+    Receive,
+    /// None: the transfer has ended.
     Done,
 }
 
-/// A transfer.
+/// An SDO transfer, for [`Bus::begin_transfer`](super::Bus::begin_transfer).
+///
+/// ```
+/// use onbeat_control::{SdoAction, SdoRequest};
+/// use onbeat_robot::bus::SdoTransfer;
+///
+/// let identity = SdoRequest { device: 3, index: 0x1018, entry: 1, complete: false, action: SdoAction::Read };
+/// let transfer = SdoTransfer::new(identity);
+/// assert_eq!(transfer.outcome(), None, "not begun");
+/// ```
 #[derive(Clone, Debug)]
-pub struct Transfer {
+pub struct SdoTransfer {
     request: SdoRequest,
-    /// What was read, or is written.
+    /// Bytes read so far, or the bytes to write.
     value: Vec<u8>,
-    /// Bytes of a value that is read, once they are known.
+    /// Size of the value to read, once known.
     size: usize,
-    /// Bytes that were transferred.
+    /// Bytes transferred.
     done: usize,
-    /// Bytes that the last mail took along.
+    /// Bytes in the last mail.
     sent: usize,
     toggle: bool,
     in_segments: bool,
-    turn: Turn,
+    step: MailboxStep,
     since: u64,
     patience: u64,
     outcome: Option<Result<(), SdoFailure>>,
 }
 
-impl Transfer {
-    /// A transfer that has not begun.
+impl SdoTransfer {
+    /// Creates a transfer that has not begun.
     #[must_use]
-    pub fn of(request: SdoRequest) -> Self {
+    pub fn new(request: SdoRequest) -> Self {
         let value = match &request.action {
             SdoAction::Read => Vec::with_capacity(LONGEST),
             SdoAction::Write(bytes) => bytes[..bytes.len().min(LONGEST)].to_vec(),
@@ -75,44 +84,46 @@ impl Transfer {
             sent: 0,
             toggle: false,
             in_segments: false,
-            turn: Turn::Send,
+            step: MailboxStep::Send,
             since: 0,
-            patience: PATIENCE,
+            patience: TIMEOUT_CYCLES,
             outcome: None,
         }
     }
 
-    /// A value that the device at this place gets whenever it is configured.
-    pub(super) fn line(device: u16, value: &ObjectValue) -> Self {
-        let (index, entry, complete) = (value.index, value.entry, value.complete);
+    /// Creates the write of a start-up value of the device at this position.
+    pub(super) fn startup_value(device: u16, value: &ObjectValue) -> Self {
+        let index = value.index;
+        let entry = value.entry;
+        let complete = value.complete;
         let request = SdoRequest { device, index, entry, complete, action: SdoAction::Write(value.bytes.clone()) };
-        Self { patience: PATIENCE_OF_LINE, ..Self::of(request) }
+        Self { patience: STARTUP_TIMEOUT_CYCLES, ..Self::new(request) }
     }
 
-    /// Begins a write anew, whatever has become of it.
+    /// Restarts a write, whatever its state.
     pub(super) fn restart(&mut self) {
         (self.done, self.sent, self.toggle, self.in_segments) = (0, 0, false, false);
-        (self.turn, self.since, self.outcome) = (Turn::Send, 0, None);
+        (self.step, self.since, self.outcome) = (MailboxStep::Send, 0, None);
     }
 
-    /// Object and entry.
+    /// Returns index and subindex.
     pub(super) fn object(&self) -> (u16, u8) {
         (self.request.index, self.request.entry)
     }
 
-    /// Whether a write came off; `None` while it goes on.
+    /// Returns the result of a write; `None` while in progress.
     pub(super) fn written(&self) -> Option<Result<(), SdoFailure>> {
         self.outcome
     }
 
-    /// What came of it; `None` while it goes on.
+    /// Returns the result; `None` while in progress.
     #[must_use]
     pub fn outcome(&self) -> Option<Result<Vec<u8>, SdoFailure>> {
         let read = || if self.is_upload() { self.value.clone() } else { Vec::new() };
         self.outcome.map(|outcome| outcome.map(|()| read()))
     }
 
-    /// Place of its device.
+    /// Returns the position of the device.
     pub(super) fn device(&self) -> usize {
         usize::from(self.request.device)
     }
@@ -121,32 +132,32 @@ impl Transfer {
         self.request.action == SdoAction::Read
     }
 
-    pub(super) fn turn(&self) -> Turn {
-        self.turn
+    pub(super) fn next_step(&self) -> MailboxStep {
+        self.step
     }
 
-    /// Ends it.
+    /// Ends the transfer with this result.
     pub(super) fn end(&mut self, outcome: Result<(), SdoFailure>) {
         self.outcome = Some(outcome);
-        self.turn = Turn::Done;
+        self.step = MailboxStep::Done;
     }
 
-    /// Looks at the time. `cycle` counts on.
+    /// Ends the transfer on timeout. `cycle` is the current cycle.
     pub(super) fn wait(&mut self, cycle: u64) {
         if self.since == 0 {
             self.since = cycle;
         }
-        if self.turn != Turn::Done && cycle - self.since > self.patience {
+        if self.step != MailboxStep::Done && cycle - self.since > self.patience {
             self.end(Err(SdoFailure::NoReply));
         }
     }
 
-    /// The mail was taken by the device.
+    /// Records that the device accepted the mail.
     pub(super) fn was_sent(&mut self) {
-        self.turn = Turn::Fetch;
+        self.step = MailboxStep::Receive;
     }
 
-    /// Writes the next mail into `mail`, whose length is the mailbox's. `counter` is 1 to 7.
+    /// Writes the next mail into `mail`, which has the length of the mailbox. `counter`: 1 to 7.
     pub(super) fn write(&mut self, mail: &mut [u8], counter: u8) {
         mail.fill(0);
         let length = if self.in_segments { self.segment(mail) } else { self.first(mail) };
@@ -190,21 +201,22 @@ impl Transfer {
         self.sent = left.len().min(mail.len() - IN_SEGMENT);
         let last = u8::from(self.sent == left.len());
         mail[IN_SEGMENT..IN_SEGMENT + self.sent].copy_from_slice(&left[..self.sent]);
-        // A segment has seven bytes at least; those of the shortest that mean nothing are counted.
+        // A segment has at least seven bytes; the command byte holds the number of unused ones.
         let unused = 7usize.saturating_sub(self.sent);
         mail[8] = toggle | (unused as u8) << 1 | last;
 
         IN_SEGMENT + self.sent + unused
     }
 
-    /// Takes a mail of its device; `false` when it is no answer to this.
+    /// Processes a mail of the device; returns `false` if it does not belong to this transfer.
     pub(super) fn answer(&mut self, mail: &[u8], cycle: u64) -> bool {
-        if self.turn != Turn::Fetch || mail.len() < WITH_SIZE || mail[5] & 0x0f != COE {
+        if self.step != MailboxStep::Receive || mail.len() < WITH_SIZE || mail[5] & 0x0f != COE {
             return false;
         }
 
-        let (service, command) = (word(mail, 6) >> 12, mail[8]);
-        // A device that aborts says so with the service of a request.
+        let service = word(mail, 6) >> 12;
+        let command = mail[8];
+        // A device aborts with the service code of a request.
         let is_abort = service == REQUEST >> 12 && command & 0xe0 == 0x80;
         if service != RESPONSE && !is_abort {
             return false;
@@ -222,7 +234,7 @@ impl Transfer {
         } else if self.is_upload() {
             self.take_bytes(mail, command);
         } else {
-            self.go_on(command);
+            self.acknowledge(command);
         }
 
         true
@@ -259,17 +271,17 @@ impl Transfer {
 
         self.value.extend_from_slice(bytes);
         self.in_segments = true;
-        self.turn = Turn::Send;
+        self.step = MailboxStep::Send;
         if is_last {
             self.end(Ok(()));
         }
     }
 
-    fn go_on(&mut self, command: u8) {
+    fn acknowledge(&mut self, command: u8) {
         self.toggle = if command & 0xe0 == 0x20 { !self.toggle } else { self.toggle };
         self.done += self.sent;
         self.in_segments = true;
-        self.turn = Turn::Send;
+        self.step = MailboxStep::Send;
         if self.done >= self.value.len() {
             self.end(Ok(()));
         }

@@ -1,44 +1,44 @@
-//! All joints together, cycle by cycle.
+//! Control of all joints, cycle by cycle.
 
 use onbeat_ethercat::event::{Event, NO_DEVICE};
 use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
 
-use super::event::{Events, NO_JOINT, RobotEvent, RobotEventKind};
-use super::file::{OnFault, Robot, Settings};
-use super::goal::Taken;
-use super::joint::{Joint, QUICK_STOP_NS, Stage};
+use super::event::{NO_JOINT, RobotEvent, RobotEventKind, RobotEvents};
+use super::file::{OnFault, Robot, RobotSettings};
+use super::goal::GoalOutcome;
+use super::joint::{JointDrive, JointStage, QUICK_STOP_NS};
 use super::ladder::{Ladder, Rung};
 use super::power::JointState;
-use super::status::{Phase, Reason, Status, StopReason};
+use super::status::{DownReason, RobotPhase, SafeStopReason, Status};
 use super::trajectory::Trajectory;
 
-/// In which the pace of trajectory time goes from 0 to 1, in s.
+/// Time in which the speed of trajectory time changes by 1, in s.
 const SPEED_RAMP_S: f64 = 0.5;
 
 /// Moves the joints of a robot along a trajectory.
 ///
-/// It enables drives in groups from wherever they stand, plays the trajectory within the limits of each joint, and brings everything to
-/// rest when it is asked to, when cycles are missed, or when drives fail. After construction it allocates nothing.
+/// It enables drives in groups from any state, follows the trajectory within the limits of each joint, and brings all
+/// joints to rest on request, when cycles are missed, or when drives fail. It does not allocate after construction.
 pub struct MotionController {
-    settings: Settings,
-    joints: Vec<Joint>,
-    /// Places of the joints' drives.
+    settings: RobotSettings,
+    joints: Vec<JointDrive>,
+    /// Positions of the joints' drives on the cable.
     devices: Vec<u16>,
     trajectory: Trajectory,
     ladder: Ladder,
-    events: Events,
+    events: RobotEvents,
     status: Box<Status>,
-    /// Poses round which trajectories swing.
+    /// Start positions, around which trajectories oscillate, in rad.
     homes: Vec<f64>,
-    /// As the trajectory has it, and as it is followed.
+    /// Positions of the trajectory, and positions to follow, in rad.
     played: Vec<f64>,
     wanted: Vec<f64>,
-    /// Sum of all dt.
+    /// Sum of all dt, in ns.
     now_ns: u64,
-    /// Since the trajectory was asked last.
+    /// Time since the trajectory was last evaluated, in s.
     unasked_s: f64,
     next_group_ns: u64,
-    /// How much of the trajectory is left while it fades out.
+    /// Fraction of the trajectory left during fade-out.
     fade: f64,
     braking: bool,
     stop_asked: bool,
@@ -46,19 +46,19 @@ pub struct MotionController {
     goal_is_old: Option<bool>,
 }
 
-/// What a cycle means for the robot.
+/// Time and misses of a cycle.
 #[derive(Clone, Copy)]
-struct Now {
+struct CycleInput {
     passed_ns: u64,
     passed_s: f64,
     misses: u32,
     is_fresh: bool,
-    /// Every device takes outputs.
+    /// Every device is in OP.
     is_up: bool,
 }
 
 impl MotionController {
-    /// A controller for this robot; nothing moves before the first cycle with inputs.
+    /// Creates a controller for this robot; nothing moves before the first cycle with inputs.
     #[must_use]
     pub fn new(robot: &Robot, trajectory: Trajectory) -> Self {
         let count = robot.joints.len();
@@ -66,12 +66,12 @@ impl MotionController {
         let mut status = Box::<Status>::default();
         status.count = count as u32;
         Self {
-            joints: robot.joints.iter().map(|joint| Joint::new(joint, period_s)).collect(),
+            joints: robot.joints.iter().map(|joint| JointDrive::new(joint, period_s)).collect(),
             devices: robot.joints.iter().map(|joint| u16::try_from(joint.device).unwrap_or(NO_DEVICE)).collect(),
             ladder: Ladder::new(robot.settings.thresholds),
             settings: robot.settings.clone(),
             trajectory,
-            events: Events::new(),
+            events: RobotEvents::new(),
             status,
             homes: vec![0.0; count],
             played: vec![0.0; count],
@@ -87,25 +87,25 @@ impl MotionController {
         }
     }
 
-    /// How everything is, as of the last cycle.
+    /// Returns the status as of the last cycle.
     #[must_use]
     pub fn status(&self) -> &Status {
         &self.status
     }
 
-    /// The oldest event that was not asked for yet.
+    /// Returns the oldest event in the queue.
     pub fn next_event(&mut self) -> Option<RobotEvent> {
         self.events.next()
     }
 
-    /// An event of this robot as other processes see it.
+    /// Converts an event of this robot to one of the bus.
     #[must_use]
     pub fn on_bus(&self, event: &RobotEvent) -> Event {
         event.on_bus(&self.devices)
     }
 
-    /// Asks for the way back: from a safe stop when the robot is at rest and cycles are good again, of joints that are down otherwise.
-    /// Carried out or refused in the next cycle; an event tells which.
+    /// Requests a reset: of a safe stop if the robot is at rest and cycles are good again, otherwise of joints that
+    /// are down. It is done or refused in the next cycle, which an event reports.
     pub fn reset(&mut self) {
         self.reset_asked = true;
     }
@@ -118,9 +118,9 @@ impl MotionController {
 
         self.look(now);
         self.reset_if_asked(now);
-        self.go_on(now);
+        self.advance_phase(now);
         self.play(now);
-        if self.status.phase != Phase::Waiting {
+        if self.status.phase != RobotPhase::Waiting {
             for (joint, status) in self.joints.iter_mut().zip(&mut self.status.all) {
                 joint.write(outputs, status);
             }
@@ -130,13 +130,13 @@ impl MotionController {
         self.status.counts.events_lost = self.events.lost;
     }
 
-    /// Time, misses, and what rung they lead to.
-    fn begin(&mut self, cycle: &BusCycle) -> Now {
+    /// Updates time and misses, and the rung that follows.
+    fn begin(&mut self, cycle: &BusCycle) -> CycleInput {
         let period_ns = self.settings.period_ns;
         let periods = (cycle.dt_ns + period_ns / 2) / period_ns;
         let is_fresh = cycle.fresh && (cycle.expected == 0 || cycle.working_counter == cycle.expected);
         let skipped = periods.saturating_sub(1);
-        let is_waiting = self.status.phase == Phase::Waiting;
+        let is_waiting = self.status.phase == RobotPhase::Waiting;
         let misses = if is_waiting { 0 } else { skipped.saturating_add(u64::from(!is_fresh)) };
         let misses = u32::try_from(misses).unwrap_or(u32::MAX);
         let passed_ns = periods.saturating_mul(period_ns);
@@ -152,20 +152,28 @@ impl MotionController {
             self.ladder.take(misses);
         }
 
-        self.tell_rung(StopReason::Misses, NO_JOINT);
-        Now { passed_ns, passed_s: passed_ns as f64 * 1e-9, misses, is_fresh, is_up: cycle.in_op >= cycle.devices }
+        self.report_rung(SafeStopReason::Misses, NO_JOINT);
+        CycleInput {
+            passed_ns,
+            passed_s: passed_ns as f64 * 1e-9,
+            misses,
+            is_fresh,
+            is_up: cycle.in_op >= cycle.devices,
+        }
     }
 
-    /// Tells another rung; `why` and `joint` are those of a safe stop.
-    fn tell_rung(&mut self, why: StopReason, joint: u16) {
-        let (old, new, misses) = (self.status.rung, self.ladder.rung(), self.ladder.misses());
+    /// Reports a change of rung; `why` and `joint` belong to a safe stop.
+    fn report_rung(&mut self, why: SafeStopReason, joint: u16) {
+        let old = self.status.rung;
+        let new = self.ladder.rung();
+        let misses = self.ladder.misses();
         if old == new {
             return;
         }
 
         self.status.rung = new;
         if new != Rung::SafeStop {
-            (self.status.stopped_by, self.status.stopped_joint) = (StopReason::None, NO_JOINT);
+            (self.status.stopped_by, self.status.stopped_joint) = (SafeStopReason::None, NO_JOINT);
             self.events.add(RobotEventKind::RungChanged, NO_JOINT, (old as u16, new as u16), misses);
             return;
         }
@@ -176,31 +184,32 @@ impl MotionController {
         self.events.add(RobotEventKind::SafeStop, joint, (old as u16, why as u16), of_joint.unwrap_or(misses));
     }
 
-    /// Goes to the safe stop at once.
-    fn stop_safely(&mut self, why: StopReason, joint: u16) {
+    /// Enters the safe stop immediately.
+    fn stop_safely(&mut self, why: SafeStopReason, joint: u16) {
         self.ladder.stop();
-        self.tell_rung(why, joint);
+        self.report_rung(why, joint);
     }
 
-    fn enter(&mut self, phase: Phase) {
+    fn enter(&mut self, phase: RobotPhase) {
         let old = std::mem::replace(&mut self.status.phase, phase);
         self.events.add(RobotEventKind::PhaseChanged, NO_JOINT, (old as u16, phase as u16), 0);
     }
 
-    /// Looks after each joint, as far as inputs are new.
-    fn look(&mut self, now: Now) {
+    /// Evaluates the inputs of each joint, if they are new.
+    fn look(&mut self, now: CycleInput) {
         for number in 0..self.joints.len() {
-            let (joint, status) = (&mut self.joints[number], &mut self.status.all[number]);
+            let joint = &mut self.joints[number];
+            let status = &mut self.status.all[number];
             joint.leave(status.state, now.is_fresh, self.now_ns);
             if !now.is_fresh {
                 continue;
             }
 
-            let was_enabling = matches!(joint.stage, Stage::Enabling { .. });
-            let why = joint.look(status, self.now_ns, (now.passed_ns, self.settings.following_ns));
-            if was_enabling && joint.stage == Stage::Enabled {
+            let was_enabling = matches!(joint.stage, JointStage::Enabling { .. });
+            let why = joint.look(status, self.now_ns, now.passed_ns, self.settings.following_ns);
+            if was_enabling && joint.stage == JointStage::Enabled {
                 self.wanted[number] = joint.start;
-                if self.status.phase == Phase::Running {
+                if self.status.phase == RobotPhase::Running {
                     self.events.add(RobotEventKind::JointBack, number as u16, (0, 0), 0);
                 }
             }
@@ -211,32 +220,33 @@ impl MotionController {
         }
     }
 
-    fn take_down(&mut self, number: usize, why: Reason) {
-        let (joint, status) = (&mut self.joints[number], &mut self.status.all[number]);
+    fn take_down(&mut self, number: usize, why: DownReason) {
+        let joint = &mut self.joints[number];
+        let status = &mut self.status.all[number];
         joint.stage = match why {
-            Reason::FollowingError => Stage::Leaving { until_ns: self.now_ns + QUICK_STOP_NS, why },
-            _ => Stage::Down,
+            DownReason::FollowingError => JointStage::Leaving { until_ns: self.now_ns + QUICK_STOP_NS, why },
+            _ => JointStage::Down,
         };
 
         status.reason = why;
         self.status.counts.joints_down += 1;
         self.events.add(RobotEventKind::JointDown, number as u16, (0, status.statusword), why as u32);
         if self.settings.on_fault == OnFault::Robot {
-            self.stop_safely(StopReason::JointDown, number as u16);
+            self.stop_safely(SafeStopReason::JointDown, number as u16);
         }
     }
 
-    fn reset_if_asked(&mut self, now: Now) {
+    fn reset_if_asked(&mut self, now: CycleInput) {
         if !std::mem::take(&mut self.reset_asked) {
             return;
         }
 
-        let is_down = |joint: &Joint| joint.stage == Stage::Down;
+        let is_down = |joint: &JointDrive| joint.stage == JointStage::Down;
         let done = match self.status.phase {
-            Phase::AtRest if self.status.rung == Rung::SafeStop && !self.stop_asked => {
+            RobotPhase::AtRest if self.status.rung == Rung::SafeStop && !self.stop_asked => {
                 now.is_fresh && self.ladder.reset()
             }
-            Phase::Enabling | Phase::Running => self.joints.iter().any(is_down),
+            RobotPhase::Enabling | RobotPhase::Running => self.joints.iter().any(is_down),
             _ => false,
         };
 
@@ -245,66 +255,69 @@ impl MotionController {
             return;
         }
 
-        let is_whole = self.status.phase == Phase::AtRest;
+        let is_whole = self.status.phase == RobotPhase::AtRest;
         for (joint, status) in self.joints.iter_mut().zip(&mut self.status.all) {
             if is_whole || is_down(joint) {
-                (joint.stage, status.reason) = (Stage::Idle, Reason::None);
+                (joint.stage, status.reason) = (JointStage::Idle, DownReason::None);
             }
         }
 
         self.events.add(RobotEventKind::ResetDone, NO_JOINT, (0, 0), 0);
-        self.tell_rung(StopReason::None, NO_JOINT);
+        self.report_rung(SafeStopReason::None, NO_JOINT);
         if is_whole {
-            self.enter(Phase::Enabling);
+            self.enter(RobotPhase::Enabling);
         }
     }
 
-    /// From phase to phase.
-    fn go_on(&mut self, now: Now) {
+    /// Advances to the next phase when its condition holds.
+    fn advance_phase(&mut self, now: CycleInput) {
         match self.status.phase {
-            Phase::Waiting if self.stop_asked => self.enter(Phase::AtRest),
-            Phase::Waiting if now.is_fresh && now.is_up => {
-                self.enter(Phase::Enabling);
+            RobotPhase::Waiting if self.stop_asked => self.enter(RobotPhase::AtRest),
+            RobotPhase::Waiting if now.is_fresh && now.is_up => {
+                self.enter(RobotPhase::Enabling);
                 self.enable_some();
             }
-            Phase::Enabling | Phase::Running if self.stop_asked || self.status.rung == Rung::SafeStop => {
+            RobotPhase::Enabling | RobotPhase::Running if self.stop_asked || self.status.rung == Rung::SafeStop => {
                 self.begin_stop();
             }
-            Phase::Enabling => {
+            RobotPhase::Enabling => {
                 self.enable_some();
-                let is_busy = |joint: &Joint| matches!(joint.stage, Stage::Idle | Stage::Enabling { .. });
+                let is_busy =
+                    |joint: &JointDrive| matches!(joint.stage, JointStage::Idle | JointStage::Enabling { .. });
                 if !self.joints.iter().any(is_busy) {
                     self.begin_to_play();
                 }
             }
-            Phase::Running => self.enable_some(),
-            Phase::Stopping => {
+            RobotPhase::Running => self.enable_some(),
+            RobotPhase::Stopping => {
                 self.fade = (self.fade - self.share_of_soft_start(now)).max(0.0);
                 self.braking |= self.fade == 0.0 || self.status.rung == Rung::SafeStop;
-                let moves = |joint: &Joint| joint.stage == Stage::Enabled && !joint.set_point.stands();
+                let moves = |joint: &JointDrive| joint.stage == JointStage::Enabled && !joint.set_point.stands();
                 if self.braking && !self.joints.iter().any(moves) {
                     self.disable();
                 }
             }
-            Phase::Disabling if !self.joints.iter().any(|joint| matches!(joint.stage, Stage::Leaving { .. })) => {
-                self.enter(Phase::AtRest);
+            RobotPhase::Disabling
+                if !self.joints.iter().any(|joint| matches!(joint.stage, JointStage::Leaving { .. })) =>
+            {
+                self.enter(RobotPhase::AtRest);
             }
             _ => {}
         }
     }
 
-    /// Lets the next group begin when the one before is through.
+    /// Enables the next group after the previous one.
     fn enable_some(&mut self) {
-        let is_enabling = |joint: &Joint| matches!(joint.stage, Stage::Enabling { .. });
+        let is_enabling = |joint: &JointDrive| matches!(joint.stage, JointStage::Enabling { .. });
         let is_time = self.now_ns >= self.next_group_ns && !self.joints.iter().any(is_enabling);
         let mut room = if is_time { self.settings.enable_at_once } else { 0 };
         let until_ns = self.now_ns.saturating_add(self.settings.enable_within_ns);
         for (joint, status) in self.joints.iter_mut().zip(&self.status.all) {
-            if joint.stage != Stage::Idle {
+            if joint.stage != JointStage::Idle {
                 continue;
             }
 
-            // A drive that holds its joint already must not let it fall while it waits.
+            // A drive that holds its joint must keep holding it while others are enabled.
             let holds = status.state == JointState::OperationEnabled;
             if room > 0 || holds {
                 room -= usize::from(room > 0);
@@ -316,45 +329,47 @@ impl MotionController {
 
     fn begin_to_play(&mut self) {
         for (number, joint) in self.joints.iter_mut().enumerate() {
-            let stands = if joint.stage == Stage::Enabled { joint.start } else { self.status.all[number].actual_rad };
+            let stands =
+                if joint.stage == JointStage::Enabled { joint.start } else { self.status.all[number].actual_rad };
             joint.ramp = 0.0;
             (self.homes[number], self.played[number], self.wanted[number]) = (stands, stands, stands);
         }
 
         (self.status.time_ns, self.status.speed, self.unasked_s) = (0, 1.0, 0.0);
         (self.fade, self.braking) = (1.0, false);
-        self.enter(Phase::Running);
+        self.enter(RobotPhase::Running);
     }
 
     fn begin_stop(&mut self) {
-        let fades = self.trajectory.fades() && self.status.phase == Phase::Running && self.status.rung < Rung::SafeStop;
+        let fades =
+            self.trajectory.fades() && self.status.phase == RobotPhase::Running && self.status.rung < Rung::SafeStop;
         self.braking = !fades;
         for joint in &mut self.joints {
-            if matches!(joint.stage, Stage::Idle | Stage::Enabling { .. }) {
-                joint.stage = Stage::Off;
+            if matches!(joint.stage, JointStage::Idle | JointStage::Enabling { .. }) {
+                joint.stage = JointStage::Off;
             }
         }
 
-        self.enter(Phase::Stopping);
+        self.enter(RobotPhase::Stopping);
     }
 
     fn disable(&mut self) {
         let until_ns = self.now_ns.saturating_add(QUICK_STOP_NS);
-        for joint in self.joints.iter_mut().filter(|joint| joint.stage == Stage::Enabled) {
-            joint.stage = Stage::Leaving { until_ns, why: Reason::None };
+        for joint in self.joints.iter_mut().filter(|joint| joint.stage == JointStage::Enabled) {
+            joint.stage = JointStage::Leaving { until_ns, why: DownReason::None };
         }
-        self.enter(Phase::Disabling);
+        self.enter(RobotPhase::Disabling);
     }
 
-    fn share_of_soft_start(&self, now: Now) -> f64 {
+    fn share_of_soft_start(&self, now: CycleInput) -> f64 {
         if self.settings.soft_start_ns == 0 { 1.0 } else { now.passed_ns as f64 / self.settings.soft_start_ns as f64 }
     }
 
     /// Moves the set-points.
-    fn play(&mut self, now: Now) {
+    fn play(&mut self, now: CycleInput) {
         let plays = match self.status.phase {
-            Phase::Running => true,
-            Phase::Stopping => !self.braking,
+            RobotPhase::Running => true,
+            RobotPhase::Stopping => !self.braking,
             _ => false,
         };
 
@@ -362,17 +377,20 @@ impl MotionController {
             self.pass_time(now);
         }
 
-        // In a missed cycle what was wanted last stays wanted; time has gone on all the same.
+        // In a missed cycle the last target is kept; trajectory time continues.
         let asks = plays && now.misses == 0;
         if asks {
             let taken = self.trajectory.at(&self.status, &self.homes, &mut self.played);
             self.take_goal(taken);
         } else {
-            self.trajectory.pass_by(&self.status);
+            self.trajectory.skip_cycle(&self.status);
         }
 
-        let (fade, share) = (smooth(self.fade), if self.trajectory.is_timeless() { self.status.speed } else { 1.0 });
-        for (number, joint) in self.joints.iter_mut().enumerate().filter(|(_, joint)| joint.stage == Stage::Enabled) {
+        let fade = smooth(self.fade);
+        let share = if self.trajectory.is_timeless() { self.status.speed } else { 1.0 };
+        for (number, joint) in
+            self.joints.iter_mut().enumerate().filter(|(_, joint)| joint.stage == JointStage::Enabled)
+        {
             if self.braking {
                 joint.set_point.brake();
                 continue;
@@ -394,7 +412,7 @@ impl MotionController {
         }
     }
 
-    fn pass_time(&mut self, now: Now) {
+    fn pass_time(&mut self, now: CycleInput) {
         let wanted = if self.status.rung >= Rung::Degrade { self.settings.thresholds.degraded_speed } else { 1.0 };
         let change = now.passed_s / SPEED_RAMP_S;
         self.status.speed += (wanted - self.status.speed).clamp(-change, change);
@@ -407,20 +425,20 @@ impl MotionController {
         }
     }
 
-    fn take_goal(&mut self, taken: Option<Taken>) {
+    fn take_goal(&mut self, taken: Option<GoalOutcome>) {
         let Some(taken) = taken else { return };
         let is_old = match taken {
-            Taken::Young { new } => {
+            GoalOutcome::Followed { new } => {
                 self.status.counts.goals += u64::from(new);
                 false
             }
-            Taken::Old => true,
-            Taken::Lost => {
+            GoalOutcome::TooOld => true,
+            GoalOutcome::Lost => {
                 self.events.add(RobotEventKind::CommanderLost, NO_JOINT, (0, 0), 0);
-                self.stop_safely(StopReason::CommanderLost, NO_JOINT);
+                self.stop_safely(SafeStopReason::CommanderLost, NO_JOINT);
                 true
             }
-            Taken::Refused => {
+            GoalOutcome::Refused => {
                 self.status.counts.goals_refused += 1;
                 let count = u32::try_from(self.status.counts.goals_refused).unwrap_or(u32::MAX);
                 self.events.add(RobotEventKind::GoalRefused, NO_JOINT, (0, 0), count);
@@ -434,14 +452,14 @@ impl MotionController {
             _ => {}
         }
 
-        // Before the first goal nothing has become old.
+        // Before the first goal, no goal has become too old.
         if !is_old || self.goal_is_old.is_some() {
             self.goal_is_old = Some(is_old);
         }
     }
 }
 
-/// From 0 to 1 with level ends.
+/// Maps 0 to 1 smoothly, with slope 0 at both ends.
 fn smooth(share: f64) -> f64 {
     share * share * (3.0 - 2.0 * share)
 }
@@ -454,7 +472,7 @@ impl Controller for MotionController {
     fn stop(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) -> bool {
         self.stop_asked = true;
         self.cycle(cycle, inputs, outputs);
-        self.status.phase == Phase::AtRest
+        self.status.phase == RobotPhase::AtRest
     }
 
     fn take_event(&mut self) -> Option<Event> {

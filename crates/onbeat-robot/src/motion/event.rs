@@ -1,4 +1,4 @@
-//! What happens to a robot, in records of fixed size.
+//! Events of a robot, in records of fixed size.
 
 use std::collections::VecDeque;
 
@@ -6,41 +6,44 @@ use serde::{Deserialize, Serialize};
 
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 
-/// No joint in particular.
+/// Value of [`RobotEvent::joint`] for events of no joint.
 pub const NO_JOINT: u16 = u16::MAX;
 
-/// What happened.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u16)]
 pub enum RobotEventKind {
-    /// Another rung of the miss ladder, but the safe stop: `old` and `new` are rungs, `code` is how many misses are in the bucket.
+    /// The rung of the miss ladder changed, except to safe stop: `old` and `new` are rungs, `code` is the number of
+    /// misses in the bucket.
     RungChanged = 1,
-    /// Another phase: `old` and `new` are phases.
+    /// The phase changed: `old` and `new` are phases.
     PhaseChanged = 2,
     /// A joint went down: `code` is the reason, `new` its statusword.
     JointDown = 3,
     /// A joint that was down is enabled again.
     JointBack = 4,
-    /// A goal held a number that is none, or was outside a joint's travel; `code` counts them.
+    /// A goal with an invalid number, or outside a joint's travel, was refused; `code` counts them.
     GoalRefused = 5,
-    /// The latest goal is too old, and joints stay where they are.
+    /// The latest goal is too old; joints stay where they are.
     GoalOld = 6,
-    /// There is a young goal again.
+    /// A valid goal is followed again.
     GoalBack = 7,
-    /// A reset was carried out.
+    /// A reset was done.
     ResetDone = 8,
-    /// A reset was refused: `code` is how many misses are in the bucket, 0 when there was nothing to reset or it is not at rest yet.
+    /// A reset was refused: `code` is the number of misses in the bucket, 0 if there was nothing to reset or the
+    /// robot is not at rest.
     ResetRefused = 9,
-    /// Whoever commands fell silent for too long without leaving; the robot comes to a safe stop.
+    /// The commander sent no valid goal for too long without leaving; a safe stop follows.
     CommanderLost = 10,
-    /// The robot comes to a safe stop: `old` is the rung before, `new` is a [`StopReason`](super::StopReason), `joint` is the one that
-    /// led to it, `code` the misses in the bucket, or the [`Reason`](super::Reason) of that joint.
+    /// The robot enters the safe stop: `old` is the rung before, `new` a [`SafeStopReason`](super::SafeStopReason),
+    /// `joint` the joint that caused it, `code` the number of misses in the bucket, or the
+    /// [`DownReason`](super::DownReason) of that joint.
     SafeStop = 11,
 }
 
 impl RobotEventKind {
-    /// The same among the events of a bus.
+    /// Returns the corresponding event of a bus.
     #[must_use]
     pub const fn on_bus(self) -> EventKind {
         match self {
@@ -59,28 +62,28 @@ impl RobotEventKind {
     }
 }
 
-/// One event.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(C)]
 pub struct RobotEvent {
     /// Release of the cycle, by `CLOCK_MONOTONIC`, in ns.
     pub at_ns: u64,
-    /// Cycle of the bus.
+    /// Cycle number of the bus.
     pub cycle: u64,
-    /// What.
+    /// Kind of the event.
     pub kind: RobotEventKind,
-    /// Place of the joint in [`Robot::joints`](super::Robot::joints), or [`NO_JOINT`].
+    /// Index of the joint in [`Robot::joints`](super::Robot::joints), or [`NO_JOINT`].
     pub joint: u16,
-    /// Before; see the kind.
+    /// Value before; see the kind.
     pub old: u16,
-    /// After; see the kind.
+    /// Value after; see the kind.
     pub new: u16,
-    /// See the kind.
+    /// Further value; see the kind.
     pub code: u32,
 }
 
 impl RobotEvent {
-    /// The same among the events of a bus, where joints are called by the places of their drives.
+    /// Converts this to an event of a bus; `devices` are the positions of the joints' drives.
     #[must_use]
     pub fn on_bus(&self, devices: &[u16]) -> Event {
         let Self { at_ns, cycle, kind, joint, old, new, code } = *self;
@@ -89,20 +92,20 @@ impl RobotEvent {
     }
 }
 
-/// Room for events that nobody has asked for yet.
+/// Capacity of the queue.
 const ROOM: usize = 512;
 
-/// Events in their order; when there is no room, new ones are counted only.
+/// Event queue; when it is full, new events are counted and dropped.
 #[derive(Clone, Debug)]
-pub(crate) struct Events {
+pub(crate) struct RobotEvents {
     waiting: VecDeque<RobotEvent>,
     pub(crate) lost: u64,
-    /// Of the present cycle.
+    /// Release and number of the present cycle.
     pub(crate) at_ns: u64,
     pub(crate) cycle: u64,
 }
 
-impl Events {
+impl RobotEvents {
     pub(crate) fn new() -> Self {
         Self { waiting: VecDeque::with_capacity(ROOM), lost: 0, at_ns: 0, cycle: 0 }
     }

@@ -1,4 +1,4 @@
-//! A robot as a file tells it: `[robot]` and `[[joints]]`, in the file of the segment or in one of their own; `docs/robot.md`.
+//! Robot file: `[robot]` and `[[joints]]`, in the segment file or in a file of its own; `docs/robot.md`.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -11,40 +11,40 @@ use super::ladder::Thresholds;
 use super::limits::Limits;
 use super::waves::Wave;
 
-/// Why a file makes no robot.
+/// Errors in a robot file.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RobotError {
-    /// Not TOML, or a key or value that has no meaning here.
+    /// The file is not valid TOML, or has an unknown key or value.
     #[error("the robot file cannot be read: line {line}, column {column}: {why}")]
     Syntax {
-        /// From 1.
+        /// Line, from 1.
         line: usize,
-        /// From 1.
+        /// Column, from 1.
         column: usize,
-        /// What the parser says.
+        /// Message of the parser.
         why: String,
     },
-    /// Nothing to move.
+    /// The segment has no drive that can be a joint.
     #[error("\"{0}\" has no drive with a controlword and a target position in its process data; a robot needs joints")]
     NoJoints(String),
-    /// More than there is room for.
-    #[error("the robot has {0} joints, at most {MOST_JOINTS} can be moved; take some out with `ignore = true`")]
+    /// The robot has too many joints.
+    #[error("the robot has {0} joints, at most {MOST_JOINTS} are possible; exclude some with `ignore = true`")]
     TooManyJoints(usize),
-    /// A drive that cannot be led by positions.
+    /// A drive lacks an object that position control needs.
     #[error(
-        "drive \"{joint}\" does not map object {object:#06x}; map it (docs/segment.md), or leave the drive alone by `ignore = true`"
+        "drive \"{joint}\" does not map object {object:#06x}; map it (docs/segment.md), or exclude the drive with `ignore = true`"
     )]
     NotMapped {
         /// Name of the drive.
         joint: String,
-        /// Object that is missing.
+        /// Index of the missing object.
         object: u16,
     },
-    /// A pattern for nobody.
-    #[error("[[joints]] match = \"{0}\" fits no drive; `*` stands for any letters, everything else is taken as it is")]
+    /// A pattern matches no drive.
+    #[error("[[joints]] match = \"{0}\" matches no drive; `*` stands for any characters")]
     FitsNothing(String),
-    /// A number out of its range.
-    #[error("{place}: {key} = {value}, which must be {must}")]
+    /// A number is out of range.
+    #[error("{place}: {key} = {value}; it must be {must}")]
     Range {
         /// Table, or name of the joint.
         place: String,
@@ -52,59 +52,59 @@ pub enum RobotError {
         key: &'static str,
         /// Its value.
         value: f64,
-        /// What it must be.
+        /// Valid range, in words.
         must: &'static str,
     },
 }
 
-/// What a drive's fault does to the others.
+/// Effect of a drive fault on the other joints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnFault {
-    /// The joint goes down, the others go on.
+    /// The joint goes down, the others continue.
     #[default]
     Joint,
-    /// The robot comes to a safe stop.
+    /// The robot enters the safe stop.
     Robot,
 }
 
-/// Between the lines of a CSV file.
+/// Interpolation between the samples of a CSV file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Interpolation {
-    /// Straight.
+    /// Linear.
     Linear,
-    /// Smooth, and never beyond two neighbours.
+    /// Cubic, within the range of two neighbouring samples.
     #[default]
     Cubic,
 }
 
-/// Behind the last line of a CSV file.
+/// Behaviour after the last sample of a CSV file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AtEnd {
-    /// Joints stay there.
+    /// Joints hold their positions.
     #[default]
     Hold,
-    /// It begins anew.
+    /// The trajectory starts again.
     Loop,
 }
 
-/// How a CSV file is read.
+/// Settings of a CSV trajectory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CsvSettings {
-    /// Between lines.
+    /// Interpolation between samples.
     pub interpolation: Interpolation,
-    /// Behind the last one.
+    /// Behaviour after the last sample.
     pub at_end: AtEnd,
 }
 
-/// How a gait looks, in rad to each side, or to one for knees.
+/// Settings of the gait; amplitudes in rad, in both directions except for knees and elbows.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GaitSettings {
-    /// Steps per second, of both legs together.
+    /// Steps per second, both legs together.
     pub steps_hz: f64,
     /// Hips.
     pub hip_rad: f64,
@@ -124,59 +124,60 @@ impl Default for GaitSettings {
     }
 }
 
-/// What holds for the whole robot.
+/// Settings of a robot.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
-    /// Word of the trajectory to play unless another one is asked for: `hold`, `sine`, `gait`, `goal`, `commander` or `csv:FILE`.
+pub struct RobotSettings {
+    /// Name of the default trajectory: `hold`, `sine`, `gait`, `goal`, `commander` or `csv:FILE`.
     pub trajectory: String,
     /// Period of the bus, in ns.
     pub period_ns: u64,
-    /// What a drive's fault does to the others.
+    /// Effect of a drive fault on the other joints.
     pub on_fault: OnFault,
-    /// Drives that are enabled together.
+    /// Number of drives enabled together.
     pub enable_at_once: usize,
-    /// From one such group to the next, in ns.
+    /// Interval between groups, in ns.
     pub enable_every_ns: u64,
-    /// A drive that takes longer goes down, in ns.
+    /// Time after which a drive that is not enabled goes down, in ns.
     pub enable_within_ns: u64,
-    /// In which a trajectory grows to its size, and fades out, in ns.
+    /// Duration of fade-in and fade-out of a trajectory, in ns.
     pub soft_start_ns: u64,
-    /// How long a joint may be beyond its following error, in ns.
+    /// Maximum duration of an excessive following error, in ns.
     pub following_ns: u64,
-    /// Goals older than this are not followed, in ns.
+    /// Maximum age of a goal, in ns.
     pub goal_age_ns: u64,
-    /// When no goal came for so long, and whoever commands has not left, the robot comes to a safe stop, in ns; `None` for never.
+    /// Time without a valid goal after which a commander that has not left is lost, and the robot enters the safe
+    /// stop, in ns; `None` for never.
     pub goal_lost_ns: Option<u64>,
-    /// The miss ladder.
+    /// Thresholds of the miss ladder.
     pub thresholds: Thresholds,
-    /// The gait.
+    /// Settings of the gait.
     pub gait: GaitSettings,
-    /// CSV files.
+    /// Settings of CSV trajectories.
     pub csv: CsvSettings,
 }
 
-/// One joint: a drive of the segment and what it may do.
+/// Settings of a joint: a drive of the segment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JointSetting {
     /// Name of the device.
     pub name: String,
-    /// Its place in the layout.
+    /// Index of the device in the layout.
     pub device: usize,
-    /// What it may be asked for.
+    /// Limits of its set-point.
     pub limits: Limits,
-    /// Largest distance between set-point and position that is well, in rad.
+    /// Maximum following error, in rad.
     pub following_rad: f64,
-    /// Encoder increments per rad of the joint, negative when it turns the other way.
+    /// Encoder increments per rad of the joint; negative reverses the direction.
     pub(crate) increments_per_rad: f64,
     /// Position of the joint at increment 0, in rad.
     pub(crate) zero_rad: f64,
     pub(crate) sine: Wave,
-    pub(crate) places: Places,
+    pub(crate) offsets: DriveOffsets,
 }
 
-/// Where a drive's values stand in the process image.
+/// Offsets of a drive's values in the process image, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Places {
+pub(crate) struct DriveOffsets {
     pub(crate) controlword: usize,
     pub(crate) target: usize,
     pub(crate) mode: Option<usize>,
@@ -191,20 +192,20 @@ pub(crate) struct Places {
 pub struct Robot {
     /// Name of the segment.
     pub name: String,
-    /// In the order of the cable.
+    /// Joints in the order of the cable.
     pub joints: Vec<JointSetting>,
-    /// Everything else.
-    pub settings: Settings,
+    /// Settings of the robot.
+    pub settings: RobotSettings,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct RobotFile {
     #[serde(default)]
     robot: RobotTable,
     #[serde(default)]
     joints: Vec<JointTable>,
-    // Tables of the segment, which are its own business.
+    // Tables of the segment are ignored here.
     #[serde(default, rename = "segment")]
     _segment: IgnoredAny,
     #[serde(default, rename = "types")]
@@ -304,34 +305,35 @@ struct JointTable {
     phase_rad: Option<f64>,
 }
 
-/// Averages over more periods than this would be a delay that no loop wants.
+/// Maximum number of periods to average over; more would be an unreasonable delay.
 const MOST_AVERAGED: usize = 1_000;
 
 impl Robot {
-    /// Its joints as they are told to whoever commands them through the image of the bus, in their order.
+    /// Returns the joints as published to a commander, in order.
     #[must_use]
     pub fn commanded(&self) -> Vec<Joint> {
-        let told = |joint: &JointSetting| Joint {
+        let published = |joint: &JointSetting| Joint {
             device: joint.device,
             low_rad: joint.limits.low,
             high_rad: joint.limits.high,
             velocity_rad_s: joint.limits.velocity,
         };
-        self.joints.iter().map(told).collect()
+        self.joints.iter().map(published).collect()
     }
 
-    /// Place of the joint of this name.
+    /// Returns the index of the joint with this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<usize> {
         self.joints.iter().position(|joint| joint.name == name)
     }
 
-    /// The robot that a file makes of the devices of a segment, on a bus with this period. Tables of the segment are passed over.
+    /// Creates the robot of a file for the devices of a segment, on a bus with this period. Tables of the segment are
+    /// ignored.
     ///
     /// # Errors
-    /// [`RobotError`] says what in the file makes no robot.
+    /// [`RobotError`]: what in the file is invalid.
     pub fn from_toml(text: &str, layout: &Layout, period_ns: u64) -> Result<Self, RobotError> {
-        let file: File = toml::from_str(text).map_err(|error| syntax(text, &error))?;
+        let file: RobotFile = toml::from_str(text).map_err(|error| syntax(text, &error))?;
         let settings = settings(file.robot, period_ns)?;
         let mut joints = Vec::new();
         let drives = || layout.devices.iter().enumerate().filter(|(_, device)| device.kind == DeviceKind::Drive);
@@ -364,12 +366,12 @@ fn syntax(text: &str, error: &toml::de::Error) -> RobotError {
     RobotError::Syntax { line, column, why: error.message().replace('\n', " ") }
 }
 
-/// Later tables go over earlier ones, key by key.
+/// Returns the value of the last table that has the key.
 fn last<T>(tables: &[&JointTable], key: impl Fn(&JointTable) -> Option<T>) -> Option<T> {
     tables.iter().rev().find_map(|table| key(table))
 }
 
-/// Whether a name fits a pattern, in which `*` stands for any letters.
+/// Returns whether a name matches a pattern, in which `*` stands for any characters.
 fn fits(pattern: &str, name: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(behind) = name.strip_prefix(head) else { return false };
@@ -432,7 +434,7 @@ fn joint(
     check(&at, "amplitude_rad", sine.swing, sine.swing.is_finite(), "a finite number")?;
     check(&at, "frequency_hz", sine.hertz, sine.hertz >= 0.0 && sine.hertz.is_finite(), "0 or more")?;
     check(&at, "phase_rad", sine.phase, sine.phase.is_finite(), "a finite number")?;
-    let places = places(device)?;
+    let offsets = offsets(device)?;
     Ok(JointSetting {
         name: device.name.clone(),
         device: place,
@@ -441,21 +443,21 @@ fn joint(
         increments_per_rad,
         zero_rad,
         sine,
-        places,
+        offsets,
     })
 }
 
-/// The drive's own travel, when it has one, in rad of the joint.
+/// Returns the travel of the drive, if it has one, in rad of the joint.
 fn travel(device: &DeviceLayout, increments_per_rad: f64, zero_rad: f64) -> Option<[f64; 2]> {
     let [low, high] = device.travel.map(|end| f64::from(end) / increments_per_rad + zero_rad);
     (device.travel[0] < device.travel[1]).then(|| [low.min(high), low.max(high)])
 }
 
-fn places(device: &DeviceLayout) -> Result<Places, RobotError> {
+fn offsets(device: &DeviceLayout) -> Result<DriveOffsets, RobotError> {
     let missing = |object| RobotError::NotMapped { joint: device.name.clone(), object };
     let output = |object| device.output_at(object, 0).ok_or_else(|| missing(object));
     let input = |object| device.input_at(object, 0).ok_or_else(|| missing(object));
-    Ok(Places {
+    Ok(DriveOffsets {
         controlword: output(0x6040)?,
         target: output(0x607a)?,
         mode: device.output_at(0x6060, 0),
@@ -466,11 +468,11 @@ fn places(device: &DeviceLayout) -> Result<Places, RobotError> {
     })
 }
 
-fn check(place: &str, key: &'static str, value: f64, is_well: bool, must: &'static str) -> Result<(), RobotError> {
-    if is_well { Ok(()) } else { Err(RobotError::Range { place: place.to_owned(), key, value, must }) }
+fn check(place: &str, key: &'static str, value: f64, is_valid: bool, must: &'static str) -> Result<(), RobotError> {
+    if is_valid { Ok(()) } else { Err(RobotError::Range { place: place.to_owned(), key, value, must }) }
 }
 
-fn settings(table: RobotTable, period_ns: u64) -> Result<Settings, RobotError> {
+fn settings(table: RobotTable, period_ns: u64) -> Result<RobotSettings, RobotError> {
     let times = [
         ("enable_every_ms", table.enable_every_ms),
         ("enable_within_ms", table.enable_within_ms),
@@ -504,7 +506,7 @@ fn settings(table: RobotTable, period_ns: u64) -> Result<Settings, RobotError> {
         "finite, and steps_hz 0 or more",
     )?;
     let ns = |ms: f64| (ms * 1e6) as u64;
-    Ok(Settings {
+    Ok(RobotSettings {
         trajectory: table.trajectory,
         period_ns: period_ns.max(1),
         on_fault: table.on_fault,

@@ -1,4 +1,4 @@
-//! Goals from outside the loop: the latest record counts, and only while it is young.
+//! Goals from outside the loop. The latest valid one is followed until it is too old.
 
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, TryLockError};
@@ -7,20 +7,20 @@ use onbeat_control::{GoalAnswer, GoalSide};
 
 use super::file::Robot;
 
-/// Joints that a robot may have here; records and status have room for so many.
+/// Maximum number of joints of a robot: the size of goal records and of the status.
 pub const MOST_JOINTS: usize = 256;
 
-/// Where the joints should be: a record of fixed size, as it may lie in shared memory.
+/// A goal: target positions of joints, in a record of fixed size.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct GoalRecord {
-    /// Counts on with each record; a number seen before is no new goal.
+    /// Number of the record; a change marks a new goal.
     pub number: u64,
-    /// When it was made, by `CLOCK_MONOTONIC`, in ns.
+    /// Time of its creation, by `CLOCK_MONOTONIC`, in ns.
     pub at_ns: u64,
-    /// Which joints it is for, a bit for each; others stay where they are wanted.
+    /// Joints with a target, one bit each; the others keep their last target.
     pub which: [u64; MOST_JOINTS / 64],
-    /// In rad, in the order of [`Robot::joints`](super::Robot::joints).
+    /// Target positions in rad, in the order of [`Robot::joints`](super::Robot::joints).
     pub position: [f64; MOST_JOINTS],
 }
 
@@ -31,7 +31,7 @@ impl Default for GoalRecord {
 }
 
 impl GoalRecord {
-    /// Wants this joint there; joints beyond [`MOST_JOINTS`] do not exist.
+    /// Sets the target of a joint; joints beyond [`MOST_JOINTS`] are ignored.
     pub fn set(&mut self, joint: usize, position: f64) {
         if joint < MOST_JOINTS {
             self.which[joint / 64] |= 1 << (joint % 64);
@@ -39,67 +39,68 @@ impl GoalRecord {
         }
     }
 
-    /// The joints that it is for, and where they should be.
-    fn meant(&self) -> impl Iterator<Item = (usize, f64)> {
+    /// Returns the joints with a target, and their targets.
+    fn joints(&self) -> impl Iterator<Item = (usize, f64)> {
         let all = self.position.iter().copied().enumerate();
         all.filter(|(joint, _)| self.which[joint / 64] >> (joint % 64) & 1 != 0)
     }
 }
 
-/// Where goals come from.
-pub trait Goals: Send {
-    /// The latest record, `None` before the first. It must not allocate, block, or ask the kernel for anything.
+/// Source of goals.
+pub trait GoalSource: Send {
+    /// Returns the latest record, `None` before the first. Must not allocate, block, or make system calls.
     fn latest(&mut self) -> Option<&GoalRecord>;
 
-    /// Told once of each record that was looked at. As little may be done here.
-    fn told(&mut self, _number: u64, _answer: GoalAnswer) {}
+    /// Called once for each evaluated record, with the result. Same restrictions as [`Self::latest`].
+    fn answered(&mut self, _number: u64, _answer: GoalAnswer) {}
 
-    /// Whether a goal outside a joint's travel is refused as a whole. Otherwise the joint goes to the end of its travel.
+    /// Returns whether a goal outside a joint's travel is refused as a whole. Otherwise the joint moves to the end of
+    /// its travel.
     fn refuses_outside(&self) -> bool {
         false
     }
 
-    /// Whether silence after the latest record is the loss of whoever commands, and leads to a safe stop. Otherwise joints hold.
-    fn is_missed(&self) -> bool {
+    /// Returns whether missing goals lead to a safe stop after a time. Otherwise joints hold.
+    fn loss_stops_robot(&self) -> bool {
         false
     }
 }
 
-/// Takes goals in, and refuses what is none.
+/// Validates and follows the goals of a source.
 pub(crate) struct GoalFollower {
-    source: Box<dyn Goals>,
+    source: Box<dyn GoalSource>,
     longest_age_ns: u64,
-    /// `None` for never.
+    /// `None` for never, in ns.
     lost_after_ns: Option<u64>,
     travels: Vec<RangeInclusive<f64>>,
-    /// The record that was looked at last.
+    /// Number of the record evaluated last.
     seen: Option<u64>,
-    /// The record that was there last, and when that was first so.
+    /// Number of the latest record, and the time at which it was first seen.
     noticed: Option<(u64, u64)>,
     taken: GoalRecord,
     has_taken: bool,
-    /// A goal was followed since its commander was lost last.
+    /// A goal was followed since the last loss of the commander.
     is_led: bool,
 }
 
-/// What became of the source's latest record.
+/// Result of evaluating the latest record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
-    /// A goal that is young enough, seen before or not.
-    Young {
-        /// Whether it is a new one.
+pub(crate) enum GoalOutcome {
+    /// The goal is recent enough and is followed.
+    Followed {
+        /// Whether it is a new goal.
         new: bool,
     },
-    /// The last good goal is too old, or there was none yet.
-    Old,
-    /// Holds a number that is none, or one outside a travel; the goal before stays.
+    /// The last valid goal is too old, or there was none yet.
+    TooOld,
+    /// The record holds an invalid number, or a target outside a travel; the previous goal stays.
     Refused,
-    /// Nothing good has come for so long that whoever commands is lost. Once for each loss.
+    /// No valid goal arrived for too long. Returned once for each loss.
     Lost,
 }
 
 impl GoalFollower {
-    pub(crate) fn new(source: Box<dyn Goals>, robot: &Robot) -> Self {
+    pub(crate) fn new(source: Box<dyn GoalSource>, robot: &Robot) -> Self {
         Self {
             source,
             longest_age_ns: robot.settings.goal_age_ns,
@@ -113,34 +114,34 @@ impl GoalFollower {
         }
     }
 
-    /// A cycle in which no goal is followed: they get older.
-    pub(crate) fn pass_by(&mut self, now_ns: u64) {
+    /// Ages goals in a cycle that follows none.
+    pub(crate) fn skip_cycle(&mut self, now_ns: u64) {
         let there = self.source.latest().map(|record| record.number);
         if there.is_some_and(|number| self.noticed.is_none_or(|(known, _)| known != number)) {
             self.noticed = there.map(|number| (number, now_ns));
         }
     }
 
-    /// Writes the joints' positions over `wanted`; leaves it alone when there is no goal to follow.
-    pub(crate) fn at(&mut self, now_ns: u64, wanted: &mut [f64]) -> Taken {
+    /// Writes the targets to `wanted`; leaves it unchanged without a valid goal.
+    pub(crate) fn at(&mut self, now_ns: u64, wanted: &mut [f64]) -> GoalOutcome {
         let new = self.source.latest().filter(|record| self.seen != Some(record.number)).copied();
         let mut is_new = false;
         if let Some(mut record) = new {
             self.seen = Some(record.number);
-            // Whoever made it may have been ahead of this cycle's release, or may say anything.
+            // The creation time may be after this cycle's release, or arbitrary.
             let noticed_ns =
                 self.noticed.filter(|(number, _)| *number == record.number).map_or(now_ns, |(_, at_ns)| at_ns);
             record.at_ns = record.at_ns.min(noticed_ns);
             let is_old = now_ns.saturating_sub(record.at_ns) > self.longest_age_ns;
-            let answer = match self.is_well(&record) {
+            let answer = match self.is_valid(&record) {
                 false => GoalAnswer::Refused,
                 true if is_old => GoalAnswer::TooOld,
                 true => GoalAnswer::Taken,
             };
 
-            self.source.told(record.number, answer);
+            self.source.answered(record.number, answer);
             match answer {
-                GoalAnswer::Refused => return Taken::Refused,
+                GoalAnswer::Refused => return GoalOutcome::Refused,
                 GoalAnswer::TooOld => {}
                 GoalAnswer::Taken => (self.taken, self.has_taken, self.is_led, is_new) = (record, true, true, true),
             }
@@ -149,41 +150,53 @@ impl GoalFollower {
         let age_ns = now_ns.saturating_sub(self.taken.at_ns);
         if !self.has_taken || age_ns > self.longest_age_ns {
             let is_long = self.lost_after_ns.is_some_and(|lost_ns| age_ns > lost_ns);
-            let is_lost = self.is_led && is_long && self.source.is_missed();
+            let is_lost = self.is_led && is_long && self.source.loss_stops_robot();
             self.is_led &= !is_lost;
-            return if is_lost { Taken::Lost } else { Taken::Old };
+            return if is_lost { GoalOutcome::Lost } else { GoalOutcome::TooOld };
         }
 
-        for (joint, position) in self.taken.meant() {
-            // A record may mean joints that this robot does not have.
+        for (joint, position) in self.taken.joints() {
+            // A record may have targets for joints that this robot does not have.
             if let Some(wanted) = wanted.get_mut(joint) {
                 *wanted = position;
             }
         }
 
-        Taken::Young { new: is_new }
+        GoalOutcome::Followed { new: is_new }
     }
 
-    fn is_well(&self, record: &GoalRecord) -> bool {
+    fn is_valid(&self, record: &GoalRecord) -> bool {
         let refuses = self.source.refuses_outside();
         let is_outside = |joint: usize, rad: f64| self.travels.get(joint).is_some_and(|travel| !travel.contains(&rad));
-        record.meant().all(|(joint, rad)| rad.is_finite() && !(refuses && is_outside(joint, rad)))
+        record.joints().all(|(joint, rad)| rad.is_finite() && !(refuses && is_outside(joint, rad)))
     }
 }
 
-/// A place for the latest record, shared by one thread that commands and one loop.
+/// Slot for the latest goal, shared by one commanding thread and one loop.
 ///
-/// The lock is tried by both and waited for by neither, so that the loop never asks the kernel to wake anybody; when the two meet, the
-/// loop keeps the record it has.
+/// Both sides only try the lock, so the loop never makes a system call. If they collide, the loop keeps its present
+/// record.
+///
+/// ```
+/// # use onbeat_ethercat::layout::Layout;
+/// # use onbeat_robot::motion::{GoalSlot, Robot, Trajectory};
+/// # use onbeat_rt::{Clock, sys::Monotonic};
+/// # use onbeat_segment::Segment;
+/// # let layout = Layout::from_toml(Segment::HUMANOID)?;
+/// # let robot = Robot::from_toml(Segment::HUMANOID, &layout, 1_000_000)?;
+/// let mut goals = GoalSlot::default();
+/// let trajectory = Trajectory::goal(Box::new(goals.clone()), &robot);
+/// goals.put(Monotonic.now().as_ns(), &[Some(0.1), None, Some(-0.2)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
-pub struct GoalPlace {
+pub struct GoalSlot {
     latest: Arc<Mutex<GoalRecord>>,
     taken: GoalRecord,
 }
 
-impl GoalPlace {
-    /// Puts a record there, numbered anew: where each joint should be, in rad, `None` for those that it is not about. For the
-    /// commanding thread, which may wait a little.
+impl GoalSlot {
+    /// Stores a new goal: targets in rad, `None` for joints without one. For the commanding thread; may wait briefly.
     pub fn put(&mut self, at_ns: u64, positions: &[Option<f64>]) {
         self.taken = GoalRecord { number: self.taken.number + 1, at_ns, ..GoalRecord::default() };
         for (joint, position) in positions.iter().enumerate() {
@@ -199,14 +212,14 @@ impl GoalPlace {
                     return;
                 }
                 Err(TryLockError::WouldBlock) => std::thread::yield_now(),
-                // Copying cannot panic, so nobody leaves it poisoned.
+                // Copying cannot panic, so the lock is never poisoned.
                 Err(TryLockError::Poisoned(_)) => return,
             }
         }
     }
 }
 
-impl Goals for GoalPlace {
+impl GoalSource for GoalSlot {
     fn latest(&mut self) -> Option<&GoalRecord> {
         if let Ok(place) = self.latest.try_lock()
             && place.number != self.taken.number
@@ -217,23 +230,23 @@ impl Goals for GoalPlace {
     }
 }
 
-/// Goals that another process gives through the image of the bus ([`Commander`](onbeat_control::Commander)). Those outside a
-/// travel are refused, and a commander that falls silent without leaving is missed.
+/// Goals of another process, from the image of the bus ([`Commander`](onbeat_control::Commander)). Targets outside a
+/// travel are refused, and a commander that stops sending without leaving leads to a safe stop.
 #[derive(Debug)]
-pub struct Commanded {
+pub struct CommanderGoals {
     side: GoalSide,
     record: Box<GoalRecord>,
 }
 
-impl Commanded {
-    /// The goals of an image whose joints are the robot's, in the robot's order.
+impl CommanderGoals {
+    /// Reads goals from an image that publishes the joints of the robot, in the same order.
     #[must_use]
-    pub fn by(side: GoalSide) -> Self {
+    pub fn new(side: GoalSide) -> Self {
         Self { side, record: Box::default() }
     }
 }
 
-impl Goals for Commanded {
+impl GoalSource for CommanderGoals {
     fn latest(&mut self) -> Option<&GoalRecord> {
         let number = self.side.latest()?;
         if number != self.record.number {
@@ -243,7 +256,7 @@ impl Goals for Commanded {
         Some(&self.record)
     }
 
-    fn told(&mut self, number: u64, answer: GoalAnswer) {
+    fn answered(&mut self, number: u64, answer: GoalAnswer) {
         self.side.answer(number, answer);
     }
 
@@ -251,7 +264,7 @@ impl Goals for Commanded {
         true
     }
 
-    fn is_missed(&self) -> bool {
+    fn loss_stops_robot(&self) -> bool {
         !self.side.is_last()
     }
 }

@@ -1,61 +1,61 @@
-//! One joint: its drive's values in the process image, its power state, its set-point.
+//! One joint: the values of its drive in the process image, its power state, its set-point.
 
 use super::file::JointSetting;
 use super::limits::SetPoint;
-use super::power::{Aim, JointState, Power};
-use super::status::{JointStatus, Reason};
+use super::power::{DrivePower, JointState, PowerTarget};
+use super::status::{DownReason, JointStatus};
 
-/// Cyclic synchronous position (object 0x6060).
+/// Mode of operation (object 0x6060): cyclic synchronous position.
 const CSP: u8 = 8;
 
-/// What a joint is about.
+/// Stage of a joint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// Waits for its group.
+pub(crate) enum JointStage {
+    /// Waiting for its group.
     Idle,
-    /// On its way to "operation enabled", until then.
+    /// On its way to "operation enabled", until this time.
     Enabling {
         until_ns: u64,
     },
     Enabled,
-    /// On a quick stop, until then at the latest; down afterwards when there is a reason.
+    /// In a quick stop, until this time at most; down afterwards if there is a reason.
     Leaving {
         until_ns: u64,
-        why: Reason,
+        why: DownReason,
     },
-    /// Without power, in order.
+    /// Without power, after an orderly stop.
     Off,
     /// Without power until a reset.
     Down,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Joint {
+pub(crate) struct JointDrive {
     setting: JointSetting,
-    power: Power,
+    power: DrivePower,
     pub(crate) set_point: SetPoint,
-    pub(crate) stage: Stage,
-    /// Where it stood when it was enabled, in rad.
+    pub(crate) stage: JointStage,
+    /// Position when it was enabled, in rad.
     pub(crate) start: f64,
-    /// How much of the trajectory it follows, 0 to 1 in time.
+    /// Progress of the fade-in, 0 to 1.
     pub(crate) ramp: f64,
-    /// Beyond its following error for so long.
+    /// Duration of the excessive following error, in ns.
     beyond_ns: u64,
-    /// As sent, in increments.
+    /// Target position sent last, in increments.
     target: i32,
     position: i32,
 }
 
-/// How long a quick stop may take, in ns, before the power is taken away all the same.
+/// Time after which the power of a drive in quick stop is removed, in ns.
 pub(crate) const QUICK_STOP_NS: u64 = 1_000_000_000;
 
-impl Joint {
+impl JointDrive {
     pub(crate) fn new(setting: &JointSetting, period_s: f64) -> Self {
         Self {
             set_point: SetPoint::new(setting.limits, period_s),
             setting: setting.clone(),
-            power: Power::default(),
-            stage: Stage::Idle,
+            power: DrivePower::default(),
+            stage: JointStage::Idle,
             start: 0.0,
             ramp: 0.0,
             beyond_ns: 0,
@@ -64,86 +64,89 @@ impl Joint {
         }
     }
 
-    /// Takes in what the drive says.
+    /// Reads the drive's values.
     pub(crate) fn read(&mut self, inputs: &[u8], status: &mut JointStatus) {
-        let places = self.setting.places;
-        self.position = i32::from_le_bytes(bytes(inputs, places.position));
-        status.statusword = u16::from_le_bytes(bytes(inputs, places.statusword));
-        status.state = JointState::of(status.statusword);
+        let offsets = self.setting.offsets;
+        self.position = i32::from_le_bytes(bytes(inputs, offsets.position));
+        status.statusword = u16::from_le_bytes(bytes(inputs, offsets.statusword));
+        status.state = JointState::from_statusword(status.statusword);
         status.actual_rad = self.radians(self.position);
-        if let Some(at) = places.velocity {
+        if let Some(at) = offsets.velocity {
             status.velocity_rad_s = f64::from(i32::from_le_bytes(bytes(inputs, at))) / self.setting.increments_per_rad;
         }
 
-        if let Some(at) = places.torque {
+        if let Some(at) = offsets.torque {
             status.torque_permille = i16::from_le_bytes(bytes(inputs, at));
         }
     }
 
-    /// Begins to be enabled.
+    /// Begins to enable the drive.
     pub(crate) fn begin(&mut self, until_ns: u64) {
         self.power.begin();
-        self.stage = Stage::Enabling { until_ns };
+        self.stage = JointStage::Enabling { until_ns };
     }
 
-    /// What new inputs show to be wrong with it; `None` while all is well.
+    /// Returns why the joint must go down, if new inputs show a reason.
     pub(crate) fn look(
         &mut self,
         status: &JointStatus,
         now_ns: u64,
-        (passed_ns, most_ns): (u64, u64),
-    ) -> Option<Reason> {
+        passed_ns: u64,
+        most_ns: u64,
+    ) -> Option<DownReason> {
         match (self.stage, status.state) {
-            (Stage::Enabling { .. }, JointState::OperationEnabled) => {
-                // The drive stands at what was sent last; from there the set-point begins.
+            (JointStage::Enabling { .. }, JointState::OperationEnabled) => {
+                // The drive is at the position sent last, where the set-point begins.
                 self.start = self.radians(self.target);
                 self.set_point.start_at(self.start);
-                (self.ramp, self.beyond_ns, self.stage) = (0.0, 0, Stage::Enabled);
+                (self.ramp, self.beyond_ns, self.stage) = (0.0, 0, JointStage::Enabled);
                 None
             }
-            (Stage::Enabling { until_ns }, _) if now_ns > until_ns || self.power.gave_up() => Some(Reason::NotEnabled),
-            (Stage::Enabled, JointState::OperationEnabled) => {
+            (JointStage::Enabling { until_ns }, _) if now_ns > until_ns || self.power.gave_up() => {
+                Some(DownReason::NotEnabled)
+            }
+            (JointStage::Enabled, JointState::OperationEnabled) => {
                 let beyond = status.following_rad.abs() > self.setting.following_rad;
                 self.beyond_ns = if beyond { self.beyond_ns + passed_ns } else { 0 };
-                (self.beyond_ns > most_ns).then_some(Reason::FollowingError)
+                (self.beyond_ns > most_ns).then_some(DownReason::FollowingError)
             }
-            (Stage::Enabled, JointState::Fault | JointState::FaultReaction) => Some(Reason::DriveFault),
-            (Stage::Enabled, _) => Some(Reason::LeftOperation),
+            (JointStage::Enabled, JointState::Fault | JointState::FaultReaction) => Some(DownReason::DriveFault),
+            (JointStage::Enabled, _) => Some(DownReason::LeftOperation),
             _ => None,
         }
     }
 
-    /// Follows a quick stop to its end, which only new inputs or time can tell.
+    /// Ends a quick stop when new inputs show it, or after its maximum time.
     pub(crate) fn leave(&mut self, state: JointState, is_fresh: bool, now_ns: u64) {
-        if let Stage::Leaving { until_ns, why } = self.stage
+        if let JointStage::Leaving { until_ns, why } = self.stage
             && ((is_fresh && !state.holds()) || now_ns > until_ns)
         {
-            self.stage = if why == Reason::None { Stage::Off } else { Stage::Down };
+            self.stage = if why == DownReason::None { JointStage::Off } else { JointStage::Down };
         }
     }
 
-    /// Sends controlword and set-point.
+    /// Writes controlword and set-point.
     pub(crate) fn write(&mut self, outputs: &mut [u8], status: &mut JointStatus) {
         let aim = match self.stage {
-            Stage::Enabling { .. } | Stage::Enabled => Aim::Enabled,
-            Stage::Leaving { .. } => Aim::QuickStop,
-            Stage::Idle | Stage::Off | Stage::Down => Aim::Off,
+            JointStage::Enabling { .. } | JointStage::Enabled => PowerTarget::Enabled,
+            JointStage::Leaving { .. } => PowerTarget::QuickStop,
+            JointStage::Idle | JointStage::Off | JointStage::Down => PowerTarget::Off,
         };
 
         self.target = match self.stage {
-            Stage::Enabled => self.increments(self.set_point.position()),
-            Stage::Leaving { .. } => self.target,
+            JointStage::Enabled => self.increments(self.set_point.position()),
+            JointStage::Leaving { .. } => self.target,
             _ => self.position,
         };
 
-        let places = self.setting.places;
-        put(outputs, places.controlword, self.power.controlword(status.state, aim).to_le_bytes());
-        put(outputs, places.target, self.target.to_le_bytes());
-        if let Some(at) = places.mode {
+        let offsets = self.setting.offsets;
+        put(outputs, offsets.controlword, self.power.controlword(status.state, aim).to_le_bytes());
+        put(outputs, offsets.target, self.target.to_le_bytes());
+        if let Some(at) = offsets.mode {
             put(outputs, at, [CSP]);
         }
 
-        let is_enabled = self.stage == Stage::Enabled;
+        let is_enabled = self.stage == JointStage::Enabled;
         status.target_rad = if is_enabled { self.set_point.position() } else { self.radians(self.target) };
         status.following_rad = if is_enabled { status.target_rad - status.actual_rad } else { 0.0 };
         status.at = if is_enabled { self.set_point.at() } else { Default::default() };
@@ -153,13 +156,13 @@ impl Joint {
         f64::from(increments) / self.setting.increments_per_rad + self.setting.zero_rad
     }
 
-    /// Rounded to the nearest.
+    /// Converts to increments, rounded to the nearest.
     fn increments(&self, radians: f64) -> i32 {
         ((radians - self.setting.zero_rad) * self.setting.increments_per_rad).round() as i32
     }
 }
 
-/// Bytes of the image; zeros beyond its end.
+/// Reads bytes of the image; zeros beyond its end.
 fn bytes<const N: usize>(image: &[u8], at: usize) -> [u8; N] {
     image.get(at..at + N).and_then(|bytes| bytes.try_into().ok()).unwrap_or([0; N])
 }

@@ -1,45 +1,46 @@
-//! The miss ladder: from a missed cycle to a safe stop, by a leaky bucket.
+//! The miss ladder: leads from missed cycles to a safe stop, by a leaky bucket.
 //!
-//! Each missed cycle (a release passed over, or inputs that are not new) puts one miss into the bucket; `forget` good cycles in a row
-//! take one out. What is in the bucket, and never how many misses there were in a lifetime, decides the rung:
+//! Each missed cycle (a skipped release, or inputs that are not new) adds one miss to the bucket; `forget`
+//! consecutive good cycles remove one. The content of the bucket, not the total number of misses, determines the
+//! rung:
 //!
-//! | rung | while | what the robot does |
+//! | rung | condition | effect |
 //! |---|---|---|
-//! | run | the bucket is below `degrade_at`, and this cycle is good | follows its trajectory |
-//! | hold | the same, and this cycle is a miss | the last position wanted stays wanted; time goes on |
+//! | run | the bucket is below `degrade_at`, and this cycle is good | follows the trajectory |
+//! | hold | the same, and this cycle is a miss | keeps the last target; trajectory time continues |
 //! | degrade | from `degrade_at` misses until the bucket is empty | trajectory time runs at `degraded_speed`; holds in missed cycles |
-//! | safe stop | from `stop_at` misses, or by a fault | comes to rest, quick stop, power off; until an explicit reset |
+//! | safe stop | from `stop_at` misses, or by a fault | brakes to rest, quick stop, power off; until an explicit reset |
 
 use serde::{Deserialize, Serialize};
 
-/// How far up the miss ladder the robot is.
+/// Rung of the miss ladder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Rung {
-    /// All is well.
+    /// No recent misses.
     #[default]
     Run = 0,
     /// This cycle is a miss.
     Hold = 1,
-    /// Misses came too often; slower.
+    /// Too many misses: trajectory time is slowed down.
     Degrade = 2,
-    /// At rest or on the way there, until a reset.
+    /// At rest or stopping, until a reset.
     SafeStop = 3,
 }
 
-/// Thresholds of the ladder.
+/// Thresholds of the miss ladder.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
-    /// The robot degrades at so many misses in the bucket.
+    /// Misses in the bucket at which the robot degrades.
     pub degrade_at: u32,
-    /// It stops at so many.
+    /// Misses in the bucket at which the robot stops.
     pub stop_at: u32,
-    /// Good cycles in a row that take one miss out of the bucket.
+    /// Consecutive good cycles that remove one miss.
     pub forget: u32,
-    /// Cycles after the first good one in which misses are not counted.
+    /// Number of cycles after the first good one in which misses are not counted.
     pub warmup: u32,
-    /// Pace of trajectory time while degraded, 0 to 1.
+    /// Speed of trajectory time while degraded, 0 to 1.
     pub degraded_speed: f64,
 }
 
@@ -49,7 +50,7 @@ impl Default for Thresholds {
     }
 }
 
-/// The bucket and the rung.
+/// Bucket and rung.
 #[derive(Clone, Debug)]
 pub(crate) struct Ladder {
     thresholds: Thresholds,
@@ -78,18 +79,18 @@ impl Ladder {
         self.rung
     }
 
-    /// Misses in the bucket.
+    /// Returns the number of misses in the bucket.
     pub(crate) fn misses(&self) -> u32 {
         self.misses
     }
 
-    /// Takes in one cycle with so many misses; says the rung.
+    /// Records a cycle with this number of misses; returns the rung.
     pub(crate) fn take(&mut self, misses: u32) -> Rung {
         if self.warmup_left > 0 {
             self.warmup_left -= 1;
         } else if misses > 0 {
             self.good_in_a_row = 0;
-            // More than this would only make it longer until a reset is possible.
+            // A higher value would only delay the possible reset.
             self.misses = self.misses.saturating_add(misses).min(self.thresholds.stop_at);
         }
 
@@ -112,12 +113,12 @@ impl Ladder {
         self.rung
     }
 
-    /// Goes to the top at once.
+    /// Enters the safe stop immediately.
     pub(crate) fn stop(&mut self) {
         (self.stopped, self.rung) = (true, Rung::SafeStop);
     }
 
-    /// Comes down from a safe stop, unless what is in the bucket would degrade it at once.
+    /// Leaves the safe stop, unless the bucket would degrade the robot at once. Returns whether it did.
     pub(crate) fn reset(&mut self) -> bool {
         if self.misses >= self.thresholds.degrade_at {
             return false;
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn seldom_misses_never_add_up_however_many_there_are() {
+    fn rare_misses_never_add_up() {
         let mut ladder = Ladder::new(THRESHOLDS);
         for _ in 0..10_000 {
             assert_eq!(ladder.take(1), Rung::Hold);
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn five_misses_stop_until_a_reset_however_good_cycles_are() {
+    fn five_misses_stop_until_a_reset_despite_good_cycles() {
         let mut ladder = Ladder::new(THRESHOLDS);
         assert_eq!(ladder.take(5), Rung::SafeStop);
         assert!(!ladder.reset(), "the bucket is full");

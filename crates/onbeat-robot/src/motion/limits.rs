@@ -1,21 +1,21 @@
-//! Bounds of a joint, and a set-point that stays within them whatever it is asked for.
+//! Limits of a joint, and a set-point that never exceeds them.
 
 use std::f64::consts::PI;
 
 use serde::Serialize;
 
-/// What a joint may be asked for, in rad and s. Velocity, acceleration and jerk hold in both directions.
+/// Limits of a joint's set-point, in rad and s. Velocity, acceleration and jerk apply in both directions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Lower end of the travel, in rad.
     pub low: f64,
     /// Upper end of the travel, in rad.
     pub high: f64,
-    /// In rad/s.
+    /// Maximum velocity, in rad/s.
     pub velocity: f64,
-    /// In rad/s².
+    /// Maximum acceleration, in rad/s².
     pub acceleration: f64,
-    /// In rad/s³, where there is a limit to it.
+    /// Maximum jerk, in rad/s³; `None` for no limit.
     pub jerk: Option<f64>,
 }
 
@@ -26,7 +26,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Periods over which set-points are averaged so that the jerk stays below its limit.
+    /// Returns the number of periods to average set-points over, so that the jerk stays below its limit.
     ///
     /// An average over N periods changes its acceleration by at most 2·a/N in one of them.
     pub(crate) fn averaged_over(&self, period_s: f64) -> usize {
@@ -34,21 +34,22 @@ impl Limits {
     }
 }
 
-/// Which limits a joint is at.
+/// Limits that a joint has reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AtLimit {
-    /// The travel ends here.
+    /// The end of the travel.
     pub position: bool,
-    /// It moves no faster.
+    /// The maximum velocity.
     pub velocity: bool,
-    /// It speeds up or slows down no faster.
+    /// The maximum acceleration.
     pub acceleration: bool,
 }
 
-/// The set-point of one joint, moved period by period.
+/// Set-point of one joint, moved period by period.
 ///
-/// Whatever is wanted, positions stay within the travel and two successive ones keep velocity and acceleration: a step is one period
-/// for the drive, however long the one before has stood. A joint that starts outside its travel may only move inwards.
+/// For any target, positions stay within the travel, and consecutive ones within the limits of velocity and
+/// acceleration: for the drive each step takes one period, whatever the pause before. A joint that starts outside its
+/// travel can only move inwards.
 #[derive(Clone, Debug)]
 pub(crate) struct SetPoint {
     limits: Limits,
@@ -65,18 +66,18 @@ impl SetPoint {
         Self { limits, period_s, position: 0.0, velocity: 0.0, at: AtLimit::default(), average }
     }
 
-    /// Stands at `position` from now on.
+    /// Sets the position, at rest.
     pub(crate) fn start_at(&mut self, position: f64) {
         (self.position, self.velocity, self.at) = (position, 0.0, AtLimit::default());
         self.average.fill(position);
     }
 
-    /// Position to send, in rad.
+    /// Returns the position to send, in rad.
     pub(crate) fn position(&self) -> f64 {
         self.average.mean
     }
 
-    /// Limits that the last step ran into.
+    /// Returns the limits reached in the last step.
     pub(crate) fn at(&self) -> AtLimit {
         self.at
     }
@@ -85,29 +86,32 @@ impl SetPoint {
         self.velocity == 0.0 && self.average.is_level()
     }
 
-    /// Moves one period towards `wanted`, which itself moves at `pace` rad/s. `share` of the velocity limit may be used.
+    /// Moves one period towards `wanted`, which itself moves at `pace` rad/s. `share` is the usable fraction of the
+    /// velocity limit.
     pub(crate) fn follow(&mut self, wanted: f64, pace: f64, share: f64) {
         let within = wanted.clamp(self.limits.low, self.limits.high);
-        // What moves faster than a joint may is a jump, of which the way is left to the joint.
+        // A target faster than the velocity limit counts as a jump: the joint follows at its own velocity.
         let pace = if within == wanted && pace.abs() <= self.limits.velocity { pace } else { 0.0 };
         let behind = within - pace * self.period_s - self.position;
-        // Half of the acceleration closes the gap; the other half is for what is followed.
+        // Half of the acceleration closes the gap; the other half follows the target.
         let closing = self.most_velocity(behind.abs(), 0.5 * self.limits.acceleration).copysign(behind);
         self.move_at(pace + closing, share);
         self.at.position |= within != wanted;
     }
 
-    /// Moves one period on the way to rest.
+    /// Moves one period while braking to rest.
     pub(crate) fn brake(&mut self) {
         self.move_at(0.0, 1.0);
     }
 
     fn move_at(&mut self, wanted: f64, share: f64) {
         let change = self.limits.acceleration * self.period_s;
-        let (slowest, fastest) = (self.velocity - change, self.velocity + change);
-        // The share may have become smaller than what the joint moves at.
+        let slowest = self.velocity - change;
+        let fastest = self.velocity + change;
+        // The joint may be faster than a reduced share allows.
         let most = (self.limits.velocity * share).max(self.velocity.abs() - change);
-        let (low, high) = (self.limits.low.min(self.position), self.limits.high.max(self.position));
+        let low = self.limits.low.min(self.position);
+        let high = self.limits.high.max(self.position);
         let up = self.most_velocity(high - self.position, self.limits.acceleration);
         let down = -self.most_velocity(self.position - low, self.limits.acceleration);
         let upper = up.min(fastest).min(most);
@@ -125,10 +129,10 @@ impl SetPoint {
         self.average.add(self.position);
     }
 
-    /// The largest velocity from which a way of this length is enough to come to rest, this period's way included.
+    /// Returns the maximum velocity from which this distance suffices to come to rest, including this period.
     ///
-    /// From v = w/(m·T) + a·T·(m−1)/2 the joint is at rest after m periods, each a·T slower than the one before; m is the smallest
-    /// number of them that is enough for w.
+    /// From v = w/(m·T) + a·T·(m−1)/2 the joint is at rest after m periods, each a·T slower than the previous one; m
+    /// is the smallest number that suffices for w.
     fn most_velocity(&self, way: f64, acceleration: f64) -> f64 {
         let step = acceleration * self.period_s * self.period_s;
         let periods = ((-1.0 + (1.0 + 8.0 * way.max(0.0) / step).sqrt()) / 2.0).ceil().max(1.0);
@@ -136,17 +140,17 @@ impl SetPoint {
     }
 }
 
-/// Parts of a rad in which averages are kept, whole numbers, so that nothing adds up over days.
+/// Fixed-point units per rad: sums of integers do not drift.
 const PARTS: f64 = (1_u64 << 40) as f64;
 
-/// Mean of the last positions.
+/// Moving average of positions.
 #[derive(Clone, Debug)]
 struct Average {
     last: Vec<i64>,
     next: usize,
     sum: i128,
     mean: f64,
-    /// For how many positions nothing has changed.
+    /// Number of positions without a change.
     level: usize,
 }
 
@@ -189,7 +193,7 @@ mod tests {
     use super::*;
 
     const PERIOD_S: f64 = 0.001;
-    /// Of rounding, as part of a limit.
+    /// Rounding error, relative to a limit.
     const ROUNDING: f64 = 1e-6;
 
     fn at(limits: Limits, position: f64) -> SetPoint {
@@ -198,7 +202,7 @@ mod tests {
         set_point
     }
 
-    /// Moves, and looks at every limit of three successive positions.
+    /// Moves a set-point, and checks the limits of consecutive positions.
     fn checked(limits: Limits, start: f64, moves: impl Iterator<Item = Option<(f64, f64)>>) -> Vec<f64> {
         let mut set_point = at(limits, start);
         let mut positions = vec![start; 3];
@@ -229,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_gone_as_fast_as_limits_allow_and_ends_where_it_was_wanted() {
+    fn a_step_takes_the_shortest_time_within_the_limits_and_ends_at_its_target() {
         let limits = Limits { low: -2.0, high: 2.0, velocity: 3.0, acceleration: 40.0, jerk: None };
         let positions = checked(limits, 0.0, (0..2_000).map(|_| Some((1.0, 1.0))));
         assert!((positions[positions.len() - 1] - 1.0).abs() < 1e-9);
@@ -237,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_within_the_limits_is_followed_without_lag() {
+    fn a_target_within_the_limits_is_followed_without_lag() {
         let mut set_point = at(Limits::default(), 0.0);
         let sine = |period: i32| 0.3 * (1.0 - (2.0 * PI * f64::from(period) * PERIOD_S).cos());
         for period in 1..3_000 {
@@ -266,15 +270,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_wish_breaks_a_limit(
-            wishes in prop::collection::vec((prop::option::of((-20.0..20.0_f64, 0.1..1.0_f64)), 1..120_usize), 1..30),
+        fn no_target_breaks_a_limit(
+            targets in prop::collection::vec((prop::option::of((-20.0..20.0_f64, 0.1..1.0_f64)), 1..120_usize), 1..30),
             velocity in 0.5..20.0_f64,
             acceleration in 5.0..400.0_f64,
             jerk in prop::option::of(500.0..100_000.0_f64),
             start in -3.0..3.0_f64,
         ) {
             let limits = Limits { low: -2.0, high: 2.5, velocity, acceleration, jerk };
-            let moves = wishes.iter().flat_map(|&(wanted, times)| std::iter::repeat_n(wanted, times));
+            let moves = targets.iter().flat_map(|&(wanted, times)| std::iter::repeat_n(wanted, times));
             checked(limits, start, moves);
         }
     }

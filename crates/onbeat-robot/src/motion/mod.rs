@@ -1,21 +1,34 @@
-//! The motion controller: joints of a segment's drives, moved along a trajectory within their limits.
+//! The motion controller: moves the joints of a segment's drives along a trajectory within their limits.
 //!
 //! ```text
-//! file ──▶ Robot ──▶ MotionController ◀── Trajectory (hold, sine, gait, CSV, the latest goal of a thread or process)
+//! file ──▶ Robot ──▶ MotionController ◀── Trajectory (hold, sine, gait, CSV, latest goal, control law)
 //!                     │  once per cycle of the bus: inputs in, outputs out
 //!                     ├─ miss ladder     hold, degrade, safe stop (latched)
-//!                     ├─ power states    CiA 402, group by group; down in order
+//!                     ├─ power states    CiA 402, group by group; orderly power-off
 //!                     └─ set-points      within travel, velocity, acceleration, jerk
 //! ```
 //!
-//! It is a pure function of cycles and inputs: after construction it asks for no memory, reads no clock, and calls nobody. It is not a
-//! safety function in the sense of IEC 61508 or ISO 13849: it feeds the watchdogs of the devices and never replaces them.
+//! ```
+//! use onbeat_ethercat::layout::Layout;
+//! use onbeat_robot::motion::{MotionController, Robot, Trajectory};
+//! use onbeat_segment::Segment;
 //!
-//! Absent on purpose: kinematics, dynamics and balance (the gait walks in the air), torque and velocity modes, homing (drives know
-//! where they are), and a thread: whoever has a loop calls it, by
-//! [`RobotTask`] or by [`run_for`].
+//! let layout = Layout::from_toml(Segment::HUMANOID)?;
+//! let robot = Robot::from_toml(Segment::HUMANOID, &layout, 1_000_000)?;
+//! let controller = MotionController::new(&robot, Trajectory::gait(&robot)?);
+//! assert_eq!(controller.status().joints().len(), robot.joints.len());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The controller is a pure function of cycles and inputs: after construction it does not allocate, and never reads a
+//! clock. It is not a safety function in the sense of IEC 61508 or ISO 13849: it feeds the watchdogs of the devices
+//! and never replaces them.
+//!
+//! Absent on purpose: kinematics, dynamics and balance (the gait walks in the air), torque and velocity modes, homing
+//! (drives must know their positions), and a thread: call it from any loop, with [`RobotTask`] or [`run_for`].
 
 mod controller;
+mod csv;
 mod event;
 mod file;
 mod goal;
@@ -24,7 +37,6 @@ mod ladder;
 mod limits;
 mod power;
 mod status;
-mod table;
 mod task;
 mod trajectory;
 mod view;
@@ -32,12 +44,14 @@ mod waves;
 
 pub use controller::MotionController;
 pub use event::{NO_JOINT, RobotEvent, RobotEventKind};
-pub use file::{AtEnd, CsvSettings, GaitSettings, Interpolation, JointSetting, OnFault, Robot, RobotError, Settings};
-pub use goal::{Commanded, GoalPlace, GoalRecord, Goals, MOST_JOINTS};
+pub use file::{
+    AtEnd, CsvSettings, GaitSettings, Interpolation, JointSetting, OnFault, Robot, RobotError, RobotSettings,
+};
+pub use goal::{CommanderGoals, GoalRecord, GoalSlot, GoalSource, MOST_JOINTS};
 pub use ladder::{Rung, Thresholds};
 pub use limits::{AtLimit, Limits};
 pub use power::JointState;
-pub use status::{Counts, JointStatus, Phase, Reason, Status, StopReason};
-pub use task::{Orders, Outlets, RobotTask, RoundTrips, Seen, run_for};
+pub use status::{DownReason, JointStatus, RobotCounts, RobotPhase, SafeStopReason, Status};
+pub use task::{Outlets, RobotCommands, RobotSnapshot, RobotTask, RoundTrips, run_for};
 pub use trajectory::{Trajectory, TrajectoryError};
 pub use view::{BusView, DeviceView, JointView, LoopView, RobotView, SpikeView};

@@ -1,4 +1,4 @@
-//! The power state machine of a drive from the MainDevice's side (CiA 402; IEC 61800-7-201, ETG.6010).
+//! Power state machine of a drive, MainDevice side (CiA 402; IEC 61800-7-201, ETG.6010).
 
 use serde::{Deserialize, Serialize};
 
@@ -7,29 +7,29 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum JointState {
-    /// The drive starts, or has not been heard of.
+    /// Starting, or state unknown.
     #[default]
     NotReady = 0,
-    /// Without power.
+    /// No power.
     SwitchOnDisabled = 1,
     /// Power may be switched on.
     ReadyToSwitchOn = 2,
     /// Power is on, the motor is not held.
     SwitchedOn = 3,
-    /// Follows its set-point.
+    /// The drive follows its set-point.
     OperationEnabled = 4,
-    /// Brakes on a quick stop.
+    /// The drive brakes.
     QuickStopActive = 5,
-    /// Does what it does on a fault.
+    /// The drive performs its fault reaction.
     FaultReaction = 6,
-    /// Waits for a reset.
+    /// The drive waits for a fault reset.
     Fault = 7,
 }
 
 impl JointState {
-    /// What bits 0 to 3, 5 and 6 of a statusword say.
+    /// Decodes bits 0 to 3, 5 and 6 of a statusword.
     #[must_use]
-    pub const fn of(statusword: u16) -> Self {
+    pub const fn from_statusword(statusword: u16) -> Self {
         match (statusword & 0x4f, statusword & 0x6f) {
             (0x40, _) => Self::SwitchOnDisabled,
             (0x0f, _) => Self::FaultReaction,
@@ -42,7 +42,7 @@ impl JointState {
         }
     }
 
-    /// Whether the power stage holds the motor.
+    /// Returns whether the power stage holds the motor.
     #[must_use]
     pub const fn holds(self) -> bool {
         matches!(self, Self::OperationEnabled | Self::QuickStopActive | Self::FaultReaction)
@@ -56,28 +56,28 @@ const SWITCH_ON: u16 = 0x0007;
 const ENABLE_OPERATION: u16 = 0x000f;
 const FAULT_RESET: u16 = 0x0080;
 
-/// Where a drive is to be.
+/// Requested power state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Aim {
+pub(crate) enum PowerTarget {
     Enabled,
     QuickStop,
     Off,
 }
 
-/// A reset is low for so many cycles and then high for as many: drives that run slower than the bus see the edge too.
+/// Number of cycles for each half of a reset pulse: drives slower than the bus see the edge too.
 const RESET_CYCLES: u32 = 10;
-/// A fault that so many edges do not reset is one that has not gone.
+/// Maximum number of reset pulses for one fault.
 pub(crate) const MOST_RESETS: u32 = 3;
 
-/// Works out controlwords (object 0x6040).
+/// Generates controlwords (object 0x6040).
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Power {
-    /// Cycles spent on resetting the present fault.
+pub(crate) struct DrivePower {
+    /// Cycles spent resetting the present fault.
     resetting: u32,
 }
 
-impl Power {
-    /// Whether no reset has helped.
+impl DrivePower {
+    /// Returns whether all reset pulses failed.
     pub(crate) fn gave_up(&self) -> bool {
         self.resetting > 2 * RESET_CYCLES * MOST_RESETS
     }
@@ -86,18 +86,18 @@ impl Power {
         self.resetting = 0;
     }
 
-    /// The next controlword on the way from `state` to `aim`: one transition at a time.
-    pub(crate) fn controlword(&mut self, state: JointState, aim: Aim) -> u16 {
+    /// Returns the next controlword from `state` towards `aim`: one transition at a time.
+    pub(crate) fn controlword(&mut self, state: JointState, aim: PowerTarget) -> u16 {
         match (aim, state) {
-            (Aim::Enabled, JointState::Fault) => {
+            (PowerTarget::Enabled, JointState::Fault) => {
                 self.resetting += 1;
                 let high = self.resetting % (2 * RESET_CYCLES) >= RESET_CYCLES && !self.gave_up();
                 if high { FAULT_RESET } else { DISABLE_VOLTAGE }
             }
-            (Aim::Enabled, JointState::SwitchOnDisabled) => SHUTDOWN,
-            (Aim::Enabled, JointState::ReadyToSwitchOn) => SWITCH_ON,
-            (Aim::Enabled, JointState::SwitchedOn | JointState::OperationEnabled) => ENABLE_OPERATION,
-            (Aim::QuickStop, JointState::OperationEnabled | JointState::QuickStopActive) => QUICK_STOP,
+            (PowerTarget::Enabled, JointState::SwitchOnDisabled) => SHUTDOWN,
+            (PowerTarget::Enabled, JointState::ReadyToSwitchOn) => SWITCH_ON,
+            (PowerTarget::Enabled, JointState::SwitchedOn | JointState::OperationEnabled) => ENABLE_OPERATION,
+            (PowerTarget::QuickStop, JointState::OperationEnabled | JointState::QuickStopActive) => QUICK_STOP,
             _ => DISABLE_VOLTAGE,
         }
     }
@@ -108,8 +108,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statusword_tells_the_state_whatever_its_other_bits_are() {
-        let told = [
+    fn a_statusword_decodes_to_the_state_for_any_other_bits() {
+        let states = [
             (0x0000, JointState::NotReady),
             (0x0040, JointState::SwitchOnDisabled),
             (0x0021, JointState::ReadyToSwitchOn),
@@ -120,18 +120,18 @@ mod tests {
             (0x0008, JointState::Fault),
         ];
 
-        for (statusword, state) in told {
+        for (statusword, state) in states {
             for others in [0x0000, 0x0010, 0x0080, 0x1690, 0xff90] {
-                assert_eq!(JointState::of(statusword | others), state, "{:#06x}", statusword | others);
+                assert_eq!(JointState::from_statusword(statusword | others), state, "{:#06x}", statusword | others);
             }
         }
 
-        // Bit 5 has no meaning in these.
-        assert_eq!(JointState::of(0x0060), JointState::SwitchOnDisabled);
-        assert_eq!(JointState::of(0x0028), JointState::Fault);
+        // Bit 5 is ignored in these states.
+        assert_eq!(JointState::from_statusword(0x0060), JointState::SwitchOnDisabled);
+        assert_eq!(JointState::from_statusword(0x0028), JointState::Fault);
     }
 
-    /// A drive that does one transition per controlword.
+    /// A drive that makes one transition per controlword.
     fn after(state: JointState, controlword: u16, before: u16) -> JointState {
         match (state, controlword) {
             (JointState::Fault, FAULT_RESET) if before & FAULT_RESET == 0 => JointState::SwitchOnDisabled,
@@ -157,8 +157,12 @@ mod tests {
             JointState::QuickStopActive,
             JointState::Fault,
         ] {
-            let (mut state, mut power, mut before) = (start, Power::default(), 0xffff);
-            for (aim, end) in [(Aim::Enabled, JointState::OperationEnabled), (Aim::Off, JointState::SwitchOnDisabled)] {
+            let mut state = start;
+            let mut power = DrivePower::default();
+            let mut before = 0xffff;
+            for (aim, end) in
+                [(PowerTarget::Enabled, JointState::OperationEnabled), (PowerTarget::Off, JointState::SwitchOnDisabled)]
+            {
                 for _ in 0..40 {
                     let controlword = power.controlword(state, aim);
                     state = after(state, controlword, before);
@@ -171,8 +175,8 @@ mod tests {
 
     #[test]
     fn a_fault_that_stays_is_not_reset_for_ever() {
-        let mut power = Power::default();
-        let words: Vec<u16> = (0..1_000).map(|_| power.controlword(JointState::Fault, Aim::Enabled)).collect();
+        let mut power = DrivePower::default();
+        let words: Vec<u16> = (0..1_000).map(|_| power.controlword(JointState::Fault, PowerTarget::Enabled)).collect();
         let edges = words.windows(2).filter(|pair| pair[0] == DISABLE_VOLTAGE && pair[1] == FAULT_RESET).count();
         assert_eq!(edges, MOST_RESETS as usize);
         assert!(power.gave_up());

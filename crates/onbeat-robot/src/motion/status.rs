@@ -1,4 +1,4 @@
-//! What can be seen of a robot: one record of fixed size.
+//! Status of a robot: a record of fixed size.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,131 +8,131 @@ use super::ladder::Rung;
 use super::limits::AtLimit;
 use super::power::JointState;
 
-/// What the robot as a whole is about.
+/// Phase of a robot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
-pub enum Phase {
-    /// Not all devices are in OP yet, or no inputs have come.
+pub enum RobotPhase {
+    /// Not all devices are in OP, or no inputs were received.
     #[default]
     Waiting = 0,
     /// Drives are being enabled, group by group.
     Enabling = 1,
-    /// The trajectory is played.
+    /// The robot follows the trajectory.
     Running = 2,
     /// Joints come to rest.
     Stopping = 3,
-    /// Drives are on quick stop and lose their power.
+    /// Drives make a quick stop and lose power.
     Disabling = 4,
-    /// Nothing moves, nothing has power.
+    /// At rest, without power.
     AtRest = 5,
 }
 
-/// Why a joint is down.
+/// Reason why a joint is down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
-pub enum Reason {
-    /// It is not.
+pub enum DownReason {
+    /// The joint is not down.
     #[default]
     None = 0,
     /// The drive has a fault.
     DriveFault = 1,
-    /// The drive left "operation enabled" without being asked to.
+    /// The drive left "operation enabled" without a request.
     LeftOperation = 2,
-    /// It was too far from its set-point for too long.
+    /// The following error was too large for too long.
     FollowingError = 3,
     /// The drive could not be enabled in time, or its fault could not be reset.
     NotEnabled = 4,
 }
 
-/// Why the robot is in a safe stop.
+/// Reason of a safe stop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
-pub enum StopReason {
-    /// It is not.
+pub enum SafeStopReason {
+    /// No safe stop.
     #[default]
     None = 0,
     /// Too many cycles were missed.
     Misses = 1,
-    /// A joint went down, and the file wants that to stop the robot.
+    /// A joint went down, with `on_fault = "robot"`.
     JointDown = 2,
     /// The commander is lost.
     CommanderLost = 3,
 }
 
-/// One joint.
+/// Status of a joint.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
 pub struct JointStatus {
-    /// Set-point as sent, in rad.
+    /// Set-point sent, in rad.
     pub target_rad: f64,
-    /// In rad.
+    /// Actual position, in rad.
     pub actual_rad: f64,
-    /// In rad/s; 0 where the drive does not map it.
+    /// Velocity in rad/s; 0 if the drive does not map it.
     pub velocity_rad_s: f64,
     /// Set-point minus position while enabled, in rad.
     pub following_rad: f64,
-    /// In thousandths of the rated torque; 0 where the drive does not map it.
+    /// Torque in thousandths of the rated torque; 0 if the drive does not map it.
     pub torque_permille: i16,
-    /// As the drive sent it.
+    /// Statusword of the drive.
     pub statusword: u16,
-    /// What that means.
+    /// Power state decoded from it.
     pub state: JointState,
     /// Why it is down.
-    pub reason: Reason,
-    /// Limits that it is at.
+    pub reason: DownReason,
+    /// Limits it has reached.
     pub at: AtLimit,
 }
 
-/// What was counted since the start.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(C)]
-pub struct Counts {
+pub struct RobotCounts {
     /// Cycles of the controller.
     pub cycles: u64,
-    /// Releases that were passed over.
+    /// Skipped releases.
     pub skipped: u64,
     /// Cycles without new inputs.
     pub stale: u64,
-    /// Goals taken.
+    /// Goals followed.
     pub goals: u64,
-    /// Goals refused, for a number that is none or is outside a travel.
+    /// Goals refused, for an invalid number or a target outside a travel.
     pub goals_refused: u64,
     /// Joints that went down.
     pub joints_down: u64,
     /// Safe stops.
     pub safe_stops: u64,
-    /// Events for which there was no room.
+    /// Events dropped because the queue was full.
     pub events_lost: u64,
 }
 
-/// The whole robot.
+/// Status of a robot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
 pub struct Status {
-    /// Cycle of the bus.
+    /// Cycle number of the bus.
     pub cycle: u64,
     /// Its release, by `CLOCK_MONOTONIC`, in ns.
     pub release_ns: u64,
-    /// Time of the trajectory, in ns: the sum of dt, less where it was slowed down.
+    /// Trajectory time, in ns: the sum of dt, less the time lost by slowing down.
     pub time_ns: u64,
-    /// Pace of that time: 1, less while degraded.
+    /// Speed of trajectory time: 1, less while degraded.
     pub speed: f64,
-    /// Counts since the start.
-    pub counts: Counts,
-    /// What it is about.
-    pub phase: Phase,
-    /// Of the miss ladder.
+    /// Counters since the start.
+    pub counts: RobotCounts,
+    /// Phase.
+    pub phase: RobotPhase,
+    /// Rung of the miss ladder.
     pub rung: Rung,
-    /// Why it is in a safe stop.
-    pub stopped_by: StopReason,
-    /// Place of the joint that led to it, or [`NO_JOINT`].
+    /// Reason of the safe stop.
+    pub stopped_by: SafeStopReason,
+    /// Index of the joint that caused it, or [`NO_JOINT`].
     pub stopped_joint: u16,
     /// Misses in the bucket.
     pub misses: u32,
-    /// How many of `all` are joints of this robot.
+    /// Number of joints in `all`.
     pub count: u32,
     /// Joints, in the order of [`Robot::joints`](super::Robot::joints).
     pub all: [JointStatus; MOST_JOINTS],
@@ -145,10 +145,10 @@ impl Default for Status {
             release_ns: 0,
             time_ns: 0,
             speed: 1.0,
-            counts: Counts::default(),
-            phase: Phase::Waiting,
+            counts: RobotCounts::default(),
+            phase: RobotPhase::Waiting,
             rung: Rung::Run,
-            stopped_by: StopReason::None,
+            stopped_by: SafeStopReason::None,
             stopped_joint: NO_JOINT,
             misses: 0,
             count: 0,
@@ -158,7 +158,7 @@ impl Default for Status {
 }
 
 impl Status {
-    /// The joints.
+    /// Returns the joints.
     #[must_use]
     pub fn joints(&self) -> &[JointStatus] {
         &self.all[..(self.count as usize).min(MOST_JOINTS)]

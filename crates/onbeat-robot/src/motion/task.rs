@@ -1,4 +1,4 @@
-//! A bus and the controller on it, as the task of a loop.
+//! A bus and its controller, as the task of a loop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,16 +9,17 @@ use onbeat_rt::time::ns;
 use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Outcome, Plan, Producer, Slot, Task, Wait, split};
 use serde::Serialize;
 
-use crate::bus::{Bus, Counts as BusCounts, MOST_DEVICES, Wire};
-use crate::served::Serving;
+use crate::bus::{Bus, BusCounts, MOST_DEVICES, Wire};
+use crate::image_service::{CycleService, CycleTimes};
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::step::{BusCycle, Controller};
 
 use super::controller::MotionController;
 use super::event::RobotEvent;
-use super::status::{Phase as RobotPhase, Status};
+use super::status::{RobotPhase, Status};
 
-/// One cycle of the bus. With `is_stopping`, the controller brings everything to rest; whether it has.
+/// Runs one cycle of the bus; returns whether the robot is at rest. With `is_stopping`, the controller brings it to
+/// rest.
 fn exchange<W: Wire>(
     bus: &mut Bus<W>,
     controller: &mut dyn Controller,
@@ -43,26 +44,26 @@ fn exchange<W: Wire>(
     (seen, is_at_rest)
 }
 
-/// What is asked of a robot from another thread.
+/// Commands to a running robot from another thread.
 #[derive(Debug, Default)]
-pub struct Orders {
+pub struct RobotCommands {
     stop: AtomicBool,
     reset: AtomicBool,
 }
 
-impl Orders {
-    /// Comes to rest in order; the loop ends then.
+impl RobotCommands {
+    /// Requests an orderly stop; the loop ends at rest.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// See [`MotionController::reset`].
+    /// Requests a reset, see [`MotionController::reset`].
     pub fn reset(&self) {
         self.reset.store(true, Ordering::Relaxed);
     }
 }
 
-/// Round trips of all cycles since the start.
+/// Round trips since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RoundTrips {
     /// Cycles with a reply.
@@ -73,24 +74,24 @@ pub struct RoundTrips {
     pub most_ns: u32,
 }
 
-/// What is seen of bus and robot in one cycle: a record of fixed size.
+/// State of bus and robot in one cycle: a record of fixed size.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
-    /// The cycle as the bus saw it.
+pub struct RobotSnapshot {
+    /// Cycle of the bus.
     pub cycle: BusCycle,
-    /// The robot.
+    /// Status of the robot.
     pub status: Status,
-    /// Since the start.
+    /// Round trips since the start.
     pub round_trips: RoundTrips,
-    /// Since the start.
+    /// Counters of the bus since the start.
     pub bus: BusCounts,
-    /// How long nothing has come back in time, in ns; 0 when that is for less than ten cycles.
+    /// Time since the last complete reply, in ns; 0 below ten cycles.
     pub no_answer_ns: u64,
-    /// AL state and AL status code of each device, by its place; state 0 does not answer.
+    /// AL state and AL status code of each device, by position; state 0: no answer.
     pub al_status: [(u8, u16); MOST_DEVICES],
 }
 
-impl Default for Seen {
+impl Default for RobotSnapshot {
     fn default() -> Self {
         Self {
             cycle: BusCycle::default(),
@@ -103,37 +104,37 @@ impl Default for Seen {
     }
 }
 
-/// Where a loop puts what is to be seen of it. A full ring loses what does not fit, and counts it.
+/// Rings to which a loop writes its data. A full ring drops entries and counts them.
 pub struct Outlets<'r> {
-    /// How everything is, now and then.
-    pub seen: Producer<'r, Seen>,
-    /// What happens to the robot.
+    /// Snapshots, at intervals.
+    pub seen: Producer<'r, RobotSnapshot>,
+    /// Events of the robot.
     pub robot: Producer<'r, RobotEvent>,
-    /// What happens on the bus.
+    /// Events of the bus.
     pub bus: Producer<'r, Event>,
 }
 
-/// A robot on its bus, as the task of a loop; it takes orders and ends when it is at rest.
+/// A robot on its bus, as the task of a loop. It ends when the robot is at rest after a stop.
 pub struct RobotTask<'r, W> {
     bus: Bus<W>,
     controller: MotionController,
-    orders: &'r Orders,
+    commands: &'r RobotCommands,
     outlets: Outlets<'r>,
-    /// In cycles.
+    /// Interval of snapshots, in cycles.
     show_every: u64,
     until_shown: u64,
     round_trips: RoundTrips,
     work_ns: u64,
-    serving: Option<Serving>,
+    serving: Option<CycleService>,
 }
 
 impl<'r, W: Wire> RobotTask<'r, W> {
-    /// A task that shows how everything is every so many cycles.
+    /// Creates a task that writes a snapshot every `show_every` cycles.
     #[must_use]
     pub fn new(
         bus: Bus<W>,
         controller: MotionController,
-        orders: &'r Orders,
+        commands: &'r RobotCommands,
         outlets: Outlets<'r>,
         show_every: u64,
     ) -> Self {
@@ -141,7 +142,7 @@ impl<'r, W: Wire> RobotTask<'r, W> {
         Self {
             bus,
             controller,
-            orders,
+            commands,
             outlets,
             show_every,
             until_shown: 1,
@@ -151,26 +152,26 @@ impl<'r, W: Wire> RobotTask<'r, W> {
         }
     }
 
-    /// Other processes see the bus's process image.
+    /// Publishes the process image to other processes.
     #[must_use]
-    pub fn serving(mut self, serving: Option<Serving>) -> Self {
+    pub fn serving(mut self, serving: Option<CycleService>) -> Self {
         self.serving = serving;
         self
     }
 
-    /// Each cycle polls the clock until so many ns after its start, as a controller that computes longer would.
+    /// Adds busy work: each cycle polls the clock until `work_ns` after its start.
     #[must_use]
     pub fn working(mut self, work_ns: u64) -> Self {
         self.work_ns = work_ns;
         self
     }
 
-    /// The bus, when the loop has ended.
+    /// Returns the bus, after the loop has ended.
     pub fn into_bus(self) -> Bus<W> {
         self.bus
     }
 
-    fn tell(&mut self, cycle: &BusCycle, times_ns: (u64, u64)) {
+    fn publish(&mut self, cycle: &BusCycle, times: CycleTimes) {
         if cycle.round_trip_ns > 0 {
             self.round_trips.count += 1;
             self.round_trips.sum_ns += u64::from(cycle.round_trip_ns);
@@ -181,18 +182,18 @@ impl<'r, W: Wire> RobotTask<'r, W> {
         while let Some(event) = controller.next_event() {
             outlets.robot.push(event);
             if let Some(serving) = serving {
-                serving.tell(&controller.on_bus(&event));
+                serving.push_event(&controller.on_bus(&event));
             }
         }
 
-        // A full outlet counts what it loses.
+        // A full ring counts what it drops.
         let mut keep = |event| {
             outlets.bus.push(event);
         };
         match serving {
             Some(serving) => {
-                serving.show(cycle, (bus.inputs(), bus.outputs()), controller.robot());
-                serving.after(bus, cycle, times_ns, keep);
+                serving.publish(cycle, (bus.inputs(), bus.outputs()), controller.robot());
+                serving.after_cycle(bus, cycle, times, keep);
             }
             None => {
                 while let Some(event) = bus.next_event() {
@@ -204,35 +205,36 @@ impl<'r, W: Wire> RobotTask<'r, W> {
         self.until_shown -= 1;
         if self.until_shown == 0 || self.controller.status().phase == RobotPhase::AtRest {
             self.until_shown = self.show_every;
-            let mut seen = Seen {
+            let mut snapshot = RobotSnapshot {
                 cycle: *cycle,
                 status: *self.controller.status(),
                 round_trips: self.round_trips,
                 bus: self.bus.counts(),
                 no_answer_ns: self.bus.silent_ns().unwrap_or_default(),
-                ..Seen::default()
+                ..RobotSnapshot::default()
             };
 
             let devices = usize::from(cycle.devices).min(MOST_DEVICES);
-            for (place, shown) in seen.al_status[..devices].iter_mut().enumerate() {
-                *shown = self.bus.al_status(place).map_or((0, 0), |(state, code)| (state & 0x0f, code));
+            for (place, entry) in snapshot.al_status[..devices].iter_mut().enumerate() {
+                *entry = self.bus.al_status(place).map_or((0, 0), |(state, code)| (state & 0x0f, code));
             }
 
-            self.outlets.seen.push(seen);
+            self.outlets.seen.push(snapshot);
         }
     }
 }
 
 impl<W: Wire> Task for RobotTask<'_, W> {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
-        if self.orders.reset.swap(false, Ordering::Relaxed) {
+        if self.commands.reset.swap(false, Ordering::Relaxed) {
             self.controller.reset();
         }
 
-        let is_stopping = self.orders.stop.load(Ordering::Relaxed);
+        let is_stopping = self.commands.stop.load(Ordering::Relaxed);
         let (seen, is_at_rest) = exchange(&mut self.bus, &mut self.controller, cycle, is_stopping);
         let took_ns = Monotonic.now().ns_since(cycle.start);
-        self.tell(&seen, (cycle.start.ns_since(cycle.release), took_ns));
+        let times = CycleTimes { wakeup_latency_ns: cycle.start.ns_since(cycle.release), execution_time_ns: took_ns };
+        self.publish(&seen, times);
         let until = cycle.start.plus_ns(self.work_ns);
         while self.work_ns > 0 && Monotonic.now() < until {
             core::hint::spin_loop();
@@ -242,9 +244,29 @@ impl<W: Wire> Task for RobotTask<'_, W> {
     }
 }
 
-/// Moves a robot by any controller for a time, then lets the controller bring it to rest; on this thread, as it is.
+/// Runs a controller for a time on this thread, then lets it bring the robot to rest.
 ///
-/// For figures of the loop, and for a thread with a priority and a CPU of its own, there is `onbeat robot run`.
+/// Records no samples and sets neither priority nor CPU; for those use `onbeat robot run`.
+///
+/// ```no_run
+/// # use onbeat_ethercat::layout::Layout;
+/// use std::time::Duration;
+///
+/// use onbeat_robot::bus::{Bus, BusOptions, ExchangeMode, InProcess};
+/// use onbeat_robot::motion::{MotionController, Robot, Trajectory, run_for};
+/// # use onbeat_rt::sys::Monotonic;
+/// # use onbeat_segment::{Link, Segment};
+///
+/// # let layout = Layout::from_toml(Segment::HUMANOID)?;
+/// # let robot = Robot::from_toml(Segment::HUMANOID, &layout, 1_000_000)?;
+/// let mut controller = MotionController::new(&robot, Trajectory::gait(&robot)?);
+/// let wire = InProcess::on_clock(Link::from_toml(Segment::HUMANOID)?, Monotonic);
+/// let options = BusOptions { mode: ExchangeMode::Pipelined, period_ns: 1_000_000, follow_clock: true };
+/// let mut bus = Bus::bring_up(wire, Some(&layout), options, "the simulated segment")?;
+/// run_for(&mut bus, &mut controller, 1_000_000, Duration::from_secs(5));
+/// bus.take_down();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn run_for<W: Wire>(
     bus: &mut Bus<W>,
     controller: &mut dyn Controller,
@@ -266,7 +288,7 @@ pub fn run_for<W: Wire>(
         on_overrun: OnOverrun::SkipKeepPhase,
     };
 
-    // Samples are for recorders; nobody reads these.
+    // Nothing reads the samples.
     let mut slots = [Slot::empty()];
     let Ok(mut ring) = onbeat_rt::ring::Ring::over(&mut slots) else { unreachable!("one is a power of two") };
     let (mut hot, _) = split(&mut ring);

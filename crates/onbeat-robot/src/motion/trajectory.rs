@@ -1,95 +1,95 @@
-//! Where the joints are to be at a time.
+//! Trajectories: target positions of the joints over time.
 
+use super::csv::CsvTrajectory;
 use super::file::Robot;
-use super::goal::{GoalFollower, Goals, Taken};
+use super::goal::{GoalFollower, GoalOutcome, GoalSource};
 use super::status::Status;
-use super::table::Table;
 use super::waves::{self, Wave};
 
-/// Why there is no such trajectory for this robot.
+/// Reasons why a trajectory does not fit the robot.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum TrajectoryError {
-    /// Faster than a joint may move.
+    /// A joint would exceed a limit.
     #[error(
         "the {what} of \"{joint}\" needs {needs:.2} {unit}, its limit is {limit} {unit}; make it smaller or slower"
     )]
     TooFast {
-        /// Trajectory.
+        /// Name of the trajectory.
         what: &'static str,
         /// Name of the joint.
         joint: String,
-        /// What it takes.
+        /// Required value.
         needs: f64,
         /// The limit.
         limit: f64,
-        /// Of both.
+        /// Unit of both values.
         unit: &'static str,
     },
-    /// Nothing to walk with.
+    /// No joint for this part of the gait.
     #[error(
-        "the gait finds no joint with \"{part}\" and \"left\" or \"right\" in its name; joints are told by their names"
+        "the gait finds no joint with \"{part}\" and \"left\" or \"right\" in its name; rename the devices, or use another trajectory"
     )]
     NoPart {
-        /// Word looked for.
+        /// Word searched for in the joints' names.
         part: &'static str,
     },
-    /// A file that has no samples.
+    /// The file has too few samples.
     #[error("the CSV file has {lines} lines; it needs a header (time, names of joints) and two lines of numbers")]
     NoSamples {
-        /// Lines with something in them.
+        /// Number of non-empty lines.
         lines: usize,
     },
-    /// The first column is another one.
+    /// The first column is not `time`.
     #[error("line {line}, column 1: the first column is \"{found}\", it must be \"time\", in seconds")]
     NoTime {
         /// Line of the file, from 1.
         line: usize,
-        /// What stands there.
+        /// Its name.
         found: String,
     },
-    /// A column of a joint that is not there, or there twice.
+    /// A column names an unknown joint, or one that has a column already.
     #[error(
-        "line {line}, column {column}: the robot has no joint \"{found}\" that is still free; names are those of its devices"
+        "line {line}, column {column}: \"{found}\" is not a joint of the robot, or has a column already; use the names of its devices"
     )]
     NoJoint {
         /// Line of the file, from 1.
         line: usize,
         /// Column, from 1.
         column: usize,
-        /// What stands there.
+        /// Name of the column.
         found: String,
     },
-    /// A line with more or fewer fields than the header.
+    /// A line has another number of fields than the header.
     #[error("line {line}: {found} columns, the header has {wanted}")]
     Columns {
         /// Line of the file, from 1.
         line: usize,
-        /// Columns there.
+        /// Fields in this line.
         found: usize,
-        /// Columns of the header.
+        /// Fields in the header.
         wanted: usize,
     },
-    /// Not a finite number.
+    /// A field is not a finite number.
     #[error("line {line}, column {column}: \"{found}\" is not a finite number")]
     NoNumber {
         /// Line of the file, from 1.
         line: usize,
         /// Column, from 1.
         column: usize,
-        /// What stands there.
+        /// Content of the field.
         found: String,
     },
-    /// Time stands or runs backwards.
+    /// The time does not increase.
     #[error("line {line}, column 1: time {found} s is not later than {before} s in the line before")]
     NotLater {
         /// Line of the file, from 1.
         line: usize,
-        /// Time there, in s.
+        /// Time in this line, in s.
         found: f64,
-        /// Time before, in s.
+        /// Time in the line before, in s.
         before: f64,
     },
-    /// Outside the travel.
+    /// A position is outside the travel.
     #[error("line {line}, column {column}: {found} rad of \"{joint}\" is outside its travel of {low} to {high} rad")]
     Outside {
         /// Line of the file, from 1.
@@ -100,12 +100,12 @@ pub enum TrajectoryError {
         joint: String,
         /// Position, in rad.
         found: f64,
-        /// Limit, in rad.
+        /// Lower end of the travel, in rad.
         low: f64,
-        /// Limit, in rad.
+        /// Upper end of the travel, in rad.
         high: f64,
     },
-    /// Too far from the line before.
+    /// A joint would exceed its velocity limit.
     #[error(
         "line {line}, column {column}: \"{joint}\" would move at {found:.2} rad/s from the line before, its limit is {limit} rad/s"
     )]
@@ -116,12 +116,12 @@ pub enum TrajectoryError {
         column: usize,
         /// Name of the joint.
         joint: String,
-        /// In rad/s.
+        /// Required velocity, in rad/s.
         found: f64,
-        /// In rad/s.
+        /// Velocity limit, in rad/s.
         limit: f64,
     },
-    /// A loop whose ends do not meet.
+    /// A loop does not end where it begins.
     #[error(
         "line {line}, column {column}: a loop must end where it begins; \"{joint}\" begins at {begins} rad and ends at {ends} rad"
     )]
@@ -132,105 +132,124 @@ pub enum TrajectoryError {
         column: usize,
         /// Name of the joint.
         joint: String,
-        /// In rad.
+        /// First position, in rad.
         begins: f64,
-        /// In rad.
+        /// Last position, in rad.
         ends: f64,
     },
 }
 
 /// A trajectory of all joints of a robot.
-pub struct Trajectory(Kind);
+pub struct Trajectory(TrajectoryKind);
 
 type Law = dyn FnMut(&Status, &mut [f64]) + Send;
 
-enum Kind {
+enum TrajectoryKind {
     Hold,
     Waves(Vec<Wave>),
-    Table(Table),
+    Csv(CsvTrajectory),
     Goal(Box<GoalFollower>),
     Law(Box<Law>),
 }
 
 impl Trajectory {
-    /// Joints stay where they are when they are enabled.
+    /// Joints hold the positions at which they were enabled.
     #[must_use]
     pub fn hold() -> Self {
-        Self(Kind::Hold)
+        Self(TrajectoryKind::Hold)
     }
 
-    /// Each joint swings round the position it starts at, with amplitude, frequency and phase from the file.
+    /// Each joint oscillates around its start position, with amplitude, frequency and phase from the file.
     ///
     /// # Errors
-    /// [`TrajectoryError::TooFast`] for a joint whose limits do not allow it.
+    /// [`TrajectoryError::TooFast`] if a joint would exceed a limit.
     pub fn sine(robot: &Robot) -> Result<Self, TrajectoryError> {
-        waves::sines(robot).map(|waves| Self(Kind::Waves(waves)))
+        waves::sines(robot).map(|waves| Self(TrajectoryKind::Waves(waves)))
     }
 
-    /// Walking, in the air: hips and arms of one side in opposite phase, left against right; joints are found by their names.
+    /// Walking in the air: hips and arms of one side in opposite phase, left against right. Joints are found by their
+    /// names.
     ///
     /// # Errors
-    /// [`TrajectoryError::NoPart`] without hips or knees, [`TrajectoryError::TooFast`].
+    /// [`TrajectoryError::NoPart`] without hips or knees; [`TrajectoryError::TooFast`].
     pub fn gait(robot: &Robot) -> Result<Self, TrajectoryError> {
-        waves::gait(robot).map(|waves| Self(Kind::Waves(waves)))
+        waves::gait(robot).map(|waves| Self(TrajectoryKind::Waves(waves)))
     }
 
-    /// Samples of a CSV file: a header `time,NAME,NAME...`, then lines of seconds and rad. Joints without a column hold.
+    /// Samples from a CSV file: a header `time,NAME,NAME...`, then lines in s and rad. Joints without a column hold.
     ///
     /// # Errors
-    /// What is wrong, with line and column.
+    /// [`TrajectoryError`] with line and column.
     pub fn csv(text: &str, robot: &Robot) -> Result<Self, TrajectoryError> {
-        Table::of(text, robot).map(|table| Self(Kind::Table(table)))
+        CsvTrajectory::parse(text, robot).map(|table| Self(TrajectoryKind::Csv(table)))
     }
 
-    /// The latest goal of a source, while it is not older than the file allows.
+    /// The latest goal of a source, up to the maximum age in the file.
     #[must_use]
-    pub fn goal(source: Box<dyn Goals>, robot: &Robot) -> Self {
-        Self(Kind::Goal(Box::new(GoalFollower::new(source, robot))))
+    pub fn goal(source: Box<dyn GoalSource>, robot: &Robot) -> Self {
+        Self(TrajectoryKind::Goal(Box::new(GoalFollower::new(source, robot))))
     }
 
-    /// A law of one's own: from how everything is (as of the last cycle, with new positions) to where each joint is to be, in rad. It
-    /// is called in each cycle that was not missed, and must not allocate, block, or ask the kernel for anything. Joints that it does
-    /// not write stay where they were wanted, and what is no number is passed over.
+    /// A user-defined control law. It receives the status (of the last cycle, with new positions) and writes the
+    /// target of each joint, in rad. It is called in each cycle that was not missed, and must not allocate, block, or
+    /// make system calls. Joints that it does not write keep their last target; values that are not finite are
+    /// ignored.
+    ///
+    /// ```
+    /// # use onbeat_ethercat::layout::Layout;
+    /// # use onbeat_robot::motion::{MotionController, Robot, Trajectory};
+    /// # use onbeat_segment::Segment;
+    /// # let layout = Layout::from_toml(Segment::HUMANOID)?;
+    /// # let robot = Robot::from_toml(Segment::HUMANOID, &layout, 1_000_000)?;
+    /// let knees = [robot.find("left knee"), robot.find("right knee")];
+    /// let squat = Trajectory::law(move |status, wanted| {
+    ///     let depth_rad = 0.25 * (1.0 - (status.time_ns as f64 * 1e-9).cos());
+    ///     for knee in knees.into_iter().flatten() {
+    ///         wanted[knee] = depth_rad;
+    ///     }
+    /// });
+    /// let controller = MotionController::new(&robot, squat);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn law(law: impl FnMut(&Status, &mut [f64]) + Send + 'static) -> Self {
-        Self(Kind::Law(Box::new(law)))
+        Self(TrajectoryKind::Law(Box::new(law)))
     }
 
-    /// Whether it can be made smaller until nothing of it is left.
+    /// Returns whether the trajectory can fade out.
     pub(crate) fn fades(&self) -> bool {
-        matches!(self.0, Kind::Waves(_))
+        matches!(self.0, TrajectoryKind::Waves(_))
     }
 
-    /// Whether it has no time of its own that could be slowed down.
+    /// Returns whether the trajectory has no time of its own that could be slowed down.
     pub(crate) fn is_timeless(&self) -> bool {
-        matches!(self.0, Kind::Goal(_) | Kind::Law(_))
+        matches!(self.0, TrajectoryKind::Goal(_) | TrajectoryKind::Law(_))
     }
 
-    /// A cycle in which it is not played.
-    pub(crate) fn pass_by(&mut self, status: &Status) {
-        if let Kind::Goal(goal) = &mut self.0 {
-            goal.pass_by(status.release_ns);
+    /// Records a cycle in which the trajectory is not evaluated.
+    pub(crate) fn skip_cycle(&mut self, status: &Status) {
+        if let TrajectoryKind::Goal(goal) = &mut self.0 {
+            goal.skip_cycle(status.release_ns);
         }
     }
 
-    /// Writes where the joints are to be; what stands in `wanted` stays for joints that it is not about.
-    pub(crate) fn at(&mut self, status: &Status, homes: &[f64], wanted: &mut [f64]) -> Option<Taken> {
+    /// Writes the targets at this cycle to `wanted`; joints without a target stay unchanged.
+    pub(crate) fn at(&mut self, status: &Status, homes: &[f64], wanted: &mut [f64]) -> Option<GoalOutcome> {
         let time_s = status.time_ns as f64 * 1e-9;
         match &mut self.0 {
-            Kind::Hold => None,
-            Kind::Waves(waves) => {
+            TrajectoryKind::Hold => None,
+            TrajectoryKind::Waves(waves) => {
                 for ((wanted, home), wave) in wanted.iter_mut().zip(homes).zip(waves) {
                     *wanted = home + wave.offset(time_s);
                 }
                 None
             }
-            Kind::Table(table) => {
+            TrajectoryKind::Csv(table) => {
                 table.at(time_s, wanted);
                 None
             }
-            Kind::Goal(goal) => Some(goal.at(status.release_ns, wanted)),
-            Kind::Law(law) => {
+            TrajectoryKind::Goal(goal) => Some(goal.at(status.release_ns, wanted)),
+            TrajectoryKind::Law(law) => {
                 law(status, wanted);
                 None
             }

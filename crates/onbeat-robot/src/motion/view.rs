@@ -1,4 +1,4 @@
-//! A robot for people and programs: everything that is shown of it, in one object.
+//! Serialisable view of a robot, for tables and JSON.
 
 use serde::Serialize;
 
@@ -8,85 +8,85 @@ use super::file::Robot;
 use super::ladder::Rung;
 use super::limits::AtLimit;
 use super::power::JointState;
-use super::status::{Counts, Phase, Reason, StopReason};
-use super::task::{RoundTrips, Seen};
+use super::status::{DownReason, RobotCounts, RobotPhase, SafeStopReason};
+use super::task::{RobotSnapshot, RoundTrips};
 
-/// One joint.
+/// View of a joint.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct JointView {
-    /// Of its drive.
+    /// Power state of its drive.
     pub state: JointState,
     /// Why it is down.
-    pub reason: Reason,
+    pub reason: DownReason,
     /// Set-point, in rad.
     pub target_rad: f64,
-    /// In rad.
+    /// Actual position, in rad.
     pub actual_rad: f64,
-    /// In rad/s.
+    /// Velocity, in rad/s.
     pub velocity_rad_s: f64,
     /// Set-point minus position, in rad.
     pub following_rad: f64,
-    /// That, as part of what is allowed.
+    /// Following error as a fraction of its limit.
     pub following_share: f64,
-    /// In thousandths of the rated torque.
+    /// Torque, in thousandths of the rated torque.
     pub torque_permille: i16,
-    /// Limits that it is at.
+    /// Limits it has reached.
     pub at: AtLimit,
 }
 
-/// One device.
+/// View of a device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeviceView {
-    /// From the file.
+    /// Name in the file.
     pub name: String,
-    /// What it is for: `drive`, `digital`, ...
+    /// Kind of device: `drive`, `digital`, ...
     pub kind: &'static str,
-    /// 1 INIT, 2 PREOP, 4 SAFEOP, 8 OP; nothing when it does not answer.
+    /// 1 INIT, 2 PREOP, 4 SAFEOP, 8 OP; `None` if it does not answer.
     pub al_state: Option<u8>,
-    /// 0 without an error.
+    /// AL status code, 0 without an error.
     pub al_status_code: u16,
-    /// What it moves.
+    /// Its joint, if it is a drive.
     pub joint: Option<JointView>,
 }
 
-/// The bus.
+/// View of the bus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BusView {
-    /// In ns.
+    /// Period, in ns.
     pub period_ns: u64,
-    /// Number of the cycle.
+    /// Cycle number.
     pub cycle: u64,
-    /// Seen last.
+    /// Working counter of the last cycle.
     pub working_counter: u16,
-    /// What it should be.
+    /// Expected working counter.
     pub expected: u16,
-    /// Devices in OP; none while nothing comes back.
+    /// Devices in OP; 0 while no reply comes back.
     pub in_op: u16,
-    /// How long nothing has come back in time, in ns; 0 when that is for less than ten cycles.
+    /// Time since the last complete reply, in ns; 0 below ten cycles.
     pub no_answer_ns: u64,
-    /// Cycles of which no frame came back in time.
+    /// Cycles without a complete reply in time.
     pub lost: u64,
-    /// Since the start.
+    /// Round trips since the start.
     pub round_trips: RoundTrips,
 }
 
-/// The loop, as its recorder has it.
+/// View of the loop, from its recorder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LoopView {
     /// Largest wake-up latency, in ns.
     pub worst_ns: u64,
     /// Cycles that missed their deadline.
     pub deadline_misses: u64,
-    /// Releases skipped.
+    /// Skipped releases.
     pub skipped: u64,
-    /// Spikes.
+    /// Number of spikes.
     pub spikes: u64,
 }
 
-/// One spike and what made it late.
+/// View of a spike and its cause.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SpikeView {
-    /// Seconds since the start of the run.
+    /// Time since the start of the run, in s.
     pub t: f64,
     /// Wake-up latency, in ns.
     pub late_ns: u64,
@@ -94,28 +94,28 @@ pub struct SpikeView {
     pub cause: String,
 }
 
-/// The whole robot.
+/// View of a robot.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RobotView {
-    /// Of the segment.
+    /// Name of the segment.
     pub name: String,
-    /// What it is about.
-    pub phase: Phase,
-    /// Of the miss ladder.
+    /// Phase.
+    pub phase: RobotPhase,
+    /// Rung of the miss ladder.
     pub rung: Rung,
-    /// Why it is in a safe stop, and the joint that led to it.
-    pub stopped_by: StopReason,
-    /// See [`Self::stopped_by`].
+    /// Reason of the safe stop.
+    pub stopped_by: SafeStopReason,
+    /// Joint that caused the safe stop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped_joint: Option<String>,
-    /// Misses in the bucket, and at how many of them it stops.
+    /// Misses in the bucket, and the number at which the robot stops.
     pub misses: [u32; 2],
-    /// Pace of trajectory time.
+    /// Speed of trajectory time.
     pub speed: f64,
-    /// Time of the trajectory, in ns.
+    /// Trajectory time, in ns.
     pub time_ns: u64,
-    /// Counts since the start.
-    pub counts: Counts,
+    /// Counters since the start.
+    pub counts: RobotCounts,
     /// The bus.
     pub bus: BusView,
     /// The loop.
@@ -128,10 +128,10 @@ pub struct RobotView {
 }
 
 impl RobotView {
-    /// What was seen of a robot. Loop and spikes are left to whoever records them.
+    /// Creates the view of a snapshot. Loop and spikes are filled in by the recorder of the loop.
     #[must_use]
-    pub fn of(robot: &Robot, layout: &Layout, seen: &Seen) -> Self {
-        let Seen { cycle, status, round_trips, bus, al_status, .. } = seen;
+    pub fn new(robot: &Robot, layout: &Layout, seen: &RobotSnapshot) -> Self {
+        let RobotSnapshot { cycle, status, round_trips, bus, al_status, .. } = seen;
         let joint = |place: usize| {
             let (setting, joint) =
                 robot.joints.iter().zip(status.joints()).find(|(setting, _)| setting.device == place)?;

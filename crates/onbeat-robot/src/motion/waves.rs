@@ -1,18 +1,19 @@
-//! Trajectories that swing round the pose a robot starts in: a sine per joint, and a gait.
+//! Trajectories that oscillate around the start position: a sine per joint, and a gait.
 
 use std::f64::consts::{PI, TAU};
 
 use super::file::{JointSetting, Robot};
 use super::trajectory::TrajectoryError;
 
-/// How one joint swings: offset(t) = `swing`·sin(φ + `phase`) + `lift`·(1 − cos(φ + `phase`))/2 with φ = 2π·`hertz`·t, in rad.
+/// Oscillation of a joint: offset(t) = `swing`·sin(φ + `phase`) + `lift`·(1 − cos(φ + `phase`))/2 with φ =
+/// 2π·`hertz`·t, in rad.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Wave {
     pub(crate) hertz: f64,
     pub(crate) phase: f64,
-    /// To both sides.
+    /// Amplitude in both directions.
     pub(crate) swing: f64,
-    /// To one side.
+    /// Amplitude in one direction.
     pub(crate) lift: f64,
 }
 
@@ -25,20 +26,22 @@ impl Wave {
         self.swing * sine + 0.5 * self.lift * (1.0 - cosine)
     }
 
-    /// Amplitude of what moves; velocity is at most this times 2π·f, acceleration that times 2π·f again.
+    /// Returns the amplitude of the movement; the maximum velocity is this times 2π·f, the maximum acceleration that
+    /// times 2π·f.
     fn amplitude(&self) -> f64 {
         self.swing.hypot(0.5 * self.lift)
     }
 }
 
-/// The sines that the file asks for.
+/// Returns the sine waves configured in the file.
 pub(crate) fn sines(robot: &Robot) -> Result<Vec<Wave>, TrajectoryError> {
     checked(robot, "sine", robot.joints.iter().map(|joint| joint.sine).collect())
 }
 
-/// Parts of a walking robot, told by the words in a joint's name, and how each swings against its leg.
+/// Returns the oscillation of a joint in the gait, by the words in its name.
 ///
-/// The knee bends while its leg swings forward; the foot stays level as far as hip and knee let it; arms go against the legs.
+/// The knee bends while its leg swings forward; the ankle keeps the foot as level as hip and knee allow; arms move
+/// against the legs.
 fn of_gait(joint: &JointSetting, robot: &Robot) -> Option<Wave> {
     let name = joint.name.to_lowercase();
     let gait = robot.settings.gait;
@@ -56,7 +59,7 @@ fn of_gait(joint: &JointSetting, robot: &Robot) -> Option<Wave> {
     if has("hip") && is_pitch {
         Some(wave(gait.hip_rad, 0.0, 0.0))
     } else if has("hip") && has("roll") {
-        // The body leans over the leg that stands: the same way on both sides.
+        // The body leans over the standing leg: same direction on both sides.
         Some(Wave { phase: 0.0, ..wave(gait.sway_rad, 0.0, 0.0) })
     } else if has("knee") {
         Some(wave(0.0, gait.knee_rad, PI / 2.0))
@@ -71,7 +74,7 @@ fn of_gait(joint: &JointSetting, robot: &Robot) -> Option<Wave> {
     }
 }
 
-/// A gait for the joints that have a part in one; the others hold.
+/// Returns a gait for the joints that take part in it; the others hold.
 pub(crate) fn gait(robot: &Robot) -> Result<Vec<Wave>, TrajectoryError> {
     let waves: Vec<Option<Wave>> = robot.joints.iter().map(|joint| of_gait(joint, robot)).collect();
     for part in ["hip", "knee"] {

@@ -1,6 +1,6 @@
 //! The bus probe: a loop that exchanges process data with the devices of an EtherCAT segment once a cycle.
 //!
-//! Without hardware the devices are simulated ([`super::devices`]), 59 of them unless a file says otherwise. Their outputs stay 0: no
+//! Without hardware the devices are simulated ([`super::devices`]), by default 59 of them. Their outputs stay 0: no
 //! drive is enabled, and nothing moves.
 
 use std::path::Path;
@@ -10,11 +10,11 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Outcome, Plan, Producer, Sample, Task};
 use std::sync::atomic::AtomicBool;
 
-use super::devices::{Cable, Devices, Quiet, World};
+use super::devices::{Environment, SimulatedDevices, Undisturbed, WireKind};
 use super::error::BusProbeError;
-use super::happenings::{Inbox, Outbox, happenings};
-use crate::bus::{Bus, BusError, InProcess, Mode, Options, Packets, Wire};
-use crate::served::{self, Attending, Serving};
+use super::event_channel::{EventReceiver, EventSender, event_channel};
+use crate::bus::{Bus, BusError, BusOptions, ExchangeMode, InProcess, Packets, Wire};
+use crate::image_service::{self, BackgroundService, CycleService, CycleTimes};
 use onbeat::probe::description::{self, Body, Companion, Defaults, Given, OptionKind, Parts, ProbeError, ProbeOption};
 use onbeat::probe::run::Setting;
 use onbeat::probe::timer::work;
@@ -25,66 +25,66 @@ use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
 use onbeat_segment::{Description, Link, Segment};
 
-/// Which devices.
+/// Device file.
 pub(super) const DEVICES: ProbeOption = ProbeOption {
     name: "devices",
     help: "Device file (docs/segment.md), or `humanoid`, which ships with onbeat",
     default: Some("humanoid"),
     kind: OptionKind::Name,
 };
-/// Where they are.
+/// Network interface of real devices.
 pub(super) const INTERFACE: ProbeOption = ProbeOption {
     name: "interface",
     help: "Network interface with the devices [default: simulated devices]\n\
-           They must be those of the file.",
+           The devices must match the file.",
     default: None,
     kind: OptionKind::Name,
 };
-/// When replies are read.
+/// Exchange mode.
 pub(super) const EXCHANGE: ProbeOption = ProbeOption {
     name: "exchange",
     help: "When replies are read\n\
-           pipelined: send at once, read the reply in the next cycle; same-cycle: wait for the reply before the \
-           controller's turn.",
+           pipelined: send at once, read the reply in the next cycle; same-cycle: wait for the reply, then run \
+           the controller.",
     default: Some("pipelined"),
     kind: OptionKind::Word(&["pipelined", "same-cycle"]),
 };
-/// How long devices take for a cycle of their own.
+/// Processing time of simulated devices.
 pub(super) const DEVICE_DELAY: ProbeOption = ProbeOption {
     name: "device-delay",
     help: "Processing time of simulated devices [default: `delay_us` of the file]\n\
-           They take their outputs and show their inputs this long after a frame has passed, as devices with a \
-           processor do.",
+           Devices apply outputs and update inputs this long after a frame, like devices with a \
+           processor.",
     default: None,
     kind: OptionKind::Time,
 };
-/// How long the loop looks for a reply before it sleeps.
+/// Time to poll for a reply.
 pub(super) const SPIN: ProbeOption = ProbeOption {
     name: "spin",
     help: "Time to poll for a reply before sleeping\n\
-           For same-cycle; not polled where replies never come within it.",
+           For same-cycle; no polling where replies never arrive in that time.",
     default: Some("100us"),
     kind: OptionKind::Time,
 };
-/// What simulated devices hang on.
+/// Connection to simulated devices.
 pub(super) const WIRE: ProbeOption = ProbeOption {
     name: "wire",
     help: "Connection to simulated devices\n\
-           interfaces: veth in a network namespace of their own; socket: in this process, no rights; any: the \
+           interfaces: veth in a private network namespace; socket: in this process, without privileges; any: the \
            first that works.",
     default: Some("any"),
     kind: OptionKind::Word(&["any", "interfaces", "socket"]),
 };
-/// Whose time the loop keeps.
+/// Clock that releases follow.
 pub(super) const CLOCK: ProbeOption = ProbeOption {
     name: "clock",
     help: "Clock that releases follow\n\
-           reference: the reference clock of the segment; own: this computer's.",
+           reference: the reference clock of the segment; own: the clock of this computer.",
     default: Some("own"),
     kind: OptionKind::Word(&["own", "reference"]),
 };
 
-/// Whether others see it.
+/// Name under which the process image is shared.
 const SERVE: ProbeOption = ProbeOption {
     name: "serve",
     help: "Share the process image under this name\n\
@@ -95,19 +95,19 @@ const SERVE: ProbeOption = ProbeOption {
 const SHARING: ProbeOption = ProbeOption {
     name: "sharing",
     help: "Protection of the shared process image\n\
-           wait-free: nobody waits; pi: a mutex with priority inheritance, as in the paper; plain: a mutex \
-           without.",
+           wait-free: no process waits; pi: a mutex with priority inheritance, as in the paper; plain: a mutex \
+           without it.",
     default: Some("wait-free"),
     kind: OptionKind::Word(&["wait-free", "pi", "plain"]),
 };
 
-/// Events of the bus that one cycle takes over at most; further ones wait for the next.
+/// Maximum number of bus events passed on in one cycle; further ones wait for the next.
 const EVENTS_PER_CYCLE: usize = 16;
 
-/// A cell of a bench tells when fewer than 99 of 100 cycles had their reply in time.
-const TOLD_BELOW: (u64, u64) = (99, 100);
+/// A cell of a bench reports missing replies when fewer than 99 of 100 cycles had theirs in time.
+const REPORTED_BELOW: (u64, u64) = (99, 100);
 
-/// What it is.
+/// The bus probe.
 pub const BUS: description::Description = description::Description {
     name: "bus",
     sentence: "From a release to the end of a cycle that exchanges process data with the devices of an EtherCAT segment",
@@ -120,27 +120,27 @@ pub const BUS: description::Description = description::Description {
     defaults: Defaults::LOOP,
     choices: &[DEVICES, INTERFACE, EXCHANGE, SPIN, WIRE, CLOCK, DEVICE_DELAY, SERVE, SHARING],
     line_a_second: false,
-    open: |setting, given| open(setting, given, None, Quiet),
+    open: |setting, given| open(setting, given, None, Undisturbed),
 };
 
-/// Moves nothing.
+/// Controller that leaves all outputs unchanged.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Still;
+pub struct NoMotion;
 
-impl Controller for Still {
+impl Controller for NoMotion {
     fn step(&mut self, _: &BusCycle, _: &[u8], _: &mut [u8]) {}
 }
 
-/// Makes bus, devices and loop ready.
+/// Prepares bus, devices and loop.
 pub(super) fn open(
     setting: &Setting,
     given: &Given,
     controller: Option<Box<dyn Controller + Send>>,
-    world: impl World + 'static,
+    world: impl Environment + 'static,
 ) -> Result<Parts, ProbeError> {
-    let wanted = Wanted::of(setting, given)?;
+    let wanted = BusSetup::new(setting, given)?;
     let Some(name) = given.name(SERVE.name) else {
-        let controller = controller.unwrap_or_else(|| Box::new(Still));
+        let controller = controller.unwrap_or_else(|| Box::new(NoMotion));
         return Ok(parts(Rig::bring_up(&wanted, controller, world)?));
     };
     let sharing: Sharing = given.word(SHARING.name).and_then(|word| word.parse().ok()).unwrap_or_default();
@@ -150,57 +150,57 @@ pub(super) fn open(
         image.keep_outputs().map_err(BusProbeError::from)?;
     }
 
-    let (controller, serving, attending) = served::serve(image, controller);
+    let (controller, serving, background) = image_service::serve(image, controller);
     let mut rig = Rig::bring_up(&wanted, controller, world)?;
     rig.serving = Some(serving);
     let mut parts = parts(rig);
-    parts.companion = Box::new(Attended { attending, inner: parts.companion });
+    parts.companion = Box::new(WithImageService { background, inner: parts.companion });
     Ok(parts)
 }
 
-/// Makes a controller.
-pub type Makes = Box<dyn FnMut() -> Box<dyn Controller + Send> + Send>;
+/// Creates a controller.
+pub type MakeController = Box<dyn FnMut() -> Box<dyn Controller + Send> + Send>;
 
-/// The loop of a bench's cell: the robot that ships, simulated, and a controller, a new one for each block: between blocks the devices have
-/// fallen back, and a controller that lived through it would have come to a stop. And what to say of it.
+/// Prepares the loop of a bench cell: the simulated humanoid with a new controller for each block, since the devices
+/// fall back between blocks and a running controller would have stopped. Returns the loop and a note on the bus.
 ///
 /// # Errors
-/// [`ProbeError`].
-pub fn parts_of_cell(setting: &Setting, make: Makes) -> Result<(Parts, Grant), ProbeError> {
-    let mut rig = Rig::bring_up(&Wanted::of(setting, &Given::default())?, Box::new(Still), Quiet)?;
+/// [`ProbeError`] if the bus does not come up.
+pub fn parts_of_cell(setting: &Setting, make: MakeController) -> Result<(Parts, Grant), ProbeError> {
+    let mut rig = Rig::bring_up(&BusSetup::new(setting, &Given::default())?, Box::new(NoMotion), Undisturbed)?;
     rig.make = Some(make);
     let devices = rig.bus.layout().devices.len();
-    let said = Grant::given(
+    let note = Grant::given(
         "bus",
         format!("{devices} simulated SubDevices exchange process data in each cycle; {}", rig.wire),
     );
 
-    Ok((parts(rig), said))
+    Ok((parts(rig), note))
 }
 
 fn parts(mut rig: Rig) -> Parts {
-    let (outbox, inbox) = happenings(rig.bus.layout());
-    rig.outbox = Some(outbox);
+    let (event_sender, event_receiver) = event_channel(rig.bus.layout());
+    rig.event_sender = Some(event_sender);
     let rig = Arc::new(Mutex::new(rig));
     Parts {
         body: Box::new(OnBus { rig: rig.clone() }),
-        figures: Box::new(Exchanges),
-        companion: Box::new(AfterBus { rig, inbox }),
+        figures: Box::new(BusFigures),
+        companion: Box::new(AfterBus { rig, event_receiver }),
     }
 }
 
-/// What bus is wanted.
-struct Wanted {
+/// Configuration of a bus.
+struct BusSetup {
     description: Description,
     interface: Option<String>,
-    cable: Cable,
-    options: Options,
+    cable: WireKind,
+    options: BusOptions,
     spin_ns: u64,
     work_ns: u64,
     cpu: Option<u32>,
 }
 
-/// The devices that are listed.
+/// Reads the device description.
 pub(super) fn described(given: &Given) -> Result<Description, ProbeError> {
     let description = match given.name(DEVICES.name) {
         None | Some("humanoid") => Description::from_toml(Segment::HUMANOID),
@@ -215,26 +215,26 @@ pub(super) fn described(given: &Given) -> Result<Description, ProbeError> {
     })
 }
 
-/// What a robot file says beside the devices.
+/// Reads the text of the robot file.
 pub(super) fn text_of(given: &Given) -> Result<String, ProbeError> {
     match given.name(DEVICES.name) {
         None | Some("humanoid") => Ok(Segment::HUMANOID.to_owned()),
         Some(path) => std::fs::read_to_string(path).map_err(|source| ProbeError::Open {
             place: path.to_owned(),
-            what: "a robot's file",
+            what: "the robot file",
             source,
             hint: "",
         }),
     }
 }
 
-/// Whether frames are answered in the same cycle.
+/// Returns whether a cycle waits for its own reply.
 pub(super) fn is_same_cycle(given: &Given) -> bool {
     given.word(EXCHANGE.name) == Some("same-cycle")
 }
 
-impl Wanted {
-    fn of(setting: &Setting, given: &Given) -> Result<Self, ProbeError> {
+impl BusSetup {
+    fn new(setting: &Setting, given: &Given) -> Result<Self, ProbeError> {
         let description = described(given)?;
         let delay_ns = given.time_ns(DEVICE_DELAY.name);
         if delay_ns >= setting.period_ns {
@@ -243,20 +243,20 @@ impl Wanted {
         }
 
         let mode = if is_same_cycle(given) {
-            Mode::SameCycle { reply_within_ns: setting.period_ns / 2 }
+            ExchangeMode::SameCycle { reply_within_ns: setting.period_ns / 2 }
         } else {
-            Mode::Pipelined
+            ExchangeMode::Pipelined
         };
 
         let cable = match given.word(WIRE.name) {
-            Some("interfaces") => Cable::Interfaces,
-            Some("socket") => Cable::Socket,
-            _ => Cable::Any,
+            Some("interfaces") => WireKind::Interfaces,
+            Some("socket") => WireKind::Socket,
+            _ => WireKind::Any,
         };
 
         let follow_clock = given.word(CLOCK.name) == Some("reference");
         if follow_clock && setting.wait.is_relative() {
-            let why = "with --wait relative there is no grid that could follow a clock";
+            let why = "releases with --wait relative have no grid that could follow a clock";
             return Err(ProbeError::NoMeaning { option: "--clock reference", why });
         }
 
@@ -264,7 +264,7 @@ impl Wanted {
             description,
             interface: given.name(INTERFACE.name).map(str::to_owned),
             cable,
-            options: Options { mode, period_ns: setting.period_ns, follow_clock },
+            options: BusOptions { mode, period_ns: setting.period_ns, follow_clock },
             spin_ns: given.time_ns(SPIN.name),
             work_ns: setting.work_ns,
             cpu: setting.thread.cpu,
@@ -272,7 +272,7 @@ impl Wanted {
     }
 }
 
-/// A controller that takes as long as `--work` says.
+/// Controller with the busy work of `--work`.
 struct Working<'c> {
     controller: &'c mut dyn Controller,
     work_ns: u64,
@@ -287,41 +287,41 @@ impl Controller for Working<'_> {
     }
 }
 
-/// A bus that is up, its devices when they are simulated, and its controller.
+/// A running bus with its controller, and its devices if they are simulated.
 struct Rig {
     bus: Bus<Packets>,
     controller: Box<dyn Controller + Send>,
-    /// Makes another one for each block.
-    make: Option<Makes>,
-    /// They answer as long as this lives.
-    _devices: Option<Devices>,
+    /// Creates another controller for each block.
+    make: Option<MakeController>,
+    /// The devices answer as long as this lives.
+    _devices: Option<SimulatedDevices>,
     wire: String,
     is_same_cycle: bool,
-    /// Planned work per cycle.
+    /// Busy work per cycle, in ns.
     work_ns: u64,
     follows_clock: bool,
-    serving: Option<Serving>,
-    /// Where events go, for the recorder.
-    outbox: Option<Outbox>,
+    serving: Option<CycleService>,
+    /// Events for the recorder.
+    event_sender: Option<EventSender>,
     /// Whether all devices have been in OP.
     was_up: bool,
 }
 
 impl Rig {
     fn bring_up(
-        wanted: &Wanted,
+        wanted: &BusSetup,
         controller: Box<dyn Controller + Send>,
-        world: impl World + 'static,
+        world: impl Environment + 'static,
     ) -> Result<Self, ProbeError> {
         let layout = Layout::from_description(&wanted.description).map_err(BusProbeError::from)?;
         let (bus, devices, wire) = match &wanted.interface {
             Some(name) => {
                 let packets = Packets::open(name).map_err(BusError::from)?.spinning_ns(wanted.spin_ns);
                 let bus = Bus::bring_up(packets, Some(&layout), wanted.options, name)?;
-                (bus, None, format!("frames went through the network interface {name}"))
+                (bus, None, format!("frames passed the network interface {name}"))
             }
             None => {
-                // In one thread they get to SAFEOP ten times faster; what they were told stays with them.
+                // In one thread, bring-up is ten times faster; devices keep their configuration.
                 let link = InProcess::on_clock(
                     Link::from_description(&wanted.description).map_err(BusProbeError::from)?,
                     Monotonic,
@@ -329,7 +329,8 @@ impl Rig {
                 let bus = Bus::bring_up(link, Some(&layout), wanted.options, "the simulated segment")?;
                 let mut running = None;
                 let bus = bus.rewired(|wire| {
-                    let (devices, end, words) = Devices::start(wire.into_link(), wanted.cable, wanted.cpu, world)?;
+                    let (devices, end, words) =
+                        SimulatedDevices::start(wire.into_link(), wanted.cable, wanted.cpu, world)?;
                     running = Some((devices, words));
                     Ok::<_, ProbeError>(Packets::new(end).spinning_ns(wanted.spin_ns))
                 })?;
@@ -345,19 +346,19 @@ impl Rig {
             make: None,
             _devices: devices,
             wire,
-            is_same_cycle: wanted.options.mode != Mode::Pipelined,
+            is_same_cycle: wanted.options.mode != ExchangeMode::Pipelined,
             work_ns: wanted.work_ns,
             follows_clock: wanted.options.follow_clock,
             serving: None,
-            outbox: None,
+            event_sender: None,
             was_up: false,
         })
     }
 }
 
-/// The loop's thread: the bus's cycles.
+/// Runs the cycles of the bus on the loop's thread.
 struct OnBus {
-    /// The loop's own while it runs.
+    /// Locked by the loop while it runs.
     rig: Arc<Mutex<Rig>>,
 }
 
@@ -380,25 +381,27 @@ impl Body for OnBus {
 
 struct Cycles<'r> {
     rig: &'r mut Rig,
-    /// Cycle and reference time of the last frame that came back.
+    /// Cycle and reference time of the last reply.
     reference: Option<(u64, u64)>,
     /// Whether all devices have been in OP in this block.
     is_up: bool,
 }
 
 impl Cycles<'_> {
-    /// Hands events over to other processes and to the recorder. Between the blocks of a bench the devices' watchdogs take them out of OP,
-    /// as they must: how they come back is nothing to record.
-    fn tell(&mut self, cycle: &Cycle, seen: &BusCycle) {
-        let Rig { bus, controller, serving, outbox, make, .. } = &mut *self.rig;
+    /// Passes events to other processes and to the recorder. Between blocks of a bench, watchdogs take the devices
+    /// out of OP as intended; their recovery is not recorded.
+    fn publish(&mut self, cycle: &Cycle, bus_cycle: &BusCycle) {
+        let Rig { bus, controller, serving, event_sender, make, .. } = &mut *self.rig;
         let records = self.is_up || make.is_none();
         let mut keep = |event| {
-            outbox.iter_mut().filter(|_| records).for_each(|outbox| outbox.put(event));
+            event_sender.iter_mut().filter(|_| records).for_each(|event_sender| event_sender.put(event));
         };
         match serving {
             Some(serving) => {
                 let took_ns = Monotonic.now().ns_since(cycle.start);
-                serving.after(bus, seen, (cycle.start.ns_since(cycle.release), took_ns), &mut keep);
+                let wakeup_latency_ns = cycle.start.ns_since(cycle.release);
+                let times = CycleTimes { wakeup_latency_ns, execution_time_ns: took_ns };
+                serving.after_cycle(bus, bus_cycle, times, &mut keep);
             }
             None => (0..EVENTS_PER_CYCLE).map_while(|_| bus.next_event()).for_each(&mut keep),
         }
@@ -407,8 +410,8 @@ impl Cycles<'_> {
             keep(event);
         }
 
-        outbox.iter_mut().for_each(Outbox::hand_over);
-        self.is_up |= seen.in_op == seen.devices;
+        event_sender.iter_mut().for_each(EventSender::flush);
+        self.is_up |= bus_cycle.in_op == bus_cycle.devices;
     }
 }
 
@@ -416,30 +419,31 @@ impl Task for Cycles<'_> {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
         let work_ns = self.rig.work_ns;
         let Rig { bus, controller, is_same_cycle, was_up, .. } = &mut *self.rig;
-        let seen = bus.cycle(cycle.release, cycle.dt_ns(), &mut Working { controller: controller.as_mut(), work_ns });
+        let bus_cycle =
+            bus.cycle(cycle.release, cycle.dt_ns(), &mut Working { controller: controller.as_mut(), work_ns });
         cycle.steer(bus.steering_ns());
-        *was_up |= seen.in_op == seen.devices;
-        if *is_same_cycle && seen.round_trip_ns > 0 {
-            cycle.note(seen.round_trip_ns);
+        *was_up |= bus_cycle.in_op == bus_cycle.devices;
+        if *is_same_cycle && bus_cycle.round_trip_ns > 0 {
+            cycle.note(bus_cycle.round_trip_ns);
         }
 
-        if seen.reference_ns > 0 {
-            let before = self.reference.replace((cycle.index, seen.reference_ns));
+        if bus_cycle.reference_ns > 0 {
+            let before = self.reference.replace((cycle.index, bus_cycle.reference_ns));
             let before = before.filter(|(index, _)| index + 1 == cycle.index);
-            let interval_ns = before.map_or(0, |(_, before_ns)| seen.reference_ns.saturating_sub(before_ns));
+            let interval_ns = before.map_or(0, |(_, before_ns)| bus_cycle.reference_ns.saturating_sub(before_ns));
             cycle.note_too(u32::try_from(interval_ns).unwrap_or(u32::MAX));
         }
 
-        self.tell(cycle, &seen);
+        self.publish(cycle, &bus_cycle);
         Flow::Continue
     }
 }
 
-/// Round trips, and intervals at the reference clock's device.
+/// Figures of round trips, and of intervals at the reference clock.
 #[derive(Clone, Copy, Debug)]
-pub struct Exchanges;
+pub struct BusFigures;
 
-impl Figures for Exchanges {
+impl Figures for BusFigures {
     fn series(&self) -> &'static [Series] {
         &[Series::RoundTrip, Series::DeviceInterval]
     }
@@ -452,39 +456,40 @@ impl Figures for Exchanges {
     }
 }
 
-/// Takes the bus down after the loop, and tells what there is to tell.
+/// Takes the bus down after the loop, and summarises it.
 struct AfterBus {
     rig: Arc<Mutex<Rig>>,
-    inbox: Inbox,
+    event_receiver: EventReceiver,
 }
 
 impl Companion for AfterBus {
     fn look(&mut self, recorder: &mut Recorder) -> Flow {
-        self.inbox.write_down(recorder);
+        self.event_receiver.record(recorder);
         Flow::Continue
     }
 
     fn after_block(&mut self, recorder: &mut Recorder) {
-        self.rig.lock().unwrap_or_else(PoisonError::into_inner).outbox.iter_mut().for_each(Outbox::hand_over);
-        self.inbox.write_down(recorder);
+        self.rig.lock().unwrap_or_else(PoisonError::into_inner).event_sender.iter_mut().for_each(EventSender::flush);
+        self.event_receiver.record(recorder);
     }
 
     fn end(&mut self) -> Vec<String> {
         let mut rig = self.rig.lock().unwrap_or_else(PoisonError::into_inner);
         let is_of_bench = rig.make.is_some();
         let Rig { bus, wire, was_up, follows_clock, .. } = &mut *rig;
-        let (frames, counts) = (bus.bring_up_frames(), bus.counts());
+        let frames = bus.bring_up_frames();
+        let counts = bus.counts();
         let mut sentences = Vec::new();
         if !is_of_bench {
             sentences.push(std::mem::take(wire));
         }
 
-        // Many cells say only what is out of the ordinary.
-        if !is_of_bench || counts.answered * TOLD_BELOW.1 < counts.cycles * TOLD_BELOW.0 {
+        // In a bench, cells report only exceptions.
+        if !is_of_bench || counts.answered * REPORTED_BELOW.1 < counts.cycles * REPORTED_BELOW.0 {
             sentences.push(format!(
-                "{} SubDevices were brought to SAFEOP with {frames} frames; of {} cycles {} had all frames back in time ({:.3} % had not \
-                 and have no round trip) and {} another working counter than the expected one; {} frames came late, {} twice, {} were \
-                 damaged or not known",
+                "{} SubDevices were brought to SAFEOP with {frames} frames; {} cycles, {} with all frames back in time ({:.3} % without, \
+                 and without a round trip), {} with an unexpected working counter; {} frames late, {} duplicate, {} \
+                 damaged or unknown",
                 bus.layout().devices.len(),
                 counts.cycles,
                 counts.answered,
@@ -507,7 +512,7 @@ impl Companion for AfterBus {
             let trouble = bus.wire().trouble();
             let why =
                 trouble.map_or_else(String::new, |trouble| format!(": the network interface {}", trouble.words()));
-            sentences.push(format!("nothing came back for the last {:.1} s{why}", ns as f64 / 1e9));
+            sentences.push(format!("no reply for the last {:.1} s{why}", ns as f64 / 1e9));
         }
 
         if !*was_up {
@@ -517,8 +522,7 @@ impl Companion for AfterBus {
         let with_pulses = bus.layout().devices.iter().filter(|device| device.setup.sync0.is_some()).count();
         if with_pulses > 0 && !*follows_clock {
             sentences.push(format!(
-                "the releases kept this computer's time and drifted past the SYNC0 of {with_pulses} SubDevices; --clock reference keeps \
-                 them together"
+                "the releases followed this computer's clock and drifted past the SYNC0 of {with_pulses} SubDevices; use --clock reference"
             ));
         }
 
@@ -527,19 +531,19 @@ impl Companion for AfterBus {
     }
 }
 
-/// Attends to other processes, beside what else goes on.
-struct Attended {
-    attending: Attending,
+/// Runs the image service beside other background work.
+struct WithImageService {
+    background: BackgroundService,
     inner: Box<dyn Companion>,
 }
 
-impl Companion for Attended {
+impl Companion for WithImageService {
     fn start(&mut self) -> Result<(), ProbeError> {
         self.inner.start()
     }
 
     fn look(&mut self, recorder: &mut Recorder) -> Flow {
-        self.attending.look();
+        self.background.run_once();
         self.inner.look(recorder)
     }
 

@@ -1,8 +1,8 @@
-//! The chain probe: how long until a command has its effect, through a whole control loop?
+//! The chain probe: time from a command to its effect, through a whole control loop.
 //!
-//! A command is issued by an ordinary part of a robot's program, at any phase of the loop; the loop takes the latest one up
-//! in its next cycle and writes it to its output; somebody else sees the output change. The way from the first to the last
-//! is what the robot feels, and it holds up to one period of waiting for the next cycle.
+//! An ordinary thread issues a command at any phase of the loop; the loop takes the latest command in its next cycle
+//! and writes it to its output; an observer sees the output change. The time from the first to the last includes up
+//! to one period of waiting for the next cycle.
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Sample, Task};
@@ -16,13 +16,13 @@ use onbeat::probe::ports::{
 use onbeat::probe::timer::work;
 use onbeat::record::{Figures, Series};
 
-/// Of `SCHED_FIFO`.
+/// Maximum `SCHED_FIFO` priority.
 const HIGHEST_PRIORITY: u32 = 99;
 
 const COUNT: ProbeOption = ProbeOption {
     name: "count",
     help: "Number of commands; 0: until --for ends\n\
-           One every seven to eight periods.",
+           One command every seven to eight periods.",
     default: Some("1000"),
     kind: OptionKind::Count,
 };
@@ -45,10 +45,10 @@ const WITH: ProbeOption = ProbeOption {
     kind: OptionKind::Word(&["output", "bus"]),
 };
 
-/// What it is.
+/// The chain probe.
 pub const CHAIN: Description = Description {
     name: "chain",
-    sentence: "From a command's being issued, at any phase of the loop, to its effect's being seen at the output",
+    sentence: "From a command, issued at any phase of the loop, to its effect at the output",
     examples: "  onbeat measure chain
       1,000 commands through a loop of 1 ms, seen at the other end of a pipe
   sudo onbeat measure chain --with bus
@@ -79,50 +79,51 @@ pub const CHAIN: Description = Description {
         let marks = CommandMarks::default();
         let inbox = Inbox::default();
         let place = given.place(OUTPUT.name).unwrap_or(&PortAddress::Pipe);
-        // One above the loop: whoever sees the output must not wait for who wrote it.
+        // One above the loop, so the observer does not wait for the loop.
         let fifo = setting.thread.fifo.map(|priority| (priority + 1).min(HIGHEST_PRIORITY));
         let (output, watching) = PortCompanion::seeing(place, given.place(OBSERVE.name), &marks, fifo)?;
         let is_seen = watching.sees();
         let commands = Commands::new(given.count(COUNT.name), setting, marks.issued, inbox.clone());
         let failures = Failures::default();
-        let (written, work_ns) = (marks.written, setting.work_ns);
-        let passed_over = Failures::default();
-        let task = Obey {
+        let written = marks.written;
+        let work_ns = setting.work_ns;
+        let replaced = Failures::default();
+        let task = CommandTask {
             inbox,
             cold_cycles: setting.warmup,
             served: 0,
             output,
             failures: failures.clone(),
-            passed_over: passed_over.clone(),
+            replaced: replaced.clone(),
             written,
             work_ns,
         };
 
         Ok(Parts {
             body: Box::new(OnGrid { task, has_ports: true }),
-            figures: Box::new(Links { is_seen, every_ns: commands.every_ns() }),
-            companion: Box::new(watching.counting(failures).passing_over(passed_over).commanded_by(commands)),
+            figures: Box::new(ChainFigures { is_seen, every_ns: commands.every_ns() }),
+            companion: Box::new(watching.counting(failures).passing_over(replaced).commanded_by(commands)),
         })
     },
 };
 
-/// Takes the latest command up and writes it out.
+/// Writes the latest command to the output.
 #[derive(Debug)]
-struct Obey {
+struct CommandTask {
     inbox: Inbox,
-    /// Cycles that are still in no series.
+    /// Remaining warm-up cycles, which are in no series.
     cold_cycles: u64,
     served: u64,
     output: Output,
     failures: Failures,
-    /// Commands that a later one came before.
-    passed_over: Failures,
-    /// When the write of each was begun.
+    /// Commands replaced by a later one before they were served.
+    replaced: Failures,
+    /// Start of the write of each command.
     written: Marks,
     work_ns: u64,
 }
 
-impl Task for Obey {
+impl Task for CommandTask {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
         let (number, at_ns) = self.inbox.latest();
         match self.cold_cycles.checked_sub(1) {
@@ -130,13 +131,13 @@ impl Task for Obey {
             None => self.inbox.open(),
         }
 
-        // A cycle reads its inputs when it starts, and writes its output when it has worked.
+        // A cycle reads its input at its start, and writes its output after its work.
         work(cycle.start, self.work_ns);
-        // One that was issued after this cycle's start belongs to the next.
+        // A command issued after the start of this cycle belongs to the next.
         if number > self.served && at_ns <= cycle.start.as_ns() {
             let lost = number - self.served - 1;
             self.served = number;
-            (0..lost).for_each(|_| self.passed_over.count(false));
+            (0..lost).for_each(|_| self.replaced.count(false));
             cycle.note_too(u32::try_from(lost).unwrap_or(u32::MAX));
             self.written.set(number - 1, Monotonic.now());
             self.failures.count(self.output.set((number - 1) as u8));
@@ -148,16 +149,16 @@ impl Task for Obey {
     }
 }
 
-/// From command to cycle; from command to the return of the write, where nobody sees the output.
+/// Figures: from command to cycle; from command to the end of the write without an observer.
 #[derive(Clone, Copy, Debug)]
-pub struct Links {
-    /// Whether somebody else sees the output and tells.
+pub struct ChainFigures {
+    /// Whether an observer reports changes of the output.
     pub is_seen: bool,
-    /// From one command to the next, in nanoseconds.
+    /// Interval of commands, in ns.
     pub every_ns: u64,
 }
 
-impl Figures for Links {
+impl Figures for ChainFigures {
     fn series(&self) -> &'static [Series] {
         CHAIN.series
     }
@@ -170,7 +171,7 @@ impl Figures for Links {
 
         count(Series::Pickup, waited_ns);
         if !self.is_seen {
-            // Commands that this one came before have had no effect of their own: until this one's, at least.
+            // Replaced commands never had an effect of their own; they count until the effect of this one at least.
             for earlier in 0..=u64::from(sample.note_too) {
                 count(Series::Chain, waited_ns + sample.execution_time_ns + earlier * self.every_ns);
             }

@@ -1,7 +1,7 @@
-//! Simulated devices at the other end of a bus's wire, in a thread of their own.
+//! Simulated devices on a bus's wire, in a thread of their own.
 //!
-//! With the right to do so the wire is a pair of network interfaces that nobody else has, so that frames go through the kernel's network
-//! as they would to a card; otherwise a socket in this process.
+//! With sufficient privileges the wire is a private pair of network interfaces, so frames take the kernel's network
+//! path as with a card; otherwise it is a socket in this process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,77 +16,78 @@ use onbeat::thread::{ThreadRequest, stay_off_cpu};
 use onbeat_ethercat::carrier::{CarrierError, Interface, private_cable};
 use onbeat_segment::{Link, Nic};
 
-/// Real-time priority of the devices' thread: below a loop's, above a load's. A card and its devices wait for nobody.
+/// Real-time priority of the devices' thread: below that of a loop, above that of a load.
 const PRIORITY: u32 = 50;
-/// How often the order to stop is looked for: seldom, since a bench has many of these that have nothing to do.
+/// Polling interval of the stop flag: long, since a bench has many idle instances.
 const LOOK_EVERY_NS: u64 = 250_000_000;
-/// Frames that come back sooner than this are sent back at once.
+/// Frames due within this time are sent back immediately.
 const AT_ONCE_NS: u64 = 200_000;
 
-/// What happens to the devices from outside.
-pub trait World: Send {
-    /// When it wants to be asked next.
+/// External influence on the devices.
+pub trait Environment: Send {
+    /// Returns when [`Self::look`] is to be called next.
     fn next(&self, link: &Link) -> Option<Instant> {
         let _ = link;
         None
     }
 
-    /// Looks at the devices, and changes what it likes.
+    /// Inspects and changes the devices.
     fn look(&mut self, link: &mut Link, now: Instant);
 }
 
-/// Nothing happens to them.
+/// No external influence.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Quiet;
+pub struct Undisturbed;
 
-impl World for Quiet {
+impl Environment for Undisturbed {
     fn look(&mut self, _: &mut Link, _: Instant) {}
 }
 
-/// Devices that answer. They end with this.
+/// Simulated devices that answer until this is dropped.
 #[derive(Debug)]
-pub struct Devices {
+pub struct SimulatedDevices {
     stop: Arc<AtomicBool>,
     frames: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// How the wire is to be made.
+/// Connection between bus and simulated devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cable {
-    /// Interfaces where that is granted, otherwise a socket.
+pub enum WireKind {
+    /// Interfaces if permitted, otherwise a socket.
     Any,
-    /// Interfaces, or nothing.
+    /// Interfaces only.
     Interfaces,
     /// A socket in this process.
     Socket,
 }
 
-impl Devices {
+impl SimulatedDevices {
     const NAME: &'static str = "onbeat-devices";
 
-    /// Starts the devices of a segment; hands back the bus's end of the wire, and a sentence about the wire.
+    /// Starts the devices of a segment; returns them, the bus's end of the wire, and a description of the wire.
     ///
     /// # Errors
-    /// [`ProbeError`].
+    /// [`ProbeError`] if wire or thread cannot be created.
     pub fn start(
         link: Link,
-        cable: Cable,
+        cable: WireKind,
         cpu_of_loop: Option<u32>,
-        world: impl World + 'static,
+        world: impl Environment + 'static,
     ) -> Result<(Self, Interface, String), ProbeError> {
         let (ends, words) = connect(cable)?;
         let (of_bus, of_devices) = ends;
         let stop = Arc::new(AtomicBool::new(false));
         let frames = Arc::new(AtomicU64::new(0));
-        let (over, count) = (stop.clone(), frames.clone());
+        let over = stop.clone();
+        let count = frames.clone();
         let body = move || {
             let _ = ThreadRequest { fifo: Some(PRIORITY), cpu: None, lock_memory: false, dma_latency_us: None }
                 .prepare_thread();
             if let Some(cpu) = cpu_of_loop {
                 stay_off_cpu(cpu);
             }
-            Serving { interface: of_devices, link, world }.until(&over, &count);
+            DeviceThread { interface: of_devices, link, world }.until(&over, &count);
         };
 
         let thread = thread::Builder::new().name(Self::NAME.to_owned()).spawn(body);
@@ -94,14 +95,14 @@ impl Devices {
         Ok((Self { stop, frames, thread: Some(thread) }, of_bus, words))
     }
 
-    /// Frames that came.
+    /// Returns the number of frames received.
     #[must_use]
     pub fn frames(&self) -> u64 {
         self.frames.load(Ordering::Relaxed)
     }
 }
 
-impl Drop for Devices {
+impl Drop for SimulatedDevices {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -110,29 +111,27 @@ impl Drop for Devices {
     }
 }
 
-fn connect(cable: Cable) -> Result<((Interface, Interface), String), ProbeError> {
+fn connect(cable: WireKind) -> Result<((Interface, Interface), String), ProbeError> {
     let wire = |error: CarrierError| ProbeError::from(BusError::Wire(error));
-    let over_a_socket = "frames went through a socket of this process, not through the kernel's network";
-    if cable == Cable::Socket {
+    let over_a_socket = "frames passed a socket of this process, not the kernel's network";
+    if cable == WireKind::Socket {
         return Ok((Interface::pair().map_err(wire)?, over_a_socket.to_owned()));
     }
 
     match private_cable() {
-        Ok(ends) => {
-            Ok((ends, "frames went through two network interfaces (veth) in a namespace of their own".to_owned()))
-        }
-        Err(why) if cable == Cable::Any => Ok((Interface::pair().map_err(wire)?, format!("{over_a_socket}: {why}"))),
+        Ok(ends) => Ok((ends, "frames passed two network interfaces (veth) in a private namespace".to_owned())),
+        Err(why) if cable == WireKind::Any => Ok((Interface::pair().map_err(wire)?, format!("{over_a_socket}: {why}"))),
         Err(why) => Err(wire(why)),
     }
 }
 
-struct Serving<W> {
+struct DeviceThread<W> {
     interface: Interface,
     link: Link,
     world: W,
 }
 
-impl<W: World> Serving<W> {
+impl<W: Environment> DeviceThread<W> {
     fn until(mut self, stop: &AtomicBool, frames: &AtomicU64) {
         let clock = Monotonic;
         let mut buffer = [0; 1515];
@@ -146,7 +145,7 @@ impl<W: World> Serving<W> {
                     self.link.send(Nic::First, &buffer[..length], clock.now());
                 }
                 Ok(None) => {}
-                // The other end is gone, and with it everybody who could ask.
+                // The other end is closed.
                 Err(_) => break,
             }
 

@@ -1,4 +1,4 @@
-//! Why a probe with a bus cannot run as asked.
+//! Errors of the probes with a bus.
 
 use onbeat::probe::ProbeError;
 use onbeat_control::ControlError;
@@ -7,38 +7,38 @@ use onbeat_ethercat::description::DescriptionError;
 use crate::bus::BusError;
 use crate::motion::RobotError;
 
-/// A probe with a bus, or with the image of one, cannot run as asked.
+/// Reasons why a probe with a bus, or with its image, cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum BusProbeError {
-    /// Devices that are not through with one cycle when the next begins.
+    /// The device delay is not shorter than the period.
     #[error(
-        "devices that take {delay_us} us for their own cycle are not through before the next frame, {period_us} us later; shorten \
+        "a device delay of {delay_us} us does not end before the next frame, {period_us} us later; shorten \
          --device-delay or lengthen --period"
     )]
     DeviceDelay {
-        /// The device delay, in microseconds.
+        /// Device delay, in µs.
         delay_us: f64,
-        /// T, in microseconds.
+        /// Period, in µs.
         period_us: f64,
     },
-    /// A file does not describe a robot.
+    /// The file does not describe a robot.
     #[error(transparent)]
     Robot(#[from] RobotError),
-    /// The image that is to be shared cannot be made.
+    /// The shared image cannot be created.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// More readers than make sense.
+    /// Too many readers.
     #[error("{readers} readers; at most {most} threads read the image")]
     TooManyReaders {
-        /// Asked for.
+        /// Number of readers given.
         readers: u32,
-        /// The most there may be.
+        /// Maximum number of readers.
         most: u32,
     },
     /// The bus did not come up, or is not available.
     #[error(transparent)]
     Bus(#[from] BusError),
-    /// A file does not describe a segment.
+    /// The file does not describe a segment.
     #[error(transparent)]
     Segment(#[from] DescriptionError),
 }

@@ -1,12 +1,13 @@
-//! Probes with a bus: how late a loop is that exchanges process data, from a sensor to a drive, and beside readers of its image.
+//! Probes with a bus: lateness of a loop that exchanges process data, reaction from sensor to drive, and effect of
+//! readers of its image.
 //!
-//! They are descriptions as those of [`onbeat::probe`], and run as they do; the command line lists both together.
+//! They are [`onbeat::probe`] descriptions and run like those; the command line lists both.
 
 pub mod bus;
 pub mod chain;
 pub mod devices;
 mod error;
-mod happenings;
+mod event_channel;
 mod prediction;
 mod reaction;
 pub mod sharing;
@@ -15,5 +16,5 @@ pub use error::BusProbeError;
 
 use onbeat::probe::Description;
 
-/// The probes of this crate, in the order in which they are listed.
+/// The probes of this crate, in the order of the listing.
 pub const ALL: [&Description; 3] = [&chain::CHAIN, &bus::BUS, &sharing::SHARING_PROBE];

@@ -1,21 +1,22 @@
-//! How many cycles a reaction through a bus takes: predicted from who hands over to whom, and measured.
+//! Number of cycles of a reaction through a bus: predicted from the exchange mode and the devices, and measured.
 
 use onbeat_ethercat::description::{Description, DeviceCycle};
 
-/// A measured reaction within this part of a cycle of the prediction agrees with it: releases are late by a part of a cycle too.
+/// Tolerance of the prediction, in cycles: releases are late by a fraction of a cycle too.
 const TOLERANCE: f64 = 0.1;
 
-/// From a change at a sensor's pins to the actor's cycle that takes what follows from it, on a bus without latency.
+/// Prediction of the time from a change at a sensor's input to the cycle of the actor that applies the result, on a
+/// bus without latency.
 ///
-/// Frames pass the devices at releases. Without a processor a sensor's inputs are its pins when a frame passes: the change waits for
-/// 0 to 1 cycle. With one they are what the device saw in its own cycle before that frame, the device delay behind the frame before:
-/// 1 cycle minus the delay more. A pipelined loop reads that frame one release later, and the outputs that it computes from it leave with
-/// the release after: 2 cycles; a loop that waits for the reply sends them with the next release: 1. The actor takes them the device
-/// delay behind that frame. With devices of half a cycle these are the 1.5 to 2.5 cycles in and 1.5 out of Yoon, Song and Lee (2009),
-/// section 2.3.
+/// Frames pass the devices at releases. A sensor without a processor reports its pins when a frame passes: the change
+/// waits 0 to 1 cycle. With a processor it reports what it read in its own cycle, one device delay after the previous
+/// frame: 1 cycle minus the delay more. A pipelined loop reads that frame one release later and sends the computed
+/// outputs with the next release: 2 cycles. A loop that waits for the reply sends them with the next release: 1
+/// cycle. The actor applies them one device delay after that frame. With a device delay of half a cycle this gives
+/// the 1.5 to 2.5 cycles in and 1.5 out of Yoon, Song and Lee (2009), section 2.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Prediction {
-    /// Of a change just before it is sampled, in nanoseconds; of one just behind that it is a period more.
+    /// Minimum in ns: of a change just before its sampling. The maximum is one period more.
     least_ns: u64,
     period_ns: u64,
     is_same_cycle: bool,
@@ -23,8 +24,9 @@ pub(super) struct Prediction {
 }
 
 impl Prediction {
-    /// Of a segment's sensor and actor; `None` where pulses or a vendor's file say when the devices have their cycles.
-    pub(super) fn of(
+    /// Predicts for a sensor and an actor of the segment; `None` if SYNC0 or a vendor's file determines the cycles of
+    /// the devices.
+    pub(super) fn new(
         description: &Description,
         (sensor, actor): (&str, &str),
         is_same_cycle: bool,
@@ -40,16 +42,16 @@ impl Prediction {
         Self { least_ns, period_ns, is_same_cycle, delay_ns: sensor.delay_ns }
     }
 
-    /// Least and most, in cycles.
+    /// Returns minimum and maximum, in cycles.
     fn cycles(&self) -> (f64, f64) {
         let least = self.least_ns as f64 / self.period_ns as f64;
         (least, least + 1.0)
     }
 }
 
-/// Reactions as they came out.
+/// Measured reaction times.
 #[derive(Clone, Debug)]
-pub(super) struct Measured {
+pub(super) struct ReactionTimes {
     prediction: Option<Prediction>,
     period_ns: u64,
     count: u64,
@@ -57,11 +59,11 @@ pub(super) struct Measured {
     least_ns: u64,
     most_ns: u64,
     within: u64,
-    /// Changes that nothing followed.
+    /// Changes without a reaction.
     pub(super) given_up: u64,
 }
 
-impl Measured {
+impl ReactionTimes {
     pub(super) const fn new(period_ns: u64, prediction: Option<Prediction>) -> Self {
         Self { prediction, period_ns, count: 0, sum_ns: 0, least_ns: u64::MAX, most_ns: 0, within: 0, given_up: 0 }
     }
@@ -70,17 +72,18 @@ impl Measured {
         self.count += 1;
         self.sum_ns += ns;
         (self.least_ns, self.most_ns) = (self.least_ns.min(ns), self.most_ns.max(ns));
-        let (cycles, predicted) = (ns as f64 / self.period_ns as f64, self.prediction.map(|it| it.cycles()));
+        let cycles = ns as f64 / self.period_ns as f64;
+        let predicted = self.prediction.map(|it| it.cycles());
         let is_within = |(least, most): (f64, f64)| (least - TOLERANCE..=most + TOLERANCE).contains(&cycles);
         self.within += u64::from(predicted.is_some_and(is_within));
     }
 
-    /// Both beside each other, and what had no reaction.
+    /// Returns sentences that compare both, and report missing reactions.
     pub(super) fn words(&self) -> Vec<String> {
         let cycles = |ns: f64| ns / self.period_ns as f64;
         let mut sentences = Vec::new();
         let measured = match self.count {
-            0 => "measured: nothing".to_owned(),
+            0 => "measured: no reaction".to_owned(),
             n => format!(
                 "measured: {:.2} to {:.2}, {:.2} on average of {n}",
                 cycles(self.least_ns as f64),
@@ -101,13 +104,13 @@ impl Measured {
                     (least + most) / 2.0
                 )
             }
-            None => format!("not predicted, because pulses or a vendor's file say when the devices have their cycles; {measured}, in cycles"),
+            None => format!("no prediction, because SYNC0 or a vendor's file determines the cycles of the devices; {measured}, in cycles"),
         });
 
         if self.given_up > 0 {
             let all = self.count + self.given_up;
             sentences.push(format!(
-                "nothing followed {} of {all} changes ({:.3} %); each counts with the time until it was given up, so a limit sees it",
+                "no reaction to {} of {all} changes ({:.3} %); each counts with the time until it was given up, so a limit includes it",
                 self.given_up,
                 100.0 * self.given_up as f64 / all as f64
             ));
@@ -137,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn without_processors_it_is_the_wait_for_the_frame_and_the_loop() {
+    fn without_processors_only_frame_and_loop_add_cycles() {
         assert_eq!((cycles(PINS, PINS, false), cycles(PINS, DRIVE, false)), ((2.0, 3.0), (2.0, 3.0)));
         assert_eq!(cycles(PINS, DRIVE, true), (1.0, 2.0));
     }
 
     #[test]
-    fn a_delay_on_one_side_only_is_added_or_taken_off() {
+    fn a_delay_on_one_side_is_added_or_subtracted() {
         let quarter = DeviceCycle { delay_ns: T / 4, has_processor: true };
         assert_eq!(cycles(PINS, quarter, false), (2.25, 3.25), "the actor is slow");
         assert_eq!(
@@ -154,22 +157,22 @@ mod tests {
     }
 
     #[test]
-    fn prediction_and_measurement_stand_beside_each_other() {
-        let mut measured = Measured::new(T, Some(Prediction::between(HALF, HALF, false, T)));
+    fn prediction_and_measurement_are_reported_together() {
+        let mut measured = ReactionTimes::new(T, Some(Prediction::between(HALF, HALF, false, T)));
         [3_050_000, 3_550_000, 4_060_000, 5_100_000].into_iter().for_each(|ns| measured.add(ns));
         measured.given_up = 1;
         let words = measured.words();
 
         assert!(words[0].contains("500 us: 3.00 to 4.00 cycles, 3.50 on average"), "{words:?}");
         assert!(words[0].contains("measured: 3.05 to 5.10, 3.94 on average of 4, and 75.0 % within"), "{words:?}");
-        assert!(words[1].starts_with("nothing followed 1 of 5 changes (20.000 %)"), "{words:?}");
+        assert!(words[1].starts_with("no reaction to 1 of 5 changes (20.000 %)"), "{words:?}");
     }
 
     #[test]
-    fn what_is_not_predicted_is_measured_all_the_same() {
-        let mut measured = Measured::new(T, None);
+    fn reactions_without_a_prediction_are_measured_too() {
+        let mut measured = ReactionTimes::new(T, None);
         measured.add(2_000_000);
-        assert!(measured.words()[0].starts_with("not predicted") && measured.words()[0].contains("2.00 to 2.00"));
-        assert!(Measured::new(T, None).words()[0].contains("measured: nothing"));
+        assert!(measured.words()[0].starts_with("no prediction") && measured.words()[0].contains("2.00 to 2.00"));
+        assert!(ReactionTimes::new(T, None).words()[0].contains("measured: no reaction"));
     }
 }

@@ -1,11 +1,11 @@
-//! A chain through a whole bus: an input of a simulated device changes, and a drive's set-point follows.
+//! Reaction through a whole bus: an input of a simulated device changes, and a drive's set-point follows.
 //!
-//! The input goes through the bus into the loop, there through the motion controller, and as a set-point back to a drive. What is counted
-//! goes by the devices' own sight: from the change at the sensor's pins, at any phase of the loop, to the cycle of the drive that takes
-//! another target position, however many cycles lie between. On a segment without drives an output of the sensor's own device follows.
+//! The input passes the bus to the loop and its motion controller, and returns as a set-point to a drive. Times are
+//! taken at the devices: from the change at the sensor's pins, at any phase of the loop, to the cycle of the drive
+//! that applies a new target position. On a segment without drives an output of the sensor's device follows.
 //!
-//! How many cycles that takes follows from who hands over to whom ([`Prediction`]); Yoon, Song and Lee have 3 to 4 for theirs, whose
-//! devices take half a cycle, and this is where they come out.
+//! The number of cycles follows from exchange mode and device delay ([`Prediction`]). Yoon, Song and Lee (2009)
+//! report 3 to 4 cycles for devices that take half a cycle, which this probe reproduces.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +13,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use onbeat_rt::{Flow, Instant, Sample};
 
-use super::bus::{self, Exchanges};
-use super::devices::World;
+use super::bus::{self, BusFigures};
+use super::devices::Environment;
 use super::error::BusProbeError;
-use super::prediction::{Measured, Prediction};
+use super::prediction::{Prediction, ReactionTimes};
 use crate::motion::{MotionController, Robot, Trajectory};
 use onbeat::probe::description::{Companion, Given, Parts, ProbeError};
 use onbeat::probe::run::Setting;
@@ -27,20 +27,20 @@ use onbeat_ethercat::layout::{DeviceKind, Layout};
 use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
 use onbeat_segment::{Link, Segment};
 
-/// Objects of a digital device: inputs and outputs, one entry for each channel.
+/// Objects of a digital device: inputs and outputs, one subindex per channel.
 const INPUTS: u16 = 0x6000;
 const OUTPUTS: u16 = 0x7000;
-/// Objects of a drive (CiA 402): status word and target position.
+/// Objects of a drive (CiA 402): statusword and target position.
 const STATUSWORD: u16 = 0x6041;
 const TARGET: u16 = 0x607a;
-/// "Operation enabled" in a status word, and the bits that tell.
+/// Statusword of "operation enabled", and its mask.
 const ENABLED: (u8, u8) = (0x27, 0x6f);
-/// A change that nothing follows within so many periods is given up.
+/// Number of periods after which a missing reaction is given up.
 const MOST_PERIODS: u64 = 1_000;
-/// How far the set-point moves, in increments of the drive.
+/// Step of the set-point, in increments of the drive.
 const STEP_INCREMENTS: f64 = 16.0;
 
-/// Makes ready a loop whose reactions are counted, `count` of them (0 for no end).
+/// Prepares a loop whose reactions are measured; `count` of them, 0 for no limit.
 pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts, ProbeError> {
     let description = bus::described(given)?;
     let layout = Layout::from_description(&description).map_err(BusProbeError::from)?;
@@ -48,41 +48,42 @@ pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts
         return Err(ProbeError::Unfit {
             place: "the segment".to_owned(),
             what: "a chain",
-            why: "it has no digital device, whose input could change",
+            why: "it has no digital device with an input",
         });
     };
     let has_drive = layout.devices.iter().any(|device| device.kind == DeviceKind::Drive);
     let (controller, actor): (Box<dyn Controller + Send>, _) = if has_drive {
-        let reflex = Reflex::of(&bus::text_of(given)?, &layout, layout.devices[sensor].inputs.start, setting)?;
+        let reflex = Reflex::new(&bus::text_of(given)?, &layout, layout.devices[sensor].inputs.start, setting)?;
         let name = reflex.1;
         (Box::new(reflex.0), name)
     } else {
-        let (input, output) = (layout.devices[sensor].inputs.start, layout.devices[sensor].outputs.start);
+        let input = layout.devices[sensor].inputs.start;
+        let output = layout.devices[sensor].outputs.start;
         (Box::new(Mirror { input, output }), layout.devices[sensor].name.clone())
     };
 
     let sensor = layout.devices[sensor].name.clone();
-    let prediction = Prediction::of(&description, (&sensor, &actor), bus::is_same_cycle(given), setting.period_ns);
-    let way = if has_drive {
-        format!("an input of {sensor} changes; through the motion controller the set-point of {actor} follows")
+    let prediction = Prediction::new(&description, (&sensor, &actor), bus::is_same_cycle(given), setting.period_ns);
+    let sentence = if has_drive {
+        format!("an input of {sensor} changes; the set-point of {actor} follows through the motion controller")
     } else {
         format!("an input of {sensor} changes, and an output of it follows: the segment has no drive")
     };
 
-    let (tell, told) = channel();
-    let pins = Pins::at(sensor, actor, has_drive, (count, setting.period_ns, tell));
+    let (sender, results) = channel();
+    let pins = Pins::new(sensor, actor, has_drive, (count, setting.period_ns, sender));
     let mut parts = bus::open(setting, given, Some(controller), pins)?;
-    let measured = Measured::new(setting.period_ns, prediction);
-    parts.figures = Box::new(Reactions(Exchanges));
-    parts.companion = Box::new(Counting { inner: parts.companion, told, is_over: false, way, measured });
+    let measured = ReactionTimes::new(setting.period_ns, prediction);
+    parts.figures = Box::new(ReactionFigures(BusFigures));
+    parts.companion = Box::new(ReactionCounter { inner: parts.companion, results, is_over: false, sentence, measured });
     Ok(parts)
 }
 
-/// Those of the bus, and reactions that the pins tell.
+/// Figures of the bus; reactions are reported by the pins.
 #[derive(Clone, Copy, Debug)]
-struct Reactions(Exchanges);
+struct ReactionFigures(BusFigures);
 
-impl Figures for Reactions {
+impl Figures for ReactionFigures {
     fn series(&self) -> &'static [Series] {
         &[Series::Chain, Series::RoundTrip, Series::DeviceInterval]
     }
@@ -92,7 +93,7 @@ impl Figures for Reactions {
     }
 }
 
-/// Copies inputs to outputs.
+/// Controller that copies an input to an output.
 struct Mirror {
     input: usize,
     output: usize,
@@ -104,7 +105,7 @@ impl Controller for Mirror {
     }
 }
 
-/// The motion controller with one joint, which an input moves between two places.
+/// Motion controller with one joint, moved by an input between two positions.
 struct Reflex {
     motion: MotionController,
     input: usize,
@@ -112,26 +113,28 @@ struct Reflex {
 }
 
 impl Reflex {
-    /// The first joint of the file; and its name.
-    fn of(text: &str, layout: &Layout, input: usize, setting: &Setting) -> Result<(Self, String), ProbeError> {
+    /// Takes the first joint of the file; returns its name too.
+    fn new(text: &str, layout: &Layout, input: usize, setting: &Setting) -> Result<(Self, String), ProbeError> {
         let mut robot = Robot::from_toml(text, layout, setting.period_ns)?;
         robot.joints.truncate(1);
         let joint = &mut robot.joints[0];
         let step_rad = STEP_INCREMENTS / joint.increments_per_rad.abs();
         let period_s = setting.period_ns as f64 * 1e-9;
-        // Limits that let the first set-point be seen: what is measured is the way, not the ramp.
+        // High limits, so the first set-point after the change is visible: the probe measures the path, not the ramp.
         joint.limits.velocity = joint.limits.velocity.max(10.0 * step_rad / period_s);
         joint.limits.acceleration = joint.limits.acceleration.max(100.0 * step_rad / (period_s * period_s));
         joint.limits.jerk = None;
         // Upwards or downwards, wherever the travel has room.
-        let (low, high) = (joint.limits.low, joint.limits.high);
+        let low = joint.limits.low;
+        let high = joint.limits.high;
         let name = joint.name.clone();
         let settings = &mut robot.settings;
         settings.soft_start_ns = 0;
-        // Missed cycles make the chain longer, and are in its figures; they must not end it.
+        // Missed cycles lengthen the reaction and are part of the result; they must not end the run.
         (settings.thresholds.degrade_at, settings.thresholds.stop_at) = (u32::MAX, u32::MAX);
         let level = Arc::new(AtomicBool::new(false));
-        let (followed, mut home) = (Arc::clone(&level), None);
+        let followed = Arc::clone(&level);
+        let mut home = None;
         let law = Trajectory::law(move |_, wanted| {
             let home = *home.get_or_insert(wanted[0]);
             let step = if home + step_rad <= high || home - step_rad < low { step_rad } else { -step_rad };
@@ -162,43 +165,43 @@ impl Controller for Reflex {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
-    /// Until then; `None` before the devices are ready.
+enum PinState {
+    /// Waiting until this time; `None` before the devices are ready.
     Resting(Option<Instant>),
-    /// Since then something has to follow what was there before.
+    /// The input changed at this time, when the actor's value was this.
     Changed(Instant, [u8; 4]),
 }
 
-/// What became of one change.
+/// Result of one change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    /// Something followed, so many nanoseconds later.
+enum Reaction {
+    /// The actor followed after this time, in ns.
     Followed(u64),
-    /// Nothing had followed when it was given up, so many nanoseconds later.
+    /// No reaction within this time, in ns.
     GivenUp(u64),
 }
 
-/// Whoever is at the pins of the sensor, and sees the actor.
+/// Changes the sensor's input, and observes the actor.
 struct Pins {
     sensor: (String, Option<usize>),
     actor: (String, Option<usize>),
-    /// The actor is a drive; otherwise it is the sensor's own device.
+    /// The actor is a drive; otherwise it is the sensor's device.
     is_drive: bool,
     count: u64,
     period_ns: u64,
-    state: State,
+    state: PinState,
     level: u8,
     random: fastrand::Rng,
-    /// Gone when all are done.
-    tell: Option<Sender<Outcome>>,
+    /// `None` when all changes are done.
+    sender: Option<Sender<Reaction>>,
 }
 
 impl Pins {
-    fn at(
+    fn new(
         sensor: String,
         actor: String,
         is_drive: bool,
-        (count, period_ns, tell): (u64, u64, Sender<Outcome>),
+        (count, period_ns, sender): (u64, u64, Sender<Reaction>),
     ) -> Self {
         Self {
             sensor: (sensor, None),
@@ -206,29 +209,29 @@ impl Pins {
             is_drive,
             count,
             period_ns,
-            state: State::Resting(None),
+            state: PinState::Resting(None),
             level: 0,
             random: fastrand::Rng::new(),
-            tell: Some(tell),
+            sender: Some(sender),
         }
     }
 
-    /// So many periods later, and a part of one: at any phase.
+    /// Waits this number of periods plus a random fraction of one.
     fn rest_from(&mut self, now: Instant, periods: u64) {
         let until = now.plus_ns(periods * self.period_ns + self.random.u64(..self.period_ns));
-        self.state = State::Resting(Some(until));
+        self.state = PinState::Resting(Some(until));
     }
 
-    fn done(&mut self, outcome: Outcome, now: Instant) {
-        let heard = self.tell.as_ref().is_some_and(|tell| tell.send(outcome).is_ok());
+    fn done(&mut self, outcome: Reaction, now: Instant) {
+        let is_received = self.sender.as_ref().is_some_and(|sender| sender.send(outcome).is_ok());
         self.count = self.count.saturating_sub(1);
-        if self.count == 0 || !heard {
-            self.tell = None;
+        if self.count == 0 || !is_received {
+            self.sender = None;
         }
         self.rest_from(now, 7);
     }
 
-    /// Whether both devices take part.
+    /// Returns whether both devices are in operation.
     fn is_ready(&self, segment: &Segment, sensor: usize, actor: usize) -> bool {
         let in_op = |device| segment.status(device).is_some_and(|status| status.al_state == OP);
         let (enabled, bits) = ENABLED;
@@ -241,7 +244,7 @@ impl Pins {
         in_op(sensor) && in_op(actor) && (!self.is_drive || is_enabled())
     }
 
-    /// What the actor has taken.
+    /// Returns the value that the actor applied last.
     fn taken(&self, segment: &Segment, actor: usize) -> [u8; 4] {
         let (index, entry) = if self.is_drive { (TARGET, 0) } else { (OUTPUTS, 1) };
         let mut taken = [0; 4];
@@ -251,18 +254,18 @@ impl Pins {
     }
 }
 
-impl World for Pins {
+impl Environment for Pins {
     fn next(&self, link: &Link) -> Option<Instant> {
         match self.state {
-            _ if self.tell.is_none() => None,
-            State::Resting(until) => until,
-            // The actor's next cycle may be the one.
-            State::Changed(..) => Some(link.segment().next_due()),
+            _ if self.sender.is_none() => None,
+            PinState::Resting(until) => until,
+            // The reaction may come with the actor's next cycle.
+            PinState::Changed(..) => Some(link.segment().next_due()),
         }
     }
 
     fn look(&mut self, link: &mut Link, now: Instant) {
-        if self.tell.is_none() {
+        if self.sender.is_none() {
             return;
         }
 
@@ -271,48 +274,48 @@ impl World for Pins {
         let (Some(sensor), Some(actor)) = (find(&self.sensor), find(&self.actor)) else { return };
         (self.sensor.1, self.actor.1) = (Some(sensor), Some(actor));
         match self.state {
-            // Long enough for the controller to begin where the drive stands.
-            State::Resting(None) if self.is_ready(segment, sensor, actor) => self.rest_from(now, 50),
-            State::Resting(Some(until)) if until <= now => {
+            // Long enough for the controller to take over the drive's position.
+            PinState::Resting(None) if self.is_ready(segment, sensor, actor) => self.rest_from(now, 50),
+            PinState::Resting(Some(until)) if until <= now => {
                 let before = self.taken(segment, actor);
                 self.level ^= 1;
                 segment.set_value(sensor, INPUTS, 1, &[self.level]);
-                self.state = State::Changed(now, before);
+                self.state = PinState::Changed(now, before);
             }
-            State::Changed(since, before) if self.taken(segment, actor) != before => {
-                self.done(Outcome::Followed(now.ns_since(since)), now);
+            PinState::Changed(since, before) if self.taken(segment, actor) != before => {
+                self.done(Reaction::Followed(now.ns_since(since)), now);
             }
-            State::Changed(since, _) if now.ns_since(since) > MOST_PERIODS * self.period_ns => {
-                self.done(Outcome::GivenUp(now.ns_since(since)), now);
+            PinState::Changed(since, _) if now.ns_since(since) > MOST_PERIODS * self.period_ns => {
+                self.done(Reaction::GivenUp(now.ns_since(since)), now);
             }
             _ => {}
         }
     }
 }
 
-/// Counts what the pins tell.
-struct Counting {
+/// Counts the results reported by the pins.
+struct ReactionCounter {
     inner: Box<dyn Companion>,
-    told: Receiver<Outcome>,
+    results: Receiver<Reaction>,
     is_over: bool,
-    way: String,
-    measured: Measured,
+    sentence: String,
+    measured: ReactionTimes,
 }
 
-impl Companion for Counting {
+impl Companion for ReactionCounter {
     fn start(&mut self) -> Result<(), ProbeError> {
         self.inner.start()
     }
 
     fn look(&mut self, recorder: &mut Recorder) -> Flow {
         loop {
-            match self.told.try_recv() {
-                Ok(Outcome::Followed(ns)) => {
+            match self.results.try_recv() {
+                Ok(Reaction::Followed(ns)) => {
                     self.measured.add(ns);
                     recorder.count(Series::Chain, ns);
                 }
-                // So long at least: a limit has to see it.
-                Ok(Outcome::GivenUp(ns)) => {
+                // The true reaction takes at least this long, so a limit must see it.
+                Ok(Reaction::GivenUp(ns)) => {
                     self.measured.given_up += 1;
                     recorder.count(Series::Chain, ns);
                 }
@@ -331,7 +334,7 @@ impl Companion for Counting {
     }
 
     fn end(&mut self) -> Vec<String> {
-        let mut sentences = vec![self.way.clone()];
+        let mut sentences = vec![self.sentence.clone()];
         sentences.extend(self.measured.words());
         sentences.extend(self.inner.end());
         sentences

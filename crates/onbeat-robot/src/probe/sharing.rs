@@ -1,8 +1,9 @@
-//! The sharing probe: how long does a real-time task wait for a process image that others read?
+//! The sharing probe: waiting time of a real-time task for a process image that others read.
 //!
-//! The paper's ECCI lets ordinary tasks read the buffer that the Motion Controller exchanges once per cycle, behind an RT-mutex, so that
-//! the controller waits for one of them at most (its Figure 3). Here the same image of 1,312 bytes is shared in three ways
-//! ([`Sharing`]); readers read it all the time and may stay in it, and a hog of a middle priority may keep them from leaving.
+//! In the paper's ECCI, ordinary tasks read the buffer that the Motion Controller exchanges once per cycle, behind an
+//! RT-mutex, so the controller waits for one of them at most (its Figure 3). Here an image of the same size, 1,312
+//! bytes, is shared in three ways ([`Sharing`]). Readers read it continuously and can hold it, and a hog of medium
+//! priority can keep them from releasing it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,19 +26,19 @@ use onbeat_control::{BusSide, Client, ControlError, Image, Sharing, Snapshot};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::BusCycle;
 
-/// Inputs and outputs of the paper's size: 1,312 bytes together.
+/// Bytes of inputs and of outputs: 1,312 together, as in the paper.
 const PART_BYTES: usize = 656;
-/// Between two readings of a reader.
+/// Pause between two reads of a reader.
 const PAUSE: Duration = Duration::from_micros(100);
-/// The hog leaves a fifth of its CPU to others, so that the machine survives it.
+/// The hog leaves a fifth of its CPU to others, so the machine stays responsive.
 const HOG_BUSY_NS: u64 = 8_000_000;
 const HOG_PAUSE: Duration = Duration::from_millis(2);
 
 const SHARING: ProbeOption = ProbeOption {
     name: "sharing",
     help: "Protection of the shared process image\n\
-           wait-free: nobody waits; pi: a mutex with priority inheritance, as in the paper; plain: a mutex \
-           without.",
+           wait-free: no process waits; pi: a mutex with priority inheritance, as in the paper; plain: a mutex \
+           without it.",
     default: Some("wait-free"),
     kind: OptionKind::Word(&["wait-free", "pi", "plain"]),
 };
@@ -63,16 +64,16 @@ const HOG: ProbeOption = ProbeOption {
     kind: OptionKind::Switch,
 };
 
-/// What it is.
+/// The sharing probe.
 pub const SHARING_PROBE: Description = Description {
     name: "sharing",
-    sentence: "From asking for the exchange of a process image that others read to having it",
+    sentence: "From requesting the exchange of a process image that others read to its completion",
     examples: "  sudo onbeat measure sharing --hog
-      nobody waits for anybody
+      wait-free: no process waits
   sudo onbeat measure sharing --sharing pi --hog --hold 200us
-      as in the paper: the loop waits for one reader at most
+      as in the paper: the loop waits for at most one reader
   sudo onbeat measure sharing --sharing plain --hog --hold 200us
-      the mistake that the paper avoids: the loop waits for the hog too",
+      priority inversion, which the paper avoids: the loop waits for the hog too",
     series: &[Series::Exchange],
     defaults: Defaults::LOOP,
     choices: &[SHARING, READERS, HOLD, HOG],
@@ -85,15 +86,16 @@ pub const SHARING_PROBE: Description = Description {
             return Err(BusProbeError::TooManyReaders { readers, most: MOST_READERS }.into());
         }
 
-        let hog = given.is_set(HOG.name).then(|| Hog::beside(setting));
+        let hog = given.is_set(HOG.name).then(|| SharingHog::beside(setting));
         let (bus, name) = image(sharing).map_err(BusProbeError::from)?;
         let readers = Readers { name, count: readers, hold_ns: given.time_ns(HOLD.name), cpu: hog.map(|hog| hog.cpu) };
-        let beside = Others::of(readers, hog);
-        let (inputs, outputs) = (vec![0; PART_BYTES], vec![0; PART_BYTES]);
+        let beside = BackgroundThreads::new(readers, hog);
+        let inputs = vec![0; PART_BYTES];
+        let outputs = vec![0; PART_BYTES];
         let task = Exchanging { bus, inputs, outputs, work_ns: setting.work_ns };
         Ok(Parts {
             body: Box::new(OnGrid { task, has_ports: false }),
-            figures: Box::new(Exchanges),
+            figures: Box::new(SharingFigures),
             companion: Box::new(beside),
         })
     },
@@ -101,7 +103,7 @@ pub const SHARING_PROBE: Description = Description {
 
 const MOST_READERS: u32 = 64;
 
-/// A new image of this process, and its name.
+/// Creates an image of this process; returns its name too.
 fn image(sharing: Sharing) -> Result<(BusSide, String), ControlError> {
     static MADE: AtomicU64 = AtomicU64::new(0);
     let name = format!("measure-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
@@ -109,7 +111,7 @@ fn image(sharing: Sharing) -> Result<(BusSide, String), ControlError> {
     Ok((Image::create(&name, &layout, sharing)?, name))
 }
 
-/// Exchanges once a cycle, and notes how long that took.
+/// Exchanges the image once per cycle, and notes the duration.
 struct Exchanging {
     bus: BusSide,
     inputs: Vec<u8>,
@@ -119,14 +121,14 @@ struct Exchanging {
 
 impl Task for Exchanging {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
-        // All bytes alike: a reader sees whether they are of one cycle.
+        // All bytes are equal, so a reader can detect a torn image.
         self.inputs.fill(cycle.index as u8);
         let of = BusCycle { cycle: cycle.index, ..BusCycle::default() };
         let asked = Monotonic.now();
         self.bus.exchange(&of, &self.inputs, &mut self.outputs);
         let took_ns = Monotonic.now().ns_since(asked);
         cycle.note(u32::try_from(took_ns).unwrap_or(u32::MAX).max(1));
-        // As a bus does behind its frame.
+        // As a bus does after sending its frame.
         self.bus.prepare();
         work(cycle.start, self.work_ns);
 
@@ -134,11 +136,11 @@ impl Task for Exchanging {
     }
 }
 
-/// How long each exchange took.
+/// Figures: duration of each exchange.
 #[derive(Clone, Copy, Debug)]
-pub struct Exchanges;
+pub struct SharingFigures;
 
-impl Figures for Exchanges {
+impl Figures for SharingFigures {
     fn series(&self) -> &'static [Series] {
         SHARING_PROBE.series
     }
@@ -148,17 +150,17 @@ impl Figures for Exchanges {
     }
 }
 
-/// Who reads.
+/// Configuration of the readers.
 #[derive(Clone, Debug, Default)]
 struct Readers {
     name: String,
     count: u32,
     hold_ns: u64,
-    /// Where the first of them runs, when that matters.
+    /// CPU of the first reader, if fixed.
     cpu: Option<u32>,
 }
 
-/// What readers came to.
+/// Counters of all readers.
 #[derive(Debug, Default)]
 struct Readings {
     all: AtomicU64,
@@ -203,12 +205,12 @@ fn is_torn(seen: &Snapshot) -> bool {
 
 /// A thread that keeps the loop's CPU busy.
 #[derive(Clone, Copy, Debug)]
-struct Hog {
+struct SharingHog {
     cpu: u32,
     fifo: Option<u32>,
 }
 
-impl Hog {
+impl SharingHog {
     fn beside(setting: &mut Setting) -> Self {
         let cpu = setting.thread.cpu.or_else(|| host::online_cpus().last().copied()).unwrap_or(0);
         setting.thread.cpu = Some(cpu);
@@ -229,19 +231,19 @@ impl Hog {
     }
 }
 
-/// Readers and hog beside the loop.
+/// Readers and hog, running beside the loop.
 #[derive(Debug)]
-struct Others {
+struct BackgroundThreads {
     readers: Readers,
-    hog: Option<Hog>,
+    hog: Option<SharingHog>,
     readings: Arc<Readings>,
     hog_refused: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Others {
-    fn of(readers: Readers, hog: Option<Hog>) -> Self {
+impl BackgroundThreads {
+    fn new(readers: Readers, hog: Option<SharingHog>) -> Self {
         let (readings, hog_refused, stop) = Default::default();
         Self { readers, hog, readings, hog_refused, stop, threads: Vec::new() }
     }
@@ -258,15 +260,18 @@ impl Others {
     }
 }
 
-impl Companion for Others {
+impl Companion for BackgroundThreads {
     fn start(&mut self) -> Result<(), ProbeError> {
         for place in 0..self.readers.count {
-            let (readers, readings, stop) = (self.readers.clone(), Arc::clone(&self.readings), Arc::clone(&self.stop));
+            let readers = self.readers.clone();
+            let readings = Arc::clone(&self.readings);
+            let stop = Arc::clone(&self.stop);
             self.spawn("onbeat-reader", move || readers.run(place, &readings, &stop))?;
         }
 
         if let Some(hog) = self.hog {
-            let (refused, stop) = (Arc::clone(&self.hog_refused), Arc::clone(&self.stop));
+            let refused = Arc::clone(&self.hog_refused);
+            let stop = Arc::clone(&self.stop);
             self.spawn("onbeat-hog", move || hog.run(&refused, &stop))?;
         }
 
@@ -278,14 +283,14 @@ impl Companion for Others {
         let figure = |of: &AtomicU64| of.load(Ordering::Relaxed);
         let Readings { all, torn, retries, failed } = self.readings.as_ref();
         let mut sentences = vec![format!(
-            "{} readers read the image {} times; {} images were torn, and {} times a reader was overtaken and read again",
+            "{} readers read the image {} times; {} images were torn, {} reads were repeated after being overtaken",
             self.readers.count,
             figure(all),
             figure(torn),
             figure(retries)
         )];
         if figure(failed) > 0 {
-            sentences.push(format!("{} readings failed", figure(failed)));
+            sentences.push(format!("{} reads failed", figure(failed)));
         }
 
         if self.hog_refused.load(Ordering::Relaxed) {
@@ -296,7 +301,7 @@ impl Companion for Others {
     }
 }
 
-impl Drop for Others {
+impl Drop for BackgroundThreads {
     fn drop(&mut self) {
         self.join();
     }

@@ -1,10 +1,10 @@
-//! A bus on the simulated segment, in one process, on a clock that only tests move.
+//! A bus on the simulated segment, in one process, on a virtual clock.
 #![allow(dead_code, unreachable_pub, missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
-use onbeat_robot::bus::{Bus, InProcess, Mode, Options, Wire};
+use onbeat_robot::bus::{Bus, BusOptions, ExchangeMode, InProcess, Wire};
 use onbeat_rt::frame::{Command, LONGEST, Writer, is_reply_to, position, register};
 use onbeat_rt::time::{Clock, Instant, MockClock};
 use onbeat_segment::{Fault, Link, Segment};
@@ -17,14 +17,14 @@ pub fn clock() -> VirtualClock {
     MockClock::starting_at(Instant::from_ns(1_000 * MS), |_| 0)
 }
 
-/// Outputs stay as they are.
+/// Leaves the outputs unchanged.
 pub struct Idle;
 
 impl Controller for Idle {
     fn step(&mut self, _: &BusCycle, _: &[u8], _: &mut [u8]) {}
 }
 
-pub const OPTIONS: Options = Options { mode: Mode::Pipelined, period_ns: MS, follow_clock: false };
+pub const OPTIONS: BusOptions = BusOptions { mode: ExchangeMode::Pipelined, period_ns: MS, follow_clock: false };
 
 pub struct World<'c> {
     pub bus: Bus<InProcess<&'c VirtualClock>>,
@@ -34,7 +34,7 @@ pub struct World<'c> {
 }
 
 impl<'c> World<'c> {
-    pub fn of(text: &str, clock: &'c VirtualClock, options: Options) -> Self {
+    pub fn new(text: &str, clock: &'c VirtualClock, options: BusOptions) -> Self {
         let layout = Layout::from_toml(text).unwrap();
         let wire = InProcess::on_virtual_clock(Link::from_toml(text).unwrap(), clock);
         let bus = Bus::bring_up(wire, Some(&layout), options, "the segment").expect("devices in SAFEOP");
@@ -42,9 +42,9 @@ impl<'c> World<'c> {
         Self { bus, clock, next, events: Vec::new() }
     }
 
-    /// The robot, all of it in OP.
+    /// The humanoid, with all devices in OP.
     pub fn humanoid(clock: &'c VirtualClock) -> Self {
-        let mut world = Self::of(Segment::HUMANOID, clock, OPTIONS);
+        let mut world = Self::new(Segment::HUMANOID, clock, OPTIONS);
         world.until_up(&mut Idle);
         world
     }
@@ -77,7 +77,7 @@ impl<'c> World<'c> {
         panic!("not up: {:?}", self.events);
     }
 
-    /// Nothing is sent for so long, as between the blocks of a bench.
+    /// Sends nothing for a time, as between the blocks of a bench.
     pub fn pause(&mut self, ns: u64) {
         let until = self.clock.now().plus_ns(ns);
         let _ = self.clock.sleep_until(until);
@@ -102,7 +102,7 @@ impl<'c> World<'c> {
         self.bus.wire().link().segment()
     }
 
-    /// Registers of the device at this place of the cable, asked for by a frame of its own. To be called when no other frame is on its way.
+    /// Reads registers of a device by position, with a frame of its own. No other frame may be in flight.
     pub fn registers(&mut self, device: usize, at: u16, length: usize) -> Vec<u8> {
         let mut frame = [0; LONGEST];
         let mut writer = Writer::new(&mut frame, 0x7f);
@@ -110,7 +110,8 @@ impl<'c> World<'c> {
         let sent = writer.finish();
         let wire = self.bus.wire_mut();
         wire.send(&frame[..sent]);
-        let (mut reply, until) = ([0; LONGEST], wire.now().plus_ns(MS / 4));
+        let mut reply = [0; LONGEST];
+        let until = wire.now().plus_ns(MS / 4);
 
         while let Some(received) = wire.receive(&mut reply, until) {
             if is_reply_to(&reply[..received], &frame[..sent]) {
@@ -121,7 +122,7 @@ impl<'c> World<'c> {
         panic!("no reply");
     }
 
-    /// Devices that are in OP by their own account.
+    /// Returns the number of devices that report OP.
     pub fn in_op(&self) -> usize {
         let segment = self.segment();
         (0..segment.len()).filter(|&device| segment.status(device).is_some_and(|status| status.al_state == 8)).count()

@@ -1,14 +1,14 @@
-//! A controller on a segment: brought up by hand, then one frame per cycle on a virtual clock.
+//! A controller on a segment, without a bus: brought up manually, then one frame per cycle on a virtual clock.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
-use onbeat_robot::motion::{MotionController, Phase, Robot, RobotEvent, RobotEventKind, Rung, Status, Trajectory};
+use onbeat_robot::motion::{MotionController, Robot, RobotEvent, RobotEventKind, RobotPhase, Rung, Status, Trajectory};
 use onbeat_rt::time::Instant;
 use onbeat_segment::{Command, Fault, Link, Nic, Passage};
 
 pub const PERIOD_NS: u64 = 1_000_000;
-/// Two joints, so that what one does can be told exactly.
+/// Two joints, for exact expectations.
 pub const TWO: &str = r#"
 [segment]
 name = "two joints"
@@ -48,7 +48,7 @@ fn frame_of(command: Command, address: u16, offset: u16, data: &[u8]) -> Vec<u8>
     frame
 }
 
-/// The bus as far as a controller sees it.
+/// A segment as a controller sees it.
 pub struct Plant {
     pub link: Link,
     pub layout: Layout,
@@ -56,16 +56,17 @@ pub struct Plant {
     pub cycle: BusCycle,
     pub inputs: Vec<u8>,
     pub outputs: Vec<u8>,
-    /// Places of the devices in the file, by their place on the cable.
+    /// Indices of the devices in the file, by position.
     stations: Vec<u16>,
 }
 
 impl Plant {
-    /// All devices of a file in OP.
-    pub fn of(text: &str) -> Self {
+    /// Creates the devices of a file, all in OP.
+    pub fn new(text: &str) -> Self {
         let layout = Layout::from_toml(text).unwrap_or_else(|error| panic!("{error}"));
         let link = Link::from_toml(text).unwrap();
-        let (inputs, outputs) = (vec![0; layout.input_bytes], vec![0; layout.output_bytes]);
+        let inputs = vec![0; layout.input_bytes];
+        let outputs = vec![0; layout.output_bytes];
         let stations = (0..layout.devices.len() as u16).map(|place| FIRST_STATION + place).collect();
         let cycle = BusCycle {
             devices: layout.devices.len() as u16,
@@ -100,7 +101,8 @@ impl Plant {
         for place in 0..self.stations.len() {
             let device = self.layout.devices[place].clone();
             let status = self.link.segment().find(&device.name).and_then(|at| self.link.segment().status(at)).unwrap();
-            let (out, input) = (status.output_bytes as u16, status.input_bytes as u16);
+            let out = status.output_bytes as u16;
+            let input = status.input_bytes as u16;
             assert_eq!((usize::from(out), usize::from(input)), (device.outputs.len(), device.inputs.len()));
             let has_mailbox = device.kind != onbeat_ethercat::layout::DeviceKind::Digital;
             let first = if has_mailbox { 2 } else { 0 };
@@ -124,7 +126,7 @@ impl Plant {
         }
     }
 
-    /// Asks a device for an AL state, errors acknowledged.
+    /// Requests an AL state of a device, and acknowledges errors.
     pub fn ask_state(&mut self, place: usize, state: u8) {
         let station = self.stations[place];
         self.write(station, 0x0120, &[state | 0x10, 0]);
@@ -149,7 +151,7 @@ impl Plant {
         self.write(station, 0x0600 + 16 * channel, &registers);
     }
 
-    /// Waits so many periods, then exchanges the process image; what came back is in `inputs` and `cycle`.
+    /// Waits this number of periods, then exchanges the process image; the result is in `inputs` and `cycle`.
     pub fn exchange(&mut self, periods: u64) {
         self.now_ns += periods * PERIOD_NS;
         let now = Instant::from_ns(self.now_ns);
@@ -169,7 +171,7 @@ impl Plant {
     }
 }
 
-/// A robot on its plant.
+/// A robot on its segment.
 pub struct World {
     pub plant: Plant,
     pub robot: Robot,
@@ -179,7 +181,7 @@ pub struct World {
 
 impl World {
     pub fn new(text: &str, trajectory: impl FnOnce(&Robot) -> Trajectory) -> Self {
-        let plant = Plant::of(text);
+        let plant = Plant::new(text);
         let robot = Robot::from_toml(text, &plant.layout, PERIOD_NS).unwrap_or_else(|error| panic!("{error}"));
         let controller = MotionController::new(&robot, trajectory(&robot));
         Self { plant, robot, controller, events: Vec::new() }
@@ -193,7 +195,7 @@ impl World {
         self.events.extend(std::iter::from_fn(|| self.controller.next_event()));
     }
 
-    /// One cycle, so many periods after the one before.
+    /// Runs one cycle, this number of periods after the previous one.
     pub fn step_after(&mut self, periods: u64) {
         self.plant.exchange(periods);
         self.controller.step(&self.plant.cycle, &self.plant.inputs, &mut self.plant.outputs);
@@ -208,15 +210,15 @@ impl World {
         (0..cycles).for_each(|_| self.step());
     }
 
-    /// A cycle whose frame does not come back.
+    /// Runs a cycle whose frame is not answered.
     pub fn lose(&mut self) {
         self.plant.link.inject(Fault::Lose, Instant::from_ns(self.plant.now_ns), Some(PERIOD_NS + 1), 1.0);
         self.step();
         assert!(!self.plant.cycle.fresh);
     }
 
-    /// Steps until the robot is in a phase; how many cycles that took.
-    pub fn until(&mut self, phase: Phase) -> usize {
+    /// Runs until the robot is in a phase; returns the number of cycles.
+    pub fn until(&mut self, phase: RobotPhase) -> usize {
         for cycle in 0..20_000 {
             if self.status().phase == phase {
                 return cycle;
@@ -226,7 +228,7 @@ impl World {
         panic!("never {phase:?}, but {:?}", self.status().phase);
     }
 
-    /// Asks for an orderly stop until it is carried out; how many cycles that took.
+    /// Stops the robot in order; returns the number of cycles.
     pub fn stop(&mut self) -> usize {
         for cycle in 1..20_000 {
             self.plant.exchange(1);
@@ -247,12 +249,12 @@ impl World {
         self.plant.link.inject(fault, Instant::from_ns(self.plant.now_ns), for_ns, 1.0);
     }
 
-    /// Place of a device in the file, as faults have it.
+    /// Returns the index of a device in the file, for faults.
     pub fn device(&self, name: &str) -> usize {
         self.plant.link.segment().find(name).unwrap()
     }
 
-    /// Rungs that were come to, in order.
+    /// Returns the rungs entered, in order.
     pub fn rungs(&self) -> Vec<u16> {
         let rung = |event: &RobotEvent| match event.kind {
             RobotEventKind::RungChanged => Some(event.new),

@@ -39,7 +39,7 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
 use super::load_notes;
-use crate::load::{Load, RunningLoad, RunningError};
+use crate::load::{Load, RunningError, RunningLoad};
 use crate::probe::description::Parts;
 use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting};
 use crate::record::run_dir::{self, RunDirError};

@@ -63,7 +63,7 @@ mod spec;
 mod walk;
 
 pub use disk::{check_directory, misses_the_disk};
-pub use event::{LoadNoticeKind, LoadNotice, LoadReport, LoadStopReason, PartReport, PartWork};
+pub use event::{LoadNotice, LoadNoticeKind, LoadReport, LoadStopReason, PartReport, PartWork};
 pub use process::{kill_session, session_identity};
 pub use run::{Error, Options, supervise};
 pub use running::{LoadMessage, RunningError, RunningLoad, serve};

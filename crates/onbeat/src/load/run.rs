@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::builtin::{RunningThreads, ThreadMessage};
 use super::disk;
-use super::event::{LoadNoticeKind, LoadNotice, LoadReport, LoadStopReason, PartReport, PartWork};
+use super::event::{LoadNotice, LoadNoticeKind, LoadReport, LoadStopReason, PartReport, PartWork};
 use super::external::{ExternalProgram, RunEnd};
 use super::leader::Leader;
 use super::ordinary::{become_ordinary, raise_priority, restore_priority};
@@ -229,7 +229,12 @@ impl Supervision<'_> {
                         let member = &self.members[index];
                         let part = member.planned.name.to_owned();
                         let by = member.plan();
-                        self.say(LoadNoticeKind::PartSubstituted { part, by, package: package.map(str::to_owned), why });
+                        self.say(LoadNoticeKind::PartSubstituted {
+                            part,
+                            by,
+                            package: package.map(str::to_owned),
+                            why,
+                        });
                     }
                     return Ok(());
                 }

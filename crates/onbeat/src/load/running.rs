@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::event::{LoadNoticeKind, LoadNotice, LoadReport};
+use super::event::{LoadNotice, LoadNoticeKind, LoadReport};
 use super::process::{kill_session, session_identity};
 use super::run::{Error, Options, supervise};
 use super::spec::Load;

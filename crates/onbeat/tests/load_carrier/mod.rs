@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use onbeat::load::{Load, LoadNoticeKind, LoadNotice, LoadReport, Options, PartReport, PartWork, RunningLoad, serve};
+use onbeat::load::{Load, LoadNotice, LoadNoticeKind, LoadReport, Options, PartReport, PartWork, RunningLoad, serve};
 
 const LOAD: &str = "ONBEAT_TEST_CARRIES";
 const STARTS: &str = "ONBEAT_TEST_STARTS";

@@ -1,20 +1,20 @@
-//! The orderly way down: all devices at once, with one frame per step.
+//! Orderly shutdown: all devices at once, with one frame per step.
 
 use onbeat_rt::frame::{self, Command, LONGEST, Writer, register, working_counter};
 
 use super::Wire;
-use super::exchange::ASIDE;
-use super::memory::{AL_CONTROL, AL_STATUS};
+use super::config_record::{AL_CONTROL, AL_STATUS};
+use super::cyclic::ACYCLIC;
 
-/// How long a state is waited for, and how often it is looked at.
+/// Maximum time to wait for a state, and the polling interval.
 const STATE_WITHIN_NS: u64 = 100_000_000;
 const LOOK_EVERY_NS: u64 = 1_000_000;
 
-/// Asks all devices for a state, and waits until they are there. Devices that never get there are left where they are: their own
-/// watchdogs take them to a safe one.
-pub(super) fn request<W: Wire>(wire: &mut W, state: u8, devices: usize) {
+/// Requests a state of all devices and waits until they report it. Devices that do not reach it are left to their
+/// watchdogs.
+pub(super) fn request_state<W: Wire>(wire: &mut W, state: u8, devices: usize) {
     let mut frame = [0; LONGEST];
-    let mut writer = Writer::new(&mut frame, ASIDE);
+    let mut writer = Writer::new(&mut frame, ACYCLIC);
     let asked = writer.push_data(Command::Bwr, register(0, AL_CONTROL), &[state, 0]);
     let Some(at) = asked.and_then(|_| writer.push(Command::Brd, register(0, AL_STATUS), 2)) else { return };
     let length = writer.finish();
@@ -28,7 +28,7 @@ pub(super) fn request<W: Wire>(wire: &mut W, state: u8, devices: usize) {
         let mut reply = [0; LONGEST + 1];
         while let Some(received) = wire.receive(&mut reply, next) {
             let reply = &reply[..received.min(LONGEST)];
-            let is_ours = frame::purpose_of(reply) == Some(ASIDE) && frame::is_reply_to(reply, &frame[..length]);
+            let is_ours = frame::purpose_of(reply) == Some(ACYCLIC) && frame::is_reply_to(reply, &frame[..length]);
             let all = is_ours && usize::from(working_counter(reply, at, 2)) == devices;
             if all && reply[at] & 0x1f == state {
                 return;

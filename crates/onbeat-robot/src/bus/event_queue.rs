@@ -1,20 +1,20 @@
-//! Events on their way from the loop to whoever takes them.
+//! Queue of events from the loop to their reader.
 
 use std::collections::VecDeque;
 
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 
-/// Events that wait to be taken; what comes then pushes the oldest out, which is counted.
+/// Capacity. A further event drops the oldest, which is counted.
 const MOST: usize = 4_096;
 
 #[derive(Clone, Debug)]
-pub(super) struct Queue {
+pub(super) struct EventQueue {
     waiting: VecDeque<Event>,
     pub(super) lost: u64,
 }
 
-impl Queue {
-    pub(super) fn with(events: Vec<Event>) -> Self {
+impl EventQueue {
+    pub(super) fn new(events: Vec<Event>) -> Self {
         let mut waiting = VecDeque::with_capacity(MOST);
         waiting.extend(events.into_iter().take(MOST));
         Self { waiting, lost: 0 }
@@ -33,16 +33,16 @@ impl Queue {
     }
 }
 
-/// Writes events of one cycle.
-pub(super) struct Notes<'n> {
-    pub(super) queue: &'n mut Queue,
+/// Writes the events of one cycle.
+pub(super) struct EventWriter<'n> {
+    pub(super) queue: &'n mut EventQueue,
     pub(super) cycle: u64,
     pub(super) at_ns: u64,
     pub(super) period_ns: u64,
 }
 
-impl Notes<'_> {
-    pub(super) fn note(&mut self, kind: EventKind, device: Option<usize>, (old, new): (u16, u16), code: u32) {
+impl EventWriter<'_> {
+    pub(super) fn write(&mut self, kind: EventKind, device: Option<usize>, (old, new): (u16, u16), code: u32) {
         let device = device.and_then(|device| u16::try_from(device).ok()).unwrap_or(NO_DEVICE);
         self.queue.push(Event { at_ns: self.at_ns, cycle: self.cycle, kind, device, old, new, code });
     }

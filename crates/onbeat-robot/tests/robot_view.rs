@@ -1,5 +1,6 @@
-//! What other processes see of a robot: a client that waits for cycles learns of a safe stop, with its reason and its joint, in the cycle in
-//! which it happens or in the next one; by its events and by the words beside the cycle.
+//! What other processes see of a robot: a client that waits for cycles learns of a safe stop, with its reason and
+//! joint, in the cycle in which it happens or in the next one, from the events and from the state published with the
+//! cycle.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod bus_world;
@@ -7,21 +8,21 @@ mod bus_world;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use bus_world::{MS, OPTIONS, World, clock};
-use onbeat_control::{Client, Image, Settings, Snapshot, Timed};
+use onbeat_control::{Client, Image, ImageSettings, Snapshot, Timed};
 use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
 use onbeat_robot::bus::Wire;
+use onbeat_robot::image_service::{CycleTimes, serve};
 use onbeat_robot::motion::{
-    MotionController, Orders, Outlets, Phase, Robot, RobotEvent, RobotEventKind, RobotTask, Seen, StopReason,
-    Trajectory,
+    MotionController, Outlets, Robot, RobotCommands, RobotEvent, RobotEventKind, RobotPhase, RobotSnapshot, RobotTask,
+    SafeStopReason, Trajectory,
 };
-use onbeat_robot::served::serve;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::time::{Clock, Instant};
 use onbeat_rt::{Cycle, Flow, OnOverrun, Plan, Sample, Slot, Task, Wait, cycle, split};
 
-/// Two joints that swing, and something that goes wrong while they do.
+/// Two oscillating joints, and a fault.
 fn two(fault: &str) -> String {
     format!(
         r#"
@@ -61,7 +62,7 @@ struct Look {
     stopped: Option<Event>,
 }
 
-/// A client that looks after each publication.
+/// A client that reads each publication.
 struct Watching {
     client: Client,
     seen: Snapshot,
@@ -87,7 +88,8 @@ impl Watching {
         self.looks.push(Look { cycle: self.seen.cycle.cycle, robot, stopped });
     }
 
-    /// A safe stop of this cycle is seen by its event and by its words, in the publication of this cycle or the next one, not before.
+    /// Returns whether the safe stop of this cycle was seen in the event and in the state, in the publication of this
+    /// cycle or the next one, and not before.
     fn has_seen_the_stop_of(&self, cycle: u64) -> Event {
         let by_event = self.looks.iter().find(|look| look.stopped.is_some()).expect("an event");
         let by_words = self.looks.iter().find(|look| look.robot.is_stopped()).expect("words");
@@ -119,22 +121,29 @@ fn slots<T>(count: usize) -> Vec<Slot<T>> {
     (0..count).map(|_| Slot::empty()).collect()
 }
 
-/// A robot as `onbeat robot run --name` runs it, on a virtual clock; what a client saw, and the robot's own account of its stop.
+/// Runs a robot like `onbeat robot run --name`, on a virtual clock; returns what a client saw, and the robot's own
+/// event of the stop.
 fn robot_run(fault: &str) -> (Watching, RobotEvent) {
-    let (file, name, clock) = (two(fault), name(), clock());
-    let World { bus, .. } = World::of(&file, &clock, OPTIONS);
+    let file = two(fault);
+    let name = name();
+    let clock = clock();
+    let World { bus, .. } = World::new(&file, &clock, OPTIONS);
     let layout = Layout::from_toml(&file).unwrap();
     let robot = Robot::from_toml(&file, &layout, MS).unwrap();
     let controller = MotionController::new(&robot, Trajectory::sine(&robot).unwrap());
-    let mut image = Image::create(&name, &layout, Settings::default()).unwrap();
+    let mut image = Image::create(&name, &layout, ImageSettings::default()).unwrap();
     image.keep_outputs().unwrap();
     let (_, serving, _attending) = serve(image, None);
-    let (mut seen, mut told, mut of_bus) = (slots::<Seen>(8), slots::<RobotEvent>(1024), slots::<Event>(1024));
-    let (mut seen, mut told, mut of_bus) =
-        (Ring::over(&mut seen).unwrap(), Ring::over(&mut told).unwrap(), Ring::over(&mut of_bus).unwrap());
-    let ((seen_in, _), (told_in, mut told_out), (bus_in, _)) = (split(&mut seen), split(&mut told), split(&mut of_bus));
-    let orders = Orders::default();
-    let outlets = Outlets { seen: seen_in, robot: told_in, bus: bus_in };
+    let mut seen = slots::<RobotSnapshot>(8);
+    let mut robot_events = slots::<RobotEvent>(1024);
+    let mut of_bus = slots::<Event>(1024);
+    let mut seen = Ring::over(&mut seen).unwrap();
+    let mut robot_events = Ring::over(&mut robot_events).unwrap();
+    let mut of_bus = Ring::over(&mut of_bus).unwrap();
+    let ((seen_in, _), (robot_in, mut robot_out), (bus_in, _)) =
+        (split(&mut seen), split(&mut robot_events), split(&mut of_bus));
+    let orders = RobotCommands::default();
+    let outlets = Outlets { seen: seen_in, robot: robot_in, bus: bus_in };
     let task = RobotTask::new(bus, controller, &orders, outlets, 1_000).serving(Some(serving));
     let mut looked = Looked { task, watching: Watching::of(&name) };
     let mut samples = slots::<Sample>(1);
@@ -149,7 +158,7 @@ fn robot_run(fault: &str) -> (Watching, RobotEvent) {
     };
 
     cycle::run(&&clock, &plan, &mut looked, &mut split(&mut samples).0, &AtomicBool::new(false));
-    let own = std::iter::from_fn(|| told_out.pop()).find(|event| event.kind == RobotEventKind::SafeStop);
+    let own = std::iter::from_fn(|| robot_out.pop()).find(|event| event.kind == RobotEventKind::SafeStop);
     (looked.watching, own.expect("a safe stop"))
 }
 
@@ -160,19 +169,19 @@ const FROZEN: &str = "kind = \"freeze\"\ndevice = \"right knee\"\nat_ms = 1500";
 fn a_safe_stop_after_misses_is_seen_in_the_cycle_after_it_at_the_latest() {
     let (watching, own) = robot_run(LOST);
     let event = watching.has_seen_the_stop_of(own.cycle);
-    assert_eq!((event.new, event.code), (StopReason::Misses as u16, 10));
+    assert_eq!((event.new, event.code), (SafeStopReason::Misses as u16, 10));
     assert_eq!(event.sentence(""), "safe stop: 10 missed cycles");
     let last = watching.looks.last().unwrap().robot;
 
-    assert_eq!((last.phase, last.rung, last.stopped_by), (Phase::AtRest as u8, 3, StopReason::Misses as u8));
+    assert_eq!((last.phase, last.rung, last.stopped_by), (RobotPhase::AtRest as u8, 3, SafeStopReason::Misses as u8));
     assert_eq!(last.words(""), "at rest, safe stop: missed cycles");
 }
 
 #[test]
-fn a_safe_stop_by_a_joint_names_the_joint_and_why_it_is_down() {
+fn a_safe_stop_by_a_joint_names_the_joint_and_its_reason() {
     let (watching, own) = robot_run(FROZEN);
     let event = watching.has_seen_the_stop_of(own.cycle);
-    assert_eq!((event.device, event.new), (1, StopReason::JointDown as u16));
+    assert_eq!((event.device, event.new), (1, SafeStopReason::JointDown as u16));
     assert_eq!(event.sentence("right knee"), "safe stop: right knee is down, its following error was too large");
     let kinds: Vec<EventKind> = watching.events.iter().map(|event| event.kind).collect();
     let at = |kind| kinds.iter().position(|known| *known == kind).unwrap();
@@ -182,7 +191,7 @@ fn a_safe_stop_by_a_joint_names_the_joint_and_why_it_is_down() {
     assert_eq!(phases.collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
 }
 
-/// The controller that [`serve`] handed out.
+/// The controller returned by [`serve`].
 struct Handed(Box<dyn Controller + Send>);
 
 impl Controller for Handed {
@@ -192,18 +201,20 @@ impl Controller for Handed {
 }
 
 #[test]
-fn every_exchange_of_a_bus_whose_outputs_others_own_is_counted() {
-    let (file, name, clock) = (two(LOST), name(), clock());
+fn every_exchange_of_a_bus_with_an_owner_is_counted() {
+    let file = two(LOST);
+    let name = name();
+    let clock = clock();
     let layout = Layout::from_toml(&file).unwrap();
-    let image = Image::create(&name, &layout, Settings::default()).unwrap();
+    let image = Image::create(&name, &layout, ImageSettings::default()).unwrap();
     let (controller, mut serving, _attending) = serve(image, None);
     let mut handed = Handed(controller);
-    let mut world = World::of(&file, &clock, OPTIONS);
+    let mut world = World::new(&file, &clock, OPTIONS);
     let client = Client::open(&name).unwrap();
 
     for cycles in 1..=50 {
         let cycle = world.cycle(&mut handed);
-        serving.after(&mut world.bus, &cycle, (1, 1), |_| {});
+        serving.after_cycle(&mut world.bus, &cycle, CycleTimes { wakeup_latency_ns: 1, execution_time_ns: 1 }, |_| {});
         let stats = client.stats();
         let exchange = stats.times(Timed::Exchange);
         assert_eq!((exchange.count(), exchange.max_ns() > 0), (cycles, true));
@@ -211,21 +222,23 @@ fn every_exchange_of_a_bus_whose_outputs_others_own_is_counted() {
 }
 
 #[test]
-fn a_controller_on_a_bus_that_is_served_is_shown_too_and_every_exchange_is_counted() {
-    let (file, name, clock) = (two(LOST), name(), clock());
+fn a_controller_of_a_published_bus_is_visible_and_every_exchange_is_counted() {
+    let file = two(LOST);
+    let name = name();
+    let clock = clock();
     let layout = Layout::from_toml(&file).unwrap();
     let robot = Robot::from_toml(&file, &layout, MS).unwrap();
     let controller = MotionController::new(&robot, Trajectory::sine(&robot).unwrap());
-    let mut image = Image::create(&name, &layout, Settings::default()).unwrap();
+    let mut image = Image::create(&name, &layout, ImageSettings::default()).unwrap();
     image.keep_outputs().unwrap();
     let (controller, mut serving, _attending) = serve(image, Some(Box::new(controller)));
     let mut handed = Handed(controller);
-    let mut world = World::of(&file, &clock, OPTIONS);
+    let mut world = World::new(&file, &clock, OPTIONS);
     let mut watching = Watching::of(&name);
     let mut own = Vec::new();
     for cycles in 1..=3_000 {
         let cycle = world.cycle(&mut handed);
-        serving.after(&mut world.bus, &cycle, (1, 1), |_| {});
+        serving.after_cycle(&mut world.bus, &cycle, CycleTimes { wakeup_latency_ns: 1, execution_time_ns: 1 }, |_| {});
         watching.look();
         own.extend(std::iter::from_fn(|| handed.0.take_event()));
         assert_eq!(watching.client.stats().times(Timed::Exchange).count(), cycles);

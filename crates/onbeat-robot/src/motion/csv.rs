@@ -1,27 +1,27 @@
-//! A trajectory as a CSV file tells it.
+//! Trajectory from a CSV file.
 
 use super::file::{AtEnd, Interpolation, Robot};
 use super::trajectory::TrajectoryError;
 
-/// Samples of some joints.
+/// Samples of the joints in a CSV file.
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
+pub(crate) struct CsvTrajectory {
     /// Joint of each column.
     joints: Vec<usize>,
-    /// From 0.
+    /// Sample times from 0, in s.
     times: Vec<f64>,
-    /// Line by line.
+    /// Samples line by line, in rad.
     values: Vec<f64>,
-    /// Velocity at each value; empty when lines are straight.
+    /// Velocity at each sample, in rad/s; empty for linear interpolation.
     slopes: Vec<f64>,
     at_end: AtEnd,
 }
 
-impl Table {
-    /// Reads and checks a file.
-    pub(crate) fn of(text: &str, robot: &Robot) -> Result<Self, TrajectoryError> {
-        let is_told = |(_, line): &(usize, &str)| !line.trim().is_empty() && !line.trim_start().starts_with('#');
-        let mut lines = text.lines().enumerate().map(|(number, line)| (number + 1, line)).filter(is_told);
+impl CsvTrajectory {
+    /// Parses and checks a file.
+    pub(crate) fn parse(text: &str, robot: &Robot) -> Result<Self, TrajectoryError> {
+        let is_content = |(_, line): &(usize, &str)| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+        let mut lines = text.lines().enumerate().map(|(number, line)| (number + 1, line)).filter(is_content);
         let Some((line, header)) = lines.next() else { return Err(TrajectoryError::NoSamples { lines: 0 }) };
         let mut table = Self {
             joints: columns(line, header, robot)?,
@@ -73,9 +73,11 @@ impl Table {
 
         for (place, (&joint, &found)) in self.joints.iter().zip(&numbers[1..]).enumerate() {
             let column = place + 2;
-            let (joint, limits) = (robot.joints[joint].name.clone(), robot.joints[joint].limits);
+            let limits = robot.joints[joint].limits;
+            let joint = robot.joints[joint].name.clone();
             if !(limits.low..=limits.high).contains(&found) {
-                let (low, high) = (limits.low, limits.high);
+                let low = limits.low;
+                let high = limits.high;
                 return Err(TrajectoryError::Outside { line, column, joint, found, low, high });
             }
 
@@ -91,11 +93,12 @@ impl Table {
         Ok(())
     }
 
-    /// The ends of a loop meet.
+    /// Checks that a loop ends where it begins.
     fn close(&self, line: usize, robot: &Robot) -> Result<(), TrajectoryError> {
         let last = self.values.len() - self.joints.len();
         for (place, &joint) in self.joints.iter().enumerate() {
-            let (begins, ends) = (self.values[place], self.values[last + place]);
+            let begins = self.values[place];
+            let ends = self.values[last + place];
             if self.at_end == AtEnd::Loop && (begins - ends).abs() > 1e-3 {
                 let joint = robot.joints[joint].name.clone();
                 return Err(TrajectoryError::Open { line, column: place + 2, joint, begins, ends });
@@ -109,7 +112,8 @@ impl Table {
         self.values[line * self.joints.len() + column]
     }
 
-    /// Slopes with which the curve goes through every value and beyond none of two neighbours (Fritsch, Butland 1984).
+    /// Computes slopes for a curve through all samples that never leaves the range of two neighbours (Fritsch,
+    /// Butland 1984).
     fn find_slopes(&self) -> Vec<f64> {
         let last = self.times.len() - 1;
         let chord = |line: usize, column: usize| {
@@ -128,7 +132,8 @@ impl Table {
 
                 let (before, after) = if is_end { (last - 1, 0) } else { (line - 1, line) };
                 let ((long_before, before), (long_after, after)) = (chord(before, column), chord(after, column));
-                let (w_before, w_after) = (long_before + 2.0 * long_after, 2.0 * long_before + long_after);
+                let w_before = long_before + 2.0 * long_after;
+                let w_after = 2.0 * long_before + long_after;
                 let turns = before * after <= 0.0;
                 let mean = (w_before + w_after) / (w_after / before + w_before / after);
                 slopes.push(if turns { 0.0 } else { mean });
@@ -138,7 +143,7 @@ impl Table {
         slopes
     }
 
-    /// Writes the joints' positions at a time from the beginning.
+    /// Writes the joints' positions at this time since the start.
     pub(crate) fn at(&self, time_s: f64, wanted: &mut [f64]) {
         let last = self.times.len() - 1;
         let ends = self.times[last];
@@ -148,7 +153,8 @@ impl Table {
         let share = (time - self.times[line]) / long;
 
         for (column, &joint) in self.joints.iter().enumerate() {
-            let (from, to) = (self.value(line, column), self.value(line + 1, column));
+            let from = self.value(line, column);
+            let to = self.value(line + 1, column);
             wanted[joint] = if self.slopes.is_empty() {
                 from + (to - from) * share
             } else {
@@ -160,12 +166,13 @@ impl Table {
 }
 
 fn hermite(from: f64, to: f64, (leaves, arrives): (f64, f64), share: f64) -> f64 {
-    let (square, rest) = (share * share, 1.0 - share);
+    let square = share * share;
+    let rest = 1.0 - share;
     from * (1.0 + 2.0 * share) * rest * rest + leaves * share * rest * rest + to * square * (3.0 - 2.0 * share)
         - arrives * square * rest
 }
 
-/// Joints that the header names.
+/// Returns the joints named in the header.
 fn columns(line: usize, header: &str, robot: &Robot) -> Result<Vec<usize>, TrajectoryError> {
     let mut names = header.split(',').map(str::trim);
     let first = names.next().unwrap_or_default();

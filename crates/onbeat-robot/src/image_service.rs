@@ -1,4 +1,5 @@
-//! A bus whose process image other processes see: what its loop does for them in each cycle, and what is done for them beside it.
+//! Serves the process image of a bus to other processes: the part in the loop's cycle, and the part in the
+//! background.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
@@ -6,55 +7,55 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 
-use super::bus::{Bus, Counts, Transfer, Wire};
+use super::bus::{Bus, BusCounts, SdoTransfer, Wire};
 use onbeat_control::{BusSide, ColdSide, Counter, DeviceState, Presence, SdoJob, Timed};
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
 
-/// Events that one cycle takes over at most; further ones wait for the next.
+/// Maximum number of events passed on in one cycle; further ones wait for the next.
 const EVENTS_PER_CYCLE: usize = 16;
 
-/// Events of a controller that nobody but the image has asked for; further ones push the oldest out.
-const MOST_TOLD: usize = 512;
+/// Maximum number of controller events kept for other readers; further ones drop the oldest.
+const MAX_EVENTS: usize = 512;
 
-/// Outputs are those of whatever process owns them.
-struct Owned(Arc<Mutex<BusSide>>);
+/// Controller that sends the outputs of the process that owns them.
+struct OwnerController(Arc<Mutex<BusSide>>);
 
-impl Controller for Owned {
+impl Controller for OwnerController {
     fn step(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) {
-        // Nobody else holds it while the loop runs: the lock is taken and given back without asking the kernel.
+        // The lock is uncontended while the loop runs, so no system call is made.
         timed(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), |image| {
             image.exchange(cycle, inputs, outputs);
         });
     }
 }
 
-/// An exchange with the image, counted in its statistics.
+/// Runs an exchange with the image, and records its duration in the statistics.
 fn timed(image: &mut BusSide, exchange: impl FnOnce(&mut BusSide)) {
     let began = Monotonic.now();
     exchange(image);
     image.record(Timed::Exchange, Monotonic.now().ns_since(began));
 }
 
-/// Outputs are a controller's of this process; the others look on.
-struct Shown {
+/// Controller of this process whose cycles are published; other processes only read.
+struct PublishedController {
     image: Arc<Mutex<BusSide>>,
     own: Box<dyn Controller + Send>,
-    /// Events that the image has, for whoever else asks for them.
-    told: VecDeque<Event>,
+    /// Events already published, for other readers in this process.
+    events: VecDeque<Event>,
 }
 
-impl Shown {
-    /// Events before the cycle: who sees the cycle can read why.
-    fn show(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &[u8]) {
-        let Self { image, own, told } = self;
+impl PublishedController {
+    /// Publishes events before the cycle, so a process that sees the cycle can read the reason.
+    fn publish(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &[u8]) {
+        let Self { image, own, events } = self;
         let mut image = image.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(event) = own.take_event() {
             image.push(&event);
-            if told.len() == MOST_TOLD {
-                told.pop_front();
+            if events.len() == MAX_EVENTS {
+                events.pop_front();
             }
-            told.push_back(event);
+            events.push_back(event);
         }
 
         image.set_robot(own.robot());
@@ -62,20 +63,20 @@ impl Shown {
     }
 }
 
-impl Controller for Shown {
+impl Controller for PublishedController {
     fn step(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) {
         self.own.step(cycle, inputs, outputs);
-        self.show(cycle, inputs, outputs);
+        self.publish(cycle, inputs, outputs);
     }
 
     fn stop(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) -> bool {
         let at_rest = self.own.stop(cycle, inputs, outputs);
-        self.show(cycle, inputs, outputs);
+        self.publish(cycle, inputs, outputs);
         at_rest
     }
 
     fn take_event(&mut self) -> Option<Event> {
-        self.told.pop_front()
+        self.events.pop_front()
     }
 
     fn robot(&self) -> Option<RobotState> {
@@ -83,69 +84,80 @@ impl Controller for Shown {
     }
 }
 
-/// A transfer on its way between the loop and whoever asked for it. Both sides only try the lock.
+/// A transfer between the loop and its requester. Both sides only try the lock.
 #[derive(Clone, Debug, Default)]
 struct Transfers {
-    wanted: Arc<Mutex<Option<Box<Transfer>>>>,
-    ended: Arc<Mutex<Option<Box<Transfer>>>>,
+    wanted: Arc<Mutex<Option<Box<SdoTransfer>>>>,
+    ended: Arc<Mutex<Option<Box<SdoTransfer>>>>,
 }
 
-/// What the loop does for other processes.
+/// Times of a cycle, for the statistics of the image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CycleTimes {
+    /// From the release to the start of the cycle, in ns.
+    pub wakeup_latency_ns: u64,
+    /// From the start of the cycle to its end, in ns.
+    pub execution_time_ns: u64,
+}
+
+/// Service part in the loop.
 #[derive(Debug)]
-pub struct Serving {
+pub struct CycleService {
     image: Arc<Mutex<BusSide>>,
     transfers: Transfers,
-    /// Device whose state is looked at in this cycle.
+    /// Device whose state is published in this cycle.
     next: usize,
-    counted: Counts,
+    counted: BusCounts,
 }
 
-/// What is done for them beside the loop.
+/// Service part in the background.
 #[derive(Debug)]
-pub struct Attending {
+pub struct BackgroundService {
     cold: ColdSide,
     transfers: Transfers,
     job: Option<SdoJob>,
 }
 
-/// Serves an image. With a controller of this process the outputs are its own; without one, whoever owns the image's outputs has them.
+/// Serves an image. With a controller of this process, it provides the outputs; without one, the owner of the image
+/// does.
 #[must_use]
 pub fn serve(
     image: BusSide,
     controller: Option<Box<dyn Controller + Send>>,
-) -> (Box<dyn Controller + Send>, Serving, Attending) {
+) -> (Box<dyn Controller + Send>, CycleService, BackgroundService) {
     let cold = image.cold_side();
     let image = Arc::new(Mutex::new(image));
     let transfers = Transfers::default();
     let controller: Box<dyn Controller + Send> = match controller {
-        None => Box::new(Owned(image.clone())),
-        Some(own) => Box::new(Shown { image: image.clone(), own, told: VecDeque::with_capacity(MOST_TOLD) }),
+        None => Box::new(OwnerController(image.clone())),
+        Some(own) => {
+            Box::new(PublishedController { image: image.clone(), own, events: VecDeque::with_capacity(MAX_EVENTS) })
+        }
     };
 
-    let serving = Serving { image, transfers: transfers.clone(), next: 0, counted: Counts::default() };
-    (controller, serving, Attending { cold, transfers, job: None })
+    let serving = CycleService { image, transfers: transfers.clone(), next: 0, counted: BusCounts::default() };
+    (controller, serving, BackgroundService { cold, transfers, job: None })
 }
 
-impl Serving {
-    /// Tells an event of the robot, before the cycle is shown in which it happened.
-    pub fn tell(&mut self, event: &Event) {
+impl CycleService {
+    /// Publishes an event of the robot, before the cycle in which it happened.
+    pub fn push_event(&mut self, event: &Event) {
         self.image.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 
-    /// A cycle, of a bus whose controller was not handed out by [`serve`], and what the robot is about.
-    pub fn show(&mut self, cycle: &BusCycle, (inputs, outputs): (&[u8], &[u8]), robot: Option<RobotState>) {
+    /// Publishes a cycle and the robot's state, for a bus whose controller was not returned by [`serve`].
+    pub fn publish(&mut self, cycle: &BusCycle, (inputs, outputs): (&[u8], &[u8]), robot: Option<RobotState>) {
         let mut image = self.image.lock().unwrap_or_else(PoisonError::into_inner);
         image.set_robot(robot);
         timed(&mut image, |image| image.publish(cycle, inputs, outputs));
     }
 
-    /// After a cycle: events, states, statistics and transfers. `keep` is given each event too; `times_ns` are its wake-up latency and its
-    /// execution time.
-    pub fn after<W: Wire>(
+    /// Publishes events, states and statistics after a cycle, and carries transfers. `keep` receives each event too.
+    pub fn after_cycle<W: Wire>(
         &mut self,
         bus: &mut Bus<W>,
         cycle: &BusCycle,
-        times_ns: (u64, u64),
+        times: CycleTimes,
         mut keep: impl FnMut(Event),
     ) {
         let mut image = self.image.lock().unwrap_or_else(PoisonError::into_inner);
@@ -166,10 +178,11 @@ impl Serving {
         }
 
         image.answered(bus.answered_at().as_ns());
-        // Devices get to OP without an event of their own; one after the other is looked at.
+        // Devices reach OP without an event of their own, so one device is checked per cycle.
         self.next = (self.next + 1) % bus.layout().devices.len().max(1);
         image.set_state(self.next, state(bus, self.next));
-        let (counts, before) = (bus.counts(), std::mem::replace(&mut self.counted, bus.counts()));
+        let counts = bus.counts();
+        let before = std::mem::replace(&mut self.counted, counts);
         let differences = [
             (Counter::FramesLost, (counts.cycles - counts.answered).saturating_sub(before.cycles - before.answered)),
             (Counter::FramesLate, counts.late - before.late),
@@ -181,13 +194,13 @@ impl Serving {
             image.count(counter, n);
         }
 
-        image.record(Timed::WakeupLatency, times_ns.0);
-        image.record(Timed::ExecutionTime, times_ns.1);
+        image.record(Timed::WakeupLatency, times.wakeup_latency_ns);
+        image.record(Timed::ExecutionTime, times.execution_time_ns);
         if cycle.round_trip_ns > 0 {
             image.record(Timed::RoundTrip, u64::from(cycle.round_trip_ns));
         }
 
-        // The frame has been sent: what is left of the cycle is nobody's waiting time.
+        // The frame has been sent, so this delays nothing.
         image.prepare();
         drop(image);
         self.carry_transfers(bus);
@@ -218,14 +231,14 @@ fn state<W: Wire>(bus: &Bus<W>, device: usize) -> DeviceState {
     }
 }
 
-impl Attending {
-    /// Looks who has died, and carries SDO requests. To be called every few milliseconds.
-    pub fn look(&mut self) {
+impl BackgroundService {
+    /// Frees what dead processes held, and carries SDO requests. Call it every few milliseconds.
+    pub fn run_once(&mut self) {
         self.cold.tend();
         if self.job.is_none()
             && let Some(job) = self.cold.take_request()
         {
-            let transfer = Box::new(Transfer::of(job.request.clone()));
+            let transfer = Box::new(SdoTransfer::new(job.request.clone()));
             if let Ok(mut wanted) = self.transfers.wanted.lock() {
                 *wanted = Some(transfer);
             }

@@ -1,5 +1,5 @@
-//! What comes again and again on a bus: it is named, reported once a row, and pushes out nothing else. And a bus that nothing comes back
-//! to knows nothing of its devices.
+//! Repeated events of a bus: classified correctly, reported once per series, and never displacing other events. And a
+//! bus without replies, which does not know its devices' states.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod bus_world;
@@ -8,11 +8,11 @@ use std::collections::VecDeque;
 
 use bus_world::{Idle, MS, OPTIONS, VirtualClock, World, clock};
 use onbeat_ethercat::event::{ANSWERS_LATE, Event, EventKind};
-use onbeat_robot::bus::{Bus, Counts, InProcess, Wire};
+use onbeat_robot::bus::{Bus, BusCounts, InProcess, Wire};
 use onbeat_rt::time::{Clock, Instant};
 use onbeat_segment::{Fault, Nic, Segment};
 
-/// Events that an image keeps.
+/// Number of events that an image keeps.
 const RING: usize = 1_023;
 
 fn counted(events: &[Event], kind: EventKind) -> usize {
@@ -23,8 +23,8 @@ fn codes(events: &[Event], kind: EventKind) -> Vec<u32> {
     events.iter().filter(|event| event.kind == kind).map(|event| event.code).collect()
 }
 
-/// The robot, so many cycles of a fault, and what it left. No device may leave OP.
-fn ten_seconds_of(fault: Fault, share: f64) -> (Vec<Event>, Counts) {
+/// Runs the robot during a fault; returns the events. No device may leave OP.
+fn ten_seconds_of(fault: Fault, share: f64) -> (Vec<Event>, BusCounts) {
     let clock = clock();
     let mut world = World::humanoid(&clock);
     let before = world.bus.counts();
@@ -36,7 +36,7 @@ fn ten_seconds_of(fault: Fault, share: f64) -> (Vec<Event>, Counts) {
     world.cycles(100);
     assert!(world.bus.is_up() && world.bus.silent_ns().is_none(), "{:?}", world.events.last());
     let after = world.bus.counts();
-    let counts = Counts {
+    let counts = BusCounts {
         late: after.late - before.late,
         unknown: after.unknown - before.unknown,
         duplicate: after.duplicate - before.duplicate,
@@ -47,7 +47,7 @@ fn ten_seconds_of(fault: Fault, share: f64) -> (Vec<Event>, Counts) {
 }
 
 #[test]
-fn answers_that_are_a_cycle_late_for_ten_seconds_are_some_twenty_events_and_no_states_from_memory() {
+fn replies_late_for_ten_seconds_give_some_twenty_events_and_unknown_states() {
     let clock = clock();
     let mut world = World::humanoid(&clock);
     world.events.clear();
@@ -69,7 +69,7 @@ fn answers_that_are_a_cycle_late_for_ten_seconds_are_some_twenty_events_and_no_s
 }
 
 #[test]
-fn frames_that_come_twice_are_named_so_and_nothing_is_lost_by_them() {
+fn duplicate_frames_are_reported_and_cost_nothing() {
     let (events, counts) = ten_seconds_of(Fault::Duplicate, 1.0);
     assert!(counts.duplicate >= 9_900 && counts.late == 0 && counts.unknown == 0, "{counts:?}");
     assert_eq!(codes(&events, EventKind::FrameDuplicate)[..3], [1, 1_000, 2_000]);
@@ -77,7 +77,7 @@ fn frames_that_come_twice_are_named_so_and_nothing_is_lost_by_them() {
 }
 
 #[test]
-fn of_frames_that_are_late_now_and_then_a_second_copy_is_a_duplicate_too() {
+fn a_second_copy_of_a_late_frame_is_a_duplicate_too() {
     let clock = clock();
     let mut world = World::humanoid(&clock);
     let before = world.bus.counts();
@@ -85,13 +85,14 @@ fn of_frames_that_are_late_now_and_then_a_second_copy_is_a_duplicate_too() {
     world.inject(Fault::Duplicate, Some(100 * MS), 1.0);
     world.cycles(120);
     let counts = world.bus.counts();
-    let (late, duplicate) = (counts.late - before.late, counts.duplicate - before.duplicate);
+    let late = counts.late - before.late;
+    let duplicate = counts.duplicate - before.duplicate;
 
     assert!(late >= 95 && duplicate >= 95 && counts.unknown == before.unknown, "{late} late, {duplicate} twice");
 }
 
 #[test]
-fn frames_in_another_order_and_without_their_ends_leave_room_for_other_events() {
+fn reordered_and_truncated_frames_leave_room_for_other_events() {
     for (fault, kind) in [(Fault::Reorder, EventKind::FrameLate), (Fault::Truncate, EventKind::FrameUnknown)] {
         let (events, _) = ten_seconds_of(fault, 0.5);
         assert!(counted(&events, kind) >= 1, "{fault:?}");
@@ -100,16 +101,16 @@ fn frames_in_another_order_and_without_their_ends_leave_room_for_other_events() 
 }
 
 #[test]
-fn ten_minutes_of_a_bad_cable_does_not_empty_the_ring_of_events() {
+fn ten_minutes_of_a_bad_cable_do_not_displace_other_events() {
     let clock = clock();
     let text = "[types.t]\nkind = \"digital\"\n[[devices]]\ntype = \"t\"\nnames = [\"a\", \"b\"]\n";
-    let mut world = World::of(text, &clock, OPTIONS);
+    let mut world = World::new(text, &clock, OPTIONS);
     world.until_up(&mut Idle);
     world.events.clear();
     world.inject(Fault::Lose, None, 0.004);
     world.inject(Fault::CounterOff { device: None, by: 1 }, None, 1.0);
 
-    // Every kind at most once in a thousand cycles after its first.
+    // Each kind at most once per thousand cycles after its first.
     for _ in 0..600_000 {
         world.cycle(&mut Idle);
     }
@@ -118,11 +119,12 @@ fn ten_minutes_of_a_bad_cable_does_not_empty_the_ring_of_events() {
     assert!(worst.iter().all(|count| *count <= 700), "{worst:?}");
 }
 
-/// Another MainDevice on the same interface: each frame of ours is followed by one of its, past the same devices.
+/// Another MainDevice on the same interface: after each frame of this bus it sends one of its own to the same
+/// devices.
 struct Shared<'c> {
     inner: InProcess<&'c VirtualClock>,
     frame: Option<Vec<u8>>,
-    /// Frames that come from elsewhere.
+    /// Frames of others.
     strange: VecDeque<Vec<u8>>,
 }
 
@@ -168,7 +170,7 @@ struct Run<'c> {
 }
 
 impl<'c> Run<'c> {
-    /// The robot in OP for longer than frames of its bringing up may come late.
+    /// The robot in OP, for longer than late replies of its bring-up can arrive.
     fn of(clock: &'c VirtualClock) -> Self {
         let mut world = World::humanoid(clock);
         world.cycles(1_000);
@@ -181,7 +183,7 @@ impl<'c> Run<'c> {
         run
     }
 
-    /// Cycles; how many of them brought new inputs.
+    /// Runs cycles; returns how many received new inputs.
     fn cycles(&mut self, count: u64) -> u64 {
         let mut fresh = 0;
         for _ in 0..count {
@@ -200,7 +202,7 @@ fn another_main_device_on_the_interface_is_named_and_its_frames_counted() {
     let clock = clock();
     let mut run = Run::of(&clock);
     run.bus.wire_mut().frame = Some(of_another());
-    assert_eq!(run.cycles(3_000), 3_000, "the bus goes on");
+    assert_eq!(run.cycles(3_000), 3_000, "the bus continues");
     run.bus.wire_mut().frame = None;
     run.cycles(10);
 
@@ -214,7 +216,7 @@ fn another_main_device_on_the_interface_is_named_and_its_frames_counted() {
 }
 
 #[test]
-fn frames_with_a_vlan_tag_and_other_strangers_are_dropped_and_reported_once_a_row() {
+fn frames_with_a_vlan_tag_and_other_unknown_frames_are_dropped_and_reported_once_per_series() {
     let clock = clock();
     let mut run = Run::of(&clock);
     let mut tagged = of_another();
@@ -230,7 +232,7 @@ fn frames_with_a_vlan_tag_and_other_strangers_are_dropped_and_reported_once_a_ro
     assert_eq!(run.events.len(), 3, "{:?}", run.events);
 }
 
-/// A segment whose process is stopped: frames wait in its socket, as many as have room, and devices get nothing.
+/// A segment whose process is stopped: frames wait in its socket up to its capacity, and devices receive nothing.
 struct Stopped<'c> {
     inner: InProcess<&'c VirtualClock>,
     waiting: Option<Vec<Vec<u8>>>,
@@ -261,7 +263,7 @@ impl Wire for Stopped<'_> {
 }
 
 #[test]
-fn a_segment_that_is_stopped_for_two_seconds_is_silent_and_then_brought_back() {
+fn a_segment_stopped_for_two_seconds_is_reported_and_recovered() {
     let clock = clock();
     let world = World::humanoid(&clock);
     let mut bus = world.bus.rewired(|inner| Ok::<_, ()>(Stopped { inner, waiting: Some(Vec::new()) })).unwrap();
@@ -286,7 +288,7 @@ fn a_segment_that_is_stopped_for_two_seconds_is_silent_and_then_brought_back() {
 
     assert!(bus.is_up(), "{events:?}");
     assert_eq!(codes(&events, EventKind::AnswerBack).len(), 1);
-    // Devices with outputs fell to SAFEOP by their watchdogs; that is reported, and little else.
+    // Devices with outputs fell back to SAFEOP by their watchdogs; that is reported, and little else.
     assert!(events.len() < 4 * 59 && events.len() < RING, "{} events", events.len());
 }
 
@@ -300,9 +302,9 @@ fn a_pipelined_round_trip_is_the_frames_own() {
 }
 
 #[test]
-fn the_library_that_configures_devices_is_not_taken_for_another_main_device() {
+fn late_replies_to_ethercrab_do_not_count_as_another_main_device() {
     let clock = clock();
-    let mut world = World::of(Segment::HUMANOID, &clock, OPTIONS);
+    let mut world = World::new(Segment::HUMANOID, &clock, OPTIONS);
     world.inject(Fault::Duplicate, Some(50 * MS), 1.0);
     world.until_up(&mut Idle);
     assert_eq!((world.count(EventKind::ForeignFrames), world.bus.counts().foreign), (0, 0));

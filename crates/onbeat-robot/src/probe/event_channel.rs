@@ -1,7 +1,7 @@
-//! Events of a bus and of the robot on it, on their way from the loop to the recorder.
+//! Channel for events of bus and robot, from the loop to the recorder.
 //!
-//! Both sides only try the lock, so that neither is ever woken by the other; what the loop cannot hand over in one cycle it hands over
-//! in a later one.
+//! Both sides only try the lock, so neither wakes the other; events that cannot be passed in one cycle are passed in
+//! a later one.
 
 use std::mem::{swap, take};
 use std::sync::{Arc, Mutex};
@@ -10,42 +10,45 @@ use onbeat::record::Recorder;
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::layout::Layout;
 
-/// Events that wait on either side; the recorder looks every 20 ms. Further ones are counted.
+/// Capacity of each side; the recorder reads every 20 ms. Further events are counted.
 const ROOM: usize = 4_096;
 
-/// What lies between the two sides.
+/// Events shared by both sides.
 #[derive(Debug)]
-struct Between {
+struct SharedEvents {
     events: Vec<Event>,
     lost: u64,
 }
 
 /// The loop's side.
 #[derive(Debug)]
-pub(super) struct Outbox {
-    between: Arc<Mutex<Between>>,
+pub(super) struct EventSender {
+    between: Arc<Mutex<SharedEvents>>,
     waiting: Vec<Event>,
     lost: u64,
 }
 
 /// The recorder's side.
 #[derive(Debug)]
-pub(super) struct Inbox {
-    between: Arc<Mutex<Between>>,
+pub(super) struct EventReceiver {
+    between: Arc<Mutex<SharedEvents>>,
     taken: Vec<Event>,
-    /// Names of the devices by their places.
+    /// Names of the devices by position.
     names: Vec<String>,
 }
 
-/// Both sides, for a bus with these devices.
-pub(super) fn happenings(layout: &Layout) -> (Outbox, Inbox) {
+/// Creates both sides for a bus with this layout.
+pub(super) fn event_channel(layout: &Layout) -> (EventSender, EventReceiver) {
     let room = || Vec::with_capacity(ROOM);
-    let between = Arc::new(Mutex::new(Between { events: room(), lost: 0 }));
+    let between = Arc::new(Mutex::new(SharedEvents { events: room(), lost: 0 }));
     let names = layout.devices.iter().map(|device| device.name.clone()).collect();
-    (Outbox { between: Arc::clone(&between), waiting: room(), lost: 0 }, Inbox { between, taken: room(), names })
+    (
+        EventSender { between: Arc::clone(&between), waiting: room(), lost: 0 },
+        EventReceiver { between, taken: room(), names },
+    )
 }
 
-impl Outbox {
+impl EventSender {
     pub(super) fn put(&mut self, event: Event) {
         if self.waiting.len() == ROOM {
             self.lost += 1;
@@ -54,8 +57,8 @@ impl Outbox {
         }
     }
 
-    /// At the end of a cycle. Asks neither for memory nor the kernel for anything.
-    pub(super) fn hand_over(&mut self) {
+    /// Passes the events on at the end of a cycle. Does not allocate or make system calls.
+    pub(super) fn flush(&mut self) {
         if self.waiting.is_empty() {
             return;
         }
@@ -68,9 +71,9 @@ impl Outbox {
     }
 }
 
-impl Inbox {
-    /// Writes down what has come. A file that cannot be written ends the run by itself.
-    pub(super) fn write_down(&mut self, recorder: &mut Recorder) {
+impl EventReceiver {
+    /// Records the events received. A file that cannot be written ends the run by itself.
+    pub(super) fn record(&mut self, recorder: &mut Recorder) {
         let lost = match self.between.try_lock() {
             Ok(mut between) => {
                 swap(&mut between.events, &mut self.taken);
@@ -96,37 +99,37 @@ mod tests {
         Event { at_ns: cycle, cycle, kind: EventKind::FrameLate, device: NO_DEVICE, old: 0, new: 0, code: 0 }
     }
 
-    fn cycles(inbox: &Inbox) -> Vec<u64> {
+    fn cycles(inbox: &EventReceiver) -> Vec<u64> {
         inbox.between.lock().unwrap().events.iter().map(|event| event.cycle).collect()
     }
 
     #[test]
-    fn events_come_over_in_order_whoever_holds_the_lock_meanwhile() {
-        let (mut outbox, inbox) = happenings(&Layout::default());
+    fn events_pass_in_order_even_if_the_lock_is_held() {
+        let (mut outbox, inbox) = event_channel(&Layout::default());
         outbox.put(event(1));
         {
             let _held = inbox.between.lock().unwrap();
-            outbox.hand_over();
+            outbox.flush();
         }
 
         assert_eq!(cycles(&inbox), [] as [u64; 0], "the loop does not wait");
         outbox.put(event(2));
-        outbox.hand_over();
+        outbox.flush();
         assert_eq!(cycles(&inbox), [1, 2]);
         outbox.put(event(3));
-        outbox.hand_over();
+        outbox.flush();
 
-        assert_eq!(cycles(&inbox), [1, 2], "what was not taken yet is not overtaken");
+        assert_eq!(cycles(&inbox), [1, 2], "events not read yet are not overtaken");
         inbox.between.lock().unwrap().events.clear();
-        outbox.hand_over();
+        outbox.flush();
         assert_eq!(cycles(&inbox), [3]);
     }
 
     #[test]
-    fn what_finds_no_room_is_counted() {
-        let (mut outbox, inbox) = happenings(&Layout::default());
+    fn events_beyond_the_capacity_are_counted() {
+        let (mut outbox, inbox) = event_channel(&Layout::default());
         (0..ROOM as u64 + 5).for_each(|cycle| outbox.put(event(cycle)));
-        outbox.hand_over();
+        outbox.flush();
         assert_eq!((cycles(&inbox).len(), inbox.between.lock().unwrap().lost), (ROOM, 5));
     }
 }

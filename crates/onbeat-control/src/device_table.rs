@@ -1,8 +1,8 @@
-//! The device table: a layout as bytes, written once, read by everybody.
+//! Device table: a layout encoded as bytes, written once.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::abi::{DEVICE_BYTES, NAME_BYTES, Numbers, VALUE_BYTES};
+use super::abi::{DEVICE_BYTES, ImageSize, NAME_BYTES, VALUE_BYTES};
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
 use onbeat_ethercat::setup::DeviceSetup;
 
@@ -15,10 +15,10 @@ const KINDS: [DeviceKind; 6] = [
     DeviceKind::ForceTorque,
 ];
 
-/// What decides how much room a layout takes.
-pub(super) fn numbers(layout: &Layout) -> Numbers {
+/// Returns the sizes of a layout.
+pub(super) fn size(layout: &Layout) -> ImageSize {
     let values = layout.devices.iter().map(|device| device.output_values.len() + device.input_values.len()).sum();
-    Numbers {
+    ImageSize {
         devices: layout.devices.len(),
         values,
         inputs: layout.input_bytes,
@@ -27,9 +27,10 @@ pub(super) fn numbers(layout: &Layout) -> Numbers {
     }
 }
 
-/// All devices' records, then all values' records.
+/// Encodes the records of all devices, then of all values.
 pub(super) fn bytes(layout: &Layout) -> Vec<u8> {
-    let (mut devices, mut values) = (Vec::new(), Vec::new());
+    let mut devices = Vec::new();
+    let mut values = Vec::new();
     for device in &layout.devices {
         let first_value = (values.len() / VALUE_BYTES) as u32;
         for value in device.output_values.iter().chain(&device.input_values) {
@@ -51,12 +52,13 @@ pub(super) fn bytes(layout: &Layout) -> Vec<u8> {
     devices
 }
 
-/// The layout of such bytes. What does not fit together is left out.
-pub(super) fn layout(segment: String, numbers: Numbers, bytes: &[u8]) -> Layout {
-    let (devices, values) = bytes.split_at((numbers.devices * DEVICE_BYTES).min(bytes.len()));
+/// Decodes a table. Inconsistent parts are left out.
+pub(super) fn layout(segment: String, size: ImageSize, bytes: &[u8]) -> Layout {
+    let (devices, values) = bytes.split_at((size.devices * DEVICE_BYTES).min(bytes.len()));
     let values: Vec<MappedValue> = values.chunks_exact(VALUE_BYTES).map(value).collect();
     let devices = devices.chunks_exact(DEVICE_BYTES).map(|record| device(record, &values)).collect();
-    let (output_bytes, input_bytes) = (numbers.outputs, numbers.inputs);
+    let output_bytes = size.outputs;
+    let input_bytes = size.inputs;
     Layout { name: segment, devices, output_bytes, input_bytes, watchdog_ns: None }
 }
 
@@ -101,7 +103,7 @@ fn put(into: &mut Vec<u8>, words: &[u32]) {
     words.iter().for_each(|word| into.extend_from_slice(&word.to_ne_bytes()));
 }
 
-/// A name with zeros behind it; a longer one is cut between letters, so that one zero at least remains.
+/// Encodes a name, padded with zeros; a longer one is cut at a character boundary, leaving at least one zero.
 pub(super) fn name_bytes(name: &str) -> [u8; NAME_BYTES] {
     let mut end = name.len().min(NAME_BYTES - 1);
     while !name.is_char_boundary(end) {
@@ -113,19 +115,19 @@ pub(super) fn name_bytes(name: &str) -> [u8; NAME_BYTES] {
     bytes
 }
 
-/// The opposite of [`name_bytes`].
+/// Decodes the result of [`name_bytes`].
 pub(super) fn name_of(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// A fingerprint of the table (FNV-1a, 64 bits): two images of one fingerprint mean the same by the same byte.
+/// Hashes the table (FNV-1a, 64 bits): images with the same hash have the same layout.
 pub(super) fn hash(table: &[u8], segment: &str) -> u64 {
     let all = table.iter().chain(segment.as_bytes());
     all.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Copies bytes into shared words, eight to each.
+/// Copies bytes into shared words, eight per word.
 pub(super) fn store(words: &[AtomicU64], bytes: &[u8]) {
     for (word, bytes) in words.iter().zip(bytes.chunks(8)) {
         let mut whole = [0; 8];
@@ -134,7 +136,7 @@ pub(super) fn store(words: &[AtomicU64], bytes: &[u8]) {
     }
 }
 
-/// Copies shared words out.
+/// Copies shared words into bytes.
 pub(super) fn load(words: &[AtomicU64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect()
 }
@@ -145,23 +147,23 @@ mod tests {
     use onbeat_ethercat::description::Description;
 
     #[test]
-    fn a_layout_comes_out_of_the_table_as_it_went_in() {
+    fn a_layout_survives_encoding_and_decoding() {
         let made = Layout::from_toml(Description::HUMANOID).unwrap();
         let table = bytes(&made);
-        let numbers = numbers(&made);
-        assert_eq!(table.len(), numbers.devices * DEVICE_BYTES + numbers.values * VALUE_BYTES);
-        assert_eq!(layout(made.name.clone(), numbers, &table), made);
+        let size = size(&made);
+        assert_eq!(table.len(), size.devices * DEVICE_BYTES + size.values * VALUE_BYTES);
+        assert_eq!(layout(made.name.clone(), size, &table), made);
     }
 
     #[test]
-    fn a_name_too_long_for_its_place_is_cut_between_letters() {
+    fn a_name_too_long_for_its_record_is_cut_between_characters() {
         let long = "ä".repeat(40);
         assert_eq!(name_of(&name_bytes(&long)), "ä".repeat(31));
         assert_eq!(name_of(&name_bytes("left knee")), "left knee");
     }
 
     #[test]
-    fn another_mapping_has_another_fingerprint() {
+    fn another_mapping_has_another_hash() {
         let mut made = Layout::from_toml(Description::HUMANOID).unwrap();
         let before = hash(&bytes(&made), &made.name);
         assert_eq!(hash(&bytes(&made), &made.name), before);

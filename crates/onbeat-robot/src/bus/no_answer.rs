@@ -1,48 +1,48 @@
-//! Whether anything comes back: a bus whose frames stay out knows nothing of its devices.
+//! Detects that no frame comes back; device states are unknown then.
 
 use onbeat_rt::time::Instant;
 
-use super::nuisance::Nuisance;
+use super::rate_limit::EventRateLimit;
 use onbeat_ethercat::carrier::Trouble;
 use onbeat_ethercat::event::ANSWERS_LATE;
 
-/// So many cycles in a row without an answer, and what was known of the devices counts no more.
+/// Number of consecutive unanswered cycles after which device states count as unknown.
 pub(super) const SILENT_AFTER: u32 = 10;
 
-/// What there is to report after a cycle.
+/// Change to report after a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Nothing has come back for [`SILENT_AFTER`] cycles, or there is a new reason for it.
+    /// No reply for [`SILENT_AFTER`] cycles, or a new reason for it.
     NoAnswer(u32),
-    /// It does again, after so many ms.
+    /// Replies are received again, after this time in ms.
     AnswerBack(u32),
 }
 
-/// When the devices answered last.
+/// Time of the last complete reply and the reporting state.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Silence {
+pub(super) struct NoAnswerMonitor {
     answered_at: Instant,
-    /// Cycles since then.
+    /// Cycles since the last complete reply.
     cycles: u32,
-    /// The reason that was reported.
+    /// The reason reported last.
     reported: Option<u32>,
-    limit: Nuisance,
+    limit: EventRateLimit,
 }
 
-impl Silence {
+impl NoAnswerMonitor {
     pub(super) fn since(answered_at: Instant) -> Self {
-        Self { answered_at, cycles: 0, reported: None, limit: Nuisance::default() }
+        Self { answered_at, cycles: 0, reported: None, limit: EventRateLimit::default() }
     }
 
-    /// A cycle whose frames all came back.
-    pub(super) fn ends(&mut self, now: Instant) -> Option<Change> {
+    /// Records a cycle in which all frames were answered.
+    pub(super) fn on_reply(&mut self, now: Instant) -> Option<Change> {
         let ms = now.ns_since(self.answered_at) / 1_000_000;
         (self.answered_at, self.cycles) = (now, 0);
         self.reported.take().map(|_| Change::AnswerBack(u32::try_from(ms).unwrap_or(u32::MAX)))
     }
 
-    /// A cycle without an answer. `is_late`: some come, after their cycle.
-    pub(super) fn goes_on(&mut self, cycle: u64, trouble: Option<Trouble>, is_late: bool) -> Option<Change> {
+    /// Records a cycle without a complete reply. `is_late`: replies arrive after their cycle.
+    pub(super) fn on_missed_cycle(&mut self, cycle: u64, trouble: Option<Trouble>, is_late: bool) -> Option<Change> {
         self.cycles = self.cycles.saturating_add(1);
         if !self.is_silent() {
             return None;
@@ -55,18 +55,18 @@ impl Silence {
             Some(before) => code != 0 && code != before,
         };
 
-        (is_news && self.limit.begins(cycle)).then(|| {
+        (is_news && self.limit.allow(cycle)).then(|| {
             self.reported = Some(code);
             Change::NoAnswer(code)
         })
     }
 
-    /// Whether nothing has come back for a while.
+    /// Returns whether device states count as unknown.
     pub(super) fn is_silent(&self) -> bool {
         self.cycles >= SILENT_AFTER
     }
 
-    /// When all frames of a cycle came back last.
+    /// Returns when all frames of a cycle were last answered.
     pub(super) fn answered_at(&self) -> Instant {
         self.answered_at
     }

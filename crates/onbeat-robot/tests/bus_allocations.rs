@@ -1,23 +1,23 @@
-//! A cycle of the bus asks for no memory, whether all is well, frames get lost, or a device has to be brought back.
+//! A cycle of the bus does not allocate: in normal operation, with lost frames, and during recovery of a device.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod bus_world;
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, violation_count};
 use bus_world::{Idle, MS, OPTIONS, World, clock};
-use onbeat_control::{Image, Settings};
+use onbeat_control::{Image, ImageSettings};
 use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::Layout;
 use onbeat_robot::bus::{Bus, Wire};
+use onbeat_robot::image_service::{CycleTimes, serve};
 use onbeat_robot::motion::{MotionController, Robot, Trajectory};
-use onbeat_robot::served::serve;
 use onbeat_rt::time::{Clock, Instant};
 use onbeat_segment::{Fault, Segment};
 
 #[global_allocator]
 static ALLOCATOR: AllocDisabler = AllocDisabler;
 
-/// The segment may ask for memory when cables are cut; the bus that calls it may not.
+/// The segment may allocate when cables are cut; the bus that calls it may not.
 struct Permitted<W>(W);
 
 impl<W: Wire> Wire for Permitted<W> {
@@ -38,8 +38,8 @@ impl<W: Wire> Wire for Permitted<W> {
     }
 }
 
-/// What a device that comes back is told beside its registers.
-const TOLD: &str = r#"
+/// Start-up values that a recovered device receives besides its registers.
+const STARTUP_VALUES: &str = r#"
     [types.leg-joint.sync0]
     [[types.leg-joint.startup]]
     object = "6065"
@@ -50,25 +50,29 @@ const TOLD: &str = r#"
 "#;
 
 #[test]
-fn no_memory_is_asked_for_in_a_cycle_whatever_happens_on_the_segment() {
-    no_memory_is_asked_for(Segment::HUMANOID);
-    no_memory_is_asked_for(&format!("{}\n{TOLD}", Segment::HUMANOID));
+fn a_cycle_does_not_allocate_under_any_fault_of_the_segment() {
+    assert_no_allocation(Segment::HUMANOID);
+    assert_no_allocation(&format!("{}\n{STARTUP_VALUES}", Segment::HUMANOID));
     let planted = assert_no_alloc(|| Vec::<u8>::with_capacity(64));
-    assert!(violation_count() > 0 && planted.capacity() >= 64, "the count counts");
+    assert!(violation_count() > 0 && planted.capacity() >= 64, "the count decides");
 }
 
-fn no_memory_is_asked_for(text: &str) {
+fn assert_no_allocation(text: &str) {
     let clock = clock();
-    let mut world = World::of(text, &clock, OPTIONS);
+    let mut world = World::new(text, &clock, OPTIONS);
     world.until_up(&mut Idle);
-    let (knee, elbow) = (world.device("left knee"), world.device("left elbow"));
+    let knee = world.device("left knee");
+    let elbow = world.device("left elbow");
     world.inject(Fault::Lose, Some(2_000 * MS), 0.02);
     world.inject(Fault::PowerOff { device: knee }, Some(100 * MS), 1.0);
     world.inject(Fault::Emergency { device: elbow, code: 0x7305 }, None, 1.0);
     let World { bus, .. } = world;
     let mut bus: Bus<_> = bus.rewired(|wire| Ok::<_, ()>(Permitted(wire))).unwrap();
     reset_violation_count();
-    let (mut release, mut lost, mut back, mut emergencies) = (clock.now(), 0, 0, 0);
+    let mut release = clock.now();
+    let mut lost = 0;
+    let mut back = 0;
+    let mut emergencies = 0;
 
     assert_no_alloc(|| {
         for _ in 0..2_500 {
@@ -88,7 +92,7 @@ fn no_memory_is_asked_for(text: &str) {
     assert!(bus.is_up());
 }
 
-/// Two joints, of which one freezes while both swing: events, a safe stop, and power off.
+/// Two joints that oscillate, of which one freezes: events, a safe stop, and power off.
 const TWO: &str = r#"
     [segment]
     [types.joint]
@@ -110,26 +114,28 @@ const TWO: &str = r#"
 "#;
 
 #[test]
-fn no_memory_is_asked_for_by_what_others_see_of_a_robot() {
+fn publishing_a_robot_does_not_allocate() {
     let clock = clock();
-    let World { bus, .. } = World::of(TWO, &clock, OPTIONS);
+    let World { bus, .. } = World::new(TWO, &clock, OPTIONS);
     let mut bus: Bus<_> = bus.rewired(|wire| Ok::<_, ()>(Permitted(wire))).unwrap();
     let layout = Layout::from_toml(TWO).unwrap();
     let robot = Robot::from_toml(TWO, &layout, MS).unwrap();
     let controller = MotionController::new(&robot, Trajectory::sine(&robot).unwrap());
     let name = format!("test-quiet-{}", std::process::id());
-    let mut image = Image::create(&name, &layout, Settings::default()).unwrap();
+    let mut image = Image::create(&name, &layout, ImageSettings::default()).unwrap();
     image.keep_outputs().unwrap();
     let (mut controller, mut serving, _attending) = serve(image, Some(Box::new(controller)));
     reset_violation_count();
-    let (mut release, mut of_robot, mut stops) = (clock.now(), 0, 0);
+    let mut release = clock.now();
+    let mut of_robot = 0;
+    let mut stops = 0;
 
     assert_no_alloc(|| {
         for _ in 0..3_000 {
             release = release.plus_ns(MS);
             let _ = clock.sleep_until(release);
             let cycle = bus.cycle(release, MS, controller.as_mut());
-            serving.after(&mut bus, &cycle, (1, 1), |_| {});
+            serving.after_cycle(&mut bus, &cycle, CycleTimes { wakeup_latency_ns: 1, execution_time_ns: 1 }, |_| {});
             while let Some(event) = controller.take_event() {
                 of_robot += 1;
                 stops += u32::from(event.kind == EventKind::SafeStop);

@@ -1,4 +1,4 @@
-//! Panics of a library that is called here: caught, and without the lines that a panic prints.
+//! Catches panics of a library, and suppresses their message.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -8,7 +8,8 @@ thread_local! {
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Puts a hook before the one that is there: it passes over what panics in [`caught`], on that thread only.
+/// Installs a panic hook in front of the present one; it suppresses panics within [`catch_panic`], on that thread
+/// only.
 fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -21,8 +22,8 @@ fn install() {
     });
 }
 
-/// Does the work; `Err` with the words of a panic. Nothing of what the work held may be used again then.
-pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+/// Runs `work`; returns the message of a panic as `Err`. Nothing that `work` borrowed may be used afterwards.
+pub(super) fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     install();
     let before = IS_QUIET.replace(true);
     let done = catch_unwind(AssertUnwindSafe(work));
@@ -30,7 +31,7 @@ pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     done.map_err(|panic| {
         let words = panic.downcast_ref::<String>().cloned();
         let words = words.or_else(|| panic.downcast_ref::<&str>().map(|&words| words.to_owned()));
-        words.unwrap_or_else(|| "without words".to_owned())
+        words.unwrap_or_else(|| "no message".to_owned())
     })
 }
 
@@ -41,22 +42,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_in_the_library_prints_nothing_and_one_of_ours_does() {
-        static HEARD: AtomicUsize = AtomicUsize::new(0);
-        // Whatever hook the test's runner has comes behind one that counts; ours is put before it.
+    fn a_guarded_panic_prints_nothing_and_any_other_does() {
+        static REPORTED: AtomicUsize = AtomicUsize::new(0);
+        // The test runner's hook stays behind the counting one; the guard's own is installed in front of it.
         let before = take_hook();
         set_hook(Box::new(move |about| {
             if about.payload().downcast_ref::<&str>() == Some(&"planted") {
-                HEARD.fetch_add(1, Ordering::Relaxed);
+                REPORTED.fetch_add(1, Ordering::Relaxed);
             } else {
                 before(about);
             }
         }));
 
-        assert_eq!(caught(|| -> u8 { panic!("planted") }), Err("planted".to_owned()));
-        assert_eq!(HEARD.load(Ordering::Relaxed), 0);
-        assert_eq!(caught(|| 7), Ok(7));
+        assert_eq!(catch_panic(|| -> u8 { panic!("planted") }), Err("planted".to_owned()));
+        assert_eq!(REPORTED.load(Ordering::Relaxed), 0);
+        assert_eq!(catch_panic(|| 7), Ok(7));
         let _ = catch_unwind(|| panic!("planted"));
-        assert_eq!(HEARD.load(Ordering::Relaxed), 1);
+        assert_eq!(REPORTED.load(Ordering::Relaxed), 1);
     }
 }

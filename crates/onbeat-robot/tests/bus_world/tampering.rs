@@ -1,5 +1,5 @@
-//! A segment at which hands are at work while a bus runs on it: devices change places, leave the cable, lose their power, and another
-//! MainDevice writes. What each device takes as its set-point is looked at on the device's own side.
+//! Tampering with a segment while a bus runs on it: devices change positions, leave the cable, lose power, and
+//! another MainDevice writes. The set-points that each device applies are checked on the device's side.
 #![allow(dead_code, unreachable_pub)]
 
 use onbeat_ethercat::layout::Layout;
@@ -11,53 +11,53 @@ use onbeat_segment::{Fault, Link, Segment};
 
 use super::bus_world::VirtualClock;
 
-/// One thing that is done.
+/// One action.
 #[derive(Clone, Debug)]
-pub enum Act {
+pub enum Tampering {
     Begin(Fault),
     End(Fault),
-    /// For frames on their way: so long, and for this part of them.
+    /// Affects frames: duration in ns, and fraction of the frames.
     Frames(Fault, u64, f64),
-    /// All devices get stations from this one on, by their places.
+    /// Assigns station addresses from this one on, by position.
     Stations(u16),
-    /// An AL state for all.
+    /// Requests an AL state of all devices.
     StateOfAll(u8),
-    /// An AL state for the device at this place.
+    /// Requests an AL state of the device at this position.
     State(u16, u8),
-    /// All FMMUs are cleared.
+    /// Clears all FMMUs.
     ClearFmmus,
-    /// The FMMU of outputs of the device at this place maps so many bytes from this logical address on.
+    /// Maps the outputs of the device at this position: logical address and length.
     Fmmu(u16, u32, u16),
 }
 
-/// A wire to the segment. What is planned is done before the first frame behind its time leaves.
+/// A wire that executes the planned actions before the first frame after their time.
 #[derive(Clone)]
-pub struct Hands<'c> {
+pub struct TamperingWire<'c> {
     inner: InProcess<&'c VirtualClock>,
-    plan: Vec<(u64, Act)>,
+    plan: Vec<(u64, Tampering)>,
     done: usize,
     pub set_points: SetPoints,
 }
 
-impl<'c> Hands<'c> {
+impl<'c> TamperingWire<'c> {
     pub fn at(link: Link, clock: &'c VirtualClock, set_points: SetPoints) -> Self {
         Self { inner: InProcess::on_virtual_clock(link, clock), plan: Vec::new(), done: 0, set_points }
     }
 
-    /// The same, on another clock.
-    pub fn on(self, clock: &VirtualClock) -> Hands<'_> {
+    /// Moves the wire to another clock.
+    pub fn on(self, clock: &VirtualClock) -> TamperingWire<'_> {
         let inner = InProcess::on_virtual_clock(self.inner.into_link(), clock);
-        Hands { inner, plan: self.plan, done: self.done, set_points: self.set_points }
+        TamperingWire { inner, plan: self.plan, done: self.done, set_points: self.set_points }
     }
 
-    /// Does these at these instants, which count from `began_ns` on.
-    pub fn plan(&mut self, began_ns: u64, acts: &[(u64, Act)]) {
+    /// Plans actions at times relative to `began_ns`.
+    pub fn plan(&mut self, began_ns: u64, acts: &[(u64, Tampering)]) {
         self.plan = acts.iter().map(|(at_ns, act)| (began_ns + at_ns, act.clone())).collect();
         self.plan.sort_by_key(|(at_ns, _)| *at_ns);
         self.done = 0;
     }
 
-    /// Devices that cannot be told apart are those of the places in which they are now.
+    /// Identifies indistinguishable devices by their present positions.
     pub fn name_by_place(&mut self) {
         self.set_points.name_by_place(self.inner.link().segment());
     }
@@ -66,20 +66,20 @@ impl<'c> Hands<'c> {
         self.inner.link().segment()
     }
 
-    pub fn do_now(&mut self, act: &Act) {
+    pub fn do_now(&mut self, act: &Tampering) {
         let now = self.inner.now();
         let link = self.inner.link_mut();
         match *act {
-            Act::Begin(fault) => drop(link.segment_mut().begin(&fault)),
-            Act::End(fault) => drop(link.segment_mut().end(&fault)),
-            Act::Frames(fault, for_ns, share) => link.inject(fault, now, Some(for_ns), share),
+            Tampering::Begin(fault) => drop(link.segment_mut().begin(&fault)),
+            Tampering::End(fault) => drop(link.segment_mut().end(&fault)),
+            Tampering::Frames(fault, for_ns, share) => link.inject(fault, now, Some(for_ns), share),
             _ => self.write(act, now),
         }
 
         self.set_points.look_at_cable(self.inner.link().segment());
     }
 
-    fn write(&mut self, act: &Act, now: Instant) {
+    fn write(&mut self, act: &Tampering, now: Instant) {
         let segment = self.inner.link_mut().segment_mut();
         let count = segment.order_on_cable().len() as u16;
         let mut one = |command: Command, address: u32, data: &[u8]| {
@@ -91,15 +91,15 @@ impl<'c> Hands<'c> {
         };
 
         match *act {
-            Act::Stations(first) => {
+            Tampering::Stations(first) => {
                 for place in 0..count {
                     one(Command::Apwr, register(position(place), 0x0010), &(first + place).to_le_bytes());
                 }
             }
-            Act::StateOfAll(state) => one(Command::Bwr, register(0, 0x0120), &[state | 0x10, 0]),
-            Act::State(place, state) => one(Command::Apwr, register(position(place), 0x0120), &[state | 0x10, 0]),
-            Act::ClearFmmus => one(Command::Bwr, register(0, 0x0600), &[0; 64]),
-            Act::Fmmu(place, logical, bytes) => {
+            Tampering::StateOfAll(state) => one(Command::Bwr, register(0, 0x0120), &[state | 0x10, 0]),
+            Tampering::State(place, state) => one(Command::Apwr, register(position(place), 0x0120), &[state | 0x10, 0]),
+            Tampering::ClearFmmus => one(Command::Bwr, register(0, 0x0600), &[0; 64]),
+            Tampering::Fmmu(place, logical, bytes) => {
                 let mut fmmu = [0; 16];
                 fmmu[..4].copy_from_slice(&logical.to_le_bytes());
                 fmmu[4..6].copy_from_slice(&bytes.to_le_bytes());
@@ -111,7 +111,7 @@ impl<'c> Hands<'c> {
     }
 }
 
-impl Wire for Hands<'_> {
+impl Wire for TamperingWire<'_> {
     fn send(&mut self, frame: &[u8]) {
         let now_ns = self.inner.now().as_ns();
         while self.plan.get(self.done).is_some_and(|(at_ns, _)| *at_ns <= now_ns) {
@@ -137,18 +137,18 @@ impl Wire for Hands<'_> {
     }
 }
 
-/// Set-points carry the place that they are for in these units.
+/// Unit of the mark in set-points: the intended position plus 1, times this.
 pub const MARK: i32 = 1_000_000;
 
 /// Sends each drive set-points with its mark.
 pub struct Marking {
-    /// Where they stand in the outputs, by place.
+    /// Offset of the set-point in the outputs, by position.
     at: Vec<Option<usize>>,
     count: i32,
 }
 
 impl Marking {
-    pub fn of(layout: &Layout) -> Self {
+    pub fn new(layout: &Layout) -> Self {
         Self { at: layout.devices.iter().map(|device| device.output_at(0x607a, 0)).collect(), count: 0 }
     }
 }
@@ -163,29 +163,29 @@ impl Controller for Marking {
     }
 }
 
-/// What each physical device took. It does not know which device of the file it is; this does.
+/// Set-points applied by each physical device, with the position that the device belongs to.
 #[derive(Clone, Debug)]
 pub struct SetPoints {
-    /// By device of the segment: the file's place that it is.
+    /// By device of the segment: its position in the file.
     owner: Vec<Option<usize>>,
-    /// Places at which a device was since it came to the cable, as bits.
+    /// Positions of each device since it was connected, as bits.
     stood: Vec<u64>,
     drives: Vec<usize>,
-    /// Set-points that a device took and that were another's: device, and the place they were for.
+    /// Set-points applied by the wrong device: device, and intended position.
     pub astray: Vec<(usize, usize)>,
     pub taken: u64,
 }
 
 impl SetPoints {
-    /// Of devices that are known by what they say: `place` gives the file's place of each of the segment's.
-    pub fn of(segment: &Segment, place: impl Fn(&str) -> Option<usize>) -> Self {
+    /// For devices with distinct identities: `place` returns the position in the file of each device of the segment.
+    pub fn new(segment: &Segment, place: impl Fn(&str) -> Option<usize>) -> Self {
         let name = |device: usize| segment.status(device).map_or("", |status| status.name);
         let drives = (0..segment.len()).filter(|&device| segment.value(device, 0x607a, 0).is_some()).collect();
         let owner = (0..segment.len()).map(|device| place(name(device))).collect();
         Self { owner, stood: vec![0; segment.len()], drives, astray: Vec::new(), taken: 0 }
     }
 
-    /// Devices that cannot be told apart are those of the places in which they are now.
+    /// Identifies indistinguishable devices by their present positions.
     pub fn name_by_place(&mut self, segment: &Segment) {
         self.owner.fill(None);
         for (place, device) in segment.order_on_cable().into_iter().enumerate() {
@@ -215,7 +215,7 @@ impl SetPoints {
 
             let place = (target / MARK - 1) as usize;
             self.taken += 1;
-            // One that nobody can tell from another, in exactly its place, is a spare part that was put in.
+            // An indistinguishable device exactly at that position counts as a spare part.
             if self.owner[device].is_none() && self.stood[device] & 1 << place != 0 {
                 self.owner[device] = Some(place);
             }

@@ -1,0 +1,167 @@
+//! Configuration of each device on its way to SAFEOP, recorded to be repeated when the device recovers.
+//!
+//! Frames are recorded as they are sent, so the record holds whatever registers ethercrab writes. Steps that onbeat
+//! adds are inserted explicitly.
+
+use onbeat_rt::frame::{Command, word};
+
+use super::addresses::{FMMU, FMMU_BYTES};
+use super::recovery::RegisterQuery;
+use super::sdo::SdoTransfer;
+use super::sync0::Sync0Timing;
+use onbeat_ethercat::registers::TIME_DELAY;
+pub(super) use onbeat_ethercat::registers::{
+    AL_CONTROL, AL_STATUS, SII_OWNER, SPEED_START, STATION, SYNC_MANAGER, SYSTEM_TIME, TIME_DIFFERENCE, TIME_OFFSET,
+};
+use onbeat_ethercat::setup::ObjectValue;
+
+/// Maximum length of a recorded write, in bytes: an FMMU, or eight SyncManagers.
+const LONGEST: usize = 64;
+
+/// Start of the mailbox memory.
+const MAILBOXES: u16 = 0x1000;
+
+/// Returns whether a write to this register belongs to a device's configuration.
+fn is_kept(register: u16) -> bool {
+    const SYNC_MANAGERS_END: u16 = SYNC_MANAGER + 0x7f;
+    const TIME_DELAY_END: u16 = TIME_DELAY + 3;
+    const CONTROL_LOOP_END: u16 = SPEED_START + 5;
+    let is_of_clock = matches!(register, TIME_DELAY..=TIME_DELAY_END | SPEED_START..=CONTROL_LOOP_END);
+    FMMU.contains(&register) || is_of_clock || matches!(register, AL_CONTROL | SYNC_MANAGER..=SYNC_MANAGERS_END)
+}
+
+/// A register write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RegisterWrite {
+    pub(super) register: u16,
+    pub(super) bytes: Box<[u8]>,
+}
+
+/// A step of a device's configuration.
+#[derive(Clone, Debug)]
+pub(super) enum ConfigStep {
+    /// A register write.
+    Register(RegisterWrite),
+    /// A start-up value of an object.
+    Object(Box<SdoTransfer>),
+    /// The timing of SYNC0.
+    Sync0(Sync0Timing),
+}
+
+impl ConfigStep {
+    /// Creates a write of two bytes.
+    pub(super) fn register(register: u16, value: u16) -> Self {
+        Self::Register(RegisterWrite { register, bytes: Box::new(value.to_le_bytes()) })
+    }
+
+    /// Creates the write of a start-up value of the device at this position.
+    pub(super) fn object(device: usize, value: &ObjectValue) -> Self {
+        Self::Object(Box::new(SdoTransfer::startup_value(device as u16, value)))
+    }
+
+    /// Returns the register write, if this is one.
+    pub(super) fn written(&self) -> Option<&RegisterWrite> {
+        if let Self::Register(written) = self { Some(written) } else { None }
+    }
+}
+
+/// Logical address and length in an FMMU, unique on the bus. A device loses them with its power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FmmuMark {
+    register: u16,
+    bytes: [u8; 6],
+}
+
+impl FmmuMark {
+    /// Finds the last FMMU in `script` that maps outputs, or else the last FMMU.
+    pub(super) fn in_script(script: &[ConfigStep]) -> Option<Self> {
+        const WRITES: u8 = 2;
+        let fmmus = || {
+            let written = script.iter().rev().filter_map(ConfigStep::written);
+            written.filter(|line| {
+                FMMU.contains(&line.register) && line.bytes.len() == FMMU_BYTES && word(&line.bytes, 4) > 0
+            })
+        };
+
+        let found = fmmus().find(|line| line.bytes[11] & WRITES != 0).or_else(|| fmmus().next())?;
+        let mut bytes = [0; 6];
+        bytes.copy_from_slice(&found.bytes[..6]);
+        Some(Self { register: found.register, bytes })
+    }
+
+    pub(super) fn query(self, station: u16) -> RegisterQuery {
+        RegisterQuery::read(station, self.register, self.bytes.len())
+    }
+
+    pub(super) fn matches(self, data: &[u8]) -> bool {
+        data == self.bytes
+    }
+}
+
+/// Configuration steps by station address, in order.
+#[derive(Debug, Default)]
+pub(super) struct ConfigRecord {
+    of_station: std::collections::BTreeMap<u16, Vec<ConfigStep>>,
+    /// Counters of the last mails, by station address.
+    mails: std::collections::BTreeMap<u16, u8>,
+}
+
+impl ConfigRecord {
+    /// Records the configuration writes in a frame being sent.
+    pub(super) fn record(&mut self, frame: &[u8]) {
+        for datagram in datagrams(frame) {
+            let station = word(datagram.header, 2);
+            let register = word(datagram.header, 4);
+            if datagram.header[0] == Command::Fpwr as u8 && is_kept(register) && datagram.data.len() <= LONGEST {
+                let written = RegisterWrite { register, bytes: datagram.data.into() };
+                self.of_station.entry(station).or_default().push(ConfigStep::Register(written));
+            }
+
+            if datagram.header[0] == Command::Fpwr as u8 && register >= MAILBOXES && datagram.data.len() > 5 {
+                self.mails.insert(station, datagram.data[5] >> 4 & 7);
+            }
+        }
+    }
+
+    /// Removes and returns the steps of the device at this station address.
+    pub(super) fn remove(&mut self, station: u16) -> Vec<ConfigStep> {
+        self.of_station.remove(&station).unwrap_or_default()
+    }
+
+    /// Stores the steps of the device at this station address.
+    pub(super) fn insert(&mut self, station: u16, script: Vec<ConfigStep>) {
+        self.of_station.insert(station, script);
+    }
+
+    /// Returns the counter of the last mail to this station address, 0 if none. A device ignores a second mail with
+    /// the same counter.
+    pub(super) fn last_mail_counter(&self, station: u16) -> u8 {
+        self.mails.get(&station).copied().unwrap_or(0)
+    }
+}
+
+/// A datagram of a frame.
+pub(super) struct DatagramView<'f> {
+    pub(super) header: &'f [u8],
+    pub(super) data: &'f [u8],
+    pub(super) counter: u16,
+}
+
+/// Returns the complete datagrams of an Ethernet frame.
+pub(super) fn datagrams(frame: &[u8]) -> impl Iterator<Item = DatagramView<'_>> {
+    let mut rest = frame.get(16..).unwrap_or_default();
+    let mut more = true;
+    std::iter::from_fn(move || {
+        if !more || rest.len() < 12 {
+            return None;
+        }
+
+        let (header, behind) = rest.split_at(10);
+        let length = usize::from(word(header, 6) & 0x07ff);
+        let data = behind.get(..length)?;
+        let counter = behind.get(length..length + 2)?;
+        more = word(header, 6) & 0x8000 != 0;
+        rest = &behind[length + 2..];
+        Some(DatagramView { header, data, counter: word(counter, 0) })
+    })
+}

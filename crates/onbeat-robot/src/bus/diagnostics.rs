@@ -1,0 +1,475 @@
+//! Finds devices that are not in OP or do not answer, and recovers them, with acyclic frames.
+//!
+//! Nothing is sent while all devices are in OP. When a cycle reports a problem (missing device, other AL state, wrong
+//! working counter), the AL state of each device is read. Devices that do not answer at their station address are
+//! searched for by position. Devices not in OP are recovered while the others keep exchanging process data.
+
+use onbeat_rt::frame::{self, Command, LONGEST, Writer, register, word, working_counter};
+
+use super::acyclic::{AcyclicFrame, AcyclicQuery, MAX_QUERIES, QueryPurpose};
+use super::addresses::BusAddresses;
+use super::config_record::TIME_DIFFERENCE;
+use super::cyclic::{ACYCLIC, CycleReply, FrameClass, MAILBOX_FULL};
+use super::device::{BusDevice, DeviceStage};
+use super::event_queue::EventWriter;
+use super::position_scan::{NO_ANSWER, PositionScan, UnknownDevice, identical_devices};
+use super::pump::emergency_of_mail;
+use super::recovery::{KnownDevice, OP, Recovery, RecoveryProgress};
+use super::sdo::{MailboxStep, SdoTransfer};
+use onbeat_control::SdoFailure;
+use onbeat_ethercat::event::EventKind;
+
+/// Number of cycles in which AL states are read after the last problem.
+const STATE_READ_CYCLES: u32 = 4;
+/// Number of cycles for which a device that refused, or was rejected, is left alone.
+const PAUSE_CYCLES: u64 = 500;
+/// AL status bits: state and error.
+const STATE_AND_ERROR: u8 = 0x1f;
+/// Number of cycles with a wrong working counter, all devices in OP, after which FMMUs are checked.
+const FMMU_CHECK_AFTER: u32 = 200;
+/// Maximum age of a late reply, in acyclic frames.
+const MOST_AGE: u16 = 1_000;
+/// Clock difference beyond which a clock is not synchronised, in ns.
+const APART_NS: u32 = 20_000;
+
+/// State of all devices, and the acyclic frame.
+#[derive(Clone, Debug)]
+pub(super) struct Diagnostics {
+    devices: Vec<BusDevice>,
+    reference: Option<usize>,
+    buffer: Box<[u8; LONGEST]>,
+    length: usize,
+    queries: Vec<AcyclicQuery>,
+    number: u16,
+    /// Number of cycles for which AL states are still read.
+    state_read_cycles: u32,
+    reads_clocks: bool,
+    /// Number of devices that processed the last cyclic frame.
+    counted: u16,
+    /// Search for devices by position.
+    position_scan: PositionScan,
+    addresses: BusAddresses,
+    /// Accepts any device at a position; for tests that must detect the difference.
+    skips_identity_check: bool,
+    /// A surplus device was reported.
+    surplus_reported: bool,
+    /// Consecutive cycles with a wrong working counter that no AL state explains.
+    unexplained: u32,
+    /// Replies to the present round of AL state reads, and whether the pending frame completes it.
+    answered_states: usize,
+    completes_round: bool,
+    /// First device of the next AL state reads.
+    first: usize,
+    was_up: bool,
+    /// Some mailbox is full; their status is to be read.
+    reads_mailboxes: bool,
+    transfer: Option<Box<SdoTransfer>>,
+    /// First device of the next start-up mails.
+    mails_from: usize,
+}
+
+impl Diagnostics {
+    /// Creates the state of devices in SAFEOP, to be taken to OP. `reference` is the device with the reference clock.
+    pub(super) fn new(devices: Vec<KnownDevice>, reference: Option<usize>, addresses: BusAddresses) -> Self {
+        let count = devices.len();
+        let mut devices: Vec<BusDevice> = devices.into_iter().map(BusDevice::new).collect();
+        for place in 0..count {
+            let has_identical = identical_devices(&devices, place).next().is_some();
+            devices[place].known.has_identical = has_identical;
+        }
+
+        Self {
+            devices,
+            reference,
+            buffer: Box::new([0; LONGEST]),
+            length: 0,
+            queries: Vec::with_capacity(MAX_QUERIES),
+            number: 0,
+            state_read_cycles: STATE_READ_CYCLES,
+            reads_clocks: false,
+            counted: count as u16,
+            position_scan: PositionScan::new(),
+            addresses,
+            skips_identity_check: false,
+            surplus_reported: false,
+            unexplained: 0,
+            answered_states: 0,
+            completes_round: false,
+            first: 0,
+            was_up: false,
+            reads_mailboxes: false,
+            transfer: None,
+            mails_from: 0,
+        }
+    }
+
+    /// Disables the identity check.
+    pub(super) fn skip_identity_check(&mut self) {
+        self.skips_identity_check = true;
+    }
+
+    /// Returns the station address of the reference clock.
+    pub(super) fn reference_station(&self) -> Option<u16> {
+        self.reference.map(|device| self.devices[device].known.station)
+    }
+
+    /// Returns the number of devices in OP.
+    pub(super) fn in_op(&self) -> usize {
+        self.devices.iter().filter(|device| matches!(device.stage, DeviceStage::InOp)).count()
+    }
+
+    /// Returns whether all devices have been in OP once.
+    pub(super) fn was_up(&self) -> bool {
+        self.was_up
+    }
+
+    /// Returns AL status and AL status code as last read; `None` for a device that does not answer.
+    pub(super) fn status(&self, device: usize) -> Option<(u8, u16)> {
+        let device = self.devices.get(device)?;
+        (!matches!(device.stage, DeviceStage::NoAnswer)).then_some((device.al_status, device.al_code))
+    }
+
+    /// Evaluates the replies of a cycle.
+    pub(super) fn observe(&mut self, answer: &CycleReply, expected: u16) {
+        if !answer.complete {
+            return;
+        }
+
+        self.counted = answer.counted;
+        let all = usize::from(answer.counted) == self.devices.len();
+        if !all || answer.state & STATE_AND_ERROR != OP || answer.working_counter != expected {
+            self.state_read_cycles = STATE_READ_CYCLES;
+        }
+
+        let is_unexplained =
+            all && self.was_up && answer.working_counter != expected && self.in_op() == self.devices.len();
+        self.unexplained = if is_unexplained { self.unexplained + 1 } else { 0 };
+        self.reads_clocks = answer.apart_ns > APART_NS && self.was_up;
+        self.reads_mailboxes = answer.has_mail;
+    }
+
+    /// Returns whether an acyclic frame is needed.
+    fn has_queries(&self) -> bool {
+        self.state_read_cycles > 0
+            || self.reads_clocks
+            || self.reads_mailboxes
+            || self.transfer.is_some()
+            || self.devices.iter().any(|device| !matches!(device.stage, DeviceStage::InOp))
+    }
+
+    /// Writes the acyclic frame, if one is needed.
+    pub(super) fn frame(&mut self, cycle: u64) -> Option<&[u8]> {
+        self.queries.clear();
+        if !self.has_queries() {
+            return None;
+        }
+
+        self.number = self.number.wrapping_add(1);
+        let mut writer = Writer::new(&mut self.buffer[..], ACYCLIC);
+        let mut frame_writer = AcyclicFrame { writer: &mut writer, queries: &mut self.queries };
+        let reference = self.reference.map(|device| self.devices[device].known.station);
+        if self.unexplained >= FMMU_CHECK_AFTER {
+            self.unexplained = 0;
+            for device in &mut self.devices {
+                device.stage = DeviceStage::Recovering(Recovery::in_state(&device.known, OP, cycle));
+            }
+        }
+
+        frame_writer.push_startup_mails(&mut self.devices, &mut self.mails_from, cycle);
+        for (place, device) in self.devices.iter_mut().enumerate() {
+            device.resume_if_due(cycle);
+            if let Some(identification) = device.identification() {
+                if identification.needs_station() {
+                    identification.station = self.addresses.next_station();
+                }
+                if identification.needs_proof() {
+                    self.position_scan.request();
+                }
+            }
+
+            frame_writer.push_recovery(place, device, reference);
+        }
+
+        self.position_scan.push_queries(&mut frame_writer, self.counted);
+        if let Some(transfer) = &mut self.transfer {
+            frame_writer.push_transfer(transfer, &mut self.devices, cycle);
+        }
+
+        if self.reads_mailboxes {
+            for (place, device) in self.devices.iter_mut().enumerate() {
+                frame_writer.push_mailbox_read(place, device);
+            }
+        }
+
+        let states =
+            self.state_read_cycles > 0 || self.devices.iter().any(|device| !matches!(device.stage, DeviceStage::InOp));
+        if states {
+            let rest = self.devices.iter().enumerate().skip(self.first);
+            let first_left = rest.into_iter().find(|(place, device)| !frame_writer.push_state_read(*place, device));
+            self.completes_round = first_left.is_none();
+            self.first = first_left.map_or(0, |(place, _)| place);
+        }
+
+        self.state_read_cycles = self.state_read_cycles.saturating_sub(1);
+        if self.reads_clocks {
+            for (place, device) in self.devices.iter().enumerate().filter(|(_, device)| device.known.has_clock) {
+                frame_writer.push(
+                    QueryPurpose::ClockDifference(place),
+                    Command::Fprd,
+                    register(device.known.station, TIME_DIFFERENCE),
+                    4,
+                );
+            }
+        }
+
+        if writer.is_empty() {
+            return None;
+        }
+
+        self.length = writer.finish();
+        frame::number(&mut self.buffer[..self.length], self.number);
+        Some(&self.buffer[..self.length])
+    }
+
+    /// Begins a transfer; returns it if another one is in progress.
+    pub(super) fn begin(&mut self, transfer: Box<SdoTransfer>) -> Result<(), Box<SdoTransfer>> {
+        if self.transfer.is_some() {
+            return Err(transfer);
+        }
+        self.transfer = Some(transfer);
+        Ok(())
+    }
+
+    /// Returns the ended transfer.
+    pub(super) fn ended(&mut self) -> Option<Box<SdoTransfer>> {
+        self.transfer.take_if(|transfer| transfer.next_step() == MailboxStep::Done)
+    }
+
+    /// Returns whether a reply to an acyclic frame is pending.
+    pub(super) fn awaits_reply(&self) -> bool {
+        !self.queries.is_empty()
+    }
+
+    /// Classifies a reply to an earlier acyclic frame.
+    pub(super) fn older(&self, reply: &[u8]) -> FrameClass {
+        let age = self.number.wrapping_sub(frame::number_of(reply));
+        let is_the_last = self.length > 0 && frame::is_reply_to(reply, &self.buffer[..self.length]);
+        match age {
+            0 if is_the_last => FrameClass::Duplicate,
+            1..=MOST_AGE => FrameClass::Late,
+            _ => FrameClass::Unknown,
+        }
+    }
+
+    /// Processes a reply to the pending acyclic frame; returns `false` for any other frame.
+    pub(super) fn take(&mut self, reply: &[u8], events: &mut EventWriter<'_>) -> bool {
+        if self.queries.is_empty() || !frame::is_reply_to(reply, &self.buffer[..self.length]) {
+            return false;
+        }
+
+        let queries = std::mem::take(&mut self.queries);
+        for (number, AcyclicQuery { purpose, at, length }) in queries.iter().copied().enumerate() {
+            let data = &reply[at..at + length];
+            let counter = working_counter(reply, at, length);
+            match purpose {
+                QueryPurpose::State(place) => {
+                    self.answered_states += usize::from(counter > 0);
+                    self.take_state(place, (data, counter), events);
+                }
+                QueryPurpose::Station(place) => {
+                    self.position_scan.take(place, if counter > 0 { word(data, 0) } else { NO_ANSWER });
+                }
+                QueryPurpose::Recovery(place) => {
+                    let second = queries.get(number + 1).filter(|query| query.purpose == QueryPurpose::Second);
+                    let second = second.map(|second| &reply[second.at..second.at + second.length]);
+                    self.take_recovery(place, (data, counter), second, events);
+                }
+                QueryPurpose::Second => {}
+                QueryPurpose::ClockDifference(place) => self.take_clock_difference(place, (data, counter), events),
+                QueryPurpose::MailboxStatus(place) => {
+                    self.devices[place].has_mail = counter > 0 && data[0] & MAILBOX_FULL != 0;
+                }
+                QueryPurpose::MailSent => {
+                    if let Some(transfer) = self.transfer.as_mut().filter(|_| counter > 0) {
+                        transfer.was_sent();
+                    }
+                }
+                QueryPurpose::StartupMailSent(place) => {
+                    if let Some(transfer) = self.devices[place].startup_transfer().filter(|_| counter > 0) {
+                        transfer.was_sent();
+                    }
+                }
+                QueryPurpose::Mail(place) => self.take_mail(place, (data, counter), events),
+            }
+        }
+
+        if self.position_scan.is_certain(&self.devices) {
+            self.prove_places();
+            self.identify_unknown(events);
+        }
+
+        self.compare_with_counted();
+        self.queries = queries;
+        self.queries.clear();
+        self.report_bus_up(events);
+        true
+    }
+
+    /// After all AL states were read: more devices on the cable than replies means that some have lost their station
+    /// addresses.
+    fn compare_with_counted(&mut self) {
+        if !std::mem::take(&mut self.completes_round) {
+            return;
+        }
+
+        let not_read = self.devices.iter().filter(|device| device.is_recovering_or_paused()).count();
+        let unknown_devices = usize::from(self.counted) > self.answered_states + not_read;
+        let is_silent = |device: &BusDevice| matches!(device.stage, DeviceStage::NoAnswer);
+        if unknown_devices && (!self.surplus_reported || self.devices.iter().any(is_silent)) {
+            self.position_scan.request();
+        }
+
+        self.answered_states = 0;
+    }
+
+    fn report_bus_up(&mut self, events: &mut EventWriter<'_>) {
+        if !self.was_up && self.in_op() == self.devices.len() {
+            self.was_up = true;
+            events.write(EventKind::BusUp, None, (0, 0), self.devices.len() as u32);
+        }
+    }
+
+    fn take_state(&mut self, place: usize, (data, counter): (&[u8], u16), events: &mut EventWriter<'_>) {
+        let device = &mut self.devices[place];
+        if counter == 0 {
+            device.unanswered = device.unanswered.saturating_add(1);
+            if device.unanswered >= 2 && !matches!(device.stage, DeviceStage::NoAnswer) {
+                device.mark_lost(place, events);
+            }
+            return;
+        }
+
+        device.unanswered = 0;
+        let before = device.al_status;
+        let status = data[0] & STATE_AND_ERROR;
+        // A changed status counts when it is read twice, so a bit error takes no device out of OP.
+        if status != before && device.last_reply_status != status {
+            device.last_reply_status = status;
+            self.state_read_cycles = STATE_READ_CYCLES;
+            return;
+        }
+
+        device.last_reply_status = status;
+        (device.al_status, device.al_code) = (status, word(data, 4));
+        match device.stage {
+            DeviceStage::NoAnswer => {
+                device.mark_found(place, events);
+                device.stage = DeviceStage::Recovering(Recovery::in_state(&device.known, status, events.cycle));
+            }
+            DeviceStage::InOp if status != OP => {
+                let states = (u16::from(before), u16::from(status));
+                events.write(EventKind::StateChanged, Some(place), states, u32::from(device.al_code));
+                device.fell_to_state = Some(status & 0x0f);
+                device.stage = DeviceStage::Recovering(Recovery::in_state(&device.known, status, events.cycle));
+            }
+            _ => {}
+        }
+    }
+
+    fn take_recovery(
+        &mut self,
+        place: usize,
+        answer: (&[u8], u16),
+        second: Option<&[u8]>,
+        events: &mut EventWriter<'_>,
+    ) {
+        let device = &mut self.devices[place];
+        let DeviceStage::Recovering(recovery) = &mut device.stage else { return };
+        match recovery.answer(&mut device.known, answer, second, events.cycle) {
+            RecoveryProgress::InProgress => {}
+            RecoveryProgress::Done => {
+                (device.stage, device.al_status, device.al_code) = (DeviceStage::InOp, OP, 0);
+                device.mark_in_op(place, events);
+            }
+            RecoveryProgress::Identified => device.mark_found(place, events),
+            RecoveryProgress::Rejected(why) => {
+                let is_missing = |other: &usize| !matches!(self.devices[*other].stage, DeviceStage::InOp);
+                let missing = 1 + identical_devices(&self.devices, place).filter(is_missing).count();
+                let device = &mut self.devices[place];
+                device.reject(place, why, missing, events);
+                device.stage = DeviceStage::Paused(events.cycle + PAUSE_CYCLES);
+            }
+            RecoveryProgress::StateRefused(state, code) => {
+                events.write(EventKind::StateRefused, Some(place), (0, u16::from(state)), u32::from(code));
+                device.stage = DeviceStage::Paused(events.cycle + PAUSE_CYCLES);
+            }
+            RecoveryProgress::SdoRefused(line, failure) => {
+                let (index, entry) = device.known.object(line);
+                let code = if let SdoFailure::Abort(code) = failure { code } else { 0 };
+                events.write(EventKind::SdoRefused, Some(place), (index, u16::from(entry)), code);
+                device.stage = DeviceStage::Paused(events.cycle + PAUSE_CYCLES);
+            }
+            RecoveryProgress::NoAnswer => device.mark_lost(place, events),
+        }
+    }
+
+    fn take_clock_difference(&mut self, place: usize, (data, counter): (&[u8], u16), events: &mut EventWriter<'_>) {
+        let device = &mut self.devices[place];
+        let difference = u32::from_le_bytes([data[0], data[1], data[2], data[3] & 0x7f]);
+        let is_off = counter > 0 && difference > APART_NS;
+        if is_off && !device.clock_was_off && self.was_up {
+            events.write(EventKind::ClockUnlocked, Some(place), (0, 0), difference);
+        }
+
+        device.clock_was_off = is_off;
+    }
+
+    fn take_mail(&mut self, place: usize, (mail, counter): (&[u8], u16), events: &mut EventWriter<'_>) {
+        let emergency = if counter > 0 { emergency_of_mail(mail) } else { None };
+        if let Some((code, register)) = emergency {
+            events.write(EventKind::Emergency, Some(place), (0, register), u32::from(code));
+        }
+        if counter == 0 {
+            return;
+        }
+
+        if let Some(transfer) = self.devices[place].startup_transfer() {
+            transfer.answer(mail, events.cycle);
+        } else if let Some(transfer) = self.transfer.as_mut().filter(|transfer| transfer.device() == place) {
+            transfer.answer(mail, events.cycle);
+        }
+    }
+
+    /// Confirms identities that follow from the positions.
+    fn prove_places(&mut self) {
+        for place in 0..self.devices.len() {
+            let needs_proof =
+                self.devices[place].identification().is_some_and(|identification| identification.needs_proof());
+            let is_proven = needs_proof && self.position_scan.proves(place, &self.devices);
+            if let Some(identification) = self.devices[place].identification().filter(|_| is_proven) {
+                identification.prove();
+            }
+        }
+    }
+
+    /// Identifies unknown devices at the positions of missing ones, and reports a surplus device once.
+    fn identify_unknown(&mut self, events: &mut EventWriter<'_>) {
+        let mut surplus = None;
+        for &(position, unknown) in self.position_scan.unknown_devices() {
+            match unknown {
+                UnknownDevice::Surplus => surplus = surplus.or(Some(position)),
+                UnknownDevice::InPlaceOf(place) if matches!(self.devices[place].stage, DeviceStage::NoAnswer) => {
+                    let recovery = Recovery::at_place(position, self.skips_identity_check, events.cycle);
+                    self.devices[place].stage = DeviceStage::Recovering(recovery);
+                }
+                UnknownDevice::InPlaceOf(_) => {}
+            }
+        }
+
+        if let Some(position) = surplus.filter(|_| !self.surplus_reported) {
+            events.write(EventKind::SurplusDevice, None, (0, position), u32::from(self.counted));
+        }
+
+        self.surplus_reported = surplus.is_some();
+    }
+}

@@ -1,0 +1,237 @@
+//! Identification of the device at a position, before it is recovered.
+//!
+//! ```text
+//! new station address, by position ──▶ vendor, product, revision, serial number ──▶ alias ──▶ position proven? ──▶ identified
+//!                                                  │ differs                     │ differs      │ not provable
+//!                                                  └──────▶ INIT, no station address ◀──────────┘
+//! ```
+//!
+//! Only the first query addresses the device by position. All others use the new station address, which no other
+//! device has or will have. Whatever happens to cables and other station addresses, one device answers and is
+//! configured afterwards.
+//!
+//! Devices of one type without serial number and alias report the same identity. For these, either the FMMU content
+//! must still be the configured one, or all other devices of the type must be at their positions;
+//! [`super::position_scan`] checks the latter.
+
+use onbeat_ethercat::registers::{ALIAS, SII_CONTROL, SII_DATA};
+use onbeat_rt::frame::{Command, position, register, word};
+
+use super::config_record::{AL_CONTROL, AL_STATUS, SII_OWNER, STATION};
+use super::recovery::{ERROR, INIT, KnownDevice, RegisterQuery};
+
+/// EEPROM words of vendor, product, revision and serial number.
+const IDENTITY: [u16; 4] = [0x0008, 0x000a, 0x000c, 0x000e];
+/// SII control: read command; SII status: busy.
+const SII_READ: u16 = 0x0100;
+const SII_BUSY: u16 = 0x8000;
+/// Maximum number of cycles for an EEPROM read.
+const EEPROM_TIMEOUT_CYCLES: u64 = 50;
+/// Maximum number of cycles for the proof of its position, enough for devices recovered concurrently.
+const PROOF_TIMEOUT_CYCLES: u64 = 100;
+/// Maximum number of attempts, each with a new station address.
+const MAX_ATTEMPTS: u8 = 20;
+
+/// Reason why a device is rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RejectReason {
+    /// Another device: what differs (1 vendor, 2 product, 3 revision, 4 serial number, 5 alias), and its value.
+    Other(u16, u32),
+    /// Possibly another device of the same type.
+    InDoubt,
+}
+
+/// Result of processing a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IdentificationResult {
+    /// More queries follow.
+    InProgress,
+    /// The device is the expected one.
+    Identified,
+    /// The device is another one, and was reset to INIT.
+    Rejected(RejectReason),
+    /// The identity could not be read.
+    Unreadable,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum IdentificationStep {
+    SetStation,
+    TakeSii,
+    RequestSii(usize),
+    AwaitSii(usize),
+    ReadSii(usize),
+    Alias,
+    CheckFmmu,
+    AwaitProof,
+    Proven,
+    Reject(RejectReason),
+}
+
+/// State of an identification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identification {
+    place: u16,
+    pub(super) station: u16,
+    step: IdentificationStep,
+    since: u64,
+    /// A value differed once; a single difference may be a bit error.
+    differs: bool,
+    attempts: u8,
+    /// Accepts any device; for tests that must detect the difference.
+    skips_identity_check: bool,
+}
+
+impl Identification {
+    pub(super) fn new(place: u16, skips_identity_check: bool, cycle: u64) -> Self {
+        let step = IdentificationStep::SetStation;
+        Self { place, station: 0, step, since: cycle, differs: false, attempts: 1, skips_identity_check }
+    }
+
+    /// Returns whether the next frame assigns a station address. Each attempt needs a new one: an earlier frame may
+    /// have reached a device that has moved since.
+    pub(super) fn needs_station(&self) -> bool {
+        self.step == IdentificationStep::SetStation
+    }
+
+    /// Returns whether only the position can prove the identity.
+    pub(super) fn needs_proof(&self) -> bool {
+        self.step == IdentificationStep::AwaitProof
+    }
+
+    /// Records that the device and all others of its type are at their positions.
+    pub(super) fn prove(&mut self) {
+        if self.step == IdentificationStep::AwaitProof {
+            self.step = IdentificationStep::Proven;
+        }
+    }
+
+    pub(super) fn query(&self, known: &KnownDevice) -> (RegisterQuery, Option<RegisterQuery>) {
+        let station = self.station;
+        let first = match self.step {
+            IdentificationStep::SetStation => {
+                let mut question = RegisterQuery::write(0, STATION, &station.to_le_bytes());
+                (question.command, question.address) = (Command::Apwr, register(position(self.place), STATION));
+                question
+            }
+            IdentificationStep::TakeSii => RegisterQuery::write(station, SII_OWNER, &[0, 0]),
+            IdentificationStep::RequestSii(number) => {
+                let mut request = [0; 6];
+                request[..2].copy_from_slice(&SII_READ.to_le_bytes());
+                request[2..4].copy_from_slice(&IDENTITY[number].to_le_bytes());
+                RegisterQuery::write(station, SII_CONTROL, &request)
+            }
+            IdentificationStep::AwaitSii(_) => RegisterQuery::read(station, SII_CONTROL, 2),
+            IdentificationStep::ReadSii(_) => RegisterQuery::read(station, SII_DATA, 4),
+            IdentificationStep::Alias => RegisterQuery::read(station, ALIAS, 2),
+            IdentificationStep::CheckFmmu => {
+                known.mark.map_or(RegisterQuery::read(station, AL_STATUS, 6), |mark| mark.query(station))
+            }
+            IdentificationStep::AwaitProof | IdentificationStep::Proven => RegisterQuery::read(station, AL_STATUS, 6),
+            IdentificationStep::Reject(_) => {
+                let stop = RegisterQuery::write(station, AL_CONTROL, &[INIT | ERROR, 0]);
+                return (stop, Some(RegisterQuery::write(station, STATION, &[0, 0])));
+            }
+        };
+
+        (first, None)
+    }
+
+    /// Processes the reply: data and working counter.
+    pub(super) fn answer(
+        &mut self,
+        known: &KnownDevice,
+        (data, counter): (&[u8], u16),
+        cycle: u64,
+    ) -> IdentificationResult {
+        if counter != 1 && !self.skips_identity_check {
+            // The station address is unique, so another count is an error. The address is not used again.
+            self.attempts += 1;
+            self.enter(IdentificationStep::SetStation, cycle);
+            return if self.attempts > MAX_ATTEMPTS {
+                IdentificationResult::Unreadable
+            } else {
+                IdentificationResult::InProgress
+            };
+        }
+
+        let next = match self.next(known, data) {
+            Ok(IdentificationStep::Proven) => return IdentificationResult::Identified,
+            Ok(next) => next,
+            Err(result) => return result,
+        };
+
+        let passed = cycle.saturating_sub(self.since);
+        match self.step {
+            _ if next != self.step => self.enter(next, cycle),
+            IdentificationStep::AwaitProof if passed > PROOF_TIMEOUT_CYCLES => {
+                self.enter(IdentificationStep::Reject(RejectReason::InDoubt), cycle);
+            }
+            IdentificationStep::AwaitSii(_) if passed > EEPROM_TIMEOUT_CYCLES => {
+                return IdentificationResult::Unreadable;
+            }
+            _ => {}
+        }
+
+        IdentificationResult::InProgress
+    }
+
+    /// Returns the next step, or the result.
+    fn next(&mut self, known: &KnownDevice, data: &[u8]) -> Result<IdentificationStep, IdentificationResult> {
+        Ok(match self.step {
+            IdentificationStep::SetStation if self.skips_identity_check => {
+                return Err(IdentificationResult::Identified);
+            }
+            IdentificationStep::SetStation => IdentificationStep::TakeSii,
+            IdentificationStep::TakeSii => IdentificationStep::RequestSii(0),
+            IdentificationStep::RequestSii(number) => IdentificationStep::AwaitSii(number),
+            IdentificationStep::AwaitSii(number) if word(data, 0) & SII_BUSY != 0 => {
+                IdentificationStep::AwaitSii(number)
+            }
+            IdentificationStep::AwaitSii(number) => IdentificationStep::ReadSii(number),
+            IdentificationStep::ReadSii(number) => self.read(known, number, data),
+            IdentificationStep::Alias if word(data, 0) != known.alias => {
+                self.other(IdentificationStep::Alias, 5, u32::from(word(data, 0)))
+            }
+            IdentificationStep::Alias => IdentificationStep::after_alias(known),
+            IdentificationStep::CheckFmmu if known.mark.is_some_and(|mark| mark.matches(data)) => {
+                IdentificationStep::Proven
+            }
+            IdentificationStep::CheckFmmu | IdentificationStep::AwaitProof => IdentificationStep::AwaitProof,
+            IdentificationStep::Proven => IdentificationStep::Proven,
+            IdentificationStep::Reject(why) => return Err(IdentificationResult::Rejected(why)),
+        })
+    }
+
+    fn enter(&mut self, step: IdentificationStep, cycle: u64) {
+        (self.step, self.since) = (step, cycle);
+    }
+
+    fn read(&mut self, known: &KnownDevice, number: usize, data: &[u8]) -> IdentificationStep {
+        let value = u32::from_le_bytes([data[0], data[1], data[2], data[3]]);
+        if value != known.identity[number] {
+            return self.other(IdentificationStep::RequestSii(number), number as u16 + 1, value);
+        }
+
+        match () {
+            () if number + 1 < IDENTITY.len() => IdentificationStep::RequestSii(number + 1),
+            () if known.alias != 0 => IdentificationStep::Alias,
+            () => IdentificationStep::after_alias(known),
+        }
+    }
+
+    /// Handles a value that differs: reads again once, then rejects the device.
+    fn other(&mut self, again: IdentificationStep, what: u16, value: u32) -> IdentificationStep {
+        if std::mem::replace(&mut self.differs, true) {
+            IdentificationStep::Reject(RejectReason::Other(what, value))
+        } else {
+            again
+        }
+    }
+}
+
+impl IdentificationStep {
+    fn after_alias(known: &KnownDevice) -> Self {
+        if known.has_identical { Self::CheckFmmu } else { Self::Proven }
+    }
+}

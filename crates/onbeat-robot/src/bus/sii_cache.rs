@@ -1,0 +1,321 @@
+//! Cache of the devices' EEPROM contents (SII), read from all devices concurrently.
+//!
+//! ethercrab reads one EEPROM after the other, eight bytes at a time, in three frames or more each: most of the
+//! bring-up time of fifty devices. Here its first read of a word becomes a broadcast request to all devices, and
+//! their data are fetched together. Later reads of the same word of other devices are answered from this cache,
+//! without a frame. Devices of one type are read at the same words, so no fetch is wasted.
+//!
+//! Data that a device does not deliver (busy too long, error, EEPROM assigned to the device) are not cached:
+//! ethercrab's own frames are sent instead, and it sees the device's reply.
+
+use std::collections::BTreeMap;
+
+use onbeat_ethercat::registers::{SII_CONTROL, SII_DATA};
+use onbeat_rt::frame::{Command, Writer, register, word};
+
+use super::config_record::{STATION, datagrams};
+
+/// Bytes of control, address and data of a read (ETG.1000.4, 6.4).
+const WHOLE: usize = 14;
+/// Read command in the control word.
+const READ: u16 = 0x0100;
+/// Status bit: eight bytes per read; four otherwise.
+const EIGHT_BYTES: u16 = 0x0040;
+/// Status bits: checksum, device information, acknowledge and write enable errors.
+const ERRORS: u16 = 0x7800;
+const BUSY: u16 = 0x8000;
+/// Source address of these frames.
+const PURPOSE: u8 = 0x40;
+/// Byte and bit of the frame that a device sets.
+const PASSED_ON: (usize, u8) = (6, 0x02);
+/// Offset of the first datagram's data.
+const DATA: usize = 26;
+
+/// Action for a frame that ethercrab sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FrameAction {
+    /// Send it.
+    Send,
+    /// It was turned into its own reply.
+    Answered,
+    /// Fetch this word from all devices, then intercept the frame again.
+    Fetch(u16),
+}
+
+/// Four or eight bytes of an EEPROM, with their status.
+#[derive(Clone, Copy, Debug)]
+struct SiiChunk {
+    status: u16,
+    data: [u8; 8],
+}
+
+impl SiiChunk {
+    fn length(self) -> usize {
+        if self.status & EIGHT_BYTES != 0 { 8 } else { 4 }
+    }
+}
+
+/// Cached EEPROM contents of all devices.
+#[derive(Debug, Default)]
+pub(super) struct SiiCache {
+    /// Assigned station addresses.
+    stations: Vec<u16>,
+    chunks: BTreeMap<(u16, u16), SiiChunk>,
+    /// Words requested from all devices.
+    fetched: Vec<u16>,
+    /// Word requested last and answered from the cache, by station address.
+    word_address: BTreeMap<u16, u16>,
+}
+
+impl SiiCache {
+    /// Decides what happens to a frame that ethercrab sends.
+    pub(super) fn intercept(&mut self, frame: &mut [u8]) -> FrameAction {
+        let Some((command, station, at, length)) = only_datagram(frame) else { return FrameAction::Send };
+        if command == Command::Apwr as u8 && at == STATION && length >= 2 {
+            self.stations.push(word(frame, DATA));
+        }
+
+        if command == Command::Fpwr as u8 && at < SII_DATA + 8 && usize::from(at) + length > usize::from(SII_CONTROL) {
+            self.word_address.remove(&station);
+            if at == SII_CONTROL && length == 6 && word(frame, DATA) == READ {
+                return self.read_request(station, word(frame, DATA + 2), frame);
+            }
+            // The EEPROM is written or reset.
+            self.chunks.retain(|(of, _), _| *of != station);
+        }
+
+        if command == Command::Fprd as u8 {
+            self.reply_from_cache(station, at, length, frame)
+        } else {
+            FrameAction::Send
+        }
+    }
+
+    /// Answers a read of the last requested word.
+    fn reply_from_cache(&self, station: u16, at: u16, length: usize, frame: &mut [u8]) -> FrameAction {
+        let Some(chunk) =
+            self.word_address.get(&station).and_then(|word_address| self.chunks.get(&(station, *word_address)))
+        else {
+            return FrameAction::Send;
+        };
+        match at {
+            SII_CONTROL if length == 2 => frame[DATA..DATA + 2].copy_from_slice(&chunk.status.to_le_bytes()),
+            SII_DATA if length <= chunk.length() => frame[DATA..DATA + length].copy_from_slice(&chunk.data[..length]),
+            _ => return FrameAction::Send,
+        }
+
+        answered(frame, length)
+    }
+
+    fn read_request(&mut self, station: u16, word_address: u16, frame: &mut [u8]) -> FrameAction {
+        if self.chunks.contains_key(&(station, word_address)) {
+            self.word_address.insert(station, word_address);
+            return answered(frame, 6);
+        }
+
+        if self.fetched.contains(&word_address) || !self.stations.contains(&station) {
+            return FrameAction::Send;
+        }
+
+        self.fetched.push(word_address);
+        FrameAction::Fetch(word_address)
+    }
+
+    /// Writes the frame that requests a word from all devices into `buffer`; returns its length.
+    pub(super) fn request(word_address: u16, buffer: &mut [u8]) -> usize {
+        let mut writer = Writer::new(buffer, PURPOSE);
+        let [low, high] = word_address.to_le_bytes();
+        let [first, second] = READ.to_le_bytes();
+        writer.push_data(Command::Bwr, register(0, SII_CONTROL), &[first, second, low, high, 0, 0]);
+        writer.finish()
+    }
+
+    /// Returns the assigned station addresses, in order of assignment.
+    pub(super) fn stations(&self) -> Vec<u16> {
+        self.stations.clone()
+    }
+
+    /// Writes a frame that reads the data of the first of these devices; returns their number and the frame's length.
+    pub(super) fn fetch_frame(stations: &[u16], buffer: &mut [u8]) -> (usize, usize) {
+        let mut writer = Writer::new(buffer, PURPOSE);
+        let fit = stations
+            .iter()
+            .take_while(|station| writer.push(Command::Fprd, register(**station, SII_CONTROL), WHOLE).is_some());
+        let word_address = fit.count();
+        (word_address, writer.finish())
+    }
+
+    /// Excludes slow devices from concurrent reads.
+    pub(super) fn exclude(&mut self, stations: &[u16]) {
+        self.stations.retain(|station| !stations.contains(station));
+    }
+
+    /// Processes the reply; adds devices that are still busy to `waiting`.
+    pub(super) fn take(&mut self, word_address: u16, reply: &[u8], waiting: &mut Vec<u16>) {
+        for datagram in datagrams(reply).filter(|datagram| datagram.data.len() == WHOLE) {
+            let station = word(datagram.header, 2);
+            let status = word(datagram.data, 0);
+            let came = datagram.counter == 1;
+            if came && status & BUSY != 0 {
+                waiting.push(station);
+            } else if came && status & ERRORS == 0 && word(datagram.data, 2) == word_address {
+                let mut data = [0; 8];
+                data.copy_from_slice(&datagram.data[6..]);
+                self.chunks.insert((station, word_address), SiiChunk { status, data });
+            }
+        }
+    }
+}
+
+/// Returns command, address, register and length of the datagram in a frame with exactly one.
+fn only_datagram(frame: &[u8]) -> Option<(u8, u16, u16, usize)> {
+    let mut all = datagrams(frame);
+    let datagram = all.next()?;
+    all.next()
+        .is_none()
+        .then(|| (datagram.header[0], word(datagram.header, 2), word(datagram.header, 4), datagram.data.len()))
+}
+
+/// Turns a frame with `length` bytes of data into the reply of one device.
+fn answered(frame: &mut [u8], length: usize) -> FrameAction {
+    frame[PASSED_ON.0] |= PASSED_ON.1;
+    let counter = DATA + length;
+    frame[counter..counter + 2].copy_from_slice(&1u16.to_le_bytes());
+    FrameAction::Answered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: u16 = 0x1000;
+    const SECOND: u16 = 0x1001;
+
+    fn frame(command: Command, address: u32, data: &[u8]) -> Vec<u8> {
+        let mut buffer = vec![0; 1514];
+        let mut writer = Writer::new(&mut buffer, 0x10);
+        writer.push_data(command, address, data);
+        let length = writer.finish();
+        buffer.truncate(length);
+        buffer
+    }
+
+    fn read(station: u16, word_address: u8) -> Vec<u8> {
+        frame(Command::Fpwr, register(station, SII_CONTROL), &[0, 1, word_address, 0, 0, 0])
+    }
+
+    /// A cache with two devices that received their station addresses.
+    fn two() -> SiiCache {
+        let mut cache = SiiCache::default();
+        for (place, station) in [FIRST, SECOND].into_iter().enumerate() {
+            let given =
+                &mut frame(Command::Apwr, register(0u16.wrapping_sub(place as u16), STATION), &station.to_le_bytes());
+            assert_eq!(cache.intercept(given), FrameAction::Send);
+        }
+
+        cache
+    }
+
+    /// Replies of devices to the read of a word: station address, status and data byte of each.
+    fn reply(word_address: u16, said: &[(u16, u16, u8)]) -> Vec<u8> {
+        let mut buffer = vec![0; 1514];
+        let stations: Vec<u16> = said.iter().map(|(station, ..)| *station).collect();
+        let (count, length) = SiiCache::fetch_frame(&stations, &mut buffer);
+        assert_eq!(count, said.len());
+        for (nth, (_, status, byte)) in said.iter().enumerate() {
+            let at = DATA + nth * (12 + WHOLE);
+            buffer[at..at + 2].copy_from_slice(&status.to_le_bytes());
+            buffer[at + 2..at + 4].copy_from_slice(&word_address.to_le_bytes());
+            buffer[at + 6..at + WHOLE].fill(*byte);
+            buffer[at + WHOLE] = 1;
+        }
+
+        buffer.truncate(length);
+        buffer
+    }
+
+    fn data_of(frame: &[u8]) -> (Vec<u8>, u16) {
+        let datagram = datagrams(frame).next().unwrap();
+        (datagram.data.to_vec(), datagram.counter)
+    }
+
+    #[test]
+    fn a_word_read_from_one_device_is_fetched_from_all_and_answered_from_the_cache() {
+        let mut cache = two();
+        assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Fetch(8));
+        let mut waiting = Vec::new();
+        cache.take(8, &reply(8, &[(FIRST, EIGHT_BYTES, 0x11), (SECOND, EIGHT_BYTES, 0x22)]), &mut waiting);
+
+        assert!(waiting.is_empty());
+        for (station, byte) in [(FIRST, 0x11), (SECOND, 0x22), (FIRST, 0x11)] {
+            assert_eq!(cache.intercept(&mut read(station, 8)), FrameAction::Answered);
+            let mut status = frame(Command::Fprd, register(station, SII_CONTROL), &[0; 2]);
+            assert_eq!(cache.intercept(&mut status), FrameAction::Answered);
+            assert_eq!(data_of(&status), (EIGHT_BYTES.to_le_bytes().to_vec(), 1));
+            let mut data = frame(Command::Fprd, register(station, SII_DATA), &[0; 8]);
+
+            assert_eq!(cache.intercept(&mut data), FrameAction::Answered);
+            assert_eq!(data_of(&data), (vec![byte; 8], 1));
+            assert_eq!(data[6] & 2, 2, "as if a device had processed it");
+        }
+    }
+
+    #[test]
+    fn a_busy_device_is_polled_again_and_one_with_an_error_is_not_cached() {
+        let mut cache = two();
+        assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Fetch(8));
+        let mut waiting = Vec::new();
+        cache.take(8, &reply(8, &[(FIRST, BUSY, 0), (SECOND, 0x0800, 0x22)]), &mut waiting);
+
+        assert_eq!(waiting, [FIRST]);
+        cache.take(8, &reply(8, &[(FIRST, 0, 0x11)]), &mut Vec::new());
+        assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Answered);
+        let mut eight = frame(Command::Fprd, register(FIRST, SII_DATA), &[0; 8]);
+        assert_eq!(cache.intercept(&mut eight), FrameAction::Send, "it returns four bytes per read");
+        assert_eq!(cache.intercept(&mut read(SECOND, 8)), FrameAction::Send, "and the word is not fetched again");
+        let mut data = frame(Command::Fprd, register(SECOND, SII_DATA), &[0; 8]);
+
+        assert_eq!(cache.intercept(&mut data), FrameAction::Send);
+    }
+
+    #[test]
+    fn replies_for_another_word_or_without_a_working_counter_are_not_cached() {
+        let mut cache = two();
+        assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Fetch(8));
+        let mut silent = reply(8, &[(FIRST, 0, 0x11), (SECOND, 0, 0x22)]);
+        silent[DATA + WHOLE] = 0;
+        cache.take(8, &silent, &mut Vec::new());
+
+        assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Send);
+        let mut cache = two();
+        assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Fetch(8));
+        cache.take(8, &reply(9, &[(FIRST, 0, 0x11)]), &mut Vec::new());
+        assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Send);
+    }
+
+    #[test]
+    fn a_write_invalidates_the_cache() {
+        let mut cache = two();
+        assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Fetch(8));
+        cache.take(8, &reply(8, &[(FIRST, 0, 0x11), (SECOND, 0, 0x22)]), &mut Vec::new());
+        let mut write = frame(Command::Fpwr, register(FIRST, SII_CONTROL), &[1, 2, 8, 0, 0, 0]);
+
+        assert_eq!(cache.intercept(&mut write), FrameAction::Send);
+        assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Send);
+        assert_eq!(cache.intercept(&mut read(SECOND, 8)), FrameAction::Answered);
+    }
+
+    #[test]
+    fn other_frames_are_sent_unchanged() {
+        let mut cache = two();
+        for address in [0x0130, 0x0500, 0x0510, 0x1000] {
+            for command in [Command::Fprd, Command::Fpwr] {
+                let mut other = frame(command, register(FIRST, address), &[0; 2]);
+                let before = other.clone();
+                assert_eq!((cache.intercept(&mut other), &other), (FrameAction::Send, &before));
+            }
+        }
+
+        assert_eq!(cache.intercept(&mut read(0x1234, 8)), FrameAction::Send, "an unassigned station address");
+    }
+}
