@@ -36,7 +36,7 @@ fn main() -> ExitCode {
             "a_file_cut_off_after_a_whole_line_opens_as_far_as_it_goes",
             a_file_cut_off_after_a_whole_line_opens_as_far_as_it_goes,
         ),
-        trial("a_run_that_was_killed_and_gone_on_with_is_one_log", a_run_that_was_killed_and_gone_on_with_is_one_log),
+        trial("a_run_that_was_killed_and_resumed_is_one_log", a_run_that_was_killed_and_resumed_is_one_log),
         trial("a_log_that_java_wrote_is_refused_in_one_sentence", a_log_that_java_wrote_is_refused_in_one_sentence),
         trial("a_log_that_java_wrote_is_imported_sample_by_sample", a_log_that_java_wrote_is_imported_sample_by_sample),
         trial("a_log_of_the_hiccup_loop_in_java_is_imported_whole", a_log_of_the_hiccup_loop_in_java_is_imported_whole),
@@ -130,7 +130,7 @@ fn a_file_cut_off_after_a_whole_line_opens_as_far_as_it_goes(java: &Java) {
     java.agrees_on(&cut);
 }
 
-fn a_run_that_was_killed_and_gone_on_with_is_one_log(java: &Java) {
+fn a_run_that_was_killed_and_resumed_is_one_log(java: &Java) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("resumed.onbeat.hlog");
     let origin = Instant::from_ns(0);

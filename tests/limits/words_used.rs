@@ -8,6 +8,8 @@ const OLD_WORDS: [&str; 2] = [concat!("mas", "ter"), concat!("sla", "ve")];
 const LEFT_TO_DO: [&str; 4] =
     [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("unimple", "mented!"), concat!("to", "do!")];
 const VAGUE: [&str; 3] = ["manager", "helper", "utils"];
+/// ETG.1000's name for a part of an EtherCAT device, which says what it is.
+const SYNC_MANAGER: [&str; 2] = ["syncmanager", "sync_manager"];
 
 // ---- names
 
@@ -15,7 +17,10 @@ const VAGUE: [&str; 3] = ["manager", "helper", "utils"];
 const NAMING: [&str; 9] = ["struct", "enum", "trait", "type", "union", "mod", "class", "interface", "record"];
 
 fn vague_names(sources: &[Source]) -> Vec<String> {
-    let is_vague = |name: &str| VAGUE.iter().find(|vague| name.to_lowercase().contains(**vague)).copied();
+    let is_vague = |name: &str| {
+        let name = SYNC_MANAGER.iter().fold(name.to_lowercase(), |name, term| name.replace(term, ""));
+        VAGUE.iter().find(|vague| name.contains(**vague)).copied()
+    };
     let mut found = Vec::new();
     for source in sources.iter().filter(|source| source.has_extension(&["rs", "ts", "java", "py"])) {
         found.extend(is_vague(&source.path).map(|vague| source.at(1, &format!("a file is named {vague}"))));
@@ -44,6 +49,7 @@ fn no_type_and_no_file_has_a_vague_name() {
 fn a_vague_name_is_found() {
     let right = "/// No Manager here.\npub struct Recorder;\n";
     catches(vague_names, "crates/onbeat/src/a.rs", "pub struct A;\npub struct LoadManager;\n", 2, right);
+    catches(vague_names, "crates/onbeat/src/a.rs", "struct SyncManagerHelper;\n", 1, "struct SyncManager;\n");
     catches(vague_names, "viewer/src/a.ts", "export class DrawHelper {}\n", 1, "export class Axis {}\n");
     let found = vague_names(&[Source::planted("viewer/src/utils.ts", "")]);
     assert_eq!(found.len(), 1, "{found:?}");

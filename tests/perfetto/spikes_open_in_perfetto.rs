@@ -70,12 +70,12 @@ fn a_thread_that_held_the_cpu(perfetto: &Perfetto) {
     let answers = perfetto.ask(&spike.export("--perfetto"), &[
         ERRORS,
         "select slice.name, ts, dur from slice join track on track.id = track_id where track.name = 'onbeat: the loop' and dur > 0 order by ts",
-        "select slice.name, ts, dur from slice join track on track.id = track_id where track.name = 'onbeat: why it was late'",
+        "select slice.name, ts, dur from slice join track on track.id = track_id where track.name = 'onbeat: cause of latency'",
         "select slice.name, sum(dur) from slice join track on track.id = track_id where track.name = 'onbeat: the culprit' group by 1",
         "select thread.name, tid, ts, dur, sched.priority, cpu from sched join thread using (utid) where ts <= 1001000 and ts + dur > 1001000",
         "select state, ts, dur from thread_state join thread using (utid) where tid = 100 and ts >= 101000 order by ts",
         "select slice.name, ts, dur from slice join track on track.id = track_id where track.name = 'CPU 1: interrupts' order by ts",
-        "select args.key, args.display_value from slice join track on track.id = track_id join args using (arg_set_id) where track.name = 'onbeat: why it was late' and args.key glob 'debug.kernel*'",
+        "select args.key, args.display_value from slice join track on track.id = track_id join args using (arg_set_id) where track.name = 'onbeat: cause of latency' and args.key glob 'debug.kernel*'",
     ]);
 
     assert_eq!(answers[0], rows("[]"), "errors and losses of data");
@@ -102,7 +102,7 @@ fn a_device_that_took_the_cpu(perfetto: &Perfetto) {
     let answers = perfetto.ask(&Spike::new(&world).export("--perfetto"), &[
         ERRORS,
         "select slice.name, category, ts, dur from slice join track on track.id = track_id where track.name = 'CPU 1: interrupts' and ts < 1651000 order by ts",
-        "select slice.name, ts, dur from slice join track on track.id = track_id where track.name = 'onbeat: why it was late'",
+        "select slice.name, ts, dur from slice join track on track.id = track_id where track.name = 'onbeat: cause of latency'",
     ]);
 
     assert_eq!(answers[0], rows("[]"));

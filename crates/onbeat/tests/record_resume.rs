@@ -114,7 +114,7 @@ fn the_warm_up_of_a_killed_part_stays_in_every_count() {
 }
 
 #[test]
-fn a_run_that_was_ended_early_and_gone_on_with_has_one_account() {
+fn a_run_that_was_ended_early_and_resumed_has_one_account() {
     in_a_file(|path| {
         let mut recorder = begin(path);
         let cycles = serve(&mut recorder, Instant::from_ns(0), 0, 1_500);

@@ -46,7 +46,7 @@ pub fn write(window: &Window, facts: &SpikeFacts, explanation: &Explanation, ker
     let release = Message::new().text(1, "Linux").text(3, kernel);
     trace.packet(Message::new().message(SYSTEM_INFO, &Message::new().message(1, &release)));
     trace.track(LOOP, "onbeat: the loop");
-    trace.track(WHY, "onbeat: why it was late");
+    trace.track(WHY, "onbeat: cause of latency");
     trace.track(CULPRIT, "onbeat: the culprit");
 
     for cpu in &window.cpus {

@@ -301,7 +301,7 @@ impl Recorder {
         self.tally.wants_window(sample)
     }
 
-    /// Counts one sample, with what is known of why it was late.
+    /// Counts one sample, with what is known of its causes.
     ///
     /// # Errors
     /// As [`Recorder::sample`].

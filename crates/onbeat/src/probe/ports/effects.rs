@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_under_way_at_the_end_are_told() {
+    fn commands_under_way_at_the_end_are_reported() {
         let mut seeing = seeing(&[seen(500, 10)], false, true);
         seeing.take(&mut |_| ());
         assert!(seeing.words(3)[1].starts_with("2 of 3 commands (66.667 %) were under way"), "{:?}", seeing.words(3));
