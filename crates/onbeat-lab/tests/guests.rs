@@ -2,7 +2,7 @@
 //!
 //! They need QEMU, busybox, a static onbeat (`ONBEAT`) and a work directory (`ONBEAT_VM_WORK`); without these two variables all tests are
 //! skipped. Packages of kernels are taken from `packages/` in the work directory, and downloaded where `ONBEAT_VM_DOWNLOAD` is set.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::expect_used, clippy::print_stdout)]
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -149,7 +149,7 @@ fn a_guest_without_a_port_gets_its_job_and_sends_its_results_by_other_ways() {
 }
 
 #[test]
-fn a_job_that_fails_reports_its_status_and_its_last_line() {
+fn a_job_that_fails_reports_its_status_and_says_why() {
     let Some(lab) = Laboratory::open() else { return };
     let mut job = Job::new();
     job.command(["onbeat", "measure", "latency", "--load", "no-such-load"]);

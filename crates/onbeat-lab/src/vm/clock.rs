@@ -72,10 +72,20 @@ impl Measures for Real {
 
 /// Virtual time: one instruction takes 2^`shift` nanoseconds, on one CPU.
 ///
-/// The same guest with the same job gives the same bytes, whatever else the host does. Nothing in the guest depends on the host's time or
-/// randomness: the guest polls when idle (QEMU would jump over idle time in a thread of its own, at a moment that the host decides),
-/// its date begins at a fixed instant, its random numbers come from `seed`, its memory layout is not randomised, and devices answer in
-/// the thread of the CPU.
+/// The same guest with the same job gives the same bytes, whatever else the host does. What would let the host in, each left out of an
+/// otherwise complete guest (QEMU 7.2, Debian's 6.1 with PREEMPT_RT, three runs of a latency test):
+///
+/// | left out | different results of 3 | how the host gets in |
+/// |---|---|---|
+/// | `-seed` | 3 | random numbers, and addresses made of them |
+/// | `-rtc base=` | 3 | the date |
+/// | `-rtc clock=vm` | 2 | the second in which the guest's date changes |
+/// | `sleep=off` | 3 | idle time passes by the host's clock |
+/// | `idle=poll` | 2 with an idle guest, 1 under load | QEMU jumps over idle time in a thread of its own |
+/// | `ioeventfd=off` of the serial port | 3 | the device answers in a thread of its own |
+///
+/// So the guest polls when idle, and its date begins at a fixed instant. Its memory layout is not randomised either, so that other
+/// seeds change no more than they have to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Virtual {
     /// Binary logarithm of the nanoseconds per instruction: 3 stands for 8 ns, a processor of 125 million instructions a second.

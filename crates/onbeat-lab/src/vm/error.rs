@@ -151,7 +151,7 @@ pub enum VmError {
     JobFailed {
         /// Exit status of the job's script.
         status: i32,
-        /// Last line of its standard error.
+        /// The line of its standard error that says why.
         message: String,
     },
     /// A result of the job is missing or cannot be read.
@@ -180,4 +180,11 @@ impl VmError {
 pub(super) fn last_line(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
+}
+
+/// The line of a program's standard error that says why it failed: the first that begins with `error`, or the last one.
+pub(super) fn reason_line(errors: &[u8]) -> String {
+    let text = String::from_utf8_lossy(errors);
+    let stated = text.lines().map(str::trim).find(|line| line.starts_with("error"));
+    stated.map_or_else(|| last_line(errors), str::to_owned)
 }

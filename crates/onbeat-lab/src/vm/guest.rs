@@ -235,13 +235,14 @@ impl<C: Clock> RunningGuest<C> {
     /// Connects to the control socket as soon as QEMU has created it.
     fn connect(&mut self) -> Result<(), VmError> {
         while self.started.elapsed() < ANSWERS_WITHIN.min(self.limit) {
-            if let Some(status) = self.process.ended()? {
-                self.process.close()?;
-                let message = last_line(&fs::read(self.process.directory.join(ERRORS)).unwrap_or_default());
-                return Err(VmError::Qemu { program: PROGRAM.to_owned(), status: status.to_string(), message });
+            let socket = ControlSocket::connect(&self.process.directory, SOCKET);
+            // QEMU's own message says more than the connection that its end has cut off.
+            let status = if socket.is_err() { self.process.ended_soon()? } else { self.process.ended()? };
+            if let Some(status) = status {
+                return Err(self.failed_start(status)?);
             }
 
-            self.socket = ControlSocket::connect(&self.process.directory, SOCKET)?;
+            self.socket = socket?;
             if self.socket.is_some() {
                 return Ok(());
             }
@@ -249,6 +250,12 @@ impl<C: Clock> RunningGuest<C> {
         }
 
         Err(VmError::Control { message: format!("QEMU did not answer within {ANSWERS_WITHIN:?}") })
+    }
+
+    fn failed_start(&mut self, status: ExitStatus) -> Result<VmError, VmError> {
+        self.process.close()?;
+        let message = last_line(&fs::read(self.process.directory.join(ERRORS)).unwrap_or_default());
+        Ok(VmError::Qemu { program: PROGRAM.to_owned(), status: status.to_string(), message })
     }
 }
 
@@ -263,6 +270,19 @@ struct QemuProcess {
 impl QemuProcess {
     fn ended(&mut self) -> Result<Option<ExitStatus>, VmError> {
         self.child.try_wait().map_err(VmError::reading(&self.directory))
+    }
+
+    /// The status of a process that is about to end, or nothing after a second.
+    fn ended_soon(&mut self) -> Result<Option<ExitStatus>, VmError> {
+        let since = Instant::now();
+        while since.elapsed() < Duration::from_secs(1) {
+            if let Some(status) = self.ended()? {
+                return Ok(Some(status));
+            }
+            std::thread::sleep(POLL_EVERY);
+        }
+
+        Ok(None)
     }
 
     /// Kills QEMU and waits for its end.

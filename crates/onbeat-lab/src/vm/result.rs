@@ -9,7 +9,7 @@ use onbeat::report::Summary;
 
 use super::VmError;
 use super::clock::{Clock, Measures};
-use super::error::last_line;
+use super::error::reason_line;
 use super::figures::Figures;
 use super::frame::{GuestFile, Shipment};
 use super::work_directory::hex_digest;
@@ -74,14 +74,14 @@ impl<C: Clock> GuestResult<C> {
         hex_digest(&all)
     }
 
-    /// Fails when the job has: with its exit status and the last line of its standard error.
+    /// Fails when the job has failed: with its exit status and the line of its standard error that says why.
     ///
     /// # Errors
     /// [`VmError::JobFailed`].
     pub fn succeeded(&self) -> Result<(), VmError> {
         match self.status {
             0 => Ok(()),
-            status => Err(VmError::JobFailed { status, message: last_line(self.file("errors").unwrap_or_default()) }),
+            status => Err(VmError::JobFailed { status, message: reason_line(self.file("errors").unwrap_or_default()) }),
         }
     }
 
@@ -139,8 +139,8 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_failed_says_its_last_line() {
-        let failed = result(&[("errors", "warning\nerror: no such load\n\n")], 2);
+    fn a_job_that_failed_says_why() {
+        let failed = result(&[("errors", "warning\nerror: no such load\n\nTry --help\n")], 2);
         let error = failed.summary().expect_err("failed").to_string();
         assert_eq!(error, "the job ended with exit status 2: error: no such load");
         let silent = result(&[], 0).summary().expect_err("no output").to_string();
