@@ -77,10 +77,10 @@ impl Measures for Real {
 ///
 /// | left out | different results of 3 | how the host gets in |
 /// |---|---|---|
-/// | `-seed` | 3 | random numbers, and addresses made of them |
+/// | `-seed` | 3 | random numbers |
 /// | `-rtc base=` | 3 | the date |
-/// | `-rtc clock=vm` | 2 | the second in which the guest's date changes |
-/// | `sleep=off` | 3 | idle time passes by the host's clock |
+/// | `-rtc clock=vm` | 2 | the real-time clock runs at the host's pace |
+/// | `sleep=off` | 3 | timers of a waiting guest follow the host's clock |
 /// | `idle=poll` | 2 with an idle guest, 1 under load | QEMU jumps over idle time in a thread of its own |
 /// | `ioeventfd=off` of the serial port | 3 | the device answers in a thread of its own |
 ///

@@ -97,15 +97,23 @@ pub enum VmError {
         /// Number of CPUs asked for.
         cpus: u32,
     },
-    /// The job is too long for its carrier.
-    #[error("the job is {length} bytes long, at most {limit} fit into {carrier}")]
+    /// The job is too long.
+    #[error("the job is {length} bytes long as a script, at most {limit} reach a guest")]
     JobTooLong {
         /// Its length in bytes.
         length: usize,
         /// The largest length in bytes.
         limit: usize,
-        /// `fw_cfg` or `the kernel command line`.
-        carrier: &'static str,
+    },
+    /// The kernel command line is too long.
+    #[error(
+        "the kernel command line is {length} bytes long, the kernel reads {limit}: shorten the guest's kernel arguments or its job"
+    )]
+    CommandLineTooLong {
+        /// Its length in bytes.
+        length: usize,
+        /// The largest length in bytes.
+        limit: usize,
     },
     /// QEMU could not be started, or ended at once.
     #[error("{program} ended with {status} before the guest started: {message}")]

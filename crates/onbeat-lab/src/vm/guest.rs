@@ -1,34 +1,27 @@
-//! A guest: its description as plain data, QEMU's command line, and QEMU's life from start to end.
+//! A guest: its description as plain data, QEMU's arguments, and its run from start to result.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::fs;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::clock::Clock;
 use super::error::last_line;
 use super::frame::{self, FrameError};
-use super::leftover::{self, RunningRecord};
-use super::qmp::ControlSocket;
+use super::leftover;
+use super::qemu::{POLL_EVERY, QemuProcess, SOCKET};
 use super::result::GuestResult;
 use super::work_directory::new_directory;
-use super::{BootImage, Job, VmError, WorkDirectory, process};
+use super::{BootImage, Job, VmError, WorkDirectory};
 
-const PROGRAM: &str = "qemu-system-x86_64";
 /// Files in a guest's directory, which is QEMU's working directory.
 const CONSOLE: &str = "console.log";
 const STREAM: &str = "stream";
-const SOCKET: &str = "qmp";
 const JOB: &str = "job";
-const ERRORS: &str = "qemu.log";
-const COMMAND: &str = "command";
 
-/// How often the end of QEMU is looked for.
-const POLL_EVERY: Duration = Duration::from_millis(10);
-/// How long QEMU has from its start until it answers; a busy host with many guests needs seconds.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
+/// `COMMAND_LINE_SIZE` of x86, less the null byte at the end. The kernel cuts off what is longer, without a word.
+const COMMAND_LINE_LIMIT: usize = 2047;
 
 /// Description of a guest that runs by clock `C`.
 ///
@@ -80,44 +73,12 @@ impl<C: Clock> Guest<C> {
         let directory = new_directory(&work.guests(), "")?;
         let arguments = self.arguments(&directory, job)?;
         if self.boot.takes_job_file {
-            write(&directory.join(JOB), &job.to_file()?)?;
+            let path = directory.join(JOB);
+            fs::write(&path, job.to_file()?).map_err(VmError::writing(&path))?;
         }
-        write(&directory.join(COMMAND), shell_line(&arguments).as_bytes())?;
 
-        let record = RunningRecord::create(&directory)?;
-        let errors_path = directory.join(ERRORS);
-        let errors = File::create(&errors_path).map_err(VmError::writing(&errors_path))?;
-        let mut command = Command::new(PROGRAM);
-        command.args(&arguments).current_dir(&directory);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
-        let started = Instant::now();
-        let child = process::spawn(&mut command, self.niceness).map_err(|source| match source.kind() {
-            std::io::ErrorKind::NotFound => {
-                VmError::ProgramMissing { program: PROGRAM.to_owned(), package: "qemu-system-x86" }
-            }
-            _ => VmError::Qemu {
-                program: PROGRAM.to_owned(),
-                status: "an error".to_owned(),
-                message: source.to_string(),
-            },
-        });
-        let child = match child {
-            Ok(child) => child,
-            Err(error) => {
-                record.close()?;
-                return Err(error);
-            }
-        };
-
-        let mut running = RunningGuest {
-            process: QemuProcess { child, directory, record: Some(record) },
-            socket: None,
-            started,
-            limit: self.limit,
-            clock: self.clock.clone(),
-        };
-        running.connect()?;
-        Ok(running)
+        let qemu = QemuProcess::start(directory, &arguments, self.niceness)?;
+        Ok(RunningGuest { qemu, limit: self.limit, clock: self.clock.clone() })
     }
 
     /// QEMU's arguments. Paths within the guest's directory are relative to it.
@@ -153,19 +114,21 @@ impl<C: Clock> Guest<C> {
         words.extend(self.clock.kernel_arguments().iter().map(|word| (*word).to_owned()));
         words.extend(self.kernel_arguments.iter().cloned());
         if !self.boot.takes_job_file {
-            words.push(job.to_kernel_argument()?);
+            words.push(job.to_kernel_argument());
         }
 
-        Ok(words.join(" "))
+        let line = words.join(" ");
+        match line.len() {
+            0..=COMMAND_LINE_LIMIT => Ok(line),
+            length => Err(VmError::CommandLineTooLong { length, limit: COMMAND_LINE_LIMIT }),
+        }
     }
 }
 
 /// A guest that has been started. Dropping it ends it.
 #[derive(Debug)]
 pub struct RunningGuest<C: Clock> {
-    process: QemuProcess,
-    socket: Option<ControlSocket>,
-    started: Instant,
+    qemu: QemuProcess,
     limit: Duration,
     clock: C,
 }
@@ -176,17 +139,14 @@ impl<C: Clock> RunningGuest<C> {
     /// # Errors
     /// When the guest is stopped, exceeds its limit, or ends before it has sent everything.
     pub fn wait(mut self, stop: &AtomicBool) -> Result<GuestResult<C>, VmError> {
-        let console = self.console_path();
-        loop {
-            if self.process.ended()?.is_some() {
-                break;
-            }
+        while self.qemu.ended()?.is_none() {
             if stop.load(Ordering::Relaxed) {
-                self.process.end()?;
+                self.qemu.end()?;
                 return Err(VmError::Stopped);
             }
-            if self.started.elapsed() > self.limit {
-                self.process.end()?;
+            if self.qemu.elapsed() > self.limit {
+                self.qemu.end()?;
+                let console = self.directory().join(CONSOLE);
                 let last_line = last_line(&fs::read(&console).unwrap_or_default());
                 return Err(VmError::Timeout { limit: self.limit, last_line, console });
             }
@@ -194,9 +154,9 @@ impl<C: Clock> RunningGuest<C> {
             std::thread::sleep(POLL_EVERY);
         }
 
-        let elapsed = self.started.elapsed();
-        self.process.close()?;
-        let directory = self.process.directory.clone();
+        let elapsed = self.qemu.elapsed();
+        self.qemu.close()?;
+        let directory = self.directory().to_owned();
         let shipment = read_shipment(&directory)?;
         Ok(GuestResult::new(shipment, directory, elapsed))
     }
@@ -206,109 +166,28 @@ impl<C: Clock> RunningGuest<C> {
     /// # Errors
     /// When QEMU has ended, or its control socket does not answer.
     pub fn cpu_threads(&mut self) -> Result<Vec<i32>, VmError> {
-        let ended = || VmError::Control { message: "closed".to_owned() };
-        let cpus = self.socket.as_mut().ok_or_else(ended)?.cpus()?;
-        Ok(cpus.into_iter().map(|cpu| cpu.thread).collect())
+        Ok(self.qemu.cpus()?.into_iter().map(|cpu| cpu.thread).collect())
     }
 
     /// Process number of QEMU.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.process.child.id()
+        self.qemu.pid()
     }
 
     /// The guest's directory on the host.
     #[must_use]
     pub fn directory(&self) -> &Path {
-        &self.process.directory
+        self.qemu.directory()
     }
 
     /// The clock that the guest runs by.
     pub const fn clock(&self) -> &C {
         &self.clock
     }
-
-    fn console_path(&self) -> PathBuf {
-        self.process.directory.join(CONSOLE)
-    }
-
-    /// Connects to the control socket as soon as QEMU has created it.
-    fn connect(&mut self) -> Result<(), VmError> {
-        while self.started.elapsed() < ANSWERS_WITHIN.min(self.limit) {
-            let socket = ControlSocket::connect(&self.process.directory, SOCKET);
-            // QEMU's own message says more than the connection that its end has cut off.
-            let status = if socket.is_err() { self.process.ended_soon()? } else { self.process.ended()? };
-            if let Some(status) = status {
-                return Err(self.failed_start(status)?);
-            }
-
-            self.socket = socket?;
-            if self.socket.is_some() {
-                return Ok(());
-            }
-            std::thread::sleep(POLL_EVERY);
-        }
-
-        Err(VmError::Control { message: format!("QEMU did not answer within {ANSWERS_WITHIN:?}") })
-    }
-
-    fn failed_start(&mut self, status: ExitStatus) -> Result<VmError, VmError> {
-        self.process.close()?;
-        let message = last_line(&fs::read(self.process.directory.join(ERRORS)).unwrap_or_default());
-        Ok(VmError::Qemu { program: PROGRAM.to_owned(), status: status.to_string(), message })
-    }
 }
 
-/// QEMU as a process. Dropping it ends it.
-#[derive(Debug)]
-struct QemuProcess {
-    child: Child,
-    directory: PathBuf,
-    record: Option<RunningRecord>,
-}
-
-impl QemuProcess {
-    fn ended(&mut self) -> Result<Option<ExitStatus>, VmError> {
-        self.child.try_wait().map_err(VmError::reading(&self.directory))
-    }
-
-    /// The status of a process that is about to end, or nothing after a second.
-    fn ended_soon(&mut self) -> Result<Option<ExitStatus>, VmError> {
-        let since = Instant::now();
-        while since.elapsed() < Duration::from_secs(1) {
-            if let Some(status) = self.ended()? {
-                return Ok(Some(status));
-            }
-            std::thread::sleep(POLL_EVERY);
-        }
-
-        Ok(None)
-    }
-
-    /// Kills QEMU and waits for its end.
-    fn end(&mut self) -> Result<(), VmError> {
-        // It fails only when the process has been waited for already.
-        let _ = self.child.kill();
-        self.child.wait().map_err(VmError::reading(&self.directory))?;
-        self.close()
-    }
-
-    /// Removes the record after the process has ended.
-    fn close(&mut self) -> Result<(), VmError> {
-        self.record.take().map_or(Ok(()), RunningRecord::close)
-    }
-}
-
-impl Drop for QemuProcess {
-    fn drop(&mut self) {
-        if self.record.is_some() {
-            // The record stays when this fails, and the next start tries again.
-            let _ = self.end();
-        }
-    }
-}
-
-/// What a guest has sent, by its port or else by its console.
+/// Reads what a guest has sent, by its port or else by its console, and removes the file of its port.
 fn read_shipment(directory: &Path) -> Result<frame::Shipment, VmError> {
     let console = directory.join(CONSOLE);
     let lines = fs::read(&console).unwrap_or_default();
@@ -319,26 +198,16 @@ fn read_shipment(directory: &Path) -> Result<frame::Shipment, VmError> {
     }
 
     let incomplete = |reason: FrameError| VmError::Incomplete { reason, last_line: last_line(&lines), console };
-    frame::parse(&stream).map_err(incomplete)
-}
-
-fn write(path: &Path, content: &[u8]) -> Result<(), VmError> {
-    fs::write(path, content).map_err(VmError::writing(path))
-}
-
-/// QEMU's command as a line for a shell, to run the same guest by hand from its directory.
-fn shell_line(arguments: &[OsString]) -> String {
-    let quoted = arguments.iter().map(|argument| {
-        let text = argument.to_string_lossy();
-        let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_=,./:+".contains(c));
-        if is_plain { text.into_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
-    });
-    format!("{PROGRAM} {}\n", quoted.collect::<Vec<_>>().join(" "))
+    let shipment = frame::parse(&stream).map_err(incomplete)?;
+    // Its content is in memory; hundreds of guests would fill the disk with it.
+    fs::remove_file(&path).map_err(VmError::writing(&path))?;
+    Ok(shipment)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::clock::{Free, Real, Virtual};
+    use super::super::qemu::shell_line;
     use super::*;
 
     fn boot(takes_job_file: bool) -> BootImage {
@@ -394,5 +263,19 @@ mod tests {
         guest.cpus = 2;
         let refused = guest.start(&work, &Job::new()).expect_err("two CPUs").to_string();
         assert_eq!(refused, "guest with 2 CPUs in virtual time: instruction counting allows 1");
+    }
+
+    #[test]
+    fn a_command_line_that_the_kernel_would_cut_off_is_refused() {
+        let mut guest = Guest::new(boot(false), Free);
+        let mut job = Job::new();
+        job.command(["x".repeat(1400)]);
+        let refused = guest.kernel_command_line(&job).expect_err("too long").to_string();
+        assert!(refused.starts_with("the kernel command line is 2"), "{refused}");
+
+        guest.boot.takes_job_file = true;
+        assert!(guest.kernel_command_line(&job).is_ok());
+        guest.kernel_arguments = vec!["y".repeat(2000)];
+        assert!(guest.kernel_command_line(&Job::new()).is_err());
     }
 }

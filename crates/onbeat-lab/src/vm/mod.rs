@@ -24,6 +24,7 @@ mod job;
 mod kernel;
 mod leftover;
 mod process;
+mod qemu;
 mod qmp;
 mod result;
 mod work_directory;
