@@ -125,6 +125,14 @@ pub enum VmError {
         /// Last line of its standard error.
         message: String,
     },
+    /// A process of QEMU could not be waited for or ended.
+    #[error("cannot end QEMU, process {pid}: {source}. Try kill -9 {pid}")]
+    Process {
+        /// Its number.
+        pid: u32,
+        /// The kernel's answer.
+        source: io::Error,
+    },
     /// QEMU's control socket did not answer as specified.
     #[error("QEMU's control socket: {message}")]
     Control {

@@ -269,7 +269,7 @@ mod tests {
     fn a_command_line_that_the_kernel_would_cut_off_is_refused() {
         let mut guest = Guest::new(boot(false), Free);
         let mut job = Job::new();
-        job.command(["x".repeat(1400)]);
+        job.command(["x".repeat(1500)]);
         let refused = guest.kernel_command_line(&job).expect_err("too long").to_string();
         assert!(refused.starts_with("the kernel command line is 2"), "{refused}");
 

@@ -98,8 +98,9 @@ fn end_processes(directory: &Path) -> Result<Vec<i32>, VmError> {
         // From here on the number stands for this process, whatever becomes of it.
         let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
         if is_guest_of(pid, directory) {
-            kill(&process).map_err(VmError::writing(&directory.join(RECORD)))?;
-            ended.push(pid.as_raw_nonzero().get());
+            let number = pid.as_raw_nonzero().get();
+            kill(&process).map_err(|source| VmError::Process { pid: number.cast_unsigned(), source })?;
+            ended.push(number);
         }
     }
 

@@ -108,7 +108,8 @@ impl QemuProcess {
 
     /// Its exit status, once it has ended.
     pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>, VmError> {
-        self.child.try_wait().map_err(VmError::reading(&self.directory))
+        let pid = self.pid();
+        self.child.try_wait().map_err(|source| VmError::Process { pid, source })
     }
 
     /// The status of a process that is about to end.
@@ -128,7 +129,8 @@ impl QemuProcess {
     pub(super) fn end(&mut self) -> Result<(), VmError> {
         // It fails only when the process has been waited for already.
         let _ = self.child.kill();
-        self.child.wait().map_err(VmError::reading(&self.directory))?;
+        let pid = self.pid();
+        self.child.wait().map_err(|source| VmError::Process { pid, source })?;
         self.close()
     }
 
