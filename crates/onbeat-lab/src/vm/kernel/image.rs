@@ -85,7 +85,7 @@ fn has_pvh_note(elf: &[u8]) -> bool {
     })
 }
 
-/// The text of a section of a 64-bit little-endian ELF file; nothing when there is no such section.
+/// The bytes of a section of a 64-bit little-endian ELF file; none when the file lacks it.
 pub(super) fn section<'e>(elf: &'e [u8], name: &str) -> Option<&'e [u8]> {
     use object::read::elf::SectionHeader;
 
