@@ -6,7 +6,7 @@ ONBEAT := target/release/onbeat
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help dist test-dist test-kernels fuzz inject-live causes outside bench test build setup-bench setup-test lint doc unit loom viewer generated bless peers clean
+.PHONY: help dist test-dist test-kernels test-vm fuzz inject-live causes outside bench test build setup-bench setup-test lint doc unit loom viewer generated bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -82,6 +82,14 @@ test-kernels: ## the main job on Debian's kernels, in guests under QEMU's softwa
 	@sh scripts/setup.sh kernels
 	$(CARGO) rustc --release --locked -p onbeat-cli --bin onbeat -- -C target-feature=+crt-static
 	python3 tests/kernels/run.py --onbeat $(ONBEAT) --work target/kernels $(KERNELS)
+
+# One guest at a time: in virtual time each keeps a CPU of the host busy.
+test-vm: ## guests in virtual time: kernels with and without PREEMPT_RT, the same figures twice (five minutes)
+	@sh scripts/setup.sh kernels
+	$(CARGO) rustc --release --locked -p onbeat-cli --bin onbeat -- -C target-feature=+crt-static
+	mkdir -p target/vm && strip -o target/vm/onbeat $(ONBEAT)
+	ONBEAT=$(abspath target/vm/onbeat) ONBEAT_VM_WORK=$(abspath target/vm) ONBEAT_VM_DOWNLOAD=1 \
+		$(CARGO) test --locked -p onbeat-lab --test guests -- --nocapture --test-threads=1
 
 # Time for each fuzz target, in seconds.
 FUZZ_SECONDS ?= 20

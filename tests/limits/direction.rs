@@ -4,7 +4,7 @@ use crate::source::{Source, code, code_without_tests, paths, tracked};
 use crate::{catches, holds, rust_below};
 
 /// All crates as paths name them.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "onbeat_rt",
     "onbeat_tune",
     "onbeat_ethercat",
@@ -12,6 +12,7 @@ const CRATES: [&str; 8] = [
     "onbeat_control",
     "onbeat",
     "onbeat_robot",
+    "onbeat_lab",
     "onbeat_cli",
 ];
 
@@ -41,6 +42,7 @@ const MAY_NAME: [(&str, &[&str]); 19] = [
     ("crates/onbeat/src/report", &["onbeat_ethercat::event", "host", "thread", "cause", "record"]),
     ("crates/onbeat/src/lib.rs", &[]),
     ("crates/onbeat-robot/src/", &["onbeat_rt", "onbeat_ethercat", "onbeat_segment", "onbeat_control", "onbeat"]),
+    ("crates/onbeat-lab/src/", &["onbeat"]),
     (
         "crates/onbeat-cli/src/",
         &["onbeat_rt", "onbeat_tune", "onbeat_ethercat", "onbeat_segment", "onbeat_control", "onbeat", "onbeat_robot"],

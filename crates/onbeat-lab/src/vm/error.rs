@@ -1,0 +1,206 @@
+//! Errors of this room, with the next step in each message.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::frame::FrameError;
+use super::kernel::{ImageError, ModuleError};
+
+/// An error while a guest is built or run.
+#[derive(Debug, thiserror::Error)]
+pub enum VmError {
+    /// A file could not be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A file could not be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// No file of this package is in the directory, and downloads are not allowed.
+    #[error(
+        "package {package} is not in {}: put {package}_VERSION_ARCH.deb there (apt-get download {package}), or allow downloads",
+        directory.display()
+    )]
+    PackageMissing {
+        /// Name of the package.
+        package: String,
+        /// The directory that was searched.
+        directory: PathBuf,
+    },
+    /// `apt-get download` failed.
+    #[error(
+        "apt-get could not download {package}: {message}. Run apt-get update, or check the name with apt-cache policy {package}"
+    )]
+    Download {
+        /// Name of the package.
+        package: String,
+        /// Last line of its output.
+        message: String,
+    },
+    /// A file is not a Debian package.
+    #[error("{} is not a Debian package: {reason}", path.display())]
+    NotAPackage {
+        /// The file.
+        path: PathBuf,
+        /// What is missing or wrong.
+        reason: String,
+    },
+    /// A package and those it depends on contain no kernel.
+    #[error("package {package} and the kernel packages it depends on contain no boot/vmlinuz-*")]
+    NoKernelInPackage {
+        /// Name of the package.
+        package: String,
+    },
+    /// A file is not a kernel that can be booted.
+    #[error("{} is not a bootable kernel: {source}", path.display())]
+    NotAKernel {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: ImageError,
+    },
+    /// A module cannot be loaded in this kernel.
+    #[error("kernel {release}: {source}")]
+    Module {
+        /// Release of the kernel.
+        release: String,
+        /// Which module, and why.
+        source: ModuleError,
+    },
+    /// A program that is run as a process is missing.
+    #[error("{program} is not installed: apt-get install {package}")]
+    ProgramMissing {
+        /// The program.
+        program: String,
+        /// The Debian package that has it.
+        package: &'static str,
+    },
+    /// A program for the guest needs shared libraries, which the guest does not have.
+    #[error("{} is not statically linked, and guests have no shared libraries", path.display())]
+    NotStatic {
+        /// The program.
+        path: PathBuf,
+    },
+    /// The description of a guest contradicts itself.
+    #[error("guest with {cpus} CPUs in virtual time: instruction counting allows 1")]
+    CpusInVirtualTime {
+        /// Number of CPUs asked for.
+        cpus: u32,
+    },
+    /// The job is too long.
+    #[error("the job is {length} bytes long as a script, at most {limit} reach a guest")]
+    JobTooLong {
+        /// Its length in bytes.
+        length: usize,
+        /// The largest length in bytes.
+        limit: usize,
+    },
+    /// The kernel command line is too long.
+    #[error(
+        "the kernel command line is {length} bytes long, the kernel reads {limit}: shorten the guest's kernel arguments or its job"
+    )]
+    CommandLineTooLong {
+        /// Its length in bytes.
+        length: usize,
+        /// The largest length in bytes.
+        limit: usize,
+    },
+    /// QEMU could not be started, or ended at once.
+    #[error("{program} ended with {status} before the guest started: {message}")]
+    Qemu {
+        /// The program.
+        program: String,
+        /// Its exit status.
+        status: String,
+        /// Last line of its standard error.
+        message: String,
+    },
+    /// A process of QEMU could not be waited for or ended.
+    #[error("cannot end QEMU, process {pid}: {source}. Try kill -9 {pid}")]
+    Process {
+        /// Its number.
+        pid: u32,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// QEMU's control socket did not answer as specified.
+    #[error("QEMU's control socket: {message}")]
+    Control {
+        /// What happened.
+        message: String,
+    },
+    /// The guest did not end in time.
+    #[error("the guest did not end within {limit:?}; it was stopped. Its last console line: {last_line:?}; all of it: {}", console.display())]
+    Timeout {
+        /// The limit, in real time.
+        limit: Duration,
+        /// Last line of the console.
+        last_line: String,
+        /// The console's log.
+        console: PathBuf,
+    },
+    /// The caller stopped the guest.
+    #[error("the guest was stopped before its job ended")]
+    Stopped,
+    /// The guest ended before its job did.
+    #[error("the guest ended before its job did ({reason}). Its last console line: {last_line:?}; all of it: {}", console.display())]
+    Incomplete {
+        /// What the frames lack.
+        reason: FrameError,
+        /// Last line of the console.
+        last_line: String,
+        /// The console's log.
+        console: PathBuf,
+    },
+    /// The job ended with another exit status than 0.
+    #[error("the job ended with exit status {status}: {message}")]
+    JobFailed {
+        /// Exit status of the job's script.
+        status: i32,
+        /// The line of its standard error that says why.
+        message: String,
+    },
+    /// A result of the job is missing or cannot be read.
+    #[error("the job's result {name} cannot be used: {reason}")]
+    Result {
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl VmError {
+    /// For `map_err` after a read of `path`.
+    pub(super) fn reading(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Read { path: path.to_owned(), source }
+    }
+
+    /// For `map_err` after a write to `path`.
+    pub(super) fn writing(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Write { path: path.to_owned(), source }
+    }
+}
+
+/// The last line of a text that is not empty.
+pub(super) fn last_line(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
+}
+
+/// The line of a program's standard error that says why it failed: the first that begins with `error`, or the last one.
+pub(super) fn reason_line(errors: &[u8]) -> String {
+    let text = String::from_utf8_lossy(errors);
+    let stated = text.lines().map(str::trim).find(|line| line.starts_with("error"));
+    stated.map_or_else(|| last_line(errors), str::to_owned)
+}

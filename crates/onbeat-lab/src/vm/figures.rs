@@ -1,0 +1,122 @@
+//! Figures of a guest's run, and tables of them: of one clock each.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use onbeat::report::{Statistics, Summary};
+
+use super::clock::Measures;
+
+/// What a run measured for its main series, by clock `C`.
+///
+/// Figures of different clocks cannot be compared:
+///
+/// ```compile_fail
+/// use onbeat_lab::vm::{Figures, Real, Virtual};
+///
+/// fn ratio(by_the_machine: &Figures<Real>, by_counting: &Figures<Virtual>) -> f64 {
+///     by_the_machine.max_ratio(by_counting)
+/// }
+/// ```
+///
+/// and a guest whose clock runs freely has none:
+///
+/// ```compile_fail
+/// use onbeat_lab::vm::{Figures, Free};
+///
+/// fn largest(figures: &Figures<Free>) -> u64 {
+///     figures.max_ns
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures<C: Measures> {
+    /// Number of samples.
+    pub samples: u64,
+    /// The median in nanoseconds; none without samples.
+    pub median_ns: Option<u64>,
+    /// The 99th percentile in nanoseconds; none when fewer than 10 samples lie beyond it.
+    pub p99_ns: Option<u64>,
+    /// The largest sample in nanoseconds.
+    pub max_ns: u64,
+    clock: PhantomData<C>,
+}
+
+impl<C: Measures> Figures<C> {
+    /// The figures of a summary's only cell; none when it has no samples.
+    pub(super) fn from_summary(summary: &Summary) -> Option<Self> {
+        let (_, statistics) = summary.cells.first()?.main()?;
+        Some(Self {
+            samples: statistics.count,
+            median_ns: percentile(statistics, 50.0),
+            p99_ns: percentile(statistics, 99.0),
+            max_ns: statistics.max_ns,
+            clock: PhantomData,
+        })
+    }
+
+    /// How many times larger the maximum is than that of `other`.
+    #[must_use]
+    pub fn max_ratio(&self, other: &Self) -> f64 {
+        self.max_ns as f64 / other.max_ns.max(1) as f64
+    }
+}
+
+/// A percentile that has enough samples beyond it.
+fn percentile(statistics: &Statistics, p: f64) -> Option<u64> {
+    let found = statistics.percentiles.iter().find(|one| (one.p - p).abs() < 1e-9)?;
+    found.supported.then_some(found.value_ns)
+}
+
+/// Figures of several guests under one unit.
+///
+/// ```
+/// use onbeat_lab::vm::{ClockTable, Virtual};
+///
+/// let table = ClockTable::<Virtual>::default();
+/// assert!(table.to_string().contains("virtual us"));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClockTable<C: Measures> {
+    rows: Vec<(String, Figures<C>)>,
+}
+
+impl<C: Measures> Default for ClockTable<C> {
+    fn default() -> Self {
+        Self { rows: Vec::new() }
+    }
+}
+
+impl<C: Measures> ClockTable<C> {
+    /// Adds a row.
+    pub fn row(&mut self, name: impl Into<String>, figures: Figures<C>) {
+        self.rows.push((name.into(), figures));
+    }
+}
+
+impl<C: Measures> fmt::Display for ClockTable<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(5);
+        writeln!(
+            f,
+            "{:width$}  {:>9}  {:>9}  {:>9}  {:>9}  ({} clock, {})",
+            "guest",
+            "samples",
+            "median",
+            "p99",
+            "max",
+            C::NAME,
+            C::UNIT
+        )?;
+        for (name, figures) in &self.rows {
+            let (median, p99) = (in_us(figures.median_ns), in_us(figures.p99_ns));
+            let max = in_us(Some(figures.max_ns));
+            writeln!(f, "{name:width$}  {:>9}  {median:>9}  {p99:>9}  {max:>9}", figures.samples)?;
+        }
+
+        Ok(())
+    }
+}
+
+fn in_us(ns: Option<u64>) -> String {
+    ns.map_or("-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1000.0))
+}

@@ -1,0 +1,281 @@
+//! A guest: its description as plain data, QEMU's arguments, and its run from start to result.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::clock::Clock;
+use super::error::last_line;
+use super::frame::{self, FrameError};
+use super::leftover;
+use super::qemu::{POLL_EVERY, QemuProcess, SOCKET};
+use super::result::GuestResult;
+use super::work_directory::new_directory;
+use super::{BootImage, Job, VmError, WorkDirectory};
+
+/// Files in a guest's directory, which is QEMU's working directory.
+const CONSOLE: &str = "console.log";
+const STREAM: &str = "stream";
+const JOB: &str = "job";
+
+/// `COMMAND_LINE_SIZE` of x86, less the null byte at the end. The kernel cuts off what is longer, without a word.
+const COMMAND_LINE_LIMIT: usize = 2047;
+
+/// Description of a guest that runs by clock `C`.
+///
+/// A guest has no network and no disk.
+#[derive(Clone, Debug)]
+pub struct Guest<C: Clock> {
+    /// What it boots.
+    pub boot: BootImage,
+    /// The clock it runs by.
+    pub clock: C,
+    /// Number of CPUs; in virtual time 1.
+    pub cpus: u32,
+    /// Memory in MiB.
+    pub memory_mib: u32,
+    /// Arguments for its kernel, after those that the clock needs.
+    pub kernel_arguments: Vec<String>,
+    /// Added to the nice value of QEMU's threads, 0 to 19.
+    pub niceness: i32,
+    /// Longest time until its end, in the host's time.
+    pub limit: Duration,
+}
+
+impl<C: Clock> Guest<C> {
+    /// A guest with one CPU, 512 MiB and a limit of two minutes.
+    #[must_use]
+    pub fn new(boot: BootImage, clock: C) -> Self {
+        let limit = Duration::from_secs(120);
+        Self { boot, clock, cpus: 1, memory_mib: 512, kernel_arguments: Vec::new(), niceness: 0, limit }
+    }
+
+    /// Runs a job to its end. Blocks; `stop` ends the guest from another thread or a signal handler.
+    ///
+    /// # Errors
+    /// When the guest cannot be started, is stopped, exceeds its limit, or ends before it has sent everything. A job that fails is not
+    /// an error: see [`GuestResult::status`].
+    pub fn run(&self, work: &WorkDirectory, job: &Job, stop: &AtomicBool) -> Result<GuestResult<C>, VmError> {
+        self.start(work, job)?.wait(stop)
+    }
+
+    /// Starts a guest. It ends with the calling thread, however that ends.
+    ///
+    /// # Errors
+    /// When the description is contradictory, the job is too long, or QEMU does not start.
+    pub fn start(&self, work: &WorkDirectory, job: &Job) -> Result<RunningGuest<C>, VmError> {
+        if self.clock.cpu_limit().is_some_and(|limit| self.cpus > limit) {
+            return Err(VmError::CpusInVirtualTime { cpus: self.cpus });
+        }
+
+        let directory = new_directory(&work.guests(), "")?;
+        let arguments = self.arguments(&directory, job)?;
+        if self.boot.takes_job_file {
+            let path = directory.join(JOB);
+            fs::write(&path, job.to_file()?).map_err(VmError::writing(&path))?;
+        }
+
+        let qemu = QemuProcess::start(directory, &arguments, self.niceness)?;
+        Ok(RunningGuest { qemu, limit: self.limit, clock: self.clock.clone() })
+    }
+
+    /// QEMU's arguments. Paths within the guest's directory are relative to it.
+    fn arguments(&self, directory: &Path, job: &Job) -> Result<Vec<OsString>, VmError> {
+        let mut arguments: Vec<OsString> = Vec::new();
+        let mut add = |words: &str| arguments.extend(words.split(' ').map(OsString::from));
+        add("-name");
+        add(&leftover::name_argument(directory));
+        // A machine without a file of the host's, a network, a screen; a guest that restarts or crashes ends.
+        add("-machine q35 -no-user-config -nodefaults -nic none -display none -no-reboot");
+        add(&format!("-smp {} -m {}M", self.cpus, self.memory_mib));
+        for argument in self.clock.qemu_arguments() {
+            add(&argument);
+        }
+
+        add(&format!("-serial file:{CONSOLE} -qmp unix:{SOCKET},server=on,wait=off"));
+        // Without ioeventfd the device answers in the CPU's thread, not in one that runs when the host lets it.
+        add(&format!("-chardev file,id=stream,path={STREAM} -device virtio-serial-pci,ioeventfd=off"));
+        add("-device virtserialport,chardev=stream,name=onbeat");
+        if self.boot.takes_job_file {
+            add(&format!("-fw_cfg name=opt/onbeat/job,file={JOB}"));
+        }
+
+        arguments.extend(["-kernel".into(), self.boot.vmlinux.clone().into_os_string()]);
+        arguments.extend(["-initrd".into(), self.boot.initramfs.clone().into_os_string()]);
+        arguments.extend(["-append".into(), self.kernel_command_line(job)?.into()]);
+        Ok(arguments)
+    }
+
+    fn kernel_command_line(&self, job: &Job) -> Result<String, VmError> {
+        // A panic ends the guest at once.
+        let mut words = vec!["console=ttyS0".to_owned(), "quiet".to_owned(), "panic=-1".to_owned()];
+        words.extend(self.clock.kernel_arguments().iter().map(|word| (*word).to_owned()));
+        words.extend(self.kernel_arguments.iter().cloned());
+        if !self.boot.takes_job_file {
+            words.push(job.to_kernel_argument());
+        }
+
+        let line = words.join(" ");
+        match line.len() {
+            0..=COMMAND_LINE_LIMIT => Ok(line),
+            length => Err(VmError::CommandLineTooLong { length, limit: COMMAND_LINE_LIMIT }),
+        }
+    }
+}
+
+/// A guest that has been started. Dropping it ends it.
+#[derive(Debug)]
+pub struct RunningGuest<C: Clock> {
+    qemu: QemuProcess,
+    limit: Duration,
+    clock: C,
+}
+
+impl<C: Clock> RunningGuest<C> {
+    /// Waits for the guest's end and returns what it has sent. See [`Guest::run`].
+    ///
+    /// # Errors
+    /// When the guest is stopped, exceeds its limit, or ends before it has sent everything.
+    pub fn wait(mut self, stop: &AtomicBool) -> Result<GuestResult<C>, VmError> {
+        while self.qemu.ended()?.is_none() {
+            if stop.load(Ordering::Relaxed) {
+                self.qemu.end()?;
+                return Err(VmError::Stopped);
+            }
+            if self.qemu.elapsed() > self.limit {
+                self.qemu.end()?;
+                let console = self.directory().join(CONSOLE);
+                let last_line = last_line(&fs::read(&console).unwrap_or_default());
+                return Err(VmError::Timeout { limit: self.limit, last_line, console });
+            }
+
+            std::thread::sleep(POLL_EVERY);
+        }
+
+        let elapsed = self.qemu.elapsed();
+        self.qemu.close()?;
+        let directory = self.directory().to_owned();
+        let shipment = read_shipment(&directory)?;
+        Ok(GuestResult::new(shipment, directory, elapsed))
+    }
+
+    /// Host threads of the virtual CPUs, in order.
+    ///
+    /// # Errors
+    /// When QEMU has ended, or its control socket does not answer.
+    pub fn cpu_threads(&mut self) -> Result<Vec<i32>, VmError> {
+        Ok(self.qemu.cpus()?.into_iter().map(|cpu| cpu.thread).collect())
+    }
+
+    /// Process number of QEMU.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.qemu.pid()
+    }
+
+    /// The guest's directory on the host.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.qemu.directory()
+    }
+
+    /// The clock that the guest runs by.
+    pub const fn clock(&self) -> &C {
+        &self.clock
+    }
+}
+
+/// Reads what a guest has sent, by its port or else by its console, and removes the file of its port.
+fn read_shipment(directory: &Path) -> Result<frame::Shipment, VmError> {
+    let console = directory.join(CONSOLE);
+    let lines = fs::read(&console).unwrap_or_default();
+    let path = directory.join(STREAM);
+    let mut stream = fs::read(&path).map_err(VmError::reading(&path))?;
+    if stream.is_empty() {
+        stream = frame::from_console(&lines);
+    }
+
+    let incomplete = |reason: FrameError| VmError::Incomplete { reason, last_line: last_line(&lines), console };
+    let shipment = frame::parse(&stream).map_err(incomplete)?;
+    // Its content is in memory; hundreds of guests would fill the disk with it.
+    fs::remove_file(&path).map_err(VmError::writing(&path))?;
+    Ok(shipment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::clock::{Free, Real, Virtual};
+    use super::super::qemu::shell_line;
+    use super::*;
+
+    fn boot(takes_job_file: bool) -> BootImage {
+        BootImage {
+            release: "6.1".to_owned(),
+            vmlinux: "/k/vmlinux".into(),
+            initramfs: "/k/i.cpio".into(),
+            takes_job_file,
+        }
+    }
+
+    fn line<C: Clock>(guest: &Guest<C>) -> String {
+        let mut job = Job::new();
+        job.command(["true"]);
+        shell_line(&guest.arguments(Path::new("/w/guests/7-0"), &job).expect("arguments"))
+    }
+
+    #[test]
+    fn in_virtual_time_nothing_comes_from_the_host() {
+        let line = line(&Guest::new(boot(true), Virtual { shift: 4, seed: 9 }));
+        let expected = "qemu-system-x86_64 -name guest=onbeat-7-0,debug-threads=on -machine q35 -no-user-config -nodefaults -nic none \
+            -display none -no-reboot -smp 1 -m 512M -accel tcg,thread=single -icount shift=4,sleep=off -cpu max \
+            -rtc base=2026-01-01T00:00:00,clock=vm -seed 9 -serial file:console.log -qmp unix:qmp,server=on,wait=off \
+            -chardev file,id=stream,path=stream -device virtio-serial-pci,ioeventfd=off \
+            -device virtserialport,chardev=stream,name=onbeat -fw_cfg name=opt/onbeat/job,file=job -kernel /k/vmlinux \
+            -initrd /k/i.cpio -append 'console=ttyS0 quiet panic=-1 idle=poll nokaslr norandmaps tsc=reliable mitigations=off'\n";
+        assert_eq!(line, expected);
+    }
+
+    #[test]
+    fn without_a_job_file_the_job_stands_on_the_kernel_command_line() {
+        let mut guest = Guest::new(boot(false), Free);
+        guest.kernel_arguments = vec!["isolcpus=1".to_owned()];
+        guest.cpus = 2;
+        let line = line(&guest);
+        assert!(!line.contains("-fw_cfg"), "{line}");
+        assert!(line.contains("-smp 2 "), "{line}");
+        assert!(line.contains(" mitigations=off isolcpus=1 onbeat.job=d29yaygpIHsKJ3"), "{line}");
+    }
+
+    #[test]
+    fn by_the_real_clock_the_guest_runs_under_kvm() {
+        let line = line(&Guest::new(boot(true), Real::assume()));
+        assert!(line.contains("-accel kvm -cpu host"), "{line}");
+        assert!(!line.contains("icount") && !line.contains("idle=poll"), "{line}");
+    }
+
+    #[test]
+    fn several_cpus_in_virtual_time_are_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let work = WorkDirectory::open(directory.path()).expect("a work directory");
+        let mut guest = Guest::new(boot(true), Virtual::default());
+        guest.cpus = 2;
+        let refused = guest.start(&work, &Job::new()).expect_err("two CPUs").to_string();
+        assert_eq!(refused, "guest with 2 CPUs in virtual time: instruction counting allows 1");
+    }
+
+    #[test]
+    fn a_command_line_that_the_kernel_would_cut_off_is_refused() {
+        let mut guest = Guest::new(boot(false), Free);
+        let mut job = Job::new();
+        job.command(["x".repeat(1500)]);
+        let refused = guest.kernel_command_line(&job).expect_err("too long").to_string();
+        assert!(refused.starts_with("the kernel command line is 2"), "{refused}");
+
+        guest.boot.takes_job_file = true;
+        assert!(guest.kernel_command_line(&job).is_ok());
+        guest.kernel_arguments = vec!["y".repeat(2000)];
+        assert!(guest.kernel_command_line(&Job::new()).is_err());
+    }
+}

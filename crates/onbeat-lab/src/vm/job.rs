@@ -1,0 +1,189 @@
+//! Jobs: commands that a guest runs one after the other, and directories whose files it sends back.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::VmError;
+
+/// Commands for a guest. Their standard output and error come back as the files `output` and `errors`.
+///
+/// ```
+/// use onbeat_lab::vm::Job;
+///
+/// let mut job = Job::new();
+/// job.command(["uname", "-a"]);
+/// job.command(["cp", "/proc/config.gz", "/out/"]);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Job {
+    commands: Vec<Vec<String>>,
+    collected: Vec<String>,
+}
+
+/// A run of `onbeat measure latency` in a guest.
+///
+/// The defaults suit virtual time: a loop of 1 kHz for two seconds, without recording causes, which is heavy work in a guest that counts
+/// instructions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LatencyTest {
+    /// Measuring time, in the guest's time.
+    pub duration: Duration,
+    /// Period of the loop.
+    pub period: Duration,
+    /// Background load as `onbeat load` takes it, such as `idle` or `run:COMMAND`.
+    pub load: String,
+    /// Whether causes of spikes are recorded.
+    pub causes: bool,
+}
+
+impl LatencyTest {
+    /// A load that makes the kernel work in long stretches: it writes 16 MiB to a file in memory, over and over.
+    pub const WRITER: &'static str = "run:while :; do dd if=/dev/zero of=/tmp/load bs=1M count=16; done";
+}
+
+impl Default for LatencyTest {
+    fn default() -> Self {
+        Self {
+            duration: Duration::from_secs(2),
+            period: Duration::from_millis(1),
+            load: "idle".to_owned(),
+            causes: false,
+        }
+    }
+}
+
+/// Length of the file that carries the job. It is constant, because a guest that was restored from a snapshot remembers it.
+pub(super) const JOB_FILE_LENGTH: usize = 4096;
+/// Where runs are recorded in the guest; the last part of it begins the paths of results.
+const RUNS: &str = "/tmp/runs";
+
+impl Job {
+    /// Creates a job without commands.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a command with its arguments. The first command that fails ends the job, with its exit status.
+    pub fn command<W: Into<String>>(&mut self, words: impl IntoIterator<Item = W>) {
+        self.commands.push(words.into_iter().map(Into::into).collect());
+    }
+
+    /// Has the files below a directory of the guest sent to the host, also when a command has failed.
+    pub fn collect(&mut self, directory: impl Into<String>) {
+        self.collected.push(directory.into());
+    }
+
+    /// A job that runs `onbeat measure latency` and sends its summary (the file `output`, one JSON object) and its run file.
+    #[must_use]
+    pub fn measure_latency(test: &LatencyTest) -> Self {
+        let duration = format!("{}ns", test.duration.as_nanos());
+        let period = format!("{}ns", test.period.as_nanos());
+        let mut words = vec!["onbeat", "measure", "latency", "--json", "--out", RUNS, "--for", &duration];
+        words.extend(["--period", &period, "--load", &test.load]);
+        words.extend(["--no-causes"].into_iter().filter(|_| !test.causes));
+
+        let mut job = Self::new();
+        job.command(words);
+        job.collect(RUNS);
+        job
+    }
+
+    /// A job that runs `onbeat bench` with these arguments and sends its summary (the file `output`) and its run files.
+    #[must_use]
+    pub fn bench(arguments: &[&str]) -> Self {
+        let words = ["onbeat", "bench", "--json", "--out", RUNS].into_iter().chain(arguments.iter().copied());
+        let mut job = Self::new();
+        job.command(words);
+        job.collect(RUNS);
+        job
+    }
+
+    /// The shell script that `init.sh` runs.
+    pub(super) fn script(&self) -> String {
+        let mut script = "work() {\n".to_owned();
+        for words in &self.commands {
+            let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+            script += &format!("{} || return\n", quoted.join(" "));
+        }
+        script += ":\n}\nwork\nstatus=$?\n";
+        for directory in &self.collected {
+            script += &format!("cp -R {} /out/\n", quoted(directory));
+        }
+
+        script + "exit $status\n"
+    }
+
+    /// The file of the `fw_cfg` device: the script, filled up with null bytes.
+    pub(super) fn to_file(&self) -> Result<Vec<u8>, VmError> {
+        let mut bytes = self.script().into_bytes();
+        if bytes.len() > JOB_FILE_LENGTH {
+            return Err(VmError::JobTooLong { length: bytes.len(), limit: JOB_FILE_LENGTH });
+        }
+
+        bytes.resize(JOB_FILE_LENGTH, 0);
+        Ok(bytes)
+    }
+
+    /// The word of the kernel command line.
+    pub(super) fn to_kernel_argument(&self) -> String {
+        format!("onbeat.job={}", STANDARD.encode(self.script()))
+    }
+}
+
+/// A word that no shell changes.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Runs the commands of a job by this host's shell.
+    fn run(job: &Job) -> (Option<i32>, String) {
+        let output = Command::new("sh").args(["-c", &job.script()]).output().expect("sh");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    #[test]
+    fn words_reach_the_command_unchanged() {
+        let mut job = Job::new();
+        job.command(["printf", "%s|", "a b", "it's", "$HOME", "`x`", "\\", "*", ""]);
+        assert_eq!(run(&job), (Some(0), "a b|it's|$HOME|`x`|\\|*||".to_owned()));
+    }
+
+    #[test]
+    fn the_first_failure_ends_the_job_with_its_status() {
+        let mut job = Job::new();
+        job.command(["echo", "first"]);
+        job.command(["sh", "-c", "exit 7"]);
+        job.command(["echo", "never"]);
+        assert_eq!(run(&job), (Some(7), "first\n".to_owned()));
+        assert_eq!(run(&Job::new()), (Some(0), String::new()));
+    }
+
+    #[test]
+    fn a_job_has_the_same_length_whatever_it_does() {
+        let short = Job::measure_latency(&LatencyTest::default()).to_file().expect("a file");
+        let long = Job::bench(&["--for", "20s"]).to_file().expect("a file");
+        assert_eq!(short.len(), long.len());
+
+        let mut too_long = Job::new();
+        too_long.command(["echo".to_owned(), "x".repeat(5000)]);
+        let refused = too_long.to_file().expect_err("too long").to_string();
+        assert_eq!(refused, "the job is 5061 bytes long as a script, at most 4096 reach a guest");
+    }
+
+    #[test]
+    fn latency_is_measured_with_the_test_s_own_times() {
+        let test = LatencyTest { load: LatencyTest::WRITER.to_owned(), ..LatencyTest::default() };
+        let script = Job::measure_latency(&test).script();
+        assert!(script.contains("'--for' '2000000000ns' '--period' '1000000ns' '--load' 'run:while"), "{script}");
+        assert!(script.contains("cp -R '/tmp/runs' /out/"), "{script}");
+    }
+}

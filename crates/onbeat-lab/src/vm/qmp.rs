@@ -1,0 +1,146 @@
+//! QEMU's control socket: a few commands of the QEMU Machine Protocol, one JSON object per line.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::VmError;
+
+/// Longest wait for an answer. QEMU answers in its main loop, which a busy host may keep waiting.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
+/// A connection in command mode.
+#[derive(Debug)]
+pub(super) struct ControlSocket {
+    reader: BufReader<UnixStream>,
+    writer: UnixStream,
+}
+
+/// A virtual CPU.
+#[derive(Debug, Deserialize)]
+pub(super) struct VirtualCpu {
+    /// Its thread on the host.
+    #[serde(rename = "thread-id")]
+    pub(super) thread: i32,
+}
+
+impl ControlSocket {
+    /// Connects to socket `name` in `directory`; nothing while QEMU has not created it yet.
+    pub(super) fn connect(directory: &Path, name: &str) -> Result<Option<Self>, VmError> {
+        // A socket's path is limited to 108 bytes. By way of the directory's descriptor it is always short.
+        let opened = std::fs::File::open(directory).map_err(VmError::reading(directory))?;
+        let path = format!("/proc/self/fd/{}/{name}", opened.as_raw_fd());
+        let stream = match UnixStream::connect(path) {
+            Ok(stream) => stream,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(control(&error.to_string())),
+        };
+
+        Self::negotiate(stream).map(Some)
+    }
+
+    fn negotiate(stream: UnixStream) -> Result<Self, VmError> {
+        let failed = |error: io::Error| control(&error.to_string());
+        stream.set_read_timeout(Some(ANSWER_WITHIN)).map_err(failed)?;
+        let writer = stream.try_clone().map_err(failed)?;
+        let mut this = Self { reader: BufReader::new(stream), writer };
+        let greeting = this.message()?;
+        if greeting.get("QMP").is_none() {
+            return Err(control(&format!("a greeting was expected, {greeting} came")));
+        }
+
+        this.execute("qmp_capabilities")?;
+        Ok(this)
+    }
+
+    /// Executes a command without arguments and returns its answer; events in between are passed over.
+    pub(super) fn execute(&mut self, command: &str) -> Result<Value, VmError> {
+        let line = format!("{}\n", json!({ "execute": command }));
+        self.writer.write_all(line.as_bytes()).map_err(|error| control(&format!("{command}: {error}")))?;
+        loop {
+            let mut message = self.message()?;
+            if let Some(answer) = message.get_mut("return") {
+                return Ok(answer.take());
+            }
+            if let Some(error) = message.get("error") {
+                return Err(control(&format!("{command}: {error}")));
+            }
+        }
+    }
+
+    /// The virtual CPUs, in order.
+    pub(super) fn cpus(&mut self) -> Result<Vec<VirtualCpu>, VmError> {
+        let answer = self.execute("query-cpus-fast")?;
+        serde_json::from_value(answer).map_err(|error| control(&format!("query-cpus-fast: {error}")))
+    }
+
+    fn message(&mut self) -> Result<Value, VmError> {
+        let mut line = String::new();
+        match self.reader.read_line(&mut line) {
+            Ok(0) => Err(control("closed")),
+            Ok(_) => serde_json::from_str(&line).map_err(|error| control(&format!("{error} in {line:?}"))),
+            Err(error) => Err(control(&error.to_string())),
+        }
+    }
+}
+
+fn control(message: &str) -> VmError {
+    VmError::Control { message: message.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A QEMU that says these lines, whatever it is asked; returns what it was asked.
+    fn stand_in(lines: &[&str]) -> (Result<ControlSocket, VmError>, std::thread::JoinHandle<String>) {
+        let (client, server) = UnixStream::pair().expect("a pair");
+        let lines = lines.join("\n") + "\n";
+        let said = std::thread::spawn(move || {
+            let mut server = server;
+            server.write_all(lines.as_bytes()).expect("lines");
+            io::read_to_string(server).expect("commands")
+        });
+
+        (ControlSocket::negotiate(client), said)
+    }
+
+    #[test]
+    fn threads_of_virtual_cpus_are_read_past_events() {
+        let lines = [
+            r#"{"QMP": {"version": {}, "capabilities": []}}"#,
+            r#"{"return": {}}"#,
+            r#"{"event": "RESUME", "timestamp": {}}"#,
+            r#"{"return": [{"cpu-index": 0, "thread-id": 17}, {"cpu-index": 1, "thread-id": 18}]}"#,
+        ];
+        let (socket, said) = stand_in(&lines);
+        let cpus = socket.expect("a connection").cpus().expect("CPUs");
+        assert_eq!(cpus.iter().map(|cpu| cpu.thread).collect::<Vec<_>>(), [17, 18]);
+        let said = said.join().expect("the other side");
+        assert_eq!(said, "{\"execute\":\"qmp_capabilities\"}\n{\"execute\":\"query-cpus-fast\"}\n");
+    }
+
+    #[test]
+    fn an_error_and_the_end_of_the_connection_are_reported() {
+        let (socket, _said) = stand_in(&[r#"{"QMP": {}}"#, r#"{"return": {}}"#, r#"{"error": {"desc": "no"}}"#]);
+        let mut socket = socket.expect("a connection");
+        let error = socket.execute("stop").expect_err("an error").to_string();
+        assert_eq!(error, r#"QEMU's control socket: stop: {"desc":"no"}"#);
+
+        let (socket, _said) = stand_in(&[r#"{"return": {}}"#]);
+        assert!(socket.is_err(), "no greeting");
+    }
+
+    #[test]
+    fn a_socket_that_does_not_exist_yet_is_not_an_error() {
+        let directory = tempfile::tempdir().expect("a directory");
+        assert!(ControlSocket::connect(directory.path(), "qmp").expect("no error").is_none());
+    }
+}

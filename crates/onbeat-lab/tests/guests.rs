@@ -1,0 +1,261 @@
+//! Guests under QEMU: `make test-vm`.
+//!
+//! They need QEMU, busybox, a static onbeat (`ONBEAT`) and a work directory (`ONBEAT_VM_WORK`); without these two variables all tests are
+//! skipped. Packages of kernels are taken from `packages/` in the work directory, and downloaded where `ONBEAT_VM_DOWNLOAD` is set.
+#![allow(missing_docs, clippy::expect_used, clippy::print_stdout)]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use onbeat_lab::vm::{
+    Accelerator, BootImage, Clock, Free, Guest, GuestResult, Initramfs, Job, Kernel, LatencyTest, PackageSource,
+    Virtual, VmError, WorkDirectory, choose_accelerator,
+};
+
+const BUSYBOX: &str = "/usr/bin/busybox";
+const RT: &str = "linux-image-rt-amd64";
+const STOCK: &str = "linux-image-cloud-amd64";
+/// Set in the process that is killed in place of the whole test.
+const STARTER: &str = "ONBEAT_VM_STARTER";
+
+/// One guest at a time, however many threads run tests.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+struct Laboratory {
+    onbeat: PathBuf,
+    work: WorkDirectory,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Laboratory {
+    /// None, with the reason on standard output, where guests are not to be run.
+    fn open() -> Option<Self> {
+        let (Some(onbeat), Some(work)) = (std::env::var_os("ONBEAT"), std::env::var_os("ONBEAT_VM_WORK")) else {
+            println!(
+                "skipped: ONBEAT (a static onbeat) and ONBEAT_VM_WORK (a work directory) are not both set; see make test-vm"
+            );
+            return None;
+        };
+
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let work = WorkDirectory::open(Path::new(&work)).expect("a work directory");
+        Some(Self { onbeat: onbeat.into(), work, _turn: turn })
+    }
+
+    fn kernel(&self, package: &str) -> Kernel {
+        Kernel::from_package(&self.work, package, &packages(&self.work)).expect("a kernel")
+    }
+
+    fn boot(&self, kernel: &Kernel) -> BootImage {
+        let mut initramfs = Initramfs::new(kernel, Path::new(BUSYBOX)).expect("an initramfs");
+        initramfs.program("bin/onbeat", &self.onbeat).expect("a static onbeat");
+        initramfs.build(&self.work).expect("an archive")
+    }
+
+    fn guest<C: Clock>(&self, package: &str, clock: C) -> Guest<C> {
+        let mut guest = Guest::new(self.boot(&self.kernel(package)), clock);
+        guest.niceness = 19;
+        guest.limit = Duration::from_secs(280);
+        guest
+    }
+
+    fn run<C: Clock>(&self, guest: &Guest<C>, job: &Job) -> GuestResult<C> {
+        let result = guest.run(&self.work, job, &AtomicBool::new(false)).expect("a result");
+        result.succeeded().expect("a job that succeeds");
+        result
+    }
+}
+
+fn packages(work: &WorkDirectory) -> PackageSource {
+    match std::env::var_os("ONBEAT_VM_DOWNLOAD") {
+        Some(_) => PackageSource::Download,
+        None => PackageSource::Directory(work.path().join("packages")),
+    }
+}
+
+fn loaded() -> Job {
+    Job::measure_latency(&LatencyTest { load: LatencyTest::WRITER.to_owned(), ..LatencyTest::default() })
+}
+
+/// Processes that keep all CPUs of the host busy until they are dropped.
+struct HostLoad(Vec<std::process::Child>);
+
+impl HostLoad {
+    fn start() -> Self {
+        let busy =
+            || Command::new("nice").args(["-n", "19", "sh", "-c", "while :; do :; done"]).spawn().expect("a load");
+        Self(std::iter::repeat_with(busy).take(3).collect())
+    }
+}
+
+impl Drop for HostLoad {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn the_same_job_gives_the_same_bytes_also_beside_a_load_on_the_host() {
+    let Some(lab) = Laboratory::open() else { return };
+    let guest = lab.guest(RT, Virtual::default());
+    let alone = lab.run(&guest, &loaded());
+    let _load = HostLoad::start();
+    let beside = lab.run(&guest, &loaded());
+    assert_eq!(alone.files, beside.files);
+    assert_eq!(alone.digest(), beside.digest());
+}
+
+#[test]
+fn under_load_the_rt_kernel_s_maximum_is_below_a_fifth_of_the_stock_kernel_s() {
+    let Some(lab) = Laboratory::open() else { return };
+    let rt = lab.run(&lab.guest(RT, Virtual::default()), &loaded()).figures().expect("figures");
+    let stock = lab.run(&lab.guest(STOCK, Virtual::default()), &loaded()).figures().expect("figures");
+    assert!(rt.samples > 1900 && stock.samples > 1900, "{} and {} samples", rt.samples, stock.samples);
+    assert!(stock.max_ratio(&rt) > 5.0, "stock {} ns, RT {} ns", stock.max_ns, rt.max_ns);
+}
+
+#[test]
+fn a_bench_in_a_guest_sends_its_summary_and_a_run_file_per_cell() {
+    let Some(lab) = Laboratory::open() else { return };
+    let job = Job::bench(&["--tunings", "none,PM", "--loads", "idle", "--for", "4s"]);
+    let result = lab.run(&lab.guest(STOCK, Virtual::default()), &job);
+    let summary = result.summary().expect("a summary");
+    assert_eq!(summary.cells.len(), 2);
+    // The bench's own file and one for each cell.
+    assert_eq!(result.run_files().count(), 3);
+}
+
+#[test]
+fn a_guest_without_a_port_gets_its_job_and_sends_its_results_by_other_ways() {
+    let Some(lab) = Laboratory::open() else { return };
+    // Of this kernel all that carries data is a module, and this guest has none.
+    let vmlinux = lab.kernel(RT).vmlinux().to_owned();
+    let kernel = Kernel::from_image(&lab.work, &vmlinux, None).expect("a kernel without modules");
+    let guest = Guest { boot: lab.boot(&kernel), ..lab.guest(RT, Virtual::default()) };
+    let mut job = Job::new();
+    job.command(["seq", "20000"]);
+    let result = lab.run(&guest, &job);
+    let output = String::from_utf8_lossy(result.file("output").expect("its output"));
+    assert_eq!(output.lines().count(), 20000);
+    assert!(output.ends_with("20000\n"));
+}
+
+#[test]
+fn a_job_that_fails_reports_its_status_and_says_why() {
+    let Some(lab) = Laboratory::open() else { return };
+    let mut job = Job::new();
+    job.command(["onbeat", "measure", "latency", "--load", "no-such-load"]);
+    let guest = lab.guest(STOCK, Free);
+    let result = guest.run(&lab.work, &job, &AtomicBool::new(false)).expect("a result");
+    assert_eq!(result.status, 2);
+    let error = result.succeeded().expect_err("it failed").to_string();
+    assert!(error.starts_with("the job ended with exit status 2: ") && error.contains("no-such-load"), "{error}");
+}
+
+/// Where a guest that never ends by itself is needed.
+fn endless() -> Job {
+    let mut job = Job::new();
+    job.command(["sleep", "100000"]);
+    job
+}
+
+fn runs(pid: u32) -> bool {
+    // A zombie is still listed, without a command line.
+    fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty())
+}
+
+#[test]
+fn a_guest_ends_at_its_limit_when_it_is_stopped_and_when_it_is_dropped() {
+    let Some(lab) = Laboratory::open() else { return };
+    let mut guest = lab.guest(STOCK, Free);
+    guest.limit = Duration::from_secs(1);
+    let error = guest.run(&lab.work, &endless(), &AtomicBool::new(false)).expect_err("the limit");
+    let VmError::Timeout { console, .. } = error else { panic!("{error}") };
+    assert!(console.exists());
+
+    guest.limit = Duration::from_secs(100);
+    assert!(matches!(guest.run(&lab.work, &endless(), &AtomicBool::new(true)), Err(VmError::Stopped)));
+
+    let running = guest.start(&lab.work, &endless()).expect("a guest");
+    let pid = running.pid();
+    assert!(runs(pid));
+    drop(running);
+    assert!(!runs(pid));
+}
+
+#[test]
+fn the_threads_of_virtual_cpus_are_those_that_qemu_names_so() {
+    let Some(lab) = Laboratory::open() else { return };
+    let mut guest = lab.guest(STOCK, Free);
+    guest.cpus = 2;
+    let mut running = guest.start(&lab.work, &endless()).expect("a guest");
+    let threads = running.cpu_threads().expect("its threads");
+    assert_eq!(threads.len(), 2);
+    let name = fs::read_to_string(format!("/proc/{}/task/{}/comm", running.pid(), threads[0])).expect("a thread");
+    // Emulation of all CPUs in one thread has one thread for them.
+    assert!(name.starts_with("ALL CPUs/TCG") || name.starts_with("CPU 0/TCG"), "{name}");
+}
+
+#[test]
+fn no_guest_outlives_a_starter_that_is_killed() {
+    if let Some(work) = std::env::var_os(STARTER) {
+        return start_and_wait(Path::new(&work));
+    }
+    let Some(lab) = Laboratory::open() else { return };
+    let own = std::env::current_exe().expect("this test");
+    let mut starter = Command::new(own);
+    starter.args(["--exact", "no_guest_outlives_a_starter_that_is_killed", "--nocapture"]);
+    starter.env(STARTER, lab.work.path()).stdout(Stdio::piped());
+    let mut starter = starter.spawn().expect("a starter");
+    let lines = BufReader::new(starter.stdout.take().expect("its output")).lines();
+    let numbers = lines.map_while(Result::ok).find_map(|line| line.split_once("guest runs as ")?.1.parse::<u32>().ok());
+    let pid = numbers.expect("a guest");
+    assert!(runs(pid));
+
+    starter.kill().expect("a signal");
+    starter.wait().expect("its end");
+    // The signal is on its way; without it this would not end.
+    while runs(pid) {
+        std::thread::yield_now();
+    }
+
+    let again = WorkDirectory::open(lab.work.path()).expect("a work directory");
+    assert_eq!(again.ended_guests().len(), 1, "the record of the guest");
+}
+
+fn start_and_wait(work: &Path) {
+    let work = WorkDirectory::open(work).expect("a work directory");
+    let kernel = Kernel::from_package(&work, STOCK, &packages(&work)).expect("a kernel");
+    let initramfs = Initramfs::new(&kernel, Path::new(BUSYBOX)).expect("an initramfs");
+    let guest = Guest::new(initramfs.build(&work).expect("an archive"), Free);
+    let running = guest.start(&work, &endless()).expect("a guest");
+    println!("\nguest runs as {}", running.pid());
+    let _ = running.wait(&AtomicBool::new(false));
+}
+
+#[test]
+fn the_accelerator_is_found_out_by_a_canary_guest() {
+    let Some(lab) = Laboratory::open() else { return };
+    let boot = lab.boot(&lab.kernel(STOCK));
+    let found = choose_accelerator(&lab.work, &boot, Duration::from_secs(5), &AtomicBool::new(false));
+    match found.expect("an accelerator") {
+        Accelerator::Kvm(real) => {
+            let mut job = Job::new();
+            job.command(["uname", "-r"]);
+            let result = lab.run(&Guest::new(boot, real), &job);
+            assert_eq!(result.file("output"), Some(format!("{}\n", result.release).as_bytes()));
+        }
+        Accelerator::Emulation { reason } => {
+            println!("skipped: no guest under KVM: {reason}");
+            assert!(reason.contains("kvm") || reason.contains("KVM"), "{reason}");
+        }
+    }
+}
