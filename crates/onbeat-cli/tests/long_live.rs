@@ -69,7 +69,7 @@ fn a_run_killed_twice_is_one_whole_run_in_the_end() {
     assert_eq!(dirs.filter(|dir| dir.as_ref().unwrap().file_name() != "state").count(), 1, "one run, one directory");
     let summary: serde_json::Value = serde_json::from_slice(&whole.stdout).unwrap();
     let notes = summary["cells"][0]["notes"].to_string();
-    assert_eq!(notes.matches("nothing was measured").count(), 2, "{notes}");
+    assert_eq!(notes.matches("were not measured").count(), 2, "{notes}");
     let next = measure(out.path(), &["--for", "5s", "--resume"]).output().unwrap();
 
     assert!(String::from_utf8_lossy(&next.stderr).contains("a new one begins"), "a complete run is not resumed");

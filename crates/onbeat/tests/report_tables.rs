@@ -90,7 +90,7 @@ fn a_row_has_figures_rounded_to_their_certainty_and_marks_those_that_few_samples
 
     assert_eq!(table.title, "release latency with no added load, us; 6,000 samples");
     let texts: Vec<&str> = table.rows[0].entries.iter().map(|entry| entry.text.as_str()).collect();
-    assert_eq!(texts, ["P*", "17.1", "18.3", "1 234", "38.5", "17.1", "17.1", "~17.1", "~1 234", "0", "0"]);
+    assert_eq!(texts, ["P*", "17.1", "18.3", "1,234", "38.5", "17.1", "17.1", "~17.1", "~1,234", "0", "0"]);
     assert_eq!((table.rows[0].entries[7].mark, table.rows[0].entries[3].mark), (Mark::Unsupported, Mark::Plain));
     assert_eq!(table.legend[0], "~ fewer than 10 samples beyond this value");
     assert_eq!(table.legend[1], "* truncated; figures from the recorded part");

@@ -8,6 +8,7 @@ use super::cell::CellSummary;
 use super::events::alarms_in_words;
 use super::remedies::remedy;
 use super::summary::Summary;
+use super::sweep::Sweep;
 use super::units::{Letters, count, listed, percent, spoken, three_digits, time_ns};
 use super::verdict::{Limit, Outcome, limit_in_words, missed_in_words};
 use crate::cause::Advice;
@@ -72,7 +73,8 @@ fn verdict(summary: &Summary) -> ClosingLine {
     }
 
     let Some((limit, outcome)) = summary.limit.zip(*outcome) else {
-        return line("verdict", "no limit given; --limit 200us --at 99.9 decides PASS or FAIL".to_owned());
+        let without = || line("verdict", "no limit given; --limit 200us --at 99.9 decides PASS or FAIL".to_owned());
+        return summary.sweep.as_ref().map_or_else(without, verdict_of_sweep);
     };
     let decisive = best.as_ref().and_then(|best| decisive(summary, &best.tuning, limit));
     let figures = decisive.map_or(String::new(), |(cell, over, releases)| {
@@ -98,6 +100,17 @@ fn verdict(summary: &Summary) -> ClosingLine {
     let candidates = [format!("{answer}{who}{figures}"), format!("{answer}{figures}"), answer];
     let [longest, ..] = &candidates;
     let text = candidates.iter().find(|text| text.chars().count() <= WIDTH).unwrap_or(longest).clone();
+
+    ClosingLine { outcome: Some(outcome), ..line("verdict", text) }
+}
+
+/// Whether the jitter is allowed at every load.
+fn verdict_of_sweep(sweep: &Sweep) -> ClosingLine {
+    let allowed = sweep.steps.iter().filter(|step| step.is_allowed).count();
+    let loads = sweep.steps.len();
+    let outcome = if allowed == loads { Outcome::Pass } else { Outcome::Fail };
+    let jitter = time_ns(sweep.allowed_jitter_ns, Letters::Ascii);
+    let text = format!("{}: jitter within {jitter} at {allowed} of {loads} loads", outcome.words());
 
     ClosingLine { outcome: Some(outcome), ..line("verdict", text) }
 }

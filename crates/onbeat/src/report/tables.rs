@@ -5,7 +5,7 @@ use super::imported::UNKNOWN;
 use super::statistics::{Low, Percentile, Share, Statistics};
 use super::summary::Summary;
 use super::table::{Column, Entry, Mark, Row, Table};
-use super::units::{Letters, count, grouped, ratio, under};
+use super::units::{Letters, count, ratio, under};
 use super::verdict::{Outcome, limit_in_words};
 use crate::record::Series;
 use crate::thread::Grant;
@@ -51,7 +51,7 @@ impl TableUnit {
     }
 
     fn whole(self, n: u64) -> String {
-        if self.is_grouped { grouped(n, ' ') } else { n.to_string() }
+        if self.is_grouped { count(n) } else { n.to_string() }
     }
 
     /// As many of two decimals as fit into `characters`.

@@ -100,17 +100,11 @@ pub fn percent(rate: f64) -> String {
 /// A count with its thousands apart: `60,000`.
 #[must_use]
 pub fn count(n: u64) -> String {
-    grouped(n, ',')
-}
-
-/// Digits in groups of three.
-#[must_use]
-pub fn grouped(n: u64, between: char) -> String {
     let digits = n.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (i, digit) in digits.chars().enumerate() {
         if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(between);
+            text.push(',');
         }
         text.push(digit);
     }

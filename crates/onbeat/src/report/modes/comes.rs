@@ -143,16 +143,8 @@ fn share_of_time(comes: &Comes, measured: &MeasuredSteps) -> f64 {
         return width_s / period_s;
     }
 
-    let mut inside_s = 0.0;
-    let mut all_s = 0.0;
-    for (i, _) in measured.has.iter().enumerate().filter(|(_, has)| **has) {
-        let start = (i as f64 * measured.step_s - from_s).rem_euclid(period_s);
-        let end = start + measured.step_s;
-        let overlap = |low: f64, high: f64| (end.min(high) - start.max(low)).max(0.0);
-        inside_s += overlap(0.0, width_s) + overlap(period_s, period_s + width_s);
-        all_s += measured.step_s;
-    }
-
+    let all_s = measured.steps() as f64 * measured.step_s;
+    let inside_s: f64 = starts(comes, measured).map(|from_s| measured.between_s(from_s, from_s + width_s)).sum();
     if all_s > 0.0 { inside_s / all_s } else { 1.0 }
 }
 
@@ -169,12 +161,12 @@ fn ln_chance(comes: &Comes, (usual, covered): (f64, f64), measured: &MeasuredSte
     // stands for a period and a phase that the others must agree with.
     let parts = comes.period_s / comes.width_s;
     let turns = (measured.span_s() / comes.period_s).max(1.0);
+    let could = if comes.period_s < measured.step_s { 0 } else { windows(comes, measured).count().max(k) };
     let tail = |less: usize| {
         let of_instants = ln_tail(k - less, n - less, usual);
         if comes.period_s < measured.step_s {
             return of_instants;
         }
-        let could = windows(comes, measured).count().max(k);
         of_instants.max(ln_tail(k - less, could - less, covered))
     };
 
@@ -197,10 +189,14 @@ fn is_often_there(comes: &Comes, usual: f64, measured: &MeasuredSteps) -> bool {
 
 /// Begins of the parts that were measured, period by period.
 pub(super) fn windows<'m>(comes: &Comes, measured: &'m MeasuredSteps) -> impl Iterator<Item = f64> + 'm {
+    let width_s = comes.width_s;
+    starts(comes, measured).filter(move |from_s| measured.at(from_s + width_s / 2.0))
+}
+
+/// Begins of the parts that overlap the run, period by period.
+fn starts(comes: &Comes, measured: &MeasuredSteps) -> impl Iterator<Item = f64> + use<> {
     let Comes { period_s, from_s, width_s, .. } = *comes;
     let first = ((-from_s - width_s) / period_s).ceil() as i64;
     let last = ((measured.span_s() - from_s) / period_s) as i64;
-    (first..=last)
-        .map(move |turn| from_s + turn as f64 * period_s)
-        .filter(move |from| measured.at(from + width_s / 2.0))
+    (first..=last).map(move |turn| from_s + turn as f64 * period_s)
 }

@@ -39,23 +39,59 @@ pub(super) struct MeasuredSteps {
     pub(super) shortest_s: f64,
     /// The longest period looked for, in seconds.
     pub(super) longest_s: f64,
-    /// Whether a step has an event.
-    pub(super) has: Vec<bool>,
+    /// Measured steps before each step, and of all: a step is measured when it has an event.
+    before: Vec<u32>,
 }
 
 impl MeasuredSteps {
     pub(super) fn span_s(&self) -> f64 {
-        self.has.len() as f64 * self.step_s
+        (self.before.len() - 1) as f64 * self.step_s
     }
 
     pub(super) fn steps(&self) -> usize {
-        self.has.iter().filter(|has| **has).count()
+        self.before[self.before.len() - 1] as usize
+    }
+
+    /// Whether a step is measured.
+    pub(super) fn has(&self, step: usize) -> bool {
+        self.before.get(step + 1).is_some_and(|after| *after > self.before[step])
     }
 
     /// Whether there is an event in the step of an instant.
     pub(super) fn at(&self, at_s: f64) -> bool {
-        at_s >= 0.0 && self.has.get((at_s / self.step_s) as usize).copied().unwrap_or(false)
+        at_s >= 0.0 && self.has((at_s / self.step_s) as usize)
     }
+
+    /// How much of the time between two instants is measured, in seconds.
+    pub(super) fn between_s(&self, from_s: f64, to_s: f64) -> f64 {
+        self.until_s(to_s) - self.until_s(from_s)
+    }
+
+    fn until_s(&self, at_s: f64) -> f64 {
+        let steps = (at_s / self.step_s).clamp(0.0, (self.before.len() - 1) as f64);
+        let whole = steps as usize;
+        let of_next = if self.has(whole) { steps - whole as f64 } else { 0.0 };
+        (f64::from(self.before[whole]) + of_next) * self.step_s
+    }
+
+    /// Counts these steps as not measured from now on.
+    pub(super) fn forget(&mut self, steps: &[usize]) {
+        let mut has: Vec<bool> = (0..self.before.len() - 1).map(|step| self.has(step)).collect();
+        for &step in steps {
+            has[step] = false;
+        }
+
+        self.before = counted(has.into_iter());
+    }
+}
+
+/// How many are set before each place, and in all.
+fn counted(has: impl Iterator<Item = bool>) -> Vec<u32> {
+    let sums = has.scan(0, |sum, has| {
+        *sum += u32::from(has);
+        Some(*sum)
+    });
+    std::iter::once(0).chain(sums).collect()
 }
 
 /// The events of a grid in order of time, and what was measured. `release_s` is the loop's period, 0 where it is unknown.
@@ -68,9 +104,9 @@ pub(super) fn of(grid: &TrendGrid, release_s: f64) -> (Vec<LateInstant>, Measure
         (true, false) => (place_s, (2.0 * release_s).max(LEAST_PLACES * place_s)),
     };
 
-    let has: Vec<bool> = grid.max.iter().map(|max| !max.is_nan()).collect();
+    let has = |i: usize| !grid.max[i].is_nan();
     let mut events: Vec<LateInstant> = (0..grid.len())
-        .filter(|&i| has[i])
+        .filter(|&i| has(i))
         .map(|i| LateInstant { at_s: grid.worst_at[i] * grid.step_s, late_ns: grid.max[i] - grid.p50[i], step: i })
         .collect();
     if on_releases {
@@ -78,7 +114,10 @@ pub(super) fn of(grid: &TrendGrid, release_s: f64) -> (Vec<LateInstant>, Measure
     }
 
     let longest_s = grid.len() as f64 * grid.step_s / super::comb::LEAST_PERIODS as f64;
-    (events, MeasuredSteps { step_s: grid.step_s, unit_s, shortest_s, longest_s, has })
+    (
+        events,
+        MeasuredSteps { step_s: grid.step_s, unit_s, shortest_s, longest_s, before: counted((0..grid.len()).map(has)) },
+    )
 }
 
 /// Late instants are releases: what the trend keeps of them is rounded to the release that it stands for. Not where blocks

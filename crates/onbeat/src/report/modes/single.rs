@@ -53,12 +53,12 @@ pub(super) fn all(grid: &mut TrendGrid, release_s: f64) -> Vec<Single> {
             for _ in 0..MOST_PER_SET {
                 let Some(comes) = clearest(&events, set, &measured).filter(|_| found.len() < MOST) else { break };
                 let (single, steps) = counted(&events, set, comes, &measured);
+                measured.forget(&steps);
                 for step in steps {
-                    measured.has[step] = false;
                     grid.forget_largest(step, comes.period_s > 2.0 * grid.step_s);
                 }
 
-                events.retain(|event| measured.has[event.step]);
+                events.retain(|event| measured.has(event.step));
                 found.push(single);
             }
         }
