@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
 use onbeat::record::{Account, Recorder, RunFile, RunWriter, Series, WriteError};
-use onbeat::report::units::{count, grouped};
+use onbeat::report::units::count;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::{Consumer, Cycle, Flow, Instant, MockClock, OnOverrun, Plan, Sample, Slot, Task, Wait, cycle, split};
 use serde::{Deserialize, Serialize};
@@ -66,8 +66,8 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     part.remark(composition(&path)?);
     part.remark(format!(
         "Every account is even: {} cycles, {} skipped, none lost; the worst wake-up latency is the one that was drawn.",
-        grouped(report.cycles, ','),
-        grouped(report.skipped, ',')
+        count(report.cycles),
+        count(report.skipped)
     ));
 
     Ok(part)
