@@ -30,7 +30,7 @@ test('words are the same as the command’s', () => {
 test('the list of advice is the command’s', () => {
   const source = fromRust('src/cause/advice.rs');
   const facts = (list: string): string[] => [...list.matchAll(/Fact::(\w+)/g)].map(([, fact]) => snake(fact!));
-  const rows = [...source.matchAll(/^ {4}Row\(Advice::\w+, "([^"]+)", "([^"]+)", &\[([^\]]*)\], &\[([^\]]*)\]\),$/gm)];
+  const rows = [...source.matchAll(/^ {4}AdviceRow\(Advice::\w+, "([^"]+)", "([^"]+)", &\[([^\]]*)\], &\[([^\]]*)\]\),$/gm)];
   assert.deepEqual(ADVICE, rows.map(([, id, text, needs, notWith]) => [id, text, facts(needs!), facts(notWith!)]));
   assert.equal(NO_REMEDY, /NO_REMEDY: &str = "([^"]+)"/.exec(fromRust('src/report/causes.rs'))![1]!.replace("'", '’'));
 });
