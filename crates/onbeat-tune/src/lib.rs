@@ -28,6 +28,7 @@
 //! Absent on purpose: measuring, and any knob whose old value cannot be read back.
 
 mod affinity;
+pub mod catalogue;
 pub mod change;
 mod context;
 pub mod cpu_list;
@@ -43,6 +44,7 @@ mod shield_v2;
 pub mod tasks;
 pub mod user;
 
+pub use catalogue::check;
 pub use change::{Intent, Key, Outcome, UndoMode};
 pub use cpu_list::CpuList;
 pub use error::TuneError;
