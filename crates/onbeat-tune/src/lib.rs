@@ -36,6 +36,7 @@ pub mod error;
 pub mod host_files;
 pub mod irq;
 pub mod journal;
+pub mod lint;
 mod private;
 pub mod repair;
 pub mod shield;
