@@ -74,21 +74,26 @@ impl<'t> Draft<'t> {
         self.edits.iter().any(|(known, _)| overlaps(known))
     }
 
-    /// Inserts a text in front of a byte.
+    /// Inserts a text in front of a byte, unless the same text is inserted there already.
     pub(super) fn insert(&mut self, at: usize, text: impl Into<String>) {
-        self.edits.push((at..at, text.into()));
+        let edit = (at..at, text.into());
+        if !self.edits.contains(&edit) {
+            self.edits.push(edit);
+        }
     }
 
-    /// Removes bytes, with the blanks in front of them or, at the beginning of a line, behind them.
+    /// Removes bytes, with the blanks in front of them or, at the beginning of a line, behind them; with the whole line where
+    /// nothing else is on it.
     pub(super) fn remove(&mut self, bytes: Range<usize>) {
         let is_blank = |c: char| c == ' ' || c == '\t';
         let before = self.text[..bytes.start].trim_end_matches(is_blank).len();
         let at_line_start = before == 0 || self.text[..before].ends_with(['\n', '"', '\'']);
 
-        let with_blanks = if at_line_start {
-            bytes.start..self.text.len() - self.text[bytes.end..].trim_start_matches(is_blank).len()
-        } else {
-            before..bytes.end
+        let behind = self.text.len() - self.text[bytes.end..].trim_start_matches(is_blank).len();
+        let with_blanks = match at_line_start {
+            true if self.text[..before].ends_with('\n') && self.text[behind..].starts_with('\n') => before..behind + 1,
+            true => bytes.start..behind,
+            false => before..bytes.end,
         };
         // The blanks may have gone with the neighbour.
         self.replace(if self.is_replaced(&with_blanks) { bytes } else { with_blanks }, "");
@@ -150,6 +155,7 @@ mod tests {
         assert_eq!(corrected("a b c", |draft| draft.remove(2..3)), "a c");
         assert_eq!(corrected("a b c", |draft| draft.remove(0..1)), "b c");
         assert_eq!(corrected("\"a b\"", |draft| draft.remove(1..2)), "\"b\"");
+        assert_eq!(corrected("a\n  b\nc", |draft| draft.remove(4..5)), "a\nc");
         let all = |draft: &mut Draft<'_>| (0..3).for_each(|piece| draft.remove(2 * piece..2 * piece + 1));
         assert_eq!(corrected("a b c", all).trim(), "");
     }

@@ -118,12 +118,12 @@ fn split(text: &str, bytes: &Range<usize>) -> Vec<PlacedParameter> {
 
 fn judge_parameters(draft: &mut Draft<'_>, parameters: &[PlacedParameter], end: usize) {
     for (at, parameter) in parameters.iter().enumerate() {
-        // First: what a relation removes is not replaced for its own sake.
+        // First what removes it: a parameter that goes is not replaced for its own sake.
+        judge_repetition(draft, parameter, &parameters[at + 1..]);
         for relation in relations(parameter, parameters) {
             apply_relation(draft, parameter, relation, end);
         }
         judge_one(draft, parameter);
-        judge_repetition(draft, parameter, &parameters[at + 1..]);
     }
 
     judge_order_of_pages(draft, parameters);

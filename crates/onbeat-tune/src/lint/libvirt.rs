@@ -61,8 +61,9 @@ fn insert_child(draft: &mut Draft<'_>, parent: Node<'_, '_>, xml: &str) {
     let indent: String = text[line_start..].chars().take_while(|c| *c == ' ').collect();
 
     if text[range.clone()].ends_with("/>") {
-        let opening = text[range.clone()].trim_end_matches("/>").trim_end();
-        draft.replace(range, format!("{opening}>\n{indent}  {xml}\n{indent}</{name}>"));
+        // The rest of the tag may be corrected as well.
+        let opened = format!(">\n{indent}  {xml}\n{indent}</{name}>");
+        draft.replace(range.end - "/>".len()..range.end, opened);
         return;
     }
     // In front of the line with the closing tag.
@@ -71,8 +72,11 @@ fn insert_child(draft: &mut Draft<'_>, parent: Node<'_, '_>, xml: &str) {
     draft.insert(before, format!("{indent}  {xml}\n"));
 }
 
-/// Adds an element that is missing, in its section or in a new one.
-pub(super) fn insert_in(draft: &mut Draft<'_>, domain: Node<'_, '_>, section: &str, xml: &str) {
+/// Adds elements that are missing, in their section or in a new one.
+fn insert_in(draft: &mut Draft<'_>, domain: Node<'_, '_>, section: &str, xml: &str) {
+    if xml.is_empty() {
+        return;
+    }
     match child(domain, section) {
         Some(node) => insert_child(draft, node, xml),
         None => insert_child(draft, domain, &format!("<{section}>{xml}</{section}>")),
@@ -138,12 +142,11 @@ fn judge_processor(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
         ),
         (["pmu", ""], "off", "<pmu state='off'/>", "The virtual counters of the processor cost time at each entry."),
     ];
-    for (path, value, xml, message) in wanted {
-        if state(path) != Some(value) {
-            missing(draft, features.unwrap_or(domain), xml, "vmm.cpu", message);
-            insert_in(draft, domain, "features", xml);
-        }
+    let lacking: Vec<_> = wanted.iter().filter(|(path, value, ..)| state(*path) != Some(*value)).collect();
+    for (.., xml, message) in &lacking {
+        missing(draft, features.unwrap_or(domain), xml, "vmm.cpu", message);
     }
+    insert_in(draft, domain, "features", &lacking.iter().map(|(.., xml, _)| *xml).collect::<String>());
 }
 
 fn judge_memory(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
@@ -164,10 +167,7 @@ fn judge_memory(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
         missing(draft, backing.unwrap_or(domain), xml, "vmm.mem", message);
     }
 
-    let xml: String = lacking.iter().map(|(_, xml, _)| *xml).collect();
-    if !xml.is_empty() {
-        insert_in(draft, domain, SECTION, &xml);
-    }
+    insert_in(draft, domain, SECTION, &lacking.iter().map(|(_, xml, _)| *xml).collect::<String>());
 }
 
 /// Models of network interfaces that are emulated register by register.

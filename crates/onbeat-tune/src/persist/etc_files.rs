@@ -71,7 +71,10 @@ impl EtcFiles {
         let place = self.resolve(path)?;
         let found = match fs::metadata(&place) {
             Ok(found) => found,
-            Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
+            // Also where a directory on the way is a file.
+            Err(source) if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
             Err(source) => return Err(error("read", &place, source)),
         };
         if !found.is_file() || found.len() > MOST_BYTES {
