@@ -50,6 +50,7 @@ mod shield_v1;
 mod shield_v2;
 pub mod tasks;
 pub mod user;
+mod wrap;
 
 pub use catalogue::check;
 pub use change::{Intent, Key, Outcome, UndoMode};

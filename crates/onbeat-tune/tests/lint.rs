@@ -6,8 +6,8 @@ use onbeat_tune::lint::{LintError, LintReport, LintSubject, LintVerdict, lint};
 use proptest::prelude::*;
 
 use LintVerdict::{
-    Contradiction, Deprecated, Discouraged, Harmful, Incomplete, InvalidValue, Missing, NoEffect, Redundant, Unknown,
-    Valid,
+    Contradiction, Deprecated, Discouraged, Harmful, Incomplete, InvalidValue, Missing, Misspelt, NoEffect, Redundant,
+    Unknown, Valid,
 };
 
 /// Code 5 and code 10 of Pamuk and Rauh, with the scanner's errors repaired.
@@ -211,7 +211,8 @@ fn partners_and_contradictions_of_parameters_are_found() {
         ("console=ttyS0", "console=ttyS0", Incomplete),
         ("nosoftlockup nowatchdog", "nosoftlockup", Redundant),
         ("quiet quiet", "quiet", Redundant),
-        ("isolcpu=3", "isolcpu=3", NoEffect),
+        ("isolcpu=3", "isolcpu=3", Misspelt),
+        ("rdinit=/bin/sh", "rdinit=/bin/sh", Valid),
         ("mce=off", "mce=off", Harmful),
         ("idle=pole", "idle=pole", InvalidValue),
         ("mymodule.depth=3", "mymodule.depth=3", Unknown),
@@ -220,6 +221,16 @@ fn partners_and_contradictions_of_parameters_are_found() {
         let report = lint(line, LintSubject::KernelLine).unwrap();
         assert_eq!(verdicts(&report, piece).first().map(|(verdict, _)| *verdict), Some(verdict), "{line}");
     }
+}
+
+#[test]
+fn what_is_added_to_a_file_of_grub_goes_between_quotes() {
+    let text = "# GRUB_CMDLINE_LINUX=\"nohlt\"\nGRUB_CMDLINE_LINUX=\"intel_iommu=on\" # passed on\nGRUB_CMDLINE_LINUX_DEFAULT=\nGRUB_TIMEOUT=5\n";
+    let corrected = report(text).corrected;
+    assert_eq!(corrected, text.replace("=on\"", "=on iommu=pt\""));
+
+    let corrected = report("GRUB_CMDLINE_LINUX=intel_iommu=on\n").corrected;
+    assert_eq!(corrected, "GRUB_CMDLINE_LINUX=\"intel_iommu=on iommu=pt\"\n");
 }
 
 #[test]
@@ -267,6 +278,21 @@ fn emulation_generic_models_and_removed_options_are_found() {
         assert!(problems.contains(&expected), "{expected:?} is not among {problems:?}");
     }
     assert!(report.corrected.contains("-overcommit mem-lock=on") && !report.corrected.contains("-realtime"));
+}
+
+#[test]
+fn only_what_binds_all_threads_is_taken_from_the_prefix() {
+    let harmful = |script: &str| {
+        let report = lint(script, LintSubject::QemuScript).unwrap();
+        let pieces: Vec<_> = report.with_verdict(Harmful).map(|finding| finding.text.clone()).collect();
+        (pieces, report.corrected.split(" -m ").next().unwrap().lines().last().unwrap().to_owned())
+    };
+    let (pieces, corrected) = harmful("sudo chrt -f 80 taskset -c 3 nice -n 5 qemu-system-x86_64 -accel kvm -m 1G");
+    assert_eq!(pieces, ["chrt -f 80 taskset -c 3"]);
+    assert_eq!(corrected, "sudo nice -n 5 qemu-system-x86_64 -accel kvm");
+    assert!(harmful("taskset -c 0-1 qemu-system-x86_64 -accel kvm -m 1G").0.is_empty());
+    assert_eq!(harmful("taskset -c 2 qemu-system-x86_64 -accel kvm -m 1G").0, ["taskset -c 2"]);
+    assert!(!report("qemu-system-x86_64 -M pc-q35-8.0,accel=kvm").problems().any(|found| found.text.contains("q35")));
 }
 
 const GUEST: &str = "\
@@ -366,7 +392,7 @@ proptest! {
 
     /// Any text is judged without a panic, and each finding has its place in it.
     #[test]
-    fn every_text_is_judged(text in "[-a-z=,.0-9 \"'\\\\\n<>/µ#;&]{0,200}") {
+    fn every_text_is_judged(text in "[-a-z=,.0-9 \u{a0}\"'\\\\\n<>/µ#;&$()]{0,200}") {
         for subject in [
             LintSubject::KernelLine, LintSubject::QemuScript, LintSubject::QemuArguments, LintSubject::LibvirtXml,
         ] {

@@ -142,7 +142,7 @@ fn commands_are_returned_and_never_run() {
     let (debian, by_hand) = lines(&machines[0].1);
     assert_eq!(debian, ["update-grub", "systemctl daemon-reexec", "systemctl daemon-reload"]);
     assert_eq!(by_hand, None);
-    assert_eq!(lines(&machines[4].1).0[0], format!("grubby --update-kernel=ALL --args={parameters}"));
+    assert_eq!(lines(&machines[4].1).0[0], format!("grubby --update-kernel=ALL '--args={parameters}'"));
     assert!(lines(&machines[6].1).0[0].starts_with("rpm-ostree kargs --append-if-missing=isolcpus="));
     assert!(lines(&machines[7].1).1.unwrap().contains(parameters));
 }
@@ -319,6 +319,7 @@ fn after_a_reboot_each_value_is_confirmed() {
     put(root.path(), "/proc/cmdline", "root=/dev/sda quiet\n");
     put(root.path(), "/proc/sys/kernel/timer_migration", "1\n");
     put(root.path(), "/sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n");
+    put(root.path(), "/proc/1/status", "Name:\tsystemd\nCpus_allowed_list:\t0-3\n");
     let states = |root: &Path| {
         let states = confirm(root).unwrap().into_iter();
         states.map(|value| (value.name, value.state)).collect::<BTreeMap<_, _>>()
@@ -331,10 +332,12 @@ fn after_a_reboot_each_value_is_confirmed() {
     put(root.path(), "/proc/sys/kernel/random/boot_id", "second\n");
     put(root.path(), "/proc/cmdline", "root=/dev/sda quiet isolcpus=managed_irq,domain,3\n");
     put(root.path(), "/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
+    put(root.path(), "/proc/1/status", "Name:\tsystemd\nCpus_allowed_list:\t0-2\n");
     fs::remove_file(root.path().join("proc/sys/kernel/timer_migration")).unwrap();
     let states = states(root.path());
     assert_eq!(states["isolcpus"], ConfirmedState::Holds);
     assert_eq!(states["skew_tick"], ConfirmedState::Differs);
+    assert_eq!(states["CPUAffinity"], ConfirmedState::Holds);
     assert_eq!(states["kernel.timer_migration"], ConfirmedState::Unknown);
     assert_eq!(states["/sys/kernel/mm/transparent_hugepage/enabled"], ConfirmedState::Holds);
 }

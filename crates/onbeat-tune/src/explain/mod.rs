@@ -24,7 +24,7 @@ use crate::catalogue::check::finding;
 use crate::catalogue::survey::Survey;
 use crate::catalogue::{Catalogue, CheckVerdict, HostTree, LoopSetup, TuningRecord, catalogue};
 
-/// Why there is no explanation.
+/// Why a tuning cannot be explained.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ExplainError {
     /// No record or alias has this id.
@@ -84,7 +84,7 @@ pub struct TuningExplanation {
     pub effect: u8,
     /// `good`, `bad`, `not applicable` or `unknown` on this machine.
     pub verdict: &'static str,
-    /// Why there is no judgement.
+    /// Why it is not judged.
     pub reason: Option<String>,
     /// What was read; empty where nothing was.
     pub current: String,

@@ -1,4 +1,4 @@
-//! The kernel parameters that are judged: `kernel_parameters.toml`.
+//! The kernel parameters that are judged, `kernel_parameters.toml`, and the names of all others, `kernel_parameter_names.txt`.
 
 use std::sync::LazyLock;
 
@@ -126,7 +126,8 @@ impl Dictionary {
 
     fn known_names(&self) -> impl Iterator<Item = &str> {
         let judged = self.parameter.iter().map(|entry| entry.name.as_str());
-        judged.chain(self.known.iter().flat_map(|known| &known.names).map(String::as_str))
+        let elsewhere = self.known.iter().flat_map(|known| &known.names).map(String::as_str);
+        judged.chain(elsewhere).chain(documented_names())
     }
 
     /// Returns the name that differs from an unknown one by a letter or two.
@@ -137,6 +138,12 @@ impl Dictionary {
         let nearest = self.known_names().filter(|known| !known.ends_with('.')).min_by_key(|known| distance(known))?;
         (distance(nearest) <= most).then_some(nearest)
     }
+}
+
+/// The names that the kernel's documentation has.
+fn documented_names() -> impl Iterator<Item = &'static str> {
+    let lines = include_str!("kernel_parameter_names.txt").lines().filter(|line| !line.starts_with('#'));
+    lines.flat_map(str::split_whitespace)
 }
 
 fn is_name(known: &str, name: &str) -> bool {
@@ -188,6 +195,7 @@ mod tests {
     fn a_name_with_a_wrong_letter_is_recognised_and_another_word_is_not() {
         assert_eq!(dictionary().similar("isolcpu"), Some("isolcpus"));
         assert_eq!(dictionary().similar("rcu_nocb"), Some("rcu_nocbs"));
-        assert_eq!(dictionary().similar("foo"), None);
+        assert_eq!(dictionary().similar("page_reporting_order"), None);
+        assert!(dictionary().is_known("rdinit") && dictionary().is_known("systemd.unit"));
     }
 }

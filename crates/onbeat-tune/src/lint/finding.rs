@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::LintSubject;
+use crate::wrap::wrap;
 
 /// What a lint says of one piece of a text, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -22,6 +23,8 @@ pub enum LintVerdict {
     Incomplete,
     /// Something that should be there is not.
     Missing,
+    /// It is not known and resembles a name that is.
+    Misspelt,
     /// An old name or spelling.
     Deprecated,
     /// It works, but another setting is better or its cost is seldom worth it.
@@ -51,6 +54,7 @@ impl LintVerdict {
             Self::InvalidValue => "invalid value",
             Self::Incomplete => "incomplete",
             Self::Missing => "missing",
+            Self::Misspelt => "misspelt",
             Self::Deprecated => "deprecated",
             Self::Discouraged => "discouraged",
             Self::Redundant => "redundant",
@@ -85,6 +89,20 @@ pub struct LintFinding {
     pub instead: Option<String>,
 }
 
+impl LintFinding {
+    /// The message and what to write, in lines of 76 columns; what to write is not broken.
+    fn details(&self) -> Vec<String> {
+        const COLUMNS: usize = 76;
+        let id = self.id.as_ref().map(|id| format!(" [{id}]")).unwrap_or_default();
+        let mut lines = wrap(&format!("{}{id}", self.message), COLUMNS);
+        lines.extend(self.instead.as_deref().map(|instead| match instead {
+            "" => "Remove it.".to_owned(),
+            instead => format!("Write: {instead}"),
+        }));
+        lines
+    }
+}
+
 /// All that a lint says of a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LintReport {
@@ -115,18 +133,9 @@ impl fmt::Display for LintReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut count = 0;
         for finding in self.problems() {
-            let LintFinding { verdict, line, column, text, message, .. } = finding;
+            let LintFinding { verdict, line, column, text, .. } = finding;
             writeln!(out, "{line}:{column}: {verdict}: {text}")?;
-            write!(out, "    {message}")?;
-            match &finding.id {
-                Some(id) => writeln!(out, " [{id}]")?,
-                None => writeln!(out)?,
-            }
-            match finding.instead.as_deref() {
-                Some("") => writeln!(out, "    Remove it.")?,
-                Some(instead) => writeln!(out, "    Write: {instead}")?,
-                None => {}
-            }
+            finding.details().iter().try_for_each(|detail| writeln!(out, "    {detail}"))?;
             count += 1;
         }
 

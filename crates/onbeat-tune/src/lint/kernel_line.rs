@@ -39,8 +39,13 @@ pub(super) fn judge(draft: &mut Draft<'_>) {
     let text = draft.text();
     let pieces = if is_grub_file(text) { grub_values(text) } else { kernel_lines(text) };
     let parameters: Vec<_> = pieces.iter().flat_map(|bytes| split(text, bytes)).collect();
-    let end = pieces.last().map_or(text.len(), |bytes| bytes.end);
-    judge_parameters(draft, &parameters, end);
+    let last = pieces.iter().rfind(|bytes| !bytes.is_empty());
+
+    // A word of a shell without quotes gets them, because it may become several.
+    let unquoted: Vec<_> = pieces.iter().filter(|bytes| text[..bytes.start].ends_with('=')).collect();
+    unquoted.iter().for_each(|bytes| draft.insert(bytes.start, "\""));
+    judge_parameters(draft, &parameters, last.map_or(text.len(), |bytes| bytes.end));
+    unquoted.iter().for_each(|bytes| draft.insert(bytes.end, "\""));
 }
 
 /// Judges the command line that is a part of another text; `offsets` are the bytes of the text for each byte of the line, and
@@ -70,7 +75,7 @@ fn kernel_lines(text: &str) -> Vec<Range<usize>> {
     lines
 }
 
-/// What stands between the quotes of `GRUB_CMDLINE_LINUX="..."` and `GRUB_CMDLINE_LINUX_DEFAULT="..."`.
+/// The values of `GRUB_CMDLINE_LINUX="..."` and `GRUB_CMDLINE_LINUX_DEFAULT="..."`, without their quotes.
 fn grub_values(text: &str) -> Vec<Range<usize>> {
     let mut start = 0;
     let mut values = Vec::new();
@@ -78,9 +83,12 @@ fn grub_values(text: &str) -> Vec<Range<usize>> {
         let trimmed = line.trim();
         if let (true, Some((_, value))) = (trimmed.starts_with(GRUB_VARIABLE), trimmed.split_once('=')) {
             let from = start + line.find(value).unwrap_or_default();
-            let is_quoted = value.len() > 1 && value.starts_with(['"', '\'']) && value.ends_with(['"', '\'']);
-            let inner = usize::from(is_quoted);
-            values.push(from + inner..from + value.len() - inner);
+            let inner = value.strip_prefix(['"', '\'']).and_then(|rest| rest.find(&value[..1]));
+            match inner {
+                Some(length) => values.push(from + 1..from + 1 + length),
+                None if value.is_empty() || value.starts_with(['"', '\'']) => {}
+                None => values.push(from..from + value.find(char::is_whitespace).unwrap_or(value.len())),
+            }
         }
         start += line.len();
     }
@@ -93,14 +101,14 @@ fn split(text: &str, bytes: &Range<usize>) -> Vec<PlacedParameter> {
     let mut in_quotes = false;
     let pieces = text[bytes.clone()].split(|c: char| {
         in_quotes ^= c == '"';
-        c.is_whitespace() && !in_quotes
+        // The kernel splits at bytes, and each of these is one.
+        c.is_ascii_whitespace() && !in_quotes
     });
 
     let mut at = bytes.start;
     let mut parameters = Vec::new();
     for piece in pieces {
         let start = at;
-        // The blank that ended it has one byte, as all blanks that people type.
         at += piece.len() + 1;
         if piece == "--" {
             break;
@@ -143,9 +151,10 @@ fn judge_one(draft: &mut Draft<'_>, parameter: &PlacedParameter) {
         return;
     }
 
-    let (verdict, message) = match dictionary().similar(name) {
+    let similar = dictionary().similar(name).filter(|_| !dictionary().is_known(name));
+    let (verdict, message) = match similar {
         _ if dictionary().is_known(name) => (LintVerdict::Valid, "No effect on latency.".to_owned()),
-        Some(similar) => (LintVerdict::NoEffect, format!("No such parameter is known; {similar} was perhaps meant.")),
+        Some(similar) => (LintVerdict::Misspelt, format!("No such parameter is documented; {similar} is.")),
         None if name.contains('.') => (
             LintVerdict::Unknown,
             "Not in the dictionary. The kernel ignores a module's parameter that does not exist without a message."
@@ -153,7 +162,7 @@ fn judge_one(draft: &mut Draft<'_>, parameter: &PlacedParameter) {
         ),
         None => (LintVerdict::Unknown, "Not in the dictionary; it is not judged.".to_owned()),
     };
-    let id = (verdict == LintVerdict::NoEffect).then(|| "kern.cmdline_known".to_owned());
+    let id = similar.map(|_| "kern.cmdline_known".to_owned());
     draft.remark(bytes.clone(), Remark { id, verdict, message, instead: None });
 }
 

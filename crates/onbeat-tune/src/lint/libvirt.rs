@@ -67,7 +67,7 @@ fn insert_child(draft: &mut Draft<'_>, parent: Node<'_, '_>, xml: &str) {
         return;
     }
     // In front of the line with the closing tag.
-    let closing = range.end - name.len() - 3;
+    let closing = range.start + text[range.clone()].rfind("</").unwrap_or_default();
     let before = text[..closing].trim_end_matches(' ').len();
     draft.insert(before, format!("{indent}  {xml}\n"));
 }

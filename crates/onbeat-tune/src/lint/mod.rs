@@ -3,7 +3,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `kernel_parameters.toml` | the kernel parameters that are judged, and how they depend on each other |
-//! | `dictionary` | the reader of that file |
+//! | `kernel_parameter_names.txt` | the names of all others, to recognise misspelt ones |
+//! | `dictionary` | the reader of both |
 //! | [`finding`] | [`LintFinding`], [`LintVerdict`], [`LintReport`] |
 //! | `correction` | replacements in the text, and the corrected text |
 //! | `kernel_line` | kernel command lines, also inside `/etc/default/grub` |

@@ -7,6 +7,7 @@ use super::kernel_line;
 use super::qemu_command::{self, QemuCommand, QemuOption};
 use super::qemu_memory;
 use super::shell_words::{self, ShellWord};
+use crate::CpuList;
 
 /// Judges a script.
 pub(super) fn judge_script(draft: &mut Draft<'_>) -> Result<(), LintError> {
@@ -103,11 +104,15 @@ const HIGHEST_PRIORITY: u32 = 95;
 fn judge_prefix(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Additions) {
     let find = |name: &str| command.before.iter().position(|word| word.text.rsplit('/').next() == Some(name));
     let (taskset, chrt) = (find("taskset"), find("chrt"));
+    let is_one_cpu = |at: usize| command.before[at + 1..].iter().find_map(|word| CpuList::parse_list(&word.text).ok());
+    // Several CPUs without a policy are where QEMU's other threads belong.
+    let taskset = taskset.filter(|at| chrt.is_some() || is_one_cpu(*at).is_some_and(|cpus| cpus.iter().count() == 1));
     let Some(first) = [taskset, chrt].into_iter().flatten().min() else { return };
 
-    // From the first of the two up to QEMU's name.
-    let words = &command.before[first..];
-    let bytes = words[0].bytes.start..words[words.len() - 1].bytes.end;
+    let last = taskset.max(chrt).unwrap_or(first);
+    let is_argument = |word: &&ShellWord| word.text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+    let arguments = command.before[last + 1..].iter().take_while(is_argument).count();
+    let bytes = command.before[first].bytes.start..command.before[last + arguments].bytes.end;
     let message = match (taskset, chrt) {
         (Some(_), Some(_)) => {
             "Puts every thread of QEMU at this priority on these CPUs: vCPU, main loop and I/O workers block one another and \
@@ -183,8 +188,7 @@ fn judge_machine(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut A
     }
 
     let machine = command.last(&MACHINE);
-    if let Some(option) = machine.filter(|option| ["pc", "pc-i440fx"].iter().any(|old| option.head().starts_with(old)))
-    {
+    if let Some(option) = machine.filter(|option| option.head() == "pc" || option.head().starts_with("pc-i440fx")) {
         let message = "A machine of 1996 with devices that no guest needs: q35 with hpet=off has fewer. The guest's disks change their \
                        names.";
         let remark = Remark::new("vmm.minimal", LintVerdict::Discouraged, message).instead("-machine q35,hpet=off");

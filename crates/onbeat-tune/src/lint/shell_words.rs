@@ -118,10 +118,26 @@ impl WordReader<'_> {
                 self.begin_word(at);
                 self.read_quoted(at, c)?;
             }
+            '$' if self.chars.peek().is_some_and(|(_, next)| *next == '(') => self.read_substitution(at),
             _ => self.begin_word(at).push(at, c),
         }
 
         Ok(())
+    }
+
+    /// `$(...)` is one piece of a word.
+    fn read_substitution(&mut self, at: usize) {
+        self.begin_word(at).push(at, '$');
+        let mut depth = 0;
+        while let Some((at, c)) = self.chars.next() {
+            self.begin_word(at).push(at, c);
+            match c {
+                '(' => depth += 1,
+                ')' if depth == 1 => return,
+                ')' => depth -= 1,
+                _ => {}
+            }
+        }
     }
 
     fn read_quoted(&mut self, opened: usize, quote: char) -> Result<(), LintError> {
@@ -154,9 +170,10 @@ mod tests {
     #[test]
     fn words_are_split_as_a_shell_does() {
         let script = "#!/bin/sh\nexec a -b \\\n  'c d' \"e $F\" g\\ h # rest\nif x; then y|z; fi\n";
-        let expected: [&[&str]; 6] =
-            [&["exec", "a", "-b", "c d", "e $F", "g h"], &["if", "x"], &["then", "y"], &["z"], &["fi"], &[]];
-        assert_eq!(texts(script), expected[..5]);
+        let expected: [&[&str]; 5] =
+            [&["exec", "a", "-b", "c d", "e $F", "g h"], &["if", "x"], &["then", "y"], &["z"], &["fi"]];
+        assert_eq!(texts(script), expected);
+        assert_eq!(texts("a $(b $(c d); e)f g"), [["a", "$(b $(c d); e)f", "g"]]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::PersistError;
 use super::etc_files::EtcFiles;
 use super::persist_record::{PersistRecord, boot_id};
 use super::settings::name_of;
+use crate::CpuList;
 use crate::catalogue::probes::file::ValueFormat;
 use crate::catalogue::probes::matches;
 
@@ -55,7 +56,22 @@ pub fn confirm(root: &Path) -> Result<Vec<PersistedValue>, PersistError> {
     });
     let sysfs = record.settings.sysfs.iter().map(|(path, value)| (path.clone(), value, expand(&files, path)));
     values.extend(sysctls.chain(sysfs).map(|(name, wanted, paths)| compare(&files, name, wanted, &paths, &otherwise)));
+    values.extend(service_cpus(&files, &record, &otherwise));
     Ok(values)
+}
+
+/// systemd itself runs on the CPUs that it gives to services.
+fn service_cpus(files: &EtcFiles, record: &PersistRecord, otherwise: &ConfirmedState) -> Option<PersistedValue> {
+    let wanted = record.settings.service_cpus.as_ref()?;
+    let status = files.read("/proc/1/status").ok().flatten().unwrap_or_default();
+    let found =
+        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(|list| list.trim().to_owned());
+    let state = match found.as_deref().map(CpuList::parse_list) {
+        Some(Ok(cpus)) if cpus == *wanted => ConfirmedState::Holds,
+        Some(Ok(_)) => otherwise.clone(),
+        _ => ConfirmedState::Unknown,
+    };
+    Some(PersistedValue { name: "CPUAffinity".to_owned(), wanted: wanted.to_string(), found, state })
 }
 
 fn kernel_parameters(files: &EtcFiles, record: &PersistRecord, otherwise: &ConfirmedState) -> Vec<PersistedValue> {

@@ -124,7 +124,8 @@ impl FollowUp {
     /// Returns the command as a person types it.
     #[must_use]
     pub fn line(&self) -> String {
-        self.command.join(" ")
+        let quoted = |word: &String| if word.contains(' ') { format!("'{word}'") } else { word.clone() };
+        self.command.iter().map(quoted).collect::<Vec<_>>().join(" ")
     }
 
     /// Runs the command and waits for its end. Its output goes where this process's goes.
