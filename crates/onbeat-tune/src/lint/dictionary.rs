@@ -141,7 +141,7 @@ impl Dictionary {
 }
 
 /// The names that the kernel's documentation has.
-fn documented_names() -> impl Iterator<Item = &'static str> {
+fn documented_names<'d>() -> impl Iterator<Item = &'d str> {
     let lines = include_str!("kernel_parameter_names.txt").lines().filter(|line| !line.starts_with('#'));
     lines.flat_map(str::split_whitespace)
 }

@@ -230,7 +230,7 @@ fn judge_disk(draft: &mut Draft<'_>, disk: Node<'_, '_>) {
     let wanted = [("cache", "cache='none'"), ("io", "io='native'")];
     let lacking: Vec<_> =
         wanted.iter().filter(|(name, _)| driver.attribute(*name).is_none()).map(|(_, xml)| *xml).collect();
-    let Some(last) = driver.attributes().last().filter(|_| !lacking.is_empty()) else { return };
+    let Some(last) = driver.attributes().next_back().filter(|_| !lacking.is_empty()) else { return };
     let message = format!("Writes go through the host's page cache and its worker threads: add {}.", lacking.join(" "));
     draft.insert(last.range().end, format!(" {}", lacking.join(" ")));
     remark(draft, driver, Remark::new("vmm.disk", LintVerdict::Incomplete, message));
