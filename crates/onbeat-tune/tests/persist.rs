@@ -14,8 +14,8 @@ use onbeat_tune::UndoMode;
 use onbeat_tune::catalogue::survey::Survey;
 use onbeat_tune::catalogue::{LoopSetup, catalogue};
 use onbeat_tune::persist::{
-    ApplyAtBoot, BootLoader, BootSettings, ConfirmedState, PersistError, PersistRecord, RemovalOutcome, confirm,
-    persist, remove,
+    ApplyAtBoot, BootLoader, BootSettings, ConfirmedState, FollowUp, PersistError, PersistRecord, RemovalOutcome,
+    confirm, persist, remove,
 };
 use tempfile::TempDir;
 
@@ -133,7 +133,7 @@ fn commands_are_returned_and_never_run() {
     let lines = |files: &[(&str, &str)]| {
         let root = root(files);
         let persisted = persist(root.path(), &settings()).unwrap();
-        let lines: Vec<_> = persisted.follow_ups.iter().map(|command| command.line()).collect();
+        let lines: Vec<_> = persisted.follow_ups.iter().map(FollowUp::line).collect();
         (lines, persisted.by_hand)
     };
     let machines = machines();
@@ -142,6 +142,7 @@ fn commands_are_returned_and_never_run() {
     let (debian, by_hand) = lines(&machines[0].1);
     assert_eq!(debian, ["update-grub", "systemctl daemon-reexec", "systemctl daemon-reload"]);
     assert_eq!(by_hand, None);
+    assert!(BootLoader::GrubDropIn.fallback().unwrap().contains("recovery"));
     assert_eq!(lines(&machines[4].1).0[0], format!("grubby --update-kernel=ALL '--args={parameters}'"));
     assert!(lines(&machines[6].1).0[0].starts_with("rpm-ostree kargs --append-if-missing=isolcpus="));
     assert!(lines(&machines[7].1).1.unwrap().contains(parameters));

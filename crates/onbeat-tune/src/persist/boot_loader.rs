@@ -102,6 +102,27 @@ impl BootLoader {
         }
     }
 
+    /// Returns how to boot without the persisted parameters, should the machine not start with them.
+    #[must_use]
+    pub const fn fallback(&self) -> Option<&'static str> {
+        match self {
+            Self::GrubDropIn => {
+                Some("In GRUB's menu, choose an entry with (recovery mode): it boots without these parameters.")
+            }
+            Self::Grubby | Self::GrubFile => {
+                Some("In GRUB's menu, press e and delete these parameters from the line that begins with linux.")
+            }
+            Self::Ostree => Some("In the boot menu, choose the previous deployment."),
+            Self::KernelInstall => {
+                Some("In the menu of systemd-boot, press e and delete what is between onbeat.begin and onbeat.end.")
+            }
+            Self::RaspberryPi { .. } => Some(
+                "Read the card in another computer and delete what is between onbeat.begin and onbeat.end in cmdline.txt.",
+            ),
+            Self::Unknown => None,
+        }
+    }
+
     /// What a person does where nothing else can be done.
     pub(super) fn by_hand(&self, parameters: &[String]) -> Option<String> {
         let line = parameters.join(" ");

@@ -147,6 +147,8 @@ pub struct Persisted {
     pub follow_ups: Vec<FollowUp>,
     /// Kernel parameters that must be added by hand, because the boot loader was not recognised; with the sentence that says how.
     pub by_hand: Option<String>,
+    /// How to boot without the kernel parameters, should the machine not start with them.
+    pub fallback: Option<&'static str>,
     /// Files of others that set the same values later in the boot.
     pub overridden: Vec<String>,
 }
@@ -184,6 +186,7 @@ pub fn persist(root: &Path, settings: &BootSettings) -> Result<Persisted, Persis
         files: record.files.iter().map(|file| file.path.clone()).collect(),
         follow_ups: record.follow_ups.clone(),
         by_hand: loader.by_hand(&settings.kernel_parameters),
+        fallback: loader.fallback().filter(|_| !settings.kernel_parameters.is_empty()),
         overridden: drop_ins::overridden(&files, settings),
     })
 }
