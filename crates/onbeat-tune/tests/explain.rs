@@ -65,7 +65,7 @@ fn every_record_is_explained_within_80_columns_except_lines_for_a_shell() {
             .collect();
         for line in explanation.to_string().lines() {
             let is_for_shell = shell_lines.iter().any(|shell| line.contains(shell));
-            let is_one_word = line.trim_start().split_whitespace().count() <= 1;
+            let is_one_word = line.split_whitespace().count() <= 1;
             assert!(line.chars().count() <= 80 || is_for_shell || is_one_word, "{}: {line}", record.id);
         }
     }
