@@ -10,6 +10,10 @@
 //! | [`journal`] | the list of changes on disk, written before each change |
 //! | `private` | file modes and owners: only its user may read and write the journal |
 //! | [`mod@repair`] | undo of changes left by an interrupted onbeat |
+//! | [`catalogue`] | what can be tuned, as data, and the check of a machine against it |
+//! | [`mod@explain`] | what one tuning is, and what it is on this machine |
+//! | [`mod@lint`] | kernel command lines, QEMU scripts and libvirt definitions, judged from their text |
+//! | [`mod@persist`] | settings that hold after each boot, and their removal |
 //! | [`shield`] | CPUs reserved for the loop; `shield_v1`, `shield_v2`, `affinity` and [`irq`] are its parts, `context` their common data |
 //!
 //! Two rules hold everywhere. **Nothing is written before the journal is on disk**: old and new value, synced, then the
@@ -33,9 +37,12 @@ pub mod change;
 mod context;
 pub mod cpu_list;
 pub mod error;
+pub mod explain;
 pub mod host_files;
 pub mod irq;
 pub mod journal;
+pub mod lint;
+pub mod persist;
 mod private;
 pub mod repair;
 pub mod shield;
@@ -43,12 +50,16 @@ mod shield_v1;
 mod shield_v2;
 pub mod tasks;
 pub mod user;
+mod wrap;
 
 pub use catalogue::check;
 pub use change::{Intent, Key, Outcome, UndoMode};
 pub use cpu_list::CpuList;
 pub use error::TuneError;
+pub use explain::explain;
 pub use host_files::{HostFiles, LiveHost};
 pub use journal::{Journal, Purpose};
+pub use lint::lint;
+pub use persist::persist;
 pub use repair::{Repaired, repair};
 pub use shield::{Free, Mechanism, Report, Scope, Shield, ShieldRequest};

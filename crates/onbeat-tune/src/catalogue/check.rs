@@ -72,7 +72,7 @@ pub fn check_against(catalogue: &Catalogue, host: &HostTree, setup: &LoopSetup) 
     catalogue.records.iter().map(|record| finding(record, &survey)).collect()
 }
 
-fn finding(record: &TuningRecord, survey: &Survey<'_>) -> Finding {
+pub(crate) fn finding(record: &TuningRecord, survey: &Survey<'_>) -> Finding {
     if let Err(why) = applies(record, survey) {
         let verdict = why.into();
         let id = record.id.clone();

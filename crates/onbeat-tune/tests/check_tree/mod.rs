@@ -148,6 +148,10 @@ impl CapturedMachine {
         files
     }
 
+    pub fn tree(&self) -> HostTree {
+        HostTree::captured(self.directory.path()).unwrap()
+    }
+
     pub fn findings(&self, setup: &LoopSetup) -> Vec<Finding> {
         onbeat_tune::check(&HostTree::captured(self.directory.path()).unwrap(), setup)
     }

@@ -1,0 +1,135 @@
+//! Shell lines that set a tuning and that put it back.
+
+use super::ManualStep;
+use crate::catalogue::TuningRecord;
+use crate::catalogue::probes::file::{FileProbe, ValueFormat};
+use crate::catalogue::probes::{ProbeSpec, expand};
+use crate::catalogue::record::TuningTarget;
+use crate::catalogue::survey::Survey;
+use crate::catalogue::wanted::ProbeValue;
+
+/// Files that are named one by one, before the rest is a pattern.
+const MOST_FILES: usize = 4;
+
+/// Returns how a person sets a tuning on this machine.
+pub(super) fn set(record: &TuningRecord, survey: &Survey<'_>) -> Vec<ManualStep> {
+    let mut steps: Vec<_> = record.probe.iter().flat_map(|spec| set_by(spec, survey)).collect();
+    steps.extend(record.boot.iter().map(|line| ManualStep::KernelParameters(survey.fill(line))));
+    steps.extend(record.fix.iter().map(|text| ManualStep::Instruction(survey.fill(text))));
+    steps
+}
+
+fn set_by(spec: &ProbeSpec, survey: &Survey<'_>) -> Vec<ManualStep> {
+    let Some(value) = spec.probe().set().map(|value| survey.fill(value)) else { return Vec::new() };
+    let line = match spec {
+        ProbeSpec::Sysctl(probe) => format!("sysctl -w {}={value}", survey.fill(&probe.name)),
+        ProbeSpec::File(probe) => return writes(&probe.path, survey, |_| Some(value.clone())),
+        ProbeSpec::Irqs(_) => format!("echo {value} > /proc/irq/N/smp_affinity_list"),
+        ProbeSpec::IdleStates(_) => {
+            format!("echo {value} > /sys/devices/system/cpu/cpuN/cpuidle/stateM/disable")
+        }
+        ProbeSpec::Cgroup(probe) => {
+            let sentence = format!("Write {value} to {} of the loop's control group.", probe.file);
+            return vec![ManualStep::Instruction(sentence)];
+        }
+        _ => return Vec::new(),
+    };
+    vec![ManualStep::Shell(line)]
+}
+
+/// A line for each file of a pattern, or one for all of many.
+fn writes(pattern: &str, survey: &Survey<'_>, value: impl Fn(&str) -> Option<String>) -> Vec<ManualStep> {
+    let write = |value: String, path: &str| ManualStep::Shell(format!("echo {value} > {path}"));
+    match expand(pattern, survey) {
+        Ok(paths) if !paths.is_empty() && paths.len() <= MOST_FILES => {
+            paths.iter().filter_map(|path| value(path).map(|value| write(value, path))).collect()
+        }
+        _ => {
+            let filled = survey.fill(pattern);
+            let Some(value) = value(pattern) else { return Vec::new() };
+            let loop_line = format!("for file in {filled}; do echo {value} > \"$file\"; done");
+            vec![if filled.contains('*') { ManualStep::Shell(loop_line) } else { write(value, &filled) }]
+        }
+    }
+}
+
+/// Returns how a person puts a tuning back to what it is now.
+pub(super) fn undo(record: &TuningRecord, survey: &Survey<'_>) -> Vec<ManualStep> {
+    if record.is_check_only() {
+        return Vec::new();
+    }
+
+    let mut steps: Vec<_> = record.probe.iter().flat_map(|spec| undo_of(spec, survey)).collect();
+    if record.boot.is_some() {
+        let sentence = "Remove the parameters from the kernel command line, then reboot.";
+        steps.push(ManualStep::Instruction(sentence.to_owned()));
+    }
+    if steps.is_empty() {
+        steps.push(ManualStep::Instruction(undo_words(record.target).to_owned()));
+    }
+    steps
+}
+
+fn undo_of(spec: &ProbeSpec, survey: &Survey<'_>) -> Vec<ManualStep> {
+    if spec.probe().set().is_none() {
+        return Vec::new();
+    }
+    let instruction = |sentence: &str| vec![ManualStep::Instruction(sentence.to_owned())];
+    match spec {
+        ProbeSpec::Sysctl(probe) => {
+            let name = survey.fill(&probe.name);
+            let path = format!("/proc/sys/{}", name.replace('.', "/"));
+            match current(&path, probe.format, None, survey) {
+                Some(value) => vec![ManualStep::Shell(format!("sysctl -w {name}={value}"))],
+                None => instruction("Write the old value back."),
+            }
+        }
+        ProbeSpec::File(probe) => undo_of_file(probe, survey),
+        ProbeSpec::Irqs(_) => instruction("Write each interrupt's old list back to /proc/irq/N/smp_affinity_list."),
+        _ => instruction("Write the old value back."),
+    }
+}
+
+fn undo_of_file(probe: &FileProbe, survey: &Survey<'_>) -> Vec<ManualStep> {
+    let steps = writes(&probe.path, survey, |path| current(path, probe.format, probe.column, survey));
+    if steps.is_empty() {
+        return vec![ManualStep::Instruction("Write the old value back.".to_owned())];
+    }
+    steps
+}
+
+/// The value that a file holds now, as it is written.
+fn current(path: &str, format: ValueFormat, column: Option<usize>, survey: &Survey<'_>) -> Option<String> {
+    let text = survey.host().read(path).ok()?;
+    let text = text.trim();
+    match (format, column) {
+        // Written back as a whole: a column cannot be written alone.
+        (_, Some(_)) => Some(format!("\"{}\"", text.split_whitespace().collect::<Vec<_>>().join(" "))),
+        (ValueFormat::Bracket | ValueFormat::Paren | ValueFormat::Word, None) => match format.parse(text).ok()? {
+            ProbeValue::Text(word) => Some(word),
+            _ => None,
+        },
+        _ if text.contains(char::is_whitespace) => Some(format!("\"{text}\"")),
+        _ if text.is_empty() => Some("\"\"".to_owned()),
+        _ => Some(text.to_owned()),
+    }
+}
+
+/// How a change is put back that no file holds.
+const fn undo_words(target: TuningTarget) -> &'static str {
+    match target {
+        TuningTarget::Firmware => "Set the firmware's old value, then reboot.",
+        TuningTarget::KernelBuild => "Boot the old kernel.",
+        TuningTarget::Descriptor => "Close the descriptor, or end the process that holds it.",
+        TuningTarget::Thread => "Set the thread's old policy, priority and CPUs by chrt and taskset.",
+        TuningTarget::Cgroup => "Move the tasks back, then remove the control group.",
+        TuningTarget::Systemd => "Restore the unit's old state by systemctl, and remove the drop-in.",
+        TuningTarget::ConfigFile => "Restore the file, then restart its service.",
+        TuningTarget::Network => "Set each old value by the same tool.",
+        TuningTarget::Filesystem => "Mount with the old options; swapon for what was switched off.",
+        TuningTarget::Resctrl => "Restore the old schemata, then remove the group.",
+        TuningTarget::Program => "Start the program as before.",
+        TuningTarget::Qemu | TuningTarget::Libvirt => "Start the guest with its old arguments.",
+        _ => "Write the old value back.",
+    }
+}

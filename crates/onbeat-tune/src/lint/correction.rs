@@ -1,0 +1,178 @@
+//! A text under judgement: its findings, and the replacements that correct it.
+
+use std::ops::Range;
+
+use super::LintSubject;
+use super::finding::{LintFinding, LintReport, LintVerdict};
+
+/// A judgement of one piece, before its place is counted in lines and columns.
+#[derive(Clone, Debug)]
+pub(super) struct Remark {
+    /// The record of the catalogue.
+    pub(super) id: Option<String>,
+    /// The judgement.
+    pub(super) verdict: LintVerdict,
+    /// In words.
+    pub(super) message: String,
+    /// What to write in its place.
+    pub(super) instead: Option<String>,
+}
+
+impl Remark {
+    /// A judgement without a replacement.
+    pub(super) fn new(id: &str, verdict: LintVerdict, message: impl Into<String>) -> Self {
+        Self { id: Some(id.to_owned()), verdict, message: message.into(), instead: None }
+    }
+
+    /// The same with what to write in its place.
+    pub(super) fn instead(self, instead: impl Into<String>) -> Self {
+        Self { instead: Some(instead.into()), ..self }
+    }
+}
+
+/// A text, what was found in it, and what replaces its pieces.
+#[derive(Debug)]
+pub(super) struct Draft<'t> {
+    text: &'t str,
+    findings: Vec<(usize, LintFinding)>,
+    edits: Vec<(Range<usize>, String)>,
+}
+
+impl<'t> Draft<'t> {
+    pub(super) const fn new(text: &'t str) -> Self {
+        Self { text, findings: Vec::new(), edits: Vec::new() }
+    }
+
+    pub(super) const fn text(&self) -> &'t str {
+        self.text
+    }
+
+    /// Records a judgement of the piece at these bytes.
+    pub(super) fn remark(&mut self, bytes: Range<usize>, remark: Remark) {
+        let text = self.text[bytes.clone()].to_owned();
+        self.remark_as(bytes.start, text, remark);
+    }
+
+    /// Records a judgement of what is called `text`, at a byte.
+    pub(super) fn remark_as(&mut self, at: usize, text: impl Into<String>, remark: Remark) {
+        let (line, column) = line_and_column(self.text, at);
+        let Remark { id, verdict, message, instead } = remark;
+        self.findings.push((at, LintFinding { id, verdict, line, column, text: text.into(), message, instead }));
+    }
+
+    /// Replaces bytes in the corrected text. Of overlapping replacements the first one counts.
+    pub(super) fn replace(&mut self, bytes: Range<usize>, by: impl Into<String>) {
+        if !self.is_replaced(&bytes) {
+            self.edits.push((bytes, by.into()));
+        }
+    }
+
+    fn is_replaced(&self, bytes: &Range<usize>) -> bool {
+        let overlaps = |known: &Range<usize>| {
+            !known.is_empty() && !bytes.is_empty() && known.start < bytes.end && bytes.start < known.end
+        };
+        self.edits.iter().any(|(known, _)| overlaps(known))
+    }
+
+    /// Inserts a text in front of a byte, unless the same text is inserted there already.
+    pub(super) fn insert(&mut self, at: usize, text: impl Into<String>) {
+        let edit = (at..at, text.into());
+        if !self.edits.contains(&edit) {
+            self.edits.push(edit);
+        }
+    }
+
+    /// Removes bytes, with the blanks in front of them or, at the beginning of a line, behind them; with the whole line where
+    /// nothing else is on it.
+    pub(super) fn remove(&mut self, bytes: Range<usize>) {
+        let is_blank = |c: char| c == ' ' || c == '\t';
+        let before = self.text[..bytes.start].trim_end_matches(is_blank).len();
+        let at_line_start = before == 0 || self.text[..before].ends_with(['\n', '"', '\'']);
+
+        let behind = self.text.len() - self.text[bytes.end..].trim_start_matches(is_blank).len();
+        let with_blanks = match at_line_start {
+            true if self.text[..before].ends_with('\n') && self.text[behind..].starts_with('\n') => before..behind + 1,
+            true => bytes.start..behind,
+            false => before..bytes.end,
+        };
+        // The blanks may have gone with the neighbour.
+        self.replace(if self.is_replaced(&with_blanks) { bytes } else { with_blanks }, "");
+    }
+
+    fn corrected(&self) -> String {
+        let mut edits: Vec<_> = self.edits.iter().collect();
+        edits.sort_by_key(|(bytes, _)| (bytes.start, bytes.end));
+
+        let mut corrected = String::new();
+        let mut done = 0;
+        for (bytes, by) in edits {
+            // An insertion inside a removed piece goes where the piece was.
+            corrected.push_str(&self.text[done..bytes.start.max(done)]);
+            corrected.push_str(by);
+            done = done.max(bytes.end);
+        }
+
+        corrected.push_str(&self.text[done..]);
+        corrected
+    }
+
+    pub(super) fn into_report(mut self, subject: LintSubject) -> LintReport {
+        self.findings.sort_by_key(|(at, finding)| (*at, finding.verdict));
+        let mut corrected = self.corrected();
+        if subject == LintSubject::QemuScript {
+            corrected = without_empty_continuations(&corrected);
+        }
+
+        let findings = self.findings.into_iter().map(|(_, finding)| finding).collect();
+        LintReport { schema: "onbeat-lint-1", subject, findings, corrected }
+    }
+}
+
+/// Line and column of a byte, both from 1, the column in characters.
+pub(super) fn line_and_column(text: &str, at: usize) -> (usize, usize) {
+    let before = &text[..at];
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}
+
+/// A line that only continues the one above is what a removed option leaves.
+fn without_empty_continuations(text: &str) -> String {
+    text.split_inclusive('\n').filter(|line| line.trim() != "\\").collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn corrected(text: &str, edit: impl FnOnce(&mut Draft<'_>)) -> String {
+        let mut draft = Draft::new(text);
+        edit(&mut draft);
+        draft.corrected()
+    }
+
+    #[test]
+    fn a_removed_piece_takes_one_side_of_its_blanks_along() {
+        assert_eq!(corrected("a b c", |draft| draft.remove(2..3)), "a c");
+        assert_eq!(corrected("a b c", |draft| draft.remove(0..1)), "b c");
+        assert_eq!(corrected("\"a b\"", |draft| draft.remove(1..2)), "\"b\"");
+        assert_eq!(corrected("a\n  b\nc", |draft| draft.remove(4..5)), "a\nc");
+        let all = |draft: &mut Draft<'_>| (0..3).for_each(|piece| draft.remove(2 * piece..2 * piece + 1));
+        assert_eq!(corrected("a b c", all).trim(), "");
+    }
+
+    #[test]
+    fn of_overlapping_replacements_the_first_counts_and_insertions_stay() {
+        let both = |draft: &mut Draft<'_>| {
+            draft.replace(0..3, "x");
+            draft.replace(2..4, "y");
+            draft.insert(5, "z");
+        };
+        assert_eq!(corrected("abcde", both), "xdez");
+    }
+
+    #[test]
+    fn columns_count_characters_from_one() {
+        assert_eq!(line_and_column("µs x\ny", "µs ".len()), (1, 4));
+        assert_eq!(line_and_column("a\nbc", 3), (2, 2));
+    }
+}

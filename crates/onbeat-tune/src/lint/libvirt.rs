@@ -1,0 +1,269 @@
+//! Domain definitions of libvirt.
+
+use roxmltree::{Document, Node};
+
+use super::LintError;
+use super::correction::{Draft, Remark};
+use super::finding::LintVerdict;
+use super::{kernel_line, libvirt_cpus};
+
+/// Judges a definition.
+pub(super) fn judge(draft: &mut Draft<'_>) -> Result<(), LintError> {
+    let document = Document::parse(draft.text()).map_err(|error| LintError::Xml(error.to_string()))?;
+    let domain = document.root_element();
+    if domain.tag_name().name() != "domain" {
+        return Err(LintError::NoDomain { found: domain.tag_name().name().to_owned() });
+    }
+
+    judge_accelerator(draft, domain);
+    judge_processor(draft, domain);
+    libvirt_cpus::judge(draft, domain);
+    judge_memory(draft, domain);
+    if let Some(devices) = child(domain, "devices") {
+        judge_devices(draft, devices);
+        judge_balloon(draft, devices);
+    }
+    judge_guest_line(draft, domain);
+    Ok(())
+}
+
+/// The first child element of this name.
+pub(super) fn child<'d, 'i>(node: Node<'d, 'i>, name: &str) -> Option<Node<'d, 'i>> {
+    node.children().find(|child| child.has_tag_name(name))
+}
+
+/// The child elements of this name.
+pub(super) fn children<'d: 'i, 'i>(node: Node<'d, 'i>, name: &'i str) -> impl Iterator<Item = Node<'d, 'i>> {
+    node.children().filter(move |child| child.has_tag_name(name))
+}
+
+/// Records a judgement of an element's opening tag.
+pub(super) fn remark(draft: &mut Draft<'_>, node: Node<'_, '_>, remark: Remark) {
+    let range = node.range();
+    let text = &draft.text()[range.clone()];
+    let tag_end = text.find('>').map_or(text.len(), |end| end + 1);
+    draft.remark(range.start..range.start + tag_end, remark);
+}
+
+/// Replaces the value of an attribute in the corrected text.
+pub(super) fn replace_attribute(draft: &mut Draft<'_>, node: Node<'_, '_>, name: &str, value: &str) {
+    if let Some(attribute) = node.attribute_node(name) {
+        draft.replace(attribute.range_value(), value);
+    }
+}
+
+/// Adds an element as the last child in the corrected text.
+fn insert_child(draft: &mut Draft<'_>, parent: Node<'_, '_>, xml: &str) {
+    let text = draft.text();
+    let range = parent.range();
+    let name = parent.tag_name().name();
+    let line_start = text[..range.start].rfind('\n').map_or(0, |newline| newline + 1);
+    let indent: String = text[line_start..].chars().take_while(|c| *c == ' ').collect();
+
+    if text[range.clone()].ends_with("/>") {
+        // The rest of the tag may be corrected as well.
+        let opened = format!(">\n{indent}  {xml}\n{indent}</{name}>");
+        draft.replace(range.end - "/>".len()..range.end, opened);
+        return;
+    }
+    // In front of the line with the closing tag.
+    let closing = range.start + text[range.clone()].rfind("</").unwrap_or_default();
+    let before = text[..closing].trim_end_matches(' ').len();
+    draft.insert(before, format!("{indent}  {xml}\n"));
+}
+
+/// Adds elements that are missing, in their section or in a new one.
+fn insert_in(draft: &mut Draft<'_>, domain: Node<'_, '_>, section: &str, xml: &str) {
+    if xml.is_empty() {
+        return;
+    }
+    match child(domain, section) {
+        Some(node) => insert_child(draft, node, xml),
+        None => insert_child(draft, domain, &format!("<{section}>{xml}</{section}>")),
+    }
+}
+
+/// Records that an element is missing, where it belongs.
+pub(super) fn missing(draft: &mut Draft<'_>, at: Node<'_, '_>, text: &str, id: &str, message: &str) {
+    let remark = Remark::new(id, LintVerdict::Missing, message).instead(text);
+    let name = text.trim_start_matches('<').split([' ', '>', '/']).next().unwrap_or_default();
+    draft.remark_as(at.range().start, format!("<{name}>"), remark);
+}
+
+fn judge_accelerator(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
+    let kind = domain.attribute("type").unwrap_or_default();
+    if kind == "kvm" {
+        return remark(
+            draft,
+            domain,
+            Remark::new("vmm.accel", LintVerdict::Valid, "Valid; the guest runs on the processor itself."),
+        );
+    }
+
+    let message = "Not run by KVM: an emulated processor takes milliseconds where KVM takes microseconds.";
+    remark(draft, domain, Remark::new("vmm.accel", LintVerdict::Harmful, message).instead("<domain type='kvm'>"));
+    replace_attribute(draft, domain, "type", "kvm");
+}
+
+fn judge_processor(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
+    const INVARIANT: &str = "<feature policy='require' name='invtsc'/>";
+    match child(domain, "cpu") {
+        None => {
+            let message = "The guest gets a generic model: no invariant TSC, no TSC deadline timer.";
+            let xml = format!("<cpu mode='host-passthrough' migratable='off'>{INVARIANT}</cpu>");
+            missing(draft, domain, &xml, "vmm.cpu", message);
+            insert_child(draft, domain, &xml);
+        }
+        Some(cpu) => {
+            if cpu.attribute("mode") != Some("host-passthrough") {
+                let message = "A model without all features of the host's processor.";
+                let instead = "<cpu mode='host-passthrough' migratable='off'>";
+                remark(draft, cpu, Remark::new("vmm.cpu", LintVerdict::Discouraged, message).instead(instead));
+                replace_attribute(draft, cpu, "mode", "host-passthrough");
+            }
+            if !children(cpu, "feature").any(|feature| feature.attribute("name") == Some("invtsc")) {
+                missing(draft, cpu, INVARIANT, "vmm.cpu", "The guest does not trust its TSC and uses a slower clock.");
+                insert_child(draft, cpu, INVARIANT);
+            }
+        }
+    }
+
+    let features = child(domain, "features");
+    let state = |path: [&str; 2]| {
+        let node = path.iter().filter(|name| !name.is_empty()).try_fold(features?, |node, name| child(node, name))?;
+        node.attribute("state")
+    };
+    let wanted = [
+        (
+            ["kvm", "hint-dedicated"],
+            "on",
+            "<kvm><hint-dedicated state='on'/></kvm>",
+            "The guest uses locks for shared CPUs.",
+        ),
+        (["pmu", ""], "off", "<pmu state='off'/>", "The virtual counters of the processor cost time at each entry."),
+    ];
+    let lacking: Vec<_> = wanted.iter().filter(|(path, value, ..)| state(*path) != Some(*value)).collect();
+    for (.., xml, message) in &lacking {
+        missing(draft, features.unwrap_or(domain), xml, "vmm.cpu", message);
+    }
+    insert_in(draft, domain, "features", &lacking.iter().map(|(.., xml, _)| *xml).collect::<String>());
+}
+
+fn judge_memory(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
+    const SECTION: &str = "memoryBacking";
+    let backing = child(domain, SECTION);
+    let has = |name: &str| backing.is_some_and(|backing| child(backing, name).is_some());
+    let wanted = [
+        (
+            "hugepages",
+            "<hugepages/>",
+            "The guest's memory is in small pages, which the host provides at their first use.",
+        ),
+        ("locked", "<locked/>", "The host may take pages of the guest away."),
+        ("nosharepages", "<nosharepages/>", "The host may merge pages of the guest, which fault at the next write."),
+    ];
+    let lacking: Vec<_> = wanted.iter().filter(|(name, ..)| !has(name)).collect();
+    for (_, xml, message) in &lacking {
+        missing(draft, backing.unwrap_or(domain), xml, "vmm.mem", message);
+    }
+
+    insert_in(draft, domain, SECTION, &lacking.iter().map(|(_, xml, _)| *xml).collect::<String>());
+}
+
+/// Models of network interfaces that are emulated register by register.
+const EMULATED_INTERFACES: [&str; 4] = ["e1000", "e1000e", "rtl8139", "pcnet"];
+
+fn judge_devices(draft: &mut Draft<'_>, devices: Node<'_, '_>) {
+    for interface in children(devices, "interface") {
+        let Some(model) = child(interface, "model") else { continue };
+        if model.attribute("type").is_some_and(|kind| EMULATED_INTERFACES.contains(&kind)) {
+            let message = "Emulated register by register: several exits for each frame.";
+            remark(
+                draft,
+                model,
+                Remark::new("vmm.nic", LintVerdict::Discouraged, message).instead("<model type='virtio'/>"),
+            );
+            replace_attribute(draft, model, "type", "virtio");
+        }
+    }
+    children(devices, "disk").for_each(|disk| judge_disk(draft, disk));
+
+    for node in children(devices, "hostdev") {
+        let message =
+            "Valid; the guest has the device itself. Its IOMMU group must hold no other device that the host needs.";
+        remark(draft, node, Remark::new("vmm.vfio", LintVerdict::Valid, message));
+    }
+    for node in devices.children().filter(|node| is_needless(*node)) {
+        let message = "A device that a control system does not need.";
+        remark(draft, node, Remark::new("vmm.minimal", LintVerdict::Discouraged, message));
+    }
+
+    let blocking = children(devices, "serial").chain(children(devices, "console"));
+    for node in blocking.filter(|node| matches!(node.attribute("type"), Some("pipe" | "file" | "stdio"))) {
+        let message = "Where the reader of the guest's console stops, the vCPU that prints stops.";
+        remark(draft, node, Remark::new("vmm.serial_log", LintVerdict::Discouraged, message));
+    }
+}
+
+/// Screens, sound and USB.
+fn is_needless(node: Node<'_, '_>) -> bool {
+    let model = child(node, "model").and_then(|model| model.attribute("type"));
+    match node.tag_name().name() {
+        "graphics" | "sound" | "audio" => node.attribute("type") != Some("none"),
+        "video" => model != Some("none"),
+        "controller" => node.attribute("type") == Some("usb") && node.attribute("model") != Some("none"),
+        _ => false,
+    }
+}
+
+fn judge_disk(draft: &mut Draft<'_>, disk: Node<'_, '_>) {
+    // Removable media are not written in operation.
+    if disk.attribute("device") == Some("cdrom") {
+        return;
+    }
+    let Some(driver) = child(disk, "driver") else { return };
+    if driver.attribute("type") == Some("qcow2") {
+        let message = "The image allocates blocks while the guest writes: a raw image or a volume does not.";
+        remark(draft, driver, Remark::new("vmm.disk", LintVerdict::Discouraged, message));
+    }
+
+    let wanted = [("cache", "cache='none'"), ("io", "io='native'")];
+    let lacking: Vec<_> =
+        wanted.iter().filter(|(name, _)| driver.attribute(*name).is_none()).map(|(_, xml)| *xml).collect();
+    let Some(last) = driver.attributes().next_back().filter(|_| !lacking.is_empty()) else { return };
+    let message = format!("Writes go through the host's page cache and its worker threads: add {}.", lacking.join(" "));
+    draft.insert(last.range().end, format!(" {}", lacking.join(" ")));
+    remark(draft, driver, Remark::new("vmm.disk", LintVerdict::Incomplete, message));
+}
+
+/// libvirt adds a balloon where the definition has none.
+fn judge_balloon(draft: &mut Draft<'_>, devices: Node<'_, '_>) {
+    const NONE: &str = "<memballoon model='none'/>";
+    let message =
+        "A balloon takes pages from the guest, which fault again when they are used; libvirt adds one by itself.";
+    match child(devices, "memballoon") {
+        None => {
+            missing(draft, devices, NONE, "vmm.minimal", message);
+            insert_child(draft, devices, NONE);
+        }
+        Some(balloon) if balloon.attribute("model") != Some("none") => {
+            remark(draft, balloon, Remark::new("vmm.minimal", LintVerdict::Discouraged, message).instead(NONE));
+            draft.replace(balloon.range(), NONE);
+        }
+        Some(_) => {}
+    }
+}
+
+/// The guest's kernel command line.
+fn judge_guest_line(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
+    let Some(text) = child(domain, "os").and_then(|os| child(os, "cmdline")).and_then(|line| line.first_child()) else {
+        return;
+    };
+    let range = text.range();
+    let line = text.text().unwrap_or_default();
+    // A line with entities has other places than its text.
+    if draft.text()[range.clone()] == *line {
+        let offsets: Vec<usize> = (range.start..=range.end).collect();
+        kernel_line::judge_inside(draft, line, &offsets);
+    }
+}

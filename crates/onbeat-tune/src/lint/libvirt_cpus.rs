@@ -1,0 +1,133 @@
+//! vCPUs in a libvirt definition: where each thread runs, and under which policy.
+
+use std::collections::BTreeMap;
+
+use roxmltree::Node;
+
+use super::correction::{Draft, Remark};
+use super::finding::LintVerdict;
+use super::libvirt::{child, children, missing, remark, replace_attribute};
+use crate::CpuList;
+
+/// The highest priority of a user's thread: above are only the kernel's own guards.
+const HIGHEST_PRIORITY: u32 = 95;
+
+/// Judges `<vcpu>` and `<cputune>`.
+pub(super) fn judge(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
+    let vcpu = child(domain, "vcpu");
+    let number = vcpu.and_then(|node| node.text()).and_then(|text| text.trim().parse::<u32>().ok()).unwrap_or(1);
+    if number < 2 {
+        let message = "The guest has one vCPU: its loop shares it with everything else in the guest.";
+        let finding =
+            Remark::new("vmm.smp", LintVerdict::Discouraged, message).instead("<vcpu placement='static'>2</vcpu>");
+        remark(draft, vcpu.unwrap_or(domain), finding);
+    }
+
+    let tune = child(domain, "cputune");
+    let pins = vcpu_pins(draft, tune);
+    judge_pins(draft, tune.unwrap_or(domain), number, &pins);
+    judge_emulator(draft, domain, tune, &pins);
+    judge_policies(draft, domain, tune, number, &pins);
+}
+
+/// The host CPUs of each vCPU that is bound; sets that are too large are judged on the way.
+fn vcpu_pins(draft: &mut Draft<'_>, tune: Option<Node<'_, '_>>) -> BTreeMap<u32, CpuList> {
+    let mut pins: BTreeMap<u32, CpuList> = BTreeMap::new();
+    for pin in tune.iter().flat_map(|tune| children(*tune, "vcpupin")) {
+        let (Some(vcpu), Some(cpus)) = (number_of(pin, "vcpu"), cpus_of(pin)) else { continue };
+        if cpus.iter().count() > 1 {
+            let message = "The vCPU moves between several host CPUs: give it one.";
+            remark(draft, pin, Remark::new("host.vcpu_pin", LintVerdict::Incomplete, message));
+        }
+        if let Some((other, _)) = pins.iter().find(|(_, known)| known.meets(&cpus)) {
+            let message = format!("vCPU {other} has this host CPU too: each stops while the other runs.");
+            remark(draft, pin, Remark::new("host.vcpu_pin", LintVerdict::Contradiction, message));
+        }
+        pins.insert(vcpu, cpus);
+    }
+
+    pins
+}
+
+fn number_of(node: Node<'_, '_>, name: &str) -> Option<u32> {
+    node.attribute(name)?.parse().ok()
+}
+
+fn cpus_of(node: Node<'_, '_>) -> Option<CpuList> {
+    CpuList::parse_list(node.attribute("cpuset")?).ok()
+}
+
+fn judge_pins(draft: &mut Draft<'_>, at: Node<'_, '_>, number: u32, pins: &BTreeMap<u32, CpuList>) {
+    // Definitions with thousands of vCPUs are not written by people.
+    for vcpu in (0..number.min(512)).filter(|vcpu| !pins.contains_key(vcpu)) {
+        let xml = format!("<vcpupin vcpu='{vcpu}' cpuset='CPU'/>");
+        missing(draft, at, &xml, "host.vcpu_pin", &format!("vCPU {vcpu} has no host CPU of its own."));
+    }
+}
+
+fn judge_emulator(
+    draft: &mut Draft<'_>,
+    domain: Node<'_, '_>,
+    tune: Option<Node<'_, '_>>,
+    pins: &BTreeMap<u32, CpuList>,
+) {
+    let elements: Vec<_> = ["emulatorpin", "iothreadpin"]
+        .into_iter()
+        .flat_map(|name| tune.iter().flat_map(move |tune| children(*tune, name)))
+        .collect();
+    for element in &elements {
+        let cpus = cpus_of(*element).unwrap_or_default();
+        if let Some((vcpu, _)) = pins.iter().find(|(_, pinned)| pinned.meets(&cpus)) {
+            let message = format!("Shares the host CPU of vCPU {vcpu}, which stops while QEMU's other threads run.");
+            remark(draft, *element, Remark::new("host.emulator_pin", LintVerdict::Harmful, message));
+        }
+    }
+
+    if !elements.iter().any(|element| element.has_tag_name("emulatorpin")) {
+        let message = "QEMU's main loop and its workers may run on the host CPUs of the vCPUs.";
+        let xml = "<emulatorpin cpuset='HOUSEKEEPING'/>";
+        missing(draft, tune.unwrap_or(domain), xml, "host.emulator_pin", message);
+    }
+}
+
+fn judge_policies(
+    draft: &mut Draft<'_>,
+    domain: Node<'_, '_>,
+    tune: Option<Node<'_, '_>>,
+    number: u32,
+    pins: &BTreeMap<u32, CpuList>,
+) {
+    let is_real_time = |node: &Node<'_, '_>| matches!(node.attribute("scheduler"), Some("fifo" | "rr"));
+    let mut is_any = false;
+    for policy in tune.iter().flat_map(|tune| children(*tune, "vcpusched")).filter(is_real_time) {
+        is_any = true;
+        judge_priority(draft, policy);
+
+        let vcpus = policy.attribute("vcpus").and_then(|list| CpuList::parse_list(list).ok()).unwrap_or_default();
+        if let Some(vcpu) = vcpus.iter().find(|vcpu| !pins.contains_key(vcpu) && *vcpu < number) {
+            let message =
+                format!("vCPU {vcpu} has this policy but no host CPU of its own: it starves whatever shares its CPU.");
+            remark(draft, policy, Remark::new("host.vcpu_prio", LintVerdict::Incomplete, message));
+        }
+    }
+
+    for policy in tune.iter().flat_map(|tune| children(*tune, "emulatorsched")).filter(is_real_time) {
+        let message = "QEMU's main loop and its workers then precede the host's kernel threads.";
+        remark(draft, policy, Remark::new("host.emulator_pin", LintVerdict::Harmful, message).instead(""));
+        draft.remove(policy.range());
+    }
+    if !is_any {
+        let vcpus = if number > 1 { format!("1-{}", number - 1) } else { "0".to_owned() };
+        let xml = format!("<vcpusched vcpus='{vcpus}' scheduler='fifo' priority='1'/>");
+        let message = "Any thread of the host delays the guest's loop.";
+        missing(draft, tune.unwrap_or(domain), &xml, "host.vcpu_prio", message);
+    }
+}
+
+fn judge_priority(draft: &mut Draft<'_>, policy: Node<'_, '_>) {
+    if number_of(policy, "priority").is_some_and(|priority| priority > HIGHEST_PRIORITY) {
+        let message = "Ties with the kernel's own migration and watchdog threads: at most 95, and 1 for a vCPU.";
+        remark(draft, policy, Remark::new("kthread.migration", LintVerdict::Harmful, message).instead("priority='1'"));
+        replace_attribute(draft, policy, "priority", "1");
+    }
+}

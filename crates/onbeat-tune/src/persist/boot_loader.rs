@@ -1,0 +1,179 @@
+//! Where kernel parameters go on a machine.
+
+use serde::{Deserialize, Serialize};
+
+use super::FollowUp;
+use super::etc_files::EtcFiles;
+use super::settings::name_of;
+
+/// What starts the kernel, as far as its command line is concerned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BootLoader {
+    /// GRUB with drop-ins in `/etc/default/grub.d`: Debian and Ubuntu.
+    GrubDropIn,
+    /// GRUB without drop-ins and without grubby: Arch and others. Edited by hand.
+    GrubFile,
+    /// Entries that grubby edits: Fedora, RHEL.
+    Grubby,
+    /// An image whose parameters rpm-ostree keeps.
+    Ostree,
+    /// systemd-boot with `/etc/kernel/cmdline`.
+    KernelInstall,
+    /// The firmware of a Raspberry Pi: a file with one line.
+    RaspberryPi {
+        /// The file.
+        path: String,
+    },
+    /// None of these.
+    Unknown,
+}
+
+/// Where Raspberry Pi OS and its derivatives keep the line.
+const CMDLINE_TXT: [(&str, &str); 2] =
+    [("/boot/firmware/cmdline.txt", "/boot/firmware/config.txt"), ("/boot/cmdline.txt", "/boot/config.txt")];
+
+impl BootLoader {
+    /// Finds out what starts the kernel, from files.
+    pub(super) fn detect(files: &EtcFiles) -> Self {
+        let has = |path: &str| files.exists(path);
+        if let Some((path, _)) = CMDLINE_TXT.iter().find(|(line, config)| has(line) && has(config)) {
+            return Self::RaspberryPi { path: (*path).to_owned() };
+        }
+        if has("/run/ostree-booted") {
+            return Self::Ostree;
+        }
+
+        let has_entries = has("/boot/loader/entries") || has("/boot/efi/loader/entries") || has("/efi/loader/entries");
+        let has_grubby = has("/usr/sbin/grubby") || has("/sbin/grubby") || has("/usr/bin/grubby");
+        match has("/etc/default/grub") {
+            true if has("/etc/default/grub.d") || has("/etc/debian_version") => Self::GrubDropIn,
+            true if has_grubby => Self::Grubby,
+            true if has("/boot/grub") || has("/boot/grub2") => Self::GrubFile,
+            _ if has("/etc/kernel/cmdline") || has_entries => Self::KernelInstall,
+            true => Self::GrubFile,
+            false => Self::Unknown,
+        }
+    }
+
+    /// The file with one kernel command line that is merged by key.
+    pub(super) fn line_file(&self) -> Option<&str> {
+        match self {
+            Self::KernelInstall => Some("/etc/kernel/cmdline"),
+            Self::RaspberryPi { path } => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Commands that bring parameters into effect at the next boot.
+    pub(super) fn follow_ups(&self, parameters: &[String]) -> Vec<FollowUp> {
+        self.commands(parameters, Direction::In)
+    }
+
+    /// Commands that bring their removal into effect.
+    pub(super) fn removal(&self, parameters: &[String]) -> Vec<FollowUp> {
+        self.commands(parameters, Direction::Out)
+    }
+
+    fn commands(&self, parameters: &[String], direction: Direction) -> Vec<FollowUp> {
+        let why = "writes the boot entries; the next boot uses them";
+        match self {
+            _ if parameters.is_empty() => Vec::new(),
+            Self::GrubDropIn => vec![FollowUp::new(&["update-grub"], why)],
+            Self::KernelInstall => vec![FollowUp::new(&["kernel-install", "add-all"], why)],
+            Self::Grubby => {
+                let option = match direction {
+                    Direction::In => format!("--args={}", parameters.join(" ")),
+                    Direction::Out => format!("--remove-args={}", parameters.join(" ")),
+                };
+                vec![FollowUp::new(&["grubby", "--update-kernel=ALL", &option], why)]
+            }
+            Self::Ostree => {
+                let option = match direction {
+                    Direction::In => "--append-if-missing",
+                    Direction::Out => "--delete-if-present",
+                };
+                let options: Vec<String> = parameters.iter().map(|text| format!("{option}={text}")).collect();
+                let mut command = vec!["rpm-ostree", "kargs"];
+                command.extend(options.iter().map(String::as_str));
+                vec![FollowUp::new(&command, why)]
+            }
+            Self::GrubFile | Self::RaspberryPi { .. } | Self::Unknown => Vec::new(),
+        }
+    }
+
+    /// Returns how to boot without the persisted parameters, should the machine not start with them.
+    #[must_use]
+    pub const fn fallback(&self) -> Option<&'static str> {
+        match self {
+            Self::GrubDropIn => {
+                Some("In GRUB's menu, choose an entry with (recovery mode): it boots without these parameters.")
+            }
+            Self::Grubby | Self::GrubFile => {
+                Some("In GRUB's menu, press e and delete these parameters from the line that begins with linux.")
+            }
+            Self::Ostree => Some("In the boot menu, choose the previous deployment."),
+            Self::KernelInstall => {
+                Some("In the menu of systemd-boot, press e and delete what is between onbeat.begin and onbeat.end.")
+            }
+            Self::RaspberryPi { .. } => Some(
+                "Read the card in another computer and delete what is between onbeat.begin and onbeat.end in cmdline.txt.",
+            ),
+            Self::Unknown => None,
+        }
+    }
+
+    /// What a person does where nothing else can be done.
+    pub(super) fn by_hand(&self, parameters: &[String]) -> Option<String> {
+        let line = parameters.join(" ");
+        match self {
+            _ if parameters.is_empty() => None,
+            Self::GrubFile => Some(format!(
+                "Add to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub: {line}. Then run: grub-mkconfig -o /boot/grub/grub.cfg"
+            )),
+            Self::Unknown => Some(format!(
+                "The boot loader was not recognised. Add to the kernel command line where yours keeps it: {line}"
+            )),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    In,
+    Out,
+}
+
+/// The drop-in for GRUB: a piece of shell that `grub-mkconfig` reads.
+///
+/// Parameters of the same names are taken out of the user's lines while GRUB's entries are written; the user's files stay as
+/// they are.
+pub(super) fn grub_drop_in(parameters: &[String]) -> String {
+    // The kernel reads `-` and `_` alike.
+    let pattern = |parameter: &String| {
+        let name = name_of(parameter).replace('_', "[-_]");
+        format!("{name}|{name}=*")
+    };
+    let names: Vec<String> = parameters.iter().map(pattern).collect();
+
+    format!(
+        "{head}
+onbeat_without_own() {{
+    set -f
+    for onbeat_word in $1; do
+        case \"$onbeat_word\" in
+            {names}) ;;
+            *) printf '%s ' \"$onbeat_word\" ;;
+        esac
+    done
+}}
+GRUB_CMDLINE_LINUX=\"$(onbeat_without_own \"$GRUB_CMDLINE_LINUX\")\"
+GRUB_CMDLINE_LINUX_DEFAULT=\"$(onbeat_without_own \"$GRUB_CMDLINE_LINUX_DEFAULT\"){line}\"
+unset -f onbeat_without_own
+",
+        head = super::drop_ins::HEAD,
+        names = names.join("|"),
+        line = parameters.join(" "),
+    )
+}

@@ -1,0 +1,102 @@
+//! Files with one kernel command line: onbeat's parameters stand between markers, and replace those of the same names.
+//!
+//! The markers look like a module's parameters: the kernel ignores those of a module that does not exist.
+
+use super::settings::name_of;
+
+const BEGIN: &str = "onbeat.begin";
+const END: &str = "onbeat.end";
+
+/// A merged text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MergedLine {
+    /// The whole file.
+    pub(super) text: String,
+    /// Parameters that onbeat's replace.
+    pub(super) displaced: Vec<String>,
+}
+
+/// Merges parameters into the first line that is not a comment; `None` where there is none.
+pub(super) fn merge(text: &str, ours: &[String]) -> Option<MergedLine> {
+    let line = command_line(text)?;
+    let is_ours = |piece: &&str| ours.iter().any(|own| name_of(own) == name_of(piece));
+    // What follows belongs to init.
+    let (kernel, init) = split_init(line);
+    let (displaced, kept): (Vec<&str>, Vec<&str>) = kernel.split_whitespace().partition(is_ours);
+
+    let mut merged: Vec<&str> = kept;
+    merged.push(BEGIN);
+    merged.extend(ours.iter().map(String::as_str));
+    merged.push(END);
+    merged.extend(init.split_whitespace());
+    Some(MergedLine {
+        text: text.replacen(line, &merged.join(" "), 1),
+        displaced: displaced.into_iter().map(str::to_owned).collect(),
+    })
+}
+
+/// Takes out what stands between the markers and puts back what was displaced; `None` without both markers.
+pub(super) fn without_ours(text: &str, displaced: &[String]) -> Option<String> {
+    let line = command_line(text)?;
+    let (kernel, init) = split_init(line);
+    let pieces: Vec<&str> = kernel.split_whitespace().collect();
+    let begin = pieces.iter().position(|piece| *piece == BEGIN)?;
+    let end = pieces.iter().position(|piece| *piece == END).filter(|end| *end > begin)?;
+
+    let mut rest: Vec<&str> = pieces[..begin].to_vec();
+    rest.extend(&pieces[end + 1..]);
+    // One that a person has set since counts.
+    let is_set = |own: &&String| rest.iter().any(|piece| name_of(piece) == name_of(own));
+    let back: Vec<&String> = displaced.iter().filter(|own| !is_set(own)).collect();
+    rest.extend(back.into_iter().map(String::as_str));
+    rest.extend(init.split_whitespace());
+    Some(text.replacen(line, &rest.join(" "), 1))
+}
+
+fn command_line(text: &str) -> Option<&str> {
+    text.lines().find(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
+}
+
+/// A line up to `--`, and from there on.
+fn split_init(line: &str) -> (&str, &str) {
+    let mut at = 0;
+    for piece in line.split(' ') {
+        if piece == "--" {
+            return line.split_at(at);
+        }
+        at += piece.len() + 1;
+    }
+    (line, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ours(parameters: &[&str]) -> Vec<String> {
+        parameters.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn parameters_are_merged_by_name_in_front_of_those_of_init() {
+        let merged = merge("# boot\nroot=x isolcpus=1 rcu-nocbs=1 quiet -- 3\n", &ours(&["isolcpus=3", "rcu_nocbs=3"]));
+        let merged = merged.unwrap();
+        let expected = "# boot\nroot=x quiet onbeat.begin isolcpus=3 rcu_nocbs=3 onbeat.end -- 3\n";
+        assert_eq!(merged.text, expected);
+        assert_eq!(merged.displaced, ["isolcpus=1", "rcu-nocbs=1"]);
+    }
+
+    #[test]
+    fn a_line_that_others_changed_loses_only_what_is_between_the_markers() {
+        let merged = merge("root=x isolcpus=1\n", &ours(&["isolcpus=3"])).unwrap();
+        let edited = merged.text.replace("root=x", "root=y nosmt");
+        let rest = without_ours(&edited, &merged.displaced).unwrap();
+        assert_eq!(rest, "root=y nosmt isolcpus=1\n");
+        assert_eq!(without_ours("root=x\n", &[]), None);
+    }
+
+    #[test]
+    fn a_file_without_a_line_is_not_merged() {
+        assert_eq!(merge("# nothing\n\n", &ours(&["nosmt"])), None);
+    }
+}
