@@ -10,6 +10,7 @@ use tar::{Archive, Builder, EntryType, Header};
 use super::accesses::{AccessFailure, Accesses};
 use super::files::{CapturedEntry, CapturedFiles};
 use super::{CaptureError, CaptureSummary};
+use crate::catalogue::host_tree::is_absent;
 
 /// The name of the first entry.
 const MANIFEST: &str = "capture.json";
@@ -61,13 +62,10 @@ impl CaptureManifest {
         let lookups = accesses.lookups.iter().map(|(path, found)| (FailedAccess::LookUp, path, found.as_ref().err()));
         for (access, path, failure) in reads.chain(lists).chain(lookups) {
             let Some(failure) = failure else { continue };
-            match failure.to_error().kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-                    manifest.absent.insert(path.clone());
-                }
-                _ => {
-                    manifest.failed.entry(access).or_default().insert(path.clone(), *failure);
-                }
+            if is_absent(&failure.to_error()) {
+                manifest.absent.insert(path.clone());
+            } else {
+                manifest.failed.entry(access).or_default().insert(path.clone(), *failure);
             }
         }
 
@@ -97,7 +95,7 @@ fn entries(accesses: &Accesses) -> BTreeMap<&str, CapturedEntry> {
     for (path, read) in &accesses.reads {
         match read {
             Ok(bytes) => entries.insert(path, CapturedEntry::File(bytes.as_slice().into())),
-            Err(failure) if failure.to_error().kind() == io::ErrorKind::NotFound => None,
+            Err(failure) if is_absent(&failure.to_error()) => None,
             Err(_) => entries.insert(path, CapturedEntry::Unread),
         };
     }

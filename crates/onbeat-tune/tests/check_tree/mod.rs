@@ -148,8 +148,12 @@ impl CapturedMachine {
         files
     }
 
+    pub fn tree(&self) -> HostTree {
+        HostTree::captured(self.directory.path()).unwrap()
+    }
+
     pub fn findings(&self, setup: &LoopSetup) -> Vec<Finding> {
-        onbeat_tune::check(&HostTree::captured(self.directory.path()).unwrap(), setup)
+        onbeat_tune::check(&self.tree(), setup)
     }
 
     pub fn finding(&self, id: &str, setup: &LoopSetup) -> Finding {
