@@ -17,6 +17,11 @@ impl AccessFailure {
         Self(error.raw_os_error().unwrap_or(0))
     }
 
+    /// That there is no such file.
+    pub(crate) fn absent() -> Self {
+        Self(rustix::io::Errno::NOENT.raw_os_error())
+    }
+
     pub(crate) fn to_error(self) -> io::Error {
         match self.0 {
             0 => io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"),

@@ -214,6 +214,8 @@ fn write_affinities(accesses: &mut Accesses) {
         if tid != own {
             let line = format!("Cpus_allowed_list:\t{cpus}\n").into_bytes();
             accesses.reads.insert(format!("/proc/{tid}/status"), Ok(line));
+            // A thread beside the first of its process: its number is not a process, although it has a directory here.
+            accesses.lists.entry(format!("/proc/{tid}/task")).or_insert_with(|| Err(AccessFailure::absent()));
         }
     }
 }
