@@ -91,7 +91,8 @@ fn a_capture_of_this_machine_names_no_host_no_address_and_no_program() {
     }
     // This test's own name is among the programs of this machine.
     private.insert(format!("({})", read("/proc/self/comm")));
-    private.extend(read("/proc/cmdline").split_whitespace().filter(|word| word.starts_with("root=")).map(str::to_owned));
+    private
+        .extend(read("/proc/cmdline").split_whitespace().filter(|word| word.starts_with("root=")).map(str::to_owned));
 
     for secret in private.iter().filter(|secret| secret.len() > 3 && *secret != "00:00:00:00:00:00") {
         assert!(!text.contains(secret.as_str()), "{secret:?}");
@@ -136,7 +137,8 @@ fn archives_that_no_capture_is_are_refused_with_the_entry() {
     assert!(matches!(&link, CaptureError::Entry { path, .. } if path == "etc/passwd"), "{link}");
     let outside = problem(&archive_with(tar::EntryType::Regular, b"../etc/passwd", "x"));
     assert!(matches!(&outside, CaptureError::Entry { path, .. } if path == "../etc/passwd"), "{outside}");
-    let manifest = problem(&archive_with(tar::EntryType::Regular, b"capture.json", "{\"schema\": \"other\", \"about\": \"\"}"));
+    let manifest =
+        problem(&archive_with(tar::EntryType::Regular, b"capture.json", "{\"schema\": \"other\", \"about\": \"\"}"));
     assert!(matches!(&manifest, CaptureError::Manifest(text) if text.contains("other")), "{manifest}");
     assert!(matches!(problem(b"not an archive"), CaptureError::Archive(_)));
     assert!(matches!(problem(b""), CaptureError::Archive(_)));
@@ -154,8 +156,14 @@ fn machines() -> Vec<TrueMachine> {
         name,
         setup: LoopSetup { interfaces: vec!["eth0".to_owned()], ..LoopSetup::on(cpu.parse().unwrap()) },
     };
-    let mut machines =
-        vec![on("virtual", "1"), on("container", "1"), on("server", "70"), on("board", "3"), on("rt_pc", "3"), on("laptop", "3")];
+    let mut machines = vec![
+        on("virtual", "1"),
+        on("container", "1"),
+        on("server", "70"),
+        on("board", "3"),
+        on("rt_pc", "3"),
+        on("laptop", "3"),
+    ];
     machines[1].setup.interfaces.clear();
     machines[2].setup.runs_guests = true;
     machines
@@ -207,7 +215,11 @@ fn the_findings_on_each_captured_machine_are_true() {
             if letter(&finding.verdict) != expected {
                 let Finding { id, current, .. } = &finding;
                 let what = if finding.verdict == CheckVerdict::Good { " FALSE GOOD" } else { "" };
-                wrong.push(format!("{} {id}: {expected}, found {} {current}{what}", machine.name, in_words(&finding.verdict)));
+                wrong.push(format!(
+                    "{} {id}: {expected}, found {} {current}{what}",
+                    machine.name,
+                    in_words(&finding.verdict)
+                ));
             }
         }
     }
@@ -224,7 +236,11 @@ fn each_captured_machine_is_below_100_kilobytes_and_says_what_it_is() {
         let mut start = vec![0; 4096];
         GzDecoder::new(packed.as_slice()).read_exact(&mut start).unwrap();
         let start = String::from_utf8_lossy(&start).into_owned();
-        assert!(start.contains("\"about\": \"generated: ") || start.contains("\"about\": \"captured: "), "{}", machine.name);
+        assert!(
+            start.contains("\"about\": \"generated: ") || start.contains("\"about\": \"captured: "),
+            "{}",
+            machine.name
+        );
     }
 }
 

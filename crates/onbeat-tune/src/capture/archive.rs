@@ -69,7 +69,9 @@ impl CaptureManifest {
             }
         }
 
-        manifest.absent.extend(accesses.lookups.iter().filter(|(_, found)| **found == Ok(false)).map(|(p, _)| p.clone()));
+        manifest
+            .absent
+            .extend(accesses.lookups.iter().filter(|(_, found)| **found == Ok(false)).map(|(p, _)| p.clone()));
         for (path, registers) in &accesses.registers {
             let number = |bytes: &Vec<u8>| {
                 let mut value = [0; 8];

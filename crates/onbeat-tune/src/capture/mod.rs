@@ -33,17 +33,16 @@ mod privacy;
 
 use std::io::{self, Write};
 
+use crate::CpuList;
+use crate::catalogue::loop_setup::CpuSetVariable;
 use crate::catalogue::probes::ProbeSpec;
 use crate::catalogue::survey::Survey;
 use crate::catalogue::wanted::WantedValue;
 use crate::catalogue::{Catalogue, HostTree, LoopSetup, catalogue};
-use crate::CpuList;
 
 pub(crate) use accesses::{AccessFailure, Accesses};
 pub use archive::CaptureManifest;
 pub(crate) use files::CapturedFiles;
-
-use crate::catalogue::loop_setup::CpuSetVariable;
 
 /// Why a capture could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -129,14 +128,10 @@ fn read_by_interface(host: &HostTree, interfaces: Vec<String>) {
     }
 }
 
-/// A group of resctrl is read to its end only for a loop inside it.
+/// A group of resctrl is read to its end only for a loop inside it, and the siblings of several CPUs only until one is unknown.
 fn read_by_cpu(catalogue: &Catalogue, host: &HostTree, online: &CpuList) {
-    let is_resctrl = |spec: &&ProbeSpec| matches!(spec, ProbeSpec::Resctrl(_));
-    let probes: Vec<_> = catalogue.records.iter().flat_map(|record| &record.probe).filter(is_resctrl).collect();
-    if !host.exists("/sys/fs/resctrl/cpus_list").unwrap_or(false) {
-        return;
-    }
-
+    let is_by_cpu = |spec: &&ProbeSpec| matches!(spec, ProbeSpec::Resctrl(_) | ProbeSpec::Cpus(_));
+    let probes: Vec<_> = catalogue.records.iter().flat_map(|record| &record.probe).filter(is_by_cpu).collect();
     for cpu in online.iter() {
         let setup = LoopSetup::on([cpu].into_iter().collect());
         let survey = Survey::new(host, &setup);

@@ -69,7 +69,10 @@ fn keeps_entry(directory: &str, name: &str, asked: &AskedNames) -> bool {
         _ if UNITS.contains(&directory) => {
             asked.keeps_unit(name) || name.ends_with(".wants") || name.ends_with(".requires")
         }
-        _ if directory.ends_with(".wants") || directory.ends_with(".requires") || directory.ends_with("/system.slice") => {
+        _ if directory.ends_with(".wants")
+            || directory.ends_with(".requires")
+            || directory.ends_with("/system.slice") =>
+        {
             asked.keeps_unit(name)
         }
         _ => true,
@@ -80,8 +83,12 @@ fn keeps_entry(directory: &str, name: &str, asked: &AskedNames) -> bool {
 fn leave_out_empty_wants(accesses: &mut Accesses) {
     let is_empty = |names: &Result<Vec<String>, AccessFailure>| matches!(names, Ok(names) if names.is_empty());
     let is_wants = |path: &str| path.ends_with(".wants") || path.ends_with(".requires");
-    let empty: Vec<String> =
-        accesses.lists.iter().filter(|(path, names)| is_wants(path) && is_empty(names)).map(|(p, _)| p.clone()).collect();
+    let empty: Vec<String> = accesses
+        .lists
+        .iter()
+        .filter(|(path, names)| is_wants(path) && is_empty(names))
+        .map(|(p, _)| p.clone())
+        .collect();
 
     for path in empty {
         accesses.lists.remove(&path);
@@ -198,7 +205,9 @@ fn stat(text: &str, asked: &AskedNames) -> String {
 
     let name = if is_kernel || asked.keeps_thread(name) { name } else { SOME_PROGRAM };
     // Fields are counted from 3, the state: 9 are the flags, 40 the priority, 41 the policy (proc_pid_stat(5)).
-    let kept = |(place, field): (usize, &&str)| if matches!(place + 3, 3 | 9 | 40 | 41) { (*field).to_owned() } else { "0".to_owned() };
+    let kept = |(place, field): (usize, &&str)| {
+        if matches!(place + 3, 3 | 9 | 40 | 41) { (*field).to_owned() } else { "0".to_owned() }
+    };
     let fields: Vec<_> = fields.iter().enumerate().map(kept).collect();
     format!("{}({name}) {}\n", tid, fields.join(" "))
 }
@@ -292,7 +301,8 @@ mod tests {
 
     #[test]
     fn the_command_line_keeps_what_records_ask_for() {
-        let line = "root=UUID=1234 ip=robot.example nohz-full=1 isolcpus=2-3 intel_idle.max_cstate=0 quiet -- skew_tick=1";
+        let line =
+            "root=UUID=1234 ip=robot.example nohz-full=1 isolcpus=2-3 intel_idle.max_cstate=0 quiet -- skew_tick=1";
         let kept = parameters(line, &asked());
         assert!(kept.contains("isolcpus=2-3") && kept.contains("nohz-full=1"), "{kept}");
         assert!(!kept.contains("1234") && !kept.contains("robot") && !kept.contains("skew_tick"), "{kept}");
@@ -302,13 +312,19 @@ mod tests {
     fn hosts_devices_and_serial_numbers_stay_out() {
         let version = version("Linux version 6.12.5-robot (me@home) (gcc 14) #1 SMP PREEMPT_RT now\n");
         assert_eq!(version, "Linux version 6.12.5 #1 SMP PREEMPT_RT now\n");
-        assert_eq!(processor("processor : 0\nSerial : 1000\nFeatures : fp asimd\nFeatures : fp\n"), "Features : fp asimd\n");
+        assert_eq!(
+            processor("processor : 0\nSerial : 1000\nFeatures : fp asimd\nFeatures : fp\n"),
+            "Features : fp asimd\n"
+        );
         assert_eq!(swaps("Filename Type\n/home/me/swap file 1\n"), "Filename Type\nswap\n");
         assert_eq!(
             mounts("1 0 8:1 / / rw,relatime - ext4 /dev/mapper/me rw,x=y\n2 1 8:2 / /home/me rw - ext4 /dev/sda rw\n"),
             "1 0 8:1 / / rw,relatime - ext4 device rw\n"
         );
-        assert_eq!(config("# c\nCONFIG_DEFAULT_HOSTNAME=\"me\"\nCONFIG_HZ=250\n"), "CONFIG_DEFAULT_HOSTNAME=\"\"\nCONFIG_HZ=250\n");
+        assert_eq!(
+            config("# c\nCONFIG_DEFAULT_HOSTNAME=\"me\"\nCONFIG_HZ=250\n"),
+            "CONFIG_DEFAULT_HOSTNAME=\"\"\nCONFIG_HZ=250\n"
+        );
     }
 
     #[test]

@@ -153,7 +153,9 @@ impl HostTree {
     /// The kernel's; `UnexpectedEof` where there are fewer bytes.
     pub fn read_device_at(&self, path: &str, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         let read = match &self.source {
-            TreeSource::Live => self.open(path, FOR_READING).and_then(|file| File::from(file).read_exact_at(bytes, offset)),
+            TreeSource::Live => {
+                self.open(path, FOR_READING).and_then(|file| File::from(file).read_exact_at(bytes, offset))
+            }
             TreeSource::Directory(_) => self.open_regular(path).and_then(|file| file.read_exact_at(bytes, offset)),
             TreeSource::Archive(files) => files.read_device_at(path, offset, bytes),
         };
