@@ -47,6 +47,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     let [bad, good, unknown, not_applicable] = counts;
-    println!("{bad} bad, {good} good, {unknown} unknown, {not_applicable} not applicable; checked in {took:.1?}");
+    println!("{bad} bad, {good} good, {unknown} unknown, {not_applicable} not applicable");
+
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("not shown");
+    println!("checked in {took:.1?} (limit 100 ms), peak memory {} (limit 15 MB)", peak.trim());
     Ok(())
 }
