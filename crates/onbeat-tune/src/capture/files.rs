@@ -37,10 +37,10 @@ impl CapturedFiles {
             let directory = if above.is_empty() { "/" } else { above };
             let unlisted = || CapturedEntry::Directory(is_listed.then(BTreeSet::new));
             let parent = self.entries.entry(directory.to_owned()).or_insert_with(unlisted);
-            if let CapturedEntry::Directory(Some(names)) = parent {
-                if !names.insert(name.to_owned()) {
-                    break;
-                }
+            if let CapturedEntry::Directory(Some(names)) = parent
+                && !names.insert(name.to_owned())
+            {
+                break;
             }
             below = above;
         }

@@ -190,10 +190,7 @@ fn packed_config(bytes: &[u8]) -> Vec<u8> {
     let unpacked = GzDecoder::new(bytes).take(MOST_CONFIG_BYTES).read_to_string(&mut text);
     let mut packer = GzEncoder::new(Vec::new(), Compression::best());
     // What cannot be unpacked here is as unreadable there: it becomes an empty file.
-    match unpacked.and_then(|_| packer.write_all(config(&text).as_bytes())).and_then(|()| packer.finish()) {
-        Ok(packed) => packed,
-        Err(_) => Vec::new(),
-    }
+    unpacked.and_then(|_| packer.write_all(config(&text).as_bytes())).and_then(|()| packer.finish()).unwrap_or_default()
 }
 
 /// Number, name, state, flags, priority and policy; zeros for times, sizes and addresses.

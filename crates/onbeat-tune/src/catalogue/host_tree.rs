@@ -232,7 +232,10 @@ impl HostTree {
 }
 
 fn answer<T: Clone>(result: &io::Result<T>) -> Result<T, AccessFailure> {
-    result.as_ref().map(T::clone).map_err(AccessFailure::of)
+    match result {
+        Ok(value) => Ok(value.clone()),
+        Err(error) => Err(AccessFailure::of(error)),
+    }
 }
 
 /// Whether an error says that a file does not exist.
