@@ -3,10 +3,12 @@
 //! ```sh
 //! cargo run -p onbeat-tune --example check -- 1             # the loop has CPU 1
 //! cargo run -p onbeat-tune --example check -- 1 ./captured  # in a directory with proc and sys
+//! cargo run -p onbeat-tune --example check -- 1 robot.tar.gz  # in an archive of the example `capture`
 //! ```
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
+use std::fs::File;
 use std::path::Path;
 use std::time::Instant;
 
@@ -16,7 +18,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let cpus = arguments.next().unwrap_or_default().parse()?;
     let host = match arguments.next() {
-        Some(root) => HostTree::captured(Path::new(&root))?,
+        Some(root) if Path::new(&root).is_dir() => HostTree::captured(Path::new(&root))?,
+        Some(archive) => HostTree::from_capture(File::open(archive)?)?,
         None => HostTree::live(),
     };
 
@@ -44,6 +47,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     let [bad, good, unknown, not_applicable] = counts;
-    println!("{bad} bad, {good} good, {unknown} unknown, {not_applicable} not applicable; checked in {took:.1?}");
+    println!("{bad} bad, {good} good, {unknown} unknown, {not_applicable} not applicable");
+
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("not shown");
+    println!("checked in {took:.1?} (limit 100 ms), peak memory {} (limit 15 MB)", peak.trim());
     Ok(())
 }

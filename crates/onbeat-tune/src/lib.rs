@@ -32,6 +32,7 @@
 //! Absent on purpose: measuring, and any knob whose old value cannot be read back.
 
 mod affinity;
+pub mod capture;
 pub mod catalogue;
 pub mod change;
 mod context;

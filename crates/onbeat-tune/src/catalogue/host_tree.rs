@@ -1,4 +1,4 @@
-//! The files of a machine: of this one, or of another one that were captured into a directory.
+//! The files of a machine: of this one, or of another one that were captured into a directory or an archive.
 //!
 //! A captured tree may come from anybody: only regular files below its root are read, and of each at most 4 MiB.
 //!
@@ -9,10 +9,12 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{CWD, Dir, Mode, OFlags, ResolveFlags};
 
 use crate::CpuList;
+use crate::capture::{AccessFailure, Accesses, CaptureError, CapturedFiles};
 
 /// The largest part of a file that is read; interrupts of a machine with hundreds of CPUs take less than a tenth.
 const MOST_BYTES: u64 = 4 << 20;
@@ -30,15 +32,27 @@ const FOR_READING: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags:
 /// ```
 #[derive(Debug)]
 pub struct HostTree {
-    /// `None` for the machine itself.
-    root: Option<OwnedFd>,
+    source: TreeSource,
+    /// What was answered, where a capture asks.
+    record: Option<Mutex<Accesses>>,
+}
+
+/// Where the files are.
+#[derive(Clone, Debug)]
+enum TreeSource {
+    /// The machine itself.
+    Live,
+    /// Below a directory.
+    Directory(Arc<OwnedFd>),
+    /// In an archive that was read into memory.
+    Archive(Arc<CapturedFiles>),
 }
 
 impl HostTree {
     /// Returns the machine that this process runs on.
     #[must_use]
     pub const fn live() -> Self {
-        Self { root: None }
+        Self { source: TreeSource::Live, record: None }
     }
 
     /// Opens a captured tree. Links in it lead to files below its root, absolute ones too.
@@ -47,22 +61,50 @@ impl HostTree {
     /// The kernel's, where the directory does not exist or may not be entered.
     pub fn captured(root: &Path) -> io::Result<Self> {
         let root = rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Self { root: Some(root) })
+        Ok(Self { source: TreeSource::Directory(Arc::new(root)), record: None })
+    }
+
+    /// Reads an archive that [`crate::capture::capture`] wrote, packed by gzip or not, into memory.
+    ///
+    /// A tar archive without `capture.json` is taken for all files of a machine.
+    ///
+    /// # Errors
+    /// [`CaptureError`] for what is not such an archive, with the entry that is wrong.
+    pub fn from_capture(archive: impl Read) -> Result<Self, CaptureError> {
+        let files = CapturedFiles::from_archive(archive)?;
+        Ok(Self { source: TreeSource::Archive(Arc::new(files)), record: None })
     }
 
     /// Whether it is the machine that this process runs on.
     #[must_use]
     pub const fn is_live(&self) -> bool {
-        self.root.is_none()
+        matches!(self.source, TreeSource::Live)
+    }
+
+    /// Returns the same tree as one that remembers its answers.
+    pub(crate) fn recording(&self) -> Self {
+        Self { source: self.source.clone(), record: Some(Mutex::default()) }
+    }
+
+    /// Returns the answers of a tree from [`Self::recording`].
+    pub(crate) fn into_accesses(self) -> Accesses {
+        self.record.map(|record| record.into_inner().unwrap_or_else(PoisonError::into_inner)).unwrap_or_default()
+    }
+
+    fn remember(&self, add: impl FnOnce(&mut Accesses)) {
+        if let Some(record) = &self.record {
+            add(&mut record.lock().unwrap_or_else(PoisonError::into_inner));
+        }
     }
 
     fn open(&self, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
-        let opened = match &self.root {
-            None => rustix::fs::openat(CWD, path, flags, Mode::empty()),
-            Some(root) => {
+        let opened = match &self.source {
+            TreeSource::Live => rustix::fs::openat(CWD, path, flags, Mode::empty()),
+            TreeSource::Directory(root) => {
                 let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
                 rustix::fs::openat2(root, path.trim_start_matches('/'), flags, Mode::empty(), inside)
             }
+            TreeSource::Archive(_) => Err(rustix::io::Errno::NOSYS),
         };
         Ok(opened?)
     }
@@ -89,6 +131,17 @@ impl HostTree {
     /// # Errors
     /// As [`Self::read`].
     pub fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>> {
+        let read = match &self.source {
+            TreeSource::Archive(files) => files.read(path).map(<[u8]>::to_vec),
+            _ => self.read_opened(path),
+        };
+        self.remember(|seen| {
+            seen.reads.insert(path.to_owned(), answer(&read));
+        });
+        read
+    }
+
+    fn read_opened(&self, path: &str) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.open_regular(path)?.take(MOST_BYTES).read_to_end(&mut bytes)?;
         Ok(bytes)
@@ -99,8 +152,22 @@ impl HostTree {
     /// # Errors
     /// The kernel's; `UnexpectedEof` where there are fewer bytes.
     pub fn read_device_at(&self, path: &str, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        let file = if self.is_live() { File::from(self.open(path, FOR_READING)?) } else { self.open_regular(path)? };
-        file.read_exact_at(bytes, offset)
+        let read = match &self.source {
+            TreeSource::Live => {
+                self.open(path, FOR_READING).and_then(|file| File::from(file).read_exact_at(bytes, offset))
+            }
+            TreeSource::Directory(_) => self.open_regular(path).and_then(|file| file.read_exact_at(bytes, offset)),
+            TreeSource::Archive(files) => files.read_device_at(path, offset, bytes),
+        };
+        self.remember(|seen| match &read {
+            Ok(()) => {
+                seen.registers.entry(path.to_owned()).or_default().insert(offset, bytes.to_vec());
+            }
+            Err(error) => {
+                seen.reads.insert(path.to_owned(), Err(AccessFailure::of(error)));
+            }
+        });
+        read
     }
 
     /// Returns the names in a directory, sorted.
@@ -108,6 +175,17 @@ impl HostTree {
     /// # Errors
     /// The kernel's.
     pub fn names(&self, path: &str) -> io::Result<Vec<String>> {
+        let names = match &self.source {
+            TreeSource::Archive(files) => files.names(path),
+            _ => self.names_opened(path),
+        };
+        self.remember(|seen| {
+            seen.lists.insert(path.to_owned(), answer(&names));
+        });
+        names
+    }
+
+    fn names_opened(&self, path: &str) -> io::Result<Vec<String>> {
         let directory = self.open(path, FOR_READING | OFlags::DIRECTORY)?;
         let mut names = Vec::new();
         for entry in Dir::new(directory)? {
@@ -124,11 +202,18 @@ impl HostTree {
     /// # Errors
     /// The kernel's, where that cannot be found out.
     pub fn exists(&self, path: &str) -> io::Result<bool> {
-        match self.open(path, OFlags::PATH | OFlags::CLOEXEC) {
-            Ok(_) => Ok(true),
-            Err(error) if is_absent(&error) => Ok(false),
-            Err(error) => Err(error),
-        }
+        let exists = match &self.source {
+            TreeSource::Archive(files) => files.exists(path),
+            _ => match self.open(path, OFlags::PATH | OFlags::CLOEXEC) {
+                Ok(_) => Ok(true),
+                Err(error) if is_absent(&error) => Ok(false),
+                Err(error) => Err(error),
+            },
+        };
+        self.remember(|seen| {
+            seen.lookups.insert(path.to_owned(), answer(&exists));
+        });
+        exists
     }
 
     /// Returns the CPUs that a task of the live machine may use, by a system call, which takes a tenth of reading its file;
@@ -138,7 +223,18 @@ impl HostTree {
         let task = rustix::process::Pid::from_raw(tid).filter(|_| self.is_live())?;
         let set = rustix::thread::sched_getaffinity(Some(task)).ok()?;
         let numbers = 0..u32::try_from(rustix::thread::CpuSet::MAX_CPU).unwrap_or(u32::MAX);
-        Some(numbers.filter(|cpu| set.is_set(*cpu as usize)).collect())
+        let cpus: CpuList = numbers.filter(|cpu| set.is_set(*cpu as usize)).collect();
+        self.remember(|seen| {
+            seen.affinities.insert(tid, cpus.clone());
+        });
+        Some(cpus)
+    }
+}
+
+fn answer<T: Clone>(result: &io::Result<T>) -> Result<T, AccessFailure> {
+    match result {
+        Ok(value) => Ok(value.clone()),
+        Err(error) => Err(AccessFailure::of(error)),
     }
 }
 

@@ -153,7 +153,7 @@ impl CapturedMachine {
     }
 
     pub fn findings(&self, setup: &LoopSetup) -> Vec<Finding> {
-        onbeat_tune::check(&HostTree::captured(self.directory.path()).unwrap(), setup)
+        onbeat_tune::check(&self.tree(), setup)
     }
 
     pub fn finding(&self, id: &str, setup: &LoopSetup) -> Finding {

@@ -1,0 +1,142 @@
+//! A machine's files in an archive, to be checked elsewhere.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `accesses` | what a recording [`HostTree`] was asked for, and what it answered |
+//! | `asked` | the names that the catalogue asks for |
+//! | `privacy` | what of each file is kept |
+//! | `archive` | the tar archive and its `capture.json`: [`CaptureManifest`] |
+//! | `files` | an archive in memory, as a [`HostTree`] reads it |
+//!
+//! [`capture`] runs every probe of the catalogue for every CPU and keeps what they read, so that a check of the capture finds
+//! what a check of the machine found. An archive holds no names of hosts, people, files or programs: names of threads are kept
+//! for kernel threads and where a record asks for them, and of a file only the lines that a probe looks at.
+//!
+//! ```
+//! use onbeat_tune::capture::capture;
+//! use onbeat_tune::catalogue::{HostTree, LoopSetup};
+//!
+//! let mut archive = Vec::new();
+//! capture(&HostTree::live(), "the machine of this example", &mut archive)?;
+//! let elsewhere = HostTree::from_capture(archive.as_slice())?;
+//! assert!(!onbeat_tune::check(&elsewhere, &LoopSetup::default()).is_empty());
+//! # Ok::<(), onbeat_tune::capture::CaptureError>(())
+//! ```
+//!
+//! Absent on purpose: the program with the loop. Numbers of threads mean nothing on another machine.
+
+mod accesses;
+mod archive;
+mod asked;
+mod files;
+mod privacy;
+
+use std::io::{self, Write};
+
+use crate::CpuList;
+use crate::catalogue::loop_setup::CpuSetVariable;
+use crate::catalogue::probes::ProbeSpec;
+use crate::catalogue::survey::Survey;
+use crate::catalogue::wanted::WantedValue;
+use crate::catalogue::{Catalogue, HostTree, LoopSetup, catalogue};
+
+pub(crate) use accesses::{AccessFailure, Accesses};
+pub use archive::CaptureManifest;
+pub(crate) use files::CapturedFiles;
+
+/// Why a capture could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// The archive cannot be written, or cannot be read as a tar archive.
+    #[error("the capture cannot be read or written: {0}")]
+    Archive(#[from] io::Error),
+    /// An entry that no capture has.
+    #[error("the entry {path} of the capture is {problem}. Captures hold regular files and directories below /")]
+    Entry {
+        /// The entry's path as in the archive.
+        path: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The archive is larger than any capture.
+    #[error("the capture has more than {most} {what}; a machine with 1,024 CPUs has fewer")]
+    TooLarge {
+        /// The limit.
+        most: u64,
+        /// `entries` or `bytes`.
+        what: &'static str,
+    },
+    /// `capture.json` is not what this version writes.
+    #[error("capture.json is not valid: {0}")]
+    Manifest(String),
+}
+
+/// What a capture holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CaptureSummary {
+    /// Files in the archive.
+    pub files: usize,
+    /// Threads among them.
+    pub threads: usize,
+    /// Paths that exist and could not be read.
+    pub refused: usize,
+}
+
+/// Writes what the catalogue's probes read on a machine as a tar archive; `about` says in a line which machine it is.
+///
+/// The same state of a machine gives the same bytes. Takes some hundred milliseconds and about 1 KiB for each thread and 10 KiB
+/// for each CPU; archives compress to a fiftieth.
+///
+/// # Errors
+/// [`CaptureError::Archive`] where the archive cannot be written. Files that cannot be read are part of the capture.
+pub fn capture(host: &HostTree, about: &str, archive: impl Write) -> Result<CaptureSummary, CaptureError> {
+    let recording = host.recording();
+    read_everything(catalogue(), &recording);
+
+    let mut accesses = recording.into_accesses();
+    privacy::clean(&mut accesses, &asked::AskedNames::of(catalogue()), host.is_live());
+    archive::write(&accesses, about, archive)
+}
+
+/// Asks all that any check could ask, for whatever CPUs and interfaces.
+fn read_everything(catalogue: &Catalogue, host: &HostTree) {
+    let blank = LoopSetup::default();
+    let online = Survey::new(host, &blank).online().unwrap_or_default();
+    let interfaces = host.names("/sys/class/net").unwrap_or_default();
+
+    let setup = LoopSetup { interfaces: interfaces.clone(), ..LoopSetup::on(online.clone()) };
+    let survey = Survey::new(host, &setup);
+    // Readings serve here only to be recorded; a check of the archive judges them.
+    let _ = (survey.is_guest(), survey.numa_nodes(), survey.container(), survey.kernel_version());
+    for record in &catalogue.records {
+        for need in &record.needs {
+            let _ = need.holds(&survey);
+        }
+        for spec in &record.probe {
+            let _ = spec.probe().read(&survey);
+        }
+    }
+
+    read_by_interface(host, interfaces);
+    read_by_cpu(catalogue, host, &online);
+}
+
+fn read_by_interface(host: &HostTree, interfaces: Vec<String>) {
+    for interface in interfaces {
+        let setup = LoopSetup { interfaces: vec![interface], ..LoopSetup::default() };
+        let _ = WantedValue::Within(CpuSetVariable::InterfaceNode).in_words(&Survey::new(host, &setup));
+    }
+}
+
+/// A group of resctrl is read to its end only for a loop inside it, and the siblings of several CPUs only until one is unknown.
+fn read_by_cpu(catalogue: &Catalogue, host: &HostTree, online: &CpuList) {
+    let is_by_cpu = |spec: &&ProbeSpec| matches!(spec, ProbeSpec::Resctrl(_) | ProbeSpec::Cpus(_));
+    let probes: Vec<_> = catalogue.records.iter().flat_map(|record| &record.probe).filter(is_by_cpu).collect();
+    for cpu in online.iter() {
+        let setup = LoopSetup::on([cpu].into_iter().collect());
+        let survey = Survey::new(host, &setup);
+        for spec in &probes {
+            let _ = spec.probe().read(&survey);
+        }
+    }
+}
