@@ -28,6 +28,7 @@
 //! Absent on purpose: measuring, and any knob whose old value cannot be read back.
 
 mod affinity;
+
 pub mod catalogue;
 pub mod change;
 mod context;
@@ -36,11 +37,16 @@ pub mod error;
 pub mod host_files;
 pub mod irq;
 pub mod journal;
+mod live_extras;
+pub mod plan;
 mod private;
 pub mod repair;
+mod restore;
+pub mod scheduling;
 pub mod shield;
 mod shield_v1;
 mod shield_v2;
+pub mod task_setting;
 pub mod tasks;
 pub mod user;
 
