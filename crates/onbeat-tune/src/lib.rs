@@ -28,6 +28,7 @@
 //! Absent on purpose: measuring, and any knob whose old value cannot be read back.
 
 mod affinity;
+pub mod apply;
 
 pub mod catalogue;
 pub mod change;
