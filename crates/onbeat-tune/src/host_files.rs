@@ -105,12 +105,7 @@ pub trait HostFiles {
     ///
     /// # Errors
     /// The kernel's, or that of `record`; then the process has ended.
-    fn hold_open(
-        &self,
-        _path: &str,
-        _text: &str,
-        _record: &mut dyn FnMut(TaskId) -> io::Result<()>,
-    ) -> io::Result<()> {
+    fn hold_open(&self, _path: &str, _text: &str, _record: &mut dyn FnMut(TaskId) -> io::Result<()>) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

@@ -113,7 +113,9 @@ mod tests {
 
     #[test]
     fn a_policy_is_written_as_it_is_read() {
-        for text in ["other", "other nice -5", "batch", "idle nice 3", "fifo 50", "rr 1 reset_on_fork", "deadline 1 2 3"] {
+        for text in
+            ["other", "other nice -5", "batch", "idle nice 3", "fifo 50", "rr 1 reset_on_fork", "deadline 1 2 3"]
+        {
             assert_eq!(text.parse::<Scheduling>().unwrap().to_string(), text);
         }
         for text in ["", "fifo", "fifo 0", "fifo 100", "other 5", "other nice 20", "deadline 1 2", "fair"] {

@@ -229,8 +229,11 @@ impl ApplyRun<'_> {
             _ => self.change(step, &mut ids),
         };
         match made {
-            Err(why) if self.request.on_refusal == OnRefusal::LeaveOut && !matches!(step.target, StepTarget::Shield {}) => {
-                let undone = self.journal.undo(self.host, &ids, UndoMode::Careful).map_err(|error| error.to_string())?;
+            Err(why)
+                if self.request.on_refusal == OnRefusal::LeaveOut && !matches!(step.target, StepTarget::Shield {}) =>
+            {
+                let undone =
+                    self.journal.undo(self.host, &ids, UndoMode::Careful).map_err(|error| error.to_string())?;
                 let is_clean = undone.iter().all(|one| one.outcome.is_settled());
                 if is_clean { Ok(StepOutcome::Refused { why }) } else { Err(why) }
             }
@@ -314,9 +317,7 @@ impl ApplyRun<'_> {
             Err(error) => return error.into(),
         };
         match self.journal.close() {
-            Ok(()) => {
-                ApplyError::Step { id, target: step.target.to_string(), new: step.new.clone(), why, undone }
-            }
+            Ok(()) => ApplyError::Step { id, target: step.target.to_string(), new: step.new.clone(), why, undone },
             Err(TuneError::NotAllUndone { left, .. }) => ApplyError::HalfUndone { id, why, left },
             Err(error) => error.into(),
         }

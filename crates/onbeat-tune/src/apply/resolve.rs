@@ -97,7 +97,8 @@ impl Resolver<'_> {
 
     fn interrupt(&self, step: &PlanStep, number: u32, handlers: &[String]) -> Changes {
         let actions = crate::irq::actions(self.host, number);
-        let read = |file: &str| self.host.read(&format!("/proc/irq/{number}/{file}")).map(|text| text.trim().to_owned());
+        let read =
+            |file: &str| self.host.read(&format!("/proc/irq/{number}/{file}")).map(|text| text.trim().to_owned());
         let Ok(old) = read("smp_affinity_list") else { return Changes::default() };
         // With other handlers it is another interrupt.
         if actions != handlers || Kind::List.same(&old, &step.new) {
@@ -180,9 +181,7 @@ impl Resolver<'_> {
         };
         let is_meant = |task: &&Task| match group {
             ThreadGroup::Loop => false,
-            ThreadGroup::User => {
-                !task.is_kernel() && task.pid != own && Some(task.pid) != loop_pid && in_scope(task)
-            }
+            ThreadGroup::User => !task.is_kernel() && task.pid != own && Some(task.pid) != loop_pid && in_scope(task),
             ThreadGroup::UnboundKernel => task.is_kernel() && !task.is_bound() && !task.follows_interrupt(),
             ThreadGroup::Kernel(names) => task.is_kernel() && names.iter().any(|name| matches(name, &task.comm)),
             ThreadGroup::Vcpus => is_vcpu(task) && in_scope(task),

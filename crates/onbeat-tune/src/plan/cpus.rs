@@ -121,7 +121,8 @@ fn threads_of(cpu: u32, survey: &Survey<'_>) -> Option<CpuList> {
 }
 
 fn siblings_outside(cpus: &CpuList, survey: &Survey<'_>) -> CpuList {
-    let all: CpuList = cpus.iter().filter_map(|cpu| threads_of(cpu, survey)).flat_map(|t| t.iter().collect::<Vec<_>>()).collect();
+    let all: CpuList =
+        cpus.iter().filter_map(|cpu| threads_of(cpu, survey)).flat_map(|t| t.iter().collect::<Vec<_>>()).collect();
     all.minus(cpus)
 }
 

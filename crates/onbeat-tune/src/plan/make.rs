@@ -122,7 +122,8 @@ impl Draft<'_> {
         }
 
         for step in made {
-            let same = self.steps.iter().find(|known| known.target == step.target && known.target != StepTarget::Boot {});
+            let same =
+                self.steps.iter().find(|known| known.target == step.target && known.target != StepTarget::Boot {});
             match same {
                 None => self.steps.push(step),
                 Some(known) if known.new == step.new => {}

@@ -207,9 +207,7 @@ impl PlanRequest {
         let ids: Vec<String> = ids.into_iter().map(str::to_owned).collect();
         match ids.iter().find(|id| catalogue().resolve(id).is_empty()) {
             Some(id) => Err(PlanError::UnknownId { id: id.clone() }),
-            None => {
-                Ok(Self { tunings: Tunings::Ids(ids), cpus: CpuChoice::Auto, setup: LoopSetup::default() })
-            }
+            None => Ok(Self { tunings: Tunings::Ids(ids), cpus: CpuChoice::Auto, setup: LoopSetup::default() }),
         }
     }
 }

@@ -85,7 +85,8 @@ impl StepMaker<'_, '_> {
 
     /// The readings that are not as wanted.
     fn bad(&self, probe: &dyn Probe) -> Vec<(String, ProbeValue)> {
-        let is_bad = |value: &ProbeValue| probe.wanted().is_some_and(|want| want.holds(value, self.survey) == Ok(false));
+        let is_bad =
+            |value: &ProbeValue| probe.wanted().is_some_and(|want| want.holds(value, self.survey) == Ok(false));
         let bad = |reading: ProbeReading| Some((reading.place, reading.value.ok().filter(is_bad)?));
         probe.read(self.survey).into_iter().filter_map(bad).collect()
     }

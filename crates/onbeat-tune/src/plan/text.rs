@@ -53,13 +53,9 @@ fn write_step(text: &mut String, step: &PlanStep) {
     line(text, "id", &step.id);
     let target = serde_json::to_value(&step.target).unwrap_or_default();
     let _ = writeln!(text, "target = {}", inline(&target));
-    for (key, value) in [
-        ("old", &step.old),
-        ("new", &step.new),
-        ("shell", &step.shell),
-        ("takes", &step.takes),
-        ("risk", &step.risk),
-    ] {
+    for (key, value) in
+        [("old", &step.old), ("new", &step.new), ("shell", &step.shell), ("takes", &step.takes), ("risk", &step.risk)]
+    {
         line(text, key, value);
     }
 }
