@@ -121,7 +121,7 @@ fn assert_undone(world: &World, journal: &[u8], before: &[String], fails_at: Opt
 #[test]
 fn after_any_refusal_and_any_crash_one_undo_restores_everything() {
     for seed in 1..=PLANS {
-        let mut dice = Dice(seed * 0x9E37_79B9_7F4A_7C15);
+        let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let plan = random_plan(&mut dice);
         let host = Fake::new(world());
         let before = host.settings();
