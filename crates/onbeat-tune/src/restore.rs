@@ -93,8 +93,12 @@ impl Intent {
             Key::CgroupDir { path, home, version } => remove_cgroup(host, path, home, *version),
             Key::Irq { effective, .. } => {
                 // An interrupt stays on its CPU while its mask allows that, so it is sent back before the mask widens.
-                if !effective.trim().is_empty() {
-                    let _ = self.key.set(host, effective);
+                // EINVAL: that CPU is offline now.
+                if !effective.trim().is_empty()
+                    && let Err(error) = self.key.set(host, effective)
+                    && Errno::from_io_error(&error) != Some(Errno::INVAL)
+                {
+                    return Err(error);
                 }
                 self.key.set(host, &self.old)
             }
