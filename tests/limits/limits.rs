@@ -92,6 +92,7 @@ const UNSAFE_FILES: [(&str, &str); 32] = [
     ("crates/onbeat/src/thread/memory.rs", "the allocator's parameters"),
     ("crates/onbeat/src/thread/scheduling.rs", "policy and signal mask of the loop's thread"),
     ("crates/onbeat/src/thread/usage.rs", "the kernel's counters of one thread"),
+    ("crates/onbeat-tune/src/scheduling.rs", "policy of any thread"),
     ("crates/onbeat-rt/tests/ring_loom.rs", "the broken twin of the ring"),
     ("crates/onbeat-lab/src/vm/process.rs", "what happens between fork and exec"),
     ("crates/onbeat-robot/tests/bus_interface.rs", "a network namespace of a thread's own"),

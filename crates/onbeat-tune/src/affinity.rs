@@ -52,7 +52,7 @@ impl Affinities {
         let mut intents = Vec::new();
         for (task, open) in tasks {
             if inherits && self.narrowed_since_ticks.is_none() && !task.is_kernel() {
-                let since_ticks = now_ticks(context.host);
+                let since_ticks = tasks::now_ticks(context.host);
                 self.narrowed_since_ticks = Some(since_ticks);
                 let key = Key::Born { since_ticks };
                 intents.push(Intent::new(ID, key, cpus.possible.to_string(), cpus.hk.to_string()));
@@ -172,14 +172,4 @@ fn bring(host: &dyn HostFiles, task: TaskId, wanted: &CpuList, ours: &[&CpuList]
         Err(error) if tasks::is_gone(&error) => PinOutcome::Gone,
         Err(error) => PinOutcome::Refused(error.to_string()),
     }
-}
-
-/// Clock ticks since boot; there are 100 a second for every program (`USER_HZ`), whatever the kernel's own rate is.
-fn now_ticks(host: &dyn HostFiles) -> u64 {
-    const TICKS_PER_HUNDREDTH: u64 = 1;
-    let uptime = host.read("/proc/uptime").unwrap_or_default();
-    let (seconds, hundredths) =
-        uptime.split_whitespace().next().and_then(|up| up.split_once('.')).unwrap_or(("0", "0"));
-    let number = |text: &str| text.parse::<u64>().unwrap_or(0);
-    number(seconds) * 100 + number(hundredths) * TICKS_PER_HUNDREDTH
 }

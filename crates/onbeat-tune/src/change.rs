@@ -6,16 +6,12 @@
 
 use std::io;
 
-use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::cpu_list::CpuList;
 use super::host_files::HostFiles;
+use super::task_setting::TaskSetting;
 use super::tasks::{self, TaskId};
-
-/// Number of passes, 2 ms apart, that empty a cgroup before its removal fails. Tasks fork while they are moved, and dead tasks
-/// stay in their cgroup until their parent reaps them.
-const EMPTYING_PASSES: usize = 2500;
 
 /// How two values of a setting are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +25,10 @@ pub enum Kind {
     Mask,
     /// By the first word: `isolated invalid (reason)` was written as `isolated`.
     FirstWord,
+    /// Word by word: `3\t4\t1\t7` was written as `3 4 1 7`.
+    Words,
+    /// By the marked word: `always [madvise] never` was written as `madvise`; also `none (full)`.
+    Marked,
 }
 
 impl Kind {
@@ -44,8 +44,27 @@ impl Kind {
             Self::List => sets(CpuList::parse_list).unwrap_or_else(|| a.trim() == b.trim()),
             Self::Mask => sets(CpuList::parse_mask).unwrap_or_else(|| a.trim() == b.trim()),
             Self::FirstWord => a.split_whitespace().next() == b.split_whitespace().next(),
+            Self::Words => a.split_whitespace().eq(b.split_whitespace()),
+            Self::Marked => marked(a) == marked(b),
         }
     }
+
+    /// Returns the value in a text that the kernel shows, as it would be written.
+    #[must_use]
+    pub fn value_in(self, shown: &str) -> String {
+        match self {
+            Self::Text | Self::List | Self::Mask => shown.trim().to_owned(),
+            Self::FirstWord => shown.split_whitespace().next().unwrap_or_default().to_owned(),
+            Self::Words => shown.split_whitespace().collect::<Vec<_>>().join(" "),
+            Self::Marked => marked(shown).to_owned(),
+        }
+    }
+}
+
+/// The word in brackets or parentheses; a text without marks is the word itself.
+fn marked(text: &str) -> &str {
+    let between = |open: char, close: char| Some(text.split_once(open)?.1.split_once(close)?.0);
+    between('[', ']').or_else(|| between('(', ')')).unwrap_or(text).trim()
 }
 
 /// The cgroup interface of a directory.
@@ -139,6 +158,38 @@ pub enum Key {
         sid: i32,
         /// When its leader started, in clock ticks since boot.
         start_ticks: u64,
+    },
+    /// An attribute of a task, such as its policy.
+    Task {
+        /// The task.
+        #[serde(flatten)]
+        task: TaskId,
+        /// Which attribute.
+        setting: TaskSetting,
+    },
+    /// A unit of systemd: `active` or `inactive`.
+    Unit {
+        /// Its name.
+        name: String,
+    },
+    /// A process that keeps a file open, because a value in it holds for that long: `absent` to the value.
+    Holder {
+        /// The file.
+        path: String,
+        /// The process.
+        #[serde(flatten)]
+        process: TaskId,
+    },
+    /// Bits of a model-specific register of one CPU, as a decimal number.
+    Register {
+        /// The CPU.
+        cpu: u32,
+        /// The register's number.
+        register: u32,
+        /// The highest of the bits, at most 63.
+        high: u32,
+        /// The lowest.
+        low: u32,
     },
 }
 
@@ -270,6 +321,10 @@ impl Key {
             Self::CgroupTask { .. } => ("task's cgroup", "tasks' cgroups"),
             Self::Controller { .. } => ("cgroup controller", "cgroup controllers"),
             Self::Session { .. } => ("session of processes", "sessions of processes"),
+            Self::Task { .. } => ("attribute of a task", "attributes of tasks"),
+            Self::Unit { .. } => ("unit of systemd", "units of systemd"),
+            Self::Holder { .. } => ("open descriptor", "open descriptors"),
+            Self::Register { .. } => ("register", "registers"),
         }
     }
 
@@ -294,6 +349,10 @@ impl Key {
             Self::CgroupTask { task, .. } => format!("the cgroup of task {}", task.tid),
             Self::Controller { path, name } => format!("controller {name} in {path}"),
             Self::Session { sid, .. } => format!("session {sid}"),
+            Self::Task { task, setting } => format!("{setting} of task {}", task.tid),
+            Self::Unit { name } => name.clone(),
+            Self::Holder { path, process } => format!("{path}, kept open by process {}", process.tid),
+            Self::Register { cpu, register, high, low } => format!("MSR {register:#x} bits {high}-{low} of CPU {cpu}"),
         }
     }
 
@@ -325,6 +384,14 @@ impl Key {
                 Ok(present(host.read(path))?.map(on).map(str::to_owned))
             }
             Self::Born { .. } | Self::Session { .. } => Ok(Some(String::new())),
+            Self::Task { task, .. } if !tasks::is_alive(host, *task) => Ok(None),
+            Self::Task { task, setting } => present(setting.read(host, task.tid)),
+            Self::Unit { name } => present(host.unit_state(name)),
+            Self::Holder { process, .. } => Ok(tasks::is_alive(host, *process).then(|| "held".to_owned())),
+            Self::Register { cpu, register, high, low } => {
+                let bits = |value: u64| (value >> low & bit_mask(*high, *low)).to_string();
+                present(host.read_register(*cpu, *register).map(bits))
+            }
         }
     }
 
@@ -347,8 +414,22 @@ impl Key {
                 host.write(path, &format!("{}{name}", if value == "on" { "+" } else { "-" }))
             }
             Self::Born { .. } | Self::Session { .. } => Ok(()),
+            Self::Task { task, setting } => setting.write(host, task.tid, value),
+            Self::Unit { name } => host.set_unit_state(name, value),
+            Self::Holder { .. } => Err(io::ErrorKind::Unsupported.into()),
+            Self::Register { cpu, register, high, low } => {
+                let bits: u64 = value.trim().parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+                let mask = bit_mask(*high, *low);
+                let before = host.read_register(*cpu, *register)?;
+                host.write_register(*cpu, *register, before & !(mask << low) | (bits & mask) << low)
+            }
         }
     }
+}
+
+/// Ones in the lowest `high - low + 1` bits.
+const fn bit_mask(high: u32, low: u32) -> u64 {
+    u64::MAX >> (63 - (high - low))
 }
 
 impl Intent {
@@ -382,6 +463,7 @@ impl Intent {
                 (Ok(a), Ok(b)) => a.and(online) == b.and(online),
                 _ => false,
             },
+            Key::Task { setting, .. } => setting.same(a, b),
             _ => a == b,
         }
     }
@@ -402,7 +484,7 @@ impl Intent {
     }
 
     /// Parses a value as CPUs; `None` when this setting does not hold CPUs.
-    fn cpus(&self, value: &str) -> Option<CpuList> {
+    pub(super) fn cpus(&self, value: &str) -> Option<CpuList> {
         match &self.key {
             Key::File { kind: Kind::Mask, .. } => CpuList::parse_mask(value).ok(),
             Key::File { kind: Kind::List, .. } | Key::Irq { .. } | Key::Affinity { .. } => {
@@ -410,124 +492,6 @@ impl Intent {
             }
             _ => None,
         }
-    }
-
-    /// Restores the old value after a comparison with the current one.
-    pub fn undo(&self, host: &dyn HostFiles, mode: UndoMode) -> Outcome {
-        match &self.key {
-            Key::Session { sid, start_ticks } => match host.kill_session(*sid, *start_ticks) {
-                Ok(0) => Outcome::Gone,
-                Ok(_) => Outcome::Restored,
-                Err(error) => failed(&error),
-            },
-            Key::Born { since_ticks } => self.undo_born(host, *since_ticks),
-            _ => self.compare_then_restore(host, mode),
-        }
-    }
-
-    fn compare_then_restore(&self, host: &dyn HostFiles, mode: UndoMode) -> Outcome {
-        let online = online(host);
-        let now = match self.key.current(host) {
-            Ok(Some(now)) => now,
-            Ok(None) => return Outcome::Gone,
-            Err(error) => return failed(&error),
-        };
-
-        if self.same(&now, &self.old, &online) {
-            return Outcome::Already;
-        }
-
-        if matches!(self.key, Key::Affinity { follows: true, .. })
-            && !list(&now).is_ok_and(|now| online.is_within(&now))
-        {
-            return Outcome::Already;
-        }
-
-        if mode != UndoMode::Force && !self.is_ours(&now, &online) {
-            return Outcome::Changed { now: now.trim().to_owned() };
-        }
-
-        match self.restore(host) {
-            Ok(()) => Outcome::Restored,
-            Err(error) if tasks::is_gone(&error) => Outcome::Gone,
-            Err(error) => self.restore_to_online(host, &online).unwrap_or_else(|| failed(&error)),
-        }
-    }
-
-    /// Restores the online CPUs of the old value, or all online CPUs when none of them is, as the kernel does. `None` when the old
-    /// value names no offline CPU, or the kernel refuses this value too.
-    fn restore_to_online(&self, host: &dyn HostFiles, online: &CpuList) -> Option<Outcome> {
-        let old = self.cpus(&self.old)?;
-        let left = old.and(online);
-        let offline = old.minus(online);
-        if offline.is_empty() || online.is_empty() {
-            return None;
-        }
-
-        let left = if left.is_empty() { online.clone() } else { left };
-        let is_mask = matches!(self.key, Key::File { kind: Kind::Mask, .. });
-        let given = if is_mask { left.to_mask() } else { left.to_string() };
-        match self.key.set(host, &given) {
-            Ok(()) => Some(Outcome::Narrowed { given, offline }),
-            Err(error) if tasks::is_gone(&error) => Some(Outcome::Gone),
-            Err(_) => None,
-        }
-    }
-
-    /// Writes the old value, without comparing.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub(super) fn restore(&self, host: &dyn HostFiles) -> io::Result<()> {
-        match &self.key {
-            Key::CgroupDir { path, home, version } => remove_cgroup(host, path, home, *version),
-            Key::Irq { effective, .. } => {
-                // An interrupt stays on its CPU while its mask allows that, so it is sent back before the mask widens.
-                if !effective.trim().is_empty() {
-                    let _ = self.key.set(host, effective);
-                }
-                self.key.set(host, &self.old)
-            }
-            Key::CgroupTask { hierarchy, .. } => self.send_back(host, &hierarchy.mount),
-            key => key.set(host, &self.old),
-        }
-    }
-
-    /// Moves a task back to its cgroup, or to the nearest ancestor with a CPU: a cpuset whose last CPU went offline accepts no tasks,
-    /// and the kernel has moved its tasks to that ancestor.
-    fn send_back(&self, host: &dyn HostFiles, mount: &str) -> io::Result<()> {
-        let mut home = self.old.as_str();
-        loop {
-            match (self.key.set(host, home), home.rsplit_once('/')) {
-                (Err(error), Some((above, _)))
-                    if Errno::from_io_error(&error) == Some(Errno::NOSPC) && above.starts_with(mount) =>
-                {
-                    home = above;
-                }
-                (answer, _) => return answer,
-            }
-        }
-    }
-
-    fn undo_born(&self, host: &dyn HostFiles, since_ticks: u64) -> Outcome {
-        let online = online(host);
-        let (Ok(all), Ok(old)) = (tasks::all(host), CpuList::parse_list(&self.old)) else {
-            return Outcome::Failed { reason: "the tasks cannot be listed".to_owned() };
-        };
-        let mut restored = false;
-        for task in all.values().filter(|task| task.id.start_ticks >= since_ticks && !task.is_kernel()) {
-            let inherited =
-                tasks::affinity(host, task.id.tid).is_ok_and(|cpus| self.same(&cpus.to_string(), &self.new, &online));
-            if inherited {
-                match host.set_affinity(task.id.tid, &old) {
-                    Ok(()) => restored = true,
-                    Err(error) if tasks::is_gone(&error) => {}
-                    Err(error) => return failed(&error),
-                }
-            }
-        }
-
-        if restored { Outcome::Restored } else { Outcome::Already }
     }
 }
 
@@ -537,57 +501,6 @@ pub(super) fn online(host: &dyn HostFiles) -> CpuList {
     CpuList::parse_list(&text).unwrap_or_default()
 }
 
-/// Moves the tasks of a cgroup to `home` until no new ones appear, then removes it.
-fn remove_cgroup(host: &dyn HostFiles, path: &str, home: &str, version: CgroupVersion) -> io::Result<()> {
-    let home = if host.directories(home).is_ok() { home } else { path.rsplit_once('/').map_or(home, |(up, _)| up) };
-    let members = version.members();
-    let cpus = host.read(&format!("{path}/cpuset.cpus")).and_then(|text| list(&text)).unwrap_or_default();
-    let mut last = Errno::BUSY.into();
-    for _ in 0..EMPTYING_PASSES {
-        let inside = match host.read(&format!("{path}/{members}")) {
-            Ok(inside) => inside,
-            Err(error) if tasks::is_gone(&error) => return Ok(()),
-            Err(error) => return Err(error),
-        };
-
-        for tid in inside.lines().filter_map(|line| line.trim().parse::<i32>().ok()) {
-            if let Err(error) = send_home(host, tid, &format!("{home}/{members}"), &cpus)
-                && !tasks::is_gone(&error)
-            {
-                last = error;
-            }
-        }
-
-        match host.remove_dir(path) {
-            Ok(()) => return Ok(()),
-            Err(error) if tasks::is_gone(&error) => return Ok(()),
-            Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) => host.pause(),
-            Err(error) => return Err(error),
-        }
-    }
-
-    Err(last)
-}
-
-/// Moves a task and keeps its affinity, which kernels before 6.2 forget when a task changes cpusets.
-fn send_home(host: &dyn HostFiles, tid: i32, members: &str, group_cpus: &CpuList) -> io::Result<()> {
-    let before = tasks::affinity(host, tid);
-    host.write(members, &tid.to_string())?;
-    match before {
-        Ok(pin) if !group_cpus.is_empty() && pin != *group_cpus && pin.is_within(group_cpus) => {
-            let now = tasks::affinity(host, tid)?;
-            // Since 6.2 the kernel restores the wider pin by itself, which must not be narrowed again.
-            let forgotten = online(host).is_within(&now);
-            if forgotten { host.set_affinity(tid, &pin) } else { Ok(()) }
-        }
-        _ => Ok(()),
-    }
-}
-
-fn list(text: &str) -> io::Result<CpuList> {
+pub(super) fn list(text: &str) -> io::Result<CpuList> {
     CpuList::parse_list(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))
-}
-
-fn failed(error: &io::Error) -> Outcome {
-    Outcome::Failed { reason: error.to_string() }
 }

@@ -9,6 +9,10 @@ use rustix::io::Errno;
 use rustix::thread::CpuSet;
 
 use super::cpu_list::CpuList;
+use super::live_extras;
+use super::scheduling::Scheduling;
+use super::task_setting::TaskSetting;
+use super::tasks::TaskId;
 
 /// A host whose settings can be read and changed. Paths are absolute, as on the live host.
 ///
@@ -56,6 +60,78 @@ pub trait HostFiles {
     /// # Errors
     /// `Unsupported` on a host without a way to kill sessions.
     fn kill_session(&self, sid: i32, start_ticks: u64) -> io::Result<usize>;
+
+    /// Returns the policy of a task, as [`crate::scheduling`] writes it.
+    ///
+    /// # Errors
+    /// The kernel's; `Unsupported` on a host without policies.
+    fn scheduling(&self, _tid: i32) -> io::Result<String> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Sets the policy of a task.
+    ///
+    /// # Errors
+    /// The kernel's; `InvalidInput` for a text that is not a policy.
+    fn set_scheduling(&self, _tid: i32, _text: &str) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Sets soft and hard limit of a process.
+    ///
+    /// # Errors
+    /// The kernel's; `InvalidInput` for what is not a limit.
+    fn set_limit(&self, _pid: i32, _limit: TaskSetting, _value: &str) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Returns `active` or `inactive` for a unit of systemd.
+    ///
+    /// # Errors
+    /// When systemd cannot be asked.
+    fn unit_state(&self, _unit: &str) -> io::Result<String> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Starts or stops a unit of systemd.
+    ///
+    /// # Errors
+    /// systemd's message.
+    fn set_unit_state(&self, _unit: &str, _state: &str) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Starts a process that opens `path`, writes `text` and keeps it open. Calls `record` with it before the file is opened.
+    ///
+    /// # Errors
+    /// The kernel's, or that of `record`; then the process has ended.
+    fn hold_open(&self, _path: &str, _text: &str, _record: &mut dyn FnMut(TaskId) -> io::Result<()>) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Ends a process, never a later one of the same number.
+    ///
+    /// # Errors
+    /// `ESRCH` when it has ended.
+    fn end_process(&self, _process: TaskId) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Returns a model-specific register of a CPU.
+    ///
+    /// # Errors
+    /// The kernel's; `ENOENT` while the module msr is not loaded.
+    fn read_register(&self, _cpu: u32, _register: u32) -> io::Result<u64> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Writes a model-specific register of a CPU.
+    ///
+    /// # Errors
+    /// The kernel's; `EPERM` under lockdown.
+    fn write_register(&self, _cpu: u32, _register: u32, _value: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Whether the effective user is root.
     fn is_root(&self) -> bool;
@@ -144,6 +220,46 @@ impl HostFiles for LiveHost {
     fn kill_session(&self, sid: i32, start_ticks: u64) -> io::Result<usize> {
         let kill = self.kill_session.ok_or(io::ErrorKind::Unsupported)?;
         Ok(kill(sid, start_ticks))
+    }
+
+    fn scheduling(&self, tid: i32) -> io::Result<String> {
+        Ok(Scheduling::of(tid)?.to_string())
+    }
+
+    fn set_scheduling(&self, tid: i32, text: &str) -> io::Result<()> {
+        let policy: Scheduling = text.parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        if crate::user::foreign(tid).is_some() {
+            return Err(Errno::PERM.into());
+        }
+        policy.set(tid)
+    }
+
+    fn set_limit(&self, pid: i32, limit: TaskSetting, value: &str) -> io::Result<()> {
+        live_extras::set_limit(pid, limit, value)
+    }
+
+    fn unit_state(&self, unit: &str) -> io::Result<String> {
+        live_extras::unit_state(unit)
+    }
+
+    fn set_unit_state(&self, unit: &str, state: &str) -> io::Result<()> {
+        live_extras::set_unit_state(unit, state)
+    }
+
+    fn hold_open(&self, path: &str, text: &str, record: &mut dyn FnMut(TaskId) -> io::Result<()>) -> io::Result<()> {
+        live_extras::hold_open(self, (path, text), record)
+    }
+
+    fn end_process(&self, process: TaskId) -> io::Result<()> {
+        live_extras::end_process(self, process)
+    }
+
+    fn read_register(&self, cpu: u32, register: u32) -> io::Result<u64> {
+        live_extras::read_register(cpu, register)
+    }
+
+    fn write_register(&self, cpu: u32, register: u32, value: u64) -> io::Result<()> {
+        live_extras::write_register(cpu, register, value)
     }
 
     fn is_root(&self) -> bool {

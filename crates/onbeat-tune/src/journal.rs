@@ -411,6 +411,11 @@ impl JournalFile {
         self.entries.len()
     }
 
+    /// The changes that are not undone.
+    pub(super) fn open_intents(&self) -> impl Iterator<Item = &Intent> {
+        self.entries.iter().filter(|entry| !entry.settled).map(|entry| &entry.intent)
+    }
+
     /// Opens the journal for undo. The caller holds the lock.
     pub(super) fn reopen(self, head: &JournalHead) -> Result<Journal, TuneError> {
         let open = |source| journal_error("write", &self.path, source);

@@ -33,6 +33,8 @@
 
 mod affinity;
 pub mod capture;
+pub mod apply;
+
 pub mod catalogue;
 pub mod change;
 mod context;
@@ -44,11 +46,16 @@ pub mod irq;
 pub mod journal;
 pub mod lint;
 pub mod persist;
+mod live_extras;
+pub mod plan;
 mod private;
 pub mod repair;
+mod restore;
+pub mod scheduling;
 pub mod shield;
 mod shield_v1;
 mod shield_v2;
+pub mod task_setting;
 pub mod tasks;
 pub mod user;
 mod wrap;

@@ -164,6 +164,16 @@ pub(super) fn numbers(host: &dyn HostFiles, path: &str) -> io::Result<Vec<i32>> 
     Ok(numbers)
 }
 
+/// Clock ticks since boot; there are 100 a second for every program (`USER_HZ`), whatever the kernel's own rate is.
+pub(super) fn now_ticks(host: &dyn HostFiles) -> u64 {
+    const TICKS_PER_HUNDREDTH: u64 = 1;
+    let uptime = host.read("/proc/uptime").unwrap_or_default();
+    let (seconds, hundredths) =
+        uptime.split_whitespace().next().and_then(|up| up.split_once('.')).unwrap_or(("0", "0"));
+    let number = |text: &str| text.parse::<u64>().unwrap_or(0);
+    number(seconds) * 100 + number(hundredths) * TICKS_PER_HUNDREDTH
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,215 @@
+//! The choice of the loop's CPUs.
+//!
+//! One core: all threads of it, because a sibling that works for others slows the loop down. Never CPU 0, which keeps the time,
+//! unless it shares the only core; never all CPUs. Among cores, in this order: one that is isolated already, one of the fastest
+//! kind, one on the NUMA node of the loop's interface, the one with the fewest interrupts that the kernel does not move, the one with
+//! the fewest interrupts at all, the one with the highest numbers.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::PlanError;
+use crate::CpuList;
+use crate::catalogue::loop_setup::CpuSetVariable;
+use crate::catalogue::probes::matches;
+use crate::catalogue::survey::Survey;
+
+/// Devices whose queue interrupts the kernel places itself and refuses to move.
+const MANAGED: [&str; 4] = ["nvme*", "virtio*-req*", "megasas*", "mpt*"];
+
+/// How the loop's CPUs are chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CpuChoice {
+    /// By the rules of this module.
+    Auto,
+    /// These.
+    List(CpuList),
+}
+
+/// The CPUs of a loop, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChosenCpus {
+    /// The CPUs: at least one, and not all.
+    pub cpus: CpuList,
+    /// In a sentence.
+    pub because: String,
+}
+
+/// What counts for one core; the greatest is chosen.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct CoreMerit {
+    is_isolated: bool,
+    capacity: u64,
+    is_on_node: bool,
+    managed: Reverse<u64>,
+    interrupts: Reverse<u64>,
+    lowest: u32,
+}
+
+/// Chooses CPUs, or checks those that were chosen.
+///
+/// # Errors
+/// [`PlanError::NoCpu`] on a machine with one CPU, [`PlanError::NotOnline`], [`PlanError::NoHousekeeping`],
+/// [`PlanError::Machine`] where the online CPUs cannot be read.
+pub fn choose(survey: &Survey<'_>, choice: &CpuChoice) -> Result<ChosenCpus, PlanError> {
+    let online = survey.online().map_err(|why| PlanError::Machine { why: format!("{why:?}") })?;
+    match choice {
+        CpuChoice::List(cpus) => check(cpus, &online, survey),
+        CpuChoice::Auto => best(survey, &online),
+    }
+}
+
+fn check(cpus: &CpuList, online: &CpuList, survey: &Survey<'_>) -> Result<ChosenCpus, PlanError> {
+    let (cpus, online) = (cpus.clone(), online.clone());
+    if cpus.is_empty() || !cpus.is_within(&online) {
+        return Err(PlanError::NotOnline { cpus, online });
+    }
+    if online.is_within(&cpus) {
+        return Err(PlanError::NoHousekeeping { cpus, online });
+    }
+
+    let mut because = "named by the user".to_owned();
+    if cpus.contains(0) {
+        because.push_str("; CPU 0 keeps the time and cannot be freed of it");
+    }
+    let shared = siblings_outside(&cpus, survey).and(&online);
+    if !shared.is_empty() {
+        because.push_str(&format!("; CPU {shared} shares a core with them"));
+    }
+    Ok(ChosenCpus { cpus, because })
+}
+
+fn best(survey: &Survey<'_>, online: &CpuList) -> Result<ChosenCpus, PlanError> {
+    let cores = cores(survey, online);
+    let counts = InterruptCounts::read(survey);
+    let candidates = cores.iter().filter(|core| !core.contains(0) && !online.is_within(core));
+    let best = candidates.max_by_key(|core| merit(core, survey, &counts));
+    if let Some(cpus) = best {
+        let merit = merit(cpus, survey, &counts);
+        return Ok(ChosenCpus { cpus: cpus.clone(), because: reason(&merit, survey) });
+    }
+
+    // A single core: a thread of it other than CPU 0.
+    match online.iter().filter(|cpu| *cpu != 0).last() {
+        Some(cpu) if online.iter().count() > 1 => Ok(ChosenCpus {
+            cpus: [cpu].into_iter().collect(),
+            because: "the machine has one core: the loop shares it with everything else".to_owned(),
+        }),
+        _ => Err(PlanError::NoCpu { online: online.clone() }),
+    }
+}
+
+/// The online threads of each core.
+fn cores(survey: &Survey<'_>, online: &CpuList) -> Vec<CpuList> {
+    let mut cores: Vec<CpuList> = Vec::new();
+    for cpu in online.iter() {
+        if cores.iter().any(|core| core.contains(cpu)) {
+            continue;
+        }
+        // Without the file each CPU is a core.
+        let alone: CpuList = [cpu].into_iter().collect();
+        let threads = threads_of(cpu, survey).map_or_else(|| alone.clone(), |threads| threads.and(online));
+        cores.push(if threads.contains(cpu) { threads } else { alone });
+    }
+
+    cores
+}
+
+fn threads_of(cpu: u32, survey: &Survey<'_>) -> Option<CpuList> {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    CpuList::parse_list(&survey.host().read(&path).ok()?).ok()
+}
+
+fn siblings_outside(cpus: &CpuList, survey: &Survey<'_>) -> CpuList {
+    let all: CpuList =
+        cpus.iter().filter_map(|cpu| threads_of(cpu, survey)).flat_map(|t| t.iter().collect::<Vec<_>>()).collect();
+    all.minus(cpus)
+}
+
+fn merit(core: &CpuList, survey: &Survey<'_>, counts: &InterruptCounts) -> CoreMerit {
+    let isolated = survey.host().read("/sys/devices/system/cpu/isolated").unwrap_or_default();
+    let isolated = CpuList::parse_list(&isolated).unwrap_or_default();
+    let node = survey.cpu_set(CpuSetVariable::InterfaceNode);
+    let lowest = core.iter().next().unwrap_or(0);
+
+    CoreMerit {
+        is_isolated: !isolated.is_empty() && core.is_within(&isolated),
+        capacity: capacity(lowest, survey),
+        is_on_node: node.is_ok_and(|node| core.is_within(&node)),
+        managed: Reverse(core.iter().map(|cpu| counts.managed(cpu)).sum()),
+        // Counts grow all the time: only their order of magnitude is compared, so that two plans agree.
+        interrupts: Reverse(core.iter().map(|cpu| counts.all(cpu)).sum::<u64>().checked_ilog2().unwrap_or(0).into()),
+        lowest,
+    }
+}
+
+/// How fast the CPU is in comparison with the others of the machine: its capacity (ARM), or its highest frequency.
+fn capacity(cpu: u32, survey: &Survey<'_>) -> u64 {
+    let files = ["cpu_capacity", "cpufreq/cpuinfo_max_freq"];
+    let mut numbers = files.iter().filter_map(|file| {
+        let text = survey.host().read(&format!("/sys/devices/system/cpu/cpu{cpu}/{file}")).ok()?;
+        text.trim().parse::<u64>().ok()
+    });
+    // Favoured cores differ by some percent; another kind of core differs by more.
+    numbers.next().map_or(0, |number| number.checked_ilog2().map_or(0, |bits| number >> bits.saturating_sub(2)))
+}
+
+fn reason(merit: &CoreMerit, survey: &Survey<'_>) -> String {
+    let mut reasons = vec!["a core without CPU 0".to_owned()];
+    if merit.is_isolated {
+        reasons.push("isolated at boot".to_owned());
+    }
+    if merit.is_on_node && !survey.setup().interfaces.is_empty() {
+        reasons.push(format!("on the NUMA node of {}", survey.setup().interfaces.join(", ")));
+    }
+    match merit.managed.0 {
+        0 => reasons.push("without interrupts that cannot be moved".to_owned()),
+        _ => reasons.push("with the fewest interrupts that cannot be moved".to_owned()),
+    }
+
+    reasons.join(", ")
+}
+
+/// Interrupts since boot, by CPU.
+#[derive(Debug, Default)]
+struct InterruptCounts {
+    managed: BTreeMap<u32, u64>,
+    all: BTreeMap<u32, u64>,
+}
+
+impl InterruptCounts {
+    fn read(survey: &Survey<'_>) -> Self {
+        let text = survey.host().read("/proc/interrupts").unwrap_or_default();
+        let mut lines = text.lines();
+        let heads = lines.next().unwrap_or_default().split_whitespace();
+        let cpus: Vec<u32> = heads.filter_map(|head| head.strip_prefix("CPU")?.parse().ok()).collect();
+
+        let mut counts = Self::default();
+        for line in lines {
+            let Some((number, rest)) = line.split_once(':') else { continue };
+            if number.trim().parse::<u32>().is_err() {
+                continue;
+            }
+            let words: Vec<&str> = rest.split_whitespace().collect();
+            let name = words.last().copied().unwrap_or_default();
+            let is_managed = MANAGED.iter().any(|pattern| matches(pattern, name));
+            for (cpu, count) in cpus.iter().zip(words.iter().map_while(|word| word.parse::<u64>().ok())) {
+                *counts.all.entry(*cpu).or_default() += count;
+                if is_managed {
+                    *counts.managed.entry(*cpu).or_default() += count;
+                }
+            }
+        }
+
+        counts
+    }
+
+    fn managed(&self, cpu: u32) -> u64 {
+        // That there are some counts, not how many came so far.
+        u64::from(self.managed.get(&cpu).is_some_and(|count| *count > 0))
+    }
+
+    fn all(&self, cpu: u32) -> u64 {
+        self.all.get(&cpu).copied().unwrap_or(0)
+    }
+}

@@ -1,0 +1,99 @@
+//! Attributes of a task that can be set from outside: policy, timer slack, OOM score, limits.
+
+use std::fmt;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use super::host_files::HostFiles;
+
+/// An attribute of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskSetting {
+    /// Policy and priority, such as `fifo 50` or `other nice 5`; see [`crate::scheduling`].
+    Scheduling,
+    /// Timer slack in nanoseconds.
+    TimerSlack,
+    /// The OOM killer's adjustment, -1000 to 1000.
+    OomScore,
+    /// The highest real-time priority that the process may ask for: soft and hard limit.
+    PriorityLimit,
+    /// The memory that the process may lock: soft and hard limit in bytes, or `unlimited`.
+    LockedMemoryLimit,
+    /// The time that a real-time thread may run without blocking: soft and hard limit in microseconds.
+    RealTimeLimit,
+    /// The size of a core dump: soft and hard limit in bytes.
+    CoreLimit,
+}
+
+impl TaskSetting {
+    /// Returns the file below `/proc/PID` that shows it, and the start of its line where that is one of several.
+    #[must_use]
+    pub const fn place(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Self::Scheduling => ("stat", None),
+            Self::TimerSlack => ("timerslack_ns", None),
+            Self::OomScore => ("oom_score_adj", None),
+            Self::PriorityLimit => ("limits", Some("Max realtime priority")),
+            Self::LockedMemoryLimit => ("limits", Some("Max locked memory")),
+            Self::RealTimeLimit => ("limits", Some("Max realtime timeout")),
+            Self::CoreLimit => ("limits", Some("Max core file size")),
+        }
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn read(self, host: &dyn HostFiles, tid: i32) -> io::Result<String> {
+        if self == Self::Scheduling {
+            return host.scheduling(tid);
+        }
+
+        let (file, line) = self.place();
+        let text = host.read(&format!("/proc/{tid}/{file}"))?;
+        match line {
+            None => Ok(text.trim().to_owned()),
+            Some(start) => {
+                let limits = text.lines().find_map(|line| line.strip_prefix(start)).unwrap_or_default();
+                let both: Vec<&str> = limits.split_whitespace().take(2).collect();
+                if both.len() == 2 { Ok(both.join(" ")) } else { Err(io::ErrorKind::InvalidData.into()) }
+            }
+        }
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// The kernel's; `InvalidInput` for a text that is not a value of it.
+    pub fn write(self, host: &dyn HostFiles, tid: i32, value: &str) -> io::Result<()> {
+        match self {
+            Self::Scheduling => host.set_scheduling(tid, value),
+            Self::TimerSlack | Self::OomScore => host.write(&format!("/proc/{tid}/{}", self.place().0), value),
+            Self::PriorityLimit | Self::LockedMemoryLimit | Self::RealTimeLimit | Self::CoreLimit => {
+                host.set_limit(tid, self, value)
+            }
+        }
+    }
+
+    /// Whether two texts are the same value.
+    #[must_use]
+    pub fn same(self, a: &str, b: &str) -> bool {
+        a.split_whitespace().eq(b.split_whitespace())
+    }
+}
+
+impl fmt::Display for TaskSetting {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Scheduling => "policy",
+            Self::TimerSlack => "timer slack",
+            Self::OomScore => "OOM score",
+            Self::PriorityLimit => "limit of real-time priority",
+            Self::LockedMemoryLimit => "limit of locked memory",
+            Self::RealTimeLimit => "limit of real-time CPU time",
+            Self::CoreLimit => "limit of core dumps",
+        })
+    }
+}

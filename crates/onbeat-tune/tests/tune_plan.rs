@@ -1,0 +1,84 @@
+//! Plans: the choice of CPUs, the order of steps, the file, and which ids can be applied.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+
+use onbeat_tune::catalogue::survey::Survey;
+use onbeat_tune::catalogue::{HostTree, LoopSetup, catalogue, load};
+use onbeat_tune::plan::cpus::choose;
+use onbeat_tune::plan::recipes::{RECIPES, appliable};
+use onbeat_tune::plan::{CpuChoice, Plan, PlanError, PlanProfile, PlanRequest, plan};
+
+fn file(root: &Path, path: &str, text: &str) {
+    let place = root.join(path.trim_start_matches('/'));
+    fs::create_dir_all(place.parent().unwrap()).unwrap();
+    fs::write(place, text).unwrap();
+}
+
+/// Cores of two threads: 0-1, 2-3, ...
+fn machine(online: &str) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    file(directory.path(), "/sys/devices/system/cpu/online", online);
+    for cpu in 0..8_u32 {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+        file(directory.path(), &path, &format!("{}-{}\n", cpu & !1, cpu | 1));
+    }
+    directory
+}
+
+fn chosen(root: &Path, choice: &CpuChoice) -> Result<String, PlanError> {
+    let tree = HostTree::captured(root).unwrap();
+    let setup = LoopSetup::default();
+    choose(&Survey::new(&tree, &setup), choice).map(|chosen| chosen.cpus.to_string())
+}
+
+#[test]
+fn the_loop_gets_a_core_without_cpu_0_and_without_interrupts_that_stay() {
+    let directory = machine("0-7\n");
+    assert_eq!(chosen(directory.path(), &CpuChoice::Auto).unwrap(), "6-7");
+
+    let heads = "  CPU0 CPU1 CPU2 CPU3 CPU4 CPU5 CPU6 CPU7";
+    file(directory.path(), "/proc/interrupts", &format!("{heads}\n 30: 0 0 0 0 0 0 0 9 PCI-MSI nvme0q7\n"));
+    assert_eq!(chosen(directory.path(), &CpuChoice::Auto).unwrap(), "4-5");
+    file(directory.path(), "/sys/devices/system/cpu/isolated", "2-3\n");
+    assert_eq!(chosen(directory.path(), &CpuChoice::Auto).unwrap(), "2-3");
+}
+
+#[test]
+fn a_housekeeping_cpu_always_remains() {
+    let list = |text: &str| CpuChoice::List(text.parse().unwrap());
+    assert_eq!(chosen(machine("0-1\n").path(), &CpuChoice::Auto).unwrap(), "1", "a single core is shared");
+    assert!(matches!(chosen(machine("0\n").path(), &CpuChoice::Auto), Err(PlanError::NoCpu { .. })));
+    assert!(matches!(chosen(machine("0-1\n").path(), &list("0-1")), Err(PlanError::NoHousekeeping { .. })));
+    assert!(matches!(chosen(machine("0-1\n").path(), &list("2")), Err(PlanError::NotOnline { .. })));
+}
+
+#[test]
+fn at_least_80_ids_can_be_applied_and_each_recipe_is_for_a_record_without_a_value() {
+    assert!(appliable().len() >= 80, "{}", appliable().len());
+    for (id, _) in RECIPES {
+        let record = catalogue().get(id).unwrap();
+        let has_value = record.probe.iter().any(|spec| spec.probe().set().is_some());
+        assert!(!record.is_check_only() && !has_value, "{id}");
+    }
+}
+
+#[test]
+fn a_plan_of_this_machine_is_ordered_and_survives_its_file() {
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    if online.trim() == "0" {
+        return println!("skipped: this machine has one CPU");
+    }
+
+    let order = load::order(catalogue()).unwrap();
+    for (profile, name) in PlanProfile::ALL {
+        let made = plan(&HostTree::live(), &PlanRequest::profile(profile)).unwrap();
+        let places: Vec<_> = made.steps.iter().map(|step| order.iter().position(|id| *id == step.id)).collect();
+        assert!(places.is_sorted(), "{name}");
+
+        let text = made.to_text();
+        assert_eq!(Plan::from_text(&text).unwrap(), made, "{name}");
+        assert_eq!(Plan::from_text(&text).unwrap().to_text(), text, "{name}");
+    }
+}
