@@ -221,7 +221,7 @@ fn docs_name_the_causes_that_each_advice_is_for() {
     let causes = causes();
     for line in DOCS.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
-        let [id, _, kinds, _, _, tried, _] = cells[..] else { panic!("seven cells, not {}: {line}", cells.len()) };
+        let [id, _, _, kinds, _, _, tried, _] = cells[..] else { panic!("eight cells, not {}: {line}", cells.len()) };
         let of = |advice: Advice| advice.id() == id.trim_matches('`');
         let given = causes.iter().filter(|cause| situations().iter().any(|one| cause.advice(one).into_iter().any(of)));
         let given: BTreeSet<&str> = given.map(|cause| cause.kind.words()).collect();
@@ -229,4 +229,37 @@ fn docs_name_the_causes_that_each_advice_is_for() {
         assert_eq!(kinds.split(", ").collect::<BTreeSet<_>>(), given, "{id}");
         assert!(["not tried", "tried"].iter().any(|word| tried.starts_with(word)), "{id}: {tried}");
     }
+}
+
+#[test]
+fn docs_name_the_tunings_of_each_advice() {
+    let everywhere = with_facts([Fact::CpusetV1, Fact::CpusetV2]);
+    for line in DOCS.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        let advice = Advice::all().find(|advice| advice.id() == cells[0].trim_matches('`')).unwrap();
+        let ids: Vec<&str> = cells[2].split(", ").map(|id| id.trim_matches('`')).filter(|id| *id != "–").collect();
+        assert_eq!(ids, advice.tunings(&everywhere), "{}", advice.id());
+    }
+}
+
+#[test]
+fn each_tuning_of_an_advice_is_in_the_catalogue_and_is_against_one_of_its_causes() {
+    let everywhere = with_facts([Fact::CpusetV1, Fact::CpusetV2]);
+    let causes = causes();
+    for advice in Advice::all() {
+        let given = causes.iter().filter(|cause| situations().iter().any(|one| cause.advice(one).contains(&advice)));
+        let given: BTreeSet<String> =
+            given.map(|cause| serde_json::to_value(cause.kind).unwrap().as_str().unwrap().to_owned()).collect();
+        for id in advice.tunings(&everywhere) {
+            let record = onbeat_tune::catalogue::catalogue().get(id).unwrap_or_else(|| panic!("{id} is not a tuning"));
+            assert!(record.mends.iter().any(|cause| given.contains(cause)), "{id} is not against {given:?}");
+        }
+    }
+}
+
+#[test]
+fn a_tuning_of_the_cpuset_hierarchy_is_named_only_where_it_exists() {
+    assert_eq!(Advice::OthersOff.tunings(&with_facts([Fact::CpusetV1])), ["shield.cpuset_v1"]);
+    assert_eq!(Advice::OthersOff.tunings(&with_facts([Fact::CpusetV2])), ["shield.cpuset_v2"]);
+    assert_eq!(Advice::MoveThread.tunings(&Situation::default()), ["shield.threads"]);
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::cell::CellSummary;
-use super::remedies::remedy;
+use super::remedies::{remedy, tunings};
 use super::units::{Letters, capital, count, listed, percent, three_digits, time_ns, under};
 use crate::cause::{CauseKind, advice};
 use crate::record::{CauseCount, RunFile};
@@ -30,6 +30,15 @@ pub fn merged<'c>(all: impl IntoIterator<Item = &'c Causes>) -> Causes {
         *entry = std::mem::take(entry).merged(count);
     }
     sum
+}
+
+/// Returns the part of the spikes' lateness whose main cause is one of `kinds`, 0 to 1; 0 without spikes.
+#[must_use]
+pub fn share_of(causes: &Causes, kinds: &[CauseKind]) -> f64 {
+    let lateness_ns = |count: &CauseCount| count.lateness_ns as f64;
+    let all: f64 = causes.values().map(lateness_ns).sum();
+    let of_kinds: f64 = causes.iter().filter(|(kind, _)| kinds.contains(kind)).map(|(_, count)| lateness_ns(count)).sum();
+    if all > 0.0 { of_kinds / all } else { 0.0 }
 }
 
 /// The sentences on causes: one per load, and the advice for its most frequent cause. Nothing without an analysis,
@@ -133,9 +142,11 @@ fn against(causes: &Causes, cells: &[&CellSummary]) -> Vec<String> {
     let most = named().max_by_key(|(_, count)| count.spikes);
     let worst = named().max_by_key(|(_, count)| count.worst_ns);
     let of = |(kind, _): (&CauseKind, &CauseCount), which: &str| {
-        let remedy = advice::in_words(&remedy(*kind, cells));
-        let remedy = remedy.unwrap_or_else(|| NO_REMEDY.to_owned());
-        format!("To reduce {}{which}: {remedy}", kind.words())
+        let advices = remedy(*kind, cells);
+        let words = advice::in_words(&advices).unwrap_or_else(|| NO_REMEDY.to_owned());
+        let command = advice::tuning_command(&tunings(*kind, &advices, cells));
+        let command = command.map(|command| format!(". Tunings: {command}")).unwrap_or_default();
+        format!("To reduce {}{which}: {words}{command}", kind.words())
     };
 
     match (most, worst) {
@@ -214,6 +225,25 @@ mod tests {
         let causes = Causes::from([(CauseKind::WakeUpPath, counted(3, 1_000))]);
         let said = against(&causes, &[&cell(causes.clone(), &[], spinning)]);
         assert_eq!(said, ["To reduce wake-up itself: no further remedy is known for this run's settings"]);
+    }
+
+    #[test]
+    fn a_remedy_names_the_tunings_that_exist_on_the_machine_of_the_run() {
+        let causes = Causes::from([(CauseKind::KernelSection, counted(3, 1_000))]);
+        let said = |fact| {
+            let situation = Situation { facts: [fact, Fact::PreemptRt].into(), ..Situation::default() };
+            against(&causes, &[&cell(causes.clone(), &[], situation)]).concat()
+        };
+        assert!(said(Fact::CpusetV1).ends_with(" (tuning C). Tunings: onbeat tune check shield.cpuset_v1"));
+        assert!(said(Fact::CpusetV2).ends_with(" (tuning C). Tunings: onbeat tune check shield.cpuset_v2"));
+        assert!(said(Fact::Bound).ends_with("keep other threads off this CPU (tuning C)"), "neither");
+    }
+
+    #[test]
+    fn a_share_is_that_of_the_lateness_and_not_of_the_number() {
+        let causes = Causes::from([(CauseKind::PageFault, counted(1, 9_000)), (CauseKind::Smi, counted(9, 111_000))]);
+        assert!((share_of(&causes, &[CauseKind::PageFault, CauseKind::Migration]) - 0.008_928_571).abs() < 1e-6);
+        assert_eq!(share_of(&Causes::new(), &[CauseKind::Smi]).to_bits(), 0);
     }
 
     #[test]

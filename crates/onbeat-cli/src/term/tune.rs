@@ -1,0 +1,174 @@
+//! The table of a check, and all that is known of one tuning.
+
+use onbeat::report::table::{Column, Row, Table};
+use onbeat::report::units::{Letters, listed, percent, time_ns};
+use onbeat_tune::catalogue::{CheckVerdict, LoopSetup};
+
+use crate::cmd::tune::checked::{CheckedTuning, mended, takes_word};
+
+/// A longer word would make its column wider than the terminal; details and JSON have it in full.
+const LONGEST_WORD: usize = 28;
+
+/// Returns the table of findings, in their order.
+pub(crate) fn table(setup: &LoopSetup, tunings: &[CheckedTuning], letters: Letters) -> Table {
+    let by_run = tunings.iter().any(|tuning| tuning.share.is_some());
+    let first = if by_run { "share" } else { "effect" };
+    let arrow = if letters == Letters::Unicode { "→" } else { "->" };
+    let row = |tuning: &CheckedTuning| Row {
+        entries: vec![
+            verdict_word(&tuning.finding.verdict).into(),
+            weight(tuning).into(),
+            tuning.record.id.as_str().into(),
+            state(tuning, arrow).into(),
+            takes(tuning).into(),
+        ],
+        begins_group: false,
+    };
+
+    let mut rows: Vec<Row> = tunings.iter().map(row).collect();
+    for (place, pair) in tunings.windows(2).enumerate() {
+        rows[place + 1].begins_group = group(&pair[0]) != group(&pair[1]);
+    }
+
+    Table {
+        title: format!("tunings for a loop {}", loop_words(setup, letters)),
+        columns: ["verdict", first, "tuning", &format!("current {arrow} wanted"), "takes"].map(Column::words).into(),
+        rows,
+        legend: vec![legend(by_run).to_owned()],
+    }
+}
+
+/// Rows of one group have the same verdict and the same expected effect; with a run, the same verdict.
+fn group(tuning: &CheckedTuning) -> (&'static str, u8) {
+    let effect = if tuning.share.is_some() { 0 } else { tuning.record.effect };
+    (verdict_word(&tuning.finding.verdict), effect)
+}
+
+const fn legend(by_run: bool) -> &'static str {
+    if by_run {
+        "share: part of the run's lateness by causes that the tuning removes or reduces"
+    } else {
+        "effect: expected on the latency tail of a 1 kHz loop; 3 up to milliseconds, 2 tens to hundreds of us, 1 some us or \
+         rare, 0 hygiene"
+    }
+}
+
+/// `with a period of 1 ms on CPU 3`.
+fn loop_words(setup: &LoopSetup, letters: Letters) -> String {
+    let period = time_ns(u64::try_from(setup.period_us).unwrap_or(0).saturating_mul(1000), letters);
+    let on = if setup.cpus.is_empty() { String::new() } else { format!(" on CPU {}", setup.cpus) };
+    format!("with a period of {period}{on}")
+}
+
+const fn verdict_word(verdict: &CheckVerdict) -> &'static str {
+    match verdict {
+        CheckVerdict::Bad => "bad",
+        CheckVerdict::Unknown(_) => "unknown",
+        CheckVerdict::Good => "good",
+        CheckVerdict::NotApplicable(_) => "n/a",
+    }
+}
+
+fn weight(tuning: &CheckedTuning) -> String {
+    tuning.share.map_or_else(|| tuning.record.effect.to_string(), percent)
+}
+
+/// What a change takes; nothing to change is a dash.
+fn takes(tuning: &CheckedTuning) -> String {
+    if tuning.record.is_check_only() {
+        return "-".to_owned();
+    }
+    tuning.record.takes_effect.iter().map(|takes| takes_word(*takes)).collect::<Vec<_>>().join(", ")
+}
+
+/// `60 → at most 10` of a bad finding, the value of a good one, the reason of any other.
+fn state(tuning: &CheckedTuning, arrow: &str) -> String {
+    let finding = &tuning.finding;
+    let text = match &finding.verdict {
+        CheckVerdict::Bad => format!("{} {arrow} {}", without_places(&finding.current), finding.wanted),
+        CheckVerdict::Good => without_places(&finding.current),
+        CheckVerdict::Unknown(reason) | CheckVerdict::NotApplicable(reason) => reason.clone(),
+    };
+    text.split(' ').map(shortened).collect::<Vec<_>>().join(" ")
+}
+
+fn shortened(word: &str) -> String {
+    if word.chars().count() <= LONGEST_WORD {
+        return word.to_owned();
+    }
+    let kept: String = word.chars().take(LONGEST_WORD - 3).collect();
+    format!("{kept}...")
+}
+
+/// The values of a finding without their places: `CPUs 0-1 in 94 places`.
+fn without_places(current: &str) -> String {
+    let mut values: Vec<&str> = Vec::new();
+    let mut places = 0;
+    for part in current.split("; ") {
+        let more = part.strip_prefix("and ").and_then(|rest| rest.strip_suffix(" more")).and_then(|n| n.parse().ok());
+        if let Some(more) = more {
+            let more: usize = more;
+            places += more;
+            continue;
+        }
+
+        places += 1;
+        let value = part.split_once(": ").map_or(part, |(_, value)| value);
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+
+    let joined = values.join("; ");
+    if places > values.len() { format!("{joined} in {places} places") } else { joined }
+}
+
+/// Returns the title of a tuning and, line by line, what is known of it.
+pub(crate) fn details(tuning: &CheckedTuning) -> String {
+    let CheckedTuning { record, finding, share } = tuning;
+    let reason = finding.verdict.reason().map(str::to_owned);
+    let causes: Vec<String> = mended(record).iter().map(|kind| kind.words().to_owned()).collect();
+    let takes: Vec<String> = record.takes_effect.iter().map(ToString::to_string).collect();
+    let effect = ["hygiene", "some us, or rare", "tens to hundreds of us", "up to milliseconds"];
+
+    let lines = [
+        ("what", Some(record.what.clone())),
+        ("why", Some(record.why.clone())),
+        ("reason", reason),
+        ("current", some(&finding.current)),
+        ("wanted", some(&finding.wanted)),
+        ("fix", some(&finding.fix)),
+        ("takes", Some(takes.join(", "))),
+        ("risk", record.risk.as_ref().map(|risk| format!("{}: {}", risk.level, risk.text))),
+        ("effect", effect.get(usize::from(record.effect)).map(|words| (*words).to_owned())),
+        ("causes", (!causes.is_empty()).then(|| listed(&causes))),
+        ("share", share.map(|share| format!("{} of the run's lateness", percent(share)))),
+        ("sources", Some(record.sources.join(", "))),
+    ];
+    let title = format!("{}: {} ({})", record.id, record.title, verdict_word(&finding.verdict));
+    let lines = lines.into_iter().filter_map(|(name, text)| text.map(|text| format!("\n  {name:8} {text}")));
+    title + &lines.collect::<String>()
+}
+
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_the_values_without_their_places() {
+        assert_eq!(without_places("/proc/sys/vm/swappiness: 60"), "60");
+        assert_eq!(without_places("/a: 10; /b: 20"), "10; 20");
+        assert_eq!(without_places("init (1): CPUs 0-1; sh (2): CPUs 0-1; and 91 more"), "CPUs 0-1 in 93 places");
+        assert_eq!(without_places("no"), "no");
+    }
+
+    #[test]
+    fn a_word_that_would_widen_its_column_is_cut() {
+        assert_eq!(shortened("hyperv_clocksource_tsc_page"), "hyperv_clocksource_tsc_page");
+        assert_eq!(shortened("rw,discard,resv_strict,resuid=65534"), "rw,discard,resv_strict,re...");
+    }
+}
