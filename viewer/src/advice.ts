@@ -8,8 +8,14 @@ export interface Situation { facts: readonly string[]; priority: number; idle_ex
 /** Of a run that says nothing of itself. */
 export const NOTHING_KNOWN: Situation = { facts: [], priority: 0 };
 
-/** An advice: its id, its text, the facts that it needs, and those with which it is in effect already or can do nothing. */
-type Row = readonly [id: string, text: string, needs: readonly string[], notWith: readonly string[]];
+/**
+ * An advice: its id, its text, the facts that it needs, those with which it is in effect already or can do nothing, and the ids of
+ * the catalogue of tunings that put it into effect.
+ */
+type Row = readonly [id: string, text: string, needs: readonly string[], notWith: readonly string[], tunings: readonly string[]];
+
+/** Tunings that exist on some machines only, each with the fact that it needs. */
+const TUNING_NEEDS: Readonly<Record<string, string>> = { 'shield.cpuset_v2': 'cpuset_v2', 'shield.cpuset_v1': 'cpuset_v1' };
 
 export const ADVICE: readonly Row[] = [
   ['pin-vcpu', 'give the virtual CPU a physical CPU of its own on the host (pinning, isolation)', ['guest'], [], ['guest.host_advice']],
@@ -116,6 +122,19 @@ export function adviceIds(cause: Asked, situation: Situation): string[] {
 export const adviceAgainst = (cause: Asked, situation: Situation): string =>
   adviceIds(cause, situation).map((id) => ADVICE.find(([known]) => known === id)![1]).join('; ');
 
+/** The tunings that put advice against a cause into effect on the machine of its run. */
+export function tuningIds(cause: Asked, situation: Situation): string[] {
+  const all = adviceIds(cause, situation).flatMap((id) => ADVICE.find(([known]) => known === id)![4]);
+  const exists = (id: string): boolean => TUNING_NEEDS[id] === undefined || situation.facts.includes(TUNING_NEEDS[id]);
+  return [...new Set(all)].filter(exists);
+}
+
+/** The command that shows them in full; empty without any. */
+export function tuningCommand(cause: Asked, situation: Situation): string {
+  const ids = tuningIds(cause, situation);
+  return ids.length > 0 ? `onbeat tune check ${ids.join(' ')}` : '';
+}
+
 /** What is said where no advice applies that is not in effect already. */
 export const NO_REMEDY = 'no further remedy is known for this run’s settings';
 
@@ -142,6 +161,7 @@ export function situationOf(run: RunNote | null): Situation {
     ['memory_locked', granted('locked memory')], ['bound', cpu !== null && !refused('CPU affinity')], ['shielded', granted('CPU shield')],
     ['spins', timing['wait'] !== undefined && !['sleep', 'relative'].includes(String(timing['wait']))], ['idle_bound', granted('idle-state bound')],
     ['evidence_missing', refused('flight recorder') || refused('steal counter')],
+    ['cpuset_v1', host['cpuset'] === 'cgroup v1'], ['cpuset_v2', host['cpuset'] === 'cgroup v2'],
   ];
   const exit = /, (\d+) ns to leave$/.exec(String(host['deepest idle state'] ?? ''))?.[1];
   return {

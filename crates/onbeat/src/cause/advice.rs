@@ -119,18 +119,10 @@ pub enum Advice {
 
 /// An advice: its id, its text, the facts it needs, the facts that exclude it (it is in effect already, or has no effect),
 /// and the ids of the catalogue of tunings that put it into effect; a test compares them with the catalogue.
-struct AdviceRow(
-    Advice,
-    &'static str,
-    &'static str,
-    &'static [Fact],
-    &'static [Fact],
-    &'static [&'static str],
-);
+struct AdviceRow(Advice, &'static str, &'static str, &'static [Fact], &'static [Fact], &'static [&'static str]);
 
 /// Tunings that exist on some machines only. All others apply wherever their advice does.
-const TUNING_NEEDS: [(&str, Fact); 2] =
-    [("shield.cpuset_v2", Fact::CpusetV2), ("shield.cpuset_v1", Fact::CpusetV1)];
+const TUNING_NEEDS: [(&str, Fact); 2] = [("shield.cpuset_v2", Fact::CpusetV2), ("shield.cpuset_v1", Fact::CpusetV1)];
 
 /// In the order of [`Advice`].
 #[rustfmt::skip] // A row is a line.

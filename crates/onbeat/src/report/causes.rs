@@ -37,7 +37,8 @@ pub fn merged<'c>(all: impl IntoIterator<Item = &'c Causes>) -> Causes {
 pub fn share_of(causes: &Causes, kinds: &[CauseKind]) -> f64 {
     let lateness_ns = |count: &CauseCount| count.lateness_ns as f64;
     let all: f64 = causes.values().map(lateness_ns).sum();
-    let of_kinds: f64 = causes.iter().filter(|(kind, _)| kinds.contains(kind)).map(|(_, count)| lateness_ns(count)).sum();
+    let of_kinds: f64 =
+        causes.iter().filter(|(kind, _)| kinds.contains(kind)).map(|(_, count)| lateness_ns(count)).sum();
     if all > 0.0 { of_kinds / all } else { 0.0 }
 }
 

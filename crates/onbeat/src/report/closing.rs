@@ -10,7 +10,7 @@ use super::remedies::{remedy, tunings};
 use super::summary::Summary;
 use super::units::{Letters, count, listed, percent, spoken, three_digits, time_ns};
 use super::verdict::{Limit, Outcome, limit_in_words, missed_in_words};
-use crate::cause::Advice;
+use crate::cause::{Advice, advice};
 
 /// What a text has room for behind its label in a terminal of 80 columns.
 const WIDTH: usize = 70;
@@ -185,7 +185,8 @@ fn cause(summary: &Summary) -> Vec<ClosingLine> {
     });
 
     let Some(TopCause { words, remedy, command }) = named else { return Vec::new() };
-    let mut lines = vec![line("cause", words), line("remedy", in_short(remedy.map_or(causes::NO_REMEDY, Advice::text)))];
+    let mut lines =
+        vec![line("cause", words), line("remedy", in_short(remedy.map_or(causes::NO_REMEDY, Advice::text)))];
     lines.extend(command.map(|command| line("tunings", command)));
     lines
 }

@@ -20,14 +20,17 @@ pub(crate) fn run(options: &TuneCheckOptions) -> Result<Verdict, Failure> {
     let run = options.run.as_deref().map(RecordedLoop::read).transpose()?;
     let setup = setup(&options.checked, run.as_ref(), options.from.is_none())?;
     let tree = match &options.from {
-        Some(root) => HostTree::captured(root).map_err(|source| Failure::File { what: "read", path: root.clone(), source })?,
+        Some(root) => {
+            HostTree::captured(root).map_err(|source| Failure::File { what: "read", path: root.clone(), source })?
+        }
         None => HostTree::live(),
     };
 
     let causes = run.as_ref().map(|run| &run.causes).filter(|causes| !causes.is_empty());
     let mut tunings = checked_tunings(&tree, &setup, causes);
     if !options.ids.is_empty() {
-        let named: Vec<&str> = options.ids.iter().flat_map(|id| catalogue().resolve(id)).map(|of| of.id.as_str()).collect();
+        let named: Vec<&str> =
+            options.ids.iter().flat_map(|id| catalogue().resolve(id)).map(|of| of.id.as_str()).collect();
         tunings.retain(|one| named.contains(&one.record.id.as_str()));
     }
 
@@ -55,7 +58,10 @@ impl RecordedLoop {
         let causes = causes::merged(summary.cells.iter().map(|cell| &cell.causes));
         if causes.is_empty() {
             let path = path.display();
-            advise(Tone::Careful, &format!("{path} has no causes of spikes; the tunings are sorted by their expected effect"));
+            advise(
+                Tone::Careful,
+                &format!("{path} has no causes of spikes; the tunings are sorted by their expected effect"),
+            );
         }
 
         let timings = || runs.iter().filter_map(|run| run.header.timing.as_ref());
