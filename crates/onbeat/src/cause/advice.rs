@@ -204,8 +204,8 @@ impl Advice {
     /// Returns the tunings of the catalogue that put the advice into effect on the machine of a run; none where no tuning does.
     #[must_use]
     pub fn tunings(self, situation: &Situation) -> Vec<&'static str> {
-        let needs = |id: &str| TUNING_NEEDS.iter().filter(move |(of, _)| *of == id).map(|(_, fact)| *fact);
-        self.row().5.iter().copied().filter(|id| needs(id).all(|fact| situation.has(fact))).collect()
+        let exists = |id: &str| TUNING_NEEDS.iter().all(|(of, fact)| *of != id || situation.has(*fact));
+        self.row().5.iter().copied().filter(|id| exists(id)).collect()
     }
 
     const fn row(self) -> &'static AdviceRow {
