@@ -2,40 +2,37 @@
 
 use onbeat::report::table::{Column, Row, Table};
 use onbeat::report::units::{Letters, listed, percent, time_ns};
+use onbeat_tune::catalogue::record::TakesEffect;
 use onbeat_tune::catalogue::{CheckVerdict, LoopSetup};
 
 use crate::cmd::tune::checked::{CheckedTuning, mended, takes_word};
 
 /// A longer word would make its column wider than the terminal; details and JSON have it in full.
-const LONGEST_WORD: usize = 28;
+const LONGEST_WORD: usize = 20;
 
 /// Returns the table of findings, in their order.
 pub(crate) fn table(setup: &LoopSetup, tunings: &[CheckedTuning], letters: Letters) -> Table {
     let by_run = tunings.iter().any(|tuning| tuning.share.is_some());
-    let first = if by_run { "share" } else { "effect" };
     let arrow = if letters == Letters::Unicode { "→" } else { "->" };
-    let row = |tuning: &CheckedTuning| Row {
-        entries: vec![
-            verdict_word(&tuning.finding.verdict).into(),
-            weight(tuning).into(),
-            tuning.record.id.as_str().into(),
-            state(tuning, arrow).into(),
-            takes(tuning).into(),
-        ],
-        begins_group: false,
-    };
+    let mut columns =
+        ["verdict", "effect", "tuning", &format!("current {arrow} wanted"), "takes"].map(Column::words).to_vec();
+    if by_run {
+        columns.insert(2, Column::words("share"));
+    }
 
-    let mut rows: Vec<Row> = tunings.iter().map(row).collect();
+    let mut rows: Vec<Row> = tunings.iter().map(|tuning| row(tuning, arrow)).collect();
     for (place, pair) in tunings.windows(2).enumerate() {
         rows[place + 1].begins_group = group(&pair[0]) != group(&pair[1]);
     }
 
-    Table {
-        title: format!("tunings for a loop {}", loop_words(setup, letters)),
-        columns: ["verdict", first, "tuning", &format!("current {arrow} wanted"), "takes"].map(Column::words).into(),
-        rows,
-        legend: vec![legend(by_run).to_owned()],
-    }
+    Table { title: format!("tunings for a loop {}", loop_words(setup, letters)), columns, rows, legend: legend(by_run) }
+}
+
+fn row(tuning: &CheckedTuning, arrow: &str) -> Row {
+    let mut entries = vec![verdict_word(&tuning.finding.verdict).to_owned(), tuning.record.effect.to_string()];
+    entries.extend(tuning.share.map(whole_percent));
+    entries.extend([tuning.record.id.clone(), state(tuning, arrow), takes(tuning)]);
+    Row { entries: entries.into_iter().map(Into::into).collect(), begins_group: false }
 }
 
 /// Rows of one group have the same verdict and the same expected effect; with a run, the same verdict.
@@ -44,13 +41,18 @@ fn group(tuning: &CheckedTuning) -> (&'static str, u8) {
     (verdict_word(&tuning.finding.verdict), effect)
 }
 
-const fn legend(by_run: bool) -> &'static str {
-    if by_run {
-        "share: part of the run's lateness by causes that the tuning removes or reduces"
-    } else {
-        "effect: expected on the latency tail of a 1 kHz loop; 3 up to milliseconds, 2 tens to hundreds of us, 1 some us or \
-         rare, 0 hygiene"
-    }
+fn whole_percent(share: f64) -> String {
+    percent((share * 100.0).round() / 100.0)
+}
+
+fn legend(by_run: bool) -> Vec<String> {
+    let effect = "effect: expected on the latency tail of a 1 kHz loop; 3 up to milliseconds, 2 tens to hundreds of us, 1 some \
+                  us or rare, 0 hygiene";
+    let share = "share: of the run's lateness, by causes that the tuning removes or reduces; sorted by share and effect, a \
+                 step of effect tenfold";
+    let mut lines = vec![effect.to_owned()];
+    lines.extend(by_run.then(|| share.to_owned()));
+    lines
 }
 
 /// `with a period of 1 ms on CPU 3`.
@@ -69,16 +71,11 @@ const fn verdict_word(verdict: &CheckVerdict) -> &'static str {
     }
 }
 
-fn weight(tuning: &CheckedTuning) -> String {
-    tuning.share.map_or_else(|| tuning.record.effect.to_string(), percent)
-}
-
 /// What a change takes; nothing to change is a dash.
 fn takes(tuning: &CheckedTuning) -> String {
-    if tuning.record.is_check_only() {
-        return "-".to_owned();
-    }
-    tuning.record.takes_effect.iter().map(|takes| takes_word(*takes)).collect::<Vec<_>>().join(", ")
+    let takes = tuning.record.takes_effect.iter().filter(|takes| **takes != TakesEffect::Check);
+    let words: Vec<&str> = takes.map(|takes| takes_word(*takes)).collect();
+    if words.is_empty() { "-".to_owned() } else { words.join(", ") }
 }
 
 /// `60 → at most 10` of a bad finding, the value of a good one, the reason of any other.
@@ -168,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_word_that_would_widen_its_column_is_cut() {
-        assert_eq!(shortened("hyperv_clocksource_tsc_page"), "hyperv_clocksource_tsc_page");
-        assert_eq!(shortened("rw,discard,resv_strict,resuid=65534"), "rw,discard,resv_strict,re...");
+        assert_eq!(shortened("watchdog_cpumask"), "watchdog_cpumask");
+        assert_eq!(shortened("hyperv_clocksource_tsc_page"), "hyperv_clocksourc...");
     }
 }

@@ -125,7 +125,7 @@ fn print_table(options: &TuneCheckOptions, setup: &LoopSetup, tunings: &[Checked
         say(Tone::Plain, &fold::lines(&line, columns()));
     }
     if options.checked.cpus.is_none() && options.run.is_none() && !setup.cpus.is_empty() {
-        let chosen = "loop     CPU chosen by its few device interrupts; --cpus LIST checks for another";
+        let chosen = "loop     CPU with the fewest device interrupts; --cpus LIST checks for another";
         say(Tone::Faint, &fold::lines(chosen, columns()));
     }
 }
