@@ -14,25 +14,27 @@ const LONGEST_WORD: usize = 20;
 pub(crate) fn table(setup: &LoopSetup, tunings: &[CheckedTuning], letters: Letters) -> Table {
     let by_run = tunings.iter().any(|tuning| tuning.share.is_some());
     let arrow = if letters == Letters::Unicode { "→" } else { "->" };
-    let mut columns =
-        ["verdict", "effect", "tuning", &format!("current {arrow} wanted"), "takes"].map(Column::words).to_vec();
-    if by_run {
-        columns.insert(2, Column::words("share"));
-    }
-
+    let columns = ["verdict", "effect", "tuning", &format!("current {arrow} wanted"), "takes"].map(Column::words);
     let mut rows: Vec<Row> = tunings.iter().map(|tuning| row(tuning, arrow)).collect();
     for (place, pair) in tunings.windows(2).enumerate() {
         rows[place + 1].begins_group = group(&pair[0]) != group(&pair[1]);
     }
 
-    Table { title: format!("tunings for a loop {}", loop_words(setup, letters)), columns, rows, legend: legend(by_run) }
+    let title = format!("tunings for a loop {}", loop_words(setup, letters));
+    Table { title, columns: columns.into(), rows, legend: legend(by_run) }
 }
 
 fn row(tuning: &CheckedTuning, arrow: &str) -> Row {
-    let mut entries = vec![verdict_word(&tuning.finding.verdict).to_owned(), tuning.record.effect.to_string()];
-    entries.extend(tuning.share.map(whole_percent));
-    entries.extend([tuning.record.id.clone(), state(tuning, arrow), takes(tuning)]);
-    Row { entries: entries.into_iter().map(Into::into).collect(), begins_group: false }
+    // In one column with the effect: the ids, which cannot be broken, leave no room for another one.
+    let share = tuning.share.map_or_else(String::new, |share| format!(" {}", whole_percent(share)));
+    let entries = [
+        verdict_word(&tuning.finding.verdict).to_owned(),
+        format!("{}{share}", tuning.record.effect),
+        tuning.record.id.clone(),
+        state(tuning, arrow),
+        takes(tuning),
+    ];
+    Row { entries: entries.map(Into::into).into(), begins_group: false }
 }
 
 /// Rows of one group have the same verdict and the same expected effect; with a run, the same verdict.
@@ -48,8 +50,8 @@ fn whole_percent(share: f64) -> String {
 fn legend(by_run: bool) -> Vec<String> {
     let effect = "effect: expected on the latency tail of a 1 kHz loop; 3 up to milliseconds, 2 tens to hundreds of us, 1 some \
                   us or rare, 0 hygiene";
-    let share = "share: of the run's lateness, by causes that the tuning removes or reduces; sorted by share and effect, a \
-                 step of effect tenfold";
+    let share = "%: share of the run's lateness with a cause that the tuning removes or reduces; sorted by share and effect, of \
+                 which each step counts tenfold";
     let mut lines = vec![effect.to_owned()];
     lines.extend(by_run.then(|| share.to_owned()));
     lines
