@@ -8,52 +8,58 @@ export interface Situation { facts: readonly string[]; priority: number; idle_ex
 /** Of a run that says nothing of itself. */
 export const NOTHING_KNOWN: Situation = { facts: [], priority: 0 };
 
-/** An advice: its id, its text, the facts that it needs, and those with which it is in effect already or can do nothing. */
-type Row = readonly [id: string, text: string, needs: readonly string[], notWith: readonly string[]];
+/**
+ * An advice: its id, its text, the facts that it needs, those with which it is in effect already or can do nothing, and the ids of
+ * the catalogue of tunings that put it into effect.
+ */
+type Row = readonly [id: string, text: string, needs: readonly string[], notWith: readonly string[], tunings: readonly string[]];
+
+/** Tunings that exist on some machines only, each with the fact that it needs. */
+const TUNING_NEEDS: Readonly<Record<string, string>> = { 'shield.cpuset_v2': 'cpuset_v2', 'shield.cpuset_v1': 'cpuset_v1' };
 
 export const ADVICE: readonly Row[] = [
-  ['pin-vcpu', 'give the virtual CPU a physical CPU of its own on the host (pinning, isolation)', ['guest'], []],
-  ['bare-metal', 'run on bare metal', ['guest'], []],
-  ['keep-awake', 'keep the vCPU from halting: boot with idle=poll, or a longer guest_halt_poll_ns (module haltpoll)', ['guest'], ['idle_polls']],
-  ['leave-tenth', 'leave a tenth of the CPU to others', [], []],
-  ['no-rt-limit', 'kernel.sched_rt_runtime_us=-1 removes the limit', [], ['no_rt_limit']],
-  ['fair-server-off', 'debugfs sched/fair_server/cpuN/runtime=0 switches the fair server off', [], []],
-  ['priority-over-quota', 'give the loop a real-time priority (tuning P), which no quota holds back', [], []],
-  ['raise-quota', 'raise cpu.max of the loop\'s cgroup', [], []],
-  ['frozen', 'nothing to tune: somebody froze the loop\'s cgroup', [], []],
-  ['move-interrupt', 'move the interrupt to another CPU: /proc/irq/N/smp_affinity_list (tuning C)', [], ['one_cpu', 'shielded']],
-  ['managed-interrupt', 'boot with isolcpus=managed_irq,CPU: the kernel then keeps the interrupts it manages off that CPU', ['shielded'], ['one_cpu', 'managed_irqs_elsewhere']],
-  ['others-timers', 'keep the threads that set this timer off this CPU (tuning C)', [], ['one_cpu', 'shielded']],
-  ['stop-tick', 'boot with nohz_full=CPU: the tick stops while one thread runs', [], ['one_cpu', 'no_tick']],
-  ['own-interrupts', 'an interrupt of the CPU\'s own, which cannot be moved: keep other threads off this CPU (tuning C)', [], ['one_cpu', 'shielded']],
-  ['softirq-timers', 'timers of other threads expire on this CPU: keep those threads off it (tuning C)', [], ['one_cpu', 'shielded']],
-  ['rcu-elsewhere', 'boot with rcu_nocbs=CPU to run RCU callbacks elsewhere', [], ['one_cpu', 'rcu_elsewhere']],
-  ['no-balancing', 'the scheduler balances load on this CPU: take it out of balancing (tuning C, or boot with isolcpus=CPU)', [], ['one_cpu', 'shielded']],
-  ['move-softirq', 'move the device\'s interrupt, and threads that use loopback, to another CPU (tuning C)', [], ['one_cpu', 'shielded']],
-  ['threaded-softirqs', 'a PREEMPT_RT kernel runs softirqs in threads', [], ['preempt_rt']],
-  ['others-off', 'keep other threads off this CPU (tuning C)', [], ['one_cpu', 'shielded']],
-  ['preempt-rt', 'a PREEMPT_RT kernel lets go much earlier', [], ['preempt_rt']],
-  ['preempt-full', 'preempt=full on the kernel command line lets go earlier', [], ['preempt_rt', 'preempt_full']],
-  ['priority', 'give the loop a priority above that thread\'s (tuning P)', [], []],
-  ['priority-outside-calls', 'give the loop a priority above that thread\'s (tuning P): this helps only if the thread soon leaves its system call', [], []],
-  ['move-thread', 'move that thread to another CPU (tuning C)', [], ['one_cpu']],
-  ['per-cpu-thread', 'a thread of the kernel for this CPU, which stays here: keep other threads, which give it work, off (tuning C)', [], ['one_cpu', 'shielded']],
-  ['deadline-elsewhere', 'a SCHED_DEADLINE thread precedes every priority: move it to another CPU (tuning C)', [], ['one_cpu']],
-  ['bound-idle', 'bound the idle states: /dev/cpu_dma_latency 0 (--dma-latency 0us)', [], ['idle_bound', 'idle_polls']],
-  ['idle-poll', 'boot with idle=poll: no CPU sleeps', [], ['guest', 'idle_polls']],
-  ['spin', 'spin for the last part before the release (tuning S, --wait spin=50us)', [], ['spins']],
-  ['shorter-work', 'shorten the work of a cycle or lengthen the period', [], []],
-  ['no-lock', 'share without a lock, or by a mutex with priority inheritance, and keep its holder short (--sharing wait-free, pi)', [], []],
-  ['ask-first', 'do not wait inside a cycle: ask in one cycle and read in the next (a bus: --exchange pipelined)', [], []],
-  ['lock-memory', 'lock and touch all memory beforehand (tuning M: mlockall)', [], ['memory_locked']],
-  ['touch-first', 'touch new memory before the loop begins, and do not fork: memory is locked, but these pages were new or shared', ['memory_locked'], []],
-  ['bind', 'bind the loop to one CPU (--cpu, tuning C)', [], ['one_cpu', 'bound']],
-  ['who-moves', 'somebody changed the CPUs of a bound loop: look for sched_setaffinity, taskset and changes of its cpuset', ['bound'], ['one_cpu']],
-  ['fix-frequency', 'fix the frequency: governor performance', [], ['guest', 'frequency_fixed']],
-  ['somebody-stopped', 'nothing to tune: somebody stopped the process', [], []],
-  ['firmware', 'firmware settings: switch off USB legacy emulation, thermal and ECC polling by SMI', [], ['guest']],
-  ['grant-evidence', 'record again with the missing evidence granted (see what was not permitted)', ['evidence_missing'], []],
-  ['look-at-events', 'look at the events around it: onbeat export --spike N --perfetto FILE', [], []],
+  ['pin-vcpu', 'give the virtual CPU a physical CPU of its own on the host (pinning, isolation)', ['guest'], [], ['guest.host_advice']],
+  ['bare-metal', 'run on bare metal', ['guest'], [], []],
+  ['keep-awake', 'keep the vCPU from halting: boot with idle=poll, or a longer guest_halt_poll_ns (module haltpoll)', ['guest'], ['idle_polls'], ['idle.haltpoll']],
+  ['leave-tenth', 'leave a tenth of the CPU to others', [], [], []],
+  ['no-rt-limit', 'kernel.sched_rt_runtime_us=-1 removes the limit', [], ['no_rt_limit'], ['sched.rt_runtime']],
+  ['fair-server-off', 'debugfs sched/fair_server/cpuN/runtime=0 switches the fair server off', [], [], ['sched.fair_server']],
+  ['priority-over-quota', 'give the loop a real-time priority (tuning P), which no quota holds back', [], [], ['proc.policy']],
+  ['raise-quota', 'raise cpu.max of the loop\'s cgroup', [], [], []],
+  ['frozen', 'nothing to tune: somebody froze the loop\'s cgroup', [], [], []],
+  ['move-interrupt', 'move the interrupt to another CPU: /proc/irq/N/smp_affinity_list (tuning C)', [], ['one_cpu', 'shielded'], ['irq.affinity', 'irq.irqbalance']],
+  ['managed-interrupt', 'boot with isolcpus=managed_irq,CPU: the kernel then keeps the interrupts it manages off that CPU', ['shielded'], ['one_cpu', 'managed_irqs_elsewhere'], ['irq.managed']],
+  ['others-timers', 'keep the threads that set this timer off this CPU (tuning C)', [], ['one_cpu', 'shielded'], ['timer.migration']],
+  ['stop-tick', 'boot with nohz_full=CPU: the tick stops while one thread runs', [], ['one_cpu', 'no_tick'], []],
+  ['own-interrupts', 'an interrupt of the CPU\'s own, which cannot be moved: keep other threads off this CPU (tuning C)', [], ['one_cpu', 'shielded'], ['rcu.normal']],
+  ['softirq-timers', 'timers of other threads expire on this CPU: keep those threads off it (tuning C)', [], ['one_cpu', 'shielded'], ['timer.migration', 'shield.cpuset_v2', 'shield.cpuset_v1']],
+  ['rcu-elsewhere', 'boot with rcu_nocbs=CPU to run RCU callbacks elsewhere', [], ['one_cpu', 'rcu_elsewhere'], ['shield.rcu_nocbs']],
+  ['no-balancing', 'the scheduler balances load on this CPU: take it out of balancing (tuning C, or boot with isolcpus=CPU)', [], ['one_cpu', 'shielded'], ['shield.cpuset_v2', 'shield.cpuset_v1']],
+  ['move-softirq', 'move the device\'s interrupt, and threads that use loopback, to another CPU (tuning C)', [], ['one_cpu', 'shielded'], ['irq.affinity', 'shield.cpuset_v2', 'shield.cpuset_v1']],
+  ['threaded-softirqs', 'a PREEMPT_RT kernel runs softirqs in threads', [], ['preempt_rt'], ['kern.preempt_rt']],
+  ['others-off', 'keep other threads off this CPU (tuning C)', [], ['one_cpu', 'shielded'], ['shield.cpuset_v2', 'shield.cpuset_v1']],
+  ['preempt-rt', 'a PREEMPT_RT kernel lets go much earlier', [], ['preempt_rt'], ['kern.preempt_rt']],
+  ['preempt-full', 'preempt=full on the kernel command line lets go earlier', [], ['preempt_rt', 'preempt_full'], ['kern.preempt_mode']],
+  ['priority', 'give the loop a priority above that thread\'s (tuning P)', [], [], ['proc.policy']],
+  ['priority-outside-calls', 'give the loop a priority above that thread\'s (tuning P): this helps only if the thread soon leaves its system call', [], [], ['proc.policy']],
+  ['move-thread', 'move that thread to another CPU (tuning C)', [], ['one_cpu'], ['shield.cpuset_v2', 'shield.cpuset_v1', 'shield.threads']],
+  ['per-cpu-thread', 'a thread of the kernel for this CPU, which stays here: keep other threads, which give it work, off (tuning C)', [], ['one_cpu', 'shielded'], ['shield.cpuset_v2', 'shield.cpuset_v1']],
+  ['deadline-elsewhere', 'a SCHED_DEADLINE thread precedes every priority: move it to another CPU (tuning C)', [], ['one_cpu'], ['shield.cpuset_v2', 'shield.cpuset_v1']],
+  ['bound-idle', 'bound the idle states: /dev/cpu_dma_latency 0 (--dma-latency 0us)', [], ['idle_bound', 'idle_polls'], ['idle.pm_qos', 'idle.dma_latency']],
+  ['idle-poll', 'boot with idle=poll: no CPU sleeps', [], ['guest', 'idle_polls'], []],
+  ['spin', 'spin for the last part before the release (tuning S, --wait spin=50us)', [], ['spins'], ['proc.spin']],
+  ['shorter-work', 'shorten the work of a cycle or lengthen the period', [], [], []],
+  ['no-lock', 'share without a lock, or by a mutex with priority inheritance, and keep its holder short (--sharing wait-free, pi)', [], [], ['proc.pi_mutex']],
+  ['ask-first', 'do not wait inside a cycle: ask in one cycle and read in the next (a bus: --exchange pipelined)', [], [], []],
+  ['lock-memory', 'lock and touch all memory beforehand (tuning M: mlockall)', [], ['memory_locked'], ['proc.mlock']],
+  ['touch-first', 'touch new memory before the loop begins, and do not fork: memory is locked, but these pages were new or shared', ['memory_locked'], [], ['proc.prefault']],
+  ['bind', 'bind the loop to one CPU (--cpu, tuning C)', [], ['one_cpu', 'bound'], ['proc.affinity']],
+  ['who-moves', 'somebody changed the CPUs of a bound loop: look for sched_setaffinity, taskset and changes of its cpuset', ['bound'], ['one_cpu'], []],
+  ['fix-frequency', 'fix the frequency: governor performance', [], ['guest', 'frequency_fixed'], ['freq.governor', 'freq.fixed']],
+  ['somebody-stopped', 'nothing to tune: somebody stopped the process', [], [], []],
+  ['firmware', 'firmware settings: switch off USB legacy emulation, thermal and ECC polling by SMI', [], ['guest'], ['fw.smi']],
+  ['grant-evidence', 'record again with the missing evidence granted (see what was not permitted)', ['evidence_missing'], [], []],
+  ['look-at-events', 'look at the events around it: onbeat export --spike N --perfetto FILE', [], [], []],
 ];
 
 /** The name of a culprit whose timer is late because the host had halted the CPU. */
@@ -116,6 +122,19 @@ export function adviceIds(cause: Asked, situation: Situation): string[] {
 export const adviceAgainst = (cause: Asked, situation: Situation): string =>
   adviceIds(cause, situation).map((id) => ADVICE.find(([known]) => known === id)![1]).join('; ');
 
+/** The tunings that put advice against a cause into effect on the machine of its run. */
+export function tuningIds(cause: Asked, situation: Situation): string[] {
+  const all = adviceIds(cause, situation).flatMap((id) => ADVICE.find(([known]) => known === id)![4]);
+  const exists = (id: string): boolean => TUNING_NEEDS[id] === undefined || situation.facts.includes(TUNING_NEEDS[id]);
+  return [...new Set(all)].filter(exists);
+}
+
+/** The command that shows them in full; empty without any. */
+export function tuningCommand(cause: Asked, situation: Situation): string {
+  const ids = tuningIds(cause, situation);
+  return ids.length > 0 ? `onbeat tune check ${ids.join(' ')}` : '';
+}
+
 /** What is said where no advice applies that is not in effect already. */
 export const NO_REMEDY = 'no further remedy is known for this run’s settings';
 
@@ -142,6 +161,7 @@ export function situationOf(run: RunNote | null): Situation {
     ['memory_locked', granted('locked memory')], ['bound', cpu !== null && !refused('CPU affinity')], ['shielded', granted('CPU shield')],
     ['spins', timing['wait'] !== undefined && !['sleep', 'relative'].includes(String(timing['wait']))], ['idle_bound', granted('idle-state bound')],
     ['evidence_missing', refused('flight recorder') || refused('steal counter')],
+    ['cpuset_v1', host['cpuset'] === 'cgroup v1'], ['cpuset_v2', host['cpuset'] === 'cgroup v2'],
   ];
   const exit = /, (\d+) ns to leave$/.exec(String(host['deepest idle state'] ?? ''))?.[1];
   return {

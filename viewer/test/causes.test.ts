@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { ADVICE, adviceIds, NO_REMEDY, situationOf, type Situation } from '../src/advice.ts';
+import { ADVICE, adviceIds, NO_REMEDY, situationOf, tuningIds, type Situation } from '../src/advice.ts';
 import { CAUSES, causeWord, countKept, explained, inWords, joinCounts, mainCause, mostFrequent, ordered, program, thread } from '../src/causes.ts';
 import { deriveSummary } from '../src/derive.ts';
 import { readText, type Cause, type CauseCount, type RunNote, type Spike } from '../src/hlog.ts';
@@ -30,16 +30,21 @@ test('words are the same as the command’s', () => {
 test('the list of advice is the command’s', () => {
   const source = fromRust('src/cause/advice.rs');
   const facts = (list: string): string[] => [...list.matchAll(/Fact::(\w+)/g)].map(([, fact]) => snake(fact!));
-  const rows = [...source.matchAll(/^ {4}AdviceRow\(Advice::\w+, "([^"]+)", "([^"]+)", &\[([^\]]*)\], &\[([^\]]*)\]\),$/gm)];
-  assert.deepEqual(ADVICE, rows.map(([, id, text, needs, notWith]) => [id, text, facts(needs!), facts(notWith!)]));
+  const ids = (list: string): string[] => [...list.matchAll(/"([^"]+)"/g)].map(([, id]) => id!);
+  const rows = [...source.matchAll(/^ {4}AdviceRow\(Advice::\w+, "([^"]+)", "([^"]+)", &\[([^\]]*)\], &\[([^\]]*)\], &\[([^\]]*)\]\),$/gm)];
+  assert.ok(rows.length > 40, 'the rows of the list are found');
+  assert.deepEqual(ADVICE, rows.map(([, id, text, needs, notWith, tunings]) => [id, text, facts(needs!), facts(notWith!), ids(tunings!)]));
   assert.equal(NO_REMEDY, /NO_REMEDY: &str = "([^"]+)"/.exec(fromRust('src/report/causes.rs'))![1]!.replace("'", '’'));
 });
 
 test('each cause in each situation is answered as by the command, and a run’s situation is the same', () => {
-  interface Cases { situations: Situation[]; runs: { run: RunNote; situation: Situation }[]; causes: { cause: Cause; advice: string[][] }[] }
+  interface Cases { situations: Situation[]; runs: { run: RunNote; situation: Situation }[]; causes: { cause: Cause; advice: string[][]; tunings: string[][] }[] }
   const { situations, runs, causes } = JSON.parse(fromRust('tests/advice_cases.json')) as Cases;
   assert.ok(causes.length > CAUSES.length && situations.length > 5 && runs.length > 2);
-  for (const { cause: one, advice } of causes) assert.deepEqual(situations.map((situation) => adviceIds(one, situation)), advice, inWords(one));
+  for (const { cause: one, advice, tunings } of causes) {
+    assert.deepEqual(situations.map((situation) => adviceIds(one, situation)), advice, inWords(one));
+    assert.deepEqual(situations.map((situation) => tuningIds(one, situation)), tunings, inWords(one));
+  }
   for (const { run, situation } of runs) assert.deepEqual(situationOf(run), situation);
 });
 

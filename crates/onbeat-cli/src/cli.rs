@@ -16,6 +16,7 @@ use crate::cli_files::{
 use crate::cli_measure::Measure;
 use crate::cli_robot::Robot;
 use crate::cli_segment::Segment;
+use crate::cli_tune::Tune;
 use crate::complete;
 use crate::units::{loop_period_ns, time_ns};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
@@ -97,6 +98,9 @@ pub(crate) enum Command {
     /// Inspect a running EtherCAT bus, or scan for devices
     #[command(subcommand, disable_help_subcommand = true)]
     Bus(Bus),
+    /// Find settings of this machine that delay a loop
+    #[command(subcommand, disable_help_subcommand = true)]
+    Tune(Tune),
     /// Undo changes left by an interrupted onbeat
     Repair(RepairOptions),
     /// Run one cell of a bench, in a process of its own

@@ -17,6 +17,7 @@ use onbeat::load::CATALOGUE;
 use onbeat::record::Series;
 use onbeat::record::run_dir::RUN_FILE_ENDING as RUN_FILE;
 use onbeat_segment::FAULT_KINDS;
+use onbeat_tune::catalogue::catalogue;
 
 use crate::cli::Cli;
 
@@ -81,6 +82,13 @@ pub(crate) fn tunings() -> Vec<CompletionCandidate> {
         ("PMC", ""),
         ("PMCS", "all four"),
     ])
+}
+
+/// Ids of the catalogue, and the other names of some.
+pub(crate) fn tuning_ids() -> Vec<CompletionCandidate> {
+    let all = catalogue();
+    let records = all.records.iter().map(|record| word(&record.id, &record.title));
+    records.chain(all.aliases.iter().map(|alias| word(&alias.id, &alias.reason))).collect()
 }
 
 pub(crate) fn waits() -> Vec<CompletionCandidate> {

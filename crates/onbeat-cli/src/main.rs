@@ -8,6 +8,7 @@ mod cli_files;
 mod cli_measure;
 mod cli_robot;
 mod cli_segment;
+mod cli_tune;
 mod cmd;
 mod complete;
 #[cfg(test)]
@@ -87,6 +88,7 @@ fn run(command: Command) -> Result<Verdict, Failure> {
         Command::Robot(command) => cmd::robot::run(&command),
         Command::Segment(command) => cmd::segment::run(&command),
         Command::Bus(command) => cmd::bus::run(&command),
+        Command::Tune(command) => cmd::tune::run(&command),
         Command::Repair(options) => cmd::repair::run(options),
         Command::Cell => cmd::cell::run(),
         Command::Generate(options) => cmd::generate::run(&options),

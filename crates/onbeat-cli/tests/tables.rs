@@ -1,4 +1,5 @@
-//! The tables that the terminal prints, from the fixed run files in `tests/golden/runs`, as in `tests/golden/tables`.
+//! The tables that the terminal prints, from the fixed run files in `tests/golden/runs` and the machine in `tests/golden/machine`, as in
+//! `tests/golden/tables`.
 //!
 //! `make bless` rebuilds the golden files; `ONBEAT_BLESS` does so here.
 #![allow(clippy::unwrap_used, missing_docs)]
@@ -7,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A golden file and the command line whose output it holds. Each path is below `tests/golden/runs`.
-const TABLES: [(&str, &[&str]); 11] = [
+/// A golden file and the command line whose output it holds. Runs are below `tests/golden/runs`.
+const TABLES: [(&str, &[&str]); 14] = [
     ("bench", &["report", "bench"]),
     ("bench-full", &["report", "bench", "--full"]),
     ("bench-limit", &["report", "bench", "--limit", "1ms", "--at", "99"]),
@@ -20,6 +21,9 @@ const TABLES: [(&str, &[&str]); 11] = [
     ("compare-loads", &["compare", "bench"]),
     ("gate", &["gate", "after", "--limit", "1ms", "--at", "90", "--baseline", "before"]),
     ("spikes", &["export", "bench", "--list"]),
+    ("check", &["tune", "check", "--from", "machine", "--cpus", "3"]),
+    ("check-all", &["tune", "check", "--from", "machine", "--cpus", "3", "--all"]),
+    ("check-details", &["tune", "check", "--from", "machine", "--cpus", "3", "irq.affinity", "guest.idle"]),
 ];
 
 /// Width of the terminal that the tables are printed for.
@@ -29,18 +33,24 @@ fn golden(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(folder)
 }
 
-/// Copies the run directories, because `report` writes its page beside the run files.
-fn copy_of_runs() -> tempfile::TempDir {
-    let copy = tempfile::tempdir().unwrap();
-    for run in fs::read_dir(golden("runs")).unwrap().map(|entry| entry.unwrap().path()) {
-        let into = copy.path().join(run.file_name().unwrap());
-        fs::create_dir(&into).unwrap();
-        for file in fs::read_dir(&run).unwrap().map(|entry| entry.unwrap().path()) {
-            fs::copy(&file, into.join(file.file_name().unwrap())).unwrap();
+/// Copies the run directories, because `report` writes its page beside the run files, and the machine.
+fn copies() -> tempfile::TempDir {
+    let copies = tempfile::tempdir().unwrap();
+    copy(&golden("runs"), copies.path());
+    copy(&golden("machine"), &copies.path().join("machine"));
+    copies
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for path in fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
+        let into = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy(&path, &into);
+        } else {
+            fs::copy(&path, into).unwrap();
         }
     }
-
-    copy
 }
 
 fn printed(words: &[&str], runs: &Path) -> String {
@@ -55,7 +65,7 @@ fn printed(words: &[&str], runs: &Path) -> String {
 
 #[test]
 fn tables_are_as_agreed() {
-    let runs = copy_of_runs();
+    let runs = copies();
     let folder = golden("tables");
     let blesses = std::env::var_os("ONBEAT_BLESS").is_some();
     if blesses {
@@ -80,7 +90,7 @@ fn tables_are_as_agreed() {
 
 #[test]
 fn tables_fit_the_terminal() {
-    let runs = copy_of_runs();
+    let runs = copies();
     for (name, words) in TABLES {
         let table = printed(words, runs.path());
         let wide: Vec<&str> = table.lines().filter(|line| line.chars().count() > COLUMNS).collect();

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use onbeat::cause::advice::{Advice, Fact, Situation};
+use onbeat::cause::advice::{self, Advice, Fact, Situation};
 use onbeat::cause::{Cause, CauseKind as Kind, Culprit};
 use onbeat::record::Header;
 use onbeat::report::remedies::situation;
@@ -53,7 +53,7 @@ fn causes() -> Vec<Cause> {
 
 fn situations() -> Vec<Situation> {
     use Fact as F;
-    let tuned = with_facts([F::Bound, F::MemoryLocked, F::Shielded, F::Spins]);
+    let tuned = with_facts([F::Bound, F::MemoryLocked, F::Shielded, F::Spins, F::CpusetV2]);
     let guest = |mut of: Situation, idle_exit_ns, priority| {
         of.facts.insert(F::Guest);
         Situation { idle_exit_ns: Some(idle_exit_ns), priority, ..of }
@@ -78,7 +78,7 @@ fn situations() -> Vec<Situation> {
         Situation::default(),
         guest(Situation::default(), 1_000, 0),
         guest(tuned.clone(), 1_000, 98),
-        guest(with_facts([F::EvidenceMissing]), 133_000, 40),
+        guest(with_facts([F::EvidenceMissing, F::CpusetV1]), 133_000, 40),
         Situation { priority: 98, ..tuned },
         Situation { priority: 99, ..with_facts(all) },
         with_facts([F::OneCpu, F::PreemptRt]),
@@ -96,9 +96,9 @@ fn runs() -> Vec<Value> {
 
     let tuned =
         ["real-time priority", "locked memory", "CPU affinity", "CPU shield", "idle-state bound", "flight recorder"];
-    let guest = json!({"hypervisor": "KVM", "CPUs online": "2", "preemption": "PREEMPT_DYNAMIC", "deepest idle state": "haltpoll idle, 1000 ns to leave",
+    let guest = json!({"hypervisor": "KVM", "cpuset": "cgroup v1", "CPUs online": "2", "preemption": "PREEMPT_DYNAMIC", "deepest idle state": "haltpoll idle, 1000 ns to leave",
         "kernel command line": "ro preempt=full idle=poll rcu_nocbs=0-1 nohz_full=0 isolcpus=managed_irq,domain,1"});
-    let bare = json!({"CPUs online": "1", "preemption": "PREEMPT_RT", "real-time budget": "unlimited", "frequency governor": "performance",
+    let bare = json!({"CPUs online": "1", "cpuset": "cgroup v2", "preemption": "PREEMPT_RT", "real-time budget": "unlimited", "frequency governor": "performance",
         "kernel command line": "ro idle=halt nohz_full=all"});
     vec![
         run(guest, "spin=50us", json!(1), tuned.map(|what| grant(what, true)).to_vec()),
@@ -122,7 +122,12 @@ fn cases() -> String {
     text.push_str(&lines(runs().into_iter().map(of_run).collect()));
     text.push_str("\n],\n\"causes\": [\n");
     let ids = |cause: &Cause, one: &Situation| cause.advice(one).iter().map(|advice| advice.id()).collect::<Vec<_>>();
-    let of_cause = |cause: &Cause| json!({"cause": cause, "advice": situations.iter().map(|one| ids(cause, one)).collect::<Vec<_>>()});
+    let tuned = |cause: &Cause, one: &Situation| advice::tunings(&cause.advice(one), one);
+    let of_cause = |cause: &Cause| {
+        let advice: Vec<_> = situations.iter().map(|one| ids(cause, one)).collect();
+        let tunings: Vec<_> = situations.iter().map(|one| tuned(cause, one)).collect();
+        json!({"cause": cause, "advice": advice, "tunings": tunings})
+    };
     text.push_str(&lines(causes().iter().map(of_cause).collect()));
     let _ = writeln!(text, "\n]\n}}");
     text
@@ -221,7 +226,7 @@ fn docs_name_the_causes_that_each_advice_is_for() {
     let causes = causes();
     for line in DOCS.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
-        let [id, _, kinds, _, _, tried, _] = cells[..] else { panic!("seven cells, not {}: {line}", cells.len()) };
+        let [id, _, _, kinds, _, _, tried, _] = cells[..] else { panic!("eight cells, not {}: {line}", cells.len()) };
         let of = |advice: Advice| advice.id() == id.trim_matches('`');
         let given = causes.iter().filter(|cause| situations().iter().any(|one| cause.advice(one).into_iter().any(of)));
         let given: BTreeSet<&str> = given.map(|cause| cause.kind.words()).collect();
@@ -229,4 +234,37 @@ fn docs_name_the_causes_that_each_advice_is_for() {
         assert_eq!(kinds.split(", ").collect::<BTreeSet<_>>(), given, "{id}");
         assert!(["not tried", "tried"].iter().any(|word| tried.starts_with(word)), "{id}: {tried}");
     }
+}
+
+#[test]
+fn docs_name_the_tunings_of_each_advice() {
+    let everywhere = with_facts([Fact::CpusetV1, Fact::CpusetV2]);
+    for line in DOCS.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        let advice = Advice::all().find(|advice| advice.id() == cells[0].trim_matches('`')).unwrap();
+        let ids: Vec<&str> = cells[2].split(", ").map(|id| id.trim_matches('`')).filter(|id| *id != "–").collect();
+        assert_eq!(ids, advice.tunings(&everywhere), "{}", advice.id());
+    }
+}
+
+#[test]
+fn each_tuning_of_an_advice_is_in_the_catalogue_and_is_against_one_of_its_causes() {
+    let everywhere = with_facts([Fact::CpusetV1, Fact::CpusetV2]);
+    let causes = causes();
+    for advice in Advice::all() {
+        let given = causes.iter().filter(|cause| situations().iter().any(|one| cause.advice(one).contains(&advice)));
+        let given: BTreeSet<String> =
+            given.map(|cause| serde_json::to_value(cause.kind).unwrap().as_str().unwrap().to_owned()).collect();
+        for id in advice.tunings(&everywhere) {
+            let record = onbeat_tune::catalogue::catalogue().get(id).unwrap_or_else(|| panic!("{id} is not a tuning"));
+            assert!(record.mends.iter().any(|cause| given.contains(cause)), "{id} is not against {given:?}");
+        }
+    }
+}
+
+#[test]
+fn a_tuning_of_the_cpuset_hierarchy_is_named_only_where_it_exists() {
+    assert_eq!(Advice::OthersOff.tunings(&with_facts([Fact::CpusetV1])), ["shield.cpuset_v1"]);
+    assert_eq!(Advice::OthersOff.tunings(&with_facts([Fact::CpusetV2])), ["shield.cpuset_v2"]);
+    assert_eq!(Advice::MoveThread.tunings(&Situation::default()), ["shield.threads"]);
 }

@@ -1,5 +1,5 @@
 // Causes of latency: causes by cell, and what would remove each.
-import { adviceAgainst, NO_REMEDY, type Situation } from '../advice.ts';
+import { adviceAgainst, NO_REMEDY, tuningCommand, type Situation } from '../advice.ts';
 import { CAUSES, causeWord, explained, inWords, joinCounts, LINKS, mainCause, mostFrequent, type Counts, type Explained } from '../causes.ts';
 import { paintBar, saveButtons, type PictureRow } from '../charts/rows.ts';
 import type { Figures } from '../charts/save.ts';
@@ -87,10 +87,14 @@ function remedies(all: Counts, kinds: readonly string[], spikes: readonly Spike[
     // Priorities are not counted with culprits; a kept spike of this one has its own.
     const kept = most === null ? undefined : spikes.map((spike) => mainCause(spike.causes)).find((main) => main?.kind === kind && inWords(main).endsWith(` ${most.name}`));
     const usual = ns(Math.floor(one.lateness_ns / Math.max(one.spikes, 1)));
-    const advice = adviceAgainst({ kind, ns: usual, ...(kept?.culprit ? { culprit: kept.culprit } : {}) }, situationFor(kind, cells)) || NO_REMEDY;
+    const asked = { kind, ns: usual, ...(kept?.culprit ? { culprit: kept.culprit } : {}) };
+    const situation = situationFor(kind, cells);
+    const advice = adviceAgainst(asked, situation) || NO_REMEDY;
+    const command = tuningCommand(asked, situation);
     const by = most === null ? '' : `, ${most.spikes === one.spikes ? 'all' : count(most.spikes)} ${LINKS[kind]?.trim() ?? 'of'} ${most.name}`;
     return h('li', {}, causeKey(kind), h('div', {}, h('b', {}, causeWord(kind).words), h('span', { class: 'muted' }, held(` ${spikesWord(one.spikes)}${by}, worst ${human(one.worst_ns)}`)),
-      h('p', {}, advice)));
+      h('p', {}, advice),
+      command ? h('p', { class: 'muted' }, 'Tunings: ', h('code', {}, command)) : null));
   }));
 }
 

@@ -1,5 +1,5 @@
 // One spike's causes: how its lateness divides among them, and what shows each.
-import { adviceAgainst, type Situation } from '../advice.ts';
+import { adviceAgainst, tuningCommand, type Situation } from '../advice.ts';
 import { causeWord, inWords, ordered, thread } from '../causes.ts';
 import { h } from '../dom.ts';
 import type { Cause } from '../hlog.ts';
@@ -15,11 +15,13 @@ const SHOWN = 8;
 function item(cause: Cause, all: number, situation: Situation): HTMLElement {
   const who = thread(cause);
   const advice = adviceAgainst(cause, situation);
+  const command = tuningCommand(cause, situation);
   return h('li', {}, causeKey(cause.kind), h('div', {},
     h('b', {}, inWords(cause)), ' ', held(human(cause.ns)), h('span', { class: 'muted' }, held(`, ${share(all > 0 ? cause.ns / all : 0)}`)),
     cause.evidence ? h('p', {}, held(cause.evidence)) : null,
     who && !cause.evidence.includes(who) ? h('p', { class: 'muted' }, who) : null,
-    advice ? h('p', { class: 'muted' }, `To reduce it: ${advice}`) : null));
+    advice ? h('p', { class: 'muted' }, `To reduce it: ${advice}`) : null,
+    command ? h('p', { class: 'muted' }, 'Tunings: ', h('code', {}, command)) : null));
 }
 
 /** The rest of a long list: how many, how much together, and the list itself when it is opened. */

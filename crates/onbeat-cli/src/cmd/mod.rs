@@ -27,6 +27,7 @@ mod segment_orders;
 mod show;
 mod so_far;
 mod spike;
+pub(crate) mod tune;
 mod whole;
 
 use std::io;

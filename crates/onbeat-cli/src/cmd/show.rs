@@ -63,7 +63,7 @@ pub(crate) fn summary(kept: &ReportedRun, extent: SummaryExtent, page: Option<&P
 }
 
 /// Lines above the tables, in this order: verdict, remedies, best tuning, top cause.
-const FIRST: [&str; 5] = ["verdict", "events", "remedy", "best", "cause"];
+const FIRST: [&str; 6] = ["verdict", "events", "remedy", "tunings", "best", "cause"];
 
 /// Separates the lines above the tables from those below.
 fn split(lines: Vec<ClosingLine>) -> (Vec<ClosingLine>, Vec<ClosingLine>) {

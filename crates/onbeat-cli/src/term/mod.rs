@@ -5,6 +5,7 @@ mod live;
 mod output;
 mod progress;
 pub(crate) mod robot;
+pub(crate) mod tune;
 
 use std::io::Write;
 

@@ -45,6 +45,10 @@ pub enum Fact {
     IdleBound,
     /// The flight recorder or the steal counter was not permitted.
     EvidenceMissing,
+    /// The cpuset controller is on a cgroup v1 hierarchy.
+    CpusetV1,
+    /// The cpuset controller is on the unified hierarchy.
+    CpusetV2,
 }
 
 /// The situation of a run: the properties of its machine and the tunings in effect.
@@ -113,55 +117,58 @@ pub enum Advice {
     LookAtEvents,
 }
 
-/// An advice: its id, its text, the facts it needs, and the facts that exclude it (it is in effect already, or has no
-/// effect).
-struct AdviceRow(Advice, &'static str, &'static str, &'static [Fact], &'static [Fact]);
+/// An advice: its id, its text, the facts it needs, the facts that exclude it (it is in effect already, or has no effect),
+/// and the ids of the catalogue of tunings that put it into effect; a test compares them with the catalogue.
+struct AdviceRow(Advice, &'static str, &'static str, &'static [Fact], &'static [Fact], &'static [&'static str]);
+
+/// Tunings that exist on some machines only. All others apply wherever their advice does.
+const TUNING_NEEDS: [(&str, Fact); 2] = [("shield.cpuset_v2", Fact::CpusetV2), ("shield.cpuset_v1", Fact::CpusetV1)];
 
 /// In the order of [`Advice`].
 #[rustfmt::skip] // A row is a line.
 const ROWS: [AdviceRow; 42] = [
-    AdviceRow(Advice::PinVcpu, "pin-vcpu", "give the virtual CPU a physical CPU of its own on the host (pinning, isolation)", &[Fact::Guest], &[]),
-    AdviceRow(Advice::BareMetal, "bare-metal", "run on bare metal", &[Fact::Guest], &[]),
-    AdviceRow(Advice::KeepAwake, "keep-awake", "keep the vCPU from halting: boot with idle=poll, or a longer guest_halt_poll_ns (module haltpoll)", &[Fact::Guest], &[Fact::IdlePolls]),
-    AdviceRow(Advice::LeaveTenth, "leave-tenth", "leave a tenth of the CPU to others", &[], &[]),
-    AdviceRow(Advice::NoRtLimit, "no-rt-limit", "kernel.sched_rt_runtime_us=-1 removes the limit", &[], &[Fact::NoRtLimit]),
-    AdviceRow(Advice::FairServerOff, "fair-server-off", "debugfs sched/fair_server/cpuN/runtime=0 switches the fair server off", &[], &[]),
-    AdviceRow(Advice::PriorityOverQuota, "priority-over-quota", "give the loop a real-time priority (tuning P), which no quota holds back", &[], &[]),
-    AdviceRow(Advice::RaiseQuota, "raise-quota", "raise cpu.max of the loop's cgroup", &[], &[]),
-    AdviceRow(Advice::Frozen, "frozen", "nothing to tune: somebody froze the loop's cgroup", &[], &[]),
-    AdviceRow(Advice::MoveInterrupt, "move-interrupt", "move the interrupt to another CPU: /proc/irq/N/smp_affinity_list (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    AdviceRow(Advice::ManagedInterrupt, "managed-interrupt", "boot with isolcpus=managed_irq,CPU: the kernel then keeps the interrupts it manages off that CPU", &[Fact::Shielded], &[Fact::OneCpu, Fact::ManagedIrqsElsewhere]),
-    AdviceRow(Advice::OthersTimers, "others-timers", "keep the threads that set this timer off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    AdviceRow(Advice::StopTick, "stop-tick", "boot with nohz_full=CPU: the tick stops while one thread runs", &[], &[Fact::OneCpu, Fact::NoTick]),
-    AdviceRow(Advice::OwnInterrupts, "own-interrupts", "an interrupt of the CPU's own, which cannot be moved: keep other threads off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    AdviceRow(Advice::SoftirqTimers, "softirq-timers", "timers of other threads expire on this CPU: keep those threads off it (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    AdviceRow(Advice::RcuElsewhere, "rcu-elsewhere", "boot with rcu_nocbs=CPU to run RCU callbacks elsewhere", &[], &[Fact::OneCpu, Fact::RcuElsewhere]),
-    AdviceRow(Advice::NoBalancing, "no-balancing", "the scheduler balances load on this CPU: take it out of balancing (tuning C, or boot with isolcpus=CPU)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    AdviceRow(Advice::MoveSoftirq, "move-softirq", "move the device's interrupt, and threads that use loopback, to another CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    AdviceRow(Advice::ThreadedSoftirqs, "threaded-softirqs", "a PREEMPT_RT kernel runs softirqs in threads", &[], &[Fact::PreemptRt]),
-    AdviceRow(Advice::OthersOff, "others-off", "keep other threads off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    AdviceRow(Advice::PreemptRt, "preempt-rt", "a PREEMPT_RT kernel lets go much earlier", &[], &[Fact::PreemptRt]),
-    AdviceRow(Advice::PreemptFull, "preempt-full", "preempt=full on the kernel command line lets go earlier", &[], &[Fact::PreemptRt, Fact::PreemptFull]),
-    AdviceRow(Advice::Priority, "priority", "give the loop a priority above that thread's (tuning P)", &[], &[]),
-    AdviceRow(Advice::PriorityOutsideCalls, "priority-outside-calls", "give the loop a priority above that thread's (tuning P): this helps only if the thread soon leaves its system call", &[], &[]),
-    AdviceRow(Advice::MoveThread, "move-thread", "move that thread to another CPU (tuning C)", &[], &[Fact::OneCpu]),
-    AdviceRow(Advice::PerCpuThread, "per-cpu-thread", "a thread of the kernel for this CPU, which stays here: keep other threads, which give it work, off (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    AdviceRow(Advice::DeadlineElsewhere, "deadline-elsewhere", "a SCHED_DEADLINE thread precedes every priority: move it to another CPU (tuning C)", &[], &[Fact::OneCpu]),
-    AdviceRow(Advice::BoundIdle, "bound-idle", "bound the idle states: /dev/cpu_dma_latency 0 (--dma-latency 0us)", &[], &[Fact::IdleBound, Fact::IdlePolls]),
-    AdviceRow(Advice::IdlePoll, "idle-poll", "boot with idle=poll: no CPU sleeps", &[], &[Fact::Guest, Fact::IdlePolls]),
-    AdviceRow(Advice::Spin, "spin", "spin for the last part before the release (tuning S, --wait spin=50us)", &[], &[Fact::Spins]),
-    AdviceRow(Advice::ShorterWork, "shorter-work", "shorten the work of a cycle or lengthen the period", &[], &[]),
-    AdviceRow(Advice::NoLock, "no-lock", "share without a lock, or by a mutex with priority inheritance, and keep its holder short (--sharing wait-free, pi)", &[], &[]),
-    AdviceRow(Advice::AskFirst, "ask-first", "do not wait inside a cycle: ask in one cycle and read in the next (a bus: --exchange pipelined)", &[], &[]),
-    AdviceRow(Advice::LockMemory, "lock-memory", "lock and touch all memory beforehand (tuning M: mlockall)", &[], &[Fact::MemoryLocked]),
-    AdviceRow(Advice::TouchFirst, "touch-first", "touch new memory before the loop begins, and do not fork: memory is locked, but these pages were new or shared", &[Fact::MemoryLocked], &[]),
-    AdviceRow(Advice::Bind, "bind", "bind the loop to one CPU (--cpu, tuning C)", &[], &[Fact::OneCpu, Fact::Bound]),
-    AdviceRow(Advice::WhoMoves, "who-moves", "somebody changed the CPUs of a bound loop: look for sched_setaffinity, taskset and changes of its cpuset", &[Fact::Bound], &[Fact::OneCpu]),
-    AdviceRow(Advice::FixFrequency, "fix-frequency", "fix the frequency: governor performance", &[], &[Fact::Guest, Fact::FrequencyFixed]),
-    AdviceRow(Advice::SomebodyStopped, "somebody-stopped", "nothing to tune: somebody stopped the process", &[], &[]),
-    AdviceRow(Advice::Firmware, "firmware", "firmware settings: switch off USB legacy emulation, thermal and ECC polling by SMI", &[], &[Fact::Guest]),
-    AdviceRow(Advice::GrantEvidence, "grant-evidence", "record again with the missing evidence granted (see what was not permitted)", &[Fact::EvidenceMissing], &[]),
-    AdviceRow(Advice::LookAtEvents, "look-at-events", "look at the events around it: onbeat export --spike N --perfetto FILE", &[], &[]),
+    AdviceRow(Advice::PinVcpu, "pin-vcpu", "give the virtual CPU a physical CPU of its own on the host (pinning, isolation)", &[Fact::Guest], &[], &["guest.host_advice"]),
+    AdviceRow(Advice::BareMetal, "bare-metal", "run on bare metal", &[Fact::Guest], &[], &[]),
+    AdviceRow(Advice::KeepAwake, "keep-awake", "keep the vCPU from halting: boot with idle=poll, or a longer guest_halt_poll_ns (module haltpoll)", &[Fact::Guest], &[Fact::IdlePolls], &["idle.haltpoll"]),
+    AdviceRow(Advice::LeaveTenth, "leave-tenth", "leave a tenth of the CPU to others", &[], &[], &[]),
+    AdviceRow(Advice::NoRtLimit, "no-rt-limit", "kernel.sched_rt_runtime_us=-1 removes the limit", &[], &[Fact::NoRtLimit], &["sched.rt_runtime"]),
+    AdviceRow(Advice::FairServerOff, "fair-server-off", "debugfs sched/fair_server/cpuN/runtime=0 switches the fair server off", &[], &[], &["sched.fair_server"]),
+    AdviceRow(Advice::PriorityOverQuota, "priority-over-quota", "give the loop a real-time priority (tuning P), which no quota holds back", &[], &[], &["proc.policy"]),
+    AdviceRow(Advice::RaiseQuota, "raise-quota", "raise cpu.max of the loop's cgroup", &[], &[], &[]),
+    AdviceRow(Advice::Frozen, "frozen", "nothing to tune: somebody froze the loop's cgroup", &[], &[], &[]),
+    AdviceRow(Advice::MoveInterrupt, "move-interrupt", "move the interrupt to another CPU: /proc/irq/N/smp_affinity_list (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded], &["irq.affinity", "irq.irqbalance"]),
+    AdviceRow(Advice::ManagedInterrupt, "managed-interrupt", "boot with isolcpus=managed_irq,CPU: the kernel then keeps the interrupts it manages off that CPU", &[Fact::Shielded], &[Fact::OneCpu, Fact::ManagedIrqsElsewhere], &["irq.managed"]),
+    AdviceRow(Advice::OthersTimers, "others-timers", "keep the threads that set this timer off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded], &["timer.migration"]),
+    AdviceRow(Advice::StopTick, "stop-tick", "boot with nohz_full=CPU: the tick stops while one thread runs", &[], &[Fact::OneCpu, Fact::NoTick], &[]),
+    AdviceRow(Advice::OwnInterrupts, "own-interrupts", "an interrupt of the CPU's own, which cannot be moved: keep other threads off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded], &["rcu.normal"]),
+    AdviceRow(Advice::SoftirqTimers, "softirq-timers", "timers of other threads expire on this CPU: keep those threads off it (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded], &["timer.migration", "shield.cpuset_v2", "shield.cpuset_v1"]),
+    AdviceRow(Advice::RcuElsewhere, "rcu-elsewhere", "boot with rcu_nocbs=CPU to run RCU callbacks elsewhere", &[], &[Fact::OneCpu, Fact::RcuElsewhere], &["shield.rcu_nocbs"]),
+    AdviceRow(Advice::NoBalancing, "no-balancing", "the scheduler balances load on this CPU: take it out of balancing (tuning C, or boot with isolcpus=CPU)", &[], &[Fact::OneCpu, Fact::Shielded], &["shield.cpuset_v2", "shield.cpuset_v1"]),
+    AdviceRow(Advice::MoveSoftirq, "move-softirq", "move the device's interrupt, and threads that use loopback, to another CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded], &["irq.affinity", "shield.cpuset_v2", "shield.cpuset_v1"]),
+    AdviceRow(Advice::ThreadedSoftirqs, "threaded-softirqs", "a PREEMPT_RT kernel runs softirqs in threads", &[], &[Fact::PreemptRt], &["kern.preempt_rt"]),
+    AdviceRow(Advice::OthersOff, "others-off", "keep other threads off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded], &["shield.cpuset_v2", "shield.cpuset_v1"]),
+    AdviceRow(Advice::PreemptRt, "preempt-rt", "a PREEMPT_RT kernel lets go much earlier", &[], &[Fact::PreemptRt], &["kern.preempt_rt"]),
+    AdviceRow(Advice::PreemptFull, "preempt-full", "preempt=full on the kernel command line lets go earlier", &[], &[Fact::PreemptRt, Fact::PreemptFull], &["kern.preempt_mode"]),
+    AdviceRow(Advice::Priority, "priority", "give the loop a priority above that thread's (tuning P)", &[], &[], &["proc.policy"]),
+    AdviceRow(Advice::PriorityOutsideCalls, "priority-outside-calls", "give the loop a priority above that thread's (tuning P): this helps only if the thread soon leaves its system call", &[], &[], &["proc.policy"]),
+    AdviceRow(Advice::MoveThread, "move-thread", "move that thread to another CPU (tuning C)", &[], &[Fact::OneCpu], &["shield.cpuset_v2", "shield.cpuset_v1", "shield.threads"]),
+    AdviceRow(Advice::PerCpuThread, "per-cpu-thread", "a thread of the kernel for this CPU, which stays here: keep other threads, which give it work, off (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded], &["shield.cpuset_v2", "shield.cpuset_v1"]),
+    AdviceRow(Advice::DeadlineElsewhere, "deadline-elsewhere", "a SCHED_DEADLINE thread precedes every priority: move it to another CPU (tuning C)", &[], &[Fact::OneCpu], &["shield.cpuset_v2", "shield.cpuset_v1"]),
+    AdviceRow(Advice::BoundIdle, "bound-idle", "bound the idle states: /dev/cpu_dma_latency 0 (--dma-latency 0us)", &[], &[Fact::IdleBound, Fact::IdlePolls], &["idle.pm_qos", "idle.dma_latency"]),
+    AdviceRow(Advice::IdlePoll, "idle-poll", "boot with idle=poll: no CPU sleeps", &[], &[Fact::Guest, Fact::IdlePolls], &[]),
+    AdviceRow(Advice::Spin, "spin", "spin for the last part before the release (tuning S, --wait spin=50us)", &[], &[Fact::Spins], &["proc.spin"]),
+    AdviceRow(Advice::ShorterWork, "shorter-work", "shorten the work of a cycle or lengthen the period", &[], &[], &[]),
+    AdviceRow(Advice::NoLock, "no-lock", "share without a lock, or by a mutex with priority inheritance, and keep its holder short (--sharing wait-free, pi)", &[], &[], &["proc.pi_mutex"]),
+    AdviceRow(Advice::AskFirst, "ask-first", "do not wait inside a cycle: ask in one cycle and read in the next (a bus: --exchange pipelined)", &[], &[], &[]),
+    AdviceRow(Advice::LockMemory, "lock-memory", "lock and touch all memory beforehand (tuning M: mlockall)", &[], &[Fact::MemoryLocked], &["proc.mlock"]),
+    AdviceRow(Advice::TouchFirst, "touch-first", "touch new memory before the loop begins, and do not fork: memory is locked, but these pages were new or shared", &[Fact::MemoryLocked], &[], &["proc.prefault"]),
+    AdviceRow(Advice::Bind, "bind", "bind the loop to one CPU (--cpu, tuning C)", &[], &[Fact::OneCpu, Fact::Bound], &["proc.affinity"]),
+    AdviceRow(Advice::WhoMoves, "who-moves", "somebody changed the CPUs of a bound loop: look for sched_setaffinity, taskset and changes of its cpuset", &[Fact::Bound], &[Fact::OneCpu], &[]),
+    AdviceRow(Advice::FixFrequency, "fix-frequency", "fix the frequency: governor performance", &[], &[Fact::Guest, Fact::FrequencyFixed], &["freq.governor", "freq.fixed"]),
+    AdviceRow(Advice::SomebodyStopped, "somebody-stopped", "nothing to tune: somebody stopped the process", &[], &[], &[]),
+    AdviceRow(Advice::Firmware, "firmware", "firmware settings: switch off USB legacy emulation, thermal and ECC polling by SMI", &[], &[Fact::Guest], &["fw.smi"]),
+    AdviceRow(Advice::GrantEvidence, "grant-evidence", "record again with the missing evidence granted (see what was not permitted)", &[Fact::EvidenceMissing], &[], &[]),
+    AdviceRow(Advice::LookAtEvents, "look-at-events", "look at the events around it: onbeat export --spike N --perfetto FILE", &[], &[], &[]),
 ];
 
 impl Advice {
@@ -192,6 +199,13 @@ impl Advice {
     #[must_use]
     pub const fn not_with(self) -> &'static [Fact] {
         self.row().4
+    }
+
+    /// Returns the tunings of the catalogue that put the advice into effect on the machine of a run; none where no tuning does.
+    #[must_use]
+    pub fn tunings(self, situation: &Situation) -> Vec<&'static str> {
+        let exists = |id: &str| TUNING_NEEDS.iter().all(|(of, fact)| *of != id || situation.has(*fact));
+        self.row().5.iter().copied().filter(|id| exists(id)).collect()
     }
 
     const fn row(self) -> &'static AdviceRow {
@@ -316,6 +330,24 @@ const SHALLOW_NS: u64 = 10_000;
 pub fn in_words(advices: &[Advice]) -> Option<String> {
     let texts: Vec<&str> = advices.iter().map(|advice| advice.text()).collect();
     (!texts.is_empty()).then(|| texts.join("; "))
+}
+
+/// Returns the tunings of the catalogue that put any of `advices` into effect, each once.
+#[must_use]
+pub fn tunings(advices: &[Advice], situation: &Situation) -> Vec<&'static str> {
+    let mut all = Vec::new();
+    for id in advices.iter().flat_map(|advice| advice.tunings(situation)) {
+        if !all.contains(&id) {
+            all.push(id);
+        }
+    }
+    all
+}
+
+/// Returns the command that shows tunings in full; `None` without any.
+#[must_use]
+pub fn tuning_command(tunings: &[&str]) -> Option<String> {
+    (!tunings.is_empty()).then(|| format!("onbeat tune check {}", tunings.join(" ")))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::cell::CellSummary;
-use super::remedies::remedy;
+use super::remedies::{remedy, tunings};
 use super::units::{Letters, capital, count, listed, percent, three_digits, time_ns, under};
 use crate::cause::{CauseKind, advice};
 use crate::record::{CauseCount, RunFile};
@@ -30,6 +30,16 @@ pub fn merged<'c>(all: impl IntoIterator<Item = &'c Causes>) -> Causes {
         *entry = std::mem::take(entry).merged(count);
     }
     sum
+}
+
+/// Returns the part of the spikes' lateness whose main cause is one of `kinds`, 0 to 1; 0 without spikes.
+#[must_use]
+pub fn share_of(causes: &Causes, kinds: &[CauseKind]) -> f64 {
+    let lateness_ns = |count: &CauseCount| count.lateness_ns as f64;
+    let all: f64 = causes.values().map(lateness_ns).sum();
+    let of_kinds: f64 =
+        causes.iter().filter(|(kind, _)| kinds.contains(kind)).map(|(_, count)| lateness_ns(count)).sum();
+    if all > 0.0 { of_kinds / all } else { 0.0 }
 }
 
 /// The sentences on causes: one per load, and the advice for its most frequent cause. Nothing without an analysis,
@@ -127,22 +137,26 @@ fn one_in_words(kind: CauseKind, of_kind: &CauseCount) -> String {
     }
 }
 
-/// The remedies for the most frequent known cause, and for that of the worst spike if it is another.
+/// The remedies for the most frequent known cause, and for that of the worst spike if it is another, each with the command
+/// that shows its tunings.
 fn against(causes: &Causes, cells: &[&CellSummary]) -> Vec<String> {
     let named = || causes.iter().filter(|(kind, _)| **kind != CauseKind::Unexplained);
     let most = named().max_by_key(|(_, count)| count.spikes);
     let worst = named().max_by_key(|(_, count)| count.worst_ns);
     let of = |(kind, _): (&CauseKind, &CauseCount), which: &str| {
-        let remedy = advice::in_words(&remedy(*kind, cells));
-        let remedy = remedy.unwrap_or_else(|| NO_REMEDY.to_owned());
-        format!("To reduce {}{which}: {remedy}", kind.words())
+        let advices = remedy(*kind, cells);
+        let words = advice::in_words(&advices).unwrap_or_else(|| NO_REMEDY.to_owned());
+        // A sentence of its own: a command that is broken into lines cannot be pasted.
+        let command = advice::tuning_command(&tunings(*kind, &advices, cells));
+        let command = command.map(|command| format!("Tunings: {command}"));
+        [format!("To reduce {}{which}: {words}", kind.words())].into_iter().chain(command).collect::<Vec<_>>()
     };
 
     match (most, worst) {
         (Some(most), Some(worst)) if most.0 != worst.0 => {
-            vec![of(most, " (the most frequent)"), of(worst, " (the worst)")]
+            [of(most, " (the most frequent)"), of(worst, " (the worst)")].concat()
         }
-        (Some(most), _) => vec![of(most, "")],
+        (Some(most), _) => of(most, ""),
         (None, _) => Vec::new(),
     }
 }
@@ -214,6 +228,25 @@ mod tests {
         let causes = Causes::from([(CauseKind::WakeUpPath, counted(3, 1_000))]);
         let said = against(&causes, &[&cell(causes.clone(), &[], spinning)]);
         assert_eq!(said, ["To reduce wake-up itself: no further remedy is known for this run's settings"]);
+    }
+
+    #[test]
+    fn a_remedy_names_the_tunings_that_exist_on_the_machine_of_the_run() {
+        let causes = Causes::from([(CauseKind::KernelSection, counted(3, 1_000))]);
+        let said = |fact| {
+            let situation = Situation { facts: [fact, Fact::PreemptRt].into(), ..Situation::default() };
+            against(&causes, &[&cell(causes.clone(), &[], situation)])
+        };
+        assert_eq!(said(Fact::CpusetV1)[1], "Tunings: onbeat tune check shield.cpuset_v1");
+        assert_eq!(said(Fact::CpusetV2)[1], "Tunings: onbeat tune check shield.cpuset_v2");
+        assert_eq!(said(Fact::Bound).len(), 1, "neither");
+    }
+
+    #[test]
+    fn a_share_is_that_of_the_lateness_and_not_of_the_number() {
+        let causes = Causes::from([(CauseKind::PageFault, counted(1, 9_000)), (CauseKind::Smi, counted(9, 111_000))]);
+        assert!((share_of(&causes, &[CauseKind::PageFault, CauseKind::Migration]) - 0.008_928_571).abs() < 1e-6);
+        assert_eq!(share_of(&Causes::new(), &[CauseKind::Smi]).to_bits(), 0);
     }
 
     #[test]

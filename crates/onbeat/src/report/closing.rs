@@ -6,12 +6,12 @@ use super::best::Overall;
 use super::causes::{self, Causes};
 use super::cell::CellSummary;
 use super::events::alarms_in_words;
-use super::remedies::remedy;
+use super::remedies::{remedy, tunings};
 use super::summary::Summary;
 use super::sweep::Sweep;
 use super::units::{Letters, count, listed, percent, spoken, three_digits, time_ns};
 use super::verdict::{Limit, Outcome, limit_in_words, missed_in_words};
-use crate::cause::Advice;
+use crate::cause::{Advice, advice};
 
 /// What a text has room for behind its label in a terminal of 80 columns.
 const WIDTH: usize = 70;
@@ -21,7 +21,7 @@ const LONGEST_S: f64 = 86_400.0;
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClosingLine {
-    /// What it is: `verdict`, `events`, `best`, `effect`, `cause`, `remedy`.
+    /// What it is: `verdict`, `events`, `best`, `effect`, `cause`, `remedy`, `tunings`.
     pub label: &'static str,
     /// What it says.
     pub text: String,
@@ -194,15 +194,25 @@ fn cause(summary: &Summary) -> Vec<ClosingLine> {
     let all: Vec<&CellSummary> = summary.cells.iter().collect();
     let named = [("", of_best), (" in all cells", all)].into_iter().find_map(|(whose, cells)| {
         let causes = causes::merged(cells.iter().map(|cell| &cell.causes));
-        top(&causes, &cells).map(|(words, remedy)| (format!("{words}{whose}"), remedy))
+        top(&causes, &cells).map(|top| TopCause { words: format!("{}{whose}", top.words), ..top })
     });
 
-    let Some((words, remedy)) = named else { return Vec::new() };
-    vec![line("cause", words), line("remedy", in_short(remedy.map_or(causes::NO_REMEDY, Advice::text)))]
+    let Some(TopCause { words, remedy, command }) = named else { return Vec::new() };
+    let mut lines =
+        vec![line("cause", words), line("remedy", in_short(remedy.map_or(causes::NO_REMEDY, Advice::text)))];
+    lines.extend(command.map(|command| line("tunings", command)));
+    lines
+}
+
+/// The most frequent cause in words, what removes it, and the command that shows the tunings for it.
+struct TopCause {
+    words: String,
+    remedy: Option<Advice>,
+    command: Option<String>,
 }
 
 /// The cause of most spikes: by who did it where one culprit made more than half of them late, with its own spikes only.
-fn top(causes: &Causes, cells: &[&CellSummary]) -> Option<(String, Option<Advice>)> {
+fn top(causes: &Causes, cells: &[&CellSummary]) -> Option<TopCause> {
     let (kind, of_kind) = causes.iter().max_by_key(|(_, count)| count.spikes)?;
     let all = count(causes.values().map(|count| count.spikes).sum());
     let in_words = |who: String, spikes: u64, worst_ns: u64| {
@@ -213,7 +223,9 @@ fn top(causes: &Causes, cells: &[&CellSummary]) -> Option<(String, Option<Advice
         None => in_words(kind.words().to_owned(), of_kind.spikes, of_kind.worst_ns),
     };
 
-    Some((words, remedy(*kind, cells).first().copied()))
+    let remedy = remedy(*kind, cells).first().copied();
+    let command = advice::tuning_command(&tunings(*kind, remedy.as_slice(), cells));
+    Some(TopCause { words, remedy, command })
 }
 
 /// A remedy without what stands behind a comma when it does not fit.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::causes::merged;
 use super::cell::CellSummary;
-use crate::cause::advice::{Advice, Fact, Situation};
+use crate::cause::advice::{self, Advice, Fact, Situation};
 use crate::cause::{Cause, CauseKind, Explanation};
 use crate::host::{Host, cpu_list};
 use crate::record::{CauseCount, Header, SpikeNote};
@@ -22,6 +22,9 @@ pub struct Remedy {
     pub advice: Vec<String>,
     /// The same in words.
     pub texts: Vec<String>,
+    /// Ids of the catalogue of tunings that put the advice into effect on this run's machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tunings: Vec<String>,
 }
 
 /// The situation of a run, from what its file says of the machine, of what was granted and of how the loop was timed.
@@ -53,6 +56,8 @@ pub fn situation(header: &Header) -> Situation {
         (Fact::Spins, header.tuned().spin),
         (Fact::IdleBound, granted(Privilege::IdleStateBound)),
         (Fact::EvidenceMissing, refused(Privilege::FlightRecorder) || refused(Privilege::StealCounter)),
+        (Fact::CpusetV1, is("cpuset", "cgroup v1")),
+        (Fact::CpusetV2, is("cpuset", "cgroup v2")),
     ];
     let priority = header.timing.as_ref().map_or(0, |timing| timing.priority);
     Situation {
@@ -83,9 +88,19 @@ fn exit_ns(state: &str) -> Option<u64> {
 pub fn remedy(kind: CauseKind, cells: &[&CellSummary]) -> Vec<Advice> {
     let counts: Vec<_> = cells.iter().map(|cell| &cell.causes).collect();
     let Some(all) = merged(counts).remove(&kind) else { return Vec::new() };
+    representative(kind, &all, cells).advice(&deciding_situation(kind, cells))
+}
+
+/// Returns the tunings of the catalogue that put advice against a kind of cause into effect, in the situation of [`remedy`].
+#[must_use]
+pub fn tunings(kind: CauseKind, advices: &[Advice], cells: &[&CellSummary]) -> Vec<&'static str> {
+    advice::tunings(advices, &deciding_situation(kind, cells))
+}
+
+/// The situation of the cell with most spikes of a kind.
+fn deciding_situation(kind: CauseKind, cells: &[&CellSummary]) -> Situation {
     let spikes = |cell: &&&CellSummary| cell.causes.get(&kind).map_or(0, |count| count.spikes);
-    let situation = cells.iter().max_by_key(spikes).map(|cell| &cell.situation);
-    representative(kind, &all, cells).advice(situation.unwrap_or(&Situation::default()))
+    cells.iter().max_by_key(spikes).map(|cell| cell.situation.clone()).unwrap_or_default()
 }
 
 /// A cause as most spikes of its kind have it: of the usual size, and by the culprit of most when one of its spikes was kept.
@@ -112,6 +127,7 @@ pub(super) fn of_cell(cell: &CellSummary) -> Vec<Remedy> {
             culprit: count.most_frequent().map(|(who, _)| who.to_owned()),
             advice: advice.iter().map(|advice| advice.id().to_owned()).collect(),
             texts: advice.iter().map(|advice| advice.text().to_owned()).collect(),
+            tunings: tunings(*kind, &advice, &[cell]).into_iter().map(str::to_owned).collect(),
         }
     };
 

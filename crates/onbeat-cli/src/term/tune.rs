@@ -1,0 +1,173 @@
+//! The table of a check, and all that is known of one tuning.
+
+use onbeat::report::table::{Column, Row, Table};
+use onbeat::report::units::{Letters, listed, percent, time_ns};
+use onbeat_tune::catalogue::record::TakesEffect;
+use onbeat_tune::catalogue::{CheckVerdict, LoopSetup};
+
+use crate::cmd::tune::checked::{CheckedTuning, mended, takes_word};
+
+/// A longer word would make its column wider than the terminal; details and JSON have it in full.
+const LONGEST_WORD: usize = 20;
+
+/// Returns the table of findings, in their order.
+pub(crate) fn table(setup: &LoopSetup, tunings: &[CheckedTuning], letters: Letters) -> Table {
+    let by_run = tunings.iter().any(|tuning| tuning.share.is_some());
+    let arrow = if letters == Letters::Unicode { "→" } else { "->" };
+    let columns = ["verdict", "effect", "tuning", &format!("current {arrow} wanted"), "takes"].map(Column::words);
+    let mut rows: Vec<Row> = tunings.iter().map(|tuning| row(tuning, arrow)).collect();
+    for (place, pair) in tunings.windows(2).enumerate() {
+        rows[place + 1].begins_group = group(&pair[0]) != group(&pair[1]);
+    }
+
+    let title = format!("tunings for a loop {}", loop_words(setup, letters));
+    Table { title, columns: columns.into(), rows, legend: legend(by_run) }
+}
+
+fn row(tuning: &CheckedTuning, arrow: &str) -> Row {
+    // In one column with the effect: the ids, which cannot be broken, leave no room for another one.
+    let share = tuning.share.map_or_else(String::new, |share| format!(" {}", whole_percent(share)));
+    let entries = [
+        verdict_word(&tuning.finding.verdict).to_owned(),
+        format!("{}{share}", tuning.record.effect),
+        tuning.record.id.clone(),
+        state(tuning, arrow),
+        takes(tuning),
+    ];
+    Row { entries: entries.map(Into::into).into(), begins_group: false }
+}
+
+/// Rows of one group have the same verdict and the same expected effect; with a run, the same verdict.
+fn group(tuning: &CheckedTuning) -> (&'static str, u8) {
+    let effect = if tuning.share.is_some() { 0 } else { tuning.record.effect };
+    (verdict_word(&tuning.finding.verdict), effect)
+}
+
+fn whole_percent(share: f64) -> String {
+    percent((share * 100.0).round() / 100.0)
+}
+
+fn legend(by_run: bool) -> Vec<String> {
+    let effect = "effect: expected on the latency tail of a 1 kHz loop; 3 up to milliseconds, 2 tens to hundreds of us, 1 some \
+                  us or rare, 0 hygiene";
+    let share = "%: share of the run's lateness with a cause that the tuning removes or reduces; sorted by share and effect, of \
+                 which each step counts tenfold";
+    let mut lines = vec![effect.to_owned()];
+    lines.extend(by_run.then(|| share.to_owned()));
+    lines
+}
+
+/// `with a period of 1 ms on CPU 3`.
+fn loop_words(setup: &LoopSetup, letters: Letters) -> String {
+    let period = time_ns(u64::try_from(setup.period_us).unwrap_or(0).saturating_mul(1000), letters);
+    let on = if setup.cpus.is_empty() { String::new() } else { format!(" on CPU {}", setup.cpus) };
+    format!("with a period of {period}{on}")
+}
+
+const fn verdict_word(verdict: &CheckVerdict) -> &'static str {
+    match verdict {
+        CheckVerdict::Bad => "bad",
+        CheckVerdict::Unknown(_) => "unknown",
+        CheckVerdict::Good => "good",
+        CheckVerdict::NotApplicable(_) => "n/a",
+    }
+}
+
+/// What a change takes; nothing to change is a dash.
+fn takes(tuning: &CheckedTuning) -> String {
+    let takes = tuning.record.takes_effect.iter().filter(|takes| **takes != TakesEffect::Check);
+    let words: Vec<&str> = takes.map(|takes| takes_word(*takes)).collect();
+    if words.is_empty() { "-".to_owned() } else { words.join(", ") }
+}
+
+/// `60 → at most 10` of a bad finding, the value of a good one, the reason of any other.
+fn state(tuning: &CheckedTuning, arrow: &str) -> String {
+    let finding = &tuning.finding;
+    let text = match &finding.verdict {
+        CheckVerdict::Bad => format!("{} {arrow} {}", without_places(&finding.current), finding.wanted),
+        CheckVerdict::Good => without_places(&finding.current),
+        CheckVerdict::Unknown(reason) | CheckVerdict::NotApplicable(reason) => reason.clone(),
+    };
+    text.split(' ').map(shortened).collect::<Vec<_>>().join(" ")
+}
+
+fn shortened(word: &str) -> String {
+    if word.chars().count() <= LONGEST_WORD {
+        return word.to_owned();
+    }
+    let kept: String = word.chars().take(LONGEST_WORD - 3).collect();
+    format!("{kept}...")
+}
+
+/// The values of a finding without their places: `CPUs 0-1 in 94 places`.
+fn without_places(current: &str) -> String {
+    let mut values: Vec<&str> = Vec::new();
+    let mut places = 0;
+    for part in current.split("; ") {
+        let more = part.strip_prefix("and ").and_then(|rest| rest.strip_suffix(" more")).and_then(|n| n.parse().ok());
+        if let Some(more) = more {
+            let more: usize = more;
+            places += more;
+            continue;
+        }
+
+        places += 1;
+        let value = part.split_once(": ").map_or(part, |(_, value)| value);
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+
+    let joined = values.join("; ");
+    if places > values.len() { format!("{joined} in {places} places") } else { joined }
+}
+
+/// Returns the title of a tuning and, line by line, what is known of it.
+pub(crate) fn details(tuning: &CheckedTuning) -> String {
+    let CheckedTuning { record, finding, share } = tuning;
+    let reason = finding.verdict.reason().map(str::to_owned);
+    let causes: Vec<String> = mended(record).iter().map(|kind| kind.words().to_owned()).collect();
+    let takes: Vec<String> = record.takes_effect.iter().map(ToString::to_string).collect();
+    let effect = ["hygiene", "some us, or rare", "tens to hundreds of us", "up to milliseconds"];
+
+    let lines = [
+        ("what", Some(record.what.clone())),
+        ("why", Some(record.why.clone())),
+        ("reason", reason),
+        ("current", some(&finding.current)),
+        ("wanted", some(&finding.wanted)),
+        ("fix", some(&finding.fix)),
+        ("takes", Some(takes.join(", "))),
+        ("risk", record.risk.as_ref().map(|risk| format!("{}: {}", risk.level, risk.text))),
+        ("effect", effect.get(usize::from(record.effect)).map(|words| (*words).to_owned())),
+        ("causes", (!causes.is_empty()).then(|| listed(&causes))),
+        ("share", share.map(|share| format!("{} of the run's lateness", percent(share)))),
+        ("sources", Some(record.sources.join(", "))),
+    ];
+    let title = format!("{}: {} ({})", record.id, record.title, verdict_word(&finding.verdict));
+    let lines = lines.into_iter().filter_map(|(name, text)| text.map(|text| format!("\n  {name:8} {text}")));
+    title + &lines.collect::<String>()
+}
+
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_the_values_without_their_places() {
+        assert_eq!(without_places("/proc/sys/vm/swappiness: 60"), "60");
+        assert_eq!(without_places("/a: 10; /b: 20"), "10; 20");
+        assert_eq!(without_places("init (1): CPUs 0-1; sh (2): CPUs 0-1; and 91 more"), "CPUs 0-1 in 93 places");
+        assert_eq!(without_places("no"), "no");
+    }
+
+    #[test]
+    fn a_word_that_would_widen_its_column_is_cut() {
+        assert_eq!(shortened("watchdog_cpumask"), "watchdog_cpumask");
+        assert_eq!(shortened("hyperv_clocksource_tsc_page"), "hyperv_clocksourc...");
+    }
+}
