@@ -16,15 +16,13 @@ use super::plan::real_loads;
 pub use super::plan::{BenchPlan, scheduled};
 use super::schedule::{LoadTurn, Pace, RAMP, Schedule, TooShort};
 use super::shielding::Shielding;
-pub use super::unfinished::UnfinishedBench;
 use super::unfinished::ResumedBench;
+pub use super::unfinished::UnfinishedBench;
 use crate::cause::{Cost, Explainer, LoopThread};
 use crate::load::{Load, RunningError, RunningLoad};
 use crate::probe::resume::{OtherRun, ResumePoint};
 use crate::probe::{self, Interruptions, Origin};
-use crate::record::{
-    Account, Bench, Cell, CellNotPermitted, EndReason, Note, Progress, Remark, RunWriter, WriteError,
-};
+use crate::record::{Account, Bench, Cell, CellNotPermitted, EndReason, Note, Progress, Remark, RunWriter, WriteError};
 use crate::thread::{AheadOfLoad, Grant, Privilege, ThreadRequest};
 use onbeat_tune::TuneError;
 

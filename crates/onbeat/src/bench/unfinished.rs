@@ -167,7 +167,6 @@ impl UnfinishedBench {
 }
 
 impl MeasuredBench {
-
     pub(super) fn other_run(&self, differences: Vec<String>) -> OtherRun {
         OtherRun { path: self.path.display().to_string(), differences }
     }
