@@ -5,8 +5,8 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
-use onbeat_rt::{Clock, Instant};
 
 use super::Tuning;
 use super::cell::{CellError, CellProcess, CellReply};
@@ -20,7 +20,7 @@ use super::unfinished::ResumedBench;
 pub use super::unfinished::UnfinishedBench;
 use crate::cause::{Cost, Explainer, LoopThread};
 use crate::load::{Load, RunningError, RunningLoad};
-use crate::probe::resume::{OtherRun, ResumePoint};
+use crate::probe::resume::OtherRun;
 use crate::probe::{self, Interruptions, Origin};
 use crate::record::{Account, Bench, Cell, CellNotPermitted, EndReason, Note, Progress, Remark, RunWriter, WriteError};
 use crate::thread::{AheadOfLoad, Grant, Privilege, ThreadRequest};
@@ -132,10 +132,10 @@ pub struct BenchConditions<'c> {
 ///
 /// # Errors
 /// [`BenchError`]. What was recorded before stays in the directory; changes to the host are undone.
-pub fn conduct(
-    plan: &BenchPlan,
+pub fn conduct<'c>(
+    plan: &'c BenchPlan,
     unfinished: Option<UnfinishedBench>,
-    conditions: BenchConditions<'_>,
+    conditions: BenchConditions<'c>,
 ) -> Result<(), BenchError> {
     let schedule = match &unfinished {
         None => scheduled(plan)?,
@@ -241,7 +241,7 @@ impl<'c> BenchConductor<'c> {
             Some(resumed) => {
                 let ResumedBench { point, after, .. } = resumed;
                 self.file.note(&Note::Resume(point.time.note(*after)))?;
-                for doubt in &point.time.doubt {
+                if let Some(doubt) = &point.time.doubt {
                     self.file.note(&Note::Remark(Remark { sentence: doubt.clone() }))?;
                 }
                 schedule
