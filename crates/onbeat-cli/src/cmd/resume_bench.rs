@@ -185,7 +185,7 @@ mod tests {
     fn options_that_are_not_typed_again_are_those_of_the_bench() {
         let begun = "onbeat bench --for 2m --loads idle --no-causes --limit 1ms";
         assert_eq!(compared(begun, "onbeat bench --resume"), None);
-        assert_eq!(compared(begun, "onbeat bench --resume --for 120s --loads none --json --out elsewhere"), None);
+        assert_eq!(compared(begun, "onbeat bench --resume --for 120s --loads idle --json --out elsewhere"), None);
         assert_eq!(compared("onbeat bench", "onbeat --color never bench --resume --for 120s --seed 1"), None);
     }
 
