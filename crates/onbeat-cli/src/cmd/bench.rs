@@ -98,7 +98,7 @@ fn resumed(found: FoundBench, interruptions: &Interruptions) -> Result<PathBuf, 
     plan.cpu = found.unfinished.shielded_cpu().unwrap_or(plan.cpu);
     found.unfinished.check(&plan).map_err(BenchError::from)?;
     let rest = found.unfinished.rest(&plan)?;
-    advise(Tone::Careful, &wrapped(&resume_bench::words(&found, &plan, &rest), 80));
+    advise(Tone::Careful, &wrapped(&resume_bench::words(&found, &rest), 80));
 
     let FoundBench { dir, unfinished, options } = found;
     let taken_up = OnceCell::new();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches};
-use onbeat::bench::conduct::{BenchPlan, UnfinishedBench};
+use onbeat::bench::conduct::UnfinishedBench;
 use onbeat::bench::schedule::Schedule;
 use onbeat::record::run_dir::{BENCH_FILE, runs_of_command};
 
@@ -41,10 +41,10 @@ pub(crate) fn find(today: &BenchOptions) -> Result<Option<FoundBench>, Failure> 
 }
 
 /// Describes the bench that is resumed.
-pub(crate) fn words(found: &FoundBench, plan: &BenchPlan, rest: &Schedule) -> String {
+pub(crate) fn words(found: &FoundBench, rest: &Schedule) -> String {
     let how = if found.unfinished.is_cut_off() { "was cut off" } else { "was ended early" };
     let dir = found.dir.display();
-    let all = rest.blocks_per_cell as usize * plan.tunings.len() * plan.loads.len();
+    let all = rest.blocks_per_cell as usize * found.unfinished.permitted();
     let left = rest.blocks();
     if left == 0 {
         return format!("resuming {dir}, which {how}; left: nothing but the closing lines");

@@ -112,6 +112,13 @@ impl UnfinishedBench {
         self.measured.cells.iter().filter(|(_, measured)| measured.has_dropped).map(|(cell, _)| cell)
     }
 
+    /// Returns the number of cells that are permitted.
+    #[must_use]
+    pub fn permitted(&self) -> usize {
+        let Bench { tunings, loads, not_permitted, .. } = &self.measured.note;
+        (tunings.len() * loads.len()).saturating_sub(not_permitted.len())
+    }
+
     /// Returns the CPU that the bench shields, when one of its cells does.
     #[must_use]
     pub fn shielded_cpu(&self) -> Option<u32> {
@@ -192,7 +199,7 @@ impl MeasuredBench {
 
 impl MeasuredCell {
     /// Reads the file of a cell; `None` for a cell that has none, or one without a header.
-    fn read(path: &PathBuf) -> Result<Option<Self>, RunFileError> {
+    fn read(path: &Path) -> Result<Option<Self>, RunFileError> {
         if !path.exists() {
             return Ok(None);
         }
