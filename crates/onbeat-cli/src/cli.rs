@@ -296,6 +296,12 @@ pub(crate) struct BenchOptions {
     /// Seed for the order of the cells
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
+    /// Resume the latest unfinished bench in --out
+    ///
+    /// A bench is unfinished when it was killed, the machine went down, or a signal ended it. It continues in the same
+    /// files with the options that it began with; without one in --out a new bench begins.
+    #[arg(long)]
+    pub(crate) resume: bool,
     /// Wait until another bench on this machine has ended
     #[arg(long)]
     pub(crate) wait: bool,

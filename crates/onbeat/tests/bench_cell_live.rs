@@ -93,6 +93,7 @@ fn served(ends_blocks: Flow, blocks: &'static [u64]) -> (Vec<&'static str>, RunF
         task: CellTask::Timer,
         setting: Setting::new(1_000_000),
         explain: false,
+        resume: None,
     };
 
     let calls = Arc::default();

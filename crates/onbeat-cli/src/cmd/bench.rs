@@ -1,17 +1,20 @@
 //! `onbeat bench`: tunings × loads.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use onbeat::bench;
 use onbeat::bench::cell_start::CellTask;
-use onbeat::bench::conduct::{BenchError, BenchEvent, BenchPlan, Processes, conduct, scheduled};
+use onbeat::bench::conduct::{
+    BenchConditions, BenchError, BenchEvent, BenchPlan, Processes, UnfinishedBench, conduct, scheduled,
+};
 use onbeat::bench::schedule::CellOrder;
 use onbeat::load::Load;
 use onbeat::probe::Interruptions;
-use onbeat::record::run_dir::NewRunDir;
+use onbeat::record::run_dir::{self, BENCH_FILE, NewRunDir};
 use onbeat::record::{self, Cell, CellNotPermitted, Series};
 use onbeat::report::binomial::needed_with_none_over;
 use onbeat::report::units::{count, time_ns};
@@ -19,26 +22,17 @@ use onbeat_rt::Wait;
 use onbeat_tune::TuneError;
 
 use super::measure::carrier_of;
+use super::resume_bench::{self, FoundBench};
 use super::{
     Failure, ThreadChoice, Verdict, check_cpu, limit, load, most_alarms, queue, repair_first, runs, setting, show,
     typed, verdict,
 };
 use crate::cli::{BenchOptions, Order, With};
 use crate::signals::{self, OnUsr1};
-use crate::term::{Progress, Tone, advise};
+use crate::term::{Progress, Tone, advise, wrapped};
 
 pub(crate) fn run(options: &BenchOptions) -> Result<Verdict, Failure> {
-    check_cpu(options.cpu)?;
-    load::look_at_place(&options.loads, options.load_dir.as_deref(), "--load-dir")?;
-    if most_alarms(&options.limit).is_some() && options.with != Some(With::Bus) {
-        return Err(Failure::NoEvents { what: "bench".to_owned(), instead: "add --with bus" });
-    }
-
-    let plan = plan(options);
-    // The busiest cell decides whether the loop leaves the kernel's threads their time.
-    plan.tunings.iter().try_for_each(|tuning| plan.tuned(*tuning).admit())?;
-    scheduled(&plan)?;
-
+    let plan = admitted(options)?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let is_quiet = options.quiet || options.output.json;
     let dir = loop {
@@ -66,30 +60,94 @@ pub(crate) fn run(options: &BenchOptions) -> Result<Verdict, Failure> {
     Ok(verdict(kept.summary.verdict.outcome))
 }
 
+/// Returns the plan, when nothing forbids it before something starts.
+fn admitted(options: &BenchOptions) -> Result<BenchPlan, Failure> {
+    check_cpu(options.cpu)?;
+    load::look_at_place(&options.loads, options.load_dir.as_deref(), "--load-dir")?;
+    if most_alarms(&options.limit).is_some() && options.with != Some(With::Bus) {
+        return Err(Failure::NoEvents { what: "bench".to_owned(), instead: "add --with bus" });
+    }
+
+    let plan = plan(options);
+    // The busiest cell decides whether the loop leaves the kernel's threads their time.
+    plan.tunings.iter().try_for_each(|tuning| plan.tuned(*tuning).admit())?;
+    scheduled(&plan)?;
+    Ok(plan)
+}
+
 /// Runs the bench, and returns the directory of the complete run.
 fn measured(options: &BenchOptions, plan: &BenchPlan, interruptions: &Interruptions) -> Result<PathBuf, Failure> {
     repair_first()?;
+    if options.resume
+        && let Some(found) = resume_bench::find(options)?
+    {
+        return resumed(found, interruptions);
+    }
+
     let dir = NewRunDir::create(&options.output.out)?;
-    let processes =
-        Myself { program: std::env::current_exe().map_err(Failure::Myself)?, load_dir: options.load_dir.clone() };
-
-    let mut view = BenchView::new(plan, options.quiet || options.output.json);
-    let conducted = conduct(plan, dir.path(), &processes, interruptions, &mut |happening| {
-        // Before that, the bench or one of its cells may still be refused.
-        if matches!(happening, BenchEvent::Running { .. } | BenchEvent::Block { .. }) {
-            runs::begin(&dir);
-        }
-        view.show(happening);
-    });
-
-    view.finish();
-    let conducted = conducted.map_err(|why| match why {
-        BenchError::Tune(why @ TuneError::Busy(_)) => Failure::Occupied(why),
-        why => why.into(),
-    });
-
+    let job = BenchJob { options, plan, dir: dir.path(), total_s: plan.duration.as_secs_f64() };
+    let conducted = conducted(&job, None, interruptions, &|| runs::begin(&dir));
     runs::keep_if_begun(&dir, conducted)?;
     Ok(dir.path().to_owned())
+}
+
+/// Resumes a bench in its files, and returns its directory.
+fn resumed(found: FoundBench, interruptions: &Interruptions) -> Result<PathBuf, Failure> {
+    let mut plan = admitted(&found.options)?;
+    // The quietest CPU may be another one today.
+    plan.cpu = found.unfinished.shielded_cpu().unwrap_or(plan.cpu);
+    found.unfinished.check(&plan).map_err(BenchError::from)?;
+    let rest = found.unfinished.rest(&plan)?;
+    advise(Tone::Careful, &wrapped(&resume_bench::words(&found, &rest), 80));
+
+    let FoundBench { dir, unfinished, options } = found;
+    let taken_up = OnceCell::new();
+    let take_up = || {
+        taken_up.get_or_init(|| {
+            if let Err(why) = run_dir::take_up(&options.output.out, &dir.join(BENCH_FILE)) {
+                advise(Tone::Careful, &why.to_string());
+            }
+        });
+    };
+    let job = BenchJob { options: &options, plan: &plan, dir: &dir, total_s: rest.estimate_s };
+    conducted(&job, Some(unfinished), interruptions, &take_up)?;
+    Ok(dir)
+}
+
+/// A bench of this command.
+struct BenchJob<'j> {
+    options: &'j BenchOptions,
+    plan: &'j BenchPlan,
+    dir: &'j Path,
+    /// Estimate of the time that this process measures, in seconds.
+    total_s: f64,
+}
+
+/// Conducts a bench; `begin` is called, repeatedly, once the bench can no longer be refused.
+fn conducted(
+    job: &BenchJob<'_>,
+    unfinished: Option<UnfinishedBench>,
+    interruptions: &Interruptions,
+    begin: &dyn Fn(),
+) -> Result<(), Failure> {
+    let BenchJob { options, plan, dir, total_s } = job;
+    let program = std::env::current_exe().map_err(Failure::Myself)?;
+    let processes = Myself { program, load_dir: options.load_dir.clone() };
+    let mut view = BenchView::new(plan, *total_s, options.quiet || options.output.json);
+    let mut report = |happening: BenchEvent| {
+        if matches!(happening, BenchEvent::Running { .. } | BenchEvent::Block { .. }) {
+            begin();
+        }
+        view.show(happening);
+    };
+
+    let conditions = BenchConditions { dir, processes: &processes, interruptions, report: &mut report };
+    let conducted = conduct(plan, unfinished, conditions);
+    view.finish();
+    conducted.map_err(|why| match why {
+        BenchError::Tune(why @ TuneError::Busy(_)) => Failure::Occupied(why),
+        why => why.into(),
+    })
 }
 
 fn plan(options: &BenchOptions) -> BenchPlan {
@@ -151,9 +209,9 @@ struct BenchView {
 }
 
 impl BenchView {
-    fn new(plan: &BenchPlan, quiet: bool) -> Self {
+    fn new(plan: &BenchPlan, total_s: f64, quiet: bool) -> Self {
         Self {
-            progress: Progress::new(plan.duration.as_secs_f64(), quiet),
+            progress: Progress::new(total_s, quiet),
             quiet,
             period_ns: plan.setting.period_ns,
             limit_at: plan.limit.map(|limit| limit.at),
@@ -220,7 +278,7 @@ impl BenchView {
 
     fn say(&self, words: &str) {
         if !self.quiet {
-            self.progress.above(|| advise(Tone::Faint, &crate::term::wrapped(words, crate::term::columns())));
+            self.progress.above(|| advise(Tone::Faint, &wrapped(words, crate::term::columns())));
         }
     }
 

@@ -18,6 +18,7 @@ mod queue;
 pub(crate) mod repair;
 pub(crate) mod report;
 mod resume;
+mod resume_bench;
 pub(crate) mod robot;
 mod robot_goal;
 pub(crate) mod runs;
@@ -114,6 +115,14 @@ pub(crate) enum Failure {
     Bench(#[from] BenchError),
     #[error("{0}, or add --wait to start then")]
     Occupied(TuneError),
+    #[error(
+        "{dir} was begun {then} and cannot be resumed with {now}; leave out {option} to resume it, or start a new bench without --resume"
+    )]
+    ResumedOption { dir: PathBuf, option: String, then: String, now: String },
+    #[error(
+        "{dir} cannot be resumed: this version of onbeat does not accept its command `{command}`; start a new bench without --resume"
+    )]
+    ResumedCommand { dir: PathBuf, command: String },
     #[error(transparent)]
     Turns(#[from] TurnsError),
     #[error("the load {load} is listed twice; list each load once in --loads")]

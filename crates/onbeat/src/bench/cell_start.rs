@@ -9,8 +9,9 @@ use std::path::PathBuf;
 use onbeat_rt::Instant;
 use serde::{Deserialize, Serialize};
 
+use crate::probe::resume::ResumePoint;
 use crate::probe::{self, Destination, Run, RunError, Setting};
-use crate::record::{Cell, Series};
+use crate::record::{Cell, Past, Series};
 use crate::thread::Grant;
 
 /// The version of this onbeat.
@@ -35,6 +36,7 @@ const MOST_BYTES: u64 = 1 << 20;
 ///     task: CellTask::Timer,
 ///     setting: Setting::new(1_000_000),
 ///     explain: false,
+///     resume: None,
 /// };
 /// let mut line = Vec::new();
 /// start.write(&mut line)?;
@@ -50,7 +52,7 @@ pub struct CellStart {
     pub command: Vec<String>,
     /// Tuning and load.
     pub cell: Cell,
-    /// The run file to create.
+    /// The run file to create or to resume.
     #[serde(with = "path_as_json")]
     pub file: PathBuf,
     /// Start of the bench by the wall clock, in seconds since 1970.
@@ -63,6 +65,8 @@ pub struct CellStart {
     pub setting: Setting,
     /// Whether the cell asks the bench to explain spikes.
     pub explain: bool,
+    /// Where the run file is resumed; `None` creates it.
+    pub resume: Option<ResumePoint>,
 }
 
 /// What the loop of a cell does in each cycle.
@@ -138,16 +142,22 @@ impl CellStart {
         Ok(serde_json::from_str(&line)?)
     }
 
-    /// Prepares the process and creates the run file of the cell; `grants` were made before, `series` are those of the probe.
+    /// Prepares the process and creates the run file of the cell, or resumes it after its last complete block; `grants` were made before, `series` are those of the probe.
     ///
     /// # Errors
-    /// As [`Run::open`].
+    /// As [`Run::open`] and [`Run::resume_at`].
     pub fn open_run(&self, series: &[Series], grants: Vec<Grant>) -> Result<Run, RunError> {
         let mut header = probe::header(&self.command, "timer", series, self.started_unix_s);
         header.cell = Some(self.cell.clone());
         header.grants = grants;
-        let origin = Instant::from_ns(self.origin_ns);
-        Run::open(Destination { path: &self.file, header, origin }, self.setting.clone())
+        let setting = self.setting.clone();
+        match self.resume.clone() {
+            Some(point) => Run::resume_at(Past::open_at_whole_block(&self.file)?, header, setting, point),
+            None => {
+                let origin = Instant::from_ns(self.origin_ns);
+                Run::open(Destination { path: &self.file, header, origin }, setting)
+            }
+        }
     }
 }
 
@@ -198,6 +208,7 @@ mod tests {
             task: CellTask::Bus,
             setting: Setting::new(250_000),
             explain: true,
+            resume: Some(ResumePoint::now(0.0, 0.5)),
         }
     }
 

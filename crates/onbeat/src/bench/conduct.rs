@@ -1,83 +1,34 @@
 //! Executes the schedule of a bench: loads, shield, blocks. All changes to the host are undone at the end.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
-use onbeat_rt::{Clock, Instant, Wait};
 
 use super::Tuning;
 use super::cell::{CellError, CellProcess, CellReply};
-use super::cell_start::{CellStart, CellTask};
+use super::cell_start::CellStart;
 use super::load_notes;
-use super::schedule::{self, CellOrder, LoadTurn, Pace, RAMP, Schedule, TooShort};
+use super::plan::real_loads;
+pub use super::plan::{BenchPlan, scheduled};
+use super::schedule::{LoadTurn, Pace, RAMP, Schedule, TooShort};
 use super::shielding::Shielding;
+use super::unfinished::ResumedBench;
+pub use super::unfinished::UnfinishedBench;
 use crate::cause::{Cost, Explainer, LoopThread};
 use crate::load::{Load, RunningError, RunningLoad};
-use crate::probe::{self, Interruptions, Setting};
-use crate::record::{
-    Account, Bench, Cell, CellNotPermitted, EndReason, LimitNote, Note, Progress, RunWriter, WriteError,
-};
+use crate::probe::resume::OtherRun;
+use crate::probe::{self, Interruptions, Origin};
+use crate::record::{Account, Bench, Cell, CellNotPermitted, EndReason, Note, Progress, Remark, RunWriter, WriteError};
 use crate::thread::{AheadOfLoad, Grant, Privilege, ThreadRequest};
 use onbeat_tune::TuneError;
 
 /// Interval between two looks of the bench while a block runs.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub use crate::record::run_dir::BENCH_FILE;
-
-/// What a bench measures, under what, and for how long.
-#[derive(Clone, Debug)]
-pub struct BenchPlan {
-    /// Tunings in the order of the command line.
-    pub tunings: Vec<Tuning>,
-    /// Loads in the order of the command line.
-    pub loads: Vec<Load>,
-    /// Total time.
-    pub duration: Duration,
-    /// Order of the cells.
-    pub order: CellOrder,
-    /// Seed for the order of the turns.
-    pub seed: u64,
-    /// The limit to judge by.
-    pub limit: Option<LimitNote>,
-    /// Alarms of bus and robot that a cell may have.
-    pub most_alarms: Option<u64>,
-    /// What the loop does in each cycle.
-    pub task: CellTask,
-    /// How the loop runs without tuning; a tuning sets its wait, priority, CPU and memory.
-    pub setting: Setting,
-    /// The CPU that C shields.
-    pub cpu: u32,
-    /// The priority that P gives.
-    pub priority: u32,
-    /// How S waits.
-    pub spin: Wait,
-    /// The command as typed.
-    pub command: Vec<String>,
-    /// Directory of the journal of changes to the host.
-    pub journal: PathBuf,
-    /// Whether spikes are explained, with one flight recorder for all cells.
-    pub causes: bool,
-}
-
-impl BenchPlan {
-    /// Returns the setting of a cell with this tuning.
-    #[must_use]
-    pub fn tuned(&self, tuning: Tuning) -> Setting {
-        let thread = ThreadRequest {
-            fifo: tuning.priority.then_some(self.priority).filter(|priority| *priority > 0),
-            cpu: tuning.shield.then_some(self.cpu),
-            lock_memory: tuning.memory,
-            ..self.setting.thread
-        };
-        let wait = if tuning.spin { self.spin } else { Wait::Sleep };
-        // The bench has the flight recorder.
-        Setting { wait, thread, causes: false, ..self.setting.clone() }
-    }
-}
 
 /// Stands for the loop before the first block: no thread has number 0.
 const NO_LOOP_YET: LoopThread = LoopThread { tid: 0, cpu: None, fifo: None };
@@ -94,7 +45,7 @@ pub trait Processes {
 /// What happens while a bench runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BenchEvent {
-    /// The plan, before the first block.
+    /// The plan, before the first block; a bench that is resumed has none.
     Planned {
         /// Estimate of the whole time, in seconds.
         estimate_s: f64,
@@ -114,7 +65,7 @@ pub enum BenchEvent {
     Said(String),
     /// A cell runs; reported about every 50 ms.
     Running {
-        /// Seconds since the bench began.
+        /// Seconds since this process began or resumed the bench.
         elapsed_s: f64,
         /// The cell.
         cell: Cell,
@@ -142,6 +93,9 @@ pub enum BenchError {
         /// Which.
         name: String,
     },
+    /// The bench would be resumed under other conditions than it began.
+    #[error(transparent)]
+    OtherRun(#[from] OtherRun),
     /// A file could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -161,49 +115,40 @@ pub enum BenchError {
     Tune(#[from] TuneError),
 }
 
-/// Runs a bench into the existing directory `dir`. When `interruptions` ask to stop, the bench ends in good order: files closed, loads
-/// ended, changes to the host undone.
+/// The directory, processes and signals of a bench.
+pub struct BenchConditions<'c> {
+    /// The existing directory of its files.
+    pub dir: &'c Path,
+    /// Starts its processes.
+    pub processes: &'c dyn Processes,
+    /// Signals.
+    pub interruptions: &'c Interruptions,
+    /// Receives what happens.
+    pub report: &'c mut dyn FnMut(BenchEvent),
+}
+
+/// Runs a bench from the beginning, or resumes `unfinished`. When the interruptions ask to stop, the bench ends in good order: files
+/// closed, loads ended, changes to the host undone.
 ///
 /// # Errors
-/// [`BenchError`]. What was recorded before stays in `dir`; changes to the host are undone.
-pub fn conduct(
-    plan: &BenchPlan,
-    dir: &Path,
-    processes: &dyn Processes,
-    interruptions: &Interruptions,
-    report: &mut dyn FnMut(BenchEvent),
+/// [`BenchError`]. What was recorded before stays in the directory; changes to the host are undone.
+pub fn conduct<'c>(
+    plan: &'c BenchPlan,
+    unfinished: Option<UnfinishedBench>,
+    conditions: BenchConditions<'c>,
 ) -> Result<(), BenchError> {
-    let schedule = scheduled(plan)?;
-    let mut conductor = BenchConductor::open(plan, dir, processes, interruptions, report)?;
-    let ran = conductor.prepare(schedule).and_then(|schedule| conductor.run_turns(&schedule));
-    let closed = conductor.close();
-    ran.and(closed)
-}
-
-/// Returns the schedule of a plan, and starts nothing.
-///
-/// # Errors
-/// [`BenchError::Twice`] when a name is listed twice, [`BenchError::TooShort`] when the time does not hold all cells.
-pub fn scheduled(plan: &BenchPlan) -> Result<Schedule, BenchError> {
-    check_names("tuning", plan.tunings.iter().map(Tuning::to_string))?;
-    check_names("load", plan.loads.iter().map(Load::to_string))?;
-    Ok(schedule::plan(plan.tunings.len(), &real_loads(plan), plan.duration, plan.order, plan.seed)?)
-}
-
-fn check_names(what: &'static str, names: impl Iterator<Item = String>) -> Result<(), BenchError> {
-    let mut seen = BTreeSet::new();
-    for name in names {
-        if !seen.insert(name.clone()) {
-            return Err(BenchError::Twice { what, name });
+    let schedule = match &unfinished {
+        None => scheduled(plan)?,
+        Some(unfinished) => {
+            unfinished.check(plan)?;
+            unfinished.rest(plan)?
         }
-    }
+    };
 
-    Ok(())
-}
-
-/// Returns which loads are not `idle`: they need time to start and to end.
-fn real_loads(plan: &BenchPlan) -> Vec<bool> {
-    plan.loads.iter().map(|load| !load.is_idle()).collect()
+    let mut conductor = BenchConductor::open(plan, unfinished, conditions)?;
+    let ran = conductor.prepare(schedule).and_then(|schedule| conductor.run_turns(&schedule));
+    let closed = conductor.close(ran.is_ok());
+    ran.and(closed)
 }
 
 /// A cell of the bench, with its process while it may run.
@@ -218,13 +163,10 @@ struct CellSlot {
 /// A bench in progress.
 struct BenchConductor<'c> {
     plan: &'c BenchPlan,
-    dir: &'c Path,
-    processes: &'c dyn Processes,
-    interruptions: &'c Interruptions,
-    report: &'c mut dyn FnMut(BenchEvent),
+    conditions: BenchConditions<'c>,
     file: RunWriter,
-    started_unix_s: f64,
-    origin: Instant,
+    origin: Origin,
+    resumed: Option<ResumedBench>,
     slots: Vec<CellSlot>,
     ladder: Vec<Grant>,
     shielding: Shielding,
@@ -234,26 +176,29 @@ struct BenchConductor<'c> {
 impl<'c> BenchConductor<'c> {
     fn open(
         plan: &'c BenchPlan,
-        dir: &'c Path,
-        processes: &'c dyn Processes,
-        interruptions: &'c Interruptions,
-        report: &'c mut dyn FnMut(BenchEvent),
+        unfinished: Option<UnfinishedBench>,
+        conditions: BenchConditions<'c>,
     ) -> Result<Self, BenchError> {
-        let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        let origin = Monotonic.now();
-        let header = probe::header(&plan.command, "bench", &[], started_unix_s);
-        let file = RunWriter::create(&dir.join(BENCH_FILE), &header)?;
+        let origin = Origin::now();
+        let (file, resumed) = match unfinished {
+            None => {
+                let header = probe::header(&plan.command, "bench", &[], origin.unix_s);
+                (RunWriter::create(&conditions.dir.join(BENCH_FILE), &header)?, None)
+            }
+            Some(unfinished) => {
+                let (file, resumed) = unfinished.take_up(origin)?;
+                (file, Some(resumed))
+            }
+        };
+
         let (explainer, ladder) =
             if plan.causes { Explainer::open_with_grants(NO_LOOP_YET) } else { (None, Vec::new()) };
         Ok(Self {
             plan,
-            dir,
-            processes,
-            interruptions,
-            report,
+            conditions,
             file,
-            started_unix_s,
             origin,
+            resumed,
             slots: Vec::new(),
             ladder,
             shielding: Shielding::begin(&plan.journal, &plan.command)?,
@@ -262,25 +207,55 @@ impl<'c> BenchConductor<'c> {
     }
 
     fn is_stopped(&self) -> bool {
-        self.interruptions.stop.load(Ordering::Relaxed)
+        self.conditions.interruptions.stop.load(Ordering::Relaxed)
     }
 
+    /// Returns the seconds since this process began or resumed the bench.
     fn elapsed_s(&self) -> f64 {
-        Monotonic.now().ns_since(self.origin) as f64 / 1e9
+        Monotonic.now().ns_since(self.origin.at) as f64 / 1e9
+    }
+
+    /// Returns the time of the bench's file.
+    fn file_s(&self) -> f64 {
+        let from_ns = self.resumed.as_ref().map_or(0, |resumed| resumed.point.time.from_ns);
+        from_ns as f64 / 1e9 + self.elapsed_s()
     }
 
     /// Starts the processes of the cells, checks what is permitted, prepares the shield, and records all of it.
     fn prepare(&mut self, schedule: Schedule) -> Result<Schedule, BenchError> {
-        for load in &self.plan.loads {
-            for &tuning in &self.plan.tunings {
-                let slot = self.start_cell(tuning, load)?;
+        let has_blocks = |load: usize, tuning: usize| {
+            schedule.turns.iter().any(|turn| turn.load == load && turn.blocks.contains(&tuning))
+        };
+        for load in 0..self.plan.loads.len() {
+            for (at, &tuning) in self.plan.tunings.iter().enumerate() {
+                let slot = self.slot(self.plan.cell(load, tuning), tuning, has_blocks(load, at))?;
                 self.slots.push(slot);
             }
         }
 
         self.prepare_shield()?;
         let not_permitted: Vec<CellNotPermitted> = self.slots.iter().filter_map(CellSlot::not_permitted).collect();
-        let running = self.slots.len() - not_permitted.len();
+        let running = self.slots.iter().filter(|slot| slot.process.is_some()).count();
+        let schedule = match &self.resumed {
+            None => self.begun(schedule, &not_permitted)?,
+            Some(resumed) => {
+                let ResumedBench { point, after, .. } = resumed;
+                self.file.note(&Note::Resume(point.time.note(*after)))?;
+                if let Some(doubt) = &point.time.doubt {
+                    self.file.note(&Note::Remark(Remark { sentence: doubt.clone() }))?;
+                }
+                schedule
+            }
+        };
+
+        // What the cells record from here on is of no use without the plan.
+        self.file.sync()?;
+        (self.conditions.report)(BenchEvent::Prepared { running, not_permitted });
+        Ok(schedule)
+    }
+
+    /// Notes the plan of a bench that begins, and returns its schedule.
+    fn begun(&mut self, schedule: Schedule, not_permitted: &[CellNotPermitted]) -> Result<Schedule, BenchError> {
         let schedule = self.rescheduled(schedule);
         self.file.note(&Note::Bench(Box::new(Bench {
             tunings: self.plan.tunings.iter().map(Tuning::to_string).collect(),
@@ -290,15 +265,13 @@ impl<'c> BenchConductor<'c> {
             block_s: schedule.block_s,
             limit: self.plan.limit,
             most_alarms: self.plan.most_alarms,
-            not_permitted: not_permitted.clone(),
+            not_permitted: not_permitted.to_vec(),
             ladder: self.ladder.clone(),
             shield: self.shielding.words().to_vec(),
             sweep: None,
         })))?;
         let Schedule { estimate_s, blocks_per_cell, block_s, .. } = schedule;
-        (self.report)(BenchEvent::Planned { estimate_s, blocks_per_cell, block_s });
-        (self.report)(BenchEvent::Prepared { running, not_permitted });
-
+        (self.conditions.report)(BenchEvent::Planned { estimate_s, blocks_per_cell, block_s });
         Ok(schedule)
     }
 
@@ -316,30 +289,44 @@ impl<'c> BenchConductor<'c> {
         Schedule { block_s, ..schedule }
     }
 
-    fn start_cell(&mut self, tuning: Tuning, load: &Load) -> Result<CellSlot, BenchError> {
-        let cell = Cell { tuning: tuning.to_string(), load: load.to_string() };
+    /// Returns the slot of a cell, with its process unless the cell is not permitted or complete.
+    fn slot(&mut self, cell: Cell, tuning: Tuning, has_blocks: bool) -> Result<CellSlot, BenchError> {
+        let empty = CellSlot { cell, tuning, process: None, why_not: None, blocks: 0 };
+        let Some(ResumedBench { measured, .. }) = &self.resumed else { return self.start_cell(empty) };
+        let blocks = measured.blocks_of(&empty.cell);
+        let why_not = measured.why_not_permitted(&empty.cell);
+        let is_left = why_not.is_none() && (has_blocks || measured.needs_closing_line(&empty.cell));
+        let slot = CellSlot { blocks, why_not, ..empty };
+
+        if is_left { self.start_cell(slot) } else { Ok(slot) }
+    }
+
+    fn start_cell(&mut self, mut slot: CellSlot) -> Result<CellSlot, BenchError> {
+        let CellSlot { cell, tuning, .. } = &slot;
+        let resumed = self.resumed.as_ref().filter(|resumed| resumed.measured.has_file(cell));
         let start = CellStart {
             onbeat: CellStart::version(),
             command: self.plan.command.clone(),
-            file: self.dir.join(cell.file_name()),
+            file: self.conditions.dir.join(cell.file_name()),
             cell: cell.clone(),
-            started_unix_s: self.started_unix_s,
-            origin_ns: self.origin.as_ns(),
+            started_unix_s: self.origin.unix_s,
+            origin_ns: self.origin.at.as_ns(),
             task: self.plan.task,
-            setting: self.plan.tuned(tuning),
+            setting: self.plan.tuned(*tuning),
             explain: self.explainer.is_some(),
+            resume: resumed.map(|resumed| resumed.point.clone()),
         };
 
-        let process = CellProcess::start(self.processes.cell(), &start)?;
+        let process = CellProcess::start(self.conditions.processes.cell(), &start)?;
         let refusal =
             process.grants().iter().find(|grant| !grant.granted && is_part_of_tuning(grant)).map(Grant::refusal);
         for grant in process.grants() {
             self.list_grant(grant.clone());
         }
 
-        let mut slot = CellSlot { cell, tuning, process: Some(process), why_not: None, blocks: 0 };
+        slot.process = Some(process);
         if let Some(why) = refusal {
-            slot.refuse(why, &start.file)?;
+            self.refuse(&mut slot, why)?;
         }
 
         Ok(slot)
@@ -353,38 +340,58 @@ impl<'c> BenchConductor<'c> {
     }
 
     fn prepare_shield(&mut self) -> Result<(), BenchError> {
-        if !self.plan.tunings.iter().any(|tuning| tuning.shield) {
+        let shielded = self.slots.iter().filter(|slot| slot.tuning.shield);
+        let pids: Vec<u32> = shielded.filter_map(|slot| Some(slot.process.as_ref()?.pid())).collect();
+        let is_resumed = self.resumed.is_some();
+        if !self.plan.tunings.iter().any(|tuning| tuning.shield) || is_resumed && pids.is_empty() {
             return Ok(());
         }
 
-        let shielded = self.slots.iter().filter(|slot| slot.tuning.shield);
-        let pids: Vec<u32> = shielded.filter_map(|slot| Some(slot.process.as_ref()?.pid())).collect();
         let grant = self.shielding.prepare(self.plan.cpu, &pids)?;
         if !grant.granted {
             let why = grant.refusal();
-            for slot in self.slots.iter_mut().filter(|slot| slot.tuning.shield && slot.why_not.is_none()) {
-                let file = self.dir.join(slot.cell.file_name());
-                slot.refuse(why.clone(), &file)?;
-            }
+            let mut slots = std::mem::take(&mut self.slots);
+            let shielded = slots.iter_mut().filter(|slot| slot.tuning.shield && slot.why_not.is_none());
+            let refused = shielded.map(|slot| self.refuse(slot, why.clone())).collect::<Result<Vec<()>, _>>();
+            self.slots = slots;
+            refused?;
         }
 
         for line in self.shielding.words() {
-            (self.report)(BenchEvent::Said(line.clone()));
+            (self.conditions.report)(BenchEvent::Said(line.clone()));
         }
 
         self.list_grant(grant);
         Ok(())
     }
 
+    /// Marks a cell as not permitted: its process ends, and its run file, without samples, is removed. A cell of a bench that is resumed
+    /// has been permitted before; that is another bench.
+    fn refuse(&self, slot: &mut CellSlot, why: String) -> Result<(), BenchError> {
+        if let Some(resumed) = &self.resumed {
+            let CellSlot { cell: Cell { tuning, load }, .. } = slot;
+            let difference = format!("cell {tuning} under {load} was permitted and is not ({why})");
+            return Err(resumed.measured.other_run(vec![difference]).into());
+        }
+
+        slot.refuse(why, &self.conditions.dir.join(slot.cell.file_name()))
+    }
+
     fn run_turns(&mut self, schedule: &Schedule) -> Result<(), BenchError> {
         let mut pace = Pace::new(&real_loads(self.plan));
+        let ends_s = match self.resumed {
+            None => self.plan.duration.as_secs_f64(),
+            // Only what is measured counts as the time of a bench that is resumed.
+            Some(_) => self.elapsed_s() + pace.estimate_s(&schedule.turns, schedule.block_s),
+        };
+
         for (at, turn) in schedule.turns.iter().enumerate() {
             if self.is_stopped() {
                 break;
             }
 
             let begun_s = self.elapsed_s();
-            let block_s = pace.block_s(&schedule.turns[at..], self.plan.duration.as_secs_f64() - begun_s);
+            let block_s = pace.block_s(&schedule.turns[at..], ends_s - begun_s);
             let releases = (block_s * 1e9 / self.plan.setting.period_ns as f64).round().max(1.0) as u64;
             self.turn(turn, releases)?;
             pace.learn(turn, block_s, self.elapsed_s() - begun_s);
@@ -423,7 +430,7 @@ impl<'c> BenchConductor<'c> {
 
     fn start_load(&mut self, load: &Load) -> Result<RunningLoad, BenchError> {
         let failed = |source| BenchError::Load { load: load.to_string(), source };
-        let mut running = RunningLoad::start(self.processes.load(load)).map_err(failed)?;
+        let mut running = RunningLoad::start(self.conditions.processes.load(load)).map_err(failed)?;
         if let Some((session, start_ticks)) = running.identity() {
             self.shielding.remember_session(session, start_ticks)?;
         }
@@ -438,7 +445,7 @@ impl<'c> BenchConductor<'c> {
         let (done, events) = running.stop().map_err(|source| BenchError::Load { load: load.to_string(), source })?;
         self.shielding.forget_session()?;
         self.note_load_events(&events)?;
-        let t = self.elapsed_s();
+        let t = self.file_s();
         self.file.note(&load_notes::of_report(load, &done, t))?;
 
         Ok(())
@@ -446,9 +453,9 @@ impl<'c> BenchConductor<'c> {
 
     fn note_load_events(&mut self, events: &[crate::load::LoadNotice]) -> Result<(), BenchError> {
         for event in events {
-            let note = load_notes::of_event(event, self.elapsed_s());
+            let note = load_notes::of_event(event, self.file_s());
             if event.matters() {
-                (self.report)(BenchEvent::Said(note.detail.clone()));
+                (self.conditions.report)(BenchEvent::Said(note.detail.clone()));
             }
 
             self.file.note(&Note::Load(note))?;
@@ -474,7 +481,7 @@ impl<'c> BenchConductor<'c> {
 
             match (process.reply(Some(LOOK_EVERY))?, &mut self.explainer) {
                 (Some(CellReply::Done(progress)), _) => {
-                    (self.report)(BenchEvent::Block { cell: cell.clone(), progress });
+                    (self.conditions.report)(BenchEvent::Block { cell: cell.clone(), progress });
                     return Ok(());
                 }
                 // A filter that the kernel refuses leaves wake-ups unrecorded, and the explanations say so.
@@ -486,26 +493,28 @@ impl<'c> BenchConductor<'c> {
                 _ => {}
             }
 
-            let elapsed_s = Monotonic.now().ns_since(self.origin) as f64 / 1e9;
-            (self.report)(BenchEvent::Running { elapsed_s, cell: cell.clone() });
-            if self.interruptions.stop.load(Ordering::Relaxed) {
+            let elapsed_s = Monotonic.now().ns_since(self.origin.at) as f64 / 1e9;
+            (self.conditions.report)(BenchEvent::Running { elapsed_s, cell: cell.clone() });
+            if self.conditions.interruptions.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
         }
     }
 
     /// Ends loads, cells and shield, whatever failed before; returns the first error of its own.
-    fn close(self) -> Result<(), BenchError> {
-        let elapsed_s = self.elapsed_s();
-        let reason = if self.is_stopped() { EndReason::Asked } else { EndReason::Complete };
-        let Self { mut file, slots, shielding, explainer, .. } = self;
+    fn close(self, has_succeeded: bool) -> Result<(), BenchError> {
+        let t = self.file_s();
+        // A bench that failed is not complete: it can be resumed.
+        let reason = if self.is_stopped() || !has_succeeded { EndReason::Asked } else { EndReason::Complete };
+        let Self { mut file, slots, shielding, explainer, resumed, .. } = self;
+        let earlier = resumed.map(|resumed| resumed.account).unwrap_or_default();
         let cost = explainer.as_ref().map_or_else(Cost::default, Explainer::cost);
         drop(explainer);
         let dismantled = shielding.dismantle();
         let closed: Vec<Result<(), CellError>> =
             slots.into_iter().filter_map(|slot| Some(slot.process?.close())).collect();
-        file.note(&Note::End(Account {
-            t: elapsed_s,
+        file.note(&Note::End(earlier.and(&Account {
+            t,
             reason,
             causes_cpu_ns: cost.cpu_ns,
             causes_explained: cost.explained,
@@ -513,7 +522,7 @@ impl<'c> BenchConductor<'c> {
             causes_slowest_ns: cost.slowest_ns,
             causes_bytes: cost.bytes_held,
             ..Account::default()
-        }))?;
+        })))?;
         file.sync()?;
         dismantled?;
         closed.into_iter().collect::<Result<Vec<()>, _>>()?;

@@ -22,10 +22,12 @@ pub mod cell_start;
 pub mod conduct;
 mod load_notes;
 pub mod measurement;
+mod plan;
 pub mod schedule;
 mod shielding;
 pub mod sweep;
 pub mod turns;
+mod unfinished;
 
 pub use crate::record::{Tuning, TuningError};
 

@@ -4,6 +4,7 @@
 //! goes through all loads, and while a load runs, each tuning gets short blocks, in an order that is reversed from visit to visit. The
 //! paper's order, one cell after another, is kept for comparison.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::record::RunOrder;
@@ -80,6 +81,32 @@ impl Schedule {
         }
         self.turns.retain(|turn| !turn.blocks.is_empty());
         self
+    }
+}
+
+impl Schedule {
+    /// Returns the schedule without the first blocks of each cell: `done` returns their number for the indices of load and tuning.
+    #[must_use]
+    pub fn skip_blocks(mut self, done: impl Fn(usize, usize) -> u32) -> Self {
+        let mut skipped: BTreeMap<(usize, usize), u32> = BTreeMap::new();
+        for turn in &mut self.turns {
+            let load = turn.load;
+            turn.blocks.retain(|&tuning| {
+                let so_far = skipped.entry((load, tuning)).or_default();
+                let is_left = *so_far >= done(load, tuning);
+                *so_far += 1;
+                is_left
+            });
+        }
+
+        self.turns.retain(|turn| !turn.blocks.is_empty());
+        self
+    }
+
+    /// Returns the number of blocks of all cells together.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.turns.iter().map(|turn| turn.blocks.len()).sum()
     }
 }
 
@@ -163,9 +190,17 @@ impl Pace {
     #[must_use]
     pub fn block_s(&self, turns: &[LoadTurn], left_s: f64) -> f64 {
         let blocks: usize = turns.iter().map(|turn| turn.blocks.len()).sum();
-        let cost = |turn: &LoadTurn| self.ramps_s(turn.load) + turn.blocks.len() as f64 * self.per_block_s[turn.load];
-        let over_s: f64 = turns.iter().map(cost).sum();
+        let over_s = self.estimate_s(turns, 0.0);
         ((left_s - over_s) / blocks as f64).max(SHORTEST_BLOCK_S)
+    }
+
+    /// Estimates the time of `turns` with blocks of `block_s`, in seconds, with the overhead of blocks and loads.
+    #[must_use]
+    pub fn estimate_s(&self, turns: &[LoadTurn], block_s: f64) -> f64 {
+        let time = |turn: &LoadTurn| {
+            self.ramps_s(turn.load) + turn.blocks.len() as f64 * (self.per_block_s[turn.load] + block_s)
+        };
+        turns.iter().map(time).sum()
     }
 
     fn ramps_s(&self, load: usize) -> f64 {
@@ -310,6 +345,21 @@ mod tests {
         assert!(longer_s > 2.0 * block_s, "{longer_s} s instead of {block_s} s");
         let none = half.retain_cells(|_, _| false);
         assert!(none.turns.is_empty(), "a load without a cell is not started");
+    }
+
+    #[test]
+    fn a_resumed_schedule_is_the_end_of_the_whole_one() {
+        let whole = plan(3, &[false, true], minutes(2), CellOrder::Interleaved, 7).unwrap();
+        let flat = |schedule: &Schedule| -> Vec<(usize, usize)> {
+            schedule.turns.iter().flat_map(|turn| turn.blocks.iter().map(|tuning| (turn.load, *tuning))).collect()
+        };
+        let order = flat(&whole);
+        for cut in 0..=order.len() {
+            let done = |load, tuning| order[..cut].iter().filter(|cell| **cell == (load, tuning)).count() as u32;
+            let rest = whole.clone().skip_blocks(done);
+            assert_eq!(flat(&rest), order[cut..], "cut off after {cut} blocks");
+            assert_eq!(rest.blocks(), order.len() - cut);
+        }
     }
 
     #[test]

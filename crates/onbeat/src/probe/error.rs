@@ -4,7 +4,7 @@ use onbeat_rt::PlanError;
 
 use super::description::ProbeError;
 use super::resume::OtherRun;
-use crate::record::WriteError;
+use crate::record::{RunFileError, WriteError};
 use crate::thread::LockdownError;
 
 /// A measurement could not be made.
@@ -16,6 +16,9 @@ pub enum RunError {
     /// The run file could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// The run file could not be opened to resume it.
+    #[error(transparent)]
+    RunFile(#[from] RunFileError),
     /// The system call filter could not be installed.
     #[error(transparent)]
     Lockdown(#[from] LockdownError),

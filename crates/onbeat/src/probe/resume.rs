@@ -3,7 +3,10 @@
 //! Times in a run file are seconds since its start. `CLOCK_MONOTONIC` restarts with the machine, so only the wall clock knows for how
 //! long nothing was measured; its reading is used when it is plausible.
 
-use crate::record::{Header, Timing};
+use serde::{Deserialize, Serialize};
+
+use super::Origin;
+use crate::record::{EndReason, Header, Resume, Timing};
 use crate::thread::Privilege;
 
 /// The longest plausible pause by the wall clock, in seconds, a little over a year: beyond it, the clock was not set at one of the two
@@ -23,8 +26,26 @@ pub struct OtherRun {
     pub differences: Vec<String>,
 }
 
+/// The instant and the time of its file at which a run is resumed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResumePoint {
+    /// The instant, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub at_ns: u64,
+    /// The time of the file at that instant.
+    pub time: ResumeTime,
+}
+
+impl ResumePoint {
+    /// Returns the point for a run that began at `started_unix_s` and whose file ends at `last_t`, when it is resumed now.
+    #[must_use]
+    pub fn now(started_unix_s: f64, last_t: f64) -> Self {
+        let Origin { at, unix_s } = Origin::now();
+        Self { at_ns: at.as_ns(), time: ResumeTime::new(started_unix_s, last_t, unix_s) }
+    }
+}
+
 /// The time of its file at which a run is resumed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResumeTime {
     /// Nanoseconds since the file's start.
     pub from_ns: u64,
@@ -59,6 +80,12 @@ impl ResumeTime {
         let (t, unmeasured_s) = if doubt.is_some() { (last_t, 0.0) } else { (t, paused_s) };
         // The file's times have milliseconds: rounded up, so that none comes before the last one.
         Self { from_ns: (t * 1e3).ceil() as u64 * 1_000_000, unmeasured_s, doubt }
+    }
+
+    /// Returns the note of the run file, for a part before it that ended for the reason `after`.
+    #[must_use]
+    pub const fn note(&self, after: Option<EndReason>) -> Resume {
+        Resume { t: self.from_ns as f64 / 1e9, unmeasured_s: self.unmeasured_s, after, phase_ns: 0 }
     }
 }
 

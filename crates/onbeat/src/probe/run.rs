@@ -17,12 +17,12 @@ use super::causes::{self, Asking, LoopTid, SpikeExplainer};
 use super::description::{Body, Companion, Parts};
 use super::drain::Drain;
 pub use super::error::RunError;
-use super::resume::{OtherRun, ResumeTime, differences};
+use super::resume::{OtherRun, ResumePoint, differences};
 pub use super::setting::Setting;
 use super::stall::{Rules, StallWatch};
 use super::surroundings::{self, Surroundings};
 use crate::cause::Cost;
-use crate::record::{Account, EndReason, Header, NoFigures, Note, Past, Recorder, Resume, RunWriter};
+use crate::record::{Account, DroppedBlock, EndReason, Header, NoFigures, Note, Past, Recorder, Resume, RunWriter};
 use crate::thread::{AheadOfLoad, Grant, LoopPorts, Privilege, ProcessGrants, Usage, stay_off_cpu};
 
 /// Between the decision to start and the first release, in nanoseconds: thread start, priority, touched stack.
@@ -170,24 +170,41 @@ impl Run {
     /// # Errors
     /// [`RunError::OtherRun`] when the machine, the timing or the grants differ from those of the file.
     pub fn resume(past: Past, header: Header, setting: Setting) -> Result<Self, RunError> {
-        let prepared = PreparedRun::new(header, &setting)?;
+        let point = |past: &Past| ResumePoint::now(past.header.started_unix_s, past.last_t);
+        Self::resume_prepared(past, PreparedRun::new(header, &setting)?, setting, point)
+    }
+
+    /// Resumes a run in its file at a given point; the files of a bench share it.
+    ///
+    /// # Errors
+    /// As [`Run::resume`].
+    pub fn resume_at(past: Past, header: Header, setting: Setting, point: ResumePoint) -> Result<Self, RunError> {
+        Self::resume_prepared(past, PreparedRun::new(header, &setting)?, setting, |_| point)
+    }
+
+    fn resume_prepared(
+        past: Past,
+        prepared: PreparedRun,
+        setting: Setting,
+        point: impl FnOnce(&Past) -> ResumePoint,
+    ) -> Result<Self, RunError> {
         let differences = differences(&past.header, &prepared.header);
         if !differences.is_empty() {
             return Err(OtherRun { path: past.path.display().to_string(), differences }.into());
         }
 
-        let now_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        let resume_time = ResumeTime::new(past.header.started_unix_s, past.last_t, now_unix_s);
-        let resume = Resume {
-            t: resume_time.from_ns as f64 / 1e9,
-            unmeasured_s: resume_time.unmeasured_s,
-            after: past.ended,
-            phase_ns: prepared.phase_ns,
-        };
-
-        let mut recorder = Recorder::go_on(past, (Monotonic.now(), resume_time.from_ns), setting.recording())?;
+        let ResumePoint { at_ns, time } = point(&past);
+        let resume = Resume { phase_ns: prepared.phase_ns, ..time.note(past.ended) };
+        let dropped = past.dropped;
+        let mut recorder = Recorder::go_on(past, (Instant::from_ns(at_ns), time.from_ns), setting.recording())?;
         recorder.writer().note(&Note::Resume(resume))?;
-        if let Some(doubt) = resume_time.doubt {
+        if let Some(DroppedBlock { index, slots }) = dropped {
+            recorder.remark(format!(
+                "block {index} was not complete when the bench was interrupted: its {slots} recorded releases were dropped, \
+                 and it was measured again"
+            ))?;
+        }
+        if let Some(doubt) = time.doubt {
             recorder.remark(doubt)?;
         }
         Ok(Self::new(setting, prepared, recorder))
@@ -296,6 +313,7 @@ impl Run {
         let asking = Asking::new(self.explainer.as_deref_mut(), &loop_tid, setting);
         let earliest = Monotonic.now().plus_ns(LEAD_NS);
         let first_release = setting.phase.first_release(earliest, setting.period_ns, self.tick);
+        self.recorder.plan_block(block.releases);
         self.recorder.begin_block(block.index, first_release, block.load, setting.warmup)?;
         let plan = plan(setting, first_release, block.releases);
         let mut ring = ring(&mut self.slots);

@@ -55,7 +55,7 @@ pub use note::{
     Account, Bench, Block, CauseCount, Cell, CellNotPermitted, CulpritCount, EndReason, Header, Interval, LimitNote,
     LoadEvent, Maxima, Note, Remark, SpikeNote, Stall, StepNote, SweepNote, Timing,
 };
-pub use past::{Past, Resume};
+pub use past::{DroppedBlock, Past, Resume};
 pub use recorder::{Progress, Recorder, Recording, interval_ns_for};
 pub use resolution::{Beyond, Resolution};
 pub use run_file::{Entry, RunFile, RunFileError};

@@ -191,6 +191,9 @@ pub struct Block {
     pub load: String,
     /// Of this number of releases at its start, cycles that were on time are in no series: they ran with cold caches.
     pub warmup: u64,
+    /// Planned length in releases; `None` for a block without a planned end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub releases: Option<u64>,
 }
 
 /// Exact figures of one interval.

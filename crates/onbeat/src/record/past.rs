@@ -45,8 +45,19 @@ pub struct Past {
     pub(super) whole_bytes: u64,
     pub(super) file: File,
     pub(super) keeping: Keeping,
+    /// The block that [`Past::open_at_whole_block`] leaves out.
+    pub dropped: Option<DroppedBlock>,
     /// Counts of histograms that have no interval note after them, as such a note.
     pub(super) untold: Option<Interval>,
+}
+
+/// A block that was not complete, and is measured again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DroppedBlock {
+    /// Its index within the run.
+    pub index: u32,
+    /// Releases of it that the file counted.
+    pub slots: u64,
 }
 
 /// How a file's slots add up while it is read.
@@ -134,6 +145,24 @@ impl Past {
     /// # Errors
     /// [`RunFileError`]; [`RunFileError::BeingWritten`] while its writer is alive.
     pub fn open(path: &Path) -> Result<Self, RunFileError> {
+        Self::open_from(path, |_| None)
+    }
+
+    /// Opens a run file to resume it after its last complete block: a block that was running when the run was killed or asked to end
+    /// is in [`Past::dropped`], and [`RunWriter::go_on`](super::RunWriter::go_on) removes its lines.
+    ///
+    /// A block is complete when the file counts as many slots of it as it was planned to have.
+    ///
+    /// # Errors
+    /// As [`Past::open`].
+    pub fn open_at_whole_block(path: &Path) -> Result<Self, RunFileError> {
+        Self::open_from(path, PastReader::drop_open_block)
+    }
+
+    fn open_from(
+        path: &Path,
+        dropped: impl FnOnce(&mut PastReader) -> Option<DroppedBlock>,
+    ) -> Result<Self, RunFileError> {
         let failed = |source| RunFileError::Read { path: path.to_owned(), source };
         onbeat_ethercat::input::open(path).map_err(failed)?;
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
@@ -148,6 +177,7 @@ impl Past {
 
         let foreign = || RunFileError::Foreign { path: path.to_owned(), line: reading.lines.min(2) };
         let header = reading.header.take().filter(|_| reading.has_columns).ok_or_else(foreign)?;
+        let dropped = dropped(&mut reading);
         let mut sums = reading.sums;
         let untold = untold(path, &reading.run_line, &reading.orphans, sums.next_block.saturating_sub(1))?;
         if let Some(interval) = &untold {
@@ -164,12 +194,13 @@ impl Past {
             whole_bytes: reading.bytes,
             file,
             keeping: reading.keeping,
+            dropped,
             untold,
         })
     }
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct PastReader {
     lines: usize,
     bytes: u64,
@@ -180,6 +211,18 @@ struct PastReader {
     keeping: Keeping,
     /// Histogram lines that count releases since the last interval note.
     orphans: Vec<u8>,
+    block_start: Option<BlockStart>,
+}
+
+/// What was read up to the start of the last block.
+#[derive(Debug)]
+struct BlockStart {
+    index: u32,
+    bytes: u64,
+    sums: Sums,
+    keeping: Keeping,
+    /// Its planned length in releases, where the file has it.
+    releases: Option<u64>,
 }
 
 impl PastReader {
@@ -211,10 +254,46 @@ impl PastReader {
                 if let Note::Interval(_) = note {
                     self.orphans.clear();
                 }
+                self.follow_block(&note, line.len() as u64);
                 self.sums.note(&note);
             }
             Err(_) => {}
         }
+    }
+
+    /// Follows whether the last block is complete; the line of `note` has `length` bytes.
+    fn follow_block(&mut self, note: &Note, length: u64) {
+        match note {
+            Note::Block(block) => {
+                self.block_start = Some(BlockStart {
+                    index: block.index,
+                    bytes: self.bytes - length,
+                    sums: self.sums.clone(),
+                    keeping: self.keeping.clone(),
+                    releases: block.releases,
+                });
+            }
+            // What came before is settled.
+            Note::Resume(_) => self.block_start = None,
+            _ => {}
+        }
+    }
+
+    /// Goes back to the start of the last block, when that is not complete.
+    fn drop_open_block(&mut self) -> Option<DroppedBlock> {
+        let BlockStart { index, bytes, sums, keeping, releases } = self.block_start.take()?;
+        let slots = |sums: &Sums| sums.account.slots + sums.open.slots;
+        let dropped = DroppedBlock { index, slots: slots(&self.sums).saturating_sub(slots(&sums)) };
+        if dropped.slots >= releases? {
+            return None;
+        }
+
+        self.bytes = bytes;
+        self.sums = sums;
+        self.keeping = keeping;
+        self.orphans.clear();
+
+        Some(dropped)
     }
 }
 

@@ -100,6 +100,8 @@ pub struct Recorder {
     warmup: u64,
     /// Where the block's grid begins.
     first_release: Instant,
+    /// The planned length of the next block, in releases.
+    planned_releases: Option<u64>,
     maxima: Option<SecondMaxima>,
     trend: TrendTally,
     figures: Box<dyn Figures>,
@@ -129,6 +131,7 @@ impl Recorder {
             next_index: 0,
             warmup: 0,
             first_release: origin,
+            planned_releases: None,
             maxima: long.then(|| SecondMaxima::from(origin)),
             trend: TrendTally::new(recording.interval_ns, recording.period_ns, origin),
             figures: Box::new(NoFigures),
@@ -269,7 +272,13 @@ impl Recorder {
             seconds.begin(first_release, block);
         }
 
-        self.writer.note(&Note::Block(Block { index: block, t, load: load.to_owned(), warmup }))
+        let releases = self.planned_releases.take();
+        self.writer.note(&Note::Block(Block { index: block, t, load: load.to_owned(), warmup, releases }))
+    }
+
+    /// Sets the planned length of the next block, in releases; `u64::MAX` stands for no end.
+    pub fn plan_block(&mut self, releases: u64) {
+        self.planned_releases = (releases < u64::MAX).then_some(releases);
     }
 
     /// Counts one sample; `stall` names what stopped the loop when it was no latency of the machine.

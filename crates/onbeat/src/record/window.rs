@@ -44,7 +44,7 @@ impl WindowFate {
 }
 
 /// Which windows a file has been given so far. Memory is fixed.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Keeping {
     /// Latenesses of the worst that were kept, worst first.
     worst: Vec<u64>,

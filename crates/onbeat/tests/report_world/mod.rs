@@ -165,7 +165,7 @@ pub fn run_in_memory(tuning: &str, load: &str, blocks: &[Vec<u64>]) -> RunFile {
     run.end = Some(Account { slots: cycles, cycles, ..Account::default() });
     for (index, latencies) in (0..).zip(blocks) {
         let t = f64::from(index);
-        run.blocks.push(Block { index, t, load: load.to_owned(), warmup: 0 });
+        run.blocks.push(Block { index, t, load: load.to_owned(), warmup: 0, releases: None });
         let counts = Distribution::from_values(latencies.iter().copied());
         for series in [Series::ReleaseLatency, Series::WakeupLatency] {
             run.entries.push(Entry { series, t, length: 1.0, block: Some(index), counts: counts.clone() });

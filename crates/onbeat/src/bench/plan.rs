@@ -1,0 +1,98 @@
+//! The plan of a bench: tunings, loads, time, and the schedule that follows from them.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use onbeat_rt::Wait;
+
+use super::Tuning;
+use super::cell_start::CellTask;
+use super::conduct::BenchError;
+use super::schedule::{self, CellOrder, Schedule};
+use crate::load::Load;
+use crate::probe::Setting;
+use crate::record::{Cell, LimitNote};
+use crate::thread::ThreadRequest;
+
+/// What a bench measures, under what, and for how long.
+#[derive(Clone, Debug)]
+pub struct BenchPlan {
+    /// Tunings in the order of the command line.
+    pub tunings: Vec<Tuning>,
+    /// Loads in the order of the command line.
+    pub loads: Vec<Load>,
+    /// Total time.
+    pub duration: Duration,
+    /// Order of the cells.
+    pub order: CellOrder,
+    /// Seed for the order of the turns.
+    pub seed: u64,
+    /// The limit to judge by.
+    pub limit: Option<LimitNote>,
+    /// Alarms of bus and robot that a cell may have.
+    pub most_alarms: Option<u64>,
+    /// What the loop does in each cycle.
+    pub task: CellTask,
+    /// How the loop runs without tuning; a tuning sets its wait, priority, CPU and memory.
+    pub setting: Setting,
+    /// The CPU that C shields.
+    pub cpu: u32,
+    /// The priority that P gives.
+    pub priority: u32,
+    /// How S waits.
+    pub spin: Wait,
+    /// The command as typed.
+    pub command: Vec<String>,
+    /// Directory of the journal of changes to the host.
+    pub journal: PathBuf,
+    /// Whether spikes are explained, with one flight recorder for all cells.
+    pub causes: bool,
+}
+
+impl BenchPlan {
+    /// Returns the setting of a cell with this tuning.
+    #[must_use]
+    pub fn tuned(&self, tuning: Tuning) -> Setting {
+        let thread = ThreadRequest {
+            fifo: tuning.priority.then_some(self.priority).filter(|priority| *priority > 0),
+            cpu: tuning.shield.then_some(self.cpu),
+            lock_memory: tuning.memory,
+            ..self.setting.thread
+        };
+        let wait = if tuning.spin { self.spin } else { Wait::Sleep };
+        // The bench has the flight recorder.
+        Setting { wait, thread, causes: false, ..self.setting.clone() }
+    }
+
+    /// Returns the cell of a tuning under the load of this index.
+    pub(super) fn cell(&self, load: usize, tuning: Tuning) -> Cell {
+        Cell { tuning: tuning.to_string(), load: self.loads[load].to_string() }
+    }
+}
+
+/// Returns the schedule of a plan, and starts nothing.
+///
+/// # Errors
+/// [`BenchError::Twice`] when a name is listed twice, [`BenchError::TooShort`] when the time does not hold all cells.
+pub fn scheduled(plan: &BenchPlan) -> Result<Schedule, BenchError> {
+    check_names("tuning", plan.tunings.iter().map(Tuning::to_string))?;
+    check_names("load", plan.loads.iter().map(Load::to_string))?;
+    Ok(schedule::plan(plan.tunings.len(), &real_loads(plan), plan.duration, plan.order, plan.seed)?)
+}
+
+fn check_names(what: &'static str, names: impl Iterator<Item = String>) -> Result<(), BenchError> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if !seen.insert(name.clone()) {
+            return Err(BenchError::Twice { what, name });
+        }
+    }
+
+    Ok(())
+}
+
+/// Returns which loads are not `idle`: they need time to start and to end.
+pub(super) fn real_loads(plan: &BenchPlan) -> Vec<bool> {
+    plan.loads.iter().map(|load| !load.is_idle()).collect()
+}

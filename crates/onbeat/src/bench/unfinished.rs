@@ -1,0 +1,226 @@
+//! A bench that was killed or ended early: what each of its cells has measured, and the schedule of the rest.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use super::conduct::{BENCH_FILE, BenchError};
+use super::plan::{BenchPlan, real_loads, scheduled};
+use super::schedule::{Pace, Schedule};
+use crate::probe::resume::{OtherRun, ResumePoint, ResumeTime, differences};
+use crate::probe::{self, Origin};
+use crate::record::{Account, Bench, Cell, EndReason, Past, RunFile, RunFileError, RunWriter, WriteError};
+
+/// Interval between two attempts to open the file of a cell whose process is still closing it.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Attempts: the cells of a killed bench stop their block and close their files within milliseconds, on a loaded machine within seconds.
+const MOST_LOOKS: u32 = 200;
+
+/// An unfinished bench. Its own file is locked: no other bench writes it.
+#[derive(Debug)]
+pub struct UnfinishedBench {
+    /// The file of the bench.
+    file: Past,
+    measured: MeasuredBench,
+}
+
+/// What an unfinished bench was planned to be, and what its cells have measured.
+#[derive(Debug)]
+pub(super) struct MeasuredBench {
+    path: PathBuf,
+    note: Bench,
+    cells: BTreeMap<Cell, MeasuredCell>,
+}
+
+/// A bench that is resumed.
+pub(super) struct ResumedBench {
+    pub(super) measured: MeasuredBench,
+    /// Where its files continue.
+    pub(super) point: ResumePoint,
+    /// Why the part before it ended; `None` when it was cut off.
+    pub(super) after: Option<EndReason>,
+    /// The account of the bench's file so far.
+    pub(super) account: Account,
+}
+
+/// What the file of a cell holds.
+#[derive(Clone, Copy, Debug)]
+struct MeasuredCell {
+    /// Complete blocks.
+    blocks: u32,
+    has_dropped: bool,
+    has_closing_line: bool,
+    /// The last instant of the file, in seconds since the start of the bench.
+    last_t: f64,
+    /// The CPU that the loop was bound to.
+    cpu: Option<u32>,
+}
+
+impl UnfinishedBench {
+    /// Opens the bench in `dir`; `None` when it is complete, when it was cut off before its cells were prepared, and for a directory of
+    /// another command. Waits until the processes of its cells have closed their files.
+    ///
+    /// # Errors
+    /// [`RunFileError`]; [`RunFileError::BeingWritten`] while the bench is alive.
+    pub fn open(dir: &Path) -> Result<Option<Self>, RunFileError> {
+        let file = match Past::open(&dir.join(BENCH_FILE)) {
+            Ok(file) => file,
+            // Cut off in its header: nothing was measured.
+            Err(RunFileError::Foreign { .. }) => return Ok(None),
+            Err(why) => return Err(why),
+        };
+        if file.header.probe != "bench" || file.ended == Some(EndReason::Complete) {
+            return Ok(None);
+        }
+
+        let Some(note) = RunFile::read(&file.path)?.bench else { return Ok(None) };
+        let mut cells = BTreeMap::new();
+        for load in &note.loads {
+            for tuning in &note.tunings {
+                let cell = Cell { tuning: tuning.clone(), load: load.clone() };
+                if let Some(measured) = MeasuredCell::read(&dir.join(cell.file_name()))? {
+                    cells.insert(cell, measured);
+                }
+            }
+        }
+
+        let path = file.path.clone();
+        Ok(Some(Self { file, measured: MeasuredBench { path, note, cells } }))
+    }
+
+    /// Returns the path of the bench's own file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.file.path
+    }
+
+    /// Returns the command that began the bench, as typed.
+    #[must_use]
+    pub fn command(&self) -> &[String] {
+        &self.file.header.command
+    }
+
+    /// Returns whether the bench was cut off rather than ended.
+    #[must_use]
+    pub const fn is_cut_off(&self) -> bool {
+        self.file.ended.is_none()
+    }
+
+    /// Returns the cells whose last block was not complete: it is dropped and measured again.
+    pub fn dropped(&self) -> impl Iterator<Item = &Cell> {
+        self.measured.cells.iter().filter(|(_, measured)| measured.has_dropped).map(|(cell, _)| cell)
+    }
+
+    /// Returns the number of cells that are permitted.
+    #[must_use]
+    pub fn permitted(&self) -> usize {
+        let Bench { tunings, loads, not_permitted, .. } = &self.measured.note;
+        (tunings.len() * loads.len()).saturating_sub(not_permitted.len())
+    }
+
+    /// Returns the CPU that the bench shields, when one of its cells does.
+    #[must_use]
+    pub fn shielded_cpu(&self) -> Option<u32> {
+        self.measured.cells.values().find_map(|measured| measured.cpu)
+    }
+
+    /// Returns the schedule of the blocks that are left. Blocks have the length that was planned at first.
+    ///
+    /// # Errors
+    /// As [`scheduled`].
+    pub fn rest(&self, plan: &BenchPlan) -> Result<Schedule, BenchError> {
+        let cell = |load: usize, tuning: usize| plan.cell(load, plan.tunings[tuning]);
+        let whole = scheduled(plan)?;
+        let rest = whole
+            .skip_blocks(|load, tuning| self.measured.blocks_of(&cell(load, tuning)))
+            .retain_cells(|load, tuning| self.measured.why_not_permitted(&cell(load, tuning)).is_none());
+        let block_s = self.measured.note.block_s;
+        let estimate_s = Pace::new(&real_loads(plan)).estimate_s(&rest.turns, block_s);
+
+        Ok(Schedule { block_s, estimate_s, ..rest })
+    }
+
+    /// Refuses to resume with other tunings and loads, or on another machine.
+    ///
+    /// # Errors
+    /// [`OtherRun`].
+    pub fn check(&self, plan: &BenchPlan) -> Result<(), OtherRun> {
+        let now = probe::header(&plan.command, "bench", &[], self.file.header.started_unix_s);
+        let mut differences = differences(&self.file.header, &now);
+        let note = &self.measured.note;
+        let tunings = plan.tunings.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let loads = plan.loads.iter().map(ToString::to_string).collect::<Vec<_>>();
+        for (what, then, now) in [("tunings", &note.tunings, tunings), ("loads", &note.loads, loads)] {
+            if *then != now {
+                differences.push(format!("{what} were {} and are {}", then.join(","), now.join(",")));
+            }
+        }
+
+        if differences.is_empty() { Ok(()) } else { Err(self.measured.other_run(differences)) }
+    }
+
+    /// Opens the file of the bench for writing, and decides where all its files continue.
+    pub(super) fn take_up(self, origin: Origin) -> Result<(RunWriter, ResumedBench), WriteError> {
+        let Self { file, measured } = self;
+        let last_t = measured.cells.values().map(|cell| cell.last_t).fold(file.last_t, f64::max);
+        let time = ResumeTime::new(file.header.started_unix_s, last_t, origin.unix_s);
+        let point = ResumePoint { at_ns: origin.at.as_ns(), time };
+        let after = file.ended;
+        let account = file.account.clone();
+
+        Ok((RunWriter::go_on(file)?, ResumedBench { measured, point, after, account }))
+    }
+}
+
+impl MeasuredBench {
+    pub(super) fn other_run(&self, differences: Vec<String>) -> OtherRun {
+        OtherRun { path: self.path.display().to_string(), differences }
+    }
+
+    /// Returns the number of complete blocks of a cell.
+    pub(super) fn blocks_of(&self, cell: &Cell) -> u32 {
+        self.cells.get(cell).map_or(0, |measured| measured.blocks)
+    }
+
+    pub(super) fn why_not_permitted(&self, cell: &Cell) -> Option<String> {
+        self.note.not_permitted.iter().find(|refused| refused.cell == *cell).map(|refused| refused.why_not.clone())
+    }
+
+    pub(super) fn has_file(&self, cell: &Cell) -> bool {
+        self.cells.contains_key(cell)
+    }
+
+    /// Returns whether the file of a cell still needs its closing line.
+    pub(super) fn needs_closing_line(&self, cell: &Cell) -> bool {
+        self.cells.get(cell).is_some_and(|measured| !measured.has_closing_line)
+    }
+}
+
+impl MeasuredCell {
+    /// Reads the file of a cell; `None` for a cell that has none, or one without a header.
+    fn read(path: &Path) -> Result<Option<Self>, RunFileError> {
+        if !path.exists() {
+            return Ok(None);
+        }
+
+        let mut opened = Past::open_at_whole_block(path);
+        for _ in 0..MOST_LOOKS {
+            let Err(RunFileError::BeingWritten { .. }) = opened else { break };
+            thread::sleep(LOOK_EVERY);
+            opened = Past::open_at_whole_block(path);
+        }
+
+        match opened {
+            Ok(past) => Ok(Some(Self {
+                blocks: past.next_block,
+                has_dropped: past.dropped.is_some(),
+                has_closing_line: past.ended.is_some(),
+                last_t: past.last_t,
+                cpu: past.header.timing.as_ref().and_then(|timing| timing.cpu),
+            })),
+            Err(RunFileError::Foreign { .. }) => Ok(None),
+            Err(why) => Err(why),
+        }
+    }
+}
