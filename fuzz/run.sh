@@ -25,7 +25,13 @@ for compiler in "${CXX:-c++}" g++ clang++; do
     command -v "$compiler" >/dev/null 2>&1 && break
 done
 command -v "$compiler" >/dev/null 2>&1 || skip_all "no C++ compiler for libFuzzer (package g++)"
-$cargo fetch --locked >/dev/null 2>&1 || skip_all "dependencies cannot be fetched: no network, and not in the local registry"
+if ! why=$($cargo fetch --locked 2>&1); then
+    case $why in
+        # Otherwise an outdated lock file would skip every target unnoticed.
+        *"lock file"*) echo "fuzz: Cargo.lock is out of date; run: cd fuzz && $cargo fetch" >&2 && exit 2 ;;
+        *) skip_all "dependencies cannot be fetched: $(echo "$why" | tail -n 1)" ;;
+    esac
+fi
 
 if cargo +nightly fuzz --version >/dev/null 2>&1; then
     for target in $targets; do
