@@ -1,4 +1,5 @@
-//! Reads any bytes as an ESI file. A valid one has a layout, an EEPROM that can be decoded, and devices that accept frames.
+//! Reads any bytes as an ESI file. A valid one has a layout, an EEPROM that can be decoded, and
+//! devices that accept frames.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Sends any bytes as frames to a simulated segment. Each frame is preceded by its length and a time to wait before it.
+//! Sends any bytes as frames to a simulated segment. Each frame is preceded by its length and a
+//! time to wait before it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

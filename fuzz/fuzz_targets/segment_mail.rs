@@ -1,5 +1,6 @@
-//! Sends any bytes as mails to a drive and fetches its replies, in frames as a MainDevice sends them. Each mail is preceded by its length,
-//! an AL state to request, and the number of replies to fetch.
+//! Sends any bytes as mails to a drive and fetches its replies, in frames as a MainDevice sends
+//! them. Each mail is preceded by its length, an AL state to request, and the number of replies to
+//! fetch.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

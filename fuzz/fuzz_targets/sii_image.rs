@@ -1,5 +1,5 @@
-//! Decodes any bytes as the image of an EEPROM. An image with a wrong checksum is decoded again with the correct one, to reach the rest of
-//! the decoder.
+//! Decodes any bytes as the image of an EEPROM. An image with a wrong checksum is decoded again
+//! with the correct one, to reach the rest of the decoder.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,7 @@
 //! The blind variant: fault, length, phase, CPU and load are drawn at random from a seed.
 //!
-//! A draw is one loop with [`EACH`] injections of one fault. The draws depend on the machine only by its CPUs, and are
-//! printed. They are executed load by load, so that each load is started once.
+//! A draw is one loop with [`EACH`] injections of one fault. The draws depend on the machine only
+//! by its CPUs, and are printed. They are executed load by load, so that each load is started once.
 
 use std::collections::BTreeMap;
 
@@ -63,25 +63,41 @@ fn one(random: &mut Random, cpus: &[u32], asked: &Arguments) -> Option<Draw> {
     let (cpu, phase_ns) = (random.one_of(cpus)?, random.below(MS));
     let condition = Condition { class, load };
     let usual_ns = condition.dose_ns(fault);
-    let is_given = matches!(fault, Fault::RtThrottling | Fault::FairServer | Fault::DeepIdle | Fault::CpuQuota);
+    let is_given = matches!(
+        fault,
+        Fault::RtThrottling | Fault::FairServer | Fault::DeepIdle | Fault::CpuQuota
+    );
     let least_ns = if usual_ns > MOST_NS { usual_ns / 2 } else { LEAST_NS };
     let drawn_ns = random.scaled(least_ns, MOST_NS.max(usual_ns).min(fault.longest_ns()));
     let dose_ns = if is_given { usual_ns } else { drawn_ns };
     let count = if fault.least_every_ns() > 1000 * MS { 1 } else { EACH };
 
-    condition.unfit(fault).is_none().then_some(Draw { fault, condition, cpu, phase_ns, dose_ns, count })
+    condition.unfit(fault).is_none().then_some(Draw {
+        fault,
+        condition,
+        cpu,
+        phase_ns,
+        dose_ns,
+        count,
+    })
 }
 
 /// Draws, plants, judges and prints.
 pub(crate) fn run(seed: u64, spikes: usize, asked: &Arguments) -> Result<(), Failure> {
     let cpus = online_cpus();
     let draws = draws(seed, spikes, &cpus, asked);
-    println!("Blind: seed {seed}, {spikes} injections in {} draws on CPUs {cpus:?}.\n", draws.len());
+    println!(
+        "Blind: seed {seed}, {spikes} injections in {} draws on CPUs {cpus:?}.\n",
+        draws.len()
+    );
     println!(
         "| draw | planted | loop, load | CPU | phase | dose | planted | missed | named |\n|--:|---|---|--:|--:|--:|--:|--:|---|"
     );
     let mut carried = Results::default();
-    for load in Background::ALL.into_iter().filter(|load| draws.iter().any(|draw| draw.condition.load == *load)) {
+    for load in Background::ALL
+        .into_iter()
+        .filter(|load| draws.iter().any(|draw| draw.condition.load == *load))
+    {
         let _loaded = BackgroundLoad::start(load)?;
         let here = draws.iter().enumerate().filter(|(_, draw)| draw.condition.load == load);
         for (number, draw) in here {
@@ -128,9 +144,12 @@ impl Results {
             }
         };
 
-        let (phase, dose) = (time_ns(phase_ns, Letters::Unicode), time_ns(dose_ns, Letters::Unicode));
+        let (phase, dose) =
+            (time_ns(phase_ns, Letters::Unicode), time_ns(dose_ns, Letters::Unicode));
         let condition = condition.words();
-        println!("| {number} | `{fault}` | {condition} | {cpu} | {phase} | {dose} | {planted} | {missed} | {named} |");
+        println!(
+            "| {number} | `{fault}` | {condition} | {cpu} | {phase} | {dose} | {planted} | {missed} | {named} |"
+        );
         Ok(())
     }
 
@@ -141,8 +160,10 @@ impl Results {
         }
 
         let fault = Fault::OwnOverrun;
-        let asked = Disturbance { fault, every_ns: 50 * MS, for_ns: MS, count: PLACEBOS, placebo: true };
-        if let Planted::Done(done) = in_a_thread(&condition.setting(cpu, Phase::AvoidTick), &asked)? {
+        let asked =
+            Disturbance { fault, every_ns: 50 * MS, for_ns: MS, count: PLACEBOS, placebo: true };
+        if let Planted::Done(done) = in_a_thread(&condition.setting(cpu, Phase::AvoidTick), &asked)?
+        {
             self.ordinary.insert((condition, cpu), ordinary(&done.felt));
         }
 
@@ -150,7 +171,9 @@ impl Results {
     }
 
     fn print(&self, details: bool) {
-        println!("\n| planted | judged | first | right | wrong | unexplained | named wrongly | swamped |");
+        println!(
+            "\n| planted | judged | first | right | wrong | unexplained | named wrongly | swamped |"
+        );
         println!("|---|--:|--:|--:|--:|--:|---|--:|");
         for (fault, tally) in &self.by_fault {
             let all = tally.all();
@@ -180,13 +203,17 @@ fn words(tally: &Tally) -> String {
         (tally.nothing, "nothing"),
         (tally.swamped, "swamped"),
     ];
-    let parts = parts.into_iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));
+    let parts = parts
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format!("{count} {word}"));
     let wrong = tally.wrong.iter().map(|(kind, count)| format!("{count} wrong: {}", kind.words()));
 
     parts.chain(wrong).collect::<Vec<_>>().join(", ")
 }
 
-/// Checks that a seed always gives the same draws, that another seed gives others, and that all of them fit.
+/// Checks that a seed always gives the same draws, that another seed gives others, and that all of
+/// them fit.
 pub(crate) fn check() {
     let asked = Arguments {
         faults: Fault::ALL.to_vec(),
@@ -207,6 +234,7 @@ pub(crate) fn check() {
         assert!(dose_ns > 0 && dose_ns <= fault.longest_ns(), "{draw:?}");
     }
 
-    let nothing_fits = Arguments { faults: vec![Fault::RtThrottling], classes: vec![Class::Ordinary], ..asked };
+    let nothing_fits =
+        Arguments { faults: vec![Fault::RtThrottling], classes: vec![Class::Ordinary], ..asked };
     assert_eq!(draws(7, 500, &[0], &nothing_fits), []);
 }

@@ -1,4 +1,5 @@
-//! Conditions under which faults are injected: the loop's class, the background load, and the faults that fit.
+//! Conditions under which faults are injected: the loop's class, the background load, and the
+//! faults that fit.
 
 use std::process::Command;
 use std::time::Duration;
@@ -90,9 +91,9 @@ impl Condition {
             _ => {}
         }
         match (fault, self.class, self.load) {
-            (Fault::RtThrottling | Fault::FairServer, _, Background::Paper) => {
-                Some("other ordinary threads always want the CPU, so the two rules cannot be distinguished")
-            }
+            (Fault::RtThrottling | Fault::FairServer, _, Background::Paper) => Some(
+                "other ordinary threads always want the CPU, so the two rules cannot be distinguished",
+            ),
             (Fault::IpiStorm, Class::Ordinary, _) => {
                 Some("its own thread on the loop's CPU would preempt an ordinary loop")
             }
@@ -120,7 +121,12 @@ impl Condition {
             wait: Wait::Sleep,
             on_overrun: OnOverrun::SkipKeepPhase,
             phase,
-            thread: ThreadRequest { fifo: self.class.fifo(), cpu: Some(cpu), lock_memory: true, dma_latency_us: None },
+            thread: ThreadRequest {
+                fifo: self.class.fifo(),
+                cpu: Some(cpu),
+                lock_memory: true,
+                dma_latency_us: None,
+            },
             warmup: 0,
             interval_ns: 1000 * MS,
             spike_limit: SpikeLimit::TenTimesMedian,
@@ -129,8 +135,8 @@ impl Condition {
         }
     }
 
-    /// Returns the length of each injection, in nanoseconds. An ordinary loop under load waits for milliseconds by
-    /// itself.
+    /// Returns the length of each injection, in nanoseconds. An ordinary loop under load waits for
+    /// milliseconds by itself.
     pub(crate) fn dose_ns(self, fault: Fault) -> u64 {
         let dose_ns = match fault {
             Fault::StopSignal | Fault::PtraceStop | Fault::CgroupFreezer => 5 * MS,
@@ -145,7 +151,9 @@ impl Condition {
             _ => 3 * MS / 10,
         };
         match self {
-            Self { class: Class::Ordinary, load: Background::Paper } => dose_ns.max(20 * MS).min(fault.longest_ns()),
+            Self { class: Class::Ordinary, load: Background::Paper } => {
+                dose_ns.max(20 * MS).min(fault.longest_ns())
+            }
             _ => dose_ns,
         }
     }

@@ -1,11 +1,14 @@
-//! Injects faults and compares them with the causes that onbeat names: the confusion matrix of docs/causes.md.
+//! Injects faults and compares them with the causes that onbeat names: the confusion matrix of
+//! docs/causes.md.
 //!
-//! `cargo bench -p onbeat-cli --bench causes -- [FAULT...] [--count N] [--quick] [--class rt|ordinary] [--load
-//! idle|paper] [--details]` injects each fault 30 times (8 times with `--quick`) into a loop of 1 kHz, real-time and
-//! ordinary, idle and under the load `paper`, then the same with placebos, and prints Markdown. `--details` adds the
-//! explanation of every injection that was named differently.
+//! `cargo bench -p onbeat-cli --bench causes -- [FAULT...] [--count N] [--quick] [--class
+//! rt|ordinary] [--load idle|paper] [--details]` injects each fault 30 times (8 times with
+//! `--quick`) into a loop of 1 kHz, real-time and ordinary, idle and under the load `paper`, then
+//! the same with placebos, and prints Markdown. `--details` adds the explanation of every injection
+//! that was named differently.
 //!
-//! `--blind SEED [--spikes N]` draws fault, dose, phase, CPU, class of the loop and load at random instead.
+//! `--blind SEED [--spikes N]` draws fault, dose, phase, CPU, class of the loop and load at random
+//! instead.
 //!
 //! An injection and a cycle belong together when they overlap in time.
 // A benchmark, which prints its results.
@@ -92,7 +95,9 @@ fn asked(words: &[String]) -> Result<Arguments, Failure> {
     let mut words = words.iter().map(String::as_str);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| Failure::NoValue(word.to_owned()));
-        let number = |text: &str| text.parse::<u64>().map_err(|_| Failure::Number(word.to_owned(), text.to_owned()));
+        let number = |text: &str| {
+            text.parse::<u64>().map_err(|_| Failure::Number(word.to_owned(), text.to_owned()))
+        };
         match word {
             "--bench" => {}
             "--quick" => asked.count = QUICK,
@@ -144,7 +149,10 @@ fn side_by_side(seconds: &str) -> Result<(), Failure> {
     let seconds = seconds.parse().map_err(|_| Failure::Seconds(seconds.to_owned()))?;
     let cpu = *online_cpus().last().ok_or(Failure::NoCpu)?;
     println!("{}", Host::read().in_one_line());
-    println!("{}", steal::side_by_side(cpu, Duration::from_secs(seconds)).map_err(Failure::NoRecorder)?);
+    println!(
+        "{}",
+        steal::side_by_side(cpu, Duration::from_secs(seconds)).map_err(Failure::NoRecorder)?
+    );
     Ok(())
 }
 
@@ -164,7 +172,10 @@ fn all(asked: &Arguments) -> Result<(), Failure> {
 
 fn table(asked: &Arguments) -> Result<(), Failure> {
     let cpu = *online_cpus().last().ok_or(Failure::NoCpu)?;
-    println!("A loop of 1 kHz on CPU {cpu}; {} injections of each fault in each condition.\n", asked.count);
+    println!(
+        "A loop of 1 kHz on CPU {cpu}; {} injections of each fault in each condition.\n",
+        asked.count
+    );
     let before = StealCounter::now(cpu);
     let (mut rows, mut placebos) = (Vec::new(), Vec::new());
     for load in &asked.loads {
@@ -173,7 +184,8 @@ fn table(asked: &Arguments) -> Result<(), Failure> {
             let condition = Condition { class: *class, load: *load };
             for fault in &asked.faults {
                 let mut row = planted::plant(*fault, condition, cpu, asked.count, false)?;
-                let mut placebo = planted::plant(*fault, condition, cpu, asked.count.min(PLACEBOS), true)?;
+                let mut placebo =
+                    planted::plant(*fault, condition, cpu, asked.count.min(PLACEBOS), true)?;
                 row.ordinary = planted::ordinary(placebo.felt());
                 placebo.ordinary = row.ordinary.clone();
                 rows.push(row);

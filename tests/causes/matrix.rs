@@ -8,7 +8,9 @@ use onbeat::probe::disturbed::{Felt, Late};
 use onbeat::report::units::{Letters, time_ns};
 
 use crate::condition::Condition;
-use crate::planted::{Judgement, Ordinary, Planted, Row, explanation, is_named, judged, main_beyond, main_of};
+use crate::planted::{
+    Judgement, Ordinary, Planted, Row, explanation, is_named, judged, main_beyond, main_of,
+};
 use crate::tally::{Tally, percent, percent_with_interval};
 
 impl Row {
@@ -81,14 +83,16 @@ fn not_planted(rows: &[Row]) -> String {
 
     let mut text = String::new();
     for ((fault, reason), conditions) in reasons {
-        let _ = write!(text, "\n`{fault}` was not planted ({}): {reason}.\n", conditions.join("; "));
+        let _ =
+            write!(text, "\n`{fault}` was not planted ({}): {reason}.\n", conditions.join("; "));
     }
 
     text
 }
 
 fn median_late(felt: &[Felt]) -> String {
-    let mut all: Vec<u64> = felt.iter().filter_map(explanation).map(|one| one.lateness_ns).collect();
+    let mut all: Vec<u64> =
+        felt.iter().filter_map(explanation).map(|one| one.lateness_ns).collect();
     all.sort_unstable();
     all.get(all.len() / 2).map_or("–".to_owned(), |ns| time_ns(*ns, Letters::Unicode))
 }
@@ -100,20 +104,26 @@ pub(crate) fn of_placebos(rows: &[Row]) -> String {
          |\n|---|---|--:|--:|---|\n",
     );
     for row in rows.iter().filter(|row| row.done().is_some()) {
-        let (runs, named) = (row.felt().len(), names(row.felt().iter().map(|felt| main_of(explanation(felt)))));
+        let (runs, named) =
+            (row.felt().len(), names(row.felt().iter().map(|felt| main_of(explanation(felt)))));
         let wrong = row.felt().iter().filter(|felt| is_taken_in(felt, &row.ordinary)).count();
-        let _ = writeln!(text, "| `{}` | {} | {runs} | {wrong} | {named} |", row.fault, row.condition.words());
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {runs} | {wrong} | {named} |",
+            row.fault,
+            row.condition.words()
+        );
     }
 
     text
 }
 
-/// A placebo's cycle that is later than usual by less than this, in nanoseconds, is not a spike: a third of the
-/// smallest length in the blind variant.
+/// A placebo's cycle that is later than usual by less than this, in nanoseconds, is not a spike: a
+/// third of the smallest length in the blind variant.
 const LATER_THAN_USUAL_NS: u64 = 50_000;
 
-/// Whether a placebo's cycle was explained by the fault that was not injected, including a thread of the injector if
-/// the cause has a thread.
+/// Whether a placebo's cycle was explained by the fault that was not injected, including a thread
+/// of the injector if the cause has a thread.
 fn is_taken_in(felt: &Felt, ordinary: &Ordinary) -> bool {
     let Some(explanation) = explanation(felt) else { return false };
     let usual_ns: u64 = ordinary.values().sum();
@@ -121,8 +131,10 @@ fn is_taken_in(felt: &Felt, ordinary: &Ordinary) -> bool {
 
     is_later
         && main_beyond(explanation, explanation.lateness_ns, ordinary).is_some_and(|cause| {
-            let by_another =
-                cause.culprit.as_ref().is_some_and(|who| who.tid.is_some() && !who.name.starts_with("onbeat-"));
+            let by_another = cause
+                .culprit
+                .as_ref()
+                .is_some_and(|who| who.tid.is_some() && !who.name.starts_with("onbeat-"));
             is_named(felt.injected.fault, cause.kind) && !by_another
         })
 }
@@ -131,7 +143,10 @@ fn is_taken_in(felt: &Felt, ordinary: &Ordinary) -> bool {
 pub(crate) fn of_others<'r>(rows: impl Iterator<Item = &'r Row>) -> String {
     let mut by_condition = BTreeMap::<Condition, Vec<&Late>>::new();
     for row in rows {
-        by_condition.entry(row.condition).or_default().extend(row.done().iter().flat_map(|done| &done.others));
+        by_condition
+            .entry(row.condition)
+            .or_default()
+            .extend(row.done().iter().flat_map(|done| &done.others));
     }
 
     let mut text = String::from("\n## Spikes that nobody planted\n\n");
@@ -146,7 +161,9 @@ pub(crate) fn of_others<'r>(rows: impl Iterator<Item = &'r Row>) -> String {
 fn names<'c>(named: impl Iterator<Item = Option<&'c onbeat::cause::Cause>>) -> String {
     let mut counts = BTreeMap::<Option<CauseKind>, usize>::new();
     named.for_each(|cause| *counts.entry(cause.map(|cause| cause.kind)).or_default() += 1);
-    let words = counts.iter().map(|(kind, count)| format!("{count} {}", kind.map_or("nothing", CauseKind::words)));
+    let words = counts
+        .iter()
+        .map(|(kind, count)| format!("{count} {}", kind.map_or("nothing", CauseKind::words)));
     words.collect::<Vec<_>>().join(", ")
 }
 
@@ -154,7 +171,9 @@ fn names<'c>(named: impl Iterator<Item = Option<&'c onbeat::cause::Cause>>) -> S
 pub(crate) fn details(rows: &[Row]) -> String {
     let mut text = String::from("\n## Named otherwise\n\n");
     for row in rows {
-        let is_otherwise = |felt: &&Felt| !matches!(judged(felt, &row.ordinary), Judgement::First | Judgement::Right);
+        let is_otherwise = |felt: &&Felt| {
+            !matches!(judged(felt, &row.ordinary), Judgement::First | Judgement::Right)
+        };
         for felt in row.felt().iter().filter(is_otherwise) {
             let what = format!("{}: {:?}", row.condition.words(), judged(felt, &row.ordinary));
             text.push_str(&detail(felt, &what));
@@ -167,7 +186,8 @@ pub(crate) fn details(rows: &[Row]) -> String {
 /// Returns one injection with all its causes, as a list.
 pub(crate) fn detail(felt: &Felt, what: &str) -> String {
     let one = &felt.injected;
-    let mut text = format!("- `{}` {} ({what}): {} ns, {}\n", one.fault, one.index, one.ns, one.detail);
+    let mut text =
+        format!("- `{}` {} ({what}): {} ns, {}\n", one.fault, one.index, one.ns, one.detail);
     if let Some(met) = &felt.met {
         let sample = &met.sample;
         let from_release = one.at.as_ns().cast_signed() - sample.release.as_ns().cast_signed();

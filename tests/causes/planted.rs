@@ -46,17 +46,19 @@ pub(crate) enum Judgement {
     Unexplained,
     /// Nothing is left after subtracting the usual times without an injection.
     Nothing,
-    /// Less than half of the lateness comes from the injection: the main cause is another, unknown one.
+    /// Less than half of the lateness comes from the injection: the main cause is another, unknown
+    /// one.
     Swamped,
 }
 
 /// Returns other names that are correct for a fault.
 ///
-/// An `ipi_storm` consists of interrupts of a microsecond each. In a guest their entry and exit take longer than their
-/// handlers, so that the loop's timer is late and no event shows why.
+/// An `ipi_storm` consists of interrupts of a microsecond each. In a guest their entry and exit
+/// take longer than their handlers, so that the loop's timer is late and no event shows why.
 ///
-/// After a kernel section the scheduler may let the thread continue if the loop is an ordinary one too: then the loop
-/// is preempted, and the cause must name the system call in which the wake-up found the thread.
+/// After a kernel section the scheduler may let the thread continue if the loop is an ordinary one
+/// too: then the loop is preempted, and the cause must name the system call in which the wake-up
+/// found the thread.
 const fn also(fault: Fault) -> &'static [CauseKind] {
     match fault {
         Fault::IpiStorm => &[CauseKind::LateTimer, CauseKind::InterruptsOff],
@@ -72,11 +74,14 @@ pub(crate) fn is_named(fault: Fault, kind: CauseKind) -> bool {
 
 /// Whether `cause` is the injected one: by its name and, if it names a thread, by that thread.
 fn is_planted(fault: Fault, cause: &Cause) -> bool {
-    let by_us = |culprit: &onbeat::cause::Culprit| culprit.tid.is_none() || culprit.name.starts_with("onbeat-");
+    let by_us = |culprit: &onbeat::cause::Culprit| {
+        culprit.tid.is_none() || culprit.name.starts_with("onbeat-")
+    };
     let fits = match cause.kind {
-        CauseKind::Preempted if fault.cause() == CauseKind::KernelSection => {
-            cause.culprit.as_ref().is_some_and(|culprit| by_us(culprit) && culprit.woken_in.is_some())
-        }
+        CauseKind::Preempted if fault.cause() == CauseKind::KernelSection => cause
+            .culprit
+            .as_ref()
+            .is_some_and(|culprit| by_us(culprit) && culprit.woken_in.is_some()),
         CauseKind::Preempted | CauseKind::KernelSection | CauseKind::LockWait => {
             cause.culprit.as_ref().is_none_or(by_us)
         }
@@ -87,7 +92,13 @@ fn is_planted(fault: Fault, cause: &Cause) -> bool {
 }
 
 /// Injects a fault `count` times; if that is not possible, the row has the reason.
-pub(crate) fn plant(fault: Fault, condition: Condition, cpu: u32, count: usize, placebo: bool) -> Result<Row, Failure> {
+pub(crate) fn plant(
+    fault: Fault,
+    condition: Condition,
+    cpu: u32,
+    count: usize,
+    placebo: bool,
+) -> Result<Row, Failure> {
     let dose_ns = condition.dose_ns(fault);
     // The scheduler's rules take seconds each, injected or not.
     let is_slow = fault.least_every_ns() > 1000 * MS;
@@ -105,16 +116,20 @@ pub(crate) fn plant(fault: Fault, condition: Condition, cpu: u32, count: usize, 
     Ok(row)
 }
 
-/// Runs in a thread of its own, because the caller of [`disturb`] stays off the loop's CPU from then on.
+/// Runs in a thread of its own, because the caller of [`disturb`] stays off the loop's CPU from
+/// then on.
 pub(crate) fn in_a_thread(setting: &Setting, asked: &Disturbance) -> Result<Planted, Failure> {
     let done = std::thread::scope(|threads| {
         threads.spawn(|| disturb(setting, asked, &AtomicBool::new(false), &mut |_| {})).join()
     });
     match done.map_err(|_| Failure::Panicked)? {
         Ok(done) => {
-            let refused = done.grants.iter().find(|grant| grant.what == "flight recorder" && !grant.granted);
+            let refused =
+                done.grants.iter().find(|grant| grant.what == "flight recorder" && !grant.granted);
             match refused {
-                Some(refused) => Err(Failure::NoRecorder(refused.why_not.clone().unwrap_or_default())),
+                Some(refused) => {
+                    Err(Failure::NoRecorder(refused.why_not.clone().unwrap_or_default()))
+                }
                 None => Ok(Planted::Done(done)),
             }
         }
@@ -133,9 +148,14 @@ pub(crate) fn main_of(explanation: Option<&Explanation>) -> Option<&Cause> {
     explanation?.main()
 }
 
-/// Returns the longest cause after subtracting what was there without the injection: the usual times on this machine,
-/// steal time counted by the hypervisor, and hypervisor pauses outside the injection.
-pub(crate) fn main_beyond<'e>(explanation: &'e Explanation, covered_ns: u64, ordinary: &Ordinary) -> Option<&'e Cause> {
+/// Returns the longest cause after subtracting what was there without the injection: the usual
+/// times on this machine, steal time counted by the hypervisor, and hypervisor pauses outside the
+/// injection.
+pub(crate) fn main_beyond<'e>(
+    explanation: &'e Explanation,
+    covered_ns: u64,
+    ordinary: &Ordinary,
+) -> Option<&'e Cause> {
     let beyond = by_kind(explanation).into_iter().map(|(kind, ns)| {
         let aside = match kind {
             CauseKind::HypervisorSteal => ns,
@@ -159,9 +179,11 @@ fn by_kind(explanation: &Explanation) -> Ordinary {
 
 /// Returns the median of each cause over the cycles of a placebo; an unexplained cycle counts as 0.
 pub(crate) fn ordinary(placebo: &[Felt]) -> Ordinary {
-    let cycles: Vec<Ordinary> = placebo.iter().map(|felt| explanation(felt).map(by_kind).unwrap_or_default()).collect();
+    let cycles: Vec<Ordinary> =
+        placebo.iter().map(|felt| explanation(felt).map(by_kind).unwrap_or_default()).collect();
     let median = |kind: CauseKind| {
-        let mut all: Vec<u64> = cycles.iter().map(|cycle| cycle.get(&kind).copied().unwrap_or(0)).collect();
+        let mut all: Vec<u64> =
+            cycles.iter().map(|cycle| cycle.get(&kind).copied().unwrap_or(0)).collect();
         all.sort_unstable();
         all.get(all.len() / 2).copied().unwrap_or(0)
     };
@@ -172,7 +194,9 @@ pub(crate) fn ordinary(placebo: &[Felt]) -> Ordinary {
 /// Judges an injection, given the `ordinary` times.
 pub(crate) fn judged(felt: &Felt, ordinary: &Ordinary) -> Judgement {
     let fault = felt.injected.fault;
-    let Some((met, explanation)) = felt.met.as_ref().zip(explanation(felt)) else { return Judgement::Nothing };
+    let Some((met, explanation)) = felt.met.as_ref().zip(explanation(felt)) else {
+        return Judgement::Nothing;
+    };
     let main = explanation.main();
     if main.is_some_and(|cause| is_planted(fault, cause)) {
         return Judgement::First;
@@ -186,17 +210,24 @@ pub(crate) fn judged(felt: &Felt, ordinary: &Ordinary) -> Judgement {
     match main_beyond(explanation, covered_ns, ordinary) {
         None => Judgement::Nothing,
         Some(cause) if is_planted(fault, cause) => Judgement::Right,
-        // "Wake-up itself" means that nothing was found beyond the cost of every wake-up, which misleads nobody.
-        Some(Cause { kind: CauseKind::Unexplained | CauseKind::WakeUpPath, .. }) => Judgement::Unexplained,
-        Some(_) if main.is_some_and(|cause| cause.kind == CauseKind::Unexplained) => Judgement::Unexplained,
+        // "Wake-up itself" means that nothing was found beyond the cost of every wake-up, which
+        // misleads nobody.
+        Some(Cause { kind: CauseKind::Unexplained | CauseKind::WakeUpPath, .. }) => {
+            Judgement::Unexplained
+        }
+        Some(_) if main.is_some_and(|cause| cause.kind == CauseKind::Unexplained) => {
+            Judgement::Unexplained
+        }
         Some(cause) => Judgement::Wrong(cause.kind),
     }
 }
 
-/// Returns the part of the cycle, from its release to its end, that is inside the injection, minus the time for which
-/// other threads kept the loop off its CPU according to the kernel, in nanoseconds.
+/// Returns the part of the cycle, from its release to its end, that is inside the injection, minus
+/// the time for which other threads kept the loop off its CPU according to the kernel, in
+/// nanoseconds.
 fn covered_ns(felt: &Felt, met: &Late) -> u64 {
-    let (release, end) = (met.sample.release, met.sample.release.plus_ns(met.sample.response_time_ns()));
+    let (release, end) =
+        (met.sample.release, met.sample.release.plus_ns(met.sample.response_time_ns()));
     let inside_ns = felt.injected.end().min(end).ns_since(felt.injected.at.max(release));
     inside_ns.saturating_sub(felt.injected.kept_off_ns)
 }
@@ -217,7 +248,10 @@ impl Row {
         match &self.planted {
             Planted::Done(done) => {
                 let (felt, missed, others) = (done.felt.len(), done.missed, done.others.len());
-                format!("{felt} injected, {missed} missed, {others} other spikes in {} cycles", done.cycles)
+                format!(
+                    "{felt} injected, {missed} missed, {others} other spikes in {} cycles",
+                    done.cycles
+                )
             }
             Planted::Not(reason) => format!("not planted: {reason}"),
         }

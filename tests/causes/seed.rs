@@ -17,7 +17,8 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below `end`. For the small numbers of a draw the bias of the remainder is below one in 10^15.
+    /// Returns a number below `end`. For the small numbers of a draw the bias of the remainder is
+    /// below one in 10^15.
     pub(crate) const fn below(&mut self, end: u64) -> u64 {
         self.next() % if end == 0 { 1 } else { end }
     }
@@ -40,7 +41,10 @@ impl Random {
 pub(crate) fn check() {
     let mut random = Random::new(1_234_567);
     let first: Vec<u64> = (0..3).map(|_| random.next()).collect();
-    assert_eq!(first, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+    assert_eq!(
+        first,
+        [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
+    );
     for _ in 0..1000 {
         assert!((100..=3000).contains(&random.scaled(100, 3000)));
         assert!(random.below(7) < 7);

@@ -34,8 +34,8 @@ impl StealCounter {
         Self { ticks: self.ticks - earlier.ticks, ..self }
     }
 
-    /// Returns the sentence. Steal time while the loop was not late is not in any explanation, so explanations can only
-    /// name less.
+    /// Returns the sentence. Steal time while the loop was not late is not in any explanation, so
+    /// explanations can only name less.
     pub(crate) fn beside<'r>(self, rows: impl Iterator<Item = &'r Row>) -> String {
         let explanations = rows.filter_map(Row::done).flat_map(|done| {
             let others = done.others.iter().filter_map(|late| late.explanation.as_ref());
@@ -43,7 +43,10 @@ impl StealCounter {
         });
 
         let causes = explanations.flat_map(|explanation| &explanation.causes);
-        let named: u64 = causes.filter(|cause| cause.kind == CauseKind::HypervisorSteal).map(|cause| cause.ns).sum();
+        let named: u64 = causes
+            .filter(|cause| cause.kind == CauseKind::HypervisorSteal)
+            .map(|cause| cause.ns)
+            .sum();
         format!(
             "\n## Steal\n\nExplanations name {:.1} ms of steal; /proc/stat counts {:.0} ms on CPU {} over all runs, late cycles \
              or not, in ticks of 10 ms.\n",
@@ -54,14 +57,23 @@ impl StealCounter {
     }
 }
 
-/// Compares the readings that explanations use, summed over `whole`, with the kernel's counter for the same time.
+/// Compares the readings that explanations use, summed over `whole`, with the kernel's counter for
+/// the same time.
 pub(crate) fn side_by_side(cpu: u32, whole: Duration) -> Result<String, String> {
     let (tid, over) = (AtomicU32::new(0), AtomicBool::new(false));
     thread::scope(|threads| {
         threads.spawn(|| {
-            let wanted = ThreadRequest { fifo: Some(90), cpu: Some(cpu), lock_memory: false, dma_latency_us: None };
+            let wanted = ThreadRequest {
+                fifo: Some(90),
+                cpu: Some(cpu),
+                lock_memory: false,
+                dma_latency_us: None,
+            };
             let _ = wanted.prepare_thread();
-            tid.store(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs(), Ordering::Release);
+            tid.store(
+                rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs(),
+                Ordering::Release,
+            );
             while !over.load(Ordering::Relaxed) {
                 thread::sleep(Duration::from_millis(1));
             }
@@ -71,7 +83,8 @@ pub(crate) fn side_by_side(cpu: u32, whole: Duration) -> Result<String, String> 
             thread::sleep(Duration::from_millis(1));
         }
 
-        let thread = LoopThread { tid: tid.load(Ordering::Acquire), cpu: Some(cpu), fifo: Some(90) };
+        let thread =
+            LoopThread { tid: tid.load(Ordering::Acquire), cpu: Some(cpu), fifo: Some(90) };
         let result = watched(thread, cpu, whole);
         over.store(true, Ordering::Relaxed);
         result
@@ -80,8 +93,8 @@ pub(crate) fn side_by_side(cpu: u32, whole: Duration) -> Result<String, String> 
 
 fn watched(thread: LoopThread, cpu: u32, whole: Duration) -> Result<String, String> {
     let (explainer, grants) = Explainer::open_with_grants(thread);
-    let mut explainer =
-        explainer.ok_or_else(|| grants.iter().find_map(|grant| grant.why_not.clone()).unwrap_or_default())?;
+    let mut explainer = explainer
+        .ok_or_else(|| grants.iter().find_map(|grant| grant.why_not.clone()).unwrap_or_default())?;
     thread::sleep(Duration::from_millis(20));
     let begun = Wall::now();
     let before = (reading(&mut explainer, cpu)?, StealCounter::now(cpu));
@@ -98,7 +111,11 @@ fn watched(thread: LoopThread, cpu: u32, whole: Duration) -> Result<String, Stri
         counted_ns as f64 / 1e6,
         accounted_ns / 1_000_000,
         apart_ns as f64 / 1e6,
-        if agree { "they agree within 5 % or one tick" } else { "THEY DO NOT AGREE within 5 % or one tick" },
+        if agree {
+            "they agree within 5 % or one tick"
+        } else {
+            "THEY DO NOT AGREE within 5 % or one tick"
+        },
     ))
 }
 
@@ -109,7 +126,11 @@ fn reading(explainer: &mut Explainer, cpu: u32) -> Result<u64, String> {
         return Err("the BPF programs do not load".to_owned());
     }
 
-    let newest =
-        counters.readings.iter().rev().filter(|reading| reading.cpu == cpu).find_map(|reading| reading.steal_ns);
+    let newest = counters
+        .readings
+        .iter()
+        .rev()
+        .filter(|reading| reading.cpu == cpu)
+        .find_map(|reading| reading.steal_ns);
     newest.ok_or_else(|| "no reading of the loop's CPU".to_owned())
 }

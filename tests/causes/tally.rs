@@ -47,7 +47,8 @@ impl Tally {
         }
     }
 
-    /// Returns the number of injections that can be judged: the injected cause is most of the lateness.
+    /// Returns the number of injections that can be judged: the injected cause is most of the
+    /// lateness.
     pub(crate) fn all(&self) -> usize {
         self.first + self.right + self.unexplained + self.nothing + self.wrong_ones()
     }
@@ -93,8 +94,13 @@ fn interval(part: usize, all: usize) -> Option<(f64, f64)> {
 /// Checks that counts add up, and that the interval is the published one.
 pub(crate) fn check() {
     let wrong = Judgement::Wrong(CauseKind::Preempted);
-    let tally = Tally::new([Judgement::First, Judgement::Right, wrong, wrong, Judgement::Swamped].into_iter());
-    assert_eq!((tally.all(), tally.wrong_ones(), tally.wrong_words()), (4, 2, "2 preempted".to_owned()));
+    let tally = Tally::new(
+        [Judgement::First, Judgement::Right, wrong, wrong, Judgement::Swamped].into_iter(),
+    );
+    assert_eq!(
+        (tally.all(), tally.wrong_ones(), tally.wrong_words()),
+        (4, 2, "2 preempted".to_owned())
+    );
     let mut twice = tally.clone();
     twice.join(&tally);
 

@@ -1,7 +1,9 @@
-//! Exports open in libraries that know nothing of onbeat: pyarrow, prometheus_client, and Python's own readers of XML and CSV.
+//! Exports open in libraries that know nothing of onbeat: pyarrow, prometheus_client, and Python's
+//! own readers of XML and CSV.
 //!
-//! The Python side is `opens.py`; its packages are installed below `target/` on the first run, which needs the network then. Where
-//! Python is missing, or it cannot be equipped, every test here is counted as ignored, with the reason in its line.
+//! The Python side is `opens.py`; its packages are installed below `target/` on the first run,
+//! which needs the network then. Where Python is missing, or it cannot be equipped, every test here
+//! is counted as ignored, with the reason in its line.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -54,7 +56,10 @@ fn run(dir: &Path) -> PathBuf {
 }
 
 fn samples(run: &Path) -> u64 {
-    files(run).iter().flat_map(|file| Series::ALL.map(|series| file.distribution(series).count())).sum()
+    files(run)
+        .iter()
+        .flat_map(|file| Series::ALL.map(|series| file.distribution(series).count()))
+        .sum()
 }
 
 fn files(run: &Path) -> Vec<RunFile> {
@@ -71,28 +76,41 @@ fn parquet_holds_every_bucket(python: &Python) {
     let to = dir.path().join("run.parquet");
     done(onbeat(dir.path()).arg("export").arg(&run).arg("--parquet").arg(&to));
     let found = python.open("parquet", &to);
-    let buckets: usize =
-        files(&run).iter().flat_map(|file| &file.entries).map(|entry| entry.counts.buckets().len()).sum();
+    let buckets: usize = files(&run)
+        .iter()
+        .flat_map(|file| &file.entries)
+        .map(|entry| entry.counts.buckets().len())
+        .sum();
 
     assert_eq!(found["rows"], buckets);
     assert_eq!(found["samples"], samples(&run));
     assert_eq!(found["series"], serde_json::json!(["recorded", "wakeup_latency"]));
     assert_eq!(found["loads"], serde_json::json!(["paper"]));
-    assert_eq!((found["types"]["low_ns"].as_str(), found["types"]["tuning"].as_str()), (Some("int64"), Some("string")));
+    assert_eq!(
+        (found["types"]["low_ns"].as_str(), found["types"]["tuning"].as_str()),
+        (Some("int64"), Some("string"))
+    );
     let highest = found["highest"].as_u64().unwrap();
 
-    assert!((480_900..480_900 + 256).contains(&highest), "{highest} is the end of the bucket of 480.9 us");
+    assert!(
+        (480_900..480_900 + 256).contains(&highest),
+        "{highest} is the end of the bucket of 480.9 us"
+    );
 }
 
 fn parquet_of_several_groups(python: &Python) {
     let dir = tempfile::tempdir().unwrap();
     let run = run(dir.path());
-    let file = files(&run).into_iter().find(|file| file.distribution(Series::WakeupLatency).count() > 0).unwrap();
+    let file = files(&run)
+        .into_iter()
+        .find(|file| file.distribution(Series::WakeupLatency).count() > 0)
+        .unwrap();
     let rows_once: usize = file.entries.iter().map(|entry| entry.counts.buckets().len()).sum();
     let times = (1 << 20) / rows_once + 2;
     let to = dir.path().join("long.parquet");
     let mut out = std::fs::File::create(&to).unwrap();
-    let rows = onbeat::report::export::parquet::write(std::iter::repeat_n(&file, times), &mut out).unwrap();
+    let rows = onbeat::report::export::parquet::write(std::iter::repeat_n(&file, times), &mut out)
+        .unwrap();
     let found = python.open("parquet", &to);
 
     assert_eq!((found["rows"].as_u64(), found["groups"].as_u64()), (Some(rows), Some(2)));
@@ -101,9 +119,19 @@ fn parquet_of_several_groups(python: &Python) {
 
 fn openmetrics_is_read(python: &Python) {
     let dir = tempfile::tempdir().unwrap();
-    done(onbeat(dir.path()).args(["measure", "timer", "--for", "500ms", "--out"]).arg(dir.path().join("runs")));
+    done(
+        onbeat(dir.path())
+            .args(["measure", "timer", "--for", "500ms", "--out"])
+            .arg(dir.path().join("runs")),
+    );
     let to = dir.path().join("metrics.txt");
-    done(onbeat(dir.path()).arg("export").arg(dir.path().join("runs/latest")).arg("--openmetrics").arg(&to));
+    done(
+        onbeat(dir.path())
+            .arg("export")
+            .arg(dir.path().join("runs/latest"))
+            .arg("--openmetrics")
+            .arg(&to),
+    );
     let found = python.open("openmetrics", &to);
     let run = files(&dir.path().join("runs/latest")).remove(0);
 
@@ -117,8 +145,12 @@ fn openmetrics_is_read(python: &Python) {
         let moments = run.moments(series);
 
         assert_eq!(metric["count"].as_f64(), Some(moments.n as f64), "{series:?}");
-        let (sum_s, exported_s) = (moments.mean_ns * moments.n as f64 / 1e9, metric["sum"].as_f64().unwrap());
-        assert!((sum_s - exported_s).abs() <= 1e-9 * sum_s, "{series:?}: {exported_s} s, {sum_s} s in the run");
+        let (sum_s, exported_s) =
+            (moments.mean_ns * moments.n as f64 / 1e9, metric["sum"].as_f64().unwrap());
+        assert!(
+            (sum_s - exported_s).abs() <= 1e-9 * sum_s,
+            "{series:?}: {exported_s} s, {sum_s} s in the run"
+        );
     }
 
     assert!(run.distribution(Series::WakeupLatency).count() > 100);
@@ -149,7 +181,8 @@ fn csv_is_read(python: &Python) {
     let found = python.open("csv", &to);
 
     assert_eq!(found["samples"], samples(&run));
-    let tunings: BTreeSet<&str> = found["tunings"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let tunings: BTreeSet<&str> =
+        found["tunings"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert!(tunings.contains("a, \"b\""), "{tunings:?}");
 }
 
@@ -203,7 +236,9 @@ fn equip() -> Result<Python, String> {
     let place = root.join("target/exports-venv");
     let program = place.join("bin/python");
     let works = |program: &Path| {
-        let imports = Command::new(program).args(["-c", "import pyarrow.parquet, prometheus_client"]).output();
+        let imports = Command::new(program)
+            .args(["-c", "import pyarrow.parquet, prometheus_client"])
+            .output();
         imports.is_ok_and(|output| output.status.success())
     };
 
@@ -214,7 +249,10 @@ fn equip() -> Result<Python, String> {
         }
 
         let packages = root.join("tests/exports/requirements.txt");
-        let pip = Command::new(&program).args(["-m", "pip", "install", "-q", "-r"]).arg(packages).output();
+        let pip = Command::new(&program)
+            .args(["-m", "pip", "install", "-q", "-r"])
+            .arg(packages)
+            .output();
         if !pip.as_ref().is_ok_and(|output| output.status.success()) || !works(&program) {
             return Err(
                 "pyarrow and prometheus_client cannot be installed: no network, or no packages for this Python"

@@ -1,10 +1,11 @@
 //! Java's HdrHistogram opens onbeat's run files unchanged, and counts what onbeat counts.
 //!
-//! The Java side below `src/main/java/onbeat`, `IntervalLogs.java` and the loop of `HiccupLoop.java`, knows HdrHistogram's classes
-//! and nothing of onbeat. Maven builds it on the first run, and needs the network then; from the second run on it works offline.
+//! The Java side below `src/main/java/onbeat`, `IntervalLogs.java` and the loop of
+//! `HiccupLoop.java`, knows HdrHistogram's classes and nothing of onbeat. Maven builds it on the
+//! first run, and needs the network then; from the second run on it works offline.
 //!
-//! Without Java or Maven, every test here is counted as ignored, with the reason in its line; hence a
-//! harness that can say so while it runs.
+//! Without Java or Maven, every test here is counted as ignored, with the reason in its line; hence
+//! a harness that can say so while it runs.
 // Everything here is a test, although clippy cannot see it without the attribute.
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +18,8 @@ use std::sync::OnceLock;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use onbeat::probe;
 use onbeat::record::{
-    Account, Distribution, LONGEST_NS, Past, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit,
+    Account, Distribution, LONGEST_NS, Past, Recorder, Recording, RunFile, RunWriter, Series,
+    SpikeLimit,
 };
 use onbeat_rt::{End, Flags, Instant, Outcome, Sample};
 use serde::Deserialize;
@@ -27,7 +29,10 @@ const SECOND: u64 = 1_000 * MS;
 
 fn main() -> ExitCode {
     let tests = [
-        trial("java_counts_in_a_real_bench_what_onbeat_counts", java_counts_in_a_real_bench_what_onbeat_counts),
+        trial(
+            "java_counts_in_a_real_bench_what_onbeat_counts",
+            java_counts_in_a_real_bench_what_onbeat_counts,
+        ),
         trial(
             "spikes_skipped_releases_and_the_ends_of_the_range_are_the_same_in_java",
             spikes_skipped_releases_and_the_ends_of_the_range_are_the_same_in_java,
@@ -36,11 +41,26 @@ fn main() -> ExitCode {
             "a_file_cut_off_after_a_whole_line_opens_as_far_as_it_goes",
             a_file_cut_off_after_a_whole_line_opens_as_far_as_it_goes,
         ),
-        trial("a_run_that_was_killed_and_resumed_is_one_log", a_run_that_was_killed_and_resumed_is_one_log),
-        trial("a_log_that_java_wrote_is_refused_in_one_sentence", a_log_that_java_wrote_is_refused_in_one_sentence),
-        trial("a_log_that_java_wrote_is_imported_sample_by_sample", a_log_that_java_wrote_is_imported_sample_by_sample),
-        trial("a_log_of_the_hiccup_loop_in_java_is_imported_whole", a_log_of_the_hiccup_loop_in_java_is_imported_whole),
-        trial("percentile_text_is_that_of_java_row_by_row", percentile_text_is_that_of_java_row_by_row),
+        trial(
+            "a_run_that_was_killed_and_resumed_is_one_log",
+            a_run_that_was_killed_and_resumed_is_one_log,
+        ),
+        trial(
+            "a_log_that_java_wrote_is_refused_in_one_sentence",
+            a_log_that_java_wrote_is_refused_in_one_sentence,
+        ),
+        trial(
+            "a_log_that_java_wrote_is_imported_sample_by_sample",
+            a_log_that_java_wrote_is_imported_sample_by_sample,
+        ),
+        trial(
+            "a_log_of_the_hiccup_loop_in_java_is_imported_whole",
+            a_log_of_the_hiccup_loop_in_java_is_imported_whole,
+        ),
+        trial(
+            "percentile_text_is_that_of_java_row_by_row",
+            percentile_text_is_that_of_java_row_by_row,
+        ),
     ];
     libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
 }
@@ -101,12 +121,26 @@ fn spikes_skipped_releases_and_the_ends_of_the_range_are_the_same_in_java(java: 
     java.agrees_on(std::slice::from_ref(&path));
     let run = RunFile::read(&path).unwrap();
 
-    // The tool that people open logs with, asked for no tag: it shows every release, skipped ones among them.
-    let shown = java.run_class("org.HdrHistogram.HistogramLogProcessor", &["-i"], std::slice::from_ref(&path));
-    let total = format!("Total count    = {:12}]", run.distribution(Series::ReleaseLatency).count());
+    // The tool that people open logs with, asked for no tag: it shows every release, skipped ones
+    // among them.
+    let shown = java.run_class(
+        "org.HdrHistogram.HistogramLogProcessor",
+        &["-i"],
+        std::slice::from_ref(&path),
+    );
+    let total =
+        format!("Total count    = {:12}]", run.distribution(Series::ReleaseLatency).count());
     assert!(words(&shown.stdout).contains(&total), "{total} is not in\n{}", words(&shown.stdout));
-    assert!(run.moments(Series::SkippedLatency).n > 100 && !run.spikes.is_empty() && !run.maxima.is_empty());
-    assert_eq!(run.moments(Series::WakeupLatency).max_ns, 4 * LONGEST_NS, "exact, although the histogram ends before");
+    assert!(
+        run.moments(Series::SkippedLatency).n > 100
+            && !run.spikes.is_empty()
+            && !run.maxima.is_empty()
+    );
+    assert_eq!(
+        run.moments(Series::WakeupLatency).max_ns,
+        4 * LONGEST_NS,
+        "exact, although the histogram ends before"
+    );
 }
 
 fn a_file_cut_off_after_a_whole_line_opens_as_far_as_it_goes(java: &Java) {
@@ -122,7 +156,8 @@ fn a_file_cut_off_after_a_whole_line_opens_as_far_as_it_goes(java: &Java) {
     recorder.close(&Account::default()).unwrap();
     let whole = std::fs::read_to_string(&path).unwrap();
     let ends: Vec<usize> = whole.match_indices('\n').map(|(at, _)| at + 1).collect();
-    let cut: Vec<PathBuf> = ends.iter().skip(1).map(|&end| dir.path().join(format!("{end}.onbeat.hlog"))).collect();
+    let cut: Vec<PathBuf> =
+        ends.iter().skip(1).map(|&end| dir.path().join(format!("{end}.onbeat.hlog"))).collect();
     for (path, &end) in cut.iter().zip(ends.iter().skip(1)) {
         std::fs::write(path, &whole[..end]).unwrap();
     }
@@ -154,9 +189,14 @@ fn a_run_that_was_killed_and_resumed_is_one_log(java: &Java) {
     }
 
     gone_on.end_block(&outcome(origin, 1_000, 1_000)).unwrap();
-    assert_eq!(gone_on.close(&Account::default()).unwrap().slots, 3_000, "two whole seconds, and one more");
+    assert_eq!(
+        gone_on.close(&Account::default()).unwrap().slots,
+        3_000,
+        "two whole seconds, and one more"
+    );
     java.agrees_on(std::slice::from_ref(&path));
-    let starts: Vec<f64> = RunFile::read(&path).unwrap().entries.iter().map(|entry| entry.t).collect();
+    let starts: Vec<f64> =
+        RunFile::read(&path).unwrap().entries.iter().map(|entry| entry.t).collect();
     assert!(starts.is_sorted(), "{starts:?}");
 }
 
@@ -164,13 +204,22 @@ fn a_log_that_java_wrote_is_refused_in_one_sentence(java: &Java) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("jhiccup.hlog");
     java.run("write", std::slice::from_ref(&path));
-    assert!(!java.read(std::slice::from_ref(&path)).is_empty(), "it is a log that Java itself opens");
+    assert!(
+        !java.read(std::slice::from_ref(&path)).is_empty(),
+        "it is a log that Java itself opens"
+    );
     let answer = onbeat().arg("report").arg(&path).output().unwrap();
     let said = words(&answer.stderr);
 
     assert_eq!((answer.status.code(), said.trim_end().lines().count()), (Some(2), 1), "{said}");
-    assert!(said.contains(&format!("{} is not an onbeat run file: line 6", path.display())), "{said}");
-    assert!(answer.stdout.is_empty() && !dir.path().join("report.html").exists(), "and nothing else comes of it");
+    assert!(
+        said.contains(&format!("{} is not an onbeat run file: line 6", path.display())),
+        "{said}"
+    );
+    assert!(
+        answer.stdout.is_empty() && !dir.path().join("report.html").exists(),
+        "and nothing else comes of it"
+    );
 }
 
 fn a_log_that_java_wrote_is_imported_sample_by_sample(java: &Java) {
@@ -182,9 +231,12 @@ fn a_log_that_java_wrote_is_imported_sample_by_sample(java: &Java) {
 
     assert!(done.status.success(), "{}", words(&done.stderr));
     let imported = to.join("java.onbeat.hlog");
-    let (theirs, ours) = (java.read(std::slice::from_ref(&path)), java.read(std::slice::from_ref(&imported)));
+    let (theirs, ours) =
+        (java.read(std::slice::from_ref(&path)), java.read(std::slice::from_ref(&imported)));
     let tags = |tags: &[Tag]| {
-        tags.iter().map(|tag| (tag.tag.clone(), tag.counts.clone(), tag.maxima_ns.clone())).collect::<Vec<_>>()
+        tags.iter()
+            .map(|tag| (tag.tag.clone(), tag.counts.clone(), tag.maxima_ns.clone()))
+            .collect::<Vec<_>>()
     };
 
     assert_eq!(tags(&theirs), tags(&ours), "Java finds in the run file what it wrote into the log");
@@ -193,19 +245,33 @@ fn a_log_that_java_wrote_is_imported_sample_by_sample(java: &Java) {
 fn a_log_of_the_hiccup_loop_in_java_is_imported_whole(java: &Java) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("hiccups.hlog");
-    java.run_class("onbeat.HiccupLoop", &["-r", "1", "-i", "500", "-t", "2"], std::slice::from_ref(&path));
+    java.run_class(
+        "onbeat.HiccupLoop",
+        &["-r", "1", "-i", "500", "-t", "2"],
+        std::slice::from_ref(&path),
+    );
     let to = dir.path().join("run");
     let done = onbeat().arg("import").arg(&path).arg("-o").arg(&to).output().unwrap();
 
     assert!(done.status.success(), "{}", words(&done.stderr));
-    let (theirs, ours) =
-        (java.read(std::slice::from_ref(&path)), RunFile::read(&to.join("hiccups.onbeat.hlog")).unwrap());
+    let (theirs, ours) = (
+        java.read(std::slice::from_ref(&path)),
+        RunFile::read(&to.join("hiccups.onbeat.hlog")).unwrap(),
+    );
     let counts: Vec<u64> = ours.entries.iter().map(|entry| entry.counts.count()).collect();
     assert_eq!((theirs.len(), theirs[0].lines), (1, 4), "an interval per half second, and no tag");
     assert_eq!(counts.iter().sum::<u64>(), theirs[0].total_count);
-    assert!(ours.entries.iter().all(|entry| entry.series == Series::Hiccup), "from the log's own comment");
-    // Whatever held it up: what is longer than the resolution counts as the many hiccups that it would have been.
-    assert!((500..=2_400).contains(&theirs[0].total_count), "{} in two seconds", theirs[0].total_count);
+    assert!(
+        ours.entries.iter().all(|entry| entry.series == Series::Hiccup),
+        "from the log's own comment"
+    );
+    // Whatever held it up: what is longer than the resolution counts as the many hiccups that it
+    // would have been.
+    assert!(
+        (500..=2_400).contains(&theirs[0].total_count),
+        "{} in two seconds",
+        theirs[0].total_count
+    );
 }
 
 fn percentile_text_is_that_of_java_row_by_row(java: &Java) {
@@ -219,20 +285,34 @@ fn percentile_text_is_that_of_java_row_by_row(java: &Java) {
 
     recorder.end_block(&outcome(Instant::from_ns(0), 5_000, 5_000)).unwrap();
     recorder.close(&Account::default()).unwrap();
-    let done = onbeat().arg("export").arg(&path).arg("--hgrm").arg(dir.path().join("text")).output().unwrap();
+    let done = onbeat()
+        .arg("export")
+        .arg(&path)
+        .arg("--hgrm")
+        .arg(dir.path().join("text"))
+        .output()
+        .unwrap();
     assert!(done.status.success(), "{}", words(&done.stderr));
-    let ours = std::fs::read_dir(dir.path().join("text")).unwrap().map(|entry| entry.unwrap().path());
-    let ours = ours.into_iter().find(|path| path.to_string_lossy().contains("release_latency")).unwrap();
+    let ours =
+        std::fs::read_dir(dir.path().join("text")).unwrap().map(|entry| entry.unwrap().path());
+    let ours =
+        ours.into_iter().find(|path| path.to_string_lossy().contains("release_latency")).unwrap();
     let rows = |text: &str| -> Vec<(f64, f64, u64)> {
         let numbers = |line: &str| -> Option<(f64, f64, u64)> {
             let mut words = line.split_whitespace();
-            Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?))
+            Some((
+                words.next()?.parse().ok()?,
+                words.next()?.parse().ok()?,
+                words.next()?.parse().ok()?,
+            ))
         };
         text.lines().filter_map(numbers).collect()
     };
 
     let ours = rows(&std::fs::read_to_string(ours).unwrap());
-    let theirs = rows(&words(&java.run("percentiles", &[path, PathBuf::from(tag_of(Series::ReleaseLatency))]).stdout));
+    let theirs = rows(&words(
+        &java.run("percentiles", &[path, PathBuf::from(tag_of(Series::ReleaseLatency))]).stdout,
+    ));
     assert!(theirs.len() > 20);
     for (p, value, count) in theirs.iter().map(|(value, p, count)| (*p, *value, *count)) {
         let own = ours.iter().find(|(_, own, _)| (own - p).abs() < 1e-9);
@@ -268,14 +348,21 @@ impl Java {
     }
 
     fn run_class(&self, class: &str, options: &[&str], files: &[PathBuf]) -> Output {
-        let java = Command::new("java").args(["-cp", &self.class_path, class]).args(options).args(files).output();
+        let java = Command::new("java")
+            .args(["-cp", &self.class_path, class])
+            .args(options)
+            .args(files)
+            .output();
         let java = java.unwrap();
         assert!(java.status.success() && java.stderr.is_empty(), "Java: {}", words(&java.stderr));
         java
     }
 
     fn read(&self, files: &[PathBuf]) -> Vec<Tag> {
-        words(&self.run("read", files).stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        words(&self.run("read", files).stdout)
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 
     /// Both readers give the same answer for every series of these files.
@@ -283,12 +370,18 @@ impl Java {
         let tags = self.read(files);
         for file in files {
             let run = RunFile::read(file).unwrap();
-            let of_file: BTreeMap<&str, &Tag> =
-                tags.iter().filter(|tag| &tag.file == file).map(|tag| (tag.tag.as_str(), tag)).collect();
+            let of_file: BTreeMap<&str, &Tag> = tags
+                .iter()
+                .filter(|tag| &tag.file == file)
+                .map(|tag| (tag.tag.as_str(), tag))
+                .collect();
             let max_fields = max_fields(file);
-            // Wake-up latency is in no line of its own: it is what is left of the untagged line without the skipped releases.
-            for series in Series::ALL.into_iter().filter(|series| *series != Series::WakeupLatency) {
-                let entries: Vec<_> = run.entries.iter().filter(|entry| entry.series == series).collect();
+            // Wake-up latency is in no line of its own: it is what is left of the untagged line
+            // without the skipped releases.
+            for series in Series::ALL.into_iter().filter(|series| *series != Series::WakeupLatency)
+            {
+                let entries: Vec<_> =
+                    run.entries.iter().filter(|entry| entry.series == series).collect();
                 let Some(tag) = of_file.get(tag_of(series)) else {
                     assert!(entries.is_empty(), "Java sees no {series:?} in {}", file.display());
                     continue;
@@ -319,17 +412,27 @@ fn same_counts(tag: &Tag, run: &RunFile, series: Series) {
     assert_eq!(tag.total_count, ours.count(), "{series:?} in {}", run.path.display());
     assert_eq!((tag.max_ns, tag.min_ns), extremes(&ours), "{series:?} in {}", run.path.display());
     let entries = run.entries.iter().filter(|entry| entry.series == series);
-    let per_line: Vec<(u64, u64)> = entries.map(|entry| (entry.counts.count(), extremes(&entry.counts).0)).collect();
+    let per_line: Vec<(u64, u64)> =
+        entries.map(|entry| (entry.counts.count(), extremes(&entry.counts).0)).collect();
 
     assert_eq!(tag.lines, per_line.len());
-    assert_eq!(tag.counts.iter().copied().zip(tag.maxima_ns.iter().copied()).collect::<Vec<_>>(), per_line);
+    assert_eq!(
+        tag.counts.iter().copied().zip(tag.maxima_ns.iter().copied()).collect::<Vec<_>>(),
+        per_line
+    );
     let exact = run.moments(series);
     if exact.n == ours.count() {
         let last = ours.buckets().last().unwrap();
         let max_ns = exact.max_ns.clamp(1, LONGEST_NS);
-        assert!((last.low_ns..=last.high_ns()).contains(&max_ns), "{series:?}: {max_ns} ns is outside {last:?}");
+        assert!(
+            (last.low_ns..=last.high_ns()).contains(&max_ns),
+            "{series:?}: {max_ns} ns is outside {last:?}"
+        );
     } else {
-        assert_eq!(run.end, None, "only a file cut off may have a histogram without its exact figures");
+        assert_eq!(
+            run.end, None,
+            "only a file cut off may have a histogram without its exact figures"
+        );
     }
 }
 
@@ -340,12 +443,21 @@ fn same_times(tag: &Tag, run: &RunFile, series: Series) {
     let entries = run.entries.iter().filter(|entry| entry.series == series);
     for ((entry, start_ms), end_ms) in entries.zip(&tag.starts_ms).zip(&tag.ends_ms) {
         let expected_ms = (start_s + entry.t) * 1e3;
-        assert!((start_ms - expected_ms).abs() < 2.0, "{series:?} at {}: {start_ms} ms, not {expected_ms}", entry.t);
-        assert!((end_ms - start_ms - entry.length * 1e3).abs() < 2.0, "{series:?} at {} s: its length", entry.t);
+        assert!(
+            (start_ms - expected_ms).abs() < 2.0,
+            "{series:?} at {}: {start_ms} ms, not {expected_ms}",
+            entry.t
+        );
+        assert!(
+            (end_ms - start_ms - entry.length * 1e3).abs() < 2.0,
+            "{series:?} at {} s: its length",
+            entry.t
+        );
     }
 }
 
-/// Largest and smallest value as HdrHistogram tells them: the end of the last bucket, the beginning of the first.
+/// Largest and smallest value as HdrHistogram tells them: the end of the last bucket, the beginning
+/// of the first.
 fn extremes(counts: &Distribution) -> (u64, u64) {
     (counts.buckets().last().unwrap().high_ns(), counts.buckets()[0].low_ns)
 }
@@ -357,7 +469,10 @@ fn max_fields(file: &Path) -> BTreeMap<String, Vec<f64>> {
         let is_untagged = line.starts_with(|first: char| first.is_ascii_digit());
         let tagged = line.strip_prefix("Tag=").and_then(|rest| rest.split_once(','));
         let Some((tag, rest)) = tagged.or(is_untagged.then_some(("", line))) else { continue };
-        fields.entry(tag.to_owned()).or_default().push(rest.split(',').nth(2).unwrap().parse().unwrap());
+        fields
+            .entry(tag.to_owned())
+            .or_default()
+            .push(rest.split(',').nth(2).unwrap().parse().unwrap());
     }
 
     fields
@@ -370,7 +485,11 @@ fn recorder(path: &Path, interval_ns: u64) -> Recorder {
         &[Series::ReleaseLatency],
         1_763_712_000.123,
     );
-    Recorder::new(RunWriter::create(path, &header).unwrap(), Instant::from_ns(0), recording(interval_ns))
+    Recorder::new(
+        RunWriter::create(path, &header).unwrap(),
+        Instant::from_ns(0),
+        recording(interval_ns),
+    )
 }
 
 fn recording(interval_ns: u64) -> Recording {
@@ -403,7 +522,14 @@ fn sample(first_release: Instant, index: u64, skipped: u64, wakeup_latency_ns: u
 
 fn outcome(first_release: Instant, slots: u64, cycles: u64) -> Outcome {
     let last_end = first_release.plus_ns(slots * MS);
-    Outcome { end: End::Complete, slots, cycles, skipped: slots - cycles, skipped_at_end: 0, last_end }
+    Outcome {
+        end: End::Complete,
+        slots,
+        cycles,
+        skipped: slots - cycles,
+        skipped_at_end: 0,
+        last_end,
+    }
 }
 
 fn onbeat() -> Command {
@@ -438,15 +564,28 @@ fn build() -> Result<Java, Missing> {
     let offline = maven(&project, &["--offline"]);
     let built = if offline.status.success() { offline } else { maven(&project, &[]) };
     if !built.status.success() {
-        return Err(Missing::Build(format!("Maven cannot build {}:\n{}", project.display(), words(&built.stdout))));
+        return Err(Missing::Build(format!(
+            "Maven cannot build {}:\n{}",
+            project.display(),
+            words(&built.stdout)
+        )));
     }
 
     let dependencies = std::fs::read_to_string(project.join("target/classpath")).unwrap();
-    Ok(Java { class_path: format!("{}:{}", project.join("target/classes").display(), dependencies.trim()) })
+    Ok(Java {
+        class_path: format!("{}:{}", project.join("target/classes").display(), dependencies.trim()),
+    })
 }
 
 /// Compiles and writes down where the dependency lies; no life cycle, and so no plug-ins but two.
 fn maven(project: &Path, options: &[&str]) -> Output {
-    let goals = ["compiler:compile", "dependency:build-classpath", "-Dmdep.outputFile=target/classpath"];
-    Command::new("mvn").args(["-q", "-B"]).args(options).args(goals).current_dir(project).output().unwrap()
+    let goals =
+        ["compiler:compile", "dependency:build-classpath", "-Dmdep.outputFile=target/classpath"];
+    Command::new("mvn")
+        .args(["-q", "-B"])
+        .args(options)
+        .args(goals)
+        .current_dir(project)
+        .output()
+        .unwrap()
 }

@@ -16,7 +16,8 @@ const CRATES: [&str; 9] = [
     "onbeat_cli",
 ];
 
-/// Folder or file, and the parts of this project that its code may name besides itself. These have earlier entries.
+/// Folder or file, and the parts of this project that its code may name besides itself. These have
+/// earlier entries.
 ///
 /// A room of `onbeat` is named by its name alone.
 const MAY_NAME: [(&str, &[&str]); 20] = [
@@ -30,7 +31,14 @@ const MAY_NAME: [(&str, &[&str]); 20] = [
     ("crates/onbeat/src/cause", &["onbeat_rt", "host", "thread"]),
     (
         "crates/onbeat/src/record",
-        &["onbeat_rt", "onbeat_ethercat::event", "onbeat_ethercat::input", "host", "thread", "cause"],
+        &[
+            "onbeat_rt",
+            "onbeat_ethercat::event",
+            "onbeat_ethercat::input",
+            "host",
+            "thread",
+            "cause",
+        ],
     ),
     ("crates/onbeat/src/import", &["onbeat_rt", "onbeat_ethercat::input", "host", "record"]),
     ("crates/onbeat/src/load", &["onbeat_rt"]),
@@ -38,14 +46,28 @@ const MAY_NAME: [(&str, &[&str]); 20] = [
     ("crates/onbeat/src/inject", &["onbeat_rt", "onbeat_tune", "host", "thread", "cause"]),
     ("crates/onbeat/src/probe", &["onbeat_rt", "host", "thread", "cause", "record", "inject"]),
     ("crates/onbeat/src/control_loop", &["onbeat_rt", "thread", "record", "probe"]),
-    ("crates/onbeat/src/bench", &["onbeat_rt", "onbeat_tune", "host", "thread", "cause", "record", "load", "probe"]),
+    (
+        "crates/onbeat/src/bench",
+        &["onbeat_rt", "onbeat_tune", "host", "thread", "cause", "record", "load", "probe"],
+    ),
     ("crates/onbeat/src/report", &["onbeat_ethercat::event", "host", "thread", "cause", "record"]),
     ("crates/onbeat/src/lib.rs", &[]),
-    ("crates/onbeat-robot/src/", &["onbeat_rt", "onbeat_ethercat", "onbeat_segment", "onbeat_control", "onbeat"]),
+    (
+        "crates/onbeat-robot/src/",
+        &["onbeat_rt", "onbeat_ethercat", "onbeat_segment", "onbeat_control", "onbeat"],
+    ),
     ("crates/onbeat-lab/src/", &["onbeat"]),
     (
         "crates/onbeat-cli/src/",
-        &["onbeat_rt", "onbeat_tune", "onbeat_ethercat", "onbeat_segment", "onbeat_control", "onbeat", "onbeat_robot"],
+        &[
+            "onbeat_rt",
+            "onbeat_tune",
+            "onbeat_ethercat",
+            "onbeat_segment",
+            "onbeat_control",
+            "onbeat",
+            "onbeat_robot",
+        ],
     ),
 ];
 
@@ -60,8 +82,10 @@ fn is_below(path: &str, name: &str) -> bool {
 fn entry(path: &str) -> Option<&'static (&'static str, &'static [&'static str])> {
     let is_whole = |folder: &str| folder.ends_with('/') || folder.ends_with(".rs");
     // A room is a file, a folder, or both.
-    let fits =
-        |folder: &str| path.strip_prefix(folder).is_some_and(|rest| is_whole(folder) || rest.starts_with(['/', '.']));
+    let fits = |folder: &str| {
+        path.strip_prefix(folder)
+            .is_some_and(|rest| is_whole(folder) || rest.starts_with(['/', '.']))
+    };
     MAY_NAME.iter().find(|(folder, _)| fits(folder))
 }
 
@@ -80,10 +104,11 @@ fn named(source: &Source) -> Vec<(usize, String)> {
                 || path.starts_with("super::super")
                 || !below.contains('/')
                 || below.ends_with("/mod.rs");
-            let inside: Vec<&str> = path.split("::").skip_while(|name| ["crate", "super"].contains(name)).collect();
-            let is_room = inside
-                .first()
-                .is_some_and(|name| MAY_NAME.iter().any(|(folder, _)| *folder == format!("{LIBRARY}{name}")));
+            let inside: Vec<&str> =
+                path.split("::").skip_while(|name| ["crate", "super"].contains(name)).collect();
+            let is_room = inside.first().is_some_and(|name| {
+                MAY_NAME.iter().any(|(folder, _)| *folder == format!("{LIBRARY}{name}"))
+            });
 
             if outwards && is_room && inside.first() != Some(&room) {
                 found.push((line, inside.join("::")));
@@ -119,20 +144,37 @@ fn rooms_and_crates_name_what_their_entry_lists() {
 #[test]
 fn a_room_or_crate_that_names_something_else_is_found() {
     let check = named_against_the_list;
-    let right =
-        "//! Figures are [`crate::report`]'s.\nuse crate::host::{Host, report as printed};\nuse super::Series;\n";
+    let right = "//! Figures are [`crate::report`]'s.\nuse crate::host::{Host, report as printed};\nuse super::Series;\n";
     let record = "crates/onbeat/src/record/recorder.rs";
     catches(check, record, "use crate::host::Host;\nuse crate::report::Summary;\n", 2, right);
     let grouped = "use crate::{\n    host::Host,\n    report::{self, Summary},\n};\n";
     catches(check, record, grouped, 1, right);
     catches(check, record, "fn f() {\n    super::super::bench::run();\n}\n", 2, right);
-    catches(check, "crates/onbeat/src/thread.rs", "use super::bench::Tuning;\n", 1, "use onbeat_rt::Wait;\n");
-    catches(check, record, "use onbeat_ethercat::wire::Wire;\n", 1, "use onbeat_ethercat::event::Event;\n");
+    catches(
+        check,
+        "crates/onbeat/src/thread.rs",
+        "use super::bench::Tuning;\n",
+        1,
+        "use onbeat_rt::Wait;\n",
+    );
+    catches(
+        check,
+        record,
+        "use onbeat_ethercat::wire::Wire;\n",
+        1,
+        "use onbeat_ethercat::event::Event;\n",
+    );
 
     let ethercat = "crates/onbeat-ethercat/src/layout.rs";
     catches(check, ethercat, "use onbeat_segment::Segment;\n", 1, "use onbeat_rt::Instant;\n");
     let tune = "crates/onbeat-tune/src/shield.rs";
-    catches(check, tune, "fn f() {\n    onbeat::host::online_cpus();\n}\n", 2, "use crate::user::owner;\n");
+    catches(
+        check,
+        tune,
+        "fn f() {\n    onbeat::host::online_cpus();\n}\n",
+        2,
+        "use crate::user::owner;\n",
+    );
     catches(
         check,
         "crates/onbeat/src/bench/cell.rs",
@@ -153,10 +195,16 @@ fn what_an_entry_names_stands_before_it() {
         for name in *may {
             let first = name.split("::").next().unwrap_or_default();
             let of = |(folder, _): &(&str, &[&str])| {
-                let krate = folder.strip_prefix("crates/").and_then(|rest| rest.split('/').next()).unwrap_or_default();
+                let krate = folder
+                    .strip_prefix("crates/")
+                    .and_then(|rest| rest.split('/').next())
+                    .unwrap_or_default();
                 *folder == format!("{LIBRARY}{first}") || krate.replace('-', "_") == first
             };
-            assert!(MAY_NAME[..place].iter().any(of), "{folder} names {name}, which does not stand before it");
+            assert!(
+                MAY_NAME[..place].iter().any(of),
+                "{folder} names {name}, which does not stand before it"
+            );
         }
     }
 }
@@ -164,10 +212,13 @@ fn what_an_entry_names_stands_before_it() {
 #[test]
 fn every_room_of_the_library_has_its_entry() {
     let sources = tracked();
-    let library =
-        sources.iter().find(|source| source.path == format!("{LIBRARY}lib.rs")).expect("the library's front page");
+    let library = sources
+        .iter()
+        .find(|source| source.path == format!("{LIBRARY}lib.rs"))
+        .expect("the library's front page");
     let code = code(&library.text);
-    let rooms = code.lines().filter_map(|line| line.trim().strip_prefix("pub mod ")?.strip_suffix(';'));
+    let rooms =
+        code.lines().filter_map(|line| line.trim().strip_prefix("pub mod ")?.strip_suffix(';'));
     for room in rooms {
         assert!(
             MAY_NAME.iter().any(|(folder, _)| *folder == format!("{LIBRARY}{room}")),
@@ -179,8 +230,9 @@ fn every_room_of_the_library_has_its_entry() {
 /// The same for manifests: a crate depends only on crates of this project that its code may name.
 fn dependencies_against_the_list(sources: &[Source]) -> Vec<String> {
     let mut found = Vec::new();
-    for manifest in
-        sources.iter().filter(|source| source.path.starts_with("crates/") && source.path.ends_with("/Cargo.toml"))
+    for manifest in sources
+        .iter()
+        .filter(|source| source.path.starts_with("crates/") && source.path.ends_with("/Cargo.toml"))
     {
         let folder = manifest.path.trim_end_matches("Cargo.toml");
         let may: Vec<&str> = MAY_NAME
@@ -212,10 +264,18 @@ fn crates_depend_on_what_their_entry_lists() {
 #[test]
 fn a_dependency_that_no_entry_lists_is_found() {
     let manifest = |line: &str| {
-        format!("[package]\n\n[dependencies]\n{line}\n\n[dev-dependencies]\nonbeat-robot = \"0\"\nethercrab = \"0\"\n")
+        format!(
+            "[package]\n\n[dependencies]\n{line}\n\n[dev-dependencies]\nonbeat-robot = \"0\"\nethercrab = \"0\"\n"
+        )
     };
     let right = manifest("onbeat-tune = { workspace = true }");
     for wrong in ["onbeat-robot = { workspace = true }", "ethercrab = { workspace = true }"] {
-        catches(dependencies_against_the_list, "crates/onbeat/Cargo.toml", &manifest(wrong), 4, &right);
+        catches(
+            dependencies_against_the_list,
+            "crates/onbeat/Cargo.toml",
+            &manifest(wrong),
+            4,
+            &right,
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! The limits of the project that no lint holds, checked on the tracked files.
 //!
-//! Each check is a function from files to findings (`path:line: what`), a test that the repository has none, and a test that a
-//! planted violation is found, because a check that cannot fail is useless.
+//! Each check is a function from files to findings (`path:line: what`), a test that the repository
+//! has none, and a test that a planted violation is found, because a check that cannot fail is
+//! useless.
 #![allow(missing_docs)]
 
 mod direction;
@@ -21,7 +22,10 @@ fn holds(check: Check) {
 fn catches(check: Check, path: &str, wrong: &str, line: usize, right: &str) {
     let found = check(&[Source::planted(path, wrong)]);
     let place = format!("{path}:{line}:");
-    assert!(found.iter().any(|finding| finding.starts_with(&place)), "{place} is not among {found:?}");
+    assert!(
+        found.iter().any(|finding| finding.starts_with(&place)),
+        "{place} is not among {found:?}"
+    );
     let found = check(&[Source::planted(path, right)]);
     assert!(found.is_empty(), "{found:?}");
 }
@@ -30,7 +34,9 @@ const PROGRAM: [&str; 8] = ["rs", "ts", "js", "mjs", "java", "py", "sh", "toml"]
 const PROSE: [&str; 1] = ["md"];
 
 fn rust_below<'s>(sources: &'s [Source], folder: &'s str) -> impl Iterator<Item = &'s Source> {
-    sources.iter().filter(move |source| source.path.starts_with(folder) && source.has_extension(&["rs"]))
+    sources
+        .iter()
+        .filter(move |source| source.path.starts_with(folder) && source.has_extension(&["rs"]))
 }
 
 // ---- size
@@ -40,9 +46,14 @@ const MOST_LINES: usize = 600;
 fn long_files(sources: &[Source]) -> Vec<String> {
     let long = |source: &Source| {
         let lines = source.text.lines().count();
-        (lines > MOST_LINES).then(|| source.at(MOST_LINES + 1, &format!("{lines} lines, at most {MOST_LINES}")))
+        (lines > MOST_LINES)
+            .then(|| source.at(MOST_LINES + 1, &format!("{lines} lines, at most {MOST_LINES}")))
     };
-    sources.iter().filter(|source| source.has_extension(&["rs", "ts", "java", "py"])).filter_map(long).collect()
+    sources
+        .iter()
+        .filter(|source| source.has_extension(&["rs", "ts", "java", "py"]))
+        .filter_map(long)
+        .collect()
 }
 
 #[test]
@@ -61,17 +72,33 @@ fn a_file_of_601_lines_is_found() {
 /// Largest distance from an `unsafe` up to its reason, in lines without a blank line between.
 const REASON_WITHIN: usize = 6;
 
-/// Files that may contain `unsafe`, with its purpose: what neither the standard library nor rustix offers safely.
+/// Files that may contain `unsafe`, with its purpose: what neither the standard library nor rustix
+/// offers safely.
 const UNSAFE_FILES: [(&str, &str); 33] = [
-    ("crates/onbeat/src/cause/bpf.rs", "the bpf and perf_event_open system calls, which no library wraps plainly"),
+    (
+        "crates/onbeat/src/cause/bpf.rs",
+        "the bpf and perf_event_open system calls, which no library wraps plainly",
+    ),
     (
         "crates/onbeat-ethercat/src/carrier/claim.rs",
         "the process at the other end of a socket, which may have the number 0",
     ),
-    ("crates/onbeat-ethercat/src/carrier/interface.rs", "the address of a raw socket, the request of a TAP device"),
-    ("crates/onbeat-ethercat/src/carrier/packet_ring.rs", "frames in memory that the kernel shares"),
-    ("crates/onbeat-ethercat/src/carrier/private_cable.rs", "a network namespace of a thread of its own"),
-    ("crates/onbeat-ethercat/src/carrier/link_watch.rs", "state, MTU and number of an interface by ioctl"),
+    (
+        "crates/onbeat-ethercat/src/carrier/interface.rs",
+        "the address of a raw socket, the request of a TAP device",
+    ),
+    (
+        "crates/onbeat-ethercat/src/carrier/packet_ring.rs",
+        "frames in memory that the kernel shares",
+    ),
+    (
+        "crates/onbeat-ethercat/src/carrier/private_cable.rs",
+        "a network namespace of a thread of its own",
+    ),
+    (
+        "crates/onbeat-ethercat/src/carrier/link_watch.rs",
+        "state, MTU and number of an interface by ioctl",
+    ),
     ("crates/onbeat-control/src/abi.rs", "what may lie in shared memory"),
     ("crates/onbeat-control/src/lock.rs", "a mutex that processes share"),
     ("crates/onbeat-control/src/map.rs", "memory that processes share"),
@@ -87,7 +114,10 @@ const UNSAFE_FILES: [(&str, &str); 33] = [
     ("crates/onbeat/src/load/leader.rs", "handlers of the signals that end a load"),
     ("crates/onbeat/src/load/memory.rs", "pages mapped and unmapped as a load"),
     ("crates/onbeat/src/load/ordinary.rs", "the policy of a load's threads"),
-    ("crates/onbeat/src/load/reap.rs", "what happens between fork and exec; the CPU time of dead children"),
+    (
+        "crates/onbeat/src/load/reap.rs",
+        "what happens between fork and exec; the CPU time of dead children",
+    ),
     ("crates/onbeat/src/thread/lockdown.rs", "the filter of system calls"),
     ("crates/onbeat/src/thread/memory.rs", "the allocator's parameters"),
     ("crates/onbeat/src/thread/scheduling.rs", "policy and signal mask of the loop's thread"),
@@ -111,7 +141,11 @@ fn unsafe_without_a_reason(sources: &[Source]) -> Vec<String> {
     for source in sources.iter().filter(|source| source.has_extension(&["rs"])) {
         let lines: Vec<&str> = source.text.lines().collect();
         for line in unsafe_lines(source) {
-            let above = lines[..line].iter().rev().take(1 + REASON_WITHIN).take_while(|line| !line.trim().is_empty());
+            let above = lines[..line]
+                .iter()
+                .rev()
+                .take(1 + REASON_WITHIN)
+                .take_while(|line| !line.trim().is_empty());
             if !above.clone().any(|line| line.contains("SAFETY:") || line.contains("# Safety")) {
                 found.push(source.at(line, "unsafe without a `SAFETY:` reason just above"));
             }
@@ -125,7 +159,11 @@ fn unsafe_elsewhere(sources: &[Source]) -> Vec<String> {
     let listed = |source: &Source| UNSAFE_FILES.iter().any(|(path, _)| *path == source.path);
     let found = sources.iter().filter(|source| source.has_extension(&["rs"]) && !listed(source));
     found
-        .flat_map(|source| unsafe_lines(source).into_iter().map(|line| source.at(line, "unsafe in a file not listed")))
+        .flat_map(|source| {
+            unsafe_lines(source)
+                .into_iter()
+                .map(|line| source.at(line, "unsafe in a file not listed"))
+        })
         .collect()
 }
 
@@ -137,8 +175,7 @@ fn every_unsafe_gives_its_reason() {
 #[test]
 fn an_unsafe_impl_without_a_reason_is_found() {
     let wrong = "struct A;\n\n// It is fine.\nunsafe impl Send for A {}\n";
-    let right =
-        "// SAFETY: one thread at a time.\nunsafe impl Send for A {}\nconst WORD: &str = \"unsafe\"; // unsafe\n";
+    let right = "// SAFETY: one thread at a time.\nunsafe impl Send for A {}\nconst WORD: &str = \"unsafe\"; // unsafe\n";
     catches(unsafe_without_a_reason, "crates/onbeat-rt/src/ring.rs", wrong, 4, right);
 }
 
@@ -150,14 +187,21 @@ fn unsafe_stands_only_in_the_files_that_are_listed() {
 #[test]
 fn unsafe_in_a_file_not_listed_is_found() {
     let wrong = "fn f() {\n    // SAFETY: planted.\n    unsafe { g() }\n}\n";
-    catches(unsafe_elsewhere, "crates/onbeat/src/report/table.rs", wrong, 3, "#![allow(unsafe_code)]\n");
+    catches(
+        unsafe_elsewhere,
+        "crates/onbeat/src/report/table.rs",
+        wrong,
+        3,
+        "#![allow(unsafe_code)]\n",
+    );
 }
 
 #[test]
 fn every_file_listed_for_unsafe_exists_and_needs_it() {
     let sources = tracked();
     for (path, _) in UNSAFE_FILES {
-        let needs = sources.iter().any(|source| source.path == path && !unsafe_lines(source).is_empty());
+        let needs =
+            sources.iter().any(|source| source.path == path && !unsafe_lines(source).is_empty());
         assert!(needs, "{path} holds no unsafe any more; take it off the list");
     }
 }
@@ -170,20 +214,22 @@ fn what_the_hot_crate_may_not_name(sources: &[Source]) -> Vec<String> {
         let code = code_without_tests(&source.text);
         for name in ["std", "alloc", "onbeat"] {
             let named = paths(&code, name).into_iter();
-            found.extend(named.map(|(line, path)| source.at(line, &format!("the hot crate names {path}"))));
+            found.extend(
+                named.map(|(line, path)| source.at(line, &format!("the hot crate names {path}"))),
+            );
         }
 
-        found.extend(
-            words(&code, "extern crate")
-                .map(|place| source.at(line_of(&code, place.start), "the hot crate links a crate by hand")),
-        );
+        found.extend(words(&code, "extern crate").map(|place| {
+            source.at(line_of(&code, place.start), "the hot crate links a crate by hand")
+        }));
     }
 
     let manifest = sources.iter().filter(|source| source.path == "crates/onbeat-rt/Cargo.toml");
     found.extend(manifest.flat_map(|source| {
         let of_all_builds = |(_, line): &(usize, &str)| !line.starts_with('[');
         let from = source.lines().skip_while(|(_, line)| *line != "[dependencies]").skip(1);
-        let foreign = |line: &str| !line.is_empty() && !line.starts_with('#') && !line.starts_with("libc ");
+        let foreign =
+            |line: &str| !line.is_empty() && !line.starts_with('#') && !line.starts_with("libc ");
         from.take_while(of_all_builds)
             .filter(|(_, line)| foreign(line))
             .map(|(number, _)| source.at(number, "the hot crate depends on libc only"))
@@ -202,12 +248,33 @@ fn the_hot_crate_names_neither_the_cold_one_nor_std() {
 fn the_hot_crate_naming_std_is_found() {
     let path = "crates/onbeat-rt/src/cycle.rs";
     let right = "//! See `onbeat::thread`.\nuse core::cell::Cell;\n#[cfg(all(test, not(loom)))]\nmod tests {\n    use std::vec::Vec;\n}\n";
-    catches(what_the_hot_crate_may_not_name, path, "use core::cell::Cell;\nuse std::vec::Vec;\n", 2, right);
-    catches(what_the_hot_crate_may_not_name, path, "fn f() {\n    onbeat::thread::lockdown();\n}\n", 2, right);
-    let manifest =
-        |line| format!("[dependencies]\nlibc = {{ workspace = true }}\n{line}\n[dev-dependencies]\nproptest = \"1\"\n");
+    catches(
+        what_the_hot_crate_may_not_name,
+        path,
+        "use core::cell::Cell;\nuse std::vec::Vec;\n",
+        2,
+        right,
+    );
+    catches(
+        what_the_hot_crate_may_not_name,
+        path,
+        "fn f() {\n    onbeat::thread::lockdown();\n}\n",
+        2,
+        right,
+    );
+    let manifest = |line| {
+        format!(
+            "[dependencies]\nlibc = {{ workspace = true }}\n{line}\n[dev-dependencies]\nproptest = \"1\"\n"
+        )
+    };
     let path = "crates/onbeat-rt/Cargo.toml";
-    catches(what_the_hot_crate_may_not_name, path, &manifest("rtrb = \"0.4\""), 3, &manifest("# nothing else"));
+    catches(
+        what_the_hot_crate_may_not_name,
+        path,
+        &manifest("rtrb = \"0.4\""),
+        3,
+        &manifest("# nothing else"),
+    );
 }
 
 // ---- probes
@@ -229,17 +296,29 @@ fn probes_named_elsewhere(sources: &[Source]) -> Vec<String> {
                 continue;
             };
 
-            let name = before.trim_end_matches(": description::").rsplit(' ').next().unwrap_or_default();
-            let stem = own.path.rsplit('/').next().and_then(|file| file.strip_suffix(".rs")).unwrap_or_default();
+            let name =
+                before.trim_end_matches(": description::").rsplit(' ').next().unwrap_or_default();
+            let stem = own
+                .path
+                .rsplit('/')
+                .next()
+                .and_then(|file| file.strip_suffix(".rs"))
+                .unwrap_or_default();
             let full = format!("{stem}::{name}");
-            for other in rust_below(sources, "crates/").filter(|other| other.path != own.path && other.path != list) {
+            for other in rust_below(sources, "crates/")
+                .filter(|other| other.path != own.path && other.path != list)
+            {
                 let code = code_without_tests(&other.text);
                 let roots = ["crate", "super", "onbeat", "onbeat_robot", stem];
                 let paths = roots.iter().flat_map(|root| paths(&code, root));
                 let mut lines: Vec<usize> =
                     paths.filter(|(_, path)| path.ends_with(&full)).map(|(line, _)| line).collect();
                 lines.dedup();
-                found.extend(lines.into_iter().map(|line| other.at(line, &format!("names the probe {name}"))));
+                found.extend(
+                    lines
+                        .into_iter()
+                        .map(|line| other.at(line, &format!("names the probe {name}"))),
+                );
             }
         }
     }
@@ -249,7 +328,10 @@ fn probes_named_elsewhere(sources: &[Source]) -> Vec<String> {
 
 #[test]
 fn a_probe_is_named_in_its_own_file_and_in_the_list_of_all() {
-    let of_probes = tracked().iter().filter(|source| source.text.contains("Description = Description {")).count();
+    let of_probes = tracked()
+        .iter()
+        .filter(|source| source.text.contains("Description = Description {"))
+        .count();
     assert!(of_probes >= 6, "{of_probes} probes");
     holds(probes_named_elsewhere);
 }
@@ -258,8 +340,14 @@ fn a_probe_is_named_in_its_own_file_and_in_the_list_of_all() {
 fn a_probe_that_another_file_names_is_found() {
     let elsewhere = "crates/onbeat-cli/src/cmd/measure.rs";
     let with = |text: &str| {
-        let own = Source::planted("crates/onbeat/src/probe/nap.rs", "pub const NAP: Description = Description {};\n");
-        let list = Source::planted("crates/onbeat/src/probe/mod.rs", "const ALL: [&Description; 1] = [&nap::NAP];\n");
+        let own = Source::planted(
+            "crates/onbeat/src/probe/nap.rs",
+            "pub const NAP: Description = Description {};\n",
+        );
+        let list = Source::planted(
+            "crates/onbeat/src/probe/mod.rs",
+            "const ALL: [&Description; 1] = [&nap::NAP];\n",
+        );
         probes_named_elsewhere(&[own, list, Source::planted(elsewhere, text)])
     };
 
@@ -280,12 +368,16 @@ fn forbidden_uses_in_reports(sources: &[Source]) -> Vec<String> {
     let mut found = Vec::new();
     for source in rust_below(sources, "crates/onbeat/src/report/") {
         let code = code_without_tests(&source.text);
-        for (line, path) in
-            paths(&code, "std").into_iter().chain(paths(&code, "onbeat_rt")).chain(paths(&code, "rustix"))
+        for (line, path) in paths(&code, "std")
+            .into_iter()
+            .chain(paths(&code, "onbeat_rt"))
+            .chain(paths(&code, "rustix"))
         {
             let clock = path.starts_with("onbeat_rt::") || path.starts_with("rustix::");
             if clock || FORBIDDEN.iter().any(|forbidden| path.starts_with(forbidden)) {
-                found.push(source.at(line, &format!("reports are pure functions, and this uses {path}")));
+                found.push(
+                    source.at(line, &format!("reports are pure functions, and this uses {path}")),
+                );
             }
         }
     }
@@ -302,8 +394,20 @@ fn reports_ask_no_clock_no_file_and_no_environment() {
 fn a_report_that_reads_a_clock_is_found() {
     let right = "use std::time::Duration;\nuse std::{collections::BTreeMap, fmt};\n";
     let path = "crates/onbeat/src/report/page.rs";
-    catches(forbidden_uses_in_reports, path, "use std::{\n    fmt, time::{Duration, Instant},\n};\n", 1, right);
-    catches(forbidden_uses_in_reports, path, "\nfn f() -> u64 {\n    std::fs::metadata(\"x\").len()\n}\n", 3, right);
+    catches(
+        forbidden_uses_in_reports,
+        path,
+        "use std::{\n    fmt, time::{Duration, Instant},\n};\n",
+        1,
+        right,
+    );
+    catches(
+        forbidden_uses_in_reports,
+        path,
+        "\nfn f() -> u64 {\n    std::fs::metadata(\"x\").len()\n}\n",
+        3,
+        right,
+    );
 }
 
 /// Crates that never print, exit or read the command line.
@@ -327,13 +431,16 @@ fn forbidden_uses_in_libraries(sources: &[Source]) -> Vec<String> {
         let code = code_without_tests(&source.text);
         for name in MACROS {
             let used = words(&code, name).filter(|place| code[place.end..].starts_with('!'));
-            found
-                .extend(used.map(|place| source.at(line_of(&code, place.start), &format!("the library uses {name}!"))));
+            found.extend(used.map(|place| {
+                source.at(line_of(&code, place.start), &format!("the library uses {name}!"))
+            }));
         }
 
         for name in CALLS {
             let used = words(&code, name);
-            found.extend(used.map(|place| source.at(line_of(&code, place.start), &format!("the library uses {name}"))));
+            found.extend(used.map(|place| {
+                source.at(line_of(&code, place.start), &format!("the library uses {name}"))
+            }));
         }
     }
 
@@ -347,11 +454,24 @@ fn the_library_never_prints_never_exits_and_never_reads_its_arguments() {
 
 #[test]
 fn a_library_that_prints_or_exits_is_found() {
-    let right = "//! It does not `println!`.\nconst WORD: &str = \"println!\";\nfn print_nothing() {}\n";
+    let right =
+        "//! It does not `println!`.\nconst WORD: &str = \"println!\";\nfn print_nothing() {}\n";
     let path = "crates/onbeat/src/host.rs";
     catches(forbidden_uses_in_libraries, path, "fn f() {\n    println!(\"now\");\n}\n", 2, right);
-    catches(forbidden_uses_in_libraries, path, "fn f() {\n    std::process::exit(1);\n}\n", 2, right);
-    catches(forbidden_uses_in_libraries, path, "fn f() -> usize {\n    std::env::args().count()\n}\n", 2, right);
+    catches(
+        forbidden_uses_in_libraries,
+        path,
+        "fn f() {\n    std::process::exit(1);\n}\n",
+        2,
+        right,
+    );
+    catches(
+        forbidden_uses_in_libraries,
+        path,
+        "fn f() -> usize {\n    std::env::args().count()\n}\n",
+        2,
+        right,
+    );
 }
 
 #[path = "words_used.rs"]

@@ -1,4 +1,5 @@
-//! The tracked files for the checks: their paths, and Rust code separated from comments and strings.
+//! The tracked files for the checks: their paths, and Rust code separated from comments and
+//! strings.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,8 @@ impl Source {
     }
 }
 
-/// All tracked text files. Without git, or where git refuses, all files but those that `.gitignore` names.
+/// All tracked text files. Without git, or where git refuses, all files but those that `.gitignore`
+/// names.
 pub(crate) fn tracked() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let listed = Command::new("git").arg("-C").arg(&root).args(["ls-files", "-z"]).output();
@@ -55,7 +57,8 @@ pub(crate) fn tracked() -> Vec<Source> {
 
 fn walked(root: &Path) -> Vec<PathBuf> {
     let ignored = std::fs::read_to_string(root.join(".gitignore")).unwrap_or_default();
-    let ignored: Vec<PathBuf> = ignored.lines().filter_map(|line| Some(root.join(line.strip_prefix('/')?))).collect();
+    let ignored: Vec<PathBuf> =
+        ignored.lines().filter_map(|line| Some(root.join(line.strip_prefix('/')?))).collect();
     let mut found = Vec::new();
     let mut left = vec![root.to_owned()];
     while let Some(directory) = left.pop() {
@@ -67,7 +70,9 @@ fn walked(root: &Path) -> Vec<PathBuf> {
 
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => left.push(path),
-                Ok(kind) if kind.is_file() => found.extend(path.strip_prefix(root).ok().map(Path::to_owned)),
+                Ok(kind) if kind.is_file() => {
+                    found.extend(path.strip_prefix(root).ok().map(Path::to_owned))
+                }
                 _ => {}
             }
         }
@@ -82,7 +87,8 @@ pub(crate) fn code(text: &str) -> String {
     let mut code = bytes.to_vec();
     let mut at = 0;
     while at < bytes.len() {
-        let end = at + length_of_non_code(&bytes[at..], at.checked_sub(1).map(|before| bytes[before]));
+        let end =
+            at + length_of_non_code(&bytes[at..], at.checked_sub(1).map(|before| bytes[before]));
         for byte in &mut code[at..end] {
             if *byte != b'\n' {
                 *byte = b' ';
@@ -97,7 +103,10 @@ pub(crate) fn code(text: &str) -> String {
 
 fn length_of_non_code(rest: &[u8], before: Option<u8>) -> usize {
     let until = |end: &[u8], from: usize| {
-        rest[from..].windows(end.len()).position(|window| window == end).map_or(rest.len(), |place| from + place)
+        rest[from..]
+            .windows(end.len())
+            .position(|window| window == end)
+            .map_or(rest.len(), |place| from + place)
     };
     match rest {
         [b'/', b'/', ..] => until(b"\n", 0),
@@ -161,7 +170,9 @@ pub(crate) fn code_without_tests(text: &str) -> String {
     let mut from = 0;
     while let Some(start) = code[from..].find("#[cfg(").map(|place| from + place) {
         from = start + 1;
-        let Some(condition) = code[start..].find(")]").map(|end| &code[start..start + end]) else { break };
+        let Some(condition) = code[start..].find(")]").map(|end| &code[start..start + end]) else {
+            break;
+        };
         if words(condition, "test").next().is_none() || condition.contains("not(test") {
             continue;
         }
@@ -175,7 +186,8 @@ pub(crate) fn code_without_tests(text: &str) -> String {
             _ => code.len(),
         };
 
-        let blank: String = code[start..end].chars().map(|c| if c == '\n' { c } else { ' ' }).collect();
+        let blank: String =
+            code[start..end].chars().map(|c| if c == '\n' { c } else { ' ' }).collect();
         code.replace_range(start..end, &blank);
     }
 
@@ -226,7 +238,8 @@ pub(crate) fn paths(code: &str, root: &str) -> Vec<(usize, String)> {
 
 /// Collects the paths in `rest`, the text after `prefix::`. Returns the number of bytes read.
 fn expand(prefix: &str, rest: &str, into: &mut Vec<String>) -> usize {
-    let name = rest.len() - rest.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_').len();
+    let name =
+        rest.len() - rest.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_').len();
     if name > 0 {
         let path = format!("{prefix}::{}", &rest[..name]);
         return match rest[name..].strip_prefix("::") {

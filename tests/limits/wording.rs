@@ -7,11 +7,18 @@ use super::{catches, holds};
 
 const LIST: &str = include_str!("banned.txt");
 
-/// Files that may hold what is banned: the list, the test of the built page, and the history of changes.
+/// Files that may hold what is banned: the list, the test of the built page, and the history of
+/// changes.
 const EXEMPT: [&str; 3] = ["tests/limits/banned.txt", "viewer/test/words.test.ts", "CHANGELOG.md"];
 /// Generated from checked sources, or written by others.
-const NOT_OURS: [&str; 6] =
-    ["share/", "tests/golden/", "fuzz/corpus/", "LICENSE-", "crates/onbeat-cli/assets/", "package-lock"];
+const NOT_OURS: [&str; 6] = [
+    "share/",
+    "tests/golden/",
+    "fuzz/corpus/",
+    "LICENSE-",
+    "crates/onbeat-cli/assets/",
+    "package-lock",
+];
 /// Data of programs, not prose.
 const DATA: [&str; 5] = ["lock", "hlog", "hgrm", "raw", "log"];
 
@@ -31,7 +38,8 @@ fn banned() -> Vec<Banned> {
     lines.map(entry).collect()
 }
 
-/// A file's text as one line, so that a wording is found across line ends, with the place where each line begins.
+/// A file's text as one line, so that a wording is found across line ends, with the place where
+/// each line begins.
 struct Flow {
     text: String,
     lines: Vec<(usize, usize)>,
@@ -43,8 +51,13 @@ impl Flow {
         let mut flow = Self { text: String::new(), lines: Vec::new() };
         for (number, line) in source.lines() {
             let line = if is_prose { without_quotes(line) } else { line.to_owned() };
-            // Markers of comments and lists, and the backslash that continues a string, are not part of a sentence.
-            let line = line.trim().trim_start_matches(['/', '!', '#', '*', '>']).trim_end_matches('\\').trim();
+            // Markers of comments and lists, and the backslash that continues a string, are not
+            // part of a sentence.
+            let line = line
+                .trim()
+                .trim_start_matches(['/', '!', '#', '*', '>'])
+                .trim_end_matches('\\')
+                .trim();
             flow.lines.push((flow.text.len(), number));
             flow.text.push_str(&line.to_lowercase().replace('_', " "));
             flow.text.push(' ');
@@ -57,8 +70,8 @@ impl Flow {
         self.lines.iter().rev().find(|(start, _)| *start <= place).map_or(1, |(_, number)| *number)
     }
 
-    /// Where a wording begins, not as the end of a longer word. A word of the list counts with an ending only where that is
-    /// one of its forms.
+    /// Where a wording begins, not as the end of a longer word. A word of the list counts with an
+    /// ending only where that is one of its forms.
     fn places<'f>(&'f self, banned: &'f Banned) -> impl Iterator<Item = usize> + 'f {
         let wording = banned.wording.as_str();
         let is_word = banned.instead.is_none();
@@ -108,7 +121,13 @@ fn replaced_wording_does_not_return() {
 fn banned_words_are_found_in_prose_code_and_names() {
     let path = "crates/onbeat/src/a.rs";
     let right = "//! Threshold, unbefallen, is now, is not, to be handled; tolde.\nfn is_not_a_number() {}\n";
-    catches(replaced_wording, path, &format!("// one\n/// It is {} the user.\n", listed("tol")), 2, right);
+    catches(
+        replaced_wording,
+        path,
+        &format!("// one\n/// It is {} the user.\n", listed("tol")),
+        2,
+        right,
+    );
     catches(
         replaced_wording,
         path,
@@ -142,7 +161,12 @@ fn the_list_is_complete() {
     assert!(list.len() > 40, "{}", list.len());
 }
 
-/// The wording of the list that begins like this: written out here, this file would be among the findings.
+/// The wording of the list that begins like this: written out here, this file would be among the
+/// findings.
 fn listed(beginning: &str) -> String {
-    banned().into_iter().map(|banned| banned.wording).find(|wording| wording.starts_with(beginning)).unwrap_or_default()
+    banned()
+        .into_iter()
+        .map(|banned| banned.wording)
+        .find(|wording| wording.starts_with(beginning))
+        .unwrap_or_default()
 }

@@ -5,8 +5,12 @@ use super::{PROGRAM, PROSE, catches, holds, tracked};
 
 /// Written in two halves, so that the check does not find this file.
 const OLD_WORDS: [&str; 2] = [concat!("mas", "ter"), concat!("sla", "ve")];
-const LEFT_TO_DO: [&str; 4] =
-    [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("unimple", "mented!"), concat!("to", "do!")];
+const LEFT_TO_DO: [&str; 4] = [
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+    concat!("unimple", "mented!"),
+    concat!("to", "do!"),
+];
 const VAGUE: [&str; 3] = ["manager", "helper", "utils"];
 /// ETG.1000's name for a part of an EtherCAT device, which says what it is.
 const SYNC_MANAGER: [&str; 2] = ["syncmanager", "sync_manager"];
@@ -14,24 +18,33 @@ const SYNC_MANAGER: [&str; 2] = ["syncmanager", "sync_manager"];
 // ---- names
 
 /// Keywords before a name, in the languages of the repository.
-const NAMING: [&str; 9] = ["struct", "enum", "trait", "type", "union", "mod", "class", "interface", "record"];
+const NAMING: [&str; 9] =
+    ["struct", "enum", "trait", "type", "union", "mod", "class", "interface", "record"];
 
 fn vague_names(sources: &[Source]) -> Vec<String> {
     let is_vague = |name: &str| {
-        let name = SYNC_MANAGER.iter().fold(name.to_lowercase(), |name, term| name.replace(term, ""));
+        let name =
+            SYNC_MANAGER.iter().fold(name.to_lowercase(), |name, term| name.replace(term, ""));
         VAGUE.iter().find(|vague| name.contains(**vague)).copied()
     };
     let mut found = Vec::new();
-    for source in sources.iter().filter(|source| source.has_extension(&["rs", "ts", "java", "py"])) {
-        found.extend(is_vague(&source.path).map(|vague| source.at(1, &format!("a file is named {vague}"))));
+    for source in sources.iter().filter(|source| source.has_extension(&["rs", "ts", "java", "py"]))
+    {
+        found.extend(
+            is_vague(&source.path).map(|vague| source.at(1, &format!("a file is named {vague}"))),
+        );
         let code = code(&source.text);
         for keyword in NAMING {
             for place in words(&code, keyword) {
-                let name =
-                    code[place.end..].split(|c: char| !c.is_alphanumeric() && c != '_').nth(1).unwrap_or_default();
+                let name = code[place.end..]
+                    .split(|c: char| !c.is_alphanumeric() && c != '_')
+                    .nth(1)
+                    .unwrap_or_default();
                 let line = line_of(&code, place.start);
                 found.extend(
-                    is_vague(name).map(|vague| source.at(line, &format!("{name} says {vague}, not what it is"))),
+                    is_vague(name).map(|vague| {
+                        source.at(line, &format!("{name} says {vague}, not what it is"))
+                    }),
                 );
             }
         }
@@ -48,22 +61,43 @@ fn no_type_and_no_file_has_a_vague_name() {
 #[test]
 fn a_vague_name_is_found() {
     let right = "/// No Manager here.\npub struct Recorder;\n";
-    catches(vague_names, "crates/onbeat/src/a.rs", "pub struct A;\npub struct LoadManager;\n", 2, right);
-    catches(vague_names, "crates/onbeat/src/a.rs", "struct SyncManagerHelper;\n", 1, "struct SyncManager;\n");
-    catches(vague_names, "viewer/src/a.ts", "export class DrawHelper {}\n", 1, "export class Axis {}\n");
+    catches(
+        vague_names,
+        "crates/onbeat/src/a.rs",
+        "pub struct A;\npub struct LoadManager;\n",
+        2,
+        right,
+    );
+    catches(
+        vague_names,
+        "crates/onbeat/src/a.rs",
+        "struct SyncManagerHelper;\n",
+        1,
+        "struct SyncManager;\n",
+    );
+    catches(
+        vague_names,
+        "viewer/src/a.ts",
+        "export class DrawHelper {}\n",
+        1,
+        "export class Axis {}\n",
+    );
     let found = vague_names(&[Source::planted("viewer/src/utils.ts", "")]);
     assert_eq!(found.len(), 1, "{found:?}");
 }
 
 fn old_words(sources: &[Source]) -> Vec<String> {
     let mut found = Vec::new();
-    for source in sources.iter().filter(|source| source.has_extension(&PROGRAM) || source.has_extension(&PROSE)) {
+    for source in sources
+        .iter()
+        .filter(|source| source.has_extension(&PROGRAM) || source.has_extension(&PROSE))
+    {
         for (number, line) in source.lines() {
             let own = without_quotes(line).to_lowercase();
             let word = OLD_WORDS.iter().find(|word| own.contains(**word));
-            found.extend(
-                word.map(|word| source.at(number, &format!("`{word}`; the words are MainDevice and SubDevice"))),
-            );
+            found.extend(word.map(|word| {
+                source.at(number, &format!("`{word}`; the words are MainDevice and SubDevice"))
+            }));
         }
     }
 
@@ -95,10 +129,14 @@ fn an_old_word_is_found_unless_it_is_a_quote() {
 
 fn left_to_do(sources: &[Source]) -> Vec<String> {
     let mut found = Vec::new();
-    for source in sources.iter().filter(|source| source.has_extension(&PROGRAM) || source.has_extension(&PROSE)) {
+    for source in sources
+        .iter()
+        .filter(|source| source.has_extension(&PROGRAM) || source.has_extension(&PROSE))
+    {
         for word in LEFT_TO_DO {
             let name = word.trim_end_matches('!');
-            let places = words(&source.text, name).filter(|place| source.text[place.start..].starts_with(word));
+            let places = words(&source.text, name)
+                .filter(|place| source.text[place.start..].starts_with(word));
             found.extend(places.map(|place| source.at(line_of(&source.text, place.start), word)));
         }
     }
@@ -144,11 +182,18 @@ fn traces_of_a_machine(sources: &[Source]) -> Vec<String> {
     let mut found = Vec::new();
     for source in sources {
         for (number, line) in source.lines() {
-            let path = PRIVATE_PATHS
-                .iter()
-                .find(|path| line.match_indices(**path).any(|(at, _)| begins_a_path(line, path, at)));
-            found.extend(path.map(|path| source.at(number, &format!("a path of somebody's machine: {path}"))));
-            found.extend(registry(line).map(|host| source.at(number, &format!("a package registry's host: {host}"))));
+            let path = PRIVATE_PATHS.iter().find(|path| {
+                line.match_indices(**path).any(|(at, _)| begins_a_path(line, path, at))
+            });
+            found.extend(
+                path.map(|path| {
+                    source.at(number, &format!("a path of somebody's machine: {path}"))
+                }),
+            );
+            found.extend(
+                registry(line)
+                    .map(|host| source.at(number, &format!("a package registry's host: {host}"))),
+            );
         }
     }
 
@@ -157,14 +202,19 @@ fn traces_of_a_machine(sources: &[Source]) -> Vec<String> {
 
 /// Whether an absolute path of a user begins here, as opposed to a part of a longer path.
 fn begins_a_path(line: &str, path: &str, at: usize) -> bool {
-    let user = line[at + path.len()..].split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-    !line[..at].ends_with(|c: char| c.is_alphanumeric() || "._-~*}>)".contains(c)) && !NOBODY.contains(&user)
+    let user =
+        line[at + path.len()..].split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    !line[..at].ends_with(|c: char| c.is_alphanumeric() || "._-~*}>)".contains(c))
+        && !NOBODY.contains(&user)
 }
 
 fn registry(line: &str) -> Option<&str> {
     line.match_indices("://").find_map(|(at, separator)| {
         let rest = &line[at + separator.len()..];
-        let host = rest.split(|c: char| !c.is_alphanumeric() && !".-".contains(c)).next().unwrap_or_default();
+        let host = rest
+            .split(|c: char| !c.is_alphanumeric() && !".-".contains(c))
+            .next()
+            .unwrap_or_default();
         REGISTRIES.iter().any(|name| host.contains(name)).then_some(host)
     })
 }
@@ -176,8 +226,7 @@ fn no_file_holds_a_path_of_somebodys_machine_or_a_registrys_host() {
 
 #[test]
 fn a_path_of_a_machine_and_a_registrys_host_are_found() {
-    let right =
-        "see target/work/x, HOME=/ho\u{6d}e/robot/, https://github.com/rust-lang/crates.io-index and https://docs.rs\n";
+    let right = "see target/work/x, HOME=/ho\u{6d}e/robot/, https://github.com/rust-lang/crates.io-index and https://docs.rs\n";
     let wrong = format!("one\nread {}somebody/x\n", PRIVATE_PATHS[1]);
     catches(traces_of_a_machine, "docs/a.md", &wrong, 2, right);
     let wrong = format!("\"resolved\": \"https{}registry.example.org/a.tgz\"\n", "://");
@@ -188,16 +237,22 @@ fn a_path_of_a_machine_and_a_registrys_host_are_found() {
 
 /// Words of the program that the glossary must explain, each in backticks.
 fn words_to_explain(sources: &[Source]) -> Vec<String> {
-    let text = |path: &str| sources.iter().find(|source| source.path == path).map_or("", |source| source.text.as_str());
+    let text = |path: &str| {
+        sources.iter().find(|source| source.path == path).map_or("", |source| source.text.as_str())
+    };
     let series = literals(item(text("crates/onbeat/src/record/series.rs"), "fn tag"));
     let notes = text("crates/onbeat/src/record/note.rs");
     let kinds = variants(item(notes, "enum Note")).into_iter().map(|kind| snake_case(&kind));
     let stalls = variants(item(notes, "enum Stall")).into_iter().map(|stall| snake_case(&stall));
-    let reasons = variants(item(notes, "enum EndReason")).into_iter().map(|reason| snake_case(&reason));
+    let reasons =
+        variants(item(notes, "enum EndReason")).into_iter().map(|reason| snake_case(&reason));
     let cli = text("crates/onbeat-cli/src/cli.rs");
-    let typed = ["fn wait(", "fn overrun(", "fn phase("].iter().flat_map(|function| literals(item(cli, function)));
+    let typed = ["fn wait(", "fn overrun(", "fn phase("]
+        .iter()
+        .flat_map(|function| literals(item(cli, function)));
     let typed = typed.filter(|word| word.chars().all(|c| c.is_ascii_lowercase() || c == '-'));
-    let mut all: Vec<String> = series.into_iter().chain(kinds).chain(stalls).chain(reasons).chain(typed).collect();
+    let mut all: Vec<String> =
+        series.into_iter().chain(kinds).chain(stalls).chain(reasons).chain(typed).collect();
     all.extend(options_of_time(cli));
 
     all
@@ -217,7 +272,8 @@ fn literals(item: &str) -> Vec<String> {
 fn variants(item: &str) -> Vec<String> {
     let name = |line: &str| {
         let name: String = line.trim().chars().take_while(char::is_ascii_alphanumeric).collect();
-        let is_variant = line.starts_with("    ") && name.starts_with(|c: char| c.is_ascii_uppercase());
+        let is_variant =
+            line.starts_with("    ") && name.starts_with(|c: char| c.is_ascii_uppercase());
         is_variant.then_some(name)
     };
     item.lines().skip(1).filter_map(name).collect()
@@ -240,15 +296,23 @@ fn options_of_time(cli: &str) -> Vec<String> {
     let mut options: Vec<String> = Vec::new();
     let lines: Vec<&str> = cli.lines().collect();
     for (line, next) in lines.iter().zip(&lines[1.min(lines.len())..]) {
-        let parser = line.split_once("value_parser = ").and_then(|(_, rest)| rest.split([',', ')']).next());
+        let parser =
+            line.split_once("value_parser = ").and_then(|(_, rest)| rest.split([',', ')']).next());
         if !parser.is_some_and(|parser| parser.ends_with("_ns")) {
             continue;
         }
 
-        let named =
-            line.split_once("long = \"").and_then(|(_, rest)| rest.split_once('"')).map(|(name, _)| name.to_owned());
-        let field =
-            next.trim().trim_start_matches("pub(crate) ").split(':').next().unwrap_or_default().replace('_', "-");
+        let named = line
+            .split_once("long = \"")
+            .and_then(|(_, rest)| rest.split_once('"'))
+            .map(|(name, _)| name.to_owned());
+        let field = next
+            .trim()
+            .trim_start_matches("pub(crate) ")
+            .split(':')
+            .next()
+            .unwrap_or_default()
+            .replace('_', "-");
         options.push(format!("--{}", named.unwrap_or(field)));
     }
 
@@ -262,7 +326,9 @@ fn missing_from_the_glossary(sources: &[Source]) -> Vec<String> {
         return vec!["GLOSSARY.md:1: there is none".to_owned()];
     };
     let quoted: Vec<&str> = glossary.text.split('`').skip(1).step_by(2).collect();
-    let is_there = |word: &String| quoted.iter().any(|quote| quote == word || words(quote, word).next().is_some());
+    let is_there = |word: &String| {
+        quoted.iter().any(|quote| quote == word || words(quote, word).next().is_some())
+    };
     let missing = words_to_explain(sources).into_iter().filter(|word| !is_there(word));
 
     missing.map(|word| glossary.at(1, &format!("`{word}` is used and not explained"))).collect()
@@ -295,14 +361,20 @@ fn a_series_that_the_glossary_lacks_is_found() {
 
 /// Words that several rows of the glossary explain, and rows without the column of the usual term.
 fn glossary_rows_that_are_wrong(sources: &[Source]) -> Vec<String> {
-    let Some(glossary) = sources.iter().find(|source| source.path == "GLOSSARY.md") else { return Vec::new() };
-    let rows = glossary.lines().filter(|(_, line)| line.starts_with("| ") && !line.starts_with("| word "));
+    let Some(glossary) = sources.iter().find(|source| source.path == "GLOSSARY.md") else {
+        return Vec::new();
+    };
+    let rows =
+        glossary.lines().filter(|(_, line)| line.starts_with("| ") && !line.starts_with("| word "));
     let mut found = Vec::new();
     let mut known: Vec<&str> = Vec::new();
     for (number, line) in rows {
         let cells: Vec<&str> = line.trim_matches('|').split('|').collect();
         if cells.len() != 4 {
-            found.push(glossary.at(number, &format!("{} columns; word, what it is, unit, usual term", cells.len())));
+            found.push(glossary.at(
+                number,
+                &format!("{} columns; word, what it is, unit, usual term", cells.len()),
+            ));
         }
 
         for word in cells[0].split(',').map(|word| word.trim().trim_matches('`')) {
@@ -327,5 +399,11 @@ fn a_word_that_stands_twice_and_a_row_without_its_usual_term_are_found() {
     let right = format!("{head}| nap | a pause | ns | sleep |\n| `doze`, rest | another | | |\n");
     let twice = format!("{right}| nap | a third | | |\n");
     catches(glossary_rows_that_are_wrong, "GLOSSARY.md", &twice, 5, &right);
-    catches(glossary_rows_that_are_wrong, "GLOSSARY.md", &format!("{head}| nap | a pause |\n"), 3, &right);
+    catches(
+        glossary_rows_that_are_wrong,
+        "GLOSSARY.md",
+        &format!("{head}| nap | a pause |\n"),
+        3,
+        &right,
+    );
 }

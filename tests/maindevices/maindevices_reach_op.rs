@@ -1,10 +1,11 @@
 //! Independent MainDevices run the simulated humanoid over a pair of network interfaces.
 //!
-//! The pair is created in a private network namespace, which needs root; pysoem and KickCAT are installed below `target/` in the first
-//! run, which needs the network. If something is missing, the test is ignored and its line has the reason.
+//! The pair is created in a private network namespace, which needs root; pysoem and KickCAT are
+//! installed below `target/` in the first run, which needs the network. If something is missing,
+//! the test is ignored and its line has the reason.
 //!
-//! MainDevice and devices run at the highest non-real-time priority: the libraries fail when a reply is late, and other work on the machine
-//! must not cause that.
+//! MainDevice and devices run at the highest non-real-time priority: the libraries fail when a
+//! reply is late, and other work on the machine must not cause that.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -24,9 +25,15 @@ const CHECKS: [(&str, Check); 5] = [
         "pysoem_brings_all_59_devices_to_op_and_sees_the_exact_working_counter_for_ten_thousand_cycles",
         all_59_devices_in_op_by_pysoem,
     ),
-    ("kickcat_brings_all_59_devices_to_op_with_correct_working_counters", all_59_devices_in_op_by_kickcat),
+    (
+        "kickcat_brings_all_59_devices_to_op_with_correct_working_counters",
+        all_59_devices_in_op_by_kickcat,
+    ),
     ("the_cable_redundancy_of_pysoem_keeps_a_ring_in_op_through_a_cut", a_ring_through_a_cut),
-    ("a_robot_stops_with_a_reason_when_pysoem_uses_the_same_cable", a_robot_beside_another_main_device),
+    (
+        "a_robot_stops_with_a_reason_when_pysoem_uses_the_same_cable",
+        a_robot_beside_another_main_device,
+    ),
 ];
 
 fn main() -> ExitCode {
@@ -54,7 +61,11 @@ fn a_library_that_prints(python: &Path) {
         c.puts(b'')\n\
         write_result({'exact': 7})\n";
     let mut command = Command::new(python);
-    let run = command.args(["-B", "-c", SCRIPT]).env("PYTHONPATH", root().join("tests/maindevices")).output().unwrap();
+    let run = command
+        .args(["-B", "-c", SCRIPT])
+        .env("PYTHONPATH", root().join("tests/maindevices"))
+        .output()
+        .unwrap();
 
     assert_eq!(result(&run)["exact"], 7);
     assert_eq!(String::from_utf8_lossy(&run.stderr), "written when the process ends\n");
@@ -75,16 +86,26 @@ fn all_59_devices_in_op_by_pysoem(python: &Path) {
 
 fn all_59_devices_in_op_by_kickcat(python: &Path) {
     let result = cycles(python, "kickcat_cycles.py", CYCLES, &[]);
-    assert_eq!((&result["devices"], &result["vendor"]), (&59.into(), &0xf1c7_1005u32.into()), "{result}");
-    // KickCAT does not distinguish a wrong working counter from a late reply; few cycles may have either.
+    assert_eq!(
+        (&result["devices"], &result["vendor"]),
+        (&59.into(), &0xf1c7_1005u32.into()),
+        "{result}"
+    );
+    // KickCAT does not distinguish a wrong working counter from a late reply; few cycles may have
+    // either.
     assert!(result["exact"].as_u64().unwrap() * 10 >= CYCLES * 9, "{result}");
 }
 
 fn a_ring_through_a_cut(python: &Path) {
     const DRIVES: u64 = 5;
     let file = root().join("tests/maindevices/ring.toml");
-    let result = cycles(python, "pysoem_cycles.py", CYCLES / 3, &["--ring", file.to_str().unwrap()]);
-    assert_eq!((&result["devices"], &result["expected"]), (&DRIVES.into(), &(3 * DRIVES).into()), "{result}");
+    let result =
+        cycles(python, "pysoem_cycles.py", CYCLES / 3, &["--ring", file.to_str().unwrap()]);
+    assert_eq!(
+        (&result["devices"], &result["expected"]),
+        (&DRIVES.into(), &(3 * DRIVES).into()),
+        "{result}"
+    );
     // Exceptions: frames in flight when the cable was cut or repaired, and late replies.
     let exact = result["exact"].as_u64().unwrap();
 
@@ -92,11 +113,12 @@ fn a_ring_through_a_cut(python: &Path) {
     assert!(result["others"].as_array().unwrap().len() <= 2, "{result}");
 }
 
-/// Six identical drives get other station addresses while the robot moves. Without identification, set-points of one would reach another
-/// afterwards.
+/// Six identical drives get other station addresses while the robot moves. Without identification,
+/// set-points of one would reach another afterwards.
 fn a_robot_beside_another_main_device(python: &Path) {
     let room = tempfile::tempdir().unwrap();
-    let [script, file] = ["foreign.py", "six.toml"].map(|name| root().join("tests/maindevices").join(name));
+    let [script, file] =
+        ["foreign.py", "six.toml"].map(|name| root().join("tests/maindevices").join(name));
     let mut command = Command::new("nice");
     command.args(["-n", "-20", "unshare", "--net"]).arg(python).arg("-B").arg(script);
     command.arg(env!("CARGO_BIN_EXE_onbeat")).arg(file);
@@ -132,9 +154,11 @@ fn cycles(python: &Path, script: &str, count: u64, others: &[&str]) -> Value {
 
 /// Parses the standard output of a script.
 fn result(run: &Output) -> Value {
-    let said = format!("{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     assert!(run.status.success(), "{said}");
-    serde_json::from_slice(&run.stdout).unwrap_or_else(|why| panic!("the output is not one JSON value ({why}): {said}"))
+    serde_json::from_slice(&run.stdout)
+        .unwrap_or_else(|why| panic!("the output is not one JSON value ({why}): {said}"))
 }
 
 fn root() -> PathBuf {
@@ -143,15 +167,24 @@ fn root() -> PathBuf {
 
 /// Returns a Python interpreter with the MainDevices, or the reason why the tests cannot run.
 fn equip() -> Result<PathBuf, String> {
-    let isolated = Command::new("unshare").args(["--net", "ip", "link", "add", "name", "a", "type", "veth"]).output();
+    let isolated = Command::new("unshare")
+        .args(["--net", "ip", "link", "add", "name", "a", "type", "veth"])
+        .output();
     if !isolated.is_ok_and(|output| output.status.success()) {
-        return Err("cannot create a veth pair in a network namespace; this needs root, unshare and ip".to_owned());
+        return Err(
+            "cannot create a veth pair in a network namespace; this needs root, unshare and ip"
+                .to_owned(),
+        );
     }
 
     let directory = root().join("target/maindevices-venv");
     let program = directory.join("bin/python");
-    let works =
-        || Command::new(&program).args(["-c", "import kickcat, pysoem"]).output().is_ok_and(|one| one.status.success());
+    let works = || {
+        Command::new(&program)
+            .args(["-c", "import kickcat, pysoem"])
+            .output()
+            .is_ok_and(|one| one.status.success())
+    };
     if !works() {
         let made = Command::new("python3").args(["-m", "venv"]).arg(&directory).output();
         if !made.is_ok_and(|output| output.status.success()) {
@@ -159,9 +192,15 @@ fn equip() -> Result<PathBuf, String> {
         }
 
         let packages = root().join("tests/maindevices/requirements.txt");
-        let _ = Command::new(&program).args(["-m", "pip", "install", "-q", "-r"]).arg(packages).output();
+        let _ = Command::new(&program)
+            .args(["-m", "pip", "install", "-q", "-r"])
+            .arg(packages)
+            .output();
         if !works() {
-            return Err("pysoem and kickcat cannot be installed: no network, or no package for this Python".to_owned());
+            return Err(
+                "pysoem and kickcat cannot be installed: no network, or no package for this Python"
+                    .to_owned(),
+            );
         }
     }
 

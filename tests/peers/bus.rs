@@ -1,8 +1,10 @@
-//! The bus beside others: ethercrab's own loop on io_uring, and pysoem, each on the simulated robot behind a pair of interfaces.
+//! The bus beside others: ethercrab's own loop on io_uring, and pysoem, each on the simulated robot
+//! behind a pair of interfaces.
 //!
-//! Each contestant runs in a process and a network namespace of its own, with `onbeat segment run` at the other end. Once a
-//! millisecond, a round trip brings process data; that of onbeat and ethercrab the AL states of all devices too, and onbeat's one frame
-//! the clock and the mailboxes besides.
+//! Each contestant runs in a process and a network namespace of its own, with `onbeat segment run`
+//! at the other end. Once a millisecond, a round trip brings process data; that of onbeat and
+//! ethercrab the AL states of all devices too, and onbeat's one frame the clock and the mailboxes
+//! besides.
 
 use std::future::Future;
 use std::path::Path;
@@ -16,7 +18,9 @@ use ethercrab::{MainDevice, MainDeviceConfig, PduStorage, Timeouts};
 use onbeat::report::units::count;
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
-use onbeat_robot::bus::{Bus, BusOptions as Options, ExchangeMode as Mode, InProcess, Packets, Wire};
+use onbeat_robot::bus::{
+    Bus, BusOptions as Options, ExchangeMode as Mode, InProcess, Packets, Wire,
+};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 use onbeat_segment::{Link, Segment};
@@ -31,7 +35,8 @@ use crate::turns::{self, Contestant, Spread, in_turns};
 pub(crate) const ROLE: &str = "--bus-contestant";
 const INTERFACE: &str = "ecat0";
 const MS: u64 = 1_000_000;
-const OPTIONS: Options = Options { mode: Mode::SameCycle { reply_within_ns: MS }, period_ns: MS, follow_clock: false };
+const OPTIONS: Options =
+    Options { mode: Mode::SameCycle { reply_within_ns: MS }, period_ns: MS, follow_clock: false };
 
 /// What one run of a contestant came to: times in ns.
 #[derive(Clone, Copy, Debug)]
@@ -51,13 +56,17 @@ impl Controller for Still {
 pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     let rounds = length.pick(5, 1);
     let cycles = length.pick(2_000, 500);
-    let title = format!("EtherCAT: 59 simulated devices, {cycles} cycles at 1 kHz, {}", turns::describe(rounds));
+    let title = format!(
+        "EtherCAT: 59 simulated devices, {cycles} cycles at 1 kHz, {}",
+        turns::describe(rounds)
+    );
     let mut part = Part::new(title, "peer");
     for finding in in_process(length) {
         part.add(finding);
     }
 
-    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/maindevices-venv/bin/python");
+    let python =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/maindevices-venv/bin/python");
     let mut peers = vec!["ethercrab"];
     if python.exists() {
         peers.push("pysoem");
@@ -85,14 +94,16 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
 
 fn compare(part: &mut Part, peer: &str, runs: &[Vec<Ran>]) {
     let of = |figure: fn(&Ran) -> f64| {
-        let [ours, theirs] = [0, 1].map(|side: usize| runs[side].iter().map(figure).collect::<Vec<f64>>());
+        let [ours, theirs] =
+            [0, 1].map(|side: usize| runs[side].iter().map(figure).collect::<Vec<f64>>());
         (ours, theirs)
     };
 
     let mut times = |what: &str, figure: fn(&Ran) -> f64, goal: Option<f64>| {
         let (ours, theirs) = of(figure);
         let median = |times: &[f64]| format_times(Spread::of(times.iter().copied()));
-        let finding = Finding::of(format!("{what}, beside {peer}"), median(&ours)).beside(median(&theirs));
+        let finding =
+            Finding::of(format!("{what}, beside {peer}"), median(&ours)).beside(median(&theirs));
         let mut finding = finding.with_ratio(Spread::of_ratios(&ours, &theirs));
         if let (Some(goal), Some(ratio)) = (goal, Spread::of_ratios(&ours, &theirs)) {
             finding = finding.with_goal(format!("≤ {goal}"), ratio.median <= goal);
@@ -106,11 +117,13 @@ fn compare(part: &mut Part, peer: &str, runs: &[Vec<Ran>]) {
     times("to OP", |ran| ran.up, (peer == "ethercrab").then_some(0.8));
     let (ours, theirs) = of(|ran| ran.frames);
     let median = |frames: &[f64]| {
-        Spread::of(frames.iter().copied()).map_or_else(String::new, |spread| count(spread.median as u64))
+        Spread::of(frames.iter().copied())
+            .map_or_else(String::new, |spread| count(spread.median as u64))
     };
     let ratio = Spread::of_ratios(&ours, &theirs);
-    let finding =
-        Finding::of(format!("frames to OP, beside {peer}"), median(&ours)).beside(median(&theirs)).with_ratio(ratio);
+    let finding = Finding::of(format!("frames to OP, beside {peer}"), median(&ours))
+        .beside(median(&theirs))
+        .with_ratio(ratio);
     part.add(match (peer, ratio) {
         ("ethercrab", Some(ratio)) => finding.with_goal("≤ 1", ratio.median <= 1.0),
         _ => finding,
@@ -126,7 +139,8 @@ fn in_process(length: Length) -> Vec<Finding> {
     let spread = |figure: fn(&(f64, f64)) -> f64| Spread::of(runs.iter().map(figure));
     let segment = spread(|run| run.0);
     let bus = spread(|run| run.1);
-    let reached = |spread: Option<Spread>, most: f64| spread.is_some_and(|spread| spread.median <= most);
+    let reached =
+        |spread: Option<Spread>, most: f64| spread.is_some_and(|spread| spread.median <= most);
     vec![
         Finding::of("segment, time per frame in process", format_times(segment))
             .with_goal("≤ 3 µs", reached(segment, 3_000.0)),
@@ -172,7 +186,9 @@ impl Wire for Timed {
 }
 
 fn costs(cycles: u64) -> (f64, f64) {
-    let (Ok(link), Ok(layout)) = (Link::from_toml(Segment::HUMANOID), Layout::from_toml(Segment::HUMANOID)) else {
+    let (Ok(link), Ok(layout)) =
+        (Link::from_toml(Segment::HUMANOID), Layout::from_toml(Segment::HUMANOID))
+    else {
         return (f64::INFINITY, f64::INFINITY);
     };
     let wire = Timed { inner: InProcess::on_clock(link, Monotonic), spent_ns: 0, frame_ns: 0 };
@@ -217,7 +233,8 @@ fn contest(name: &str, cycles: u64) -> Result<Ran, Failure> {
         command.arg(myself).args([ROLE, name, &cycles.to_string()]).arg(onbeat);
     }
 
-    let ran = command.output().map_err(|source| Failure::Start { program: name.to_owned(), source })?;
+    let ran =
+        command.output().map_err(|source| Failure::Start { program: name.to_owned(), source })?;
     let said = String::from_utf8_lossy(&ran.stdout).into_owned();
     let result: Value = serde_json::from_str(&said).map_err(|_| Failure::Ended {
         program: name.to_owned(),
@@ -238,7 +255,11 @@ fn contest(name: &str, cycles: u64) -> Result<Ran, Failure> {
 pub(crate) fn child(name: &str, cycles: &str, onbeat: &Path) -> Result<(), Failure> {
     let cycles = cycles.parse().unwrap_or(1_000);
     let mut segment = segment(onbeat)?;
-    let result = if name == "ethercrab" { with_ethercrab(onbeat, cycles) } else { with_onbeat(onbeat, cycles) };
+    let result = if name == "ethercrab" {
+        with_ethercrab(onbeat, cycles)
+    } else {
+        with_onbeat(onbeat, cycles)
+    };
     let _ = segment.kill();
     let _ = segment.wait();
     println!("{}", result?);
@@ -254,7 +275,8 @@ fn segment(onbeat: &Path) -> Result<Child, Failure> {
         .spawn()
         .map_err(|source| Failure::Start { program: "onbeat segment run".to_owned(), source })?;
     let is_up = || {
-        std::fs::read_to_string(format!("/sys/class/net/{INTERFACE}/operstate")).is_ok_and(|state| state.trim() == "up")
+        std::fs::read_to_string(format!("/sys/class/net/{INTERFACE}/operstate"))
+            .is_ok_and(|state| state.trim() == "up")
     };
 
     for _ in 0..500 {
@@ -278,14 +300,16 @@ fn failed(what: &str, why: impl std::fmt::Display) -> Failure {
 fn frames(onbeat: &Path) -> Result<u64, Failure> {
     let asked = Command::new(onbeat).args(["segment", "status", "--json"]).output();
     let said = asked.map_err(Failure::system("ask the segment"))?.stdout;
-    let result: Value = serde_json::from_slice(&said).map_err(|why| failed("segment status", why))?;
+    let result: Value =
+        serde_json::from_slice(&said).map_err(|why| failed("segment status", why))?;
     result["counts"]["sent"].as_u64().ok_or_else(|| failed("segment status", "no count of frames"))
 }
 
 fn result_json(up: Duration, frames: u64, mut round_trips_ns: Vec<u64>) -> Value {
     round_trips_ns.sort_unstable();
     let at = |share: f64| {
-        let place = ((round_trips_ns.len() as f64 * share) as usize).min(round_trips_ns.len().saturating_sub(1));
+        let place = ((round_trips_ns.len() as f64 * share) as usize)
+            .min(round_trips_ns.len().saturating_sub(1));
         round_trips_ns.get(place).map_or(f64::NAN, |&ns| ns as f64 / 1e3)
     };
     json!({ "seconds_to_op": up.as_secs_f64(), "frames": frames, "p50_us": at(0.5), "p99_us": at(0.99) })
@@ -295,7 +319,8 @@ fn with_onbeat(onbeat: &Path, cycles: u64) -> Result<Value, Failure> {
     let layout = Layout::from_toml(Segment::HUMANOID).map_err(|why| failed("layout", why))?;
     let packets = Packets::open(INTERFACE).map_err(|why| failed("interface", why))?;
     let began = Wall::now();
-    let mut bus = Bus::bring_up(packets, Some(&layout), OPTIONS, INTERFACE).map_err(|why| failed("onbeat", why))?;
+    let mut bus = Bus::bring_up(packets, Some(&layout), OPTIONS, INTERFACE)
+        .map_err(|why| failed("onbeat", why))?;
     let mut release = Monotonic.now();
     while !bus.is_up() {
         bus.cycle(release, MS, &mut Still);
@@ -322,14 +347,21 @@ type Storage = PduStorage<16, { PduStorage::element_size(1400) }>;
 
 fn with_ethercrab(onbeat: &Path, cycles: u64) -> Result<Value, Failure> {
     let storage: &'static Storage = Box::leak(Box::new(Storage::new()));
-    let (tx, rx, pdu_loop) = storage.try_split().map_err(|()| failed("ethercrab", "its storage is split"))?;
+    let (tx, rx, pdu_loop) =
+        storage.try_split().map_err(|()| failed("ethercrab", "its storage is split"))?;
     #[cfg(feature = "peer-on-io-uring")]
     thread::spawn(move || ethercrab::std::tx_rx_task_io_uring(INTERFACE, tx, rx).is_ok());
     #[cfg(not(feature = "peer-on-io-uring"))]
-    thread::spawn(move || ethercrab::std::tx_rx_task(INTERFACE, tx, rx).is_ok_and(|task| block_on(task).is_ok()));
+    thread::spawn(move || {
+        ethercrab::std::tx_rx_task(INTERFACE, tx, rx).is_ok_and(|task| block_on(task).is_ok())
+    });
     thread::sleep(Duration::from_millis(200));
     let config = MainDeviceConfig { dc_static_sync_iterations: 0, ..MainDeviceConfig::default() };
-    let timeouts = Timeouts { pdu: Duration::from_millis(200), eeprom: Duration::from_secs(1), ..Timeouts::default() };
+    let timeouts = Timeouts {
+        pdu: Duration::from_millis(200),
+        eeprom: Duration::from_secs(1),
+        ..Timeouts::default()
+    };
     let main_device = MainDevice::new(pdu_loop, timeouts, config);
     let began = Wall::now();
     let up = async {

@@ -1,4 +1,5 @@
-//! What finding out why costs: the flight recorder on and off, and `cyclictest`, in turns on the same CPU.
+//! What finding out why costs: the flight recorder on and off, and `cyclictest`, in turns on the
+//! same CPU.
 
 use std::path::Path;
 use std::time::Duration;
@@ -43,10 +44,14 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
         turns::describe(rounds)
     );
     let mut part = Part::new(title, "off / cyclictest");
-    let announce = |round: u32, what: &str| eprintln!("causes: {what}, turn {} of {rounds}", round + 1);
+    let announce =
+        |round: u32, what: &str| eprintln!("causes: {what}, turn {} of {rounds}", round + 1);
     let ours = |round, causes| {
         announce(round, if causes { "on" } else { "off" });
-        onbeat(dir.path(), Timer { duration: Some(Duration::from_secs(seconds)), ..timer(cpu, causes) })
+        onbeat(
+            dir.path(),
+            Timer { duration: Some(Duration::from_secs(seconds)), ..timer(cpu, causes) },
+        )
     };
 
     let mut on = |round| ours(round, true);
@@ -85,8 +90,16 @@ fn latencies(part: &mut Part, on: &[Figures], off: &[Figures]) {
     );
 
     if let Some(added) = Spread::of(on.iter().zip(&off).map(|(on, off)| on - off)) {
-        let range = format!("{} ({}..{})", format_time(added.median), format_time(added.low), format_time(added.high));
-        part.add(Finding::of("added to p50", range).with_goal("≤ +1.0 µs", added.median <= MOST_ADDED_NS));
+        let range = format!(
+            "{} ({}..{})",
+            format_time(added.median),
+            format_time(added.low),
+            format_time(added.high)
+        );
+        part.add(
+            Finding::of("added to p50", range)
+                .with_goal("≤ +1.0 µs", added.median <= MOST_ADDED_NS),
+        );
     }
 }
 
@@ -114,14 +127,21 @@ fn explaining(part: &mut Part, on: &[Figures]) {
     let incomplete: u64 = on.iter().map(|run| run.end.causes_incomplete).sum();
     part.add(Finding::of("spikes explained", count(explained)).that_begins_a_group());
     part.add(
-        Finding::of("of these with events missing around them", count(incomplete)).with_goal("none", incomplete == 0),
+        Finding::of("of these with events missing around them", count(incomplete))
+            .with_goal("none", incomplete == 0),
     );
     part.add(
         Finding::of("longest from a cycle's end to its explanation", format_time(slowest_ns))
             .with_goal("≤ 100 ms", slowest_ns <= LATEST_NS),
     );
-    part.add(Finding::of("CPU time per spike explained", format_time(cpu_ns as f64 / explained.max(1) as f64)));
-    part.add(Finding::of("memory of buffers and pages", format!("{:.1} MiB", bytes as f64 / 1024.0 / 1024.0)));
+    part.add(Finding::of(
+        "CPU time per spike explained",
+        format_time(cpu_ns as f64 / explained.max(1) as f64),
+    ));
+    part.add(Finding::of(
+        "memory of buffers and pages",
+        format!("{:.1} MiB", bytes as f64 / 1024.0 / 1024.0),
+    ));
     let mut refused: Vec<&String> = on.iter().flat_map(|run| &run.refused).collect();
     refused.sort_unstable();
     refused.dedup();

@@ -8,7 +8,8 @@ use crate::failure::Failure;
 use crate::running::{CpuShare, Running};
 use crate::turns::quantile;
 
-/// One second, in its microseconds: what the histogram holds at most. What is later is counted as an overflow.
+/// One second, in its microseconds: what the histogram holds at most. What is later is counted as
+/// an overflow.
 const HISTOGRAM_US: u32 = 1_000_000;
 
 /// What to run it with.
@@ -31,9 +32,14 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Nanoseconds, the middle of the microsecond that a cycle was counted in; overflows stand above all else.
+    /// Nanoseconds, the middle of the microsecond that a cycle was counted in; overflows stand
+    /// above all else.
     pub(crate) fn quantile_ns(&self, q: f64) -> f64 {
-        quantile(self.histogram.iter().map(|&(us, count)| ((us as f64 + 0.5) * 1e3, count)), self.cycles, q)
+        quantile(
+            self.histogram.iter().map(|&(us, count)| ((us as f64 + 0.5) * 1e3, count)),
+            self.cycles,
+            q,
+        )
     }
 
     pub(crate) fn overflows(&self) -> u64 {
@@ -58,7 +64,13 @@ impl Cyclictest {
     ) -> Result<Answer, Failure> {
         let json = dir.join("cyclictest.json");
         let mut command = Command::new("cyclictest");
-        command.args(["-q", "-m", "-p90", &format!("-a{}", self.cpu), &format!("-i{}", self.interval_us)]);
+        command.args([
+            "-q",
+            "-m",
+            "-p90",
+            &format!("-a{}", self.cpu),
+            &format!("-i{}", self.interval_us),
+        ]);
         command.args(["-D", &self.seconds.to_string(), "-h", &HISTOGRAM_US.to_string()]);
         command.arg(format!("--json={}", json.display()));
         let running = Running::start_looping(command)?;
@@ -74,12 +86,16 @@ impl Cyclictest {
 }
 
 fn read(path: &Path, cpu: Option<CpuShare>) -> Result<Answer, Failure> {
-    let unreadable = |why: String| Failure::Unreadable { path: path.to_owned(), program: "cyclictest", why };
+    let unreadable =
+        |why: String| Failure::Unreadable { path: path.to_owned(), program: "cyclictest", why };
     let text = std::fs::read_to_string(path).map_err(|why| unreadable(why.to_string()))?;
-    let json: serde_json::Value = serde_json::from_str(&text).map_err(|why| unreadable(why.to_string()))?;
+    let json: serde_json::Value =
+        serde_json::from_str(&text).map_err(|why| unreadable(why.to_string()))?;
     let thread = &json["thread"]["0"];
-    let number = |key: &str| thread[key].as_u64().ok_or_else(|| unreadable(format!("no {key} of thread 0")));
-    let counts = thread["histogram"].as_object().ok_or_else(|| unreadable("no histogram".to_owned()))?;
+    let number =
+        |key: &str| thread[key].as_u64().ok_or_else(|| unreadable(format!("no {key} of thread 0")));
+    let counts =
+        thread["histogram"].as_object().ok_or_else(|| unreadable("no histogram".to_owned()))?;
     let mut histogram: Vec<(u64, u64)> =
         counts.iter().filter_map(|(us, count)| Some((us.parse().ok()?, count.as_u64()?))).collect();
     histogram.sort_unstable();

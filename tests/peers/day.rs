@@ -1,5 +1,5 @@
-//! A day of a 1 kHz loop through the real loop and the real recorder, on a clock without a kernel: how long, how much memory,
-//! how large a file, and every account even at the end.
+//! A day of a 1 kHz loop through the real loop and the real recorder, on a clock without a kernel:
+//! how long, how much memory, how large a file, and every account even at the end.
 
 use std::cell::{Cell, RefCell};
 use std::fs;
@@ -10,7 +10,10 @@ use std::sync::atomic::AtomicBool;
 use onbeat::record::{Account, Recorder, RunFile, RunWriter, Series, WriteError};
 use onbeat::report::units::count;
 use onbeat_rt::ring::Ring;
-use onbeat_rt::{Consumer, Cycle, Flow, Instant, MockClock, OnOverrun, Plan, Sample, Slot, Task, Wait, cycle, split};
+use onbeat_rt::{
+    Consumer, Cycle, Flow, Instant, MockClock, OnOverrun, Plan, Sample, Slot, Task, Wait, cycle,
+    split,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::Length;
@@ -18,7 +21,8 @@ use crate::failure::{Failure, even};
 use crate::latencies::{self, Latencies, PERIOD_NS};
 use crate::table::{Finding, Part};
 
-/// The word that makes this program the child that runs the day and does nothing else, so that its memory is the day's.
+/// The word that makes this program the child that runs the day and does nothing else, so that its
+/// memory is the day's.
 pub(crate) const ROLE: &str = "one-day-and-nothing-else";
 
 const HOUR_NS: u64 = 3_600_000_000_000;
@@ -51,18 +55,28 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     let grown = report.end_kib.saturating_sub(report.first_minute_kib);
     let grown_later = report.end_kib.saturating_sub(report.second_minute_kib);
     let bytes = latencies::size(&path)?;
-    let title =
-        format!("{} slots at 1 kHz ({hours} h) through loop, ring and recorder, in virtual time", count(report.slots));
+    let title = format!(
+        "{} slots at 1 kHz ({hours} h) through loop, ring and recorder, in virtual time",
+        count(report.slots)
+    );
     let mut part = Part::alone(title);
-    part.add(Finding::of("time", format!("{:.1} s", report.seconds)).with_goal("< 60 s", report.seconds < 60.0));
     part.add(
-        Finding::of("memory at the end", mib(report.end_kib * 1024)).with_goal("≤ 12 MiB", report.end_kib <= 12 * 1024),
+        Finding::of("time", format!("{:.1} s", report.seconds))
+            .with_goal("< 60 s", report.seconds < 60.0),
     );
     part.add(
-        Finding::of("memory grown after the first minute", format!("{grown} KiB")).with_goal("< 64 KiB", grown < 64),
+        Finding::of("memory at the end", mib(report.end_kib * 1024))
+            .with_goal("≤ 12 MiB", report.end_kib <= 12 * 1024),
+    );
+    part.add(
+        Finding::of("memory grown after the first minute", format!("{grown} KiB"))
+            .with_goal("< 64 KiB", grown < 64),
     );
     part.add(Finding::of("memory grown after the second minute", format!("{grown_later} KiB")));
-    part.add(Finding::of("run file", format!("{:.2} MB", bytes as f64 / 1e6)).with_goal("< 10 MB", bytes < 10_000_000));
+    part.add(
+        Finding::of("run file", format!("{:.2} MB", bytes as f64 / 1e6))
+            .with_goal("< 10 MB", bytes < 10_000_000),
+    );
     part.remark(composition(&path)?);
     part.remark(format!(
         "Every account is even: {} cycles, {} skipped, none lost; the worst wake-up latency is the one that was drawn.",
@@ -81,7 +95,9 @@ fn composition(path: &Path) -> Result<String, Failure> {
         bytes as f64 / 1e6
     };
 
-    let is_histogram = |line: &str| line.starts_with("Tag=") || line.starts_with(|first: char| first.is_ascii_digit());
+    let is_histogram = |line: &str| {
+        line.starts_with("Tag=") || line.starts_with(|first: char| first.is_ascii_digit())
+    };
     let kinds = ["interval", "maxima", "spike"].map(|kind| {
         let note = format!("#[onbeat: {{\"{kind}\"");
         megabytes(&|line| line.starts_with(&note))
@@ -97,12 +113,13 @@ fn composition(path: &Path) -> Result<String, Failure> {
 }
 
 fn in_a_child(path: &Path, hours: u64) -> Result<ChildReport, Failure> {
-    let myself = std::env::current_exe().map_err(Failure::system("find out where this program is"))?;
+    let myself =
+        std::env::current_exe().map_err(Failure::system("find out where this program is"))?;
     let program = format!("{} {ROLE}", myself.display());
     let mut child = Command::new(myself);
     child.arg(ROLE).arg(path).arg(hours.to_string()).stderr(Stdio::inherit());
-    // The allocator keeps what is freed, as in a run with locked memory. Otherwise what the compressor gives back after each interval
-    // and takes again at the next one counts as growth.
+    // The allocator keeps what is freed, as in a run with locked memory. Otherwise what the
+    // compressor gives back after each interval and takes again at the next one counts as growth.
     child.env("MALLOC_TRIM_THRESHOLD_", "-1").env("MALLOC_MMAP_MAX_", "0");
     let started = child.output();
     let ended = started.map_err(|source| Failure::Start { program: program.clone(), source })?;
@@ -128,11 +145,19 @@ fn audit(run: &RunFile, report: &ChildReport, hours: u64) -> Result<(), Failure>
     even("lost samples", 0, account.lost)?;
     even("samples in histograms", report.cycles, run.distribution(Series::WakeupLatency).count())?;
     even("samples in exact moments", report.cycles, run.moments(Series::WakeupLatency).n)?;
-    even("skipped releases in histograms", report.skipped, run.distribution(Series::SkippedLatency).count())?;
+    even(
+        "skipped releases in histograms",
+        report.skipped,
+        run.distribution(Series::SkippedLatency).count(),
+    )?;
     even("periods", report.cycles - 1, run.distribution(Series::ObservedPeriod).count())?;
     even("the worst wake-up latency", report.worst_ns, run.moments(Series::WakeupLatency).max_ns)?;
-    let seconds: usize =
-        run.maxima.iter().filter_map(|note| note.series.get(&Series::ReleaseLatency)).map(Vec::len).sum();
+    let seconds: usize = run
+        .maxima
+        .iter()
+        .filter_map(|note| note.series.get(&Series::ReleaseLatency))
+        .map(Vec::len)
+        .sum();
 
     even("seconds with a maximum", slots * PERIOD_NS / 1_000_000_000, seconds as u64)
 }
@@ -156,8 +181,15 @@ pub(crate) fn child(path: &Path, hours: &str) -> Result<(), Failure> {
     let mut recorder = Recorder::new(writer, first_release, latencies::recording(duration_ns));
     recorder.begin_block(0, first_release, "idle", 0)?;
     let work = Latencies::around(7_000.0, 2);
-    let mut day =
-        Day { clock: &clock, work, cold, recorder, cycles: 0, minutes_kib: Vec::with_capacity(2), failed: None };
+    let mut day = Day {
+        clock: &clock,
+        work,
+        cold,
+        recorder,
+        cycles: 0,
+        minutes_kib: Vec::with_capacity(2),
+        failed: None,
+    };
     let plan = Plan {
         period_ns: PERIOD_NS,
         first_release,
@@ -190,7 +222,8 @@ pub(crate) fn child(path: &Path, hours: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The loop's task, which is its recorder too: in virtual time nothing happens beside anything else.
+/// The loop's task, which is its recorder too: in virtual time nothing happens beside anything
+/// else.
 struct Day<'d, L> {
     clock: &'d MockClock<L>,
     work: Latencies,
@@ -213,7 +246,9 @@ impl<L: Fn(Instant) -> u64> Task for Day<'_, L> {
         self.failed = self.drain().err();
         // A minute is in the file when a release after it has come to the recorder.
         let written_ns = (self.minutes_kib.len() as u64 + 1) * MINUTE_NS;
-        if self.minutes_kib.len() < 2 && cycle.release.as_ns() > written_ns + DRAIN_EVERY * PERIOD_NS {
+        if self.minutes_kib.len() < 2
+            && cycle.release.as_ns() > written_ns + DRAIN_EVERY * PERIOD_NS
+        {
             self.minutes_kib.push(resident_kib());
         }
 
@@ -230,10 +265,11 @@ impl<L> Day<'_, L> {
     }
 }
 
-/// Resident memory of this process in KiB. `smaps_rollup` counts pages one by one, where `VmRSS` of kernels before 6.17 is
-/// off by what each CPU has not yet reported.
+/// Resident memory of this process in KiB. `smaps_rollup` counts pages one by one, where `VmRSS` of
+/// kernels before 6.17 is off by what each CPU has not yet reported.
 fn resident_kib() -> u64 {
-    let counted = fs::read_to_string("/proc/self/smaps_rollup").ok().and_then(|text| field(&text, "Rss:"));
+    let counted =
+        fs::read_to_string("/proc/self/smaps_rollup").ok().and_then(|text| field(&text, "Rss:"));
     counted.or_else(|| field(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")).unwrap_or(0)
 }
 

@@ -19,7 +19,9 @@ pub(crate) enum Failure {
     System { what: &'static str, source: io::Error },
     #[error("{path} is not what {program} should have written: {why}")]
     Unreadable { path: PathBuf, program: &'static str, why: String },
-    #[error("the account is not even: {what} should be {expected} and is {found}; this is a bug in onbeat")]
+    #[error(
+        "the account is not even: {what} should be {expected} and is {found}; this is a bug in onbeat"
+    )]
     Account { what: String, expected: u64, found: u64 },
     #[error(transparent)]
     RunFile(#[from] RunFileError),
@@ -44,6 +46,15 @@ pub(crate) fn even(what: impl Into<String>, expected: u64, found: u64) -> Result
 }
 
 /// Holds an account, give or take some.
-pub(crate) fn within(what: impl Into<String>, expected: u64, found: u64, away: u64) -> Result<(), Failure> {
-    if expected.abs_diff(found) <= away { Ok(()) } else { Err(Failure::Account { what: what.into(), expected, found }) }
+pub(crate) fn within(
+    what: impl Into<String>,
+    expected: u64,
+    found: u64,
+    away: u64,
+) -> Result<(), Failure> {
+    if expected.abs_diff(found) <= away {
+        Ok(())
+    } else {
+        Err(Failure::Account { what: what.into(), expected, found })
+    }
 }

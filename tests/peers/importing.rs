@@ -1,5 +1,5 @@
-//! Files of other tools: how long a day of an HdrHistogram log takes to import, ten such days to compare, and one to be written
-//! as Parquet.
+//! Files of other tools: how long a day of an HdrHistogram log takes to import, ten such days to
+//! compare, and one to be written as Parquet.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -37,21 +37,35 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     let mut export = |_: u32| timed_run("export", &[&run, "--parquet".as_ref(), &table]);
     let imports = in_turns(rounds, &mut [&mut import as Contestant<'_, f64>])?.remove(0);
     let runs = in_turns(rounds, &mut [&mut compare as Contestant<'_, f64>, &mut export])?;
-    let title = format!("an HdrHistogram log of {seconds} intervals, {}: the whole program", turns::describe(rounds));
+    let title = format!(
+        "an HdrHistogram log of {seconds} intervals, {}: the whole program",
+        turns::describe(rounds)
+    );
     let mut part = Part::alone(title);
     let mut add = |what: String, times: &[f64], goal_s: f64| {
         let spread = Spread::of(times.iter().copied());
         let reached = spread.is_some_and(|s| s.median < goal_s * 1e9);
-        part.add(Finding::of(what, format_times(spread)).with_goal(format!("< {goal_s} s"), reached));
+        part.add(
+            Finding::of(what, format_times(spread)).with_goal(format!("< {goal_s} s"), reached),
+        );
     };
 
-    add(format!("import of {:.1} MB, with tables and page", size(&log)? as f64 / 1e6), &imports, 2.0);
+    add(
+        format!("import of {:.1} MB, with tables and page", size(&log)? as f64 / 1e6),
+        &imports,
+        2.0,
+    );
     add(format!("compare of {DAYS} such runs"), &runs[0], 5.0);
-    add(format!("Parquet of {:.1} million samples", (seconds * SAMPLES_PER_SECOND) as f64 / 1e6), &runs[1], 5.0);
+    add(
+        format!("Parquet of {:.1} million samples", (seconds * SAMPLES_PER_SECOND) as f64 / 1e6),
+        &runs[1],
+        5.0,
+    );
     Ok(part)
 }
 
-/// A log as other writers of HdrHistogram's format leave it: one histogram of three digits per second, and no notes.
+/// A log as other writers of HdrHistogram's format leave it: one histogram of three digits per
+/// second, and no notes.
 fn make_log(path: &Path, seconds: u64) -> Result<(), Failure> {
     let noted = path.with_extension("noted");
     let mut writer = RunWriter::create(&noted, &header(None))?;
@@ -64,7 +78,8 @@ fn make_log(path: &Path, seconds: u64) -> Result<(), Failure> {
     }
 
     let mut log = BufWriter::new(File::create(path).map_err(Failure::system("write a log"))?);
-    for line in BufReader::new(File::open(&noted).map_err(Failure::system("write a log"))?).lines() {
+    for line in BufReader::new(File::open(&noted).map_err(Failure::system("write a log"))?).lines()
+    {
         let line = line.map_err(Failure::system("write a log"))?;
         if !line.starts_with("#[onbeat: ") {
             writeln!(log, "{line}").map_err(Failure::system("write a log"))?;

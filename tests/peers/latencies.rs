@@ -8,7 +8,8 @@ use onbeat::record::{Cell, Header, Recording, Series, SpikeLimit, Timing, interv
 
 pub(crate) const PERIOD_NS: u64 = 1_000_000;
 const STEPS: usize = 4096;
-/// One sample in this many is a spike of a fifth to four milliseconds, as a kernel section or a host's pause makes it.
+/// One sample in this many is a spike of a fifth to four milliseconds, as a kernel section or a
+/// host's pause makes it.
 const ONE_SPIKE_IN: u64 = 10_000;
 /// One spike in this many is of tens of milliseconds.
 const ONE_LONG_IN: u64 = 400;
@@ -74,7 +75,8 @@ pub(crate) fn header(cell: Option<Cell>) -> Header {
         delay_ns: 0,
     };
 
-    let header = probe::header(&["peers".to_owned()], "timer", &[Series::ReleaseLatency], 1_763_712_000.0);
+    let header =
+        probe::header(&["peers".to_owned()], "timer", &[Series::ReleaseLatency], 1_763_712_000.0);
     Header { host: Host::default(), cell, timing: Some(timing), ..header }
 }
 

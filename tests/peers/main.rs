@@ -1,11 +1,15 @@
-//! Ratios of runs taken in turns: onbeat beside `cyclictest`, and beside its own goals. `make peers` runs it.
+//! Ratios of runs taken in turns: onbeat beside `cyclictest`, and beside its own goals. `make
+//! peers` runs it.
 //!
-//! `cargo bench -p onbeat-cli --bench peers -- [PART...] [--quick]`, with parts `slots`, `wakeup`, `probes`, `causes`, `recording`, `day`, `report`,
-//! `import`, `sharing`, `bus`; all of them when none is named. `--quick` takes short runs, to see that everything works: its figures mean little.
+//! `cargo bench -p onbeat-cli --bench peers -- [PART...] [--quick]`, with parts `slots`, `wakeup`,
+//! `probes`, `causes`, `recording`, `day`, `report`, `import`, `sharing`, `bus`; all of them when
+//! none is named. `--quick` takes short runs, to see that everything works: its figures mean
+//! little.
 //!
-//! A time on a shared machine says more of the hour than of the program, so contestants take turns and each turn gives
-//! one ratio; the median of the ratios stands in the table with the smallest and the largest. Times are never asserted.
-//! Accounts are: a slot that is in no account ends the benchmark with status 1.
+//! A time on a shared machine says more of the hour than of the program, so contestants take turns
+//! and each turn gives one ratio; the median of the ratios stands in the table with the smallest
+//! and the largest. Times are never asserted. Accounts are: a slot that is in no account ends the
+//! benchmark with status 1.
 //!
 //! Everything it makes lies in a directory for temporary files, and goes with it.
 // What it measures is printed, and nothing is linked against it.
@@ -74,7 +78,9 @@ fn main() -> ExitCode {
         _ if words.iter().any(|word| word == "--bench") => all(&words),
         // `cargo test --all-targets` starts it too, and wants no minutes of measuring.
         _ => {
-            println!("peers: nothing measured; `make peers` does, by `cargo bench -p onbeat-cli --bench peers`");
+            println!(
+                "peers: nothing measured; `make peers` does, by `cargo bench -p onbeat-cli --bench peers`"
+            );
             Ok(())
         }
     };
@@ -89,15 +95,21 @@ fn main() -> ExitCode {
 }
 
 fn all(words: &[String]) -> Result<(), Failure> {
-    let length = if words.iter().any(|word| word == "--quick") { Length::Quick } else { Length::Whole };
-    let named: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with("--")).collect();
+    let length =
+        if words.iter().any(|word| word == "--quick") { Length::Quick } else { Length::Whole };
+    let named: Vec<&str> =
+        words.iter().map(String::as_str).filter(|word| !word.starts_with("--")).collect();
     if let Some(unknown) = named.iter().find(|word| !PARTS.iter().any(|(name, _)| name == *word)) {
         let known = PARTS.map(|(name, _)| name).join(", ");
         return Err(Failure::NoSuchPart { name: (*unknown).to_owned(), known });
     }
 
     let version = cyclictest::version();
-    println!("onbeat {} beside {}", env!("CARGO_PKG_VERSION"), version.as_deref().unwrap_or("nothing: no cyclictest"));
+    println!(
+        "onbeat {} beside {}",
+        env!("CARGO_PKG_VERSION"),
+        version.as_deref().unwrap_or("nothing: no cyclictest")
+    );
     println!("{}; load average {}", Host::read().in_one_line(), load_average());
     if length == Length::Quick {
         println!("--quick: these figures show that the benchmark runs, and little else");

@@ -1,4 +1,5 @@
-//! The report: how long a bench of nine tunings under two loads takes to show, and how large the page of an hour is.
+//! The report: how long a bench of nine tunings under two loads takes to show, and how large the
+//! page of an hour is.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,7 +41,10 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     let mut of_spun = |round| timed_run(round, rounds, &spun_file);
     let contestants: &mut [Contestant<'_, f64>] = &mut [&mut of_bench, &mut of_plain, &mut of_spun];
     let runs = in_turns(rounds, contestants)?;
-    let title = format!("`onbeat report` from files, {}: the whole program, tables and page", turns::describe(rounds));
+    let title = format!(
+        "`onbeat report` from files, {}: the whole program, tables and page",
+        turns::describe(rounds)
+    );
     let mut part = Part::alone(title);
     let bench_ns = Spread::of(runs[0].iter().copied());
     part.add(
@@ -55,12 +59,16 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
 
     for ((what, dir), runs) in hours.into_iter().zip(&runs[1..]) {
         let page = latencies::size(&dir.join("report.html"))?;
-        part.add(Finding::of(what, format_times(Spread::of(runs.iter().copied()))).that_begins_a_group());
+        part.add(
+            Finding::of(what, format_times(Spread::of(runs.iter().copied()))).that_begins_a_group(),
+        );
         part.add(Finding::of("its run file", megabytes(latencies::size(&dir.join(HOUR_FILE))?)));
         part.add(Finding::of("its page", megabytes(page)).with_goal("< 3 MB", page < 3_000_000));
     }
 
-    part.remark("How long a browser takes to the first chart is measured by `npm run measure` in viewer/.");
+    part.remark(
+        "How long a browser takes to the first chart is measured by `npm run measure` in viewer/.",
+    );
     Ok(part)
 }
 
@@ -147,7 +155,12 @@ struct Made {
 }
 
 impl Made {
-    fn new(writer: RunWriter, recording: onbeat::record::Recording, median_ns: f64, seed: u64) -> Self {
+    fn new(
+        writer: RunWriter,
+        recording: onbeat::record::Recording,
+        median_ns: f64,
+        seed: u64,
+    ) -> Self {
         let recorder = Recorder::new(writer, onbeat_rt::Instant::from_ns(0), recording);
         let late = Latencies::around(median_ns, seed);
         let work = Latencies::around(7_000.0, seed + 100);
@@ -176,7 +189,13 @@ impl Made {
         }
     }
 
-    fn block(&mut self, index: u32, load: &str, first_release_ns: u64, slots: u64) -> Result<(), Failure> {
+    fn block(
+        &mut self,
+        index: u32,
+        load: &str,
+        first_release_ns: u64,
+        slots: u64,
+    ) -> Result<(), Failure> {
         let first_release = onbeat_rt::Instant::from_ns(first_release_ns);
         self.recorder.begin_block(index, first_release, load, 10)?;
         let mut next = 0;
@@ -193,8 +212,14 @@ impl Made {
             next += 1 + skipped;
         }
 
-        let outcome =
-            Outcome { end: End::Complete, slots, cycles, skipped: slots - cycles, skipped_at_end: skipped, last_end };
+        let outcome = Outcome {
+            end: End::Complete,
+            slots,
+            cycles,
+            skipped: slots - cycles,
+            skipped_at_end: skipped,
+            last_end,
+        };
         self.recorder.end_block(&outcome)?;
         Ok(())
     }

@@ -1,5 +1,6 @@
-//! Probes beside the tools that measure the same: `hiccup` beside a loop on the JVM that counts as jHiccup does, `latency`
-//! beside `cyclictest` at 10 kHz. `timer` beside `cyclictest` is the part `wakeup`.
+//! Probes beside the tools that measure the same: `hiccup` beside a loop on the JVM that counts as
+//! jHiccup does, `latency` beside `cyclictest` at 10 kHz. `timer` beside `cyclictest` is the part
+//! `wakeup`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -40,7 +41,8 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
         turns::describe(rounds)
     );
     let mut part = Part::new(title, "the other");
-    let announce = |round: u32, what: &str| eprintln!("probes: {what}, turn {} of {rounds}", round + 1);
+    let announce =
+        |round: u32, what: &str| eprintln!("probes: {what}, turn {} of {rounds}", round + 1);
     let mut hiccup = |round| {
         announce(round, "hiccup");
         onbeat(dir.path(), &["hiccup", "--no-lock-memory"], Series::Hiccup, seconds)
@@ -87,40 +89,62 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
 
 fn hiccups(part: &mut Part, ours: &[Figures], theirs: &[Figures]) {
     rows(part, ("hiccup", "JVM"), ours, theirs);
-    let quarter = |part: &mut Part, what: &str, of: fn(&Figures) -> f64, formatted: fn(f64) -> String| {
-        let (ours, theirs): (Vec<f64>, Vec<f64>) = (ours.iter().map(of).collect(), theirs.iter().map(of).collect());
-        let ratio = Spread::of_ratios(&ours, &theirs);
-        let median =
-            |figures: &[f64]| Spread::of(figures.iter().copied()).map_or_else(String::new, |s| formatted(s.median));
-        let finding =
-            Finding::of(format!("{what}, hiccup | JVM"), median(&ours)).beside(median(&theirs)).with_ratio(ratio);
-        part.add(finding.with_goal("≤ 1/4", ratio.is_some_and(|ratio| ratio.median <= 0.25)));
-    };
+    let quarter =
+        |part: &mut Part, what: &str, of: fn(&Figures) -> f64, formatted: fn(f64) -> String| {
+            let (ours, theirs): (Vec<f64>, Vec<f64>) =
+                (ours.iter().map(of).collect(), theirs.iter().map(of).collect());
+            let ratio = Spread::of_ratios(&ours, &theirs);
+            let median = |figures: &[f64]| {
+                Spread::of(figures.iter().copied())
+                    .map_or_else(String::new, |s| formatted(s.median))
+            };
+            let finding = Finding::of(format!("{what}, hiccup | JVM"), median(&ours))
+                .beside(median(&theirs))
+                .with_ratio(ratio);
+            part.add(finding.with_goal("≤ 1/4", ratio.is_some_and(|ratio| ratio.median <= 0.25)));
+        };
 
     quarter(part, "CPU of the process", |run| run.cpu, percent);
-    quarter(part, "memory at its largest", |run| run.resident_bytes, |bytes| format!("{:.1} MB", bytes / 1e6));
-    let apart = ours.iter().zip(theirs).map(|(ours, theirs)| (ours.quantiles_ns[0] - theirs.quantiles_ns[0]).abs());
+    quarter(
+        part,
+        "memory at its largest",
+        |run| run.resident_bytes,
+        |bytes| format!("{:.1} MB", bytes / 1e6),
+    );
+    let apart = ours
+        .iter()
+        .zip(theirs)
+        .map(|(ours, theirs)| (ours.quantiles_ns[0] - theirs.quantiles_ns[0]).abs());
     let apart = Spread::of(apart);
     let same = apart.is_some_and(|apart| apart.median <= JVM_RESOLUTION_NS);
-    part.add(Finding::of("p50 apart, hiccup | JVM", format_times(apart)).with_goal("≤ 20 µs", same));
+    part.add(
+        Finding::of("p50 apart, hiccup | JVM", format_times(apart)).with_goal("≤ 20 µs", same),
+    );
 }
 
 fn rows(part: &mut Part, (name, other): (&str, &str), ours: &[Figures], theirs: &[Figures]) {
     for (place, (_, quantile)) in QUANTILES.into_iter().enumerate() {
-        let of = |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.quantiles_ns[place]).collect() };
+        let of = |runs: &[Figures]| -> Vec<f64> {
+            runs.iter().map(|run| run.quantiles_ns[place]).collect()
+        };
         let ours = of(ours);
         let theirs = of(theirs);
         let ratio = Spread::of_ratios(&ours, &theirs);
-        let finding = Finding::of(format!("{quantile}, {name} | {other}"), format_times(Spread::of(ours)))
-            .beside(format_times(Spread::of(theirs)))
-            .with_ratio(ratio);
+        let finding =
+            Finding::of(format!("{quantile}, {name} | {other}"), format_times(Spread::of(ours)))
+                .beside(format_times(Spread::of(theirs)))
+                .with_ratio(ratio);
         part.add(if place == 0 { finding.that_begins_a_group() } else { finding });
     }
 }
 
 fn onbeat(dir: &Path, words: &[&str], series: Series, seconds: u64) -> Result<Figures, Failure> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
-    command.arg("measure").args(words).args(["--json", "--no-causes"]).arg(format!("--for={seconds}s"));
+    command
+        .arg("measure")
+        .args(words)
+        .args(["--json", "--no-causes"])
+        .arg(format!("--for={seconds}s"));
     command.arg("--out").arg(dir).env("ONBEAT_STATE_DIR", dir.join("state"));
     let running = Running::start_looping(command)?;
     let cpu = watch(&running, Duration::from_secs(seconds)).map_or(f64::NAN, |share| share.process);
@@ -140,7 +164,8 @@ fn quantiles(run: &RunFile, series: Series) -> [f64; QUANTILES.len()] {
 fn on_the_jvm(dir: &Path, classes: &str, seconds: u64) -> Result<Figures, Failure> {
     let log = dir.join("jvm.hlog");
     let mut command = Command::new("java");
-    // It takes a moment to start: the same seconds are measured, and a second more for the machine to warm up.
+    // It takes a moment to start: the same seconds are measured, and a second more for the machine
+    // to warm up.
     command.args(["-cp", classes, "onbeat.HiccupLoop", "-r", "1", "-i", "1000", "-t"]);
     command.arg((seconds + 1).to_string()).arg(&log);
     let running = Running::start(command)?;
@@ -156,23 +181,38 @@ fn on_the_jvm(dir: &Path, classes: &str, seconds: u64) -> Result<Figures, Failur
     let mut files = file.flatten().map(|entry| entry.path());
     let run = files.find(|path| path.to_string_lossy().ends_with(".onbeat.hlog")).unwrap_or(log);
 
-    Ok(Figures { quantiles_ns: quantiles(&RunFile::read(&run)?, Series::Hiccup), cpu, resident_bytes })
+    Ok(Figures {
+        quantiles_ns: quantiles(&RunFile::read(&run)?, Series::Hiccup),
+        cpu,
+        resident_bytes,
+    })
 }
 
 fn peer(dir: &Path, seconds: u64, cpu: u32) -> Result<Figures, Failure> {
     let cyclictest = Cyclictest { interval_us: LATENCY_PERIOD_US, seconds, cpu };
     let answer = cyclictest.run(dir, |running| Ok(watch(running, cyclictest.duration())))?;
     let cpu = answer.cpu.map_or(f64::NAN, |share| share.process);
-    Ok(Figures { quantiles_ns: QUANTILES.map(|(q, _)| answer.quantile_ns(q)), cpu, resident_bytes: f64::NAN })
+    Ok(Figures {
+        quantiles_ns: QUANTILES.map(|(q, _)| answer.quantile_ns(q)),
+        cpu,
+        resident_bytes: f64::NAN,
+    })
 }
 
 /// The class path of the loop on the JVM, compiled here; `None` without Java or Maven.
 fn classes() -> Option<String> {
     let project = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/java");
-    let goals = ["compiler:compile", "dependency:build-classpath", "-Dmdep.outputFile=target/classpath"];
+    let goals =
+        ["compiler:compile", "dependency:build-classpath", "-Dmdep.outputFile=target/classpath"];
     // It colours nothing, but ends its colours.
     let mut maven = Command::new("mvn");
-    let compiled = maven.args(["-q", "-B"]).args(goals).current_dir(&project).stdout(Stdio::null()).status().ok()?;
+    let compiled = maven
+        .args(["-q", "-B"])
+        .args(goals)
+        .current_dir(&project)
+        .stdout(Stdio::null())
+        .status()
+        .ok()?;
     let dependencies = std::fs::read_to_string(project.join("target/classpath")).ok()?;
     let has_java = Command::new("java").arg("-version").output().is_ok();
     let path = format!("{}:{}", project.join("target/classes").display(), dependencies.trim());

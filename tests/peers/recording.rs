@@ -1,5 +1,5 @@
-//! What recording costs: the loop's push, hot and cold, beside counting into a histogram in the loop itself; and the recorder's share
-//! of a CPU.
+//! What recording costs: the loop's push, hot and cold, beside counting into a histogram in the
+//! loop itself; and the recorder's share of a CPU.
 
 use std::fs;
 use std::hint::black_box;
@@ -99,7 +99,13 @@ fn drawn(seed: u32) -> Vec<u64> {
 #[inline(always)]
 fn sample(index: u64, wakeup_latency_ns: u64) -> Sample {
     let release = onbeat_rt::Instant::from_ns(index * PERIOD_NS);
-    Sample { index, release, wakeup_latency_ns, execution_time_ns: black_box(7_000), ..Sample::default() }
+    Sample {
+        index,
+        release,
+        wakeup_latency_ns,
+        execution_time_ns: black_box(7_000),
+        ..Sample::default()
+    }
 }
 
 /// Nanoseconds per push, the ring emptied between batches off the clock.
@@ -121,7 +127,11 @@ fn hot_alone(batches: u32, round: u32) -> Result<f64, Failure> {
             cost
         })
         .collect();
-    even("pushed samples, popped or counted as lost", u64::from(batches) * BATCH, popped + cold.lost())?;
+    even(
+        "pushed samples, popped or counted as lost",
+        u64::from(batches) * BATCH,
+        popped + cold.lost(),
+    )?;
 
     Ok(Spread::of(costs).map_or(f64::NAN, |s| s.median))
 }
@@ -137,7 +147,8 @@ fn hot_push(pause: Duration, batches: u32, round: u32) -> Result<f64, Failure> {
         let drain = threads.spawn(|| empty_until(cold, pause, &ended));
         let mut costs = Vec::with_capacity(batches as usize);
         for _ in 0..batches {
-            // Ten batches are in the ring at most, whatever the other thread does: nothing is lost by being too fast.
+            // Ten batches are in the ring at most, whatever the other thread does: nothing is lost
+            // by being too fast.
             sleep(DRAIN_EVERY / 10);
             let before = Instant::now();
             for (index, latency_ns) in (0..).zip(&latencies) {
@@ -175,7 +186,8 @@ fn empty_until(mut cold: Consumer<'_, Sample>, pause: Duration, ended: &AtomicBo
     }
 }
 
-/// Nanoseconds per value counted into a histogram of the same bounds: what a loop without a ring would do, for one series.
+/// Nanoseconds per value counted into a histogram of the same bounds: what a loop without a ring
+/// would do, for one series.
 fn hot_record(batches: u32, round: u32) -> f64 {
     let latencies = drawn(round);
     let mut counts = empty_counts(Series::WakeupLatency);
@@ -209,7 +221,8 @@ fn cold(part: &mut Part, rounds: u32, each: u32) -> Result<(), Failure> {
         for turn in 0..each {
             let sample = &samples[turn as usize % samples.len()];
             for (place, cost) in costs.iter_mut().enumerate() {
-                other[turn as usize] = other.iter().step_by(64).fold(0, |sum: u8, byte| sum.wrapping_add(*byte));
+                other[turn as usize] =
+                    other.iter().step_by(64).fold(0, |sum: u8, byte| sum.wrapping_add(*byte));
                 sleep(Duration::from_nanos(PERIOD_NS));
                 cost.push(timed(|| match place {
                     0 => push(&mut hot, sample),
@@ -221,7 +234,8 @@ fn cold(part: &mut Part, rounds: u32, each: u32) -> Result<(), Failure> {
             while reader.pop().is_some() {}
         }
 
-        let [pushed, recorded, empty] = costs.map(|cost| Spread::of(cost).map_or(f64::NAN, |s| s.median));
+        let [pushed, recorded, empty] =
+            costs.map(|cost| Spread::of(cost).map_or(f64::NAN, |s| s.median));
         pushes.push((pushed - empty).max(0.0));
         records.push((recorded - empty).max(0.0));
     }
@@ -241,7 +255,8 @@ fn push(hot: &mut Producer<'_, Sample>, sample: &Sample) {
     hot.push(*black_box(sample));
 }
 
-/// Nanoseconds between two readings of the loop's clock, which has been read just before, as the loop does.
+/// Nanoseconds between two readings of the loop's clock, which has been read just before, as the
+/// loop does.
 #[inline(never)]
 fn timed(mut operation: impl FnMut()) -> f64 {
     black_box(Monotonic.now());
@@ -250,11 +265,15 @@ fn timed(mut operation: impl FnMut()) -> f64 {
     Monotonic.now().ns_since(before) as f64
 }
 
-/// Twice the second-level cache of this machine, so that nothing of the loop stays in it: which, and how many bytes.
+/// Twice the second-level cache of this machine, so that nothing of the loop stays in it: which,
+/// and how many bytes.
 fn other_memory() -> (&'static str, usize) {
-    let size = fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index2/size").unwrap_or_default();
+    let size =
+        fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index2/size").unwrap_or_default();
     let kib = size.trim().strip_suffix('K').and_then(|kib| kib.parse::<usize>().ok());
-    kib.map_or(("the cache size is unknown here", 2 << 20), |kib| ("twice the second-level cache", kib * 2048))
+    kib.map_or(("the cache size is unknown here", 2 << 20), |kib| {
+        ("twice the second-level cache", kib * 2048)
+    })
 }
 
 /// Nanoseconds per sample on the cold side, with the writing of intervals.

@@ -56,7 +56,8 @@ impl CpuTime {
 impl Running {
     pub(crate) fn start(mut command: Command) -> Result<Self, Failure> {
         let program = command.get_program().to_string_lossy().into_owned();
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let child =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let child = child.map_err(|source| Failure::Start { program: program.clone(), source })?;
         Ok(Self { child, program, looping: Instant::now() })
     }
@@ -102,19 +103,23 @@ impl Running {
 
     /// Its resident memory at its largest so far, in bytes (`VmHWM`, proc(5)).
     pub(crate) fn resident_peak_bytes(&self) -> f64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let status =
+            fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kibibytes = line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
+        let kibibytes =
+            line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
         kibibytes.map_or(f64::NAN, |kibibytes| kibibytes * 1024.0)
     }
 
-    /// Its threads. The loop's is named `onbeat-loop`, and is the one that is not the first in `cyclictest`.
+    /// Its threads. The loop's is named `onbeat-loop`, and is the one that is not the first in
+    /// `cyclictest`.
     fn tasks(&self) -> impl Iterator<Item = ThreadSeen> {
         let pid = self.child.id().to_string();
         let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         tasks.map(move |task| {
             let read = |name: &str| fs::read_to_string(task.path().join(name)).unwrap_or_default();
-            let used = read("schedstat").split_whitespace().next().and_then(|word| word.parse().ok());
+            let used =
+                read("schedstat").split_whitespace().next().and_then(|word| word.parse().ok());
             let is_loop = match read("comm").trim() {
                 "onbeat-loop" => true,
                 "cyclictest" => task.file_name().to_string_lossy() != pid,
@@ -129,10 +134,16 @@ impl Running {
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         let mut said = String::new();
         if let Some(mut stderr) = self.child.stderr.take() {
-            stderr.read_to_string(&mut said).map_err(Failure::system("read what a program says"))?;
+            stderr
+                .read_to_string(&mut said)
+                .map_err(Failure::system("read what a program says"))?;
         }
         let status = self.child.wait().map_err(Failure::system("wait for a program"))?;
-        if status.success() { Ok(()) } else { Err(Failure::Ended { program: self.program.clone(), status, said }) }
+        if status.success() {
+            Ok(())
+        } else {
+            Err(Failure::Ended { program: self.program.clone(), status, said })
+        }
     }
 }
 

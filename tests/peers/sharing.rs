@@ -1,8 +1,10 @@
-//! The paper's Figure 3: how long a real-time task waits for its exchange, in three kinds of sharing, with three readers and a hog.
+//! The paper's Figure 3: how long a real-time task waits for its exchange, in three kinds of
+//! sharing, with three readers and a hog.
 //!
-//! The kinds take turns, each in a process of its own; a loop that shares with nobody shows what the machine itself takes. Then a bus
-//! publishes without a pause, and 10^8 images are read and looked through.
-//! `ONBEAT_CONTROL_READINGS=100_000_000 cargo test --release -p onbeat --test control_image` does so with processes too.
+//! The kinds take turns, each in a process of its own; a loop that shares with nobody shows what
+//! the machine itself takes. Then a bus publishes without a pause, and 10^8 images are read and
+//! looked through. `ONBEAT_CONTROL_READINGS=100_000_000 cargo test --release -p onbeat --test
+//! control_image` does so with processes too.
 
 use std::fmt;
 use std::path::Path;
@@ -59,9 +61,14 @@ impl fmt::Display for Trial {
     }
 }
 
-const BRIEF: [Trial; 4] =
-    [Trial { readers: 0, ..Trial::of("wait-free") }, Trial::of("wait-free"), Trial::of("pi"), Trial::of("plain")];
-const STAYING: [Trial; 3] = [Trial::staying("wait-free"), Trial::staying("pi"), Trial::staying("plain")];
+const BRIEF: [Trial; 4] = [
+    Trial { readers: 0, ..Trial::of("wait-free") },
+    Trial::of("wait-free"),
+    Trial::of("pi"),
+    Trial::of("plain"),
+];
+const STAYING: [Trial; 3] =
+    [Trial::staying("wait-free"), Trial::staying("pi"), Trial::staying("plain")];
 
 pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     let seconds: u64 = length.pick(5, 1);
@@ -139,7 +146,8 @@ fn torn(readings: u64) -> Result<Finding, Failure> {
         for _ in 0..readings.div_ceil(READERS) {
             client.read(&mut seen)?;
             let number = seen.cycle.cycle.to_ne_bytes();
-            let words = seen.inputs.as_chunks::<8>().0.iter().chain(seen.outputs.as_chunks::<8>().0);
+            let words =
+                seen.inputs.as_chunks::<8>().0.iter().chain(seen.outputs.as_chunks::<8>().0);
             torn += u64::from(words.copied().any(|word| word != number));
         }
 
@@ -166,16 +174,23 @@ fn torn(readings: u64) -> Result<Finding, Failure> {
     let mut torn = 0;
     let mut retries = 0;
     for reader in found {
-        let panicked = |_| Failure::system("read an image")(std::io::Error::other("a reader panicked"));
+        let panicked =
+            |_| Failure::system("read an image")(std::io::Error::other("a reader panicked"));
         let (its_torn, its_retries) = reader.map_err(panicked)??;
         (torn, retries) = (torn + its_torn, retries + its_retries);
     }
 
     let formatted = format!("{} ({} read again)", count(torn), count(retries));
-    Ok(Finding::of(format!("torn images in {} readings", count(readings)), formatted).with_goal("0", torn == 0))
+    Ok(Finding::of(format!("torn images in {} readings", count(readings)), formatted)
+        .with_goal("0", torn == 0))
 }
 
-fn onbeat(dir: &Path, trial: Trial, seconds: u64, cpu: u32) -> Result<[f64; QUANTILES.len()], Failure> {
+fn onbeat(
+    dir: &Path,
+    trial: Trial,
+    seconds: u64,
+    cpu: u32,
+) -> Result<[f64; QUANTILES.len()], Failure> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
     command.args(["measure", "sharing", "--json", "--no-causes", "--hog", "--sharing", trial.kind]);
     command.arg(format!("--readers={}", trial.readers));
@@ -188,7 +203,11 @@ fn onbeat(dir: &Path, trial: Trial, seconds: u64, cpu: u32) -> Result<[f64; QUAN
     let text = std::fs::read_to_string(&path).map_err(Failure::system("read a run file"))?;
 
     if !text.contains("; 0 images were torn") {
-        return Err(Failure::Unreadable { path, program: "onbeat", why: "a reader saw a torn image".to_owned() });
+        return Err(Failure::Unreadable {
+            path,
+            program: "onbeat",
+            why: "a reader saw a torn image".to_owned(),
+        });
     }
 
     let all = run.distribution(Series::Exchange);

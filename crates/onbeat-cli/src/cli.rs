@@ -1,4 +1,5 @@
-//! The command line, as clap reads it. Help text, completions and man pages come from these definitions.
+//! The command line, as clap reads it. Help text, completions and man pages come from these
+//! definitions.
 
 use std::path::PathBuf;
 
@@ -10,8 +11,8 @@ use onbeat_rt::{OnOverrun, Wait};
 
 use crate::cli_bus::Bus;
 use crate::cli_files::{
-    COMPARE_EXAMPLES, CompareOptions, ExportFormats, GATE_EXAMPLES, GATE_USAGE, GateOptions, IMPORT_EXAMPLES,
-    ImportOptions,
+    COMPARE_EXAMPLES, CompareOptions, ExportFormats, GATE_EXAMPLES, GATE_USAGE, GateOptions,
+    IMPORT_EXAMPLES, ImportOptions,
 };
 use crate::cli_measure::Measure;
 use crate::cli_robot::Robot;
@@ -40,8 +41,9 @@ const STATUSES: &str = "\x1b[1mExit status\x1b[0m
 
 /// Can this computer run my robot on time?
 ///
-/// onbeat runs a control loop on this machine, idle and under load, with and without real-time tuning, and reports with evidence
-/// how late it was, which tuning helps, and whether a limit holds.
+/// onbeat runs a control loop on this machine, idle and under load, with and without real-time
+/// tuning, and reports with evidence how late it was, which tuning helps, and whether a limit
+/// holds.
 #[derive(Debug, Parser)]
 #[command(name = "onbeat", version, before_help = EXAMPLES, after_help = STATUSES)]
 pub(crate) struct Cli {
@@ -164,21 +166,22 @@ pub(crate) struct LoopOptions {
     pub(crate) deadline: Option<u64>,
     /// Reaction to a cycle that ends after the next release
     ///
-    /// `skip` skips the releases that passed and counts them, `catch-up=N` runs at most N of them at once, `stop`
-    /// ends the run.
+    /// `skip` skips the releases that passed and counts them, `catch-up=N` runs at most N of them
+    /// at once, `stop` ends the run.
     #[arg(long, default_value = "skip", value_parser = overrun, value_name = "POLICY")]
     #[arg(add = ArgValueCandidates::new(complete::overruns))]
     pub(crate) on_overrun: OnOverrun,
     /// Release phase relative to the kernel tick
     ///
-    /// `avoid-tick` keeps releases clear of the kernel's periodic tick, whose interrupt would delay them. A time
-    /// such as 0us or 250us sets the phase in each period of the clock.
+    /// `avoid-tick` keeps releases clear of the kernel's periodic tick, whose interrupt would delay
+    /// them. A time such as 0us or 250us sets the phase in each period of the clock.
     #[arg(long, default_value = "avoid-tick", value_parser = phase, value_name = "PHASE")]
     #[arg(add = ArgValueCandidates::new(complete::phases))]
     pub(crate) phase: Phase,
     /// Spike threshold [default: 10 times the median wake-up latency, at least 50us]
     ///
-    /// A cycle counts by its lateness: late start, plus work beyond the plan. The median is that of the interval.
+    /// A cycle counts by its lateness: late start, plus work beyond the plan. The median is that of
+    /// the interval.
     #[arg(long, value_parser = time_ns, value_name = "TIME")]
     pub(crate) spikes_over: Option<u64>,
     /// Limit C-states by exit latency, machine-wide, during the run
@@ -201,8 +204,8 @@ pub(crate) struct LimitOptions {
     pub(crate) at: f64,
     /// Series that the limit applies to, or number of alarms allowed
     ///
-    /// `main` is the primary series of the run; `release`, `period` and `response` name a series. `events=N` allows at most
-    /// N alarms of bus and robot, and needs no --limit.
+    /// `main` is the primary series of the run; `release`, `period` and `response` name a series.
+    /// `events=N` allows at most N alarms of bus and robot, and needs no --limit.
     #[arg(long, value_delimiter = ',', value_parser = limit_on, value_name = "SERIES|events=N")]
     #[arg(requires_ifs = [("main", "limit"), ("release", "limit"), ("wakeup", "limit"), ("period", "limit"), ("response", "limit")])]
     #[arg(add = ArgValueCandidates::new(complete::limits_on))]
@@ -262,7 +265,12 @@ pub(crate) struct BenchOptions {
     /// Tunings: letters of P, M, C, S, or none
     ///
     /// P sets real-time priority, M locks memory, C shields a CPU, S sleeps, then spins.
-    #[arg(long, default_value = "none,M,C,MC,P,PM,PC,PMC,PMCS", value_delimiter = ',', value_name = "LIST")]
+    #[arg(
+        long,
+        default_value = "none,M,C,MC,P,PM,PC,PMC,PMCS",
+        value_delimiter = ',',
+        value_name = "LIST"
+    )]
     #[arg(add = ArgValueCandidates::new(complete::tunings))]
     pub(crate) tunings: Vec<onbeat::bench::Tuning>,
     /// Background loads; see `onbeat load --help`
@@ -298,8 +306,9 @@ pub(crate) struct BenchOptions {
     pub(crate) seed: u64,
     /// Resume the latest unfinished bench in --out
     ///
-    /// A bench is unfinished when it was killed, the machine went down, or a signal ended it. It continues in the same
-    /// files with the options that it began with; without one in --out a new bench begins.
+    /// A bench is unfinished when it was killed, the machine went down, or a signal ended it. It
+    /// continues in the same files with the options that it began with; without one in --out a new
+    /// bench begins.
     #[arg(long)]
     pub(crate) resume: bool,
     /// Wait until another bench on this machine has ended
@@ -457,13 +466,16 @@ pub(crate) struct GenerateOptions {
 
 /// The loads, for the help.
 fn loads() -> String {
-    let lines = onbeat::load::CATALOGUE.iter().map(|entry| format!("  {}\n      {}", entry.typed, entry.does));
+    let lines = onbeat::load::CATALOGUE
+        .iter()
+        .map(|entry| format!("  {}\n      {}", entry.typed, entry.does));
     format!("\x1b[1mLoads\x1b[0m\n{}", lines.collect::<Vec<_>>().join("\n"))
 }
 
 /// The causes, for the help.
 fn faults() -> String {
-    let lines = Fault::ALL.map(|fault| format!("  {}\n      {}", fault.word().replace('_', "-"), fault.describe()));
+    let lines = Fault::ALL
+        .map(|fault| format!("  {}\n      {}", fault.word().replace('_', "-"), fault.describe()));
     format!("\x1b[1mCauses\x1b[0m\n{}", lines.join("\n"))
 }
 
@@ -478,7 +490,10 @@ pub(crate) fn wait(text: &str) -> Result<Wait, String> {
         ("adaptive", cap) => Ok(Wait::Adaptive { cap_ns: cap.unwrap_or(300_000) }),
         ("relative", None) => Ok(Wait::Relative { margin_ns: 0 }),
         ("relative-spin", margin) => Ok(Wait::Relative { margin_ns: margin.unwrap_or(50_000) }),
-        _ => Err("waits are sleep, spin[=50us], adaptive[=300us], relative and relative-spin[=50us]".to_owned()),
+        _ => {
+            Err("waits are sleep, spin[=50us], adaptive[=300us], relative and relative-spin[=50us]"
+                .to_owned())
+        }
     }
 }
 
@@ -513,8 +528,13 @@ fn phase(text: &str) -> Result<Phase, String> {
 }
 
 pub(crate) fn percent(text: &str) -> Result<f64, String> {
-    let number: f64 = text.trim_end_matches('%').parse().map_err(|_| format!("`{text}` is not a percentage"))?;
-    if number > 0.0 && number <= 100.0 { Ok(number) } else { Err(format!("{number} % is not above 0 and up to 100")) }
+    let number: f64 =
+        text.trim_end_matches('%').parse().map_err(|_| format!("`{text}` is not a percentage"))?;
+    if number > 0.0 && number <= 100.0 {
+        Ok(number)
+    } else {
+        Err(format!("{number} % is not above 0 and up to 100"))
+    }
 }
 
 #[cfg(test)]
@@ -530,13 +550,20 @@ mod tests {
     #[test]
     fn waits_policies_and_phases_are_parsed() {
         assert_eq!(wait("spin"), Ok(Wait::SleepThenSpin { margin_ns: 50_000 }));
-        assert!(wait_on_the_grid("relative-spin=20us").is_err_and(|why| why.contains("keep its grid")));
+        assert!(
+            wait_on_the_grid("relative-spin=20us").is_err_and(|why| why.contains("keep its grid"))
+        );
         assert_eq!(wait_on_the_grid("spin"), wait("spin"));
         assert_eq!(wait("relative"), Ok(Wait::Relative { margin_ns: 0 }));
         assert_eq!(wait("relative-spin"), Ok(Wait::Relative { margin_ns: 50_000 }));
         assert_eq!(wait("adaptive=100us"), Ok(Wait::Adaptive { cap_ns: 100_000 }));
         assert_eq!(overrun("catch-up=3"), Ok(OnOverrun::CatchUp { at_most: 3 }));
         assert_eq!(phase("250us"), Ok(Phase::At(250_000)));
-        assert!(wait("nap").is_err() && overrun("ignore").is_err() && percent("0").is_err() && percent("101").is_err());
+        assert!(
+            wait("nap").is_err()
+                && overrun("ignore").is_err()
+                && percent("0").is_err()
+                && percent("101").is_err()
+        );
     }
 }

@@ -184,7 +184,13 @@ pub(crate) struct ObjectBytes(Vec<u8>);
 
 impl SdoOptions {
     pub(crate) const fn request(&self, device: u16, action: SdoAction) -> SdoRequest {
-        SdoRequest { device, index: self.object.0, entry: self.object.1, complete: self.complete, action }
+        SdoRequest {
+            device,
+            index: self.object.0,
+            entry: self.object.1,
+            complete: self.complete,
+            action,
+        }
     }
 }
 
@@ -195,8 +201,9 @@ impl SdoWriteOptions {
 }
 
 fn object(text: &str) -> Result<(u16, u8), String> {
-    setup::object(text)
-        .ok_or_else(|| format!("`{text}` is not an object; write it in hexadecimal, such as 6041 or 1018:1"))
+    setup::object(text).ok_or_else(|| {
+        format!("`{text}` is not an object; write it in hexadecimal, such as 6041 or 1018:1")
+    })
 }
 
 fn value(text: &str) -> Result<ObjectBytes, String> {

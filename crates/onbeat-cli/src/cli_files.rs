@@ -193,9 +193,15 @@ pub(crate) struct GateOptions {
 }
 
 fn times(text: &str) -> Result<f64, String> {
-    let number: f64 =
-        text.trim_start_matches(['x', '×']).parse().map_err(|_| format!("`{text}` is not a number such as 1.2"))?;
-    if number > 0.0 && number.is_finite() { Ok(number) } else { Err(format!("{number} is not above 0")) }
+    let number: f64 = text
+        .trim_start_matches(['x', '×'])
+        .parse()
+        .map_err(|_| format!("`{text}` is not a number such as 1.2"))?;
+    if number > 0.0 && number.is_finite() {
+        Ok(number)
+    } else {
+        Err(format!("{number} is not above 0"))
+    }
 }
 
 /// Output file of each format; `-` is standard output.
@@ -224,6 +230,8 @@ pub(crate) struct ExportFormats {
 impl ExportFormats {
     /// Whether any format is requested.
     pub(crate) fn any(&self) -> bool {
-        [&self.csv, &self.json, &self.hgrm, &self.parquet, &self.openmetrics].iter().any(|to| to.is_some())
+        [&self.csv, &self.json, &self.hgrm, &self.parquet, &self.openmetrics]
+            .iter()
+            .any(|to| to.is_some())
     }
 }

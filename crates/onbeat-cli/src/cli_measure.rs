@@ -1,4 +1,5 @@
-//! Options of `onbeat measure`: a subcommand per probe, with the probe's description, defaults and own options.
+//! Options of `onbeat measure`: a subcommand per probe, with the probe's description, defaults and
+//! own options.
 
 use std::path::PathBuf;
 
@@ -45,9 +46,10 @@ pub(crate) struct MeasureOptions {
     pub(crate) priority: u32,
     /// How to wait for a release
     ///
-    /// `sleep` until the release; `spin[=50us]`: sleep, then poll the clock for the last part; `adaptive[=300us]`:
-    /// as spin, with a margin that follows the machine, at most this long; `relative` and `relative-spin[=50us]`:
-    /// sleep for the period after each cycle, without a grid, as in the papers of 2007 and 2009.
+    /// `sleep` until the release; `spin[=50us]`: sleep, then poll the clock for the last part;
+    /// `adaptive[=300us]`: as spin, with a margin that follows the machine, at most this long;
+    /// `relative` and `relative-spin[=50us]`: sleep for the period after each cycle, without a
+    /// grid, as in the papers of 2007 and 2009.
     #[arg(long, default_value = "sleep", value_parser = wait, value_name = "WAIT")]
     #[arg(add = ArgValueCandidates::new(complete::waits))]
     pub(crate) wait: Wait,
@@ -77,14 +79,14 @@ pub(crate) struct MeasureOptions {
     pub(crate) load_sweep: Option<SweepSteps>,
     /// Largest max - min of a sweep that passes; needs --load-sweep
     ///
-    /// Decides the exit status. Without it the sweep is held against 100us, or 1ms with a network in between, which
-    /// decide nothing.
+    /// Decides the exit status. Without it the sweep is held against 100us, or 1ms with a network
+    /// in between, which decide nothing.
     #[arg(long, value_parser = time_ns, value_name = "TIME", requires = "load_sweep")]
     pub(crate) allowed_jitter: Option<u64>,
     /// Resume the latest unfinished run of the same command
     ///
-    /// A run is unfinished when it was killed, the machine went down, or a signal ended it. It continues in the
-    /// same file; without one in --out a new run begins.
+    /// A run is unfinished when it was killed, the machine went down, or a signal ended it. It
+    /// continues in the same file; without one in --out a new run begins.
     #[arg(long)]
     pub(crate) resume: bool,
     /// End when this process ends
@@ -157,23 +159,31 @@ fn of_choice(choice: &ProbeOption) -> Arg {
 
     let arg = choice.default.into_iter().fold(arg, Arg::default_value);
     match choice.kind {
-        OptionKind::Time => arg.value_name("TIME").value_parser(|text: &str| time_ns(text).map(Value::Time)),
-        OptionKind::Count => arg.value_name("N").value_parser(count),
-        OptionKind::Name => {
-            arg.value_name("NAME").value_parser(|text: &str| Ok::<_, String>(Value::Name(text.to_owned())))
+        OptionKind::Time => {
+            arg.value_name("TIME").value_parser(|text: &str| time_ns(text).map(Value::Time))
         }
-        OptionKind::Place => arg.value_name("PLACE").value_parser(|text: &str| text.parse().map(Value::Place)),
+        OptionKind::Count => arg.value_name("N").value_parser(count),
+        OptionKind::Name => arg
+            .value_name("NAME")
+            .value_parser(|text: &str| Ok::<_, String>(Value::Name(text.to_owned()))),
+        OptionKind::Place => {
+            arg.value_name("PLACE").value_parser(|text: &str| text.parse().map(Value::Place))
+        }
         OptionKind::Word(words) => {
             arg.value_name("WORD").value_parser(PossibleValuesParser::new(words).map(Value::Word))
         }
-        OptionKind::Switch => {
-            arg.num_args(0).default_missing_value("").value_parser(|_: &str| Ok::<_, String>(Value::Switch))
-        }
+        OptionKind::Switch => arg
+            .num_args(0)
+            .default_missing_value("")
+            .value_parser(|_: &str| Ok::<_, String>(Value::Switch)),
     }
 }
 
 fn count(text: &str) -> Result<Value, String> {
-    text.replace([',', '_'], "").parse().map(Value::Count).map_err(|_| format!("`{text}` is not a whole number"))
+    text.replace([',', '_'], "")
+        .parse()
+        .map(Value::Count)
+        .map_err(|_| format!("`{text}` is not a whole number"))
 }
 
 impl FromArgMatches for Measure {
@@ -181,7 +191,9 @@ impl FromArgMatches for Measure {
         let unknown = || clap::Error::new(clap::error::ErrorKind::MissingSubcommand);
         let (name, matches) = matches.subcommand().ok_or_else(unknown)?;
         let probe = probes::all().find(|probe| probe.name == name).ok_or_else(unknown)?;
-        let given = |choice: &ProbeOption| Some((choice.name, matches.get_one::<Value>(choice.name)?.clone()));
+        let given = |choice: &ProbeOption| {
+            Some((choice.name, matches.get_one::<Value>(choice.name)?.clone()))
+        };
         Ok(Self {
             probe,
             options: Box::new(MeasureOptions::from_arg_matches(matches)?),

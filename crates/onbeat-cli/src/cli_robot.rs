@@ -82,7 +82,9 @@ impl FromStr for TrajectoryWord {
             "commander" => Ok(Self::Commander),
             _ => match text.strip_prefix("csv:").filter(|file| !file.is_empty()) {
                 Some(file) => Ok(Self::Csv(file.into())),
-                None => Err(format!("`{text}` is none of hold, sine, gait, goal, commander, csv:FILE")),
+                None => {
+                    Err(format!("`{text}` is none of hold, sine, gait, goal, commander, csv:FILE"))
+                }
             },
         }
     }
@@ -96,8 +98,8 @@ pub(crate) struct RobotRunOptions {
     pub(crate) file: PathBuf,
     /// Trajectory [default: the file's, else hold]
     ///
-    /// hold, sine, gait, or csv:FILE; `goal` follows lines of standard input, `commander` follows goals of other
-    /// processes through the image (--name).
+    /// hold, sine, gait, or csv:FILE; `goal` follows lines of standard input, `commander` follows
+    /// goals of other processes through the image (--name).
     #[arg(long, value_name = "WORD")]
     #[arg(add = ArgValueCandidates::new(complete::trajectories))]
     pub(crate) trajectory: Option<TrajectoryWord>,

@@ -56,8 +56,8 @@ pub(crate) struct SegmentRunOptions {
     pub(crate) device: Vec<String>,
     /// Create a pair of interfaces, NAME and NAME-seg
     ///
-    /// NAME is for the MainDevice, NAME-seg for the devices; for a ring also NAMEb and NAMEb-seg. All are removed
-    /// at the end.
+    /// NAME is for the MainDevice, NAME-seg for the devices; for a ring also NAMEb and NAMEb-seg.
+    /// All are removed at the end.
     #[arg(long, value_name = "NAME")]
     pub(crate) veth: Option<String>,
     /// Create a TAP interface NAME for the MainDevice
@@ -148,11 +148,15 @@ fn amount(text: &str) -> Result<i64, String> {
         return Ok(number);
     }
     let (sign, rest) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
-    time_ns(rest).map(|ns| sign * i64::try_from(ns).unwrap_or(i64::MAX)).map_err(|why| why.to_string())
+    time_ns(rest)
+        .map(|ns| sign * i64::try_from(ns).unwrap_or(i64::MAX))
+        .map_err(|why| why.to_string())
 }
 
 fn code(text: &str) -> Result<u32, String> {
-    let number = text.strip_prefix("0x").map_or_else(|| text.parse(), |digits| u32::from_str_radix(digits, 16));
+    let number = text
+        .strip_prefix("0x")
+        .map_or_else(|| text.parse(), |digits| u32::from_str_radix(digits, 16));
     number.map_err(|_| format!("`{text}` is not a code; write a number, such as 27 or 0x1b"))
 }
 
@@ -168,7 +172,9 @@ fn al_state(text: &str) -> Result<u8, String> {
 
 fn share(text: &str) -> Result<f64, String> {
     let share = text.parse().ok().filter(|share: &f64| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| format!("`{text}` is not a fraction of frames; write a number from 0 to 1, such as 0.01"))
+    share.ok_or_else(|| {
+        format!("`{text}` is not a fraction of frames; write a number from 0 to 1, such as 0.01")
+    })
 }
 
 #[cfg(test)]
@@ -177,9 +183,17 @@ mod tests {
 
     #[test]
     fn amounts_codes_and_states_are_parsed() {
-        assert_eq!([amount("-3"), amount("2ms"), amount("-1us")], [Ok(-3), Ok(2_000_000), Ok(-1_000)]);
+        assert_eq!(
+            [amount("-3"), amount("2ms"), amount("-1us")],
+            [Ok(-3), Ok(2_000_000), Ok(-1_000)]
+        );
         assert_eq!([code("0x1b"), code("27")], [Ok(27), Ok(27)]);
         assert_eq!([al_state("SAFEOP"), al_state("8")], [Ok(4), Ok(8)]);
-        assert!(share("1.5").is_err() && al_state("3").is_err() && code("b").is_err() && amount("much").is_err());
+        assert!(
+            share("1.5").is_err()
+                && al_state("3").is_err()
+                && code("b").is_err()
+                && amount("much").is_err()
+        );
     }
 }

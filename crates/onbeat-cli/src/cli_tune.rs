@@ -15,7 +15,8 @@ use crate::units::loop_period_ns;
 pub(crate) enum Tune {
     /// Check this machine against the catalogue of tunings, without changes
     ///
-    /// Needs no rights: what cannot be read is reported as unknown, with the reason. The exit status is 0 whatever is found.
+    /// Needs no rights: what cannot be read is reported as unknown, with the reason. The exit
+    /// status is 0 whatever is found.
     #[command(before_help = CHECK_EXAMPLES)]
     Check(Box<TuneCheckOptions>),
 }
@@ -96,7 +97,10 @@ fn tuning_id(text: &str) -> Result<String, String> {
     if near.is_empty() {
         let sections: BTreeSet<&str> = ids().filter_map(|id| id.split('.').next()).collect();
         let sections: Vec<&str> = sections.into_iter().collect();
-        return Err(format!("`{text}` is not a tuning; ids begin with one of {}", sections.join(", ")));
+        return Err(format!(
+            "`{text}` is not a tuning; ids begin with one of {}",
+            sections.join(", ")
+        ));
     }
 
     Err(format!("`{text}` is not a tuning; `{section}` has {}", near.join(", ")))
@@ -110,7 +114,9 @@ mod tests {
     fn an_unknown_id_is_refused_with_those_of_its_section_or_with_the_sections() {
         assert_eq!(tuning_id("irq.affinity").as_deref(), Ok("irq.affinity"));
         assert_eq!(tuning_id("guest.idle").as_deref(), Ok("guest.idle"), "an alias");
-        assert!(tuning_id("irq.afinity").unwrap_err().contains("`irq` has irq.noise, irq.affinity"));
+        assert!(
+            tuning_id("irq.afinity").unwrap_err().contains("`irq` has irq.noise, irq.affinity")
+        );
         assert!(tuning_id("quick").unwrap_err().contains("begin with one of clock, dbg, env"));
     }
 }

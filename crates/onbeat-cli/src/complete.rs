@@ -1,7 +1,9 @@
-//! Completion: the shells' scripts call onbeat itself, which knows its own words and the run directories nearby.
+//! Completion: the shells' scripts call onbeat itself, which knows its own words and the run
+//! directories nearby.
 //!
-//! The scripts in `share/completions` start onbeat with the variable [`SHELL_VARIABLE`] set to the shell's name. Absent on purpose: word
-//! lists in the scripts, which would not follow updates of the binary.
+//! The scripts in `share/completions` start onbeat with the variable [`SHELL_VARIABLE`] set to the
+//! shell's name. Absent on purpose: word lists in the scripts, which would not follow updates of
+//! the binary.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -28,7 +30,8 @@ const SEARCH_DEPTH: usize = 2;
 /// Limit on the entries read of one directory.
 const MOST_ENTRIES: usize = 1_000;
 
-/// Prints completions and ends the process when a completion script started it; otherwise does nothing.
+/// Prints completions and ends the process when a completion script started it; otherwise does
+/// nothing.
 pub(crate) fn answer() {
     CompleteEnv::with_factory(Cli::command).var(SHELL_VARIABLE).complete();
 }
@@ -36,8 +39,11 @@ pub(crate) fn answer() {
 /// The completion scripts, each with the file name that its shell expects.
 pub(crate) fn scripts() -> io::Result<[(&'static str, Vec<u8>); 3]> {
     let mut zsh = script(&Zsh)?;
-    // zsh runs an autoloaded file as the function itself, so the first completion happens in the script.
-    zsh.extend_from_slice(b"\n[[ ${funcstack[1]} == _onbeat ]] && _clap_dynamic_completer_onbeat \"$@\"\ntrue\n");
+    // zsh runs an autoloaded file as the function itself, so the first completion happens in the
+    // script.
+    zsh.extend_from_slice(
+        b"\n[[ ${funcstack[1]} == _onbeat ]] && _clap_dynamic_completer_onbeat \"$@\"\ntrue\n",
+    );
     Ok([("onbeat.bash", script(&Bash)?), ("_onbeat", zsh), ("onbeat.fish", script(&Fish)?)])
 }
 
@@ -59,7 +65,8 @@ fn words(all: &[(&'static str, &'static str)]) -> Vec<CompletionCandidate> {
     all.iter().map(|(one, help)| word(one, help)).collect()
 }
 
-/// The part of a catalogue entry before its value: `cpu[=50%]` gives `cpu`, `run:COMMAND` gives `run:`.
+/// The part of a catalogue entry before its value: `cpu[=50%]` gives `cpu`, `run:COMMAND` gives
+/// `run:`.
 fn without_value(typed: &str) -> &str {
     let plain = typed.split('[').next().unwrap_or(typed);
     plain.find(':').map_or(plain, |colon| &plain[..=colon])
@@ -144,7 +151,10 @@ pub(crate) fn trajectories() -> Vec<CompletionCandidate> {
 
 /// Causes of `onbeat inject`.
 pub(crate) fn causes() -> Vec<CompletionCandidate> {
-    Fault::ALL.iter().map(|fault| CompletionCandidate::new(fault.word().replace('_', "-"))).collect()
+    Fault::ALL
+        .iter()
+        .map(|fault| CompletionCandidate::new(fault.word().replace('_', "-")))
+        .collect()
 }
 
 /// Faults of a simulated segment.
@@ -183,8 +193,10 @@ pub(crate) fn runs(typed: &OsStr) -> Vec<CompletionCandidate> {
     let mut found = Vec::new();
     run_directories(Path::new(""), SEARCH_DEPTH, &mut found);
     let typed_text = typed.to_string_lossy();
-    let mut matching: Vec<String> =
-        found.into_iter().filter(|path| path.starts_with(typed_text.as_ref()) || typed_text.is_empty()).collect();
+    let mut matching: Vec<String> = found
+        .into_iter()
+        .filter(|path| path.starts_with(typed_text.as_ref()) || typed_text.is_empty())
+        .collect();
     // Runs are named after their start: the newest first, `latest` before all of them.
     matching.sort_by(|a, b| b.cmp(a));
 
@@ -198,8 +210,10 @@ pub(crate) fn runs(typed: &OsStr) -> Vec<CompletionCandidate> {
 /// Collects directories with run files, `directory` and `levels` below it.
 fn run_directories(directory: &Path, levels: usize, found: &mut Vec<String>) {
     let path = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-    let entries: Vec<_> = fs::read_dir(path).into_iter().flatten().flatten().take(MOST_ENTRIES).collect();
-    let holds_run = entries.iter().any(|entry| entry.file_name().to_string_lossy().ends_with(RUN_FILE));
+    let entries: Vec<_> =
+        fs::read_dir(path).into_iter().flatten().flatten().take(MOST_ENTRIES).collect();
+    let holds_run =
+        entries.iter().any(|entry| entry.file_name().to_string_lossy().ends_with(RUN_FILE));
     if holds_run && !directory.as_os_str().is_empty() {
         found.push(directory.to_string_lossy().into_owned());
         return;
@@ -219,12 +233,16 @@ mod tests {
 
     #[test]
     fn a_catalogue_entry_is_completed_up_to_its_value() {
-        assert_eq!(["cpu[=50%]", "run:COMMAND", "idle"].map(without_value), ["cpu", "run:", "idle"]);
+        assert_eq!(
+            ["cpu[=50%]", "run:COMMAND", "idle"].map(without_value),
+            ["cpu", "run:", "idle"]
+        );
     }
 
     #[test]
     fn every_candidate_is_valid() {
-        let waits: Vec<String> = waits().iter().map(|wait| wait.get_value().to_string_lossy().into_owned()).collect();
+        let waits: Vec<String> =
+            waits().iter().map(|wait| wait.get_value().to_string_lossy().into_owned()).collect();
         for wait in waits.iter().filter(|wait| !wait.ends_with('=')) {
             assert!(crate::cli::wait(wait).is_ok(), "{wait}");
         }

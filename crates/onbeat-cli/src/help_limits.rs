@@ -9,8 +9,9 @@ const MOST_WORDS: usize = 12;
 
 /// What commands do.
 const VERBS: [&str; 22] = [
-    "Check", "Compare", "Convert", "Decide", "End", "Export", "Find", "Inject", "Inspect", "List", "Measure", "Move",
-    "Print", "Read", "Run", "Scan", "Send", "Show", "Simulate", "Undo", "Write", "Stop",
+    "Check", "Compare", "Convert", "Decide", "End", "Export", "Find", "Inject", "Inspect", "List",
+    "Measure", "Move", "Print", "Read", "Run", "Scan", "Send", "Show", "Simulate", "Undo", "Write",
+    "Stop",
 ];
 
 /// The words that no text of the project holds, each either quaint or in place of a number.
@@ -23,14 +24,23 @@ fn findings(command: &Command, path: &str) -> Vec<String> {
         let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
         let words = without_brackets(&help).split_whitespace().count();
         if !(1..=MOST_WORDS).contains(&words) {
-            found.push(format!("{path} {}: {words} words, 1 to {MOST_WORDS}: {help}", arg.get_id()));
+            found
+                .push(format!("{path} {}: {words} words, 1 to {MOST_WORDS}: {help}", arg.get_id()));
         }
 
         let long = arg.get_long_help().map(ToString::to_string).unwrap_or_default();
-        found.extend(banned(&format!("{help} {long}")).map(|word| format!("{path} {}: \"{word}\"", arg.get_id())));
+        found.extend(
+            banned(&format!("{help} {long}"))
+                .map(|word| format!("{path} {}: \"{word}\"", arg.get_id())),
+        );
     }
 
-    let texts = [command.get_before_help(), command.get_after_help(), command.get_about(), command.get_long_about()];
+    let texts = [
+        command.get_before_help(),
+        command.get_after_help(),
+        command.get_about(),
+        command.get_long_about(),
+    ];
     let all = texts.into_iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     found.extend(banned(&all).map(|word| format!("{path}: \"{word}\"")));
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
@@ -48,7 +58,11 @@ fn findings(command: &Command, path: &str) -> Vec<String> {
 fn without_brackets(help: &str) -> String {
     let pieces = help.split('[').enumerate();
     pieces
-        .map(|(nth, piece)| if nth == 0 { piece } else { piece.split_once(']').map_or("", |(_, after)| after) })
+        .map(
+            |(nth, piece)| {
+                if nth == 0 { piece } else { piece.split_once(']').map_or("", |(_, after)| after) }
+            },
+        )
         .collect()
 }
 
@@ -57,10 +71,12 @@ fn banned_words() -> impl Iterator<Item = &'static str> {
 }
 
 fn banned(text: &str) -> impl Iterator<Item = &'static str> {
-    let text = format!(" {} ", text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase());
+    let text =
+        format!(" {} ", text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase());
     banned_words().filter(move |word| {
         text.match_indices(word).any(|(at, _)| {
-            let ending: String = text[at + word.len()..].chars().take_while(char::is_ascii_alphabetic).collect();
+            let ending: String =
+                text[at + word.len()..].chars().take_while(char::is_ascii_alphabetic).collect();
             let is_form = ["", "s", "en", "ing"].contains(&ending.as_str());
             is_form && !text[..at].ends_with(|before: char| before.is_alphanumeric())
         })

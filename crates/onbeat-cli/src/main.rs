@@ -1,6 +1,7 @@
 //! The binary `onbeat`: words, colours and exit statuses.
 //!
-//! Every number it shows comes from the library. Exit status: 0 done or PASS, 1 FAIL, 2 could not run or INCONCLUSIVE.
+//! Every number it shows comes from the library. Exit status: 0 done or PASS, 1 FAIL, 2 could not
+//! run or INCONCLUSIVE.
 
 mod cli;
 mod cli_bus;

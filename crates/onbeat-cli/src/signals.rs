@@ -28,11 +28,12 @@ const LEFT_CHANGED: &str = "ended at once; the changes to this machine stay on r
 /// Time limit for the last message: a blocked terminal must not keep the process from ending.
 const TO_SAY: Duration = Duration::from_millis(200);
 
-/// Starts a thread that watches signals. The first stop signal ends the run in order; a second one ends the process at once, with
-/// a message when changes are left, which the next start undoes.
+/// Starts a thread that watches signals. The first stop signal ends the run in order; a second one
+/// ends the process at once, with a message when changes are left, which the next start undoes.
 pub(crate) fn watch(on_usr1: OnUsr1) -> Result<Arc<Interruptions>, Failure> {
     let interruptions = Arc::new(Interruptions::default());
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCONT, SIGUSR1]).map_err(Failure::Signals)?;
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCONT, SIGUSR1]).map_err(Failure::Signals)?;
     let seen = Arc::clone(&interruptions);
     let listen = move || {
         for signal in &mut signals {
@@ -55,7 +56,8 @@ pub(crate) fn watch(on_usr1: OnUsr1) -> Result<Arc<Interruptions>, Failure> {
     Ok(interruptions)
 }
 
-/// Prints what undoes the changes of this process. It runs on an ordinary thread, not in a signal handler, so it may block.
+/// Prints what undoes the changes of this process. It runs on an ordinary thread, not in a signal
+/// handler, so it may block.
 fn say_what_is_left() {
     if !repair::has_journal_of(std::process::id()) {
         return;

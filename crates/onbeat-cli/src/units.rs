@@ -5,7 +5,9 @@
 pub(crate) enum UnitError {
     #[error("`{0}` has no unit; write one of ns, us, ms, s, m, h, such as 1ms or 50us")]
     NoUnit(String),
-    #[error("`{0}` is not a time; write a number and one of ns, us, ms, s, m, h, such as 1ms or 50us")]
+    #[error(
+        "`{0}` is not a time; write a number and one of ns, us, ms, s, m, h, such as 1ms or 50us"
+    )]
     NotATime(String),
     #[error("`{0}` is longer than 10,000 hours")]
     TooLong(String),
@@ -40,7 +42,11 @@ pub(crate) fn time_ns(text: &str) -> Result<u64, UnitError> {
     }
 
     let known = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, ns)| ns);
-    let factor = if unit.is_empty() { &1.0 } else { known.ok_or_else(|| UnitError::NotATime(text.to_owned()))? };
+    let factor = if unit.is_empty() {
+        &1.0
+    } else {
+        known.ok_or_else(|| UnitError::NotATime(text.to_owned()))?
+    };
     let ns = (number * factor).round();
     if ns > LONGEST_NS { Err(UnitError::TooLong(text.to_owned())) } else { Ok(ns as u64) }
 }
@@ -70,7 +76,13 @@ mod tests {
 
     #[test]
     fn people_type_numbers_with_units() {
-        let typed = [("1ms", 1_000_000), ("50us", 50_000), ("2m", 120_000_000_000), ("0.5 s", 500_000_000), ("0", 0)];
+        let typed = [
+            ("1ms", 1_000_000),
+            ("50us", 50_000),
+            ("2m", 120_000_000_000),
+            ("0.5 s", 500_000_000),
+            ("0", 0),
+        ];
         for (text, ns) in typed {
             assert_eq!(time_ns(text), Ok(ns), "{text}");
         }

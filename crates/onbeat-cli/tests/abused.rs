@@ -1,5 +1,5 @@
-//! Misuse of commands: links where files should be, pipes for inputs, no room for threads, old results in the way. Each ends in one
-//! sentence, and no other file is changed.
+//! Misuse of commands: links where files should be, pipes for inputs, no room for threads, old
+//! results in the way. Each ends in one sentence, and no other file is changed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fs;
@@ -12,7 +12,11 @@ use onbeat_tune::{Journal, LiveHost, Purpose};
 
 fn onbeat(dir: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
-    command.args(words).current_dir(dir).env("LC_ALL", "C").env("ONBEAT_STATE_DIR", dir.join("state"));
+    command
+        .args(words)
+        .current_dir(dir)
+        .env("LC_ALL", "C")
+        .env("ONBEAT_STATE_DIR", dir.join("state"));
     command.stdin(Stdio::null());
     command
 }
@@ -36,7 +40,8 @@ fn refused(dir: &Path, words: &[&str]) -> String {
     let output = ended(dir, words);
     assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr_of(&output));
     let message = stderr_of(&output);
-    let sentences: Vec<&str> = message.lines().filter(|line| line.starts_with("onbeat: ")).collect();
+    let sentences: Vec<&str> =
+        message.lines().filter(|line| line.starts_with("onbeat: ")).collect();
     assert_eq!(sentences.len(), 1, "{words:?}: {message}");
     sentences[0].to_owned()
 }
@@ -50,13 +55,17 @@ fn samples(dir: &Path) {
 fn stage() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     samples(dir.path());
-    done(dir.path(), &["import", "a.csv", "--period", "1ms", "--as", "wakeup_latency", "-o", "run"]);
+    done(
+        dir.path(),
+        &["import", "a.csv", "--period", "1ms", "--as", "wakeup_latency", "-o", "run"],
+    );
     dir
 }
 
 fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).unwrap();
-    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -82,7 +91,10 @@ fn a_page_beside_a_run_replaces_a_link_and_never_follows_it() {
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
     assert!(fs::symlink_metadata(&page).unwrap().is_file());
     assert!(fs::read_to_string(&page).unwrap().contains("<html"));
-    assert!(names(&dir.path().join("run")).iter().all(|name| !name.starts_with('.')), "nothing is left beside it");
+    assert!(
+        names(&dir.path().join("run")).iter().all(|name| !name.starts_with('.')),
+        "nothing is left beside it"
+    );
 }
 
 #[test]
@@ -92,7 +104,10 @@ fn a_page_that_was_named_follows_a_link_as_any_program_does() {
     let link = dir.path().join("link.html");
     fs::write(&page, "old").unwrap();
     symlink("page.html", &link).unwrap();
-    for words in [&["report", "run", "--html", "link.html"][..], &["compare", "run", "run", "--html", "link.html"]] {
+    for words in [
+        &["report", "run", "--html", "link.html"][..],
+        &["compare", "run", "run", "--html", "link.html"],
+    ] {
         fs::write(&page, "old").unwrap();
         done(dir.path(), words);
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
@@ -159,15 +174,31 @@ fn nothing_is_written_over_a_run() {
 #[test]
 fn a_run_behind_a_link_is_not_resumed() {
     let dir = tempfile::tempdir().unwrap();
-    let words = ["measure", "timer", "--for", "1h", "--priority", "0", "--no-causes", "--out", "runs", "--resume"];
+    let words = [
+        "measure",
+        "timer",
+        "--for",
+        "1h",
+        "--priority",
+        "0",
+        "--no-causes",
+        "--out",
+        "runs",
+        "--resume",
+    ];
     // Ended early, by the signal that Ctrl-C is, once it measures.
     let begun = || {
-        let mut child = onbeat(dir.path(), &words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child =
+            onbeat(dir.path(), &words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let latest = dir.path().join("runs/latest");
         let before = fs::read_link(&latest).ok();
-        // Where a run is resumed although it should not be, `latest` stays, and the wait ends all the same.
+        // Where a run is resumed although it should not be, `latest` stays, and the wait ends all
+        // the same.
         let until = Instant::now() + Duration::from_secs(60);
-        while fs::read_link(&latest).ok() == before && child.try_wait().unwrap().is_none() && Instant::now() < until {
+        while fs::read_link(&latest).ok() == before
+            && child.try_wait().unwrap().is_none()
+            && Instant::now() < until
+        {
             std::thread::sleep(Duration::from_millis(5));
         }
 
@@ -206,14 +237,19 @@ fn a_gate_that_cannot_run_leaves_no_old_result() {
         assert_eq!(output.status.code(), Some(2), "{words:?}");
         let result = fs::read_to_string(&junit).unwrap();
         assert!(
-            result.contains("tests=\"1\" failures=\"0\" errors=\"1\"") && result.contains("<error "),
+            result.contains("tests=\"1\" failures=\"0\" errors=\"1\"")
+                && result.contains("<error "),
             "{words:?}: {result}"
         );
     }
 
     let own = fs::read(dir.path().join("run/a.onbeat.hlog")).unwrap();
     ended(dir.path(), &["gate", "run", "--limit", "10", "--junit", "run/a.onbeat.hlog"]);
-    assert_eq!(fs::read(dir.path().join("run/a.onbeat.hlog")).unwrap(), own, "that is not the result of a gate");
+    assert_eq!(
+        fs::read(dir.path().join("run/a.onbeat.hlog")).unwrap(),
+        own,
+        "that is not the result of a gate"
+    );
     let joined = ended(dir.path(), &["gate", "run", "--limit", "10", "--junit=other.xml"]);
     assert_eq!(joined.status.code(), Some(2));
     assert!(fs::read_to_string(dir.path().join("other.xml")).unwrap().contains("has no unit"));
@@ -224,7 +260,8 @@ fn a_result_into_a_pipe_is_one_document() {
     let dir = stage();
     for to in ["-", "/dev/stdout"] {
         for (run, errors) in [("run", 0), ("missing", 1)] {
-            let output = ended(dir.path(), &["gate", run, "--limit", "1s", "--at", "99", "--junit", to]);
+            let output =
+                ended(dir.path(), &["gate", run, "--limit", "1s", "--at", "99", "--junit", to]);
             let text = String::from_utf8(output.stdout).unwrap();
             assert_eq!(text.matches("<?xml").count(), 1, "{to} {run}: {text}");
             assert!(text.contains(&format!("errors=\"{errors}\"")), "{to} {run}: {text}");
@@ -243,7 +280,8 @@ fn a_bench_that_is_refused_leaves_nothing_and_latest_where_it_was() {
 
     samples(dir.path());
     done(dir.path(), &["import", "a.csv", "--out", "runs"]);
-    let before = (names(&dir.path().join("runs")), fs::read_link(dir.path().join("runs/latest")).unwrap());
+    let before =
+        (names(&dir.path().join("runs")), fs::read_link(dir.path().join("runs/latest")).unwrap());
     assert_eq!(before.0.len(), 2);
     refused(dir.path(), &["bench", "--for", "3s", "--out", "runs"]);
 
@@ -255,14 +293,16 @@ fn a_bench_that_is_refused_leaves_nothing_and_latest_where_it_was() {
 
     assert!(refused(dir.path(), &words).contains("is changing this machine"));
     other.close().unwrap();
-    let after = (names(&dir.path().join("runs")), fs::read_link(dir.path().join("runs/latest")).unwrap());
+    let after =
+        (names(&dir.path().join("runs")), fs::read_link(dir.path().join("runs/latest")).unwrap());
     assert_eq!(before, after);
 }
 
 #[test]
 fn a_measurement_whose_load_cannot_start_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let words = ["measure", "timer", "--for", "1s", "--priority", "0", "--load", "stress-ng:--vm 1"];
+    let words =
+        ["measure", "timer", "--for", "1s", "--priority", "0", "--load", "stress-ng:--vm 1"];
     let output = onbeat(dir.path(), &words).env("PATH", "/nowhere").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr_of(&output).contains("stress-ng"), "{}", stderr_of(&output));
@@ -276,7 +316,8 @@ fn a_measurement_whose_load_cannot_start_leaves_nothing() {
 #[test]
 fn latest_points_at_a_run_that_goes_to_its_end() {
     let dir = tempfile::tempdir().unwrap();
-    let words = ["measure", "timer", "--for", "100ms", "--priority", "0", "--no-causes", "--out", "runs"];
+    let words =
+        ["measure", "timer", "--for", "100ms", "--priority", "0", "--no-causes", "--out", "runs"];
     let mut seen = Vec::new();
     for _ in 0..2 {
         done(dir.path(), &words);
@@ -284,16 +325,24 @@ fn latest_points_at_a_run_that_goes_to_its_end() {
     }
 
     assert_ne!(seen[0], seen[1]);
-    assert!(seen.iter().all(|run| dir.path().join("runs").join(run).join("timer.onbeat.hlog").exists()));
+    assert!(
+        seen.iter().all(|run| dir.path().join("runs").join(run).join("timer.onbeat.hlog").exists())
+    );
     assert_eq!(names(&dir.path().join("runs")).len(), 3);
 }
 
 #[test]
 fn a_bench_with_two_cells_of_one_name_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let message = refused(dir.path(), &["bench", "--for", "1h", "--tunings", "none,PM,MP", "--loads", "idle"]);
+    let message = refused(
+        dir.path(),
+        &["bench", "--for", "1h", "--tunings", "none,PM,MP", "--loads", "idle"],
+    );
     assert!(message.contains("tuning PM is listed twice"), "{message}");
-    let message = refused(dir.path(), &["bench", "--for", "1h", "--tunings", "none", "--loads", "cpu,idle,cpu=100%"]);
+    let message = refused(
+        dir.path(),
+        &["bench", "--for", "1h", "--tunings", "none", "--loads", "cpu,idle,cpu=100%"],
+    );
     assert!(message.contains("load cpu is listed twice"), "{message}");
     assert!(!dir.path().join("onbeat-runs").exists(), "{:?}", names(dir.path()));
 }
@@ -306,7 +355,9 @@ fn a_page_that_cannot_be_written_says_how_to_do_without() {
     let message = refused(dir.path(), &["report", "run"]);
 
     assert!(
-        message.contains("run/report.html") && message.contains("--html FILE") && message.contains("--brief"),
+        message.contains("run/report.html")
+            && message.contains("--html FILE")
+            && message.contains("--brief"),
         "{message}"
     );
     done(dir.path(), &["report", "run", "--brief"]);
@@ -317,17 +368,24 @@ fn a_page_that_cannot_be_written_says_how_to_do_without() {
 
 #[test]
 fn a_segment_that_cannot_write_its_capture_leaves_no_interfaces() {
-    let can = Command::new("unshare").args(["--net", "ip", "link", "add", "name", "a", "type", "veth"]).output();
+    let can = Command::new("unshare")
+        .args(["--net", "ip", "link", "add", "name", "a", "type", "veth"])
+        .output();
     if !can.is_ok_and(|output| output.status.success()) {
-        println!("skipped: no network namespace with a veth pair can be made here; it takes root, unshare and ip");
+        println!(
+            "skipped: no network namespace with a veth pair can be made here; it takes root, unshare and ip"
+        );
         return;
     }
 
     let dir = tempfile::tempdir().unwrap();
     for outlet in ["--pcap nowhere/a", "--log nowhere/a"] {
-        let line = format!("\"$0\" segment run humanoid --veth o0 --for 1s {outlet}; echo $?; ip -o link");
+        let line =
+            format!("\"$0\" segment run humanoid --veth o0 --for 1s {outlet}; echo $?; ip -o link");
         let mut command = Command::new("unshare");
-        command.args(["--net", "sh", "-c", &line, env!("CARGO_BIN_EXE_onbeat")]).current_dir(dir.path());
+        command
+            .args(["--net", "sh", "-c", &line, env!("CARGO_BIN_EXE_onbeat")])
+            .current_dir(dir.path());
         let output = command.env("ONBEAT_STATE_DIR", dir.path().join("state")).output().unwrap();
         let links = String::from_utf8_lossy(&output.stdout).into_owned();
 
@@ -359,11 +417,18 @@ const READERS: [&[&str]; 13] = [
     &["bus", "run", "FILE", "--name", "nobody"],
 ];
 
-/// Refused in a sentence; a command that waits for ever, or reads without an end, is ended from outside.
+/// Refused in a sentence; a command that waits for ever, or reads without an end, is ended from
+/// outside.
 fn refused_in_time(dir: &Path, words: &[String]) -> String {
     let mut command = Command::new("timeout");
-    command.args(["--signal=KILL", "60", "prlimit", "--as=4000000000", env!("CARGO_BIN_EXE_onbeat")]).args(words);
-    command.current_dir(dir).env("LC_ALL", "C").env("ONBEAT_STATE_DIR", dir.join("state")).stdin(Stdio::null());
+    command
+        .args(["--signal=KILL", "60", "prlimit", "--as=4000000000", env!("CARGO_BIN_EXE_onbeat")])
+        .args(words);
+    command
+        .current_dir(dir)
+        .env("LC_ALL", "C")
+        .env("ONBEAT_STATE_DIR", dir.join("state"))
+        .stdin(Stdio::null());
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr_of(&output));
     stderr_of(&output)
@@ -377,7 +442,10 @@ fn a_pipe_or_a_device_is_not_accepted_as_input() {
         for reader in READERS {
             let words: Vec<String> = reader.iter().map(|word| word.replace("FILE", file)).collect();
             let message = refused_in_time(dir.path(), &words);
-            assert!(message.contains(&format!("it is {kind}, not a regular file")), "{words:?}: {message}");
+            assert!(
+                message.contains(&format!("it is {kind}, not a regular file")),
+                "{words:?}: {message}"
+            );
         }
     }
 }
@@ -410,18 +478,30 @@ fn a_file_without_an_end_of_line_takes_no_memory() {
 
 // ---- no room for threads
 
-/// A user of whom no other process runs, so that what counts against the limit is what this test starts.
+/// A user of whom no other process runs, so that what counts against the limit is what this test
+/// starts.
 const LONELY: &str = "61803";
 
 fn limited(dir: &Path, most: u32, words: &[&str]) -> Output {
     let root = rustix::process::geteuid().is_root();
     let mut command = Command::new(if root { "setpriv" } else { "prlimit" });
     if root {
-        command.args(["--reuid", LONELY, "--regid", LONELY, "--clear-groups", "--inh-caps=-all", "prlimit"]);
+        command.args([
+            "--reuid",
+            LONELY,
+            "--regid",
+            LONELY,
+            "--clear-groups",
+            "--inh-caps=-all",
+            "prlimit",
+        ]);
     }
 
     command.arg(format!("--nproc={most}:{most}")).arg(dir.join("onbeat")).args(words);
-    command.current_dir(dir.join("work")).env("LC_ALL", "C").env("ONBEAT_STATE_DIR", dir.join("work/state"));
+    command
+        .current_dir(dir.join("work"))
+        .env("LC_ALL", "C")
+        .env("ONBEAT_STATE_DIR", dir.join("work/state"));
     command.env("HOME", dir.join("work")).stdin(Stdio::null()).output().unwrap()
 }
 
@@ -430,8 +510,12 @@ fn open_stage() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let everybody = || fs::Permissions::from_mode(0o777);
     fs::set_permissions(dir.path(), everybody()).unwrap();
-    // By a program: a descriptor of our own, open for writing, could be inherited by what another test starts meanwhile.
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_onbeat")).arg(dir.path().join("onbeat")).status();
+    // By a program: a descriptor of our own, open for writing, could be inherited by what another
+    // test starts meanwhile.
+    let copied = Command::new("cp")
+        .arg(env!("CARGO_BIN_EXE_onbeat"))
+        .arg(dir.path().join("onbeat"))
+        .status();
 
     assert!(copied.unwrap().success());
     fs::create_dir(dir.path().join("work")).unwrap();
@@ -456,11 +540,14 @@ fn where_no_thread_can_be_started_a_sentence_says_so() {
         vec!["load", "cpu=1%", "--for", "100ms"],
         vec!["bench", "--for", "4s", "--tunings", "none", "--loads", "idle", "--no-causes"],
     ];
-    // As many as the commands come to need, one after the other; others of the same user count too, unless root picks one.
+    // As many as the commands come to need, one after the other; others of the same user count too,
+    // unless root picks one.
     let most = if rustix::process::geteuid().is_root() { 5 } else { 1 };
 
     if most == 1 {
-        println!("skipped in part: only root can choose a user without processes, so no limit but 1 is tried");
+        println!(
+            "skipped in part: only root can choose a user without processes, so no limit but 1 is tried"
+        );
     }
 
     for words in &commands {
@@ -471,9 +558,13 @@ fn where_no_thread_can_be_started_a_sentence_says_so() {
             match output.status.code() {
                 Some(0) => assert!(limit > 1, "{words:?} needs a thread"),
                 Some(2) => {
-                    let sentences = message.lines().filter(|line| line.starts_with("onbeat: ")).count();
+                    let sentences =
+                        message.lines().filter(|line| line.starts_with("onbeat: ")).count();
                     assert_eq!(sentences, 1, "{words:?} with {limit}: {message}");
-                    assert!(message.contains("Resource temporarily unavailable"), "{words:?} with {limit}: {message}");
+                    assert!(
+                        message.contains("Resource temporarily unavailable"),
+                        "{words:?} with {limit}: {message}"
+                    );
                 }
                 other => panic!("{words:?} with {limit}: {other:?}: {message}"),
             }
@@ -492,12 +583,17 @@ fn a_load_is_given_a_directory_that_it_can_write() {
         &["bench", "--loads", "idle,paper", "--load-dir", "nowhere"],
     ] {
         let message = refused(dir.path(), words);
-        assert!(message.contains("a load cannot write in nowhere: ") && message.contains("dir"), "{message}");
+        assert!(
+            message.contains("a load cannot write in nowhere: ") && message.contains("dir"),
+            "{message}"
+        );
         assert!(names(dir.path()).is_empty(), "{words:?}: {:?}", names(dir.path()));
     }
 
     fs::write(dir.path().join("file"), "").unwrap();
-    assert!(refused(dir.path(), &["load", "disk", "--dir", "file"]).contains("cannot write in file"));
+    assert!(
+        refused(dir.path(), &["load", "disk", "--dir", "file"]).contains("cannot write in file")
+    );
 }
 
 #[test]
@@ -518,8 +614,7 @@ fn a_disk_load_in_memory_is_reported_with_the_option_that_moves_it() {
         stderr_of(&output).split_whitespace().collect::<Vec<_>>().join(" ")
     };
 
-    let sentence =
-        "the disk part of the load paper writes in /dev/shm, which is in memory, so no disk is loaded; --load-dir DIR";
+    let sentence = "the disk part of the load paper writes in /dev/shm, which is in memory, so no disk is loaded; --load-dir DIR";
     let message = advice_of(&["--loads", "idle,paper", "--load-dir", "/dev/shm"]);
     assert!(message.contains(sentence), "{message}");
     let message = advice_of(&["--loads", "idle,walk", "--load-dir", "/dev/shm"]);
@@ -530,8 +625,19 @@ fn a_disk_load_in_memory_is_reported_with_the_option_that_moves_it() {
 #[test]
 fn a_load_writes_into_the_given_directory() {
     let dir = tempfile::tempdir().unwrap();
-    let words =
-        ["measure", "timer", "--for", "300ms", "--priority", "0", "--no-causes", "--load", "disk", "--load-dir", "."];
+    let words = [
+        "measure",
+        "timer",
+        "--for",
+        "300ms",
+        "--priority",
+        "0",
+        "--no-causes",
+        "--load",
+        "disk",
+        "--load-dir",
+        ".",
+    ];
     done(dir.path(), &words);
     let file = fs::read_to_string(dir.path().join("onbeat-runs/latest/timer.onbeat.hlog")).unwrap();
     assert!(file.contains("repeatedly in ."), "{file}");
@@ -553,30 +659,62 @@ fn a_journal_that_cannot_be_kept_names_the_variable_that_moves_it() {
 fn what_is_typed_behind_the_dashes_of_bus_run_counts() {
     let dir = tempfile::tempdir().unwrap();
     let name = format!("test-abused-{}", std::process::id());
-    let more = ["--", "--for", "300ms", "--wire", "socket", "--period", "5ms", "--priority", "0", "--no-causes"];
+    let more = [
+        "--",
+        "--for",
+        "300ms",
+        "--wire",
+        "socket",
+        "--period",
+        "5ms",
+        "--priority",
+        "0",
+        "--no-causes",
+    ];
     done(dir.path(), &[&["bus", "run", "--name", &name], &more[..]].concat());
     let help = done(dir.path(), &["bus", "run", "--", "--help"]);
 
     assert!(String::from_utf8_lossy(&help.stdout).contains("--exchange"));
-    let message = refused(dir.path(), &["bus", "run", "--name", &name, "--", "--exchnge", "same-cycle"]);
+    let message =
+        refused(dir.path(), &["bus", "run", "--name", &name, "--", "--exchnge", "same-cycle"]);
     assert!(message.contains("--exchnge") && message.contains("what follows --"), "{message}");
 }
 
 #[test]
 fn lines_to_be_pasted_are_quoted() {
     let dir = tempfile::tempdir().unwrap();
-    let words = ["measure", "timer", "--for", "100ms", "--spikes-over", "1ns", "--priority", "0", "--no-causes"];
+    let words = [
+        "measure",
+        "timer",
+        "--for",
+        "100ms",
+        "--spikes-over",
+        "1ns",
+        "--priority",
+        "0",
+        "--no-causes",
+    ];
     done(dir.path(), &[&words[..], &["--out", "my runs; $x"]].concat());
     let latest = "my runs; $x/latest";
-    let message = refused(dir.path(), &["export", latest, "--spike", "123456789", "--perfetto", "-"]);
-    let line = message.split("spikes, and ").nth(1).and_then(|rest| rest.split(" shows them").next()).unwrap();
+    let message =
+        refused(dir.path(), &["export", latest, "--spike", "123456789", "--perfetto", "-"]);
+    let line = message
+        .split("spikes, and ")
+        .nth(1)
+        .and_then(|rest| rest.split(" shows them").next())
+        .unwrap();
     // The shell takes it for what was typed: the list comes.
     let path = format!(
         "{}:{}",
         Path::new(env!("CARGO_BIN_EXE_onbeat")).parent().unwrap().display(),
         std::env::var("PATH").unwrap()
     );
-    let output = Command::new("sh").args(["-c", line]).env("PATH", path).current_dir(dir.path()).output().unwrap();
+    let output = Command::new("sh")
+        .args(["-c", line])
+        .env("PATH", path)
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
 
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8_lossy(&output.stdout).contains("spikes, worst first"));

@@ -29,9 +29,11 @@ fn check_series(name: &str, series: &Value) {
         assert!(number(&series[figure]) >= 0.0, "{name} {figure}");
     }
 
-    let low: Vec<f64> = series["low"].as_array().unwrap().iter().map(|row| number(&row["q"])).collect();
+    let low: Vec<f64> =
+        series["low"].as_array().unwrap().iter().map(|row| number(&row["q"])).collect();
     assert_eq!(low, [99.0, 99.9, 99.99, 99.999, 100.0], "{name}");
-    let points: Vec<f64> = series["percentiles"].as_array().unwrap().iter().map(|row| number(&row["p"])).collect();
+    let points: Vec<f64> =
+        series["percentiles"].as_array().unwrap().iter().map(|row| number(&row["p"])).collect();
     assert_eq!(points, [50.0, 90.0, 99.0, 99.9, 99.99, 99.999], "{name}");
     let count = number(&series["count"]);
     for row in series["low"].as_array().unwrap().iter().take(4) {
@@ -40,9 +42,15 @@ fn check_series(name: &str, series: &Value) {
     }
 }
 
-/// One flight recorder answers for all cells: where it was granted, spikes have causes, and none explains more than there was.
+/// One flight recorder answers for all cells: where it was granted, spikes have causes, and none
+/// explains more than there was.
 fn check_causes(summary: &Value) {
-    let rung = summary["ladder"].as_array().unwrap().iter().find(|rung| rung["what"] == "flight recorder").unwrap();
+    let rung = summary["ladder"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|rung| rung["what"] == "flight recorder")
+        .unwrap();
     if rung["granted"] == false {
         println!("skipped: causes of spikes: {}", rung["why_not"]);
         return;
@@ -50,12 +58,16 @@ fn check_causes(summary: &Value) {
 
     let mut spikes = 0;
     let mut looked_at = 0;
-    for cell in summary["cells"].as_array().unwrap().iter().filter(|cell| cell["permitted"] == true) {
+    for cell in summary["cells"].as_array().unwrap().iter().filter(|cell| cell["permitted"] == true)
+    {
         spikes += cell["spike_count"].as_u64().unwrap();
         // A cell without a spike has no causes.
         for (kind, count) in cell["causes"].as_object().into_iter().flatten() {
             looked_at += count["spikes"].as_u64().unwrap();
-            assert!(count["accounted_ns"].as_u64() <= count["lateness_ns"].as_u64(), "{kind}: {count}");
+            assert!(
+                count["accounted_ns"].as_u64() <= count["lateness_ns"].as_u64(),
+                "{kind}: {count}"
+            );
         }
     }
 
@@ -71,23 +83,37 @@ fn eighteen_cells_with_every_figure_and_every_slot() {
 
     assert_eq!(cells.len(), 18);
     for (cell, at) in cells.iter().zip(0..) {
-        assert_eq!((&cell["load"], &cell["tuning"]), (&["idle", "paper"][at / 9].into(), &TUNINGS[at % 9].into()));
+        assert_eq!(
+            (&cell["load"], &cell["tuning"]),
+            (&["idle", "paper"][at / 9].into(), &TUNINGS[at % 9].into())
+        );
         if cell["permitted"] == false {
-            println!("not permitted here: {} under {}: {}", cell["tuning"], cell["load"], cell["why_not"]);
+            println!(
+                "not permitted here: {} under {}: {}",
+                cell["tuning"], cell["load"], cell["why_not"]
+            );
             assert!(cell["why_not"].as_str().is_some_and(|why| !why.is_empty()));
             continue;
         }
 
         for series in ["release_latency", "observed_period", "execution_time", "response_time"] {
-            check_series(&format!("{} {} {series}", cell["tuning"], cell["load"]), &cell["series"][series]);
+            check_series(
+                &format!("{} {} {series}", cell["tuning"], cell["load"]),
+                &cell["series"][series],
+            );
         }
 
         for count in ["slots", "cycles", "skipped", "overruns", "deadline_misses", "lost"] {
             assert!(cell[count].is_u64(), "{count} of {}", cell["tuning"]);
         }
 
-        let sum = |keys: [&str; 3]| keys.iter().map(|key| cell[*key].as_u64().unwrap()).sum::<u64>();
-        assert_eq!(cell["slots"].as_u64(), Some(sum(["cycles", "skipped", "lost"])), "every slot is in one place");
+        let sum =
+            |keys: [&str; 3]| keys.iter().map(|key| cell[*key].as_u64().unwrap()).sum::<u64>();
+        assert_eq!(
+            cell["slots"].as_u64(),
+            Some(sum(["cycles", "skipped", "lost"])),
+            "every slot is in one place"
+        );
     }
 
     check_causes(&summary);
@@ -100,7 +126,10 @@ fn the_papers_order_runs_too() {
     let dir = tempfile::tempdir().unwrap();
     let more = ["--for", "6s", "--tunings", "none,S", "--loads", "idle", "--order", "sequential"];
     let summary = bench(dir.path(), &more);
-    assert_eq!((&summary["order"], summary["cells"].as_array().unwrap().len()), (&"sequential".into(), 2));
+    assert_eq!(
+        (&summary["order"], summary["cells"].as_array().unwrap().len()),
+        (&"sequential".into(), 2)
+    );
 }
 
 #[test]
@@ -120,5 +149,8 @@ fn a_robot_on_its_bus_runs_in_every_cell() {
     }
 
     let ladder = summary["ladder"].as_array().unwrap();
-    assert!(ladder.iter().any(|rung| rung["what"] == "bus" && rung["granted"] == true), "{ladder:?}");
+    assert!(
+        ladder.iter().any(|rung| rung["what"] == "bus" && rung["granted"] == true),
+        "{ladder:?}"
+    );
 }

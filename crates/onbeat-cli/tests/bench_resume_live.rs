@@ -1,4 +1,5 @@
-//! A bench that is killed at drawn moments, or ended by Ctrl-C, and resumed: the same schedule, every block once, every slot in one place.
+//! A bench that is killed at drawn moments, or ended by Ctrl-C, and resumed: the same schedule,
+//! every block once, every slot in one place.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fs;
@@ -34,11 +35,15 @@ fn directories(out: &Path) -> Vec<PathBuf> {
     entries.filter(|entry| entry.file_type().unwrap().is_dir()).map(|entry| entry.path()).collect()
 }
 
-/// Waits until a cell has begun its first block; a bench that ends before that fails the test with its words.
+/// Waits until a cell has begun its first block; a bench that ends before that fails the test with
+/// its words.
 fn wait_for_first_block(out: &Path, bench: &mut Child) {
-    let has_block = |file: &Path| fs::read_to_string(file).is_ok_and(|text| text.contains("{\"block\""));
+    let has_block =
+        |file: &Path| fs::read_to_string(file).is_ok_and(|text| text.contains("{\"block\""));
     loop {
-        let files = directories(out).into_iter().flat_map(|dir| fs::read_dir(dir).into_iter().flatten().flatten());
+        let files = directories(out)
+            .into_iter()
+            .flat_map(|dir| fs::read_dir(dir).into_iter().flatten().flatten());
         if files.map(|entry| entry.path()).any(|file| has_block(&file)) {
             return;
         }
@@ -49,7 +54,9 @@ fn wait_for_first_block(out: &Path, bench: &mut Child) {
 
 /// The blocks of all cells in the order in which they ran.
 fn blocks_in_order(cells: &[(Cell, RunFile)]) -> Vec<Cell> {
-    let blocks = cells.iter().flat_map(|(cell, run)| run.blocks.iter().map(move |block| (block.t, cell.clone())));
+    let blocks = cells
+        .iter()
+        .flat_map(|(cell, run)| run.blocks.iter().map(move |block| (block.t, cell.clone())));
     let mut blocks: Vec<(f64, Cell)> = blocks.collect();
     blocks.sort_by(|a, b| a.0.total_cmp(&b.0));
     blocks.into_iter().map(|(_, cell)| cell).collect()
@@ -57,22 +64,36 @@ fn blocks_in_order(cells: &[(Cell, RunFile)]) -> Vec<Cell> {
 
 /// The blocks that the seed plans, without the cells that are not permitted here.
 fn planned(runs: impl Fn(&Cell) -> bool) -> Vec<Cell> {
-    let whole = plan(2, &[false, true], Duration::from_secs(SECONDS), CellOrder::Interleaved, 7).unwrap();
-    let cell = |load: usize, tuning: usize| Cell { tuning: TUNINGS[tuning].into(), load: LOADS[load].into() };
-    let blocks = whole.turns.iter().flat_map(|turn| turn.blocks.iter().map(move |at| cell(turn.load, *at)));
+    let whole =
+        plan(2, &[false, true], Duration::from_secs(SECONDS), CellOrder::Interleaved, 7).unwrap();
+    let cell = |load: usize, tuning: usize| Cell {
+        tuning: TUNINGS[tuning].into(),
+        load: LOADS[load].into(),
+    };
+    let blocks =
+        whole.turns.iter().flat_map(|turn| turn.blocks.iter().map(move |at| cell(turn.load, *at)));
     blocks.filter(runs).collect()
 }
 
 fn every_slot_is_in_one_place(run: &RunFile) {
     let path = run.path.display();
     let end = run.end.clone().unwrap_or_else(|| panic!("{path} has no closing line"));
-    assert_eq!(end.slots, run.blocks.iter().map(|block| block.releases.unwrap()).sum::<u64>(), "{path}");
+    assert_eq!(
+        end.slots,
+        run.blocks.iter().map(|block| block.releases.unwrap()).sum::<u64>(),
+        "{path}"
+    );
     assert_eq!(end.slots, end.cycles + end.skipped + end.lost, "{path}");
-    let kept = [Series::WakeupLatency, Series::SkippedLatency].map(|series| run.distribution(series).count());
+    let kept = [Series::WakeupLatency, Series::SkippedLatency]
+        .map(|series| run.distribution(series).count());
     assert_eq!(end.slots, kept[0] + kept[1] + end.lost + end.warmup + end.excluded, "{path}");
     let indices: Vec<u32> = run.blocks.iter().map(|block| block.index).collect();
     assert_eq!(indices, (0..run.blocks.len() as u32).collect::<Vec<_>>(), "{path}");
-    assert!(run.entries.is_sorted_by_key(|entry| entry.t) && run.blocks.is_sorted_by_key(|block| block.t), "{path}");
+    assert!(
+        run.entries.is_sorted_by_key(|entry| entry.t)
+            && run.blocks.is_sorted_by_key(|block| block.t),
+        "{path}"
+    );
 }
 
 #[test]
@@ -85,7 +106,8 @@ fn a_bench_killed_at_drawn_moments_has_every_block_once_in_the_end() {
     let time = format!("{SECONDS}s");
     let loads = LOADS.join(",");
     let tunings = TUNINGS.join(",");
-    let options = ["--for", &time, "--tunings", &tunings, "--loads", &loads, "--seed", "7", "--resume"];
+    let options =
+        ["--for", &time, "--tunings", &tunings, "--loads", &loads, "--seed", "7", "--resume"];
 
     for moment in 0..=KILLS {
         let mut running = bench(out, &options).spawn().unwrap();
@@ -102,7 +124,8 @@ fn a_bench_killed_at_drawn_moments_has_every_block_once_in_the_end() {
     let ended = bench(out, &["--resume"]).output().unwrap();
     let said = stderr_of(&ended);
     assert!(said.contains("resuming ") && said.contains("left: "), "{said}");
-    let summary: Value = serde_json::from_slice(&ended.stdout).unwrap_or_else(|why| panic!("{why}: {said}"));
+    let summary: Value =
+        serde_json::from_slice(&ended.stdout).unwrap_or_else(|why| panic!("{why}: {said}"));
     assert_eq!(directories(out).len(), 1, "one bench in one directory");
     the_bench_is_whole(&directories(out)[0], &summary);
 }
@@ -114,7 +137,10 @@ fn the_bench_is_whole(dir: &Path, summary: &Value) {
     assert!((1..=KILLS as usize + 1).contains(&bench.resumes.len()), "{:?}", bench.resumes);
     let refused = &bench.bench.as_ref().unwrap().not_permitted;
     for cell in refused {
-        println!("not permitted here: {} under {}: {}", cell.cell.tuning, cell.cell.load, cell.why_not);
+        println!(
+            "not permitted here: {} under {}: {}",
+            cell.cell.tuning, cell.cell.load, cell.why_not
+        );
     }
 
     let is_permitted = |cell: &Cell| refused.iter().all(|refused| refused.cell != *cell);
@@ -122,14 +148,26 @@ fn the_bench_is_whole(dir: &Path, summary: &Value) {
     let mut names = planned.clone();
     names.sort();
     names.dedup();
-    let cells: Vec<(Cell, RunFile)> =
-        names.into_iter().map(|cell| (cell.clone(), RunFile::read(&dir.join(cell.file_name())).unwrap())).collect();
+    let cells: Vec<(Cell, RunFile)> = names
+        .into_iter()
+        .map(|cell| (cell.clone(), RunFile::read(&dir.join(cell.file_name())).unwrap()))
+        .collect();
 
     cells.iter().for_each(|(_, run)| every_slot_is_in_one_place(run));
-    assert_eq!(blocks_in_order(&cells), planned, "the schedule of the seed, as if nothing had happened");
-    let notes = summary["cells"].as_array().unwrap().iter().flat_map(|cell| cell["notes"].as_array().unwrap());
+    assert_eq!(
+        blocks_in_order(&cells),
+        planned,
+        "the schedule of the seed, as if nothing had happened"
+    );
+    let notes = summary["cells"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|cell| cell["notes"].as_array().unwrap());
     assert!(
-        notes.filter_map(Value::as_str).any(|note| note.contains("was resumed at") && note.contains("not measured")),
+        notes
+            .filter_map(Value::as_str)
+            .any(|note| note.contains("was resumed at") && note.contains("not measured")),
         "{summary}"
     );
 }
@@ -151,7 +189,10 @@ fn another_option_is_refused_by_name_and_changes_nothing() {
         let refused = bench(out, &["--resume"]).args(more).output().unwrap();
         let said = stderr_of(&refused);
         assert_eq!(refused.status.code(), Some(2), "{said}");
-        assert!(said.contains(&format!("cannot be resumed with {option}; leave out {}", more[0])), "{said}");
+        assert!(
+            said.contains(&format!("cannot be resumed with {option}; leave out {}", more[0])),
+            "{said}"
+        );
         assert_eq!(contents(), before);
     }
 }

@@ -1,4 +1,5 @@
-//! A device that fails while a bus or a robot runs is named at the end, in the file and under a limit, by its exit status.
+//! A device that fails while a bus or a robot runs is named at the end, in the file and under a
+//! limit, by its exit status.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::path::{Path, PathBuf};
@@ -6,7 +7,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// The left knee loses its power and stays without it: however the machine treats the loop, it sees that.
+/// The left knee loses its power and stays without it: however the machine treats the loop, it sees
+/// that.
 const TWO: &str = r#"
 [segment]
 name = "two joints"
@@ -46,7 +48,18 @@ impl Place {
     fn measured(&self, words: &[&str]) -> Output {
         let file = self.file();
         let runs = self.runs();
-        let bus = ["measure", "bus", "--devices", text(&file), "--wire", "socket", "--for", "5s", "--period", "5ms"];
+        let bus = [
+            "measure",
+            "bus",
+            "--devices",
+            text(&file),
+            "--wire",
+            "socket",
+            "--for",
+            "5s",
+            "--period",
+            "5ms",
+        ];
         let own = ["--priority", "0", "--no-lock-memory", "--no-causes", "--out", text(&runs)];
         self.onbeat(&[&bus, &own[..], words].concat())
     }
@@ -67,7 +80,10 @@ fn a_bus_whose_device_fails_names_it_and_fails_under_a_limit_on_events() {
     assert_eq!(measured.status.code(), Some(1), "{measured:?}");
     let summary = json(&measured);
 
-    assert_eq!((&summary["verdict"]["outcome"], &summary["most_alarms"]), (&"FAIL".into(), &0.into()));
+    assert_eq!(
+        (&summary["verdict"]["outcome"], &summary["most_alarms"]),
+        (&"FAIL".into(), &0.into())
+    );
     let events = &summary["cells"][0]["events"];
     assert_eq!(events["alarms"]["device_lost"], 1, "{events}");
     let first = events["incidents"][0].as_str().unwrap();
@@ -82,7 +98,8 @@ fn a_bus_whose_device_fails_names_it_and_fails_under_a_limit_on_events() {
     let said = String::from_utf8(report(&[]).stdout).unwrap();
     assert!(said.contains("left knee stopped answering at "), "{said}");
     assert_eq!(report(&["--limit-on", "events=1000000"]).status.code(), Some(0));
-    let gate = |most: &str| place.onbeat(&["gate", text(&latest), "--limit-on", most]).status.code();
+    let gate =
+        |most: &str| place.onbeat(&["gate", text(&latest), "--limit-on", most]).status.code();
 
     assert_eq!((gate("events=0"), gate("events=1000000")), (Some(1), Some(0)));
 }
@@ -92,8 +109,18 @@ fn a_robot_whose_drive_fails_names_the_safe_stop_in_its_run_file() {
     let place = Place::new();
     let file = place.file();
     let runs = place.runs();
-    let robot = ["robot", "run", text(&file), "--trajectory", "hold", "--for", "5s", "--period", "5ms"];
-    let own = ["--priority", "0", "--no-causes", "--json", "--out", text(&runs), "--limit-on", "events=0"];
+    let robot =
+        ["robot", "run", text(&file), "--trajectory", "hold", "--for", "5s", "--period", "5ms"];
+    let own = [
+        "--priority",
+        "0",
+        "--no-causes",
+        "--json",
+        "--out",
+        text(&runs),
+        "--limit-on",
+        "events=0",
+    ];
     let ran = place.onbeat(&[&robot, &own[..]].concat());
 
     assert_eq!(ran.status.code(), Some(1), "{ran:?}");
@@ -122,6 +149,9 @@ fn where_nothing_has_events_a_limit_on_them_is_refused_in_a_sentence() {
     let bench = refused(&["bench", "--for", "1m", "--limit-on", "events=0"]);
 
     assert!(bench.contains("add --with bus"), "{bench}");
-    assert!(refused(&["measure", "bus", "--limit-on", "events=-1"]).contains("is none of main, release"));
+    assert!(
+        refused(&["measure", "bus", "--limit-on", "events=-1"])
+            .contains("is none of main, release")
+    );
     assert!(refused(&["measure", "bus", "--limit-on", "release"]).contains("--limit"));
 }

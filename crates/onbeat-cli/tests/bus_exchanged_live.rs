@@ -1,5 +1,5 @@
-//! Two drives that were exchanged while the segment was off: the robot stays stopped and reports why. Needs root and network
-//! namespaces; prints a reason where they are missing.
+//! Two drives that were exchanged while the segment was off: the robot stays stopped and reports
+//! why. Needs root and network namespaces; prints a reason where they are missing.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::fs::{self, File};
@@ -25,7 +25,8 @@ fn leg(drives: [(&str, &str); 3]) -> String {
     })
 }
 
-/// Processes in a network namespace with two interfaces, `leg` and `leg-seg`, one cable between them.
+/// Processes in a network namespace with two interfaces, `leg` and `leg-seg`, one cable between
+/// them.
 struct Room<'f> {
     folder: &'f Path,
     holder: Child,
@@ -50,19 +51,32 @@ impl<'f> Room<'f> {
 
     fn onbeat(&self, words: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
-        command.args(["--net", "--target", &self.holder.id().to_string(), env!("CARGO_BIN_EXE_onbeat")]).args(words);
-        command.env("ONBEAT_STATE_DIR", self.folder.join("state")).env("LC_ALL", "C").current_dir(self.folder);
+        command
+            .args([
+                "--net",
+                "--target",
+                &self.holder.id().to_string(),
+                env!("CARGO_BIN_EXE_onbeat"),
+            ])
+            .args(words);
+        command
+            .env("ONBEAT_STATE_DIR", self.folder.join("state"))
+            .env("LC_ALL", "C")
+            .current_dir(self.folder);
         command
     }
 
     /// Starts it, with what it says in these files.
     fn start(&self, name: &str, words: &[&str]) -> Running {
-        let file = |ending: &str| File::create(self.folder.join(format!("{name}.{ending}"))).unwrap();
+        let file =
+            |ending: &str| File::create(self.folder.join(format!("{name}.{ending}"))).unwrap();
         Running(self.onbeat(words).stdout(file("out")).stderr(file("err")).spawn().unwrap())
     }
 
     fn said(&self, name: &str) -> String {
-        let read = |ending: &str| fs::read_to_string(self.folder.join(format!("{name}.{ending}"))).unwrap();
+        let read = |ending: &str| {
+            fs::read_to_string(self.folder.join(format!("{name}.{ending}"))).unwrap()
+        };
         read("out") + &read("err")
     }
 
@@ -71,7 +85,9 @@ impl<'f> Room<'f> {
         let output = self.onbeat(&["segment", "status", "--json"]).output().unwrap();
         let Ok(status) = serde_json::from_slice::<Value>(&output.stdout) else { return Vec::new() };
         let devices = status["devices"].as_array().cloned().unwrap_or_default();
-        let of = |device: &Value| (device["name"].as_str().unwrap().to_owned(), device["al_state"].as_u64().unwrap());
+        let of = |device: &Value| {
+            (device["name"].as_str().unwrap().to_owned(), device["al_state"].as_u64().unwrap())
+        };
         devices.iter().map(of).collect()
     }
 }
@@ -105,17 +121,27 @@ fn until(what: &str, said: impl Fn() -> String, mut holds: impl FnMut() -> bool)
 fn drives_exchanged_behind_a_restarted_segment_stop_the_robot_and_say_why_live() {
     let folder = tempfile::tempdir().unwrap();
     let Some(room) = Room::open(folder.path()) else {
-        println!("skipped: no network namespace with a veth pair can be made here; it takes root, unshare and ip");
+        println!(
+            "skipped: no network namespace with a veth pair can be made here; it takes root, unshare and ip"
+        );
         return;
     };
-    fs::write(folder.path().join("leg.toml"), leg([("hip", "large"), ("knee", "small"), ("ankle", "large")])).unwrap();
-    fs::write(folder.path().join("other.toml"), leg([("knee", "small"), ("hip", "large"), ("ankle", "large")]))
-        .unwrap();
+    fs::write(
+        folder.path().join("leg.toml"),
+        leg([("hip", "large"), ("knee", "small"), ("ankle", "large")]),
+    )
+    .unwrap();
+    fs::write(
+        folder.path().join("other.toml"),
+        leg([("knee", "small"), ("hip", "large"), ("ankle", "large")]),
+    )
+    .unwrap();
     let segment = ["segment", "run", "leg.toml", "--interface", "leg-seg", "--priority", "0"];
     let first = room.start("first", &segment);
     until("no segment", || room.said("first"), || room.states().len() == 3);
     let name = format!("test-exchanged-{}", std::process::id());
-    let robot = ["robot", "run", "leg.toml", "--interface", "leg", "--trajectory", "sine", "--name", &name];
+    let robot =
+        ["robot", "run", "leg.toml", "--interface", "leg", "--trajectory", "sine", "--name", &name];
     let more = ["--period", "5ms", "--priority", "0", "--no-causes", "--out", "runs"];
     let mut robot = room.start("robot", &[&robot[..], &more].concat());
     let in_op = |states: Vec<(String, u64)>| states.iter().filter(|(_, state)| *state == 8).count();
@@ -126,7 +152,10 @@ fn drives_exchanged_behind_a_restarted_segment_stop_the_robot_and_say_why_live()
     until("it does not move", || room.said("robot"), moves);
     drop(first);
 
-    let second = room.start("second", &["segment", "run", "other.toml", "--interface", "leg-seg", "--priority", "0"]);
+    let second = room.start(
+        "second",
+        &["segment", "run", "other.toml", "--interface", "leg-seg", "--priority", "0"],
+    );
     let wrong = || {
         let events = client.events(1).events.into_iter();
         events

@@ -19,8 +19,22 @@ struct Bus {
 impl Bus {
     fn run(dir: &Path, name: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
-        command.args(["bus", "run", "--name", name, "--", "--wire", "socket", "--no-causes", "--priority", "0"]);
-        command.args(["--period", "5ms", "--out"]).arg(dir.join("runs")).env("ONBEAT_STATE_DIR", dir.join("state"));
+        command.args([
+            "bus",
+            "run",
+            "--name",
+            name,
+            "--",
+            "--wire",
+            "socket",
+            "--no-causes",
+            "--priority",
+            "0",
+        ]);
+        command
+            .args(["--period", "5ms", "--out"])
+            .arg(dir.join("runs"))
+            .env("ONBEAT_STATE_DIR", dir.join("state"));
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let mut bus = Self { child, name: name.to_owned() };
         bus.until("all devices are in OP", |state| state["in_op"] == 59);
@@ -29,7 +43,12 @@ impl Bus {
     }
 
     fn asked(&self, words: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_onbeat")).arg("bus").args(words).args(["--name", &self.name]).output().unwrap()
+        Command::new(env!("CARGO_BIN_EXE_onbeat"))
+            .arg("bus")
+            .args(words)
+            .args(["--name", &self.name])
+            .output()
+            .unwrap()
     }
 
     fn state(&self) -> Value {
@@ -87,7 +106,10 @@ fn a_bus_goes_on_when_a_reader_is_killed_and_its_name_is_free_when_it_is_killed_
     assert!(String::from_utf8_lossy(&asked.stderr).lines().count() <= 3, "{asked:?}");
 
     let again = Bus::run(dir.path(), &name);
-    assert!(again.state()["generation"].as_u64() > Some(0), "the name was taken over without a hand");
+    assert!(
+        again.state()["generation"].as_u64() > Some(0),
+        "the name was taken over without a hand"
+    );
 }
 
 #[test]
@@ -100,7 +122,10 @@ fn objects_of_devices_are_read_and_written_while_the_bus_runs() {
         String::from_utf8(output.stdout).unwrap()
     };
 
-    assert!(said(&["sdo", "read", "left knee", "1018:1"]).contains("f1c71005"), "the vendor id, expedited");
+    assert!(
+        said(&["sdo", "read", "left knee", "1018:1"]).contains("f1c71005"),
+        "the vendor id, expedited"
+    );
     assert!(
         said(&["sdo", "read", "left knee", "1008"]).contains("leg-joint"),
         "the device's name, longer than four bytes"
@@ -110,7 +135,10 @@ fn objects_of_devices_are_read_and_written_while_the_bus_runs() {
     assert!(said(&["sdo", "read", "left knee", "6065"]).contains("2000"));
     let refused = bus.asked(&["sdo", "read", "left knee", "5fff"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("object does not exist"), "{refused:?}");
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("object does not exist"),
+        "{refused:?}"
+    );
     let stats = said(&["stats", "--text"]);
 
     assert!(stats.lines().any(|line| line.starts_with("cycles ")), "{stats}");
@@ -118,9 +146,14 @@ fn objects_of_devices_are_read_and_written_while_the_bus_runs() {
 
 #[test]
 fn the_devices_of_a_segment_are_listed_without_enabling_one() {
-    let scan =
-        Command::new(env!("CARGO_BIN_EXE_onbeat")).args(["bus", "scan", "simulated", "--json"]).output().unwrap();
+    let scan = Command::new(env!("CARGO_BIN_EXE_onbeat"))
+        .args(["bus", "scan", "simulated", "--json"])
+        .output()
+        .unwrap();
     let devices: Value = serde_json::from_slice(&scan.stdout).unwrap();
     assert_eq!(devices.as_array().unwrap().len(), 59);
-    assert_eq!((&devices[1]["name"], &devices[1]["vendor"]), (&"imu".into(), &0xf1c7_1005_u32.into()));
+    assert_eq!(
+        (&devices[1]["name"], &devices[1]["vendor"]),
+        (&"imu".into(), &0xf1c7_1005_u32.into())
+    );
 }

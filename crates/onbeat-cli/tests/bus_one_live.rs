@@ -1,5 +1,5 @@
-//! One segment and one bus of onbeat on an interface, a scan that changes nothing, and states that are current. Needs root and network
-//! namespaces; prints a reason where they are missing.
+//! One segment and one bus of onbeat on an interface, a scan that changes nothing, and states that
+//! are current. Needs root and network namespaces; prints a reason where they are missing.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, unsafe_code)]
 
 use std::fs;
@@ -26,7 +26,9 @@ fn in_a_namespace(work: impl FnOnce() + Send + 'static) {
         let made = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) };
         let veth = Command::new("ip").args(["link", "add", "name", "a", "type", "veth"]).output();
         if made.is_err() || !veth.is_ok_and(|output| output.status.success()) {
-            println!("skipped: no network namespace with a veth pair can be made here; it takes root and ip");
+            println!(
+                "skipped: no network namespace with a veth pair can be made here; it takes root and ip"
+            );
             return;
         }
 
@@ -43,7 +45,11 @@ struct Place {
 impl Place {
     fn onbeat(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
-        command.args(words).env("ONBEAT_STATE_DIR", self.dir.path()).env("LC_ALL", "C").current_dir(self.dir.path());
+        command
+            .args(words)
+            .env("ONBEAT_STATE_DIR", self.dir.path())
+            .env("LC_ALL", "C")
+            .current_dir(self.dir.path());
         command
     }
 
@@ -59,7 +65,8 @@ impl Place {
     }
 
     fn state(&self) -> Value {
-        serde_json::from_slice(&self.ask(&["bus", "state", "--json", "--name", &self.name]).stdout).unwrap_or_default()
+        serde_json::from_slice(&self.ask(&["bus", "state", "--json", "--name", &self.name]).stdout)
+            .unwrap_or_default()
     }
 
     fn until(&self, what: &str, holds: impl Fn(&Value) -> bool) {
@@ -74,12 +81,13 @@ impl Place {
         }
     }
 
-    /// What `bus state` prints as soon as `words` are in it. On a loaded machine the bus itself may miss cycles or be without answers
-    /// for a while, so that one answer says nothing of the next.
+    /// What `bus state` prints as soon as `words` are in it. On a loaded machine the bus itself may
+    /// miss cycles or be without answers for a while, so that one answer says nothing of the next.
     fn until_it_prints(&self, words: &str) -> String {
         let began = Instant::now();
         loop {
-            let text = String::from_utf8(self.ask(&["bus", "state", "--name", &self.name]).stdout).unwrap();
+            let text = String::from_utf8(self.ask(&["bus", "state", "--name", &self.name]).stdout)
+                .unwrap();
             if text.contains(words) {
                 return text;
             }
@@ -91,11 +99,17 @@ impl Place {
     fn events(&self) -> Vec<Value> {
         let said = self.ask(&["bus", "events", "--json", "--name", &self.name]).stdout;
         let lines = String::from_utf8(said).unwrap();
-        lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["event"].take()).collect()
+        lines
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["event"].take())
+            .collect()
     }
 
     fn kinds(&self) -> Vec<String> {
-        self.events().iter().map(|event| event["kind"].as_str().unwrap_or_default().to_owned()).collect()
+        self.events()
+            .iter()
+            .map(|event| event["kind"].as_str().unwrap_or_default().to_owned())
+            .collect()
     }
 }
 
@@ -117,7 +131,8 @@ impl Drop for Running {
 }
 
 fn segment(place: &Place) -> Running {
-    let mut command = place.onbeat(&["segment", "run", "two.toml", "--veth", "o0", "--priority", "0"]);
+    let mut command =
+        place.onbeat(&["segment", "run", "two.toml", "--veth", "o0", "--priority", "0"]);
     let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     // It says so when it answers; what it says later is nobody's business.
     let mut lines = BufReader::new(child.stderr.take().unwrap());
@@ -134,11 +149,16 @@ fn segment(place: &Place) -> Running {
 fn bus(place: &Place) -> Running {
     let words = ["bus", "run", "two.toml", "--interface", "o0", "--name", &place.name, "--"];
     let more = ["--no-causes", "--priority", "0", "--period", "5ms", "--out", "runs"];
-    let child = place.onbeat(&[&words[..], &more[..]].concat()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let child = place
+        .onbeat(&[&words[..], &more[..]].concat())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
     Running(child.unwrap())
 }
 
-/// `test` is part of the bus's name: tests of this file run side by side, and names are the machine's.
+/// `test` is part of the bus's name: tests of this file run side by side, and names are the
+/// machine's.
 fn here(test: &str) -> Place {
     let dir = tempfile::tempdir().unwrap();
     let path: PathBuf = Path::new("two.toml").to_owned();
@@ -153,11 +173,17 @@ fn one_segment_one_bus_and_a_scan_beside_it_live() {
         let devices = segment(&place);
         let who = format!("process {} (onbeat)", devices.0.id());
         for words in [["--veth", "o0"], ["--interface", "o0-seg"]] {
-            let why = place.refused(&[&["segment", "run", "two.toml", "--priority", "0"][..], &words[..]].concat());
-            assert!(why.contains("a segment of onbeat is running on") && why.contains(&who), "{why}");
+            let why = place.refused(
+                &[&["segment", "run", "two.toml", "--priority", "0"][..], &words[..]].concat(),
+            );
+            assert!(
+                why.contains("a segment of onbeat is running on") && why.contains(&who),
+                "{why}"
+            );
         }
 
-        let scanned: Value = serde_json::from_slice(&place.ask(&["bus", "scan", "o0", "--json"]).stdout).unwrap();
+        let scanned: Value =
+            serde_json::from_slice(&place.ask(&["bus", "scan", "o0", "--json"]).stdout).unwrap();
         assert_eq!(
             (scanned.as_array().unwrap().len(), &scanned[1]["al_state"]),
             (2, &1.into()),
@@ -169,10 +195,15 @@ fn one_segment_one_bus_and_a_scan_beside_it_live() {
         place.until("both are in OP", |state| state["in_op"] == 2);
         let who = format!("process {} (onbeat)", bus.0.id());
         let other = format!("{}-second", place.name);
-        let second = ["bus", "run", "two.toml", "--interface", "o0", "--name", &other, "--", "--for", "2s"];
+        let second =
+            ["bus", "run", "two.toml", "--interface", "o0", "--name", &other, "--", "--for", "2s"];
         let why = place.refused(&second);
 
-        assert!(why.contains("a MainDevice of onbeat is running on \"o0\" already") && why.contains(&who), "{why}");
+        assert!(
+            why.contains("a MainDevice of onbeat is running on \"o0\" already")
+                && why.contains(&who),
+            "{why}"
+        );
         let why = place.refused(&["bus", "scan", "o0"]);
         assert!(why.contains("onbeat is running a bus on \"o0\"") && why.contains(&who), "{why}");
         assert!(why.contains("--beside-running"), "{why}");
@@ -182,18 +213,31 @@ fn one_segment_one_bus_and_a_scan_beside_it_live() {
 
         for (device, name) in scanned.as_array().unwrap().iter().zip(["hip", "knee"]) {
             assert_eq!(&device["name"], name);
-            assert!(device["serial"].is_null() && device["al_state"].as_u64() >= Some(SAFEOP), "{device}");
+            assert!(
+                device["serial"].is_null() && device["al_state"].as_u64() >= Some(SAFEOP),
+                "{device}"
+            );
         }
 
-        // That no register changes is shown on the virtual clock (bus_scan). Here a starved bus may lose its devices' watchdogs, which
-        // brings them to SAFEOP; a scan that reset them would bring them to INIT, and its stations would be a foreign MainDevice's.
+        // That no register changes is shown on the virtual clock (bus_scan). Here a starved bus may
+        // lose its devices' watchdogs, which brings them to SAFEOP; a scan that reset them would
+        // bring them to INIT, and its stations would be a foreign MainDevice's.
         let news: Vec<Value> = place.events().split_off(before.len());
-        let starved =
-            ["frame_lost", "frame_late", "working_counter_off", "working_counter_back", "no_answer", "answer_back"];
+        let starved = [
+            "frame_lost",
+            "frame_late",
+            "working_counter_off",
+            "working_counter_back",
+            "no_answer",
+            "answer_back",
+        ];
         for event in &news {
             let kind = event["kind"].as_str().unwrap_or_default();
             let state = event["new"].as_u64().map(|state| state & 0x0f);
-            assert!(starved.contains(&kind) || kind == "state_changed" && state >= Some(SAFEOP), "{news:?}");
+            assert!(
+                starved.contains(&kind) || kind == "state_changed" && state >= Some(SAFEOP),
+                "{news:?}"
+            );
         }
 
         place.until("both are in OP", |state| state["in_op"] == 2);
@@ -206,21 +250,31 @@ fn a_stopped_bus_and_a_stopped_segment_say_how_long_they_are_silent_live() {
         let place = here("silent");
         let devices = segment(&place);
         let bus = bus(&place);
-        place.until("both are in OP", |state| state["in_op"] == 2 && state["no_answer_ns"].is_null());
+        place.until("both are in OP", |state| {
+            state["in_op"] == 2 && state["no_answer_ns"].is_null()
+        });
         place.until_it_prints("2 of 2 devices in OP");
 
         bus.signal(Signal::STOP);
-        place.until("the bus is stopped", |state| state["in_op"] == 0 && state["no_answer_ns"].as_u64() > Some(0));
+        place.until("the bus is stopped", |state| {
+            state["in_op"] == 0 && state["no_answer_ns"].as_u64() > Some(0)
+        });
         let text = place.until_it_prints("no cycle for ");
         assert!(!text.contains("in OP"), "{text}");
-        let info = String::from_utf8(place.ask(&["bus", "info", "--name", &place.name]).stdout).unwrap();
+        let info =
+            String::from_utf8(place.ask(&["bus", "info", "--name", &place.name]).stdout).unwrap();
 
-        assert!(info.contains("no cycle for ") && info.contains("lost") && !info.contains(" OP "), "{info}");
+        assert!(
+            info.contains("no cycle for ") && info.contains("lost") && !info.contains(" OP "),
+            "{info}"
+        );
         bus.signal(Signal::CONT);
         place.until("it goes on", |state| state["in_op"] == 2);
 
         devices.signal(Signal::STOP);
-        place.until("the segment is stopped", |state| state["in_op"] == 0 && state["no_answer_ns"].as_u64() > Some(0));
+        place.until("the segment is stopped", |state| {
+            state["in_op"] == 0 && state["no_answer_ns"].as_u64() > Some(0)
+        });
         let text = place.until_it_prints("no answer for ");
         assert!(!text.contains("in OP"), "{text}");
         assert!(place.kinds().contains(&"no_answer".to_owned()));

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use onbeat_control::{BusSide, DeviceState, Image, Presence, SdoAction, SdoFailure, Sharing, Timed};
+use onbeat_control::{
+    BusSide, DeviceState, Image, Presence, SdoAction, SdoFailure, Sharing, Timed,
+};
 use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
 use onbeat_ethercat::step::BusCycle;
@@ -40,13 +42,25 @@ fn bus(name: &str) -> BusSide {
     // Of now, and of a bus that is slow enough for it to be still of now when it is asked for.
     let release_ns = Monotonic.now().as_ns();
     let dt_ns = 60_000_000_000;
-    let cycle = BusCycle { cycle: 41, release_ns, dt_ns, working_counter: 2, expected: 3, ..BusCycle::default() };
+    let cycle = BusCycle {
+        cycle: 41,
+        release_ns,
+        dt_ns,
+        working_counter: 2,
+        expected: 3,
+        ..BusCycle::default()
+    };
     bus.exchange(&cycle, &[0x27, 0x10, 0x18, 0xFC, 0xFF, 0xFF], &mut [0; 2]);
     bus
 }
 
 fn ask(name: &str, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_onbeat")).arg("bus").args(words).args(["--name", name]).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_onbeat"))
+        .arg("bus")
+        .args(words)
+        .args(["--name", name])
+        .output()
+        .unwrap()
 }
 
 fn printed(name: &str, words: &[&str]) -> String {
@@ -70,7 +84,8 @@ fn state_and_devices_are_printed_as_words_and_as_json() {
     let state = printed(&name, &["state"]);
     assert!(state.contains("one joint, 0 of 1 devices in OP"), "{state}");
     assert!(
-        state.contains("cycle 41, working counter 2 of 3") && state.contains("outputs belong to nobody"),
+        state.contains("cycle 41, working counter 2 of 3")
+            && state.contains("outputs belong to nobody"),
         "{state}"
     );
     let state = json(&name, &["state"]);
@@ -92,7 +107,10 @@ fn values_are_words_and_numbers_with_a_sign_by_name_or_place() {
     let _bus = bus(&name);
     for device in ["left knee", "0"] {
         let line = printed(&name, &["watch", device, "--count", "1"]);
-        assert!(line.trim_end().ends_with("left knee        6041:0 0x1027  6064:0 -1000  6040:0 0x0"), "{line}");
+        assert!(
+            line.trim_end().ends_with("left knee        6041:0 0x1027  6064:0 -1000  6040:0 0x0"),
+            "{line}"
+        );
     }
 
     assert_eq!(printed(&name, &["watch", "--count", "3", "--every", "1ms"]).lines().count(), 3);
@@ -100,14 +118,24 @@ fn values_are_words_and_numbers_with_a_sign_by_name_or_place() {
     assert_eq!(values["devices"]["left knee"]["6064:0"], u64::from((-1000_i32).cast_unsigned()));
     let nobody = ask(&name, &["watch", "right knee"]);
     assert_eq!(nobody.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&nobody.stderr).contains("this bus has no device \"right knee\""));
+    assert!(
+        String::from_utf8_lossy(&nobody.stderr).contains("this bus has no device \"right knee\"")
+    );
 }
 
 #[test]
 fn events_are_printed_in_order_and_as_they_come() {
     let name = name("events");
     let mut bus = bus(&name);
-    let event = |kind, code| Event { at_ns: 1_500_000_000, cycle: 7, kind, device: 0, old: 8, new: 4, code };
+    let event = |kind, code| Event {
+        at_ns: 1_500_000_000,
+        cycle: 7,
+        kind,
+        device: 0,
+        old: 8,
+        new: 4,
+        code,
+    };
     bus.push(&event(EventKind::StateChanged, 27));
     bus.push(&event(EventKind::DeviceLost, 0));
     let lines = printed(&name, &["events"]);
@@ -118,7 +146,10 @@ fn events_are_printed_in_order_and_as_they_come() {
     assert_eq!(lines.lines().count(), 2);
     assert_eq!(json(&name, &["events", "--from", "2"])["event"]["kind"], "device_lost");
     let mut following = Command::new(env!("CARGO_BIN_EXE_onbeat"));
-    following.args(["bus", "events", "--follow", "--name", &name]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    following
+        .args(["bus", "events", "--follow", "--name", &name])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut following = following.spawn().unwrap();
     let mut lines = BufReader::new(following.stdout.take().unwrap()).lines().map(Result::unwrap);
 
@@ -142,7 +173,8 @@ fn statistics_are_a_table_an_object_and_a_text() {
     assert_eq!(json(&name, &["stats"])["round_trip"]["max_ns"], 12_000);
     let text = printed(&name, &["stats", "--text"]);
     assert!(
-        text.lines().any(|line| line == "round_trip_max_ns 12000") && text.contains("\nsharing wait-free\n"),
+        text.lines().any(|line| line == "round_trip_max_ns 12000")
+            && text.contains("\nsharing wait-free\n"),
         "{text}"
     );
 }
@@ -158,7 +190,9 @@ fn objects_are_read_and_written_through_the_bus() {
             while !is_over.load(Ordering::Relaxed) {
                 if let Some(job) = cold.take_request() {
                     let answer = match (job.request.index, &job.request.action) {
-                        (0x6065, SdoAction::Write(bytes)) if *bytes == [0x9C, 0xFF, 0xFF, 0xFF] => Ok(Vec::new()),
+                        (0x6065, SdoAction::Write(bytes)) if *bytes == [0x9C, 0xFF, 0xFF, 0xFF] => {
+                            Ok(Vec::new())
+                        }
                         (0x1008, SdoAction::Read) => Ok(b"drive".to_vec()),
                         (0x6064, SdoAction::Read) => Ok(vec![0x18, 0xFC, 0xFF, 0xFF]),
                         _ => Err(SdoFailure::Abort(0x0602_0000)),
@@ -169,14 +203,16 @@ fn objects_are_read_and_written_through_the_bus() {
             }
         });
 
-        assert_eq!(printed(&name, &["sdo", "read", "left knee", "6064"]), "4294966296 (-1000) 0xfffffc18\n");
+        assert_eq!(
+            printed(&name, &["sdo", "read", "left knee", "6064"]),
+            "4294966296 (-1000) 0xfffffc18\n"
+        );
         assert_eq!(printed(&name, &["sdo", "read", "0", "1008"]), "\"drive\" 6472697665\n");
         assert_eq!(printed(&name, &["sdo", "write", "0", "6065", "-100i32"]), "");
         assert_eq!(json(&name, &["sdo", "read", "0", "6064"])["bytes"], "18fcffff");
         let refused = ask(&name, &["sdo", "read", "0", "5000:1"]);
         is_over.store(true, Ordering::Relaxed);
-        let sentence =
-            "object 0x5000:1 of \"left knee\": the device refused with abort code 0x06020000: object does not exist";
+        let sentence = "object 0x5000:1 of \"left knee\": the device refused with abort code 0x06020000: object does not exist";
 
         assert!(String::from_utf8_lossy(&refused.stderr).contains(sentence));
         assert_eq!(refused.status.code(), Some(2));

@@ -24,11 +24,16 @@ const COMPLETIONS: [(&str, &[&str], &[&str]); 14] = [
     ("onbeat robot run humanoid --trajectory ", &["gait", "commander"], &["walk"]),
     ("onbeat segment fault po", &["power-off"], &["lose"]),
     ("onbeat tune check irq.", &["irq.affinity", "irq.managed"], &["idle.pm_qos"]),
-    ("onbeat report ", &["onbeat-runs/latest", "onbeat-runs/2026-11-22T09-56-27Z"], &["onbeat-runs/empty"]),
+    (
+        "onbeat report ",
+        &["onbeat-runs/latest", "onbeat-runs/2026-11-22T09-56-27Z"],
+        &["onbeat-runs/empty"],
+    ),
     ("onbeat gate onbeat-runs/2", &["onbeat-runs/2026-11-22T09-56-27Z"], &["onbeat-runs/latest"]),
 ];
 
-/// Calls the function that the script registers as bash would, with `$1` the script and `$2` the line.
+/// Calls the function that the script registers as bash would, with `$1` the script and `$2` the
+/// line.
 const BASH: &str = r#"
 source "$1"
 [[ "$(complete -p onbeat)" == *"-F _clap_complete_onbeat onbeat" ]] || exit 1
@@ -40,8 +45,8 @@ _clap_complete_onbeat onbeat "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWOR
 printf '%s\n' "${COMPREPLY[@]}"
 "#;
 
-/// The same for zsh, which loads the script as a function from a directory of functions, with stand-ins for what its own completion
-/// system defines.
+/// The same for zsh, which loads the script as a function from a directory of functions, with
+/// stand-ins for what its own completion system defines.
 const ZSH: &str = r#"
 compdef() { : }
 _describe() { print -rl -- ${(P)3} }
@@ -65,7 +70,12 @@ struct Shell {
 }
 
 const SHELLS: [Shell; 3] = [
-    Shell { program: "bash", options: &["--norc", "--noprofile", "-c"], script: BASH, file: "onbeat.bash" },
+    Shell {
+        program: "bash",
+        options: &["--norc", "--noprofile", "-c"],
+        script: BASH,
+        file: "onbeat.bash",
+    },
     Shell { program: "zsh", options: &["-f", "-c"], script: ZSH, file: "_onbeat" },
     Shell { program: "fish", options: &["--no-config", "-c"], script: FISH, file: "onbeat.fish" },
 ];
@@ -83,7 +93,12 @@ fn main() {
 }
 
 fn is_installed(program: &str) -> bool {
-    Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+    Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok()
 }
 
 fn completes(shell: &Shell) -> Result<(), String> {
@@ -95,9 +110,13 @@ fn completes(shell: &Shell) -> Result<(), String> {
     for (line, offered, not_offered) in COMPLETIONS {
         let answer = ask(shell, &scripts.join(shell.file), line, &work);
         // Descriptions stand behind a tab or a colon.
-        let words: Vec<&str> = answer.lines().map(|line| line.split(['\t', ':']).next().unwrap_or(line)).collect();
+        let words: Vec<&str> =
+            answer.lines().map(|line| line.split(['\t', ':']).next().unwrap_or(line)).collect();
         for word in offered {
-            let found = words.iter().filter(|found| *found == word || found.strip_suffix('/') == Some(word)).count();
+            let found = words
+                .iter()
+                .filter(|found| *found == word || found.strip_suffix('/') == Some(word))
+                .count();
             if found == 0 {
                 return Err(format!("`{line}` does not offer {word}: {words:?}"));
             }
@@ -112,7 +131,8 @@ fn completes(shell: &Shell) -> Result<(), String> {
 }
 
 fn generated(dir: &Path) -> PathBuf {
-    let status = Command::new(env!("CARGO_BIN_EXE_onbeat")).arg("generate").arg(dir).status().unwrap();
+    let status =
+        Command::new(env!("CARGO_BIN_EXE_onbeat")).arg("generate").arg(dir).status().unwrap();
     assert!(status.success());
     dir.join("completions")
 }
@@ -136,7 +156,14 @@ fn ask(shell: &Shell, script: &Path, line: &str, work: &Path) -> String {
         command.arg(shell.program);
     }
 
-    let output = command.arg(script).arg(line).current_dir(work).env("PATH", path).env("HOME", work).output().unwrap();
+    let output = command
+        .arg(script)
+        .arg(line)
+        .current_dir(work)
+        .env("PATH", path)
+        .env("HOME", work)
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{} on `{line}`: {} {said}", shell.program, output.status);
     String::from_utf8(output.stdout).unwrap()

@@ -1,4 +1,5 @@
-//! Help of every command: reachable by `onbeat help COMMAND`, as in `tests/golden/help`, and folded to the terminal.
+//! Help of every command: reachable by `onbeat help COMMAND`, as in `tests/golden/help`, and folded
+//! to the terminal.
 //!
 //! `make bless` rebuilds the golden files; `ONBEAT_BLESS` does so here.
 #![allow(clippy::unwrap_used, missing_docs)]
@@ -15,14 +16,27 @@ const NARROW: usize = 40;
 /// What `onbeat` prints on a terminal of `columns`.
 fn printed(words: &[&str], columns: usize) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
-    let output = command.args(words).env("COLUMNS", columns.to_string()).stdin(Stdio::null()).output().unwrap();
-    assert!(output.status.success(), "onbeat {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = command
+        .args(words)
+        .env("COLUMNS", columns.to_string())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "onbeat {words:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// The commands that a help text lists.
 fn commands(help: &str) -> Vec<String> {
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let listed = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty());
     let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let names = names.filter_map(|line| line.split_whitespace().next());
     names.filter(|name| *name != "help").map(str::to_owned).collect()
@@ -33,7 +47,8 @@ fn all(columns: usize) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut open = vec![Vec::new()];
     while let Some(path) = open.pop() {
-        let words: Vec<&str> = ["help"].into_iter().chain(path.iter().map(String::as_str)).collect();
+        let words: Vec<&str> =
+            ["help"].into_iter().chain(path.iter().map(String::as_str)).collect();
         let help = printed(&words, columns);
         open.extend(commands(&help).into_iter().map(|name| [path.clone(), vec![name]].concat()));
         found.insert(path.join("-"), help);
@@ -61,7 +76,11 @@ fn help_is_as_it_was_agreed_on() {
     for (name, help) in &all {
         let file = golden(name);
         let agreed = fs::read_to_string(&file).unwrap_or_default();
-        assert!(agreed == *help, "{} is not what onbeat prints; `make bless` rebuilds it:\n{help}", file.display());
+        assert!(
+            agreed == *help,
+            "{} is not what onbeat prints; `make bless` rebuilds it:\n{help}",
+            file.display()
+        );
     }
 
     let files = fs::read_dir(golden("").parent().unwrap()).unwrap().count();
@@ -70,15 +89,20 @@ fn help_is_as_it_was_agreed_on() {
 
 #[test]
 fn help_of_a_command_is_the_same_by_both_ways() {
-    assert_eq!(printed(&["help", "measure", "timer"], WIDE), printed(&["measure", "timer", "--help"], WIDE));
+    assert_eq!(
+        printed(&["help", "measure", "timer"], WIDE),
+        printed(&["measure", "timer", "--help"], WIDE)
+    );
 }
 
-/// Lines wider than `columns`, without those that cannot be broken: an option with its value, a word too long, and usage, which clap
-/// does not fold.
+/// Lines wider than `columns`, without those that cannot be broken: an option with its value, a
+/// word too long, and usage, which clap does not fold.
 fn too_wide(help: &str, columns: usize) -> Vec<&str> {
     let wide = help.lines().filter(|line| line.chars().count() > columns);
-    let wide = wide.filter(|line| !line.starts_with("Usage:") && !line.trim_start().starts_with("--"));
-    wide.filter(|line| line.split_whitespace().all(|word| word.chars().count() + 10 < columns)).collect()
+    let wide =
+        wide.filter(|line| !line.starts_with("Usage:") && !line.trim_start().starts_with("--"));
+    wide.filter(|line| line.split_whitespace().all(|word| word.chars().count() + 10 < columns))
+        .collect()
 }
 
 #[test]
@@ -86,7 +110,11 @@ fn help_folds_to_the_terminal() {
     for columns in [WIDE, NARROW] {
         for (name, help) in all(columns) {
             let wide = too_wide(&help, columns);
-            assert!(wide.is_empty(), "onbeat help {name} on {columns} columns:\n{}", wide.join("\n"));
+            assert!(
+                wide.is_empty(),
+                "onbeat help {name} on {columns} columns:\n{}",
+                wide.join("\n")
+            );
         }
     }
     assert_eq!(too_wide("a line of words that is longer than forty columns", NARROW).len(), 1);

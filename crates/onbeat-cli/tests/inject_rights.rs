@@ -50,7 +50,8 @@ impl Drop for Robot {
     }
 }
 
-/// A place that the user reaches, with an onbeat of the capabilities; `None`, with the reason printed, where that is not possible.
+/// A place that the user reaches, with an onbeat of the capabilities; `None`, with the reason
+/// printed, where that is not possible.
 fn place() -> Option<(tempfile::TempDir, PathBuf)> {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: it takes root to be another user");
@@ -60,9 +61,11 @@ fn place() -> Option<(tempfile::TempDir, PathBuf)> {
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let program = directory.path().join("onbeat");
-    // Copied by a process of its own: a program that this process has open for writing cannot be run, and a child that another test
-    // has just forked holds what was open here until it runs its own program.
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_onbeat")).arg(&program).status().unwrap();
+    // Copied by a process of its own: a program that this process has open for writing cannot be
+    // run, and a child that another test has just forked holds what was open here until it runs its
+    // own program.
+    let copied =
+        Command::new("cp").arg(env!("CARGO_BIN_EXE_onbeat")).arg(&program).status().unwrap();
 
     assert!(copied.success(), "cp ended with {copied}");
     let set = Command::new("setcap").arg("cap_sys_nice,cap_ipc_lock+ep").arg(&program).status();
@@ -76,7 +79,13 @@ fn place() -> Option<(tempfile::TempDir, PathBuf)> {
 
 fn run_as_user(program: &Path, state: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(program);
-    command.args(words).env("ONBEAT_STATE_DIR", state).env("LC_ALL", "C").current_dir("/").uid(USER).gid(USER);
+    command
+        .args(words)
+        .env("ONBEAT_STATE_DIR", state)
+        .env("LC_ALL", "C")
+        .current_dir("/")
+        .uid(USER)
+        .gid(USER);
     command.output().unwrap()
 }
 
@@ -91,7 +100,9 @@ fn capabilities_of_the_file_give_nobody_another_users_loop() {
         let run = run_as_user(&program, directory.path(), &words);
         let said = String::from_utf8_lossy(&run.stderr);
         assert!(
-            said.contains(&format!("to process {pid} is not permitted: it belongs to root (uid 0)")),
+            said.contains(&format!(
+                "to process {pid} is not permitted: it belongs to root (uid 0)"
+            )),
             "{fault}: {said}"
         );
         assert!(said.contains("(uid 65534)") && run.status.code() == Some(2), "{fault}: {said}");
@@ -137,5 +148,9 @@ fn a_journal_of_a_users_own_moves_nobody_elses_threads() {
     assert_eq!((robot.field("Cpus_allowed_list:"), run.status.code()), (before, Some(2)));
 
     let dropped = run_as_user(&program, &state, &["repair", "--forget"]);
-    assert!(dropped.status.success() && !journal.exists(), "{}", String::from_utf8_lossy(&dropped.stdout));
+    assert!(
+        dropped.status.success() && !journal.exists(),
+        "{}",
+        String::from_utf8_lossy(&dropped.stdout)
+    );
 }

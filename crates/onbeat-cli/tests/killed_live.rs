@@ -1,4 +1,5 @@
-//! kill -9 at any moment: no load keeps running, no shield stays, and the recorded part is readable.
+//! kill -9 at any moment: no load keeps running, no shield stays, and the recorded part is
+//! readable.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -10,7 +11,8 @@ use std::time::Duration;
 use onbeat::record::{RunFile, RunFileError};
 
 const MOMENTS: u64 = 20;
-/// A word in the environment of everything that the bench starts, and of nothing else on this machine.
+/// A word in the environment of everything that the bench starts, and of nothing else on this
+/// machine.
 const MARK: &str = "ONBEAT_TEST_KILLED";
 
 /// What of the host a bench changes: who may run where.
@@ -62,13 +64,18 @@ fn alive(mark: &str) -> Vec<String> {
 
 fn onbeat(state: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
-    command.env("ONBEAT_STATE_DIR", state).env("LC_ALL", "C").stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .env("ONBEAT_STATE_DIR", state)
+        .env("LC_ALL", "C")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     command
 }
 
 fn run_files_are_readable(dir: &Path) -> usize {
     let files = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    let files: Vec<PathBuf> = files.filter(|path| path.to_string_lossy().ends_with(".onbeat.hlog")).collect();
+    let files: Vec<PathBuf> =
+        files.filter(|path| path.to_string_lossy().ends_with(".onbeat.hlog")).collect();
     for file in &files {
         match RunFile::read(file) {
             // Killed before the header was whole: there was nothing recorded to lose.
@@ -106,7 +113,16 @@ fn a_bench_killed_at_any_moment_leaves_nothing_behind() {
         // From before the first process starts to the middle of the first loaded blocks.
         let wait_ms = rng.u64(0..if moment % 2 == 0 { 1_500 } else { 6_000 });
         let mut bench = onbeat(&state)
-            .args(["bench", "--tunings", "none,C,PMC", "--loads", "paper,idle", "--for", "20s", "--out"])
+            .args([
+                "bench",
+                "--tunings",
+                "none,C,PMC",
+                "--loads",
+                "paper,idle",
+                "--for",
+                "20s",
+                "--out",
+            ])
             .arg(&out)
             .env(MARK, &mark)
             .spawn()
@@ -117,7 +133,10 @@ fn a_bench_killed_at_any_moment_leaves_nothing_behind() {
         let repaired = onbeat(&state).arg("repair").stdout(Stdio::piped()).output().unwrap();
         let said = String::from_utf8_lossy(&repaired.stdout);
 
-        assert!(repaired.status.success(), "the next start puts things back (killed after {wait_ms} ms): {said}");
+        assert!(
+            repaired.status.success(),
+            "the next start puts things back (killed after {wait_ms} ms): {said}"
+        );
         soon(&format!("alive, killed after {wait_ms} ms"), || alive(&mark));
         assert_eq!(host_state(), before, "killed after {wait_ms} ms: {said}");
         readable += run_files_are_readable(&out.join("latest"));

@@ -1,4 +1,5 @@
-//! One probe under several loads in turns: shares to the release, killed and resumed, ended by Ctrl-C, read as a bench.
+//! One probe under several loads in turns: shares to the release, killed and resumed, ended by
+//! Ctrl-C, read as a bench.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -24,7 +25,10 @@ fn onbeat(out: &Path) -> Command {
 
 fn measure(out: &Path, words: &[&str]) -> Command {
     let mut command = onbeat(out);
-    command.args(["measure", "timer", "--no-causes", "--json", "--out"]).arg(out.join("runs")).args(words);
+    command
+        .args(["measure", "timer", "--no-causes", "--json", "--out"])
+        .arg(out.join("runs"))
+        .args(words);
     command
 }
 
@@ -40,8 +44,9 @@ fn latest(out: &Path) -> PathBuf {
 /// The run files of the loads, by load; without the bench's own.
 fn runs(out: &Path) -> BTreeMap<String, RunFile> {
     let files = fs::read_dir(latest(out)).into_iter().flatten().flatten().map(|entry| entry.path());
-    let runs =
-        files.filter(|path| path.to_string_lossy().ends_with(".onbeat.hlog") && !path.ends_with("bench.onbeat.hlog"));
+    let runs = files.filter(|path| {
+        path.to_string_lossy().ends_with(".onbeat.hlog") && !path.ends_with("bench.onbeat.hlog")
+    });
     runs.filter_map(|path| {
         let run = RunFile::read(&path).ok()?;
         let load = run.blocks.first()?.load.clone();
@@ -103,10 +108,14 @@ fn has_its_share(run: &RunFile, share: u64) {
     let end = run.end.clone().unwrap();
     assert_eq!((end.slots, end.reason), (share, EndReason::Complete), "{}", run.path.display());
     assert_eq!(end.slots, end.cycles + end.skipped + end.lost);
-    let kept = run.distribution(Series::WakeupLatency).count() + run.distribution(Series::SkippedLatency).count();
+    let kept = run.distribution(Series::WakeupLatency).count()
+        + run.distribution(Series::SkippedLatency).count();
 
     assert_eq!(end.slots, kept + end.lost + end.warmup + end.excluded);
-    assert!(run.entries.is_sorted_by_key(|entry| entry.t) && run.blocks.is_sorted_by_key(|block| block.t));
+    assert!(
+        run.entries.is_sorted_by_key(|entry| entry.t)
+            && run.blocks.is_sorted_by_key(|block| block.t)
+    );
     assert_eq!(
         run.blocks.iter().map(|block| block.index).collect::<Vec<_>>(),
         (0..run.blocks.len() as u32).collect::<Vec<_>>()
@@ -122,10 +131,15 @@ fn directories(out: &Path) -> usize {
 fn loads_take_turns_and_the_directory_reads_as_a_bench() {
     let out = tempfile::tempdir().unwrap();
     let out = out.path();
-    let measured =
-        measure(out, &["--loads", "none,cpu=20%,disk", "--for", "3s", "--limit", "1h", "--at", "90"]).output().unwrap();
+    let measured = measure(
+        out,
+        &["--loads", "none,cpu=20%,disk", "--for", "3s", "--limit", "1h", "--at", "90"],
+    )
+    .output()
+    .unwrap();
     let said = stderr_of(&measured);
-    let summary: Value = serde_json::from_slice(&measured.stdout).unwrap_or_else(|why| panic!("{why}: {said}"));
+    let summary: Value =
+        serde_json::from_slice(&measured.stdout).unwrap_or_else(|why| panic!("{why}: {said}"));
     let loads = ["idle", "cpu=20%", "disk"];
     let cells = summary["cells"].as_array().unwrap();
 
@@ -135,8 +149,13 @@ fn loads_take_turns_and_the_directory_reads_as_a_bench() {
     for load in loads {
         has_its_share(&runs[load], 1_000);
         assert_eq!(runs[load].blocks.len(), 2, "{load}: two rounds");
-        let reports = runs[load].loads.iter().filter(|event| event.event == LoadEventKind::Report).count();
-        assert_eq!(reports, if load == "idle" { 0 } else { 2 }, "{load} began and ended with each block");
+        let reports =
+            runs[load].loads.iter().filter(|event| event.event == LoadEventKind::Report).count();
+        assert_eq!(
+            reports,
+            if load == "idle" { 0 } else { 2 },
+            "{load} began and ended with each block"
+        );
     }
 
     // In turns: each load has had its first block before any has its second.
@@ -146,7 +165,10 @@ fn loads_take_turns_and_the_directory_reads_as_a_bench() {
     let bench = bench(out);
     let note = bench.bench.clone().unwrap();
 
-    assert_eq!((note.order, note.blocks, note.loads), (RunOrder::Interleaved, 2, loads.map(str::to_owned).to_vec()));
+    assert_eq!(
+        (note.order, note.blocks, note.loads),
+        (RunOrder::Interleaved, 2, loads.map(str::to_owned).to_vec())
+    );
     assert_eq!(note.tunings.len(), 1);
     assert_eq!(bench.end.unwrap().reason, EndReason::Complete);
     let dir = latest(out);
@@ -158,12 +180,16 @@ fn loads_take_turns_and_the_directory_reads_as_a_bench() {
     };
 
     let report = read(&["report", dir]);
-    assert!(report.lines().any(|line| line.starts_with("cpu=20%") && line.trim_end().ends_with("PASS")), "{report}");
+    assert!(
+        report.lines().any(|line| line.starts_with("cpu=20%") && line.trim_end().ends_with("PASS")),
+        "{report}"
+    );
     let compared: Value = serde_json::from_str(&read(&["compare", dir, "--json"])).unwrap();
     assert_eq!(compared["runs"], serde_json::json!(loads));
     let rows = compared["rows"].as_array().unwrap();
     let of = rows.iter().find(|rows| rows["series"] == "release_latency").unwrap();
-    let counts: Vec<u64> = of["rows"].as_array().unwrap().iter().map(|row| row["count"].as_u64().unwrap()).collect();
+    let counts: Vec<u64> =
+        of["rows"].as_array().unwrap().iter().map(|row| row["count"].as_u64().unwrap()).collect();
 
     assert_eq!(counts, loads.map(|load| runs[load].distribution(Series::ReleaseLatency).count()));
     read(&["gate", dir, "--limit", "1h", "--at", "90"]);
@@ -183,7 +209,8 @@ fn loads_killed_twice_have_their_shares_in_the_end() {
         nothing_is_left_alive(out);
     }
 
-    let kept: u64 = runs(out).values().map(|run| run.distribution(Series::WakeupLatency).count()).sum();
+    let kept: u64 =
+        runs(out).values().map(|run| run.distribution(Series::WakeupLatency).count()).sum();
     let whole = measure(out, &words).output().unwrap();
     let said = stderr_of(&whole);
     assert!(said.contains("resuming") && said.contains("which was cut off; left: "), "{said}");
@@ -213,14 +240,16 @@ fn ctrl_c_ends_all_loads_with_what_is_there_and_sigusr1_shows_them_before() {
     wait_until("an interval", || intervals(out) >= 1);
     let before = intervals(out);
     signal(&run, Signal::USR1);
-    // What is under way is written out for the summary; the second one comes later, so that the signal was seen by then.
+    // What is under way is written out for the summary; the second one comes later, so that the
+    // signal was seen by then.
     wait_until("two more", || intervals(out) >= before + 2);
     signal(&run, Signal::INT);
     let ended = run.wait_with_output().unwrap();
     let said = stderr_of(&ended);
 
     assert!(said.contains("by load"), "the summary so far, of all loads: {said}");
-    let summary: Value = serde_json::from_slice(&ended.stdout).expect("one JSON object and nothing else");
+    let summary: Value =
+        serde_json::from_slice(&ended.stdout).expect("one JSON object and nothing else");
     assert_eq!(summary["cells"].as_array().unwrap().len(), 2);
     nothing_is_left_alive(out);
     let before = runs(out);
@@ -251,7 +280,11 @@ fn a_sweep_that_was_killed_goes_on_with_the_steps_that_are_left() {
     let cut = onbeat(out).args(["report", "--json"]).arg(latest(out)).output().unwrap();
     let cut: Value = serde_json::from_slice(&cut.stdout).unwrap();
 
-    assert_eq!(cut["sweep"]["steps"].as_array().unwrap().len(), 2, "the step that was under way is there");
+    assert_eq!(
+        cut["sweep"]["steps"].as_array().unwrap().len(),
+        2,
+        "the step that was under way is there"
+    );
     let was_whole = runs(out)["cpu=10%"].account().slots >= 3_000;
     let whole = measure(out, &words).output().unwrap();
     let said = stderr_of(&whole);
@@ -262,7 +295,9 @@ fn a_sweep_that_was_killed_goes_on_with_the_steps_that_are_left() {
 
     assert_eq!(loads, ["idle", "cpu=10%", "cpu=20%"]);
     // Killed between its last cycle and what was reached, nobody can know that any more.
-    let is_known = |step: &Value| step["reached_percent"].is_number() || (was_whole && step["load"] == "cpu=10%");
+    let is_known = |step: &Value| {
+        step["reached_percent"].is_number() || (was_whole && step["load"] == "cpu=10%")
+    };
     assert!(steps.iter().all(is_known), "{steps:?}");
     let runs = runs(out);
     loads.iter().for_each(|load| has_its_share(&runs[*load], 3_000));
@@ -280,16 +315,28 @@ fn another_kernel_is_refused_before_a_load_begins() {
     let second = measure(out, &words).output().unwrap();
     let said = stderr_of(&second);
 
-    assert!(second.status.code() == Some(2) && said.contains("is being written by a running measurement"), "{said}");
+    assert!(
+        second.status.code() == Some(2)
+            && said.contains("is being written by a running measurement"),
+        "{said}"
+    );
     killed.kill().unwrap();
     killed.wait().unwrap();
     let file = latest(out).join("bench.onbeat.hlog");
     let text = fs::read_to_string(&file).unwrap();
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
-    fs::write(&file, text.replacen(&format!("\"kernel\":\"{kernel}\""), "\"kernel\":\"2.6.18\"", 1)).unwrap();
+    fs::write(
+        &file,
+        text.replacen(&format!("\"kernel\":\"{kernel}\""), "\"kernel\":\"2.6.18\"", 1),
+    )
+    .unwrap();
     let other = measure(out, &words).output().unwrap();
     let said = stderr_of(&other);
 
-    assert!(other.status.code() == Some(2) && said.contains(&format!("kernel was 2.6.18 and is {kernel}")), "{said}");
+    assert!(
+        other.status.code() == Some(2)
+            && said.contains(&format!("kernel was 2.6.18 and is {kernel}")),
+        "{said}"
+    );
     assert_eq!(directories(out), 1);
 }

@@ -15,7 +15,10 @@ const RELEASES: u64 = 5_000;
 fn measure(out: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
     command.args(["measure", "timer", "--no-causes", "--json", "--out"]).arg(out).args(words);
-    command.env("ONBEAT_STATE_DIR", out.join("state")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .env("ONBEAT_STATE_DIR", out.join("state"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 
@@ -26,7 +29,13 @@ fn signal(child: &Child, signal: Signal) {
 /// Waits until the run's file has `lines` lines that begin like this.
 fn wait_for(out: &Path, begin: &str, lines: usize) {
     let file = out.join("latest/timer.onbeat.hlog");
-    let has = || fs::read_to_string(&file).unwrap_or_default().lines().filter(|line| line.starts_with(begin)).count();
+    let has = || {
+        fs::read_to_string(&file)
+            .unwrap_or_default()
+            .lines()
+            .filter(|line| line.starts_with(begin))
+            .count()
+    };
     for _ in 0..600 {
         if has() >= lines {
             return;
@@ -56,23 +65,38 @@ fn a_run_killed_twice_is_one_whole_run_in_the_end() {
     let run = RunFile::read(&out.path().join("latest/timer.onbeat.hlog")).unwrap();
     let end = run.end.clone().unwrap();
 
-    assert_eq!((end.slots, end.reason), (RELEASES, EndReason::Complete), "time measured is what was asked for");
+    assert_eq!(
+        (end.slots, end.reason),
+        (RELEASES, EndReason::Complete),
+        "time measured is what was asked for"
+    );
     assert_eq!(end.slots, end.cycles + end.skipped + end.lost);
-    let kept = run.distribution(Series::WakeupLatency).count() + run.distribution(Series::SkippedLatency).count();
+    let kept = run.distribution(Series::WakeupLatency).count()
+        + run.distribution(Series::SkippedLatency).count();
     assert_eq!(end.slots, kept + end.lost + end.warmup + end.excluded);
     assert_eq!((run.blocks.len(), run.resumes.len()), (3, 2));
     assert!(
-        run.entries.is_sorted_by_key(|entry| entry.t) && run.resumes.iter().all(|resume| resume.unmeasured_s > 0.0)
+        run.entries.is_sorted_by_key(|entry| entry.t)
+            && run.resumes.iter().all(|resume| resume.unmeasured_s > 0.0)
     );
-    let dirs = fs::read_dir(out.path()).unwrap().filter(|dir| dir.as_ref().unwrap().file_type().unwrap().is_dir());
+    let dirs = fs::read_dir(out.path())
+        .unwrap()
+        .filter(|dir| dir.as_ref().unwrap().file_type().unwrap().is_dir());
 
-    assert_eq!(dirs.filter(|dir| dir.as_ref().unwrap().file_name() != "state").count(), 1, "one run, one directory");
+    assert_eq!(
+        dirs.filter(|dir| dir.as_ref().unwrap().file_name() != "state").count(),
+        1,
+        "one run, one directory"
+    );
     let summary: serde_json::Value = serde_json::from_slice(&whole.stdout).unwrap();
     let notes = summary["cells"][0]["notes"].to_string();
     assert_eq!(notes.matches("were not measured").count(), 2, "{notes}");
     let next = measure(out.path(), &["--for", "5s", "--resume"]).output().unwrap();
 
-    assert!(String::from_utf8_lossy(&next.stderr).contains("a new one begins"), "a complete run is not resumed");
+    assert!(
+        String::from_utf8_lossy(&next.stderr).contains("a new one begins"),
+        "a complete run is not resumed"
+    );
 }
 
 #[test]
@@ -83,13 +107,21 @@ fn another_kernel_is_refused_and_a_living_run_too() {
     let second = measure(out.path(), &["--for", "1h", "--resume"]).output().unwrap();
     let said = String::from_utf8_lossy(&second.stderr);
 
-    assert!(second.status.code() == Some(2) && said.contains("is being written by a running measurement"), "{said}");
+    assert!(
+        second.status.code() == Some(2)
+            && said.contains("is being written by a running measurement"),
+        "{said}"
+    );
     signal(&alive, Signal::TERM);
     assert!(alive.wait_with_output().unwrap().status.success());
     let file = out.path().join("latest/timer.onbeat.hlog");
     let text = fs::read_to_string(&file).unwrap();
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
-    fs::write(&file, text.replacen(&format!("\"kernel\":\"{kernel}\""), "\"kernel\":\"2.6.18\"", 1)).unwrap();
+    fs::write(
+        &file,
+        text.replacen(&format!("\"kernel\":\"{kernel}\""), "\"kernel\":\"2.6.18\"", 1),
+    )
+    .unwrap();
     let other = measure(out.path(), &["--for", "1h", "--resume"]).output().unwrap();
     let said = String::from_utf8_lossy(&other.stderr);
     let sentence = format!("kernel was 2.6.18 and is {kernel}; start a new run without --resume");
@@ -122,9 +154,13 @@ fn sigusr1_shows_the_summary_so_far_and_costs_the_run_no_memory() {
     let ended = run.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(said.matches("run in progress: figures from its first").count(), 5, "{said}");
-    let summary: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("one JSON object and nothing else");
+    let summary: serde_json::Value =
+        serde_json::from_slice(&ended.stdout).expect("one JSON object and nothing else");
 
-    assert_eq!((ended.status.code(), summary["cells"][0]["complete"].as_bool()), (Some(0), Some(true)));
+    assert_eq!(
+        (ended.status.code(), summary["cells"][0]["complete"].as_bool()),
+        (Some(0), Some(true))
+    );
     if rustix::process::geteuid().is_root() {
         assert!(
             resident.iter().all(|kb| *kb == resident[0]),

@@ -5,7 +5,8 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// Commands that print, each in a directory with an imported run `a`, another one `b`, a measured one `m`, and `a.csv`.
+/// Commands that print, each in a directory with an imported run `a`, another one `b`, a measured
+/// one `m`, and `a.csv`.
 const COMMANDS: &[&[&str]] = &[
     &["--help"],
     &["--version"],
@@ -29,7 +30,17 @@ const COMMANDS: &[&[&str]] = &[
     &["measure", "timer", "--for", "100ms", "--priority", "0", "--no-causes"],
     &["measure", "timer", "--for", "100ms", "--priority", "0", "--no-causes", "--json"],
     &["measure", "latency", "--for", "1100ms", "--priority", "0", "--no-causes"],
-    &["measure", "timer", "--for", "200ms", "--load-sweep", "0..10/10", "--priority", "0", "--no-causes"],
+    &[
+        "measure",
+        "timer",
+        "--for",
+        "200ms",
+        "--load-sweep",
+        "0..10/10",
+        "--priority",
+        "0",
+        "--no-causes",
+    ],
     &["load", "cpu=1%", "--for", "100ms"],
     &["repair"],
     &["bus", "scan", "simulated"],
@@ -42,7 +53,11 @@ const COMMANDS: &[&[&str]] = &[
 
 fn onbeat(dir: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
-    command.args(words).current_dir(dir).env("LC_ALL", "C").env("ONBEAT_STATE_DIR", dir.join("state"));
+    command
+        .args(words)
+        .current_dir(dir)
+        .env("LC_ALL", "C")
+        .env("ONBEAT_STATE_DIR", dir.join("state"));
     command.stdin(Stdio::null());
     command
 }
@@ -50,7 +65,10 @@ fn onbeat(dir: &Path, words: &[&str]) -> Command {
 fn done(dir: &Path, words: &[&str]) -> Output {
     let output = onbeat(dir, words).output().unwrap();
     let message = String::from_utf8_lossy(&output.stderr);
-    assert!(is_carried_out(output.status.code()) && !message.contains("onbeat: "), "{words:?}: {message}");
+    assert!(
+        is_carried_out(output.status.code()) && !message.contains("onbeat: "),
+        "{words:?}: {message}"
+    );
     output
 }
 
@@ -64,12 +82,16 @@ fn stage() -> tempfile::TempDir {
     let samples: String = (0..5000).map(|n| format!("{}\n", 20 + n % 50)).collect();
     fs::write(dir.path().join("a.csv"), format!("latency_us\n{samples}")).unwrap();
     for run in ["a", "b"] {
-        done(dir.path(), &["import", "a.csv", "--period", "1ms", "--as", "wakeup_latency", "-o", run]);
+        done(
+            dir.path(),
+            &["import", "a.csv", "--period", "1ms", "--as", "wakeup_latency", "-o", run],
+        );
     }
 
     let spikes = ["--spikes-over", "1ns", "--priority", "0", "--no-causes", "--out", "runs"];
     done(dir.path(), &[&["measure", "timer", "--for", "100ms"], &spikes[..]].concat());
-    fs::rename(fs::canonicalize(dir.path().join("runs/latest")).unwrap(), dir.path().join("m")).unwrap();
+    fs::rename(fs::canonicalize(dir.path().join("runs/latest")).unwrap(), dir.path().join("m"))
+        .unwrap();
     dir
 }
 
@@ -84,7 +106,11 @@ fn each(dir: &Path, to: impl Fn() -> Stdio) -> Vec<(String, Option<i32>, String)
     let one = |words: &&[&str]| {
         forget_imported(dir);
         let output = onbeat(dir, words).stdout(to()).stderr(Stdio::piped()).output().unwrap();
-        (words.join(" "), output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+        (
+            words.join(" "),
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
     };
     COMMANDS.iter().map(one).collect()
 }
@@ -95,9 +121,9 @@ fn a_result_that_is_lost_gives_status_2_and_one_sentence() {
     let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());
     let mut wrong = Vec::new();
     for (words, status, message) in each(dir.path(), full) {
-        let sentences: Vec<&str> = message.lines().filter(|line| line.starts_with("onbeat: ")).collect();
-        let says =
-            matches!(sentences[..], [one] if one.contains("cannot write to standard output: No space left on device"));
+        let sentences: Vec<&str> =
+            message.lines().filter(|line| line.starts_with("onbeat: ")).collect();
+        let says = matches!(sentences[..], [one] if one.contains("cannot write to standard output: No space left on device"));
         if status != Some(2) || !says {
             wrong.push(format!("{words}: {status:?}: {message}"));
         }
@@ -110,10 +136,16 @@ fn a_result_that_is_lost_gives_status_2_and_one_sentence() {
 fn a_standard_output_that_can_only_be_read_is_noticed() {
     let dir = stage();
     let words: &[&str] = &["report", "a", "--json"];
-    let output = onbeat(dir.path(), words).stdout(File::open("/dev/null").unwrap()).stderr(Stdio::piped()).output();
+    let output = onbeat(dir.path(), words)
+        .stdout(File::open("/dev/null").unwrap())
+        .stderr(Stdio::piped())
+        .output();
     let output = output.unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write to standard output"), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("cannot write to standard output"),
+        "{output:?}"
+    );
 }
 
 #[test]

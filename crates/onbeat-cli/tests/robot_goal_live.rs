@@ -1,4 +1,5 @@
-//! A robot commanded by another process: a goal moves a joint, and the death of the commander is noticed.
+//! A robot commanded by another process: a goal moves a joint, and the death of the commander is
+//! noticed.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::f64::consts::TAU;
@@ -33,9 +34,15 @@ struct Robot {
 impl Robot {
     fn run(dir: &Path) -> Self {
         let name = format!("test-led-{}", std::process::id());
-        let mut command = onbeat(&["robot", "run", "humanoid", "--trajectory", "commander", "--name", &name]);
-        command.args(["--no-causes", "--priority", "0", "--period", "5ms", "--json", "--out"]).arg(dir.join("runs"));
-        command.env("ONBEAT_STATE_DIR", dir.join("state")).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut command =
+            onbeat(&["robot", "run", "humanoid", "--trajectory", "commander", "--name", &name]);
+        command
+            .args(["--no-causes", "--priority", "0", "--period", "5ms", "--json", "--out"])
+            .arg(dir.join("runs"));
+        command
+            .env("ONBEAT_STATE_DIR", dir.join("state"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
         let child = command.spawn().unwrap();
         let began = Instant::now();
         let client = loop {
@@ -46,7 +53,8 @@ impl Robot {
             std::thread::sleep(Duration::from_millis(20));
         };
 
-        let knee = client.layout().devices.into_iter().find(|device| device.name == "left knee").unwrap();
+        let knee =
+            client.layout().devices.into_iter().find(|device| device.name == "left knee").unwrap();
         Self { child, name, client, knee }
     }
 
@@ -64,20 +72,26 @@ impl Robot {
 
     fn is_enabled(&mut self) -> bool {
         let at = self.knee.input_at(0x6041, 0).unwrap();
-        self.seen().is_some_and(|seen| u16::from_le_bytes([seen.inputs[at], seen.inputs[at + 1]]) & 0x6f == 0x27)
+        self.seen().is_some_and(|seen| {
+            u16::from_le_bytes([seen.inputs[at], seen.inputs[at + 1]]) & 0x6f == 0x27
+        })
     }
 
     fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
         let began = Instant::now();
         while !holds(self) {
             let ended = self.child.try_wait().unwrap();
-            assert!(ended.is_none() && began.elapsed() < PATIENCE, "{what}: {ended:?}, {:?}", self.client.events(1));
+            assert!(
+                ended.is_none() && began.elapsed() < PATIENCE,
+                "{what}: {ended:?}, {:?}",
+                self.client.events(1)
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// As [`Robot::until`], for what needs the knee's power: a machine that stands still for a moment is a reason for a safe stop, and
-    /// here no reason to give up.
+    /// As [`Robot::until`], for what needs the knee's power: a machine that stands still for a
+    /// moment is a reason for a safe stop, and here no reason to give up.
     fn until_led(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
         let mut reset = Instant::now();
         self.until(what, |robot| {
@@ -126,15 +140,25 @@ fn a_goal_of_another_process_moves_a_joint_and_a_killed_commander_leads_to_a_saf
     });
 
     assert!(last.contains("follows: left knee 0.3 rad"), "{last}");
-    robot.until_led("the knee is bent", |robot| robot.knee_rad().is_some_and(|rad| (rad - 0.3).abs() < 0.01));
+    robot.until_led("the knee is bent", |robot| {
+        robot.knee_rad().is_some_and(|rad| (rad - 0.3).abs() < 0.01)
+    });
     robot.until("the commander has left", |robot| robot.client.state().commander.is_none());
 
-    assert!(error_of(&robot.goal(&["left knee=9"])).contains("9 rad is outside the travel of \"left knee\""));
-    assert!(error_of(&robot.goal(&["nose=0"])).contains("has no joint \"nose\" that follows goals; it has "));
+    assert!(
+        error_of(&robot.goal(&["left knee=9"]))
+            .contains("9 rad is outside the travel of \"left knee\"")
+    );
+    assert!(
+        error_of(&robot.goal(&["nose=0"]))
+            .contains("has no joint \"nose\" that follows goals; it has ")
+    );
 
     let mut other = onbeat(&["robot", "goal", &robot.name, "left knee=0.5", "--for", "1h"]);
     let mut other = other.stdout(Stdio::null()).spawn().unwrap();
-    robot.until_led("the knee goes on", |robot| robot.knee_rad().is_some_and(|rad| (rad - 0.5).abs() < 0.01));
+    robot.until_led("the knee goes on", |robot| {
+        robot.knee_rad().is_some_and(|rad| (rad - 0.5).abs() < 0.01)
+    });
     let refused = error_of(&robot.goal(&["left knee=0.1"]));
 
     assert!(
@@ -150,14 +174,24 @@ fn a_goal_of_another_process_moves_a_joint_and_a_killed_commander_leads_to_a_saf
     robot.until("drives lose their power", |robot| !robot.is_enabled());
     let stopped = error_of(&robot.goal(&["left knee=0.1"]));
 
-    assert!(stopped.contains("is in a safe stop: ") && stopped.contains("`kill -USR1 "), "{stopped}");
+    assert!(
+        stopped.contains("is in a safe stop: ") && stopped.contains("`kill -USR1 "),
+        "{stopped}"
+    );
     let state = onbeat(&["bus", "state", "--name", &robot.name]).output().unwrap();
     let state = String::from_utf8(state.stdout).unwrap();
-    assert!(state.lines().any(|line| line.contains("robot: ") && line.contains("safe stop: ")), "{state}");
+    assert!(
+        state.lines().any(|line| line.contains("robot: ") && line.contains("safe stop: ")),
+        "{state}"
+    );
     let events = robot.client.events(1).events;
 
     assert!(events.iter().any(|(_, event)| event.kind == EventKind::SafeStop), "{events:?}");
-    assert!(events.iter().any(|(_, event)| event.kind == EventKind::CommanderDied && event.code == other.id()));
+    assert!(
+        events
+            .iter()
+            .any(|(_, event)| event.kind == EventKind::CommanderDied && event.code == other.id())
+    );
     let resting = robot.knee_rad().unwrap();
     assert!((resting - 0.5).abs() < 0.05, "it held before it stopped: {resting}");
 

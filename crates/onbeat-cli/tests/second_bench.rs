@@ -1,4 +1,5 @@
-//! A bench beside another onbeat that changes the machine: refused with the other process, or waiting for it.
+//! A bench beside another onbeat that changes the machine: refused with the other process, or
+//! waiting for it.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::fs;
@@ -13,12 +14,15 @@ const FIRST: &str = "onbeat bench --for 12m";
 
 /// Another onbeat at work: this process, with a journal of its own.
 fn first(dir: &Path) -> Journal {
-    Journal::begin(&dir.join("state/journal"), &LiveHost::new(), &Purpose::new("bench", FIRST)).unwrap()
+    Journal::begin(&dir.join("state/journal"), &LiveHost::new(), &Purpose::new("bench", FIRST))
+        .unwrap()
 }
 
 fn second(dir: &Path, more: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
-    command.args(["bench", "--for", "5s", "--tunings", "none", "--loads", "idle", "--no-causes"]).args(more);
+    command
+        .args(["bench", "--for", "5s", "--tunings", "none", "--loads", "idle", "--no-causes"])
+        .args(more);
     command.current_dir(dir).env("ONBEAT_STATE_DIR", dir.join("state")).env("LC_ALL", "C");
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
@@ -86,7 +90,9 @@ fn ctrl_c_ends_the_wait_and_nothing_is_left() {
     assert!(rest.contains("nothing was measured"), "{rest}");
     assert!(!dir.path().join("onbeat-runs").exists());
     let journals = fs::read_dir(dir.path().join("state/journal")).unwrap().flatten();
-    let open = journals.filter(|entry| entry.path().extension().is_some_and(|kind| kind == "journal")).count();
+    let open = journals
+        .filter(|entry| entry.path().extension().is_some_and(|kind| kind == "journal"))
+        .count();
 
     assert_eq!(open, 1, "that of the first");
     first.close().unwrap();

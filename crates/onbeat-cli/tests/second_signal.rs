@@ -18,7 +18,11 @@ fn what_a_second_signal_leaves_behind_is_said_with_the_way_back() {
     let out = dir.path().join("runs");
     let onbeat = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
-        command.env("ONBEAT_STATE_DIR", &state).env("LC_ALL", "C").stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .env("ONBEAT_STATE_DIR", &state)
+            .env("LC_ALL", "C")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     };
 
@@ -28,15 +32,21 @@ fn what_a_second_signal_leaves_behind_is_said_with_the_way_back() {
     let began = Instant::now();
     let has_journal = || {
         let names = fs::read_dir(state.join("journal")).into_iter().flatten().flatten();
-        names.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|kind| kind == "journal"))
+        names
+            .map(|entry| entry.path())
+            .any(|path| path.extension().is_some_and(|kind| kind == "journal"))
     };
 
     while !has_journal() {
-        assert!(began.elapsed() < PATIENCE && bench.try_wait().unwrap().is_none(), "no journal is begun");
+        assert!(
+            began.elapsed() < PATIENCE && bench.try_wait().unwrap().is_none(),
+            "no journal is begun"
+        );
         std::thread::sleep(Duration::from_millis(1));
     }
 
-    // Both are there before it goes on, so the first one's good order cannot be through before the second.
+    // Both are there before it goes on, so the first one's good order cannot be through before the
+    // second.
     for signal in [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT] {
         kill_process(pid, signal).unwrap();
     }
@@ -48,5 +58,9 @@ fn what_a_second_signal_leaves_behind_is_said_with_the_way_back() {
     assert!(said.contains("`onbeat repair`"), "{said}");
 
     let repaired = onbeat().arg("repair").output().unwrap();
-    assert!(repaired.status.success() && !has_journal(), "{}", String::from_utf8_lossy(&repaired.stdout));
+    assert!(
+        repaired.status.success() && !has_journal(),
+        "{}",
+        String::from_utf8_lossy(&repaired.stdout)
+    );
 }

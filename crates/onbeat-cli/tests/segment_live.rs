@@ -1,5 +1,5 @@
-//! A running segment takes orders, and does not block the next one after it was killed. Needs root and network namespaces; prints a
-//! reason where they are missing.
+//! A running segment takes orders, and does not block the next one after it was killed. Needs root
+//! and network namespaces; prints a reason where they are missing.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::fs;
@@ -11,10 +11,14 @@ use std::time::Duration;
 const FILE: &str = "[segment]\nname = \"two\"\nseed = 7\nring = true\n[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\nnames = [\"hip\", \"knee\"]\n";
 
 fn can_isolate() -> bool {
-    let made = Command::new("unshare").args(["--net", "ip", "link", "add", "name", "a", "type", "veth"]).output();
+    let made = Command::new("unshare")
+        .args(["--net", "ip", "link", "add", "name", "a", "type", "veth"])
+        .output();
     let can = made.is_ok_and(|output| output.status.success());
     if !can {
-        println!("skipped: no network namespace with a veth pair can be made here; it takes root, unshare and ip");
+        println!(
+            "skipped: no network namespace with a veth pair can be made here; it takes root, unshare and ip"
+        );
     }
     can
 }
@@ -28,7 +32,13 @@ fn onbeat(state: &Path) -> Command {
 /// Starts the segment in a namespace of its own; its process is the one that is returned.
 fn start(state: &Path, words: &[&str]) -> Child {
     let mut command = Command::new("unshare");
-    command.arg("--net").arg(env!("CARGO_BIN_EXE_onbeat")).args(["segment", "run", "two.toml", "--priority", "0"]);
+    command.arg("--net").arg(env!("CARGO_BIN_EXE_onbeat")).args([
+        "segment",
+        "run",
+        "two.toml",
+        "--priority",
+        "0",
+    ]);
     command.args(words).env("ONBEAT_STATE_DIR", state).current_dir(state).process_group(0);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
@@ -76,7 +86,10 @@ fn a_running_segment_takes_orders_and_a_killed_one_does_not_block_the_next_live(
     let mut killed = start(state, &words);
     let first = wait_for(state);
 
-    assert!(first.contains("two: 2 devices on o0, seed 7") && first.contains("no faults"), "{first}");
+    assert!(
+        first.contains("two: 2 devices on o0, seed 7") && first.contains("no faults"),
+        "{first}"
+    );
     killed.kill().unwrap();
     killed.wait().unwrap();
     assert!(state.join("segments/o0.sock").exists(), "kill -9 leaves the socket");
@@ -93,25 +106,39 @@ fn a_running_segment_takes_orders_and_a_killed_one_does_not_block_the_next_live(
 
     assert!(String::from_utf8_lossy(&why.stderr).contains("the segment has no device \"ankle\""));
     let status = said(&ask(state, &["status"]));
-    assert!(status.contains("knee  0x0000  no power") && status.contains("fault: power-off of \"knee\""), "{status}");
+    assert!(
+        status.contains("knee  0x0000  no power")
+            && status.contains("fault: power-off of \"knee\""),
+        "{status}"
+    );
     let list = said(&ask(state, &["fault", "--list"]));
     assert!(list.contains("mail-abort") && list.contains("fault: power-off of \"knee\""), "{list}");
     assert_eq!(said(&ask(state, &["heal"])), "o0: no faults any more\n");
-    let json: serde_json::Value = serde_json::from_str(&said(&ask(state, &["status", "--json"]))).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&said(&ask(state, &["status", "--json"]))).unwrap();
 
-    assert_eq!((&json["devices"][1]["powered"], &json["faults"]), (&true.into(), &serde_json::json!([])));
+    assert_eq!(
+        (&json["devices"][1]["powered"], &json["faults"]),
+        (&true.into(), &serde_json::json!([]))
+    );
     let (summary, message) = ended(running);
     assert!(summary.contains("0 frames") && summary.contains("2 in INIT"), "{summary}");
     assert!(message.contains("o0 and o0b, the two ends of a ring"), "{message}");
     assert!(
-        message.contains("power-off of \"knee\" begins") && message.contains("power-off of \"knee\" ends"),
+        message.contains("power-off of \"knee\" begins")
+            && message.contains("power-off of \"knee\" ends"),
         "{message}"
     );
     assert!(!state.join("segments/o0.sock").exists(), "an ended segment leaves nothing");
     let log = fs::read_to_string(state.join("faults.jsonl")).unwrap();
     let kinds: Vec<String> = log
         .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["what"].as_str().unwrap().to_owned())
+        .map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()["what"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        })
         .collect();
 
     assert_eq!(kinds, ["begins", "ends"], "{log}");

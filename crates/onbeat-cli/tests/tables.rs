@@ -1,5 +1,5 @@
-//! The tables that the terminal prints, from the fixed run files in `tests/golden/runs` and the machine in `tests/golden/machine`, as in
-//! `tests/golden/tables`.
+//! The tables that the terminal prints, from the fixed run files in `tests/golden/runs` and the
+//! machine in `tests/golden/machine`, as in `tests/golden/tables`.
 //!
 //! `make bless` rebuilds the golden files; `ONBEAT_BLESS` does so here.
 #![allow(clippy::unwrap_used, missing_docs)]
@@ -23,7 +23,10 @@ const TABLES: [(&str, &[&str]); 14] = [
     ("spikes", &["export", "bench", "--list"]),
     ("check", &["tune", "check", "--from", "machine", "--cpus", "3"]),
     ("check-all", &["tune", "check", "--from", "machine", "--cpus", "3", "--all"]),
-    ("check-details", &["tune", "check", "--from", "machine", "--cpus", "3", "irq.affinity", "guest.idle"]),
+    (
+        "check-details",
+        &["tune", "check", "--from", "machine", "--cpus", "3", "irq.affinity", "guest.idle"],
+    ),
 ];
 
 /// Width of the terminal that the tables are printed for.
@@ -33,7 +36,8 @@ fn golden(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(folder)
 }
 
-/// Copies the run directories, because `report` writes its page beside the run files, and the machine.
+/// Copies the run directories, because `report` writes its page beside the run files, and the
+/// machine.
 fn copies() -> tempfile::TempDir {
     let copies = tempfile::tempdir().unwrap();
     copy(&golden("runs"), copies.path());
@@ -81,7 +85,11 @@ fn tables_are_as_agreed() {
         }
 
         let agreed = fs::read_to_string(&file).unwrap_or_default();
-        assert!(agreed == table, "{} is not what onbeat prints; `make bless` rebuilds it:\n{table}", file.display());
+        assert!(
+            agreed == table,
+            "{} is not what onbeat prints; `make bless` rebuilds it:\n{table}",
+            file.display()
+        );
     }
 
     let files = fs::read_dir(&folder).unwrap().count();

@@ -46,7 +46,8 @@ pub(super) mod state {
     pub(crate) const REPLACED: u32 = 3;
 }
 
-/// First page: identification and sizes. Constant once `magic` is set, except `state` and `answered_at`.
+/// First page: identification and sizes. Constant once `magic` is set, except `state` and
+/// `answered_at`.
 #[repr(C, align(64))]
 pub(super) struct ImageHeader {
     pub(super) magic: AtomicU64,
@@ -72,7 +73,8 @@ pub(super) struct ImageHeader {
     pub(super) goal_age_us: AtomicU32,
     pub(super) joints_at: AtomicU64,
     pub(super) goals_at: AtomicU64,
-    /// When all frames of a cycle were last answered, by `CLOCK_MONOTONIC` in ns; 0 before the first cycle.
+    /// When all frames of a cycle were last answered, by `CLOCK_MONOTONIC` in ns; 0 before the
+    /// first cycle.
     pub(super) answered_at: AtomicU64,
 }
 
@@ -80,7 +82,8 @@ pub(super) struct ImageHeader {
 #[repr(C, align(64))]
 pub(super) struct PaddedWord(pub(super) AtomicU64);
 
-/// Words that change from cycle to cycle. Each has one writer at a time, and a cache line of its own.
+/// Words that change from cycle to cycle. Each has one writer at a time, and a cache line of its
+/// own.
 #[repr(C, align(64))]
 pub(super) struct LiveWords {
     /// Number of image publications; written by the bus.
@@ -105,7 +108,8 @@ pub(super) struct LiveWords {
     pub(super) commander: PaddedWord,
     /// The last commander that left in order.
     pub(super) commander_left: PaddedWord,
-    /// Result of the goal evaluated last: its number × 4 + the answer; written by the process that follows goals.
+    /// Result of the goal evaluated last: its number × 4 + the answer; written by the process that
+    /// follows goals.
     pub(super) answer: PaddedWord,
 }
 
@@ -142,9 +146,12 @@ pub(super) mod phase {
 }
 
 // `include/onbeat_control.h` asserts the same; its header ends before the padding.
-const _: () = assert!(size_of::<ImageHeader>() == 256 && std::mem::offset_of!(ImageHeader, goals_at) == 224);
-const _: () = assert!(size_of::<LiveWords>() == 768 && std::mem::offset_of!(LiveWords, answer) == 704);
-const _: () = assert!(size_of::<RequestRecord>() == 1088 && std::mem::offset_of!(RequestRecord, data) == 48);
+const _: () =
+    assert!(size_of::<ImageHeader>() == 256 && std::mem::offset_of!(ImageHeader, goals_at) == 224);
+const _: () =
+    assert!(size_of::<LiveWords>() == 768 && std::mem::offset_of!(LiveWords, answer) == 704);
+const _: () =
+    assert!(size_of::<RequestRecord>() == 1088 && std::mem::offset_of!(RequestRecord, data) == 48);
 const _: () = assert!(size_of::<super::stats::StatsBlock>() == 19_328);
 
 // SAFETY: `repr(C)`, atomics only.
@@ -226,15 +233,26 @@ impl ImageOffsets {
 
     /// Offsets in the header before the name of the segment.
     pub(super) const fn published(&self) -> [usize; 8] {
-        [self.live, self.table, self.states, self.image, self.outputs, self.events, self.stats, self.requests]
+        [
+            self.live,
+            self.table,
+            self.states,
+            self.image,
+            self.outputs,
+            self.events,
+            self.stats,
+            self.requests,
+        ]
     }
 }
 
 /// Encodes a cycle and the robot's state for a slot; zeros without a robot.
 pub(super) fn cycle_bytes(cycle: &BusCycle, robot: Option<RobotState>) -> [u8; CYCLE_BYTES] {
-    let frame =
-        u64::from(cycle.round_trip_ns) | u64::from(cycle.working_counter) << 32 | u64::from(cycle.expected) << 48;
-    let devices = u64::from(cycle.fresh) | u64::from(cycle.in_op) << 16 | u64::from(cycle.devices) << 32;
+    let frame = u64::from(cycle.round_trip_ns)
+        | u64::from(cycle.working_counter) << 32
+        | u64::from(cycle.expected) << 48;
+    let devices =
+        u64::from(cycle.fresh) | u64::from(cycle.in_op) << 16 | u64::from(cycle.devices) << 32;
     let mut bytes = [0; CYCLE_BYTES];
     let words = [cycle.cycle, cycle.release_ns, cycle.dt_ns, cycle.reference_ns, frame, devices];
     for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
@@ -314,7 +332,13 @@ mod tests {
 
     #[test]
     fn nothing_overlaps_and_everything_begins_with_a_cache_line() {
-        let offsets = ImageOffsets::new(ImageSize { devices: 59, values: 1180, inputs: 656, outputs: 393, joints: 48 });
+        let offsets = ImageOffsets::new(ImageSize {
+            devices: 59,
+            values: 1180,
+            inputs: 656,
+            outputs: 393,
+            joints: 48,
+        });
         let mut all = offsets.published().to_vec();
         all.extend([offsets.joints, offsets.goals, offsets.total]);
         assert!(all.windows(2).all(|pair| pair[0] < pair[1]));

@@ -19,8 +19,8 @@ use super::{ControlError, DeviceState};
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_ethercat::step::{BusCycle, RobotState};
 
-/// Maximum number of attempts to read the owner's outputs. An attempt fails only if the owner publishes four times
-/// during one copy; then the outputs of the previous cycle are used.
+/// Maximum number of attempts to read the owner's outputs. An attempt fails only if the owner
+/// publishes four times during one copy; then the outputs of the previous cycle are used.
 const MOST_READINGS: u32 = 8;
 
 /// Source of the outputs of a cycle.
@@ -28,12 +28,13 @@ const MOST_READINGS: u32 = 8;
 pub enum OutputsFrom {
     /// The owner.
     Owner,
-    /// Safe outputs: the bus has no owner, or the owner has not written yet, died, or does not refresh them.
+    /// Safe outputs: the bus has no owner, or the owner has not written yet, died, or does not
+    /// refresh them.
     Safe,
 }
 
-/// An image, seen from its bus. It belongs to the bus's loop; [`ColdSide`] is for other threads. Dropping it reports
-/// the end of the bus to readers, and frees the name.
+/// An image, seen from its bus. It belongs to the bus's loop; [`ColdSide`] is for other threads.
+/// Dropping it reports the end of the bus to readers, and frees the name.
 #[derive(Debug)]
 pub struct BusSide {
     shared: Arc<MappedImage>,
@@ -67,7 +68,8 @@ struct OwnerOutputs {
 impl BusSide {
     pub(super) fn new(shared: Arc<MappedImage>, settings: ImageSettings) -> Self {
         let outputs = shared.size.outputs;
-        let safe = if settings.safe_outputs.is_empty() { vec![0; outputs] } else { settings.safe_outputs };
+        let safe =
+            if settings.safe_outputs.is_empty() { vec![0; outputs] } else { settings.safe_outputs };
         let wanted = OwnerOutputs {
             held: safe.clone(),
             next: safe.clone(),
@@ -83,11 +85,13 @@ impl BusSide {
         Self { shared, waking: settings.waking, wanted, died: 0, commander: 0, robot: None }
     }
 
-    /// Exchanges the image once per cycle. Publishes the cycle with inputs and outputs, and writes the outputs to
-    /// send into `outputs`: the owner's, if it refreshed them recently, else the safe ones.
+    /// Exchanges the image once per cycle. Publishes the cycle with inputs and outputs, and writes
+    /// the outputs to send into `outputs`: the owner's, if it refreshed them recently, else the
+    /// safe ones.
     ///
-    /// Does not allocate. Makes system calls only for a contended lock (in the two kinds of sharing with a lock), to
-    /// wake waiting processes if [`ImageSettings::waking`] says so, and to read the time of an event.
+    /// Does not allocate. Makes system calls only for a contended lock (in the two kinds of sharing
+    /// with a lock), to wake waiting processes if [`ImageSettings::waking`] says so, and to read
+    /// the time of an event.
     ///
     /// # Panics
     /// If `inputs` or `outputs` differ in length from the layout.
@@ -114,12 +118,14 @@ impl BusSide {
         from
     }
 
-    /// Publishes a cycle with the outputs sent, for a bus with its own controller; see [`BusSide::keep_outputs`].
+    /// Publishes a cycle with the outputs sent, for a bus with its own controller; see
+    /// [`BusSide::keep_outputs`].
     ///
     /// # Panics
     /// As [`BusSide::exchange`].
     pub fn publish(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &[u8]) {
-        const KINDS: [EventKind; 3] = [EventKind::CommanderTaken, EventKind::CommanderLeft, EventKind::CommanderDied];
+        const KINDS: [EventKind; 3] =
+            [EventKind::CommanderTaken, EventKind::CommanderLeft, EventKind::CommanderDied];
         let place = goals::place(&self.shared);
         self.commander = report_change(&self.shared, cycle, (self.commander, place), KINDS);
         let held = self.shared.hold();
@@ -151,8 +157,8 @@ impl BusSide {
         owner::claim(&self.shared)
     }
 
-    /// Returns the goals for the joints in [`ImageSettings::joints`], for the loop that follows them; `None` without
-    /// joints.
+    /// Returns the goals for the joints in [`ImageSettings::joints`], for the loop that follows
+    /// them; `None` without joints.
     #[must_use]
     pub fn goals(&self) -> Option<GoalSide> {
         GoalSide::new(Arc::clone(&self.shared))
@@ -170,15 +176,15 @@ impl BusSide {
         }
     }
 
-    /// Records when all frames of a cycle were last answered. Clients count no device as in OP while that is long
-    /// ago.
+    /// Records when all frames of a cycle were last answered. Clients count no device as in OP
+    /// while that is long ago.
     #[inline]
     pub fn answered(&self, at_ns: u64) {
         self.shared.header().answered_at.store(at_ns, Ordering::Relaxed);
     }
 
-    /// Increments a counter of the statistics. [`Counter::Cycles`] and [`Counter::StaleCycles`] are counted by the
-    /// exchange.
+    /// Increments a counter of the statistics. [`Counter::Cycles`] and [`Counter::StaleCycles`] are
+    /// counted by the exchange.
     #[inline]
     pub fn count(&self, what: Counter, n: u64) {
         self.shared.stats().add(what, n);
@@ -207,7 +213,8 @@ impl Drop for BusSide {
 impl OwnerOutputs {
     /// Reads the owner and its outputs.
     fn take(&mut self, shared: &MappedImage, cycle: &BusCycle) -> OutputsFrom {
-        const KINDS: [EventKind; 3] = [EventKind::OwnerTaken, EventKind::OwnerLeft, EventKind::OwnerDied];
+        const KINDS: [EventKind; 3] =
+            [EventKind::OwnerTaken, EventKind::OwnerLeft, EventKind::OwnerDied];
         let owner = report_change(shared, cycle, (self.owner, owner::place(shared)), KINDS);
         if owner != self.owner {
             (self.owner, self.is_stale_reported) = (owner, false);
@@ -247,8 +254,8 @@ impl OwnerOutputs {
     }
 }
 
-/// Returns the present holder of a role; reports with these event kinds that it was taken, left, or lost by death
-/// since `before`.
+/// Returns the present holder of a role; reports with these event kinds that it was taken, left, or
+/// lost by death since `before`.
 fn report_change(
     shared: &MappedImage,
     cycle: &BusCycle,
@@ -279,7 +286,8 @@ pub struct ColdSide {
 }
 
 impl ColdSide {
-    /// Frees the roles and requests of dead processes. Call it about every 10 ms, outside the loop: it reads `/proc`.
+    /// Frees the roles and requests of dead processes. Call it about every 10 ms, outside the loop:
+    /// it reads `/proc`.
     pub fn tend(&self) {
         owner::place(&self.shared).free_of_dead();
         goals::place(&self.shared).free_of_dead();
@@ -317,15 +325,19 @@ impl ColdSide {
 
 fn publish(shared: &MappedImage, cycle: [u8; CYCLE_BYTES], inputs: &[u8], outputs: &[u8]) {
     let lengths = (shared.size.inputs, shared.size.outputs);
-    assert_eq!((inputs.len(), outputs.len()), lengths, "inputs and outputs have the lengths of the layout");
+    assert_eq!(
+        (inputs.len(), outputs.len()),
+        lengths,
+        "inputs and outputs have the lengths of the layout"
+    );
     shared.image().publish(&[&cycle, inputs, outputs]);
     shared.stats().add_alone(Counter::Cycles, 1);
 }
 
 fn wake(shared: &MappedImage) {
     let live = shared.live();
-    // A waiter first sets `waiting`, then looks for a new image; here the order is reversed, so at least one side
-    // sees the other.
+    // A waiter first sets `waiting`, then looks for a new image; here the order is reversed, so at
+    // least one side sees the other.
     fence(Ordering::SeqCst);
     if live.waiting.0.swap(0, Ordering::AcqRel) != 0 {
         live.wake.0.fetch_add(1, Ordering::Release);
@@ -335,7 +347,15 @@ fn wake(shared: &MappedImage) {
 }
 
 fn event(cycle: &BusCycle, kind: EventKind, code: u32) -> Event {
-    Event { at_ns: Monotonic.now().as_ns(), cycle: cycle.cycle, kind, device: NO_DEVICE, old: 0, new: 0, code }
+    Event {
+        at_ns: Monotonic.now().as_ns(),
+        cycle: cycle.cycle,
+        kind,
+        device: NO_DEVICE,
+        old: 0,
+        new: 0,
+        code,
+    }
 }
 
 fn push(shared: &MappedImage, event: &Event) {

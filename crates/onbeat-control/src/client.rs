@@ -51,7 +51,11 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub(super) fn for_image(shared: &MappedImage) -> Self {
-        Self { inputs: vec![0; shared.size.inputs], outputs: vec![0; shared.size.outputs], ..Self::default() }
+        Self {
+            inputs: vec![0; shared.size.inputs],
+            outputs: vec![0; shared.size.outputs],
+            ..Self::default()
+        }
     }
 }
 
@@ -167,14 +171,14 @@ impl Client {
     /// Reads the newest cycle consistently.
     ///
     /// # Errors
-    /// [`ControlError::BusEnded`], [`ControlError::BusReplaced`], [`ControlError::BusDied`] (detected after 100 ms
-    /// without a cycle), [`ControlError::NoCycleYet`].
+    /// [`ControlError::BusEnded`], [`ControlError::BusReplaced`], [`ControlError::BusDied`]
+    /// (detected after 100 ms without a cycle), [`ControlError::NoCycleYet`].
     pub fn read(&mut self, into: &mut Snapshot) -> Result<(), ControlError> {
         self.waiter.read(&self.shared, into)
     }
 
-    /// Reads like [`Client::read`], and takes at least `stay`, like a slow reader. With a lock, bus and other
-    /// processes wait during that time; this measures the effect.
+    /// Reads like [`Client::read`], and takes at least `stay`, like a slow reader. With a lock, bus
+    /// and other processes wait during that time; this measures the effect.
     ///
     /// # Errors
     /// As [`Client::read`].
@@ -189,7 +193,8 @@ impl Client {
         Ok(())
     }
 
-    /// Waits up to `timeout` for a cycle newer than the last one read. Returns whether there is one.
+    /// Waits up to `timeout` for a cycle newer than the last one read. Returns whether there is
+    /// one.
     ///
     /// # Errors
     /// As [`Client::read`].
@@ -220,7 +225,11 @@ impl Client {
         let from = from.max(1);
         // The oldest slot is the next one to be written.
         let oldest = (newest + 1).saturating_sub(EVENTS as u64 - 1).max(1);
-        let mut found = EventBatch { next: newest + 1, missed: oldest.saturating_sub(from), ..EventBatch::default() };
+        let mut found = EventBatch {
+            next: newest + 1,
+            missed: oldest.saturating_sub(from),
+            ..EventBatch::default()
+        };
         for number in from.max(oldest)..=newest {
             let mut bytes = [0; EVENT_BYTES];
             match ring.read(number, &mut [&mut bytes]).then(|| event_of(&bytes)).flatten() {
@@ -238,8 +247,8 @@ impl Client {
         self.shared.stats().copy()
     }
 
-    /// Returns state and statistics as lines `KEY VALUE`, like the paper's entry in the proc file system; see
-    /// `docs/control.md`.
+    /// Returns state and statistics as lines `KEY VALUE`, like the paper's entry in the proc file
+    /// system; see `docs/control.md`.
     #[must_use]
     pub fn stats_text(&self) -> String {
         let state = self.state();
@@ -270,7 +279,11 @@ impl Client {
     /// Returns the device states, all lost during an outage.
     fn states(&self, outage: Outage) -> impl Iterator<Item = DeviceState> {
         let lost = DeviceState { al_state: 0, al_status: 0, presence: Presence::Lost };
-        let words = self.shared.states().iter().map(|word| DeviceState::from_word(word.load(Ordering::Acquire)));
+        let words = self
+            .shared
+            .states()
+            .iter()
+            .map(|word| DeviceState::from_word(word.load(Ordering::Acquire)));
         words.map(move |state| if outage == Outage::None { state } else { lost })
     }
 
@@ -295,9 +308,11 @@ impl Client {
     pub fn state(&self) -> BusState {
         let header = self.shared.header();
         let mut last = self.snapshot();
-        let cycle = CycleWaiter::new(&self.shared).read(&self.shared, &mut last).ok().map(|()| last.cycle);
+        let cycle =
+            CycleWaiter::new(&self.shared).read(&self.shared, &mut last).ok().map(|()| last.cycle);
         let live = self.shared.live();
-        let holder = |word: u64| Process::from_word(word).map(|process| (process.pid(), process.name()));
+        let holder =
+            |word: u64| Process::from_word(word).map(|process| (process.pid(), process.name()));
         let outage = self.outage(cycle.as_ref());
         BusState {
             name: self.shared.name.clone(),
@@ -328,8 +343,13 @@ impl Client {
     /// Requests an SDO transfer, and waits up to `timeout` for the result.
     ///
     /// # Errors
-    /// [`ControlError`] if the request cannot be made or is not answered; a refusal by the device is in the answer.
-    pub fn request(&self, request: &SdoRequest, timeout: Duration) -> Result<SdoAnswer, ControlError> {
+    /// [`ControlError`] if the request cannot be made or is not answered; a refusal by the device
+    /// is in the answer.
+    pub fn request(
+        &self,
+        request: &SdoRequest,
+        timeout: Duration,
+    ) -> Result<SdoAnswer, ControlError> {
         requests::ask(&self.shared, request, timeout)
     }
 
@@ -350,8 +370,8 @@ impl Client {
     /// Becomes the commander of the joints.
     ///
     /// # Errors
-    /// [`ControlError::NoGoals`] if no joint follows goals; [`ControlError::Commanded`] with the present commander; a
-    /// dead one loses its role.
+    /// [`ControlError::NoGoals`] if no joint follows goals; [`ControlError::Commanded`] with the
+    /// present commander; a dead one loses its role.
     pub fn command(&self) -> Result<Commander, ControlError> {
         Commander::new(Arc::clone(&self.shared))
     }
@@ -388,12 +408,20 @@ impl CycleWaiter {
         Self { last: 0, changed: now, looked: now, retries: 0, is_woken }
     }
 
-    pub(super) fn read(&mut self, shared: &MappedImage, into: &mut Snapshot) -> Result<(), ControlError> {
+    pub(super) fn read(
+        &mut self,
+        shared: &MappedImage,
+        into: &mut Snapshot,
+    ) -> Result<(), ControlError> {
         let _held = shared.hold();
         self.read_within(shared, into)
     }
 
-    fn read_within(&mut self, shared: &MappedImage, into: &mut Snapshot) -> Result<(), ControlError> {
+    fn read_within(
+        &mut self,
+        shared: &MappedImage,
+        into: &mut Snapshot,
+    ) -> Result<(), ControlError> {
         shared.check()?;
         let image = shared.image();
         into.inputs.resize(shared.size.inputs, 0);

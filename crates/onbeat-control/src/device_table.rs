@@ -17,7 +17,11 @@ const KINDS: [DeviceKind; 6] = [
 
 /// Returns the sizes of a layout.
 pub(super) fn size(layout: &Layout) -> ImageSize {
-    let values = layout.devices.iter().map(|device| device.output_values.len() + device.input_values.len()).sum();
+    let values = layout
+        .devices
+        .iter()
+        .map(|device| device.output_values.len() + device.input_values.len())
+        .sum();
     ImageSize {
         devices: layout.devices.len(),
         values,
@@ -34,16 +38,29 @@ pub(super) fn bytes(layout: &Layout) -> Vec<u8> {
     for device in &layout.devices {
         let first_value = (values.len() / VALUE_BYTES) as u32;
         for value in device.output_values.iter().chain(&device.input_values) {
-            put(&mut values, &[u32::from(value.index) | u32::from(value.entry) << 16, value.bits.into()]);
+            put(
+                &mut values,
+                &[u32::from(value.index) | u32::from(value.entry) << 16, value.bits.into()],
+            );
             put(&mut values, &[value.bit_at as u32, 0]);
         }
 
         devices.extend_from_slice(&name_bytes(&device.name));
         let kind = KINDS.iter().position(|kind| *kind == device.kind).unwrap_or(0) as u32;
-        put(&mut devices, &[kind, device.alias.into(), device.vendor, device.product, device.revision]);
+        put(
+            &mut devices,
+            &[kind, device.alias.into(), device.vendor, device.product, device.revision],
+        );
         put(&mut devices, &[device.outputs.start as u32, device.outputs.len() as u32]);
         put(&mut devices, &[device.inputs.start as u32, device.inputs.len() as u32, first_value]);
-        put(&mut devices, &[device.output_values.len() as u32, device.input_values.len() as u32, device.increments]);
+        put(
+            &mut devices,
+            &[
+                device.output_values.len() as u32,
+                device.input_values.len() as u32,
+                device.increments,
+            ],
+        );
         put(&mut devices, &device.travel.map(i32::cast_unsigned));
         devices.resize(devices.len().next_multiple_of(DEVICE_BYTES), 0);
     }
@@ -56,7 +73,8 @@ pub(super) fn bytes(layout: &Layout) -> Vec<u8> {
 pub(super) fn layout(segment: String, size: ImageSize, bytes: &[u8]) -> Layout {
     let (devices, values) = bytes.split_at((size.devices * DEVICE_BYTES).min(bytes.len()));
     let values: Vec<MappedValue> = values.chunks_exact(VALUE_BYTES).map(value).collect();
-    let devices = devices.chunks_exact(DEVICE_BYTES).map(|record| device(record, &values)).collect();
+    let devices =
+        devices.chunks_exact(DEVICE_BYTES).map(|record| device(record, &values)).collect();
     let output_bytes = size.outputs;
     let input_bytes = size.inputs;
     Layout { name: segment, devices, output_bytes, input_bytes, watchdog_ns: None }
@@ -66,7 +84,8 @@ fn device(record: &[u8], values: &[MappedValue]) -> DeviceLayout {
     let word = |place: usize| at(record, NAME_BYTES + 4 * place);
     let count = |place: usize| word(place) as usize;
     let first = count(9);
-    let between = |from: usize, n: usize| values.get(from..from + n).map(<[_]>::to_vec).unwrap_or_default();
+    let between =
+        |from: usize, n: usize| values.get(from..from + n).map(<[_]>::to_vec).unwrap_or_default();
     DeviceLayout {
         name: name_of(&record[..NAME_BYTES]),
         kind: KINDS.get(count(0)).copied().unwrap_or(DeviceKind::Coupler),
@@ -96,14 +115,18 @@ fn value(record: &[u8]) -> MappedValue {
 }
 
 fn at(record: &[u8], place: usize) -> u32 {
-    record.get(place..place + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)
+    record
+        .get(place..place + 4)
+        .and_then(|bytes| bytes.try_into().ok())
+        .map_or(0, u32::from_ne_bytes)
 }
 
 fn put(into: &mut Vec<u8>, words: &[u32]) {
     words.iter().for_each(|word| into.extend_from_slice(&word.to_ne_bytes()));
 }
 
-/// Encodes a name, padded with zeros; a longer one is cut at a character boundary, leaving at least one zero.
+/// Encodes a name, padded with zeros; a longer one is cut at a character boundary, leaving at least
+/// one zero.
 pub(super) fn name_bytes(name: &str) -> [u8; NAME_BYTES] {
     let mut end = name.len().min(NAME_BYTES - 1);
     while !name.is_char_boundary(end) {
@@ -124,7 +147,9 @@ pub(super) fn name_of(bytes: &[u8]) -> String {
 /// Hashes the table (FNV-1a, 64 bits): images with the same hash have the same layout.
 pub(super) fn hash(table: &[u8], segment: &str) -> u64 {
     let all = table.iter().chain(segment.as_bytes());
-    all.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    all.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// Copies bytes into shared words, eight per word.

@@ -17,7 +17,9 @@ pub enum ControlError {
         most: usize,
     },
     /// The safe outputs differ in length from the layout's outputs.
-    #[error("the safe outputs have {given} bytes, the outputs of the layout {wanted}; pass as many, or none for zeros")]
+    #[error(
+        "the safe outputs have {given} bytes, the outputs of the layout {wanted}; pass as many, or none for zeros"
+    )]
     SafeOutputs {
         /// Bytes given.
         given: usize,
@@ -45,7 +47,9 @@ pub enum ControlError {
         source: io::Error,
     },
     /// No image of this name exists.
-    #[error("no bus named \"{name}\" is running on this machine; `onbeat bus run --name {name}` starts one")]
+    #[error(
+        "no bus named \"{name}\" is running on this machine; `onbeat bus run --name {name}` starts one"
+    )]
     NoBus {
         /// The name.
         name: String,

@@ -1,8 +1,8 @@
 //! Goals: target positions of joints, from one commanding process to the bus process's loop.
 //!
-//! Goals use the same slots as the image: the commander publishes without waiting, and the loop reads the newest goal
-//! consistently. The following process (`onbeat-robot`) checks the content, because other processes can write the
-//! memory. The result is stored in one word.
+//! Goals use the same slots as the image: the commander publishes without waiting, and the loop
+//! reads the newest goal consistently. The following process (`onbeat-robot`) checks the content,
+//! because other processes can write the memory. The result is stored in one word.
 
 use std::mem::swap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use super::image::MappedImage;
 use super::owner::ClaimWords;
 use super::process::Process;
 
-/// Maximum number of attempts to read a goal. An attempt fails only if the commander publishes four times during one
-/// copy; then the previous goal stays.
+/// Maximum number of attempts to read a goal. An attempt fails only if the commander publishes four
+/// times during one copy; then the previous goal stays.
 const MOST_READINGS: u32 = 8;
 /// Maximum number of names listed in an error.
 const MOST_LISTED: usize = 8;
@@ -53,7 +53,8 @@ impl GoalAnswer {
 
     fn of_word(word: u64) -> Option<(u64, Self)> {
         let all = [Self::Taken, Self::Refused, Self::TooOld];
-        let known = all.into_iter().find(|answer| *answer as u64 == word & ((1 << Self::BITS) - 1))?;
+        let known =
+            all.into_iter().find(|answer| *answer as u64 == word & ((1 << Self::BITS) - 1))?;
         Some((word >> Self::BITS, known))
     }
 }
@@ -88,8 +89,9 @@ pub(super) fn place(shared: &MappedImage) -> ClaimWords<'_> {
     ClaimWords { holder: &live.commander.0, left: &live.commander_left.0 }
 }
 
-/// The commander of the joints, until it is dropped. A goal is followed for [`Commander::age_us`]; give it again
-/// before that. If goals stop while the commander has not left, the robot enters the safe stop (`docs/robot.md`).
+/// The commander of the joints, until it is dropped. A goal is followed for [`Commander::age_us`];
+/// give it again before that. If goals stop while the commander has not left, the robot enters the
+/// safe stop (`docs/robot.md`).
 ///
 /// ```
 /// use onbeat_control::{Client, Image, ImageSettings, Joint};
@@ -149,17 +151,23 @@ impl Commander {
         self.shared.header().goal_age_us.load(Ordering::Relaxed)
     }
 
-    /// Sets the target of a joint for the next goal and all later ones. Joints without a target stay where they are.
+    /// Sets the target of a joint for the next goal and all later ones. Joints without a target
+    /// stay where they are.
     ///
     /// # Errors
     /// [`ControlError::NoJoint`]; [`ControlError::Outside`], also for values that are not numbers.
     pub fn set(&mut self, joint: &str, rad: f64) -> Result<(), ControlError> {
         let Some(place) = self.joints.iter().position(|(name, _)| name == joint) else {
-            let mut names: Vec<&str> = self.joints.iter().map(|(name, _)| name.as_str()).take(MOST_LISTED).collect();
+            let mut names: Vec<&str> =
+                self.joints.iter().map(|(name, _)| name.as_str()).take(MOST_LISTED).collect();
             let more = format!("{} more", self.joints.len() - names.len());
             names.extend((names.len() < self.joints.len()).then_some(more.as_str()));
             let name = self.shared.name.clone();
-            return Err(ControlError::NoJoint { name, joint: joint.to_owned(), joints: names.join(", ") });
+            return Err(ControlError::NoJoint {
+                name,
+                joint: joint.to_owned(),
+                joints: names.join(", "),
+            });
         };
         let Joint { low_rad: low, high_rad: high, .. } = self.joints[place].1;
 
@@ -171,14 +179,15 @@ impl Commander {
         Ok(())
     }
 
-    /// Sets the target of a joint by its index, without a check: the following process refuses goals outside a travel
-    /// as a whole. An unknown index is ignored.
+    /// Sets the target of a joint by its index, without a check: the following process refuses
+    /// goals outside a travel as a whole. An unknown index is ignored.
     pub fn want(&mut self, joint: usize, rad: f64) {
         let count = self.shared.size.joints;
         let (which, positions) = self.words.split_at_mut(8 * count.div_ceil(64));
-        let (Some(bits), Some(position)) =
-            (which.as_chunks_mut::<8>().0.get_mut(joint / 64), positions.as_chunks_mut::<8>().0.get_mut(joint))
-        else {
+        let (Some(bits), Some(position)) = (
+            which.as_chunks_mut::<8>().0.get_mut(joint / 64),
+            positions.as_chunks_mut::<8>().0.get_mut(joint),
+        ) else {
             return;
         };
 
@@ -196,8 +205,8 @@ impl Commander {
         Ok(self.publish(0))
     }
 
-    /// Returns number and result of the goal evaluated last; `None` before the first. Goals replaced by later ones
-    /// are not evaluated.
+    /// Returns number and result of the goal evaluated last; `None` before the first. Goals
+    /// replaced by later ones are not evaluated.
     #[must_use]
     pub fn answer(&self) -> Option<(u64, GoalAnswer)> {
         GoalAnswer::of_word(self.shared.live().answer.0.load(Ordering::Acquire))
@@ -248,7 +257,8 @@ pub struct GoalSide {
 impl GoalSide {
     pub(super) fn new(shared: Arc<MappedImage>) -> Option<Self> {
         shared.goals()?;
-        let empty = GoalBuffer { head: [0; GOAL_BYTES], words: vec![0; 8 * shared.size.goal_words()] };
+        let empty =
+            GoalBuffer { head: [0; GOAL_BYTES], words: vec![0; 8 * shared.size.goal_words()] };
         Some(Self { shared, number: 0, held: empty.clone(), next: empty })
     }
 
@@ -286,14 +296,22 @@ impl GoalSide {
     pub fn positions(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
         let (which, positions) = self.held.words.split_at(8 * self.shared.size.joints.div_ceil(64));
         let which = which.as_chunks::<8>().0;
-        let meant =
-            |joint: usize| which.get(joint / 64).is_some_and(|bits| u64::from_ne_bytes(*bits) >> (joint % 64) & 1 != 0);
-        let all = positions.as_chunks::<8>().0.iter().map(|bits| f64::from_ne_bytes(*bits)).enumerate();
+        let meant = |joint: usize| {
+            which
+                .get(joint / 64)
+                .is_some_and(|bits| u64::from_ne_bytes(*bits) >> (joint % 64) & 1 != 0)
+        };
+        let all =
+            positions.as_chunks::<8>().0.iter().map(|bits| f64::from_ne_bytes(*bits)).enumerate();
         all.filter(move |(joint, _)| meant(*joint))
     }
 
     /// Reports the result of a goal to the commander.
     pub fn answer(&self, number: u64, answer: GoalAnswer) {
-        self.shared.live().answer.0.store(number << GoalAnswer::BITS | answer as u64, Ordering::Release);
+        self.shared
+            .live()
+            .answer
+            .0
+            .store(number << GoalAnswer::BITS | answer as u64, Ordering::Release);
     }
 }

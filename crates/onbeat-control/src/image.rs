@@ -1,8 +1,8 @@
 //! Creation, opening, takeover and removal of named shared memory.
 //!
-//! The bus process holds a lock (`flock`) on the object as long as it lives; the kernel releases it when the process
-//! dies. So only one of two processes that start concurrently gets the name, and a process that obtains the lock of
-//! an existing object knows that its creator is gone.
+//! The bus process holds a lock (`flock`) on the object as long as it lives; the kernel releases it
+//! when the process dies. So only one of two processes that start concurrently gets the name, and a
+//! process that obtains the lock of an existing object knows that its creator is gone.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
@@ -17,8 +17,8 @@ use onbeat_rt::latest::Latest;
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 
 use super::abi::{
-    ABI, EVENT_BYTES, EVENTS, ImageHeader, ImageOffsets, ImageSize, JOINT_BYTES, LiveWords, MAGIC, REQUESTS,
-    RequestRecord, SLOTS, state,
+    ABI, EVENT_BYTES, EVENTS, ImageHeader, ImageOffsets, ImageSize, JOINT_BYTES, LiveWords, MAGIC,
+    REQUESTS, RequestRecord, SLOTS, state,
 };
 use super::bus_side::BusSide;
 use super::error::ControlError;
@@ -55,7 +55,8 @@ pub enum Waking {
 pub struct ImageSettings {
     /// How processes are kept from interfering with each other.
     pub sharing: Sharing,
-    /// Number of cycles for which the owner's outputs are sent after a refresh; then the safe outputs are.
+    /// Number of cycles for which the owner's outputs are sent after a refresh; then the safe
+    /// outputs are.
     pub stale_after_cycles: u32,
     /// Outputs without an owner; empty for zeros.
     pub safe_outputs: Vec<u8>,
@@ -91,12 +92,16 @@ impl From<Sharing> for ImageSettings {
 pub struct Image;
 
 impl Image {
-    /// Creates the image of a bus in this process. The object of a dead bus process with the same name is taken over;
-    /// its readers must open it again.
+    /// Creates the image of a bus in this process. The object of a dead bus process with the same
+    /// name is taken over; its readers must open it again.
     ///
     /// # Errors
     /// [`ControlError`]: [`Taken`](ControlError::Taken) if a living process uses the name.
-    pub fn create(name: &str, layout: &Layout, settings: impl Into<ImageSettings>) -> Result<BusSide, ControlError> {
+    pub fn create(
+        name: &str,
+        layout: &Layout,
+        settings: impl Into<ImageSettings>,
+    ) -> Result<BusSide, ControlError> {
         let settings = settings.into();
         let given = settings.safe_outputs.len();
         let wanted = layout.output_bytes;
@@ -120,16 +125,21 @@ impl Image {
 #[must_use]
 pub fn names() -> Vec<String> {
     let entries = fs::read_dir(DIRECTORY).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.strip_prefix(PREFIX).map(str::to_owned)).collect()
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix(PREFIX).map(str::to_owned))
+        .collect()
 }
 
-/// Removes the images of killed bus processes; returns their names. Images of living processes are not changed.
+/// Removes the images of killed bus processes; returns their names. Images of living processes are
+/// not changed.
 #[must_use]
 pub fn remove_leftovers() -> Vec<String> {
     names()
         .into_iter()
         .filter(|name| {
-            path_of(name).is_ok_and(|path| is_leftover(&path) && retire(&path).is_ok_and(|gone| gone.is_some()))
+            path_of(name).is_ok_and(|path| {
+                is_leftover(&path) && retire(&path).is_ok_and(|gone| gone.is_some())
+            })
         })
         .collect()
 }
@@ -137,13 +147,19 @@ pub fn remove_leftovers() -> Vec<String> {
 /// Checks that the object is an image: other programs may use such names.
 fn is_leftover(path: &Path) -> bool {
     let Ok(file) = open_object(path) else { return false };
-    header_of(&file)
-        .is_ok_and(|map| map.one::<ImageHeader>(0).is_some_and(|header| header.magic.load(Ordering::Acquire) == MAGIC))
+    header_of(&file).is_ok_and(|map| {
+        map.one::<ImageHeader>(0)
+            .is_some_and(|header| header.magic.load(Ordering::Acquire) == MAGIC)
+    })
 }
 
 fn path_of(name: &str) -> Result<PathBuf, ControlError> {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if name.is_empty() || name.len() > LONGEST_NAME || name.starts_with('.') || !name.chars().all(fits) {
+    if name.is_empty()
+        || name.len() > LONGEST_NAME
+        || name.starts_with('.')
+        || !name.chars().all(fits)
+    {
         return Err(ControlError::BadName { name: name.to_owned(), most: LONGEST_NAME });
     }
     Ok(Path::new(DIRECTORY).join(format!("{PREFIX}{name}")))
@@ -164,9 +180,13 @@ fn new_object(name: &str, path: &Path) -> Result<(File, u64), ControlError> {
     for _ in 0..MOST_TRIES {
         match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path) {
             Ok(file) => {
-                // Another process may have taken the object for abandoned before it was locked; create it again then.
-                if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() && is_at(&file, path) {
-                    file.set_permissions(Permissions::from_mode(MODE)).map_err(at("set the permissions of", path))?;
+                // Another process may have taken the object for abandoned before it was locked;
+                // create it again then.
+                if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+                    && is_at(&file, path)
+                {
+                    file.set_permissions(Permissions::from_mode(MODE))
+                        .map_err(at("set the permissions of", path))?;
                     return Ok((file, generation));
                 }
             }
@@ -185,13 +205,15 @@ fn new_object(name: &str, path: &Path) -> Result<(File, u64), ControlError> {
 
 fn taken(name: &str, path: &Path) -> ControlError {
     let map = open_object(path).and_then(|file| header_of(&file));
-    let bus = map.ok().and_then(|map| Process::from_word(map.one::<ImageHeader>(0)?.bus.load(Ordering::Relaxed)));
+    let bus = map
+        .ok()
+        .and_then(|map| Process::from_word(map.one::<ImageHeader>(0)?.bus.load(Ordering::Relaxed)));
     let (pid, process) = bus.map_or((0, String::new()), |bus| (bus.pid(), bus.name()));
     ControlError::Taken { name: name.to_owned(), pid, process }
 }
 
-/// Marks the object of a dead bus process as replaced, removes it, and returns its generation; 0 if it is gone,
-/// `None` if its process is alive.
+/// Marks the object of a dead bus process as replaced, removes it, and returns its generation; 0 if
+/// it is gone, `None` if its process is alive.
 fn retire(path: &Path) -> io::Result<Option<u64>> {
     let file = match open_object(path) {
         Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Some(0)),
@@ -237,7 +259,9 @@ fn header_of(file: &File) -> io::Result<Map> {
 
 /// Checks that the path still refers to the opened object.
 fn is_at(file: &File, path: &Path) -> bool {
-    let same = |own: fs::Metadata, there: fs::Metadata| (own.dev(), own.ino()) == (there.dev(), there.ino());
+    let same = |own: fs::Metadata, there: fs::Metadata| {
+        (own.dev(), own.ino()) == (there.dev(), there.ino())
+    };
     file.metadata().and_then(|own| Ok(same(own, fs::symlink_metadata(path)?))).unwrap_or(false)
 }
 
@@ -263,13 +287,22 @@ impl MappedImage {
     ) -> Result<Self, ControlError> {
         let size = ImageSize { joints: settings.joints.len(), ..device_table::size(layout) };
         let offsets = ImageOffsets::new(size);
-        // Allocated completely: access to a sparse object without free memory ends the process with SIGBUS.
+        // Allocated completely: access to a sparse object without free memory ends the process with
+        // SIGBUS.
         fallocate(&file, FallocateFlags::empty(), 0, offsets.total as u64)
             .map_err(|why| at("find memory for", path)(why.into()))?;
         let map = Map::new(&file, offsets.total).map_err(at("map", path))?;
         let object = Some((file, path.to_owned()));
 
-        Ok(Self { name: name.to_owned(), size, offsets, sharing: settings.sharing, me: Process::this(), map, object })
+        Ok(Self {
+            name: name.to_owned(),
+            size,
+            offsets,
+            sharing: settings.sharing,
+            me: Process::this(),
+            map,
+            object,
+        })
     }
 
     fn fill(&self, layout: &Layout, settings: &ImageSettings, generation: u64) -> io::Result<()> {
@@ -278,7 +311,9 @@ impl MappedImage {
         match self.sharing {
             Sharing::WaitFree => {}
             Sharing::Pi => self.one::<ImageLock>(self.offsets.lock).make(LockProtocol::Priority)?,
-            Sharing::Plain => self.one::<ImageLock>(self.offsets.lock).make(LockProtocol::Nothing)?,
+            Sharing::Plain => {
+                self.one::<ImageLock>(self.offsets.lock).make(LockProtocol::Nothing)?
+            }
         }
 
         let joints = goals::table(&settings.joints);
@@ -339,7 +374,11 @@ impl MappedImage {
         Err(ControlError::NotReady { name: name.to_owned() })
     }
 
-    fn from_header(name: &str, (file, path): (&File, &Path), header: &ImageHeader) -> Result<Self, ControlError> {
+    fn from_header(
+        name: &str,
+        (file, path): (&File, &Path),
+        header: &ImageHeader,
+    ) -> Result<Self, ControlError> {
         let name = name.to_owned();
         let number = |word: &std::sync::atomic::AtomicU32| word.load(Ordering::Relaxed);
         let theirs = number(&header.abi);
@@ -360,7 +399,10 @@ impl MappedImage {
         let total = offsets.total as u64;
         let length = file.metadata().map_err(at("look at", path))?.len();
         if header.total_bytes.load(Ordering::Relaxed) != total || length < total {
-            return Err(ControlError::Spoilt { name, why: "its length is not what its header says" });
+            return Err(ControlError::Spoilt {
+                name,
+                why: "its length is not what its header says",
+            });
         }
 
         let Some(sharing) = Sharing::from_number(number(&header.sharing)) else {
@@ -380,8 +422,13 @@ impl MappedImage {
     }
 
     #[allow(clippy::expect_used)] // As above.
-    fn slots<'m>(&'m self, newest: &'m AtomicU64, (at, slot_words, slots): (usize, usize, usize)) -> Latest<'m> {
-        Latest::over(newest, self.map.all(at, slots * slot_words), slots).expect("slots lie within the map")
+    fn slots<'m>(
+        &'m self,
+        newest: &'m AtomicU64,
+        (at, slot_words, slots): (usize, usize, usize),
+    ) -> Latest<'m> {
+        Latest::over(newest, self.map.all(at, slots * slot_words), slots)
+            .expect("slots lie within the map")
     }
 
     pub(super) fn header(&self) -> &ImageHeader {
@@ -411,7 +458,10 @@ impl MappedImage {
     }
 
     pub(super) fn outputs(&self) -> Latest<'_> {
-        self.slots(&self.live().outputs.0, (self.offsets.outputs, self.offsets.output_slot_words, SLOTS))
+        self.slots(
+            &self.live().outputs.0,
+            (self.offsets.outputs, self.offsets.output_slot_words, SLOTS),
+        )
     }
 
     pub(super) fn events(&self) -> Latest<'_> {
@@ -441,7 +491,11 @@ impl MappedImage {
     pub(super) fn layout(&self) -> Layout {
         let words = (self.offsets.states - self.offsets.table) / 8;
         let segment = device_table::name_of(&device_table::load(&self.header().segment));
-        device_table::layout(segment, self.size, &device_table::load(self.map.all(self.offsets.table, words)))
+        device_table::layout(
+            segment,
+            self.size,
+            &device_table::load(self.map.all(self.offsets.table, words)),
+        )
     }
 
     /// Checks that the bus reports to be running; no system call.
@@ -461,9 +515,10 @@ impl MappedImage {
         match bus {
             Some(bus) if bus.is_alive() => Ok(()),
             // The image may have been taken over in between.
-            _ => self
-                .check()
-                .and(Err(ControlError::BusDied { name: self.name.clone(), pid: bus.map_or(0, Process::pid) })),
+            _ => self.check().and(Err(ControlError::BusDied {
+                name: self.name.clone(),
+                pid: bus.map_or(0, Process::pid),
+            })),
         }
     }
 

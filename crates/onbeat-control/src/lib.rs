@@ -1,15 +1,17 @@
-//! The control interface: the process image of a bus in shared memory, for any number of processes. It corresponds to
-//! the paper's ECCI.
+//! The control interface: the process image of a bus in shared memory, for any number of processes.
+//! It corresponds to the paper's ECCI.
 //!
-//! One bus process creates an [`Image`] with a name and calls [`BusSide::exchange`] once per cycle, which publishes
-//! inputs and takes the owner's newest outputs. At most one process owns the outputs ([`Client::claim`]). Any number
-//! of processes read cycles, events and statistics, and request SDO transfers ([`Client`]). If the bus process moves
-//! joints itself, one process commands them by goals ([`Client::command`]). [`Sharing`] selects how processes are
-//! kept from interfering; by default no process waits for another. `docs/control.md` specifies memory layout, rules,
-//! and the effects of a process's death; `include/onbeat_control.h` provides the same for C.
+//! One bus process creates an [`Image`] with a name and calls [`BusSide::exchange`] once per cycle,
+//! which publishes inputs and takes the owner's newest outputs. At most one process owns the
+//! outputs ([`Client::claim`]). Any number of processes read cycles, events and statistics, and
+//! request SDO transfers ([`Client`]). If the bus process moves joints itself, one process commands
+//! them by goals ([`Client::command`]). [`Sharing`] selects how processes are kept from
+//! interfering; by default no process waits for another. `docs/control.md` specifies memory layout,
+//! rules, and the effects of a process's death; `include/onbeat_control.h` provides the same for C.
 //!
-//! No killed process leaves anything to clean up: a dead owner's outputs are replaced by safe values, a dead
-//! requester's request is dropped, and a dead bus process's memory is taken over by the next one of that name.
+//! No killed process leaves anything to clean up: a dead owner's outputs are replaced by safe
+//! values, a dead requester's request is dropped, and a dead bus process's memory is taken over by
+//! the next one of that name.
 //!
 //! ```
 //! use onbeat_control::{Client, Image, Sharing};
@@ -29,8 +31,8 @@
 //! # Ok::<(), onbeat_control::ControlError>(())
 //! ```
 //!
-//! Absent on purpose: system calls and allocation in the exchange (except for a contended lock in the two kinds of
-//! sharing with a lock), trust in what other processes write, several owners.
+//! Absent on purpose: system calls and allocation in the exchange (except for a contended lock in
+//! the two kinds of sharing with a lock), trust in what other processes write, several owners.
 
 mod abi;
 mod bus_side;
@@ -61,13 +63,15 @@ use std::str::FromStr;
 /// How processes that share an image are kept from interfering with each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
-    /// No process waits: the bus publishes into the next of four slots, and a reader that was overtaken reads again.
+    /// No process waits: the bus publishes into the next of four slots, and a reader that was
+    /// overtaken reads again.
     #[default]
     WaitFree,
-    /// One mutex with priority inheritance and priority queueing, as in the paper: the bus waits for one reader at
-    /// most.
+    /// One mutex with priority inheritance and priority queueing, as in the paper: the bus waits
+    /// for one reader at most.
     Pi,
-    /// One mutex without priority inheritance: the mistake that the paper avoids. It is robust like the other one.
+    /// One mutex without priority inheritance: the mistake that the paper avoids. It is robust like
+    /// the other one.
     Plain,
 }
 

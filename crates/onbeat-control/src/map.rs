@@ -1,7 +1,7 @@
 //! Shared memory: one object in `/dev/shm`, mapped completely.
 //!
-//! All accesses are atomic words. Other processes can write at any time, and write anything; an offset computed from
-//! a value read is checked against the bounds here.
+//! All accesses are atomic words. Other processes can write at any time, and write anything; an
+//! offset computed from a value read is checked against the bounds here.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -14,8 +14,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 /// A type that may be placed in shared memory.
 ///
 /// # Safety
-/// `repr(C)`, aligned to at most 64 bytes, made of nothing but atomics or of bytes behind `UnsafeCell`: every pattern of bits is a
-/// value, and others may write it at any time.
+/// `repr(C)`, aligned to at most 64 bytes, made of nothing but atomics or of bytes behind
+/// `UnsafeCell`: every pattern of bits is a value, and others may write it at any time.
 pub(super) unsafe trait SharedMemory {}
 
 /// A mapped object; unmapped on drop.
@@ -34,10 +34,18 @@ impl Map {
     /// Maps the first `bytes` of `file`, which must be at least that long, and populates them.
     pub(super) fn new(file: &File, bytes: usize) -> io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address chosen by the kernel overlaps nothing. If another program truncates the
-        // object, SIGBUS ends this process; onbeat never truncates one.
-        let base =
-            unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED | MapFlags::POPULATE, file, 0) }?;
+        // SAFETY: a new mapping at an address chosen by the kernel overlaps nothing. If another
+        // program truncates the object, SIGBUS ends this process; onbeat never truncates one.
+        let base = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                bytes,
+                access,
+                MapFlags::SHARED | MapFlags::POPULATE,
+                file,
+                0,
+            )
+        }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
 
         Ok(Self { base, bytes })
@@ -58,8 +66,8 @@ impl Map {
         if !self.holds::<T>(at, count) {
             return &[];
         }
-        // SAFETY: within the mapping and aligned (a mapping begins at a page); `T` is valid for any bits, and lives
-        // as long as the map.
+        // SAFETY: within the mapping and aligned (a mapping begins at a page); `T` is valid for any
+        // bits, and lives as long as the map.
         unsafe { std::slice::from_raw_parts(self.base.add(at).cast::<T>().as_ptr(), count) }
     }
 

@@ -10,8 +10,8 @@ use super::image::MappedImage;
 use super::process::Process;
 
 /// Owner of a bus's outputs, until it is dropped. Outputs are sent for
-/// [`ImageSettings::stale_after_cycles`](super::ImageSettings::stale_after_cycles) after a refresh; an owner
-/// refreshes them in each cycle.
+/// [`ImageSettings::stale_after_cycles`](super::ImageSettings::stale_after_cycles) after a refresh;
+/// an owner refreshes them in each cycle.
 ///
 /// ```
 /// use onbeat_control::{Client, Image, Sharing};
@@ -36,7 +36,8 @@ pub struct Owner {
     outputs: Vec<u8>,
 }
 
-/// Words of a role that one process at a time holds: the holder, and the last one that left in order.
+/// Words of a role that one process at a time holds: the holder, and the last one that left in
+/// order.
 #[derive(Clone, Copy)]
 pub(super) struct ClaimWords<'s> {
     pub(super) holder: &'s AtomicU64,
@@ -56,7 +57,8 @@ impl ClaimWords<'_> {
                 return Err(holder);
             }
 
-            match self.holder.compare_exchange(word, me.word(), Ordering::AcqRel, Ordering::Acquire) {
+            match self.holder.compare_exchange(word, me.word(), Ordering::AcqRel, Ordering::Acquire)
+            {
                 Ok(_) => return Ok(()),
                 Err(now) => word = now,
             }
@@ -86,8 +88,11 @@ pub(super) fn place(shared: &MappedImage) -> ClaimWords<'_> {
 
 /// Claims the outputs for this process.
 pub(super) fn claim(shared: &MappedImage) -> Result<(), ControlError> {
-    let owned =
-        |owner: Process| ControlError::Owned { name: shared.name.clone(), pid: owner.pid(), process: owner.name() };
+    let owned = |owner: Process| ControlError::Owned {
+        name: shared.name.clone(),
+        pid: owner.pid(),
+        process: owner.name(),
+    };
     place(shared).take(shared.me).map_err(owned)
 }
 
@@ -99,15 +104,18 @@ impl Owner {
         Ok(Self { waiter: CycleWaiter::new(&shared), shared, outputs })
     }
 
-    /// Sets all outputs; the bus sends them in its next cycle, completely or not at all, even if this process dies
-    /// during the call. Never waits with wait-free sharing.
+    /// Sets all outputs; the bus sends them in its next cycle, completely or not at all, even if
+    /// this process dies during the call. Never waits with wait-free sharing.
     ///
     /// # Errors
-    /// [`ControlError::OutputLength`]; [`ControlError::BusEnded`] and [`ControlError::BusReplaced`] if the bus is
-    /// gone.
+    /// [`ControlError::OutputLength`]; [`ControlError::BusEnded`] and [`ControlError::BusReplaced`]
+    /// if the bus is gone.
     pub fn write(&mut self, outputs: &[u8]) -> Result<(), ControlError> {
         if outputs.len() != self.outputs.len() {
-            return Err(ControlError::OutputLength { given: outputs.len(), wanted: self.outputs.len() });
+            return Err(ControlError::OutputLength {
+                given: outputs.len(),
+                wanted: self.outputs.len(),
+            });
         }
         self.outputs.copy_from_slice(outputs);
         self.publish()
@@ -122,12 +130,16 @@ impl Owner {
         self.publish()
     }
 
-    /// Waits up to `timeout` for the next cycle and reads it. Returns `false` if there was none. The loop of an owner
-    /// is: wait, compute, write.
+    /// Waits up to `timeout` for the next cycle and reads it. Returns `false` if there was none.
+    /// The loop of an owner is: wait, compute, write.
     ///
     /// # Errors
     /// As [`Client::read`](super::Client::read).
-    pub fn wait_cycle(&mut self, into: &mut Snapshot, timeout: Duration) -> Result<bool, ControlError> {
+    pub fn wait_cycle(
+        &mut self,
+        into: &mut Snapshot,
+        timeout: Duration,
+    ) -> Result<bool, ControlError> {
         if !self.waiter.wait_beyond(&self.shared, into.number, timeout)? {
             return Ok(false);
         }

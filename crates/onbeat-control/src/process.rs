@@ -8,7 +8,8 @@ use rustix::process::{Pid, getpid, test_kill_process};
 /// Bits of a process id; the kernel's maximum is 2^22 (`PID_MAX_LIMIT`, include/linux/threads.h).
 const PID_BITS: u32 = 22;
 
-/// Process id and start time in one word, for atomic comparison and exchange. 0 stands for no process.
+/// Process id and start time in one word, for atomic comparison and exchange. 0 stands for no
+/// process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Process(u64);
 
@@ -42,7 +43,9 @@ impl Process {
         match fs::read_to_string(format!("/proc/{pid}/stat")) {
             Ok(stat) => start_of(&stat) == Some(self.0 >> PID_BITS),
             // Processes of others may be hidden (`hidepid`); then only the id is checked.
-            Err(_) => Pid::from_raw(pid).is_some_and(|pid| test_kill_process(pid) == Err(Errno::PERM)),
+            Err(_) => {
+                Pid::from_raw(pid).is_some_and(|pid| test_kill_process(pid) == Err(Errno::PERM))
+            }
         }
     }
 
@@ -57,7 +60,8 @@ fn start_ticks(pid: i32) -> Option<u64> {
     start_of(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Returns the start time in clock ticks since boot (field 22 of `/proc/PID/stat`); `None` if the process has ended.
+/// Returns the start time in clock ticks since boot (field 22 of `/proc/PID/stat`); `None` if the
+/// process has ended.
 fn start_of(stat: &str) -> Option<u64> {
     // The name may hold spaces and parentheses: fields are counted after the last parenthesis.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
@@ -73,7 +77,10 @@ mod tests {
         let own = Process::this();
         assert!(own.is_alive() && own.pid() == std::process::id() && !own.name().is_empty());
         assert_eq!(Process::from_word(own.word()), Some(own));
-        assert!(!Process::new(own.pid().cast_signed(), 1).is_alive(), "an earlier process with the same id");
+        assert!(
+            !Process::new(own.pid().cast_signed(), 1).is_alive(),
+            "an earlier process with the same id"
+        );
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id().cast_signed();
         let other = Process::new(pid, start_ticks(pid).unwrap_or(1));

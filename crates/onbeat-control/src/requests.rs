@@ -1,5 +1,5 @@
-//! SDO requests of other processes: records that are requested, taken, answered and freed, even if a process dies in
-//! between.
+//! SDO requests of other processes: records that are requested, taken, answered and freed, even if
+//! a process dies in between.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::thread::sleep;
@@ -101,7 +101,8 @@ fn target_of(request: &SdoRequest) -> u64 {
 
 fn request_of(record: &RequestRecord) -> SdoRequest {
     let target = record.target.load(Relaxed);
-    let action = if target & WRITE == 0 { SdoAction::Read } else { SdoAction::Write(data_of(record)) };
+    let action =
+        if target & WRITE == 0 { SdoAction::Read } else { SdoAction::Write(data_of(record)) };
     SdoRequest {
         device: target as u16,
         index: (target >> 16) as u16,
@@ -155,13 +156,21 @@ pub(super) fn take(records: &[RequestRecord]) -> Option<SdoJob> {
         let (place, record) = waiting.min_by_key(|(_, record)| record.order.load(Relaxed))?;
         // The requester may have given up in between.
         if record.phase.compare_exchange(phase::ASKED, phase::TAKEN, AcqRel, Relaxed).is_ok() {
-            return Some(SdoJob { request: request_of(record), place, order: record.order.load(Relaxed) });
+            return Some(SdoJob {
+                request: request_of(record),
+                place,
+                order: record.order.load(Relaxed),
+            });
         }
     }
 }
 
 pub(super) fn answer(records: &[RequestRecord], job: &SdoJob, answer: &SdoAnswer) {
-    let Some(record) = records.get(job.place).filter(|record| record.order.load(Relaxed) == job.order) else { return };
+    let Some(record) =
+        records.get(job.place).filter(|record| record.order.load(Relaxed) == job.order)
+    else {
+        return;
+    };
     let too_long = answer.as_ref().is_ok_and(|bytes| bytes.len() > REQUEST_BYTES);
     let failure = if too_long { Some(SdoFailure::TooLong) } else { answer.as_ref().err().copied() };
     record.outcome.store(failure.map_or(0, outcome_of), Relaxed);
@@ -191,7 +200,11 @@ pub(super) fn drop_dead(records: &[RequestRecord]) {
 
 // ---- requesters
 
-pub(super) fn ask(shared: &MappedImage, request: &SdoRequest, timeout: Duration) -> Result<SdoAnswer, ControlError> {
+pub(super) fn ask(
+    shared: &MappedImage,
+    request: &SdoRequest,
+    timeout: Duration,
+) -> Result<SdoAnswer, ControlError> {
     let data: &[u8] = if let SdoAction::Write(bytes) = &request.action { bytes } else { &[] };
     if data.len() > REQUEST_BYTES {
         return Err(ControlError::SdoTooLong { bytes: data.len(), most: REQUEST_BYTES });
@@ -204,9 +217,12 @@ pub(super) fn ask(shared: &MappedImage, request: &SdoRequest, timeout: Duration)
     }
 
     shared.check_alive()?;
-    let own = |record: &&RequestRecord| record.holder.compare_exchange(0, shared.me.word(), AcqRel, Relaxed).is_ok();
+    let own = |record: &&RequestRecord| {
+        record.holder.compare_exchange(0, shared.me.word(), AcqRel, Relaxed).is_ok()
+    };
     let record = shared.requests().iter().find(own);
-    let record = record.ok_or_else(|| ControlError::Busy { name: shared.name.clone(), most: REQUESTS })?;
+    let record =
+        record.ok_or_else(|| ControlError::Busy { name: shared.name.clone(), most: REQUESTS })?;
     record.target.store(target_of(request), Relaxed);
     device_table::store(&record.data, data);
     record.length.store(data.len() as u64, Relaxed);
@@ -214,13 +230,16 @@ pub(super) fn ask(shared: &MappedImage, request: &SdoRequest, timeout: Duration)
     record.phase.store(phase::ASKED, Release);
     let answered = wait(shared, record, timeout);
 
-    if answered.is_ok() || record.phase.compare_exchange(phase::ASKED, phase::IDLE, AcqRel, Relaxed).is_ok() {
+    if answered.is_ok()
+        || record.phase.compare_exchange(phase::ASKED, phase::IDLE, AcqRel, Relaxed).is_ok()
+    {
         let answer = answered.map(|()| answer_of(record));
         free(record);
         return answer;
     }
 
-    // The bus has taken the request: it frees the record with its answer, unless it has just answered.
+    // The bus has taken the request: it frees the record with its answer, unless it has just
+    // answered.
     if record.phase.compare_exchange(phase::TAKEN, phase::ABANDONED, AcqRel, Acquire).is_err() {
         free(record);
     }
@@ -228,7 +247,11 @@ pub(super) fn ask(shared: &MappedImage, request: &SdoRequest, timeout: Duration)
     answered.map(|()| Err(SdoFailure::NoReply))
 }
 
-fn wait(shared: &MappedImage, record: &RequestRecord, timeout: Duration) -> Result<(), ControlError> {
+fn wait(
+    shared: &MappedImage,
+    record: &RequestRecord,
+    timeout: Duration,
+) -> Result<(), ControlError> {
     let began = Instant::now();
     for look in 1_u32.. {
         if record.phase.load(Acquire) == phase::ANSWERED {

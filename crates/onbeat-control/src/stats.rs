@@ -114,7 +114,8 @@ impl StatsBlock {
         self.counters[what as usize].fetch_add(n, Ordering::Relaxed);
     }
 
-    /// Increments a counter with a single writer: no locked instruction, which would wait for earlier stores.
+    /// Increments a counter with a single writer: no locked instruction, which would wait for
+    /// earlier stores.
     #[inline]
     pub(super) fn add_alone(&self, what: Counter, n: u64) {
         let counter = &self.counters[what as usize];
@@ -132,7 +133,8 @@ impl StatsBlock {
     }
 
     pub(super) fn copy(&self) -> Stats {
-        let words = |words: &[AtomicU64]| words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
+        let words =
+            |words: &[AtomicU64]| words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
         let timed = self.timed.each_ref().map(|of| Times {
             sum: of.sum.load(Ordering::Relaxed),
             max: of.max.load(Ordering::Relaxed),
@@ -213,8 +215,8 @@ impl Times {
         self.sum as f64 / self.count().max(1) as f64
     }
 
-    /// Returns the nearest-rank quantile for a share from 0 to 1: at most 1/16 too large, never too small; 0 without
-    /// any.
+    /// Returns the nearest-rank quantile for a share from 0 to 1: at most 1/16 too large, never too
+    /// small; 0 without any.
     #[must_use]
     pub fn quantile_ns(&self, share: f64) -> u64 {
         let rank = (self.count() as f64 * share).ceil().max(1.0) as u64;

@@ -9,20 +9,22 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use control_world::{BYTES, cycle, exchange, layout, pattern, unique_name};
-use onbeat_control::{BusSide, Client, DeviceState, GoalAnswer, Image, ImageSettings, Joint, Presence, Sharing, Timed};
+use onbeat_control::{
+    BusSide, Client, DeviceState, GoalAnswer, Image, ImageSettings, Joint, Presence, Sharing, Timed,
+};
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_ethercat::step::RobotState;
 
-/// Languages supported by the header, each with its compiler flags (all warnings are errors) and the Debian package
-/// of the compiler.
+/// Languages supported by the header, each with its compiler flags (all warnings are errors) and
+/// the Debian package of the compiler.
 const DIALECTS: [(&str, &[&str], &str); 3] = [
     ("cc", &["-std=c11", "-D_POSIX_C_SOURCE=200809L"], "gcc"),
     ("cc", &["-std=gnu17", "-Wpedantic"], "gcc"),
     ("c++", &["-x", "c++", "-std=c++17", "-Wpedantic"], "g++"),
 ];
 
-/// Compiles a program of `control_c/` for each language whose compiler is installed; prints the reason for the
-/// others.
+/// Compiles a program of `control_c/` for each language whose compiler is installed; prints the
+/// reason for the others.
 fn compiled(program: &str, into: &Path) -> Vec<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let source = here.join("tests/control_c").join(format!("{program}.c"));
@@ -30,11 +32,20 @@ fn compiled(program: &str, into: &Path) -> Vec<PathBuf> {
     for (place, (compiler, words, package)) in DIALECTS.into_iter().enumerate() {
         let program = into.join(format!("{program}-{place}"));
         let mut command = Command::new(compiler);
-        command.args(words).args(["-O2", "-Wall", "-Wextra", "-Werror", "-I"]).arg(here.join("../../include"));
+        command
+            .args(words)
+            .args(["-O2", "-Wall", "-Wextra", "-Werror", "-I"])
+            .arg(here.join("../../include"));
         match command.arg(&source).arg("-o").arg(&program).output() {
-            Err(why) => eprintln!("skipped: {words:?}: {compiler} cannot be run ({why}); Debian package {package}"),
+            Err(why) => eprintln!(
+                "skipped: {words:?}: {compiler} cannot be run ({why}); Debian package {package}"
+            ),
             Ok(done) => {
-                assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+                assert!(
+                    done.status.success(),
+                    "{words:?}: {}",
+                    String::from_utf8_lossy(&done.stderr)
+                );
                 programs.push(program);
             }
         }
@@ -45,11 +56,18 @@ fn compiled(program: &str, into: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn every_event_kind_has_a_constant_with_the_same_number_in_the_header() {
-    let header = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include/onbeat_control.h"));
+    let header = std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include/onbeat_control.h"),
+    );
     let header = header.unwrap();
-    let named = |line: &str| line.trim().trim_end_matches(',').strip_prefix("ONBEAT_EVENT_").map(str::to_owned);
-    let in_header: Vec<String> = header.lines().filter_map(named).filter(|line| line.contains(" = ")).collect();
-    let constant = |kind: EventKind| format!("{} = {}", kind.words().replace(' ', "_").to_uppercase(), kind as u16);
+    let named = |line: &str| {
+        line.trim().trim_end_matches(',').strip_prefix("ONBEAT_EVENT_").map(str::to_owned)
+    };
+    let in_header: Vec<String> =
+        header.lines().filter_map(named).filter(|line| line.contains(" = ")).collect();
+    let constant = |kind: EventKind| {
+        format!("{} = {}", kind.words().replace(' ', "_").to_uppercase(), kind as u16)
+    };
     assert_eq!(in_header, EventKind::ALL.map(constant));
 }
 
@@ -62,7 +80,15 @@ fn serve(bus: &mut BusSide, is_over: &AtomicBool) {
     for number in 1.. {
         if goals.latest().is_some() && !robot.is_stopped() {
             robot = RobotState { phase: 3, rung: 3, stopped_by: 2, device: 1, misses: 4 };
-            let of = |kind, new, code| Event { at_ns: 1, cycle: number, kind, device: 1, old: 0, new, code };
+            let of = |kind, new, code| Event {
+                at_ns: 1,
+                cycle: number,
+                kind,
+                device: 1,
+                old: 0,
+                new,
+                code,
+            };
             bus.push(&of(EventKind::JointDown, 0x1218, 1));
             bus.push(&of(EventKind::SafeStop, 2, 1));
         }
@@ -90,7 +116,8 @@ fn a_client_of_a_hundred_lines_commands_joints_and_learns_of_a_safe_stop() {
     for program in compiled("client", dir.path()) {
         let name = unique_name();
         let joint = |device| Joint { device, low_rad: -1.0, high_rad: 2.0, velocity_rad_s: 3.0 };
-        let settings = ImageSettings { joints: vec![joint(0), joint(1)], ..ImageSettings::default() };
+        let settings =
+            ImageSettings { joints: vec![joint(0), joint(1)], ..ImageSettings::default() };
         let mut bus = Image::create(&name, &layout(), settings).unwrap();
         let is_over = AtomicBool::new(false);
         let output = std::thread::scope(|threads| {
@@ -102,21 +129,33 @@ fn a_client_of_a_hundred_lines_commands_joints_and_learns_of_a_safe_stop() {
         });
 
         let lines: Vec<&str> = output.lines().collect();
-        assert_eq!(lines[..2], ["vendor 0xf1c71005", "joint down: right knee, reason 1"], "{output}");
+        assert_eq!(
+            lines[..2],
+            ["vendor 0xf1c71005", "joint down: right knee, reason 1"],
+            "{output}"
+        );
         let stop = lines[2].strip_prefix("safe stop in cycle ").unwrap();
         let (cycle, why) = stop.split_once(": ").unwrap();
         assert_eq!(why, "a joint is down, joint right knee");
         assert!(lines[3].ends_with(" cycles, 1 exchanges, at most 5000 ns"), "{output}");
-        let seen = lines[4].strip_prefix("stopped in cycle ").and_then(|line| line.strip_suffix(", phase 3")).unwrap();
+        let seen = lines[4]
+            .strip_prefix("stopped in cycle ")
+            .and_then(|line| line.strip_suffix(", phase 3"))
+            .unwrap();
 
-        // The program reads the newest cycle: on a busy machine it may see a later one, never an earlier one.
+        // The program reads the newest cycle: on a busy machine it may see a later one, never an
+        // earlier one.
         assert!(seen.parse::<u64>().unwrap() >= cycle.parse().unwrap(), "{output}");
     }
 }
 
 fn started(program: &Path, words: &[&str]) -> (Child, impl FnMut() -> String + use<>) {
-    let mut child =
-        Command::new(program).args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut child = Command::new(program)
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     (child, move || lines.next().map_or_else(String::new, Result::unwrap))
 }
@@ -137,8 +176,7 @@ fn reads_and_owns(program: &Path) {
 
     assert_eq!(line(), "open 0");
     assert_eq!(line(), format!("segment two joints, 2 devices, {BYTES} in, {BYTES} out"));
-    let first =
-        "left knee kind 3 alias 11 inputs 0+328, first input 0x6041:0 16 bits at 0, travel -1000..1000, state 0x0";
+    let first = "left knee kind 3 alias 11 inputs 0+328, first input 0x6041:0 16 bits at 0, travel -1000..1000, state 0x0";
     assert_eq!(line(), first);
     assert!(line().ends_with("state 0x2001b0008"));
     let is_read = AtomicBool::new(false);
@@ -206,7 +244,10 @@ fn commands(program: &Path) {
     let go = |child: &mut Child| child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
 
     assert_eq!((line(), line()), ("right knee 1, nose -1".to_owned(), "claim 0".to_owned()));
-    assert_eq!((line(), line()), ("travel -1.5..2 at 3 rad/s, age 70000 us".to_owned(), "give 0".to_owned()));
+    assert_eq!(
+        (line(), line()),
+        ("travel -1.5..2 at 3 rad/s, age 70000 us".to_owned(), "give 0".to_owned())
+    );
     let until_newer = |goals: &mut onbeat_control::GoalSide, than: u64| {
         control_world::until("a goal", || goals.latest() > Some(than));
         goals.positions().collect::<Vec<_>>()

@@ -1,4 +1,5 @@
-//! When any process is killed, the others continue or get an error, and nothing has to be cleaned up.
+//! When any process is killed, the others continue or get an error, and nothing has to be cleaned
+//! up.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod control_world;
@@ -8,9 +9,12 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use control_world::{
-    Other, client, cycle, exchange, kinds, layout, number_of, pattern, role, tell, unique_name, until,
+    Other, client, cycle, exchange, kinds, layout, number_of, pattern, role, tell, unique_name,
+    until,
 };
-use onbeat_control::{Client, ControlError, Image, SdoAction, SdoRequest, Sharing, remove_leftovers};
+use onbeat_control::{
+    Client, ControlError, Image, SdoAction, SdoRequest, Sharing, remove_leftovers,
+};
 use onbeat_ethercat::event::EventKind;
 
 /// One test leaves an image behind for a moment, another one removes all of those.
@@ -19,7 +23,9 @@ const LONG: Duration = Duration::from_secs(600);
 
 #[test]
 fn in_another_process() {
-    let Some(words) = role() else { return assert!(std::env::args().count() > 0, "a role for others") };
+    let Some(words) = role() else {
+        return assert!(std::env::args().count() > 0, "a role for others");
+    };
     match words[0].as_str() {
         "bus" => {
             let mut bus = Image::create(&words[1], &layout(), Sharing::WaitFree).unwrap();
@@ -35,7 +41,13 @@ fn in_another_process() {
             client.read_slowly(&mut seen, LONG).unwrap();
         }
         "ask" => {
-            let request = SdoRequest { device: 1, index: 0x1018, entry: 1, complete: false, action: SdoAction::Read };
+            let request = SdoRequest {
+                device: 1,
+                index: 0x1018,
+                entry: 1,
+                complete: false,
+                action: SdoAction::Read,
+            };
             tell("asks");
             _ = client(&words[1]).request(&request, LONG);
         }
@@ -59,9 +71,12 @@ fn readers_of_a_killed_bus_get_an_error_and_the_next_bus_takes_over_the_name() {
     let mut seen = reader.snapshot();
     reader.read(&mut seen).unwrap();
     other.kill();
-    let error_of = |client: &mut Client| client.read(&mut client.snapshot()).map_err(|why| why.to_string());
+    let error_of =
+        |client: &mut Client| client.read(&mut client.snapshot()).map_err(|why| why.to_string());
     let sentence = format!("the bus process {pid} of \"{name}\" is gone");
-    until("a reader gets the error", || error_of(&mut reader).is_err_and(|why| why.starts_with(&sentence)));
+    until("a reader gets the error", || {
+        error_of(&mut reader).is_err_and(|why| why.starts_with(&sentence))
+    });
 
     assert!(matches!(reader.wait_next(Duration::from_secs(60)), Err(ControlError::BusDied { .. })));
     assert!(matches!(Client::open(&name), Err(ControlError::BusDied { .. })));
@@ -110,7 +125,9 @@ fn a_file_that_is_not_an_image_is_left_alone() {
 
     assert_eq!(
         refused,
-        format!("cannot take over {path}: it is not an image of a bus; remove it, or use another --name")
+        format!(
+            "cannot take over {path}: it is not an image of a bus; remove it, or use another --name"
+        )
     );
     assert!(!remove_leftovers().contains(&name));
     assert_eq!(std::fs::read(&path).unwrap(), b"somebody else's");
@@ -120,7 +137,9 @@ fn a_file_that_is_not_an_image_is_left_alone() {
 /// The kinds of sharing differ in whether the bus waits for a reader; in each of them it continues.
 #[test]
 fn a_reader_killed_while_reading_costs_others_only_time() {
-    for (sharing, has_lock) in [(Sharing::WaitFree, false), (Sharing::Pi, true), (Sharing::Plain, true)] {
+    for (sharing, has_lock) in
+        [(Sharing::WaitFree, false), (Sharing::Pi, true), (Sharing::Plain, true)]
+    {
         let name = unique_name();
         let mut bus = Image::create(&name, &layout(), sharing).unwrap();
         exchange(&mut bus, 1);
@@ -142,7 +161,8 @@ fn a_reader_killed_while_reading_costs_others_only_time() {
                         unreachable!("the reader's death is reported before")
                     });
 
-                    // The longer the reader lives, the more cycles have passed; then the bus waits for it.
+                    // The longer the reader lives, the more cycles have passed; then the bus waits
+                    // for it.
                     std::thread::sleep(Duration::from_millis(30));
                     other.kill();
                     let events = writing.join().unwrap();
@@ -186,11 +206,13 @@ fn the_request_of_a_killed_process_is_dropped_at_each_of_its_stages() {
         assert!(cold.take_request().is_none(), "no requester is left");
     }
 
-    let request = SdoRequest { device: 0, index: 0x1000, entry: 0, complete: false, action: SdoAction::Read };
+    let request =
+        SdoRequest { device: 0, index: 0x1000, entry: 0, complete: false, action: SdoAction::Read };
     let reader = client(&name);
     std::thread::scope(|threads| {
-        let asking: Vec<_> =
-            (0..16).map(|_| threads.spawn(|| reader.request(&request, control_world::PATIENCE))).collect();
+        let asking: Vec<_> = (0..16)
+            .map(|_| threads.spawn(|| reader.request(&request, control_world::PATIENCE)))
+            .collect();
         let mut answered = 0;
         until("all 16 records serve", || {
             if let Some(job) = cold.take_request() {
@@ -200,6 +222,8 @@ fn the_request_of_a_killed_process_is_dropped_at_each_of_its_stages() {
             answered == 16
         });
 
-        asking.into_iter().for_each(|asked| assert_eq!(asked.join().unwrap().unwrap(), Ok(vec![2])));
+        asking
+            .into_iter()
+            .for_each(|asked| assert_eq!(asked.join().unwrap().unwrap(), Ok(vec![2])));
     });
 }

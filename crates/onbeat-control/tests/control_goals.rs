@@ -1,11 +1,15 @@
-//! The joints of a bus have at most one commander; its goals are read consistently, and it may leave or be killed at
-//! any time.
+//! The joints of a bus have at most one commander; its goals are read consistently, and it may
+//! leave or be killed at any time.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod control_world;
 
-use control_world::{BYTES, Other, client, cycle, kinds, layout, pattern, role, tell, unique_name, until};
-use onbeat_control::{BusSide, Client, Commander, ControlError, GoalAnswer, GoalSide, Image, ImageSettings, Joint};
+use control_world::{
+    BYTES, Other, client, cycle, kinds, layout, pattern, role, tell, unique_name, until,
+};
+use onbeat_control::{
+    BusSide, Client, Commander, ControlError, GoalAnswer, GoalSide, Image, ImageSettings, Joint,
+};
 use onbeat_ethercat::event::EventKind;
 
 /// More than the bits of one word.
@@ -13,7 +17,9 @@ const JOINTS: usize = 70;
 
 #[test]
 fn in_another_process() {
-    let Some(words) = role() else { return assert!(std::env::args().count() > 0, "a role for others") };
+    let Some(words) = role() else {
+        return assert!(std::env::args().count() > 0, "a role for others");
+    };
     let client = client(&words[1]);
     match words[0].as_str() {
         // Gives different goals without a pause, so a kill hits it while it writes.
@@ -23,7 +29,9 @@ fn in_another_process() {
             (1..u64::MAX).for_each(|number| give(&mut commander, number as f64));
         }
         "try" => match client.command() {
-            Err(ControlError::Commanded { pid, process, .. }) => tell(&format!("commanded by {pid} {process}")),
+            Err(ControlError::Commanded { pid, process, .. }) => {
+                tell(&format!("commanded by {pid} {process}"))
+            }
             other => tell(&format!("{:?}", other.is_ok())),
         },
         other => panic!("unknown role {other}"),
@@ -38,9 +46,15 @@ fn give(commander: &mut Commander, rad: f64) {
 
 fn world() -> (String, BusSide, GoalSide, Client) {
     let name = unique_name();
-    let joint = |place| Joint { device: place % 2, low_rad: -1.0, high_rad: place as f64, velocity_rad_s: 4.0 };
+    let joint = |place| Joint {
+        device: place % 2,
+        low_rad: -1.0,
+        high_rad: place as f64,
+        velocity_rad_s: 4.0,
+    };
     let joints = (0..JOINTS).map(joint).collect();
-    let bus = Image::create(&name, &layout(), ImageSettings { joints, ..ImageSettings::default() }).unwrap();
+    let bus = Image::create(&name, &layout(), ImageSettings { joints, ..ImageSettings::default() })
+        .unwrap();
     let goals = bus.goals().unwrap();
     let client = client(&name);
     (name, bus, goals, client)
@@ -56,7 +70,10 @@ fn a_goal_and_its_answer_pass_through_the_image() {
     assert_eq!(goals.latest(), None);
     let mut commander = client.command().unwrap();
     assert_eq!(commander.joints()[1].0, "right knee");
-    assert_eq!(commander.joints()[69].1, Joint { device: 1, low_rad: -1.0, high_rad: 69.0, velocity_rad_s: 4.0 });
+    assert_eq!(
+        commander.joints()[69].1,
+        Joint { device: 1, low_rad: -1.0, high_rad: 69.0, velocity_rad_s: 4.0 }
+    );
     assert_eq!((commander.age_us(), commander.answer()), (100_000, None));
     commander.set("right knee", 0.5).unwrap();
     commander.want(69, -0.25);
@@ -90,7 +107,9 @@ fn an_unknown_joint_or_a_target_outside_the_travel_is_refused_before_the_goal_is
         "NaN rad is outside the travel of \"left knee\", -1 to 0 rad"
     );
     let nose = refusal(commander.set("nose", 0.0));
-    let begins = format!("bus \"{name}\" has no joint \"nose\" that follows goals; it has left knee, right knee,");
+    let begins = format!(
+        "bus \"{name}\" has no joint \"nose\" that follows goals; it has left knee, right knee,"
+    );
 
     assert!(nose.starts_with(&begins) && nose.ends_with("right knee, 62 more"), "{nose}");
 }
@@ -115,7 +134,10 @@ fn a_second_commander_is_refused_with_the_first_ones_process() {
     publish(&mut bus, 1);
     give(&mut commander, 0.0);
     drop(commander);
-    assert!(goals.latest() == Some(2) && goals.is_last(), "the last goal again, with the flag of leaving");
+    assert!(
+        goals.latest() == Some(2) && goals.is_last(),
+        "the last goal again, with the flag of leaving"
+    );
     assert_eq!(goals.positions().count(), JOINTS);
     publish(&mut bus, 2);
 
@@ -135,7 +157,10 @@ fn a_commander_killed_while_writing_leaves_a_complete_goal_and_a_free_role() {
             publish(bus, 1);
             let number = goals.latest().unwrap_or(0);
             let positions: Vec<f64> = goals.positions().map(|(_, rad)| rad).collect();
-            assert!(positions.iter().all(|rad| *rad == positions[0]), "of one piece: {positions:?}");
+            assert!(
+                positions.iter().all(|rad| *rad == positions[0]),
+                "of one piece: {positions:?}"
+            );
             number
         };
 
@@ -144,7 +169,8 @@ fn a_commander_killed_while_writing_leaves_a_complete_goal_and_a_free_role() {
         let last = look(&mut bus);
         assert_eq!(look(&mut bus), last, "no process commands any more");
         assert!(!goals.is_last(), "it has not left in order");
-        // The role is free at once for a claim, and for other readers after the next check by the bus.
+        // The role is free at once for a claim, and for other readers after the next check by the
+        // bus.
         if round % 2 == 0 {
             bus.cold_side().tend();
         } else {
@@ -153,7 +179,9 @@ fn a_commander_killed_while_writing_leaves_a_complete_goal_and_a_free_role() {
 
         publish(&mut bus, 2);
         let events = client.events(1).events;
-        let died = events.iter().filter(|(_, event)| event.kind == EventKind::CommanderDied && event.code == pid);
+        let died = events
+            .iter()
+            .filter(|(_, event)| event.kind == EventKind::CommanderDied && event.code == pid);
         assert_eq!(died.count(), 1, "{events:?}");
         assert_eq!(client.state().commander, None);
     }

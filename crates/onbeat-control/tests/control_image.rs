@@ -1,4 +1,5 @@
-//! The image of a bus: created, named, and read consistently by threads and processes in all three kinds of sharing.
+//! The image of a bus: created, named, and read consistently by threads and processes in all three
+//! kinds of sharing.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod control_world;
@@ -7,9 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use control_world::{ALL, BYTES, Other, client, cycle, exchange, layout, number_of, pattern, role, tell, unique_name};
+use control_world::{
+    ALL, BYTES, Other, client, cycle, exchange, layout, number_of, pattern, role, tell, unique_name,
+};
 use onbeat_control::{
-    BusSide, Client, ControlError, DeviceState, Image, ImageSettings, Presence, Sharing, Waking, remove_leftovers,
+    BusSide, Client, ControlError, DeviceState, Image, ImageSettings, Presence, Sharing, Waking,
+    remove_leftovers,
 };
 use onbeat_ethercat::layout::Layout;
 
@@ -17,7 +21,8 @@ use onbeat_ethercat::layout::Layout;
 const READINGS: u64 = 1_000_000;
 
 fn readings() -> u64 {
-    std::env::var("ONBEAT_CONTROL_READINGS").map_or(READINGS, |n| n.replace('_', "").parse().expect("a number"))
+    std::env::var("ONBEAT_CONTROL_READINGS")
+        .map_or(READINGS, |n| n.replace('_', "").parse().expect("a number"))
 }
 
 /// Consecutive reads before a reader lets the bus publish.
@@ -25,15 +30,18 @@ const STRETCH: u64 = 64;
 
 /// Reads this often and checks each image; returns the number of different ones.
 ///
-/// After each series of reads it waits outside any lock for a new cycle. So the bus gets its turn with any scheduling
-/// and any lock, and each series has a new image.
+/// After each series of reads it waits outside any lock for a new cycle. So the bus gets its turn
+/// with any scheduling and any lock, and each series has a new image.
 fn read(client: &mut Client, times: u64) -> u64 {
     let mut seen = client.snapshot();
     let mut last = 0;
     let mut different = 0;
     for reading in 0..times {
         if reading % STRETCH == 0 {
-            assert!(client.wait_next(control_world::PATIENCE).unwrap(), "the bus publishes while others read");
+            assert!(
+                client.wait_next(control_world::PATIENCE).unwrap(),
+                "the bus publishes while others read"
+            );
         }
 
         client.read(&mut seen).unwrap();
@@ -50,7 +58,9 @@ fn read(client: &mut Client, times: u64) -> u64 {
 
 #[test]
 fn in_another_process() {
-    let Some(words) = role() else { return assert!(std::env::args().count() > 0, "a role for others") };
+    let Some(words) = role() else {
+        return assert!(std::env::args().count() > 0, "a role for others");
+    };
     match words[0].as_str() {
         "read" => tell(&read(&mut client(&words[1]), words[2].parse().unwrap()).to_string()),
         "create" => match Image::create(&words[1], &layout(), Sharing::WaitFree) {
@@ -122,7 +132,10 @@ fn the_given_safe_outputs_are_sent() {
 fn a_name_with_a_path_is_refused() {
     for name in ["", "../x", ".hidden", "a/b", "a b", &"x".repeat(65)] {
         assert!(
-            matches!(Image::create(name, &layout(), Sharing::WaitFree), Err(ControlError::BadName { .. })),
+            matches!(
+                Image::create(name, &layout(), Sharing::WaitFree),
+                Err(ControlError::BadName { .. })
+            ),
             "{name}"
         );
         assert!(matches!(Client::open(name), Err(ControlError::BadName { .. })), "{name}");
@@ -184,7 +197,12 @@ fn an_inconsistent_image_is_refused() {
     let whole = std::fs::read(&path).unwrap();
     let spoil = |at: usize, byte: u8| {
         use std::os::unix::fs::FileExt;
-        std::fs::File::options().write(true).open(&path).unwrap().write_at(&[byte], at as u64).unwrap();
+        std::fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .write_at(&[byte], at as u64)
+            .unwrap();
     };
 
     // Layout version, kind of sharing, number of devices.
@@ -206,7 +224,8 @@ fn an_inconsistent_image_is_refused() {
 fn nothing_is_torn(sharing: Sharing, times: u64) {
     let name = unique_name();
     let mut bus = Image::create(&name, &layout(), sharing).unwrap();
-    let publish = |bus: &mut BusSide, number| bus.publish(&cycle(number), &pattern(number), &pattern(number));
+    let publish =
+        |bus: &mut BusSide, number| bus.publish(&cycle(number), &pattern(number), &pattern(number));
     publish(&mut bus, 1);
     let each = times / 3 + 1;
     let mut other = Other::with(&format!("read {name} {each}"));
@@ -221,7 +240,8 @@ fn nothing_is_torn(sharing: Sharing, times: u64) {
             }
         });
 
-        let readers: Vec<_> = (0..2).map(|_| threads.spawn(|| read(&mut client(&name), each))).collect();
+        let readers: Vec<_> =
+            (0..2).map(|_| threads.spawn(|| read(&mut client(&name), each))).collect();
         let different: Vec<_> = readers.into_iter().map(thread::ScopedJoinHandle::join).collect();
         let of_process = other.next_line();
         is_over.store(true, Ordering::Relaxed);
@@ -231,8 +251,14 @@ fn nothing_is_torn(sharing: Sharing, times: u64) {
 
     let different: Vec<u64> = different.into_iter().map(Result::unwrap).collect();
     let least = each.div_ceil(STRETCH);
-    assert!(different.iter().all(|n| *n >= least), "a new image in each stretch of readings: {different:?}");
-    assert!(of_process.parse::<u64>().is_ok_and(|n| n >= least), "and in the other process: {of_process}");
+    assert!(
+        different.iter().all(|n| *n >= least),
+        "a new image in each stretch of readings: {different:?}"
+    );
+    assert!(
+        of_process.parse::<u64>().is_ok_and(|n| n >= least),
+        "and in the other process: {of_process}"
+    );
     assert!(other.has_succeeded());
 }
 

@@ -6,7 +6,8 @@ mod control_world;
 use std::time::Duration;
 
 use control_world::{
-    ALL, BYTES, Other, PATIENCE, client, exchange, kinds, layout, number_of, pattern, role, tell, unique_name, until,
+    ALL, BYTES, Other, PATIENCE, client, exchange, kinds, layout, number_of, pattern, role, tell,
+    unique_name, until,
 };
 use onbeat_control::{BusSide, Client, ControlError, Counter, Image, ImageSettings, Sharing};
 use onbeat_ethercat::event::EventKind;
@@ -14,7 +15,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 #[test]
 fn in_another_process() {
-    let Some(words) = role() else { return assert!(std::env::args().count() > 0, "a role for others") };
+    let Some(words) = role() else {
+        return assert!(std::env::args().count() > 0, "a role for others");
+    };
     let client = client(&words[1]);
     match words[0].as_str() {
         // Writes different patterns without a pause, so a kill hits it while it writes.
@@ -24,7 +27,9 @@ fn in_another_process() {
             (1..u64::MAX).for_each(|number| owner.write(&pattern(number)).unwrap());
         }
         "claim" => match client.claim() {
-            Err(ControlError::Owned { pid, process, .. }) => tell(&format!("owned by {pid} {process}")),
+            Err(ControlError::Owned { pid, process, .. }) => {
+                tell(&format!("owned by {pid} {process}"))
+            }
             other => tell(&format!("{:?}", other.is_ok())),
         },
         other => panic!("unknown role {other}"),
@@ -48,7 +53,11 @@ fn the_outputs_of_the_owner_are_sent_from_its_first_write_on() {
 
         assert_eq!(exchange(&mut bus, 2), pattern(3));
         owner.write_with(|outputs| outputs[0] = 9).unwrap();
-        assert_eq!(exchange(&mut bus, 3)[..9], [9, 0, 0, 0, 0, 0, 0, 0, 3], "the rest keeps the last values");
+        assert_eq!(
+            exchange(&mut bus, 3)[..9],
+            [9, 0, 0, 0, 0, 0, 0, 0, 3],
+            "the rest keeps the last values"
+        );
         let short = owner.write(&[1]);
         assert!(matches!(short, Err(ControlError::OutputLength { given: 1, wanted: BYTES })));
     }
@@ -78,23 +87,39 @@ fn an_owner_that_leaves_is_reported_and_its_outputs_end() {
 
     assert_eq!(exchange(&mut bus, 2), [0; BYTES]);
     let _again = client.claim().unwrap();
-    assert_eq!(exchange(&mut bus, 3), [0; BYTES], "what it wrote in its former life does not count");
-    assert_eq!(kinds(&client.events(1)), [EventKind::OwnerTaken, EventKind::OwnerLeft, EventKind::OwnerTaken]);
+    assert_eq!(
+        exchange(&mut bus, 3),
+        [0; BYTES],
+        "what it wrote in its former life does not count"
+    );
+    assert_eq!(
+        kinds(&client.events(1)),
+        [EventKind::OwnerTaken, EventKind::OwnerLeft, EventKind::OwnerTaken]
+    );
     assert_eq!(client.events(1).events[0].1.code, std::process::id());
 }
 
 #[test]
 fn outputs_without_refresh_are_replaced_by_safe_ones_until_refreshed() {
-    let settings = ImageSettings { stale_after_cycles: 3, safe_outputs: pattern(8), ..ImageSettings::default() };
+    let settings = ImageSettings {
+        stale_after_cycles: 3,
+        safe_outputs: pattern(8),
+        ..ImageSettings::default()
+    };
     let (_, mut bus, client) = world(settings);
     let mut owner = client.claim().unwrap();
     owner.write(&pattern(1)).unwrap();
-    let sent: Vec<_> = (1..=6).map(|number| number_of(&exchange(&mut bus, number)).unwrap()).collect();
+    let sent: Vec<_> =
+        (1..=6).map(|number| number_of(&exchange(&mut bus, number)).unwrap()).collect();
 
     assert_eq!(sent, [1, 1, 1, 1, 8, 8], "the cycle that took them and three more");
     owner.write(&pattern(2)).unwrap();
     assert_eq!(number_of(&exchange(&mut bus, 7)), Some(2));
-    assert_eq!(kinds(&client.events(1)), [EventKind::OwnerTaken, EventKind::OutputsStale], "reported once");
+    assert_eq!(
+        kinds(&client.events(1)),
+        [EventKind::OwnerTaken, EventKind::OutputsStale],
+        "reported once"
+    );
     assert_eq!((client.events(1).events[1].1.cycle, client.events(1).events[1].1.code), (5, 4));
     assert_eq!(client.stats().counter(Counter::StaleCycles), 2);
 }
@@ -116,12 +141,18 @@ fn an_owner_killed_while_writing_leaves_complete_outputs_then_safe_ones_and_a_fr
             until("its outputs are sent", || cycle(&mut bus) > 0);
             other.kill();
             (0..20).for_each(|_| _ = cycle(&mut bus));
-            assert_eq!(cycle(&mut bus), 0, "safe after ten cycles, even before the death is noticed");
+            assert_eq!(
+                cycle(&mut bus),
+                0,
+                "safe after ten cycles, even before the death is noticed"
+            );
             bus.cold_side().tend();
 
             assert_eq!(cycle(&mut bus), 0);
             let events = client.events(1).events;
-            let died = events.iter().filter(|(_, event)| event.kind == EventKind::OwnerDied && event.code == pid);
+            let died = events
+                .iter()
+                .filter(|(_, event)| event.kind == EventKind::OwnerDied && event.code == pid);
             assert_eq!(died.count(), 1, "{sharing}: {events:?}");
         }
 
@@ -143,7 +174,10 @@ fn the_role_of_a_dead_owner_can_be_claimed_before_the_bus_has_noticed() {
     owner.write(&pattern(6)).unwrap();
     assert_eq!(exchange(&mut bus, 3), pattern(6));
     let events = client.events(1);
-    assert_eq!(kinds(&events)[..3], [EventKind::OwnerTaken, EventKind::OwnerDied, EventKind::OwnerTaken]);
+    assert_eq!(
+        kinds(&events)[..3],
+        [EventKind::OwnerTaken, EventKind::OwnerDied, EventKind::OwnerTaken]
+    );
     assert_eq!((events.events[1].1.code, events.events[2].1.code), (pid, std::process::id()));
 }
 
@@ -186,7 +220,11 @@ fn an_owner_reads_and_answers_each_cycle() {
 fn a_bus_with_a_controller_of_its_own_keeps_the_outputs() {
     let (name, mut bus, client) = world(Sharing::WaitFree);
     bus.keep_outputs().unwrap();
-    assert!(Other::with(&format!("claim {name}")).next_line().starts_with(&format!("owned by {}", std::process::id())));
+    assert!(
+        Other::with(&format!("claim {name}"))
+            .next_line()
+            .starts_with(&format!("owned by {}", std::process::id()))
+    );
     bus.publish(&control_world::cycle(1), &pattern(1), &pattern(2));
     let mut seen = client.snapshot();
     let mut client = client;

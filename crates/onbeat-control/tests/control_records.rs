@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use control_world::{PATIENCE, client, exchange, layout, unique_name, until};
 use onbeat_control::{
-    BusSide, Client, ControlError, Counter, Image, SdoAction, SdoFailure, SdoRequest, Sharing, Timed,
+    BusSide, Client, ControlError, Counter, Image, SdoAction, SdoFailure, SdoRequest, Sharing,
+    Timed,
 };
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 
@@ -22,7 +23,15 @@ fn world() -> (BusSide, Client) {
 
 fn event(number: u64) -> Event {
     let kind = EventKind::ALL[number as usize % EventKind::ALL.len()];
-    Event { at_ns: number * 7, cycle: number, kind, device: NO_DEVICE, old: 1, new: u16::MAX, code: number as u32 }
+    Event {
+        at_ns: number * 7,
+        cycle: number,
+        kind,
+        device: NO_DEVICE,
+        old: 1,
+        new: u16::MAX,
+        code: number as u32,
+    }
 }
 
 #[test]
@@ -43,8 +52,15 @@ fn a_slow_reader_learns_how_many_events_it_missed() {
     let (mut bus, client) = world();
     (1..=5000).for_each(|number| bus.push(&event(number)));
     let found = client.events(101);
-    assert_eq!(found.missed + found.events.len() as u64, 4900, "each event is read or counted as missed");
-    assert!(found.missed > 0 && found.events.iter().all(|(number, found_event)| *found_event == event(*number)));
+    assert_eq!(
+        found.missed + found.events.len() as u64,
+        4900,
+        "each event is read or counted as missed"
+    );
+    assert!(
+        found.missed > 0
+            && found.events.iter().all(|(number, found_event)| *found_event == event(*number))
+    );
     assert_eq!(found.events.last().map(|(number, _)| *number), Some(5000));
     assert_eq!(client.events(found.next).missed, 0);
 }
@@ -60,8 +76,11 @@ fn events_are_read_consistently_while_others_are_published() {
         let mut missed = 0;
         while next <= EVENTS {
             let found = client.events(next);
-            assert!(found.events.iter().all(|(number, found_event)| *found_event == event(*number)));
-            (next, read, missed) = (found.next, read + found.events.len() as u64, missed + found.missed);
+            assert!(
+                found.events.iter().all(|(number, found_event)| *found_event == event(*number))
+            );
+            (next, read, missed) =
+                (found.next, read + found.events.len() as u64, missed + found.missed);
         }
 
         assert_eq!(read + missed, EVENTS);
@@ -82,7 +101,10 @@ fn times_are_counted_with_exact_maxima_and_quantiles_to_a_sixteenth() {
         assert!(quantile >= exact && quantile - exact <= exact / 16, "{share}: {quantile}");
     }
 
-    assert_eq!((stats.times(Timed::Exchange).count(), stats.times(Timed::Exchange).quantile_ns(0.5)), (0, 0));
+    assert_eq!(
+        (stats.times(Timed::Exchange).count(), stats.times(Timed::Exchange).quantile_ns(0.5)),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -146,13 +168,22 @@ fn an_sdo_request_and_its_answer_pass_through_the_image() {
 
         let ask = |asked: SdoRequest| client.request(&asked, PATIENCE).unwrap();
         assert_eq!(ask(request(1, SdoAction::Read)), Ok(vec![1, 2, 3]));
-        let long = SdoRequest { complete: true, ..request(0, SdoAction::Write((0..1024).map(|n| n as u8).collect())) };
+        let long = SdoRequest {
+            complete: true,
+            ..request(0, SdoAction::Write((0..1024).map(|n| n as u8).collect()))
+        };
         assert_eq!(ask(long), Ok(Vec::new()));
         let refused = ask(request(0, SdoAction::Write(vec![1, 2, 3, 4]))).unwrap_err();
 
-        assert_eq!(refused.to_string(), "the device refused with abort code 0x06010002: read-only object");
+        assert_eq!(
+            refused.to_string(),
+            "the device refused with abort code 0x06010002: read-only object"
+        );
         assert_eq!(ask(request(0, SdoAction::Read)), Err(SdoFailure::NoReply));
-        assert_eq!(ask(SdoRequest { index: 1, ..request(0, SdoAction::Read) }), Err(SdoFailure::TooLong));
+        assert_eq!(
+            ask(SdoRequest { index: 1, ..request(0, SdoAction::Read) }),
+            Err(SdoFailure::TooLong)
+        );
     });
 }
 
@@ -189,7 +220,10 @@ fn an_invalid_request_is_refused_in_one_sentence() {
     let soon = Duration::from_millis(3);
     for _ in 0..40 {
         let late = client.request(&request(0, SdoAction::Read), soon);
-        assert!(matches!(late, Err(ControlError::NoAnswer { ms: 3, .. })), "and its record is free: {late:?}");
+        assert!(
+            matches!(late, Err(ControlError::NoAnswer { ms: 3, .. })),
+            "and its record is free: {late:?}"
+        );
     }
 
     assert!(bus.cold_side().take_request().is_none(), "no requester waits for them any more");
@@ -201,7 +235,8 @@ fn a_late_answer_frees_the_record() {
     let cold = bus.cold_side();
     for _ in 0..20 {
         thread::scope(|threads| {
-            let asking = threads.spawn(|| client.request(&request(0, SdoAction::Read), Duration::from_millis(20)));
+            let asking = threads
+                .spawn(|| client.request(&request(0, SdoAction::Read), Duration::from_millis(20)));
             let mut job = None;
             until("it is asked", || {
                 job = cold.take_request();

@@ -16,7 +16,8 @@ pub const STATE: u8 = 0x0f;
 /// Error indication in AL status, its acknowledgement in AL control.
 pub const ERROR: u8 = 0x10;
 
-/// Returns the standard's name of a state; `None` for BOOT and for numbers that are not a single state.
+/// Returns the standard's name of a state; `None` for BOOT and for numbers that are not a single
+/// state.
 #[must_use]
 pub fn name(state: u16) -> Option<&'static str> {
     let known = [(INIT, "INIT"), (PREOP, "PREOP"), (SAFEOP, "SAFEOP"), (OP, "OP")];

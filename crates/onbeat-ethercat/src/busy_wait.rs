@@ -1,8 +1,9 @@
 //! Busy waiting for a reply, where it helps.
 //!
-//! A sleeping thread gets a frame 30 to 50 µs after its arrival; a polling thread gets it at once. When the interrupt of the network card
-//! is handled by a thread of lower priority on the same CPU (PREEMPT_RT), the reply cannot arrive while the loop polls, and each wait
-//! would take longer by the polling time. `BusyWait` detects this and stops polling.
+//! A sleeping thread gets a frame 30 to 50 µs after its arrival; a polling thread gets it at once.
+//! When the interrupt of the network card is handled by a thread of lower priority on the same CPU
+//! (PREEMPT_RT), the reply cannot arrive while the loop polls, and each wait would take longer by
+//! the polling time. `BusyWait` detects this and stops polling.
 
 /// Consecutive waits without a reply while polling after which polling stops.
 const MISSES_ALLOWED: u32 = 16;
@@ -58,7 +59,10 @@ mod tests {
             .collect();
 
         assert_eq!(polled[..MISSES_ALLOWED as usize], (0..MISSES_ALLOWED).collect::<Vec<_>>());
-        assert!(polled[MISSES_ALLOWED as usize..].iter().all(|wait| wait % RETRY_EVERY == 0), "{polled:?}");
+        assert!(
+            polled[MISSES_ALLOWED as usize..].iter().all(|wait| wait % RETRY_EVERY == 0),
+            "{polled:?}"
+        );
         assert_eq!(polled.len(), MISSES_ALLOWED as usize + 15);
         busy_wait.record(true);
         assert_eq!(busy_wait.poll_ns(), 100_000, "one reply is enough to resume polling");

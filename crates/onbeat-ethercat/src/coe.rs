@@ -86,7 +86,8 @@ pub mod access {
     pub const INPUT: u16 = 0x0080;
 }
 
-/// CoE details: what a device supports, in its EEPROM (ETG.2010, category General). 0: the device has no CoE.
+/// CoE details: what a device supports, in its EEPROM (ETG.2010, category General). 0: the device
+/// has no CoE.
 pub mod details {
     /// SDO transfers.
     pub const SDO: u8 = 0x01;

@@ -24,8 +24,9 @@ pub enum EventKind {
     DeviceFound = 5,
     /// A lost device is in OP again; `code` is the time since it was lost, in µs.
     DeviceBack = 6,
-    /// Another device is at the position of this one and is kept in INIT: `new` is what differs (1 vendor, 2 product, 3 revision,
-    /// 4 serial number, 5 alias), `code` is the value of the other device.
+    /// Another device is at the position of this one and is kept in INIT: `new` is what differs (1
+    /// vendor, 2 product, 3 revision, 4 serial number, 5 alias), `code` is the value of the other
+    /// device.
     WrongDevice = 7,
     /// A device left its AL state: `old` and `new` are AL states, `code` is the AL status code.
     StateChanged = 8,
@@ -35,7 +36,8 @@ pub enum EventKind {
     WorkingCounterOff = 10,
     /// The working counter is correct again; `code` is the number of cycles it was wrong.
     WorkingCounterBack = 11,
-    /// A frame did not return before the next one was sent; `code` counts consecutive ones, until 100 cycles pass without one.
+    /// A frame did not return before the next one was sent; `code` counts consecutive ones, until
+    /// 100 cycles pass without one.
     FrameLost = 12,
     /// A frame returned after its cycle and was dropped; `code` counts consecutive ones.
     FrameLate = 13,
@@ -43,7 +45,8 @@ pub enum EventKind {
     FrameUnknown = 14,
     /// The loop is synchronised with the reference clock.
     ClockLocked = 15,
-    /// The loop, or a device, lost synchronisation with the reference clock; `code` is the difference in ns.
+    /// The loop, or a device, lost synchronisation with the reference clock; `code` is the
+    /// difference in ns.
     ClockUnlocked = 16,
     /// A process owns the outputs now; `code` is its process id.
     OwnerTaken = 17,
@@ -51,18 +54,20 @@ pub enum EventKind {
     OwnerLeft = 18,
     /// The owner died; outputs are at their safe values. `code` is its process id.
     OwnerDied = 19,
-    /// The owner stopped refreshing its outputs; they are at their safe values. `code` is the number of cycles without a refresh.
+    /// The owner stopped refreshing its outputs; they are at their safe values. `code` is the
+    /// number of cycles without a refresh.
     OutputsStale = 20,
     /// The library that configures devices panicked or failed; the bus restarts.
     LibraryFailed = 21,
     /// A device's inputs stopped changing although they usually change.
     Frozen = 22,
-    /// A device refuses a state change on its way to OP: `new` is the requested AL state, `code` the AL status code.
+    /// A device refuses a state change on its way to OP: `new` is the requested AL state, `code`
+    /// the AL status code.
     StateRefused = 23,
     /// A reader of the process image died while it held the lock; `code` is its process id.
     ReaderDied = 24,
-    /// A device refuses the start-up value of an object while it is reconfigured: `old` is the index, `new` the subindex, `code` the
-    /// abort code, or 0 when it did not respond.
+    /// A device refuses the start-up value of an object while it is reconfigured: `old` is the
+    /// index, `new` the subindex, `code` the abort code, or 0 when it did not respond.
     SdoRefused = 25,
     /// A process commands the joints now; `code` is its process id.
     CommanderTaken = 26,
@@ -70,33 +75,39 @@ pub enum EventKind {
     CommanderLeft = 27,
     /// The commander died; `code` is its process id.
     CommanderDied = 28,
-    /// A device cannot be distinguished from identical ones, and they do not prove its position; it is kept in INIT. `code` is the
-    /// number of identical devices that are not in OP, itself included.
+    /// A device cannot be distinguished from identical ones, and they do not prove its position; it
+    /// is kept in INIT. `code` is the number of identical devices that are not in OP, itself
+    /// included.
     PlaceInDoubt = 29,
-    /// A device on the cable is not in the file; it is not configured. `new` is its position on the cable, `code` the number of devices
-    /// on the cable.
+    /// A device on the cable is not in the file; it is not configured. `new` is its position on the
+    /// cable, `code` the number of devices on the cable.
     SurplusDevice = 30,
     /// A duplicate of a frame was received; `code` counts consecutive ones.
     FrameDuplicate = 31,
     /// Frames of another MainDevice were received on the interface; `code` is their number so far.
     ForeignFrames = 32,
-    /// No reply has been received in time for ten cycles; `code` is the reason, see [`no_answer_words`].
+    /// No reply has been received in time for ten cycles; `code` is the reason, see
+    /// [`no_answer_words`].
     NoAnswer = 33,
     /// Replies are received again; `code` is the time without replies, in ms.
     AnswerBack = 34,
-    /// The rung of the miss ladder changed, other than to safe stop: `old` and `new` are rungs (0 run, 1 hold, 2 degrade, 3 safe stop),
-    /// `code` is the number of misses in the bucket.
+    /// The rung of the miss ladder changed, other than to safe stop: `old` and `new` are rungs (0
+    /// run, 1 hold, 2 degrade, 3 safe stop), `code` is the number of misses in the bucket.
     RungChanged = 35,
-    /// The robot makes a safe stop: `old` is the rung before, `new` the reason (1 misses, 2 a joint went down, 3 the commander is lost),
-    /// `device` is the joint's drive, `code` the misses in the bucket, or the reason of [`EventKind::JointDown`].
+    /// The robot makes a safe stop: `old` is the rung before, `new` the reason (1 misses, 2 a joint
+    /// went down, 3 the commander is lost), `device` is the joint's drive, `code` the misses in the
+    /// bucket, or the reason of [`EventKind::JointDown`].
     SafeStop = 36,
-    /// The phase of the robot changed: `old` and `new` are phases (0 waiting, 1 enabling, 2 running, 3 stopping, 4 disabling, 5 at rest).
+    /// The phase of the robot changed: `old` and `new` are phases (0 waiting, 1 enabling, 2
+    /// running, 3 stopping, 4 disabling, 5 at rest).
     PhaseChanged = 37,
-    /// A joint went down: `code` is the reason (1 fault, 2 left, 3 following, 4 not enabled), `new` its statusword.
+    /// A joint went down: `code` is the reason (1 fault, 2 left, 3 following, 4 not enabled), `new`
+    /// its statusword.
     JointDown = 38,
     /// A joint that was down is enabled again.
     JointBack = 39,
-    /// A goal was rejected because a value is not a number or is outside a travel range; `code` counts rejected goals.
+    /// A goal was rejected because a value is not a number or is outside a travel range; `code`
+    /// counts rejected goals.
     GoalRefused = 40,
     /// The latest goal is too old; joints hold their positions.
     GoalOld = 41,
@@ -104,13 +115,16 @@ pub enum EventKind {
     GoalBack = 42,
     /// A reset of the robot was carried out.
     ResetDone = 43,
-    /// A reset was refused: `code` is the number of misses in the bucket, 0 when nothing needs a reset or the robot is not at rest yet.
+    /// A reset was refused: `code` is the number of misses in the bucket, 0 when nothing needs a
+    /// reset or the robot is not at rest yet.
     ResetRefused = 44,
-    /// The commander sent no valid goal for too long without releasing the joints; a safe stop follows.
+    /// The commander sent no valid goal for too long without releasing the joints; a safe stop
+    /// follows.
     CommanderLost = 45,
 }
 
-/// Code of [`EventKind::NoAnswer`]: replies arrive after their cycle. Smaller codes are those of [`Trouble`]; 0: no known reason.
+/// Code of [`EventKind::NoAnswer`]: replies arrive after their cycle. Smaller codes are those of
+/// [`Trouble`]; 0: no known reason.
 pub const ANSWERS_LATE: u32 = 6;
 
 /// Returns the reason for missing replies, from the code of [`EventKind::NoAnswer`].
@@ -216,7 +230,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// Returns whether the event reports a problem. Other events report a requested change or the end of a problem.
+    /// Returns whether the event reports a problem. Other events report a requested change or the
+    /// end of a problem.
     #[must_use]
     pub const fn is_alarm(&self) -> bool {
         match self.kind {

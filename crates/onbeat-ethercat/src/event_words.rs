@@ -5,8 +5,14 @@ use super::event::{Event, EventKind, no_answer_words};
 use super::step::RobotState;
 
 /// Names of the phases of a robot, by number.
-pub const PHASES: [&str; 6] =
-    ["waiting for devices", "enabling drives", "running", "stopping", "disabling drives", "at rest"];
+pub const PHASES: [&str; 6] = [
+    "waiting for devices",
+    "enabling drives",
+    "running",
+    "stopping",
+    "disabling drives",
+    "at rest",
+];
 /// Names of the rungs of the miss ladder, by number.
 pub const RUNGS: [&str; 4] = ["run", "hold", "degrade", "safe stop"];
 /// Reasons for a joint being down, by number.
@@ -38,8 +44,9 @@ fn in_a_row(code: u32) -> String {
     if code > 1 { format!(", {code} in a row") } else { String::new() }
 }
 
-/// Returns the reason for a safe stop: `by` is the number in the event or in the image, `joint` the joint that caused it, `code` the
-/// number of misses or the reason for the joint being down; 0 when unknown.
+/// Returns the reason for a safe stop: `by` is the number in the event or in the image, `joint` the
+/// joint that caused it, `code` the number of misses or the reason for the joint being down; 0 when
+/// unknown.
 #[must_use]
 pub fn stop_reason(by: u16, joint: &str, code: u32) -> String {
     match (by, code) {
@@ -53,7 +60,8 @@ pub fn stop_reason(by: u16, joint: &str, code: u32) -> String {
 }
 
 impl RobotState {
-    /// Returns phase and rung as text; `joint` is the name of the joint that caused a safe stop, empty if none did.
+    /// Returns phase and rung as text; `joint` is the name of the joint that caused a safe stop,
+    /// empty if none did.
     #[must_use]
     pub fn words(&self, joint: &str) -> String {
         let phase = word(&PHASES, self.phase.into());
@@ -69,7 +77,8 @@ impl RobotState {
 }
 
 impl Event {
-    /// Returns the event as a sentence without a full stop. `device` is the name of its device, empty if it has none.
+    /// Returns the event as a sentence without a full stop. `device` is the name of its device,
+    /// empty if it has none.
     ///
     /// ```
     /// use onbeat_ethercat::event::{Event, EventKind};
@@ -112,35 +121,62 @@ impl Event {
             EventKind::LibraryFailed => "bringing the bus up failed".to_owned(),
             EventKind::DeviceLost => format!("{device} does not answer"),
             EventKind::DeviceFound => format!("{device} answers again and is being brought back"),
-            EventKind::DeviceBack => format!("{device} is back in OP after {:.3} s", f64::from(code) / 1e6),
-            EventKind::WrongDevice | EventKind::PlaceInDoubt | EventKind::SurplusDevice => self.of_places(device),
-            EventKind::StateChanged => {
-                format!("{device} went from {} to {}{}", al_state(old), al_state(new), with_code(code))
+            EventKind::DeviceBack => {
+                format!("{device} is back in OP after {:.3} s", f64::from(code) / 1e6)
             }
-            EventKind::StateRefused => format!("{device} refuses {}{}", al_state(new), with_code(code)),
-            EventKind::Emergency => format!("{device} sent emergency 0x{code:04x}, error register 0x{new:02x}"),
-            EventKind::WorkingCounterOff => format!("working counter {new} where {old} is expected"),
-            EventKind::WorkingCounterBack => format!("working counter right again after {code} cycles"),
+            EventKind::WrongDevice | EventKind::PlaceInDoubt | EventKind::SurplusDevice => {
+                self.of_places(device)
+            }
+            EventKind::StateChanged => {
+                format!(
+                    "{device} went from {} to {}{}",
+                    al_state(old),
+                    al_state(new),
+                    with_code(code)
+                )
+            }
+            EventKind::StateRefused => {
+                format!("{device} refuses {}{}", al_state(new), with_code(code))
+            }
+            EventKind::Emergency => {
+                format!("{device} sent emergency 0x{code:04x}, error register 0x{new:02x}")
+            }
+            EventKind::WorkingCounterOff => {
+                format!("working counter {new} where {old} is expected")
+            }
+            EventKind::WorkingCounterBack => {
+                format!("working counter right again after {code} cycles")
+            }
             EventKind::FrameLost => format!("no reply in time{}", in_a_row(code)),
             EventKind::FrameLate => format!("a reply came after its deadline{}", in_a_row(code)),
-            EventKind::FrameUnknown => format!("a frame came that was not sent, or was damaged{}", in_a_row(code)),
+            EventKind::FrameUnknown => {
+                format!("a frame came that was not sent, or was damaged{}", in_a_row(code))
+            }
             EventKind::FrameDuplicate => format!("a frame came back once more{}", in_a_row(code)),
             EventKind::ForeignFrames => {
-                format!("another MainDevice uses the same interface, {code} of its frames so far; end one of the two")
+                format!(
+                    "another MainDevice uses the same interface, {code} of its frames so far; end one of the two"
+                )
             }
             EventKind::NoAnswer => format!("nothing comes back in time: {}", no_answer_words(code)),
-            EventKind::AnswerBack => format!("frames come back again, after {}.{:03} s", code / 1_000, code % 1_000),
+            EventKind::AnswerBack => {
+                format!("frames come back again, after {}.{:03} s", code / 1_000, code % 1_000)
+            }
             EventKind::ClockLocked => "releases follow the reference clock".to_owned(),
             EventKind::ClockUnlocked if device.is_empty() => {
                 format!("releases are {code} ns off the reference clock")
             }
-            EventKind::ClockUnlocked => format!("the clock of {device} is {code} ns off the reference clock"),
+            EventKind::ClockUnlocked => {
+                format!("the clock of {device} is {code} ns off the reference clock")
+            }
             EventKind::Frozen => format!("inputs of {device} do not change any more"),
             EventKind::SdoRefused if code == 0 => {
                 format!("{device} does not answer to start-up value 0x{old:04x}:{new:x}")
             }
             EventKind::SdoRefused => {
-                format!("{device} refuses start-up value 0x{old:04x}:{new:x}, abort code 0x{code:08x}")
+                format!(
+                    "{device} refuses start-up value 0x{old:04x}:{new:x}, abort code 0x{code:08x}"
+                )
             }
             other => format!("{other:?} {old} {new} {code} {device}"),
         }
@@ -152,7 +188,8 @@ impl Event {
         match self.kind {
             EventKind::WrongDevice => {
                 let differs = ["vendor", "product", "revision", "serial number", "alias"];
-                let differs = differs.get(usize::from(new).wrapping_sub(1)).copied().unwrap_or("identity");
+                let differs =
+                    differs.get(usize::from(new).wrapping_sub(1)).copied().unwrap_or("identity");
                 format!(
                     "{device}: another device is in its place, with {differs} {code:#x}; it is kept in INIT and gets no set-points; put \
                      {device} back"
@@ -174,14 +211,20 @@ impl Event {
             EventKind::OwnerTaken => format!("process {code} owns the outputs"),
             EventKind::OwnerLeft => format!("process {code} gave the outputs up"),
             EventKind::OwnerDied => {
-                format!("process {code} died, which owned the outputs; they are at their safe values")
+                format!(
+                    "process {code} died, which owned the outputs; they are at their safe values"
+                )
             }
             EventKind::OutputsStale => {
-                format!("outputs were not refreshed for {code} cycles; they are at their safe values")
+                format!(
+                    "outputs were not refreshed for {code} cycles; they are at their safe values"
+                )
             }
             EventKind::ReaderDied => format!("process {code} died while it read the image"),
             EventKind::CommanderTaken => format!("process {code} commands the joints"),
-            EventKind::CommanderLeft => format!("process {code} does not command the joints any more"),
+            EventKind::CommanderLeft => {
+                format!("process {code} does not command the joints any more")
+            }
             _ => format!("process {code} died, which commanded the joints"),
         }
     }
@@ -190,16 +233,24 @@ impl Event {
         let Self { old, new, code, .. } = *self;
         match self.kind {
             EventKind::RungChanged => {
-                format!("miss ladder: {} to {}, misses {code}", word(&RUNGS, old.into()), word(&RUNGS, new.into()))
+                format!(
+                    "miss ladder: {} to {}, misses {code}",
+                    word(&RUNGS, old.into()),
+                    word(&RUNGS, new.into())
+                )
             }
             EventKind::SafeStop => format!("safe stop: {}", stop_reason(new, joint, code)),
             EventKind::PhaseChanged => {
                 format!("robot: {} to {}", word(&PHASES, old.into()), word(&PHASES, new.into()))
             }
-            EventKind::JointDown => format!("{joint} is down: {}, statusword 0x{new:04x}", word(&REASONS, code)),
+            EventKind::JointDown => {
+                format!("{joint} is down: {}, statusword 0x{new:04x}", word(&REASONS, code))
+            }
             EventKind::JointBack => format!("{joint} is enabled again"),
             EventKind::GoalRefused => {
-                format!("a goal was refused: it holds what is not a number, or is outside a travel; {code} so far")
+                format!(
+                    "a goal was refused: it holds what is not a number, or is outside a travel; {code} so far"
+                )
             }
             EventKind::GoalOld => "the latest goal is too old; joints hold".to_owned(),
             EventKind::GoalBack => "goals are current again".to_owned(),
@@ -217,8 +268,10 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_sentence_of_its_own_without_a_full_stop() {
-        let event = |kind| Event { at_ns: 0, cycle: 1, kind, device: NO_DEVICE, old: 1, new: 2, code: 3 };
-        let sentences: Vec<String> = EventKind::ALL.into_iter().map(|kind| event(kind).sentence("left knee")).collect();
+        let event =
+            |kind| Event { at_ns: 0, cycle: 1, kind, device: NO_DEVICE, old: 1, new: 2, code: 3 };
+        let sentences: Vec<String> =
+            EventKind::ALL.into_iter().map(|kind| event(kind).sentence("left knee")).collect();
         for (at, sentence) in sentences.iter().enumerate() {
             assert!(!sentence.is_empty() && !sentence.ends_with('.'), "{sentence}");
             assert!(!sentence.contains(&format!("{:?}", EventKind::ALL[at])), "{sentence}");
@@ -228,9 +281,20 @@ mod tests {
 
     #[test]
     fn a_safe_stop_names_its_reason_and_its_joint() {
-        let event = |new, code| Event { at_ns: 0, cycle: 1, kind: EventKind::SafeStop, device: 7, old: 0, new, code };
+        let event = |new, code| Event {
+            at_ns: 0,
+            cycle: 1,
+            kind: EventKind::SafeStop,
+            device: 7,
+            old: 0,
+            new,
+            code,
+        };
         assert_eq!(event(1, 10).sentence(""), "safe stop: 10 missed cycles");
-        assert_eq!(event(2, 1).sentence("left knee"), "safe stop: left knee is down, its drive has a fault");
+        assert_eq!(
+            event(2, 1).sentence("left knee"),
+            "safe stop: left knee is down, its drive has a fault"
+        );
         assert_eq!(event(3, 0).sentence(""), "safe stop: the commander is lost");
         let state = |phase, rung| RobotState { phase, rung, stopped_by: 2, device: 7, misses: 0 };
 

@@ -1,7 +1,8 @@
 //! Reads files named by users: regular files of limited size only.
 //!
-//! Reading a pipe could block, and reading a device such as `/dev/zero` would never end. All files chosen by users are opened here.
-//! Absent on purpose: interpretation of the contents, and standard input.
+//! Reading a pipe could block, and reading a device such as `/dev/zero` would never end. All files
+//! chosen by users are opened here. Absent on purpose: interpretation of the contents, and standard
+//! input.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -28,7 +29,12 @@ impl fmt::Display for NotReadable {
         match self {
             Self::NotRegular(kind) => write!(f, "it is {kind}, not a regular file"),
             Self::TooLong { bytes, most_bytes } => {
-                write!(f, "it has {} MiB, and at most {} MiB are read", bytes >> 20, most_bytes >> 20)
+                write!(
+                    f,
+                    "it has {} MiB, and at most {} MiB are read",
+                    bytes >> 20,
+                    most_bytes >> 20
+                )
             }
         }
     }
@@ -47,10 +53,14 @@ impl From<NotReadable> for io::Error {
 /// # Errors
 /// The system's, and [`ErrorKind::InvalidInput`] for a directory, a pipe, a socket or a device.
 pub fn open(path: &Path) -> io::Result<File> {
-    // Checked before opening: merely opening a device can have effects, for example start a watchdog.
+    // Checked before opening: merely opening a device can have effects, for example start a
+    // watchdog.
     regular(&fs::metadata(path)?)?;
     // Non-blocking, in case a pipe has replaced the file since the check.
-    let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    let file = File::options()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)?;
     regular(&file.metadata()?)?;
     Ok(file)
 }
@@ -67,11 +77,16 @@ pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     }
 
     let mut all = Vec::new();
-    all.try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX)).map_err(|_| ErrorKind::OutOfMemory)?;
+    all.try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX))
+        .map_err(|_| ErrorKind::OutOfMemory)?;
     // The length can be unknown in advance, as in /proc, and the file can grow.
     file.take(most_bytes + 1).read_to_end(&mut all)?;
     let bytes = all.len() as u64;
-    if bytes > most_bytes { Err(NotReadable::TooLong { bytes, most_bytes }.into()) } else { Ok(all) }
+    if bytes > most_bytes {
+        Err(NotReadable::TooLong { bytes, most_bytes }.into())
+    } else {
+        Ok(all)
+    }
 }
 
 /// Reads a regular file of at most `most_bytes` as UTF-8 text.
@@ -80,7 +95,8 @@ pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
 /// As [`read`], and [`ErrorKind::InvalidData`] for text that is not UTF-8.
 pub fn text(path: &Path, most_bytes: u64) -> io::Result<String> {
     let bytes = read(path, most_bytes)?;
-    String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
+    String::from_utf8(bytes)
+        .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
 fn regular(of: &fs::Metadata) -> Result<(), NotReadable> {
@@ -109,7 +125,9 @@ mod tests {
         fs::write(&file, "words").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
         assert_eq!(text(&link, 5).unwrap(), "words");
-        assert!(read(Path::new("/proc/self/status"), MOST_BYTES_BY_HAND).unwrap().starts_with(b"Name:"));
+        assert!(
+            read(Path::new("/proc/self/status"), MOST_BYTES_BY_HAND).unwrap().starts_with(b"Name:")
+        );
     }
 
     #[test]
@@ -146,6 +164,9 @@ mod tests {
         File::create(&file).unwrap().set_len(1 << 40).unwrap();
         let why = read(&file, 64 << 20).unwrap_err();
         assert_eq!(why.to_string(), "it has 1048576 MiB, and at most 64 MiB are read");
-        assert!(read(Path::new("/proc/self/status"), 10).is_err(), "its length is not known in advance");
+        assert!(
+            read(Path::new("/proc/self/status"), 10).is_err(),
+            "its length is not known in advance"
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! The expected devices of a segment and the positions of their values in the process image.
 //!
-//! The process image has two parts: the outputs of all devices, in cable order, and their inputs, likewise. The part of each device
-//! begins at a byte; within it, values follow bit by bit as the device maps them.
+//! The process image has two parts: the outputs of all devices, in cable order, and their inputs,
+//! likewise. The part of each device begins at a byte; within it, values follow bit by bit as the
+//! device maps them.
 
 use std::ops::Range;
 
@@ -103,7 +104,8 @@ impl Layout {
         layout_of(description)
     }
 
-    /// Appends a device. Only the lengths of its ranges count; they are moved to the end of the image.
+    /// Appends a device. Only the lengths of its ranges count; they are moved to the end of the
+    /// image.
     pub fn add(&mut self, mut device: DeviceLayout) {
         device.outputs = self.output_bytes..self.output_bytes + device.outputs.len();
         device.inputs = self.input_bytes..self.input_bytes + device.inputs.len();
@@ -120,13 +122,15 @@ impl Layout {
 }
 
 impl DeviceLayout {
-    /// Returns the offset of an object in the outputs of the process image; `None` when it is not mapped in whole bytes.
+    /// Returns the offset of an object in the outputs of the process image; `None` when it is not
+    /// mapped in whole bytes.
     #[must_use]
     pub fn output_at(&self, index: u16, entry: u8) -> Option<usize> {
         whole_bytes(&self.output_values, index, entry).map(|at| self.outputs.start + at)
     }
 
-    /// Returns the offset of an object in the inputs of the process image; `None` when it is not mapped in whole bytes.
+    /// Returns the offset of an object in the inputs of the process image; `None` when it is not
+    /// mapped in whole bytes.
     #[must_use]
     pub fn input_at(&self, index: u16, entry: u8) -> Option<usize> {
         whole_bytes(&self.input_values, index, entry).map(|at| self.inputs.start + at)

@@ -1,4 +1,5 @@
-//! EtherCAT in the terms of the standards: what a MainDevice, a simulated SubDevice and a monitoring tool have in common.
+//! EtherCAT in the terms of the standards: what a MainDevice, a simulated SubDevice and a
+//! monitoring tool have in common.
 //!
 //! | module | contents |
 //! |---|---|
@@ -11,8 +12,9 @@
 //! | [`wire`], [`carrier`] | transport of frames: the trait [`Wire`](wire::Wire), raw sockets, private veth pairs |
 //! | [`input`] | reading of files named by users |
 //!
-//! Terms are those of the ETG's standards: MainDevice, SubDevice, working counter, AL state. Absent on purpose: simulated devices
-//! (`onbeat-segment`), a MainDevice (`onbeat-robot`), and reading of clocks.
+//! Terms are those of the ETG's standards: MainDevice, SubDevice, working counter, AL state. Absent
+//! on purpose: simulated devices (`onbeat-segment`), a MainDevice (`onbeat-robot`), and reading of
+//! clocks.
 //!
 //! ```
 //! use onbeat_ethercat::layout::{DeviceKind, Layout};

@@ -2,7 +2,8 @@
 //!
 //! Source of addresses: ETG.1000.4 and the Beckhoff SubDevice controller data sheet, section II.
 
-/// First address after the registers: outputs of simple devices, 128 bytes of user memory, process memory.
+/// First address after the registers: outputs of simple devices, 128 bytes of user memory, process
+/// memory.
 pub const MEMORY_START: u16 = 0x0f00;
 /// One past the last byte of process memory (8 KiB).
 pub const MEMORY_END: u16 = 0x3000;

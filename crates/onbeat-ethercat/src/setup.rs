@@ -1,4 +1,5 @@
-//! Configuration of a device on the way to OP, in addition to its process data: start-up values of objects and SYNC0.
+//! Configuration of a device on the way to OP, in addition to its process data: start-up values of
+//! objects and SYNC0.
 
 /// Start-up value of an object, written in PREOP before the mapping is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,8 +19,8 @@ pub struct ObjectValue {
 pub struct Sync0 {
     /// Cycle time of SYNC0, in ns; `None`: the period of the bus.
     pub period_ns: Option<u32>,
-    /// Shift of the pulses from the multiples of the period in reference time, in ns, less than a period in either direction. `None`:
-    /// half a period, as far from the frames as possible.
+    /// Shift of the pulses from the multiples of the period in reference time, in ns, less than a
+    /// period in either direction. `None`: half a period, as far from the frames as possible.
     pub shift_ns: Option<i64>,
 }
 
@@ -36,7 +37,9 @@ pub struct DeviceSetup {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
     /// Neither a number with a type nor bytes.
-    #[error("`{0}` is not a valid value; write a number with its type, such as 6u8 or -100i32, or hex:01ff")]
+    #[error(
+        "`{0}` is not a valid value; write a number with its type, such as 6u8 or -100i32, or hex:01ff"
+    )]
     NoValue(String),
     /// A number outside the range of its type.
     #[error("{number} is not a valid {kind}: the range is {least} to {most}")]
@@ -76,7 +79,8 @@ pub fn object(text: &str) -> Option<(u16, u8)> {
     Some((index, u8::from_str_radix(&bare(entry), 16).ok()?))
 }
 
-/// Parses a value to its little-endian bytes: a number with its type (`6u8`, `-100i32`, `0x0Fu16`, `1.5f32`), or bytes (`hex:01ff`).
+/// Parses a value to its little-endian bytes: a number with its type (`6u8`, `-100i32`, `0x0Fu16`,
+/// `1.5f32`), or bytes (`hex:01ff`).
 ///
 /// ```
 /// assert_eq!(onbeat_ethercat::setup::value("-2i16").unwrap(), [0xfe, 0xff]);
@@ -87,14 +91,18 @@ pub fn object(text: &str) -> Option<(u16, u8)> {
 pub fn value(text: &str) -> Result<Vec<u8>, ValueError> {
     let wrong = || ValueError::NoValue(text.to_owned());
     if let Some(digits) = text.strip_prefix("hex:") {
-        let pairs = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap_or_default());
+        let pairs =
+            digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap_or_default());
         let bytes: Result<Vec<u8>, _> = pairs.map(|pair| u8::from_str_radix(pair, 16)).collect();
         let is_whole = !digits.is_empty() && digits.len().is_multiple_of(2);
         return bytes.ok().filter(|_| is_whole).ok_or_else(wrong);
     }
 
     if let Some(number) = text.strip_suffix("f32") {
-        return number.parse().map(|number: f32| number.to_le_bytes().to_vec()).map_err(|_| wrong());
+        return number
+            .parse()
+            .map(|number: f32| number.to_le_bytes().to_vec())
+            .map_err(|_| wrong());
     }
 
     for (kind, bytes, is_signed) in TYPES {
@@ -106,8 +114,11 @@ pub fn value(text: &str) -> Result<Vec<u8>, ValueError> {
 
         let number = number.map_err(|_| wrong())?;
         let bits = 8 * bytes as u32;
-        let (least, most) =
-            if is_signed { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1_i128 << bits) - 1) };
+        let (least, most) = if is_signed {
+            (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        } else {
+            (0, (1_i128 << bits) - 1)
+        };
         if number < least || number > most {
             return Err(ValueError::TooLarge { number, kind, least, most });
         }

@@ -1,7 +1,8 @@
-//! Decoder of the EEPROM of a device: the SubDevice Information Interface, SII (ETG.1000.6, clause 5.4, and ETG.2010).
+//! Decoder of the EEPROM of a device: the SubDevice Information Interface, SII (ETG.1000.6, clause
+//! 5.4, and ETG.2010).
 //!
-//! Accepts any bytes; memory use is bounded by their number. Unknown categories are skipped; references to missing strings give empty
-//! strings.
+//! Accepts any bytes; memory use is bounded by their number. Unknown categories are skipped;
+//! references to missing strings give empty strings.
 //!
 //! ```
 //! use onbeat_ethercat::sii::{Sii, SiiError};
@@ -58,7 +59,9 @@ pub enum SiiError {
         left: usize,
     },
     /// A PDO declares more entries than its category holds.
-    #[error("PDO {index:#06x} declares {entries} entries, its category holds {room}; write the EEPROM again")]
+    #[error(
+        "PDO {index:#06x} declares {entries} entries, its category holds {room}; write the EEPROM again"
+    )]
     Pdo {
         /// Index of the PDO.
         index: u16,
@@ -89,7 +92,8 @@ pub struct SiiSyncManager {
     pub control: u8,
     /// Enable byte; bit 0: enabled.
     pub enable: u8,
-    /// 1 mailbox out (to the device), 2 mailbox in, 3 process data outputs, 4 process data inputs, 0 unused or unknown.
+    /// 1 mailbox out (to the device), 2 mailbox in, 3 process data outputs, 4 process data inputs,
+    /// 0 unused or unknown.
     pub usage: u8,
 }
 
@@ -161,7 +165,8 @@ pub struct Sii {
     pub order: String,
     /// Its name.
     pub name: String,
-    /// CoE details: 1 SDO, 2 SDO information, 4 PDO assignment, 8 PDO configuration, 32 complete access.
+    /// CoE details: 1 SDO, 2 SDO information, 4 PDO assignment, 8 PDO configuration, 32 complete
+    /// access.
     pub coe: u8,
     /// Physical ports, four bits each, port 0 lowest: 0 none, 1 MII, 3 EBUS.
     pub ports: u16,
@@ -210,7 +215,9 @@ impl Sii {
         };
 
         let categories = categories(rest)?;
-        let of = |kind| categories.iter().find(|(one, _)| *one == kind).map_or(&[][..], |(_, body)| body);
+        let of = |kind| {
+            categories.iter().find(|(one, _)| *one == kind).map_or(&[][..], |(_, body)| body)
+        };
         let strings = strings(of(STRINGS));
         sii.read_general(of(GENERAL), &strings);
         // Categories consist of words; an odd number of FMMUs is padded.
@@ -225,7 +232,8 @@ impl Sii {
             }
         }
 
-        sii.clock = of(CLOCK).as_chunks::<24>().0.iter().map(|mode| clock_mode(mode, &strings)).collect();
+        sii.clock =
+            of(CLOCK).as_chunks::<24>().0.iter().map(|mode| clock_mode(mode, &strings)).collect();
         Ok(sii)
     }
 
@@ -250,8 +258,12 @@ fn categories(bytes: &[u8]) -> Result<Vec<(u16, &[u8])>, SiiError> {
         }
 
         let at = CATEGORIES + bytes.len() - rest.len();
-        let (body, after) =
-            body.split_at_checked(length).ok_or(SiiError::Category { kind, at, bytes: length, left: body.len() })?;
+        let (body, after) = body.split_at_checked(length).ok_or(SiiError::Category {
+            kind,
+            at,
+            bytes: length,
+            left: body.len(),
+        })?;
         found.push((kind, body));
         rest = after;
     }
@@ -274,7 +286,11 @@ fn strings(body: &[u8]) -> Vec<String> {
 }
 
 fn string(strings: &[String], number: u8) -> String {
-    usize::from(number).checked_sub(1).and_then(|place| strings.get(place)).cloned().unwrap_or_default()
+    usize::from(number)
+        .checked_sub(1)
+        .and_then(|place| strings.get(place))
+        .cloned()
+        .unwrap_or_default()
 }
 
 fn sync_manager(bytes: &[u8; 8]) -> SiiSyncManager {
@@ -330,11 +346,13 @@ fn long(bytes: &[u8], at: usize) -> u32 {
     u32::from(word(bytes, at)) | u32::from(word(bytes, at + 2)) << 16
 }
 
-/// Returns the checksum of the configuration area: polynomial x^8 + x^2 + x + 1, initial value 0xff (ETG.1000.6).
+/// Returns the checksum of the configuration area: polynomial x^8 + x^2 + x + 1, initial value 0xff
+/// (ETG.1000.6).
 #[must_use]
 pub fn checksum(bytes: &[u8]) -> u8 {
     bytes.iter().fold(0xff, |sum, byte| {
-        (0..8).fold(sum ^ byte, |sum: u8, _| if sum & 0x80 == 0 { sum << 1 } else { sum << 1 ^ 0x07 })
+        (0..8)
+            .fold(sum ^ byte, |sum: u8, _| if sum & 0x80 == 0 { sum << 1 } else { sum << 1 ^ 0x07 })
     })
 }
 
@@ -368,14 +386,16 @@ mod tests {
 
     #[test]
     fn unknown_categories_are_skipped_and_missing_strings_are_empty() {
-        let bytes = image(&[0x00, 0x08, 1, 0, 9, 9, 30, 0, 2, 0, 0, 0, 7, 0, 0xff, 0xff, 0xff, 0xff]);
+        let bytes =
+            image(&[0x00, 0x08, 1, 0, 9, 9, 30, 0, 2, 0, 0, 0, 7, 0, 0xff, 0xff, 0xff, 0xff]);
         let sii = Sii::decode(&bytes).unwrap();
         assert_eq!((sii.order.as_str(), sii.sync_managers.len()), ("", 0));
     }
 
     #[test]
     fn the_checksum_is_the_one_of_the_standard() {
-        // CRC-8 of "123456789" with this polynomial and start value is 0xfb in the catalogue of parametrised CRCs.
+        // CRC-8 of "123456789" with this polynomial and start value is 0xfb in the catalogue of
+        // parametrised CRCs.
         assert_eq!(checksum(b"123456789"), 0xfb);
     }
 }

@@ -22,8 +22,8 @@ pub struct BusCycle {
     pub working_counter: u16,
     /// Expected working counter when all devices are in OP.
     pub expected: u16,
-    /// Whether all inputs are new: the frame returned with the expected working counter. Otherwise only the inputs of devices that
-    /// responded are new.
+    /// Whether all inputs are new: the frame returned with the expected working counter. Otherwise
+    /// only the inputs of devices that responded are new.
     pub fresh: bool,
     /// Number of devices in OP.
     pub in_op: u16,
@@ -31,8 +31,9 @@ pub struct BusCycle {
     pub devices: u16,
 }
 
-/// State of a robot, published to other processes in each cycle. Numbers are those of `Phase`, `Rung` and `StopReason` of
-/// `onbeat_robot::motion`; [`event_words`](super::event_words) has their names.
+/// State of a robot, published to other processes in each cycle. Numbers are those of `Phase`,
+/// `Rung` and `StopReason` of `onbeat_robot::motion`; [`event_words`](super::event_words) has their
+/// names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RobotState {
     /// 0 waiting, 1 enabling, 2 running, 3 stopping, 4 disabling, 5 at rest.
@@ -58,7 +59,8 @@ impl RobotState {
     }
 }
 
-/// Controls a robot: called once per cycle, after the inputs were received and before the outputs are sent.
+/// Controls a robot: called once per cycle, after the inputs were received and before the outputs
+/// are sent.
 ///
 /// ```
 /// use onbeat_ethercat::step::{BusCycle, Controller};
@@ -76,19 +78,21 @@ impl RobotState {
 /// assert_eq!(outputs, [1, 2]);
 /// ```
 pub trait Controller {
-    /// Reads `inputs` and writes `outputs`, the process images as [`Layout`](super::layout::Layout) describes them. `outputs` hold the
-    /// values sent last. Must not allocate, block, or make system calls.
+    /// Reads `inputs` and writes `outputs`, the process images as [`Layout`](super::layout::Layout)
+    /// describes them. `outputs` hold the values sent last. Must not allocate, block, or make
+    /// system calls.
     fn step(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]);
 
-    /// Brings the robot to rest and returns whether it is at rest; called once per cycle before the bus leaves OP. The default sets all
-    /// outputs to 0 and is at rest at once.
+    /// Brings the robot to rest and returns whether it is at rest; called once per cycle before the
+    /// bus leaves OP. The default sets all outputs to 0 and is at rest at once.
     fn stop(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) -> bool {
         let _ = (cycle, inputs);
         outputs.fill(0);
         true
     }
 
-    /// Takes the oldest pending event of the controller. Must not allocate, block, or make system calls.
+    /// Takes the oldest pending event of the controller. Must not allocate, block, or make system
+    /// calls.
     fn take_event(&mut self) -> Option<Event> {
         None
     }

@@ -1,10 +1,13 @@
-//! Transport of a bus's frames: a network interface here, a simulated segment in `onbeat-segment`, anything else in tests.
+//! Transport of a bus's frames: a network interface here, a simulated segment in `onbeat-segment`,
+//! anything else in tests.
 
 use onbeat_rt::sys::Port;
 use onbeat_rt::time::{Clock, Instant};
 
 use crate::busy_wait::BusyWait;
-use crate::carrier::{CarrierError, Interface, LinkWatcher, PacketRing, PacketSocket, Role, Trouble};
+use crate::carrier::{
+    CarrierError, Interface, LinkWatcher, PacketRing, PacketSocket, Role, Trouble,
+};
 
 /// Ethernet header, which the MTU does not include: both addresses and the EtherType, in bytes.
 const ETHERNET_HEADER: usize = 14;
@@ -33,17 +36,19 @@ pub trait Wire {
     /// Sends a frame. A frame that cannot be sent is lost, as on a cable.
     fn send(&mut self, frame: &[u8]);
 
-    /// Receives the next frame into `buffer` and returns its length. Blocks until `until` at the latest; does not block when `until` has
-    /// passed.
+    /// Receives the next frame into `buffer` and returns its length. Blocks until `until` at the
+    /// latest; does not block when `until` has passed.
     fn receive(&mut self, buffer: &mut [u8], until: Instant) -> Option<usize>;
 
     /// Returns the current instant.
     fn now(&self) -> Instant;
 
-    /// Called after the frames of a cycle. Devices simulated in the same process do their work here.
+    /// Called after the frames of a cycle. Devices simulated in the same process do their work
+    /// here.
     fn rest(&mut self) {}
 
-    /// Returns the arrival time of the frame received last; `now`, the current instant, when it is not known.
+    /// Returns the arrival time of the frame received last; `now`, the current instant, when it is
+    /// not known.
     fn received_at(&self, now: Instant) -> Instant {
         now
     }
@@ -53,7 +58,8 @@ pub trait Wire {
         None
     }
 
-    /// Returns the length of the longest frame that can be sent, in bytes; `None` without a known limit.
+    /// Returns the length of the longest frame that can be sent, in bytes; `None` without a known
+    /// limit.
     fn longest(&self) -> Option<usize> {
         None
     }
@@ -98,16 +104,18 @@ pub struct Packets {
     busy_wait: BusyWait,
     /// Watches an interface opened by name.
     watcher: Option<LinkWatcher>,
-    /// Reason and length of the last frame that could not be sent, until a frame of at least that length is sent.
+    /// Reason and length of the last frame that could not be sent, until a frame of at least that
+    /// length is sent.
     refused: Option<(Trouble, usize)>,
 }
 
 impl Packets {
-    /// Default polling time before the thread sleeps, in ns: most of the round trip through some fifty devices.
+    /// Default polling time before the thread sleeps, in ns: most of the round trip through some
+    /// fifty devices.
     pub const SPIN_NS: u64 = 100_000;
 
-    /// Opens a raw socket on the named interface, exclusively for one MainDevice of onbeat. When the interface is deleted and created
-    /// again, frames are sent on the new one.
+    /// Opens a raw socket on the named interface, exclusively for one MainDevice of onbeat. When
+    /// the interface is deleted and created again, frames are sent on the new one.
     ///
     /// ```no_run
     /// use onbeat_ethercat::wire::Packets;
@@ -117,8 +125,8 @@ impl Packets {
     /// ```
     ///
     /// # Errors
-    /// [`CarrierError`] when the interface does not exist, is down, has no link or is used by another MainDevice of onbeat, or when
-    /// CAP_NET_RAW is missing.
+    /// [`CarrierError`] when the interface does not exist, is down, has no link or is used by
+    /// another MainDevice of onbeat, or when CAP_NET_RAW is missing.
     pub fn open(name: &str) -> Result<Self, CarrierError> {
         let interface = Interface::open_as(name, Role::MainDevice)?;
         let watcher = LinkWatcher::new(&interface)?;
@@ -142,8 +150,8 @@ impl Packets {
         Self { socket, port, busy_wait: BusyWait::new(Self::SPIN_NS), watcher: None, refused: None }
     }
 
-    /// Sets the polling time before the thread sleeps, in ns; 0 disables polling. Polling is also suspended while replies never arrive
-    /// during it.
+    /// Sets the polling time before the thread sleeps, in ns; 0 disables polling. Polling is also
+    /// suspended while replies never arrive during it.
     #[must_use]
     pub fn spinning_ns(self, at_most_ns: u64) -> Self {
         Self { busy_wait: BusyWait::new(at_most_ns), ..self }
@@ -219,7 +227,8 @@ impl Wire for Packets {
             }
 
             if self.socket.ring.is_some() {
-                // Ready but empty: a pending socket error, such as an interface that went down. Reading clears it.
+                // Ready but empty: a pending socket error, such as an interface that went down.
+                // Reading clears it.
                 let _ = self.port.read(buffer);
             }
         }
@@ -235,7 +244,10 @@ impl Wire for Packets {
     }
 
     fn trouble(&self) -> Option<Trouble> {
-        self.watcher.as_ref().and_then(LinkWatcher::trouble).or(self.refused.map(|(trouble, _)| trouble))
+        self.watcher
+            .as_ref()
+            .and_then(LinkWatcher::trouble)
+            .or(self.refused.map(|(trouble, _)| trouble))
     }
 
     fn longest(&self) -> Option<usize> {

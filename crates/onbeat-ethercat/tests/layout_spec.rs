@@ -9,8 +9,12 @@ fn the_humanoid_has_392_bytes_of_outputs_and_its_drives_have_words_at_known_offs
     let layout = Layout::from_toml(Description::HUMANOID).unwrap();
     assert_eq!(layout.devices.len(), 59);
     let count = |kind| layout.devices.iter().filter(|device| device.kind == kind).count();
-    assert_eq!([count(DeviceKind::Drive), count(DeviceKind::Digital), count(DeviceKind::Imu)], [48, 8, 3]);
-    // A drive has 2 + 4 + 2 bytes of outputs and 2 + 4 + 4 + 2 of inputs, an I/O device 1 and 1, an inertial unit 6 inputs of 4 bytes.
+    assert_eq!(
+        [count(DeviceKind::Drive), count(DeviceKind::Digital), count(DeviceKind::Imu)],
+        [48, 8, 3]
+    );
+    // A drive has 2 + 4 + 2 bytes of outputs and 2 + 4 + 4 + 2 of inputs, an I/O device 1 and 1, an
+    // inertial unit 6 inputs of 4 bytes.
     assert_eq!(layout.output_bytes, 48 * 8 + 8);
     let drive = &layout.devices[layout.find("waist roll").unwrap()];
 

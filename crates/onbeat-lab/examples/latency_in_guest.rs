@@ -1,11 +1,12 @@
-//! Measures wake-up latency in guests in virtual time: each kernel several times, idle or under a load.
+//! Measures wake-up latency in guests in virtual time: each kernel several times, idle or under a
+//! load.
 //!
 //! ```text
 //! cargo run -p onbeat-lab --example latency_in_guest -- ONBEAT WORK PACKAGE... [--runs N] [--download] [--packages DIR] [--writer]
 //! ```
 //!
-//! ONBEAT is a statically linked onbeat, WORK a directory for kernels and guests, PACKAGE a Debian package such as
-//! `linux-image-rt-amd64`.
+//! ONBEAT is a statically linked onbeat, WORK a directory for kernels and guests, PACKAGE a Debian
+//! package such as `linux-image-rt-amd64`.
 
 #![allow(clippy::print_stdout)]
 
@@ -13,7 +14,9 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use onbeat_lab::vm::{ClockTable, Guest, Initramfs, Job, Kernel, LatencyTest, PackageSource, Virtual, WorkDirectory};
+use onbeat_lab::vm::{
+    ClockTable, Guest, Initramfs, Job, Kernel, LatencyTest, PackageSource, Virtual, WorkDirectory,
+};
 
 struct Arguments {
     onbeat: PathBuf,
@@ -29,7 +32,8 @@ fn arguments() -> Option<Arguments> {
     let onbeat = words.next()?.into();
     let work: PathBuf = words.next()?.into();
     let source = PackageSource::Directory(work.join("packages"));
-    let mut arguments = Arguments { onbeat, work, packages: Vec::new(), source, load: "idle".to_owned(), runs: 2 };
+    let mut arguments =
+        Arguments { onbeat, work, packages: Vec::new(), source, load: "idle".to_owned(), runs: 2 };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--download" => arguments.source = PackageSource::Download,

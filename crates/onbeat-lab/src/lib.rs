@@ -1,7 +1,8 @@
-//! A laboratory of guests: real kernels under QEMU, measured by the machine's time or by counted instructions.
+//! A laboratory of guests: real kernels under QEMU, measured by the machine's time or by counted
+//! instructions.
 //!
-//! In virtual time a latency experiment gives the same bytes twice, whatever else the host does. So it can stand in a test, and rank
-//! kernels, tunings and code; it predicts no hardware.
+//! In virtual time a latency experiment gives the same bytes twice, whatever else the host does. So
+//! it can stand in a test, and rank kernels, tunings and code; it predicts no hardware.
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;

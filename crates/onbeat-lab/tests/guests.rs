@@ -1,7 +1,8 @@
 //! Guests under QEMU: `make test-vm`.
 //!
-//! They need QEMU, busybox, a static onbeat (`ONBEAT`) and a work directory (`ONBEAT_VM_WORK`); without these two variables all tests are
-//! skipped. Packages of kernels are taken from `packages/` in the work directory, and downloaded where `ONBEAT_VM_DOWNLOAD` is set.
+//! They need QEMU, busybox, a static onbeat (`ONBEAT`) and a work directory (`ONBEAT_VM_WORK`);
+//! without these two variables all tests are skipped. Packages of kernels are taken from
+//! `packages/` in the work directory, and downloaded where `ONBEAT_VM_DOWNLOAD` is set.
 #![allow(missing_docs, clippy::expect_used, clippy::print_stdout)]
 
 use std::fs;
@@ -13,8 +14,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use onbeat_lab::vm::{
-    Accelerator, BootImage, Clock, Free, Guest, GuestResult, Initramfs, Job, Kernel, LatencyTest, PackageSource,
-    Virtual, VmError, WorkDirectory, choose_accelerator,
+    Accelerator, BootImage, Clock, Free, Guest, GuestResult, Initramfs, Job, Kernel, LatencyTest,
+    PackageSource, Virtual, VmError, WorkDirectory, choose_accelerator,
 };
 
 const BUSYBOX: &str = "/usr/bin/busybox";
@@ -35,7 +36,9 @@ struct Laboratory {
 impl Laboratory {
     /// None, with the reason on standard output, where guests are not to be run.
     fn open() -> Option<Self> {
-        let (Some(onbeat), Some(work)) = (std::env::var_os("ONBEAT"), std::env::var_os("ONBEAT_VM_WORK")) else {
+        let (Some(onbeat), Some(work)) =
+            (std::env::var_os("ONBEAT"), std::env::var_os("ONBEAT_VM_WORK"))
+        else {
             println!(
                 "skipped: ONBEAT (a static onbeat) and ONBEAT_VM_WORK (a work directory) are not both set; see make test-vm"
             );
@@ -79,7 +82,10 @@ fn packages(work: &WorkDirectory) -> PackageSource {
 }
 
 fn loaded() -> Job {
-    Job::measure_latency(&LatencyTest { load: LatencyTest::WRITER.to_owned(), ..LatencyTest::default() })
+    Job::measure_latency(&LatencyTest {
+        load: LatencyTest::WRITER.to_owned(),
+        ..LatencyTest::default()
+    })
 }
 
 /// Processes that keep all CPUs of the host busy until they are dropped.
@@ -87,8 +93,12 @@ struct HostLoad(Vec<std::process::Child>);
 
 impl HostLoad {
     fn start() -> Self {
-        let busy =
-            || Command::new("nice").args(["-n", "19", "sh", "-c", "while :; do :; done"]).spawn().expect("a load");
+        let busy = || {
+            Command::new("nice")
+                .args(["-n", "19", "sh", "-c", "while :; do :; done"])
+                .spawn()
+                .expect("a load")
+        };
         Self(std::iter::repeat_with(busy).take(3).collect())
     }
 }
@@ -117,8 +127,14 @@ fn the_same_job_gives_the_same_bytes_also_beside_a_load_on_the_host() {
 fn under_load_the_rt_kernel_s_maximum_is_below_a_fifth_of_the_stock_kernel_s() {
     let Some(lab) = Laboratory::open() else { return };
     let rt = lab.run(&lab.guest(RT, Virtual::default()), &loaded()).figures().expect("figures");
-    let stock = lab.run(&lab.guest(STOCK, Virtual::default()), &loaded()).figures().expect("figures");
-    assert!(rt.samples > 1900 && stock.samples > 1900, "{} and {} samples", rt.samples, stock.samples);
+    let stock =
+        lab.run(&lab.guest(STOCK, Virtual::default()), &loaded()).figures().expect("figures");
+    assert!(
+        rt.samples > 1900 && stock.samples > 1900,
+        "{} and {} samples",
+        rt.samples,
+        stock.samples
+    );
     assert!(stock.max_ratio(&rt) > 5.0, "stock {} ns, RT {} ns", stock.max_ns, rt.max_ns);
 }
 
@@ -157,7 +173,10 @@ fn a_job_that_fails_reports_its_status_and_says_why() {
     let result = guest.run(&lab.work, &job, &AtomicBool::new(false)).expect("a result");
     assert_eq!(result.status, 2);
     let error = result.succeeded().expect_err("it failed").to_string();
-    assert!(error.starts_with("the job ended with exit status 2: ") && error.contains("no-such-load"), "{error}");
+    assert!(
+        error.starts_with("the job ended with exit status 2: ") && error.contains("no-such-load"),
+        "{error}"
+    );
 }
 
 /// Where a guest that never ends by itself is needed.
@@ -182,7 +201,10 @@ fn a_guest_ends_at_its_limit_when_it_is_stopped_and_when_it_is_dropped() {
     assert!(console.exists());
 
     guest.limit = Duration::from_secs(100);
-    assert!(matches!(guest.run(&lab.work, &endless(), &AtomicBool::new(true)), Err(VmError::Stopped)));
+    assert!(matches!(
+        guest.run(&lab.work, &endless(), &AtomicBool::new(true)),
+        Err(VmError::Stopped)
+    ));
 
     let running = guest.start(&lab.work, &endless()).expect("a guest");
     let pid = running.pid();
@@ -199,7 +221,8 @@ fn the_threads_of_virtual_cpus_are_those_that_qemu_names_so() {
     let mut running = guest.start(&lab.work, &endless()).expect("a guest");
     let threads = running.cpu_threads().expect("its threads");
     assert_eq!(threads.len(), 2);
-    let name = fs::read_to_string(format!("/proc/{}/task/{}/comm", running.pid(), threads[0])).expect("a thread");
+    let name = fs::read_to_string(format!("/proc/{}/task/{}/comm", running.pid(), threads[0]))
+        .expect("a thread");
     // Emulation of all CPUs in one thread has one thread for them.
     assert!(name.starts_with("ALL CPUs/TCG") || name.starts_with("CPU 0/TCG"), "{name}");
 }
@@ -216,7 +239,9 @@ fn no_guest_outlives_a_starter_that_is_killed() {
     starter.env(STARTER, lab.work.path()).stdout(Stdio::piped());
     let mut starter = starter.spawn().expect("a starter");
     let lines = BufReader::new(starter.stdout.take().expect("its output")).lines();
-    let numbers = lines.map_while(Result::ok).find_map(|line| line.split_once("guest runs as ")?.1.parse::<u32>().ok());
+    let numbers = lines
+        .map_while(Result::ok)
+        .find_map(|line| line.split_once("guest runs as ")?.1.parse::<u32>().ok());
     let pid = numbers.expect("a guest");
     assert!(runs(pid));
 
@@ -245,7 +270,8 @@ fn start_and_wait(work: &Path) {
 fn the_accelerator_is_found_out_by_a_canary_guest() {
     let Some(lab) = Laboratory::open() else { return };
     let boot = lab.boot(&lab.kernel(STOCK));
-    let found = choose_accelerator(&lab.work, &boot, Duration::from_secs(5), &AtomicBool::new(false));
+    let found =
+        choose_accelerator(&lab.work, &boot, Duration::from_secs(5), &AtomicBool::new(false));
     match found.expect("an accelerator") {
         Accelerator::Kvm(real) => {
             let mut job = Job::new();

@@ -1,4 +1,5 @@
-//! A user-defined control law on the simulated humanoid: `cargo run --release -p onbeat-robot --example controller`.
+//! A user-defined control law on the simulated humanoid: `cargo run --release -p onbeat-robot
+//! --example controller`.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -10,8 +11,8 @@ use onbeat_robot::motion::{MotionController, Robot, Status, Trajectory, run_for}
 use onbeat_rt::sys::Monotonic;
 use onbeat_segment::{Link, Segment};
 
-/// Returns the targets of both knees in rad, from time in s and their actual positions in rad: knee bends in which each knee corrects half of
-/// the difference.
+/// Returns the targets of both knees in rad, from time in s and their actual positions in rad: knee
+/// bends in which each knee corrects half of the difference.
 fn squat(time_s: f64, [left, right]: [f64; 2]) -> [f64; 2] {
     let depth = 0.4 * (1.0 - (2.0 * time_s).cos());
     let difference = left - right;
@@ -23,9 +24,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let period_ns = 1_000_000;
     let layout = Layout::from_toml(file)?;
     let robot = Robot::from_toml(file, &layout, period_ns)?;
-    let knees = [robot.find("left knee").ok_or("no left knee")?, robot.find("right knee").ok_or("no right knee")?];
+    let knees = [
+        robot.find("left knee").ok_or("no left knee")?,
+        robot.find("right knee").ok_or("no right knee")?,
+    ];
     let law = move |status: &Status, wanted: &mut [f64]| {
-        let targets = squat(status.time_ns as f64 * 1e-9, knees.map(|knee| status.all[knee].actual_rad));
+        let targets =
+            squat(status.time_ns as f64 * 1e-9, knees.map(|knee| status.all[knee].actual_rad));
         knees.into_iter().zip(targets).for_each(|(knee, target)| wanted[knee] = target);
     };
 
@@ -35,7 +40,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut bus = Bus::bring_up(wire, Some(&layout), options, "the simulated segment")?;
     run_for(&mut bus, &mut controller, period_ns, Duration::from_secs(5));
     bus.take_down();
-    println!("{:?} after {} cycles: {:?}", controller.status().phase, bus.counts().cycles, controller.status().counts);
+    println!(
+        "{:?} after {} cycles: {:?}",
+        controller.status().phase,
+        bus.counts().cycles,
+        controller.status().counts
+    );
 
     Ok(())
 }

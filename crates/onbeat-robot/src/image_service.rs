@@ -1,5 +1,5 @@
-//! Serves the process image of a bus to other processes: the part in the loop's cycle, and the part in the
-//! background.
+//! Serves the process image of a bus to other processes: the part in the loop's cycle, and the part
+//! in the background.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
@@ -118,8 +118,8 @@ pub struct BackgroundService {
     job: Option<SdoJob>,
 }
 
-/// Serves an image. With a controller of this process, it provides the outputs; without one, the owner of the image
-/// does.
+/// Serves an image. With a controller of this process, it provides the outputs; without one, the
+/// owner of the image does.
 #[must_use]
 pub fn serve(
     image: BusSide,
@@ -130,12 +130,19 @@ pub fn serve(
     let transfers = Transfers::default();
     let controller: Box<dyn Controller + Send> = match controller {
         None => Box::new(OwnerController(image.clone())),
-        Some(own) => {
-            Box::new(PublishedController { image: image.clone(), own, events: VecDeque::with_capacity(MAX_EVENTS) })
-        }
+        Some(own) => Box::new(PublishedController {
+            image: image.clone(),
+            own,
+            events: VecDeque::with_capacity(MAX_EVENTS),
+        }),
     };
 
-    let serving = CycleService { image, transfers: transfers.clone(), next: 0, counted: BusCounts::default() };
+    let serving = CycleService {
+        image,
+        transfers: transfers.clone(),
+        next: 0,
+        counted: BusCounts::default(),
+    };
     (controller, serving, BackgroundService { cold, transfers, job: None })
 }
 
@@ -145,14 +152,21 @@ impl CycleService {
         self.image.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 
-    /// Publishes a cycle and the robot's state, for a bus whose controller was not returned by [`serve`].
-    pub fn publish(&mut self, cycle: &BusCycle, (inputs, outputs): (&[u8], &[u8]), robot: Option<RobotState>) {
+    /// Publishes a cycle and the robot's state, for a bus whose controller was not returned by
+    /// [`serve`].
+    pub fn publish(
+        &mut self,
+        cycle: &BusCycle,
+        (inputs, outputs): (&[u8], &[u8]),
+        robot: Option<RobotState>,
+    ) {
         let mut image = self.image.lock().unwrap_or_else(PoisonError::into_inner);
         image.set_robot(robot);
         timed(&mut image, |image| image.publish(cycle, inputs, outputs));
     }
 
-    /// Publishes events, states and statistics after a cycle, and carries transfers. `keep` receives each event too.
+    /// Publishes events, states and statistics after a cycle, and carries transfers. `keep`
+    /// receives each event too.
     pub fn after_cycle<W: Wire>(
         &mut self,
         bus: &mut Bus<W>,
@@ -184,7 +198,10 @@ impl CycleService {
         let counts = bus.counts();
         let before = std::mem::replace(&mut self.counted, counts);
         let differences = [
-            (Counter::FramesLost, (counts.cycles - counts.answered).saturating_sub(before.cycles - before.answered)),
+            (
+                Counter::FramesLost,
+                (counts.cycles - counts.answered).saturating_sub(before.cycles - before.answered),
+            ),
             (Counter::FramesLate, counts.late - before.late),
             (Counter::FramesUnknown, counts.strange() - before.strange()),
             (Counter::WorkingCounterErrors, counts.counter_off - before.counter_off),
@@ -224,9 +241,11 @@ impl CycleService {
 
 fn state<W: Wire>(bus: &Bus<W>, device: usize) -> DeviceState {
     match bus.al_status(device) {
-        Some((status, code)) => {
-            DeviceState { al_state: u16::from(status), al_status: code, presence: Presence::Present }
-        }
+        Some((status, code)) => DeviceState {
+            al_state: u16::from(status),
+            al_status: code,
+            presence: Presence::Present,
+        },
         None => DeviceState { al_state: 0, al_status: 0, presence: Presence::Lost },
     }
 }

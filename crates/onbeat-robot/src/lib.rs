@@ -1,4 +1,5 @@
-//! A robot from its file to a run: the MainDevice of its bus, the motion controller, and the probes that measure both.
+//! A robot from its file to a run: the MainDevice of its bus, the motion controller, and the probes
+//! that measure both.
 //!
 //! | module | content |
 //! |---|---|
@@ -23,8 +24,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! ethercrab configures the devices during bring-up; no library runs in a cycle. Descriptions and layouts of segments
-//! are in `onbeat-ethercat`, simulated devices in `onbeat-segment`.
+//! ethercrab configures the devices during bring-up; no library runs in a cycle. Descriptions and
+//! layouts of segments are in `onbeat-ethercat`, simulated devices in `onbeat-segment`.
 
 pub mod bus;
 pub mod image_service;

@@ -1,8 +1,9 @@
 //! A robot from its file to a run: what `onbeat robot run` does, for any program.
 //!
-//! [`RobotFile`] reads the file, [`Session::bring_up`] configures the devices, [`Session::run`] moves the joints until the robot is
-//! asked to stop or its time is over. A [`SessionObserver`] receives views and events in the meantime, on the caller's thread; what
-//! it does cannot delay the loop.
+//! [`RobotFile`] reads the file, [`Session::bring_up`] configures the devices, [`Session::run`]
+//! moves the joints until the robot is asked to stop or its time is over. A [`SessionObserver`]
+//! receives views and events in the meantime, on the caller's thread; what it does cannot delay the
+//! loop.
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -59,8 +60,8 @@ use onbeat_segment::{Description, Segment};
 use crate::bus::{Bus, BusError, BusOptions, Wire};
 use crate::image_service::{BackgroundService, CycleService, serve};
 use crate::motion::{
-    DownReason, LoopView, MotionController, Outlets, Robot, RobotCommands, RobotError, RobotEvent, RobotPhase,
-    RobotSnapshot, RobotTask, RobotView, Rung, SpikeView,
+    DownReason, LoopView, MotionController, Outlets, Robot, RobotCommands, RobotError, RobotEvent,
+    RobotPhase, RobotSnapshot, RobotTask, RobotView, Rung, SpikeView,
 };
 
 /// The name of the robot that ships with onbeat.
@@ -103,7 +104,8 @@ pub struct RobotFile {
 }
 
 impl RobotFile {
-    /// Reads a file, or the robot that ships with onbeat ([`HUMANOID`]), for a loop with this period in nanoseconds.
+    /// Reads a file, or the robot that ships with onbeat ([`HUMANOID`]), for a loop with this
+    /// period in nanoseconds.
     ///
     /// # Errors
     /// [`RobotFileError`].
@@ -163,10 +165,12 @@ pub struct SessionOutcome {
 }
 
 impl SessionOutcome {
-    /// Returns whether the robot came to rest without a safe stop and without a joint that was down.
+    /// Returns whether the robot came to rest without a safe stop and without a joint that was
+    /// down.
     #[must_use]
     pub fn ended_in_order(&self) -> bool {
-        let is_at_rest = |view: &RobotView| view.phase == RobotPhase::AtRest && view.rung != Rung::SafeStop;
+        let is_at_rest =
+            |view: &RobotView| view.phase == RobotPhase::AtRest && view.rung != Rung::SafeStop;
         !self.was_down && self.view.as_ref().is_some_and(is_at_rest)
     }
 }
@@ -176,14 +180,19 @@ impl<'r, W: Wire + Send> Session<'r, W> {
     ///
     /// # Errors
     /// [`BusError`].
-    pub fn bring_up(wire: W, on: &str, file: &'r RobotFile, options: BusOptions) -> Result<Self, BusError> {
+    pub fn bring_up(
+        wire: W,
+        on: &str,
+        file: &'r RobotFile,
+        options: BusOptions,
+    ) -> Result<Self, BusError> {
         let period_ns = options.period_ns;
         let bus = Bus::bring_up(wire, Some(&file.layout), options, on)?;
         Ok(Self { bus, file, period_ns })
     }
 
-    /// Moves the robot until the interruptions ask it to stop or its time is over, takes the bus down, and closes the run.
-    /// [`Interruptions::summary`] resets a safe stop.
+    /// Moves the robot until the interruptions ask it to stop or its time is over, takes the bus
+    /// down, and closes the run. [`Interruptions::summary`] resets a safe stop.
     ///
     /// # Errors
     /// [`RunError`]; the bus is down then too.
@@ -209,8 +218,9 @@ impl<'r, W: Wire + Send> Session<'r, W> {
         let orders = RobotCommands::default();
         let (serving, mut attending) = plan.image.map(served).unzip();
         let show_every = plan.view_every_ns / period_ns.max(1);
-        let task =
-            RobotTask::new(bus, plan.controller, &orders, outlets, show_every).working(plan.work_ns).serving(serving);
+        let task = RobotTask::new(bus, plan.controller, &orders, outlets, show_every)
+            .working(plan.work_ns)
+            .serving(serving);
 
         let mut follower = SessionFollower {
             file,
@@ -228,7 +238,9 @@ impl<'r, W: Wire + Send> Session<'r, W> {
         let mut body = OnGrid { task, has_ports: true };
         let block = BlockPlan { index: 0, load: "idle", releases: u64::MAX };
         let ran = run.begin_body(&mut body).block(&block, &inner, &mut |recorder| {
-            inner.continued.store(interruptions.continued.load(Ordering::Relaxed), Ordering::Relaxed);
+            inner
+                .continued
+                .store(interruptions.continued.load(Ordering::Relaxed), Ordering::Relaxed);
             let is_over = Monotonic.now().ns_since(began) >= plan.duration_ns;
             if interruptions.stop.load(Ordering::Relaxed) || is_over {
                 orders.stop();
@@ -264,7 +276,8 @@ fn ring<T: Copy + Send>(slots: &mut [Slot<T>]) -> Ring<'_, T> {
     Ring::over(slots).expect("a power of two")
 }
 
-/// The cold side of a session: takes views and events out of the rings, records the events, and hands both to the observer.
+/// The cold side of a session: takes views and events out of the rings, records the events, and
+/// hands both to the observer.
 struct SessionFollower<'s> {
     file: &'s RobotFile,
     path: &'s Path,
@@ -287,7 +300,8 @@ impl SessionFollower<'_> {
         }
 
         while let Some(event) = self.bus_events.pop() {
-            let device = layout.devices.get(usize::from(event.device)).map_or("", |device| &device.name);
+            let device =
+                layout.devices.get(usize::from(event.device)).map_or("", |device| &device.name);
             record(&event, device, recorder, observer);
         }
 
@@ -327,7 +341,12 @@ impl SessionFollower<'_> {
 }
 
 /// Records an event and shows it. A run file that cannot be written ends the run by itself.
-fn record(event: &Event, device: &str, recorder: &mut Recorder, observer: &mut dyn SessionObserver) {
+fn record(
+    event: &Event,
+    device: &str,
+    recorder: &mut Recorder,
+    observer: &mut dyn SessionObserver,
+) {
     observer.event(event, device);
     let _ = recorder.event(event, device);
 }
@@ -339,7 +358,8 @@ fn latest_spikes(path: &Path) -> Vec<SpikeView> {
     latest
         .map(|spike| {
             let explanation = Explanation::from_causes(spike.causes.clone());
-            let cause = explanation.main().map_or_else(|| "cause not looked for".to_owned(), Cause::words);
+            let cause =
+                explanation.main().map_or_else(|| "cause not looked for".to_owned(), Cause::words);
             SpikeView { t: spike.t, late_ns: spike.wakeup_latency_ns, cause }
         })
         .collect()

@@ -1,4 +1,5 @@
-//! A cycle of the bus does not allocate: in normal operation, with lost frames, and during recovery of a device.
+//! A cycle of the bus does not allocate: in normal operation, with lost frames, and during recovery
+//! of a device.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod bus_world;
@@ -88,7 +89,10 @@ fn assert_no_allocation(text: &str) {
     });
 
     assert_eq!(violation_count(), 0);
-    assert!(lost > 0 && back == lost && emergencies == 1, "{lost} lost, {back} back, {emergencies} emergencies");
+    assert!(
+        lost > 0 && back == lost && emergencies == 1,
+        "{lost} lost, {back} back, {emergencies} emergencies"
+    );
     assert!(bus.is_up());
 }
 
@@ -135,7 +139,12 @@ fn publishing_a_robot_does_not_allocate() {
             release = release.plus_ns(MS);
             let _ = clock.sleep_until(release);
             let cycle = bus.cycle(release, MS, controller.as_mut());
-            serving.after_cycle(&mut bus, &cycle, CycleTimes { wakeup_latency_ns: 1, execution_time_ns: 1 }, |_| {});
+            serving.after_cycle(
+                &mut bus,
+                &cycle,
+                CycleTimes { wakeup_latency_ns: 1, execution_time_ns: 1 },
+                |_| {},
+            );
             while let Some(event) = controller.take_event() {
                 of_robot += 1;
                 stops += u32::from(event.kind == EventKind::SafeStop);

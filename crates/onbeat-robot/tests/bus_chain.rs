@@ -1,4 +1,5 @@
-//! Number of cycles of a reaction through a bus, on a virtual clock: what `measure chain --with bus` predicts.
+//! Number of cycles of a reaction through a bus, on a virtual clock: what `measure chain --with
+//! bus` predicts.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod bus_world;
@@ -21,7 +22,8 @@ impl Controller for Mirror {
     }
 }
 
-/// Returns the time from a change at the pins, `phase_ns` after a release, to the output that follows, in ns.
+/// Returns the time from a change at the pins, `phase_ns` after a release, to the output that
+/// follows, in ns.
 fn reaction_ns(delay_us: u64, mode: ExchangeMode, phase_ns: u64) -> u64 {
     let text = format!(
         "[types.contacts]\nkind = \"digital\"\ndelay_us = {delay_us}\n[[devices]]\ntype = \"contacts\"\nname = \"contacts\"\n"

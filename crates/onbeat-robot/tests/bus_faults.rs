@@ -1,8 +1,9 @@
 //! All faults of a segment, each with twenty seeds, on a virtual clock.
 //!
-//! For each fault three things must hold. The event that reports it comes within five cycles of its begin. From two
-//! cycles after its end every frame is answered, and the working counter is complete after the time that recovery
-//! takes. No device leaves OP except those concerned. Moved devices are tested elsewhere.
+//! For each fault three things must hold. The event that reports it comes within five cycles of its
+//! begin. From two cycles after its end every frame is answered, and the working counter is
+//! complete after the time that recovery takes. No device leaves OP except those concerned. Moved
+//! devices are tested elsewhere.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod bus_world;
@@ -61,7 +62,15 @@ struct Case {
 impl Case {
     fn new(name: &'static str, fault: Fault) -> Self {
         let event = ExpectedEvent::Nothing;
-        Self { name, faults: vec![fault], share: 1.0, for_ms: 20, event, concerned: vec![], whole_after: 2 }
+        Self {
+            name,
+            faults: vec![fault],
+            share: 1.0,
+            for_ms: 20,
+            event,
+            concerned: vec![],
+            whole_after: 2,
+        }
     }
 
     fn reported_by(mut self, event: ExpectedEvent) -> Self {
@@ -75,7 +84,8 @@ impl Case {
     }
 
     fn concerning(mut self, concerned: &[&str], whole_after: u64) -> Self {
-        (self.concerned, self.whole_after) = (concerned.iter().map(|&name| name.to_owned()).collect(), whole_after);
+        (self.concerned, self.whole_after) =
+            (concerned.iter().map(|&name| name.to_owned()).collect(), whole_after);
         self
     }
 
@@ -90,16 +100,24 @@ fn of_frames() -> Vec<Case> {
     const LOST: ExpectedEvent = ExpectedEvent::Bus(&[FrameLost]);
     vec![
         Case::new("every frame lost", Fault::Lose).reported_by(LOST),
-        Case::new("a frame in five lost", Fault::Lose).reported_by(ExpectedEvent::Anything).with(0.2, 60),
+        Case::new("a frame in five lost", Fault::Lose)
+            .reported_by(ExpectedEvent::Anything)
+            .with(0.2, 60),
         Case::new("frames half a cycle late", Fault::Late { by_ns: MS / 2 }),
         Case::new("frames two cycles late", Fault::Late { by_ns: 2 * MS })
             .reported_by(ExpectedEvent::Bus(&[FrameLost, FrameLate])),
-        Case::new("frames sixty cycles late", Fault::Late { by_ns: 60 * MS }).reported_by(LOST).with(1.0, 10),
-        Case::new("frames twice", Fault::Duplicate).reported_by(ExpectedEvent::Bus(&[FrameDuplicate])),
-        Case::new("frames behind the next", Fault::Reorder).reported_by(ExpectedEvent::Bus(&[FrameLost, FrameLate])),
+        Case::new("frames sixty cycles late", Fault::Late { by_ns: 60 * MS })
+            .reported_by(LOST)
+            .with(1.0, 10),
+        Case::new("frames twice", Fault::Duplicate)
+            .reported_by(ExpectedEvent::Bus(&[FrameDuplicate])),
+        Case::new("frames behind the next", Fault::Reorder)
+            .reported_by(ExpectedEvent::Bus(&[FrameLost, FrameLate])),
         Case::new("frames without their ends", Fault::Truncate)
             .reported_by(ExpectedEvent::Bus(&[FrameLost, FrameUnknown])),
-        Case::new("a bit turned around in each frame", Fault::Flip).reported_by(ExpectedEvent::Anything).with(1.0, 60),
+        Case::new("a bit turned around in each frame", Fault::Flip)
+            .reported_by(ExpectedEvent::Anything)
+            .with(1.0, 60),
         Case::new("counters one too high", Fault::CounterOff { device: None, by: 1 })
             .reported_by(ExpectedEvent::Bus(&[WorkingCounterOff])),
         Case::new("counters two too low", Fault::CounterOff { device: None, by: -2 })
@@ -113,8 +131,11 @@ fn one_of<'n>(names: &[&'n str], seed: u64) -> &'n str {
 }
 
 fn of_devices(seed: u64, device: impl Fn(&str) -> usize) -> Vec<Case> {
-    use EventKind::{ClockUnlocked, DeviceLost, Emergency, Frozen, StateChanged, WorkingCounterOff};
-    let drive_name = one_of(&["left elbow", "right knee", "waist yaw", "jaw", "right ring finger"], seed);
+    use EventKind::{
+        ClockUnlocked, DeviceLost, Emergency, Frozen, StateChanged, WorkingCounterOff,
+    };
+    let drive_name =
+        one_of(&["left elbow", "right knee", "waist yaw", "jaw", "right ring finger"], seed);
     let io_name = one_of(&["left hand", "right hand", "left foot", "chest"], seed);
     let drive = device(drive_name);
     let io = device(io_name);
@@ -128,7 +149,10 @@ fn of_devices(seed: u64, device: impl Fn(&str) -> usize) -> Vec<Case> {
         Case::new("a cable cut for long", Fault::Cut { device: device("neck yaw") })
             .with(1.0, 300)
             .reported_by(ExpectedEvent::Device(DeviceLost))
-            .concerning(&["neck yaw", "neck pitch", "neck roll", "eyes pan", "eyes tilt", "jaw", "brow"], 30),
+            .concerning(
+                &["neck yaw", "neck pitch", "neck roll", "eyes pan", "eyes tilt", "jaw", "brow"],
+                30,
+            ),
         Case::new("a device without power", Fault::PowerOff { device: device("brow") })
             .reported_by(ExpectedEvent::Device(DeviceLost))
             .concerning(&["brow"], 60),
@@ -144,19 +168,28 @@ fn of_devices(seed: u64, device: impl Fn(&str) -> usize) -> Vec<Case> {
         Case::new("a watchdog's AL error", Fault::AlError { device: io, code: 0x001b })
             .reported_by(ExpectedEvent::Device(StateChanged))
             .concerning(&[io_name], 30),
-        Case::new("an AL error, and OP refused", Fault::RefuseState { device: drive, state: 8, code: 0x0032 })
-            .and(Fault::AlError { device: drive, code: 0x0032 })
-            .reported_by(ExpectedEvent::Device(StateChanged))
-            .concerning(&[drive_name], 600),
-        Case::new("an AL error, and slow changes of state", Fault::SlowState { device: drive, by_ns: 30 * MS })
-            .and(Fault::AlError { device: drive, code: 0x0001 })
-            .reported_by(ExpectedEvent::Device(StateChanged))
-            .concerning(&[drive_name], 120),
+        Case::new(
+            "an AL error, and OP refused",
+            Fault::RefuseState { device: drive, state: 8, code: 0x0032 },
+        )
+        .and(Fault::AlError { device: drive, code: 0x0032 })
+        .reported_by(ExpectedEvent::Device(StateChanged))
+        .concerning(&[drive_name], 600),
+        Case::new(
+            "an AL error, and slow changes of state",
+            Fault::SlowState { device: drive, by_ns: 30 * MS },
+        )
+        .and(Fault::AlError { device: drive, code: 0x0001 })
+        .reported_by(ExpectedEvent::Device(StateChanged))
+        .concerning(&[drive_name], 120),
         Case::new("an EEPROM that stays busy", Fault::SiiBusy { device: drive }),
-        Case::new("no power, and then a busy EEPROM", Fault::SiiBusy { device: device("right toe") })
-            .and(Fault::PowerOff { device: device("right toe") })
-            .reported_by(ExpectedEvent::Device(DeviceLost))
-            .concerning(&TOE, 700),
+        Case::new(
+            "no power, and then a busy EEPROM",
+            Fault::SiiBusy { device: device("right toe") },
+        )
+        .and(Fault::PowerOff { device: device("right toe") })
+        .reported_by(ExpectedEvent::Device(DeviceLost))
+        .concerning(&TOE, 700),
         Case::new("an EEPROM with a wrong checksum", Fault::SiiChecksum { device: drive }),
         Case::new("an EEPROM that reads blank", Fault::SiiBlank { device: drive }),
         Case::new("a mute mailbox", Fault::MailMute { device: drive }),
@@ -215,7 +248,10 @@ impl Run<'_, '_> {
         }
 
         let is_displaced = |event: &&Event| {
-            matches!(event.kind, EventKind::WrongDevice | EventKind::PlaceInDoubt | EventKind::SurplusDevice)
+            matches!(
+                event.kind,
+                EventKind::WrongDevice | EventKind::PlaceInDoubt | EventKind::SurplusDevice
+            )
         };
         if let Some(event) = self.world.events.iter().find(is_displaced) {
             return Err(format!("no device is in another place: {event:?}"));
@@ -225,10 +261,13 @@ impl Run<'_, '_> {
         let healthy: Vec<&usize> = self.out_of_op.difference(&self.concerned).collect();
         match (report, whole, &healthy[..]) {
             (Err(why), _, _) => Err(why),
-            (_, None, _) => {
-                Err(format!("not whole {} cycles after the fault: {:?}", case.whole_after, self.world.events))
+            (_, None, _) => Err(format!(
+                "not whole {} cycles after the fault: {:?}",
+                case.whole_after, self.world.events
+            )),
+            (_, _, [_, ..]) => {
+                Err(format!("healthy devices left OP: {healthy:?}; {:?}", self.world.events))
             }
-            (_, _, [_, ..]) => Err(format!("healthy devices left OP: {healthy:?}; {:?}", self.world.events)),
             (Ok(()), Some(_), []) => Ok(()),
         }
     }
@@ -238,20 +277,27 @@ fn check_report(case: &Case, began: u64, events: &[Event]) -> Result<(), String>
     let soon = || events.iter().filter(|event| event.cycle <= began + 5);
     let right = match case.event {
         ExpectedEvent::Bus(kinds) => soon().any(|event| kinds.contains(&event.kind)),
-        ExpectedEvent::Device(kind) => {
-            soon().any(|event| event.kind == kind && event.device != onbeat_ethercat::event::NO_DEVICE)
-        }
+        ExpectedEvent::Device(kind) => soon()
+            .any(|event| event.kind == kind && event.device != onbeat_ethercat::event::NO_DEVICE),
         ExpectedEvent::Nothing => events.is_empty(),
         ExpectedEvent::Anything => true,
     };
 
-    right.then_some(()).ok_or_else(|| format!("the event did not come within five cycles of {began}: {events:?}"))
+    right
+        .then_some(())
+        .ok_or_else(|| format!("the event did not come within five cycles of {began}: {events:?}"))
 }
 
 fn every_case(seed: u64, clock: &VirtualClock) -> (usize, Vec<String>) {
     let text = Segment::HUMANOID.replace("seed = 59", &format!("seed = {seed}"));
     let mut world = World::new(&text, clock, OPTIONS);
-    let targets = world.bus.layout().devices.iter().filter_map(|device| device.output_at(0x607a, 0)).collect();
+    let targets = world
+        .bus
+        .layout()
+        .devices
+        .iter()
+        .filter_map(|device| device.output_at(0x607a, 0))
+        .collect();
     let mut moving = Moving { targets, position: 0 };
     world.until_up(&mut moving);
     let mut failed = Vec::new();
@@ -266,7 +312,12 @@ fn every_case(seed: u64, clock: &VirtualClock) -> (usize, Vec<String>) {
         let concerned = case.concerned.iter().map(|name| world.device(name)).collect();
         // Different seeds start at different points of a cycle.
         let _ = clock.sleep_until(clock.now().plus_ns(seed * 45_000));
-        let mut run = Run { world: &mut world, moving: moving.clone(), concerned, out_of_op: BTreeSet::new() };
+        let mut run = Run {
+            world: &mut world,
+            moving: moving.clone(),
+            concerned,
+            out_of_op: BTreeSet::new(),
+        };
         let outcome = run.go(case);
         moving = run.moving;
         failed.extend(outcome.err().map(|why| format!("{} (seed {seed}): {why}", case.name)));
@@ -285,8 +336,12 @@ fn every_case(seed: u64, clock: &VirtualClock) -> (usize, Vec<String>) {
 fn every_fault_is_reported_and_recovered_with_every_seed() {
     let halves = std::thread::scope(|scope| {
         let half = |first: u64| {
-            scope
-                .spawn(move || (first..SEEDS).step_by(2).map(|seed| every_case(seed + 1, &clock())).collect::<Vec<_>>())
+            scope.spawn(move || {
+                (first..SEEDS)
+                    .step_by(2)
+                    .map(|seed| every_case(seed + 1, &clock()))
+                    .collect::<Vec<_>>()
+            })
         };
         let both = [half(0), half(1)];
         both.map(|half| half.join().expect("no panic")).concat()
@@ -294,7 +349,11 @@ fn every_fault_is_reported_and_recovered_with_every_seed() {
 
     let cases = halves[0].0;
     let failed: Vec<&String> = halves.iter().flat_map(|(_, failed)| failed).collect();
-    println!("{cases} faults with {SEEDS} seeds each: {} of {} runs failed", failed.len(), cases as u64 * SEEDS);
+    println!(
+        "{cases} faults with {SEEDS} seeds each: {} of {} runs failed",
+        failed.len(),
+        cases as u64 * SEEDS
+    );
     assert!(cases >= 25);
     assert!(failed.is_empty(), "{:#?}", &failed[..failed.len().min(12)]);
 }

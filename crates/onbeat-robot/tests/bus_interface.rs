@@ -1,5 +1,5 @@
-//! A bus on a network interface that is set down, loses its link, gets a small MTU, and is deleted and created again.
-//! Needs permission to create a network namespace; prints if it is missing.
+//! A bus on a network interface that is set down, loses its link, gets a small MTU, and is deleted
+//! and created again. Needs permission to create a network namespace; prints if it is missing.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, unsafe_code)]
 
 use std::process::Command;
@@ -20,8 +20,7 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_segment::Link;
 use onbeat_segment::serving::{ServeOptions, serve};
 
-const FILE: &str =
-    "[segment]\nname = \"two\"\n[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\nnames = [\"hip\", \"knee\"]\n";
+const FILE: &str = "[segment]\nname = \"two\"\n[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\nnames = [\"hip\", \"knee\"]\n";
 const PERIOD_NS: u64 = 2_000_000;
 /// A loaded machine may stop for seconds; this limit is never reached otherwise.
 const MOST_CYCLES: u64 = 60_000;
@@ -30,7 +29,9 @@ const MOST_CYCLES: u64 = 60_000;
 fn in_a_namespace(work: impl FnOnce() + Send + 'static) {
     let done = thread::spawn(move || {
         // SAFETY: only this thread's network changes, and it has no socket yet.
-        if let Err(why) = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) } {
+        if let Err(why) =
+            unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }
+        {
             println!("skipped: no network namespace can be made here: {why}");
             return;
         }
@@ -76,7 +77,8 @@ impl Devices {
         let until = Arc::clone(&stop);
         let interface = Interface::open_as("o0-seg", Role::Devices).unwrap();
         let run = move || {
-            let _ = serve(&[interface], &mut link, ServeOptions::<std::io::Sink>::default(), &until);
+            let _ =
+                serve(&[interface], &mut link, ServeOptions::<std::io::Sink>::default(), &until);
             link
         };
 
@@ -99,7 +101,8 @@ struct Run {
 impl Run {
     fn of(image: &str) -> Self {
         let layout = Layout::from_toml(FILE).unwrap();
-        let options = BusOptions { mode: ExchangeMode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
+        let options =
+            BusOptions { mode: ExchangeMode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
         let packets = Packets::open("o0").unwrap().spinning_ns(0);
         let bus = Bus::bring_up(packets, Some(&layout), options, "o0").unwrap();
         let (controller, serving, _) =
@@ -113,9 +116,14 @@ impl Run {
             let release = Monotonic.now();
             let seen = self.bus.cycle(release, PERIOD_NS, self.controller.as_mut());
             let Self { bus, serving, events, .. } = self;
-            serving.after_cycle(bus, &seen, CycleTimes { wakeup_latency_ns: 1, execution_time_ns: 1 }, |event| {
-                events.push(event);
-            });
+            serving.after_cycle(
+                bus,
+                &seen,
+                CycleTimes { wakeup_latency_ns: 1, execution_time_ns: 1 },
+                |event| {
+                    events.push(event);
+                },
+            );
             if holds(self) {
                 return;
             }
@@ -125,8 +133,8 @@ impl Run {
         panic!("{what}: {:?}", self.events);
     }
 
-    /// Changes the interface, checks that the trouble is named and no state is known, then reverts it and checks that
-    /// all devices are back.
+    /// Changes the interface, checks that the trouble is named and no state is known, then reverts
+    /// it and checks that all devices are back.
     fn goes_and_comes(&mut self, client: &Client, trouble: Trouble, go: &[&str], come: &[&str]) {
         self.events.clear();
         go.iter().for_each(|words| drop(ip(words).unwrap()));
@@ -135,7 +143,9 @@ impl Run {
             run.events.iter().any(|event| event.kind == EventKind::NoAnswer && event.code == code)
         });
 
-        assert!(!self.bus.is_up() && self.bus.al_status(0).is_none() && self.bus.silent_ns().is_some());
+        assert!(
+            !self.bus.is_up() && self.bus.al_status(0).is_none() && self.bus.silent_ns().is_some()
+        );
         self.until("the image says so", |_| matches!(client.state().outage, Outage::NoAnswer(_)));
         assert_eq!(client.state().in_op, 0);
         assert!(client.devices().iter().all(|device| device.state.presence == Presence::Lost));
@@ -143,7 +153,9 @@ impl Run {
         self.until("all are back", |run| {
             run.bus.is_up() && run.events.iter().any(|it| it.kind == EventKind::AnswerBack)
         });
-        self.until("the image says so", |_| client.state().outage == Outage::None && client.state().in_op == 2);
+        self.until("the image says so", |_| {
+            client.state().outage == Outage::None && client.state().in_op == 2
+        });
     }
 }
 
@@ -156,21 +168,38 @@ fn trouble_of_an_interface_is_named_and_the_bus_recovers_after_it() {
         let mut run = Run::of(&name);
         run.until("all are in OP", |run| run.bus.is_up());
         let client = Client::open(&name).unwrap();
-        run.goes_and_comes(&client, Trouble::NoLink, &["link set o0-seg down"], &["link set o0-seg up"]);
+        run.goes_and_comes(
+            &client,
+            Trouble::NoLink,
+            &["link set o0-seg down"],
+            &["link set o0-seg up"],
+        );
         run.goes_and_comes(&client, Trouble::Down, &["link set o0 down"], &["link set o0 up"]);
-        run.goes_and_comes(&client, Trouble::Mtu, &["link set o0 mtu 68"], &["link set o0 mtu 1500"]);
+        run.goes_and_comes(
+            &client,
+            Trouble::Mtu,
+            &["link set o0 mtu 68"],
+            &["link set o0 mtu 1500"],
+        );
 
         run.events.clear();
         ip("link del o0").unwrap();
         run.until("it is gone", |run| {
-            run.events.iter().any(|event| event.kind == EventKind::NoAnswer && event.code == Trouble::Gone as u32)
+            run.events.iter().any(|event| {
+                event.kind == EventKind::NoAnswer && event.code == Trouble::Gone as u32
+            })
         });
         let link = devices.end();
         make_pair();
         devices = Devices::start(link);
         run.until("all are back", |run| run.bus.is_up());
 
-        assert_eq!(run.events.iter().filter(|event| event.kind == EventKind::NoAnswer).count(), 1, "{:?}", run.events);
+        assert_eq!(
+            run.events.iter().filter(|event| event.kind == EventKind::NoAnswer).count(),
+            1,
+            "{:?}",
+            run.events
+        );
         drop(run);
         devices.end();
     });
@@ -184,11 +213,25 @@ fn an_interface_is_opened_by_one_main_device_and_only_if_it_can_send() {
         let refused = Packets::open("o0").unwrap_err();
         let own = std::process::id();
 
-        assert!(matches!(&refused, CarrierError::InUse { user, .. } if user.pid == own), "{refused}");
-        assert!(refused.to_string().starts_with("a MainDevice of onbeat is running on \"o0\" already: process "));
-        assert_eq!(Interface::open("o0").unwrap().user(Role::MainDevice).map(|user| user.pid), Some(own));
+        assert!(
+            matches!(&refused, CarrierError::InUse { user, .. } if user.pid == own),
+            "{refused}"
+        );
+        assert!(
+            refused
+                .to_string()
+                .starts_with("a MainDevice of onbeat is running on \"o0\" already: process ")
+        );
+        assert_eq!(
+            Interface::open("o0").unwrap().user(Role::MainDevice).map(|user| user.pid),
+            Some(own)
+        );
         drop(first);
-        assert_eq!(Interface::open("o0").unwrap().user(Role::MainDevice), None, "free with the socket");
+        assert_eq!(
+            Interface::open("o0").unwrap().user(Role::MainDevice),
+            None,
+            "free with the socket"
+        );
 
         ip("link set o0-seg down").unwrap();
         let refused = loop {
@@ -206,7 +249,10 @@ fn an_interface_is_opened_by_one_main_device_and_only_if_it_can_send() {
         ip("link set o0 down").unwrap();
         let refused = Packets::open("o0").unwrap_err().to_string();
 
-        assert_eq!(refused, "the network interface \"o0\" is down: switch it on with `ip link set o0 up`");
+        assert_eq!(
+            refused,
+            "the network interface \"o0\" is down: switch it on with `ip link set o0 up`"
+        );
     });
 }
 
@@ -217,16 +263,22 @@ fn a_bus_whose_frames_are_longer_than_the_mtu_is_refused_with_both_numbers() {
         ip("link set o0 mtu 100").unwrap();
         let devices = Devices::start(Link::from_toml(FILE).unwrap());
         let layout = Layout::from_toml(FILE).unwrap();
-        let options = BusOptions { mode: ExchangeMode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
-        let refused =
-            Bus::bring_up(Packets::open("o0").unwrap(), Some(&layout), options, "o0").unwrap_err().to_string();
+        let options =
+            BusOptions { mode: ExchangeMode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
+        let refused = Bus::bring_up(Packets::open("o0").unwrap(), Some(&layout), options, "o0")
+            .unwrap_err()
+            .to_string();
 
-        assert!(refused.contains("MTU") && refused.contains("ip link set o0 mtu 1500"), "{refused}");
+        assert!(
+            refused.contains("MTU") && refused.contains("ip link set o0 mtu 1500"),
+            "{refused}"
+        );
         devices.end();
     });
 }
 
-/// A MainDevice on a VLAN of the interface: its frames are tagged on the cable, and so must be the replies.
+/// A MainDevice on a VLAN of the interface: its frames are tagged on the cable, and so must be the
+/// replies.
 #[test]
 fn devices_answer_on_a_vlan_with_the_tag_that_came() {
     in_a_namespace(|| {
@@ -239,7 +291,8 @@ fn devices_answer_on_a_vlan_with_the_tag_that_came() {
         ip("link set o0.5 up").unwrap();
         let devices = Devices::start(Link::from_toml(FILE).unwrap());
         let layout = Layout::from_toml(FILE).unwrap();
-        let options = BusOptions { mode: ExchangeMode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
+        let options =
+            BusOptions { mode: ExchangeMode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
         let bus = Bus::bring_up(Packets::open("o0.5").unwrap(), Some(&layout), options, "o0.5");
 
         assert!(bus.is_ok(), "{:?}", bus.err());

@@ -1,5 +1,6 @@
-//! Devices that are not at their positions in the file: exchanged, added, switched off together, or with other
-//! station addresses. Checks what the bus does and reports, and what the robot on it does.
+//! Devices that are not at their positions in the file: exchanged, added, switched off together, or
+//! with other station addresses. Checks what the bus does and reports, and what the robot on it
+//! does.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod bus_world;
@@ -38,7 +39,12 @@ impl<'c> World<'c> {
         let layout = Layout::from_toml(file).unwrap();
         let link = Link::from_toml(segment).unwrap();
         let set_points = SetPoints::new(link.segment(), |name| layout.find(name));
-        let bus = Bus::bring_up(TamperingWire::at(link, clock, set_points), Some(&layout), OPTIONS, "the segment")?;
+        let bus = Bus::bring_up(
+            TamperingWire::at(link, clock, set_points),
+            Some(&layout),
+            OPTIONS,
+            "the segment",
+        )?;
         let next = Instant::from_ns((clock.now().as_ns() / MS + 1) * MS);
         Ok(Self { bus, clock, next, events: Vec::new() })
     }
@@ -77,10 +83,16 @@ impl<'c> World<'c> {
     /// Switches all devices off for a while, and tampers with them during that time.
     fn restart(&mut self, actions: &[Tampering]) {
         let all = 0..self.bus.wire().segment().len();
-        self.tamper(&all.clone().map(|device| Tampering::Begin(Fault::PowerOff { device })).collect::<Vec<_>>());
+        self.tamper(
+            &all.clone()
+                .map(|device| Tampering::Begin(Fault::PowerOff { device }))
+                .collect::<Vec<_>>(),
+        );
         self.cycles(20);
         self.tamper(actions);
-        self.tamper(&all.map(|device| Tampering::End(Fault::PowerOff { device })).collect::<Vec<_>>());
+        self.tamper(
+            &all.map(|device| Tampering::End(Fault::PowerOff { device })).collect::<Vec<_>>(),
+        );
     }
 
     fn reported(&self, kind: EventKind) -> Vec<(u16, u16, u32)> {
@@ -113,7 +125,12 @@ fn two_devices_exchanged_without_power_stay_in_init_with_one_event_each_until_re
     world.restart(&[swapped(1, 4)]);
     world.cycles(3_000);
 
-    assert_eq!(world.reported(EventKind::WrongDevice), [(1, 4, 7_005), (4, 4, 7_002)], "{:?}", world.events);
+    assert_eq!(
+        world.reported(EventKind::WrongDevice),
+        [(1, 4, 7_005), (4, 4, 7_002)],
+        "{:?}",
+        world.events
+    );
     assert_eq!(world.states(), [8, 1, 8, 8, 1, 8]);
     let stations = [1, 4].map(|device| world.bus.wire().segment().status(device).unwrap().station);
     assert_eq!(stations, [0, 0], "what they were asked by is taken from them");
@@ -185,8 +202,14 @@ fn one_of_six_identical_drives_recovers_and_two_switched_off_together_do_not() {
     world.tamper(&[on(4)]);
     world.cycles(3_000);
 
-    // The last device is behind the fifth, and could not be found either when the second was checked.
-    assert_eq!(world.reported(EventKind::PlaceInDoubt), [(1, 0, 3), (4, 0, 2)], "{:?}", world.events);
+    // The last device is behind the fifth, and could not be found either when the second was
+    // checked.
+    assert_eq!(
+        world.reported(EventKind::PlaceInDoubt),
+        [(1, 0, 3), (4, 0, 2)],
+        "{:?}",
+        world.events
+    );
     assert_eq!(world.states(), [8, 1, 8, 8, 1, 8]);
 }
 
@@ -220,10 +243,15 @@ fn drives_exchanged_with_power_keep_their_own_set_points() {
     world.tamper(&[on(1)]);
     world.cycles(1_500);
 
-    assert_eq!(world.states(), [8, 1, 8, 8, 8, 8], "the device that lost its address is not at its position");
+    assert_eq!(
+        world.states(),
+        [8, 1, 8, 8, 8, 8],
+        "the device that lost its address is not at its position"
+    );
 }
 
-/// What SOEM does when it searches for devices: all to INIT, FMMUs cleared, station addresses from 0x1001.
+/// What SOEM does when it searches for devices: all to INIT, FMMUs cleared, station addresses from
+/// 0x1001.
 fn foreign_scan() -> [Tampering; 3] {
     [Tampering::StateOfAll(1), Tampering::ClearFmmus, Tampering::Stations(0x1001)]
 }
@@ -240,7 +268,11 @@ fn another_main_device_on_the_cable_misdirects_no_set_point() {
 
         world.cycles(2_000);
         assert_eq!(world.bus.is_up(), comes_back, "{own}: {:?}", world.events);
-        assert_eq!(world.reported(EventKind::PlaceInDoubt).len(), if comes_back { 0 } else { 6 }, "{own}");
+        assert_eq!(
+            world.reported(EventKind::PlaceInDoubt).len(),
+            if comes_back { 0 } else { 6 },
+            "{own}"
+        );
         assert_eq!(world.reported(EventKind::WrongDevice), [], "{own}");
     }
 }
@@ -265,7 +297,11 @@ fn an_fmmu_overwritten_by_another_main_device_is_restored() {
 
     assert_eq!(world.reported(EventKind::WorkingCounterOff).len(), 1, "{:?}", world.events);
     world.cycles(400);
-    assert!(world.bus.is_up() && world.reported(EventKind::WorkingCounterBack).len() == 1, "{:?}", world.events);
+    assert!(
+        world.bus.is_up() && world.reported(EventKind::WorkingCounterBack).len() == 1,
+        "{:?}",
+        world.events
+    );
 }
 
 #[test]
@@ -273,8 +309,9 @@ fn an_added_device_is_one_event_without_other_effect() {
     let clock = clock();
     let file = six(SERIALS);
     // The spare is inserted behind j3.
-    let table =
-        |names: &str, serial: u32| format!("[[devices]]\ntype = \"joint\"\nnames = [{names}]\nserial = {serial}\n");
+    let table = |names: &str, serial: u32| {
+        format!("[[devices]]\ntype = \"joint\"\nnames = [{names}]\nserial = {serial}\n")
+    };
     let with_spare = "[types.joint]\nkind = \"drive\"\n".to_owned()
         + &table("\"j1\", \"j2\", \"j3\"", 7_001)
         + &table("\"spare\"", 0)
@@ -300,7 +337,10 @@ fn an_added_device_is_one_event_without_other_effect() {
     world.cycles(1_500);
 
     assert_eq!(world.reported(EventKind::WrongDevice), [(3, 4, 0)], "{:?}", world.events);
-    world.tamper(&[Tampering::Begin(Fault::Unplug { device: 3 }), Tampering::End(Fault::Unplug { device: 4 })]);
+    world.tamper(&[
+        Tampering::Begin(Fault::Unplug { device: 3 }),
+        Tampering::End(Fault::Unplug { device: 4 }),
+    ]);
     world.cycles(1_500);
     assert!(world.bus.is_up(), "{:?}", world.events);
 }
@@ -308,12 +348,17 @@ fn an_added_device_is_one_event_without_other_effect() {
 #[test]
 fn a_serial_number_or_alias_that_differs_is_one_sentence_and_nothing_is_enabled() {
     for (own, sentence) in [
-        ("serial = 50", "at place 0 the file has \"j1\" with serial number 50, the device has serial number 51"),
+        (
+            "serial = 50",
+            "at place 0 the file has \"j1\" with serial number 50, the device has serial number 51",
+        ),
         ("alias = 50", "at place 0 the file has \"j1\" with alias 50, the device has alias 51"),
     ] {
         let clock = clock();
-        let refused =
-            World::new(&six(own), &six(&own.replace("50", "51")), &clock).map(|_| ()).unwrap_err().to_string();
+        let refused = World::new(&six(own), &six(&own.replace("50", "51")), &clock)
+            .map(|_| ())
+            .unwrap_err()
+            .to_string();
         assert!(refused.starts_with(sentence), "{refused}");
     }
 }

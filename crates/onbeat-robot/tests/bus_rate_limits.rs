@@ -1,5 +1,5 @@
-//! Repeated events of a bus: classified correctly, reported once per series, and never displacing other events. And a
-//! bus without replies, which does not know its devices' states.
+//! Repeated events of a bus: classified correctly, reported once per series, and never displacing
+//! other events. And a bus without replies, which does not know its devices' states.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod bus_world;
@@ -88,12 +88,17 @@ fn a_second_copy_of_a_late_frame_is_a_duplicate_too() {
     let late = counts.late - before.late;
     let duplicate = counts.duplicate - before.duplicate;
 
-    assert!(late >= 95 && duplicate >= 95 && counts.unknown == before.unknown, "{late} late, {duplicate} twice");
+    assert!(
+        late >= 95 && duplicate >= 95 && counts.unknown == before.unknown,
+        "{late} late, {duplicate} twice"
+    );
 }
 
 #[test]
 fn reordered_and_truncated_frames_leave_room_for_other_events() {
-    for (fault, kind) in [(Fault::Reorder, EventKind::FrameLate), (Fault::Truncate, EventKind::FrameUnknown)] {
+    for (fault, kind) in
+        [(Fault::Reorder, EventKind::FrameLate), (Fault::Truncate, EventKind::FrameUnknown)]
+    {
         let (events, _) = ten_seconds_of(fault, 0.5);
         assert!(counted(&events, kind) >= 1, "{fault:?}");
         assert!(events.len() < 150, "{fault:?}: {} events", events.len());
@@ -115,12 +120,13 @@ fn ten_minutes_of_a_bad_cable_do_not_displace_other_events() {
         world.cycle(&mut Idle);
     }
 
-    let worst = [EventKind::FrameLost, EventKind::WorkingCounterOff].map(|kind| counted(&world.events, kind));
+    let worst = [EventKind::FrameLost, EventKind::WorkingCounterOff]
+        .map(|kind| counted(&world.events, kind));
     assert!(worst.iter().all(|count| *count <= 700), "{worst:?}");
 }
 
-/// Another MainDevice on the same interface: after each frame of this bus it sends one of its own to the same
-/// devices.
+/// Another MainDevice on the same interface: after each frame of this bus it sends one of its own
+/// to the same devices.
 struct Shared<'c> {
     inner: InProcess<&'c VirtualClock>,
     frame: Option<Vec<u8>>,
@@ -157,7 +163,10 @@ impl Wire for Shared<'_> {
 /// A read of all AL states, as SOEM would send it.
 fn of_another() -> Vec<u8> {
     let mut frame = vec![0xff; 6];
-    frame.extend([0x01, 0x01, 0x05, 0x01, 0, 0, 0x88, 0xa4, 14, 0x10, 7, 3, 0, 0, 0x30, 0x01, 2, 0, 0, 0, 0, 0, 0, 0]);
+    frame.extend([
+        0x01, 0x01, 0x05, 0x01, 0, 0, 0x88, 0xa4, 14, 0x10, 7, 3, 0, 0, 0x30, 0x01, 2, 0, 0, 0, 0,
+        0, 0, 0,
+    ]);
     frame.resize(60, 0);
     frame
 }
@@ -174,7 +183,9 @@ impl<'c> Run<'c> {
     fn of(clock: &'c VirtualClock) -> Self {
         let mut world = World::humanoid(clock);
         world.cycles(1_000);
-        let bus = world.bus.rewired(|inner| Ok::<_, ()>(Shared { inner, frame: None, strange: VecDeque::new() }));
+        let bus = world
+            .bus
+            .rewired(|inner| Ok::<_, ()>(Shared { inner, frame: None, strange: VecDeque::new() }));
         let at = Instant::from_ns((clock.now().as_ns() / MS + 1) * MS);
         let mut run = Self { bus: bus.unwrap(), clock, at, events: Vec::new() };
         run.cycles(10);
@@ -212,7 +223,10 @@ fn another_main_device_on_the_interface_is_named_and_its_frames_counted() {
     assert_eq!(run.events.len(), reported.len(), "{:?}", run.events);
     let sentence = run.events[1].sentence("");
 
-    assert_eq!(sentence, "another MainDevice uses the same interface, 1000 of its frames so far; end one of the two");
+    assert_eq!(
+        sentence,
+        "another MainDevice uses the same interface, 1000 of its frames so far; end one of the two"
+    );
 }
 
 #[test]
@@ -232,7 +246,8 @@ fn frames_with_a_vlan_tag_and_other_unknown_frames_are_dropped_and_reported_once
     assert_eq!(run.events.len(), 3, "{:?}", run.events);
 }
 
-/// A segment whose process is stopped: frames wait in its socket up to its capacity, and devices receive nothing.
+/// A segment whose process is stopped: frames wait in its socket up to its capacity, and devices
+/// receive nothing.
 struct Stopped<'c> {
     inner: InProcess<&'c VirtualClock>,
     waiting: Option<Vec<Vec<u8>>>,
@@ -266,7 +281,10 @@ impl Wire for Stopped<'_> {
 fn a_segment_stopped_for_two_seconds_is_reported_and_recovered() {
     let clock = clock();
     let world = World::humanoid(&clock);
-    let mut bus = world.bus.rewired(|inner| Ok::<_, ()>(Stopped { inner, waiting: Some(Vec::new()) })).unwrap();
+    let mut bus = world
+        .bus
+        .rewired(|inner| Ok::<_, ()>(Stopped { inner, waiting: Some(Vec::new()) }))
+        .unwrap();
     let mut at = Instant::from_ns((clock.now().as_ns() / MS + 1) * MS);
     let mut events: Vec<Event> = Vec::new();
     let mut cycles = |bus: &mut Bus<Stopped<'_>>, count: u64, events: &mut Vec<Event>| {
@@ -281,14 +299,19 @@ fn a_segment_stopped_for_two_seconds_is_reported_and_recovered() {
     cycles(&mut bus, 2_000, &mut events);
     assert!(bus.silent_ns().is_some_and(|ns| ns > 1_900 * MS) && !bus.is_up());
     assert_eq!(codes(&events, EventKind::NoAnswer), [0], "no reason is known");
-    assert_eq!(events.len(), 4, "lost at once, at the thousandth and two thousandth, and no answer: {events:?}");
+    assert_eq!(
+        events.len(),
+        4,
+        "lost at once, at the thousandth and two thousandth, and no answer: {events:?}"
+    );
     let waiting = bus.wire_mut().waiting.take().unwrap();
     waiting.iter().for_each(|frame| bus.wire_mut().inner.send(frame));
     cycles(&mut bus, 2_000, &mut events);
 
     assert!(bus.is_up(), "{events:?}");
     assert_eq!(codes(&events, EventKind::AnswerBack).len(), 1);
-    // Devices with outputs fell back to SAFEOP by their watchdogs; that is reported, and little else.
+    // Devices with outputs fell back to SAFEOP by their watchdogs; that is reported, and little
+    // else.
     assert!(events.len() < 4 * 59 && events.len() < RING, "{} events", events.len());
 }
 

@@ -10,8 +10,13 @@ use onbeat_rt::frame::{Command, LONGEST, Writer, is_reply_to, position, register
 use onbeat_rt::time::{Clock, Instant};
 use onbeat_segment::{Link, Segment};
 
-/// Returns the registers of a device, read by position; registers that change without access are left out.
-fn registers<W: Wire>(wire: &mut W, device: u16, left_out: &[std::ops::Range<u16>]) -> Vec<(u16, u8)> {
+/// Returns the registers of a device, read by position; registers that change without access are
+/// left out.
+fn registers<W: Wire>(
+    wire: &mut W,
+    device: u16,
+    left_out: &[std::ops::Range<u16>],
+) -> Vec<(u16, u8)> {
     let mut all = Vec::new();
     for at in (0..0x1000u16).step_by(1024) {
         let mut frame = [0; LONGEST];
@@ -21,8 +26,11 @@ fn registers<W: Wire>(wire: &mut W, device: u16, left_out: &[std::ops::Range<u16
         wire.send(&frame[..length]);
         let mut reply = [0; LONGEST];
         let until = wire.now().plus_ns(MS / 4);
-        let came = std::iter::from_fn(|| wire.receive(&mut reply, until).map(|length| reply[..length].to_vec()));
-        let reply = came.into_iter().find(|reply| is_reply_to(reply, &frame[..length])).expect("a reply");
+        let came = std::iter::from_fn(|| {
+            wire.receive(&mut reply, until).map(|length| reply[..length].to_vec())
+        });
+        let reply =
+            came.into_iter().find(|reply| is_reply_to(reply, &frame[..length])).expect("a reply");
         all.extend((at..).zip(reply[data..data + 1024].iter().copied()));
     }
 
@@ -49,7 +57,8 @@ fn a_scan_beside_a_running_robot_changes_no_register_and_does_not_disturb_it() {
     assert_eq!(all(&mut world), before, "no register of any device");
     assert_eq!(found.len(), 59);
     for (device, registers) in found.iter().zip(&before) {
-        let byte = |at: u16| u16::from(registers.iter().find(|(register, _)| *register == at).unwrap().1);
+        let byte =
+            |at: u16| u16::from(registers.iter().find(|(register, _)| *register == at).unwrap().1);
         let station = byte(0x0010) | byte(0x0011) << 8;
         assert!(station != 0);
         assert_eq!((device.al_state, device.station, &device.identity), (8, station, &None));
@@ -69,8 +78,9 @@ fn a_scan_of_idle_devices_reads_identities_and_keeps_states_and_station_addresse
     let mut wire = InProcess::on_virtual_clock(Link::from_toml(Segment::HUMANOID).unwrap(), &clock);
     // Only the EEPROM interface may be written: command, address, and thereby the data read.
     let left_out = [BY_THEMSELVES[2].clone(), 0x0502..0x0510];
-    let all =
-        |wire: &mut InProcess<_>| -> Vec<_> { (0..59).map(|device| registers(wire, device, &left_out)).collect() };
+    let all = |wire: &mut InProcess<_>| -> Vec<_> {
+        (0..59).map(|device| registers(wire, device, &left_out)).collect()
+    };
     let before = all(&mut wire);
     let found = scan(&mut wire, "eth1", false).unwrap();
 
@@ -137,7 +147,10 @@ fn a_bus_of_another_program_is_not_scanned_by_default() {
     let mut wire = Busy(wire, 12);
     let refused = scan(&mut wire, "eth1", false).unwrap_err();
 
-    assert!(matches!(&refused, BusError::Running(RunningBus::Foreign(on, 12)) if on == "eth1"), "{refused}");
+    assert!(
+        matches!(&refused, BusError::Running(RunningBus::Foreign(on, 12)) if on == "eth1"),
+        "{refused}"
+    );
     assert_eq!(
         refused.to_string(),
         "another MainDevice is running on \"eth1\": 12 of its frames were received within 200 ms; nothing was sent: use `--beside-running` to scan \

@@ -1,4 +1,5 @@
-//! Configuration of devices during bring-up and recovery, on a virtual clock: start-up values, SYNC0, watchdog.
+//! Configuration of devices during bring-up and recovery, on a virtual clock: start-up values,
+//! SYNC0, watchdog.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod bus_world;
@@ -11,7 +12,8 @@ use onbeat_robot::bus::{Bus, BusError, BusOptions, ExchangeMode, InProcess, SdoT
 use onbeat_segment::{DescriptionError, Fault, Link};
 
 /// Replies are read in their own cycle, so no frame is in flight between cycles.
-const SAME: BusOptions = BusOptions { mode: ExchangeMode::SameCycle { reply_within_ns: 200_000 }, ..OPTIONS };
+const SAME: BusOptions =
+    BusOptions { mode: ExchangeMode::SameCycle { reply_within_ns: 200_000 }, ..OPTIONS };
 
 /// Two drives; the second string is appended to the second one.
 fn drives(of_segment: &str, of_second: &str) -> String {
@@ -29,7 +31,8 @@ fn refusal(text: &str) -> BusError {
     let clock = clock();
     let mut wire = InProcess::on_virtual_clock(Link::from_toml(text).unwrap(), &clock);
     let layout = Layout::from_toml(text).unwrap();
-    let refused = Bus::bring_up(&mut wire, Some(&layout), OPTIONS, "the segment").map(|_| ()).unwrap_err();
+    let refused =
+        Bus::bring_up(&mut wire, Some(&layout), OPTIONS, "the segment").map(|_| ()).unwrap_err();
     let segment = wire.link().segment();
     let states = (0..segment.len()).map(|device| segment.status(device).unwrap().al_state);
 
@@ -82,14 +85,21 @@ fn a_mapping_written_by_start_up_values_is_used() {
         + &startup("1a00:0", "2u8")
         + &startup("1c13:0", "1u8");
     let refused = refusal(&drives("", &of_knee));
-    let BusError::OtherProcessData { name, expected, found } = &refused else { panic!("{refused}") };
+    let BusError::OtherProcessData { name, expected, found } = &refused else {
+        panic!("{refused}")
+    };
 
-    assert_eq!((name.as_str(), expected.1, found.1), ("knee", 12, 6), "the device uses the written mapping");
+    assert_eq!(
+        (name.as_str(), expected.1, found.1),
+        ("knee", 12, 6),
+        "the device uses the written mapping"
+    );
 }
 
 #[test]
 fn a_value_longer_than_a_mail_is_sent_in_segments() {
-    let text = drives("", &startup("6065", "1u32")).replace("kind = \"drive\"", "kind = \"drive\"\nmailbox = 32");
+    let text = drives("", &startup("6065", "1u32"))
+        .replace("kind = \"drive\"", "kind = \"drive\"\nmailbox = 32");
     let whole = format!(
         "[[devices.startup]]\nobject = \"1a00:0\"\ncomplete = true\nvalue = \"hex:0400{}{}\"\n",
         "100041602000646020006c6010007760",
@@ -108,7 +118,8 @@ fn a_refused_value_is_one_sentence_and_no_device_is_enabled() {
         "\"knee\" refused the start-up value of object 0x6099:7: the device refused with abort code 0x06090011: subindex does not \
          exist; nothing was enabled: correct the file"
     );
-    let without_mailbox = drives("", &startup("6065", "5u32")).replace("kind = \"drive\"", "kind = \"digital\"");
+    let without_mailbox =
+        drives("", &startup("6065", "5u32")).replace("kind = \"drive\"", "kind = \"digital\"");
     let refused = refusal(&without_mailbox).to_string();
 
     assert!(refused.contains("\"knee\"") && refused.contains("no mailbox"), "{refused}");
@@ -118,12 +129,17 @@ fn a_refused_value_is_one_sentence_and_no_device_is_enabled() {
 fn invalid_values_are_refused_with_device_and_object_before_anything_is_sent() {
     for (object, value) in [("60zz", "1u8"), ("6065", "300u8"), ("6065", "5")] {
         let refused = Layout::from_toml(&drives("", &startup(object, value))).unwrap_err();
-        let DescriptionError::Startup { device, object: named, .. } = &refused else { panic!("{refused}") };
+        let DescriptionError::Startup { device, object: named, .. } = &refused else {
+            panic!("{refused}")
+        };
         assert_eq!((device.as_str(), named.as_str()), ("knee", object));
     }
 
     for key in ["sync0 = { period_us = 5.0 }", "sync0 = { period_us = 100.0, shift_us = 100.0 }"] {
-        assert!(matches!(Layout::from_toml(&drives("", key)), Err(DescriptionError::Range { .. })), "{key}");
+        assert!(
+            matches!(Layout::from_toml(&drives("", key)), Err(DescriptionError::Range { .. })),
+            "{key}"
+        );
     }
 
     for ms in ["0.0", "7000.0"] {
@@ -134,7 +150,8 @@ fn invalid_values_are_refused_with_device_and_object_before_anything_is_sent() {
 
 #[test]
 fn a_device_that_lost_power_gets_its_values_again_while_the_others_stay_in_op() {
-    let mut world = up(&drives("", &(startup("6065", "1234u32") + &startup("6098", "-3i8"))), leaked());
+    let mut world =
+        up(&drives("", &(startup("6065", "1234u32") + &startup("6098", "-3i8"))), leaked());
     world.events.clear();
     let device = world.device("knee");
     world.inject(Fault::PowerOff { device }, Some(50 * MS), 1.0);
@@ -183,7 +200,8 @@ fn many_devices_recovered_at_once_all_get_their_values_again() {
 
 #[test]
 fn values_arrive_although_every_tenth_frame_is_lost() {
-    let mut world = up(&drives("", &(startup("6065", "1234u32") + &startup("6098", "-3i8"))), leaked());
+    let mut world =
+        up(&drives("", &(startup("6065", "1234u32") + &startup("6098", "-3i8"))), leaked());
     let device = world.device("knee");
     world.inject(Fault::PowerOff { device }, Some(50 * MS), 1.0);
     world.inject(Fault::Lose, Some(4_000 * MS), 0.1);
@@ -202,7 +220,8 @@ fn a_recovered_device_that_refuses_a_value_is_not_enabled_until_it_accepts_it() 
     world.cycles(51);
     world.inject(Fault::MailAbort { device, code: 0x0609_0030 }, None, 1.0);
     world.cycles(200);
-    let refused = world.events.iter().find(|event| event.kind == EventKind::SdoRefused).expect("an event");
+    let refused =
+        world.events.iter().find(|event| event.kind == EventKind::SdoRefused).expect("an event");
     let said = (usize::from(refused.device), refused.old, refused.new, refused.code);
 
     assert_eq!(said, (device, 0x6065, 0, 0x0609_0030));
@@ -215,19 +234,31 @@ fn a_recovered_device_that_refuses_a_value_is_not_enabled_until_it_accepts_it() 
 
 #[test]
 fn mail_counters_continue_after_the_bring_up() {
-    // A device ignores a second mail with the same counter, and the number of mails during bring-up depends on the
-    // mapping.
+    // A device ignores a second mail with the same counter, and the number of mails during bring-up
+    // depends on the mapping.
     for values in 1..=7 {
         let inputs =
-            ["\"6041\"", "\"6064\"", "\"606c\"", "\"6077\"", "\"6061\"", "\"603f\"", "\"60f4\""][..values].join(", ");
-        let text = drives("", "").replace("kind = \"drive\"", &format!("kind = \"drive\"\ninputs = [{inputs}]"));
+            ["\"6041\"", "\"6064\"", "\"606c\"", "\"6077\"", "\"6061\"", "\"603f\"", "\"60f4\""]
+                [..values]
+                .join(", ");
+        let text = drives("", "")
+            .replace("kind = \"drive\"", &format!("kind = \"drive\"\ninputs = [{inputs}]"));
         let mut world = up(&text, leaked());
-        let request = SdoRequest { device: 1, index: 0x1018, entry: 2, complete: false, action: SdoAction::Read };
+        let request = SdoRequest {
+            device: 1,
+            index: 0x1018,
+            entry: 2,
+            complete: false,
+            action: SdoAction::Read,
+        };
 
         assert!(world.bus.begin_transfer(Box::new(SdoTransfer::new(request))).is_ok());
         world.cycles(20);
         let outcome = world.bus.ended_transfer().and_then(|transfer| transfer.outcome());
-        assert!(matches!(&outcome, Some(Ok(bytes)) if bytes.len() == 4), "{values} inputs: {outcome:?}");
+        assert!(
+            matches!(&outcome, Some(Ok(bytes)) if bytes.len() == 4),
+            "{values} inputs: {outcome:?}"
+        );
     }
 }
 
@@ -265,7 +296,9 @@ fn sync0_has_the_period_of_the_bus_and_a_shift_of_half_a_period_or_as_configured
 
 #[test]
 fn a_sync0_period_that_does_not_fit_the_bus_is_refused_with_both_periods() {
-    for (period_us, goes) in [(250.0, true), (1_000.0, true), (3_000.0, true), (300.0, false), (1_500.0, false)] {
+    for (period_us, goes) in
+        [(250.0, true), (1_000.0, true), (3_000.0, true), (300.0, false), (1_500.0, false)]
+    {
         let text = drives("", &format!("sync0 = {{ period_us = {period_us:.1}, shift_us = 0.0 }}"));
         if goes {
             assert_eq!(sync0(&mut up(&text, leaked()), 1).1, period_us as u64 * 1_000);
@@ -274,7 +307,10 @@ fn a_sync0_period_that_does_not_fit_the_bus_is_refused_with_both_periods() {
 
         let refused = refusal(&text);
         let BusError::OddPulses { name, pulse_ns, bus_ns } = &refused else { panic!("{refused}") };
-        assert_eq!((name.as_str(), *pulse_ns, *bus_ns), ("knee", period_us as u64 * 1_000, 1_000_000));
+        assert_eq!(
+            (name.as_str(), *pulse_ns, *bus_ns),
+            ("knee", period_us as u64 * 1_000, 1_000_000)
+        );
     }
 }
 
@@ -287,7 +323,10 @@ fn sync0_is_not_activated_before_the_clock_is_synchronised() {
     let system = registers(&mut world, 1, 0x0910, 8);
     let next = registers(&mut world, 1, 0x0990, 8);
 
-    assert!(next > system && registers(&mut world, 1, 0x0980, 2) == 0x0300, "{next} is to come at {system}");
+    assert!(
+        next > system && registers(&mut world, 1, 0x0980, 2) == 0x0300,
+        "{next} is to come at {system}"
+    );
     world.until_up(&mut Idle);
 }
 
@@ -328,7 +367,10 @@ fn a_recovered_device_gets_sync0_with_a_future_start_and_its_watchdog_again() {
     let system = registers(&mut world, 1, 0x0910, 8);
     let next = registers(&mut world, 1, 0x0990, 8);
     assert!(next > system && next < system + 2 * MS, "they come: {next} at {system}");
-    assert_eq!((registers(&mut world, 1, 0x0400, 2), registers(&mut world, 1, 0x0420, 2)), (2_498, 300));
+    assert_eq!(
+        (registers(&mut world, 1, 0x0400, 2), registers(&mut world, 1, 0x0420, 2)),
+        (2_498, 300)
+    );
     assert!(world.bus.is_up());
 }
 

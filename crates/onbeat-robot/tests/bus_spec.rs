@@ -14,7 +14,11 @@ use onbeat_segment::{Fault, Link, Segment};
 fn all_59_devices_get_to_op_and_count_in_each_of_ten_thousand_cycles_with_one_frame_a_cycle() {
     let clock = clock();
     let mut world = World::humanoid(&clock);
-    println!("{} frames to SAFEOP, {} cycles to OP", world.bus.bring_up_frames(), world.bus.counts().cycles);
+    println!(
+        "{} frames to SAFEOP, {} cycles to OP",
+        world.bus.bring_up_frames(),
+        world.bus.counts().cycles
+    );
     assert_eq!(world.kinds(), [EventKind::BusUp]);
     assert_eq!(world.in_op(), 59);
     assert!(world.bus.bring_up_frames() < 6_000, "EEPROMs are read concurrently");
@@ -28,7 +32,11 @@ fn all_59_devices_get_to_op_and_count_in_each_of_ten_thousand_cycles_with_one_fr
     }
 
     let after = world.bus.counts();
-    assert_eq!((after.sent - before.sent, after.answered - before.answered), (10_000, 10_000), "a frame each");
+    assert_eq!(
+        (after.sent - before.sent, after.answered - before.answered),
+        (10_000, 10_000),
+        "a frame each"
+    );
     assert_eq!((after.late, after.unknown, world.events.len()), (0, 0, 1), "no event");
     assert_eq!(world.bus.size().0, 1);
     assert!(world.bus.size().1 <= 1_150, "{} bytes", world.bus.size().1);
@@ -75,7 +83,8 @@ fn reaction(mode: ExchangeMode) -> u64 {
 }
 
 #[test]
-fn an_input_reaches_an_output_within_two_cycles_in_the_same_cycle_mode_and_one_later_when_pipelined() {
+fn an_input_reaches_an_output_within_two_cycles_in_the_same_cycle_mode_and_one_later_when_pipelined()
+ {
     let same = reaction(ExchangeMode::SameCycle { reply_within_ns: 200_000 });
     let pipelined = reaction(ExchangeMode::Pipelined);
     assert!(same <= 2, "{same}");
@@ -85,7 +94,8 @@ fn an_input_reaches_an_output_within_two_cycles_in_the_same_cycle_mode_and_one_l
 #[test]
 fn releases_follow_the_reference_clock() {
     let clock = clock();
-    let mut world = World::new(Segment::HUMANOID, &clock, BusOptions { follow_clock: true, ..OPTIONS });
+    let mut world =
+        World::new(Segment::HUMANOID, &clock, BusOptions { follow_clock: true, ..OPTIONS });
     world.until_up(&mut Idle);
     world.cycles(3_000);
 
@@ -107,12 +117,15 @@ fn a_cut_and_healed_cable_does_not_affect_other_devices() {
     world.inject(Fault::Cut { device: cut }, Some(300 * MS), 1.0);
     let began = world.bus.counts().cycles;
     world.cycles(200);
-    let lost: Vec<_> = world.events.iter().filter(|event| event.kind == EventKind::DeviceLost).collect();
+    let lost: Vec<_> =
+        world.events.iter().filter(|event| event.kind == EventKind::DeviceLost).collect();
     let first_lost = lost.iter().map(|event| event.cycle).min().unwrap();
 
     assert!(first_lost - began <= 5, "noticed after {} cycles", first_lost - began);
-    let names: Vec<&str> =
-        lost.iter().map(|event| world.bus.layout().devices[usize::from(event.device)].name.as_str()).collect();
+    let names: Vec<&str> = lost
+        .iter()
+        .map(|event| world.bus.layout().devices[usize::from(event.device)].name.as_str())
+        .collect();
     assert_eq!(
         names,
         ["left knee", "left ankle pitch", "left ankle roll", "left toe", "left foot"],
@@ -137,10 +150,16 @@ fn a_device_that_lost_power_is_configured_again_and_in_op_within_fifty_cycles() 
     world.cycles(80);
 
     assert!(world.bus.is_up(), "{:?}", world.events);
-    let back =
-        world.events.iter().filter(|event| event.kind == EventKind::DeviceBack).map(|event| event.cycle).max().unwrap();
+    let back = world
+        .events
+        .iter()
+        .filter(|event| event.kind == EventKind::DeviceBack)
+        .map(|event| event.cycle)
+        .max()
+        .unwrap();
     assert!(back - found <= 50, "{} cycles", back - found);
-    let fell: Vec<_> = world.events.iter().filter(|event| event.kind == EventKind::StateChanged).collect();
+    let fell: Vec<_> =
+        world.events.iter().filter(|event| event.kind == EventKind::StateChanged).collect();
 
     assert!(fell.is_empty(), "no other device left OP: {fell:?}");
 }
@@ -151,9 +170,13 @@ fn a_device_that_differs_from_the_file_is_never_enabled() {
     let real = TWO.replace("kind = \"drive\"", "kind = \"drive\"\nproduct = 0x999");
     let mut wire = InProcess::on_virtual_clock(Link::from_toml(&real).unwrap(), &clock);
     let layout = Layout::from_toml(TWO).unwrap();
-    let refused = Bus::bring_up(&mut wire, Some(&layout), OPTIONS, "the segment").map(|_| ()).unwrap_err();
+    let refused =
+        Bus::bring_up(&mut wire, Some(&layout), OPTIONS, "the segment").map(|_| ()).unwrap_err();
 
-    assert!(matches!(&refused, BusError::WrongDevice { place: 1, name, .. } if name == "knee"), "{refused}");
+    assert!(
+        matches!(&refused, BusError::WrongDevice { place: 1, name, .. } if name == "knee"),
+        "{refused}"
+    );
     let states = (0..2).map(|device| wire.link().segment().status(device).unwrap().al_state);
     assert!(states.into_iter().all(|state| state < 4), "nothing beyond PREOP");
 }
@@ -164,8 +187,14 @@ fn a_missing_device_is_named() {
     let real = TWO.replace("[[devices]]\n    type = \"joint\"\n    name = \"knee\"", "");
     let wire = InProcess::on_virtual_clock(Link::from_toml(&real).unwrap(), &clock);
     let layout = Layout::from_toml(TWO).unwrap();
-    let refused = Bus::bring_up(wire, Some(&layout), OPTIONS, "the segment").map(|_| ()).unwrap_err().to_string();
-    assert!(refused.contains("lists 2 SubDevices and 1 answer") && refused.contains("\"knee\""), "{refused}");
+    let refused = Bus::bring_up(wire, Some(&layout), OPTIONS, "the segment")
+        .map(|_| ())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains("lists 2 SubDevices and 1 answer") && refused.contains("\"knee\""),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -186,13 +215,27 @@ fn emergencies_during_bring_up_and_in_cycles_are_events_without_other_effect() {
         let mut world = World::new(&text, &clock, OPTIONS);
         world.until_up(&mut Idle);
         let now = world.now();
-        let reported = world.events.iter().filter(|event| event.kind == EventKind::Emergency && event.code == 0x7305);
-        println!("at {at_ms} ms: {} of 1 reported during bring-up, which ended at {now:?}", reported.count());
+        let reported = world
+            .events
+            .iter()
+            .filter(|event| event.kind == EventKind::Emergency && event.code == 0x7305);
+        println!(
+            "at {at_ms} ms: {} of 1 reported during bring-up, which ended at {now:?}",
+            reported.count()
+        );
         world.inject(Fault::Emergency { device: 1, code: 0x8611 }, None, 1.0);
         world.cycles(5);
-        let reported = world.events.iter().filter(|event| event.kind == EventKind::Emergency && event.code == 0x8611);
+        let reported = world
+            .events
+            .iter()
+            .filter(|event| event.kind == EventKind::Emergency && event.code == 0x8611);
 
-        assert_eq!(reported.map(|event| event.device).collect::<Vec<_>>(), [1], "{at_ms} ms: {:?}", world.events);
+        assert_eq!(
+            reported.map(|event| event.device).collect::<Vec<_>>(),
+            [1],
+            "{at_ms} ms: {:?}",
+            world.events
+        );
     }
 }
 
@@ -200,7 +243,8 @@ fn emergencies_during_bring_up_and_in_cycles_are_events_without_other_effect() {
 fn a_failed_bring_up_is_reported_and_repeated() {
     let clock = clock();
     let mute = "[[faults]]\nkind = \"mail-mute\"\ndevice = \"knee\"\nat_ms = 0\nfor_ms = ";
-    // ethercrab waits for mails in real time and keeps polling; the segment's time advances with the frames.
+    // ethercrab waits for mails in real time and keeps polling; the segment's time advances with
+    // the frames.
     let mut world = World::new(&format!("{TWO}\n{mute}20\n"), &clock, OPTIONS);
     world.until_up(&mut Idle);
     let kinds = world.kinds();
@@ -209,7 +253,10 @@ fn a_failed_bring_up_is_reported_and_repeated() {
     assert!(restarts <= 2, "{kinds:?}");
     assert_eq!(world.in_op(), 2, "with {restarts} restarts");
 
-    let wire = InProcess::on_virtual_clock(Link::from_toml(&format!("{TWO}\n{mute}100000000\n")).unwrap(), &clock);
+    let wire = InProcess::on_virtual_clock(
+        Link::from_toml(&format!("{TWO}\n{mute}100000000\n")).unwrap(),
+        &clock,
+    );
     let refused = Bus::bring_up(wire, None, OPTIONS, "the segment").map(|_| ()).unwrap_err();
     assert!(matches!(refused, BusError::Library { .. }), "{refused}");
 }
@@ -217,8 +264,10 @@ fn a_failed_bring_up_is_reported_and_repeated() {
 #[test]
 fn each_of_two_hundred_devices_in_a_line_recovers_and_frames_are_split_as_needed() {
     let names: Vec<String> = (0..200).map(|place| format!("\"device {place}\"")).collect();
-    let text =
-        format!("[types.joint]\nkind = \"drive\"\n[[devices]]\ntype = \"joint\"\nnames = [{}]\n", names.join(", "));
+    let text = format!(
+        "[types.joint]\nkind = \"drive\"\n[[devices]]\ntype = \"joint\"\nnames = [{}]\n",
+        names.join(", ")
+    );
     let clock = clock();
     let mut world = World::new(&text, &clock, OPTIONS);
     world.until_up(&mut Idle);

@@ -1,10 +1,10 @@
-//! Search for a violation: whatever happens to cables, power and registers, no set-point reaches a device other than
-//! the intended one.
+//! Search for a violation: whatever happens to cables, power and registers, no set-point reaches a
+//! device other than the intended one.
 //!
-//! Each seed creates a segment and changes at random times, also during bring-up: devices are exchanged, removed,
-//! added, switched off and on in another order, and another MainDevice writes station addresses, FMMUs and states.
-//! The result is checked in the simulated devices, each identified by a property that the bus cannot see.
-//! `ONBEAT_SEEDS` sets the number of seeds.
+//! Each seed creates a segment and changes at random times, also during bring-up: devices are
+//! exchanged, removed, added, switched off and on in another order, and another MainDevice writes
+//! station addresses, FMMUs and states. The result is checked in the simulated devices, each
+//! identified by a property that the bus cannot see. `ONBEAT_SEEDS` sets the number of seeds.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod bus_world;
@@ -36,7 +36,8 @@ enum Distinction {
     Kinds,
 }
 
-/// Returns the text of the file, and of the segment with spare drives behind the first, the third and the last.
+/// Returns the text of the file, and of the segment with spare drives behind the first, the third
+/// and the last.
 fn texts(say: Distinction, has_fork: bool) -> (String, String) {
     let kinds = "[types.joint]\nkind = \"drive\"\nmailbox = 0\n[types.other]\nkind = \"drive\"\nmailbox = 0\nproduct = 0x2222\n\
         [types.fork]\nkind = \"coupler\"\nports = 4\n";
@@ -65,7 +66,10 @@ fn texts(say: Distinction, has_fork: bool) -> (String, String) {
         let branch = if has_fork && drive == 3 { "after = \"fork\"\n" } else { "" };
         add(format!("[[devices]]\ntype = \"{kind}\"\nname = \"j{drive}\"\n{own}{branch}"), false);
         if matches!(drive, 0 | 2 | 5) {
-            add(format!("[[devices]]\ntype = \"joint\"\nname = \"spare {drive}\"\nserial = 0\n"), true);
+            add(
+                format!("[[devices]]\ntype = \"joint\"\nname = \"spare {drive}\"\nserial = 0\n"),
+                true,
+            );
         }
     }
 
@@ -106,7 +110,8 @@ impl Sort {
         let layout = Layout::from_toml(&file).unwrap();
         let link = Link::from_toml(&text).unwrap();
         let clock: &'static VirtualClock = Box::leak(Box::new(clock()));
-        let bus = bring_up(tampering(&link, &layout, clock), say, &layout).expect("nothing is done to it");
+        let bus = bring_up(tampering(&link, &layout, clock), say, &layout)
+            .expect("nothing is done to it");
         Self { say, layout, link, up: (bus, clock.now().as_ns()) }
     }
 }
@@ -157,7 +162,14 @@ fn run(sort: &Sort, plan: &Plan, is_twin: bool) -> Run {
     let mut bus = match brought_up {
         Ok(bus) => bus,
         Err(_) => {
-            return Run { is_refused: true, astray: Vec::new(), taken: 0, events: Vec::new(), in_op: 0, devices };
+            return Run {
+                is_refused: true,
+                astray: Vec::new(),
+                taken: 0,
+                events: Vec::new(),
+                in_op: 0,
+                devices,
+            };
         }
     };
 
@@ -176,7 +188,8 @@ fn run(sort: &Sort, plan: &Plan, is_twin: bool) -> Run {
     }
 
     let segment = bus.wire().segment();
-    let in_op = (0..segment.len()).filter(|&device| segment.status(device).unwrap().al_state == 8).count();
+    let in_op =
+        (0..segment.len()).filter(|&device| segment.status(device).unwrap().al_state == 8).count();
     let SetPoints { astray, taken, .. } = bus.wire().set_points.clone();
     Run { is_refused: false, astray, taken, events, in_op, devices }
 }
@@ -229,7 +242,10 @@ impl Dice {
             0 => {
                 acts.push((at, Tampering::Begin(Fault::Swap { device: one, with: other })));
                 if self.random.bool() {
-                    acts.push((at + gone, Tampering::End(Fault::Swap { device: one, with: other })));
+                    acts.push((
+                        at + gone,
+                        Tampering::End(Fault::Swap { device: one, with: other }),
+                    ));
                 }
             }
             // Switched off, exchanged, and switched on one by one.
@@ -257,7 +273,10 @@ impl Dice {
                 acts.push((at + self.ms(3), Tampering::End(Fault::Unplug { device: spare })));
                 if self.random.bool() {
                     acts.push((at + gone, Tampering::Begin(Fault::Unplug { device: spare })));
-                    acts.push((at + gone + self.ms(3), Tampering::End(Fault::Unplug { device: one })));
+                    acts.push((
+                        at + gone + self.ms(3),
+                        Tampering::End(Fault::Unplug { device: one }),
+                    ));
                 }
             }
             5 => self.restart(at, acts),
@@ -265,7 +284,12 @@ impl Dice {
         }
     }
 
-    fn swap_without_power(&mut self, (one, other): (usize, usize), at: u64, acts: &mut Vec<(u64, Tampering)>) {
+    fn swap_without_power(
+        &mut self,
+        (one, other): (usize, usize),
+        at: u64,
+        acts: &mut Vec<(u64, Tampering)>,
+    ) {
         acts.push((at, Tampering::Begin(Fault::PowerOff { device: one })));
         acts.push((at + self.ms(4), Tampering::Begin(Fault::PowerOff { device: other })));
         let exchanged = at + 4 * MS + self.ms(20);
@@ -309,12 +333,18 @@ impl Dice {
 
             for place in 0..7 {
                 let bytes = 8;
-                acts.push((at + 5 * MS + self.ms(3), Tampering::Fmmu(place, u32::from(place) * bytes, bytes as u16)));
+                acts.push((
+                    at + 5 * MS + self.ms(3),
+                    Tampering::Fmmu(place, u32::from(place) * bytes, bytes as u16),
+                ));
             }
 
             for state in [2, 4, 8] {
                 let late = self.ms(3);
-                acts.push((at + 9 * MS + u64::from(state) * MS + late, Tampering::StateOfAll(state)));
+                acts.push((
+                    at + 9 * MS + u64::from(state) * MS + late,
+                    Tampering::StateOfAll(state),
+                ));
             }
         }
 
@@ -345,7 +375,8 @@ impl Dice {
     }
 }
 
-const SAYS: [Distinction; 4] = [Distinction::Nothing, Distinction::Serials, Distinction::Aliases, Distinction::Kinds];
+const SAYS: [Distinction; 4] =
+    [Distinction::Nothing, Distinction::Serials, Distinction::Aliases, Distinction::Kinds];
 const SORTS: u64 = 8;
 
 /// Alternates between the kinds of segment.
@@ -419,7 +450,8 @@ fn no_set_point_reaches_another_device() {
         let run = run(sort, &with_exchanges(seed), false);
         taken.fetch_add(run.taken, Ordering::Relaxed);
         refused.fetch_add(u64::from(run.is_refused), Ordering::Relaxed);
-        let is_rejection = |event: &Event| matches!(event.kind, EventKind::WrongDevice | EventKind::PlaceInDoubt);
+        let is_rejection =
+            |event: &Event| matches!(event.kind, EventKind::WrongDevice | EventKind::PlaceInDoubt);
         rejected.fetch_add(u64::from(run.events.iter().any(is_rejection)), Ordering::Relaxed);
         (!run.astray.is_empty()).then_some((seed, run.astray))
     });
@@ -431,7 +463,10 @@ fn no_set_point_reaches_another_device() {
     );
 
     assert!(astray.is_empty(), "{:?}", &astray[..astray.len().min(8)]);
-    assert!(taken > 100 * seeds && rejected > seeds / 10 && refused < seeds / 4, "there was something to see");
+    assert!(
+        taken > 100 * seeds && rejected > seeds / 10 && refused < seeds / 4,
+        "there was something to see"
+    );
 }
 
 #[test]
@@ -439,7 +474,10 @@ fn without_an_exchange_every_device_recovers_and_none_is_reported() {
     let alarmed = all(seeds(SEEDS_WITHOUT_EXCHANGE).min(SEEDS_WITHOUT_EXCHANGE), |sort, seed| {
         let run = run(sort, &without_exchanges(seed), false);
         let is_alarm = |event: &&Event| {
-            matches!(event.kind, EventKind::WrongDevice | EventKind::PlaceInDoubt | EventKind::SurplusDevice)
+            matches!(
+                event.kind,
+                EventKind::WrongDevice | EventKind::PlaceInDoubt | EventKind::SurplusDevice
+            )
         };
         let alarms: Vec<Event> = run.events.iter().filter(is_alarm).copied().collect();
         let is_well = run.in_op == run.devices && alarms.is_empty() && run.astray.is_empty();

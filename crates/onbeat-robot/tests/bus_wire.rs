@@ -1,4 +1,5 @@
-//! Frames through a network interface: complete, in order, up to the capacity of the memory shared with the kernel.
+//! Frames through a network interface: complete, in order, up to the capacity of the memory shared
+//! with the kernel.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use onbeat_ethercat::carrier::{Interface, private_cable};

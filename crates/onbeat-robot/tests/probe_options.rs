@@ -1,7 +1,7 @@
 //! Each probe with each common option: the option has its documented effect in every loop.
 //!
-//! The loops run on the real clock for a few cycles. Assertions hold on a machine of any lateness: lower bounds,
-//! flags, and accounts. The exact effects are tested in the hot crate.
+//! The loops run on the real clock for a few cycles. Assertions hold on a machine of any lateness:
+//! lower bounds, flags, and accounts. The exact effects are tested in the hot crate.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +35,8 @@ struct Case {
 
 impl Case {
     fn all() -> Vec<Self> {
-        let mut all: Vec<Self> = all_probes().map(|probe| Self { probe, with: &[("wire", "socket")] }).collect();
+        let mut all: Vec<Self> =
+            all_probes().map(|probe| Self { probe, with: &[("wire", "socket")] }).collect();
         let chain = all_probes().find(|probe| probe.name == "chain").unwrap();
         all.push(Self { probe: chain, with: &[("with", "bus"), ("wire", "socket")] });
         all
@@ -53,10 +54,13 @@ impl Case {
     /// Returns the probe's own options: defaults with the changes of this case.
     fn given(&self) -> Given {
         let value = |choice: &probe::ProbeOption| {
-            let own = self.with.iter().find(|(name, _)| *name == choice.name).map(|(_, text)| *text);
+            let own =
+                self.with.iter().find(|(name, _)| *name == choice.name).map(|(_, text)| *text);
             let text = own.or(choice.default)?;
             let value = match choice.kind {
-                OptionKind::Time => Value::Time(text.trim_end_matches("us").parse::<u64>().unwrap() * US),
+                OptionKind::Time => {
+                    Value::Time(text.trim_end_matches("us").parse::<u64>().unwrap() * US)
+                }
                 OptionKind::Count => Value::Count(text.parse().unwrap()),
                 OptionKind::Place => Value::Place(text.parse().unwrap()),
                 OptionKind::Word(_) => Value::Word(text.to_owned()),
@@ -156,7 +160,10 @@ fn a_cell_with_the_bus_works_for_the_requested_time() {
     let (parts, _) = bus::parts_of_cell(&setting, Box::new(|| Box::new(NoMotion))).unwrap();
     let (outcome, samples) = run(parts, &setting, 8);
     assert_eq!(outcome.slots, outcome.cycles + outcome.skipped);
-    assert!(!samples.is_empty() && samples.iter().all(|sample| sample.execution_time_ns >= 400 * US), "{samples:?}");
+    assert!(
+        !samples.is_empty() && samples.iter().all(|sample| sample.execution_time_ns >= 400 * US),
+        "{samples:?}"
+    );
 }
 
 #[test]
@@ -164,7 +171,11 @@ fn every_probe_has_its_deadline() {
     for case in Case::all() {
         let ran = case.run(Setting { deadline_ns: 1, work_ns: 10 * US, ..setting() }, 4);
         assert_accounted(&case, &ran);
-        assert!(ran.1.iter().all(|sample| sample.flags.has(Flags::DEADLINE_MISS)), "{}", case.name());
+        assert!(
+            ran.1.iter().all(|sample| sample.flags.has(Flags::DEADLINE_MISS)),
+            "{}",
+            case.name()
+        );
     }
 }
 
@@ -172,16 +183,26 @@ fn every_probe_has_its_deadline() {
 fn every_probe_waits_as_requested() {
     for case in Case::all() {
         // With a margin beyond all periods the loop never has time to sleep.
-        let spin = case.run(Setting { wait: Wait::SleepThenSpin { margin_ns: 100 * T }, ..setting() }, 4);
+        let spin =
+            case.run(Setting { wait: Wait::SleepThenSpin { margin_ns: 100 * T }, ..setting() }, 4);
         assert_accounted(&case, &spin);
         assert!(spin.1.iter().all(|sample| sample.flags.has(Flags::NO_SLEEP)), "{}", case.name());
         let relative = case.run(Setting { wait: Wait::Relative { margin_ns: 0 }, ..setting() }, 6);
 
         assert_accounted(&case, &relative);
         let later = &relative.1[1..];
-        assert!(later.iter().all(|sample| sample.flags.has(Flags::RELATIVE)), "{}: {later:?}", case.name());
+        assert!(
+            later.iter().all(|sample| sample.flags.has(Flags::RELATIVE)),
+            "{}: {later:?}",
+            case.name()
+        );
         if case.is_on_a_grid() {
-            assert_eq!(relative.0.skipped, 0, "{}: without a grid nothing is passed over", case.name());
+            assert_eq!(
+                relative.0.skipped,
+                0,
+                "{}: without a grid nothing is passed over",
+                case.name()
+            );
             for pair in relative.1.windows(2) {
                 assert!(pair[1].release >= pair[0].start().plus_ns(T), "{}: {pair:?}", case.name());
             }
@@ -193,7 +214,8 @@ fn every_probe_waits_as_requested() {
 fn every_probe_handles_an_overrun_as_requested() {
     for case in Case::all() {
         let overrunning = |on_overrun| {
-            // A real loop would refuse this. The answering probe checks against a period longer than the run's.
+            // A real loop would refuse this. The answering probe checks against a period longer
+            // than the run's.
             let mut asked = Setting { on_overrun, work_ns: 7 * T / 2, ..setting() };
             if !case.is_on_a_grid() {
                 asked.period_ns = 5 * T;
@@ -212,8 +234,14 @@ fn every_probe_handles_an_overrun_as_requested() {
 
         assert_accounted(&case, &catching_up);
         if case.is_on_a_grid() {
-            assert!(skipping.1[1..].iter().all(|sample| sample.skipped >= 3), "{}: {:?}", case.name(), skipping.1);
-            let passed: Vec<bool> = catching_up.1.iter().take(4).map(|sample| sample.skipped > 0).collect();
+            assert!(
+                skipping.1[1..].iter().all(|sample| sample.skipped >= 3),
+                "{}: {:?}",
+                case.name(),
+                skipping.1
+            );
+            let passed: Vec<bool> =
+                catching_up.1.iter().take(4).map(|sample| sample.skipped > 0).collect();
             assert_eq!(
                 passed,
                 [false, false, false, true],
@@ -244,27 +272,41 @@ fn options_without_meaning_are_refused_in_one_sentence() {
         assert!(why.contains(words) && !why.contains('\n'), "{why}");
     };
 
-    refused(Setting { wait: relative, phase: Phase::At(250 * US), ..setting() }, "--phase 250us has no meaning");
+    refused(
+        Setting { wait: relative, phase: Phase::At(250 * US), ..setting() },
+        "--phase 250us has no meaning",
+    );
     let catch_up = OnOverrun::CatchUp { at_most: 3 };
     let avoiding = || Setting { wait: relative, phase: Phase::AvoidTick, ..setting() };
-    refused(Setting { on_overrun: catch_up, ..avoiding() }, "--on-overrun catch-up=3 has no meaning");
-    refused(Setting { on_overrun: OnOverrun::Stop, ..avoiding() }, "--on-overrun stop has no meaning");
+    refused(
+        Setting { on_overrun: catch_up, ..avoiding() },
+        "--on-overrun catch-up=3 has no meaning",
+    );
+    refused(
+        Setting { on_overrun: OnOverrun::Stop, ..avoiding() },
+        "--on-overrun stop has no meaning",
+    );
 
     assert!(avoiding().admit().is_ok());
 
     let bus = all_probes().find(|probe| probe.name == "bus").unwrap();
     let with = |with| Case { probe: bus, with };
-    let why = |case: Case, mut setting: Setting| match (case.probe.open)(&mut setting, &case.given()) {
-        Ok(_) => panic!("{} was taken", case.name()),
-        Err(why) => why.to_string(),
-    };
+    let why =
+        |case: Case, mut setting: Setting| match (case.probe.open)(&mut setting, &case.given()) {
+            Ok(_) => panic!("{} was taken", case.name()),
+            Err(why) => why.to_string(),
+        };
 
     let clock = why(with(&[("wire", "socket"), ("clock", "reference")]), avoiding());
-    assert!(clock.contains("--clock reference has no meaning") && clock.contains("no grid"), "{clock}");
+    assert!(
+        clock.contains("--clock reference has no meaning") && clock.contains("no grid"),
+        "{clock}"
+    );
     let delay = why(with(&[("wire", "socket"), ("device-delay", "2000us")]), setting());
     assert!(delay.contains("2000 us") && delay.contains("shorten --device-delay"), "{delay}");
     let read_write = all_probes().find(|probe| probe.name == "read-write").unwrap();
-    let work = why(Case { probe: read_write, with: &[] }, Setting { work_ns: 1_700 * US, ..setting() });
+    let work =
+        why(Case { probe: read_write, with: &[] }, Setting { work_ns: 1_700 * US, ..setting() });
 
     assert!(work.contains("begins 200 us after") && work.contains("works for 1700 us"), "{work}");
 }

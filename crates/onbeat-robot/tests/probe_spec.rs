@@ -1,7 +1,7 @@
 //! The figures of each probe, exact on a scripted clock.
 //!
-//! The loops are those of the hot crate. A script determines lateness and work, and the probe's figures are computed
-//! from the samples as in a run.
+//! The loops are those of the hot crate. A script determines lateness and work, and the probe's
+//! figures are computed from the samples as in a run.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -14,15 +14,16 @@ use onbeat::probe::read_write::EdgeReactions as Reactions;
 use onbeat::probe::write::Intervals;
 use onbeat::probe::{self, header};
 use onbeat::record::{
-    Account, Figures, NoFigures, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit, Timing,
+    Account, Figures, NoFigures, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit,
+    Timing,
 };
 use onbeat::report::Summary;
 use onbeat_robot::probe::chain::ChainFigures;
 use onbeat_robot::probe::sharing::SharingFigures;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::{
-    Arrival, Clock, Cycle, Edge, EdgeLoop, EdgePlan, EdgeSource, Flow, Instant, MockClock, OnOverrun, Outcome, Plan,
-    Sample, Slot, Wait, split,
+    Arrival, Clock, Cycle, Edge, EdgeLoop, EdgePlan, EdgeSource, Flow, Instant, MockClock,
+    OnOverrun, Outcome, Plan, Sample, Slot, Wait, split,
 };
 
 const US: u64 = 1_000;
@@ -54,7 +55,8 @@ fn on_the_grid(late_us: &[u64], work: impl Fn(&Cycle, &dyn Fn(u64))) -> (Outcome
     let mut slots: Vec<Slot<Sample>> = (0..4096).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
     let (mut hot, mut cold) = split(&mut ring);
-    let outcome = onbeat_rt::cycle::run(&clock, &plan, &mut task, &mut hot, &AtomicBool::new(false));
+    let outcome =
+        onbeat_rt::cycle::run(&clock, &plan, &mut task, &mut hot, &AtomicBool::new(false));
     (outcome, std::iter::from_fn(|| cold.pop()).collect())
 }
 
@@ -79,7 +81,12 @@ fn all() -> impl Iterator<Item = &'static probe::Description> {
 }
 
 /// Writes a run file of these samples for a probe called `name`, and summarises it.
-fn recorded(name: &str, of: Box<dyn Figures>, run: (Outcome, Vec<Sample>), delay_ns: u64) -> (RunFile, Summary) {
+fn recorded(
+    name: &str,
+    of: Box<dyn Figures>,
+    run: (Outcome, Vec<Sample>),
+    delay_ns: u64,
+) -> (RunFile, Summary) {
     recorded_as(name, of, run, (delay_ns, "sleep"))
 }
 
@@ -108,9 +115,14 @@ fn recorded_as(
     let series = all().find(|probe| probe.name == name).map_or(&[][..], |probe| probe.series);
     let header = header(&command, name, series, 0.0);
     let header = onbeat::record::Header { timing: Some(timing), host: Host::default(), ..header };
-    let recording =
-        Recording { period_ns: T, work_ns: 0, interval_ns: 1_000 * MS, spike_limit: SpikeLimit::TenTimesMedian };
-    let mut recorder = Recorder::new(RunWriter::create(&path, &header).unwrap(), Instant::from_ns(0), recording);
+    let recording = Recording {
+        period_ns: T,
+        work_ns: 0,
+        interval_ns: 1_000 * MS,
+        spike_limit: SpikeLimit::TenTimesMedian,
+    };
+    let mut recorder =
+        Recorder::new(RunWriter::create(&path, &header).unwrap(), Instant::from_ns(0), recording);
     recorder.count_also(of);
     recorder.keep_seconds();
     recorder.begin_block(0, Instant::from_ns(T), "idle", 0).unwrap();
@@ -130,14 +142,22 @@ fn recorded_as(
 #[test]
 fn each_probe_has_one_sentence_with_start_and_end_of_its_measurement() {
     for probe in all() {
-        assert!(probe.sentence.starts_with("From ") && probe.sentence.contains(" to "), "{}", probe.name);
+        assert!(
+            probe.sentence.starts_with("From ") && probe.sentence.contains(" to "),
+            "{}",
+            probe.name
+        );
         assert!(
             !probe.sentence.ends_with('.') && probe.sentence.len() <= 130,
             "{}: {}",
             probe.name,
             probe.sentence.len()
         );
-        assert!(probe.examples.contains(&format!("onbeat measure {}", probe.name)), "{}", probe.name);
+        assert!(
+            probe.examples.contains(&format!("onbeat measure {}", probe.name)),
+            "{}",
+            probe.name
+        );
         assert!(!probe.series.is_empty());
     }
 }
@@ -165,13 +185,15 @@ fn releases_skipped_by_a_hiccup_count_from_their_due_times() {
     let hiccups = &figures(Hiccups::new(T), &samples)[&Series::Hiccup];
 
     assert_eq!(hiccups.len() as u64, outcome.slots, "one for each release");
-    // The next cycle reports the skipped ones: due 3, 2 and 1 ms before release 5, which starts 10 us late.
+    // The next cycle reports the skipped ones: due 3, 2 and 1 ms before release 5, which starts 10
+    // us late.
     assert_eq!(*hiccups, us(&[0, 3_390, 0, 1_000, 2_000, 3_000, 0]));
 }
 
 #[test]
 fn latency_keeps_smallest_mean_largest_and_overruns_of_whole_seconds() {
-    // Slightly over two seconds: 2 us except 1 ms of 50 us in the first, and three skipped releases in the second.
+    // Slightly over two seconds: 2 us except 1 ms of 50 us in the first, and three skipped releases
+    // in the second.
     let mut late = vec![2; 2_010];
     late[500] = 50;
     late[1_500] = 3_300;
@@ -181,12 +203,18 @@ fn latency_keeps_smallest_mean_largest_and_overruns_of_whole_seconds() {
     let (run, summary) = recorded("latency", Box::new(NoFigures), (outcome, samples), 0);
     let rows: Vec<_> = run.seconds.iter().flat_map(onbeat::record::Seconds::rows).collect();
     assert_eq!(rows.len(), 2, "the third second is incomplete");
-    assert_eq!((rows[0].count, rows[0].min_ns, rows[0].max_ns, rows[0].overruns), (1_000, 2 * US, 50 * US, 0));
+    assert_eq!(
+        (rows[0].count, rows[0].min_ns, rows[0].max_ns, rows[0].overruns),
+        (1_000, 2 * US, 50 * US, 0)
+    );
     assert_eq!(rows[0].sum_ns, (999 * 2 + 50) * US);
     assert_eq!((rows[1].count, rows[1].max_ns, rows[1].overruns), (1_000, 3_300 * US, 3));
     let of = summary.cells[0].by_second.unwrap();
 
-    assert!((of.max_mean_ns - 1_675.0 * US as f64).abs() < 1e-6 && (of.max_sd_ns - 1_625.0 * US as f64).abs() < 1e-6);
+    assert!(
+        (of.max_mean_ns - 1_675.0 * US as f64).abs() < 1e-6
+            && (of.max_sd_ns - 1_625.0 * US as f64).abs() < 1e-6
+    );
     assert_eq!((of.seconds, of.overruns, of.samples), (2, 3, 2_000));
 }
 
@@ -225,7 +253,8 @@ fn relative(late_us: u64, work_us: &[u64]) -> (Outcome, Vec<Sample>) {
     let mut slots: Vec<Slot<Sample>> = (0..64).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
     let (mut hot, mut cold) = split(&mut ring);
-    let outcome = onbeat_rt::cycle::run(&clock, &plan, &mut task, &mut hot, &AtomicBool::new(false));
+    let outcome =
+        onbeat_rt::cycle::run(&clock, &plan, &mut task, &mut hot, &AtomicBool::new(false));
     (outcome, std::iter::from_fn(|| cold.pop()).collect())
 }
 
@@ -238,8 +267,9 @@ fn without_a_grid_t_w_is_average_minus_sleep() {
     let sentence = &summary.cells[0].derived[0];
 
     assert!(
-        sentence.contains("sleep of 1,000.00 us per cycle, no grid: average observed period 1,018.00 us")
-            && sentence.ends_with("t_w = average - sleep: 18.00 us"),
+        sentence.contains(
+            "sleep of 1,000.00 us per cycle, no grid: average observed period 1,018.00 us"
+        ) && sentence.ends_with("t_w = average - sleep: 18.00 us"),
         "{sentence}"
     );
     assert_eq!((summary.cells[0].slots, summary.cells[0].skipped), (3, Some(0)));
@@ -251,18 +281,23 @@ fn without_a_grid_t_w_of_writes_comes_from_their_intervals() {
     let run = relative(15, &[2, 4, 6]);
     let (_, summary) = recorded_as("write", Box::new(Intervals), run, (0, "relative"));
     let sentence = &summary.cells[0].derived[0];
-    assert!(sentence.contains("average write interval 1,020.00 us; t_w = average - sleep: 20.00 us"), "{sentence}");
+    assert!(
+        sentence.contains("average write interval 1,020.00 us; t_w = average - sleep: 20.00 us"),
+        "{sentence}"
+    );
 }
 
 #[test]
 fn a_run_on_the_grid_reports_no_relative_sleep() {
-    let (_, summary) = recorded("timer", Box::new(NoFigures), on_the_grid(&[5, 7, 6], |_, _| ()), 0);
+    let (_, summary) =
+        recorded("timer", Box::new(NoFigures), on_the_grid(&[5, 7, 6], |_, _| ()), 0);
     assert_eq!(summary.cells[0].derived, [REMARK], "and nothing else");
 }
 
 #[test]
 fn remarks_of_a_probe_are_reported_once() {
-    let (_, summary) = recorded("timer", Box::new(NoFigures), on_the_grid(&[5, 7, 6], |_, _| ()), 0);
+    let (_, summary) =
+        recorded("timer", Box::new(NoFigures), on_the_grid(&[5, 7, 6], |_, _| ()), 0);
     let said = onbeat::report::bench_sentences(&summary);
     assert_eq!(said.iter().filter(|sentence| *sentence == REMARK).count(), 1, "{said:?}");
     assert!(!summary.cells[0].notes.contains(&REMARK.to_owned()), "{:?}", summary.cells[0].notes);
@@ -275,14 +310,17 @@ fn unanswered_edges_are_reported_with_their_share_and_exceed_any_limit() {
     samples.drain(1..3);
     samples[1].skipped = 2;
     let outcome = Outcome { cycles: 2, skipped: 2, ..outcome };
-    let (run, summary) = recorded("read-write", Box::new(Reactions { delay_ns: 0 }), (outcome, samples), 0);
+    let (run, summary) =
+        recorded("read-write", Box::new(Reactions { delay_ns: 0 }), (outcome, samples), 0);
     let sentence = &summary.cells[0].derived[1];
 
     assert!(
-        sentence.starts_with("2 of 4 edges (50 %) were never answered") && sentence.contains("over any limit"),
+        sentence.starts_with("2 of 4 edges (50 %) were never answered")
+            && sentence.contains("over any limit"),
         "{sentence}"
     );
-    let limit = onbeat::record::LimitNote { limit_ns: 1_000_000 * MS, at: 99.0, on: Series::ReadWrite };
+    let limit =
+        onbeat::record::LimitNote { limit_ns: 1_000_000 * MS, at: 99.0, on: Series::ReadWrite };
     let judged = Summary::of_run(&run, Some(limit)).cells[0].verdict.clone().unwrap();
     assert_eq!((judged.over, judged.releases), (2, 4), "{}", judged.sentence);
 }
@@ -343,29 +381,44 @@ fn a_reaction_is_read_latency_delay_and_write_and_their_means_add_up() {
     let mut slots: Vec<Slot<Sample>> = (0..8).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
     let (mut hot, mut cold) = split(&mut ring);
-    let answering = EdgeLoop { clock: &clock, plan: &answers, source: &mut edges, task: &mut write };
+    let answering =
+        EdgeLoop { clock: &clock, plan: &answers, source: &mut edges, task: &mut write };
     let outcome = answering.run(&mut hot, &AtomicBool::new(false));
     let samples: Vec<Sample> = std::iter::from_fn(|| cold.pop()).collect();
     let counted = figures(Reactions { delay_ns: 200 * US }, &samples);
 
     assert_eq!(counted[&Series::ReadLatency], us(&[40, 60, 50]));
-    assert_eq!(counted[&Series::ReadWrite], us(&[40 + 200 + 12 + 3, 60 + 200 + 12 + 4, 50 + 200 + 12 + 5]));
-    let (_, summary) = recorded("read-write", Box::new(Reactions { delay_ns: 200 * US }), (outcome, samples), 200 * US);
+    assert_eq!(
+        counted[&Series::ReadWrite],
+        us(&[40 + 200 + 12 + 3, 60 + 200 + 12 + 4, 50 + 200 + 12 + 5])
+    );
+    let (_, summary) = recorded(
+        "read-write",
+        Box::new(Reactions { delay_ns: 200 * US }),
+        (outcome, samples),
+        200 * US,
+    );
     let series = &summary.cells[0].series;
     let mean = |one: Series| series[&one].mean_ns;
     let t_rw = mean(Series::ReadWrite) - 200.0 * US as f64;
 
-    assert!((t_rw - mean(Series::ResponseTime) - mean(Series::ReadLatency)).abs() < 1e-6, "t_r = t_rw - t_w");
+    assert!(
+        (t_rw - mean(Series::ResponseTime) - mean(Series::ReadLatency)).abs() < 1e-6,
+        "t_r = t_rw - t_w"
+    );
     let sentence = &summary.cells[0].derived[0];
     assert!(
-        sentence.contains("66 us; t_w") && sentence.contains("output: 16 us; t_r") && sentence.ends_with("loop: 50 us"),
+        sentence.contains("66 us; t_w")
+            && sentence.contains("output: 16 us; t_r")
+            && sentence.ends_with("loop: 50 us"),
         "{sentence}"
     );
 }
 
 #[test]
 fn a_chain_runs_from_the_command_through_the_next_cycle_to_the_output() {
-    // Cycle 1 serves a command issued 300 us before its start, cycle 3 one of 450 us; 0 and 2 serve none.
+    // Cycle 1 serves a command issued 300 us before its start, cycle 3 one of 450 us; 0 and 2 serve
+    // none.
     let work = |cycle: &Cycle, spend: &dyn Fn(u64)| match cycle.index {
         1 => {
             cycle.note(300 * 1_000);
@@ -380,10 +433,14 @@ fn a_chain_runs_from_the_command_through_the_next_cycle_to_the_output() {
 
     let run = on_the_grid(&[5, 5, 5, 5], work);
     let unseen = figures(ChainFigures { is_seen: false, every_ns: 7_618 * US }, &run.1);
-    assert_eq!((&unseen[&Series::Pickup], &unseen[&Series::Chain]), (&us(&[300, 450]), &us(&[306, 458])));
+    assert_eq!(
+        (&unseen[&Series::Pickup], &unseen[&Series::Chain]),
+        (&us(&[300, 450]), &us(&[306, 458]))
+    );
     let seen = figures(ChainFigures { is_seen: true, every_ns: 7_618 * US }, &run.1);
     assert_eq!(seen.keys().collect::<Vec<_>>(), [&Series::Pickup], "the observer reports the rest");
-    let (_, summary) = recorded("chain", Box::new(ChainFigures { is_seen: false, every_ns: 7_618 * US }), run, 0);
+    let (_, summary) =
+        recorded("chain", Box::new(ChainFigures { is_seen: false, every_ns: 7_618 * US }), run, 0);
 
     assert!(
         summary.cells[0].derived[0].contains("0.31 at least, 0.38 on average, 0.46 at most"),

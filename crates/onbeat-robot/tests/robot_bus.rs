@@ -8,7 +8,9 @@ use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
 use onbeat_robot::bus::{BusOptions, ExchangeMode};
-use onbeat_robot::motion::{DownReason, JointState, MotionController, Robot, RobotPhase, Rung, Trajectory};
+use onbeat_robot::motion::{
+    DownReason, JointState, MotionController, Robot, RobotPhase, Rung, Trajectory,
+};
 use onbeat_segment::{Fault, Segment};
 
 fn walker() -> MotionController {
@@ -54,7 +56,11 @@ fn a_robot_walks_from_safeop_and_back_to_init_in_both_exchange_modes() {
         let mut most = 0.0_f64;
         for _ in 0..4_000 {
             world.cycle(&mut robot);
-            most = robot.status().joints().iter().fold(most, |most, joint| most.max(joint.following_rad.abs()));
+            most = robot
+                .status()
+                .joints()
+                .iter()
+                .fold(most, |most, joint| most.max(joint.following_rad.abs()));
         }
 
         assert!(most < 0.1, "{mode:?}: {most}");
@@ -64,7 +70,9 @@ fn a_robot_walks_from_safeop_and_back_to_init_in_both_exchange_modes() {
             world.cycle(&mut stop);
         }
 
-        assert!(robot.status().joints().iter().all(|joint| joint.state == JointState::SwitchOnDisabled));
+        assert!(
+            robot.status().joints().iter().all(|joint| joint.state == JointState::SwitchOnDisabled)
+        );
         world.bus.take_down();
         assert_eq!(world.in_op(), 0);
     }
@@ -84,14 +92,22 @@ fn a_cut_cable_stops_the_robot_and_a_reset_restarts_it_after_recovery() {
     assert_eq!(robot.status().rung, Rung::SafeStop);
     assert!(world.count(EventKind::DeviceLost) > 0);
     cycles(&mut world, &mut robot, 1_500);
-    assert!(world.bus.is_up() && robot.status().phase == RobotPhase::AtRest, "devices are back, and nothing moves");
+    assert!(
+        world.bus.is_up() && robot.status().phase == RobotPhase::AtRest,
+        "devices are back, and nothing moves"
+    );
     robot.reset();
     until(&mut world, &mut robot, RobotPhase::Running);
     cycles(&mut world, &mut robot, 2_500);
     let status = robot.status();
 
     assert_eq!(status.rung, Rung::Run);
-    assert!(status.joints().iter().all(|joint| joint.reason == DownReason::None && joint.following_rad.abs() < 0.1));
+    assert!(
+        status
+            .joints()
+            .iter()
+            .all(|joint| joint.reason == DownReason::None && joint.following_rad.abs() < 0.1)
+    );
 }
 
 #[test]
@@ -125,7 +141,11 @@ fn devices_that_fall_back_between_blocks_walk_again_within_a_second() {
         cycles(&mut world, &mut robot, 1_000);
         let status = robot.status();
         assert_eq!((status.phase, status.rung), (RobotPhase::Running, Rung::Run), "block {block}");
-        let walking = status.joints().iter().filter(|joint| joint.state == JointState::OperationEnabled).count();
+        let walking = status
+            .joints()
+            .iter()
+            .filter(|joint| joint.state == JointState::OperationEnabled)
+            .count();
 
         assert_eq!(walking, 48, "block {block}");
         world.pause(2_000 * MS);

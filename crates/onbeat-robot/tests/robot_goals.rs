@@ -1,5 +1,5 @@
-//! A robot that follows the goals of another process: goals are followed until they are too old, invalid ones are
-//! refused, and a lost commander leads to a safe stop.
+//! A robot that follows the goals of another process: goals are followed until they are too old,
+//! invalid ones are refused, and a lost commander leads to a safe stop.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod robot_world;
@@ -28,7 +28,8 @@ struct CommandedRobot {
 
 fn commanded_robot() -> CommandedRobot {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("test-goals-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let name =
+        format!("test-goals-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let file = two_commanded();
     let layout = Layout::from_toml(&file).unwrap();
     let robot = Robot::from_toml(&file, &layout, PERIOD_NS).unwrap();
@@ -79,11 +80,18 @@ fn joints_with_a_target_move_and_others_stay() {
     led.follow(&mut commander, 1_000);
 
     assert!(led.is_at([0.0, 0.6]), "{:?}", led.world.status().joints());
-    assert!(matches!(commander.answer(), Some((100, GoalAnswer::Taken))), "{:?}", commander.answer());
+    assert!(
+        matches!(commander.answer(), Some((100, GoalAnswer::Taken))),
+        "{:?}",
+        commander.answer()
+    );
     commander.set("left knee", -0.4).unwrap();
     led.follow(&mut commander, 1_000);
     assert!(led.is_at([-0.4, 0.6]));
-    assert_eq!((led.world.status().counts.goals, led.world.status().counts.goals_refused), (200, 0));
+    assert_eq!(
+        (led.world.status().counts.goals, led.world.status().counts.goals_refused),
+        (200, 0)
+    );
     assert_eq!(led.count(RobotEventKind::GoalOld), 0);
 }
 
@@ -122,7 +130,10 @@ fn an_invalid_goal_is_refused_as_a_whole_and_the_previous_one_stays() {
 
     led.world.steps(20);
     assert!(led.is_at([0.5, 0.0]), "not even the joint with a valid target has moved");
-    assert_eq!((led.world.status().counts.goals_refused, led.count(RobotEventKind::GoalRefused)), (5, 5));
+    assert_eq!(
+        (led.world.status().counts.goals_refused, led.count(RobotEventKind::GoalRefused)),
+        (5, 5)
+    );
 }
 
 #[test]
@@ -134,11 +145,17 @@ fn without_new_goals_joints_hold_and_then_the_robot_makes_a_safe_stop() {
     // The commander still exists but gives no goals. The last goal was given ten cycles ago.
     led.world.steps(45);
 
-    assert_eq!((led.count(RobotEventKind::GoalOld), led.world.status().phase), (1, RobotPhase::Running));
+    assert_eq!(
+        (led.count(RobotEventKind::GoalOld), led.world.status().phase),
+        (1, RobotPhase::Running)
+    );
     led.world.steps(300);
     assert!(led.is_at([0.5, 0.0]) && led.world.is_on(Rung::Run), "it holds");
     led.world.steps(60);
-    assert_eq!((led.count(RobotEventKind::CommanderLost), led.world.status().counts.safe_stops), (1, 1));
+    assert_eq!(
+        (led.count(RobotEventKind::CommanderLost), led.world.status().counts.safe_stops),
+        (1, 1)
+    );
     assert!(led.world.is_on(Rung::SafeStop));
     led.world.until(RobotPhase::AtRest);
     // Goals have no effect before a reset; after it they do.
@@ -225,9 +242,14 @@ fn a_goal_from_before_the_start_is_too_old_and_answered_once() {
 #[test]
 fn the_goal_timeout_of_the_file_is_checked() {
     let layout = Layout::from_toml(TWO).unwrap();
-    let of = |lost: &str| Robot::from_toml(&two_commanded().replace("lost_ms = 400", lost), &layout, PERIOD_NS);
+    let of = |lost: &str| {
+        Robot::from_toml(&two_commanded().replace("lost_ms = 400", lost), &layout, PERIOD_NS)
+    };
     assert_eq!(of("").unwrap().settings.goal_lost_ns, Some(1_000_000_000));
     assert_eq!(of("lost_ms = 0").unwrap().settings.goal_lost_ns, None);
     let refused = of("lost_ms = 20").unwrap_err().to_string();
-    assert_eq!(refused, "[robot.goal]: lost_ms = 20; it must be age_ms to 1000000000, or 0 for never");
+    assert_eq!(
+        refused,
+        "[robot.goal]: lost_ms = 20; it must be age_ms to 1000000000, or 0 for never"
+    );
 }

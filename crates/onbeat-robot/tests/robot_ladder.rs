@@ -47,8 +47,13 @@ fn states(world: &World) -> Vec<JointState> {
 
 /// Returns the maximum acceleration of any set-point, in rad/s².
 fn hardest(positions: &[[f64; 3]]) -> f64 {
-    let second = |three: &[[f64; 3]], joint: usize| three[2][joint] - 2.0 * three[1][joint] + three[0][joint];
-    positions.windows(3).flat_map(|three| [0, 1, 2].map(|joint| second(three, joint).abs() * 1e6)).fold(0.0, f64::max)
+    let second = |three: &[[f64; 3]], joint: usize| {
+        three[2][joint] - 2.0 * three[1][joint] + three[0][joint]
+    };
+    positions
+        .windows(3)
+        .flat_map(|three| [0, 1, 2].map(|joint| second(three, joint).abs() * 1e6))
+        .fold(0.0, f64::max)
 }
 
 fn targets(world: &World) -> [f64; 3] {
@@ -156,7 +161,11 @@ fn without_replies_the_stop_ends_by_timeout_with_power_off() {
     }
 
     assert_eq!(world.status().phase, RobotPhase::AtRest);
-    assert_eq!(world.plant.outputs.iter().map(|byte| u32::from(*byte)).take(2).sum::<u32>(), 0, "disable voltage");
+    assert_eq!(
+        world.plant.outputs.iter().map(|byte| u32::from(*byte)).take(2).sum::<u32>(),
+        0,
+        "disable voltage"
+    );
 }
 
 #[test]
@@ -177,7 +186,11 @@ fn a_device_without_power_stops_the_robot_by_its_working_counter() {
     let knee = world.device("knee");
     world.inject(Fault::PowerOff { device: knee }, None);
     world.until(RobotPhase::AtRest);
-    assert_eq!(world.rungs(), [HOLD, DEGRADE, SAFE_STOP], "an unexpected working counter is a miss");
+    assert_eq!(
+        world.rungs(),
+        [HOLD, DEGRADE, SAFE_STOP],
+        "an unexpected working counter is a miss"
+    );
     assert_eq!(world.plant.cycle.working_counter, 3, "only the device before it answers");
 }
 
@@ -215,7 +228,10 @@ fn a_drive_that_leaves_op_goes_down_and_a_reset_in_op_enables_it_again() {
 
     assert_eq!(world.status().joints()[1].reason, DownReason::DriveFault);
     assert_eq!(states(&world)[1], JointState::Fault, "a drive whose process data stop has a fault");
-    assert!(world.is_on(Rung::Run) && world.status().phase == RobotPhase::Running, "the others continue");
+    assert!(
+        world.is_on(Rung::Run) && world.status().phase == RobotPhase::Running,
+        "the others continue"
+    );
     world.plant.ask_state(1, 8);
     world.steps(1_000);
 
@@ -228,7 +244,8 @@ fn a_drive_that_leaves_op_goes_down_and_a_reset_in_op_enables_it_again() {
 
 #[test]
 fn with_on_fault_robot_one_joint_down_leads_to_a_safe_stop() {
-    let mut world = running(&THREE.replace("soft_start_ms = 200", "soft_start_ms = 200\non_fault = \"robot\""));
+    let mut world =
+        running(&THREE.replace("soft_start_ms = 200", "soft_start_ms = 200\non_fault = \"robot\""));
     let knee = world.device("knee");
     world.inject(Fault::Freeze { device: knee }, Some(600_000_000));
     world.until(RobotPhase::AtRest);
@@ -246,20 +263,38 @@ fn with_on_fault_robot_one_joint_down_leads_to_a_safe_stop() {
 fn an_overloaded_drive_goes_down_and_the_humanoid_continues() {
     // A load beyond this drive's torque.
     let text = Segment::HUMANOID
-        .replace("[types.fork]", "[types.weak]\nkind = \"drive\"\n[types.weak.drive]\nload_nm = -50.0\n[types.fork]")
-        .replace("type = \"leg-joint\"\nnames = [\n    \"waist yaw\"", "type = \"weak\"\nnames = [\n    \"waist yaw\"");
+        .replace(
+            "[types.fork]",
+            "[types.weak]\nkind = \"drive\"\n[types.weak.drive]\nload_nm = -50.0\n[types.fork]",
+        )
+        .replace(
+            "type = \"leg-joint\"\nnames = [\n    \"waist yaw\"",
+            "type = \"weak\"\nnames = [\n    \"waist yaw\"",
+        );
     let mut world = World::new(&text, |_| Trajectory::hold());
     world.until(RobotPhase::Running);
     world.steps(500);
-    let down: Vec<usize> = (0..48).filter(|&joint| world.status().joints()[joint].reason != DownReason::None).collect();
+    let down: Vec<usize> = (0..48)
+        .filter(|&joint| world.status().joints()[joint].reason != DownReason::None)
+        .collect();
 
     assert_eq!(down, ["waist yaw", "waist roll", "waist pitch"].map(|name| world.joint(name)));
-    assert_eq!(world.status().joints().iter().filter(|joint| joint.state == JointState::OperationEnabled).count(), 45);
+    assert_eq!(
+        world
+            .status()
+            .joints()
+            .iter()
+            .filter(|joint| joint.state == JointState::OperationEnabled)
+            .count(),
+        45
+    );
     assert!(world.is_on(Rung::Run));
     world.steps(1_000);
     world.controller.reset();
     world.steps(2_100);
 
     assert_eq!(world.status().counts.joints_down, 6, "still falling, and not enabled within 2 s");
-    assert!(world.status().joints()[..3].iter().any(|joint| joint.reason == DownReason::NotEnabled));
+    assert!(
+        world.status().joints()[..3].iter().any(|joint| joint.reason == DownReason::NotEnabled)
+    );
 }

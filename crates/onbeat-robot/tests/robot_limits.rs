@@ -5,7 +5,9 @@ use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, vio
 use onbeat_control::{Client, Image, ImageSettings};
 use onbeat_ethercat::layout::{DeviceKind, Layout};
 use onbeat_ethercat::step::{BusCycle, Controller};
-use onbeat_robot::motion::{CommanderGoals, GoalRecord, GoalSource, MotionController, Robot, RobotPhase, Trajectory};
+use onbeat_robot::motion::{
+    CommanderGoals, GoalRecord, GoalSource, MotionController, Robot, RobotPhase, Trajectory,
+};
 use onbeat_segment::Segment;
 use proptest::prelude::*;
 
@@ -141,7 +143,8 @@ proptest! {
             let velocity = [1, 2, 3].map(|k| (four[k] - four[k - 1]) * 1e3);
             let acceleration = [1, 2].map(|k| (velocity[k] - velocity[k - 1]) * 1e3);
             prop_assert!((-1.0 - 1e-9..=1.5 + 1e-9).contains(&four[3]), "{four:?}");
-            // A joint without power receives its position in whole increments: 6e-6 rad of rounding.
+            // A joint without power receives its position in whole increments: 6e-6 rad of
+            // rounding.
             prop_assert!(velocity[2].abs() <= 3.0 + 0.01, "{velocity:?}");
             prop_assert!(acceleration[1].abs() <= 40.0 + 7.0, "{acceleration:?}");
         }
@@ -171,7 +174,10 @@ fn a_controller_does_not_allocate_after_construction() {
     });
 
     assert_eq!(violation_count(), 0);
-    assert_eq!((controller.status().counts.safe_stops, controller.status().phase), (1, RobotPhase::Running));
+    assert_eq!(
+        (controller.status().counts.safe_stops, controller.status().phase),
+        (1, RobotPhase::Running)
+    );
 }
 
 #[test]
@@ -190,7 +196,8 @@ fn goals_of_another_process_do_not_allocate_either() {
         for cycle in 0..4_000_u64 {
             // Valid goals, refused ones, and none for so long that the commander is lost.
             if cycle < 2_000 {
-                commander.want(cycle as usize % 48, if cycle % 500 == 499 { f64::NAN } else { 0.1 });
+                commander
+                    .want(cycle as usize % 48, if cycle % 500 == 499 { f64::NAN } else { 0.1 });
                 commander.give().unwrap();
             }
             drives.step(&mut controller, 1, true);

@@ -6,7 +6,8 @@ mod robot_world;
 use std::sync::{Arc, Mutex};
 
 use onbeat_robot::motion::{
-    GoalRecord, GoalSource, JointState, Robot, RobotEventKind, RobotPhase, Rung, Status, Trajectory, TrajectoryError,
+    GoalRecord, GoalSource, JointState, Robot, RobotEventKind, RobotPhase, Rung, Status,
+    Trajectory, TrajectoryError,
 };
 use onbeat_segment::Segment;
 use robot_world::{PERIOD_NS, TWO, World};
@@ -20,7 +21,8 @@ fn watched(world: &mut World, cycles: usize) -> (f64, f64) {
     let mut error = 0.0_f64;
     let mut step = 0.0_f64;
     for _ in 0..cycles {
-        let before: Vec<f64> = world.status().joints().iter().map(|joint| joint.target_rad).collect();
+        let before: Vec<f64> =
+            world.status().joints().iter().map(|joint| joint.target_rad).collect();
         world.step();
         for (joint, before) in world.status().joints().iter().zip(before) {
             error = error.max(joint.following_rad.abs());
@@ -37,15 +39,19 @@ fn all_48_drives_are_enabled_in_groups_without_a_jump_and_swing_within_the_follo
     assert_eq!(world.robot.joints.len(), 48);
     let mut most_at_once = 0;
     while world.status().phase != RobotPhase::Running {
-        let before: Vec<JointState> = world.status().joints().iter().map(|joint| joint.state).collect();
+        let before: Vec<JointState> =
+            world.status().joints().iter().map(|joint| joint.state).collect();
         world.step();
         let enabled = |(joint, before): (&onbeat_robot::motion::JointStatus, &JointState)| {
             joint.state == JointState::OperationEnabled && *before != JointState::OperationEnabled
         };
-        most_at_once =
-            most_at_once.max(world.status().joints().iter().zip(&before).filter(|&pair| enabled(pair)).count());
+        most_at_once = most_at_once
+            .max(world.status().joints().iter().zip(&before).filter(|&pair| enabled(pair)).count());
 
-        assert!(world.status().joints().iter().all(|joint| joint.target_rad.abs() < 0.01), "nothing moves yet");
+        assert!(
+            world.status().joints().iter().all(|joint| joint.target_rad.abs() < 0.01),
+            "nothing moves yet"
+        );
     }
 
     assert_eq!(most_at_once, 8, "groups of eight");
@@ -53,7 +59,8 @@ fn all_48_drives_are_enabled_in_groups_without_a_jump_and_swing_within_the_follo
     let (error, step) = watched(&mut world, 5_000);
     assert!(error < 0.02, "following error {error}, the drives' window is 0.63 rad");
     assert!(step < 0.1 * std::f64::consts::TAU * 0.5 * 0.001 * 2.0, "{step}");
-    let swung = world.status().joints().iter().filter(|joint| (joint.actual_rad).abs() < 0.12).count();
+    let swung =
+        world.status().joints().iter().filter(|joint| (joint.actual_rad).abs() < 0.12).count();
 
     assert_eq!(swung, 48);
     assert_eq!(world.rungs(), [] as [u16; 0]);
@@ -76,13 +83,17 @@ fn a_gait_moves_left_against_right_and_leaves_other_joints_alone() {
         world.step();
         let joints = world.status().joints();
         opposite = opposite.max((joints[left].target_rad + joints[right].target_rad).abs());
-        (most_knee, least_knee) = (most_knee.max(joints[knee].actual_rad), least_knee.min(joints[knee].actual_rad));
+        (most_knee, least_knee) =
+            (most_knee.max(joints[knee].actual_rad), least_knee.min(joints[knee].actual_rad));
         assert!(joints[thumb].target_rad.abs() < 0.01);
         assert!(joints.iter().all(|joint| joint.following_rad.abs() < 0.1));
     }
 
     assert!(opposite < 0.01, "{opposite}");
-    assert!(most_knee > 0.65 && least_knee > -0.05, "knees bend to one side: {least_knee} to {most_knee}");
+    assert!(
+        most_knee > 0.65 && least_knee > -0.05,
+        "knees bend to one side: {least_knee} to {most_knee}"
+    );
 }
 
 #[test]
@@ -98,8 +109,13 @@ fn an_orderly_stop_fades_out_and_ends_with_all_at_rest_and_disabled() {
     assert!(world.is_on(Rung::Run), "an orderly stop is not a fault");
     let states = world.events.iter().filter(|event| event.kind == RobotEventKind::PhaseChanged);
     let phases: Vec<u16> = states.map(|event| event.new).collect();
-    let expected =
-        [RobotPhase::Enabling, RobotPhase::Running, RobotPhase::Stopping, RobotPhase::Disabling, RobotPhase::AtRest];
+    let expected = [
+        RobotPhase::Enabling,
+        RobotPhase::Running,
+        RobotPhase::Stopping,
+        RobotPhase::Disabling,
+        RobotPhase::AtRest,
+    ];
 
     assert_eq!(phases, expected.map(|phase| phase as u16));
 }
@@ -191,7 +207,10 @@ fn the_latest_goal_is_followed_until_too_old_and_refused_if_invalid() {
     assert!(world.kinds().contains(&RobotEventKind::GoalOld), "no cycle for more than 100 ms");
     let joints = world.status().joints();
 
-    assert!((joints[0].actual_rad - 0.5).abs() < 0.01 && joints[1].actual_rad.abs() < 0.01, "{joints:?}");
+    assert!(
+        (joints[0].actual_rad - 0.5).abs() < 0.01 && joints[1].actual_rad.abs() < 0.01,
+        "{joints:?}"
+    );
     goals.put(4, world.plant.now_ns, &[9.0, -9.0]);
     for number in 5..20 {
         world.steps(90);
@@ -221,8 +240,14 @@ fn refused_by(csv: &str, file: &str) -> TrajectoryError {
 #[test]
 fn errors_in_a_csv_file_have_line_and_column() {
     let cases = [
-        ("", "the CSV file has 0 lines; it needs a header (time, names of joints) and two lines of numbers"),
-        ("t,left knee\n", "line 1, column 1: the first column is \"t\", it must be \"time\", in seconds"),
+        (
+            "",
+            "the CSV file has 0 lines; it needs a header (time, names of joints) and two lines of numbers",
+        ),
+        (
+            "t,left knee\n",
+            "line 1, column 1: the first column is \"t\", it must be \"time\", in seconds",
+        ),
         (
             "time,left knee,nose\n",
             "line 1, column 3: \"nose\" is not a joint of the robot, or has a column already; use the names of its devices",
@@ -232,8 +257,14 @@ fn errors_in_a_csv_file_have_line_and_column() {
             "the CSV file has 2 lines; it needs a header (time, names of joints) and two lines of numbers",
         ),
         ("time,left knee\n0,0\n1,0,0\n", "line 3: 3 columns, the header has 2"),
-        ("time,left knee\n0,0\n# rest\n1,nan\n", "line 4, column 2: \"nan\" is not a finite number"),
-        ("time,left knee\n1,0\n1,0\n", "line 3, column 1: time 1 s is not later than 1 s in the line before"),
+        (
+            "time,left knee\n0,0\n# rest\n1,nan\n",
+            "line 4, column 2: \"nan\" is not a finite number",
+        ),
+        (
+            "time,left knee\n1,0\n1,0\n",
+            "line 3, column 1: time 1 s is not later than 1 s in the line before",
+        ),
         (
             "time,left knee\n0,0\n1,2.5\n",
             "line 3, column 2: 2.5 rad of \"left knee\" is outside its travel of -1.5 to 2 rad",
@@ -272,7 +303,8 @@ fn an_invalid_robot_file_is_refused_with_the_reason() {
     let layout = onbeat_ethercat::layout::Layout::from_toml(head).unwrap();
 
     for (tail, part) in cases {
-        let error = Robot::from_toml(&format!("{head}{tail}"), &layout, PERIOD_NS).unwrap_err().to_string();
+        let error =
+            Robot::from_toml(&format!("{head}{tail}"), &layout, PERIOD_NS).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
 }
@@ -285,7 +317,9 @@ fn the_segment_ignores_tables_of_a_robot_and_refuses_unknown_ones() {
 
 #[test]
 fn later_tables_override_earlier_ones_and_negative_gears_reverse_the_travel() {
-    let text = format!("{TWO}\n[[joints]]\nmatch = \"left*\"\nvelocity_rad_s = 1.0\ngear = -50.0\nzero_rad = 0.1\n");
+    let text = format!(
+        "{TWO}\n[[joints]]\nmatch = \"left*\"\nvelocity_rad_s = 1.0\ngear = -50.0\nzero_rad = 0.1\n"
+    );
     let layout = onbeat_ethercat::layout::Layout::from_toml(&text).unwrap();
     let robot = Robot::from_toml(&text, &layout, PERIOD_NS).unwrap();
     assert_eq!((robot.joints[0].limits.velocity, robot.joints[1].limits.velocity), (1.0, 4.0));

@@ -1,6 +1,6 @@
-//! What other processes see of a robot: a client that waits for cycles learns of a safe stop, with its reason and
-//! joint, in the cycle in which it happens or in the next one, from the events and from the state published with the
-//! cycle.
+//! What other processes see of a robot: a client that waits for cycles learns of a safe stop, with
+//! its reason and joint, in the cycle in which it happens or in the next one, from the events and
+//! from the state published with the cycle.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod bus_world;
@@ -15,8 +15,8 @@ use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
 use onbeat_robot::bus::Wire;
 use onbeat_robot::image_service::{CycleTimes, serve};
 use onbeat_robot::motion::{
-    MotionController, Outlets, Robot, RobotCommands, RobotEvent, RobotEventKind, RobotPhase, RobotSnapshot, RobotTask,
-    SafeStopReason, Trajectory,
+    MotionController, Outlets, Robot, RobotCommands, RobotEvent, RobotEventKind, RobotPhase,
+    RobotSnapshot, RobotTask, SafeStopReason, Trajectory,
 };
 use onbeat_rt::ring::Ring;
 use onbeat_rt::time::{Clock, Instant};
@@ -88,13 +88,17 @@ impl Watching {
         self.looks.push(Look { cycle: self.seen.cycle.cycle, robot, stopped });
     }
 
-    /// Returns whether the safe stop of this cycle was seen in the event and in the state, in the publication of this
-    /// cycle or the next one, and not before.
+    /// Returns whether the safe stop of this cycle was seen in the event and in the state, in the
+    /// publication of this cycle or the next one, and not before.
     fn has_seen_the_stop_of(&self, cycle: u64) -> Event {
         let by_event = self.looks.iter().find(|look| look.stopped.is_some()).expect("an event");
         let by_words = self.looks.iter().find(|look| look.robot.is_stopped()).expect("words");
         for look in [by_event, by_words] {
-            assert!((cycle..=cycle + 1).contains(&look.cycle), "stopped in {cycle}, seen in {}", look.cycle);
+            assert!(
+                (cycle..=cycle + 1).contains(&look.cycle),
+                "stopped in {cycle}, seen in {}",
+                look.cycle
+            );
         }
 
         let event = by_event.stopped.unwrap();
@@ -121,8 +125,8 @@ fn slots<T>(count: usize) -> Vec<Slot<T>> {
     (0..count).map(|_| Slot::empty()).collect()
 }
 
-/// Runs a robot like `onbeat robot run --name`, on a virtual clock; returns what a client saw, and the robot's own
-/// event of the stop.
+/// Runs a robot like `onbeat robot run --name`, on a virtual clock; returns what a client saw, and
+/// the robot's own event of the stop.
 fn robot_run(fault: &str) -> (Watching, RobotEvent) {
     let file = two(fault);
     let name = name();
@@ -158,7 +162,8 @@ fn robot_run(fault: &str) -> (Watching, RobotEvent) {
     };
 
     cycle::run(&&clock, &plan, &mut looked, &mut split(&mut samples).0, &AtomicBool::new(false));
-    let own = std::iter::from_fn(|| robot_out.pop()).find(|event| event.kind == RobotEventKind::SafeStop);
+    let own =
+        std::iter::from_fn(|| robot_out.pop()).find(|event| event.kind == RobotEventKind::SafeStop);
     (looked.watching, own.expect("a safe stop"))
 }
 
@@ -173,7 +178,10 @@ fn a_safe_stop_after_misses_is_seen_in_the_cycle_after_it_at_the_latest() {
     assert_eq!(event.sentence(""), "safe stop: 10 missed cycles");
     let last = watching.looks.last().unwrap().robot;
 
-    assert_eq!((last.phase, last.rung, last.stopped_by), (RobotPhase::AtRest as u8, 3, SafeStopReason::Misses as u8));
+    assert_eq!(
+        (last.phase, last.rung, last.stopped_by),
+        (RobotPhase::AtRest as u8, 3, SafeStopReason::Misses as u8)
+    );
     assert_eq!(last.words(""), "at rest, safe stop: missed cycles");
 }
 
@@ -182,12 +190,19 @@ fn a_safe_stop_by_a_joint_names_the_joint_and_its_reason() {
     let (watching, own) = robot_run(FROZEN);
     let event = watching.has_seen_the_stop_of(own.cycle);
     assert_eq!((event.device, event.new), (1, SafeStopReason::JointDown as u16));
-    assert_eq!(event.sentence("right knee"), "safe stop: right knee is down, its following error was too large");
+    assert_eq!(
+        event.sentence("right knee"),
+        "safe stop: right knee is down, its following error was too large"
+    );
     let kinds: Vec<EventKind> = watching.events.iter().map(|event| event.kind).collect();
     let at = |kind| kinds.iter().position(|known| *known == kind).unwrap();
 
     assert!(at(EventKind::JointDown) < at(EventKind::SafeStop), "the cause comes first: {kinds:?}");
-    let phases = watching.events.iter().filter(|event| event.kind == EventKind::PhaseChanged).map(|event| event.new);
+    let phases = watching
+        .events
+        .iter()
+        .filter(|event| event.kind == EventKind::PhaseChanged)
+        .map(|event| event.new);
     assert_eq!(phases.collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
 }
 
@@ -214,7 +229,12 @@ fn every_exchange_of_a_bus_with_an_owner_is_counted() {
 
     for cycles in 1..=50 {
         let cycle = world.cycle(&mut handed);
-        serving.after_cycle(&mut world.bus, &cycle, CycleTimes { wakeup_latency_ns: 1, execution_time_ns: 1 }, |_| {});
+        serving.after_cycle(
+            &mut world.bus,
+            &cycle,
+            CycleTimes { wakeup_latency_ns: 1, execution_time_ns: 1 },
+            |_| {},
+        );
         let stats = client.stats();
         let exchange = stats.times(Timed::Exchange);
         assert_eq!((exchange.count(), exchange.max_ns() > 0), (cycles, true));
@@ -238,7 +258,12 @@ fn a_controller_of_a_published_bus_is_visible_and_every_exchange_is_counted() {
     let mut own = Vec::new();
     for cycles in 1..=3_000 {
         let cycle = world.cycle(&mut handed);
-        serving.after_cycle(&mut world.bus, &cycle, CycleTimes { wakeup_latency_ns: 1, execution_time_ns: 1 }, |_| {});
+        serving.after_cycle(
+            &mut world.bus,
+            &cycle,
+            CycleTimes { wakeup_latency_ns: 1, execution_time_ns: 1 },
+            |_| {},
+        );
         watching.look();
         own.extend(std::iter::from_fn(|| handed.0.take_event()));
         assert_eq!(watching.client.stats().times(Timed::Exchange).count(), cycles);

@@ -1,8 +1,8 @@
 //! The cycle: wait for a release, run the task, record the sample, choose the next release.
 //!
-//! The grid `r_k = r_0 + k·T` never moves, except where a task synchronises it with another clock ([`Cycle::steer`]). A cycle that ends
-//! late skips releases, and each of them is counted: `slots = cycles + skipped` holds at every instant, whatever stopped the loop and
-//! for how long.
+//! The grid `r_k = r_0 + k·T` never moves, except where a task synchronises it with another clock
+//! ([`Cycle::steer`]). A cycle that ends late skips releases, and each of them is counted: `slots =
+//! cycles + skipped` holds at every instant, whatever stopped the loop and for how long.
 //!
 //! ```text
 //!   r_k            s_k            e_k        r_(k+1)
@@ -11,11 +11,12 @@
 //!    |------- response time --------|
 //! ```
 //!
-//! [`Wait::Relative`] has no grid: r_(k+1) = e_k + T, so no release is ever skipped, and `slots = cycles`. The loop runs for as long as
-//! the plan's releases would take on the grid, and runs fewer cycles than that.
+//! [`Wait::Relative`] has no grid: r_(k+1) = e_k + T, so no release is ever skipped, and `slots =
+//! cycles`. The loop runs for as long as the plan's releases would take on the grid, and runs fewer
+//! cycles than that.
 //!
-//! Absent on purpose: catching up without a limit, moving the phase to "now" after an overrun, and any way to start a
-//! thread or request a priority (see `onbeat::thread`).
+//! Absent on purpose: catching up without a limit, moving the phase to "now" after an overrun, and
+//! any way to start a thread or request a priority (see `onbeat::thread`).
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -66,7 +67,13 @@ pub struct Cycle {
 }
 
 impl Cycle {
-    pub(crate) const fn new(index: u64, release: Instant, start: Instant, skipped: u64, period_ns: u64) -> Self {
+    pub(crate) const fn new(
+        index: u64,
+        release: Instant,
+        start: Instant,
+        skipped: u64,
+        period_ns: u64,
+    ) -> Self {
         Self {
             index,
             release,
@@ -79,14 +86,16 @@ impl Cycle {
         }
     }
 
-    /// Returns the time since the previously served release, in nanoseconds: always a whole number of periods.
+    /// Returns the time since the previously served release, in nanoseconds: always a whole number
+    /// of periods.
     #[must_use]
     pub const fn dt_ns(&self) -> u64 {
         (self.skipped + 1) * self.period_ns
     }
 
-    /// Shifts all later releases by `ns` nanoseconds, later for positive values, so that a loop can follow another clock such as the
-    /// reference clock of a bus. Limited to a hundredth of the period per cycle.
+    /// Shifts all later releases by `ns` nanoseconds, later for positive values, so that a loop can
+    /// follow another clock such as the reference clock of a bus. Limited to a hundredth of the
+    /// period per cycle.
     pub fn steer(&self, ns: i64) {
         let limit_ns = (self.period_ns / STEER_DIVISOR) as i64;
         self.steered_ns.set(ns.clamp(-limit_ns, limit_ns));
@@ -103,7 +112,8 @@ impl Cycle {
     }
 }
 
-/// A task may shift the grid by at most the period divided by this in each cycle, so that no cycle is visibly shorter or longer.
+/// A task may shift the grid by at most the period divided by this in each cycle, so that no cycle
+/// is visibly shorter or longer.
 const STEER_DIVISOR: u64 = 100;
 
 /// What to do when a cycle ends after the next release.
@@ -129,8 +139,8 @@ pub enum Phase {
     At(u64),
 }
 
-/// Largest distance of a release behind a tick, in nanoseconds. In every measured case the work of the tick was done after a quarter
-/// of a millisecond (docs/guide/spin-and-phase.md).
+/// Largest distance of a release behind a tick, in nanoseconds. In every measured case the work of
+/// the tick was done after a quarter of a millisecond (docs/guide/spin-and-phase.md).
 const BEHIND_TICK_NS: u64 = 250_000;
 /// When the greatest common divisor of period and tick is below this, no phase avoids the tick.
 const SMALLEST_COMMON_NS: u64 = 100_000;
@@ -138,9 +148,10 @@ const SMALLEST_COMMON_NS: u64 = 100_000;
 impl Phase {
     /// Returns the first release at or after `earliest`.
     ///
-    /// With period T and tick period H, the distances between releases and ticks repeat modulo gcd(T, H). A release a quarter of that
-    /// behind a tick (at most 250 µs) never meets a tick. When gcd(T, H) is below 100 µs, no phase avoids the tick, and the grid
-    /// starts at a multiple of T.
+    /// With period T and tick period H, the distances between releases and ticks repeat modulo
+    /// gcd(T, H). A release a quarter of that behind a tick (at most 250 µs) never meets a tick.
+    /// When gcd(T, H) is below 100 µs, no phase avoids the tick, and the grid starts at a multiple
+    /// of T.
     ///
     /// ```
     /// use onbeat_rt::Instant;
@@ -181,8 +192,8 @@ pub struct Plan {
     pub first_release: Instant,
     /// D, in nanoseconds after the release.
     pub deadline_ns: u64,
-    /// Number of releases; `u64::MAX` for no limit. Without a grid ([`Wait::Relative`]), the loop ends when this many periods have
-    /// passed.
+    /// Number of releases; `u64::MAX` for no limit. Without a grid ([`Wait::Relative`]), the loop
+    /// ends when this many periods have passed.
     pub releases: u64,
     /// How the loop waits for a release.
     pub wait: Wait,
@@ -202,8 +213,8 @@ pub enum PlanError {
         /// T, in nanoseconds.
         period_ns: u64,
     },
-    /// Work and spin together take more than 90 % of the period: the loop would starve the kernel's threads and be stopped for 50 ms by
-    /// RT throttling or the fair server.
+    /// Work and spin together take more than 90 % of the period: the loop would starve the kernel's
+    /// threads and be stopped for 50 ms by RT throttling or the fair server.
     TooBusy {
         /// Work per cycle, in nanoseconds.
         work_ns: u64,
@@ -214,15 +225,16 @@ pub enum PlanError {
     },
 }
 
-/// Checks a loop's parameters: the period is not 0, the spin is shorter than the period, and at least 10 % of the CPU are left when
-/// each cycle works for `work_ns`.
+/// Checks a loop's parameters: the period is not 0, the spin is shorter than the period, and at
+/// least 10 % of the CPU are left when each cycle works for `work_ns`.
 ///
 /// # Errors
 /// The first violated rule, with its numbers.
 pub const fn admit(period_ns: u64, wait: Wait, work_ns: u64) -> Result<(), PlanError> {
     let spin_ns = wait.longest_spin_ns();
     // A relative sleep begins after the work.
-    let from_start_to_start_ns = period_ns as u128 + if wait.is_relative() { work_ns as u128 } else { 0 };
+    let from_start_to_start_ns =
+        period_ns as u128 + if wait.is_relative() { work_ns as u128 } else { 0 };
     if period_ns == 0 {
         Err(PlanError::NoPeriod)
     } else if spin_ns >= period_ns {
@@ -266,7 +278,8 @@ pub struct Outcome {
 
 /// Runs `task` on the grid of `plan` until it ends, and pushes one sample per cycle to `out`.
 ///
-/// Checks `stop` once per cycle. Locked memory and a real-time priority are the caller's business; the loop works without them.
+/// Checks `stop` once per cycle. Locked memory and a real-time priority are the caller's business;
+/// the loop works without them.
 pub fn run<C: Clock, T: Task>(
     clock: &C,
     plan: &Plan,
@@ -287,7 +300,8 @@ pub fn run<C: Clock, T: Task>(
 
         let release = grid.next_release();
         let wake_up = waiter.wait(clock, release, now);
-        let cycle = Cycle::new(grid.next, release, wake_up.start, grid.skipped_before_next, plan.period_ns);
+        let cycle =
+            Cycle::new(grid.next, release, wake_up.start, grid.skipped_before_next, plan.period_ns);
 
         let flow = task.cycle(&cycle);
         now = clock.now();
@@ -307,7 +321,12 @@ pub fn run<C: Clock, T: Task>(
 }
 
 #[inline]
-pub(crate) fn sample(cycle: &Cycle, wake_up: &crate::wait::WakeUp, end: Instant, late: Flags) -> Sample {
+pub(crate) fn sample(
+    cycle: &Cycle,
+    wake_up: &crate::wait::WakeUp,
+    end: Instant,
+    late: Flags,
+) -> Sample {
     Sample {
         index: cycle.index,
         release: cycle.release,
@@ -339,7 +358,16 @@ struct ReleaseGrid<'p> {
 impl<'p> ReleaseGrid<'p> {
     const fn new(plan: &'p Plan) -> Self {
         let relative = if plan.wait.is_relative() { Some(plan.first_release) } else { None };
-        Self { plan, next: 0, skipped_before_next: 0, cycles: 0, skipped: 0, burst: 0, shift_ns: 0, relative }
+        Self {
+            plan,
+            next: 0,
+            skipped_before_next: 0,
+            cycles: 0,
+            skipped: 0,
+            burst: 0,
+            shift_ns: 0,
+            relative,
+        }
     }
 
     /// Whether all releases of the plan, or the time that they take on the grid, have passed.
@@ -359,7 +387,8 @@ impl<'p> ReleaseGrid<'p> {
         Instant::from_ns(release.as_ns().saturating_add_signed(self.shift_ns))
     }
 
-    /// Counts the cycle of release `next`, which ended at `end`, and advances to the next release to serve.
+    /// Counts the cycle of release `next`, which ended at `end`, and advances to the next release
+    /// to serve.
     #[inline]
     fn close(&mut self, end: Instant, steered_ns: i64) -> Flags {
         let response_ns = end.ns_since(self.next_release());

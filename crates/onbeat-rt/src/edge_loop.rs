@@ -1,4 +1,5 @@
-//! The event-triggered loop: it waits for an edge of an input, sleeps for a set delay, runs the task, and records the sample.
+//! The event-triggered loop: it waits for an edge of an input, sleeps for a set delay, runs the
+//! task, and records the sample.
 //!
 //! ```text
 //!   edge            picked up       r (= picked up + delay)  s              e
@@ -6,13 +7,15 @@
 //!    |----------------------- edge to the end of the task -------------------|
 //! ```
 //!
-//! The end of the delay is the release of the cycle, so a sample has the same meaning as on the grid. The time from the edge to the
-//! loop is in the sample's `note`. Edges are numbered at their source; edges that never reached the loop leave gaps in the numbers,
-//! and `slots = cycles + skipped` holds as on the grid.
+//! The end of the delay is the release of the cycle, so a sample has the same meaning as on the
+//! grid. The time from the edge to the loop is in the sample's `note`. Edges are numbered at their
+//! source; edges that never reached the loop leave gaps in the numbers, and `slots = cycles +
+//! skipped` holds as on the grid.
 //!
-//! Absent on purpose: a queue. An edge that arrives while another one is served waits in the kernel's queue. When a cycle ends after the
-//! next edge was due, the overrun policy applies as on the grid: the edges that arrived in between are skipped and counted, or served
-//! back to back up to a limit, or the loop ends.
+//! Absent on purpose: a queue. An edge that arrives while another one is served waits in the
+//! kernel's queue. When a cycle ends after the next edge was due, the overrun policy applies as on
+//! the grid: the edges that arrived in between are skipped and counted, or served back to back up
+//! to a limit, or the loop ends.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -36,7 +39,8 @@ pub struct Edge {
 pub enum Arrival {
     /// An edge was picked up.
     Edge(Edge),
-    /// No edge arrived within the source's time limit; the loop checks its stop flag and waits again.
+    /// No edge arrived within the source's time limit; the loop checks its stop flag and waits
+    /// again.
     Nothing,
     /// The source has ended; no edge will follow.
     Over,
@@ -64,7 +68,8 @@ pub struct EdgePlan {
     pub edges: u64,
     /// How the loop waits for the end of the delay.
     pub wait: Wait,
-    /// What a cycle that ends after the next edge was due does with the edges that have arrived in between.
+    /// What a cycle that ends after the next edge was due does with the edges that have arrived in
+    /// between.
     pub on_overrun: OnOverrun,
 }
 
@@ -120,8 +125,8 @@ pub struct EdgeLoop<'l, C, E, T> {
 }
 
 impl<C: Clock, E: EdgeSource, T: Task> EdgeLoop<'_, C, E, T> {
-    /// Serves edges until the source ends, and pushes one sample per cycle to `out`. Checks `stop` once per edge, and whenever no edge
-    /// arrives within the source's time limit.
+    /// Serves edges until the source ends, and pushes one sample per cycle to `out`. Checks `stop`
+    /// once per edge, and whenever no edge arrives within the source's time limit.
     pub fn run(self, out: &mut Producer<'_, Sample>, stop: &AtomicBool) -> Outcome {
         let Self { clock, plan, source, task } = self;
         let mut waiter = Waiter::new(plan.wait);
@@ -198,7 +203,13 @@ impl EdgeAccount {
     }
 
     /// Applies the overrun policy. Returns whether the loop continues.
-    fn close(&mut self, late: Flags, on_overrun: OnOverrun, source: &mut impl EdgeSource, end: Instant) -> bool {
+    fn close(
+        &mut self,
+        late: Flags,
+        on_overrun: OnOverrun,
+        source: &mut impl EdgeSource,
+        end: Instant,
+    ) -> bool {
         match on_overrun {
             _ if !late.has(Flags::OVERRUN) => self.burst = 0,
             OnOverrun::Stop => return false,

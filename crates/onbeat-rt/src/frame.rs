@@ -1,4 +1,5 @@
-//! EtherCAT frames of a MainDevice, built and read in place: written once, sent many times, checked when they return.
+//! EtherCAT frames of a MainDevice, built and read in place: written once, sent many times, checked
+//! when they return.
 //!
 //! An Ethernet frame carries consecutive datagrams (ETG.1000.4, 5.4):
 //!
@@ -8,8 +9,8 @@
 //! datagram:  | command 1 | index 1 | address 4 | length 2 | event 2 | data ... | working counter 2 |
 //! ```
 //!
-//! Nothing here sends or waits. A returned frame is identified by its source address, which holds its purpose, and by the index of its
-//! first datagram, which numbers the frames of one purpose.
+//! Nothing here sends or waits. A returned frame is identified by its source address, which holds
+//! its purpose, and by the index of its first datagram, which numbers the frames of one purpose.
 //!
 //! ```
 //! use onbeat_rt::frame::{Command, LONGEST, Writer, register};
@@ -39,7 +40,8 @@ const HEADER: usize = 10;
 const MORE: u16 = 0x8000;
 /// EtherType of EtherCAT.
 const ETHERCAT: [u8; 2] = [0x88, 0xa4];
-/// The first five bytes of the source addresses: locally administered would be 02, which SubDevices set in what they send back.
+/// The first five bytes of the source addresses: locally administered would be 02, which SubDevices
+/// set in what they send back.
 const SOURCE: [u8; 5] = [0x10, 0x0b, 0xea, 0x70, 0x00];
 /// The bit that the first SubDevice sets in the source address.
 const RETURNED: u8 = 0x02;
@@ -113,8 +115,8 @@ pub const fn register(device: u16, register: u16) -> u32 {
     device as u32 | (register as u32) << 16
 }
 
-/// Returns the auto-increment address of the device at this position on the cable, from 0, for [`Command::Aprd`] and
-/// [`Command::Apwr`].
+/// Returns the auto-increment address of the device at this position on the cable, from 0, for
+/// [`Command::Aprd`] and [`Command::Apwr`].
 #[must_use]
 pub const fn position(position: u16) -> u16 {
     0u16.wrapping_sub(position)
@@ -129,7 +131,8 @@ pub struct Writer<'b> {
 }
 
 impl<'b> Writer<'b> {
-    /// Begins a frame. `purpose` identifies the frame when it returns ([`purpose_of`]). `buffer` holds at least [`LONGEST`] bytes.
+    /// Begins a frame. `purpose` identifies the frame when it returns ([`purpose_of`]). `buffer`
+    /// holds at least [`LONGEST`] bytes.
     #[must_use]
     pub fn new(buffer: &'b mut [u8], purpose: u8) -> Self {
         buffer[..SOURCE_AT].fill(0xff);
@@ -151,7 +154,8 @@ impl<'b> Writer<'b> {
         self.last.is_none()
     }
 
-    /// Adds a datagram with `length` zero bytes. Returns the offset of its data in the frame; `None` when it does not fit.
+    /// Adds a datagram with `length` zero bytes. Returns the offset of its data in the frame;
+    /// `None` when it does not fit.
     pub fn push(&mut self, command: Command, address: u32, length: usize) -> Option<usize> {
         if !self.has_room(length) {
             return None;
@@ -174,7 +178,8 @@ impl<'b> Writer<'b> {
         Some(at + HEADER)
     }
 
-    /// Adds a datagram with `data`. Returns the offset of the data in the frame; `None` when it does not fit.
+    /// Adds a datagram with `data`. Returns the offset of the data in the frame; `None` when it
+    /// does not fit.
     pub fn push_data(&mut self, command: Command, address: u32, data: &[u8]) -> Option<usize> {
         let at = self.push(command, address, data.len())?;
         self.buffer[at..at + data.len()].copy_from_slice(data);
@@ -199,7 +204,8 @@ impl<'b> Writer<'b> {
     }
 }
 
-/// Numbers a frame: the low byte is the index of its first datagram, the high byte that of its second if it has one.
+/// Numbers a frame: the low byte is the index of its first datagram, the high byte that of its
+/// second if it has one.
 pub fn number(frame: &mut [u8], number: u16) {
     frame[FIRST_DATAGRAM + 1] = number as u8;
     if let Some(second) = second_datagram(frame) {
@@ -210,7 +216,8 @@ pub fn number(frame: &mut [u8], number: u16) {
 /// Returns the number of a frame; the high byte is 0 in a frame with one datagram.
 #[must_use]
 pub fn number_of(frame: &[u8]) -> u16 {
-    let high = second_datagram(frame).and_then(|second| frame.get(second + 1).copied()).unwrap_or(0);
+    let high =
+        second_datagram(frame).and_then(|second| frame.get(second + 1).copied()).unwrap_or(0);
     u16::from(frame[FIRST_DATAGRAM + 1]) | u16::from(high) << 8
 }
 
@@ -220,24 +227,32 @@ fn second_datagram(frame: &[u8]) -> Option<usize> {
     (length & MORE != 0 && second + HEADER <= frame.len()).then_some(second)
 }
 
-/// Returns the purpose of a returned frame; `None` when no device has processed it, or when it was not built by [`Writer`].
+/// Returns the purpose of a returned frame; `None` when no device has processed it, or when it was
+/// not built by [`Writer`].
 #[must_use]
 pub fn purpose_of(frame: &[u8]) -> Option<u8> {
     let source = frame.get(SOURCE_AT..TYPE_AT)?;
     let returned = source[0] == SOURCE[0] | RETURNED && source[1..5] == SOURCE[1..5];
-    (returned && frame.len() >= FIRST_DATAGRAM + AROUND_DATA && frame[TYPE_AT..LENGTH_AT] == ETHERCAT)
+    (returned
+        && frame.len() >= FIRST_DATAGRAM + AROUND_DATA
+        && frame[TYPE_AT..LENGTH_AT] == ETHERCAT)
         .then(|| source[5])
 }
 
-/// Returns whether `frame` is an EtherCAT frame of another MainDevice, judged by its source address.
+/// Returns whether `frame` is an EtherCAT frame of another MainDevice, judged by its source
+/// address.
 #[must_use]
 pub fn is_of_another(frame: &[u8]) -> bool {
-    let is_ours = |source: &[u8]| source[0] & !RETURNED == SOURCE[0] & !RETURNED && source[1..5] == SOURCE[1..5];
-    let is_ethercat = frame.len() >= FIRST_DATAGRAM + AROUND_DATA && frame[TYPE_AT..LENGTH_AT] == ETHERCAT;
+    let is_ours = |source: &[u8]| {
+        source[0] & !RETURNED == SOURCE[0] & !RETURNED && source[1..5] == SOURCE[1..5]
+    };
+    let is_ethercat =
+        frame.len() >= FIRST_DATAGRAM + AROUND_DATA && frame[TYPE_AT..LENGTH_AT] == ETHERCAT;
     is_ethercat && word(frame, LENGTH_AT) >> 12 == 1 && !is_ours(&frame[SOURCE_AT..TYPE_AT])
 }
 
-/// Returns whether `reply` is the returned frame `sent`, with the same datagrams at the same offsets.
+/// Returns whether `reply` is the returned frame `sent`, with the same datagrams at the same
+/// offsets.
 #[must_use]
 pub fn is_reply_to(reply: &[u8], sent: &[u8]) -> bool {
     if reply.len() < sent.len() || reply[TYPE_AT..FIRST_DATAGRAM] != sent[TYPE_AT..FIRST_DATAGRAM] {
@@ -263,7 +278,8 @@ pub fn is_reply_to(reply: &[u8], sent: &[u8]) -> bool {
     }
 }
 
-/// Returns the working counter of the datagram whose data begin at `at` and are `length` bytes long.
+/// Returns the working counter of the datagram whose data begin at `at` and are `length` bytes
+/// long.
 #[must_use]
 pub fn working_counter(frame: &[u8], at: usize, length: usize) -> u16 {
     word(frame, at + length)

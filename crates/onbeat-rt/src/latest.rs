@@ -1,15 +1,19 @@
-//! The latest value of one publisher for any number of readers, in memory supplied by the caller: neither side ever waits.
+//! The latest value of one publisher for any number of readers, in memory supplied by the caller:
+//! neither side ever waits.
 //!
-//! A value is written to the slot after the one that readers use, so [`Latest::publish`] is a fixed number of stores, independent of
-//! readers, and a publisher that is stopped or dies half-way damages nothing that can be read. [`Latest::read`] is one copy; it fails
-//! only when the publisher has reused the slot in the meantime, and the reader then reads the newest value again.
-//! All words are atomic: the memory may be shared by processes that do not trust each other's timing.
+//! A value is written to the slot after the one that readers use, so [`Latest::publish`] is a fixed
+//! number of stores, independent of readers, and a publisher that is stopped or dies half-way
+//! damages nothing that can be read. [`Latest::read`] is one copy; it fails only when the publisher
+//! has reused the slot in the meantime, and the reader then reads the newest value again. All words
+//! are atomic: the memory may be shared by processes that do not trust each other's timing.
 //!
-//! The words of a slot: its sequence, then the value. Publication n (from 1) is in slot n modulo the number of slots, with sequence
-//! 2n, and 2n − 1 while it is being written: a sequence lock per slot (Lameter, 2005; Boehm, "Can seqlocks get along with
-//! programming language memory models?", 2012). `tests/latest_loom.rs` explores its interleavings, with broken twins that must fail.
+//! The words of a slot: its sequence, then the value. Publication n (from 1) is in slot n modulo
+//! the number of slots, with sequence 2n, and 2n − 1 while it is being written: a sequence lock per
+//! slot (Lameter, 2005; Boehm, "Can seqlocks get along with programming language memory models?",
+//! 2012). `tests/latest_loom.rs` explores its interleavings, with broken twins that must fail.
 //!
-//! Absent on purpose: concurrent publishers (the owner of the memory excludes them) and waking readers (a system call).
+//! Absent on purpose: concurrent publishers (the owner of the memory excludes them) and waking
+//! readers (a system call).
 //!
 //! ```
 //! use core::sync::atomic::AtomicU64;
@@ -53,19 +57,24 @@ pub struct Latest<'m> {
 }
 
 impl<'m> Latest<'m> {
-    /// Creates a view of shared memory. `newest` holds the number of the newest publication, 0 for none; `words` are divided into
-    /// `slots` slots, at least two.
+    /// Creates a view of shared memory. `newest` holds the number of the newest publication, 0 for
+    /// none; `words` are divided into `slots` slots, at least two.
     ///
     /// # Errors
     /// [`BadSlots`].
-    pub fn over(newest: &'m AtomicU64, words: &'m [AtomicU64], slots: usize) -> Result<Self, BadSlots> {
+    pub fn over(
+        newest: &'m AtomicU64,
+        words: &'m [AtomicU64],
+        slots: usize,
+    ) -> Result<Self, BadSlots> {
         if slots < 2 || words.len() < 2 * slots || !words.len().is_multiple_of(slots) {
             return Err(BadSlots { words: words.len(), slots });
         }
         Ok(Self { newest, words, slots: slots as u64, slot_words: words.len() / slots })
     }
 
-    /// Returns the number of words of a slot for a value with parts of these lengths in bytes; each part begins at a word.
+    /// Returns the number of words of a slot for a value with parts of these lengths in bytes; each
+    /// part begins at a word.
     #[must_use]
     pub fn slot_words(parts: &[usize]) -> usize {
         parts.iter().fold(1, |words, part| words + part.div_ceil(8))
@@ -78,8 +87,8 @@ impl<'m> Latest<'m> {
         self.newest.load(Ordering::Acquire)
     }
 
-    /// Publishes a value given as consecutive parts, and returns its number. Readers get it whole or not at all. Parts that do not fit
-    /// into the slot are cut.
+    /// Publishes a value given as consecutive parts, and returns its number. Readers get it whole
+    /// or not at all. Parts that do not fit into the slot are cut.
     #[inline]
     pub fn publish(&self, parts: &[&[u8]]) -> u64 {
         let number = self.newest.load(Ordering::Relaxed).wrapping_add(1);
@@ -88,9 +97,9 @@ impl<'m> Latest<'m> {
         number
     }
 
-    /// Prefetches the slot of the next publication: fetches its cache lines from the CPUs of the readers that used them last. The
-    /// publisher calls this when it has time. One word of each line is rewritten with its own value, so readers see no change; the
-    /// stores do not stall.
+    /// Prefetches the slot of the next publication: fetches its cache lines from the CPUs of the
+    /// readers that used them last. The publisher calls this when it has time. One word of each
+    /// line is rewritten with its own value, so readers see no change; the stores do not stall.
     #[inline]
     pub fn prepare(&self) {
         let slot = self.slot(self.newest.load(Ordering::Relaxed).wrapping_add(1));
@@ -101,8 +110,8 @@ impl<'m> Latest<'m> {
         }
     }
 
-    /// Copies publication `number` into `parts`. Returns `false` when it is not available, not yet or no longer; the contents of
-    /// `parts` are then undefined.
+    /// Copies publication `number` into `parts`. Returns `false` when it is not available, not yet
+    /// or no longer; the contents of `parts` are then undefined.
     #[inline]
     pub fn read(&self, number: u64, parts: &mut [&mut [u8]]) -> bool {
         let Some((sequence, words)) = self.slot(number).split_first() else { return false };
@@ -116,7 +125,8 @@ impl<'m> Latest<'m> {
         for part in parts {
             let (of_part, others) = left.split_at(part.len().div_ceil(8).min(left.len()));
             left = others;
-            // Whole words first: a copy whose length the compiler knows is one instruction, any other copy a call.
+            // Whole words first: a copy whose length the compiler knows is one instruction, any
+            // other copy a call.
             let (whole, rest) = part.as_chunks_mut::<8>();
             for (bytes, word) in whole.iter_mut().zip(of_part) {
                 *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
@@ -127,7 +137,8 @@ impl<'m> Latest<'m> {
             }
         }
 
-        // A reader that saw a word of a later publication sees its sequence too: this fence pairs with the one in `put`.
+        // A reader that saw a word of a later publication sees its sequence too: this fence pairs
+        // with the one in `put`.
         fence(Ordering::Acquire);
         sequence.load(Ordering::Relaxed) == written
     }
@@ -193,7 +204,8 @@ mod tests {
         let words = words(4 * 2);
         let latest = Latest::over(&newest, &words, 4).unwrap();
         (0..6).for_each(|_| _ = latest.publish(&[&[7; 8]]));
-        let available: Vec<u64> = (1..=7).filter(|&number| latest.read(number, &mut [&mut [0; 8]])).collect();
+        let available: Vec<u64> =
+            (1..=7).filter(|&number| latest.read(number, &mut [&mut [0; 8]])).collect();
         assert_eq!(available, [3, 4, 5, 6]);
     }
 
@@ -207,7 +219,12 @@ mod tests {
             latest.publish(&[&[round; 128]]);
             let before: Vec<u64> = words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
             latest.prepare();
-            assert!(words.iter().zip(before).all(|(word, before)| word.load(Ordering::Relaxed) == before));
+            assert!(
+                words
+                    .iter()
+                    .zip(before)
+                    .all(|(word, before)| word.load(Ordering::Relaxed) == before)
+            );
             let mut value = [0; 128];
             assert!(latest.read(latest.newest(), &mut [&mut value]) && value == [round; 128]);
         }
@@ -248,7 +265,10 @@ mod tests {
         let newest = AtomicU64::new(0);
         let words = words(9);
         for slots in [0, 1, 2, 9] {
-            assert_eq!(Latest::over(&newest, &words, slots).err(), Some(BadSlots { words: 9, slots }));
+            assert_eq!(
+                Latest::over(&newest, &words, slots).err(),
+                Some(BadSlots { words: 9, slots })
+            );
         }
         assert!(Latest::over(&newest, &words, 3).is_ok());
     }

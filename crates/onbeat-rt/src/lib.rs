@@ -1,10 +1,11 @@
 //! The hot loop of onbeat.
 //!
-//! A control loop releases its work on a fixed grid `r_k = r_0 + k·T` of `CLOCK_MONOTONIC`. This crate holds
-//! everything that runs between two releases, and nothing else: the grid and its counters ([`cycle`]), the wait
-//! for the next release ([`wait`]), the loop that is triggered by edges instead ([`edge_loop`]), the record of one cycle ([`sample`]),
-//! EtherCAT frames ([`frame`]), and the wait-free ring that carries samples to a cold thread ([`ring`]). [`latest`] shares the newest
-//! value between a loop and other threads or processes without waiting.
+//! A control loop releases its work on a fixed grid `r_k = r_0 + k·T` of `CLOCK_MONOTONIC`. This
+//! crate holds everything that runs between two releases, and nothing else: the grid and its
+//! counters ([`cycle`]), the wait for the next release ([`wait`]), the loop that is triggered by
+//! edges instead ([`edge_loop`]), the record of one cycle ([`sample`]), EtherCAT frames
+//! ([`frame`]), and the wait-free ring that carries samples to a cold thread ([`ring`]). [`latest`]
+//! shares the newest value between a loop and other threads or processes without waiting.
 //!
 //! # System calls of the loop
 //!
@@ -16,9 +17,10 @@
 //! | `write`, `ioctl(GPIO_V2_LINE_SET_VALUES)` | [`sys::Port`] | once a cycle, by a task that has an output |
 //! | `ppoll`, `read` | [`sys::Port`] | once a cycle, by a loop that is triggered by edges of an input ([`edge_loop`]) |
 //!
-//! No others. The last two rows apply only to tasks and loops with an output or input, on descriptors prepared in advance.
-//! `crates/onbeat/tests/hot_path_is_quiet.rs` runs the loop under a seccomp filter that enforces this table, checks that a `println!`
-//! planted in a cycle fails, and counts the loop's allocations: none.
+//! No others. The last two rows apply only to tasks and loops with an output or input, on
+//! descriptors prepared in advance. `crates/onbeat/tests/hot_path_is_quiet.rs` runs the loop under
+//! a seccomp filter that enforces this table, checks that a `println!` planted in a cycle fails,
+//! and counts the loop's allocations: none.
 //!
 //! # A loop on a scripted clock
 //!
@@ -50,10 +52,11 @@
 //!
 //! # Absent on purpose
 //!
-//! No heap (`no_std` without `alloc`, enforced by the compiler), no logging, no strings, no `dyn`, no floating-point
-//! formatting, no relative sleep (it drifts; the one exception, [`Wait::Relative`], reproduces measurements that were made with one), no
-//! wall clock (it jumps), no time stamp counter with its own calibration (wrong by hundreds of ppm). Set-up that needs privileges
-//! (priority, affinity, locked memory) is in `onbeat::thread`.
+//! No heap (`no_std` without `alloc`, enforced by the compiler), no logging, no strings, no `dyn`,
+//! no floating-point formatting, no relative sleep (it drifts; the one exception,
+//! [`Wait::Relative`], reproduces measurements that were made with one), no wall clock (it jumps),
+//! no time stamp counter with its own calibration (wrong by hundreds of ppm). Set-up that needs
+//! privileges (priority, affinity, locked memory) is in `onbeat::thread`.
 //!
 //! Start reading at [`cycle`].
 #![cfg_attr(not(loom), no_std)]

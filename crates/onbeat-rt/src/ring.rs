@@ -1,8 +1,8 @@
 //! A wait-free queue from one hot thread to one cold thread, in storage supplied by the caller.
 //!
-//! Guarantees: [`Producer::push`] and [`Consumer::pop`] return in a bounded number of steps, whatever the other side
-//! does. When the queue is full, the value is dropped and the loss is counted exactly: after the producer is gone,
-//! `pushed = popped + lost + still queued`.
+//! Guarantees: [`Producer::push`] and [`Consumer::pop`] return in a bounded number of steps,
+//! whatever the other side does. When the queue is full, the value is dropped and the loss is
+//! counted exactly: after the producer is gone, `pushed = popped + lost + still queued`.
 //!
 //! ```
 //! use onbeat_rt::ring::{Ring, Slot, split};
@@ -15,10 +15,12 @@
 //! assert_eq!((consumer.pop(), consumer.lost()), (Some(1), 1));
 //! ```
 //!
-//! Absent on purpose: blocking, waking the other side (that is a system call), growing, overwriting.
+//! Absent on purpose: blocking, waking the other side (that is a system call), growing,
+//! overwriting.
 //!
-//! The protocol is Lamport's single-producer, single-consumer ring (1983): only the producer moves `head`, only the consumer
-//! moves `tail`. `tests/ring_loom.rs` explores its interleavings, with a broken twin that must fail.
+//! The protocol is Lamport's single-producer, single-consumer ring (1983): only the producer moves
+//! `head`, only the consumer moves `tail`. `tests/ring_loom.rs` explores its interleavings, with a
+//! broken twin that must fail.
 #![allow(unsafe_code)]
 
 #[cfg(loom)]
@@ -70,7 +72,8 @@ pub struct NotAPowerOfTwo {
     pub slots: usize,
 }
 
-/// A value on its own cache line, so that the two sides do not slow each other down (false sharing).
+/// A value on its own cache line, so that the two sides do not slow each other down (false
+/// sharing).
 #[repr(align(64))]
 struct CacheAligned<T>(T);
 
@@ -82,7 +85,8 @@ pub struct Ring<'s, T> {
     lost: CacheAligned<AtomicU64>,
 }
 
-// SAFETY: a slot is reached by one side at a time (see `push` and `pop`), and the values may change threads.
+// SAFETY: a slot is reached by one side at a time (see `push` and `pop`), and the values may change
+// threads.
 unsafe impl<T: Copy + Send> Sync for Ring<'_, T> {}
 
 impl<'s, T: Copy + Send> Ring<'s, T> {
@@ -103,7 +107,8 @@ impl<'s, T: Copy + Send> Ring<'s, T> {
     }
 }
 
-/// Splits a queue into its two ends. The mutable borrow guarantees a single producer and a single consumer.
+/// Splits a queue into its two ends. The mutable borrow guarantees a single producer and a single
+/// consumer.
 pub fn split<'r, T: Copy + Send>(ring: &'r mut Ring<'_, T>) -> (Producer<'r, T>, Consumer<'r, T>) {
     let ring: &'r Ring<'_, T> = ring;
     let slots: &'r [Slot<T>] = ring.slots;
@@ -157,8 +162,9 @@ impl<T: Copy> Producer<'_, T> {
             }
         }
 
-        // SAFETY: this slot is the producer's until `head` is stored with Release below; the consumer reads `head`
-        // with Acquire before it touches the slot, and gave it back through `tail`. Checked by tests/ring_loom.rs.
+        // SAFETY: this slot is the producer's until `head` is stored with Release below; the
+        // consumer reads `head` with Acquire before it touches the slot, and gave it back through
+        // `tail`. Checked by tests/ring_loom.rs.
         self.shared.slots[self.head & (capacity - 1)].0.with_mut(|slot| unsafe {
             (*slot).write(value);
         });
@@ -178,9 +184,12 @@ impl<T: Copy> Consumer<'_, T> {
         }
 
         let capacity = self.shared.slots.len();
-        // SAFETY: `head` is beyond this slot (Acquire above), so the producer has written it and will not touch it
-        // again before `tail` is stored with Release below. Checked by tests/ring_loom.rs.
-        let value = self.shared.slots[self.tail & (capacity - 1)].0.with(|slot| unsafe { (*slot).assume_init_read() });
+        // SAFETY: `head` is beyond this slot (Acquire above), so the producer has written it and
+        // will not touch it again before `tail` is stored with Release below. Checked by
+        // tests/ring_loom.rs.
+        let value = self.shared.slots[self.tail & (capacity - 1)]
+            .0
+            .with(|slot| unsafe { (*slot).assume_init_read() });
         self.tail = self.tail.wrapping_add(1);
         self.shared.tail.store(self.tail, Ordering::Release);
         Some(value)
@@ -210,7 +219,10 @@ mod tests {
         let (mut hot, mut cold) = split(&mut ring);
         for round in 0..10 {
             assert!(hot.push(round * 2) && hot.push(round * 2 + 1));
-            assert_eq!([cold.pop(), cold.pop(), cold.pop()], [Some(round * 2), Some(round * 2 + 1), None]);
+            assert_eq!(
+                [cold.pop(), cold.pop(), cold.pop()],
+                [Some(round * 2), Some(round * 2 + 1), None]
+            );
         }
 
         assert_eq!(cold.lost(), 0);
@@ -239,7 +251,8 @@ mod tests {
         let (mut hot, mut cold) = split(&mut ring);
         const PUSHES: u64 = 200_000;
         std::thread::scope(|threads| {
-            let producer = threads.spawn(move || (0..PUSHES).filter(|&value| hot.push(value)).count() as u64);
+            let producer =
+                threads.spawn(move || (0..PUSHES).filter(|&value| hot.push(value)).count() as u64);
             let (mut popped, mut last) = (0_u64, None);
             loop {
                 let finished = producer.is_finished();

@@ -16,8 +16,8 @@ pub struct Sample {
     pub wakeup_latency_ns: u64,
     /// `e_k − s_k`, in nanoseconds.
     pub execution_time_ns: u64,
-    /// Time from the instant the sleep was set to until it returned, in nanoseconds. Equal to the wake-up latency when the wait does
-    /// not spin.
+    /// Time from the instant the sleep was set to until it returned, in nanoseconds. Equal to the
+    /// wake-up latency when the wait does not spin.
     pub sleep_latency_ns: u64,
     /// Releases skipped since the previous cycle.
     pub skipped: u64,
@@ -55,11 +55,13 @@ impl Flags {
     pub const DEADLINE_MISS: Self = Self(1);
     /// The cycle ended after the next release: `e_k > r_(k+1)`.
     pub const OVERRUN: Self = Self(1 << 1);
-    /// The release, or the start of its spin margin, had passed before the wait began: the loop did not sleep.
+    /// The release, or the start of its spin margin, had passed before the wait began: the loop did
+    /// not sleep.
     pub const NO_SLEEP: Self = Self(1 << 2);
     /// A signal ended the sleep early; the loop resumed it.
     pub const INTERRUPTED: Self = Self(1 << 3);
-    /// The sleep was relative: the kernel counted from the system call, slightly later than the loop did.
+    /// The sleep was relative: the kernel counted from the system call, slightly later than the
+    /// loop did.
     pub const RELATIVE: Self = Self(1 << 4);
 
     /// Returns the union of both sets.

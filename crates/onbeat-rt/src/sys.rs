@@ -6,7 +6,8 @@
 
 use crate::time::{Clock, Instant, Interrupted};
 
-/// `CLOCK_MONOTONIC`, read through the vDSO. Sleeps are absolute, or relative for [`Wait::Relative`](crate::Wait).
+/// `CLOCK_MONOTONIC`, read through the vDSO. Sleeps are absolute, or relative for
+/// [`Wait::Relative`](crate::Wait).
 ///
 /// ```
 /// use onbeat_rt::Clock;
@@ -39,13 +40,17 @@ impl Clock for Monotonic {
 #[inline]
 fn nanosleep(ns: u64, flags: libc::c_int) -> Result<(), Interrupted> {
     let time = timespec(ns);
-    // SAFETY: `time` is a valid timespec that lives across the call; the remainder is not requested.
-    let error = unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, flags, &raw const time, core::ptr::null_mut()) };
+    // SAFETY: `time` is a valid timespec that lives across the call; the remainder is not
+    // requested.
+    let error = unsafe {
+        libc::clock_nanosleep(libc::CLOCK_MONOTONIC, flags, &raw const time, core::ptr::null_mut())
+    };
     // clock_nanosleep returns the error number itself, never -1 (POSIX.1-2017).
     if error == 0 { Ok(()) } else { Err(Interrupted) }
 }
 
-/// A prepared file descriptor that a loop reads or writes. Its owner keeps it open as long as the loop runs.
+/// A prepared file descriptor that a loop reads or writes. Its owner keeps it open as long as the
+/// loop runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port(libc::c_int);
 
@@ -70,8 +75,8 @@ impl Port {
         Self(descriptor)
     }
 
-    /// Waits until data can be read or the other end has closed, for at most `at_most_ns`. Returns whether that is the case. A signal
-    /// ends the wait early.
+    /// Waits until data can be read or the other end has closed, for at most `at_most_ns`. Returns
+    /// whether that is the case. A signal ends the wait early.
     #[must_use]
     pub fn is_ready_within(self, at_most_ns: u64) -> bool {
         let mut pollfd = libc::pollfd { fd: self.0, events: libc::POLLIN, revents: 0 };
@@ -80,7 +85,8 @@ impl Port {
         unsafe { libc::ppoll(&raw mut pollfd, 1, &raw const at_most, core::ptr::null()) > 0 }
     }
 
-    /// Reads the available bytes, up to the length of `into`. Returns their number; 0 when the other end has closed.
+    /// Reads the available bytes, up to the length of `into`. Returns their number; 0 when the
+    /// other end has closed.
     ///
     /// # Errors
     /// [`Errno`].
@@ -130,14 +136,15 @@ pub struct Tick {
     pub offset_ns: u64,
 }
 
-/// Reads period and last instant of the tick from `CLOCK_MONOTONIC_COARSE`, which the kernel sets at each tick
-/// (`kernel/time/timekeeping.c`, `update_wall_time`).
+/// Reads period and last instant of the tick from `CLOCK_MONOTONIC_COARSE`, which the kernel sets
+/// at each tick (`kernel/time/timekeeping.c`, `update_wall_time`).
 ///
 /// Each reading includes the latency of one interrupt: take several and keep the smallest offset.
 #[must_use]
 pub fn tick() -> Tick {
     let mut resolution = timespec(0);
-    // SAFETY: `resolution` is a valid timespec to write to. The coarse clock exists since Linux 2.6.32.
+    // SAFETY: `resolution` is a valid timespec to write to. The coarse clock exists since Linux
+    // 2.6.32.
     unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut resolution) };
     let every_ns = as_ns(&resolution).max(1);
     Tick { every_ns, offset_ns: read(libc::CLOCK_MONOTONIC_COARSE).as_ns() % every_ns }
@@ -146,16 +153,20 @@ pub fn tick() -> Tick {
 #[inline]
 fn read(clock: libc::clockid_t) -> Instant {
     let mut now = timespec(0);
-    // SAFETY: `now` is a valid timespec to write to, and both clocks used exist on every supported kernel, so the
-    // call cannot fail.
+    // SAFETY: `now` is a valid timespec to write to, and both clocks used exist on every supported
+    // kernel, so the call cannot fail.
     unsafe { libc::clock_gettime(clock, &raw mut now) };
     Instant::from_ns(as_ns(&now))
 }
 
-// `time_t` and `c_long` are 32 bits wide on some targets; monotonic seconds and nanoseconds fit there too.
+// `time_t` and `c_long` are 32 bits wide on some targets; monotonic seconds and nanoseconds fit
+// there too.
 #[allow(clippy::cast_possible_wrap, clippy::unnecessary_cast)]
 const fn timespec(ns: u64) -> libc::timespec {
-    libc::timespec { tv_sec: (ns / 1_000_000_000) as libc::time_t, tv_nsec: (ns % 1_000_000_000) as libc::c_long }
+    libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+    }
 }
 
 #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast)]

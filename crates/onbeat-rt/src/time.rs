@@ -5,7 +5,8 @@
 use core::cell::Cell;
 use core::time::Duration;
 
-/// An instant on `CLOCK_MONOTONIC`, in whole nanoseconds since an arbitrary start (at boot, on Linux).
+/// An instant on `CLOCK_MONOTONIC`, in whole nanoseconds since an arbitrary start (at boot, on
+/// Linux).
 ///
 /// 64 bits hold 584 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,7 +65,8 @@ pub trait Clock {
     /// [`Interrupted`] when a signal arrived first.
     fn sleep_until(&self, wake_up: Instant) -> Result<(), Interrupted>;
 
-    /// Blocks for `ns` nanoseconds from the call on. Repeated relative sleeps drift: only [`Wait::Relative`](crate::Wait) uses this.
+    /// Blocks for `ns` nanoseconds from the call on. Repeated relative sleeps drift: only
+    /// [`Wait::Relative`](crate::Wait) uses this.
     ///
     /// # Errors
     /// [`Interrupted`] when a signal arrived first.
@@ -85,10 +87,11 @@ impl<C: Clock> Clock for &C {
     }
 }
 
-/// A clock for tests: it advances only when the loop sleeps, when the clock is read, or when a task spends time.
+/// A clock for tests: it advances only when the loop sleeps, when the clock is read, or when a task
+/// spends time.
 ///
-/// `lateness_ns` is called once per sleep and returns how many nanoseconds late that sleep returns, so that a test
-/// replays any schedule exactly.
+/// `lateness_ns` is called once per sleep and returns how many nanoseconds late that sleep returns,
+/// so that a test replays any schedule exactly.
 ///
 /// ```
 /// use onbeat_rt::{Clock, Instant, MockClock};
@@ -106,7 +109,8 @@ pub struct MockClock<L> {
 }
 
 impl<L: Fn(Instant) -> u64> MockClock<L> {
-    /// Creates a clock at `start` whose sleeps return `lateness_ns(wake_up)` nanoseconds late and whose readings take no time.
+    /// Creates a clock at `start` whose sleeps return `lateness_ns(wake_up)` nanoseconds late and
+    /// whose readings take no time.
     #[must_use]
     pub const fn starting_at(start: Instant, lateness_ns: L) -> Self {
         Self {

@@ -1,12 +1,13 @@
 //! Waits until the next release.
 //!
-//! The loop sleeps until an absolute instant and may poll the clock for the last part (Yoon, Song and Lee, *Real-Time
-//! Performance Analysis in Linux-Based Robotic Systems*, Linux Symposium 2009, section 3.2, "spinning nanosleep").
-//! It always sleeps first when there is time for it: a loop that only polls starves the kernel's threads and is stopped for 50 ms by RT
-//! throttling or by the fair server.
+//! The loop sleeps until an absolute instant and may poll the clock for the last part (Yoon, Song
+//! and Lee, *Real-Time Performance Analysis in Linux-Based Robotic Systems*, Linux Symposium 2009,
+//! section 3.2, "spinning nanosleep"). It always sleeps first when there is time for it: a loop
+//! that only polls starves the kernel's threads and is stopped for 50 ms by RT throttling or by the
+//! fair server.
 //!
-//! Relative sleeps drift. [`Wait::Relative`] has one purpose: to reproduce measurements that were made with them. The loop that uses
-//! this module is [`crate::cycle`].
+//! Relative sleeps drift. [`Wait::Relative`] has one purpose: to reproduce measurements that were
+//! made with them. The loop that uses this module is [`crate::cycle`].
 
 use crate::sample::Flags;
 use crate::time::{Clock, Instant};
@@ -22,21 +23,24 @@ use crate::time::{Clock, Instant};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Sleep until the release. Uses the least CPU time; each cycle is late by the time a wake-up takes.
+    /// Sleep until the release. Uses the least CPU time; each cycle is late by the time a wake-up
+    /// takes.
     Sleep,
     /// Sleep until `margin_ns` before the release, then poll the clock.
     SleepThenSpin {
         /// Nanoseconds; 50 000 in the paper.
         margin_ns: u64,
     },
-    /// As above, with a margin that adapts to the machine: just long enough for 99.5 % of the sleeps.
+    /// As above, with a margin that adapts to the machine: just long enough for 99.5 % of the
+    /// sleeps.
     Adaptive {
-        /// Upper limit of the margin, in nanoseconds. Sleeps that return later than this do not change the margin.
+        /// Upper limit of the margin, in nanoseconds. Sleeps that return later than this do not
+        /// change the margin.
         cap_ns: u64,
     },
-    /// Sleep for the period after each cycle's end, as Yoon, Song and Lee and Mossige, Sampath and Rao did. This wait has no grid: each
-    /// release is one period after the end of the previous cycle, so the observed period is longer by execution time and wake-up
-    /// latency.
+    /// Sleep for the period after each cycle's end, as Yoon, Song and Lee and Mossige, Sampath and
+    /// Rao did. This wait has no grid: each release is one period after the end of the previous
+    /// cycle, so the observed period is longer by execution time and wake-up latency.
     Relative {
         /// End the sleep this much earlier, then poll the clock, in nanoseconds; 0 to sleep only.
         margin_ns: u64,
@@ -67,8 +71,9 @@ const ADAPTIVE_START_NS: u64 = 50_000;
 const HEADROOM_NS: u64 = 1_000;
 /// Increase after a sleep that the margin did not cover, in nanoseconds.
 const STEP_UP_NS: u64 = 2_000;
-/// Decrease after a sleep that it covered: `STEP_UP_NS · (1 − q) / q` with q = 0.995, so that the margin settles
-/// where it covers the fraction q of the sleeps (stochastic quantile tracking; Robbins and Monro, 1951).
+/// Decrease after a sleep that it covered: `STEP_UP_NS · (1 − q) / q` with q = 0.995, so that the
+/// margin settles where it covers the fraction q of the sleeps (stochastic quantile tracking;
+/// Robbins and Monro, 1951).
 const STEP_DOWN_NS: u64 = 10;
 
 /// The wait of one run: its kind and its current margin.
@@ -83,7 +88,8 @@ pub struct Waiter {
 pub struct WakeUp {
     /// `s_k`: the first instant after the wait, never before the release.
     pub start: Instant,
-    /// Time from the instant the sleep was set to until it returned, in nanoseconds; 0 without a sleep.
+    /// Time from the instant the sleep was set to until it returned, in nanoseconds; 0 without a
+    /// sleep.
     pub sleep_latency_ns: u64,
     /// Nanoseconds spent polling.
     pub spun_ns: u64,
@@ -146,8 +152,8 @@ impl Waiter {
         WakeUp { start, sleep_latency_ns, spun_ns: start.ns_since(woke), flags }
     }
 
-    /// Adapts the margin to one observation. Ignoring latencies above the cap is essential: a margin that adapts to a pause of
-    /// milliseconds spins for the rest of the run.
+    /// Adapts the margin to one observation. Ignoring latencies above the cap is essential: a
+    /// margin that adapts to a pause of milliseconds spins for the rest of the run.
     fn adapt(&mut self, sleep_latency_ns: u64, cap_ns: u64) {
         if sleep_latency_ns > cap_ns {
             return;
@@ -175,15 +181,25 @@ mod tests {
     fn a_cycle_after_a_sleep_starts_late_by_the_sleep_latency() {
         let clock = MockClock::starting_at(at(0), |_| 23_000);
         let woken = Waiter::new(Wait::Sleep).wait(&clock, at(MS), at(0));
-        assert_eq!((woken.start, woken.sleep_latency_ns, woken.spun_ns), (at(MS + 23_000), 23_000, 0));
+        assert_eq!(
+            (woken.start, woken.sleep_latency_ns, woken.spun_ns),
+            (at(MS + 23_000), 23_000, 0)
+        );
     }
 
     #[test]
     fn a_spin_hides_a_latency_shorter_than_its_margin() {
         let clock = MockClock::starting_at(at(0), |_| 23_000).ns_per_reading(20);
-        let woken = Waiter::new(Wait::SleepThenSpin { margin_ns: 50_000 }).wait(&clock, at(MS), at(0));
-        assert!(woken.start >= at(MS) && woken.start.ns_since(at(MS)) < 20, "within one clock reading of the release");
-        assert_eq!(woken.sleep_latency_ns, 23_020, "the sleep latency is recorded: the margin must cover it");
+        let woken =
+            Waiter::new(Wait::SleepThenSpin { margin_ns: 50_000 }).wait(&clock, at(MS), at(0));
+        assert!(
+            woken.start >= at(MS) && woken.start.ns_since(at(MS)) < 20,
+            "within one clock reading of the release"
+        );
+        assert_eq!(
+            woken.sleep_latency_ns, 23_020,
+            "the sleep latency is recorded: the margin must cover it"
+        );
         assert_eq!(clock.sleeps(), 1, "it sleeps before it polls");
     }
 
@@ -191,7 +207,10 @@ mod tests {
     fn a_relative_sleep_counts_from_now_and_is_late_like_any_other() {
         let clock = MockClock::starting_at(at(0), |_| 17_600);
         let woken = Waiter::new(Wait::Relative { margin_ns: 0 }).wait(&clock, at(MS), at(0));
-        assert_eq!((woken.start, woken.sleep_latency_ns, woken.spun_ns), (at(MS + 17_600), 17_600, 0));
+        assert_eq!(
+            (woken.start, woken.sleep_latency_ns, woken.spun_ns),
+            (at(MS + 17_600), 17_600, 0)
+        );
         assert_eq!((clock.relative_sleeps(), clock.sleeps()), (1, 1));
     }
 
@@ -199,7 +218,10 @@ mod tests {
     fn a_relative_sleep_with_a_spin_is_shorter_by_the_margin() {
         let clock = MockClock::starting_at(at(0), |_| 17_600).ns_per_reading(20);
         let woken = Waiter::new(Wait::Relative { margin_ns: 50_000 }).wait(&clock, at(MS), at(0));
-        assert!(woken.start >= at(MS) && woken.start.ns_since(at(MS)) < 20, "within one clock reading");
+        assert!(
+            woken.start >= at(MS) && woken.start.ns_since(at(MS)) < 20,
+            "within one clock reading"
+        );
         assert_eq!((woken.sleep_latency_ns, clock.relative_sleeps()), (17_620, 1));
     }
 

@@ -7,7 +7,8 @@ use onbeat_rt::cycle::{self, Phase, admit};
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Tick;
 use onbeat_rt::{
-    Cycle, End, Flags, Flow, Instant, MockClock, OnOverrun, Outcome, Plan, PlanError, Sample, Slot, Wait, split,
+    Cycle, End, Flags, Flow, Instant, MockClock, OnOverrun, Outcome, Plan, PlanError, Sample, Slot,
+    Wait, split,
 };
 use proptest::prelude::*;
 
@@ -24,7 +25,12 @@ struct World {
 
 impl World {
     fn working(work_ns: &[u64]) -> Self {
-        Self { work_ns: work_ns.to_vec(), late_ns: 0, on_overrun: OnOverrun::SkipKeepPhase, releases: u64::MAX }
+        Self {
+            work_ns: work_ns.to_vec(),
+            late_ns: 0,
+            on_overrun: OnOverrun::SkipKeepPhase,
+            releases: u64::MAX,
+        }
     }
 
     fn run(&self) -> (Vec<Sample>, Outcome) {
@@ -84,7 +90,8 @@ fn a_cycle_that_ends_on_the_next_release_does_not_overrun() {
 fn catching_up_serves_passed_releases_back_to_back_up_to_the_limit() {
     let mut world = World::working(&[5_500 * US, 100 * US, 100 * US, 100 * US, 100 * US]);
     world.on_overrun = OnOverrun::CatchUp { at_most: 2 };
-    // Releases at 1 to 6 ms; the first cycle ends at 6.5 ms. Two are caught up (2 and 3 ms), 4 to 6 ms are skipped.
+    // Releases at 1 to 6 ms; the first cycle ends at 6.5 ms. Two are caught up (2 and 3 ms), 4 to 6
+    // ms are skipped.
     assert_eq!(world.starts_ms(), [1.0, 6.5, 6.6, 7.0, 8.0]);
     assert_eq!(world.run().1.skipped, 3);
 }
@@ -102,7 +109,10 @@ fn releases_skipped_after_the_last_cycle_are_counted_too() {
     let mut world = World::working(&[100 * US, 20 * MS]);
     world.releases = 10;
     let (_, outcome) = world.run();
-    assert_eq!((outcome.slots, outcome.cycles, outcome.skipped, outcome.skipped_at_end), (10, 2, 8, 8));
+    assert_eq!(
+        (outcome.slots, outcome.cycles, outcome.skipped, outcome.skipped_at_end),
+        (10, 2, 8, 8)
+    );
 }
 
 #[test]
@@ -145,7 +155,10 @@ fn the_stop_flag_ends_the_loop_before_the_next_wait() {
 fn a_plan_that_would_starve_the_kernel_is_rejected_with_its_numbers() {
     let spin = |us| Wait::SleepThenSpin { margin_ns: us * US };
     assert_eq!(admit(0, Wait::Sleep, 0), Err(PlanError::NoPeriod));
-    assert_eq!(admit(MS, spin(1000), 0), Err(PlanError::SpinTooLong { spin_ns: MS, period_ns: MS }));
+    assert_eq!(
+        admit(MS, spin(1000), 0),
+        Err(PlanError::SpinTooLong { spin_ns: MS, period_ns: MS })
+    );
     assert_eq!(
         admit(MS, spin(50), 851 * US),
         Err(PlanError::TooBusy { work_ns: 851 * US, spin_ns: 50 * US, period_ns: MS })
@@ -156,7 +169,8 @@ fn a_plan_that_would_starve_the_kernel_is_rejected_with_its_numbers() {
 #[test]
 fn the_phase_is_a_quarter_of_the_common_divisor_behind_the_tick() {
     let tick = Tick { every_ns: 4 * MS, offset_ns: 700 * US };
-    let first = |period| Phase::AvoidTick.first_release(Instant::from_ns(123 * MS), period, tick).as_ns();
+    let first =
+        |period| Phase::AvoidTick.first_release(Instant::from_ns(123 * MS), period, tick).as_ns();
     assert_eq!(first(MS) % MS, 950 * US, "1 ms and 4 ms share 1 ms: 250 us behind the tick");
     assert_eq!(
         first(500 * US) % (500 * US),
@@ -174,7 +188,8 @@ fn a_requested_phase_is_kept() {
 }
 
 proptest! {
-    /// In any run, every slot is a cycle or a skipped release, samples show which, and the grid does not move.
+    /// In any run, every slot is a cycle or a skipped release, samples show which, and the grid
+    /// does not move.
     #[test]
     fn every_slot_is_a_cycle_or_a_skipped_release(
         work_us in prop::collection::vec(prop_oneof![3 => 0_u64..900, 1 => 0_u64..20_000], 1..200),
@@ -226,7 +241,8 @@ fn steering_moves_later_releases_by_at_most_a_hundredth_of_the_period_per_cycle(
     };
 
     let outcome = cycle::run(&&clock, &plan, &mut task, &mut hot, &AtomicBool::new(false));
-    let releases: Vec<u64> = std::iter::from_fn(|| cold.pop()).map(|sample| sample.release.as_ns()).collect();
+    let releases: Vec<u64> =
+        std::iter::from_fn(|| cold.pop()).map(|sample| sample.release.as_ns()).collect();
     assert_eq!(releases, [MS, 2 * MS, 3 * MS + 3_000, 4 * MS + 2_000, 5 * MS + 12_000]);
     assert_eq!((outcome.slots, outcome.cycles, outcome.skipped), (5, 5, 0));
 }

@@ -6,7 +6,10 @@ use std::sync::atomic::AtomicBool;
 
 use onbeat_rt::edge_loop::{Arrival, Edge, EdgeLoop, EdgePlan, EdgeSource};
 use onbeat_rt::ring::Ring;
-use onbeat_rt::{Clock, Cycle, End, Flags, Flow, Instant, MockClock, OnOverrun, Outcome, Sample, Slot, Wait, split};
+use onbeat_rt::{
+    Clock, Cycle, End, Flags, Flow, Instant, MockClock, OnOverrun, Outcome, Sample, Slot, Wait,
+    split,
+};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -35,7 +38,9 @@ impl<L: Fn(Instant) -> u64> EdgeSource for Script<'_, L> {
             return Arrival::Nothing;
         }
 
-        let Some(edge) = self.edges.get(self.given.replace(self.given.get() + 1)) else { return Arrival::Over };
+        let Some(edge) = self.edges.get(self.given.replace(self.given.get() + 1)) else {
+            return Arrival::Over;
+        };
         let due = edge.at.plus_ns(self.read_ns);
         let now = self.clock.now();
         self.clock.spend(due.ns_since(now));
@@ -58,7 +63,8 @@ const fn edge(index: u64, at_us: u64) -> Edge {
 
 fn served(plan: EdgePlan, edges: Vec<Edge>, late_ns: u64, write_ns: u64) -> (Outcome, Vec<Sample>) {
     let clock = MockClock::starting_at(Instant::from_ns(0), move |_| late_ns);
-    let mut script = Script { clock: &clock, edges, read_ns: 30 * US, given: Cell::new(0), nothings: 3 };
+    let mut script =
+        Script { clock: &clock, edges, read_ns: 30 * US, given: Cell::new(0), nothings: 3 };
     let mut write = |_: &Cycle| {
         clock.spend(write_ns);
         Flow::Continue
@@ -75,17 +81,25 @@ fn served(plan: EdgePlan, edges: Vec<Edge>, late_ns: u64, write_ns: u64) -> (Out
 #[test]
 fn a_sample_separates_read_latency_wake_up_and_write() {
     let (outcome, samples) = served(TWO_MS, vec![edge(0, 1_000), edge(1, 3_000)], 7 * US, 5 * US);
-    assert_eq!((outcome.slots, outcome.cycles, outcome.skipped, outcome.end), (2, 2, 0, End::Complete));
+    assert_eq!(
+        (outcome.slots, outcome.cycles, outcome.skipped, outcome.end),
+        (2, 2, 0, End::Complete)
+    );
     for (sample, at_us) in samples.iter().zip([1_000, 3_000]) {
         assert_eq!(u64::from(sample.note), 30 * US, "edge to pick-up");
-        assert_eq!(sample.release, Instant::from_ns((at_us + 30 + 200) * US), "pick-up plus the delay");
+        assert_eq!(
+            sample.release,
+            Instant::from_ns((at_us + 30 + 200) * US),
+            "pick-up plus the delay"
+        );
         assert_eq!((sample.wakeup_latency_ns, sample.execution_time_ns), (7 * US, 5 * US));
     }
 }
 
 #[test]
 fn missing_edges_are_counted_before_the_next_one_that_arrives() {
-    let (outcome, samples) = served(TWO_MS, vec![edge(0, 1_000), edge(3, 7_000), edge(4, 9_000)], 0, 0);
+    let (outcome, samples) =
+        served(TWO_MS, vec![edge(0, 1_000), edge(3, 7_000), edge(4, 9_000)], 0, 0);
     assert_eq!((outcome.slots, outcome.cycles, outcome.skipped), (5, 3, 2));
     assert_eq!(
         samples.iter().map(|sample| (sample.index, sample.skipped)).collect::<Vec<_>>(),
@@ -107,13 +121,18 @@ fn deadline_and_period_count_from_the_edge() {
     for (late_us, missed, overran) in [(0, false, false), (5, true, false), (11, true, true)] {
         let (_, samples) = served(tight, vec![edge(0, 1_000)], late_us * US, 0);
         let flags = samples[0].flags;
-        assert_eq!((flags.has(Flags::DEADLINE_MISS), flags.has(Flags::OVERRUN)), (missed, overran), "{late_us} us");
+        assert_eq!(
+            (flags.has(Flags::DEADLINE_MISS), flags.has(Flags::OVERRUN)),
+            (missed, overran),
+            "{late_us} us"
+        );
     }
 }
 
 #[test]
 fn an_edge_number_that_was_already_served_is_ignored() {
-    let (outcome, samples) = served(TWO_MS, vec![edge(0, 1_000), edge(0, 3_000), edge(1, 5_000)], 0, 0);
+    let (outcome, samples) =
+        served(TWO_MS, vec![edge(0, 1_000), edge(0, 3_000), edge(1, 5_000)], 0, 0);
     assert_eq!((outcome.slots, outcome.cycles, samples.len()), (2, 2, 2));
 }
 
@@ -121,14 +140,18 @@ fn an_edge_number_that_was_already_served_is_ignored() {
 fn the_loop_ends_after_the_planned_number_of_edges_including_missed_ones() {
     let three = EdgePlan { edges: 3, ..TWO_MS };
     let (outcome, _) = served(three, vec![edge(0, 1_000), edge(2, 5_000), edge(3, 7_000)], 0, 0);
-    assert_eq!((outcome.slots, outcome.cycles, outcome.skipped, outcome.end), (3, 2, 1, End::Complete));
+    assert_eq!(
+        (outcome.slots, outcome.cycles, outcome.skipped, outcome.end),
+        (3, 2, 1, End::Complete)
+    );
 }
 
 /// Edges every two milliseconds; serving number `slow` takes 7 ms.
 fn overrun_at(slow: u64, on_overrun: OnOverrun, edges: u64) -> (Outcome, Vec<Sample>) {
     let clock = MockClock::starting_at(Instant::from_ns(0), |_| 0);
     let all = (0..edges).map(|index| edge(index, (index + 1) * 2_000)).collect();
-    let mut script = Script { clock: &clock, edges: all, read_ns: 30 * US, given: Cell::new(0), nothings: 0 };
+    let mut script =
+        Script { clock: &clock, edges: all, read_ns: 30 * US, given: Cell::new(0), nothings: 0 };
     let mut write = |cycle: &Cycle| {
         clock.spend(if cycle.index == slow { 7 * MS } else { 10 * US });
         Flow::Continue
@@ -149,16 +172,25 @@ fn indices(samples: &[Sample]) -> Vec<u64> {
 
 #[test]
 fn an_overrun_skips_and_counts_the_edges_that_arrived_in_between() {
-    // Edge 1 arrives at 4 ms and is done at 11.23 ms: 2, 3 and 4 (6, 8 and 10 ms) have arrived by then.
+    // Edge 1 arrives at 4 ms and is done at 11.23 ms: 2, 3 and 4 (6, 8 and 10 ms) have arrived by
+    // then.
     let (outcome, samples) = overrun_at(1, OnOverrun::SkipKeepPhase, 8);
     assert_eq!(indices(&samples), [0, 1, 5, 6, 7]);
-    assert_eq!((samples[2].skipped, u64::from(samples[2].note)), (3, 30 * US), "edge 5 is not late by edge 1");
-    assert_eq!((outcome.slots, outcome.cycles, outcome.skipped, outcome.skipped_at_end), (8, 5, 3, 0));
+    assert_eq!(
+        (samples[2].skipped, u64::from(samples[2].note)),
+        (3, 30 * US),
+        "edge 5 is not late by edge 1"
+    );
+    assert_eq!(
+        (outcome.slots, outcome.cycles, outcome.skipped, outcome.skipped_at_end),
+        (8, 5, 3, 0)
+    );
 }
 
 #[test]
 fn catching_up_serves_edges_back_to_back_up_to_the_limit() {
-    // 2 is served at once and ends after 3 was due, which uses up the limit of one: 3 and 4 are skipped.
+    // 2 is served at once and ends after 3 was due, which uses up the limit of one: 3 and 4 are
+    // skipped.
     let (outcome, samples) = overrun_at(1, OnOverrun::CatchUp { at_most: 1 }, 8);
     assert_eq!(indices(&samples), [0, 1, 2, 5, 6, 7]);
     let (all, caught_up) = overrun_at(1, OnOverrun::CatchUp { at_most: 9 }, 8);
@@ -176,7 +208,10 @@ fn a_loop_with_policy_stop_serves_nothing_after_an_overrun() {
 fn edges_skipped_after_the_last_cycle_are_counted_too() {
     let (outcome, samples) = overrun_at(1, OnOverrun::SkipKeepPhase, 4);
     assert_eq!(indices(&samples), [0, 1]);
-    assert_eq!((outcome.slots, outcome.cycles, outcome.skipped, outcome.skipped_at_end), (4, 2, 2, 2));
+    assert_eq!(
+        (outcome.slots, outcome.cycles, outcome.skipped, outcome.skipped_at_end),
+        (4, 2, 2, 2)
+    );
 }
 
 #[test]

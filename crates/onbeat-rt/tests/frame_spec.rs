@@ -2,8 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use onbeat_rt::frame::{
-    Command, LONGEST, MOST_DATA, Writer, is_reply_to, number, number_of, position, purpose_of, register, word,
-    working_counter,
+    Command, LONGEST, MOST_DATA, Writer, is_reply_to, number, number_of, position, purpose_of,
+    register, word, working_counter,
 };
 
 fn status_frame(buffer: &mut [u8]) -> (usize, usize) {
@@ -19,7 +19,10 @@ fn a_frame_with_two_datagrams_has_the_standard_layout() {
     let (length, at) = status_frame(&mut buffer);
     number(&mut buffer[..length], 0x0705);
     assert_eq!(length, 60, "short frames are padded");
-    assert_eq!(&buffer[..14], &[255, 255, 255, 255, 255, 255, 0x10, 0x0b, 0xea, 0x70, 0, 3, 0x88, 0xa4]);
+    assert_eq!(
+        &buffer[..14],
+        &[255, 255, 255, 255, 255, 255, 0x10, 0x0b, 0xea, 0x70, 0, 3, 0x88, 0xa4]
+    );
     assert_eq!(word(&buffer, 14), 0x1000 | ((10 + 4 + 2) + (10 + 2 + 2)));
     assert_eq!(
         &buffer[16..32],
@@ -43,8 +46,12 @@ fn a_frame_is_a_reply_when_a_device_processed_it_and_its_datagrams_are_unchanged
     assert_eq!(purpose_of(&reply[..length]), Some(3));
     assert!(is_reply_to(&reply[..length], &sent[..length]));
     assert_eq!(working_counter(&reply, at, 2), 59);
-    let damaged: [fn(&mut [u8]); 4] =
-        [|frame| frame[17] ^= 1, |frame| frame[33] ^= 1, |frame| frame[22] ^= 1, |frame| frame[16] = 11];
+    let damaged: [fn(&mut [u8]); 4] = [
+        |frame| frame[17] ^= 1,
+        |frame| frame[33] ^= 1,
+        |frame| frame[22] ^= 1,
+        |frame| frame[16] = 11,
+    ];
 
     for damage in damaged {
         let mut other = reply;

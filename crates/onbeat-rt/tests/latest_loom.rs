@@ -15,7 +15,10 @@ struct Words {
 
 impl Words {
     fn new() -> Arc<Self> {
-        Arc::new(Self { newest: AtomicU64::new(0), words: (0..6).map(|_| AtomicU64::new(0)).collect() })
+        Arc::new(Self {
+            newest: AtomicU64::new(0),
+            words: (0..6).map(|_| AtomicU64::new(0)).collect(),
+        })
     }
 
     fn latest(&self) -> Latest<'_> {
@@ -39,7 +42,8 @@ fn no_interleaving_tears_a_value_or_returns_another_one() {
         let shared = Words::new();
         publish(&shared.latest(), 10);
         let other = Arc::clone(&shared);
-        let publisher = thread::spawn(move || (2..=4).for_each(|number| publish(&other.latest(), number * 10)));
+        let publisher =
+            thread::spawn(move || (2..=4).for_each(|number| publish(&other.latest(), number * 10)));
         let latest = shared.latest();
         let number = latest.newest();
 
@@ -76,7 +80,8 @@ fn no_interleaving_with_prepare_tears_a_value() {
     });
 }
 
-/// The newest value can be read as long as the publisher makes fewer publications in the meantime than there are other slots.
+/// The newest value can be read as long as the publisher makes fewer publications in the meantime
+/// than there are other slots.
 #[test]
 fn a_publisher_that_does_not_reuse_the_slot_fails_no_reader() {
     loom::model(|| {
@@ -92,7 +97,8 @@ fn a_publisher_that_does_not_reuse_the_slot_fails_no_reader() {
     });
 }
 
-/// The same protocol without one of its fences. loom must report it, or the tests above prove nothing.
+/// The same protocol without one of its fences. loom must report it, or the tests above prove
+/// nothing.
 fn twin(publisher_fences: bool, reader_fences: bool) {
     loom::model(move || {
         let sequence = Arc::new(AtomicU64::new(2));

@@ -1,4 +1,5 @@
-//! The loop without a grid, on a scripted clock: period, counters and averages with the relative sleep of the papers.
+//! The loop without a grid, on a scripted clock: period, counters and averages with the relative
+//! sleep of the papers.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::sync::atomic::AtomicBool;
@@ -6,14 +7,16 @@ use std::sync::atomic::AtomicBool;
 use onbeat_rt::cycle::{self, admit};
 use onbeat_rt::ring::Ring;
 use onbeat_rt::{
-    Cycle, End, Flags, Flow, Instant, MockClock, OnOverrun, Outcome, Plan, PlanError, Sample, Slot, Wait, split,
+    Cycle, End, Flags, Flow, Instant, MockClock, OnOverrun, Outcome, Plan, PlanError, Sample, Slot,
+    Wait, split,
 };
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 const US: u64 = 1_000;
 
-/// A loop of 1 ms sleeps that all return `late_ns` late. Cycle k works for `work_ns[k]`, later cycles do not work.
+/// A loop of 1 ms sleeps that all return `late_ns` late. Cycle k works for `work_ns[k]`, later
+/// cycles do not work.
 fn run(wait: Wait, releases: u64, late_ns: u64, work_ns: &[u64]) -> (Vec<Sample>, Outcome, u64) {
     let clock = MockClock::starting_at(Instant::from_ns(0), |_| late_ns);
     let plan = Plan {
@@ -44,21 +47,30 @@ const RELATIVE: Wait = Wait::Relative { margin_ns: 0 };
 fn a_release_is_one_period_after_the_end_of_the_previous_cycle() {
     let (samples, outcome, relative) = run(RELATIVE, 4, 15 * US, &[200 * US, 100 * US, 0]);
     let releases: Vec<u64> = samples.iter().map(|sample| sample.release.as_ns() / US).collect();
-    // Starts at 5,015; ends at 5,215; starts at 6,230; ends at 6,330; starts at 7,345 and ends there.
+    // Starts at 5,015; ends at 5,215; starts at 6,230; ends at 6,330; starts at 7,345 and ends
+    // there.
     assert_eq!(releases, [5_000, 6_215, 7_330, 8_345]);
     assert!(samples.iter().all(|sample| sample.wakeup_latency_ns == 15 * US));
-    assert_eq!((outcome.slots, outcome.cycles, outcome.skipped, outcome.end), (4, 4, 0, End::Complete));
+    assert_eq!(
+        (outcome.slots, outcome.cycles, outcome.skipped, outcome.end),
+        (4, 4, 0, End::Complete)
+    );
     assert_eq!(relative, 4, "every sleep is a relative one");
 }
 
 #[test]
 fn the_average_period_is_the_sleep_plus_the_response_time_as_in_the_papers() {
-    // 1,017.60 us on average (Yoon, Song and Lee, Figure 7, PMC): 15 us of wake-up and 2.6 us of work a cycle.
+    // 1,017.60 us on average (Yoon, Song and Lee, Figure 7, PMC): 15 us of wake-up and 2.6 us of
+    // work a cycle.
     let (samples, ..) = run(RELATIVE, 1_000, 15 * US, &[2_600; 2_000]);
-    let periods: Vec<u64> = samples.windows(2).map(|pair| pair[1].start().ns_since(pair[0].start())).collect();
+    let periods: Vec<u64> =
+        samples.windows(2).map(|pair| pair[1].start().ns_since(pair[0].start())).collect();
     assert!(periods.iter().all(|period| *period == 1_017_600), "{periods:?}");
     let responses: Vec<u64> = samples.iter().map(Sample::response_time_ns).collect();
-    assert!(responses.iter().all(|response| *response == 17_600), "average - sleep is the mean response time");
+    assert!(
+        responses.iter().all(|response| *response == 17_600),
+        "average - sleep is the mean response time"
+    );
 }
 
 #[test]
@@ -73,7 +85,11 @@ fn the_loop_ends_after_the_planned_time_with_fewer_cycles_than_on_the_grid() {
 fn a_cycle_longer_than_the_period_skips_nothing_and_does_not_overrun() {
     let (samples, outcome, _) = run(RELATIVE, 20, 0, &[0, 7_300 * US, 0]);
     assert!(samples[1].flags.has(Flags::DEADLINE_MISS) && !samples[1].flags.has(Flags::OVERRUN));
-    assert_eq!(samples[2].release, samples[1].release.plus_ns(7_300 * US + MS), "it still sleeps for a whole period");
+    assert_eq!(
+        samples[2].release,
+        samples[1].release.plus_ns(7_300 * US + MS),
+        "it still sleeps for a whole period"
+    );
     assert_eq!((outcome.skipped, outcome.slots), (0, outcome.cycles));
 }
 
@@ -110,7 +126,10 @@ fn the_period_of_a_relative_sleep_does_not_include_the_work() {
         admit(MS, RELATIVE, 9 * MS + 1).unwrap_err(),
         PlanError::TooBusy { work_ns: 9 * MS + 1, spin_ns: 0, period_ns: MS }
     );
-    assert!(matches!(admit(MS, Wait::Relative { margin_ns: MS }, 0), Err(PlanError::SpinTooLong { .. })));
+    assert!(matches!(
+        admit(MS, Wait::Relative { margin_ns: MS }, 0),
+        Err(PlanError::SpinTooLong { .. })
+    ));
 }
 
 proptest! {

@@ -15,7 +15,8 @@ fn ends() -> (onbeat_rt::Producer<'static, u64>, onbeat_rt::Consumer<'static, u6
 fn no_interleaving_tears_reorders_or_miscounts() {
     loom::model(|| {
         let (mut hot, mut cold) = ends();
-        let producer = thread::spawn(move || (1..=3).filter(|&value| hot.push(value)).count() as u64);
+        let producer =
+            thread::spawn(move || (1..=3).filter(|&value| hot.push(value)).count() as u64);
         let mut last = 0;
         let mut popped = 0;
         for _ in 0..2 {
@@ -36,7 +37,8 @@ fn no_interleaving_tears_reorders_or_miscounts() {
     });
 }
 
-/// The same protocol with its one ordering weakened. loom must report it, or the test above proves nothing.
+/// The same protocol with its one ordering weakened. loom must report it, or the test above proves
+/// nothing.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn the_broken_twin_is_caught() {

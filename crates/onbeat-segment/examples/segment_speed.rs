@@ -1,4 +1,5 @@
-//! How long the simulated humanoid takes for a frame: `cargo run --release -p onbeat-segment --example segment_speed`.
+//! How long the simulated humanoid takes for a frame: `cargo run --release -p onbeat-segment
+//! --example segment_speed`.
 #![allow(clippy::print_stdout)]
 
 use std::time::Instant as Watch;
@@ -52,16 +53,36 @@ fn bring_up(segment: &mut Segment, now_ns: &mut u64) {
         let inputs = status.input_bytes as u8;
         let mut channels = Vec::new();
         if outputs != 1 {
-            channels.extend_from_slice(&[0x00, 0x10, 128, 0, 0x26, 0, 1, 0, 0x80, 0x10, 128, 0, 0x22, 0, 1, 0]);
+            channels.extend_from_slice(&[
+                0x00, 0x10, 128, 0, 0x26, 0, 1, 0, 0x80, 0x10, 128, 0, 0x22, 0, 1, 0,
+            ]);
         }
 
         channels.extend_from_slice(&[0x00, 0x18, outputs, 0, 0x64, 0, u8::from(outputs > 0), 0]);
         channels.extend_from_slice(&[0x00, 0x24, inputs, 0, 0x20, 0, 1, 0]);
         write(segment, now_ns, station, 0x0800, &channels);
         let at = logical.to_le_bytes();
-        for (channel, length, high, direction) in [(0u16, outputs, 0x18u8, 2u8), (1, inputs, 0x24, 1)] {
-            let map =
-                [at[0], at[1], at[2], at[3], length, 0, 0, 7, 0, high, 0, direction, u8::from(length > 0), 0, 0, 0];
+        for (channel, length, high, direction) in
+            [(0u16, outputs, 0x18u8, 2u8), (1, inputs, 0x24, 1)]
+        {
+            let map = [
+                at[0],
+                at[1],
+                at[2],
+                at[3],
+                length,
+                0,
+                0,
+                7,
+                0,
+                high,
+                0,
+                direction,
+                u8::from(length > 0),
+                0,
+                0,
+                0,
+            ];
             write(segment, now_ns, station, 0x0600 + 16 * channel, &map);
         }
 
@@ -100,7 +121,9 @@ fn main() {
 
     let last = work.len() - 2;
     println!("working counter {}", u16::from_le_bytes([work[last], work[last + 1]]));
-    for (what, mut times) in [("frame past 59 devices", frames), ("their own work between frames", devices)] {
+    for (what, mut times) in
+        [("frame past 59 devices", frames), ("their own work between frames", devices)]
+    {
         times.sort_unstable();
         let at = |share: f64| times[(times.len() as f64 * share) as usize];
         println!("{what}: median {} ns, p99 {} ns, {} frames", at(0.5), at(0.99), times.len());

@@ -1,7 +1,8 @@
 //! Positions of devices on the cables: devices are swapped, unplugged, and plugged in again.
 //!
-//! The file defines the cables between positions. An unplugged device keeps its position, and its cables are joined; a swapped device has
-//! the position of the other one, on or off the cable. Power is independent of this.
+//! The file defines the cables between positions. An unplugged device keeps its position, and its
+//! cables are joined; a swapped device has the position of the other one, on or off the cable.
+//! Power is independent of this.
 
 use super::topology::{CableEnd, SimulatedCable, Topology};
 
@@ -17,7 +18,11 @@ pub(crate) struct CablePositions {
 
 impl CablePositions {
     pub(crate) fn new(devices: usize, file_cables: &[SimulatedCable]) -> Self {
-        Self { file_cables: file_cables.to_vec(), position: (0..devices).collect(), unplugged: vec![false; devices] }
+        Self {
+            file_cables: file_cables.to_vec(),
+            position: (0..devices).collect(),
+            unplugged: vec![false; devices],
+        }
     }
 
     /// Returns the ports of a position that have cables.
@@ -53,8 +58,11 @@ impl CablePositions {
 
 /// Joins the two cables of a position; at the end of a line, the cable is removed.
 fn bypass(cables: &mut Vec<SimulatedCable>, position: usize) {
-    let is_at_position = |end: &CableEnd| matches!(end, CableEnd::Port { device, .. } if *device == position);
-    let far = |cable: &SimulatedCable| if is_at_position(&cable.ends[0]) { cable.ends[1] } else { cable.ends[0] };
+    let is_at_position =
+        |end: &CableEnd| matches!(end, CableEnd::Port { device, .. } if *device == position);
+    let far = |cable: &SimulatedCable| {
+        if is_at_position(&cable.ends[0]) { cable.ends[1] } else { cable.ends[0] }
+    };
     let mut own: Vec<SimulatedCable> = Vec::new();
     cables.retain(|cable| {
         let is_own = cable.ends.iter().any(is_at_position);
@@ -78,7 +86,9 @@ impl Topology {
     pub(crate) fn cut(&mut self, device: usize, intact: bool) -> bool {
         let Some(&position) = self.placement.position.get(device) else { return false };
         let end = CableEnd::Port { device: position, port: 0 };
-        let Some(cable) = self.placement.file_cables.iter_mut().find(|cable| cable.ends.contains(&end)) else {
+        let Some(cable) =
+            self.placement.file_cables.iter_mut().find(|cable| cable.ends.contains(&end))
+        else {
             return false;
         };
         cable.intact = intact;
@@ -86,14 +96,21 @@ impl Topology {
         true
     }
 
-    /// Swaps two devices; `has_port` returns which ports they have. Returns `false` when one lacks a port that the other's cables need.
-    pub(crate) fn swap(&mut self, [one, other]: [usize; 2], has_port: impl Fn(usize, usize) -> bool) -> bool {
+    /// Swaps two devices; `has_port` returns which ports they have. Returns `false` when one lacks
+    /// a port that the other's cables need.
+    pub(crate) fn swap(
+        &mut self,
+        [one, other]: [usize; 2],
+        has_port: impl Fn(usize, usize) -> bool,
+    ) -> bool {
         let placement = &mut self.placement;
         if one.max(other) >= placement.position.len() || one == other {
             return false;
         }
 
-        let fits = |device: usize, position: usize| placement.ports(position).all(|port| has_port(device, port));
+        let fits = |device: usize, position: usize| {
+            placement.ports(position).all(|port| has_port(device, port))
+        };
         if !fits(one, placement.position[other]) || !fits(other, placement.position[one]) {
             return false;
         }
@@ -103,10 +120,15 @@ impl Topology {
         true
     }
 
-    /// Unplugs a device, joining its cables, or plugs it in again. Returns `false` for a device with branches.
+    /// Unplugs a device, joining its cables, or plugs it in again. Returns `false` for a device
+    /// with branches.
     pub(crate) fn unplug(&mut self, device: usize, unplugged: bool) -> bool {
         let placement = &mut self.placement;
-        if placement.position.get(device).is_none_or(|&position| placement.ports(position).count() > 2) {
+        if placement
+            .position
+            .get(device)
+            .is_none_or(|&position| placement.ports(position).count() > 2)
+        {
             return false;
         }
 
@@ -156,12 +178,18 @@ mod tests {
         assert!(topology.unplug(1, true) && topology.unplug(3, true));
         assert_eq!(order(&topology), [0, 2, 4]);
         assert!(topology.swap([1, 4], all));
-        assert_eq!(order(&topology), [0, 2, 4], "4 has the position of 1, and 1, unplugged, the last one");
+        assert_eq!(
+            order(&topology),
+            [0, 2, 4],
+            "4 has the position of 1, and 1, unplugged, the last one"
+        );
         assert!(topology.unplug(1, false) && topology.unplug(3, false));
         assert_eq!(order(&topology), [0, 2, 4, 3, 1]);
         assert!(topology.unplug(0, true));
         assert_eq!(order(&topology), [2, 4, 3, 1]);
-        assert!(topology.unplug(0, false) && topology.swap([1, 4], all) && topology.swap([2, 1], all));
+        assert!(
+            topology.unplug(0, false) && topology.swap([1, 4], all) && topology.swap([2, 1], all)
+        );
         assert_eq!(order(&topology), [0, 1, 2, 3, 4]);
         assert_eq!(topology.cables.len(), 5);
     }

@@ -13,7 +13,8 @@ use super::topology::{Route, RouteStop};
 /// Most data of a datagram, in bytes.
 pub(crate) const MOST_DATA: usize = 2047;
 
-/// One direction of an FMMU of a device on a route. Small, because every cycle iterates over all of them.
+/// One direction of an FMMU of a device on a route. Small, because every cycle iterates over all of
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FmmuMapping {
     /// Time from sending a frame until it passes the device, in ns.
@@ -40,7 +41,8 @@ impl FmmuMapping {
         }
     }
 
-    /// Returns the range of the mapping in a datagram, if the fast path applies and the datagram contains the whole mapping.
+    /// Returns the range of the mapping in a datagram, if the fast path applies and the datagram
+    /// contains the whole mapping.
     #[inline]
     fn fast_range(&self, logical: u32, bytes: usize) -> Option<Range<usize>> {
         let start = self.fmmu.logical.wrapping_sub(logical) as usize;
@@ -131,7 +133,9 @@ enum AccessKind {
 impl DatagramExchange<'_> {
     /// Passes one datagram along the route.
     pub(crate) fn pass(&mut self, datagram: &mut DatagramMut<'_>) {
-        use Command::{Aprd, Aprw, Apwr, Armw, Brd, Brw, Bwr, Fprd, Fprw, Fpwr, Frmw, Lrd, Lrw, Lwr, Nop};
+        use Command::{
+            Aprd, Aprw, Apwr, Armw, Brd, Brw, Bwr, Fprd, Fprw, Fpwr, Frmw, Lrd, Lrw, Lwr, Nop,
+        };
         let Some(command) = datagram.command() else { return };
         let before = datagram.working_counter();
         let count = match command {
@@ -150,7 +154,10 @@ impl DatagramExchange<'_> {
             Lrw => self.logical(datagram, true, true),
             Armw => {
                 let reader = self.at_position(datagram.address());
-                self.one_reads(datagram, reader.map_or(Recipients::None, |stop| Recipients::One(stop.device)))
+                self.one_reads(
+                    datagram,
+                    reader.map_or(Recipients::None, |stop| Recipients::One(stop.device)),
+                )
             }
             Frmw => self.one_reads(datagram, self.stations.at(datagram.address())),
         };
@@ -175,9 +182,8 @@ impl DatagramExchange<'_> {
     fn by_station(&mut self, datagram: &mut DatagramMut<'_>, act: AccessKind) -> u16 {
         match self.stations.at(datagram.address()) {
             Recipients::None => 0,
-            Recipients::One(device) => {
-                self.route.position[device].map_or(0, |position| self.act(self.route.order[position], datagram, act))
-            }
+            Recipients::One(device) => self.route.position[device]
+                .map_or(0, |position| self.act(self.route.order[position], datagram, act)),
             several @ Recipients::Several(_) => self.each(datagram, act, several),
         }
     }
@@ -189,11 +195,18 @@ impl DatagramExchange<'_> {
         {
             return self.read_cyclic_register(datagram, cyclic_register);
         }
-        self.route.order.iter().fold(0u16, |count, &stop| count.wrapping_add(self.act(stop, datagram, act)))
+        self.route
+            .order
+            .iter()
+            .fold(0u16, |count, &stop| count.wrapping_add(self.act(stop, datagram, act)))
     }
 
     /// Fast path of the broadcast reads that a loop makes in each cycle.
-    fn read_cyclic_register(&self, datagram: &mut DatagramMut<'_>, cyclic_register: CyclicRegister) -> u16 {
+    fn read_cyclic_register(
+        &self,
+        datagram: &mut DatagramMut<'_>,
+        cyclic_register: CyclicRegister,
+    ) -> u16 {
         let (mut all, mut count) = (0u32, 0u16);
         for stop in &self.route.order {
             let esc = &self.devices[stop.device].esc;
@@ -210,7 +223,12 @@ impl DatagramExchange<'_> {
         count
     }
 
-    fn each(&mut self, datagram: &mut DatagramMut<'_>, act: AccessKind, answering: Recipients) -> u16 {
+    fn each(
+        &mut self,
+        datagram: &mut DatagramMut<'_>,
+        act: AccessKind,
+        answering: Recipients,
+    ) -> u16 {
         let mut count = 0;
         for &stop in &self.route.order {
             if answering.includes(stop.device, &self.devices[stop.device].esc) {
@@ -223,7 +241,10 @@ impl DatagramExchange<'_> {
 
     fn pass_times(&self, stop: RouteStop) -> PassTimes {
         let at = |after_ns: u64| if after_ns == 0 { 0 } else { self.sent_ns + after_ns };
-        PassTimes { now_ns: self.sent_ns + stop.after_ns, ports_ns: self.route.ports_ns[stop.device].map(at) }
+        PassTimes {
+            now_ns: self.sent_ns + stop.after_ns,
+            ports_ns: self.route.ports_ns[stop.device].map(at),
+        }
     }
 
     /// Lets one device read, write, or both. Returns its increment of the working counter.
@@ -232,7 +253,9 @@ impl DatagramExchange<'_> {
         let offset = datagram.offset();
         let esc = &mut self.devices[stop.device].esc;
         let count = match act {
-            AccessKind::Read(join) => u16::from(esc.read(offset, datagram.data, join, pass_times.now_ns)),
+            AccessKind::Read(join) => {
+                u16::from(esc.read(offset, datagram.data, join, pass_times.now_ns))
+            }
             AccessKind::Write => u16::from(esc.write(offset, datagram.data, &pass_times)),
             AccessKind::ReadWrite(join) => {
                 let incoming = &mut self.scratch[..datagram.data.len()];
@@ -275,7 +298,8 @@ impl DatagramExchange<'_> {
         let logical = datagram.logical_address();
         let mut count = 0u16;
         let (mut read, mut written) = (false, false);
-        // FMMUs are grouped by device, writing ones first: a device receives its outputs before it provides its inputs.
+        // FMMUs are grouped by device, writing ones first: a device receives its outputs before it
+        // provides its inputs.
         for mapping in self.mappings {
             match mapping.writes {
                 true if writes => written |= self.write_mapping(mapping, logical, datagram.data),
@@ -301,7 +325,12 @@ impl DatagramExchange<'_> {
         let now_ns = self.sent_ns + mapping.after_ns;
         let esc = &mut self.devices[usize::from(mapping.device)].esc;
         if let Some(range) = mapping.fast_range(logical, data.len()).filter(|_| self.fast_path) {
-            esc.write_outputs(usize::from(mapping.channel), mapping.fmmu.physical, &data[range], now_ns);
+            esc.write_outputs(
+                usize::from(mapping.channel),
+                mapping.fmmu.physical,
+                &data[range],
+                now_ns,
+            );
             return true;
         }
 
@@ -330,15 +359,21 @@ impl DatagramExchange<'_> {
 }
 
 /// Collects the FMMU mappings of the devices of a route.
-pub(crate) fn rebuild_mappings(mappings: &mut Vec<FmmuMapping>, devices: &[SubDevice], route: &Route) {
+pub(crate) fn rebuild_mappings(
+    mappings: &mut Vec<FmmuMapping>,
+    devices: &[SubDevice],
+    route: &Route,
+) {
     mappings.clear();
     for &stop in &route.order {
         let before = mappings.len();
         let esc = &devices[stop.device].esc;
         let fmmus = esc.fmmus.iter().flatten();
-        // An FMMU that writes to registers can change the SyncManagers before the datagram reaches the next FMMU.
+        // An FMMU that writes to registers can change the SyncManagers before the datagram reaches
+        // the next FMMU.
         let is_stable = fmmus.clone().all(|fmmu| !fmmu.writes || fmmu.is_of_memory());
-        for (writes, direction) in [(true, AccessDirection::Write), (false, AccessDirection::Read)] {
+        for (writes, direction) in [(true, AccessDirection::Write), (false, AccessDirection::Read)]
+        {
             for fmmu in fmmus.clone().filter(|fmmu| if writes { fmmu.writes } else { fmmu.reads }) {
                 let channel = esc.whole_sync_manager(fmmu, direction).filter(|_| is_stable);
                 mappings.push(FmmuMapping::new(stop, *fmmu, channel, writes));

@@ -57,10 +57,13 @@ impl DeviceParts {
         };
 
         let firmware = Firmware::new(setup, self.objects, self.model);
-        for (area, bytes) in
-            [(&firmware.setup.outputs, firmware.outputs.bytes()), (&firmware.setup.inputs, firmware.inputs.bytes())]
-        {
-            if let Some(sync_manager) = area.channel.and_then(|channel| self.sync_managers.get_mut(channel)) {
+        for (area, bytes) in [
+            (&firmware.setup.outputs, firmware.outputs.bytes()),
+            (&firmware.setup.inputs, firmware.inputs.bytes()),
+        ] {
+            if let Some(sync_manager) =
+                area.channel.and_then(|channel| self.sync_managers.get_mut(channel))
+            {
                 sync_manager.length = bytes as u16;
             }
         }
@@ -88,8 +91,15 @@ impl DeviceParts {
     }
 }
 
-/// Adds the objects of every device with a mailbox, except those that exist. `usages`: SyncManager types.
-pub(crate) fn common_objects(objects: &mut Dictionary, name: &str, identity: SiiIdentity, profile: u32, usages: &[u8]) {
+/// Adds the objects of every device with a mailbox, except those that exist. `usages`: SyncManager
+/// types.
+pub(crate) fn common_objects(
+    objects: &mut Dictionary,
+    name: &str,
+    identity: SiiIdentity,
+    profile: u32,
+    usages: &[u8],
+) {
     let text = |text: &str| DataType::Text(text.len().min(64) as u16);
     let version = env!("CARGO_PKG_VERSION");
     let mut value = |index, title, kind, bytes: &[u8]| {
@@ -106,7 +116,9 @@ pub(crate) fn common_objects(objects: &mut Dictionary, name: &str, identity: Sii
     objects.entry("Entries", DataType::U8, access::READ, &[4]);
     let numbers = [identity.vendor, identity.product, identity.revision, identity.serial];
 
-    for (name, number) in ["Vendor id", "Product code", "Revision", "Serial number"].iter().zip(numbers) {
+    for (name, number) in
+        ["Vendor id", "Product code", "Revision", "Serial number"].iter().zip(numbers)
+    {
         objects.entry(name, DataType::U32, access::READ, &number.to_le_bytes());
     }
 

@@ -1,6 +1,8 @@
-//! The distributed clock (DC) of one device: a drifting local clock, and the control loop that synchronises it with the reference.
+//! The distributed clock (DC) of one device: a drifting local clock, and the control loop that
+//! synchronises it with the reference.
 
-/// Proportional gain: with one sample per millisecond, an offset is corrected in about sixteen samples.
+/// Proportional gain: with one sample per millisecond, an offset is corrected in about sixteen
+/// samples.
 const GAIN_PPB_PER_NS: f64 = 60.0;
 /// Largest fraction of an offset that one sample corrects, however rare the samples are.
 const LARGEST_STEP: f64 = 0.25;
@@ -58,7 +60,8 @@ impl DistributedClock {
     #[inline]
     fn read(&self, now_ns: u64) -> (u64, f64) {
         let elapsed = now_ns.saturating_sub(self.since_ns);
-        let gained = self.fraction_ns + in_f64(elapsed) * ((self.drift_ppb + self.correction_ppb) * 1e-9);
+        let gained =
+            self.fraction_ns + in_f64(elapsed) * ((self.drift_ppb + self.correction_ppb) * 1e-9);
         let (whole, left) = split(gained);
         (self.local_ns.wrapping_add(elapsed).wrapping_add_signed(whole), left)
     }
@@ -75,8 +78,9 @@ impl DistributedClock {
         self.local(now_ns).wrapping_add(self.offset_ns)
     }
 
-    /// Returns the instant at which the system time is `system_ns`, rounded up to a whole ns; `now_ns` when that has passed. A time in
-    /// the upper half of the range has not passed: it is centuries ahead.
+    /// Returns the instant at which the system time is `system_ns`, rounded up to a whole ns;
+    /// `now_ns` when that has passed. A time in the upper half of the range has not passed: it is
+    /// centuries ahead.
     pub(crate) fn when(&self, system_ns: u64, now_ns: u64) -> u64 {
         let ahead = system_ns.saturating_sub(self.system(now_ns));
         let rate = 1.0 + (self.drift_ppb + self.correction_ppb) * 1e-9;
@@ -91,18 +95,22 @@ impl DistributedClock {
         self.since_ns = now_ns;
     }
 
-    /// Receives the time of the reference clock at `now_ns` and adjusts the rate of the local clock.
+    /// Receives the time of the reference clock at `now_ns` and adjusts the rate of the local
+    /// clock.
     #[inline]
     pub(crate) fn follow(&mut self, reference_ns: u64, now_ns: u64) {
         let expected = reference_ns.wrapping_add(u64::from(self.delay_ns));
         self.rebase(now_ns);
-        let error = self.local_ns.wrapping_add(self.offset_ns).wrapping_sub(expected) as i64 as f64 + self.fraction_ns;
+        let error = self.local_ns.wrapping_add(self.offset_ns).wrapping_sub(expected) as i64 as f64
+            + self.fraction_ns;
         self.difference_ns += (error - self.difference_ns) * self.filter;
         let elapsed = now_ns.saturating_sub(self.sampled_ns);
         self.sampled_ns = now_ns;
-        let gain = if elapsed > RARE_NS { LARGEST_STEP * 1e9 / in_f64(elapsed) } else { GAIN_PPB_PER_NS };
+        let gain =
+            if elapsed > RARE_NS { LARGEST_STEP * 1e9 / in_f64(elapsed) } else { GAIN_PPB_PER_NS };
         let bound = |ppb: f64| ppb.clamp(-LARGEST_CORRECTION_PPB, LARGEST_CORRECTION_PPB);
-        self.learnt_ppb = bound(self.learnt_ppb - error * gain * DRIFT_SHARE * (in_f64(elapsed) * 1e-6).min(1.0));
+        self.learnt_ppb =
+            bound(self.learnt_ppb - error * gain * DRIFT_SHARE * (in_f64(elapsed) * 1e-6).min(1.0));
         self.correction_ppb = bound(self.learnt_ppb - error * gain);
     }
 
@@ -111,8 +119,8 @@ impl DistributedClock {
         self.filter = f64::from(1u32 << depth.min(15)).recip();
     }
 
-    /// Resets the filtered difference and the rate correction, as a write to the speed counter start does: the clock runs at the rate of
-    /// its quartz again.
+    /// Resets the filtered difference and the rate correction, as a write to the speed counter
+    /// start does: the clock runs at the rate of its quartz again.
     pub(crate) fn restart_filter(&mut self, now_ns: u64) {
         self.rebase(now_ns);
         self.correction_ppb = 0.0;
@@ -121,7 +129,8 @@ impl DistributedClock {
         self.learnt_ppb = 0.0;
     }
 
-    /// Returns the system time difference in the format of register 0x092C: sign in bit 31, magnitude below.
+    /// Returns the system time difference in the format of register 0x092C: sign in bit 31,
+    /// magnitude below.
     pub(crate) fn difference(&self) -> u32 {
         let magnitude = self.difference_ns.abs().min(f64::from(i32::MAX)) as u32;
         magnitude | if self.difference_ns < 0.0 { 0 } else { 1 << 31 }
@@ -146,10 +155,12 @@ fn in_f64(ns: u64) -> f64 {
     ns as i64 as f64
 }
 
-/// Splits a value into its floor and the rest, without the function call that [`f64::floor`] is on baseline x86-64.
+/// Splits a value into its floor and the rest, without the function call that [`f64::floor`] is on
+/// baseline x86-64.
 #[inline]
 fn split(value: f64) -> (i64, f64) {
-    /// Numbers of this size have no fractional bits: adding it rounds, and the low bits then hold the integer.
+    /// Numbers of this size have no fractional bits: adding it rounds, and the low bits then hold
+    /// the integer.
     const ROUNDING: f64 = (3u64 << 51) as f64;
     const MOST: f64 = (1u64 << 51) as f64;
     if value.abs() >= MOST {
@@ -160,7 +171,10 @@ fn split(value: f64) -> (i64, f64) {
     // Both parts are exact. The sign is random between devices, so a branch would be mispredicted.
     let left = value - (shifted - ROUNDING);
     let below = u8::from(left < 0.0);
-    ((shifted.to_bits().wrapping_sub(ROUNDING.to_bits()) as i64) - i64::from(below), left + f64::from(below))
+    (
+        (shifted.to_bits().wrapping_sub(ROUNDING.to_bits()) as i64) - i64::from(below),
+        left + f64::from(below),
+    )
 }
 
 /// SYNC0 pulses of a device.
@@ -178,14 +192,16 @@ impl Sync0Pulses {
 
     /// Returns the pulses from `start_ns` on, activated at system time `system_ns`.
     ///
-    /// A start time in the past is not reached for 584 years, as in hardware; a MainDevice must set it in the future.
+    /// A start time in the past is not reached for 584 years, as in hardware; a MainDevice must set
+    /// it in the future.
     pub(crate) fn activated(start_ns: u64, cycle_ns: u32, system_ns: u64) -> Option<Self> {
         let in_time = start_ns >= system_ns;
         (in_time && (cycle_ns == 0 || cycle_ns >= Self::SHORTEST_CYCLE_NS))
             .then_some(Self { next_ns: start_ns, cycle_ns })
     }
 
-    /// Skips pulses more than `most_ns` before `system_ns`: after a long pause, not all of them are simulated.
+    /// Skips pulses more than `most_ns` before `system_ns`: after a long pause, not all of them are
+    /// simulated.
     pub(crate) fn caught_up(self, system_ns: u64, most_ns: u64) -> Self {
         let behind = system_ns.saturating_sub(self.next_ns);
         if behind <= most_ns || self.cycle_ns == 0 {
@@ -197,7 +213,8 @@ impl Sync0Pulses {
 
     /// Returns the pulses after the next one; `None` after a single pulse.
     pub(crate) fn following(self) -> Option<Self> {
-        (self.cycle_ns > 0).then(|| Self { next_ns: self.next_ns + u64::from(self.cycle_ns), ..self })
+        (self.cycle_ns > 0)
+            .then(|| Self { next_ns: self.next_ns + u64::from(self.cycle_ns), ..self })
     }
 }
 
@@ -215,9 +232,21 @@ mod tests {
 
     #[test]
     fn split_agrees_with_floor() {
-        for value in
-            [0.0_f64, 0.5, 1e-20, 1.0, 1.5, 2.999_999, 1e9 + 0.25, 1e9 + 0.75, 2.2e15, 2.3e15, 4.6e15, 1e18, 1e300]
-        {
+        for value in [
+            0.0_f64,
+            0.5,
+            1e-20,
+            1.0,
+            1.5,
+            2.999_999,
+            1e9 + 0.25,
+            1e9 + 0.75,
+            2.2e15,
+            2.3e15,
+            4.6e15,
+            1e18,
+            1e300,
+        ] {
             for value in [value, -value] {
                 let whole = value.floor();
                 assert_eq!(split(value), (whole as i64, value - whole), "{value}");

@@ -60,7 +60,8 @@ impl SiiEeprom {
         area[..8].copy_from_slice(&low);
         area[8..].copy_from_slice(&high);
         let is_valid = checksum(&area[..14]) == area[14];
-        self.errors = if is_valid { 0 } else { CHECKSUM_ERROR | if self.blank { NOT_LOADED } else { 0 } };
+        self.errors =
+            if is_valid { 0 } else { CHECKSUM_ERROR | if self.blank { NOT_LOADED } else { 0 } };
 
         is_valid.then_some(area)
     }
@@ -76,7 +77,8 @@ impl SiiEeprom {
     /// Returns the control and status word at `now_ns`.
     pub(crate) fn status(&self, now_ns: u64) -> u16 {
         let busy = if self.stuck || now_ns < self.busy_until_ns { BUSY } else { 0 };
-        let address = if self.bytes.len() > LARGEST_ONE_BYTE_ADDRESSED { TWO_ADDRESS_BYTES } else { 0 };
+        let address =
+            if self.bytes.len() > LARGEST_ONE_BYTE_ADDRESSED { TWO_ADDRESS_BYTES } else { 0 };
         READS_EIGHT | address | self.errors | busy
     }
 
@@ -84,7 +86,8 @@ impl SiiEeprom {
     pub(crate) fn command(&mut self, registers: &mut [u8], now_ns: u64) -> CommandEffect {
         let control = word(registers, SII_CONTROL);
         if self.status(now_ns) & BUSY != 0 || control & COMMAND == 0 {
-            self.errors &= if control & COMMAND == 0 { CHECKSUM_ERROR | NOT_LOADED } else { 0xffff };
+            self.errors &=
+                if control & COMMAND == 0 { CHECKSUM_ERROR | NOT_LOADED } else { 0xffff };
             return CommandEffect::Nothing;
         }
 

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use onbeat_ethercat::esi::{Behaviour, EsiDevice, EsiError, EsiObject, EsiValue, Pdo, PdoEntry, values};
+use onbeat_ethercat::esi::{
+    Behaviour, EsiDevice, EsiError, EsiObject, EsiValue, Pdo, PdoEntry, values,
+};
 
 use crate::coe::{DataType, Dictionary, access, details};
 use crate::device::{Drive, DriveSettings, Io, Model};
@@ -16,7 +18,8 @@ const CONFIGURABLE_ENTRIES: usize = 16;
 /// PDO assignment object of SyncManager 0.
 const ASSIGNMENT: u16 = 0x1c10;
 
-/// Builds the parts of one device. `loop_back`: each output is wired to the input of the same number.
+/// Builds the parts of one device. `loop_back`: each output is wired to the input of the same
+/// number.
 ///
 /// # Errors
 /// [`EsiError::NotSimulated`] for PDOs that do not match the objects.
@@ -27,7 +30,8 @@ pub(crate) fn parts(
     loop_back: bool,
 ) -> Result<DeviceParts, EsiError> {
     let mut objects = Dictionary::default();
-    let drive = (esi.behaviour() == Behaviour::Drive).then(|| Box::new(Drive::new(&mut objects, settings)));
+    let drive =
+        (esi.behaviour() == Behaviour::Drive).then(|| Box::new(Drive::new(&mut objects, settings)));
     add_objects(esi, &mut objects)?;
     for (pdos, right) in [(&esi.pdos[0], access::OUTPUT), (&esi.pdos[1], access::INPUT)] {
         for entry in values(pdos) {
@@ -68,7 +72,10 @@ pub(crate) fn parts(
 
 fn mailboxes(esi: &EsiDevice) -> Option<Mailboxes> {
     let at = |number: usize, usage: u8| {
-        esi.sync_managers.get(number).filter(|one| one.usage == usage).map(|one| (one.start, one.length))
+        esi.sync_managers
+            .get(number)
+            .filter(|one| one.usage == usage)
+            .map(|one| (one.start, one.length))
     };
     Some(Mailboxes { to_device: at(0, 1)?, to_main: at(1, 2)?, coe: esi.coe })
 }
@@ -76,7 +83,9 @@ fn mailboxes(esi: &EsiDevice) -> Option<Mailboxes> {
 /// Returns the SyncManager to which the process data of one direction are assigned, or can be.
 fn sync_manager(esi: &EsiDevice, direction: usize) -> Option<usize> {
     let assigned = esi.pdos[direction].iter().find_map(|pdo| pdo.sync_manager).map(usize::from);
-    assigned.or_else(|| esi.sync_managers.iter().position(|channel| usize::from(channel.usage) == 3 + direction))
+    assigned.or_else(|| {
+        esi.sync_managers.iter().position(|channel| usize::from(channel.usage) == 3 + direction)
+    })
 }
 
 fn area(esi: &EsiDevice, direction: usize) -> ProcessDataArea {
@@ -95,13 +104,16 @@ fn area(esi: &EsiDevice, direction: usize) -> ProcessDataArea {
     let channel = sync_manager(esi, direction);
     ProcessDataArea {
         channel,
-        start: channel.and_then(|number| esi.sync_managers.get(number)).map_or(0, |channel| channel.start),
+        start: channel
+            .and_then(|number| esi.sync_managers.get(number))
+            .map_or(0, |channel| channel.start),
         assignment: channel.map_or(0, |channel| ASSIGNMENT + channel as u16),
         rules,
     }
 }
 
-/// Adds the objects of the dictionary, and missing ones that PDOs map. Objects of the model are kept.
+/// Adds the objects of the dictionary, and missing ones that PDOs map. Objects of the model are
+/// kept.
 fn add_objects(esi: &EsiDevice, objects: &mut Dictionary) -> Result<(), EsiError> {
     let of_model: BTreeSet<u16> = objects.objects.iter().map(|object| object.index).collect();
     let is_predefined = |index: u16| {
@@ -117,9 +129,12 @@ fn add_objects(esi: &EsiDevice, objects: &mut Dictionary) -> Result<(), EsiError
         .collect();
     for pdos in &esi.pdos {
         let assigned = pdos.iter().filter(|pdo| pdo.sync_manager.is_some());
-        let count = assigned.clone().flat_map(|pdo| &pdo.entries).filter(|entry| entry.index != 0).count();
+        let count =
+            assigned.clone().flat_map(|pdo| &pdo.entries).filter(|entry| entry.index != 0).count();
         if let Some(pdo) = assigned.clone().next_back().filter(|_| count > MOST_VALUES) {
-            let what = format!("makes {count} values assigned by default; at most {MOST_VALUES} are supported");
+            let what = format!(
+                "makes {count} values assigned by default; at most {MOST_VALUES} are supported"
+            );
             return Err(EsiError::NotSimulated { line: pdo.line, element: "Pdo".to_owned(), what });
         }
 
@@ -154,21 +169,36 @@ fn add_pdos(esi: &EsiDevice, objects: &mut Dictionary) {
             let room = if free { CONFIGURABLE_ENTRIES } else { 0 }.max(pdo.entries.len());
             for number in 0..room {
                 let value = pdo.entries.get(number).map_or(0, |entry| {
-                    u32::from(entry.index) << 16 | u32::from(entry.subindex) << 8 | u32::from(entry.bits)
+                    u32::from(entry.index) << 16
+                        | u32::from(entry.subindex) << 8
+                        | u32::from(entry.bits)
                 });
-                objects.entry(&format!("Entry {}", number + 1), DataType::U32, right, &value.to_le_bytes());
+                objects.entry(
+                    &format!("Entry {}", number + 1),
+                    DataType::U32,
+                    right,
+                    &value.to_le_bytes(),
+                );
             }
         }
 
         let Some(channel) = sync_manager(esi, direction) else { continue };
         let right = right(details::PDO_ASSIGN);
-        let assigned: Vec<u16> = pdos.iter().filter(|pdo| pdo.sync_manager.is_some()).map(|pdo| pdo.index).collect();
-        objects
-            .object(ASSIGNMENT + channel as u16, if direction == 0 { "Outputs assigned" } else { "Inputs assigned" });
+        let assigned: Vec<u16> =
+            pdos.iter().filter(|pdo| pdo.sync_manager.is_some()).map(|pdo| pdo.index).collect();
+        objects.object(
+            ASSIGNMENT + channel as u16,
+            if direction == 0 { "Outputs assigned" } else { "Inputs assigned" },
+        );
         objects.entry("Entries", DataType::U8, right, &[assigned.len().min(254) as u8]);
         for number in 0..pdos.len().clamp(4, 254) {
             let index = assigned.get(number).copied().unwrap_or(0);
-            objects.entry(&format!("PDO {}", number + 1), DataType::U16, right, &index.to_le_bytes());
+            objects.entry(
+                &format!("PDO {}", number + 1),
+                DataType::U16,
+                right,
+                &index.to_le_bytes(),
+            );
         }
     }
 }
@@ -190,10 +220,12 @@ fn pdo_listing(pdo: &Pdo) -> PdoListing {
     }
 }
 
-/// Returns the length in bits of the value that a PDO entry maps; adds the value if the dictionary does not have it.
+/// Returns the length in bits of the value that a PDO entry maps; adds the value if the dictionary
+/// does not have it.
 fn planned_bits(plans: &mut BTreeMap<u16, EsiObject>, entry: &PdoEntry) -> u16 {
-    let object =
-        plans.entry(entry.index).or_insert_with(|| EsiObject { name: entry.name.clone(), values: BTreeMap::new() });
+    let object = plans
+        .entry(entry.index)
+        .or_insert_with(|| EsiObject { name: entry.name.clone(), values: BTreeMap::new() });
     let value = object.values.entry(entry.subindex).or_insert_with(|| EsiValue {
         name: entry.name.clone(),
         kind: entry.kind,
@@ -208,9 +240,13 @@ fn length_mismatch(entry: &PdoEntry, object_bits: Option<u16>) -> EsiError {
     let PdoEntry { index, subindex, bits, .. } = entry;
     let what = match object_bits {
         Some(object_bits) => {
-            format!("maps {index:#06x}:{subindex} with {bits} bits, the object has {object_bits}; make them equal")
+            format!(
+                "maps {index:#06x}:{subindex} with {bits} bits, the object has {object_bits}; make them equal"
+            )
         }
-        None => format!("maps {index:#06x}:{subindex}, which the simulated device does not have; remove it"),
+        None => format!(
+            "maps {index:#06x}:{subindex}, which the simulated device does not have; remove it"
+        ),
     };
     EsiError::NotSimulated { line: entry.line, element: "Entry".to_owned(), what }
 }
@@ -224,8 +260,11 @@ fn add_object(objects: &mut Dictionary, index: u16, plan: &EsiObject) {
     }
 
     for (&subindex, value) in &plan.values {
-        let bytes =
-            if subindex == 0 && highest > 0 && value.value.is_empty() { vec![highest] } else { value.value.clone() };
+        let bytes = if subindex == 0 && highest > 0 && value.value.is_empty() {
+            vec![highest]
+        } else {
+            value.value.clone()
+        };
         objects.entry_at(subindex, &value.name, (value.kind, value.access), &bytes);
     }
 }

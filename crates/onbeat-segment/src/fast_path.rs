@@ -1,5 +1,5 @@
-//! Compares the fast path with the general one: for any frames, settings and faults, both give the same bytes and leave devices in the
-//! same state.
+//! Compares the fast path with the general one: for any frames, settings and faults, both give the
+//! same bytes and leave devices in the same state.
 
 use onbeat_rt::time::Instant;
 use proptest::collection::vec;
@@ -36,9 +36,15 @@ fn cyclic() -> impl Strategy<Value = RawDatagram> {
     let station = prop_oneof![0x1001..0x1001 + DEVICES, Just(0x1fff)];
     let time = (prop_oneof![9 => Just(8usize), 1 => 1..12usize], any::<[u8; 12]>());
     prop_oneof![
-        (station, time).prop_map(|(station, (length, data))| (14, station, 0x0910, data[..length].to_vec())),
-        (any::<u16>(), 0..8u16, 0..4u8)
-            .prop_map(|(position, channel, value)| { (7, position, 0x0805 + 8 * channel, vec![value]) }),
+        (station, time).prop_map(|(station, (length, data))| (
+            14,
+            station,
+            0x0910,
+            data[..length].to_vec()
+        )),
+        (any::<u16>(), 0..8u16, 0..4u8).prop_map(|(position, channel, value)| {
+            (7, position, 0x0805 + 8 * channel, vec![value])
+        }),
         prop_oneof![
             Just((0x092c, 4)),
             Just((0x0130, 2)),
@@ -46,12 +52,14 @@ fn cyclic() -> impl Strategy<Value = RawDatagram> {
             (0x0928..0x0930u16, 1..8usize)
         ]
         .prop_map(|(offset, length)| (7, 0, offset, vec![0; length])),
-        (10..13u8, 0..LOGICAL, vec(any::<u8>(), 0..96)).prop_map(|(command, at, data)| (command, at, 0, data)),
+        (10..13u8, 0..LOGICAL, vec(any::<u8>(), 0..96))
+            .prop_map(|(command, at, data)| (command, at, 0, data)),
         (10..13u8, vec(any::<u8>(), 96)).prop_map(|(command, data)| (command, 0, 0, data)),
     ]
 }
 
-/// Settings that the fast path depends on: FMMUs, SyncManagers, addresses, AL states, loops, the clock.
+/// Settings that the fast path depends on: FMMUs, SyncManagers, addresses, AL states, loops, the
+/// clock.
 fn setting() -> impl Strategy<Value = RawDatagram> {
     let physical = prop_oneof![
         Just(OUTPUTS),
@@ -65,26 +73,35 @@ fn setting() -> impl Strategy<Value = RawDatagram> {
     let fmmu = (0..4u16, 0..LOGICAL as u8, 0..16u8, physical.clone(), bits, 0..4u8).prop_map(
         |(channel, logical, length, physical, (first, last, bit), direction)| {
             let [low, high] = physical.to_le_bytes();
-            let registers = vec![logical, 0, 0, 0, length, 0, first, last, low, high, bit, direction, 1, 0, 0, 0];
+            let registers = vec![
+                logical, 0, 0, 0, length, 0, first, last, low, high, bit, direction, 1, 0, 0, 0,
+            ];
             (0x0600 + 16 * channel, registers)
         },
     );
-    let kinds = prop_oneof![Just(0x64u8), Just(0x20), Just(0x26), Just(0x22), Just(0x24), any::<u8>()];
-    let sync_manager =
-        (0..5u16, physical, 0..16u8, kinds, 0..4u8).prop_map(|(channel, start, length, kind, enable)| {
+    let kinds =
+        prop_oneof![Just(0x64u8), Just(0x20), Just(0x26), Just(0x22), Just(0x24), any::<u8>()];
+    let sync_manager = (0..5u16, physical, 0..16u8, kinds, 0..4u8).prop_map(
+        |(channel, start, length, kind, enable)| {
             let [low, high] = start.to_le_bytes();
             (0x0800 + 8 * channel, vec![low, high, length, 0, kind, 0, enable, 0])
-        });
+        },
+    );
 
     let other = prop_oneof![
         (0x1001..0x1003u16).prop_map(|station| (0x0010, station.to_le_bytes().to_vec())),
-        prop_oneof![Just(2u8), Just(4), Just(8), Just(0x14), any::<u8>()].prop_map(|state| (0x0120, vec![state, 0])),
+        prop_oneof![Just(2u8), Just(4), Just(8), Just(0x14), any::<u8>()]
+            .prop_map(|state| (0x0120, vec![state, 0])),
         (0..4u8).prop_map(|control| (0x0101, vec![control << 2])),
         (0..4u8).prop_map(|depth| (0x0934, vec![depth])),
         (0x0918..0x0932u16, vec(any::<u8>(), 1..12)),
         (0..3u8).prop_map(|units| (0x0420, vec![units, 0])),
     ];
-    (prop_oneof![Just(4u8), Just(5), Just(6), Just(8), Just(13)], 0..=DEVICES, prop_oneof![fmmu, sync_manager, other])
+    (
+        prop_oneof![Just(4u8), Just(5), Just(6), Just(8), Just(13)],
+        0..=DEVICES,
+        prop_oneof![fmmu, sync_manager, other],
+    )
         .prop_map(|(command, place, (offset, data))| {
             let address = if command == 13 { 0u16.wrapping_sub(place) } else { 0x1001 + place };
             (command, address, offset, data)
@@ -151,7 +168,10 @@ impl Twins {
         twins.general.fast_path = false;
         let mut logical = 0;
         for device in 0..DEVICES {
-            twins.frame(true, &[(2, 0u16.wrapping_sub(device), 0x0010, (0x1001 + device).to_le_bytes().to_vec())]);
+            twins.frame(
+                true,
+                &[(2, 0u16.wrapping_sub(device), 0x0010, (0x1001 + device).to_le_bytes().to_vec())],
+            );
             let settings = twins.settings(device, &mut logical);
             for (offset, data) in settings {
                 twins.frame(true, &[(5, 0x1001 + device, offset, data)]);
@@ -165,7 +185,10 @@ impl Twins {
 
         twins.frame(true, &[(12, 0, 0, vec![0; usize::from(logical)])]);
         assert!(u16::from(logical) <= LOGICAL, "{logical}");
-        assert!((0..usize::from(DEVICES)).all(|device| twins.fast.status(device).unwrap().al_state == 8));
+        assert!(
+            (0..usize::from(DEVICES))
+                .all(|device| twins.fast.status(device).unwrap().al_state == 8)
+        );
         twins
     }
 
@@ -179,15 +202,20 @@ impl Twins {
         };
 
         if has_mailbox {
-            settings.extend([sync_manager(0, 0x1000, 128, 0x26), sync_manager(1, 0x1080, 128, 0x22)]);
+            settings
+                .extend([sync_manager(0, 0x1000, 128, 0x26), sync_manager(1, 0x1080, 128, 0x22)]);
         }
 
         let first = if has_mailbox { 2 } else { 0 };
-        let areas = [(OUTPUTS, status.output_bytes as u8, 0x64, 2), (INPUTS, status.input_bytes as u8, 0x20, 1)];
+        let areas = [
+            (OUTPUTS, status.output_bytes as u8, 0x64, 2),
+            (INPUTS, status.input_bytes as u8, 0x20, 1),
+        ];
         for (number, (start, length, kind, direction)) in (0..).zip(areas) {
             settings.push(sync_manager(first + number, start, length, kind));
             let [low, high] = start.to_le_bytes();
-            let fmmu = vec![*logical, 0, 0, 0, length, 0, 0, 7, low, high, 0, direction, 1, 0, 0, 0];
+            let fmmu =
+                vec![*logical, 0, 0, 0, length, 0, 0, 7, low, high, 0, direction, 1, 0, 0, 0];
             settings.push((0x0600 + 16 * number, fmmu));
             *logical += length;
         }
@@ -200,7 +228,10 @@ impl Twins {
         let now = Instant::from_ns(self.now_ns);
         let mut fast = frame_of(datagrams);
         let mut general = fast.clone();
-        let passages = [self.fast.frame_from(nic, &mut fast, now), self.general.frame_from(nic, &mut general, now)];
+        let passages = [
+            self.fast.frame_from(nic, &mut fast, now),
+            self.general.frame_from(nic, &mut general, now),
+        ];
 
         assert_eq!(passages[0], passages[1], "{datagrams:x?}");
         assert_eq!(fast, general, "{datagrams:x?}");
@@ -210,8 +241,12 @@ impl Twins {
         match step {
             TestStep::Frame(first, datagrams) => self.frame(*first, datagrams),
             TestStep::Wait(ns) => self.now_ns += ns,
-            TestStep::Fault(fault, true) => assert_eq!(self.fast.begin(fault), self.general.begin(fault)),
-            TestStep::Fault(fault, false) => assert_eq!(self.fast.end(fault), self.general.end(fault)),
+            TestStep::Fault(fault, true) => {
+                assert_eq!(self.fast.begin(fault), self.general.begin(fault))
+            }
+            TestStep::Fault(fault, false) => {
+                assert_eq!(self.fast.end(fault), self.general.end(fault))
+            }
         }
     }
 

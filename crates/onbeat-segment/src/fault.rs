@@ -44,7 +44,8 @@ pub enum Fault {
         /// The device.
         device: usize,
     },
-    /// Two devices are swapped on the cables, keeping power, state and station address. At the end they are swapped back.
+    /// Two devices are swapped on the cables, keeping power, state and station address. At the end
+    /// they are swapped back.
     Swap {
         /// The device.
         device: usize,
@@ -189,7 +190,15 @@ impl Fault {
     /// Returns whether the fault affects frames, not a device.
     #[must_use]
     pub fn is_of_frames(&self) -> bool {
-        matches!(self, Self::Lose | Self::Late { .. } | Self::Duplicate | Self::Reorder | Self::Truncate | Self::Flip)
+        matches!(
+            self,
+            Self::Lose
+                | Self::Late { .. }
+                | Self::Duplicate
+                | Self::Reorder
+                | Self::Truncate
+                | Self::Flip
+        )
     }
 
     /// Returns whether the fault ends as soon as it has happened.
@@ -237,8 +246,8 @@ impl Fault {
 impl Segment {
     /// Begins a fault of a device or of working counters at the current instant of the segment.
     ///
-    /// Returns `false` when the device does not exist, when it cannot have the fault (a mailbox fault without a mailbox), or for a fault
-    /// of frames, which [`super::Link`] handles.
+    /// Returns `false` when the device does not exist, when it cannot have the fault (a mailbox
+    /// fault without a mailbox), or for a fault of frames, which [`super::Link`] handles.
     pub fn begin(&mut self, fault: &Fault) -> bool {
         self.apply(fault, true)
     }
@@ -272,8 +281,12 @@ impl Segment {
                 }
             }
             Fault::AlError { code, .. } => firmware.fall_back(esc, SAFEOP, code),
-            Fault::RefuseState { state, code, .. } => firmware.faults.refuses = begins.then_some((state, code)),
-            Fault::SlowState { by_ns, .. } => firmware.faults.slower_ns = if begins { by_ns } else { 0 },
+            Fault::RefuseState { state, code, .. } => {
+                firmware.faults.refuses = begins.then_some((state, code))
+            }
+            Fault::SlowState { by_ns, .. } => {
+                firmware.faults.slower_ns = if begins { by_ns } else { 0 }
+            }
             Fault::SiiBusy { .. } => esc.eeprom.stuck = begins,
             Fault::SiiBlank { .. } => esc.eeprom.blank = begins,
             Fault::SiiChecksum { .. } => esc.eeprom.toggle_checksum_error(),

@@ -4,8 +4,9 @@
 //! {"at_ns":1000000,"frame":1000,"fault":"lose","device":null,"what":"begins","seed":7}
 //! ```
 //!
-//! `at_ns` is the time on the carrier's clock, `frame` the number of frames sent before. The values of a fault (`with`, `by`, `code`,
-//! `state`, `mails`) follow its device. On a virtual clock the same file and frames give the same bytes.
+//! `at_ns` is the time on the carrier's clock, `frame` the number of frames sent before. The values
+//! of a fault (`with`, `by`, `code`, `state`, `mails`) follow its device. On a virtual clock the
+//! same file and frames give the same bytes.
 
 use std::io::{self, Write};
 
@@ -99,7 +100,9 @@ impl<W: Write> FaultLog<W> {
         let table = self.table(logged);
         let device = table.device.map_or(String::new(), |name| format!(" of \"{name}\""));
         let what = match logged.what {
-            FaultChange::Impossible => "is not possible: the device does not exist or cannot have this fault",
+            FaultChange::Impossible => {
+                "is not possible: the device does not exist or cannot have this fault"
+            }
             what => what.word(),
         };
 

@@ -1,4 +1,5 @@
-//! Conversion between [`Fault`] and the notation of segment files, the command line and the fault log.
+//! Conversion between [`Fault`] and the notation of segment files, the command line and the fault
+//! log.
 
 use onbeat_ethercat::description::FaultTable;
 use onbeat_rt::time::Instant;
@@ -26,7 +27,9 @@ pub enum FaultError {
     #[error("the segment has no device \"{0}\"; `onbeat segment status` lists its devices")]
     UnknownDevice(String),
     /// Too many active and planned faults.
-    #[error("{0} faults are active or planned, no more are possible; `onbeat segment heal` ends them")]
+    #[error(
+        "{0} faults are active or planned, no more are possible; `onbeat segment heal` ends them"
+    )]
     TooMany(usize),
 }
 
@@ -59,9 +62,13 @@ pub const FAULT_KINDS: [(&str, &str, &str); 25] = [
     ("freeze", "a device's inputs", ""),
 ];
 
-/// Converts a table to a fault of the device at position `device`, swapped with the one at `with`; `None` when the kind is unknown or
-/// a device is missing.
-pub(crate) fn to_fault(table: &FaultTable, device: Option<usize>, with: Option<usize>) -> Option<Fault> {
+/// Converts a table to a fault of the device at position `device`, swapped with the one at `with`;
+/// `None` when the kind is unknown or a device is missing.
+pub(crate) fn to_fault(
+    table: &FaultTable,
+    device: Option<usize>,
+    with: Option<usize>,
+) -> Option<Fault> {
     let by_ns = |usual: i64| table.by.unwrap_or(usual);
     let time_ns = |usual: i64| u64::try_from(by_ns(usual)).unwrap_or_default();
     let mails = table.mails.unwrap_or(1);
@@ -73,7 +80,9 @@ pub(crate) fn to_fault(table: &FaultTable, device: Option<usize>, with: Option<u
         "reorder" => Some(Fault::Reorder),
         "truncate" => Some(Fault::Truncate),
         "flip" => Some(Fault::Flip),
-        "counter-off" => Some(Fault::CounterOff { device, by: by_ns(1).clamp(-1_000, 1_000) as i16 }),
+        "counter-off" => {
+            Some(Fault::CounterOff { device, by: by_ns(1).clamp(-1_000, 1_000) as i16 })
+        }
         _ => None,
     };
 
@@ -84,7 +93,9 @@ pub(crate) fn to_fault(table: &FaultTable, device: Option<usize>, with: Option<u
             "unplug" => Fault::Unplug { device },
             "power-off" => Fault::PowerOff { device },
             "al-error" => Fault::AlError { device, code: code(0x0001) },
-            "refuse-state" => Fault::RefuseState { device, state: table.state.unwrap_or(8), code: code(0x0001) },
+            "refuse-state" => {
+                Fault::RefuseState { device, state: table.state.unwrap_or(8), code: code(0x0001) }
+            }
             "slow-state" => Fault::SlowState { device, by_ns: time_ns(100_000_000) },
             "sii-busy" => Fault::SiiBusy { device },
             "sii-checksum" => Fault::SiiChecksum { device },
@@ -107,7 +118,8 @@ pub(crate) fn to_fault(table: &FaultTable, device: Option<usize>, with: Option<u
 /// Converts a fault to a table; `name` returns the names of devices.
 pub(crate) fn to_table<'n>(fault: &Fault, name: impl Fn(usize) -> Option<&'n str>) -> FaultTable {
     let device = fault.device().and_then(&name).map(str::to_owned);
-    let mut table = FaultTable { kind: fault.word().to_owned(), device, share: 1.0, ..FaultTable::default() };
+    let mut table =
+        FaultTable { kind: fault.word().to_owned(), device, share: 1.0, ..FaultTable::default() };
     let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
     match *fault {
         Fault::Swap { with, .. } => table.with = name(with).map(str::to_owned),
@@ -115,13 +127,17 @@ pub(crate) fn to_table<'n>(fault: &Fault, name: impl Fn(usize) -> Option<&'n str
         Fault::CounterOff { by, .. } => table.by = Some(i64::from(by)),
         Fault::ClockStep { by_ns, .. } => table.by = Some(by_ns),
         Fault::ClockDrift { by_ppb, .. } => table.by = Some(by_ppb),
-        Fault::AlError { code, .. } | Fault::Emergency { code, .. } => table.code = Some(u32::from(code)),
+        Fault::AlError { code, .. } | Fault::Emergency { code, .. } => {
+            table.code = Some(u32::from(code))
+        }
         Fault::MailAbort { code, .. } => table.code = Some(code),
         Fault::RefuseState { state, code, .. } => {
             table.state = Some(state);
             table.code = Some(u32::from(code));
         }
-        Fault::MailLost { mails, .. } | Fault::MailCounter { mails, .. } => table.mails = Some(mails),
+        Fault::MailLost { mails, .. } | Fault::MailCounter { mails, .. } => {
+            table.mails = Some(mails)
+        }
         _ => (),
     }
 
@@ -140,9 +156,12 @@ impl Link {
     /// Begins a fault at `now`, or `at_ms` later.
     ///
     /// # Errors
-    /// [`FaultError`] when the table is not a fault of this segment. Whether the device can have the fault is known when it begins.
+    /// [`FaultError`] when the table is not a fault of this segment. Whether the device can have
+    /// the fault is known when it begins.
     pub fn inject_table(&mut self, table: &FaultTable, now: Instant) -> Result<(), FaultError> {
-        let find = |name: &String| self.segment().find(name).ok_or_else(|| FaultError::UnknownDevice(name.clone()));
+        let find = |name: &String| {
+            self.segment().find(name).ok_or_else(|| FaultError::UnknownDevice(name.clone()))
+        };
         let device = table.device.as_ref().map(find).transpose()?;
         let with = table.with.as_ref().map(find).transpose()?;
         let Some(fault) = to_fault(table, device, with) else {
@@ -184,7 +203,11 @@ mod tests {
             );
             let converted = to_table(&fault, |_| Some("a"));
 
-            assert_eq!(to_fault(&converted, Some(0), Some(1)), Some(fault), "{kind}: converts back to the same fault");
+            assert_eq!(
+                to_fault(&converted, Some(0), Some(1)),
+                Some(fault),
+                "{kind}: converts back to the same fault"
+            );
         }
     }
 }

@@ -99,9 +99,9 @@ pub(crate) struct Firmware {
 impl Firmware {
     pub(crate) fn new(setup: FirmwareSetup, objects: Dictionary, model: Model) -> Self {
         let mut firmware = Self {
-            mailbox: setup
-                .mailboxes
-                .map(|boxes| DeviceMailbox::new(usize::from(boxes.to_main.1), boxes.coe, objects.objects.len())),
+            mailbox: setup.mailboxes.map(|boxes| {
+                DeviceMailbox::new(usize::from(boxes.to_main.1), boxes.coe, objects.objects.len())
+            }),
             setup,
             initial_objects: objects.clone(),
             objects,
@@ -248,8 +248,8 @@ impl Firmware {
         }
     }
 
-    /// Handles a change at the pins. Devices without a mailbox have no processor that samples them once per cycle: their inputs are the
-    /// pins.
+    /// Handles a change at the pins. Devices without a mailbox have no processor that samples them
+    /// once per cycle: their inputs are the pins.
     pub(crate) fn pins_changed(&self, esc: &mut Esc) {
         if self.mailbox.is_none() && esc.sync0.is_none() && self.setup.delay_ns == 0 {
             self.update_inputs(esc);
@@ -260,7 +260,9 @@ impl Firmware {
         let open = self.state >= SAFEOP;
         let step = match esc.sync0.filter(|_| open) {
             Some(pulse) => esc.clock.when(pulse.next_ns, now_ns).max(now_ns + 1),
-            None => self.cycle_due_ns.min(self.stepped_ns + if open { FREE_RUN_OPEN_NS } else { FREE_RUN_NS }),
+            None => self
+                .cycle_due_ns
+                .min(self.stepped_ns + if open { FREE_RUN_OPEN_NS } else { FREE_RUN_NS }),
         };
 
         let pending = self.pending.map_or(u64::MAX, |(_, due_ns)| due_ns);
@@ -290,20 +292,26 @@ impl Firmware {
         }
 
         let refusal = match (self.state, target) {
-            (_, INIT) | (PREOP.., PREOP) | (INIT, PREOP) | (PREOP.., SAFEOP) | (SAFEOP.., OP) => None,
+            (_, INIT) | (PREOP.., PREOP) | (INIT, PREOP) | (PREOP.., SAFEOP) | (SAFEOP.., OP) => {
+                None
+            }
             (_, BOOT) => Some(code::NO_BOOTSTRAP),
             (_, PREOP | SAFEOP | OP) => Some(code::INVALID_CHANGE),
             _ => Some(code::UNKNOWN_STATE),
         };
 
-        let injected = self.faults.refuses.filter(|&(state, _)| state == target && target != self.state);
+        let injected =
+            self.faults.refuses.filter(|&(state, _)| state == target && target != self.state);
         if let Some(code) = refusal.or(injected.map(|(_, code)| code)) {
             self.pending = None;
             return self.fail(esc, code);
         }
 
-        let duration_ns =
-            if target == self.state { 0 } else { self.setup.state_ns.saturating_add(self.faults.slower_ns) };
+        let duration_ns = if target == self.state {
+            0
+        } else {
+            self.setup.state_ns.saturating_add(self.faults.slower_ns)
+        };
         self.pending = Some((target, now_ns.saturating_add(duration_ns)));
     }
 
@@ -313,8 +321,12 @@ impl Firmware {
         let refusal = match target {
             PREOP if rises && !self.mailbox_is_set_up(esc) => Some(code::MAILBOX_SETUP),
             SAFEOP if rises => self.process_data_refusal(esc),
-            OP if rises && esc.sync_activation() & 3 == 3 && esc.sync0.is_none() => Some(code::NO_SYNC),
-            OP if rises && self.setup.needs_outputs && !self.fresh_outputs => Some(code::NO_OUTPUTS),
+            OP if rises && esc.sync_activation() & 3 == 3 && esc.sync0.is_none() => {
+                Some(code::NO_SYNC)
+            }
+            OP if rises && self.setup.needs_outputs && !self.fresh_outputs => {
+                Some(code::NO_OUTPUTS)
+            }
             _ => None,
         };
 
@@ -385,13 +397,16 @@ impl Firmware {
 
     fn process_data_refusal(&self, esc: &Esc) -> Option<u16> {
         let fits = |area: &ProcessDataArea, bytes: usize| {
-            let Some(channel) = area.channel.and_then(|channel| esc.sync_managers.get(channel)) else {
+            let Some(channel) = area.channel.and_then(|channel| esc.sync_managers.get(channel))
+            else {
                 return bytes == 0;
             };
             if bytes == 0 {
                 !channel.enabled
             } else {
-                channel.enabled && channel.start == area.start && usize::from(channel.length) == bytes
+                channel.enabled
+                    && channel.start == area.start
+                    && usize::from(channel.length) == bytes
             }
         };
 

@@ -15,7 +15,8 @@ pub(crate) struct Fmmu {
     pub(crate) writes: bool,
 }
 
-/// The part of an FMMU that a datagram overlaps: `bytes` bytes, at `data` in the datagram and `physical` in the device.
+/// The part of an FMMU that a datagram overlaps: `bytes` bytes, at `data` in the datagram and
+/// `physical` in the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overlap {
     pub(crate) data: usize,
@@ -46,7 +47,8 @@ impl Fmmu {
 
     /// Returns whether it maps only memory, no registers.
     pub(crate) fn is_of_memory(&self) -> bool {
-        usize::from(self.physical) >= MEMORY_START && self.physical.checked_add(self.length).is_some()
+        usize::from(self.physical) >= MEMORY_START
+            && self.physical.checked_add(self.length).is_some()
     }
 
     /// Returns the overlap of a byte-wise FMMU with a datagram of `length` bytes at `logical`.
@@ -69,7 +71,8 @@ impl Fmmu {
         all.saturating_sub(usize::from(self.first_bit) + usize::from(7 - self.last_bit))
     }
 
-    /// Returns the positions of bit `bit` of the mapping, in bits: in a datagram at `logical` (`None` before its start), and in the device.
+    /// Returns the positions of bit `bit` of the mapping, in bits: in a datagram at `logical`
+    /// (`None` before its start), and in the device.
     pub(crate) fn map_bit(&self, bit: usize, logical: u32) -> (Option<usize>, usize) {
         let from_start = usize::from(self.first_bit) + bit;
         let shift = (i64::from(self.logical) - i64::from(logical)) * 8 + from_start as i64;
@@ -86,14 +89,18 @@ mod tests {
     fn a_disabled_fmmu_maps_nothing() {
         let mut registers = [0, 0, 0, 1, 4, 0, 0, 7, 0, 0x11, 0, 1, 1, 0, 0, 0];
         let fmmu = Fmmu::from_registers(&registers).unwrap();
-        assert_eq!((fmmu.logical, fmmu.length, fmmu.physical, fmmu.is_bytewise()), (0x0100_0000, 4, 0x1100, true));
+        assert_eq!(
+            (fmmu.logical, fmmu.length, fmmu.physical, fmmu.is_bytewise()),
+            (0x0100_0000, 4, 0x1100, true)
+        );
         registers[12] = 0;
         assert_eq!(Fmmu::from_registers(&registers), None);
     }
 
     #[test]
     fn a_datagram_overlaps_only_the_common_part() {
-        let fmmu = Fmmu::from_registers(&[8, 0, 0, 0, 4, 0, 0, 7, 0, 0x11, 0, 1, 1, 0, 0, 0]).unwrap();
+        let fmmu =
+            Fmmu::from_registers(&[8, 0, 0, 0, 4, 0, 0, 7, 0, 0x11, 0, 1, 1, 0, 0, 0]).unwrap();
         assert_eq!(fmmu.overlap(0, 8), None);
         assert_eq!(fmmu.overlap(0, 10), Some(Overlap { data: 8, physical: 0x1100, bytes: 2 }));
         assert_eq!(fmmu.overlap(10, 10), Some(Overlap { data: 0, physical: 0x1102, bytes: 2 }));

@@ -50,7 +50,8 @@ impl DatagramMut<'_> {
     /// Returns whether it latches receive times (a write to register 0x0900).
     pub(crate) fn latches_receive_times(&self) -> bool {
         use Command::{Aprw, Apwr, Armw, Brw, Bwr, Fprw, Fpwr, Frmw};
-        let writes = matches!(self.command(), Some(Aprw | Apwr | Armw | Brw | Bwr | Fprw | Fpwr | Frmw));
+        let writes =
+            matches!(self.command(), Some(Aprw | Apwr | Armw | Brw | Bwr | Fprw | Fpwr | Frmw));
         writes && usize::from(self.offset()) == PORT_TIMES
     }
 
@@ -63,7 +64,8 @@ impl DatagramMut<'_> {
     }
 }
 
-/// Iterates over the datagrams of a frame. Ends at the end of the frame, whatever its length words are.
+/// Iterates over the datagrams of a frame. Ends at the end of the frame, whatever its length words
+/// are.
 pub(crate) struct Datagrams<'f> {
     rest: &'f mut [u8],
     more: bool,
@@ -105,7 +107,8 @@ impl<'f> Iterator for Datagrams<'f> {
     }
 }
 
-/// Marks a frame as returned: sets bit 1 of the first byte of the source address, as the first SubDevice controller on a line does.
+/// Marks a frame as returned: sets bit 1 of the first byte of the source address, as the first
+/// SubDevice controller on a line does.
 pub(crate) fn mark_returned(frame: &mut [u8]) {
     frame[6] |= 0x02;
 }

@@ -1,7 +1,8 @@
 //! Builds devices and cables from a description.
 
 use onbeat_ethercat::description::{
-    Description, DescriptionError, ProcessData, ResolvedDescription, ResolvedDevice, TypeKind, TypeTable,
+    Description, DescriptionError, ProcessData, ResolvedDescription, ResolvedDevice, TypeKind,
+    TypeTable,
 };
 use onbeat_ethercat::esi::{DEFAULT_CONFIGURATION, DcMode, EEPROM_BYTES, SyncManagerEntry};
 use onbeat_ethercat::layout::MappedValue;
@@ -41,8 +42,9 @@ pub(crate) fn build(description: &Description) -> Result<Built, DescriptionError
     }
 
     let cables = resolved.cables.iter();
-    let cables =
-        cables.map(|cable| SimulatedCable { ends: cable.ends, delay_ns: cable.delay_ns, intact: true }).collect();
+    let cables = cables
+        .map(|cable| SimulatedCable { ends: cable.ends, delay_ns: cable.delay_ns, intact: true })
+        .collect();
     Ok(Built { devices, cables })
 }
 
@@ -68,7 +70,8 @@ fn build_device(
             parts.map_err(|why| kind.esi_error(why))?
         }
         None => {
-            let seed = description.segment.seed ^ (position as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let seed = description.segment.seed
+                ^ (position as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             type_parts(device, identity, seed)?
         }
     };
@@ -93,7 +96,11 @@ fn build_device(
 }
 
 /// Builds the parts of a device without an ESI file.
-fn type_parts(device: &ResolvedDevice<'_>, identity: SiiIdentity, seed: u64) -> Result<DeviceParts, DescriptionError> {
+fn type_parts(
+    device: &ResolvedDevice<'_>,
+    identity: SiiIdentity,
+    seed: u64,
+) -> Result<DeviceParts, DescriptionError> {
     let kind_name = device.table.kind.as_str();
     let kind = device.kind;
     let word = kind.kind_of(kind_name)?;
@@ -114,7 +121,8 @@ fn type_parts(device: &ResolvedDevice<'_>, identity: SiiIdentity, seed: u64) -> 
         coe: details::ALL,
     });
 
-    let boot = mailboxes.map_or([0; 4], |boxes| [boxes.to_device.0, mailbox, boxes.to_main.0, mailbox]);
+    let boot =
+        mailboxes.map_or([0; 4], |boxes| [boxes.to_device.0, mailbox, boxes.to_main.0, mailbox]);
     let first = if mailbox > 0 { 2 } else { 0 };
     let area = |channel, start, assignment| ProcessDataArea {
         channel: Some(channel),
@@ -142,7 +150,10 @@ fn type_parts(device: &ResolvedDevice<'_>, identity: SiiIdentity, seed: u64) -> 
             .copied()
             .filter(|&usage| usage < 3 || mailbox > 0)
             .collect(),
-        pdos: [listed(OUTPUT_PDO, first, &device.outputs), listed(INPUT_PDO, first + 1, &device.inputs)],
+        pdos: [
+            listed(OUTPUT_PDO, first, &device.outputs),
+            listed(INPUT_PDO, first + 1, &device.inputs),
+        ],
         clock: if kind.clock.unwrap_or(true) { default_modes() } else { Vec::new() },
         port_kinds: (0..kind.ports.unwrap_or(2)).fold(0u16, |ports, port| ports | 1 << (4 * port)),
         configuration: DEFAULT_CONFIGURATION,
@@ -167,13 +178,33 @@ fn default_modes() -> Vec<DcMode> {
 fn sync_managers(has_data: bool, mailbox: u16) -> Vec<SyncManagerEntry> {
     let mut sync_managers = Vec::new();
     if mailbox > 0 {
-        sync_managers.push(SyncManagerEntry { start: 0x1000, length: mailbox, control: 0x26, usage: 1 });
-        sync_managers.push(SyncManagerEntry { start: 0x1000 + mailbox, length: mailbox, control: 0x22, usage: 2 });
+        sync_managers.push(SyncManagerEntry {
+            start: 0x1000,
+            length: mailbox,
+            control: 0x26,
+            usage: 1,
+        });
+        sync_managers.push(SyncManagerEntry {
+            start: 0x1000 + mailbox,
+            length: mailbox,
+            control: 0x22,
+            usage: 2,
+        });
     }
 
     if has_data {
-        sync_managers.push(SyncManagerEntry { start: OUTPUTS_AT, length: 0, control: 0x64, usage: 3 });
-        sync_managers.push(SyncManagerEntry { start: INPUTS_AT, length: 0, control: 0x20, usage: 4 });
+        sync_managers.push(SyncManagerEntry {
+            start: OUTPUTS_AT,
+            length: 0,
+            control: 0x64,
+            usage: 3,
+        });
+        sync_managers.push(SyncManagerEntry {
+            start: INPUTS_AT,
+            length: 0,
+            control: 0x20,
+            usage: 4,
+        });
     }
 
     sync_managers
@@ -181,7 +212,8 @@ fn sync_managers(has_data: bool, mailbox: u16) -> Vec<SyncManagerEntry> {
 
 fn model(objects: &mut Dictionary, word: TypeKind, kind: &TypeTable, seed: u64) -> Model {
     let channels = kind.channels.unwrap_or_default();
-    let io = |objects: &mut Dictionary, value: DataType| Model::Io(Io::new(objects, value, channels));
+    let io =
+        |objects: &mut Dictionary, value: DataType| Model::Io(Io::new(objects, value, channels));
     match word {
         TypeKind::Coupler => Model::Coupler,
         TypeKind::Digital => io(objects, DataType::Bool),
@@ -226,8 +258,9 @@ fn drive_settings(kind: &TypeTable) -> DriveSettings {
 
 /// Adds a PDO with these entries and its assignment object.
 fn map(objects: &mut Dictionary, pdo: u16, assignment: u16, data: &ProcessData) {
-    let entry =
-        |value: &MappedValue| u32::from(value.index) << 16 | u32::from(value.entry) << 8 | u32::from(value.bits);
+    let entry = |value: &MappedValue| {
+        u32::from(value.index) << 16 | u32::from(value.entry) << 8 | u32::from(value.bits)
+    };
     let entries: Vec<u32> = data.values.iter().map(entry).collect();
     let right = access::READ | access::WRITE_PREOP;
     let name = if pdo < 0x1a00 { "Outputs" } else { "Inputs" };
@@ -243,6 +276,11 @@ fn map(objects: &mut Dictionary, pdo: u16, assignment: u16, data: &ProcessData) 
     objects.entry("Entries", DataType::U8, right, &[u8::from(!entries.is_empty())]);
     for number in 0..4u16 {
         let assigned = if number == 0 && !entries.is_empty() { pdo } else { 0 };
-        objects.entry(&format!("PDO {}", number + 1), DataType::U16, right, &assigned.to_le_bytes());
+        objects.entry(
+            &format!("PDO {}", number + 1),
+            DataType::U16,
+            right,
+            &assigned.to_le_bytes(),
+        );
     }
 }

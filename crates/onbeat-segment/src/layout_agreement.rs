@@ -1,11 +1,15 @@
-//! Tests that the layout of a description agrees with the simulated devices of the same description.
+//! Tests that the layout of a description agrees with the simulated devices of the same
+//! description.
 //!
-//! The layout is derived from the description alone, so that a MainDevice on a real bus does not depend on the simulator.
+//! The layout is derived from the description alone, so that a MainDevice on a real bus does not
+//! depend on the simulator.
 #![allow(clippy::unwrap_used)]
 
 use std::fmt::Write;
 
-use onbeat_ethercat::description::{ChannelsTable, Description, PdoDirection, ResolvedDescription, TypeKind, mappable};
+use onbeat_ethercat::description::{
+    ChannelsTable, Description, PdoDirection, ResolvedDescription, TypeKind, mappable,
+};
 use onbeat_ethercat::layout::{DeviceLayout, Layout, MappedValue};
 use proptest::prelude::*;
 
@@ -99,8 +103,18 @@ fn assert_agrees(layout: &DeviceLayout, device: &SubDevice) {
     assert_eq!([layout.vendor, layout.product, layout.revision], identity, "{}", layout.name);
     assert_eq!(layout.outputs.len(), device.firmware.outputs.bytes(), "{}", layout.name);
     assert_eq!(layout.inputs.len(), device.firmware.inputs.bytes(), "{}", layout.name);
-    assert_eq!(layout.output_values, mapped(objects, device.firmware.setup.outputs.assignment), "{}", layout.name);
-    assert_eq!(layout.input_values, mapped(objects, device.firmware.setup.inputs.assignment), "{}", layout.name);
+    assert_eq!(
+        layout.output_values,
+        mapped(objects, device.firmware.setup.outputs.assignment),
+        "{}",
+        layout.name
+    );
+    assert_eq!(
+        layout.input_values,
+        mapped(objects, device.firmware.setup.inputs.assignment),
+        "{}",
+        layout.name
+    );
 }
 
 fn assert_all_agree(description: &Description) {
@@ -118,7 +132,9 @@ fn a_layout_has_the_identities_and_mappings_of_the_simulated_devices() {
     assert_all_agree(&Description::from_toml(Segment::HUMANOID).unwrap());
     assert_all_agree(&Description::from_toml(MANY).unwrap());
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/esi_files");
-    let with_esi = Description::from_toml_with(ESI, |name| std::fs::read(format!("{directory}/{name}"))).unwrap();
+    let with_esi =
+        Description::from_toml_with(ESI, |name| std::fs::read(format!("{directory}/{name}")))
+            .unwrap();
     assert_all_agree(&with_esi);
 }
 
@@ -133,12 +149,19 @@ fn mappable_objects_are_those_that_the_simulated_devices_allow() {
         let segment = Segment::from_toml(&text).unwrap();
         let objects = &segment.devices[0].firmware.objects;
 
-        for (direction, right) in [(PdoDirection::Outputs, access::OUTPUT), (PdoDirection::Inputs, access::INPUT)] {
+        for (direction, right) in
+            [(PdoDirection::Outputs, access::OUTPUT), (PdoDirection::Inputs, access::INPUT)]
+        {
             for index in 0x1000..=0x7fff {
                 for entry in 0..=255 {
-                    let found = objects.lookup(index, entry).ok().filter(|entry| entry.access & right != 0);
+                    let found =
+                        objects.lookup(index, entry).ok().filter(|entry| entry.access & right != 0);
                     let allowed = mappable(kind, channels, direction, index, entry);
-                    assert_eq!(allowed, found.map(|entry| entry.kind), "{word} {index:#06x}:{entry}");
+                    assert_eq!(
+                        allowed,
+                        found.map(|entry| entry.kind),
+                        "{word} {index:#06x}:{entry}"
+                    );
                 }
             }
         }

@@ -8,10 +8,12 @@
 //!                                                  Model (drive, I/O, IMU, force-torque sensor, coupler)
 //! ```
 //!
-//! [`serving`] connects a segment to network interfaces; [`InProcess`] is the wire of a MainDevice in the same process.
+//! [`serving`] connects a segment to network interfaces; [`InProcess`] is the wire of a MainDevice
+//! in the same process.
 //!
-//! The result is a function of the frames and their instants: the simulation reads no clock, opens no socket, and does not allocate after
-//! set-up. The same file, seed, frames and instants give the same bytes.
+//! The result is a function of the frames and their instants: the simulation reads no clock, opens
+//! no socket, and does not allocate after set-up. The same file, seed, frames and instants give the
+//! same bytes.
 //!
 //! [`Description`] is the segment file, with the ESI files it names.
 //!
@@ -29,9 +31,10 @@
 //! # Ok::<(), onbeat_segment::DescriptionError>(())
 //! ```
 //!
-//! Absent on purpose: Ethernet checksums (added by the network card), EtherCAT over UDP, and mailbox protocols other than CoE
-//! (refused with a mailbox error, as by a device without them). Register addresses and their meaning: ETG.1000.4 and the
-//! Beckhoff SubDevice controller data sheet, section II.
+//! Absent on purpose: Ethernet checksums (added by the network card), EtherCAT over UDP, and
+//! mailbox protocols other than CoE (refused with a mailbox error, as by a device without them).
+//! Register addresses and their meaning: ETG.1000.4 and the Beckhoff SubDevice controller data
+//! sheet, section II.
 
 mod cable_positions;
 mod coe;

@@ -1,7 +1,8 @@
 //! The link between a MainDevice and a segment, with propagation delays and faults.
 //!
-//! A carrier passes frames to [`Link::send`] and takes them from [`Link::receive`] once they have arrived. The faults of the segment file
-//! are injected here at their times and logged. Up to [`Link::ROOM`] frames can be in flight, with memory allocated at set-up.
+//! A carrier passes frames to [`Link::send`] and takes them from [`Link::receive`] once they have
+//! arrived. The faults of the segment file are injected here at their times and logged. Up to
+//! [`Link::ROOM`] frames can be in flight, with memory allocated at set-up.
 
 use onbeat_rt::time::Instant;
 use serde::{Deserialize, Serialize};
@@ -121,7 +122,8 @@ impl Link {
     /// Largest number of frames in flight.
     pub const ROOM: usize = 64;
 
-    /// Builds segment and faults from the text of a segment file. Times of faults count from the first frame.
+    /// Builds segment and faults from the text of a segment file. Times of faults count from the
+    /// first frame.
     ///
     /// # Errors
     /// [`DescriptionError`] when the text does not describe a segment, or a fault is not valid.
@@ -137,20 +139,29 @@ impl Link {
         let mut link = Self::new(Segment::from_description(description)?);
         for table in &description.faults {
             let find = |name: &String| {
-                let unknown =
-                    || DescriptionError::UnknownFaultDevice { fault: table.kind.clone(), device: name.clone() };
+                let unknown = || DescriptionError::UnknownFaultDevice {
+                    fault: table.kind.clone(),
+                    device: name.clone(),
+                };
                 link.segment.find(name).ok_or_else(unknown)
             };
 
             let device = table.device.as_ref().map(find).transpose()?;
             let with = table.with.as_ref().map(find).transpose()?;
-            let fault =
-                to_fault(table, device, with).ok_or_else(|| DescriptionError::UnknownFault(table.kind.clone()))?;
+            let fault = to_fault(table, device, with)
+                .ok_or_else(|| DescriptionError::UnknownFault(table.kind.clone()))?;
             let at_ns = |ms: f64| (ms.max(0.0) * 1e6) as u64;
             let from_ns = at_ns(table.at_ms);
             let until_ns = table.for_ms.map_or(u64::MAX, |ms| from_ns.saturating_add(at_ns(ms)));
             let share = table.share.clamp(0.0, 1.0);
-            link.plan.push(PlannedFault { fault, from_ns, until_ns, share, begun: false, over: false });
+            link.plan.push(PlannedFault {
+                fault,
+                from_ns,
+                until_ns,
+                share,
+                begun: false,
+                over: false,
+            });
         }
 
         Ok(link)
@@ -218,11 +229,14 @@ impl Link {
 
     /// Returns active and planned faults, and whether they have begun.
     pub fn faults(&self) -> impl Iterator<Item = (Fault, bool)> {
-        self.plan.iter().filter(|planned| !planned.over).map(|planned| (planned.fault, planned.begun))
+        self.plan
+            .iter()
+            .filter(|planned| !planned.over)
+            .map(|planned| (planned.fault, planned.begun))
     }
 
-    /// Injects a fault from `now` on, for `for_ns` (`None`: until [`Link::heal`]). `share` is the fraction of frames affected, 0 to 1;
-    /// faults of devices ignore it.
+    /// Injects a fault from `now` on, for `for_ns` (`None`: until [`Link::heal`]). `share` is the
+    /// fraction of frames affected, 0 to 1; faults of devices ignore it.
     pub fn inject(&mut self, fault: Fault, now: Instant, for_ns: Option<u64>, share: f64) {
         self.plan_fault(fault, now, FaultTimes { in_ns: 0, for_ns }, share);
     }
@@ -258,7 +272,11 @@ impl Link {
                 let is_possible = fault.is_of_frames() || self.segment.begin(&fault);
                 self.plan[number].begun = true;
                 self.plan[number].over = !is_possible || fault.is_momentary();
-                self.note(now, fault, if is_possible { FaultChange::Begins } else { FaultChange::Impossible });
+                self.note(
+                    now,
+                    fault,
+                    if is_possible { FaultChange::Begins } else { FaultChange::Impossible },
+                );
             }
 
             if self.plan[number].begun && !self.plan[number].over && until_ns <= since_ns {
@@ -282,7 +300,8 @@ impl Link {
         }
     }
 
-    /// Sends a frame at `now`. Frames longer than 1518 bytes, including a VLAN tag, are counted as lost.
+    /// Sends a frame at `now`. Frames longer than 1518 bytes, including a VLAN tag, are counted as
+    /// lost.
     pub fn send(&mut self, nic: Nic, frame: &[u8], now: Instant) {
         self.advance(now);
         let effects = self.frame_effects(now);
@@ -292,7 +311,8 @@ impl Link {
             return;
         }
 
-        let Some(position) = self.frames.iter().position(|frame| frame.arrives_ns == u64::MAX) else {
+        let Some(position) = self.frames.iter().position(|frame| frame.arrives_ns == u64::MAX)
+        else {
             self.counts.no_room += 1;
             return;
         };
@@ -383,7 +403,11 @@ impl Link {
         let mut effects = FrameEffects::default();
         for number in 0..self.plan.len() {
             let PlannedFault { fault, share, begun, over, .. } = self.plan[number];
-            if !begun || over || !fault.is_of_frames() || (share < 1.0 && self.random.f64() >= share) {
+            if !begun
+                || over
+                || !fault.is_of_frames()
+                || (share < 1.0 && self.random.f64() >= share)
+            {
                 continue;
             }
 
@@ -406,19 +430,29 @@ impl Link {
     /// Returns when the next frame arrives.
     #[must_use]
     pub fn next_arrival(&self) -> Option<Instant> {
-        let first = self.frames.iter().map(|frame| frame.arrives_ns).min().filter(|&at| at != u64::MAX);
+        let first =
+            self.frames.iter().map(|frame| frame.arrives_ns).min().filter(|&at| at != u64::MAX);
         first.map(Instant::from_ns)
     }
 
-    /// Copies the earliest frame that has arrived by `now` into `buffer`. Returns its interface and length.
+    /// Copies the earliest frame that has arrived by `now` into `buffer`. Returns its interface and
+    /// length.
     pub fn receive(&mut self, now: Instant, buffer: &mut [u8]) -> Option<(Nic, usize)> {
         self.receive_early(now, 0, buffer)
     }
 
-    /// Receives as [`Link::receive`], up to `early_ns` before the arrival. Frames that latched receive times are never received early:
-    /// their round trip must be consistent with the latched times.
-    pub fn receive_early(&mut self, now: Instant, early_ns: u64, buffer: &mut [u8]) -> Option<(Nic, usize)> {
-        let until = |frame: &FrameInFlight| now.as_ns().saturating_add(if frame.is_timed { 0 } else { early_ns });
+    /// Receives as [`Link::receive`], up to `early_ns` before the arrival. Frames that latched
+    /// receive times are never received early: their round trip must be consistent with the latched
+    /// times.
+    pub fn receive_early(
+        &mut self,
+        now: Instant,
+        early_ns: u64,
+        buffer: &mut [u8],
+    ) -> Option<(Nic, usize)> {
+        let until = |frame: &FrameInFlight| {
+            now.as_ns().saturating_add(if frame.is_timed { 0 } else { early_ns })
+        };
         let arrived = self.frames.iter_mut().filter(|frame| frame.arrives_ns <= until(frame));
         let frame = arrived.min_by_key(|frame| (frame.arrives_ns, frame.number))?;
         frame.arrives_ns = u64::MAX;

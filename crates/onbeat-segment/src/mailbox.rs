@@ -43,7 +43,8 @@ pub(crate) struct MailboxFaults {
 }
 
 impl DeviceMailbox {
-    /// Creates a mailbox. `length`: size of the send mailbox in bytes. `details`: CoE details. `objects`: number of objects.
+    /// Creates a mailbox. `length`: size of the send mailbox in bytes. `details`: CoE details.
+    /// `objects`: number of objects.
     pub(crate) fn new(length: usize, details: u8, objects: usize) -> Self {
         Self {
             server: SdoServer::new(length - HEADER - 2, details, objects),
@@ -68,8 +69,14 @@ impl DeviceMailbox {
         self.last_counter = 0;
     }
 
-    /// Serves a received mail and sends a waiting one. Returns the index of the object that was written, if any.
-    pub(crate) fn run(&mut self, esc: &mut Esc, objects: &mut Dictionary, state: u8) -> Option<u16> {
+    /// Serves a received mail and sends a waiting one. Returns the index of the object that was
+    /// written, if any.
+    pub(crate) fn run(
+        &mut self,
+        esc: &mut Esc,
+        objects: &mut Dictionary,
+        state: u8,
+    ) -> Option<u16> {
         let mut written = None;
         if esc.events & event::MAIL_ARRIVED != 0 {
             let inbox = &mut esc.sync_managers[0];
@@ -116,7 +123,8 @@ impl DeviceMailbox {
         }
 
         let mut reply = std::mem::take(&mut self.scratch);
-        let outcome = self.server.serve(objects, state, &self.request[HEADER..HEADER + length], &mut reply);
+        let outcome =
+            self.server.serve(objects, state, &self.request[HEADER..HEADER + length], &mut reply);
         if let SdoOutcome::Refused(detail) = outcome {
             self.refuse(detail);
         } else if outcome != SdoOutcome::Nothing {

@@ -23,8 +23,9 @@ pub(crate) struct AssignmentRules {
 impl AssignmentRules {
     fn permit(&self, objects: &Dictionary, assignment: u16, count: u8) -> bool {
         let assigned = |pdo: u16| {
-            (1..=count)
-                .any(|number| objects.lookup(assignment, number).is_ok_and(|entry| objects.u16(entry.slot) == pdo))
+            (1..=count).any(|number| {
+                objects.lookup(assignment, number).is_ok_and(|entry| objects.u16(entry.slot) == pdo)
+            })
         };
         self.excludes.iter().all(|&(one, other)| !(assigned(one) && assigned(other)))
             && self.mandatory.iter().all(|&pdo| assigned(pdo))
@@ -66,7 +67,11 @@ pub(crate) struct ProcessDataMap {
 impl ProcessDataMap {
     /// Creates an empty map with capacity for the longest mapping, so that no later one allocates.
     pub(crate) fn new() -> Self {
-        Self { whole: Vec::with_capacity(MOST_VALUES), odd: Vec::with_capacity(MOST_VALUES), bits: 0 }
+        Self {
+            whole: Vec::with_capacity(MOST_VALUES),
+            odd: Vec::with_capacity(MOST_VALUES),
+            bits: 0,
+        }
     }
 
     /// Returns the length of the SyncManager area, in bytes.
@@ -111,7 +116,9 @@ impl ProcessDataMap {
         let bits = (mapped & 0xff) as usize;
         if index != 0 {
             let entry = objects.lookup(index, subindex).map_err(|_| abort::NOT_MAPPABLE)?;
-            if usize::from(entry.kind.bits()) != bits || self.whole.len().max(self.odd.len()) == MOST_VALUES {
+            if usize::from(entry.kind.bits()) != bits
+                || self.whole.len().max(self.odd.len()) == MOST_VALUES
+            {
                 return Err(abort::NOT_MAPPABLE);
             }
 

@@ -53,8 +53,8 @@ pub(crate) static WITH_CLOCK: RegisterAccess = RegisterAccess::new(true);
 /// Registers of devices without a distributed clock.
 pub(crate) static WITHOUT_CLOCK: RegisterAccess = RegisterAccess::new(false);
 
-/// A block of registers with the same access: start address, length in bytes, writable bits of each byte, and whether it belongs to the
-/// distributed clock.
+/// A block of registers with the same access: start address, length in bytes, writable bits of each
+/// byte, and whether it belongs to the distributed clock.
 type Block = (usize, usize, u8, bool);
 
 const BLOCKS: [Block; 51] = [

@@ -2,7 +2,9 @@
 
 use onbeat_rt::time::Instant;
 
-use super::datagram_exchange::{DatagramExchange, FmmuMapping, MOST_DATA, StationTable, rebuild_mappings};
+use super::datagram_exchange::{
+    DatagramExchange, FmmuMapping, MOST_DATA, StationTable, rebuild_mappings,
+};
 use super::esc::change;
 use super::frame::{DatagramMut, Datagrams, mark_returned};
 use super::from_description::build;
@@ -105,7 +107,8 @@ impl DevicePorts for PortsOf<'_> {
 }
 
 impl Segment {
-    /// The robot that ships with onbeat: 48 drives, 8 digital I/O devices and 3 inertial measurement units.
+    /// The robot that ships with onbeat: 48 drives, 8 digital I/O devices and 3 inertial
+    /// measurement units.
     pub const HUMANOID: &'static str = Description::HUMANOID;
 
     /// Builds a segment from the text of a segment file (`docs/segment.md`).
@@ -164,8 +167,8 @@ impl Segment {
 
     /// Passes a frame through the devices, in place, as sent at `now` on this interface.
     ///
-    /// `frame` is an Ethernet frame without its checksum, of up to 1514 bytes, or 1518 with a VLAN tag. The devices are advanced to `now`
-    /// first.
+    /// `frame` is an Ethernet frame without its checksum, of up to 1514 bytes, or 1518 with a VLAN
+    /// tag. The devices are advanced to `now` first.
     pub fn frame_from(&mut self, nic: Nic, frame: &mut [u8], now: Instant) -> Passage {
         self.advance(now);
         let direction = usize::from(nic == Nic::Second);
@@ -195,7 +198,11 @@ impl Segment {
         match self.routes[direction].back {
             Some((back, after_ns)) => {
                 mark_returned(frame);
-                Passage::Back { nic: if back == 0 { Nic::First } else { Nic::Second }, after_ns, is_timed }
+                Passage::Back {
+                    nic: if back == 0 { Nic::First } else { Nic::Second },
+                    after_ns,
+                    is_timed,
+                }
             }
             None => Passage::Lost,
         }
@@ -227,7 +234,8 @@ impl Segment {
 
     /// Advances the devices to `now`.
     ///
-    /// [`Segment::frame`] does the same; a carrier calls this after sending a reply, so that the next frame does not have to wait.
+    /// [`Segment::frame`] does the same; a carrier calls this after sending a reply, so that the
+    /// next frame does not have to wait.
     pub fn advance(&mut self, now: Instant) {
         self.now_ns = self.now_ns.max(now.as_ns());
         if self.next_due_ns > self.now_ns {
@@ -293,7 +301,8 @@ impl Segment {
         self.rebuild(bits);
     }
 
-    /// Returns the file positions of the devices in the order in which a frame from the first interface passes them.
+    /// Returns the file positions of the devices in the order in which a frame from the first
+    /// interface passes them.
     #[must_use]
     pub fn order_on_cable(&self) -> Vec<usize> {
         self.routes[0].order.iter().map(|stop| stop.device).collect()
@@ -345,13 +354,15 @@ impl Segment {
         objects.lookup(index, entry).ok().map(|entry| objects.bytes(entry))
     }
 
-    /// Sets the value of an object from within the device, as a sensor does; a shorter value is zero-filled.
+    /// Sets the value of an object from within the device, as a sensor does; a shorter value is
+    /// zero-filled.
     ///
     /// Returns `false` when the device or object does not exist.
     pub fn set_value(&mut self, device: usize, index: u16, entry: u8, value: &[u8]) -> bool {
         let Some(device) = self.devices.get_mut(device) else { return false };
         let objects = &mut device.firmware.objects;
-        let Some((slot, bytes)) = objects.lookup(index, entry).ok().map(|entry| (entry.slot, entry.kind.bytes()))
+        let Some((slot, bytes)) =
+            objects.lookup(index, entry).ok().map(|entry| (entry.slot, entry.kind.bytes()))
         else {
             return false;
         };

@@ -1,8 +1,9 @@
 //! Connects a simulated segment to network interfaces or a TAP device.
 //!
-//! A MainDevice in the same process calls [`Link`] directly or uses [`InProcess`](crate::InProcess). This module is for MainDevices that
-//! use network interfaces, for a private veth pair ([`private_cable`](onbeat_ethercat::carrier::private_cable)), for captures of all
-//! frames in pcap format, and for commands to a running segment.
+//! A MainDevice in the same process calls [`Link`] directly or uses
+//! [`InProcess`](crate::InProcess). This module is for MainDevices that use network interfaces, for
+//! a private veth pair ([`private_cable`](onbeat_ethercat::carrier::private_cable)), for captures
+//! of all frames in pcap format, and for commands to a running segment.
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;
@@ -17,13 +18,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Absent on purpose: a real-time priority, which the starter sets, and the propagation delay of frames, which is shorter than a wake-up;
-//! longer delays by faults are waited for.
+//! Absent on purpose: a real-time priority, which the starter sets, and the propagation delay of
+//! frames, which is shorter than a wake-up; longer delays by faults are waited for.
 
 mod control;
 mod pcap;
 
-pub use control::{CommandQueue, ControlSocket, DeviceLine, SegmentCommand, SegmentReply, SegmentStatus, send_command};
+pub use control::{
+    CommandQueue, ControlSocket, DeviceLine, SegmentCommand, SegmentReply, SegmentStatus,
+    send_command,
+};
 pub use pcap::Pcap;
 
 use std::io::Write;
@@ -40,7 +44,8 @@ use crate::{FaultLogEntry, Link, Nic};
 const EARLY_NS: u64 = 200_000;
 /// Polling interval of the stop flag.
 const POLL_EVERY_NS: u64 = 50_000_000;
-/// Size of the receive buffer: the longest Ethernet frame with a VLAN tag, and one byte to detect longer frames.
+/// Size of the receive buffer: the longest Ethernet frame with a VLAN tag, and one byte to detect
+/// longer frames.
 const ROOM: usize = 1519;
 
 /// Suggested capacity of the queue of fault log entries.
@@ -53,7 +58,8 @@ pub struct ServeOptions<'b, W: Write> {
     pub capture: Option<&'b mut Pcap<W>>,
     /// Commands to execute between two frames.
     pub commands: Option<CommandQueue>,
-    /// Queue of fault log entries; entries lost because it is full are counted in [`ServeReport::unlogged`].
+    /// Queue of fault log entries; entries lost because it is full are counted in
+    /// [`ServeReport::unlogged`].
     pub log: Option<SyncSender<FaultLogEntry>>,
 }
 
@@ -64,11 +70,13 @@ pub struct ServeReport {
     pub unlogged: u64,
 }
 
-/// Carries frames between network interfaces and a segment until `stop` is set: one interface, or both ends of a ring.
+/// Carries frames between network interfaces and a segment until `stop` is set: one interface, or
+/// both ends of a ring.
 ///
 /// # Errors
-/// [`CarrierError::System`] when an interface can no longer be read, or the capture cannot be written. Frames that cannot be sent, for
-/// example because the interface is down, are lost as on a cable.
+/// [`CarrierError::System`] when an interface can no longer be read, or the capture cannot be
+/// written. Frames that cannot be sent, for example because the interface is down, are lost as on a
+/// cable.
 pub fn serve<W: Write>(
     interfaces: &[Interface],
     link: &mut Link,
@@ -81,9 +89,11 @@ pub fn serve<W: Write>(
     let mut turn = 0;
     while !stop.load(Ordering::Relaxed) {
         let now = clock.now();
-        let until = link.next_arrival().map_or(POLL_EVERY_NS, |at| at.ns_since(now).min(POLL_EVERY_NS));
+        let until =
+            link.next_arrival().map_or(POLL_EVERY_NS, |at| at.ns_since(now).min(POLL_EVERY_NS));
         turn = 1 - turn;
-        if let Some((from, length)) = Interface::receive_from(interfaces, turn, &mut buffer, until)? {
+        if let Some((from, length)) = Interface::receive_from(interfaces, turn, &mut buffer, until)?
+        {
             let now = clock.now();
             record(&mut options.capture, now, &buffer[..length])?;
             link.send(if from == 0 { Nic::First } else { Nic::Second }, &buffer[..length], now);
@@ -103,15 +113,21 @@ pub fn serve<W: Write>(
             commands.execute_pending(link, clock.now());
         }
         if let Some(log) = &options.log {
-            served.unlogged += link.drain_log().filter(|line| log.try_send(*line).is_err()).count() as u64;
+            served.unlogged +=
+                link.drain_log().filter(|line| log.try_send(*line).is_err()).count() as u64;
         }
     }
 
     Ok(served)
 }
 
-fn record<W: Write>(capture: &mut Option<&mut Pcap<W>>, at: Instant, bytes: &[u8]) -> Result<(), CarrierError> {
+fn record<W: Write>(
+    capture: &mut Option<&mut Pcap<W>>,
+    at: Instant,
+    bytes: &[u8],
+) -> Result<(), CarrierError> {
     let Some(capture) = capture else { return Ok(()) };
-    let failed = |source| CarrierError::System { what: "write", name: "the capture".to_owned(), source };
+    let failed =
+        |source| CarrierError::System { what: "write", name: "the capture".to_owned(), source };
     capture.record(at, bytes).map_err(failed)
 }

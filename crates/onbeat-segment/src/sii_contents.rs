@@ -138,7 +138,10 @@ impl SiiContents<'_> {
 
         words[4] = self.identity.alias;
         let identity = &self.identity;
-        for (at, value) in [identity.vendor, identity.product, identity.revision, identity.serial].iter().enumerate() {
+        for (at, value) in [identity.vendor, identity.product, identity.revision, identity.serial]
+            .iter()
+            .enumerate()
+        {
             words[8 + 2 * at] = *value as u16;
             words[9 + 2 * at] = (*value >> 16) as u16;
         }
@@ -183,7 +186,16 @@ impl SiiContents<'_> {
             let [low, high] = listing.index.to_le_bytes();
             let [flags_low, flags_high] = listing.flags.to_le_bytes();
             let name = writer.string(&pdo.name);
-            bytes.extend_from_slice(&[low, high, count, listing.channel, 0, name, flags_low, flags_high]);
+            bytes.extend_from_slice(&[
+                low,
+                high,
+                count,
+                listing.channel,
+                0,
+                name,
+                flags_low,
+                flags_high,
+            ]);
 
             for entry in &entries[1..=usize::from(count)] {
                 bytes.extend_from_slice(&self.pdo_entry(writer, self.objects.u32(entry.slot)));

@@ -5,7 +5,8 @@ use super::firmware::Firmware;
 
 /// One SubDevice of the segment.
 ///
-/// Five cache lines. With eight, the same lines of all devices would compete for an eighth of the L1 cache.
+/// Five cache lines. With eight, the same lines of all devices would compete for an eighth of the
+/// L1 cache.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct SubDevice {

@@ -1,8 +1,8 @@
 //! SyncManagers: access to areas of process memory, and their completion.
 //!
-//! An access opens an area with its first byte and completes it with its last one. Other bytes of an area that is not open are refused;
-//! refused bytes do not count in the working counter. Completion hands a mailbox to the other side; a buffered area is always
-//! accessible.
+//! An access opens an area with its first byte and completes it with its last one. Other bytes of
+//! an area that is not open are refused; refused bytes do not count in the working counter.
+//! Completion hands a mailbox to the other side; a buffered area is always accessible.
 
 use super::registers::word;
 
@@ -71,9 +71,16 @@ impl SyncManager {
     pub(crate) fn configure(&mut self, registers: &[u8]) {
         self.start = word(registers, 0);
         self.length = word(registers, 2);
-        self.mode =
-            if registers[4] & 0x03 == 0x02 { SyncManagerMode::DeviceMailbox } else { SyncManagerMode::Buffered };
-        self.direction = if registers[4] & 0x0c == 0x04 { AccessDirection::Write } else { AccessDirection::Read };
+        self.mode = if registers[4] & 0x03 == 0x02 {
+            SyncManagerMode::DeviceMailbox
+        } else {
+            SyncManagerMode::Buffered
+        };
+        self.direction = if registers[4] & 0x0c == 0x04 {
+            AccessDirection::Write
+        } else {
+            AccessDirection::Read
+        };
         self.triggers_watchdog = registers[4] & 0x40 != 0;
         self.repeat_request = registers[6] & 0x02 != 0;
         self.enabled = registers[6] & 0x01 != 0 && self.length > 0;
@@ -94,7 +101,8 @@ impl SyncManager {
         }
     }
 
-    /// Returns the PDI control register: bit 0 deactivates the SyncManager, bit 1 acknowledges a repeat request.
+    /// Returns the PDI control register: bit 0 deactivates the SyncManager, bit 1 acknowledges a
+    /// repeat request.
     pub(crate) fn device_control(&self) -> u8 {
         u8::from(self.deactivated) | u8::from(self.repeat_done) << 1
     }
@@ -104,7 +112,12 @@ impl SyncManager {
     }
 
     /// Returns whether [`SyncManager::access_all`] applies to exactly this area.
-    pub(crate) fn is_whole_area(&self, address: u16, length: usize, direction: AccessDirection) -> bool {
+    pub(crate) fn is_whole_area(
+        &self,
+        address: u16,
+        length: usize,
+        direction: AccessDirection,
+    ) -> bool {
         self.enabled
             && self.mode == SyncManagerMode::Buffered
             && !self.deactivated

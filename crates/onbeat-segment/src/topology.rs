@@ -1,8 +1,9 @@
 //! Cables, ports, and routes of frames.
 //!
-//! A frame received at port 0 passes the processing unit and is forwarded to ports 3, 1, 2 and back to 0; it leaves by each open port and
-//! returns by it. Closed ports are skipped. A frame that reaches a closed port 0 from within passes the processing unit at that point.
-//! Line, tree, ring, and both halves of a cut ring follow from this rule.
+//! A frame received at port 0 passes the processing unit and is forwarded to ports 3, 1, 2 and back
+//! to 0; it leaves by each open port and returns by it. Closed ports are skipped. A frame that
+//! reaches a closed port 0 from within passes the processing unit at that point. Line, tree, ring,
+//! and both halves of a cut ring follow from this rule.
 
 pub(crate) use onbeat_ethercat::description::CableEnd;
 
@@ -61,7 +62,8 @@ pub(crate) struct Route {
     pub(crate) order: Vec<RouteStop>,
     /// For each device, its position in `order`.
     pub(crate) position: Vec<Option<usize>>,
-    /// For each device, the arrival time at each port since sending, in ns; 0 for ports at which it does not arrive.
+    /// For each device, the arrival time at each port since sending, in ns; 0 for ports at which it
+    /// does not arrive.
     pub(crate) ports_ns: Vec<[u64; 4]>,
     /// Interface to which it returns, and the time since sending, in ns.
     pub(crate) back: Option<(usize, u64)>,
@@ -89,7 +91,8 @@ impl Topology {
     pub(crate) fn new(devices: usize, cables: Vec<SimulatedCable>) -> Self {
         let placement = CablePositions::new(devices, &cables);
         let ports = vec![[PortState::default(); 4]; devices];
-        let mut topology = Self { cables: Vec::new(), cable_at: vec![[None; 4]; devices], ports, placement };
+        let mut topology =
+            Self { cables: Vec::new(), cable_at: vec![[None; 4]; devices], ports, placement };
         topology.set_cables(cables);
         topology
     }
@@ -113,7 +116,11 @@ impl Topology {
     }
 
     /// Updates links and loops of all ports. Calls `lost` for each port that lost its link.
-    pub(crate) fn update(&mut self, devices: &impl DevicePorts, mut lost: impl FnMut(usize, usize)) {
+    pub(crate) fn update(
+        &mut self,
+        devices: &impl DevicePorts,
+        mut lost: impl FnMut(usize, usize),
+    ) {
         for device in 0..self.cable_at.len() {
             for port in 0..4 {
                 let link = devices.is_powered(device) && self.has_link(devices, device, port);
@@ -136,7 +143,9 @@ impl Topology {
     }
 
     fn has_link(&self, devices: &impl DevicePorts, device: usize, port: usize) -> bool {
-        let Some(cable) = self.cable_at[device][port].map(|number| &self.cables[number]) else { return false };
+        let Some(cable) = self.cable_at[device][port].map(|number| &self.cables[number]) else {
+            return false;
+        };
         let far_end_is_up = |end: &CableEnd| match end {
             CableEnd::Nic(_) => true,
             CableEnd::Port { device, .. } => devices.is_powered(*device),
@@ -177,8 +186,15 @@ impl Topology {
         }
     }
 
-    /// Forwards a frame that arrives at a port through the device. Returns the far end of the cable by which it leaves.
-    fn through(&self, device: usize, port: usize, route: &mut Route, elapsed_ns: &mut u64) -> Option<(CableEnd, u64)> {
+    /// Forwards a frame that arrives at a port through the device. Returns the far end of the cable
+    /// by which it leaves.
+    fn through(
+        &self,
+        device: usize,
+        port: usize,
+        route: &mut Route,
+        elapsed_ns: &mut u64,
+    ) -> Option<(CableEnd, u64)> {
         const AFTER: [usize; 4] = [3, 2, 0, 1];
         route.ports_ns[device][port] = *elapsed_ns;
         if !self.ports[device][port].open {
@@ -259,14 +275,17 @@ mod tests {
 
     fn line(devices: usize) -> Vec<SimulatedCable> {
         let first = cable([CableEnd::Nic(0), port(0, 0)]);
-        std::iter::once(first).chain((1..devices).map(|d| cable([port(d - 1, 1), port(d, 0)]))).collect()
+        std::iter::once(first)
+            .chain((1..devices).map(|d| cable([port(d - 1, 1), port(d, 0)])))
+            .collect()
     }
 
     #[test]
     fn a_frame_passes_a_line_in_order_and_returns() {
         let route = route(&mut Topology::new(3, line(3)), 0);
         assert_eq!(order(&route), [0, 1, 2]);
-        // Three cables in both directions; all devices process, all but the last one forward the returning frame.
+        // Three cables in both directions; all devices process, all but the last one forward the
+        // returning frame.
         assert_eq!(route.back, Some((0, 6 * 10 + 3 * 320 + 2 * 120)));
         assert_eq!(route.ports_ns[1][0], 10 + 320 + 10);
     }
@@ -302,12 +321,24 @@ mod tests {
         let there = route(&mut topology, 0);
         let back = route(&mut topology, 1);
 
-        assert_eq!((order(&there).as_slice(), there.back.map(|(nic, _)| nic)), ([0, 1, 2].as_slice(), Some(1)));
-        assert_eq!((order(&back).as_slice(), back.back.map(|(nic, _)| nic)), ([].as_slice(), Some(0)));
+        assert_eq!(
+            (order(&there).as_slice(), there.back.map(|(nic, _)| nic)),
+            ([0, 1, 2].as_slice(), Some(1))
+        );
+        assert_eq!(
+            (order(&back).as_slice(), back.back.map(|(nic, _)| nic)),
+            ([].as_slice(), Some(0))
+        );
         topology.cables[1].intact = false;
         let there = route(&mut topology, 0);
         let back = route(&mut topology, 1);
-        assert_eq!((order(&there).as_slice(), there.back.map(|(nic, _)| nic)), ([0].as_slice(), Some(0)));
-        assert_eq!((order(&back).as_slice(), back.back.map(|(nic, _)| nic)), ([1, 2].as_slice(), Some(1)));
+        assert_eq!(
+            (order(&there).as_slice(), there.back.map(|(nic, _)| nic)),
+            ([0].as_slice(), Some(0))
+        );
+        assert_eq!(
+            (order(&back).as_slice(), back.back.map(|(nic, _)| nic)),
+            ([1, 2].as_slice(), Some(1))
+        );
     }
 }

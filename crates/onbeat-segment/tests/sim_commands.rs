@@ -17,7 +17,12 @@ const FILE: &str = "[segment]\nseed = 7\n[types.j]\nkind = \"drive\"\n[types.d]\
     [[faults]]\nkind = \"lose\"\nat_ms = 2\nfor_ms = 20\nshare = 0.5\n";
 
 fn fault(kind: &str, device: Option<&str>) -> FaultTable {
-    FaultTable { kind: kind.to_owned(), device: device.map(str::to_owned), share: 1.0, ..FaultTable::default() }
+    FaultTable {
+        kind: kind.to_owned(),
+        device: device.map(str::to_owned),
+        share: 1.0,
+        ..FaultTable::default()
+    }
 }
 
 /// Sends one broadcast frame per ms. Returns how many returned.
@@ -60,13 +65,20 @@ fn the_log_depends_only_on_the_seed() {
     let first = log_of(FILE);
     assert_eq!(first, log_of(FILE));
     assert_ne!(first, log_of(&FILE.replace("seed = 7", "seed = 8")));
-    let lines: Vec<serde_json::Value> = first.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<serde_json::Value> =
+        first.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
 
     assert_eq!(lines[0]["what"], "begins");
-    assert_eq!((&lines[0]["fault"], &lines[0]["frame"], &lines[0]["seed"]), (&"lose".into(), &2.into(), &7.into()));
+    assert_eq!(
+        (&lines[0]["fault"], &lines[0]["frame"], &lines[0]["seed"]),
+        (&"lose".into(), &2.into(), &7.into())
+    );
     assert_eq!(lines[0]["device"], serde_json::Value::Null);
     let last = lines.last().unwrap();
-    assert_eq!((&last["fault"], &last["device"], &last["by"]), (&"clock-step".into(), &"knee".into(), &(-2).into()));
+    assert_eq!(
+        (&last["fault"], &last["device"], &last["by"]),
+        (&"clock-step".into(), &"knee".into(), &(-2).into())
+    );
     assert_eq!(lines.iter().filter(|line| line["what"] == "affects").count() as u64, frames_lost());
 }
 
@@ -91,21 +103,30 @@ fn an_injected_fault_is_active_at_once_and_ends_when_healed() {
     let power = SegmentCommand::Fault(fault("power-off", Some("foot")));
     assert_eq!(power.execute(&mut link, now(now_ns)), SegmentReply::Done { faults: 2 });
     assert_eq!(frames(&mut link, &mut now_ns, 3), 0);
-    let SegmentReply::Status(status) = SegmentCommand::Status.execute(&mut link, now(now_ns)) else {
+    let SegmentReply::Status(status) = SegmentCommand::Status.execute(&mut link, now(now_ns))
+    else {
         panic!("a status")
     };
 
     assert_eq!(status.faults, [fault("lose", None), fault("power-off", Some("foot"))]);
-    assert_eq!(status.devices.iter().map(|device| device.powered).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(
+        status.devices.iter().map(|device| device.powered).collect::<Vec<_>>(),
+        [true, false]
+    );
     assert_eq!((status.counts.sent, status.counts.lost, status.seed), (6, 3, 7));
-    assert_eq!(SegmentCommand::Heal.execute(&mut link, now(now_ns)), SegmentReply::Done { faults: 0 });
+    assert_eq!(
+        SegmentCommand::Heal.execute(&mut link, now(now_ns)),
+        SegmentReply::Done { faults: 0 }
+    );
     assert_eq!(frames(&mut link, &mut now_ns, 3), 3);
 }
 
 #[test]
 fn an_impossible_fault_is_refused_with_a_sentence() {
     let mut link = Link::from_toml(FILE).unwrap();
-    let mut why = |words: FaultTable| match SegmentCommand::Fault(words).execute(&mut link, Instant::from_ns(5)) {
+    let mut why = |words: FaultTable| match SegmentCommand::Fault(words)
+        .execute(&mut link, Instant::from_ns(5))
+    {
         SegmentReply::Refused { why } => why,
         other => panic!("{other:?}"),
     };
@@ -117,7 +138,10 @@ fn an_impossible_fault_is_refused_with_a_sentence() {
             .starts_with("fault \"swap\" affects two devices; name the other one with --with")
     );
     assert!(why(fault("cut", Some("hip"))).starts_with("the segment has no device \"hip\""));
-    assert_eq!(why(fault("mail-mute", Some("foot"))), "device \"foot\" cannot have the fault \"mail-mute\"");
+    assert_eq!(
+        why(fault("mail-mute", Some("foot"))),
+        "device \"foot\" cannot have the fault \"mail-mute\""
+    );
 }
 
 #[test]
@@ -127,7 +151,10 @@ fn the_socket_of_a_killed_segment_is_replaced_and_that_of_a_running_one_is_not()
     std::fs::create_dir(folder.path().join("run")).unwrap();
     drop(UnixListener::bind(&path).unwrap());
 
-    assert_eq!(send_command(&path, &SegmentCommand::Heal).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    assert_eq!(
+        send_command(&path, &SegmentCommand::Heal).unwrap_err().kind(),
+        io::ErrorKind::ConnectionRefused
+    );
     let (control, commands) = ControlSocket::open(&path).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(ControlSocket::open(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);

@@ -17,7 +17,8 @@ const COUNT: u16 = 48 * 3 + 8 * 3 + 3;
 
 /// Brings a humanoid to OP. Outputs and inputs of a device share their logical bytes.
 fn humanoid(seed: u64) -> World {
-    let mut world = World::from_toml(&Segment::HUMANOID.replace("seed = 59", &format!("seed = {seed}")));
+    let mut world =
+        World::from_toml(&Segment::HUMANOID.replace("seed = 59", &format!("seed = {seed}")));
     world.address_all();
     let mut logical = 0;
     for device in 0..59u16 {
@@ -38,7 +39,8 @@ fn thousand_cycles(world: &mut World) -> Vec<Vec<u8>> {
     for cycle in 0..1_000u32 {
         world.wait_ns(990_000);
         let image = [cycle as u8; IMAGE];
-        let mut frame = frame_of(&[(Command::Frmw, 0x1001, 0x0910, &[0; 8]), (Command::Lrw, 0, 0, &image)]);
+        let mut frame =
+            frame_of(&[(Command::Frmw, 0x1001, 0x0910, &[0; 8]), (Command::Lrw, 0, 0, &image)]);
         world.pass(&mut frame);
         assert_eq!(last_count(&frame), COUNT);
         frames.push(frame);
@@ -66,7 +68,8 @@ fn additional_calls_of_advance_change_nothing() {
         }
 
         let image = [cycle as u8; IMAGE];
-        let mut frame = frame_of(&[(Command::Frmw, 0x1001, 0x0910, &[0; 8]), (Command::Lrw, 0, 0, &image)]);
+        let mut frame =
+            frame_of(&[(Command::Frmw, 0x1001, 0x0910, &[0; 8]), (Command::Lrw, 0, 0, &image)]);
         world.pass(&mut frame);
         frames.push(frame);
     }
@@ -78,10 +81,14 @@ fn additional_calls_of_advance_change_nothing() {
 fn frames_do_not_allocate() {
     let mut world = humanoid(59);
     let image = [6; IMAGE];
-    let cyclic = frame_of(&[(Command::Frmw, 0x1001, 0x0910, &[0; 8]), (Command::Lrw, 0, 0, &image)]);
+    let cyclic =
+        frame_of(&[(Command::Frmw, 0x1001, 0x0910, &[0; 8]), (Command::Lrw, 0, 0, &image)]);
     let mut request = vec![10, 0, 0, 0, 0, 3, 0x00, 0x20, 0x40, 0x18, 0x10, 1, 0, 0, 0, 0];
     request.resize(128, 0);
-    let mail = frame_of(&[(Command::Fpwr, 0x1002, 0x1000, &request), (Command::Fprd, 0x1002, 0x1080, &[0; 128])]);
+    let mail = frame_of(&[
+        (Command::Fpwr, 0x1002, 0x1000, &request),
+        (Command::Fprd, 0x1002, 0x1080, &[0; 128]),
+    ]);
     let mut frame = Vec::with_capacity(1514);
     let before = violation_count();
 

@@ -6,7 +6,8 @@ mod sim_world;
 use onbeat_segment::{Command, Segment};
 use sim_world::{DRIVE, World};
 
-/// A drive in OP whose outputs are controlword, mode, and the three targets; one cycle takes a millisecond.
+/// A drive in OP whose outputs are controlword, mode, and the three targets; one cycle takes a
+/// millisecond.
 struct Joint {
     world: World,
     control: u16,
@@ -123,7 +124,10 @@ fn profile_position_is_acknowledged_keeps_its_limits_and_reaches_the_target() {
     let shown = joint.cycle();
     assert!((shown.position - 50_000).abs() <= 66, "{shown:?}");
     assert_ne!(shown.status & 0x0400, 0, "target reached");
-    assert!((60_000..70_000).contains(&fastest), "{fastest}: the profile velocity is 65536 per second");
+    assert!(
+        (60_000..70_000).contains(&fastest),
+        "{fastest}: the profile velocity is 65536 per second"
+    );
 }
 
 #[test]
@@ -145,12 +149,19 @@ fn profile_velocity_ramps_and_halts() {
     let mut joint = Joint::enabled(3, "");
     joint.velocity = 65_536;
     let early = joint.run(20);
-    assert!(early.velocity > 0 && early.velocity < 40_000, "a ramp of ten turns per second squared: {early:?}");
+    assert!(
+        early.velocity > 0 && early.velocity < 40_000,
+        "a ramp of ten turns per second squared: {early:?}"
+    );
     assert_ne!(joint.run(500).status & 0x0400, 0, "target reached");
     joint.control = 0x010f;
     let shown = joint.run(500);
 
-    assert_eq!((shown.velocity.abs() < 655, shown.status & 0x0400 != 0), (true, true), "halted: {shown:?}");
+    assert_eq!(
+        (shown.velocity.abs() < 655, shown.status & 0x0400 != 0),
+        (true, true),
+        "halted: {shown:?}"
+    );
 }
 
 #[test]
@@ -291,8 +302,7 @@ fn sync0_pulses_apply_the_outputs_at_their_own_time() {
 
 #[test]
 fn a_force_torque_sensor_provides_its_values() {
-    let kind =
-        "[types.t]\nkind = \"force-torque\"\n[types.t.force]\nload_n_nm = [0, 0, -300, 1, 2, 3]\nnoise_n = 0.0\n";
+    let kind = "[types.t]\nkind = \"force-torque\"\n[types.t.force]\nload_n_nm = [0, 0, -300, 1, 2, 3]\nnoise_n = 0.0\n";
     let mut world = World::line(kind, 1);
     world.bring_up(0x1001, 128, 0);
     world.logical(Command::Lrd, 0, &[0; 28]);
@@ -305,7 +315,8 @@ fn a_force_torque_sensor_provides_its_values() {
 
 #[test]
 fn analogue_inputs_have_the_set_values_and_outputs_go_to_zero_without_process_data() {
-    let mut world = World::line("[types.t]\nkind = \"analogue\"\nchannels = { inputs = 2, outputs = 2 }\n", 1);
+    let mut world =
+        World::line("[types.t]\nkind = \"analogue\"\nchannels = { inputs = 2, outputs = 2 }\n", 1);
     world.bring_up(0x1001, 128, 0);
     world.segment.set_value(0, 0x6000, 2, &(-5i16).to_le_bytes());
     world.logical(Command::Lrw, 0, &[1, 0, 2, 0]);
@@ -329,15 +340,20 @@ fn an_invalid_file_is_rejected_with_the_reason() {
     let with = |devices: &str| why(&format!("{DRIVE}{devices}"));
 
     assert!(with("[[devices]]\ntype = \"t\"\nnames = [\"a\", \"a\"]\n").contains("two devices"));
-    assert!(with("[[devices]]\ntype = \"t\"\nname = \"a\"\nafter = \"b\"\n").contains("no earlier device"));
-    let forked =
-        "[[devices]]\ntype = \"t\"\nnames = [\"a\", \"b\"]\n[[devices]]\ntype = \"t\"\nname = \"c\"\nafter = \"a\"\n";
+    assert!(
+        with("[[devices]]\ntype = \"t\"\nname = \"a\"\nafter = \"b\"\n")
+            .contains("no earlier device")
+    );
+    let forked = "[[devices]]\ntype = \"t\"\nnames = [\"a\", \"b\"]\n[[devices]]\ntype = \"t\"\nname = \"c\"\nafter = \"a\"\n";
     assert!(with(forked).contains("no free port"));
     assert!(
         why("[types.t]\nkind = \"drive\"\ninputs = [\"6040:5\"]\n[[devices]]\ntype = \"t\"\nname = \"a\"\n")
             .contains("6040:5")
     );
-    assert!(with("[types.t.drive]\nrated_nm = -1.0\n[[devices]]\ntype = \"t\"\nname = \"a\"\n").contains("rated_nm"));
+    assert!(
+        with("[types.t.drive]\nrated_nm = -1.0\n[[devices]]\ntype = \"t\"\nname = \"a\"\n")
+            .contains("rated_nm")
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Devices from ESI files behave like those of a segment file, and an independent MainDevice runs them.
+//! Devices from ESI files behave like those of a segment file, and an independent MainDevice runs
+//! them.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod sim_wire;
@@ -21,7 +22,8 @@ fn folder() -> PathBuf {
 }
 
 fn described(text: &str) -> Description {
-    Description::from_toml_with(text, |name| std::fs::read(folder().join(name))).unwrap_or_else(|why| panic!("{why}"))
+    Description::from_toml_with(text, |name| std::fs::read(folder().join(name)))
+        .unwrap_or_else(|why| panic!("{why}"))
 }
 
 /// One device, with the keys of its type.
@@ -56,7 +58,9 @@ fn error_of(esi: &str) -> String {
 
 #[test]
 fn a_drive_from_an_esi_file_has_the_same_eeprom_as_the_same_drive_in_toml() {
-    let from_toml = described("[types.joint]\nkind = \"drive\"\n[[devices]]\ntype = \"joint\"\nname = \"knee\"\n");
+    let from_toml = described(
+        "[types.joint]\nkind = \"drive\"\n[[devices]]\ntype = \"joint\"\nname = \"knee\"\n",
+    );
     let from_toml = eeprom(&mut world(&from_toml));
     let from_esi = eeprom(&mut world(&one("esi = \"servo.xml\"")));
     let [first, second] = [&from_toml, &from_esi].map(|bytes| Sii::decode(bytes).unwrap());
@@ -64,8 +68,9 @@ fn a_drive_from_an_esi_file_has_the_same_eeprom_as_the_same_drive_in_toml() {
     assert_eq!(from_toml, from_esi, "byte by byte");
     assert_eq!((second.vendor, second.product, second.revision), (0xf1c7_1005, 0x1003, 1));
     assert_eq!((second.order.as_str(), second.name.as_str()), ("joint", "knee"));
-    let bits =
-        |pdos: &[SiiPdo]| pdos.iter().flat_map(|pdo| &pdo.entries).map(|entry| u32::from(entry.bits)).sum::<u32>();
+    let bits = |pdos: &[SiiPdo]| {
+        pdos.iter().flat_map(|pdo| &pdo.entries).map(|entry| u32::from(entry.bits)).sum::<u32>()
+    };
 
     assert_eq!((bits(&second.outputs), bits(&second.inputs)), (64, 96));
     assert_eq!(
@@ -77,8 +82,8 @@ fn a_drive_from_an_esi_file_has_the_same_eeprom_as_the_same_drive_in_toml() {
 
 #[test]
 fn the_eeprom_of_every_kind_of_device_decodes_to_its_properties() {
-    let kinds =
-        ["coupler", "digital", "analogue", "drive", "imu", "force-torque"].map(|kind| format!("kind = \"{kind}\""));
+    let kinds = ["coupler", "digital", "analogue", "drive", "imu", "force-torque"]
+        .map(|kind| format!("kind = \"{kind}\""));
     let files = ["joint", "four-in-four-out", "gauge"].map(|device| {
         let file = if device == "joint" { "servo.xml" } else { "terminals.xml" };
         format!("esi = \"{file}\"\ndevice = \"{device}\"")
@@ -90,9 +95,14 @@ fn the_eeprom_of_every_kind_of_device_decodes_to_its_properties() {
         let sii = Sii::decode(&bytes).unwrap_or_else(|why| panic!("{keys}: {why}"));
         let device = &Layout::from_description(&description).unwrap().devices[0];
 
-        assert_eq!((sii.vendor, sii.product, sii.revision), (device.vendor, device.product, device.revision), "{keys}");
+        assert_eq!(
+            (sii.vendor, sii.product, sii.revision),
+            (device.vendor, device.product, device.revision),
+            "{keys}"
+        );
         let values = |pdos: &[SiiPdo]| {
-            let assigned = pdos.iter().filter(|pdo| pdo.sync_manager.is_some()).flat_map(|pdo| &pdo.entries);
+            let assigned =
+                pdos.iter().filter(|pdo| pdo.sync_manager.is_some()).flat_map(|pdo| &pdo.entries);
             assigned
                 .filter(|entry| entry.index != 0)
                 .map(|entry| (entry.index, entry.entry, u16::from(entry.bits)))
@@ -100,11 +110,16 @@ fn the_eeprom_of_every_kind_of_device_decodes_to_its_properties() {
         };
 
         let decoded: [Vec<(u16, u8, u16)>; 2] = [values(&sii.outputs), values(&sii.inputs)];
-        let mapped = [&device.output_values, &device.input_values]
-            .map(|values| values.iter().map(|value| (value.index, value.entry, value.bits)).collect::<Vec<_>>());
+        let mapped = [&device.output_values, &device.input_values].map(|values| {
+            values.iter().map(|value| (value.index, value.entry, value.bits)).collect::<Vec<_>>()
+        });
         assert_eq!(decoded, mapped, "{keys}");
         let length = |usage| {
-            sii.sync_managers.iter().filter(|one| one.usage == usage).map(|one| usize::from(one.length)).sum::<usize>()
+            sii.sync_managers
+                .iter()
+                .filter(|one| one.usage == usage)
+                .map(|one| usize::from(one.length))
+                .sum::<usize>()
         };
 
         assert_eq!((length(3), length(4)), (device.outputs.len(), device.inputs.len()), "{keys}");
@@ -130,8 +145,10 @@ fn ethercrab_brings_devices_of_esi_files_to_op_with_the_right_lengths_of_process
     };
 
     let group = wire.run(&mut tx, &mut rx, up).expect("all devices reach OP");
-    let lengths: Vec<(usize, usize)> =
-        group.iter(&main_device).map(|device| (device.outputs_raw().len(), device.inputs_raw().len())).collect();
+    let lengths: Vec<(usize, usize)> = group
+        .iter(&main_device)
+        .map(|device| (device.outputs_raw().len(), device.inputs_raw().len()))
+        .collect();
     // The gauge has one bit, a gap of seven, and 16 bits of force; its long PDO is not assigned.
     assert_eq!(lengths, [(8, 12), (8, 12), (1, 1), (0, 3)]);
     for cycle in 0..1_000 {
@@ -142,7 +159,10 @@ fn ethercrab_brings_devices_of_esi_files_to_op_with_the_right_lengths_of_process
 
     let layout = Layout::from_description(&description).unwrap();
     let kinds: Vec<DeviceKind> = layout.devices.iter().map(|device| device.kind).collect();
-    assert_eq!(kinds, [DeviceKind::Drive, DeviceKind::Drive, DeviceKind::Digital, DeviceKind::Analogue]);
+    assert_eq!(
+        kinds,
+        [DeviceKind::Drive, DeviceKind::Drive, DeviceKind::Digital, DeviceKind::Analogue]
+    );
     assert_eq!((layout.output_bytes, layout.input_bytes), (17, 28));
     assert_eq!(layout.devices[3].input_at(0x6000, 1), Some(26));
 }
@@ -182,7 +202,11 @@ fn objects_of_the_dictionary_have_their_types_access_rights_and_values() {
     assert_eq!(world.upload(0x1001, 0x2000, 3), Ok(vec![0; 4]));
     assert_eq!(world.upload(0x1001, 0x2001, 1), Ok(vec![7, 0]));
     assert_eq!(world.upload(0x1001, 0x2001, 5), Ok(b"A-017".to_vec()));
-    assert_eq!(world.upload(0x1001, 0x2001, 2), Err(0x0609_0011), "subindexes in between do not exist");
+    assert_eq!(
+        world.upload(0x1001, 0x2001, 2),
+        Err(0x0609_0011),
+        "subindexes in between do not exist"
+    );
     assert_eq!(world.download(0x1001, 0x2001, 1, &[9, 0]), Ok(()));
     assert_eq!(world.download(0x1001, 0x2001, 5, b"B"), Err(0x0601_0002));
     assert_eq!(world.download(0x1001, 0x2000, 1, &[1, 0, 0, 0]), Ok(()));
@@ -191,7 +215,11 @@ fn objects_of_the_dictionary_have_their_types_access_rights_and_values() {
         assert_eq!(world.ask_state(0x1001, state), (state, 0));
     }
 
-    assert_eq!(world.download(0x1001, 0x2000, 1, &[1, 0, 0, 0]), Err(0x0800_0022), "writable only in PREOP");
+    assert_eq!(
+        world.download(0x1001, 0x2000, 1, &[1, 0, 0, 0]),
+        Err(0x0800_0022),
+        "writable only in PREOP"
+    );
 }
 
 #[test]
@@ -207,7 +235,9 @@ fn other_devices_have_the_inputs_that_were_set_and_the_outputs_that_were_sent() 
         assert_eq!(world.ask_state(0x1001, state), (state, 0));
     }
 
-    assert!(world.segment.set_value(0, 0x6000, 2, &[1]) && world.segment.set_value(0, 0x6000, 17, &[1]));
+    assert!(
+        world.segment.set_value(0, 0x6000, 2, &[1]) && world.segment.set_value(0, 0x6000, 17, &[1])
+    );
     for _ in 0..2 {
         world.wait_ns(1_000_000);
         let answer = world.logical(Command::Lrw, 0, &[0b1010]);
@@ -216,7 +246,8 @@ fn other_devices_have_the_inputs_that_were_set_and_the_outputs_that_were_sent() 
 
     world.wait_ns(1_000_000);
     assert_eq!(world.logical(Command::Lrw, 0, &[0b1010]).data, [0b1_0010]);
-    let outputs: Vec<&[u8]> = (1..=4).map(|entry| world.segment.value(0, 0x7000, entry).unwrap()).collect();
+    let outputs: Vec<&[u8]> =
+        (1..=4).map(|entry| world.segment.value(0, 0x7000, entry).unwrap()).collect();
     assert_eq!(outputs, [[0], [1], [0], [1]]);
 }
 
@@ -232,11 +263,17 @@ fn the_newest_of_several_revisions_is_used_unless_one_is_selected() {
     assert_eq!(revision("device = \"Gauge, first revision\""), 1);
     assert_eq!(revision("product = 0x21"), 2);
     let all = Description::from_esi(TERMINALS.as_bytes(), "terminals.xml", &[]).unwrap();
-    let names: Vec<String> =
-        Layout::from_description(&all).unwrap().devices.iter().map(|one| one.name.clone()).collect();
+    let names: Vec<String> = Layout::from_description(&all)
+        .unwrap()
+        .devices
+        .iter()
+        .map(|one| one.name.clone())
+        .collect();
 
     assert_eq!(names, ["four-in-four-out", "gauge"]);
-    let twice = Description::from_esi(TERMINALS.as_bytes(), "t", &["gauge".to_owned(), "gauge".to_owned()]).unwrap();
+    let twice =
+        Description::from_esi(TERMINALS.as_bytes(), "t", &["gauge".to_owned(), "gauge".to_owned()])
+            .unwrap();
     assert_eq!(Segment::from_description(&twice).unwrap().len(), 2);
 }
 
@@ -286,10 +323,18 @@ fn excluded_pdos_or_a_missing_mandatory_one_keep_a_device_from_safeop() {
 #[test]
 fn an_invalid_esi_file_gives_a_sentence_with_the_line() {
     let cases = [
-        ("<Id>#xF1C71005</Id>", "<Id>nobody</Id>", "line 5: <Id> is \"nobody\", expected a number up to 4294967295"),
+        (
+            "<Id>#xF1C71005</Id>",
+            "<Id>nobody</Id>",
+            "line 5: <Id> is \"nobody\", expected a number up to 4294967295",
+        ),
         ("ProductCode=\"#x00001003\"", "", "line 12: <Type> lacks the attribute ProductCode"),
         ("<Index>#x1600</Index>", "", "<RxPdo> lacks <Index>"),
-        ("RxPdo Sm=\"2\"", "RxPdo Sm=\"1\"", "is assigned to SyncManager 1, which is not for outputs"),
+        (
+            "RxPdo Sm=\"2\"",
+            "RxPdo Sm=\"1\"",
+            "is assigned to SyncManager 1, which is not for outputs",
+        ),
         (
             "<BitLen>32</BitLen><Name>Target position",
             "<BitLen>16</BitLen><Name>Target position",
@@ -337,14 +382,24 @@ fn a_selector_that_matches_no_device_or_several_lists_the_devices() {
     );
     let several = why("esi = \"t.xml\"");
 
-    assert!(several.contains("the file matches several devices; add device, product or revision"), "{several}");
+    assert!(
+        several.contains("the file matches several devices; add device, product or revision"),
+        "{several}"
+    );
     let twice = why("esi = \"t.xml\"\nports = 3");
     assert!(twice.contains("comes from an ESI file, which defines its ports"), "{twice}");
     let text = "[types.t]\nesi = \"t.xml\"\n[[devices]]\ntype = \"t\"\nname = \"a\"\n";
     let alone = Segment::from_toml(text).unwrap_err().to_string();
 
-    assert!(alone.contains("cannot read t.xml: the segment's text was given without the files beside it"), "{alone}");
-    let neither = Segment::from_toml("[types.t]\n[[devices]]\ntype = \"t\"\nname = \"a\"\n").unwrap_err().to_string();
+    assert!(
+        alone.contains(
+            "cannot read t.xml: the segment's text was given without the files beside it"
+        ),
+        "{alone}"
+    );
+    let neither = Segment::from_toml("[types.t]\n[[devices]]\ntype = \"t\"\nname = \"a\"\n")
+        .unwrap_err()
+        .to_string();
     assert!(neither.contains("type \"t\" has neither `kind` nor `esi`"), "{neither}");
 }
 
@@ -352,7 +407,8 @@ fn a_selector_that_matches_no_device_or_several_lists_the_devices() {
 fn files_in_an_older_encoding_and_files_that_name_esi_files_are_read() {
     let latin = SERVO.replace("knee", "Gelenk \u{fc}ber").replace("utf-8", "ISO-8859-1");
     let bytes: Vec<u8> = latin.chars().map(|letter| letter as u8).collect();
-    let mut segment = Segment::from_description(&Description::from_esi(&bytes, "a.xml", &[]).unwrap()).unwrap();
+    let mut segment =
+        Segment::from_description(&Description::from_esi(&bytes, "a.xml", &[]).unwrap()).unwrap();
     segment.advance(Instant::from_ns(1));
     let sii = Sii::decode(&eeprom(&mut {
         let mut world = World::new(segment);
@@ -364,9 +420,15 @@ fn files_in_an_older_encoding_and_files_that_name_esi_files_are_read() {
     assert_eq!(sii.name, "Gelenk \u{fc}ber");
     let file = folder().join("line.toml");
     let layout = Layout::from_description(&Description::from_file(&file).unwrap()).unwrap();
-    assert_eq!(layout.devices.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["hip", "sole"]);
     assert_eq!(
-        Layout::from_description(&Description::from_file(&folder().join("servo.xml")).unwrap()).unwrap().devices.len(),
+        layout.devices.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(),
+        ["hip", "sole"]
+    );
+    assert_eq!(
+        Layout::from_description(&Description::from_file(&folder().join("servo.xml")).unwrap())
+            .unwrap()
+            .devices
+            .len(),
         1
     );
 }

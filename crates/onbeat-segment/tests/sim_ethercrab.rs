@@ -7,7 +7,8 @@ use onbeat_segment::Segment;
 use sim_wire::{Wire, main_device};
 
 #[test]
-fn ethercrab_brings_all_59_devices_to_op_and_sees_the_exact_working_counter_for_ten_thousand_cycles() {
+fn ethercrab_brings_all_59_devices_to_op_and_sees_the_exact_working_counter_for_ten_thousand_cycles()
+ {
     let (mut tx, mut rx, main_device) = main_device();
     let mut segment = Segment::from_toml(Segment::HUMANOID).expect("the shipped file is valid");
     let wire = Wire::new(&mut segment);
@@ -30,5 +31,7 @@ fn ethercrab_brings_all_59_devices_to_op_and_sees_the_exact_working_counter_for_
         assert_eq!((cycle, seen.working_counter), (cycle, expected));
     }
 
-    assert!((0..59).all(|device| segment.status(device).is_some_and(|status| status.al_state == 8)));
+    assert!(
+        (0..59).all(|device| segment.status(device).is_some_and(|status| status.al_state == 8))
+    );
 }

@@ -17,11 +17,17 @@ struct Traffic {
 
 impl Traffic {
     fn with(faults: &str) -> Self {
-        let text = format!("{DIGITAL}[[devices]]\ntype = \"t\"\nnames = [\"a\", \"b\", \"c\"]\n{faults}");
-        Self { link: Link::from_toml(&text).unwrap_or_else(|why| panic!("{why}")), now_ns: 1_000_000, sent: 0 }
+        let text =
+            format!("{DIGITAL}[[devices]]\ntype = \"t\"\nnames = [\"a\", \"b\", \"c\"]\n{faults}");
+        Self {
+            link: Link::from_toml(&text).unwrap_or_else(|why| panic!("{why}")),
+            now_ns: 1_000_000,
+            sent: 0,
+        }
     }
 
-    /// Sends one frame. Returns numbers and working counters of the frames received within the millisecond.
+    /// Sends one frame. Returns numbers and working counters of the frames received within the
+    /// millisecond.
     fn cycle(&mut self) -> Vec<(u8, u16)> {
         let mut frame = frame_of(&[(Command::Brd, 0, 0x0130, &[0; 2])]);
         frame[17] = self.sent;
@@ -30,8 +36,12 @@ impl Traffic {
         self.now_ns += 1_000_000;
         let mut buffer = [0; 1514];
         let mut back = Vec::new();
-        while let Some((_, length)) = self.link.receive(Instant::from_ns(self.now_ns), &mut buffer) {
-            back.push((buffer[17], if length == frame.len() { last_count(&buffer[..length]) } else { u16::MAX }));
+        while let Some((_, length)) = self.link.receive(Instant::from_ns(self.now_ns), &mut buffer)
+        {
+            back.push((
+                buffer[17],
+                if length == frame.len() { last_count(&buffer[..length]) } else { u16::MAX },
+            ));
         }
 
         back
@@ -64,15 +74,20 @@ fn frames_are_lost_during_the_planned_time() {
     let back: Vec<bool> = traffic.cycles(7).iter().map(|back| !back.is_empty()).collect();
     assert_eq!(back, [true, true, true, false, false, true, true]);
     let logged: Vec<FaultChange> = traffic.link.log().iter().map(|line| line.what).collect();
-    assert_eq!(logged, [FaultChange::Begins, FaultChange::Affects, FaultChange::Affects, FaultChange::Ends]);
+    assert_eq!(
+        logged,
+        [FaultChange::Begins, FaultChange::Affects, FaultChange::Affects, FaultChange::Ends]
+    );
     assert_eq!(traffic.link.counts().lost, 2);
 }
 
 #[test]
 fn a_share_of_frames_is_lost_and_which_ones_depends_on_the_seed() {
     let lost = |seed: u32| {
-        let mut traffic =
-            Traffic::with(&format!("{}[segment]\nseed = {seed}\n", fault("kind = \"lose\"\nshare = 0.2")));
+        let mut traffic = Traffic::with(&format!(
+            "{}[segment]\nseed = {seed}\n",
+            fault("kind = \"lose\"\nshare = 0.2")
+        ));
         traffic.cycles(200).iter().map(Vec::is_empty).collect::<Vec<bool>>()
     };
 
@@ -86,7 +101,10 @@ fn a_share_of_frames_is_lost_and_which_ones_depends_on_the_seed() {
 #[test]
 fn a_late_frame_arrives_in_a_later_cycle() {
     let mut traffic = Traffic::with(&fault("kind = \"late\"\nby = 2000000\nat_ms = 1\nfor_ms = 1"));
-    assert_eq!(traffic.cycles(5), [vec![(0, 3)], vec![], vec![(2, 3)], vec![(1, 3), (3, 3)], vec![(4, 3)]]);
+    assert_eq!(
+        traffic.cycles(5),
+        [vec![(0, 3)], vec![], vec![(2, 3)], vec![(1, 3), (3, 3)], vec![(4, 3)]]
+    );
 }
 
 #[test]
@@ -158,7 +176,11 @@ fn a_working_counter_is_wrong_for_one_device_or_for_all() {
 
     assert!(world.segment.begin(&Fault::CounterOff { device: None, by: 4 }));
     assert_eq!(world.send(Command::Brd, 0, 0, &[0]).count, 7);
-    assert_eq!(world.send(Command::Nop, 0, 0, &[0]).count, 0, "a datagram without a recipient keeps 0");
+    assert_eq!(
+        world.send(Command::Nop, 0, 0, &[0]).count,
+        0,
+        "a datagram without a recipient keeps 0"
+    );
 }
 
 #[test]
@@ -193,7 +215,9 @@ fn a_device_without_power_interrupts_the_line_and_restarts_in_init() {
 
 #[test]
 fn a_cut_ring_is_served_from_both_ends() {
-    let text = format!("[segment]\nring = true\n{DIGITAL}[[devices]]\ntype = \"t\"\nnames = [\"a\", \"b\", \"c\"]\n");
+    let text = format!(
+        "[segment]\nring = true\n{DIGITAL}[[devices]]\ntype = \"t\"\nnames = [\"a\", \"b\", \"c\"]\n"
+    );
     let mut link = Link::from_toml(&text).unwrap();
     let frame = frame_of(&[(Command::Brd, 0, 0, &[0])]);
     let both = |link: &mut Link, now_ns: u64| {
@@ -201,7 +225,8 @@ fn a_cut_ring_is_served_from_both_ends() {
         for nic in [Nic::First, Nic::Second] {
             link.send(nic, &frame, Instant::from_ns(now_ns));
             let mut buffer = [0; 1514];
-            let (back, length) = link.receive(Instant::from_ns(now_ns + 1_000_000), &mut buffer).unwrap();
+            let (back, length) =
+                link.receive(Instant::from_ns(now_ns + 1_000_000), &mut buffer).unwrap();
             seen.push((back, last_count(&buffer[..length])));
         }
 
@@ -327,7 +352,8 @@ fn a_stepped_clock_is_synchronised_again() {
 
 #[test]
 fn frozen_process_data_keep_their_values_and_the_working_counter() {
-    let mut world = World::line("[types.t]\nkind = \"digital\"\nchannels = { loop_back = true }\n", 1);
+    let mut world =
+        World::line("[types.t]\nkind = \"digital\"\nchannels = { loop_back = true }\n", 1);
     world.bring_up(0x1001, 0, 0);
     let cycle = |world: &mut World, outputs: u8| {
         world.wait_ns(1_000_000);

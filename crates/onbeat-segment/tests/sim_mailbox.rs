@@ -49,7 +49,10 @@ fn refusals_carry_the_abort_codes_of_the_standard() {
 fn unexpected_segments_are_aborted() {
     let mut world = drive();
     let reply = world.sdo(0x1001, &[0x60, 0, 0, 0, 0, 0, 0, 0]);
-    assert_eq!((reply[0], u32::from_le_bytes(reply[4..8].try_into().unwrap())), (0x80, 0x0504_0001));
+    assert_eq!(
+        (reply[0], u32::from_le_bytes(reply[4..8].try_into().unwrap())),
+        (0x80, 0x0504_0001)
+    );
 }
 
 /// Uploads a whole object; panics on an abort.
@@ -89,7 +92,9 @@ fn complete_access_has_the_number_of_entries_in_two_bytes() {
 fn a_long_object_is_segmented_and_a_wrong_toggle_bit_aborts_the_transfer() {
     // 64 mapped values: 258 bytes in mails of 128.
     let list = vec!["\"6000:1\""; 64].join(", ");
-    let kind = format!("[types.t]\nkind = \"analogue\"\nchannels = {{ inputs = 2, outputs = 0 }}\ninputs = [{list}]\n");
+    let kind = format!(
+        "[types.t]\nkind = \"analogue\"\nchannels = {{ inputs = 2, outputs = 0 }}\ninputs = [{list}]\n"
+    );
     let mut world = World::line(&kind, 1);
     world.set_up(0x1001, 128, 0);
     world.ask_state(0x1001, 2);
@@ -101,7 +106,10 @@ fn a_long_object_is_segmented_and_a_wrong_toggle_bit_aborts_the_transfer() {
     assert_eq!(reply[0], 0x51);
     let reply = world.sdo(0x1001, &[0x70, 0, 0, 0, 0, 0, 0, 0]);
 
-    assert_eq!((reply[0], u32::from_le_bytes(reply[4..8].try_into().unwrap())), (0x80, 0x0503_0000));
+    assert_eq!(
+        (reply[0], u32::from_le_bytes(reply[4..8].try_into().unwrap())),
+        (0x80, 0x0503_0000)
+    );
 }
 
 #[test]
@@ -162,7 +170,10 @@ fn the_object_list_is_divided_into_mails() {
         mails += 1;
     }
 
-    assert_eq!((words[0], mails), (1, if words.len() <= 58 { 1 } else { words.len().div_ceil(58) }));
+    assert_eq!(
+        (words[0], mails),
+        (1, if words.len() <= 58 { 1 } else { words.len().div_ceil(58) })
+    );
     assert!(words[1..].is_sorted() && words.contains(&0x6040) && words.contains(&0x1a00));
     let lengths = information(&mut world, &[1, 0, 0, 0, 0, 0]);
     assert_eq!(usize::from(u16::from_le_bytes([lengths[8], lengths[9]])), words.len() - 1);
@@ -174,7 +185,10 @@ fn objects_and_entries_are_described() {
     let mut world = drive();
     let object = information(&mut world, &[3, 0, 0, 0, 0x18, 0x10]);
     // Type IDENTITY, a record whose highest entry is 4.
-    assert_eq!((object[2], &object[8..12], &object[12..]), (4, [0x23, 0, 4, 9].as_slice(), b"Identity".as_slice()));
+    assert_eq!(
+        (object[2], &object[8..12], &object[12..]),
+        (4, [0x23, 0, 4, 9].as_slice(), b"Identity".as_slice())
+    );
     let object = information(&mut world, &[3, 0, 0, 0, 0x7d, 0x60]);
 
     // UNSIGNED and INTEGER alike: an array has the type of its entries.

@@ -71,8 +71,10 @@ fn one_device_reads_and_all_others_write() {
 #[test]
 fn all_datagrams_of_a_frame_are_processed_in_order() {
     let mut world = World::line(DIGITAL, 1);
-    let mut frame =
-        frame_of(&[(Command::Fpwr, 0x1001, 0x0010, &[0x34, 0x12]), (Command::Fprd, 0x1234, 0x0010, &[0; 2])]);
+    let mut frame = frame_of(&[
+        (Command::Fpwr, 0x1001, 0x0010, &[0x34, 0x12]),
+        (Command::Fprd, 0x1234, 0x0010, &[0; 2]),
+    ]);
     world.pass(&mut frame);
     assert_eq!(last_count(&frame), 1, "the second already uses the address that the first set");
 }
@@ -80,7 +82,8 @@ fn all_datagrams_of_a_frame_are_processed_in_order() {
 #[test]
 fn a_truncated_frame_is_processed_up_to_its_end() {
     let mut world = World::line(DIGITAL, 2);
-    let whole = frame_of(&[(Command::Brd, 0, 0x0010, &[0; 2]), (Command::Bwr, 0, 0x0f80, &[1; 40])]);
+    let whole =
+        frame_of(&[(Command::Brd, 0, 0x0010, &[0; 2]), (Command::Bwr, 0, 0x0f80, &[1; 40])]);
     for length in 0..whole.len() {
         let mut frame = whole[..length].to_vec();
         world.pass(&mut frame);
@@ -175,7 +178,8 @@ fn a_device_counts_one_for_inputs_two_for_outputs_three_for_both() {
 
 #[test]
 fn outputs_are_written_before_inputs_are_read_in_shared_logical_bytes() {
-    let mut world = World::line("[types.t]\nkind = \"digital\"\nchannels = { loop_back = true }\n", 1);
+    let mut world =
+        World::line("[types.t]\nkind = \"digital\"\nchannels = { loop_back = true }\n", 1);
     world.bring_up(0x1001, 0, 0);
     assert_eq!(world.logical(Command::Lrw, 0, &[0xa5]).data, [0], "the previous inputs");
     assert_eq!(
@@ -189,7 +193,8 @@ fn outputs_are_written_before_inputs_are_read_in_shared_logical_bytes() {
 fn an_fmmu_maps_single_bits_and_keeps_the_others() {
     let mut world = World::line(DIGITAL, 1);
     world.write(0x1001, 0x0f80, &[0b1010_0101, 0xff]);
-    // Logical bits 3 to 5 of byte 0x10 onto bits 6 to 8 of the registers at 0x0f80; reads and writes.
+    // Logical bits 3 to 5 of byte 0x10 onto bits 6 to 8 of the registers at 0x0f80; reads and
+    // writes.
     let mut registers = [0x10, 0, 0, 0, 1, 0, 3, 5, 0x80, 0x0f, 6, 3, 1, 0, 0, 0];
     world.write(0x1001, 0x0600, &registers);
     let answer = world.logical(Command::Lrd, 0x10, &[0]);
@@ -330,14 +335,20 @@ fn an_eeprom_of_16_kbit_has_one_byte_addresses() {
 fn a_frame_that_latches_receive_times_is_not_received_early() {
     use onbeat_segment::{Link, Nic};
     let names: Vec<String> = (0..40).map(|number| format!("\"d{number}\"")).collect();
-    let text = format!("[types.t]\nkind = \"digital\"\n[[devices]]\ntype = \"t\"\nnames = [{}]\n", names.join(", "));
+    let text = format!(
+        "[types.t]\nkind = \"digital\"\n[[devices]]\ntype = \"t\"\nnames = [{}]\n",
+        names.join(", ")
+    );
     let mut link = Link::from_toml(&text).unwrap();
     let mut buffer = [0; 1514];
     let sent = onbeat_rt::time::Instant::from_ns(1_000_000);
     const EARLY_NS: u64 = 200_000;
 
     link.send(Nic::First, &frame_of(&[(Command::Brd, 0, 0x0130, &[0; 2])]), sent);
-    assert!(link.receive_early(sent, EARLY_NS, &mut buffer).is_some(), "any other frame can be received early");
+    assert!(
+        link.receive_early(sent, EARLY_NS, &mut buffer).is_some(),
+        "any other frame can be received early"
+    );
 
     link.send(Nic::First, &frame_of(&[(Command::Bwr, 0, 0x0900, &[0; 4])]), sent);
     assert_eq!(link.receive_early(sent, EARLY_NS, &mut buffer), None);
@@ -349,5 +360,8 @@ fn a_frame_that_latches_receive_times_is_not_received_early() {
     assert!(link.receive_early(arrives, EARLY_NS, &mut buffer).is_some());
     let time = |at: usize| u32::from_le_bytes(buffer[26 + at..30 + at].try_into().unwrap());
     let of_the_others = time(4).wrapping_sub(time(0));
-    assert!(of_the_others > 10_000 && arrives.ns_since(sent) > u64::from(of_the_others), "{of_the_others} ns");
+    assert!(
+        of_the_others > 10_000 && arrives.ns_since(sent) > u64::from(of_the_others),
+        "{of_the_others} ns"
+    );
 }

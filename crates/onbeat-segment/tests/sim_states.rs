@@ -89,7 +89,10 @@ fn the_watchdog_expires_after_its_time_and_resets_the_outputs() {
     assert_eq!(world.segment.value(0, 0x7000, 1), Some([1].as_slice()));
     world.wait_ns(100_000);
     let status = world.read(0x1001, 0x0130, 6);
-    assert_eq!((status.data[0], u16::from_le_bytes([status.data[4], status.data[5]])), (0x14, 0x001b));
+    assert_eq!(
+        (status.data[0], u16::from_le_bytes([status.data[4], status.data[5]])),
+        (0x14, 0x001b)
+    );
     assert_eq!(world.read(0x1001, 0x0440, 3).data, [0, 0, 1], "expired, counted once");
     assert_eq!(world.segment.value(0, 0x7000, 1), Some([0].as_slice()));
 }
@@ -137,7 +140,8 @@ fn receive_times_give_the_cable_delays() {
         .into();
 
     assert_eq!(port_times(&mut world, 0x1003).1, 0, "no port 1 at the end of the line");
-    // Between two devices: cable there and back, the processing of the far one, nothing forwarded from beyond the last.
+    // Between two devices: cable there and back, the processing of the far one, nothing forwarded
+    // from beyond the last.
     assert_eq!(loops[1], 320 + 500 + 320 + 500);
     assert_eq!(loops[0] - loops[1], 320 + 500 + 500 + 120);
 }
@@ -156,7 +160,8 @@ fn the_system_time_is_the_local_time_and_the_offset() {
 
 #[test]
 fn drifting_clocks_follow_the_reference_within_a_hundred_nanoseconds() {
-    let mut world = World::line("[segment]\ndrift_ppm = 50.0\nseed = 3\n[types.t]\nkind = \"digital\"\n", 8);
+    let mut world =
+        World::line("[segment]\ndrift_ppm = 50.0\nseed = 3\n[types.t]\nkind = \"digital\"\n", 8);
     world.send(Command::Bwr, 0, 0x0900, &[0; 4]);
     let reference = world.read(0x1001, 0x0918, 8).quad();
     for station in 0x1002..=0x1008u16 {
@@ -178,7 +183,8 @@ fn drifting_clocks_follow_the_reference_within_a_hundred_nanoseconds() {
 
 #[test]
 fn without_a_reference_the_clocks_drift_apart() {
-    let mut world = World::line("[segment]\ndrift_ppm = 50.0\nseed = 3\n[types.t]\nkind = \"digital\"\n", 2);
+    let mut world =
+        World::line("[segment]\ndrift_ppm = 50.0\nseed = 3\n[types.t]\nkind = \"digital\"\n", 2);
     let apart = |world: &mut World| {
         world.send(Command::Bwr, 0, 0x0900, &[0; 4]);
         let first = world.read(0x1001, 0x0918, 8).quad();

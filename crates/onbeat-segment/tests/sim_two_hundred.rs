@@ -1,4 +1,5 @@
-//! Two hundred devices of several kinds at 500 Hz: each working counter is exact. The time per frame is printed, not checked.
+//! Two hundred devices of several kinds at 500 Hz: each working counter is exact. The time per
+//! frame is printed, not checked.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod sim_world;
@@ -18,9 +19,10 @@ const LONGEST: usize = 1486;
 
 /// A line of devices: of eight, six are drives, one is an inertial unit, one has contacts.
 fn file() -> String {
-    let mut text = "[segment]\nname = \"two hundred\"\nseed = 200\n[types.joint]\nkind = \"drive\"\n\
+    let mut text =
+        "[segment]\nname = \"two hundred\"\nseed = 200\n[types.joint]\nkind = \"drive\"\n\
         [types.imu]\nkind = \"imu\"\n[types.contacts]\nkind = \"digital\"\n"
-        .to_owned();
+            .to_owned();
     for device in 0..DEVICES {
         let kind = match device % 8 {
             3 => "imu",
@@ -51,7 +53,8 @@ fn two_hundred_devices_run_at_500_hz_with_exact_working_counters() {
         let mailbox = if device.outputs.len() == 1 { 0 } else { 128 };
         world.bring_up(0x1001 + place as u16, mailbox, *start + *length as u32);
         *length += bytes;
-        *count += u16::from(!device.inputs.is_empty()) + if device.outputs.is_empty() { 0 } else { 2 };
+        *count +=
+            u16::from(!device.inputs.is_empty()) + if device.outputs.is_empty() { 0 } else { 2 };
     }
 
     assert_eq!(parts.len(), 2, "{parts:?}");
@@ -87,6 +90,11 @@ fn two_hundred_devices_run_at_500_hz_with_exact_working_counters() {
     let per = |time: Duration, parts: usize| time.as_nanos() as usize / (CYCLES as usize * parts);
     let frame_ns = per(on_frames, frames.len());
     let device_ns = per(on_devices, 1);
-    println!("{DEVICES} devices: {frame_ns} ns per frame of two, {device_ns} ns per cycle for what the devices do");
-    assert!((0..DEVICES).all(|device| world.segment.status(device).is_some_and(|status| status.al_state == 8)));
+    println!(
+        "{DEVICES} devices: {frame_ns} ns per frame of two, {device_ns} ns per cycle for what the devices do"
+    );
+    assert!(
+        (0..DEVICES)
+            .all(|device| world.segment.status(device).is_some_and(|status| status.al_state == 8))
+    );
 }

@@ -17,7 +17,9 @@ use onbeat_tune::catalogue::HostTree;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let path = arguments.next().ok_or("the first argument is the archive to write, such as machine.tar.gz")?;
+    let path = arguments
+        .next()
+        .ok_or("the first argument is the archive to write, such as machine.tar.gz")?;
     let about = arguments.next().unwrap_or_else(|| "not described".to_owned());
 
     let began = Instant::now();
@@ -34,6 +36,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         file.write_all(&archive)?;
     }
 
-    println!("{} files, {} threads, {} not readable, in {took:.1?}", summary.files, summary.threads, summary.refused);
+    println!(
+        "{} files, {} threads, {} not readable, in {took:.1?}",
+        summary.files, summary.threads, summary.refused
+    );
     Ok(())
 }

@@ -40,7 +40,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 
         let effect = records.get(&finding.id).map_or(0, |record| record.effect);
         let reason = finding.verdict.reason().unwrap_or_default();
-        println!("{word:7} {effect} {:24} {} [{}] {reason}", finding.id, finding.current, finding.wanted);
+        println!(
+            "{word:7} {effect} {:24} {} [{}] {reason}",
+            finding.id, finding.current, finding.wanted
+        );
         if !finding.fix.is_empty() {
             println!("        fix: {}", finding.fix);
         }

@@ -1,4 +1,5 @@
-//! Judges a kernel command line, a script that starts QEMU or a libvirt definition, and prints the corrected text.
+//! Judges a kernel command line, a script that starts QEMU or a libvirt definition, and prints the
+//! corrected text.
 //!
 //! ```sh
 //! cargo run -p onbeat-tune --example lint -- /etc/default/grub

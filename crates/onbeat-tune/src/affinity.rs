@@ -1,8 +1,8 @@
 //! Tasks whose affinity mask the shield has to set.
 //!
-//! Some are pinned: when a cpuset changes, kernels before 6.2 forget the pin, so it is restored each time. Some are in no cpuset
-//! that can be narrowed: their own mask keeps them off. This file treats both alike: a task, its mask without the shield, its
-//! mask under the shield.
+//! Some are pinned: when a cpuset changes, kernels before 6.2 forget the pin, so it is restored
+//! each time. Some are in no cpuset that can be narrowed: their own mask keeps them off. This file
+//! treats both alike: a task, its mask without the shield, its mask under the shield.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,8 @@ struct PinnedTask {
 #[derive(Debug, Default)]
 pub(super) struct Affinities {
     held: BTreeMap<TaskId, PinnedTask>,
-    /// When the first mask was narrowed, in clock ticks since boot; later tasks may have inherited it.
+    /// When the first mask was narrowed, in clock ticks since boot; later tasks may have inherited
+    /// it.
     narrowed_since_ticks: Option<u64>,
 }
 
@@ -65,7 +66,9 @@ impl Affinities {
             let shielded = if follows { open.clone() } else { off() };
             let on_the_way = [&cpus.online, &cpus.hk, &cpus.possible].map(ToString::to_string);
             let key = Key::Affinity { task: task.id, follows };
-            intents.push(Intent::new(ID, key, open.to_string(), shielded.to_string()).also(on_the_way));
+            intents.push(
+                Intent::new(ID, key, open.to_string(), shielded.to_string()).also(on_the_way),
+            );
             self.held.insert(task.id, PinnedTask { open, shielded, follows });
         }
 
@@ -81,7 +84,11 @@ impl Affinities {
     }
 
     /// Opens every CPU to a task that has become part of the loop, and holds it no longer.
-    pub(super) fn set_free(&mut self, context: &mut ShieldContext<'_>, task: &Task) -> Result<(), TuneError> {
+    pub(super) fn set_free(
+        &mut self,
+        context: &mut ShieldContext<'_>,
+        task: &Task,
+    ) -> Result<(), TuneError> {
         let held = self.held.remove(&task.id);
         let Ok(now) = tasks::affinity(context.host, task.id.tid) else { return Ok(()) };
         if now.meets(&context.cpus.rt) {
@@ -92,7 +99,8 @@ impl Affinities {
         let open = held.map_or_else(|| context.cpus.online.clone(), |held| held.open);
         let open = if open.meets(&context.cpus.rt) { open } else { context.cpus.online.clone() };
         let key = Key::Affinity { task: task.id, follows: false };
-        let intent = Intent::new(ID, key, now.to_string(), open.to_string()).also(context.cpus.pins_of_a_loop());
+        let intent = Intent::new(ID, key, now.to_string(), open.to_string())
+            .also(context.cpus.pins_of_a_loop());
         context.record(vec![intent])?;
         match context.host.set_affinity(task.id.tid, &open) {
             Err(source) if !tasks::is_gone(&source) => {
@@ -103,12 +111,21 @@ impl Affinities {
     }
 
     /// Sets the shield's mask of every pinned task, where the kernel has not done so itself.
-    pub(super) fn narrow(&mut self, host: &dyn HostFiles, cpus: &CpuSplit) -> Vec<(TaskId, PinOutcome)> {
+    pub(super) fn narrow(
+        &mut self,
+        host: &dyn HostFiles,
+        cpus: &CpuSplit,
+    ) -> Vec<(TaskId, PinOutcome)> {
         let mut kept = Vec::new();
         for (task, held) in self.held.iter().filter(|(_, held)| !held.follows) {
             kept.push((
                 *task,
-                bring(host, *task, &held.shielded, &[&held.open, &cpus.online, &cpus.hk, &cpus.possible]),
+                bring(
+                    host,
+                    *task,
+                    &held.shielded,
+                    &[&held.open, &cpus.online, &cpus.hk, &cpus.possible],
+                ),
             ));
         }
 
@@ -116,8 +133,13 @@ impl Affinities {
         kept
     }
 
-    /// Restores the mask of every pinned task, and all CPUs to tasks that inherited the shield's mask.
-    pub(super) fn widen(&mut self, host: &dyn HostFiles, cpus: &CpuSplit) -> Vec<(TaskId, PinOutcome)> {
+    /// Restores the mask of every pinned task, and all CPUs to tasks that inherited the shield's
+    /// mask.
+    pub(super) fn widen(
+        &mut self,
+        host: &dyn HostFiles,
+        cpus: &CpuSplit,
+    ) -> Vec<(TaskId, PinOutcome)> {
         let mut kept = Vec::new();
         for (task, held) in &self.held {
             let forgotten = [&cpus.online, &cpus.possible];
@@ -129,9 +151,11 @@ impl Affinities {
         self.drop_gone(&kept);
         if let Some(since) = self.narrowed_since_ticks {
             for task in tasks::all(host).unwrap_or_default().values() {
-                let born = task.id.start_ticks >= since && !task.is_kernel() && !self.holds(task.id);
+                let born =
+                    task.id.start_ticks >= since && !task.is_kernel() && !self.holds(task.id);
                 if born && tasks::affinity(host, task.id.tid).is_ok_and(|now| now == cpus.hk) {
-                    // It may have ended, or a cpuset may bound it: then nothing of ours is left to undo.
+                    // It may have ended, or a cpuset may bound it: then nothing of ours is left to
+                    // undo.
                     let _ = host.set_affinity(task.id.tid, &cpus.possible);
                 }
             }

@@ -1,8 +1,8 @@
 //! One setting of the host: how it is identified, read, written and restored.
 //!
-//! A restore compares first. A setting with its old value needs nothing; one with onbeat's value is restored; any other value was
-//! set by another program and is kept, unless [`UndoMode::Force`] is given. A setting that no longer exists needs nothing. A second
-//! restore changes nothing.
+//! A restore compares first. A setting with its old value needs nothing; one with onbeat's value is
+//! restored; any other value was set by another program and is kept, unless [`UndoMode::Force`] is
+//! given. A setting that no longer exists needs nothing. A second restore changes nothing.
 
 use std::io;
 
@@ -35,7 +35,8 @@ impl Kind {
     /// Whether two texts are the same value.
     #[must_use]
     pub fn same(self, a: &str, b: &str) -> bool {
-        let sets = |parse: fn(&str) -> Result<CpuList, super::TuneError>| match (parse(a), parse(b)) {
+        let sets = |parse: fn(&str) -> Result<CpuList, super::TuneError>| match (parse(a), parse(b))
+        {
             (Ok(a), Ok(b)) => Some(a == b),
             _ => None,
         };
@@ -119,7 +120,8 @@ pub enum Key {
         /// The task.
         #[serde(flatten)]
         task: TaskId,
-        /// It serves an interrupt and moves with it: only a list that the kernel has forgotten is restored.
+        /// It serves an interrupt and moves with it: only a list that the kernel has forgotten is
+        /// restored.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         follows: bool,
     },
@@ -128,7 +130,8 @@ pub enum Key {
         /// They started at or after this, in clock ticks since boot.
         since_ticks: u64,
     },
-    /// A cgroup created by onbeat: `absent` to `present`. Its tasks return to `home` before it is removed.
+    /// A cgroup created by onbeat: `absent` to `present`. Its tasks return to `home` before it is
+    /// removed.
     CgroupDir {
         /// The directory.
         path: String,
@@ -152,7 +155,8 @@ pub enum Key {
         /// The controller's name.
         name: String,
     },
-    /// A session of processes started by onbeat: `absent` to `running`. Undo kills the remaining processes.
+    /// A session of processes started by onbeat: `absent` to `running`. Undo kills the remaining
+    /// processes.
     Session {
         /// The session's number.
         sid: i32,
@@ -172,7 +176,8 @@ pub enum Key {
         /// Its name.
         name: String,
     },
-    /// A process that keeps a file open, because a value in it holds for that long: `absent` to the value.
+    /// A process that keeps a file open, because a value in it holds for that long: `absent` to the
+    /// value.
     Holder {
         /// The file.
         path: String,
@@ -205,7 +210,8 @@ pub struct Hierarchy {
 }
 
 impl Hierarchy {
-    /// The directory of a task's cpuset cgroup, `None` when the task is gone or outside what is mounted.
+    /// The directory of a task's cpuset cgroup, `None` when the task is gone or outside what is
+    /// mounted.
     pub fn directory_of(&self, host: &dyn HostFiles, tid: i32) -> Option<String> {
         let name = if self.version == CgroupVersion::V1 { "cpuset" } else { "" };
         let path = tasks::cgroup_of(host, tid, name)?;
@@ -255,7 +261,8 @@ pub enum Outcome {
     },
     /// The setting no longer exists.
     Gone,
-    /// Restored without the CPUs that are offline, because the kernel refuses the old value with them.
+    /// Restored without the CPUs that are offline, because the kernel refuses the old value with
+    /// them.
     Narrowed {
         /// The CPUs set now, in the setting's own notation.
         given: String,
@@ -289,7 +296,9 @@ impl Outcome {
     /// The reason why a change is not undone; empty for settled outcomes.
     pub(super) fn why(&self) -> String {
         match self {
-            Self::Changed { now } => format!("its value is now \"{now}\", which onbeat did not write"),
+            Self::Changed { now } => {
+                format!("its value is now \"{now}\", which onbeat did not write")
+            }
             Self::Failed { reason } | Self::Forgotten { why: reason } => reason.clone(),
             Self::Restored | Self::Already | Self::Gone | Self::Narrowed { .. } => String::new(),
         }
@@ -333,7 +342,8 @@ impl Key {
         matches!(self, Self::Affinity { .. } | Self::Born { .. })
     }
 
-    /// Whether restoring it moves every task to another cpuset; kernels before 6.2 then forget the tasks' affinities.
+    /// Whether restoring it moves every task to another cpuset; kernels before 6.2 then forget the
+    /// tasks' affinities.
     pub(super) const fn resets_affinities(&self) -> bool {
         matches!(self, Self::Controller { .. })
     }
@@ -343,16 +353,24 @@ impl Key {
     pub fn name(&self) -> String {
         match self {
             Self::File { path, .. } | Self::CgroupDir { path, .. } => path.clone(),
-            Self::Irq { number, actions, .. } => format!("interrupt {number} ({})", actions.join(", ")),
+            Self::Irq { number, actions, .. } => {
+                format!("interrupt {number} ({})", actions.join(", "))
+            }
             Self::Affinity { task, .. } => format!("the CPUs of task {}", task.tid),
-            Self::Born { since_ticks } => format!("the CPUs of tasks started since tick {since_ticks}"),
+            Self::Born { since_ticks } => {
+                format!("the CPUs of tasks started since tick {since_ticks}")
+            }
             Self::CgroupTask { task, .. } => format!("the cgroup of task {}", task.tid),
             Self::Controller { path, name } => format!("controller {name} in {path}"),
             Self::Session { sid, .. } => format!("session {sid}"),
             Self::Task { task, setting } => format!("{setting} of task {}", task.tid),
             Self::Unit { name } => name.clone(),
-            Self::Holder { path, process } => format!("{path}, kept open by process {}", process.tid),
-            Self::Register { cpu, register, high, low } => format!("MSR {register:#x} bits {high}-{low} of CPU {cpu}"),
+            Self::Holder { path, process } => {
+                format!("{path}, kept open by process {}", process.tid)
+            }
+            Self::Register { cpu, register, high, low } => {
+                format!("MSR {register:#x} bits {high}-{low} of CPU {cpu}")
+            }
         }
     }
 
@@ -367,7 +385,9 @@ impl Key {
             Err(error) => Err(error),
         };
         match self {
-            Self::File { path, shown_in, .. } => present(host.read(shown_in.as_deref().unwrap_or(path))),
+            Self::File { path, shown_in, .. } => {
+                present(host.read(shown_in.as_deref().unwrap_or(path)))
+            }
             Self::Irq { number, actions, .. } => {
                 if &super::irq::actions(host, *number) != actions {
                     return Ok(None);
@@ -375,19 +395,27 @@ impl Key {
                 present(host.read(&format!("/proc/irq/{number}/smp_affinity_list")))
             }
             Self::Affinity { task, .. } if !tasks::is_alive(host, *task) => Ok(None),
-            Self::Affinity { task, .. } => present(tasks::affinity(host, task.tid).map(|cpus| cpus.to_string())),
-            Self::CgroupDir { path, .. } => Ok(host.directories(path).is_ok().then(|| "present".to_owned())),
+            Self::Affinity { task, .. } => {
+                present(tasks::affinity(host, task.tid).map(|cpus| cpus.to_string()))
+            }
+            Self::CgroupDir { path, .. } => {
+                Ok(host.directories(path).is_ok().then(|| "present".to_owned()))
+            }
             Self::CgroupTask { task, .. } if !tasks::is_alive(host, *task) => Ok(None),
             Self::CgroupTask { task, hierarchy } => Ok(hierarchy.directory_of(host, task.tid)),
             Self::Controller { path, name } => {
-                let on = |text: String| if text.split_whitespace().any(|word| word == name) { "on" } else { "off" };
+                let on = |text: String| {
+                    if text.split_whitespace().any(|word| word == name) { "on" } else { "off" }
+                };
                 Ok(present(host.read(path))?.map(on).map(str::to_owned))
             }
             Self::Born { .. } | Self::Session { .. } => Ok(Some(String::new())),
             Self::Task { task, .. } if !tasks::is_alive(host, *task) => Ok(None),
             Self::Task { task, setting } => present(setting.read(host, task.tid)),
             Self::Unit { name } => present(host.unit_state(name)),
-            Self::Holder { process, .. } => Ok(tasks::is_alive(host, *process).then(|| "held".to_owned())),
+            Self::Holder { process, .. } => {
+                Ok(tasks::is_alive(host, *process).then(|| "held".to_owned()))
+            }
             Self::Register { cpu, register, high, low } => {
                 let bits = |value: u64| (value >> low & bit_mask(*high, *low)).to_string();
                 present(host.read_register(*cpu, *register).map(bits))
@@ -404,12 +432,13 @@ impl Key {
             // An empty write would not reach the kernel; a bare newline clears the value.
             Self::File { path, .. } if value.is_empty() => host.write(path, "\n"),
             Self::File { path, .. } => host.write(path, value),
-            Self::Irq { number, .. } => host.write(&format!("/proc/irq/{number}/smp_affinity_list"), value),
+            Self::Irq { number, .. } => {
+                host.write(&format!("/proc/irq/{number}/smp_affinity_list"), value)
+            }
             Self::Affinity { task, .. } => host.set_affinity(task.tid, &list(value)?),
             Self::CgroupDir { path, .. } => host.create_dir(path),
-            Self::CgroupTask { task, hierarchy } => {
-                host.write(&format!("{value}/{}", hierarchy.version.members()), &task.tid.to_string())
-            }
+            Self::CgroupTask { task, hierarchy } => host
+                .write(&format!("{value}/{}", hierarchy.version.members()), &task.tid.to_string()),
             Self::Controller { path, name } => {
                 host.write(path, &format!("{}{name}", if value == "on" { "+" } else { "-" }))
             }
@@ -418,7 +447,10 @@ impl Key {
             Self::Unit { name } => host.set_unit_state(name, value),
             Self::Holder { .. } => Err(io::ErrorKind::Unsupported.into()),
             Self::Register { cpu, register, high, low } => {
-                let bits: u64 = value.trim().parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+                let bits: u64 = value
+                    .trim()
+                    .parse()
+                    .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
                 let mask = bit_mask(*high, *low);
                 let before = host.read_register(*cpu, *register)?;
                 host.write_register(*cpu, *register, before & !(mask << low) | (bits & mask) << low)
@@ -459,17 +491,19 @@ impl Intent {
         match &self.key {
             Key::File { kind, .. } => kind.same(a, b),
             Key::Irq { .. } => Kind::List.same(a, b),
-            Key::Affinity { .. } | Key::Born { .. } => match (CpuList::parse_list(a), CpuList::parse_list(b)) {
-                (Ok(a), Ok(b)) => a.and(online) == b.and(online),
-                _ => false,
-            },
+            Key::Affinity { .. } | Key::Born { .. } => {
+                match (CpuList::parse_list(a), CpuList::parse_list(b)) {
+                    (Ok(a), Ok(b)) => a.and(online) == b.and(online),
+                    _ => false,
+                }
+            }
             Key::Task { setting, .. } => setting.same(a, b),
             _ => a == b,
         }
     }
 
-    /// Whether onbeat set `value`, or the kernel derived it from such a value when a CPU went offline: cpusets lose that CPU, and a
-    /// setting that loses its last CPU gets all online ones.
+    /// Whether onbeat set `value`, or the kernel derived it from such a value when a CPU went
+    /// offline: cpusets lose that CPU, and a setting that loses its last CPU gets all online ones.
     #[must_use]
     pub fn is_ours(&self, value: &str, online: &CpuList) -> bool {
         let left_of = |given: &str| {
@@ -502,5 +536,6 @@ pub(super) fn online(host: &dyn HostFiles) -> CpuList {
 }
 
 pub(super) fn list(text: &str) -> io::Result<CpuList> {
-    CpuList::parse_list(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))
+    CpuList::parse_list(text)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))
 }

@@ -1,4 +1,5 @@
-//! Common data of the shield's parts: the host, the journal, the two sets of CPUs, and the tasks to keep off.
+//! Common data of the shield's parts: the host, the journal, the two sets of CPUs, and the tasks to
+//! keep off.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,7 +29,11 @@ pub(super) struct CpuSplit {
 
 impl CpuSplit {
     /// Divides the CPUs and checks that neither side is empty.
-    pub(super) fn divide(host: &dyn HostFiles, rt: &CpuList, cpuset: Option<&Hierarchy>) -> Result<Self, TuneError> {
+    pub(super) fn divide(
+        host: &dyn HostFiles,
+        rt: &CpuList,
+        cpuset: Option<&Hierarchy>,
+    ) -> Result<Self, TuneError> {
         let read = |name: &str| {
             let path = format!("/sys/devices/system/cpu/{name}");
             let text = host.read(&path).map_err(|source| TuneError::Read { path, source })?;
@@ -39,7 +44,9 @@ impl CpuSplit {
         let possible = read("possible")?;
         // In a container the mounted root may have fewer CPUs than the machine.
         let files = ["cpuset.effective_cpus", "cpuset.cpus.effective"];
-        for (hierarchy, file) in cpuset.into_iter().flat_map(|hierarchy| files.map(|file| (hierarchy, file))) {
+        for (hierarchy, file) in
+            cpuset.into_iter().flat_map(|hierarchy| files.map(|file| (hierarchy, file)))
+        {
             let granted = host.read(&format!("{}/{file}", hierarchy.mount)).unwrap_or_default();
             let granted = CpuList::parse_list(&granted).unwrap_or_default();
             if !granted.is_empty() {
@@ -70,11 +77,14 @@ impl CpuSplit {
 
     /// Masks that a loop's task may set for itself: all shielded CPUs, or one of them.
     pub(super) fn pins_of_a_loop(&self) -> Vec<String> {
-        std::iter::once(self.rt.to_string()).chain(self.rt.iter().map(|cpu| cpu.to_string())).collect()
+        std::iter::once(self.rt.to_string())
+            .chain(self.rt.iter().map(|cpu| cpu.to_string()))
+            .collect()
     }
 
-    /// The mask to restore for a task that shows `list` now. A list of all CPUs of a cpuset is hardly ever the task's own choice;
-    /// restored as such it would keep the task off CPUs that come online later.
+    /// The mask to restore for a task that shows `list` now. A list of all CPUs of a cpuset is
+    /// hardly ever the task's own choice; restored as such it would keep the task off CPUs that
+    /// come online later.
     pub(super) fn given_back(&self, list: &CpuList) -> CpuList {
         if self.in_cpusets && self.is_all(list) { self.possible.clone() } else { list.clone() }
     }
@@ -106,7 +116,11 @@ pub(super) struct TaskSelection {
 }
 
 impl TaskSelection {
-    pub(super) fn new(host: &dyn HostFiles, free: &[Free], scope: Scope) -> Result<Self, TuneError> {
+    pub(super) fn new(
+        host: &dyn HostFiles,
+        free: &[Free],
+        scope: Scope,
+    ) -> Result<Self, TuneError> {
         let mut selection = Self { free: Vec::new(), scope };
         for one in free {
             selection.admit(host, *one)?;
@@ -125,7 +139,9 @@ impl TaskSelection {
     pub(super) fn role(&self, all: &BTreeMap<i32, Task>, task: &Task) -> TaskRole {
         let is_free = self.free.iter().any(|(free, id)| match free {
             Free::Thread(_) => *id == task.id,
-            Free::Process(pid) => task.pid == *pid && all.get(pid).is_some_and(|leader| leader.id == *id),
+            Free::Process(pid) => {
+                task.pid == *pid && all.get(pid).is_some_and(|leader| leader.id == *id)
+            }
         });
 
         let is_outside = || match self.scope {
@@ -147,7 +163,9 @@ impl TaskSelection {
     /// The running tasks of the loop.
     pub(super) fn loop_tasks(&self, host: &dyn HostFiles) -> Vec<Task> {
         let of = |(free, id): &(Free, TaskId)| match free {
-            Free::Thread(tid) => tasks::task(host, *tid).filter(|task| task.id == *id).into_iter().collect(),
+            Free::Thread(tid) => {
+                tasks::task(host, *tid).filter(|task| task.id == *id).into_iter().collect()
+            }
             Free::Process(pid) if tasks::is_alive(host, *id) => tasks::threads(host, *pid),
             Free::Process(_) => Vec::new(),
         };
@@ -215,7 +233,9 @@ fn make(host: &dyn HostFiles, intent: &Intent) -> Result<(), TuneError> {
     match intent.make(host) {
         Ok(()) => Ok(()),
         Err(error) if tasks::is_gone(&error) => Ok(()),
-        Err(source) => Err(TuneError::Write { path: intent.key.name(), value: intent.new.clone(), source }),
+        Err(source) => {
+            Err(TuneError::Write { path: intent.key.name(), value: intent.new.clone(), source })
+        }
     }
 }
 
@@ -228,8 +248,13 @@ pub(super) struct ToggledSettings {
 
 impl ToggledSettings {
     /// Records those that are new, or whose old value has changed since.
-    pub(super) fn record(&mut self, context: &mut ShieldContext<'_>, wanted: &[Intent]) -> Result<(), TuneError> {
-        let new: Vec<Intent> = wanted.iter().filter(|intent| !self.known.contains(intent)).cloned().collect();
+    pub(super) fn record(
+        &mut self,
+        context: &mut ShieldContext<'_>,
+        wanted: &[Intent],
+    ) -> Result<(), TuneError> {
+        let new: Vec<Intent> =
+            wanted.iter().filter(|intent| !self.known.contains(intent)).cloned().collect();
         context.record(new.clone())?;
         self.known.extend(new);
         Ok(())
@@ -247,12 +272,18 @@ impl ToggledSettings {
         while let Some(intent) = self.thrown.last() {
             let online = &context.cpus.online;
             let now = intent.key.current(context.host).ok().flatten();
-            if now.is_some_and(|now| !intent.same(&now, &intent.old, online) && intent.is_ours(&now, online)) {
+            if now.is_some_and(|now| {
+                !intent.same(&now, &intent.old, online) && intent.is_ours(&now, online)
+            }) {
                 match intent.restore(context.host) {
                     Ok(()) => {}
                     Err(error) if tasks::is_gone(&error) => {}
                     Err(source) => {
-                        return Err(TuneError::Write { path: intent.key.name(), value: intent.old.clone(), source });
+                        return Err(TuneError::Write {
+                            path: intent.key.name(),
+                            value: intent.old.clone(),
+                            source,
+                        });
                     }
                 }
             }

@@ -1,6 +1,7 @@
 //! Sets of CPUs as the kernel writes them: the list `0-2,4` and the mask `ff,ffffffff`.
 //!
-//! They are compared as sets, never as text: the kernel pads masks with zeros to the number of CPUs it was built for.
+//! They are compared as sets, never as text: the kernel pads masks with zeros to the number of CPUs
+//! it was built for.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,7 +18,8 @@ const BITS_PER_GROUP: u32 = 32;
 pub struct CpuList(BTreeSet<u32>);
 
 impl CpuList {
-    /// Reads the kind `list`: numbers and ranges by comma, blanks around the whole ignored, empty means no CPU.
+    /// Reads the kind `list`: numbers and ranges by comma, blanks around the whole ignored, empty
+    /// means no CPU.
     ///
     /// # Errors
     /// [`TuneError::NoCpus`] with the piece that is neither number nor rising range.
@@ -44,14 +46,17 @@ impl CpuList {
         Ok(Self(cpus))
     }
 
-    /// Reads the kind `mask`: hexadecimal, groups of 32 bits by comma, highest first; leading zeros are ignored.
+    /// Reads the kind `mask`: hexadecimal, groups of 32 bits by comma, highest first; leading zeros
+    /// are ignored.
     ///
     /// # Errors
-    /// [`TuneError::NoCpus`] with the group that is not hexadecimal, longer than 8 digits or missing.
+    /// [`TuneError::NoCpus`] with the group that is not hexadecimal, longer than 8 digits or
+    /// missing.
     pub fn parse_mask(text: &str) -> Result<Self, TuneError> {
         let mut cpus = BTreeSet::new();
         for (group, digits) in (0_u32..).zip(text.trim().rsplit(',')) {
-            let bits = number(digits, 16).filter(|_| digits.len() <= 8 && group < MOST_CPUS / BITS_PER_GROUP);
+            let bits = number(digits, 16)
+                .filter(|_| digits.len() <= 8 && group < MOST_CPUS / BITS_PER_GROUP);
             let bits = bits.ok_or_else(|| TuneError::NoCpus {
                 kind: "mask",
                 text: text.trim().to_owned(),
@@ -227,7 +232,9 @@ mod tests {
 
     #[test]
     fn an_invalid_set_is_refused_with_the_part_that_is_wrong() {
-        for (text, piece) in [("0-", ""), ("3-1", "3-1"), ("1,,2", ""), ("a", "a"), ("0-4294967295", "0-4294967295")] {
+        for (text, piece) in
+            [("0-", ""), ("3-1", "3-1"), ("1,,2", ""), ("a", "a"), ("0-4294967295", "0-4294967295")]
+        {
             let error = CpuList::parse_list(text).unwrap_err().to_string();
             assert!(error.contains(text) && error.contains(piece), "{error}");
         }
@@ -238,8 +245,12 @@ mod tests {
 
     #[test]
     fn a_set_kept_off_all_its_cpus_falls_back_to_the_others() {
-        let kept =
-            |wanted: &str, taken: &str| CpuList::kept_off(&cpus(wanted), &cpus(taken), &cpus("0,2-3")).to_string();
-        assert_eq!((kept("0-3", "1"), kept("1", "1"), kept("1-2", "1")), ("0,2-3".into(), "0,2-3".into(), "2".into()));
+        let kept = |wanted: &str, taken: &str| {
+            CpuList::kept_off(&cpus(wanted), &cpus(taken), &cpus("0,2-3")).to_string()
+        };
+        assert_eq!(
+            (kept("0-3", "1"), kept("1", "1"), kept("1-2", "1")),
+            ("0,2-3".into(), "0,2-3".into(), "2".into())
+        );
     }
 }

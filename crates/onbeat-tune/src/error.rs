@@ -31,7 +31,9 @@ pub enum TuneError {
         source: io::Error,
     },
     /// A file of the host could not be written.
-    #[error("cannot write \"{value}\" to {path}: {source}. Earlier changes are on record: `onbeat repair` undoes them")]
+    #[error(
+        "cannot write \"{value}\" to {path}: {source}. Earlier changes are on record: `onbeat repair` undoes them"
+    )]
     Write {
         /// Which file.
         path: String,
@@ -53,7 +55,9 @@ pub enum TuneError {
         source: io::Error,
     },
     /// The task that may use the shielded CPUs does not exist.
-    #[error("task {tid}, which may use the shielded CPUs, does not exist. Start the loop before the shield")]
+    #[error(
+        "task {tid}, which may use the shielded CPUs, does not exist. Start the loop before the shield"
+    )]
     NoSuchTask {
         /// The number asked for.
         tid: i32,

@@ -1,4 +1,5 @@
-//! The only access to `/proc`, `/sys` and the system calls, so that tests run the rest of the crate on a fake host.
+//! The only access to `/proc`, `/sys` and the system calls, so that tests run the rest of the crate
+//! on a fake host.
 //!
 //! Absent on purpose: caching. A comparison before a restore needs the kernel's current value.
 
@@ -54,8 +55,8 @@ pub trait HostFiles {
     /// The kernel's; `EINVAL` when none of them is in the task's cpuset, `ESRCH` when it is gone.
     fn set_affinity(&self, tid: i32, cpus: &CpuList) -> io::Result<()>;
 
-    /// Kills the remaining processes of the session `sid`, whose leader started at `start_ticks` (clock ticks since boot).
-    /// Returns the number of killed processes.
+    /// Kills the remaining processes of the session `sid`, whose leader started at `start_ticks`
+    /// (clock ticks since boot). Returns the number of killed processes.
     ///
     /// # Errors
     /// `Unsupported` on a host without a way to kill sessions.
@@ -101,11 +102,17 @@ pub trait HostFiles {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Starts a process that opens `path`, writes `text` and keeps it open. Calls `record` with it before the file is opened.
+    /// Starts a process that opens `path`, writes `text` and keeps it open. Calls `record` with it
+    /// before the file is opened.
     ///
     /// # Errors
     /// The kernel's, or that of `record`; then the process has ended.
-    fn hold_open(&self, _path: &str, _text: &str, _record: &mut dyn FnMut(TaskId) -> io::Result<()>) -> io::Result<()> {
+    fn hold_open(
+        &self,
+        _path: &str,
+        _text: &str,
+        _record: &mut dyn FnMut(TaskId) -> io::Result<()>,
+    ) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -209,7 +216,8 @@ impl HostFiles for LiveHost {
         }
 
         let task = rustix::process::Pid::from_raw(tid).ok_or(Errno::SRCH)?;
-        // The journal is written by its user, while file capabilities (cap_sys_nice) also cover other users' threads.
+        // The journal is written by its user, while file capabilities (cap_sys_nice) also cover
+        // other users' threads.
         if crate::user::foreign(tid).is_some() {
             return Err(Errno::PERM.into());
         }
@@ -227,7 +235,8 @@ impl HostFiles for LiveHost {
     }
 
     fn set_scheduling(&self, tid: i32, text: &str) -> io::Result<()> {
-        let policy: Scheduling = text.parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let policy: Scheduling =
+            text.parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         if crate::user::foreign(tid).is_some() {
             return Err(Errno::PERM.into());
         }
@@ -246,7 +255,12 @@ impl HostFiles for LiveHost {
         live_extras::set_unit_state(unit, state)
     }
 
-    fn hold_open(&self, path: &str, text: &str, record: &mut dyn FnMut(TaskId) -> io::Result<()>) -> io::Result<()> {
+    fn hold_open(
+        &self,
+        path: &str,
+        text: &str,
+        record: &mut dyn FnMut(TaskId) -> io::Result<()>,
+    ) -> io::Result<()> {
         live_extras::hold_open(self, (path, text), record)
     }
 
@@ -271,7 +285,9 @@ impl HostFiles for LiveHost {
     }
 
     fn unix_seconds(&self) -> u64 {
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+        std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs())
     }
 
     fn pause(&self) {

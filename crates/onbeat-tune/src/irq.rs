@@ -1,7 +1,8 @@
 //! Interrupts moved off shielded CPUs, and back to the CPU they came from.
 //!
-//! The kernel refuses to move interrupts that it manages itself (queues of many disks and network cards) with EPERM or, before
-//! Linux 6, EIO. They cannot be recognised beforehand, so each is tried once and reported with its count.
+//! The kernel refuses to move interrupts that it manages itself (queues of many disks and network
+//! cards) with EPERM or, before Linux 6, EIO. They cannot be recognised beforehand, so each is
+//! tried once and reported with its count.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +41,8 @@ pub struct RefusedIrq {
     pub count_on_rt: u64,
 }
 
-/// The interrupts of the machine and the kernel's unbound work, moved off the shielded CPUs and back.
+/// The interrupts of the machine and the kernel's unbound work, moved off the shielded CPUs and
+/// back.
 #[derive(Debug, Default)]
 pub(super) struct MovedInterrupts {
     switches: ToggledSettings,
@@ -50,7 +52,8 @@ pub(super) struct MovedInterrupts {
 }
 
 impl MovedInterrupts {
-    /// Moves interrupts and unbound work off the shielded CPUs. Returns the number of moved interrupts.
+    /// Moves interrupts and unbound work off the shielded CPUs. Returns the number of moved
+    /// interrupts.
     pub(super) fn raise(&mut self, context: &mut ShieldContext<'_>) -> Result<usize, TuneError> {
         let wanted = self.wanted(context.host, context.cpus)?;
         self.switches.record(context, &wanted)?;
@@ -100,7 +103,8 @@ impl MovedInterrupts {
         let numbers = tasks::numbers(host, "/proc/irq")
             .map_err(|source| TuneError::Read { path: "/proc/irq".to_owned(), source })?;
         let numbers = numbers.into_iter().filter_map(|number| u32::try_from(number).ok());
-        let mut wanted: Vec<Intent> = numbers.filter_map(|number| self.interrupt(host, cpus, number)).collect();
+        let mut wanted: Vec<Intent> =
+            numbers.filter_map(|number| self.interrupt(host, cpus, number)).collect();
         wanted.extend(mask(host, cpus, ("irq.default", DEFAULT, None)));
         // The requested mask is restored; the effective one may be narrower.
         let shown = host.read(UNBOUND_WORK_REQUESTED).is_ok().then_some(UNBOUND_WORK_REQUESTED);
@@ -110,7 +114,9 @@ impl MovedInterrupts {
     }
 
     fn interrupt(&self, host: &dyn HostFiles, cpus: &CpuSplit, number: u32) -> Option<Intent> {
-        let read = |file: &str| host.read(&format!("/proc/irq/{number}/{file}")).map(|text| text.trim().to_owned());
+        let read = |file: &str| {
+            host.read(&format!("/proc/irq/{number}/{file}")).map(|text| text.trim().to_owned())
+        };
         let old = read("smp_affinity_list").ok()?;
         let now = CpuList::parse_list(&old).ok()?;
         let actions = actions(host, number);
@@ -122,19 +128,31 @@ impl MovedInterrupts {
         let effective = read("effective_affinity_list").unwrap_or_default();
         let new = CpuList::kept_off(&now, &cpus.rt, &cpus.hk).to_string();
         let key = Key::Irq { number, actions, effective: effective.clone() };
-        // A restore first sends it to the CPU it came from: after an interruption there, the value is still ours.
-        Some(Intent::new("irq.affinity", key, old, new).also((!effective.is_empty()).then_some(effective)))
+        // A restore first sends it to the CPU it came from: after an interruption there, the value
+        // is still ours.
+        Some(
+            Intent::new("irq.affinity", key, old, new)
+                .also((!effective.is_empty()).then_some(effective)),
+        )
     }
 }
 
-fn mask(host: &dyn HostFiles, cpus: &CpuSplit, (id, path, shown_in): (&str, &str, Option<&str>)) -> Option<Intent> {
+fn mask(
+    host: &dyn HostFiles,
+    cpus: &CpuSplit,
+    (id, path, shown_in): (&str, &str, Option<&str>),
+) -> Option<Intent> {
     let old = host.read(shown_in.unwrap_or(path)).ok()?;
     let now = CpuList::parse_mask(&old).ok()?;
     if !now.meets(&cpus.rt) {
         return None;
     }
 
-    let key = Key::File { path: path.to_owned(), kind: Kind::Mask, shown_in: shown_in.map(str::to_owned) };
+    let key = Key::File {
+        path: path.to_owned(),
+        kind: Kind::Mask,
+        shown_in: shown_in.map(str::to_owned),
+    };
     Some(Intent::new(id, key, old.trim(), CpuList::kept_off(&now, &cpus.rt, &cpus.hk).to_mask()))
 }
 
@@ -157,10 +175,15 @@ impl InterruptCounts {
         let text = host.read("/proc/interrupts").unwrap_or_default();
         let mut lines = text.lines();
         let heads = lines.next().unwrap_or_default().split_whitespace();
-        let cpus: Vec<u32> = heads.filter_map(|head| head.strip_prefix("CPU")?.parse().ok()).collect();
+        let cpus: Vec<u32> =
+            heads.filter_map(|head| head.strip_prefix("CPU")?.parse().ok()).collect();
         let row = |line: &str| {
             let (number, counts) = line.split_once(':')?;
-            let counts = counts.split_whitespace().take(cpus.len()).map_while(|count| count.parse().ok()).collect();
+            let counts = counts
+                .split_whitespace()
+                .take(cpus.len())
+                .map_while(|count| count.parse().ok())
+                .collect();
             Some((number.trim().parse().ok()?, counts))
         };
 
@@ -170,7 +193,8 @@ impl InterruptCounts {
 
     fn of(&self, number: u32, on: Option<&CpuList>) -> u64 {
         let counts = self.rows.get(&number).map(Vec::as_slice).unwrap_or_default();
-        let chosen = self.cpus.iter().zip(counts).filter(|(cpu, _)| on.is_none_or(|on| on.contains(**cpu)));
+        let chosen =
+            self.cpus.iter().zip(counts).filter(|(cpu, _)| on.is_none_or(|on| on.contains(**cpu)));
         chosen.map(|(_, count)| count).sum()
     }
 }

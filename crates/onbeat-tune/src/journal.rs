@@ -1,9 +1,10 @@
 //! The list of changes on disk, written before each change.
 //!
-//! One file per transaction, append-only, a JSON value per line: a head, then per change an `intent` (synced before the
-//! change is made), a `done` with the value read back, and later perhaps `undone`; `kept` ends a transaction whose changes are
-//! meant to stay. A torn last line is an intent whose change was never made, or a line that is not needed: undo checks the
-//! host, not these lines.
+//! One file per transaction, append-only, a JSON value per line: a head, then per change an
+//! `intent` (synced before the change is made), a `done` with the value read back, and later
+//! perhaps `undone`; `kept` ends a transaction whose changes are meant to stay. A torn last line is
+//! an intent whose change was never made, or a line that is not needed: undo checks the host, not
+//! these lines.
 //!
 //! The writer holds a lock on the directory, so two onbeats never change one host at once.
 
@@ -51,7 +52,8 @@ pub struct Holder {
     pub pid: i32,
     /// Its purpose, such as `bench`.
     pub what: String,
-    /// The command as typed, and its start in seconds since 1970; `None` without a readable journal.
+    /// The command as typed, and its start in seconds since 1970; `None` without a readable
+    /// journal.
     pub began: Option<(String, u64)>,
 }
 
@@ -123,11 +125,16 @@ struct JournalEntry {
     settled: bool,
 }
 
-/// The journal's directory by default: `/var/lib/onbeat/journal` for root, else below the state directory.
+/// The journal's directory by default: `/var/lib/onbeat/journal` for root, else below the state
+/// directory.
 ///
 /// `state_home` and `home` are `XDG_STATE_HOME` and `HOME`.
 #[must_use]
-pub fn default_directory(host: &dyn HostFiles, state_home: Option<&Path>, home: Option<&Path>) -> PathBuf {
+pub fn default_directory(
+    host: &dyn HostFiles,
+    state_home: Option<&Path>,
+    home: Option<&Path>,
+) -> PathBuf {
     match (host.is_root(), state_home, home) {
         (true, ..) => PathBuf::from("/var/lib/onbeat/journal"),
         (false, Some(state), _) => state.join("onbeat/journal"),
@@ -152,9 +159,14 @@ impl Journal {
     /// Locks the directory, which is created if necessary, and begins a journal in it.
     ///
     /// # Errors
-    /// [`TuneError::Busy`] while another onbeat holds the lock, [`TuneError::Journal`] when the directory cannot be used,
-    /// [`TuneError::NotOwn`] and [`TuneError::OpenToOthers`] when others could have written to it.
-    pub fn begin(directory: &Path, host: &dyn HostFiles, purpose: &Purpose) -> Result<Self, TuneError> {
+    /// [`TuneError::Busy`] while another onbeat holds the lock, [`TuneError::Journal`] when the
+    /// directory cannot be used, [`TuneError::NotOwn`] and [`TuneError::OpenToOthers`] when others
+    /// could have written to it.
+    pub fn begin(
+        directory: &Path,
+        host: &dyn HostFiles,
+        purpose: &Purpose,
+    ) -> Result<Self, TuneError> {
         private::make_directory(directory)?;
         let owner = tasks::task(host, host.own_pid()).map(|own| own.id);
         let owner = owner.ok_or(TuneError::NoSuchTask { tid: host.own_pid() })?;
@@ -173,13 +185,23 @@ impl Journal {
         let new = path.with_extension(NEW);
         let create = |source| journal_error("create", &path, source);
         let mut file =
-            private::open(&new, OpenOptions::new().write(true).create(true).truncate(true)).map_err(create)?;
+            private::open(&new, OpenOptions::new().write(true).create(true).truncate(true))
+                .map_err(create)?;
         let line = json_line(&head);
         file.write_all(line.as_bytes()).and_then(|()| file.sync_data()).map_err(create)?;
         fs::rename(&new, &path).and_then(|()| sync_directory(directory)).map_err(create)?;
         let length = line.len() as u64;
 
-        Ok(Self { file, path, length, entries: Vec::new(), next: 1, owner, command: head.command, _lock: Some(lock) })
+        Ok(Self {
+            file,
+            path,
+            length,
+            entries: Vec::new(),
+            next: 1,
+            owner,
+            command: head.command,
+            _lock: Some(lock),
+        })
     }
 
     /// Its path.
@@ -219,9 +241,13 @@ impl Journal {
         }
 
         let first = self.next;
-        let entries: Vec<JournalEntry> =
-            (first..).zip(intents).map(|(step, intent)| JournalEntry { step, intent, settled: false }).collect();
-        let notes = entries.iter().map(|entry| JournalLine::Intent { step: entry.step, intent: entry.intent.clone() });
+        let entries: Vec<JournalEntry> = (first..)
+            .zip(intents)
+            .map(|(step, intent)| JournalEntry { step, intent, settled: false })
+            .collect();
+        let notes = entries
+            .iter()
+            .map(|entry| JournalLine::Intent { step: entry.step, intent: entry.intent.clone() });
         let lines: String = notes.map(|note| json_line(&note)).collect();
         self.append(&lines, Sync::Wait)?;
         self.next += entries.len();
@@ -242,7 +268,8 @@ impl Journal {
     /// Records a change on disk, makes it, and reads it back.
     ///
     /// # Errors
-    /// [`TuneError::Journal`] when it could not be recorded, [`TuneError::Write`] when the host refused it.
+    /// [`TuneError::Journal`] when it could not be recorded, [`TuneError::Write`] when the host
+    /// refused it.
     pub fn change(&mut self, host: &dyn HostFiles, intent: &Intent) -> Result<ChangeId, TuneError> {
         let step = self.intend(intent.clone())?;
         intent.make(host).map_err(|source| TuneError::Write {
@@ -256,11 +283,18 @@ impl Journal {
         Ok(step)
     }
 
-    /// Undoes the changes in `steps` that are not yet undone, newest first; affinities last, because cpusets bound them.
+    /// Undoes the changes in `steps` that are not yet undone, newest first; affinities last,
+    /// because cpusets bound them.
     ///
     /// # Errors
-    /// [`TuneError::Journal`] when the result could not be recorded. The outcome of each change is returned.
-    pub fn undo(&mut self, host: &dyn HostFiles, steps: &[ChangeId], mode: UndoMode) -> Result<Vec<Undone>, TuneError> {
+    /// [`TuneError::Journal`] when the result could not be recorded. The outcome of each change is
+    /// returned.
+    pub fn undo(
+        &mut self,
+        host: &dyn HostFiles,
+        steps: &[ChangeId],
+        mode: UndoMode,
+    ) -> Result<Vec<Undone>, TuneError> {
         let chosen: Vec<usize> = steps.iter().map(|step| step.0).collect();
         self.undo_where(host, mode, |entry| chosen.contains(&entry.step))
     }
@@ -269,7 +303,11 @@ impl Journal {
     ///
     /// # Errors
     /// As [`Journal::undo`].
-    pub fn undo_all(&mut self, host: &dyn HostFiles, mode: UndoMode) -> Result<Vec<Undone>, TuneError> {
+    pub fn undo_all(
+        &mut self,
+        host: &dyn HostFiles,
+        mode: UndoMode,
+    ) -> Result<Vec<Undone>, TuneError> {
         self.undo_where(host, mode, |_| true)
     }
 
@@ -289,7 +327,9 @@ impl Journal {
             let entry = &mut self.entries[at];
             let key = &entry.intent.key;
             let outcome = match entry.intent.undo(host, mode) {
-                left if mode == UndoMode::Forget && !left.is_settled() => Outcome::Forgotten { why: left.why() },
+                left if mode == UndoMode::Forget && !left.is_settled() => {
+                    Outcome::Forgotten { why: left.why() }
+                }
                 outcome => outcome,
             };
 
@@ -297,7 +337,10 @@ impl Journal {
             // An affinity restored now would be forgotten when the controller is disabled later.
             let is_final = !(resets_follow && key.is_bounded_by_cpusets());
             entry.settled = outcome.is_settled() && is_final;
-            lines.push_str(&json_line(&JournalLine::Undone { step: entry.step, outcome: outcome.word().to_owned() }));
+            lines.push_str(&json_line(&JournalLine::Undone {
+                step: entry.step,
+                outcome: outcome.word().to_owned(),
+            }));
             undone.push(Undone { intent: entry.intent.clone(), outcome });
         }
 
@@ -315,12 +358,17 @@ impl Journal {
     pub fn close(self) -> Result<(), TuneError> {
         let left = self.entries.iter().filter(|entry| !entry.settled).count();
         if left > 0 {
-            return Err(TuneError::NotAllUndone { left, steps: self.entries.len(), path: self.path });
+            return Err(TuneError::NotAllUndone {
+                left,
+                steps: self.entries.len(),
+                path: self.path,
+            });
         }
         remove(&self.path)
     }
 
-    /// Ends the transaction and keeps its changes: only [`crate::repair::undo`] undoes them, not a repair.
+    /// Ends the transaction and keeps its changes: only [`crate::repair::undo`] undoes them, not a
+    /// repair.
     ///
     /// # Errors
     /// [`TuneError::Journal`] when that could not be recorded.
@@ -340,7 +388,8 @@ impl Journal {
                 Ok(())
             }
             Err(source) => {
-                // Later lines must not continue half a line. If this fails too, the line is skipped when read.
+                // Later lines must not continue half a line. If this fails too, the line is skipped
+                // when read.
                 let _ = self.file.set_len(self.length);
                 let _ = self.file.seek(SeekFrom::Start(self.length));
                 Err(journal_error("write", &self.path, source))
@@ -396,7 +445,9 @@ impl JournalFile {
 
     fn take(&mut self, note: JournalLine) {
         match note {
-            JournalLine::Intent { step, intent } => self.entries.push(JournalEntry { step, intent, settled: false }),
+            JournalLine::Intent { step, intent } => {
+                self.entries.push(JournalEntry { step, intent, settled: false })
+            }
             JournalLine::Undone { step, outcome } if Outcome::is_word_of_settled(&outcome) => {
                 if let Some(entry) = self.entries.iter_mut().find(|entry| entry.step == step) {
                     entry.settled = true;
@@ -444,8 +495,8 @@ impl JournalFile {
 pub(super) struct DirectoryLock(File);
 
 impl Drop for DirectoryLock {
-    /// Closing the file is not enough: a process that another thread is just forking shares the descriptor until it executes its
-    /// program, and would hold the lock until then.
+    /// Closing the file is not enough: a process that another thread is just forking shares the
+    /// descriptor until it executes its program, and would hold the lock until then.
     fn drop(&mut self) {
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
@@ -456,7 +507,8 @@ impl DirectoryLock {
         let path = directory.join(LOCK);
         let error = |source| journal_error("lock", &path, source);
         let mut file =
-            private::open(&path, OpenOptions::new().write(true).create(true).truncate(false)).map_err(error)?;
+            private::open(&path, OpenOptions::new().write(true).create(true).truncate(false))
+                .map_err(error)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(TuneError::Busy(holder(directory, &path))),
@@ -473,7 +525,11 @@ fn holder(directory: &Path, lock: &Path) -> Holder {
     let (pid, what) = text.trim().split_once(' ').unwrap_or(("0", "unknown purpose"));
     let pid = pid.parse().unwrap_or(0);
     let head = heads(directory).into_iter().find(|head| head.owner.tid == pid);
-    Holder { pid, what: what.to_owned(), began: head.map(|head| (head.command, head.started_unix_s)) }
+    Holder {
+        pid,
+        what: what.to_owned(),
+        began: head.map(|head| (head.command, head.started_unix_s)),
+    }
 }
 
 /// Heads of the readable open journals, newest first.
@@ -482,11 +538,16 @@ fn heads(directory: &Path) -> Vec<JournalHead> {
     open.iter().filter_map(|path| JournalFile::read(path).ok()?.head).collect()
 }
 
-/// The living onbeat that changes `host` with a journal in `directory`. Takes no lock, so it blocks no other process.
+/// The living onbeat that changes `host` with a journal in `directory`. Takes no lock, so it blocks
+/// no other process.
 #[must_use]
 pub fn at_work(directory: &Path, host: &dyn HostFiles) -> Option<Holder> {
     let head = heads(directory).into_iter().find(|head| tasks::is_alive(host, head.owner))?;
-    Some(Holder { pid: head.owner.tid, what: head.purpose, began: Some((head.command, head.started_unix_s)) })
+    Some(Holder {
+        pid: head.owner.tid,
+        what: head.purpose,
+        began: Some((head.command, head.started_unix_s)),
+    })
 }
 
 /// The journals in a directory, newest first, and leftovers of ended ones.
@@ -525,7 +586,9 @@ pub(super) fn remove(path: &Path) -> Result<(), TuneError> {
 }
 
 pub(super) fn boot_id(host: &dyn HostFiles) -> Result<String, TuneError> {
-    let text = host.read(BOOT_ID).map_err(|source| TuneError::Read { path: BOOT_ID.to_owned(), source })?;
+    let text = host
+        .read(BOOT_ID)
+        .map_err(|source| TuneError::Read { path: BOOT_ID.to_owned(), source })?;
     Ok(text.trim().to_owned())
 }
 
@@ -539,7 +602,8 @@ fn json_line(value: &impl Serialize) -> String {
 }
 
 fn free_path(directory: &Path, head: &JournalHead) -> PathBuf {
-    let stamp = utc(head.started_unix_s).replace(['-', ':'], "").replacen(' ', "T", 1).replace(" UTC", "Z");
+    let stamp =
+        utc(head.started_unix_s).replace(['-', ':'], "").replacen(' ', "T", 1).replace(" UTC", "Z");
     let named = |nth: u32| directory.join(format!("{stamp}-{}-{nth:02}.{OPEN}", head.owner.tid));
     (1..).map(named).find(|path| !path.exists()).unwrap_or_else(|| named(0))
 }
@@ -548,7 +612,8 @@ fn free_path(directory: &Path, head: &JournalHead) -> PathBuf {
 #[must_use]
 pub fn is_open(directory: &Path, pid: i32) -> bool {
     let owned = |path: &PathBuf| {
-        JournalFile::read(path).is_ok_and(|found| found.head.is_some_and(|head| head.owner.tid == pid))
+        JournalFile::read(path)
+            .is_ok_and(|found| found.head.is_some_and(|head| head.owner.tid == pid))
     };
     list(directory).is_ok_and(|listed| listed.open.iter().any(owned))
 }
@@ -561,12 +626,13 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
 pub(super) fn utc(unix_s: u64) -> String {
     let days = unix_s / 86_400;
     let second_of_day = unix_s % 86_400;
-    // Years of 365.2425 days from 1 March 0000, so that the leap day is the last of its year (Hinnant, "chrono-Compatible
-    // Low-Level Date Algorithms").
+    // Years of 365.2425 days from 1 March 0000, so that the leap day is the last of its year
+    // (Hinnant, "chrono-Compatible Low-Level Date Algorithms").
     let days = days + 719_468;
     let era = days / 146_097;
     let day_of_era = days % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted + 2) / 5 + 1;

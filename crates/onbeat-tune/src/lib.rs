@@ -16,9 +16,10 @@
 //! | [`mod@persist`] | settings that hold after each boot, and their removal |
 //! | [`shield`] | CPUs reserved for the loop; `shield_v1`, `shield_v2`, `affinity` and [`irq`] are its parts, `context` their common data |
 //!
-//! Two rules hold everywhere. **Nothing is written before the journal is on disk**: old and new value, synced, then the
-//! change. **Nothing is undone because a process ended**: only [`shield::Shield::dismantle`], [`journal::Journal::undo`]
-//! and [`repair::repair`] undo, and they compare first: what another program has changed since is not touched.
+//! Two rules hold everywhere. **Nothing is written before the journal is on disk**: old and new
+//! value, synced, then the change. **Nothing is undone because a process ended**: only
+//! [`shield::Shield::dismantle`], [`journal::Journal::undo`] and [`repair::repair`] undo, and they
+//! compare first: what another program has changed since is not touched.
 //!
 //! ```
 //! use onbeat_tune::CpuList;
@@ -32,8 +33,8 @@
 //! Absent on purpose: measuring, and any knob whose old value cannot be read back.
 
 mod affinity;
-pub mod capture;
 pub mod apply;
+pub mod capture;
 
 pub mod catalogue;
 pub mod change;
@@ -45,8 +46,8 @@ pub mod host_files;
 pub mod irq;
 pub mod journal;
 pub mod lint;
-pub mod persist;
 mod live_extras;
+pub mod persist;
 pub mod plan;
 mod private;
 pub mod repair;

@@ -1,4 +1,5 @@
-//! What [`crate::LiveHost`] does besides files: limits, units of systemd, held descriptors, registers.
+//! What [`crate::LiveHost`] does besides files: limits, units of systemd, held descriptors,
+//! registers.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -40,7 +41,8 @@ fn process(pid: i32) -> io::Result<Pid> {
 
 /// `active` or `inactive`; a unit that failed is inactive.
 pub(super) fn unit_state(unit: &str) -> io::Result<String> {
-    let output = Command::new("systemctl").args(["is-active", "--", unit]).stdin(Stdio::null()).output()?;
+    let output =
+        Command::new("systemctl").args(["is-active", "--", unit]).stdin(Stdio::null()).output()?;
     let state = String::from_utf8_lossy(&output.stdout);
     let is_active = matches!(state.trim(), "active" | "activating" | "reloading");
     Ok(if is_active { "active" } else { "inactive" }.to_owned())
@@ -52,7 +54,8 @@ pub(super) fn set_unit_state(unit: &str, state: &str) -> io::Result<()> {
         "inactive" => "stop",
         _ => return Err(io::ErrorKind::InvalidInput.into()),
     };
-    let output = Command::new("systemctl").args([verb, "--", unit]).stdin(Stdio::null()).output()?;
+    let output =
+        Command::new("systemctl").args([verb, "--", unit]).stdin(Stdio::null()).output()?;
     if output.status.success() {
         return Ok(());
     }
@@ -61,10 +64,12 @@ pub(super) fn set_unit_state(unit: &str, state: &str) -> io::Result<()> {
     Err(io::Error::other(format!("systemctl {verb} {unit}: {}", said.trim())))
 }
 
-/// Waits for a line, so that nothing is opened before it is on record; then opens the file, writes, and answers.
+/// Waits for a line, so that nothing is opened before it is on record; then opens the file, writes,
+/// and answers.
 const HOLDER: &str = r#"read -r go || exit 1; exec 9<>"$1" || exit 1; printf '%s' "$2" >&9 || exit 1; echo held; exec sleep infinity <&- >&-"#;
 
-/// Starts a process that opens `path`, writes `text` into it and keeps it open. `record` is called before the file is opened.
+/// Starts a process that opens `path`, writes `text` into it and keeps it open. `record` is called
+/// before the file is opened.
 pub(super) fn hold_open(
     host: &dyn HostFiles,
     (path, text): (&str, &str),
@@ -74,7 +79,8 @@ pub(super) fn hold_open(
 
     let mut command = Command::new("/bin/sh");
     command.args(["-c", HOLDER, "onbeat-holder", path, text]).current_dir("/").process_group(0);
-    let mut holder = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let mut holder =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
 
     let held = (|| {
         let pid = i32::try_from(holder.id()).map_err(|_| Errno::SRCH)?;
@@ -82,7 +88,11 @@ pub(super) fn hold_open(
         holder.stdin.take().ok_or(Errno::PIPE)?.write_all(b"go\n")?;
         let mut answer = String::new();
         BufReader::new(holder.stdout.take().ok_or(Errno::PIPE)?).read_line(&mut answer)?;
-        if answer.trim() == "held" { Ok(()) } else { Err(io::Error::other(format!("{path} does not take \"{text}\""))) }
+        if answer.trim() == "held" {
+            Ok(())
+        } else {
+            Err(io::Error::other(format!("{path} does not take \"{text}\"")))
+        }
     })();
 
     if held.is_err() {
@@ -118,5 +128,6 @@ pub(super) fn read_register(cpu: u32, register: u32) -> io::Result<u64> {
 }
 
 pub(super) fn write_register(cpu: u32, register: u32, value: u64) -> io::Result<()> {
-    registers(cpu, OpenOptions::new().write(true))?.write_all_at(&value.to_ne_bytes(), register.into())
+    registers(cpu, OpenOptions::new().write(true))?
+        .write_all_at(&value.to_ne_bytes(), register.into())
 }

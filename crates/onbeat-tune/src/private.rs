@@ -1,7 +1,8 @@
 //! Only its user may read and write the journal, because undo writes its content to the machine.
 //!
-//! Directories are created with mode 0700 and files with 0600, independent of the umask. A file that belongs to another user, or that
-//! others can write, is refused: root must not execute what an ordinary user has written.
+//! Directories are created with mode 0700 and files with 0600, independent of the umask. A file
+//! that belongs to another user, or that others can write, is refused: root must not execute what
+//! an ordinary user has written.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read};
@@ -20,7 +21,8 @@ const BY_OTHERS: u32 = 0o022;
 
 /// Creates a directory with its parents, and checks that it is this user's.
 pub(super) fn make_directory(path: &Path) -> Result<(), TuneError> {
-    let missing: Vec<&Path> = path.ancestors().take_while(|one| !one.as_os_str().is_empty() && !one.exists()).collect();
+    let missing: Vec<&Path> =
+        path.ancestors().take_while(|one| !one.as_os_str().is_empty() && !one.exists()).collect();
     for one in missing.into_iter().rev() {
         let made = match DirBuilder::new().mode(DIRECTORY).create(one) {
             // The umask can only have removed bits.
@@ -43,7 +45,11 @@ pub(super) fn check_directory(path: &Path) -> Result<(), TuneError> {
 
 /// Opens a file of the journal's directory for reading and writing, and creates it if necessary.
 pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    let file = options.read(true).mode(FILE).custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path)?;
+    let file = options
+        .read(true)
+        .mode(FILE)
+        .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+        .open(path)?;
     file.set_permissions(Permissions::from_mode(FILE))?;
     Ok(file)
 }

@@ -1,7 +1,8 @@
 //! Undo of changes left by an interrupted onbeat.
 //!
-//! A journal is undone when its owner is dead and the boot is still the same. A reboot reverts the changes by itself. The journal
-//! of a living owner is in use; one that was kept on purpose waits for an explicit undo.
+//! A journal is undone when its owner is dead and the boot is still the same. A reboot reverts the
+//! changes by itself. The journal of a living owner is in use; one that was kept on purpose waits
+//! for an explicit undo.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -50,23 +51,30 @@ enum JournalSelection {
     DeadAndKept,
 }
 
-/// Undoes what dead onbeats have left on this host, newest first. Call it before anything is changed or measured.
+/// Undoes what dead onbeats have left on this host, newest first. Call it before anything is
+/// changed or measured.
 ///
-/// While another onbeat holds the lock nothing is undone, and the result is [`Ending::InUse`]: that process undid the rest when it
-/// started.
+/// While another onbeat holds the lock nothing is undone, and the result is [`Ending::InUse`]: that
+/// process undid the rest when it started.
 ///
 /// # Errors
-/// [`TuneError::Journal`] when the directory cannot be used, [`TuneError::Headless`] when a journal cannot be judged,
-/// [`TuneError::NotOwn`] and [`TuneError::OpenToOthers`] when another user may have written it. All other journals are undone first.
+/// [`TuneError::Journal`] when the directory cannot be used, [`TuneError::Headless`] when a journal
+/// cannot be judged, [`TuneError::NotOwn`] and [`TuneError::OpenToOthers`] when another user may
+/// have written it. All other journals are undone first.
 pub fn repair(directory: &Path, host: &dyn HostFiles) -> Result<Vec<Repaired>, TuneError> {
     repair_as(directory, host, UndoMode::Careful)
 }
 
-/// As [`repair`], with a `mode` for settings that another program has changed since or that cannot be restored.
+/// As [`repair`], with a `mode` for settings that another program has changed since or that cannot
+/// be restored.
 ///
 /// # Errors
 /// As [`repair`].
-pub fn repair_as(directory: &Path, host: &dyn HostFiles, mode: UndoMode) -> Result<Vec<Repaired>, TuneError> {
+pub fn repair_as(
+    directory: &Path,
+    host: &dyn HostFiles,
+    mode: UndoMode,
+) -> Result<Vec<Repaired>, TuneError> {
     match take_up(directory, host, JournalSelection::DeadOnes, mode) {
         Err(TuneError::Busy(holder)) => {
             let ending = Ending::InUse { pid: holder.pid };
@@ -80,7 +88,11 @@ pub fn repair_as(directory: &Path, host: &dyn HostFiles, mode: UndoMode) -> Resu
 ///
 /// # Errors
 /// As [`repair`], and [`TuneError::Busy`] while another onbeat is running.
-pub fn undo(directory: &Path, host: &dyn HostFiles, mode: UndoMode) -> Result<Vec<Repaired>, TuneError> {
+pub fn undo(
+    directory: &Path,
+    host: &dyn HostFiles,
+    mode: UndoMode,
+) -> Result<Vec<Repaired>, TuneError> {
     take_up(directory, host, JournalSelection::DeadAndKept, mode)
 }
 
@@ -98,7 +110,8 @@ fn take_up(
     let _lock = DirectoryLock::take(directory, host.own_pid(), "undo")?;
     let listed = journal::list(directory)?;
     for leftover in &listed.leftovers {
-        fs::remove_file(leftover).map_err(|source| journal::journal_error("remove", leftover, source))?;
+        fs::remove_file(leftover)
+            .map_err(|source| journal::journal_error("remove", leftover, source))?;
     }
 
     let boot_id = journal::boot_id(host)?;
@@ -109,7 +122,11 @@ fn take_up(
             Ok(Some(one)) => repaired.push(one),
             Ok(None) => {}
             // A journal that cannot be judged or trusted must not block the undo of the others.
-            Err(error @ (TuneError::Headless { .. } | TuneError::NotOwn { .. } | TuneError::OpenToOthers { .. })) => {
+            Err(
+                error @ (TuneError::Headless { .. }
+                | TuneError::NotOwn { .. }
+                | TuneError::OpenToOthers { .. }),
+            ) => {
                 refused = Some(error);
             }
             Err(error) => return Err(error),
@@ -127,7 +144,8 @@ fn settle(
 ) -> Result<Option<Repaired>, TuneError> {
     let found = JournalFile::read(path)?;
     let damaged_lines = found.damaged_lines;
-    let repaired = |head, ending| Some(Repaired { path: path.to_owned(), head, ending, damaged_lines });
+    let repaired =
+        |head, ending| Some(Repaired { path: path.to_owned(), head, ending, damaged_lines });
     let Some(head) = found.head.clone() else {
         if found.steps() > 0 || found.damaged_lines > 0 {
             return Err(TuneError::Headless { path: path.to_owned(), steps: found.steps() });
@@ -158,7 +176,9 @@ fn settle(
     let mut journal = found.reopen(&head)?;
     let undone = journal.undo_all(host, mode)?;
     match journal.close() {
-        Ok(()) | Err(TuneError::NotAllUndone { .. }) => Ok(repaired(Some(head), Ending::Undone(undone))),
+        Ok(()) | Err(TuneError::NotAllUndone { .. }) => {
+            Ok(repaired(Some(head), Ending::Undone(undone)))
+        }
         Err(error) => Err(error),
     }
 }
@@ -186,13 +206,17 @@ impl Repaired {
                 )]
             }
             Ending::Empty => Vec::new(),
-            Ending::InUse { pid } => vec![format!("nothing undone: another onbeat (pid {pid}) is running")],
+            Ending::InUse { pid } => {
+                vec![format!("nothing undone: another onbeat (pid {pid}) is running")]
+            }
         };
 
         if self.damaged_lines > 0 {
             let path = self.path.display();
             let lines = self.damaged_lines;
-            sentences.push(format!("{lines} lines of {path} could not be read; the changes in them are unknown"));
+            sentences.push(format!(
+                "{lines} lines of {path} could not be read; the changes in them are unknown"
+            ));
         }
 
         sentences
@@ -202,19 +226,29 @@ impl Repaired {
         self.head.as_ref().map_or_else(
             || "an onbeat".to_owned(),
             |head| {
-                let article = if head.purpose.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
-                format!("{article} {} started at {}", head.purpose, journal::utc(head.started_unix_s))
+                let article =
+                    if head.purpose.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+                format!(
+                    "{article} {} started at {}",
+                    head.purpose,
+                    journal::utc(head.started_unix_s)
+                )
             },
         )
     }
 
     fn undone_sentences(&self, undone: &[Undone]) -> Vec<String> {
         let mut sentences = Vec::new();
-        let restored: Vec<&Undone> = undone.iter().filter(|one| one.outcome == Outcome::Restored).collect();
+        let restored: Vec<&Undone> =
+            undone.iter().filter(|one| one.outcome == Outcome::Restored).collect();
         if !restored.is_empty() {
             let changes = if restored.len() == 1 { "change" } else { "changes" };
             let what = counted(&restored);
-            sentences.push(format!("undid {} {changes} left by {}: {what}", restored.len(), self.who()));
+            sentences.push(format!(
+                "undid {} {changes} left by {}: {what}",
+                restored.len(),
+                self.who()
+            ));
         }
 
         for Undone { intent, outcome } in undone {

@@ -1,7 +1,7 @@
 //! Undo of one change: compare, then restore.
 //!
-//! A setting with its old value needs nothing; one with onbeat's value is restored; any other value was set by another program and
-//! is kept, unless [`UndoMode::Force`] is given.
+//! A setting with its old value needs nothing; one with onbeat's value is restored; any other value
+//! was set by another program and is kept, unless [`UndoMode::Force`] is given.
 
 use std::io;
 
@@ -12,8 +12,8 @@ use super::cpu_list::CpuList;
 use super::host_files::HostFiles;
 use super::tasks;
 
-/// Number of passes, 2 ms apart, that empty a cgroup before its removal fails. Tasks fork while they are moved, and dead tasks
-/// stay in their cgroup until their parent reaps them.
+/// Number of passes, 2 ms apart, that empty a cgroup before its removal fails. Tasks fork while
+/// they are moved, and dead tasks stay in their cgroup until their parent reaps them.
 const EMPTYING_PASSES: usize = 2500;
 
 impl Intent {
@@ -64,8 +64,9 @@ impl Intent {
         }
     }
 
-    /// Restores the online CPUs of the old value, or all online CPUs when none of them is, as the kernel does. `None` when the old
-    /// value names no offline CPU, or the kernel refuses this value too.
+    /// Restores the online CPUs of the old value, or all online CPUs when none of them is, as the
+    /// kernel does. `None` when the old value names no offline CPU, or the kernel refuses this
+    /// value too.
     fn restore_to_online(&self, host: &dyn HostFiles, online: &CpuList) -> Option<Outcome> {
         let old = self.cpus(&self.old)?;
         let left = old.and(online);
@@ -92,8 +93,8 @@ impl Intent {
         match &self.key {
             Key::CgroupDir { path, home, version } => remove_cgroup(host, path, home, *version),
             Key::Irq { effective, .. } => {
-                // An interrupt stays on its CPU while its mask allows that, so it is sent back before the mask widens.
-                // EINVAL: that CPU is offline now.
+                // An interrupt stays on its CPU while its mask allows that, so it is sent back
+                // before the mask widens. EINVAL: that CPU is offline now.
                 if !effective.trim().is_empty()
                     && let Err(error) = self.key.set(host, effective)
                     && Errno::from_io_error(&error) != Some(Errno::INVAL)
@@ -107,14 +108,15 @@ impl Intent {
         }
     }
 
-    /// Moves a task back to its cgroup, or to the nearest ancestor with a CPU: a cpuset whose last CPU went offline accepts no tasks,
-    /// and the kernel has moved its tasks to that ancestor.
+    /// Moves a task back to its cgroup, or to the nearest ancestor with a CPU: a cpuset whose last
+    /// CPU went offline accepts no tasks, and the kernel has moved its tasks to that ancestor.
     fn send_back(&self, host: &dyn HostFiles, mount: &str) -> io::Result<()> {
         let mut home = self.old.as_str();
         loop {
             match (self.key.set(host, home), home.rsplit_once('/')) {
                 (Err(error), Some((above, _)))
-                    if Errno::from_io_error(&error) == Some(Errno::NOSPC) && above.starts_with(mount) =>
+                    if Errno::from_io_error(&error) == Some(Errno::NOSPC)
+                        && above.starts_with(mount) =>
                 {
                     home = above;
                 }
@@ -129,9 +131,11 @@ impl Intent {
             return Outcome::Failed { reason: "the tasks cannot be listed".to_owned() };
         };
         let mut restored = false;
-        for task in all.values().filter(|task| task.id.start_ticks >= since_ticks && !task.is_kernel()) {
-            let inherited =
-                tasks::affinity(host, task.id.tid).is_ok_and(|cpus| self.same(&cpus.to_string(), &self.new, &online));
+        for task in
+            all.values().filter(|task| task.id.start_ticks >= since_ticks && !task.is_kernel())
+        {
+            let inherited = tasks::affinity(host, task.id.tid)
+                .is_ok_and(|cpus| self.same(&cpus.to_string(), &self.new, &online));
             if inherited {
                 match host.set_affinity(task.id.tid, &old) {
                     Ok(()) => restored = true,
@@ -146,10 +150,20 @@ impl Intent {
 }
 
 /// Moves the tasks of a cgroup to `home` until no new ones appear, then removes it.
-fn remove_cgroup(host: &dyn HostFiles, path: &str, home: &str, version: CgroupVersion) -> io::Result<()> {
-    let home = if host.directories(home).is_ok() { home } else { path.rsplit_once('/').map_or(home, |(up, _)| up) };
+fn remove_cgroup(
+    host: &dyn HostFiles,
+    path: &str,
+    home: &str,
+    version: CgroupVersion,
+) -> io::Result<()> {
+    let home = if host.directories(home).is_ok() {
+        home
+    } else {
+        path.rsplit_once('/').map_or(home, |(up, _)| up)
+    };
     let members = version.members();
-    let cpus = host.read(&format!("{path}/cpuset.cpus")).and_then(|text| list(&text)).unwrap_or_default();
+    let cpus =
+        host.read(&format!("{path}/cpuset.cpus")).and_then(|text| list(&text)).unwrap_or_default();
     let mut last = Errno::BUSY.into();
     for _ in 0..EMPTYING_PASSES {
         let inside = match host.read(&format!("{path}/{members}")) {
@@ -177,14 +191,21 @@ fn remove_cgroup(host: &dyn HostFiles, path: &str, home: &str, version: CgroupVe
     Err(last)
 }
 
-/// Moves a task and keeps its affinity, which kernels before 6.2 forget when a task changes cpusets.
-fn send_home(host: &dyn HostFiles, tid: i32, members: &str, group_cpus: &CpuList) -> io::Result<()> {
+/// Moves a task and keeps its affinity, which kernels before 6.2 forget when a task changes
+/// cpusets.
+fn send_home(
+    host: &dyn HostFiles,
+    tid: i32,
+    members: &str,
+    group_cpus: &CpuList,
+) -> io::Result<()> {
     let before = tasks::affinity(host, tid);
     host.write(members, &tid.to_string())?;
     match before {
         Ok(pin) if !group_cpus.is_empty() && pin != *group_cpus && pin.is_within(group_cpus) => {
             let now = tasks::affinity(host, tid)?;
-            // Since 6.2 the kernel restores the wider pin by itself, which must not be narrowed again.
+            // Since 6.2 the kernel restores the wider pin by itself, which must not be narrowed
+            // again.
             let forgotten = online(host).is_within(&now);
             if forgotten { host.set_affinity(tid, &pin) } else { Ok(()) }
         }

@@ -1,5 +1,6 @@
-//! Policy and priority of any task, as text: `other`, `other nice 5`, `batch`, `idle`, `fifo 50`, `rr 10`,
-//! `deadline RUNTIME DEADLINE PERIOD` in nanoseconds, each with ` reset_on_fork` behind it where that flag is set.
+//! Policy and priority of any task, as text: `other`, `other nice 5`, `batch`, `idle`, `fifo 50`,
+//! `rr 10`, `deadline RUNTIME DEADLINE PERIOD` in nanoseconds, each with ` reset_on_fork` behind it
+//! where that flag is set.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -7,7 +8,8 @@ use std::io;
 use std::str::FromStr;
 
 const RESET_ON_FORK: u64 = 1;
-const POLICIES: [(u32, &str); 6] = [(0, "other"), (1, "fifo"), (2, "rr"), (3, "batch"), (5, "idle"), (6, "deadline")];
+const POLICIES: [(u32, &str); 6] =
+    [(0, "other"), (1, "fifo"), (2, "rr"), (3, "batch"), (5, "idle"), (6, "deadline")];
 
 /// What `sched_setattr(2)` takes, in its first form of 48 bytes.
 #[repr(C)]
@@ -37,8 +39,10 @@ impl Scheduling {
     /// The kernel's; `ESRCH` when the task is gone.
     pub fn of(tid: i32) -> io::Result<Self> {
         let mut found = Self::default();
-        // SAFETY: the kernel writes at most SIZE bytes into a structure of that size, which lives across the call.
-        let answer = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut found, Self::SIZE, 0) };
+        // SAFETY: the kernel writes at most SIZE bytes into a structure of that size, which lives
+        // across the call.
+        let answer =
+            unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut found, Self::SIZE, 0) };
         if answer == 0 { Ok(found) } else { Err(io::Error::last_os_error()) }
     }
 
@@ -49,18 +53,24 @@ impl Scheduling {
     pub fn set(self, tid: i32) -> io::Result<()> {
         let attributes = Self { size: Self::SIZE, ..self };
         // SAFETY: the attributes are as long as they say and live across the call.
-        let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attributes, 0) };
+        let answer =
+            unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attributes, 0) };
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
 
 impl fmt::Display for Scheduling {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = POLICIES.iter().find(|(number, _)| *number == self.policy).map_or("unknown", |(_, name)| name);
+        let name = POLICIES
+            .iter()
+            .find(|(number, _)| *number == self.policy)
+            .map_or("unknown", |(_, name)| name);
         out.write_str(name)?;
         match name {
             "fifo" | "rr" => write!(out, " {}", self.priority)?,
-            "deadline" => write!(out, " {} {} {}", self.runtime_ns, self.deadline_ns, self.period_ns)?,
+            "deadline" => {
+                write!(out, " {} {} {}", self.runtime_ns, self.deadline_ns, self.period_ns)?
+            }
             _ if self.nice != 0 => write!(out, " nice {}", self.nice)?,
             _ => {}
         }
@@ -113,12 +123,20 @@ mod tests {
 
     #[test]
     fn a_policy_is_written_as_it_is_read() {
-        for text in
-            ["other", "other nice -5", "batch", "idle nice 3", "fifo 50", "rr 1 reset_on_fork", "deadline 1 2 3"]
-        {
+        for text in [
+            "other",
+            "other nice -5",
+            "batch",
+            "idle nice 3",
+            "fifo 50",
+            "rr 1 reset_on_fork",
+            "deadline 1 2 3",
+        ] {
             assert_eq!(text.parse::<Scheduling>().unwrap().to_string(), text);
         }
-        for text in ["", "fifo", "fifo 0", "fifo 100", "other 5", "other nice 20", "deadline 1 2", "fair"] {
+        for text in
+            ["", "fifo", "fifo 0", "fifo 100", "other 5", "other nice 20", "deadline 1 2", "fair"]
+        {
             assert_eq!(text.parse::<Scheduling>(), Err(SchedulingError(text.to_owned())));
         }
     }

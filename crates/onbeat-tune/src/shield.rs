@@ -1,12 +1,13 @@
 //! CPUs reserved for the loop: the tuning C of the bench.
 //!
-//! [`Shield::prepare`] builds what is needed without any effect on where things run; [`Shield::raise`] and
-//! [`Shield::lower`] then switch it any number of times, in less than 0.1 s each; [`Shield::dismantle`] undoes
-//! everything. The shield moves away user tasks, kernel threads that are not bound to the CPUs, movable interrupts, the kernel's
-//! unbound work, and tasks that start while it is up.
+//! [`Shield::prepare`] builds what is needed without any effect on where things run;
+//! [`Shield::raise`] and [`Shield::lower`] then switch it any number of times, in less than 0.1 s
+//! each; [`Shield::dismantle`] undoes everything. The shield moves away user tasks, kernel threads
+//! that are not bound to the CPUs, movable interrupts, the kernel's unbound work, and tasks that
+//! start while it is up.
 //!
-//! Figures behind it: keeping load off the loop's CPU lowered the 99th percentile of its wake-up latency from 170 to 73 µs
-//! on a two-CPU guest; Yoon et al., 2009, section 3.1, say why.
+//! Figures behind it: keeping load off the loop's CPU lowered the 99th percentile of its wake-up
+//! latency from 170 to 73 µs on a two-CPU guest; Yoon et al., 2009, section 3.1, say why.
 //!
 //! Absent on purpose: choosing the CPUs, priorities, and undoing anything because a process ended.
 
@@ -26,14 +27,15 @@ use super::shield_v1::ShieldV1;
 use super::shield_v2::ShieldV2;
 use super::tasks::{self, TaskId};
 
-/// Limit on passes over all tasks; a pass is repeated while it finds new ones, because tasks fork while they are moved.
+/// Limit on passes over all tasks; a pass is repeated while it finds new ones, because tasks fork
+/// while they are moved.
 pub(super) const SWEEPS: usize = 5;
 
 /// A task that may use the shielded CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Free {
-    /// A process with all its threads. Its children may use the CPUs too, until the next raise; a process that also starts loads
-    /// should pass its loop's thread instead.
+    /// A process with all its threads. Its children may use the CPUs too, until the next raise; a
+    /// process that also starts loads should pass its loop's thread instead.
     Process(i32),
     /// One thread. The other threads of its process and their children are kept off.
     Thread(i32),
@@ -137,7 +139,8 @@ enum Placement {
     AffinityOnly { note: Option<String> },
 }
 
-/// A prepared shield, up or down. Dropping it undoes nothing: its journal still records all changes.
+/// A prepared shield, up or down. Dropping it undoes nothing: its journal still records all
+/// changes.
 #[derive(Debug)]
 pub struct Shield {
     cpus: CpuSplit,
@@ -160,19 +163,31 @@ impl Shield {
         rt: &CpuList,
         free: &[Free],
     ) -> Result<Self, TuneError> {
-        Self::prepare_as(host, journal, &ShieldRequest { rt: rt.clone(), free: free.to_vec(), scope: Scope::Machine })
+        Self::prepare_as(
+            host,
+            journal,
+            &ShieldRequest { rt: rt.clone(), free: free.to_vec(), scope: Scope::Machine },
+        )
     }
 
     /// Prepares a shield. Nothing moves to other CPUs yet. On an error, its changes are undone.
     ///
     /// # Errors
     /// When the CPUs cannot be divided ([`TuneError::NoHousekeeping`], [`TuneError::NotOnline`],
-    /// [`TuneError::NoRtCpu`]), the user is not root, a task in `free` has ended, or the host refuses a change.
-    pub fn prepare_as(host: &dyn HostFiles, journal: &mut Journal, request: &ShieldRequest) -> Result<Self, TuneError> {
+    /// [`TuneError::NoRtCpu`]), the user is not root, a task in `free` has ended, or the host
+    /// refuses a change.
+    pub fn prepare_as(
+        host: &dyn HostFiles,
+        journal: &mut Journal,
+        request: &ShieldRequest,
+    ) -> Result<Self, TuneError> {
         let hierarchy = cpuset_hierarchy(host);
         let cpus = CpuSplit::divide(host, &request.rt, hierarchy.as_ref())?;
         if !host.is_root() {
-            return Err(TuneError::NeedsRoot { rt: cpus.rt, command: journal.command().to_owned() });
+            return Err(TuneError::NeedsRoot {
+                rt: cpus.rt,
+                command: journal.command().to_owned(),
+            });
         }
 
         let selection = TaskSelection::new(host, &request.free, request.scope)?;
@@ -208,15 +223,23 @@ impl Shield {
         journal: &mut Journal,
         hierarchy: Option<&Hierarchy>,
     ) -> Result<(), TuneError> {
-        let mut context =
-            ShieldContext { host, journal, steps: &mut self.steps, cpus: &self.cpus, selection: &self.selection };
+        let mut context = ShieldContext {
+            host,
+            journal,
+            steps: &mut self.steps,
+            cpus: &self.cpus,
+            selection: &self.selection,
+        };
         match hierarchy {
             Some(v1) if v1.version == CgroupVersion::V1 => {
-                self.placement = Placement::V1(ShieldV1::prepare(&mut context, &mut self.affinities, v1)?);
+                self.placement =
+                    Placement::V1(ShieldV1::prepare(&mut context, &mut self.affinities, v1)?);
             }
-            // A v2 group is narrowed with all its tasks, so a scope smaller than the machine cannot use it.
+            // A v2 group is narrowed with all its tasks, so a scope smaller than the machine cannot
+            // use it.
             Some(v2) if self.selection.covers_machine() => {
-                self.placement = Placement::V2(ShieldV2::prepare(&mut context, &mut self.affinities, v2)?);
+                self.placement =
+                    Placement::V2(ShieldV2::prepare(&mut context, &mut self.affinities, v2)?);
             }
             _ => {}
         }
@@ -224,11 +247,17 @@ impl Shield {
         Ok(())
     }
 
-    /// Moves everything off the CPUs, and reports what could not be moved. Raising again covers tasks started since.
+    /// Moves everything off the CPUs, and reports what could not be moved. Raising again covers
+    /// tasks started since.
     ///
     /// # Errors
-    /// When the journal or the host refuses a change; then the shield is lowered again as far as possible.
-    pub fn raise(&mut self, host: &dyn HostFiles, journal: &mut Journal) -> Result<Report, TuneError> {
+    /// When the journal or the host refuses a change; then the shield is lowered again as far as
+    /// possible.
+    pub fn raise(
+        &mut self,
+        host: &dyn HostFiles,
+        journal: &mut Journal,
+    ) -> Result<Report, TuneError> {
         match self.try_raise(host, journal) {
             Ok(report) => Ok(report),
             Err(error) => {
@@ -239,10 +268,19 @@ impl Shield {
         }
     }
 
-    fn try_raise(&mut self, host: &dyn HostFiles, journal: &mut Journal) -> Result<Report, TuneError> {
+    fn try_raise(
+        &mut self,
+        host: &dyn HostFiles,
+        journal: &mut Journal,
+    ) -> Result<Report, TuneError> {
         let was_up = std::mem::replace(&mut self.is_up, true);
-        let mut context =
-            ShieldContext { host, journal, steps: &mut self.steps, cpus: &self.cpus, selection: &self.selection };
+        let mut context = ShieldContext {
+            host,
+            journal,
+            steps: &mut self.steps,
+            cpus: &self.cpus,
+            selection: &self.selection,
+        };
         self.affinities.forget_changed(host, &self.cpus);
         match &mut self.placement {
             Placement::V1(v1) => v1.raise(&mut context, &mut self.affinities)?,
@@ -263,8 +301,13 @@ impl Shield {
     /// # Errors
     /// When the host refuses a change; it stays on record.
     pub fn lower(&mut self, host: &dyn HostFiles, journal: &mut Journal) -> Result<(), TuneError> {
-        let mut context =
-            ShieldContext { host, journal, steps: &mut self.steps, cpus: &self.cpus, selection: &self.selection };
+        let mut context = ShieldContext {
+            host,
+            journal,
+            steps: &mut self.steps,
+            cpus: &self.cpus,
+            selection: &self.selection,
+        };
         let interrupts = self.interrupts.lower(&context);
         let placement = match &mut self.placement {
             Placement::V1(v1) => v1.lower(&mut context, &mut self.affinities),
@@ -277,20 +320,30 @@ impl Shield {
         interrupts.and(placement)
     }
 
-    /// Lets another task use the shielded CPUs: a loop's thread that was started after the shield was prepared. Call it
-    /// before that thread is pinned.
+    /// Lets another task use the shielded CPUs: a loop's thread that was started after the shield
+    /// was prepared. Call it before that thread is pinned.
     ///
     /// # Errors
     /// [`TuneError::NoSuchTask`] when it is gone, else when the journal or the host refuses.
-    pub fn admit(&mut self, host: &dyn HostFiles, journal: &mut Journal, free: Free) -> Result<(), TuneError> {
+    pub fn admit(
+        &mut self,
+        host: &dyn HostFiles,
+        journal: &mut Journal,
+        free: Free,
+    ) -> Result<(), TuneError> {
         self.selection.admit(host, free)?;
         let tasks = match free {
             Free::Process(pid) => tasks::threads(host, pid),
             Free::Thread(tid) => tasks::task(host, tid).into_iter().collect(),
         };
 
-        let mut context =
-            ShieldContext { host, journal, steps: &mut self.steps, cpus: &self.cpus, selection: &self.selection };
+        let mut context = ShieldContext {
+            host,
+            journal,
+            steps: &mut self.steps,
+            cpus: &self.cpus,
+            selection: &self.selection,
+        };
         for task in tasks {
             match &mut self.placement {
                 Placement::V1(v1) => v1.admit(&mut context, &task)?,
@@ -311,10 +364,15 @@ impl Shield {
     /// Lowers the shield and undoes all its changes. Returns the outcome of each.
     ///
     /// # Errors
-    /// [`TuneError::Journal`] when the result could not be recorded. A setting that could not be restored is in the result and stays
-    /// on record.
-    pub fn dismantle(mut self, host: &dyn HostFiles, journal: &mut Journal) -> Result<Vec<Undone>, TuneError> {
-        // Undo alone would suffice for recorded settings; lowering also restores affinities that were inherited.
+    /// [`TuneError::Journal`] when the result could not be recorded. A setting that could not be
+    /// restored is in the result and stays on record.
+    pub fn dismantle(
+        mut self,
+        host: &dyn HostFiles,
+        journal: &mut Journal,
+    ) -> Result<Vec<Undone>, TuneError> {
+        // Undo alone would suffice for recorded settings; lowering also restores affinities that
+        // were inherited.
         let _ = self.lower(host, journal);
         journal.undo(host, &self.steps, UndoMode::Careful)
     }
@@ -393,9 +451,19 @@ impl Shield {
                 TaskRole::Bound => report.bound.push(task.comm.clone()),
                 TaskRole::Outside => report.outside += 1,
                 TaskRole::KeptOff | TaskRole::Loop => {
-                    let reason = refused.iter().find(|(id, _)| *id == task.id).map(|(_, reason)| reason.clone());
-                    let reason = reason.unwrap_or_else(|| "it started or set its affinity during the raise".to_owned());
-                    report.left.push(UnmovedTask { task: task.id, comm: task.comm.clone(), cpus, reason });
+                    let reason = refused
+                        .iter()
+                        .find(|(id, _)| *id == task.id)
+                        .map(|(_, reason)| reason.clone());
+                    let reason = reason.unwrap_or_else(|| {
+                        "it started or set its affinity during the raise".to_owned()
+                    });
+                    report.left.push(UnmovedTask {
+                        task: task.id,
+                        comm: task.comm.clone(),
+                        cpus,
+                        reason,
+                    });
                 }
             }
         }
@@ -412,7 +480,11 @@ impl Report {
             "CPU {} is shielded by {}{}: {} tasks moved, {} pinned by their affinity mask, {} interrupts moved to CPU {}",
             self.rt,
             self.mechanism,
-            if self.partition.is_empty() { String::new() } else { format!(" ({})", self.partition) },
+            if self.partition.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", self.partition)
+            },
             self.tasks_moved,
             self.tasks_held,
             self.irqs_moved,
@@ -446,7 +518,10 @@ impl Report {
         }
 
         if self.outside > 0 {
-            sentences.push(format!("{} tasks outside the scope may still use CPU {}", self.outside, self.rt));
+            sentences.push(format!(
+                "{} tasks outside the scope may still use CPU {}",
+                self.outside, self.rt
+            ));
         }
 
         sentences.extend(self.notes.iter().cloned());
@@ -454,7 +529,8 @@ impl Report {
     }
 }
 
-/// The cpuset hierarchy of this host: v1 where it is mounted, else v2 where its root offers the controller.
+/// The cpuset hierarchy of this host: v1 where it is mounted, else v2 where its root offers the
+/// controller.
 #[must_use]
 pub fn cpuset_hierarchy(host: &dyn HostFiles) -> Option<Hierarchy> {
     let mounts = host.read("/proc/self/mountinfo").ok()?;
@@ -472,8 +548,10 @@ pub fn cpuset_hierarchy(host: &dyn HostFiles) -> Option<Hierarchy> {
                         && host.read(&format!("{mount}/cpuset.cpus")).is_ok()
                 }
                 CgroupVersion::V2 | CgroupVersion::V2Threads => {
-                    let controllers = || host.read(&format!("{mount}/cgroup.controllers")).unwrap_or_default();
-                    right.first() == Some(&"cgroup2") && controllers().split_whitespace().any(|name| name == "cpuset")
+                    let controllers =
+                        || host.read(&format!("{mount}/cgroup.controllers")).unwrap_or_default();
+                    right.first() == Some(&"cgroup2")
+                        && controllers().split_whitespace().any(|name| name == "cpuset")
                 }
             };
 
@@ -489,8 +567,12 @@ fn unescape(path: &str) -> String {
     path.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
 }
 
-/// Pins tasks that no cpuset keeps off, until a pass finds no more. Returns those that refused, with the reason.
-fn keep_off(context: &mut ShieldContext<'_>, affinities: &mut Affinities) -> Result<Vec<(TaskId, String)>, TuneError> {
+/// Pins tasks that no cpuset keeps off, until a pass finds no more. Returns those that refused,
+/// with the reason.
+fn keep_off(
+    context: &mut ShieldContext<'_>,
+    affinities: &mut Affinities,
+) -> Result<Vec<(TaskId, String)>, TuneError> {
     let mut refused: Vec<(TaskId, String)> = Vec::new();
     take_refused(&mut refused, affinities.narrow(context.host, context.cpus));
     for _ in 0..SWEEPS {
@@ -509,8 +591,10 @@ fn keep_off(context: &mut ShieldContext<'_>, affinities: &mut Affinities) -> Res
 
 fn left_on_rt(context: &ShieldContext<'_>) -> Result<Vec<(tasks::Task, CpuList)>, TuneError> {
     let all = context.all_tasks()?;
-    let kept_off = all.values().filter(|task| context.selection.role(&all, task) == TaskRole::KeptOff);
-    let with_list = kept_off.filter_map(|task| Some((task.clone(), tasks::affinity(context.host, task.id.tid).ok()?)));
+    let kept_off =
+        all.values().filter(|task| context.selection.role(&all, task) == TaskRole::KeptOff);
+    let with_list = kept_off
+        .filter_map(|task| Some((task.clone(), tasks::affinity(context.host, task.id.tid).ok()?)));
     Ok(with_list.filter(|(_, list)| list.meets(&context.cpus.rt)).collect())
 }
 
@@ -523,8 +607,8 @@ fn take_refused(refused: &mut Vec<(TaskId, String)>, kept: Vec<(TaskId, PinOutco
     }
 }
 
-/// Whether the error means that this cgroup tree cannot be changed, as in containers: `EBUSY` where the mounted root has tasks of
-/// its own, `EOPNOTSUPP` where it is threaded.
+/// Whether the error means that this cgroup tree cannot be changed, as in containers: `EBUSY` where
+/// the mounted root has tasks of its own, `EOPNOTSUPP` where it is threaded.
 fn is_closed_to_us(error: &TuneError) -> bool {
     let TuneError::Write { source, .. } = error else { return false };
     matches!(

@@ -1,8 +1,9 @@
 //! The shield where cpusets are a hierarchy of their own (cgroup v1), thread by thread.
 //!
-//! Everything in the root cpuset except the loop moves once into `onbeat-rest`, which allows all CPUs while the shield is
-//! down. Raising the shield is one write. Tasks forked later start in `onbeat-rest` and are kept off from their first
-//! instruction. Existing cpusets (of containers) are narrowed where they overlap the shielded CPUs.
+//! Everything in the root cpuset except the loop moves once into `onbeat-rest`, which allows all
+//! CPUs while the shield is down. Raising the shield is one write. Tasks forked later start in
+//! `onbeat-rest` and are kept off from their first instruction. Existing cpusets (of containers)
+//! are narrowed where they overlap the shielded CPUs.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +41,8 @@ impl ShieldV1 {
             return Err(TuneError::CgroupExists { path: rest });
         }
 
-        let key = Key::CgroupDir { path: rest.clone(), home: mount.clone(), version: CgroupVersion::V1 };
+        let key =
+            Key::CgroupDir { path: rest.clone(), home: mount.clone(), version: CgroupVersion::V1 };
         let memory = context.read(&format!("{mount}/cpuset.mems"))?;
         context.change(&Intent::new(ID, key, "absent", "present"))?;
         context.write(&format!("{rest}/cpuset.mems"), memory.trim())?;
@@ -64,22 +66,30 @@ impl ShieldV1 {
     }
 
     /// Lets a task of the loop use every CPU.
-    pub(super) fn admit(&self, context: &mut ShieldContext<'_>, task: &Task) -> Result<(), TuneError> {
+    pub(super) fn admit(
+        &self,
+        context: &mut ShieldContext<'_>,
+        task: &Task,
+    ) -> Result<(), TuneError> {
         let mount = &self.hierarchy.mount;
         match self.hierarchy.directory_of(context.host, task.id.tid) {
             Some(now) if now == *mount => Ok(()),
-            // Undo moves all tasks of `onbeat-rest` back before it removes the group, so this move needs no record.
-            Some(now) if now == self.rest => match context.write(&format!("{mount}/tasks"), &task.id.tid.to_string()) {
-                Err(TuneError::Write { source, .. }) if tasks::is_gone(&source) => Ok(()),
-                written => written,
-            },
+            // Undo moves all tasks of `onbeat-rest` back before it removes the group, so this move
+            // needs no record.
+            Some(now) if now == self.rest => {
+                match context.write(&format!("{mount}/tasks"), &task.id.tid.to_string()) {
+                    Err(TuneError::Write { source, .. }) if tasks::is_gone(&source) => Ok(()),
+                    written => written,
+                }
+            }
             Some(now) => {
                 let own = tasks::affinity(context.host, task.id.tid).unwrap_or_default();
                 let allowed = CpuList::parse_list(&context.read(&format!("{now}/cpuset.cpus"))?)?;
                 if !context.cpus.same(&own, &allowed) {
                     // The task's own choice, which older kernels forget when it changes cpusets.
                     let key = Key::Affinity { task: task.id, follows: false };
-                    let all = [&context.cpus.online, &context.cpus.possible].map(ToString::to_string);
+                    let all =
+                        [&context.cpus.online, &context.cpus.possible].map(ToString::to_string);
                     let intent = Intent::new(ID, key, own.to_string(), all[0].clone());
                     context.record(vec![intent.also(all).also(context.cpus.pins_of_a_loop())])?;
                 }
@@ -97,7 +107,11 @@ impl ShieldV1 {
         affinities: &mut Affinities,
     ) -> Result<(), TuneError> {
         self.sweep(context, affinities)?;
-        let others = if context.selection.covers_machine() { self.others_to_narrow(context) } else { Vec::new() };
+        let others = if context.selection.covers_machine() {
+            self.others_to_narrow(context)
+        } else {
+            Vec::new()
+        };
         self.narrowed = others.iter().map(|(path, _)| path.clone()).collect();
         self.note_pins(context, affinities)?;
         let wanted: Vec<Intent> = others.into_iter().map(|(_, intent)| intent).collect();
@@ -125,7 +139,11 @@ impl ShieldV1 {
     }
 
     /// Moves the tasks to keep off out of the root cpuset, until a pass finds no more.
-    fn sweep(&mut self, context: &mut ShieldContext<'_>, affinities: &mut Affinities) -> Result<(), TuneError> {
+    fn sweep(
+        &mut self,
+        context: &mut ShieldContext<'_>,
+        affinities: &mut Affinities,
+    ) -> Result<(), TuneError> {
         for _ in 0..SWEEPS {
             let all = context.all_tasks()?;
             let members = context.read(&format!("{}/tasks", self.hierarchy.mount))?;
@@ -140,17 +158,24 @@ impl ShieldV1 {
                 return Ok(());
             }
 
-            // Older kernels forget a task's affinity when it leaves a cpuset, so it is recorded before.
-            let with_list = |task: &&Task| Some(((*task).clone(), tasks::affinity(context.host, task.id.tid).ok()?));
+            // Older kernels forget a task's affinity when it leaves a cpuset, so it is recorded
+            // before.
+            let with_list = |task: &&Task| {
+                Some(((*task).clone(), tasks::affinity(context.host, task.id.tid).ok()?))
+            };
             let mut pinned: Vec<(Task, CpuList)> = found.iter().filter_map(with_list).collect();
-            pinned.retain(|(task, list)| *list != context.cpus.possible && !affinities.holds(task.id));
+            pinned.retain(|(task, list)| {
+                *list != context.cpus.possible && !affinities.holds(task.id)
+            });
             affinities.note(context, &pinned, false)?;
             for task in found {
-                match context.host.write(&format!("{}/tasks", self.rest), &task.id.tid.to_string()) {
+                match context.host.write(&format!("{}/tasks", self.rest), &task.id.tid.to_string())
+                {
                     Ok(()) => self.moved += 1,
                     Err(error) if tasks::is_gone(&error) => {}
                     Err(error) => {
-                        self.refused.insert(task.id, format!("its cpuset cannot be changed: {error}"));
+                        self.refused
+                            .insert(task.id, format!("its cpuset cannot be changed: {error}"));
                     }
                 }
             }
@@ -159,13 +184,19 @@ impl ShieldV1 {
     }
 
     /// Records the tasks whose own affinity is narrower than their cpuset.
-    fn note_pins(&self, context: &mut ShieldContext<'_>, affinities: &mut Affinities) -> Result<(), TuneError> {
+    fn note_pins(
+        &self,
+        context: &mut ShieldContext<'_>,
+        affinities: &mut Affinities,
+    ) -> Result<(), TuneError> {
         let mut pinned = Vec::new();
         for group in std::iter::once(&self.rest).chain(&self.narrowed) {
-            let file = |name: &str| context.host.read(&format!("{group}/{name}")).unwrap_or_default();
+            let file =
+                |name: &str| context.host.read(&format!("{group}/{name}")).unwrap_or_default();
             let allowed = CpuList::parse_list(&file("cpuset.cpus")).unwrap_or_default();
             for tid in file("tasks").lines().filter_map(|line| line.trim().parse().ok()) {
-                let (Ok(list), Some(task)) = (tasks::affinity(context.host, tid), tasks::task(context.host, tid))
+                let (Ok(list), Some(task)) =
+                    (tasks::affinity(context.host, tid), tasks::task(context.host, tid))
                 else {
                     continue;
                 };
@@ -178,20 +209,26 @@ impl ShieldV1 {
         affinities.note(context, &pinned, false)
     }
 
-    /// Cpusets of others that overlap the shielded CPUs, inner ones first: no cpuset may have a CPU that its parent lacks.
+    /// Cpusets of others that overlap the shielded CPUs, inner ones first: no cpuset may have a CPU
+    /// that its parent lacks.
     fn others_to_narrow(&mut self, context: &ShieldContext<'_>) -> Vec<(String, Intent)> {
         let mut found = Vec::new();
         let mut paths = vec![self.hierarchy.mount.clone()];
         while let Some(parent) = paths.pop() {
             let mut names = context.host.directories(&parent).unwrap_or_default();
             names.sort();
-            for path in names.iter().map(|name| format!("{parent}/{name}")).filter(|path| *path != self.rest) {
+            for path in names
+                .iter()
+                .map(|name| format!("{parent}/{name}"))
+                .filter(|path| *path != self.rest)
+            {
                 let file = format!("{path}/cpuset.cpus");
                 let old = context.host.read(&file).unwrap_or_default();
                 let allowed = CpuList::parse_list(&old).unwrap_or_default();
                 let left = allowed.minus(&context.cpus.rt);
                 if allowed.meets(&context.cpus.rt) && left.is_empty() {
-                    let note = format!("{path} has no CPU other than {} and is not narrowed", old.trim());
+                    let note =
+                        format!("{path} has no CPU other than {} and is not narrowed", old.trim());
                     if !self.notes.contains(&note) {
                         self.notes.push(note);
                     }

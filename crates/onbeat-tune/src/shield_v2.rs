@@ -1,16 +1,18 @@
 //! The shield where cpusets are part of the unified hierarchy (cgroup v2), process by process.
 //!
-//! The loop's processes are in `onbeat-loop`. Raising the shield narrows the other top-level groups that have a list of CPUs of
-//! their own. When the loop consists of whole processes, their group then becomes a partition, `isolated` if the kernel accepts
-//! that, else `root`, and the kernel keeps everything else off. Single threads cannot have a partition: the other threads of
-//! their process are kept off one by one.
+//! The loop's processes are in `onbeat-loop`. Raising the shield narrows the other top-level groups
+//! that have a list of CPUs of their own. When the loop consists of whole processes, their group
+//! then becomes a partition, `isolated` if the kernel accepts that, else `root`, and the kernel
+//! keeps everything else off. Single threads cannot have a partition: the other threads of their
+//! process are kept off one by one.
 //!
-//! A group without a list of its own is never given one: up to 6.12 the kernel refuses to make `cpuset.cpus` empty again
-//! while there are tasks in the group or below it (ENOSPC, `validate_change` in kernel/cgroup/cpuset.c). A partition takes
-//! its CPUs from such groups without a write to them; where there is none, their tasks are kept off one by one.
+//! A group without a list of its own is never given one: up to 6.12 the kernel refuses to make
+//! `cpuset.cpus` empty again while there are tasks in the group or below it (ENOSPC,
+//! `validate_change` in kernel/cgroup/cpuset.c). A partition takes its CPUs from such groups
+//! without a write to them; where there is none, their tasks are kept off one by one.
 //!
-//! On 6.12 the fair server of a CPU cannot be changed while it is in a partition (EBUSY): set it before the shield is
-//! raised and restore it after.
+//! On 6.12 the fair server of a CPU cannot be changed while it is in a partition (EBUSY): set it
+//! before the shield is raised and restore it after.
 
 use super::affinity::Affinities;
 use super::change::{CgroupVersion, Hierarchy, Intent, Key, Kind};
@@ -48,7 +50,8 @@ impl ShieldV2 {
         }
 
         switch_on(context, affinities, hierarchy)?;
-        let key = Key::CgroupDir { path: group.clone(), home: mount.clone(), version: CgroupVersion::V2 };
+        let key =
+            Key::CgroupDir { path: group.clone(), home: mount.clone(), version: CgroupVersion::V2 };
         context.change(&Intent::new(ID, key, "absent", "present"))?;
         let mut shield = Self {
             hierarchy: hierarchy.clone(),
@@ -68,7 +71,11 @@ impl ShieldV2 {
     }
 
     /// Moves the process of a loop's task into the group that may use the shielded CPUs.
-    pub(super) fn admit(&mut self, context: &mut ShieldContext<'_>, task: &Task) -> Result<(), TuneError> {
+    pub(super) fn admit(
+        &mut self,
+        context: &mut ShieldContext<'_>,
+        task: &Task,
+    ) -> Result<(), TuneError> {
         let Some(leader) = tasks::task(context.host, task.pid) else { return Ok(()) };
         match self.hierarchy.directory_of(context.host, leader.id.tid) {
             Some(now) if now != self.group => {
@@ -76,9 +83,12 @@ impl ShieldV2 {
                 let mut lists = Vec::new();
                 for thread in tasks::threads(context.host, task.pid) {
                     let own = tasks::affinity(context.host, thread.id.tid).unwrap_or_default();
-                    if !own.is_empty() && !context.cpus.is_all(&own) && !context.cpus.same(&own, &context.cpus.hk) {
-                        let ours =
-                            [&context.cpus.online, &context.cpus.rt, &context.cpus.possible].map(ToString::to_string);
+                    if !own.is_empty()
+                        && !context.cpus.is_all(&own)
+                        && !context.cpus.same(&own, &context.cpus.hk)
+                    {
+                        let ours = [&context.cpus.online, &context.cpus.rt, &context.cpus.possible]
+                            .map(ToString::to_string);
                         let key = Key::Affinity { task: thread.id, follows: false };
                         let intent = Intent::new(ID, key, own.to_string(), own.to_string());
                         lists.push(intent.also(ours).also(context.cpus.pins_of_a_loop()));
@@ -95,7 +105,8 @@ impl ShieldV2 {
         }
     }
 
-    /// `ordinary`: the mask of an unconfined task; all CPUs, or fewer when the shield is already up.
+    /// `ordinary`: the mask of an unconfined task; all CPUs, or fewer when the shield is already
+    /// up.
     pub(super) fn raise(
         &mut self,
         context: &mut ShieldContext<'_>,
@@ -118,7 +129,8 @@ impl ShieldV2 {
         if context.selection.is_of_whole_processes() {
             self.raise_partition(context)
         } else {
-            self.partition_note = "no partition: the loop's process has other threads too".to_owned();
+            self.partition_note =
+                "no partition: the loop's process has other threads too".to_owned();
             Ok(())
         }
     }
@@ -136,7 +148,9 @@ impl ShieldV2 {
     /// Allows the loop's group every CPU. It has tasks, so its list cannot be made empty again.
     fn open_group(&mut self, context: &ShieldContext<'_>) -> Result<(), TuneError> {
         self.partition.back(context)?;
-        match context.write(&format!("{}/cpuset.cpus", self.group), &context.cpus.online.to_string()) {
+        match context
+            .write(&format!("{}/cpuset.cpus", self.group), &context.cpus.online.to_string())
+        {
             // Another program has disabled the controller: the group already has every CPU.
             Err(TuneError::Write { source, .. }) if tasks::is_gone(&source) => Ok(()),
             written => written,
@@ -181,8 +195,10 @@ impl ShieldV2 {
         let mut names = context.host.directories(&self.hierarchy.mount).unwrap_or_default();
         names.sort();
         let mut wanted = Vec::new();
-        for path in
-            names.iter().map(|name| format!("{}/{name}", self.hierarchy.mount)).filter(|path| *path != self.group)
+        for path in names
+            .iter()
+            .map(|name| format!("{}/{name}", self.hierarchy.mount))
+            .filter(|path| *path != self.group)
         {
             let file = format!("{path}/cpuset.cpus");
             let Ok(old) = context.host.read(&file) else { continue };
@@ -193,7 +209,8 @@ impl ShieldV2 {
             }
 
             if left.is_empty() {
-                let note = format!("{path} has no CPU other than {} and is not narrowed", old.trim());
+                let note =
+                    format!("{path} has no CPU other than {} and is not narrowed", old.trim());
                 if !self.notes.contains(&note) {
                     self.notes.push(note);
                 }
@@ -226,7 +243,8 @@ fn switch_on(
     Ok(())
 }
 
-/// Records the tasks whose affinity is narrower than the shield's: kernels before 6.2 forget it when a group's CPUs change.
+/// Records the tasks whose affinity is narrower than the shield's: kernels before 6.2 forget it
+/// when a group's CPUs change.
 fn note_pins(
     context: &mut ShieldContext<'_>,
     affinities: &mut Affinities,

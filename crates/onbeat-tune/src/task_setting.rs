@@ -21,14 +21,16 @@ pub enum TaskSetting {
     PriorityLimit,
     /// The memory that the process may lock: soft and hard limit in bytes, or `unlimited`.
     LockedMemoryLimit,
-    /// The time that a real-time thread may run without blocking: soft and hard limit in microseconds.
+    /// The time that a real-time thread may run without blocking: soft and hard limit in
+    /// microseconds.
     RealTimeLimit,
     /// The size of a core dump: soft and hard limit in bytes.
     CoreLimit,
 }
 
 impl TaskSetting {
-    /// Returns the file below `/proc/PID` that shows it, and the start of its line where that is one of several.
+    /// Returns the file below `/proc/PID` that shows it, and the start of its line where that is
+    /// one of several.
     #[must_use]
     pub const fn place(self) -> (&'static str, Option<&'static str>) {
         match self {
@@ -56,9 +58,14 @@ impl TaskSetting {
         match line {
             None => Ok(text.trim().to_owned()),
             Some(start) => {
-                let limits = text.lines().find_map(|line| line.strip_prefix(start)).unwrap_or_default();
+                let limits =
+                    text.lines().find_map(|line| line.strip_prefix(start)).unwrap_or_default();
                 let both: Vec<&str> = limits.split_whitespace().take(2).collect();
-                if both.len() == 2 { Ok(both.join(" ")) } else { Err(io::ErrorKind::InvalidData.into()) }
+                if both.len() == 2 {
+                    Ok(both.join(" "))
+                } else {
+                    Err(io::ErrorKind::InvalidData.into())
+                }
             }
         }
     }
@@ -70,10 +77,13 @@ impl TaskSetting {
     pub fn write(self, host: &dyn HostFiles, tid: i32, value: &str) -> io::Result<()> {
         match self {
             Self::Scheduling => host.set_scheduling(tid, value),
-            Self::TimerSlack | Self::OomScore => host.write(&format!("/proc/{tid}/{}", self.place().0), value),
-            Self::PriorityLimit | Self::LockedMemoryLimit | Self::RealTimeLimit | Self::CoreLimit => {
-                host.set_limit(tid, self, value)
+            Self::TimerSlack | Self::OomScore => {
+                host.write(&format!("/proc/{tid}/{}", self.place().0), value)
             }
+            Self::PriorityLimit
+            | Self::LockedMemoryLimit
+            | Self::RealTimeLimit
+            | Self::CoreLimit => host.set_limit(tid, self, value),
         }
     }
 

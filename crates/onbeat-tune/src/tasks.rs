@@ -1,7 +1,7 @@
 //! Running tasks, identified by number and start time.
 //!
-//! A task is what the scheduler runs: a thread, or a process of one thread. Numbers are reused; number and start time together
-//! are not.
+//! A task is what the scheduler runs: a thread, or a process of one thread. Numbers are reused;
+//! number and start time together are not.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::cpu_list::CpuList;
 use super::host_files::HostFiles;
 
-/// Set for kernel threads that are bound to their CPUs permanently (`PF_NO_SETAFFINITY`, include/linux/sched.h).
+/// Set for kernel threads that are bound to their CPUs permanently (`PF_NO_SETAFFINITY`,
+/// include/linux/sched.h).
 const BOUND_FLAG: u64 = 0x0400_0000;
 /// Set for kernel threads (`PF_KTHREAD`).
 const KERNEL_FLAG: u64 = 0x0020_0000;
@@ -65,7 +66,10 @@ impl Task {
         let (tid, comm) = head.split_once('(')?;
         let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
         Some(Self {
-            id: TaskId { tid: tid.trim().parse().ok()?, start_ticks: fields.get(19)?.parse().ok()? },
+            id: TaskId {
+                tid: tid.trim().parse().ok()?,
+                start_ticks: fields.get(19)?.parse().ok()?,
+            },
             pid,
             comm: comm.to_owned(),
             parent: fields.get(1)?.parse().ok()?,
@@ -102,7 +106,8 @@ pub fn all(host: &dyn HostFiles) -> io::Result<BTreeMap<i32, Task>> {
 /// The tasks of a process; none when it is gone.
 pub fn threads(host: &dyn HostFiles, pid: i32) -> Vec<Task> {
     let tids = numbers(host, &format!("/proc/{pid}/task")).unwrap_or_default();
-    let stats = tids.into_iter().filter_map(|tid| host.read(&format!("/proc/{pid}/task/{tid}/stat")).ok());
+    let stats =
+        tids.into_iter().filter_map(|tid| host.read(&format!("/proc/{pid}/task/{tid}/stat")).ok());
     stats.filter_map(|stat| Task::parse(pid, &stat)).filter(|task| !task.ended).collect()
 }
 
@@ -135,7 +140,8 @@ pub fn cgroup_of(host: &dyn HostFiles, tid: i32, hierarchy: &str) -> Option<Stri
 
 /// Whether `pid` is `ancestor` or one of its descendants in `tasks`.
 pub(super) fn descends(tasks: &BTreeMap<i32, Task>, pid: i32, ancestor: i32) -> bool {
-    // A table read while processes end can contain a cycle; no line of descent is longer than the table.
+    // A table read while processes end can contain a cycle; no line of descent is longer than the
+    // table.
     let mut at = pid;
     for _ in 0..=tasks.len() {
         if at == ancestor {
@@ -159,12 +165,14 @@ fn field<'s>(status: &'s str, name: &str) -> Option<&'s str> {
 }
 
 pub(super) fn numbers(host: &dyn HostFiles, path: &str) -> io::Result<Vec<i32>> {
-    let mut numbers: Vec<i32> = host.directories(path)?.iter().filter_map(|name| name.parse().ok()).collect();
+    let mut numbers: Vec<i32> =
+        host.directories(path)?.iter().filter_map(|name| name.parse().ok()).collect();
     numbers.sort_unstable();
     Ok(numbers)
 }
 
-/// Clock ticks since boot; there are 100 a second for every program (`USER_HZ`), whatever the kernel's own rate is.
+/// Clock ticks since boot; there are 100 a second for every program (`USER_HZ`), whatever the
+/// kernel's own rate is.
 pub(super) fn now_ticks(host: &dyn HostFiles) -> u64 {
     const TICKS_PER_HUNDREDTH: u64 = 1;
     let uptime = host.read("/proc/uptime").unwrap_or_default();
@@ -182,7 +190,10 @@ mod tests {
     fn a_name_with_brackets_and_blanks_does_not_shift_the_fields() {
         let stat = "12 (a) b) (c)) S 3 4 5 0 -1 69238880 1 2 3 4 5 6 7 8 20 0 1 0 9876 1000 200";
         let task = Task::parse(11, stat).unwrap();
-        assert_eq!((task.id, task.comm.as_str(), task.parent), (TaskId { tid: 12, start_ticks: 9876 }, "a) b) (c)", 3));
+        assert_eq!(
+            (task.id, task.comm.as_str(), task.parent),
+            (TaskId { tid: 12, start_ticks: 9876 }, "a) b) (c)", 3)
+        );
         assert!(task.is_bound() && task.is_kernel());
         assert_eq!(Task::parse(12, "12 (cut of"), None);
     }
@@ -195,6 +206,9 @@ mod tests {
         assert_eq!((found.pid, found.is_kernel(), is_alive(&host, found.id)), (own, false, true));
         assert!(!is_alive(&host, TaskId { start_ticks: found.id.start_ticks + 1, ..found.id }));
         assert!(!affinity(&host, own).unwrap().is_empty());
-        assert_eq!(affinity(&host, i32::MAX).unwrap_err().raw_os_error(), Some(Errno::SRCH.raw_os_error()));
+        assert_eq!(
+            affinity(&host, i32::MAX).unwrap_err().raw_os_error(),
+            Some(Errno::SRCH.raw_os_error())
+        );
     }
 }

@@ -26,7 +26,8 @@ fn captured(host: &HostTree) -> (Vec<u8>, HostTree) {
 /// Whether a finding shows names of programs, devices or interfaces, which captures leave out.
 fn shows_names(id: &str) -> bool {
     let record = catalogue().get(id).unwrap();
-    ["io.atime", "net.rps_xps"].contains(&id) || record.probe.iter().any(|spec| matches!(spec, ProbeSpec::Tasks(_)))
+    ["io.atime", "net.rps_xps"].contains(&id)
+        || record.probe.iter().any(|spec| matches!(spec, ProbeSpec::Tasks(_)))
 }
 
 /// What must be the same on the machine and in its capture.
@@ -38,7 +39,8 @@ fn essence(finding: &Finding) -> (String, String, String, String, String) {
 
 #[test]
 fn a_capture_is_found_as_its_machine_is() {
-    for machine in [CapturedMachine::hardware(), CapturedMachine::guest(), CapturedMachine::empty()] {
+    for machine in [CapturedMachine::hardware(), CapturedMachine::guest(), CapturedMachine::empty()]
+    {
         let directory = machine.tree();
         let (_, archive) = captured(&directory);
         for polls in [false, true] {
@@ -66,7 +68,8 @@ fn this_machine_is_found_elsewhere_as_it_is_here() {
     let after: Vec<_> = check(&HostTree::live(), &setup).iter().map(essence).collect();
 
     let elsewhere: Vec<_> = check(&archive, &setup).iter().map(essence).collect();
-    let constant: Vec<_> = before.iter().zip(&after).zip(&elsewhere).filter(|((b, a), _)| b == a).collect();
+    let constant: Vec<_> =
+        before.iter().zip(&after).zip(&elsewhere).filter(|((b, a), _)| b == a).collect();
     println!("{} of {} findings did not change meanwhile", constant.len(), before.len());
     for ((here, _), there) in constant {
         // A capture has no process whose capabilities could be shown.
@@ -88,10 +91,15 @@ fn a_capture_of_this_machine_names_no_host_no_address_and_no_program() {
     }
     // This test's own name is among the programs of this machine.
     private.insert(format!("({})", read("/proc/self/comm")));
-    private
-        .extend(read("/proc/cmdline").split_whitespace().filter(|word| word.starts_with("root=")).map(str::to_owned));
+    private.extend(
+        read("/proc/cmdline")
+            .split_whitespace()
+            .filter(|word| word.starts_with("root="))
+            .map(str::to_owned),
+    );
 
-    for secret in private.iter().filter(|secret| secret.len() > 3 && *secret != "00:00:00:00:00:00") {
+    for secret in private.iter().filter(|secret| secret.len() > 3 && *secret != "00:00:00:00:00:00")
+    {
         assert!(!text.contains(secret.as_str()), "{secret:?}");
     }
 }
@@ -110,8 +118,15 @@ fn what_is_refused_on_the_machine_is_refused_in_the_capture() {
     let machine = CapturedMachine::hardware();
     machine.make_unreadable("/proc/swaps");
     let (_, tree) = captured(&machine.tree());
-    let verdict = check(&tree, &setup()).into_iter().find(|finding| finding.id == "mem.swap").unwrap().verdict;
-    assert_eq!(verdict, CheckVerdict::Unknown("cannot read /proc/swaps: not a regular file".to_owned()));
+    let verdict = check(&tree, &setup())
+        .into_iter()
+        .find(|finding| finding.id == "mem.swap")
+        .unwrap()
+        .verdict;
+    assert_eq!(
+        verdict,
+        CheckVerdict::Unknown("cannot read /proc/swaps: not a regular file".to_owned())
+    );
 }
 
 /// An archive with one entry.
@@ -133,10 +148,19 @@ fn archives_that_no_capture_is_are_refused_with_the_entry() {
     let link = problem(&archive_with(tar::EntryType::Symlink, b"etc/passwd", ""));
     assert!(matches!(&link, CaptureError::Entry { path, .. } if path == "etc/passwd"), "{link}");
     let outside = problem(&archive_with(tar::EntryType::Regular, b"../etc/passwd", "x"));
-    assert!(matches!(&outside, CaptureError::Entry { path, .. } if path == "../etc/passwd"), "{outside}");
-    let manifest =
-        problem(&archive_with(tar::EntryType::Regular, b"capture.json", "{\"schema\": \"other\", \"about\": \"\"}"));
-    assert!(matches!(&manifest, CaptureError::Manifest(text) if text.contains("other")), "{manifest}");
+    assert!(
+        matches!(&outside, CaptureError::Entry { path, .. } if path == "../etc/passwd"),
+        "{outside}"
+    );
+    let manifest = problem(&archive_with(
+        tar::EntryType::Regular,
+        b"capture.json",
+        "{\"schema\": \"other\", \"about\": \"\"}",
+    ));
+    assert!(
+        matches!(&manifest, CaptureError::Manifest(text) if text.contains("other")),
+        "{manifest}"
+    );
     assert!(matches!(problem(b"not an archive"), CaptureError::Archive(_)));
     assert!(matches!(problem(b""), CaptureError::Archive(_)));
 }
@@ -151,7 +175,10 @@ struct TrueMachine {
 fn machines() -> Vec<TrueMachine> {
     let on = |name, cpu: &str| TrueMachine {
         name,
-        setup: LoopSetup { interfaces: vec!["eth0".to_owned()], ..LoopSetup::on(cpu.parse().unwrap()) },
+        setup: LoopSetup {
+            interfaces: vec!["eth0".to_owned()],
+            ..LoopSetup::on(cpu.parse().unwrap())
+        },
     };
     let mut machines = vec![
         on("virtual", "1"),
@@ -167,7 +194,8 @@ fn machines() -> Vec<TrueMachine> {
 }
 
 fn archive(name: &str) -> Vec<u8> {
-    fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/machines/{name}.tar.gz"))).unwrap()
+    fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/machines/{name}.tar.gz")))
+        .unwrap()
 }
 
 const TRUTH: &str = include_str!("machines/truth.txt");
@@ -249,12 +277,16 @@ fn nothing_of_a_captured_machine_becomes_good_because_its_threads_or_cpus_are_mi
         let bytes = archive(machine.name);
         tar::Archive::new(GzDecoder::new(bytes.as_slice())).unpack(unpacked.path()).unwrap();
         let is_good = |tree: &HostTree| -> BTreeSet<String> {
-            let good = check(tree, &machine.setup).into_iter().filter(|finding| finding.verdict == CheckVerdict::Good);
+            let good = check(tree, &machine.setup)
+                .into_iter()
+                .filter(|finding| finding.verdict == CheckVerdict::Good);
             good.map(|finding| finding.id).collect()
         };
 
         let whole = is_good(&HostTree::from_capture(bytes.as_slice()).unwrap());
-        for missing in ["proc/2", "sys/devices/system/cpu", "proc/irq", "sys/fs/cgroup", "proc/cmdline"] {
+        for missing in
+            ["proc/2", "sys/devices/system/cpu", "proc/irq", "sys/fs/cgroup", "proc/cmdline"]
+        {
             let place = unpacked.path().join(missing);
             let aside = unpacked.path().join("aside");
             if !place.exists() {

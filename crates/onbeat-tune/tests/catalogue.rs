@@ -112,7 +112,9 @@ fn an_id_that_occurs_twice_and_a_circle_of_edges_are_refused() {
     let twice = format!("{RECORD}{first}");
     assert_eq!(load_text(&twice), Err(CatalogueError::Duplicate { id: "test.first".to_owned() }));
 
-    let second = first.replace("test.first", "test.second").replace("mends", "after = [\"test.first\"]\nmends");
+    let second = first
+        .replace("test.first", "test.second")
+        .replace("mends", "after = [\"test.first\"]\nmends");
     let both = RECORD.replace("mends", "after = [\"test.second\"]\nmends") + &second;
     let ids = vec!["test.first".to_owned(), "test.second".to_owned()];
     assert_eq!(load_text(&both), Err(CatalogueError::Circle { ids }));
@@ -123,8 +125,14 @@ fn the_order_follows_the_edges() {
     let order = load::order(catalogue()).unwrap();
     let place = |id: &str| order.iter().position(|known| *known == id).unwrap();
     assert_eq!(order.len(), catalogue().records.len());
-    assert!(place("sched.fair_server") < place("shield.cpuset_v2"), "EBUSY inside an isolated partition");
-    assert!(place("irq.irqbalance") < place("irq.affinity"), "the daemon would move interrupts back");
+    assert!(
+        place("sched.fair_server") < place("shield.cpuset_v2"),
+        "EBUSY inside an isolated partition"
+    );
+    assert!(
+        place("irq.irqbalance") < place("irq.affinity"),
+        "the daemon would move interrupts back"
+    );
     assert!(place("svc.power") < place("freq.governor"));
     assert!(place("shield.threads") < place("irq.affinity"));
 }
@@ -139,26 +147,41 @@ fn every_published_parameter_has_ids_or_a_reason() {
         kvm.kvmclock_periodic_sync=N kvm_intel.ple_gap=0 irqaffinity=0 schedstats=enable nohlt xeno_hal.smi=1 \
         xenomai.smi=1 threadirqs";
     for parameter in boot_line.split_whitespace() {
-        let known = catalogue().published.iter().find(|known| known.source == "pamuk-2024" && known.text == parameter);
+        let known = catalogue()
+            .published
+            .iter()
+            .find(|known| known.source == "pamuk-2024" && known.text == parameter);
         let ids = known.unwrap_or_else(|| panic!("{parameter} is missing")).ids.len();
         assert!(ids > 0, "{parameter}");
     }
 
-    let documents: BTreeSet<_> = catalogue().published.iter().map(|known| known.source.as_str()).collect();
-    assert_eq!(documents.into_iter().collect::<Vec<_>>(), ["enner-2016", "mossige-2009", "pamuk-2024", "yoon-2009"]);
-    assert!(catalogue().published.iter().all(|known| !known.ids.is_empty() || known.remark.is_some()));
+    let documents: BTreeSet<_> =
+        catalogue().published.iter().map(|known| known.source.as_str()).collect();
+    assert_eq!(
+        documents.into_iter().collect::<Vec<_>>(),
+        ["enner-2016", "mossige-2009", "pamuk-2024", "yoon-2009"]
+    );
+    assert!(
+        catalogue().published.iter().all(|known| !known.ids.is_empty() || known.remark.is_some())
+    );
 }
 
 #[test]
 fn aliases_and_profiles_lead_to_records() {
-    let resolved: Vec<_> = catalogue().resolve("net.irq_prio").iter().map(|record| record.id.as_str()).collect();
+    let resolved: Vec<_> =
+        catalogue().resolve("net.irq_prio").iter().map(|record| record.id.as_str()).collect();
     assert_eq!(resolved, ["irq.thread_prio"]);
     assert!(catalogue().resolve("no.such_id").is_empty());
 
     let number = |profile: &str| catalogue().profile(profile).len();
-    assert!(number("look") > 10 && number("look") < number("bench") && number("bench") < number("robot-1k"));
+    assert!(
+        number("look") > 10
+            && number("look") < number("bench")
+            && number("bench") < number("robot-1k")
+    );
     assert_eq!(number("unknown"), 0);
-    let risky = ["sec.mitigations", "sched.rt_runtime", "hw.prefetch", "shield.hotplug_cycle", "rcu.stall"];
+    let risky =
+        ["sec.mitigations", "sched.rt_runtime", "hw.prefetch", "shield.hotplug_cycle", "rcu.stall"];
     for id in risky {
         assert!(catalogue().get(id).unwrap().profiles.is_empty(), "{id} is changed by name only");
     }
@@ -180,8 +203,13 @@ fn causes_are_those_of_the_library() {
         return;
     };
 
-    let variants = text.split("pub enum CauseKind {").nth(1).and_then(|rest| rest.split("\n}").next()).unwrap();
-    let names = variants.lines().map(str::trim).filter(|line| !line.starts_with("///") && !line.is_empty());
+    let variants = text
+        .split("pub enum CauseKind {")
+        .nth(1)
+        .and_then(|rest| rest.split("\n}").next())
+        .unwrap();
+    let names =
+        variants.lines().map(str::trim).filter(|line| !line.starts_with("///") && !line.is_empty());
     let snake_case = |name: &str| {
         let mut snake = String::new();
         for letter in name.trim_end_matches(',').chars() {
@@ -198,7 +226,8 @@ fn causes_are_those_of_the_library() {
 #[test]
 fn most_causes_have_a_record_against_them() {
     // Nothing to tune: the freezer and its like are somebody's order, and the rest has no name.
-    let without: Vec<_> = CAUSES.iter().filter(|cause| catalogue().against(cause).is_empty()).collect();
+    let without: Vec<_> =
+        CAUSES.iter().filter(|cause| catalogue().against(cause).is_empty()).collect();
     assert_eq!(without, [&"cgroup_freezer"]);
 }
 
@@ -208,7 +237,11 @@ fn every_file_of_records_is_a_section() {
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
-        assert!(SECTIONS.iter().any(|(_, section)| section.contains(&text)), "{} is not loaded", file.display());
+        assert!(
+            SECTIONS.iter().any(|(_, section)| section.contains(&text)),
+            "{} is not loaded",
+            file.display()
+        );
     }
 }
 
@@ -228,5 +261,8 @@ fn the_page_in_docs_is_the_generated_one() {
     }
 
     let current = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(current == page, "docs/tunings.md differs: ONBEAT_BLESS=1 cargo test -p onbeat-tune --test catalogue");
+    assert!(
+        current == page,
+        "docs/tunings.md differs: ONBEAT_BLESS=1 cargo test -p onbeat-tune --test catalogue"
+    );
 }

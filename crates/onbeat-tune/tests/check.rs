@@ -29,7 +29,10 @@ fn a_finding_names_the_value_what_it_should_be_and_the_fix() {
     let finding = CapturedMachine::hardware().finding("wq.unbound", &setup());
     assert_eq!(finding.current, "/sys/devices/virtual/workqueue/cpumask: CPUs 0-3");
     assert_eq!(finding.wanted, "no CPU of 3");
-    assert_eq!(finding.fix, "write 7 to /sys/devices/virtual/workqueue/cpumask; boot with workqueue.unbound_cpus=0-2");
+    assert_eq!(
+        finding.fix,
+        "write 7 to /sys/devices/virtual/workqueue/cpumask; boot with workqueue.unbound_cpus=0-2"
+    );
     let good = CapturedMachine::hardware().finding("idle.poll", &setup());
     assert_eq!((good.verdict, good.fix.as_str()), (CheckVerdict::Good, ""));
 }
@@ -41,9 +44,17 @@ fn sysctls_are_compared_as_numbers_and_their_absence_is_a_fact_of_the_kernel() {
     machine.file("/proc/sys/kernel/timer_migration", "0\n");
     assert_eq!(machine.verdict("timer.migration"), "good");
     machine.remove("/proc/sys/kernel/timer_migration");
-    assert_verdict(&machine.verdict("timer.migration"), "not applicable", "timer_migration does not exist");
+    assert_verdict(
+        &machine.verdict("timer.migration"),
+        "not applicable",
+        "timer_migration does not exist",
+    );
     machine.remove("/proc/sys");
-    assert_verdict(&machine.verdict("mem.swappiness"), "unknown", "/proc/sys does not exist in this tree");
+    assert_verdict(
+        &machine.verdict("mem.swappiness"),
+        "unknown",
+        "/proc/sys does not exist in this tree",
+    );
 }
 
 #[test]
@@ -91,7 +102,9 @@ fn a_parameter_counts_before_the_end_of_the_kernels_own_ones() {
 fn misspelt_parameters_are_found() {
     let machine = CapturedMachine::hardware();
     assert_eq!(machine.verdict("kern.cmdline_known"), "good");
-    for parameter in ["intel.max_cstate=0", "processor_idle.max_cstate=0", "rdt=13cat", "kthread_cpus=0"] {
+    for parameter in
+        ["intel.max_cstate=0", "processor_idle.max_cstate=0", "rdt=13cat", "kthread_cpus=0"]
+    {
         machine.file("/proc/cmdline", &format!("quiet {parameter}\n"));
         assert_eq!(machine.verdict("kern.cmdline_known"), "bad", "{parameter}");
     }
@@ -150,7 +163,11 @@ fn what_the_host_decides_does_not_apply_in_a_guest() {
     let machine = CapturedMachine::guest();
     assert_verdict(&machine.verdict("freq.governor"), "not applicable", "its host decides");
     assert_verdict(&machine.verdict("host.ple"), "not applicable", "no real-time guests");
-    assert_verdict(&CapturedMachine::hardware().verdict("guest.timer"), "not applicable", "not a guest");
+    assert_verdict(
+        &CapturedMachine::hardware().verdict("guest.timer"),
+        "not applicable",
+        "not a guest",
+    );
 }
 
 #[test]
@@ -174,7 +191,13 @@ fn threads_on_the_loops_cpu_are_bad_except_the_loop_itself() {
 fn a_part_of_the_tasks_decides_nothing() {
     let machine = CapturedMachine::hardware();
     machine.task(&CapturedTask::user(2, "bash", "0-2"));
-    for id in ["shield.threads", "shield.kthreads", "kthread.migration", "irq.irqbalance", "irq.thread_prio"] {
+    for id in [
+        "shield.threads",
+        "shield.kthreads",
+        "kthread.migration",
+        "irq.irqbalance",
+        "irq.thread_prio",
+    ] {
         assert_verdict(&machine.verdict(id), "unknown", "only a part of the machine's tasks");
     }
 }
@@ -204,18 +227,29 @@ fn locked_memory_must_cover_what_is_resident() {
 fn interrupts_count_where_they_arrive_and_only_with_a_handler() {
     let machine = CapturedMachine::hardware();
     let finding = machine.finding("irq.affinity", &setup());
-    assert_eq!((finding.verdict, finding.current.as_str()), (CheckVerdict::Bad, "interrupt 24 (eth0): CPUs 3"));
+    assert_eq!(
+        (finding.verdict, finding.current.as_str()),
+        (CheckVerdict::Bad, "interrupt 24 (eth0): CPUs 3")
+    );
     machine.file("/proc/irq/24/effective_affinity_list", "1\n");
     assert_eq!(machine.verdict("irq.affinity"), "good", "25 has no handler");
     machine.file("/proc/irq/24/effective_affinity_list", "\n");
-    assert_eq!(machine.verdict("irq.affinity"), "bad", "not used yet: the CPUs that were asked for");
+    assert_eq!(
+        machine.verdict("irq.affinity"),
+        "bad",
+        "not used yet: the CPUs that were asked for"
+    );
     machine.make_unreadable("/sys/kernel/irq/24/actions");
     assert_verdict(&machine.verdict("irq.affinity"), "unknown", "actions");
     machine.remove("/sys/kernel/irq");
     assert_verdict(&machine.verdict("irq.managed"), "unknown", "no interrupt with a handler");
     machine.remove("/proc/irq");
     assert_verdict(&machine.verdict("irq.affinity"), "unknown", "/proc/irq");
-    assert_verdict(&CapturedMachine::hardware().verdict("irq.managed"), "not applicable", "no interrupt of nvme");
+    assert_verdict(
+        &CapturedMachine::hardware().verdict("irq.managed"),
+        "not applicable",
+        "no interrupt of nvme",
+    );
 }
 
 #[test]
@@ -262,7 +296,9 @@ fn a_part_of_the_cache_is_good_only_where_it_is_exclusive() {
     assert_verdict(&machine.verdict("rdt.l3"), "not applicable", "without resctrl");
     machine.dir("/sys/fs/resctrl");
     assert_eq!(machine.verdict("rdt.l3"), "bad");
-    for (file, text) in [("cpus_list", "3\n"), ("schemata", "    L3:0=f0\n"), ("mode", "shareable\n")] {
+    for (file, text) in
+        [("cpus_list", "3\n"), ("schemata", "    L3:0=f0\n"), ("mode", "shareable\n")]
+    {
         machine.file(&format!("/sys/fs/resctrl/robot/{file}"), text);
     }
     assert_verdict(&machine.verdict("rdt.l3"), "unknown", "may share");
@@ -276,7 +312,11 @@ fn the_sibling_of_the_loops_cpu_must_be_its_own_or_offline() {
     assert_eq!(machine.verdict("shield.plan"), "bad");
     machine.file("/sys/devices/system/cpu/online", "0-1,3\n");
     assert_eq!(machine.verdict("shield.plan"), "good");
-    assert_verdict(&machine.verdict_for("shield.plan", &LoopSetup::on("2".parse().unwrap())), "unknown", "not online");
+    assert_verdict(
+        &machine.verdict_for("shield.plan", &LoopSetup::on("2".parse().unwrap())),
+        "unknown",
+        "not online",
+    );
 }
 
 #[test]
@@ -324,7 +364,11 @@ fn what_no_file_shows_is_unknown_with_where_to_look() {
     assert_verdict(&machine.verdict("proc.pi_mutex"), "unknown", "reviewed by hand");
     assert_verdict(&machine.verdict("net.coalesce"), "not applicable", "no network interface");
     let with_interface = LoopSetup { interfaces: vec!["eth0".to_owned()], ..setup() };
-    assert_verdict(&machine.verdict_for("net.coalesce", &with_interface), "unknown", "ethtool -c eth0");
+    assert_verdict(
+        &machine.verdict_for("net.coalesce", &with_interface),
+        "unknown",
+        "ethtool -c eth0",
+    );
     let outside = LoopSetup { interfaces: vec!["../../etc".to_owned()], ..setup() };
     assert_verdict(&machine.verdict_for("hw.runtime_pm", &outside), "unknown", "not a valid name");
 }
@@ -336,17 +380,29 @@ fn needs_decide_with_the_reason() {
     let polls = LoopSetup { polls: true, ..setup() };
     assert_verdict(&machine.verdict_for("sched.fair_server", &polls), "unknown", "debugfs");
     machine.file("/proc/sys/kernel/osrelease", "6.1.0\n");
-    assert_verdict(&machine.verdict_for("sched.fair_server", &polls), "not applicable", "Linux 6.12 or later");
+    assert_verdict(
+        &machine.verdict_for("sched.fair_server", &polls),
+        "not applicable",
+        "Linux 6.12 or later",
+    );
     machine.file("/proc/version", "Linux version 6.1.0 #1 SMP PREEMPT_RT\n");
     assert_eq!(machine.verdict("kern.preempt_rt"), "good");
-    assert_verdict(&machine.verdict("kern.threadirqs"), "not applicable", "this is a PREEMPT_RT kernel");
+    assert_verdict(
+        &machine.verdict("kern.threadirqs"),
+        "not applicable",
+        "this is a PREEMPT_RT kernel",
+    );
 }
 
 #[test]
 fn a_loop_without_cpus_leaves_what_depends_on_them_unknown() {
     let machine = CapturedMachine::hardware();
     for id in ["irq.affinity", "wq.unbound", "shield.threads", "idle.pm_qos", "freq.governor"] {
-        assert_verdict(&machine.verdict_for(id, &LoopSetup::default()), "unknown", "no CPU was chosen");
+        assert_verdict(
+            &machine.verdict_for(id, &LoopSetup::default()),
+            "unknown",
+            "no CPU was chosen",
+        );
     }
 }
 
@@ -354,10 +410,18 @@ fn a_loop_without_cpus_leaves_what_depends_on_them_unknown() {
 fn nothing_is_good_in_an_empty_tree() {
     let machine = CapturedMachine::empty();
     for polls in [false, true] {
-        let setup =
-            LoopSetup { polls, runs_guests: true, task: Some(900), interfaces: vec!["eth0".to_owned()], ..setup() };
-        let good: Vec<_> =
-            machine.findings(&setup).into_iter().filter(|finding| finding.verdict == CheckVerdict::Good).collect();
+        let setup = LoopSetup {
+            polls,
+            runs_guests: true,
+            task: Some(900),
+            interfaces: vec!["eth0".to_owned()],
+            ..setup()
+        };
+        let good: Vec<_> = machine
+            .findings(&setup)
+            .into_iter()
+            .filter(|finding| finding.verdict == CheckVerdict::Good)
+            .collect();
         assert!(good.is_empty(), "{good:?}");
     }
 }
@@ -367,23 +431,33 @@ fn nothing_is_good_in_an_empty_tree() {
 fn no_finding_becomes_good_because_a_file_is_unreadable() {
     let setup = LoopSetup { task: Some(700), ..setup() };
     let is_good = |machine: &CapturedMachine| -> Vec<bool> {
-        machine.findings(&setup).iter().map(|finding| finding.verdict == CheckVerdict::Good).collect()
+        machine
+            .findings(&setup)
+            .iter()
+            .map(|finding| finding.verdict == CheckVerdict::Good)
+            .collect()
     };
     let before = is_good(&CapturedMachine::hardware());
 
     for path in CapturedMachine::hardware().files() {
         let machine = CapturedMachine::hardware();
         machine.make_unreadable(&path);
-        let improved = is_good(&machine).iter().zip(&before).position(|(after, before)| *after && !before);
+        let improved =
+            is_good(&machine).iter().zip(&before).position(|(after, before)| *after && !before);
         assert_eq!(improved.map(|place| &catalogue().records[place].id), None, "{path}");
     }
 }
 
 #[test]
 fn every_reason_is_a_text() {
-    for machine in [CapturedMachine::empty(), CapturedMachine::hardware(), CapturedMachine::guest()] {
+    for machine in [CapturedMachine::empty(), CapturedMachine::hardware(), CapturedMachine::guest()]
+    {
         for finding in machine.findings(&setup()) {
-            assert!(finding.verdict.reason().is_none_or(|reason| !reason.is_empty()), "{}", finding.id);
+            assert!(
+                finding.verdict.reason().is_none_or(|reason| !reason.is_empty()),
+                "{}",
+                finding.id
+            );
         }
     }
 }

@@ -30,9 +30,21 @@ fn a_sysctl_is_explained_with_its_values_and_the_lines_that_set_and_restore_it()
 fn a_choice_in_brackets_is_put_back_as_its_word() {
     let explanation = explained("mem.thp");
     let path = "/sys/kernel/mm/transparent_hugepage/enabled";
-    assert!(explanation.set.contains(&shell(&format!("echo never > {path}"))), "{:?}", explanation.set);
-    assert!(explanation.undo.contains(&shell(&format!("echo always > {path}"))), "{:?}", explanation.undo);
-    assert!(explanation.set.contains(&ManualStep::KernelParameters("transparent_hugepage=never".to_owned())));
+    assert!(
+        explanation.set.contains(&shell(&format!("echo never > {path}"))),
+        "{:?}",
+        explanation.set
+    );
+    assert!(
+        explanation.undo.contains(&shell(&format!("echo always > {path}"))),
+        "{:?}",
+        explanation.undo
+    );
+    assert!(
+        explanation
+            .set
+            .contains(&ManualStep::KernelParameters("transparent_hugepage=never".to_owned()))
+    );
 }
 
 #[test]
@@ -52,7 +64,11 @@ fn every_record_is_explained_within_80_columns_except_lines_for_a_shell() {
         let explanation = explain(&record.id, &machine.tree(), &setup).unwrap().remove(0);
         assert_eq!(explanation.set.is_empty(), record.ways_to_set().is_empty(), "{}", record.id);
         assert_eq!(explanation.undo.is_empty(), record.is_check_only(), "{}", record.id);
-        assert!(!explanation.sources.is_empty() && !explanation.verdict.is_empty(), "{}", record.id);
+        assert!(
+            !explanation.sources.is_empty() && !explanation.verdict.is_empty(),
+            "{}",
+            record.id
+        );
 
         let shell_lines: Vec<&str> = explanation
             .set
@@ -66,7 +82,11 @@ fn every_record_is_explained_within_80_columns_except_lines_for_a_shell() {
         for line in explanation.to_string().lines() {
             let is_for_shell = shell_lines.iter().any(|shell| line.contains(shell));
             let is_one_word = line.split_whitespace().count() <= 1;
-            assert!(line.chars().count() <= 80 || is_for_shell || is_one_word, "{}: {line}", record.id);
+            assert!(
+                line.chars().count() <= 80 || is_for_shell || is_one_word,
+                "{}: {line}",
+                record.id
+            );
         }
     }
 }
@@ -78,7 +98,8 @@ fn an_alias_is_explained_by_its_records_and_an_unknown_id_by_similar_ones() {
     let by_alias = explain("net.irq_prio", &machine.tree(), &setup).unwrap();
     assert_eq!(by_alias[0].id, "irq.thread_prio");
 
-    let ExplainError::UnknownId { nearest, known, .. } = explain("irq.afinity", &machine.tree(), &setup).unwrap_err();
+    let ExplainError::UnknownId { nearest, known, .. } =
+        explain("irq.afinity", &machine.tree(), &setup).unwrap_err();
     assert_eq!(nearest.first().map(String::as_str), Some("irq.affinity"));
     assert!(known > 190);
 }

@@ -6,8 +6,8 @@ use onbeat_tune::lint::{LintError, LintReport, LintSubject, LintVerdict, lint};
 use proptest::prelude::*;
 
 use LintVerdict::{
-    Contradiction, Deprecated, Discouraged, Harmful, Incomplete, InvalidValue, Missing, Misspelt, NoEffect, Redundant,
-    Unknown, Valid,
+    Contradiction, Deprecated, Discouraged, Harmful, Incomplete, InvalidValue, Missing, Misspelt,
+    NoEffect, Redundant, Unknown, Valid,
 };
 
 /// Code 5 and code 10 of Pamuk and Rauh, with the scanner's errors repaired.
@@ -90,13 +90,19 @@ fn each_part_of_the_published_script_gets_its_verdict() {
         ("-overcommit cpu-pm", &[(Missing, "vmm.cpu_pm")]),
         ("-smp", &[(Missing, "vmm.smp")]),
         ("-overcommit", &[(Missing, "vmm.mem")]),
-        ("-drive file=salamander-image-sigmatek-core2.ext4,format=raw,media=disk", &[(Incomplete, "vmm.disk")]),
+        (
+            "-drive file=salamander-image-sigmatek-core2.ext4,format=raw,media=disk",
+            &[(Incomplete, "vmm.disk")],
+        ),
         ("-object memory-backend-ram,id=ram0,size=4G,prealloc=on", &[(NoEffect, "vmm.mem")]),
         ("-mem-prealloc", &[(Deprecated, "vmm.mem")]),
         ("-mem-path /dev/hugepages", &[(Deprecated, "vmm.mem")]),
         ("-device vfio-pci,host=03:00.0", &[(Valid, "vmm.vfio")]),
         ("-net nic,model=e1000,netdev=e1000", &[(Discouraged, "vmm.nic")]),
-        ("-device virtio-9p-pci,id=fs0,fsdev=fsdev0,mount_tag=/mnt/drive-C", &[(Discouraged, "vmm.minimal")]),
+        (
+            "-device virtio-9p-pci,id=fs0,fsdev=fsdev0,mount_tag=/mnt/drive-C",
+            &[(Discouraged, "vmm.minimal")],
+        ),
         ("-nographic", &[(Discouraged, "vmm.serial_log")]),
         ("threadirqs", &[(Valid, "kern.threadirqs")]),
         ("nohlt", &[(NoEffect, "guest.nohlt")]),
@@ -115,7 +121,11 @@ fn each_part_of_the_published_script_gets_its_verdict() {
     }
 
     // And no problem besides.
-    let problems: usize = expected.iter().flat_map(|(_, all)| *all).filter(|(verdict, _)| verdict.is_problem()).count();
+    let problems: usize = expected
+        .iter()
+        .flat_map(|(_, all)| *all)
+        .filter(|(verdict, _)| verdict.is_problem())
+        .count();
     assert_eq!(report.problems().count(), problems, "{report}");
 }
 
@@ -173,7 +183,8 @@ fn findings_name_the_records_of_the_table_of_published_parameters() {
     }
 }
 
-/// Every option of the script is in the table of published parameters, so that none is left without a record or a reason.
+/// Every option of the script is in the table of published parameters, so that none is left without
+/// a record or a reason.
 #[test]
 fn the_table_of_published_parameters_has_every_option_of_the_script() {
     let command = SCRIPT.split("exec ").nth(1).unwrap();
@@ -184,7 +195,9 @@ fn the_table_of_published_parameters_has_every_option_of_the_script() {
         .filter(|known| known.source == "pamuk-2024")
         .map(|known| known.text.as_str())
         .collect();
-    for option in outside_quotes.split_whitespace().filter(|word| word.starts_with('-') && word.len() > 2) {
+    for option in
+        outside_quotes.split_whitespace().filter(|word| word.starts_with('-') && word.len() > 2)
+    {
         if option != "-append" {
             assert!(published.iter().any(|text| text.contains(option)), "{option} is in no entry");
         }
@@ -192,7 +205,10 @@ fn the_table_of_published_parameters_has_every_option_of_the_script() {
 
     let guest_line = SCRIPT.split('"').find(|text| text.contains("root=")).unwrap();
     for parameter in guest_line.split_whitespace() {
-        assert!(published.iter().any(|text| text.split([' ', ',']).any(|word| word == parameter)), "{parameter}");
+        assert!(
+            published.iter().any(|text| text.split([' ', ',']).any(|word| word == parameter)),
+            "{parameter}"
+        );
     }
 }
 
@@ -219,7 +235,11 @@ fn partners_and_contradictions_of_parameters_are_found() {
     ];
     for (line, piece, verdict) in cases {
         let report = lint(line, LintSubject::KernelLine).unwrap();
-        assert_eq!(verdicts(&report, piece).first().map(|(verdict, _)| *verdict), Some(verdict), "{line}");
+        assert_eq!(
+            verdicts(&report, piece).first().map(|(verdict, _)| *verdict),
+            Some(verdict),
+            "{line}"
+        );
     }
 }
 
@@ -244,7 +264,9 @@ fn rcu_callbacks_of_other_cpus_are_not_redundant() {
 #[test]
 fn places_are_lines_and_columns_of_the_file() {
     let report = report(SCRIPT);
-    let place = |text: &str| report.findings.iter().find(|f| f.text == text).map(|f| (f.line, f.column)).unwrap();
+    let place = |text: &str| {
+        report.findings.iter().find(|f| f.text == text).map(|f| (f.line, f.column)).unwrap()
+    };
     assert_eq!(place("taskset -c 4 chrt -f 99"), (8, 6));
     assert_eq!(place("-mem-prealloc"), (16, 5));
     let line = SCRIPT.lines().nth(9).unwrap();
@@ -258,15 +280,19 @@ fn arguments_alone_are_judged_as_the_kernel_shows_them() {
     let report = report(text);
     assert_eq!(report.subject, LintSubject::QemuArguments);
     let contradiction = report.with_verdict(Contradiction).next().unwrap();
-    assert!(contradiction.message.contains("4096 MiB") && contradiction.message.contains("2048 MiB"));
+    assert!(
+        contradiction.message.contains("4096 MiB") && contradiction.message.contains("2048 MiB")
+    );
     assert!(report.corrected.ends_with("\0-overcommit\0mem-lock=on\0"), "{:?}", report.corrected);
 }
 
 #[test]
 fn emulation_generic_models_and_removed_options_are_found() {
-    let report =
-        report("qemu-system-x86_64 -accel tcg -cpu qemu64 -smp 1 -realtime mlock=on -device virtio-balloon -m 1G");
-    let problems: Vec<_> = report.problems().map(|finding| (finding.verdict, finding.text.as_str())).collect();
+    let report = report(
+        "qemu-system-x86_64 -accel tcg -cpu qemu64 -smp 1 -realtime mlock=on -device virtio-balloon -m 1G",
+    );
+    let problems: Vec<_> =
+        report.problems().map(|finding| (finding.verdict, finding.text.as_str())).collect();
     for expected in [
         (Harmful, "-accel tcg"),
         (Discouraged, "-cpu qemu64"),
@@ -277,22 +303,31 @@ fn emulation_generic_models_and_removed_options_are_found() {
     ] {
         assert!(problems.contains(&expected), "{expected:?} is not among {problems:?}");
     }
-    assert!(report.corrected.contains("-overcommit mem-lock=on") && !report.corrected.contains("-realtime"));
+    assert!(
+        report.corrected.contains("-overcommit mem-lock=on")
+            && !report.corrected.contains("-realtime")
+    );
 }
 
 #[test]
 fn only_what_binds_all_threads_is_taken_from_the_prefix() {
     let harmful = |script: &str| {
         let report = lint(script, LintSubject::QemuScript).unwrap();
-        let pieces: Vec<_> = report.with_verdict(Harmful).map(|finding| finding.text.clone()).collect();
+        let pieces: Vec<_> =
+            report.with_verdict(Harmful).map(|finding| finding.text.clone()).collect();
         (pieces, report.corrected.split(" -m ").next().unwrap().lines().last().unwrap().to_owned())
     };
-    let (pieces, corrected) = harmful("sudo chrt -f 80 taskset -c 3 nice -n 5 qemu-system-x86_64 -accel kvm -m 1G");
+    let (pieces, corrected) =
+        harmful("sudo chrt -f 80 taskset -c 3 nice -n 5 qemu-system-x86_64 -accel kvm -m 1G");
     assert_eq!(pieces, ["chrt -f 80 taskset -c 3"]);
     assert_eq!(corrected, "sudo nice -n 5 qemu-system-x86_64 -accel kvm");
     assert!(harmful("taskset -c 0-1 qemu-system-x86_64 -accel kvm -m 1G").0.is_empty());
     assert_eq!(harmful("taskset -c 2 qemu-system-x86_64 -accel kvm -m 1G").0, ["taskset -c 2"]);
-    assert!(!report("qemu-system-x86_64 -M pc-q35-8.0,accel=kvm").problems().any(|found| found.text.contains("q35")));
+    assert!(
+        !report("qemu-system-x86_64 -M pc-q35-8.0,accel=kvm")
+            .problems()
+            .any(|found| found.text.contains("q35"))
+    );
 }
 
 const GUEST: &str = "\
@@ -343,7 +378,11 @@ fn a_libvirt_definition_is_judged_and_corrected() {
         ("<graphics type='vnc'/>", Discouraged, "vmm.minimal"),
     ];
     for (text, verdict, id) in expected {
-        assert!(verdicts(&report, text).contains(&(verdict, id)), "{text}: {:?}", verdicts(&report, text));
+        assert!(
+            verdicts(&report, text).contains(&(verdict, id)),
+            "{text}: {:?}",
+            verdicts(&report, text)
+        );
     }
 
     let corrected = &report.corrected;
@@ -372,7 +411,10 @@ fn what_cannot_be_judged_is_an_error_with_its_place() {
     let script = |text| lint(text, LintSubject::QemuScript).unwrap_err();
     assert_eq!(lint(" \n", LintSubject::KernelLine).unwrap_err(), LintError::Empty);
     assert_eq!(script("echo a\necho b\n"), LintError::NoQemu { lines: 2 });
-    assert_eq!(script("qemu-system-x86_64 -m 'x"), LintError::OpenQuote { line: 1, column: 23, quote: '\'' });
+    assert_eq!(
+        script("qemu-system-x86_64 -m 'x"),
+        LintError::OpenQuote { line: 1, column: 23, quote: '\'' }
+    );
     assert!(matches!(lint("<domain>", LintSubject::LibvirtXml), Err(LintError::Xml(_))));
     let other = lint("<network/>", LintSubject::LibvirtXml).unwrap_err();
     assert_eq!(other, LintError::NoDomain { found: "network".to_owned() });

@@ -1,4 +1,5 @@
-//! Settings persisted below a root directory, removed without a trace, and confirmed after a reboot.
+//! Settings persisted below a root directory, removed without a trace, and confirmed after a
+//! reboot.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod check_tree;
@@ -14,8 +15,8 @@ use onbeat_tune::UndoMode;
 use onbeat_tune::catalogue::survey::Survey;
 use onbeat_tune::catalogue::{LoopSetup, catalogue};
 use onbeat_tune::persist::{
-    ApplyAtBoot, BootLoader, BootSettings, ConfirmedState, FollowUp, PersistError, PersistRecord, RemovalOutcome,
-    confirm, persist, remove,
+    ApplyAtBoot, BootLoader, BootSettings, ConfirmedState, FollowUp, PersistError, PersistRecord,
+    RemovalOutcome, confirm, persist, remove,
 };
 use tempfile::TempDir;
 
@@ -47,7 +48,9 @@ fn snapshot(root: &Path) -> BTreeMap<String, String> {
             let path = entry.unwrap().path();
             let found = path.symlink_metadata().unwrap();
             let content = match found.file_type() {
-                kind if kind.is_symlink() => format!("-> {}", fs::read_link(&path).unwrap().display()),
+                kind if kind.is_symlink() => {
+                    format!("-> {}", fs::read_link(&path).unwrap().display())
+                }
                 kind if kind.is_dir() => {
                     open.push(path.clone());
                     "directory".to_owned()
@@ -64,18 +67,26 @@ fn snapshot(root: &Path) -> BTreeMap<String, String> {
 fn settings() -> BootSettings {
     let mut settings = BootSettings {
         service_cpus: Some("0-2".parse().unwrap()),
-        apply: Some(ApplyAtBoot { program: "/usr/bin/onbeat".to_owned(), plan: "schema = \"plan\"\n".to_owned() }),
+        apply: Some(ApplyAtBoot {
+            program: "/usr/bin/onbeat".to_owned(),
+            plan: "schema = \"plan\"\n".to_owned(),
+        }),
         ..BootSettings::default()
     };
     settings.add_parameter("isolcpus=managed_irq,domain,3");
     settings.add_parameter("skew_tick=1");
     settings.sysctls.insert("kernel.timer_migration".to_owned(), "0".to_owned());
-    settings.sysfs.insert("/sys/kernel/mm/transparent_hugepage/enabled".to_owned(), "never".to_owned());
+    settings
+        .sysfs
+        .insert("/sys/kernel/mm/transparent_hugepage/enabled".to_owned(), "never".to_owned());
     settings
 }
 
 const DEBIAN: [(&str, &str); 3] = [
-    ("/etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet isolcpus=1\"\nGRUB_CMDLINE_LINUX=\"skew-tick=0 rw\"\n"),
+    (
+        "/etc/default/grub",
+        "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet isolcpus=1\"\nGRUB_CMDLINE_LINUX=\"skew-tick=0 rw\"\n",
+    ),
     ("/etc/debian_version", "13\n"),
     ("/proc/sys/kernel/random/boot_id", "first\n"),
 ];
@@ -94,15 +105,25 @@ fn machines() -> Vec<(BootLoader, Vec<(&'static str, &'static str)>)> {
         ),
         (
             BootLoader::KernelInstall,
-            vec![("/etc/kernel/cmdline", "root=UUID=1 rw quiet\n"), ("/efi/loader/entries/a.conf", "title a\n")],
+            vec![
+                ("/etc/kernel/cmdline", "root=UUID=1 rw quiet\n"),
+                ("/efi/loader/entries/a.conf", "title a\n"),
+            ],
         ),
         (
             BootLoader::KernelInstall,
-            vec![("/proc/cmdline", "BOOT_IMAGE=/vmlinuz root=/dev/sda2 rw\n"), ("/efi/loader/entries/a.conf", "")],
+            vec![
+                ("/proc/cmdline", "BOOT_IMAGE=/vmlinuz root=/dev/sda2 rw\n"),
+                ("/efi/loader/entries/a.conf", ""),
+            ],
         ),
         (
             BootLoader::Grubby,
-            vec![("/etc/default/grub", ""), ("/usr/sbin/grubby", ""), ("/boot/loader/entries/a.conf", "")],
+            vec![
+                ("/etc/default/grub", ""),
+                ("/usr/sbin/grubby", ""),
+                ("/boot/loader/entries/a.conf", ""),
+            ],
         ),
         (BootLoader::GrubFile, vec![("/etc/default/grub", ""), ("/boot/grub/grub.cfg", "")]),
         (BootLoader::Ostree, vec![("/run/ostree-booted", "")]),
@@ -143,8 +164,13 @@ fn commands_are_returned_and_never_run() {
     assert_eq!(debian, ["update-grub", "systemctl daemon-reexec", "systemctl daemon-reload"]);
     assert_eq!(by_hand, None);
     assert!(BootLoader::GrubDropIn.fallback().unwrap().contains("recovery"));
-    assert_eq!(lines(&machines[4].1).0[0], format!("grubby --update-kernel=ALL '--args={parameters}'"));
-    assert!(lines(&machines[6].1).0[0].starts_with("rpm-ostree kargs --append-if-missing=isolcpus="));
+    assert_eq!(
+        lines(&machines[4].1).0[0],
+        format!("grubby --update-kernel=ALL '--args={parameters}'")
+    );
+    assert!(
+        lines(&machines[6].1).0[0].starts_with("rpm-ostree kargs --append-if-missing=isolcpus=")
+    );
     assert!(lines(&machines[7].1).1.unwrap().contains(parameters));
 }
 
@@ -156,7 +182,8 @@ fn the_drop_in_for_grub_replaces_parameters_by_name() {
 
     let script = ". ./etc/default/grub; . ./etc/default/grub.d/90-onbeat.cfg; \
         printf '%s|%s' \"$GRUB_CMDLINE_LINUX\" \"$GRUB_CMDLINE_LINUX_DEFAULT\"";
-    let output = Command::new("sh").args(["-euc", script]).current_dir(root.path()).output().unwrap();
+    let output =
+        Command::new("sh").args(["-euc", script]).current_dir(root.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let lines = String::from_utf8(output.stdout).unwrap();
     assert_eq!(lines, "rw |quiet isolcpus=managed_irq,domain,3 skew_tick=1");
@@ -167,14 +194,17 @@ fn a_line_without_drop_ins_is_merged_between_markers() {
     let (_, files) = &machines()[1];
     let root = root(files);
     persist(root.path(), &settings()).unwrap();
-    let line =
-        "console=tty1 root=/dev/mmcblk0p2 rootwait onbeat.begin isolcpus=managed_irq,domain,3 skew_tick=1 onbeat.end\n";
+    let line = "console=tty1 root=/dev/mmcblk0p2 rootwait onbeat.begin isolcpus=managed_irq,domain,3 skew_tick=1 onbeat.end\n";
     assert_eq!(text(root.path(), "/boot/firmware/cmdline.txt"), line);
 
     // A person adds a parameter; it stays.
     put(root.path(), "/boot/firmware/cmdline.txt", &line.replace("rootwait", "rootwait nosmt"));
     let removed = remove(root.path(), UndoMode::Careful).unwrap();
-    assert!(removed.files.contains(&("/boot/firmware/cmdline.txt".to_owned(), RemovalOutcome::PartRemoved)));
+    assert!(
+        removed
+            .files
+            .contains(&("/boot/firmware/cmdline.txt".to_owned(), RemovalOutcome::PartRemoved))
+    );
     let rest = "console=tty1 root=/dev/mmcblk0p2 rootwait nosmt isolcpus=1\n";
     assert_eq!(text(root.path(), "/boot/firmware/cmdline.txt"), rest);
 }
@@ -188,14 +218,20 @@ fn the_files_hold_what_their_readers_expect() {
         assert!(text.lines().any(|found| found == line), "{path}: {line} is not in {text}");
     };
     has("/etc/sysctl.d/90-onbeat.conf", "kernel.timer_migration = 0");
-    has("/etc/tmpfiles.d/90-onbeat.conf", "w /sys/kernel/mm/transparent_hugepage/enabled - - - - never");
+    has(
+        "/etc/tmpfiles.d/90-onbeat.conf",
+        "w /sys/kernel/mm/transparent_hugepage/enabled - - - - never",
+    );
     has("/etc/systemd/system.conf.d/90-onbeat.conf", "CPUAffinity=0-2");
     has(
         "/etc/systemd/system/onbeat-apply.service",
         "ExecStart=/usr/bin/onbeat tune apply --yes /etc/onbeat/boot-plan.toml",
     );
     let link = root.path().join("etc/systemd/system/multi-user.target.wants/onbeat-apply.service");
-    assert_eq!(fs::read_link(link).unwrap().to_str(), Some("/etc/systemd/system/onbeat-apply.service"));
+    assert_eq!(
+        fs::read_link(link).unwrap().to_str(),
+        Some("/etc/systemd/system/onbeat-apply.service")
+    );
 }
 
 #[test]
@@ -213,7 +249,8 @@ fn settings_persisted_again_replace_the_earlier_ones() {
     assert_eq!(snapshot(root.path()), before);
 }
 
-/// The record is on disk first: whatever part of the files was written, removal leaves the original tree.
+/// The record is on disk first: whatever part of the files was written, removal leaves the original
+/// tree.
 #[test]
 fn an_interrupted_persist_is_removed_at_every_step() {
     let (_, files) = &machines()[1];
@@ -270,7 +307,10 @@ fn files_that_others_wrote_or_changed_are_kept() {
     assert!(matches!(persist(root.path(), &settings()), Err(PersistError::ChangedSince { .. })));
 
     let forced = remove(root.path(), UndoMode::Force).unwrap();
-    assert_eq!(forced.files, [("/etc/sysctl.d/90-onbeat.conf".to_owned(), RemovalOutcome::Removed)]);
+    assert_eq!(
+        forced.files,
+        [("/etc/sysctl.d/90-onbeat.conf".to_owned(), RemovalOutcome::Removed)]
+    );
     assert_eq!(PersistRecord::read(root.path()).unwrap(), None);
 }
 
@@ -294,9 +334,13 @@ fn texts_with_another_meaning_are_refused() {
         with(|settings| settings.add_parameter("quiet\"; reboot #")),
         with(|settings| settings.add_parameter("a=$(reboot)")),
         with(|settings| drop(settings.sysctls.insert("kernel.x\ny".to_owned(), "1".to_owned()))),
-        with(|settings| drop(settings.sysctls.insert("kernel.x".to_owned(), "1\ny = 2".to_owned()))),
+        with(|settings| {
+            drop(settings.sysctls.insert("kernel.x".to_owned(), "1\ny = 2".to_owned()))
+        }),
         with(|settings| drop(settings.sysfs.insert("/etc/passwd".to_owned(), "x".to_owned()))),
-        with(|settings| drop(settings.sysfs.insert("/sys/../etc/passwd".to_owned(), "x".to_owned()))),
+        with(|settings| {
+            drop(settings.sysfs.insert("/sys/../etc/passwd".to_owned(), "x".to_owned()))
+        }),
         with(|settings| settings.apply.as_mut().unwrap().program = "onbeat".to_owned()),
     ];
     for error in bad {
@@ -308,7 +352,11 @@ fn texts_with_another_meaning_are_refused() {
 #[test]
 fn later_files_that_set_the_same_value_are_named() {
     let root = root(&DEBIAN);
-    put(root.path(), "/etc/sysctl.d/99-local.conf", "# own\nkernel.timer_migration=1\nvm.swappiness=1\n");
+    put(
+        root.path(),
+        "/etc/sysctl.d/99-local.conf",
+        "# own\nkernel.timer_migration=1\nvm.swappiness=1\n",
+    );
     put(root.path(), "/usr/lib/sysctl.d/50-default.conf", "kernel.timer_migration=1\n");
     let persisted = persist(root.path(), &settings()).unwrap();
     assert_eq!(persisted.overridden, ["/etc/sysctl.d/99-local.conf: kernel.timer_migration=1"]);
@@ -352,10 +400,16 @@ fn records_of_a_profile_become_settings_and_the_rest_is_named_with_its_reason() 
     let (settings, rest) = BootSettings::from_records(&catalogue().profile("robot-hard"), &survey);
 
     settings.validate().unwrap();
-    assert!(settings.kernel_parameters.contains(&"isolcpus=managed_irq,domain,3".to_owned()), "{settings:?}");
+    assert!(
+        settings.kernel_parameters.contains(&"isolcpus=managed_irq,domain,3".to_owned()),
+        "{settings:?}"
+    );
     assert_eq!(settings.sysctls["kernel.timer_migration"], "0");
     assert_eq!(settings.sysfs["/sys/kernel/mm/transparent_hugepage/enabled"], "never");
-    assert_eq!(settings.sysfs["/sys/devices/system/cpu/cpu3/cpufreq/scaling_governor"], "performance");
+    assert_eq!(
+        settings.sysfs["/sys/devices/system/cpu/cpu3/cpufreq/scaling_governor"],
+        "performance"
+    );
     let why = |id: &str| rest.iter().find(|left| left.id == id).map(|left| left.why.as_str());
     assert_eq!(why("irq.affinity"), Some("needs a plan that is applied at boot"));
 

@@ -1,7 +1,8 @@
 //! Random plans on a fake host, with refusals and crashes.
 //!
-//! The property: for every plan, every single refused change, and a crash before or after every write to the host or in the middle
-//! of every write to the journal, one undo from another process leaves each setting as it was before the apply.
+//! The property: for every plan, every single refused change, and a crash before or after every
+//! write to the host or in the middle of every write to the journal, one undo from another process
+//! leaves each setting as it was before the apply.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod tune_fake;
@@ -95,10 +96,15 @@ fn random_plan(dice: &mut Dice) -> Plan {
 
 fn directory() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
-    if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
+    if memory.is_dir() {
+        tempfile::tempdir_in(memory).unwrap()
+    } else {
+        tempfile::tempdir().unwrap()
+    }
 }
 
-/// Undoes on a copy of the host as a crash has left it, from another process. The first attempt may be refused once.
+/// Undoes on a copy of the host as a crash has left it, from another process. The first attempt may
+/// be refused once.
 #[track_caller]
 fn assert_undone(world: &World, journal: &[u8], before: &[String], fails_at: Option<usize>) {
     let mut world = world.clone();
@@ -132,7 +138,8 @@ fn after_any_refusal_and_any_crash_one_undo_restores_everything() {
         host.fails_at.set(is_refused.then(|| dice.below(30)));
 
         let mut request = ApplyRequest::new("onbeat tune apply");
-        request.on_refusal = if dice.below(3) == 0 { OnRefusal::LeaveOut } else { OnRefusal::RollBack };
+        request.on_refusal =
+            if dice.below(3) == 0 { OnRefusal::LeaveOut } else { OnRefusal::RollBack };
         let applied = apply(&host, directory.path(), &plan, &request);
         if applied.is_err() {
             assert_eq!(host.settings(), before, "seed {seed}: {applied:?}");
@@ -140,13 +147,18 @@ fn after_any_refusal_and_any_crash_one_undo_restores_everything() {
         }
 
         let end = (host.world.borrow().clone(), fs::read(&journal).unwrap_or_default());
-        let moments: Vec<_> =
-            host.moments.borrow().iter().map(|moment| (moment.world.clone(), moment.journal.clone())).collect();
+        let moments: Vec<_> = host
+            .moments
+            .borrow()
+            .iter()
+            .map(|moment| (moment.world.clone(), moment.journal.clone()))
+            .collect();
         let next = moments.iter().skip(1).chain([&end]);
         for ((here, written), (there, later)) in moments.iter().zip(next) {
             let fails_at = (dice.below(4) == 0).then(|| dice.below(6));
             assert_undone(here, written, &before, fails_at);
-            // After the change, before the journal has anything more, and in the middle of what it gets.
+            // After the change, before the journal has anything more, and in the middle of what it
+            // gets.
             assert_undone(there, written, &before, None);
             if later.len() > written.len() {
                 let cut = written.len() + dice.below(later.len() - written.len());
@@ -163,14 +175,21 @@ fn a_change_is_read_back_reported_and_listed_until_it_is_undone() {
     let directory = directory();
     let before = host.settings();
     let plan = plan(all_steps());
-    let applied = apply(&host, directory.path(), &plan, &ApplyRequest::new("onbeat tune apply")).unwrap();
+    let applied =
+        apply(&host, directory.path(), &plan, &ApplyRequest::new("onbeat tune apply")).unwrap();
 
     let managed = &applied.steps[7].outcome;
-    assert!(matches!(managed, StepOutcome::Refused { .. }), "a managed interrupt is no failure: {managed:?}");
+    assert!(
+        matches!(managed, StepOutcome::Refused { .. }),
+        "a managed interrupt is no failure: {managed:?}"
+    );
     assert_eq!(applied.steps[0].outcome, StepOutcome::Changed { settings: 1, refused: vec![] });
     let listed = status(&host, directory.path()).unwrap();
     assert!(listed[0].is_kept && listed[0].changes.len() > plan.steps.len());
-    assert_eq!((listed[0].changes[0].old.as_str(), listed[0].changes[0].new.as_str()), ("60", "10"));
+    assert_eq!(
+        (listed[0].changes[0].old.as_str(), listed[0].changes[0].new.as_str()),
+        ("60", "10")
+    );
 
     undo(&host, directory.path(), UndoMode::Careful).unwrap();
     assert_eq!((host.settings(), status(&host, directory.path()).unwrap()), (before, vec![]));
@@ -186,7 +205,11 @@ fn a_plan_without_housekeeping_and_one_that_irqbalance_would_overwrite_are_refus
     assert!(matches!(refused, ApplyError::Plan(PlanError::NoHousekeeping { .. })), "{refused}");
 
     host.world.borrow_mut().tasks.get_mut(&110).unwrap().comm = "irqbalance".to_owned();
-    let refused = apply(&host, directory.path(), &plan(all_steps()), &request).unwrap_err().to_string();
-    assert!(refused.starts_with("irqbalance (pid 110) is running and would overwrite a.b. Stop it"), "{refused}");
+    let refused =
+        apply(&host, directory.path(), &plan(all_steps()), &request).unwrap_err().to_string();
+    assert!(
+        refused.starts_with("irqbalance (pid 110) is running and would overwrite a.b. Stop it"),
+        "{refused}"
+    );
     assert_eq!(host.changes.get(), 0);
 }

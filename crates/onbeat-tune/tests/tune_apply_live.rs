@@ -1,6 +1,7 @@
 //! Apply, kill -9 and undo on the machine that runs the tests: no setting differs afterwards.
 //!
-//! `ONBEAT_APPLY_ROUNDS=50` repeats it more often than three times. Threads of programs are moved only below this test.
+//! `ONBEAT_APPLY_ROUNDS=50` repeats it more often than three times. Threads of programs are moved
+//! only below this test.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
 use std::collections::BTreeMap;
@@ -23,14 +24,17 @@ const ROUNDS: &str = "ONBEAT_APPLY_ROUNDS";
 /// Values below /proc/sys that the kernel itself changes.
 const VOLATILE: [&str; 4] = ["ns_last_pid", "random", "pty", "sched_domain"];
 
-/// Every value that a probe of the catalogue reads, interrupts, writable sysctls, cgroups, and the kernel's threads.
+/// Every value that a probe of the catalogue reads, interrupts, writable sysctls, cgroups, and the
+/// kernel's threads.
 fn state() -> BTreeMap<String, String> {
     let mut state = BTreeMap::new();
     let (tree, host) = (HostTree::live(), LiveHost::new());
     let setup = LoopSetup::on("1".parse().unwrap());
     let survey = Survey::new(&tree, &setup);
-    for (record, spec) in
-        catalogue().records.iter().flat_map(|record| record.probe.iter().map(move |spec| (record, spec)))
+    for (record, spec) in catalogue()
+        .records
+        .iter()
+        .flat_map(|record| record.probe.iter().map(move |spec| (record, spec)))
     {
         let probe: &dyn Probe = spec.probe();
         let is_setting = matches!(
@@ -45,7 +49,8 @@ fn state() -> BTreeMap<String, String> {
                 | ProbeSpec::Parameter(_)
         );
         for reading in probe.read(&survey).into_iter().filter(|_| is_setting) {
-            state.insert(format!("{} {}", record.id, reading.place), format!("{:?}", reading.value));
+            state
+                .insert(format!("{} {}", record.id, reading.place), format!("{:?}", reading.value));
         }
     }
 
@@ -61,8 +66,10 @@ fn state() -> BTreeMap<String, String> {
         groups.sort();
         state.insert(mount.to_owned(), groups.join(" "));
     }
-    for task in
-        tasks::all(&host).unwrap().into_values().filter(|task| task.is_kernel() && !task.comm.starts_with("kworker"))
+    for task in tasks::all(&host)
+        .unwrap()
+        .into_values()
+        .filter(|task| task.is_kernel() && !task.comm.starts_with("kworker"))
     {
         let Ok(cpus) = tasks::affinity(&host, task.id.tid) else { continue };
         let policy = host.scheduling(task.id.tid).unwrap_or_default();
@@ -85,7 +92,8 @@ fn add_files(directory: &Path, state: &mut BTreeMap<String, String>) {
     }
 }
 
-/// What the killed process does: applies everything that applies here, says so, and waits for its end.
+/// What the killed process does: applies everything that applies here, says so, and waits for its
+/// end.
 fn be_the_child(directory: &Path) {
     let mut request = PlanRequest::ids(appliable()).unwrap();
     // A loop that polls needs more.
@@ -96,7 +104,8 @@ fn be_the_child(directory: &Path) {
     let request = ApplyRequest { command: "test".to_owned(), on_refusal, scope, owners };
     let applied = apply(&LiveHost::new(), directory, &plan, &request).unwrap();
 
-    let changed = applied.steps.iter().filter(|step| matches!(step.outcome, StepOutcome::Changed { .. }));
+    let changed =
+        applied.steps.iter().filter(|step| matches!(step.outcome, StepOutcome::Changed { .. }));
     let mut ids: Vec<_> = changed.map(|step| step.id.as_str()).collect();
     let settings = ids.len();
     ids.dedup();
@@ -111,7 +120,8 @@ fn be_the_child(directory: &Path) {
 
 fn lines_of_journals(directory: &Path) -> usize {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let journals = entries.filter(|entry| entry.path().extension().is_some_and(|extension| extension == "journal"));
+    let journals = entries
+        .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "journal"));
     journals.map(|entry| fs::read_to_string(entry.path()).unwrap_or_default().lines().count()).sum()
 }
 
@@ -132,7 +142,11 @@ fn after_apply_kill_and_undo_no_setting_of_this_machine_differs_live() {
         let directory = tempfile::tempdir().unwrap();
         let before = state();
         let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "after_apply_kill_and_undo_no_setting_of_this_machine_differs_live", "--nocapture"]);
+        child.args([
+            "--exact",
+            "after_apply_kill_and_undo_no_setting_of_this_machine_differs_live",
+            "--nocapture",
+        ]);
         child.env(CHILD, directory.path()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = child.spawn().unwrap();
         if round % 2 == 0 {
@@ -141,7 +155,9 @@ fn after_apply_kill_and_undo_no_setting_of_this_machine_differs_live() {
             println!("{}", said.join("\n"));
         } else {
             // In the middle of the apply, a little later in each round.
-            while lines_of_journals(directory.path()) < 2 + 3 * round % 40 && child.try_wait().unwrap().is_none() {
+            while lines_of_journals(directory.path()) < 2 + 3 * round % 40
+                && child.try_wait().unwrap().is_none()
+            {
                 std::thread::yield_now();
             }
         }
@@ -155,11 +171,16 @@ fn after_apply_kill_and_undo_no_setting_of_this_machine_differs_live() {
         // Threads of the kernel come and go.
         let differs: Vec<_> = before
             .iter()
-            .filter(|(key, value)| after.get(*key).map_or(!key.starts_with("TaskId"), |now| now != *value))
+            .filter(|(key, value)| {
+                after.get(*key).map_or(!key.starts_with("TaskId"), |now| now != *value)
+            })
             .map(|(key, value)| format!("{key}: {value} -> {:?}", after.get(key)))
             .collect();
         assert!(differs.is_empty(), "round {round}: {differs:#?}");
-        println!("round {round}: killed with {on_record} lines on record; {} values as before", before.len());
+        println!(
+            "round {round}: killed with {on_record} lines on record; {} values as before",
+            before.len()
+        );
     }
 }
 

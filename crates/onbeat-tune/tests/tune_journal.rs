@@ -11,7 +11,9 @@ use std::process::Command;
 use onbeat_tune::change::Kind;
 use onbeat_tune::repair::{Ending, repair_as, undo};
 use onbeat_tune::tasks::TaskId;
-use onbeat_tune::{HostFiles, Intent, Journal, Key, Outcome, Purpose, Repaired, TuneError, UndoMode, repair};
+use onbeat_tune::{
+    HostFiles, Intent, Journal, Key, Outcome, Purpose, Repaired, TuneError, UndoMode, repair,
+};
 use rustix::fs::Mode;
 use tune_fake::{Cgroups, Fake, OWN, World};
 
@@ -88,14 +90,20 @@ fn an_intent_is_on_disk_before_its_change_is_made() {
     let text = String::from_utf8(moments[0].journal.clone()).unwrap();
 
     assert!(text.ends_with("\"old\":\"ff\",\"new\":\"f7\"}}\n"), "{text}");
-    assert!(fs::read_to_string(journal.path()).unwrap().contains("\"done\":{\"step\":1,\"read_back\":\"f7\"}"));
+    assert!(
+        fs::read_to_string(journal.path())
+            .unwrap()
+            .contains("\"done\":{\"step\":1,\"read_back\":\"f7\"}")
+    );
 }
 
 /// Each path below a directory with its mode.
 fn modes(directory: &Path) -> Vec<(String, u32)> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
-    let name = |path: &Path| path.extension().unwrap_or(path.file_name().unwrap()).to_string_lossy().into_owned();
+    let name = |path: &Path| {
+        path.extension().unwrap_or(path.file_name().unwrap()).to_string_lossy().into_owned()
+    };
     let mut all: Vec<_> = entries.map(|path| (name(&path), mode(&path))).collect();
     all.sort();
     all
@@ -119,7 +127,11 @@ fn journal_and_directories_are_their_users_alone_whatever_the_umask() {
         let mut again = Command::new(std::env::current_exe().unwrap());
         again.args(["--exact", "journal_and_directories_are_their_users_alone_whatever_the_umask"]);
         let run = again.env("ONBEAT_TEST_UMASK", umask.to_string()).output().unwrap();
-        assert!(run.status.success(), "umask {umask:03o}: {}", String::from_utf8_lossy(&run.stdout));
+        assert!(
+            run.status.success(),
+            "umask {umask:03o}: {}",
+            String::from_utf8_lossy(&run.stdout)
+        );
     }
 }
 
@@ -133,14 +145,18 @@ fn a_journal_that_others_can_write_is_not_undone_and_the_rest_is() {
     let own = directory.path().join("20200101T000000Z-1-01.journal");
     fs::write(&own, fs::read_to_string(&path).unwrap().replace(DEFAULT, WORK)).unwrap();
     host.write(WORK, "f7").unwrap();
-    let set_mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let set_mode =
+        |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     set_mode(&own, 0o600);
 
     for mode in [0o620, 0o602] {
         set_mode(&path, mode);
         let refused = repair(directory.path(), &host).unwrap_err().to_string();
         assert!(
-            refused.contains(&format!("{} can be written by other users (mode {mode:04o})", path.display())),
+            refused.contains(&format!(
+                "{} can be written by other users (mode {mode:04o})",
+                path.display()
+            )),
             "{refused}"
         );
         assert_eq!([DEFAULT, WORK].map(|path| host.read(path).unwrap()), ["f7\n", "ff\n"]);
@@ -150,7 +166,8 @@ fn a_journal_that_others_can_write_is_not_undone_and_the_rest_is() {
     set_mode(directory.path(), 0o777);
     for refused in [
         repair(directory.path(), &host).unwrap_err(),
-        Journal::begin(directory.path(), &host, &Purpose::new("bench", "onbeat bench")).unwrap_err(),
+        Journal::begin(directory.path(), &host, &Purpose::new("bench", "onbeat bench"))
+            .unwrap_err(),
     ] {
         assert!(matches!(refused, TuneError::OpenToOthers { mode: 0o777, .. }), "{refused}");
     }
@@ -173,9 +190,14 @@ fn a_journal_of_another_user_is_not_undone() {
 
     for (path, owner) in [(path.as_path(), 0), (directory.path(), 65_534)] {
         let refused = repair(directory.path(), &host).unwrap_err();
-        let (given, is_foreign) =
-            (refused.to_string(), matches!(refused, TuneError::NotOwn { owner: 65_534, user: 0, .. }));
-        assert!(is_foreign && given.contains(&format!("{} belongs to ", path.display())), "{given}");
+        let (given, is_foreign) = (
+            refused.to_string(),
+            matches!(refused, TuneError::NotOwn { owner: 65_534, user: 0, .. }),
+        );
+        assert!(
+            is_foreign && given.contains(&format!("{} belongs to ", path.display())),
+            "{given}"
+        );
         assert!(given.contains("(uid 65534), and this is root (uid 0)"), "{given}");
         std::os::unix::fs::chown(directory.path(), Some(65_534), None).unwrap();
         std::os::unix::fs::chown(path, Some(owner), None).unwrap();
@@ -190,7 +212,8 @@ fn a_directory_that_cannot_be_used_refuses_the_journal_before_anything_is_change
     let directory = tempfile::tempdir().unwrap();
     let blocked = directory.path().join("file");
     fs::write(&blocked, "").unwrap();
-    let refused = Journal::begin(&blocked.join("below"), &host, &Purpose::new("bench", "onbeat bench"));
+    let refused =
+        Journal::begin(&blocked.join("below"), &host, &Purpose::new("bench", "onbeat bench"));
     assert!(matches!(refused.map(|_| ()), Err(TuneError::Journal { doing: "create", .. })));
     assert_eq!(host.changes.get(), 0);
 }
@@ -221,12 +244,20 @@ fn a_second_onbeat_gets_the_pid_of_the_first() {
     let host = host();
     let directory = tempfile::tempdir().unwrap();
     let first = begin(directory.path(), &host);
-    let second = Journal::begin(directory.path(), &host, &Purpose::new("tune", "onbeat tune apply")).map(|_| ());
+    let second =
+        Journal::begin(directory.path(), &host, &Purpose::new("tune", "onbeat tune apply"))
+            .map(|_| ());
     let error = second.unwrap_err();
 
-    assert!(matches!(&error, TuneError::Busy(holder) if holder.pid == OWN && holder.what == "bench"), "{error:?}");
+    assert!(
+        matches!(&error, TuneError::Busy(holder) if holder.pid == OWN && holder.what == "bench"),
+        "{error:?}"
+    );
     let said = error.to_string();
-    assert!(said.contains("pid 500, `") && said.contains("since ") && !said.contains("kill"), "{said}");
+    assert!(
+        said.contains("pid 500, `") && said.contains("since ") && !said.contains("kill"),
+        "{said}"
+    );
     first.close().unwrap();
     begin(directory.path(), &host).close().unwrap();
 }
@@ -265,12 +296,18 @@ fn a_journal_of_an_earlier_boot_is_closed_without_touching_anything() {
     let host = host();
     let directory = tempfile::tempdir().unwrap();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
-    host.world.borrow_mut().files.insert("/proc/sys/kernel/random/boot_id".to_owned(), "another\n".to_owned());
+    host.world
+        .borrow_mut()
+        .files
+        .insert("/proc/sys/kernel/random/boot_id".to_owned(), "another\n".to_owned());
     let changed = host.settings();
     let changes = host.changes.get();
     let repaired = repair(directory.path(), &host).unwrap();
 
-    assert_eq!((host.settings(), host.changes.get(), journals(directory.path())), (changed, changes, 0));
+    assert_eq!(
+        (host.settings(), host.changes.get(), journals(directory.path())),
+        (changed, changes, 0)
+    );
     assert!(sentences(&repaired).contains("the machine has rebooted since"), "{repaired:?}");
 }
 
@@ -283,9 +320,15 @@ fn changes_by_others_stay_and_stay_on_record_until_forced_or_forgotten() {
         host.write(DEFAULT, "0f").unwrap();
         for _ in 0..2 {
             let said = sentences(&repair(directory.path(), &host).unwrap());
-            assert!(said.contains(&format!("{DEFAULT} not restored: its value is now \"0f\"")), "{said}");
+            assert!(
+                said.contains(&format!("{DEFAULT} not restored: its value is now \"0f\"")),
+                "{said}"
+            );
             let now = [DEFAULT, WORK].map(|path| host.read(path).unwrap());
-            assert_eq!((now, journals(directory.path())), (["0f\n".to_owned(), "ff\n".to_owned()], 1));
+            assert_eq!(
+                (now, journals(directory.path())),
+                (["0f\n".to_owned(), "ff\n".to_owned()], 1)
+            );
         }
 
         undo(directory.path(), &host, mode).unwrap();
@@ -320,7 +363,12 @@ fn after_a_cpu_went_offline_everything_is_restored_to_the_online_cpus() {
 
     let group = |path: &str, old: &str, new: &str| {
         let path = format!("/sys/fs/cgroup{path}/cpuset.cpus");
-        Intent::new("shield.cpuset_v1", Key::File { path, kind: Kind::List, shown_in: None }, old, new)
+        Intent::new(
+            "shield.cpuset_v1",
+            Key::File { path, kind: Kind::List, shown_in: None },
+            old,
+            new,
+        )
     };
 
     // Of the loop's CPU 3 or of a housekeeping CPU: interrupt, pinned task, cpuset.
@@ -328,8 +376,12 @@ fn after_a_cpu_went_offline_everything_is_restored_to_the_online_cpus() {
         let host = host();
         let directory = tempfile::tempdir().unwrap();
         let pinned = affinity(111, 211, "3", "0-2");
-        let changes =
-            [irq(24, "eth0", "0-3", "0-2"), irq(26, "usb1", "3", "0-2"), pinned, group("/pods/a", "1-3", "1-2")];
+        let changes = [
+            irq(24, "eth0", "0-3", "0-2"),
+            irq(26, "usb1", "3", "0-2"),
+            pinned,
+            group("/pods/a", "1-3", "1-2"),
+        ];
         host.world.borrow_mut().with_actions(26, &["usb1"]);
         left_behind(directory.path(), &host, &changes);
         host.world.borrow_mut().take_offline(offline);
@@ -397,19 +449,25 @@ fn journals_are_undone_newest_first() {
 fn remaining_processes_of_a_session_are_killed() {
     let host = host();
     let directory = tempfile::tempdir().unwrap();
-    let session = |sid| Intent::new("load", Key::Session { sid, start_ticks: 77 }, "absent", "running");
+    let session =
+        |sid| Intent::new("load", Key::Session { sid, start_ticks: 77 }, "absent", "running");
     left_behind(directory.path(), &host, &[session(120), session(4_444)]);
     let repaired = repair(directory.path(), &host).unwrap();
 
     assert_eq!(*host.killed_sessions.borrow(), [(4_444, 77), (120, 77)]);
-    assert!(sentences(&repaired).ends_with(" UTC: 1 session of processes"), "{}", sentences(&repaired));
+    assert!(
+        sentences(&repaired).ends_with(" UTC: 1 session of processes"),
+        "{}",
+        sentences(&repaired)
+    );
     assert_eq!(journals(directory.path()), 0);
 }
 
 #[test]
 fn a_host_that_cannot_kill_sessions_keeps_them_on_record() {
     let live = onbeat_tune::LiveHost::new();
-    let intent = Intent::new("load", Key::Session { sid: i32::MAX, start_ticks: 1 }, "absent", "running");
+    let intent =
+        Intent::new("load", Key::Session { sid: i32::MAX, start_ticks: 1 }, "absent", "running");
     assert!(matches!(intent.undo(&live, UndoMode::Careful), Outcome::Failed { .. }));
     let live = onbeat_tune::LiveHost::killing_sessions_by(|_, _| 0);
     assert_eq!(intent.undo(&live, UndoMode::Careful), Outcome::Gone);
@@ -463,7 +521,11 @@ fn leftovers_of_an_ended_journal_are_removed() {
 fn the_directory_follows_the_user() {
     let host = host();
     let of = |state: Option<&str>| {
-        let path = onbeat_tune::journal::default_directory(&host, state.map(Path::new), Some(Path::new("/home/ann")));
+        let path = onbeat_tune::journal::default_directory(
+            &host,
+            state.map(Path::new),
+            Some(Path::new("/home/ann")),
+        );
         path.display().to_string()
     };
 

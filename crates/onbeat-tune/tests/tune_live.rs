@@ -1,7 +1,7 @@
 //! The shield on the machine that runs the tests: raised briefly, and no change after.
 //!
-//! User tasks that do not descend from this test are left as they are, unless `ONBEAT_SHIELD_WHOLE_MACHINE=1` says that the
-//! machine is there for tests.
+//! User tasks that do not descend from this test are left as they are, unless
+//! `ONBEAT_SHIELD_WHOLE_MACHINE=1` says that the machine is there for tests.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
 use std::collections::BTreeMap;
@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use onbeat_tune::tasks::{self, TaskId};
 use onbeat_tune::{
-    CpuList, Free, HostFiles, Journal, LiveHost, Mechanism, Purpose, Report, Scope, Shield, ShieldRequest, repair,
+    CpuList, Free, HostFiles, Journal, LiveHost, Mechanism, Purpose, Report, Scope, Shield,
+    ShieldRequest, repair,
 };
 
 const CHILD: &str = "ONBEAT_TUNE_CHILD_JOURNAL";
@@ -74,7 +75,9 @@ fn assert_nothing_has_changed(
     let changed: Vec<String> = before
         .0
         .iter()
-        .filter_map(|(id, was)| after.0.get(id).filter(|is| *is != was).map(|is| format!("{was} -> {is}")))
+        .filter_map(|(id, was)| {
+            after.0.get(id).filter(|is| *is != was).map(|is| format!("{was} -> {is}"))
+        })
         .collect();
 
     assert!(changed.is_empty(), "{when}: tasks have changed: {changed:#?}");
@@ -93,7 +96,14 @@ struct Busy(Child);
 
 impl Busy {
     fn start() -> Self {
-        Self(Command::new("sh").args(["-c", BUSY]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        Self(
+            Command::new("sh")
+                .args(["-c", BUSY])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap(),
+        )
     }
 
     fn last_cpu(&self) -> u32 {
@@ -108,7 +118,8 @@ impl Drop for Busy {
     }
 }
 
-/// Another onbeat may shield this machine just now; its cgroup says so. Waits for its end, a minute at most.
+/// Another onbeat may shield this machine just now; its cgroup says so. Waits for its end, a minute
+/// at most.
 fn is_shielded_by_another() -> bool {
     let groups = ["/sys/fs/cgroup/cpuset/onbeat-rest", "/sys/fs/cgroup/onbeat-loop"];
     let until = Instant::now() + Duration::from_secs(60);
@@ -123,7 +134,8 @@ fn is_shielded_by_another() -> bool {
 }
 
 fn wish(rt: &CpuList, free: Vec<Free>) -> ShieldRequest {
-    let scope = if std::env::var_os(WHOLE).is_some() { Scope::Machine } else { Scope::Under(own_pid()) };
+    let scope =
+        if std::env::var_os(WHOLE).is_some() { Scope::Machine } else { Scope::Under(own_pid()) };
     ShieldRequest { rt: rt.clone(), free, scope }
 }
 
@@ -162,7 +174,8 @@ impl LoopThread {
 fn up_and_down(host: &LiveHost, journal: &mut Journal, rt: &CpuList) -> Report {
     let loop_thread = LoopThread::start();
     let before = Busy::start();
-    let mut shield = Shield::prepare_as(host, journal, &wish(rt, vec![Free::Thread(loop_thread.tid)])).unwrap();
+    let mut shield =
+        Shield::prepare_as(host, journal, &wish(rt, vec![Free::Thread(loop_thread.tid)])).unwrap();
     let started = Instant::now();
     let report = shield.raise(host, journal).unwrap();
     let raised_in = started.elapsed();
@@ -180,10 +193,17 @@ fn up_and_down(host: &LiveHost, journal: &mut Journal, rt: &CpuList) -> Report {
     let lowered_in = started.elapsed();
     let again = shield.raise(host, journal).unwrap();
     let undone = shield.dismantle(host, journal).unwrap();
-    println!("raised in {raised_in:?}, lowered in {lowered_in:?}\n{}", report.sentences().join("\n"));
+    println!(
+        "raised in {raised_in:?}, lowered in {lowered_in:?}\n{}",
+        report.sentences().join("\n")
+    );
 
     assert!(seen.iter().all(|cpu| !rt.contains(*cpu)), "busy processes ran on CPU {rt}: {seen:?}");
-    assert_eq!((pinned, rt.contains(loop_cpu)), (Ok(()), true), "the loop may use CPU {rt}, and was on {loop_cpu}");
+    assert_eq!(
+        (pinned, rt.contains(loop_cpu)),
+        (Ok(()), true),
+        "the loop may use CPU {rt}, and was on {loop_cpu}"
+    );
     assert!(undone.iter().all(|one| one.outcome.is_settled()), "{undone:#?}");
     assert_eq!(again.left, []);
     report
@@ -193,8 +213,10 @@ fn up_and_down(host: &LiveHost, journal: &mut Journal, rt: &CpuList) -> Report {
 fn be_the_child(directory: &Path, rt: &CpuList) {
     let host = LiveHost::new();
     let mut left_behind = Command::new("sleep").arg("30").spawn().unwrap();
-    let mut journal = Journal::begin(directory, &host, &Purpose::new("bench", "onbeat bench")).unwrap();
-    let mut shield = Shield::prepare_as(&host, &mut journal, &wish(rt, vec![Free::Thread(own_tid())])).unwrap();
+    let mut journal =
+        Journal::begin(directory, &host, &Purpose::new("bench", "onbeat bench")).unwrap();
+    let mut shield =
+        Shield::prepare_as(&host, &mut journal, &wish(rt, vec![Free::Thread(own_tid())])).unwrap();
     shield.raise(&host, &mut journal).unwrap();
     eprintln!("up {}", left_behind.id());
     std::thread::sleep(Duration::from_secs(1));
@@ -205,8 +227,8 @@ fn be_the_child(directory: &Path, rt: &CpuList) {
     left_behind.wait().unwrap();
 }
 
-/// Starts this test again as a child that raises a shield, and kills it as soon as the shield is up. Returns the process that the
-/// child left running.
+/// Starts this test again as a child that raises a shield, and kills it as soon as the shield is
+/// up. Returns the process that the child left running.
 fn raise_and_be_killed(directory: &Path) -> i32 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "a_shield_on_this_machine_leaves_no_trace_live", "--nocapture"])
@@ -225,7 +247,10 @@ fn raise_and_be_killed(directory: &Path) -> i32 {
 
     child.kill().unwrap();
     child.wait().unwrap();
-    let up = said.last().and_then(|line| line.strip_prefix("up ")).unwrap_or_else(|| panic!("{said:#?}"));
+    let up = said
+        .last()
+        .and_then(|line| line.strip_prefix("up "))
+        .unwrap_or_else(|| panic!("{said:#?}"));
     up.parse().unwrap()
 }
 
@@ -237,14 +262,18 @@ fn end(pid: i32) {
 #[test]
 fn a_shield_on_this_machine_leaves_no_trace_live() {
     let host = LiveHost::new();
-    let online = CpuList::parse_list(&host.read("/sys/devices/system/cpu/online").unwrap()).unwrap();
+    let online =
+        CpuList::parse_list(&host.read("/sys/devices/system/cpu/online").unwrap()).unwrap();
     let rt: CpuList = online.iter().last().into_iter().collect();
     if let Some(directory) = std::env::var_os(CHILD) {
         return be_the_child(Path::new(&directory), &rt);
     }
 
     if !host.is_root() || online.iter().count() < 2 {
-        println!("skipped: a shield needs root and two CPUs; this is root: {}, CPUs: {online}", host.is_root());
+        println!(
+            "skipped: a shield needs root and two CPUs; this is root: {}, CPUs: {online}",
+            host.is_root()
+        );
         return;
     }
 
@@ -255,9 +284,15 @@ fn a_shield_on_this_machine_leaves_no_trace_live() {
 
     let directory = tempfile::tempdir().unwrap();
     let before = snapshot(&host);
-    let mut journal =
-        Journal::begin(directory.path(), &host, &Purpose::new("test", "cargo test --test tune_live")).unwrap();
-    let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| up_and_down(&host, &mut journal, &rt)));
+    let mut journal = Journal::begin(
+        directory.path(),
+        &host,
+        &Purpose::new("test", "cargo test --test tune_live"),
+    )
+    .unwrap();
+    let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        up_and_down(&host, &mut journal, &rt)
+    }));
     // The machine must not stay shielded, whatever failed above.
     journal.undo_all(&host, onbeat_tune::UndoMode::Careful).unwrap();
     let closed = journal.close();
@@ -274,7 +309,13 @@ fn a_shield_on_this_machine_leaves_no_trace_live() {
     end(left_running);
     println!(
         "{}",
-        repaired.as_ref().unwrap().iter().flat_map(onbeat_tune::Repaired::sentences).collect::<Vec<_>>().join("\n")
+        repaired
+            .as_ref()
+            .unwrap()
+            .iter()
+            .flat_map(onbeat_tune::Repaired::sentences)
+            .collect::<Vec<_>>()
+            .join("\n")
     );
 
     assert!(repaired.unwrap().iter().all(onbeat_tune::Repaired::is_settled));

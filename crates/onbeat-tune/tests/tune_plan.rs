@@ -39,7 +39,11 @@ fn the_loop_gets_a_core_without_cpu_0_and_without_interrupts_that_stay() {
     assert_eq!(chosen(directory.path(), &CpuChoice::Auto).unwrap(), "6-7");
 
     let heads = "  CPU0 CPU1 CPU2 CPU3 CPU4 CPU5 CPU6 CPU7";
-    file(directory.path(), "/proc/interrupts", &format!("{heads}\n 30: 0 0 0 0 0 0 0 9 PCI-MSI nvme0q7\n"));
+    file(
+        directory.path(),
+        "/proc/interrupts",
+        &format!("{heads}\n 30: 0 0 0 0 0 0 0 9 PCI-MSI nvme0q7\n"),
+    );
     assert_eq!(chosen(directory.path(), &CpuChoice::Auto).unwrap(), "4-5");
     file(directory.path(), "/sys/devices/system/cpu/isolated", "2-3\n");
     assert_eq!(chosen(directory.path(), &CpuChoice::Auto).unwrap(), "2-3");
@@ -48,10 +52,23 @@ fn the_loop_gets_a_core_without_cpu_0_and_without_interrupts_that_stay() {
 #[test]
 fn a_housekeeping_cpu_always_remains() {
     let list = |text: &str| CpuChoice::List(text.parse().unwrap());
-    assert_eq!(chosen(machine("0-1\n").path(), &CpuChoice::Auto).unwrap(), "1", "a single core is shared");
-    assert!(matches!(chosen(machine("0\n").path(), &CpuChoice::Auto), Err(PlanError::NoCpu { .. })));
-    assert!(matches!(chosen(machine("0-1\n").path(), &list("0-1")), Err(PlanError::NoHousekeeping { .. })));
-    assert!(matches!(chosen(machine("0-1\n").path(), &list("2")), Err(PlanError::NotOnline { .. })));
+    assert_eq!(
+        chosen(machine("0-1\n").path(), &CpuChoice::Auto).unwrap(),
+        "1",
+        "a single core is shared"
+    );
+    assert!(matches!(
+        chosen(machine("0\n").path(), &CpuChoice::Auto),
+        Err(PlanError::NoCpu { .. })
+    ));
+    assert!(matches!(
+        chosen(machine("0-1\n").path(), &list("0-1")),
+        Err(PlanError::NoHousekeeping { .. })
+    ));
+    assert!(matches!(
+        chosen(machine("0-1\n").path(), &list("2")),
+        Err(PlanError::NotOnline { .. })
+    ));
 }
 
 #[test]
@@ -74,7 +91,8 @@ fn a_plan_of_this_machine_is_ordered_and_survives_its_file() {
     let order = load::order(catalogue()).unwrap();
     for (profile, name) in PlanProfile::ALL {
         let made = plan(&HostTree::live(), &PlanRequest::profile(profile)).unwrap();
-        let places: Vec<_> = made.steps.iter().map(|step| order.iter().position(|id| *id == step.id)).collect();
+        let places: Vec<_> =
+            made.steps.iter().map(|step| order.iter().position(|id| *id == step.id)).collect();
         assert!(places.is_sorted(), "{name}");
 
         let text = made.to_text();

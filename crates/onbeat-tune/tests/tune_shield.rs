@@ -1,4 +1,5 @@
-//! The shield on a fake host: what it keeps off, what it reports, and that it leaves no change, wherever it is interrupted.
+//! The shield on a fake host: what it keeps off, what it reports, and that it leaves no change,
+//! wherever it is interrupted.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod tune_fake;
@@ -7,7 +8,8 @@ use std::fs;
 use std::path::Path;
 
 use onbeat_tune::{
-    Free, Journal, Mechanism, Purpose, Report, Scope, Shield, ShieldRequest, TuneError, UndoMode, repair,
+    Free, Journal, Mechanism, Purpose, Report, Scope, Shield, ShieldRequest, TuneError, UndoMode,
+    repair,
 };
 use rustix::io::Errno;
 use tune_fake::{Cgroups, Fake, LOOP, Moment, OWN, World, cpus};
@@ -29,12 +31,18 @@ fn worlds() -> Vec<(String, World)> {
         for remembers_user_masks in [true, false] {
             for partitions in [vec!["isolated", "root"], vec!["root"], vec![]] {
                 if cgroups == Cgroups::V2 || partitions.is_empty() {
-                    let name = format!("{cgroups:?}, user masks {remembers_user_masks}, partitions {partitions:?}");
+                    let name = format!(
+                        "{cgroups:?}, user masks {remembers_user_masks}, partitions {partitions:?}"
+                    );
                     let world = World::new(cgroups).with(|world| {
-                        (world.remembers_user_masks, world.partitions) = (remembers_user_masks, partitions);
+                        (world.remembers_user_masks, world.partitions) =
+                            (remembers_user_masks, partitions);
                     });
                     if cgroups == Cgroups::V2 {
-                        worlds.push((format!("{name}, no cpusets in use"), world.clone().without_cpusets()));
+                        worlds.push((
+                            format!("{name}, no cpusets in use"),
+                            world.clone().without_cpusets(),
+                        ));
                         let lenient = world.clone().with(|world| world.keeps_a_list = false);
                         worlds.push((format!("{name}, lists can be emptied"), lenient));
                     }
@@ -52,7 +60,8 @@ fn frees() -> [Vec<Free>; 2] {
     [vec![Free::Thread(LOOP)], vec![Free::Process(OWN)]]
 }
 
-/// The part of a bench that concerns the shield: up and down, tasks forked in between, everything undone.
+/// The part of a bench that concerns the shield: up and down, tasks forked in between, everything
+/// undone.
 fn bench(host: &Fake, directory: &Path, free: &[Free]) -> Result<(), TuneError> {
     let mut journal = begin(directory, host);
     if let Some(watched) = &mut *host.watched.borrow_mut() {
@@ -96,10 +105,18 @@ fn a_bench_leaves_no_setting_changed() {
             bench(&host, directory.path(), &free).unwrap();
             assert_eq!(host.settings(), before, "{name}, {free:?}");
             for child in [1_001, 1_002] {
-                assert_eq!(cpus(&host.mask(child)).and(&cpus("0-3")), cpus("0-3"), "{name}: child {child} is confined");
+                assert_eq!(
+                    cpus(&host.mask(child)).and(&cpus("0-3")),
+                    cpus("0-3"),
+                    "{name}: child {child} is confined"
+                );
             }
 
-            assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "only the lock file is left");
+            assert_eq!(
+                fs::read_dir(directory.path()).unwrap().count(),
+                1,
+                "only the lock file is left"
+            );
         }
     }
 }
@@ -127,7 +144,11 @@ fn while_it_is_up_only_the_loop_and_bound_threads_may_use_the_cpu() {
 
 /// A cpuset that has only the shielded CPU leaves its task no other.
 fn left_by_wish(host: &Fake) -> Vec<&'static str> {
-    if host.on_cpu(3).iter().any(|comm| comm == "its own CPU") { vec!["its own CPU"] } else { vec![] }
+    if host.on_cpu(3).iter().any(|comm| comm == "its own CPU") {
+        vec!["its own CPU"]
+    } else {
+        vec![]
+    }
 }
 
 #[test]
@@ -137,7 +158,11 @@ fn what_is_forked_while_it_is_up_is_kept_off_from_the_start() {
         raised(&host, &[Free::Thread(LOOP)]);
         for parent in [1, 100, 110, OWN] {
             let child = host.world.borrow_mut().fork(parent);
-            assert!(!cpus(&host.mask(child)).contains(3), "{name}: child of {parent} may use {}", host.mask(child));
+            assert!(
+                !cpus(&host.mask(child)).contains(3),
+                "{name}: child of {parent} may use {}",
+                host.mask(child)
+            );
         }
     }
 }
@@ -147,7 +172,10 @@ fn a_loop_of_a_whole_process_gets_the_partition_the_kernel_agrees_to() {
     for (partitions, note) in [
         (vec!["isolated", "root"], "isolated partition"),
         (vec!["root"], "root partition"),
-        (vec![], "no partition: isolated invalid (Cpu list not exclusive); root invalid (Cpu list not exclusive)"),
+        (
+            vec![],
+            "no partition: isolated invalid (Cpu list not exclusive); root invalid (Cpu list not exclusive)",
+        ),
     ] {
         let host = Fake::new(World::new(Cgroups::V2).with(|world| world.partitions = partitions));
         let report = raised(&host, &[Free::Process(OWN)]);
@@ -158,14 +186,19 @@ fn a_loop_of_a_whole_process_gets_the_partition_the_kernel_agrees_to() {
 
 #[test]
 fn a_populated_cgroup_without_a_list_of_cpus_is_never_given_one() {
-    // That could not be undone: kernels up to 6.12 refuse an empty list with ENOSPC while the group has tasks.
+    // That could not be undone: kernels up to 6.12 refuse an empty list with ENOSPC while the group
+    // has tasks.
     for (name, world) in worlds() {
         for free in frees() {
             let host = Fake::new(world.clone());
-            let before: Vec<String> = host.settings().into_iter().filter(|line| line.contains("CpuList({})")).collect();
+            let before: Vec<String> =
+                host.settings().into_iter().filter(|line| line.contains("CpuList({})")).collect();
             raised(&host, &free);
             let after = host.settings();
-            assert!(before.iter().all(|line| after.contains(line)), "{name}, {free:?}: {before:#?} {after:#?}");
+            assert!(
+                before.iter().all(|line| after.contains(line)),
+                "{name}, {free:?}: {before:#?} {after:#?}"
+            );
         }
     }
 }
@@ -189,10 +222,16 @@ fn without_a_writable_cgroup_tree_affinities_are_used_and_reported() {
 fn interrupts_are_moved_and_managed_ones_are_reported_with_their_counts() {
     let host = Fake::new(World::new(Cgroups::V1));
     let report = raised(&host, &[Free::Thread(LOOP)]);
-    assert_eq!(report.irqs_moved, 2, "eth0 and uart; rtc0 was not there, and the first has no handler");
+    assert_eq!(
+        report.irqs_moved, 2,
+        "eth0 and uart; rtc0 was not there, and the first has no handler"
+    );
     let refused = &report.irqs_refused[0];
 
-    assert_eq!((refused.number, refused.count, refused.count_on_rt, report.irqs_refused.len()), (25, 98, 80, 1));
+    assert_eq!(
+        (refused.number, refused.count, refused.count_on_rt, report.irqs_refused.len()),
+        (25, 98, 80, 1)
+    );
     assert!(
         report.sentences().join("\n").contains("IRQ 25 (nvme0q4) not moved (kernel-managed)"),
         "{:?}",
@@ -200,7 +239,10 @@ fn interrupts_are_moved_and_managed_ones_are_reported_with_their_counts() {
     );
     let settings = host.settings().join("\n");
 
-    assert!(settings.contains("default_smp_affinity: f7") && settings.contains("workqueue/cpumask: f7"), "{settings}");
+    assert!(
+        settings.contains("default_smp_affinity: f7") && settings.contains("workqueue/cpumask: f7"),
+        "{settings}"
+    );
 }
 
 #[test]
@@ -208,7 +250,11 @@ fn other_cpusets_are_narrowed_inner_ones_first_and_one_without_another_cpu_is_le
     let host = Fake::new(World::new(Cgroups::V1));
     let report = raised(&host, &[Free::Thread(LOOP)]);
     assert_eq!((host.mask(120), host.mask(121)), ("1-2".to_owned(), "3".to_owned()));
-    assert!(report.notes.iter().any(|note| note.contains("/dedicated has no CPU other than 3")), "{:?}", report.notes);
+    assert!(
+        report.notes.iter().any(|note| note.contains("/dedicated has no CPU other than 3")),
+        "{:?}",
+        report.notes
+    );
 }
 
 #[test]
@@ -219,12 +265,19 @@ fn a_scope_leaves_the_tasks_outside_it_as_they_are() {
         let inside = host.world.borrow_mut().fork(OWN);
         let directory = tempfile::tempdir().unwrap();
         let mut journal = begin(directory.path(), &host);
-        let wish = ShieldRequest { rt: cpus("3"), free: vec![Free::Thread(LOOP)], scope: Scope::Under(OWN) };
+        let wish = ShieldRequest {
+            rt: cpus("3"),
+            free: vec![Free::Thread(LOOP)],
+            scope: Scope::Under(OWN),
+        };
         let mut shield = Shield::prepare_as(&host, &mut journal, &wish).unwrap();
         let report = shield.raise(&host, &mut journal).unwrap();
 
         assert_eq!([1, 100, 110, 120].map(|tid| host.mask(tid)), before, "{cgroups:?}");
-        assert!(!cpus(&host.mask(inside)).contains(3) && !cpus(&host.mask(16)).contains(3), "{cgroups:?}");
+        assert!(
+            !cpus(&host.mask(inside)).contains(3) && !cpus(&host.mask(16)).contains(3),
+            "{cgroups:?}"
+        );
         assert_eq!((report.left.len(), report.outside > 0), (0, true), "{:?}", report.left);
     }
 }
@@ -257,8 +310,10 @@ fn cpusets_that_another_program_disables_are_enabled_again() {
         let mut journal = begin(directory.path(), &host);
         let mut shield = Shield::prepare(&host, &mut journal, &cpus("3"), &free).unwrap();
         shield.raise(&host, &mut journal).unwrap();
-        let switch_off =
-            || onbeat_tune::HostFiles::write(&host, "/sys/fs/cgroup/cgroup.subtree_control", "-cpuset").unwrap();
+        let switch_off = || {
+            onbeat_tune::HostFiles::write(&host, "/sys/fs/cgroup/cgroup.subtree_control", "-cpuset")
+                .unwrap()
+        };
         switch_off();
         shield.lower(&host, &mut journal).unwrap();
         let report = shield.raise(&host, &mut journal).unwrap();
@@ -277,7 +332,9 @@ fn cpusets_that_another_program_disables_are_enabled_again() {
 fn a_root_cgroup_with_tasks_cannot_enable_cpusets_and_affinities_are_used() {
     for refusal in [Errno::BUSY, Errno::OPNOTSUPP] {
         let host = Fake::new(
-            World::new(Cgroups::V2).without_cpusets().with(|world| world.refuses_controllers = Some(refusal)),
+            World::new(Cgroups::V2)
+                .without_cpusets()
+                .with(|world| world.refuses_controllers = Some(refusal)),
         );
         let report = raised(&host, &[Free::Process(OWN)]);
         assert_eq!((report.mechanism, report.left), (Mechanism::AffinityOnly, vec![]), "{refusal}");
@@ -290,12 +347,16 @@ fn changes_by_others_while_it_is_up_are_kept_and_reported() {
     let host = Fake::new(World::new(Cgroups::V1));
     let directory = tempfile::tempdir().unwrap();
     let mut journal = begin(directory.path(), &host);
-    let mut shield = Shield::prepare(&host, &mut journal, &cpus("3"), &[Free::Thread(LOOP)]).unwrap();
+    let mut shield =
+        Shield::prepare(&host, &mut journal, &cpus("3"), &[Free::Thread(LOOP)]).unwrap();
     shield.raise(&host, &mut journal).unwrap();
     onbeat_tune::HostFiles::write(&host, "/proc/irq/24/smp_affinity_list", "1").unwrap();
     let undone = shield.dismantle(&host, &mut journal).unwrap();
-    let left: Vec<String> =
-        undone.iter().filter(|one| !one.outcome.is_settled()).map(|one| one.intent.key.name()).collect();
+    let left: Vec<String> = undone
+        .iter()
+        .filter(|one| !one.outcome.is_settled())
+        .map(|one| one.intent.key.name())
+        .collect();
 
     assert_eq!(left, ["interrupt 24 (eth0)"]);
     assert!(matches!(journal.close(), Err(TuneError::NotAllUndone { left: 1, .. })));
@@ -304,12 +365,17 @@ fn changes_by_others_while_it_is_up_are_kept_and_reported() {
     let sentence = repaired[0].sentences().join("\n");
 
     assert!(
-        sentence.contains("interrupt 24 (eth0) not restored: its value is now \"1\"") && sentence.contains("\"0-3\""),
+        sentence.contains("interrupt 24 (eth0) not restored: its value is now \"1\"")
+            && sentence.contains("\"0-3\""),
         "{sentence}"
     );
     onbeat_tune::repair::undo(directory.path(), &host, UndoMode::Force).unwrap();
 
-    assert!(host.settings().iter().any(|line| line.starts_with("24:") && line.contains("mask: CpuList({0, 1, 2, 3})")));
+    assert!(
+        host.settings()
+            .iter()
+            .any(|line| line.starts_with("24:") && line.contains("mask: CpuList({0, 1, 2, 3})"))
+    );
     assert!(repair(directory.path(), &host).unwrap().is_empty());
 }
 
@@ -319,7 +385,8 @@ fn a_task_that_chooses_its_cpus_while_the_shield_is_up_keeps_its_choice() {
         let host = Fake::new(world);
         let directory = tempfile::tempdir().unwrap();
         let mut journal = begin(directory.path(), &host);
-        let mut shield = Shield::prepare(&host, &mut journal, &cpus("3"), &[Free::Thread(LOOP)]).unwrap();
+        let mut shield =
+            Shield::prepare(&host, &mut journal, &cpus("3"), &[Free::Thread(LOOP)]).unwrap();
         shield.raise(&host, &mut journal).unwrap();
         onbeat_tune::HostFiles::set_affinity(&host, 100, &cpus("1")).unwrap();
         shield.lower(&host, &mut journal).unwrap();
@@ -345,7 +412,8 @@ fn nothing_is_touched_when_the_shield_is_refused() {
     assert!(refusal("", &[]).contains("no CPU to shield is given"));
     assert!(refusal("5", &[]).contains("only 0-3 are online"));
     assert!(
-        refusal("3", &[Free::Thread(9_999)]).contains("task 9999, which may use the shielded CPUs, does not exist")
+        refusal("3", &[Free::Thread(9_999)])
+            .contains("task 9999, which may use the shielded CPUs, does not exist")
     );
     host.world.borrow_mut().root = false;
 
@@ -373,13 +441,18 @@ fn an_error_at_any_single_change_leaves_no_change() {
                 let before = host.settings();
                 let directory = tempfile::tempdir().unwrap();
                 host.fails_at.set(Some(change));
-                // Whether the bench ends well depends on what failed; the host must be as before, perhaps after a repair.
+                // Whether the bench ends well depends on what failed; the host must be as before,
+                // perhaps after a repair.
                 let outcome = bench(&host, directory.path(), &free);
                 host.fails_at.set(None);
                 host.world.borrow_mut().kill_owner();
                 repair(directory.path(), &host).unwrap();
 
-                assert_eq!(wishes(&host.settings()), wishes(&before), "{name}, {free:?}, change {change}: {outcome:?}");
+                assert_eq!(
+                    wishes(&host.settings()),
+                    wishes(&before),
+                    "{name}, {free:?}, change {change}: {outcome:?}"
+                );
                 if host.changes.get() < change {
                     break;
                 }
@@ -388,11 +461,15 @@ fn an_error_at_any_single_change_leaves_no_change() {
     }
 }
 
-/// The settings without what the machine made of them: when leading an interrupt home is what failed, its mask still is
-/// as before.
+/// The settings without what the machine made of them: when leading an interrupt home is what
+/// failed, its mask still is as before.
 fn wishes(settings: &[String]) -> Vec<&str> {
     let follower = |line: &&String| line.contains("irq/26-uart");
-    settings.iter().filter(|line| !follower(line)).map(|line| line.split(", effective:").next().unwrap()).collect()
+    settings
+        .iter()
+        .filter(|line| !follower(line))
+        .map(|line| line.split(", effective:").next().unwrap())
+        .collect()
 }
 
 /// The moments before each change of a whole bench, and the journal as it was at the end.
@@ -406,7 +483,8 @@ fn moments(world: &World, free: &[Free]) -> (Vec<Moment>, Vec<u8>) {
     (moments, journal)
 }
 
-/// What a start after a crash finds and does: the host as it was then, a journal with these bytes, a dead owner.
+/// What a start after a crash finds and does: the host as it was then, a journal with these bytes,
+/// a dead owner.
 fn repaired_after(world: &World, journal: &[u8]) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("20261121T081002Z-500-01.journal"), journal).unwrap();
@@ -416,7 +494,10 @@ fn repaired_after(world: &World, journal: &[u8]) -> Vec<String> {
 
     assert!(first.iter().all(onbeat_tune::Repaired::is_settled), "{first:?}");
     let after = host.settings();
-    assert!(repair(directory.path(), &host).unwrap().is_empty(), "a second repair has nothing to do");
+    assert!(
+        repair(directory.path(), &host).unwrap().is_empty(),
+        "a second repair has nothing to do"
+    );
     assert_eq!(host.settings(), after);
     after
 }
@@ -439,15 +520,23 @@ fn a_crash_before_any_change_is_repaired_exactly() {
 #[test]
 fn a_journal_cut_at_any_byte_is_repaired_exactly() {
     for cgroups in [Cgroups::V1, Cgroups::V2] {
-        let world = World::new(cgroups).with(|world| world.remembers_user_masks = cgroups == Cgroups::V2);
+        let world =
+            World::new(cgroups).with(|world| world.remembers_user_masks = cgroups == Cgroups::V2);
         let before = world.settings();
         let (moments, journal) = moments(&world, &[Free::Thread(LOOP)]);
-        // How much of the journal is known to be on disk before a change: up to its last intent. Notes may be lost.
-        let synced: Vec<usize> = moments.iter().map(|moment| end_of_last_intent(&moment.journal)).collect();
+        // How much of the journal is known to be on disk before a change: up to its last intent.
+        // Notes may be lost.
+        let synced: Vec<usize> =
+            moments.iter().map(|moment| end_of_last_intent(&moment.journal)).collect();
         for cut in 0..=journal.len() {
             let last = synced.iter().rposition(|on_disk| *on_disk <= cut).unwrap_or(0);
             let after = repaired_after(&moments[last].world, &journal[..cut]);
-            assert_eq!(after, before, "{cgroups:?}: cut at byte {cut} of {}, before change {last}", journal.len());
+            assert_eq!(
+                after,
+                before,
+                "{cgroups:?}: cut at byte {cut} of {}, before change {last}",
+                journal.len()
+            );
         }
     }
 }

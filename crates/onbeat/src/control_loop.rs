@@ -1,7 +1,8 @@
 //! A loop of one's own: a closure that runs once per period, and a run file of how late it was.
 //!
-//! [`run`] is the shortest way, [`Loop`] has the options. Both prepare a thread, call the closure in it from release to release, and
-//! record on the caller's thread; nothing is printed and no signal is caught.
+//! [`run`] is the shortest way, [`Loop`] has the options. Both prepare a thread, call the closure
+//! in it from release to release, and record on the caller's thread; nothing is printed and no
+//! signal is caught.
 
 use std::fmt;
 use std::fs;
@@ -35,7 +36,8 @@ const NO_FILE: &str = "/dev/null";
 pub struct Period(u64);
 
 impl Period {
-    /// Returns the period of a frequency in Hz, in whole nanoseconds, rounded down. 0 Hz gives a period of 0, which no loop accepts.
+    /// Returns the period of a frequency in Hz, in whole nanoseconds, rounded down. 0 Hz gives a
+    /// period of 0, which no loop accepts.
     #[must_use]
     pub const fn from_hz(hz: u32) -> Self {
         match 1_000_000_000_u64.checked_div(hz as u64) {
@@ -82,7 +84,8 @@ impl CycleResult for Flow {
     }
 }
 
-/// Runs `cycle` once per period, in an ordinary thread and without a run file, until it returns [`Flow::Stop`].
+/// Runs `cycle` once per period, in an ordinary thread and without a run file, until it returns
+/// [`Flow::Stop`].
 ///
 /// ```
 /// use onbeat::{Flow, Period};
@@ -97,7 +100,10 @@ impl CycleResult for Flow {
 ///
 /// # Errors
 /// [`LoopError`].
-pub fn run<R: CycleResult>(period: Period, cycle: impl FnMut(&Cycle) -> R + Send) -> Result<LoopReport, LoopError> {
+pub fn run<R: CycleResult>(
+    period: Period,
+    cycle: impl FnMut(&Cycle) -> R + Send,
+) -> Result<LoopReport, LoopError> {
     Loop::new(period).run(cycle)
 }
 
@@ -131,7 +137,8 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// Returns a loop in an ordinary thread that sleeps to its releases, without end and without a run file.
+    /// Returns a loop in an ordinary thread that sleeps to its releases, without end and without a
+    /// run file.
     pub fn new(period: Period) -> Self {
         Self {
             setting: Setting::new(period.as_ns()),
@@ -160,7 +167,8 @@ impl Loop {
         self
     }
 
-    /// Runs the loop without what the system refuses; [`LoopReport::refused`] lists it. Without this, a refusal is an error.
+    /// Runs the loop without what the system refuses; [`LoopReport::refused`] lists it. Without
+    /// this, a refusal is an error.
     pub const fn accept_refusals(mut self) -> Self {
         self.accepts_refusals = true;
         self
@@ -204,27 +212,34 @@ impl Loop {
         self
     }
 
-    /// Explains spikes in the run file, by a flight recorder beside the loop; needs the rights for tracing.
+    /// Explains spikes in the run file, by a flight recorder beside the loop; needs the rights for
+    /// tracing.
     pub const fn explain_spikes(mut self) -> Self {
         self.setting.causes = true;
         self
     }
 
-    /// Runs `cycle` once per period, in a thread of its own, and records on the caller's thread until the loop has ended.
+    /// Runs `cycle` once per period, in a thread of its own, and records on the caller's thread
+    /// until the loop has ended.
     ///
     /// # Errors
     /// [`LoopError`].
-    pub fn run<R: CycleResult>(self, cycle: impl FnMut(&Cycle) -> R + Send) -> Result<LoopReport, LoopError> {
+    pub fn run<R: CycleResult>(
+        self,
+        cycle: impl FnMut(&Cycle) -> R + Send,
+    ) -> Result<LoopReport, LoopError> {
         let Self { setting, releases, run_file, accepts_refusals, stop } = self;
         if let Some(path) = run_file.as_ref().filter(|path| fs::symlink_metadata(path).is_ok()) {
             return Err(LoopError::FileExists { path: path.clone() });
         }
 
         let origin = Origin::now();
-        let header = probe::header(&[this_program()], "loop", &[Series::ReleaseLatency], origin.unix_s);
+        let header =
+            probe::header(&[this_program()], "loop", &[Series::ReleaseLatency], origin.unix_s);
         let path = run_file.as_deref().unwrap_or(Path::new(NO_FILE));
         let mut run = Run::open(Destination { path, header, origin: origin.at }, setting)?;
-        let refused: Vec<Grant> = run.grants().iter().filter(|grant| is_refused(grant)).cloned().collect();
+        let refused: Vec<Grant> =
+            run.grants().iter().filter(|grant| is_refused(grant)).cloned().collect();
         if !accepts_refusals && !refused.is_empty() {
             drop(run);
             // It holds a header and no sample.

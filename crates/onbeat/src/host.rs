@@ -41,7 +41,10 @@ impl Host {
             field(&file("/etc/os-release"), "PRETTY_NAME=", '\n').map(|name| name.replace('"', "")),
         );
         host.read_processor();
-        host.add("clock source", trimmed("/sys/devices/system/clocksource/clocksource0/current_clocksource"));
+        host.add(
+            "clock source",
+            trimmed("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        );
         host.add("kernel command line", trimmed("/proc/cmdline"));
         host.add("memory", memory());
         host.add("real-time budget", real_time_budget());
@@ -76,7 +79,8 @@ impl Host {
     #[must_use]
     pub fn in_one_line(&self) -> String {
         let fact = |name| self.fact(name).unwrap_or("unknown");
-        let machine = self.fact("hypervisor").map_or(String::new(), |name| format!(", a guest of {name}"));
+        let machine =
+            self.fact("hypervisor").map_or(String::new(), |name| format!(", a guest of {name}"));
         format!(
             "{}, {} CPUs, Linux {} ({}, {}){machine}",
             fact("processor"),
@@ -97,11 +101,20 @@ impl Host {
         self.add("processor", model);
         self.add("CPUs online", Some(online_cpus().len().to_string()));
         self.add("CPU list", trimmed("/sys/devices/system/cpu/online"));
-        self.add("isolated CPUs", trimmed("/sys/devices/system/cpu/isolated").filter(|list| !list.is_empty()));
-        self.add("frequency governor", trimmed("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
+        self.add(
+            "isolated CPUs",
+            trimmed("/sys/devices/system/cpu/isolated").filter(|list| !list.is_empty()),
+        );
+        self.add(
+            "frequency governor",
+            trimmed("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        );
         self.add("idle driver", trimmed("/sys/devices/system/cpu/cpuidle/current_driver"));
         let deepest = deepest_idle(online_cpus().last().copied().unwrap_or(0));
-        self.add("deepest idle state", deepest.map(|state| format!("{}, {} ns to leave", state.name, state.exit_ns)));
+        self.add(
+            "deepest idle state",
+            deepest.map(|state| format!("{}, {} ns to leave", state.name, state.exit_ns)),
+        );
     }
 
     fn add(&mut self, name: &str, value: Option<String>) {
@@ -111,7 +124,8 @@ impl Host {
     }
 }
 
-/// Returns the online CPUs, from `/sys/devices/system/cpu/online`; only CPU 0 if that cannot be read.
+/// Returns the online CPUs, from `/sys/devices/system/cpu/online`; only CPU 0 if that cannot be
+/// read.
 #[must_use]
 pub fn online_cpus() -> Vec<u32> {
     let cpus = cpu_list(&file("/sys/devices/system/cpu/online"));
@@ -166,8 +180,9 @@ pub fn kernel_is_at_least(major: u32, minor: u32) -> bool {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (major, minor)
 }
 
-/// Returns real-time runtime and period of the root group, in microseconds: real-time threads of a CPU may run for the
-/// former in each period. `None` without a limit (`-1`) or if it cannot be read.
+/// Returns real-time runtime and period of the root group, in microseconds: real-time threads of a
+/// CPU may run for the former in each period. `None` without a limit (`-1`) or if it cannot be
+/// read.
 #[must_use]
 pub fn real_time_limit_us() -> Option<(u64, u64)> {
     let runtime: i64 = trimmed("/proc/sys/kernel/sched_rt_runtime_us")?.parse().ok()?;
@@ -175,18 +190,21 @@ pub fn real_time_limit_us() -> Option<(u64, u64)> {
     Some((u64::try_from(runtime).ok()?, period))
 }
 
-/// Whether this kernel has a fair server, which gives ordinary threads 50 ms of each second (Linux 6.12 and later).
+/// Whether this kernel has a fair server, which gives ordinary threads 50 ms of each second (Linux
+/// 6.12 and later).
 #[must_use]
 pub fn has_fair_server() -> bool {
     kernel_is_at_least(6, 12)
 }
 
-/// Whether RT throttling is on. Since Linux 6.12 only kernels built with `CONFIG_RT_GROUP_SCHED` throttle; where its control
-/// files cannot be seen, they are assumed to exist.
+/// Whether RT throttling is on. Since Linux 6.12 only kernels built with `CONFIG_RT_GROUP_SCHED`
+/// throttle; where its control files cannot be seen, they are assumed to exist.
 #[must_use]
 pub fn throttles_real_time() -> bool {
     let limited = real_time_limit_us().is_some_and(|(runtime, period)| runtime < period);
-    let v1_cpu = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"].iter().find(|dir| Path::new(dir).exists());
+    let v1_cpu = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"]
+        .iter()
+        .find(|dir| Path::new(dir).exists());
     let groups = v1_cpu.is_none_or(|dir| Path::new(dir).join("cpu.rt_runtime_us").exists());
     limited && (groups || !has_fair_server())
 }
@@ -198,12 +216,17 @@ fn real_time_budget() -> Option<String> {
 }
 
 fn preemption(build: &str) -> String {
-    let real_time = trimmed("/sys/kernel/realtime").is_some_and(|value| value == "1") || build.contains("PREEMPT_RT");
+    let real_time = trimmed("/sys/kernel/realtime").is_some_and(|value| value == "1")
+        || build.contains("PREEMPT_RT");
     let words = ["PREEMPT_DYNAMIC", "PREEMPT"];
     if real_time {
         "PREEMPT_RT".to_owned()
     } else {
-        words.iter().find(|word| build.contains(**word)).map_or("no preemption in its name", |word| word).to_owned()
+        words
+            .iter()
+            .find(|word| build.contains(**word))
+            .map_or("no preemption in its name", |word| word)
+            .to_owned()
     }
 }
 
@@ -213,7 +236,9 @@ fn memory() -> Option<String> {
 }
 
 fn hypervisor() -> Option<String> {
-    let flagged = file("/proc/cpuinfo").lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
+    let flagged = file("/proc/cpuinfo")
+        .lines()
+        .any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
     let vendor = trimmed("/sys/class/dmi/id/sys_vendor").filter(|name| !name.is_empty());
     flagged.then(|| vendor.unwrap_or_else(|| "an unnamed hypervisor".to_owned()))
 }
@@ -221,9 +246,11 @@ fn hypervisor() -> Option<String> {
 fn cpuset_kind() -> &'static str {
     let mounts = file("/proc/self/mountinfo");
     let v1 = mounts.lines().any(|line| {
-        line.split_once(" - cgroup ").is_some_and(|(_, fs)| fs.split([' ', ',']).any(|option| option == "cpuset"))
+        line.split_once(" - cgroup ")
+            .is_some_and(|(_, fs)| fs.split([' ', ',']).any(|option| option == "cpuset"))
     });
-    let v2 = file("/sys/fs/cgroup/cgroup.controllers").split_whitespace().any(|name| name == "cpuset");
+    let v2 =
+        file("/sys/fs/cgroup/cgroup.controllers").split_whitespace().any(|name| name == "cpuset");
     match (v1, v2) {
         (true, _) => "cgroup v1",
         (false, true) => "cgroup v2",
@@ -272,7 +299,10 @@ mod tests {
     fn this_machine_has_facts_about_kernel_and_cpus() {
         let host = Host::read();
         assert!(host.fact("kernel").is_some_and(|release| release.contains('.')));
-        assert_eq!(host.fact("CPUs online").map(str::to_owned), Some(online_cpus().len().to_string()));
+        assert_eq!(
+            host.fact("CPUs online").map(str::to_owned),
+            Some(online_cpus().len().to_string())
+        );
         assert!(kernel_is_at_least(2, 6));
     }
 }

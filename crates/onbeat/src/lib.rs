@@ -1,7 +1,7 @@
 //! onbeat measures, explains and tunes real-time control on Linux.
 //!
-//! A control loop in ten lines: the closure runs once per millisecond, at a real-time priority, and the run file says how late each of
-//! its cycles was.
+//! A control loop in ten lines: the closure runs once per millisecond, at a real-time priority, and
+//! the run file says how late each of its cycles was.
 //!
 //! ```
 //! use onbeat::{Flow, Loop, Period};
@@ -24,10 +24,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `docs/guide/own-loop.md` continues from here; [`run`] is the same without options, [`probe::Run`] is what both stand on.
+//! `docs/guide/own-loop.md` continues from here; [`run`] is the same without options,
+//! [`probe::Run`] is what both stand on.
 //!
-//! The library prepares a loop, hands it to the hot crate [`onbeat_rt`], records what comes out of it, and works out what it means. It
-//! never prints, never exits and never reads options; the binary `onbeat` does.
+//! The library prepares a loop, hands it to the hot crate [`onbeat_rt`], records what comes out of
+//! it, and works out what it means. It never prints, never exits and never reads options; the
+//! binary `onbeat` does.
 //!
 //! | module | what is in it |
 //! |---|---|
@@ -43,8 +45,8 @@
 //! | [`mod@bench`] | tunings × loads, in turns |
 //! | [`report`] | from run files to figures, verdicts, tables and the page |
 //!
-//! Changes to the host are in `onbeat-tune`, the words of buses in `onbeat-ethercat`, robots and the probes of their buses in
-//! `onbeat-robot`.
+//! Changes to the host are in `onbeat-tune`, the words of buses in `onbeat-ethercat`, robots and
+//! the probes of their buses in `onbeat-robot`.
 //!
 //! Data flows one way: loop → samples → histograms → run file → summary → table, page or JSON.
 

@@ -1,10 +1,11 @@
-//! Policy, priority, CPU and locked memory for a loop's thread: what is requested, what is granted, and why not.
+//! Policy, priority, CPU and locked memory for a loop's thread: what is requested, what is granted,
+//! and why not.
 //!
-//! A refusal is neither an error nor silent: it becomes a [`Grant`] that says what it costs and which command would
-//! change it. It is stored in the run file and shown in the report.
+//! A refusal is neither an error nor silent: it becomes a [`Grant`] that says what it costs and
+//! which command would change it. It is stored in the run file and shown in the report.
 //!
-//! Absent on purpose: changing the system's settings. Priority, affinity and memory locks belong to the thread and end
-//! with it; `onbeat-tune` makes permanent changes, with a journal.
+//! Absent on purpose: changing the system's settings. Priority, affinity and memory locks belong to
+//! the thread and end with it; `onbeat-tune` makes permanent changes, with a journal.
 
 mod lockdown;
 mod memory;
@@ -46,7 +47,14 @@ impl Grant {
     /// Makes a granted grant.
     #[must_use]
     pub fn given(what: &str, wanted: impl Into<String>) -> Self {
-        Self { what: what.to_owned(), wanted: wanted.into(), granted: true, why_not: None, costs: None, remedy: None }
+        Self {
+            what: what.to_owned(),
+            wanted: wanted.into(),
+            granted: true,
+            why_not: None,
+            costs: None,
+            remedy: None,
+        }
     }
 
     /// Makes a refused grant.
@@ -64,7 +72,8 @@ impl Grant {
     }
 }
 
-/// Returns the path of this program, quoted for a shell if necessary, for remedies that work when pasted.
+/// Returns the path of this program, quoted for a shell if necessary, for remedies that work when
+/// pasted.
 #[must_use]
 pub fn this_program() -> String {
     let path = std::fs::read_link("/proc/self/exe");
@@ -103,8 +112,8 @@ pub struct ThreadRequest {
     pub cpu: Option<u32>,
     /// Whether to lock all memory of the process, with stack and heap touched beforehand.
     pub lock_memory: bool,
-    /// Maximum exit latency of idle states, in microseconds. Affects the whole machine while it is held, so it is off
-    /// by default.
+    /// Maximum exit latency of idle states, in microseconds. Affects the whole machine while it is
+    /// held, so it is off by default.
     pub dma_latency_us: Option<i32>,
 }
 
@@ -117,8 +126,8 @@ pub struct ProcessGrants {
 }
 
 impl ThreadRequest {
-    /// Requests what applies to the whole process: locked memory, the idle-state limit. Call it before threads are
-    /// started, so that their stacks are locked too.
+    /// Requests what applies to the whole process: locked memory, the idle-state limit. Call it
+    /// before threads are started, so that their stacks are locked too.
     #[must_use]
     pub fn prepare_process(&self) -> ProcessGrants {
         let mut grants = Vec::new();
@@ -132,7 +141,8 @@ impl ThreadRequest {
         ProcessGrants { grants, _dma_latency: dma_latency }
     }
 
-    /// Requests what applies to the calling thread: affinity, policy, a touched stack. Call it in the loop's thread.
+    /// Requests what applies to the calling thread: affinity, policy, a touched stack. Call it in
+    /// the loop's thread.
     #[must_use]
     pub fn prepare_thread(&self) -> Vec<Grant> {
         scheduling::block_signals();

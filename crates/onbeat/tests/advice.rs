@@ -1,5 +1,5 @@
-//! Advice depends on the situation: none that is in effect already, none that cannot apply, and each with a row in
-//! docs/advice.md.
+//! Advice depends on the situation: none that is in effect already, none that cannot apply, and
+//! each with a row in docs/advice.md.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -26,7 +26,12 @@ fn by(kind: Kind, name: &str) -> Cause {
 fn preempted(name: &str, prio: i32) -> Cause {
     cause(
         Kind::Preempted,
-        Some(Culprit { name: name.to_owned(), tid: Some(7), prio: Some(prio), ..Culprit::default() }),
+        Some(Culprit {
+            name: name.to_owned(),
+            tid: Some(7),
+            prio: Some(prio),
+            ..Culprit::default()
+        }),
     )
 }
 
@@ -36,10 +41,20 @@ fn with_facts<const N: usize>(facts: [Fact; N]) -> Situation {
 
 fn causes() -> Vec<Cause> {
     let mut all: Vec<Cause> = Kind::ALL.into_iter().map(|kind| cause(kind, None)).collect();
-    all.extend(["TIMER", "HRTIMER", "RCU", "SCHED", "NET_RX", "BLOCK"].map(|name| by(Kind::Softirq, name)));
-    let interrupts = ["timer tick_nohz_handler", "timer posix_timer_fn", "reschedule", "virtio1-req.0 (irq 36)"];
+    all.extend(
+        ["TIMER", "HRTIMER", "RCU", "SCHED", "NET_RX", "BLOCK"].map(|name| by(Kind::Softirq, name)),
+    );
+    let interrupts =
+        ["timer tick_nohz_handler", "timer posix_timer_fn", "reschedule", "virtio1-req.0 (irq 36)"];
     all.extend(interrupts.map(|name| by(Kind::HardIrq, name)));
-    let threads = [("hog", 49), ("hog", 120), ("hog", 0), ("hog", -1), ("irq/24-nvme", 49), ("migration/1", 0)];
+    let threads = [
+        ("hog", 49),
+        ("hog", 120),
+        ("hog", 0),
+        ("hog", -1),
+        ("irq/24-nvme", 49),
+        ("migration/1", 0),
+    ];
     all.extend(threads.map(|(name, prio)| preempted(name, prio)));
     all.extend(["ksoftirqd/1", "kworker/1:0H", "kworker/u8:3"].map(|name| preempted(name, 120)));
     let mut in_a_call = preempted("hog", 120);
@@ -94,24 +109,37 @@ fn runs() -> Vec<Value> {
             "grants": grants})
     };
 
-    let tuned =
-        ["real-time priority", "locked memory", "CPU affinity", "CPU shield", "idle-state bound", "flight recorder"];
+    let tuned = [
+        "real-time priority",
+        "locked memory",
+        "CPU affinity",
+        "CPU shield",
+        "idle-state bound",
+        "flight recorder",
+    ];
     let guest = json!({"hypervisor": "KVM", "cpuset": "cgroup v1", "CPUs online": "2", "preemption": "PREEMPT_DYNAMIC", "deepest idle state": "haltpoll idle, 1000 ns to leave",
         "kernel command line": "ro preempt=full idle=poll rcu_nocbs=0-1 nohz_full=0 isolcpus=managed_irq,domain,1"});
     let bare = json!({"CPUs online": "1", "cpuset": "cgroup v2", "preemption": "PREEMPT_RT", "real-time budget": "unlimited", "frequency governor": "performance",
         "kernel command line": "ro idle=halt nohz_full=all"});
     vec![
         run(guest, "spin=50us", json!(1), tuned.map(|what| grant(what, true)).to_vec()),
-        run(bare, "sleep", Value::Null, vec![grant("real-time priority", false), grant("steal counter", false)]),
+        run(
+            bare,
+            "sleep",
+            Value::Null,
+            vec![grant("real-time priority", false), grant("steal counter", false)],
+        ),
         run(json!({}), "relative", json!(3), vec![grant("CPU affinity", false)]),
     ]
 }
 
-/// Returns the expected file: a line for each cause, run and situation, so that a diff shows each change.
+/// Returns the expected file: a line for each cause, run and situation, so that a diff shows each
+/// change.
 fn cases() -> String {
     let situations = situations();
     let mut text = String::from("{\n\"situations\": [\n");
-    let lines = |values: Vec<Value>| values.iter().map(Value::to_string).collect::<Vec<_>>().join(",\n");
+    let lines =
+        |values: Vec<Value>| values.iter().map(Value::to_string).collect::<Vec<_>>().join(",\n");
     text.push_str(&lines(situations.iter().map(|one| json!(one)).collect()));
     text.push_str("\n],\n\"runs\": [\n");
     let of_run = |run: Value| {
@@ -121,7 +149,9 @@ fn cases() -> String {
 
     text.push_str(&lines(runs().into_iter().map(of_run).collect()));
     text.push_str("\n],\n\"causes\": [\n");
-    let ids = |cause: &Cause, one: &Situation| cause.advice(one).iter().map(|advice| advice.id()).collect::<Vec<_>>();
+    let ids = |cause: &Cause, one: &Situation| {
+        cause.advice(one).iter().map(|advice| advice.id()).collect::<Vec<_>>()
+    };
     let tuned = |cause: &Cause, one: &Situation| advice::tunings(&cause.advice(one), one);
     let of_cause = |cause: &Cause| {
         let advice: Vec<_> = situations.iter().map(|one| ids(cause, one)).collect();
@@ -135,9 +165,11 @@ fn cases() -> String {
 
 #[test]
 fn the_advice_for_each_cause_and_situation_is_that_of_the_list_of_cases() {
-    // `ONBEAT_WRITE_CASES=1 cargo test -p onbeat --test advice` rewrites the list, for review with the change.
+    // `ONBEAT_WRITE_CASES=1 cargo test -p onbeat --test advice` rewrites the list, for review with
+    // the change.
     if std::env::var_os("ONBEAT_WRITE_CASES").is_some() {
-        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/advice_cases.json"), cases()).unwrap();
+        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/advice_cases.json"), cases())
+            .unwrap();
         return;
     }
 
@@ -154,8 +186,14 @@ fn no_advice_is_given_without_what_it_needs_or_where_it_is_in_effect() {
         for cause in causes() {
             for advice in cause.advice(&situation) {
                 let words = format!("{} against {} in {situation:?}", advice.id(), cause.words());
-                assert!(advice.needs().iter().all(|fact| situation.facts.contains(fact)), "{words}");
-                assert!(!advice.not_with().iter().any(|fact| situation.facts.contains(fact)), "{words}");
+                assert!(
+                    advice.needs().iter().all(|fact| situation.facts.contains(fact)),
+                    "{words}"
+                );
+                assert!(
+                    !advice.not_with().iter().any(|fact| situation.facts.contains(fact)),
+                    "{words}"
+                );
             }
         }
     }
@@ -199,7 +237,9 @@ fn a_halted_vcpu_is_kept_awake_below_half_a_millisecond_and_needs_its_host_above
 
 /// Returns the rows of the table: id and text.
 fn rows() -> Vec<(String, String)> {
-    let cells = |line: &str| line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+    let cells = |line: &str| {
+        line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect::<Vec<_>>()
+    };
     let rows = DOCS.lines().filter(|line| line.starts_with("| `")).map(cells);
     rows.map(|cells| (cells[0].trim_matches('`').to_owned(), cells[1].clone())).collect()
 }
@@ -207,7 +247,8 @@ fn rows() -> Vec<(String, String)> {
 #[test]
 fn docs_have_a_row_for_each_advice_and_no_other() {
     let documented: BTreeSet<_> = rows().into_iter().collect();
-    let printed: BTreeSet<_> = Advice::all().map(|advice| (advice.id().to_owned(), advice.text().to_owned())).collect();
+    let printed: BTreeSet<_> =
+        Advice::all().map(|advice| (advice.id().to_owned(), advice.text().to_owned())).collect();
     assert_eq!(
         documented.difference(&printed).collect::<Vec<_>>(),
         [] as [&(String, String); 0],
@@ -226,9 +267,13 @@ fn docs_name_the_causes_that_each_advice_is_for() {
     let causes = causes();
     for line in DOCS.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
-        let [id, _, _, kinds, _, _, tried, _] = cells[..] else { panic!("eight cells, not {}: {line}", cells.len()) };
+        let [id, _, _, kinds, _, _, tried, _] = cells[..] else {
+            panic!("eight cells, not {}: {line}", cells.len())
+        };
         let of = |advice: Advice| advice.id() == id.trim_matches('`');
-        let given = causes.iter().filter(|cause| situations().iter().any(|one| cause.advice(one).into_iter().any(of)));
+        let given = causes
+            .iter()
+            .filter(|cause| situations().iter().any(|one| cause.advice(one).into_iter().any(of)));
         let given: BTreeSet<&str> = given.map(|cause| cause.kind.words()).collect();
 
         assert_eq!(kinds.split(", ").collect::<BTreeSet<_>>(), given, "{id}");
@@ -241,8 +286,10 @@ fn docs_name_the_tunings_of_each_advice() {
     let everywhere = with_facts([Fact::CpusetV1, Fact::CpusetV2]);
     for line in DOCS.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
-        let advice = Advice::all().find(|advice| advice.id() == cells[0].trim_matches('`')).unwrap();
-        let ids: Vec<&str> = cells[2].split(", ").map(|id| id.trim_matches('`')).filter(|id| *id != "–").collect();
+        let advice =
+            Advice::all().find(|advice| advice.id() == cells[0].trim_matches('`')).unwrap();
+        let ids: Vec<&str> =
+            cells[2].split(", ").map(|id| id.trim_matches('`')).filter(|id| *id != "–").collect();
         assert_eq!(ids, advice.tunings(&everywhere), "{}", advice.id());
     }
 }
@@ -252,12 +299,20 @@ fn each_tuning_of_an_advice_is_in_the_catalogue_and_is_against_one_of_its_causes
     let everywhere = with_facts([Fact::CpusetV1, Fact::CpusetV2]);
     let causes = causes();
     for advice in Advice::all() {
-        let given = causes.iter().filter(|cause| situations().iter().any(|one| cause.advice(one).contains(&advice)));
-        let given: BTreeSet<String> =
-            given.map(|cause| serde_json::to_value(cause.kind).unwrap().as_str().unwrap().to_owned()).collect();
+        let given = causes
+            .iter()
+            .filter(|cause| situations().iter().any(|one| cause.advice(one).contains(&advice)));
+        let given: BTreeSet<String> = given
+            .map(|cause| serde_json::to_value(cause.kind).unwrap().as_str().unwrap().to_owned())
+            .collect();
         for id in advice.tunings(&everywhere) {
-            let record = onbeat_tune::catalogue::catalogue().get(id).unwrap_or_else(|| panic!("{id} is not a tuning"));
-            assert!(record.mends.iter().any(|cause| given.contains(cause)), "{id} is not against {given:?}");
+            let record = onbeat_tune::catalogue::catalogue()
+                .get(id)
+                .unwrap_or_else(|| panic!("{id} is not a tuning"));
+            assert!(
+                record.mends.iter().any(|cause| given.contains(cause)),
+                "{id} is not against {given:?}"
+            );
         }
     }
 }

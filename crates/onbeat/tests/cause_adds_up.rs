@@ -22,13 +22,16 @@ fn what() -> impl Strategy<Value = KernelEvent> {
     let vector = prop_oneof![Just(Vector::LocalTimer), Just(Vector::Reschedule)];
     let function = 0_u64..6;
     prop_oneof![
-        (a_thread(), 0_u32..0x110, a_thread()).prop_map(|(prev, state, next)| KernelEvent::Switch {
-            prev,
-            prev_state: ThreadState(state),
-            next
+        (a_thread(), 0_u32..0x110, a_thread()).prop_map(|(prev, state, next)| {
+            KernelEvent::Switch { prev, prev_state: ThreadState(state), next }
         }),
-        (a_thread(), 0_u32..3).prop_map(|(thread, target_cpu)| KernelEvent::Waking { thread, target_cpu }),
-        (a_thread(), 0_u32..3).prop_map(|(thread, to_cpu)| KernelEvent::Migrate { thread, from_cpu: 1, to_cpu }),
+        (a_thread(), 0_u32..3)
+            .prop_map(|(thread, target_cpu)| KernelEvent::Waking { thread, target_cpu }),
+        (a_thread(), 0_u32..3).prop_map(|(thread, to_cpu)| KernelEvent::Migrate {
+            thread,
+            from_cpu: 1,
+            to_cpu
+        }),
         Just(KernelEvent::IrqEntry { irq: 36, name: Label::from("eth0") }),
         Just(KernelEvent::IrqExit { irq: 36 }),
         vector.clone().prop_map(KernelEvent::VectorEntry),
@@ -41,14 +44,22 @@ fn what() -> impl Strategy<Value = KernelEvent> {
             expires: us(at),
             softexpires: us(at)
         }),
-        function.prop_map(|function| KernelEvent::TimerExpireEntry { timer: TIMER, function, now: us(1) }),
+        function.prop_map(|function| KernelEvent::TimerExpireEntry {
+            timer: TIMER,
+            function,
+            now: us(1)
+        }),
         Just(KernelEvent::TimerExpireExit { timer: TIMER }),
         Just(KernelEvent::IdleEntry { state: 1 }),
         Just(KernelEvent::IdleExit),
         Just(KernelEvent::PageFault { address: 1, user: true }),
         Just(KernelEvent::Frequency { cpu: 1, khz: 1_000_000 }),
         Just(KernelEvent::SyscallEnter { number: 1 }),
-        Just(KernelEvent::SignalGenerate { signal: libc::SIGSTOP, target: LOOP, name: Label::from("onbeat-loop") }),
+        Just(KernelEvent::SignalGenerate {
+            signal: libc::SIGSTOP,
+            target: LOOP,
+            name: Label::from("onbeat-loop")
+        }),
     ]
 }
 

@@ -3,7 +3,9 @@
 
 mod cause_world;
 
-use cause_world::{DL_TASK, LOOP, RT_PERIOD, TICK, TIMER, WAKE_UP, World, idle, looper, main_of, thread, us, us_of};
+use cause_world::{
+    DL_TASK, LOOP, RT_PERIOD, TICK, TIMER, WAKE_UP, World, idle, looper, main_of, thread, us, us_of,
+};
 use onbeat::cause::event::{KernelEvent, Label, Softirq, Thread, ThreadState, Vector};
 use onbeat::cause::kind::{CauseKind as Kind, Explanation};
 use onbeat::cause::{SpikeFacts, stalls};
@@ -19,7 +21,10 @@ fn none() -> String {
 #[test]
 fn a_cpu_that_slept_woke_up_late() {
     let mut world = World::asleep_beside(idle());
-    world.on(1, 103, 0, KernelEvent::IdleEntry { state: 2 }).timer_interrupt(1180, 5).loop_runs(1187, idle());
+    world
+        .on(1, 103, 0, KernelEvent::IdleEntry { state: 2 })
+        .timer_interrupt(1180, 5)
+        .loop_runs(1187, idle());
     let explanation = world.explained();
     assert_eq!(main_of(&explanation), (Kind::LateIdleExit, none()));
     assert_eq!((explanation.lateness_ns, us_of(&explanation, Kind::LateIdleExit)), (189_000, 180));
@@ -41,10 +46,14 @@ fn a_system_call_with_interrupts_off_delayed_the_timer() {
 fn the_timer_of_a_relative_sleep_is_found_although_it_ends_slightly_later() {
     let late = |relative| {
         let mut world = World::asleep_beside(idle());
-        world.on(1, 103, 0, KernelEvent::IdleEntry { state: 2 }).timer_interrupt(1180, 5).loop_runs(1187, idle());
-        // The kernel's sleep began 3 us after the loop had read its clock, and nothing else shows when the loop went to
-        // sleep.
-        (world.facts.relative, world.facts.expiry, world.facts.release) = (relative, us(997), us(997));
+        world
+            .on(1, 103, 0, KernelEvent::IdleEntry { state: 2 })
+            .timer_interrupt(1180, 5)
+            .loop_runs(1187, idle());
+        // The kernel's sleep began 3 us after the loop had read its clock, and nothing else shows
+        // when the loop went to sleep.
+        (world.facts.relative, world.facts.expiry, world.facts.release) =
+            (relative, us(997), us(997));
         world.facts.entered_sleep = None;
         world.explained()
     };
@@ -52,7 +61,10 @@ fn the_timer_of_a_relative_sleep_is_found_although_it_ends_slightly_later() {
     let explanation = late(true);
     assert_eq!(main_of(&explanation), (Kind::LateIdleExit, none()));
     assert_eq!(us_of(&explanation, Kind::OwnOverrun), 0, "the loop had its timer set in time");
-    assert!(us_of(&late(false), Kind::OwnOverrun) > 0, "what a timer that is not the loop's would come to");
+    assert!(
+        us_of(&late(false), Kind::OwnOverrun) > 0,
+        "what a timer that is not the loop's would come to"
+    );
 }
 
 #[test]
@@ -74,7 +86,9 @@ fn a_system_call_did_not_yield_after_the_wake_up() {
 
     assert_eq!(explanation.main().unwrap().words(), "kernel section in dd/write");
     assert_eq!(us_of(&explanation, Kind::KernelSection), 900);
-    assert!(explanation.main().unwrap().evidence.starts_with("the kernel worked for dd [7] in write"));
+    assert!(
+        explanation.main().unwrap().evidence.starts_with("the kernel worked for dd [7] in write")
+    );
 }
 
 #[test]
@@ -96,19 +110,37 @@ fn the_system_call_is_known_from_its_end_or_from_the_counters_too() {
 #[test]
 fn a_handler_of_a_device_ran_before_the_timers_interrupt_and_after_it() {
     let mut world = World::asleep_beside(dd());
-    world.device(990, 1200, "eth0").timer_interrupt(1201, 5).device(1207, 1307, "eth0").loop_runs(1309, dd());
+    world
+        .device(990, 1200, "eth0")
+        .timer_interrupt(1201, 5)
+        .device(1207, 1307, "eth0")
+        .loop_runs(1309, dd());
     let explanation = world.explained();
     assert_eq!(main_of(&explanation), (Kind::HardIrq, "eth0 (irq 36)".to_owned()));
     assert_eq!(us_of(&explanation, Kind::HardIrq), 300);
-    assert_eq!(us_of(&explanation, Kind::KernelSection), 0, "a switch of 3 us is not a kernel section");
+    assert_eq!(
+        us_of(&explanation, Kind::KernelSection),
+        0,
+        "a switch of 3 us is not a kernel section"
+    );
 }
 
 #[test]
 fn another_timer_in_the_same_interrupt_is_named_by_its_function() {
     let mut world = World::asleep_beside(idle());
     world.on(1, 1001, 0, KernelEvent::VectorEntry(Vector::LocalTimer));
-    world.on(1, 1002, 0, KernelEvent::TimerExpireEntry { timer: 0x1002, function: TICK, now: us(1002) });
-    world.on(1, 1303, 0, KernelEvent::TimerExpireEntry { timer: cause_world::TIMER, function: 1, now: us(1303) });
+    world.on(
+        1,
+        1002,
+        0,
+        KernelEvent::TimerExpireEntry { timer: 0x1002, function: TICK, now: us(1002) },
+    );
+    world.on(
+        1,
+        1303,
+        0,
+        KernelEvent::TimerExpireEntry { timer: cause_world::TIMER, function: 1, now: us(1303) },
+    );
     world.on(1, 1304, 0, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
     world.on(1, 1306, 0, KernelEvent::VectorExit(Vector::LocalTimer));
     world.loop_runs(1308, idle());
@@ -172,7 +204,12 @@ fn real_time_threads_were_throttled_while_an_ordinary_thread_ran_on() {
 fn the_fair_server_gave_an_ordinary_thread_its_share() {
     let mut world = World::asleep_beside(idle());
     world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(900, 26_000);
-    world.timer_function(1500, DL_TASK, 1).switch(1503, looper(), 0, dd()).switch(26_503, dd(), 0, looper());
+    world.timer_function(1500, DL_TASK, 1).switch(1503, looper(), 0, dd()).switch(
+        26_503,
+        dd(),
+        0,
+        looper(),
+    );
     let explanation = world.explained();
     assert_eq!(main_of(&explanation), (Kind::FairServer, "dd".to_owned()));
     assert_eq!(us_of(&explanation, Kind::FairServer), 25_000);
@@ -216,7 +253,8 @@ fn work_that_took_longer_than_planned_is_the_loops_own() {
     assert_eq!((main_of(&explanation).0, explanation.lateness_ns), (Kind::OwnOverrun, 800_000));
 }
 
-/// An ordinary loop that leaves the CPU at 1050 µs although it is runnable, and gets it back 60 ms later.
+/// An ordinary loop that leaves the CPU at 1050 µs although it is runnable, and gets it back 60 ms
+/// later.
 fn held_back(by: Thread, throttled_us: Option<u64>) -> Explanation {
     let mut world = World::asleep_beside(dd());
     world.facts.prio = 120;
@@ -238,7 +276,11 @@ fn an_ordinary_loop_ran_out_of_its_cpu_quota() {
     }
 
     let explanation = held_back(dd(), Some(59_000));
-    assert_eq!(main_of(&explanation).0, Kind::CpuQuota, "others use the time that the quota leaves");
+    assert_eq!(
+        main_of(&explanation).0,
+        Kind::CpuQuota,
+        "others use the time that the quota leaves"
+    );
     assert!(explanation.main().unwrap().evidence.contains("throttled for 59.0 ms"));
 }
 
@@ -248,7 +290,12 @@ fn softirqs_do_not_delay_a_loop_whose_quota_is_used_up() {
     world.facts.prio = 120;
     world.counters.throttled_ns = Some(39_000_000);
     world.timer_interrupt(1001, 5);
-    world.on(1, 2_000, 0, KernelEvent::SoftirqEntry(Softirq(3))).on(1, 30_000, 0, KernelEvent::SoftirqExit(Softirq(3)));
+    world.on(1, 2_000, 0, KernelEvent::SoftirqEntry(Softirq(3))).on(
+        1,
+        30_000,
+        0,
+        KernelEvent::SoftirqExit(Softirq(3)),
+    );
     world.loop_runs(41_000, idle());
     let explanation = world.explained();
 
@@ -260,7 +307,11 @@ fn softirqs_do_not_delay_a_loop_whose_quota_is_used_up() {
 fn a_wait_that_the_kernel_did_not_count_is_not_blamed_on_a_quota() {
     for counted in [Some(0), Some(5_000)] {
         assert_ne!(main_of(&held_back(idle(), counted)).0, Kind::CpuQuota, "{counted:?}");
-        assert_eq!(main_of(&held_back(dd(), counted)), (Kind::Preempted, "dd".to_owned()), "{counted:?}");
+        assert_eq!(
+            main_of(&held_back(dd(), counted)),
+            (Kind::Preempted, "dd".to_owned()),
+            "{counted:?}"
+        );
     }
     assert_eq!(main_of(&held_back(dd(), None)), (Kind::Preempted, "dd".to_owned()));
 }
@@ -285,7 +336,12 @@ fn a_frozen_loop_keeps_sleeping_although_its_timer_fired() {
         let mut world = World::asleep_beside(running);
         world.counters.is_guest = true;
         world.on(1, 1001, 0, KernelEvent::VectorEntry(Vector::LocalTimer));
-        world.on(1, 1002, 0, KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
+        world.on(
+            1,
+            1002,
+            0,
+            KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) },
+        );
         world.on(1, 1005, 0, KernelEvent::VectorExit(Vector::LocalTimer));
         world.on(0, 31_000, 55, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
         world.loop_runs(31_008, running);
@@ -300,7 +356,12 @@ fn a_frozen_loop_keeps_sleeping_although_its_timer_fired() {
 fn a_sleep_that_is_restarted_after_the_thaw_is_still_blamed_on_the_freezer() {
     let mut world = World::asleep_beside(dd());
     world.on(1, 1001, 0, KernelEvent::VectorEntry(Vector::LocalTimer));
-    world.on(1, 1002, 0, KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
+    world.on(
+        1,
+        1002,
+        0,
+        KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) },
+    );
     world.on(1, 1005, 0, KernelEvent::VectorExit(Vector::LocalTimer));
     world.on(0, 31_000, 55, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
     world.switch(31_005, dd(), 0, looper());
@@ -343,19 +404,31 @@ fn a_lock_is_named_with_its_holder_and_the_thread_that_preempted_the_holder() {
         0,
         1100,
         31,
-        KernelEvent::Switch { prev: holder, prev_state: ThreadState(0), next: thread(40, 120, "hog") },
+        KernelEvent::Switch {
+            prev: holder,
+            prev_state: ThreadState(0),
+            next: thread(40, 120, "hog"),
+        },
     );
     world.on(
         0,
         1800,
         40,
-        KernelEvent::Switch { prev: thread(40, 120, "hog"), prev_state: ThreadState(0), next: holder },
+        KernelEvent::Switch {
+            prev: thread(40, 120, "hog"),
+            prev_state: ThreadState(0),
+            next: holder,
+        },
     );
     let explanation = world.explained();
     let main = explanation.main().unwrap();
 
     assert_eq!(main.words(), "waited for a lock held by reader");
-    assert!(main.evidence.contains("hog") && main.evidence.contains("kept the holder off"), "{}", main.evidence);
+    assert!(
+        main.evidence.contains("hog") && main.evidence.contains("kept the holder off"),
+        "{}",
+        main.evidence
+    );
 }
 
 #[test]
@@ -405,13 +478,21 @@ fn the_loop_was_moved_to_a_cpu_that_slept() {
         0,
         10,
         0,
-        KernelEvent::Switch { prev: dd(), prev_state: onbeat::cause::event::ThreadState(1), next: zero },
+        KernelEvent::Switch {
+            prev: dd(),
+            prev_state: onbeat::cause::event::ThreadState(1),
+            next: zero,
+        },
     );
     world.on(
         0,
         1300,
         0,
-        KernelEvent::Switch { prev: zero, prev_state: onbeat::cause::event::ThreadState(0), next: looper() },
+        KernelEvent::Switch {
+            prev: zero,
+            prev_state: onbeat::cause::event::ThreadState(0),
+            next: looper(),
+        },
     );
     let explanation = world.explained();
 
@@ -425,14 +506,21 @@ fn a_slower_cpu_made_the_work_longer() {
     world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(100, 300);
     world.on(1, 1050, 0, KernelEvent::Frequency { cpu: 1, khz: 800_000 });
     let explanation = world.explained();
-    assert_eq!((main_of(&explanation).0, us_of(&explanation, Kind::FrequencyChange)), (Kind::FrequencyChange, 200));
+    assert_eq!(
+        (main_of(&explanation).0, us_of(&explanation, Kind::FrequencyChange)),
+        (Kind::FrequencyChange, 200)
+    );
     assert!(explanation.main().unwrap().evidence.contains("800 MHz"));
 }
 
 #[test]
 fn a_signal_stopped_the_process() {
     let mut world = World::asleep_beside(idle());
-    let stop = KernelEvent::SignalGenerate { signal: libc::SIGSTOP, target: LOOP, name: Label::from("onbeat-loop") };
+    let stop = KernelEvent::SignalGenerate {
+        signal: libc::SIGSTOP,
+        target: LOOP,
+        name: Label::from("onbeat-loop"),
+    };
     world.on(0, 500, 55, stop);
     world.on(
         0,
@@ -466,7 +554,11 @@ fn stolen_time_is_named_from_its_counter() {
 
     assert_eq!(main_of(&explanation), (Kind::HypervisorSteal, none()));
     assert_eq!(us_of(&explanation, Kind::HypervisorSteal), 3650);
-    assert_eq!(us_of(&explanation, Kind::InterruptsOff), 0, "10 us without a known call are an interrupt's arrival");
+    assert_eq!(
+        us_of(&explanation, Kind::InterruptsOff),
+        0,
+        "10 us without a known call are an interrupt's arrival"
+    );
 }
 
 #[test]
@@ -477,7 +569,11 @@ fn steal_before_the_spike_is_not_attributed_to_it() {
     world.reading(1102, 700);
     let explanation = world.explained();
 
-    assert_eq!(us_of(&explanation, Kind::HypervisorSteal), 0, "900 us of silence before were longer");
+    assert_eq!(
+        us_of(&explanation, Kind::HypervisorSteal),
+        0,
+        "900 us of silence before were longer"
+    );
     assert_eq!(main_of(&explanation).0, Kind::LateTimer);
 }
 
@@ -485,7 +581,8 @@ fn steal_before_the_spike_is_not_attributed_to_it() {
 fn a_missing_switch_is_inferred_from_the_next_record() {
     let hog = thread(8, cause_world::PRIO, "hog");
     let mut world = World::asleep_beside(idle());
-    // Idle at 101; from 990 on the hog runs without a recorded switch to it; the switch to the loop is missing too.
+    // Idle at 101; from 990 on the hog runs without a recorded switch to it; the switch to the loop
+    // is missing too.
     world.on(1, 985, 0, KernelEvent::VectorEntry(Vector::LocalTimer)).on(
         1,
         990,
@@ -493,7 +590,12 @@ fn a_missing_switch_is_inferred_from_the_next_record() {
         KernelEvent::VectorExit(Vector::LocalTimer),
     );
     world.on(1, 1001, 8, KernelEvent::VectorEntry(Vector::LocalTimer));
-    world.on(1, 1002, 8, KernelEvent::TimerExpireEntry { timer: cause_world::TIMER, function: 1, now: us(1002) });
+    world.on(
+        1,
+        1002,
+        8,
+        KernelEvent::TimerExpireEntry { timer: cause_world::TIMER, function: 1, now: us(1002) },
+    );
     world.on(1, 1003, 8, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
     world.on(1, 1005, 8, KernelEvent::VectorExit(Vector::LocalTimer));
     world.loop_runs(3000, hog);
@@ -538,7 +640,11 @@ fn without_any_event_everything_is_unexplained() {
 fn several_causes_share_one_spike() {
     let mut world = World::asleep_beside(dd());
     world.on(1, 150, 7, KernelEvent::SyscallEnter { number: libc::SYS_sendto });
-    world.device(1050, 1100, "eth0").timer_interrupt(1200, 10).softirq(1215, 1315, 3).loop_runs(1500, dd());
+    world
+        .device(1050, 1100, "eth0")
+        .timer_interrupt(1200, 10)
+        .softirq(1215, 1315, 3)
+        .loop_runs(1500, dd());
     let explanation = world.explained();
 
     assert_eq!(us_of(&explanation, Kind::InterruptsOff), 150);
@@ -559,15 +665,26 @@ fn a_stall_while_polling_is_explained_from_the_poll_on() {
     let explanation = world.explained();
 
     assert_eq!(main_of(&explanation), (Kind::HardIrq, "eth0 (irq 36)".to_owned()));
-    assert_eq!(explanation.lateness_ns, 292_000, "from the release on: the poll before it was planned");
+    assert_eq!(
+        explanation.lateness_ns, 292_000,
+        "from the release on: the poll before it was planned"
+    );
 }
 
 #[test]
 fn spikes_of_one_stall_are_one_event() {
-    let spike =
-        |expiry, start, end| SpikeFacts { expiry: us(expiry), start: us(start), end: us(end), ..SpikeFacts::default() };
-    let spikes =
-        [spike(1000, 1100, 9000), spike(2000, 9001, 9100), spike(3000, 9101, 9200), spike(20_000, 21_000, 21_100)];
+    let spike = |expiry, start, end| SpikeFacts {
+        expiry: us(expiry),
+        start: us(start),
+        end: us(end),
+        ..SpikeFacts::default()
+    };
+    let spikes = [
+        spike(1000, 1100, 9000),
+        spike(2000, 9001, 9100),
+        spike(3000, 9101, 9200),
+        spike(20_000, 21_000, 21_100),
+    ];
     assert_eq!(stalls(&spikes), [0..3, 3..4]);
     assert_eq!(stalls(&[]), []);
 }

@@ -6,8 +6,13 @@ use std::process::{Command, Stdio};
 
 use onbeat::cause::{FlightRecorder, FlightSetting, PathSource, Tracefs};
 
-const SMALL: FlightSetting =
-    FlightSetting { buffer_kib: 64, kept_kib: 64, tid: None, syscalls: false, path: PathSource::BpfIfAllowed };
+const SMALL: FlightSetting = FlightSetting {
+    buffer_kib: 64,
+    kept_kib: 64,
+    tid: None,
+    syscalls: false,
+    path: PathSource::BpfIfAllowed,
+};
 /// Set for the child process of the test below.
 const HOLD: &str = "ONBEAT_TEST_HOLD";
 
@@ -64,7 +69,8 @@ fn the_instance_of_a_killed_process_is_removed_by_the_next_start() {
     let child = child.args(["--exact", own, "--nocapture"]).env(HOLD, "1");
     let mut child = child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let name = lines.find_map(|line| Some(line.unwrap().split_once("holding ")?.1.to_owned())).unwrap();
+    let name =
+        lines.find_map(|line| Some(line.unwrap().split_once("holding ")?.1.to_owned())).unwrap();
 
     let living = FlightRecorder::open(&SMALL).unwrap();
     assert!(instances().contains(&name), "its owner lives, so a start leaves it alone");

@@ -1,4 +1,5 @@
-//! A culprit is named only with evidence: the call that a thread was found in, a counter, the activity of another CPU.
+//! A culprit is named only with evidence: the call that a thread was found in, a counter, the
+//! activity of another CPU.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod cause_world;
@@ -50,7 +51,11 @@ fn without_a_reading_a_guest_blames_no_thread() {
     let nothing = late_beside_dd(|world| world.counters.is_guest = true);
     assert_eq!(main_of(&nothing), (Kind::LateTimer, none()));
     let bare_metal = late_beside_dd(|_| ());
-    assert_eq!(main_of(&bare_metal), (Kind::InterruptsOff, "dd".to_owned()), "on bare metal no host can be late");
+    assert_eq!(
+        main_of(&bare_metal),
+        (Kind::InterruptsOff, "dd".to_owned()),
+        "on bare metal no host can be late"
+    );
 }
 
 #[test]
@@ -73,7 +78,10 @@ fn a_guest_without_deep_idle_states_waits_for_its_host() {
     let slept = |deepest_idle_ns| {
         let mut world = World::asleep_beside(idle());
         (world.counters.is_guest, world.counters.deepest_idle_ns) = (true, deepest_idle_ns);
-        world.on(1, 103, 0, KernelEvent::IdleEntry { state: 1 }).timer_interrupt(1180, 5).loop_runs(1187, idle());
+        world
+            .on(1, 103, 0, KernelEvent::IdleEntry { state: 1 })
+            .timer_interrupt(1180, 5)
+            .loop_runs(1187, idle());
         world.explained()
     };
 
@@ -84,7 +92,11 @@ fn a_guest_without_deep_idle_states_waits_for_its_host() {
     }
 
     assert!(slept(Some(1_000)).main().unwrap().evidence.contains("takes 1.0 us to leave"));
-    assert_eq!(main_of(&slept(Some(133_000))), (Kind::LateIdleExit, none()), "a state as deep as that may be it");
+    assert_eq!(
+        main_of(&slept(Some(133_000))),
+        (Kind::LateIdleExit, none()),
+        "a state as deep as that may be it"
+    );
 }
 
 #[test]
@@ -92,7 +104,9 @@ fn an_idle_cpu_woken_by_another_one_slept_even_if_shallow_states_are_not_recorde
     let woken = |deepest_idle_ns| {
         let mut world = World::asleep_beside(idle());
         (world.counters.is_guest, world.counters.deepest_idle_ns) = (true, deepest_idle_ns);
-        world.on(0, 1001, 9, KernelEvent::Waking { thread: looper(), target_cpu: 1 }).loop_runs(1187, idle());
+        world
+            .on(0, 1001, 9, KernelEvent::Waking { thread: looper(), target_cpu: 1 })
+            .loop_runs(1187, idle());
         world.explained()
     };
 
@@ -106,7 +120,12 @@ fn an_idle_cpu_woken_by_another_one_slept_even_if_shallow_states_are_not_recorde
 fn long_timer_interrupt() -> World {
     let mut world = World::asleep_beside(idle());
     world.on(1, 1001, 0, KernelEvent::VectorEntry(Vector::LocalTimer));
-    world.on(1, 1002, 0, KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
+    world.on(
+        1,
+        1002,
+        0,
+        KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) },
+    );
     world.on(1, 1003, 0, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
     world.on(1, 1301, 0, KernelEvent::VectorExit(Vector::LocalTimer));
     world.loop_runs(1303, idle());
@@ -125,12 +144,18 @@ fn a_long_interrupt_of_the_loops_timer_blames_neither_host_nor_kernel() {
     assert_eq!(us_of(&explanation, Kind::TimerInterrupt), 275, "25 us are what it may take");
     let evidence = &explanation.main().unwrap().evidence;
     assert!(
-        evidence.contains("took 300.0 us in all: host or kernel code; its steal counter does not account for it"),
+        evidence.contains(
+            "took 300.0 us in all: host or kernel code; its steal counter does not account for it"
+        ),
         "{evidence}"
     );
 
     world.counters.readings.last_mut().unwrap().steal_ns = Some(290_000);
-    assert_eq!(main_of(&world.explained()).0, Kind::HypervisorSteal, "a counter that moved is evidence");
+    assert_eq!(
+        main_of(&world.explained()).0,
+        Kind::HypervisorSteal,
+        "a counter that moved is evidence"
+    );
     let bare_metal = long_timer_interrupt().explained();
     assert!(bare_metal.main().unwrap().evidence.contains("kernel code or firmware"));
 }
@@ -146,8 +171,22 @@ fn a_short_interrupt_of_the_loops_timer_is_part_of_the_wake_up() {
 fn a_timer_function_without_a_name_is_named_by_its_address() {
     let mut world = World::asleep_beside(idle());
     world.on(1, 1001, 0, KernelEvent::VectorEntry(Vector::LocalTimer));
-    world.on(1, 1002, 0, KernelEvent::TimerExpireEntry { timer: 0x9, function: 0xffff_ffff_8123_4560, now: us(1002) });
-    world.on(1, 1303, 0, KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1303) });
+    world.on(
+        1,
+        1002,
+        0,
+        KernelEvent::TimerExpireEntry {
+            timer: 0x9,
+            function: 0xffff_ffff_8123_4560,
+            now: us(1002),
+        },
+    );
+    world.on(
+        1,
+        1303,
+        0,
+        KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1303) },
+    );
     world.on(1, 1304, 0, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
     world.on(1, 1306, 0, KernelEvent::VectorExit(Vector::LocalTimer));
     world.loop_runs(1308, idle());
@@ -155,12 +194,21 @@ fn a_timer_function_without_a_name_is_named_by_its_address() {
     assert_eq!(main_of(&world.explained()), (Kind::HardIrq, "timer 0xffffffff81234560".to_owned()));
 }
 
-/// Explains an ordinary loop that waits 900 us for dd, which was found in system call `found` and left in `left`.
-fn ordinary_loop_beside_dd(found: Option<i64>, left: i64, meanwhile: impl FnOnce(&mut World)) -> (Kind, String) {
+/// Explains an ordinary loop that waits 900 us for dd, which was found in system call `found` and
+/// left in `left`.
+fn ordinary_loop_beside_dd(
+    found: Option<i64>,
+    left: i64,
+    meanwhile: impl FnOnce(&mut World),
+) -> (Kind, String) {
     main_of(&explained_beside_dd(found, left, meanwhile))
 }
 
-fn explained_beside_dd(found: Option<i64>, left: i64, meanwhile: impl FnOnce(&mut World)) -> Explanation {
+fn explained_beside_dd(
+    found: Option<i64>,
+    left: i64,
+    meanwhile: impl FnOnce(&mut World),
+) -> Explanation {
     let mut world = World::asleep_beside(dd());
     world.facts.prio = 120;
     world.timer_interrupt(1001, 5);
@@ -204,7 +252,8 @@ fn an_ordinary_loop_that_waited_for_one_system_call_waited_for_a_kernel_section(
     assert_eq!(a_tick_came, preempted, "the scheduler may have let dd run on until the tick");
 }
 
-/// The kernel works for `dd` when the loop is woken; before, a runnable real-time thread left the CPU.
+/// The kernel works for `dd` when the loop is woken; before, a runnable real-time thread left the
+/// CPU.
 fn beside_a_second_real_time_thread(afterwards: impl FnOnce(&mut World, Thread)) -> Kind {
     let other = thread(60, 49, "other-rt");
     let mut world = World::asleep_beside(other);
@@ -219,7 +268,11 @@ fn beside_a_second_real_time_thread(afterwards: impl FnOnce(&mut World, Thread))
 
 #[test]
 fn a_real_time_thread_that_migrated_does_not_indicate_a_fair_server() {
-    assert_eq!(beside_a_second_real_time_thread(|_, _| ()), Kind::FairServer, "it wants to run, and dd does");
+    assert_eq!(
+        beside_a_second_real_time_thread(|_, _| ()),
+        Kind::FairServer,
+        "it wants to run, and dd does"
+    );
     let migrated = beside_a_second_real_time_thread(|world, other| {
         world.on(0, 520, 9, KernelEvent::Migrate { thread: other, from_cpu: 1, to_cpu: 0 });
     });
@@ -227,12 +280,22 @@ fn a_real_time_thread_that_migrated_does_not_indicate_a_fair_server() {
     assert_eq!(migrated, Kind::KernelSection);
     let zero = thread(0, 120, "swapper/0");
     let runs_elsewhere = beside_a_second_real_time_thread(|world, other| {
-        world.on(0, 530, 0, KernelEvent::Switch { prev: zero, prev_state: ThreadState(0), next: other });
+        world.on(
+            0,
+            530,
+            0,
+            KernelEvent::Switch { prev: zero, prev_state: ThreadState(0), next: other },
+        );
     });
 
     assert_eq!(runs_elsewhere, Kind::KernelSection);
     let ran_elsewhere = beside_a_second_real_time_thread(|world, other| {
-        world.on(0, 600, 60, KernelEvent::Switch { prev: other, prev_state: ThreadState(1), next: zero });
+        world.on(
+            0,
+            600,
+            60,
+            KernelEvent::Switch { prev: other, prev_state: ThreadState(1), next: zero },
+        );
     });
     assert_eq!(ran_elsewhere, Kind::KernelSection);
 }
@@ -245,7 +308,12 @@ fn an_inferred_switch_does_not_show_that_its_thread_was_runnable() {
     // From 900 on dd runs instead of the other thread; no event shows how that one left.
     world.on(1, 900, 7, KernelEvent::SyscallEnter { number: libc::SYS_write });
     world.on(1, 1001, 7, KernelEvent::VectorEntry(Vector::LocalTimer));
-    world.on(1, 1002, 7, KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
+    world.on(
+        1,
+        1002,
+        7,
+        KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) },
+    );
     world.on(1, 1003, 7, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
     world.on(1, 1005, 7, KernelEvent::VectorExit(Vector::LocalTimer));
     world.loop_runs(1906, dd());
@@ -271,7 +339,8 @@ fn asleep_in_its_work(state: u32, call: Option<i64>, in_user: bool) -> Explanati
     world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(10, 900);
     world.switch(1020, looper(), state, dd());
     let reading = world.reading(1020, 0);
-    (reading.prev, reading.next, reading.prev_syscall, reading.prev_in_user) = (LOOP, 7, call, in_user);
+    (reading.prev, reading.next, reading.prev_syscall, reading.prev_in_user) =
+        (LOOP, 7, call, in_user);
     world.on(0, 1850, 12, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
     world.switch(1855, dd(), 0, looper());
 
@@ -298,7 +367,11 @@ fn a_slow_return_from_the_kernel_without_events_is_unexplained() {
     world.timer_interrupt(1001, 5).switch(1008, idle(), 0, looper()).started(4008);
     for is_guest in [true, false] {
         world.counters.is_guest = is_guest;
-        assert_eq!(main_of(&world.explained()).0, Kind::Unexplained, "nothing says whether host or kernel");
+        assert_eq!(
+            main_of(&world.explained()).0,
+            Kind::Unexplained,
+            "nothing says whether host or kernel"
+        );
     }
 
     world.counters.smi = Some(2);
@@ -314,13 +387,20 @@ fn a_guest_that_stood_still_while_it_read_the_clock_was_paused_by_its_host() {
     world.counters.is_guest = true;
     let explanation = world.explained();
 
-    assert_eq!((main_of(&explanation).0, us_of(&explanation, Kind::HypervisorPause)), (Kind::HypervisorPause, 292));
+    assert_eq!(
+        (main_of(&explanation).0, us_of(&explanation, Kind::HypervisorPause)),
+        (Kind::HypervisorPause, 292)
+    );
     assert!(explanation.main().unwrap().evidence.contains("no steal counter"));
     world.counters.source = CounterSource::Bpf;
     assert!(world.explained().main().unwrap().evidence.contains("does not account for it"));
     world.counters.is_guest = false;
 
-    assert_eq!(main_of(&world.explained()).0, Kind::Unexplained, "bare metal has no hypervisor to blame");
+    assert_eq!(
+        main_of(&world.explained()).0,
+        Kind::Unexplained,
+        "bare metal has no hypervisor to blame"
+    );
     world.counters.smi = Some(1);
     assert_eq!(main_of(&world.explained()).0, Kind::Smi);
 }

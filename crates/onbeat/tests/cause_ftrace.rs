@@ -1,7 +1,8 @@
-//! An export in the kernel's text format is what the kernel would have printed: header, lines and fields.
+//! An export in the kernel's text format is what the kernel would have printed: header, lines and
+//! fields.
 //!
-//! Fields are compared with `print fmt` of the kernel's format descriptions captured in `cause_pages/`, and lines with
-//! those that the kernel printed there.
+//! Fields are compared with `print fmt` of the kernel's format descriptions captured in
+//! `cause_pages/`, and lines with those that the kernel printed there.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod cause_world;
@@ -13,10 +14,12 @@ use onbeat::cause::event::{KernelEvent, Label, Softirq, Vector};
 use onbeat::cause::{Window, ftrace};
 use onbeat_rt::Instant;
 
-const FORMATS: [&str; 2] = [include_str!("cause_pages/timers/formats"), include_str!("cause_pages/syscalls/formats")];
+const FORMATS: [&str; 2] =
+    [include_str!("cause_pages/timers/formats"), include_str!("cause_pages/syscalls/formats")];
 const PRINTED: &str = include_str!("cause_pages/timers/cpu0.txt");
 
-/// Whether printf can produce `text` from `format`: numbers for number conversions, any text for text conversions.
+/// Whether printf can produce `text` from `format`: numbers for number conversions, any text for
+/// text conversions.
 fn fits(text: &str, format: &str) -> bool {
     let Some(at) = format.find('%') else { return text == format };
     let Some(text) = text.strip_prefix(&format[..at]) else { return false };
@@ -47,25 +50,31 @@ fn formats() -> BTreeMap<&'static str, &'static str> {
     all.map(of).collect()
 }
 
-/// ` name-pid [cpu] flags seconds.micros: event: fields`, column by column as in `trace_print_context`.
+/// ` name-pid [cpu] flags seconds.micros: event: fields`, column by column as in
+/// `trace_print_context`.
 fn is_kernels_line(line: &str) -> Result<(), String> {
     let (head, rest) = line.split_at(line.find(" [").ok_or("no CPU")?);
     let (name, tid) = head.rsplit_once('-').ok_or("no thread")?;
-    let named = name.chars().count() >= 16 && tid.trim_end().parse::<u32>().is_ok() && tid.len() >= 7;
+    let named =
+        name.chars().count() >= 16 && tid.trim_end().parse::<u32>().is_ok() && tid.len() >= 7;
     let rest = rest.strip_prefix(" [").ok_or("no CPU")?;
     let (cpu, rest) = rest.split_once("] ").ok_or("no CPU")?;
     let on_cpu = cpu.len() == 3 && cpu.parse::<u32>().is_ok();
     let (flags, rest) = rest.split_once(' ').ok_or("no flags")?;
     let (time, rest) = rest.split_once(": ").ok_or("no time")?;
     let (seconds, micros) = time.split_once('.').ok_or("no fraction")?;
-    let timed = seconds.len() >= 5 && seconds.trim_start().parse::<u64>().is_ok() && micros.len() == 6;
+    let timed =
+        seconds.len() >= 5 && seconds.trim_start().parse::<u64>().is_ok() && micros.len() == 6;
     let (event, fields) = rest.split_once(": ").ok_or("no event")?;
 
     if !(named && on_cpu && flags.len() == 5 && timed && micros.parse::<u32>().is_ok()) {
         return Err("not the kernel's columns".to_owned());
     }
 
-    let format = formats().get(event).copied().ok_or_else(|| format!("an event unknown to the kernel: {event}"))?;
+    let format = formats()
+        .get(event)
+        .copied()
+        .ok_or_else(|| format!("an event unknown to the kernel: {event}"))?;
     if fits(fields, format) { Ok(()) } else { Err(format!("the kernel prints {format:?}")) }
 }
 
@@ -83,7 +92,12 @@ fn everything() -> Window {
         KernelEvent::IrqExit { irq: 36 },
         KernelEvent::SoftirqEntry(Softirq(3)),
         KernelEvent::SoftirqExit(Softirq(3)),
-        KernelEvent::TimerStart { timer, function: 0xffff_ffff_8123_4567, expires: at, softexpires: at },
+        KernelEvent::TimerStart {
+            timer,
+            function: 0xffff_ffff_8123_4567,
+            expires: at,
+            softexpires: at,
+        },
         KernelEvent::TimerExpireEntry { timer, function: cause_world::TICK, now: at },
         KernelEvent::TimerExpireExit { timer },
         KernelEvent::TimerCancel { timer },
@@ -102,8 +116,17 @@ fn everything() -> Window {
         world.on(1, us, 7, what);
     }
 
-    for (us, vector) in (3000..).step_by(10).zip([Vector::LocalTimer, Vector::Reschedule, Vector::CallFunctionSingle]) {
-        world.on(1, us, 0, KernelEvent::VectorEntry(vector)).on(1, us + 1, 0, KernelEvent::VectorExit(vector));
+    for (us, vector) in (3000..).step_by(10).zip([
+        Vector::LocalTimer,
+        Vector::Reschedule,
+        Vector::CallFunctionSingle,
+    ]) {
+        world.on(1, us, 0, KernelEvent::VectorEntry(vector)).on(
+            1,
+            us + 1,
+            0,
+            KernelEvent::VectorExit(vector),
+        );
     }
 
     world.switch(4000, dd, 0x100, idle()).lost(1500, 1900);
@@ -113,7 +136,8 @@ fn everything() -> Window {
 #[test]
 fn every_line_is_one_that_the_kernel_could_have_printed() {
     let text = ftrace::write_as_kernel(&everything());
-    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#') && !line.starts_with("CPU:")).collect();
+    let lines: Vec<&str> =
+        text.lines().filter(|line| !line.starts_with('#') && !line.starts_with("CPU:")).collect();
     assert_eq!(lines.len(), everything().in_order().len());
     for line in lines {
         assert_eq!(is_kernels_line(line), Ok(()), "{line}");
@@ -122,14 +146,21 @@ fn every_line_is_one_that_the_kernel_could_have_printed() {
 
 #[test]
 fn the_check_accepts_the_kernels_own_text_and_rejects_deviations() {
-    let own: Vec<&str> = PRINTED.lines().filter(|line| !line.starts_with('#') && !line.starts_with("CPU:")).collect();
+    let own: Vec<&str> = PRINTED
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.starts_with("CPU:"))
+        .collect();
     assert!(own.len() > 300);
     for line in &own {
         assert_eq!(is_kernels_line(line), Ok(()), "{line}");
     }
 
-    let wrong =
-        [("5560.86", "5560.86123"), ("] d", "] "), ("prev_prio=120", "prev_prio=low"), ("sched_switch", "switch")];
+    let wrong = [
+        ("5560.86", "5560.86123"),
+        ("] d", "] "),
+        ("prev_prio=120", "prev_prio=low"),
+        ("sched_switch", "switch"),
+    ];
     for (right, wrong) in wrong {
         assert!(is_kernels_line(&own[0].replacen(right, wrong, 1)).is_err(), "{wrong}");
     }

@@ -20,8 +20,9 @@ fn skipped() -> Option<String> {
     match Explainer::open(probe, &FlightSetting { buffer_kib: 64, ..FlightSetting::default() }) {
         Ok(explainer) => {
             explainer.close();
-            let granted =
-                thread::spawn(|| ThreadRequest { fifo: Some(FIFO), ..ThreadRequest::default() }.prepare_thread());
+            let granted = thread::spawn(|| {
+                ThreadRequest { fifo: Some(FIFO), ..ThreadRequest::default() }.prepare_thread()
+            });
             let refused = granted.join().unwrap().into_iter().find(|grant| !grant.granted);
             refused.and_then(|grant| grant.why_not)
         }
@@ -41,7 +42,12 @@ struct Run {
 }
 
 /// Runs the loop: `planned_ns` of work, then the injected stall.
-fn cycles(releases: u64, planned_ns: u64, plant: &mut impl FnMut(&Cycle), hot: &mut onbeat_rt::Producer<'_, Sample>) {
+fn cycles(
+    releases: u64,
+    planned_ns: u64,
+    plant: &mut impl FnMut(&Cycle),
+    hot: &mut onbeat_rt::Producer<'_, Sample>,
+) {
     let plan = Plan {
         period_ns: 2 * MS,
         first_release: Monotonic.now().plus_ns(5 * MS),
@@ -60,8 +66,8 @@ fn cycles(releases: u64, planned_ns: u64, plant: &mut impl FnMut(&Cycle), hot: &
     onbeat_rt::cycle::run(&Monotonic, &plan, &mut task, hot, &AtomicBool::new(false));
 }
 
-/// Runs a FIFO loop of 2 ms on the last CPU; `plant(k)` runs as the work of cycle k. Samples later than `over_ns` are
-/// explained.
+/// Runs a FIFO loop of 2 ms on the last CPU; `plant(k)` runs as the work of cycle k. Samples later
+/// than `over_ns` are explained.
 fn run(
     releases: u64,
     over_ns: u64,
@@ -84,7 +90,8 @@ fn run(
     let mut spikes = Vec::new();
     thread::scope(|threads| {
         let body = threads.spawn(|| {
-            let wanted = ThreadRequest { fifo: Some(FIFO), cpu: Some(cpu), ..ThreadRequest::default() };
+            let wanted =
+                ThreadRequest { fifo: Some(FIFO), cpu: Some(cpu), ..ThreadRequest::default() };
             let _ = wanted.prepare_thread();
             tid.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Ordering::Release);
             while !go.load(Ordering::Acquire) {
@@ -106,7 +113,9 @@ fn run(
             thread::sleep(Duration::from_millis(5));
             explainer.keep_watch();
             while let Some(sample) = cold.pop() {
-                if sample.wakeup_latency_ns.max(sample.execution_time_ns.saturating_sub(planned_ns)) > over_ns {
+                if sample.wakeup_latency_ns.max(sample.execution_time_ns.saturating_sub(planned_ns))
+                    > over_ns
+                {
                     let before = Wall::now();
                     let explanation = explainer.explain(&sample, 0, planned_ns);
                     let causes: Vec<String> = explanation
@@ -139,7 +148,9 @@ fn run(
 /// Returns how many of the planted cycles have `kind` as their main cause, and how many there are.
 fn named(run: &Run, planted: impl Fn(u64) -> bool, kind: CauseKind) -> (usize, usize) {
     let of_plant: Vec<_> = run.spikes.iter().filter(|(sample, _)| planted(sample.index)).collect();
-    let right = of_plant.iter().filter(|(_, explanation)| explanation.main().is_some_and(|main| main.kind == kind));
+    let right = of_plant
+        .iter()
+        .filter(|(_, explanation)| explanation.main().is_some_and(|main| main.kind == kind));
     (right.count(), of_plant.len())
 }
 
@@ -147,7 +158,9 @@ fn all_add_up(run: &Run) {
     for (sample, explanation) in &run.spikes {
         let sum: u64 = explanation.causes.iter().map(|cause| cause.ns).sum();
         assert_eq!(sum, explanation.lateness_ns);
-        assert!(explanation.lateness_ns + 1000 >= sample.wakeup_latency_ns.min(explanation.lateness_ns));
+        assert!(
+            explanation.lateness_ns + 1000 >= sample.wakeup_latency_ns.min(explanation.lateness_ns)
+        );
     }
 }
 
@@ -213,7 +226,8 @@ fn a_thread_of_equal_priority_is_named_live() {
         let hog = thread::scope(|threads| {
             let body = thread::Builder::new().name("planted-hog".to_owned());
             body.spawn_scoped(threads, || {
-                let _ = ThreadRequest { fifo: Some(FIFO), cpu, ..ThreadRequest::default() }.prepare_thread();
+                let _ = ThreadRequest { fifo: Some(FIFO), cpu, ..ThreadRequest::default() }
+                    .prepare_thread();
                 while !done.load(Ordering::Acquire) {
                     thread::sleep(Duration::from_millis(29));
                     spin_until(Monotonic.now().plus_ns(5 * MS));
@@ -228,7 +242,8 @@ fn a_thread_of_equal_priority_is_named_live() {
     let run = run(250, 2 * MS, 0, |_| {}, hog);
     let by_hog = run.spikes.iter().filter(|(_, explanation)| {
         let main = explanation.main().unwrap();
-        main.kind == CauseKind::Preempted && main.culprit.as_ref().is_some_and(|culprit| culprit.name == "planted-hog")
+        main.kind == CauseKind::Preempted
+            && main.culprit.as_ref().is_some_and(|culprit| culprit.name == "planted-hog")
     });
 
     let (right, all) = (by_hog.count(), run.spikes.len());

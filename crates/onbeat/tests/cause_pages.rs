@@ -1,8 +1,9 @@
 //! Pages of a real kernel's buffers decode to what the kernel prints for them.
 //!
-//! `cause_pages/` was captured on Linux 6.18 (x86-64, two CPUs): an instance with three-page buffers was stopped, its
-//! `per_cpu/cpuN/trace` read as text, then its `per_cpu/cpuN/trace_pipe_raw` as pages. `timers` ran cyclictest beside a
-//! build, `syscalls` ran hackbench with all system calls recorded.
+//! `cause_pages/` was captured on Linux 6.18 (x86-64, two CPUs): an instance with three-page
+//! buffers was stopped, its `per_cpu/cpuN/trace` read as text, then its
+//! `per_cpu/cpuN/trace_pipe_raw` as pages. `timers` ran cyclictest beside a build, `syscalls` ran
+//! hackbench with all system calls recorded.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::fs;
@@ -35,7 +36,9 @@ impl Capture {
         let text = self.text("formats");
         for description in text.split("name: ").skip(1) {
             let format = EventFormat::parse(&format!("name: {description}")).unwrap();
-            if let Some(kind) = TracePoint::all().into_iter().find(|kind| kind.name() == format.name) {
+            if let Some(kind) =
+                TracePoint::all().into_iter().find(|kind| kind.name() == format.name)
+            {
                 decoder.learn(kind, &format).unwrap();
             }
         }
@@ -53,7 +56,9 @@ impl Capture {
         let mut events = Vec::new();
         for bytes in self.pages(cpu) {
             let page = RingPage::parse(&bytes, &layout).unwrap();
-            events.extend(page.records().map(|record| decoder.decode(cpu, &record.unwrap()).unwrap()));
+            events.extend(
+                page.records().map(|record| decoder.decode(cpu, &record.unwrap()).unwrap()),
+            );
         }
 
         events
@@ -67,7 +72,9 @@ fn as_far_as_printed(event: &TraceEvent) -> TraceEvent {
         KernelEvent::TimerStart { expires, softexpires, .. } => {
             KernelEvent::TimerStart { timer: 0, function: 0, expires, softexpires }
         }
-        KernelEvent::TimerExpireEntry { now, .. } => KernelEvent::TimerExpireEntry { timer: 0, function: 0, now },
+        KernelEvent::TimerExpireEntry { now, .. } => {
+            KernelEvent::TimerExpireEntry { timer: 0, function: 0, now }
+        }
         KernelEvent::TimerExpireExit { .. } => KernelEvent::TimerExpireExit { timer: 0 },
         KernelEvent::TimerCancel { .. } => KernelEvent::TimerCancel { timer: 0 },
         other => other,
@@ -106,7 +113,9 @@ fn pages_that_overwrote_older_ones_report_missing_events() {
         let capture = Capture::named(name);
         for cpu in 0..2 {
             let pages = capture.pages(cpu);
-            let missed = |bytes: &Vec<u8>| RingPage::parse(bytes, &capture.layout()).unwrap().missed.is_some();
+            let missed = |bytes: &Vec<u8>| {
+                RingPage::parse(bytes, &capture.layout()).unwrap().missed.is_some()
+            };
             let missed: Vec<bool> = pages.iter().map(missed).collect();
             assert_eq!(missed, [true, false, false, false], "{name}, CPU {cpu}");
         }

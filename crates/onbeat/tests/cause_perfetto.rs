@@ -53,7 +53,12 @@ fn a_trace_is_a_sequence_of_packets_that_name_the_culprit() {
     let (_, trace) = spike();
     let packets = fields(&trace);
     assert!(packets.len() > 15 && packets.iter().all(|(number, _)| *number == 1));
-    let texts = |needle: &str| trace.windows(needle.len()).filter(|bytes| *bytes == needle.as_bytes()).count();
-    assert!(texts("kernel section in dd/write") >= 2, "on the track of causes and on the culprit's");
+    let texts = |needle: &str| {
+        trace.windows(needle.len()).filter(|bytes| *bytes == needle.as_bytes()).count()
+    };
+    assert!(
+        texts("kernel section in dd/write") >= 2,
+        "on the track of causes and on the culprit's"
+    );
     assert_eq!(texts("onbeat: the loop"), 1);
 }

@@ -16,8 +16,13 @@ use onbeat::thread::ThreadRequest;
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 
-const SMALL: FlightSetting =
-    FlightSetting { buffer_kib: 256, kept_kib: 256, tid: None, syscalls: false, path: PathSource::BpfIfAllowed };
+const SMALL: FlightSetting = FlightSetting {
+    buffer_kib: 256,
+    kept_kib: 256,
+    tid: None,
+    syscalls: false,
+    path: PathSource::BpfIfAllowed,
+};
 
 /// States of a thread that has ended: dead, and not reaped yet.
 const ENDED: u32 = 0x30;
@@ -30,12 +35,15 @@ fn own_tid() -> u32 {
 fn watching() -> Result<Explainer, String> {
     let nobody = LoopThread { tid: std::process::id(), cpu: None, fifo: None };
     let explainer = Explainer::open(nobody, &SMALL).map_err(|why| why.to_string())?;
-    let refused = explainer.grants().into_iter().find(|grant| grant.what == "steal counter" && !grant.granted);
+    let refused = explainer
+        .grants()
+        .into_iter()
+        .find(|grant| grant.what == "steal counter" && !grant.granted);
     refused.map_or(Ok(explainer), |grant| Err(grant.why_not.unwrap_or_default()))
 }
 
-/// Follows a thread that sleeps a hundred times for a millisecond on a CPU that `beside` keeps busy. Returns the CPU
-/// and the readings at its wake-ups that interrupted the busy thread.
+/// Follows a thread that sleeps a hundred times for a millisecond on a CPU that `beside` keeps
+/// busy. Returns the CPU and the readings at its wake-ups that interrupted the busy thread.
 fn wakings_beside(beside: impl Fn() + Sync) -> Option<(u32, Vec<CounterReading>)> {
     let mut explainer = match watching() {
         Ok(explainer) => explainer,
@@ -78,8 +86,9 @@ fn wakings_beside(beside: impl Fn() + Sync) -> Option<(u32, Vec<CounterReading>)
     });
 
     let busy = busy.load(Ordering::Acquire);
-    let of_busy =
-        readings.into_iter().filter(|reading| reading.moment == ReadingTrigger::Waking && reading.prev == busy);
+    let of_busy = readings
+        .into_iter()
+        .filter(|reading| reading.moment == ReadingTrigger::Waking && reading.prev == busy);
     Some((cpu, of_busy.collect()))
 }
 
@@ -88,7 +97,11 @@ fn a_wake_up_that_interrupts_user_code_says_so() {
     let Some((cpu, wakings)) = wakings_beside(std::hint::spin_loop) else { return };
     assert!(!wakings.is_empty(), "the timer interrupted the other thread at least once");
     for waking in wakings {
-        assert_eq!((waking.cpu, waking.prev_syscall, waking.prev_in_user), (cpu, None, true), "{waking:?}");
+        assert_eq!(
+            (waking.cpu, waking.prev_syscall, waking.prev_in_user),
+            (cpu, None, true),
+            "{waking:?}"
+        );
         assert_eq!((waking.steal_ns, waking.by_fair_server), (None, None));
     }
 }
@@ -109,8 +122,12 @@ fn a_wake_up_that_interrupts_a_system_call_names_it() {
 /// Opens both sources for this test's thread; `None` with a printed reason if one is not available.
 fn both_sources() -> Option<[FlightRecorder; 2]> {
     let own = FlightSetting { tid: Some(own_tid()), ..FlightSetting::default() };
-    let opened = FlightRecorder::open(&own)
-        .and_then(|bpf| Ok([bpf, FlightRecorder::open(&FlightSetting { path: PathSource::Tracefs, ..own.clone() })?]));
+    let opened = FlightRecorder::open(&own).and_then(|bpf| {
+        Ok([
+            bpf,
+            FlightRecorder::open(&FlightSetting { path: PathSource::Tracefs, ..own.clone() })?,
+        ])
+    });
     let why = match opened {
         Ok([bpf, tracefs]) => match bpf.no_path() {
             None => return Some([bpf, tracefs]),
@@ -123,17 +140,24 @@ fn both_sources() -> Option<[FlightRecorder; 2]> {
     None
 }
 
-/// Returns the part of an event on which both sources must agree: everything except names, the end of an idle state,
-/// the instant that an expiry was compared with, and functions of timers that have not expired.
+/// Returns the part of an event on which both sources must agree: everything except names, the end
+/// of an idle state, the instant that an expiry was compared with, and functions of timers that
+/// have not expired.
 fn comparable(event: &TraceEvent) -> Option<(u32, KernelEvent)> {
-    let nameless = |thread: onbeat::cause::event::Thread| onbeat::cause::event::Thread { name: "".into(), ..thread };
+    let nameless = |thread: onbeat::cause::event::Thread| onbeat::cause::event::Thread {
+        name: "".into(),
+        ..thread
+    };
     let what = match event.what {
         KernelEvent::Switch { prev, prev_state, next } => {
             // An ended thread may be reaped between the two records.
-            let prev_state = if prev_state.0 & ENDED != 0 { ThreadState(ENDED) } else { prev_state };
+            let prev_state =
+                if prev_state.0 & ENDED != 0 { ThreadState(ENDED) } else { prev_state };
             KernelEvent::Switch { prev: nameless(prev), prev_state, next: nameless(next) }
         }
-        KernelEvent::Waking { thread, target_cpu } => KernelEvent::Waking { thread: nameless(thread), target_cpu },
+        KernelEvent::Waking { thread, target_cpu } => {
+            KernelEvent::Waking { thread: nameless(thread), target_cpu }
+        }
         KernelEvent::TimerStart { timer, expires, softexpires, .. } => {
             KernelEvent::TimerStart { timer, function: 0, expires, softexpires }
         }
@@ -142,15 +166,16 @@ fn comparable(event: &TraceEvent) -> Option<(u32, KernelEvent)> {
         }
         // If all idle states are shallow, they are not recorded.
         KernelEvent::IdleEntry { .. } if !all_idle_states_are_shallow() => event.what,
-        KernelEvent::VectorEntry(Vector::LocalTimer) | KernelEvent::VectorExit(Vector::LocalTimer) => event.what,
+        KernelEvent::VectorEntry(Vector::LocalTimer)
+        | KernelEvent::VectorExit(Vector::LocalTimer) => event.what,
         _ => return None,
     };
 
     Some((event.tid, what))
 }
 
-/// Returns the threads of process 1. On some virtual machines it is the host's agent, and while it runs trace points
-/// sometimes do not fire for one of the sources.
+/// Returns the threads of process 1. On some virtual machines it is the host's agent, and while it
+/// runs trace points sometimes do not fire for one of the sources.
 fn silent_threads() -> Vec<u32> {
     let tasks = std::fs::read_dir("/proc/1/task").into_iter().flatten().flatten();
     tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
@@ -166,9 +191,12 @@ fn path_of(window: &Window, cpu: u32, silent: &[u32]) -> Vec<(u32, KernelEvent)>
     .collect()
 }
 
-/// Returns the first event of `other` that is missing in `all`, which must have the same order and may have more
-/// events.
-fn missing_in(all: &[(u32, KernelEvent)], other: &[(u32, KernelEvent)]) -> Option<(u32, KernelEvent)> {
+/// Returns the first event of `other` that is missing in `all`, which must have the same order and
+/// may have more events.
+fn missing_in(
+    all: &[(u32, KernelEvent)],
+    other: &[(u32, KernelEvent)],
+) -> Option<(u32, KernelEvent)> {
     let mut all = all.iter();
     other.iter().copied().find(|wanted| !all.any(|event| event == wanted))
 }
@@ -190,7 +218,13 @@ fn bpf_records_everything_that_tracefs_does() {
         let [ours, theirs] = [&ours, &theirs].map(|window| path_of(window, cpu, &silent));
         // An event at the edge of the window may be inside it for only one of the sources.
         let Some(inner) = theirs.get(1..theirs.len().saturating_sub(1)) else { continue };
-        assert_eq!(missing_in(&ours, inner), None, "CPU {cpu}: {} and {} events", ours.len(), theirs.len());
+        assert_eq!(
+            missing_in(&ours, inner),
+            None,
+            "CPU {cpu}: {} and {} events",
+            ours.len(),
+            theirs.len()
+        );
     }
 }
 

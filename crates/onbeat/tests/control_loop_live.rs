@@ -32,7 +32,8 @@ fn a_closure_runs_once_for_each_release_that_is_not_skipped() {
 #[test]
 fn a_run_file_holds_every_release_of_the_loop() {
     let (_dir, path) = scratch();
-    let report = Loop::new(Period::from_hz(1000)).releases(100).run_file(&path).run(|_| ()).unwrap();
+    let report =
+        Loop::new(Period::from_hz(1000)).releases(100).run_file(&path).run(|_| ()).unwrap();
     let file = RunFile::read(&path).unwrap();
     let moments = |series| file.moments(series).n;
     let account = &report.account;
@@ -53,7 +54,10 @@ fn a_refusal_is_one_sentence_and_leaves_no_run_file() {
     let why = own.run(|_| ()).unwrap_err();
     let sentence = why.to_string();
     assert!(matches!(why, LoopError::Refused { .. }), "{sentence}");
-    assert!(sentence.starts_with("the loop was not started without real-time priority"), "{sentence}");
+    assert!(
+        sentence.starts_with("the loop was not started without real-time priority"),
+        "{sentence}"
+    );
     assert!(sentence.contains("; to grant it: ") && sentence.lines().count() == 1, "{sentence}");
     assert!(!path.exists());
 }
@@ -70,7 +74,8 @@ fn a_loop_that_accepts_refusals_runs_as_an_ordinary_thread_and_lists_them() {
 fn a_run_file_that_exists_is_not_replaced() {
     let (_dir, path) = scratch();
     std::fs::write(&path, "precious").unwrap();
-    let why = Loop::new(Period::from_hz(1000)).releases(10).run_file(&path).run(|_| ()).unwrap_err();
+    let why =
+        Loop::new(Period::from_hz(1000)).releases(10).run_file(&path).run(|_| ()).unwrap_err();
     assert!(why.to_string().contains("exists"), "{why}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
 }

@@ -1,7 +1,8 @@
-//! The table on the front page of `onbeat-rt`, held: no system call but sleep and time, and no allocation.
+//! The table on the front page of `onbeat-rt`, held: no system call but sleep and time, and no
+//! allocation.
 //!
-//! The filter kills the process, so the loops under it run in children: this file's own executable, called again for
-//! one test with a word in the environment.
+//! The filter kills the process, so the loops under it run in children: this file's own executable,
+//! called again for one test with a word in the environment.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::os::unix::process::ExitStatusExt;
@@ -16,7 +17,9 @@ use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::BusCycle;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::{Monotonic, tick};
-use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Outcome, Plan, Sample, Slot, Task, Wait, cycle, split};
+use onbeat_rt::{
+    Clock, Cycle, Flow, OnOverrun, Outcome, Plan, Sample, Slot, Task, Wait, cycle, split,
+};
 
 #[global_allocator]
 static ALLOCATOR: AllocDisabler = AllocDisabler;
@@ -26,7 +29,11 @@ const SIGSYS: i32 = 31;
 const RELATIVE: Wait = Wait::Relative { margin_ns: 50_000 };
 
 /// A 2 kHz loop with a spin, so that both parts of a wait are passed.
-fn run_loop(task: &mut (impl Task + Send), arm: fn(), around: fn(&mut dyn FnMut())) -> (Outcome, usize) {
+fn run_loop(
+    task: &mut (impl Task + Send),
+    arm: fn(),
+    around: fn(&mut dyn FnMut()),
+) -> (Outcome, usize) {
     run_loop_waiting(Wait::SleepThenSpin { margin_ns: 50_000 }, task, arm, around)
 }
 
@@ -45,8 +52,11 @@ fn run_loop_waiting(
         let body = threads.spawn(|| {
             let _ = ThreadRequest::default().prepare_thread();
             let period_ns = 500_000;
-            let first_release =
-                cycle::Phase::AvoidTick.first_release(Monotonic.now().plus_ns(5_000_000), period_ns, tick());
+            let first_release = cycle::Phase::AvoidTick.first_release(
+                Monotonic.now().plus_ns(5_000_000),
+                period_ns,
+                tick(),
+            );
             let plan = Plan {
                 period_ns,
                 first_release,
@@ -89,8 +99,8 @@ fn allocates_once(cycle: &Cycle) -> Flow {
     if cycle.index > 20 { Flow::Stop } else { Flow::Continue }
 }
 
-/// A bus, the owner of its outputs and a reader, all in one loop; every hundredth cycle the owner writes nothing for long
-/// enough to be stale, which is an event.
+/// A bus, the owner of its outputs and a reader, all in one loop; every hundredth cycle the owner
+/// writes nothing for long enough to be stale, which is an event.
 struct Exchanges {
     bus: BusSide,
     owner: Owner,
@@ -129,7 +139,11 @@ impl Task for Exchanges {
 fn child(word: &str) -> ExitStatus {
     let me = std::env::current_exe().unwrap();
     let test = "in_a_child_with_the_filter";
-    Command::new(me).args(["--exact", test, "--nocapture"]).env("ONBEAT_TEST_CHILD", word).status().unwrap()
+    Command::new(me)
+        .args(["--exact", test, "--nocapture"])
+        .env("ONBEAT_TEST_CHILD", word)
+        .status()
+        .unwrap()
 }
 
 #[test]
@@ -147,7 +161,10 @@ fn in_a_child_with_the_filter() {
         "relative" => {
             let outcome = run_loop_waiting(RELATIVE, &mut quiet, arm, plainly).0;
             // Without a grid the loop ends by its time, with fewer cycles.
-            assert!(outcome.slots == outcome.cycles && outcome.cycles <= CYCLES && outcome.cycles > 1, "{outcome:?}");
+            assert!(
+                outcome.slots == outcome.cycles && outcome.cycles <= CYCLES && outcome.cycles > 1,
+                "{outcome:?}"
+            );
             return;
         }
         "exchanges" => run_loop(&mut Exchanges::new("filter"), arm, plainly).0,
@@ -224,7 +241,12 @@ fn the_loop_allocates_nothing_and_an_allocation_would_be_seen() {
     assert_eq!(samples as u64, outcome.cycles);
 
     let (outcome, samples) = run_loop_waiting(RELATIVE, &mut quiet, || {}, watched);
-    assert_eq!(SEEN.load(Ordering::Relaxed), 0, "allocations in {} cycles without a grid", outcome.cycles);
+    assert_eq!(
+        SEEN.load(Ordering::Relaxed),
+        0,
+        "allocations in {} cycles without a grid",
+        outcome.cycles
+    );
     assert_eq!(samples as u64, outcome.cycles);
 
     run_loop(&mut allocates_once, || {}, watched);

@@ -29,8 +29,12 @@ fn run_of(stream: &Stream) -> RunFile {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.onbeat.hlog");
     let cell = Cell { tuning: "a run".to_owned(), load: "unknown".to_owned() };
-    import::write(stream, &ImportLabels { command: vec!["onbeat".to_owned()], file: "source".to_owned(), cell }, &path)
-        .unwrap();
+    import::write(
+        stream,
+        &ImportLabels { command: vec!["onbeat".to_owned()], file: "source".to_owned(), cell },
+        &path,
+    )
+    .unwrap();
     RunFile::read(&path).unwrap()
 }
 
@@ -56,7 +60,11 @@ fn cyclictests_json_keeps_its_threads_its_overflows_and_its_own_figures() {
     let import = runs[0].import.as_ref().unwrap();
     let beyond = import.beyond(Series::WakeupLatency).unwrap();
 
-    assert_eq!((beyond.count, beyond.from_ns, beyond.to_ns), (20, 100_000, 1_204_999), "20 of 1,999 are in no bucket");
+    assert_eq!(
+        (beyond.count, beyond.from_ns, beyond.to_ns),
+        (20, 100_000, 1_204_999),
+        "20 of 1,999 are in no bucket"
+    );
     assert_eq!((import.period_ns, import.stream.as_str()), (Some(1_000_000), "thread 0 (CPU 0)"));
     assert_eq!(runs[0].header.host.fact("kernel"), Some("6.18.44-fc-v657"));
     assert!(runs[0].header.started_unix_s > 1.7e9);
@@ -66,9 +74,14 @@ fn cyclictests_json_keeps_its_threads_its_overflows_and_its_own_figures() {
 fn a_percentile_beyond_the_histogram_is_an_upper_bound_and_marked() {
     let run = &runs("cyclictest.json", &SourceOptions::default())[0];
     let of = cell(run).series[&Series::WakeupLatency].clone();
-    let stated: Vec<(f64, u64, bool)> = of.percentiles.iter().map(|p| (p.p, p.value_ns, p.supported)).collect();
+    let stated: Vec<(f64, u64, bool)> =
+        of.percentiles.iter().map(|p| (p.p, p.value_ns, p.supported)).collect();
     assert_eq!(stated[0], (50.0, 40_999, true), "the upper end of a microsecond");
-    assert_eq!(stated[2], (99.0, 1_204_000, false), "twenty lie beyond: anywhere up to the maximum");
+    assert_eq!(
+        stated[2],
+        (99.0, 1_204_000, false),
+        "twenty lie beyond: anywhere up to the maximum"
+    );
 }
 
 #[test]
@@ -97,8 +110,12 @@ fn text_of_cyclictest_in_nanoseconds_is_read_with_its_unit() {
                 # Avg Latencies: 00041\n# Max Latencies: 00042\n# Histogram Overflows: 00000\n";
     let asked = SourceOptions { unit_ns: Some(1.0), ..SourceOptions::default() };
     let run = run_of(&streams_of(text.as_bytes(), &asked).unwrap()[0]);
-    let buckets: Vec<(u64, u64, u64)> =
-        run.distribution(Series::WakeupLatency).buckets().iter().map(|b| (b.low_ns, b.width_ns, b.count)).collect();
+    let buckets: Vec<(u64, u64, u64)> = run
+        .distribution(Series::WakeupLatency)
+        .buckets()
+        .iter()
+        .map(|b| (b.low_ns, b.width_ns, b.count))
+        .collect();
 
     assert_eq!(buckets, [(41, 1, 7), (42, 1, 3)]);
 }
@@ -112,7 +129,11 @@ fn oslats_last_bucket_holds_all_that_is_beyond() {
     let beyond = run.import.as_ref().unwrap().beyond(Series::Gap).unwrap();
 
     assert_eq!((beyond.count, beyond.from_ns), (180, 63_000));
-    assert_eq!(run.distribution(Series::Gap).buckets()[0].low_ns, 0, "a gap of up to 1 us is counted as 1");
+    assert_eq!(
+        run.distribution(Series::Gap).buckets()[0].low_ns,
+        0,
+        "a gap of up to 1 us is counted as 1"
+    );
 }
 
 #[test]
@@ -124,17 +145,27 @@ fn stress_ngs_distribution_keeps_its_twenty_microseconds() {
     let first = run.distribution(Series::SleepLatency).buckets()[0];
 
     assert_eq!((first.low_ns, first.width_ns, first.count), (0, 20_000, 71));
-    assert!(run.import.as_ref().unwrap().missing.iter().any(|what| what.contains("first 10000 of 22553")));
+    assert!(
+        run.import
+            .as_ref()
+            .unwrap()
+            .missing
+            .iter()
+            .any(|what| what.contains("first 10000 of 22553"))
+    );
 }
 
-/// What a tool that is installed writes today into its file; `None`, with the reason printed, where it cannot be had.
+/// What a tool that is installed writes today into its file; `None`, with the reason printed, where
+/// it cannot be had.
 fn recorded_now(program: &str, words: &str, file: &str) -> Option<String> {
     let dir = tempfile::tempdir().unwrap();
     let ran = Command::new(program).args(words.split(' ')).current_dir(dir.path()).output();
     let skipped = match ran {
         Err(why) => Err(format!("{program}: {why}")),
         Ok(ran) if !ran.status.success() => Err(String::from_utf8_lossy(&ran.stderr).into_owned()),
-        Ok(_) => std::fs::read_to_string(dir.path().join(file)).map_err(|why| format!("{file}: {why}")),
+        Ok(_) => {
+            std::fs::read_to_string(dir.path().join(file)).map_err(|why| format!("{file}: {why}"))
+        }
     };
 
     skipped.map_err(|why| println!("skipped, {program} {words} recorded nothing: {why}")).ok()
@@ -157,11 +188,16 @@ fn what_the_installed_cyclictest_records_is_imported_with_every_cycle() {
 
     if let Some(text) = recorded_now("cyclictest", &format!("{words} --histfile=out"), "out") {
         let totals = text.lines().find_map(|line| line.strip_prefix("# Total: ")).unwrap();
-        let overflows = text.lines().find_map(|line| line.strip_prefix("# Histogram Overflows: ")).unwrap();
-        let numbers = |line: &str| line.split_whitespace().map(|n| n.parse::<u64>().unwrap()).collect::<Vec<_>>();
+        let overflows =
+            text.lines().find_map(|line| line.strip_prefix("# Histogram Overflows: ")).unwrap();
+        let numbers = |line: &str| {
+            line.split_whitespace().map(|n| n.parse::<u64>().unwrap()).collect::<Vec<_>>()
+        };
         let counts = streams_of(text.as_bytes(), &SourceOptions::default()).unwrap();
-        let counts = counts.iter().map(|stream| cell(&run_of(stream)).series[&Series::WakeupLatency].count);
-        let all = numbers(totals).into_iter().zip(numbers(overflows)).map(|(total, over)| total + over);
+        let counts =
+            counts.iter().map(|stream| cell(&run_of(stream)).series[&Series::WakeupLatency].count);
+        let all =
+            numbers(totals).into_iter().zip(numbers(overflows)).map(|(total, over)| total + over);
 
         assert_eq!(counts.collect::<Vec<_>>(), all.collect::<Vec<_>>());
     }
@@ -173,7 +209,10 @@ fn what_the_installed_stress_ng_records_is_imported_with_its_own_figures() {
     let Some(log) = recorded_now("stress-ng", words, "out") else { return };
     let of = cell(&run_of(&streams_of(log.as_bytes(), &SourceOptions::default()).unwrap()[0]));
     let of = &of.series[&Series::SleepLatency];
-    assert!(log.contains(&format!("min: {} ns, max: {} ns", of.min_ns, of.max_ns)), "{of:?}\n{log}");
+    assert!(
+        log.contains(&format!("min: {} ns, max: {} ns", of.min_ns, of.max_ns)),
+        "{of:?}\n{log}"
+    );
     assert!(log.contains(&format!("{} samples", of.count)), "{of:?}\n{log}");
 }
 
@@ -189,7 +228,11 @@ fn rtla_tells_three_latencies_per_cpu() {
     ] {
         assert_eq!((of.series[&series].count, of.series[&series].max_ns), (10_000, max_ns));
         let beyond = runs[0].import.as_ref().unwrap().beyond(series).unwrap();
-        assert_eq!((beyond.count, beyond.from_ns), (over, 8_000), "rows are 2 us apart, and the last is 6");
+        assert_eq!(
+            (beyond.count, beyond.from_ns),
+            (over, 8_000),
+            "rows are 2 us apart, and the last is 6"
+        );
     }
 
     let noise = &self::runs("rtla-osnoise.txt", &SourceOptions::default())[0];
@@ -200,7 +243,11 @@ fn rtla_tells_three_latencies_per_cpu() {
 fn a_jhiccup_log_keeps_its_coarse_cells_and_its_times() {
     let run = &runs("hiccups.hlog", &SourceOptions::default())[0];
     let import = run.import.as_ref().unwrap();
-    assert_eq!(import.resolution[&Series::Hiccup].step_ns, 16_384, "20 us and two digits are steps of 16.4 us");
+    assert_eq!(
+        import.resolution[&Series::Hiccup].step_ns,
+        16_384,
+        "20 us and two digits are steps of 16.4 us"
+    );
     assert_eq!(run.entries.len(), 4);
     assert!((run.entries[1].t - run.entries[0].t - 1.0).abs() < 0.5);
     assert!(run.header.started_unix_s > 1.7e9);
@@ -217,14 +264,21 @@ fn a_tagged_log_becomes_the_series_of_its_tag_bucket_by_bucket() {
     assert_eq!(of.count(), 3_000);
     let mut expected = onbeat::record::empty_counts(Series::WakeupLatency);
     (1..=1_000_u64).for_each(|value| expected.record_n(20_000 + 10 * value, 3).unwrap());
-    assert_eq!(of, onbeat::record::Distribution::from_histogram(&expected), "the same cells as onbeat's own");
+    assert_eq!(
+        of,
+        onbeat::record::Distribution::from_histogram(&expected),
+        "the same cells as onbeat's own"
+    );
 }
 
 #[test]
 fn logs_without_legend_version_or_base_time_are_read_as_the_reference_reads_them() {
     let text = std::fs::read_to_string(path("hiccups.hlog")).unwrap();
-    let bare: String =
-        text.lines().filter(|line| !line.starts_with(['#', '"'])).map(|line| format!("{line}\r\n")).collect();
+    let bare: String = text
+        .lines()
+        .filter(|line| !line.starts_with(['#', '"']))
+        .map(|line| format!("{line}\r\n"))
+        .collect();
     let stated = &streams_of(bare.as_bytes(), &SourceOptions::default()).unwrap()[0];
     let whole = &streams("hiccups.hlog", &SourceOptions::default())[0];
 
@@ -243,9 +297,16 @@ fn logs_without_legend_version_or_base_time_are_read_as_the_reference_reads_them
 fn percentile_text_is_uneven_cells_and_needs_a_unit() {
     let text = std::fs::read_to_string(path("hiccups.hgrm")).unwrap();
     assert!(refused(&text, &SourceOptions::default()).contains("--unit"));
-    let asked = SourceOptions { unit_ns: Some(1e6), series: Some(Series::Hiccup), ..SourceOptions::default() };
-    let of = cell(&run_of(&streams_of(text.as_bytes(), &asked).unwrap()[0])).series[&Series::Hiccup].clone();
-    let log = cell(&runs("hiccups.hlog", &SourceOptions::default())[0]).series[&Series::Hiccup].clone();
+    let asked = SourceOptions {
+        unit_ns: Some(1e6),
+        series: Some(Series::Hiccup),
+        ..SourceOptions::default()
+    };
+    let of = cell(&run_of(&streams_of(text.as_bytes(), &asked).unwrap()[0])).series
+        [&Series::Hiccup]
+        .clone();
+    let log =
+        cell(&runs("hiccups.hlog", &SourceOptions::default())[0]).series[&Series::Hiccup].clone();
 
     assert_eq!(of.count, log.count);
     let relative = |a: u64, b: u64| (a as f64 - b as f64).abs() / b as f64;
@@ -286,20 +347,33 @@ fn samples_without_times_get_them_from_the_period() {
 fn what_cannot_be_read_says_which_line_and_why() {
     let of = |text: &str| refused(text, &SourceOptions::default());
     assert!(of("Dear reader,\nthis is a letter.\n").contains("line 1 is `Dear reader,`"));
-    let cut = std::fs::read_to_string(path("cyclictest-h.txt")).unwrap().replace("000043 000063\t000099\n", "");
-    assert!(of(&cut).contains("thread 0: its rows add up to 1907, `# Total` says 1970"), "{}", of(&cut));
+    let cut = std::fs::read_to_string(path("cyclictest-h.txt"))
+        .unwrap()
+        .replace("000043 000063\t000099\n", "");
+    assert!(
+        of(&cut).contains("thread 0: its rows add up to 1907, `# Total` says 1970"),
+        "{}",
+        of(&cut)
+    );
     let json = std::fs::read_to_string(path("cyclictest.json")).unwrap();
 
     assert!(of(&json[..900]).starts_with("read as cyclictest-json, line "), "{}", of(&json[..900]));
     assert!(of("time_s,latency_us\n0.1,20\n0.2,late\n").contains("line 3: `late` is not a number"));
-    assert!(of("time_s,latency_us\n0.1,20\n0.2,-1\n").contains("line 3: -1 is not a latency: below 0"));
+    assert!(
+        of("time_s,latency_us\n0.1,20\n0.2,-1\n").contains("line 3: -1 is not a latency: below 0")
+    );
     assert!(of("17\n18\n").contains("line 1: the values have no unit"));
     let log = std::fs::read_to_string(path("hiccups.hlog")).unwrap().replace("HISTF", "HISTF!");
 
     assert!(of(&log).contains("line 6: the histogram is not valid base64"), "{}", of(&log));
     assert!(of("#[onbeat: {\"run\":{}}]\n").contains("already"));
-    let rtla = std::fs::read_to_string(path("rtla-osnoise.txt")).unwrap().replace("Index", "0\nIndex");
-    assert!(of(&rtla).contains("line 5: the heading of the columns comes after rows"), "{}", of(&rtla));
+    let rtla =
+        std::fs::read_to_string(path("rtla-osnoise.txt")).unwrap().replace("Index", "0\nIndex");
+    assert!(
+        of(&rtla).contains("line 5: the heading of the columns comes after rows"),
+        "{}",
+        of(&rtla)
+    );
 }
 
 #[test]
@@ -320,7 +394,11 @@ fn a_limit_inside_a_cell_is_decided_by_neither_side() {
     let judged = |limit_ns, at| judge(run, LimitNote { limit_ns, at, on: Series::WakeupLatency });
     let inside = judged(40_500, 50.0);
     assert!(inside.unsure > 100, "those of the whole microsecond 40");
-    assert_eq!(judged(300_000, 99.5).outcome, Outcome::Inconclusive, "twenty lie anywhere from 100 us to 1.2 ms");
+    assert_eq!(
+        judged(300_000, 99.5).outcome,
+        Outcome::Inconclusive,
+        "twenty lie anywhere from 100 us to 1.2 ms"
+    );
     assert_eq!(judged(300_000, 99.5).over, 0);
     assert_eq!(judged(99_999, 99.9).outcome, Outcome::Fail, "all twenty are over");
     assert_eq!(judged(1_204_999, 99.0).outcome, Outcome::Pass);

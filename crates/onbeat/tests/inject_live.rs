@@ -1,8 +1,8 @@
 //! Each fault on a live loop: the injections in the log took place, and delayed the loop.
 //!
-//! One test, because faults would interfere with each other. No absolute time is asserted: a loop that was delayed
-//! until some time after its release cannot have started before, and the log is compared with the kernel's counters and
-//! with the loop's samples of the same run.
+//! One test, because faults would interfere with each other. No absolute time is asserted: a loop
+//! that was delayed until some time after its release cannot have started before, and the log is
+//! compared with the kernel's counters and with the loop's samples of the same run.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fs;
@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::channel;
 
 use onbeat::inject::{
-    Detail, Error, Fault, InLoop, Injected, InjectionPlan, InjectionTarget, Injector, Log, ReleaseGrid, placebo,
+    Detail, Error, Fault, InLoop, Injected, InjectionPlan, InjectionTarget, Injector, Log,
+    ReleaseGrid, placebo,
 };
 use onbeat::thread::{ThreadRequest, Usage};
 use onbeat_rt::ring::Ring;
@@ -29,16 +30,19 @@ struct LoopResult {
 }
 
 impl LoopResult {
-    /// Returns the share of injections that delayed the loop: a cycle released near the begin of the disturbance ended
-    /// no earlier than the disturbance, according to the log.
+    /// Returns the share of injections that delayed the loop: a cycle released near the begin of
+    /// the disturbance ended no earlier than the disturbance, according to the log.
     fn share_delayed(&self) -> f64 {
         let felt = self.log.injected.iter().filter(|entry| {
             let (at, end) = (entry.at.as_ns(), entry.end().as_ns());
-            // Tolerance of a twentieth: each side reads the clock once more, and CPU time excludes steal time.
+            // Tolerance of a twentieth: each side reads the clock once more, and CPU time excludes
+            // steal time.
             let needed = Instant::from_ns(end - entry.ns / 20);
-            // At most two periods after its begin: a cycle that was not delayed ends before the disturbance then.
+            // At most two periods after its begin: a cycle that was not delayed ends before the
+            // disturbance then.
             let about = at.saturating_sub(PERIOD_NS)..end.min(at + 2 * PERIOD_NS);
-            let mut hit = self.samples.iter().filter(|sample| about.contains(&sample.release.as_ns()));
+            let mut hit =
+                self.samples.iter().filter(|sample| about.contains(&sample.release.as_ns()));
 
             hit.any(|sample| sample.release.plus_ns(sample.response_time_ns()) >= needed)
         });
@@ -60,7 +64,9 @@ impl LoopResult {
 
         let mut aimed: Vec<u64> = self.log.injected.iter().filter_map(aimed).collect();
         aimed.sort_unstable();
-        aimed.get(aimed.len() / 2).map_or(0.0, |median| *median as f64 / self.median_response_ns().max(1) as f64)
+        aimed
+            .get(aimed.len() / 2)
+            .map_or(0.0, |median| *median as f64 / self.median_response_ns().max(1) as f64)
     }
 }
 
@@ -84,7 +90,9 @@ fn run_loop<T: Task + Send>(
     let cpu = loop_cpu();
     std::thread::scope(|threads| {
         let body = threads.spawn(|| {
-            let _ = ThreadRequest { fifo: Some(PRIORITY), cpu: Some(cpu), ..ThreadRequest::default() }.prepare_thread();
+            let _ =
+                ThreadRequest { fifo: Some(PRIORITY), cpu: Some(cpu), ..ThreadRequest::default() }
+                    .prepare_thread();
             tid_sender.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
             let plan = cycle_plan(first_release, releases);
             let before = Usage::of_this_thread();
@@ -93,8 +101,10 @@ fn run_loop<T: Task + Send>(
         });
 
         let tid = tid_receiver.recv().unwrap();
-        let target = InjectionTarget { pid: std::process::id().cast_signed(), tid, cpu, priority: PRIORITY };
-        let injector = beside(ReleaseGrid { first_release, period_ns: PERIOD_NS, spin_ns: 0 }, target);
+        let target =
+            InjectionTarget { pid: std::process::id().cast_signed(), tid, cpu, priority: PRIORITY };
+        let injector =
+            beside(ReleaseGrid { first_release, period_ns: PERIOD_NS, spin_ns: 0 }, target);
         let log = injector.map(|injector| {
             injector.map_or_else(Log::default, |injector| {
                 while !injector.is_finished() && !body.is_finished() {
@@ -104,7 +114,10 @@ fn run_loop<T: Task + Send>(
             })
         });
 
-        stop.store(!matches!(log, Ok(Log { ref injected, .. }) if injected.is_empty()), Ordering::Relaxed);
+        stop.store(
+            !matches!(log, Ok(Log { ref injected, .. }) if injected.is_empty()),
+            Ordering::Relaxed,
+        );
         let usage = body.join().unwrap();
         let samples = std::iter::from_fn(|| cold.pop()).collect();
         log.map(|log| LoopResult { samples, usage, log })
@@ -123,15 +136,27 @@ fn cycle_plan(first_release: Instant, releases: u64) -> cycle::Plan {
 }
 
 fn plan(fault: Fault, grid: ReleaseGrid, target: InjectionTarget) -> InjectionPlan {
-    InjectionPlan { fault, every_ns: fault.least_every_ns().max(25 * MS), for_ns: MS / 2, count: 25, target, grid }
+    InjectionPlan {
+        fault,
+        every_ns: fault.least_every_ns().max(25 * MS),
+        for_ns: MS / 2,
+        count: 25,
+        target,
+        grid,
+    }
 }
 
 fn nothing(_: &Cycle) -> Flow {
     Flow::Continue
 }
 
-/// Runs a loop with an injector of `fault`; `None`, with the reason printed, if that is not possible.
-fn beside(fault: Fault, releases: u64, change: impl FnOnce(InjectionPlan) -> InjectionPlan) -> Option<LoopResult> {
+/// Runs a loop with an injector of `fault`; `None`, with the reason printed, if that is not
+/// possible.
+fn beside(
+    fault: Fault,
+    releases: u64,
+    change: impl FnOnce(InjectionPlan) -> InjectionPlan,
+) -> Option<LoopResult> {
     let started = |grid, target| Injector::start(change(plan(fault, grid, target))).map(Some);
     match run_loop(releases, &mut nothing, started) {
         Ok(seen) => {
@@ -152,12 +177,16 @@ fn beside(fault: Fault, releases: u64, change: impl FnOnce(InjectionPlan) -> Inj
     }
 }
 
-/// Asserts that there are injections and that most of them delayed the loop. On a busy machine some come too late.
+/// Asserts that there are injections and that most of them delayed the loop. On a busy machine some
+/// come too late.
 fn assert_delayed(seen: &LoopResult) {
     assert!(seen.log.injected.len() >= 5, "{:?}", seen.log);
     assert!(seen.share_delayed() >= 0.8, "{:.2} of {:?}", seen.share_delayed(), seen.log.injected);
     for pair in seen.log.injected.windows(2) {
-        assert!(pair[1].at.ns_since(pair[0].end()) >= 10 * MS, "single spikes are separate: {pair:?}");
+        assert!(
+            pair[1].at.ns_since(pair[0].end()) >= 10 * MS,
+            "single spikes are separate: {pair:?}"
+        );
     }
 }
 
@@ -177,7 +206,10 @@ fn every_fault_takes_place_as_logged_and_delays_a_loop_live() {
     }
 
     let grants = ThreadRequest { fifo: Some(PRIORITY), ..ThreadRequest::default() };
-    let granted = std::thread::spawn(move || grants.prepare_thread().iter().all(|grant| grant.granted)).join().unwrap();
+    let granted =
+        std::thread::spawn(move || grants.prepare_thread().iter().all(|grant| grant.granted))
+            .join()
+            .unwrap();
     if !granted {
         println!("skipped: no real-time priority here, and without one a loop is late by itself");
         return;
@@ -201,7 +233,8 @@ fn every_fault_takes_place_as_logged_and_delays_a_loop_live() {
 
 fn faults_from_outside_delay_the_loop() {
     let of_threads = [Fault::HigherPriorityHog, Fault::DeadlineHog, Fault::SpinLockSection];
-    let in_kernel = [Fault::InterruptsOff, Fault::TimerInterrupt, Fault::SlowSoftirq, Fault::SlowIpi];
+    let in_kernel =
+        [Fault::InterruptsOff, Fault::TimerInterrupt, Fault::SlowSoftirq, Fault::SlowIpi];
     let of_the_thread = [Fault::CgroupFreezer, Fault::PtraceStop];
     for fault in of_threads.into_iter().chain(in_kernel).chain(of_the_thread) {
         // Taking thousands of file locks takes seconds.
@@ -216,16 +249,22 @@ fn a_hog_is_busy_for_its_time() {
     for entry in &seen.log.injected {
         let Detail::Busy { cpu_ns } = entry.detail else { panic!("{entry:?}") };
         assert!(entry.ns >= MS / 2, "from before the release to half a period after: {entry:?}");
-        assert!(cpu_ns <= entry.ns + MS / 10, "a thread is not busy for longer than the time that passed: {entry:?}");
+        assert!(
+            cpu_ns <= entry.ns + MS / 10,
+            "a thread is not busy for longer than the time that passed: {entry:?}"
+        );
     }
 
-    let busy = seen
-        .log
-        .injected
-        .iter()
-        .filter(|entry| matches!(entry.detail, Detail::Busy { cpu_ns } if cpu_ns * 2 > entry.ns));
+    let busy =
+        seen.log.injected.iter().filter(
+            |entry| matches!(entry.detail, Detail::Busy { cpu_ns } if cpu_ns * 2 > entry.ns),
+        );
 
-    assert!(busy.count() * 2 > seen.log.injected.len(), "by its CPU clock it kept the CPU: {:?}", seen.log.injected);
+    assert!(
+        busy.count() * 2 > seen.log.injected.len(),
+        "by its CPU clock it kept the CPU: {:?}",
+        seen.log.injected
+    );
 }
 
 fn a_flood_is_received_on_the_loops_cpu() {
@@ -233,7 +272,10 @@ fn a_flood_is_received_on_the_loops_cpu() {
     let before = received();
     let Some(seen) = beside(Fault::SoftirqFlood, 3000, |plan| plan) else { return };
     assert_delayed(&seen);
-    assert!(received() - before >= seen.log.injected.len() as u64, "each packet is received in a softirq of this CPU");
+    assert!(
+        received() - before >= seen.log.injected.len() as u64,
+        "each packet is received in a softirq of this CPU"
+    );
 }
 
 fn timers_expire_in_one_interrupt() {
@@ -249,23 +291,36 @@ fn a_storm_of_interrupts_arrives_at_the_loops_cpu() {
         .log
         .injected
         .iter()
-        .map(|entry| if let Detail::Interrupted { sent } = entry.detail { sent } else { panic!("{entry:?}") })
+        .map(|entry| {
+            if let Detail::Interrupted { sent } = entry.detail { sent } else { panic!("{entry:?}") }
+        })
         .sum();
     let arrived = arrived() - before;
 
     // While other processes have the CPU no interrupt is needed, so not all interrupts arrive.
-    assert!(!seen.log.injected.is_empty() && arrived * 10 >= sent, "{sent} sent, {arrived} arrived");
+    assert!(
+        !seen.log.injected.is_empty() && arrived * 10 >= sent,
+        "{sent} sent, {arrived} arrived"
+    );
 }
 
 fn a_kernel_section_lasts() {
     let Some(seen) = beside(Fault::KernelSection, 3000, |plan| plan) else { return };
     assert_delayed(&seen);
     let long = seen.log.injected.iter().filter(|entry| entry.ns >= 300_000);
-    assert!(long.count() * 2 > seen.log.injected.len(), "at least 300 us without a scheduling point: {:?}", seen.log);
+    assert!(
+        long.count() * 2 > seen.log.injected.len(),
+        "at least 300 us without a scheduling point: {:?}",
+        seen.log
+    );
 }
 
 fn a_stop_holds_the_loop_until_it_is_continued() {
-    let Some(seen) = beside(Fault::StopSignal, 3000, |plan| InjectionPlan { for_ns: 3 * MS, ..plan }) else { return };
+    let Some(seen) =
+        beside(Fault::StopSignal, 3000, |plan| InjectionPlan { for_ns: 3 * MS, ..plan })
+    else {
+        return;
+    };
     assert_delayed(&seen);
     for entry in &seen.log.injected {
         assert!(entry.ns >= 3 * MS, "stopped for its time: {entry:?}");
@@ -291,7 +346,8 @@ impl Task for CpuOfCycles<'_> {
 fn a_migration_takes_place_and_is_undone() {
     let cpus: Vec<AtomicI32> = (0..8000).map(|_| AtomicI32::new(-1)).collect();
     let home = loop_cpu().cast_signed();
-    let started = |grid, target| Injector::start(plan(Fault::ForcedMigration, grid, target)).map(Some);
+    let started =
+        |grid, target| Injector::start(plan(Fault::ForcedMigration, grid, target)).map(Some);
     let seen = match run_loop(8000, &mut CpuOfCycles { cpus: &cpus }, started) {
         Ok(seen) => seen,
         Err(why @ Error::NotPossible { .. }) => return println!("skipped: {why}"),
@@ -314,18 +370,24 @@ fn a_migration_takes_place_and_is_undone() {
     assert!(moved.count() * 10 >= seen.log.injected.len() * 8, "the cycle aimed at ran elsewhere");
     assert!(seen.log.injected.len() >= 5);
     let away = |entry: &Injected, sample: &Sample| {
-        sample.release.plus_ns(sample.response_time_ns()) >= entry.at && sample.release <= entry.end()
+        sample.release.plus_ns(sample.response_time_ns()) >= entry.at
+            && sample.release <= entry.end()
     };
     for sample in &seen.samples {
         let aimed_at = seen.log.injected.iter().any(|entry| away(entry, sample));
-        assert!(aimed_at || cpu_of(sample.index) == home, "cycle {} is at home again", sample.index);
+        assert!(
+            aimed_at || cpu_of(sample.index) == home,
+            "cycle {} is at home again",
+            sample.index
+        );
     }
 }
 
 fn in_loop(fault: Fault) -> (LoopResult, Vec<Injected>) {
     let grid = ReleaseGrid { first_release: Instant::from_ns(0), period_ns: PERIOD_NS, spin_ns: 0 };
     let target = InjectionTarget { pid: 0, tid: 0, cpu: 0, priority: 0 };
-    let mut task = InLoop::new(nothing, &InjectionPlan { count: 20, ..plan(fault, grid, target) }).unwrap();
+    let mut task =
+        InLoop::new(nothing, &InjectionPlan { count: 20, ..plan(fault, grid, target) }).unwrap();
     let log = task.log();
     let mut seen = run_loop(700, &mut task, |_, _| Ok(None)).unwrap();
     seen.log.injected = log.read();
@@ -335,10 +397,16 @@ fn in_loop(fault: Fault) -> (LoopResult, Vec<Injected>) {
 
 fn page_faults_match_the_kernels_count() {
     let (seen, log) = in_loop(Fault::PageFaults);
-    let touched: u64 = log
-        .iter()
-        .map(|entry| if let Detail::Touched { pages } = entry.detail { pages } else { panic!("{entry:?}") })
-        .sum();
+    let touched: u64 =
+        log.iter()
+            .map(|entry| {
+                if let Detail::Touched { pages } = entry.detail {
+                    pages
+                } else {
+                    panic!("{entry:?}")
+                }
+            })
+            .sum();
     println!(
         "page_faults: {} injected, {touched} pages, {} faults, delayed {:.2}",
         log.len(),
@@ -347,7 +415,11 @@ fn page_faults_match_the_kernels_count() {
     );
 
     assert_delayed(&seen);
-    assert!(touched >= log.len() as u64 && seen.usage.page_faults >= touched, "{touched} pages, {:?}", seen.usage);
+    assert!(
+        touched >= log.len() as u64 && seen.usage.page_faults >= touched,
+        "{touched} pages, {:?}",
+        seen.usage
+    );
 }
 
 fn an_overrun_skips_releases() {
@@ -365,21 +437,31 @@ fn the_fair_server_serves_the_thread_that_starved() {
     let change = |plan: InjectionPlan| InjectionPlan { for_ns: 10 * MS, count: 2, ..plan };
     let Some(seen) = beside(Fault::FairServer, 4000, change) else { return };
     if seen.log.injected.is_empty() {
-        println!("skipped: other ordinary threads wanted the CPU too, so the two rules cannot be distinguished");
+        println!(
+            "skipped: other ordinary threads wanted the CPU too, so the two rules cannot be distinguished"
+        );
     }
 
     assert!(seen.share_delayed() >= 0.5 || seen.log.injected.is_empty(), "{:?}", seen.log);
     for entry in &seen.log.injected {
         let Detail::OffCpu { after_ns, evidence_ns } = entry.detail else { panic!("{entry:?}") };
-        assert!(evidence_ns >= 10 * MS && evidence_ns <= entry.ns + MS, "the ordinary thread had its time: {entry:?}");
+        assert!(
+            evidence_ns >= 10 * MS && evidence_ns <= entry.ns + MS,
+            "the ordinary thread had its time: {entry:?}"
+        );
         assert!(after_ns > 500 * MS, "after it was starved for most of a second: {entry:?}");
     }
 }
 
 fn throttling_leaves_the_cpu_idle() {
-    let Some(seen) = beside(Fault::RtThrottling, 4800, |plan| InjectionPlan { count: 1, ..plan }) else { return };
+    let Some(seen) = beside(Fault::RtThrottling, 4800, |plan| InjectionPlan { count: 1, ..plan })
+    else {
+        return;
+    };
     if seen.log.injected.is_empty() {
-        println!("skipped: other ordinary threads wanted the CPU too, so the fair server came first");
+        println!(
+            "skipped: other ordinary threads wanted the CPU too, so the fair server came first"
+        );
     }
 
     assert!(seen.share_delayed() >= 0.5 || seen.log.injected.is_empty(), "{:?}", seen.log);
@@ -400,8 +482,9 @@ fn a_deep_idle_state_is_one_that_the_kernel_counts() {
 }
 
 fn a_placebo_does_nothing() {
-    let started =
-        |grid, target| placebo(InjectionPlan { count: 10, ..plan(Fault::KernelSection, grid, target) }).map(Some);
+    let started = |grid, target| {
+        placebo(InjectionPlan { count: 10, ..plan(Fault::KernelSection, grid, target) }).map(Some)
+    };
     let seen = match run_loop(4000, &mut nothing, started) {
         Ok(seen) => seen,
         Err(why) => return println!("skipped: {why}"),
@@ -411,8 +494,14 @@ fn a_placebo_does_nothing() {
     assert!(seen.log.injected.iter().all(|entry| entry.ns == 0 && entry.detail == Detail::Placebo));
     // The other tests delay by half a period; a placebo's release is rarely that late.
     let late = seen.log.injected.iter().filter_map(|entry| {
-        seen.samples.iter().find(|sample| sample.index == entry.release).map(|sample| sample.wakeup_latency_ns)
+        seen.samples
+            .iter()
+            .find(|sample| sample.index == entry.release)
+            .map(|sample| sample.wakeup_latency_ns)
     });
 
-    assert!(late.filter(|late_ns| *late_ns >= MS / 2).count() * 2 <= 10, "a placebo disturbs nothing");
+    assert!(
+        late.filter(|late_ns| *late_ns >= MS / 2).count() * 2 <= 10,
+        "a placebo disturbs nothing"
+    );
 }

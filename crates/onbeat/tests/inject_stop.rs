@@ -1,5 +1,12 @@
 //! A stop is logged if and only if the loop's thread stood still.
-#![allow(clippy::print_stdout, clippy::exit, unsafe_code, clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(
+    clippy::print_stdout,
+    clippy::exit,
+    unsafe_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs
+)]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -18,7 +25,8 @@ const FOR_NS: u64 = 100 * MS;
 const ROLE: &str = "ONBEAT_TEST_ROBOT";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Blocks the first thread, which waits for a child that never ends: it cannot even stop until the process is killed.
+/// Blocks the first thread, which waits for a child that never ends: it cannot even stop until the
+/// process is killed.
 extern "C" fn hold_this_thread(_: libc::c_int) {
     static mut STACK: [u8; 65_536] = [0; 65_536];
     extern "C" fn sleep_on(_: *mut libc::c_void) -> libc::c_int {
@@ -33,12 +41,17 @@ extern "C" fn hold_this_thread(_: libc::c_int) {
     // SAFETY: only this child uses the stack; `sleep_on` makes system calls only.
     unsafe {
         let end = (&raw mut STACK).cast::<u8>().add(65_536).cast();
-        libc::clone(sleep_on, end, libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD, std::ptr::null_mut());
+        libc::clone(
+            sleep_on,
+            end,
+            libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
+            std::ptr::null_mut(),
+        );
     }
 }
 
-/// Runs a loop of 1 kHz. Returns begin and end in nanoseconds of the gaps between two cycles that were longer than half
-/// of a stop.
+/// Runs a loop of 1 kHz. Returns begin and end in nanoseconds of the gaps between two cycles that
+/// were longer than half of a stop.
 fn gaps(is_over: &AtomicBool) -> Vec<(u64, u64)> {
     println!("\n> {}", rustix::thread::gettid().as_raw_nonzero());
     let (mut gaps, mut last) = (Vec::new(), Monotonic.now());
@@ -61,7 +74,8 @@ fn in_a_process_that_is_stopped() {
     let body = std::thread::spawn(|| gaps(&IS_OVER));
     if role == "held" {
         let pid = std::process::id().cast_signed();
-        // SAFETY: the handler makes one system call; the first thread's number is that of the process.
+        // SAFETY: the handler makes one system call; the first thread's number is that of the
+        // process.
         unsafe {
             libc::signal(libc::SIGUSR1, hold_this_thread as *const () as libc::sighandler_t);
             libc::syscall(libc::SYS_tgkill, pid, pid, libc::SIGUSR1);
@@ -91,9 +105,10 @@ impl Robot {
     fn new(role: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "in_a_process_that_is_stopped", "--nocapture"]).env(ROLE, role);
-        // In a group of its own: the kernel continues the stopped members of a process group when its last parent
-        // outside the group ends, and the test's group may lose its shell.
-        let mut child = command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // In a group of its own: the kernel continues the stopped members of a process group when
+        // its last parent outside the group ends, and the test's group may lose its shell.
+        let mut child =
+            command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         let mut robot = Self { child, lines, tid: 0 };
         robot.tid = robot.hear().parse().unwrap();
@@ -140,7 +155,9 @@ impl Robot {
     fn gaps(&mut self) -> Vec<(u64, u64)> {
         self.child.stdin.as_mut().unwrap().write_all(b"over\n").unwrap();
         let lines = std::iter::from_fn(|| Some(self.hear()).filter(|line| line != "end"));
-        let gap = |line: String| line.split_once(' ').map(|(from, to)| (from.parse().unwrap(), to.parse().unwrap()));
+        let gap = |line: String| {
+            line.split_once(' ').map(|(from, to)| (from.parse().unwrap(), to.parse().unwrap()))
+        };
         lines.map(|line| gap(line).unwrap()).collect()
     }
 }
@@ -166,8 +183,8 @@ fn one_injector(robot: &Robot) -> Log {
     injector.stop()
 }
 
-/// Injects at least three stops, with several injectors if necessary: an injector gives up if it is too late too often
-/// on a busy machine.
+/// Injects at least three stops, with several injectors if necessary: an injector gives up if it is
+/// too late too often on a busy machine.
 fn three_stops(robot: &Robot) -> Vec<Injected> {
     let mut injected = Vec::new();
     comes_true("three stops", || {
@@ -180,7 +197,10 @@ fn three_stops(robot: &Robot) -> Vec<Injected> {
 fn each_is_true(injected: &[Injected], gaps: &[(u64, u64)]) {
     for entry in injected {
         let (at, end) = (entry.at.as_ns(), entry.at.as_ns() + FOR_NS);
-        assert!(gaps.iter().any(|(from, to)| *from <= at && *to >= end), "{entry:?} is in none of {gaps:?}");
+        assert!(
+            gaps.iter().any(|(from, to)| *from <= at && *to >= end),
+            "{entry:?} is in none of {gaps:?}"
+        );
     }
 }
 

@@ -1,7 +1,7 @@
 //! The changes of an injector to another process are undone, regardless of which process dies.
 //!
-//! An injector that is killed as a whole runs in a child: this test executable, started again for one test with the
-//! target's number in the environment.
+//! An injector that is killed as a whole runs in a child: this test executable, started again for
+//! one test with the target's number in the environment.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fs;
@@ -11,7 +11,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant as WallInstant};
 
-use onbeat::inject::{Detail, Error, Fault, InLoop, InjectionPlan, InjectionTarget, Injector, ReleaseGrid};
+use onbeat::inject::{
+    Detail, Error, Fault, InLoop, InjectionPlan, InjectionTarget, Injector, ReleaseGrid,
+};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow};
 use onbeat_tune::{LiveHost, repair};
@@ -29,8 +31,16 @@ struct Sleeper(Child);
 
 impl Sleeper {
     fn new() -> Self {
-        // In a group of its own: the kernel sends SIGHUP to stopped members of a group that has lost its shell.
-        Self(Command::new("sleep").arg("1000").process_group(0).stdin(Stdio::null()).spawn().unwrap())
+        // In a group of its own: the kernel sends SIGHUP to stopped members of a group that has
+        // lost its shell.
+        Self(
+            Command::new("sleep")
+                .arg("1000")
+                .process_group(0)
+                .stdin(Stdio::null())
+                .spawn()
+                .unwrap(),
+        )
     }
 
     fn pid(&self) -> i32 {
@@ -91,7 +101,9 @@ fn kill(pid: i32) {
 fn a_stopped_process_is_in_state_t_and_runs_again_after_the_time_live() {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let target = Sleeper::new();
-    let injector = Injector::start(InjectionPlan { count: 2, ..plan(Fault::StopSignal, target.pid()) }).unwrap();
+    let injector =
+        Injector::start(InjectionPlan { count: 2, ..plan(Fault::StopSignal, target.pid()) })
+            .unwrap();
     comes_true("stopped", || target.state() == 'T');
     comes_true("continued", || target.state() == 'S');
     comes_true("finished", || injector.is_finished());
@@ -117,7 +129,11 @@ fn a_process_runs_again_when_the_actor_is_killed_while_it_holds_it_live() {
     comes_true("finished", || injector.is_finished());
     stays_true("running", || target.state() == 'S');
 
-    assert_eq!(injector.stop().injected.len(), 0, "an injection that was not undone as planned is not logged");
+    assert_eq!(
+        injector.stop().injected.len(),
+        0,
+        "an injection that was not undone as planned is not logged"
+    );
 }
 
 #[test]
@@ -147,11 +163,15 @@ fn an_affinity_is_back_when_the_actor_is_killed_while_it_holds_it_live() {
 fn a_traced_thread_is_halted_for_its_time_and_continues_live() {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let target = Sleeper::new();
-    let injector = Injector::start(InjectionPlan { count: 2, ..plan(Fault::PtraceStop, target.pid()) }).unwrap();
+    let injector =
+        Injector::start(InjectionPlan { count: 2, ..plan(Fault::PtraceStop, target.pid()) })
+            .unwrap();
     comes_true("finished", || injector.is_finished());
     let log = injector.stop();
     if log.injected.is_empty() {
-        return println!("skipped: this process may not trace its child (kernel.yama.ptrace_scope)");
+        return println!(
+            "skipped: this process may not trace its child (kernel.yama.ptrace_scope)"
+        );
     }
 
     for entry in &log.injected {
@@ -174,13 +194,19 @@ fn a_traced_thread_continues_when_its_tracer_is_killed_live() {
     });
 
     if !is_traced {
-        return println!("skipped: this process may not trace its child (kernel.yama.ptrace_scope)");
+        return println!(
+            "skipped: this process may not trace its child (kernel.yama.ptrace_scope)"
+        );
     }
 
     kill(injector.actor_pid().unwrap());
     comes_true("continued by the kernel", || target.state() == 'S');
     stays_true("running", || target.state() == 'S');
-    assert_eq!(injector.stop().injected.len(), 0, "an injection that was not undone as planned is not logged");
+    assert_eq!(
+        injector.stop().injected.len(),
+        0,
+        "an injection that was not undone as planned is not logged"
+    );
 }
 
 /// Environment variables of the child: fault and target.
@@ -198,7 +224,9 @@ fn in_a_child_that_is_killed() {
 /// Starts an injector in a child process with its own journal.
 fn injector_in_a_child(fault: Fault, target: &Sleeper, state: &Path) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "in_a_child_that_is_killed", "--nocapture"]).env("ONBEAT_STATE_DIR", state);
+    command
+        .args(["--exact", "in_a_child_that_is_killed", "--nocapture"])
+        .env("ONBEAT_STATE_DIR", state);
     command.env(IN_A_CHILD[0], fault.word()).env(IN_A_CHILD[1], target.pid().to_string());
     command.stdout(Stdio::piped()).spawn().unwrap()
 }
@@ -210,26 +238,37 @@ fn a_cgroup_that_a_killed_injector_left_frozen_is_thawed_and_removed_by_a_repair
     let cgroups = || fs::read_to_string(format!("/proc/{}/cgroup", target.pid())).unwrap();
     let before = cgroups();
     let mut injector = injector_in_a_child(Fault::CgroupFreezer, &target, state.path());
-    comes_true("in the cgroup, or ended", || cgroups() != before || injector.try_wait().unwrap().is_some());
+    comes_true("in the cgroup, or ended", || {
+        cgroups() != before || injector.try_wait().unwrap().is_some()
+    });
 
     if cgroups() == before {
         let said = std::io::read_to_string(injector.stdout.take().unwrap()).unwrap();
         return println!(
             "{}",
-            said.lines().find(|line| line.contains("skipped")).unwrap_or("skipped: no reason given")
+            said.lines()
+                .find(|line| line.contains("skipped"))
+                .unwrap_or("skipped: no reason given")
         );
     }
 
-    let frozen = cgroups().lines().find_map(|line| line.split_once(":freezer:").map(|(_, path)| path.to_owned()));
+    let frozen = cgroups()
+        .lines()
+        .find_map(|line| line.split_once(":freezer:").map(|(_, path)| path.to_owned()));
     if let Some(path) = frozen {
         let file = format!("/sys/fs/cgroup/freezer{path}/freezer.state");
-        comes_true("frozen", || fs::read_to_string(&file).is_ok_and(|text| text.trim() == "FROZEN"));
+        comes_true("frozen", || {
+            fs::read_to_string(&file).is_ok_and(|text| text.trim() == "FROZEN")
+        });
     }
 
     injector.kill().unwrap();
     injector.wait().unwrap();
     let repaired = repair(&state.path().join("journal"), &LiveHost::new()).unwrap();
-    assert!(!repaired.is_empty() && repaired.iter().all(onbeat_tune::Repaired::is_settled), "{repaired:?}");
+    assert!(
+        !repaired.is_empty() && repaired.iter().all(onbeat_tune::Repaired::is_settled),
+        "{repaired:?}"
+    );
     assert_eq!(cgroups(), before);
     comes_true("runs again", || target.state() == 'S');
 }
@@ -260,7 +299,10 @@ fn a_stopped_injector_leaves_no_process_and_no_limit_live() {
     comes_true("sleeps again", || target.state() == 'S');
     assert!(!fs::exists(format!("/proc/{actor}")).unwrap(), "the actor is gone");
 
-    let section = Injector::start(InjectionPlan { for_ns: MS / 2, ..plan(Fault::KernelSection, target.pid()) });
+    let section = Injector::start(InjectionPlan {
+        for_ns: MS / 2,
+        ..plan(Fault::KernelSection, target.pid())
+    });
     if let Err(why) = &section {
         println!("skipped: {why}");
     }
@@ -276,7 +318,9 @@ fn a_missing_target_is_refused_with_its_number() {
         target.pid()
     };
     for fault in [Fault::StopSignal, Fault::ForcedMigration] {
-        let Err(Error::NotPossible { reason, .. }) = Injector::start(plan(fault, gone)) else { panic!("{fault}") };
+        let Err(Error::NotPossible { reason, .. }) = Injector::start(plan(fault, gone)) else {
+            panic!("{fault}")
+        };
         assert!(reason.contains(&gone.to_string()), "{reason}");
     }
 }
@@ -285,8 +329,12 @@ fn a_missing_target_is_refused_with_its_number() {
 fn each_fault_has_one_origin_and_is_refused_elsewhere() {
     let nothing = |_: &Cycle| Flow::Continue;
     for fault in Fault::ALL {
-        let plan =
-            InjectionPlan { every_ns: fault.least_every_ns().max(400 * MS), for_ns: MS, count: 1, ..plan(fault, 1) };
+        let plan = InjectionPlan {
+            every_ns: fault.least_every_ns().max(400 * MS),
+            for_ns: MS,
+            count: 1,
+            ..plan(fault, 1)
+        };
         match fault.origin() {
             onbeat::inject::FaultOrigin::InLoop => {
                 assert!(matches!(Injector::start(plan), Err(Error::Elsewhere { .. })), "{fault}");
@@ -306,7 +354,11 @@ fn every_fault_has_a_word_that_parses_and_a_sentence() {
         assert_eq!(fault.to_string().parse(), Ok(fault));
         assert_eq!(fault.to_string().replace('_', "-").parse(), Ok(fault));
         assert_eq!(serde_json::to_string(&fault).unwrap(), format!("\"{fault}\""));
-        assert!(fault.describe().ends_with('.') && fault.describe().len() < 100, "{}", fault.describe());
+        assert!(
+            fault.describe().ends_with('.') && fault.describe().len() < 100,
+            "{}",
+            fault.describe()
+        );
     }
 
     let unknown = "lightning".parse::<Fault>().unwrap_err().to_string();

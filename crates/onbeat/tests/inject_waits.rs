@@ -1,11 +1,15 @@
-//! Waits in a cycle's work: for each log entry, the cycle took as long as the wait according to the loop's samples.
+//! Waits in a cycle's work: for each log entry, the cycle took as long as the wait according to the
+//! loop's samples.
 //!
-//! An ordinary loop on any CPU: the end of a wait is not asserted, only that the cycle did not end before it.
+//! An ordinary loop on any CPU: the end of a wait is not asserted, only that the cycle did not end
+//! before it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::sync::atomic::AtomicBool;
 
-use onbeat::inject::{Detail, Error, Fault, InLoop, Injected, InjectionPlan, InjectionTarget, ReleaseGrid};
+use onbeat::inject::{
+    Detail, Error, Fault, InLoop, Injected, InjectionPlan, InjectionTarget, ReleaseGrid,
+};
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Sample, Slot, Task, Wait, cycle, split};
@@ -32,8 +36,8 @@ impl Task for UntilOver<'_> {
     }
 }
 
-/// Runs a loop with `fault` and returns its log and its samples; `None`, with the reason printed, if that is not
-/// possible.
+/// Runs a loop with `fault` and returns its log and its samples; `None`, with the reason printed,
+/// if that is not possible.
 fn run(fault: Fault, placebo: bool) -> Option<(Vec<Injected>, Vec<Sample>)> {
     let first_release = Monotonic.now().plus_ns(20 * MS);
     let grid = ReleaseGrid { first_release, period_ns: MS, spin_ns: 0 };
@@ -75,7 +79,8 @@ fn worked_ns(samples: &[Sample], entry: &Injected) -> u64 {
     samples.iter().find(|sample| sample.index == entry.release).unwrap().execution_time_ns
 }
 
-/// Asserts that each wait is at least as long as requested, and that its cycle took at least as long.
+/// Asserts that each wait is at least as long as requested, and that its cycle took at least as
+/// long.
 fn lasts_for_its_time(fault: Fault) -> Option<Vec<Injected>> {
     let (injected, samples) = run(fault, false)?;
     assert!(!injected.is_empty(), "{fault}");
@@ -149,5 +154,8 @@ fn pages_that_were_read_before_are_copied_when_they_are_written() {
 fn a_placebo_of_a_wait_waits_for_nothing() {
     let (injected, _) = run(Fault::LockWait, true).unwrap();
     assert_eq!(injected.len(), COUNT);
-    assert!(injected.iter().all(|entry| entry.ns == 0 && entry.detail == Detail::Placebo), "{injected:?}");
+    assert!(
+        injected.iter().all(|entry| entry.ns == 0 && entry.detail == Detail::Placebo),
+        "{injected:?}"
+    );
 }

@@ -26,11 +26,12 @@ fn identity_in(directory: &Path) -> (i32, u64) {
 fn when_the_starter_is_killed_nothing_is_left_without_a_cleanup() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let mut starter = starter("sched=1+run:sleep 4711 & setsid sleep 4711 & sleep 4711", directory.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut starter =
+        starter("sched=1+run:sleep 4711 & setsid sleep 4711 & sleep 4711", directory.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
     let (sid, start_ticks) = identity_in(directory.path());
 
     assert_eq!(session_identity(sid), Some((sid, start_ticks)));
@@ -51,7 +52,9 @@ fn when_the_carrier_is_killed_a_later_start_kills_what_it_left() {
     let (sid, start_ticks) = running.identity().unwrap();
     until("the programs run", || with_word("4712").len() == 3);
     signal(sid, Signal::KILL);
-    until("its child is gone with it", || members(sid).iter().all(|pid| with_word("4712").contains(pid)));
+    until("its child is gone with it", || {
+        members(sid).iter().all(|pid| with_word("4712").contains(pid))
+    });
 
     assert_eq!(with_word("4712").len(), 3, "grandchildren outlive it");
     assert_eq!(kill_session(sid, start_ticks + 1), 0, "a session of another start is not touched");
@@ -80,8 +83,11 @@ fn a_living_session_with_the_same_number_and_another_start_is_not_touched() {
 fn a_process_that_left_the_session_is_ended_too() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let running =
-        RunningLoad::start(carrier("run:setsid sh -c 'sleep 4714 & sleep 4714' & true", directory.path())).unwrap();
+    let running = RunningLoad::start(carrier(
+        "run:setsid sh -c 'sleep 4714 & sleep 4714' & true",
+        directory.path(),
+    ))
+    .unwrap();
     until("the programs run", || with_word("4714").len() >= 2);
     running.stop().unwrap();
 
@@ -92,11 +98,17 @@ fn a_process_that_left_the_session_is_ended_too() {
 fn a_program_that_ignores_the_request_is_ended_by_force() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let running =
-        RunningLoad::start(carrier("run:trap '' TERM INT; sleep 4715; sleep 4715", directory.path())).unwrap();
+    let running = RunningLoad::start(carrier(
+        "run:trap '' TERM INT; sleep 4715; sleep 4715",
+        directory.path(),
+    ))
+    .unwrap();
     until("the program runs", || !with_word("4715").is_empty());
     let (report, _) = running.stop().unwrap();
-    assert!(report.parts[0].alive && report.survivors == 0 && with_word("4715").is_empty(), "{report:?}");
+    assert!(
+        report.parts[0].alive && report.survivors == 0 && with_word("4715").is_empty(),
+        "{report:?}"
+    );
 }
 
 #[test]
@@ -141,7 +153,11 @@ fn a_load_is_ordinary_regardless_of_its_starters_privileges() {
         let fields = processes().find(|process| process.0 == pid).unwrap().1;
 
         // Fields 18, 19 and 41 of proc(5), counted from the state (field 3).
-        assert_eq!([&*fields[15], &*fields[16], &*fields[38]], ["20", "0", "0"], "priority, nice value, policy");
+        assert_eq!(
+            [&*fields[15], &*fields[16], &*fields[38]],
+            ["20", "0", "0"],
+            "priority, nice value, policy"
+        );
         running.stop().unwrap();
         (everywhere, here)
     })
@@ -173,6 +189,9 @@ fn hackbench_is_run_by_the_papers_load_and_all_of_it_is_ended() {
     let (report, _) = run_for("paper", directory.path(), Duration::from_millis(300));
     let hackbench = report.parts.iter().find(|part| part.part == "hackbench").unwrap();
     assert!(hackbench.by.starts_with("hackbench -g"), "{hackbench:?}");
-    assert!(matches!(hackbench.did, onbeat::load::PartWork::Program { processes: 1.., .. }), "{hackbench:?}");
+    assert!(
+        matches!(hackbench.did, onbeat::load::PartWork::Program { processes: 1.., .. }),
+        "{hackbench:?}"
+    );
     assert_eq!(report.survivors, 0);
 }

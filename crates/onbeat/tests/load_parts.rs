@@ -38,8 +38,14 @@ fn each_built_in_part_counts_what_it_does() {
         did(&report, "disk"),
         PartWork::Disk { bytes_written: 1.., largest_file_bytes: LARGEST_FILE, .. }
     ));
-    assert!(matches!(did(&report, "network"), PartWork::Network { packets_sent: 1.., packets_received: 1.. }));
-    assert!(matches!(did(&report, "walk"), PartWork::Walk { files: 1.., walks: 1.., unreadable: 0 }));
+    assert!(matches!(
+        did(&report, "network"),
+        PartWork::Network { packets_sent: 1.., packets_received: 1.. }
+    ));
+    assert!(matches!(
+        did(&report, "walk"),
+        PartWork::Walk { files: 1.., walks: 1.., unreadable: 0 }
+    ));
     let (report, more) = run_for("sched=1", directory.path(), SOME_TIME);
     assert!(matches!(did(&report, "sched"), PartWork::Sched { groups: 1, messages: 1.. }));
     assert!(report.parts.iter().all(|part| part.alive && part.by == "built in"));
@@ -54,7 +60,8 @@ fn a_larger_requested_cpu_share_is_reached() {
     let _alone = alone();
     let mut pairs = Vec::new();
     for _attempt in 0..5 {
-        // At the same time, so that both compete with the same other work; repeated if the machine had no time at all.
+        // At the same time, so that both compete with the same other work; repeated if the machine
+        // had no time at all.
         let little = std::thread::spawn(|| reached_share("cpu=30%"));
         let much = reached_share("cpu=70%");
         let little = little.join().unwrap();
@@ -71,7 +78,8 @@ fn a_larger_requested_cpu_share_is_reached() {
 fn the_end_of_a_part_is_reported_with_its_status_and_its_last_line() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let mut running = RunningLoad::start(carrier("run:echo out of luck >&2; exit 3", directory.path())).unwrap();
+    let mut running =
+        RunningLoad::start(carrier("run:echo out of luck >&2; exit 3", directory.path())).unwrap();
     let mut events = Vec::new();
     until("the end of the part is reported", || {
         events.extend(running.events());
@@ -81,7 +89,10 @@ fn the_end_of_a_part_is_reported_with_its_status_and_its_last_line() {
     let (report, _) = running.stop().unwrap();
     assert_eq!(died(&events, "run"), Some("exit status: 3: out of luck"));
     assert!(!part_of(&report, "run").alive);
-    assert!(matches!(did(&report, "run"), PartWork::Program { runs: 1, processes: 1.., .. }), "it is not restarted");
+    assert!(
+        matches!(did(&report, "run"), PartWork::Program { runs: 1, processes: 1.., .. }),
+        "it is not restarted"
+    );
 }
 
 #[test]
@@ -91,7 +102,10 @@ fn a_requested_program_that_is_not_installed_is_an_error_with_its_package() {
     let mut command = carrier("disk+stress-ng:--cpu 1", directory.path());
     command.env("PATH", "/nowhere");
     let message = RunningLoad::start(command).unwrap_err().to_string();
-    assert!(message.contains("stress-ng is not installed; install the package stress-ng"), "{message}");
+    assert!(
+        message.contains("stress-ng is not installed; install the package stress-ng"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -107,7 +121,9 @@ fn the_papers_load_goes_on_without_its_programs_and_names_their_packages() {
 
     for (name, package) in [("hackbench", "rt-tests"), ("ping", "iputils-ping")] {
         let is_reported = events.iter().any(|event| match &event.what {
-            LoadNoticeKind::PartSubstituted { part, package: Some(missing), .. } => part == name && missing == package,
+            LoadNoticeKind::PartSubstituted { part, package: Some(missing), .. } => {
+                part == name && missing == package
+            }
             _ => false,
         });
         assert!(is_reported, "{name}: {events:?}");
@@ -116,7 +132,10 @@ fn the_papers_load_goes_on_without_its_programs_and_names_their_packages() {
 
     assert!(matches!(did(&report, "hackbench"), PartWork::Sched { groups: 1.., messages: 1.. }));
     assert!(matches!(did(&report, "ping"), PartWork::Network { packets_sent: 1.., .. }));
-    assert_eq!(report.parts.iter().map(|part| &*part.part).collect::<Vec<_>>(), ["disk", "hackbench", "ping", "walk"]);
+    assert_eq!(
+        report.parts.iter().map(|part| &*part.part).collect::<Vec<_>>(),
+        ["disk", "hackbench", "ping", "walk"]
+    );
 }
 
 #[test]
@@ -127,7 +146,8 @@ fn a_program_that_gives_up_at_once_is_stood_in_for() {
     for name in ["hackbench", "ping"] {
         let path = programs.path().join(name);
         std::fs::write(&path, "#!/bin/sh\necho 'not for you' >&2\nexit 2\n").unwrap();
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
     }
 
     let mut command = carrier("paper", directory.path());
@@ -151,8 +171,12 @@ fn a_program_that_gives_up_at_once_is_stood_in_for() {
 #[test]
 fn a_directory_that_cannot_be_written_in_is_an_error_with_its_name() {
     let _alone = alone();
-    let message = RunningLoad::start(carrier("disk", "/nowhere/at/all".as_ref())).unwrap_err().to_string();
-    assert!(message.contains("/nowhere/at/all") && message.contains("another directory"), "{message}");
+    let message =
+        RunningLoad::start(carrier("disk", "/nowhere/at/all".as_ref())).unwrap_err().to_string();
+    assert!(
+        message.contains("/nowhere/at/all") && message.contains("another directory"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -170,7 +194,10 @@ fn an_event_is_written_with_the_fields_of_the_run_file() {
     let event = LoadNotice {
         t: 1.5,
         load: "paper".to_owned(),
-        what: LoadNoticeKind::PartDied { part: "ping".to_owned(), status: "exit status: 2".to_owned() },
+        what: LoadNoticeKind::PartDied {
+            part: "ping".to_owned(),
+            status: "exit status: 2".to_owned(),
+        },
     };
 
     let json = r#"{"t":1.5,"load":"paper","event":"part_died","detail":{"part":"ping","status":"exit status: 2"}}"#;

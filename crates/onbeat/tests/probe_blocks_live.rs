@@ -1,4 +1,5 @@
-//! Runs of one process that take turns: each keeps its own account, and its probe's figures go on over its blocks.
+//! Runs of one process that take turns: each keeps its own account, and its probe's figures go on
+//! over its blocks.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use onbeat::probe::description::{Alone, OnGrid, Parts};
@@ -74,15 +75,24 @@ fn runs_that_take_turns_keep_their_accounts_and_figures_apart() {
     let [mut first, second] = runs;
     first.mark_ended_early();
     let accounts = [first.close().unwrap(), second.close().unwrap()];
-    assert_eq!(accounts.each_ref().map(|account| account.reason), [EndReason::Asked, EndReason::Complete]);
+    assert_eq!(
+        accounts.each_ref().map(|account| account.reason),
+        [EndReason::Asked, EndReason::Complete]
+    );
     for (account, path) in accounts.iter().zip(&paths) {
-        assert_eq!((account.slots, account.slots), (60 + 61 + 62, account.cycles + account.skipped + account.lost));
+        assert_eq!(
+            (account.slots, account.slots),
+            (60 + 61 + 62, account.cycles + account.skipped + account.lost)
+        );
         let file = RunFile::read(path).unwrap();
         assert_eq!(file.blocks.len(), 3);
         let kept = file.moments(Series::WakeupLatency).n + file.moments(Series::SkippedLatency).n;
 
         assert_eq!(kept + account.excluded + account.warmup + account.lost, account.slots);
         let seen = file.moments(Series::Hiccup);
-        assert_eq!(seen.max_ns, seen.n, "the figures have seen the samples of all blocks, and of this run only");
+        assert_eq!(
+            seen.max_ns, seen.n,
+            "the figures have seen the samples of all blocks, and of this run only"
+        );
     }
 }

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use onbeat::host::Host;
 use onbeat::record::{
-    Account, EndReason, Header, Past, Recorder, Recording, RunFile, RunFileError, RunWriter, Series, SpikeLimit,
+    Account, EndReason, Header, Past, Recorder, Recording, RunFile, RunFileError, RunWriter,
+    Series, SpikeLimit,
 };
 use onbeat_rt::{End, Instant, Outcome, Sample};
 use proptest::prelude::*;
@@ -17,7 +18,12 @@ const SECOND: u64 = 1_000 * MS;
 const BOOTED: Instant = Instant::from_ns(5 * SECOND);
 
 fn recording() -> Recording {
-    Recording { period_ns: MS, work_ns: 0, interval_ns: SECOND, spike_limit: SpikeLimit::TenTimesMedian }
+    Recording {
+        period_ns: MS,
+        work_ns: 0,
+        interval_ns: SECOND,
+        spike_limit: SpikeLimit::TenTimesMedian,
+    }
 }
 
 fn begin(path: &Path) -> Recorder {
@@ -63,7 +69,14 @@ fn serve(recorder: &mut Recorder, from: Instant, block: u32, slots: u64) -> u64 
 
 fn end(recorder: &mut Recorder, from: Instant, slots: u64, cycles: u64) {
     let last_end = from.plus_ns(slots * MS);
-    let outcome = Outcome { end: End::Complete, slots, cycles, skipped: slots - cycles, skipped_at_end: 0, last_end };
+    let outcome = Outcome {
+        end: End::Complete,
+        slots,
+        cycles,
+        skipped: slots - cycles,
+        skipped_at_end: 0,
+        last_end,
+    };
     recorder.end_block(&outcome).unwrap();
 }
 
@@ -87,8 +100,12 @@ fn in_a_file(test: impl FnOnce(&Path)) {
 /// Every slot of the account is in a series or lost.
 fn adds_up(run: &RunFile, account: &Account) {
     assert_eq!(account.slots, account.cycles + account.skipped + account.lost);
-    let kept = [Series::WakeupLatency, Series::SkippedLatency].map(|series| run.distribution(series).count());
-    assert_eq!(account.slots, kept.iter().sum::<u64>() + account.lost + account.warmup + account.excluded);
+    let kept = [Series::WakeupLatency, Series::SkippedLatency]
+        .map(|series| run.distribution(series).count());
+    assert_eq!(
+        account.slots,
+        kept.iter().sum::<u64>() + account.lost + account.warmup + account.excluded
+    );
 }
 
 #[test]
@@ -98,7 +115,12 @@ fn the_warm_up_of_a_killed_part_stays_in_every_count() {
         killed.begin_block(0, Instant::from_ns(0), "idle", 10).unwrap();
         for index in 0..2_500 {
             let release = Instant::from_ns(index * MS);
-            killed.sample(&Sample { index, release, wakeup_latency_ns: 20_000, ..Sample::default() }, None).unwrap();
+            killed
+                .sample(
+                    &Sample { index, release, wakeup_latency_ns: 20_000, ..Sample::default() },
+                    None,
+                )
+                .unwrap();
         }
 
         drop(killed);
@@ -106,7 +128,10 @@ fn the_warm_up_of_a_killed_part_stays_in_every_count() {
         assert_eq!((read.account().slots, read.account().warmup), (2_000, 10), "two whole seconds");
 
         let past = Past::open(path).unwrap();
-        assert_eq!((past.account.slots, past.account.cycles, past.account.warmup), (2_000, 2_000, 10));
+        assert_eq!(
+            (past.account.slots, past.account.cycles, past.account.warmup),
+            (2_000, 2_000, 10)
+        );
         let account = go_on(past, 500, 90);
         assert_eq!((account.slots, account.warmup), (2_500, 10));
         adds_up(&RunFile::read(path).unwrap(), &account);
@@ -122,15 +147,24 @@ fn a_run_that_was_ended_early_and_resumed_has_one_account() {
         recorder.close(&closing(EndReason::Asked)).unwrap();
         let past = Past::open(path).unwrap();
 
-        assert_eq!((past.ended, past.account.slots, past.next_block), (Some(EndReason::Asked), 1_500, 1));
+        assert_eq!(
+            (past.ended, past.account.slots, past.next_block),
+            (Some(EndReason::Asked), 1_500, 1)
+        );
         assert!((past.last_t - 1.5).abs() < 1e-9, "{}", past.last_t);
         let account = go_on(past, 500, 90);
-        assert_eq!((account.slots, account.cpu_ns, account.page_faults, account.untold), (2_000, 2_000, 4, 0));
+        assert_eq!(
+            (account.slots, account.cpu_ns, account.page_faults, account.untold),
+            (2_000, 2_000, 4, 0)
+        );
         let run = RunFile::read(path).unwrap();
 
         assert_eq!(run.end, Some(account.clone()), "the last one is the whole file's");
         adds_up(&run, &account);
-        assert!((run.blocks[1].t - 90.0).abs() < 1e-9, "times go on by the wall clock, whatever the other one says");
+        assert!(
+            (run.blocks[1].t - 90.0).abs() < 1e-9,
+            "times go on by the wall clock, whatever the other one says"
+        );
     });
 }
 
@@ -141,14 +175,19 @@ fn what_comes_behind_a_closing_line_was_cut_off_until_it_has_one_of_its_own() {
         let cycles = serve(&mut recorder, Instant::from_ns(0), 0, 1_500);
         end(&mut recorder, Instant::from_ns(0), 1_500, cycles);
         recorder.close(&closing(EndReason::Asked)).unwrap();
-        let mut killed = Recorder::go_on(Past::open(path).unwrap(), (BOOTED, 90 * SECOND), recording()).unwrap();
+        let mut killed =
+            Recorder::go_on(Past::open(path).unwrap(), (BOOTED, 90 * SECOND), recording()).unwrap();
         serve(&mut killed, BOOTED, 1, 2_500);
         drop(killed);
         let run = RunFile::read(path).unwrap();
 
         assert!(!run.is_complete() && run.end.is_none());
         let account = run.account();
-        assert_eq!((account.slots, account.cpu_ns, account.untold), (3_500, 1_000, 2_000), "two seconds were written");
+        assert_eq!(
+            (account.slots, account.cpu_ns, account.untold),
+            (3_500, 1_000, 2_000),
+            "two seconds were written"
+        );
         adds_up(&run, &account);
         let account = go_on(Past::open(path).unwrap(), 500, 120);
 
@@ -177,7 +216,12 @@ fn an_interval_that_is_written_out_early_is_whole_in_its_parts() {
         recorder.begin_block(0, Instant::from_ns(0), "idle", 0).unwrap();
         for index in 0..2_000 {
             let release = Instant::from_ns(index * MS);
-            recorder.sample(&Sample { index, release, wakeup_latency_ns: 20_000, ..Sample::default() }, None).unwrap();
+            recorder
+                .sample(
+                    &Sample { index, release, wakeup_latency_ns: 20_000, ..Sample::default() },
+                    None,
+                )
+                .unwrap();
             if index == 299 || index == 699 {
                 recorder.write_out().unwrap();
                 assert_eq!(RunFile::read(path).unwrap().account().slots, index + 1);
@@ -187,7 +231,8 @@ fn an_interval_that_is_written_out_early_is_whole_in_its_parts() {
         end(&mut recorder, Instant::from_ns(0), 2_000, 2_000);
         recorder.close(&Account::default()).unwrap();
         let run = RunFile::read(path).unwrap();
-        let parts: Vec<(f64, f64, u64)> = run.intervals.iter().map(|i| (i.t, i.length, i.cycles)).collect();
+        let parts: Vec<(f64, f64, u64)> =
+            run.intervals.iter().map(|i| (i.t, i.length, i.cycles)).collect();
         assert_eq!(parts, [(0.0, 0.3, 300), (0.3, 0.4, 400), (0.7, 0.3, 300), (1.0, 1.0, 1_000)]);
         assert_eq!(
             run.trends.iter().map(|trend| trend.cycles).collect::<Vec<_>>(),
@@ -198,7 +243,8 @@ fn an_interval_that_is_written_out_early_is_whole_in_its_parts() {
 }
 
 proptest! {
-    /// Whatever byte a crash leaves as the last one, everything whole before it is kept and counted.
+    /// Whatever byte a crash leaves as the last one, everything whole before it is kept and
+    /// counted.
     #[test]
     fn a_file_cut_at_any_byte_goes_on(cut in 0.0_f64..1.0, skipped_s in 0_u64..1_000) {
         in_a_file(|path| {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use onbeat::host::Host;
 use onbeat::record::{
-    Account, EndReason, Exclusion, Header, Moments, Recorder, Recording, RunFile, RunFileError, RunWriter, Series,
-    SpikeLimit, Stall, Surrounding, WriteError, interval_ns_for,
+    Account, EndReason, Exclusion, Header, Moments, Recorder, Recording, RunFile, RunFileError,
+    RunWriter, Series, SpikeLimit, Stall, Surrounding, WriteError, interval_ns_for,
 };
 use onbeat_rt::{End, Flags, Instant, Outcome, Sample};
 use proptest::prelude::*;
@@ -32,7 +32,12 @@ fn header() -> Header {
 }
 
 fn recorder(path: &Path, interval_ns: u64) -> Recorder {
-    let recording = Recording { period_ns: MS, work_ns: 0, interval_ns, spike_limit: SpikeLimit::TenTimesMedian };
+    let recording = Recording {
+        period_ns: MS,
+        work_ns: 0,
+        interval_ns,
+        spike_limit: SpikeLimit::TenTimesMedian,
+    };
     Recorder::new(RunWriter::create(path, &header()).unwrap(), Instant::from_ns(0), recording)
 }
 
@@ -64,8 +69,8 @@ fn record(path: &Path, samples: &[Sample], outcome: &Outcome, warmup: u64) -> Ac
     record_without(path, (samples, outcome), warmup, &[])
 }
 
-/// The same with stretches left out, as (from, to) in microseconds: a stretch is seen before the first sample that ended
-/// after its beginning.
+/// The same with stretches left out, as (from, to) in microseconds: a stretch is seen before the
+/// first sample that ended after its beginning.
 fn record_without(
     path: &Path,
     (samples, outcome): (&[Sample], &Outcome),
@@ -113,7 +118,11 @@ fn what_was_counted_is_what_is_read() {
         assert_eq!(run.header, header());
         assert_eq!(run.intervals.len(), 4, "three whole seconds and a half");
         assert_eq!(run.distribution(Series::WakeupLatency).count(), 3_500);
-        assert_eq!(run.distribution(Series::ObservedPeriod).count(), 3_499, "the first cycle has no period");
+        assert_eq!(
+            run.distribution(Series::ObservedPeriod).count(),
+            3_499,
+            "the first cycle has no period"
+        );
         let moments = run.moments(Series::WakeupLatency);
 
         assert_eq!((moments.min_ns, moments.max_ns), (20_000, 23_499), "extremes are exact");
@@ -149,7 +158,12 @@ fn releases_skipped_at_the_end_waited_at_least_until_the_last_cycle_ended() {
 #[test]
 fn a_lost_sample_is_counted_and_makes_no_false_period() {
     in_a_file(|path| {
-        let samples = [sample(0, 0, 10_000), sample(1, 0, 10_000), sample(9, 2, 10_000), sample(10, 0, 10_000)];
+        let samples = [
+            sample(0, 0, 10_000),
+            sample(1, 0, 10_000),
+            sample(9, 2, 10_000),
+            sample(10, 0, 10_000),
+        ];
         let account = record(path, &samples, &outcome(11, 9, 0), 0);
         assert_eq!(account.lost, 5, "releases 2 to 6 are unknown, 7 and 8 were skipped");
         let run = RunFile::read(path).unwrap();
@@ -178,8 +192,9 @@ fn a_stall_that_is_a_rule_of_the_scheduler_is_written_beside_its_spike() {
 #[test]
 fn only_the_ten_worst_spikes_of_an_interval_are_kept_and_the_rest_are_counted() {
     in_a_file(|path| {
-        let samples: Vec<Sample> =
-            (0..900).map(|k| sample(k, 0, if k % 20 == 19 { MS + k * 1_000 } else { 20_000 })).collect();
+        let samples: Vec<Sample> = (0..900)
+            .map(|k| sample(k, 0, if k % 20 == 19 { MS + k * 1_000 } else { 20_000 }))
+            .collect();
         record(path, &samples, &outcome(900, 900, 0), 0);
         let run = RunFile::read(path).unwrap();
         assert_eq!((run.intervals[0].spikes, run.spikes.len()), (45, 10));
@@ -204,8 +219,11 @@ fn long_runs_have_few_histograms_and_every_seconds_maximum() {
         recorder.close(&Account::default()).unwrap();
         let run = RunFile::read(path).unwrap();
         assert_eq!(run.intervals.len(), 2);
-        let maxima: Vec<u64> =
-            run.maxima.iter().flat_map(|note| note.series[&Series::ReleaseLatency].iter().copied()).collect();
+        let maxima: Vec<u64> = run
+            .maxima
+            .iter()
+            .flat_map(|note| note.series[&Series::ReleaseLatency].iter().copied())
+            .collect();
 
         assert_eq!(maxima, (0..120).map(|second| 20_000 + second).collect::<Vec<_>>());
     });
@@ -238,7 +256,9 @@ fn a_file_cut_at_any_byte_is_read_up_to_its_last_whole_line() {
 
 #[test]
 fn a_foreign_file_is_refused_in_one_sentence() {
-    let foreign = RunFile::parse(Path::new("x.txt"), b"# /dev/cpu_dma_latency set to 0us\nT: 0 P:98\n").unwrap_err();
+    let foreign =
+        RunFile::parse(Path::new("x.txt"), b"# /dev/cpu_dma_latency set to 0us\nT: 0 P:98\n")
+            .unwrap_err();
     assert!(foreign.to_string().contains("x.txt is not an onbeat run file"), "{foreign}");
     let empty = RunFile::parse(Path::new("x.txt"), b"").unwrap_err();
     assert!(matches!(empty, RunFileError::Foreign { .. }));
@@ -260,8 +280,12 @@ fn a_damaged_line_is_named_with_its_number() {
 fn notes_of_a_later_version_are_passed_over() {
     in_a_file(|path| {
         record(path, &[sample(0, 0, 20_000)], &outcome(1, 1, 0), 0);
-        let text = std::fs::read_to_string(path).unwrap() + "#[onbeat: {\"weather\":{\"rain\":true}}]\n";
-        assert_eq!(RunFile::parse(path, text.as_bytes()).unwrap().moments(Series::WakeupLatency).n, 1);
+        let text =
+            std::fs::read_to_string(path).unwrap() + "#[onbeat: {\"weather\":{\"rain\":true}}]\n";
+        assert_eq!(
+            RunFile::parse(path, text.as_bytes()).unwrap().moments(Series::WakeupLatency).n,
+            1
+        );
     });
 }
 
@@ -269,7 +293,9 @@ fn notes_of_a_later_version_are_passed_over() {
 fn a_known_note_that_cannot_be_read_is_not_passed_over() {
     in_a_file(|path| {
         record(path, &[sample(0, 0, 20_000)], &outcome(1, 1, 0), 0);
-        let text = std::fs::read_to_string(path).unwrap().replace("\"observed_period\"", "\"observed_mood\"");
+        let text = std::fs::read_to_string(path)
+            .unwrap()
+            .replace("\"observed_period\"", "\"observed_mood\"");
         let damaged = text.replace("\"wakeup_latency\":{", "\"wakeup_mood\":{");
         let why = RunFile::parse(path, damaged.as_bytes()).unwrap_err().to_string();
         assert!(why.contains("a note that cannot be read"), "{why}");
@@ -278,7 +304,9 @@ fn a_known_note_that_cannot_be_read_is_not_passed_over() {
 
 #[test]
 fn a_full_disk_is_one_sentence_that_says_what_is_kept() {
-    let why = RunWriter::create(Path::new("/dev/full"), &header()).err().expect("the device is always full");
+    let why = RunWriter::create(Path::new("/dev/full"), &header())
+        .err()
+        .expect("the device is always full");
     assert!(matches!(why, WriteError::Append { written: 0, .. }));
     assert!(why.to_string().contains("/dev/full after 0 bytes: No space left on device"), "{why}");
 }
@@ -291,12 +319,16 @@ fn a_link_in_the_place_of_a_run_file_is_not_followed() {
     std::os::unix::fs::symlink(&precious, &path).unwrap();
     let why = RunWriter::create(&path, &header()).err().expect("a link is refused");
 
-    assert!(matches!(why, WriteError::Create { .. }) && why.to_string().contains("timer.onbeat.hlog"), "{why}");
+    assert!(
+        matches!(why, WriteError::Create { .. }) && why.to_string().contains("timer.onbeat.hlog"),
+        "{why}"
+    );
     assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
 }
 
 proptest! {
-    /// Every slot of the grid is in exactly one place: counted, skipped, lost, warm-up, or excluded.
+    /// Every slot of the grid is in exactly one place: counted, skipped, lost, warm-up, or
+    /// excluded.
     #[test]
     fn every_slot_is_in_one_place(
         steps in prop::collection::vec((0_u64..5, 0_u64..3, 1_u64..3_000_000), 1..150),
@@ -396,19 +428,32 @@ fn a_file_of_tagged_wake_up_latency_reads_as_one_of_all_releases() {
 #[test]
 fn an_outage_that_begins_in_the_warm_up_is_counted() {
     in_a_file(|path| {
-        // Stopped from behind release 6 until 18.5 periods: cycle 7 wakes up late, ten releases are skipped.
+        // Stopped from behind release 6 until 18.5 periods: cycle 7 wakes up late, ten releases are
+        // skipped.
         let late = Flags::default().with(Flags::OVERRUN).with(Flags::DEADLINE_MISS);
         let samples: Vec<Sample> = (0..7)
             .map(|k| sample(k, 0, 20_000))
-            .chain([Sample { flags: late, ..sample(7, 0, 11_500_000) }, sample(19, 11, 20_000), sample(20, 0, 20_000)])
+            .chain([
+                Sample { flags: late, ..sample(7, 0, 11_500_000) },
+                sample(19, 11, 20_000),
+                sample(20, 0, 20_000),
+            ])
             .collect();
         let account = record(path, &samples, &outcome(21, 10, 0), 10);
         let run = RunFile::read(path).unwrap();
 
         assert_eq!((account.warmup, account.skipped), (7, 11));
-        assert_eq!(run.moments(Series::ReleaseLatency).max_ns, 11_500_000, "the late one is in no warm-up");
+        assert_eq!(
+            run.moments(Series::ReleaseLatency).max_ns,
+            11_500_000,
+            "the late one is in no warm-up"
+        );
         assert_eq!(run.moments(Series::SkippedLatency).n, 11);
-        assert_eq!(run.distribution(Series::ReleaseLatency).count(), 14, "of 21 slots all but seven that were on time");
+        assert_eq!(
+            run.distribution(Series::ReleaseLatency).count(),
+            14,
+            "of 21 slots all but seven that were on time"
+        );
     });
 }
 
@@ -416,12 +461,18 @@ fn an_outage_that_begins_in_the_warm_up_is_counted() {
 fn what_was_under_way_in_a_stretch_is_in_no_series_and_counted() {
     in_a_file(|path| {
         let late = sample(12, 1, 500_000);
-        let samples: Vec<Sample> =
-            (0..11).map(|k| sample(k, 0, 20_000)).chain([late]).chain((13..40).map(|k| sample(k, 0, 20_000))).collect();
+        let samples: Vec<Sample> = (0..11)
+            .map(|k| sample(k, 0, 20_000))
+            .chain([late])
+            .chain((13..40).map(|k| sample(k, 0, 20_000)))
+            .collect();
         // From the middle of cycle 8 to between the releases of cycles 14 and 15.
         let account = record_without(path, (&samples, &outcome(40, 39, 0)), 0, &[(8_010, 14_900)]);
 
-        assert_eq!((account.slots, account.cycles, account.skipped, account.excluded), (40, 39, 1, 7));
+        assert_eq!(
+            (account.slots, account.cycles, account.skipped, account.excluded),
+            (40, 39, 1, 7)
+        );
         let run = RunFile::read(path).unwrap();
         let note = &run.exclusions[0];
         assert_eq!(
@@ -429,12 +480,19 @@ fn what_was_under_way_in_a_stretch_is_in_no_series_and_counted() {
             (7, Surrounding::ClockStep),
             "cycles 8, 9, 10, 12, 13, 14 and release 11"
         );
-        assert!((note.t - 0.008_01).abs() < 1e-9 && (note.length - 0.006_89).abs() < 1e-9, "{note:?}");
+        assert!(
+            (note.t - 0.008_01).abs() < 1e-9 && (note.length - 0.006_89).abs() < 1e-9,
+            "{note:?}"
+        );
         let latency = run.moments(Series::WakeupLatency);
 
         assert_eq!((latency.n, latency.max_ns), (33, 20_000), "the late one too is left out");
         assert_eq!(run.moments(Series::SkippedLatency).n, 0);
-        assert_eq!(run.moments(Series::ObservedPeriod).n, 31, "no period begins or ends in the stretch");
+        assert_eq!(
+            run.moments(Series::ObservedPeriod).n,
+            31,
+            "no period begins or ends in the stretch"
+        );
         assert_eq!((run.intervals[0].excluded, run.intervals[0].excluded_skipped), (7, 1));
     });
 }
@@ -444,8 +502,16 @@ fn releases_skipped_after_the_last_cycle_are_left_out_too() {
     in_a_file(|path| {
         let mut end = outcome(5, 2, 3);
         end.last_end = Instant::from_ns(4_700_000);
-        let account = record_without(path, (&[sample(0, 0, 10_000), sample(1, 0, 10_000)], &end), 0, &[(2_500, 3_500)]);
-        assert_eq!((account.excluded, RunFile::read(path).unwrap().moments(Series::SkippedLatency).n), (2, 1));
+        let account = record_without(
+            path,
+            (&[sample(0, 0, 10_000), sample(1, 0, 10_000)], &end),
+            0,
+            &[(2_500, 3_500)],
+        );
+        assert_eq!(
+            (account.excluded, RunFile::read(path).unwrap().moments(Series::SkippedLatency).n),
+            (2, 1)
+        );
     });
 }
 
@@ -453,20 +519,42 @@ fn releases_skipped_after_the_last_cycle_are_left_out_too() {
 fn the_trend_has_a_step_for_each_tenth_of_a_short_interval_and_counts_cycles_across_skips() {
     in_a_file(|path| {
         let samples: Vec<Sample> = (0..1_500)
-            .map(|k| sample(if k < 700 { k } else { k + 300 }, if k == 700 { 300 } else { 0 }, 20_000 + k))
+            .map(|k| {
+                sample(
+                    if k < 700 { k } else { k + 300 },
+                    if k == 700 { 300 } else { 0 },
+                    20_000 + k,
+                )
+            })
             .collect();
         record(path, &samples, &outcome(1_800, 1_500, 0), 0);
         let run = RunFile::read(path).unwrap();
 
-        assert_eq!(run.trends.iter().map(|trend| trend.cycles).collect::<Vec<_>>(), [0, 700], "300 were skipped");
+        assert_eq!(
+            run.trends.iter().map(|trend| trend.cycles).collect::<Vec<_>>(),
+            [0, 700],
+            "300 were skipped"
+        );
         let steps: Vec<_> = run.trends.iter().flat_map(onbeat::record::Trend::steps).collect();
-        assert_eq!(steps.len(), 18, "steps of 100 ms, those among them in which every release was skipped");
+        assert_eq!(
+            steps.len(),
+            18,
+            "steps of 100 ms, those among them in which every release was skipped"
+        );
         assert!(
             (steps[8].p50_ns - 150.6e6).abs() < 1e6,
             "released half a step from 0.8 s on, served at 1 s: {:?}",
             steps[8]
         );
-        assert!((steps[3].p50_ns - 20_349.5).abs() < 60.0 && (steps[3].t - 0.3).abs() < 1e-9, "{:?}", steps[3]);
-        assert!((steps[3].worst_t - 0.399).abs() < 1e-3, "the last of a hundred rising ones: {:?}", steps[3]);
+        assert!(
+            (steps[3].p50_ns - 20_349.5).abs() < 60.0 && (steps[3].t - 0.3).abs() < 1e-9,
+            "{:?}",
+            steps[3]
+        );
+        assert!(
+            (steps[3].worst_t - 0.399).abs() < 1e-3,
+            "the last of a hundred rising ones: {:?}",
+            steps[3]
+        );
     });
 }

@@ -1,4 +1,5 @@
-//! What the file of a bench's cell holds when it was cut off at any byte, or ended early, and was resumed after its last complete block.
+//! What the file of a bench's cell holds when it was cut off at any byte, or ended early, and was
+//! resumed after its last complete block.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::fs::{self, OpenOptions};
@@ -6,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use onbeat::host::Host;
 use onbeat::record::{
-    Account, DroppedBlock, EndReason, Header, Past, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit,
+    Account, DroppedBlock, EndReason, Header, Past, Recorder, Recording, RunFile, RunWriter,
+    Series, SpikeLimit,
 };
 use onbeat_rt::{End, Instant, Outcome, Sample};
 use proptest::prelude::*;
@@ -18,7 +20,12 @@ const SLOTS: u64 = 2_500;
 const BLOCKS: u32 = 4;
 
 fn recording() -> Recording {
-    Recording { period_ns: MS, work_ns: 0, interval_ns: SECOND, spike_limit: SpikeLimit::TenTimesMedian }
+    Recording {
+        period_ns: MS,
+        work_ns: 0,
+        interval_ns: SECOND,
+        spike_limit: SpikeLimit::TenTimesMedian,
+    }
 }
 
 fn create(path: &Path) -> Recorder {
@@ -39,7 +46,8 @@ fn create(path: &Path) -> Recorder {
     Recorder::new(RunWriter::create(path, &header).unwrap(), Instant::from_ns(0), recording())
 }
 
-/// Runs `slots` releases of a block that was planned to have [`SLOTS`]; one of a hundred is skipped.
+/// Runs `slots` releases of a block that was planned to have [`SLOTS`]; one of a hundred is
+/// skipped.
 fn block(recorder: &mut Recorder, index: u32, slots: u64) {
     let from = Instant::from_ns(u64::from(index) * 3 * SECOND);
     recorder.plan_block(SLOTS);
@@ -48,14 +56,27 @@ fn block(recorder: &mut Recorder, index: u32, slots: u64) {
     for at in (0..slots).filter(|at| at % 100 != 42) {
         let skipped = u64::from(at % 100 == 43);
         let release = from.plus_ns(at * MS);
-        let sample = Sample { index: at, release, wakeup_latency_ns: 20_000 + at, skipped, ..Sample::default() };
+        let sample = Sample {
+            index: at,
+            release,
+            wakeup_latency_ns: 20_000 + at,
+            skipped,
+            ..Sample::default()
+        };
         recorder.sample(&sample, None).unwrap();
         cycles += 1;
     }
 
     // The last release of all is not the skipped one, so that no latency is open at the end.
     let last_end = from.plus_ns(slots * MS);
-    let outcome = Outcome { end: End::Complete, slots, cycles, skipped: slots - cycles, skipped_at_end: 0, last_end };
+    let outcome = Outcome {
+        end: End::Complete,
+        slots,
+        cycles,
+        skipped: slots - cycles,
+        skipped_at_end: 0,
+        last_end,
+    };
     recorder.end_block(&outcome).unwrap();
 }
 
@@ -87,9 +108,13 @@ fn adds_up(path: &Path, account: &Account) {
     let run = RunFile::read(path).unwrap();
     let all = SLOTS * u64::from(BLOCKS);
     assert_eq!((account.slots, account.cycles + account.skipped + account.lost), (all, all));
-    let kept = [Series::WakeupLatency, Series::SkippedLatency].map(|series| run.distribution(series).count());
+    let kept = [Series::WakeupLatency, Series::SkippedLatency]
+        .map(|series| run.distribution(series).count());
     assert_eq!(kept[0] + kept[1] + account.lost + account.warmup + account.excluded, all);
-    assert_eq!(run.blocks.iter().map(|block| block.index).collect::<Vec<_>>(), (0..BLOCKS).collect::<Vec<_>>());
+    assert_eq!(
+        run.blocks.iter().map(|block| block.index).collect::<Vec<_>>(),
+        (0..BLOCKS).collect::<Vec<_>>()
+    );
     assert!(run.blocks.iter().all(|block| block.releases == Some(SLOTS)));
     assert_eq!(run.intervals.len(), 3 * BLOCKS as usize, "no interval of a dropped block is left");
 }
@@ -99,7 +124,10 @@ fn a_complete_file_has_nothing_to_drop() {
     let dir = tempfile::tempdir().unwrap();
     let path = whole(dir.path());
     let past = Past::open_at_whole_block(&path).unwrap();
-    assert_eq!((past.dropped, past.next_block, past.ended), (None, BLOCKS, Some(EndReason::Complete)));
+    assert_eq!(
+        (past.dropped, past.next_block, past.ended),
+        (None, BLOCKS, Some(EndReason::Complete))
+    );
 }
 
 #[test]

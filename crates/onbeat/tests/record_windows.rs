@@ -1,4 +1,5 @@
-//! The events around spikes: what a run file keeps of a day is bounded, and the worst spikes are in it.
+//! The events around spikes: what a run file keeps of a day is bounded, and the worst spikes are in
+//! it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -6,7 +7,9 @@ use std::collections::BTreeSet;
 use onbeat::cause::keep::PACKED_MOST;
 use onbeat::cause::{Cause, CauseKind, Explanation, KeptWindow, SpikeFacts};
 use onbeat::probe;
-use onbeat::record::{Account, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit, Timing, Why, WindowFate};
+use onbeat::record::{
+    Account, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit, Timing, Why, WindowFate,
+};
 use onbeat::report::{Letters, Summary, spikes};
 use onbeat_rt::{End, Instant, Outcome, Sample};
 
@@ -14,7 +17,8 @@ const SECOND: u64 = 1_000_000_000;
 const PERIOD: u64 = 10_000_000;
 const LIMIT: u64 = 50_000;
 
-/// A run of `cycles` at 100 Hz; `late` says how late each is, and each spike's window is as large as one may be.
+/// A run of `cycles` at 100 Hz; `late` says how late each is, and each spike's window is as large
+/// as one may be.
 fn run(cycles: u64, late: impl Fn(u64) -> u64) -> RunFile {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.onbeat.hlog");
@@ -30,11 +34,17 @@ fn run(cycles: u64, late: impl Fn(u64) -> u64) -> RunFile {
         delay_ns: 0,
     };
 
-    let mut header = probe::header(&["onbeat".to_owned()], "timer", &[Series::ReleaseLatency], 1_763_712_000.5);
+    let mut header =
+        probe::header(&["onbeat".to_owned()], "timer", &[Series::ReleaseLatency], 1_763_712_000.5);
     header.timing = Some(timing);
-    let recording =
-        Recording { period_ns: PERIOD, work_ns: 0, interval_ns: SECOND, spike_limit: SpikeLimit::Above(LIMIT) };
-    let mut recorder = Recorder::new(RunWriter::create(&path, &header).unwrap(), Instant::from_ns(0), recording);
+    let recording = Recording {
+        period_ns: PERIOD,
+        work_ns: 0,
+        interval_ns: SECOND,
+        spike_limit: SpikeLimit::Above(LIMIT),
+    };
+    let mut recorder =
+        Recorder::new(RunWriter::create(&path, &header).unwrap(), Instant::from_ns(0), recording);
     recorder.begin_block(0, Instant::from_ns(0), "idle", 0).unwrap();
     for index in 0..cycles {
         let release = Instant::from_ns(index * PERIOD);
@@ -44,9 +54,18 @@ fn run(cycles: u64, late: impl Fn(u64) -> u64) -> RunFile {
     }
 
     let last_end = Instant::from_ns(cycles * PERIOD);
-    let outcome = Outcome { end: End::Complete, slots: cycles, cycles, skipped: 0, skipped_at_end: 0, last_end };
+    let outcome = Outcome {
+        end: End::Complete,
+        slots: cycles,
+        cycles,
+        skipped: 0,
+        skipped_at_end: 0,
+        last_end,
+    };
     recorder.end_block(&outcome).unwrap();
-    recorder.close(&Account { causes_cpu_ns: SECOND / 2, causes_bytes: 1 << 20, ..Account::default() }).unwrap();
+    recorder
+        .close(&Account { causes_cpu_ns: SECOND / 2, causes_bytes: 1 << 20, ..Account::default() })
+        .unwrap();
     RunFile::read(&path).unwrap()
 }
 
@@ -70,7 +89,8 @@ fn scattered(index: u64) -> u64 {
 }
 
 #[test]
-fn a_file_with_a_hundred_thousand_spikes_holds_two_mebibytes_of_events_at_most_and_the_worst_are_in_it() {
+fn a_file_with_a_hundred_thousand_spikes_holds_two_mebibytes_of_events_at_most_and_the_worst_are_in_it()
+ {
     let file = run(100_000, scattered);
     let bytes: usize = file.windows.iter().map(|window| window.packed.len()).sum();
     assert!(bytes <= 2 << 20, "{bytes} bytes");
@@ -84,10 +104,18 @@ fn a_file_with_a_hundred_thousand_spikes_holds_two_mebibytes_of_events_at_most_a
         .collect();
 
     assert_eq!(kept.len(), file.windows.len());
-    // Windows as large as these fill half of the room with 85; from there on only a worse one by a quarter is kept.
+    // Windows as large as these fill half of the room with 85; from there on only a worse one by a
+    // quarter is kept.
     let best_kept = *kept.last().unwrap();
-    assert!(best_kept * 5 >= worst[0] * 4, "the worst, {} ns, is within a quarter of {best_kept}", worst[0]);
-    assert!(file.spikes.iter().all(|spike| spike.window.is_some()), "each says what became of its window");
+    assert!(
+        best_kept * 5 >= worst[0] * 4,
+        "the worst, {} ns, is within a quarter of {best_kept}",
+        worst[0]
+    );
+    assert!(
+        file.spikes.iter().all(|spike| spike.window.is_some()),
+        "each says what became of its window"
+    );
 }
 
 #[test]
@@ -107,7 +135,11 @@ fn spikes_have_their_place_in_the_file_as_a_number_and_keep_it_in_the_summary() 
     let summary = Summary::of_run(&file, None);
     let cell = &summary.cells[0];
 
-    assert_eq!(cell.spikes.iter().map(|spike| spike.number).collect::<Vec<_>>(), [5, 4, 3, 2, 1], "worst first");
+    assert_eq!(
+        cell.spikes.iter().map(|spike| spike.number).collect::<Vec<_>>(),
+        [5, 4, 3, 2, 1],
+        "worst first"
+    );
     assert_eq!((cell.windows, cell.window_bytes), (5, 5 * PACKED_MOST as u64));
     assert_eq!(cell.causes_cpu_share, Some(0.1), "half a second of five");
     let words = spikes::windows_in_words(&summary).unwrap();

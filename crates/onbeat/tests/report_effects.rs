@@ -21,18 +21,24 @@ fn normal(random: &mut fastrand::Rng) -> f64 {
 fn blocks(median_ns: f64, random: &mut fastrand::Rng) -> Vec<Vec<u64>> {
     let block = |random: &mut fastrand::Rng| {
         let background = 0.25 * normal(random);
-        (0..SAMPLES).map(|_| (median_ns * (background + 0.5 * normal(random)).exp()) as u64).collect()
+        (0..SAMPLES)
+            .map(|_| (median_ns * (background + 0.5 * normal(random)).exp()) as u64)
+            .collect()
     };
     (0..BLOCKS).map(|_| block(random)).collect()
 }
 
-/// A bench in which P makes latencies ten times and S three times smaller, C a half larger, and M does nothing.
+/// A bench in which P makes latencies ten times and S three times smaller, C a half larger, and M
+/// does nothing.
 fn bench(tunings: &[&str], random: &mut fastrand::Rng) -> Vec<RunFile> {
     let median_us = |tuning: &str| {
         let factor = |letter: char, ratio: f64| if tuning.contains(letter) { ratio } else { 1.0 };
         400.0 * factor('P', 0.1) * factor('S', 1.0 / 3.0) * factor('C', 1.5)
     };
-    tunings.iter().map(|tuning| run_in_memory(tuning, "paper", &blocks(median_us(tuning) * 1e3, random))).collect()
+    tunings
+        .iter()
+        .map(|tuning| run_in_memory(tuning, "paper", &blocks(median_us(tuning) * 1e3, random)))
+        .collect()
 }
 
 fn effects_of(files: &[RunFile]) -> Vec<Effect> {
@@ -50,8 +56,15 @@ fn covers(effect: &Effect, truth: f64) -> bool {
 #[test]
 fn every_factor_is_listed_once_in_the_order_of_the_paper() {
     let effects = effects_of(&bench(&TUNINGS, &mut fastrand::Rng::with_seed(1)));
-    assert_eq!(effects.iter().map(|effect| effect.factor.as_str()).collect::<Vec<_>>(), ["P", "M", "C", "S"]);
-    assert!(effects.iter().all(|effect| effect.metric == "p99 release latency" && effect.load == "paper"));
+    assert_eq!(
+        effects.iter().map(|effect| effect.factor.as_str()).collect::<Vec<_>>(),
+        ["P", "M", "C", "S"]
+    );
+    assert!(
+        effects
+            .iter()
+            .all(|effect| effect.metric == "p99 release latency" && effect.load == "paper")
+    );
     assert!(effects.iter().all(|effect| effect.low <= effect.ratio && effect.ratio <= effect.high));
 }
 
@@ -83,7 +96,9 @@ fn a_comparison_of_equals_is_flagged_in_at_most_8_of_100_benches() {
 fn an_interval_is_narrow_enough_to_see_a_tenth_and_a_half_more() {
     let effects = effects_of(&bench(&TUNINGS, &mut fastrand::Rng::with_seed(7)));
     assert!(
-        effect(&effects, "P").is_visible() && effect(&effects, "S").is_visible() && effect(&effects, "C").is_visible()
+        effect(&effects, "P").is_visible()
+            && effect(&effects, "S").is_visible()
+            && effect(&effects, "C").is_visible()
     );
     let p = effect(&effects, "P");
     assert!(p.high / p.low < 2.0, "{p:?}");
@@ -93,7 +108,8 @@ fn an_interval_is_narrow_enough_to_see_a_tenth_and_a_half_more() {
 fn the_same_seed_draws_the_same_intervals() {
     let files = bench(&TUNINGS, &mut fastrand::Rng::with_seed(3));
     assert_eq!(effects_of(&files), effects_of(&files));
-    let other = effects::of(&files, &["paper".to_owned()], Bootstrap { seed: 5, ..Bootstrap::default() });
+    let other =
+        effects::of(&files, &["paper".to_owned()], Bootstrap { seed: 5, ..Bootstrap::default() });
     assert_ne!(effects_of(&files)[0].low, other[0].low);
     assert_eq!(effects_of(&files)[0].ratio, other[0].ratio, "only intervals are drawn");
 }
@@ -101,11 +117,20 @@ fn the_same_seed_draws_the_same_intervals() {
 #[test]
 fn a_ratio_is_the_geometric_mean_over_pairs_of_the_percentiles_in_the_table() {
     let fixed = |tuning: &str, ns: u64| run_in_memory(tuning, "paper", &vec![vec![ns; 500]; 6]);
-    let files = [fixed("none", 800 * US), fixed("P", 100 * US), fixed("M", 800 * US), fixed("PM", 200 * US)];
+    let files = [
+        fixed("none", 800 * US),
+        fixed("P", 100 * US),
+        fixed("M", 800 * US),
+        fixed("PM", 200 * US),
+    ];
     let effects = effects_of(&files);
     let p = effect(&effects, "P");
 
-    assert!((p.ratio - (1.0_f64 / 8.0 / 4.0).sqrt()).abs() < 1e-12, "the mean of an eighth and a quarter: {}", p.ratio);
+    assert!(
+        (p.ratio - (1.0_f64 / 8.0 / 4.0).sqrt()).abs() < 1e-12,
+        "the mean of an eighth and a quarter: {}",
+        p.ratio
+    );
     assert_eq!(p.sentence, "P: p99 release latency × 0.18 (0.18 to 0.18), from 800 us to 141 us");
     assert_eq!(
         effect(&effects, "M").sentence,
@@ -125,7 +150,11 @@ fn few_samples_are_compared_by_a_percentile_that_they_support() {
     let fixed = |tuning: &str, n: usize| run_in_memory(tuning, "idle", &vec![vec![50 * US; n]; 5]);
     let of = |n: usize, at_most: Share| {
         let files = [fixed("none", n), fixed("P", 10_000)];
-        let effects = effects::of(&files, &["idle".to_owned()], Bootstrap { at_most, ..Bootstrap::default() });
+        let effects = effects::of(
+            &files,
+            &["idle".to_owned()],
+            Bootstrap { at_most, ..Bootstrap::default() },
+        );
         effects.first().map(|effect| effect.metric.clone())
     };
 

@@ -1,5 +1,6 @@
-//! No figure leaves out what was worst: a loop on a clock without a kernel is stopped for 400 of 6,000 periods, and everything that
-//! people read of it is held against an account of all 6,000 releases that this file makes by itself.
+//! No figure leaves out what was worst: a loop on a clock without a kernel is stopped for 400 of
+//! 6,000 periods, and everything that people read of it is held against an account of all 6,000
+//! releases that this file makes by itself.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod report_world;
@@ -7,7 +8,8 @@ mod report_world;
 use std::sync::atomic::AtomicBool;
 
 use onbeat::record::{
-    Account, Cell, Header, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit, empty_counts,
+    Account, Cell, Header, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit,
+    empty_counts,
 };
 use onbeat::report::compare::{Comparison, Digest, SHARES};
 use onbeat::report::gate::{Chosen, limit_checks};
@@ -15,7 +17,9 @@ use onbeat::report::statistics::Share;
 use onbeat::report::units::{Letters, time_ns};
 use onbeat::report::{Limit, Outcome, Statistics, Summary, closing, export, tables};
 use onbeat_rt::ring::Ring;
-use onbeat_rt::{Clock, Cycle, Flow, Instant, MockClock, OnOverrun, Plan, Sample, Slot, Wait, split};
+use onbeat_rt::{
+    Clock, Cycle, Flow, Instant, MockClock, OnOverrun, Plan, Sample, Slot, Wait, split,
+};
 use report_world::{MS, US, bench_file, cell, header};
 
 const T: u64 = MS;
@@ -23,8 +27,9 @@ const RELEASES: u64 = 6_000;
 const STOPPED: u64 = 400;
 const WARM_UP: u64 = 10;
 
-/// A loop of a millisecond whose sleeps are some microseconds late, and which is stopped for 400 periods while it waits for the
-/// release `stopped_at`. The run file, and the latency of each release by our own account.
+/// A loop of a millisecond whose sleeps are some microseconds late, and which is stopped for 400
+/// periods while it waits for the release `stopped_at`. The run file, and the latency of each
+/// release by our own account.
 fn run(tuning: &str, load: &str, stopped_at: Option<u64>) -> (RunFile, Vec<u64>) {
     let cell = cell(tuning, load);
     let dir = tempfile::tempdir().unwrap();
@@ -54,10 +59,15 @@ fn run(tuning: &str, load: &str, stopped_at: Option<u64>) -> (RunFile, Vec<u64>)
         Flow::Continue
     };
 
-    let outcome = onbeat_rt::cycle::run(&clock, &plan, &mut task, &mut hot, &AtomicBool::new(false));
+    let outcome =
+        onbeat_rt::cycle::run(&clock, &plan, &mut task, &mut hot, &AtomicBool::new(false));
 
-    let recording =
-        Recording { period_ns: T, work_ns: 10 * US, interval_ns: 1_000 * MS, spike_limit: SpikeLimit::TenTimesMedian };
+    let recording = Recording {
+        period_ns: T,
+        work_ns: 10 * US,
+        interval_ns: 1_000 * MS,
+        spike_limit: SpikeLimit::TenTimesMedian,
+    };
     let header = Header { cell: Some(cell), ..header(None) };
     let writer = RunWriter::create(&path, &header).unwrap();
     let mut recorder = Recorder::new(writer, Instant::from_ns(0), recording);
@@ -72,13 +82,14 @@ fn run(tuning: &str, load: &str, stopped_at: Option<u64>) -> (RunFile, Vec<u64>)
     (RunFile::read(&path).unwrap(), by_our_own_account(&starts, outcome.last_end.as_ns()))
 }
 
-/// Every release that was not served on time in the warm-up: from when it was due to the first start at or after it, or to the end of
-/// the last cycle where no start came any more.
+/// Every release that was not served on time in the warm-up: from when it was due to the first
+/// start at or after it, or to the end of the last cycle where no start came any more.
 fn by_our_own_account(starts: &[(u64, u64)], last_end: u64) -> Vec<u64> {
     let mut latencies = Vec::new();
     for k in 0..RELEASES {
         let due = (k + 1) * T;
-        let (served, start) = starts.iter().copied().find(|(index, _)| *index >= k).unwrap_or((RELEASES, last_end));
+        let (served, start) =
+            starts.iter().copied().find(|(index, _)| *index >= k).unwrap_or((RELEASES, last_end));
         let is_on_time = served == k && start - due + 10 * US <= T;
         if k >= WARM_UP || !is_on_time {
             latencies.push(start - due);
@@ -103,11 +114,21 @@ fn is_close(a: f64, b: f64) -> bool {
 
 fn assert_figures(of: &Statistics, latencies: &[u64]) {
     assert_eq!(of.count, latencies.len() as u64);
-    assert_eq!((of.min_ns, of.max_ns), (*latencies.iter().min().unwrap(), *latencies.iter().max().unwrap()));
+    assert_eq!(
+        (of.min_ns, of.max_ns),
+        (*latencies.iter().min().unwrap(), *latencies.iter().max().unwrap())
+    );
     let mean = latencies.iter().sum::<u64>() as f64 / latencies.len() as f64;
-    let sd = (latencies.iter().map(|&ns| (ns as f64 - mean).powi(2)).sum::<f64>() / latencies.len() as f64).sqrt();
+    let sd = (latencies.iter().map(|&ns| (ns as f64 - mean).powi(2)).sum::<f64>()
+        / latencies.len() as f64)
+        .sqrt();
 
-    assert!(is_close(of.mean_ns, mean) && is_close(of.sd_ns, sd), "{} {mean}, {} {sd}", of.mean_ns, of.sd_ns);
+    assert!(
+        is_close(of.mean_ns, mean) && is_close(of.sd_ns, sd),
+        "{} {mean}, {} {sd}",
+        of.mean_ns,
+        of.sd_ns
+    );
     for share in Share::PERCENTILES {
         let reported = of.percentile(share).unwrap().value_ns;
         assert_eq!(reported, percentile(latencies, share.percent()), "{}", share.label());
@@ -116,7 +137,10 @@ fn assert_figures(of: &Statistics, latencies: &[u64]) {
     for share in Share::LOW {
         let low = of.low(share).unwrap();
         assert_eq!(low.max_ns, percentile(latencies, share.percent()), "Low {}", share.percent());
-        assert_eq!(low.count, (latencies.len() as f64 * share.percent() / 100.0 - 1e-9).ceil() as u64);
+        assert_eq!(
+            low.count,
+            (latencies.len() as f64 * share.percent() / 100.0 - 1e-9).ceil() as u64
+        );
     }
 }
 
@@ -139,15 +163,23 @@ fn the_stop_is_what_this_file_believes_it_to_be() {
     let end = run.end.as_ref().unwrap();
     assert_eq!((end.slots, end.skipped, end.cycles), (RELEASES, STOPPED, RELEASES - STOPPED));
     assert_eq!(latencies.len() as u64, RELEASES - WARM_UP);
-    assert_eq!(latencies.iter().filter(|ns| **ns > T).count() as u64, STOPPED + 1, "the late one and those skipped");
+    assert_eq!(
+        latencies.iter().filter(|ns| **ns > T).count() as u64,
+        STOPPED + 1,
+        "the late one and those skipped"
+    );
 }
 
 #[test]
 fn percentiles_and_low_rows_are_of_all_releases() {
     for stopped_at in [1_000, 5_500, 5_800] {
         let (summary, _, all_of_none, all_of_p) = bench(stopped_at, None);
-        let figures = |tuning: &str| summary.cell(tuning, "paper").unwrap().main().unwrap().1.clone();
-        assert_eq!(summary.cell("none", "paper").unwrap().main().unwrap().0, Series::ReleaseLatency);
+        let figures =
+            |tuning: &str| summary.cell(tuning, "paper").unwrap().main().unwrap().1.clone();
+        assert_eq!(
+            summary.cell("none", "paper").unwrap().main().unwrap().0,
+            Series::ReleaseLatency
+        );
         assert_figures(&figures("none"), &all_of_none);
         assert_figures(&figures("P"), &all_of_p);
     }
@@ -169,9 +201,11 @@ fn a_stop_in_the_warm_up_is_in_every_figure() {
 fn the_tables_print_the_same_figures() {
     let (summary, _, all, _) = bench(1_000, None);
     let table = tables::by_tuning(&summary, "paper", Letters::Ascii);
-    let row: Vec<String> = table.rows[0].entries.iter().map(|entry| entry.text.replace([' ', '~', ','], "")).collect();
+    let row: Vec<String> =
+        table.rows[0].entries.iter().map(|entry| entry.text.replace([' ', '~', ','], "")).collect();
     let us = |ns: u64| (ns as f64 / 1e3).round().to_string();
-    let printed = [(3, percentile(&all, 100.0)), (6, percentile(&all, 99.0)), (7, percentile(&all, 99.9))];
+    let printed =
+        [(3, percentile(&all, 100.0)), (6, percentile(&all, 99.0)), (7, percentile(&all, 99.9))];
     for (column, ns) in printed {
         assert_eq!(row[column], us(ns), "column {column} of {row:?}");
     }
@@ -188,7 +222,11 @@ fn the_tables_print_the_same_figures() {
     assert!((max_of("100%") - percentile(&all, 100.0) as f64 / 1e3).abs() < 1.0);
 
     let served = tables::by_tuning_of(&summary, "paper", Series::WakeupLatency, Letters::Ascii);
-    assert!(served.title.starts_with("wake-up latency of served releases only"), "{}", served.title);
+    assert!(
+        served.title.starts_with("wake-up latency of served releases only"),
+        "{}",
+        served.title
+    );
 }
 
 #[test]
@@ -200,17 +238,27 @@ fn effect_ranking_and_closing_lines_see_the_stop() {
 
     assert!(is_close(effect.ratio, expected), "{} instead of {expected}", effect.ratio);
     assert_eq!(summary.verdict.best, Some(cell("P", "paper")));
-    assert!(summary.verdict.sentence.contains("skipped 400 of 6,000 releases"), "{}", summary.verdict.sentence);
+    assert!(
+        summary.verdict.sentence.contains("skipped 400 of 6,000 releases"),
+        "{}",
+        summary.verdict.sentence
+    );
 
     // One stop in six seconds may be chance; with the limit it is a failure, and the two are apart.
-    assert!(closing::of(&summary).iter().any(|line| line.text.contains("no tuning is distinguishable")));
+    assert!(
+        closing::of(&summary).iter().any(|line| line.text.contains("no tuning is distinguishable"))
+    );
     let (summary, _, _, _) = bench(1_000, Some(limit()));
     let lines = closing::of(&summary);
 
     assert!(lines.len() <= 5 && lines[0].label == "verdict", "{lines:?}");
     let effect = lines.iter().find(|line| line.label == "effect").unwrap();
     let p99 = [&all_of_none, &all_of_p].map(|all| time_ns(percentile(all, 99.0), Letters::Ascii));
-    assert!(effect.text.contains(&p99.join(" -> ")), "p99 of all releases: {p99:?} in {}", effect.text);
+    assert!(
+        effect.text.contains(&p99.join(" -> ")),
+        "p99 of all releases: {p99:?} in {}",
+        effect.text
+    );
     assert!(lines.iter().all(|line| line.text.chars().count() <= 71), "{lines:?}");
 }
 
@@ -219,13 +267,20 @@ fn verdict_and_gate_count_every_release() {
     let (summary, _, all_of_none, _) = bench(5_500, Some(limit()));
     let over = all_of_none.iter().filter(|ns| **ns > 100 * US).count() as u64;
     let none = summary.cell("none", "paper").unwrap().verdict.clone().unwrap();
-    assert_eq!((none.over, none.releases, none.outcome), (over, all_of_none.len() as u64, Outcome::Fail));
+    assert_eq!(
+        (none.over, none.releases, none.outcome),
+        (over, all_of_none.len() as u64, Outcome::Fail)
+    );
     assert_eq!(summary.verdict.outcome, Some(Outcome::Pass), "P holds it");
 
     let chosen = Chosen { tuning: Some("none".to_owned()), load: None };
     let checks = limit_checks("nightly", &chosen.cells(&summary), limit());
     assert_eq!(checks.iter().map(|check| check.outcome).collect::<Vec<_>>(), [Outcome::Fail]);
-    assert!(checks[0].sentence.starts_with(&format!("{over} of 5,990 releases")), "{}", checks[0].sentence);
+    assert!(
+        checks[0].sentence.starts_with(&format!("{over} of 5,990 releases")),
+        "{}",
+        checks[0].sentence
+    );
 }
 
 #[test]
@@ -256,13 +311,15 @@ fn compare_speaks_of_all_releases() {
 #[test]
 fn what_charts_draw_from_has_every_release_at_its_time() {
     let (file, all) = run("none", "idle", Some(1_000));
-    let untagged: Vec<_> = file.entries.iter().filter(|entry| entry.series == Series::ReleaseLatency).collect();
+    let untagged: Vec<_> =
+        file.entries.iter().filter(|entry| entry.series == Series::ReleaseLatency).collect();
     assert_eq!(untagged.iter().map(|entry| entry.counts.count()).sum::<u64>(), all.len() as u64);
     let text = std::fs::read_to_string(&file.path).unwrap_or_default();
 
     assert!(text.is_empty(), "the file is gone with its directory; its lines were read before");
 
-    // Interval by interval: the largest value of each second, the skipped releases of that second among them.
+    // Interval by interval: the largest value of each second, the skipped releases of that second
+    // among them.
     for (second, interval) in file.intervals.iter().enumerate() {
         let of_second = |k: &usize| (*k as u64 + WARM_UP) / 1_000 == second as u64;
         let largest = (0..all.len()).filter(of_second).map(|i| all[i]).max().unwrap();
@@ -272,22 +329,30 @@ fn what_charts_draw_from_has_every_release_at_its_time() {
     let steps: Vec<_> = file.trends.iter().flat_map(onbeat::record::Trend::steps).collect();
     assert_eq!(steps.len(), 60, "a step for each tenth of a second, those of the stop among them");
     let in_stop = steps.iter().filter(|step| step.min_ns > 1e6).count();
-    assert!((3..=4).contains(&in_stop), "four tenths of a second without a served release: {in_stop}");
+    assert!(
+        (3..=4).contains(&in_stop),
+        "four tenths of a second without a served release: {in_stop}"
+    );
 }
 
 #[test]
 fn exports_hold_every_release() {
     let (file, all) = run("none", "idle", Some(1_000));
     let of = Cell { tuning: "none".to_owned(), load: "idle".to_owned() };
-    let exported: u64 =
-        export::rows(&file, &of).filter(|row| row.series == Series::ReleaseLatency).map(|row| row.bucket.count).sum();
+    let exported: u64 = export::rows(&file, &of)
+        .filter(|row| row.series == Series::ReleaseLatency)
+        .map(|row| row.bucket.count)
+        .sum();
 
     assert_eq!(exported, all.len() as u64);
 
     let mut metrics = Vec::new();
     export::openmetrics::write(std::slice::from_ref(&file), &mut metrics).unwrap();
     let metrics = String::from_utf8(metrics).unwrap();
-    let count = metrics.lines().find(|line| line.starts_with("onbeat_release_latency_seconds_count")).unwrap();
+    let count = metrics
+        .lines()
+        .find(|line| line.starts_with("onbeat_release_latency_seconds_count"))
+        .unwrap();
 
     assert!(count.ends_with(&format!(" {}", all.len())), "{count}");
 

@@ -1,4 +1,5 @@
-//! Conclusions are drawn of every series and every import, and what cannot be concluded is said with its reason.
+//! Conclusions are drawn of every series and every import, and what cannot be concluded is said
+//! with its reason.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod report_days;
@@ -17,7 +18,8 @@ fn imported(text: &str, asked: &SourceOptions) -> RunFile {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.onbeat.hlog");
     let cell = Cell { tuning: "a run".to_owned(), load: "unknown".to_owned() };
-    let labels = ImportLabels { command: vec!["onbeat".to_owned()], file: "source".to_owned(), cell };
+    let labels =
+        ImportLabels { command: vec!["onbeat".to_owned()], file: "source".to_owned(), cell };
     import::write(&stream, &labels, &path).unwrap();
 
     RunFile::read(&path).unwrap()
@@ -36,15 +38,20 @@ fn sections(run: &RunFile) -> String {
 }
 
 fn fixture(name: &str) -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import_files").join(name)).unwrap()
+    std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import_files").join(name),
+    )
+    .unwrap()
 }
 
-/// An interval log of the given length as HistogramLogWriter makes them: noise, and periodically a value of 5 ms.
+/// An interval log of the given length as HistogramLogWriter makes them: noise, and periodically a
+/// value of 5 ms.
 fn interval_log(seconds: u64, every: u64) -> String {
     use base64::Engine;
     use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
     let mut noise = Noise::seeded(3);
-    let mut text = String::from("#[Histogram log format version 1.2]\n#[StartTime: 1763712000.000]\n");
+    let mut text =
+        String::from("#[Histogram log format version 1.2]\n#[StartTime: 1763712000.000]\n");
     for second in 0..seconds {
         let mut counts = onbeat::record::empty_counts(Series::Hiccup);
         (0..50).for_each(|_| counts.record(noise.next_ns().min(150 * US)).unwrap());
@@ -74,11 +81,17 @@ fn an_interval_log_keeps_its_trend_and_shows_what_recurs_in_it() {
     );
     let sentence = &all.modes.found[0].sentence;
 
-    assert!(sentence.starts_with("+4.9") && sentence.contains("in single samples every 23 s"), "{sentence}");
+    assert!(
+        sentence.starts_with("+4.9") && sentence.contains("in single samples every 23 s"),
+        "{sentence}"
+    );
     assert!(!sentence.contains("cycle"), "no loop is known: {sentence}");
     let still = concluded(&imported(&interval_log(600, 1_000_000), &asked));
     assert!(
-        still.modes.sentence.starts_with("No periodic interference found: nothing in 600 steps of 1 s"),
+        still
+            .modes
+            .sentence
+            .starts_with("No periodic interference found: nothing in 600 steps of 1 s"),
         "{}",
         still.modes.sentence
     );
@@ -89,7 +102,12 @@ fn samples_with_times_show_what_recurs_between_their_steps() {
     let (mut noise, mut text) = (Noise::seeded(4), String::from("time_s,latency_us\n"));
     for k in 0..60_000_u64 {
         let late_ns = if k % 137 == 30 { 900 * US } else { 0 };
-        text.push_str(&format!("{}.{:03},{:.1}\n", k / 1000, k % 1000, (noise.next_ns() + late_ns) as f64 / 1e3));
+        text.push_str(&format!(
+            "{}.{:03},{:.1}\n",
+            k / 1000,
+            k % 1000,
+            (noise.next_ns() + late_ns) as f64 / 1e3
+        ));
     }
 
     let all = concluded(&imported(&text, &SourceOptions::default()));
@@ -109,18 +127,27 @@ fn samples_with_times_show_what_recurs_between_their_steps() {
 fn equal_samples_with_times_have_no_modes() {
     let mut draws = Draws(5);
     let line = |k: u64| format!("{}.{:03},{}\n", k / 1000, k % 1000, 20 + draws.next() % 3);
-    let text: String = std::iter::once("time_s,latency_us\n".to_owned()).chain((0..60_000).map(line)).collect();
+    let text: String =
+        std::iter::once("time_s,latency_us\n".to_owned()).chain((0..60_000).map(line)).collect();
     let all = concluded(&imported(&text, &SourceOptions::default()));
     assert_eq!(all.modes.found.len(), 0, "{}", all.modes.sentence);
 }
 
 #[test]
 fn imports_without_times_say_so_and_no_nonsense() {
-    for name in
-        ["cyclictest.json", "cyclictest-h.txt", "oslat.json", "rtla-timerlat.txt", "rtla-osnoise.txt", "stress-ng.log"]
-    {
+    for name in [
+        "cyclictest.json",
+        "cyclictest-h.txt",
+        "oslat.json",
+        "rtla-timerlat.txt",
+        "rtla-osnoise.txt",
+        "stress-ng.log",
+    ] {
         let said = sections(&imported(&fixture(name), &SourceOptions::default()));
-        assert!(said.contains("No search for periodic interference: its source ("), "{name}: {said}");
+        assert!(
+            said.contains("No search for periodic interference: its source ("),
+            "{name}: {said}"
+        );
         assert!(said.contains("No estimate of the worst case: its source ("), "{name}: {said}");
         assert!(said.contains("Tail versus normal distribution\n"), "{name}: {said}");
         for nonsense in ["-0 ", "recorded by onbeat", "measure for", "NaN", "inf", " 0 ns"] {

@@ -1,4 +1,5 @@
-//! The worst of a longer time: the interval covers what is true, and what cannot be estimated is refused.
+//! The worst of a longer time: the interval covers what is true, and what cannot be estimated is
+//! refused.
 #![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod report_days;
@@ -12,8 +13,8 @@ const CASES: u64 = 100;
 const MISSION_S: f64 = 8.0 * HOUR_S;
 const PER_SECOND: f64 = 1000.0;
 
-/// Largest values of the seconds of an hour, 1,000 samples each: the sample whose chance of being exceeded is `tail` comes
-/// from `quantile(tail)`.
+/// Largest values of the seconds of an hour, 1,000 samples each: the sample whose chance of being
+/// exceeded is `tail` comes from `quantile(tail)`.
 fn hour(seed: u64, quantile: impl Fn(f64) -> f64) -> BlockMaxima {
     let mut draws = Draws(seed.wrapping_mul(0x5851_F42D));
     // The largest of n uniform draws, in one draw: u^(1/n).
@@ -77,8 +78,9 @@ fn cases(quantile: impl Fn(f64) -> f64 + Copy) -> Cases {
     Cases::of((1..=CASES).map(|seed| hour(seed, quantile)), truth(quantile))
 }
 
-/// At least ninety of a hundred intervals hold the truth, a refusal counting as one that does not; and not because they are wide:
-/// half of them reach from the lower end to no more than `widest` times it.
+/// At least ninety of a hundred intervals hold the truth, a refusal counting as one that does not;
+/// and not because they are wide: half of them reach from the lower end to no more than `widest`
+/// times it.
 #[track_caller]
 fn covers(family: &str, widest: f64, quantile: impl Fn(f64) -> f64 + Copy) {
     let cases = cases(quantile);
@@ -104,7 +106,8 @@ fn a_tail_that_ends_is_covered() {
 
 #[test]
 fn a_lognormal_tail_is_covered() {
-    // The normal quantile by Newton's steps, with the hazard's leading terms; one in a thousand and rarer.
+    // The normal quantile by Newton's steps, with the hazard's leading terms; one in a thousand and
+    // rarer.
     covers("lognormal", 3.0, |tail| {
         let mut z = (-2.0 * tail.min(0.01).ln()).sqrt();
         for _ in 0..8 {
@@ -119,7 +122,8 @@ fn a_weibull_tail_is_covered() {
     covers("Weibull", 2.0, |tail| 20_000.0 * (-tail.ln()).powf(0.7));
 }
 
-/// Uniform over a quantum beyond which nothing lies, as a tick or a quantum of a hypervisor bounds it.
+/// Uniform over a quantum beyond which nothing lies, as a tick or a quantum of a hypervisor bounds
+/// it.
 #[test]
 fn a_wall_is_covered_or_refused_but_never_missed() {
     let quantile = |tail: f64| 1_000_000.0 * (1.0 - 500.0 * tail).max(0.1);
@@ -128,8 +132,8 @@ fn a_wall_is_covered_or_refused_but_never_missed() {
     println!("{}", cases.summary("wall"));
 }
 
-/// A second population that strikes `rare` times an hour, with 3 to 4 ms. Which reason is the right one depends on how many of
-/// its peaks there are; that nobody measured long enough is none.
+/// A second population that strikes `rare` times an hour, with 3 to 4 ms. Which reason is the right
+/// one depends on how many of its peaks there are; that nobody measured long enough is none.
 fn mixed(rare: u64) -> impl Iterator<Item = BlockMaxima> {
     (1..=CASES).map(move |seed| {
         let mut hour = hour(seed, |tail| 20_000.0 - 5_000.0 * tail.ln());
@@ -157,13 +161,15 @@ fn a_rare_second_population_is_refused() {
         };
 
         let answers = mixed(rare).map(|hour| estimate(&hour, MISSION_S));
-        let refused = answers.filter(|answer| answer.as_ref().is_err_and(is_of_the_mixture)).count();
+        let refused =
+            answers.filter(|answer| answer.as_ref().is_err_and(is_of_the_mixture)).count();
         println!("{rare} of a second population in an hour: {refused} of {CASES} refused");
         assert!(refused >= 98, "{rare} an hour: {refused} of {CASES}");
     }
 }
 
-/// Where a second population is so frequent that it alone makes the tail, an estimate of its end is as good as a refusal.
+/// Where a second population is so frequent that it alone makes the tail, an estimate of its end is
+/// as good as a refusal.
 #[test]
 fn no_mixture_is_reported_as_a_single_distribution() {
     for rare in [1, 2, 40, 80, 200] {
@@ -187,7 +193,8 @@ fn a_run_that_changes_half_way_is_refused() {
 fn what_one_stall_makes_in_neighbouring_seconds_is_one_event() {
     let mut hour = hour(4, |tail| 20_000.0 - 5_000.0 * tail.ln());
     let alone = estimate(&hour, MISSION_S).unwrap();
-    let late: Vec<usize> = (0..3599).filter(|&i| hour.largest_ns[i].1 > alone.threshold_ns).collect();
+    let late: Vec<usize> =
+        (0..3599).filter(|&i| hour.largest_ns[i].1 > alone.threshold_ns).collect();
     for i in late {
         hour.largest_ns[i + 1].1 = hour.largest_ns[i + 1].1.max(hour.largest_ns[i].1 * 0.98);
     }
@@ -205,7 +212,10 @@ fn missions_out_of_reach_and_runs_too_short_are_refused_with_numbers() {
     assert!(matches!(estimate(&hour, 10.0), Err(NoEstimate::MissionTooShort { .. })));
     let few = BlockMaxima { length_s: 1.0, largest_ns: hour.largest_ns[..399].to_vec() };
 
-    assert_eq!(estimate(&few, HOUR_S), Err(NoEstimate::TooFew { stretches: 399, needed: 400, length_s: 1.0 }));
+    assert_eq!(
+        estimate(&few, HOUR_S),
+        Err(NoEstimate::TooFew { stretches: 399, needed: 400, length_s: 1.0 })
+    );
 }
 
 #[test]
@@ -214,7 +224,8 @@ fn a_fit_finds_the_shape_it_was_drawn_from_and_one_in_ten_is_said_to_misfit() {
         let (mut sum, mut misfits) = (0.0, 0);
         for seed in 0..CASES {
             let mut draws = Draws(seed * 31 + 5);
-            let excess = |u: f64| if shape == 0.0 { -u.ln() } else { (u.powf(-shape) - 1.0) / shape };
+            let excess =
+                |u: f64| if shape == 0.0 { -u.ln() } else { (u.powf(-shape) - 1.0) / shape };
             let excesses: Vec<f64> = (0..200).map(|_| 500.0 * excess(draws.share())).collect();
             let fit = Pareto::fitted(&excesses).unwrap();
             sum += fit.shape;
@@ -231,24 +242,41 @@ fn a_fit_finds_the_shape_it_was_drawn_from_and_one_in_ten_is_said_to_misfit() {
 #[test]
 fn a_run_file_is_enough_for_an_estimate_and_its_curve() {
     let mut draws = Draws(6);
-    let run = Day::at(10 * MS).hours(1).recorded_as(|_, _| 20 * US + (-15_000.0 * draws.share().ln()) as u64);
+    let run = Day::at(10 * MS)
+        .hours(1)
+        .recorded_as(|_, _| 20 * US + (-15_000.0 * draws.share().ln()) as u64);
     let found = extremes::of_run(&run, MISSION_S);
     let estimate = found.estimate.expect("an exponential tail");
     let truth = 20_000.0 + 15_000.0 * (100.0 * MISSION_S).ln();
 
     assert!((estimate.low_ns..=estimate.high_ns).contains(&truth), "{}", found.sentence);
-    assert!(found.sentence.starts_with("Estimated worst release latency in 8 h: "), "{}", found.sentence);
-    assert!(found.sentence.ends_with("causes that did not occur in the run are not included."), "{}", found.sentence);
-    assert!(estimate.curve.len() > 5 && estimate.curve.windows(2).all(|pair| pair[0].worst_ns < pair[1].worst_ns));
+    assert!(
+        found.sentence.starts_with("Estimated worst release latency in 8 h: "),
+        "{}",
+        found.sentence
+    );
+    assert!(
+        found.sentence.ends_with("causes that did not occur in the run are not included."),
+        "{}",
+        found.sentence
+    );
+    assert!(
+        estimate.curve.len() > 5
+            && estimate.curve.windows(2).all(|pair| pair[0].worst_ns < pair[1].worst_ns)
+    );
     assert!((found.largest_ns - estimate.observed[0].ns).abs() < 1.0);
     let minute = extremes::of_run(&Day::at(MS).seconds(60).seeded(1).recorded(|_, _| 0), HOUR_S);
 
     assert!(
-        minute.estimate.is_some() || minute.sentence.starts_with("No estimate of the worst in 1 h: "),
+        minute.estimate.is_some()
+            || minute.sentence.starts_with("No estimate of the worst in 1 h: "),
         "{}",
         minute.sentence
     );
     let second = extremes::of_run(&Day::at(MS).seconds(1).recorded(|_, _| 0), HOUR_S).sentence;
 
-    assert!(second.contains("10 intervals of 100 ms; 400 are needed; measure for 40.0 s or longer"), "{second}");
+    assert!(
+        second.contains("10 intervals of 100 ms; 400 are needed; measure for 40.0 s or longer"),
+        "{second}"
+    );
 }

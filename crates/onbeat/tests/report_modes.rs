@@ -1,4 +1,5 @@
-//! Planted disturbances are found in days of a loop, from the run file alone, and nothing is found where nothing is.
+//! Planted disturbances are found in days of a loop, from the run file alone, and nothing is found
+//! where nothing is.
 #![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod report_days;
@@ -25,29 +26,47 @@ fn sentences(modes: &Modes) -> Vec<&str> {
     modes.found.iter().map(|mode| mode.sentence.as_str()).collect()
 }
 
-/// The three of a network card's firmware: 4 µs for 15 s every 5.3 minutes, one sample at 210 µs every 5 s, and once an hour
-/// ten samples that rise to 150 µs. They begin `moved` seconds later.
+/// The three of a network card's firmware: 4 µs for 15 s every 5.3 minutes, one sample at 210 µs
+/// every 5 s, and once an hour ten samples that rise to 150 µs. They begin `moved` seconds later.
 fn three_modes(second: f64, index: u64, rate: u64, moved: u64) -> u64 {
     let level = if (second + moved as f64) % (5.3 * MINUTE_S) < 15.0 { 4 * US } else { 0 };
     let index = index + moved * rate;
     let bump = if index % (5 * rate) == 3 * rate / 2 { 185 * US } else { 0 };
     let into_the_hour = index % (3600 * rate);
     let start = 1234 * rate + rate / 3;
-    let ramp = if (start..start + 10).contains(&into_the_hour) { (into_the_hour - start + 1) * 15 * US } else { 0 };
+    let ramp = if (start..start + 10).contains(&into_the_hour) {
+        (into_the_hour - start + 1) * 15 * US
+    } else {
+        0
+    };
 
     level + bump + ramp
 }
 
-/// The three are found, each with its period within 1 % and its size within 10 %, and nothing else is.
+/// The three are found, each with its period within 1 % and its size within 10 %, and nothing else
+/// is.
 fn finds_the_three(modes: &Modes, of: &str) {
-    let (level, bump, ramp) = (mode_of(modes, 5.3 * MINUTE_S), mode_of(modes, 5.0), mode_of(modes, 3600.0));
-    assert!(near(level.size_ns, 4_000.0, 0.1) && near(level.duration_s, 15.0, 0.1), "{of}: {}", level.sentence);
+    let (level, bump, ramp) =
+        (mode_of(modes, 5.3 * MINUTE_S), mode_of(modes, 5.0), mode_of(modes, 3600.0));
+    assert!(
+        near(level.size_ns, 4_000.0, 0.1) && near(level.duration_s, 15.0, 0.1),
+        "{of}: {}",
+        level.sentence
+    );
     assert_eq!(level.lifts, Lifts::Most, "{of}: {}", level.sentence);
     assert!((271..=272).contains(&level.periods), "{of}: {}", level.sentence);
     let expected = ["14.9", "15", "15.1"].map(|s| format!(" us for {s} s every 5 min 18 s, "));
 
-    assert!(expected.iter().any(|expected| level.sentence.contains(expected)), "{of}: {}", level.sentence);
-    assert!(near(bump.size_ns, 185_000.0, 0.1) && bump.lifts == Lifts::Single, "{of}: {}", bump.sentence);
+    assert!(
+        expected.iter().any(|expected| level.sentence.contains(expected)),
+        "{of}: {}",
+        level.sentence
+    );
+    assert!(
+        near(bump.size_ns, 185_000.0, 0.1) && bump.lifts == Lifts::Single,
+        "{of}: {}",
+        bump.sentence
+    );
     assert!(near(ramp.size_ns, 150_000.0, 0.1) && ramp.periods <= 24, "{of}: {}", ramp.sentence);
     assert_eq!(modes.found.len(), 3, "{of}: harmonics are folded to one: {:#?}", sentences(modes));
     println!("{of}: {:#?}", sentences(modes));
@@ -60,10 +79,13 @@ fn alarms(run: &RunFile, of: &str) -> usize {
     modes.found.len()
 }
 
-/// Three modes are found in a day, and at most one in each of some days that hold the same steps in another order.
+/// Three modes are found in a day, and at most one in each of some days that hold the same steps in
+/// another order.
 fn found_until_shuffled(seed: u64, moved: u64, shuffles: u64) {
-    let mut run =
-        Day::at(10 * MS).hours(24).seeded(seed).recorded(|second, index| three_modes(second, index, 100, moved));
+    let mut run = Day::at(10 * MS)
+        .hours(24)
+        .seeded(seed)
+        .recorded(|second, index| three_modes(second, index, 100, moved));
     finds_the_three(&modes::of_run(&run), &format!("day {seed}"));
     let alarms: Vec<usize> = (0..shuffles)
         .map(|shuffle| {
@@ -86,17 +108,23 @@ fn wherever_in_their_periods_they_begin() {
 
 #[test]
 fn a_day_of_a_loop_at_a_kilohertz_tells_the_three_as_well() {
-    let run = Day::at(MS).hours(24).seeded(10).recorded(|second, index| three_modes(second, index, 1000, 60));
+    let run = Day::at(MS)
+        .hours(24)
+        .seeded(10)
+        .recorded(|second, index| three_modes(second, index, 1000, 60));
     finds_the_three(&modes::of_run(&run), "1 kHz");
 }
 
-/// Not the steps of a file in another order, but the disturbances themselves at moments of chance: as many, as long, as large.
+/// Not the steps of a file in another order, but the disturbances themselves at moments of chance:
+/// as many, as long, as large.
 #[test]
 fn the_same_disturbances_at_moments_of_chance_are_no_modes() {
     const DAY: u64 = 24 * 3600;
     let mut draws = report_days::Draws(40);
-    let mut moments = |n: u64, below: u64| (0..n).map(|_| draws.next() % below).collect::<BTreeSet<u64>>();
-    let (levels, bumps, ramps) = (moments(272, DAY), moments(DAY / 5, DAY * 100), moments(24, DAY * 100));
+    let mut moments =
+        |n: u64, below: u64| (0..n).map(|_| draws.next() % below).collect::<BTreeSet<u64>>();
+    let (levels, bumps, ramps) =
+        (moments(272, DAY), moments(DAY / 5, DAY * 100), moments(24, DAY * 100));
     let late = |second: f64, index: u64| {
         let since = |last: Option<&u64>, now: u64| last.map_or(u64::MAX, |last| now - last);
         let level = since(levels.range(..=second as u64).next_back(), second as u64) < 15;
@@ -111,7 +139,10 @@ fn the_same_disturbances_at_moments_of_chance_are_no_modes() {
 
 #[test]
 fn every_seventh_cycle_is_found_in_a_minute_although_steps_are_longer() {
-    let run = Day::at(MS).seconds(60).seeded(2).recorded(|_, cycle| if cycle % 7 == 3 { 150 * US } else { 0 });
+    let run = Day::at(MS)
+        .seconds(60)
+        .seeded(2)
+        .recorded(|_, cycle| if cycle % 7 == 3 { 150 * US } else { 0 });
     let modes = modes::of_run(&run);
     let mode = mode_of(&modes, 0.007);
     assert!(mode.sentence.contains("every 7 ms (7 cycles)"), "{}", mode.sentence);
@@ -135,7 +166,9 @@ fn a_minute_without_a_mode_has_none() {
         let modes = modes::of_run(&Day::at(MS).seconds(60).seeded(seed).recorded(|_, _| 0));
         assert_eq!(modes.found.len(), 0, "seed {seed}: {:#?}", sentences(&modes));
         assert!(
-            modes.sentence.starts_with("No periodic interference found: nothing in 600 steps of 100 ms recurs"),
+            modes.sentence.starts_with(
+                "No periodic interference found: nothing in 600 steps of 100 ms recurs"
+            ),
             "{}",
             modes.sentence
         );
@@ -161,11 +194,17 @@ fn a_drift_is_not_a_mode() {
 
 #[test]
 fn a_disturbance_that_makes_a_fifth_of_the_cycles_late_is_seen_in_the_slowest_tenth() {
-    let late = |second: f64, cycle: u64| if second % 90.0 < 9.0 && cycle.is_multiple_of(5) { 60 * US } else { 0 };
+    let late = |second: f64, cycle: u64| {
+        if second % 90.0 < 9.0 && cycle.is_multiple_of(5) { 60 * US } else { 0 }
+    };
     let modes = modes::of_run(&Day::at(10 * MS).hours(1).seeded(4).recorded(late));
     let mode = mode_of(&modes, 90.0);
     assert_eq!(mode.lifts, Lifts::Some, "{}", mode.sentence);
-    assert!(near(mode.size_ns, 60_000.0, 0.25) && near(mode.duration_s, 9.0, 0.15), "{}", mode.sentence);
+    assert!(
+        near(mode.size_ns, 60_000.0, 0.25) && near(mode.duration_s, 9.0, 0.15),
+        "{}",
+        mode.sentence
+    );
 }
 
 #[test]
@@ -181,9 +220,18 @@ fn runs_of_two_periods_tell_time_from_cycle_count() {
     };
 
     let (slow, fast) = (by_time(10 * MS), by_time(5 * MS));
-    assert_eq!((slow[0].tied, modes::across(&slow[0], &fast)), (Tied::CannotTell, Some(Tied::Time)));
+    assert_eq!(
+        (slow[0].tied, modes::across(&slow[0], &fast)),
+        (Tied::CannotTell, Some(Tied::Time))
+    );
     let (slow, fast) = (by_cycles(10 * MS), by_cycles(5 * MS));
-    assert_eq!(modes::across(&slow[0], &fast), Some(Tied::Cycles), "{} {}", slow[0].sentence, fast[0].sentence);
+    assert_eq!(
+        modes::across(&slow[0], &fast),
+        Some(Tied::Cycles),
+        "{} {}",
+        slow[0].sentence,
+        fast[0].sentence
+    );
     assert_eq!(modes::across(&slow[0], &slow), None, "the same period tells nothing");
     assert!(slow[0].sentence.contains("this run does not show"), "{}", slow[0].sentence);
 }
@@ -191,10 +239,13 @@ fn runs_of_two_periods_tell_time_from_cycle_count() {
 #[test]
 fn skipped_releases_tell_time_from_cycle_count_in_one_run() {
     let day = |seed| Day::at(10 * MS).seconds(3600).seeded(seed).skipping(400, 1500);
-    let by_cycles = modes::of_run(&day(7).recorded(|_, cycle| if cycle % 3000 < 300 { 10 * US } else { 0 }));
-    let cycles: Vec<&Mode> = by_cycles.found.iter().filter(|mode| near(mode.period_cycles, 3000.0, 0.01)).collect();
+    let by_cycles =
+        modes::of_run(&day(7).recorded(|_, cycle| if cycle % 3000 < 300 { 10 * US } else { 0 }));
+    let cycles: Vec<&Mode> =
+        by_cycles.found.iter().filter(|mode| near(mode.period_cycles, 3000.0, 0.01)).collect();
     assert!(cycles.iter().any(|mode| mode.tied == Tied::Cycles), "{:#?}", sentences(&by_cycles));
-    let by_time = modes::of_run(&day(8).recorded(|second, _| if second % 37.0 < 4.0 { 10 * US } else { 0 }));
+    let by_time =
+        modes::of_run(&day(8).recorded(|second, _| if second % 37.0 < 4.0 { 10 * US } else { 0 }));
     assert_eq!(mode_of(&by_time, 37.0).tied, Tied::Time, "{:#?}", sentences(&by_time));
 }
 

@@ -34,7 +34,10 @@ fn files_and_summary_come_out_as_the_format_says() {
 #[test]
 fn of_a_file_that_was_cut_off_the_page_carries_the_whole_lines() {
     let page = page(TEMPLATE, &[("a", "whole\nTag=wakeup_la")], "{}").unwrap();
-    assert_eq!(unpacked(&page), "#[onbeat: {\"file\":\"a\"}]\nwhole\n#[onbeat: {\"summary\":{}}]\n");
+    assert_eq!(
+        unpacked(&page),
+        "#[onbeat: {\"file\":\"a\"}]\nwhole\n#[onbeat: {\"summary\":{}}]\n"
+    );
 }
 
 #[test]
@@ -46,7 +49,10 @@ fn nothing_in_a_file_can_end_the_script() {
 
 #[test]
 fn the_same_bench_gives_the_same_page() {
-    assert_eq!(page(TEMPLATE, &[("a", "b\n")], "{}").unwrap(), page(TEMPLATE, &[("a", "b\n")], "{}").unwrap());
+    assert_eq!(
+        page(TEMPLATE, &[("a", "b\n")], "{}").unwrap(),
+        page(TEMPLATE, &[("a", "b\n")], "{}").unwrap()
+    );
 }
 
 #[test]

@@ -67,7 +67,8 @@ proptest! {
 fn the_main_rows_are_of_what_each_run_is_about() {
     let mut hiccup = run("P", "idle", &blocks(&[vec![50_000; 40]]));
     hiccup.header.series = vec![Series::ResponseTime];
-    let digests = [digest("a", 0, run("P", "idle", &blocks(&[vec![20_000; 40]]))), digest("b", 1, hiccup)];
+    let digests =
+        [digest("a", 0, run("P", "idle", &blocks(&[vec![20_000; 40]]))), digest("b", 1, hiccup)];
     let found = rows(&digests, SeriesChoice::Main);
     let about: Vec<(Series, usize)> =
         found.iter().flat_map(|of| of.rows.iter().map(|row| (of.series, row.run))).collect();
@@ -77,12 +78,16 @@ fn the_main_rows_are_of_what_each_run_is_about() {
     assert_eq!(about, wanted);
     assert_eq!(about[1].0, Series::ResponseTime);
     let all = rows(&digests, SeriesChoice::All);
-    assert_eq!(all.iter().map(|of| of.series).collect::<Vec<_>>(), series_of(&digests).into_iter().collect::<Vec<_>>());
+    assert_eq!(
+        all.iter().map(|of| of.series).collect::<Vec<_>>(),
+        series_of(&digests).into_iter().collect::<Vec<_>>()
+    );
     assert!(all.iter().any(|of| of.series == Series::ObservedPeriod && of.rows.len() == 2));
 }
 
 #[test]
-fn skipped_releases_stand_in_their_run_and_what_a_source_does_not_count_is_a_dash_that_is_explained() {
+fn skipped_releases_stand_in_their_run_and_what_a_source_does_not_count_is_a_dash_that_is_explained()
+ {
     let mut cycles = blocks(&[vec![20_000; 500]]);
     cycles[0][100] = Cycle { late_ns: 3_200 * US, skipped: 3, stall: None };
     let own = run("P", "idle", &cycles);
@@ -91,16 +96,25 @@ fn skipped_releases_stand_in_their_run_and_what_a_source_does_not_count_is_a_das
     foreign.import = Some(Import { format: "cyclictest".to_owned(), ..Import::default() });
     let digests = [digest("own", 0, own), digest("foreign", 1, foreign)];
     let found = rows(&digests, SeriesChoice::One(Series::WakeupLatency));
-    let counts: Vec<_> = found[0].rows.iter().map(|row| (row.overruns.is_some(), row.skipped)).collect();
+    let counts: Vec<_> =
+        found[0].rows.iter().map(|row| (row.overruns.is_some(), row.skipped)).collect();
 
     assert_eq!(counts, [(true, Some(3)), (false, None)]);
     let text = table(&digests, &found[0], Letters::Ascii).to_text(80);
     let row = text.lines().find(|line| line.starts_with("foreign")).unwrap();
-    assert_eq!(row.split_whitespace().filter(|word| *word == "-").count(), 3, "overruns, skipped, tail: {text}");
-    assert!(
-        text.contains("the tool that recorded foreign does not count it") && text.contains("all samples are equal")
+    assert_eq!(
+        row.split_whitespace().filter(|word| *word == "-").count(),
+        3,
+        "overruns, skipped, tail: {text}"
     );
-    assert!(text.contains("load") && row.contains("unknown"), "loads differ, so they stand there: {text}");
+    assert!(
+        text.contains("the tool that recorded foreign does not count it")
+            && text.contains("all samples are equal")
+    );
+    assert!(
+        text.contains("load") && row.contains("unknown"),
+        "loads differ, so they stand there: {text}"
+    );
 
     // A program that reads the JSON must not take what nobody counted for none.
     let json = |run: &Digest| serde_json::to_value(&run.summary.cells[0]).unwrap();
@@ -112,13 +126,15 @@ fn skipped_releases_stand_in_their_run_and_what_a_source_does_not_count_is_a_das
 
 #[test]
 fn a_day_of_four_systems_stands_in_one_table_of_80_columns() {
-    let mut digests: Vec<Digest> = (0..4).map(|n| digest("", n, run("P", "idle", &blocks(&[vec![1, 2, 9]])))).collect();
+    let mut digests: Vec<Digest> =
+        (0..4).map(|n| digest("", n, run("P", "idle", &blocks(&[vec![1, 2, 9]])))).collect();
     for (digest, name) in digests.iter_mut().zip(["windows", "osx", "ubuntu", "rt"]) {
         digest.name = name.to_owned();
         let cell = &mut digest.summary.cells[0];
         (cell.overruns, cell.skipped) = (Some(1_234), Some(12_345));
         for of in cell.series.values_mut() {
-            (of.count, of.min_ns, of.max_ns, of.jitter_ns) = (80_304_595, 54_321, 17_170_000, 17_115_679);
+            (of.count, of.min_ns, of.max_ns, of.jitter_ns) =
+                (80_304_595, 54_321, 17_170_000, 17_115_679);
             (of.mean_ns, of.sd_ns, of.tail_ratio) = (550_000.0, 370_000.0, Some(44.918_9));
         }
     }
@@ -133,7 +149,18 @@ fn a_day_of_four_systems_stands_in_one_table_of_80_columns() {
 
     assert_eq!(
         words,
-        ["windows", "80,304,595", "54.3", "550", "370", "17170", "17116", "1,234", "12,345", "44.9"],
+        [
+            "windows",
+            "80,304,595",
+            "54.3",
+            "550",
+            "370",
+            "17170",
+            "17116",
+            "1,234",
+            "12,345",
+            "44.9"
+        ],
         "{text}"
     );
 }
@@ -158,22 +185,34 @@ fn the_loads_of_one_run_are_compared_as_runs_are() {
     assert_eq!(jitters, [10_000, 50_000], "no load against load");
     let text = table(&loads, &found[0], Letters::Ascii).to_text(80);
     assert!(
-        text.starts_with("wake-up latency by load") && text.lines().any(|line| line.starts_with("paper")),
+        text.starts_with("wake-up latency by load")
+            && text.lines().any(|line| line.starts_with("paper")),
         "{text}"
     );
     let comparison = Comparison::new(&loads);
     let of_load = comparison.cells.iter().find(|of| of.series == Series::WakeupLatency).unwrap();
     let p50 = of_load.runs[1].ratios.iter().find(|ratio| ratio.metric == "p50").unwrap();
 
-    assert!(p50.low.is_some_and(|low| low > 1.0) && (p50.ratio - 42.0 / 22.0).abs() < 0.01, "{p50:?}");
-    assert!(comparison.warnings.iter().all(|warning| !warning.contains("differ")), "{:?}", comparison.warnings);
-    assert!(comparison.warnings.iter().all(|warning| !warning.contains("one after the other")), "they took turns");
+    assert!(
+        p50.low.is_some_and(|low| low > 1.0) && (p50.ratio - 42.0 / 22.0).abs() < 0.01,
+        "{p50:?}"
+    );
+    assert!(
+        comparison.warnings.iter().all(|warning| !warning.contains("differ")),
+        "{:?}",
+        comparison.warnings
+    );
+    assert!(
+        comparison.warnings.iter().all(|warning| !warning.contains("one after the other")),
+        "they took turns"
+    );
     assert!(comparison.differences.is_empty(), "{:?}", comparison.differences);
 }
 
 #[test]
 fn tunings_of_a_bench_have_their_own_rows_in_each_load() {
-    let one = |tuning: &str, load: &str, ns: u64| run(tuning, load, &blocks(&[vec![ns, ns + 1_000]]));
+    let one =
+        |tuning: &str, load: &str, ns: u64| run(tuning, load, &blocks(&[vec![ns, ns + 1_000]]));
     let files = [
         one("none", "idle", 50_000),
         one("P", "idle", 20_000),
@@ -186,12 +225,22 @@ fn tunings_of_a_bench_have_their_own_rows_in_each_load() {
     let named: Vec<(usize, &str, u64)> =
         found[0].rows.iter().map(|row| (row.run, row.tuning.as_str(), row.min_ns)).collect();
 
-    assert_eq!(named, [(0, "none", 50_000), (0, "P", 20_000), (1, "none", 90_000), (1, "P", 30_000)]);
+    assert_eq!(
+        named,
+        [(0, "none", 50_000), (0, "P", 20_000), (1, "none", 90_000), (1, "P", 30_000)]
+    );
     let table = table(&loads, &found[0], Letters::Ascii);
-    assert_eq!(table.columns[..2].iter().map(|column| column.header.as_str()).collect::<Vec<_>>(), ["load", "tuning"]);
+    assert_eq!(
+        table.columns[..2].iter().map(|column| column.header.as_str()).collect::<Vec<_>>(),
+        ["load", "tuning"]
+    );
     let comparison = Comparison::new(&loads);
-    let cells: Vec<&str> =
-        comparison.cells.iter().filter(|of| of.series == Series::WakeupLatency).map(|of| of.cell.as_str()).collect();
+    let cells: Vec<&str> = comparison
+        .cells
+        .iter()
+        .filter(|of| of.series == Series::WakeupLatency)
+        .map(|of| of.cell.as_str())
+        .collect();
 
     assert_eq!(cells, ["none", "P"], "each tuning under one load against the other");
 }
@@ -212,7 +261,10 @@ fn loads_are_rows_with_their_verdicts() {
     assert_ne!(words(0), words(1));
     assert!(paper.contains(" 300 "), "300 of 1,200 are over: {text}");
     let without = by_load::table(&summary, Series::ObservedPeriod, Letters::Ascii);
-    assert!(without.columns.iter().all(|column| column.header != "verdict"), "the limit is on another series");
+    assert!(
+        without.columns.iter().all(|column| column.header != "verdict"),
+        "the limit is on another series"
+    );
     let (bench, files) = two_loads(None);
     let summary = Summary::of_bench(&bench, &files[..1]);
     let text = by_load::table(&summary, main, Letters::Ascii).to_text(80);

@@ -1,5 +1,5 @@
-//! There is one number of spikes: counts, causes, tables, sentences, exports and comparisons say the same, also where the limit of a
-//! spike moves from interval to interval.
+//! There is one number of spikes: counts, causes, tables, sentences, exports and comparisons say
+//! the same, also where the limit of a spike moves from interval to interval.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod report_world;
@@ -16,13 +16,15 @@ use serde_json::json;
 const CYCLES: u64 = 5_000;
 const INTERVAL: u64 = 500;
 
-/// The loop's latency changes from interval to interval, so that one and the same latency is a spike in some of them only.
+/// The loop's latency changes from interval to interval, so that one and the same latency is a
+/// spike in some of them only.
 fn late_ns(index: u64) -> u64 {
     let median = [4, 40, 9, 22, 70][(index / INTERVAL % 5) as usize] * US;
     match index {
         // The first interval begins with a median that its end does not have.
         0..60 => return if index % 20 == 7 { 100 * US } else { 30 * US },
-        // A sample that begins an interval: a spike by the limit of one interval, and none by that of the one before.
+        // A sample that begins an interval: a spike by the limit of one interval, and none by that
+        // of the one before.
         _ if index.is_multiple_of(INTERVAL) => return 300 * US,
         _ => {}
     }
@@ -30,24 +32,36 @@ fn late_ns(index: u64) -> u64 {
     if index % 23 == 7 { median + index * 7_919 % 700 * US } else { median }
 }
 
-/// A run whose spikes are explained as a probe does it: those that are spikes by what is known when they happen.
+/// A run whose spikes are explained as a probe does it: those that are spikes by what is known when
+/// they happen.
 fn run(tuning: &str) -> (RunFile, u64) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.onbeat.hlog");
     let header = Header { cell: Some(cell(tuning, "paper")), ..header(None) };
-    let recording =
-        Recording { period_ns: MS, work_ns: 0, interval_ns: INTERVAL * MS, spike_limit: SpikeLimit::TenTimesMedian };
-    let mut recorder = Recorder::new(RunWriter::create(&path, &header).unwrap(), Instant::from_ns(0), recording);
+    let recording = Recording {
+        period_ns: MS,
+        work_ns: 0,
+        interval_ns: INTERVAL * MS,
+        spike_limit: SpikeLimit::TenTimesMedian,
+    };
+    let mut recorder =
+        Recorder::new(RunWriter::create(&path, &header).unwrap(), Instant::from_ns(0), recording);
     recorder.begin_block(0, Instant::from_ns(0), "paper", 0).unwrap();
 
     let mut explained = 0;
     for index in 0..CYCLES {
         let release = Instant::from_ns(index * MS);
-        let sample = Sample { index, release, wakeup_latency_ns: late_ns(index), ..Sample::default() };
+        let sample =
+            Sample { index, release, wakeup_latency_ns: late_ns(index), ..Sample::default() };
         let explanation = recorder.is_spike(&sample).then(|| {
             explained += 1;
             let kind = if index % 2 == 0 { CauseKind::HypervisorSteal } else { CauseKind::Softirq };
-            let cause = Cause { kind, ns: sample.wakeup_latency_ns, evidence: "counted".to_owned(), culprit: None };
+            let cause = Cause {
+                kind,
+                ns: sample.wakeup_latency_ns,
+                evidence: "counted".to_owned(),
+                culprit: None,
+            };
             Explanation::from_causes(vec![cause])
         });
 
@@ -55,8 +69,14 @@ fn run(tuning: &str) -> (RunFile, u64) {
     }
 
     let last_end = Instant::from_ns(CYCLES * MS);
-    let outcome =
-        Outcome { end: End::Complete, slots: CYCLES, cycles: CYCLES, skipped: 0, skipped_at_end: 0, last_end };
+    let outcome = Outcome {
+        end: End::Complete,
+        slots: CYCLES,
+        cycles: CYCLES,
+        skipped: 0,
+        skipped_at_end: 0,
+        last_end,
+    };
     recorder.end_block(&outcome).unwrap();
     recorder.close(&Account::default()).unwrap();
     (RunFile::read(&path).unwrap(), explained)
@@ -67,7 +87,10 @@ fn the_limit_of_this_run_moves_so_that_it_decides() {
     let over = |ns: u64| (0..CYCLES).filter(|index| late_ns(*index) > ns).count();
     let (_, explained) = run("none");
     assert!(explained > 50, "{explained}");
-    assert!(over(90 * US) as u64 > explained, "some latencies are spikes in one interval and none in another");
+    assert!(
+        over(90 * US) as u64 > explained,
+        "some latencies are spikes in one interval and none in another"
+    );
 }
 
 #[test]
@@ -109,7 +132,10 @@ fn every_place_says_the_same_number_of_spikes() {
     let json = serde_json::to_value(&comparison).unwrap();
 
     for cell in json["cells"].as_array().unwrap() {
-        assert_eq!((&cell["runs"][0]["spikes"], &cell["runs"][1]["spikes"]), (&json!(all), &json!(all)));
+        assert_eq!(
+            (&cell["runs"][0]["spikes"], &cell["runs"][1]["spikes"]),
+            (&json!(all), &json!(all))
+        );
     }
 
     assert!(file.spikes.len() as u64 <= all, "none is listed that was not counted");
@@ -143,14 +169,16 @@ fn what_the_terminal_advises_stands_in_the_json() {
     let kind = cell_kind(&summary);
 
     assert_eq!(first["kind"], serde_json::to_value(kind).unwrap(), "the kind of most spikes");
-    let texts: Vec<&str> = first["texts"].as_array().unwrap().iter().filter_map(|text| text.as_str()).collect();
+    let texts: Vec<&str> =
+        first["texts"].as_array().unwrap().iter().filter_map(|text| text.as_str()).collect();
     let said = if texts.is_empty() { "no further remedy".to_owned() } else { texts.join("; ") };
     assert!(summary.causes[1].contains(&said), "{said}: {:?}", summary.causes);
 }
 
 /// The kind that most spikes of the first cell have.
 fn cell_kind(summary: &Summary) -> CauseKind {
-    let mut kinds: Vec<_> = summary.cells[0].causes.iter().map(|(kind, of)| (of.spikes, *kind)).collect();
+    let mut kinds: Vec<_> =
+        summary.cells[0].causes.iter().map(|(kind, of)| (of.spikes, *kind)).collect();
     kinds.sort_by_key(|(spikes, _)| std::cmp::Reverse(*spikes));
     kinds[0].1
 }

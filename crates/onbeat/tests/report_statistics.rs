@@ -1,4 +1,5 @@
-//! The figures of a series: against a brute-force computation, and against numbers worked out by hand.
+//! The figures of a series: against a brute-force computation, and against numbers worked out by
+//! hand.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use onbeat::record::{Distribution, Moments, Series, empty_counts};
@@ -36,10 +37,16 @@ fn is_close(a: f64, b: f64, relative: f64) -> bool {
 #[test]
 fn the_numbers_from_one_to_a_thousand_have_the_figures_of_the_text_books() {
     let figures = statistics(&(1..=1000).collect::<Vec<_>>());
-    assert_eq!((figures.count, figures.min_ns, figures.max_ns, figures.jitter_ns), (1000, 1, 1000, 999));
+    assert_eq!(
+        (figures.count, figures.min_ns, figures.max_ns, figures.jitter_ns),
+        (1000, 1, 1000, 999)
+    );
     assert!(is_close(figures.mean_ns, 500.5, 1e-12));
     assert!(is_close(figures.sd_ns, 288.674_990_257, 1e-10), "sqrt((n² − 1) / 12)");
-    assert!(is_close(figures.tail_ratio.unwrap(), 1.730_319_621_9, 1e-10), "(1000 − 500.5) / 288.675");
+    assert!(
+        is_close(figures.tail_ratio.unwrap(), 1.730_319_621_9, 1e-10),
+        "(1000 − 500.5) / 288.675"
+    );
     let low = figures.low(Share::P99).unwrap();
 
     assert_eq!((low.count, low.max_ns, low.supported), (990, 990, true));
@@ -47,8 +54,9 @@ fn the_numbers_from_one_to_a_thousand_have_the_figures_of_the_text_books() {
     let low = figures.low(Share::P99_9).unwrap();
     assert_eq!((low.count, low.max_ns, low.supported), (999, 999, false), "one above");
     assert!(is_close(low.mean_ns, 500.0, 1e-12) && is_close(low.sd_ns, 288.386_314_978, 1e-9));
-    let medians: Vec<u64> =
-        [Share::P50, Share::P90, Share::P99].map(|p| figures.percentile(p).unwrap().value_ns).into();
+    let medians: Vec<u64> = [Share::P50, Share::P90, Share::P99]
+        .map(|p| figures.percentile(p).unwrap().value_ns)
+        .into();
 
     assert_eq!(medians, [500, 900, 990]);
 }
@@ -67,7 +75,10 @@ fn a_tail_shows_row_by_row() {
     assert_eq!(rows, [(990, 10), (999, 1000), (1000, 2000), (1000, 2000), (1000, 2000)]);
     assert_eq!((figures.low[0].mean_ns, figures.low[0].sd_ns), (10.0, 0.0));
     assert!(is_close(figures.low[1].mean_ns, 18.918_918_92, 1e-9), "18,900 / 999");
-    assert!(is_close(figures.low[1].sd_ns, 93.542_410_782_7, 1e-10), "sqrt(9,099,000 / 999 − 18.9189²)");
+    assert!(
+        is_close(figures.low[1].sd_ns, 93.542_410_782_7, 1e-10),
+        "sqrt(9,099,000 / 999 − 18.9189²)"
+    );
 }
 
 #[test]
@@ -86,7 +97,9 @@ fn ten_minutes_at_a_kilohertz_support_99_99_percent_and_not_99_999() {
     let n: u64 = 600_000;
     assert_eq!(n - Share::P99_999.rank_in(n), 6);
     assert_eq!(n - Share::P99_99.rank_in(n), 60);
-    let figures = Statistics::new(&Distribution::from_values((0..n).map(|i| i % 1000)), &Moments::default()).unwrap();
+    let figures =
+        Statistics::new(&Distribution::from_values((0..n).map(|i| i % 1000)), &Moments::default())
+            .unwrap();
     let supported: Vec<bool> = figures.low.iter().map(|low| low.supported).collect();
 
     assert_eq!(supported, [true, true, true, false, true], "the last row is an observation");
@@ -107,9 +120,15 @@ fn a_share_is_rounded_up_to_whole_samples_without_the_errors_of_binary_fractions
 #[test]
 fn moments_of_fewer_samples_than_the_histogram_are_not_taken_and_it_is_said() {
     let values = [100, 200, 3001];
-    let figures = Statistics::new(&counted(Series::WakeupLatency, &values), &moments_of(&values[..2])).unwrap();
+    let figures =
+        Statistics::new(&counted(Series::WakeupLatency, &values), &moments_of(&values[..2]))
+            .unwrap();
     assert!(figures.from_buckets);
-    assert_eq!((figures.count, figures.min_ns, figures.max_ns), (3, 100, 3001), "3000 and 3001 share a bucket");
+    assert_eq!(
+        (figures.count, figures.min_ns, figures.max_ns),
+        (3, 100, 3001),
+        "3000 and 3001 share a bucket"
+    );
     assert!(is_close(figures.mean_ns, (100.0 + 200.0 + 3000.5) / 3.0, 1e-12));
     assert!(!statistics(&values).from_buckets);
 }
@@ -119,7 +138,8 @@ fn a_value_beyond_the_histogram_is_exact() {
     let beyond = 2 * onbeat::record::LONGEST_NS;
     let mut counts = empty_counts(Series::WakeupLatency);
     counts.saturating_record(beyond);
-    let figures = Statistics::new(&Distribution::from_histogram(&counts), &moments_of(&[beyond])).unwrap();
+    let figures =
+        Statistics::new(&Distribution::from_histogram(&counts), &moments_of(&[beyond])).unwrap();
     assert_eq!((figures.max_ns, figures.low(Share::ALL).unwrap().max_ns), (beyond, beyond));
 }
 

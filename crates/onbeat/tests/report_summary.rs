@@ -9,10 +9,12 @@ use onbeat::thread::Grant;
 use report_world::{Cycle, MS, US, bench_file, cell, late, read, run, run_text};
 use serde_json::Value;
 
-/// Four blocks in which every tenth cycle is later than the others, one of them by two skipped releases.
+/// Four blocks in which every tenth cycle is later than the others, one of them by two skipped
+/// releases.
 fn blocks() -> Vec<Vec<Cycle>> {
-    let mut block: Vec<Cycle> =
-        (0..1_500_u64).map(|i| late(if i % 10 == 0 { 90 * US } else { (20 + i % 7) * US })).collect();
+    let mut block: Vec<Cycle> = (0..1_500_u64)
+        .map(|i| late(if i % 10 == 0 { 90 * US } else { (20 + i % 7) * US }))
+        .collect();
     block[700] = Cycle { late_ns: 600 * US, skipped: 2, stall: Some(Stall::FairServer) };
     vec![block; 4]
 }
@@ -56,7 +58,8 @@ fn the_names_are_those_of_the_format() {
     );
 
     assert_eq!(keys(cell), of_cell);
-    let of_series = sorted("count min_ns mean_ns sd_ns max_ns jitter_ns tail_ratio low percentiles");
+    let of_series =
+        sorted("count min_ns mean_ns sd_ns max_ns jitter_ns tail_ratio low percentiles");
     assert_eq!(keys(&cell["series"]["wakeup_latency"]), of_series);
     let low = &cell["series"]["wakeup_latency"]["low"];
     assert_eq!(keys(&low[0]), ["count", "max_ns", "mean_ns", "q", "sd_ns", "supported"]);
@@ -74,9 +77,21 @@ fn the_names_are_those_of_the_format() {
     assert_eq!(keys(&cell["verdict"]), ["needed", "outcome", "over", "releases", "sentence"]);
     assert_eq!(
         keys(&cell["spikes"][0]),
-        ["block", "execution_time_ns", "index", "number", "skipped", "stall", "t", "wakeup_latency_ns"]
+        [
+            "block",
+            "execution_time_ns",
+            "index",
+            "number",
+            "skipped",
+            "stall",
+            "t",
+            "wakeup_latency_ns"
+        ]
     );
-    assert_eq!(keys(&json["effects"][0]), ["factor", "high", "load", "low", "metric", "ratio", "sentence"]);
+    assert_eq!(
+        keys(&json["effects"][0]),
+        ["factor", "high", "load", "low", "metric", "ratio", "sentence"]
+    );
     assert_eq!(keys(&json["verdict"]), ["best", "outcome", "sentence", "ties"]);
     assert_eq!(keys(&json["verdict"]["best"]), ["load", "tuning"]);
 }
@@ -89,14 +104,22 @@ fn every_slot_of_a_cell_is_accounted_for() {
     assert_eq!((p.deadline_misses, p.spike_count, p.page_faults), (Some(0), Some(4), Some(3)));
     assert!((p.cpu_share.unwrap() - 0.02).abs() < 1e-9);
     assert_eq!(p.series[&Series::ReleaseLatency].count, p.slots);
-    assert_eq!(p.series[&Series::WakeupLatency].count + p.series[&Series::SkippedLatency].count, p.slots);
-    assert_eq!(p.series[&Series::ObservedPeriod].count, 5_996, "the first cycle of a block has none");
+    assert_eq!(
+        p.series[&Series::WakeupLatency].count + p.series[&Series::SkippedLatency].count,
+        p.slots
+    );
+    assert_eq!(
+        p.series[&Series::ObservedPeriod].count,
+        5_996,
+        "the first cycle of a block has none"
+    );
     assert_eq!((p.file.as_deref(), summary.period_ns), (Some("P-paper.onbeat.hlog"), MS));
 }
 
 #[test]
 fn cells_stand_load_by_load_in_the_order_asked_for() {
-    let names: Vec<_> = summary().cells.iter().map(|cell| format!("{} {}", cell.tuning, cell.load)).collect();
+    let names: Vec<_> =
+        summary().cells.iter().map(|cell| format!("{} {}", cell.tuning, cell.load)).collect();
     assert_eq!(names, ["none idle", "P idle", "none paper", "P paper"]);
 }
 
@@ -107,7 +130,9 @@ fn is_same(a: &Value, b: &Value) -> bool {
             let (a, b) = (a.as_f64().unwrap(), b.as_f64().unwrap());
             (a - b).abs() <= 4.0 * f64::EPSILON * b.abs()
         }
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b)),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
+        }
         (Value::Object(a), Value::Object(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|((i, a), (j, b))| i == j && is_same(a, b))
         }
@@ -124,7 +149,10 @@ fn a_summary_reads_back_as_it_was_printed() {
 
 #[test]
 fn the_same_files_give_the_same_bytes() {
-    assert_eq!(serde_json::to_string(&summary()).unwrap(), serde_json::to_string(&summary()).unwrap());
+    assert_eq!(
+        serde_json::to_string(&summary()).unwrap(),
+        serde_json::to_string(&summary()).unwrap()
+    );
 }
 
 #[test]
@@ -136,9 +164,16 @@ fn a_file_that_was_cut_off_gives_what_is_there_and_says_so() {
     let cut = &summary.cells[0];
 
     assert!(!cut.complete);
-    assert_eq!((cut.slots, cut.cycles, cut.skipped), (6_008, 6_000, Some(8)), "all intervals are there");
+    assert_eq!(
+        (cut.slots, cut.cycles, cut.skipped),
+        (6_008, 6_000, Some(8)),
+        "all intervals are there"
+    );
     assert_eq!((cut.page_faults, cut.involuntary_switches, cut.cpu_share), (None, None, None));
-    assert_eq!(cut.notes[0], "truncated: figures from the recorded part; warm-up cycles are not counted");
+    assert_eq!(
+        cut.notes[0],
+        "truncated: figures from the recorded part; warm-up cycles are not counted"
+    );
     assert!(cut.verdict.is_some());
 }
 
@@ -152,7 +187,11 @@ fn a_file_that_was_cut_between_a_histogram_and_its_note_takes_figures_from_bucke
     let wakeup = cut.wakeup().unwrap();
 
     assert!(!cut.complete && wakeup.from_buckets);
-    assert_eq!((wakeup.count, cut.cycles), (6_008, 5_500 - 2), "histograms of all releases, notes of all but the last");
+    assert_eq!(
+        (wakeup.count, cut.cycles),
+        (6_008, 5_500 - 2),
+        "histograms of all releases, notes of all but the last"
+    );
     assert!(
         cut.notes.iter().any(|note| note.starts_with("mean, SD and maximum of release latency")),
         "{:?}",
@@ -166,21 +205,31 @@ fn a_cell_without_a_file_is_listed_as_not_run() {
     let asked = bench_file(&["none", "P"], &["idle"], Some(limit()));
     let summary = Summary::of_bench(&asked, &[run("P", "idle", &blocks())]);
     let missing = summary.cell("none", "idle").unwrap();
-    assert!(missing.permitted && !missing.complete && missing.file.is_none() && missing.series.is_empty());
+    assert!(
+        missing.permitted
+            && !missing.complete
+            && missing.file.is_none()
+            && missing.series.is_empty()
+    );
     assert_eq!(missing.notes, ["no run file: the bench ended before this cell was run"]);
     assert!(
-        bench_sentences(&summary).contains(&"Truncated; verdict from the recorded part: none under idle".to_owned())
+        bench_sentences(&summary)
+            .contains(&"Truncated; verdict from the recorded part: none under idle".to_owned())
     );
 }
 
 #[test]
 fn a_bench_without_samples_has_no_verdict() {
     let mut asked = bench_file(&["P"], &["idle"], Some(limit()));
-    let refused = CellNotPermitted { cell: cell("P", "idle"), why_not: "RLIMIT_RTPRIO is 0".to_owned() };
+    let refused =
+        CellNotPermitted { cell: cell("P", "idle"), why_not: "RLIMIT_RTPRIO is 0".to_owned() };
     asked.bench.as_mut().unwrap().not_permitted.push(refused);
     let summary = Summary::of_bench(&asked, &[]);
 
-    assert_eq!((summary.verdict.outcome, &summary.verdict.best), (Some(Outcome::Inconclusive), &None));
+    assert_eq!(
+        (summary.verdict.outcome, &summary.verdict.best),
+        (Some(Outcome::Inconclusive), &None)
+    );
     assert!(!summary.cells[0].permitted);
     assert!(bench_sentences(&summary).contains(&"Not permitted: P: RLIMIT_RTPRIO is 0".to_owned()));
 }
@@ -189,7 +238,8 @@ fn a_bench_without_samples_has_no_verdict() {
 fn a_bench_whose_own_note_is_missing_is_read_from_its_cells() {
     let mut asked = bench_file(&[], &[], None);
     asked.bench = None;
-    let summary = Summary::of_bench(&asked, &[run("none", "idle", &blocks()), run("P", "paper", &blocks())]);
+    let summary =
+        Summary::of_bench(&asked, &[run("none", "idle", &blocks()), run("P", "paper", &blocks())]);
     assert_eq!(
         (summary.tunings, summary.loads),
         (vec!["none".to_owned(), "P".to_owned()], vec!["idle".to_owned(), "paper".to_owned()])
@@ -206,15 +256,28 @@ fn what_happened_to_a_load_stands_with_its_cells() {
     };
 
     let mut asked = bench_file(&["P"], &["idle", "paper"], None);
-    asked.loads = vec![event(LoadEventKind::Started, "4 parts"), event(LoadEventKind::PartDied, "ping, exit status 2")];
+    asked.loads = vec![
+        event(LoadEventKind::Started, "4 parts"),
+        event(LoadEventKind::PartDied, "ping, exit status 2"),
+    ];
     let mut paper = run("P", "paper", &blocks());
     paper.loads = vec![event(LoadEventKind::PartSubstituted, "hackbench by our own")];
     let summary = Summary::of_bench(&asked, &[run("P", "idle", &blocks()), paper]);
     let notes = &summary.cell("P", "paper").unwrap().notes;
 
-    assert!(notes.contains(&"a part of the load paper died after 3.2 s: ping, exit status 2".to_owned()), "{notes:?}");
-    assert!(notes.contains(&"a part of the load paper was substituted: hackbench by our own".to_owned()), "{notes:?}");
-    assert!(summary.cell("P", "idle").unwrap().notes.iter().all(|note| !note.contains("load paper")));
+    assert!(
+        notes
+            .contains(&"a part of the load paper died after 3.2 s: ping, exit status 2".to_owned()),
+        "{notes:?}"
+    );
+    assert!(
+        notes
+            .contains(&"a part of the load paper was substituted: hackbench by our own".to_owned()),
+        "{notes:?}"
+    );
+    assert!(
+        summary.cell("P", "idle").unwrap().notes.iter().all(|note| !note.contains("load paper"))
+    );
 }
 
 #[test]
@@ -233,13 +296,18 @@ fn one_run_is_a_bench_of_one_cell_named_by_what_was_granted() {
         remedy: None,
     };
 
-    file.header.grants =
-        vec![grant("locked memory", false), grant("CPU shield", true), grant("real-time priority", true)];
+    file.header.grants = vec![
+        grant("locked memory", false),
+        grant("CPU shield", true),
+        grant("real-time priority", true),
+    ];
     let summary = Summary::of_run(&file, None);
     assert_eq!(summary.schema, "onbeat.measure/1");
     assert_eq!((summary.cells[0].tuning.as_str(), summary.cells[0].load.as_str()), ("PCS", "idle"));
     assert!(
-        summary.cells[0].notes.contains(&"locked memory (all) was not granted: RLIMIT_MEMLOCK is 64 KiB".to_owned())
+        summary.cells[0]
+            .notes
+            .contains(&"locked memory (all) was not granted: RLIMIT_MEMLOCK is 64 KiB".to_owned())
     );
     assert_eq!(
         summary.verdict.sentence,
@@ -256,7 +324,8 @@ fn spikes_are_listed_worst_first() {
     }
 
     let summary = Summary::of_run(&run("P", "idle", &[block]), None);
-    let spikes: Vec<u64> = summary.cells[0].spikes.iter().map(|spike| spike.wakeup_latency_ns).collect();
+    let spikes: Vec<u64> =
+        summary.cells[0].spikes.iter().map(|spike| spike.wakeup_latency_ns).collect();
     assert_eq!((spikes.len(), spikes[0], summary.cells[0].spike_count), (30, 512_900, Some(30)));
     assert!(spikes.is_sorted_by(|a, b| a >= b));
 }

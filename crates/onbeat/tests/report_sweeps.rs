@@ -1,4 +1,5 @@
-//! Disturbances of any period, size and phase are found in runs of any length, and nothing is found in noise.
+//! Disturbances of any period, size and phase are found in runs of any length, and nothing is found
+//! in noise.
 #![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod report_days;
@@ -30,7 +31,8 @@ fn missed(planted: Planted) -> Option<String> {
     let is_late = |second: f64| (second - first_s + 1e-9).rem_euclid(period_s) < cycle_s;
     let late = |second: f64, _| if is_late(second) { size_ns } else { 0 };
     let modes = modes::of_run(&Day::at(MS).seconds(seconds).seeded(seed).recorded(late));
-    let is_found = modes.found.len() == 1 && (modes.found[0].period_s / period_s - 1.0).abs() <= 0.01;
+    let is_found =
+        modes.found.len() == 1 && (modes.found[0].period_s / period_s - 1.0).abs() <= 0.01;
 
     (!is_found).then(|| format!("{planted:?}: {:#?}", sentences(&modes)))
 }
@@ -61,13 +63,14 @@ fn a_late_cycle_every_so_often_is_found_in_an_hour_whatever_its_period_is_in_ste
 
 #[test]
 fn a_late_cycle_every_so_often_is_found_in_short_runs() {
-    let missed: Vec<String> = [(10, 0.137), (20, 0.137), (60, 0.137), (30, 1.37), (120, 0.5), (120, 2.74), (10, 0.037)]
-        .into_iter()
-        .zip(20..)
-        .filter_map(|((seconds, period_s), seed)| {
-            missed(Planted { seconds, period_s, size_ns: 250 * US, first_s: 0.05, seed })
-        })
-        .collect();
+    let missed: Vec<String> =
+        [(10, 0.137), (20, 0.137), (60, 0.137), (30, 1.37), (120, 0.5), (120, 2.74), (10, 0.037)]
+            .into_iter()
+            .zip(20..)
+            .filter_map(|((seconds, period_s), seed)| {
+                missed(Planted { seconds, period_s, size_ns: 250 * US, first_s: 0.05, seed })
+            })
+            .collect();
     assert!(missed.is_empty(), "{missed:#?}");
 }
 
@@ -85,11 +88,18 @@ fn periods_of_any_length_sizes_and_phases_are_found_in_runs_of_any_length() {
     for (seconds, runs) in [(10, 24), (120, 16), (HOUR, 4)] {
         for _ in 0..runs * times {
             let period_s = between(&mut draws, 0.002, (seconds as f64 / 5.0).min(900.0));
-            // What comes a few times must stand out from the noise, whose rare values are up to 4 ms.
+            // What comes a few times must stand out from the noise, whose rare values are up to 4
+            // ms.
             let least_us = if period_s > seconds as f64 / 8.0 { 4500.0 } else { 200.0 };
             let size_ns = (between(&mut draws, least_us, 5000.0) * US as f64) as u64;
             let first_s = period_s.min(seconds as f64 / 5.0) * draws.share();
-            missed_ones.extend(missed(Planted { seconds, period_s, size_ns, first_s, seed: draws.next() % 1_000_000 }));
+            missed_ones.extend(missed(Planted {
+                seconds,
+                period_s,
+                size_ns,
+                first_s,
+                seed: draws.next() % 1_000_000,
+            }));
             n += 1;
         }
     }
@@ -109,7 +119,9 @@ fn noise_has_no_modes_however_heavy_its_tail() {
         let run = match seed % 4 {
             // Half of the bulk and a power tail; bursts of late cycles; and a level that wanders.
             0 => Day::at(MS).seconds(seconds).seeded(seed).recorded(|_, _| 0),
-            1 => Day::at(MS).seconds(seconds).recorded_as(|_, _| (20_000.0 * draws.share().powf(-0.5)) as u64),
+            1 => Day::at(MS)
+                .seconds(seconds)
+                .recorded_as(|_, _| (20_000.0 * draws.share().powf(-0.5)) as u64),
             2 => {
                 let mut left = 0_u64;
                 Day::at(MS).seconds(seconds).recorded_as(|_, _| {
@@ -132,7 +144,9 @@ fn noise_has_no_modes_however_heavy_its_tail() {
         };
 
         let modes = modes::of_run(&run);
-        alarms.extend(sentences(&modes).into_iter().map(|said| format!("seed {seed}, {seconds} s: {said}")));
+        alarms.extend(
+            sentences(&modes).into_iter().map(|said| format!("seed {seed}, {seconds} s: {said}")),
+        );
     }
 
     assert!(alarms.is_empty(), "{alarms:#?}");

@@ -4,7 +4,9 @@
 mod report_world;
 
 use onbeat::record::{CellNotPermitted, RunFile, Series, Stall};
-use onbeat::report::binomial::{lower_bound, lower_tail, needed_with, needed_with_none_over, upper_bound};
+use onbeat::report::binomial::{
+    lower_bound, lower_tail, needed_with, needed_with_none_over, upper_bound,
+};
 use onbeat::report::verdict::judge;
 use onbeat::report::{Limit, Outcome, Summary};
 use proptest::prelude::*;
@@ -29,8 +31,16 @@ fn bounds_agree_with_sums_of_binomial_terms_in_thirty_digits() {
         (40, 200, 0.252_249_532_008_214_8, 0.154_550_987_666_919_27),
     ];
     for (over, n, upper, lower) in known {
-        assert!(is_close(upper_bound(over, n), upper, 1e-9), "{over} of {n}: {}", upper_bound(over, n));
-        assert!(is_close(lower_bound(over, n), lower, 1e-9), "{over} of {n}: {}", lower_bound(over, n));
+        assert!(
+            is_close(upper_bound(over, n), upper, 1e-9),
+            "{over} of {n}: {}",
+            upper_bound(over, n)
+        );
+        assert!(
+            is_close(lower_bound(over, n), lower, 1e-9),
+            "{over} of {n}: {}",
+            lower_bound(over, n)
+        );
     }
 }
 
@@ -66,13 +76,24 @@ fn term(k: u64, n: u64, rate: f64) -> f64 {
 #[test]
 fn the_true_rate_is_below_the_bound_in_at_least_19_of_20_runs_whatever_it_is() {
     for n in [1_u64, 2, 5, 10, 20, 40] {
-        let bounds: Vec<(f64, f64)> = (0..=n).map(|k| (lower_bound(k, n), upper_bound(k, n))).collect();
+        let bounds: Vec<(f64, f64)> =
+            (0..=n).map(|k| (lower_bound(k, n), upper_bound(k, n))).collect();
         for rate in (1..100).map(|percent| f64::from(percent) / 100.0) {
             let covered = |is_covered: &dyn Fn(&(f64, f64)) -> bool| -> f64 {
-                (0..=n).zip(&bounds).filter(|(_, bounds)| is_covered(bounds)).map(|(k, _)| term(k, n, rate)).sum()
+                (0..=n)
+                    .zip(&bounds)
+                    .filter(|(_, bounds)| is_covered(bounds))
+                    .map(|(k, _)| term(k, n, rate))
+                    .sum()
             };
-            assert!(covered(&|bounds| bounds.1 >= rate) >= 0.95 - 1e-9, "upper bound, n = {n}, rate = {rate}");
-            assert!(covered(&|bounds| bounds.0 <= rate) >= 0.95 - 1e-9, "lower bound, n = {n}, rate = {rate}");
+            assert!(
+                covered(&|bounds| bounds.1 >= rate) >= 0.95 - 1e-9,
+                "upper bound, n = {n}, rate = {rate}"
+            );
+            assert!(
+                covered(&|bounds| bounds.0 <= rate) >= 0.95 - 1e-9,
+                "lower bound, n = {n}, rate = {rate}"
+            );
         }
     }
 }
@@ -83,7 +104,8 @@ fn how_many_releases_are_needed_is_the_fewest_that_hold() {
     for (over, allowed) in [(0, 0.01), (0, 0.0001), (1, 0.01), (7, 0.001)] {
         let needed = needed_with(over, allowed);
         assert!(
-            upper_bound(over, needed) <= allowed * (1.0 + 1e-9) && upper_bound(over, needed - 1) > allowed,
+            upper_bound(over, needed) <= allowed * (1.0 + 1e-9)
+                && upper_bound(over, needed - 1) > allowed,
             "{over}"
         );
     }
@@ -101,7 +123,10 @@ proptest! {
 #[test]
 fn a_limit_holds_when_enough_releases_are_within_it() {
     let verdict = judge(&run_with_over("P", "paper", 30_000, 0), limit(99.99));
-    assert_eq!((verdict.outcome, verdict.over, verdict.releases, verdict.needed), (Outcome::Pass, 0, 30_000, 29_956));
+    assert_eq!(
+        (verdict.outcome, verdict.over, verdict.releases, verdict.needed),
+        (Outcome::Pass, 0, 30_000, 29_956)
+    );
     assert_eq!(
         verdict.sentence,
         "none of 30,000 releases is over 100 us; with 95 % confidence at most 0.00999 % exceed it (0.01 % allowed)"
@@ -112,7 +137,10 @@ fn a_limit_holds_when_enough_releases_are_within_it() {
 fn too_few_releases_are_no_verdict_even_with_none_over() {
     let verdict = judge(&run_with_over("P", "paper", 6_000, 0), limit(99.99));
     assert_eq!((verdict.outcome, verdict.needed), (Outcome::Inconclusive, 29_956));
-    assert_eq!(verdict.sentence, "none of 6,000 releases is over 100 us; PASS needs 29,956 with none over");
+    assert_eq!(
+        verdict.sentence,
+        "none of 6,000 releases is over 100 us; PASS needs 29,956 with none over"
+    );
 }
 
 #[test]
@@ -120,7 +148,11 @@ fn a_limit_is_broken_when_chance_cannot_explain_how_many_are_over() {
     let verdict = judge(&run_with_over("P", "paper", 6_000, 60), limit(99.9));
     assert_eq!((verdict.outcome, verdict.over), (Outcome::Fail, 60));
     assert_eq!(verdict.sentence, "60 of 6,000 releases are over 100 us (1 %; 0.1 % allowed)");
-    assert_eq!(judge(&run_with_over("P", "paper", 6_000, 7), limit(99.9)).outcome, Outcome::Inconclusive, "7 for 6");
+    assert_eq!(
+        judge(&run_with_over("P", "paper", 6_000, 7), limit(99.9)).outcome,
+        Outcome::Inconclusive,
+        "7 for 6"
+    );
 }
 
 #[test]
@@ -139,12 +171,17 @@ fn a_limit_for_all_releases_is_broken_by_one_and_tells_what_the_run_can_support(
 
 #[test]
 fn skipped_releases_count_with_the_latency_they_had() {
-    let blocks = [vec![late(20 * US), Cycle { late_ns: 40 * US, skipped: 3, stall: None }, late(20 * US)]];
+    let blocks =
+        [vec![late(20 * US), Cycle { late_ns: 40 * US, skipped: 3, stall: None }, late(20 * US)]];
     let run = run("none", "paper", &blocks);
     let on = |on| judge(&run, Limit { limit_ns: 2_500 * US, at: 99.0, on });
     let wakeup = on(Series::ReleaseLatency);
 
-    assert_eq!((wakeup.over, wakeup.releases), (1, 6), "passed over 1, 2 and 3 ms before: of these one is over 2.5 ms");
+    assert_eq!(
+        (wakeup.over, wakeup.releases),
+        (1, 6),
+        "passed over 1, 2 and 3 ms before: of these one is over 2.5 ms"
+    );
     let response = on(Series::ResponseTime);
     assert_eq!((response.over, response.releases), (3, 6), "none of them ever responded");
     let period = on(Series::ObservedPeriod);
@@ -155,7 +192,11 @@ fn skipped_releases_count_with_the_latency_they_had() {
 fn a_maximum_that_shares_its_bucket_with_the_limit_decides_exactly() {
     let limit_at = |limit_ns| Limit { limit_ns, at: 100.0, on: Series::ReleaseLatency };
     let run = run("P", "idle", &[vec![late(100_020), late(50_000)]]);
-    assert_eq!(judge(&run, limit_at(100_000)).over, 1, "100,020 ns in a bucket whose middle is below 100 us");
+    assert_eq!(
+        judge(&run, limit_at(100_000)).over,
+        1,
+        "100,020 ns in a bucket whose middle is below 100 us"
+    );
     assert_eq!(judge(&run, limit_at(100_020)).over, 0);
 }
 
@@ -164,8 +205,16 @@ fn lost_samples_count_against_either_outcome() {
     let mut run = run_with_over("P", "paper", 30_000, 0);
     run.intervals[0].lost = 5;
     let verdict = judge(&run, limit(99.99));
-    assert_eq!((verdict.outcome, verdict.over), (Outcome::Inconclusive, 0), "5 of 30,005 might have been over");
-    assert!(verdict.sentence.ends_with("; 5 lost samples count against either outcome"), "{}", verdict.sentence);
+    assert_eq!(
+        (verdict.outcome, verdict.over),
+        (Outcome::Inconclusive, 0),
+        "5 of 30,005 might have been over"
+    );
+    assert!(
+        verdict.sentence.ends_with("; 5 lost samples count against either outcome"),
+        "{}",
+        verdict.sentence
+    );
 }
 
 #[test]
@@ -200,7 +249,8 @@ fn a_tuning_holds_only_if_it_holds_under_every_load() {
 
 #[test]
 fn when_every_tuning_is_broken_the_best_one_is_named_with_where_it_broke() {
-    let cells = [run_with_over("none", "paper", 1_000, 500), run_with_over("P", "paper", 1_000, 50)];
+    let cells =
+        [run_with_over("none", "paper", 1_000, 500), run_with_over("P", "paper", 1_000, 50)];
     let summary = bench(&["none", "P"], &["paper"], Some(limit(99.0)), &cells);
     assert_eq!(summary.verdict.outcome, Some(Outcome::Fail));
     assert_eq!(
@@ -235,17 +285,35 @@ fn equal_tunings_are_ranked_by_their_tail_and_then_by_their_letters() {
         summary.verdict.best.unwrap().tuning
     };
 
-    assert_eq!(best_of(&[all_late("PMC", 9 * US), all_late("PM", 8 * US), all_late("P", 9 * US)]), "PM");
-    assert_eq!(best_of(&[all_late("PMC", 9 * US), all_late("PM", 9 * US), all_late("P", 9 * US)]), "P");
+    assert_eq!(
+        best_of(&[all_late("PMC", 9 * US), all_late("PM", 8 * US), all_late("P", 9 * US)]),
+        "PM"
+    );
+    assert_eq!(
+        best_of(&[all_late("PMC", 9 * US), all_late("PM", 9 * US), all_late("P", 9 * US)]),
+        "P"
+    );
     let slightly_fewer = run("PMC", "paper", &[vec![late(7 * US); 990]]);
-    assert_eq!(best_of(&[slightly_fewer, all_late("PM", 9 * US)]), "PMC", "ten releases fewer are no demerit");
+    assert_eq!(
+        best_of(&[slightly_fewer, all_late("PM", 9 * US)]),
+        "PMC",
+        "ten releases fewer are no demerit"
+    );
 }
 
 #[test]
 fn without_a_limit_the_best_tuning_is_compared_with_none() {
     let of = |tuning: &str, ns: u64| run(tuning, "paper", &[vec![late(ns); 20_000]]);
-    let summary = bench(&["none", "PMCS"], &["idle", "paper"], None, &[of("none", 750 * US), of("PMCS", 12_300)]);
-    assert_eq!((summary.verdict.outcome, summary.verdict.best), (None, Some(cell("PMCS", "paper"))));
+    let summary = bench(
+        &["none", "PMCS"],
+        &["idle", "paper"],
+        None,
+        &[of("none", 750 * US), of("PMCS", 12_300)],
+    );
+    assert_eq!(
+        (summary.verdict.outcome, summary.verdict.best),
+        (None, Some(cell("PMCS", "paper")))
+    );
     assert_eq!(
         summary.verdict.sentence,
         "PMCS is best: p99.9 release latency 12.3 us under the 2009 stress mix (`paper`), 61 times below none"
@@ -256,8 +324,12 @@ fn without_a_limit_the_best_tuning_is_compared_with_none() {
 fn a_bench_that_ended_before_its_heaviest_load_is_compared_by_what_was_run() {
     let of = |tuning: &str, ns: u64| run(tuning, "idle", &[vec![late(ns); 2_000]]);
     let cells = [of("none", 80 * US), of("P", 8_000)];
-    let sentence = |limit| bench(&["none", "P"], &["idle", "paper"], limit, &cells).verdict.sentence;
-    assert_eq!(sentence(None), "P is best: p99 release latency 8 us with no added load, 10 times below none");
+    let sentence =
+        |limit| bench(&["none", "P"], &["idle", "paper"], limit, &cells).verdict.sentence;
+    assert_eq!(
+        sentence(None),
+        "P is best: p99 release latency 8 us with no added load, 10 times below none"
+    );
     assert_eq!(
         sentence(Some(limit(99.0))),
         "INCONCLUSIVE: limit may be met with P: 99 % of releases within 100 us; not every requested load was run"
@@ -293,9 +365,13 @@ fn with_few_samples_the_comparison_falls_back_to_a_percentile_that_they_support(
 #[test]
 fn releases_that_none_skipped_are_said() {
     let skipping = vec![Cycle { late_ns: 40 * US, skipped: 1, stall: None }; 500];
-    let cells = [run("none", "paper", &[skipping]), run("P", "paper", &[vec![late(20 * US); 1_000]])];
+    let cells =
+        [run("none", "paper", &[skipping]), run("P", "paper", &[vec![late(20 * US); 1_000]])];
     let sentence = bench(&["none", "P"], &["paper"], None, &cells).verdict.sentence;
-    assert!(sentence.ends_with("52 times below none, which skipped 500 of 1,000 releases (50 %)"), "{sentence}");
+    assert!(
+        sentence.ends_with("52 times below none, which skipped 500 of 1,000 releases (50 %)"),
+        "{sentence}"
+    );
 }
 
 #[test]
@@ -306,7 +382,11 @@ fn stalls_are_reported_apart_from_machine_latency() {
     let summary = bench(&["P"], &["idle"], None, &cells);
     let said = "1 spike caused by real-time throttling: scheduler policy, not machine latency";
 
-    assert!(summary.verdict.sentence.ends_with(&format!(". {said}")), "{}", summary.verdict.sentence);
+    assert!(
+        summary.verdict.sentence.ends_with(&format!(". {said}")),
+        "{}",
+        summary.verdict.sentence
+    );
     assert!(summary.cells[0].notes.contains(&said.to_owned()), "{:?}", summary.cells[0].notes);
 }
 

@@ -37,7 +37,8 @@ fn cycles_under_way_while_the_clock_is_set_are_excluded_and_counted() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("timer.onbeat.hlog");
     let header = probe::header(&["onbeat".into()], "timer", &[Series::ReleaseLatency], 0.0);
-    let mut run = Run::open(Destination { path: &path, header, origin: Monotonic.now() }, setting()).unwrap();
+    let mut run =
+        Run::open(Destination { path: &path, header, origin: Monotonic.now() }, setting()).unwrap();
     let (mut machine, mut looks) = (of_this_machine(), 0);
     run.surround(Box::new(move || {
         looks += 1;
@@ -56,7 +57,11 @@ fn cycles_under_way_while_the_clock_is_set_are_excluded_and_counted() {
     assert_eq!(note.sentence, "the wall clock was set forward by 3600.000 s");
     // The stretch is one look long: its cycles, and those that reach into it at either end.
     let due = (note.length * 1e3).floor() as u64;
-    assert!(account.excluded >= due && account.excluded == note.samples, "{} of {due}", account.excluded);
+    assert!(
+        account.excluded >= due && account.excluded == note.samples,
+        "{} of {due}",
+        account.excluded
+    );
     let kept = file.moments(Series::WakeupLatency).n + file.moments(Series::SkippedLatency).n;
 
     assert_eq!(kept + account.excluded + account.warmup + account.lost, RELEASES);

@@ -1,4 +1,5 @@
-//! ethercrab brings simulated SubDevices to OP and exchanges process data. Of onbeat, only onbeat-segment and its dependencies are linked.
+//! ethercrab brings simulated SubDevices to OP and exchanges process data. Of onbeat, only
+//! onbeat-segment and its dependencies are linked.
 
 use std::cell::{Cell, RefCell};
 use std::error::Error;

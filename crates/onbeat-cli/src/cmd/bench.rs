@@ -9,7 +9,8 @@ use std::time::Duration;
 use onbeat::bench;
 use onbeat::bench::cell_start::CellTask;
 use onbeat::bench::conduct::{
-    BenchConditions, BenchError, BenchEvent, BenchPlan, Processes, UnfinishedBench, conduct, scheduled,
+    BenchConditions, BenchError, BenchEvent, BenchPlan, Processes, UnfinishedBench, conduct,
+    scheduled,
 };
 use onbeat::bench::schedule::CellOrder;
 use onbeat::load::Load;
@@ -24,8 +25,8 @@ use onbeat_tune::TuneError;
 use super::measure::carrier_of;
 use super::resume_bench::{self, FoundBench};
 use super::{
-    Failure, ThreadChoice, Verdict, check_cpu, limit, load, most_alarms, queue, repair_first, runs, setting, show,
-    typed, verdict,
+    Failure, ThreadChoice, Verdict, check_cpu, limit, load, most_alarms, queue, repair_first, runs,
+    setting, show, typed, verdict,
 };
 use crate::cli::{BenchOptions, Order, With};
 use crate::signals::{self, OnUsr1};
@@ -76,7 +77,11 @@ fn admitted(options: &BenchOptions) -> Result<BenchPlan, Failure> {
 }
 
 /// Runs the bench, and returns the directory of the complete run.
-fn measured(options: &BenchOptions, plan: &BenchPlan, interruptions: &Interruptions) -> Result<PathBuf, Failure> {
+fn measured(
+    options: &BenchOptions,
+    plan: &BenchPlan,
+    interruptions: &Interruptions,
+) -> Result<PathBuf, Failure> {
     repair_first()?;
     if options.resume
         && let Some(found) = resume_bench::find(options)?
@@ -141,7 +146,8 @@ fn conducted(
         view.show(happening);
     };
 
-    let conditions = BenchConditions { dir, processes: &processes, interruptions, report: &mut report };
+    let conditions =
+        BenchConditions { dir, processes: &processes, interruptions, report: &mut report };
     let conducted = conduct(plan, unfinished, conditions);
     view.finish();
     conducted.map_err(|why| match why {
@@ -151,7 +157,13 @@ fn conducted(
 }
 
 fn plan(options: &BenchOptions) -> BenchPlan {
-    let without_tuning = ThreadChoice { cpu: None, priority: 0, lock_memory: false, wait: Wait::Sleep, causes: false };
+    let without_tuning = ThreadChoice {
+        cpu: None,
+        priority: 0,
+        lock_memory: false,
+        wait: Wait::Sleep,
+        causes: false,
+    };
     BenchPlan {
         tunings: options.tunings.clone(),
         loads: options.loads.clone(),
@@ -227,7 +239,9 @@ impl BenchView {
             BenchEvent::Planned { estimate_s, blocks_per_cell, block_s } => {
                 self.planned(estimate_s, blocks_per_cell, block_s);
             }
-            BenchEvent::Prepared { running, not_permitted } => self.prepared(running, &not_permitted),
+            BenchEvent::Prepared { running, not_permitted } => {
+                self.prepared(running, &not_permitted)
+            }
             BenchEvent::Said(words) => self.say(&words),
             BenchEvent::Running { elapsed_s, cell } => {
                 self.elapsed_s = elapsed_s;
@@ -264,15 +278,22 @@ impl BenchView {
     }
 
     fn prepared(&self, running: usize, not_permitted: &[CellNotPermitted]) {
-        let cells =
-            if running == 1 { "1 cell is prepared".to_owned() } else { format!("{running} cells are prepared") };
-        let mut names: Vec<&str> = not_permitted.iter().map(|refused| refused.cell.tuning.as_str()).collect();
+        let cells = if running == 1 {
+            "1 cell is prepared".to_owned()
+        } else {
+            format!("{running} cells are prepared")
+        };
+        let mut names: Vec<&str> =
+            not_permitted.iter().map(|refused| refused.cell.tuning.as_str()).collect();
         names.sort_unstable();
         names.dedup();
         if names.is_empty() {
             self.say(&cells);
         } else {
-            self.say(&format!("{cells}; not permitted: {}; reasons below the tables", names.join(", ")));
+            self.say(&format!(
+                "{cells}; not permitted: {}; reasons below the tables",
+                names.join(", ")
+            ));
         }
     }
 
@@ -285,7 +306,8 @@ impl BenchView {
     fn line(&self, cell: &Cell) {
         let letters = show::letters();
         let worst = time_ns(self.worst_ns, letters);
-        let words = format!("{:4} {:5}  worst {worst}  misses {}", cell.tuning, cell.load, self.misses);
+        let words =
+            format!("{:4} {:5}  worst {worst}  misses {}", cell.tuning, cell.load, self.misses);
         self.progress.show(self.elapsed_s, &words);
     }
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use onbeat::report::table::{Column, Row, Table};
 use onbeat::report::units::count;
 use onbeat_control::{
-    Client, Counter, DeviceInfo as Device, EventBatch as Events, Outage, Presence, SdoAction, SdoFailure, Snapshot,
-    Stats, Timed,
+    Client, Counter, DeviceInfo as Device, EventBatch as Events, Outage, Presence, SdoAction,
+    SdoFailure, Snapshot, Stats, Timed,
 };
 use onbeat_ethercat::al;
 use onbeat_ethercat::event::Event;
@@ -19,7 +19,9 @@ use serde_json::{Map, Value, json};
 
 use super::bus_scan::scan;
 use super::{Failure, Verdict};
-use crate::cli_bus::{Bus, BusRunOptions, EventsOptions, Named, Sdo, SdoOptions, StatsOptions, WatchOptions};
+use crate::cli_bus::{
+    Bus, BusRunOptions, EventsOptions, Named, Sdo, SdoOptions, StatsOptions, WatchOptions,
+};
 use crate::cli_measure::Measure;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, columns, is_read, put, say};
@@ -62,8 +64,11 @@ pub(super) fn print_json(value: &Value) -> Result<(), Failure> {
 /// Runs a bus for other processes: the bus probe with a shared process image, until it is stopped.
 fn serve(options: &BusRunOptions) -> Result<Verdict, Failure> {
     let mut words: Vec<String> =
-        ["bus", "--for", "0", "--devices", &options.file, "--serve", &options.name].map(str::to_owned).into();
-    words.extend(options.interface.iter().flat_map(|name| ["--interface".to_owned(), name.clone()]));
+        ["bus", "--for", "0", "--devices", &options.file, "--serve", &options.name]
+            .map(str::to_owned)
+            .into();
+    words
+        .extend(options.interface.iter().flat_map(|name| ["--interface".to_owned(), name.clone()]));
     words.extend(options.more.iter().cloned());
     match Measure::from_words(&words) {
         Ok(measure) => super::measure::run(&measure),
@@ -83,7 +88,8 @@ fn serve(options: &BusRunOptions) -> Result<Verdict, Failure> {
 fn state(named: &Named) -> Result<Verdict, Failure> {
     let client = Client::open(&named.name)?;
     let state = client.state();
-    let process = |of: Option<&(u32, String)>| of.map(|(pid, name)| json!({ "pid": pid, "name": name }));
+    let process =
+        |of: Option<&(u32, String)>| of.map(|(pid, name)| json!({ "pid": pid, "name": name }));
     if named.json {
         let cycle = state.cycle.as_ref();
         print_json(&json!({
@@ -103,7 +109,12 @@ fn state(named: &Named) -> Result<Verdict, Failure> {
     let cycle = state.cycle.map_or_else(
         || "no cycle yet".to_owned(),
         |cycle| {
-            format!("cycle {}, working counter {} of {}", count(cycle.cycle), cycle.working_counter, cycle.expected)
+            format!(
+                "cycle {}, working counter {} of {}",
+                count(cycle.cycle),
+                cycle.working_counter,
+                cycle.expected
+            )
         },
     );
     let named = |of: Option<(u32, String)>| {
@@ -113,20 +124,33 @@ fn state(named: &Named) -> Result<Verdict, Failure> {
     let commander = named(state.commander);
     let (tone, devices) = match state.outage {
         Outage::None => (Tone::Head, format!("{} of {} devices in OP", state.in_op, state.devices)),
-        silence => (Tone::Bad, format!("{silence}; the states of its {} devices are not known", state.devices)),
+        silence => (
+            Tone::Bad,
+            format!("{silence}; the states of its {} devices are not known", state.devices),
+        ),
     };
 
     say(tone, &format!("{}: {}, {devices}", state.name, state.segment));
-    let robot = state.robot.map(|robot| robot.words(name_of(robot.device, &client.layout().devices)));
+    let robot =
+        state.robot.map(|robot| robot.words(name_of(robot.device, &client.layout().devices)));
     if let Some(words) = robot {
-        let tone = if state.robot.is_some_and(|robot| robot.is_stopped()) { Tone::Bad } else { Tone::Plain };
+        let tone = if state.robot.is_some_and(|robot| robot.is_stopped()) {
+            Tone::Bad
+        } else {
+            Tone::Plain
+        };
         say(tone, &format!("  robot: {words}"));
     }
 
     for line in [
         format!("  {cycle}"),
         format!("  outputs belong to {owner}; joints are commanded by {commander}"),
-        format!("  process {}, sharing {}, {} events", state.pid, state.sharing, count(state.events)),
+        format!(
+            "  process {}, sharing {}, {} events",
+            state.pid,
+            state.sharing,
+            count(state.events)
+        ),
     ] {
         say(Tone::Plain, &line);
     }
@@ -170,7 +194,11 @@ fn info(named: &Named) -> Result<Verdict, Failure> {
 
     let row = |(place, device): (usize, &Device)| {
         let Device { layout, state } = device;
-        let status = if state.al_status == 0 { String::new() } else { format!(" 0x{:04x}", state.al_status) };
+        let status = if state.al_status == 0 {
+            String::new()
+        } else {
+            format!(" 0x{:04x}", state.al_status)
+        };
         let range = |range: &std::ops::Range<usize>| format!("{}+{}", range.start, range.len());
         let entries = [
             place.to_string(),
@@ -186,7 +214,8 @@ fn info(named: &Named) -> Result<Verdict, Failure> {
         Row { entries: entries.map(Into::into).into(), begins_group: false }
     };
 
-    let words = ["device", "vendor:product", "alias", "AL state", "", "outputs", "inputs"].map(Column::words);
+    let words = ["device", "vendor:product", "alias", "AL state", "", "outputs", "inputs"]
+        .map(Column::words);
     let table = Table {
         title: match client.state().outage {
             Outage::None => format!("Devices of {}", client.layout().name),
@@ -219,7 +248,11 @@ fn watch(options: &WatchOptions) -> Result<Verdict, Failure> {
     let places: Vec<usize> = if options.devices.is_empty() {
         (0..layout.devices.len()).collect()
     } else {
-        options.devices.iter().map(|device| place_of(&layout.devices, device)).collect::<Result<_, _>>()?
+        options
+            .devices
+            .iter()
+            .map(|device| place_of(&layout.devices, device))
+            .collect::<Result<_, _>>()?
     };
 
     let interruptions = signals::watch(OnUsr1::Refuse)?;
@@ -228,11 +261,18 @@ fn watch(options: &WatchOptions) -> Result<Verdict, Failure> {
     for round in 1.. {
         client.read(&mut seen)?;
         if options.named.json {
-            let devices: Map<String, Value> =
-                places.iter().map(|place| &layout.devices[*place]).map(|device| values_json(device, &seen)).collect();
-            print_json(&json!({ "cycle": seen.cycle.cycle, "fresh": seen.cycle.fresh, "devices": devices }))?;
+            let devices: Map<String, Value> = places
+                .iter()
+                .map(|place| &layout.devices[*place])
+                .map(|device| values_json(device, &seen))
+                .collect();
+            print_json(
+                &json!({ "cycle": seen.cycle.cycle, "fresh": seen.cycle.fresh, "devices": devices }),
+            )?;
         } else {
-            places.iter().for_each(|place| say(Tone::Plain, &values_line(&layout.devices[*place], &seen)));
+            places
+                .iter()
+                .for_each(|place| say(Tone::Plain, &values_line(&layout.devices[*place], &seen)));
         }
 
         // Without a reader nothing is left to do.
@@ -257,17 +297,22 @@ fn place_of(devices: &[DeviceLayout], wanted: &str) -> Result<usize, BusFailure>
     named.or_else(numbered).ok_or_else(|| BusFailure::NoDevice { device: wanted.to_owned() })
 }
 
-/// Returns the bits of a value, lowest first, as EtherCAT maps them; `None` for more than 64 bits, or beyond the image.
+/// Returns the bits of a value, lowest first, as EtherCAT maps them; `None` for more than 64 bits,
+/// or beyond the image.
 fn bits_of(part: &[u8], value: &MappedValue) -> Option<u64> {
     let bit = |place: usize| part.get(place / 8).map(|byte| u64::from(byte >> (place % 8) & 1));
     if value.bits > 64 {
         return None;
     }
-    (0..usize::from(value.bits)).try_fold(0, |whole, place| Some(whole | bit(value.bit_at + place)? << place))
+    (0..usize::from(value.bits))
+        .try_fold(0, |whole, place| Some(whole | bit(value.bit_at + place)? << place))
 }
 
 /// Returns all values of a device, inputs first: `NAME, index:entry, what it is`.
-fn values<'d>(device: &'d DeviceLayout, seen: &'d Snapshot) -> impl Iterator<Item = (String, &'d MappedValue, u64)> {
+fn values<'d>(
+    device: &'d DeviceLayout,
+    seen: &'d Snapshot,
+) -> impl Iterator<Item = (String, &'d MappedValue, u64)> {
     let inputs = seen.inputs.get(device.inputs.clone()).unwrap_or_default();
     let outputs = seen.outputs.get(device.outputs.clone()).unwrap_or_default();
     let all = device.input_values.iter().map(move |value| (inputs, value));
@@ -279,11 +324,13 @@ fn values<'d>(device: &'d DeviceLayout, seen: &'d Snapshot) -> impl Iterator<Ite
 }
 
 fn values_json(device: &DeviceLayout, seen: &Snapshot) -> (String, Value) {
-    let all: Map<String, Value> = values(device, seen).map(|(key, _, bits)| (key, bits.into())).collect();
+    let all: Map<String, Value> =
+        values(device, seen).map(|(key, _, bits)| (key, bits.into())).collect();
     (device.name.clone(), Value::Object(all))
 }
 
-/// Positions and the like are numbers with a sign; words of states and single bits are shown as they are.
+/// Positions and the like are numbers with a sign; words of states and single bits are shown as
+/// they are.
 fn values_line(device: &DeviceLayout, seen: &Snapshot) -> String {
     let shown = |(key, value, bits): (String, &MappedValue, u64)| {
         let is_word = value.bits <= 8 || [0x6040, 0x6041].contains(&value.index);
@@ -334,10 +381,15 @@ fn name_of(device: u16, devices: &[DeviceLayout]) -> &str {
 }
 
 fn event_line(number: u64, event: &Event, devices: &[DeviceLayout]) -> String {
-    let kind = serde_json::to_value(event.kind).ok().and_then(|kind| kind.as_str().map(str::to_owned));
+    let kind =
+        serde_json::to_value(event.kind).ok().and_then(|kind| kind.as_str().map(str::to_owned));
     let at_s = event.at_ns as f64 / 1e9;
     let sentence = event.sentence(name_of(event.device, devices));
-    format!("{number:>6} {at_s:14.6} s  cycle {:>9}  {:20} {sentence}", event.cycle, kind.unwrap_or_default())
+    format!(
+        "{number:>6} {at_s:14.6} s  cycle {:>9}  {:20} {sentence}",
+        event.cycle,
+        kind.unwrap_or_default()
+    )
 }
 
 // ---- statistics
@@ -359,7 +411,8 @@ fn stats(options: &StatsOptions) -> Result<Verdict, Failure> {
     let row = |(kind, word): (Timed, &str)| {
         let times = stats.times(kind);
         let of = |share: f64| us(times.quantile_ns(share) as f64);
-        let figures = [us(times.mean_ns()), of(0.5), of(0.99), of(0.999), us(times.max_ns() as f64)];
+        let figures =
+            [us(times.mean_ns()), of(0.5), of(0.99), of(0.999), us(times.max_ns() as f64)];
         let entries = [word.replace('_', " "), count(times.count())].into_iter().chain(figures);
         Row { entries: entries.map(Into::into).collect(), begins_group: false }
     };
@@ -373,14 +426,16 @@ fn stats(options: &StatsOptions) -> Result<Verdict, Failure> {
     };
 
     say(Tone::Plain, table.to_text(columns()).trim_end());
-    let counters =
-        Counter::ALL.map(|(counter, word)| format!("{} {}", count(stats.counter(counter)), word.replace('_', " ")));
+    let counters = Counter::ALL.map(|(counter, word)| {
+        format!("{} {}", count(stats.counter(counter)), word.replace('_', " "))
+    });
     say(Tone::Plain, &format!("\n{}", crate::term::wrapped(&counters.join(", "), 80)));
     Ok(Verdict::Holds)
 }
 
 fn stats_json(stats: &Stats) -> Value {
-    let counters = Counter::ALL.map(|(counter, word)| (word.to_owned(), Value::from(stats.counter(counter))));
+    let counters =
+        Counter::ALL.map(|(counter, word)| (word.to_owned(), Value::from(stats.counter(counter))));
     let timed = Timed::ALL.map(|(kind, word)| {
         let times = stats.times(kind);
         let figures = json!({
@@ -403,12 +458,18 @@ fn sdo(options: &SdoOptions, action: SdoAction) -> Result<Verdict, Failure> {
     let request = options.request(place as u16, action);
     let answer = client.request(&request, Duration::from_nanos(options.timeout))?;
     let (index, entry) = options.object;
-    let bytes =
-        answer.map_err(|why| BusFailure::Sdo { device: layout.devices[place].name.clone(), index, entry, why })?;
+    let bytes = answer.map_err(|why| BusFailure::Sdo {
+        device: layout.devices[place].name.clone(),
+        index,
+        entry,
+        why,
+    })?;
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
 
     if options.named.json {
-        print_json(&json!({ "index": index, "entry": entry, "bytes": hex, "unsigned": number(&bytes) }))?;
+        print_json(
+            &json!({ "index": index, "entry": entry, "bytes": hex, "unsigned": number(&bytes) }),
+        )?;
     } else if is_read {
         say(Tone::Plain, &hex_and_text(&bytes, &hex));
     }
@@ -432,7 +493,9 @@ fn hex_and_text(bytes: &[u8], hex: &str) -> String {
             format!("{unsigned}{minus} 0x{unsigned:x}")
         }
         _ => match std::str::from_utf8(bytes) {
-            Ok(text) if !text.is_empty() && !text.chars().any(char::is_control) => format!("\"{text}\" {hex}"),
+            Ok(text) if !text.is_empty() && !text.chars().any(char::is_control) => {
+                format!("\"{text}\" {hex}")
+            }
             _ => hex.to_owned(),
         },
     }

@@ -4,7 +4,8 @@ use onbeat::report::table::{Column, Row, Table};
 use onbeat_control::{Client, names};
 use onbeat_ethercat::carrier::{Interface, Role, User};
 use onbeat_robot::bus::{
-    BusError, DeviceIdentity as Identity, InProcess, Packets, RunningBus, ScannedDevice, scan as scan_on,
+    BusError, DeviceIdentity as Identity, InProcess, Packets, RunningBus, ScannedDevice,
+    scan as scan_on,
 };
 use onbeat_rt::sys::Monotonic;
 use onbeat_segment::{Link, Segment};
@@ -24,7 +25,8 @@ const ERROR: u8 = 0x10;
 pub(super) fn scan(options: &ScanOptions) -> Result<Verdict, Failure> {
     let devices = if options.interface == SIMULATED {
         let link = Link::from_toml(Segment::HUMANOID)?;
-        scan_on(&mut InProcess::on_clock(link, Monotonic), SIMULATED, false).map_err(BusFailure::from)?
+        scan_on(&mut InProcess::on_clock(link, Monotonic), SIMULATED, false)
+            .map_err(BusFailure::from)?
     } else {
         scan_interface(&options.interface, options.beside_running)?
     };
@@ -34,7 +36,8 @@ pub(super) fn scan(options: &ScanOptions) -> Result<Verdict, Failure> {
         return Ok(Verdict::Holds);
     }
 
-    let words = ["device", "vendor:product", "revision", "serial", "alias", "AL state", "clock"].map(Column::words);
+    let words = ["device", "vendor:product", "revision", "serial", "alias", "AL state", "clock"]
+        .map(Column::words);
     let table = Table {
         title: format!("{} devices answer on {}", devices.len(), options.interface),
         columns: std::iter::once(Column::figures("")).chain(words).collect(),
@@ -44,8 +47,11 @@ pub(super) fn scan(options: &ScanOptions) -> Result<Verdict, Failure> {
 
     say(Tone::Plain, table.to_text(columns()).trim_end());
     if devices.iter().any(|device| device.identity.is_none()) {
-        let why = if options.beside_running { ", as they are while nothing is written" } else { "" };
-        let sentence = format!("Devices without vendor and product: their EEPROMs were not read{why}, or are blank");
+        let why =
+            if options.beside_running { ", as they are while nothing is written" } else { "" };
+        let sentence = format!(
+            "Devices without vendor and product: their EEPROMs were not read{why}, or are blank"
+        );
         advise(Tone::Faint, &wrapped(&sentence, 80));
     }
 
@@ -65,7 +71,8 @@ fn scan_interface(name: &str, beside_running: bool) -> Result<Vec<ScannedDevice>
         return Err(BusFailure::from(BusError::Running(running)).into());
     }
 
-    let mut devices = scan_on(&mut Packets::new(interface), name, true).map_err(BusFailure::from)?;
+    let mut devices =
+        scan_on(&mut Packets::new(interface), name, true).map_err(BusFailure::from)?;
     name_by_image(&mut devices, &user);
     Ok(devices)
 }
@@ -73,7 +80,9 @@ fn scan_interface(name: &str, beside_running: bool) -> Result<Vec<ScannedDevice>
 /// Returns the devices by the image of the running bus, when it has one.
 fn name_by_image(devices: &mut [ScannedDevice], user: &User) {
     let images = names().into_iter().filter_map(|name| Client::open(&name).ok());
-    let Some(client) = images.into_iter().find(|client| client.state().pid == user.pid) else { return };
+    let Some(client) = images.into_iter().find(|client| client.state().pid == user.pid) else {
+        return;
+    };
     for (device, known) in devices.iter_mut().zip(client.devices()) {
         let known = known.layout;
         device.identity = Some(Identity {
@@ -98,7 +107,9 @@ fn as_json((place, device): (usize, &ScannedDevice)) -> Value {
 
 fn row((place, device): (usize, &ScannedDevice)) -> Row {
     let error = if device.al_state & ERROR == 0 { "" } else { " error" };
-    let of = |words: &dyn Fn(&Identity) -> String| device.identity.as_ref().map_or_else(|| "-".to_owned(), words);
+    let of = |words: &dyn Fn(&Identity) -> String| {
+        device.identity.as_ref().map_or_else(|| "-".to_owned(), words)
+    };
     let entries = [
         place.to_string(),
         of(&|of| of.name.clone()),

@@ -1,4 +1,5 @@
-//! `onbeat cell`: the process of one cell. Only a bench starts it, and talks to it over standard input and output.
+//! `onbeat cell`: the process of one cell. Only a bench starts it, and talks to it over standard
+//! input and output.
 
 use std::io::{Write, stdin, stdout};
 use std::sync::Arc;
@@ -40,13 +41,17 @@ fn server(interruptions: Arc<Interruptions>) -> Result<CellServer, Failure> {
     let mut grants = Vec::new();
     let parts = match start.task {
         CellTask::Timer => Parts {
-            body: Box::new(OnGrid { task: Timer { work_ns: start.setting.work_ns }, has_ports: false }),
+            body: Box::new(OnGrid {
+                task: Timer { work_ns: start.setting.work_ns },
+                has_ports: false,
+            }),
             figures: Box::new(NoFigures),
             companion: Box::new(Alone),
         },
         CellTask::Bus => {
             let controllers = walking(start.setting.period_ns)?;
-            let (parts, description) = bus::parts_of_cell(&start.setting, controllers).map_err(RunError::from)?;
+            let (parts, description) =
+                bus::parts_of_cell(&start.setting, controllers).map_err(RunError::from)?;
             grants.push(description);
             parts
         }

@@ -127,7 +127,9 @@ fn print(comparison: &Comparison, digests: &[Digest], options: &CompareOptions) 
 fn shown(comparison: &Comparison, wanted: SeriesChoice) -> Vec<&Compared> {
     match wanted {
         SeriesChoice::Main => comparison.main(),
-        SeriesChoice::One(series) => comparison.cells.iter().filter(|compared| compared.series == series).collect(),
+        SeriesChoice::One(series) => {
+            comparison.cells.iter().filter(|compared| compared.series == series).collect()
+        }
         SeriesChoice::All => comparison.cells.iter().collect(),
     }
 }
@@ -135,7 +137,8 @@ fn shown(comparison: &Comparison, wanted: SeriesChoice) -> Vec<&Compared> {
 /// Returns the last part of each path, or all of it where two would have the same name.
 pub(crate) fn names(paths: &[PathBuf]) -> Vec<String> {
     let short = |path: &PathBuf| {
-        let name = path.file_name().map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy());
+        let name =
+            path.file_name().map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy());
         name.trim_end_matches(RUN_FILE_ENDING).to_owned()
     };
 
@@ -147,7 +150,9 @@ pub(crate) fn names(paths: &[PathBuf]) -> Vec<String> {
 
     let places = paths.iter().zip(1..).map(|(path, n)| (path.display().to_string(), n));
     let mut seen = BTreeSet::new();
-    places.map(|(name, n)| if seen.insert(name.clone()) { name } else { format!("{name} ({n})") }).collect()
+    places
+        .map(|(name, n)| if seen.insert(name.clone()) { name } else { format!("{name} ({n})") })
+        .collect()
 }
 
 /// The data of a comparison's page: the cells of all runs as one summary, and the comparison.
@@ -168,8 +173,13 @@ fn write_page(
 ) -> Result<(), Failure> {
     let Some(first) = digests.first() else { return Ok(()) };
     let comparison = printed.comparison;
-    let mut summary =
-        Summary { cells: Vec::new(), effects: Vec::new(), causes: Vec::new(), limit: None, ..first.summary.clone() };
+    let mut summary = Summary {
+        cells: Vec::new(),
+        effects: Vec::new(),
+        causes: Vec::new(),
+        limit: None,
+        ..first.summary.clone()
+    };
     summary.sweep = None;
     comparison.schema.clone_into(&mut summary.schema);
     summary.order = RunOrder::Compared;
@@ -203,12 +213,19 @@ fn write_page(
 
     let mut files = Vec::new();
     for (of_run, number) in texts.into_iter().zip(1..) {
-        let numbered = |file: RunText| RunText { name: format!("{number}-{}", file.name), text: file.text };
+        let numbered =
+            |file: RunText| RunText { name: format!("{number}-{}", file.name), text: file.text };
         files.extend(of_run.into_iter().map(numbered));
     }
 
     summary.tunings = summary.cells.iter().map(|cell| cell.tuning.clone()).collect();
-    summary.loads = summary.cells.iter().map(|cell| cell.load.clone()).collect::<BTreeSet<_>>().into_iter().collect();
+    summary.loads = summary
+        .cells
+        .iter()
+        .map(|cell| cell.load.clone())
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect();
     let html = runs::page_of(&ComparisonPage { summary, comparison: printed }, &files)?;
     whole::write(to, html.as_bytes())
 }

@@ -19,8 +19,14 @@ enum SpikeExport<'o> {
 
 pub(crate) fn run(options: &ExportOptions) -> Result<Verdict, Failure> {
     let formats = &options.formats;
-    let files =
-        [&formats.csv, &formats.json, &formats.parquet, &formats.openmetrics, &options.perfetto, &options.ftrace];
+    let files = [
+        &formats.csv,
+        &formats.json,
+        &formats.parquet,
+        &formats.openmetrics,
+        &options.perfetto,
+        &options.ftrace,
+    ];
     check_not_own_file(&options.run, files.into_iter().flatten())?;
     if options.formats.any() {
         export_formats::write(&options.run, &options.formats)?;
@@ -35,7 +41,11 @@ pub(crate) fn run(options: &ExportOptions) -> Result<Verdict, Failure> {
 
 fn spikes_of(options: &ExportOptions) -> Result<(), Failure> {
     let runs = read_cells(&options.run)?;
-    let choice = spike::SpikeChoice { run: &options.run, cell: options.cell.as_deref(), number: options.spike };
+    let choice = spike::SpikeChoice {
+        run: &options.run,
+        cell: options.cell.as_deref(),
+        number: options.spike,
+    };
     if options.list {
         list(&choice, &runs)?;
     }
@@ -54,18 +64,25 @@ fn spikes_of(options: &ExportOptions) -> Result<(), Failure> {
 }
 
 fn targets(options: &ExportOptions) -> Vec<SpikeExport<'_>> {
-    let perfetto = options.perfetto.iter().map(|to| SpikeExport::Spike(spike::TraceForm::Perfetto, to));
+    let perfetto =
+        options.perfetto.iter().map(|to| SpikeExport::Spike(spike::TraceForm::Perfetto, to));
     let ftrace = options.ftrace.iter().map(|to| SpikeExport::Spike(spike::TraceForm::Ftrace, to));
     perfetto.chain(ftrace).collect()
 }
 
 fn list(choice: &spike::SpikeChoice<'_>, runs: &[onbeat::record::RunFile]) -> Result<(), Failure> {
     let all = choice.listed(runs)?;
-    let kept = all.iter().filter(|listed| listed.spike.window == Some(onbeat::record::WindowFate::Kept)).count();
+    let kept = all
+        .iter()
+        .filter(|listed| listed.spike.window == Some(onbeat::record::WindowFate::Kept))
+        .count();
     let title = format!("{} spikes, worst first; the events around {kept} are kept", all.len());
     show::table(&spikes::table(title, &all, show::letters()));
-    if let Some(first) = all.iter().find(|listed| listed.spike.window == Some(onbeat::record::WindowFate::Kept)) {
-        let line = format!("onbeat export {} {} --perfetto FILE", pasted(choice.run), first.options());
+    if let Some(first) =
+        all.iter().find(|listed| listed.spike.window == Some(onbeat::record::WindowFate::Kept))
+    {
+        let line =
+            format!("onbeat export {} {} --perfetto FILE", pasted(choice.run), first.options());
         say(Tone::Faint, &format!("events around {}:  {line}", first.words()));
     }
 

@@ -43,13 +43,19 @@ pub(crate) fn write(run: &Path, formats: &ExportFormats) -> Result<(), Failure> 
 
 /// Writes a file per cell and series.
 fn percentiles(dir: &Path, files: &[RunFile]) -> Result<(), Failure> {
-    fs::create_dir_all(dir).map_err(|source| Failure::File { what: "create", path: dir.to_owned(), source })?;
+    fs::create_dir_all(dir).map_err(|source| Failure::File {
+        what: "create",
+        path: dir.to_owned(),
+        source,
+    })?;
     for file in files {
         for series in Series::ALL {
             let distribution = file.distribution(series);
             if distribution.count() > 0 {
                 let to = dir.join(file_name(&export::cell(file), series));
-                into(&to, Name::Chosen, |to| hgrm::write(&distribution, &file.moments(series), HGRM_UNIT_NS, to))?;
+                into(&to, Name::Chosen, |to| {
+                    hgrm::write(&distribution, &file.moments(series), HGRM_UNIT_NS, to)
+                })?;
             }
         }
     }
@@ -62,7 +68,11 @@ fn file_name(cell: &Cell, series: Series) -> String {
 }
 
 /// Writes a file and says where it is; `-` is standard output.
-fn into(to: &Path, name: Name, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+fn into(
+    to: &Path,
+    name: Name,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), Failure> {
     whole::stream(to, name, write)?;
     if name == Name::Chosen || !whole::is_standard_output(to) {
         advise(Tone::Faint, &format!("export   {}", to.display()));

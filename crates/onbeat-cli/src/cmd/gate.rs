@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use onbeat::record::run_dir::check_not_own_file;
 use onbeat::record::{LimitNote, Series};
 use onbeat::report::compare::{Digest, SHARES};
-use onbeat::report::gate::{Baseline, Check, Chosen, Gate, alarm_checks, baseline_checks, limit_checks};
+use onbeat::report::gate::{
+    Baseline, Check, Chosen, Gate, alarm_checks, baseline_checks, limit_checks,
+};
 use onbeat::report::junit::junit;
 use onbeat::report::statistics::Share;
 use onbeat::report::{CellSummary, Outcome};
@@ -44,8 +46,8 @@ pub(crate) fn run(options: &GateOptions) -> Result<Verdict, Failure> {
 
 /// The JUnit file of a gate.
 ///
-/// A reader must not take the file of an earlier gate for the result of this one. So the file says from the start that the gate did not
-/// finish, until it has.
+/// A reader must not take the file of an earlier gate for the result of this one. So the file says
+/// from the start that the gate did not finish, until it has.
 struct Results<'o> {
     to: Option<&'o Path>,
 }
@@ -54,7 +56,8 @@ impl<'o> Results<'o> {
     fn begin(to: Option<&'o Path>) -> Result<Self, Failure> {
         // A pipe takes one result only.
         if let Some(to) = to.filter(|to| whole::is_plain_file(to)) {
-            let unfinished = cannot_run("the gate did not finish; it was ended from outside, or failed");
+            let unfinished =
+                cannot_run("the gate did not finish; it was ended from outside, or failed");
             whole::write(to, junit(&unfinished, 0.0).as_bytes())?;
         }
         Ok(Self { to })
@@ -89,11 +92,16 @@ pub(crate) fn not_understood(why: &str) {
 
     let behind = words.iter().skip_while(|word| *word != JUNIT).nth(1).cloned();
     let joined = words.iter().find_map(|word| {
-        Some(OsStr::from_bytes(word.as_bytes().strip_prefix(JUNIT.as_bytes())?.strip_prefix(b"=")?).to_owned())
+        Some(
+            OsStr::from_bytes(word.as_bytes().strip_prefix(JUNIT.as_bytes())?.strip_prefix(b"=")?)
+                .to_owned(),
+        )
     });
     // An invalid command line may name any file there; only what looks like a result is replaced.
     let may_replace = |to: &PathBuf| match input::read(to, input::MOST_BYTES_BY_HAND) {
-        Ok(bytes) => !whole::is_standard_output(to) && (bytes.is_empty() || bytes.starts_with(b"<?xml")),
+        Ok(bytes) => {
+            !whole::is_standard_output(to) && (bytes.is_empty() || bytes.starts_with(b"<?xml"))
+        }
         Err(why) => why.kind() == ErrorKind::NotFound,
     };
 
@@ -107,8 +115,10 @@ const JUNIT: &str = "--junit";
 
 /// Returns the gate, and the length of its run in seconds.
 fn judged(options: &GateOptions) -> Result<(Gate, f64), Failure> {
-    let limit = options.limit.map(|limit_ns| LimitNote { limit_ns, at: options.at, on: options.series });
-    let paths: Vec<_> = std::iter::once(options.run.clone()).chain(options.baseline.clone()).collect();
+    let limit =
+        options.limit.map(|limit_ns| LimitNote { limit_ns, at: options.at, on: options.series });
+    let paths: Vec<_> =
+        std::iter::once(options.run.clone()).chain(options.baseline.clone()).collect();
     let names = names(&paths);
     let share = Share::from_percent(options.at);
     let more = Some(share).filter(|share| !SHARES.contains(share));
@@ -127,7 +137,11 @@ fn judged(options: &GateOptions) -> Result<(Gate, f64), Failure> {
         let base = digest_of(1, None)?;
         let series = options.series;
         let no_worse_than = options.no_worse_than;
-        checks.extend(baseline_checks(&run, &cells, &Baseline { run: &base, series, share, no_worse_than }));
+        checks.extend(baseline_checks(
+            &run,
+            &cells,
+            &Baseline { run: &base, series, share, no_worse_than },
+        ));
     }
 
     checks.extend(options.limit_on.iter().flat_map(|most| alarm_checks(&run.name, &cells, *most)));
@@ -161,13 +175,22 @@ fn print(gate: &Gate, series: Series) {
             Outcome::Inconclusive => Tone::Careful,
         };
 
-        say(tone, &wrapped(&format!("{}: {}: {}", check.outcome.words(), check.of, check.name), columns()));
+        say(
+            tone,
+            &wrapped(
+                &format!("{}: {}: {}", check.outcome.words(), check.of, check.name),
+                columns(),
+            ),
+        );
         say(Tone::Plain, &wrapped(&check.sentence, columns()));
     }
     if gate.outcome == Outcome::Inconclusive {
         say(
             Tone::Faint,
-            &wrapped(&format!("the samples of {} do not decide it: exit status 2", series.words()), columns()),
+            &wrapped(
+                &format!("the samples of {} do not decide it: exit status 2", series.words()),
+                columns(),
+            ),
         );
     }
 }

@@ -36,12 +36,20 @@ pub(crate) fn run(options: &ImportOptions) -> Result<Verdict, Failure> {
     }
 
     let kept = runs::reported(&dir, None, None)?;
-    show::summary(&kept, show::SummaryExtent { json: options.json, ..show::SummaryExtent::default() }, None)?;
+    show::summary(
+        &kept,
+        show::SummaryExtent { json: options.json, ..show::SummaryExtent::default() },
+        None,
+    )?;
     Ok(Verdict::Holds)
 }
 
 /// Writes each stream of the files as a run file.
-fn write_all(sources: &[(&Path, Vec<Stream>)], options: &ImportOptions, dir: &Path) -> Result<(), Failure> {
+fn write_all(
+    sources: &[(&Path, Vec<Stream>)],
+    options: &ImportOptions,
+    dir: &Path,
+) -> Result<(), Failure> {
     let mut names = BTreeSet::new();
     for (path, streams) in sources {
         for stream in streams {
@@ -64,7 +72,11 @@ fn asked(options: &ImportOptions) -> SourceOptions {
 
 fn read(path: &Path, asked: &SourceOptions) -> Result<Vec<Stream>, Failure> {
     let failed = |source| Failure::Import { path: path.to_owned(), source };
-    let file = input::open(path).map_err(|source| Failure::File { what: "read", path: path.to_owned(), source })?;
+    let file = input::open(path).map_err(|source| Failure::File {
+        what: "read",
+        path: path.to_owned(),
+        source,
+    })?;
     import::read(&mut BufReader::with_capacity(1 << 18, file), asked).map_err(failed)
 }
 
@@ -84,7 +96,12 @@ struct StreamFiles<'p> {
     names: &'p mut BTreeSet<String>,
 }
 
-fn write(stream: &Stream, source: &Path, options: &ImportOptions, place: &mut StreamFiles<'_>) -> Result<(), Failure> {
+fn write(
+    stream: &Stream,
+    source: &Path,
+    options: &ImportOptions,
+    place: &mut StreamFiles<'_>,
+) -> Result<(), Failure> {
     let file = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let name = if stream.label.is_empty() { stem } else { format!("{stem} {}", stream.label) };
@@ -92,13 +109,20 @@ fn write(stream: &Stream, source: &Path, options: &ImportOptions, place: &mut St
     let name = free.into_iter().find(|name| place.names.insert(name.clone())).unwrap_or(name);
     let load = options.load.clone().unwrap_or_else(|| UNKNOWN.to_owned());
     let cell = Cell { tuning: name.clone(), load };
-    let bare = Cell { tuning: name, load: String::new() }.file_name().replace("-.onbeat.hlog", ".onbeat.hlog");
+    let bare = Cell { tuning: name, load: String::new() }
+        .file_name()
+        .replace("-.onbeat.hlog", ".onbeat.hlog");
     let path = place.dir.join(bare);
     // The final name is for a complete file only.
     let part = path.with_extension("part");
-    let written = import::write(stream, &ImportLabels { command: typed(), file, cell }, &part).map_err(Failure::from);
+    let written = import::write(stream, &ImportLabels { command: typed(), file, cell }, &part)
+        .map_err(Failure::from);
     let moved = written.and_then(|_| {
-        fs::rename(&part, &path).map_err(|source| Failure::File { what: "create", path: path.clone(), source })
+        fs::rename(&part, &path).map_err(|source| Failure::File {
+            what: "create",
+            path: path.clone(),
+            source,
+        })
     });
 
     if moved.is_err() {

@@ -1,4 +1,5 @@
-//! `onbeat inject`: injects one cause of lateness, into a loop of onbeat's own or into that of a running program.
+//! `onbeat inject`: injects one cause of lateness, into a loop of onbeat's own or into that of a
+//! running program.
 
 use std::process::Command;
 use std::sync::atomic::Ordering;
@@ -6,8 +7,8 @@ use std::time::Duration;
 
 use onbeat::cause::CauseKind;
 use onbeat::inject::{
-    Error as InjectError, Fault, FaultOrigin, Injected, InjectionPlan, InjectionTarget, Injector, Loops, ReleaseGrid,
-    placebo,
+    Error as InjectError, Fault, FaultOrigin, Injected, InjectionPlan, InjectionTarget, Injector,
+    Loops, ReleaseGrid, placebo,
 };
 use onbeat::probe::Setting;
 use onbeat::probe::disturbed::{Disturbance, Disturbed, Felt, disturb};
@@ -63,15 +64,29 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let now = Monotonic.now().as_ns();
     let first = now - now % options.period.max(1) + options.phase;
-    let grid = ReleaseGrid { first_release: Instant::from_ns(first), period_ns: options.period, spin_ns: 0 };
+    let grid = ReleaseGrid {
+        first_release: Instant::from_ns(first),
+        period_ns: options.period,
+        spin_ns: 0,
+    };
     let InjectionTarget { tid, cpu, priority, .. } = target;
     let fault = options.fault;
     let every_ns = every_ns(options);
-    let plan = InjectionPlan { fault, every_ns, for_ns: options.length, count: options.count, target, grid };
+    let plan = InjectionPlan {
+        fault,
+        every_ns,
+        for_ns: options.length,
+        count: options.count,
+        target,
+        grid,
+    };
     let injector = if options.placebo { placebo(plan) } else { Injector::start(plan) }?;
 
     if !options.json {
-        say(Tone::Plain, &format!("{fault} to thread {tid} of process {pid} on CPU {cpu}, priority {priority}"));
+        say(
+            Tone::Plain,
+            &format!("{fault} to thread {tid} of process {pid} on CPU {cpu}, priority {priority}"),
+        );
     }
 
     let mut shown = 0;
@@ -124,7 +139,10 @@ fn own(options: &InjectOptions) -> Result<Verdict, Failure> {
         say(Tone::Plain, &object(options.fault, &done).to_string());
     } else {
         for grant in done.grants.iter().filter(|grant| !grant.granted) {
-            advise(Tone::Careful, &format!("{} was refused: {}", grant.what, grant.why_not.as_deref().unwrap_or("-")));
+            advise(
+                Tone::Careful,
+                &format!("{} was refused: {}", grant.what, grant.why_not.as_deref().unwrap_or("-")),
+            );
         }
         say(Tone::Plain, &conclusion(options.fault, &done));
     }
@@ -141,7 +159,12 @@ fn setting(options: &InjectOptions, cpu: Option<u32>) -> Setting {
         wait: Wait::Sleep,
         on_overrun: OnOverrun::SkipKeepPhase,
         phase: Phase::AvoidTick,
-        thread: ThreadRequest { fifo: priority(options.fault), cpu, lock_memory: true, dma_latency_us: None },
+        thread: ThreadRequest {
+            fifo: priority(options.fault),
+            cpu,
+            lock_memory: true,
+            dma_latency_us: None,
+        },
         warmup: 0,
         interval_ns: 1_000_000_000,
         spike_limit: SpikeLimit::TenTimesMedian,
@@ -169,7 +192,11 @@ fn felt_words(felt: &Felt) -> String {
     let words: Vec<String> =
         causes.map(|cause| format!("{} {}", cause.words(), time_ns(cause.ns, letters()))).collect();
 
-    format!("cycle {} began {late} late and worked {worked}: {}", met.sample.index, words.join(", "))
+    format!(
+        "cycle {} began {late} late and worked {worked}: {}",
+        met.sample.index,
+        words.join(", ")
+    )
 }
 
 fn named(felt: &Felt) -> Option<CauseKind> {

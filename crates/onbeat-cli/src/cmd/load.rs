@@ -25,14 +25,28 @@ fn carry(options: LoadOptions) -> Result<Verdict, Failure> {
     let directory = options.dir.unwrap_or_else(std::env::temp_dir);
     let input = stdin().as_fd().try_clone_to_owned().map_err(Failure::Signals)?;
     // A load that could not start has reported that on standard output.
-    let carried = serve(&options.load, Options { directory, ..Options::default() }, input, &mut std::io::stdout());
+    let carried = serve(
+        &options.load,
+        Options { directory, ..Options::default() },
+        input,
+        &mut std::io::stdout(),
+    );
     Ok(if carried.is_ok() { Verdict::Holds } else { Verdict::CannotTell })
 }
 
-/// Checks the directory that loads write in, before anything is started; `option` names another one.
-pub(crate) fn look_at_place(loads: &[Load], typed: Option<&Path>, option: &'static str) -> Result<(), Failure> {
+/// Checks the directory that loads write in, before anything is started; `option` names another
+/// one.
+pub(crate) fn look_at_place(
+    loads: &[Load],
+    typed: Option<&Path>,
+    option: &'static str,
+) -> Result<(), Failure> {
     if let Some(path) = typed {
-        check_directory(path).map_err(|source| Failure::LoadPlace { path: path.to_owned(), option, source })?;
+        check_directory(path).map_err(|source| Failure::LoadPlace {
+            path: path.to_owned(),
+            option,
+            source,
+        })?;
     }
 
     let place = typed.map_or_else(std::env::temp_dir, Path::to_owned);
@@ -48,7 +62,8 @@ pub(crate) fn look_at_place(loads: &[Load], typed: Option<&Path>, option: &'stat
     Ok(())
 }
 
-/// Runs a load in a process of its own: it must lead a session, which a process started by a shell cannot.
+/// Runs a load in a process of its own: it must lead a session, which a process started by a shell
+/// cannot.
 fn alone(options: &LoadOptions) -> Result<Verdict, Failure> {
     look_at_place(std::slice::from_ref(&options.load), options.dir.as_deref(), "--dir")?;
     repair_first()?;
@@ -58,9 +73,11 @@ fn alone(options: &LoadOptions) -> Result<Verdict, Failure> {
     let myself = std::env::current_exe().map_err(Failure::Myself)?;
     let carrier = carrier_of(&myself, &options.load, options.dir.as_deref());
     let mut running = RunningLoad::start(carrier).map_err(failed)?;
-    let ends = (options.duration > 0).then(|| Instant::now() + Duration::from_nanos(options.duration));
+    let ends =
+        (options.duration > 0).then(|| Instant::now() + Duration::from_nanos(options.duration));
 
-    while !interruptions.stop.load(Ordering::Relaxed) && ends.is_none_or(|end| Instant::now() < end) {
+    while !interruptions.stop.load(Ordering::Relaxed) && ends.is_none_or(|end| Instant::now() < end)
+    {
         for event in running.events() {
             let tone = if event.matters() { Tone::Careful } else { Tone::Plain };
             advise(tone, &wrapped(&event.to_string(), 80));

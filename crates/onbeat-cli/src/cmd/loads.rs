@@ -1,4 +1,5 @@
-//! `onbeat measure PROBE --loads idle,paper` and `--load-sweep 0..100/10`: one probe under several loads, a run file each.
+//! `onbeat measure PROBE --loads idle,paper` and `--load-sweep 0..100/10`: one probe under several
+//! loads, a run file each.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -31,12 +32,18 @@ const SETTLING: Duration = Duration::from_millis(300);
 /// Seed for the order of the turns: the default of a bench.
 const SEED: u64 = 1;
 
-pub(crate) fn run(measure: &Measure, life: Option<Life>, interruptions: &Interruptions) -> Result<Verdict, Failure> {
+pub(crate) fn run(
+    measure: &Measure,
+    life: Option<Life>,
+    interruptions: &Interruptions,
+) -> Result<Verdict, Failure> {
     let options = &measure.options;
     let (plan, parts) = plan(measure)?;
     let found = if options.resume { find_turns(&options.output.out, &plan)? } else { None };
-    let left =
-        found.as_ref().map_or_else(|| vec![plan.releases; plan.loads.len()], |(_, unfinished)| unfinished.left(&plan));
+    let left = found.as_ref().map_or_else(
+        || vec![plan.releases; plan.loads.len()],
+        |(_, unfinished)| unfinished.left(&plan),
+    );
     let (dir, new, unfinished) = match found {
         Some((dir, unfinished)) => {
             unfinished.check(&plan)?;
@@ -61,7 +68,9 @@ pub(crate) fn run(measure: &Measure, life: Option<Life>, interruptions: &Interru
     let summary = SoFar::new(dir.clone(), &interruptions.summary);
     let mut view = TurnsView { progress, lines, summary, life, under: String::new() };
     let mut report = |happening: TurnsEvent<'_>| match happening {
-        TurnsEvent::Said(words) => view.progress.above(|| advise(Tone::Careful, &wrapped(&words, 80))),
+        TurnsEvent::Said(words) => {
+            view.progress.above(|| advise(Tone::Careful, &wrapped(&words, 80)))
+        }
         TurnsEvent::Running { load, elapsed_s, recorder } => {
             new.iter().for_each(runs::begin);
             view.look(load, elapsed_s, recorder);
@@ -113,7 +122,8 @@ impl TurnsView<'_> {
     }
 }
 
-/// Returns the plan, and the probe opened for its first block: what cannot run leaves no directory behind.
+/// Returns the plan, and the probe opened for its first block: what cannot run leaves no directory
+/// behind.
 fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
     let Measure { probe, options, given } = measure;
     let loads = match &options.load_sweep {
@@ -126,7 +136,8 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
         return Err(Failure::LoadTwice { load: load.clone() });
     }
 
-    let sweep = options.load_sweep.as_ref().map(|steps| sweep_note(measure, steps)).transpose()?.flatten();
+    let sweep =
+        options.load_sweep.as_ref().map(|steps| sweep_note(measure, steps)).transpose()?.flatten();
     let each_ns = options.duration / loads.len() as u64;
     let (setting, parts): (Setting, Parts) = open_probe(measure, each_ns)?;
     // Turns would cut a probe that ends by itself into pieces.
@@ -138,7 +149,11 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
         setting,
         loads,
         releases: releases(each_ns, &options.looping),
-        order: if is_rising || ends_itself { CellOrder::Sequential } else { CellOrder::Interleaved },
+        order: if is_rising || ends_itself {
+            CellOrder::Sequential
+        } else {
+            CellOrder::Interleaved
+        },
         seed: SEED,
         limit: limit(&options.limit, probe.series[0]),
         most_alarms: most_alarms(&options.limit),
@@ -150,14 +165,19 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
     Ok((plan, parts))
 }
 
-/// Returns the jitter that a sweep of the CPUs' share is judged by; groups of tasks have no such limit.
-fn sweep_note(measure: &Measure, steps: &SweepSteps) -> Result<Option<(SweepNote, Vec<f64>)>, Failure> {
+/// Returns the jitter that a sweep of the CPUs' share is judged by; groups of tasks have no such
+/// limit.
+fn sweep_note(
+    measure: &Measure,
+    steps: &SweepSteps,
+) -> Result<Option<(SweepNote, Vec<f64>)>, Failure> {
     let allowed_ns = measure.options.allowed_jitter;
     if steps.rising() != Rising::Cpu {
         return if allowed_ns.is_some() { Err(Failure::JitterOfGroups) } else { Ok(None) };
     }
 
-    let standard = if is_networked(&measure.given) { ALLOWED_NETWORKED_NS } else { ALLOWED_LOCAL_NS };
+    let standard =
+        if is_networked(&measure.given) { ALLOWED_NETWORKED_NS } else { ALLOWED_LOCAL_NS };
     let allowed_jitter_ns = allowed_ns.unwrap_or(standard);
     let asked = steps.values().iter().map(|percent| f64::from(*percent)).collect();
     Ok(Some((SweepNote { series: measure.probe.series[0], allowed_jitter_ns }, asked)))
@@ -176,7 +196,9 @@ fn shares(plan: &TurnsPlan, left: &[u64]) -> String {
                 let block = time(plan.seconds(plan.block_releases()));
                 format!("{loads} loads take turns in blocks of {block}, until Ctrl-C")
             }
-            CellOrder::Sequential => format!("{loads} loads, one after the other, each until the probe is done"),
+            CellOrder::Sequential => {
+                format!("{loads} loads, one after the other, each until the probe is done")
+            }
         };
     };
     let blocks = match (plan.order, blocks) {
@@ -185,9 +207,9 @@ fn shares(plan: &TurnsPlan, left: &[u64]) -> String {
         (CellOrder::Sequential, _) => ", one after the other".to_owned(),
     };
 
-    let all = plan
-        .estimate_s(left)
-        .map_or_else(String::new, |s| format!("; about {} to go, loads start and end in between", runs::spoken(s)));
+    let all = plan.estimate_s(left).map_or_else(String::new, |s| {
+        format!("; about {} to go, loads start and end in between", runs::spoken(s))
+    });
     format!("{loads} loads get {} of measuring each{blocks}{all}", time(each_s))
 }
 
@@ -205,17 +227,26 @@ fn resuming(dir: &Path, unfinished: &UnfinishedTurns, plan: &TurnsPlan) -> Strin
     });
 
     let words: Vec<String> = words.collect();
-    let left = if words.is_empty() { "nothing but the closing lines".to_owned() } else { words.join(", ") };
+    let left = if words.is_empty() {
+        "nothing but the closing lines".to_owned()
+    } else {
+        words.join(", ")
+    };
     format!("resuming {}, which {how}; left: {left}", dir.display())
 }
 
 fn shown(measure: &Measure, dir: &Path) -> Result<Verdict, Failure> {
     let kept = runs::reported(dir, None, None)?;
     let output = &measure.options.output;
-    let extent = show::SummaryExtent { json: output.json, verbose: output.verbose, ..show::SummaryExtent::default() };
+    let extent = show::SummaryExtent {
+        json: output.json,
+        verbose: output.verbose,
+        ..show::SummaryExtent::default()
+    };
     show::summary(&kept, extent, None)?;
     let judged = verdict(kept.summary.verdict.outcome);
-    let allowed = kept.summary.sweep.is_none_or(|sweep| sweep.steps.iter().all(|step| step.is_allowed));
+    let allowed =
+        kept.summary.sweep.is_none_or(|sweep| sweep.steps.iter().all(|step| step.is_allowed));
     // The limit of the paper is shown, and decides only when it was requested.
     let is_judge = measure.options.allowed_jitter.is_some();
 

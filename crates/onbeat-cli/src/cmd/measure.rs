@@ -18,8 +18,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::seconds::Lines;
 use super::so_far::SoFar;
 use super::{
-    Failure, ThreadChoice, Verdict, check_cpu, limit, load, loads, most_alarms, repair_first, resume, runs, setting,
-    show, typed, verdict,
+    Failure, ThreadChoice, Verdict, check_cpu, limit, load, loads, most_alarms, repair_first,
+    resume, runs, setting, show, typed, verdict,
 };
 use crate::cli::LoopOptions;
 use crate::cli_measure::Measure;
@@ -52,13 +52,21 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
     let (setting, parts) = open_probe(measure, options.duration)?;
     let mut lines = Lines::new(probe, &setting, options.output.json);
     let releases = releases(options.duration, &options.looping);
-    let past = if options.resume { resume::find(&options.output.out, probe.name, releases)? } else { None };
+    let past = if options.resume {
+        resume::find(&options.output.out, probe.name, releases)?
+    } else {
+        None
+    };
     let new = if past.is_none() { Some(NewRunDir::create(&options.output.out)?) } else { None };
-    let new_file = new.as_ref().map(|new| new.path().join(format!("{}{RUN_FILE_ENDING}", probe.name)));
+    let new_file =
+        new.as_ref().map(|new| new.path().join(format!("{}{RUN_FILE_ENDING}", probe.name)));
     let path = past.as_ref().map(|past| past.path.clone()).or(new_file).unwrap_or_default();
 
     let measured_ns = past.as_ref().map_or(0, |past| past.account.slots * options.looping.period);
-    let progress = Progress::new(options.duration.saturating_sub(measured_ns) as f64 / 1e9, options.output.json);
+    let progress = Progress::new(
+        options.duration.saturating_sub(measured_ns) as f64 / 1e9,
+        options.output.json,
+    );
     let resumed = past.as_ref().map(resume::words).unwrap_or_default();
     let mut summary = SoFar::new(path.clone(), &interruptions.summary);
     let mut report = |event: MeasurementEvent<'_>| match event {
@@ -88,7 +96,8 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
         out: &options.output.out,
     };
     let carrier = carrier(&options.load, options.load_dir.as_deref())?;
-    let conditions = MeasurementConditions { carrier, interruptions: &interruptions, report: &mut report };
+    let conditions =
+        MeasurementConditions { carrier, interruptions: &interruptions, report: &mut report };
     let measured = measurement::measure(plan, parts, past, conditions).map_err(Failure::from);
 
     progress.finish();

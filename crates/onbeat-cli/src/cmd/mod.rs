@@ -89,7 +89,9 @@ pub(crate) enum Failure {
     Import { path: PathBuf, source: onbeat::import::Error },
     #[error("cannot watch for Ctrl-C: {0}")]
     Signals(io::Error),
-    #[error("cannot start a thread for {what}: {source}; the limit of threads (ulimit -u) may be reached")]
+    #[error(
+        "cannot start a thread for {what}: {source}; the limit of threads (ulimit -u) may be reached"
+    )]
     Thread { what: &'static str, source: io::Error },
     #[error("cannot write to standard output: {0}; the result is incomplete")]
     Output(io::Error),
@@ -167,13 +169,17 @@ pub(crate) enum Failure {
     NoImageName,
     #[error("\"{0}\" is not a goal; write JOINT=RAD, such as \"left knee=0.3\"")]
     NoGoal(String),
-    #[error("`{what}` has no bus whose events could be counted; leave --limit-on events=N out, or {instead}")]
+    #[error(
+        "`{what}` has no bus whose events could be counted; leave --limit-on events=N out, or {instead}"
+    )]
     NoEvents { what: String, instead: &'static str },
     #[error("a period of {period_s} s is too long to stop a robot in time; use at most 1s")]
     LongPeriod { period_s: f64 },
     #[error("the robot refused the goal: it is outside the travel of a joint")]
     GoalRefused,
-    #[error("{name} is in a safe stop: {why}; once the cause is gone, `kill -USR1 {pid}` resets it")]
+    #[error(
+        "{name} is in a safe stop: {why}; once the cause is gone, `kill -USR1 {pid}` resets it"
+    )]
     SafelyStopped { name: String, why: String, pid: u32 },
     #[error(
         "the robot did not accept the goal within {within_s} s: it is not running, or in a safe stop; `onbeat robot run` shows which"
@@ -181,9 +187,13 @@ pub(crate) enum Failure {
     GoalNotSeen { within_s: u64 },
     #[error("--device chooses among the devices of an ESI file (.xml), which {path} is not")]
     NoEsi { path: PathBuf },
-    #[error("the segment is a ring; name the interface at its far end by --second, or create both by --veth")]
+    #[error(
+        "the segment is a ring; name the interface at its far end by --second, or create both by --veth"
+    )]
     NoSecond,
-    #[error("the segment is not a ring and has no far end; leave --second out, or set `ring = true` in its file")]
+    #[error(
+        "the segment is not a ring and has no far end; leave --second out, or set `ring = true` in its file"
+    )]
     NoRing,
     #[error("no segment is running{on}; `onbeat segment run` starts one (looked for in {place})")]
     NoSegment { on: String, place: PathBuf },
@@ -219,7 +229,9 @@ pub(crate) fn verdict(outcome: Option<Outcome>) -> Verdict {
 /// Returns the command as typed, for the run file.
 pub(crate) fn typed() -> Vec<String> {
     let program = std::iter::once("onbeat".to_owned());
-    program.chain(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned())).collect()
+    program
+        .chain(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()))
+        .collect()
 }
 
 /// Returns the requested limit; `main` is the primary series of the run.
@@ -281,7 +293,9 @@ pub(crate) fn setting(options: &LoopOptions, thread: ThreadChoice, duration_ns: 
             fifo: (thread.priority > 0).then_some(thread.priority),
             cpu: thread.cpu,
             lock_memory: thread.lock_memory,
-            dma_latency_us: options.dma_latency.map(|ns| i32::try_from(ns / 1000).unwrap_or(i32::MAX)),
+            dma_latency_us: options
+                .dma_latency
+                .map(|ns| i32::try_from(ns / 1000).unwrap_or(i32::MAX)),
         },
         warmup: WARMUP_CYCLES,
         interval_ns: interval_ns_for(duration_ns),

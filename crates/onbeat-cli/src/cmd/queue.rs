@@ -21,7 +21,10 @@ pub(crate) fn until_free(directory: &Path, is_quiet: bool, interruptions: &Inter
     let mut waited_for = None;
     while let Some(holder) = journal::at_work(directory, &host) {
         if !is_quiet && waited_for.as_ref() != Some(&holder) {
-            advise(Tone::Faint, &format!("waiting for another onbeat to end: {holder}; Ctrl-C ends the wait"));
+            advise(
+                Tone::Faint,
+                &format!("waiting for another onbeat to end: {holder}; Ctrl-C ends the wait"),
+            );
         }
 
         waited_for = Some(holder);

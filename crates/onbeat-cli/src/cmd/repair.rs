@@ -30,23 +30,27 @@ pub(crate) fn run(options: RepairOptions) -> Result<Verdict, Failure> {
     Ok(if settled { Verdict::Holds } else { Verdict::CannotTell })
 }
 
-/// Undoes the changes, and returns what was done, as sentences, and whether nothing is left. While another onbeat runs, its changes are
-/// its own.
+/// Undoes the changes, and returns what was done, as sentences, and whether nothing is left. While
+/// another onbeat runs, its changes are its own.
 pub(crate) fn put_back(mode: UndoMode) -> Result<(Vec<String>, bool), Failure> {
     let host = LiveHost::killing_sessions_by(kill_session);
     let repaired = onbeat_tune::repair::repair_as(&journal_directory(), &host, mode)?;
-    let finished: Vec<_> =
-        repaired.iter().filter(|one| !matches!(one.ending, onbeat_tune::repair::Ending::InUse { .. })).collect();
+    let finished: Vec<_> = repaired
+        .iter()
+        .filter(|one| !matches!(one.ending, onbeat_tune::repair::Ending::InUse { .. }))
+        .collect();
     let mut sentences: Vec<String> = finished.iter().flat_map(|one| one.sentences()).collect();
     let recorders = onbeat::cause::remove_leftovers();
 
     if recorders > 0 {
-        sentences.push(format!("removed {recorders} flight recorders that a killed onbeat had left"));
+        sentences
+            .push(format!("removed {recorders} flight recorders that a killed onbeat had left"));
     }
 
     let images = remove_leftovers();
     if !images.is_empty() {
-        sentences.push(format!("removed the images of killed bus processes: {}", images.join(", ")));
+        sentences
+            .push(format!("removed the images of killed bus processes: {}", images.join(", ")));
     }
 
     Ok((sentences, finished.iter().all(|one| one.is_settled())))
@@ -58,7 +62,11 @@ pub(crate) fn journal_directory() -> PathBuf {
         return Path::new(&state).join("journal");
     }
     let path = |name| env::var_os(name).map(PathBuf::from);
-    journal::default_directory(&LiveHost::new(), path("XDG_STATE_HOME").as_deref(), path("HOME").as_deref())
+    journal::default_directory(
+        &LiveHost::new(),
+        path("XDG_STATE_HOME").as_deref(),
+        path("HOME").as_deref(),
+    )
 }
 
 /// Returns the directory of onbeat's own files, the journal among them.

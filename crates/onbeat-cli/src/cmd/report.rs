@@ -13,8 +13,17 @@ pub(crate) fn run(options: &ReportOptions) -> Result<Verdict, Failure> {
     }
 
     check_not_own_file(&options.run, &options.html)?;
-    let kept = runs::reported(&options.run, asked(&options.limit, main_series(&options.run)), options.mission)?;
-    let extent = show::SummaryExtent { json: options.json, full: options.full, concludes: true, verbose: true };
+    let kept = runs::reported(
+        &options.run,
+        asked(&options.limit, main_series(&options.run)),
+        options.mission,
+    )?;
+    let extent = show::SummaryExtent {
+        json: options.json,
+        full: options.full,
+        concludes: true,
+        verbose: true,
+    };
     show::summary(&kept, extent, options.html.as_deref())?;
     Ok(verdict(kept.summary.verdict.outcome))
 }

@@ -34,7 +34,10 @@ pub(crate) fn find(out: &Path, probe: &str, releases: u64) -> Result<Option<Past
 }
 
 /// Finds the directory of the latest run of the same command that has loads with blocks left.
-pub(crate) fn find_turns(out: &Path, plan: &TurnsPlan) -> Result<Option<(PathBuf, UnfinishedTurns)>, Failure> {
+pub(crate) fn find_turns(
+    out: &Path,
+    plan: &TurnsPlan,
+) -> Result<Option<(PathBuf, UnfinishedTurns)>, Failure> {
     for path in of_this_command(out, BENCH_FILE) {
         let dir = path.parent().unwrap_or(out).to_owned();
         if let Some(unfinished) = UnfinishedTurns::open(&dir, plan)? {
@@ -52,7 +55,10 @@ fn of_this_command(out: &Path, name: &str) -> Vec<PathBuf> {
 }
 
 fn say_that_a_new_one_begins(out: &Path) {
-    advise(Tone::Careful, &format!("no unfinished run of this command in {}: a new one begins", out.display()));
+    advise(
+        Tone::Careful,
+        &format!("no unfinished run of this command in {}: a new one begins", out.display()),
+    );
 }
 
 /// Describes the run that is resumed.

@@ -25,10 +25,13 @@ pub(crate) struct FoundBench {
     pub(crate) options: BenchOptions,
 }
 
-/// Finds the latest unfinished bench; an option that is typed today must be the one that it began with.
+/// Finds the latest unfinished bench; an option that is typed today must be the one that it began
+/// with.
 pub(crate) fn find(today: &BenchOptions) -> Result<Option<FoundBench>, Failure> {
     let out = &today.output.out;
-    for path in runs_of_command(out, BENCH_FILE, &|command| command.iter().any(|word| word == COMMAND)) {
+    for path in
+        runs_of_command(out, BENCH_FILE, &|command| command.iter().any(|word| word == COMMAND))
+    {
         let dir = path.parent().unwrap_or(out).to_owned();
         if let Some(unfinished) = UnfinishedBench::open(&dir)? {
             let options = options_of(&dir, unfinished.command(), today)?;
@@ -51,8 +54,11 @@ pub(crate) fn words(found: &FoundBench, rest: &Schedule) -> String {
     }
 
     let estimate = runs::spoken(rest.estimate_s);
-    let dropped: Vec<String> =
-        found.unfinished.dropped().map(|cell| format!("{} under {}", cell.tuning, cell.load)).collect();
+    let dropped: Vec<String> = found
+        .unfinished
+        .dropped()
+        .map(|cell| format!("{} under {}", cell.tuning, cell.load))
+        .collect();
     let again = if dropped.is_empty() {
         String::new()
     } else {
@@ -62,17 +68,28 @@ pub(crate) fn words(found: &FoundBench, rest: &Schedule) -> String {
 }
 
 /// Returns the options of the command that began a bench, with those of today's output.
-fn options_of(dir: &Path, command: &[String], today: &BenchOptions) -> Result<BenchOptions, Failure> {
+fn options_of(
+    dir: &Path,
+    command: &[String],
+    today: &BenchOptions,
+) -> Result<BenchOptions, Failure> {
     let not_read = || Failure::ResumedCommand { dir: dir.to_owned(), command: command.join(" ") };
     let then = matches_of(command.iter().map(OsString::from)).ok_or_else(not_read)?;
     let began_with = BenchOptions::from_arg_matches(&then).map_err(|_| not_read())?;
     // The command line of this process has been parsed once before.
     let now = matches_of(std::env::args_os()).unwrap_or_default();
-    if let Some(Difference { option, then, now }) = difference(&(&then, &began_with), &(&now, today)) {
+    if let Some(Difference { option, then, now }) =
+        difference(&(&then, &began_with), &(&now, today))
+    {
         return Err(Failure::ResumedOption { dir: dir.to_owned(), option, then, now });
     }
 
-    Ok(BenchOptions { output: today.output.clone(), quiet: today.quiet, wait: today.wait, ..began_with })
+    Ok(BenchOptions {
+        output: today.output.clone(),
+        quiet: today.quiet,
+        wait: today.wait,
+        ..began_with
+    })
 }
 
 /// Returns what a command line says about a bench; `None` for another command.
@@ -104,7 +121,8 @@ fn difference(then: &Typed<'_>, now: &Typed<'_>) -> Option<Difference> {
 
     let words = |matches: &ArgMatches| as_typed(argument, matches);
     let option = format!("--{}", argument.get_long().unwrap_or_default());
-    let before = words(then.0).map_or_else(|| format!("without {option}"), |words| format!("with {words}"));
+    let before =
+        words(then.0).map_or_else(|| format!("without {option}"), |words| format!("with {words}"));
     Some(Difference { then: before, now: words(now.0).unwrap_or_else(|| option.clone()), option })
 }
 
@@ -124,7 +142,8 @@ fn as_typed(argument: &Arg, matches: &ArgMatches) -> Option<String> {
         return matches.get_flag(id).then_some(option);
     }
 
-    let values: Vec<String> = matches.get_raw(id)?.map(|value| value.to_string_lossy().into_owned()).collect();
+    let values: Vec<String> =
+        matches.get_raw(id)?.map(|value| value.to_string_lossy().into_owned()).collect();
     Some(format!("{option} {}", values.join(",")))
 }
 
@@ -174,7 +193,9 @@ mod tests {
 
     #[test]
     fn every_option_of_a_bench_is_compared_or_free() {
-        let options = BenchOptions::from_arg_matches(&matches_of(["onbeat".into(), COMMAND.into()]).unwrap()).unwrap();
+        let options =
+            BenchOptions::from_arg_matches(&matches_of(["onbeat".into(), COMMAND.into()]).unwrap())
+                .unwrap();
         for argument in arguments() {
             let id = argument.get_id().as_str();
             assert!(value(&options, id).is_some(), "{id} is neither compared nor free");
@@ -185,15 +206,27 @@ mod tests {
     fn options_that_are_not_typed_again_are_those_of_the_bench() {
         let begun = "onbeat bench --for 2m --loads idle --no-causes --limit 1ms";
         assert_eq!(compared(begun, "onbeat bench --resume"), None);
-        assert_eq!(compared(begun, "onbeat bench --resume --for 120s --loads idle --json --out elsewhere"), None);
-        assert_eq!(compared("onbeat bench", "onbeat --color never bench --resume --for 120s --seed 1"), None);
+        assert_eq!(
+            compared(begun, "onbeat bench --resume --for 120s --loads idle --json --out elsewhere"),
+            None
+        );
+        assert_eq!(
+            compared("onbeat bench", "onbeat --color never bench --resume --for 120s --seed 1"),
+            None
+        );
     }
 
     #[test]
     fn the_first_option_that_differs_is_named_with_both_values() {
-        let text = |then, now| compared(then, now).map(|found| (found.option, found.then, found.now));
-        let of = |option: &str, then: &str, now: &str| Some((option.to_owned(), then.to_owned(), now.to_owned()));
-        assert_eq!(text("onbeat bench", "onbeat bench --resume --for 4m"), of("--for", "with --for 2m", "--for 4m"));
+        let text =
+            |then, now| compared(then, now).map(|found| (found.option, found.then, found.now));
+        let of = |option: &str, then: &str, now: &str| {
+            Some((option.to_owned(), then.to_owned(), now.to_owned()))
+        };
+        assert_eq!(
+            text("onbeat bench", "onbeat bench --resume --for 4m"),
+            of("--for", "with --for 2m", "--for 4m")
+        );
         assert_eq!(
             text("onbeat bench --loads idle,paper", "onbeat bench --loads idle,cpu=50%"),
             of("--loads", "with --loads idle,paper", "--loads idle,cpu=50%")
@@ -202,6 +235,9 @@ mod tests {
             text("onbeat bench", "onbeat bench --no-causes"),
             of("--no-causes", "without --no-causes", "--no-causes")
         );
-        assert_eq!(text("onbeat bench", "onbeat bench --limit 1ms"), of("--limit", "without --limit", "--limit 1ms"));
+        assert_eq!(
+            text("onbeat bench", "onbeat bench --limit 1ms"),
+            of("--limit", "without --limit", "--limit 1ms")
+        );
     }
 }

@@ -11,7 +11,9 @@ use onbeat_control::{BusSide, Image, ImageSettings};
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::input;
 use onbeat_robot::bus::{BusOptions, ExchangeMode, InProcess, Packets, Wire};
-use onbeat_robot::motion::{CommanderGoals, GoalSlot, MotionController, Robot as Joints, RobotView, Trajectory};
+use onbeat_robot::motion::{
+    CommanderGoals, GoalSlot, MotionController, Robot as Joints, RobotView, Trajectory,
+};
 use onbeat_robot::session::{RobotFile, Session, SessionObserver, SessionOutcome, SessionPlan};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
@@ -19,7 +21,8 @@ use onbeat_segment::Link;
 use serde_json::json;
 
 use super::{
-    Failure, ThreadChoice, Verdict, check_cpu, limit, most_alarms, repair_first, runs, setting, show, typed, verdict,
+    Failure, ThreadChoice, Verdict, check_cpu, limit, most_alarms, repair_first, runs, setting,
+    show, typed, verdict,
 };
 use crate::cli_robot::{Robot, RobotRunOptions, TrajectoryWord};
 use crate::signals::{self, OnUsr1};
@@ -51,11 +54,14 @@ fn run_robot(options: &RobotRunOptions) -> Result<Verdict, Failure> {
     let file = RobotFile::read(&options.file, options.looping.period)?;
     let word = word_of(options, &file.robot)?;
     let image = image(options, &file, &word)?;
-    let controller = MotionController::new(&file.robot, trajectory(word, &file.robot, image.as_ref())?);
+    let controller =
+        MotionController::new(&file.robot, trajectory(word, &file.robot, image.as_ref())?);
     repair_first()?;
 
     match &options.interface {
-        Some(name) => run_on(Packets::open(name)?, name, options, &file, Motion { controller, image }),
+        Some(name) => {
+            run_on(Packets::open(name)?, name, options, &file, Motion { controller, image })
+        }
         None => {
             let wire = InProcess::on_clock(Link::from_description(&file.description)?, Monotonic);
             run_on(wire, "the simulated segment", options, &file, Motion { controller, image })
@@ -74,19 +80,31 @@ fn word_of(options: &RobotRunOptions, joints: &Joints) -> Result<TrajectoryWord,
     options.trajectory.clone().map_or_else(of_file, Ok)
 }
 
-/// Creates the process image for other processes, under the name that was given. The outputs are the robot's. Joints are in it where
-/// they are commanded through it.
-fn image(options: &RobotRunOptions, file: &RobotFile, word: &TrajectoryWord) -> Result<Option<BusSide>, Failure> {
+/// Creates the process image for other processes, under the name that was given. The outputs are
+/// the robot's. Joints are in it where they are commanded through it.
+fn image(
+    options: &RobotRunOptions,
+    file: &RobotFile,
+    word: &TrajectoryWord,
+) -> Result<Option<BusSide>, Failure> {
     let Some(name) = &options.name else { return Ok(None) };
     let robot = &file.robot;
     let joints = if *word == TrajectoryWord::Commander { robot.commanded() } else { Vec::new() };
-    let settings = ImageSettings { joints, goal_age_ns: robot.settings.goal_age_ns, ..ImageSettings::default() };
+    let settings = ImageSettings {
+        joints,
+        goal_age_ns: robot.settings.goal_age_ns,
+        ..ImageSettings::default()
+    };
     let mut image = Image::create(name, &file.layout, settings)?;
     image.keep_outputs()?;
     Ok(Some(image))
 }
 
-fn trajectory(word: TrajectoryWord, joints: &Joints, image: Option<&BusSide>) -> Result<Trajectory, Failure> {
+fn trajectory(
+    word: TrajectoryWord,
+    joints: &Joints,
+    image: Option<&BusSide>,
+) -> Result<Trajectory, Failure> {
     Ok(match word {
         TrajectoryWord::Hold => Trajectory::hold(),
         TrajectoryWord::Sine => Trajectory::sine(joints)?,
@@ -102,7 +120,8 @@ fn trajectory(word: TrajectoryWord, joints: &Joints, image: Option<&BusSide>) ->
             let commanded = place.clone();
             let following = thread::Builder::new().name("onbeat-goals".to_owned());
             let started = following.spawn(move || follow_lines(&names, commanded));
-            started.map_err(|source| Failure::Thread { what: "goals from standard input", source })?;
+            started
+                .map_err(|source| Failure::Thread { what: "goals from standard input", source })?;
 
             Trajectory::goal(Box::new(place), joints)
         }
@@ -113,13 +132,17 @@ fn trajectory(word: TrajectoryWord, joints: &Joints, image: Option<&BusSide>) ->
     })
 }
 
-/// Follows goals in lines of standard input: `NAME=RAD, NAME=RAD`. Joints without a goal stay where they are.
+/// Follows goals in lines of standard input: `NAME=RAD, NAME=RAD`. Joints without a goal stay where
+/// they are.
 fn follow_lines(names: &[String], mut place: GoalSlot) {
     let mut wanted = vec![None; names.len()];
     for line in stdin().lock().lines().map_while(Result::ok) {
         for part in line.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let pair = part.split_once('=').map(|(name, number)| (name.trim(), number.trim().parse::<f64>()));
-            let joint = pair.as_ref().and_then(|(name, _)| names.iter().position(|known| known == name));
+            let pair = part
+                .split_once('=')
+                .map(|(name, number)| (name.trim(), number.trim().parse::<f64>()));
+            let joint =
+                pair.as_ref().and_then(|(name, _)| names.iter().position(|known| known == name));
             match (joint, pair) {
                 (Some(joint), Some((_, Ok(position)))) => wanted[joint] = Some(position),
                 _ => advise(
@@ -147,7 +170,8 @@ fn run_on<W: Wire + Send>(
     };
 
     let interruptions = signals::watch(OnUsr1::Summary)?;
-    let session = Session::bring_up(wire, on, file, BusOptions { mode, period_ns, follow_clock: true })?;
+    let session =
+        Session::bring_up(wire, on, file, BusOptions { mode, period_ns, follow_clock: true })?;
     let dir = NewRunDir::create(&options.output.out)?;
     let path = dir.path().join(format!("robot{RUN_FILE_ENDING}"));
     let origin = Origin::now();
@@ -160,8 +184,10 @@ fn run_on<W: Wire + Send>(
     };
 
     let duration_ns = if options.duration == 0 { u64::MAX } else { options.duration };
-    let destination = Destination { path: &path, header: header(options, origin), origin: origin.at };
-    let opened = Run::open(destination, setting(&options.looping, thread, duration_ns)).map_err(Failure::from);
+    let destination =
+        Destination { path: &path, header: header(options, origin), origin: origin.at };
+    let opened = Run::open(destination, setting(&options.looping, thread, duration_ns))
+        .map_err(Failure::from);
     let run = runs::keep_if_begun(&dir, opened)?;
     let plan = SessionPlan {
         controller: motion.controller,
@@ -228,7 +254,11 @@ impl SessionObserver for Screen {
 }
 
 /// Shows the last view and the figures of the loop, and returns the verdict.
-fn conclude(options: &RobotRunOptions, path: &Path, outcome: &SessionOutcome) -> Result<Verdict, Failure> {
+fn conclude(
+    options: &RobotRunOptions,
+    path: &Path,
+    outcome: &SessionOutcome,
+) -> Result<Verdict, Failure> {
     let reported = runs::reported(path, None, None)?;
     let Some(view) = &outcome.view else { return Ok(Verdict::CannotTell) };
     if options.output.json {
@@ -242,5 +272,9 @@ fn conclude(options: &RobotRunOptions, path: &Path, outcome: &SessionOutcome) ->
         show::summary(&reported, show::SummaryExtent::default(), None)?;
     }
 
-    Ok(if outcome.ended_in_order() { verdict(reported.summary.verdict.outcome) } else { Verdict::Broken })
+    Ok(if outcome.ended_in_order() {
+        verdict(reported.summary.verdict.outcome)
+    } else {
+        Verdict::Broken
+    })
 }

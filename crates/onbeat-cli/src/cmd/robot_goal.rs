@@ -13,7 +13,8 @@ use crate::cli_robot::GoalOptions;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, say};
 
-/// Longest wait until a goal is accepted: enabling a robot takes a moment, and the goal is repeated in the meantime.
+/// Longest wait until a goal is accepted: enabling a robot takes a moment, and the goal is repeated
+/// in the meantime.
 const SEEN_WITHIN: Duration = Duration::from_secs(5);
 /// How often a goal is sent within its maximum age.
 const TIMES_WITHIN_AGE: u32 = 5;
@@ -31,7 +32,8 @@ pub(crate) fn give(options: &GoalOptions) -> Result<Verdict, Failure> {
     }
 
     let interruptions = signals::watch(OnUsr1::Refuse)?;
-    let every = (Duration::from_micros(commander.age_us().into()) / TIMES_WITHIN_AGE).clamp(SHORTEST, LONGEST);
+    let every = (Duration::from_micros(commander.age_us().into()) / TIMES_WITHIN_AGE)
+        .clamp(SHORTEST, LONGEST);
     let is_over = || interruptions.stop.load(Ordering::Relaxed);
     let first = commander.give()?;
     let began = Instant::now();
@@ -47,7 +49,8 @@ pub(crate) fn give(options: &GoalOptions) -> Result<Verdict, Failure> {
         robot.refresh(&mut commander, every)?;
     }
 
-    let words: Vec<String> = goals.iter().map(|(joint, rad)| format!("{joint} {rad} rad")).collect();
+    let words: Vec<String> =
+        goals.iter().map(|(joint, rad)| format!("{joint} {rad} rad")).collect();
     say(Tone::Plain, &format!("{} follows: {}", options.name, words.join(", ")));
     let began = Instant::now();
     let lasting = Duration::from_nanos(options.duration);
@@ -60,7 +63,9 @@ pub(crate) fn give(options: &GoalOptions) -> Result<Verdict, Failure> {
 
 /// Parses `JOINT=RAD`; names may have blanks.
 fn parsed(word: &str) -> Result<(String, f64), Failure> {
-    let pair = word.rsplit_once('=').and_then(|(joint, rad)| Some((joint.trim().to_owned(), rad.trim().parse().ok()?)));
+    let pair = word
+        .rsplit_once('=')
+        .and_then(|(joint, rad)| Some((joint.trim().to_owned(), rad.trim().parse().ok()?)));
     pair.filter(|(joint, _)| !joint.is_empty()).ok_or_else(|| Failure::NoGoal(word.to_owned()))
 }
 
@@ -95,7 +100,10 @@ impl CommandedRobot {
 
         let Some(stopped) = self.seen.robot.filter(RobotState::is_stopped) else { return Ok(()) };
         let layout = self.client.layout();
-        let joint = layout.devices.get(usize::from(stopped.device)).map_or("", |device| device.name.as_str());
+        let joint = layout
+            .devices
+            .get(usize::from(stopped.device))
+            .map_or("", |device| device.name.as_str());
         let why = stop_reason(stopped.stopped_by.into(), joint, 0);
         let state = self.client.state();
         Err(Failure::SafelyStopped { name: state.name, why, pid: state.pid })

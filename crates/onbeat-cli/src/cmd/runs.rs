@@ -1,4 +1,5 @@
-//! The directory of a run, as commands use it: what is advised while it is made, and the page that is written into it.
+//! The directory of a run, as commands use it: what is advised while it is made, and the page that
+//! is written into it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,7 +25,8 @@ pub(crate) fn begin(dir: &NewRunDir) {
     }
 }
 
-/// Keeps the directory of a run that succeeded or has begun, and removes that of a run that was refused.
+/// Keeps the directory of a run that succeeded or has begun, and removes that of a run that was
+/// refused.
 pub(crate) fn keep_if_begun<T>(dir: &NewRunDir, ran: Result<T, Failure>) -> Result<T, Failure> {
     match &ran {
         Ok(_) => begin(dir),
@@ -40,8 +42,13 @@ pub(crate) struct ReportedRun {
     texts: Vec<RunText>,
 }
 
-/// Reads a run's directory, or one run file, and judges it; conclusions are for a mission of `mission_ns`.
-pub(crate) fn reported(path: &Path, by: impl Into<JudgeBy>, mission_ns: Option<u64>) -> Result<ReportedRun, Failure> {
+/// Reads a run's directory, or one run file, and judges it; conclusions are for a mission of
+/// `mission_ns`.
+pub(crate) fn reported(
+    path: &Path,
+    by: impl Into<JudgeBy>,
+    mission_ns: Option<u64>,
+) -> Result<ReportedRun, Failure> {
     let StoredRun { dir, files, texts } = read_with_text(path)?;
     let JudgedRun { mut summary, runs } = judged_files(path, files, by.into())?;
     summary.conclude(&runs, mission_ns.map(|ns| ns as f64 / 1e9));
@@ -54,7 +61,10 @@ pub(crate) fn judged(path: &Path, by: impl Into<JudgeBy>) -> Result<JudgedRun, F
 }
 
 /// Reads and judges a run, and returns the text of its files as well.
-pub(crate) fn judged_with_text(path: &Path, by: impl Into<JudgeBy>) -> Result<(JudgedRun, Vec<RunText>), Failure> {
+pub(crate) fn judged_with_text(
+    path: &Path,
+    by: impl Into<JudgeBy>,
+) -> Result<(JudgedRun, Vec<RunText>), Failure> {
     let StoredRun { files, texts, .. } = read_with_text(path)?;
     Ok((judged_files(path, files, by.into())?, texts))
 }
@@ -65,7 +75,8 @@ fn judged_files(path: &Path, files: Vec<RunFile>, by: JudgeBy) -> Result<JudgedR
 
 /// Returns the page of a summary with the files that it was made of.
 pub(crate) fn page_of(summary: &impl Serialize, texts: &[RunText]) -> Result<String, Failure> {
-    let files: Vec<(&str, &str)> = texts.iter().map(|file| (file.name.as_str(), file.text.as_str())).collect();
+    let files: Vec<(&str, &str)> =
+        texts.iter().map(|file| (file.name.as_str(), file.text.as_str())).collect();
     Ok(page(TEMPLATE, &files, &serde_json::to_string(summary)?)?)
 }
 
@@ -80,7 +91,9 @@ impl ReportedRun {
 
         let written = whole::stream(&to, name, |to| to.write_all(html.as_bytes()));
         match written {
-            Err(Failure::File { path, source, .. }) if name == Name::Chosen => Err(Failure::Page { path, source }),
+            Err(Failure::File { path, source, .. }) if name == Name::Chosen => {
+                Err(Failure::Page { path, source })
+            }
             written => written.map(|()| to),
         }
     }
@@ -91,7 +104,8 @@ pub(crate) fn spoken(seconds: f64) -> String {
     let whole = Duration::from_secs(seconds.round() as u64);
     let words = humantime::format_duration(whole).to_string();
     let spaced = words.split(' ').map(|word| {
-        let (number, unit) = word.split_at(word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len()));
+        let (number, unit) =
+            word.split_at(word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len()));
         format!("{number} {}", if unit == "m" { "min" } else { unit })
     });
 

@@ -1,4 +1,5 @@
-//! One line per second, as Xenomai's `latency` prints it: smallest, mean, largest, overruns, and the extremes so far.
+//! One line per second, as Xenomai's `latency` prints it: smallest, mean, largest, overruns, and
+//! the extremes so far.
 
 use onbeat::probe::{Description, Setting};
 use onbeat::record::{Recorder, Second};
@@ -27,10 +28,18 @@ impl Lines {
             None => "an ordinary thread".to_owned(),
         };
 
-        let title =
-            format!("release latency, {unit}: a release every {} {unit}, {whose}", setting.period_ns as f64 / 1e3);
+        let title = format!(
+            "release latency, {unit}: a release every {} {unit}, {whose}",
+            setting.period_ns as f64 / 1e3
+        );
         let is_wanted = probe.line_a_second && !quiet;
-        Self { title: is_wanted.then_some(title), said: 0, overruns: 0, best_ns: u64::MAX, worst_ns: 0 }
+        Self {
+            title: is_wanted.then_some(title),
+            said: 0,
+            overruns: 0,
+            best_ns: u64::MAX,
+            worst_ns: 0,
+        }
     }
 
     /// Returns the lines of the seconds that have ended since the last call.
@@ -45,7 +54,9 @@ impl Lines {
                 lines.extend(self.title.clone());
             }
             if self.said.is_multiple_of(LINES_PER_HEAD) {
-                lines.push(row(["second", "min", "avg", "max", "overruns", "best", "worst"].map(str::to_owned)));
+                lines
+                    .push(row(["second", "min", "avg", "max", "overruns", "best", "worst"]
+                        .map(str::to_owned)));
             }
 
             self.said += 1;

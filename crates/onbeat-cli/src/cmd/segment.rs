@@ -52,18 +52,31 @@ fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
     let (control, orders) = segment_orders::open(&place.other_end).unzip();
     be_prompt(options.priority);
     advise(Tone::Plain, &wrapped(&place.description(&link), 80));
-    let beside = ServeOptions { capture: capture.as_mut(), commands: orders, log: Some(report.lines.clone()) };
+    let beside = ServeOptions {
+        capture: capture.as_mut(),
+        commands: orders,
+        log: Some(report.lines.clone()),
+    };
     let served = serve(&place.interfaces, &mut link, beside, &interruptions.stop);
     drop(control);
     let ended = capture.map_or(Ok(()), Pcap::end);
     place.remove();
     let written = report.end();
     let served = served?;
-    ended.map_err(|source| Failure::File { what: "write", path: options.pcap.clone().unwrap_or_default(), source })?;
-    written.map_err(|source| Failure::File { what: "write", path: options.log.clone().unwrap_or_default(), source })?;
+    ended.map_err(|source| Failure::File {
+        what: "write",
+        path: options.pcap.clone().unwrap_or_default(),
+        source,
+    })?;
+    written.map_err(|source| Failure::File {
+        what: "write",
+        path: options.log.clone().unwrap_or_default(),
+        source,
+    })?;
 
     if served.unlogged > 0 {
-        let sentence = format!("{} faults found no room in the fault log; they took place", served.unlogged);
+        let sentence =
+            format!("{} faults found no room in the fault log; they took place", served.unlogged);
         advise(Tone::Careful, &wrapped(&sentence, 80));
     }
 
@@ -135,13 +148,16 @@ impl FaultReport {
         };
 
         let started = std::thread::Builder::new().name("onbeat-faults".to_owned()).spawn(write);
-        let thread = started.map_err(|source| Failure::Thread { what: "the log of faults", source })?;
+        let thread =
+            started.map_err(|source| Failure::Thread { what: "the log of faults", source })?;
         Ok(Self { lines, thread })
     }
 
     fn end(self) -> io::Result<()> {
         drop(self.lines);
-        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that writes it failed")))
+        self.thread
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the thread that writes it failed")))
     }
 }
 
@@ -151,7 +167,9 @@ fn be_prompt(priority: u32) {
     let wanted = ThreadRequest { fifo, cpu: None, lock_memory: false, dma_latency_us: None };
     for grant in wanted.prepare_thread().iter().filter(|grant| !grant.granted) {
         let why = grant.why_not.as_deref().unwrap_or_default();
-        let sentence = format!("the devices have no real-time priority: {why}. On a busy machine they answer late");
+        let sentence = format!(
+            "the devices have no real-time priority: {why}. On a busy machine they answer late"
+        );
         advise(Tone::Careful, &wrapped(&sentence, 80));
     }
 }
@@ -166,11 +184,8 @@ fn link_of(options: &SegmentRunOptions) -> Result<Link, Failure> {
     let description = if file == Path::new("humanoid") {
         Description::from_toml(Devices::HUMANOID)?
     } else if is_esi {
-        let bytes = input::read(file, input::MOST_BYTES_BY_HAND).map_err(|source| Failure::File {
-            what: "read",
-            path: file.clone(),
-            source,
-        })?;
+        let bytes = input::read(file, input::MOST_BYTES_BY_HAND)
+            .map_err(|source| Failure::File { what: "read", path: file.clone(), source })?;
         Description::from_esi(&bytes, &file.display().to_string(), &options.device)?
     } else {
         Description::from_file(file)?
@@ -188,8 +203,11 @@ fn summed_up(link: &Link) -> String {
         (all.filter(|status| status.al_state == state).count(), word)
     });
 
-    let states: Vec<String> =
-        states.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} in {word}")).collect();
+    let states: Vec<String> = states
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format!("{count} in {word}"))
+        .collect();
     let lost = counts.lost + counts.swallowed + counts.no_room;
     format!("{} frames, {lost} of them lost; devices: {}", counts.sent, states.join(", "))
 }
@@ -253,7 +271,10 @@ impl SegmentWire {
             (Some(_), false) => return Err(Failure::NoRing),
         };
 
-        let interfaces = ends.iter().map(|end| Interface::open_as(end, Role::Devices)).collect::<Result<_, _>>()?;
+        let interfaces = ends
+            .iter()
+            .map(|end| Interface::open_as(end, Role::Devices))
+            .collect::<Result<_, _>>()?;
         Ok(Self::at(interfaces, &ends, Vec::new()))
     }
 
@@ -292,10 +313,16 @@ fn make_veth(name: &str) -> Result<Interface, Failure> {
     let far = format!("{name}-seg");
     match Interface::open(&far) {
         Err(_) => drop(ip(&["link", "add", "name", name, "type", "veth", "peer", "name", &far])?),
-        // A pair that a killed onbeat left is as good as a new one; one that another segment uses is not touched.
+        // A pair that a killed onbeat left is as good as a new one; one that another segment uses
+        // is not touched.
         Ok(there) => {
             if let Some(user) = there.user(Role::Devices) {
-                return Err(CarrierError::InUse { role: Role::Devices.words(), name: name.to_owned(), user }.into());
+                return Err(CarrierError::InUse {
+                    role: Role::Devices.words(),
+                    name: name.to_owned(),
+                    user,
+                }
+                .into());
             }
         }
     }
@@ -316,7 +343,8 @@ fn open_far_end(name: &str, far: &str) -> Result<Interface, Failure> {
     Ok(Interface::open_as(far, Role::Devices)?)
 }
 
-/// A new interface drops what is sent before the kernel has noticed its carrier, a moment after `up`.
+/// A new interface drops what is sent before the kernel has noticed its carrier, a moment after
+/// `up`.
 fn wait_until_up(name: &str) -> Result<(), Failure> {
     for _ in 0..MOST_LOOKS {
         if ip(&["-o", "link", "show", name])?.contains("state UP") {
@@ -330,8 +358,10 @@ fn wait_until_up(name: &str) -> Result<(), Failure> {
 /// Runs `ip` of iproute2.
 fn ip(words: &[&str]) -> Result<String, Failure> {
     let line = format!("ip {}", words.join(" "));
-    let done =
-        Command::new("ip").args(words).output().map_err(|source| Failure::Program { line: line.clone(), source })?;
+    let done = Command::new("ip")
+        .args(words)
+        .output()
+        .map_err(|source| Failure::Program { line: line.clone(), source })?;
     if done.status.success() {
         return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
     }

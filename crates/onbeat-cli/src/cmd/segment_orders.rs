@@ -3,7 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use onbeat_segment::serving::{CommandQueue, ControlSocket, SegmentCommand, SegmentReply, SegmentStatus, send_command};
+use onbeat_segment::serving::{
+    CommandQueue, ControlSocket, SegmentCommand, SegmentReply, SegmentStatus, send_command,
+};
 use onbeat_segment::{FAULT_KINDS, FaultTable};
 
 use super::repair::state_directory;
@@ -32,7 +34,10 @@ pub(crate) fn open(interface: &str) -> Option<(ControlSocket, CommandQueue)> {
                 io::ErrorKind::AddrInUse => format!("another segment on {interface} receives them"),
                 _ => format!("{}: {why}", path.display()),
             };
-            advise(Tone::Careful, &wrapped(&format!("faults cannot be injected into this segment: {why}"), 80));
+            advise(
+                Tone::Careful,
+                &wrapped(&format!("faults cannot be injected into this segment: {why}"), 80),
+            );
             None
         }
     }
@@ -166,8 +171,17 @@ pub(crate) fn status(options: &StatusOptions) -> Result<Verdict, Failure> {
         return Ok(Verdict::Holds);
     }
 
-    say(Tone::Head, &format!("{}: {} devices on {name}, seed {}", status.segment, status.devices.len(), status.seed));
-    let widest = status.devices.iter().map(|device| device.name.chars().count()).max().unwrap_or_default();
+    say(
+        Tone::Head,
+        &format!(
+            "{}: {} devices on {name}, seed {}",
+            status.segment,
+            status.devices.len(),
+            status.seed
+        ),
+    );
+    let widest =
+        status.devices.iter().map(|device| device.name.chars().count()).max().unwrap_or_default();
     for device in &status.devices {
         let state = match (device.powered, device.al_state) {
             (false, _) => "no power",
@@ -184,12 +198,18 @@ pub(crate) fn status(options: &StatusOptions) -> Result<Verdict, Failure> {
         };
 
         let line = format!("{:<widest$}  {:#06x}  {state}{error}", device.name, device.station);
-        say(if device.al_status_code == 0 && device.powered { Tone::Plain } else { Tone::Bad }, &line);
+        say(
+            if device.al_status_code == 0 && device.powered { Tone::Plain } else { Tone::Bad },
+            &line,
+        );
     }
 
     let counts = status.counts;
     let lost = counts.lost + counts.swallowed + counts.no_room;
-    say(Tone::Plain, &format!("{} frames, {lost} of them lost, {} came back", counts.sent, counts.received));
+    say(
+        Tone::Plain,
+        &format!("{} frames, {lost} of them lost, {} came back", counts.sent, counts.received),
+    );
     say_faults(&status);
     Ok(Verdict::Holds)
 }

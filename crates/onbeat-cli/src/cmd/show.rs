@@ -1,4 +1,5 @@
-//! Summaries in a terminal: the verdict and what to do, then tables, then further conclusions and the path of the page.
+//! Summaries in a terminal: the verdict and what to do, then tables, then further conclusions and
+//! the path of the page.
 
 use std::path::Path;
 
@@ -6,7 +7,9 @@ use onbeat::record::Series;
 use onbeat::report::closing::{self, ClosingLine};
 use onbeat::report::table::Table;
 use onbeat::report::units::Letters;
-use onbeat::report::{Outcome, Summary, bench_sentences, by_load, cautions, imported, probes, spikes, sweep, tables};
+use onbeat::report::{
+    Outcome, Summary, bench_sentences, by_load, cautions, imported, probes, spikes, sweep, tables,
+};
 
 use super::Failure;
 use super::runs::ReportedRun;
@@ -30,7 +33,11 @@ pub(crate) struct SummaryExtent {
 }
 
 /// Shows a summary, and writes the page.
-pub(crate) fn summary(kept: &ReportedRun, extent: SummaryExtent, page: Option<&Path>) -> Result<(), Failure> {
+pub(crate) fn summary(
+    kept: &ReportedRun,
+    extent: SummaryExtent,
+    page: Option<&Path>,
+) -> Result<(), Failure> {
     let page = kept.write_page(page)?;
     let summary = &kept.summary;
     if extent.json {
@@ -76,7 +83,11 @@ fn split(lines: Vec<ClosingLine>) -> (Vec<ClosingLine>, Vec<ClosingLine>) {
 
 fn say_line(line: &ClosingLine) {
     let text = format!("{:8} {}", line.label, line.text);
-    let text = if letters() == Letters::Unicode { text.replace(" us", " µs").replace("->", "→") } else { text };
+    let text = if letters() == Letters::Unicode {
+        text.replace(" us", " µs").replace("->", "→")
+    } else {
+        text
+    };
     say(line.outcome.map_or(Tone::Plain, tone_of), &fold::lines(&text, columns()));
 }
 
@@ -109,7 +120,11 @@ fn short_tables(summary: &Summary) {
         }
     }
 
-    summary.cells.iter().filter_map(|cell| probes::by_second(cell, letters())).for_each(|seconds| table(&seconds));
+    summary
+        .cells
+        .iter()
+        .filter_map(|cell| probes::by_second(cell, letters()))
+        .for_each(|seconds| table(&seconds));
     let limit = tables::limit(summary, letters());
     // For one cell the sentence is enough.
     limit.iter().filter(|_| summary.cells.len() > 1).for_each(table);
@@ -129,7 +144,9 @@ fn by_loads(summary: &Summary) {
 
     for cell in &summary.cells {
         let seconds = probes::by_second(cell, letters());
-        seconds.into_iter().for_each(|of| table(&Table { title: format!("{}, under {}", of.title, cell.load), ..of }));
+        seconds.into_iter().for_each(|of| {
+            table(&Table { title: format!("{}, under {}", of.title, cell.load), ..of })
+        });
     }
 
     spikes::worst(summary, letters()).iter().for_each(table);
@@ -145,8 +162,10 @@ fn shown_series(summary: &Summary) -> Vec<Series> {
         return Series::ALL.into_iter().filter(has).collect();
     }
 
-    // Some probes count a series with certain options only; the primary one is shown with or without samples.
-    let about = summary.cells.iter().find(|cell| !cell.about.is_empty()).map(|cell| cell.about.clone());
+    // Some probes count a series with certain options only; the primary one is shown with or
+    // without samples.
+    let about =
+        summary.cells.iter().find(|cell| !cell.about.is_empty()).map(|cell| cell.about.clone());
     let about = about.unwrap_or_else(|| vec![Series::ReleaseLatency]);
     about
         .into_iter()
@@ -158,7 +177,8 @@ fn shown_series(summary: &Summary) -> Vec<Series> {
 
 fn full_tables(summary: &Summary) {
     for load in &summary.loads {
-        let imported = shown_series(summary).into_iter().filter(|series| *series != Series::ReleaseLatency);
+        let imported =
+            shown_series(summary).into_iter().filter(|series| *series != Series::ReleaseLatency);
         for series in [Series::ObservedPeriod, Series::ReleaseLatency].into_iter().chain(imported) {
             if !summary.cells.iter().any(|cell| cell.series.contains_key(&series)) {
                 continue;
@@ -184,7 +204,8 @@ fn sections(summary: &Summary) {
     for (heading, sentences) in onbeat::report::conclusions::sections(summary) {
         say(Tone::Head, heading);
         if heading == onbeat::report::conclusions::NOT_NORMAL
-            && let Some(table) = onbeat::report::normal::table(summary, Series::ReleaseLatency, letters())
+            && let Some(table) =
+                onbeat::report::normal::table(summary, Series::ReleaseLatency, letters())
         {
             say(Tone::Plain, &table.to_text(columns()));
         }
@@ -201,7 +222,8 @@ fn sections(summary: &Summary) {
 fn conclusions(summary: &Summary, verbose: bool) {
     let tone = summary.verdict.outcome.map_or(Tone::Head, tone_of);
     let is_brief = summary.cells.len() > 1 && summary.sweep.is_none() && !verbose;
-    let mut sentences = if is_brief { cautions(summary) } else { bench_sentences(summary) }.into_iter();
+    let mut sentences =
+        if is_brief { cautions(summary) } else { bench_sentences(summary) }.into_iter();
     if !is_brief && let Some(verdict) = sentences.next() {
         say(tone, &wrapped(&verdict, columns()));
     }

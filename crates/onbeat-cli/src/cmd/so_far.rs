@@ -1,5 +1,5 @@
-//! SIGUSR1: the summary so far, by this program in a process of its own, so that the measuring process neither reads the run file nor
-//! grows.
+//! SIGUSR1: the summary so far, by this program in a process of its own, so that the measuring
+//! process neither reads the run file nor grows.
 
 use std::io::stderr;
 use std::os::fd::AsFd;
@@ -23,7 +23,8 @@ impl<'a> SoFar<'a> {
         Self { asked, file, showing: None }
     }
 
-    /// Starts a summary on request, and returns whether one is being shown. A request in the meantime gets the next one.
+    /// Starts a summary on request, and returns whether one is being shown. A request in the
+    /// meantime gets the next one.
     pub(crate) fn look(&mut self, recorder: &mut Recorder) -> bool {
         if let Some(child) = &mut self.showing {
             if matches!(child.try_wait(), Ok(None)) {
@@ -51,7 +52,10 @@ impl<'a> SoFar<'a> {
         match started {
             Ok(child) => Some(child),
             Err(why) => {
-                advise(Tone::Careful, &format!("cannot show the summary so far: {why}; the run continues"));
+                advise(
+                    Tone::Careful,
+                    &format!("cannot show the summary so far: {why}; the run continues"),
+                );
                 None
             }
         }

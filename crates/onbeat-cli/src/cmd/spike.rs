@@ -25,7 +25,10 @@ pub(crate) enum NoSpike {
         shell_word(first)
     )]
     WhichCell { first: String, number: u64 },
-    #[error("{what} does not exist; there are {of} spikes, and onbeat export {} --list shows them", pasted(run))]
+    #[error(
+        "{what} does not exist; there are {of} spikes, and onbeat export {} --list shows them",
+        pasted(run)
+    )]
     NoSuchNumber { run: PathBuf, what: String, of: usize },
     #[error("the events around {what} are not kept: {why}{other}")]
     NotKept { what: String, why: &'static str, other: String },
@@ -76,7 +79,11 @@ impl SpikeChoice<'_> {
             return Err(NoSpike::NoCells { run: run() });
         }
         if !names.iter().any(|name| name == cell) {
-            return Err(NoSpike::NoSuchCell { run: run(), cell: cell.to_owned(), has: names.join(", ") });
+            return Err(NoSpike::NoSuchCell {
+                run: run(),
+                cell: cell.to_owned(),
+                has: names.join(", "),
+            });
         }
 
         let of_cell: Vec<ListedSpike<'r>> =
@@ -109,20 +116,31 @@ impl SpikeChoice<'_> {
                 kernel: run.header.host.fact("kernel").unwrap_or_default(),
             }),
             None => {
-                let other = worst_kept.map(|worst| format!("; {} is the worst one whose events are", worst.words()));
+                let other = worst_kept
+                    .map(|worst| format!("; {} is the worst one whose events are", worst.words()));
                 let why = spikes::why_no_window(chosen.spike);
-                Err(NoSpike::NotKept { what: chosen.words(), why, other: other.unwrap_or_default() })
+                Err(NoSpike::NotKept {
+                    what: chosen.words(),
+                    why,
+                    other: other.unwrap_or_default(),
+                })
             }
         }
     }
 
-    fn numbered<'l, 'r>(&self, number: u64, listed: &'l [ListedSpike<'r>]) -> Result<&'l ListedSpike<'r>, NoSpike> {
+    fn numbered<'l, 'r>(
+        &self,
+        number: u64,
+        listed: &'l [ListedSpike<'r>],
+    ) -> Result<&'l ListedSpike<'r>, NoSpike> {
         let mut of_number = listed.iter().filter(|listed| listed.spike.number == number);
         let first = of_number.next();
         let cells = |listed: &ListedSpike<'_>| listed.cell.clone();
         match (first, of_number.next()) {
             (Some(first), None) => Ok(first),
-            (Some(first), Some(_)) => Err(NoSpike::WhichCell { first: cells(first).unwrap_or_default(), number }),
+            (Some(first), Some(_)) => {
+                Err(NoSpike::WhichCell { first: cells(first).unwrap_or_default(), number })
+            }
             (None, _) => {
                 let of_cell = self.cell.map(|cell| format!(" of {cell}")).unwrap_or_default();
                 let what = format!("spike {number}{of_cell}");
@@ -136,7 +154,10 @@ fn name_of_cell(run: &RunFile) -> Option<String> {
     run.header.cell.as_ref().map(|cell| format!("{}/{}", cell.tuning, cell.load))
 }
 
-fn window_of<'r>(runs: &'r [RunFile], listed: &ListedSpike<'_>) -> Option<(&'r RunFile, &'r WindowNote)> {
+fn window_of<'r>(
+    runs: &'r [RunFile],
+    listed: &ListedSpike<'_>,
+) -> Option<(&'r RunFile, &'r WindowNote)> {
     let spike = listed.spike;
     let run = runs.iter().find(|run| name_of_cell(run) == listed.cell)?;
     Some((run, run.window_of(spike).filter(|_| spike.window == Some(WindowFate::Kept))?))
@@ -149,7 +170,9 @@ impl SpikeWindow<'_> {
         let window = self.window.unpacked().map_err(edited)?;
         let explanation = Explanation::from_causes(self.listed.spike.causes.clone());
         Ok(match form {
-            TraceForm::Perfetto => perfetto::write(&window, &self.window.facts(), &explanation, self.kernel),
+            TraceForm::Perfetto => {
+                perfetto::write(&window, &self.window.facts(), &explanation, self.kernel)
+            }
             TraceForm::Ftrace => write_as_kernel(&window).into_bytes(),
         })
     }
@@ -169,6 +192,9 @@ impl SpikeWindow<'_> {
             if to == Path::new("-") { "standard output".into() } else { to.display().to_string() },
         );
         let open = if form == TraceForm::Perfetto { "; ui.perfetto.dev opens it" } else { "" };
-        format!("{}, {late} late{why}; {events} events{left_out} written to {to}{open}", self.listed.words())
+        format!(
+            "{}, {late} late{why}; {events} events{left_out} written to {to}{open}",
+            self.listed.words()
+        )
     }
 }

@@ -1,8 +1,8 @@
 //! Files that are written whole or not at all.
 //!
-//! Everything is written to a temporary file in the same directory, which is renamed when it is complete. A link is followed where the
-//! name was typed, as by any other program. A link under a name that onbeat chose itself is replaced: the directory may belong to another
-//! user.
+//! Everything is written to a temporary file in the same directory, which is renamed when it is
+//! complete. A link is followed where the name was typed, as by any other program. A link under a
+//! name that onbeat chose itself is replaced: the directory may belong to another user.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
@@ -22,7 +22,8 @@ const MOST_NAMES: u32 = 100;
 /// Who chose the name of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
-    /// The user: links are followed, `-` is standard output, and a pipe or device is written in place.
+    /// The user: links are followed, `-` is standard output, and a pipe or device is written in
+    /// place.
     Typed,
     /// onbeat: a file of this name is replaced.
     Chosen,
@@ -46,7 +47,8 @@ pub(crate) fn stream(
 
     let written = match name {
         Name::Typed => typed(to, fill),
-        Name::Chosen => TemporaryFile::create_beside(to).and_then(|temporary| temporary.fill(fill)?.move_to_place()),
+        Name::Chosen => TemporaryFile::create_beside(to)
+            .and_then(|temporary| temporary.fill(fill)?.move_to_place()),
     };
 
     written.map_err(|source| Failure::File { what: "write", path: to.to_owned(), source })
@@ -66,7 +68,9 @@ fn typed(to: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::
     let there = fs::metadata(to).ok();
     match &there {
         Some(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-        Some(there) if !there.is_file() => return filled(File::options().write(true).open(to)?, fill).map(|_| ()),
+        Some(there) if !there.is_file() => {
+            return filled(File::options().write(true).open(to)?, fill).map(|_| ());
+        }
         _ => {}
     }
 
@@ -76,7 +80,8 @@ fn typed(to: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::
         Ok(temporary) => temporary,
         // The file may be written, its directory may not.
         Err(_) if there.is_some() => {
-            return filled(File::options().write(true).truncate(true).open(&place)?, fill).map(|_| ());
+            return filled(File::options().write(true).truncate(true).open(&place)?, fill)
+                .map(|_| ());
         }
         Err(why) => return Err(why),
     };
@@ -96,7 +101,8 @@ fn filled(file: File, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io
     out.into_inner().map_err(io::IntoInnerError::into_error)
 }
 
-/// A temporary file beside a target. The directory is opened once, so that all steps use the same one even if it is renamed.
+/// A temporary file beside a target. The directory is opened once, so that all steps use the same
+/// one even if it is renamed.
 struct TemporaryFile<'p> {
     place: &'p Path,
     name: &'p OsStr,
@@ -108,10 +114,15 @@ struct TemporaryFile<'p> {
 impl<'p> TemporaryFile<'p> {
     fn create_beside(place: &'p Path) -> io::Result<Self> {
         let name = place.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let directory = openat(CWD, parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let parent = place
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        let directory =
+            openat(CWD, parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         // A file that exists, a link above all, is not ours: only a new one is used.
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags =
+            OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         for number in 0..MOST_NAMES {
             let own = PathBuf::from(format!(".onbeat-{}-{number}", std::process::id()));
             match openat(&directory, &own, flags, Mode::from_raw_mode(0o666)) {
@@ -125,7 +136,11 @@ impl<'p> TemporaryFile<'p> {
     }
 
     fn fill(mut self, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Self> {
-        let written = self.file.try_clone().and_then(|file| filled(file, fill)).and_then(|file| file.sync_all());
+        let written = self
+            .file
+            .try_clone()
+            .and_then(|file| filled(file, fill))
+            .and_then(|file| file.sync_all());
         match written {
             Ok(()) => Ok(self),
             Err(why) => {
@@ -138,7 +153,8 @@ impl<'p> TemporaryFile<'p> {
     fn move_to_place(mut self) -> io::Result<()> {
         match renameat(&self.directory, &self.own, &self.directory, self.name) {
             Ok(()) => Ok(()),
-            // A file that is a mount of its own, as in a container, can be written but not replaced.
+            // A file that is a mount of its own, as in a container, can be written but not
+            // replaced.
             Err(Errno::BUSY | Errno::XDEV) => {
                 let copied = self.copy_into_place();
                 self.remove();
@@ -161,7 +177,8 @@ impl<'p> TemporaryFile<'p> {
     }
 
     fn remove(&mut self) {
-        // A temporary file that cannot be removed has the number of a process that has ended in its name.
+        // A temporary file that cannot be removed has the number of a process that has ended in its
+        // name.
         let _ = unlinkat(&self.directory, &self.own, AtFlags::empty());
     }
 }
@@ -177,8 +194,9 @@ mod tests {
 
     fn names(dir: &Path) -> Vec<String> {
         let entries = fs::read_dir(dir).expect("it is there");
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.expect("it is there").file_name().to_string_lossy().into_owned()).collect();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.expect("it is there").file_name().to_string_lossy().into_owned())
+            .collect();
         names.sort();
         names
     }
@@ -244,7 +262,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("file");
         fs::write(&file, b"precious").expect("there is room");
-        symlink(&file, dir.path().join(format!(".onbeat-{}-0", std::process::id()))).expect("there is room");
+        symlink(&file, dir.path().join(format!(".onbeat-{}-0", std::process::id())))
+            .expect("there is room");
         write(&dir.path().join("typed"), b"new").expect("another name is free");
         chosen(&dir.path().join("chosen"), b"new").expect("another name is free");
 

@@ -24,14 +24,15 @@ pub(crate) fn command(command: Command, width: usize) -> Command {
     command.mut_subcommands(|below| self::command(below, width))
 }
 
-/// Folds each line that is longer than `width`. The continuation is aligned with the line's text, or with the second column of a
-/// line in two columns.
+/// Folds each line that is longer than `width`. The continuation is aligned with the line's text,
+/// or with the second column of a line in two columns.
 pub(crate) fn lines(text: &str, width: usize) -> String {
     let folded: Vec<String> = text.lines().map(|line| prose(line, width)).collect();
     folded.join("\n")
 }
 
-/// Folds examples. A line indented by two spaces is a command and can still be pasted when folded; other lines describe it.
+/// Folds examples. A line indented by two spaces is a command and can still be pasted when folded;
+/// other lines describe it.
 fn examples(text: &str, width: usize) -> String {
     let folded = text.lines().map(|line| match line.len() - line.trim_start().len() {
         2 => pasted(line, width),
@@ -47,8 +48,10 @@ fn prose(line: &str, width: usize) -> String {
 
     let indent = line.len() - line.trim_start().len();
     let text = &line[indent..];
-    let second = text.find("  ").map(|gap| gap + text[gap..].len() - text[gap..].trim_start().len());
-    let hang = second.map(|column| indent + visible(&text[..column])).filter(|hang| *hang <= width / 2);
+    let second =
+        text.find("  ").map(|gap| gap + text[gap..].len() - text[gap..].trim_start().len());
+    let hang =
+        second.map(|column| indent + visible(&text[..column])).filter(|hang| *hang <= width / 2);
     // The first column keeps its width.
     let (head, words) = hang.zip(second).map_or(("", text), |(_, second)| text.split_at(second));
     let begin = format!("{}{head}", &line[..indent]);
@@ -63,8 +66,14 @@ fn pasted(line: &str, width: usize) -> String {
     filled("  ", shell_words(line.trim_start()).into_iter(), COMMAND_HANG, (" \\", width - 2))
 }
 
-/// Lines of at most `width` columns: the first begins with `begin`, each further one with `hang`; all but the last end with `end`.
-fn filled<'t>(begin: &str, words: impl Iterator<Item = &'t str>, hang: &str, (end, width): (&str, usize)) -> String {
+/// Lines of at most `width` columns: the first begins with `begin`, each further one with `hang`;
+/// all but the last end with `end`.
+fn filled<'t>(
+    begin: &str,
+    words: impl Iterator<Item = &'t str>,
+    hang: &str,
+    (end, width): (&str, usize),
+) -> String {
     let mut text = begin.to_owned();
     let mut column = visible(begin);
     let mut is_empty = true;

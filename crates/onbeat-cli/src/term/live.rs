@@ -33,7 +33,8 @@ impl Live {
     /// Removes the drawn lines.
     pub(crate) fn clear(&mut self) {
         if self.lines > 0 {
-            // ECMA-48: cursor up by the number of lines (CUU), then erase to the end of the screen (ED).
+            // ECMA-48: cursor up by the number of lines (CUU), then erase to the end of the screen
+            // (ED).
             put(|out| write!(out, "\x1b[{}A\x1b[J", self.lines));
             self.lines = 0;
         }

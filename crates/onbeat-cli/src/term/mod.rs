@@ -69,7 +69,10 @@ pub(crate) fn say_usage(answer: &clap::Error) {
 fn folded_for_stderr(text: &str) -> String {
     let size = rustix::termios::tcgetwinsize(std::io::stderr());
     let width = size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
-    width.map_or_else(|| text.to_owned(), |width| fold::lines(text, width.clamp(fold::NARROWEST, WIDEST)))
+    width.map_or_else(
+        || text.to_owned(),
+        |width| fold::lines(text, width.clamp(fold::NARROWEST, WIDEST)),
+    )
 }
 
 /// Whether the locale is UTF-8.
@@ -88,7 +91,8 @@ const WIDEST: usize = 120;
 /// Width without a terminal.
 const DEFAULT_WIDTH: usize = 80;
 
-/// Width of results: that of the terminal, else `COLUMNS`, else 80; at least 40 and at most 120 columns.
+/// Width of results: that of the terminal, else `COLUMNS`, else 80; at least 40 and at most 120
+/// columns.
 pub(crate) fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stdout());
     let of_terminal = size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
@@ -96,23 +100,30 @@ pub(crate) fn columns() -> usize {
     of_terminal.or_else(of_environment).unwrap_or(DEFAULT_WIDTH).clamp(fold::NARROWEST, WIDEST)
 }
 
-/// Breaks a paragraph into lines of at most `width` columns. `us` becomes `µs` where the terminal shows it.
+/// Breaks a paragraph into lines of at most `width` columns. `us` becomes `µs` where the terminal
+/// shows it.
 pub(crate) fn wrapped(text: &str, width: usize) -> String {
     broken(text, width, unicode())
 }
 
 /// Units that stay on the line of their number.
-const UNITS: [&str; 12] = ["s", "ms", "us", "ns", "min", "h", "%", "KiB", "MiB", "Hz", "kHz", "times"];
+const UNITS: [&str; 12] =
+    ["s", "ms", "us", "ns", "min", "h", "%", "KiB", "MiB", "Hz", "kHz", "times"];
 
 fn broken(text: &str, width: usize, unicode: bool) -> String {
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         let bare = word.trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '%');
-        match words.last_mut().filter(|before| before.ends_with(|c: char| c.is_ascii_digit()) && UNITS.contains(&bare))
-        {
+        match words.last_mut().filter(|before| {
+            before.ends_with(|c: char| c.is_ascii_digit()) && UNITS.contains(&bare)
+        }) {
             Some(number) => {
                 number.push(' ');
-                number.push_str(&if unicode && bare == "us" { word.replacen('u', "µ", 1) } else { word.to_owned() });
+                number.push_str(&if unicode && bare == "us" {
+                    word.replacen('u', "µ", 1)
+                } else {
+                    word.to_owned()
+                });
             }
             None => words.push(word.to_owned()),
         }
@@ -120,9 +131,9 @@ fn broken(text: &str, width: usize, unicode: bool) -> String {
 
     let mut lines = vec![String::new()];
     for word in words {
-        let fits = lines
-            .last()
-            .is_some_and(|line| line.is_empty() || line.chars().count() + 1 + word.chars().count() <= width);
+        let fits = lines.last().is_some_and(|line| {
+            line.is_empty() || line.chars().count() + 1 + word.chars().count() <= width
+        });
         if !fits {
             lines.push(String::new());
         }
@@ -150,7 +161,10 @@ mod tests {
 
     #[test]
     fn a_number_stays_with_its_unit() {
-        assert_eq!(broken("at most 97.8 us, 100 % of it", 13, true), "at most\n97.8 µs,\n100 % of it");
+        assert_eq!(
+            broken("at most 97.8 us, 100 % of it", 13, true),
+            "at most\n97.8 µs,\n100 % of it"
+        );
         assert_eq!(broken("(worst 97.8 us)", 80, false), "(worst 97.8 us)");
         assert_eq!(broken("give us 5 us.", 80, true), "give us 5 µs.");
     }

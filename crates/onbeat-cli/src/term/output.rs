@@ -1,7 +1,8 @@
 //! Standard output, and whether what was written to it arrived.
 //!
-//! Lost output is a failure of the command; a reader that closes early, such as `head`, is not. Both are remembered until the
-//! command ends, because a run continues and is recorded even when its terminal is gone.
+//! Lost output is a failure of the command; a reader that closes early, such as `head`, is not.
+//! Both are remembered until the command ends, because a run continues and is recorded even when
+//! its terminal is gone.
 
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::sync::{Mutex, PoisonError};
@@ -51,7 +52,8 @@ pub(crate) fn is_read() -> bool {
 pub(crate) fn finish() -> Result<(), io::Error> {
     if matches!(*reader(), StdoutReader::Reads) {
         keep(|| {
-            // The standard library ignores EBADF on standard output, so a read-only descriptor is checked for here.
+            // The standard library ignores EBADF on standard output, so a read-only descriptor is
+            // checked for here.
             if fcntl_getfl(io::stdout())? & OFlags::ACCMODE == OFlags::RDONLY {
                 return Err(rustix::io::Errno::BADF.into());
             }

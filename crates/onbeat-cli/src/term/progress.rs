@@ -15,7 +15,11 @@ pub(crate) struct Progress {
 impl Progress {
     /// A line for a run of `total_s` seconds; 0: unknown duration. `quiet` hides it.
     pub(crate) fn new(total_s: f64, quiet: bool) -> Self {
-        let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(5) };
+        let target = if quiet {
+            ProgressDrawTarget::hidden()
+        } else {
+            ProgressDrawTarget::stderr_with_hz(5)
+        };
         let tenths = (total_s * 10.0).round() as u64;
         let bar = if tenths == 0 { ProgressBar::no_length() } else { ProgressBar::new(tenths) };
         bar.set_draw_target(target);
@@ -74,6 +78,9 @@ mod tests {
 
     #[test]
     fn the_time_left_is_minutes_and_seconds_then_hours() {
-        assert_eq!([left(80.0), left(7500.0), left(-1.0)], ["1:20 left", "2:05:00 left", "0:00 left"]);
+        assert_eq!(
+            [left(80.0), left(7500.0), left(-1.0)],
+            ["1:20 left", "2:05:00 left", "0:00 left"]
+        );
     }
 }

@@ -23,7 +23,8 @@ const fn rung(rung: Rung) -> &'static str {
     RUNGS[rung as usize]
 }
 
-/// A joint's state in words. The reason for a joint being down takes precedence over the drive's state.
+/// A joint's state in words. The reason for a joint being down takes precedence over the drive's
+/// state.
 const fn state(joint: &JointView) -> &'static str {
     match (joint.reason, joint.state) {
         (Reason::DriveFault, _) => "down: fault",
@@ -50,10 +51,15 @@ fn al_state(device: &DeviceView) -> String {
         Some(8) => "OP",
         Some(other) => return format!("AL state {other}"),
     };
-    if device.al_status_code == 0 { word.to_owned() } else { format!("{word} {:#06x}", device.al_status_code) }
+    if device.al_status_code == 0 {
+        word.to_owned()
+    } else {
+        format!("{word} {:#06x}", device.al_status_code)
+    }
 }
 
-/// Sort key that puts the worst device first: its class from 0, then its following error, largest first.
+/// Sort key that puts the worst device first: its class from 0, then its following error, largest
+/// first.
 fn severity(device: &DeviceView) -> (u8, f64) {
     let joint = device.joint.as_ref();
     let class = match (device.al_state, joint) {
@@ -70,7 +76,8 @@ fn severity(device: &DeviceView) -> (u8, f64) {
 
 fn worst_first(view: &RobotView) -> Vec<&DeviceView> {
     let mut devices: Vec<&DeviceView> = view.devices.iter().collect();
-    devices.sort_by(|a, b| severity(a).partial_cmp(&severity(b)).unwrap_or(std::cmp::Ordering::Equal));
+    devices
+        .sort_by(|a, b| severity(a).partial_cmp(&severity(b)).unwrap_or(std::cmp::Ordering::Equal));
     devices
 }
 
@@ -82,11 +89,13 @@ fn tone(view: &RobotView) -> Tone {
     }
 }
 
-/// The full view, at most 80 columns wide: state, bus, loop, the worst `rows` devices, the others in groups, spikes.
+/// The full view, at most 80 columns wide: state, bus, loop, the worst `rows` devices, the others
+/// in groups, spikes.
 pub(crate) fn table(view: &RobotView, rows: usize, letters: Letters) -> Vec<(Tone, String)> {
     let mut lines = head(view, letters);
     let devices = worst_first(view);
-    let (listed, left) = devices.split_at(rows.min(devices.iter().filter(|device| severity(device).0 < 5).count()));
+    let (listed, left) =
+        devices.split_at(rows.min(devices.iter().filter(|device| severity(device).0 < 5).count()));
     let title = format!(
         "{:NAME_WIDTH$}{:16}{:>8}{:>8}{:>10}{:>5}{:>6}",
         "joint, rad", "state", "target", "actual", "following", "", "torque"
@@ -132,7 +141,12 @@ fn head(view: &RobotView, letters: Letters) -> Vec<(Tone, String)> {
         ),
     };
 
-    let second = format!("{:LABEL_WIDTH$}{answers}   cycles {}   lost {}", "bus", count(bus.cycle), count(bus.lost));
+    let second = format!(
+        "{:LABEL_WIDTH$}{answers}   cycles {}   lost {}",
+        "bus",
+        count(bus.cycle),
+        count(bus.lost)
+    );
     let mean_ns = bus.round_trips.sum_ns.checked_div(bus.round_trips.count).unwrap_or_default();
     let third = format!(
         "{:LABEL_WIDTH$}period {}   round trip {}, longest {}",
@@ -162,10 +176,14 @@ fn head(view: &RobotView, letters: Letters) -> Vec<(Tone, String)> {
         ("joints down", counts.joints_down),
         ("goals refused", counts.goals_refused),
     ];
-    let totals: Vec<String> = totals.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {n}")).collect();
+    let totals: Vec<String> =
+        totals.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {n}")).collect();
 
     if !totals.is_empty() {
-        lines.push((Tone::Careful, cut(&format!("{:LABEL_WIDTH$}{}", "so far", totals.join("   ")))));
+        lines.push((
+            Tone::Careful,
+            cut(&format!("{:LABEL_WIDTH$}{}", "so far", totals.join("   "))),
+        ));
     }
 
     lines
@@ -186,7 +204,9 @@ fn row(device: &DeviceView) -> (Tone, String) {
 
     let name: String = device.name.chars().take(NAME_WIDTH - 1).collect();
     let is_in_op = device.al_state == Some(8) && device.al_status_code == 0;
-    let Some(joint) = &device.joint else { return (tone, format!("{name:NAME_WIDTH$}{}", al_state(device))) };
+    let Some(joint) = &device.joint else {
+        return (tone, format!("{name:NAME_WIDTH$}{}", al_state(device)));
+    };
     let shown = if is_in_op { state(joint).to_owned() } else { al_state(device) };
     let at = [(joint.at.position, 'P'), (joint.at.velocity, 'V'), (joint.at.acceleration, 'A')];
     let at: String = at.iter().filter(|(at, _)| *at).map(|(_, letter)| *letter).collect();
@@ -207,7 +227,8 @@ fn rounded(value: f64, parts: f64) -> f64 {
     (value * parts).round() / parts + 0.0
 }
 
-/// Summary lines for devices that are not listed: number of joints per state, number of other devices.
+/// Summary lines for devices that are not listed: number of joints per state, number of other
+/// devices.
 fn groups(left: &[&DeviceView]) -> Vec<String> {
     let mut lines = Vec::new();
     let joints: Vec<&JointView> = left.iter().filter_map(|device| device.joint.as_ref()).collect();
@@ -226,15 +247,18 @@ fn groups(left: &[&DeviceView]) -> Vec<String> {
     }
 
     let mut kinds: Vec<(&str, usize)> = Vec::new();
-    for device in left.iter().filter(|device| device.joint.is_none() && device.al_state == Some(8)) {
+    for device in left.iter().filter(|device| device.joint.is_none() && device.al_state == Some(8))
+    {
         match kinds.iter_mut().find(|(kind, _)| *kind == device.kind) {
             Some((_, number)) => *number += 1,
             None => kinds.push((device.kind, 1)),
         }
     }
 
-    let kinds: Vec<String> = kinds.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
-    let others = left.iter().filter(|device| device.joint.is_none() && device.al_state != Some(8)).count();
+    let kinds: Vec<String> =
+        kinds.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
+    let others =
+        left.iter().filter(|device| device.joint.is_none() && device.al_state != Some(8)).count();
     let others = (others > 0).then(|| format!("{others} not in OP"));
     if !kinds.is_empty() || others.is_some() {
         let counted: Vec<String> = kinds.into_iter().chain(others).collect();
@@ -246,12 +270,20 @@ fn groups(left: &[&DeviceView]) -> Vec<String> {
 
 /// One line for logs.
 pub(crate) fn line(view: &RobotView, letters: Letters) -> String {
-    let worst = worst_first(view).into_iter().find_map(|device| Some((device, device.joint.as_ref()?)));
-    let following = worst
-        .map_or(String::new(), |(device, joint)| format!("  following {:.4} rad {}", joint.following_rad, device.name));
+    let worst =
+        worst_first(view).into_iter().find_map(|device| Some((device, device.joint.as_ref()?)));
+    let following = worst.map_or(String::new(), |(device, joint)| {
+        format!("  following {:.4} rad {}", joint.following_rad, device.name)
+    });
     let bus = &view.bus;
     let answers = no_answer(view).unwrap_or_else(|| {
-        format!("{}/{} OP  WC {}/{}", bus.in_op, view.devices.len(), bus.working_counter, bus.expected)
+        format!(
+            "{}/{} OP  WC {}/{}",
+            bus.in_op,
+            view.devices.len(),
+            bus.working_counter,
+            bus.expected
+        )
     });
     format!(
         "{:.1} s  {}  {}  {answers}  misses {}  skipped {}  worst {}{following}",
@@ -290,8 +322,10 @@ mod tests {
         (seen.cycle.in_op, seen.cycle.devices, seen.cycle.cycle) = (59, 59, 12_345);
         (seen.cycle.working_counter, seen.cycle.expected) = (171, 171);
         (seen.bus.cycles, seen.bus.answered) = (12_345, 12_344);
-        (seen.round_trips.count, seen.round_trips.sum_ns, seen.round_trips.most_ns) = (100, 1_230_000, 45_600);
-        (seen.status.count, seen.status.phase, seen.status.time_ns) = (48, Phase::Running, 12_000_000_000);
+        (seen.round_trips.count, seen.round_trips.sum_ns, seen.round_trips.most_ns) =
+            (100, 1_230_000, 45_600);
+        (seen.status.count, seen.status.phase, seen.status.time_ns) =
+            (48, Phase::Running, 12_000_000_000);
 
         for (number, joint) in seen.status.all[..48].iter_mut().enumerate() {
             joint.state = JointState::OperationEnabled;
@@ -333,16 +367,24 @@ other devices         8 digital, 3 imu
     fn failures_come_first_with_their_reason() {
         let mut view = humanoid();
         (view.rung, view.phase, view.misses[0]) = (Rung::SafeStop, Phase::AtRest, 10);
-        (view.stopped_by, view.counts.safe_stops, view.counts.joints_down) = (StopReason::Misses, 1, 2);
-        let place = |view: &RobotView, name: &str| view.devices.iter().position(|device| device.name == name).unwrap();
+        (view.stopped_by, view.counts.safe_stops, view.counts.joints_down) =
+            (StopReason::Misses, 1, 2);
+        let place = |view: &RobotView, name: &str| {
+            view.devices.iter().position(|device| device.name == name).unwrap()
+        };
         let imu = place(&view, "head imu");
         let knee = place(&view, "left knee");
         let jaw = place(&view, "jaw");
         view.devices[imu].al_state = None;
         (view.devices[jaw].al_state, view.devices[jaw].al_status_code) = (Some(4), 0x1b);
         let joint = view.devices[knee].joint.as_mut().unwrap();
-        (joint.reason, joint.state, joint.at.position) = (Reason::FollowingError, JointState::SwitchOnDisabled, true);
-        view.spikes.push(SpikeView { t: 3.21, late_ns: 345_678, cause: "softirq NET_RX".to_owned() });
+        (joint.reason, joint.state, joint.at.position) =
+            (Reason::FollowingError, JointState::SwitchOnDisabled, true);
+        view.spikes.push(SpikeView {
+            t: 3.21,
+            late_ns: 345_678,
+            cause: "softirq NET_RX".to_owned(),
+        });
 
         assert_eq!(
             text(&view, 3),
@@ -370,7 +412,10 @@ spike     3.210 s: 346 us late, softirq NET_RX
         (view.bus.no_answer_ns, view.bus.in_op) = (1_234_000_000, 0);
         let table = text(&view, 2);
         let line = line(&view, Letters::Ascii);
-        assert!(table.contains("bus       no answer for 1.2 s   cycles 12,345   lost 1\n"), "{table}");
+        assert!(
+            table.contains("bus       no answer for 1.2 s   cycles 12,345   lost 1\n"),
+            "{table}"
+        );
         assert!(line.contains("  no answer for 1.2 s  misses") && !line.contains("OP"), "{line}");
     }
 

@@ -14,7 +14,8 @@ const LONGEST_WORD: usize = 20;
 pub(crate) fn table(setup: &LoopSetup, tunings: &[CheckedTuning], letters: Letters) -> Table {
     let by_run = tunings.iter().any(|tuning| tuning.share.is_some());
     let arrow = if letters == Letters::Unicode { "→" } else { "->" };
-    let columns = ["verdict", "effect", "tuning", &format!("current {arrow} wanted"), "takes"].map(Column::words);
+    let columns = ["verdict", "effect", "tuning", &format!("current {arrow} wanted"), "takes"]
+        .map(Column::words);
     let mut rows: Vec<Row> = tunings.iter().map(|tuning| row(tuning, arrow)).collect();
     for (place, pair) in tunings.windows(2).enumerate() {
         rows[place + 1].begins_group = group(&pair[0]) != group(&pair[1]);
@@ -25,7 +26,8 @@ pub(crate) fn table(setup: &LoopSetup, tunings: &[CheckedTuning], letters: Lette
 }
 
 fn row(tuning: &CheckedTuning, arrow: &str) -> Row {
-    // In one column with the effect: the ids, which cannot be broken, leave no room for another one.
+    // In one column with the effect: the ids, which cannot be broken, leave no room for another
+    // one.
     let share = tuning.share.map_or_else(String::new, |share| format!(" {}", whole_percent(share)));
     let entries = [
         verdict_word(&tuning.finding.verdict).to_owned(),
@@ -37,7 +39,8 @@ fn row(tuning: &CheckedTuning, arrow: &str) -> Row {
     Row { entries: entries.map(Into::into).into(), begins_group: false }
 }
 
-/// Rows of one group have the same verdict and the same expected effect; with a run, the same verdict.
+/// Rows of one group have the same verdict and the same expected effect; with a run, the same
+/// verdict.
 fn group(tuning: &CheckedTuning) -> (&'static str, u8) {
     let effect = if tuning.share.is_some() { 0 } else { tuning.record.effect };
     (verdict_word(&tuning.finding.verdict), effect)
@@ -84,7 +87,9 @@ fn takes(tuning: &CheckedTuning) -> String {
 fn state(tuning: &CheckedTuning, arrow: &str) -> String {
     let finding = &tuning.finding;
     let text = match &finding.verdict {
-        CheckVerdict::Bad => format!("{} {arrow} {}", without_places(&finding.current), finding.wanted),
+        CheckVerdict::Bad => {
+            format!("{} {arrow} {}", without_places(&finding.current), finding.wanted)
+        }
         CheckVerdict::Good => without_places(&finding.current),
         CheckVerdict::Unknown(reason) | CheckVerdict::NotApplicable(reason) => reason.clone(),
     };
@@ -104,7 +109,10 @@ fn without_places(current: &str) -> String {
     let mut values: Vec<&str> = Vec::new();
     let mut places = 0;
     for part in current.split("; ") {
-        let more = part.strip_prefix("and ").and_then(|rest| rest.strip_suffix(" more")).and_then(|n| n.parse().ok());
+        let more = part
+            .strip_prefix("and ")
+            .and_then(|rest| rest.strip_suffix(" more"))
+            .and_then(|n| n.parse().ok());
         if let Some(more) = more {
             let more: usize = more;
             places += more;
@@ -145,7 +153,9 @@ pub(crate) fn details(tuning: &CheckedTuning) -> String {
         ("sources", Some(record.sources.join(", "))),
     ];
     let title = format!("{}: {} ({})", record.id, record.title, verdict_word(&finding.verdict));
-    let lines = lines.into_iter().filter_map(|(name, text)| text.map(|text| format!("\n  {name:8} {text}")));
+    let lines = lines
+        .into_iter()
+        .filter_map(|(name, text)| text.map(|text| format!("\n  {name:8} {text}")));
     title + &lines.collect::<String>()
 }
 
@@ -161,7 +171,10 @@ mod tests {
     fn a_table_has_the_values_without_their_places() {
         assert_eq!(without_places("/proc/sys/vm/swappiness: 60"), "60");
         assert_eq!(without_places("/a: 10; /b: 20"), "10; 20");
-        assert_eq!(without_places("init (1): CPUs 0-1; sh (2): CPUs 0-1; and 91 more"), "CPUs 0-1 in 93 places");
+        assert_eq!(
+            without_places("init (1): CPUs 0-1; sh (2): CPUs 0-1; and 91 more"),
+            "CPUs 0-1 in 93 places"
+        );
         assert_eq!(without_places("no"), "no");
     }
 

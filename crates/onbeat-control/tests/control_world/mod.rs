@@ -1,4 +1,5 @@
-//! A bus without devices, and processes that share its image: this test binary, started again with a role.
+//! A bus without devices, and processes that share its image: this test binary, started again with
+//! a role.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{BufRead, BufReader, Write};
@@ -48,7 +49,13 @@ pub fn layout() -> Layout {
 }
 
 pub fn cycle(number: u64) -> BusCycle {
-    BusCycle { cycle: number, release_ns: number * 1_000_000, expected: 6, working_counter: 6, ..BusCycle::default() }
+    BusCycle {
+        cycle: number,
+        release_ns: number * 1_000_000,
+        expected: 6,
+        working_counter: 6,
+        ..BusCycle::default()
+    }
 }
 
 /// Returns bytes that encode a number and reveal tearing.
@@ -59,7 +66,10 @@ pub fn pattern(number: u64) -> Vec<u8> {
 /// Returns the number of such bytes, if they are not torn.
 pub fn number_of(bytes: &[u8]) -> Option<u64> {
     let first = bytes.get(..8)?;
-    bytes.chunks_exact(8).all(|chunk| chunk == first).then(|| u64::from_ne_bytes(first.try_into().unwrap()))
+    bytes
+        .chunks_exact(8)
+        .all(|chunk| chunk == first)
+        .then(|| u64::from_ne_bytes(first.try_into().unwrap()))
 }
 
 /// Runs one cycle; returns the outputs it sends.
@@ -110,7 +120,10 @@ impl Other {
     /// Starts this test binary again, with only its test `in_another_process`.
     pub fn with(role: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "in_another_process", "--nocapture"]).env(ROLE, role).stdout(Stdio::piped());
+        command
+            .args(["--exact", "in_another_process", "--nocapture"])
+            .env(ROLE, role)
+            .stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         Self { child, lines }

@@ -1,7 +1,8 @@
 //! Exclusive use of a network interface: one MainDevice and one segment of onbeat.
 //!
-//! The user of an interface listens on an abstract Unix socket named after the interface index. Abstract names belong to the network
-//! namespace, as interfaces do; the kernel frees them with the process and knows the listening process.
+//! The user of an interface listens on an abstract Unix socket named after the interface index.
+//! Abstract names belong to the network namespace, as interfaces do; the kernel frees them with the
+//! process and knows the listening process.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -53,7 +54,11 @@ impl Claim {
     /// # Errors
     /// [`CarrierError::InUse`] with the process that uses it.
     pub(super) fn new(role: Role, index: u32, name: &str) -> Result<Self, CarrierError> {
-        let failed = |source| CarrierError::System { what: "claim the interface", name: name.to_owned(), source };
+        let failed = |source| CarrierError::System {
+            what: "claim the interface",
+            name: name.to_owned(),
+            source,
+        };
         let address = SocketAddr::from_abstract_name(socket_name(role, index)).map_err(failed)?;
         match UnixListener::bind_addr(&address) {
             Ok(listening) => Ok(Self { _listening: listening }),
@@ -89,12 +94,14 @@ impl std::fmt::Display for User {
     }
 }
 
-/// Returns the process that uses an interface in this role; `None` when it is free or the query fails.
+/// Returns the process that uses an interface in this role; `None` when it is free or the query
+/// fails.
 pub(super) fn user(role: Role, index: u32) -> Option<User> {
     // Nobody accepts connections, so connecting must not block when the backlog is full.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
-    connect(&socket, &SocketAddrUnix::new_abstract_name(socket_name(role, index).as_bytes()).ok()?).ok()?;
+    connect(&socket, &SocketAddrUnix::new_abstract_name(socket_name(role, index).as_bytes()).ok()?)
+        .ok()?;
     let pid = listener_of(socket.as_fd());
     let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
 

@@ -37,10 +37,12 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// Opens a raw socket for EtherCAT frames and claims the interface in a role, which only one process of onbeat can have.
+    /// Opens a raw socket for EtherCAT frames and claims the interface in a role, which only one
+    /// process of onbeat can have.
     ///
     /// # Errors
-    /// [`CarrierError::InUse`] with the process that has the role; otherwise as [`Interface::open`].
+    /// [`CarrierError::InUse`] with the process that has the role; otherwise as
+    /// [`Interface::open`].
     pub fn open_as(name: &str, role: Role) -> Result<Self, CarrierError> {
         let mut opened = Self::open(name)?;
         opened.claim = Some(Claim::new(role, opened.index, name)?);
@@ -69,7 +71,9 @@ impl Interface {
 
         let protocol = ETHERCAT.to_be();
         // SAFETY: no pointers are passed.
-        let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, i32::from(protocol)) };
+        let socket = unsafe {
+            libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, i32::from(protocol))
+        };
         if socket < 0 {
             return Err(Self::refused("a raw socket on", name, "RAW"));
         }
@@ -94,7 +98,8 @@ impl Interface {
         Ok(opened)
     }
 
-    /// Creates a socket pair in this process: each end receives what the other sends. Needs no privileges and no network.
+    /// Creates a socket pair in this process: each end receives what the other sends. Needs no
+    /// privileges and no network.
     ///
     /// ```
     /// use onbeat_ethercat::carrier::Interface;
@@ -117,18 +122,26 @@ impl Interface {
         );
 
         match ends {
-            Ok((one, other)) => Ok((Self::unclaimed(one, name.clone()), Self::unclaimed(other, name))),
+            Ok((one, other)) => {
+                Ok((Self::unclaimed(one, name.clone()), Self::unclaimed(other, name)))
+            }
             Err(error) => Err(CarrierError::System { what: "open", name, source: error.into() }),
         }
     }
 
-    /// Creates a TAP device, whose other end is a network interface of this name. It is down until `ip link set NAME up`.
+    /// Creates a TAP device, whose other end is a network interface of this name. It is down until
+    /// `ip link set NAME up`.
     ///
     /// # Errors
     /// [`CarrierError`] when the name is in use or too long, or CAP_NET_ADMIN is missing.
     pub fn make_tap(name: &str) -> Result<Self, CarrierError> {
-        let failed = |source| CarrierError::System { what: "make the TAP device", name: name.to_owned(), source };
-        let device = std::fs::File::options().read(true).write(true).open("/dev/net/tun").map_err(failed)?;
+        let failed = |source| CarrierError::System {
+            what: "make the TAP device",
+            name: name.to_owned(),
+            source,
+        };
+        let device =
+            std::fs::File::options().read(true).write(true).open("/dev/net/tun").map_err(failed)?;
         // SAFETY: all fields of the request are numbers, for which zero is valid.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         if name.is_empty() || name.len() >= request.ifr_name.len() {
@@ -140,7 +153,8 @@ impl Interface {
         }
 
         request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
-        // SAFETY: TUNSETIFF reads and writes one `ifreq`, which `request` is, and it lives across the call.
+        // SAFETY: TUNSETIFF reads and writes one `ifreq`, which `request` is, and it lives across
+        // the call.
         let made = unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
         if made < 0 {
             return Err(match io::Error::last_os_error() {
@@ -175,20 +189,30 @@ impl Interface {
         let length = size_of::<libc::c_int>() as libc::socklen_t;
         // SAFETY: `on` is an int of the length given, and lives across the call.
         unsafe {
-            libc::setsockopt(self.file.as_raw_fd(), libc::SOL_PACKET, option, (&raw const on).cast(), length);
+            libc::setsockopt(
+                self.file.as_raw_fd(),
+                libc::SOL_PACKET,
+                option,
+                (&raw const on).cast(),
+                length,
+            );
         }
     }
 
     /// Returns whether the interface was down at some time since the socket was bound.
     ///
-    /// The kernel attaches a socket to its interface when the interface goes up, but not while it sets up a ring for the socket
-    /// (`packet_notifier` and `packet_set_ring` in net/packet/af_packet.c): a socket set up at that moment never receives a frame.
+    /// The kernel attaches a socket to its interface when the interface goes up, but not while it
+    /// sets up a ring for the socket (`packet_notifier` and `packet_set_ring` in
+    /// net/packet/af_packet.c): a socket set up at that moment never receives a frame.
     pub(crate) fn was_down(&self) -> bool {
-        matches!(rustix::net::sockopt::socket_error(&self.file), Ok(Err(rustix::io::Errno::NETDOWN)))
+        matches!(
+            rustix::net::sockopt::socket_error(&self.file),
+            Ok(Err(rustix::io::Errno::NETDOWN))
+        )
     }
 
-    /// Prepares the socket for a loop: non-blocking reads, own frames ignored, no queueing discipline. Options that the kernel does not
-    /// know are ignored.
+    /// Prepares the socket for a loop: non-blocking reads, own frames ignored, no queueing
+    /// discipline. Options that the kernel does not know are ignored.
     pub(crate) fn prepare_for_loop(&self) {
         let _ = rustix::io::ioctl_fionbio(&self.file, true);
         for option in [PACKET_IGNORE_OUTGOING, PACKET_QDISC_BYPASS] {
@@ -196,7 +220,8 @@ impl Interface {
         }
     }
 
-    /// Returns the file descriptor, for a loop that reads and writes it during the lifetime of `self`.
+    /// Returns the file descriptor, for a loop that reads and writes it during the lifetime of
+    /// `self`.
     pub(crate) fn port(&self) -> Port {
         Port::new(self.file.as_raw_fd())
     }
@@ -222,11 +247,12 @@ impl Interface {
         &self.name
     }
 
-    /// Receives the next frame of one or two interfaces, waiting for at most `wait_ns`. Returns the interface and the length in `buffer`.
-    /// When both have a frame, interface `turn` comes first.
+    /// Receives the next frame of one or two interfaces, waiting for at most `wait_ns`. Returns the
+    /// interface and the length in `buffer`. When both have a frame, interface `turn` comes first.
     ///
     /// # Errors
-    /// [`CarrierError::System`] when an interface no longer exists. An interface that is down has no frames.
+    /// [`CarrierError::System`] when an interface no longer exists. An interface that is down has
+    /// no frames.
     pub fn receive_from(
         interfaces: &[Self],
         turn: usize,
@@ -235,8 +261,12 @@ impl Interface {
     ) -> Result<Option<(usize, usize)>, CarrierError> {
         let Some(first) = interfaces.first() else { return Ok(None) };
         let second = interfaces.get(1).unwrap_or(first);
-        let wait = Timespec { tv_sec: (wait_ns / 1_000_000_000) as i64, tv_nsec: (wait_ns % 1_000_000_000) as i64 };
-        let mut files = [PollFd::new(&first.file, PollFlags::IN), PollFd::new(&second.file, PollFlags::IN)];
+        let wait = Timespec {
+            tv_sec: (wait_ns / 1_000_000_000) as i64,
+            tv_nsec: (wait_ns % 1_000_000_000) as i64,
+        };
+        let mut files =
+            [PollFd::new(&first.file, PollFlags::IN), PollFd::new(&second.file, PollFlags::IN)];
         let files = &mut files[..interfaces.len().min(2)];
         match poll(files, Some(&wait)) {
             Ok(0) | Err(Errno::INTR) => return Ok(None),
@@ -244,7 +274,8 @@ impl Interface {
             Err(error) => return Err(first.broken(error)),
         }
 
-        let ready = |place: &usize| files.get(*place).is_some_and(|file| !file.revents().is_empty());
+        let ready =
+            |place: &usize| files.get(*place).is_some_and(|file| !file.revents().is_empty());
         let Some(from) = [turn, 1 - turn.min(1)].into_iter().find(ready) else { return Ok(None) };
         Ok(interfaces[from].take(buffer)?.map(|length| (from, length)))
     }
@@ -275,7 +306,8 @@ impl Interface {
 
 /// Returns whether `frame` is a non-empty EtherCAT frame, with or without a VLAN tag.
 fn is_ethercat(frame: &[u8]) -> bool {
-    let type_at = |at: usize| frame.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
+    let type_at =
+        |at: usize| frame.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
     let at = if type_at(ADDRESSES) == Some(VLAN) { ADDRESSES + TAG } else { ADDRESSES };
     type_at(at) == Some(ETHERCAT) && frame.len() > at + 2
 }
@@ -296,7 +328,8 @@ struct PacketAuxData {
 /// `TP_STATUS_VLAN_VALID`: the frame had a VLAN tag.
 const TAGGED: u32 = 1 << 4;
 
-/// Receives the next frame of a packet socket. The kernel moves a VLAN tag to the auxiliary data; this puts it back into the frame.
+/// Receives the next frame of a packet socket. The kernel moves a VLAN tag to the auxiliary data;
+/// this puts it back into the frame.
 fn receive_with_tag(socket: i32, buffer: &mut [u8]) -> Result<usize, Errno> {
     let mut control = [0u64; 8];
     let mut data = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
@@ -306,14 +339,18 @@ fn receive_with_tag(socket: i32, buffer: &mut [u8]) -> Result<usize, Errno> {
     header.msg_iovlen = 1;
     header.msg_control = control.as_mut_ptr().cast();
     header.msg_controllen = size_of_val(&control) as _;
-    // SAFETY: the header points to one data buffer and one control buffer with their lengths; both live across the call.
+    // SAFETY: the header points to one data buffer and one control buffer with their lengths; both
+    // live across the call.
     let received = unsafe { libc::recvmsg(socket, &raw mut header, 0) };
     let Ok(length) = usize::try_from(received) else {
         return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
     };
-    // SAFETY: the kernel has filled in the header; the first control message, if any, is in `control`.
+    // SAFETY: the kernel has filled in the header; the first control message, if any, is in
+    // `control`.
     let first = unsafe { libc::CMSG_FIRSTHDR(&raw const header).as_ref() };
-    let is_ours = |one: &&libc::cmsghdr| one.cmsg_level == libc::SOL_PACKET && one.cmsg_type == PACKET_AUXDATA;
+    let is_ours = |one: &&libc::cmsghdr| {
+        one.cmsg_level == libc::SOL_PACKET && one.cmsg_type == PACKET_AUXDATA
+    };
     let Some(first) = first.filter(is_ours) else { return Ok(length) };
     // SAFETY: a message of this type holds one `tpacket_auxdata`.
     let aux_data = unsafe { libc::CMSG_DATA(first).cast::<PacketAuxData>().read_unaligned() };

@@ -1,8 +1,10 @@
-//! A thread that watches the link state of a network interface, and the reasons why it cannot send frames.
+//! A thread that watches the link state of a network interface, and the reasons why it cannot send
+//! frames.
 //!
-//! The kernel reports changes of interfaces by netlink; only then the thread checks its interface. Nothing runs while the link is fine,
-//! and the loop reads one word. For an interface that was deleted and created again, the thread opens a new socket, which the loop takes
-//! over between two frames.
+//! The kernel reports changes of interfaces by netlink; only then the thread checks its interface.
+//! Nothing runs while the link is fine, and the loop reads one word. For an interface that was
+//! deleted and created again, the thread opens a new socket, which the loop takes over between two
+//! frames.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -115,7 +117,8 @@ pub(crate) struct LinkWatcher {
 }
 
 impl LinkWatcher {
-    /// Starts to watch the interface of a socket. The thread runs in the caller's network namespace.
+    /// Starts to watch the interface of a socket. The thread runs in the caller's network
+    /// namespace.
     pub(crate) fn new(interface: &Interface) -> Result<Self, CarrierError> {
         let name = interface.name().to_owned();
         let failed = |source| CarrierError::System { what: "watch", name: name.clone(), source };
@@ -123,11 +126,16 @@ impl LinkWatcher {
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let until = stop.try_clone().map_err(failed)?;
         let shared = Arc::new(SharedLink::default());
-        let mut monitor =
-            LinkMonitor { name: name.clone(), index: interface.index(), changes, shared: Arc::clone(&shared) };
+        let mut monitor = LinkMonitor {
+            name: name.clone(),
+            index: interface.index(),
+            changes,
+            shared: Arc::clone(&shared),
+        };
         monitor.check();
         let run = move || monitor.run(&until);
-        let thread = std::thread::Builder::new().name("onbeat-link".to_owned()).stack_size(STACK_BYTES);
+        let thread =
+            std::thread::Builder::new().name("onbeat-link".to_owned()).stack_size(STACK_BYTES);
         let thread = thread.spawn(run).map_err(failed)?;
 
         Ok(Self { shared, stop, thread: Some(thread) })
@@ -141,7 +149,8 @@ impl LinkWatcher {
         }
     }
 
-    /// Replaces the loop's socket when the interface was created again. Returns whether it did. Never blocks.
+    /// Replaces the loop's socket when the interface was created again. Returns whether it did.
+    /// Never blocks.
     pub(crate) fn exchange(&self, opened: &mut PacketSocket) -> bool {
         if !self.shared.is_new.load(Ordering::Acquire) {
             return false;
@@ -178,14 +187,16 @@ struct LinkMonitor {
 impl LinkMonitor {
     fn run(&mut self, stop: &OwnedFd) {
         loop {
-            let mut files = [PollFd::new(&self.changes, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+            let mut files =
+                [PollFd::new(&self.changes, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
             match poll(&mut files, None) {
                 Ok(_) if !files[1].revents().is_empty() => return,
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => return,
             }
 
-            // The state is read from the interface itself; a queue overflow is as good as a message.
+            // The state is read from the interface itself; a queue overflow is as good as a
+            // message.
             let mut message = [0; 4096];
             while rustix::io::read(&self.changes, &mut message).is_ok_and(|length| length > 0) {}
             self.check();
@@ -244,14 +255,17 @@ pub(crate) struct LinkState {
 }
 
 impl LinkState {
-    /// Reads the state through any socket of the network namespace; `None` when the interface does not exist.
+    /// Reads the state through any socket of the network namespace; `None` when the interface does
+    /// not exist.
     pub(crate) fn query(socket: i32, name: &str) -> Option<Self> {
         let flags = interface_request(socket, name, libc::SIOCGIFFLAGS)?;
         let mtu = interface_request(socket, name, libc::SIOCGIFMTU)?;
         let index = interface_request(socket, name, libc::SIOCGIFINDEX)?;
-        // SAFETY: the kernel has filled in the field that each request is about; all of them are numbers.
-        let (flags, mtu, index) =
-            unsafe { (flags.ifr_ifru.ifru_flags, mtu.ifr_ifru.ifru_mtu, index.ifr_ifru.ifru_ifindex) };
+        // SAFETY: the kernel has filled in the field that each request is about; all of them are
+        // numbers.
+        let (flags, mtu, index) = unsafe {
+            (flags.ifr_ifru.ifru_flags, mtu.ifr_ifru.ifru_mtu, index.ifr_ifru.ifru_ifindex)
+        };
         let has = |flag: libc::c_int| libc::c_int::from(flags) & flag != 0;
         Some(Self {
             index: u32::try_from(index).ok()?,

@@ -1,4 +1,5 @@
-//! Network interfaces that carry EtherCAT frames: raw sockets, TAP devices, and a veth pair in a private network namespace.
+//! Network interfaces that carry EtherCAT frames: raw sockets, TAP devices, and a veth pair in a
+//! private network namespace.
 //!
 //! Absent on purpose: a real-time priority, which the starter of the process sets.
 
@@ -36,7 +37,9 @@ pub enum CarrierError {
         right: &'static str,
     },
     /// Another process of onbeat uses it.
-    #[error("{role} is running on \"{name}\" already: {user}. Stop it first, or choose another interface")]
+    #[error(
+        "{role} is running on \"{name}\" already: {user}. Stop it first, or choose another interface"
+    )]
     InUse {
         /// Role of the other process.
         role: &'static str,

@@ -1,4 +1,5 @@
-//! A receive ring shared with the kernel: frames are taken without a system call (`Documentation/networking/packet_mmap.rst`).
+//! A receive ring shared with the kernel: frames are taken without a system call
+//! (`Documentation/networking/packet_mmap.rst`).
 #![allow(unsafe_code)]
 
 use std::io;
@@ -77,18 +78,22 @@ impl PacketRing {
 
         set(socket, PACKET_RX_RING, &request)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address chosen by the kernel; the ring has just been created with this length.
-        let memory = unsafe { mmap(std::ptr::null_mut(), BYTES, access, MapFlags::SHARED, socket, 0) }?;
+        // SAFETY: a new mapping at an address chosen by the kernel; the ring has just been created
+        // with this length.
+        let memory =
+            unsafe { mmap(std::ptr::null_mut(), BYTES, access, MapFlags::SHARED, socket, 0) }?;
         NonNull::new(memory.cast())
             .map(|memory| Self { memory, next: 0, arrived_ns: 0 })
             .ok_or_else(|| io::ErrorKind::OutOfMemory.into())
     }
 
-    /// Copies the next received frame into `buffer`, truncated to its length. Returns the number of bytes copied.
+    /// Copies the next received frame into `buffer`, truncated to its length. Returns the number of
+    /// bytes copied.
     pub(crate) fn take(&mut self, buffer: &mut [u8]) -> Option<usize> {
         // SAFETY: `next` is below SLOTS, so the whole slot is inside the mapping.
         let slot = unsafe { self.memory.add(self.next * SLOT) };
-        // SAFETY: a slot begins with its status, aligned to its own size, and both sides use it as an atomic.
+        // SAFETY: a slot begins with its status, aligned to its own size, and both sides use it as
+        // an atomic.
         let status = unsafe { AtomicU32::from_ptr(slot.cast().as_ptr()) };
         if status.load(Ordering::Acquire) & TP_STATUS_USER == 0 {
             return None;
@@ -108,10 +113,13 @@ impl PacketRing {
         Some(length)
     }
 
-    /// Returns the age of the frame taken last, in ns; `None` when the wall clock, which stamps the frames, was set in between.
+    /// Returns the age of the frame taken last, in ns; `None` when the wall clock, which stamps the
+    /// frames, was set in between.
     pub(crate) fn age_ns(&self) -> Option<u64> {
         let now = clock_gettime(ClockId::Realtime);
-        let now_ns = (now.tv_sec.cast_unsigned()).checked_mul(SECOND_NS)?.checked_add(now.tv_nsec.cast_unsigned())?;
+        let now_ns = (now.tv_sec.cast_unsigned())
+            .checked_mul(SECOND_NS)?
+            .checked_add(now.tv_nsec.cast_unsigned())?;
         now_ns.checked_sub(self.arrived_ns).filter(|age_ns| *age_ns < SECOND_NS)
     }
 }
@@ -127,7 +135,13 @@ fn set<T>(socket: BorrowedFd<'_>, option: libc::c_int, value: &T) -> io::Result<
     let length = size_of::<T>() as libc::socklen_t;
     // SAFETY: `value` is of the length given and lives across the call.
     let result = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, std::ptr::from_ref(value).cast(), length)
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            option,
+            std::ptr::from_ref(value).cast(),
+            length,
+        )
     };
     if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }

@@ -1,7 +1,8 @@
 //! A private cable: a veth pair in a network namespace that only its sockets keep alive.
 //!
-//! Nothing else sees the frames, names cannot collide, and nothing needs to be undone: when the sockets are closed, explicitly or by the
-//! end of the process, the kernel removes the namespace and its interfaces.
+//! Nothing else sees the frames, names cannot collide, and nothing needs to be undone: when the
+//! sockets are closed, explicitly or by the end of the process, the kernel removes the namespace
+//! and its interfaces.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -20,9 +21,11 @@ const MOST_POLLS: u32 = 500;
 /// Creates a private cable. Returns the end of the MainDevice and the end of the devices.
 ///
 /// # Errors
-/// [`CarrierError`] without CAP_SYS_ADMIN, without `ip` of iproute2, or when the kernel has no veth.
+/// [`CarrierError`] without CAP_SYS_ADMIN, without `ip` of iproute2, or when the kernel has no
+/// veth.
 pub fn private_cable() -> Result<(Interface, Interface), CarrierError> {
-    // A network namespace belongs to a thread. This thread ends when the sockets are open; other threads keep their namespace.
+    // A network namespace belongs to a thread. This thread ends when the sockets are open; other
+    // threads keep their namespace.
     let thread = thread::Builder::new().name("onbeat-cable".to_owned()).spawn(in_new_namespace);
     let thread = thread.map_err(|source| failed("start the thread that creates", source))?;
     thread.join().unwrap_or_else(|_| Err(failed("create", io::Error::other("its thread panicked"))))
@@ -33,7 +36,8 @@ fn failed(what: &'static str, source: io::Error) -> CarrierError {
 }
 
 fn in_new_namespace() -> Result<(Interface, Interface), CarrierError> {
-    // SAFETY: no memory is passed. The thread leaves only the shared network namespace, and no socket of the process depends on it.
+    // SAFETY: no memory is passed. The thread leaves only the shared network namespace, and no
+    // socket of the process depends on it.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
         let source = io::Error::last_os_error();
         return Err(match source.kind() {

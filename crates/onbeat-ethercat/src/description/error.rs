@@ -20,7 +20,9 @@ pub enum DescriptionError {
     #[error("type \"{0}\" has neither `kind` nor `esi`; add one of them")]
     NoKind(String),
     /// A key whose value is in the ESI file.
-    #[error("type \"{kind}\" comes from an ESI file, which defines its {what}; remove the key `{what}`")]
+    #[error(
+        "type \"{kind}\" comes from an ESI file, which defines its {what}; remove the key `{what}`"
+    )]
     GivenByEsi {
         /// Name of the type.
         kind: String,
@@ -64,7 +66,9 @@ pub enum DescriptionError {
         after: String,
     },
     /// The port is in use, or the previous device does not have it.
-    #[error("device \"{device}\": no free port at \"{after}\", which has {ports} ports including the incoming one")]
+    #[error(
+        "device \"{device}\": no free port at \"{after}\", which has {ports} ports including the incoming one"
+    )]
     NoPort {
         /// Name of the device.
         device: String,

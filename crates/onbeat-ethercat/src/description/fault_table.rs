@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A fault of a segment file. `None` stands for the default; `docs/segment.md` lists kinds and values.
+/// A fault of a segment file. `None` stands for the default; `docs/segment.md` lists kinds and
+/// values.
 ///
 /// ```
 /// use onbeat_ethercat::description::FaultTable;

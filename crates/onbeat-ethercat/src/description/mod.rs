@@ -39,17 +39,19 @@ pub use process_data::{PdoDirection, ProcessData, mappable};
 pub use resolved::{CableEnd, CableSpec, ResolvedDescription, ResolvedDevice};
 pub use setup_tables::{StartupTable, Sync0Table};
 pub use tables::{
-    ChannelsTable, DeviceTable, DriveTable, FICTITIOUS_VENDOR, ForceTable, ImuTable, OperationMode, SegmentTable,
-    TypeKind, TypeTable,
+    ChannelsTable, DeviceTable, DriveTable, FICTITIOUS_VENDOR, ForceTable, ImuTable, OperationMode,
+    SegmentTable, TypeKind, TypeTable,
 };
 pub(crate) use to_layout::layout_of;
 
 /// Largest number of devices of a segment.
 const MOST_DEVICES: usize = 1024;
-/// Longest order name used as a device name, in bytes; a number follows, and names have at most 64 bytes.
+/// Longest order name used as a device name, in bytes; a number follows, and names have at most 64
+/// bytes.
 const LONGEST_ORDER: usize = 56;
 
-/// The description of a segment, from which a simulated segment and a [`Layout`](crate::layout::Layout) are built.
+/// The description of a segment, from which a simulated segment and a
+/// [`Layout`](crate::layout::Layout) are built.
 ///
 /// ```
 /// use onbeat_ethercat::description::Description;
@@ -96,46 +98,55 @@ pub struct DeviceCycle {
 }
 
 impl Description {
-    /// The robot that ships with onbeat: 48 drives, 8 digital I/O devices and 3 inertial measurement units.
+    /// The robot that ships with onbeat: 48 drives, 8 digital I/O devices and 3 inertial
+    /// measurement units.
     pub const HUMANOID: &'static str = include_str!("humanoid.toml");
 
-    /// Sets the time from the passing of a frame to the internal cycle for all devices, in nanoseconds.
+    /// Sets the time from the passing of a frame to the internal cycle for all devices, in
+    /// nanoseconds.
     #[must_use]
     pub fn with_device_delay(self, ns: u64) -> Self {
         Self { delay_ns: Some(ns), ..self }
     }
 
-    /// Returns the time from the passing of a frame to the internal cycle of devices of this type, in ns.
+    /// Returns the time from the passing of a frame to the internal cycle of devices of this type,
+    /// in ns.
     #[must_use]
     pub fn delay_ns_of(&self, kind: &TypeTable) -> u64 {
         self.delay_ns.unwrap_or(kind.delay_us.saturating_mul(1_000))
     }
 
-    /// Returns the timing of the internal cycle of the named device; `None` when SYNC0 or an ESI file defines it.
+    /// Returns the timing of the internal cycle of the named device; `None` when SYNC0 or an ESI
+    /// file defines it.
     #[must_use]
     pub fn cycle_of(&self, device: &str) -> Option<DeviceCycle> {
-        let table = self.devices.iter().find(|table| table.all_names().any(|name| name == device))?;
+        let table =
+            self.devices.iter().find(|table| table.all_names().any(|name| name == device))?;
         let kind = self.types.get(&table.kind)?;
         if kind.esi.is_some() || table.sync0.or(kind.sync0).is_some() {
             return None;
         }
 
         let delay_ns = self.delay_ns_of(kind);
-        let has_mailbox = kind.mailbox.map_or(!matches!(kind.kind, Some(TypeKind::Digital)), |bytes| bytes > 0);
+        let has_mailbox =
+            kind.mailbox.map_or(!matches!(kind.kind, Some(TypeKind::Digital)), |bytes| bytes > 0);
         Some(DeviceCycle { delay_ns, has_processor: has_mailbox || delay_ns > 0 })
     }
 
     /// Parses the text of a segment file (`docs/segment.md`).
     ///
     /// # Errors
-    /// [`DescriptionError`] with what is wrong. The text has no directory, so types that name ESI files need
-    /// [`Description::from_file`] or [`Description::from_toml_with`].
+    /// [`DescriptionError`] with what is wrong. The text has no directory, so types that name ESI
+    /// files need [`Description::from_file`] or [`Description::from_toml_with`].
     pub fn from_toml(text: &str) -> Result<Self, DescriptionError> {
-        let no_files = |_: &str| Err(io::Error::other("the segment's text was given without the files beside it"));
+        let no_files = |_: &str| {
+            Err(io::Error::other("the segment's text was given without the files beside it"))
+        };
         Self::from_toml_with(text, no_files)
     }
 
-    /// Parses the text of a segment file. `esi` is called once for each ESI file name in the text and returns the bytes of the file.
+    /// Parses the text of a segment file. `esi` is called once for each ESI file name in the text
+    /// and returns the bytes of the file.
     ///
     /// # Errors
     /// [`DescriptionError`] with what is wrong in the text or in an ESI file.
@@ -143,9 +154,10 @@ impl Description {
         text: &str,
         mut esi: impl FnMut(&str) -> io::Result<Vec<u8>>,
     ) -> Result<Self, DescriptionError> {
-        let mut description: Self =
-            toml::from_str(text).map_err(|error| DescriptionError::Syntax(error.to_string().trim_end().to_owned()))?;
-        let devices: usize = description.devices.iter().map(|table| table.all_names().count()).sum();
+        let mut description: Self = toml::from_str(text)
+            .map_err(|error| DescriptionError::Syntax(error.to_string().trim_end().to_owned()))?;
+        let devices: usize =
+            description.devices.iter().map(|table| table.all_names().count()).sum();
         match devices {
             0 => return Err(DescriptionError::NoDevices),
             1..=MOST_DEVICES => (),
@@ -157,12 +169,18 @@ impl Description {
             let Some(file) = &kind.esi else { continue };
             kind.check_with_esi(name)?;
             if !files.contains_key(file) {
-                let bytes = esi(file)
-                    .map_err(|error| DescriptionError::Unread { file: file.clone(), why: error.to_string() })?;
+                let bytes = esi(file).map_err(|error| DescriptionError::Unread {
+                    file: file.clone(),
+                    why: error.to_string(),
+                })?;
                 files.insert(file, bytes);
             }
 
-            let choice = DeviceSelector { device: kind.device.clone(), product: kind.product, revision: kind.revision };
+            let choice = DeviceSelector {
+                device: kind.device.clone(),
+                product: kind.product,
+                revision: kind.revision,
+            };
             let bytes = files.get(file).map(Vec::as_slice).unwrap_or_default();
             let found = esi::devices(bytes, &[choice]).map_err(|why| kind.esi_error(why))?;
             description.esi_devices.extend(found.into_iter().map(|device| (name.clone(), device)));
@@ -171,23 +189,28 @@ impl Description {
         Ok(description)
     }
 
-    /// Describes a line of devices from an ESI file: one of each kind in its newest revision, or, if `chosen` is not empty, the devices
-    /// with these types or names, repeated as listed.
+    /// Describes a line of devices from an ESI file: one of each kind in its newest revision, or,
+    /// if `chosen` is not empty, the devices with these types or names, repeated as listed.
     ///
     /// # Errors
     /// [`DescriptionError::Esi`] when the file cannot be used; `file` is the name in the message.
     pub fn from_esi(bytes: &[u8], file: &str, chosen: &[String]) -> Result<Self, DescriptionError> {
         let choices: Vec<DeviceSelector> = chosen
             .iter()
-            .map(|device| DeviceSelector { device: Some(device.clone()), ..DeviceSelector::default() })
+            .map(|device| DeviceSelector {
+                device: Some(device.clone()),
+                ..DeviceSelector::default()
+            })
             .collect();
-        let found =
-            esi::devices(bytes, &choices).map_err(|why| DescriptionError::Esi { file: file.to_owned(), why })?;
+        let found = esi::devices(bytes, &choices)
+            .map_err(|why| DescriptionError::Esi { file: file.to_owned(), why })?;
         if found.len() > MOST_DEVICES {
             return Err(DescriptionError::TooManyDevices(found.len()));
         }
 
-        let name = Path::new(file).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+        let name = Path::new(file)
+            .file_stem()
+            .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
         let mut description = Self {
             delay_ns: None,
             segment: SegmentTable { name, ..SegmentTable::default() },
@@ -201,34 +224,54 @@ impl Description {
 
         for (position, device) in found.into_iter().enumerate() {
             let kind = format!("device {}", position + 1);
-            let same_order = description.esi_devices.values().filter(|other| other.order == device.order).count();
-            let fits = device.order.char_indices().take_while(|(at, letter)| at + letter.len_utf8() <= LONGEST_ORDER);
+            let same_order = description
+                .esi_devices
+                .values()
+                .filter(|other| other.order == device.order)
+                .count();
+            let fits = device
+                .order
+                .char_indices()
+                .take_while(|(at, letter)| at + letter.len_utf8() <= LONGEST_ORDER);
             let order: String = fits.map(|(_, letter)| letter).collect();
             let order = if order.is_empty() { kind.clone() } else { order };
             let name = if same_order == 0 { order } else { format!("{order} {}", same_order + 1) };
-            description.types.insert(kind.clone(), TypeTable { esi: Some(file.to_owned()), ..TypeTable::default() });
+            description.types.insert(
+                kind.clone(),
+                TypeTable { esi: Some(file.to_owned()), ..TypeTable::default() },
+            );
             description.esi_devices.insert(kind.clone(), device);
-            description.devices.push(DeviceTable { kind, name: Some(name), ..DeviceTable::default() });
+            description.devices.push(DeviceTable {
+                kind,
+                name: Some(name),
+                ..DeviceTable::default()
+            });
         }
 
         Ok(description)
     }
 
-    /// Reads a segment file with the ESI files it names, or an ESI file (`.xml`) as with [`Description::from_esi`].
+    /// Reads a segment file with the ESI files it names, or an ESI file (`.xml`) as with
+    /// [`Description::from_esi`].
     ///
     /// # Errors
     /// [`DescriptionError`] with what cannot be read or is wrong.
     pub fn from_file(path: &Path) -> Result<Self, DescriptionError> {
-        let unread =
-            |error: io::Error| DescriptionError::Unread { file: path.display().to_string(), why: error.to_string() };
+        let unread = |error: io::Error| DescriptionError::Unread {
+            file: path.display().to_string(),
+            why: error.to_string(),
+        };
         let bytes = input::read(path, input::MOST_BYTES_BY_HAND).map_err(unread)?;
         if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("xml")) {
             return Self::from_esi(&bytes, &path.display().to_string(), &[]);
         }
 
-        let text = String::from_utf8(bytes)
-            .map_err(|_| DescriptionError::Syntax(format!("{} is not UTF-8 text", path.display())))?;
+        let text = String::from_utf8(bytes).map_err(|_| {
+            DescriptionError::Syntax(format!("{} is not UTF-8 text", path.display()))
+        })?;
         let directory = path.parent().unwrap_or(Path::new(""));
-        Self::from_toml_with(&text, |name| input::read(&directory.join(name), input::MOST_BYTES_BY_HAND))
+        Self::from_toml_with(&text, |name| {
+            input::read(&directory.join(name), input::MOST_BYTES_BY_HAND)
+        })
     }
 }

@@ -1,4 +1,5 @@
-//! Process data of a device: the mapped values in its outputs and inputs, and the values that can be mapped.
+//! Process data of a device: the mapped values in its outputs and inputs, and the values that can
+//! be mapped.
 
 use super::{ChannelsTable, DescriptionError, TypeKind, TypeTable};
 use crate::coe::DataType;
@@ -75,7 +76,11 @@ impl ProcessData {
     }
 
     /// Returns the mapping of a type without an ESI file.
-    pub(super) fn from_type(name: &str, kind: &TypeTable, direction: PdoDirection) -> Result<Self, DescriptionError> {
+    pub(super) fn from_type(
+        name: &str,
+        kind: &TypeTable,
+        direction: PdoDirection,
+    ) -> Result<Self, DescriptionError> {
         let word = kind.kind_of(name)?;
         let channels = kind.channels.unwrap_or_default();
         let listed = if direction == PdoDirection::Outputs { &kind.outputs } else { &kind.inputs };
@@ -83,7 +88,8 @@ impl ProcessData {
 
         let mut data = Self::default();
         for object in list {
-            let refused = || DescriptionError::Object { kind: name.to_owned(), object: object.clone() };
+            let refused =
+                || DescriptionError::Object { kind: name.to_owned(), object: object.clone() };
             let (index, entry) = object.split_once(':').unwrap_or((&object, "0"));
             let number = |text: &str| u16::from_str_radix(text.trim_start_matches("0x"), 16).ok();
             let index = number(index).ok_or_else(refused)?;
@@ -102,8 +108,10 @@ impl ProcessData {
     /// Returns the default mapping of an ESI file.
     pub(super) fn from_esi(device: &EsiDevice, direction: PdoDirection) -> Self {
         let mut data = Self::default();
-        let assigned =
-            device.pdos[direction as usize].iter().filter(|pdo| pdo.sync_manager.is_some()).take(MOST_ASSIGNED);
+        let assigned = device.pdos[direction as usize]
+            .iter()
+            .filter(|pdo| pdo.sync_manager.is_some())
+            .take(MOST_ASSIGNED);
         for entry in assigned.flat_map(|pdo| &pdo.entries) {
             if entry.index == 0 {
                 data.bits += usize::from(entry.bits);
@@ -121,7 +129,8 @@ impl ProcessData {
     }
 }
 
-/// Returns the data type of an object that devices of this kind can map in this direction; `None` for other objects.
+/// Returns the data type of an object that devices of this kind can map in this direction; `None`
+/// for other objects.
 #[must_use]
 pub fn mappable(
     kind: TypeKind,
@@ -133,7 +142,9 @@ pub fn mappable(
     let of_drive = |objects: &[(u16, DataType)]| {
         objects.iter().find(|(known, _)| entry == 0 && *known == index).map(|(_, value)| *value)
     };
-    let of_line = |first: u16, count: u8, value| (index == first && (1..=count).contains(&entry)).then_some(value);
+    let of_line = |first: u16, count: u8, value| {
+        (index == first && (1..=count).contains(&entry)).then_some(value)
+    };
     let of_channels = |value| match direction {
         PdoDirection::Outputs => of_line(OUTPUTS, channels.outputs, value),
         PdoDirection::Inputs => of_line(INPUTS, channels.inputs, value),
@@ -148,22 +159,37 @@ pub fn mappable(
         (TypeKind::ForceTorque, PdoDirection::Inputs) if entry == FORCE_VALUES => {
             of_line(INPUTS, FORCE_VALUES, DataType::U32)
         }
-        (TypeKind::ForceTorque, PdoDirection::Inputs) => of_line(INPUTS, FORCE_VALUES, DataType::F32),
-        (TypeKind::Coupler, _) | (TypeKind::Imu | TypeKind::ForceTorque, PdoDirection::Outputs) => None,
+        (TypeKind::ForceTorque, PdoDirection::Inputs) => {
+            of_line(INPUTS, FORCE_VALUES, DataType::F32)
+        }
+        (TypeKind::Coupler, _) | (TypeKind::Imu | TypeKind::ForceTorque, PdoDirection::Outputs) => {
+            None
+        }
     }
 }
 
 /// Returns the default mapping of a kind.
-fn default_mapping(kind: TypeKind, channels: ChannelsTable, direction: PdoDirection) -> Vec<String> {
+fn default_mapping(
+    kind: TypeKind,
+    channels: ChannelsTable,
+    direction: PdoDirection,
+) -> Vec<String> {
     let listed = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-    let all = |index: u16, count: u8| (1..=count).map(|entry| format!("{index:x}:{entry:x}")).collect();
+    let all =
+        |index: u16, count: u8| (1..=count).map(|entry| format!("{index:x}:{entry:x}")).collect();
     match (kind, direction) {
         (TypeKind::Drive, PdoDirection::Outputs) => listed(&DEFAULT_DRIVE_OUTPUTS),
         (TypeKind::Drive, PdoDirection::Inputs) => listed(&DEFAULT_DRIVE_INPUTS),
-        (TypeKind::Digital | TypeKind::Analogue, PdoDirection::Outputs) => all(OUTPUTS, channels.outputs),
-        (TypeKind::Digital | TypeKind::Analogue, PdoDirection::Inputs) => all(INPUTS, channels.inputs),
+        (TypeKind::Digital | TypeKind::Analogue, PdoDirection::Outputs) => {
+            all(OUTPUTS, channels.outputs)
+        }
+        (TypeKind::Digital | TypeKind::Analogue, PdoDirection::Inputs) => {
+            all(INPUTS, channels.inputs)
+        }
         (TypeKind::Imu, PdoDirection::Inputs) => all(INPUTS, IMU_VALUES),
         (TypeKind::ForceTorque, PdoDirection::Inputs) => all(INPUTS, FORCE_VALUES),
-        (TypeKind::Coupler, _) | (TypeKind::Imu | TypeKind::ForceTorque, PdoDirection::Outputs) => Vec::new(),
+        (TypeKind::Coupler, _) | (TypeKind::Imu | TypeKind::ForceTorque, PdoDirection::Outputs) => {
+            Vec::new()
+        }
     }
 }

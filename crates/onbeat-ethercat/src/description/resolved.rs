@@ -1,6 +1,7 @@
 //! A description with all references resolved: checked devices with their cables and process data.
 //!
-//! The simulated segment and the layout of a real bus are both built from this, so they agree on names, positions and mappings.
+//! The simulated segment and the layout of a real bus are both built from this, so they agree on
+//! names, positions and mappings.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +72,8 @@ pub struct ResolvedDevice<'d> {
 pub struct ResolvedDescription<'d> {
     /// Devices in file order.
     pub devices: Vec<ResolvedDevice<'d>>,
-    /// The cable to each device, in file order; in a ring, the cable back to the MainDevice at the end.
+    /// The cable to each device, in file order; in a ring, the cable back to the MainDevice at the
+    /// end.
     pub cables: Vec<CableSpec>,
 }
 
@@ -89,9 +91,11 @@ impl<'d> ResolvedDescription<'d> {
         };
 
         for table in &description.devices {
-            let kind = description.types.get(&table.kind).ok_or_else(|| DescriptionError::UnknownType {
-                device: table.all_names().next().unwrap_or_default().to_owned(),
-                wanted: table.kind.clone(),
+            let kind = description.types.get(&table.kind).ok_or_else(|| {
+                DescriptionError::UnknownType {
+                    device: table.all_names().next().unwrap_or_default().to_owned(),
+                    wanted: table.kind.clone(),
+                }
             })?;
 
             if table.all_names().next().is_none() {
@@ -110,8 +114,9 @@ impl<'d> ResolvedDescription<'d> {
         Ok(builder.resolved)
     }
 
-    /// Returns the file positions of the devices in the order in which a frame reaches them: a device, then the branches at its ports 3,
-    /// 1 and 2. In a ring, the order ends at the second interface.
+    /// Returns the file positions of the devices in the order in which a frame reaches them: a
+    /// device, then the branches at its ports 3, 1 and 2. In a ring, the order ends at the second
+    /// interface.
     #[must_use]
     pub fn order_on_cable(&self) -> Vec<usize> {
         let mut far_ends = vec![[None; 4]; self.devices.len()];
@@ -147,27 +152,41 @@ impl<'d> Builder<'d> {
     }
 
     /// Adds the cable to a new device.
-    fn connect(&mut self, table: &'d DeviceTable, number: usize, name: &'d str) -> Result<(), DescriptionError> {
+    fn connect(
+        &mut self,
+        table: &'d DeviceTable,
+        number: usize,
+        name: &'d str,
+    ) -> Result<(), DescriptionError> {
         let device = self.resolved.devices.len();
         if name.is_empty() || name.len() > LONGEST_NAME {
             let value = format!("\"{name}\"");
             let range = "1 to 64 bytes long";
-            return Err(DescriptionError::Range { kind: table.kind.clone(), what: "name", value, range });
+            return Err(DescriptionError::Range {
+                kind: table.kind.clone(),
+                what: "name",
+                value,
+                range,
+            });
         }
 
         if self.positions.insert(name, device).is_some() {
             return Err(DescriptionError::DuplicateName(name.to_owned()));
         }
 
-        let before =
-            match table.after.as_ref().filter(|_| number == 0) {
-                Some(after) => {
-                    Some(*self.positions.get(after.as_str()).filter(|position| **position < device).ok_or_else(
-                        || DescriptionError::UnknownParent { device: name.to_owned(), after: after.clone() },
-                    )?)
-                }
-                None => device.checked_sub(1),
-            };
+        let before = match table.after.as_ref().filter(|_| number == 0) {
+            Some(after) => Some(
+                *self
+                    .positions
+                    .get(after.as_str())
+                    .filter(|position| **position < device)
+                    .ok_or_else(|| DescriptionError::UnknownParent {
+                        device: name.to_owned(),
+                        after: after.clone(),
+                    })?,
+            ),
+            None => device.checked_sub(1),
+        };
 
         let from = match before {
             None => CableEnd::Nic(0),
@@ -176,15 +195,23 @@ impl<'d> Builder<'d> {
 
         self.used_ports.push([true, false, false, false]);
         let delay_ns = table.cable_ns.unwrap_or(self.description.segment.cable_ns);
-        self.resolved.cables.push(CableSpec { ends: [from, CableEnd::Port { device, port: 0 }], delay_ns });
+        self.resolved
+            .cables
+            .push(CableSpec { ends: [from, CableEnd::Port { device, port: 0 }], delay_ns });
         Ok(())
     }
 
     /// Reserves the requested port of a device, or its first free one.
-    fn free_port(&mut self, before: usize, wanted: Option<u8>, name: &str) -> Result<CableEnd, DescriptionError> {
+    fn free_port(
+        &mut self,
+        before: usize,
+        wanted: Option<u8>,
+        name: &str,
+    ) -> Result<CableEnd, DescriptionError> {
         let ports = self.ports(before);
         let used = &mut self.used_ports[before];
-        let is_free = |port: &u8| !used[usize::from(*port)] && wanted.is_none_or(|wanted| wanted == *port);
+        let is_free =
+            |port: &u8| !used[usize::from(*port)] && wanted.is_none_or(|wanted| wanted == *port);
         let Some(port) = (1..ports).find(is_free) else {
             let after = self.resolved.devices[before].name.to_owned();
             return Err(DescriptionError::NoPort { device: name.to_owned(), after, ports });
@@ -194,15 +221,19 @@ impl<'d> Builder<'d> {
         Ok(CableEnd::Port { device: before, port: usize::from(port) })
     }
 
-    /// Adds the cable of a ring from the first free port of the last device to the second interface.
+    /// Adds the cable of a ring from the first free port of the last device to the second
+    /// interface.
     fn close_ring(&mut self) {
-        let Some(used) = self.used_ports.last().filter(|_| self.description.segment.ring) else { return };
+        let Some(used) = self.used_ports.last().filter(|_| self.description.segment.ring) else {
+            return;
+        };
         let device = self.used_ports.len() - 1;
         if let Some(port) = (1..self.ports(device)).map(usize::from).find(|port| !used[*port]) {
             let delay_ns = self.description.segment.cable_ns;
-            self.resolved
-                .cables
-                .push(CableSpec { ends: [CableEnd::Port { device, port }, CableEnd::Nic(1)], delay_ns });
+            self.resolved.cables.push(CableSpec {
+                ends: [CableEnd::Port { device, port }, CableEnd::Nic(1)],
+                delay_ns,
+            });
         }
     }
 
@@ -252,8 +283,9 @@ impl<'d> Builder<'d> {
 
 /// Checks the numbers of a type, other than those of its model.
 fn check(name: &str, kind: &TypeTable) -> Result<(), DescriptionError> {
-    let refused =
-        |what, value: String, range| Err(DescriptionError::Range { kind: name.to_owned(), what, value, range });
+    let refused = |what, value: String, range| {
+        Err(DescriptionError::Range { kind: name.to_owned(), what, value, range })
+    };
     if name.len() > LONGEST_NAME {
         return refused("its name", name.to_owned(), "at most 64 bytes long");
     }

@@ -32,22 +32,34 @@ pub struct Sync0Table {
     shift_us: Option<f64>,
 }
 
-/// Returns the configuration of a device: the start-up values of its type, then its own; its own SYNC0 overrides that of its type.
-pub(crate) fn setup_of(name: &str, kind: &TypeTable, table: &DeviceTable) -> Result<DeviceSetup, DescriptionError> {
+/// Returns the configuration of a device: the start-up values of its type, then its own; its own
+/// SYNC0 overrides that of its type.
+pub(crate) fn setup_of(
+    name: &str,
+    kind: &TypeTable,
+    table: &DeviceTable,
+) -> Result<DeviceSetup, DescriptionError> {
     let startup = kind.startup.iter().chain(&table.startup).map(|table| object_value(name, table));
     let sync0 = table.sync0.or(kind.sync0).map(|sync0_table| sync0(&table.kind, sync0_table));
     Ok(DeviceSetup { startup: startup.collect::<Result<_, _>>()?, sync0: sync0.transpose()? })
 }
 
 fn object_value(device: &str, table: &StartupTable) -> Result<ObjectValue, DescriptionError> {
-    let refused =
-        |why: String| DescriptionError::Startup { device: device.to_owned(), object: table.object.clone(), why };
+    let refused = |why: String| DescriptionError::Startup {
+        device: device.to_owned(),
+        object: table.object.clone(),
+        why,
+    };
 
-    let (index, entry) = setup::object(&table.object)
-        .ok_or_else(|| refused("write index or index:entry in hexadecimal, such as 6060 or 1c12:1".to_owned()))?;
+    let (index, entry) = setup::object(&table.object).ok_or_else(|| {
+        refused("write index or index:entry in hexadecimal, such as 6060 or 1c12:1".to_owned())
+    })?;
     let bytes = setup::value(&table.value).map_err(|why| refused(why.to_string()))?;
     if bytes.len() > LONGEST {
-        return Err(refused(format!("it has {} bytes, at most {LONGEST} can be written", bytes.len())));
+        return Err(refused(format!(
+            "it has {} bytes, at most {LONGEST} can be written",
+            bytes.len()
+        )));
     }
 
     Ok(ObjectValue { index, entry, complete: table.complete, bytes })
@@ -55,13 +67,20 @@ fn object_value(device: &str, table: &StartupTable) -> Result<ObjectValue, Descr
 
 fn sync0(kind: &str, table: Sync0Table) -> Result<Sync0, DescriptionError> {
     let refused = |what, value: f64, range| {
-        Err(DescriptionError::Range { kind: kind.to_owned(), what, value: value.to_string(), range })
+        Err(DescriptionError::Range {
+            kind: kind.to_owned(),
+            what,
+            value: value.to_string(),
+            range,
+        })
     };
     if let Some(period) = table.period_us.filter(|period| !PERIODS_US.contains(period)) {
         return refused("sync0.period_us", period, "10 to 1000000");
     }
 
-    if let Some(shift) = table.shift_us.filter(|shift| shift.abs() >= table.period_us.unwrap_or(*PERIODS_US.end())) {
+    if let Some(shift) =
+        table.shift_us.filter(|shift| shift.abs() >= table.period_us.unwrap_or(*PERIODS_US.end()))
+    {
         return refused("sync0.shift_us", shift, "less than a period in either direction");
     }
 

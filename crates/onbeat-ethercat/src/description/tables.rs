@@ -29,7 +29,14 @@ pub struct SegmentTable {
 
 impl Default for SegmentTable {
     fn default() -> Self {
-        Self { name: "segment".to_owned(), seed: 1, ring: false, cable_ns: 25, drift_ppm: 25.0, watchdog_ms: None }
+        Self {
+            name: "segment".to_owned(),
+            seed: 1,
+            ring: false,
+            cable_ns: 25,
+            drift_ppm: 25.0,
+            watchdog_ms: None,
+        }
     }
 }
 
@@ -207,14 +214,24 @@ impl DriveTable {
         for (what, value) in positive {
             if !(value > 0.0 && value.is_finite()) {
                 let value = value.to_string();
-                return Err(DescriptionError::Range { kind: name.to_owned(), what, value, range: "above 0" });
+                return Err(DescriptionError::Range {
+                    kind: name.to_owned(),
+                    what,
+                    value,
+                    range: "above 0",
+                });
             }
         }
 
         if self.increments > MOST_INCREMENTS {
             let value = self.increments.to_string();
             let range = "at most 67108864";
-            return Err(DescriptionError::Range { kind: name.to_owned(), what: "increments", value, range });
+            return Err(DescriptionError::Range {
+                kind: name.to_owned(),
+                what: "increments",
+                value,
+                range,
+            });
         }
 
         Ok(())
@@ -270,9 +287,11 @@ pub struct DeviceTable {
     /// Station alias of the first device; that of further devices follows. 0 for none.
     #[serde(default)]
     pub alias: u16,
-    /// Serial number of the first device; that of further devices follows. 0 for none; by default the position in the file, from 1.
+    /// Serial number of the first device; that of further devices follows. 0 for none; by default
+    /// the position in the file, from 1.
     pub serial: Option<u32>,
-    /// Name of the device to which the first one is connected; by default the previous one in the file.
+    /// Name of the device to which the first one is connected; by default the previous one in the
+    /// file.
     pub after: Option<String>,
     /// Port of that device; by default its first free one.
     pub port: Option<u8>,

@@ -11,7 +11,8 @@ pub(crate) fn layout_of(description: &Description) -> Result<Layout, Description
     let resolved = ResolvedDescription::new(description)?;
     let watchdog_ns = description.segment.watchdog_ms.map(watchdog_ns).transpose()?;
 
-    let mut layout = Layout { name: description.segment.name.clone(), watchdog_ns, ..Layout::default() };
+    let mut layout =
+        Layout { name: description.segment.name.clone(), watchdog_ns, ..Layout::default() };
     for position in resolved.order_on_cable() {
         layout.add(device(&resolved.devices[position])?);
     }

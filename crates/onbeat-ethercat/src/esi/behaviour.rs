@@ -20,8 +20,9 @@ impl EsiDevice {
     #[must_use]
     pub fn behaviour(&self) -> Behaviour {
         let [outputs, inputs] = self.pdos.each_ref().map(|pdos| values(pdos).collect::<Vec<_>>());
-        let has =
-            |entries: &[&PdoEntry], index| entries.iter().any(|entry| (entry.index, entry.subindex) == (index, 0));
+        let has = |entries: &[&PdoEntry], index| {
+            entries.iter().any(|entry| (entry.index, entry.subindex) == (index, 0))
+        };
         if has(&outputs, 0x6040) && has(&inputs, 0x6041) {
             Behaviour::Drive
         } else if outputs.is_empty() && inputs.is_empty() {

@@ -147,22 +147,35 @@ impl EsiDevice {
             for pdo in pdos {
                 let Some(number) = pdo.sync_manager else { continue };
                 let position = usize::from(number);
-                let at = |what: String| EsiError::NotSimulated { line: pdo.line, element: "Pdo".to_owned(), what };
-                if self.sync_managers.get(position).is_none_or(|sync_manager| sync_manager.usage != usage) {
+                let at = |what: String| EsiError::NotSimulated {
+                    line: pdo.line,
+                    element: "Pdo".to_owned(),
+                    what,
+                };
+                if self
+                    .sync_managers
+                    .get(position)
+                    .is_none_or(|sync_manager| sync_manager.usage != usage)
+                {
                     return Err(at(format!(
                         "is assigned to SyncManager {number}, which is not for {what}; correct its Sm"
                     )));
                 }
 
                 if used.is_some_and(|used| used != number) {
-                    return Err(at(format!("is assigned to a second SyncManager of {what}; only one is supported")));
+                    return Err(at(format!(
+                        "is assigned to a second SyncManager of {what}; only one is supported"
+                    )));
                 }
 
                 used = Some(number);
             }
 
-            let bits: usize = pdos.iter().filter(|pdo| pdo.sync_manager.is_some()).map(Pdo::bits).sum();
-            if let Some(sync_manager) = used.and_then(|number| self.sync_managers.get_mut(usize::from(number))) {
+            let bits: usize =
+                pdos.iter().filter(|pdo| pdo.sync_manager.is_some()).map(Pdo::bits).sum();
+            if let Some(sync_manager) =
+                used.and_then(|number| self.sync_managers.get_mut(usize::from(number)))
+            {
                 let bytes = bits.div_ceil(8);
                 if usize::from(sync_manager.start) + bytes > MEMORY_END as usize {
                     let what = format!(
@@ -179,7 +192,8 @@ impl EsiDevice {
     }
 
     fn check_mailboxes(&self, device: Element<'_>) -> Result<(), EsiError> {
-        let usages: Vec<u8> = self.sync_managers.iter().map(|sync_manager| sync_manager.usage).collect();
+        let usages: Vec<u8> =
+            self.sync_managers.iter().map(|sync_manager| sync_manager.usage).collect();
         let [to_device, to_main] = [1, 2].map(|usage| usages.iter().position(|&one| one == usage));
         match (to_device, to_main) {
             (None, None) if self.coe == 0 => Ok(()),
@@ -191,7 +205,8 @@ impl EsiDevice {
         }
     }
 
-    /// Returns the FMMUs of the file; by default, one for each direction with process data and one for the mailbox state.
+    /// Returns the FMMUs of the file; by default, one for each direction with process data and one
+    /// for the mailbox state.
     fn fmmus(&self, device: Element<'_>) -> Vec<u8> {
         let usage = |word: &str| match word {
             "Outputs" => 1,
@@ -205,11 +220,12 @@ impl EsiDevice {
             return listed;
         }
 
-        let of_sync_managers = self.sync_managers.iter().filter_map(|sync_manager| match sync_manager.usage {
-            2 => Some(3),
-            usage @ 3.. => Some(usage - 2),
-            _ => None,
-        });
+        let of_sync_managers =
+            self.sync_managers.iter().filter_map(|sync_manager| match sync_manager.usage {
+                2 => Some(3),
+                usage @ 3.. => Some(usage - 2),
+                _ => None,
+            });
 
         let mut usages: Vec<u8> = of_sync_managers.collect();
         usages.sort_unstable();
@@ -220,7 +236,11 @@ impl EsiDevice {
 
 /// Returns number and kinds of the ports. One letter per port: Y and H are Ethernet, K is EBUS.
 fn ports(device: Element<'_>) -> (u8, u16) {
-    let letters = device.attribute("Physics").unwrap_or_default().chars().filter(|letter| letter.is_alphabetic());
+    let letters = device
+        .attribute("Physics")
+        .unwrap_or_default()
+        .chars()
+        .filter(|letter| letter.is_alphabetic());
     let kinds: Vec<u16> = letters.take(4).map(|letter| if letter == 'K' { 3 } else { 1 }).collect();
     if kinds.is_empty() {
         return (2, 0x11);
@@ -232,7 +252,9 @@ fn sync_managers(device: Element<'_>) -> Result<Vec<SyncManagerEntry>, EsiError>
     let mut sync_managers = Vec::new();
     for sm in device.all("Sm") {
         if sync_managers.len() == MOST_SYNC_MANAGERS {
-            return Err(sm.not_simulated(format!("is one too many: {MOST_SYNC_MANAGERS} SyncManagers are supported")));
+            return Err(sm.not_simulated(format!(
+                "is one too many: {MOST_SYNC_MANAGERS} SyncManagers are supported"
+            )));
         }
 
         let (usage, control) = match sm.text() {
@@ -245,14 +267,17 @@ fn sync_managers(device: Element<'_>) -> Result<Vec<SyncManagerEntry>, EsiError>
 
         let start = sm.numbered("StartAddress", 0xffff)?.unwrap_or(0);
         if usage != 0 && !(MEMORY_START..MEMORY_END).contains(&start) {
-            let what = format!("begins at {start:#x}; memory goes from {MEMORY_START:#x} to {MEMORY_END:#x}");
+            let what = format!(
+                "begins at {start:#x}; memory goes from {MEMORY_START:#x} to {MEMORY_END:#x}"
+            );
             return Err(sm.not_simulated(what));
         }
 
         let mut length = 0;
         if matches!(usage, 1 | 2) {
-            length =
-                sm.numbered("DefaultSize", 0xffff)?.ok_or_else(|| sm.lacks("the attribute DefaultSize".to_owned()))?;
+            length = sm
+                .numbered("DefaultSize", 0xffff)?
+                .ok_or_else(|| sm.lacks("the attribute DefaultSize".to_owned()))?;
             if !MAILBOX.contains(&length) || start + length > MEMORY_END {
                 let what = format!(
                     "is a mailbox of {length} bytes at {start:#x}; supported are 32 to 1486 bytes below {MEMORY_END:#x}"
@@ -262,7 +287,12 @@ fn sync_managers(device: Element<'_>) -> Result<Vec<SyncManagerEntry>, EsiError>
         }
 
         let control = sm.numbered("ControlByte", 0xff)?.map_or(control, |control| control as u8);
-        sync_managers.push(SyncManagerEntry { start: start as u16, length: length as u16, control, usage });
+        sync_managers.push(SyncManagerEntry {
+            start: start as u16,
+            length: length as u16,
+            control,
+            usage,
+        });
     }
 
     Ok(sync_managers)
@@ -279,18 +309,21 @@ fn pdos(device: Element<'_>, name: &'static str) -> Result<Vec<Pdo>, EsiError> {
 
         count += entries.len();
         if entries.len() > MOST_PER_PDO || count > MOST_ENTRIES {
-            let what = format!("has too many entries: {MOST_PER_PDO} in one PDO, {MOST_ENTRIES} in all are supported");
+            let what = format!(
+                "has too many entries: {MOST_PER_PDO} in one PDO, {MOST_ENTRIES} in all are supported"
+            );
             return Err(element.not_simulated(what));
         }
 
         let index = element.needs("Index")?.number(0xffff)? as u16;
         if pdos.iter().any(|pdo| pdo.index == index) {
-            return Err(
-                element.not_simulated(format!("has the same index {index:#x} as another PDO; use another index"))
-            );
+            return Err(element.not_simulated(format!(
+                "has the same index {index:#x} as another PDO; use another index"
+            )));
         }
 
-        let excludes = element.all("Exclude").map(|other| other.number(0xffff).map(|index| index as u16));
+        let excludes =
+            element.all("Exclude").map(|other| other.number(0xffff).map(|index| index as u16));
         pdos.push(Pdo {
             line: element.line(),
             index,
@@ -304,7 +337,9 @@ fn pdos(device: Element<'_>, name: &'static str) -> Result<Vec<Pdo>, EsiError> {
     }
 
     for pdo in &pdos {
-        let assigned = |index: &&u16| pdos.iter().any(|other| other.index == **index && other.sync_manager.is_some());
+        let assigned = |index: &&u16| {
+            pdos.iter().any(|other| other.index == **index && other.sync_manager.is_some())
+        };
         if let (Some(_), Some(other)) = (pdo.sync_manager, pdo.excludes.iter().find(assigned)) {
             return Err(EsiError::NotSimulated {
                 line: pdo.line,
@@ -329,8 +364,17 @@ fn pdo_entry(entry: Element<'_>) -> Result<PdoEntry, EsiError> {
     }
 
     let declared = entry.first("DataType").and_then(|word| kind(word.text(), u32::from(bits)));
-    let kind = declared.filter(|kind| kind.bits() == u16::from(bits)).unwrap_or_else(|| from_length(u16::from(bits)));
-    Ok(PdoEntry { line: entry.line(), index, subindex, bits, name: entry.localized("Name").to_owned(), kind })
+    let kind = declared
+        .filter(|kind| kind.bits() == u16::from(bits))
+        .unwrap_or_else(|| from_length(u16::from(bits)));
+    Ok(PdoEntry {
+        line: entry.line(),
+        index,
+        subindex,
+        bits,
+        name: entry.localized("Name").to_owned(),
+        kind,
+    })
 }
 
 fn coe(device: Element<'_>) -> u8 {
@@ -349,11 +393,15 @@ fn clock(device: Element<'_>) -> Result<Vec<DcMode>, EsiError> {
     let mut modes = Vec::new();
     for mode in device.first("Dc").into_iter().flat_map(|clock| clock.all("OpMode")).take(32) {
         let number = |name| mode.first(name).map_or(Ok(0), |element| element.number(u32::MAX));
-        let shift = mode.first("ShiftTimeSync0").and_then(|shift| super::element::number(shift.text())).unwrap_or(0);
+        let shift = mode
+            .first("ShiftTimeSync0")
+            .and_then(|shift| super::element::number(shift.text()))
+            .unwrap_or(0);
         modes.push(DcMode {
             name: mode.localized("Name").to_owned(),
             description: mode.localized("Desc").to_owned(),
-            activate: mode.first("AssignActivate").map_or(Ok(0), |word| word.number(0xffff))? as u16,
+            activate: mode.first("AssignActivate").map_or(Ok(0), |word| word.number(0xffff))?
+                as u16,
             cycle_ns: number("CycleTimeSync0")?,
             shift_ns: i32::try_from(shift).unwrap_or(0),
         });
@@ -371,7 +419,8 @@ struct EepromData {
 
 impl EepromData {
     fn read(device: Element<'_>) -> Result<Self, EsiError> {
-        let mut read = Self { configuration: DEFAULT_CONFIGURATION, bootstrap: [0; 4], bytes: EEPROM_BYTES };
+        let mut read =
+            Self { configuration: DEFAULT_CONFIGURATION, bootstrap: [0; 4], bytes: EEPROM_BYTES };
         let Some(eeprom) = device.first("Eeprom") else { return Ok(read) };
         if let Some(data) = eeprom.first("ConfigData") {
             read.configuration = [0; 14];
@@ -386,7 +435,9 @@ impl EepromData {
             }
         }
 
-        let size = eeprom.first("ByteSize").map_or(Ok(EEPROM_BYTES as u32), |size| size.number(LARGEST_EEPROM))?;
+        let size = eeprom
+            .first("ByteSize")
+            .map_or(Ok(EEPROM_BYTES as u32), |size| size.number(LARGEST_EEPROM))?;
         // The smallest chip has 128 bytes; sizes are powers of two.
         read.bytes = (size as usize).next_power_of_two().max(128);
         Ok(read)

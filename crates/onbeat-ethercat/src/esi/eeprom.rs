@@ -3,7 +3,8 @@
 /// Default size of the EEPROM, in bytes.
 pub const EEPROM_BYTES: usize = 2048;
 /// Default configuration area, without alias and checksum: SPI microcontroller, pulse length 10 µs.
-pub const DEFAULT_CONFIGURATION: [u8; 14] = [0x05, 0x0c, 0x03, 0x44, 0xe8, 0x03, 0, 0, 0, 0, 0, 0, 0, 0];
+pub const DEFAULT_CONFIGURATION: [u8; 14] =
+    [0x05, 0x0c, 0x03, 0x44, 0xe8, 0x03, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// Settings of one SyncManager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -53,9 +53,12 @@ impl<'d> Element<'d> {
         self.0.text().unwrap_or_default().trim()
     }
 
-    /// Returns the text of a child element that can be given in several languages, in English if available.
+    /// Returns the text of a child element that can be given in several languages, in English if
+    /// available.
     pub(super) fn localized(self, name: &'static str) -> &'d str {
-        let english = self.all(name).find(|element| element.attribute("LcId").is_none_or(|lcid| lcid == "1033"));
+        let english = self
+            .all(name)
+            .find(|element| element.attribute("LcId").is_none_or(|lcid| lcid == "1033"));
         english.or_else(|| self.first(name)).map(Self::text).unwrap_or_default()
     }
 
@@ -75,18 +78,21 @@ impl<'d> Element<'d> {
 
     /// Parses an attribute as a number up to `most`.
     pub(super) fn numbered(self, name: &str, most: u32) -> Result<Option<u32>, EsiError> {
-        self.attribute(name).map(|text| self.read(text, format!("{} {name}", self.name()), most)).transpose()
+        self.attribute(name)
+            .map(|text| self.read(text, format!("{} {name}", self.name()), most))
+            .transpose()
     }
 
     fn read(self, text: &str, element: String, most: u32) -> Result<u32, EsiError> {
-        number(text).and_then(|value| u32::try_from(value).ok()).filter(|&value| value <= most).ok_or_else(|| {
-            EsiError::Value {
+        number(text)
+            .and_then(|value| u32::try_from(value).ok())
+            .filter(|&value| value <= most)
+            .ok_or_else(|| EsiError::Value {
                 line: self.line(),
                 element,
                 text: text.to_owned(),
                 wanted: format!("a number up to {most}, as 16 or #x10"),
-            }
-        })
+            })
     }
 
     /// Parses the text as hexadecimal bytes.
@@ -132,8 +138,11 @@ mod tests {
 
     #[test]
     fn numbers_are_decimal_or_hexadecimal() {
-        let numbers = [("#x1000", Some(4096)), ("4096", Some(4096)), ("0xfF", Some(255)), ("-1", Some(-1))];
-        for (text, value) in numbers.into_iter().chain([("#x", None), ("", None), ("#x-1", None), ("1000h", None)]) {
+        let numbers =
+            [("#x1000", Some(4096)), ("4096", Some(4096)), ("0xfF", Some(255)), ("-1", Some(-1))];
+        for (text, value) in
+            numbers.into_iter().chain([("#x", None), ("", None), ("#x-1", None), ("1000h", None)])
+        {
             assert_eq!(number(text), value, "{text}");
         }
     }

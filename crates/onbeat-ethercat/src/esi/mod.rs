@@ -1,10 +1,11 @@
 //! Devices of ESI files: the EtherCAT SubDevice Information of a vendor, in XML (ETG.2000).
 //!
-//! Read: identity, SyncManagers, FMMUs, PDOs with their default assignment, mailbox with CoE, distributed clock, EEPROM, and the object
-//! dictionary. The function of a device is not in the file; see [`EsiDevice::behaviour`].
+//! Read: identity, SyncManagers, FMMUs, PDOs with their default assignment, mailbox with CoE,
+//! distributed clock, EEPROM, and the object dictionary. The function of a device is not in the
+//! file; see [`EsiDevice::behaviour`].
 //!
-//! Absent on purpose: modules and slots, which a configuration tool combines; start-up commands, which belong to the MainDevice; and
-//! mailbox protocols other than CoE.
+//! Absent on purpose: modules and slots, which a configuration tool combines; start-up commands,
+//! which belong to the MainDevice; and mailbox protocols other than CoE.
 //!
 //! ```
 //! use onbeat_ethercat::esi::{EsiError, devices};
@@ -39,10 +40,14 @@ pub enum EsiError {
     #[error("it is not valid XML: {0}")]
     Xml(String),
     /// XML, but not an ESI file.
-    #[error("the root element is <{0}> instead of <EtherCATInfo>; use the vendor's ESI file of the device")]
+    #[error(
+        "the root element is <{0}> instead of <EtherCATInfo>; use the vendor's ESI file of the device"
+    )]
     Other(String),
     /// A missing element or attribute.
-    #[error("line {line}: <{element}> lacks {wanted}; add it, or ask the vendor for a file that has it")]
+    #[error(
+        "line {line}: <{element}> lacks {wanted}; add it, or ask the vendor for a file that has it"
+    )]
     Missing {
         /// Line of the file.
         line: u32,
@@ -85,7 +90,9 @@ pub enum EsiError {
         there: String,
     },
     /// Several devices match.
-    #[error("{wanted} matches several devices; add device, product or revision to select one: {there}")]
+    #[error(
+        "{wanted} matches several devices; add device, product or revision to select one: {there}"
+    )]
     Several {
         /// The requested device.
         wanted: String,
@@ -134,8 +141,14 @@ impl<'d> DeviceHeader<'d> {
     fn read(element: Element<'d>) -> Result<Self, EsiError> {
         let kind = element.needs("Type")?;
         let number = |name: &str| kind.numbered(name, u32::MAX);
-        let product = number("ProductCode")?.ok_or_else(|| kind.lacks("the attribute ProductCode".to_owned()))?;
-        Ok(Self { element, kind: kind.text(), product, revision: number("RevisionNo")?.unwrap_or(0) })
+        let product = number("ProductCode")?
+            .ok_or_else(|| kind.lacks("the attribute ProductCode".to_owned()))?;
+        Ok(Self {
+            element,
+            kind: kind.text(),
+            product,
+            revision: number("RevisionNo")?.unwrap_or(0),
+        })
     }
 
     fn describe(&self) -> String {
@@ -143,7 +156,8 @@ impl<'d> DeviceHeader<'d> {
     }
 }
 
-/// Reads devices of an ESI file: one for each selector, or, without selectors, every device in its newest revision.
+/// Reads devices of an ESI file: one for each selector, or, without selectors, every device in its
+/// newest revision.
 ///
 /// Of several revisions of one device, the newest is used unless a selector has the revision.
 ///
@@ -151,9 +165,13 @@ impl<'d> DeviceHeader<'d> {
 /// [`EsiError`] with what is wrong or missing in the file.
 pub fn devices(bytes: &[u8], selectors: &[DeviceSelector]) -> Result<Vec<EsiDevice>, EsiError> {
     let text = decoded(bytes)?;
-    let options = roxmltree::ParsingOptions { allow_dtd: false, nodes_limit: MOST_NODES, ..Default::default() };
-    let document =
-        roxmltree::Document::parse_with_options(&text, options).map_err(|error| EsiError::Xml(error.to_string()))?;
+    let options = roxmltree::ParsingOptions {
+        allow_dtd: false,
+        nodes_limit: MOST_NODES,
+        ..Default::default()
+    };
+    let document = roxmltree::Document::parse_with_options(&text, options)
+        .map_err(|error| EsiError::Xml(error.to_string()))?;
     let root = Element::new(document.root_element());
     if root.name() != "EtherCATInfo" {
         return Err(EsiError::Other(root.name().to_owned()));
@@ -169,7 +187,9 @@ pub fn devices(bytes: &[u8], selectors: &[DeviceSelector]) -> Result<Vec<EsiDevi
     let mut selected: Vec<&DeviceHeader<'_>> = Vec::new();
     if selectors.is_empty() {
         let is_newest = |head: &&DeviceHeader<'_>| {
-            let same = |other: &&DeviceHeader<'_>| (other.product, other.kind) == (head.product, head.kind);
+            let same = |other: &&DeviceHeader<'_>| {
+                (other.product, other.kind) == (head.product, head.kind)
+            };
             heads.iter().filter(same).all(|other| other.revision <= head.revision)
         };
         selected.extend(heads.iter().filter(is_newest));
@@ -182,7 +202,10 @@ pub fn devices(bytes: &[u8], selectors: &[DeviceSelector]) -> Result<Vec<EsiDevi
     selected.into_iter().map(|head| EsiDevice::read(head.element, vendor)).collect()
 }
 
-fn select<'h, 'd>(heads: &'h [DeviceHeader<'d>], selector: &DeviceSelector) -> Result<&'h DeviceHeader<'d>, EsiError> {
+fn select<'h, 'd>(
+    heads: &'h [DeviceHeader<'d>],
+    selector: &DeviceSelector,
+) -> Result<&'h DeviceHeader<'d>, EsiError> {
     let describe = |heads: &[&DeviceHeader<'_>]| {
         let mut words: Vec<String> = heads.iter().take(8).map(|head| head.describe()).collect();
         if heads.len() > 8 {
@@ -191,12 +214,14 @@ fn select<'h, 'd>(heads: &'h [DeviceHeader<'d>], selector: &DeviceSelector) -> R
         words.join(", ")
     };
 
-    let matching: Vec<&DeviceHeader<'_>> = heads.iter().filter(|head| selector.matches(head)).collect();
+    let matching: Vec<&DeviceHeader<'_>> =
+        heads.iter().filter(|head| selector.matches(head)).collect();
     let Some(newest) = matching.iter().max_by_key(|head| head.revision) else {
         let all: Vec<&DeviceHeader<'_>> = heads.iter().collect();
         return Err(EsiError::Unknown { wanted: selector.describe(), there: describe(&all) });
     };
-    let same = |head: &&DeviceHeader<'_>| (head.product, head.kind) == (newest.product, newest.kind);
+    let same =
+        |head: &&DeviceHeader<'_>| (head.product, head.kind) == (newest.product, newest.kind);
     let twice = matching.iter().filter(|head| head.revision == newest.revision).count() > 1;
 
     if matching.iter().all(same) && !twice {

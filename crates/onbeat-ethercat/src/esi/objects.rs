@@ -40,19 +40,22 @@ struct Types<'d>(BTreeMap<&'d str, Element<'d>>);
 /// Reads the objects of a device, by index; empty without a dictionary.
 pub(super) fn objects(device: Element<'_>) -> Result<BTreeMap<u16, EsiObject>, EsiError> {
     let mut objects = BTreeMap::new();
-    let Some(dictionary) = device.all("Profile").find_map(|profile| profile.first("Dictionary")) else {
+    let Some(dictionary) = device.all("Profile").find_map(|profile| profile.first("Dictionary"))
+    else {
         return Ok(objects);
     };
     let listed = dictionary.first("DataTypes").into_iter().flat_map(|types| types.all("DataType"));
     let types = Types(listed.filter_map(|one| Some((one.first("Name")?.text(), one))).collect());
     let mut count = 0;
-    for element in dictionary.first("Objects").into_iter().flat_map(|objects| objects.all("Object")) {
+    for element in dictionary.first("Objects").into_iter().flat_map(|objects| objects.all("Object"))
+    {
         let index = element.needs("Index")?.number(0xffff)? as u16;
         let object = types.object(element)?;
         count += object.values.len();
         if count > MOST_VALUES {
-            return Err(element
-                .not_simulated(format!("is one too many: at most {MOST_VALUES} values per device are supported")));
+            return Err(element.not_simulated(format!(
+                "is one too many: at most {MOST_VALUES} values per device are supported"
+            )));
         }
 
         if !object.values.is_empty() {
@@ -75,9 +78,12 @@ impl<'d> Types<'d> {
             for item in record.all("SubItem") {
                 self.item(item, rights.unwrap_or(access::READ), &mut values)?;
             }
-            for (position, item) in info.into_iter().flat_map(|info| info.all("SubItem")).enumerate() {
+            for (position, item) in
+                info.into_iter().flat_map(|info| info.all("SubItem")).enumerate()
+            {
                 let name = item.localized("Name");
-                let by_name = values.iter().find(|(_, value)| value.name == name).map(|(&number, _)| number);
+                let by_name =
+                    values.iter().find(|(_, value)| value.name == name).map(|(&number, _)| number);
                 let number = by_name.or_else(|| values.keys().nth(position).copied());
                 if let (Some(value), Some(info)) =
                     (number.and_then(|number| values.get_mut(&number)), item.first("Info"))
@@ -112,7 +118,10 @@ impl<'d> Types<'d> {
         if let Some(first) = item.first("SubIdx") {
             let subindex = first.number(0xff)? as u8;
             if let Some(kind) = self.resolve(word, length(item)?) {
-                values.insert(subindex, EsiValue { name: name.to_owned(), kind, access, value: Vec::new() });
+                values.insert(
+                    subindex,
+                    EsiValue { name: name.to_owned(), kind, access, value: Vec::new() },
+                );
             }
             return Ok(());
         }
@@ -140,7 +149,10 @@ impl<'d> Types<'d> {
         let mut word = word;
         let mut bits = bits;
         for _ in 0..DEEPEST {
-            let Some(found) = self.0.get(word).filter(|found| found.first("ArrayInfo").is_none()) else { break };
+            let Some(found) = self.0.get(word).filter(|found| found.first("ArrayInfo").is_none())
+            else {
+                break;
+            };
             bits = if bits == 0 { length(*found).unwrap_or(0) } else { bits };
             match found.first("BaseType") {
                 Some(base) if base.text() != word => word = base.text(),
@@ -149,7 +161,11 @@ impl<'d> Types<'d> {
         }
 
         let is_array = self.0.get(word).is_some_and(|found| found.first("ArrayInfo").is_some());
-        let bits = if bits == 0 { self.0.get(word).and_then(|found| length(*found).ok()).unwrap_or(0) } else { bits };
+        let bits = if bits == 0 {
+            self.0.get(word).and_then(|found| length(*found).ok()).unwrap_or(0)
+        } else {
+            bits
+        };
         kind(if is_array { "ARRAY" } else { word }, bits).filter(|kind| kind.bits() > 0)
     }
 }
@@ -165,8 +181,13 @@ fn rights(element: Element<'_>) -> Result<Option<u16>, EsiError> {
     let mapping = flags.first("PdoMapping").map_or("", Element::text).to_ascii_uppercase();
     let output = if mapping.contains('R') { access::OUTPUT } else { 0 };
     let input = if mapping.contains('T') { access::INPUT } else { 0 };
-    let Some(access) = flags.first("Access") else { return Ok(Some(access::READ | output | input)) };
-    let states = |restrictions: Option<&str>, all: u16| match restrictions.map(str::to_ascii_lowercase).as_deref() {
+    let Some(access) = flags.first("Access") else {
+        return Ok(Some(access::READ | output | input));
+    };
+    let states = |restrictions: Option<&str>, all: u16| match restrictions
+        .map(str::to_ascii_lowercase)
+        .as_deref()
+    {
         Some("preop") => all & 0x0009,
         Some("preop_safeop") => all & 0x001b,
         Some("preop_op") => all & 0x002d,

@@ -1,6 +1,7 @@
 //! Chooses KVM or software emulation by running a guest.
 //!
-//! The device node is not enough: a virtual machine may offer `/dev/kvm` and emulate every instruction of its guests.
+//! The device node is not enough: a virtual machine may offer `/dev/kvm` and emulate every
+//! instruction of its guests.
 
 use std::fs::File;
 use std::sync::atomic::AtomicBool;
@@ -24,10 +25,12 @@ pub enum Accelerator {
 /// Time for the canary guest that suits most hosts: under KVM it takes about a second.
 pub const CANARY_LIMIT: Duration = Duration::from_secs(10);
 
-/// Boots a canary guest under KVM and returns the accelerator that works. Blocks until the guest ends, at most for `limit`.
+/// Boots a canary guest under KVM and returns the accelerator that works. Blocks until the guest
+/// ends, at most for `limit`.
 ///
 /// # Errors
-/// When the guest cannot be started for a reason that has nothing to do with KVM, or when it is stopped.
+/// When the guest cannot be started for a reason that has nothing to do with KVM, or when it is
+/// stopped.
 pub fn choose_accelerator(
     work: &WorkDirectory,
     boot: &BootImage,
@@ -35,7 +38,9 @@ pub fn choose_accelerator(
     stop: &AtomicBool,
 ) -> Result<Accelerator, VmError> {
     if let Err(error) = File::options().read(true).write(true).open("/dev/kvm") {
-        return Ok(Accelerator::Emulation { reason: format!("/dev/kvm cannot be opened: {error}") });
+        return Ok(Accelerator::Emulation {
+            reason: format!("/dev/kvm cannot be opened: {error}"),
+        });
     }
 
     let mut canary = Guest::new(boot.clone(), Real::assume());
@@ -44,9 +49,9 @@ pub fn choose_accelerator(
     job.command(["true"]);
     match canary.run(work, &job, stop) {
         Ok(result) => result.succeeded().map(|()| Accelerator::Kvm(Real::assume())),
-        Err(error @ (VmError::Timeout { .. } | VmError::Incomplete { .. } | VmError::Qemu { .. })) => {
-            Ok(Accelerator::Emulation { reason: format!("a guest under KVM failed: {error}") })
-        }
+        Err(
+            error @ (VmError::Timeout { .. } | VmError::Incomplete { .. } | VmError::Qemu { .. }),
+        ) => Ok(Accelerator::Emulation { reason: format!("a guest under KVM failed: {error}") }),
         Err(error) => Err(error),
     }
 }

@@ -1,6 +1,7 @@
 //! Archives as the kernel unpacks them at boot: format `newc` of cpio, without compression.
 //!
-//! The same entries give the same bytes: sorted by path, owner 0, time 0, inode numbers counted from 1. The format is in the kernel's
+//! The same entries give the same bytes: sorted by path, owner 0, time 0, inode numbers counted
+//! from 1. The format is in the kernel's
 //! `Documentation/driver-api/early-userspace/buffer-format.rst`.
 
 use std::collections::BTreeMap;
@@ -39,17 +40,20 @@ impl Archive {
         Self::default()
     }
 
-    /// Adds a directory, with those above it. Paths are relative to the root, without a leading slash.
+    /// Adds a directory, with those above it. Paths are relative to the root, without a leading
+    /// slash.
     pub fn directory(&mut self, path: &str) {
         self.add(path, ArchiveEntry::Directory);
     }
 
-    /// Adds an executable file (0755), with the directories above it. A later file of the same path replaces it.
+    /// Adds an executable file (0755), with the directories above it. A later file of the same path
+    /// replaces it.
     pub fn program(&mut self, path: &str, content: Vec<u8>) {
         self.add(path, ArchiveEntry::File { permissions: 0o755, content });
     }
 
-    /// Adds a file (0644), with the directories above it. A later file of the same path replaces it.
+    /// Adds a file (0644), with the directories above it. A later file of the same path replaces
+    /// it.
     pub fn file(&mut self, path: &str, content: Vec<u8>) {
         self.add(path, ArchiveEntry::File { permissions: 0o644, content });
     }
@@ -95,9 +99,23 @@ impl Archive {
 
 fn append(bytes: &mut Vec<u8>, inode: u32, mode: u32, path: &str, content: &[u8]) {
     let name_length = path.len() + 1;
-    // inode, mode, uid, gid, links, mtime, size, device (2), special device (2), length of the name, checksum
-    let fields =
-        [u64::from(inode), u64::from(mode), 0, 0, 1, 0, content.len() as u64, 0, 0, 0, 0, name_length as u64, 0];
+    // inode, mode, uid, gid, links, mtime, size, device (2), special device (2), length of the
+    // name, checksum
+    let fields = [
+        u64::from(inode),
+        u64::from(mode),
+        0,
+        0,
+        1,
+        0,
+        content.len() as u64,
+        0,
+        0,
+        0,
+        0,
+        name_length as u64,
+        0,
+    ];
 
     bytes.extend_from_slice(b"070701");
     for field in fields {

@@ -1,4 +1,5 @@
-//! The three clocks of a guest. They are types, so that figures of different clocks do not compile into one table.
+//! The three clocks of a guest. They are types, so that figures of different clocks do not compile
+//! into one table.
 //!
 //! | clock | how the guest runs | what its figures say |
 //! |---|---|---|
@@ -25,7 +26,8 @@ pub trait Clock: sealed::Sealed + Clone + Debug + Send {
     }
 }
 
-/// A clock whose times are results. [`Free`] does not implement it, so guests that run by it have no figures.
+/// A clock whose times are results. [`Free`] does not implement it, so guests that run by it have
+/// no figures.
 pub trait Measures: Clock {
     /// Unit of times by this clock, in tables.
     const UNIT: &'static str;
@@ -40,8 +42,8 @@ mod sealed {
 
 /// The machine's own time: guests run under KVM.
 ///
-/// Only [`choose_accelerator`](super::choose_accelerator) returns one, after a guest has run under KVM: an existing `/dev/kvm` does not
-/// prove that a guest runs.
+/// Only [`choose_accelerator`](super::choose_accelerator) returns one, after a guest has run under
+/// KVM: an existing `/dev/kvm` does not prove that a guest runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Real {
     _found: (),
@@ -72,8 +74,9 @@ impl Measures for Real {
 
 /// Virtual time: one instruction takes 2^`shift` nanoseconds, on one CPU.
 ///
-/// The same guest with the same job gives the same bytes, whatever else the host does. What would let the host in, each left out of an
-/// otherwise complete guest (QEMU 7.2, Debian's 6.1 with PREEMPT_RT, three runs of a latency test):
+/// The same guest with the same job gives the same bytes, whatever else the host does. What would
+/// let the host in, each left out of an otherwise complete guest (QEMU 7.2, Debian's 6.1 with
+/// PREEMPT_RT, three runs of a latency test):
 ///
 /// | left out | different results of 3 | how the host gets in |
 /// |---|---|---|
@@ -84,11 +87,12 @@ impl Measures for Real {
 /// | `idle=poll` | 2 with an idle guest, 1 under load | QEMU jumps over idle time in a thread of its own |
 /// | `ioeventfd=off` of the serial port | 3 | the device answers in a thread of its own |
 ///
-/// So the guest polls when idle, and its date begins at a fixed instant. Its memory layout is not randomised either, so that other
-/// seeds change no more than they have to.
+/// So the guest polls when idle, and its date begins at a fixed instant. Its memory layout is not
+/// randomised either, so that other seeds change no more than they have to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Virtual {
-    /// Binary logarithm of the nanoseconds per instruction: 3 stands for 8 ns, a processor of 125 million instructions a second.
+    /// Binary logarithm of the nanoseconds per instruction: 3 stands for 8 ns, a processor of 125
+    /// million instructions a second.
     pub shift: u8,
     /// Seed of QEMU's random numbers.
     pub seed: u32,
@@ -116,7 +120,8 @@ impl Clock for Virtual {
     }
 
     fn cpu_limit(&self) -> Option<u32> {
-        // With several, they take turns in slices of milliseconds, and some kernels do not start them.
+        // With several, they take turns in slices of milliseconds, and some kernels do not start
+        // them.
         Some(1)
     }
 }
@@ -125,8 +130,9 @@ impl Measures for Virtual {
     const UNIT: &'static str = "virtual us";
 }
 
-/// Time of a software emulation that runs as fast as the host allows. Every kernel then shows the emulator's latency, tens of milliseconds:
-/// such a guest tests whether something works, never how fast.
+/// Time of a software emulation that runs as fast as the host allows. Every kernel then shows the
+/// emulator's latency, tens of milliseconds: such a guest tests whether something works, never how
+/// fast.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Free;
 
@@ -134,12 +140,14 @@ impl Clock for Free {
     const NAME: &'static str = "free";
 
     fn qemu_arguments(&self) -> Vec<String> {
-        // One thread for all CPUs: with several, a CPU may run into code that another one is patching, which no kernel expects.
+        // One thread for all CPUs: with several, a CPU may run into code that another one is
+        // patching, which no kernel expects.
         words("-accel tcg,thread=single -cpu max -rtc base=utc")
     }
 
     fn kernel_arguments(&self) -> &'static [&'static str] {
-        // On a busy host the kernel may take the time stamp counter for many times slower than it is.
+        // On a busy host the kernel may take the time stamp counter for many times slower than it
+        // is.
         &["no_timer_check", "tsc=unstable", "mitigations=off"]
     }
 }

@@ -198,7 +198,8 @@ pub(super) fn last_line(text: &[u8]) -> String {
     text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
 }
 
-/// The line of a program's standard error that says why it failed: the first that begins with `error`, or the last one.
+/// The line of a program's standard error that says why it failed: the first that begins with
+/// `error`, or the last one.
 pub(super) fn reason_line(errors: &[u8]) -> String {
     let text = String::from_utf8_lossy(errors);
     let stated = text.lines().map(str::trim).find(|line| line.starts_with("error"));

@@ -95,7 +95,8 @@ impl<C: Measures> ClockTable<C> {
 
 impl<C: Measures> fmt::Display for ClockTable<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = self.rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(5);
+        let width =
+            self.rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(5);
         writeln!(
             f,
             "{:width$}  {:>9}  {:>9}  {:>9}  {:>9}  ({} clock, {})",

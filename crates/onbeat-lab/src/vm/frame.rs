@@ -7,7 +7,8 @@
 //! onbeat end STATUS FILES
 //! ```
 //!
-//! The host reads it after the guest has ended, and does not trust it: lengths are checked against the stream, paths against `..`.
+//! The host reads it after the guest has ended, and does not trust it: lengths are checked against
+//! the stream, paths against `..`.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -103,13 +104,17 @@ pub(super) fn parse(stream: &[u8]) -> Result<Shipment, FrameError> {
     let mut reader = StreamReader { stream, at: 0 };
     let release = match reader.line() {
         None => return Err(FrameError::Empty),
-        Some(line) => line.strip_prefix("onbeat ready ").ok_or_else(|| not_a_frame(0, &line))?.to_owned(),
+        Some(line) => {
+            line.strip_prefix("onbeat ready ").ok_or_else(|| not_a_frame(0, &line))?.to_owned()
+        }
     };
 
     let mut files = Vec::new();
     loop {
         let at = reader.at;
-        let Some(line) = reader.line() else { return Err(FrameError::NoEnd { files: files.len() }) };
+        let Some(line) = reader.line() else {
+            return Err(FrameError::NoEnd { files: files.len() });
+        };
         let words: Vec<&str> = line.splitn(5, ' ').collect();
         match words[..] {
             ["onbeat", "file", length, checksum, path] => {
@@ -158,7 +163,11 @@ impl StreamReader<'_> {
 
         let rest = &self.stream[self.at..];
         let Some(content) = rest.get(..length) else {
-            return Err(FrameError::Truncated { path: path.to_owned(), length, present: rest.len() });
+            return Err(FrameError::Truncated {
+                path: path.to_owned(),
+                length,
+                present: rest.len(),
+            });
         };
         if hex_digest(content) != checksum {
             return Err(FrameError::Checksum { path: path.to_owned() });
@@ -180,7 +189,9 @@ mod tests {
     fn stream(files: &[(&str, &[u8])], status: i32) -> Vec<u8> {
         let mut stream = b"onbeat ready 6.1-rt\n".to_vec();
         for (path, content) in files {
-            stream.extend(format!("onbeat file {} {} {path}\n", content.len(), hex_digest(content)).bytes());
+            stream.extend(
+                format!("onbeat file {} {} {path}\n", content.len(), hex_digest(content)).bytes(),
+            );
             stream.extend_from_slice(content);
             stream.push(b'\n');
         }
@@ -194,7 +205,10 @@ mod tests {
         let found = parse(&stream(&[("a", b""), ("runs/x y/b", content)], 3)).expect("a stream");
         assert_eq!(found.release, "6.1-rt");
         assert_eq!(found.status, 3);
-        assert_eq!(found.files[1], GuestFile { path: "runs/x y/b".to_owned(), content: content.to_vec() });
+        assert_eq!(
+            found.files[1],
+            GuestFile { path: "runs/x y/b".to_owned(), content: content.to_vec() }
+        );
     }
 
     #[test]
@@ -202,7 +216,8 @@ mod tests {
         let sent = stream(&[("output", &[7; 300])], 0);
         let mut console = "[    0.1] Linux\r\n".to_owned();
         for piece in sent.chunks(90) {
-            console += &format!("{CONSOLE_PREFIX}{}\r\n[    0.2] message\r\n", STANDARD.encode(piece));
+            console +=
+                &format!("{CONSOLE_PREFIX}{}\r\n[    0.2] message\r\n", STANDARD.encode(piece));
         }
         assert_eq!(from_console(console.as_bytes()), sent);
     }
@@ -213,7 +228,10 @@ mod tests {
         assert_eq!(parse(b"onbeat ready 6\n"), Err(FrameError::NoEnd { files: 0 }));
         let whole = stream(&[("a", b"content")], 0);
         let cut = &whole[..whole.len() - 17];
-        assert_eq!(parse(cut), Err(FrameError::Truncated { path: "a".to_owned(), length: 7, present: 6 }));
+        assert_eq!(
+            parse(cut),
+            Err(FrameError::Truncated { path: "a".to_owned(), length: 7, present: 6 })
+        );
         let mut damaged = whole.clone();
         let last = whole.len() - 20;
         damaged[last] ^= 1;

@@ -20,7 +20,8 @@ const CONSOLE: &str = "console.log";
 const STREAM: &str = "stream";
 const JOB: &str = "job";
 
-/// `COMMAND_LINE_SIZE` of x86, less the null byte at the end. The kernel cuts off what is longer, without a word.
+/// `COMMAND_LINE_SIZE` of x86, less the null byte at the end. The kernel cuts off what is longer,
+/// without a word.
 const COMMAND_LINE_LIMIT: usize = 2047;
 
 /// Description of a guest that runs by clock `C`.
@@ -49,15 +50,29 @@ impl<C: Clock> Guest<C> {
     #[must_use]
     pub fn new(boot: BootImage, clock: C) -> Self {
         let limit = Duration::from_secs(120);
-        Self { boot, clock, cpus: 1, memory_mib: 512, kernel_arguments: Vec::new(), niceness: 0, limit }
+        Self {
+            boot,
+            clock,
+            cpus: 1,
+            memory_mib: 512,
+            kernel_arguments: Vec::new(),
+            niceness: 0,
+            limit,
+        }
     }
 
-    /// Runs a job to its end. Blocks; `stop` ends the guest from another thread or a signal handler.
+    /// Runs a job to its end. Blocks; `stop` ends the guest from another thread or a signal
+    /// handler.
     ///
     /// # Errors
-    /// When the guest cannot be started, is stopped, exceeds its limit, or ends before it has sent everything. A job that fails is not
-    /// an error: see [`GuestResult::status`].
-    pub fn run(&self, work: &WorkDirectory, job: &Job, stop: &AtomicBool) -> Result<GuestResult<C>, VmError> {
+    /// When the guest cannot be started, is stopped, exceeds its limit, or ends before it has sent
+    /// everything. A job that fails is not an error: see [`GuestResult::status`].
+    pub fn run(
+        &self,
+        work: &WorkDirectory,
+        job: &Job,
+        stop: &AtomicBool,
+    ) -> Result<GuestResult<C>, VmError> {
         self.start(work, job)?.wait(stop)
     }
 
@@ -87,7 +102,8 @@ impl<C: Clock> Guest<C> {
         let mut add = |words: &str| arguments.extend(words.split(' ').map(OsString::from));
         add("-name");
         add(&leftover::name_argument(directory));
-        // A machine without a file of the host's, a network, a screen; a guest that restarts or crashes ends.
+        // A machine without a file of the host's, a network, a screen; a guest that restarts or
+        // crashes ends.
         add("-machine q35 -no-user-config -nodefaults -nic none -display none -no-reboot");
         add(&format!("-smp {} -m {}M", self.cpus, self.memory_mib));
         for argument in self.clock.qemu_arguments() {
@@ -95,8 +111,11 @@ impl<C: Clock> Guest<C> {
         }
 
         add(&format!("-serial file:{CONSOLE} -qmp unix:{SOCKET},server=on,wait=off"));
-        // Without ioeventfd the device answers in the CPU's thread, not in one that runs when the host lets it.
-        add(&format!("-chardev file,id=stream,path={STREAM} -device virtio-serial-pci,ioeventfd=off"));
+        // Without ioeventfd the device answers in the CPU's thread, not in one that runs when the
+        // host lets it.
+        add(&format!(
+            "-chardev file,id=stream,path={STREAM} -device virtio-serial-pci,ioeventfd=off"
+        ));
         add("-device virtserialport,chardev=stream,name=onbeat");
         if self.boot.takes_job_file {
             add(&format!("-fw_cfg name=opt/onbeat/job,file={JOB}"));
@@ -187,7 +206,8 @@ impl<C: Clock> RunningGuest<C> {
     }
 }
 
-/// Reads what a guest has sent, by its port or else by its console, and removes the file of its port.
+/// Reads what a guest has sent, by its port or else by its console, and removes the file of its
+/// port.
 fn read_shipment(directory: &Path) -> Result<frame::Shipment, VmError> {
     let console = directory.join(CONSOLE);
     let lines = fs::read(&console).unwrap_or_default();
@@ -197,7 +217,8 @@ fn read_shipment(directory: &Path) -> Result<frame::Shipment, VmError> {
         stream = frame::from_console(&lines);
     }
 
-    let incomplete = |reason: FrameError| VmError::Incomplete { reason, last_line: last_line(&lines), console };
+    let incomplete =
+        |reason: FrameError| VmError::Incomplete { reason, last_line: last_line(&lines), console };
     let shipment = frame::parse(&stream).map_err(incomplete)?;
     // Its content is in memory; hundreds of guests would fill the disk with it.
     fs::remove_file(&path).map_err(VmError::writing(&path))?;

@@ -1,7 +1,8 @@
-//! The file system in memory that a guest boots into: a first process, busybox, the modules of its kernel, and the caller's programs.
+//! The file system in memory that a guest boots into: a first process, busybox, the modules of its
+//! kernel, and the caller's programs.
 //!
-//! The first process is a shell script run by busybox (`init.sh`): it needs no second build, and any kernel with any static program can
-//! run a job.
+//! The first process is a shell script run by busybox (`init.sh`): it needs no second build, and
+//! any kernel with any static program can run a job.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,8 @@ pub struct BootImage {
     pub vmlinux: PathBuf,
     /// The archive, named after its content.
     pub initramfs: PathBuf,
-    /// Whether the job comes as a file of QEMU's `fw_cfg` device, instead of on the kernel's command line.
+    /// Whether the job comes as a file of QEMU's `fw_cfg` device, instead of on the kernel's
+    /// command line.
     pub(super) takes_job_file: bool,
 }
 
@@ -54,13 +56,17 @@ pub struct Initramfs<'k> {
 }
 
 impl<'k> Initramfs<'k> {
-    /// Creates an initramfs with a statically linked busybox and the modules that carry job and results.
+    /// Creates an initramfs with a statically linked busybox and the modules that carry job and
+    /// results.
     ///
     /// # Errors
     /// When busybox is missing or not statically linked.
     pub fn new(kernel: &'k Kernel, busybox: &Path) -> Result<Self, VmError> {
         if !busybox.exists() {
-            return Err(VmError::ProgramMissing { program: busybox.display().to_string(), package: "busybox-static" });
+            return Err(VmError::ProgramMissing {
+                program: busybox.display().to_string(),
+                package: "busybox-static",
+            });
         }
 
         let mut archive = Archive::new();
@@ -68,7 +74,10 @@ impl<'k> Initramfs<'k> {
         archive.file("etc/hosts", b"127.0.0.1 localhost\n".to_vec());
         let has_port = SERIAL_PORT.iter().all(|name| kernel.has_module(name));
         let takes_job_file = kernel.has_module(JOB_FILE);
-        let carriers = SERIAL_PORT.into_iter().filter(|_| has_port).chain(Some(JOB_FILE).filter(|_| takes_job_file));
+        let carriers = SERIAL_PORT
+            .into_iter()
+            .filter(|_| has_port)
+            .chain(Some(JOB_FILE).filter(|_| takes_job_file));
         let modules = carriers.map(str::to_owned).collect();
 
         let mut this = Self { kernel, archive, modules, takes_job_file };
@@ -184,7 +193,12 @@ mod tests {
         let own = std::env::current_exe().expect("this test");
         // Tests are linked with shared libraries on all hosts that this project supports.
         assert!(matches!(Initramfs::new(&kernel, &own), Err(VmError::NotStatic { .. })));
-        let missing = Initramfs::new(&kernel, "/nonexistent/busybox".as_ref()).expect_err("missing").to_string();
-        assert_eq!(missing, "/nonexistent/busybox is not installed: apt-get install busybox-static");
+        let missing = Initramfs::new(&kernel, "/nonexistent/busybox".as_ref())
+            .expect_err("missing")
+            .to_string();
+        assert_eq!(
+            missing,
+            "/nonexistent/busybox is not installed: apt-get install busybox-static"
+        );
     }
 }

@@ -7,7 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::VmError;
 
-/// Commands for a guest. Their standard output and error come back as the files `output` and `errors`.
+/// Commands for a guest. Their standard output and error come back as the files `output` and
+/// `errors`.
 ///
 /// ```
 /// use onbeat_lab::vm::Job;
@@ -24,8 +25,8 @@ pub struct Job {
 
 /// A run of `onbeat measure latency` in a guest.
 ///
-/// The defaults suit virtual time: a loop of 1 kHz for two seconds, without recording causes, which is heavy work in a guest that counts
-/// instructions.
+/// The defaults suit virtual time: a loop of 1 kHz for two seconds, without recording causes, which
+/// is heavy work in a guest that counts instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatencyTest {
     /// Measuring time, in the guest's time.
@@ -39,8 +40,10 @@ pub struct LatencyTest {
 }
 
 impl LatencyTest {
-    /// A load that makes the kernel work in long stretches: it writes 16 MiB to a file in memory, over and over.
-    pub const WRITER: &'static str = "run:while :; do dd if=/dev/zero of=/tmp/load bs=1M count=16; done";
+    /// A load that makes the kernel work in long stretches: it writes 16 MiB to a file in memory,
+    /// over and over.
+    pub const WRITER: &'static str =
+        "run:while :; do dd if=/dev/zero of=/tmp/load bs=1M count=16; done";
 }
 
 impl Default for LatencyTest {
@@ -54,7 +57,8 @@ impl Default for LatencyTest {
     }
 }
 
-/// Length of the file that carries the job. It is constant, because a guest that was restored from a snapshot remembers it.
+/// Length of the file that carries the job. It is constant, because a guest that was restored from
+/// a snapshot remembers it.
 pub(super) const JOB_FILE_LENGTH: usize = 4096;
 /// Where runs are recorded in the guest; the last part of it begins the paths of results.
 const RUNS: &str = "/tmp/runs";
@@ -66,22 +70,26 @@ impl Job {
         Self::default()
     }
 
-    /// Adds a command with its arguments. The first command that fails ends the job, with its exit status.
+    /// Adds a command with its arguments. The first command that fails ends the job, with its exit
+    /// status.
     pub fn command<W: Into<String>>(&mut self, words: impl IntoIterator<Item = W>) {
         self.commands.push(words.into_iter().map(Into::into).collect());
     }
 
-    /// Has the files below a directory of the guest sent to the host, also when a command has failed.
+    /// Has the files below a directory of the guest sent to the host, also when a command has
+    /// failed.
     pub fn collect(&mut self, directory: impl Into<String>) {
         self.collected.push(directory.into());
     }
 
-    /// A job that runs `onbeat measure latency` and sends its summary (the file `output`, one JSON object) and its run file.
+    /// A job that runs `onbeat measure latency` and sends its summary (the file `output`, one JSON
+    /// object) and its run file.
     #[must_use]
     pub fn measure_latency(test: &LatencyTest) -> Self {
         let duration = format!("{}ns", test.duration.as_nanos());
         let period = format!("{}ns", test.period.as_nanos());
-        let mut words = vec!["onbeat", "measure", "latency", "--json", "--out", RUNS, "--for", &duration];
+        let mut words =
+            vec!["onbeat", "measure", "latency", "--json", "--out", RUNS, "--for", &duration];
         words.extend(["--period", &period, "--load", &test.load]);
         words.extend(["--no-causes"].into_iter().filter(|_| !test.causes));
 
@@ -91,10 +99,13 @@ impl Job {
         job
     }
 
-    /// A job that runs `onbeat bench` with these arguments and sends its summary (the file `output`) and its run files.
+    /// A job that runs `onbeat bench` with these arguments and sends its summary (the file
+    /// `output`) and its run files.
     #[must_use]
     pub fn bench(arguments: &[&str]) -> Self {
-        let words = ["onbeat", "bench", "--json", "--out", RUNS].into_iter().chain(arguments.iter().copied());
+        let words = ["onbeat", "bench", "--json", "--out", RUNS]
+            .into_iter()
+            .chain(arguments.iter().copied());
         let mut job = Self::new();
         job.command(words);
         job.collect(RUNS);
@@ -183,7 +194,10 @@ mod tests {
     fn latency_is_measured_with_the_test_s_own_times() {
         let test = LatencyTest { load: LatencyTest::WRITER.to_owned(), ..LatencyTest::default() };
         let script = Job::measure_latency(&test).script();
-        assert!(script.contains("'--for' '2000000000ns' '--period' '1000000ns' '--load' 'run:while"), "{script}");
+        assert!(
+            script.contains("'--for' '2000000000ns' '--period' '1000000ns' '--load' 'run:while"),
+            "{script}"
+        );
         assert!(script.contains("cp -R '/tmp/runs' /out/"), "{script}");
     }
 }

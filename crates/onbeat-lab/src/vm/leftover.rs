@@ -1,7 +1,9 @@
-//! Guests that outlive the process that started them, and the record by which the next start finds them.
+//! Guests that outlive the process that started them, and the record by which the next start finds
+//! them.
 //!
-//! QEMU gets SIGKILL when the thread that started it ends. A record in the guest's directory covers the rest: it is locked as long as the
-//! starter lives, and removed when the guest has ended. A record without a lock belongs to a guest that nobody supervises.
+//! QEMU gets SIGKILL when the thread that started it ends. A record in the guest's directory covers
+//! the rest: it is locked as long as the starter lives, and removed when the guest has ended. A
+//! record without a lock belongs to a guest that nobody supervises.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -90,7 +92,10 @@ fn end_processes(directory: &Path) -> Result<Vec<i32>, VmError> {
     let processes = Path::new("/proc");
     for entry in fs::read_dir(processes).map_err(VmError::reading(processes))? {
         let name = entry.map_err(VmError::reading(processes))?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw) else { continue };
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
+        else {
+            continue;
+        };
         if !is_guest_of(pid, directory) {
             continue;
         }
@@ -99,7 +104,8 @@ fn end_processes(directory: &Path) -> Result<Vec<i32>, VmError> {
         let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
         if is_guest_of(pid, directory) {
             let number = pid.as_raw_nonzero().get();
-            kill(&process).map_err(|source| VmError::Process { pid: number.cast_unsigned(), source })?;
+            kill(&process)
+                .map_err(|source| VmError::Process { pid: number.cast_unsigned(), source })?;
             ended.push(number);
         }
     }
@@ -137,7 +143,8 @@ mod tests {
 
     use super::*;
 
-    /// A process that looks like a guest: it runs in the directory, with the name among its arguments.
+    /// A process that looks like a guest: it runs in the directory, with the name among its
+    /// arguments.
     fn stand_in(directory: &Path, name: &str) -> Child {
         let mut command = Command::new("sh");
         command.args(["-c", "read line", "sh", name]).current_dir(directory);

@@ -9,8 +9,9 @@
 //! | [`Real`], [`Virtual`], [`Free`] | three clocks; [`Figures`] of different clocks do not compile into one [`ClockTable`] |
 //! | [`choose_accelerator`] | whether KVM works here, by a canary guest |
 //!
-//! Nothing is downloaded unless [`PackageSource::Download`] is given. Guests have no network and no disk. A guest ends with the thread
-//! that started it; what is left after a crash is ended when the work directory is opened next.
+//! Nothing is downloaded unless [`PackageSource::Download`] is given. Guests have no network and no
+//! disk. A guest ends with the thread that started it; what is left after a crash is ended when the
+//! work directory is opened next.
 
 mod accelerator;
 mod archive;

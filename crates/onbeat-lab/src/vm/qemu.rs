@@ -1,4 +1,5 @@
-//! QEMU as a process: started with a record, connected to by its control socket, and ended in any case.
+//! QEMU as a process: started with a record, connected to by its control socket, and ended in any
+//! case.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -39,7 +40,11 @@ pub(super) struct QemuProcess {
 
 impl QemuProcess {
     /// Starts QEMU in a guest's directory and waits until its control socket answers.
-    pub(super) fn start(directory: PathBuf, arguments: &[OsString], niceness: i32) -> Result<Self, VmError> {
+    pub(super) fn start(
+        directory: PathBuf,
+        arguments: &[OsString],
+        niceness: i32,
+    ) -> Result<Self, VmError> {
         let command_path = directory.join(COMMAND);
         fs::write(&command_path, shell_line(arguments)).map_err(VmError::writing(&command_path))?;
         let errors_path = directory.join(ERRORS);
@@ -72,7 +77,11 @@ impl QemuProcess {
             if let Some(status) = status {
                 self.close()?;
                 let message = last_line(&fs::read(self.directory.join(ERRORS)).unwrap_or_default());
-                return Err(VmError::Qemu { program: PROGRAM.to_owned(), status: status.to_string(), message });
+                return Err(VmError::Qemu {
+                    program: PROGRAM.to_owned(),
+                    status: status.to_string(),
+                    message,
+                });
             }
 
             self.socket = socket?;

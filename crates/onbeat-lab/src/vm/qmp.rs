@@ -32,12 +32,18 @@ pub(super) struct VirtualCpu {
 impl ControlSocket {
     /// Connects to socket `name` in `directory`; nothing while QEMU has not created it yet.
     pub(super) fn connect(directory: &Path, name: &str) -> Result<Option<Self>, VmError> {
-        // A socket's path is limited to 108 bytes. By way of the directory's descriptor it is always short.
+        // A socket's path is limited to 108 bytes. By way of the directory's descriptor it is
+        // always short.
         let opened = std::fs::File::open(directory).map_err(VmError::reading(directory))?;
         let path = format!("/proc/self/fd/{}/{name}", opened.as_raw_fd());
         let stream = match UnixStream::connect(path) {
             Ok(stream) => stream,
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+                ) =>
+            {
                 return Ok(None);
             }
             Err(error) => return Err(control(&error.to_string())),
@@ -60,10 +66,13 @@ impl ControlSocket {
         Ok(this)
     }
 
-    /// Executes a command without arguments and returns its answer; events in between are passed over.
+    /// Executes a command without arguments and returns its answer; events in between are passed
+    /// over.
     pub(super) fn execute(&mut self, command: &str) -> Result<Value, VmError> {
         let line = format!("{}\n", json!({ "execute": command }));
-        self.writer.write_all(line.as_bytes()).map_err(|error| control(&format!("{command}: {error}")))?;
+        self.writer
+            .write_all(line.as_bytes())
+            .map_err(|error| control(&format!("{command}: {error}")))?;
         loop {
             let mut message = self.message()?;
             if let Some(answer) = message.get_mut("return") {
@@ -78,14 +87,16 @@ impl ControlSocket {
     /// The virtual CPUs, in order.
     pub(super) fn cpus(&mut self) -> Result<Vec<VirtualCpu>, VmError> {
         let answer = self.execute("query-cpus-fast")?;
-        serde_json::from_value(answer).map_err(|error| control(&format!("query-cpus-fast: {error}")))
+        serde_json::from_value(answer)
+            .map_err(|error| control(&format!("query-cpus-fast: {error}")))
     }
 
     fn message(&mut self) -> Result<Value, VmError> {
         let mut line = String::new();
         match self.reader.read_line(&mut line) {
             Ok(0) => Err(control("closed")),
-            Ok(_) => serde_json::from_str(&line).map_err(|error| control(&format!("{error} in {line:?}"))),
+            Ok(_) => serde_json::from_str(&line)
+                .map_err(|error| control(&format!("{error} in {line:?}"))),
             Err(error) => Err(control(&error.to_string())),
         }
     }
@@ -100,7 +111,9 @@ mod tests {
     use super::*;
 
     /// A QEMU that says these lines, whatever it is asked; returns what it was asked.
-    fn stand_in(lines: &[&str]) -> (Result<ControlSocket, VmError>, std::thread::JoinHandle<String>) {
+    fn stand_in(
+        lines: &[&str],
+    ) -> (Result<ControlSocket, VmError>, std::thread::JoinHandle<String>) {
         let (client, server) = UnixStream::pair().expect("a pair");
         let lines = lines.join("\n") + "\n";
         let said = std::thread::spawn(move || {
@@ -129,7 +142,8 @@ mod tests {
 
     #[test]
     fn an_error_and_the_end_of_the_connection_are_reported() {
-        let (socket, _said) = stand_in(&[r#"{"QMP": {}}"#, r#"{"return": {}}"#, r#"{"error": {"desc": "no"}}"#]);
+        let (socket, _said) =
+            stand_in(&[r#"{"QMP": {}}"#, r#"{"return": {}}"#, r#"{"error": {"desc": "no"}}"#]);
         let mut socket = socket.expect("a connection");
         let error = socket.execute("stop").expect_err("an error").to_string();
         assert_eq!(error, r#"QEMU's control socket: stop: {"desc":"no"}"#);

@@ -62,7 +62,8 @@ impl<C: Clock> GuestResult<C> {
         Ok(())
     }
 
-    /// SHA-256 over status, paths and contents: equal exactly when the guests have sent the same bytes.
+    /// SHA-256 over status, paths and contents: equal exactly when the guests have sent the same
+    /// bytes.
     #[must_use]
     pub fn digest(&self) -> String {
         let mut all = format!("{} {}\n", self.release, self.status).into_bytes();
@@ -74,14 +75,18 @@ impl<C: Clock> GuestResult<C> {
         hex_digest(&all)
     }
 
-    /// Fails when the job has failed: with its exit status and the line of its standard error that says why.
+    /// Fails when the job has failed: with its exit status and the line of its standard error that
+    /// says why.
     ///
     /// # Errors
     /// [`VmError::JobFailed`].
     pub fn succeeded(&self) -> Result<(), VmError> {
         match self.status {
             0 => Ok(()),
-            status => Err(VmError::JobFailed { status, message: reason_line(self.file("errors").unwrap_or_default()) }),
+            status => Err(VmError::JobFailed {
+                status,
+                message: reason_line(self.file("errors").unwrap_or_default()),
+            }),
         }
     }
 
@@ -92,7 +97,8 @@ impl<C: Clock> GuestResult<C> {
     pub fn summary(&self) -> Result<Summary, VmError> {
         self.succeeded()?;
         let unusable = |reason: String| VmError::Result { name: "output".to_owned(), reason };
-        let output = self.file("output").ok_or_else(|| unusable("the guest did not send it".to_owned()))?;
+        let output =
+            self.file("output").ok_or_else(|| unusable("the guest did not send it".to_owned()))?;
         serde_json::from_slice(output).map_err(|error| unusable(error.to_string()))
     }
 }
@@ -103,7 +109,8 @@ impl<C: Measures> GuestResult<C> {
     /// # Errors
     /// When the job has failed, or measured nothing.
     pub fn figures(&self) -> Result<Figures<C>, VmError> {
-        let nothing = || VmError::Result { name: "output".to_owned(), reason: "no samples".to_owned() };
+        let nothing =
+            || VmError::Result { name: "output".to_owned(), reason: "no samples".to_owned() };
         Figures::from_summary(&self.summary()?).ok_or_else(nothing)
     }
 }

@@ -13,8 +13,8 @@ const PARTIAL: &str = ".partial-";
 
 /// A directory with everything that guests need and leave.
 ///
-/// `kernels/` and `initramfs/` are caches, `packages/` holds downloads, `guests/` has a directory for each guest with its console, control
-/// socket and results. Nothing outside of it is written.
+/// `kernels/` and `initramfs/` are caches, `packages/` holds downloads, `guests/` has a directory
+/// for each guest with its console, control socket and results. Nothing outside of it is written.
 #[derive(Debug)]
 pub struct WorkDirectory {
     path: PathBuf,
@@ -94,7 +94,11 @@ impl WorkDirectory {
         for entry in fs::read_dir(&self.path).map_err(VmError::reading(&self.path))? {
             let entry = entry.map_err(VmError::reading(&self.path))?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            let Some((process, _)) = name.strip_prefix(PARTIAL).and_then(|rest| rest.split_once('-')) else { continue };
+            let Some((process, _)) =
+                name.strip_prefix(PARTIAL).and_then(|rest| rest.split_once('-'))
+            else {
+                continue;
+            };
             if !Path::new("/proc").join(process).exists() {
                 fs::remove_dir_all(entry.path()).map_err(VmError::writing(&entry.path()))?;
             }
@@ -152,7 +156,9 @@ mod tests {
         assert!(!target.exists());
 
         for content in ["first", "second"] {
-            let create = |into: &Path| fs::write(into.join("whole"), content).map_err(VmError::writing(into));
+            let create = |into: &Path| {
+                fs::write(into.join("whole"), content).map_err(VmError::writing(into))
+            };
             work.create_whole(&target, create).expect("a directory");
         }
         assert_eq!(fs::read_to_string(target.join("whole")).expect("a file"), "first");

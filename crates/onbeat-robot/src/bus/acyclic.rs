@@ -10,7 +10,8 @@ use onbeat_control::SdoFailure;
 /// Maximum number of queries in a frame.
 pub(super) const MAX_QUERIES: usize = 96;
 
-/// Maximum bytes of start-up mails in a frame, except the first; the rest is for AL states and recovery.
+/// Maximum bytes of start-up mails in a frame, except the first; the rest is for AL states and
+/// recovery.
 const MOST_MAIL: usize = LONGEST / 2;
 
 /// Purpose of a query.
@@ -44,7 +45,13 @@ pub(super) struct AcyclicFrame<'w, 'b> {
 }
 
 impl AcyclicFrame<'_, '_> {
-    pub(super) fn push(&mut self, purpose: QueryPurpose, command: Command, address: u32, length: usize) -> bool {
+    pub(super) fn push(
+        &mut self,
+        purpose: QueryPurpose,
+        command: Command,
+        address: u32,
+        length: usize,
+    ) -> bool {
         if self.queries.len() == MAX_QUERIES {
             return false;
         }
@@ -53,13 +60,21 @@ impl AcyclicFrame<'_, '_> {
         true
     }
 
-    /// Appends the next mail of the transfer, or the read of its response. The mailbox of a device that receives
-    /// start-up values accepts no other transfer.
-    pub(super) fn push_transfer(&mut self, transfer: &mut SdoTransfer, devices: &mut [BusDevice], cycle: u64) {
+    /// Appends the next mail of the transfer, or the read of its response. The mailbox of a device
+    /// that receives start-up values accepts no other transfer.
+    pub(super) fn push_transfer(
+        &mut self,
+        transfer: &mut SdoTransfer,
+        devices: &mut [BusDevice],
+        cycle: u64,
+    ) {
         transfer.wait(cycle);
         let place = transfer.device();
-        let device = devices.get_mut(place).filter(|device| !matches!(device.stage, DeviceStage::NoAnswer));
-        let Some((device, mailbox)) = device.and_then(|device| device.mailbox.map(|mailbox| (device, mailbox))) else {
+        let device =
+            devices.get_mut(place).filter(|device| !matches!(device.stage, DeviceStage::NoAnswer));
+        let Some((device, mailbox)) =
+            device.and_then(|device| device.mailbox.map(|mailbox| (device, mailbox)))
+        else {
             return transfer.end(Err(SdoFailure::NoMailbox));
         };
 
@@ -68,19 +83,35 @@ impl AcyclicFrame<'_, '_> {
         }
 
         let station = device.known.station;
-        self.push_mail(transfer, (place, station, mailbox), &mut device.mail_counter, QueryPurpose::MailSent);
+        self.push_mail(
+            transfer,
+            (place, station, mailbox),
+            &mut device.mail_counter,
+            QueryPurpose::MailSent,
+        );
         if transfer.next_step() == MailboxStep::Receive {
             device.has_mail = false;
         }
     }
 
-    /// Appends the next start-up mails, beginning with device `from`; sets `from` to the first one that did not fit.
-    pub(super) fn push_startup_mails(&mut self, devices: &mut [BusDevice], from: &mut usize, cycle: u64) {
+    /// Appends the next start-up mails, beginning with device `from`; sets `from` to the first one
+    /// that did not fit.
+    pub(super) fn push_startup_mails(
+        &mut self,
+        devices: &mut [BusDevice],
+        from: &mut usize,
+        cycle: u64,
+    ) {
         let mut taken = 0;
         let first = *from;
         for place in (first..devices.len()).chain(0..first.min(devices.len())) {
-            let BusDevice { stage: DeviceStage::Recovering(recovery), known, mailbox, mail_counter, .. } =
-                &mut devices[place]
+            let BusDevice {
+                stage: DeviceStage::Recovering(recovery),
+                known,
+                mailbox,
+                mail_counter,
+                ..
+            } = &mut devices[place]
             else {
                 continue;
             };
@@ -99,7 +130,12 @@ impl AcyclicFrame<'_, '_> {
 
             taken += bytes;
             transfer.wait(cycle);
-            self.push_mail(transfer, (place, station, mailbox), mail_counter, QueryPurpose::StartupMailSent(place));
+            self.push_mail(
+                transfer,
+                (place, station, mailbox),
+                mail_counter,
+                QueryPurpose::StartupMailSent(place),
+            );
         }
     }
 
@@ -117,7 +153,9 @@ impl AcyclicFrame<'_, '_> {
                     return;
                 }
 
-                if let Some(at) = self.writer.push(Command::Fpwr, register(station, mailbox.to), length) {
+                if let Some(at) =
+                    self.writer.push(Command::Fpwr, register(station, mailbox.to), length)
+                {
                     *counter = *counter % 7 + 1;
                     transfer.write(self.writer.data_mut(at, length), *counter);
                     self.queries.push(AcyclicQuery { purpose: sent, at, length });
@@ -125,13 +163,19 @@ impl AcyclicFrame<'_, '_> {
             }
             MailboxStep::Receive => {
                 let address = register(station, mailbox.from);
-                self.push(QueryPurpose::Mail(place), Command::Fprd, address, usize::from(mailbox.bytes));
+                self.push(
+                    QueryPurpose::Mail(place),
+                    Command::Fprd,
+                    address,
+                    usize::from(mailbox.bytes),
+                );
             }
             MailboxStep::Done => {}
         }
     }
 
-    /// Appends a read of the device's mail if its mailbox is known to be full, or else of the mailbox status.
+    /// Appends a read of the device's mail if its mailbox is known to be full, or else of the
+    /// mailbox status.
     pub(super) fn push_mailbox_read(&mut self, place: usize, device: &mut BusDevice) {
         let Some(mailbox) = device.mailbox else { return };
         let station = device.known.station;
@@ -143,21 +187,34 @@ impl AcyclicFrame<'_, '_> {
                 usize::from(mailbox.bytes),
             );
         } else {
-            self.push(QueryPurpose::MailboxStatus(place), Command::Fprd, register(station, SYNC_MANAGER + 8 + 5), 1);
+            self.push(
+                QueryPurpose::MailboxStatus(place),
+                Command::Fprd,
+                register(station, SYNC_MANAGER + 8 + 5),
+                1,
+            );
         }
     }
 
     /// Appends a read of the AL state, except for devices in recovery, which read their own.
     pub(super) fn push_state_read(&mut self, place: usize, device: &BusDevice) -> bool {
         match device.stage {
-            DeviceStage::InOp | DeviceStage::NoAnswer => {
-                self.push(QueryPurpose::State(place), Command::Fprd, register(device.known.station, AL_STATUS), 6)
-            }
+            DeviceStage::InOp | DeviceStage::NoAnswer => self.push(
+                QueryPurpose::State(place),
+                Command::Fprd,
+                register(device.known.station, AL_STATUS),
+                6,
+            ),
             DeviceStage::Recovering(_) | DeviceStage::Paused(_) => true,
         }
     }
 
-    pub(super) fn push_recovery(&mut self, place: usize, device: &BusDevice, reference: Option<u16>) {
+    pub(super) fn push_recovery(
+        &mut self,
+        place: usize,
+        device: &BusDevice,
+        reference: Option<u16>,
+    ) {
         let DeviceStage::Recovering(recovery) = &device.stage else { return };
         let Some((first, second)) = recovery.query(&device.known, reference) else { return };
         let bytes = first.length + second.map_or(0, |second| second.length + 12);
@@ -166,10 +223,14 @@ impl AcyclicFrame<'_, '_> {
         }
 
         let both = [(QueryPurpose::Recovery(place), Some(first)), (QueryPurpose::Second, second)];
-        for (purpose, question) in both.into_iter().filter_map(|(purpose, question)| Some((purpose, question?))) {
-            if let Some(at) =
-                self.writer.push_data(question.command, question.address, &question.bytes[..question.length])
-            {
+        for (purpose, question) in
+            both.into_iter().filter_map(|(purpose, question)| Some((purpose, question?)))
+        {
+            if let Some(at) = self.writer.push_data(
+                question.command,
+                question.address,
+                &question.bytes[..question.length],
+            ) {
                 self.queries.push(AcyclicQuery { purpose, at, length: question.length });
             }
         }

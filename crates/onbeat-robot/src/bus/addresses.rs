@@ -1,10 +1,11 @@
-//! Addresses that no other MainDevice on the cable uses: station addresses that are never reused, and the start of
-//! this bus's logical addresses.
+//! Addresses that no other MainDevice on the cable uses: station addresses that are never reused,
+//! and the start of this bus's logical addresses.
 //!
-//! A set-point reaches the device that maps its logical address, and a write the device with its station address.
-//! Most MainDevices count both from fixed numbers (0x1001 and 0). This bus derives its first addresses from the start
-//! time, and never assigns a station address twice while it is up. A device that answers at a station address is
-//! therefore the one that received it, and has had power since.
+//! A set-point reaches the device that maps its logical address, and a write the device with its
+//! station address. Most MainDevices count both from fixed numbers (0x1001 and 0). This bus derives
+//! its first addresses from the start time, and never assigns a station address twice while it is
+//! up. A device that answers at a station address is therefore the one that received it, and has
+//! had power since.
 
 use onbeat_ethercat::registers;
 use onbeat_rt::frame::{Command, position, register, word};
@@ -127,8 +128,9 @@ mod tests {
     fn station_addresses_are_never_reused_and_never_those_of_other_main_devices() {
         for now_ns in [0, 1, 1_000_000_000, u64::MAX] {
             let mut addresses = BusAddresses::from_time_ns(now_ns);
-            let mut seen: Vec<u16> =
-                (0..LIBRARY_COUNT).map(|place| addresses.translate_station(LIBRARY + place)).collect();
+            let mut seen: Vec<u16> = (0..LIBRARY_COUNT)
+                .map(|place| addresses.translate_station(LIBRARY + place))
+                .collect();
             seen.extend((0..10_000).map(|_| addresses.next_station()));
             assert!(seen.iter().all(|station| (FIRST..LAST).contains(station)), "{now_ns}");
             let count = seen.len();
@@ -136,11 +138,20 @@ mod tests {
             seen.dedup();
 
             assert_eq!(seen.len(), count, "{now_ns}");
-            assert!(addresses.logical_start() >= 0x0400_0000 && addresses.logical_start() <= 0xff00_0000);
+            assert!(
+                addresses.logical_start() >= 0x0400_0000
+                    && addresses.logical_start() <= 0xff00_0000
+            );
         }
 
-        assert_ne!(BusAddresses::from_time_ns(1_000).first, BusAddresses::from_time_ns(1_001).first);
-        assert_ne!(BusAddresses::from_time_ns(1_000).logical, BusAddresses::from_time_ns(1_001).logical);
+        assert_ne!(
+            BusAddresses::from_time_ns(1_000).first,
+            BusAddresses::from_time_ns(1_001).first
+        );
+        assert_ne!(
+            BusAddresses::from_time_ns(1_000).logical,
+            BusAddresses::from_time_ns(1_001).logical
+        );
     }
 
     #[test]
@@ -150,9 +161,12 @@ mod tests {
         let mut writer = Writer::new(&mut buffer, 1);
         let mut fmmu = [0; FMMU_BYTES];
         (fmmu[0], fmmu[4]) = (0x20, 8);
-        let given = writer.push_data(Command::Apwr, register(position(3), STATION), &0x1003u16.to_le_bytes()).unwrap();
+        let given = writer
+            .push_data(Command::Apwr, register(position(3), STATION), &0x1003u16.to_le_bytes())
+            .unwrap();
         let mapped = writer.push_data(Command::Fpwr, register(0x1003, 0x0610), &fmmu).unwrap();
-        let blanked = writer.push_data(Command::Fpwr, register(0x1004, 0x0610), &[0; FMMU_BYTES]).unwrap();
+        let blanked =
+            writer.push_data(Command::Fpwr, register(0x1004, 0x0610), &[0; FMMU_BYTES]).unwrap();
         let all = writer.push(Command::Brd, register(0x1003, 0x0130), 2).unwrap();
         let length = writer.finish();
         let frame = &mut buffer[..length];

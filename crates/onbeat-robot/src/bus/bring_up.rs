@@ -63,10 +63,18 @@ pub(super) fn bring_up_with_restarts<W: Wire>(
     let mut restart_events = Vec::new();
     loop {
         match bring_up(wire, expected, period_ns, on) {
-            Ok(up) => return Ok(BroughtUp { events: restart_events.into_iter().chain(up.events).collect(), ..up }),
-            Err(BusError::Library { .. } | BusError::Panicked(_) | BusError::NoAnswer(_) | BusError::Moved { .. })
-                if restart_events.len() / 2 < MOST_RESTARTS =>
-            {
+            Ok(up) => {
+                return Ok(BroughtUp {
+                    events: restart_events.into_iter().chain(up.events).collect(),
+                    ..up
+                });
+            }
+            Err(
+                BusError::Library { .. }
+                | BusError::Panicked(_)
+                | BusError::NoAnswer(_)
+                | BusError::Moved { .. },
+            ) if restart_events.len() / 2 < MOST_RESTARTS => {
                 let event = |kind, code| Event {
                     at_ns: wire.now().as_ns(),
                     cycle: 0,
@@ -78,7 +86,10 @@ pub(super) fn bring_up_with_restarts<W: Wire>(
                 };
 
                 let restarts = restart_events.len() as u32 / 2 + 1;
-                restart_events.extend([event(EventKind::LibraryFailed, 0), event(EventKind::BusRestarted, restarts)]);
+                restart_events.extend([
+                    event(EventKind::LibraryFailed, 0),
+                    event(EventKind::BusRestarted, restarts),
+                ]);
             }
             Err(why) => return Err(with_link_trouble(why, wire, on)),
         }
@@ -95,9 +106,14 @@ fn with_link_trouble<W: Wire>(why: BusError, wire: &W, on: &str) -> BusError {
     }
 }
 
-/// Finds the devices, compares them with `expected`, writes the configuration of the file, and maps the process data.
-/// `period_ns` is the cycle period.
-fn bring_up<W: Wire>(wire: &mut W, expected: Option<&Layout>, period_ns: u64, on: &str) -> Result<BroughtUp, BusError> {
+/// Finds the devices, compares them with `expected`, writes the configuration of the file, and maps
+/// the process data. `period_ns` is the cycle period.
+fn bring_up<W: Wire>(
+    wire: &mut W,
+    expected: Option<&Layout>,
+    period_ns: u64,
+    on: &str,
+) -> Result<BroughtUp, BusError> {
     without_panic(|| {
         with_main_device(wire, on, |pump, group, (main_device, set_time)| {
             let mut devices = found(&group, main_device, &pump.addresses);
@@ -124,7 +140,12 @@ fn bring_up<W: Wire>(wire: &mut W, expected: Option<&Layout>, period_ns: u64, on
             check_positions(pump, &devices, expected)?;
             record_scripts(&mut devices, &mut pump.config_record);
             let addresses = pump.addresses;
-            Ok(BroughtUp { devices, events: std::mem::take(&mut pump.events), frames: pump.frames, addresses })
+            Ok(BroughtUp {
+                devices,
+                events: std::mem::take(&mut pump.events),
+                frames: pump.frames,
+                addresses,
+            })
         })
     })
 }
@@ -150,7 +171,11 @@ fn with_main_device<W: Wire, T>(
     };
     check_thread_start().map_err(BusError::Thread)?;
     // The pump handles lost frames; these timeouts are for devices that never become ready.
-    let timeouts = Timeouts { pdu: Duration::from_secs(10), eeprom: Duration::from_secs(2), ..Timeouts::default() };
+    let timeouts = Timeouts {
+        pdu: Duration::from_secs(10),
+        eeprom: Duration::from_secs(2),
+        ..Timeouts::default()
+    };
     let config = MainDeviceConfig { dc_static_sync_iterations: 0, ..MainDeviceConfig::default() };
     let main_device = MainDevice::new(pdu_loop, timeouts, config);
     let now_ns = Cell::new(wire.now().as_ns());
@@ -159,7 +184,9 @@ fn with_main_device<W: Wire, T>(
     let begun = main_device.init_single_group::<MOST_DEVICES, MOST_PROCESS_DATA>(|| now_ns.get());
     let group = match pump.run(begun, set_time) {
         // The first frame counts the devices.
-        Err(BusError::NoAnswer(_)) if pump.frames <= 20 => return Err(BusError::NoDevices(on.to_owned())),
+        Err(BusError::NoAnswer(_)) if pump.frames <= 20 => {
+            return Err(BusError::NoDevices(on.to_owned()));
+        }
         other => other?,
     };
 
@@ -191,16 +218,23 @@ fn check_positions<W: Wire>(
     expected: Option<&Layout>,
 ) -> Result<(), BusError> {
     let stations = pump.stations(devices.len())?;
-    let Some(place) = (0..devices.len()).find(|&place| stations.get(place) != Some(&devices[place].station)) else {
+    let Some(place) =
+        (0..devices.len()).find(|&place| stations.get(place) != Some(&devices[place].station))
+    else {
         return Ok(());
     };
-    let name =
-        expected.and_then(|layout| layout.devices.get(place)).map_or(&devices[place].name, |device| &device.name);
+    let name = expected
+        .and_then(|layout| layout.devices.get(place))
+        .map_or(&devices[place].name, |device| &device.name);
 
     Err(BusError::Moved { place, name: name.clone() })
 }
 
-fn found(group: &DeviceGroup, main_device: &MainDevice<'_>, addresses: &BusAddresses) -> Vec<FoundDevice> {
+fn found(
+    group: &DeviceGroup,
+    main_device: &MainDevice<'_>,
+    addresses: &BusAddresses,
+) -> Vec<FoundDevice> {
     let devices = group.iter(main_device).map(|device| {
         let identity = device.identity();
         FoundDevice {
@@ -280,7 +314,12 @@ fn check_sync0(found: &[FoundDevice], layout: &Layout, bus_ns: u64) -> Result<()
 
 impl FoundDevice {
     /// Returns the device as recovery needs it. `is_led`: the bus has a reference clock.
-    pub(super) fn known(&self, script: Box<[ConfigStep]>, last_mail_counter: u8, is_led: bool) -> KnownDevice {
+    pub(super) fn known(
+        &self,
+        script: Box<[ConfigStep]>,
+        last_mail_counter: u8,
+        is_led: bool,
+    ) -> KnownDevice {
         KnownDevice {
             station: self.station,
             identity: self.identity,
@@ -299,7 +338,8 @@ fn compare(found: &[FoundDevice], layout: &Layout) -> Result<(), BusError> {
     for (place, (device, wanted)) in found.iter().zip(&layout.devices).enumerate() {
         let expected = (wanted.vendor, wanted.product);
         let there = (device.identity[0], device.identity[1]);
-        // A missing device shifts all following ones; reporting it says more than reporting a wrong device.
+        // A missing device shifts all following ones; reporting it says more than reporting a wrong
+        // device.
         if expected != there && found.len() >= layout.devices.len() {
             let name = wanted.name.clone();
             return Err(BusError::WrongDevice { place, name, expected, found: there });
@@ -310,10 +350,16 @@ fn compare(found: &[FoundDevice], layout: &Layout) -> Result<(), BusError> {
     let expected = layout.devices.len();
     let count = found.len();
     if count < expected {
-        let differs =
-            |(device, wanted): &(&FoundDevice, &DeviceLayout)| device.identity[..2] != [wanted.vendor, wanted.product];
-        let place = found.iter().zip(&layout.devices).position(|pair| differs(&pair)).unwrap_or(count);
-        return Err(BusError::Fewer { expected, found: count, first: layout.devices[place].name.clone() });
+        let differs = |(device, wanted): &(&FoundDevice, &DeviceLayout)| {
+            device.identity[..2] != [wanted.vendor, wanted.product]
+        };
+        let place =
+            found.iter().zip(&layout.devices).position(|pair| differs(&pair)).unwrap_or(count);
+        return Err(BusError::Fewer {
+            expected,
+            found: count,
+            first: layout.devices[place].name.clone(),
+        });
     }
 
     if count > expected {
@@ -336,7 +382,13 @@ fn compare_numbers(found: &[FoundDevice], layout: &Layout) -> Result<(), BusErro
         ];
         for (what, expected, found) in numbers {
             if expected != 0 && expected != found {
-                return Err(BusError::OtherNumber { place, name: wanted.name.clone(), what, expected, found });
+                return Err(BusError::OtherNumber {
+                    place,
+                    name: wanted.name.clone(),
+                    what,
+                    expected,
+                    found,
+                });
             }
         }
     }
@@ -347,7 +399,10 @@ fn compare_numbers(found: &[FoundDevice], layout: &Layout) -> Result<(), BusErro
 fn compare_process_data(found: &[FoundDevice], layout: &Layout) -> Result<(), BusError> {
     let pairs = found.iter().zip(&layout.devices);
     let bytes = |wanted: &DeviceLayout| (wanted.outputs.len(), wanted.inputs.len());
-    match pairs.into_iter().find(|(device, wanted)| (device.outputs, device.inputs) != bytes(wanted)) {
+    match pairs
+        .into_iter()
+        .find(|(device, wanted)| (device.outputs, device.inputs) != bytes(wanted))
+    {
         None => Ok(()),
         Some((device, wanted)) => Err(BusError::OtherProcessData {
             name: wanted.name.clone(),

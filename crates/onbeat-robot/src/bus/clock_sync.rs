@@ -1,9 +1,10 @@
 //! Locks the loop's releases to the reference clock of the segment.
 //!
-//! Each cycle reads the reference clock when the frame passes it. The remainder of that time modulo the period, minus
-//! the delay between release and sending, is the error of the release. A proportional-integral controller shifts the
-//! following releases; its integral part converges to the difference of the two clock rates. The MainDevice never
-//! writes its own time to the reference clock.
+//! Each cycle reads the reference clock when the frame passes it. The remainder of that time modulo
+//! the period, minus the delay between release and sending, is the error of the release. A
+//! proportional-integral controller shifts the following releases; its integral part converges to
+//! the difference of the two clock rates. The MainDevice never writes its own time to the reference
+//! clock.
 
 /// Fraction of the error corrected in one cycle: 1/32.
 const PROPORTIONAL: i64 = 32;
@@ -12,8 +13,8 @@ const INTEGRAL: i64 = 1024;
 /// The loop is locked after this number of consecutive cycles within this error.
 const LOCKED_WITHIN_NS: i64 = 10_000;
 const LOCKED_AFTER: u32 = 50;
-/// The lock is lost after this number of consecutive cycles beyond this error; a single frame sent late does not
-/// matter.
+/// The lock is lost after this number of consecutive cycles beyond this error; a single frame sent
+/// late does not matter.
 const UNLOCKED_BEYOND_NS: i64 = 100_000;
 const UNLOCKED_AFTER: u32 = 3;
 /// While locked, errors are clamped to this, for the same reason.
@@ -42,9 +43,14 @@ pub(super) struct ClockSync {
 impl ClockSync {
     /// Returns the shift of later releases in ns, positive for later, and the change of the lock.
     ///
-    /// `reference_ns` is the reference time when the frame passed the reference clock, `delay_ns` the time from the
-    /// release to then.
-    pub(super) fn follow(&mut self, reference_ns: u64, delay_ns: u64, period_ns: u64) -> (i64, LockChange) {
+    /// `reference_ns` is the reference time when the frame passed the reference clock, `delay_ns`
+    /// the time from the release to then.
+    pub(super) fn follow(
+        &mut self,
+        reference_ns: u64,
+        delay_ns: u64,
+        period_ns: u64,
+    ) -> (i64, LockChange) {
         let period = period_ns as i64;
         let phase = (reference_ns.wrapping_sub(delay_ns) % period_ns.max(1)) as i64;
         // Error of the release relative to the reference clock, within half a period.
@@ -52,7 +58,8 @@ impl ClockSync {
         let error = if self.locked { late.clamp(-MAX_ERROR_NS, MAX_ERROR_NS) } else { late };
         self.rate = (self.rate + error).clamp(-period * INTEGRAL / 1000, period * INTEGRAL / 1000);
         let correction = -(error / PROPORTIONAL + self.rate / INTEGRAL);
-        self.within = if late.abs() <= LOCKED_WITHIN_NS { self.within.saturating_add(1) } else { 0 };
+        self.within =
+            if late.abs() <= LOCKED_WITHIN_NS { self.within.saturating_add(1) } else { 0 };
         self.beyond = if late.abs() > UNLOCKED_BEYOND_NS { self.beyond + 1 } else { 0 };
         let step = match self.locked {
             false if self.within >= LOCKED_AFTER => LockChange::Locked,
@@ -79,8 +86,8 @@ impl ClockSync {
 mod tests {
     use super::*;
 
-    /// Simulates a loop whose clock runs faster by `ppb`, with frames that pass the reference 20 µs late plus up to 6
-    /// µs of jitter.
+    /// Simulates a loop whose clock runs faster by `ppb`, with frames that pass the reference 20 µs
+    /// late plus up to 6 µs of jitter.
     fn errors_ns(ppb: i64, cycles: u64) -> Vec<i64> {
         let mut lock = ClockSync::default();
         let period = 1_000_000;
@@ -122,7 +129,14 @@ mod tests {
         }
 
         assert!(
-            matches!(steps[..], [(_, LockChange::Locked), (1_002, LockChange::Unlocked(_)), (_, LockChange::Locked)]),
+            matches!(
+                steps[..],
+                [
+                    (_, LockChange::Locked),
+                    (1_002, LockChange::Unlocked(_)),
+                    (_, LockChange::Locked)
+                ]
+            ),
             "{steps:?}"
         );
     }

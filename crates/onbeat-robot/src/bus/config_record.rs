@@ -1,7 +1,8 @@
-//! Configuration of each device on its way to SAFEOP, recorded to be repeated when the device recovers.
+//! Configuration of each device on its way to SAFEOP, recorded to be repeated when the device
+//! recovers.
 //!
-//! Frames are recorded as they are sent, so the record holds whatever registers ethercrab writes. Steps that onbeat
-//! adds are inserted explicitly.
+//! Frames are recorded as they are sent, so the record holds whatever registers ethercrab writes.
+//! Steps that onbeat adds are inserted explicitly.
 
 use onbeat_rt::frame::{Command, word};
 
@@ -11,7 +12,8 @@ use super::sdo::SdoTransfer;
 use super::sync0::Sync0Timing;
 use onbeat_ethercat::registers::TIME_DELAY;
 pub(super) use onbeat_ethercat::registers::{
-    AL_CONTROL, AL_STATUS, SII_OWNER, SPEED_START, STATION, SYNC_MANAGER, SYSTEM_TIME, TIME_DIFFERENCE, TIME_OFFSET,
+    AL_CONTROL, AL_STATUS, SII_OWNER, SPEED_START, STATION, SYNC_MANAGER, SYSTEM_TIME,
+    TIME_DIFFERENCE, TIME_OFFSET,
 };
 use onbeat_ethercat::setup::ObjectValue;
 
@@ -26,8 +28,11 @@ fn is_kept(register: u16) -> bool {
     const SYNC_MANAGERS_END: u16 = SYNC_MANAGER + 0x7f;
     const TIME_DELAY_END: u16 = TIME_DELAY + 3;
     const CONTROL_LOOP_END: u16 = SPEED_START + 5;
-    let is_of_clock = matches!(register, TIME_DELAY..=TIME_DELAY_END | SPEED_START..=CONTROL_LOOP_END);
-    FMMU.contains(&register) || is_of_clock || matches!(register, AL_CONTROL | SYNC_MANAGER..=SYNC_MANAGERS_END)
+    let is_of_clock =
+        matches!(register, TIME_DELAY..=TIME_DELAY_END | SPEED_START..=CONTROL_LOOP_END);
+    FMMU.contains(&register)
+        || is_of_clock
+        || matches!(register, AL_CONTROL | SYNC_MANAGER..=SYNC_MANAGERS_END)
 }
 
 /// A register write.
@@ -79,7 +84,9 @@ impl FmmuMark {
         let fmmus = || {
             let written = script.iter().rev().filter_map(ConfigStep::written);
             written.filter(|line| {
-                FMMU.contains(&line.register) && line.bytes.len() == FMMU_BYTES && word(&line.bytes, 4) > 0
+                FMMU.contains(&line.register)
+                    && line.bytes.len() == FMMU_BYTES
+                    && word(&line.bytes, 4) > 0
             })
         };
 
@@ -112,12 +119,18 @@ impl ConfigRecord {
         for datagram in datagrams(frame) {
             let station = word(datagram.header, 2);
             let register = word(datagram.header, 4);
-            if datagram.header[0] == Command::Fpwr as u8 && is_kept(register) && datagram.data.len() <= LONGEST {
+            if datagram.header[0] == Command::Fpwr as u8
+                && is_kept(register)
+                && datagram.data.len() <= LONGEST
+            {
                 let written = RegisterWrite { register, bytes: datagram.data.into() };
                 self.of_station.entry(station).or_default().push(ConfigStep::Register(written));
             }
 
-            if datagram.header[0] == Command::Fpwr as u8 && register >= MAILBOXES && datagram.data.len() > 5 {
+            if datagram.header[0] == Command::Fpwr as u8
+                && register >= MAILBOXES
+                && datagram.data.len() > 5
+            {
                 self.mails.insert(station, datagram.data[5] >> 4 & 7);
             }
         }
@@ -133,8 +146,8 @@ impl ConfigRecord {
         self.of_station.insert(station, script);
     }
 
-    /// Returns the counter of the last mail to this station address, 0 if none. A device ignores a second mail with
-    /// the same counter.
+    /// Returns the counter of the last mail to this station address, 0 if none. A device ignores a
+    /// second mail with the same counter.
     pub(super) fn last_mail_counter(&self, station: u16) -> u8 {
         self.mails.get(&station).copied().unwrap_or(0)
     }

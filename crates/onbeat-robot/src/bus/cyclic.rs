@@ -1,8 +1,8 @@
-//! Frames of the cycle: process data, the AL state of all devices, the reference clock, and whether a mailbox is
-//! full. They are written once at set-up and sent again in place.
+//! Frames of the cycle: process data, the AL state of all devices, the reference clock, and whether
+//! a mailbox is full. They are written once at set-up and sent again in place.
 //!
-//! Inputs and outputs share datagrams. Input bytes are sent with the values received last, so a device that does not
-//! answer leaves its inputs unchanged.
+//! Inputs and outputs share datagrams. Input bytes are sent with the values received last, so a
+//! device that does not answer leaves its inputs unchanged.
 
 use onbeat_rt::frame::{self, Command, LONGEST, Writer, is_reply_to, register, working_counter};
 use onbeat_rt::time::Instant;
@@ -58,7 +58,8 @@ pub(super) struct CycleReply {
     /// Number of devices that processed the first frame.
     pub(super) counted: u16,
     pub(super) reference_ns: u64,
-    /// Clock differences of all devices from the reference in ns, combined by OR: an upper bound of each.
+    /// Clock differences of all devices from the reference in ns, combined by OR: an upper bound of
+    /// each.
     pub(super) apart_ns: u32,
     /// Time from sending the first frame to receiving the last reply, in ns.
     pub(super) round_trip_ns: u64,
@@ -97,20 +98,26 @@ pub(super) struct CyclicExchange {
 }
 
 impl CyclicExchange {
-    /// Builds the frames for `layout`, with logical addresses from `logical`. `clock` is the station address of the
-    /// reference clock.
+    /// Builds the frames for `layout`, with logical addresses from `logical`. `clock` is the
+    /// station address of the reference clock.
     pub(super) fn new(layout: &Layout, clock: Option<u16>, logical: u32) -> Self {
-        let mut parts: Vec<CyclicFrame> =
-            split(layout).into_iter().map(|(image, expected)| CyclicFrame::new(image, expected)).collect();
-        let mut status_datagrams = StatusDatagrams { clock: None, difference: None, state: 0, mailbox: 0 };
+        let mut parts: Vec<CyclicFrame> = split(layout)
+            .into_iter()
+            .map(|(image, expected)| CyclicFrame::new(image, expected))
+            .collect();
+        let mut status_datagrams =
+            StatusDatagrams { clock: None, difference: None, state: 0, mailbox: 0 };
         for (number, part) in parts.iter_mut().enumerate() {
             let mut writer = Writer::new(&mut part.bytes[..], FIRST + number as u8);
-            let mut push = |command, address, length| writer.push(command, address, length).unwrap_or(0);
+            let mut push =
+                |command, address, length| writer.push(command, address, length).unwrap_or(0);
             if number == 0 {
-                // The clock datagram comes first, so reading and distributing the time happen at the same position of
-                // each frame.
-                status_datagrams.clock = clock.map(|station| push(Command::Frmw, register(station, SYSTEM_TIME), 8));
-                status_datagrams.difference = clock.map(|_| push(Command::Brd, register(0, TIME_DIFFERENCE), 4));
+                // The clock datagram comes first, so reading and distributing the time happen at
+                // the same position of each frame.
+                status_datagrams.clock =
+                    clock.map(|station| push(Command::Frmw, register(station, SYSTEM_TIME), 8));
+                status_datagrams.difference =
+                    clock.map(|_| push(Command::Brd, register(0, TIME_DIFFERENCE), 4));
                 status_datagrams.state = push(Command::Brd, register(0, AL_STATUS), 2);
                 status_datagrams.mailbox = push(Command::Brd, register(0, SYNC_MANAGER + 8 + 5), 1);
             }
@@ -119,7 +126,13 @@ impl CyclicExchange {
             part.length = writer.finish();
         }
 
-        Self { parts, status_datagrams, number: 0, answer: CycleReply::default(), input_bytes: layout.input_bytes }
+        Self {
+            parts,
+            status_datagrams,
+            number: 0,
+            answer: CycleReply::default(),
+            input_bytes: layout.input_bytes,
+        }
     }
 
     /// Returns the number of frames per cycle and their total length in bytes.
@@ -142,7 +155,8 @@ impl CyclicExchange {
         // The header precedes the data by 10 bytes: command and index, then the station address.
         const BEFORE_DATA: usize = 8;
         if let (Some(at), Some(part)) = (self.status_datagrams.clock, self.parts.first_mut()) {
-            part.bytes[at - BEFORE_DATA..at - BEFORE_DATA + 2].copy_from_slice(&station.to_le_bytes());
+            part.bytes[at - BEFORE_DATA..at - BEFORE_DATA + 2]
+                .copy_from_slice(&station.to_le_bytes());
         }
     }
 
@@ -169,9 +183,18 @@ impl CyclicExchange {
     }
 
     /// Processes a received frame; writes its inputs to `inputs`.
-    pub(super) fn take(&mut self, reply: &[u8], inputs: &mut [u8], received_at: Instant) -> FrameClass {
+    pub(super) fn take(
+        &mut self,
+        reply: &[u8],
+        inputs: &mut [u8],
+        received_at: Instant,
+    ) -> FrameClass {
         let Some(purpose) = frame::purpose_of(reply) else {
-            return if frame::is_of_another(reply) { FrameClass::Foreign } else { FrameClass::Unknown };
+            return if frame::is_of_another(reply) {
+                FrameClass::Foreign
+            } else {
+                FrameClass::Unknown
+            };
         };
         if purpose == ACYCLIC {
             return FrameClass::Acyclic;
@@ -181,12 +204,18 @@ impl CyclicExchange {
             return FrameClass::OfScan;
         }
 
-        let Some(place) = purpose.checked_sub(FIRST).map(usize::from).filter(|place| *place < self.parts.len()) else {
+        let Some(place) =
+            purpose.checked_sub(FIRST).map(usize::from).filter(|place| *place < self.parts.len())
+        else {
             return FrameClass::Unknown;
         };
         let part = &mut self.parts[place];
         if !is_reply_to(reply, &part.bytes[..part.length]) {
-            return if reply.len() < part.length { FrameClass::Unknown } else { part.take_older(place, reply) };
+            return if reply.len() < part.length {
+                FrameClass::Unknown
+            } else {
+                part.take_older(place, reply)
+            };
         }
 
         if part.answered {
@@ -226,7 +255,8 @@ impl StatusDatagrams {
 
         if let Some(at) = self.difference.filter(|&at| working_counter(reply, at, 4) > 0) {
             // Sign and magnitude (ETG.1000.4, table 60).
-            answer.apart_ns = u32::from_le_bytes([reply[at], reply[at + 1], reply[at + 2], reply[at + 3] & 0x7f]);
+            answer.apart_ns =
+                u32::from_le_bytes([reply[at], reply[at + 1], reply[at + 2], reply[at + 3] & 0x7f]);
         }
     }
 }
@@ -248,7 +278,8 @@ impl CyclicFrame {
 
     /// Classifies a complete reply to an earlier frame: late or duplicate.
     fn take_older(&mut self, place: usize, reply: &[u8]) -> FrameClass {
-        let age = frame::number_of(&self.bytes[..self.length]).wrapping_sub(frame::number_of(reply));
+        let age =
+            frame::number_of(&self.bytes[..self.length]).wrapping_sub(frame::number_of(reply));
         // In frames with a single datagram only the low byte of the number is transmitted.
         let age = if place == 0 { age } else { age & 0xff };
         let Some(bit) = age.checked_sub(1).map(u32::from) else { return FrameClass::Unknown };
@@ -259,14 +290,15 @@ impl CyclicFrame {
         if was_answered { FrameClass::Duplicate } else { FrameClass::Late }
     }
 
-    /// Copies this frame's part of the outputs; `inputs` is the number of input bytes that precede the outputs in the
-    /// image.
+    /// Copies this frame's part of the outputs; `inputs` is the number of input bytes that precede
+    /// the outputs in the image.
     fn put(&mut self, inputs: usize, outputs: &[u8]) {
         let from = self.image.start.max(inputs);
         if from < self.image.end {
             let at = self.data_at + from - self.image.start;
             let bytes = self.image.end - from;
-            self.bytes[at..at + bytes].copy_from_slice(&outputs[from - inputs..from - inputs + bytes]);
+            self.bytes[at..at + bytes]
+                .copy_from_slice(&outputs[from - inputs..from - inputs + bytes]);
         }
     }
 
@@ -286,7 +318,10 @@ impl CyclicFrame {
 fn split(layout: &Layout) -> Vec<(std::ops::Range<usize>, u16)> {
     let inputs = layout.devices.iter().map(|device| (device.inputs.clone(), 1));
     let behind = layout.input_bytes;
-    let outputs = layout.devices.iter().map(|device| (device.outputs.start + behind..device.outputs.end + behind, 2));
+    let outputs = layout
+        .devices
+        .iter()
+        .map(|device| (device.outputs.start + behind..device.outputs.end + behind, 2));
     let mut shares: Vec<(std::ops::Range<usize>, u16)> = vec![(0..0, 0)];
     for (range, count) in inputs.chain(outputs).filter(|(range, _)| !range.is_empty()) {
         let most = if shares.len() == 1 { MOST_WITH_STATUS } else { frame::MOST_DATA };

@@ -57,18 +57,23 @@ pub(super) struct MailboxLayout {
 }
 
 impl MailboxLayout {
-    /// Finds the mailboxes in the first two SyncManagers (ETG.1000.4: mailbox mode, directions write and read).
+    /// Finds the mailboxes in the first two SyncManagers (ETG.1000.4: mailbox mode, directions
+    /// write and read).
     pub(super) fn in_script(script: &[ConfigStep]) -> Option<Self> {
         let channel = |register: u16, direction: u8| {
             let lines = script.iter().rev().filter_map(ConfigStep::written);
-            let line = lines.into_iter().find(|line| line.register == register && line.bytes.len() >= 8)?;
+            let line = lines
+                .into_iter()
+                .find(|line| line.register == register && line.bytes.len() >= 8)?;
             let at = word(&line.bytes, 0);
             let bytes = word(&line.bytes, 2);
             let control = line.bytes[4];
-            (control & 0x0f == 0x02 | direction && usize::from(bytes) >= SHORTEST_MAIL).then_some((at, bytes))
+            (control & 0x0f == 0x02 | direction && usize::from(bytes) >= SHORTEST_MAIL)
+                .then_some((at, bytes))
         };
 
-        let ((to, to_bytes), (from, bytes)) = (channel(SYNC_MANAGER, 0x04)?, channel(SYNC_MANAGER + 8, 0)?);
+        let ((to, to_bytes), (from, bytes)) =
+            (channel(SYNC_MANAGER, 0x04)?, channel(SYNC_MANAGER + 8, 0)?);
         Some(Self { to, to_bytes, from, bytes })
     }
 }
@@ -128,17 +133,32 @@ impl BusDevice {
 
     /// Returns the station address used for the identification.
     pub(super) fn identifying_station(&self) -> Option<u16> {
-        if let DeviceStage::Recovering(recovery) = &self.stage { recovery.identifying_station() } else { None }
+        if let DeviceStage::Recovering(recovery) = &self.stage {
+            recovery.identifying_station()
+        } else {
+            None
+        }
     }
 
-    /// Reports a rejection; `missing` is the number of devices of this type not in OP, including this one.
-    pub(super) fn reject(&mut self, place: usize, why: RejectReason, missing: usize, events: &mut EventWriter<'_>) {
+    /// Reports a rejection; `missing` is the number of devices of this type not in OP, including
+    /// this one.
+    pub(super) fn reject(
+        &mut self,
+        place: usize,
+        why: RejectReason,
+        missing: usize,
+        events: &mut EventWriter<'_>,
+    ) {
         if self.rejected.replace(why) == Some(why) {
             return;
         }
         match why {
-            RejectReason::Other(what, value) => events.write(EventKind::WrongDevice, Some(place), (0, what), value),
-            RejectReason::InDoubt => events.write(EventKind::PlaceInDoubt, Some(place), (0, 0), missing as u32),
+            RejectReason::Other(what, value) => {
+                events.write(EventKind::WrongDevice, Some(place), (0, what), value)
+            }
+            RejectReason::InDoubt => {
+                events.write(EventKind::PlaceInDoubt, Some(place), (0, 0), missing as u32)
+            }
         }
     }
 
@@ -146,7 +166,12 @@ impl BusDevice {
         self.found = false;
         self.rejected = None;
         if let Some(fell_to) = self.fell_to_state.take() {
-            events.write(EventKind::StateChanged, Some(place), (u16::from(fell_to), u16::from(OP)), 0);
+            events.write(
+                EventKind::StateChanged,
+                Some(place),
+                (u16::from(fell_to), u16::from(OP)),
+                0,
+            );
         }
 
         if let Some(lost) = self.lost.take() {

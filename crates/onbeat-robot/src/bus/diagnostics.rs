@@ -1,8 +1,9 @@
 //! Finds devices that are not in OP or do not answer, and recovers them, with acyclic frames.
 //!
-//! Nothing is sent while all devices are in OP. When a cycle reports a problem (missing device, other AL state, wrong
-//! working counter), the AL state of each device is read. Devices that do not answer at their station address are
-//! searched for by position. Devices not in OP are recovered while the others keep exchanging process data.
+//! Nothing is sent while all devices are in OP. When a cycle reports a problem (missing device,
+//! other AL state, wrong working counter), the AL state of each device is read. Devices that do not
+//! answer at their station address are searched for by position. Devices not in OP are recovered
+//! while the others keep exchanging process data.
 
 use onbeat_rt::frame::{self, Command, LONGEST, Writer, register, word, working_counter};
 
@@ -69,8 +70,13 @@ pub(super) struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// Creates the state of devices in SAFEOP, to be taken to OP. `reference` is the device with the reference clock.
-    pub(super) fn new(devices: Vec<KnownDevice>, reference: Option<usize>, addresses: BusAddresses) -> Self {
+    /// Creates the state of devices in SAFEOP, to be taken to OP. `reference` is the device with
+    /// the reference clock.
+    pub(super) fn new(
+        devices: Vec<KnownDevice>,
+        reference: Option<usize>,
+        addresses: BusAddresses,
+    ) -> Self {
         let count = devices.len();
         let mut devices: Vec<BusDevice> = devices.into_iter().map(BusDevice::new).collect();
         for place in 0..count {
@@ -126,7 +132,8 @@ impl Diagnostics {
     /// Returns AL status and AL status code as last read; `None` for a device that does not answer.
     pub(super) fn status(&self, device: usize) -> Option<(u8, u16)> {
         let device = self.devices.get(device)?;
-        (!matches!(device.stage, DeviceStage::NoAnswer)).then_some((device.al_status, device.al_code))
+        (!matches!(device.stage, DeviceStage::NoAnswer))
+            .then_some((device.al_status, device.al_code))
     }
 
     /// Evaluates the replies of a cycle.
@@ -141,8 +148,10 @@ impl Diagnostics {
             self.state_read_cycles = STATE_READ_CYCLES;
         }
 
-        let is_unexplained =
-            all && self.was_up && answer.working_counter != expected && self.in_op() == self.devices.len();
+        let is_unexplained = all
+            && self.was_up
+            && answer.working_counter != expected
+            && self.in_op() == self.devices.len();
         self.unexplained = if is_unexplained { self.unexplained + 1 } else { 0 };
         self.reads_clocks = answer.apart_ns > APART_NS && self.was_up;
         self.reads_mailboxes = answer.has_mail;
@@ -171,7 +180,8 @@ impl Diagnostics {
         if self.unexplained >= FMMU_CHECK_AFTER {
             self.unexplained = 0;
             for device in &mut self.devices {
-                device.stage = DeviceStage::Recovering(Recovery::in_state(&device.known, OP, cycle));
+                device.stage =
+                    DeviceStage::Recovering(Recovery::in_state(&device.known, OP, cycle));
             }
         }
 
@@ -201,18 +211,22 @@ impl Diagnostics {
             }
         }
 
-        let states =
-            self.state_read_cycles > 0 || self.devices.iter().any(|device| !matches!(device.stage, DeviceStage::InOp));
+        let states = self.state_read_cycles > 0
+            || self.devices.iter().any(|device| !matches!(device.stage, DeviceStage::InOp));
         if states {
             let rest = self.devices.iter().enumerate().skip(self.first);
-            let first_left = rest.into_iter().find(|(place, device)| !frame_writer.push_state_read(*place, device));
+            let first_left = rest
+                .into_iter()
+                .find(|(place, device)| !frame_writer.push_state_read(*place, device));
             self.completes_round = first_left.is_none();
             self.first = first_left.map_or(0, |(place, _)| place);
         }
 
         self.state_read_cycles = self.state_read_cycles.saturating_sub(1);
         if self.reads_clocks {
-            for (place, device) in self.devices.iter().enumerate().filter(|(_, device)| device.known.has_clock) {
+            for (place, device) in
+                self.devices.iter().enumerate().filter(|(_, device)| device.known.has_clock)
+            {
                 frame_writer.push(
                     QueryPurpose::ClockDifference(place),
                     Command::Fprd,
@@ -277,15 +291,20 @@ impl Diagnostics {
                     self.take_state(place, (data, counter), events);
                 }
                 QueryPurpose::Station(place) => {
-                    self.position_scan.take(place, if counter > 0 { word(data, 0) } else { NO_ANSWER });
+                    self.position_scan
+                        .take(place, if counter > 0 { word(data, 0) } else { NO_ANSWER });
                 }
                 QueryPurpose::Recovery(place) => {
-                    let second = queries.get(number + 1).filter(|query| query.purpose == QueryPurpose::Second);
+                    let second = queries
+                        .get(number + 1)
+                        .filter(|query| query.purpose == QueryPurpose::Second);
                     let second = second.map(|second| &reply[second.at..second.at + second.length]);
                     self.take_recovery(place, (data, counter), second, events);
                 }
                 QueryPurpose::Second => {}
-                QueryPurpose::ClockDifference(place) => self.take_clock_difference(place, (data, counter), events),
+                QueryPurpose::ClockDifference(place) => {
+                    self.take_clock_difference(place, (data, counter), events)
+                }
                 QueryPurpose::MailboxStatus(place) => {
                     self.devices[place].has_mail = counter > 0 && data[0] & MAILBOX_FULL != 0;
                 }
@@ -295,7 +314,9 @@ impl Diagnostics {
                     }
                 }
                 QueryPurpose::StartupMailSent(place) => {
-                    if let Some(transfer) = self.devices[place].startup_transfer().filter(|_| counter > 0) {
+                    if let Some(transfer) =
+                        self.devices[place].startup_transfer().filter(|_| counter > 0)
+                    {
                         transfer.was_sent();
                     }
                 }
@@ -315,14 +336,15 @@ impl Diagnostics {
         true
     }
 
-    /// After all AL states were read: more devices on the cable than replies means that some have lost their station
-    /// addresses.
+    /// After all AL states were read: more devices on the cable than replies means that some have
+    /// lost their station addresses.
     fn compare_with_counted(&mut self) {
         if !std::mem::take(&mut self.completes_round) {
             return;
         }
 
-        let not_read = self.devices.iter().filter(|device| device.is_recovering_or_paused()).count();
+        let not_read =
+            self.devices.iter().filter(|device| device.is_recovering_or_paused()).count();
         let unknown_devices = usize::from(self.counted) > self.answered_states + not_read;
         let is_silent = |device: &BusDevice| matches!(device.stage, DeviceStage::NoAnswer);
         if unknown_devices && (!self.surplus_reported || self.devices.iter().any(is_silent)) {
@@ -339,7 +361,12 @@ impl Diagnostics {
         }
     }
 
-    fn take_state(&mut self, place: usize, (data, counter): (&[u8], u16), events: &mut EventWriter<'_>) {
+    fn take_state(
+        &mut self,
+        place: usize,
+        (data, counter): (&[u8], u16),
+        events: &mut EventWriter<'_>,
+    ) {
         let device = &mut self.devices[place];
         if counter == 0 {
             device.unanswered = device.unanswered.saturating_add(1);
@@ -364,13 +391,26 @@ impl Diagnostics {
         match device.stage {
             DeviceStage::NoAnswer => {
                 device.mark_found(place, events);
-                device.stage = DeviceStage::Recovering(Recovery::in_state(&device.known, status, events.cycle));
+                device.stage = DeviceStage::Recovering(Recovery::in_state(
+                    &device.known,
+                    status,
+                    events.cycle,
+                ));
             }
             DeviceStage::InOp if status != OP => {
                 let states = (u16::from(before), u16::from(status));
-                events.write(EventKind::StateChanged, Some(place), states, u32::from(device.al_code));
+                events.write(
+                    EventKind::StateChanged,
+                    Some(place),
+                    states,
+                    u32::from(device.al_code),
+                );
                 device.fell_to_state = Some(status & 0x0f);
-                device.stage = DeviceStage::Recovering(Recovery::in_state(&device.known, status, events.cycle));
+                device.stage = DeviceStage::Recovering(Recovery::in_state(
+                    &device.known,
+                    status,
+                    events.cycle,
+                ));
             }
             _ => {}
         }
@@ -393,14 +433,21 @@ impl Diagnostics {
             }
             RecoveryProgress::Identified => device.mark_found(place, events),
             RecoveryProgress::Rejected(why) => {
-                let is_missing = |other: &usize| !matches!(self.devices[*other].stage, DeviceStage::InOp);
-                let missing = 1 + identical_devices(&self.devices, place).filter(is_missing).count();
+                let is_missing =
+                    |other: &usize| !matches!(self.devices[*other].stage, DeviceStage::InOp);
+                let missing =
+                    1 + identical_devices(&self.devices, place).filter(is_missing).count();
                 let device = &mut self.devices[place];
                 device.reject(place, why, missing, events);
                 device.stage = DeviceStage::Paused(events.cycle + PAUSE_CYCLES);
             }
             RecoveryProgress::StateRefused(state, code) => {
-                events.write(EventKind::StateRefused, Some(place), (0, u16::from(state)), u32::from(code));
+                events.write(
+                    EventKind::StateRefused,
+                    Some(place),
+                    (0, u16::from(state)),
+                    u32::from(code),
+                );
                 device.stage = DeviceStage::Paused(events.cycle + PAUSE_CYCLES);
             }
             RecoveryProgress::SdoRefused(line, failure) => {
@@ -413,7 +460,12 @@ impl Diagnostics {
         }
     }
 
-    fn take_clock_difference(&mut self, place: usize, (data, counter): (&[u8], u16), events: &mut EventWriter<'_>) {
+    fn take_clock_difference(
+        &mut self,
+        place: usize,
+        (data, counter): (&[u8], u16),
+        events: &mut EventWriter<'_>,
+    ) {
         let device = &mut self.devices[place];
         let difference = u32::from_le_bytes([data[0], data[1], data[2], data[3] & 0x7f]);
         let is_off = counter > 0 && difference > APART_NS;
@@ -424,7 +476,12 @@ impl Diagnostics {
         device.clock_was_off = is_off;
     }
 
-    fn take_mail(&mut self, place: usize, (mail, counter): (&[u8], u16), events: &mut EventWriter<'_>) {
+    fn take_mail(
+        &mut self,
+        place: usize,
+        (mail, counter): (&[u8], u16),
+        events: &mut EventWriter<'_>,
+    ) {
         let emergency = if counter > 0 { emergency_of_mail(mail) } else { None };
         if let Some((code, register)) = emergency {
             events.write(EventKind::Emergency, Some(place), (0, register), u32::from(code));
@@ -435,7 +492,9 @@ impl Diagnostics {
 
         if let Some(transfer) = self.devices[place].startup_transfer() {
             transfer.answer(mail, events.cycle);
-        } else if let Some(transfer) = self.transfer.as_mut().filter(|transfer| transfer.device() == place) {
+        } else if let Some(transfer) =
+            self.transfer.as_mut().filter(|transfer| transfer.device() == place)
+        {
             transfer.answer(mail, events.cycle);
         }
     }
@@ -443,23 +502,29 @@ impl Diagnostics {
     /// Confirms identities that follow from the positions.
     fn prove_places(&mut self) {
         for place in 0..self.devices.len() {
-            let needs_proof =
-                self.devices[place].identification().is_some_and(|identification| identification.needs_proof());
+            let needs_proof = self.devices[place]
+                .identification()
+                .is_some_and(|identification| identification.needs_proof());
             let is_proven = needs_proof && self.position_scan.proves(place, &self.devices);
-            if let Some(identification) = self.devices[place].identification().filter(|_| is_proven) {
+            if let Some(identification) = self.devices[place].identification().filter(|_| is_proven)
+            {
                 identification.prove();
             }
         }
     }
 
-    /// Identifies unknown devices at the positions of missing ones, and reports a surplus device once.
+    /// Identifies unknown devices at the positions of missing ones, and reports a surplus device
+    /// once.
     fn identify_unknown(&mut self, events: &mut EventWriter<'_>) {
         let mut surplus = None;
         for &(position, unknown) in self.position_scan.unknown_devices() {
             match unknown {
                 UnknownDevice::Surplus => surplus = surplus.or(Some(position)),
-                UnknownDevice::InPlaceOf(place) if matches!(self.devices[place].stage, DeviceStage::NoAnswer) => {
-                    let recovery = Recovery::at_place(position, self.skips_identity_check, events.cycle);
+                UnknownDevice::InPlaceOf(place)
+                    if matches!(self.devices[place].stage, DeviceStage::NoAnswer) =>
+                {
+                    let recovery =
+                        Recovery::at_place(position, self.skips_identity_check, events.cycle);
                     self.devices[place].stage = DeviceStage::Recovering(recovery);
                 }
                 UnknownDevice::InPlaceOf(_) => {}

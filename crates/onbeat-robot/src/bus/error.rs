@@ -28,7 +28,9 @@ pub enum BusError {
         first: String,
     },
     /// More devices answer than the file lists.
-    #[error("the file lists {expected} SubDevices and {found} answer; add the others to the file, or disconnect them")]
+    #[error(
+        "the file lists {expected} SubDevices and {found} answer; add the others to the file, or disconnect them"
+    )]
     More {
         /// Number of devices in the file.
         expected: usize,
@@ -108,7 +110,9 @@ pub enum BusError {
         why: SdoFailure,
     },
     /// A device left PREOP during configuration; nothing was enabled.
-    #[error("\"{name}\" left PREOP during configuration, AL status code {code:#06x}; nothing was enabled")]
+    #[error(
+        "\"{name}\" left PREOP during configuration, AL status code {code:#06x}; nothing was enabled"
+    )]
     FellInPreop {
         /// Name in the file.
         name: String,
@@ -116,7 +120,9 @@ pub enum BusError {
         code: u16,
     },
     /// SYNC0 was configured for a device without a distributed clock; nothing was enabled.
-    #[error("\"{0}\" has no distributed clock for its `sync0`; nothing was enabled: remove `sync0` from the file")]
+    #[error(
+        "\"{0}\" has no distributed clock for its `sync0`; nothing was enabled: remove `sync0` from the file"
+    )]
     NoClock(String),
     /// The periods of SYNC0 and bus are not multiples of each other; nothing was enabled.
     #[error(

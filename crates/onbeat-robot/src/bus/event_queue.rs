@@ -42,8 +42,22 @@ pub(super) struct EventWriter<'n> {
 }
 
 impl EventWriter<'_> {
-    pub(super) fn write(&mut self, kind: EventKind, device: Option<usize>, (old, new): (u16, u16), code: u32) {
+    pub(super) fn write(
+        &mut self,
+        kind: EventKind,
+        device: Option<usize>,
+        (old, new): (u16, u16),
+        code: u32,
+    ) {
         let device = device.and_then(|device| u16::try_from(device).ok()).unwrap_or(NO_DEVICE);
-        self.queue.push(Event { at_ns: self.at_ns, cycle: self.cycle, kind, device, old, new, code });
+        self.queue.push(Event {
+            at_ns: self.at_ns,
+            cycle: self.cycle,
+            kind,
+            device,
+            old,
+            new,
+            code,
+        });
     }
 }

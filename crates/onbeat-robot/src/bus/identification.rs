@@ -6,13 +6,13 @@
 //!                                                  └──────▶ INIT, no station address ◀──────────┘
 //! ```
 //!
-//! Only the first query addresses the device by position. All others use the new station address, which no other
-//! device has or will have. Whatever happens to cables and other station addresses, one device answers and is
-//! configured afterwards.
+//! Only the first query addresses the device by position. All others use the new station address,
+//! which no other device has or will have. Whatever happens to cables and other station addresses,
+//! one device answers and is configured afterwards.
 //!
-//! Devices of one type without serial number and alias report the same identity. For these, either the FMMU content
-//! must still be the configured one, or all other devices of the type must be at their positions;
-//! [`super::position_scan`] checks the latter.
+//! Devices of one type without serial number and alias report the same identity. For these, either
+//! the FMMU content must still be the configured one, or all other devices of the type must be at
+//! their positions; [`super::position_scan`] checks the latter.
 
 use onbeat_ethercat::registers::{ALIAS, SII_CONTROL, SII_DATA};
 use onbeat_rt::frame::{Command, position, register, word};
@@ -27,7 +27,8 @@ const SII_READ: u16 = 0x0100;
 const SII_BUSY: u16 = 0x8000;
 /// Maximum number of cycles for an EEPROM read.
 const EEPROM_TIMEOUT_CYCLES: u64 = 50;
-/// Maximum number of cycles for the proof of its position, enough for devices recovered concurrently.
+/// Maximum number of cycles for the proof of its position, enough for devices recovered
+/// concurrently.
 const PROOF_TIMEOUT_CYCLES: u64 = 100;
 /// Maximum number of attempts, each with a new station address.
 const MAX_ATTEMPTS: u8 = 20;
@@ -35,7 +36,8 @@ const MAX_ATTEMPTS: u8 = 20;
 /// Reason why a device is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RejectReason {
-    /// Another device: what differs (1 vendor, 2 product, 3 revision, 4 serial number, 5 alias), and its value.
+    /// Another device: what differs (1 vendor, 2 product, 3 revision, 4 serial number, 5 alias),
+    /// and its value.
     Other(u16, u32),
     /// Possibly another device of the same type.
     InDoubt,
@@ -85,11 +87,19 @@ pub(super) struct Identification {
 impl Identification {
     pub(super) fn new(place: u16, skips_identity_check: bool, cycle: u64) -> Self {
         let step = IdentificationStep::SetStation;
-        Self { place, station: 0, step, since: cycle, differs: false, attempts: 1, skips_identity_check }
+        Self {
+            place,
+            station: 0,
+            step,
+            since: cycle,
+            differs: false,
+            attempts: 1,
+            skips_identity_check,
+        }
     }
 
-    /// Returns whether the next frame assigns a station address. Each attempt needs a new one: an earlier frame may
-    /// have reached a device that has moved since.
+    /// Returns whether the next frame assigns a station address. Each attempt needs a new one: an
+    /// earlier frame may have reached a device that has moved since.
     pub(super) fn needs_station(&self) -> bool {
         self.step == IdentificationStep::SetStation
     }
@@ -111,7 +121,8 @@ impl Identification {
         let first = match self.step {
             IdentificationStep::SetStation => {
                 let mut question = RegisterQuery::write(0, STATION, &station.to_le_bytes());
-                (question.command, question.address) = (Command::Apwr, register(position(self.place), STATION));
+                (question.command, question.address) =
+                    (Command::Apwr, register(position(self.place), STATION));
                 question
             }
             IdentificationStep::TakeSii => RegisterQuery::write(station, SII_OWNER, &[0, 0]),
@@ -124,10 +135,12 @@ impl Identification {
             IdentificationStep::AwaitSii(_) => RegisterQuery::read(station, SII_CONTROL, 2),
             IdentificationStep::ReadSii(_) => RegisterQuery::read(station, SII_DATA, 4),
             IdentificationStep::Alias => RegisterQuery::read(station, ALIAS, 2),
-            IdentificationStep::CheckFmmu => {
-                known.mark.map_or(RegisterQuery::read(station, AL_STATUS, 6), |mark| mark.query(station))
+            IdentificationStep::CheckFmmu => known
+                .mark
+                .map_or(RegisterQuery::read(station, AL_STATUS, 6), |mark| mark.query(station)),
+            IdentificationStep::AwaitProof | IdentificationStep::Proven => {
+                RegisterQuery::read(station, AL_STATUS, 6)
             }
-            IdentificationStep::AwaitProof | IdentificationStep::Proven => RegisterQuery::read(station, AL_STATUS, 6),
             IdentificationStep::Reject(_) => {
                 let stop = RegisterQuery::write(station, AL_CONTROL, &[INIT | ERROR, 0]);
                 return (stop, Some(RegisterQuery::write(station, STATION, &[0, 0])));
@@ -145,7 +158,8 @@ impl Identification {
         cycle: u64,
     ) -> IdentificationResult {
         if counter != 1 && !self.skips_identity_check {
-            // The station address is unique, so another count is an error. The address is not used again.
+            // The station address is unique, so another count is an error. The address is not used
+            // again.
             self.attempts += 1;
             self.enter(IdentificationStep::SetStation, cycle);
             return if self.attempts > MAX_ATTEMPTS {
@@ -177,7 +191,11 @@ impl Identification {
     }
 
     /// Returns the next step, or the result.
-    fn next(&mut self, known: &KnownDevice, data: &[u8]) -> Result<IdentificationStep, IdentificationResult> {
+    fn next(
+        &mut self,
+        known: &KnownDevice,
+        data: &[u8],
+    ) -> Result<IdentificationStep, IdentificationResult> {
         Ok(match self.step {
             IdentificationStep::SetStation if self.skips_identity_check => {
                 return Err(IdentificationResult::Identified);
@@ -197,7 +215,9 @@ impl Identification {
             IdentificationStep::CheckFmmu if known.mark.is_some_and(|mark| mark.matches(data)) => {
                 IdentificationStep::Proven
             }
-            IdentificationStep::CheckFmmu | IdentificationStep::AwaitProof => IdentificationStep::AwaitProof,
+            IdentificationStep::CheckFmmu | IdentificationStep::AwaitProof => {
+                IdentificationStep::AwaitProof
+            }
             IdentificationStep::Proven => IdentificationStep::Proven,
             IdentificationStep::Reject(why) => return Err(IdentificationResult::Rejected(why)),
         })

@@ -1,4 +1,5 @@
-//! The MainDevice: brings the devices of a segment to OP and exchanges process data with them, cycle by cycle.
+//! The MainDevice: brings the devices of a segment to OP and exchanges process data with them,
+//! cycle by cycle.
 //!
 //! ```text
 //! bring_up ── ethercrab, frames by pump ──▶ devices in SAFEOP, configuration recorded (config_record)
@@ -7,12 +8,12 @@
 //!                └ diagnostics: an acyclic frame ─┘  only after a problem: which device, and its recovery
 //! ```
 //!
-//! ethercrab finds and configures the devices. From the first cycle on everything is implemented here, synchronously
-//! and without allocation, so a loop can call [`Bus::cycle`]. The bus uses only the wire's clock: on a virtual clock,
-//! runs are identical to the byte.
+//! ethercrab finds and configures the devices. From the first cycle on everything is implemented
+//! here, synchronously and without allocation, so a loop can call [`Bus::cycle`]. The bus uses only
+//! the wire's clock: on a virtual clock, runs are identical to the byte.
 //!
-//! Absent on purpose: a second network interface (cable redundancy), device groups with different periods, and
-//! mailbox protocols other than CoE.
+//! Absent on purpose: a second network interface (cable redundancy), device groups with different
+//! periods, and mailbox protocols other than CoE.
 
 mod acyclic;
 mod addresses;
@@ -62,8 +63,8 @@ use onbeat_ethercat::step::{BusCycle, Controller};
 
 /// Maximum number of devices on one bus: the size of ethercrab's tables.
 pub const MOST_DEVICES: usize = 256;
-/// Number of cycles in which late replies to ethercrab's frames may arrive; they do not count as frames of another
-/// MainDevice.
+/// Number of cycles in which late replies to ethercrab's frames may arrive; they do not count as
+/// frames of another MainDevice.
 const LIBRARY_CYCLES: u64 = 100;
 /// Number of cycles for which missing replies count as late after a late one.
 const LATE_FOR: u64 = 10;
@@ -71,11 +72,12 @@ const LATE_FOR: u64 = 10;
 /// When a cycle reads the reply to its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExchangeMode {
-    /// A cycle reads the reply to the previous frame, sends the next frame, and then runs the controller. The time of
-    /// sending does not depend on the controller. An input reaches an output two cycles later.
+    /// A cycle reads the reply to the previous frame, sends the next frame, and then runs the
+    /// controller. The time of sending does not depend on the controller. An input reaches an
+    /// output two cycles later.
     Pipelined,
-    /// A cycle sends, waits for the reply, and then runs the controller: one cycle less delay, at the cost of the
-    /// wait.
+    /// A cycle sends, waits for the reply, and then runs the controller: one cycle less delay, at
+    /// the cost of the wait.
     SameCycle {
         /// Maximum time to wait for the reply, in ns.
         reply_within_ns: u64,
@@ -180,15 +182,20 @@ struct EventRateLimits {
 }
 
 impl<W: Wire> Bus<W> {
-    /// Brings the devices to SAFEOP. The following cycles bring them to OP; the event [`EventKind::BusUp`] reports
-    /// that all are there.
+    /// Brings the devices to SAFEOP. The following cycles bring them to OP; the event
+    /// [`EventKind::BusUp`] reports that all are there.
     ///
-    /// With `expected`, a segment with other devices is refused before any device is enabled. `on` names the wire in
-    /// messages.
+    /// With `expected`, a segment with other devices is refused before any device is enabled. `on`
+    /// names the wire in messages.
     ///
     /// # Errors
     /// [`BusError`]: no or other devices, a refused configuration, or no reply.
-    pub fn bring_up(mut wire: W, expected: Option<&Layout>, options: BusOptions, on: &str) -> Result<Self, BusError> {
+    pub fn bring_up(
+        mut wire: W,
+        expected: Option<&Layout>,
+        options: BusOptions,
+        on: &str,
+    ) -> Result<Self, BusError> {
         let BroughtUp { devices, events, frames, addresses } =
             bring_up_with_restarts(&mut wire, expected, options.period_ns, on)?;
         if devices.len() > MOST_DEVICES {
@@ -208,7 +215,11 @@ impl<W: Wire> Bus<W> {
             found.known(script, found.last_mail_counter, reference.is_some())
         };
         Ok(Self {
-            diagnostics: Diagnostics::new(devices.into_iter().map(known).collect(), reference, addresses),
+            diagnostics: Diagnostics::new(
+                devices.into_iter().map(known).collect(),
+                reference,
+                addresses,
+            ),
             clock_sync: (options.follow_clock && reference.is_some()).then(ClockSync::default),
             stale_inputs: StaleInputs::new(&layout),
             inputs: vec![0; layout.input_bytes],
@@ -258,9 +269,14 @@ impl<W: Wire> Bus<W> {
         })
     }
 
-    /// Runs one cycle, at or after its release. `dt_ns` is the time since the previous release, a whole number of
-    /// periods.
-    pub fn cycle<C: Controller + ?Sized>(&mut self, release: Instant, dt_ns: u64, controller: &mut C) -> BusCycle {
+    /// Runs one cycle, at or after its release. `dt_ns` is the time since the previous release, a
+    /// whole number of periods.
+    pub fn cycle<C: Controller + ?Sized>(
+        &mut self,
+        release: Instant,
+        dt_ns: u64,
+        controller: &mut C,
+    ) -> BusCycle {
         let cycle = match self.options.mode {
             ExchangeMode::Pipelined => {
                 self.collect(Instant::default());
@@ -281,8 +297,8 @@ impl<W: Wire> Bus<W> {
         cycle
     }
 
-    /// Takes all devices to SAFEOP and then to INIT, after the last cycle. Waits at most 100 ms for each state. Bring
-    /// drives to rest before, with [`Controller::stop`].
+    /// Takes all devices to SAFEOP and then to INIT, after the last cycle. Waits at most 100 ms for
+    /// each state. Bring drives to rest before, with [`Controller::stop`].
     pub fn take_down(&mut self) {
         for state in [recovery::SAFEOP, recovery::INIT] {
             shutdown::request_state(&mut self.wire, state, self.layout.devices.len());
@@ -290,15 +306,12 @@ impl<W: Wire> Bus<W> {
 
         let at_ns = self.wire.now().as_ns();
         let cycle = self.counts.cycles;
-        EventWriter { queue: &mut self.events, cycle, at_ns, period_ns: self.options.period_ns }.write(
-            EventKind::BusDown,
-            None,
-            (0, 0),
-            0,
-        );
+        EventWriter { queue: &mut self.events, cycle, at_ns, period_ns: self.options.period_ns }
+            .write(EventKind::BusDown, None, (0, 0), 0);
     }
 
-    /// Returns the shift of the next releases that follows the reference clock, in ns; positive is later.
+    /// Returns the shift of the next releases that follows the reference clock, in ns; positive is
+    /// later.
     #[must_use]
     pub fn steering_ns(&self) -> i64 {
         self.steering_ns
@@ -330,7 +343,8 @@ impl<W: Wire> Bus<W> {
         if self.counts.cycles == 0 {
             return;
         }
-        // Acyclic frames have a whole cycle's time: a pending reply is read if it is there, and not waited for.
+        // Acyclic frames have a whole cycle's time: a pending reply is read if it is there, and not
+        // waited for.
         while !self.exchange.is_complete() || self.diagnostics.awaits_reply() {
             let until = if self.exchange.is_complete() { Instant::default() } else { until };
             let Some(length) = self.wire.receive(&mut self.buffer[..], until) else { break };
@@ -341,7 +355,8 @@ impl<W: Wire> Bus<W> {
     fn take(&mut self, length: usize) {
         let now = self.wire.now();
         let reply = &self.buffer[..length];
-        // In pipelined mode, replies arrive while the loop sleeps, so the time of reception comes from the wire.
+        // In pipelined mode, replies arrive while the loop sleeps, so the time of reception comes
+        // from the wire.
         let is_pipelined = self.options.mode == ExchangeMode::Pipelined;
         let received_at = if is_pipelined { self.wire.received_at(now) } else { now };
         let mut events = EventWriter {
@@ -361,14 +376,23 @@ impl<W: Wire> Bus<W> {
         let (limit, count, kind) = match taken {
             FrameClass::Cyclic | FrameClass::OfScan => return,
             FrameClass::Late => (late, &mut self.counts.late, EventKind::FrameLate),
-            FrameClass::Duplicate => (duplicate, &mut self.counts.duplicate, EventKind::FrameDuplicate),
+            FrameClass::Duplicate => {
+                (duplicate, &mut self.counts.duplicate, EventKind::FrameDuplicate)
+            }
             FrameClass::Foreign => (foreign, &mut self.counts.foreign, EventKind::ForeignFrames),
-            FrameClass::Acyclic | FrameClass::Unknown => (unknown, &mut self.counts.unknown, EventKind::FrameUnknown),
+            FrameClass::Acyclic | FrameClass::Unknown => {
+                (unknown, &mut self.counts.unknown, EventKind::FrameUnknown)
+            }
         };
         *count += 1;
         if let Some(in_row) = limit.record(events.cycle) {
             let all = u32::try_from(*count).unwrap_or(u32::MAX);
-            events.write(kind, None, (0, 0), if kind == EventKind::ForeignFrames { all } else { in_row });
+            events.write(
+                kind,
+                None,
+                (0, 0),
+                if kind == EventKind::ForeignFrames { all } else { in_row },
+            );
         }
     }
 
@@ -392,7 +416,9 @@ impl<W: Wire> Bus<W> {
                 period_ns: self.options.period_ns,
             };
 
-            stale_inputs.update(layout, inputs, |place| events.write(EventKind::Frozen, Some(place), (0, 0), 0));
+            stale_inputs.update(layout, inputs, |place| {
+                events.write(EventKind::Frozen, Some(place), (0, 0), 0)
+            });
         }
         BusCycle {
             cycle: self.counts.cycles,
@@ -436,7 +462,12 @@ impl<W: Wire> Bus<W> {
         self.counts.answered += 1;
         if right {
             if std::mem::take(&mut self.off_reported) {
-                events.write(EventKind::WorkingCounterBack, None, (expected, answer.working_counter), self.off);
+                events.write(
+                    EventKind::WorkingCounterBack,
+                    None,
+                    (expected, answer.working_counter),
+                    self.off,
+                );
             }
             self.off = 0;
             return;
@@ -454,11 +485,14 @@ impl<W: Wire> Bus<W> {
     /// Follows the reference clock.
     fn follow(&mut self, answer: &CycleReply) {
         self.steering_ns = 0;
-        let Some(clock_sync) = self.clock_sync.as_mut().filter(|_| answer.complete && answer.reference_ns > 0) else {
+        let Some(clock_sync) =
+            self.clock_sync.as_mut().filter(|_| answer.complete && answer.reference_ns > 0)
+        else {
             return;
         };
         let delay_ns = answer.sent_at.ns_since(self.release);
-        let (steering_ns, step) = clock_sync.follow(answer.reference_ns, delay_ns, self.options.period_ns);
+        let (steering_ns, step) =
+            clock_sync.follow(answer.reference_ns, delay_ns, self.options.period_ns);
         self.steering_ns = steering_ns;
         let (kind, code) = match step {
             LockChange::Same => return,
@@ -536,8 +570,8 @@ impl<W: Wire> Bus<W> {
         if self.no_answer.is_silent() { 0 } else { self.diagnostics.in_op() }
     }
 
-    /// Returns the time since the last complete reply, in ns, once that is ten cycles or more; device states are
-    /// unknown then.
+    /// Returns the time since the last complete reply, in ns, once that is ten cycles or more;
+    /// device states are unknown then.
     #[must_use]
     pub fn silent_ns(&self) -> Option<u64> {
         self.no_answer.is_silent().then(|| self.wire.now().ns_since(self.no_answer.answered_at()))
@@ -555,7 +589,8 @@ impl<W: Wire> Bus<W> {
         self.clock_sync.as_ref().is_some_and(ClockSync::is_locked)
     }
 
-    /// Returns the last AL status and AL status code of a device; `None` if it or the whole segment does not answer.
+    /// Returns the last AL status and AL status code of a device; `None` if it or the whole segment
+    /// does not answer.
     #[must_use]
     pub fn al_status(&self, device: usize) -> Option<(u8, u16)> {
         self.diagnostics.status(device).filter(|_| !self.no_answer.is_silent())

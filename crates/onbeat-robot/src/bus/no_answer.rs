@@ -42,7 +42,12 @@ impl NoAnswerMonitor {
     }
 
     /// Records a cycle without a complete reply. `is_late`: replies arrive after their cycle.
-    pub(super) fn on_missed_cycle(&mut self, cycle: u64, trouble: Option<Trouble>, is_late: bool) -> Option<Change> {
+    pub(super) fn on_missed_cycle(
+        &mut self,
+        cycle: u64,
+        trouble: Option<Trouble>,
+        is_late: bool,
+    ) -> Option<Change> {
         self.cycles = self.cycles.saturating_add(1);
         if !self.is_silent() {
             return None;

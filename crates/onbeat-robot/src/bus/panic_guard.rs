@@ -8,8 +8,8 @@ thread_local! {
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Installs a panic hook in front of the present one; it suppresses panics within [`catch_panic`], on that thread
-/// only.
+/// Installs a panic hook in front of the present one; it suppresses panics within [`catch_panic`],
+/// on that thread only.
 fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -22,7 +22,8 @@ fn install() {
     });
 }
 
-/// Runs `work`; returns the message of a panic as `Err`. Nothing that `work` borrowed may be used afterwards.
+/// Runs `work`; returns the message of a panic as `Err`. Nothing that `work` borrowed may be used
+/// afterwards.
 pub(super) fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     install();
     let before = IS_QUIET.replace(true);
@@ -44,7 +45,8 @@ mod tests {
     #[test]
     fn a_guarded_panic_prints_nothing_and_any_other_does() {
         static REPORTED: AtomicUsize = AtomicUsize::new(0);
-        // The test runner's hook stays behind the counting one; the guard's own is installed in front of it.
+        // The test runner's hook stays behind the counting one; the guard's own is installed in
+        // front of it.
         let before = take_hook();
         set_hook(Box::new(move |about| {
             if about.payload().downcast_ref::<&str>() == Some(&"planted") {

@@ -1,7 +1,7 @@
 //! Reads the station addresses by position, and matches them with the expected devices.
 //!
-//! A pass reads every position once, in several frames if necessary. A result counts when two consecutive passes
-//! agree.
+//! A pass reads every position once, in several frames if necessary. A result counts when two
+//! consecutive passes agree.
 
 use super::acyclic::{AcyclicFrame, QueryPurpose};
 use super::device::BusDevice;
@@ -44,7 +44,14 @@ impl PositionScan {
     pub(super) fn new() -> Self {
         let room = || Vec::with_capacity(MOST_PLACES);
         let unknown_devices = Vec::with_capacity(MOST_PLACES);
-        Self { is_requested: false, stations: room(), before: room(), places: 0, device_at: room(), unknown_devices }
+        Self {
+            is_requested: false,
+            stations: room(),
+            before: room(),
+            places: 0,
+            device_at: room(),
+            unknown_devices,
+        }
     }
 
     /// Begins or continues a pass.
@@ -98,12 +105,15 @@ impl PositionScan {
         is_certain
     }
 
-    /// Assigns unknown devices to missing ones. Between two devices in the order of the file, the first unknown one
-    /// can only be the first missing one, and so on.
+    /// Assigns unknown devices to missing ones. Between two devices in the order of the file, the
+    /// first unknown one can only be the first missing one, and so on.
     fn match_devices(&mut self, devices: &[BusDevice]) {
         self.device_at.clear();
-        self.device_at
-            .extend(self.before.iter().map(|station| with_station(devices, *station).unwrap_or(NO_DEVICE_INDEX)));
+        self.device_at.extend(
+            self.before
+                .iter()
+                .map(|station| with_station(devices, *station).unwrap_or(NO_DEVICE_INDEX)),
+        );
         self.unknown_devices.clear();
         let mut next = 0;
         for (at, &device_at) in self.device_at.iter().enumerate() {
@@ -119,8 +129,10 @@ impl PositionScan {
             let behind = self.device_at[at + 1..].iter().find(|found| **found != NO_DEVICE_INDEX);
             let bound = behind.map_or(devices.len(), |&found| usize::from(found));
             let is_missing = next < bound;
-            self.unknown_devices
-                .push((at as u16, if is_missing { UnknownDevice::InPlaceOf(next) } else { UnknownDevice::Surplus }));
+            self.unknown_devices.push((
+                at as u16,
+                if is_missing { UnknownDevice::InPlaceOf(next) } else { UnknownDevice::Surplus },
+            ));
             next += usize::from(is_missing);
         }
     }
@@ -130,16 +142,19 @@ impl PositionScan {
         &self.unknown_devices
     }
 
-    /// Returns whether the device being identified at this position must be the expected one: all devices before it
-    /// are at their positions, and all others of its type are on the cable, in the order of the file.
+    /// Returns whether the device being identified at this position must be the expected one: all
+    /// devices before it are at their positions, and all others of its type are on the cable, in
+    /// the order of the file.
     pub(super) fn proves(&self, place: usize, devices: &[BusDevice]) -> bool {
         let is_itself = |other: usize| devices[other].identifying_station().is_none();
         let is_at = |at: usize, other: usize| self.device_at.get(at) == Some(&(other as u16));
-        let is_there = is_at(place, place) && (0..place).all(|before| is_at(before, before) && is_itself(before));
+        let is_there = is_at(place, place)
+            && (0..place).all(|before| is_at(before, before) && is_itself(before));
         let mut at = place;
         is_there
             && identical_devices(devices, place).filter(|other| *other > place).all(|other| {
-                let found = self.device_at[at + 1..].iter().position(|found| usize::from(*found) == other);
+                let found =
+                    self.device_at[at + 1..].iter().position(|found| usize::from(*found) == other);
                 at += found.map_or(0, |found| found + 1);
                 found.is_some() && is_itself(other)
             })
@@ -147,7 +162,10 @@ impl PositionScan {
 }
 
 /// Returns the other devices with the same identity and alias.
-pub(super) fn identical_devices(devices: &[BusDevice], place: usize) -> impl Iterator<Item = usize> {
+pub(super) fn identical_devices(
+    devices: &[BusDevice],
+    place: usize,
+) -> impl Iterator<Item = usize> {
     let own = &devices[place].known;
     devices.iter().enumerate().filter_map(move |(other, device)| {
         let is_equal = (device.known.identity, device.known.alias) == (own.identity, own.alias);
@@ -157,6 +175,8 @@ pub(super) fn identical_devices(devices: &[BusDevice], place: usize) -> impl Ite
 
 /// Returns the device with this station address, or being identified by it.
 fn with_station(devices: &[BusDevice], station: u16) -> Option<u16> {
-    let has_it = |device: &BusDevice| device.identifying_station().unwrap_or(device.known.station) == station;
+    let has_it = |device: &BusDevice| {
+        device.identifying_station().unwrap_or(device.known.station) == station
+    };
     devices.iter().position(has_it).filter(|_| station != 0).map(|place| place as u16)
 }

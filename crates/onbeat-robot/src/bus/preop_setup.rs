@@ -1,5 +1,6 @@
-//! Writes the configuration of the file to all devices in PREOP: watchdog, start-up values, SYNC0. The devices are
-//! configured concurrently, with one frame per millisecond, using the same steps as [`super::recovery`].
+//! Writes the configuration of the file to all devices in PREOP: watchdog, start-up values, SYNC0.
+//! The devices are configured concurrently, with one frame per millisecond, using the same steps as
+//! [`super::recovery`].
 
 use onbeat_rt::frame::{self, Command, LONGEST, Writer, register, working_counter};
 
@@ -24,15 +25,18 @@ const MOST_LOST: u32 = 100;
 const DIVIDER: u16 = 2_498;
 const UNIT_NS: u64 = 100_000;
 
-/// Returns the steps before the mapping is read: watchdog and start-up values of the device at this position.
+/// Returns the steps before the mapping is read: watchdog and start-up values of the device at this
+/// position.
 pub(super) fn before_mapping(layout: &Layout, place: usize) -> Vec<ConfigStep> {
     let Some(device) = layout.devices.get(place) else { return Vec::new() };
     let time = |ns: u64| u16::try_from(ns.div_ceil(UNIT_NS)).unwrap_or(u16::MAX).max(1);
     let has_outputs = !device.outputs.is_empty();
-    let watchdog = layout
-        .watchdog_ns
-        .filter(|_| has_outputs)
-        .map(|ns| [ConfigStep::register(WATCHDOG_DIVIDER, DIVIDER), ConfigStep::register(WATCHDOG_TIME, time(ns))]);
+    let watchdog = layout.watchdog_ns.filter(|_| has_outputs).map(|ns| {
+        [
+            ConfigStep::register(WATCHDOG_DIVIDER, DIVIDER),
+            ConfigStep::register(WATCHDOG_TIME, time(ns)),
+        ]
+    });
     let objects = device.setup.startup.iter().map(|value| ConfigStep::object(place, value));
 
     watchdog.into_iter().flatten().chain(objects).collect()
@@ -65,7 +69,16 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
         });
         let devices = devices.collect();
         let queries = Vec::with_capacity(MAX_QUERIES);
-        Self { wire, devices, queries, mails_from: 0, cycle: 0, lost: 0, frames: 0, events: Vec::new() }
+        Self {
+            wire,
+            devices,
+            queries,
+            mails_from: 0,
+            cycle: 0,
+            lost: 0,
+            frames: 0,
+            events: Vec::new(),
+        }
     }
 
     /// Returns the devices.
@@ -73,8 +86,8 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
         self.devices.into_iter().map(|device| device.known)
     }
 
-    /// Configures all devices. `reference` is the station address of the reference clock, distributed with each
-    /// frame.
+    /// Configures all devices. `reference` is the station address of the reference clock,
+    /// distributed with each frame.
     pub(super) fn run(&mut self, layout: &Layout, reference: Option<u16>) -> Result<(), BusError> {
         let mut sent = [0; LONGEST];
         let mut reply = [0; LONGEST + 1];
@@ -88,7 +101,9 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
 
             while let Some(received) = self.wire.receive(&mut reply, next) {
                 let reply = &reply[..received.min(LONGEST)];
-                if frame::purpose_of(reply) == Some(ACYCLIC) && frame::is_reply_to(reply, &sent[..length]) {
+                if frame::purpose_of(reply) == Some(ACYCLIC)
+                    && frame::is_reply_to(reply, &sent[..length])
+                {
                     self.take(reply, layout)?;
                     self.queries.clear();
                     self.lost = 0;
@@ -113,8 +128,10 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
 
         let mut frame_writer = AcyclicFrame { writer: &mut writer, queries: &mut self.queries };
         for device in &mut self.devices {
-            // ethercrab continues with counter 1, and a device ignores a second mail with the same counter.
-            device.mail_counter = if matches!(device.mail_counter, 0 | 7) { 1 } else { device.mail_counter };
+            // ethercrab continues with counter 1, and a device ignores a second mail with the same
+            // counter.
+            device.mail_counter =
+                if matches!(device.mail_counter, 0 | 7) { 1 } else { device.mail_counter };
         }
 
         frame_writer.push_startup_mails(&mut self.devices, &mut self.mails_from, self.cycle);
@@ -134,7 +151,10 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
             let counter = working_counter(reply, at, length);
             match purpose {
                 QueryPurpose::Recovery(place) => {
-                    let second = self.queries.get(number + 1).filter(|query| query.purpose == QueryPurpose::Second);
+                    let second = self
+                        .queries
+                        .get(number + 1)
+                        .filter(|query| query.purpose == QueryPurpose::Second);
                     let second = second.map(|second| &reply[second.at..second.at + second.length]);
                     self.take_recovery(place, (data, counter), second, layout)?;
                 }
@@ -159,7 +179,8 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
     ) -> Result<(), BusError> {
         let device = &mut self.devices[place];
         let DeviceStage::Recovering(recovery) = &mut device.stage else { return Ok(()) };
-        let name = || layout.devices.get(place).map_or_else(String::new, |device| device.name.clone());
+        let name =
+            || layout.devices.get(place).map_or_else(String::new, |device| device.name.clone());
         let is_at_sync0 = recovery.is_at_sync0();
         match recovery.answer(&mut device.known, answer, second, self.cycle) {
             RecoveryProgress::InProgress => Ok(()),
@@ -172,10 +193,12 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
                 Err(BusError::StartupRefused { name: name(), index, entry, why })
             }
             RecoveryProgress::StateRefused(..) if is_at_sync0 => Err(BusError::NotInStep(name())),
-            RecoveryProgress::StateRefused(_, code) => Err(BusError::FellInPreop { name: name(), code }),
-            RecoveryProgress::NoAnswer | RecoveryProgress::Identified | RecoveryProgress::Rejected(_) => {
-                Err(BusError::NoAnswer(self.lost))
+            RecoveryProgress::StateRefused(_, code) => {
+                Err(BusError::FellInPreop { name: name(), code })
             }
+            RecoveryProgress::NoAnswer
+            | RecoveryProgress::Identified
+            | RecoveryProgress::Rejected(_) => Err(BusError::NoAnswer(self.lost)),
         }
     }
 

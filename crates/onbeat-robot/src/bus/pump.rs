@@ -1,9 +1,9 @@
-//! Carries frames between ethercrab and a wire, in one thread: polls a future, sends the frames it queues, and passes
-//! replies to it.
+//! Carries frames between ethercrab and a wire, in one thread: polls a future, sends the frames it
+//! queues, and passes replies to it.
 //!
-//! The pump hides from ethercrab what would end a bring-up: lost frames are sent again, late and damaged frames are
-//! dropped, and an emergency becomes an event, after which the mailbox is read again. EEPROM reads go through
-//! [`super::sii_cache`].
+//! The pump hides from ethercrab what would end a bring-up: lost frames are sent again, late and
+//! damaged frames are dropped, and an emergency becomes an event, after which the mailbox is read
+//! again. EEPROM reads go through [`super::sii_cache`].
 
 use std::future::Future;
 use std::task::{Context, Poll, Waker};
@@ -78,7 +78,8 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
         }
     }
 
-    /// Runs a future of ethercrab to completion. `set_time` receives the wire's time before each poll.
+    /// Runs a future of ethercrab to completion. `set_time` receives the wire's time before each
+    /// poll.
     pub(super) fn run<T>(
         &mut self,
         future: impl Future<Output = Result<T, ethercrab::error::Error>>,
@@ -212,7 +213,8 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             let until = self.wire.now().plus_ns(REPLY_WITHIN_NS);
             while let Some(length) = self.wire.receive(reply, until) {
                 self.wire.rest();
-                if frame::purpose_of(reply).is_some() && frame::is_reply_to(&reply[..length], frame) {
+                if frame::purpose_of(reply).is_some() && frame::is_reply_to(&reply[..length], frame)
+                {
                     return Ok(length);
                 }
                 self.take(&reply[..length.min(LONGEST)]);
@@ -236,7 +238,9 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
     }
 
     fn take(&mut self, reply: &[u8]) {
-        let Some(place) = self.in_flight.iter().position(|sent| is_reply(reply, &sent.bytes[..sent.length])) else {
+        let Some(place) =
+            self.in_flight.iter().position(|sent| is_reply(reply, &sent.bytes[..sent.length]))
+        else {
             return;
         };
         let emergency = emergency_in(reply, &self.addresses);
@@ -284,9 +288,11 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
     }
 }
 
-/// Returns whether `reply` belongs to `sent`: processed by a device, with the same commands, indices and lengths.
+/// Returns whether `reply` belongs to `sent`: processed by a device, with the same commands,
+/// indices and lengths.
 fn is_reply(reply: &[u8], sent: &[u8]) -> bool {
-    let passed_on = reply.len() >= sent.len().min(60) && reply.get(6).is_some_and(|byte| byte & 2 != 0);
+    let passed_on =
+        reply.len() >= sent.len().min(60) && reply.get(6).is_some_and(|byte| byte & 2 != 0);
     if !passed_on || reply.len() < 28 || reply[7..16] != sent[7..16] {
         return false;
     }
@@ -302,7 +308,8 @@ fn is_reply(reply: &[u8], sent: &[u8]) -> bool {
 /// Returns an emergency in a reply: device, error code, error register (ETG.1000.6, 5.6.4).
 fn emergency_in(reply: &[u8], addresses: &BusAddresses) -> Option<(u16, u16, u16)> {
     datagrams(reply).find_map(|datagram| {
-        let is_mail = datagram.header[0] == Command::Fprd as u8 && word(datagram.header, 4) >= MEMORY;
+        let is_mail =
+            datagram.header[0] == Command::Fprd as u8 && word(datagram.header, 4) >= MEMORY;
         if !is_mail || datagram.counter == 0 {
             return None;
         }

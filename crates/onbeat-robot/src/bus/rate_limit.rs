@@ -25,12 +25,18 @@ impl Default for EventRateLimit {
 }
 
 impl EventRateLimit {
-    /// Records an occurrence in this cycle. Returns the count within the series if it is to be reported.
+    /// Records an occurrence in this cycle. Returns the count within the series if it is to be
+    /// reported.
     pub(super) fn record(&mut self, cycle: u64) -> Option<u32> {
-        let is_first = self.in_series == 0 || cycle.saturating_sub(self.last_cycle) > SERIES_ENDS_AFTER;
+        let is_first =
+            self.in_series == 0 || cycle.saturating_sub(self.last_cycle) > SERIES_ENDS_AFTER;
         self.last_cycle = cycle;
         self.in_series = if is_first { 1 } else { self.in_series.saturating_add(1) };
-        let is_reported = if is_first { self.allow(cycle) } else { self.in_series.is_multiple_of(REPORTED_EVERY) };
+        let is_reported = if is_first {
+            self.allow(cycle)
+        } else {
+            self.in_series.is_multiple_of(REPORTED_EVERY)
+        };
         is_reported.then_some(self.in_series)
     }
 
@@ -38,7 +44,8 @@ impl EventRateLimit {
     pub(super) fn allow(&mut self, cycle: u64) -> bool {
         let refill = cycle.saturating_sub(self.refilled_until) / REFILL_EVERY;
         self.refilled_until += refill * REFILL_EVERY;
-        self.allowance = self.allowance.saturating_add(u32::try_from(refill).unwrap_or(u32::MAX)).min(MAX_BURST);
+        self.allowance =
+            self.allowance.saturating_add(u32::try_from(refill).unwrap_or(u32::MAX)).min(MAX_BURST);
         let has_room = self.allowance > 0;
         self.allowance = self.allowance.saturating_sub(1);
         has_room
@@ -66,7 +73,8 @@ mod tests {
     #[test]
     fn repeated_series_leave_room_for_other_events() {
         let mut limit = EventRateLimit::default();
-        let reported = (0..1_000_000).step_by(150).filter(|cycle| limit.record(*cycle).is_some()).count();
+        let reported =
+            (0..1_000_000).step_by(150).filter(|cycle| limit.record(*cycle).is_some()).count();
         assert!((900..=1_040).contains(&reported), "{reported} of 6,667 series in 1,000 s");
         let first = (2_000_000..2_000_040).step_by(1).filter(|cycle| limit.allow(*cycle)).count();
         assert_eq!(first, MAX_BURST as usize);

@@ -5,16 +5,17 @@
 //! fell back, or answers at its station address ──▶ FMMU as configured? ──▶ acknowledge ──▶ OP
 //! ```
 //!
-//! Station addresses are never reused ([`super::addresses`]), so a device that answers at its station address is the
-//! one that was identified when it received it.
+//! Station addresses are never reused ([`super::addresses`]), so a device that answers at its
+//! station address is the one that was identified when it received it.
 //!
-//! The script is the device's recorded configuration: registers, start-up values, SYNC0, AL states. During bring-up,
-//! [`super::preop_setup`] runs the same steps for the first time.
+//! The script is the device's recorded configuration: registers, start-up values, SYNC0, AL states.
+//! During bring-up, [`super::preop_setup`] runs the same steps for the first time.
 
 use onbeat_rt::frame::{Command, register, word};
 
 use super::config_record::{
-    AL_CONTROL, AL_STATUS, ConfigStep, FmmuMark, RegisterWrite, SPEED_START, SYSTEM_TIME, TIME_OFFSET,
+    AL_CONTROL, AL_STATUS, ConfigStep, FmmuMark, RegisterWrite, SPEED_START, SYSTEM_TIME,
+    TIME_OFFSET,
 };
 use super::identification::{Identification, IdentificationResult, RejectReason};
 use super::sdo::SdoTransfer;
@@ -47,7 +48,12 @@ pub(super) struct RegisterQuery {
 
 impl RegisterQuery {
     pub(super) fn read(station: u16, at: u16, length: usize) -> Self {
-        Self { command: Command::Fprd, address: register(station, at), bytes: [0; MAX_QUERY_BYTES], length }
+        Self {
+            command: Command::Fprd,
+            address: register(station, at),
+            bytes: [0; MAX_QUERY_BYTES],
+            length,
+        }
     }
 
     pub(super) fn write(station: u16, at: u16, data: &[u8]) -> Self {
@@ -67,7 +73,8 @@ pub(super) enum RecoveryProgress {
     Done,
     /// The device is the expected one, and has its station address now.
     Identified,
-    /// The device is another one, or its identity cannot be proven; it is in INIT without a station address.
+    /// The device is another one, or its identity cannot be proven; it is in INIT without a station
+    /// address.
     Rejected(RejectReason),
     /// The device refuses or does not reach a state: the state and its AL status code.
     StateRefused(u8, u16),
@@ -128,7 +135,11 @@ pub(super) struct KnownDevice {
 impl KnownDevice {
     /// Returns index and subindex of the object that a step of the script writes.
     pub(super) fn object(&self, line: usize) -> (u16, u8) {
-        if let Some(ConfigStep::Object(transfer)) = self.script.get(line) { transfer.object() } else { (0, 0) }
+        if let Some(ConfigStep::Object(transfer)) = self.script.get(line) {
+            transfer.object()
+        } else {
+            (0, 0)
+        }
     }
 }
 
@@ -151,7 +162,10 @@ pub(super) struct Recovery {
 impl Recovery {
     /// Starts for a device at this position that has no station address of this bus.
     pub(super) fn at_place(place: u16, skips_identity_check: bool, cycle: u64) -> Self {
-        Self::from(RecoveryStep::Identify(Identification::new(place, skips_identity_check, cycle)), cycle)
+        Self::from(
+            RecoveryStep::Identify(Identification::new(place, skips_identity_check, cycle)),
+            cycle,
+        )
     }
 
     /// Starts for a device that answers at its station address with this AL status.
@@ -180,7 +194,8 @@ impl Recovery {
 
     /// Runs the script from this step to its present end, without requesting OP afterwards.
     pub(super) fn from_line(known: &mut KnownDevice, line: usize, cycle: u64) -> Self {
-        let mut recovery = Self { until: Some(known.script.len()), ..Self::from(RecoveryStep::Done, cycle) };
+        let mut recovery =
+            Self { until: Some(known.script.len()), ..Self::from(RecoveryStep::Done, cycle) };
         let first = recovery.at_line(known, line);
         recovery.enter(first, known, cycle);
         recovery
@@ -210,12 +225,20 @@ impl Recovery {
 
     /// Returns the identification of the current step.
     pub(super) fn identification(&mut self) -> Option<&mut Identification> {
-        if let RecoveryStep::Identify(identification) = &mut self.step { Some(identification) } else { None }
+        if let RecoveryStep::Identify(identification) = &mut self.step {
+            Some(identification)
+        } else {
+            None
+        }
     }
 
     /// Returns the station address used for the identification.
     pub(super) fn identifying_station(&self) -> Option<u16> {
-        if let RecoveryStep::Identify(identification) = &self.step { Some(identification.station) } else { None }
+        if let RecoveryStep::Identify(identification) = &self.step {
+            Some(identification.station)
+        } else {
+            None
+        }
     }
 
     /// Returns whether all steps are done.
@@ -228,8 +251,8 @@ impl Recovery {
         matches!(self.step, RecoveryStep::Sync0(_))
     }
 
-    /// Returns the next query, and a second one for the same frame. `reference` is the station address of the
-    /// reference clock.
+    /// Returns the next query, and a second one for the same frame. `reference` is the station
+    /// address of the reference clock.
     pub(super) fn query(
         &self,
         known: &KnownDevice,
@@ -240,9 +263,14 @@ impl Recovery {
         match self.step {
             RecoveryStep::Identify(identification) => Some(identification.query(known)),
             RecoveryStep::CheckFmmu(_) => known.mark.map(|mark| (mark.query(station), None)),
-            RecoveryStep::Request(control) => one(RegisterQuery::write(station, AL_CONTROL, &[control, 0])),
-            // Mails do not show whether a device is gone or left PREOP, so its AL status is read beside them.
-            RecoveryStep::Await(_) | RecoveryStep::Object(_) => one(RegisterQuery::read(station, AL_STATUS, 6)),
+            RecoveryStep::Request(control) => {
+                one(RegisterQuery::write(station, AL_CONTROL, &[control, 0]))
+            }
+            // Mails do not show whether a device is gone or left PREOP, so its AL status is read
+            // beside them.
+            RecoveryStep::Await(_) | RecoveryStep::Object(_) => {
+                one(RegisterQuery::read(station, AL_STATUS, 6))
+            }
             RecoveryStep::WriteRegister(line) => {
                 let written = known.script[line].written()?;
                 one(RegisterQuery::write(station, written.register, &written.bytes))
@@ -252,12 +280,17 @@ impl Recovery {
                 Some(self.sync0.query(station, wanted))
             }
             RecoveryStep::ReadClock(_) => reference.map(|reference| {
-                (RegisterQuery::read(station, SYSTEM_TIME, 24), Some(RegisterQuery::read(reference, SYSTEM_TIME, 8)))
+                (
+                    RegisterQuery::read(station, SYSTEM_TIME, 24),
+                    Some(RegisterQuery::read(reference, SYSTEM_TIME, 8)),
+                )
             }),
             RecoveryStep::SetClock(_) => {
                 one(RegisterQuery::write(station, TIME_OFFSET, &self.clock_offset.to_le_bytes()))
             }
-            RecoveryStep::ResetClockLoop(_) => one(RegisterQuery::write(station, SPEED_START, &SPEED.to_le_bytes())),
+            RecoveryStep::ResetClockLoop(_) => {
+                one(RegisterQuery::write(station, SPEED_START, &SPEED.to_le_bytes()))
+            }
             RecoveryStep::Done => None,
         }
     }
@@ -272,7 +305,11 @@ impl Recovery {
     ) -> RecoveryProgress {
         if counter == 0 {
             self.silent += 1;
-            return if self.silent >= 3 { RecoveryProgress::NoAnswer } else { RecoveryProgress::InProgress };
+            return if self.silent >= 3 {
+                RecoveryProgress::NoAnswer
+            } else {
+                RecoveryProgress::InProgress
+            };
         }
 
         self.silent = 0;
@@ -285,7 +322,9 @@ impl Recovery {
             RecoveryStep::CheckFmmu(_) if !known.mark.is_some_and(|mark| mark.matches(data)) => {
                 RecoveryStep::Request(INIT | ERROR)
             }
-            RecoveryStep::CheckFmmu(AfterFmmuCheck::Request(control)) => RecoveryStep::Request(control),
+            RecoveryStep::CheckFmmu(AfterFmmuCheck::Request(control)) => {
+                RecoveryStep::Request(control)
+            }
             RecoveryStep::Request(control) => {
                 self.clock_is_lost |= control & 0x0f == INIT;
                 RecoveryStep::Await(control & 0x0f)
@@ -303,7 +342,11 @@ impl Recovery {
             },
             RecoveryStep::Sync0(line) => {
                 let ConfigStep::Sync0(wanted) = known.script[line] else { return self.time_out() };
-                if self.sync0.answer(wanted, data, second) { self.at_line(known, line + 1) } else { self.step }
+                if self.sync0.answer(wanted, data, second) {
+                    self.at_line(known, line + 1)
+                } else {
+                    self.step
+                }
             }
             RecoveryStep::ReadClock(line) => {
                 self.read_clock(data, second);
@@ -314,14 +357,20 @@ impl Recovery {
                 self.clock_is_lost = false;
                 self.at_line(known, line)
             }
-            RecoveryStep::CheckFmmu(AfterFmmuCheck::Done) | RecoveryStep::Done => RecoveryStep::Done,
+            RecoveryStep::CheckFmmu(AfterFmmuCheck::Done) | RecoveryStep::Done => {
+                RecoveryStep::Done
+            }
         };
 
         if next == RecoveryStep::Done {
             return RecoveryProgress::Done;
         }
         if next == self.step {
-            return if cycle - self.since > TIMEOUT_CYCLES { self.time_out() } else { RecoveryProgress::InProgress };
+            return if cycle - self.since > TIMEOUT_CYCLES {
+                self.time_out()
+            } else {
+                RecoveryProgress::InProgress
+            };
         }
 
         self.enter(next, known, cycle);
@@ -404,7 +453,8 @@ impl Recovery {
         }
     }
 
-    /// Computes the offset that sets the device's system time to the reference. Both were read in one frame.
+    /// Computes the offset that sets the device's system time to the reference. Both were read in
+    /// one frame.
     fn read_clock(&mut self, data: &[u8], second: Option<&[u8]>) {
         let system = long(data);
         let offset = long(&data[usize::from(TIME_OFFSET - SYSTEM_TIME)..]);
@@ -437,7 +487,9 @@ impl Recovery {
             Some(ConfigStep::Register(_)) => RecoveryStep::WriteRegister(line),
             Some(ConfigStep::Object(_)) => RecoveryStep::Object(line),
             // SYNC0 needs a synchronised clock; other devices' clocks are set at the end.
-            Some(ConfigStep::Sync0(_)) | None if self.clock_is_lost && known.has_clock => RecoveryStep::ReadClock(line),
+            Some(ConfigStep::Sync0(_)) | None if self.clock_is_lost && known.has_clock => {
+                RecoveryStep::ReadClock(line)
+            }
             Some(ConfigStep::Sync0(_)) => RecoveryStep::Sync0(line),
             None => RecoveryStep::Request(OP),
         }
@@ -446,5 +498,6 @@ impl Recovery {
 
 fn is_request(line: &ConfigStep, state: u8) -> bool {
     let Some(written) = line.written() else { return false };
-    written.register == AL_CONTROL && written.bytes.first().is_some_and(|control| control & 0x0f == state)
+    written.register == AL_CONTROL
+        && written.bytes.first().is_some_and(|control| control & 0x0f == state)
 }

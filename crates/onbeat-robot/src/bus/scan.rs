@@ -1,9 +1,9 @@
 //! Finds the devices on a cable without changing them.
 //!
-//! Registers are read by position (APRD, BRD). The identity is in the EEPROM, read through registers 0x0502 to
-//! 0x0507: only command and address of that read are written, and only if the EEPROM is assigned to the MainDevice
-//! (0x0500, 0x0501). While a bus is running, nothing is written. AL states, station addresses and process data are
-//! never changed.
+//! Registers are read by position (APRD, BRD). The identity is in the EEPROM, read through
+//! registers 0x0502 to 0x0507: only command and address of that read are written, and only if the
+//! EEPROM is assigned to the MainDevice (0x0500, 0x0501). While a bus is running, nothing is
+//! written. AL states, station addresses and process data are never changed.
 
 use std::fmt;
 
@@ -116,8 +116,13 @@ impl fmt::Display for RunningBus {
 /// # Errors
 /// [`BusError::Running`] if frames of another MainDevice are received, without `beside_running`;
 /// [`BusError::NoDevices`]; [`BusError::NoAnswer`].
-pub fn scan<W: Wire>(wire: &mut W, on: &str, beside_running: bool) -> Result<Vec<ScannedDevice>, BusError> {
-    let mut scan = Scan { wire, number: 0, frame: Box::new([0; LONGEST]), reply: Box::new([0; LONGEST + 1]) };
+pub fn scan<W: Wire>(
+    wire: &mut W,
+    on: &str,
+    beside_running: bool,
+) -> Result<Vec<ScannedDevice>, BusError> {
+    let mut scan =
+        Scan { wire, number: 0, frame: Box::new([0; LONGEST]), reply: Box::new([0; LONGEST + 1]) };
     if !beside_running {
         let frames = scan.listen();
         if frames > 0 {
@@ -143,7 +148,8 @@ pub fn scan<W: Wire>(wire: &mut W, on: &str, beside_running: bool) -> Result<Vec
     let mut may_read = Vec::new();
     scan.read_registers(devices, |place, device, is_ours| {
         found.push(device);
-        may_read.extend((is_ours && !beside_running).then(|| SiiReader { place, bytes: Vec::new() }));
+        may_read
+            .extend((is_ours && !beside_running).then(|| SiiReader { place, bytes: Vec::new() }));
     })?;
 
     for eeprom in scan.read_eeproms(may_read)? {
@@ -170,10 +176,13 @@ impl<W: Wire> Scan<'_, W> {
         std::iter::from_fn(|| self.wire.receive(&mut self.reply[..], until)).count() as u64
     }
 
-    /// Sends the datagrams in one frame, with retries; returns the offset of each datagram's data in the reply.
+    /// Sends the datagrams in one frame, with retries; returns the offset of each datagram's data
+    /// in the reply.
     fn exchange(&mut self, datagrams: &[ScanDatagram<'_>]) -> Result<Vec<usize>, BusError> {
         let mut writer = Writer::new(&mut self.frame[..], SCAN);
-        let placed = datagrams.iter().filter_map(|(command, address, data)| writer.push_data(*command, *address, data));
+        let placed = datagrams
+            .iter()
+            .filter_map(|(command, address, data)| writer.push_data(*command, *address, data));
         let placed: Vec<usize> = placed.collect();
         let length = writer.finish();
         for _ in 0..MOST_TRIES {
@@ -193,7 +202,8 @@ impl<W: Wire> Scan<'_, W> {
         let mut came = false;
         while !came && let Some(received) = self.wire.receive(&mut self.reply[..], until) {
             let reply = &self.reply[..received.min(LONGEST)];
-            came = frame::purpose_of(reply) == Some(SCAN) && frame::is_reply_to(reply, &self.frame[..length]);
+            came = frame::purpose_of(reply) == Some(SCAN)
+                && frame::is_reply_to(reply, &self.frame[..length]);
         }
 
         self.wire.rest();
@@ -210,17 +220,19 @@ impl<W: Wire> Scan<'_, W> {
         Ok(working_counter(&self.reply[..], at[0], 2))
     }
 
-    /// Reads the registers of each device; calls `found` with its position and whether its EEPROM is assigned to the
-    /// MainDevice.
+    /// Reads the registers of each device; calls `found` with its position and whether its EEPROM
+    /// is assigned to the MainDevice.
     fn read_registers(
         &mut self,
         devices: u16,
         mut found: impl FnMut(u16, ScannedDevice, bool),
     ) -> Result<(), BusError> {
-        const REGISTERS: [(u16, usize); 4] = [(FEATURES, 2), (STATION, 4), (AL_STATUS, 2), (SII_OWNER, 2)];
+        const REGISTERS: [(u16, usize); 4] =
+            [(FEATURES, 2), (STATION, 4), (AL_STATUS, 2), (SII_OWNER, 2)];
         for place in 0..devices {
-            let queries =
-                REGISTERS.map(|(at, length)| (Command::Aprd, register(position(place), at), &[0u8; 4][..length]));
+            let queries = REGISTERS.map(|(at, length)| {
+                (Command::Aprd, register(position(place), at), &[0u8; 4][..length])
+            });
             let placed = self.exchange(&queries)?;
             let value = |number: usize, at: usize| {
                 self.answer(placed[number], REGISTERS[number].1).map_or(0, |data| word(data, at))
@@ -241,7 +253,8 @@ impl<W: Wire> Scan<'_, W> {
         Ok(())
     }
 
-    /// Reads the EEPROMs concurrently, up to name and identity. One that refuses or stays busy ends early.
+    /// Reads the EEPROMs concurrently, up to name and identity. One that refuses or stays busy ends
+    /// early.
     fn read_eeproms(&mut self, mut reading: Vec<SiiReader>) -> Result<Vec<SiiReader>, BusError> {
         let mut done = Vec::new();
         while !reading.is_empty() {
@@ -268,13 +281,18 @@ impl<W: Wire> Scan<'_, W> {
 
         let requests: Vec<[u8; 6]> = some.iter().map(wanted).collect();
         let address = |eeprom: &SiiReader| register(position(eeprom.place), SII_CONTROL);
-        let writes: Vec<ScanDatagram<'_>> =
-            some.iter().zip(&requests).map(|(eeprom, data)| (Command::Apwr, address(eeprom), &data[..])).collect();
+        let writes: Vec<ScanDatagram<'_>> = some
+            .iter()
+            .zip(&requests)
+            .map(|(eeprom, data)| (Command::Apwr, address(eeprom), &data[..]))
+            .collect();
         self.exchange(&writes)?;
         let mut waiting: Vec<usize> = (0..some.len()).collect();
         for look in 0..MOST_LOOKS {
-            let reads: Vec<ScanDatagram<'_>> =
-                waiting.iter().map(|&number| (Command::Aprd, address(&some[number]), &[0; SII_BYTES][..])).collect();
+            let reads: Vec<ScanDatagram<'_>> = waiting
+                .iter()
+                .map(|&number| (Command::Aprd, address(&some[number]), &[0; SII_BYTES][..]))
+                .collect();
             let placed = self.exchange(&reads)?;
             let mut busy = Vec::new();
             for (&number, at) in waiting.iter().zip(placed) {
@@ -338,13 +356,22 @@ impl SiiReader {
 
     /// Returns the identity; `None` if the EEPROM is blank.
     fn identity(&self) -> Option<DeviceIdentity> {
-        let fixed = self.bytes.get(..FIXED).filter(|fixed| fixed.iter().any(|byte| *byte != 0xff))?;
+        let fixed =
+            self.bytes.get(..FIXED).filter(|fixed| fixed.iter().any(|byte| *byte != 0xff))?;
         let long = |at: usize| u32::from(word(fixed, at)) | u32::from(word(fixed, at + 2)) << 16;
         // The identity is readable even if the checksum or the categories are invalid.
         let sii = self.known().and_then(|known| Sii::decode(known).ok());
-        let name = sii.map(|sii| if sii.order.is_empty() { sii.name } else { sii.order }).unwrap_or_default();
+        let name = sii
+            .map(|sii| if sii.order.is_empty() { sii.name } else { sii.order })
+            .unwrap_or_default();
         let serial = Some(long(28));
 
-        Some(DeviceIdentity { name, vendor: long(16), product: long(20), revision: long(24), serial })
+        Some(DeviceIdentity {
+            name,
+            vendor: long(16),
+            product: long(20),
+            revision: long(24),
+            serial,
+        })
     }
 }

@@ -1,4 +1,5 @@
-//! One SDO transfer in acyclic frames: mails to and from a device, one per frame (ETG.1000.6, 5.6.2).
+//! One SDO transfer in acyclic frames: mails to and from a device, one per frame (ETG.1000.6,
+//! 5.6.2).
 //!
 //! ```text
 //! upload    request ──▶ ◀── expedited, or size and first bytes;   while bytes are missing: segment ──▶ ◀── bytes
@@ -14,7 +15,8 @@ use onbeat_ethercat::setup::ObjectValue;
 
 /// Maximum length of a value, in bytes.
 const LONGEST: usize = 1024;
-/// Bytes before the value: mailbox header, CoE header, command, object and subindex, optionally the size.
+/// Bytes before the value: mailbox header, CoE header, command, object and subindex, optionally the
+/// size.
 const HEADERS: usize = 12;
 const WITH_SIZE: usize = HEADERS + 4;
 /// In a segment, the value follows the command byte.
@@ -96,7 +98,13 @@ impl SdoTransfer {
         let index = value.index;
         let entry = value.entry;
         let complete = value.complete;
-        let request = SdoRequest { device, index, entry, complete, action: SdoAction::Write(value.bytes.clone()) };
+        let request = SdoRequest {
+            device,
+            index,
+            entry,
+            complete,
+            action: SdoAction::Write(value.bytes.clone()),
+        };
         Self { patience: STARTUP_TIMEOUT_CYCLES, ..Self::new(request) }
     }
 
@@ -222,7 +230,8 @@ impl SdoTransfer {
             return false;
         }
 
-        let is_about_it = self.in_segments && command & 0xe0 != 0x80 || (word(mail, 9), mail[11]) == self.object();
+        let is_about_it = self.in_segments && command & 0xe0 != 0x80
+            || (word(mail, 9), mail[11]) == self.object();
         if !is_about_it {
             return false;
         }

@@ -10,13 +10,15 @@ use super::cyclic::ACYCLIC;
 const STATE_WITHIN_NS: u64 = 100_000_000;
 const LOOK_EVERY_NS: u64 = 1_000_000;
 
-/// Requests a state of all devices and waits until they report it. Devices that do not reach it are left to their
-/// watchdogs.
+/// Requests a state of all devices and waits until they report it. Devices that do not reach it are
+/// left to their watchdogs.
 pub(super) fn request_state<W: Wire>(wire: &mut W, state: u8, devices: usize) {
     let mut frame = [0; LONGEST];
     let mut writer = Writer::new(&mut frame, ACYCLIC);
     let asked = writer.push_data(Command::Bwr, register(0, AL_CONTROL), &[state, 0]);
-    let Some(at) = asked.and_then(|_| writer.push(Command::Brd, register(0, AL_STATUS), 2)) else { return };
+    let Some(at) = asked.and_then(|_| writer.push(Command::Brd, register(0, AL_STATUS), 2)) else {
+        return;
+    };
     let length = writer.finish();
     let until = wire.now().plus_ns(STATE_WITHIN_NS);
     let mut number = 0;
@@ -28,7 +30,8 @@ pub(super) fn request_state<W: Wire>(wire: &mut W, state: u8, devices: usize) {
         let mut reply = [0; LONGEST + 1];
         while let Some(received) = wire.receive(&mut reply, next) {
             let reply = &reply[..received.min(LONGEST)];
-            let is_ours = frame::purpose_of(reply) == Some(ACYCLIC) && frame::is_reply_to(reply, &frame[..length]);
+            let is_ours = frame::purpose_of(reply) == Some(ACYCLIC)
+                && frame::is_reply_to(reply, &frame[..length]);
             let all = is_ours && usize::from(working_counter(reply, at, 2)) == devices;
             if all && reply[at] & 0x1f == state {
                 return;

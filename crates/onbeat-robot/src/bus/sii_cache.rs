@@ -1,12 +1,13 @@
 //! Cache of the devices' EEPROM contents (SII), read from all devices concurrently.
 //!
-//! ethercrab reads one EEPROM after the other, eight bytes at a time, in three frames or more each: most of the
-//! bring-up time of fifty devices. Here its first read of a word becomes a broadcast request to all devices, and
-//! their data are fetched together. Later reads of the same word of other devices are answered from this cache,
-//! without a frame. Devices of one type are read at the same words, so no fetch is wasted.
+//! ethercrab reads one EEPROM after the other, eight bytes at a time, in three frames or more each:
+//! most of the bring-up time of fifty devices. Here its first read of a word becomes a broadcast
+//! request to all devices, and their data are fetched together. Later reads of the same word of
+//! other devices are answered from this cache, without a frame. Devices of one type are read at the
+//! same words, so no fetch is wasted.
 //!
-//! Data that a device does not deliver (busy too long, error, EEPROM assigned to the device) are not cached:
-//! ethercrab's own frames are sent instead, and it sees the device's reply.
+//! Data that a device does not deliver (busy too long, error, EEPROM assigned to the device) are
+//! not cached: ethercrab's own frames are sent instead, and it sees the device's reply.
 
 use std::collections::BTreeMap;
 
@@ -70,12 +71,17 @@ pub(super) struct SiiCache {
 impl SiiCache {
     /// Decides what happens to a frame that ethercrab sends.
     pub(super) fn intercept(&mut self, frame: &mut [u8]) -> FrameAction {
-        let Some((command, station, at, length)) = only_datagram(frame) else { return FrameAction::Send };
+        let Some((command, station, at, length)) = only_datagram(frame) else {
+            return FrameAction::Send;
+        };
         if command == Command::Apwr as u8 && at == STATION && length >= 2 {
             self.stations.push(word(frame, DATA));
         }
 
-        if command == Command::Fpwr as u8 && at < SII_DATA + 8 && usize::from(at) + length > usize::from(SII_CONTROL) {
+        if command == Command::Fpwr as u8
+            && at < SII_DATA + 8
+            && usize::from(at) + length > usize::from(SII_CONTROL)
+        {
             self.word_address.remove(&station);
             if at == SII_CONTROL && length == 6 && word(frame, DATA) == READ {
                 return self.read_request(station, word(frame, DATA + 2), frame);
@@ -92,15 +98,27 @@ impl SiiCache {
     }
 
     /// Answers a read of the last requested word.
-    fn reply_from_cache(&self, station: u16, at: u16, length: usize, frame: &mut [u8]) -> FrameAction {
-        let Some(chunk) =
-            self.word_address.get(&station).and_then(|word_address| self.chunks.get(&(station, *word_address)))
+    fn reply_from_cache(
+        &self,
+        station: u16,
+        at: u16,
+        length: usize,
+        frame: &mut [u8],
+    ) -> FrameAction {
+        let Some(chunk) = self
+            .word_address
+            .get(&station)
+            .and_then(|word_address| self.chunks.get(&(station, *word_address)))
         else {
             return FrameAction::Send;
         };
         match at {
-            SII_CONTROL if length == 2 => frame[DATA..DATA + 2].copy_from_slice(&chunk.status.to_le_bytes()),
-            SII_DATA if length <= chunk.length() => frame[DATA..DATA + length].copy_from_slice(&chunk.data[..length]),
+            SII_CONTROL if length == 2 => {
+                frame[DATA..DATA + 2].copy_from_slice(&chunk.status.to_le_bytes())
+            }
+            SII_DATA if length <= chunk.length() => {
+                frame[DATA..DATA + length].copy_from_slice(&chunk.data[..length])
+            }
             _ => return FrameAction::Send,
         }
 
@@ -135,12 +153,13 @@ impl SiiCache {
         self.stations.clone()
     }
 
-    /// Writes a frame that reads the data of the first of these devices; returns their number and the frame's length.
+    /// Writes a frame that reads the data of the first of these devices; returns their number and
+    /// the frame's length.
     pub(super) fn fetch_frame(stations: &[u16], buffer: &mut [u8]) -> (usize, usize) {
         let mut writer = Writer::new(buffer, PURPOSE);
-        let fit = stations
-            .iter()
-            .take_while(|station| writer.push(Command::Fprd, register(**station, SII_CONTROL), WHOLE).is_some());
+        let fit = stations.iter().take_while(|station| {
+            writer.push(Command::Fprd, register(**station, SII_CONTROL), WHOLE).is_some()
+        });
         let word_address = fit.count();
         (word_address, writer.finish())
     }
@@ -171,9 +190,14 @@ impl SiiCache {
 fn only_datagram(frame: &[u8]) -> Option<(u8, u16, u16, usize)> {
     let mut all = datagrams(frame);
     let datagram = all.next()?;
-    all.next()
-        .is_none()
-        .then(|| (datagram.header[0], word(datagram.header, 2), word(datagram.header, 4), datagram.data.len()))
+    all.next().is_none().then(|| {
+        (
+            datagram.header[0],
+            word(datagram.header, 2),
+            word(datagram.header, 4),
+            datagram.data.len(),
+        )
+    })
 }
 
 /// Turns a frame with `length` bytes of data into the reply of one device.
@@ -208,8 +232,11 @@ mod tests {
     fn two() -> SiiCache {
         let mut cache = SiiCache::default();
         for (place, station) in [FIRST, SECOND].into_iter().enumerate() {
-            let given =
-                &mut frame(Command::Apwr, register(0u16.wrapping_sub(place as u16), STATION), &station.to_le_bytes());
+            let given = &mut frame(
+                Command::Apwr,
+                register(0u16.wrapping_sub(place as u16), STATION),
+                &station.to_le_bytes(),
+            );
             assert_eq!(cache.intercept(given), FrameAction::Send);
         }
 
@@ -244,7 +271,11 @@ mod tests {
         let mut cache = two();
         assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Fetch(8));
         let mut waiting = Vec::new();
-        cache.take(8, &reply(8, &[(FIRST, EIGHT_BYTES, 0x11), (SECOND, EIGHT_BYTES, 0x22)]), &mut waiting);
+        cache.take(
+            8,
+            &reply(8, &[(FIRST, EIGHT_BYTES, 0x11), (SECOND, EIGHT_BYTES, 0x22)]),
+            &mut waiting,
+        );
 
         assert!(waiting.is_empty());
         for (station, byte) in [(FIRST, 0x11), (SECOND, 0x22), (FIRST, 0x11)] {
@@ -271,8 +302,16 @@ mod tests {
         cache.take(8, &reply(8, &[(FIRST, 0, 0x11)]), &mut Vec::new());
         assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Answered);
         let mut eight = frame(Command::Fprd, register(FIRST, SII_DATA), &[0; 8]);
-        assert_eq!(cache.intercept(&mut eight), FrameAction::Send, "it returns four bytes per read");
-        assert_eq!(cache.intercept(&mut read(SECOND, 8)), FrameAction::Send, "and the word is not fetched again");
+        assert_eq!(
+            cache.intercept(&mut eight),
+            FrameAction::Send,
+            "it returns four bytes per read"
+        );
+        assert_eq!(
+            cache.intercept(&mut read(SECOND, 8)),
+            FrameAction::Send,
+            "and the word is not fetched again"
+        );
         let mut data = frame(Command::Fprd, register(SECOND, SII_DATA), &[0; 8]);
 
         assert_eq!(cache.intercept(&mut data), FrameAction::Send);
@@ -316,6 +355,10 @@ mod tests {
             }
         }
 
-        assert_eq!(cache.intercept(&mut read(0x1234, 8)), FrameAction::Send, "an unassigned station address");
+        assert_eq!(
+            cache.intercept(&mut read(0x1234, 8)),
+            FrameAction::Send,
+            "an unassigned station address"
+        );
     }
 }

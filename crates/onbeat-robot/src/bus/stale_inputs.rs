@@ -1,8 +1,8 @@
 //! Detects a device whose inputs stopped changing.
 //!
-//! A device that answers with old data is indistinguishable on the bus. A sensor is reported when its inputs changed
-//! in nearly every cycle before, and do not change any more. Devices with outputs are not checked: they may stand
-//! still on command.
+//! A device that answers with old data is indistinguishable on the bus. A sensor is reported when
+//! its inputs changed in nearly every cycle before, and do not change any more. Devices with
+//! outputs are not checked: they may stand still on command.
 
 use onbeat_ethercat::layout::Layout;
 
@@ -27,18 +27,24 @@ pub(super) struct StaleInputs {
 
 impl StaleInputs {
     pub(super) fn new(layout: &Layout) -> Self {
-        Self { devices: vec![InputHistory::default(); layout.devices.len()], inputs: vec![0; layout.input_bytes] }
+        Self {
+            devices: vec![InputHistory::default(); layout.devices.len()],
+            inputs: vec![0; layout.input_bytes],
+        }
     }
 
-    /// Compares the inputs of a cycle with the previous ones; calls `report` with each sensor that became stale.
+    /// Compares the inputs of a cycle with the previous ones; calls `report` with each sensor that
+    /// became stale.
     pub(super) fn update(&mut self, layout: &Layout, inputs: &[u8], mut report: impl FnMut(usize)) {
         let sensors = self.devices.iter_mut().zip(&layout.devices).enumerate();
-        let sensors = sensors.filter(|(_, (_, layout))| layout.outputs.is_empty() && !layout.inputs.is_empty());
+        let sensors = sensors
+            .filter(|(_, (_, layout))| layout.outputs.is_empty() && !layout.inputs.is_empty());
         for (place, (device, layout)) in sensors {
             let range = layout.inputs.clone();
             if inputs[range.clone()] != self.inputs[range.clone()] {
                 self.inputs[range.clone()].copy_from_slice(&inputs[range]);
-                *device = InputHistory { changing: (device.changing + 1).min(WINDOW), unchanged: 0 };
+                *device =
+                    InputHistory { changing: (device.changing + 1).min(WINDOW), unchanged: 0 };
                 continue;
             }
 

@@ -1,5 +1,5 @@
-//! SYNC0 of one device: deactivated, and activated again with a start time in the future (ETG.1000.4, 6.4; registers
-//! 0x0980 to 0x09A3).
+//! SYNC0 of one device: deactivated, and activated again with a start time in the future
+//! (ETG.1000.4, 6.4; registers 0x0980 to 0x09A3).
 //!
 //! ```text
 //! clock synchronised ──▶ deactivate ──▶ read time ──▶ period ──▶ start time ──▶ activate, and read time
@@ -7,9 +7,9 @@
 //!                            └───────────────── the start time has passed ◀───────────┘
 //! ```
 //!
-//! A device never generates SYNC0 if its start time has passed, so the system time is read in the frame that
-//! activates SYNC0, after the activation. ethercrab's SYNC0 configuration does not fit: it has one period and no
-//! shift for all devices, and checks neither clocks nor start time.
+//! A device never generates SYNC0 if its start time has passed, so the system time is read in the
+//! frame that activates SYNC0, after the activation. ethercrab's SYNC0 configuration does not fit:
+//! it has one period and no shift for all devices, and checks neither clocks nor start time.
 
 use onbeat_ethercat::registers::{SYNC_CYCLE, SYNC_START, SYNC_UNIT};
 
@@ -21,8 +21,8 @@ const OFF: [u8; 2] = [0, 0];
 /// SYNC unit assigned to the MainDevice; activated, with SYNC0 output.
 const SYNC0: [u8; 2] = [0, 0x03];
 
-/// A clock is synchronised when its difference from the reference is below this for [`CLOSE_TIMES`] consecutive
-/// reads.
+/// A clock is synchronised when its difference from the reference is below this for [`CLOSE_TIMES`]
+/// consecutive reads.
 const CLOSE_NS: u32 = 1_000;
 const CLOSE_TIMES: u8 = 20;
 /// Minimum time from reading the system time to the first pulse, in ns and in bus periods.
@@ -41,7 +41,8 @@ pub(super) struct Sync0Timing {
 impl Sync0Timing {
     /// Takes the timing from the file, for a bus with this period.
     pub(super) fn new(wanted: onbeat_ethercat::setup::Sync0, bus_period_ns: u64) -> Self {
-        let period_ns = wanted.period_ns.unwrap_or(u32::try_from(bus_period_ns).unwrap_or(u32::MAX)).max(1);
+        let period_ns =
+            wanted.period_ns.unwrap_or(u32::try_from(bus_period_ns).unwrap_or(u32::MAX)).max(1);
         let shift_ns = wanted.shift_ns.unwrap_or(i64::from(period_ns / 2));
         Self {
             period_ns,
@@ -81,7 +82,11 @@ impl Sync0Setup {
     }
 
     /// Returns the next query, and a second one for the same frame.
-    pub(super) fn query(&self, station: u16, wanted: Sync0Timing) -> (RegisterQuery, Option<RegisterQuery>) {
+    pub(super) fn query(
+        &self,
+        station: u16,
+        wanted: Sync0Timing,
+    ) -> (RegisterQuery, Option<RegisterQuery>) {
         let time = RegisterQuery::read(station, SYSTEM_TIME, 8);
         match self.step {
             Sync0Step::AwaitClock(_) => (RegisterQuery::read(station, TIME_DIFFERENCE, 4), None),
@@ -90,16 +95,25 @@ impl Sync0Setup {
             Sync0Step::WritePeriod => {
                 (RegisterQuery::write(station, SYNC_CYCLE, &wanted.period_ns.to_le_bytes()), None)
             }
-            Sync0Step::WriteStart => (RegisterQuery::write(station, SYNC_START, &self.start_ns.to_le_bytes()), None),
+            Sync0Step::WriteStart => {
+                (RegisterQuery::write(station, SYNC_START, &self.start_ns.to_le_bytes()), None)
+            }
             Sync0Step::Activate => (RegisterQuery::write(station, SYNC_UNIT, &SYNC0), Some(time)),
         }
     }
 
-    /// Processes the replies to both queries. Returns whether SYNC0 is active with a start time in the future.
-    pub(super) fn answer(&mut self, wanted: Sync0Timing, data: &[u8], second: Option<&[u8]>) -> bool {
+    /// Processes the replies to both queries. Returns whether SYNC0 is active with a start time in
+    /// the future.
+    pub(super) fn answer(
+        &mut self,
+        wanted: Sync0Timing,
+        data: &[u8],
+        second: Option<&[u8]>,
+    ) -> bool {
         self.step = match self.step {
             Sync0Step::AwaitClock(times) => {
-                let is_close = u32::from_le_bytes([data[0], data[1], data[2], data[3] & 0x7f]) < CLOSE_NS;
+                let is_close =
+                    u32::from_le_bytes([data[0], data[1], data[2], data[3] & 0x7f]) < CLOSE_NS;
                 match (is_close, times + 1) {
                     (false, _) => Sync0Step::AwaitClock(0),
                     (true, CLOSE_TIMES..) => Sync0Step::Deactivate,
@@ -113,7 +127,9 @@ impl Sync0Setup {
             }
             Sync0Step::WritePeriod => Sync0Step::WriteStart,
             Sync0Step::WriteStart => Sync0Step::Activate,
-            Sync0Step::Activate if second.is_some_and(|time| long(time) < self.start_ns) => return true,
+            Sync0Step::Activate if second.is_some_and(|time| long(time) < self.start_ns) => {
+                return true;
+            }
             Sync0Step::Activate => Sync0Step::Deactivate,
         };
         false
@@ -137,7 +153,10 @@ mod tests {
         let half = Sync0Timing::new(Sync0::default(), 1_000_000);
         assert_eq!((half.period_ns, half.shift_ns), (1_000_000, 500_000), "far from the frames");
         assert_eq!(half.start_ns(3_000_001), 24_500_000);
-        let early = Sync0Timing::new(Sync0 { period_ns: Some(250_000), shift_ns: Some(-10_000) }, 1_000_000);
+        let early = Sync0Timing::new(
+            Sync0 { period_ns: Some(250_000), shift_ns: Some(-10_000) },
+            1_000_000,
+        );
         assert_eq!((early.start_ns(1) % 250_000, early.start_ns(1) > 20_000_000), (240_000, true));
     }
 

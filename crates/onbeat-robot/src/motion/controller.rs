@@ -17,8 +17,9 @@ const SPEED_RAMP_S: f64 = 0.5;
 
 /// Moves the joints of a robot along a trajectory.
 ///
-/// It enables drives in groups from any state, follows the trajectory within the limits of each joint, and brings all
-/// joints to rest on request, when cycles are missed, or when drives fail. It does not allocate after construction.
+/// It enables drives in groups from any state, follows the trajectory within the limits of each
+/// joint, and brings all joints to rest on request, when cycles are missed, or when drives fail. It
+/// does not allocate after construction.
 pub struct MotionController {
     settings: RobotSettings,
     joints: Vec<JointDrive>,
@@ -67,7 +68,11 @@ impl MotionController {
         status.count = count as u32;
         Self {
             joints: robot.joints.iter().map(|joint| JointDrive::new(joint, period_s)).collect(),
-            devices: robot.joints.iter().map(|joint| u16::try_from(joint.device).unwrap_or(NO_DEVICE)).collect(),
+            devices: robot
+                .joints
+                .iter()
+                .map(|joint| u16::try_from(joint.device).unwrap_or(NO_DEVICE))
+                .collect(),
             ladder: Ladder::new(robot.settings.thresholds),
             settings: robot.settings.clone(),
             trajectory,
@@ -104,8 +109,9 @@ impl MotionController {
         event.on_bus(&self.devices)
     }
 
-    /// Requests a reset: of a safe stop if the robot is at rest and cycles are good again, otherwise of joints that
-    /// are down. It is done or refused in the next cycle, which an event reports.
+    /// Requests a reset: of a safe stop if the robot is at rest and cycles are good again,
+    /// otherwise of joints that are down. It is done or refused in the next cycle, which an event
+    /// reports.
     pub fn reset(&mut self) {
         self.reset_asked = true;
     }
@@ -134,7 +140,8 @@ impl MotionController {
     fn begin(&mut self, cycle: &BusCycle) -> CycleInput {
         let period_ns = self.settings.period_ns;
         let periods = (cycle.dt_ns + period_ns / 2) / period_ns;
-        let is_fresh = cycle.fresh && (cycle.expected == 0 || cycle.working_counter == cycle.expected);
+        let is_fresh =
+            cycle.fresh && (cycle.expected == 0 || cycle.working_counter == cycle.expected);
         let skipped = periods.saturating_sub(1);
         let is_waiting = self.status.phase == RobotPhase::Waiting;
         let misses = if is_waiting { 0 } else { skipped.saturating_add(u64::from(!is_fresh)) };
@@ -174,14 +181,25 @@ impl MotionController {
         self.status.rung = new;
         if new != Rung::SafeStop {
             (self.status.stopped_by, self.status.stopped_joint) = (SafeStopReason::None, NO_JOINT);
-            self.events.add(RobotEventKind::RungChanged, NO_JOINT, (old as u16, new as u16), misses);
+            self.events.add(
+                RobotEventKind::RungChanged,
+                NO_JOINT,
+                (old as u16, new as u16),
+                misses,
+            );
             return;
         }
 
         (self.status.stopped_by, self.status.stopped_joint) = (why, joint);
         self.status.counts.safe_stops += 1;
-        let of_joint = self.status.joints().get(usize::from(joint)).map(|joint| joint.reason as u32);
-        self.events.add(RobotEventKind::SafeStop, joint, (old as u16, why as u16), of_joint.unwrap_or(misses));
+        let of_joint =
+            self.status.joints().get(usize::from(joint)).map(|joint| joint.reason as u32);
+        self.events.add(
+            RobotEventKind::SafeStop,
+            joint,
+            (old as u16, why as u16),
+            of_joint.unwrap_or(misses),
+        );
     }
 
     /// Enters the safe stop immediately.
@@ -224,13 +242,20 @@ impl MotionController {
         let joint = &mut self.joints[number];
         let status = &mut self.status.all[number];
         joint.stage = match why {
-            DownReason::FollowingError => JointStage::Leaving { until_ns: self.now_ns + QUICK_STOP_NS, why },
+            DownReason::FollowingError => {
+                JointStage::Leaving { until_ns: self.now_ns + QUICK_STOP_NS, why }
+            }
             _ => JointStage::Down,
         };
 
         status.reason = why;
         self.status.counts.joints_down += 1;
-        self.events.add(RobotEventKind::JointDown, number as u16, (0, status.statusword), why as u32);
+        self.events.add(
+            RobotEventKind::JointDown,
+            number as u16,
+            (0, status.statusword),
+            why as u32,
+        );
         if self.settings.on_fault == OnFault::Robot {
             self.stop_safely(SafeStopReason::JointDown, number as u16);
         }
@@ -277,13 +302,16 @@ impl MotionController {
                 self.enter(RobotPhase::Enabling);
                 self.enable_some();
             }
-            RobotPhase::Enabling | RobotPhase::Running if self.stop_asked || self.status.rung == Rung::SafeStop => {
+            RobotPhase::Enabling | RobotPhase::Running
+                if self.stop_asked || self.status.rung == Rung::SafeStop =>
+            {
                 self.begin_stop();
             }
             RobotPhase::Enabling => {
                 self.enable_some();
-                let is_busy =
-                    |joint: &JointDrive| matches!(joint.stage, JointStage::Idle | JointStage::Enabling { .. });
+                let is_busy = |joint: &JointDrive| {
+                    matches!(joint.stage, JointStage::Idle | JointStage::Enabling { .. })
+                };
                 if !self.joints.iter().any(is_busy) {
                     self.begin_to_play();
                 }
@@ -292,13 +320,18 @@ impl MotionController {
             RobotPhase::Stopping => {
                 self.fade = (self.fade - self.share_of_soft_start(now)).max(0.0);
                 self.braking |= self.fade == 0.0 || self.status.rung == Rung::SafeStop;
-                let moves = |joint: &JointDrive| joint.stage == JointStage::Enabled && !joint.set_point.stands();
+                let moves = |joint: &JointDrive| {
+                    joint.stage == JointStage::Enabled && !joint.set_point.stands()
+                };
                 if self.braking && !self.joints.iter().any(moves) {
                     self.disable();
                 }
             }
             RobotPhase::Disabling
-                if !self.joints.iter().any(|joint| matches!(joint.stage, JointStage::Leaving { .. })) =>
+                if !self
+                    .joints
+                    .iter()
+                    .any(|joint| matches!(joint.stage, JointStage::Leaving { .. })) =>
             {
                 self.enter(RobotPhase::AtRest);
             }
@@ -329,10 +362,14 @@ impl MotionController {
 
     fn begin_to_play(&mut self) {
         for (number, joint) in self.joints.iter_mut().enumerate() {
-            let stands =
-                if joint.stage == JointStage::Enabled { joint.start } else { self.status.all[number].actual_rad };
+            let stands = if joint.stage == JointStage::Enabled {
+                joint.start
+            } else {
+                self.status.all[number].actual_rad
+            };
             joint.ramp = 0.0;
-            (self.homes[number], self.played[number], self.wanted[number]) = (stands, stands, stands);
+            (self.homes[number], self.played[number], self.wanted[number]) =
+                (stands, stands, stands);
         }
 
         (self.status.time_ns, self.status.speed, self.unasked_s) = (0, 1.0, 0.0);
@@ -341,8 +378,9 @@ impl MotionController {
     }
 
     fn begin_stop(&mut self) {
-        let fades =
-            self.trajectory.fades() && self.status.phase == RobotPhase::Running && self.status.rung < Rung::SafeStop;
+        let fades = self.trajectory.fades()
+            && self.status.phase == RobotPhase::Running
+            && self.status.rung < Rung::SafeStop;
         self.braking = !fades;
         for joint in &mut self.joints {
             if matches!(joint.stage, JointStage::Idle | JointStage::Enabling { .. }) {
@@ -362,7 +400,11 @@ impl MotionController {
     }
 
     fn share_of_soft_start(&self, now: CycleInput) -> f64 {
-        if self.settings.soft_start_ns == 0 { 1.0 } else { now.passed_ns as f64 / self.settings.soft_start_ns as f64 }
+        if self.settings.soft_start_ns == 0 {
+            1.0
+        } else {
+            now.passed_ns as f64 / self.settings.soft_start_ns as f64
+        }
     }
 
     /// Moves the set-points.
@@ -388,8 +430,11 @@ impl MotionController {
 
         let fade = smooth(self.fade);
         let share = if self.trajectory.is_timeless() { self.status.speed } else { 1.0 };
-        for (number, joint) in
-            self.joints.iter_mut().enumerate().filter(|(_, joint)| joint.stage == JointStage::Enabled)
+        for (number, joint) in self
+            .joints
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, joint)| joint.stage == JointStage::Enabled)
         {
             if self.braking {
                 joint.set_point.brake();
@@ -397,13 +442,18 @@ impl MotionController {
             }
 
             let before = self.wanted[number];
-            let wanted = joint.start + smooth(joint.ramp) * fade * (self.played[number] - joint.start);
+            let wanted =
+                joint.start + smooth(joint.ramp) * fade * (self.played[number] - joint.start);
             let is_asked = asks && wanted.is_finite();
             if is_asked {
                 self.wanted[number] = wanted;
             }
 
-            let pace = if is_asked && self.unasked_s > 0.0 { (wanted - before) / self.unasked_s } else { 0.0 };
+            let pace = if is_asked && self.unasked_s > 0.0 {
+                (wanted - before) / self.unasked_s
+            } else {
+                0.0
+            };
             joint.set_point.follow(self.wanted[number], pace, share);
         }
 
@@ -413,7 +463,11 @@ impl MotionController {
     }
 
     fn pass_time(&mut self, now: CycleInput) {
-        let wanted = if self.status.rung >= Rung::Degrade { self.settings.thresholds.degraded_speed } else { 1.0 };
+        let wanted = if self.status.rung >= Rung::Degrade {
+            self.settings.thresholds.degraded_speed
+        } else {
+            1.0
+        };
         let change = now.passed_s / SPEED_RAMP_S;
         self.status.speed += (wanted - self.status.speed).clamp(-change, change);
         self.status.time_ns += (now.passed_ns as f64 * self.status.speed).round() as u64;

@@ -20,9 +20,14 @@ pub(crate) struct CsvTrajectory {
 impl CsvTrajectory {
     /// Parses and checks a file.
     pub(crate) fn parse(text: &str, robot: &Robot) -> Result<Self, TrajectoryError> {
-        let is_content = |(_, line): &(usize, &str)| !line.trim().is_empty() && !line.trim_start().starts_with('#');
-        let mut lines = text.lines().enumerate().map(|(number, line)| (number + 1, line)).filter(is_content);
-        let Some((line, header)) = lines.next() else { return Err(TrajectoryError::NoSamples { lines: 0 }) };
+        let is_content = |(_, line): &(usize, &str)| {
+            !line.trim().is_empty() && !line.trim_start().starts_with('#')
+        };
+        let mut lines =
+            text.lines().enumerate().map(|(number, line)| (number + 1, line)).filter(is_content);
+        let Some((line, header)) = lines.next() else {
+            return Err(TrajectoryError::NoSamples { lines: 0 });
+        };
         let mut table = Self {
             joints: columns(line, header, robot)?,
             times: Vec::new(),
@@ -61,7 +66,11 @@ impl CsvTrajectory {
         let mut numbers = Vec::with_capacity(wanted);
         for (place, field) in fields.iter().enumerate() {
             let number = field.parse().ok().filter(|number: &f64| number.is_finite());
-            let refused = || TrajectoryError::NoNumber { line, column: place + 1, found: (*field).to_owned() };
+            let refused = || TrajectoryError::NoNumber {
+                line,
+                column: place + 1,
+                found: (*field).to_owned(),
+            };
             numbers.push(number.ok_or_else(refused)?);
         }
 
@@ -82,9 +91,17 @@ impl CsvTrajectory {
             }
 
             let Some(before) = before else { continue };
-            let velocity = (found - self.values[self.values.len() - self.joints.len() + place]).abs() / (time - before);
+            let velocity = (found - self.values[self.values.len() - self.joints.len() + place])
+                .abs()
+                / (time - before);
             if velocity > limits.velocity {
-                return Err(TrajectoryError::Faster { line, column, joint, found: velocity, limit: limits.velocity });
+                return Err(TrajectoryError::Faster {
+                    line,
+                    column,
+                    joint,
+                    found: velocity,
+                    limit: limits.velocity,
+                });
             }
         }
 
@@ -112,13 +129,16 @@ impl CsvTrajectory {
         self.values[line * self.joints.len() + column]
     }
 
-    /// Computes slopes for a curve through all samples that never leaves the range of two neighbours (Fritsch,
-    /// Butland 1984).
+    /// Computes slopes for a curve through all samples that never leaves the range of two
+    /// neighbours (Fritsch, Butland 1984).
     fn find_slopes(&self) -> Vec<f64> {
         let last = self.times.len() - 1;
         let chord = |line: usize, column: usize| {
             let way = self.value(line + 1, column) - self.value(line, column);
-            (self.times[line + 1] - self.times[line], way / (self.times[line + 1] - self.times[line]))
+            (
+                self.times[line + 1] - self.times[line],
+                way / (self.times[line + 1] - self.times[line]),
+            )
         };
 
         let mut slopes = Vec::with_capacity(self.values.len());
@@ -131,7 +151,8 @@ impl CsvTrajectory {
                 }
 
                 let (before, after) = if is_end { (last - 1, 0) } else { (line - 1, line) };
-                let ((long_before, before), (long_after, after)) = (chord(before, column), chord(after, column));
+                let ((long_before, before), (long_after, after)) =
+                    (chord(before, column), chord(after, column));
                 let w_before = long_before + 2.0 * long_after;
                 let w_after = 2.0 * long_before + long_after;
                 let turns = before * after <= 0.0;
@@ -147,7 +168,11 @@ impl CsvTrajectory {
     pub(crate) fn at(&self, time_s: f64, wanted: &mut [f64]) {
         let last = self.times.len() - 1;
         let ends = self.times[last];
-        let time = if self.at_end == AtEnd::Loop { time_s.rem_euclid(ends) } else { time_s.clamp(0.0, ends) };
+        let time = if self.at_end == AtEnd::Loop {
+            time_s.rem_euclid(ends)
+        } else {
+            time_s.clamp(0.0, ends)
+        };
         let line = self.times.partition_point(|&begins| begins <= time).clamp(1, last) - 1;
         let long = self.times[line + 1] - self.times[line];
         let share = (time - self.times[line]) / long;
@@ -168,7 +193,9 @@ impl CsvTrajectory {
 fn hermite(from: f64, to: f64, (leaves, arrives): (f64, f64), share: f64) -> f64 {
     let square = share * share;
     let rest = 1.0 - share;
-    from * (1.0 + 2.0 * share) * rest * rest + leaves * share * rest * rest + to * square * (3.0 - 2.0 * share)
+    from * (1.0 + 2.0 * share) * rest * rest
+        + leaves * share * rest * rest
+        + to * square * (3.0 - 2.0 * share)
         - arrives * square * rest
 }
 
@@ -182,8 +209,13 @@ fn columns(line: usize, header: &str, robot: &Robot) -> Result<Vec<usize>, Traje
 
     let mut joints = Vec::new();
     for (place, name) in names.enumerate() {
-        let joint = robot.joints.iter().position(|joint| joint.name == name).filter(|joint| !joints.contains(joint));
-        let refused = || TrajectoryError::NoJoint { line, column: place + 2, found: name.to_owned() };
+        let joint = robot
+            .joints
+            .iter()
+            .position(|joint| joint.name == name)
+            .filter(|joint| !joints.contains(joint));
+        let refused =
+            || TrajectoryError::NoJoint { line, column: place + 2, found: name.to_owned() };
         joints.push(joint.ok_or_else(refused)?);
     }
 

@@ -14,8 +14,8 @@ pub const NO_JOINT: u16 = u16::MAX;
 #[serde(rename_all = "snake_case")]
 #[repr(u16)]
 pub enum RobotEventKind {
-    /// The rung of the miss ladder changed, except to safe stop: `old` and `new` are rungs, `code` is the number of
-    /// misses in the bucket.
+    /// The rung of the miss ladder changed, except to safe stop: `old` and `new` are rungs, `code`
+    /// is the number of misses in the bucket.
     RungChanged = 1,
     /// The phase changed: `old` and `new` are phases.
     PhaseChanged = 2,
@@ -31,14 +31,14 @@ pub enum RobotEventKind {
     GoalBack = 7,
     /// A reset was done.
     ResetDone = 8,
-    /// A reset was refused: `code` is the number of misses in the bucket, 0 if there was nothing to reset or the
-    /// robot is not at rest.
+    /// A reset was refused: `code` is the number of misses in the bucket, 0 if there was nothing to
+    /// reset or the robot is not at rest.
     ResetRefused = 9,
     /// The commander sent no valid goal for too long without leaving; a safe stop follows.
     CommanderLost = 10,
-    /// The robot enters the safe stop: `old` is the rung before, `new` a [`SafeStopReason`](super::SafeStopReason),
-    /// `joint` the joint that caused it, `code` the number of misses in the bucket, or the
-    /// [`DownReason`](super::DownReason) of that joint.
+    /// The robot enters the safe stop: `old` is the rung before, `new` a
+    /// [`SafeStopReason`](super::SafeStopReason), `joint` the joint that caused it, `code` the
+    /// number of misses in the bucket, or the [`DownReason`](super::DownReason) of that joint.
     SafeStop = 11,
 }
 
@@ -110,12 +110,26 @@ impl RobotEvents {
         Self { waiting: VecDeque::with_capacity(ROOM), lost: 0, at_ns: 0, cycle: 0 }
     }
 
-    pub(crate) fn add(&mut self, kind: RobotEventKind, joint: u16, (old, new): (u16, u16), code: u32) {
+    pub(crate) fn add(
+        &mut self,
+        kind: RobotEventKind,
+        joint: u16,
+        (old, new): (u16, u16),
+        code: u32,
+    ) {
         if self.waiting.len() == ROOM {
             self.lost += 1;
             return;
         }
-        self.waiting.push_back(RobotEvent { at_ns: self.at_ns, cycle: self.cycle, kind, joint, old, new, code });
+        self.waiting.push_back(RobotEvent {
+            at_ns: self.at_ns,
+            cycle: self.cycle,
+            kind,
+            joint,
+            old,
+            new,
+            code,
+        });
     }
 
     pub(crate) fn next(&mut self) -> Option<RobotEvent> {

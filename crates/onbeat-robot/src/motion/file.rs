@@ -1,4 +1,5 @@
-//! Robot file: `[robot]` and `[[joints]]`, in the segment file or in a file of its own; `docs/robot.md`.
+//! Robot file: `[robot]` and `[[joints]]`, in the segment file or in a file of its own;
+//! `docs/robot.md`.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -25,10 +26,14 @@ pub enum RobotError {
         why: String,
     },
     /// The segment has no drive that can be a joint.
-    #[error("\"{0}\" has no drive with a controlword and a target position in its process data; a robot needs joints")]
+    #[error(
+        "\"{0}\" has no drive with a controlword and a target position in its process data; a robot needs joints"
+    )]
     NoJoints(String),
     /// The robot has too many joints.
-    #[error("the robot has {0} joints, at most {MOST_JOINTS} are possible; exclude some with `ignore = true`")]
+    #[error(
+        "the robot has {0} joints, at most {MOST_JOINTS} are possible; exclude some with `ignore = true`"
+    )]
     TooManyJoints(usize),
     /// A drive lacks an object that position control needs.
     #[error(
@@ -120,7 +125,14 @@ pub struct GaitSettings {
 
 impl Default for GaitSettings {
     fn default() -> Self {
-        Self { steps_hz: 1.6, hip_rad: 0.35, sway_rad: 0.06, knee_rad: 0.7, ankle_rad: 0.2, arm_rad: 0.3 }
+        Self {
+            steps_hz: 1.6,
+            hip_rad: 0.35,
+            sway_rad: 0.06,
+            knee_rad: 0.7,
+            ankle_rad: 0.2,
+            arm_rad: 0.3,
+        }
     }
 }
 
@@ -145,8 +157,8 @@ pub struct RobotSettings {
     pub following_ns: u64,
     /// Maximum age of a goal, in ns.
     pub goal_age_ns: u64,
-    /// Time without a valid goal after which a commander that has not left is lost, and the robot enters the safe
-    /// stop, in ns; `None` for never.
+    /// Time without a valid goal after which a commander that has not left is lost, and the robot
+    /// enters the safe stop, in ns; `None` for never.
     pub goal_lost_ns: Option<u64>,
     /// Thresholds of the miss ladder.
     pub thresholds: Thresholds,
@@ -327,8 +339,8 @@ impl Robot {
         self.joints.iter().position(|joint| joint.name == name)
     }
 
-    /// Creates the robot of a file for the devices of a segment, on a bus with this period. Tables of the segment are
-    /// ignored.
+    /// Creates the robot of a file for the devices of a segment, on a bus with this period. Tables
+    /// of the segment are ignored.
     ///
     /// # Errors
     /// [`RobotError`]: what in the file is invalid.
@@ -336,7 +348,9 @@ impl Robot {
         let file: RobotFile = toml::from_str(text).map_err(|error| syntax(text, &error))?;
         let settings = settings(file.robot, period_ns)?;
         let mut joints = Vec::new();
-        let drives = || layout.devices.iter().enumerate().filter(|(_, device)| device.kind == DeviceKind::Drive);
+        let drives = || {
+            layout.devices.iter().enumerate().filter(|(_, device)| device.kind == DeviceKind::Drive)
+        };
         for table in &file.joints {
             if !drives().any(|(_, device)| fits(&table.pattern, &device.name)) {
                 return Err(RobotError::FitsNothing(table.pattern.clone()));
@@ -375,7 +389,11 @@ fn last<T>(tables: &[&JointTable], key: impl Fn(&JointTable) -> Option<T>) -> Op
 fn fits(pattern: &str, name: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(behind) = name.strip_prefix(head) else { return false };
-    behind.char_indices().map(|(at, _)| at).chain([behind.len()]).any(|at| fits(rest, &behind[at..]))
+    behind
+        .char_indices()
+        .map(|(at, _)| at)
+        .chain([behind.len()])
+        .any(|at| fits(rest, &behind[at..]))
 }
 
 fn joint(
@@ -388,7 +406,8 @@ fn joint(
     let gear = last(tables, |table| table.gear).unwrap_or(1.0);
     let zero_rad = last(tables, |table| table.zero_rad).unwrap_or(0.0);
     let increments_per_rad = f64::from(device.increments) / std::f64::consts::TAU * gear;
-    let [low, high] = travel(device, increments_per_rad, zero_rad).unwrap_or([usual.low, usual.high]);
+    let [low, high] =
+        travel(device, increments_per_rad, zero_rad).unwrap_or([usual.low, usual.high]);
     let limits = Limits {
         low: last(tables, |table| table.low_rad).unwrap_or(low),
         high: last(tables, |table| table.high_rad).unwrap_or(high),
@@ -407,7 +426,9 @@ fn joint(
 
     let at = format!("joint \"{}\"", device.name);
     let above = |number: f64| number > 0.0 && number.is_finite();
-    let counts = |rad: f64| rad.is_finite() && ((rad - zero_rad) * increments_per_rad).abs() <= f64::from(i32::MAX);
+    let counts = |rad: f64| {
+        rad.is_finite() && ((rad - zero_rad) * increments_per_rad).abs() <= f64::from(i32::MAX)
+    };
     let averaged = limits.averaged_over(period_ns as f64 * 1e-9);
     check(
         &at,
@@ -429,10 +450,22 @@ fn joint(
     check(&at, "acceleration_rad_s2", limits.acceleration, above(limits.acceleration), "above 0")?;
     let jerk = limits.jerk.unwrap_or(1.0);
     check(&at, "jerk_rad_s3", jerk, above(jerk), "above 0")?;
-    check(&at, "jerk_rad_s3", jerk, averaged <= MOST_AVERAGED, "large enough to be reached within 1000 periods")?;
+    check(
+        &at,
+        "jerk_rad_s3",
+        jerk,
+        averaged <= MOST_AVERAGED,
+        "large enough to be reached within 1000 periods",
+    )?;
     check(&at, "following_rad", following_rad, above(following_rad), "above 0")?;
     check(&at, "amplitude_rad", sine.swing, sine.swing.is_finite(), "a finite number")?;
-    check(&at, "frequency_hz", sine.hertz, sine.hertz >= 0.0 && sine.hertz.is_finite(), "0 or more")?;
+    check(
+        &at,
+        "frequency_hz",
+        sine.hertz,
+        sine.hertz >= 0.0 && sine.hertz.is_finite(),
+        "0 or more",
+    )?;
     check(&at, "phase_rad", sine.phase, sine.phase.is_finite(), "a finite number")?;
     let offsets = offsets(device)?;
     Ok(JointSetting {
@@ -468,8 +501,18 @@ fn offsets(device: &DeviceLayout) -> Result<DriveOffsets, RobotError> {
     })
 }
 
-fn check(place: &str, key: &'static str, value: f64, is_valid: bool, must: &'static str) -> Result<(), RobotError> {
-    if is_valid { Ok(()) } else { Err(RobotError::Range { place: place.to_owned(), key, value, must }) }
+fn check(
+    place: &str,
+    key: &'static str,
+    value: f64,
+    is_valid: bool,
+    must: &'static str,
+) -> Result<(), RobotError> {
+    if is_valid {
+        Ok(())
+    } else {
+        Err(RobotError::Range { place: place.to_owned(), key, value, must })
+    }
 }
 
 fn settings(table: RobotTable, period_ns: u64) -> Result<RobotSettings, RobotError> {
@@ -484,19 +527,50 @@ fn settings(table: RobotTable, period_ns: u64) -> Result<RobotSettings, RobotErr
         check("[robot]", key, value, (0.0..=1e9).contains(&value), "0 to 1000000000")?;
     }
 
-    check("[robot]", "enable_at_once", table.enable_at_once as f64, table.enable_at_once > 0, "1 or more")?;
+    check(
+        "[robot]",
+        "enable_at_once",
+        table.enable_at_once as f64,
+        table.enable_at_once > 0,
+        "1 or more",
+    )?;
     let goal = table.goal;
-    check("[robot.goal]", "age_ms", goal.age_ms, (0.0..=1e9).contains(&goal.age_ms), "0 to 1000000000")?;
+    check(
+        "[robot.goal]",
+        "age_ms",
+        goal.age_ms,
+        (0.0..=1e9).contains(&goal.age_ms),
+        "0 to 1000000000",
+    )?;
     let is_in_order = goal.lost_ms == 0.0 || (goal.age_ms..=1e9).contains(&goal.lost_ms);
-    check("[robot.goal]", "lost_ms", goal.lost_ms, is_in_order, "age_ms to 1000000000, or 0 for never")?;
+    check(
+        "[robot.goal]",
+        "lost_ms",
+        goal.lost_ms,
+        is_in_order,
+        "age_ms to 1000000000, or 0 for never",
+    )?;
     let ladder = table.ladder;
     let ordered = 0 < ladder.degrade_at && ladder.degrade_at <= ladder.stop_at;
-    check("[robot.ladder]", "degrade_at", f64::from(ladder.degrade_at), ordered, "at least 1 and at most stop_at")?;
-    check("[robot.ladder]", "forget_cycles", f64::from(ladder.forget_cycles), ladder.forget_cycles > 0, "1 or more")?;
+    check(
+        "[robot.ladder]",
+        "degrade_at",
+        f64::from(ladder.degrade_at),
+        ordered,
+        "at least 1 and at most stop_at",
+    )?;
+    check(
+        "[robot.ladder]",
+        "forget_cycles",
+        f64::from(ladder.forget_cycles),
+        ladder.forget_cycles > 0,
+        "1 or more",
+    )?;
     let speed = ladder.degraded_speed;
     check("[robot.ladder]", "degraded_speed", speed, (0.0..=1.0).contains(&speed), "0 to 1")?;
     let gait = table.gait;
-    let numbers = [gait.steps_hz, gait.hip_rad, gait.sway_rad, gait.knee_rad, gait.ankle_rad, gait.arm_rad];
+    let numbers =
+        [gait.steps_hz, gait.hip_rad, gait.sway_rad, gait.knee_rad, gait.ankle_rad, gait.arm_rad];
     let odd = numbers.into_iter().find(|number| !number.is_finite());
     check(
         "[robot.gait]",

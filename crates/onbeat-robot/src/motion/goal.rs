@@ -48,14 +48,16 @@ impl GoalRecord {
 
 /// Source of goals.
 pub trait GoalSource: Send {
-    /// Returns the latest record, `None` before the first. Must not allocate, block, or make system calls.
+    /// Returns the latest record, `None` before the first. Must not allocate, block, or make system
+    /// calls.
     fn latest(&mut self) -> Option<&GoalRecord>;
 
-    /// Called once for each evaluated record, with the result. Same restrictions as [`Self::latest`].
+    /// Called once for each evaluated record, with the result. Same restrictions as
+    /// [`Self::latest`].
     fn answered(&mut self, _number: u64, _answer: GoalAnswer) {}
 
-    /// Returns whether a goal outside a joint's travel is refused as a whole. Otherwise the joint moves to the end of
-    /// its travel.
+    /// Returns whether a goal outside a joint's travel is refused as a whole. Otherwise the joint
+    /// moves to the end of its travel.
     fn refuses_outside(&self) -> bool {
         false
     }
@@ -105,7 +107,11 @@ impl GoalFollower {
             source,
             longest_age_ns: robot.settings.goal_age_ns,
             lost_after_ns: robot.settings.goal_lost_ns,
-            travels: robot.joints.iter().map(|joint| joint.limits.low..=joint.limits.high).collect(),
+            travels: robot
+                .joints
+                .iter()
+                .map(|joint| joint.limits.low..=joint.limits.high)
+                .collect(),
             seen: None,
             noticed: None,
             taken: GoalRecord::default(),
@@ -129,8 +135,10 @@ impl GoalFollower {
         if let Some(mut record) = new {
             self.seen = Some(record.number);
             // The creation time may be after this cycle's release, or arbitrary.
-            let noticed_ns =
-                self.noticed.filter(|(number, _)| *number == record.number).map_or(now_ns, |(_, at_ns)| at_ns);
+            let noticed_ns = self
+                .noticed
+                .filter(|(number, _)| *number == record.number)
+                .map_or(now_ns, |(_, at_ns)| at_ns);
             record.at_ns = record.at_ns.min(noticed_ns);
             let is_old = now_ns.saturating_sub(record.at_ns) > self.longest_age_ns;
             let answer = match self.is_valid(&record) {
@@ -143,7 +151,9 @@ impl GoalFollower {
             match answer {
                 GoalAnswer::Refused => return GoalOutcome::Refused,
                 GoalAnswer::TooOld => {}
-                GoalAnswer::Taken => (self.taken, self.has_taken, self.is_led, is_new) = (record, true, true, true),
+                GoalAnswer::Taken => {
+                    (self.taken, self.has_taken, self.is_led, is_new) = (record, true, true, true)
+                }
             }
         }
 
@@ -167,15 +177,17 @@ impl GoalFollower {
 
     fn is_valid(&self, record: &GoalRecord) -> bool {
         let refuses = self.source.refuses_outside();
-        let is_outside = |joint: usize, rad: f64| self.travels.get(joint).is_some_and(|travel| !travel.contains(&rad));
+        let is_outside = |joint: usize, rad: f64| {
+            self.travels.get(joint).is_some_and(|travel| !travel.contains(&rad))
+        };
         record.joints().all(|(joint, rad)| rad.is_finite() && !(refuses && is_outside(joint, rad)))
     }
 }
 
 /// Slot for the latest goal, shared by one commanding thread and one loop.
 ///
-/// Both sides only try the lock, so the loop never makes a system call. If they collide, the loop keeps its present
-/// record.
+/// Both sides only try the lock, so the loop never makes a system call. If they collide, the loop
+/// keeps its present record.
 ///
 /// ```
 /// # use onbeat_ethercat::layout::Layout;
@@ -196,7 +208,8 @@ pub struct GoalSlot {
 }
 
 impl GoalSlot {
-    /// Stores a new goal: targets in rad, `None` for joints without one. For the commanding thread; may wait briefly.
+    /// Stores a new goal: targets in rad, `None` for joints without one. For the commanding thread;
+    /// may wait briefly.
     pub fn put(&mut self, at_ns: u64, positions: &[Option<f64>]) {
         self.taken = GoalRecord { number: self.taken.number + 1, at_ns, ..GoalRecord::default() };
         for (joint, position) in positions.iter().enumerate() {
@@ -230,8 +243,9 @@ impl GoalSource for GoalSlot {
     }
 }
 
-/// Goals of another process, from the image of the bus ([`Commander`](onbeat_control::Commander)). Targets outside a
-/// travel are refused, and a commander that stops sending without leaving leads to a safe stop.
+/// Goals of another process, from the image of the bus ([`Commander`](onbeat_control::Commander)).
+/// Targets outside a travel are refused, and a commander that stops sending without leaving leads
+/// to a safe stop.
 #[derive(Debug)]
 pub struct CommanderGoals {
     side: GoalSide,

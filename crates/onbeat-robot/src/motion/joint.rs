@@ -72,7 +72,8 @@ impl JointDrive {
         status.state = JointState::from_statusword(status.statusword);
         status.actual_rad = self.radians(self.position);
         if let Some(at) = offsets.velocity {
-            status.velocity_rad_s = f64::from(i32::from_le_bytes(bytes(inputs, at))) / self.setting.increments_per_rad;
+            status.velocity_rad_s =
+                f64::from(i32::from_le_bytes(bytes(inputs, at))) / self.setting.increments_per_rad;
         }
 
         if let Some(at) = offsets.torque {
@@ -110,7 +111,9 @@ impl JointDrive {
                 self.beyond_ns = if beyond { self.beyond_ns + passed_ns } else { 0 };
                 (self.beyond_ns > most_ns).then_some(DownReason::FollowingError)
             }
-            (JointStage::Enabled, JointState::Fault | JointState::FaultReaction) => Some(DownReason::DriveFault),
+            (JointStage::Enabled, JointState::Fault | JointState::FaultReaction) => {
+                Some(DownReason::DriveFault)
+            }
             (JointStage::Enabled, _) => Some(DownReason::LeftOperation),
             _ => None,
         }
@@ -147,7 +150,8 @@ impl JointDrive {
         }
 
         let is_enabled = self.stage == JointStage::Enabled;
-        status.target_rad = if is_enabled { self.set_point.position() } else { self.radians(self.target) };
+        status.target_rad =
+            if is_enabled { self.set_point.position() } else { self.radians(self.target) };
         status.following_rad = if is_enabled { status.target_rad - status.actual_rad } else { 0.0 };
         status.at = if is_enabled { self.set_point.at() } else { Default::default() };
     }

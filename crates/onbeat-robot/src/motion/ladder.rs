@@ -1,8 +1,8 @@
 //! The miss ladder: leads from missed cycles to a safe stop, by a leaky bucket.
 //!
-//! Each missed cycle (a skipped release, or inputs that are not new) adds one miss to the bucket; `forget`
-//! consecutive good cycles remove one. The content of the bucket, not the total number of misses, determines the
-//! rung:
+//! Each missed cycle (a skipped release, or inputs that are not new) adds one miss to the bucket;
+//! `forget` consecutive good cycles remove one. The content of the bucket, not the total number of
+//! misses, determines the rung:
 //!
 //! | rung | condition | effect |
 //! |---|---|---|
@@ -102,7 +102,8 @@ impl Ladder {
         }
 
         self.stopped |= self.misses >= self.thresholds.stop_at;
-        self.degraded = self.misses >= self.thresholds.degrade_at || (self.degraded && self.misses > 0);
+        self.degraded =
+            self.misses >= self.thresholds.degrade_at || (self.degraded && self.misses > 0);
         self.rung = match (self.stopped, self.degraded) {
             (true, _) => Rung::SafeStop,
             (_, true) => Rung::Degrade,
@@ -118,7 +119,8 @@ impl Ladder {
         (self.stopped, self.rung) = (true, Rung::SafeStop);
     }
 
-    /// Leaves the safe stop, unless the bucket would degrade the robot at once. Returns whether it did.
+    /// Leaves the safe stop, unless the bucket would degrade the robot at once. Returns whether it
+    /// did.
     pub(crate) fn reset(&mut self) -> bool {
         if self.misses >= self.thresholds.degrade_at {
             return false;
@@ -133,7 +135,8 @@ impl Ladder {
 mod tests {
     use super::*;
 
-    const THRESHOLDS: Thresholds = Thresholds { degrade_at: 3, stop_at: 5, forget: 4, warmup: 0, degraded_speed: 0.5 };
+    const THRESHOLDS: Thresholds =
+        Thresholds { degrade_at: 3, stop_at: 5, forget: 4, warmup: 0, degraded_speed: 0.5 };
 
     fn rungs(ladder: &mut Ladder, cycles: &[u32]) -> Vec<Rung> {
         cycles.iter().map(|&misses| ladder.take(misses)).collect()
@@ -163,7 +166,10 @@ mod tests {
         let mut ladder = Ladder::new(THRESHOLDS);
         assert_eq!(rungs(&mut ladder, &[1, 1, 1]), [Rung::Hold, Rung::Hold, Rung::Degrade]);
         let after = rungs(&mut ladder, &[0; 12]);
-        assert!(after[..11].iter().all(|&rung| rung == Rung::Degrade) && after[11] == Rung::Run, "{after:?}");
+        assert!(
+            after[..11].iter().all(|&rung| rung == Rung::Degrade) && after[11] == Rung::Run,
+            "{after:?}"
+        );
     }
 
     #[test]

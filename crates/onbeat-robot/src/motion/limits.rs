@@ -4,7 +4,8 @@ use std::f64::consts::PI;
 
 use serde::Serialize;
 
-/// Limits of a joint's set-point, in rad and s. Velocity, acceleration and jerk apply in both directions.
+/// Limits of a joint's set-point, in rad and s. Velocity, acceleration and jerk apply in both
+/// directions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Lower end of the travel, in rad.
@@ -26,11 +27,14 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns the number of periods to average set-points over, so that the jerk stays below its limit.
+    /// Returns the number of periods to average set-points over, so that the jerk stays below its
+    /// limit.
     ///
     /// An average over N periods changes its acceleration by at most 2·a/N in one of them.
     pub(crate) fn averaged_over(&self, period_s: f64) -> usize {
-        self.jerk.map_or(1, |jerk| (2.0 * self.acceleration / (jerk * period_s)).ceil().max(1.0) as usize)
+        self.jerk.map_or(1, |jerk| {
+            (2.0 * self.acceleration / (jerk * period_s)).ceil().max(1.0) as usize
+        })
     }
 }
 
@@ -47,9 +51,9 @@ pub struct AtLimit {
 
 /// Set-point of one joint, moved period by period.
 ///
-/// For any target, positions stay within the travel, and consecutive ones within the limits of velocity and
-/// acceleration: for the drive each step takes one period, whatever the pause before. A joint that starts outside its
-/// travel can only move inwards.
+/// For any target, positions stay within the travel, and consecutive ones within the limits of
+/// velocity and acceleration: for the drive each step takes one period, whatever the pause before.
+/// A joint that starts outside its travel can only move inwards.
 #[derive(Clone, Debug)]
 pub(crate) struct SetPoint {
     limits: Limits,
@@ -86,15 +90,17 @@ impl SetPoint {
         self.velocity == 0.0 && self.average.is_level()
     }
 
-    /// Moves one period towards `wanted`, which itself moves at `pace` rad/s. `share` is the usable fraction of the
-    /// velocity limit.
+    /// Moves one period towards `wanted`, which itself moves at `pace` rad/s. `share` is the usable
+    /// fraction of the velocity limit.
     pub(crate) fn follow(&mut self, wanted: f64, pace: f64, share: f64) {
         let within = wanted.clamp(self.limits.low, self.limits.high);
-        // A target faster than the velocity limit counts as a jump: the joint follows at its own velocity.
+        // A target faster than the velocity limit counts as a jump: the joint follows at its own
+        // velocity.
         let pace = if within == wanted && pace.abs() <= self.limits.velocity { pace } else { 0.0 };
         let behind = within - pace * self.period_s - self.position;
         // Half of the acceleration closes the gap; the other half follows the target.
-        let closing = self.most_velocity(behind.abs(), 0.5 * self.limits.acceleration).copysign(behind);
+        let closing =
+            self.most_velocity(behind.abs(), 0.5 * self.limits.acceleration).copysign(behind);
         self.move_at(pace + closing, share);
         self.at.position |= within != wanted;
     }
@@ -125,18 +131,21 @@ impl SetPoint {
 
         let before = self.position;
         self.position = (before + velocity * self.period_s).clamp(low, high);
-        self.velocity = if velocity == 0.0 { 0.0 } else { (self.position - before) / self.period_s };
+        self.velocity =
+            if velocity == 0.0 { 0.0 } else { (self.position - before) / self.period_s };
         self.average.add(self.position);
     }
 
-    /// Returns the maximum velocity from which this distance suffices to come to rest, including this period.
+    /// Returns the maximum velocity from which this distance suffices to come to rest, including
+    /// this period.
     ///
-    /// From v = w/(m·T) + a·T·(m−1)/2 the joint is at rest after m periods, each a·T slower than the previous one; m
-    /// is the smallest number that suffices for w.
+    /// From v = w/(m·T) + a·T·(m−1)/2 the joint is at rest after m periods, each a·T slower than
+    /// the previous one; m is the smallest number that suffices for w.
     fn most_velocity(&self, way: f64, acceleration: f64) -> f64 {
         let step = acceleration * self.period_s * self.period_s;
         let periods = ((-1.0 + (1.0 + 8.0 * way.max(0.0) / step).sqrt()) / 2.0).ceil().max(1.0);
-        way.max(0.0) / (periods * self.period_s) + acceleration * self.period_s * (periods - 1.0) / 2.0
+        way.max(0.0) / (periods * self.period_s)
+            + acceleration * self.period_s * (periods - 1.0) / 2.0
     }
 }
 
@@ -203,7 +212,11 @@ mod tests {
     }
 
     /// Moves a set-point, and checks the limits of consecutive positions.
-    fn checked(limits: Limits, start: f64, moves: impl Iterator<Item = Option<(f64, f64)>>) -> Vec<f64> {
+    fn checked(
+        limits: Limits,
+        start: f64,
+        moves: impl Iterator<Item = Option<(f64, f64)>>,
+    ) -> Vec<f64> {
         let mut set_point = at(limits, start);
         let mut positions = vec![start; 3];
         for wanted in moves {
@@ -220,7 +233,10 @@ mod tests {
             let acceleration = [1, 2].map(|k| (velocity[k] - velocity[k - 1]) / PERIOD_S);
             assert!(four[3] >= low - 1e-11 && four[3] <= high + 1e-11, "{four:?}");
             assert!(velocity[2].abs() <= limits.velocity * (1.0 + ROUNDING), "{velocity:?}");
-            assert!(acceleration[1].abs() <= limits.acceleration * (1.0 + ROUNDING) + 1e-4, "{acceleration:?}");
+            assert!(
+                acceleration[1].abs() <= limits.acceleration * (1.0 + ROUNDING) + 1e-4,
+                "{acceleration:?}"
+            );
             if let Some(jerk) = limits.jerk {
                 assert!(
                     (acceleration[1] - acceleration[0]).abs() / PERIOD_S <= jerk * (1.0 + 1e-3),
@@ -254,7 +270,8 @@ mod tests {
     #[test]
     fn a_joint_outside_its_travel_moves_inwards_only() {
         let limits = Limits { low: -1.0, high: 1.0, ..Limits::default() };
-        let positions = checked(limits, 1.4, (0..1_000).map(|k| Some((if k < 100 { 9.0 } else { 0.5 }, 1.0))));
+        let positions =
+            checked(limits, 1.4, (0..1_000).map(|k| Some((if k < 100 { 9.0 } else { 0.5 }, 1.0))));
         assert!(positions[..100].iter().all(|&position| position <= 1.4));
         assert!((positions[1_000] - 0.5).abs() < 1e-9);
     }

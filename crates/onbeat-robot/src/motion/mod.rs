@@ -1,4 +1,5 @@
-//! The motion controller: moves the joints of a segment's drives along a trajectory within their limits.
+//! The motion controller: moves the joints of a segment's drives along a trajectory within their
+//! limits.
 //!
 //! ```text
 //! file ──▶ Robot ──▶ MotionController ◀── Trajectory (hold, sine, gait, CSV, latest goal, control law)
@@ -20,12 +21,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The controller is a pure function of cycles and inputs: after construction it does not allocate, and never reads a
-//! clock. It is not a safety function in the sense of IEC 61508 or ISO 13849: it feeds the watchdogs of the devices
-//! and never replaces them.
+//! The controller is a pure function of cycles and inputs: after construction it does not allocate,
+//! and never reads a clock. It is not a safety function in the sense of IEC 61508 or ISO 13849: it
+//! feeds the watchdogs of the devices and never replaces them.
 //!
-//! Absent on purpose: kinematics, dynamics and balance (the gait walks in the air), torque and velocity modes, homing
-//! (drives must know their positions), and a thread: call it from any loop, with [`RobotTask`] or [`run_for`].
+//! Absent on purpose: kinematics, dynamics and balance (the gait walks in the air), torque and
+//! velocity modes, homing (drives must know their positions), and a thread: call it from any loop,
+//! with [`RobotTask`] or [`run_for`].
 
 mod controller;
 mod csv;
@@ -45,7 +47,8 @@ mod waves;
 pub use controller::MotionController;
 pub use event::{NO_JOINT, RobotEvent, RobotEventKind};
 pub use file::{
-    AtEnd, CsvSettings, GaitSettings, Interpolation, JointSetting, OnFault, Robot, RobotError, RobotSettings,
+    AtEnd, CsvSettings, GaitSettings, Interpolation, JointSetting, OnFault, Robot, RobotError,
+    RobotSettings,
 };
 pub use goal::{CommanderGoals, GoalRecord, GoalSlot, GoalSource, MOST_JOINTS};
 pub use ladder::{Rung, Thresholds};

@@ -96,8 +96,13 @@ impl DrivePower {
             }
             (PowerTarget::Enabled, JointState::SwitchOnDisabled) => SHUTDOWN,
             (PowerTarget::Enabled, JointState::ReadyToSwitchOn) => SWITCH_ON,
-            (PowerTarget::Enabled, JointState::SwitchedOn | JointState::OperationEnabled) => ENABLE_OPERATION,
-            (PowerTarget::QuickStop, JointState::OperationEnabled | JointState::QuickStopActive) => QUICK_STOP,
+            (PowerTarget::Enabled, JointState::SwitchedOn | JointState::OperationEnabled) => {
+                ENABLE_OPERATION
+            }
+            (
+                PowerTarget::QuickStop,
+                JointState::OperationEnabled | JointState::QuickStopActive,
+            ) => QUICK_STOP,
             _ => DISABLE_VOLTAGE,
         }
     }
@@ -122,7 +127,12 @@ mod tests {
 
         for (statusword, state) in states {
             for others in [0x0000, 0x0010, 0x0080, 0x1690, 0xff90] {
-                assert_eq!(JointState::from_statusword(statusword | others), state, "{:#06x}", statusword | others);
+                assert_eq!(
+                    JointState::from_statusword(statusword | others),
+                    state,
+                    "{:#06x}",
+                    statusword | others
+                );
             }
         }
 
@@ -134,7 +144,9 @@ mod tests {
     /// A drive that makes one transition per controlword.
     fn after(state: JointState, controlword: u16, before: u16) -> JointState {
         match (state, controlword) {
-            (JointState::Fault, FAULT_RESET) if before & FAULT_RESET == 0 => JointState::SwitchOnDisabled,
+            (JointState::Fault, FAULT_RESET) if before & FAULT_RESET == 0 => {
+                JointState::SwitchOnDisabled
+            }
             (JointState::SwitchOnDisabled, SHUTDOWN) => JointState::ReadyToSwitchOn,
             (JointState::ReadyToSwitchOn, SWITCH_ON) => JointState::SwitchedOn,
             (JointState::SwitchedOn, ENABLE_OPERATION) => JointState::OperationEnabled,
@@ -142,7 +154,9 @@ mod tests {
             (JointState::QuickStopActive | JointState::OperationEnabled, DISABLE_VOLTAGE) => {
                 JointState::SwitchOnDisabled
             }
-            (JointState::ReadyToSwitchOn | JointState::SwitchedOn, DISABLE_VOLTAGE) => JointState::SwitchOnDisabled,
+            (JointState::ReadyToSwitchOn | JointState::SwitchedOn, DISABLE_VOLTAGE) => {
+                JointState::SwitchOnDisabled
+            }
             _ => state,
         }
     }
@@ -160,9 +174,10 @@ mod tests {
             let mut state = start;
             let mut power = DrivePower::default();
             let mut before = 0xffff;
-            for (aim, end) in
-                [(PowerTarget::Enabled, JointState::OperationEnabled), (PowerTarget::Off, JointState::SwitchOnDisabled)]
-            {
+            for (aim, end) in [
+                (PowerTarget::Enabled, JointState::OperationEnabled),
+                (PowerTarget::Off, JointState::SwitchOnDisabled),
+            ] {
                 for _ in 0..40 {
                     let controlword = power.controlword(state, aim);
                     state = after(state, controlword, before);
@@ -176,8 +191,13 @@ mod tests {
     #[test]
     fn a_fault_that_stays_is_not_reset_for_ever() {
         let mut power = DrivePower::default();
-        let words: Vec<u16> = (0..1_000).map(|_| power.controlword(JointState::Fault, PowerTarget::Enabled)).collect();
-        let edges = words.windows(2).filter(|pair| pair[0] == DISABLE_VOLTAGE && pair[1] == FAULT_RESET).count();
+        let words: Vec<u16> = (0..1_000)
+            .map(|_| power.controlword(JointState::Fault, PowerTarget::Enabled))
+            .collect();
+        let edges = words
+            .windows(2)
+            .filter(|pair| pair[0] == DISABLE_VOLTAGE && pair[1] == FAULT_RESET)
+            .count();
         assert_eq!(edges, MOST_RESETS as usize);
         assert!(power.gave_up());
     }

@@ -18,8 +18,8 @@ use super::controller::MotionController;
 use super::event::RobotEvent;
 use super::status::{RobotPhase, Status};
 
-/// Runs one cycle of the bus; returns whether the robot is at rest. With `is_stopping`, the controller brings it to
-/// rest.
+/// Runs one cycle of the bus; returns whether the robot is at rest. With `is_stopping`, the
+/// controller brings it to rest.
 fn exchange<W: Wire>(
     bus: &mut Bus<W>,
     controller: &mut dyn Controller,
@@ -216,7 +216,8 @@ impl<'r, W: Wire> RobotTask<'r, W> {
 
             let devices = usize::from(cycle.devices).min(MOST_DEVICES);
             for (place, entry) in snapshot.al_status[..devices].iter_mut().enumerate() {
-                *entry = self.bus.al_status(place).map_or((0, 0), |(state, code)| (state & 0x0f, code));
+                *entry =
+                    self.bus.al_status(place).map_or((0, 0), |(state, code)| (state & 0x0f, code));
             }
 
             self.outlets.seen.push(snapshot);
@@ -233,7 +234,10 @@ impl<W: Wire> Task for RobotTask<'_, W> {
         let is_stopping = self.commands.stop.load(Ordering::Relaxed);
         let (seen, is_at_rest) = exchange(&mut self.bus, &mut self.controller, cycle, is_stopping);
         let took_ns = Monotonic.now().ns_since(cycle.start);
-        let times = CycleTimes { wakeup_latency_ns: cycle.start.ns_since(cycle.release), execution_time_ns: took_ns };
+        let times = CycleTimes {
+            wakeup_latency_ns: cycle.start.ns_since(cycle.release),
+            execution_time_ns: took_ns,
+        };
         self.publish(&seen, times);
         let until = cycle.start.plus_ns(self.work_ns);
         while self.work_ns > 0 && Monotonic.now() < until {
@@ -290,7 +294,9 @@ pub fn run_for<W: Wire>(
 
     // Nothing reads the samples.
     let mut slots = [Slot::empty()];
-    let Ok(mut ring) = onbeat_rt::ring::Ring::over(&mut slots) else { unreachable!("one is a power of two") };
+    let Ok(mut ring) = onbeat_rt::ring::Ring::over(&mut slots) else {
+        unreachable!("one is a power of two")
+    };
     let (mut hot, _) = split(&mut ring);
     cycle::run(&Monotonic, &plan, &mut task, &mut hot, &AtomicBool::new(false))
 }

@@ -34,13 +34,17 @@ pub enum TrajectoryError {
         part: &'static str,
     },
     /// The file has too few samples.
-    #[error("the CSV file has {lines} lines; it needs a header (time, names of joints) and two lines of numbers")]
+    #[error(
+        "the CSV file has {lines} lines; it needs a header (time, names of joints) and two lines of numbers"
+    )]
     NoSamples {
         /// Number of non-empty lines.
         lines: usize,
     },
     /// The first column is not `time`.
-    #[error("line {line}, column 1: the first column is \"{found}\", it must be \"time\", in seconds")]
+    #[error(
+        "line {line}, column 1: the first column is \"{found}\", it must be \"time\", in seconds"
+    )]
     NoTime {
         /// Line of the file, from 1.
         line: usize,
@@ -80,7 +84,9 @@ pub enum TrajectoryError {
         found: String,
     },
     /// The time does not increase.
-    #[error("line {line}, column 1: time {found} s is not later than {before} s in the line before")]
+    #[error(
+        "line {line}, column 1: time {found} s is not later than {before} s in the line before"
+    )]
     NotLater {
         /// Line of the file, from 1.
         line: usize,
@@ -90,7 +96,9 @@ pub enum TrajectoryError {
         before: f64,
     },
     /// A position is outside the travel.
-    #[error("line {line}, column {column}: {found} rad of \"{joint}\" is outside its travel of {low} to {high} rad")]
+    #[error(
+        "line {line}, column {column}: {found} rad of \"{joint}\" is outside its travel of {low} to {high} rad"
+    )]
     Outside {
         /// Line of the file, from 1.
         line: usize,
@@ -159,7 +167,8 @@ impl Trajectory {
         Self(TrajectoryKind::Hold)
     }
 
-    /// Each joint oscillates around its start position, with amplitude, frequency and phase from the file.
+    /// Each joint oscillates around its start position, with amplitude, frequency and phase from
+    /// the file.
     ///
     /// # Errors
     /// [`TrajectoryError::TooFast`] if a joint would exceed a limit.
@@ -167,8 +176,8 @@ impl Trajectory {
         waves::sines(robot).map(|waves| Self(TrajectoryKind::Waves(waves)))
     }
 
-    /// Walking in the air: hips and arms of one side in opposite phase, left against right. Joints are found by their
-    /// names.
+    /// Walking in the air: hips and arms of one side in opposite phase, left against right. Joints
+    /// are found by their names.
     ///
     /// # Errors
     /// [`TrajectoryError::NoPart`] without hips or knees; [`TrajectoryError::TooFast`].
@@ -176,7 +185,8 @@ impl Trajectory {
         waves::gait(robot).map(|waves| Self(TrajectoryKind::Waves(waves)))
     }
 
-    /// Samples from a CSV file: a header `time,NAME,NAME...`, then lines in s and rad. Joints without a column hold.
+    /// Samples from a CSV file: a header `time,NAME,NAME...`, then lines in s and rad. Joints
+    /// without a column hold.
     ///
     /// # Errors
     /// [`TrajectoryError`] with line and column.
@@ -190,10 +200,10 @@ impl Trajectory {
         Self(TrajectoryKind::Goal(Box::new(GoalFollower::new(source, robot))))
     }
 
-    /// A user-defined control law. It receives the status (of the last cycle, with new positions) and writes the
-    /// target of each joint, in rad. It is called in each cycle that was not missed, and must not allocate, block, or
-    /// make system calls. Joints that it does not write keep their last target; values that are not finite are
-    /// ignored.
+    /// A user-defined control law. It receives the status (of the last cycle, with new positions)
+    /// and writes the target of each joint, in rad. It is called in each cycle that was not missed,
+    /// and must not allocate, block, or make system calls. Joints that it does not write keep their
+    /// last target; values that are not finite are ignored.
     ///
     /// ```
     /// # use onbeat_ethercat::layout::Layout;
@@ -234,7 +244,12 @@ impl Trajectory {
     }
 
     /// Writes the targets at this cycle to `wanted`; joints without a target stay unchanged.
-    pub(crate) fn at(&mut self, status: &Status, homes: &[f64], wanted: &mut [f64]) -> Option<GoalOutcome> {
+    pub(crate) fn at(
+        &mut self,
+        status: &Status,
+        homes: &[f64],
+        wanted: &mut [f64],
+    ) -> Option<GoalOutcome> {
         let time_s = status.time_ns as f64 * 1e-9;
         match &mut self.0 {
             TrajectoryKind::Hold => None,

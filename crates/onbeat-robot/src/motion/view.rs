@@ -133,8 +133,11 @@ impl RobotView {
     pub fn new(robot: &Robot, layout: &Layout, seen: &RobotSnapshot) -> Self {
         let RobotSnapshot { cycle, status, round_trips, bus, al_status, .. } = seen;
         let joint = |place: usize| {
-            let (setting, joint) =
-                robot.joints.iter().zip(status.joints()).find(|(setting, _)| setting.device == place)?;
+            let (setting, joint) = robot
+                .joints
+                .iter()
+                .zip(status.joints())
+                .find(|(setting, _)| setting.device == place)?;
             Some(JointView {
                 state: joint.state,
                 reason: joint.reason,
@@ -164,7 +167,10 @@ impl RobotView {
             phase: status.phase,
             rung: status.rung,
             stopped_by: status.stopped_by,
-            stopped_joint: robot.joints.get(usize::from(status.stopped_joint)).map(|joint| joint.name.clone()),
+            stopped_joint: robot
+                .joints
+                .get(usize::from(status.stopped_joint))
+                .map(|joint| joint.name.clone()),
             misses: [status.misses, robot.settings.thresholds.stop_at],
             speed: status.speed,
             time_ns: status.time_ns,

@@ -5,8 +5,8 @@ use std::f64::consts::{PI, TAU};
 use super::file::{JointSetting, Robot};
 use super::trajectory::TrajectoryError;
 
-/// Oscillation of a joint: offset(t) = `swing`·sin(φ + `phase`) + `lift`·(1 − cos(φ + `phase`))/2 with φ =
-/// 2π·`hertz`·t, in rad.
+/// Oscillation of a joint: offset(t) = `swing`·sin(φ + `phase`) + `lift`·(1 − cos(φ + `phase`))/2
+/// with φ = 2π·`hertz`·t, in rad.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Wave {
     pub(crate) hertz: f64,
@@ -26,8 +26,8 @@ impl Wave {
         self.swing * sine + 0.5 * self.lift * (1.0 - cosine)
     }
 
-    /// Returns the amplitude of the movement; the maximum velocity is this times 2π·f, the maximum acceleration that
-    /// times 2π·f.
+    /// Returns the amplitude of the movement; the maximum velocity is this times 2π·f, the maximum
+    /// acceleration that times 2π·f.
     fn amplitude(&self) -> f64 {
         self.swing.hypot(0.5 * self.lift)
     }
@@ -40,8 +40,8 @@ pub(crate) fn sines(robot: &Robot) -> Result<Vec<Wave>, TrajectoryError> {
 
 /// Returns the oscillation of a joint in the gait, by the words in its name.
 ///
-/// The knee bends while its leg swings forward; the ankle keeps the foot as level as hip and knee allow; arms move
-/// against the legs.
+/// The knee bends while its leg swings forward; the ankle keeps the foot as level as hip and knee
+/// allow; arms move against the legs.
 fn of_gait(joint: &JointSetting, robot: &Robot) -> Option<Wave> {
     let name = joint.name.to_lowercase();
     let gait = robot.settings.gait;
@@ -53,7 +53,8 @@ fn of_gait(joint: &JointSetting, robot: &Robot) -> Option<Wave> {
         return None;
     };
 
-    let wave = |swing, lift, phase| Wave { hertz: gait.steps_hz / 2.0, phase: side + phase, swing, lift };
+    let wave =
+        |swing, lift, phase| Wave { hertz: gait.steps_hz / 2.0, phase: side + phase, swing, lift };
     let has = |word: &str| name.contains(word);
     let is_pitch = !has("roll") && !has("yaw");
     if has("hip") && is_pitch {
@@ -91,13 +92,26 @@ pub(crate) fn gait(robot: &Robot) -> Result<Vec<Wave>, TrajectoryError> {
     checked(robot, "gait", waves.into_iter().map(Option::unwrap_or_default).collect())
 }
 
-fn checked(robot: &Robot, what: &'static str, waves: Vec<Wave>) -> Result<Vec<Wave>, TrajectoryError> {
+fn checked(
+    robot: &Robot,
+    what: &'static str,
+    waves: Vec<Wave>,
+) -> Result<Vec<Wave>, TrajectoryError> {
     for (joint, wave) in robot.joints.iter().zip(&waves) {
         let velocity = wave.amplitude() * TAU * wave.hertz;
         let acceleration = velocity * TAU * wave.hertz;
-        let needs = [(velocity, joint.limits.velocity, "rad/s"), (acceleration, joint.limits.acceleration, "rad/s²")];
+        let needs = [
+            (velocity, joint.limits.velocity, "rad/s"),
+            (acceleration, joint.limits.acceleration, "rad/s²"),
+        ];
         if let Some(&(needs, limit, unit)) = needs.iter().find(|(needs, limit, _)| needs > limit) {
-            return Err(TrajectoryError::TooFast { what, joint: joint.name.clone(), needs, limit, unit });
+            return Err(TrajectoryError::TooFast {
+                what,
+                joint: joint.name.clone(),
+                needs,
+                limit,
+                unit,
+            });
         }
     }
     Ok(waves)

@@ -1,7 +1,8 @@
-//! The bus probe: a loop that exchanges process data with the devices of an EtherCAT segment once a cycle.
+//! The bus probe: a loop that exchanges process data with the devices of an EtherCAT segment once a
+//! cycle.
 //!
-//! Without hardware the devices are simulated ([`super::devices`]), by default 59 of them. Their outputs stay 0: no
-//! drive is enabled, and nothing moves.
+//! Without hardware the devices are simulated ([`super::devices`]), by default 59 of them. Their
+//! outputs stay 0: no drive is enabled, and nothing moves.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +16,9 @@ use super::error::BusProbeError;
 use super::event_channel::{EventReceiver, EventSender, event_channel};
 use crate::bus::{Bus, BusError, BusOptions, ExchangeMode, InProcess, Packets, Wire};
 use crate::image_service::{self, BackgroundService, CycleService, CycleTimes};
-use onbeat::probe::description::{self, Body, Companion, Defaults, Given, OptionKind, Parts, ProbeError, ProbeOption};
+use onbeat::probe::description::{
+    self, Body, Companion, Defaults, Given, OptionKind, Parts, ProbeError, ProbeOption,
+};
 use onbeat::probe::run::Setting;
 use onbeat::probe::timer::work;
 use onbeat::record::{Figures, Recorder, Series};
@@ -143,7 +146,8 @@ pub(super) fn open(
         let controller = controller.unwrap_or_else(|| Box::new(NoMotion));
         return Ok(parts(Rig::bring_up(&wanted, controller, world)?));
     };
-    let sharing: Sharing = given.word(SHARING.name).and_then(|word| word.parse().ok()).unwrap_or_default();
+    let sharing: Sharing =
+        given.word(SHARING.name).and_then(|word| word.parse().ok()).unwrap_or_default();
     let layout = Layout::from_description(&wanted.description).map_err(BusProbeError::from)?;
     let mut image = Image::create(name, &layout, sharing).map_err(BusProbeError::from)?;
     if controller.is_some() {
@@ -161,13 +165,21 @@ pub(super) fn open(
 /// Creates a controller.
 pub type MakeController = Box<dyn FnMut() -> Box<dyn Controller + Send> + Send>;
 
-/// Prepares the loop of a bench cell: the simulated humanoid with a new controller for each block, since the devices
-/// fall back between blocks and a running controller would have stopped. Returns the loop and a note on the bus.
+/// Prepares the loop of a bench cell: the simulated humanoid with a new controller for each block,
+/// since the devices fall back between blocks and a running controller would have stopped. Returns
+/// the loop and a note on the bus.
 ///
 /// # Errors
 /// [`ProbeError`] if the bus does not come up.
-pub fn parts_of_cell(setting: &Setting, make: MakeController) -> Result<(Parts, Grant), ProbeError> {
-    let mut rig = Rig::bring_up(&BusSetup::new(setting, &Given::default())?, Box::new(NoMotion), Undisturbed)?;
+pub fn parts_of_cell(
+    setting: &Setting,
+    make: MakeController,
+) -> Result<(Parts, Grant), ProbeError> {
+    let mut rig = Rig::bring_up(
+        &BusSetup::new(setting, &Given::default())?,
+        Box::new(NoMotion),
+        Undisturbed,
+    )?;
     rig.make = Some(make);
     let devices = rig.bus.layout().devices.len();
     let note = Grant::given(
@@ -239,7 +251,11 @@ impl BusSetup {
         let delay_ns = given.time_ns(DEVICE_DELAY.name);
         if delay_ns >= setting.period_ns {
             let us = |ns: u64| ns as f64 / 1e3;
-            return Err(BusProbeError::DeviceDelay { delay_us: us(delay_ns), period_us: us(setting.period_ns) }.into());
+            return Err(BusProbeError::DeviceDelay {
+                delay_us: us(delay_ns),
+                period_us: us(setting.period_ns),
+            }
+            .into());
         }
 
         let mode = if is_same_cycle(given) {
@@ -316,7 +332,8 @@ impl Rig {
         let layout = Layout::from_description(&wanted.description).map_err(BusProbeError::from)?;
         let (bus, devices, wire) = match &wanted.interface {
             Some(name) => {
-                let packets = Packets::open(name).map_err(BusError::from)?.spinning_ns(wanted.spin_ns);
+                let packets =
+                    Packets::open(name).map_err(BusError::from)?.spinning_ns(wanted.spin_ns);
                 let bus = Bus::bring_up(packets, Some(&layout), wanted.options, name)?;
                 (bus, None, format!("frames passed the network interface {name}"))
             }
@@ -326,7 +343,8 @@ impl Rig {
                     Link::from_description(&wanted.description).map_err(BusProbeError::from)?,
                     Monotonic,
                 );
-                let bus = Bus::bring_up(link, Some(&layout), wanted.options, "the simulated segment")?;
+                let bus =
+                    Bus::bring_up(link, Some(&layout), wanted.options, "the simulated segment")?;
                 let mut running = None;
                 let bus = bus.rewired(|wire| {
                     let (devices, end, words) =
@@ -388,13 +406,16 @@ struct Cycles<'r> {
 }
 
 impl Cycles<'_> {
-    /// Passes events to other processes and to the recorder. Between blocks of a bench, watchdogs take the devices
-    /// out of OP as intended; their recovery is not recorded.
+    /// Passes events to other processes and to the recorder. Between blocks of a bench, watchdogs
+    /// take the devices out of OP as intended; their recovery is not recorded.
     fn publish(&mut self, cycle: &Cycle, bus_cycle: &BusCycle) {
         let Rig { bus, controller, serving, event_sender, make, .. } = &mut *self.rig;
         let records = self.is_up || make.is_none();
         let mut keep = |event| {
-            event_sender.iter_mut().filter(|_| records).for_each(|event_sender| event_sender.put(event));
+            event_sender
+                .iter_mut()
+                .filter(|_| records)
+                .for_each(|event_sender| event_sender.put(event));
         };
         match serving {
             Some(serving) => {
@@ -419,8 +440,11 @@ impl Task for Cycles<'_> {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
         let work_ns = self.rig.work_ns;
         let Rig { bus, controller, is_same_cycle, was_up, .. } = &mut *self.rig;
-        let bus_cycle =
-            bus.cycle(cycle.release, cycle.dt_ns(), &mut Working { controller: controller.as_mut(), work_ns });
+        let bus_cycle = bus.cycle(
+            cycle.release,
+            cycle.dt_ns(),
+            &mut Working { controller: controller.as_mut(), work_ns },
+        );
         cycle.steer(bus.steering_ns());
         *was_up |= bus_cycle.in_op == bus_cycle.devices;
         if *is_same_cycle && bus_cycle.round_trip_ns > 0 {
@@ -430,7 +454,8 @@ impl Task for Cycles<'_> {
         if bus_cycle.reference_ns > 0 {
             let before = self.reference.replace((cycle.index, bus_cycle.reference_ns));
             let before = before.filter(|(index, _)| index + 1 == cycle.index);
-            let interval_ns = before.map_or(0, |(_, before_ns)| bus_cycle.reference_ns.saturating_sub(before_ns));
+            let interval_ns =
+                before.map_or(0, |(_, before_ns)| bus_cycle.reference_ns.saturating_sub(before_ns));
             cycle.note_too(u32::try_from(interval_ns).unwrap_or(u32::MAX));
         }
 
@@ -469,7 +494,12 @@ impl Companion for AfterBus {
     }
 
     fn after_block(&mut self, recorder: &mut Recorder) {
-        self.rig.lock().unwrap_or_else(PoisonError::into_inner).event_sender.iter_mut().for_each(EventSender::flush);
+        self.rig
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .event_sender
+            .iter_mut()
+            .for_each(EventSender::flush);
         self.event_receiver.record(recorder);
     }
 
@@ -510,8 +540,9 @@ impl Companion for AfterBus {
 
         if let Some(ns) = bus.silent_ns() {
             let trouble = bus.wire().trouble();
-            let why =
-                trouble.map_or_else(String::new, |trouble| format!(": the network interface {}", trouble.words()));
+            let why = trouble.map_or_else(String::new, |trouble| {
+                format!(": the network interface {}", trouble.words())
+            });
             sentences.push(format!("no reply for the last {:.1} s{why}", ns as f64 / 1e9));
         }
 
@@ -519,7 +550,8 @@ impl Companion for AfterBus {
             sentences.push("not all SubDevices reached OP".to_owned());
         }
 
-        let with_pulses = bus.layout().devices.iter().filter(|device| device.setup.sync0.is_some()).count();
+        let with_pulses =
+            bus.layout().devices.iter().filter(|device| device.setup.sync0.is_some()).count();
         if with_pulses > 0 && !*follows_clock {
             sentences.push(format!(
                 "the releases followed this computer's clock and drifted past the SYNC0 of {with_pulses} SubDevices; use --clock reference"

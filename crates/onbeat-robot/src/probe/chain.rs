@@ -1,8 +1,8 @@
 //! The chain probe: time from a command to its effect, through a whole control loop.
 //!
-//! An ordinary thread issues a command at any phase of the loop; the loop takes the latest command in its next cycle
-//! and writes it to its output; an observer sees the output change. The time from the first to the last includes up
-//! to one period of waiting for the next cycle.
+//! An ordinary thread issues a command at any phase of the loop; the loop takes the latest command
+//! in its next cycle and writes it to its output; an observer sees the output change. The time from
+//! the first to the last includes up to one period of waiting for the next cycle.
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Sample, Task};
@@ -171,9 +171,13 @@ impl Figures for ChainFigures {
 
         count(Series::Pickup, waited_ns);
         if !self.is_seen {
-            // Replaced commands never had an effect of their own; they count until the effect of this one at least.
+            // Replaced commands never had an effect of their own; they count until the effect of
+            // this one at least.
             for earlier in 0..=u64::from(sample.note_too) {
-                count(Series::Chain, waited_ns + sample.execution_time_ns + earlier * self.every_ns);
+                count(
+                    Series::Chain,
+                    waited_ns + sample.execution_time_ns + earlier * self.every_ns,
+                );
             }
         }
     }

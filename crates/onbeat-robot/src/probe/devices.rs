@@ -1,7 +1,7 @@
 //! Simulated devices on a bus's wire, in a thread of their own.
 //!
-//! With sufficient privileges the wire is a private pair of network interfaces, so frames take the kernel's network
-//! path as with a card; otherwise it is a socket in this process.
+//! With sufficient privileges the wire is a private pair of network interfaces, so frames take the
+//! kernel's network path as with a card; otherwise it is a socket in this process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -65,7 +65,8 @@ pub enum WireKind {
 impl SimulatedDevices {
     const NAME: &'static str = "onbeat-devices";
 
-    /// Starts the devices of a segment; returns them, the bus's end of the wire, and a description of the wire.
+    /// Starts the devices of a segment; returns them, the bus's end of the wire, and a description
+    /// of the wire.
     ///
     /// # Errors
     /// [`ProbeError`] if wire or thread cannot be created.
@@ -82,8 +83,13 @@ impl SimulatedDevices {
         let over = stop.clone();
         let count = frames.clone();
         let body = move || {
-            let _ = ThreadRequest { fifo: Some(PRIORITY), cpu: None, lock_memory: false, dma_latency_us: None }
-                .prepare_thread();
+            let _ = ThreadRequest {
+                fifo: Some(PRIORITY),
+                cpu: None,
+                lock_memory: false,
+                dma_latency_us: None,
+            }
+            .prepare_thread();
             if let Some(cpu) = cpu_of_loop {
                 stay_off_cpu(cpu);
             }
@@ -119,8 +125,13 @@ fn connect(cable: WireKind) -> Result<((Interface, Interface), String), ProbeErr
     }
 
     match private_cable() {
-        Ok(ends) => Ok((ends, "frames passed two network interfaces (veth) in a private namespace".to_owned())),
-        Err(why) if cable == WireKind::Any => Ok((Interface::pair().map_err(wire)?, format!("{over_a_socket}: {why}"))),
+        Ok(ends) => Ok((
+            ends,
+            "frames passed two network interfaces (veth) in a private namespace".to_owned(),
+        )),
+        Err(why) if cable == WireKind::Any => {
+            Ok((Interface::pair().map_err(wire)?, format!("{over_a_socket}: {why}")))
+        }
         Err(why) => Err(wire(why)),
     }
 }
@@ -137,9 +148,15 @@ impl<W: Environment> DeviceThread<W> {
         let mut buffer = [0; 1515];
         while !stop.load(Ordering::Relaxed) {
             let now = clock.now();
-            let next = [self.link.next_arrival(), self.world.next(&self.link)].into_iter().flatten().min();
+            let next =
+                [self.link.next_arrival(), self.world.next(&self.link)].into_iter().flatten().min();
             let wait_ns = next.map_or(LOOK_EVERY_NS, |at| at.ns_since(now).min(LOOK_EVERY_NS));
-            match Interface::receive_from(std::slice::from_ref(&self.interface), 0, &mut buffer, wait_ns) {
+            match Interface::receive_from(
+                std::slice::from_ref(&self.interface),
+                0,
+                &mut buffer,
+                wait_ns,
+            ) {
                 Ok(Some((_, length))) => {
                     frames.fetch_add(1, Ordering::Relaxed);
                     self.link.send(Nic::First, &buffer[..length], clock.now());
@@ -149,7 +166,9 @@ impl<W: Environment> DeviceThread<W> {
                 Err(_) => break,
             }
 
-            while let Some((_, length)) = self.link.receive_early(clock.now(), AT_ONCE_NS, &mut buffer) {
+            while let Some((_, length)) =
+                self.link.receive_early(clock.now(), AT_ONCE_NS, &mut buffer)
+            {
                 self.interface.send(&buffer[..length]);
             }
 

@@ -1,7 +1,7 @@
 //! Channel for events of bus and robot, from the loop to the recorder.
 //!
-//! Both sides only try the lock, so neither wakes the other; events that cannot be passed in one cycle are passed in
-//! a later one.
+//! Both sides only try the lock, so neither wakes the other; events that cannot be passed in one
+//! cycle are passed in a later one.
 
 use std::mem::{swap, take};
 use std::sync::{Arc, Mutex};
@@ -96,7 +96,15 @@ mod tests {
     use onbeat_ethercat::event::{EventKind, NO_DEVICE};
 
     fn event(cycle: u64) -> Event {
-        Event { at_ns: cycle, cycle, kind: EventKind::FrameLate, device: NO_DEVICE, old: 0, new: 0, code: 0 }
+        Event {
+            at_ns: cycle,
+            cycle,
+            kind: EventKind::FrameLate,
+            device: NO_DEVICE,
+            old: 0,
+            new: 0,
+            code: 0,
+        }
     }
 
     fn cycles(inbox: &EventReceiver) -> Vec<u64> {

@@ -1,5 +1,5 @@
-//! Probes with a bus: lateness of a loop that exchanges process data, reaction from sensor to drive, and effect of
-//! readers of its image.
+//! Probes with a bus: lateness of a loop that exchanges process data, reaction from sensor to
+//! drive, and effect of readers of its image.
 //!
 //! They are [`onbeat::probe`] descriptions and run like those; the command line lists both.
 

@@ -1,18 +1,20 @@
-//! Number of cycles of a reaction through a bus: predicted from the exchange mode and the devices, and measured.
+//! Number of cycles of a reaction through a bus: predicted from the exchange mode and the devices,
+//! and measured.
 
 use onbeat_ethercat::description::{Description, DeviceCycle};
 
 /// Tolerance of the prediction, in cycles: releases are late by a fraction of a cycle too.
 const TOLERANCE: f64 = 0.1;
 
-/// Prediction of the time from a change at a sensor's input to the cycle of the actor that applies the result, on a
-/// bus without latency.
+/// Prediction of the time from a change at a sensor's input to the cycle of the actor that applies
+/// the result, on a bus without latency.
 ///
-/// Frames pass the devices at releases. A sensor without a processor reports its pins when a frame passes: the change
-/// waits 0 to 1 cycle. With a processor it reports what it read in its own cycle, one device delay after the previous
-/// frame: 1 cycle minus the delay more. A pipelined loop reads that frame one release later and sends the computed
-/// outputs with the next release: 2 cycles. A loop that waits for the reply sends them with the next release: 1
-/// cycle. The actor applies them one device delay after that frame. With a device delay of half a cycle this gives
+/// Frames pass the devices at releases. A sensor without a processor reports its pins when a frame
+/// passes: the change waits 0 to 1 cycle. With a processor it reports what it read in its own
+/// cycle, one device delay after the previous frame: 1 cycle minus the delay more. A pipelined loop
+/// reads that frame one release later and sends the computed outputs with the next release: 2
+/// cycles. A loop that waits for the reply sends them with the next release: 1 cycle. The actor
+/// applies them one device delay after that frame. With a device delay of half a cycle this gives
 /// the 1.5 to 2.5 cycles in and 1.5 out of Yoon, Song and Lee (2009), section 2.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Prediction {
@@ -24,18 +26,28 @@ pub(super) struct Prediction {
 }
 
 impl Prediction {
-    /// Predicts for a sensor and an actor of the segment; `None` if SYNC0 or a vendor's file determines the cycles of
-    /// the devices.
+    /// Predicts for a sensor and an actor of the segment; `None` if SYNC0 or a vendor's file
+    /// determines the cycles of the devices.
     pub(super) fn new(
         description: &Description,
         (sensor, actor): (&str, &str),
         is_same_cycle: bool,
         period_ns: u64,
     ) -> Option<Self> {
-        Some(Self::between(description.cycle_of(sensor)?, description.cycle_of(actor)?, is_same_cycle, period_ns))
+        Some(Self::between(
+            description.cycle_of(sensor)?,
+            description.cycle_of(actor)?,
+            is_same_cycle,
+            period_ns,
+        ))
     }
 
-    fn between(sensor: DeviceCycle, actor: DeviceCycle, is_same_cycle: bool, period_ns: u64) -> Self {
+    fn between(
+        sensor: DeviceCycle,
+        actor: DeviceCycle,
+        is_same_cycle: bool,
+        period_ns: u64,
+    ) -> Self {
         let through_the_loop = if is_same_cycle { 1 } else { 2 };
         let cycles = through_the_loop + u64::from(sensor.has_processor);
         let least_ns = (cycles * period_ns + actor.delay_ns).saturating_sub(sensor.delay_ns);
@@ -65,7 +77,16 @@ pub(super) struct ReactionTimes {
 
 impl ReactionTimes {
     pub(super) const fn new(period_ns: u64, prediction: Option<Prediction>) -> Self {
-        Self { prediction, period_ns, count: 0, sum_ns: 0, least_ns: u64::MAX, most_ns: 0, within: 0, given_up: 0 }
+        Self {
+            prediction,
+            period_ns,
+            count: 0,
+            sum_ns: 0,
+            least_ns: u64::MAX,
+            most_ns: 0,
+            within: 0,
+            given_up: 0,
+        }
     }
 
     pub(super) fn add(&mut self, ns: u64) {
@@ -74,7 +95,8 @@ impl ReactionTimes {
         (self.least_ns, self.most_ns) = (self.least_ns.min(ns), self.most_ns.max(ns));
         let cycles = ns as f64 / self.period_ns as f64;
         let predicted = self.prediction.map(|it| it.cycles());
-        let is_within = |(least, most): (f64, f64)| (least - TOLERANCE..=most + TOLERANCE).contains(&cycles);
+        let is_within =
+            |(least, most): (f64, f64)| (least - TOLERANCE..=most + TOLERANCE).contains(&cycles);
         self.within += u64::from(predicted.is_some_and(is_within));
     }
 
@@ -141,7 +163,10 @@ mod tests {
 
     #[test]
     fn without_processors_only_frame_and_loop_add_cycles() {
-        assert_eq!((cycles(PINS, PINS, false), cycles(PINS, DRIVE, false)), ((2.0, 3.0), (2.0, 3.0)));
+        assert_eq!(
+            (cycles(PINS, PINS, false), cycles(PINS, DRIVE, false)),
+            ((2.0, 3.0), (2.0, 3.0))
+        );
         assert_eq!(cycles(PINS, DRIVE, true), (1.0, 2.0));
     }
 
@@ -164,7 +189,10 @@ mod tests {
         let words = measured.words();
 
         assert!(words[0].contains("500 us: 3.00 to 4.00 cycles, 3.50 on average"), "{words:?}");
-        assert!(words[0].contains("measured: 3.05 to 5.10, 3.94 on average of 4, and 75.0 % within"), "{words:?}");
+        assert!(
+            words[0].contains("measured: 3.05 to 5.10, 3.94 on average of 4, and 75.0 % within"),
+            "{words:?}"
+        );
         assert!(words[1].starts_with("no reaction to 1 of 5 changes (20.000 %)"), "{words:?}");
     }
 
@@ -172,7 +200,10 @@ mod tests {
     fn reactions_without_a_prediction_are_measured_too() {
         let mut measured = ReactionTimes::new(T, None);
         measured.add(2_000_000);
-        assert!(measured.words()[0].starts_with("no prediction") && measured.words()[0].contains("2.00 to 2.00"));
+        assert!(
+            measured.words()[0].starts_with("no prediction")
+                && measured.words()[0].contains("2.00 to 2.00")
+        );
         assert!(ReactionTimes::new(T, None).words()[0].contains("measured: no reaction"));
     }
 }

@@ -1,11 +1,14 @@
-//! Reaction through a whole bus: an input of a simulated device changes, and a drive's set-point follows.
+//! Reaction through a whole bus: an input of a simulated device changes, and a drive's set-point
+//! follows.
 //!
-//! The input passes the bus to the loop and its motion controller, and returns as a set-point to a drive. Times are
-//! taken at the devices: from the change at the sensor's pins, at any phase of the loop, to the cycle of the drive
-//! that applies a new target position. On a segment without drives an output of the sensor's device follows.
+//! The input passes the bus to the loop and its motion controller, and returns as a set-point to a
+//! drive. Times are taken at the devices: from the change at the sensor's pins, at any phase of the
+//! loop, to the cycle of the drive that applies a new target position. On a segment without drives
+//! an output of the sensor's device follows.
 //!
-//! The number of cycles follows from exchange mode and device delay ([`Prediction`]). Yoon, Song and Lee (2009)
-//! report 3 to 4 cycles for devices that take half a cycle, which this probe reproduces.
+//! The number of cycles follows from exchange mode and device delay ([`Prediction`]). Yoon, Song
+//! and Lee (2009) report 3 to 4 cycles for devices that take half a cycle, which this probe
+//! reproduces.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +47,8 @@ const STEP_INCREMENTS: f64 = 16.0;
 pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts, ProbeError> {
     let description = bus::described(given)?;
     let layout = Layout::from_description(&description).map_err(BusProbeError::from)?;
-    let Some(sensor) = layout.devices.iter().position(|device| device.kind == DeviceKind::Digital) else {
+    let Some(sensor) = layout.devices.iter().position(|device| device.kind == DeviceKind::Digital)
+    else {
         return Err(ProbeError::Unfit {
             place: "the segment".to_owned(),
             what: "a chain",
@@ -53,7 +57,12 @@ pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts
     };
     let has_drive = layout.devices.iter().any(|device| device.kind == DeviceKind::Drive);
     let (controller, actor): (Box<dyn Controller + Send>, _) = if has_drive {
-        let reflex = Reflex::new(&bus::text_of(given)?, &layout, layout.devices[sensor].inputs.start, setting)?;
+        let reflex = Reflex::new(
+            &bus::text_of(given)?,
+            &layout,
+            layout.devices[sensor].inputs.start,
+            setting,
+        )?;
         let name = reflex.1;
         (Box::new(reflex.0), name)
     } else {
@@ -63,11 +72,20 @@ pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts
     };
 
     let sensor = layout.devices[sensor].name.clone();
-    let prediction = Prediction::new(&description, (&sensor, &actor), bus::is_same_cycle(given), setting.period_ns);
+    let prediction = Prediction::new(
+        &description,
+        (&sensor, &actor),
+        bus::is_same_cycle(given),
+        setting.period_ns,
+    );
     let sentence = if has_drive {
-        format!("an input of {sensor} changes; the set-point of {actor} follows through the motion controller")
+        format!(
+            "an input of {sensor} changes; the set-point of {actor} follows through the motion controller"
+        )
     } else {
-        format!("an input of {sensor} changes, and an output of it follows: the segment has no drive")
+        format!(
+            "an input of {sensor} changes, and an output of it follows: the segment has no drive"
+        )
     };
 
     let (sender, results) = channel();
@@ -75,7 +93,13 @@ pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts
     let mut parts = bus::open(setting, given, Some(controller), pins)?;
     let measured = ReactionTimes::new(setting.period_ns, prediction);
     parts.figures = Box::new(ReactionFigures(BusFigures));
-    parts.companion = Box::new(ReactionCounter { inner: parts.companion, results, is_over: false, sentence, measured });
+    parts.companion = Box::new(ReactionCounter {
+        inner: parts.companion,
+        results,
+        is_over: false,
+        sentence,
+        measured,
+    });
     Ok(parts)
 }
 
@@ -114,15 +138,22 @@ struct Reflex {
 
 impl Reflex {
     /// Takes the first joint of the file; returns its name too.
-    fn new(text: &str, layout: &Layout, input: usize, setting: &Setting) -> Result<(Self, String), ProbeError> {
+    fn new(
+        text: &str,
+        layout: &Layout,
+        input: usize,
+        setting: &Setting,
+    ) -> Result<(Self, String), ProbeError> {
         let mut robot = Robot::from_toml(text, layout, setting.period_ns)?;
         robot.joints.truncate(1);
         let joint = &mut robot.joints[0];
         let step_rad = STEP_INCREMENTS / joint.increments_per_rad.abs();
         let period_s = setting.period_ns as f64 * 1e-9;
-        // High limits, so the first set-point after the change is visible: the probe measures the path, not the ramp.
+        // High limits, so the first set-point after the change is visible: the probe measures the
+        // path, not the ramp.
         joint.limits.velocity = joint.limits.velocity.max(10.0 * step_rad / period_s);
-        joint.limits.acceleration = joint.limits.acceleration.max(100.0 * step_rad / (period_s * period_s));
+        joint.limits.acceleration =
+            joint.limits.acceleration.max(100.0 * step_rad / (period_s * period_s));
         joint.limits.jerk = None;
         // Upwards or downwards, wherever the travel has room.
         let low = joint.limits.low;
@@ -130,14 +161,16 @@ impl Reflex {
         let name = joint.name.clone();
         let settings = &mut robot.settings;
         settings.soft_start_ns = 0;
-        // Missed cycles lengthen the reaction and are part of the result; they must not end the run.
+        // Missed cycles lengthen the reaction and are part of the result; they must not end the
+        // run.
         (settings.thresholds.degrade_at, settings.thresholds.stop_at) = (u32::MAX, u32::MAX);
         let level = Arc::new(AtomicBool::new(false));
         let followed = Arc::clone(&level);
         let mut home = None;
         let law = Trajectory::law(move |_, wanted| {
             let home = *home.get_or_insert(wanted[0]);
-            let step = if home + step_rad <= high || home - step_rad < low { step_rad } else { -step_rad };
+            let step =
+                if home + step_rad <= high || home - step_rad < low { step_rad } else { -step_rad };
             wanted[0] = if followed.load(Ordering::Relaxed) { home + step } else { home };
         });
 
@@ -275,7 +308,9 @@ impl Environment for Pins {
         (self.sensor.1, self.actor.1) = (Some(sensor), Some(actor));
         match self.state {
             // Long enough for the controller to take over the drive's position.
-            PinState::Resting(None) if self.is_ready(segment, sensor, actor) => self.rest_from(now, 50),
+            PinState::Resting(None) if self.is_ready(segment, sensor, actor) => {
+                self.rest_from(now, 50)
+            }
             PinState::Resting(Some(until)) if until <= now => {
                 let before = self.taken(segment, actor);
                 self.level ^= 1;

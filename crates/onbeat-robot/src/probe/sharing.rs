@@ -1,9 +1,9 @@
 //! The sharing probe: waiting time of a real-time task for a process image that others read.
 //!
-//! In the paper's ECCI, ordinary tasks read the buffer that the Motion Controller exchanges once per cycle, behind an
-//! RT-mutex, so the controller waits for one of them at most (its Figure 3). Here an image of the same size, 1,312
-//! bytes, is shared in three ways ([`Sharing`]). Readers read it continuously and can hold it, and a hog of medium
-//! priority can keep them from releasing it.
+//! In the paper's ECCI, ordinary tasks read the buffer that the Motion Controller exchanges once
+//! per cycle, behind an RT-mutex, so the controller waits for one of them at most (its Figure 3).
+//! Here an image of the same size, 1,312 bytes, is shared in three ways ([`Sharing`]). Readers read
+//! it continuously and can hold it, and a hog of medium priority can keep them from releasing it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -80,7 +80,8 @@ pub const SHARING_PROBE: Description = Description {
     line_a_second: false,
     open: |setting, given| {
         // The word was checked against the list above.
-        let sharing = given.word(SHARING.name).and_then(|word| word.parse().ok()).unwrap_or_default();
+        let sharing =
+            given.word(SHARING.name).and_then(|word| word.parse().ok()).unwrap_or_default();
         let readers = u32::try_from(given.count(READERS.name)).unwrap_or(u32::MAX);
         if readers > MOST_READERS {
             return Err(BusProbeError::TooManyReaders { readers, most: MOST_READERS }.into());
@@ -88,7 +89,12 @@ pub const SHARING_PROBE: Description = Description {
 
         let hog = given.is_set(HOG.name).then(|| SharingHog::beside(setting));
         let (bus, name) = image(sharing).map_err(BusProbeError::from)?;
-        let readers = Readers { name, count: readers, hold_ns: given.time_ns(HOLD.name), cpu: hog.map(|hog| hog.cpu) };
+        let readers = Readers {
+            name,
+            count: readers,
+            hold_ns: given.time_ns(HOLD.name),
+            cpu: hog.map(|hog| hog.cpu),
+        };
         let beside = BackgroundThreads::new(readers, hog);
         let inputs = vec![0; PART_BYTES];
         let outputs = vec![0; PART_BYTES];
@@ -172,7 +178,9 @@ struct Readings {
 impl Readers {
     fn run(&self, place: u32, readings: &Readings, stop: &AtomicBool) {
         match self.cpu.filter(|_| place == 0) {
-            Some(cpu) => _ = ThreadRequest { cpu: Some(cpu), ..ThreadRequest::default() }.prepare_thread(),
+            Some(cpu) => {
+                _ = ThreadRequest { cpu: Some(cpu), ..ThreadRequest::default() }.prepare_thread()
+            }
             None => run_as_ordinary(),
         }
 
@@ -218,7 +226,8 @@ impl SharingHog {
     }
 
     fn run(self, refused: &AtomicBool, stop: &AtomicBool) {
-        let wanted = ThreadRequest { cpu: Some(self.cpu), fifo: self.fifo, ..ThreadRequest::default() };
+        let wanted =
+            ThreadRequest { cpu: Some(self.cpu), fifo: self.fifo, ..ThreadRequest::default() };
         let all_granted = wanted.prepare_thread().iter().all(|grant| grant.granted);
         refused.store(self.fifo.is_none() || !all_granted, Ordering::Relaxed);
         while !stop.load(Ordering::Relaxed) {
@@ -248,7 +257,11 @@ impl BackgroundThreads {
         Self { readers, hog, readings, hog_refused, stop, threads: Vec::new() }
     }
 
-    fn spawn(&mut self, what: &'static str, body: impl FnOnce() + Send + 'static) -> Result<(), ProbeError> {
+    fn spawn(
+        &mut self,
+        what: &'static str,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<(), ProbeError> {
         let spawned = thread::Builder::new().name(what.to_owned()).spawn(body);
         self.threads.push(spawned.map_err(|source| ProbeError::Thread { what, source })?);
         Ok(())
@@ -294,7 +307,10 @@ impl Companion for BackgroundThreads {
         }
 
         if self.hog_refused.load(Ordering::Relaxed) {
-            sentences.push("the hog was an ordinary thread: it needs a real-time priority below the loop's".to_owned());
+            sentences.push(
+                "the hog was an ordinary thread: it needs a real-time priority below the loop's"
+                    .to_owned(),
+            );
         }
 
         sentences

@@ -24,7 +24,8 @@ impl Controller for Idle {
     fn step(&mut self, _: &BusCycle, _: &[u8], _: &mut [u8]) {}
 }
 
-pub const OPTIONS: BusOptions = BusOptions { mode: ExchangeMode::Pipelined, period_ns: MS, follow_clock: false };
+pub const OPTIONS: BusOptions =
+    BusOptions { mode: ExchangeMode::Pipelined, period_ns: MS, follow_clock: false };
 
 pub struct World<'c> {
     pub bus: Bus<InProcess<&'c VirtualClock>>,
@@ -37,7 +38,8 @@ impl<'c> World<'c> {
     pub fn new(text: &str, clock: &'c VirtualClock, options: BusOptions) -> Self {
         let layout = Layout::from_toml(text).unwrap();
         let wire = InProcess::on_virtual_clock(Link::from_toml(text).unwrap(), clock);
-        let bus = Bus::bring_up(wire, Some(&layout), options, "the segment").expect("devices in SAFEOP");
+        let bus =
+            Bus::bring_up(wire, Some(&layout), options, "the segment").expect("devices in SAFEOP");
         let next = Instant::from_ns((clock.now().as_ns() / MS + 1) * MS);
         Self { bus, clock, next, events: Vec::new() }
     }
@@ -53,7 +55,8 @@ impl<'c> World<'c> {
         let _ = self.clock.sleep_until(self.next);
         let cycle = self.bus.cycle(self.next, MS, controller);
         self.next = self.next.plus_ns(MS).plus_ns(0);
-        self.next = Instant::from_ns(self.next.as_ns().saturating_add_signed(self.bus.steering_ns()));
+        self.next =
+            Instant::from_ns(self.next.as_ns().saturating_add_signed(self.bus.steering_ns()));
         self.events.extend(std::iter::from_fn(|| self.bus.next_event()));
         cycle
     }
@@ -102,11 +105,13 @@ impl<'c> World<'c> {
         self.bus.wire().link().segment()
     }
 
-    /// Reads registers of a device by position, with a frame of its own. No other frame may be in flight.
+    /// Reads registers of a device by position, with a frame of its own. No other frame may be in
+    /// flight.
     pub fn registers(&mut self, device: usize, at: u16, length: usize) -> Vec<u8> {
         let mut frame = [0; LONGEST];
         let mut writer = Writer::new(&mut frame, 0x7f);
-        let data = writer.push(Command::Aprd, register(position(device as u16), at), length).unwrap();
+        let data =
+            writer.push(Command::Aprd, register(position(device as u16), at), length).unwrap();
         let sent = writer.finish();
         let wire = self.bus.wire_mut();
         wire.send(&frame[..sent]);
@@ -125,7 +130,9 @@ impl<'c> World<'c> {
     /// Returns the number of devices that report OP.
     pub fn in_op(&self) -> usize {
         let segment = self.segment();
-        (0..segment.len()).filter(|&device| segment.status(device).is_some_and(|status| status.al_state == 8)).count()
+        (0..segment.len())
+            .filter(|&device| segment.status(device).is_some_and(|status| status.al_state == 8))
+            .count()
     }
 
     pub fn kinds(&self) -> Vec<EventKind> {

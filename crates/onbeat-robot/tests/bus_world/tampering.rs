@@ -1,5 +1,6 @@
-//! Tampering with a segment while a bus runs on it: devices change positions, leave the cable, lose power, and
-//! another MainDevice writes. The set-points that each device applies are checked on the device's side.
+//! Tampering with a segment while a bus runs on it: devices change positions, leave the cable, lose
+//! power, and another MainDevice writes. The set-points that each device applies are checked on the
+//! device's side.
 #![allow(dead_code, unreachable_pub)]
 
 use onbeat_ethercat::layout::Layout;
@@ -41,7 +42,12 @@ pub struct TamperingWire<'c> {
 
 impl<'c> TamperingWire<'c> {
     pub fn at(link: Link, clock: &'c VirtualClock, set_points: SetPoints) -> Self {
-        Self { inner: InProcess::on_virtual_clock(link, clock), plan: Vec::new(), done: 0, set_points }
+        Self {
+            inner: InProcess::on_virtual_clock(link, clock),
+            plan: Vec::new(),
+            done: 0,
+            set_points,
+        }
     }
 
     /// Moves the wire to another clock.
@@ -93,11 +99,19 @@ impl<'c> TamperingWire<'c> {
         match *act {
             Tampering::Stations(first) => {
                 for place in 0..count {
-                    one(Command::Apwr, register(position(place), 0x0010), &(first + place).to_le_bytes());
+                    one(
+                        Command::Apwr,
+                        register(position(place), 0x0010),
+                        &(first + place).to_le_bytes(),
+                    );
                 }
             }
-            Tampering::StateOfAll(state) => one(Command::Bwr, register(0, 0x0120), &[state | 0x10, 0]),
-            Tampering::State(place, state) => one(Command::Apwr, register(position(place), 0x0120), &[state | 0x10, 0]),
+            Tampering::StateOfAll(state) => {
+                one(Command::Bwr, register(0, 0x0120), &[state | 0x10, 0])
+            }
+            Tampering::State(place, state) => {
+                one(Command::Apwr, register(position(place), 0x0120), &[state | 0x10, 0])
+            }
             Tampering::ClearFmmus => one(Command::Bwr, register(0, 0x0600), &[0; 64]),
             Tampering::Fmmu(place, logical, bytes) => {
                 let mut fmmu = [0; 16];
@@ -149,14 +163,19 @@ pub struct Marking {
 
 impl Marking {
     pub fn new(layout: &Layout) -> Self {
-        Self { at: layout.devices.iter().map(|device| device.output_at(0x607a, 0)).collect(), count: 0 }
+        Self {
+            at: layout.devices.iter().map(|device| device.output_at(0x607a, 0)).collect(),
+            count: 0,
+        }
     }
 }
 
 impl Controller for Marking {
     fn step(&mut self, _: &BusCycle, _: &[u8], outputs: &mut [u8]) {
         self.count += 1;
-        for (place, at) in self.at.iter().enumerate().filter_map(|(place, at)| Some((place, (*at)?))) {
+        for (place, at) in
+            self.at.iter().enumerate().filter_map(|(place, at)| Some((place, (*at)?)))
+        {
             let target = (place as i32 + 1) * MARK + self.count;
             outputs[at..at + 4].copy_from_slice(&target.to_le_bytes());
         }
@@ -177,10 +196,13 @@ pub struct SetPoints {
 }
 
 impl SetPoints {
-    /// For devices with distinct identities: `place` returns the position in the file of each device of the segment.
+    /// For devices with distinct identities: `place` returns the position in the file of each
+    /// device of the segment.
     pub fn new(segment: &Segment, place: impl Fn(&str) -> Option<usize>) -> Self {
         let name = |device: usize| segment.status(device).map_or("", |status| status.name);
-        let drives = (0..segment.len()).filter(|&device| segment.value(device, 0x607a, 0).is_some()).collect();
+        let drives = (0..segment.len())
+            .filter(|&device| segment.value(device, 0x607a, 0).is_some())
+            .collect();
         let owner = (0..segment.len()).map(|device| place(name(device))).collect();
         Self { owner, stood: vec![0; segment.len()], drives, astray: Vec::new(), taken: 0 }
     }
@@ -208,7 +230,8 @@ impl SetPoints {
         for &device in &self.drives {
             let Some(&[a, b, c, d]) = segment.value(device, 0x607a, 0) else { continue };
             let target = i32::from_le_bytes([a, b, c, d]);
-            let is_open = segment.status(device).is_some_and(|status| status.al_state == 8 && status.powered);
+            let is_open =
+                segment.status(device).is_some_and(|status| status.al_state == 8 && status.powered);
             if target < MARK || !is_open {
                 continue;
             }

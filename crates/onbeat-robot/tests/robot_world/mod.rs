@@ -1,9 +1,12 @@
-//! A controller on a segment, without a bus: brought up manually, then one frame per cycle on a virtual clock.
+//! A controller on a segment, without a bus: brought up manually, then one frame per cycle on a
+//! virtual clock.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
-use onbeat_robot::motion::{MotionController, Robot, RobotEvent, RobotEventKind, RobotPhase, Rung, Status, Trajectory};
+use onbeat_robot::motion::{
+    MotionController, Robot, RobotEvent, RobotEventKind, RobotPhase, Rung, Status, Trajectory,
+};
 use onbeat_rt::time::Instant;
 use onbeat_segment::{Command, Fault, Link, Nic, Passage};
 
@@ -67,7 +70,8 @@ impl Plant {
         let link = Link::from_toml(text).unwrap();
         let inputs = vec![0; layout.input_bytes];
         let outputs = vec![0; layout.output_bytes];
-        let stations = (0..layout.devices.len() as u16).map(|place| FIRST_STATION + place).collect();
+        let stations =
+            (0..layout.devices.len() as u16).map(|place| FIRST_STATION + place).collect();
         let cycle = BusCycle {
             devices: layout.devices.len() as u16,
             in_op: layout.devices.len() as u16,
@@ -89,21 +93,38 @@ impl Plant {
     }
 
     fn write(&mut self, station: u16, offset: u16, data: &[u8]) {
-        assert_eq!(self.send(Command::Fpwr, station, offset, data).0, 1, "{station:#x} {offset:#x}");
+        assert_eq!(
+            self.send(Command::Fpwr, station, offset, data).0,
+            1,
+            "{station:#x} {offset:#x}"
+        );
     }
 
     fn bring_up(&mut self) {
         for place in 0..self.stations.len() {
             let station = self.stations[place];
-            let set = self.send(Command::Apwr, 0u16.wrapping_sub(place as u16), 0x0010, &station.to_le_bytes());
+            let set = self.send(
+                Command::Apwr,
+                0u16.wrapping_sub(place as u16),
+                0x0010,
+                &station.to_le_bytes(),
+            );
             assert_eq!(set.0, 1);
         }
         for place in 0..self.stations.len() {
             let device = self.layout.devices[place].clone();
-            let status = self.link.segment().find(&device.name).and_then(|at| self.link.segment().status(at)).unwrap();
+            let status = self
+                .link
+                .segment()
+                .find(&device.name)
+                .and_then(|at| self.link.segment().status(at))
+                .unwrap();
             let out = status.output_bytes as u16;
             let input = status.input_bytes as u16;
-            assert_eq!((usize::from(out), usize::from(input)), (device.outputs.len(), device.inputs.len()));
+            assert_eq!(
+                (usize::from(out), usize::from(input)),
+                (device.outputs.len(), device.inputs.len())
+            );
             let has_mailbox = device.kind != onbeat_ethercat::layout::DeviceKind::Digital;
             let first = if has_mailbox { 2 } else { 0 };
             let station = self.stations[place];
@@ -134,14 +155,25 @@ impl Plant {
         assert_eq!(status[0], state, "{} {status:02x?}", self.layout.devices[place].name);
     }
 
-    fn sync_manager(&mut self, station: u16, channel: u16, (start, length, control): (u16, u16, u8)) {
+    fn sync_manager(
+        &mut self,
+        station: u16,
+        channel: u16,
+        (start, length, control): (u16, u16, u8),
+    ) {
         let [low, high] = start.to_le_bytes();
         let [length_low, length_high] = length.to_le_bytes();
         let registers = [low, high, length_low, length_high, control, 0, u8::from(length > 0), 0];
         self.write(station, 0x0800 + 8 * channel, &registers);
     }
 
-    fn fmmu(&mut self, station: u16, channel: u16, logical: u32, (length, physical, direction): (u16, u16, u8)) {
+    fn fmmu(
+        &mut self,
+        station: u16,
+        channel: u16,
+        logical: u32,
+        (length, physical, direction): (u16, u16, u8),
+    ) {
         let mut registers = [0; 16];
         registers[..4].copy_from_slice(&logical.to_le_bytes());
         registers[4..6].copy_from_slice(&length.to_le_bytes());
@@ -151,11 +183,13 @@ impl Plant {
         self.write(station, 0x0600 + 16 * channel, &registers);
     }
 
-    /// Waits this number of periods, then exchanges the process image; the result is in `inputs` and `cycle`.
+    /// Waits this number of periods, then exchanges the process image; the result is in `inputs`
+    /// and `cycle`.
     pub fn exchange(&mut self, periods: u64) {
         self.now_ns += periods * PERIOD_NS;
         let now = Instant::from_ns(self.now_ns);
-        let data: Vec<u8> = self.outputs.iter().chain(&vec![0; self.inputs.len()]).copied().collect();
+        let data: Vec<u8> =
+            self.outputs.iter().chain(&vec![0; self.inputs.len()]).copied().collect();
         self.link.send(Nic::First, &frame_of(Command::Lrw, 0, 0, &data), now);
         let mut reply = [0; 1514];
         let back = self.link.receive(Instant::from_ns(self.now_ns + PERIOD_NS / 2), &mut reply);
@@ -182,7 +216,8 @@ pub struct World {
 impl World {
     pub fn new(text: &str, trajectory: impl FnOnce(&Robot) -> Trajectory) -> Self {
         let plant = Plant::new(text);
-        let robot = Robot::from_toml(text, &plant.layout, PERIOD_NS).unwrap_or_else(|error| panic!("{error}"));
+        let robot = Robot::from_toml(text, &plant.layout, PERIOD_NS)
+            .unwrap_or_else(|error| panic!("{error}"));
         let controller = MotionController::new(&robot, trajectory(&robot));
         Self { plant, robot, controller, events: Vec::new() }
     }
@@ -212,7 +247,12 @@ impl World {
 
     /// Runs a cycle whose frame is not answered.
     pub fn lose(&mut self) {
-        self.plant.link.inject(Fault::Lose, Instant::from_ns(self.plant.now_ns), Some(PERIOD_NS + 1), 1.0);
+        self.plant.link.inject(
+            Fault::Lose,
+            Instant::from_ns(self.plant.now_ns),
+            Some(PERIOD_NS + 1),
+            1.0,
+        );
         self.step();
         assert!(!self.plant.cycle.fresh);
     }
@@ -232,7 +272,11 @@ impl World {
     pub fn stop(&mut self) -> usize {
         for cycle in 1..20_000 {
             self.plant.exchange(1);
-            let at_rest = self.controller.stop(&self.plant.cycle, &self.plant.inputs, &mut self.plant.outputs);
+            let at_rest = self.controller.stop(
+                &self.plant.cycle,
+                &self.plant.inputs,
+                &mut self.plant.outputs,
+            );
             self.take_events();
             if at_rest {
                 return cycle;

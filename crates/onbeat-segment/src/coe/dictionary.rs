@@ -61,23 +61,39 @@ impl Dictionary {
 
     /// Returns whether an object with a single entry accepts a value.
     pub(crate) fn accepts(&self, index: u16, value: &[u8]) -> bool {
-        self.restricted.iter().filter(|(restricted, _)| *restricted == index).all(|(_, accepts)| accepts(value))
+        self.restricted
+            .iter()
+            .filter(|(restricted, _)| *restricted == index)
+            .all(|(_, accepts)| accepts(value))
     }
 
     /// Adds an object with a single entry, zero-filled after `value`.
-    pub(crate) fn value(&mut self, index: u16, name: &str, (kind, access): (DataType, u16), value: &[u8]) -> ValueSlot {
+    pub(crate) fn value(
+        &mut self,
+        index: u16,
+        name: &str,
+        (kind, access): (DataType, u16),
+        value: &[u8],
+    ) -> ValueSlot {
         self.object(index, name);
         self.entry(name, kind, access, value)
     }
 
-    /// Begins an object with several entries; [`Dictionary::entry`] adds them, entry 0 with the highest subindex first.
+    /// Begins an object with several entries; [`Dictionary::entry`] adds them, entry 0 with the
+    /// highest subindex first.
     pub(crate) fn object(&mut self, index: u16, name: &str) {
         let first = self.entries.len();
         self.objects.push(Object { index, name: name.to_owned(), first, entries: 0 });
     }
 
     /// Adds an entry to the object begun last.
-    pub(crate) fn entry(&mut self, name: &str, kind: DataType, access: u16, value: &[u8]) -> ValueSlot {
+    pub(crate) fn entry(
+        &mut self,
+        name: &str,
+        kind: DataType,
+        access: u16,
+        value: &[u8],
+    ) -> ValueSlot {
         let subindex = self.objects.last().map_or(0, |object| object.entries as u8);
         self.entry_at(subindex, name, (kind, access), value)
     }
@@ -96,7 +112,14 @@ impl Dictionary {
         if let Some(object) = self.objects.last_mut() {
             let index = object.index;
             object.entries += 1;
-            self.entries.push(ObjectEntry { index, subindex, kind, access, slot, name: name.to_owned() });
+            self.entries.push(ObjectEntry {
+                index,
+                subindex,
+                kind,
+                access,
+                slot,
+                name: name.to_owned(),
+            });
         }
 
         slot
@@ -104,7 +127,11 @@ impl Dictionary {
 
     /// Adds an access right to an entry.
     pub(crate) fn permit(&mut self, index: u16, subindex: u8, right: u16) {
-        for entry in self.entries.iter_mut().filter(|entry| entry.index == index && entry.subindex == subindex) {
+        for entry in self
+            .entries
+            .iter_mut()
+            .filter(|entry| entry.index == index && entry.subindex == subindex)
+        {
             entry.access |= right;
         }
     }
@@ -227,7 +254,12 @@ mod tests {
         dictionary.object(0x6000, "Inputs");
         dictionary.entry("Entries", DataType::U8, access::READ, &[17]);
         dictionary.entry_at(1, "First", (DataType::Bool, access::READ), &[1]);
-        dictionary.entry_at(17, "Last", (DataType::Other { number: 0x11, bits: 64 }, access::READ), &[7]);
+        dictionary.entry_at(
+            17,
+            "Last",
+            (DataType::Other { number: 0x11, bits: 64 }, access::READ),
+            &[7],
+        );
         dictionary.sort();
 
         assert_eq!(dictionary.lookup(0x6000, 17).map(|entry| entry.kind.bytes()), Ok(8));

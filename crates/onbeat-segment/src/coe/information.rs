@@ -36,8 +36,15 @@ impl ObjectList {
         self.sent = 0;
     }
 
-    pub(crate) fn serve(&mut self, objects: &Dictionary, request: &[u8], room: usize, reply: &mut Vec<u8>) {
-        let number = |at: usize| Some(u16::from_le_bytes([*request.get(at)?, *request.get(at + 1)?]));
+    pub(crate) fn serve(
+        &mut self,
+        objects: &Dictionary,
+        request: &[u8],
+        room: usize,
+        reply: &mut Vec<u8>,
+    ) {
+        let number =
+            |at: usize| Some(u16::from_le_bytes([*request.get(at)?, *request.get(at + 1)?]));
         let done = match (request.first().map(|code| code & !INCOMPLETE), number(4)) {
             (Some(LIST), Some(kind)) => self.list(objects, kind).map(|()| {
                 self.next_mail(room, reply);
@@ -60,7 +67,10 @@ impl ObjectList {
         self.clear();
         let with = |right: u16| {
             let has = move |object: &&super::dictionary::Object| {
-                objects.entries_of(object).iter().any(|entry| right == 0 || entry.access & right != 0)
+                objects
+                    .entries_of(object)
+                    .iter()
+                    .any(|entry| right == 0 || entry.access & right != 0)
             };
             objects.objects.iter().filter(has).map(|object| object.index)
         };
@@ -68,7 +78,13 @@ impl ObjectList {
         self.words.push(kind);
         match kind {
             0 => {
-                let lists = [with(0).count(), with(access::OUTPUT).count(), with(access::INPUT).count(), 0, 0];
+                let lists = [
+                    with(0).count(),
+                    with(access::OUTPUT).count(),
+                    with(access::INPUT).count(),
+                    0,
+                    0,
+                ];
                 self.words.extend(lists.map(|length| length as u16));
             }
             1 => self.words.extend(with(0)),
@@ -121,8 +137,8 @@ fn describe_object(objects: &Dictionary, index: u16, reply: &mut Vec<u8>) -> Res
     Ok(())
 }
 
-/// Returns the data type of an object that the standard defines as a record although its entries have the same type (ETG.1000.6, types
-/// 0x0020 to 0x0023).
+/// Returns the data type of an object that the standard defines as a record although its entries
+/// have the same type (ETG.1000.6, types 0x0020 to 0x0023).
 fn standard_record(index: u16) -> Option<u16> {
     match index {
         0x1018 => Some(0x0023),
@@ -131,7 +147,12 @@ fn standard_record(index: u16) -> Option<u16> {
     }
 }
 
-fn describe_entry(objects: &Dictionary, index: u16, subindex: u8, reply: &mut Vec<u8>) -> Result<(), u32> {
+fn describe_entry(
+    objects: &Dictionary,
+    index: u16,
+    subindex: u8,
+    reply: &mut Vec<u8>,
+) -> Result<(), u32> {
     let entry = objects.lookup(index, subindex)?;
     head(reply, ENTRY_REPLY, 0);
     reply.extend_from_slice(&index.to_le_bytes());

@@ -63,8 +63,8 @@ pub(crate) struct SdoServer {
 }
 
 impl SdoServer {
-    /// Creates a server. `room`: capacity of a mail to the MainDevice after its header, in bytes. `details`: CoE details, see
-    /// [`details`]. `objects`: number of objects.
+    /// Creates a server. `room`: capacity of a mail to the MainDevice after its header, in bytes.
+    /// `details`: CoE details, see [`details`]. `objects`: number of objects.
     pub(crate) fn new(room: usize, details: u8, objects: usize) -> Self {
         Self {
             transfer: ServerTransfer::None,
@@ -90,12 +90,15 @@ impl SdoServer {
         reply: &mut Vec<u8>,
     ) -> SdoOutcome {
         reply.clear();
-        let Some(header) = request.first_chunk::<2>().map(|bytes| u16::from_le_bytes(*bytes)) else {
+        let Some(header) = request.first_chunk::<2>().map(|bytes| u16::from_le_bytes(*bytes))
+        else {
             return SdoOutcome::Refused(TOO_SHORT);
         };
         let bytes = request.len() - 2;
         match header >> 12 {
-            SDO_INFORMATION if self.details & details::INFORMATION == 0 => SdoOutcome::Refused(UNSUPPORTED_SERVICE),
+            SDO_INFORMATION if self.details & details::INFORMATION == 0 => {
+                SdoOutcome::Refused(UNSUPPORTED_SERVICE)
+            }
             SDO_REQUEST if bytes < SDO_BYTES => SdoOutcome::Refused(TOO_SHORT),
             SDO_INFORMATION if bytes < INFORMATION_BYTES => SdoOutcome::Refused(TOO_SHORT),
             SDO_REQUEST => self.sdo(objects, state, &request[2..], reply),
@@ -112,7 +115,13 @@ impl SdoServer {
         self.object_list.next_mail(self.room, reply)
     }
 
-    fn sdo(&mut self, objects: &mut Dictionary, state: u8, request: &[u8], reply: &mut Vec<u8>) -> SdoOutcome {
+    fn sdo(
+        &mut self,
+        objects: &mut Dictionary,
+        state: u8,
+        request: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> SdoOutcome {
         let Some(&head) = request.first_chunk::<8>() else { return SdoOutcome::Nothing };
         let index = u16::from_le_bytes([head[1], head[2]]);
         let subindex = head[3];
@@ -170,7 +179,13 @@ impl SdoServer {
         let complete_flag = head[0] & 0x10;
         let size = self.buffer.len();
         if size <= 4 && size > 0 {
-            begin(reply, SDO_RESPONSE, UPLOAD << 5 | complete_flag | (4 - size as u8) << 2 | 0x03, index, subindex);
+            begin(
+                reply,
+                SDO_RESPONSE,
+                UPLOAD << 5 | complete_flag | (4 - size as u8) << 2 | 0x03,
+                index,
+                subindex,
+            );
             reply.extend_from_slice(&self.buffer);
             reply.resize(10, 0);
         } else {
@@ -178,15 +193,20 @@ impl SdoServer {
             reply.extend_from_slice(&(size as u32).to_le_bytes());
             let now = size.min(self.room - 10);
             reply.extend_from_slice(&self.buffer[..now]);
-            self.transfer =
-                if now < size { ServerTransfer::Upload { sent: now, toggle: 0 } } else { ServerTransfer::None };
+            self.transfer = if now < size {
+                ServerTransfer::Upload { sent: now, toggle: 0 }
+            } else {
+                ServerTransfer::None
+            };
         }
 
         Ok(SdoOutcome::Reply)
     }
 
     fn upload_segment(&mut self, head: u8, reply: &mut Vec<u8>) -> Result<SdoOutcome, u32> {
-        let ServerTransfer::Upload { sent, toggle } = self.transfer else { return Err(abort::COMMAND) };
+        let ServerTransfer::Upload { sent, toggle } = self.transfer else {
+            return Err(abort::COMMAND);
+        };
         if head & 0x10 != toggle {
             return Err(abort::TOGGLE);
         }
@@ -207,7 +227,8 @@ impl SdoServer {
         Ok(SdoOutcome::Reply)
     }
 
-    /// Collects a whole object, from entry 0 or 1 on. Complete access transfers entry 0 in two bytes.
+    /// Collects a whole object, from entry 0 or 1 on. Complete access transfers entry 0 in two
+    /// bytes.
     fn gather(&mut self, objects: &Dictionary, state: u8, index: u16, from: u8) -> Result<(), u32> {
         for entry in whole_object(objects, index, from)? {
             check_access(entry, access::READ, state, abort::WRITE_ONLY)?;
@@ -233,7 +254,9 @@ impl SdoServer {
         let subindex = request[3];
         let complete = head & 0x10 != 0;
         if complete {
-            for entry in whole_object(objects, index, subindex)?.iter().filter(|entry| entry.subindex > 0) {
+            for entry in
+                whole_object(objects, index, subindex)?.iter().filter(|entry| entry.subindex > 0)
+            {
                 check_access(entry, access::WRITE, state, abort::READ_ONLY)?;
             }
         } else {
@@ -246,8 +269,10 @@ impl SdoServer {
             self.buffer.extend_from_slice(&request[4..8 - unused]);
             4 - unused
         } else {
-            let size = u32::from_le_bytes([request[4], request[5], request[6], request[7]]) as usize;
-            self.buffer.extend_from_slice(&request[8..request.len().min(8usize.saturating_add(size))]);
+            let size =
+                u32::from_le_bytes([request[4], request[5], request[6], request[7]]) as usize;
+            self.buffer
+                .extend_from_slice(&request[8..request.len().min(8usize.saturating_add(size))]);
             size
         };
 
@@ -256,7 +281,11 @@ impl SdoServer {
         }
 
         let is_last = self.buffer.len() >= size;
-        let outcome = if is_last { self.store(objects, index, subindex, complete)? } else { SdoOutcome::Reply };
+        let outcome = if is_last {
+            self.store(objects, index, subindex, complete)?
+        } else {
+            SdoOutcome::Reply
+        };
         self.transfer = if is_last {
             ServerTransfer::None
         } else {
@@ -273,7 +302,8 @@ impl SdoServer {
         request: &[u8],
         reply: &mut Vec<u8>,
     ) -> Result<SdoOutcome, u32> {
-        let ServerTransfer::Download { index, subindex, complete, size, toggle } = self.transfer else {
+        let ServerTransfer::Download { index, subindex, complete, size, toggle } = self.transfer
+        else {
             return Err(abort::COMMAND);
         };
         let head = request[0];
@@ -310,7 +340,13 @@ impl SdoServer {
     }
 
     /// Stores the received data in the dictionary.
-    fn store(&mut self, objects: &mut Dictionary, index: u16, subindex: u8, complete: bool) -> Result<SdoOutcome, u32> {
+    fn store(
+        &mut self,
+        objects: &mut Dictionary,
+        index: u16,
+        subindex: u8,
+        complete: bool,
+    ) -> Result<SdoOutcome, u32> {
         if !complete {
             let entry = objects.lookup(index, subindex)?;
             let slot = entry.slot;
@@ -329,12 +365,14 @@ impl SdoServer {
         let entries = objects.find(index).ok_or(abort::NO_OBJECT)?.entries;
         let mut rest = self.buffer.as_slice();
         for position in usize::from(subindex)..entries {
-            let entry = objects.find(index).and_then(|object| objects.entries_of(object).get(position));
+            let entry =
+                objects.find(index).and_then(|object| objects.entries_of(object).get(position));
             let entry = entry.ok_or(abort::NO_ENTRY)?;
             let slot = entry.slot;
             let bytes = entry.kind.bytes();
             let writable = entry.access & access::WRITE != 0;
-            // Entries that are not sent keep their values: objects with a variable number of entries are sent up to the last one.
+            // Entries that are not sent keep their values: objects with a variable number of
+            // entries are sent up to the last one.
             let Some((value, after)) = rest.split_at_checked(bytes) else { break };
             if writable {
                 objects.raw_mut(slot, bytes).copy_from_slice(value);
@@ -365,7 +403,8 @@ fn whole_object(objects: &Dictionary, index: u16, from: u8) -> Result<&[ObjectEn
     Ok(&entries[usize::from(from)..count.clamp(usize::from(from), entries.len())])
 }
 
-/// Checks that an entry can be read or written in this AL state; `never` is the abort code when it cannot in any state.
+/// Checks that an entry can be read or written in this AL state; `never` is the abort code when it
+/// cannot in any state.
 fn check_access(entry: &ObjectEntry, right: u16, state: u8, never: u32) -> Result<(), u32> {
     let granted = entry.access & right;
     let lowest = right & right.wrapping_neg();

@@ -53,9 +53,11 @@ impl PowerState {
         matches!(self, Self::OperationEnabled | Self::QuickStopActive | Self::FaultReactionActive)
     }
 
-    /// Returns the state after a controlword; `before` is the previous controlword, since a rising edge resets a fault.
+    /// Returns the state after a controlword; `before` is the previous controlword, since a rising
+    /// edge resets a fault.
     ///
-    /// One transition at a time, except "ready to switch on" to "operation enabled", which drives do in one step.
+    /// One transition at a time, except "ready to switch on" to "operation enabled", which drives
+    /// do in one step.
     pub(crate) fn after(self, controlword: u16, before: u16) -> Self {
         let has = |bits: u16| controlword & bits == bits;
         let voltage = has(ENABLE_VOLTAGE);
@@ -110,7 +112,10 @@ mod tests {
         assert_eq!(PowerState::Fault.after(0x000f, 0), PowerState::Fault);
         assert_eq!(PowerState::Fault.after(0x0080, 0x0080), PowerState::Fault);
         assert_eq!(PowerState::Fault.after(0x0080, 0x0000), PowerState::SwitchOnDisabled);
-        assert_eq!(PowerState::FaultReactionActive.after(0x0080, 0x0000), PowerState::FaultReactionActive);
+        assert_eq!(
+            PowerState::FaultReactionActive.after(0x0080, 0x0000),
+            PowerState::FaultReactionActive
+        );
     }
 
     #[test]

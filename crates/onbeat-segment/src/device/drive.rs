@@ -1,6 +1,8 @@
 //! A CiA 402 drive: power states, modes of operation, faults and their reactions.
 
-use super::cia402::{HALT, LIMIT_ACTIVE, MODE_12, MODE_13, PowerState, REMOTE, TARGET_REACHED, VOLTAGE};
+use super::cia402::{
+    HALT, LIMIT_ACTIVE, MODE_12, MODE_13, PowerState, REMOTE, TARGET_REACHED, VOLTAGE,
+};
 use super::motor::{Motor, MotorSettings};
 use super::profile::{Homing, MotionProfile};
 use super::{Emergency, ModelStep};
@@ -146,7 +148,11 @@ impl Drive {
     }
 
     pub(crate) fn step(&mut self, objects: &mut Dictionary, step: ModelStep) -> Option<Emergency> {
-        let controlword = if step.outputs_valid { objects.u16(self.objects.controlword) } else { self.controlword };
+        let controlword = if step.outputs_valid {
+            objects.u16(self.objects.controlword)
+        } else {
+            self.controlword
+        };
         self.apply_controlword(objects, controlword);
         let mode = self.mode(objects);
         let mut left_ns = step.elapsed_ns;
@@ -209,7 +215,10 @@ impl Drive {
 
     /// Converts position and velocity in increments to a demand.
     fn position_demand(&self, increments: f64, per_s: f64) -> Demand {
-        Demand::Position { position: self.radians(increments + f64::from(self.home)), velocity: self.radians(per_s) }
+        Demand::Position {
+            position: self.radians(increments + f64::from(self.home)),
+            velocity: self.radians(per_s),
+        }
     }
 
     /// Runs one step of the control loops in the current power state and mode.
@@ -245,17 +254,21 @@ impl Drive {
             mode::CSP => {
                 let target = self.within_travel(objects, objects.i32(slots.target_position));
                 let before = self.last_target.replace(target).unwrap_or(target);
-                let per_s =
-                    f64::from(target.wrapping_sub(before)) / seconds + f64::from(objects.i32(slots.velocity_offset));
+                let per_s = f64::from(target.wrapping_sub(before)) / seconds
+                    + f64::from(objects.i32(slots.velocity_offset));
                 let most = f64::from(objects.u32(slots.most_velocity));
                 self.position_demand(f64::from(target), per_s.clamp(-most, most))
             }
             mode::CSV => {
-                let target = objects.i32(slots.target_velocity).saturating_add(objects.i32(slots.velocity_offset));
+                let target = objects
+                    .i32(slots.target_velocity)
+                    .saturating_add(objects.i32(slots.velocity_offset));
                 Demand::Velocity(self.radians(f64::from(target)))
             }
             mode::CST => {
-                let target = objects.i16(slots.target_torque).saturating_add(objects.i16(slots.torque_offset));
+                let target = objects
+                    .i16(slots.target_torque)
+                    .saturating_add(objects.i16(slots.torque_offset));
                 Demand::Torque(f64::from(target) / 1000.0 * self.settings.motor.rated_torque)
             }
             mode::PV => {
@@ -279,7 +292,8 @@ impl Drive {
             }
             _ => {
                 let limits = self.travel_limits(objects);
-                let (position, velocity) = self.profile.position_towards(objects, &slots, limits, seconds);
+                let (position, velocity) =
+                    self.profile.position_towards(objects, &slots, limits, seconds);
                 self.position_demand(position, velocity)
             }
         }
@@ -311,7 +325,11 @@ impl Drive {
 
     fn quick_stop(&mut self, objects: &Dictionary, seconds: f64) -> Demand {
         let option = objects.i16(self.objects.quick_stop_option);
-        let rate = if matches!(option, 1 | 5) { self.objects.deceleration } else { self.objects.quick_stop_rate };
+        let rate = if matches!(option, 1 | 5) {
+            self.objects.deceleration
+        } else {
+            self.objects.quick_stop_rate
+        };
         if option == 0 || (option <= 4 && self.is_standing()) {
             self.power = PowerState::SwitchOnDisabled;
             self.motor.brake = true;
@@ -329,7 +347,8 @@ impl Drive {
             return Demand::Torque(0.0);
         }
 
-        let rate = if option == 1 { self.objects.deceleration } else { self.objects.quick_stop_rate };
+        let rate =
+            if option == 1 { self.objects.deceleration } else { self.objects.quick_stop_rate };
         self.slow_down(objects.u32(rate), seconds)
     }
 
@@ -353,26 +372,34 @@ impl Drive {
         }
     }
 
-    /// Runs the cascade of position, velocity and torque loop, each with its limit. Returns the torque in N·m.
+    /// Runs the cascade of position, velocity and torque loop, each with its limit. Returns the
+    /// torque in N·m.
     fn torque_for(&mut self, objects: &Dictionary, demand: Demand, seconds: f64) -> f64 {
         let most_velocity = self.radians(f64::from(objects.u32(self.objects.most_velocity)));
         let motor = self.settings.motor;
-        let most_torque = f64::from(objects.u16(self.objects.most_torque)) / 1000.0 * motor.rated_torque;
+        let most_torque =
+            f64::from(objects.u16(self.objects.most_torque)) / 1000.0 * motor.rated_torque;
         let velocity = match demand {
             Demand::Torque(torque) => {
-                let past_limit = self.motor.velocity.abs() > most_velocity && torque * self.motor.velocity > 0.0;
+                let past_limit =
+                    self.motor.velocity.abs() > most_velocity && torque * self.motor.velocity > 0.0;
                 return self.limit(if past_limit { 0.0 } else { torque }, most_torque);
             }
             Demand::Velocity(velocity) => velocity,
-            Demand::Position { position, velocity } => velocity + POSITION_LOOP * (position - self.motor.position),
+            Demand::Position { position, velocity } => {
+                velocity + POSITION_LOOP * (position - self.motor.position)
+            }
         };
 
         let error = self.limit(velocity, most_velocity) - self.motor.velocity;
-        let offset = f64::from(objects.i16(self.objects.torque_offset)) / 1000.0 * motor.rated_torque;
-        let without_integral = VELOCITY_LOOP * motor.inertia * error + motor.viscous * velocity + offset;
+        let offset =
+            f64::from(objects.i16(self.objects.torque_offset)) / 1000.0 * motor.rated_torque;
+        let without_integral =
+            VELOCITY_LOOP * motor.inertia * error + motor.viscous * velocity + offset;
         // Anti-windup: the integrator stops while the torque is at its limit.
         if (without_integral + self.integral).abs() < most_torque {
-            let grown = self.integral + VELOCITY_INTEGRAL * VELOCITY_LOOP * motor.inertia * error * seconds;
+            let grown =
+                self.integral + VELOCITY_INTEGRAL * VELOCITY_LOOP * motor.inertia * error * seconds;
             self.integral = grown.clamp(-most_torque, most_torque);
         }
 
@@ -393,14 +420,17 @@ impl Drive {
         if self.power == PowerState::OperationEnabled {
             status |= match mode {
                 mode::PP => self.profile.position_status(self.position()),
-                mode::PV => self.profile.velocity_status(objects, &slots, self.motor.counts_per_s()),
+                mode::PV => {
+                    self.profile.velocity_status(objects, &slots, self.motor.counts_per_s())
+                }
                 mode::HM => self.homing.status(),
                 _ => MODE_12,
             };
 
             status |= if self.beyond_window_ns > 0 { MODE_13 } else { 0 };
             if self.controlword & HALT != 0 {
-                status = status & !TARGET_REACHED | if self.is_standing() { TARGET_REACHED } else { 0 };
+                status =
+                    status & !TARGET_REACHED | if self.is_standing() { TARGET_REACHED } else { 0 };
             }
         }
 

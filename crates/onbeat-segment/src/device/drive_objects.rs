@@ -48,8 +48,9 @@ impl DriveObjects {
         let error_register = objects.value(0x1001, "Error register", (DataType::U8, INPUT), &[]);
         let (position_limits, homing_velocities) = add_pairs(objects, settings.travel, turn);
         add_passive_objects(objects, turn);
-        let mut add =
-            |index, name, kind, access, value: i64| objects.value(index, name, (kind, access), &value.to_le_bytes());
+        let mut add = |index, name, kind, access, value: i64| {
+            objects.value(index, name, (kind, access), &value.to_le_bytes())
+        };
         let turn = i64::from(turn);
         let slots = Self {
             error_register,
@@ -58,20 +59,50 @@ impl DriveObjects {
             error_code: add(0x603f, "Error code", DataType::U16, INPUT, 0),
             controlword: add(0x6040, "Controlword", DataType::U16, OUTPUT, 0),
             statusword: add(0x6041, "Statusword", DataType::U16, INPUT, 0x40),
-            quick_stop_option: add(0x605a, "Quick stop option code", DataType::I16, access::BOTH, 2),
+            quick_stop_option: add(
+                0x605a,
+                "Quick stop option code",
+                DataType::I16,
+                access::BOTH,
+                2,
+            ),
             fault_option: add(0x605e, "Fault reaction option code", DataType::I16, access::BOTH, 2),
             mode: add(0x6060, "Modes of operation", DataType::I8, OUTPUT, i64::from(settings.mode)),
-            mode_display: add(0x6061, "Modes of operation display", DataType::I8, INPUT, i64::from(settings.mode)),
+            mode_display: add(
+                0x6061,
+                "Modes of operation display",
+                DataType::I8,
+                INPUT,
+                i64::from(settings.mode),
+            ),
             position: add(0x6064, "Position actual value", DataType::I32, INPUT, 0),
             following_window: {
                 let window = i64::from(settings.following_window);
                 add(0x6065, "Following error window", DataType::U32, access::BOTH, window)
             },
-            following_time: add(0x6066, "Following error time out", DataType::U16, access::BOTH, 20),
-            position_window: add(0x6067, "Position window", DataType::U32, access::BOTH, turn / 1000 + 1),
+            following_time: add(
+                0x6066,
+                "Following error time out",
+                DataType::U16,
+                access::BOTH,
+                20,
+            ),
+            position_window: add(
+                0x6067,
+                "Position window",
+                DataType::U32,
+                access::BOTH,
+                turn / 1000 + 1,
+            ),
             velocity: add(0x606c, "Velocity actual value", DataType::I32, INPUT, 0),
             target_torque: add(0x6071, "Target torque", DataType::I16, OUTPUT, 0),
-            most_torque: add(0x6072, "Max torque", DataType::U16, OUTPUT, i64::from(settings.most_torque)),
+            most_torque: add(
+                0x6072,
+                "Max torque",
+                DataType::U16,
+                OUTPUT,
+                i64::from(settings.most_torque),
+            ),
             torque: add(0x6077, "Torque actual value", DataType::I16, INPUT, 0),
             target_position: add(0x607a, "Target position", DataType::I32, OUTPUT, 0),
             home_offset: add(0x607c, "Home offset", DataType::I32, access::BOTH, 0),
@@ -82,7 +113,13 @@ impl DriveObjects {
             profile_velocity: add(0x6081, "Profile velocity", DataType::U32, OUTPUT, turn),
             acceleration: add(0x6083, "Profile acceleration", DataType::U32, OUTPUT, 10 * turn),
             deceleration: add(0x6084, "Profile deceleration", DataType::U32, OUTPUT, 10 * turn),
-            quick_stop_rate: add(0x6085, "Quick stop deceleration", DataType::U32, access::BOTH, 50 * turn),
+            quick_stop_rate: add(
+                0x6085,
+                "Quick stop deceleration",
+                DataType::U32,
+                access::BOTH,
+                50 * turn,
+            ),
             torque_slope: add(0x6087, "Torque slope", DataType::U32, OUTPUT, 5_000),
             homing_method: add(0x6098, "Homing method", DataType::I8, access::BOTH, 37),
             velocity_offset: add(0x60b1, "Velocity offset", DataType::I32, OUTPUT, 0),
@@ -92,14 +129,20 @@ impl DriveObjects {
         };
 
         // 0 requests no change of the mode.
-        objects
-            .restrict(0x6060, |value| value.first().is_some_and(|&byte| byte == 0 || mode::is_supported(byte as i8)));
+        objects.restrict(0x6060, |value| {
+            value.first().is_some_and(|&byte| byte == 0 || mode::is_supported(byte as i8))
+        });
         slots
     }
 }
 
-/// Adds objects with two entries. Returns the slots of the position limits and of the homing velocities.
-fn add_pairs(objects: &mut Dictionary, [low, high]: [i32; 2], turn: u32) -> ([ValueSlot; 2], [ValueSlot; 2]) {
+/// Adds objects with two entries. Returns the slots of the position limits and of the homing
+/// velocities.
+fn add_pairs(
+    objects: &mut Dictionary,
+    [low, high]: [i32; 2],
+    turn: u32,
+) -> ([ValueSlot; 2], [ValueSlot; 2]) {
     let mut pair = |index, name: &str, kind, entries: [(&str, u32); 2]| {
         objects.object(index, name);
         objects.entry("Entries", DataType::U8, access::READ, &[2]);
@@ -110,15 +153,30 @@ fn add_pairs(objects: &mut Dictionary, [low, high]: [i32; 2], turn: u32) -> ([Va
     let limits = pair(0x607d, "Software position limit", DataType::I32, limits);
     let speeds = [("Speed to the switch", turn / 2), ("Speed to zero", turn / 10)];
     let speeds = pair(0x6099, "Homing speeds", DataType::U32, speeds);
-    pair(0x608f, "Position encoder resolution", DataType::U32, [("Increments", turn), ("Turns", 1)]);
+    pair(
+        0x608f,
+        "Position encoder resolution",
+        DataType::U32,
+        [("Increments", turn), ("Turns", 1)],
+    );
     (limits, speeds)
 }
 
 /// Adds objects that MainDevices expect and that have no effect here.
 fn add_passive_objects(objects: &mut Dictionary, turn: u32) {
-    objects.value(0x6502, "Supported drive modes", (DataType::U32, access::READ), &mode::SUPPORTED.to_le_bytes());
+    objects.value(
+        0x6502,
+        "Supported drive modes",
+        (DataType::U32, access::READ),
+        &mode::SUPPORTED.to_le_bytes(),
+    );
     objects.value(0x60fd, "Digital inputs", (DataType::U32, INPUT), &[]);
-    objects.value(0x609a, "Homing acceleration", (DataType::U32, access::BOTH), &(10 * turn).to_le_bytes());
+    objects.value(
+        0x609a,
+        "Homing acceleration",
+        (DataType::U32, access::BOTH),
+        &(10 * turn).to_le_bytes(),
+    );
     objects.object(0x60c2, "Interpolation time period");
     objects.entry("Entries", DataType::U8, access::READ, &[2]);
     objects.entry("Value", DataType::U8, access::BOTH, &[1]);

@@ -19,7 +19,8 @@ pub(crate) struct ForceTorque {
 impl ForceTorque {
     pub(crate) const VALUES: u16 = 0x6000;
 
-    /// `noise`: standard deviation of the forces in N; a hundredth of it is that of the torques in N·m.
+    /// `noise`: standard deviation of the forces in N; a hundredth of it is that of the torques in
+    /// N·m.
     pub(crate) fn new(objects: &mut Dictionary, load: [f32; 6], noise: f32, seed: u64) -> Self {
         objects.object(Self::VALUES, "Force and torque");
         objects.entry("Entries", DataType::U8, access::READ, &[7]);

@@ -34,8 +34,9 @@ impl Imu {
     pub(crate) fn new(objects: &mut Dictionary, noise: Noise, seed: u64) -> Self {
         objects.object(Self::VALUES, "Inertial values");
         objects.entry("Entries", DataType::U8, access::READ, &[6]);
-        let axis =
-            |objects: &mut Dictionary, name| objects.entry(name, DataType::F32, access::READ | access::INPUT, &[]);
+        let axis = |objects: &mut Dictionary, name| {
+            objects.entry(name, DataType::F32, access::READ | access::INPUT, &[])
+        };
         let first = axis(objects, "Acceleration x");
         for name in ["Acceleration y", "Acceleration z", "Rate x", "Rate y", "Rate z"] {
             axis(objects, name);
@@ -60,8 +61,9 @@ impl Imu {
     }
 }
 
-/// Returns a random number with mean 0 and standard deviation 1: the sum of four uniform 16-bit numbers, which approximates a normal
-/// distribution within ±3.4 and gives the same bits on every machine.
+/// Returns a random number with mean 0 and standard deviation 1: the sum of four uniform 16-bit
+/// numbers, which approximates a normal distribution within ±3.4 and gives the same bits on every
+/// machine.
 pub(crate) fn normal(random: &mut fastrand::Rng) -> f32 {
     /// The variance of the sum is 4/12.
     const SCALE: f32 = 1.732_050_8 / 65_536.0;

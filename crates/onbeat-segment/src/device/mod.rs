@@ -1,6 +1,7 @@
 //! Models of devices: the function behind the process data.
 //!
-//! A model keeps its values in the object dictionary, so that SDO and PDO access agree, and steps once per cycle of the device.
+//! A model keeps its values in the object dictionary, so that SDO and PDO access agree, and steps
+//! once per cycle of the device.
 
 mod cia402;
 mod drive;

@@ -89,14 +89,18 @@ impl Motor {
         (self.torque * self.permille_per_nm) as i16
     }
 
-    /// Simulates `seconds` with this torque set-point, in N·m. Backward Euler, so that any step is stable.
+    /// Simulates `seconds` with this torque set-point, in N·m. Backward Euler, so that any step is
+    /// stable.
     pub(crate) fn step(&mut self, set_point: f64, seconds: f64) {
         let motor = &self.settings;
         // Nearly all steps have the same length, and divisions are the expensive part.
         if self.factors.seconds != seconds {
             let damped = motor.inertia + motor.viscous * seconds;
-            self.factors =
-                StepFactors { seconds, lag: seconds / (seconds + motor.torque_lag), mobility: damped.recip() };
+            self.factors = StepFactors {
+                seconds,
+                lag: seconds / (seconds + motor.torque_lag),
+                mobility: damped.recip(),
+            };
         }
 
         let StepFactors { lag, mobility, .. } = self.factors;

@@ -5,7 +5,8 @@ use super::drive::DriveSettings;
 use super::drive_objects::DriveObjects;
 use crate::coe::Dictionary;
 
-/// State of a planned motion. Positions in increments, velocities in increments per second, torques in thousandths of the rated torque.
+/// State of a planned motion. Positions in increments, velocities in increments per second, torques
+/// in thousandths of the rated torque.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MotionProfile {
     position: f64,
@@ -24,8 +25,15 @@ impl MotionProfile {
         *self = Self { position: f64::from(position), velocity, arrived: true, ..Self::default() };
     }
 
-    /// Accepts a new set-point at the rising edge of its bit, and clears the acknowledgement when the bit falls.
-    pub(crate) fn command(&mut self, objects: &Dictionary, slots: &DriveObjects, controlword: u16, rising: u16) {
+    /// Accepts a new set-point at the rising edge of its bit, and clears the acknowledgement when
+    /// the bit falls.
+    pub(crate) fn command(
+        &mut self,
+        objects: &Dictionary,
+        slots: &DriveObjects,
+        controlword: u16,
+        rising: u16,
+    ) {
         if controlword & START == 0 {
             self.acknowledged = false;
         }
@@ -36,7 +44,8 @@ impl MotionProfile {
         self.acknowledged = true;
         let requested = objects.i32(slots.target_position);
         let base = self.target.unwrap_or(self.position as i32);
-        let target = if controlword & RELATIVE != 0 { base.wrapping_add(requested) } else { requested };
+        let target =
+            if controlword & RELATIVE != 0 { base.wrapping_add(requested) } else { requested };
         if self.arrived || controlword & CHANGE_NOW != 0 {
             self.target = Some(target);
             self.next = None;
@@ -57,7 +66,8 @@ impl MotionProfile {
         self.window = objects.u32(slots.position_window);
         let Some(target) = self.target else { return (self.position, 0.0) };
         let target = limits.map_or(target, |[low, high]| target.clamp(low, high));
-        let most = f64::from(objects.u32(slots.profile_velocity).min(objects.u32(slots.most_velocity)));
+        let most =
+            f64::from(objects.u32(slots.profile_velocity).min(objects.u32(slots.most_velocity)));
         let rise = f64::from(objects.u32(slots.acceleration).max(1)) * seconds;
         let fall = f64::from(objects.u32(slots.deceleration).max(1));
         let distance = f64::from(target) - self.position;
@@ -71,7 +81,9 @@ impl MotionProfile {
         self.velocity += (wanted - self.velocity).clamp(-change * 1.001, change * 1.001);
         let step = self.velocity * seconds;
 
-        if distance.abs() < 0.5 || (step.abs() >= distance.abs() && self.velocity.abs() <= 2.0 * fall * seconds) {
+        if distance.abs() < 0.5
+            || (step.abs() >= distance.abs() && self.velocity.abs() <= 2.0 * fall * seconds)
+        {
             self.position = f64::from(target);
             self.velocity = 0.0;
             self.arrived = true;
@@ -94,7 +106,12 @@ impl MotionProfile {
     }
 
     /// Returns the velocity after one step of the ramp.
-    pub(crate) fn velocity_towards(&mut self, objects: &Dictionary, slots: &DriveObjects, seconds: f64) -> f64 {
+    pub(crate) fn velocity_towards(
+        &mut self,
+        objects: &Dictionary,
+        slots: &DriveObjects,
+        seconds: f64,
+    ) -> f64 {
         let most = f64::from(objects.u32(slots.most_velocity));
         let wanted = f64::from(objects.i32(slots.target_velocity)).clamp(-most, most);
         let slower = wanted.abs() < self.velocity.abs() || wanted * self.velocity < 0.0;
@@ -105,15 +122,27 @@ impl MotionProfile {
         self.velocity
     }
 
-    /// Returns the statusword bits of profile velocity: within a hundredth of the target, and standstill.
-    pub(crate) fn velocity_status(&self, objects: &Dictionary, slots: &DriveObjects, actual: i32) -> u16 {
+    /// Returns the statusword bits of profile velocity: within a hundredth of the target, and
+    /// standstill.
+    pub(crate) fn velocity_status(
+        &self,
+        objects: &Dictionary,
+        slots: &DriveObjects,
+        actual: i32,
+    ) -> u16 {
         let wanted = objects.i32(slots.target_velocity);
-        let near = i64::from(actual).abs_diff(i64::from(wanted)) <= u64::from(wanted.unsigned_abs()) / 100 + 100;
+        let near = i64::from(actual).abs_diff(i64::from(wanted))
+            <= u64::from(wanted.unsigned_abs()) / 100 + 100;
         (if near { TARGET_REACHED } else { 0 }) | if actual == 0 { MODE_12 } else { 0 }
     }
 
     /// Returns the torque after one step of the ramp.
-    pub(crate) fn torque_towards(&mut self, objects: &Dictionary, slots: &DriveObjects, seconds: f64) -> f64 {
+    pub(crate) fn torque_towards(
+        &mut self,
+        objects: &Dictionary,
+        slots: &DriveObjects,
+        seconds: f64,
+    ) -> f64 {
         let wanted = f64::from(objects.i16(slots.target_torque));
         let change = f64::from(objects.u32(slots.torque_slope)) * seconds;
         self.torque += (wanted - self.torque).clamp(-change, change);
@@ -157,9 +186,11 @@ impl Homing {
         }
     }
 
-    /// Returns the velocity to move at, and the encoder count of the zero position once it is found.
+    /// Returns the velocity to move at, and the encoder count of the zero position once it is
+    /// found.
     ///
-    /// Methods: 17 and 18, lower and upper end of the travel; 33 and 34, next index pulse below or above; 35 and 37, current position.
+    /// Methods: 17 and 18, lower and upper end of the travel; 33 and 34, next index pulse below or
+    /// above; 35 and 37, current position.
     pub(crate) fn step(
         &mut self,
         objects: &Dictionary,
@@ -187,7 +218,9 @@ impl Homing {
             HomingStage::ToSwitch if down && counts <= travel[0] => Some(travel[0]),
             HomingStage::ToSwitch if !down && counts >= travel[1] => Some(travel[1]),
             HomingStage::ToIndex(turns) if counts.div_euclid(turn) < turns => Some(turns * turn),
-            HomingStage::ToIndex(turns) if counts.div_euclid(turn) > turns => Some((turns + 1) * turn),
+            HomingStage::ToIndex(turns) if counts.div_euclid(turn) > turns => {
+                Some((turns + 1) * turn)
+            }
             _ => None,
         };
 

@@ -6,7 +6,13 @@ use crate::sync_manager::{AccessDirection, AccessResult, SyncManagerMode};
 
 impl Esc {
     /// Reads for the MainDevice. Returns whether at least one byte was read.
-    pub(crate) fn read(&mut self, address: u16, data: &mut [u8], mode: ReadMode, now_ns: u64) -> bool {
+    pub(crate) fn read(
+        &mut self,
+        address: u16,
+        data: &mut [u8],
+        mode: ReadMode,
+        now_ns: u64,
+    ) -> bool {
         let start = usize::from(address);
         let split = MEMORY_START.saturating_sub(start).min(data.len());
         let (registers, memory) = data.split_at_mut(split);
@@ -17,7 +23,11 @@ impl Esc {
             for (at, byte) in (start..).zip(registers.iter_mut()) {
                 if present[at] {
                     any = true;
-                    *byte = if mode == ReadMode::Or { *byte | self.memory[at] } else { self.memory[at] };
+                    *byte = if mode == ReadMode::Or {
+                        *byte | self.memory[at]
+                    } else {
+                        self.memory[at]
+                    };
                 }
             }
         }
@@ -26,8 +36,9 @@ impl Esc {
     }
 
     fn read_memory(&mut self, start: usize, data: &mut [u8], mode: ReadMode, now_ns: u64) -> bool {
-        if let Some(channel) =
-            self.whole_area(start, data.len(), AccessDirection::Read).filter(|_| mode == ReadMode::Replace)
+        if let Some(channel) = self
+            .whole_area(start, data.len(), AccessDirection::Read)
+            .filter(|_| mode == ReadMode::Replace)
         {
             data.copy_from_slice(&self.memory[start..start + data.len()]);
             self.sync_managers[channel].access_all();
@@ -39,7 +50,8 @@ impl Esc {
         for (at, byte) in (start..MEMORY_END).zip(data.iter_mut()) {
             if self.access_byte(at, AccessDirection::Read, now_ns) {
                 any = true;
-                *byte = if mode == ReadMode::Or { *byte | self.memory[at] } else { self.memory[at] };
+                *byte =
+                    if mode == ReadMode::Or { *byte | self.memory[at] } else { self.memory[at] };
             }
         }
 
@@ -99,24 +111,40 @@ impl Esc {
     }
 
     /// Returns the SyncManager whose area is exactly this one, if it is within memory.
-    pub(super) fn whole_area(&self, start: usize, length: usize, direction: AccessDirection) -> Option<usize> {
+    pub(super) fn whole_area(
+        &self,
+        start: usize,
+        length: usize,
+        direction: AccessDirection,
+    ) -> Option<usize> {
         if start + length > MEMORY_END {
             return None;
         }
         let address = start as u16;
-        self.sync_managers.iter().position(|channel| channel.is_whole_area(address, length, direction))
+        self.sync_managers
+            .iter()
+            .position(|channel| channel.is_whole_area(address, length, direction))
     }
 
     /// Checks access to a byte of process memory; bytes without a SyncManager are plain memory.
     fn access_byte(&mut self, at: usize, direction: AccessDirection, now_ns: u64) -> bool {
         let address = at as u16;
-        let Some(channel) = self.sync_managers.iter().position(|channel| channel.covers(address)) else { return true };
+        let Some(channel) = self.sync_managers.iter().position(|channel| channel.covers(address))
+        else {
+            return true;
+        };
         let result = self.sync_managers[channel].access(address, direction);
         if result == AccessResult::Completed {
             match (self.sync_managers[channel].mode, direction) {
-                (SyncManagerMode::DeviceMailbox, AccessDirection::Write) => self.events |= event::MAIL_ARRIVED,
-                (SyncManagerMode::DeviceMailbox, AccessDirection::Read) => self.events |= event::MAIL_TAKEN,
-                (SyncManagerMode::Buffered, AccessDirection::Write) => self.outputs_complete(channel, now_ns),
+                (SyncManagerMode::DeviceMailbox, AccessDirection::Write) => {
+                    self.events |= event::MAIL_ARRIVED
+                }
+                (SyncManagerMode::DeviceMailbox, AccessDirection::Read) => {
+                    self.events |= event::MAIL_TAKEN
+                }
+                (SyncManagerMode::Buffered, AccessDirection::Write) => {
+                    self.outputs_complete(channel, now_ns)
+                }
                 (SyncManagerMode::Buffered, AccessDirection::Read) => self.events |= event::INPUTS,
             }
         }

@@ -1,4 +1,5 @@
-//! Registers that a loop reads from all devices in each cycle, without going through the register tables.
+//! Registers that a loop reads from all devices in each cycle, without going through the register
+//! tables.
 
 use super::Esc;
 use crate::registers::{AL_STATUS, CHANNELS, SYNC_MANAGER, TIME_DIFFERENCE};
@@ -15,7 +16,8 @@ pub(crate) enum CyclicRegister {
 }
 
 impl CyclicRegister {
-    /// Returns the register that a datagram with this offset and length reads; `None` for other reads.
+    /// Returns the register that a datagram with this offset and length reads; `None` for other
+    /// reads.
     pub(crate) fn from_datagram(offset: u16, bytes: usize) -> Option<Self> {
         const STATUS: usize = 5;
         match (usize::from(offset), bytes) {
@@ -43,7 +45,8 @@ impl Esc {
         }
     }
 
-    /// Handles a write of all eight bytes of the system time. Returns whether the device has a clock.
+    /// Handles a write of all eight bytes of the system time. Returns whether the device has a
+    /// clock.
     #[inline]
     pub(crate) fn receive_system_time(&mut self, reference_ns: u64, now_ns: u64) -> bool {
         if self.has_clock {

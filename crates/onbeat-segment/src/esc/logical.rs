@@ -6,10 +6,21 @@ use crate::sync_manager::AccessDirection;
 
 impl Esc {
     /// Reads through an FMMU. Returns whether the device provided any data.
-    pub(crate) fn read_mapped(&mut self, fmmu: &Fmmu, logical: u32, data: &mut [u8], now_ns: u64) -> bool {
+    pub(crate) fn read_mapped(
+        &mut self,
+        fmmu: &Fmmu,
+        logical: u32,
+        data: &mut [u8],
+        now_ns: u64,
+    ) -> bool {
         if fmmu.is_bytewise() {
             let Some(part) = fmmu.overlap(logical, data.len()) else { return false };
-            return self.read(part.physical, &mut data[part.data..part.data + part.bytes], ReadMode::Replace, now_ns);
+            return self.read(
+                part.physical,
+                &mut data[part.data..part.data + part.bytes],
+                ReadMode::Replace,
+                now_ns,
+            );
         }
 
         let mut any = false;
@@ -18,7 +29,9 @@ impl Esc {
         let mut allowed = false;
         for bit in 0..fmmu.bits() {
             let (data_bit, physical) = fmmu.map_bit(bit, logical);
-            let Some(data_bit) = data_bit.filter(|data_bit| data_bit / 8 < data.len()) else { continue };
+            let Some(data_bit) = data_bit.filter(|data_bit| data_bit / 8 < data.len()) else {
+                continue;
+            };
             if physical / 8 != at {
                 at = physical / 8;
                 allowed = self.read(at as u16, &mut byte, ReadMode::Replace, now_ns);
@@ -36,7 +49,13 @@ impl Esc {
     /// Writes through an FMMU. Returns whether the device accepted any data.
     ///
     /// Bits of a byte that are not mapped keep their value; the standard leaves this undefined.
-    pub(crate) fn write_mapped(&mut self, fmmu: &Fmmu, logical: u32, data: &[u8], pass_times: &PassTimes) -> bool {
+    pub(crate) fn write_mapped(
+        &mut self,
+        fmmu: &Fmmu,
+        logical: u32,
+        data: &[u8],
+        pass_times: &PassTimes,
+    ) -> bool {
         if fmmu.is_bytewise() {
             let Some(part) = fmmu.overlap(logical, data.len()) else { return false };
             return self.write(part.physical, &data[part.data..part.data + part.bytes], pass_times);
@@ -47,7 +66,9 @@ impl Esc {
         let mut byte = [0];
         for bit in 0..fmmu.bits() {
             let (data_bit, physical) = fmmu.map_bit(bit, logical);
-            let Some(data_bit) = data_bit.filter(|data_bit| data_bit / 8 < data.len()) else { continue };
+            let Some(data_bit) = data_bit.filter(|data_bit| data_bit / 8 < data.len()) else {
+                continue;
+            };
             if physical / 8 != at {
                 any |= at != usize::MAX && self.write(at as u16, &byte, pass_times);
                 at = physical / 8;
@@ -60,9 +81,15 @@ impl Esc {
         any | (at != usize::MAX && self.write(at as u16, &byte, pass_times))
     }
 
-    /// Returns the SyncManager whose whole buffered area an FMMU maps byte-wise: the usual case, which has a fast path.
-    pub(crate) fn whole_sync_manager(&self, fmmu: &Fmmu, direction: AccessDirection) -> Option<usize> {
-        let channel = self.whole_area(usize::from(fmmu.physical), usize::from(fmmu.length), direction);
+    /// Returns the SyncManager whose whole buffered area an FMMU maps byte-wise: the usual case,
+    /// which has a fast path.
+    pub(crate) fn whole_sync_manager(
+        &self,
+        fmmu: &Fmmu,
+        direction: AccessDirection,
+    ) -> Option<usize> {
+        let channel =
+            self.whole_area(usize::from(fmmu.physical), usize::from(fmmu.length), direction);
         channel.filter(|_| fmmu.is_bytewise() && fmmu.is_of_memory())
     }
 
@@ -85,7 +112,8 @@ impl Esc {
     }
 }
 
-/// Copies the process data of a device without a function call: 4 to 32 bytes in two overlapping halves.
+/// Copies the process data of a device without a function call: 4 to 32 bytes in two overlapping
+/// halves.
 #[inline]
 fn copy_few(to: &mut [u8], from: &[u8]) {
     fn halves<const HALF: usize>(to: &mut [u8], from: &[u8]) {

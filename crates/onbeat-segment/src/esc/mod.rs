@@ -1,7 +1,9 @@
-//! One EtherCAT SubDevice controller (ESC): registers, process memory, and the effects of reading and writing them.
+//! One EtherCAT SubDevice controller (ESC): registers, process memory, and the effects of reading
+//! and writing them.
 //!
-//! `access` is reading and writing, `side_effects` the registers that are more than memory, `logical` process data by logical address,
-//! and `cyclic_register` the registers that a loop reads from all devices in each cycle.
+//! `access` is reading and writing, `side_effects` the registers that are more than memory,
+//! `logical` process data by logical address, and `cyclic_register` the registers that a loop reads
+//! from all devices in each cycle.
 
 mod access;
 mod cyclic_register;
@@ -12,10 +14,10 @@ use super::distributed_clock::{DistributedClock, Sync0Pulses};
 use super::eeprom::SiiEeprom;
 use super::fmmu::Fmmu;
 use super::registers::{
-    AL_CONTROL, AL_STATUS, AL_STATUS_CODE, ALIAS, ALIAS_ENABLE, CHANNELS, DEVICE, DL_STATUS, FILTER_DEPTH,
-    LOOP_CONTROL, LOST_LINKS, MEMORY_END, MEMORY_START, PDI_CONFIGURATION, PDI_CONTROL, RegisterAccess, SPEED_START,
-    STATION, SYNC_ACTIVATION, SYNC_CYCLE, WATCHDOG_COUNT, WATCHDOG_DIVIDER, WATCHDOG_STATUS, WATCHDOG_TIME, WITH_CLOCK,
-    WITHOUT_CLOCK, long, word,
+    AL_CONTROL, AL_STATUS, AL_STATUS_CODE, ALIAS, ALIAS_ENABLE, CHANNELS, DEVICE, DL_STATUS,
+    FILTER_DEPTH, LOOP_CONTROL, LOST_LINKS, MEMORY_END, MEMORY_START, PDI_CONFIGURATION,
+    PDI_CONTROL, RegisterAccess, SPEED_START, STATION, SYNC_ACTIVATION, SYNC_CYCLE, WATCHDOG_COUNT,
+    WATCHDOG_DIVIDER, WATCHDOG_STATUS, WATCHDOG_TIME, WITH_CLOCK, WITHOUT_CLOCK, long, word,
 };
 use super::sync_manager::SyncManager;
 pub(crate) use cyclic_register::CyclicRegister;
@@ -50,7 +52,8 @@ pub(crate) mod change {
     pub(crate) const PORTS: u8 = 4;
 }
 
-/// Times at which a frame passes the processing unit and arrives at each port of a device (0 for ports at which it does not arrive).
+/// Times at which a frame passes the processing unit and arrives at each port of a device (0 for
+/// ports at which it does not arrive).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PassTimes {
     pub(crate) now_ns: u64,
@@ -64,8 +67,8 @@ pub(crate) enum ReadMode {
     Or,
 }
 
-/// Unused bytes after the memory. Without them, the process data of all devices would be a multiple of 4 KiB apart and compete for the
-/// same L1 cache lines.
+/// Unused bytes after the memory. Without them, the process data of all devices would be a multiple
+/// of 4 KiB apart and compete for the same L1 cache lines.
 const PADDING: usize = 0x140;
 
 /// Settings of a controller.
@@ -79,8 +82,9 @@ pub(crate) struct EscSettings {
 
 /// Registers, memory and units of one device.
 ///
-/// Fields that cyclic frames use come first, in few cache lines, and other fields are boxed: after the devices have worked, little is left
-/// in the L1 cache, and fetching cache lines takes most of the time of a frame.
+/// Fields that cyclic frames use come first, in few cache lines, and other fields are boxed: after
+/// the devices have worked, little is left in the L1 cache, and fetching cache lines takes most of
+/// the time of a frame.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Esc {
@@ -148,7 +152,16 @@ impl Esc {
         let ports = if self.ports > 2 { (1u16 << (2 * self.ports)) - 1 } else { 0x0f };
         let features: u16 = if self.has_clock { 0x01fc } else { 0x00f0 };
         let channels = CHANNELS as u8;
-        self.memory[DEVICE..DEVICE + 8].copy_from_slice(&[0x11, 0, 0, 0, channels, channels, 8, ports as u8]);
+        self.memory[DEVICE..DEVICE + 8].copy_from_slice(&[
+            0x11,
+            0,
+            0,
+            0,
+            channels,
+            channels,
+            8,
+            ports as u8,
+        ]);
         self.put_word(DEVICE + 8, features);
         self.put_word(WATCHDOG_DIVIDER, 2498);
         self.put_word(0x0410, 1000);
@@ -243,15 +256,22 @@ impl Esc {
     /// Returns a range of process memory; empty when it is outside, for example in the registers.
     pub(crate) fn area(&self, start: u16, length: u16) -> &[u8] {
         let bytes = usize::from(start)..usize::from(start) + usize::from(length);
-        self.memory[..MEMORY_END].get(bytes).filter(|_| usize::from(start) >= MEMORY_START).unwrap_or_default()
+        self.memory[..MEMORY_END]
+            .get(bytes)
+            .filter(|_| usize::from(start) >= MEMORY_START)
+            .unwrap_or_default()
     }
 
     pub(crate) fn area_mut(&mut self, start: u16, length: u16) -> &mut [u8] {
         let bytes = usize::from(start)..usize::from(start) + usize::from(length);
-        self.memory[..MEMORY_END].get_mut(bytes).filter(|_| usize::from(start) >= MEMORY_START).unwrap_or_default()
+        self.memory[..MEMORY_END]
+            .get_mut(bytes)
+            .filter(|_| usize::from(start) >= MEMORY_START)
+            .unwrap_or_default()
     }
 
-    /// Deactivates SyncManagers on the device side: the first `mailboxes` ones in INIT, those of process data below SAFEOP.
+    /// Deactivates SyncManagers on the device side: the first `mailboxes` ones in INIT, those of
+    /// process data below SAFEOP.
     pub(crate) fn set_deactivated(&mut self, mailboxes: usize, mail: bool, process_data: bool) {
         for (number, sync_manager) in self.sync_managers.iter_mut().enumerate() {
             sync_manager.deactivated = if number < mailboxes { mail } else { process_data };

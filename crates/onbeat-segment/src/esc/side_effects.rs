@@ -5,9 +5,10 @@ use crate::distributed_clock::Sync0Pulses;
 use crate::eeprom::CommandEffect;
 use crate::fmmu::Fmmu;
 use crate::registers::{
-    AL_CONTROL, ALIAS_ENABLE, CHANNELS, FILTER_DEPTH, FMMU, LOOP_CONTROL, LOST_LINKS, PORT_TIMES, RECEIVE_TIME, RESET,
-    RX_ERRORS, SII_CONTROL, SPEED_START, STATION, SYNC_ACTIVATION, SYNC_CYCLE, SYNC_MANAGER, SYNC_START, SYSTEM_TIME,
-    TIME_DELAY, TIME_DIFFERENCE, TIME_OFFSET, WATCHDOG_COUNT, WATCHDOG_DIVIDER, WATCHDOG_TIME, long, quad, word,
+    AL_CONTROL, ALIAS_ENABLE, CHANNELS, FILTER_DEPTH, FMMU, LOOP_CONTROL, LOST_LINKS, PORT_TIMES,
+    RECEIVE_TIME, RESET, RX_ERRORS, SII_CONTROL, SPEED_START, STATION, SYNC_ACTIVATION, SYNC_CYCLE,
+    SYNC_MANAGER, SYNC_START, SYSTEM_TIME, TIME_DELAY, TIME_DIFFERENCE, TIME_OFFSET,
+    WATCHDOG_COUNT, WATCHDOG_DIVIDER, WATCHDOG_TIME, long, quad, word,
 };
 
 impl Esc {
@@ -38,12 +39,14 @@ impl Esc {
             }
 
             if let Some(pulse) = self.sync0.filter(|_| covers(SYNC_START, 8)) {
-                self.memory[SYNC_START..SYNC_START + 8].copy_from_slice(&pulse.next_ns.to_le_bytes());
+                self.memory[SYNC_START..SYNC_START + 8]
+                    .copy_from_slice(&pulse.next_ns.to_le_bytes());
             }
         }
     }
 
-    /// Before a write to `start..end`: updates the system time if the write covers only a part of it.
+    /// Before a write to `start..end`: updates the system time if the write covers only a part of
+    /// it.
     pub(super) fn prepare_write(&mut self, start: usize, end: usize, now_ns: u64) {
         const END: usize = SYSTEM_TIME + 8;
         let whole = start <= SYSTEM_TIME && end >= END;
@@ -104,7 +107,9 @@ impl Esc {
     }
 
     fn configure_sync_managers(&mut self) {
-        for (channel, registers) in self.sync_managers.iter_mut().zip(self.memory[SYNC_MANAGER..].chunks(8)) {
+        for (channel, registers) in
+            self.sync_managers.iter_mut().zip(self.memory[SYNC_MANAGER..].chunks(8))
+        {
             channel.configure(registers);
             if channel.repeat_request != channel.repeat_done {
                 self.events |= event::REPEAT;
@@ -145,7 +150,8 @@ impl Esc {
         }
     }
 
-    /// Synchronises with the written reference time; a short write keeps the upper half of the local clock.
+    /// Synchronises with the written reference time; a short write keeps the upper half of the
+    /// local clock.
     fn follow(&mut self, written: usize, now_ns: u64) {
         let mut reference = quad(&self.memory[..], SYSTEM_TIME);
         if written < 8 {

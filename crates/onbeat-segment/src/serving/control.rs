@@ -1,7 +1,9 @@
-//! Commands to a running segment (inject faults, heal, status) over a Unix socket, one line of JSON in each direction.
+//! Commands to a running segment (inject faults, heal, status) over a Unix socket, one line of JSON
+//! in each direction.
 //!
-//! The thread that serves frames never waits for a command: between two frames it polls a queue of fixed length, and its replies go to
-//! reserved slots. Another thread reads and writes the connections.
+//! The thread that serves frames never waits for a command: between two frames it polls a queue of
+//! fixed length, and its replies go to reserved slots. Another thread reads and writes the
+//! connections.
 
 use std::fs::{self, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -98,10 +100,14 @@ impl SegmentCommand {
                 }
 
                 link.advance(now);
-                let last = link.log().last().filter(|line| line.at == now && line.what == FaultChange::Impossible);
+                let last = link
+                    .log()
+                    .last()
+                    .filter(|line| line.at == now && line.what == FaultChange::Impossible);
                 if last.is_some() {
                     let device = table.device.as_deref().unwrap_or_default();
-                    let why = format!("device \"{device}\" cannot have the fault \"{}\"", table.kind);
+                    let why =
+                        format!("device \"{device}\" cannot have the fault \"{}\"", table.kind);
                     return SegmentReply::Refused { why };
                 }
             }
@@ -114,16 +120,20 @@ impl SegmentCommand {
 
 fn status(link: &Link) -> SegmentStatus {
     let segment = link.segment();
-    let devices = (0..segment.len()).filter_map(|device| segment.status(device)).map(|status| DeviceLine {
-        name: status.name.to_owned(),
-        al_state: status.al_state,
-        al_status_code: status.al_status_code,
-        station: status.station,
-        powered: status.powered,
-    });
+    let devices =
+        (0..segment.len()).filter_map(|device| segment.status(device)).map(|status| DeviceLine {
+            name: status.name.to_owned(),
+            al_state: status.al_state,
+            al_status_code: status.al_status_code,
+            station: status.station,
+            powered: status.powered,
+        });
 
     let faults = |is_active: bool| {
-        link.faults().filter(|(_, begun)| *begun == is_active).map(|(fault, _)| segment.fault_table(&fault)).collect()
+        link.faults()
+            .filter(|(_, begun)| *begun == is_active)
+            .map(|(fault, _)| segment.fault_table(&fault))
+            .collect()
     };
     SegmentStatus {
         segment: segment.name().to_owned(),
@@ -164,12 +174,12 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Creates a socket at `path`, accessible to its owner only, and starts a thread that serves it. Replaces the socket of a segment that
-    /// was killed.
+    /// Creates a socket at `path`, accessible to its owner only, and starts a thread that serves
+    /// it. Replaces the socket of a segment that was killed.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrInUse`] when another segment serves the socket; otherwise the error of the system, for example for a path that
-    /// is too long.
+    /// [`io::ErrorKind::AddrInUse`] when another segment serves the socket; otherwise the error of
+    /// the system, for example for a path that is too long.
     pub fn open(path: &Path) -> io::Result<(Self, CommandQueue)> {
         if let Some(folder) = path.parent() {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -209,7 +219,9 @@ fn serve_one(stream: &UnixStream, to_loop: &SyncSender<PendingCommand>) -> io::R
     let mut line = String::new();
     BufReader::new(stream).take(LONGEST_COMMAND).read_line(&mut line)?;
     let reply = match serde_json::from_str(&line) {
-        Err(why) => SegmentReply::Refused { why: format!("not a valid command of this version of onbeat: {why}") },
+        Err(why) => SegmentReply::Refused {
+            why: format!("not a valid command of this version of onbeat: {why}"),
+        },
         Ok(command) => {
             let (reply, replies) = sync_channel(1);
             match to_loop.try_send(PendingCommand { command, reply }) {
@@ -230,7 +242,8 @@ fn serve_one(stream: &UnixStream, to_loop: &SyncSender<PendingCommand>) -> io::R
 /// Sends a command to the segment with the socket at `path` and waits for the reply.
 ///
 /// # Errors
-/// The error of the system: [`io::ErrorKind::NotFound`] or [`io::ErrorKind::ConnectionRefused`] when no segment serves the socket.
+/// The error of the system: [`io::ErrorKind::NotFound`] or [`io::ErrorKind::ConnectionRefused`]
+/// when no segment serves the socket.
 pub fn send_command(path: &Path, command: &SegmentCommand) -> io::Result<SegmentReply> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(TIMEOUT + REPLY_TIMEOUT))?;

@@ -1,10 +1,12 @@
-//! Captures of frames in pcap format with nanoseconds (`LINKTYPE_ETHERNET`; draft-ietf-opsawg-pcap).
+//! Captures of frames in pcap format with nanoseconds (`LINKTYPE_ETHERNET`;
+//! draft-ietf-opsawg-pcap).
 
 use std::io::{self, Write};
 
 use onbeat_rt::time::Instant;
 
-/// Writes a capture. Times are those of the carrier's clock, which counts from boot, or from any start in a test.
+/// Writes a capture. Times are those of the carrier's clock, which counts from boot, or from any
+/// start in a test.
 ///
 /// ```
 /// use onbeat_segment::Instant;
@@ -40,7 +42,12 @@ impl<W: Write> Pcap<W> {
     /// The error of the writer.
     pub fn record(&mut self, at: Instant, frame: &[u8]) -> io::Result<()> {
         let length = frame.len() as u32;
-        for word in [(at.as_ns() / 1_000_000_000) as u32, (at.as_ns() % 1_000_000_000) as u32, length, length] {
+        for word in [
+            (at.as_ns() / 1_000_000_000) as u32,
+            (at.as_ns() % 1_000_000_000) as u32,
+            length,
+            length,
+        ] {
             self.to.write_all(&word.to_le_bytes())?;
         }
         self.to.write_all(frame)

@@ -13,7 +13,8 @@ use onbeat_segment::{Passage, Segment};
 
 pub type Storage = PduStorage<64, { PduStorage::element_size(1400) }>;
 
-/// Carries frames between ethercrab and a segment; its clock advances by the round trip of each frame.
+/// Carries frames between ethercrab and a segment; its clock advances by the round trip of each
+/// frame.
 pub struct Wire<'s> {
     segment: RefCell<&'s mut Segment>,
     pub now_ns: Cell<u64>,
@@ -47,7 +48,12 @@ impl<'s> Wire<'s> {
     }
 
     /// Runs a future of ethercrab to completion, alternating between the future and the wire.
-    pub fn run<T>(&self, tx: &mut PduTx<'_>, rx: &mut PduRx<'_>, future: impl Future<Output = T>) -> T {
+    pub fn run<T>(
+        &self,
+        tx: &mut PduTx<'_>,
+        rx: &mut PduRx<'_>,
+        future: impl Future<Output = T>,
+    ) -> T {
         let mut future = pin!(future);
         let mut context = Context::from_waker(Waker::noop());
         loop {

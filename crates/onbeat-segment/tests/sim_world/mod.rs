@@ -71,15 +71,22 @@ impl World {
     /// A line of devices of one type, at station addresses from 0x1001 on.
     pub fn line(kind: &str, devices: usize) -> Self {
         let names: Vec<String> = (0..devices).map(|number| format!("\"d{number}\"")).collect();
-        let mut world =
-            Self::from_toml(&format!("{kind}\n[[devices]]\ntype = \"t\"\nnames = [{}]\n", names.join(", ")));
+        let mut world = Self::from_toml(&format!(
+            "{kind}\n[[devices]]\ntype = \"t\"\nnames = [{}]\n",
+            names.join(", ")
+        ));
         world.address_all();
         world
     }
 
     pub fn address_all(&mut self) {
         for position in 0..self.segment.len() as u16 {
-            let set = self.send(Command::Apwr, 0u16.wrapping_sub(position), 0x0010, &(0x1001 + position).to_le_bytes());
+            let set = self.send(
+                Command::Apwr,
+                0u16.wrapping_sub(position),
+                0x0010,
+                &(0x1001 + position).to_le_bytes(),
+            );
             assert_eq!(set.count, 1);
         }
     }
@@ -124,7 +131,12 @@ impl World {
         (answer.data[0], u16::from_le_bytes([answer.data[4], answer.data[5]]))
     }
 
-    pub fn sync_manager(&mut self, station: u16, channel: u16, (start, length, control): (u16, u16, u8)) {
+    pub fn sync_manager(
+        &mut self,
+        station: u16,
+        channel: u16,
+        (start, length, control): (u16, u16, u8),
+    ) {
         let [low, high] = start.to_le_bytes();
         let [length_low, length_high] = length.to_le_bytes();
         let enable = u8::from(length > 0);
@@ -133,7 +145,13 @@ impl World {
     }
 
     /// A byte-wise FMMU. `direction`: 1 reads, 2 writes.
-    pub fn fmmu(&mut self, station: u16, channel: u16, logical: u32, (length, physical, direction): (u16, u16, u8)) {
+    pub fn fmmu(
+        &mut self,
+        station: u16,
+        channel: u16,
+        logical: u32,
+        (length, physical, direction): (u16, u16, u8),
+    ) {
         let mut registers = [0; 16];
         registers[..4].copy_from_slice(&logical.to_le_bytes());
         registers[4..6].copy_from_slice(&length.to_le_bytes());
@@ -145,7 +163,8 @@ impl World {
         assert_eq!(self.write(station, 0x0600 + 16 * channel, &registers), 1);
     }
 
-    /// Configures mailbox and process data of a device, with outputs and inputs at this logical address.
+    /// Configures mailbox and process data of a device, with outputs and inputs at this logical
+    /// address.
     pub fn set_up(&mut self, station: u16, mailbox: u16, logical: u32) {
         let first = if mailbox > 0 {
             self.sync_manager(station, 0, (0x1000, mailbox, 0x26));
@@ -227,7 +246,13 @@ impl World {
     }
 
     /// Downloads an entry by expedited transfer.
-    pub fn download(&mut self, station: u16, index: u16, subindex: u8, value: &[u8]) -> Result<(), u32> {
+    pub fn download(
+        &mut self,
+        station: u16,
+        index: u16,
+        subindex: u8,
+        value: &[u8],
+    ) -> Result<(), u32> {
         let [low, high] = index.to_le_bytes();
         let mut request = vec![0x23 | (4 - value.len() as u8) << 2, low, high, subindex];
         request.extend_from_slice(value);

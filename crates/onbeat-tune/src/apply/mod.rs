@@ -6,8 +6,9 @@
 //! | [`owners`] | other programs that would overwrite a change |
 //! | [`status`] | what is applied, since when, by which onbeat |
 //!
-//! Each change is in the journal on disk before it is made, and is read back after. When one fails, all changes of the same apply
-//! are undone, newest first. After success the journal is kept: [`undo`] undoes it, from any process, also after a crash.
+//! Each change is in the journal on disk before it is made, and is read back after. When one fails,
+//! all changes of the same apply are undone, newest first. After success the journal is kept:
+//! [`undo`] undoes it, from any process, also after a crash.
 //!
 //! Absent on purpose: settings whose old value cannot be read, and anything that takes a reboot.
 
@@ -56,7 +57,8 @@ pub struct ApplyRequest {
 }
 
 impl ApplyRequest {
-    /// Rolls back when something is refused, moves threads of the whole machine, and refuses what others own.
+    /// Rolls back when something is refused, moves threads of the whole machine, and refuses what
+    /// others own.
     pub fn new(command: impl Into<String>) -> Self {
         Self {
             command: command.into(),
@@ -74,7 +76,8 @@ pub enum StepOutcome {
     Changed {
         /// The number of settings: a step about threads has several.
         settings: usize,
-        /// Settings that the kernel refused to change, with the reason: interrupts that it manages itself.
+        /// Settings that the kernel refused to change, with the reason: interrupts that it manages
+        /// itself.
         refused: Vec<String>,
     },
     /// Every setting already had the new value, or no longer exists.
@@ -111,7 +114,8 @@ pub struct Applied {
 /// Why a plan was not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// The plan names no valid CPUs, or leaves none for the rest of the machine. Nothing was changed.
+    /// The plan names no valid CPUs, or leaves none for the rest of the machine. Nothing was
+    /// changed.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// The user is not root. Nothing was changed.
@@ -138,7 +142,9 @@ pub enum ApplyError {
         undone: Vec<Undone>,
     },
     /// A step failed, and not everything could be undone; the rest stays on record.
-    #[error("{id}: {why}. {left} changes of this plan could not be undone and stay on record: run `onbeat tune undo`")]
+    #[error(
+        "{id}: {why}. {left} changes of this plan could not be undone and stay on record: run `onbeat tune undo`"
+    )]
     HalfUndone {
         /// The tuning.
         id: String,
@@ -204,11 +210,16 @@ pub fn apply(
     Ok(Applied { steps, journal })
 }
 
-/// Undoes everything on record, newest first, after a comparison: what another program has changed since stays, and is reported.
+/// Undoes everything on record, newest first, after a comparison: what another program has changed
+/// since stays, and is reported.
 ///
 /// # Errors
 /// As [`repair::undo`].
-pub fn undo(host: &dyn HostFiles, directory: &Path, mode: UndoMode) -> Result<Vec<Repaired>, TuneError> {
+pub fn undo(
+    host: &dyn HostFiles,
+    directory: &Path,
+    mode: UndoMode,
+) -> Result<Vec<Repaired>, TuneError> {
     repair::undo(directory, host, mode)
 }
 
@@ -230,10 +241,13 @@ impl ApplyRun<'_> {
         };
         match made {
             Err(why)
-                if self.request.on_refusal == OnRefusal::LeaveOut && !matches!(step.target, StepTarget::Shield {}) =>
+                if self.request.on_refusal == OnRefusal::LeaveOut
+                    && !matches!(step.target, StepTarget::Shield {}) =>
             {
-                let undone =
-                    self.journal.undo(self.host, &ids, UndoMode::Careful).map_err(|error| error.to_string())?;
+                let undone = self
+                    .journal
+                    .undo(self.host, &ids, UndoMode::Careful)
+                    .map_err(|error| error.to_string())?;
                 let is_clean = undone.iter().all(|one| one.outcome.is_settled());
                 if is_clean { Ok(StepOutcome::Refused { why }) } else { Err(why) }
             }
@@ -242,12 +256,14 @@ impl ApplyRun<'_> {
     }
 
     fn change(&mut self, step: &PlanStep, ids: &mut Vec<ChangeId>) -> Result<StepOutcome, String> {
-        let Changes { intents, followers } = self.resolver.changes(step).map_err(|error| error.to_string())?;
+        let Changes { intents, followers } =
+            self.resolver.changes(step).map_err(|error| error.to_string())?;
         if intents.is_empty() {
             return Ok(StepOutcome::Nothing);
         }
 
-        // What the kernel changes along with the step is on record first, and so is undone after it.
+        // What the kernel changes along with the step is on record first, and so is undone after
+        // it.
         let along = followers.len();
         let all: Vec<Intent> = followers.into_iter().chain(intents).collect();
         *ids = self.journal.intend_all(all.clone()).map_err(|error| error.to_string())?;
@@ -261,7 +277,9 @@ impl ApplyRun<'_> {
             match self.make(*id, intent) {
                 Ok(()) => settings += 1,
                 Err(error) if tasks::is_gone(&error) => {}
-                Err(error) if is_refusable(intent, &error) => refused.push(format!("{}: {error}", intent.key.name())),
+                Err(error) if is_refusable(intent, &error) => {
+                    refused.push(format!("{}: {error}", intent.key.name()))
+                }
                 Err(error) => return Err(error.to_string()),
             }
         }
@@ -281,12 +299,23 @@ impl ApplyRun<'_> {
         match now {
             None => Err(Errno::SRCH.into()),
             Some(now) if intent.same(&now, &intent.new, &self.resolver.online) => Ok(()),
-            Some(now) => Err(io::Error::other(format!("it was accepted, but reads \"{}\"", now.trim()))),
+            Some(now) => {
+                Err(io::Error::other(format!("it was accepted, but reads \"{}\"", now.trim())))
+            }
         }
     }
 
-    fn hold(&mut self, step: &PlanStep, path: &str, ids: &mut Vec<ChangeId>) -> Result<StepOutcome, String> {
-        let limit: u32 = step.new.trim().parse().map_err(|_| format!("\"{}\" is not a number of µs", step.new))?;
+    fn hold(
+        &mut self,
+        step: &PlanStep,
+        path: &str,
+        ids: &mut Vec<ChangeId>,
+    ) -> Result<StepOutcome, String> {
+        let limit: u32 = step
+            .new
+            .trim()
+            .parse()
+            .map_err(|_| format!("\"{}\" is not a number of µs", step.new))?;
         let journal = &mut self.journal;
         let mut record = |process| {
             let key = Key::Holder { path: path.to_owned(), process };
@@ -295,19 +324,26 @@ impl ApplyRun<'_> {
             Ok(())
         };
         // Eight hexadecimal digits: the kernel would take four bytes as a binary number.
-        self.host.hold_open(path, &format!("{limit:08x}"), &mut record).map_err(|error| error.to_string())?;
+        self.host
+            .hold_open(path, &format!("{limit:08x}"), &mut record)
+            .map_err(|error| error.to_string())?;
         Ok(StepOutcome::Changed { settings: 1, refused: Vec::new() })
     }
 
     fn shield(&mut self, step: &PlanStep) -> Result<StepOutcome, String> {
         let task = self.resolver.plan.task.ok_or("the plan names no thread of a loop")?;
         let rt = crate::CpuList::parse_list(&step.new).map_err(|error| error.to_string())?;
-        let request = ShieldRequest { rt, free: vec![Free::Thread(task)], scope: self.request.scope };
+        let request =
+            ShieldRequest { rt, free: vec![Free::Thread(task)], scope: self.request.scope };
         let raised = Shield::prepare_as(self.host, &mut self.journal, &request)
             .and_then(|mut shield| shield.raise(self.host, &mut self.journal));
         let report = raised.map_err(|error| error.to_string())?;
-        let refused = report.left.iter().map(|left| format!("{}: {}", left.comm, left.reason)).collect();
-        Ok(StepOutcome::Changed { settings: report.tasks_moved + report.tasks_held + report.irqs_moved, refused })
+        let refused =
+            report.left.iter().map(|left| format!("{}: {}", left.comm, left.reason)).collect();
+        Ok(StepOutcome::Changed {
+            settings: report.tasks_moved + report.tasks_held + report.irqs_moved,
+            refused,
+        })
     }
 
     fn roll_back(mut self, step: &PlanStep, why: String) -> ApplyError {
@@ -317,14 +353,21 @@ impl ApplyRun<'_> {
             Err(error) => return error.into(),
         };
         match self.journal.close() {
-            Ok(()) => ApplyError::Step { id, target: step.target.to_string(), new: step.new.clone(), why, undone },
+            Ok(()) => ApplyError::Step {
+                id,
+                target: step.target.to_string(),
+                new: step.new.clone(),
+                why,
+                undone,
+            },
             Err(TuneError::NotAllUndone { left, .. }) => ApplyError::HalfUndone { id, why, left },
             Err(error) => error.into(),
         }
     }
 }
 
-/// Whether one refusal among many is normal: interrupts that the kernel places itself, kernel threads that it keeps in place.
+/// Whether one refusal among many is normal: interrupts that the kernel places itself, kernel
+/// threads that it keeps in place.
 fn is_refusable(intent: &Intent, error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     match intent.key {

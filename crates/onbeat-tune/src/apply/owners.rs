@@ -33,13 +33,17 @@ const OWNERS: [Owner; 6] = [
     Owner {
         process: "irqbalance",
         unit: "irqbalance.service",
-        overwrites: |step| matches!(step.target, StepTarget::Interrupt { .. } | StepTarget::Shield {}),
+        overwrites: |step| {
+            matches!(step.target, StepTarget::Interrupt { .. } | StepTarget::Shield {})
+        },
         together: "set IRQBALANCE_BANNED_CPULIST to the loop's CPUs in its environment file and restart it",
     },
     Owner {
         process: "tuned",
         unit: "tuned.service",
-        overwrites: |step| matches!(step.target, StepTarget::File { .. } | StepTarget::Interrupt { .. }),
+        overwrites: |step| {
+            matches!(step.target, StepTarget::File { .. } | StepTarget::Interrupt { .. })
+        },
         together: "run `tuned-adm off`, or add the same settings to a profile of TuneD",
     },
     Owner {
@@ -63,7 +67,9 @@ const OWNERS: [Owner; 6] = [
     Owner {
         process: "rt-conf",
         unit: "snap.rt-conf.rt-conf.service",
-        overwrites: |step| matches!(step.target, StepTarget::Interrupt { .. }) || is_about_power(step),
+        overwrites: |step| {
+            matches!(step.target, StepTarget::Interrupt { .. }) || is_about_power(step)
+        },
         together: "leave irq.* and freq.* to one of the two",
     },
 ];
@@ -98,12 +104,14 @@ impl fmt::Display for OtherOwner {
     }
 }
 
-/// Returns the first running program that would overwrite a step and that the plan itself does not stop before.
+/// Returns the first running program that would overwrite a step and that the plan itself does not
+/// stop before.
 ///
 /// # Errors
 /// [`TuneError::Read`] where the tasks cannot be listed.
 pub fn find(host: &dyn HostFiles, plan: &Plan) -> Result<Option<OtherOwner>, TuneError> {
-    let all = tasks::all(host).map_err(|source| TuneError::Read { path: "/proc".to_owned(), source })?;
+    let all =
+        tasks::all(host).map_err(|source| TuneError::Read { path: "/proc".to_owned(), source })?;
     let found = all.values().filter(|task| !task.is_kernel()).find_map(|task| {
         let owner = OWNERS.iter().find(|owner| owner.process == task.comm)?;
         let is_stop = |step: &&PlanStep| matches!(&step.target, StepTarget::Unit { name } if name == owner.unit);

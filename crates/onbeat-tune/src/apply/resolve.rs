@@ -10,7 +10,8 @@ use crate::shield::Scope;
 use crate::task_setting::TaskSetting;
 use crate::tasks::{self, Task};
 
-/// Files that the kernel sets to 0 when the other one is written; each limits the same by another unit.
+/// Files that the kernel sets to 0 when the other one is written; each limits the same by another
+/// unit.
 const COUPLED: [(&str, &str); 2] = [
     ("/proc/sys/vm/dirty_ratio", "/proc/sys/vm/dirty_bytes"),
     ("/proc/sys/vm/dirty_background_ratio", "/proc/sys/vm/dirty_background_bytes"),
@@ -45,18 +46,24 @@ impl Resolver<'_> {
     /// Returns the changes of a step; none where everything is as wanted, or no longer exists.
     ///
     /// # Errors
-    /// [`TuneError::Read`] where a value cannot be read, [`TuneError::NoSuchTask`] without the loop's thread.
+    /// [`TuneError::Read`] where a value cannot be read, [`TuneError::NoSuchTask`] without the
+    /// loop's thread.
     pub fn changes(&self, step: &PlanStep) -> Result<Changes, TuneError> {
         match &step.target {
             StepTarget::File { path, compare } => self.file(step, path, *compare),
-            StepTarget::Interrupt { number, handlers } => Ok(self.interrupt(step, *number, handlers)),
+            StepTarget::Interrupt { number, handlers } => {
+                Ok(self.interrupt(step, *number, handlers))
+            }
             StepTarget::Affinity { threads } => self.affinity(step, threads),
             StepTarget::Threads { threads, setting } => self.threads(step, threads, *setting),
             StepTarget::Unit { name } => self.one(step, Key::Unit { name: name.clone() }),
-            StepTarget::Register { cpu, register, high, low } => {
-                self.one(step, Key::Register { cpu: *cpu, register: *register, high: *high, low: *low })
+            StepTarget::Register { cpu, register, high, low } => self.one(
+                step,
+                Key::Register { cpu: *cpu, register: *register, high: *high, low: *low },
+            ),
+            StepTarget::Shield {} | StepTarget::Held { .. } | StepTarget::Boot {} => {
+                Ok(Changes::default())
             }
-            StepTarget::Shield {} | StepTarget::Held { .. } | StepTarget::Boot {} => Ok(Changes::default()),
         }
     }
 
@@ -67,24 +74,34 @@ impl Resolver<'_> {
     /// A change of one setting.
     fn one(&self, step: &PlanStep, key: Key) -> Result<Changes, TuneError> {
         let Some(old) = self.current(&key)? else {
-            return Err(TuneError::Read { path: key.name(), source: std::io::ErrorKind::NotFound.into() });
+            return Err(TuneError::Read {
+                path: key.name(),
+                source: std::io::ErrorKind::NotFound.into(),
+            });
         };
 
         let intent = Intent::new(&step.id, key, old.trim(), step.new.clone());
         let is_new = intent.same(&old, &step.new, &self.online);
-        Ok(Changes { intents: if is_new { Vec::new() } else { vec![intent] }, followers: Vec::new() })
+        Ok(Changes {
+            intents: if is_new { Vec::new() } else { vec![intent] },
+            followers: Vec::new(),
+        })
     }
 
     fn file(&self, step: &PlanStep, path: &str, kind: Kind) -> Result<Changes, TuneError> {
         let requested = format!("{path}_requested");
         // The requested mask is restored; the effective one may be narrower.
-        let shown_in = (path.ends_with("/cpumask") && self.host.read(&requested).is_ok()).then_some(requested);
+        let shown_in =
+            (path.ends_with("/cpumask") && self.host.read(&requested).is_ok()).then_some(requested);
         let mut changes = self.one(step, Key::File { path: path.to_owned(), kind, shown_in })?;
         for intent in &mut changes.intents {
             intent.old = kind.value_in(&intent.old);
         }
 
-        let coupled = COUPLED.iter().find(|(ratio, _)| *ratio == path).filter(|_| !changes.intents.is_empty());
+        let coupled = COUPLED
+            .iter()
+            .find(|(ratio, _)| *ratio == path)
+            .filter(|_| !changes.intents.is_empty());
         if let Some((_, bytes)) = coupled {
             let key = Key::File { path: (*bytes).to_owned(), kind: Kind::Text, shown_in: None };
             let old = self.current(&key)?.unwrap_or_default();
@@ -97,8 +114,9 @@ impl Resolver<'_> {
 
     fn interrupt(&self, step: &PlanStep, number: u32, handlers: &[String]) -> Changes {
         let actions = crate::irq::actions(self.host, number);
-        let read =
-            |file: &str| self.host.read(&format!("/proc/irq/{number}/{file}")).map(|text| text.trim().to_owned());
+        let read = |file: &str| {
+            self.host.read(&format!("/proc/irq/{number}/{file}")).map(|text| text.trim().to_owned())
+        };
         let Ok(old) = read("smp_affinity_list") else { return Changes::default() };
         // With other handlers it is another interrupt.
         if actions != handlers || Kind::List.same(&old, &step.new) {
@@ -108,7 +126,10 @@ impl Resolver<'_> {
         let effective = read("effective_affinity_list").unwrap_or_default();
         let key = Key::Irq { number, actions, effective: effective.clone() };
         let intent = Intent::new(&step.id, key, old, step.new.clone());
-        Changes { intents: vec![intent.also((!effective.is_empty()).then_some(effective))], followers: Vec::new() }
+        Changes {
+            intents: vec![intent.also((!effective.is_empty()).then_some(effective))],
+            followers: Vec::new(),
+        }
     }
 
     fn affinity(&self, step: &PlanStep, group: &ThreadGroup) -> Result<Changes, TuneError> {
@@ -118,7 +139,10 @@ impl Resolver<'_> {
             let Ok(old) = tasks::affinity(self.host, task.id.tid) else { continue };
             let wanted = match group {
                 // Threads that a program has bound keep as much of their choice as possible.
-                ThreadGroup::User | ThreadGroup::UnboundKernel | ThreadGroup::Emulator | ThreadGroup::Kernel(_) => {
+                ThreadGroup::User
+                | ThreadGroup::UnboundKernel
+                | ThreadGroup::Emulator
+                | ThreadGroup::Kernel(_) => {
                     CpuList::kept_off(&old.and(&self.online), &self.loop_cpus, &new)
                 }
                 ThreadGroup::Loop | ThreadGroup::Vcpus => new.clone(),
@@ -129,7 +153,12 @@ impl Resolver<'_> {
             if matches!(group, ThreadGroup::User) && changes.intents.is_empty() {
                 // Their later children inherit the new list.
                 let key = Key::Born { since_ticks: tasks::now_ticks(self.host) };
-                changes.intents.push(Intent::new(&step.id, key, self.online.to_string(), new.to_string()));
+                changes.intents.push(Intent::new(
+                    &step.id,
+                    key,
+                    self.online.to_string(),
+                    new.to_string(),
+                ));
             }
             let key = Key::Affinity { task: task.id, follows: false };
             changes.intents.push(Intent::new(&step.id, key, old.to_string(), wanted.to_string()));
@@ -138,7 +167,12 @@ impl Resolver<'_> {
         Ok(changes)
     }
 
-    fn threads(&self, step: &PlanStep, group: &ThreadGroup, setting: TaskSetting) -> Result<Changes, TuneError> {
+    fn threads(
+        &self,
+        step: &PlanStep,
+        group: &ThreadGroup,
+        setting: TaskSetting,
+    ) -> Result<Changes, TuneError> {
         let mut changes = Changes::default();
         for task in self.selected(group)? {
             let key = Key::Task { task: task.id, setting };
@@ -155,7 +189,8 @@ impl Resolver<'_> {
         Ok(changes)
     }
 
-    /// The kernel takes the timer slack away from real-time threads, and gives them its default when they return.
+    /// The kernel takes the timer slack away from real-time threads, and gives them its default
+    /// when they return.
     fn slack_of(&self, step: &PlanStep, task: &Task) -> Option<Intent> {
         let key = Key::Task { task: task.id, setting: TaskSetting::TimerSlack };
         let old = key.current(self.host).ok()??;
@@ -165,7 +200,8 @@ impl Resolver<'_> {
     }
 
     fn selected(&self, group: &ThreadGroup) -> Result<Vec<Task>, TuneError> {
-        let all = tasks::all(self.host).map_err(|source| TuneError::Read { path: "/proc".to_owned(), source })?;
+        let all = tasks::all(self.host)
+            .map_err(|source| TuneError::Read { path: "/proc".to_owned(), source })?;
         if *group == ThreadGroup::Loop {
             let tid = self.plan.task.ok_or(TuneError::NoSuchTask { tid: 0 })?;
             return Ok(vec![all.get(&tid).cloned().ok_or(TuneError::NoSuchTask { tid })?]);
@@ -181,9 +217,15 @@ impl Resolver<'_> {
         };
         let is_meant = |task: &&Task| match group {
             ThreadGroup::Loop => false,
-            ThreadGroup::User => !task.is_kernel() && task.pid != own && Some(task.pid) != loop_pid && in_scope(task),
-            ThreadGroup::UnboundKernel => task.is_kernel() && !task.is_bound() && !task.follows_interrupt(),
-            ThreadGroup::Kernel(names) => task.is_kernel() && names.iter().any(|name| matches(name, &task.comm)),
+            ThreadGroup::User => {
+                !task.is_kernel() && task.pid != own && Some(task.pid) != loop_pid && in_scope(task)
+            }
+            ThreadGroup::UnboundKernel => {
+                task.is_kernel() && !task.is_bound() && !task.follows_interrupt()
+            }
+            ThreadGroup::Kernel(names) => {
+                task.is_kernel() && names.iter().any(|name| matches(name, &task.comm))
+            }
             ThreadGroup::Vcpus => is_vcpu(task) && in_scope(task),
             ThreadGroup::Emulator => !is_vcpu(task) && has_vcpu(task.pid) && in_scope(task),
         };

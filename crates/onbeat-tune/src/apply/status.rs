@@ -51,7 +51,8 @@ pub struct AppliedJournal {
     pub path: PathBuf,
     /// Who and when: version, process, start, command.
     pub head: JournalHead,
-    /// Whether it was ended with its changes kept; otherwise its onbeat is at work, or was interrupted.
+    /// Whether it was ended with its changes kept; otherwise its onbeat is at work, or was
+    /// interrupted.
     pub is_kept: bool,
     /// Whether its onbeat still runs.
     pub is_running: bool,
@@ -62,20 +63,24 @@ pub struct AppliedJournal {
 /// Returns what is on record in this boot, newest first. Changes nothing and takes no lock.
 ///
 /// # Errors
-/// [`TuneError::Journal`] where the directory cannot be read, [`TuneError::NotOwn`] and [`TuneError::OpenToOthers`] where another
-/// user may have written a journal.
+/// [`TuneError::Journal`] where the directory cannot be read, [`TuneError::NotOwn`] and
+/// [`TuneError::OpenToOthers`] where another user may have written a journal.
 pub fn status(host: &dyn HostFiles, directory: &Path) -> Result<Vec<AppliedJournal>, TuneError> {
     let boot_id = journal::boot_id(host)?;
     let mut applied = Vec::new();
     for path in journal::list(directory)?.open {
         let found = JournalFile::read(&path)?;
-        let Some(head) = found.head.clone().filter(|head| head.boot_id == boot_id) else { continue };
+        let Some(head) = found.head.clone().filter(|head| head.boot_id == boot_id) else {
+            continue;
+        };
 
         let online = online(host);
         let state = |intent: &crate::Intent| match intent.key.current(host) {
             Ok(None) => ChangeState::Gone,
             Ok(Some(now)) if intent.same(&now, &intent.old, &online) => ChangeState::Restored,
-            Ok(Some(now)) if intent.is_ours(&now, &online) || now == "held" || now.is_empty() => ChangeState::InEffect,
+            Ok(Some(now)) if intent.is_ours(&now, &online) || now == "held" || now.is_empty() => {
+                ChangeState::InEffect
+            }
             Ok(Some(now)) => ChangeState::ChangedSince { now: now.trim().to_owned() },
             Err(error) => ChangeState::Unknown { why: error.to_string() },
         };

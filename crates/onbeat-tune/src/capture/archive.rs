@@ -42,8 +42,9 @@ pub struct CaptureManifest {
     schema: String,
     /// Which machine it is, in a line.
     pub about: String,
-    /// Whether what is not in the archive does not exist on the machine. An archive from `capture` holds only what probes of its
-    /// time read; of a path that is neither in it nor known to be absent nothing is known.
+    /// Whether what is not in the archive does not exist on the machine. An archive from `capture`
+    /// holds only what probes of its time read; of a path that is neither in it nor known to be
+    /// absent nothing is known.
     #[serde(default)]
     pub is_complete: bool,
     #[serde(default)]
@@ -56,10 +57,20 @@ pub struct CaptureManifest {
 
 impl CaptureManifest {
     fn new(about: &str, accesses: &Accesses) -> Self {
-        let mut manifest = Self { schema: SCHEMA.to_owned(), about: about.to_owned(), ..Self::default() };
-        let reads = accesses.reads.iter().map(|(path, read)| (FailedAccess::Read, path, read.as_ref().err()));
-        let lists = accesses.lists.iter().map(|(path, list)| (FailedAccess::List, path, list.as_ref().err()));
-        let lookups = accesses.lookups.iter().map(|(path, found)| (FailedAccess::LookUp, path, found.as_ref().err()));
+        let mut manifest =
+            Self { schema: SCHEMA.to_owned(), about: about.to_owned(), ..Self::default() };
+        let reads = accesses
+            .reads
+            .iter()
+            .map(|(path, read)| (FailedAccess::Read, path, read.as_ref().err()));
+        let lists = accesses
+            .lists
+            .iter()
+            .map(|(path, list)| (FailedAccess::List, path, list.as_ref().err()));
+        let lookups = accesses
+            .lookups
+            .iter()
+            .map(|(path, found)| (FailedAccess::LookUp, path, found.as_ref().err()));
         for (access, path, failure) in reads.chain(lists).chain(lookups) {
             let Some(failure) = failure else { continue };
             if is_absent(&failure.to_error()) {
@@ -69,16 +80,21 @@ impl CaptureManifest {
             }
         }
 
-        manifest
-            .absent
-            .extend(accesses.lookups.iter().filter(|(_, found)| **found == Ok(false)).map(|(p, _)| p.clone()));
+        manifest.absent.extend(
+            accesses
+                .lookups
+                .iter()
+                .filter(|(_, found)| **found == Ok(false))
+                .map(|(p, _)| p.clone()),
+        );
         for (path, registers) in &accesses.registers {
             let number = |bytes: &Vec<u8>| {
                 let mut value = [0; 8];
                 value[..bytes.len().min(8)].copy_from_slice(&bytes[..bytes.len().min(8)]);
                 u64::from_le_bytes(value)
             };
-            let registers = registers.iter().map(|(offset, bytes)| (*offset, number(bytes))).collect();
+            let registers =
+                registers.iter().map(|(offset, bytes)| (*offset, number(bytes))).collect();
             manifest.registers.insert(path.clone(), registers);
         }
 
@@ -111,10 +127,15 @@ fn entries(accesses: &Accesses) -> BTreeMap<&str, CapturedEntry> {
 }
 
 /// Writes an archive whose bytes depend on the answers alone.
-pub(super) fn write(accesses: &Accesses, about: &str, archive: impl Write) -> Result<CaptureSummary, CaptureError> {
+pub(super) fn write(
+    accesses: &Accesses,
+    about: &str,
+    archive: impl Write,
+) -> Result<CaptureSummary, CaptureError> {
     let manifest = CaptureManifest::new(about, accesses);
     let mut builder = Builder::new(archive);
-    let text = serde_json::to_string_pretty(&manifest).map_err(|error| CaptureError::Manifest(error.to_string()))?;
+    let text = serde_json::to_string_pretty(&manifest)
+        .map_err(|error| CaptureError::Manifest(error.to_string()))?;
     append(&mut builder, MANIFEST, EntryType::Regular, 0o444, text.as_bytes())?;
 
     let entries = entries(accesses);
@@ -124,8 +145,11 @@ pub(super) fn write(accesses: &Accesses, about: &str, archive: impl Write) -> Re
     };
     for (path, entry) in &entries {
         match entry {
-            CapturedEntry::File(bytes) => append(&mut builder, path, EntryType::Regular, 0o444, bytes)?,
-            // A name in a directory whose own content nothing read; its entries, if there are some, show that it is one.
+            CapturedEntry::File(bytes) => {
+                append(&mut builder, path, EntryType::Regular, 0o444, bytes)?
+            }
+            // A name in a directory whose own content nothing read; its entries, if there are some,
+            // show that it is one.
             CapturedEntry::Unread if is_above_another(path) => {}
             CapturedEntry::Unread => append(&mut builder, path, EntryType::Regular, 0, &[])?,
             CapturedEntry::Directory(names) => {
@@ -149,7 +173,13 @@ pub(super) fn write(accesses: &Accesses, about: &str, archive: impl Write) -> Re
     })
 }
 
-fn append(archive: &mut Builder<impl Write>, path: &str, kind: EntryType, mode: u32, bytes: &[u8]) -> io::Result<()> {
+fn append(
+    archive: &mut Builder<impl Write>,
+    path: &str,
+    kind: EntryType,
+    mode: u32,
+    bytes: &[u8],
+) -> io::Result<()> {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
     header.set_mode(mode);
@@ -169,7 +199,8 @@ pub(super) fn read(mut archive: impl Read) -> Result<CapturedFiles, CaptureError
 fn unpack(archive: impl Read) -> Result<CapturedFiles, CaptureError> {
     // One byte more than allowed shows that there are more.
     let mut archive = Archive::new(archive.take(MOST_BYTES + 1));
-    let mut captured = CapturedFiles::new(CaptureManifest { is_complete: true, ..CaptureManifest::default() });
+    let mut captured =
+        CapturedFiles::new(CaptureManifest { is_complete: true, ..CaptureManifest::default() });
     let mut bytes_read = 0;
     for (number, entry) in archive.entries()?.enumerate() {
         let mut entry = entry?;
@@ -193,10 +224,19 @@ fn unpack(archive: impl Read) -> Result<CapturedFiles, CaptureError> {
         }
         let path = path_on_machine(&name)?;
         match kind {
-            EntryType::Directory => captured.add(&path, CapturedEntry::Directory(Some(BTreeSet::new()))),
+            EntryType::Directory => {
+                captured.add(&path, CapturedEntry::Directory(Some(BTreeSet::new())))
+            }
             EntryType::Regular if is_unread => captured.add(&path, CapturedEntry::Unread),
-            EntryType::Regular => captured.add(&path, CapturedEntry::File(bytes.into_boxed_slice())),
-            _ => return Err(CaptureError::Entry { path: name, problem: "neither a regular file nor a directory" }),
+            EntryType::Regular => {
+                captured.add(&path, CapturedEntry::File(bytes.into_boxed_slice()))
+            }
+            _ => {
+                return Err(CaptureError::Entry {
+                    path: name,
+                    problem: "neither a regular file nor a directory",
+                });
+            }
         }
     }
 
@@ -209,14 +249,21 @@ fn manifest(bytes: &[u8]) -> Result<CaptureManifest, CaptureError> {
     if manifest.schema == SCHEMA {
         Ok(manifest)
     } else {
-        Err(CaptureError::Manifest(format!("its schema is \"{}\"; this version reads \"{SCHEMA}\"", manifest.schema)))
+        Err(CaptureError::Manifest(format!(
+            "its schema is \"{}\"; this version reads \"{SCHEMA}\"",
+            manifest.schema
+        )))
     }
 }
 
 fn path_on_machine(name: &str) -> Result<String, CaptureError> {
-    let pieces: Vec<_> = name.split('/').filter(|piece| !piece.is_empty() && *piece != ".").collect();
+    let pieces: Vec<_> =
+        name.split('/').filter(|piece| !piece.is_empty() && *piece != ".").collect();
     if pieces.contains(&"..") {
-        return Err(CaptureError::Entry { path: name.to_owned(), problem: "outside of the archive" });
+        return Err(CaptureError::Entry {
+            path: name.to_owned(),
+            problem: "outside of the archive",
+        });
     }
 
     Ok(format!("/{}", pieces.join("/")))

@@ -29,7 +29,8 @@ impl CapturedFiles {
         Self { entries: BTreeMap::new(), manifest }
     }
 
-    /// Adds an entry and the directories above it. Of a directory added by its entry all names are known.
+    /// Adds an entry and the directories above it. Of a directory added by its entry all names are
+    /// known.
     pub(super) fn add(&mut self, path: &str, entry: CapturedEntry) {
         let is_listed = self.manifest.is_complete;
         let mut below = path;
@@ -55,10 +56,15 @@ impl CapturedFiles {
     }
 
     fn failure(&self, access: FailedAccess, path: &str) -> Option<io::Error> {
-        self.manifest.failed.get(&access)?.get(path).map(|failure: &AccessFailure| failure.to_error())
+        self.manifest
+            .failed
+            .get(&access)?
+            .get(path)
+            .map(|failure: &AccessFailure| failure.to_error())
     }
 
-    /// The error for a path that the capture lacks: that it does not exist only where that is known.
+    /// The error for a path that the capture lacks: that it does not exist only where that is
+    /// known.
     fn missing(&self, path: &str) -> io::Error {
         let above = |path: &'_ str| path.rfind('/').map(|at| path[..at].to_owned());
         let mut ancestor = Some(path.to_owned());
@@ -68,7 +74,11 @@ impl CapturedFiles {
             ancestor = above(&path);
         }
 
-        if is_absent { io::ErrorKind::NotFound.into() } else { io::Error::other("the capture does not hold it") }
+        if is_absent {
+            io::ErrorKind::NotFound.into()
+        } else {
+            io::Error::other("the capture does not hold it")
+        }
     }
 
     pub(crate) fn read(&self, path: &str) -> io::Result<&[u8]> {
@@ -78,8 +88,12 @@ impl CapturedFiles {
 
         match self.entries.get(path) {
             Some(CapturedEntry::File(bytes)) => Ok(bytes),
-            Some(CapturedEntry::Directory(_)) => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
-            Some(CapturedEntry::Unread) => Err(io::Error::other("the capture does not hold its content")),
+            Some(CapturedEntry::Directory(_)) => {
+                Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
+            }
+            Some(CapturedEntry::Unread) => {
+                Err(io::Error::other("the capture does not hold its content"))
+            }
             None => Err(self.missing(path)),
         }
     }
@@ -91,7 +105,9 @@ impl CapturedFiles {
 
         match self.entries.get(path) {
             Some(CapturedEntry::Directory(Some(names))) => Ok(names.iter().cloned().collect()),
-            Some(CapturedEntry::Directory(None)) => Err(io::Error::other("the capture does not hold its names")),
+            Some(CapturedEntry::Directory(None)) => {
+                Err(io::Error::other("the capture does not hold its names"))
+            }
             Some(_) => Err(io::ErrorKind::NotADirectory.into()),
             None => Err(self.missing(path)),
         }
@@ -109,8 +125,14 @@ impl CapturedFiles {
         if missing.kind() == io::ErrorKind::NotFound { Ok(false) } else { Err(missing) }
     }
 
-    pub(crate) fn read_device_at(&self, path: &str, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        let captured = self.manifest.registers.get(path).and_then(|registers| registers.get(&offset));
+    pub(crate) fn read_device_at(
+        &self,
+        path: &str,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> io::Result<()> {
+        let captured =
+            self.manifest.registers.get(path).and_then(|registers| registers.get(&offset));
         match captured {
             Some(value) => {
                 let value = value.to_le_bytes();

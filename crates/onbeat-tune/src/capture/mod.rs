@@ -8,9 +8,10 @@
 //! | `archive` | the tar archive and its `capture.json`: [`CaptureManifest`] |
 //! | `files` | an archive in memory, as a [`HostTree`] reads it |
 //!
-//! [`capture`] runs every probe of the catalogue for every CPU and keeps what they read, so that a check of the capture finds
-//! what a check of the machine found. An archive holds no names of hosts, people, files or programs: names of threads are kept
-//! for kernel threads and where a record asks for them, and of a file only the lines that a probe looks at.
+//! [`capture`] runs every probe of the catalogue for every CPU and keeps what they read, so that a
+//! check of the capture finds what a check of the machine found. An archive holds no names of
+//! hosts, people, files or programs: names of threads are kept for kernel threads and where a
+//! record asks for them, and of a file only the lines that a probe looks at.
 //!
 //! ```
 //! use onbeat_tune::capture::capture;
@@ -23,7 +24,8 @@
 //! # Ok::<(), onbeat_tune::capture::CaptureError>(())
 //! ```
 //!
-//! Absent on purpose: the program with the loop. Numbers of threads mean nothing on another machine.
+//! Absent on purpose: the program with the loop. Numbers of threads mean nothing on another
+//! machine.
 
 mod accesses;
 mod archive;
@@ -51,7 +53,9 @@ pub enum CaptureError {
     #[error("the capture cannot be read or written: {0}")]
     Archive(#[from] io::Error),
     /// An entry that no capture has.
-    #[error("the entry {path} of the capture is {problem}. Captures hold regular files and directories below /")]
+    #[error(
+        "the entry {path} of the capture is {problem}. Captures hold regular files and directories below /"
+    )]
     Entry {
         /// The entry's path as in the archive.
         path: String,
@@ -82,14 +86,20 @@ pub struct CaptureSummary {
     pub refused: usize,
 }
 
-/// Writes what the catalogue's probes read on a machine as a tar archive; `about` says in a line which machine it is.
+/// Writes what the catalogue's probes read on a machine as a tar archive; `about` says in a line
+/// which machine it is.
 ///
-/// The same state of a machine gives the same bytes. Takes some hundred milliseconds and about 1 KiB for each thread and 10 KiB
-/// for each CPU; archives compress to a fiftieth.
+/// The same state of a machine gives the same bytes. Takes some hundred milliseconds and about 1
+/// KiB for each thread and 10 KiB for each CPU; archives compress to a fiftieth.
 ///
 /// # Errors
-/// [`CaptureError::Archive`] where the archive cannot be written. Files that cannot be read are part of the capture.
-pub fn capture(host: &HostTree, about: &str, archive: impl Write) -> Result<CaptureSummary, CaptureError> {
+/// [`CaptureError::Archive`] where the archive cannot be written. Files that cannot be read are
+/// part of the capture.
+pub fn capture(
+    host: &HostTree,
+    about: &str,
+    archive: impl Write,
+) -> Result<CaptureSummary, CaptureError> {
     let recording = host.recording();
     read_everything(catalogue(), &recording);
 
@@ -124,14 +134,17 @@ fn read_everything(catalogue: &Catalogue, host: &HostTree) {
 fn read_by_interface(host: &HostTree, interfaces: Vec<String>) {
     for interface in interfaces {
         let setup = LoopSetup { interfaces: vec![interface], ..LoopSetup::default() };
-        let _ = WantedValue::Within(CpuSetVariable::InterfaceNode).in_words(&Survey::new(host, &setup));
+        let _ =
+            WantedValue::Within(CpuSetVariable::InterfaceNode).in_words(&Survey::new(host, &setup));
     }
 }
 
-/// A group of resctrl is read to its end only for a loop inside it, and the siblings of several CPUs only until one is unknown.
+/// A group of resctrl is read to its end only for a loop inside it, and the siblings of several
+/// CPUs only until one is unknown.
 fn read_by_cpu(catalogue: &Catalogue, host: &HostTree, online: &CpuList) {
     let is_by_cpu = |spec: &&ProbeSpec| matches!(spec, ProbeSpec::Resctrl(_) | ProbeSpec::Cpus(_));
-    let probes: Vec<_> = catalogue.records.iter().flat_map(|record| &record.probe).filter(is_by_cpu).collect();
+    let probes: Vec<_> =
+        catalogue.records.iter().flat_map(|record| &record.probe).filter(is_by_cpu).collect();
     for cpu in online.iter() {
         let setup = LoopSetup::on([cpu].into_iter().collect());
         let survey = Survey::new(host, &setup);

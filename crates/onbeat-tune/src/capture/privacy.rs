@@ -17,8 +17,12 @@ const SOME_PROGRAM: &str = "program";
 /// Lines of `/proc/cpuinfo` without serial numbers.
 const PROCESSOR_LINES: [&str; 4] = ["vendor_id", "flags", "Features", "CPU architecture"];
 /// Where systemd keeps units.
-const UNITS: [&str; 4] =
-    ["/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
+const UNITS: [&str; 4] = [
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+];
 const RELEASE: &str = "/proc/sys/kernel/osrelease";
 const INTERFACES: &str = "/sys/class/net";
 /// Prefixes of interface names that the kernel or systemd gives.
@@ -81,7 +85,8 @@ fn keeps_entry(directory: &str, name: &str, asked: &AskedNames) -> bool {
 
 /// A target's name may say what the machine is for.
 fn leave_out_empty_wants(accesses: &mut Accesses) {
-    let is_empty = |names: &Result<Vec<String>, AccessFailure>| matches!(names, Ok(names) if names.is_empty());
+    let is_empty =
+        |names: &Result<Vec<String>, AccessFailure>| matches!(names, Ok(names) if names.is_empty());
     let is_wants = |path: &str| path.ends_with(".wants") || path.ends_with(".requires");
     let empty: Vec<String> = accesses
         .lists
@@ -114,7 +119,8 @@ fn cleaned(path: &str, bytes: &[u8], asked: &AskedNames) -> Vec<u8> {
         _ if path.starts_with("/proc/") && path.ends_with("/status") => allowed_cpus(&text),
         _ => match asked.lines.get(path) {
             Some(lines) => {
-                let first = lines.iter().filter_map(|asked| text.lines().find(|line| asked.fits(line)));
+                let first =
+                    lines.iter().filter_map(|asked| text.lines().find(|line| asked.fits(line)));
                 first.map(|line| format!("{line}\n")).collect()
             }
             None => return bytes.to_vec(),
@@ -126,7 +132,9 @@ fn cleaned(path: &str, bytes: &[u8], asked: &AskedNames) -> Vec<u8> {
 /// The kernel's own parameters that records ask for, in their order.
 fn parameters(text: &str, asked: &AskedNames) -> String {
     let own = text.split_whitespace().take_while(|piece| *piece != "--");
-    let kept: Vec<_> = own.filter(|piece| asked.keeps_parameter(piece.split('=').next().unwrap_or_default())).collect();
+    let kept: Vec<_> = own
+        .filter(|piece| asked.keeps_parameter(piece.split('=').next().unwrap_or_default()))
+        .collect();
     format!("{}\n", kept.join(" "))
 }
 
@@ -147,7 +155,8 @@ fn number_of_release(text: &str) -> &str {
 fn processor(text: &str) -> String {
     let mut kept = String::new();
     for wanted in PROCESSOR_LINES {
-        let is_wanted = |line: &&str| line.split(':').next().is_some_and(|name| name.trim() == wanted);
+        let is_wanted =
+            |line: &&str| line.split(':').next().is_some_and(|name| name.trim() == wanted);
         kept.extend(text.lines().find(is_wanted).map(|line| format!("{line}\n")));
     }
 
@@ -157,7 +166,10 @@ fn processor(text: &str) -> String {
 fn swaps(text: &str) -> String {
     let mut lines = text.lines();
     let heading = lines.next().map(|line| format!("{line}\n"));
-    heading.into_iter().chain(lines.filter(|line| !line.trim().is_empty()).map(|_| "swap\n".to_owned())).collect()
+    heading
+        .into_iter()
+        .chain(lines.filter(|line| !line.trim().is_empty()).map(|_| "swap\n".to_owned()))
+        .collect()
 }
 
 /// The mounts of control groups and of the root, without devices.
@@ -190,7 +202,10 @@ fn packed_config(bytes: &[u8]) -> Vec<u8> {
     let unpacked = GzDecoder::new(bytes).take(MOST_CONFIG_BYTES).read_to_string(&mut text);
     let mut packer = GzEncoder::new(Vec::new(), Compression::best());
     // What cannot be unpacked here is as unreadable there: it becomes an empty file.
-    unpacked.and_then(|_| packer.write_all(config(&text).as_bytes())).and_then(|()| packer.finish()).unwrap_or_default()
+    unpacked
+        .and_then(|_| packer.write_all(config(&text).as_bytes()))
+        .and_then(|()| packer.finish())
+        .unwrap_or_default()
 }
 
 /// Number, name, state, flags, priority and policy; zeros for times, sizes and addresses.
@@ -198,10 +213,14 @@ fn stat(text: &str, asked: &AskedNames) -> String {
     let pieces = text.rsplit_once(')').and_then(|(head, tail)| Some((head.split_once('(')?, tail)));
     let Some(((tid, name), tail)) = pieces else { return text.to_owned() };
     let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
-    let is_kernel = fields.get(6).and_then(|flags| flags.parse::<u64>().ok()).is_some_and(|f| f & KERNEL_FLAG != 0);
+    let is_kernel = fields
+        .get(6)
+        .and_then(|flags| flags.parse::<u64>().ok())
+        .is_some_and(|f| f & KERNEL_FLAG != 0);
 
     let name = if is_kernel || asked.keeps_thread(name) { name } else { SOME_PROGRAM };
-    // Fields are counted from 3, the state: 9 are the flags, 40 the priority, 41 the policy (proc_pid_stat(5)).
+    // Fields are counted from 3, the state: 9 are the flags, 40 the priority, 41 the policy
+    // (proc_pid_stat(5)).
     let kept = |(place, field): (usize, &&str)| {
         if matches!(place + 3, 3 | 9 | 40 | 41) { (*field).to_owned() } else { "0".to_owned() }
     };
@@ -210,23 +229,32 @@ fn stat(text: &str, asked: &AskedNames) -> String {
 }
 
 fn allowed_cpus(text: &str) -> String {
-    text.lines().filter(|line| line.starts_with("Cpus_allowed_list:")).map(|line| format!("{line}\n")).collect()
+    text.lines()
+        .filter(|line| line.starts_with("Cpus_allowed_list:"))
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
-/// On the machine itself a system call returns the CPUs of a thread; a capture has them where the kernel shows them.
+/// On the machine itself a system call returns the CPUs of a thread; a capture has them where the
+/// kernel shows them.
 fn write_affinities(accesses: &mut Accesses) {
     let own = std::process::id().cast_signed();
     for (tid, cpus) in std::mem::take(&mut accesses.affinities) {
         if tid != own {
             let line = format!("Cpus_allowed_list:\t{cpus}\n").into_bytes();
             accesses.reads.insert(format!("/proc/{tid}/status"), Ok(line));
-            // A thread beside the first of its process: its number is not a process, although it has a directory here.
-            accesses.lists.entry(format!("/proc/{tid}/task")).or_insert_with(|| Err(AccessFailure::absent()));
+            // A thread beside the first of its process: its number is not a process, although it
+            // has a directory here.
+            accesses
+                .lists
+                .entry(format!("/proc/{tid}/task"))
+                .or_insert_with(|| Err(AccessFailure::absent()));
         }
     }
 }
 
-/// Beginnings of paths that change, with what they become: names of interfaces that a person chose, the kernel's own suffix.
+/// Beginnings of paths that change, with what they become: names of interfaces that a person chose,
+/// the kernel's own suffix.
 fn new_names(accesses: &Accesses) -> BTreeMap<String, String> {
     let mut new = BTreeMap::new();
     if let Some(Ok(interfaces)) = accesses.lists.get(INTERFACES) {
@@ -239,9 +267,16 @@ fn new_names(accesses: &Accesses) -> BTreeMap<String, String> {
 
     for path in accesses.reads.keys() {
         let release = path.strip_prefix("/boot/config-").map(|release| ("/boot/config-", release));
-        let modules = || path.strip_prefix("/lib/modules/")?.strip_suffix("/config").map(|r| ("/lib/modules/", r));
+        let modules = || {
+            path.strip_prefix("/lib/modules/")?
+                .strip_suffix("/config")
+                .map(|r| ("/lib/modules/", r))
+        };
         if let Some((start, release)) = release.or_else(modules) {
-            new.insert(format!("{start}{release}"), format!("{start}{}", number_of_release(release)));
+            new.insert(
+                format!("{start}{release}"),
+                format!("{start}{}", number_of_release(release)),
+            );
         }
     }
 
@@ -250,17 +285,22 @@ fn new_names(accesses: &Accesses) -> BTreeMap<String, String> {
 
 /// Whether the name says nothing: not `enx`, which is followed by an address.
 fn is_usual(name: &str) -> bool {
-    !name.starts_with("enx") && name.len() <= 12 && USUAL_INTERFACES.iter().any(|usual| name.starts_with(usual))
+    !name.starts_with("enx")
+        && name.len() <= 12
+        && USUAL_INTERFACES.iter().any(|usual| name.starts_with(usual))
 }
 
 fn rename(accesses: &mut Accesses, new: &BTreeMap<String, String>) {
     let renamed = |path: &str| {
-        let fits = |old: &str| path.strip_prefix(old).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+        let fits = |old: &str| {
+            path.strip_prefix(old).filter(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
         let found = new.iter().find_map(|(old, new)| Some(format!("{new}{}", fits(old)?)));
         found.unwrap_or_else(|| path.to_owned())
     };
     fn with_names<T>(map: &mut BTreeMap<String, T>, renamed: impl Fn(&str) -> String) {
-        *map = std::mem::take(map).into_iter().map(|(path, value)| (renamed(&path), value)).collect();
+        *map =
+            std::mem::take(map).into_iter().map(|(path, value)| (renamed(&path), value)).collect();
     }
 
     with_names(&mut accesses.reads, renamed);
@@ -285,7 +325,9 @@ mod tests {
 
     #[test]
     fn names_of_programs_stay_out_unless_a_record_asks_for_them() {
-        let line = |name: &str, flags: u64| format!("7 ({name}) S 1 7 7 0 -1 {flags} 5 6{} 0 0\n", " 9".repeat(30));
+        let line = |name: &str, flags: u64| {
+            format!("7 ({name}) S 1 7 7 0 -1 {flags} 5 6{} 0 0\n", " 9".repeat(30))
+        };
         let name = |name: &str, flags| {
             let stat = stat(&line(name, flags), &asked());
             stat[stat.find('(').unwrap() + 1..stat.rfind(')').unwrap()].to_owned()
@@ -298,16 +340,19 @@ mod tests {
 
     #[test]
     fn the_command_line_keeps_what_records_ask_for() {
-        let line =
-            "root=UUID=1234 ip=robot.example nohz-full=1 isolcpus=2-3 intel_idle.max_cstate=0 quiet -- skew_tick=1";
+        let line = "root=UUID=1234 ip=robot.example nohz-full=1 isolcpus=2-3 intel_idle.max_cstate=0 quiet -- skew_tick=1";
         let kept = parameters(line, &asked());
         assert!(kept.contains("isolcpus=2-3") && kept.contains("nohz-full=1"), "{kept}");
-        assert!(!kept.contains("1234") && !kept.contains("robot") && !kept.contains("skew_tick"), "{kept}");
+        assert!(
+            !kept.contains("1234") && !kept.contains("robot") && !kept.contains("skew_tick"),
+            "{kept}"
+        );
     }
 
     #[test]
     fn hosts_devices_and_serial_numbers_stay_out() {
-        let version = version("Linux version 6.12.5-robot (me@home) (gcc 14) #1 SMP PREEMPT_RT now\n");
+        let version =
+            version("Linux version 6.12.5-robot (me@home) (gcc 14) #1 SMP PREEMPT_RT now\n");
         assert_eq!(version, "Linux version 6.12.5 #1 SMP PREEMPT_RT now\n");
         assert_eq!(
             processor("processor : 0\nSerial : 1000\nFeatures : fp asimd\nFeatures : fp\n"),
@@ -315,7 +360,9 @@ mod tests {
         );
         assert_eq!(swaps("Filename Type\n/home/me/swap file 1\n"), "Filename Type\nswap\n");
         assert_eq!(
-            mounts("1 0 8:1 / / rw,relatime - ext4 /dev/mapper/me rw,x=y\n2 1 8:2 / /home/me rw - ext4 /dev/sda rw\n"),
+            mounts(
+                "1 0 8:1 / / rw,relatime - ext4 /dev/mapper/me rw,x=y\n2 1 8:2 / /home/me rw - ext4 /dev/sda rw\n"
+            ),
             "1 0 8:1 / / rw,relatime - ext4 device rw\n"
         );
         assert_eq!(

@@ -1,7 +1,7 @@
 //! Checks a machine against the catalogue: a finding for each record.
 //!
-//! Nothing is written, and no right is asked for. A wrong [`CheckVerdict::Good`] is the worst error: what cannot be read, or
-//! not with certainty, is [`CheckVerdict::Unknown`] with the reason.
+//! Nothing is written, and no right is asked for. A wrong [`CheckVerdict::Good`] is the worst
+//! error: what cannot be read, or not with certainty, is [`CheckVerdict::Unknown`] with the reason.
 
 use super::host_tree::HostTree;
 use super::loop_setup::LoopSetup;
@@ -52,7 +52,8 @@ pub struct Finding {
 
 /// Checks a machine against the built-in catalogue, in the order of the records.
 ///
-/// Takes some tens of milliseconds on a machine with a few hundred threads. Opens files for reading only.
+/// Takes some tens of milliseconds on a machine with a few hundred threads. Opens files for reading
+/// only.
 ///
 /// ```
 /// use onbeat_tune::catalogue::{HostTree, LoopSetup, catalogue};
@@ -76,11 +77,19 @@ pub(crate) fn finding(record: &TuningRecord, survey: &Survey<'_>) -> Finding {
     if let Err(why) = applies(record, survey) {
         let verdict = why.into();
         let id = record.id.clone();
-        return Finding { id, verdict, current: String::new(), wanted: String::new(), fix: String::new() };
+        return Finding {
+            id,
+            verdict,
+            current: String::new(),
+            wanted: String::new(),
+            fix: String::new(),
+        };
     }
 
     let probes: Vec<_> = record.probe.iter().map(|spec| judge(spec.probe(), survey)).collect();
-    let verdicts = probes.iter().map(|readings| all_good(readings.iter().map(|judged| judged.verdict.clone())));
+    let verdicts = probes
+        .iter()
+        .map(|readings| all_good(readings.iter().map(|judged| judged.verdict.clone())));
     let verdict = match record.combine {
         ProbeCombination::All => all_good(verdicts),
         ProbeCombination::Any => any_good(verdicts),
@@ -90,7 +99,11 @@ pub(crate) fn finding(record: &TuningRecord, survey: &Survey<'_>) -> Finding {
         id: record.id.clone(),
         current: in_words(&probes.concat(), &verdict),
         wanted: wanted_in_words(record, survey),
-        fix: if verdict == CheckVerdict::Bad { survey.fill(&record.ways_to_set().join("; ")) } else { String::new() },
+        fix: if verdict == CheckVerdict::Bad {
+            survey.fill(&record.ways_to_set().join("; "))
+        } else {
+            String::new()
+        },
         verdict,
     }
 }
@@ -100,8 +113,9 @@ fn applies(record: &TuningRecord, survey: &Survey<'_>) -> Result<(), NoValue> {
     let not = |reason: &str| Err(NoValue::NotApplicable(reason.to_owned()));
     let has = |layer| record.layers.contains(&layer);
 
-    let is_anywhere =
-        has(TuningLayer::Program) || has(TuningLayer::Vmm) || (has(TuningLayer::Bare) && has(TuningLayer::Guest));
+    let is_anywhere = has(TuningLayer::Program)
+        || has(TuningLayer::Vmm)
+        || (has(TuningLayer::Bare) && has(TuningLayer::Guest));
     if !is_anywhere && (has(TuningLayer::Bare) || has(TuningLayer::Guest)) {
         match survey.is_guest()? {
             true if !has(TuningLayer::Guest) => return not("this is a guest: its host decides"),
@@ -129,7 +143,9 @@ fn judge(probe: &dyn Probe, survey: &Survey<'_>) -> Vec<JudgedReading> {
         let ProbeReading { place, value } = reading;
         let verdict = match (&value, probe.wanted()) {
             (Err(why), _) => why.clone().into(),
-            (Ok(_), None) => CheckVerdict::NotApplicable("a fact that decides which tunings apply".to_owned()),
+            (Ok(_), None) => {
+                CheckVerdict::NotApplicable("a fact that decides which tunings apply".to_owned())
+            }
             (Ok(value), Some(wanted)) => match wanted.holds(value, survey) {
                 Ok(true) => CheckVerdict::Good,
                 Ok(false) => CheckVerdict::Bad,
@@ -178,8 +194,13 @@ fn any_good(verdicts: impl Iterator<Item = CheckVerdict>) -> CheckVerdict {
     first_by(verdicts, rank)
 }
 
-fn first_by(verdicts: impl Iterator<Item = CheckVerdict>, rank: impl Fn(&CheckVerdict) -> u8) -> CheckVerdict {
-    verdicts.min_by_key(rank).unwrap_or_else(|| CheckVerdict::Unknown("nothing was read".to_owned()))
+fn first_by(
+    verdicts: impl Iterator<Item = CheckVerdict>,
+    rank: impl Fn(&CheckVerdict) -> u8,
+) -> CheckVerdict {
+    verdicts
+        .min_by_key(rank)
+        .unwrap_or_else(|| CheckVerdict::Unknown("nothing was read".to_owned()))
 }
 
 /// Places named in a finding, before the rest is only counted.
@@ -187,8 +208,14 @@ const MOST_PLACES: usize = 3;
 
 /// The values that decided: the bad ones of a bad finding, otherwise all that were read.
 fn in_words(readings: &[JudgedReading], verdict: &CheckVerdict) -> String {
-    let decides = |judged: &&JudgedReading| *verdict != CheckVerdict::Bad || judged.verdict == CheckVerdict::Bad;
-    let read: Vec<_> = readings.iter().filter(decides).filter_map(|j| Some((&j.place, j.value.as_ref()?))).collect();
+    let decides = |judged: &&JudgedReading| {
+        *verdict != CheckVerdict::Bad || judged.verdict == CheckVerdict::Bad
+    };
+    let read: Vec<_> = readings
+        .iter()
+        .filter(decides)
+        .filter_map(|j| Some((&j.place, j.value.as_ref()?)))
+        .collect();
 
     let words = |(place, value): &(&String, &ProbeValue)| match place.as_str() {
         "" => value.to_string(),
@@ -203,7 +230,12 @@ fn in_words(readings: &[JudgedReading], verdict: &CheckVerdict) -> String {
 
 fn wanted_in_words(record: &TuningRecord, survey: &Survey<'_>) -> String {
     let mut wanted: Vec<String> = Vec::new();
-    for words in record.probe.iter().filter_map(|spec| spec.probe().wanted()).map(|want| want.in_words(survey)) {
+    for words in record
+        .probe
+        .iter()
+        .filter_map(|spec| spec.probe().wanted())
+        .map(|want| want.in_words(survey))
+    {
         if !wanted.contains(&words) {
             wanted.push(words);
         }

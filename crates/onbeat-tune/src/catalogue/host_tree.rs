@@ -1,6 +1,8 @@
-//! The files of a machine: of this one, or of another one that were captured into a directory or an archive.
+//! The files of a machine: of this one, or of another one that were captured into a directory or an
+//! archive.
 //!
-//! A captured tree may come from anybody: only regular files below its root are read, and of each at most 4 MiB.
+//! A captured tree may come from anybody: only regular files below its root are read, and of each
+//! at most 4 MiB.
 //!
 //! Absent on purpose: writing.
 
@@ -16,12 +18,14 @@ use rustix::fs::{CWD, Dir, Mode, OFlags, ResolveFlags};
 use crate::CpuList;
 use crate::capture::{AccessFailure, Accesses, CaptureError, CapturedFiles};
 
-/// The largest part of a file that is read; interrupts of a machine with hundreds of CPUs take less than a tenth.
+/// The largest part of a file that is read; interrupts of a machine with hundreds of CPUs take less
+/// than a tenth.
 const MOST_BYTES: u64 = 4 << 20;
 /// A pipe is opened without waiting for its writer, and refused afterwards.
 const FOR_READING: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
-/// A tree of files with `/proc`, `/sys` and `/etc` below its root. Paths are absolute, as on the machine itself.
+/// A tree of files with `/proc`, `/sys` and `/etc` below its root. Paths are absolute, as on the
+/// machine itself.
 ///
 /// ```
 /// use onbeat_tune::catalogue::HostTree;
@@ -60,7 +64,11 @@ impl HostTree {
     /// # Errors
     /// The kernel's, where the directory does not exist or may not be entered.
     pub fn captured(root: &Path) -> io::Result<Self> {
-        let root = rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let root = rustix::fs::open(
+            root,
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
         Ok(Self { source: TreeSource::Directory(Arc::new(root)), record: None })
     }
 
@@ -88,7 +96,9 @@ impl HostTree {
 
     /// Returns the answers of a tree from [`Self::recording`].
     pub(crate) fn into_accesses(self) -> Accesses {
-        self.record.map(|record| record.into_inner().unwrap_or_else(PoisonError::into_inner)).unwrap_or_default()
+        self.record
+            .map(|record| record.into_inner().unwrap_or_else(PoisonError::into_inner))
+            .unwrap_or_default()
     }
 
     fn remember(&self, add: impl FnOnce(&mut Accesses)) {
@@ -102,7 +112,13 @@ impl HostTree {
             TreeSource::Live => rustix::fs::openat(CWD, path, flags, Mode::empty()),
             TreeSource::Directory(root) => {
                 let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-                rustix::fs::openat2(root, path.trim_start_matches('/'), flags, Mode::empty(), inside)
+                rustix::fs::openat2(
+                    root,
+                    path.trim_start_matches('/'),
+                    flags,
+                    Mode::empty(),
+                    inside,
+                )
             }
             TreeSource::Archive(_) => Err(rustix::io::Errno::NOSYS),
         };
@@ -147,16 +163,19 @@ impl HostTree {
         Ok(bytes)
     }
 
-    /// Fills `bytes` from an offset of a device or, in a captured tree, of a regular file in its place.
+    /// Fills `bytes` from an offset of a device or, in a captured tree, of a regular file in its
+    /// place.
     ///
     /// # Errors
     /// The kernel's; `UnexpectedEof` where there are fewer bytes.
     pub fn read_device_at(&self, path: &str, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         let read = match &self.source {
-            TreeSource::Live => {
-                self.open(path, FOR_READING).and_then(|file| File::from(file).read_exact_at(bytes, offset))
+            TreeSource::Live => self
+                .open(path, FOR_READING)
+                .and_then(|file| File::from(file).read_exact_at(bytes, offset)),
+            TreeSource::Directory(_) => {
+                self.open_regular(path).and_then(|file| file.read_exact_at(bytes, offset))
             }
-            TreeSource::Directory(_) => self.open_regular(path).and_then(|file| file.read_exact_at(bytes, offset)),
             TreeSource::Archive(files) => files.read_device_at(path, offset, bytes),
         };
         self.remember(|seen| match &read {
@@ -216,8 +235,8 @@ impl HostTree {
         exists
     }
 
-    /// Returns the CPUs that a task of the live machine may use, by a system call, which takes a tenth of reading its file;
-    /// `None` for a captured tree, and where the call does not answer.
+    /// Returns the CPUs that a task of the live machine may use, by a system call, which takes a
+    /// tenth of reading its file; `None` for a captured tree, and where the call does not answer.
     #[must_use]
     pub fn live_affinity(&self, tid: i32) -> Option<CpuList> {
         let task = rustix::process::Pid::from_raw(tid).filter(|_| self.is_live())?;

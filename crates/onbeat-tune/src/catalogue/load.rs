@@ -151,9 +151,12 @@ pub fn built_in() -> Result<Catalogue, CatalogueError> {
 pub fn from_texts(sections: &[(&'static str, &str)]) -> Result<Catalogue, CatalogueError> {
     let mut catalogue = Catalogue::default();
     for (section, text) in sections {
-        let syntax = |error: toml::de::Error| CatalogueError::Syntax { section, problem: error.to_string() };
+        let syntax =
+            |error: toml::de::Error| CatalogueError::Syntax { section, problem: error.to_string() };
         let file: RecordFile = toml::from_str(text).map_err(syntax)?;
-        catalogue.records.extend(file.tuning.into_iter().map(|record| TuningRecord { section, ..record }));
+        catalogue
+            .records
+            .extend(file.tuning.into_iter().map(|record| TuningRecord { section, ..record }));
         catalogue.aliases.extend(file.alias);
         catalogue.profiles.extend(file.profile);
         catalogue.sources.extend(file.source);
@@ -205,17 +208,27 @@ fn unique_ids(catalogue: &Catalogue) -> Result<BTreeSet<&str>, CatalogueError> {
     Ok(ids)
 }
 
-fn check_names(record: &TuningRecord, catalogue: &Catalogue, ids: &BTreeSet<&str>) -> Result<(), CatalogueError> {
+fn check_names(
+    record: &TuningRecord,
+    catalogue: &Catalogue,
+    ids: &BTreeSet<&str>,
+) -> Result<(), CatalogueError> {
     let is_id = |name: &str| ids.contains(name) && name != record.id;
     let is_profile = |name: &str| catalogue.profiles.iter().any(|profile| profile.name == name);
-    let is_source = |name: &str| catalogue.sources.iter().any(|source| source.tag == name) || is_public_issue(name);
+    let is_source = |name: &str| {
+        catalogue.sources.iter().any(|source| source.tag == name) || is_public_issue(name)
+    };
     let is_cause = |name: &str| CAUSES.contains(&name);
 
-    let all_known =
-        |field, names: &[String], is_known: &dyn Fn(&str) -> bool| match names.iter().find(|name| !is_known(name)) {
-            Some(name) => Err(CatalogueError::UnknownName { id: record.id.clone(), field, name: name.clone() }),
-            None => Ok(()),
-        };
+    let all_known = |field, names: &[String], is_known: &dyn Fn(&str) -> bool| match names
+        .iter()
+        .find(|name| !is_known(name))
+    {
+        Some(name) => {
+            Err(CatalogueError::UnknownName { id: record.id.clone(), field, name: name.clone() })
+        }
+        None => Ok(()),
+    };
     all_known("before", &record.before, &is_id)?;
     all_known("after", &record.after, &is_id)?;
     all_known("conflicts", &record.conflicts, &is_id)?;
@@ -233,10 +246,14 @@ fn is_public_issue(text: &str) -> bool {
 
 fn check_rules(record: &TuningRecord) -> Result<(), CatalogueError> {
     let broken = |problem: &str| Err(rule(&record.id, problem));
-    let is_name =
-        |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    let is_name = |part: &str| {
+        !part.is_empty()
+            && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+    };
     if !record.id.split_once('.').is_some_and(|(section, item)| is_name(section) && is_name(item)) {
-        return broken("an id is a section and an item of lower case letters, such as irq.affinity");
+        return broken(
+            "an id is a section and an item of lower case letters, such as irq.affinity",
+        );
     }
     if record.effect > 3 {
         return broken("the effect is 0 to 3");
@@ -257,7 +274,9 @@ fn check_rules(record: &TuningRecord) -> Result<(), CatalogueError> {
     if !record.is_check_only()
         && (record.risk.is_none() || (!has_value && record.boot.is_none() && record.fix.is_none()))
     {
-        return broken("a record with something to change has a risk, and a value to set, a kernel parameter or a fix");
+        return broken(
+            "a record with something to change has a risk, and a value to set, a kernel parameter or a fix",
+        );
     }
 
     record.probe.iter().try_for_each(|spec| check_probe(record, spec))?;
@@ -276,7 +295,8 @@ fn check_probe(record: &TuningRecord, spec: &ProbeSpec) -> Result<(), CatalogueE
         if !path.starts_with('/') && !path.starts_with("{cgroup2}/") {
             return Err(rule(&record.id, format!("the path {path} is not absolute")));
         }
-        let is_needed = |need: &str| record.needs.iter().any(|known| Ok(known) == need.parse().as_ref());
+        let is_needed =
+            |need: &str| record.needs.iter().any(|known| Ok(known) == need.parse().as_ref());
         for need in ["interface", "task"] {
             if path.contains(&format!("{{{need}}}")) && !is_needed(need) {
                 return Err(rule(&record.id, format!("a path with {{{need}}} needs \"{need}\"")));
@@ -285,11 +305,18 @@ fn check_probe(record: &TuningRecord, spec: &ProbeSpec) -> Result<(), CatalogueE
     }
 
     match spec {
-        ProbeSpec::Msr(msr) if msr.bit_range().is_none() => Err(rule(&record.id, format!("bits \"{}\"", msr.bits))),
-        ProbeSpec::Units(units) => match units.processes.iter().find(|name| name.len() > MOST_COMM_BYTES) {
-            Some(name) => Err(rule(&record.id, format!("the process name {name} is longer than 15 bytes"))),
-            None => Ok(()),
-        },
+        ProbeSpec::Msr(msr) if msr.bit_range().is_none() => {
+            Err(rule(&record.id, format!("bits \"{}\"", msr.bits)))
+        }
+        ProbeSpec::Units(units) => {
+            match units.processes.iter().find(|name| name.len() > MOST_COMM_BYTES) {
+                Some(name) => Err(rule(
+                    &record.id,
+                    format!("the process name {name} is longer than 15 bytes"),
+                )),
+                None => Ok(()),
+            }
+        }
         _ => Ok(()),
     }
 }
@@ -309,8 +336,8 @@ fn check_variables(record: &TuningRecord, text: &str) -> Result<(), CatalogueErr
     Ok(())
 }
 
-/// Returns all ids in an order that fits the edges `before` and `after`; where the edges leave a choice, in the order of the
-/// records.
+/// Returns all ids in an order that fits the edges `before` and `after`; where the edges leave a
+/// choice, in the order of the records.
 ///
 /// # Errors
 /// [`CatalogueError::Circle`] where no order fits.
@@ -326,10 +353,13 @@ pub fn order(catalogue: &Catalogue) -> Result<Vec<&str>, CatalogueError> {
     let mut ordered = Vec::new();
     let mut open: Vec<&str> = catalogue.records.iter().map(|record| record.id.as_str()).collect();
     while !open.is_empty() {
-        let is_free =
-            |id: &&str| !waits_for.get(*id).is_some_and(|ids| ids.iter().any(|earlier| open.contains(earlier)));
+        let is_free = |id: &&str| {
+            !waits_for.get(*id).is_some_and(|ids| ids.iter().any(|earlier| open.contains(earlier)))
+        };
         let Some(next) = open.iter().position(is_free) else {
-            return Err(CatalogueError::Circle { ids: open.into_iter().map(str::to_owned).collect() });
+            return Err(CatalogueError::Circle {
+                ids: open.into_iter().map(str::to_owned).collect(),
+            });
         };
         ordered.push(open.remove(next));
     }

@@ -34,7 +34,8 @@ pub struct LoopSetup {
 }
 
 impl Default for LoopSetup {
-    /// A loop of 1 kHz at priority 80 that sleeps in each cycle and bears 20 µs of idle exit, without CPUs.
+    /// A loop of 1 kHz at priority 80 that sleeps in each cycle and bears 20 µs of idle exit,
+    /// without CPUs.
     fn default() -> Self {
         Self {
             cpus: CpuList::default(),
@@ -124,7 +125,8 @@ impl CpuSetVariable {
 
 impl fmt::Display for CpuSetVariable {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::NAMES.iter().find(|(_, variable)| variable == self).map_or("", |(name, _)| name);
+        let name =
+            Self::NAMES.iter().find(|(_, variable)| variable == self).map_or("", |(name, _)| name);
         out.write_str(name)
     }
 }

@@ -29,7 +29,8 @@ pub fn page(catalogue: &Catalogue) -> String {
     );
 
     for (section, _) in load::SECTIONS {
-        let records: Vec<_> = catalogue.records.iter().filter(|record| record.section == section).collect();
+        let records: Vec<_> =
+            catalogue.records.iter().filter(|record| record.section == section).collect();
         if !records.is_empty() {
             section_table(&mut text, section, &records);
         }
@@ -49,7 +50,9 @@ fn is_readable(record: &TuningRecord) -> bool {
 
 fn section_table(text: &mut String, section: &str, records: &[&TuningRecord]) {
     let _ = writeln!(text, "\n## {}\n", section.replace('_', " "));
-    text.push_str("| id | what it does and why | effect | read by | set by | takes effect | risk | mends |\n");
+    text.push_str(
+        "| id | what it does and why | effect | read by | set by | takes effect | risk | mends |\n",
+    );
     text.push_str("|---|---|---|---|---|---|---|---|\n");
     for record in records {
         let mut kinds: Vec<&str> = Vec::new();
@@ -61,7 +64,10 @@ fn section_table(text: &mut String, section: &str, records: &[&TuningRecord]) {
 
         let ways = record.ways_to_set();
         let takes: Vec<_> = record.takes_effect.iter().map(ToString::to_string).collect();
-        let risk = record.risk.as_ref().map_or("–".to_owned(), |risk| format!("{}: {}", risk.level, risk.text));
+        let risk = record
+            .risk
+            .as_ref()
+            .map_or("–".to_owned(), |risk| format!("{}: {}", risk.level, risk.text));
         let cells = [
             format!("`{}`", record.id),
             format!("**{}.** {} {}", record.title, record.what, record.why),
@@ -92,7 +98,15 @@ fn profile_table(text: &mut String, catalogue: &Catalogue) {
     text.push_str("\n## profiles\n\n| profile | for | includes | records |\n|---|---|---|---|\n");
     for profile in &catalogue.profiles {
         let number = catalogue.profile(&profile.name).len().to_string();
-        row(text, &[format!("`{}`", profile.name), profile.title.clone(), profile.includes.join(", "), number]);
+        row(
+            text,
+            &[
+                format!("`{}`", profile.name),
+                profile.title.clone(),
+                profile.includes.join(", "),
+                number,
+            ],
+        );
     }
 }
 
@@ -102,7 +116,15 @@ fn published_table(text: &mut String, catalogue: &Catalogue) {
     );
     for parameter in &catalogue.published {
         let remark = parameter.remark.clone().unwrap_or_default();
-        row(text, &[parameter.source.clone(), format!("`{}`", parameter.text), parameter.ids.join(", "), remark]);
+        row(
+            text,
+            &[
+                parameter.source.clone(),
+                format!("`{}`", parameter.text),
+                parameter.ids.join(", "),
+                remark,
+            ],
+        );
     }
 }
 

@@ -21,7 +21,8 @@
 //! assert!(record.probe.iter().all(|probe| probe.kind() == "irqs"));
 //! ```
 //!
-//! Absent on purpose: code in a record, and any change of the machine. A check opens files for reading only.
+//! Absent on purpose: code in a record, and any change of the machine. A check opens files for
+//! reading only.
 
 pub mod check;
 pub mod host_tree;
@@ -75,10 +76,15 @@ impl Catalogue {
         }
 
         let alias = self.aliases.iter().find(|alias| alias.id == id);
-        alias.into_iter().flat_map(|alias| &alias.stands_for).filter_map(|id| self.get(id)).collect()
+        alias
+            .into_iter()
+            .flat_map(|alias| &alias.stands_for)
+            .filter_map(|id| self.get(id))
+            .collect()
     }
 
-    /// Returns the records of a profile with those of the profiles it includes; none for an unknown profile.
+    /// Returns the records of a profile with those of the profiles it includes; none for an unknown
+    /// profile.
     #[must_use]
     pub fn profile(&self, name: &str) -> Vec<&TuningRecord> {
         let mut names = BTreeSet::new();
@@ -86,15 +92,22 @@ impl Catalogue {
         while let Some(next) = open.pop() {
             let profile = self.profiles.iter().find(|profile| profile.name == next);
             if names.insert(next) {
-                open.extend(profile.into_iter().flat_map(|profile| profile.includes.iter().map(String::as_str)));
+                open.extend(
+                    profile
+                        .into_iter()
+                        .flat_map(|profile| profile.includes.iter().map(String::as_str)),
+                );
             }
         }
 
-        let is_in = |record: &&TuningRecord| record.profiles.iter().any(|name| names.contains(name.as_str()));
+        let is_in = |record: &&TuningRecord| {
+            record.profiles.iter().any(|name| names.contains(name.as_str()))
+        };
         self.records.iter().filter(is_in).collect()
     }
 
-    /// Returns the records that remove a cause of latency, named as in a run file (`late_idle_exit`), largest effect first.
+    /// Returns the records that remove a cause of latency, named as in a run file
+    /// (`late_idle_exit`), largest effect first.
     #[must_use]
     pub fn against(&self, cause: &str) -> Vec<&TuningRecord> {
         let mut records: Vec<_> =
@@ -105,7 +118,8 @@ impl Catalogue {
 }
 
 static BUILT_IN: LazyLock<Catalogue> = LazyLock::new(|| {
-    // The texts are part of the program, and a test loads them: they cannot be wrong in one that was tested.
+    // The texts are part of the program, and a test loads them: they cannot be wrong in one that
+    // was tested.
     #[allow(clippy::expect_used)]
     load::built_in().expect("the records of the catalogue are valid")
 });

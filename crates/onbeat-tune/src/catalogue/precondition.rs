@@ -81,7 +81,9 @@ pub enum Precondition {
 
 /// A text that is not in the module's table.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("\"{0}\" is not a valid precondition; write for example \"kernel >= 6.12\" or \"flag hwp\"")]
+#[error(
+    "\"{0}\" is not a valid precondition; write for example \"kernel >= 6.12\" or \"flag hwp\""
+)]
 pub struct PreconditionError(pub String);
 
 impl FromStr for Precondition {
@@ -126,11 +128,17 @@ fn parse_with_operand(text: &str) -> Option<Precondition> {
             Some(Precondition::KernelAtLeast(major.parse().ok()?, minor.parse().ok()?))
         }
         "cpus" => Some(Precondition::CpusAtLeast(at_least()?.parse().ok()?)),
-        "config" => operand.starts_with("CONFIG_").then(|| Precondition::Config(operand.to_owned())),
+        "config" => {
+            operand.starts_with("CONFIG_").then(|| Precondition::Config(operand.to_owned()))
+        }
         "file" => operand.starts_with('/').then(|| Precondition::File(operand.to_owned())),
         "flag" => (!operand.contains(' ')).then(|| Precondition::Flag(operand.to_owned())),
         "cpuset" | "memory" => {
-            let version = operand.strip_prefix('v')?.parse().ok().filter(|version| (1..=2).contains(version))?;
+            let version = operand
+                .strip_prefix('v')?
+                .parse()
+                .ok()
+                .filter(|version| (1..=2).contains(version))?;
             Some(Precondition::Controller { name: word.to_owned(), version })
         }
         _ => None,
@@ -141,10 +149,13 @@ impl Precondition {
     /// Returns normally where the fact holds.
     ///
     /// # Errors
-    /// [`NoValue::NotApplicable`] with the reason where it does not, [`NoValue::Unknown`] where it cannot be read.
+    /// [`NoValue::NotApplicable`] with the reason where it does not, [`NoValue::Unknown`] where it
+    /// cannot be read.
     pub fn holds(&self, survey: &Survey<'_>) -> Result<(), NoValue> {
         let holds = match self {
-            Self::Processor(architecture) => survey.processor()?.architecture == Some(*architecture),
+            Self::Processor(architecture) => {
+                survey.processor()?.architecture == Some(*architecture)
+            }
             Self::Vendor(vendor) => survey.processor()?.vendor == vendor.name(),
             Self::KernelAtLeast(major, minor) => survey.kernel_version()? >= (*major, *minor),
             Self::PreemptRt(wanted) => survey.is_preempt_rt()? == *wanted,
@@ -152,7 +163,9 @@ impl Precondition {
             Self::File(path) => survey.exists(path)?,
             Self::Flag(flag) => survey.processor()?.flags.contains(flag),
             Self::CpusAtLeast(number) => survey.online()?.iter().count() >= *number,
-            Self::Controller { name, version } => survey.controller_version(name)? == Some(*version),
+            Self::Controller { name, version } => {
+                survey.controller_version(name)? == Some(*version)
+            }
             Self::Systemd => survey.exists("/run/systemd/system")?,
             Self::Polling(wanted) => survey.setup().polls == *wanted,
             Self::Task => survey.setup().task.is_some(),
@@ -170,7 +183,9 @@ impl Precondition {
             Self::PreemptRt(false) => "this is a PREEMPT_RT kernel".to_owned(),
             Self::Task => "no thread of a loop was named".to_owned(),
             Self::Interface => "no network interface of the loop was named".to_owned(),
-            Self::Controller { name, version } => format!("the controller {name} is not on a v{version} hierarchy"),
+            Self::Controller { name, version } => {
+                format!("the controller {name} is not on a v{version} hierarchy")
+            }
             other => format!("only with {other}"),
         }
     }
@@ -207,9 +222,14 @@ mod tests {
     fn preconditions_are_read_as_the_table_has_them() {
         let parsed = |text: &str| text.parse::<Precondition>().unwrap();
         assert_eq!(parsed("kernel >= 6.12"), Precondition::KernelAtLeast(6, 12));
-        assert_eq!(parsed("cpuset v2"), Precondition::Controller { name: "cpuset".to_owned(), version: 2 });
+        assert_eq!(
+            parsed("cpuset v2"),
+            Precondition::Controller { name: "cpuset".to_owned(), version: 2 }
+        );
         assert_eq!(parsed("cpus >= 3"), Precondition::CpusAtLeast(3));
-        for text in ["", "kernel 6.12", "kernel >= six", "cpuset v3", "config NO_HZ", "file etc", "guest"] {
+        for text in
+            ["", "kernel 6.12", "kernel >= six", "cpuset v3", "config NO_HZ", "file etc", "guest"]
+        {
             assert_eq!(text.parse::<Precondition>(), Err(PreconditionError(text.to_owned())));
         }
     }

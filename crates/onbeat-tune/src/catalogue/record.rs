@@ -23,8 +23,8 @@ pub struct TuningRecord {
     pub layers: Vec<TuningLayer>,
     /// What kind of thing is set.
     pub target: TuningTarget,
-    /// Expected effect on the tail of a 1 kHz loop's latency: 3 up to milliseconds, 2 tens to hundreds of microseconds, 1 some
-    /// microseconds or rare, 0 hygiene.
+    /// Expected effect on the tail of a 1 kHz loop's latency: 3 up to milliseconds, 2 tens to
+    /// hundreds of microseconds, 1 some microseconds or rare, 0 hygiene.
     pub effect: u8,
     /// What a change takes before it has an effect.
     pub takes_effect: Vec<TakesEffect>,
@@ -45,7 +45,8 @@ pub struct TuningRecord {
     /// What the change may break; `None` for records that are only checked.
     #[serde(default)]
     pub risk: Option<TuningRisk>,
-    /// Where the facts come from: tags of [`TuningSource`], or public issues as `OWNER/REPOSITORY#NUMBER`.
+    /// Where the facts come from: tags of [`TuningSource`], or public issues as
+    /// `OWNER/REPOSITORY#NUMBER`.
     pub sources: Vec<String>,
     /// Ids that are changed after this one.
     #[serde(default)]
@@ -74,7 +75,8 @@ impl TuningRecord {
         self.takes_effect == [TakesEffect::Check]
     }
 
-    /// Returns how it is set, with variables in braces: values to write, kernel parameters, what a person does.
+    /// Returns how it is set, with variables in braces: values to write, kernel parameters, what a
+    /// person does.
     #[must_use]
     pub fn ways_to_set(&self) -> Vec<String> {
         let mut ways = Vec::new();
@@ -83,7 +85,9 @@ impl TuningRecord {
                 let place = match spec {
                     ProbeSpec::Irqs(_) => "/proc/irq/N/smp_affinity_list".to_owned(),
                     ProbeSpec::IdleStates(_) => "`disable` of each deeper state".to_owned(),
-                    _ => spec.probe().path().unwrap_or_else(|| "the control group's file".to_owned()),
+                    _ => {
+                        spec.probe().path().unwrap_or_else(|| "the control group's file".to_owned())
+                    }
                 };
                 ways.push(format!("write {value} to {place}"));
             }

@@ -10,8 +10,8 @@
 //! | `single cpu` | is a set of exactly one CPU |
 //! | `present`, `absent` | exists, or does not |
 //!
-//! N is a number or a variable: `idle_exit_us`, `period_us`, `loop_priority`. S is `loop`, `housekeeping`, `online`, `boot`
-//! or `interface_node`.
+//! N is a number or a variable: `idle_exit_us`, `period_us`, `loop_priority`. S is `loop`,
+//! `housekeeping`, `online`, `boot` or `interface_node`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -105,7 +105,9 @@ pub enum WantedValue {
 
 /// A text that is not an expression of the module's table.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("\"{0}\" is not a valid wanted value; write for example \"is 0\", \"at most 20\" or \"excludes loop\"")]
+#[error(
+    "\"{0}\" is not a valid wanted value; write for example \"is 0\", \"at most 20\" or \"excludes loop\""
+)]
 pub struct WantedValueError(pub String);
 
 impl FromStr for WantedValue {
@@ -179,7 +181,8 @@ fn parse_set(text: &str) -> Option<WantedValue> {
 }
 
 fn single_word(text: &str) -> Option<String> {
-    let is_word = !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == ',' || c == '|');
+    let is_word =
+        !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == ',' || c == '|');
     is_word.then(|| text.to_owned())
 }
 
@@ -194,7 +197,8 @@ impl WantedValue {
     /// Returns whether a value is as wanted.
     ///
     /// # Errors
-    /// [`NoValue`] where the value is not of the kind that the expression compares, or where a variable has no value here.
+    /// [`NoValue`] where the value is not of the kind that the expression compares, or where a
+    /// variable has no value here.
     pub fn holds(&self, value: &ProbeValue, survey: &Survey<'_>) -> Result<bool, NoValue> {
         match self {
             Self::Present => Ok(*value != ProbeValue::Absent),
@@ -207,7 +211,9 @@ impl WantedValue {
             Self::AtLeast(term) => Ok(number(value)? >= term.resolve(survey)),
             Self::AtMost(term) => Ok(number(value)? <= term.resolve(survey)),
             Self::Below(term) => Ok(number(value)? < term.resolve(survey)),
-            Self::Between(low, high) => Ok((low.resolve(survey)..=high.resolve(survey)).contains(&number(value)?)),
+            Self::Between(low, high) => {
+                Ok((low.resolve(survey)..=high.resolve(survey)).contains(&number(value)?))
+            }
             Self::Within(set) => Ok(cpus(value)?.is_within(&survey.cpu_set(*set)?)),
             Self::Covers(set) => Ok(survey.cpu_set(*set)?.is_within(cpus(value)?)),
             Self::Excludes(set) => Ok(!cpus(value)?.meets(&survey.cpu_set(*set)?)),
@@ -233,7 +239,9 @@ impl WantedValue {
             Self::AtLeast(term) => format!("at least {}", term.resolve(survey)),
             Self::AtMost(term) => format!("at most {}", term.resolve(survey)),
             Self::Below(term) => format!("below {}", term.resolve(survey)),
-            Self::Between(low, high) => format!("{} to {}", low.resolve(survey), high.resolve(survey)),
+            Self::Between(low, high) => {
+                format!("{} to {}", low.resolve(survey), high.resolve(survey))
+            }
             Self::Within(cpus) => format!("only CPUs of {}", set(*cpus)),
             Self::Covers(cpus) => format!("all CPUs of {}", set(*cpus)),
             Self::Excludes(cpus) => format!("no CPU of {}", set(*cpus)),
@@ -254,7 +262,9 @@ fn equals(value: &ProbeValue, word: &str) -> bool {
 fn has_word(value: &ProbeValue, word: &str) -> bool {
     let ProbeValue::Text(text) = value else { return false };
     // `memory-backend=` asks for a key with any value.
-    let fits = |piece: &str| if word.ends_with(['=', ':']) { piece.starts_with(word) } else { piece == word };
+    let fits = |piece: &str| {
+        if word.ends_with(['=', ':']) { piece.starts_with(word) } else { piece == word }
+    };
     text.split(|c: char| c.is_whitespace() || c == ',').any(fits)
 }
 
@@ -283,8 +293,14 @@ mod tests {
         let parsed = |text: &str| text.parse::<WantedValue>().unwrap();
         assert_eq!(parsed("is not 0"), WantedValue::IsNot("0".to_owned()));
         assert_eq!(parsed("one of a, b"), WantedValue::OneOf(vec!["a".to_owned(), "b".to_owned()]));
-        assert_eq!(parsed("at most idle_exit_us"), WantedValue::AtMost(NumberTerm::Variable(LoopNumber::IdleExitUs)));
-        assert_eq!(parsed("between 2 and 8"), WantedValue::Between(NumberTerm::Literal(2), NumberTerm::Literal(8)));
+        assert_eq!(
+            parsed("at most idle_exit_us"),
+            WantedValue::AtMost(NumberTerm::Variable(LoopNumber::IdleExitUs))
+        );
+        assert_eq!(
+            parsed("between 2 and 8"),
+            WantedValue::Between(NumberTerm::Literal(2), NumberTerm::Literal(8))
+        );
         assert_eq!(parsed("excludes loop"), WantedValue::Excludes(CpuSetVariable::Loop));
     }
 
@@ -301,7 +317,11 @@ mod tests {
             "equals 3",
             "between 1",
         ] {
-            assert_eq!(text.parse::<WantedValue>(), Err(WantedValueError(text.to_owned())), "{text}");
+            assert_eq!(
+                text.parse::<WantedValue>(),
+                Err(WantedValueError(text.to_owned())),
+                "{text}"
+            );
         }
     }
 }

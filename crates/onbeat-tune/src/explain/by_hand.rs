@@ -38,7 +38,11 @@ fn set_by(spec: &ProbeSpec, survey: &Survey<'_>) -> Vec<ManualStep> {
 }
 
 /// A line for each file of a pattern, or one for all of many.
-fn writes(pattern: &str, survey: &Survey<'_>, value: impl Fn(&str) -> Option<String>) -> Vec<ManualStep> {
+fn writes(
+    pattern: &str,
+    survey: &Survey<'_>,
+    value: impl Fn(&str) -> Option<String>,
+) -> Vec<ManualStep> {
     let write = |value: String, path: &str| ManualStep::Shell(format!("echo {value} > {path}"));
     match expand(pattern, survey) {
         Ok(paths) if !paths.is_empty() && paths.len() <= MOST_FILES => {
@@ -48,7 +52,11 @@ fn writes(pattern: &str, survey: &Survey<'_>, value: impl Fn(&str) -> Option<Str
             let filled = survey.fill(pattern);
             let Some(value) = value(pattern) else { return Vec::new() };
             let loop_line = format!("for file in {filled}; do echo {value} > \"$file\"; done");
-            vec![if filled.contains('*') { ManualStep::Shell(loop_line) } else { write(value, &filled) }]
+            vec![if filled.contains('*') {
+                ManualStep::Shell(loop_line)
+            } else {
+                write(value, &filled)
+            }]
         }
     }
 }
@@ -85,13 +93,16 @@ fn undo_of(spec: &ProbeSpec, survey: &Survey<'_>) -> Vec<ManualStep> {
             }
         }
         ProbeSpec::File(probe) => undo_of_file(probe, survey),
-        ProbeSpec::Irqs(_) => instruction("Write each interrupt's old list back to /proc/irq/N/smp_affinity_list."),
+        ProbeSpec::Irqs(_) => {
+            instruction("Write each interrupt's old list back to /proc/irq/N/smp_affinity_list.")
+        }
         _ => instruction("Write the old value back."),
     }
 }
 
 fn undo_of_file(probe: &FileProbe, survey: &Survey<'_>) -> Vec<ManualStep> {
-    let steps = writes(&probe.path, survey, |path| current(path, probe.format, probe.column, survey));
+    let steps =
+        writes(&probe.path, survey, |path| current(path, probe.format, probe.column, survey));
     if steps.is_empty() {
         return vec![ManualStep::Instruction("Write the old value back.".to_owned())];
     }
@@ -99,16 +110,25 @@ fn undo_of_file(probe: &FileProbe, survey: &Survey<'_>) -> Vec<ManualStep> {
 }
 
 /// The value that a file holds now, as it is written.
-fn current(path: &str, format: ValueFormat, column: Option<usize>, survey: &Survey<'_>) -> Option<String> {
+fn current(
+    path: &str,
+    format: ValueFormat,
+    column: Option<usize>,
+    survey: &Survey<'_>,
+) -> Option<String> {
     let text = survey.host().read(path).ok()?;
     let text = text.trim();
     match (format, column) {
         // Written back as a whole: a column cannot be written alone.
-        (_, Some(_)) => Some(format!("\"{}\"", text.split_whitespace().collect::<Vec<_>>().join(" "))),
-        (ValueFormat::Bracket | ValueFormat::Paren | ValueFormat::Word, None) => match format.parse(text).ok()? {
-            ProbeValue::Text(word) => Some(word),
-            _ => None,
-        },
+        (_, Some(_)) => {
+            Some(format!("\"{}\"", text.split_whitespace().collect::<Vec<_>>().join(" ")))
+        }
+        (ValueFormat::Bracket | ValueFormat::Paren | ValueFormat::Word, None) => {
+            match format.parse(text).ok()? {
+                ProbeValue::Text(word) => Some(word),
+                _ => None,
+            }
+        }
         _ if text.contains(char::is_whitespace) => Some(format!("\"{text}\"")),
         _ if text.is_empty() => Some("\"\"".to_owned()),
         _ => Some(text.to_owned()),
@@ -121,9 +141,13 @@ const fn undo_words(target: TuningTarget) -> &'static str {
         TuningTarget::Firmware => "Set the firmware's old value, then reboot.",
         TuningTarget::KernelBuild => "Boot the old kernel.",
         TuningTarget::Descriptor => "Close the descriptor, or end the process that holds it.",
-        TuningTarget::Thread => "Set the thread's old policy, priority and CPUs by chrt and taskset.",
+        TuningTarget::Thread => {
+            "Set the thread's old policy, priority and CPUs by chrt and taskset."
+        }
         TuningTarget::Cgroup => "Move the tasks back, then remove the control group.",
-        TuningTarget::Systemd => "Restore the unit's old state by systemctl, and remove the drop-in.",
+        TuningTarget::Systemd => {
+            "Restore the unit's old state by systemctl, and remove the drop-in."
+        }
         TuningTarget::ConfigFile => "Restore the file, then restart its service.",
         TuningTarget::Network => "Set each old value by the same tool.",
         TuningTarget::Filesystem => "Mount with the old options; swapon for what was switched off.",

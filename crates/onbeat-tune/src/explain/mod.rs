@@ -122,12 +122,20 @@ pub struct TuningExplanation {
 ///
 /// # Errors
 /// [`ExplainError::UnknownId`] with similar ids.
-pub fn explain(id: &str, host: &HostTree, setup: &LoopSetup) -> Result<Vec<TuningExplanation>, ExplainError> {
+pub fn explain(
+    id: &str,
+    host: &HostTree,
+    setup: &LoopSetup,
+) -> Result<Vec<TuningExplanation>, ExplainError> {
     let catalogue = catalogue();
     let records = catalogue.resolve(id);
     if records.is_empty() {
         let known = catalogue.records.len() + catalogue.aliases.len();
-        return Err(ExplainError::UnknownId { id: id.to_owned(), nearest: nearest(catalogue, id), known });
+        return Err(ExplainError::UnknownId {
+            id: id.to_owned(),
+            nearest: nearest(catalogue, id),
+            known,
+        });
     }
 
     let survey = Survey::new(host, setup);
@@ -146,21 +154,34 @@ fn nearest(catalogue: &Catalogue, id: &str) -> Vec<String> {
         let by_item = strsim::jaro_winkler(item, known_item);
         strsim::jaro_winkler(id, known).max(by_item)
     };
-    let ids = catalogue.records.iter().map(|record| &record.id).chain(catalogue.aliases.iter().map(|alias| &alias.id));
+    let ids = catalogue
+        .records
+        .iter()
+        .map(|record| &record.id)
+        .chain(catalogue.aliases.iter().map(|alias| &alias.id));
     let mut ranked: Vec<_> = ids.map(|known| (similarity(known), known)).collect();
     ranked.retain(|(similarity, _)| *similarity >= LEAST_SIMILARITY);
     ranked.sort_by(|(first, _), (second, _)| second.total_cmp(first));
     ranked.into_iter().take(MOST_OFFERED).map(|(_, known)| known.clone()).collect()
 }
 
-fn explain_record(catalogue: &Catalogue, record: &TuningRecord, survey: &Survey<'_>) -> TuningExplanation {
+fn explain_record(
+    catalogue: &Catalogue,
+    record: &TuningRecord,
+    survey: &Survey<'_>,
+) -> TuningExplanation {
     let finding = finding(record, survey);
     let title = |tag: &String| {
         let source = catalogue.sources.iter().find(|source| source.tag == *tag);
         source.map(|source| source.title.clone()).unwrap_or_default()
     };
-    let in_profile =
-        |name: &String| catalogue.profile(name).iter().any(|contained| contained.id == record.id).then(|| name.clone());
+    let in_profile = |name: &String| {
+        catalogue
+            .profile(name)
+            .iter()
+            .any(|contained| contained.id == record.id)
+            .then(|| name.clone())
+    };
 
     TuningExplanation {
         schema: "onbeat-explanation-1",
@@ -182,9 +203,17 @@ fn explain_record(catalogue: &Catalogue, record: &TuningRecord, survey: &Survey<
         after: all_before(catalogue, record),
         before: record.before.clone(),
         conflicts: all_conflicts(catalogue, record),
-        profiles: catalogue.profiles.iter().filter_map(|profile| in_profile(&profile.name)).collect(),
+        profiles: catalogue
+            .profiles
+            .iter()
+            .filter_map(|profile| in_profile(&profile.name))
+            .collect(),
         mends: record.mends.clone(),
-        sources: record.sources.iter().map(|tag| ExplainedSource { tag: tag.clone(), title: title(tag) }).collect(),
+        sources: record
+            .sources
+            .iter()
+            .map(|tag| ExplainedSource { tag: tag.clone(), title: title(tag) })
+            .collect(),
     }
 }
 

@@ -11,8 +11,12 @@ const COLUMNS: usize = 80;
 const INDENT: usize = 11;
 
 /// What the numbers of an effect mean.
-const EFFECTS: [&str; 4] =
-    ["hygiene", "some microseconds, or rare", "tens to hundreds of microseconds", "up to milliseconds"];
+const EFFECTS: [&str; 4] = [
+    "hygiene",
+    "some microseconds, or rare",
+    "tens to hundreds of microseconds",
+    "up to milliseconds",
+];
 
 impl fmt::Display for TuningExplanation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

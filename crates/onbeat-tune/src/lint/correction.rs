@@ -57,7 +57,10 @@ impl<'t> Draft<'t> {
     pub(super) fn remark_as(&mut self, at: usize, text: impl Into<String>, remark: Remark) {
         let (line, column) = line_and_column(self.text, at);
         let Remark { id, verdict, message, instead } = remark;
-        self.findings.push((at, LintFinding { id, verdict, line, column, text: text.into(), message, instead }));
+        self.findings.push((
+            at,
+            LintFinding { id, verdict, line, column, text: text.into(), message, instead },
+        ));
     }
 
     /// Replaces bytes in the corrected text. Of overlapping replacements the first one counts.
@@ -69,7 +72,10 @@ impl<'t> Draft<'t> {
 
     fn is_replaced(&self, bytes: &Range<usize>) -> bool {
         let overlaps = |known: &Range<usize>| {
-            !known.is_empty() && !bytes.is_empty() && known.start < bytes.end && bytes.start < known.end
+            !known.is_empty()
+                && !bytes.is_empty()
+                && known.start < bytes.end
+                && bytes.start < known.end
         };
         self.edits.iter().any(|(known, _)| overlaps(known))
     }
@@ -82,8 +88,8 @@ impl<'t> Draft<'t> {
         }
     }
 
-    /// Removes bytes, with the blanks in front of them or, at the beginning of a line, behind them; with the whole line where
-    /// nothing else is on it.
+    /// Removes bytes, with the blanks in front of them or, at the beginning of a line, behind them;
+    /// with the whole line where nothing else is on it.
     pub(super) fn remove(&mut self, bytes: Range<usize>) {
         let is_blank = |c: char| c == ' ' || c == '\t';
         let before = self.text[..bytes.start].trim_end_matches(is_blank).len();
@@ -91,7 +97,11 @@ impl<'t> Draft<'t> {
 
         let behind = self.text.len() - self.text[bytes.end..].trim_start_matches(is_blank).len();
         let with_blanks = match at_line_start {
-            true if self.text[..before].ends_with('\n') && self.text[behind..].starts_with('\n') => before..behind + 1,
+            true if self.text[..before].ends_with('\n')
+                && self.text[behind..].starts_with('\n') =>
+            {
+                before..behind + 1
+            }
             true => bytes.start..behind,
             false => before..bytes.end,
         };
@@ -156,7 +166,8 @@ mod tests {
         assert_eq!(corrected("a b c", |draft| draft.remove(0..1)), "b c");
         assert_eq!(corrected("\"a b\"", |draft| draft.remove(1..2)), "\"b\"");
         assert_eq!(corrected("a\n  b\nc", |draft| draft.remove(4..5)), "a\nc");
-        let all = |draft: &mut Draft<'_>| (0..3).for_each(|piece| draft.remove(2 * piece..2 * piece + 1));
+        let all =
+            |draft: &mut Draft<'_>| (0..3).for_each(|piece| draft.remove(2 * piece..2 * piece + 1));
         assert_eq!(corrected("a b c", all).trim(), "");
     }
 

@@ -1,4 +1,5 @@
-//! The kernel parameters that are judged, `kernel_parameters.toml`, and the names of all others, `kernel_parameter_names.txt`.
+//! The kernel parameters that are judged, `kernel_parameters.toml`, and the names of all others,
+//! `kernel_parameter_names.txt`.
 
 use std::sync::LazyLock;
 
@@ -35,7 +36,12 @@ impl ParameterEntry {
     pub(super) fn remark(&self, value: &str) -> Remark {
         let fill = |text: &String| text.replace("{value}", value);
         let instead = self.instead.as_ref().or(self.better.as_ref()).map(fill);
-        Remark { id: Some(self.id.clone()), verdict: self.verdict, message: self.says.clone(), instead }
+        Remark {
+            id: Some(self.id.clone()),
+            verdict: self.verdict,
+            message: self.says.clone(),
+            instead,
+        }
     }
 }
 
@@ -103,7 +109,8 @@ pub(super) struct Dictionary {
 }
 
 static DICTIONARY: LazyLock<Dictionary> = LazyLock::new(|| {
-    // The text is part of the program, and a test reads it: it cannot be wrong in one that was tested.
+    // The text is part of the program, and a test reads it: it cannot be wrong in one that was
+    // tested.
     #[allow(clippy::expect_used)]
     toml::from_str(include_str!("kernel_parameters.toml")).expect("the dictionary is valid")
 });
@@ -114,7 +121,8 @@ pub(super) fn dictionary() -> &'static Dictionary {
 }
 
 impl Dictionary {
-    /// Returns what is known of a parameter with this value; a parameter without value has an empty one.
+    /// Returns what is known of a parameter with this value; a parameter without value has an empty
+    /// one.
     pub(super) fn entry(&self, name: &str, value: &str) -> Option<&ParameterEntry> {
         self.parameter.iter().find(|entry| is_name(&entry.name, name) && fits(&entry.values, value))
     }
@@ -135,14 +143,18 @@ impl Dictionary {
         // In a short name two letters are a different word.
         let most = if name.len() < 6 { 1 } else { 2 };
         let distance = |known: &str| strsim::damerau_levenshtein(known, name);
-        let nearest = self.known_names().filter(|known| !known.ends_with('.')).min_by_key(|known| distance(known))?;
+        let nearest = self
+            .known_names()
+            .filter(|known| !known.ends_with('.'))
+            .min_by_key(|known| distance(known))?;
         (distance(nearest) <= most).then_some(nearest)
     }
 }
 
 /// The names that the kernel's documentation has.
 fn documented_names<'d>() -> impl Iterator<Item = &'d str> {
-    let lines = include_str!("kernel_parameter_names.txt").lines().filter(|line| !line.starts_with('#'));
+    let lines =
+        include_str!("kernel_parameter_names.txt").lines().filter(|line| !line.starts_with('#'));
     lines.flat_map(str::split_whitespace)
 }
 
@@ -173,8 +185,17 @@ mod tests {
             assert!(!entry.name.contains('-'), "{}", entry.name);
         }
         for relation in &dictionary.relation {
-            assert!(dictionary.parameter.iter().any(|entry| entry.name == relation.when), "{}", relation.when);
-            assert_ne!(relation.beside.is_some(), !relation.without.is_empty(), "{}", relation.when);
+            assert!(
+                dictionary.parameter.iter().any(|entry| entry.name == relation.when),
+                "{}",
+                relation.when
+            );
+            assert_ne!(
+                relation.beside.is_some(),
+                !relation.without.is_empty(),
+                "{}",
+                relation.when
+            );
         }
     }
 
@@ -185,7 +206,8 @@ mod tests {
             for parameter in record.boot.iter().flat_map(|line| line.split_whitespace()) {
                 let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
                 let entry = dictionary().entry(name, value);
-                let entry = entry.unwrap_or_else(|| panic!("{}: {name} is not in the dictionary", record.id));
+                let entry = entry
+                    .unwrap_or_else(|| panic!("{}: {name} is not in the dictionary", record.id));
                 assert_eq!(entry.verdict, LintVerdict::Valid, "{}: {parameter}", record.id);
             }
         }

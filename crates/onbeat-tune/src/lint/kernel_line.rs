@@ -42,14 +42,15 @@ pub(super) fn judge(draft: &mut Draft<'_>) {
     let last = pieces.iter().rfind(|bytes| !bytes.is_empty());
 
     // A word of a shell without quotes gets them, because it may become several.
-    let unquoted: Vec<_> = pieces.iter().filter(|bytes| text[..bytes.start].ends_with('=')).collect();
+    let unquoted: Vec<_> =
+        pieces.iter().filter(|bytes| text[..bytes.start].ends_with('=')).collect();
     unquoted.iter().for_each(|bytes| draft.insert(bytes.start, "\""));
     judge_parameters(draft, &parameters, last.map_or(text.len(), |bytes| bytes.end));
     unquoted.iter().for_each(|bytes| draft.insert(bytes.end, "\""));
 }
 
-/// Judges the command line that is a part of another text; `offsets` are the bytes of the text for each byte of the line, and
-/// for its end.
+/// Judges the command line that is a part of another text; `offsets` are the bytes of the text for
+/// each byte of the line, and for its end.
 pub(super) fn judge_inside(draft: &mut Draft<'_>, line: &str, offsets: &[usize]) {
     let whole = 0..line.len();
     let mut parameters = split(line, &whole);
@@ -75,19 +76,24 @@ fn kernel_lines(text: &str) -> Vec<Range<usize>> {
     lines
 }
 
-/// The values of `GRUB_CMDLINE_LINUX="..."` and `GRUB_CMDLINE_LINUX_DEFAULT="..."`, without their quotes.
+/// The values of `GRUB_CMDLINE_LINUX="..."` and `GRUB_CMDLINE_LINUX_DEFAULT="..."`, without their
+/// quotes.
 fn grub_values(text: &str) -> Vec<Range<usize>> {
     let mut start = 0;
     let mut values = Vec::new();
     for line in text.split_inclusive('\n') {
         let trimmed = line.trim();
-        if let (true, Some((_, value))) = (trimmed.starts_with(GRUB_VARIABLE), trimmed.split_once('=')) {
+        if let (true, Some((_, value))) =
+            (trimmed.starts_with(GRUB_VARIABLE), trimmed.split_once('='))
+        {
             let from = start + line.find(value).unwrap_or_default();
             let inner = value.strip_prefix(['"', '\'']).and_then(|rest| rest.find(&value[..1]));
             match inner {
                 Some(length) => values.push(from + 1..from + 1 + length),
                 None if value.is_empty() || value.starts_with(['"', '\'']) => {}
-                None => values.push(from..from + value.find(char::is_whitespace).unwrap_or(value.len())),
+                None => {
+                    values.push(from..from + value.find(char::is_whitespace).unwrap_or(value.len()))
+                }
             }
         }
         start += line.len();
@@ -167,7 +173,10 @@ fn judge_one(draft: &mut Draft<'_>, parameter: &PlacedParameter) {
 }
 
 /// The relations that hold for a parameter on its line.
-fn relations(parameter: &PlacedParameter, all: &[PlacedParameter]) -> Vec<&'static ParameterRelation> {
+fn relations(
+    parameter: &PlacedParameter,
+    all: &[PlacedParameter],
+) -> Vec<&'static ParameterRelation> {
     let has = |name: &String| all.iter().any(|other| other.name == *name);
     let holds = |relation: &&ParameterRelation| {
         if relation.when != parameter.name || !relation.is_about(&parameter.value) {
@@ -193,7 +202,12 @@ fn relate(relation: CpuRelation, parameter: &PlacedParameter, other: &PlacedPara
     }
 }
 
-fn apply_relation(draft: &mut Draft<'_>, parameter: &PlacedParameter, relation: &ParameterRelation, end: usize) {
+fn apply_relation(
+    draft: &mut Draft<'_>,
+    parameter: &PlacedParameter,
+    relation: &ParameterRelation,
+    end: usize,
+) {
     if relation.instead.as_deref() == Some("") {
         draft.remove(parameter.bytes.clone());
     }
@@ -214,12 +228,25 @@ fn apply_relation(draft: &mut Draft<'_>, parameter: &PlacedParameter, relation: 
 }
 
 /// Parameters that may be given several times.
-const REPEATABLE: [&str; 10] =
-    ["console", "earlycon", "hugepagesz", "hugepages", "initrd", "memmap", "video", "modprobe.blacklist", "rd.", "ip"];
+const REPEATABLE: [&str; 10] = [
+    "console",
+    "earlycon",
+    "hugepagesz",
+    "hugepages",
+    "initrd",
+    "memmap",
+    "video",
+    "modprobe.blacklist",
+    "rd.",
+    "ip",
+];
 
 fn judge_repetition(draft: &mut Draft<'_>, parameter: &PlacedParameter, later: &[PlacedParameter]) {
     let PlacedParameter { name, value, bytes } = parameter;
-    if REPEATABLE.iter().any(|known| name == known || (known.ends_with('.') && name.starts_with(known))) {
+    if REPEATABLE
+        .iter()
+        .any(|known| name == known || (known.ends_with('.') && name.starts_with(known)))
+    {
         return;
     }
     let Some(other) = later.iter().rfind(|other| other.name == *name) else { return };
@@ -243,7 +270,8 @@ fn judge_order_of_pages(draft: &mut Draft<'_>, parameters: &[PlacedParameter]) {
     let (Some(size), Some(number)) = (place("hugepagesz"), place("hugepages")) else { return };
     let is_only = parameters.iter().filter(|parameter| parameter.name == "hugepages").count() == 1;
     if number < size && is_only {
-        let message = "The number stands in front of the size and counts for pages of the default size.";
+        let message =
+            "The number stands in front of the size and counts for pages of the default size.";
         let remark = Remark::new("mem.hugepages", LintVerdict::Contradiction, message);
         draft.remark(parameters[number].bytes.clone(), remark);
     }
@@ -258,7 +286,10 @@ fn judge_interrupts(draft: &mut Draft<'_>, parameters: &[PlacedParameter]) {
     let Some(isolated) = isolated.filter(|_| one_cpu) else { return };
 
     let message = format!("Puts all interrupts on one CPU: list all CPUs except {isolated}.");
-    draft.remark(affinity.bytes.clone(), Remark::new("irq.default", LintVerdict::Discouraged, message));
+    draft.remark(
+        affinity.bytes.clone(),
+        Remark::new("irq.default", LintVerdict::Discouraged, message),
+    );
 }
 
 fn judge_boot_cpu(draft: &mut Draft<'_>, parameters: &[PlacedParameter]) {

@@ -9,7 +9,8 @@ use super::{kernel_line, libvirt_cpus};
 
 /// Judges a definition.
 pub(super) fn judge(draft: &mut Draft<'_>) -> Result<(), LintError> {
-    let document = Document::parse(draft.text()).map_err(|error| LintError::Xml(error.to_string()))?;
+    let document =
+        Document::parse(draft.text()).map_err(|error| LintError::Xml(error.to_string()))?;
     let domain = document.root_element();
     if domain.tag_name().name() != "domain" {
         return Err(LintError::NoDomain { found: domain.tag_name().name().to_owned() });
@@ -33,7 +34,10 @@ pub(super) fn child<'d, 'i>(node: Node<'d, 'i>, name: &str) -> Option<Node<'d, '
 }
 
 /// The child elements of this name.
-pub(super) fn children<'d: 'i, 'i>(node: Node<'d, 'i>, name: &'i str) -> impl Iterator<Item = Node<'d, 'i>> {
+pub(super) fn children<'d: 'i, 'i>(
+    node: Node<'d, 'i>,
+    name: &'i str,
+) -> impl Iterator<Item = Node<'d, 'i>> {
     node.children().filter(move |child| child.has_tag_name(name))
 }
 
@@ -46,7 +50,12 @@ pub(super) fn remark(draft: &mut Draft<'_>, node: Node<'_, '_>, remark: Remark) 
 }
 
 /// Replaces the value of an attribute in the corrected text.
-pub(super) fn replace_attribute(draft: &mut Draft<'_>, node: Node<'_, '_>, name: &str, value: &str) {
+pub(super) fn replace_attribute(
+    draft: &mut Draft<'_>,
+    node: Node<'_, '_>,
+    name: &str,
+    value: &str,
+) {
     if let Some(attribute) = node.attribute_node(name) {
         draft.replace(attribute.range_value(), value);
     }
@@ -84,7 +93,13 @@ fn insert_in(draft: &mut Draft<'_>, domain: Node<'_, '_>, section: &str, xml: &s
 }
 
 /// Records that an element is missing, where it belongs.
-pub(super) fn missing(draft: &mut Draft<'_>, at: Node<'_, '_>, text: &str, id: &str, message: &str) {
+pub(super) fn missing(
+    draft: &mut Draft<'_>,
+    at: Node<'_, '_>,
+    text: &str,
+    id: &str,
+    message: &str,
+) {
     let remark = Remark::new(id, LintVerdict::Missing, message).instead(text);
     let name = text.trim_start_matches('<').split([' ', '>', '/']).next().unwrap_or_default();
     draft.remark_as(at.range().start, format!("<{name}>"), remark);
@@ -96,12 +111,21 @@ fn judge_accelerator(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
         return remark(
             draft,
             domain,
-            Remark::new("vmm.accel", LintVerdict::Valid, "Valid; the guest runs on the processor itself."),
+            Remark::new(
+                "vmm.accel",
+                LintVerdict::Valid,
+                "Valid; the guest runs on the processor itself.",
+            ),
         );
     }
 
-    let message = "Not run by KVM: an emulated processor takes milliseconds where KVM takes microseconds.";
-    remark(draft, domain, Remark::new("vmm.accel", LintVerdict::Harmful, message).instead("<domain type='kvm'>"));
+    let message =
+        "Not run by KVM: an emulated processor takes milliseconds where KVM takes microseconds.";
+    remark(
+        draft,
+        domain,
+        Remark::new("vmm.accel", LintVerdict::Harmful, message).instead("<domain type='kvm'>"),
+    );
     replace_attribute(draft, domain, "type", "kvm");
 }
 
@@ -109,7 +133,8 @@ fn judge_processor(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
     const INVARIANT: &str = "<feature policy='require' name='invtsc'/>";
     match child(domain, "cpu") {
         None => {
-            let message = "The guest gets a generic model: no invariant TSC, no TSC deadline timer.";
+            let message =
+                "The guest gets a generic model: no invariant TSC, no TSC deadline timer.";
             let xml = format!("<cpu mode='host-passthrough' migratable='off'>{INVARIANT}</cpu>");
             missing(draft, domain, &xml, "vmm.cpu", message);
             insert_child(draft, domain, &xml);
@@ -118,11 +143,22 @@ fn judge_processor(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
             if cpu.attribute("mode") != Some("host-passthrough") {
                 let message = "A model without all features of the host's processor.";
                 let instead = "<cpu mode='host-passthrough' migratable='off'>";
-                remark(draft, cpu, Remark::new("vmm.cpu", LintVerdict::Discouraged, message).instead(instead));
+                remark(
+                    draft,
+                    cpu,
+                    Remark::new("vmm.cpu", LintVerdict::Discouraged, message).instead(instead),
+                );
                 replace_attribute(draft, cpu, "mode", "host-passthrough");
             }
-            if !children(cpu, "feature").any(|feature| feature.attribute("name") == Some("invtsc")) {
-                missing(draft, cpu, INVARIANT, "vmm.cpu", "The guest does not trust its TSC and uses a slower clock.");
+            if !children(cpu, "feature").any(|feature| feature.attribute("name") == Some("invtsc"))
+            {
+                missing(
+                    draft,
+                    cpu,
+                    INVARIANT,
+                    "vmm.cpu",
+                    "The guest does not trust its TSC and uses a slower clock.",
+                );
                 insert_child(draft, cpu, INVARIANT);
             }
         }
@@ -130,7 +166,10 @@ fn judge_processor(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
 
     let features = child(domain, "features");
     let state = |path: [&str; 2]| {
-        let node = path.iter().filter(|name| !name.is_empty()).try_fold(features?, |node, name| child(node, name))?;
+        let node = path
+            .iter()
+            .filter(|name| !name.is_empty())
+            .try_fold(features?, |node, name| child(node, name))?;
         node.attribute("state")
     };
     let wanted = [
@@ -140,13 +179,24 @@ fn judge_processor(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
             "<kvm><hint-dedicated state='on'/></kvm>",
             "The guest uses locks for shared CPUs.",
         ),
-        (["pmu", ""], "off", "<pmu state='off'/>", "The virtual counters of the processor cost time at each entry."),
+        (
+            ["pmu", ""],
+            "off",
+            "<pmu state='off'/>",
+            "The virtual counters of the processor cost time at each entry.",
+        ),
     ];
-    let lacking: Vec<_> = wanted.iter().filter(|(path, value, ..)| state(*path) != Some(*value)).collect();
+    let lacking: Vec<_> =
+        wanted.iter().filter(|(path, value, ..)| state(*path) != Some(*value)).collect();
     for (.., xml, message) in &lacking {
         missing(draft, features.unwrap_or(domain), xml, "vmm.cpu", message);
     }
-    insert_in(draft, domain, "features", &lacking.iter().map(|(.., xml, _)| *xml).collect::<String>());
+    insert_in(
+        draft,
+        domain,
+        "features",
+        &lacking.iter().map(|(.., xml, _)| *xml).collect::<String>(),
+    );
 }
 
 fn judge_memory(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
@@ -160,7 +210,11 @@ fn judge_memory(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
             "The guest's memory is in small pages, which the host provides at their first use.",
         ),
         ("locked", "<locked/>", "The host may take pages of the guest away."),
-        ("nosharepages", "<nosharepages/>", "The host may merge pages of the guest, which fault at the next write."),
+        (
+            "nosharepages",
+            "<nosharepages/>",
+            "The host may merge pages of the guest, which fault at the next write.",
+        ),
     ];
     let lacking: Vec<_> = wanted.iter().filter(|(name, ..)| !has(name)).collect();
     for (_, xml, message) in &lacking {
@@ -181,7 +235,8 @@ fn judge_devices(draft: &mut Draft<'_>, devices: Node<'_, '_>) {
             remark(
                 draft,
                 model,
-                Remark::new("vmm.nic", LintVerdict::Discouraged, message).instead("<model type='virtio'/>"),
+                Remark::new("vmm.nic", LintVerdict::Discouraged, message)
+                    .instead("<model type='virtio'/>"),
             );
             replace_attribute(draft, model, "type", "virtio");
         }
@@ -189,8 +244,7 @@ fn judge_devices(draft: &mut Draft<'_>, devices: Node<'_, '_>) {
     children(devices, "disk").for_each(|disk| judge_disk(draft, disk));
 
     for node in children(devices, "hostdev") {
-        let message =
-            "Valid; the guest has the device itself. Its IOMMU group must hold no other device that the host needs.";
+        let message = "Valid; the guest has the device itself. Its IOMMU group must hold no other device that the host needs.";
         remark(draft, node, Remark::new("vmm.vfio", LintVerdict::Valid, message));
     }
     for node in devices.children().filter(|node| is_needless(*node)) {
@@ -199,7 +253,9 @@ fn judge_devices(draft: &mut Draft<'_>, devices: Node<'_, '_>) {
     }
 
     let blocking = children(devices, "serial").chain(children(devices, "console"));
-    for node in blocking.filter(|node| matches!(node.attribute("type"), Some("pipe" | "file" | "stdio"))) {
+    for node in
+        blocking.filter(|node| matches!(node.attribute("type"), Some("pipe" | "file" | "stdio")))
+    {
         let message = "Where the reader of the guest's console stops, the vCPU that prints stops.";
         remark(draft, node, Remark::new("vmm.serial_log", LintVerdict::Discouraged, message));
     }
@@ -211,7 +267,9 @@ fn is_needless(node: Node<'_, '_>) -> bool {
     match node.tag_name().name() {
         "graphics" | "sound" | "audio" => node.attribute("type") != Some("none"),
         "video" => model != Some("none"),
-        "controller" => node.attribute("type") == Some("usb") && node.attribute("model") != Some("none"),
+        "controller" => {
+            node.attribute("type") == Some("usb") && node.attribute("model") != Some("none")
+        }
         _ => false,
     }
 }
@@ -223,15 +281,24 @@ fn judge_disk(draft: &mut Draft<'_>, disk: Node<'_, '_>) {
     }
     let Some(driver) = child(disk, "driver") else { return };
     if driver.attribute("type") == Some("qcow2") {
-        let message = "The image allocates blocks while the guest writes: a raw image or a volume does not.";
+        let message =
+            "The image allocates blocks while the guest writes: a raw image or a volume does not.";
         remark(draft, driver, Remark::new("vmm.disk", LintVerdict::Discouraged, message));
     }
 
     let wanted = [("cache", "cache='none'"), ("io", "io='native'")];
-    let lacking: Vec<_> =
-        wanted.iter().filter(|(name, _)| driver.attribute(*name).is_none()).map(|(_, xml)| *xml).collect();
-    let Some(last) = driver.attributes().next_back().filter(|_| !lacking.is_empty()) else { return };
-    let message = format!("Writes go through the host's page cache and its worker threads: add {}.", lacking.join(" "));
+    let lacking: Vec<_> = wanted
+        .iter()
+        .filter(|(name, _)| driver.attribute(*name).is_none())
+        .map(|(_, xml)| *xml)
+        .collect();
+    let Some(last) = driver.attributes().next_back().filter(|_| !lacking.is_empty()) else {
+        return;
+    };
+    let message = format!(
+        "Writes go through the host's page cache and its worker threads: add {}.",
+        lacking.join(" ")
+    );
     draft.insert(last.range().end, format!(" {}", lacking.join(" ")));
     remark(draft, driver, Remark::new("vmm.disk", LintVerdict::Incomplete, message));
 }
@@ -239,15 +306,18 @@ fn judge_disk(draft: &mut Draft<'_>, disk: Node<'_, '_>) {
 /// libvirt adds a balloon where the definition has none.
 fn judge_balloon(draft: &mut Draft<'_>, devices: Node<'_, '_>) {
     const NONE: &str = "<memballoon model='none'/>";
-    let message =
-        "A balloon takes pages from the guest, which fault again when they are used; libvirt adds one by itself.";
+    let message = "A balloon takes pages from the guest, which fault again when they are used; libvirt adds one by itself.";
     match child(devices, "memballoon") {
         None => {
             missing(draft, devices, NONE, "vmm.minimal", message);
             insert_child(draft, devices, NONE);
         }
         Some(balloon) if balloon.attribute("model") != Some("none") => {
-            remark(draft, balloon, Remark::new("vmm.minimal", LintVerdict::Discouraged, message).instead(NONE));
+            remark(
+                draft,
+                balloon,
+                Remark::new("vmm.minimal", LintVerdict::Discouraged, message).instead(NONE),
+            );
             draft.replace(balloon.range(), NONE);
         }
         Some(_) => {}
@@ -256,7 +326,9 @@ fn judge_balloon(draft: &mut Draft<'_>, devices: Node<'_, '_>) {
 
 /// The guest's kernel command line.
 fn judge_guest_line(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
-    let Some(text) = child(domain, "os").and_then(|os| child(os, "cmdline")).and_then(|line| line.first_child()) else {
+    let Some(text) =
+        child(domain, "os").and_then(|os| child(os, "cmdline")).and_then(|line| line.first_child())
+    else {
         return;
     };
     let range = text.range();

@@ -15,11 +15,15 @@ const HIGHEST_PRIORITY: u32 = 95;
 /// Judges `<vcpu>` and `<cputune>`.
 pub(super) fn judge(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
     let vcpu = child(domain, "vcpu");
-    let number = vcpu.and_then(|node| node.text()).and_then(|text| text.trim().parse::<u32>().ok()).unwrap_or(1);
+    let number = vcpu
+        .and_then(|node| node.text())
+        .and_then(|text| text.trim().parse::<u32>().ok())
+        .unwrap_or(1);
     if number < 2 {
-        let message = "The guest has one vCPU: its loop shares it with everything else in the guest.";
-        let finding =
-            Remark::new("vmm.smp", LintVerdict::Discouraged, message).instead("<vcpu placement='static'>2</vcpu>");
+        let message =
+            "The guest has one vCPU: its loop shares it with everything else in the guest.";
+        let finding = Remark::new("vmm.smp", LintVerdict::Discouraged, message)
+            .instead("<vcpu placement='static'>2</vcpu>");
         remark(draft, vcpu.unwrap_or(domain), finding);
     }
 
@@ -40,7 +44,8 @@ fn vcpu_pins(draft: &mut Draft<'_>, tune: Option<Node<'_, '_>>) -> BTreeMap<u32,
             remark(draft, pin, Remark::new("host.vcpu_pin", LintVerdict::Incomplete, message));
         }
         if let Some((other, _)) = pins.iter().find(|(_, known)| known.meets(&cpus)) {
-            let message = format!("vCPU {other} has this host CPU too: each stops while the other runs.");
+            let message =
+                format!("vCPU {other} has this host CPU too: each stops while the other runs.");
             remark(draft, pin, Remark::new("host.vcpu_pin", LintVerdict::Contradiction, message));
         }
         pins.insert(vcpu, cpus);
@@ -61,7 +66,13 @@ fn judge_pins(draft: &mut Draft<'_>, at: Node<'_, '_>, number: u32, pins: &BTree
     // Definitions with thousands of vCPUs are not written by people.
     for vcpu in (0..number.min(512)).filter(|vcpu| !pins.contains_key(vcpu)) {
         let xml = format!("<vcpupin vcpu='{vcpu}' cpuset='CPU'/>");
-        missing(draft, at, &xml, "host.vcpu_pin", &format!("vCPU {vcpu} has no host CPU of its own."));
+        missing(
+            draft,
+            at,
+            &xml,
+            "host.vcpu_pin",
+            &format!("vCPU {vcpu} has no host CPU of its own."),
+        );
     }
 }
 
@@ -78,8 +89,14 @@ fn judge_emulator(
     for element in &elements {
         let cpus = cpus_of(*element).unwrap_or_default();
         if let Some((vcpu, _)) = pins.iter().find(|(_, pinned)| pinned.meets(&cpus)) {
-            let message = format!("Shares the host CPU of vCPU {vcpu}, which stops while QEMU's other threads run.");
-            remark(draft, *element, Remark::new("host.emulator_pin", LintVerdict::Harmful, message));
+            let message = format!(
+                "Shares the host CPU of vCPU {vcpu}, which stops while QEMU's other threads run."
+            );
+            remark(
+                draft,
+                *element,
+                Remark::new("host.emulator_pin", LintVerdict::Harmful, message),
+            );
         }
     }
 
@@ -97,23 +114,33 @@ fn judge_policies(
     number: u32,
     pins: &BTreeMap<u32, CpuList>,
 ) {
-    let is_real_time = |node: &Node<'_, '_>| matches!(node.attribute("scheduler"), Some("fifo" | "rr"));
+    let is_real_time =
+        |node: &Node<'_, '_>| matches!(node.attribute("scheduler"), Some("fifo" | "rr"));
     let mut is_any = false;
     for policy in tune.iter().flat_map(|tune| children(*tune, "vcpusched")).filter(is_real_time) {
         is_any = true;
         judge_priority(draft, policy);
 
-        let vcpus = policy.attribute("vcpus").and_then(|list| CpuList::parse_list(list).ok()).unwrap_or_default();
+        let vcpus = policy
+            .attribute("vcpus")
+            .and_then(|list| CpuList::parse_list(list).ok())
+            .unwrap_or_default();
         if let Some(vcpu) = vcpus.iter().find(|vcpu| !pins.contains_key(vcpu) && *vcpu < number) {
-            let message =
-                format!("vCPU {vcpu} has this policy but no host CPU of its own: it starves whatever shares its CPU.");
+            let message = format!(
+                "vCPU {vcpu} has this policy but no host CPU of its own: it starves whatever shares its CPU."
+            );
             remark(draft, policy, Remark::new("host.vcpu_prio", LintVerdict::Incomplete, message));
         }
     }
 
-    for policy in tune.iter().flat_map(|tune| children(*tune, "emulatorsched")).filter(is_real_time) {
+    for policy in tune.iter().flat_map(|tune| children(*tune, "emulatorsched")).filter(is_real_time)
+    {
         let message = "QEMU's main loop and its workers then precede the host's kernel threads.";
-        remark(draft, policy, Remark::new("host.emulator_pin", LintVerdict::Harmful, message).instead(""));
+        remark(
+            draft,
+            policy,
+            Remark::new("host.emulator_pin", LintVerdict::Harmful, message).instead(""),
+        );
         draft.remove(policy.range());
     }
     if !is_any {
@@ -127,7 +154,11 @@ fn judge_policies(
 fn judge_priority(draft: &mut Draft<'_>, policy: Node<'_, '_>) {
     if number_of(policy, "priority").is_some_and(|priority| priority > HIGHEST_PRIORITY) {
         let message = "Ties with the kernel's own migration and watchdog threads: at most 95, and 1 for a vCPU.";
-        remark(draft, policy, Remark::new("kthread.migration", LintVerdict::Harmful, message).instead("priority='1'"));
+        remark(
+            draft,
+            policy,
+            Remark::new("kthread.migration", LintVerdict::Harmful, message).instead("priority='1'"),
+        );
         replace_attribute(draft, policy, "priority", "1");
     }
 }

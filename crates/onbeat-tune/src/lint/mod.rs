@@ -1,4 +1,5 @@
-//! Judges kernel command lines, scripts that start QEMU, and libvirt definitions, from their text alone.
+//! Judges kernel command lines, scripts that start QEMU, and libvirt definitions, from their text
+//! alone.
 //!
 //! | file | contents |
 //! |---|---|
@@ -12,9 +13,10 @@
 //! | `qemu`, `qemu_command`, `qemu_memory` | command lines of QEMU |
 //! | `libvirt`, `libvirt_cpus` | domain definitions of libvirt |
 //!
-//! The corrected text keeps what the author wrote as far as it has an effect. What does nothing is removed, what is misspelt or
-//! removed from the programs is replaced, and what is missing is added. A setting that works and is only discouraged stays, with
-//! its finding; so does what depends on facts that the text does not hold.
+//! The corrected text keeps what the author wrote as far as it has an effect. What does nothing is
+//! removed, what is misspelt or removed from the programs is replaced, and what is missing is
+//! added. A setting that works and is only discouraged stays, with its finding; so does what
+//! depends on facts that the text does not hold.
 //!
 //! ```
 //! use onbeat_tune::lint::{LintSubject, LintVerdict, lint};
@@ -26,7 +28,8 @@
 //! # Ok::<(), onbeat_tune::lint::LintError>(())
 //! ```
 //!
-//! Absent on purpose: reading files, running anything, and any judgement that the text does not prove.
+//! Absent on purpose: reading files, running anything, and any judgement that the text does not
+//! prove.
 
 mod correction;
 mod dictionary;
@@ -51,7 +54,8 @@ pub enum LintSubject {
     KernelLine,
     /// A shell script with a command that starts QEMU.
     QemuScript,
-    /// Arguments of QEMU alone: on any number of lines, or separated by NUL as in `/proc/PID/cmdline`.
+    /// Arguments of QEMU alone: on any number of lines, or separated by NUL as in
+    /// `/proc/PID/cmdline`.
     QemuArguments,
     /// A domain definition of libvirt.
     LibvirtXml,
@@ -76,7 +80,9 @@ impl LintSubject {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum LintError {
     /// There is nothing in it.
-    #[error("the text is empty. Give a kernel command line, a script that starts QEMU, or a libvirt definition")]
+    #[error(
+        "the text is empty. Give a kernel command line, a script that starts QEMU, or a libvirt definition"
+    )]
     Empty,
     /// It is larger than anything that a person writes.
     #[error("the text has {bytes} bytes; at most {most} are judged")]

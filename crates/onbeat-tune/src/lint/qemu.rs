@@ -1,4 +1,5 @@
-//! Command lines of QEMU: what surrounds the command, its devices, and the guest's kernel command line.
+//! Command lines of QEMU: what surrounds the command, its devices, and the guest's kernel command
+//! line.
 
 use super::LintError;
 use super::correction::{Draft, Remark};
@@ -79,7 +80,9 @@ impl Additions {
         let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
         let indent = &text[line_start..start];
         if indent.trim().is_empty() {
-            self.comments.iter().for_each(|comment| draft.insert(line_start, format!("{indent}# {comment}\n")));
+            self.comments
+                .iter()
+                .for_each(|comment| draft.insert(line_start, format!("{indent}# {comment}\n")));
         }
     }
 }
@@ -102,15 +105,22 @@ const HIGHEST_PRIORITY: u32 = 95;
 
 /// `taskset` and `chrt` in front of QEMU hold for all of its threads.
 fn judge_prefix(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Additions) {
-    let find = |name: &str| command.before.iter().position(|word| word.text.rsplit('/').next() == Some(name));
+    let find = |name: &str| {
+        command.before.iter().position(|word| word.text.rsplit('/').next() == Some(name))
+    };
     let (taskset, chrt) = (find("taskset"), find("chrt"));
-    let is_one_cpu = |at: usize| command.before[at + 1..].iter().find_map(|word| CpuList::parse_list(&word.text).ok());
+    let is_one_cpu = |at: usize| {
+        command.before[at + 1..].iter().find_map(|word| CpuList::parse_list(&word.text).ok())
+    };
     // Several CPUs without a policy are where QEMU's other threads belong.
-    let taskset = taskset.filter(|at| chrt.is_some() || is_one_cpu(*at).is_some_and(|cpus| cpus.iter().count() == 1));
+    let taskset = taskset.filter(|at| {
+        chrt.is_some() || is_one_cpu(*at).is_some_and(|cpus| cpus.iter().count() == 1)
+    });
     let Some(first) = [taskset, chrt].into_iter().flatten().min() else { return };
 
     let last = taskset.max(chrt).unwrap_or(first);
-    let is_argument = |word: &&ShellWord| word.text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+    let is_argument =
+        |word: &&ShellWord| word.text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
     let arguments = command.before[last + 1..].iter().take_while(is_argument).count();
     let bytes = command.before[first].bytes.start..command.before[last + arguments].bytes.end;
     let message = match (taskset, chrt) {
@@ -133,7 +143,10 @@ fn judge_prefix(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Ad
 
     if let Some(word) = chrt.and_then(|at| priority(&command.before[at + 1..])) {
         let message = "Ties with the kernel's own migration and watchdog threads: at most 95, and 1 for a vCPU.";
-        draft.remark(word.bytes.clone(), Remark::new("kthread.migration", LintVerdict::Harmful, message).instead("1"));
+        draft.remark(
+            word.bytes.clone(),
+            Remark::new("kthread.migration", LintVerdict::Harmful, message).instead("1"),
+        );
     }
     add_instructions(draft, command, additions);
 }
@@ -141,7 +154,10 @@ fn judge_prefix(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Ad
 /// A priority above the highest that a user should take.
 fn priority(words: &[ShellWord]) -> Option<&ShellWord> {
     let number = |word: &&ShellWord| word.text.parse::<u32>().is_ok();
-    words.iter().find(number).filter(|word| word.text.parse().is_ok_and(|priority: u32| priority > HIGHEST_PRIORITY))
+    words
+        .iter()
+        .find(number)
+        .filter(|word| word.text.parse().is_ok_and(|priority: u32| priority > HIGHEST_PRIORITY))
 }
 
 /// How the threads are bound instead, which needs their names.
@@ -156,9 +172,15 @@ fn add_instructions(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mu
     let message = "No thread of a vCPU has a host CPU of its own.";
     let how = "taskset -cp CPU TID and chrt -f -p 1 TID for each thread CPU N/KVM";
     let at = command.start();
-    draft.remark_as(at, "vCPU threads", Remark::new("host.vcpu_pin", LintVerdict::Missing, message).instead(how));
+    draft.remark_as(
+        at,
+        "vCPU threads",
+        Remark::new("host.vcpu_pin", LintVerdict::Missing, message).instead(how),
+    );
     additions.comments.push(format!("After the start: {how},"));
-    additions.comments.push("and taskset -cp HOUSEKEEPING TID for all other threads of QEMU.".to_owned());
+    additions
+        .comments
+        .push("and taskset -cp HOUSEKEEPING TID for all other threads of QEMU.".to_owned());
 }
 
 fn judge_machine(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Additions) {
@@ -166,19 +188,21 @@ fn judge_machine(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut A
     let by_option = command.last(&["accel"]);
     let kvm = "Valid; the guest runs on the processor itself.";
     let accelerator = by_option.map(QemuOption::head).or_else(|| command.key(&MACHINE, "accel"));
-    let option = by_option.or_else(|| command.last(&MACHINE)).or_else(|| command.last(&["enable-kvm"]));
+    let option =
+        by_option.or_else(|| command.last(&MACHINE)).or_else(|| command.last(&["enable-kvm"]));
     match (accelerator, option) {
         (Some(name), Some(option)) if !name.starts_with("kvm") => {
             let message = "Emulates the processor: milliseconds where KVM takes microseconds.";
-            let remark =
-                Remark::new("vmm.accel", LintVerdict::Harmful, message).instead("-accel kvm,kernel-irqchip=on");
+            let remark = Remark::new("vmm.accel", LintVerdict::Harmful, message)
+                .instead("-accel kvm,kernel-irqchip=on");
             draft.remark(option.bytes.clone(), remark);
         }
         (Some(_), Some(option)) => {
             draft.remark(option.bytes.clone(), Remark::new("vmm.accel", LintVerdict::Valid, kvm));
         }
         _ => match command.last(&["enable-kvm"]) {
-            Some(option) => draft.remark(option.bytes.clone(), Remark::new("vmm.accel", LintVerdict::Valid, kvm)),
+            Some(option) => draft
+                .remark(option.bytes.clone(), Remark::new("vmm.accel", LintVerdict::Valid, kvm)),
             None => {
                 let message = "Without it QEMU emulates the processor: milliseconds where KVM takes microseconds.";
                 let remark = Remark::new("vmm.accel", LintVerdict::Missing, message);
@@ -188,23 +212,33 @@ fn judge_machine(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut A
     }
 
     let machine = command.last(&MACHINE);
-    if let Some(option) = machine.filter(|option| option.head() == "pc" || option.head().starts_with("pc-i440fx")) {
+    if let Some(option) =
+        machine.filter(|option| option.head() == "pc" || option.head().starts_with("pc-i440fx"))
+    {
         let message = "A machine of 1996 with devices that no guest needs: q35 with hpet=off has fewer. The guest's disks change their \
                        names.";
-        let remark = Remark::new("vmm.minimal", LintVerdict::Discouraged, message).instead("-machine q35,hpet=off");
+        let remark = Remark::new("vmm.minimal", LintVerdict::Discouraged, message)
+            .instead("-machine q35,hpet=off");
         draft.remark(option.bytes.clone(), remark);
     }
 }
 
 /// What the CPU model of a real-time guest has besides `host`.
-const CPU_FEATURES: [&str; 5] = ["migratable=off", "+invtsc", "+tsc-deadline", "pmu=off", "kvm-hint-dedicated=on"];
+const CPU_FEATURES: [&str; 5] =
+    ["migratable=off", "+invtsc", "+tsc-deadline", "pmu=off", "kvm-hint-dedicated=on"];
 
 fn judge_processor(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Additions) {
     let wanted = format!("-cpu host,{}", CPU_FEATURES.join(","));
     match command.last(&["cpu"]) {
         None => {
             let message = "The guest gets a generic model: no invariant TSC, no TSC deadline timer, paravirtual locks.";
-            missing(draft, command, &wanted, Remark::new("vmm.cpu", LintVerdict::Missing, message), additions);
+            missing(
+                draft,
+                command,
+                &wanted,
+                Remark::new("vmm.cpu", LintVerdict::Missing, message),
+                additions,
+            );
         }
         Some(option) if !["host", "max"].contains(&option.head()) => {
             let message = "A model without the features of the host's processor.";
@@ -218,14 +252,15 @@ fn judge_processor(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut
     if !overcommit.iter().any(|option| option.key("cpu-pm").is_some()) {
         let message = "With it the guest halts its CPU without leaving to the host. Only where each vCPU has a host CPU of its own, which \
                        then looks always busy.";
-        let remark = Remark::new("vmm.cpu_pm", LintVerdict::Missing, message).instead("-overcommit cpu-pm=on");
+        let remark = Remark::new("vmm.cpu_pm", LintVerdict::Missing, message)
+            .instead("-overcommit cpu-pm=on");
         draft.remark_as(command.start(), "-overcommit cpu-pm", remark);
     }
 
     let smp = command.last(&["smp"]);
-    let vcpus = |option: &QemuOption| option.key("cpus").unwrap_or(option.head()).parse::<u32>().ok();
-    let message =
-        "The guest has one vCPU: its loop shares it with everything else in the guest. Two need a second host CPU.";
+    let vcpus =
+        |option: &QemuOption| option.key("cpus").unwrap_or(option.head()).parse::<u32>().ok();
+    let message = "The guest has one vCPU: its loop shares it with everything else in the guest. Two need a second host CPU.";
     match smp {
         None => {
             let remark = Remark::new("vmm.smp", LintVerdict::Missing, message);
@@ -233,7 +268,8 @@ fn judge_processor(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut
         }
         Some(option) if vcpus(option) == Some(1) => {
             let remark = Remark::new("vmm.smp", LintVerdict::Discouraged, message);
-            draft.remark(option.bytes.clone(), remark.instead("-smp 2,sockets=1,cores=2,threads=1"));
+            draft
+                .remark(option.bytes.clone(), remark.instead("-smp 2,sockets=1,cores=2,threads=1"));
         }
         Some(_) => {}
     }
@@ -243,7 +279,9 @@ fn judge_cpu_features(draft: &mut Draft<'_>, option: &QemuOption) {
     let value = option.value();
     let has = |feature: &&&str| {
         let name = feature.trim_start_matches('+').split('=').next().unwrap_or(feature);
-        value.split(',').any(|piece| piece.trim_start_matches(['+', '-']).split('=').next() == Some(name))
+        value
+            .split(',')
+            .any(|piece| piece.trim_start_matches(['+', '-']).split('=').next() == Some(name))
     };
     let lacking: Vec<_> = CPU_FEATURES.iter().filter(|feature| !has(feature)).copied().collect();
     if lacking.is_empty() {
@@ -254,11 +292,15 @@ fn judge_cpu_features(draft: &mut Draft<'_>, option: &QemuOption) {
     let message = format!("Add {}.", lacking.join(","));
     let instead = format!("-cpu {value},{}", lacking.join(","));
     draft.replace(option.bytes.clone(), instead.clone());
-    draft.remark(option.bytes.clone(), Remark::new("vmm.cpu", LintVerdict::Incomplete, message).instead(instead));
+    draft.remark(
+        option.bytes.clone(),
+        Remark::new("vmm.cpu", LintVerdict::Incomplete, message).instead(instead),
+    );
 }
 
 /// Models of network interfaces that are emulated register by register.
-const EMULATED_INTERFACES: [&str; 7] = ["e1000", "e1000e", "rtl8139", "pcnet", "i82551", "i82557b", "ne2k_pci"];
+const EMULATED_INTERFACES: [&str; 7] =
+    ["e1000", "e1000e", "rtl8139", "pcnet", "i82551", "i82557b", "ne2k_pci"];
 
 fn judge_network(draft: &mut Draft<'_>, command: &QemuCommand) {
     for option in command.all(&["net", "nic", "device"]) {
@@ -266,7 +308,8 @@ fn judge_network(draft: &mut Draft<'_>, command: &QemuCommand) {
         if option.name == "device" && model == "vfio-pci" {
             let message = "Valid; the guest has the device itself. Its IOMMU group must hold no other device that the host needs, and its \
                            interrupts belong on the vCPU's host CPU.";
-            draft.remark(option.bytes.clone(), Remark::new("vmm.vfio", LintVerdict::Valid, message));
+            draft
+                .remark(option.bytes.clone(), Remark::new("vmm.vfio", LintVerdict::Valid, message));
         }
         if !EMULATED_INTERFACES.contains(&model.as_str()) {
             continue;
@@ -275,7 +318,11 @@ fn judge_network(draft: &mut Draft<'_>, command: &QemuCommand) {
         let message = "Emulated register by register: several exits for each frame. Control traffic goes through a device that is passed \
                        to the guest, everything else through virtio with vhost.";
         let instead = option.value().replacen(&format!("model={model}"), "model=virtio-net-pci", 1);
-        let instead = if option.head() == model { instead.replacen(&model, "virtio-net-pci", 1) } else { instead };
+        let instead = if option.head() == model {
+            instead.replacen(&model, "virtio-net-pci", 1)
+        } else {
+            instead
+        };
         if let Some(word) = &option.argument {
             draft.replace(word.bytes.clone(), instead.clone());
         }
@@ -287,16 +334,22 @@ fn judge_network(draft: &mut Draft<'_>, command: &QemuCommand) {
 fn judge_disks(draft: &mut Draft<'_>, command: &QemuCommand) {
     // Firmware and removable media are not written in operation.
     let is_disk = |option: &&QemuOption| {
-        option.key("if") != Some("pflash") && option.key("media") != Some("cdrom") && option.key("file").is_some()
+        option.key("if") != Some("pflash")
+            && option.key("media") != Some("cdrom")
+            && option.key("file").is_some()
     };
     for option in command.all(&["drive"]).filter(is_disk) {
         if option.key("format") == Some("qcow2") {
             let message = "The image allocates blocks while the guest writes: a raw image or a volume does not.";
-            draft.remark(option.bytes.clone(), Remark::new("vmm.disk", LintVerdict::Discouraged, message));
+            draft.remark(
+                option.bytes.clone(),
+                Remark::new("vmm.disk", LintVerdict::Discouraged, message),
+            );
         }
 
         let wanted = [("cache", "cache=none"), ("aio", "aio=native")];
-        let lacking: Vec<_> = wanted.iter().filter(|(key, _)| option.key(key).is_none()).map(|(_, w)| *w).collect();
+        let lacking: Vec<_> =
+            wanted.iter().filter(|(key, _)| option.key(key).is_none()).map(|(_, w)| *w).collect();
         let Some(word) = option.argument.as_ref().filter(|_| !lacking.is_empty()) else { continue };
         let message = "Writes go through the host's page cache and its worker threads.";
         draft.insert(word.bytes.end, format!(",{}", lacking.join(",")));
@@ -310,7 +363,9 @@ fn judge_devices(draft: &mut Draft<'_>, command: &QemuCommand) {
     for option in command.all(&["device", "virtfs"]) {
         let head = option.head();
         let message = match head {
-            _ if head.contains("balloon") => "Takes pages from the guest, which fault again when they are used.",
+            _ if head.contains("balloon") => {
+                "Takes pages from the guest, which fault again when they are used."
+            }
             _ if head.contains("usb") || head.ends_with("hci") => {
                 "Polls: the controller interrupts the guest all the time."
             }
@@ -319,13 +374,19 @@ fn judge_devices(draft: &mut Draft<'_>, command: &QemuCommand) {
             }
             _ => continue,
         };
-        draft.remark(option.bytes.clone(), Remark::new("vmm.minimal", LintVerdict::Discouraged, message));
+        draft.remark(
+            option.bytes.clone(),
+            Remark::new("vmm.minimal", LintVerdict::Discouraged, message),
+        );
     }
 
     let shows = command.all(&["vga", "display", "usbdevice", "soundhw", "audiodev"]);
     for option in shows.filter(|option| option.value() != "none") {
         let message = "A device that a control system does not need.";
-        draft.remark(option.bytes.clone(), Remark::new("vmm.minimal", LintVerdict::Discouraged, message));
+        draft.remark(
+            option.bytes.clone(),
+            Remark::new("vmm.minimal", LintVerdict::Discouraged, message),
+        );
     }
 
     let serial = command.last(&["serial"]);
@@ -337,8 +398,7 @@ fn judge_devices(draft: &mut Draft<'_>, command: &QemuCommand) {
         None => command.last(&["nographic"]),
     };
     if let Some(option) = console {
-        let message =
-            "Joins the guest's console to the standard output: where its reader stops, the vCPU that prints stops.";
+        let message = "Joins the guest's console to the standard output: where its reader stops, the vCPU that prints stops.";
         let remark = Remark::new("vmm.serial_log", LintVerdict::Discouraged, message);
         draft.remark(option.bytes.clone(), remark.instead("-display none -serial null"));
     }
@@ -348,18 +408,29 @@ fn judge_devices(draft: &mut Draft<'_>, command: &QemuCommand) {
 fn judge_old_options(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Additions) {
     for option in command.all(&["realtime", "no-hpet", "no-kvm-irqchip"]) {
         let (id, message, instead) = match option.name.as_str() {
-            "realtime" => {
-                ("vmm.mem", "Removed from QEMU in favour of -overcommit mem-lock.", "-overcommit mem-lock=on")
-            }
-            "no-hpet" => ("vmm.minimal", "Removed from QEMU in favour of the machine's property hpet=off.", ""),
-            _ => {
-                ("vmm.accel", "Moves the guest's interrupt controller into QEMU: each interrupt leaves the guest.", "")
-            }
+            "realtime" => (
+                "vmm.mem",
+                "Removed from QEMU in favour of -overcommit mem-lock.",
+                "-overcommit mem-lock=on",
+            ),
+            "no-hpet" => (
+                "vmm.minimal",
+                "Removed from QEMU in favour of the machine's property hpet=off.",
+                "",
+            ),
+            _ => (
+                "vmm.accel",
+                "Moves the guest's interrupt controller into QEMU: each interrupt leaves the guest.",
+                "",
+            ),
         };
         draft.remove(option.bytes.clone());
         if !instead.is_empty() {
             additions.option(instead);
         }
-        draft.remark(option.bytes.clone(), Remark::new(id, LintVerdict::Deprecated, message).instead(instead));
+        draft.remark(
+            option.bytes.clone(),
+            Remark::new(id, LintVerdict::Deprecated, message).instead(instead),
+        );
     }
 }

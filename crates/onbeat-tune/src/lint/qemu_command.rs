@@ -60,7 +60,9 @@ impl QemuOption {
 /// The pieces of an argument: `host,pmu=off`.
 fn keys(argument: &str) -> Vec<(&str, Option<&str>)> {
     let pieces = argument.split(',').filter(|piece| !piece.is_empty());
-    pieces.map(|piece| piece.split_once('=').map_or((piece, None), |(key, value)| (key, Some(value)))).collect()
+    pieces
+        .map(|piece| piece.split_once('=').map_or((piece, None), |(key, value)| (key, Some(value))))
+        .collect()
 }
 
 /// A command that starts QEMU.
@@ -85,7 +87,9 @@ impl QemuCommand {
             let Some(name) = word.text.strip_prefix('-') else { continue };
             let name = name.trim_start_matches('-').to_owned();
             let takes = !WITHOUT_ARGUMENT.contains(&name.as_str());
-            let argument = rest.next_if(|next| takes && (!next.text.starts_with('-') || next.text.len() == 1)).cloned();
+            let argument = rest
+                .next_if(|next| takes && (!next.text.starts_with('-') || next.text.len() == 1))
+                .cloned();
             let end = argument.as_ref().map_or(word.bytes.end, |argument| argument.bytes.end);
             options.push(QemuOption { name, argument, bytes: word.bytes.start..end });
         }
@@ -94,7 +98,10 @@ impl QemuCommand {
     }
 
     /// The options of one of these names.
-    pub(super) fn all<'c>(&'c self, names: &'c [&str]) -> impl DoubleEndedIterator<Item = &'c QemuOption> {
+    pub(super) fn all<'c>(
+        &'c self,
+        names: &'c [&str],
+    ) -> impl DoubleEndedIterator<Item = &'c QemuOption> {
         self.options.iter().filter(move |option| names.contains(&option.name.as_str()))
     }
 
@@ -105,7 +112,11 @@ impl QemuCommand {
 
     /// The value of a key in any option of these names; of several the last one.
     pub(super) fn key(&self, names: &[&str], key: &str) -> Option<&str> {
-        self.options.iter().rev().filter(|option| names.contains(&option.name.as_str())).find_map(|o| o.key(key))
+        self.options
+            .iter()
+            .rev()
+            .filter(|option| names.contains(&option.name.as_str()))
+            .find_map(|o| o.key(key))
     }
 
     /// The byte behind the last option, or behind the program.
@@ -117,7 +128,9 @@ impl QemuCommand {
     /// The byte at which the command begins.
     pub(super) fn start(&self) -> usize {
         let words = self.before.iter().chain(&self.program);
-        let first = words.map(|word| word.bytes.start).chain(self.options.iter().map(|option| option.bytes.start));
+        let first = words
+            .map(|word| word.bytes.start)
+            .chain(self.options.iter().map(|option| option.bytes.start));
         first.min().unwrap_or(0)
     }
 }
@@ -126,10 +139,15 @@ impl QemuCommand {
 fn is_qemu(word: &str) -> bool {
     let name = word.rsplit('/').next().unwrap_or(word).trim_matches(['$', '{', '}', '"']);
     let name = name.to_ascii_lowercase();
-    name == "kvm" || name == "qemu" || name == "qemu-kvm" || name.contains("qemu-system") || name == "qemu_bin"
+    name == "kvm"
+        || name == "qemu"
+        || name == "qemu-kvm"
+        || name.contains("qemu-system")
+        || name == "qemu_bin"
 }
 
-/// Returns the first command of a script that starts QEMU; `None` also for a script that cannot be split.
+/// Returns the first command of a script that starts QEMU; `None` also for a script that cannot be
+/// split.
 pub(super) fn find(script: &str) -> Option<QemuCommand> {
     let commands = shell_words::commands(script).ok()?;
     commands.iter().find_map(|words| {
@@ -171,6 +189,9 @@ mod tests {
 
     #[test]
     fn sizes_are_in_mebibytes_without_a_unit() {
-        assert_eq!([mebibytes("2048"), mebibytes("4G"), mebibytes("x")], [Some(2048), Some(4096), None]);
+        assert_eq!(
+            [mebibytes("2048"), mebibytes("4G"), mebibytes("x")],
+            [Some(2048), Some(4096), None]
+        );
     }
 }

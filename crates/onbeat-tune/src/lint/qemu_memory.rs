@@ -13,20 +13,27 @@ const ID: &str = "vmm.mem";
 pub(super) fn judge(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Additions) {
     let memory = command.last(&["m"]).map(|option| option.key("size").unwrap_or(option.head()));
     let guest_mib = memory.map_or(Some(DEFAULT_MIB), mebibytes);
-    let backends: Vec<_> =
-        command.all(&["object"]).filter(|option| option.head().starts_with("memory-backend-")).collect();
-    let unattached: Vec<_> = backends.iter().filter(|option| !is_attached(command, option)).collect();
+    let backends: Vec<_> = command
+        .all(&["object"])
+        .filter(|option| option.head().starts_with("memory-backend-"))
+        .collect();
+    let unattached: Vec<_> =
+        backends.iter().filter(|option| !is_attached(command, option)).collect();
 
     for backend in &unattached {
         judge_unattached(draft, backend, guest_mib);
     }
     for option in command.all(&["mem-prealloc", "mem-path"]) {
         let message = "The older spelling of a memory backend with prealloc=on.";
-        draft.remark(option.bytes.clone(), Remark::new(ID, LintVerdict::Deprecated, message).instead(""));
+        draft.remark(
+            option.bytes.clone(),
+            Remark::new(ID, LintVerdict::Deprecated, message).instead(""),
+        );
         draft.remove(option.bytes.clone());
     }
 
-    let is_attached_huge = |backend: &&&QemuOption| is_attached(command, backend) && is_huge(backend);
+    let is_attached_huge =
+        |backend: &&&QemuOption| is_attached(command, backend) && is_huge(backend);
     match (unattached.first(), backends.iter().find(is_attached_huge)) {
         // The backend that was meant.
         (Some(backend), _) => attach(draft, command, backend, guest_mib, additions),
@@ -39,12 +46,14 @@ pub(super) fn judge(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mu
 /// Whether the machine, a NUMA node or a device uses a backend.
 fn is_attached(command: &QemuCommand, backend: &QemuOption) -> bool {
     let Some(id) = backend.key("id") else { return false };
-    let by_machine = command.all(&["M", "machine"]).any(|option| option.key("memory-backend") == Some(id));
+    let by_machine =
+        command.all(&["M", "machine"]).any(|option| option.key("memory-backend") == Some(id));
     by_machine || command.all(&["numa", "device"]).any(|option| option.key("memdev") == Some(id))
 }
 
 fn is_huge(backend: &QemuOption) -> bool {
-    backend.key("hugetlb") == Some("on") || backend.key("mem-path").is_some_and(|path| path.contains("huge"))
+    backend.key("hugetlb") == Some("on")
+        || backend.key("mem-path").is_some_and(|path| path.contains("huge"))
 }
 
 /// A size that QEMU reads back as the same number.
@@ -59,7 +68,10 @@ fn size_text(mib: Option<u64>) -> String {
 fn backend_argument(id: &str, mib: Option<u64>) -> String {
     // Pages of 1 GiB do not divide any other size.
     let page = if mib.is_some_and(|mib| mib % 1024 == 0) { "1G" } else { "2M" };
-    format!("memory-backend-memfd,id={id},size={},hugetlb=on,hugetlbsize={page},prealloc=on", size_text(mib))
+    format!(
+        "memory-backend-memfd,id={id},size={},hugetlb=on,hugetlbsize={page},prealloc=on",
+        size_text(mib)
+    )
 }
 
 fn judge_unattached(draft: &mut Draft<'_>, backend: &QemuOption, guest_mib: Option<u64>) {
@@ -71,8 +83,12 @@ fn judge_unattached(draft: &mut Draft<'_>, backend: &QemuOption, guest_mib: Opti
         size_text(size).replace('G', " GiB").replace('M', " MiB"),
         size_text(guest_mib).replace('G', " GiB").replace('M', " MiB"),
     );
-    let instead = format!("-object {} -machine memory-backend={id}", backend_argument(id, guest_mib));
-    draft.remark(backend.bytes.clone(), Remark::new(ID, LintVerdict::NoEffect, message).instead(instead));
+    let instead =
+        format!("-object {} -machine memory-backend={id}", backend_argument(id, guest_mib));
+    draft.remark(
+        backend.bytes.clone(),
+        Remark::new(ID, LintVerdict::NoEffect, message).instead(instead),
+    );
 }
 
 fn attach(
@@ -97,8 +113,14 @@ fn name_backend(draft: &mut Draft<'_>, command: &QemuCommand, id: &str, addition
     }
 }
 
-fn add_backend(draft: &mut Draft<'_>, command: &QemuCommand, guest_mib: Option<u64>, additions: &mut Additions) {
-    let message = "The host provides each page of the guest at its first use, and the vCPU waits for it.";
+fn add_backend(
+    draft: &mut Draft<'_>,
+    command: &QemuCommand,
+    guest_mib: Option<u64>,
+    additions: &mut Additions,
+) {
+    let message =
+        "The host provides each page of the guest at its first use, and the vCPU waits for it.";
     let option = format!("-object {}", backend_argument("ram0", guest_mib));
     missing(draft, command, &option, Remark::new(ID, LintVerdict::Missing, message), additions);
     name_backend(draft, command, "ram0", additions);
@@ -109,13 +131,14 @@ fn judge_size(draft: &mut Draft<'_>, backend: &QemuOption, guest_mib: Option<u64
     if let (Some(size), Some(guest)) = (size, guest_mib)
         && size != guest
     {
-        let message = format!("The backend has {size} MiB and -m {guest} MiB: QEMU refuses to start.");
+        let message =
+            format!("The backend has {size} MiB and -m {guest} MiB: QEMU refuses to start.");
         draft.remark(backend.bytes.clone(), Remark::new(ID, LintVerdict::Contradiction, message));
     }
     if backend.key("prealloc") != Some("on") {
         let message = "Pages are provided at their first use, and the vCPU waits for them.";
-        let remark =
-            Remark::new(ID, LintVerdict::Incomplete, message).instead(format!("{},prealloc=on", backend.value()));
+        let remark = Remark::new(ID, LintVerdict::Incomplete, message)
+            .instead(format!("{},prealloc=on", backend.value()));
         draft.remark(backend.bytes.clone(), remark);
         draft.insert(backend.bytes.end, ",prealloc=on");
     }

@@ -1,7 +1,8 @@
 //! Words of a shell script, each with its place in the text.
 //!
-//! Reads what scripts that start QEMU consist of: quotes, backslashes, comments, lines that continue. Expansions (`$NAME`,
-//! `$(...)`) stay as they are written. Absent on purpose: everything that a shell does with words.
+//! Reads what scripts that start QEMU consist of: quotes, backslashes, comments, lines that
+//! continue. Expansions (`$NAME`, `$(...)`) stay as they are written. Absent on purpose: everything
+//! that a shell does with words.
 
 use std::ops::Range;
 
@@ -55,7 +56,8 @@ pub(super) fn commands(script: &str) -> Result<Vec<ShellCommand>, LintError> {
     Ok(commands)
 }
 
-/// Splits arguments without a shell around them: at NUL where there is one, else as a shell would, on any number of lines.
+/// Splits arguments without a shell around them: at NUL where there is one, else as a shell would,
+/// on any number of lines.
 ///
 /// # Errors
 /// [`LintError::OpenQuote`].
@@ -75,7 +77,11 @@ pub(super) fn arguments(text: &str) -> Result<ShellCommand, LintError> {
         let bytes = at..at + piece.len();
         at = bytes.end + 1;
         if !piece.is_empty() {
-            words.push(ShellWord { text: piece.to_owned(), offsets: (bytes.start..=bytes.end).collect(), bytes });
+            words.push(ShellWord {
+                text: piece.to_owned(),
+                offsets: (bytes.start..=bytes.end).collect(),
+                bytes,
+            });
         }
     }
 
@@ -118,7 +124,9 @@ impl WordReader<'_> {
                 self.begin_word(at);
                 self.read_quoted(at, c)?;
             }
-            '$' if self.chars.peek().is_some_and(|(_, next)| *next == '(') => self.read_substitution(at),
+            '$' if self.chars.peek().is_some_and(|(_, next)| *next == '(') => {
+                self.read_substitution(at)
+            }
             _ => self.begin_word(at).push(at, c),
         }
 
@@ -164,14 +172,22 @@ mod tests {
 
     fn texts(script: &str) -> Vec<Vec<String>> {
         let commands = commands(script).unwrap();
-        commands.into_iter().map(|command| command.into_iter().map(|word| word.text).collect()).collect()
+        commands
+            .into_iter()
+            .map(|command| command.into_iter().map(|word| word.text).collect())
+            .collect()
     }
 
     #[test]
     fn words_are_split_as_a_shell_does() {
         let script = "#!/bin/sh\nexec a -b \\\n  'c d' \"e $F\" g\\ h # rest\nif x; then y|z; fi\n";
-        let expected: [&[&str]; 5] =
-            [&["exec", "a", "-b", "c d", "e $F", "g h"], &["if", "x"], &["then", "y"], &["z"], &["fi"]];
+        let expected: [&[&str]; 5] = [
+            &["exec", "a", "-b", "c d", "e $F", "g h"],
+            &["if", "x"],
+            &["then", "y"],
+            &["z"],
+            &["fi"],
+        ];
         assert_eq!(texts(script), expected);
         assert_eq!(texts("a $(b $(c d); e)f g"), [["a", "$(b $(c d); e)f", "g"]]);
     }
@@ -189,13 +205,18 @@ mod tests {
 
     #[test]
     fn arguments_are_separated_by_nul_or_by_blanks_on_any_line() {
-        let texts = |text: &str| arguments(text).unwrap().into_iter().map(|word| word.text).collect::<Vec<_>>();
+        let texts = |text: &str| {
+            arguments(text).unwrap().into_iter().map(|word| word.text).collect::<Vec<_>>()
+        };
         assert_eq!(texts("-m\x002G\x00-append\0a b\0"), ["-m", "2G", "-append", "a b"]);
         assert_eq!(texts("-m 2G\n-append 'a b'\n"), ["-m", "2G", "-append", "a b"]);
     }
 
     #[test]
     fn an_open_quote_is_an_error_with_its_place() {
-        assert_eq!(commands("a\n b 'c"), Err(LintError::OpenQuote { line: 2, column: 4, quote: '\'' }));
+        assert_eq!(
+            commands("a\n b 'c"),
+            Err(LintError::OpenQuote { line: 2, column: 4, quote: '\'' })
+        );
     }
 }

@@ -30,21 +30,26 @@ pub enum BootLoader {
 }
 
 /// Where Raspberry Pi OS and its derivatives keep the line.
-const CMDLINE_TXT: [(&str, &str); 2] =
-    [("/boot/firmware/cmdline.txt", "/boot/firmware/config.txt"), ("/boot/cmdline.txt", "/boot/config.txt")];
+const CMDLINE_TXT: [(&str, &str); 2] = [
+    ("/boot/firmware/cmdline.txt", "/boot/firmware/config.txt"),
+    ("/boot/cmdline.txt", "/boot/config.txt"),
+];
 
 impl BootLoader {
     /// Finds out what starts the kernel, from files.
     pub(super) fn detect(files: &EtcFiles) -> Self {
         let has = |path: &str| files.exists(path);
-        if let Some((path, _)) = CMDLINE_TXT.iter().find(|(line, config)| has(line) && has(config)) {
+        if let Some((path, _)) = CMDLINE_TXT.iter().find(|(line, config)| has(line) && has(config))
+        {
             return Self::RaspberryPi { path: (*path).to_owned() };
         }
         if has("/run/ostree-booted") {
             return Self::Ostree;
         }
 
-        let has_entries = has("/boot/loader/entries") || has("/boot/efi/loader/entries") || has("/efi/loader/entries");
+        let has_entries = has("/boot/loader/entries")
+            || has("/boot/efi/loader/entries")
+            || has("/efi/loader/entries");
         let has_grubby = has("/usr/sbin/grubby") || has("/sbin/grubby") || has("/usr/bin/grubby");
         match has("/etc/default/grub") {
             true if has("/etc/default/grub.d") || has("/etc/debian_version") => Self::GrubDropIn,
@@ -93,7 +98,8 @@ impl BootLoader {
                     Direction::In => "--append-if-missing",
                     Direction::Out => "--delete-if-present",
                 };
-                let options: Vec<String> = parameters.iter().map(|text| format!("{option}={text}")).collect();
+                let options: Vec<String> =
+                    parameters.iter().map(|text| format!("{option}={text}")).collect();
                 let mut command = vec!["rpm-ostree", "kargs"];
                 command.extend(options.iter().map(String::as_str));
                 vec![FollowUp::new(&command, why)]
@@ -102,20 +108,21 @@ impl BootLoader {
         }
     }
 
-    /// Returns how to boot without the persisted parameters, should the machine not start with them.
+    /// Returns how to boot without the persisted parameters, should the machine not start with
+    /// them.
     #[must_use]
     pub const fn fallback(&self) -> Option<&'static str> {
         match self {
-            Self::GrubDropIn => {
-                Some("In GRUB's menu, choose an entry with (recovery mode): it boots without these parameters.")
-            }
-            Self::Grubby | Self::GrubFile => {
-                Some("In GRUB's menu, press e and delete these parameters from the line that begins with linux.")
-            }
+            Self::GrubDropIn => Some(
+                "In GRUB's menu, choose an entry with (recovery mode): it boots without these parameters.",
+            ),
+            Self::Grubby | Self::GrubFile => Some(
+                "In GRUB's menu, press e and delete these parameters from the line that begins with linux.",
+            ),
             Self::Ostree => Some("In the boot menu, choose the previous deployment."),
-            Self::KernelInstall => {
-                Some("In the menu of systemd-boot, press e and delete what is between onbeat.begin and onbeat.end.")
-            }
+            Self::KernelInstall => Some(
+                "In the menu of systemd-boot, press e and delete what is between onbeat.begin and onbeat.end.",
+            ),
             Self::RaspberryPi { .. } => Some(
                 "Read the card in another computer and delete what is between onbeat.begin and onbeat.end in cmdline.txt.",
             ),
@@ -147,8 +154,8 @@ enum Direction {
 
 /// The drop-in for GRUB: a piece of shell that `grub-mkconfig` reads.
 ///
-/// Parameters of the same names are taken out of the user's lines while GRUB's entries are written; the user's files stay as
-/// they are.
+/// Parameters of the same names are taken out of the user's lines while GRUB's entries are written;
+/// the user's files stay as they are.
 pub(super) fn grub_drop_in(parameters: &[String]) -> String {
     // The kernel reads `-` and `_` alike.
     let pattern = |parameter: &String| {

@@ -17,7 +17,8 @@ pub enum ConfirmedState {
     Holds,
     /// It has another value, and the machine has not been rebooted since.
     AwaitsReboot,
-    /// It has another value, though the machine was rebooted: another program or file sets it, or the boot entries are old.
+    /// It has another value, though the machine was rebooted: another program or file sets it, or
+    /// the boot entries are old.
     Differs,
     /// Its value cannot be read.
     Unknown,
@@ -46,35 +47,61 @@ pub fn confirm(root: &Path) -> Result<Vec<PersistedValue>, PersistError> {
     let Some(record) = PersistRecord::read(root)? else { return Ok(Vec::new()) };
     let files = EtcFiles::open(root)?;
     let boot = boot_id(&files);
-    let otherwise =
-        if !boot.is_empty() && boot == record.boot_id { ConfirmedState::AwaitsReboot } else { ConfirmedState::Differs };
+    let otherwise = if !boot.is_empty() && boot == record.boot_id {
+        ConfirmedState::AwaitsReboot
+    } else {
+        ConfirmedState::Differs
+    };
 
     let mut values = kernel_parameters(&files, &record, &otherwise);
     let sysctls = record.settings.sysctls.iter().map(|(name, value)| {
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
         (name.clone(), value, vec![path])
     });
-    let sysfs = record.settings.sysfs.iter().map(|(path, value)| (path.clone(), value, expand(&files, path)));
-    values.extend(sysctls.chain(sysfs).map(|(name, wanted, paths)| compare(&files, name, wanted, &paths, &otherwise)));
+    let sysfs = record
+        .settings
+        .sysfs
+        .iter()
+        .map(|(path, value)| (path.clone(), value, expand(&files, path)));
+    values.extend(
+        sysctls
+            .chain(sysfs)
+            .map(|(name, wanted, paths)| compare(&files, name, wanted, &paths, &otherwise)),
+    );
     values.extend(service_cpus(&files, &record, &otherwise));
     Ok(values)
 }
 
 /// systemd itself runs on the CPUs that it gives to services.
-fn service_cpus(files: &EtcFiles, record: &PersistRecord, otherwise: &ConfirmedState) -> Option<PersistedValue> {
+fn service_cpus(
+    files: &EtcFiles,
+    record: &PersistRecord,
+    otherwise: &ConfirmedState,
+) -> Option<PersistedValue> {
     let wanted = record.settings.service_cpus.as_ref()?;
     let status = files.read("/proc/1/status").ok().flatten().unwrap_or_default();
-    let found =
-        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(|list| list.trim().to_owned());
+    let found = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+        .map(|list| list.trim().to_owned());
     let state = match found.as_deref().map(CpuList::parse_list) {
         Some(Ok(cpus)) if cpus == *wanted => ConfirmedState::Holds,
         Some(Ok(_)) => otherwise.clone(),
         _ => ConfirmedState::Unknown,
     };
-    Some(PersistedValue { name: "CPUAffinity".to_owned(), wanted: wanted.to_string(), found, state })
+    Some(PersistedValue {
+        name: "CPUAffinity".to_owned(),
+        wanted: wanted.to_string(),
+        found,
+        state,
+    })
 }
 
-fn kernel_parameters(files: &EtcFiles, record: &PersistRecord, otherwise: &ConfirmedState) -> Vec<PersistedValue> {
+fn kernel_parameters(
+    files: &EtcFiles,
+    record: &PersistRecord,
+    otherwise: &ConfirmedState,
+) -> Vec<PersistedValue> {
     let line = files.read("/proc/cmdline").ok().flatten();
     let value = |wanted: &String| {
         let is_same = |piece: &&str| name_of(piece) == name_of(wanted);
@@ -85,7 +112,12 @@ fn kernel_parameters(files: &EtcFiles, record: &PersistRecord, otherwise: &Confi
             (_, Some(found)) if value_of(found) == value_of(wanted) => ConfirmedState::Holds,
             _ => otherwise.clone(),
         };
-        PersistedValue { name: name_of(wanted), wanted: wanted.clone(), found: found.map(str::to_owned), state }
+        PersistedValue {
+            name: name_of(wanted),
+            wanted: wanted.clone(),
+            found: found.map(str::to_owned),
+            state,
+        }
     };
     record.settings.kernel_parameters.iter().map(value).collect()
 }
@@ -108,7 +140,12 @@ fn compare(
         let Some(text) = files.read(path).ok().flatten() else { continue };
         let found = text.trim().to_owned();
         if !is_same_value(&found, wanted) {
-            return PersistedValue { name, wanted: wanted.to_owned(), found: Some(found), state: otherwise.clone() };
+            return PersistedValue {
+                name,
+                wanted: wanted.to_owned(),
+                found: Some(found),
+                state: otherwise.clone(),
+            };
         }
         state = ConfirmedState::Holds;
         shown = Some(found);
@@ -117,18 +154,26 @@ fn compare(
     PersistedValue { name, wanted: wanted.to_owned(), found: shown, state }
 }
 
-/// Whether a file that reads `found` was written as `wanted`: as text, or as a value of a format in which the kernel writes.
+/// Whether a file that reads `found` was written as `wanted`: as text, or as a value of a format in
+/// which the kernel writes.
 fn is_same_value(found: &str, wanted: &str) -> bool {
     let same_as = |format: ValueFormat| match (format.parse(found), format.parse(wanted)) {
         (Ok(found), Ok(wanted)) => found == wanted,
         _ => false,
     };
-    let formats =
-        [ValueFormat::Integer, ValueFormat::Boolean, ValueFormat::Bracket, ValueFormat::Paren, ValueFormat::List];
+    let formats = [
+        ValueFormat::Integer,
+        ValueFormat::Boolean,
+        ValueFormat::Bracket,
+        ValueFormat::Paren,
+        ValueFormat::List,
+    ];
     // A mask has leading zeros or commas, and a number has not.
     let may_be_mask = found.contains(',') || found.starts_with('0');
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    words(found) == words(wanted) || formats.into_iter().any(same_as) || (may_be_mask && same_as(ValueFormat::Mask))
+    words(found) == words(wanted)
+        || formats.into_iter().any(same_as)
+        || (may_be_mask && same_as(ValueFormat::Mask))
 }
 
 /// The files of a pattern of tmpfiles.d with `*` and `[23]`.
@@ -141,7 +186,8 @@ fn expand(files: &EtcFiles, pattern: &str) -> Vec<String> {
                 return vec![format!("{parent}/{piece}")];
             }
             let names = files.names(parent).into_iter();
-            let fitting = names.filter(|name| alternatives.iter().any(|pattern| matches(pattern, name)));
+            let fitting =
+                names.filter(|name| alternatives.iter().any(|pattern| matches(pattern, name)));
             fitting.map(|name| format!("{parent}/{name}")).collect()
         };
         paths = paths.iter().flat_map(below).collect();
@@ -154,7 +200,9 @@ fn expand(files: &EtcFiles, pattern: &str) -> Vec<String> {
 fn alternatives(piece: &str) -> Vec<String> {
     let parts = piece.split_once('[').and_then(|(head, rest)| Some((head, rest.split_once(']')?)));
     match parts {
-        Some((head, (set, tail))) => set.chars().map(|letter| format!("{head}{letter}{tail}")).collect(),
+        Some((head, (set, tail))) => {
+            set.chars().map(|letter| format!("{head}{letter}{tail}")).collect()
+        }
         None => vec![piece.to_owned()],
     }
 }
@@ -174,7 +222,9 @@ mod tests {
         ] {
             assert!(is_same_value(found, wanted), "{found} {wanted}");
         }
-        for (found, wanted) in [("[always] madvise never", "never"), ("N", "1"), ("60", "10"), ("10", "2")] {
+        for (found, wanted) in
+            [("[always] madvise never", "never"), ("N", "1"), ("60", "10"), ("10", "2")]
+        {
             assert!(!is_same_value(found, wanted), "{found} {wanted}");
         }
     }

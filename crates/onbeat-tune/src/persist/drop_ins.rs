@@ -10,7 +10,8 @@ use super::settings::{ApplyAtBoot, BootSettings};
 use super::{PersistError, kernel_line};
 
 /// The first line of each file.
-pub(super) const HEAD: &str = "# Written by onbeat tune persist. Remove it by: onbeat tune persist --remove";
+pub(super) const HEAD: &str =
+    "# Written by onbeat tune persist. Remove it by: onbeat tune persist --remove";
 
 /// A file to be written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +61,9 @@ pub(super) fn plan(
     }
     if !settings.sysfs.is_empty() {
         // tmpfiles.d reads % as a specifier.
-        let line = |(path, value): (&String, &String)| format!("w {path} - - - - {}\n", value.replace('%', "%%"));
+        let line = |(path, value): (&String, &String)| {
+            format!("w {path} - - - - {}\n", value.replace('%', "%%"))
+        };
         planned.push(PlannedFile::own(TMPFILES, with_head(settings.sysfs.iter().map(line))));
     }
     if let Some(cpus) = &settings.service_cpus {
@@ -96,7 +99,10 @@ fn kernel_parameters(
     // kernel-install falls back to the line of the running kernel in the same way.
     let text = before.clone().or_else(|| running_line(files));
     let no_line = || PersistError::NoKernelLine { path: files.place(path) };
-    let merged = text.as_deref().and_then(|text| kernel_line::merge(text, parameters)).ok_or_else(no_line)?;
+    let merged = text
+        .as_deref()
+        .and_then(|text| kernel_line::merge(text, parameters))
+        .ok_or_else(no_line)?;
     Ok(Some(PlannedFile {
         path: path.to_owned(),
         text: merged.text,
@@ -108,7 +114,11 @@ fn kernel_parameters(
 
 /// `/proc/cmdline` without what the boot loader adds.
 fn running_line(files: &EtcFiles) -> Option<String> {
-    let line = files.read("/usr/lib/kernel/cmdline").ok().flatten().or_else(|| files.read("/proc/cmdline").ok()?)?;
+    let line = files
+        .read("/usr/lib/kernel/cmdline")
+        .ok()
+        .flatten()
+        .or_else(|| files.read("/proc/cmdline").ok()?)?;
     let is_own = |piece: &&str| !piece.starts_with("BOOT_IMAGE=") && !piece.starts_with("initrd=");
     Some(line.split_whitespace().filter(is_own).collect::<Vec<_>>().join(" ") + "\n")
 }
@@ -147,7 +157,9 @@ const SYSCTL_DIRECTORIES: [&str; 4] =
 pub(super) fn overridden(files: &EtcFiles, settings: &BootSettings) -> Vec<String> {
     let mut found = Vec::new();
     for directory in SYSCTL_DIRECTORIES {
-        for name in files.names(directory).into_iter().filter(|name| name.as_str() > "90-onbeat.conf") {
+        for name in
+            files.names(directory).into_iter().filter(|name| name.as_str() > "90-onbeat.conf")
+        {
             let path = format!("{directory}/{name}");
             let text = files.read(&path).ok().flatten().unwrap_or_default();
             found.extend(same_names(&text, settings).map(|line| format!("{path}: {line}")));
@@ -159,7 +171,13 @@ pub(super) fn overridden(files: &EtcFiles, settings: &BootSettings) -> Vec<Strin
 
 fn same_names<'s>(text: &'s str, settings: &'s BootSettings) -> impl Iterator<Item = &'s str> {
     let sets = |line: &&str| {
-        let name = line.split('=').next().unwrap_or_default().trim().trim_start_matches('-').replace('/', ".");
+        let name = line
+            .split('=')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .trim_start_matches('-')
+            .replace('/', ".");
         settings.sysctls.contains_key(&name)
     };
     text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';'])).filter(sets)

@@ -1,4 +1,5 @@
-//! Files below a root directory: written to a temporary name, synced and renamed; removed without a trace.
+//! Files below a root directory: written to a temporary name, synced and renamed; removed without a
+//! trace.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -39,8 +40,10 @@ impl EtcFiles {
         let resolved = match fs::canonicalize(&place) {
             Ok(resolved) => resolved,
             Err(_) => {
-                let existing = place.ancestors().skip(1).find(|parent| parent.exists()).unwrap_or(&self.root);
-                let parent = fs::canonicalize(existing).map_err(|source| error("read", existing, source))?;
+                let existing =
+                    place.ancestors().skip(1).find(|parent| parent.exists()).unwrap_or(&self.root);
+                let parent =
+                    fs::canonicalize(existing).map_err(|source| error("read", existing, source))?;
                 let rest = place.strip_prefix(existing).unwrap_or(&place);
                 parent.join(rest)
             }
@@ -60,8 +63,12 @@ impl EtcFiles {
     /// The names in a directory, sorted; none where it does not exist.
     pub(super) fn names(&self, path: &str) -> Vec<String> {
         let Ok(entries) = self.resolve(path).map(fs::read_dir) else { return Vec::new() };
-        let mut names: Vec<String> =
-            entries.into_iter().flatten().flatten().map(|entry| entry.file_name().to_string_lossy().into()).collect();
+        let mut names: Vec<String> = entries
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into())
+            .collect();
         names.sort();
         names
     }
@@ -72,13 +79,19 @@ impl EtcFiles {
         let found = match fs::metadata(&place) {
             Ok(found) => found,
             // Also where a directory on the way is a file.
-            Err(source) if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Err(source)
+                if matches!(
+                    source.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
                 return Ok(None);
             }
             Err(source) => return Err(error("read", &place, source)),
         };
         if !found.is_file() || found.len() > MOST_BYTES {
-            let source = io::Error::new(io::ErrorKind::InvalidInput, "not a regular file of at most 1 MiB");
+            let source =
+                io::Error::new(io::ErrorKind::InvalidInput, "not a regular file of at most 1 MiB");
             return Err(error("read", &place, source));
         }
 
@@ -101,8 +114,13 @@ impl EtcFiles {
 
     /// Directories on the way to a file that do not exist, the outermost first.
     pub(super) fn missing_directories(&self, path: &str) -> Vec<String> {
-        let parents: Vec<&str> = path.match_indices('/').map(|(at, _)| &path[..at]).filter(|p| !p.is_empty()).collect();
-        parents.into_iter().filter(|parent| !self.place(parent).exists()).map(str::to_owned).collect()
+        let parents: Vec<&str> =
+            path.match_indices('/').map(|(at, _)| &path[..at]).filter(|p| !p.is_empty()).collect();
+        parents
+            .into_iter()
+            .filter(|parent| !self.place(parent).exists())
+            .map(str::to_owned)
+            .collect()
     }
 
     fn temporary(place: &Path) -> PathBuf {
@@ -116,7 +134,12 @@ impl EtcFiles {
     }
 
     /// The same with a mode for a file that does not exist yet.
-    pub(super) fn write_with_mode(&self, path: &str, text: &str, mode: u32) -> Result<(), PersistError> {
+    pub(super) fn write_with_mode(
+        &self,
+        path: &str,
+        text: &str,
+        mode: u32,
+    ) -> Result<(), PersistError> {
         let place = self.resolve(path)?;
         let directory = place.parent().unwrap_or(&self.root).to_owned();
         fs::create_dir_all(&directory).map_err(|source| error("write", &directory, source))?;
@@ -148,7 +171,12 @@ impl EtcFiles {
     pub(super) fn remove_unfinished(&self, path: &str) -> Result<(), PersistError> {
         let temporary = Self::temporary(&self.resolve(path)?);
         match fs::remove_file(&temporary) {
-            Err(source) if !matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Err(source)
+                if !matches!(
+                    source.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
                 Err(error("remove", &temporary, source))
             }
             _ => Ok(()),
@@ -161,7 +189,11 @@ impl EtcFiles {
             let place = self.place(directory);
             match fs::remove_dir(&place) {
                 Ok(()) => {}
-                Err(source) if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) => {}
+                Err(source)
+                    if matches!(
+                        source.kind(),
+                        io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty
+                    ) => {}
                 Err(source) => return Err(error("remove", &place, source)),
             }
         }
@@ -170,7 +202,12 @@ impl EtcFiles {
     }
 }
 
-fn write_synced(temporary: &Path, text: &str, mode: u32, replaced: Option<fs::Metadata>) -> io::Result<()> {
+fn write_synced(
+    temporary: &Path,
+    text: &str,
+    mode: u32,
+    replaced: Option<fs::Metadata>,
+) -> io::Result<()> {
     let mut file = File::create(temporary)?;
     file.write_all(text.as_bytes())?;
 
@@ -180,7 +217,9 @@ fn write_synced(temporary: &Path, text: &str, mode: u32, replaced: Option<fs::Me
     if written.mode() & 0o7777 != mode {
         file.set_permissions(Permissions::from_mode(mode))?;
     }
-    if let Some(found) = replaced.filter(|found| (found.uid(), found.gid()) != (written.uid(), written.gid())) {
+    if let Some(found) =
+        replaced.filter(|found| (found.uid(), found.gid()) != (written.uid(), written.gid()))
+    {
         chown(temporary, Some(found.uid()), Some(found.gid()))?;
     }
     file.sync_all()

@@ -1,6 +1,8 @@
-//! Files with one kernel command line: onbeat's parameters stand between markers, and replace those of the same names.
+//! Files with one kernel command line: onbeat's parameters stand between markers, and replace those
+//! of the same names.
 //!
-//! The markers look like a module's parameters: the kernel ignores those of a module that does not exist.
+//! The markers look like a module's parameters: the kernel ignores those of a module that does not
+//! exist.
 
 use super::settings::name_of;
 
@@ -35,7 +37,8 @@ pub(super) fn merge(text: &str, ours: &[String]) -> Option<MergedLine> {
     })
 }
 
-/// Takes out what stands between the markers and puts back what was displaced; `None` without both markers.
+/// Takes out what stands between the markers and puts back what was displaced; `None` without both
+/// markers.
 pub(super) fn without_ours(text: &str, displaced: &[String]) -> Option<String> {
     let line = command_line(text)?;
     let (kernel, init) = split_init(line);
@@ -79,7 +82,10 @@ mod tests {
 
     #[test]
     fn parameters_are_merged_by_name_in_front_of_those_of_init() {
-        let merged = merge("# boot\nroot=x isolcpus=1 rcu-nocbs=1 quiet -- 3\n", &ours(&["isolcpus=3", "rcu_nocbs=3"]));
+        let merged = merge(
+            "# boot\nroot=x isolcpus=1 rcu-nocbs=1 quiet -- 3\n",
+            &ours(&["isolcpus=3", "rcu_nocbs=3"]),
+        );
         let merged = merged.unwrap();
         let expected = "# boot\nroot=x quiet onbeat.begin isolcpus=3 rcu_nocbs=3 onbeat.end -- 3\n";
         assert_eq!(merged.text, expected);

@@ -1,4 +1,5 @@
-//! Settings that hold after each boot, in files of onbeat's own name, and their removal without a trace.
+//! Settings that hold after each boot, in files of onbeat's own name, and their removal without a
+//! trace.
 //!
 //! | file | contents |
 //! |---|---|
@@ -10,11 +11,13 @@
 //! | [`persist_record`] | what was written, on disk before the first file |
 //! | [`confirm`](mod@confirm) | whether it holds after a reboot |
 //!
-//! Nothing takes effect at once, and no program is started: commands that the change needs are returned as [`FollowUp`]. A record of
-//! all files is on disk before the first of them, so that [`remove`] also undoes a [`persist()`] that was interrupted.
+//! Nothing takes effect at once, and no program is started: commands that the change needs are
+//! returned as [`FollowUp`]. A record of all files is on disk before the first of them, so that
+//! [`remove`] also undoes a [`persist()`] that was interrupted.
 //!
-//! Absent on purpose: changing a file that another program or a person owns, except where no directory for drop-ins exists
-//! (`cmdline.txt`, `/etc/kernel/cmdline`); there the original text is kept in the record.
+//! Absent on purpose: changing a file that another program or a person owns, except where no
+//! directory for drop-ins exists (`cmdline.txt`, `/etc/kernel/cmdline`); there the original text is
+//! kept in the record.
 
 pub mod boot_loader;
 pub mod confirm;
@@ -118,13 +121,17 @@ pub struct FollowUp {
 
 impl FollowUp {
     fn new(command: &[&str], why: &str) -> Self {
-        Self { command: command.iter().map(|word| (*word).to_owned()).collect(), why: why.to_owned() }
+        Self {
+            command: command.iter().map(|word| (*word).to_owned()).collect(),
+            why: why.to_owned(),
+        }
     }
 
     /// Returns the command as a person types it.
     #[must_use]
     pub fn line(&self) -> String {
-        let quoted = |word: &String| if word.contains(' ') { format!("'{word}'") } else { word.clone() };
+        let quoted =
+            |word: &String| if word.contains(' ') { format!("'{word}'") } else { word.clone() };
         self.command.iter().map(quoted).collect::<Vec<_>>().join(" ")
     }
 
@@ -145,7 +152,8 @@ pub struct Persisted {
     pub files: Vec<String>,
     /// Commands that it needs.
     pub follow_ups: Vec<FollowUp>,
-    /// Kernel parameters that must be added by hand, because the boot loader was not recognised; with the sentence that says how.
+    /// Kernel parameters that must be added by hand, because the boot loader was not recognised;
+    /// with the sentence that says how.
     pub by_hand: Option<String>,
     /// How to boot without the kernel parameters, should the machine not start with them.
     pub fallback: Option<&'static str>,
@@ -155,8 +163,8 @@ pub struct Persisted {
 
 /// Writes settings so that they hold after each boot.
 ///
-/// `root` is the machine's root directory: `/`, or a tree that is prepared for another machine. Settings that an earlier call
-/// persisted are removed first.
+/// `root` is the machine's root directory: `/`, or a tree that is prepared for another machine.
+/// Settings that an earlier call persisted are removed first.
 ///
 /// # Errors
 /// [`PersistError`]; then nothing of this call remains.
@@ -164,7 +172,9 @@ pub fn persist(root: &Path, settings: &BootSettings) -> Result<Persisted, Persis
     settings.validate()?;
     let files = EtcFiles::open(root)?;
     let removed = remove(root, UndoMode::Careful)?;
-    if let Some((path, _)) = removed.files.iter().find(|(_, outcome)| *outcome == RemovalOutcome::ChangedSince) {
+    if let Some((path, _)) =
+        removed.files.iter().find(|(_, outcome)| *outcome == RemovalOutcome::ChangedSince)
+    {
         return Err(PersistError::ChangedSince { path: files.place(path) });
     }
 
@@ -224,7 +234,8 @@ pub struct Removed {
 
 /// Removes what [`persist()`] wrote; nothing where nothing is on record.
 ///
-/// A file that others have changed since is left as it is, unless `mode` is [`UndoMode::Force`], and stays on record.
+/// A file that others have changed since is left as it is, unless `mode` is [`UndoMode::Force`],
+/// and stays on record.
 ///
 /// # Errors
 /// [`PersistError`]; what is not removed stays on record.
@@ -253,7 +264,11 @@ pub fn remove(root: &Path, mode: UndoMode) -> Result<Removed, PersistError> {
     Ok(removed)
 }
 
-fn remove_file(files: &EtcFiles, file: &PlannedFile, mode: UndoMode) -> Result<RemovalOutcome, PersistError> {
+fn remove_file(
+    files: &EtcFiles,
+    file: &PlannedFile,
+    mode: UndoMode,
+) -> Result<RemovalOutcome, PersistError> {
     files.remove_unfinished(&file.path)?;
     let current = match &file.link_to {
         Some(_) => files.read_link(&file.path),

@@ -61,12 +61,17 @@ impl PersistRecord {
         let mut follow_ups = loader.follow_ups(parameters);
         let mut removal = loader.removal(parameters);
         let manager = settings.service_cpus.is_some().then(|| {
-            FollowUp::new(&["systemctl", "daemon-reexec"], "reads CPUAffinity; services that start afterwards have it")
+            FollowUp::new(
+                &["systemctl", "daemon-reexec"],
+                "reads CPUAffinity; services that start afterwards have it",
+            )
         });
-        let units = settings
-            .apply
-            .is_some()
-            .then(|| FollowUp::new(&["systemctl", "daemon-reload"], "reads the unit that applies the plan at boot"));
+        let units = settings.apply.is_some().then(|| {
+            FollowUp::new(
+                &["systemctl", "daemon-reload"],
+                "reads the unit that applies the plan at boot",
+            )
+        });
         for command in [manager, units].into_iter().flatten() {
             follow_ups.push(command.clone());
             removal.push(command);
@@ -76,7 +81,9 @@ impl PersistRecord {
             schema: SCHEMA.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             boot_id: boot_id(files),
-            unix_seconds: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            unix_seconds: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| since.as_secs()),
             settings,
             loader: loader.clone(),
             files: planned,
@@ -90,7 +97,8 @@ impl PersistRecord {
     /// Reads the record below a root directory; `None` where nothing was persisted.
     ///
     /// # Errors
-    /// [`PersistError::BadRecord`], [`PersistError::Private`] where another user may have written it.
+    /// [`PersistError::BadRecord`], [`PersistError::Private`] where another user may have written
+    /// it.
     pub fn read(root: &Path) -> Result<Option<Self>, PersistError> {
         let path = EtcFiles::open(root)?.place(PATH);
         if !path.exists() {
@@ -99,7 +107,8 @@ impl PersistRecord {
 
         let bytes = private::read(&path)?;
         let bad = |problem: String| PersistError::BadRecord { path: path.clone(), problem };
-        let record: Self = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+        let record: Self =
+            serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
         match record.schema.as_str() {
             SCHEMA => Ok(Some(record)),
             other => Err(bad(format!("its schema is {other}, not {SCHEMA}"))),
@@ -107,13 +116,18 @@ impl PersistRecord {
     }
 
     pub(super) fn write(&self, files: &EtcFiles) -> Result<(), PersistError> {
-        let bad =
-            |error: serde_json::Error| PersistError::BadRecord { path: files.place(PATH), problem: error.to_string() };
+        let bad = |error: serde_json::Error| PersistError::BadRecord {
+            path: files.place(PATH),
+            problem: error.to_string(),
+        };
         let text = serde_json::to_string_pretty(self).map_err(bad)?;
         files.write_with_mode(PATH, &(text + "\n"), MODE)
     }
 
-    pub(super) fn delete(files: &EtcFiles, made_directories: &[String]) -> Result<(), PersistError> {
+    pub(super) fn delete(
+        files: &EtcFiles,
+        made_directories: &[String],
+    ) -> Result<(), PersistError> {
         files.remove_unfinished(PATH)?;
         files.remove(PATH)?;
         files.remove_directories(made_directories)

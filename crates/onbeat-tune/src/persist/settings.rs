@@ -45,14 +45,20 @@ pub struct NotPersisted {
 }
 
 /// Directories below `/sys` that are not there when values are written at boot, or not values.
-const NOT_BY_TMPFILES: [&str; 4] = ["/sys/kernel/debug", "/sys/kernel/tracing", "/sys/fs/cgroup", "/sys/fs/resctrl"];
+const NOT_BY_TMPFILES: [&str; 4] =
+    ["/sys/kernel/debug", "/sys/kernel/tracing", "/sys/fs/cgroup", "/sys/fs/resctrl"];
 
 impl BootSettings {
-    /// Returns what makes these records hold after each boot, and the records for which an applied plan is needed.
+    /// Returns what makes these records hold after each boot, and the records for which an applied
+    /// plan is needed.
     ///
-    /// A value in a file is preferred to a kernel parameter: it also holds without a reboot, and can be undone at run time.
+    /// A value in a file is preferred to a kernel parameter: it also holds without a reboot, and
+    /// can be undone at run time.
     #[must_use]
-    pub fn from_records(records: &[&TuningRecord], survey: &Survey<'_>) -> (Self, Vec<NotPersisted>) {
+    pub fn from_records(
+        records: &[&TuningRecord],
+        survey: &Survey<'_>,
+    ) -> (Self, Vec<NotPersisted>) {
         let mut settings = Self::default();
         let mut rest = Vec::new();
         for record in records {
@@ -69,7 +75,8 @@ impl BootSettings {
             return Err("is only checked".to_owned());
         }
 
-        let values: Vec<_> = record.probe.iter().filter_map(|spec| BootValue::from_probe(spec, survey)).collect();
+        let values: Vec<_> =
+            record.probe.iter().filter_map(|spec| BootValue::from_probe(spec, survey)).collect();
         if let Some(open) = values.iter().find(|value| value.text().contains(['{', '}'])) {
             return Err(format!("{} has no value here", open.text()));
         }
@@ -126,17 +133,25 @@ impl BootSettings {
         }
 
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.,=:+/@%-".contains(c);
-        check_all(self.kernel_parameters.iter(), "the kernel command line", |text| match name_of(text).as_str() {
+        check_all(self.kernel_parameters.iter(), "the kernel command line", |text| match name_of(
+            text,
+        )
+        .as_str()
+        {
             "" => Some("it has no name"),
-            _ if !text.chars().all(is_plain) => Some("only letters, digits and _.,=:+/@%- are allowed"),
+            _ if !text.chars().all(is_plain) => {
+                Some("only letters, digits and _.,=:+/@%- are allowed")
+            }
             _ => None,
         })?;
         check_all(self.sysctls.keys(), "sysctl.d", |name| {
-            let fits = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-/".contains(c));
+            let fits = !name.is_empty()
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-/".contains(c));
             (!fits).then_some("it is not the name of a sysctl")
         })?;
         check_all(self.sysfs.keys(), "tmpfiles.d", |path| {
-            let leads_out = path.split('/').any(|piece| piece == "..") || path.contains(char::is_whitespace);
+            let leads_out =
+                path.split('/').any(|piece| piece == "..") || path.contains(char::is_whitespace);
             (!path.starts_with("/sys/") || leads_out).then_some("it is not a path below /sys")
         })?;
         check_all(self.sysctls.values().chain(self.sysfs.values()), "a drop-in", |value| {
@@ -194,7 +209,8 @@ impl BootValue {
     }
 }
 
-/// `cpu{loop_cpu}` as a pattern that tmpfiles.d understands: `cpu[23]`, or braces where a number has two digits.
+/// `cpu{loop_cpu}` as a pattern that tmpfiles.d understands: `cpu[23]`, or braces where a number
+/// has two digits.
 fn loop_pattern(path: &str, survey: &Survey<'_>) -> String {
     let Ok(cpus) = survey.loop_cpus() else { return path.to_owned() };
     let numbers: Vec<String> = cpus.iter().map(|cpu| cpu.to_string()).collect();
@@ -214,11 +230,16 @@ mod cpus_as_text {
 
     use crate::CpuList;
 
-    pub(super) fn serialize<S: Serializer>(cpus: &Option<CpuList>, to: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        cpus: &Option<CpuList>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         cpus.as_ref().map(ToString::to_string).serialize(to)
     }
 
-    pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Option<CpuList>, D::Error> {
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(
+        from: D,
+    ) -> Result<Option<CpuList>, D::Error> {
         let text = Option::<String>::deserialize(from)?;
         text.map(|text| CpuList::parse_list(&text).map_err(D::Error::custom)).transpose()
     }

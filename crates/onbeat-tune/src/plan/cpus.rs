@@ -1,8 +1,9 @@
 //! The choice of the loop's CPUs.
 //!
-//! One core: all threads of it, because a sibling that works for others slows the loop down. Never CPU 0, which keeps the time,
-//! unless it shares the only core; never all CPUs. Among cores, in this order: one that is isolated already, one of the fastest
-//! kind, one on the NUMA node of the loop's interface, the one with the fewest interrupts that the kernel does not move, the one with
+//! One core: all threads of it, because a sibling that works for others slows the loop down. Never
+//! CPU 0, which keeps the time, unless it shares the only core; never all CPUs. Among cores, in
+//! this order: one that is isolated already, one of the fastest kind, one on the NUMA node of the
+//! loop's interface, the one with the fewest interrupts that the kernel does not move, the one with
 //! the fewest interrupts at all, the one with the highest numbers.
 
 use std::cmp::Reverse;
@@ -49,8 +50,8 @@ struct CoreMerit {
 /// Chooses CPUs, or checks those that were chosen.
 ///
 /// # Errors
-/// [`PlanError::NoCpu`] on a machine with one CPU, [`PlanError::NotOnline`], [`PlanError::NoHousekeeping`],
-/// [`PlanError::Machine`] where the online CPUs cannot be read.
+/// [`PlanError::NoCpu`] on a machine with one CPU, [`PlanError::NotOnline`],
+/// [`PlanError::NoHousekeeping`], [`PlanError::Machine`] where the online CPUs cannot be read.
 pub fn choose(survey: &Survey<'_>, choice: &CpuChoice) -> Result<ChosenCpus, PlanError> {
     let online = survey.online().map_err(|why| PlanError::Machine { why: format!("{why:?}") })?;
     match choice {
@@ -108,7 +109,8 @@ fn cores(survey: &Survey<'_>, online: &CpuList) -> Vec<CpuList> {
         }
         // Without the file each CPU is a core.
         let alone: CpuList = [cpu].into_iter().collect();
-        let threads = threads_of(cpu, survey).map_or_else(|| alone.clone(), |threads| threads.and(online));
+        let threads =
+            threads_of(cpu, survey).map_or_else(|| alone.clone(), |threads| threads.and(online));
         cores.push(if threads.contains(cpu) { threads } else { alone });
     }
 
@@ -121,8 +123,11 @@ fn threads_of(cpu: u32, survey: &Survey<'_>) -> Option<CpuList> {
 }
 
 fn siblings_outside(cpus: &CpuList, survey: &Survey<'_>) -> CpuList {
-    let all: CpuList =
-        cpus.iter().filter_map(|cpu| threads_of(cpu, survey)).flat_map(|t| t.iter().collect::<Vec<_>>()).collect();
+    let all: CpuList = cpus
+        .iter()
+        .filter_map(|cpu| threads_of(cpu, survey))
+        .flat_map(|t| t.iter().collect::<Vec<_>>())
+        .collect();
     all.minus(cpus)
 }
 
@@ -137,13 +142,17 @@ fn merit(core: &CpuList, survey: &Survey<'_>, counts: &InterruptCounts) -> CoreM
         capacity: capacity(lowest, survey),
         is_on_node: node.is_ok_and(|node| core.is_within(&node)),
         managed: Reverse(core.iter().map(|cpu| counts.managed(cpu)).sum()),
-        // Counts grow all the time: only their order of magnitude is compared, so that two plans agree.
-        interrupts: Reverse(core.iter().map(|cpu| counts.all(cpu)).sum::<u64>().checked_ilog2().unwrap_or(0).into()),
+        // Counts grow all the time: only their order of magnitude is compared, so that two plans
+        // agree.
+        interrupts: Reverse(
+            core.iter().map(|cpu| counts.all(cpu)).sum::<u64>().checked_ilog2().unwrap_or(0).into(),
+        ),
         lowest,
     }
 }
 
-/// How fast the CPU is in comparison with the others of the machine: its capacity (ARM), or its highest frequency.
+/// How fast the CPU is in comparison with the others of the machine: its capacity (ARM), or its
+/// highest frequency.
 fn capacity(cpu: u32, survey: &Survey<'_>) -> u64 {
     let files = ["cpu_capacity", "cpufreq/cpuinfo_max_freq"];
     let mut numbers = files.iter().filter_map(|file| {
@@ -151,7 +160,9 @@ fn capacity(cpu: u32, survey: &Survey<'_>) -> u64 {
         text.trim().parse::<u64>().ok()
     });
     // Favoured cores differ by some percent; another kind of core differs by more.
-    numbers.next().map_or(0, |number| number.checked_ilog2().map_or(0, |bits| number >> bits.saturating_sub(2)))
+    numbers.next().map_or(0, |number| {
+        number.checked_ilog2().map_or(0, |bits| number >> bits.saturating_sub(2))
+    })
 }
 
 fn reason(merit: &CoreMerit, survey: &Survey<'_>) -> String {
@@ -182,7 +193,8 @@ impl InterruptCounts {
         let text = survey.host().read("/proc/interrupts").unwrap_or_default();
         let mut lines = text.lines();
         let heads = lines.next().unwrap_or_default().split_whitespace();
-        let cpus: Vec<u32> = heads.filter_map(|head| head.strip_prefix("CPU")?.parse().ok()).collect();
+        let cpus: Vec<u32> =
+            heads.filter_map(|head| head.strip_prefix("CPU")?.parse().ok()).collect();
 
         let mut counts = Self::default();
         for line in lines {
@@ -193,7 +205,9 @@ impl InterruptCounts {
             let words: Vec<&str> = rest.split_whitespace().collect();
             let name = words.last().copied().unwrap_or_default();
             let is_managed = MANAGED.iter().any(|pattern| matches(pattern, name));
-            for (cpu, count) in cpus.iter().zip(words.iter().map_while(|word| word.parse::<u64>().ok())) {
+            for (cpu, count) in
+                cpus.iter().zip(words.iter().map_while(|word| word.parse::<u64>().ok()))
+            {
                 *counts.all.entry(*cpu).or_default() += count;
                 if is_managed {
                     *counts.managed.entry(*cpu).or_default() += count;

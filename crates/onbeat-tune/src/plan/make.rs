@@ -6,14 +6,18 @@ use super::cpus::{self, ChosenCpus};
 use super::steps::{self, StepError};
 use super::{LeftOut, PLAN_SCHEMA, Plan, PlanError, PlanRequest, PlanStep, StepTarget, Tunings};
 use crate::catalogue::survey::Survey;
-use crate::catalogue::{CheckVerdict, Finding, HostTree, LoopSetup, TuningRecord, catalogue, check, load};
+use crate::catalogue::{
+    CheckVerdict, Finding, HostTree, LoopSetup, TuningRecord, catalogue, check, load,
+};
 
 /// Plans what would be changed on a machine. Opens files for reading only.
 ///
-/// A plan holds what is not as wanted; what cannot be changed now is among [`Plan::left_out`], with what a person does instead.
+/// A plan holds what is not as wanted; what cannot be changed now is among [`Plan::left_out`], with
+/// what a person does instead.
 ///
 /// # Errors
-/// [`PlanError`] where no CPU can be given to the loop, or the machine does not say which CPUs it has.
+/// [`PlanError`] where no CPU can be given to the loop, or the machine does not say which CPUs it
+/// has.
 pub fn plan(host: &HostTree, request: &PlanRequest) -> Result<Plan, PlanError> {
     let setup = match &request.tunings {
         Tunings::Profile(profile) => profile.fit(&request.setup),
@@ -23,8 +27,15 @@ pub fn plan(host: &HostTree, request: &PlanRequest) -> Result<Plan, PlanError> {
     let setup = LoopSetup { cpus: chosen.cpus.clone(), ..setup };
 
     let survey = Survey::new(host, &setup);
-    let findings = check(host, &setup).into_iter().map(|finding| (finding.id.clone(), finding)).collect();
-    let mut draft = Draft { survey: &survey, findings, names_ids: false, steps: Vec::new(), left_out: Vec::new() };
+    let findings =
+        check(host, &setup).into_iter().map(|finding| (finding.id.clone(), finding)).collect();
+    let mut draft = Draft {
+        survey: &survey,
+        findings,
+        names_ids: false,
+        steps: Vec::new(),
+        left_out: Vec::new(),
+    };
     for record in selected(&request.tunings, &mut draft.names_ids)? {
         draft.add(record);
     }
@@ -45,12 +56,17 @@ pub fn plan(host: &HostTree, request: &PlanRequest) -> Result<Plan, PlanError> {
 }
 
 /// The records, in the order in which they are changed.
-fn selected(tunings: &Tunings, names_ids: &mut bool) -> Result<Vec<&'static TuningRecord>, PlanError> {
+fn selected(
+    tunings: &Tunings,
+    names_ids: &mut bool,
+) -> Result<Vec<&'static TuningRecord>, PlanError> {
     let catalogue = catalogue();
     let mut wanted = BTreeSet::new();
     match tunings {
         Tunings::Profile(profile) => {
-            wanted.extend(catalogue.profile(profile.of_catalogue()).iter().map(|record| record.id.as_str()));
+            wanted.extend(
+                catalogue.profile(profile.of_catalogue()).iter().map(|record| record.id.as_str()),
+            );
         }
         Tunings::Ids(ids) => {
             *names_ids = true;
@@ -65,8 +81,13 @@ fn selected(tunings: &Tunings, names_ids: &mut bool) -> Result<Vec<&'static Tuni
     }
 
     // The records are loaded only where their edges have an order.
-    let order = load::order(catalogue).map_err(|error| PlanError::Machine { why: error.to_string() })?;
-    Ok(order.into_iter().filter(|id| wanted.contains(id)).filter_map(|id| catalogue.get(id)).collect())
+    let order =
+        load::order(catalogue).map_err(|error| PlanError::Machine { why: error.to_string() })?;
+    Ok(order
+        .into_iter()
+        .filter(|id| wanted.contains(id))
+        .filter_map(|id| catalogue.get(id))
+        .collect())
 }
 
 /// A plan in the making.
@@ -87,7 +108,9 @@ impl Draft<'_> {
     fn add(&mut self, record: &TuningRecord) {
         let Some(finding) = self.findings.get(&record.id) else { return };
         let nothing_to_do = match &finding.verdict {
-            _ if record.is_check_only() => Some("is only checked: there is nothing to change".to_owned()),
+            _ if record.is_check_only() => {
+                Some("is only checked: there is nothing to change".to_owned())
+            }
             // What may arrive at the loop's CPU is moved, even where it does not arrive there now.
             CheckVerdict::Good if !steps::has_interrupts(record) => Some("is as wanted".to_owned()),
             CheckVerdict::NotApplicable(reason) => Some(format!("does not apply: {reason}")),
@@ -117,18 +140,22 @@ impl Draft<'_> {
     /// A record with something that can be changed now.
     fn take(&mut self, record: &TuningRecord, made: Vec<PlanStep>) {
         if let Some(other) = self.conflicting(record) {
-            let reason = format!("cannot be in effect together with {other}, which is in this plan");
+            let reason =
+                format!("cannot be in effect together with {other}, which is in this plan");
             return self.leave_out(&record.id, reason);
         }
 
         for step in made {
-            let same =
-                self.steps.iter().find(|known| known.target == step.target && known.target != StepTarget::Boot {});
+            let same = self
+                .steps
+                .iter()
+                .find(|known| known.target == step.target && known.target != StepTarget::Boot {});
             match same {
                 None => self.steps.push(step),
                 Some(known) if known.new == step.new => {}
                 Some(known) => {
-                    let reason = format!("{} already sets {} to {}", known.id, known.target, known.new);
+                    let reason =
+                        format!("{} already sets {} to {}", known.id, known.target, known.new);
                     self.leave_out(&record.id, reason);
                 }
             }
@@ -149,7 +176,8 @@ impl Draft<'_> {
     fn conflicting(&self, record: &TuningRecord) -> Option<String> {
         let is_against = |step: &&PlanStep| {
             let other = catalogue().get(&step.id);
-            record.conflicts.contains(&step.id) || other.is_some_and(|other| other.conflicts.contains(&record.id))
+            record.conflicts.contains(&step.id)
+                || other.is_some_and(|other| other.conflicts.contains(&record.id))
         };
         self.steps.iter().find(is_against).map(|step| step.id.clone())
     }

@@ -1,4 +1,5 @@
-//! Plans: what would be changed on a machine for a loop, in order, as a file that people read and edit.
+//! Plans: what would be changed on a machine for a loop, in order, as a file that people read and
+//! edit.
 //!
 //! | file | contents |
 //! |---|---|
@@ -19,7 +20,8 @@
 //! # Ok::<(), onbeat_tune::plan::PlanError>(())
 //! ```
 //!
-//! Absent on purpose: changes. A plan is made by reading alone, without root where the machine allows it; [`crate::apply`] changes.
+//! Absent on purpose: changes. A plan is made by reading alone, without root where the machine
+//! allows it; [`crate::apply`] changes.
 
 pub mod cpus;
 pub mod make;
@@ -74,7 +76,8 @@ pub struct PlanStep {
     pub id: String,
     /// What is changed.
     pub target: StepTarget,
-    /// The value when the plan was made; for people. Undo restores what is found when the plan is applied.
+    /// The value when the plan was made; for people. Undo restores what is found when the plan is
+    /// applied.
     pub old: String,
     /// The value after.
     pub new: String,
@@ -159,7 +162,9 @@ impl PlanProfile {
 
 impl fmt::Display for PlanProfile {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(Self::ALL.iter().find(|(profile, _)| profile == self).map_or("", |(_, name)| name))
+        out.write_str(
+            Self::ALL.iter().find(|(profile, _)| profile == self).map_or("", |(_, name)| name),
+        )
     }
 }
 
@@ -196,7 +201,11 @@ impl PlanRequest {
     /// A profile for the default loop, on CPUs that are chosen.
     #[must_use]
     pub fn profile(profile: PlanProfile) -> Self {
-        Self { tunings: Tunings::Profile(profile), cpus: CpuChoice::Auto, setup: LoopSetup::default() }
+        Self {
+            tunings: Tunings::Profile(profile),
+            cpus: CpuChoice::Auto,
+            setup: LoopSetup::default(),
+        }
     }
 
     /// These ids for the default loop, on CPUs that are chosen.
@@ -207,7 +216,11 @@ impl PlanRequest {
         let ids: Vec<String> = ids.into_iter().map(str::to_owned).collect();
         match ids.iter().find(|id| catalogue().resolve(id).is_empty()) {
             Some(id) => Err(PlanError::UnknownId { id: id.clone() }),
-            None => Ok(Self { tunings: Tunings::Ids(ids), cpus: CpuChoice::Auto, setup: LoopSetup::default() }),
+            None => Ok(Self {
+                tunings: Tunings::Ids(ids),
+                cpus: CpuChoice::Auto,
+                setup: LoopSetup::default(),
+            }),
         }
     }
 }
@@ -216,7 +229,9 @@ impl PlanRequest {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PlanError {
     /// The name of a profile is not known.
-    #[error("\"{name}\" is not a profile. Choose one of bench, robot-1k, busy-poll, vm-host, vm-guest")]
+    #[error(
+        "\"{name}\" is not a profile. Choose one of bench, robot-1k, busy-poll, vm-host, vm-guest"
+    )]
     Profile {
         /// What was given.
         name: String,
@@ -234,7 +249,9 @@ pub enum PlanError {
         text: String,
     },
     /// The machine has a single CPU, or cannot say which it has.
-    #[error("no CPU can be given to the loop: CPUs {online} are online, and one must remain for everything else")]
+    #[error(
+        "no CPU can be given to the loop: CPUs {online} are online, and one must remain for everything else"
+    )]
     NoCpu {
         /// The online CPUs.
         online: CpuList,

@@ -1,4 +1,5 @@
-//! Steps of records that name no value to write: attributes of threads, units, registers, values that depend on another file.
+//! Steps of records that name no value to write: attributes of threads, units, registers, values
+//! that depend on another file.
 //!
 //! The records stay data without code, and so do these: each names an id and a kind of step.
 
@@ -58,7 +59,9 @@ impl Who {
     /// Returns the group as a plan names it.
     #[must_use]
     pub fn group(self) -> ThreadGroup {
-        let named = |names: &[&str]| ThreadGroup::Kernel(names.iter().map(|name| (*name).to_owned()).collect());
+        let named = |names: &[&str]| {
+            ThreadGroup::Kernel(names.iter().map(|name| (*name).to_owned()).collect())
+        };
         match self {
             Self::Loop => ThreadGroup::Loop,
             Self::User => ThreadGroup::User,
@@ -71,7 +74,8 @@ impl Who {
     }
 }
 
-/// The recipes by id. A test holds that each id is a record with something to change and without a value to write.
+/// The recipes by id. A test holds that each id is a record with something to change and without a
+/// value to write.
 pub const RECIPES: [(&str, Recipe); 28] = [
     ("shield.cpuset_v1", Recipe::Shield),
     ("shield.cpuset_v2", Recipe::Shield),
@@ -88,7 +92,10 @@ pub const RECIPES: [(&str, Recipe); 28] = [
     ("proc.limits", Recipe::Threads(Who::Loop, TaskSetting::PriorityLimit, "95 95")),
     ("proc.rttime", Recipe::Threads(Who::Loop, TaskSetting::RealTimeLimit, "500000 1000000")),
     ("io.core_dump", Recipe::Threads(Who::Loop, TaskSetting::CoreLimit, "0 0")),
-    ("kern.preempt_mode", Recipe::File("/sys/kernel/debug/sched/preempt", "full", RecipeKind::Marked)),
+    (
+        "kern.preempt_mode",
+        Recipe::File("/sys/kernel/debug/sched/preempt", "full", RecipeKind::Marked),
+    ),
     ("dbg.trace", Recipe::File("/sys/kernel/tracing/current_tracer", "nop", RecipeKind::Text)),
     ("mem.min_free", Recipe::File("/proc/sys/vm/min_free_kbytes", "16384", RecipeKind::Text)),
     ("mem.overcommit", Recipe::File("/proc/sys/vm/overcommit_memory", "0", RecipeKind::Text)),
@@ -115,7 +122,8 @@ pub fn appliable() -> Vec<&'static str> {
     let records = crate::catalogue::catalogue().records.iter();
     let has_value = |record: &&crate::catalogue::TuningRecord| {
         !record.is_check_only()
-            && (recipe(&record.id).is_some() || record.probe.iter().any(|spec| spec.probe().set().is_some()))
+            && (recipe(&record.id).is_some()
+                || record.probe.iter().any(|spec| spec.probe().set().is_some()))
     };
     records.filter(has_value).map(|record| record.id.as_str()).collect()
 }

@@ -21,7 +21,8 @@ pub fn has_interrupts(record: &TuningRecord) -> bool {
     record.probe.iter().any(|spec| matches!(spec, ProbeSpec::Irqs(probe) if probe.set.is_some()))
 }
 
-/// Returns what can be changed now to make a record good; nothing where it takes a reboot or a person.
+/// Returns what can be changed now to make a record good; nothing where it takes a reboot or a
+/// person.
 ///
 /// # Errors
 /// [`StepError`] with the reason, where a step would be possible in other circumstances.
@@ -56,7 +57,10 @@ pub fn boot(record: &TuningRecord, survey: &Survey<'_>) -> Option<PlanStep> {
 
     let maker = StepMaker { record, survey };
     let shell = "onbeat tune persist".to_owned();
-    Some(PlanStep { takes: "reboot".to_owned(), ..maker.step(StepTarget::Boot {}, "", &new, shell) })
+    Some(PlanStep {
+        takes: "reboot".to_owned(),
+        ..maker.step(StepTarget::Boot {}, "", &new, shell)
+    })
 }
 
 struct StepMaker<'r, 's> {
@@ -80,13 +84,18 @@ impl StepMaker<'_, '_> {
 
     fn filled(&self, value: &str) -> Result<String, StepError> {
         let filled = self.survey.fill(value);
-        if filled.contains('{') { Err(StepError(format!("no value for \"{filled}\" here"))) } else { Ok(filled) }
+        if filled.contains('{') {
+            Err(StepError(format!("no value for \"{filled}\" here")))
+        } else {
+            Ok(filled)
+        }
     }
 
     /// The readings that are not as wanted.
     fn bad(&self, probe: &dyn Probe) -> Vec<(String, ProbeValue)> {
-        let is_bad =
-            |value: &ProbeValue| probe.wanted().is_some_and(|want| want.holds(value, self.survey) == Ok(false));
+        let is_bad = |value: &ProbeValue| {
+            probe.wanted().is_some_and(|want| want.holds(value, self.survey) == Ok(false))
+        };
         let bad = |reading: ProbeReading| Some((reading.place, reading.value.ok().filter(is_bad)?));
         probe.read(self.survey).into_iter().filter_map(bad).collect()
     }
@@ -116,14 +125,21 @@ impl StepMaker<'_, '_> {
         format: ValueFormat,
         (column, value): (Option<usize>, &str),
     ) -> Result<PlanStep, StepError> {
-        let text = self.survey.host().read(path).map_err(|error| StepError(format!("cannot read {path}: {error}")))?;
+        let text = self
+            .survey
+            .host()
+            .read(path)
+            .map_err(|error| StepError(format!("cannot read {path}: {error}")))?;
         let kind = match format {
             _ if column.is_some() => Kind::Words,
             ValueFormat::Bracket | ValueFormat::Paren => Kind::Marked,
             ValueFormat::Mask => Kind::Mask,
             ValueFormat::List => Kind::List,
             ValueFormat::Word => Kind::FirstWord,
-            ValueFormat::Integer | ValueFormat::Boolean | ValueFormat::Text | ValueFormat::ResumeLatency => Kind::Text,
+            ValueFormat::Integer
+            | ValueFormat::Boolean
+            | ValueFormat::Text
+            | ValueFormat::ResumeLatency => Kind::Text,
         };
 
         let old = kind.value_in(&text);
@@ -151,11 +167,18 @@ impl StepMaker<'_, '_> {
             let path = format!("/proc/irq/{number}/smp_affinity_list");
             let Ok(text) = self.survey.host().read(&path) else { continue };
             let handlers = self.handlers(number);
-            if handlers.is_empty() || !CpuList::parse_list(&text).is_ok_and(|allowed| allowed.meets(&cpus)) {
+            if handlers.is_empty()
+                || !CpuList::parse_list(&text).is_ok_and(|allowed| allowed.meets(&cpus))
+            {
                 continue;
             }
             let shell = format!("echo {} > {path}", in_shell(value));
-            steps.push(self.step(StepTarget::Interrupt { number, handlers }, text.trim(), value, shell));
+            steps.push(self.step(
+                StepTarget::Interrupt { number, handlers },
+                text.trim(),
+                value,
+                shell,
+            ));
         }
 
         Ok(steps)
@@ -180,7 +203,12 @@ impl StepMaker<'_, '_> {
 
         let mut steps = Vec::new();
         for (latency, disable) in paths("latency")?.iter().zip(paths("disable")?) {
-            let number = self.survey.host().read(latency).ok().and_then(|text| text.trim().parse::<i64>().ok());
+            let number = self
+                .survey
+                .host()
+                .read(latency)
+                .ok()
+                .and_then(|text| text.trim().parse::<i64>().ok());
             if number.is_some_and(|number| number > self.survey.setup().idle_exit_us) {
                 steps.push(self.file(&disable, ValueFormat::Integer, (None, value))?);
             }
@@ -197,22 +225,29 @@ impl StepMaker<'_, '_> {
             Recipe::Affinity(who, cpus) => self.affinity(who, cpus),
             Recipe::Threads(who, setting, value) => {
                 let value = self.filled(value)?;
-                let bad: Vec<_> = self.record.probe.iter().flat_map(|spec| self.bad(spec.probe())).collect();
+                let bad: Vec<_> =
+                    self.record.probe.iter().flat_map(|spec| self.bad(spec.probe())).collect();
                 let threads = narrowed(who, &bad);
                 let shell = shell_of_threads(&threads, setting, &value);
                 let target = StepTarget::Threads { threads, setting };
                 Ok(vec![self.step(target, &distinct(&bad), &value, shell)])
             }
             Recipe::File(path, value, kind) => {
-                let format = if kind == RecipeKind::Marked { ValueFormat::Bracket } else { ValueFormat::Text };
+                let format = if kind == RecipeKind::Marked {
+                    ValueFormat::Bracket
+                } else {
+                    ValueFormat::Text
+                };
                 Ok(vec![self.file(path, format, (None, value))?])
             }
-            Recipe::EqualFiles => self.record.probe.iter().try_fold(Vec::new(), |mut steps, spec| {
-                if let ProbeSpec::EqualFiles(probe) = spec {
-                    steps.extend(self.equal_files(probe)?);
-                }
-                Ok(steps)
-            }),
+            Recipe::EqualFiles => {
+                self.record.probe.iter().try_fold(Vec::new(), |mut steps, spec| {
+                    if let ProbeSpec::EqualFiles(probe) = spec {
+                        steps.extend(self.equal_files(probe)?);
+                    }
+                    Ok(steps)
+                })
+            }
             Recipe::StopUnits => self.units(),
             Recipe::Register(value) => Ok(self.registers(value)),
             Recipe::HeldIdleLimit => Ok(self.held()),
@@ -237,7 +272,8 @@ impl StepMaker<'_, '_> {
         }
 
         let new = self.filled(cpus)?;
-        let bad: Vec<_> = self.record.probe.iter().flat_map(|spec| self.bad(spec.probe())).collect();
+        let bad: Vec<_> =
+            self.record.probe.iter().flat_map(|spec| self.bad(spec.probe())).collect();
         let threads = who.group();
         let shell = match threads {
             ThreadGroup::Loop => format!("taskset -cp {new} {}", self.survey.fill("{task}")),
@@ -247,7 +283,9 @@ impl StepMaker<'_, '_> {
     }
 
     fn equal_files(&self, probe: &EqualFilesProbe) -> Result<Vec<PlanStep>, StepError> {
-        let paths = |pattern: &str| expand(pattern, self.survey).map_err(|why| StepError(format!("{why:?}")));
+        let paths = |pattern: &str| {
+            expand(pattern, self.survey).map_err(|why| StepError(format!("{why:?}")))
+        };
         let pairs = paths(&probe.first)?.into_iter().zip(paths(&probe.second)?);
         let mut steps = Vec::new();
         for (low, high) in pairs {
@@ -259,10 +297,13 @@ impl StepMaker<'_, '_> {
     }
 
     fn units(&self) -> Result<Vec<PlanStep>, StepError> {
-        let bad: Vec<_> = self.record.probe.iter().flat_map(|spec| self.bad(spec.probe())).collect();
+        let bad: Vec<_> =
+            self.record.probe.iter().flat_map(|spec| self.bad(spec.probe())).collect();
         let units: Vec<_> = bad.iter().filter(|(place, _)| place.contains('.')).collect();
         if let (true, Some((process, _))) = (units.is_empty(), bad.first()) {
-            return Err(StepError(format!("{process} runs without a unit of systemd: stop it by hand")));
+            return Err(StepError(format!(
+                "{process} runs without a unit of systemd: stop it by hand"
+            )));
         }
 
         let step = |(unit, state): &&(String, ProbeValue)| {
@@ -283,7 +324,9 @@ impl StepMaker<'_, '_> {
                 let Ok(old) = reading.value else { continue };
                 let register = probe.register;
                 let target = StepTarget::Register { cpu, register, high, low };
-                let shell = format!("wrmsr -p {cpu} {register:#x} VALUE   # with bits {high}-{low} = {value}");
+                let shell = format!(
+                    "wrmsr -p {cpu} {register:#x} VALUE   # with bits {high}-{low} = {value}"
+                );
                 steps.push(self.step(target, &old.to_string(), &value.to_string(), shell));
             }
         }
@@ -298,7 +341,8 @@ impl StepMaker<'_, '_> {
             let ProbeSpec::DeviceValue(probe) = spec else { continue };
             for (path, old) in self.bad(probe) {
                 let new = self.survey.setup().idle_exit_us.to_string();
-                let shell = format!("exec 9<> {path}; printf %08x {new} >&9   # until this shell ends");
+                let shell =
+                    format!("exec 9<> {path}; printf %08x {new} >&9   # until this shell ends");
                 steps.push(self.step(StepTarget::Held { path }, &old.to_string(), &new, shell));
             }
         }
@@ -310,8 +354,10 @@ impl StepMaker<'_, '_> {
 fn narrowed(who: Who, bad: &[(String, ProbeValue)]) -> ThreadGroup {
     match who.group() {
         ThreadGroup::Kernel(_) => {
-            let mut names: Vec<String> =
-                bad.iter().filter_map(|(place, _)| Some(place.rsplit_once(" (")?.0.to_owned())).collect();
+            let mut names: Vec<String> = bad
+                .iter()
+                .filter_map(|(place, _)| Some(place.rsplit_once(" (")?.0.to_owned()))
+                .collect();
             names.sort();
             names.dedup();
             ThreadGroup::Kernel(names)
@@ -320,15 +366,25 @@ fn narrowed(who: Who, bad: &[(String, ProbeValue)]) -> ThreadGroup {
     }
 }
 
-fn shell_of_threads(threads: &ThreadGroup, setting: crate::task_setting::TaskSetting, value: &str) -> String {
+fn shell_of_threads(
+    threads: &ThreadGroup,
+    setting: crate::task_setting::TaskSetting,
+    value: &str,
+) -> String {
     use crate::task_setting::TaskSetting;
     let line = match setting {
         TaskSetting::Scheduling => format!("chrt -f -p {} TID", value.trim_start_matches("fifo ")),
         TaskSetting::TimerSlack => format!("echo {value} > /proc/TID/timerslack_ns"),
         TaskSetting::OomScore => format!("echo {value} > /proc/TID/oom_score_adj"),
-        TaskSetting::PriorityLimit => format!("prlimit --pid PID --rtprio={}", value.replace(' ', ":")),
-        TaskSetting::LockedMemoryLimit => format!("prlimit --pid PID --memlock={}", value.replace(' ', ":")),
-        TaskSetting::RealTimeLimit => format!("prlimit --pid PID --rttime={}", value.replace(' ', ":")),
+        TaskSetting::PriorityLimit => {
+            format!("prlimit --pid PID --rtprio={}", value.replace(' ', ":"))
+        }
+        TaskSetting::LockedMemoryLimit => {
+            format!("prlimit --pid PID --memlock={}", value.replace(' ', ":"))
+        }
+        TaskSetting::RealTimeLimit => {
+            format!("prlimit --pid PID --rttime={}", value.replace(' ', ":"))
+        }
         TaskSetting::CoreLimit => format!("prlimit --pid PID --core={}", value.replace(' ', ":")),
     };
     format!("{line}   # for {threads}")
@@ -355,6 +411,7 @@ fn with_column(text: &str, column: usize, value: &str) -> String {
 
 /// A word as a shell takes it.
 fn in_shell(value: &str) -> String {
-    let is_plain = !value.is_empty() && value.chars().all(|c| c.is_ascii_alphanumeric() || "-_.,:/+=".contains(c));
+    let is_plain = !value.is_empty()
+        && value.chars().all(|c| c.is_ascii_alphanumeric() || "-_.,:/+=".contains(c));
     if is_plain { value.to_owned() } else { format!("'{}'", value.replace('\'', "'\\''")) }
 }

@@ -99,7 +99,9 @@ impl fmt::Display for StepTarget {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File { path, .. } => out.write_str(path),
-            Self::Interrupt { number, handlers } => write!(out, "interrupt {number} ({})", handlers.join(", ")),
+            Self::Interrupt { number, handlers } => {
+                write!(out, "interrupt {number} ({})", handlers.join(", "))
+            }
             Self::Affinity { threads } => write!(out, "CPUs of {threads}"),
             Self::Threads { threads, setting } => write!(out, "{setting} of {threads}"),
             Self::Shield {} => out.write_str("shield of the loop's CPUs"),

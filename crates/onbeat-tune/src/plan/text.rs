@@ -1,6 +1,7 @@
 //! Plan files: TOML, with unknown fields refused.
 //!
-//! A plan that is written, read and written again gives the same bytes, so that version control shows only what changed.
+//! A plan that is written, read and written again gives the same bytes, so that version control
+//! shows only what changed.
 
 use std::fmt::Write as _;
 
@@ -12,7 +13,8 @@ impl Plan {
     /// # Errors
     /// [`PlanError::Text`] with line and column, [`PlanError::Schema`], [`PlanError::Cpus`].
     pub fn from_text(text: &str) -> Result<Self, PlanError> {
-        let plan: Self = toml::from_str(text).map_err(|error| PlanError::Text { problem: error.to_string() })?;
+        let plan: Self =
+            toml::from_str(text).map_err(|error| PlanError::Text { problem: error.to_string() })?;
         if plan.schema != PLAN_SCHEMA {
             return Err(PlanError::Schema { found: plan.schema });
         }
@@ -53,9 +55,13 @@ fn write_step(text: &mut String, step: &PlanStep) {
     line(text, "id", &step.id);
     let target = serde_json::to_value(&step.target).unwrap_or_default();
     let _ = writeln!(text, "target = {}", inline(&target));
-    for (key, value) in
-        [("old", &step.old), ("new", &step.new), ("shell", &step.shell), ("takes", &step.takes), ("risk", &step.risk)]
-    {
+    for (key, value) in [
+        ("old", &step.old),
+        ("new", &step.new),
+        ("shell", &step.shell),
+        ("takes", &step.takes),
+        ("risk", &step.risk),
+    ] {
         line(text, key, value);
     }
 }
@@ -73,7 +79,8 @@ fn inline(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::Object(fields) if fields.is_empty() => "{}".to_owned(),
         serde_json::Value::Object(fields) => {
-            let mut fields: Vec<_> = fields.iter().map(|(key, value)| format!("{key} = {}", inline(value))).collect();
+            let mut fields: Vec<_> =
+                fields.iter().map(|(key, value)| format!("{key} = {}", inline(value))).collect();
             // Another crate of the program may switch on serde_json's order of insertion.
             fields.sort();
             format!("{{ {} }}", fields.join(", "))
@@ -96,7 +103,10 @@ mod tests {
     fn example() -> Plan {
         let targets = [
             StepTarget::File { path: "/proc/sys/kernel/printk".to_owned(), compare: Kind::Words },
-            StepTarget::Interrupt { number: 24, handlers: vec!["eth0".to_owned(), "a \"b\"\u{7f}".to_owned()] },
+            StepTarget::Interrupt {
+                number: 24,
+                handlers: vec!["eth0".to_owned(), "a \"b\"\u{7f}".to_owned()],
+            },
             StepTarget::Affinity { threads: ThreadGroup::UnboundKernel },
             StepTarget::Threads {
                 threads: ThreadGroup::Kernel(vec!["ksoftirqd/*".to_owned()]),
@@ -140,11 +150,18 @@ mod tests {
     #[test]
     fn unknown_fields_other_schemas_and_wrong_cpus_are_refused_with_their_place() {
         let text = example().to_text();
-        let refusal = |from: &str, to: &str| Plan::from_text(&text.replacen(from, to, 1)).unwrap_err().to_string();
+        let refusal = |from: &str, to: &str| {
+            Plan::from_text(&text.replacen(from, to, 1)).unwrap_err().to_string()
+        };
         assert!(refusal("takes =", "tokes =").contains("unknown field `tokes`"));
         assert!(refusal("compare =", "kompare =").contains("line"));
         assert!(refusal("shield = {}", "shield = { cpu = 1 }").contains("unknown field"));
-        assert!(refusal("onbeat.plan/1", "onbeat.plan/9").contains("this onbeat reads \"onbeat.plan/1\""));
-        assert!(refusal("cpus = \"1\"", "cpus = \"one\"").contains("\"one\" is not a list of CPUs"));
+        assert!(
+            refusal("onbeat.plan/1", "onbeat.plan/9")
+                .contains("this onbeat reads \"onbeat.plan/1\"")
+        );
+        assert!(
+            refusal("cpus = \"1\"", "cpus = \"one\"").contains("\"one\" is not a list of CPUs")
+        );
     }
 }

@@ -20,7 +20,8 @@ impl CapturedMachine {
         Self { directory: tempfile::tempdir().unwrap() }
     }
 
-    /// Hardware with four Intel CPUs, Linux 6.12, systemd, the unified cgroup hierarchy, nothing tuned.
+    /// Hardware with four Intel CPUs, Linux 6.12, systemd, the unified cgroup hierarchy, nothing
+    /// tuned.
     pub fn hardware() -> Self {
         let machine = Self::empty();
         let files = [
@@ -30,7 +31,10 @@ impl CapturedMachine {
             ("/proc/sys/kernel/numa_balancing", "1\n"),
             ("/proc/sys/vm/swappiness", "60\n"),
             ("/proc/cmdline", "root=/dev/sda quiet\n"),
-            ("/proc/cpuinfo", "vendor_id\t: GenuineIntel\nflags\t\t: fpu tsc constant_tsc nonstop_tsc\n"),
+            (
+                "/proc/cpuinfo",
+                "vendor_id\t: GenuineIntel\nflags\t\t: fpu tsc constant_tsc nonstop_tsc\n",
+            ),
             (
                 "/proc/self/mountinfo",
                 "25 1 8:1 / / rw - ext4 /dev/sda rw\n30 25 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
@@ -52,7 +56,10 @@ impl CapturedMachine {
             ("/sys/fs/cgroup/system.slice/irqbalance.service/cgroup.procs", "700\n"),
             ("/sys/fs/cgroup/system.slice/cpuset.cpus.effective", "0-3\n"),
             ("/sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n"),
-            ("/sys/kernel/mm/transparent_hugepage/defrag", "always defer defer+madvise [madvise] never\n"),
+            (
+                "/sys/kernel/mm/transparent_hugepage/defrag",
+                "always defer defer+madvise [madvise] never\n",
+            ),
             ("/sys/devices/virtual/workqueue/cpumask", "00000000,0000000f\n"),
             ("/sys/module/workqueue/parameters/power_efficient", "N\n"),
             ("/sys/block/sda/queue/scheduler", "mq-deadline [bfq] none\n"),
@@ -101,7 +108,11 @@ impl CapturedMachine {
 
     pub fn remove(&self, path: &str) {
         let place = self.place(path);
-        if place.is_dir() { fs::remove_dir_all(place).unwrap() } else { fs::remove_file(place).unwrap() }
+        if place.is_dir() {
+            fs::remove_dir_all(place).unwrap()
+        } else {
+            fs::remove_file(place).unwrap()
+        }
     }
 
     /// A file that exists and cannot be read.
@@ -119,8 +130,10 @@ impl CapturedMachine {
     pub fn task(&self, task: &CapturedTask<'_>) {
         let CapturedTask { tid, comm, flags, policy, priority, cpus } = task;
         let zeros = |number: usize| vec!["0"; number].join(" ");
-        // Fields 3 to 52 of proc_pid_stat(5); flags are field 9, priority and policy fields 40 and 41.
-        let fields = format!("S 1 1 1 0 -1 {flags} {} {priority} {policy} {}", zeros(30), zeros(11));
+        // Fields 3 to 52 of proc_pid_stat(5); flags are field 9, priority and policy fields 40 and
+        // 41.
+        let fields =
+            format!("S 1 1 1 0 -1 {flags} {} {priority} {policy} {}", zeros(30), zeros(11));
         let stat = format!("{tid} ({comm}) {fields}\n");
         let status = format!("Name:\t{comm}\nCpus_allowed_list:\t{cpus}\n");
         for directory in [format!("/proc/{tid}"), format!("/proc/{tid}/task/{tid}")] {
@@ -139,7 +152,10 @@ impl CapturedMachine {
                 if path.is_dir() {
                     open.push(path);
                 } else {
-                    files.push(format!("/{}", path.strip_prefix(self.directory.path()).unwrap().display()));
+                    files.push(format!(
+                        "/{}",
+                        path.strip_prefix(self.directory.path()).unwrap().display()
+                    ));
                 }
             }
         }
@@ -160,7 +176,8 @@ impl CapturedMachine {
         self.findings(setup).into_iter().find(|finding| finding.id == id).unwrap()
     }
 
-    /// The verdict for a loop that sleeps on [`LOOP_CPU`], and the reason: `good`, `bad`, `not applicable: ...`, `unknown: ...`.
+    /// The verdict for a loop that sleeps on [`LOOP_CPU`], and the reason: `good`, `bad`, `not
+    /// applicable: ...`, `unknown: ...`.
     pub fn verdict(&self, id: &str) -> String {
         self.verdict_for(id, &setup())
     }
@@ -216,5 +233,8 @@ pub fn in_words(verdict: &CheckVerdict) -> String {
 /// That a verdict begins with a word and its reason holds another text.
 #[track_caller]
 pub fn assert_verdict(verdict: &str, word: &str, reason: &str) {
-    assert!(verdict.starts_with(word) && verdict.contains(reason), "{verdict:?} is not {word:?} with {reason:?}");
+    assert!(
+        verdict.starts_with(word) && verdict.contains(reason),
+        "{verdict:?} is not {word:?} with {reason:?}"
+    );
 }

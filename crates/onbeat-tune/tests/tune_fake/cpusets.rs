@@ -5,7 +5,8 @@ use onbeat_tune::CpuList;
 use super::{MOUNT, World};
 
 impl World {
-    /// A v2 host where nobody uses cpusets, as systemd leaves it: the root does not hand the controller on.
+    /// A v2 host where nobody uses cpusets, as systemd leaves it: the root does not hand the
+    /// controller on.
     pub fn without_cpusets(mut self) -> Self {
         let pins: Vec<(i32, Option<CpuList>)> =
             self.tasks.iter().map(|(tid, task)| (*tid, task.user.clone())).collect();
@@ -17,7 +18,8 @@ impl World {
         self
     }
 
-    /// Every task below the root changes its cpuset by it. Switched off, the children's own settings are gone for good.
+    /// Every task below the root changes its cpuset by it. Switched off, the children's own
+    /// settings are gone for good.
     pub(super) fn switch_cpusets(&mut self, on: bool) {
         if self.cpuset_on == on {
             return;

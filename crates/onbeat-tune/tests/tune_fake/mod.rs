@@ -1,4 +1,5 @@
-//! A fake host that behaves as the kernel does: cpusets of both kinds, affinities, interrupts, and their refusals.
+//! A fake host that behaves as the kernel does: cpusets of both kinds, affinities, interrupts, and
+//! their refusals.
 //!
 //! It can fail at any one change, to test errors, or be copied before each change, to test crashes.
 #![allow(missing_docs, dead_code, unreachable_pub, clippy::unwrap_used)]
@@ -64,7 +65,8 @@ pub struct World {
     pub tasks: BTreeMap<i32, FakeTask>,
     pub root: bool,
     pub remembers_user_masks: bool,
-    /// A cgroup of v2 that has tasks, in it or below, keeps some list of CPUs once it has one: `ENOSPC`, as in 6.1 and 6.12.
+    /// A cgroup of v2 that has tasks, in it or below, keeps some list of CPUs once it has one:
+    /// `ENOSPC`, as in 6.1 and 6.12.
     pub keeps_a_list: bool,
     /// The error for enabling a controller, as where the mounted root has tasks of its own.
     pub refuses_controllers: Option<Errno>,
@@ -85,7 +87,8 @@ pub fn cpus(text: &str) -> CpuList {
 }
 
 impl World {
-    /// Four CPUs online of eight possible; kernel threads, a desktop, a pinned task, this process with a loop's thread.
+    /// Four CPUs online of eight possible; kernel threads, a desktop, a pinned task, this process
+    /// with a loop's thread.
     pub fn new(cgroups: Cgroups) -> Self {
         let file = |path: &str, text: &str| (path.to_owned(), text.to_owned());
         let kind = match cgroups {
@@ -147,17 +150,30 @@ impl World {
     }
 
     fn make_groups(&mut self) {
-        let group = |list: &str| Group { cpus: cpus(list), mems: "0".to_owned(), partition: "member".to_owned() };
+        let group = |list: &str| Group {
+            cpus: cpus(list),
+            mems: "0".to_owned(),
+            partition: "member".to_owned(),
+        };
         let groups: &[(&str, &str)] = match self.cgroups {
-            Cgroups::V1 => {
-                &[("", "0-3"), ("/pods", "0-3"), ("/pods/a", "1-3"), ("/pods/b", "0-1"), ("/dedicated", "3")]
-            }
-            Cgroups::V2 => {
-                &[("", ""), ("/user.slice", ""), ("/user.slice/app", ""), ("/system.slice", "0-3"), ("/dedicated", "3")]
-            }
+            Cgroups::V1 => &[
+                ("", "0-3"),
+                ("/pods", "0-3"),
+                ("/pods/a", "1-3"),
+                ("/pods/b", "0-1"),
+                ("/dedicated", "3"),
+            ],
+            Cgroups::V2 => &[
+                ("", ""),
+                ("/user.slice", ""),
+                ("/user.slice/app", ""),
+                ("/system.slice", "0-3"),
+                ("/dedicated", "3"),
+            ],
             Cgroups::None => &[("", "")],
         };
-        self.groups = groups.iter().map(|(path, list)| (format!("{MOUNT}{path}"), group(list))).collect();
+        self.groups =
+            groups.iter().map(|(path, list)| (format!("{MOUNT}{path}"), group(list))).collect();
         // Before a shield came, v2 had no cpusets switched on unless somebody used them.
         self.cpuset_on = self.cgroups != Cgroups::None;
     }
@@ -176,7 +192,14 @@ impl World {
             (110, 110, 1, 0, "pinned", user("/user.slice")),
             (111, 111, 1, 0, "pinned to rt", user("/user.slice")),
             (120, 120, 1, 0, "in a pod", if v1 { "/pods/a" } else { user("/system.slice") }),
-            (121, 121, 1, 0, "its own CPU", if self.cgroups == Cgroups::None { "" } else { "/dedicated" }),
+            (
+                121,
+                121,
+                1,
+                0,
+                "its own CPU",
+                if self.cgroups == Cgroups::None { "" } else { "/dedicated" },
+            ),
             (OWN, OWN, 100, 0, "onbeat", user("/user.slice/app")),
             (LOOP, OWN, 100, 0, "onbeat:loop", user("/user.slice/app")),
         ];
@@ -215,7 +238,8 @@ impl World {
         self.next_pid += 1;
         let mut child = self.tasks[&parent].clone();
         child.parent = child.pid;
-        (child.pid, child.start, child.comm) = (self.next_pid, self.now, format!("child of {parent}"));
+        (child.pid, child.start, child.comm) =
+            (self.next_pid, self.now, format!("child of {parent}"));
         self.tasks.insert(self.next_pid, child);
         self.next_pid
     }
@@ -227,12 +251,16 @@ impl World {
 
     /// Every setting that the shield could have changed, but not those of this process itself.
     pub fn settings(&self) -> Vec<String> {
-        let mut all: Vec<String> = self.files.iter().map(|(path, text)| format!("{path}: {}", text.trim())).collect();
+        let mut all: Vec<String> =
+            self.files.iter().map(|(path, text)| format!("{path}: {}", text.trim())).collect();
         all.extend(self.groups.iter().map(|(path, group)| format!("{path}: {group:?}")));
         all.push(format!("cpuset on: {}", self.cpuset_on));
         all.extend(self.irqs.iter().map(|(number, irq)| format!("{number}: {irq:?}")));
         let others = self.tasks.iter().filter(|(tid, task)| task.pid != OWN && **tid <= 1_000);
-        all.extend(others.map(|(tid, task)| format!("{tid} {}: {} in {}", task.comm, task.mask, task.group)));
+        all.extend(
+            others
+                .map(|(tid, task)| format!("{tid} {}: {} in {}", task.comm, task.mask, task.group)),
+        );
         all
     }
 
@@ -271,7 +299,12 @@ impl World {
         if task.flags & 0x0400_0000 != 0 {
             return;
         }
-        let pinned = task.user.as_ref().filter(|_| remembers).map(|user| user.and(&granted)).unwrap_or_default();
+        let pinned = task
+            .user
+            .as_ref()
+            .filter(|_| remembers)
+            .map(|user| user.and(&granted))
+            .unwrap_or_default();
         task.mask = if pinned.is_empty() { granted } else { pinned };
     }
 
@@ -292,7 +325,10 @@ impl World {
         if self.cgroups == Cgroups::V1 {
             let up = path.rsplit_once('/').unwrap().0;
             let down = format!("{path}/");
-            let busy = self.groups.iter().any(|(at, group)| at.starts_with(&down) && !group.cpus.is_within(&list));
+            let busy = self
+                .groups
+                .iter()
+                .any(|(at, group)| at.starts_with(&down) && !group.cpus.is_within(&list));
             if !list.is_within(&self.groups[up].cpus) {
                 return Err(Errno::ACCESS);
             } else if busy {
@@ -300,7 +336,10 @@ impl World {
             } else if list.is_empty() && self.tasks.values().any(|task| task.group == path) {
                 return Err(Errno::NOSPC);
             }
-        } else if self.keeps_a_list && list.is_empty() && !self.groups[path].cpus.is_empty() && self.is_populated(path)
+        } else if self.keeps_a_list
+            && list.is_empty()
+            && !self.groups[path].cpus.is_empty()
+            && self.is_populated(path)
         {
             return Err(Errno::NOSPC);
         }
@@ -368,13 +407,21 @@ impl World {
             "cpuset.cpus" if below => own.cpus.to_string(),
             "cpuset.mems" if below => own.mems.clone(),
             "cpuset.cpus.partition" if v2 && below => own.partition.clone(),
-            "tasks" if v1 => self.tasks.iter().filter(|(_, t)| member(t)).map(|(tid, _)| format!("{tid}\n")).collect(),
+            "tasks" if v1 => self
+                .tasks
+                .iter()
+                .filter(|(_, t)| member(t))
+                .map(|(tid, _)| format!("{tid}\n"))
+                .collect(),
             "cgroup.procs" if v2 => {
-                let leaders = self.tasks.iter().filter(|(tid, task)| member(task) && **tid == task.pid);
+                let leaders =
+                    self.tasks.iter().filter(|(tid, task)| member(task) && **tid == task.pid);
                 leaders.map(|(tid, _)| format!("{tid}\n")).collect()
             }
             "cgroup.controllers" if v2 && group == MOUNT => "cpuset cpu memory".to_owned(),
-            "cgroup.subtree_control" if v2 => if self.cpuset_on { "cpuset memory" } else { "memory" }.to_owned(),
+            "cgroup.subtree_control" if v2 => {
+                if self.cpuset_on { "cpuset memory" } else { "memory" }.to_owned()
+            }
             _ => return None,
         })
     }
@@ -386,7 +433,9 @@ impl World {
         self.read_group(group, file).ok_or(Errno::NOENT)?;
         let (v1, text) = (self.cgroups == Cgroups::V1, text.trim());
         match file {
-            "cpuset.cpus" => self.write_cpus(group, CpuList::parse_list(text).map_err(|_| Errno::INVAL)?),
+            "cpuset.cpus" => {
+                self.write_cpus(group, CpuList::parse_list(text).map_err(|_| Errno::INVAL)?)
+            }
             "cpuset.mems" => {
                 self.groups.get_mut(group).unwrap().mems = text.to_owned();
                 Ok(())
@@ -403,7 +452,11 @@ impl World {
             }
             "cpuset.cpus.partition" => {
                 let agreed = text == "member" || self.partitions.contains(&text);
-                let shown = if agreed { text.to_owned() } else { format!("{text} invalid (Cpu list not exclusive)") };
+                let shown = if agreed {
+                    text.to_owned()
+                } else {
+                    format!("{text} invalid (Cpu list not exclusive)")
+                };
                 self.regroup(|world| world.groups.get_mut(group).unwrap().partition = shown);
                 Ok(())
             }
@@ -435,8 +488,12 @@ impl World {
                 "{tid} ({}) S {} 1 1 0 -1 {} 0 0 0 0 0 0 0 0 20 0 1 0 {} 0 0\n",
                 task.comm, task.parent, task.flags, task.start
             ),
-            "status" => format!("Name:\tx\nTgid:\t{}\nCpus_allowed_list:\t{}\n", task.pid, task.mask),
-            "cgroup" if self.cgroups == Cgroups::V1 => format!("8:pids:/x\n3:cpuset:{group}\n0::/\n"),
+            "status" => {
+                format!("Name:\tx\nTgid:\t{}\nCpus_allowed_list:\t{}\n", task.pid, task.mask)
+            }
+            "cgroup" if self.cgroups == Cgroups::V1 => {
+                format!("8:pids:/x\n3:cpuset:{group}\n0::/\n")
+            }
             "cgroup" => format!("0::{group}\n"),
             _ => return None,
         })
@@ -483,7 +540,12 @@ impl Fake {
     /// Names of tasks that may run on `cpu`.
     pub fn on_cpu(&self, cpu: u32) -> Vec<String> {
         let world = self.world.borrow();
-        world.tasks.values().filter(|task| task.mask.contains(cpu)).map(|task| task.comm.clone()).collect()
+        world
+            .tasks
+            .values()
+            .filter(|task| task.mask.contains(cpu))
+            .map(|task| task.comm.clone())
+            .collect()
     }
 
     fn before_a_change(&self) -> Result<(), Errno> {
@@ -515,14 +577,16 @@ impl HostFiles for Fake {
             *file = format!("{}\n", text.trim());
             return Ok(());
         }
-        let number = path.strip_prefix("/proc/irq/").and_then(|rest| rest.split('/').next()?.parse().ok());
+        let number =
+            path.strip_prefix("/proc/irq/").and_then(|rest| rest.split('/').next()?.parse().ok());
         Ok(number.map_or(Err(Errno::NOENT), |number| world.write_irq(number, text))?)
     }
 
     fn directories(&self, path: &str) -> io::Result<Vec<String>> {
         let world = self.world.borrow();
         if world.groups.contains_key(path) {
-            let below = world.groups.keys().filter_map(|at| at.strip_prefix(path)?.strip_prefix('/'));
+            let below =
+                world.groups.keys().filter_map(|at| at.strip_prefix(path)?.strip_prefix('/'));
             return Ok(below.filter(|name| !name.contains('/')).map(str::to_owned).collect());
         }
         let parts: Vec<&str> = path.split('/').skip(1).collect();
@@ -535,7 +599,12 @@ impl HostFiles for Fake {
             }
             ["proc", pid, "task"] => {
                 let of = |task: &FakeTask| task.pid.to_string() == pid;
-                world.tasks.iter().filter(|(_, task)| of(task)).map(|(tid, _)| tid.to_string()).collect()
+                world
+                    .tasks
+                    .iter()
+                    .filter(|(_, task)| of(task))
+                    .map(|(tid, _)| tid.to_string())
+                    .collect()
             }
             _ => return Err(Errno::NOENT.into()),
         })

@@ -1,7 +1,9 @@
-//! The process of a cell, at both ends of its pipes: [`CellServer`] in the cell, [`CellProcess`] in the bench.
+//! The process of a cell, at both ends of its pipes: [`CellServer`] in the cell, [`CellProcess`] in
+//! the bench.
 //!
-//! Memory locking belongs to a process, so each cell has one of its own. It lives as long as the bench, and waits on its
-//! standard input between blocks; when that ends, because the bench closed it or died, it closes its run file and exits.
+//! Memory locking belongs to a process, so each cell has one of its own. It lives as long as the
+//! bench, and waits on its standard input between blocks; when that ends, because the bench closed
+//! it or died, it closes its run file and exits.
 
 use std::cell::RefCell;
 use std::io::{self, BufRead, BufReader, Write};
@@ -86,15 +88,28 @@ impl CellServer {
     ) -> Result<(), RunError> {
         let replies = ReplyPipe::new(replies);
         let served = self.serve_until_end(requests, &replies);
-        replies.send(&served.as_ref().map_or_else(|why| CellReply::Failed(why.to_string()), |()| CellReply::Closed));
+        replies.send(
+            &served
+                .as_ref()
+                .map_or_else(|why| CellReply::Failed(why.to_string()), |()| CellReply::Closed),
+        );
         served
     }
 
-    fn serve_until_end(self, requests: impl io::Read + Send + 'static, replies: &ReplyPipe) -> Result<(), RunError> {
+    fn serve_until_end(
+        self,
+        requests: impl io::Read + Send + 'static,
+        replies: &ReplyPipe,
+    ) -> Result<(), RunError> {
         let Self { mut run, mut parts, load, interruptions, explain } = self;
-        let Requests { blocks, explanations, windows } = listen(requests, &interruptions).map_err(RunError::Thread)?;
+        let Requests { blocks, explanations, windows } =
+            listen(requests, &interruptions).map_err(RunError::Thread)?;
         if explain {
-            run.explain_by(Box::new(BenchExplainer { replies: replies.clone(), explanations, windows }));
+            run.explain_by(Box::new(BenchExplainer {
+                replies: replies.clone(),
+                explanations,
+                windows,
+            }));
         }
 
         let grants = run.grants().to_vec();
@@ -121,7 +136,10 @@ struct Requests {
 }
 
 /// Reads requests on a thread of their own: their end must stop a block in progress.
-fn listen(requests: impl io::Read + Send + 'static, interruptions: &Arc<Interruptions>) -> io::Result<Requests> {
+fn listen(
+    requests: impl io::Read + Send + 'static,
+    interruptions: &Arc<Interruptions>,
+) -> io::Result<Requests> {
     let (to_blocks, blocks) = mpsc::channel();
     let (to_explanations, explanations) = mpsc::channel();
     let (to_windows, windows) = mpsc::channel();
@@ -129,8 +147,12 @@ fn listen(requests: impl io::Read + Send + 'static, interruptions: &Arc<Interrup
     let read = move || {
         for line in BufReader::new(requests).lines().map_while(Result::ok) {
             let is_taken = match serde_json::from_str(&line) {
-                Ok(CellRequest::Block { index, releases }) => to_blocks.send((index, releases)).is_ok(),
-                Ok(CellRequest::Explained(explanation)) => to_explanations.send(explanation).is_ok(),
+                Ok(CellRequest::Block { index, releases }) => {
+                    to_blocks.send((index, releases)).is_ok()
+                }
+                Ok(CellRequest::Explained(explanation)) => {
+                    to_explanations.send(explanation).is_ok()
+                }
                 Ok(CellRequest::Window(window)) => to_windows.send(window).is_ok(),
                 Err(_) => false,
             };
@@ -154,7 +176,8 @@ impl ReplyPipe {
         Self(Rc::new(RefCell::new(pipe)))
     }
 
-    /// Sends a reply. A bench that does not read any more has died; the end of the requests ends the cell then.
+    /// Sends a reply. A bench that does not read any more has died; the end of the requests ends
+    /// the cell then.
     fn send(&self, reply: &CellReply) {
         if let Ok(mut line) = serde_json::to_string(reply) {
             line.push('\n');
@@ -164,8 +187,8 @@ impl ReplyPipe {
     }
 }
 
-/// The flight recorder of the bench, reached through the pipes: all cells share one, since opening one takes longer than a short
-/// block.
+/// The flight recorder of the bench, reached through the pipes: all cells share one, since opening
+/// one takes longer than a short block.
 struct BenchExplainer {
     replies: ReplyPipe,
     explanations: Receiver<Explanation>,
@@ -218,7 +241,9 @@ pub enum CellError {
         why: String,
     },
     /// It ended without a report.
-    #[error("the process of cell {cell} ended unexpectedly ({status}); was it killed? What it recorded before is kept")]
+    #[error(
+        "the process of cell {cell} ended unexpectedly ({status}); was it killed? What it recorded before is kept"
+    )]
     Gone {
         /// Which cell.
         cell: String,
@@ -237,21 +262,27 @@ pub struct CellProcess {
 }
 
 impl CellProcess {
-    /// Starts `command` as a process group of its own, so that Ctrl-C reaches the bench alone, hands it `start`, and waits until it
-    /// is prepared.
+    /// Starts `command` as a process group of its own, so that Ctrl-C reaches the bench alone,
+    /// hands it `start`, and waits until it is prepared.
     ///
     /// # Errors
     /// [`CellError`].
     pub fn start(mut command: Command, start: &CellStart) -> Result<Self, CellError> {
         let name = format!("{} under {}", start.cell.tuning, start.cell.load);
         let failed = |source| CellError::Start { cell: name.clone(), source };
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0).spawn().map_err(failed)?;
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(failed)?;
         let mut requests = child.stdin.take();
         let output = child.stdout.take();
         let (sender, replies) = mpsc::channel();
         let listen = move || {
-            for line in output.into_iter().flat_map(|out| BufReader::new(out).lines()).map_while(Result::ok) {
+            for line in
+                output.into_iter().flat_map(|out| BufReader::new(out).lines()).map_while(Result::ok)
+            {
                 if let Ok(reply) = serde_json::from_str::<CellReply>(&line)
                     && sender.send(reply).is_err()
                 {
@@ -323,7 +354,8 @@ impl CellProcess {
         if matches!(sent, Some(Ok(()))) { Ok(()) } else { Err(self.gone()) }
     }
 
-    /// Waits for the next reply; `None` when `wait` passed without one. Without `wait` it waits without a limit.
+    /// Waits for the next reply; `None` when `wait` passed without one. Without `wait` it waits
+    /// without a limit.
     ///
     /// # Errors
     /// [`CellError`], when the process has ended or reported that it cannot continue.
@@ -353,7 +385,8 @@ impl CellProcess {
 
     fn gone(&mut self) -> CellError {
         self.requests = None;
-        let status = self.child.wait().map_or_else(|why| why.to_string(), |status| status.to_string());
+        let status =
+            self.child.wait().map_or_else(|why| why.to_string(), |status| status.to_string());
         CellError::Gone { cell: self.name.clone(), status }
     }
 }

@@ -1,7 +1,8 @@
 //! The message that starts a cell.
 //!
-//! The bench starts the process of each cell without arguments and writes a [`CellStart`] to its standard input: one JSON object
-//! on one line. Requests for blocks follow on the same pipe ([`super::cell::CellRequest`]).
+//! The bench starts the process of each cell without arguments and writes a [`CellStart`] to its
+//! standard input: one JSON object on one line. Requests for blocks follow on the same pipe
+//! ([`super::cell::CellRequest`]).
 
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
@@ -76,7 +77,8 @@ pub enum CellTask {
     /// Works for the time that its setting plans.
     #[default]
     Timer,
-    /// Exchanges process data with a simulated EtherCAT bus. The process that serves the cell brings it.
+    /// Exchanges process data with a simulated EtherCAT bus. The process that serves the cell
+    /// brings it.
     Bus,
 }
 
@@ -84,7 +86,9 @@ pub enum CellTask {
 #[derive(Debug, thiserror::Error)]
 pub enum CellStartError {
     /// Standard input could not be read.
-    #[error("cannot read the start of a cell from standard input: {0}; cells are started by `onbeat bench`")]
+    #[error(
+        "cannot read the start of a cell from standard input: {0}; cells are started by `onbeat bench`"
+    )]
     Read(#[from] io::Error),
     /// The line is not a start.
     #[error(
@@ -142,7 +146,8 @@ impl CellStart {
         Ok(serde_json::from_str(&line)?)
     }
 
-    /// Prepares the process and creates the run file of the cell, or resumes it after its last complete block; `grants` were made before, `series` are those of the probe.
+    /// Prepares the process and creates the run file of the cell, or resumes it after its last
+    /// complete block; `grants` were made before, `series` are those of the probe.
     ///
     /// # Errors
     /// As [`Run::open`] and [`Run::resume_at`].
@@ -152,7 +157,9 @@ impl CellStart {
         header.grants = grants;
         let setting = self.setting.clone();
         match self.resume.clone() {
-            Some(point) => Run::resume_at(Past::open_at_whole_block(&self.file)?, header, setting, point),
+            Some(point) => {
+                Run::resume_at(Past::open_at_whole_block(&self.file)?, header, setting, point)
+            }
             None => {
                 let origin = Instant::from_ns(self.origin_ns);
                 Run::open(Destination { path: &self.file, header, origin }, setting)
@@ -228,7 +235,9 @@ mod tests {
 
     #[test]
     fn another_version_is_reported_although_its_message_has_other_fields() {
-        let why = CellStart::read(&mut "{\"onbeat\":\"99.0.0\",\"new\":1}\n".as_bytes()).unwrap_err().to_string();
+        let why = CellStart::read(&mut "{\"onbeat\":\"99.0.0\",\"new\":1}\n".as_bytes())
+            .unwrap_err()
+            .to_string();
         assert!(why.contains("the bench is onbeat 99.0.0 and its cell onbeat"), "{why}");
         assert!(why.ends_with("start the bench again"), "{why}");
     }
@@ -236,9 +245,13 @@ mod tests {
     #[test]
     fn what_is_not_a_start_is_one_sentence() {
         let unknown = line(&start()).replacen('{', "{\"colour\":1,", 1);
-        for wrong in ["", "\n", "{}\n", "PMC\n", "{\"onbeat\":1}\n", &unknown, &"x".repeat(2 << 20)] {
+        for wrong in ["", "\n", "{}\n", "PMC\n", "{\"onbeat\":1}\n", &unknown, &"x".repeat(2 << 20)]
+        {
             let why = CellStart::read(&mut wrong.as_bytes()).unwrap_err().to_string();
-            assert!(why.contains("is not a valid start of a cell") && why.contains("`onbeat bench`"), "{why}");
+            assert!(
+                why.contains("is not a valid start of a cell") && why.contains("`onbeat bench`"),
+                "{why}"
+            );
             assert_eq!(why.lines().count(), 1, "{why}");
         }
     }

@@ -1,4 +1,5 @@
-//! Executes the schedule of a bench: loads, shield, blocks. All changes to the host are undone at the end.
+//! Executes the schedule of a bench: loads, shield, blocks. All changes to the host are undone at
+//! the end.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,7 +23,10 @@ use crate::cause::{Cost, Explainer, LoopThread};
 use crate::load::{Load, RunningError, RunningLoad};
 use crate::probe::resume::OtherRun;
 use crate::probe::{self, Interruptions, Origin};
-use crate::record::{Account, Bench, Cell, CellNotPermitted, EndReason, Note, Progress, Remark, RunWriter, WriteError};
+use crate::record::{
+    Account, Bench, Cell, CellNotPermitted, EndReason, Note, Progress, Remark, RunWriter,
+    WriteError,
+};
 use crate::thread::{AheadOfLoad, Grant, Privilege, ThreadRequest};
 use onbeat_tune::TuneError;
 
@@ -35,8 +39,8 @@ const NO_LOOP_YET: LoopThread = LoopThread { tid: 0, cpu: None, fifo: None };
 
 /// How to start the processes of a bench: only the binary knows its own command line.
 pub trait Processes {
-    /// Returns a command whose process reads a [`CellStart`] from standard input and serves that cell
-    /// ([`super::cell::CellServer`]).
+    /// Returns a command whose process reads a [`CellStart`] from standard input and serves that
+    /// cell ([`super::cell::CellServer`]).
     fn cell(&self) -> Command;
     /// Returns a command whose process carries a load ([`crate::load::serve`]).
     fn load(&self, load: &Load) -> Command;
@@ -86,7 +90,9 @@ pub enum BenchError {
     #[error(transparent)]
     TooShort(#[from] TooShort),
     /// A tuning or load is listed twice, and two cells would share one run file.
-    #[error("{what} {name} is listed twice; list it once, since each of its cells has one run file")]
+    #[error(
+        "{what} {name} is listed twice; list it once, since each of its cells has one run file"
+    )]
     Twice {
         /// `tuning` or `load`.
         what: &'static str,
@@ -127,8 +133,8 @@ pub struct BenchConditions<'c> {
     pub report: &'c mut dyn FnMut(BenchEvent),
 }
 
-/// Runs a bench from the beginning, or resumes `unfinished`. When the interruptions ask to stop, the bench ends in good order: files
-/// closed, loads ended, changes to the host undone.
+/// Runs a bench from the beginning, or resumes `unfinished`. When the interruptions ask to stop,
+/// the bench ends in good order: files closed, loads ended, changes to the host undone.
 ///
 /// # Errors
 /// [`BenchError`]. What was recorded before stays in the directory; changes to the host are undone.
@@ -221,7 +227,8 @@ impl<'c> BenchConductor<'c> {
         from_ns as f64 / 1e9 + self.elapsed_s()
     }
 
-    /// Starts the processes of the cells, checks what is permitted, prepares the shield, and records all of it.
+    /// Starts the processes of the cells, checks what is permitted, prepares the shield, and
+    /// records all of it.
     fn prepare(&mut self, schedule: Schedule) -> Result<Schedule, BenchError> {
         let has_blocks = |load: usize, tuning: usize| {
             schedule.turns.iter().any(|turn| turn.load == load && turn.blocks.contains(&tuning))
@@ -234,7 +241,8 @@ impl<'c> BenchConductor<'c> {
         }
 
         self.prepare_shield()?;
-        let not_permitted: Vec<CellNotPermitted> = self.slots.iter().filter_map(CellSlot::not_permitted).collect();
+        let not_permitted: Vec<CellNotPermitted> =
+            self.slots.iter().filter_map(CellSlot::not_permitted).collect();
         let running = self.slots.iter().filter(|slot| slot.process.is_some()).count();
         let schedule = match &self.resumed {
             None => self.begun(schedule, &not_permitted)?,
@@ -255,7 +263,11 @@ impl<'c> BenchConductor<'c> {
     }
 
     /// Notes the plan of a bench that begins, and returns its schedule.
-    fn begun(&mut self, schedule: Schedule, not_permitted: &[CellNotPermitted]) -> Result<Schedule, BenchError> {
+    fn begun(
+        &mut self,
+        schedule: Schedule,
+        not_permitted: &[CellNotPermitted],
+    ) -> Result<Schedule, BenchError> {
         let schedule = self.rescheduled(schedule);
         self.file.note(&Note::Bench(Box::new(Bench {
             tunings: self.plan.tunings.iter().map(Tuning::to_string).collect(),
@@ -278,7 +290,8 @@ impl<'c> BenchConductor<'c> {
     /// Returns the schedule of the cells that are permitted, in the time that is left.
     fn rescheduled(&self, schedule: Schedule) -> Schedule {
         let tunings = self.plan.tunings.len();
-        let runs = |load: usize, tuning: usize| self.slots[load * tunings + tuning].why_not.is_none();
+        let runs =
+            |load: usize, tuning: usize| self.slots[load * tunings + tuning].why_not.is_none();
         let schedule = schedule.retain_cells(runs);
         if schedule.turns.is_empty() {
             return schedule;
@@ -290,9 +303,16 @@ impl<'c> BenchConductor<'c> {
     }
 
     /// Returns the slot of a cell, with its process unless the cell is not permitted or complete.
-    fn slot(&mut self, cell: Cell, tuning: Tuning, has_blocks: bool) -> Result<CellSlot, BenchError> {
+    fn slot(
+        &mut self,
+        cell: Cell,
+        tuning: Tuning,
+        has_blocks: bool,
+    ) -> Result<CellSlot, BenchError> {
         let empty = CellSlot { cell, tuning, process: None, why_not: None, blocks: 0 };
-        let Some(ResumedBench { measured, .. }) = &self.resumed else { return self.start_cell(empty) };
+        let Some(ResumedBench { measured, .. }) = &self.resumed else {
+            return self.start_cell(empty);
+        };
         let blocks = measured.blocks_of(&empty.cell);
         let why_not = measured.why_not_permitted(&empty.cell);
         let is_left = why_not.is_none() && (has_blocks || measured.needs_closing_line(&empty.cell));
@@ -318,8 +338,11 @@ impl<'c> BenchConductor<'c> {
         };
 
         let process = CellProcess::start(self.conditions.processes.cell(), &start)?;
-        let refusal =
-            process.grants().iter().find(|grant| !grant.granted && is_part_of_tuning(grant)).map(Grant::refusal);
+        let refusal = process
+            .grants()
+            .iter()
+            .find(|grant| !grant.granted && is_part_of_tuning(grant))
+            .map(Grant::refusal);
         for grant in process.grants() {
             self.list_grant(grant.clone());
         }
@@ -341,7 +364,8 @@ impl<'c> BenchConductor<'c> {
 
     fn prepare_shield(&mut self) -> Result<(), BenchError> {
         let shielded = self.slots.iter().filter(|slot| slot.tuning.shield);
-        let pids: Vec<u32> = shielded.filter_map(|slot| Some(slot.process.as_ref()?.pid())).collect();
+        let pids: Vec<u32> =
+            shielded.filter_map(|slot| Some(slot.process.as_ref()?.pid())).collect();
         let is_resumed = self.resumed.is_some();
         if !self.plan.tunings.iter().any(|tuning| tuning.shield) || is_resumed && pids.is_empty() {
             return Ok(());
@@ -351,8 +375,10 @@ impl<'c> BenchConductor<'c> {
         if !grant.granted {
             let why = grant.refusal();
             let mut slots = std::mem::take(&mut self.slots);
-            let shielded = slots.iter_mut().filter(|slot| slot.tuning.shield && slot.why_not.is_none());
-            let refused = shielded.map(|slot| self.refuse(slot, why.clone())).collect::<Result<Vec<()>, _>>();
+            let shielded =
+                slots.iter_mut().filter(|slot| slot.tuning.shield && slot.why_not.is_none());
+            let refused =
+                shielded.map(|slot| self.refuse(slot, why.clone())).collect::<Result<Vec<()>, _>>();
             self.slots = slots;
             refused?;
         }
@@ -365,8 +391,8 @@ impl<'c> BenchConductor<'c> {
         Ok(())
     }
 
-    /// Marks a cell as not permitted: its process ends, and its run file, without samples, is removed. A cell of a bench that is resumed
-    /// has been permitted before; that is another bench.
+    /// Marks a cell as not permitted: its process ends, and its run file, without samples, is
+    /// removed. A cell of a bench that is resumed has been permitted before; that is another bench.
     fn refuse(&self, slot: &mut CellSlot, why: String) -> Result<(), BenchError> {
         if let Some(resumed) = &self.resumed {
             let CellSlot { cell: Cell { tuning, load }, .. } = slot;
@@ -392,7 +418,8 @@ impl<'c> BenchConductor<'c> {
 
             let begun_s = self.elapsed_s();
             let block_s = pace.block_s(&schedule.turns[at..], ends_s - begun_s);
-            let releases = (block_s * 1e9 / self.plan.setting.period_ns as f64).round().max(1.0) as u64;
+            let releases =
+                (block_s * 1e9 / self.plan.setting.period_ns as f64).round().max(1.0) as u64;
             self.turn(turn, releases)?;
             pace.learn(turn, block_s, self.elapsed_s() - begun_s);
         }
@@ -430,7 +457,8 @@ impl<'c> BenchConductor<'c> {
 
     fn start_load(&mut self, load: &Load) -> Result<RunningLoad, BenchError> {
         let failed = |source| BenchError::Load { load: load.to_string(), source };
-        let mut running = RunningLoad::start(self.conditions.processes.load(load)).map_err(failed)?;
+        let mut running =
+            RunningLoad::start(self.conditions.processes.load(load)).map_err(failed)?;
         if let Some((session, start_ticks)) = running.identity() {
             self.shielding.remember_session(session, start_ticks)?;
         }
@@ -442,7 +470,8 @@ impl<'c> BenchConductor<'c> {
     }
 
     fn stop_load(&mut self, load: &Load, running: RunningLoad) -> Result<(), BenchError> {
-        let (done, events) = running.stop().map_err(|source| BenchError::Load { load: load.to_string(), source })?;
+        let (done, events) =
+            running.stop().map_err(|source| BenchError::Load { load: load.to_string(), source })?;
         self.shielding.forget_session()?;
         self.note_load_events(&events)?;
         let t = self.file_s();
@@ -465,7 +494,8 @@ impl<'c> BenchConductor<'c> {
 
     fn block(&mut self, slot: usize, releases: u64) -> Result<(), BenchError> {
         self.shielding.set(self.slots[slot].tuning.shield)?;
-        // The loop may run on any CPU: the explainer may go ahead of the load beside a real-time loop only.
+        // The loop may run on any CPU: the explainer may go ahead of the load beside a real-time
+        // loop only.
         let fifo = self.slots[slot].tuning.priority.then_some(self.plan.priority);
         let of_loop = ThreadRequest { fifo, ..ThreadRequest::default() };
         let _ahead = self.explainer.as_ref().map(|_| AheadOfLoad::take(&of_loop).0);
@@ -484,7 +514,8 @@ impl<'c> BenchConductor<'c> {
                     (self.conditions.report)(BenchEvent::Block { cell: cell.clone(), progress });
                     return Ok(());
                 }
-                // A filter that the kernel refuses leaves wake-ups unrecorded, and the explanations say so.
+                // A filter that the kernel refuses leaves wake-ups unrecorded, and the explanations
+                // say so.
                 (Some(CellReply::Loop(thread)), Some(explainer)) => drop(explainer.follow(thread)),
                 (Some(CellReply::Late(facts)), Some(explainer)) => {
                     process.explained(explainer.explain_facts(&facts))?;
@@ -505,7 +536,11 @@ impl<'c> BenchConductor<'c> {
     fn close(self, has_succeeded: bool) -> Result<(), BenchError> {
         let t = self.file_s();
         // A bench that failed is not complete: it can be resumed.
-        let reason = if self.is_stopped() || !has_succeeded { EndReason::Asked } else { EndReason::Complete };
+        let reason = if self.is_stopped() || !has_succeeded {
+            EndReason::Asked
+        } else {
+            EndReason::Complete
+        };
         let Self { mut file, slots, shielding, explainer, resumed, .. } = self;
         let earlier = resumed.map(|resumed| resumed.account).unwrap_or_default();
         let cost = explainer.as_ref().map_or_else(Cost::default, Explainer::cost);
@@ -536,7 +571,8 @@ impl CellSlot {
         Some(CellNotPermitted { cell: self.cell.clone(), why_not: self.why_not.clone()? })
     }
 
-    /// Marks the cell as not permitted: its process ends, and its run file, without samples, is removed.
+    /// Marks the cell as not permitted: its process ends, and its run file, without samples, is
+    /// removed.
     fn refuse(&mut self, why: String, file: &Path) -> Result<(), BenchError> {
         self.why_not = Some(why);
         if let Some(process) = self.process.take() {
@@ -549,7 +585,8 @@ impl CellSlot {
     }
 }
 
-/// Returns whether a grant is part of a tuning. A cell runs without the others: evidence, idle states.
+/// Returns whether a grant is part of a tuning. A cell runs without the others: evidence, idle
+/// states.
 fn is_part_of_tuning(grant: &Grant) -> bool {
     use Privilege::{CpuAffinity, LockedMemory, RealTimePriority};
     matches!(grant.privilege(), Some(RealTimePriority | LockedMemory | CpuAffinity))

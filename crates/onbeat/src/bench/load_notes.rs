@@ -17,5 +17,10 @@ pub(super) fn of_event(event: &LoadNotice, t: f64) -> LoadEvent {
 /// Returns the note of what the parts of a load did, after its end.
 pub(super) fn of_report(load: &Load, report: &LoadReport, t: f64) -> Note {
     let parts: Vec<String> = report.parts.iter().map(ToString::to_string).collect();
-    Note::Load(LoadEvent { t, load: load.to_string(), event: LoadEventKind::Report, detail: parts.join("; ") })
+    Note::Load(LoadEvent {
+        t,
+        load: load.to_string(),
+        event: LoadEventKind::Report,
+        detail: parts.join("; "),
+    })
 }

@@ -68,7 +68,8 @@ pub struct MeasurementPlan<'m> {
 
 /// The processes and signals around a measurement.
 pub struct MeasurementConditions<'c> {
-    /// A command whose process carries the load ([`crate::load::serve`]); `None` for the load `idle`.
+    /// A command whose process carries the load ([`crate::load::serve`]); `None` for the load
+    /// `idle`.
     pub carrier: Option<Command>,
     /// Signals.
     pub interruptions: &'c Interruptions,
@@ -110,8 +111,8 @@ pub enum MeasurementError {
     },
 }
 
-/// Measures until the releases of the plan are done, the probe ends, or the interruptions ask to stop. With a past the run is resumed
-/// in its file, for the releases that are left.
+/// Measures until the releases of the plan are done, the probe ends, or the interruptions ask to
+/// stop. With a past the run is resumed in its file, for the releases that are left.
 ///
 /// # Errors
 /// [`MeasurementError`]. The load has ended, and what was recorded stays.
@@ -126,7 +127,8 @@ pub fn measure(
     let mut load = BackgroundLoad::start(plan.load, carrier)?;
 
     let index = past.as_ref().map_or(0, |past| past.next_block);
-    let releases = past.as_ref().map_or(plan.releases, |past| run_dir::releases_left(past, plan.releases));
+    let releases =
+        past.as_ref().map_or(plan.releases, |past| run_dir::releases_left(past, plan.releases));
     let mut run = match past {
         Some(past) => {
             let run = Run::resume(past, plan.header, plan.setting)?;
@@ -135,7 +137,8 @@ pub fn measure(
             run
         }
         None => {
-            let destination = Destination { path: plan.path, header: plan.header, origin: plan.origin };
+            let destination =
+                Destination { path: plan.path, header: plan.header, origin: plan.origin };
             Run::open(destination, plan.setting)?
         }
     };
@@ -167,12 +170,20 @@ struct BackgroundLoad<'l> {
 impl<'l> BackgroundLoad<'l> {
     fn start(load: &'l Load, carrier: Option<Command>) -> Result<Self, MeasurementError> {
         let failed = |source| MeasurementError::Load { load: load.clone(), source };
-        let running = carrier.filter(|_| !load.is_idle()).map(RunningLoad::start).transpose().map_err(failed)?;
+        let running = carrier
+            .filter(|_| !load.is_idle())
+            .map(RunningLoad::start)
+            .transpose()
+            .map_err(failed)?;
         Ok(Self { load, running })
     }
 
     /// Notes what happened to the load. A file that cannot be written ends the run by itself.
-    fn note_events(&mut self, recorder: &mut Recorder, report: &mut dyn FnMut(MeasurementEvent<'_>)) {
+    fn note_events(
+        &mut self,
+        recorder: &mut Recorder,
+        report: &mut dyn FnMut(MeasurementEvent<'_>),
+    ) {
         let Some(running) = &mut self.running else { return };
         for event in running.events() {
             let t = recorder.seconds(Monotonic.now());

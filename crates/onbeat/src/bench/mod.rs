@@ -1,8 +1,9 @@
 //! Tunings × loads, in turns, each cell in a process of its own; and single measurements.
 //!
-//! [`Tuning`] and [`schedule`] say what runs when; [`cell_start`] is the message that starts the process of a cell, [`cell`] that process
-//! at both ends of its pipes; [`conduct`] executes the schedule: loads, shield, blocks. [`turns`] does the same for one probe under
-//! several loads, in one process. [`measurement`] is one probe under one load.
+//! [`Tuning`] and [`schedule`] say what runs when; [`cell_start`] is the message that starts the
+//! process of a cell, [`cell`] that process at both ends of its pipes; [`conduct`] executes the
+//! schedule: loads, shield, blocks. [`turns`] does the same for one probe under several loads, in
+//! one process. [`measurement`] is one probe under one load.
 //!
 //! ```
 //! use std::time::Duration;
@@ -31,8 +32,9 @@ mod unfinished;
 
 pub use crate::record::{Tuning, TuningError};
 
-/// Returns the CPU with the fewest device interrupts since boot, by `/proc/interrupts`: some interrupts cannot be moved, and its shield
-/// leaves the fewest behind. The highest number among equals, since CPU 0 keeps the kernel's time.
+/// Returns the CPU with the fewest device interrupts since boot, by `/proc/interrupts`: some
+/// interrupts cannot be moved, and its shield leaves the fewest behind. The highest number among
+/// equals, since CPU 0 keeps the kernel's time.
 #[must_use]
 pub fn quietest_cpu() -> u32 {
     let online = crate::host::online_cpus();
@@ -42,11 +44,15 @@ pub fn quietest_cpu() -> u32 {
     online.into_iter().min_by_key(|cpu| (count(cpu), std::cmp::Reverse(*cpu))).unwrap_or(0)
 }
 
-/// Counts numbered interrupts per CPU. The lines with letters (local timer, rescheduling) belong to each CPU and do not move.
+/// Counts numbered interrupts per CPU. The lines with letters (local timer, rescheduling) belong to
+/// each CPU and do not move.
 fn device_interrupts(table: &str) -> std::collections::BTreeMap<u32, u64> {
     let mut lines = table.lines();
     let header = lines.next().unwrap_or_default();
-    let cpus: Vec<u32> = header.split_whitespace().filter_map(|word| word.strip_prefix("CPU")?.parse().ok()).collect();
+    let cpus: Vec<u32> = header
+        .split_whitespace()
+        .filter_map(|word| word.strip_prefix("CPU")?.parse().ok())
+        .collect();
     let mut counts = std::collections::BTreeMap::new();
     for line in lines {
         let Some((name, rest)) = line.split_once(':') else { continue };

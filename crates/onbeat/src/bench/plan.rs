@@ -74,7 +74,8 @@ impl BenchPlan {
 /// Returns the schedule of a plan, and starts nothing.
 ///
 /// # Errors
-/// [`BenchError::Twice`] when a name is listed twice, [`BenchError::TooShort`] when the time does not hold all cells.
+/// [`BenchError::Twice`] when a name is listed twice, [`BenchError::TooShort`] when the time does
+/// not hold all cells.
 pub fn scheduled(plan: &BenchPlan) -> Result<Schedule, BenchError> {
     check_names("tuning", plan.tunings.iter().map(Tuning::to_string))?;
     check_names("load", plan.loads.iter().map(Load::to_string))?;

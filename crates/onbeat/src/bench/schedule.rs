@@ -1,8 +1,9 @@
 //! The schedule of a bench: cells take turns in short blocks, so that all see the same background.
 //!
-//! On a shared machine, minutes differ more than tunings do; figures that were taken one after the other cannot be compared. A round
-//! goes through all loads, and while a load runs, each tuning gets short blocks, in an order that is reversed from visit to visit. The
-//! paper's order, one cell after another, is kept for comparison.
+//! On a shared machine, minutes differ more than tunings do; figures that were taken one after the
+//! other cannot be compared. A round goes through all loads, and while a load runs, each tuning
+//! gets short blocks, in an order that is reversed from visit to visit. The paper's order, one cell
+//! after another, is kept for comparison.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,10 +14,11 @@ use crate::record::RunOrder;
 pub const RAMP: Duration = Duration::from_millis(1000);
 /// Planned time for the end of a load, in seconds.
 const RAMP_DOWN_S: f64 = 0.5;
-/// Planned overhead of a block (thread start, priority, shield, end of the interval), in seconds, without load and with one; while the
-/// bench runs, the measured overhead replaces it.
+/// Planned overhead of a block (thread start, priority, shield, end of the interval), in seconds,
+/// without load and with one; while the bench runs, the measured overhead replaces it.
 const PER_BLOCK_S: [f64; 2] = [0.08, 0.2];
-/// Planned time before the first block, in seconds: processes start, memory is locked, the shield is tried.
+/// Planned time before the first block, in seconds: processes start, memory is locked, the shield
+/// is tried.
 const PREPARATION_S: f64 = 2.5;
 /// Shortest block, in seconds: a shorter one would be mostly overhead.
 const SHORTEST_BLOCK_S: f64 = 0.2;
@@ -26,7 +28,8 @@ const ROUND_S: f64 = 60.0;
 const LEAST_ROUNDS: u32 = 2;
 /// Visits of each cell per round: forward, then backward.
 const VISITS: u32 = 2;
-/// Blocks of each cell in the sequential order, one right after another: confidence intervals need several.
+/// Blocks of each cell in the sequential order, one right after another: confidence intervals need
+/// several.
 const SEQUENTIAL_BLOCKS: u32 = 6;
 
 /// The order in which cells run.
@@ -72,8 +75,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Returns the schedule without the cells that do not run; their time goes to the others. `runs` receives the indices of load and
-    /// tuning.
+    /// Returns the schedule without the cells that do not run; their time goes to the others.
+    /// `runs` receives the indices of load and tuning.
     #[must_use]
     pub fn retain_cells(mut self, runs: impl Fn(usize, usize) -> bool) -> Self {
         for turn in &mut self.turns {
@@ -85,7 +88,8 @@ impl Schedule {
 }
 
 impl Schedule {
-    /// Returns the schedule without the first blocks of each cell: `done` returns their number for the indices of load and tuning.
+    /// Returns the schedule without the first blocks of each cell: `done` returns their number for
+    /// the indices of load and tuning.
     #[must_use]
     pub fn skip_blocks(mut self, done: impl Fn(usize, usize) -> u32) -> Self {
         let mut skipped: BTreeMap<(usize, usize), u32> = BTreeMap::new();
@@ -123,8 +127,8 @@ pub struct TooShort {
     needed_s: f64,
 }
 
-/// Plans `tunings` × `loads.len()` cells into the time `total`; `loads[i]` is false for `idle`, which needs no ramp. The same `seed` gives
-/// the same order.
+/// Plans `tunings` × `loads.len()` cells into the time `total`; `loads[i]` is false for `idle`,
+/// which needs no ramp. The same `seed` gives the same order.
 ///
 /// # Errors
 /// [`TooShort`], with the time that would be enough.
@@ -137,7 +141,9 @@ pub fn plan(
 ) -> Result<Schedule, TooShort> {
     let total_s = total.as_secs_f64();
     let wanted = match order {
-        CellOrder::Interleaved => ((total_s / ROUND_S).round().min(1000.0) as u32).max(LEAST_ROUNDS),
+        CellOrder::Interleaved => {
+            ((total_s / ROUND_S).round().min(1000.0) as u32).max(LEAST_ROUNDS)
+        }
         CellOrder::Sequential => 1,
     };
 
@@ -148,7 +154,8 @@ pub fn plan(
     let per_visit: f64 = pace.per_block_s.iter().sum::<f64>() * tunings as f64;
     let lengths = |rounds: u32| {
         let blocks = f64::from(rounds * visits) * cells as f64;
-        let overhead_s = PREPARATION_S + f64::from(rounds) * (per_round + f64::from(visits) * per_visit);
+        let overhead_s =
+            PREPARATION_S + f64::from(rounds) * (per_round + f64::from(visits) * per_visit);
         (blocks, overhead_s, (total_s - overhead_s) / blocks)
     };
 
@@ -161,10 +168,16 @@ pub fn plan(
 
     let mut rng = fastrand::Rng::with_seed(seed);
     let turns = (0..rounds).flat_map(|_| round(tunings, loads.len(), order, &mut rng)).collect();
-    Ok(Schedule { turns, block_s, blocks_per_cell: rounds * visits, estimate_s: overhead_s + blocks * block_s })
+    Ok(Schedule {
+        turns,
+        block_s,
+        blocks_per_cell: rounds * visits,
+        estimate_s: overhead_s + blocks * block_s,
+    })
 }
 
-/// The length of blocks with which a bench ends in time: the overhead of blocks is measured while it runs.
+/// The length of blocks with which a bench ends in time: the overhead of blocks is measured while
+/// it runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pace {
     loaded: Vec<bool>,
@@ -186,7 +199,8 @@ impl Pace {
         self.per_block_s[turn.load] = (over_s / blocks).max(0.0);
     }
 
-    /// Returns the length of the blocks of the next turn, in seconds, when `left_s` are left for `turns`; at least the shortest block.
+    /// Returns the length of the blocks of the next turn, in seconds, when `left_s` are left for
+    /// `turns`; at least the shortest block.
     #[must_use]
     pub fn block_s(&self, turns: &[LoadTurn], left_s: f64) -> f64 {
         let blocks: usize = turns.iter().map(|turn| turn.blocks.len()).sum();
@@ -194,11 +208,13 @@ impl Pace {
         ((left_s - over_s) / blocks as f64).max(SHORTEST_BLOCK_S)
     }
 
-    /// Estimates the time of `turns` with blocks of `block_s`, in seconds, with the overhead of blocks and loads.
+    /// Estimates the time of `turns` with blocks of `block_s`, in seconds, with the overhead of
+    /// blocks and loads.
     #[must_use]
     pub fn estimate_s(&self, turns: &[LoadTurn], block_s: f64) -> f64 {
         let time = |turn: &LoadTurn| {
-            self.ramps_s(turn.load) + turn.blocks.len() as f64 * (self.per_block_s[turn.load] + block_s)
+            self.ramps_s(turn.load)
+                + turn.blocks.len() as f64 * (self.per_block_s[turn.load] + block_s)
         };
         turns.iter().map(time).sum()
     }
@@ -216,8 +232,8 @@ const MOST_ROUNDS: u32 = 60;
 /// Rounds that confidence intervals of ratios need, where blocks stay at least a second long.
 const ROUNDS_FOR_INTERVALS: u32 = 4;
 
-/// Returns the length of a block in releases, when `loads` loads take turns with `releases` each: one round per minute, at most sixty
-/// rounds, at least four with blocks of a second or else two.
+/// Returns the length of a block in releases, when `loads` loads take turns with `releases` each:
+/// one round per minute, at most sixty rounds, at least four with blocks of a second or else two.
 #[must_use]
 pub fn releases_per_block(loads: usize, releases: u64, period_ns: u64) -> u64 {
     let in_s = |seconds: f64| (seconds * 1e9 / period_ns.max(1) as f64) as u64;
@@ -227,7 +243,8 @@ pub fn releases_per_block(loads: usize, releases: u64, period_ns: u64) -> u64 {
 
     let share_s = releases as f64 * period_ns as f64 / 1e9;
     let least = (share_s as u32).clamp(LEAST_ROUNDS, ROUNDS_FOR_INTERVALS);
-    let rounds = ((share_s * loads as f64 / ROUND_S).round().min(f64::from(MOST_ROUNDS)) as u32).max(least);
+    let rounds =
+        ((share_s * loads as f64 / ROUND_S).round().min(f64::from(MOST_ROUNDS)) as u32).max(least);
     releases.div_ceil(u64::from(rounds)).max(in_s(SHORTEST_BLOCK_S)).clamp(1, releases.max(1))
 }
 
@@ -243,13 +260,15 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Returns the shares of loads with these releases left (`u64::MAX` for no end) in blocks of `block` releases; `seed` shuffles each
-    /// round.
+    /// Returns the shares of loads with these releases left (`u64::MAX` for no end) in blocks of
+    /// `block` releases; `seed` shuffles each round.
     #[must_use]
     pub fn new(left: Vec<u64>, block: u64, order: CellOrder, seed: u64) -> Self {
-        let mut shares = Self { left, block, order, rng: fastrand::Rng::with_seed(seed), round: Vec::new() };
+        let mut shares =
+            Self { left, block, order, rng: fastrand::Rng::with_seed(seed), round: Vec::new() };
         shares.begin_round();
-        // In a resumed run, the load with the fewest releases comes first: a run that is killed repeatedly neglects none.
+        // In a resumed run, the load with the fewest releases comes first: a run that is killed
+        // repeatedly neglects none.
         shares.round.sort_by_key(|at| shares.left[*at]);
         shares
     }
@@ -259,7 +278,8 @@ impl Shares {
         self.rng.shuffle(&mut self.round);
     }
 
-    /// Returns the index of the next load and the releases of its block; `None` when all are complete.
+    /// Returns the index of the next load and the releases of its block; `None` when all are
+    /// complete.
     pub fn next_block(&mut self) -> Option<(usize, u64)> {
         if self.order == CellOrder::Sequential {
             let at = self.left.iter().position(|left| *left > 0)?;
@@ -272,7 +292,8 @@ impl Shares {
 
         let at = self.round.pop()?;
         let left = self.left[at];
-        // A rest of less than half a block is added to this one: a run that was killed leaves odd lengths.
+        // A rest of less than half a block is added to this one: a run that was killed leaves odd
+        // lengths.
         let is_last = left < self.block.saturating_add(self.block / 2);
         Some((at, if is_last { left } else { self.block }))
     }
@@ -297,9 +318,9 @@ fn round(tunings: usize, loads: usize, order: CellOrder, rng: &mut fastrand::Rng
     let turn = |load| {
         let blocks = match order {
             CellOrder::Interleaved => forward_and_backward(tunings, rng),
-            CellOrder::Sequential => {
-                (0..tunings).flat_map(|tuning| std::iter::repeat_n(tuning, SEQUENTIAL_BLOCKS as usize)).collect()
-            }
+            CellOrder::Sequential => (0..tunings)
+                .flat_map(|tuning| std::iter::repeat_n(tuning, SEQUENTIAL_BLOCKS as usize))
+                .collect(),
         };
         LoadTurn { load, blocks }
     };
@@ -338,7 +359,10 @@ mod tests {
 
         assert!(half.turns.iter().all(|turn| turn.blocks.iter().all(|&tuning| tuning < 2)));
         assert!(
-            half.turns.iter().filter(|turn| turn.load == 1).all(|turn| turn.blocks.iter().all(|&tuning| tuning == 1))
+            half.turns
+                .iter()
+                .filter(|turn| turn.load == 1)
+                .all(|turn| turn.blocks.iter().all(|&tuning| tuning == 1))
         );
         let longer_s = Pace::new(&loads).block_s(&half.turns, 100.0);
 
@@ -351,11 +375,17 @@ mod tests {
     fn a_resumed_schedule_is_the_end_of_the_whole_one() {
         let whole = plan(3, &[false, true], minutes(2), CellOrder::Interleaved, 7).unwrap();
         let flat = |schedule: &Schedule| -> Vec<(usize, usize)> {
-            schedule.turns.iter().flat_map(|turn| turn.blocks.iter().map(|tuning| (turn.load, *tuning))).collect()
+            schedule
+                .turns
+                .iter()
+                .flat_map(|turn| turn.blocks.iter().map(|tuning| (turn.load, *tuning)))
+                .collect()
         };
         let order = flat(&whole);
         for cut in 0..=order.len() {
-            let done = |load, tuning| order[..cut].iter().filter(|cell| **cell == (load, tuning)).count() as u32;
+            let done = |load, tuning| {
+                order[..cut].iter().filter(|cell| **cell == (load, tuning)).count() as u32
+            };
             let rest = whole.clone().skip_blocks(done);
             assert_eq!(flat(&rest), order[cut..], "cut off after {cut} blocks");
             assert_eq!(rest.blocks(), order.len() - cut);
@@ -367,7 +397,10 @@ mod tests {
         let schedule = plan(9, &[false, true], minutes(1), CellOrder::Interleaved, 1).unwrap();
         let mut pace = Pace::new(&[false, true]);
         let planned_s = pace.block_s(&schedule.turns, 60.0 - PREPARATION_S);
-        assert!((planned_s - schedule.block_s).abs() < 1e-9, "before anything is known it is the plan");
+        assert!(
+            (planned_s - schedule.block_s).abs() < 1e-9,
+            "before anything is known it is the plan"
+        );
         let loaded = &schedule.turns[1];
         pace.learn(loaded, planned_s, 1.5 + 18.0 * (planned_s + 0.6));
         let left_s = 18.0 * (planned_s + 0.6) + 1.5;
@@ -385,7 +418,8 @@ mod tests {
 
     #[test]
     fn a_time_too_short_is_refused_with_one_that_is_enough() {
-        let why = plan(9, &[false, true], Duration::from_secs(5), CellOrder::Interleaved, 1).unwrap_err();
+        let why =
+            plan(9, &[false, true], Duration::from_secs(5), CellOrder::Interleaved, 1).unwrap_err();
         let enough = Duration::from_secs_f64(why.needed_s);
         assert!(plan(9, &[false, true], enough, CellOrder::Interleaved, 1).is_ok(), "{why}");
     }
@@ -402,11 +436,27 @@ mod tests {
     #[test]
     fn loads_take_turns_in_rounds_of_a_minute() {
         assert_eq!(releases_per_block(2, 1_000, 1_000_000), 500, "two rounds at least");
-        assert_eq!(releases_per_block(2, 5_000, 1_000_000), 1_250, "four where blocks are of a second");
-        assert_eq!(releases_per_block(2, 600_000, 1_000_000), 30_000, "20 minutes have twenty rounds");
+        assert_eq!(
+            releases_per_block(2, 5_000, 1_000_000),
+            1_250,
+            "four where blocks are of a second"
+        );
+        assert_eq!(
+            releases_per_block(2, 600_000, 1_000_000),
+            30_000,
+            "20 minutes have twenty rounds"
+        );
         assert_eq!(releases_per_block(2, 43_200_000, 1_000_000), 720_000, "a day has sixty");
-        assert_eq!(releases_per_block(3, 150, 1_000_000), 150, "shorter blocks would be mostly overhead");
-        assert_eq!(releases_per_block(3, u64::MAX, 1_000_000), 10_000, "without an end, ten seconds");
+        assert_eq!(
+            releases_per_block(3, 150, 1_000_000),
+            150,
+            "shorter blocks would be mostly overhead"
+        );
+        assert_eq!(
+            releases_per_block(3, u64::MAX, 1_000_000),
+            10_000,
+            "without an end, ten seconds"
+        );
     }
 
     #[test]
@@ -418,7 +468,8 @@ mod tests {
     #[test]
     fn the_load_with_the_fewest_releases_comes_first_in_a_resumed_run() {
         for seed in 0..20 {
-            let blocks = played(Shares::new(vec![900, 1_500, 200], 300, CellOrder::Interleaved, seed));
+            let blocks =
+                played(Shares::new(vec![900, 1_500, 200], 300, CellOrder::Interleaved, seed));
             assert_eq!(blocks[..3].iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1, 0, 2]);
         }
     }
@@ -445,7 +496,8 @@ mod tests {
                 prop_assert!(*releases <= block + block / 2 && *releases <= open[*at]);
                 open[*at] -= releases;
                 turns[*at] += 1;
-                // Nobody has a second turn before all others that have something left had their first.
+                // Nobody has a second turn before all others that have something left had their
+                // first.
                 let others = || (0..left.len()).filter(|other| open[*other] > 0).map(|other| turns[other]);
                 prop_assert!(others().all(|turns_of_other| turns[*at] <= turns_of_other + 1), "{:?}", blocks);
             }

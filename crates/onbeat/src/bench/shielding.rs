@@ -1,12 +1,14 @@
-//! Changes of a bench to the host: the shield that is raised and lowered between blocks, and the sessions of its loads. Each is in the
-//! journal before it is made.
+//! Changes of a bench to the host: the shield that is raised and lowered between blocks, and the
+//! sessions of its loads. Each is in the journal before it is made.
 
 use std::path::Path;
 
 use crate::load::kill_session;
 use crate::thread::{Grant, Refusal, shell_line, this_program};
 use onbeat_tune::shield::Free;
-use onbeat_tune::{CpuList, Intent, Journal, Key, LiveHost, Purpose, Shield, TuneError, UndoMode, journal};
+use onbeat_tune::{
+    CpuList, Intent, Journal, Key, LiveHost, Purpose, Shield, TuneError, UndoMode, journal,
+};
 
 /// The journal of a bench, and its shield when it has one.
 pub(super) struct Shielding {
@@ -19,8 +21,8 @@ pub(super) struct Shielding {
 }
 
 impl Shielding {
-    /// Begins the journal. Where it cannot be written, a bench without a shield still runs: its loads end with it by themselves, and the
-    /// journal is only a second means.
+    /// Begins the journal. Where it cannot be written, a bench without a shield still runs: its
+    /// loads end with it by themselves, and the journal is only a second means.
     pub(super) fn begin(directory: &Path, command: &[String]) -> Result<Self, TuneError> {
         let host = LiveHost::killing_sessions_by(kill_session);
         let purpose = Purpose::new("bench", shell_line(command));
@@ -33,7 +35,8 @@ impl Shielding {
         Ok(Self { host, journal, shield: None, raised: false, session: None, words })
     }
 
-    /// Prepares the shield of `cpu` for these processes, and raises it once to record its effect on this host.
+    /// Prepares the shield of `cpu` for these processes, and raises it once to record its effect on
+    /// this host.
     pub(super) fn prepare(&mut self, cpu: u32, pids: &[u32]) -> Result<Grant, TuneError> {
         let wanted = format!("CPU {cpu} for the loop alone");
         let Some(journal) = &mut self.journal else {
@@ -61,10 +64,12 @@ impl Shielding {
         &self.words
     }
 
-    /// Records the session of a load, so that the next start of onbeat ends it if this one is killed.
+    /// Records the session of a load, so that the next start of onbeat ends it if this one is
+    /// killed.
     pub(super) fn remember_session(&mut self, sid: i32, start_ticks: u64) -> Result<(), TuneError> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
-        let intent = Intent::new("load.session", Key::Session { sid, start_ticks }, "absent", "running");
+        let intent =
+            Intent::new("load.session", Key::Session { sid, start_ticks }, "absent", "running");
         self.session = Some(journal.intend(intent)?);
         Ok(())
     }
@@ -79,7 +84,9 @@ impl Shielding {
 
     /// Raises the shield or lowers it. Raising it again also moves tasks that were started since.
     pub(super) fn set(&mut self, up: bool) -> Result<(), TuneError> {
-        let (Some(journal), Some(shield)) = (&mut self.journal, &mut self.shield) else { return Ok(()) };
+        let (Some(journal), Some(shield)) = (&mut self.journal, &mut self.shield) else {
+            return Ok(());
+        };
         if up {
             let report = shield.raise(&self.host, journal)?;
             if self.words.is_empty() {

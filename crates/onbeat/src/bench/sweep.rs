@@ -1,8 +1,10 @@
-//! A sweep: one probe under a load that rises in steps, with the measured CPU utilisation of each step.
+//! A sweep: one probe under a load that rises in steps, with the measured CPU utilisation of each
+//! step.
 //!
-//! After Mossige, Sampath and Rao (2007), figures 6 to 8: minimum, mean and maximum over the load. Their load came from
-//! `stress` with parameters adjusted by hand; here each step requests a share of the CPUs, and the
-//! utilisation is measured. The number of groups of tasks that wake each other can rise too; no utilisation is requested for them.
+//! After Mossige, Sampath and Rao (2007), figures 6 to 8: minimum, mean and maximum over the load.
+//! Their load came from `stress` with parameters adjusted by hand; here each step requests a share
+//! of the CPUs, and the utilisation is measured. The number of groups of tasks that wake each other
+//! can rise too; no utilisation is requested for them.
 
 use std::fmt;
 use std::io;
@@ -81,7 +83,9 @@ impl FromStr for SweepSteps {
     fn from_str(text: &str) -> Result<Self, SweepError> {
         let wrong = || SweepError(text.to_owned());
         let (rising, range) = match text.split_once(':') {
-            None | Some(("cpu", _)) => (Rising::Cpu, text.trim_start_matches("cpu:").replace('%', "")),
+            None | Some(("cpu", _)) => {
+                (Rising::Cpu, text.trim_start_matches("cpu:").replace('%', ""))
+            }
             Some(("sched", range)) => (Rising::Sched, range.to_owned()),
             Some(_) => return Err(wrong()),
         };
@@ -96,7 +100,11 @@ impl FromStr for SweepSteps {
             return Err(wrong());
         }
 
-        Ok(Self { typed: text.to_owned(), rising, values: (from..=to).step_by(usize::from(step)).collect() })
+        Ok(Self {
+            typed: text.to_owned(),
+            rising,
+            values: (from..=to).step_by(usize::from(step)).collect(),
+        })
     }
 }
 
@@ -122,17 +130,24 @@ impl Busy {
         Ok(Self::from_text(&std::fs::read_to_string("/proc/stat")?))
     }
 
-    /// Parses the text of `/proc/stat` (proc(5)). Steal counts as busy: the time was wanted. `user` includes the time of guests.
+    /// Parses the text of `/proc/stat` (proc(5)). Steal counts as busy: the time was wanted. `user`
+    /// includes the time of guests.
     #[must_use]
     pub fn from_text(text: &str) -> Self {
         let first = text.lines().next().unwrap_or_default();
-        let ticks: Vec<u64> = first.split_whitespace().skip(1).take(8).map(|word| word.parse().unwrap_or(0)).collect();
+        let ticks: Vec<u64> = first
+            .split_whitespace()
+            .skip(1)
+            .take(8)
+            .map(|word| word.parse().unwrap_or(0))
+            .collect();
         let idle: u64 = ticks.iter().skip(3).take(2).sum();
         let all: u64 = ticks.iter().sum();
         Self { busy: all - idle, all }
     }
 
-    /// Returns the utilisation of the CPUs since `earlier`, in percent of all of them; `None` when no tick has passed.
+    /// Returns the utilisation of the CPUs since `earlier`, in percent of all of them; `None` when
+    /// no tick has passed.
     #[must_use]
     pub fn percent_since(self, earlier: Self) -> Option<f64> {
         let all = self.all.checked_sub(earlier.all).filter(|all| *all > 0)?;
@@ -186,7 +201,9 @@ mod tests {
     #[test]
     fn busy_is_what_was_neither_idle_nor_waiting_for_a_disk() {
         let stat = |user: u64, idle: u64, iowait: u64, steal: u64| {
-            Busy::from_text(&format!("cpu  {user} 0 0 {idle} {iowait} 0 0 {steal} 7 0\ncpu0 1 2 3 4\n"))
+            Busy::from_text(&format!(
+                "cpu  {user} 0 0 {idle} {iowait} 0 0 {steal} 7 0\ncpu0 1 2 3 4\n"
+            ))
         };
         let reached = stat(130, 150, 10, 10).percent_since(stat(100, 100, 0, 0)).expect("ticks");
         assert!((reached - 40.0).abs() < 1e-9, "{reached}");

@@ -1,4 +1,5 @@
-//! A bench that was killed or ended early: what each of its cells has measured, and the schedule of the rest.
+//! A bench that was killed or ended early: what each of its cells has measured, and the schedule of
+//! the rest.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,11 +11,14 @@ use super::plan::{BenchPlan, real_loads, scheduled};
 use super::schedule::{Pace, Schedule};
 use crate::probe::resume::{OtherRun, ResumePoint, ResumeTime, differences};
 use crate::probe::{self, Origin};
-use crate::record::{Account, Bench, Cell, EndReason, Past, RunFile, RunFileError, RunWriter, WriteError};
+use crate::record::{
+    Account, Bench, Cell, EndReason, Past, RunFile, RunFileError, RunWriter, WriteError,
+};
 
 /// Interval between two attempts to open the file of a cell whose process is still closing it.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Attempts: the cells of a killed bench stop their block and close their files within milliseconds, on a loaded machine within seconds.
+/// Attempts: the cells of a killed bench stop their block and close their files within
+/// milliseconds, on a loaded machine within seconds.
 const MOST_LOOKS: u32 = 200;
 
 /// An unfinished bench. Its own file is locked: no other bench writes it.
@@ -58,8 +62,9 @@ struct MeasuredCell {
 }
 
 impl UnfinishedBench {
-    /// Opens the bench in `dir`; `None` when it is complete, when it was cut off before its cells were prepared, and for a directory of
-    /// another command. Waits until the processes of its cells have closed their files.
+    /// Opens the bench in `dir`; `None` when it is complete, when it was cut off before its cells
+    /// were prepared, and for a directory of another command. Waits until the processes of its
+    /// cells have closed their files.
     ///
     /// # Errors
     /// [`RunFileError`]; [`RunFileError::BeingWritten`] while the bench is alive.
@@ -109,7 +114,11 @@ impl UnfinishedBench {
 
     /// Returns the cells whose last block was not complete: it is dropped and measured again.
     pub fn dropped(&self) -> impl Iterator<Item = &Cell> {
-        self.measured.cells.iter().filter(|(_, measured)| measured.has_dropped).map(|(cell, _)| cell)
+        self.measured
+            .cells
+            .iter()
+            .filter(|(_, measured)| measured.has_dropped)
+            .map(|(cell, _)| cell)
     }
 
     /// Returns the number of cells that are permitted.
@@ -125,7 +134,8 @@ impl UnfinishedBench {
         self.measured.cells.values().find_map(|measured| measured.cpu)
     }
 
-    /// Returns the schedule of the blocks that are left. Blocks have the length that was planned at first.
+    /// Returns the schedule of the blocks that are left. Blocks have the length that was planned at
+    /// first.
     ///
     /// # Errors
     /// As [`scheduled`].
@@ -134,7 +144,9 @@ impl UnfinishedBench {
         let whole = scheduled(plan)?;
         let rest = whole
             .skip_blocks(|load, tuning| self.measured.blocks_of(&cell(load, tuning)))
-            .retain_cells(|load, tuning| self.measured.why_not_permitted(&cell(load, tuning)).is_none());
+            .retain_cells(|load, tuning| {
+                self.measured.why_not_permitted(&cell(load, tuning)).is_none()
+            });
         let block_s = self.measured.note.block_s;
         let estimate_s = Pace::new(&real_loads(plan)).estimate_s(&rest.turns, block_s);
 
@@ -151,9 +163,15 @@ impl UnfinishedBench {
         let note = &self.measured.note;
         let tunings = plan.tunings.iter().map(ToString::to_string).collect::<Vec<_>>();
         let loads = plan.loads.iter().map(ToString::to_string).collect::<Vec<_>>();
-        for (what, then, now) in [("tunings", &note.tunings, tunings), ("loads", &note.loads, loads)] {
+        for (what, then, now) in
+            [("tunings", &note.tunings, tunings), ("loads", &note.loads, loads)]
+        {
             if *then != now {
-                differences.push(format!("{what} were {} and are {}", then.join(","), now.join(",")));
+                differences.push(format!(
+                    "{what} were {} and are {}",
+                    then.join(","),
+                    now.join(",")
+                ));
             }
         }
 
@@ -184,7 +202,11 @@ impl MeasuredBench {
     }
 
     pub(super) fn why_not_permitted(&self, cell: &Cell) -> Option<String> {
-        self.note.not_permitted.iter().find(|refused| refused.cell == *cell).map(|refused| refused.why_not.clone())
+        self.note
+            .not_permitted
+            .iter()
+            .find(|refused| refused.cell == *cell)
+            .map(|refused| refused.why_not.clone())
     }
 
     pub(super) fn has_file(&self, cell: &Cell) -> bool {

@@ -1,7 +1,7 @@
 //! Advice against a cause: a closed list, and the part of it that applies to a run.
 //!
-//! `docs/advice.md` has a row for each advice, with its known effect; a test checks that both agree. The page mirrors
-//! this file (`viewer/src/advice.ts`).
+//! `docs/advice.md` has a row for each advice, with its known effect; a test checks that both
+//! agree. The page mirrors this file (`viewer/src/advice.ts`).
 
 use std::collections::BTreeSet;
 
@@ -117,12 +117,21 @@ pub enum Advice {
     LookAtEvents,
 }
 
-/// An advice: its id, its text, the facts it needs, the facts that exclude it (it is in effect already, or has no effect),
-/// and the ids of the catalogue of tunings that put it into effect; a test compares them with the catalogue.
-struct AdviceRow(Advice, &'static str, &'static str, &'static [Fact], &'static [Fact], &'static [&'static str]);
+/// An advice: its id, its text, the facts it needs, the facts that exclude it (it is in effect
+/// already, or has no effect), and the ids of the catalogue of tunings that put it into effect; a
+/// test compares them with the catalogue.
+struct AdviceRow(
+    Advice,
+    &'static str,
+    &'static str,
+    &'static [Fact],
+    &'static [Fact],
+    &'static [&'static str],
+);
 
 /// Tunings that exist on some machines only. All others apply wherever their advice does.
-const TUNING_NEEDS: [(&str, Fact); 2] = [("shield.cpuset_v2", Fact::CpusetV2), ("shield.cpuset_v1", Fact::CpusetV1)];
+const TUNING_NEEDS: [(&str, Fact); 2] =
+    [("shield.cpuset_v2", Fact::CpusetV2), ("shield.cpuset_v1", Fact::CpusetV1)];
 
 /// In the order of [`Advice`].
 #[rustfmt::skip] // A row is a line.
@@ -201,10 +210,12 @@ impl Advice {
         self.row().4
     }
 
-    /// Returns the tunings of the catalogue that put the advice into effect on the machine of a run; none where no tuning does.
+    /// Returns the tunings of the catalogue that put the advice into effect on the machine of a
+    /// run; none where no tuning does.
     #[must_use]
     pub fn tunings(self, situation: &Situation) -> Vec<&'static str> {
-        let exists = |id: &str| TUNING_NEEDS.iter().all(|(of, fact)| *of != id || situation.has(*fact));
+        let exists =
+            |id: &str| TUNING_NEEDS.iter().all(|(of, fact)| *of != id || situation.has(*fact));
         self.row().5.iter().copied().filter(|id| exists(id)).collect()
     }
 
@@ -213,18 +224,20 @@ impl Advice {
     }
 
     fn applies(self, situation: &Situation) -> bool {
-        self.needs().iter().all(|fact| situation.has(*fact)) && !self.not_with().iter().any(|fact| situation.has(*fact))
+        self.needs().iter().all(|fact| situation.has(*fact))
+            && !self.not_with().iter().any(|fact| situation.has(*fact))
     }
 }
 
-/// A wake-up of a halted vCPU takes less than this, in nanoseconds. A longer delay means that the host was busy.
+/// A wake-up of a halted vCPU takes less than this, in nanoseconds. A longer delay means that the
+/// host was busy.
 const HALTED_AT_MOST_NS: u64 = 500_000;
 /// The highest `SCHED_FIFO` priority.
 const HIGHEST: i32 = 99;
 
 impl Cause {
-    /// Returns the advice against this cause in `situation`, best first. Leaves out what is in effect already and what
-    /// cannot apply.
+    /// Returns the advice against this cause in `situation`, best first. Leaves out what is in
+    /// effect already and what cannot apply.
     #[must_use]
     pub fn advice(&self, situation: &Situation) -> Vec<Advice> {
         let candidates = self.candidates(situation);
@@ -234,7 +247,9 @@ impl Cause {
     fn candidates(&self, situation: &Situation) -> Vec<Advice> {
         use Advice as A;
         match self.kind {
-            CauseKind::HypervisorSteal | CauseKind::HypervisorPause => vec![A::PinVcpu, A::BareMetal],
+            CauseKind::HypervisorSteal | CauseKind::HypervisorPause => {
+                vec![A::PinVcpu, A::BareMetal]
+            }
             CauseKind::RtThrottling => vec![A::LeaveTenth, A::NoRtLimit],
             CauseKind::CpuQuota if situation.priority > 0 => vec![A::RaiseQuota],
             CauseKind::CpuQuota => vec![A::PriorityOverQuota, A::RaiseQuota],
@@ -261,10 +276,11 @@ impl Cause {
         }
     }
 
-    /// A halted vCPU should be kept awake. A longer delay, or one of a running vCPU, means that the host had no CPU for
-    /// it.
+    /// A halted vCPU should be kept awake. A longer delay, or one of a running vCPU, means that the
+    /// host had no CPU for it.
     fn against_late_timer(&self, situation: &Situation) -> Vec<Advice> {
-        let is_halted = self.culprit.as_ref().is_some_and(|culprit| culprit.name == Culprit::HALTED);
+        let is_halted =
+            self.culprit.as_ref().is_some_and(|culprit| culprit.name == Culprit::HALTED);
         match (situation.has(Fact::Guest), is_halted) {
             (true, true) if self.ns < HALTED_AT_MOST_NS => vec![Advice::KeepAwake, Advice::Spin],
             (true, _) => vec![Advice::PinVcpu, Advice::BareMetal],
@@ -296,27 +312,39 @@ fn against_thread(culprit: Option<&Culprit>, situation: &Situation) -> Vec<Advic
     let elsewhere = if stays { Advice::PerCpuThread } else { Advice::MoveThread };
     match culprit.and_then(|culprit| culprit.prio).map(|prio| HIGHEST - prio) {
         Some(priority) if priority > HIGHEST => vec![Advice::DeadlineElsewhere],
-        // No priority is above the highest, and raising a priority that is higher already does not help.
-        Some(priority) if priority == HIGHEST || i64::from(situation.priority) > i64::from(priority.max(0)) => {
+        // No priority is above the highest, and raising a priority that is higher already does not
+        // help.
+        Some(priority)
+            if priority == HIGHEST
+                || i64::from(situation.priority) > i64::from(priority.max(0)) =>
+        {
             vec![elsewhere]
         }
         // Kernel work for that thread delays a real-time loop as well.
-        _ if culprit.is_some_and(|culprit| culprit.woken_in.is_some()) => vec![elsewhere, Advice::PriorityOutsideCalls],
+        _ if culprit.is_some_and(|culprit| culprit.woken_in.is_some()) => {
+            vec![elsewhere, Advice::PriorityOutsideCalls]
+        }
         _ => vec![Advice::Priority, elsewhere],
     }
 }
 
-/// Whether the culprit is a per-CPU kernel thread such as `ksoftirqd/1`; `kworker/u8:3` is not bound to a CPU.
+/// Whether the culprit is a per-CPU kernel thread such as `ksoftirqd/1`; `kworker/u8:3` is not
+/// bound to a CPU.
 fn is_bound_to_its_cpu(culprit: &Culprit) -> bool {
-    const NAMES: [&str; 7] = ["migration", "ksoftirqd", "cpuhp", "rcuc", "ktimers", "irq_work", "kworker"];
+    const NAMES: [&str; 7] =
+        ["migration", "ksoftirqd", "cpuhp", "rcuc", "ktimers", "irq_work", "kworker"];
     let parts = culprit.tid.and(culprit.name.split_once('/'));
-    parts.is_some_and(|(name, cpu)| NAMES.contains(&name) && cpu.starts_with(|c: char| c.is_ascii_digit()))
+    parts.is_some_and(|(name, cpu)| {
+        NAMES.contains(&name) && cpu.starts_with(|c: char| c.is_ascii_digit())
+    })
 }
 
 /// A guest without deep idle states sleeps in those of its host, which it cannot limit.
 fn against_sleep(situation: &Situation) -> Vec<Advice> {
     match situation.has(Fact::Guest) {
-        true if situation.idle_exit_ns.unwrap_or(0) < SHALLOW_NS => vec![Advice::KeepAwake, Advice::Spin],
+        true if situation.idle_exit_ns.unwrap_or(0) < SHALLOW_NS => {
+            vec![Advice::KeepAwake, Advice::Spin]
+        }
         true => vec![Advice::KeepAwake, Advice::BoundIdle, Advice::Spin],
         false => vec![Advice::BoundIdle, Advice::IdlePoll, Advice::Spin],
     }

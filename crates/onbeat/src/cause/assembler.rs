@@ -53,8 +53,15 @@ pub(crate) struct Assembler {
 }
 
 impl Assembler {
-    fn emit(&mut self, operation: u8, (to, from): (Register, Register), offset: i16, immediate: i32) {
-        let registers = if cfg!(target_endian = "little") { from.0 << 4 | to.0 } else { to.0 << 4 | from.0 };
+    fn emit(
+        &mut self,
+        operation: u8,
+        (to, from): (Register, Register),
+        offset: i16,
+        immediate: i32,
+    ) {
+        let registers =
+            if cfg!(target_endian = "little") { from.0 << 4 | to.0 } else { to.0 << 4 | from.0 };
         let mut bytes = [operation, registers, 0, 0, 0, 0, 0, 0];
         bytes[2..4].copy_from_slice(&offset.to_ne_bytes());
         bytes[4..8].copy_from_slice(&immediate.to_ne_bytes());
@@ -89,7 +96,8 @@ impl Assembler {
         self.emit(0x67, (to, R0), 0, immediate);
     }
 
-    /// Atomically adds `register` to the double word at `at`; `register` receives the previous value.
+    /// Atomically adds `register` to the double word at `at`; `register` receives the previous
+    /// value.
     pub(super) fn fetch_add(&mut self, at: Register, register: Register) {
         self.emit(0xdb, (at, register), 0, 0x01);
     }
@@ -142,7 +150,12 @@ impl Assembler {
     }
 
     /// Compares all 64 bits as unsigned numbers.
-    pub(super) fn jump_if_at_most(&mut self, register: Register, immediate: i32, place: JumpTarget) {
+    pub(super) fn jump_if_at_most(
+        &mut self,
+        register: Register,
+        immediate: i32,
+        place: JumpTarget,
+    ) {
         self.jumps.push((self.code.len(), place));
         self.emit(0xb5, (register, R0), 0, immediate);
     }
@@ -169,8 +182,8 @@ impl Assembler {
         self.emit(0x95, (R0, R0), 0, 0);
     }
 
-    /// Returns the instructions with all jumps resolved. A jump to an unbound target falls through to the next
-    /// instruction.
+    /// Returns the instructions with all jumps resolved. A jump to an unbound target falls through
+    /// to the next instruction.
     pub(crate) fn finish(mut self) -> Vec<u64> {
         for (at, place) in &self.jumps {
             let target = self.places.get(place.0).copied().flatten().unwrap_or(at + 1);
@@ -205,7 +218,11 @@ mod tests {
             assert_eq!(code[1], [0x15, 0x07, 1, 0, 0, 0, 0, 0], "if r7 == 0 goto +1");
             assert_eq!(code[2], [0x63, 0x7a, 0xfc, 0xff, 0, 0, 0, 0], "*(u32 *)(r10 - 4) = r7");
             assert_eq!(code[4], [0x95, 0, 0, 0, 0, 0, 0, 0], "exit");
-            assert_eq!(code[5], [0xdb, 0x10, 0, 0, 1, 0, 0, 0], "r1 = atomic_fetch_add((u64 *)(r0 + 0), r1)");
+            assert_eq!(
+                code[5],
+                [0xdb, 0x10, 0, 0, 1, 0, 0, 0],
+                "r1 = atomic_fetch_add((u64 *)(r0 + 0), r1)"
+            );
             assert_eq!(code[6], [0xb5, 0x01, 0xfc, 0xff, 9, 0, 0, 0], "if r1 <= 9 goto -4");
         }
 

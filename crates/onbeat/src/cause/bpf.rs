@@ -1,4 +1,5 @@
-//! bpf(2): maps, programs and their attachment. The only file of this room that makes raw system calls.
+//! bpf(2): maps, programs and their attachment. The only file of this room that makes raw system
+//! calls.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -22,8 +23,8 @@ const TYPED_TRACEPOINT: u32 = 23;
 /// `BPF_F_MMAPABLE`.
 const MAPPABLE: u32 = 1 << 10;
 
-/// Attributes of a bpf(2) command: a union of which the kernel reads the part that the command needs. Larger than any
-/// command used here needs, and zero-filled.
+/// Attributes of a bpf(2) command: a union of which the kernel reads the part that the command
+/// needs. Larger than any command used here needs, and zero-filled.
 #[repr(C, align(8))]
 struct BpfAttributes([u64; 16]);
 
@@ -47,11 +48,14 @@ impl BpfAttributes {
 }
 
 /// # Safety
-/// Addresses inside `attributes` must point to memory as large as the command reads and writes, for the call's duration.
+/// Addresses inside `attributes` must point to memory as large as the command reads and writes, for
+/// the call's duration.
 unsafe fn bpf(command: libc::c_int, attributes: &mut BpfAttributes) -> io::Result<libc::c_int> {
     let size = size_of::<BpfAttributes>();
-    // SAFETY: the attributes are valid for `size` bytes; the caller guarantees the addresses in them.
-    let answer = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size) };
+    // SAFETY: the attributes are valid for `size` bytes; the caller guarantees the addresses in
+    // them.
+    let answer =
+        unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer as libc::c_int) }
 }
 
@@ -70,7 +74,8 @@ fn update(array: &OwnedFd, key: u32, value: &[u8], value_size: usize) -> io::Res
         .word(0, array.as_raw_fd() as u32)
         .double(8, std::ptr::from_ref(&key) as u64)
         .double(16, value.as_ptr() as u64);
-    // SAFETY: the key has the array's 4 bytes, and the value was checked to have its size; both live across the call.
+    // SAFETY: the key has the array's 4 bytes, and the value was checked to have its size; both
+    // live across the call.
     unsafe { bpf(MAP_UPDATE, &mut { attributes }) }.map(|_| ())
 }
 
@@ -84,7 +89,11 @@ pub(crate) struct BpfArray {
 
 impl BpfArray {
     pub(crate) fn create(value_size: usize, entries: u32) -> io::Result<Self> {
-        let attributes = BpfAttributes::new().word(0, ARRAY).word(4, 4).word(8, value_size as u32).word(12, entries);
+        let attributes = BpfAttributes::new()
+            .word(0, ARRAY)
+            .word(4, 4)
+            .word(8, value_size as u32)
+            .word(12, entries);
         // SAFETY: no addresses in these attributes.
         let number = unsafe { bpf(MAP_CREATE, &mut { attributes }) }?;
         Ok(Self { descriptor: descriptor(number), value_size, entries })
@@ -111,8 +120,8 @@ impl BpfArray {
             .word(32, self.entries)
             .word(36, self.number() as u32);
 
-        // SAFETY: keys and values have room for the requested `entries`, and `next` for a key; all live across the
-        // call.
+        // SAFETY: keys and values have room for the requested `entries`, and `next` for a key; all
+        // live across the call.
         match unsafe { bpf(MAP_LOOKUP_BATCH, &mut { attributes }) } {
             // The batch ended at the end of the map.
             Err(why) if why.raw_os_error() == Some(libc::ENOENT) => Ok(()),
@@ -146,8 +155,9 @@ impl SharedArray {
         let descriptor = descriptor(unsafe { bpf(MAP_CREATE, &mut { attributes }) }?);
         let words = value_words as usize * entries as usize;
         // SAFETY: a mapping of its own, at an address that the kernel chooses.
-        let memory =
-            unsafe { mmap(std::ptr::null_mut(), words * 8, ProtFlags::READ, MapFlags::SHARED, &descriptor, 0) }?;
+        let memory = unsafe {
+            mmap(std::ptr::null_mut(), words * 8, ProtFlags::READ, MapFlags::SHARED, &descriptor, 0)
+        }?;
         let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
 
         Ok(Self { descriptor, memory, words, value_words: value_words as usize })
@@ -169,7 +179,8 @@ impl SharedArray {
 
     /// Returns all values, concatenated.
     pub(super) const fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping is `words` words long, aligned to a page, and lives as long as `self`.
+        // SAFETY: the mapping is `words` words long, aligned to a page, and lives as long as
+        // `self`.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.words) }
     }
 }
@@ -186,7 +197,8 @@ impl Drop for SharedArray {
 pub(crate) enum AttachPoint<'n> {
     /// A raw trace point, by name.
     Raw(&'n CStr),
-    /// A trace point with the kernel's types, by the number of its type ([`super::btf::Btf::trace_point`]).
+    /// A trace point with the kernel's types, by the number of its type
+    /// ([`super::btf::Btf::trace_point`]).
     Typed(u32),
 }
 
@@ -200,8 +212,8 @@ pub(crate) struct AttachedProgram {
 impl AttachedProgram {
     /// Loads `code` and attaches it.
     ///
-    /// The kernel allows the helpers that read its memory only to programs with a compatible licence. The programs of
-    /// this room are available under both licences named here.
+    /// The kernel allows the helpers that read its memory only to programs with a compatible
+    /// licence. The programs of this room are available under both licences named here.
     pub(crate) fn load(code: &[u64], at: AttachPoint<'_>) -> io::Result<Self> {
         const LICENSE: &CStr = c"Dual MIT/GPL";
         let attributes = BpfAttributes::new()
@@ -210,11 +222,13 @@ impl AttachedProgram {
             .double(16, LICENSE.as_ptr() as u64);
         let (attributes, name) = match at {
             AttachPoint::Raw(name) => (attributes.word(0, RAW_TRACEPOINT), name.as_ptr() as u64),
-            AttachPoint::Typed(number) => (attributes.word(0, TRACING).word(68, TYPED_TRACEPOINT).word(108, number), 0),
+            AttachPoint::Typed(number) => {
+                (attributes.word(0, TRACING).word(68, TYPED_TRACEPOINT).word(108, number), 0)
+            }
         };
 
-        // SAFETY: `code` has the announced number of instructions, and the licence ends with a NUL; both live across
-        // the call.
+        // SAFETY: `code` has the announced number of instructions, and the licence ends with a NUL;
+        // both live across the call.
         let program = descriptor(unsafe { bpf(PROG_LOAD, &mut { attributes }) }?);
         let attributes = BpfAttributes::new().double(0, name).word(8, program.as_raw_fd() as u32);
         // SAFETY: the name, where there is one, ends with a NUL and lives across the call.

@@ -1,4 +1,5 @@
-//! Offsets of structure members in the running kernel, from `/sys/kernel/btf/vmlinux` (`Documentation/bpf/btf.rst`).
+//! Offsets of structure members in the running kernel, from `/sys/kernel/btf/vmlinux`
+//! (`Documentation/bpf/btf.rst`).
 //!
 //! Parses as much of the format as it takes to find a structure member. Every index is checked.
 
@@ -9,7 +10,9 @@ pub enum BtfError {
     #[error("/sys/kernel/btf/vmlinux is not valid BTF; the kernel needs CONFIG_DEBUG_INFO_BTF")]
     NoBtf,
     /// The description ends inside a type.
-    #[error("/sys/kernel/btf/vmlinux ends inside type {0}; onbeat does not know this version of the format")]
+    #[error(
+        "/sys/kernel/btf/vmlinux ends inside type {0}; onbeat does not know this version of the format"
+    )]
     Cut(u32),
     /// The kernel has no such member.
     #[error("this kernel has no {0}")]
@@ -55,7 +58,9 @@ impl Btf {
     /// # Errors
     /// [`BtfError::NoBtf`], [`BtfError::Cut`].
     pub fn parse(bytes: Vec<u8>) -> Result<Self, BtfError> {
-        let word = |at: usize| -> Option<u32> { Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?)) };
+        let word = |at: usize| -> Option<u32> {
+            Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+        };
         let header = || -> Option<(usize, usize, usize)> {
             let magic = u16::from_ne_bytes(bytes.get(0..2)?.try_into().ok()?);
             let base = word(4)? as usize;
@@ -64,7 +69,11 @@ impl Btf {
             let strings = word(16)? as usize;
             let begin = base.checked_add(types)?;
             let end = begin.checked_add(length)?;
-            (u32::from(magic) == MAGIC && end <= bytes.len()).then_some((begin, end, base.checked_add(strings)?))
+            (u32::from(magic) == MAGIC && end <= bytes.len()).then_some((
+                begin,
+                end,
+                base.checked_add(strings)?,
+            ))
         };
 
         let (mut at, end, strings) = header().ok_or(BtfError::NoBtf)?;
@@ -73,13 +82,15 @@ impl Btf {
             types.push(at);
             let id = types.len() as u32 - 1;
             let info = word(at + 4).ok_or(BtfError::Cut(id))?;
-            at += 12 + trailer(info >> 24 & 0x1f, (info & 0xffff) as usize).ok_or(BtfError::Cut(id))?;
+            at += 12
+                + trailer(info >> 24 & 0x1f, (info & 0xffff) as usize).ok_or(BtfError::Cut(id))?;
         }
 
         Ok(Self { bytes, strings, types })
     }
 
-    /// Returns the byte offset of member `path` in structure `name`. Names of nested members are joined by `.`.
+    /// Returns the byte offset of member `path` in structure `name`. Names of nested members are
+    /// joined by `.`.
     ///
     /// # Errors
     /// [`BtfError::NoMember`].
@@ -122,13 +133,17 @@ impl Btf {
 
     fn is_named(&self, offset: usize, name: &str) -> bool {
         let text = self.strings.checked_add(offset).and_then(|at| self.bytes.get(at..));
-        text.is_some_and(|text| text.starts_with(name.as_bytes()) && text.get(name.len()) == Some(&0))
+        text.is_some_and(|text| {
+            text.starts_with(name.as_bytes()) && text.get(name.len()) == Some(&0)
+        })
     }
 
     fn find(&self, kind: u32, name: &str) -> Option<u32> {
         let count = u32::try_from(self.types.len()).ok()?;
-        (1..count)
-            .find(|id| self.type_of(*id).is_some_and(|found| found.kind == kind && self.is_named(found.name, name)))
+        (1..count).find(|id| {
+            self.type_of(*id)
+                .is_some_and(|found| found.kind == kind && self.is_named(found.name, name))
+        })
     }
 
     /// Finds a member by name, also inside unnamed structures; `depth` limits the recursion.
@@ -148,7 +163,11 @@ impl Btf {
                 return Some(StructMember { byte, type_id });
             }
 
-            let inner = if self.is_named(text, "") { self.member(type_id, name, depth - 1)? } else { return None };
+            let inner = if self.is_named(text, "") {
+                self.member(type_id, name, depth - 1)?
+            } else {
+                return None;
+            };
             Some(StructMember { byte: byte.checked_add(inner.byte)?, ..inner })
         })
     }

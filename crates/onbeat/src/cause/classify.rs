@@ -1,4 +1,5 @@
-//! Divides a spike's lateness among its causes: a pure function from facts, events and counters to an explanation.
+//! Divides a spike's lateness among its causes: a pure function from facts, events and counters to
+//! an explanation.
 //!
 //! ```text
 //!   programmed expiry                                     s_k           e_k
@@ -6,8 +7,9 @@
 //!     |<----------------- explained --------------------->|  <- unplanned ->
 //! ```
 //!
-//! Every nanosecond between the programmed expiry and the first instruction gets exactly one cause, so causes and
-//! unexplained time add up to the lateness. Work beyond the plan is explained when it is a large part of the spike.
+//! Every nanosecond between the programmed expiry and the first instruction gets exactly one cause,
+//! so causes and unexplained time add up to the lateness. Work beyond the plan is explained when it
+//! is a large part of the spike.
 
 use std::ops::Range;
 
@@ -25,7 +27,8 @@ use super::window::Window;
 pub fn explain(facts: &SpikeFacts, window: &Window, counters: &Counters) -> Explanation {
     let window = &window.completed();
     let judge = Judge::new(facts, window, counters);
-    let pieces: Vec<_> = facts.parts().iter().flat_map(|part| settle(part, &judge, counters)).collect();
+    let pieces: Vec<_> =
+        facts.parts().iter().flat_map(|part| settle(part, &judge, counters)).collect();
     let mut causes = add_up(&pieces);
     let lateness_ns = causes.iter().map(|cause| cause.ns).sum();
     let named = causes.iter().filter(|cause| cause.kind != CauseKind::Unexplained);
@@ -38,15 +41,18 @@ pub fn explain(facts: &SpikeFacts, window: &Window, counters: &Counters) -> Expl
 fn say_what_was_lost(causes: &mut [Cause], facts: &SpikeFacts, window: &Window) {
     let span = facts.span();
     if let Some(lost) = window.lost_between(span.start, span.end)
-        && let Some(unexplained) = causes.iter_mut().find(|cause| cause.kind == CauseKind::Unexplained)
+        && let Some(unexplained) =
+            causes.iter_mut().find(|cause| cause.kind == CauseKind::Unexplained)
     {
         let us = lost.to.ns_since(lost.from) as f64 / 1000.0;
-        unexplained.evidence.push_str(&format!("; events of {us:.1} us were lost on CPU {}", lost.cpu));
+        unexplained
+            .evidence
+            .push_str(&format!("; events of {us:.1} us were lost on CPU {}", lost.cpu));
     }
 }
 
-/// Groups spikes into stalls: a cycle whose release passed before the previous cycle ended is late because of that
-/// cycle. `spikes` must be in order of release. Returns index ranges, in order.
+/// Groups spikes into stalls: a cycle whose release passed before the previous cycle ended is late
+/// because of that cycle. `spikes` must be in order of release. Returns index ranges, in order.
 #[must_use]
 pub fn stalls(spikes: &[SpikeFacts]) -> Vec<Range<usize>> {
     let mut groups: Vec<Range<usize>> = Vec::new();

@@ -21,15 +21,17 @@ pub enum CounterSource {
 /// The event at which a reading was taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadingTrigger {
-    /// The loop's thread is being woken, most often by its timer's interrupt. [`CounterReading::prev`] is the current
-    /// thread, which in an interrupt is the interrupted one. The CPU is that of the waker; its steal is not read.
+    /// The loop's thread is being woken, most often by its timer's interrupt.
+    /// [`CounterReading::prev`] is the current thread, which in an interrupt is the interrupted
+    /// one. The CPU is that of the waker; its steal is not read.
     Waking,
     /// The CPU switched to or from the loop.
     #[default]
     Switch,
 }
 
-/// One reading, taken when a CPU switched to or from the loop's thread, or when that thread was woken.
+/// One reading, taken when a CPU switched to or from the loop's thread, or when that thread was
+/// woken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CounterReading {
     /// When.
@@ -38,8 +40,8 @@ pub struct CounterReading {
     pub moment: ReadingTrigger,
     /// The CPU that was read.
     pub cpu: u32,
-    /// Accumulated steal time of this CPU, in nanoseconds; `None` at [`ReadingTrigger::Waking`] and if the kernel does
-    /// not count it.
+    /// Accumulated steal time of this CPU, in nanoseconds; `None` at [`ReadingTrigger::Waking`] and
+    /// if the kernel does not count it.
     pub steal_ns: Option<u64>,
     /// The thread that left the CPU, or that was interrupted by the loop's wake-up.
     pub prev: u32,
@@ -47,9 +49,10 @@ pub struct CounterReading {
     pub next: u32,
     /// The system call that `prev` was in.
     pub prev_syscall: Option<i64>,
-    /// `prev` entered the kernel from user code by an interrupt or a fault. At [`ReadingTrigger::Waking`] this is the
-    /// interrupt of the wake-up, or a fault that was still being handled. With `false` and without a system call, the
-    /// state of `prev` is unknown: a kernel thread has no user registers.
+    /// `prev` entered the kernel from user code by an interrupt or a fault. At
+    /// [`ReadingTrigger::Waking`] this is the interrupt of the wake-up, or a fault that was still
+    /// being handled. With `false` and without a system call, the state of `prev` is unknown: a
+    /// kernel thread has no user registers.
     pub prev_in_user: bool,
     /// Whether real-time threads of the CPU were throttled.
     pub rt_throttled: Option<bool>,
@@ -66,15 +69,16 @@ pub struct Counters {
     pub readings: Vec<CounterReading>,
     /// The kernel runs as a guest.
     pub is_guest: bool,
-    /// Exit latency of the CPU's deepest idle state as the kernel lists it, in nanoseconds; `None` if it lists no idle
-    /// states.
+    /// Exit latency of the CPU's deepest idle state as the kernel lists it, in nanoseconds; `None`
+    /// if it lists no idle states.
     pub deepest_idle_ns: Option<u64>,
-    /// System management interrupts since the previous spike; `None` if the CPU does not count them.
+    /// System management interrupts since the previous spike; `None` if the CPU does not count
+    /// them.
     pub smi: Option<u64>,
     /// The kernel has a fair server.
     pub has_fair_server: bool,
-    /// Time for which a CPU quota throttled the loop's cgroups during the wait, in nanoseconds; `None` if the kernel
-    /// does not report it.
+    /// Time for which a CPU quota throttled the loop's cgroups during the wait, in nanoseconds;
+    /// `None` if the kernel does not report it.
     pub throttled_ns: Option<u64>,
 }
 
@@ -92,7 +96,8 @@ pub struct Steal {
 }
 
 impl Counters {
-    /// Returns the steal time between `from` and `to`, one entry for each pair of consecutive readings.
+    /// Returns the steal time between `from` and `to`, one entry for each pair of consecutive
+    /// readings.
     #[must_use]
     pub fn steal_between(&self, from: Instant, to: Instant) -> Vec<Steal> {
         let mut cpus: Vec<u32> = self.readings.iter().map(|reading| reading.cpu).collect();
@@ -113,22 +118,39 @@ impl Counters {
     }
 
     /// Returns the readings at switches of `cpu` between `from` and `to`, both inclusive.
-    pub fn between(&self, cpu: Option<u32>, from: Instant, to: Instant) -> impl Iterator<Item = &CounterReading> {
+    pub fn between(
+        &self,
+        cpu: Option<u32>,
+        from: Instant,
+        to: Instant,
+    ) -> impl Iterator<Item = &CounterReading> {
         let is_meant = |reading: &CounterReading| reading.moment != ReadingTrigger::Waking;
-        let inside = move |reading: &&CounterReading| is_meant(reading) && reading.at >= from && reading.at <= to;
-        self.readings.iter().filter(inside).filter(move |reading| cpu.is_none_or(|cpu| cpu == reading.cpu))
+        let inside = move |reading: &&CounterReading| {
+            is_meant(reading) && reading.at >= from && reading.at <= to
+        };
+        self.readings
+            .iter()
+            .filter(inside)
+            .filter(move |reading| cpu.is_none_or(|cpu| cpu == reading.cpu))
     }
 
-    /// Returns the reading at the last waking of thread `tid` between `from` and `to`, both inclusive. It shows what
-    /// the wake-up interrupted.
+    /// Returns the reading at the last waking of thread `tid` between `from` and `to`, both
+    /// inclusive. It shows what the wake-up interrupted.
     #[must_use]
     pub fn interrupted(&self, tid: u32, from: Instant, to: Instant) -> Option<&CounterReading> {
-        let is_meant = |reading: &&CounterReading| reading.moment == ReadingTrigger::Waking && reading.next == tid;
-        self.readings.iter().rev().filter(is_meant).find(|reading| reading.at >= from && reading.at <= to)
+        let is_meant = |reading: &&CounterReading| {
+            reading.moment == ReadingTrigger::Waking && reading.next == tid
+        };
+        self.readings
+            .iter()
+            .rev()
+            .filter(is_meant)
+            .find(|reading| reading.at >= from && reading.at <= to)
     }
 }
 
-/// Ticks of `/proc/stat`, in nanoseconds: `USER_HZ` is 100 on every architecture Linux runs on today.
+/// Ticks of `/proc/stat`, in nanoseconds: `USER_HZ` is 100 on every architecture Linux runs on
+/// today.
 const TICK_NS: u64 = 10_000_000;
 /// Maximum distance of a `/proc/stat` reading from the spike that it describes, in nanoseconds.
 const PROCFS_REACH_NS: u64 = 250_000_000;
@@ -155,17 +177,24 @@ impl ProcfsSteal {
             let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
             let cpu = words.next()?.parse().ok()?;
             let ticks: u64 = words.nth(7)?.parse().ok()?;
-            Some(CounterReading { at: now, cpu, steal_ns: Some(ticks * TICK_NS), ..CounterReading::default() })
+            Some(CounterReading {
+                at: now,
+                cpu,
+                steal_ns: Some(ticks * TICK_NS),
+                ..CounterReading::default()
+            })
         };
 
-        self.readings.extend(text.lines().filter(|line| !line.starts_with("cpu ")).filter_map(steal));
+        self.readings
+            .extend(text.lines().filter(|line| !line.starts_with("cpu ")).filter_map(steal));
         self.readings.retain(|reading| now.ns_since(reading.at) < 10 * PROCFS_REACH_NS);
     }
 
     /// Returns the readings close enough to `from` and `to`.
     pub(super) fn around(&self, from: Instant, to: Instant) -> Vec<CounterReading> {
         let near = |reading: &&CounterReading| {
-            reading.at >= from.minus_ns(PROCFS_REACH_NS) && reading.at <= to.plus_ns(PROCFS_REACH_NS)
+            reading.at >= from.minus_ns(PROCFS_REACH_NS)
+                && reading.at <= to.plus_ns(PROCFS_REACH_NS)
         };
         self.readings.iter().filter(near).copied().collect()
     }
@@ -197,8 +226,11 @@ mod tests {
         ];
         let counters = Counters { readings, ..Counters::default() };
         let (from, to) = (Instant::from_ns(100), Instant::from_ns(230));
-        let steal: Vec<_> =
-            counters.steal_between(from, to).iter().map(|steal| (steal.from.as_ns(), steal.ns)).collect();
+        let steal: Vec<_> = counters
+            .steal_between(from, to)
+            .iter()
+            .map(|steal| (steal.from.as_ns(), steal.ns))
+            .collect();
 
         assert_eq!(steal, [(100, 30)]);
         assert_eq!(counters.between(Some(1), from, to).count(), 3);

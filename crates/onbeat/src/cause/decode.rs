@@ -65,10 +65,24 @@ impl TracePoint {
     pub fn all() -> Vec<Self> {
         use TracePoint as K;
         let mut all = vec![K::Switch, K::Waking, K::Wakeup, K::Migrate, K::IrqEntry, K::IrqExit];
-        all.extend(Vector::ALL.iter().flat_map(|vector| [K::VectorEntry(*vector), K::VectorExit(*vector)]));
-        all.extend([K::SoftirqEntry, K::SoftirqExit, K::TimerStart, K::TimerExpireEntry, K::TimerExpireExit]);
+        all.extend(
+            Vector::ALL.iter().flat_map(|vector| [K::VectorEntry(*vector), K::VectorExit(*vector)]),
+        );
+        all.extend([
+            K::SoftirqEntry,
+            K::SoftirqExit,
+            K::TimerStart,
+            K::TimerExpireEntry,
+            K::TimerExpireExit,
+        ]);
         all.extend([K::TimerCancel, K::Idle, K::Frequency, K::PageFaultUser, K::PageFaultKernel]);
-        all.extend([K::SyscallEnter, K::SyscallExit, K::SignalGenerate, K::SignalDeliver, K::TickStop]);
+        all.extend([
+            K::SyscallEnter,
+            K::SyscallExit,
+            K::SignalGenerate,
+            K::SignalDeliver,
+            K::TickStop,
+        ]);
 
         all
     }
@@ -81,9 +95,11 @@ impl TracePoint {
             Self::IrqEntry | Self::IrqExit | Self::SoftirqEntry | Self::SoftirqExit => "irq",
             Self::VectorEntry(Vector::Ipi) | Self::VectorExit(Vector::Ipi) => "ipi",
             Self::VectorEntry(_) | Self::VectorExit(_) => "irq_vectors",
-            Self::TimerStart | Self::TimerExpireEntry | Self::TimerExpireExit | Self::TimerCancel | Self::TickStop => {
-                "timer"
-            }
+            Self::TimerStart
+            | Self::TimerExpireEntry
+            | Self::TimerExpireExit
+            | Self::TimerCancel
+            | Self::TickStop => "timer",
             Self::Idle | Self::Frequency => "power",
             Self::PageFaultUser | Self::PageFaultKernel => "exceptions",
             Self::SyscallEnter | Self::SyscallExit => "raw_syscalls",
@@ -125,7 +141,15 @@ impl TracePoint {
     /// The decoded fields, in the order of the indices of [`RecordFields`].
     const fn fields(self) -> &'static [&'static str] {
         match self {
-            Self::Switch => &["prev_comm", "prev_pid", "prev_prio", "prev_state", "next_comm", "next_pid", "next_prio"],
+            Self::Switch => &[
+                "prev_comm",
+                "prev_pid",
+                "prev_prio",
+                "prev_state",
+                "next_comm",
+                "next_pid",
+                "next_prio",
+            ],
             Self::Waking | Self::Wakeup => &["comm", "pid", "prio", "target_cpu"],
             Self::Migrate => &["comm", "pid", "prio", "orig_cpu", "dest_cpu"],
             Self::IrqEntry => &["irq", "name"],
@@ -244,12 +268,20 @@ fn what(kind: TracePoint, fields: &RecordFields<'_>) -> Option<KernelEvent> {
             prev_state: ThreadState(number(3)? as u32),
             next: fields.thread(4)?,
         },
-        TracePoint::Waking => KernelEvent::Waking { thread: fields.thread(0)?, target_cpu: number(3)? as u32 },
-        TracePoint::Wakeup => KernelEvent::Wakeup { thread: fields.thread(0)?, target_cpu: number(3)? as u32 },
-        TracePoint::Migrate => {
-            KernelEvent::Migrate { thread: fields.thread(0)?, from_cpu: number(3)? as u32, to_cpu: number(4)? as u32 }
+        TracePoint::Waking => {
+            KernelEvent::Waking { thread: fields.thread(0)?, target_cpu: number(3)? as u32 }
         }
-        TracePoint::IrqEntry => KernelEvent::IrqEntry { irq: number(0)? as u32, name: fields.label(1)? },
+        TracePoint::Wakeup => {
+            KernelEvent::Wakeup { thread: fields.thread(0)?, target_cpu: number(3)? as u32 }
+        }
+        TracePoint::Migrate => KernelEvent::Migrate {
+            thread: fields.thread(0)?,
+            from_cpu: number(3)? as u32,
+            to_cpu: number(4)? as u32,
+        },
+        TracePoint::IrqEntry => {
+            KernelEvent::IrqEntry { irq: number(0)? as u32, name: fields.label(1)? }
+        }
         TracePoint::IrqExit => KernelEvent::IrqExit { irq: number(0)? as u32 },
         TracePoint::VectorEntry(vector) => KernelEvent::VectorEntry(vector),
         TracePoint::VectorExit(vector) => KernelEvent::VectorExit(vector),
@@ -261,21 +293,29 @@ fn what(kind: TracePoint, fields: &RecordFields<'_>) -> Option<KernelEvent> {
             expires: fields.instant(2)?,
             softexpires: fields.instant(3)?,
         },
-        TracePoint::TimerExpireEntry => {
-            KernelEvent::TimerExpireEntry { timer: number(0)?, function: number(1)?, now: fields.instant(2)? }
-        }
+        TracePoint::TimerExpireEntry => KernelEvent::TimerExpireEntry {
+            timer: number(0)?,
+            function: number(1)?,
+            now: fields.instant(2)?,
+        },
         TracePoint::TimerExpireExit => KernelEvent::TimerExpireExit { timer: number(0)? },
         TracePoint::TimerCancel => KernelEvent::TimerCancel { timer: number(0)? },
         TracePoint::Idle if number(0)? & IDLE_EXIT == IDLE_EXIT => KernelEvent::IdleExit,
         TracePoint::Idle => KernelEvent::IdleEntry { state: number(0)? as u32 },
-        TracePoint::Frequency => KernelEvent::Frequency { cpu: number(1)? as u32, khz: number(0)? as u32 },
+        TracePoint::Frequency => {
+            KernelEvent::Frequency { cpu: number(1)? as u32, khz: number(0)? as u32 }
+        }
         TracePoint::PageFaultUser => KernelEvent::PageFault { address: number(0)?, user: true },
         TracePoint::PageFaultKernel => KernelEvent::PageFault { address: number(0)?, user: false },
         TracePoint::SyscallEnter => KernelEvent::SyscallEnter { number: number(0)? as i64 },
-        TracePoint::SyscallExit => KernelEvent::SyscallExit { number: number(0)? as i64, result: number(1)? as i64 },
-        TracePoint::SignalGenerate => {
-            KernelEvent::SignalGenerate { signal: number(0)? as i32, target: number(1)? as u32, name: fields.label(2)? }
+        TracePoint::SyscallExit => {
+            KernelEvent::SyscallExit { number: number(0)? as i64, result: number(1)? as i64 }
         }
+        TracePoint::SignalGenerate => KernelEvent::SignalGenerate {
+            signal: number(0)? as i32,
+            target: number(1)? as u32,
+            name: fields.label(2)?,
+        },
         TracePoint::SignalDeliver => KernelEvent::SignalDeliver { signal: number(0)? as i32 },
         TracePoint::TickStop => KernelEvent::TickStop { success: number(0)? != 0 },
     })

@@ -1,6 +1,7 @@
 //! Events of the kernel's trace points: one [`TraceEvent`] per record, on `CLOCK_MONOTONIC`.
 //!
-//! Names and numbers are the kernel's own (`include/trace/events/*.h`); nothing is interpreted here.
+//! Names and numbers are the kernel's own (`include/trace/events/*.h`); nothing is interpreted
+//! here.
 
 use std::fmt;
 
@@ -55,7 +56,8 @@ impl fmt::Debug for Label {
 pub struct Thread {
     /// Thread number; 0 is the idle thread of a CPU.
     pub tid: u32,
-    /// Kernel priority: −1 for `SCHED_DEADLINE`, 99 − p for `SCHED_FIFO` p, 120 + nice for an ordinary thread.
+    /// Kernel priority: −1 for `SCHED_DEADLINE`, 99 − p for `SCHED_FIFO` p, 120 + nice for an
+    /// ordinary thread.
     pub prio: i32,
     /// Name at the time of the event.
     pub name: Label,
@@ -87,13 +89,22 @@ impl fmt::Display for Thread {
     }
 }
 
-/// State of a thread that leaves its CPU: the bits of `prev_state` in `sched_switch`, as of Linux 4.14.
+/// State of a thread that leaves its CPU: the bits of `prev_state` in `sched_switch`, as of Linux
+/// 4.14.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadState(pub u32);
 
 impl ThreadState {
-    const LETTERS: [(u32, char); 8] =
-        [(1, 'S'), (2, 'D'), (4, 'T'), (8, 't'), (0x10, 'X'), (0x20, 'Z'), (0x40, 'P'), (0x80, 'I')];
+    const LETTERS: [(u32, char); 8] = [
+        (1, 'S'),
+        (2, 'D'),
+        (4, 'T'),
+        (8, 't'),
+        (0x10, 'X'),
+        (0x20, 'Z'),
+        (0x40, 'P'),
+        (0x80, 'I'),
+    ];
     /// Preempted inside the kernel, not on the way back to user space.
     const PREEMPTED: u32 = 0x100;
     /// State of a switch without a record, inferred from later events. Above the kernel's own bits.
@@ -132,8 +143,11 @@ impl ThreadState {
     /// Parses the kernel's letters, such as `S`, `R+` or `D|K`; unknown letters are ignored.
     #[must_use]
     pub fn from_letters(text: &str) -> Self {
-        let bit = |letter| Self::LETTERS.iter().find(|(_, known)| *known == letter).map_or(0, |(bit, _)| *bit);
-        let bits = text.chars().map(|letter| if letter == '+' { Self::PREEMPTED } else { bit(letter) });
+        let bit = |letter| {
+            Self::LETTERS.iter().find(|(_, known)| *known == letter).map_or(0, |(bit, _)| *bit)
+        };
+        let bits =
+            text.chars().map(|letter| if letter == '+' { Self::PREEMPTED } else { bit(letter) });
         Self(bits.fold(0, |sum, bit| sum | bit))
     }
 }
@@ -157,8 +171,8 @@ impl fmt::Display for ThreadState {
     }
 }
 
-/// An interrupt that does not belong to a device: the vectors of `irq_vectors` (x86) and inter-processor interrupts of
-/// other architectures.
+/// An interrupt that does not belong to a device: the vectors of `irq_vectors` (x86) and
+/// inter-processor interrupts of other architectures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Vector {
     /// Local timer of the CPU.
@@ -203,7 +217,8 @@ impl Vector {
         }
     }
 
-    /// Returns the number on x86 (`arch/x86/include/asm/irq_vectors.h`); 0 if it has no vector there.
+    /// Returns the number on x86 (`arch/x86/include/asm/irq_vectors.h`); 0 if it has no vector
+    /// there.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
@@ -223,8 +238,10 @@ impl Vector {
 pub struct Softirq(pub u8);
 
 impl Softirq {
-    const NAMES: [&'static str; 10] =
-        ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+    const NAMES: [&'static str; 10] = [
+        "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER",
+        "RCU",
+    ];
 
     /// Returns the kernel's name (`include/linux/interrupt.h`).
     #[must_use]
@@ -419,11 +436,17 @@ mod tests {
 
     #[test]
     fn states_are_shown_as_the_kernel_shows_them_and_read_back() {
-        for (bits, letters) in [(0, "R"), (0x100, "R+"), (1, "S"), (2, "D"), (4, "T"), (0x41, "S|P")] {
+        for (bits, letters) in
+            [(0, "R"), (0x100, "R+"), (1, "S"), (2, "D"), (4, "T"), (0x41, "S|P")]
+        {
             assert_eq!(ThreadState(bits).to_string(), letters);
             assert_eq!(ThreadState::from_letters(letters), ThreadState(bits));
         }
-        assert!(ThreadState(4).is_stopped() && !ThreadState(4).is_runnable() && ThreadState(0x100).is_runnable());
+        assert!(
+            ThreadState(4).is_stopped()
+                && !ThreadState(4).is_runnable()
+                && ThreadState(0x100).is_runnable()
+        );
     }
 
     #[test]

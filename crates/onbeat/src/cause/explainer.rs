@@ -53,16 +53,18 @@ pub struct Cost {
     pub bytes_held: u64,
 }
 
-/// Events are analysed from this time before a spike, in nanoseconds: they show which threads ran, and in which system
-/// calls.
+/// Events are analysed from this time before a spike, in nanoseconds: they show which threads ran,
+/// and in which system calls.
 const LOOK_BACK_NS: u64 = 60_000_000;
-/// Events are analysed until this time after it, in nanoseconds: the end of a system call identifies it too.
+/// Events are analysed until this time after it, in nanoseconds: the end of a system call
+/// identifies it too.
 const LOOK_AHEAD_NS: u64 = 2_000_000;
 /// Maximum time to wait for events after the end of the spike.
 const WAIT_AT_MOST: Duration = Duration::from_millis(20);
 /// Interval at which their arrival is checked.
 const WAIT_STEP: Duration = Duration::from_millis(1);
-/// After a spike the kernel's buffers are read for this time, in nanoseconds, because more spikes may follow.
+/// After a spike the kernel's buffers are read for this time, in nanoseconds, because more spikes
+/// may follow.
 const ALERT_NS: u64 = 1_000_000_000;
 /// Interval of these reads, in nanoseconds.
 const READ_EVERY_NS: u64 = 100_000_000;
@@ -98,24 +100,37 @@ pub struct Explainer {
 }
 
 impl Explainer {
-    /// Starts recording. Takes about 100 ms, most of it in the kernel: open it before the loop starts, then
-    /// [`Self::follow`] the loop's thread.
+    /// Starts recording. Takes about 100 ms, most of it in the kernel: open it before the loop
+    /// starts, then [`Self::follow`] the loop's thread.
     ///
     /// # Errors
     /// [`TraceError`]; [`refused`] turns it into a [`Grant`].
     pub fn open(thread: LoopThread, setting: &FlightSetting) -> Result<Self, TraceError> {
-        let recorder = FlightRecorder::open(&FlightSetting { tid: Some(thread.tid), ..setting.clone() })?;
-        let source = if recorder.no_steal().is_none() { CounterSource::Bpf } else { CounterSource::Procfs };
+        let recorder =
+            FlightRecorder::open(&FlightSetting { tid: Some(thread.tid), ..setting.clone() })?;
+        let source =
+            if recorder.no_steal().is_none() { CounterSource::Bpf } else { CounterSource::Procfs };
         let meter = Meter::open(thread.tid, thread.cpu, source);
         let last = Window::default();
         let last_facts = SpikeFacts::default();
         let cost = Cost::default();
         let read_at = Instant::default();
         let symbols = Symbols::default();
-        Ok(Self { recorder, meter, symbols, thread, cost, last, last_facts, asked_at: None, read_at })
+        Ok(Self {
+            recorder,
+            meter,
+            symbols,
+            thread,
+            cost,
+            last,
+            last_facts,
+            asked_at: None,
+            read_at,
+        })
     }
 
-    /// Opens an explainer with the default setting. The grants say what was granted, or why the explainer could not be opened.
+    /// Opens an explainer with the default setting. The grants say what was granted, or why the
+    /// explainer could not be opened.
     #[must_use]
     pub fn open_with_grants(thread: LoopThread) -> (Option<Self>, Vec<Grant>) {
         match Self::open(thread, &FlightSetting::default()) {
@@ -147,7 +162,9 @@ impl Explainer {
             wanted.push_str(&format!("; this kernel lacks {}", missing.join(", ")));
         }
         if let Some(why) = self.recorder.no_path() {
-            wanted.push_str(&format!("; the loop's events by tracefs, about 2 us per wake-up ({why})"));
+            wanted.push_str(&format!(
+                "; the loop's events by tracefs, about 2 us per wake-up ({why})"
+            ));
         }
 
         let counters = "nanoseconds of steal and throttling per CPU";
@@ -167,7 +184,8 @@ impl Explainer {
         vec![Grant::given("flight recorder", wanted), counters]
     }
 
-    /// Reads what must be read regularly; call it at least ten times a second. Without late cycles it reads no events.
+    /// Reads what must be read regularly; call it at least ten times a second. Without late cycles
+    /// it reads no events.
     pub fn keep_watch(&mut self) {
         let now = Monotonic.now();
         let is_alert = self.asked_at.is_some_and(|asked| now.ns_since(asked) < ALERT_NS);
@@ -189,13 +207,23 @@ impl Explainer {
 
     /// Returns the explanation of a late `sample`.
     ///
-    /// `margin_ns` is the spin margin, used only if the loop did not sleep; `planned_work_ns` is the planned work of a
-    /// cycle. Waits up to 20 ms for the last events. If the recorder cannot be read, the whole lateness is unexplained
-    /// and the evidence gives the reason.
-    pub fn explain(&mut self, sample: &Sample, margin_ns: u64, planned_work_ns: u64) -> Explanation {
+    /// `margin_ns` is the spin margin, used only if the loop did not sleep; `planned_work_ns` is
+    /// the planned work of a cycle. Waits up to 20 ms for the last events. If the recorder cannot
+    /// be read, the whole lateness is unexplained and the evidence gives the reason.
+    pub fn explain(
+        &mut self,
+        sample: &Sample,
+        margin_ns: u64,
+        planned_work_ns: u64,
+    ) -> Explanation {
         let LoopThread { tid, cpu, .. } = self.thread;
         let prio = self.thread.prio();
-        let facts = SpikeFacts { tid, cpu, prio, ..SpikeFacts::from_sample(sample, margin_ns, planned_work_ns) };
+        let facts = SpikeFacts {
+            tid,
+            cpu,
+            prio,
+            ..SpikeFacts::from_sample(sample, margin_ns, planned_work_ns)
+        };
         self.explain_facts(&facts)
     }
 
@@ -208,10 +236,12 @@ impl Explainer {
                 self.symbols.name(&mut window, span.start, span.end);
                 let throttled_ns = self.meter.throttled_ns(span.start);
                 let readings = window.readings.clone();
-                let counters = self.meter.counters(readings, span.start.minus_ns(LOOK_BACK_NS), window.to);
+                let counters =
+                    self.meter.counters(readings, span.start.minus_ns(LOOK_BACK_NS), window.to);
                 let counters = Counters { throttled_ns, ..counters };
                 let explanation = explain(facts, &window, &counters);
-                self.cost.incomplete += u64::from(window.lost_between(span.start, span.end).is_some());
+                self.cost.incomplete +=
+                    u64::from(window.lost_between(span.start, span.end).is_some());
                 self.last = window.completed();
 
                 explanation
@@ -233,21 +263,24 @@ impl Explainer {
         explanation
     }
 
-    /// Returns the kernel's counters between two instants. While the loop runs, they reach back a third of a second.
+    /// Returns the kernel's counters between two instants. While the loop runs, they reach back a
+    /// third of a second.
     pub fn counters(&mut self, from: Instant, to: Instant) -> Counters {
         // Without readings there is nothing to return.
-        let readings = self.recorder.window(from, to).map_or_else(|_| Vec::new(), |window| window.readings);
+        let readings =
+            self.recorder.window(from, to).map_or_else(|_| Vec::new(), |window| window.readings);
         self.meter.counters(readings, from, to)
     }
 
-    /// Returns the events of the last explanation, from 60 ms before the spike. For an export, cut it with
-    /// [`Window::between`].
+    /// Returns the events of the last explanation, from 60 ms before the spike. For an export, cut
+    /// it with [`Window::between`].
     #[must_use]
     pub const fn last_window(&self) -> &Window {
         &self.last
     }
 
-    /// Returns the events around the spike explained last, cut to fit a run file; `None` if there are none.
+    /// Returns the events around the spike explained last, cut to fit a run file; `None` if there
+    /// are none.
     pub fn keep(&mut self) -> Option<KeptWindow> {
         let before = thread_cpu_ns();
         let kept = keep(&self.last, &self.last_facts);
@@ -255,7 +288,8 @@ impl Explainer {
         kept
     }
 
-    /// Returns the accumulated cost of explaining. Excludes the cost of recording, which the recorded threads bear.
+    /// Returns the accumulated cost of explaining. Excludes the cost of recording, which the
+    /// recorded threads bear.
     #[must_use]
     pub fn cost(&self) -> Cost {
         Cost { bytes_held: self.recorder.bytes_held(), ..self.cost }
@@ -289,7 +323,8 @@ fn has_event_after(window: &Window, facts: &SpikeFacts, end: Instant) -> bool {
 
 fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 /// Returns the grant that says why the flight recorder could not be opened.

@@ -1,6 +1,7 @@
 //! Facts of a late cycle, and the parts of it that need an explanation.
 //!
-//! The facts come from the loop's own sample; no event is needed for them. [`super::classify`] explains each part.
+//! The facts come from the loop's own sample; no event is needed for them. [`super::classify`]
+//! explains each part.
 
 use std::ops::Range;
 
@@ -18,7 +19,8 @@ pub struct SpikeFacts {
     /// The programmed expiry of the loop's timer: the release minus the spin margin.
     #[serde(with = "in_ns")]
     pub expiry: Instant,
-    /// The timer was relative; the kernel's `expiry` is then later by the time it took to set the timer.
+    /// The timer was relative; the kernel's `expiry` is then later by the time it took to set the
+    /// timer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub relative: bool,
     /// End of the previous cycle, if known.
@@ -45,14 +47,18 @@ pub struct SpikeFacts {
 impl SpikeFacts {
     /// Returns the facts of a sample; thread, CPU and priority keep their defaults.
     ///
-    /// `margin_ns` is the spin margin. It is used only if the loop did not sleep; otherwise the sample gives the
-    /// timer's expiry.
+    /// `margin_ns` is the spin margin. It is used only if the loop did not sleep; otherwise the
+    /// sample gives the timer's expiry.
     #[must_use]
     pub const fn from_sample(sample: &Sample, margin_ns: u64, planned_work_ns: u64) -> Self {
         let start = sample.start();
         let woke = start.minus_ns(sample.spun_ns as u64);
         let slept = !sample.flags.has(Flags::NO_SLEEP);
-        let expiry = if slept { woke.minus_ns(sample.sleep_latency_ns) } else { sample.release.minus_ns(margin_ns) };
+        let expiry = if slept {
+            woke.minus_ns(sample.sleep_latency_ns)
+        } else {
+            sample.release.minus_ns(margin_ns)
+        };
         Self {
             release: sample.release,
             expiry,
@@ -68,13 +74,18 @@ impl SpikeFacts {
         }
     }
 
-    /// Whether a timer that expires at `expires` is the loop's. A relative timer expires before the loop starts.
+    /// Whether a timer that expires at `expires` is the loop's. A relative timer expires before the
+    /// loop starts.
     pub(super) fn is_the_loops_timer(&self, expires: Instant) -> bool {
-        if self.relative { expires >= self.expiry && expires <= self.start } else { expires == self.expiry }
+        if self.relative {
+            expires >= self.expiry && expires <= self.start
+        } else {
+            expires == self.expiry
+        }
     }
 
-    /// Returns the parts to explain. Of two parts, the smaller is left out when it is less than a quarter of the
-    /// larger.
+    /// Returns the parts to explain. Of two parts, the smaller is left out when it is less than a
+    /// quarter of the larger.
     pub(super) fn parts(&self) -> Vec<SpikePart> {
         let woke = self.start.minus_ns(self.spun_ns);
         let wait = if self.spun_ns > 0 && woke < self.release {
@@ -107,7 +118,12 @@ impl SpikeFacts {
         let ns = self.parts().iter().map(SpikePart::late_ns).sum();
         let culprit = Some(Culprit { name: because.to_owned(), ..Culprit::default() });
         let evidence = format!("not analysed: {because}");
-        Explanation::from_causes(vec![Cause { kind: CauseKind::Unexplained, ns, evidence, culprit }])
+        Explanation::from_causes(vec![Cause {
+            kind: CauseKind::Unexplained,
+            ns,
+            evidence,
+            culprit,
+        }])
     }
 
     /// Returns the time span for which events are needed.
@@ -125,11 +141,16 @@ mod in_ns {
 
     // serde passes a reference.
     #[allow(clippy::trivially_copy_pass_by_ref)]
-    pub(super) fn serialize<S: Serializer>(instant: &Instant, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        instant: &Instant,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(instant.as_ns())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Instant, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Instant, D::Error> {
         u64::deserialize(deserializer).map(Instant::from_ns)
     }
 }

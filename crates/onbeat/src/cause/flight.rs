@@ -1,8 +1,9 @@
-//! The flight recorder: a tracefs instance that overwrites its oldest events and is read only after a spike.
+//! The flight recorder: a tracefs instance that overwrites its oldest events and is read only after
+//! a spike.
 //!
-//! Between spikes nothing is read or copied: the kernel's buffers hold the last seconds. Each call of
-//! [`FlightRecorder::window`] reads the events since the previous call. Reading does not stop the recording
-//! (`trace_pipe_raw`).
+//! Between spikes nothing is read or copied: the kernel's buffers hold the last seconds. Each call
+//! of [`FlightRecorder::window`] reads the events since the previous call. Reading does not stop
+//! the recording (`trace_pipe_raw`).
 //!
 //! Absent on purpose: interpretation of events ([`super::classify`]).
 
@@ -31,14 +32,15 @@ use crate::host;
 pub struct FlightSetting {
     /// Kernel buffer per CPU, in KiB. 4 MiB hold about 2.6 s of a busy CPU.
     pub buffer_kib: u32,
-    /// Pages kept in this process per CPU, in KiB. Pages of the requested window and of the last second are kept beyond
-    /// this limit, up to `buffer_kib` more, the most that one read can return.
+    /// Pages kept in this process per CPU, in KiB. Pages of the requested window and of the last
+    /// second are kept beyond this limit, up to `buffer_kib` more, the most that one read can
+    /// return.
     pub kept_kib: u32,
     /// The thread whose wake-ups, timers and page faults are recorded; `None` for all threads.
     pub tid: Option<u32>,
-    /// Whether system calls of all threads are recorded. This identifies kernel sections where BPF is not available,
-    /// but a busy machine makes millions of calls per second: each one costs time, and the buffers then hold about 50
-    /// ms.
+    /// Whether system calls of all threads are recorded. This identifies kernel sections where BPF
+    /// is not available, but a busy machine makes millions of calls per second: each one costs
+    /// time, and the buffers then hold about 50 ms.
     pub syscalls: bool,
     /// Source of switches, wake-ups, timers and idle states.
     pub path: PathSource,
@@ -56,20 +58,32 @@ pub enum PathSource {
 
 impl Default for FlightSetting {
     fn default() -> Self {
-        Self { buffer_kib: 4096, kept_kib: 1024, tid: None, syscalls: false, path: PathSource::default() }
+        Self {
+            buffer_kib: 4096,
+            kept_kib: 1024,
+            tid: None,
+            syscalls: false,
+            path: PathSource::default(),
+        }
     }
 }
 
 /// Events that every explanation needs.
 const NEEDED: [TracePoint; 2] = [TracePoint::Switch, TracePoint::Waking];
 
-/// Events that are not recorded, because each costs the loop time and adds nothing: a timer that expires is cancelled
-/// first, and its function ends with the next timer function or with the interrupt around it.
-const LEFT_OFF: [TracePoint; 4] =
-    [TracePoint::Wakeup, TracePoint::TickStop, TracePoint::TimerCancel, TracePoint::TimerExpireExit];
+/// Events that are not recorded, because each costs the loop time and adds nothing: a timer that
+/// expires is cancelled first, and its function ends with the next timer function or with the
+/// interrupt around it.
+const LEFT_OFF: [TracePoint; 4] = [
+    TracePoint::Wakeup,
+    TracePoint::TickStop,
+    TracePoint::TimerCancel,
+    TracePoint::TimerExpireExit,
+];
 /// An idle state with at most this exit latency does not cause a spike, in nanoseconds.
 pub(super) const SHALLOW_NS: u64 = 10_000;
-/// Divisors of `buffer_kib`: for the kernel's buffers when they hold rare events only, and for the rings of the path.
+/// Divisors of `buffer_kib`: for the kernel's buffers when they hold rare events only, and for the
+/// rings of the path.
 const RARE: u32 = 4;
 const RINGS: u32 = 2;
 
@@ -116,7 +130,8 @@ impl FlightRecorder {
         let (path, no_path) = open_path(setting);
         // With BPF the tracefs buffers do not hold the events of the path.
         let parts = if path.is_some() { RARE } else { 1 };
-        let setting = &FlightSetting { buffer_kib: (setting.buffer_kib / parts).max(16), ..setting.clone() };
+        let setting =
+            &FlightSetting { buffer_kib: (setting.buffer_kib / parts).max(16), ..setting.clone() };
         prepare(&instance, setting)?;
         let mut recorder = Self {
             cpus: Vec::new(),
@@ -139,7 +154,9 @@ impl FlightRecorder {
 
         recorder.open_readers(setting)?;
         for kind in recorder.recorded.clone() {
-            recorder.instance.write(&format!("events/{}/{}/enable", kind.system(), kind.name()), "1")?;
+            recorder
+                .instance
+                .write(&format!("events/{}/{}/enable", kind.system(), kind.name()), "1")?;
         }
 
         recorder.instance.write("tracing_on", "1")?;
@@ -157,7 +174,8 @@ impl FlightRecorder {
 
         for kind in &self.recorded {
             let Some(filter) = filter_of(*kind, tid) else { continue };
-            self.instance.write(&format!("events/{}/{}/filter", kind.system(), kind.name()), &filter)?;
+            self.instance
+                .write(&format!("events/{}/{}/filter", kind.system(), kind.name()), &filter)?;
         }
 
         Ok(())
@@ -169,19 +187,22 @@ impl FlightRecorder {
         &self.missing
     }
 
-    /// Returns the reason why tracefs records switches, wake-ups and timers, which costs the loop more; `None` if BPF
-    /// records them.
+    /// Returns the reason why tracefs records switches, wake-ups and timers, which costs the loop
+    /// more; `None` if BPF records them.
     #[must_use]
     pub fn no_path(&self) -> Option<&str> {
         self.no_path.as_deref()
     }
 
-    /// Returns the reason why steal time is known only in ticks of `/proc/stat`; `None` if BPF reads it in nanoseconds.
+    /// Returns the reason why steal time is known only in ticks of `/proc/stat`; `None` if BPF
+    /// reads it in nanoseconds.
     #[must_use]
     pub fn no_steal(&self) -> Option<&str> {
         match &self.path {
             Some(path) if path.reads_steal() => None,
-            Some(_) => Some("this kernel has no rq.prev_steal_time_rq (CONFIG_PARAVIRT_TIME_ACCOUNTING)"),
+            Some(_) => {
+                Some("this kernel has no rq.prev_steal_time_rq (CONFIG_PARAVIRT_TIME_ACCOUNTING)")
+            }
             None => Some(self.no_path.as_deref().unwrap_or("tracefs records the loop's path")),
         }
     }
@@ -199,12 +220,14 @@ impl FlightRecorder {
         self.kernel_bytes + kept as u64 + self.path.as_ref().map_or(0, PathRecorder::bytes_held)
     }
 
-    /// Returns the events between `from` and `to` that are still available. Reads the events since the previous call.
+    /// Returns the events between `from` and `to` that are still available. Reads the events since
+    /// the previous call.
     ///
     /// # Errors
     /// [`TraceError::File`] if a buffer cannot be read.
     pub fn window(&mut self, from: Instant, to: Instant) -> Result<Window, TraceError> {
-        let mut window = Window { from, to, functions: self.functions.clone(), ..Window::default() };
+        let mut window =
+            Window { from, to, functions: self.functions.clone(), ..Window::default() };
         self.drain(from)?;
         for reader in &self.cpus {
             let mut cpu = reader.events_between(from, to, &self.layout, &self.decoder);
@@ -224,8 +247,8 @@ impl FlightRecorder {
         Ok(window)
     }
 
-    /// Reads the kernel's buffers before they are overwritten. Needed when many cycles are late in a row and events
-    /// would otherwise be overwritten before their explanation.
+    /// Reads the kernel's buffers before they are overwritten. Needed when many cycles are late in
+    /// a row and events would otherwise be overwritten before their explanation.
     ///
     /// # Errors
     /// [`TraceError::File`] if a buffer cannot be read.
@@ -247,7 +270,8 @@ impl FlightRecorder {
     fn choose_events(&mut self, setting: &FlightSetting) -> Result<(), TraceError> {
         for kind in TracePoint::all() {
             let is_syscall = matches!(kind, TracePoint::SyscallEnter | TracePoint::SyscallExit);
-            let is_on_path = self.path.as_ref().is_some_and(|path| path.kinds().iter().any(|one| one.is(kind)));
+            let is_on_path =
+                self.path.as_ref().is_some_and(|path| path.kinds().iter().any(|one| one.is(kind)));
             if LEFT_OFF.contains(&kind) || is_syscall && !setting.syscalls || is_on_path {
                 continue;
             }
@@ -263,7 +287,8 @@ impl FlightRecorder {
     }
 
     fn learn(&mut self, kind: TracePoint) -> Result<(), TraceError> {
-        let text = self.instance.read(&format!("events/{}/{}/format", kind.system(), kind.name()))?;
+        let text =
+            self.instance.read(&format!("events/{}/{}/format", kind.system(), kind.name()))?;
         Ok(self.decoder.learn(kind, &EventFormat::parse(&text)?)?)
     }
 
@@ -288,24 +313,28 @@ fn filter_of(kind: TracePoint, tid: u32) -> Option<String> {
         TracePoint::Waking => Some(format!("pid == {tid}")),
         // A real-time thread that moved to another CPU no longer waits for this one.
         TracePoint::Migrate => Some(format!("pid == {tid} || prio < 100")),
-        TracePoint::TimerStart | TracePoint::TimerCancel | TracePoint::PageFaultUser | TracePoint::PageFaultKernel => {
-            Some(format!("common_pid == {tid}"))
-        }
+        TracePoint::TimerStart
+        | TracePoint::TimerCancel
+        | TracePoint::PageFaultUser
+        | TracePoint::PageFaultKernel => Some(format!("common_pid == {tid}")),
         _ => None,
     }
 }
 
-/// Whether all idle states of all CPUs have a short exit latency. Then the idle state explains nothing, and recording
-/// every entry and exit would cost the loop 0.1 µs.
+/// Whether all idle states of all CPUs have a short exit latency. Then the idle state explains
+/// nothing, and recording every entry and exit would cost the loop 0.1 µs.
 #[must_use]
 pub fn all_idle_states_are_shallow() -> bool {
-    let is_shallow = |cpu: &u32| host::deepest_idle(*cpu).is_some_and(|state| state.exit_ns <= SHALLOW_NS);
+    let is_shallow =
+        |cpu: &u32| host::deepest_idle(*cpu).is_some_and(|state| state.exit_ns <= SHALLOW_NS);
     host::online_cpus().iter().all(is_shallow)
 }
 
 /// Opens the recorder of the path, or returns the reason why there is none.
 fn open_path(setting: &FlightSetting) -> (Option<PathRecorder>, Option<String>) {
-    let Some(tid) = setting.tid.filter(|_| setting.path == PathSource::BpfIfAllowed) else { return (None, None) };
+    let Some(tid) = setting.tid.filter(|_| setting.path == PathSource::BpfIfAllowed) else {
+        return (None, None);
+    };
     let cpus = host::online_cpus().last().map_or(1, |last| last + 1);
     let left_off: &[PathKind] = if all_idle_states_are_shallow() { &[PathKind::Idle] } else { &[] };
     match PathRecorder::open(tid, cpus, setting.buffer_kib / RINGS, left_off) {
@@ -317,7 +346,9 @@ fn open_path(setting: &FlightSetting) -> (Option<PathRecorder>, Option<String>) 
 fn prepare(instance: &Instance, setting: &FlightSetting) -> Result<(), TraceError> {
     instance.write("tracing_on", "0")?;
     instance.write("trace_clock", "mono").map_err(|why| {
-        instance.read("trace_clock").map_or(why, |clocks| TraceError::NoMonotonicClock { clocks: clocks.trim().into() })
+        instance
+            .read("trace_clock")
+            .map_or(why, |clocks| TraceError::NoMonotonicClock { clocks: clocks.trim().into() })
     })?;
     instance.write("buffer_size_kb", &setting.buffer_kib.to_string())?;
     instance.write("options/overwrite", "1")
@@ -339,7 +370,8 @@ fn timer_functions() -> BTreeMap<u64, String> {
         let mut words = line.split(' ');
         let address = words.next()?;
         let name = words.nth(1)?;
-        let address = NAMES.contains(&name).then(|| u64::from_str_radix(address, 16).ok()).flatten()?;
+        let address =
+            NAMES.contains(&name).then(|| u64::from_str_radix(address, 16).ok()).flatten()?;
         (address != 0).then(|| (address, name.to_owned()))
     });
 
@@ -386,8 +418,9 @@ impl CpuReader {
         self.pages.iter().map(|page| page.bytes.capacity()).sum()
     }
 
-    /// Reads the events recorded up to now and keeps the pages that reach beyond `needed`. Events that arrive during
-    /// the call are left for the next one: reading itself causes events, so the call would not end otherwise.
+    /// Reads the events recorded up to now and keeps the pages that reach beyond `needed`. Events
+    /// that arrive during the call are left for the next one: reading itself causes events, so the
+    /// call would not end otherwise.
     fn drain(&mut self, layout: &PageLayout, needed: Instant) -> Result<(), TraceError> {
         let now = Monotonic.now();
         while self.newest <= now {
@@ -402,7 +435,10 @@ impl CpuReader {
                 Err(why) if why.kind() == ErrorKind::WouldBlock => break,
                 Err(why) if why.kind() == ErrorKind::Interrupted => {}
                 Err(why) => {
-                    return Err(TraceError::at(format!("per_cpu/cpu{}/trace_pipe_raw", self.cpu).as_ref(), why));
+                    return Err(TraceError::at(
+                        format!("per_cpu/cpu{}/trace_pipe_raw", self.cpu).as_ref(),
+                        why,
+                    ));
                 }
             }
         }
@@ -416,7 +452,12 @@ impl CpuReader {
         let begins = Instant::from_ns(page.timestamp_ns);
         if let Some(missed) = page.missed {
             let from = self.last_instant(layout).unwrap_or_default();
-            self.lost.push_back(LostEvents { cpu: self.cpu, from, to: begins, count: missed.count });
+            self.lost.push_back(LostEvents {
+                cpu: self.cpu,
+                from,
+                to: begins,
+                count: missed.count,
+            });
             if self.lost.len() > LOST_KEPT {
                 self.lost.pop_front();
             }
@@ -433,11 +474,12 @@ impl CpuReader {
         }
     }
 
-    /// Returns the gaps between `from` and `to`: events overwritten by the kernel, or dropped here because the page
-    /// limit was reached.
+    /// Returns the gaps between `from` and `to`: events overwritten by the kernel, or dropped here
+    /// because the page limit was reached.
     fn lost_between(&self, from: Instant, to: Instant) -> impl Iterator<Item = LostEvents> {
         let dropped = self.dropped.filter(|until| *until > from);
-        let dropped = dropped.map(|until| LostEvents { cpu: self.cpu, from, to: until.min(to), count: None });
+        let dropped =
+            dropped.map(|until| LostEvents { cpu: self.cpu, from, to: until.min(to), count: None });
         let overwritten = self.lost.iter().filter(move |lost| lost.from < to && lost.to > from);
         dropped.into_iter().chain(overwritten.copied())
     }
@@ -448,10 +490,18 @@ impl CpuReader {
         Some(Instant::from_ns(last.map_or(page.timestamp_ns, |record| record.at_ns)))
     }
 
-    fn events_between(&self, from: Instant, to: Instant, layout: &PageLayout, decoder: &EventDecoder) -> CpuWindow {
+    fn events_between(
+        &self,
+        from: Instant,
+        to: Instant,
+        layout: &PageLayout,
+        decoder: &EventDecoder,
+    ) -> CpuWindow {
         let after = self.pages.partition_point(|page| page.begins <= from);
         let mut events: Vec<TraceEvent> = Vec::new();
-        for kept in self.pages.iter().skip(after.saturating_sub(1)).take_while(|page| page.begins <= to) {
+        for kept in
+            self.pages.iter().skip(after.saturating_sub(1)).take_while(|page| page.begins <= to)
+        {
             let Ok(page) = RingPage::parse(&kept.bytes, layout) else { continue };
             let records = page.records().filter_map(Result::ok);
             let decoded = records.filter_map(|record| decoder.decode(self.cpu, &record));

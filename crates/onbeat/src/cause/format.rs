@@ -1,7 +1,7 @@
 //! The kernel's description of its records: `events/*/*/format` and `events/header_page`.
 //!
-//! Offsets and sizes differ between kernels and architectures, so they are always read from these files. The text is
-//! part of the kernel's stable interface (`Documentation/trace/events.rst`).
+//! Offsets and sizes differ between kernels and architectures, so they are always read from these
+//! files. The text is part of the kernel's stable interface (`Documentation/trace/events.rst`).
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,22 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// A mandatory line is missing.
-    #[error("the trace format has no \"{0}\" line; onbeat does not support this kernel's trace format")]
+    #[error(
+        "the trace format has no \"{0}\" line; onbeat does not support this kernel's trace format"
+    )]
     NoLine(&'static str),
     /// A field line lacks offset, size or sign.
-    #[error("the trace format's field line \"{line}\" has no offset, size and sign; onbeat cannot read this event")]
+    #[error(
+        "the trace format's field line \"{line}\" has no offset, size and sign; onbeat cannot read this event"
+    )]
     Field {
         /// The line.
         line: String,
     },
     /// The event lacks a field that the classifier needs.
-    #[error("event {event} has no field {field} on this kernel; causes that need it will not be named")]
+    #[error(
+        "event {event} has no field {field} on this kernel; causes that need it will not be named"
+    )]
     NoField {
         /// The event.
         event: String,
@@ -109,7 +115,8 @@ pub struct PageLayout {
     pub data_size: usize,
 }
 
-/// Maximum size of a page, in bytes: the largest order that the kernel offers (`buffer_subbuf_size_kb`).
+/// Maximum size of a page, in bytes: the largest order that the kernel offers
+/// (`buffer_subbuf_size_kb`).
 const LARGEST_PAGE: usize = 1 << 26;
 
 impl PageLayout {
@@ -123,7 +130,9 @@ impl PageLayout {
         let timestamp = field("timestamp")?;
         let commit = field("commit")?;
         let data = field("data")?;
-        let fits = |field: Field| matches!(field.size, 4 | 8) && field.offset.saturating_add(field.size) <= data.offset;
+        let fits = |field: Field| {
+            matches!(field.size, 4 | 8) && field.offset.saturating_add(field.size) <= data.offset
+        };
         let whole = data.offset.checked_add(data.size).is_some_and(|end| end <= LARGEST_PAGE);
         if !fits(timestamp) || !fits(commit) || data.size == 0 || !whole {
             return Err(FormatError::NoPage { offset: data.offset, size: data.size });
@@ -140,15 +149,21 @@ impl PageLayout {
 }
 
 fn fields(text: &str) -> Result<BTreeMap<String, Field>, FormatError> {
-    let lines = text.lines().map(str::trim).filter(|line| line.starts_with("field:") || line.starts_with("field :"));
-    lines.map(|line| field(line).ok_or_else(|| FormatError::Field { line: line.to_owned() })).collect()
+    let lines = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.starts_with("field:") || line.starts_with("field :"));
+    lines
+        .map(|line| field(line).ok_or_else(|| FormatError::Field { line: line.to_owned() }))
+        .collect()
 }
 
 /// `field:char prev_comm[16]; offset:8; size:16; signed:0;`, separated by tabs.
 fn field(line: &str) -> Option<(String, Field)> {
     let mut parts = line.split(';').map(str::trim);
     let declaration = parts.next()?.split_once(':')?.1.trim();
-    let mut number = |key: &str| -> Option<usize> { parts.next()?.strip_prefix(key)?.trim().parse().ok() };
+    let mut number =
+        |key: &str| -> Option<usize> { parts.next()?.strip_prefix(key)?.trim().parse().ok() };
     let offset = number("offset:")?;
     let size = number("size:")?;
     // Kernels before 2.6.31 have no sign.
@@ -178,8 +193,12 @@ mod tests {
     #[test]
     fn a_format_file_has_the_position_of_each_field() {
         let format = EventFormat::parse(SWITCH).unwrap();
-        assert_eq!((format.name.as_str(), format.id, format.fields.len()), ("sched_switch", 372, 5));
-        let in_place = |offset, size, signed| Field { offset, size, signed, holds: FieldStorage::InPlace };
+        assert_eq!(
+            (format.name.as_str(), format.id, format.fields.len()),
+            ("sched_switch", 372, 5)
+        );
+        let in_place =
+            |offset, size, signed| Field { offset, size, signed, holds: FieldStorage::InPlace };
         assert_eq!(format.field("prev_comm"), Ok(in_place(8, 16, false)));
         assert_eq!(format.field("common_pid"), Ok(in_place(4, 4, true)));
         assert_eq!(format.field("function"), Ok(in_place(24, 8, false)));

@@ -1,7 +1,8 @@
 //! Conversion of a window to the text of the kernel's `trace` file, and back.
 //!
-//! `trace-cmd report` prints the same fields; Perfetto and other viewers open such a file directly. Run files keep
-//! windows in this form too, with nine digits of time where the kernel prints six; the reader accepts both.
+//! `trace-cmd report` prints the same fields; Perfetto and other viewers open such a file directly.
+//! Run files keep windows in this form too, with nine digits of time where the kernel prints six;
+//! the reader accepts both.
 //!
 //! ```
 //! use onbeat::cause::ftrace;
@@ -23,12 +24,16 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use onbeat_rt::Instant;
 
-use super::event::{KernelEvent, Label, LostEvents, Softirq, Thread, ThreadState, TraceEvent, Vector};
+use super::event::{
+    KernelEvent, Label, LostEvents, Softirq, Thread, ThreadState, TraceEvent, Vector,
+};
 use super::window::{CpuWindow, Window};
 
 /// The text is not a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {number} is not a line of a kernel trace: \"{line}\"; the file may be truncated or edited")]
+#[error(
+    "line {number} is not a line of a kernel trace: \"{line}\"; the file may be truncated or edited"
+)]
 pub struct TextError {
     /// Line number, from 1.
     pub number: usize,
@@ -53,7 +58,8 @@ pub enum UnpackError {
 /// Maximum size of an unpacked window, in bytes.
 const LONGEST_TEXT: u64 = 64 << 20;
 
-/// Returns the window's text, deflated and base64-encoded, for a note of a run file. Takes about 6 bytes per event.
+/// Returns the window's text, deflated and base64-encoded, for a note of a run file. Takes about 6
+/// bytes per event.
 #[must_use]
 pub fn pack(window: &Window) -> String {
     let mut packed = DeflateEncoder::new(Vec::new(), Compression::default());
@@ -73,8 +79,8 @@ pub fn unpack(packed: &str) -> Result<Window, UnpackError> {
     Ok(read(&text)?)
 }
 
-/// Returns the window as text that [`read`] converts back without loss: with nanoseconds, gaps and addresses of
-/// functions.
+/// Returns the window as text that [`read`] converts back without loss: with nanoseconds, gaps and
+/// addresses of functions.
 #[must_use]
 pub fn write(window: &Window) -> String {
     let mut text = String::from("# tracer: nop\n#\n");
@@ -88,7 +94,13 @@ pub fn write(window: &Window) -> String {
 
     for lost in &window.lost {
         let count = lost.count.map_or_else(|| "-".to_owned(), |count| count.to_string());
-        let _ = writeln!(text, "# lost: {} {} {} {count}", lost.cpu, lost.from.as_ns(), lost.to.as_ns());
+        let _ = writeln!(
+            text,
+            "# lost: {} {} {} {count}",
+            lost.cpu,
+            lost.from.as_ns(),
+            lost.to.as_ns()
+        );
     }
 
     text.push_str("#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION\n");
@@ -100,15 +112,18 @@ pub fn write(window: &Window) -> String {
     text
 }
 
-/// Returns the window in the form of the kernel's `trace` file: its header, six digits of time, a line for each gap.
+/// Returns the window in the form of the kernel's `trace` file: its header, six digits of time, a
+/// line for each gap.
 #[must_use]
 pub fn write_as_kernel(window: &Window) -> String {
     let events = window.in_order();
     let lost: u64 = window.lost.iter().filter_map(|lost| lost.count).sum();
     let kept = events.len() as u64;
     let cpus = window.cpus.len();
-    let mut text =
-        format!("# tracer: nop\n#\n# entries-in-buffer/entries-written: {kept}/{}   #P:{cpus}\n", kept + lost);
+    let mut text = format!(
+        "# tracer: nop\n#\n# entries-in-buffer/entries-written: {kept}/{}   #P:{cpus}\n",
+        kept + lost
+    );
     text.push_str(KERNELS_HEADER);
     let names = names(window);
     let mut losses = window.lost.clone();
@@ -116,12 +131,16 @@ pub fn write_as_kernel(window: &Window) -> String {
         losses.retain(|lost| {
             let is_due = lost.cpu == event.cpu && lost.to <= event.at;
             if is_due {
-                let count = lost.count.map_or_else(|| "EVENTS".to_owned(), |count| format!("{count} EVENTS"));
+                let count = lost
+                    .count
+                    .map_or_else(|| "EVENTS".to_owned(), |count| format!("{count} EVENTS"));
                 let _ = writeln!(text, "CPU:{} [LOST {count}]", lost.cpu);
             }
             !is_due
         });
-        write_line(&mut text, event, &names, window, |at| format!("{:06}", at.as_ns() % SECOND_NS / 1000));
+        write_line(&mut text, event, &names, window, |at| {
+            format!("{:06}", at.as_ns() % SECOND_NS / 1000)
+        });
     }
 
     text
@@ -167,7 +186,11 @@ fn write_line(
 
     let seconds = event.at.as_ns() / SECOND_NS;
     let fraction = fraction(event.at);
-    let _ = write!(text, "{name:>16}-{:<7} [{:03}] ..... {seconds:>5}.{fraction}: ", event.tid, event.cpu);
+    let _ = write!(
+        text,
+        "{name:>16}-{:<7} [{:03}] ..... {seconds:>5}.{fraction}: ",
+        event.tid, event.cpu
+    );
     write_what(text, event, window);
     text.push('\n');
 }
@@ -188,7 +211,9 @@ fn threads(what: &KernelEvent) -> Vec<Thread> {
 }
 
 fn write_what(text: &mut String, event: &TraceEvent, window: &Window) {
-    let function = |address: u64| window.function(address).map_or_else(|| format!("0x{address:x}"), str::to_owned);
+    let function = |address: u64| {
+        window.function(address).map_or_else(|| format!("0x{address:x}"), str::to_owned)
+    };
     // Writing to a string cannot fail.
     let _ = match event.what {
         KernelEvent::Switch { prev, prev_state, next } => write!(
@@ -201,8 +226,12 @@ fn write_what(text: &mut String, event: &TraceEvent, window: &Window) {
             next.tid,
             next.prio
         ),
-        KernelEvent::Waking { thread, target_cpu } => write_thread(text, "sched_waking", &thread, target_cpu),
-        KernelEvent::Wakeup { thread, target_cpu } => write_thread(text, "sched_wakeup", &thread, target_cpu),
+        KernelEvent::Waking { thread, target_cpu } => {
+            write_thread(text, "sched_waking", &thread, target_cpu)
+        }
+        KernelEvent::Wakeup { thread, target_cpu } => {
+            write_thread(text, "sched_wakeup", &thread, target_cpu)
+        }
         KernelEvent::Migrate { thread, from_cpu, to_cpu } => write!(
             text,
             "sched_migrate_task: comm={} pid={} prio={} orig_cpu={from_cpu} dest_cpu={to_cpu}",
@@ -210,10 +239,16 @@ fn write_what(text: &mut String, event: &TraceEvent, window: &Window) {
             thread.tid,
             thread.prio
         ),
-        KernelEvent::IrqEntry { irq, name } => write!(text, "irq_handler_entry: irq={irq} name={}", shown(&name)),
+        KernelEvent::IrqEntry { irq, name } => {
+            write!(text, "irq_handler_entry: irq={irq} name={}", shown(&name))
+        }
         KernelEvent::IrqExit { irq } => write!(text, "irq_handler_exit: irq={irq} ret=handled"),
-        KernelEvent::VectorEntry(vector) => write!(text, "{}_entry: vector={}", vector.name(), vector.number()),
-        KernelEvent::VectorExit(vector) => write!(text, "{}_exit: vector={}", vector.name(), vector.number()),
+        KernelEvent::VectorEntry(vector) => {
+            write!(text, "{}_entry: vector={}", vector.name(), vector.number())
+        }
+        KernelEvent::VectorExit(vector) => {
+            write!(text, "{}_exit: vector={}", vector.name(), vector.number())
+        }
         KernelEvent::SoftirqEntry(softirq) => {
             write!(text, "softirq_entry: vec={} [action={}]", softirq.0, softirq.name())
         }
@@ -232,29 +267,49 @@ fn write_what(text: &mut String, event: &TraceEvent, window: &Window) {
             let now = now.as_ns();
             write!(text, "hrtimer_expire_entry: hrtimer={timer:016x} function={function} now={now}")
         }
-        KernelEvent::TimerExpireExit { timer } => write!(text, "hrtimer_expire_exit: hrtimer={timer:016x}"),
+        KernelEvent::TimerExpireExit { timer } => {
+            write!(text, "hrtimer_expire_exit: hrtimer={timer:016x}")
+        }
         KernelEvent::TimerCancel { timer } => write!(text, "hrtimer_cancel: hrtimer={timer:016x}"),
-        KernelEvent::IdleEntry { state } => write!(text, "cpu_idle: state={state} cpu_id={}", event.cpu),
+        KernelEvent::IdleEntry { state } => {
+            write!(text, "cpu_idle: state={state} cpu_id={}", event.cpu)
+        }
         KernelEvent::IdleExit => write!(text, "cpu_idle: state={} cpu_id={}", u32::MAX, event.cpu),
-        KernelEvent::Frequency { cpu, khz } => write!(text, "cpu_frequency: state={khz} cpu_id={cpu}"),
+        KernelEvent::Frequency { cpu, khz } => {
+            write!(text, "cpu_frequency: state={khz} cpu_id={cpu}")
+        }
         KernelEvent::PageFault { address, user } => {
             let (name, code) = if user { ("page_fault_user", 4) } else { ("page_fault_kernel", 0) };
             write!(text, "{name}: address=0x{address:x} ip=0x0 error_code=0x{code:x}")
         }
-        KernelEvent::SyscallEnter { number } => write!(text, "sys_enter: NR {number} (0, 0, 0, 0, 0, 0)"),
-        KernelEvent::SyscallExit { number, result } => write!(text, "sys_exit: NR {number} = {result}"),
+        KernelEvent::SyscallEnter { number } => {
+            write!(text, "sys_enter: NR {number} (0, 0, 0, 0, 0, 0)")
+        }
+        KernelEvent::SyscallExit { number, result } => {
+            write!(text, "sys_exit: NR {number} = {result}")
+        }
         KernelEvent::SignalGenerate { signal, target, name } => {
             let name = shown(&name);
-            write!(text, "signal_generate: sig={signal} errno=0 code=0 comm={name} pid={target} grp=0 res=0")
+            write!(
+                text,
+                "signal_generate: sig={signal} errno=0 code=0 comm={name} pid={target} grp=0 res=0"
+            )
         }
         KernelEvent::SignalDeliver { signal } => {
             write!(text, "signal_deliver: sig={signal} errno=0 code=0 sa_handler=0 sa_flags=0")
         }
-        KernelEvent::TickStop { success } => write!(text, "tick_stop: success={} dependency=NONE", i32::from(success)),
+        KernelEvent::TickStop { success } => {
+            write!(text, "tick_stop: success={} dependency=NONE", i32::from(success))
+        }
     };
 }
 
-fn write_thread(text: &mut String, event: &str, thread: &Thread, target_cpu: u32) -> std::fmt::Result {
+fn write_thread(
+    text: &mut String,
+    event: &str,
+    thread: &Thread,
+    target_cpu: u32,
+) -> std::fmt::Result {
     let (Thread { tid, prio, .. }, name) = (thread, shown(&thread.name));
     write!(text, "{event}: comm={name} pid={tid} prio={prio} target_cpu={target_cpu:03}")
 }
@@ -291,7 +346,9 @@ impl TextReader {
         let key = words.next();
         let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
         match key {
-            Some("window:") => self.span = number().zip(number()).map(|(from, to)| (at(from), at(to))),
+            Some("window:") => {
+                self.span = number().zip(number()).map(|(from, to)| (at(from), at(to)))
+            }
             Some("cpus:") => {
                 while let Some(cpu) = number() {
                     self.cpus.entry(cpu as u32).or_default();
@@ -299,7 +356,12 @@ impl TextReader {
             }
             Some("lost:") => {
                 if let (Some(cpu), Some(from), Some(to)) = (number(), number(), number()) {
-                    self.lost.push(LostEvents { cpu: cpu as u32, from: at(from), to: at(to), count: number() });
+                    self.lost.push(LostEvents {
+                        cpu: cpu as u32,
+                        from: at(from),
+                        to: at(to),
+                        count: number(),
+                    });
                 }
             }
             Some("function:") => {
@@ -315,7 +377,8 @@ impl TextReader {
     /// `comm-pid [cpu] flags seconds.fraction: event: fields`; the flags may be missing.
     fn event(&mut self, line: &str) -> Option<()> {
         // A thread's name may contain blanks and brackets.
-        let (tid, cpu, rest) = line.match_indices(" [").find_map(|(at, _)| head(&line[..at], &line[at + 2..]))?;
+        let (tid, cpu, rest) =
+            line.match_indices(" [").find_map(|(at, _)| head(&line[..at], &line[at + 2..]))?;
         let (head, rest) = rest.split_once(": ")?;
         let at = instant(head.split_ascii_whitespace().last()?)?;
         let (name, fields) = rest.split_once(": ").unwrap_or((rest.trim_end_matches(':'), ""));
@@ -330,8 +393,10 @@ impl TextReader {
 
     fn window(self) -> Window {
         let all = || self.cpus.values().flatten().map(|event| event.at);
-        let (from, to) = self.span.unwrap_or((all().min().unwrap_or_default(), all().max().unwrap_or_default()));
-        let functions = self.functions.iter().map(|(name, address)| (*address, name.clone())).collect();
+        let (from, to) =
+            self.span.unwrap_or((all().min().unwrap_or_default(), all().max().unwrap_or_default()));
+        let functions =
+            self.functions.iter().map(|(name, address)| (*address, name.clone())).collect();
         let cpus = self.cpus.into_iter().map(|(cpu, events)| CpuWindow { cpu, events }).collect();
         Window { from, to, cpus, lost: self.lost, functions, ..Window::default() }
     }
@@ -357,7 +422,11 @@ fn instant(text: &str) -> Option<Instant> {
 
 /// Returns the value between `key=` and the next `until`, or the end.
 fn value<'t>(fields: &'t str, key: &str, until: &str) -> Option<&'t str> {
-    let start = if fields.starts_with(key) { key.len() } else { fields.find(&format!(" {key}"))? + 1 + key.len() };
+    let start = if fields.starts_with(key) {
+        key.len()
+    } else {
+        fields.find(&format!(" {key}"))? + 1 + key.len()
+    };
     let rest = &fields[start..];
     Some(if until.is_empty() { rest } else { rest.split(until).next()? })
 }
@@ -374,7 +443,11 @@ fn address(fields: &str, key: &str) -> Option<u64> {
 fn thread(fields: &str, prefix: &str) -> Option<Thread> {
     let key = |name: &str| format!("{prefix}{name}=");
     let name = value(fields, &key("comm"), &format!(" {prefix}pid="))?;
-    Some(Thread { tid: number(fields, &key("pid"))?, prio: number(fields, &key("prio"))?, name: Label::from(name) })
+    Some(Thread {
+        tid: number(fields, &key("pid"))?,
+        prio: number(fields, &key("prio"))?,
+        name: Label::from(name),
+    })
 }
 
 /// Returns the address of a function; a name without a known address gets a made-up one.
@@ -387,28 +460,39 @@ fn function(fields: &str, functions: &mut BTreeMap<String, u64>) -> Option<u64> 
     Some(*functions.entry(word.to_owned()).or_insert(next))
 }
 
-fn read_what(name: &str, fields: &str, functions: &mut BTreeMap<String, u64>) -> Option<KernelEvent> {
+fn read_what(
+    name: &str,
+    fields: &str,
+    functions: &mut BTreeMap<String, u64>,
+) -> Option<KernelEvent> {
     let instant = |key| number::<u64>(fields, key).map(at);
     let timer = || address(fields, "hrtimer=");
     Some(match name {
         "sched_switch" => {
             let prev_state = ThreadState::from_letters(value(fields, "prev_state=", " ")?);
-            KernelEvent::Switch { prev: thread(fields, "prev_")?, prev_state, next: thread(fields, "next_")? }
+            KernelEvent::Switch {
+                prev: thread(fields, "prev_")?,
+                prev_state,
+                next: thread(fields, "next_")?,
+            }
         }
-        "sched_waking" => {
-            KernelEvent::Waking { thread: thread(fields, "")?, target_cpu: number(fields, "target_cpu=")? }
-        }
-        "sched_wakeup" => {
-            KernelEvent::Wakeup { thread: thread(fields, "")?, target_cpu: number(fields, "target_cpu=")? }
-        }
+        "sched_waking" => KernelEvent::Waking {
+            thread: thread(fields, "")?,
+            target_cpu: number(fields, "target_cpu=")?,
+        },
+        "sched_wakeup" => KernelEvent::Wakeup {
+            thread: thread(fields, "")?,
+            target_cpu: number(fields, "target_cpu=")?,
+        },
         "sched_migrate_task" => KernelEvent::Migrate {
             thread: thread(fields, "")?,
             from_cpu: number(fields, "orig_cpu=")?,
             to_cpu: number(fields, "dest_cpu=")?,
         },
-        "irq_handler_entry" => {
-            KernelEvent::IrqEntry { irq: number(fields, "irq=")?, name: Label::from(value(fields, "name=", "")?) }
-        }
+        "irq_handler_entry" => KernelEvent::IrqEntry {
+            irq: number(fields, "irq=")?,
+            name: Label::from(value(fields, "name=", "")?),
+        },
         "irq_handler_exit" => KernelEvent::IrqExit { irq: number(fields, "irq=")? },
         "softirq_entry" => KernelEvent::SoftirqEntry(Softirq(number(fields, "vec=")?)),
         "softirq_exit" => KernelEvent::SoftirqExit(Softirq(number(fields, "vec=")?)),
@@ -427,13 +511,25 @@ fn read_what(name: &str, fields: &str, functions: &mut BTreeMap<String, u64>) ->
         "hrtimer_cancel" => KernelEvent::TimerCancel { timer: timer()? },
         "cpu_idle" if number::<u32>(fields, "state=")? == u32::MAX => KernelEvent::IdleExit,
         "cpu_idle" => KernelEvent::IdleEntry { state: number(fields, "state=")? },
-        "cpu_frequency" => KernelEvent::Frequency { cpu: number(fields, "cpu_id=")?, khz: number(fields, "state=")? },
-        "page_fault_user" => KernelEvent::PageFault { address: address(fields, "address=")?, user: true },
-        "page_fault_kernel" => KernelEvent::PageFault { address: address(fields, "address=")?, user: false },
-        "sys_enter" => KernelEvent::SyscallEnter { number: fields.split(' ').nth(1)?.parse().ok()? },
+        "cpu_frequency" => KernelEvent::Frequency {
+            cpu: number(fields, "cpu_id=")?,
+            khz: number(fields, "state=")?,
+        },
+        "page_fault_user" => {
+            KernelEvent::PageFault { address: address(fields, "address=")?, user: true }
+        }
+        "page_fault_kernel" => {
+            KernelEvent::PageFault { address: address(fields, "address=")?, user: false }
+        }
+        "sys_enter" => {
+            KernelEvent::SyscallEnter { number: fields.split(' ').nth(1)?.parse().ok()? }
+        }
         "sys_exit" => {
             let mut words = fields.split(' ').skip(1);
-            KernelEvent::SyscallExit { number: words.next()?.parse().ok()?, result: words.nth(1)?.parse().ok()? }
+            KernelEvent::SyscallExit {
+                number: words.next()?.parse().ok()?,
+                result: words.nth(1)?.parse().ok()?,
+            }
         }
         "signal_generate" => KernelEvent::SignalGenerate {
             signal: number(fields, "sig=")?,

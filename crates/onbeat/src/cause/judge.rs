@@ -1,7 +1,7 @@
 //! Finds the cause of each slice of a spike.
 //!
-//! The spike is cut at every event of the loop's CPU. Each slice is judged by the state of the loop and the activity of
-//! the CPU.
+//! The spike is cut at every event of the loop's CPU. Each slice is judged by the state of the loop
+//! and the activity of the CPU.
 
 use onbeat_rt::Instant;
 
@@ -43,16 +43,17 @@ impl Piece {
     }
 }
 
-/// Maximum length of an undisturbed step of the wake-up, in nanoseconds: interrupt entry, switch, return to user space.
-/// On virtual machines 1 to 12 µs were measured.
+/// Maximum length of an undisturbed step of the wake-up, in nanoseconds: interrupt entry, switch,
+/// return to user space. On virtual machines 1 to 12 µs were measured.
 pub(super) const ORDINARY_STEP_NS: u64 = 25_000;
-/// After a migration, a thread on the new CPU yields to the loop within this time, in nanoseconds; 15 to 25 µs were
-/// measured on virtual machines.
+/// After a migration, a thread on the new CPU yields to the loop within this time, in nanoseconds;
+/// 15 to 25 µs were measured on virtual machines.
 const SENT_NS: u64 = 50_000;
-/// If leaving an idle state takes more than this multiple of its exit latency, the host delayed the guest.
+/// If leaving an idle state takes more than this multiple of its exit latency, the host delayed the
+/// guest.
 const FAR_BEYOND: u64 = 4;
-/// A CPU that idles for longer than this, in nanoseconds, although a real-time thread is runnable, is not just
-/// switching threads.
+/// A CPU that idles for longer than this, in nanoseconds, although a real-time thread is runnable,
+/// is not just switching threads.
 const IDLE_HOLD_NS: u64 = 20_000;
 
 /// The loop's timer when it was set.
@@ -83,14 +84,21 @@ impl<'w> Judge<'w> {
     pub(super) fn new(facts: &'w SpikeFacts, window: &'w Window, counters: &'w Counters) -> Self {
         let events = window.in_order();
         let armed = |event: &&TraceEvent| match event.what {
-            KernelEvent::TimerStart { timer, softexpires, .. } if event.tid == facts.tid && event.at <= facts.start => {
-                facts.is_the_loops_timer(softexpires).then_some(ArmedTimer { at: event.at, timer, cpu: event.cpu })
+            KernelEvent::TimerStart { timer, softexpires, .. }
+                if event.tid == facts.tid && event.at <= facts.start =>
+            {
+                facts.is_the_loops_timer(softexpires).then_some(ArmedTimer {
+                    at: event.at,
+                    timer,
+                    cpu: event.cpu,
+                })
             }
             _ => None,
         };
 
-        // A sleep interrupted by a freezer or a signal sets its timer again to the same instant: the first setting
-        // counts. Of relative timers, only the last one certainly belongs to the sleep.
+        // A sleep interrupted by a freezer or a signal sets its timer again to the same instant:
+        // the first setting counts. Of relative timers, only the last one certainly belongs to the
+        // sleep.
         let armed = match facts.relative {
             false => events.iter().find_map(armed),
             true => events.iter().rev().find_map(armed),
@@ -98,7 +106,9 @@ impl<'w> Judge<'w> {
 
         let fired = armed.and_then(|armed| {
             events.iter().find_map(|event| match event.what {
-                KernelEvent::TimerExpireEntry { timer: fired, .. } if fired == armed.timer && event.at >= armed.at => {
+                KernelEvent::TimerExpireEntry { timer: fired, .. }
+                    if fired == armed.timer && event.at >= armed.at =>
+                {
                     (event.at <= facts.start).then_some((event.at, event.cpu))
                 }
                 _ => None,
@@ -121,15 +131,28 @@ impl<'w> Judge<'w> {
     }
 
     /// Returns the events of the loop's thread between two instants.
-    pub(super) fn own_events(&self, from: Instant, to: Instant) -> impl Iterator<Item = &&'w TraceEvent> {
+    pub(super) fn own_events(
+        &self,
+        from: Instant,
+        to: Instant,
+    ) -> impl Iterator<Item = &&'w TraceEvent> {
         let tid = self.facts.tid;
-        self.events.iter().filter(move |event| event.tid == tid && event.at >= from && event.at <= to)
+        self.events
+            .iter()
+            .filter(move |event| event.tid == tid && event.at >= from && event.at <= to)
     }
 
     /// Returns the first new frequency of `cpu` between two instants, in kHz.
-    pub(super) fn frequency_change(&self, cpu: Option<u32>, from: Instant, to: Instant) -> Option<u32> {
+    pub(super) fn frequency_change(
+        &self,
+        cpu: Option<u32>,
+        from: Instant,
+        to: Instant,
+    ) -> Option<u32> {
         self.events.iter().find_map(|event| match event.what {
-            KernelEvent::Frequency { cpu: of, khz } if cpu == Some(of) && event.at >= from && event.at <= to => {
+            KernelEvent::Frequency { cpu: of, khz }
+                if cpu == Some(of) && event.at >= from && event.at <= to =>
+            {
                 Some(khz)
             }
             _ => None,
@@ -139,7 +162,9 @@ impl<'w> Judge<'w> {
     /// Returns the slices between two instants in which `cpu` was busy.
     pub(super) fn busy(&self, cpu: u32, from: Instant, to: Instant) -> Vec<Slice> {
         let slices = self.timeline.between(Some(cpu), from, to).into_iter();
-        slices.filter(|slice| !matches!(slice.doing, CpuActivity::Idle(_) | CpuActivity::Unknown)).collect()
+        slices
+            .filter(|slice| !matches!(slice.doing, CpuActivity::Idle(_) | CpuActivity::Unknown))
+            .collect()
     }
 
     /// Returns the pieces of one part, in order and without gaps.
@@ -147,7 +172,8 @@ impl<'w> Judge<'w> {
         let mut pieces = Vec::new();
         let mut at = part.from;
         for span in &self.spans {
-            let inside = SpikePart { from: span.from.max(part.from), to: span.to.min(part.to), ..*part };
+            let inside =
+                SpikePart { from: span.from.max(part.from), to: span.to.min(part.to), ..*part };
             if inside.from < inside.to {
                 self.unknown_until(&mut pieces, at, inside.from);
                 pieces.extend(self.judge_span(span, &inside));
@@ -163,7 +189,14 @@ impl<'w> Judge<'w> {
         if from < to {
             let remark = Some("no event of the loop's thread is there".to_owned());
             let attribution = Attribution::Cause(CauseKind::Unexplained);
-            pieces.push(Piece { from, to, cpu: self.facts.cpu, attribution, culprit: None, remark });
+            pieces.push(Piece {
+                from,
+                to,
+                cpu: self.facts.cpu,
+                attribution,
+                culprit: None,
+                remark,
+            });
         }
     }
 
@@ -178,22 +211,35 @@ impl<'w> Judge<'w> {
         for slice in self.timeline.between(cpu, part.from, part.to) {
             let judgement = match span.state {
                 LoopState::Running => self.while_running(&slice, part.kind),
-                LoopState::Asleep if part.kind != ExpectedActivity::WakeUp => self.while_waiting(span),
-                LoopState::Asleep if self.is_frozen(&slice, span) => frozen("its timer had fired, and nothing woke it"),
+                LoopState::Asleep if part.kind != ExpectedActivity::WakeUp => {
+                    self.while_waiting(span)
+                }
+                LoopState::Asleep if self.is_frozen(&slice, span) => {
+                    frozen("its timer had fired, and nothing woke it")
+                }
                 LoopState::Asleep => self.while_asleep(&slice, cpu),
                 LoopState::Ready => {
-                    idle_ns +=
-                        if matches!(slice.doing, CpuActivity::Idle(_)) { slice.to.ns_since(slice.from) } else { 0 };
+                    idle_ns += if matches!(slice.doing, CpuActivity::Idle(_)) {
+                        slice.to.ns_since(slice.from)
+                    } else {
+                        0
+                    };
                     self.while_ready(&slice, span, hold.as_ref(), idle_ns)
                 }
                 LoopState::Blocked => self.while_blocked(&slice, span, part.kind),
                 LoopState::Stopped => self.while_stopped(span),
-                LoopState::Unknown => {
-                    Judgement::new(CauseKind::Unexplained).because("events before it are no longer there")
-                }
+                LoopState::Unknown => Judgement::new(CauseKind::Unexplained)
+                    .because("events before it are no longer there"),
             };
             let Judgement { attribution, culprit, remark } = judgement;
-            pieces.push(Piece { from: slice.from, to: slice.to, cpu, attribution, culprit, remark });
+            pieces.push(Piece {
+                from: slice.from,
+                to: slice.to,
+                cpu,
+                attribution,
+                culprit,
+                remark,
+            });
         }
 
         pieces
@@ -204,12 +250,15 @@ impl<'w> Judge<'w> {
             return interrupted;
         }
 
-        // The loop ran. Before it set its timer it was still working; afterwards it is returning from the kernel.
+        // The loop ran. Before it set its timer it was still working; afterwards it is returning
+        // from the kernel.
         let sleeping_since = self.armed.map(|armed| armed.at).or(self.facts.entered_sleep);
         match slice.doing {
             CpuActivity::Unknown => Judgement::new(CauseKind::Unexplained),
             _ if part != ExpectedActivity::WakeUp => Judgement::own_work(),
-            _ if sleeping_since.is_none_or(|since| slice.from < since) => Judgement::new(CauseKind::OwnOverrun),
+            _ if sleeping_since.is_none_or(|since| slice.from < since) => {
+                Judgement::new(CauseKind::OwnOverrun)
+            }
             _ => Judgement::new(CauseKind::WakeUpPath),
         }
     }
@@ -225,31 +274,39 @@ impl<'w> Judge<'w> {
         }
     }
 
-    /// The CPU was idle although the loop was due. Leaving a guest's idle state takes as long as the kernel says; a
-    /// much longer time means that the host resumed the halted vCPU late.
+    /// The CPU was idle although the loop was due. Leaving a guest's idle state takes as long as
+    /// the kernel says; a much longer time means that the host resumed the halted vCPU late.
     fn slept(&self, slice: &Slice, state: Option<u32>) -> Judgement {
         let exit_ns = self.counters.deepest_idle_ns.unwrap_or(0);
         let late_ns = slice.to.ns_since(self.facts.expiry);
         if self.counters.is_guest && late_ns > FAR_BEYOND * exit_ns {
             let us = exit_ns as f64 / 1000.0;
-            let remark =
-                format!("the guest's deepest idle state takes {us:.1} us to leave: the host ran the halted CPU late");
+            let remark = format!(
+                "the guest's deepest idle state takes {us:.1} us to leave: the host ran the halted CPU late"
+            );
             return Judgement::new(CauseKind::LateTimer).by(named(Culprit::HALTED)).because(remark);
         }
 
-        Judgement::new(CauseKind::LateIdleExit).with_remark(state.map(|state| format!("idle state {state}")))
+        Judgement::new(CauseKind::LateIdleExit)
+            .with_remark(state.map(|state| format!("idle state {state}")))
     }
 
-    /// A thread ran while the timer's interrupt was due. Only code that can disable interrupts is blamed.
+    /// A thread ran while the timer's interrupt was due. Only code that can disable interrupts is
+    /// blamed.
     fn held_up_beside(&self, slice: &Slice, thread: &Thread, cpu: Option<u32>) -> Judgement {
         let late = |why: String| Judgement::new(CauseKind::LateTimer).because(why);
         let off = |call| Judgement::new(CauseKind::InterruptsOff).by(thread_culprit(thread, call));
         if self.counters.is_guest && self.was_open_after_expiry(cpu) {
-            return late("the CPU took interrupts or changed threads meanwhile, so they were not off".to_owned());
+            return late(
+                "the CPU took interrupts or changed threads meanwhile, so they were not off"
+                    .to_owned(),
+            );
         }
 
         match self.mode(thread, cpu, slice.to) {
-            ThreadMode::User => late(format!("{thread} was in user code, which cannot switch interrupts off")),
+            ThreadMode::User => {
+                late(format!("{thread} was in user code, which cannot switch interrupts off"))
+            }
             ThreadMode::Syscall(number) => off(Some(number)),
             ThreadMode::Unknown if self.counters.is_guest => {
                 late(format!("{thread} ran; whether in the kernel is not known"))
@@ -258,7 +315,13 @@ impl<'w> Judge<'w> {
         }
     }
 
-    fn while_ready(&self, slice: &Slice, span: &LoopSpan, hold: Option<&SchedulerHold>, idle_ns: u64) -> Judgement {
+    fn while_ready(
+        &self,
+        slice: &Slice,
+        span: &LoopSpan,
+        hold: Option<&SchedulerHold>,
+        idle_ns: u64,
+    ) -> Judgement {
         let active_hold = hold.filter(|hold| slice.to > hold.from);
         // A loop in a throttled cgroup does not run, regardless of what the CPU does.
         if let Some(quota) = active_hold.filter(|hold| hold.kind == CauseKind::CpuQuota) {
@@ -269,33 +332,49 @@ impl<'w> Judge<'w> {
         }
 
         let held_by = |culprit: Option<Culprit>| {
-            active_hold.map(|hold| Judgement::new(hold.kind).by(culprit).because(hold.evidence.clone()))
+            active_hold
+                .map(|hold| Judgement::new(hold.kind).by(culprit).because(hold.evidence.clone()))
         };
         match slice.doing {
-            CpuActivity::Thread(thread) if thread.tid == self.facts.tid => Judgement::new(CauseKind::WakeUpPath),
-            CpuActivity::Thread(thread) if span.moved && thread.name.text().starts_with("migration/") => {
+            CpuActivity::Thread(thread) if thread.tid == self.facts.tid => {
+                Judgement::new(CauseKind::WakeUpPath)
+            }
+            CpuActivity::Thread(thread)
+                if span.moved && thread.name.text().starts_with("migration/") =>
+            {
                 Judgement::new(CauseKind::Migration).by(thread_culprit(&thread, None))
             }
             CpuActivity::Thread(thread)
-                if span.moved && thread.prio > self.facts.prio && span.to.ns_since(span.from) <= SENT_NS =>
+                if span.moved
+                    && thread.prio > self.facts.prio
+                    && span.to.ns_since(span.from) <= SENT_NS =>
             {
                 let remark = "its new CPU had to be interrupted first";
-                Judgement::new(CauseKind::Migration).by(thread_culprit(&thread, None)).because(remark)
+                Judgement::new(CauseKind::Migration)
+                    .by(thread_culprit(&thread, None))
+                    .because(remark)
             }
-            CpuActivity::Thread(thread) if thread.prio <= self.facts.prio || !self.is_real_time() => held_by(None)
-                .unwrap_or_else(|| match self.held_in_one_call(&thread, span) {
-                    Some(number) => Judgement::new(CauseKind::KernelSection).by(thread_culprit(&thread, Some(number))),
+            CpuActivity::Thread(thread)
+                if thread.prio <= self.facts.prio || !self.is_real_time() =>
+            {
+                held_by(None).unwrap_or_else(|| match self.held_in_one_call(&thread, span) {
+                    Some(number) => Judgement::new(CauseKind::KernelSection)
+                        .by(thread_culprit(&thread, Some(number))),
                     None => self.let_run_on(&thread),
-                }),
-            CpuActivity::Thread(thread) => {
-                held_by(Some(thread_culprit(&thread, None))).unwrap_or_else(|| self.not_let_go(slice, &thread, span))
+                })
             }
+            CpuActivity::Thread(thread) => held_by(Some(thread_culprit(&thread, None)))
+                .unwrap_or_else(|| self.not_let_go(slice, &thread, span)),
             CpuActivity::Idle(state) => held_by(None).unwrap_or_else(|| {
                 let remote = self.fired.is_some_and(|(_, cpu)| Some(cpu) != span.cpu);
                 match (span.moved, remote) {
                     (true, _) => Judgement::new(CauseKind::Migration).because("its new CPU slept"),
                     (false, true) => self.slept(slice, state),
-                    (false, false) if idle_ns > IDLE_HOLD_NS && self.may_sleep(state) && self.fired.is_none() => {
+                    (false, false)
+                        if idle_ns > IDLE_HOLD_NS
+                            && self.may_sleep(state)
+                            && self.fired.is_none() =>
+                    {
                         self.slept(slice, state)
                     }
                     (false, false) => Judgement::new(CauseKind::WakeUpPath),
@@ -305,13 +384,15 @@ impl<'w> Judge<'w> {
         }
     }
 
-    /// Whether an idle CPU was asleep: in a recorded state, or in a shallow one, which is not recorded.
+    /// Whether an idle CPU was asleep: in a recorded state, or in a shallow one, which is not
+    /// recorded.
     fn may_sleep(&self, state: Option<u32>) -> bool {
-        state.is_some() || self.counters.deepest_idle_ns.is_some_and(|exit_ns| exit_ns <= SHALLOW_NS)
+        state.is_some()
+            || self.counters.deepest_idle_ns.is_some_and(|exit_ns| exit_ns <= SHALLOW_NS)
     }
 
-    /// The scheduler chose another thread. If the wake-up of an ordinary loop found that thread in a system call, the
-    /// remark names the call, because it would delay a real-time loop as well.
+    /// The scheduler chose another thread. If the wake-up of an ordinary loop found that thread in
+    /// a system call, the remark names the call, because it would delay a real-time loop as well.
     fn let_run_on(&self, thread: &Thread) -> Judgement {
         let call = match self.mode_when_interrupted(thread) {
             Some(ThreadMode::Syscall(number)) if !self.is_real_time() => Some(syscall_name(number)),
@@ -323,12 +404,15 @@ impl<'w> Judge<'w> {
         Judgement::new(CauseKind::Preempted).by(culprit).with_remark(remark)
     }
 
-    /// A thread of lower priority kept the CPU after the wake-up. A thread in user code is preempted at once, so that
-    /// time is not attributed to it.
+    /// A thread of lower priority kept the CPU after the wake-up. A thread in user code is
+    /// preempted at once, so that time is not attributed to it.
     fn not_let_go(&self, slice: &Slice, thread: &Thread, span: &LoopSpan) -> Judgement {
-        let section = |call| Judgement::new(CauseKind::KernelSection).by(thread_culprit(thread, call));
+        let section =
+            |call| Judgement::new(CauseKind::KernelSection).by(thread_culprit(thread, call));
         match self.mode(thread, span.cpu, slice.to) {
-            ThreadMode::User if self.was_in_user_code(thread) => Judgement::new(CauseKind::WakeUpPath),
+            ThreadMode::User if self.was_in_user_code(thread) => {
+                Judgement::new(CauseKind::WakeUpPath)
+            }
             ThreadMode::Syscall(number) => section(Some(number)),
             ThreadMode::User | ThreadMode::Kernel | ThreadMode::Unknown => section(None),
         }
@@ -336,14 +420,18 @@ impl<'w> Judge<'w> {
 
     fn while_stopped(&self, span: &LoopSpan) -> Judgement {
         let sender = self.events.iter().rev().find_map(|event| match event.what {
-            KernelEvent::SignalGenerate { signal, .. } if is_stop(signal) && event.at <= span.from => {
+            KernelEvent::SignalGenerate { signal, .. }
+                if is_stop(signal) && event.at <= span.from =>
+            {
                 Some((event, signal))
             }
             _ => None,
         });
 
         let remark = sender.map(|(event, signal)| {
-            let by = self.thread_named(event.tid).map_or_else(|| format!("thread {}", event.tid), |by| by.to_string());
+            let by = self
+                .thread_named(event.tid)
+                .map_or_else(|| format!("thread {}", event.tid), |by| by.to_string());
             format!("signal {signal} from {by}")
         });
 
@@ -354,13 +442,17 @@ impl<'w> Judge<'w> {
     fn interrupted(&self, slice: &Slice) -> Option<Judgement> {
         let own_interrupt = self.fired.is_some_and(|(fired, _)| {
             // The interrupt of the loop's timer is part of the wake-up itself.
-            slice.interrupt.is_some_and(|entered| entered <= fired && self.interrupt_at(fired) == Some(entered))
+            slice.interrupt.is_some_and(|entered| {
+                entered <= fired && self.interrupt_at(fired) == Some(entered)
+            })
         });
         match slice.doing {
             CpuActivity::Irq { irq, name } => {
                 Some(Judgement::new(CauseKind::HardIrq).by(named(&format!("{name} (irq {irq})"))))
             }
-            CpuActivity::TimerFunction { timer, .. } if self.armed.is_some_and(|armed| armed.timer == timer) => {
+            CpuActivity::TimerFunction { timer, .. }
+                if self.armed.is_some_and(|armed| armed.timer == timer) =>
+            {
                 Some(Judgement::new(CauseKind::TimerInterrupt))
             }
             CpuActivity::TimerFunction { function, .. } => Some(self.others_timer(function)),
@@ -368,14 +460,19 @@ impl<'w> Judge<'w> {
                 Some(function) => Some(self.others_timer(function)),
                 None => Some(Judgement::new(CauseKind::TimerInterrupt)),
             },
-            CpuActivity::Vector(vector) => Some(Judgement::new(CauseKind::HardIrq).by(named(vector.name()))),
-            CpuActivity::Softirq(softirq) => Some(Judgement::new(CauseKind::Softirq).by(named(softirq.name()))),
+            CpuActivity::Vector(vector) => {
+                Some(Judgement::new(CauseKind::HardIrq).by(named(vector.name())))
+            }
+            CpuActivity::Softirq(softirq) => {
+                Some(Judgement::new(CauseKind::Softirq).by(named(softirq.name())))
+            }
             CpuActivity::Idle(_) | CpuActivity::Thread(_) | CpuActivity::Unknown => None,
         }
     }
 
-    /// Returns the function of another thread's timer that ran just before this slice of an interrupt, if another timer
-    /// function follows: the time between the two belongs to those timers.
+    /// Returns the function of another thread's timer that ran just before this slice of an
+    /// interrupt, if another timer function follows: the time between the two belongs to those
+    /// timers.
     fn between_others_timers(&self, slice: &Slice) -> Option<u64> {
         let cpu = self.fired.map(|(_, cpu)| cpu)?;
         let here = |event: &&&'w TraceEvent| event.cpu == cpu;
@@ -383,16 +480,21 @@ impl<'w> Judge<'w> {
         let (before, after) = self.events.split_at(split);
         let follows = after.iter().find(here).map(|event| event.what);
         let mut before = before.iter().rev().filter(here);
-        let KernelEvent::TimerExpireExit { timer: ended } = before.next()?.what else { return None };
+        let KernelEvent::TimerExpireExit { timer: ended } = before.next()?.what else {
+            return None;
+        };
         let Some(KernelEvent::TimerExpireEntry { .. }) = follows else { return None };
-        let KernelEvent::TimerExpireEntry { timer, function, .. } = before.next()?.what else { return None };
+        let KernelEvent::TimerExpireEntry { timer, function, .. } = before.next()?.what else {
+            return None;
+        };
         let is_another = timer == ended && self.armed.is_some_and(|armed| armed.timer != timer);
 
         is_another.then_some(function)
     }
 
     fn others_timer(&self, function: u64) -> Judgement {
-        let name = self.window.function(function).map_or_else(|| format!("{function:#x}"), str::to_owned);
+        let name =
+            self.window.function(function).map_or_else(|| format!("{function:#x}"), str::to_owned);
         Judgement::new(CauseKind::HardIrq).by(named(&format!("timer {name}")))
     }
 

@@ -1,8 +1,9 @@
-//! Selects the events of a spike for the run file: those nearest to the spike, within a fixed number of bytes.
+//! Selects the events of a spike for the run file: those nearest to the spike, within a fixed
+//! number of bytes.
 //!
-//! The distance is measured to the nearer of the programmed expiry and the first instruction; the loop's CPU has
-//! precedence. Omitted events are recorded as gaps with a count, so that a reader can distinguish a gap from
-//! inactivity.
+//! The distance is measured to the nearer of the programmed expiry and the first instruction; the
+//! loop's CPU has precedence. Omitted events are recorded as gaps with a count, so that a reader
+//! can distinguish a gap from inactivity.
 
 use onbeat_rt::Instant;
 use serde::{Deserialize, Serialize};
@@ -51,7 +52,12 @@ pub fn keep(window: &Window, facts: &SpikeFacts) -> Option<KeptWindow> {
         let packed = pack(&cut);
         if packed.len() <= PACKED_MOST || own < LEAST_EVENTS {
             let events = cut.cpus.iter().map(|cpu| cpu.events.len()).sum::<usize>();
-            return Some(KeptWindow { facts, events: events as u64, left_out: (all - events) as u64, packed });
+            return Some(KeptWindow {
+                facts,
+                events: events as u64,
+                left_out: (all - events) as u64,
+                packed,
+            });
         }
 
         (own, others) = (own * 2 / 3, if own < LEAST_EVENTS * 2 { 0 } else { others / 2 });
@@ -65,11 +71,16 @@ fn cpu_of_loop(window: &Window, facts: &SpikeFacts) -> Option<u32> {
     events.filter(runs).last().map(|event| event.cpu)
 }
 
-/// Returns at most `own` events of the loop's CPU and `others` of the other CPUs. CPUs without events are omitted.
+/// Returns at most `own` events of the loop's CPU and `others` of the other CPUs. CPUs without
+/// events are omitted.
 fn nearest(window: &Window, facts: &SpikeFacts, own: usize, others: usize) -> Window {
     let is_own = |cpu: u32| Some(cpu) == facts.cpu;
     let within = |own_ones: bool, most: usize| {
-        let of_these = window.cpus.iter().filter(|cpu| is_own(cpu.cpu) == own_ones).flat_map(|cpu| &cpu.events);
+        let of_these = window
+            .cpus
+            .iter()
+            .filter(|cpu| is_own(cpu.cpu) == own_ones)
+            .flat_map(|cpu| &cpu.events);
         let mut distances: Vec<u64> = of_these.map(|event| distance_ns(event.at, facts)).collect();
         distances.sort_unstable();
         distances.get(most).copied().unwrap_or(u64::MAX)
@@ -81,7 +92,8 @@ fn nearest(window: &Window, facts: &SpikeFacts, own: usize, others: usize) -> Wi
     for cpu in &window.cpus {
         let within_ns = if is_own(cpu.cpu) { own_within } else { others_within };
         let stays = |event: &TraceEvent| distance_ns(event.at, facts) < within_ns;
-        let events: Vec<TraceEvent> = cpu.events.iter().filter(|event| stays(event)).copied().collect();
+        let events: Vec<TraceEvent> =
+            cpu.events.iter().filter(|event| stays(event)).copied().collect();
         if !events.is_empty() {
             kept.lost.extend(gaps(cpu, window, stays));
             kept.cpus.push(CpuWindow { cpu: cpu.cpu, events });
@@ -134,7 +146,13 @@ mod tests {
     }
 
     fn facts() -> SpikeFacts {
-        SpikeFacts { expiry: at(10_000), start: at(13_000), end: at(13_001), tid: LOOP, ..SpikeFacts::default() }
+        SpikeFacts {
+            expiry: at(10_000),
+            start: at(13_000),
+            end: at(13_001),
+            tid: LOOP,
+            ..SpikeFacts::default()
+        }
     }
 
     /// `per_ms` interrupts on each of `cpus` CPUs over 20 ms; the loop comes to CPU 1.
@@ -149,10 +167,12 @@ mod tests {
             TraceEvent { at: at(us), cpu, tid: us as u32 % 5000, what }
         };
 
-        let mut cpus: Vec<CpuWindow> =
-            (0..cpus).map(|cpu| CpuWindow { cpu, events: ticks(cpu).map(tick).collect() }).collect();
+        let mut cpus: Vec<CpuWindow> = (0..cpus)
+            .map(|cpu| CpuWindow { cpu, events: ticks(cpu).map(tick).collect() })
+            .collect();
         let next = Thread { tid: LOOP, prio: 9, name: Label::from("onbeat-loop") };
-        let what = KernelEvent::Switch { prev: Thread::default(), prev_state: Default::default(), next };
+        let what =
+            KernelEvent::Switch { prev: Thread::default(), prev_state: Default::default(), next };
         let place = cpus[1].events.partition_point(|event| event.at < at(12_998));
         cpus[1].events.insert(place, TraceEvent { at: at(12_998), cpu: 1, tid: 0, what });
         Window { from: at(0), to: at(20_000), cpus, ..Window::default() }
@@ -175,28 +195,44 @@ mod tests {
         let window = unpack(&kept.packed).expect("it was just packed");
         let own = &window.cpu(1).expect("the loop's own CPU").events;
         for end in [10_000, 13_000] {
-            assert!(own.iter().any(|event| event.at == at(end - 1)) && own.iter().any(|event| event.at == at(end + 1)));
+            assert!(
+                own.iter().any(|event| event.at == at(end - 1))
+                    && own.iter().any(|event| event.at == at(end + 1))
+            );
         }
 
         let farthest = own.iter().map(|event| distance_ns(event.at, &facts())).max();
-        let omitted: u64 = window.lost.iter().filter(|lost| lost.cpu == 1).filter_map(|lost| lost.count).sum();
+        let omitted: u64 =
+            window.lost.iter().filter(|lost| lost.cpu == 1).filter_map(|lost| lost.count).sum();
         assert_eq!(
             omitted + own.len() as u64,
-            busy(1000, 4).between(at(6_000), at(14_001)).cpu(1).map_or(0, |cpu| cpu.events.len() as u64)
+            busy(1000, 4)
+                .between(at(6_000), at(14_001))
+                .cpu(1)
+                .map_or(0, |cpu| cpu.events.len() as u64)
         );
         for lost in window.lost.iter().filter(|lost| lost.cpu == 1) {
             assert!(own.iter().all(|event| event.at <= lost.from || event.at >= lost.to));
         }
 
-        assert!(farthest < Some(1_500_000), "the middle of the spike is farther from both its ends");
-        assert_eq!(kept.left_out + kept.events, busy(1000, 4).between(at(6_000), at(14_001)).in_order().len() as u64);
+        assert!(
+            farthest < Some(1_500_000),
+            "the middle of the spike is farther from both its ends"
+        );
+        assert_eq!(
+            kept.left_out + kept.events,
+            busy(1000, 4).between(at(6_000), at(14_001)).in_order().len() as u64
+        );
     }
 
     #[test]
     fn many_cpus_do_not_take_the_loops_own_room() {
         let kept = keep(&busy(100, 64), &facts()).expect("the CPU has events");
         assert!(kept.packed.len() <= PACKED_MOST, "{} bytes", kept.packed.len());
-        let own = unpack(&kept.packed).expect("it was just packed").cpu(1).map_or(0, |cpu| cpu.events.len());
+        let own = unpack(&kept.packed)
+            .expect("it was just packed")
+            .cpu(1)
+            .map_or(0, |cpu| cpu.events.len());
         assert!(own >= 100, "{own} events of the loop's own CPU");
     }
 

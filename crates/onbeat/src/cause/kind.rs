@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 pub enum CauseKind {
     /// The hypervisor ran something else on the CPU.
     HypervisorSteal,
-    /// A guest's CPU stood still while the loop read the clock in user code, and the steal counter did not move or does
-    /// not exist: the host handled an exit or an interrupt, or was delayed itself.
+    /// A guest's CPU stood still while the loop read the clock in user code, and the steal counter
+    /// did not move or does not exist: the host handled an exit or an interrupt, or was delayed
+    /// itself.
     HypervisorPause,
     /// The scheduler throttled all real-time threads: their runtime of this second was used up.
     RtThrottling,
@@ -31,12 +32,13 @@ pub enum CauseKind {
     Preempted,
     /// The CPU left its idle state late.
     LateIdleExit,
-    /// The timer's interrupt came late although nothing on the CPU delayed it: user code ran, or a guest's CPU was
-    /// halted ([`Culprit::HALTED`]).
+    /// The timer's interrupt came late although nothing on the CPU delayed it: user code ran, or a
+    /// guest's CPU was halted ([`Culprit::HALTED`]).
     LateTimer,
     /// The interrupt of the loop's timer took long, because of the host or the kernel.
     TimerInterrupt,
-    /// The loop itself was late: it went to sleep after its programmed expiry, or its work took longer than planned.
+    /// The loop itself was late: it went to sleep after its programmed expiry, or its work took
+    /// longer than planned.
     OwnOverrun,
     /// The loop waited for a lock during its work.
     LockWait,
@@ -118,8 +120,8 @@ impl CauseKind {
         }
     }
 
-    /// Returns the preposition between kind and culprit: "kernel section **in** dd/write", "preempted **by**
-    /// stress-ng".
+    /// Returns the preposition between kind and culprit: "kernel section **in** dd/write",
+    /// "preempted **by** stress-ng".
     #[must_use]
     pub const fn link(self) -> &'static str {
         match self {
@@ -146,7 +148,8 @@ pub struct Culprit {
     /// The system call that the thread was in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_call: Option<String>,
-    /// The system call that the thread was in when an ordinary loop was woken; its duration is unknown.
+    /// The system call that the thread was in when an ordinary loop was woken; its duration is
+    /// unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub woken_in: Option<String>,
 }
@@ -155,8 +158,9 @@ impl Culprit {
     /// Name of the culprit if the host had halted the timer's CPU.
     pub const HALTED: &'static str = "a halted vCPU";
 
-    /// Returns the program of a thread: its name without the number that distinguishes the program's threads
-    /// (`kdamond.0`, `ksoftirqd/1`, `kworker/u8:3`). For other culprits (an interrupt, a softirq), returns the name.
+    /// Returns the program of a thread: its name without the number that distinguishes the
+    /// program's threads (`kdamond.0`, `ksoftirqd/1`, `kworker/u8:3`). For other culprits (an
+    /// interrupt, a softirq), returns the name.
     #[must_use]
     pub fn program(&self) -> &str {
         if self.tid.is_none() {
@@ -220,8 +224,8 @@ impl Cause {
 /// A spike's lateness, divided among its causes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// The explained time, in nanoseconds: from the programmed expiry to the first instruction, and work beyond the
-    /// plan if that is the spike. The sum of all causes.
+    /// The explained time, in nanoseconds: from the programmed expiry to the first instruction, and
+    /// work beyond the plan if that is the spike. The sum of all causes.
     pub lateness_ns: u64,
     /// The part that is not unexplained, in nanoseconds.
     pub accounted_ns: u64,
@@ -233,32 +237,40 @@ impl Explanation {
     /// Makes an explanation of causes that add up to the lateness, such as those of a run file.
     #[must_use]
     pub fn from_causes(causes: Vec<Cause>) -> Self {
-        let sum = |of: &dyn Fn(&&Cause) -> bool| causes.iter().filter(of).map(|cause| cause.ns).sum();
+        let sum =
+            |of: &dyn Fn(&&Cause) -> bool| causes.iter().filter(of).map(|cause| cause.ns).sum();
         let lateness_ns = sum(&|_| true);
         let accounted_ns = sum(&|cause| cause.kind != CauseKind::Unexplained);
         Self { lateness_ns, accounted_ns, causes }
     }
 
-    /// Returns the main cause, which names the spike: the kind with the longest total time, and within it the program
-    /// with the longest total time. [`CauseKind::Unexplained`] is the main cause only if most of the lateness is
-    /// unexplained, [`CauseKind::WakeUpPath`] only if no other kind has a quarter of the lateness.
+    /// Returns the main cause, which names the spike: the kind with the longest total time, and
+    /// within it the program with the longest total time. [`CauseKind::Unexplained`] is the main
+    /// cause only if most of the lateness is unexplained, [`CauseKind::WakeUpPath`] only if no
+    /// other kind has a quarter of the lateness.
     #[must_use]
     pub fn main(&self) -> Option<&Cause> {
         let kinds = totals(self.causes.iter().map(|cause| (cause.kind, cause.ns)));
-        let (rest, named): (Vec<_>, Vec<_>) = kinds.into_iter().partition(|(kind, _)| *kind == CauseKind::Unexplained);
+        let (rest, named): (Vec<_>, Vec<_>) =
+            kinds.into_iter().partition(|(kind, _)| *kind == CauseKind::Unexplained);
 
-        let is_more = |(kind, ns): &&(CauseKind, u64)| *kind != CauseKind::WakeUpPath && *ns >= self.lateness_ns / 4;
+        let is_more = |(kind, ns): &&(CauseKind, u64)| {
+            *kind != CauseKind::WakeUpPath && *ns >= self.lateness_ns / 4
+        };
         let named = named.iter().find(is_more).or_else(|| named.first());
         let (kind, _) = match (named, rest.first()) {
             (Some(named), Some(rest)) if rest.1 > self.lateness_ns / 2 && rest.1 > named.1 => *rest,
             (named, rest) => *named.or(rest)?,
         };
 
-        let program = |cause: &Cause| cause.culprit.as_ref().map(|culprit| culprit.program().to_owned());
+        let program =
+            |cause: &Cause| cause.culprit.as_ref().map(|culprit| culprit.program().to_owned());
         let of_kind = || self.causes.iter().filter(|cause| cause.kind == kind);
         let programs = totals(of_kind().map(|cause| (program(cause), cause.ns)));
         let (longest, _) = programs.first()?;
-        of_kind().filter(|cause| program(cause) == *longest).reduce(|a, b| if b.ns > a.ns { b } else { a })
+        of_kind()
+            .filter(|cause| program(cause) == *longest)
+            .reduce(|a, b| if b.ns > a.ns { b } else { a })
     }
 }
 
@@ -290,7 +302,8 @@ mod tests {
 
     #[test]
     fn a_program_of_many_threads_weighs_more_than_the_longest_single_thread() {
-        let many = (0..656).map(|n| cause(CauseKind::Preempted, 165_000, Some(thread("hackbench", 1_000 + n))));
+        let many = (0..656)
+            .map(|n| cause(CauseKind::Preempted, 165_000, Some(thread("hackbench", 1_000 + n))));
         let one = cause(CauseKind::Preempted, 12_000_000, Some(thread("kdamond.0", 80)));
         let explanation = Explanation::from_causes(std::iter::once(one).chain(many).collect());
         assert_eq!(explanation.main().unwrap().words(), "preempted by hackbench");
@@ -300,8 +313,16 @@ mod tests {
     fn kinds_are_compared_by_their_total_time() {
         let explanation = Explanation::from_causes(vec![
             cause(CauseKind::KernelSection, 40, Some(thread("dd", 7))),
-            cause(CauseKind::Softirq, 35, Some(Culprit { name: "NET_RX".to_owned(), ..Culprit::default() })),
-            cause(CauseKind::Softirq, 25, Some(Culprit { name: "TIMER".to_owned(), ..Culprit::default() })),
+            cause(
+                CauseKind::Softirq,
+                35,
+                Some(Culprit { name: "NET_RX".to_owned(), ..Culprit::default() }),
+            ),
+            cause(
+                CauseKind::Softirq,
+                25,
+                Some(Culprit { name: "TIMER".to_owned(), ..Culprit::default() }),
+            ),
         ]);
         assert_eq!(explanation.main().unwrap().words(), "softirq NET_RX");
     }
@@ -318,11 +339,21 @@ mod tests {
             "rcuc/12",
             "7",
         ];
-        let programs: Vec<String> = names.iter().map(|name| thread(name, 1).program().to_owned()).collect();
+        let programs: Vec<String> =
+            names.iter().map(|name| thread(name, 1).program().to_owned()).collect();
 
         assert_eq!(
             programs,
-            ["kdamond", "ksoftirqd", "kworker", "irq/24-nvme", "stress-ng-cpu", "python3", "rcuc", "7"]
+            [
+                "kdamond",
+                "ksoftirqd",
+                "kworker",
+                "irq/24-nvme",
+                "stress-ng-cpu",
+                "python3",
+                "rcuc",
+                "7"
+            ]
         );
         let interrupt = Culprit { name: "virtio1-req.0".to_owned(), ..Culprit::default() };
 

@@ -1,4 +1,5 @@
-//! Counters that complement the flight recorder: readings by BPF, or of `/proc/stat` if BPF does not read steal time.
+//! Counters that complement the flight recorder: readings by BPF, or of `/proc/stat` if BPF does
+//! not read steal time.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,7 +11,8 @@ use super::counters::{CounterReading, CounterSource, Counters, ProcfsSteal};
 use super::quota::QuotaAccounts;
 use crate::host;
 
-/// `MSR_SMI_COUNT` of Intel processors (Software Developer's Manual, volume 4): since reset, in the low 32 bits.
+/// `MSR_SMI_COUNT` of Intel processors (Software Developer's Manual, volume 4): since reset, in the
+/// low 32 bits.
 const SMI_COUNT: u64 = 0x34;
 
 #[derive(Debug)]
@@ -28,7 +30,8 @@ impl Meter {
     /// Opens the counters; `source` is the source of steal time.
     pub(super) fn open(tid: u32, cpu: Option<u32>, source: CounterSource) -> Self {
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let is_guest = cpuinfo.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
+        let is_guest =
+            cpuinfo.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
         let has_fair_server = host::has_fair_server();
         let smi = smi_counter(cpu);
         let quota = QuotaAccounts::for_thread(tid, Monotonic.now());
@@ -53,7 +56,12 @@ impl Meter {
     }
 
     /// Returns the counters between two instants; `readings` are those of BPF.
-    pub(super) fn counters(&mut self, mut readings: Vec<CounterReading>, from: Instant, to: Instant) -> Counters {
+    pub(super) fn counters(
+        &mut self,
+        mut readings: Vec<CounterReading>,
+        from: Instant,
+        to: Instant,
+    ) -> Counters {
         if self.source == CounterSource::Procfs {
             readings.extend(self.procfs.around(from, to));
             readings.sort_by_key(|reading| reading.at);
@@ -65,18 +73,26 @@ impl Meter {
         });
 
         let Self { source, is_guest, deepest_idle_ns, has_fair_server, .. } = *self;
-        Counters { source, readings, is_guest, deepest_idle_ns, smi, has_fair_server, throttled_ns: None }
+        Counters {
+            source,
+            readings,
+            is_guest,
+            deepest_idle_ns,
+            smi,
+            has_fair_server,
+            throttled_ns: None,
+        }
     }
 
-    /// Returns the time for which a CPU quota has throttled the loop's cgroups since `from`, in nanoseconds; `None` if
-    /// the kernel does not report it.
+    /// Returns the time for which a CPU quota has throttled the loop's cgroups since `from`, in
+    /// nanoseconds; `None` if the kernel does not report it.
     pub(super) fn throttled_ns(&mut self, from: Instant) -> Option<u64> {
         self.quota.throttled_ns(from, Monotonic.now())
     }
 }
 
-/// Opens the counter of system management interrupts, if the processor has one and the kernel exposes it
-/// (`/dev/cpu/N/msr`). Reading it interrupts that CPU, so it is read only for a spike.
+/// Opens the counter of system management interrupts, if the processor has one and the kernel
+/// exposes it (`/dev/cpu/N/msr`). Reading it interrupts that CPU, so it is read only for a spike.
 fn smi_counter(cpu: Option<u32>) -> Option<(File, u64)> {
     let file = File::open(format!("/dev/cpu/{}/msr", cpu?)).ok()?;
     let count = read_smi(&file)?;

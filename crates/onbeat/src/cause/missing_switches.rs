@@ -1,8 +1,8 @@
 //! Adds switches that were not recorded.
 //!
-//! Trace points do not fire where the kernel's RCU is not watching. On some kernels the switch away from an idle thread
-//! is such a place (observed on Linux 6.18 as a guest, for all switches of one CPU). Each record names the running
-//! thread, so a missing switch shows in the next record.
+//! Trace points do not fire where the kernel's RCU is not watching. On some kernels the switch away
+//! from an idle thread is such a place (observed on Linux 6.18 as a guest, for all switches of one
+//! CPU). Each record names the running thread, so a missing switch shows in the next record.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,9 @@ use super::event::{KernelEvent, Thread, ThreadState, TraceEvent};
 use super::window::CpuWindow;
 
 /// Returns all threads in the events of a window.
-pub(super) fn threads_of<'e>(events: impl Iterator<Item = &'e TraceEvent>) -> BTreeMap<u32, Thread> {
+pub(super) fn threads_of<'e>(
+    events: impl Iterator<Item = &'e TraceEvent>,
+) -> BTreeMap<u32, Thread> {
     let mut threads = BTreeMap::new();
     for event in events {
         match event.what {
@@ -35,7 +37,11 @@ pub(super) fn threads_of<'e>(events: impl Iterator<Item = &'e TraceEvent>) -> BT
 }
 
 /// Returns the CPU's events, with the missing switches added.
-pub(super) fn complete(cpu: &CpuWindow, threads: &BTreeMap<u32, Thread>, wakings: &[(u32, Instant)]) -> CpuWindow {
+pub(super) fn complete(
+    cpu: &CpuWindow,
+    threads: &BTreeMap<u32, Thread>,
+    wakings: &[(u32, Instant)],
+) -> CpuWindow {
     let idle = Thread { tid: 0, prio: 120, name: format!("swapper/{}", cpu.cpu).as_str().into() };
     let thread = |tid: u32| if tid == 0 { Some(idle) } else { threads.get(&tid).copied() };
     let mut running = cpu.running_at_first();
@@ -49,11 +55,13 @@ pub(super) fn complete(cpu: &CpuWindow, threads: &BTreeMap<u32, Thread>, wakings
         if let (Some(before), Some(now)) = (running, now)
             && before.tid != now.tid
         {
-            // Right after the last event of the previous thread, but not before the new thread was woken.
+            // Right after the last event of the previous thread, but not before the new thread was
+            // woken.
             let seen = events.last().map_or(event.at, |last| last.at);
             let woken = wakings.iter().rev().find(|(tid, at)| *tid == now.tid && *at <= event.at);
             let at = woken.map_or(seen, |(_, woken)| seen.max(*woken));
-            let what = KernelEvent::Switch { prev: before, prev_state: ThreadState::NOT_SEEN, next: now };
+            let what =
+                KernelEvent::Switch { prev: before, prev_state: ThreadState::NOT_SEEN, next: now };
             events.push(TraceEvent { at, cpu: cpu.cpu, tid: before.tid, what });
         }
 

@@ -1,10 +1,11 @@
 //! Finds out why a loop was late.
 //!
-//! A private tracefs instance records the activity of all CPUs ([`flight`]). When a sample is late, the events around
-//! it are read from raw ring-buffer pages ([`page`], [`decode`]), and the lateness is divided among its causes, each
-//! with its evidence ([`explain`]).
+//! A private tracefs instance records the activity of all CPUs ([`flight`]). When a sample is late,
+//! the events around it are read from raw ring-buffer pages ([`page`], [`decode`]), and the
+//! lateness is divided among its causes, each with its evidence ([`explain`]).
 //!
-//! Absent on purpose: a cause that no event or counter shows. The rest is `unexplained`, with its length.
+//! Absent on purpose: a cause that no event or counter shows. The rest is `unexplained`, with its
+//! length.
 //!
 //! ```
 //! use onbeat::cause::counters::Counters;
@@ -68,7 +69,8 @@ pub use kind::{Cause, CauseKind, Culprit, Explanation};
 pub use tracefs::{TraceError, Tracefs};
 pub use window::Window;
 
-/// Removes flight recorders left by killed onbeat processes and returns their number; 0 if tracing is not permitted.
+/// Removes flight recorders left by killed onbeat processes and returns their number; 0 if tracing
+/// is not permitted.
 #[must_use]
 pub fn remove_leftovers() -> usize {
     Tracefs::open().and_then(|tracefs| tracefs.remove_leftovers()).map_or(0, |names| names.len())

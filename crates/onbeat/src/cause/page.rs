@@ -1,8 +1,9 @@
 //! Parser of raw ring buffer pages, as read from `per_cpu/cpuN/trace_pipe_raw`.
 //!
-//! A page is a time stamp, a byte count with flags, and records aligned to 4 bytes, each with a header of 5 bits of
-//! type and 27 bits of time since the previous record (`include/linux/ring_buffer.h`). Every index is checked: parsing
-//! terminates for any bytes, with an error at worst.
+//! A page is a time stamp, a byte count with flags, and records aligned to 4 bytes, each with a
+//! header of 5 bits of type and 27 bits of time since the previous record
+//! (`include/linux/ring_buffer.h`). Every index is checked: parsing terminates for any bytes, with
+//! an error at worst.
 
 use super::format::{Field, PageLayout};
 
@@ -23,7 +24,9 @@ const MISSED_STORED: u64 = 1 << 30;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RingPageError {
     /// The page is shorter than its header.
-    #[error("a ring buffer page of {found} bytes is shorter than its header of {needed}; the read was cut short")]
+    #[error(
+        "a ring buffer page of {found} bytes is shorter than its header of {needed}; the read was cut short"
+    )]
     Short {
         /// Available bytes.
         found: usize,
@@ -31,7 +34,9 @@ pub enum RingPageError {
         needed: usize,
     },
     /// The byte count exceeds the page.
-    #[error("a ring buffer page claims {said} bytes but has room for {room}; its events are skipped")]
+    #[error(
+        "a ring buffer page claims {said} bytes but has room for {room}; its events are skipped"
+    )]
     TooLong {
         /// Byte count in the header.
         said: usize,
@@ -92,8 +97,9 @@ impl<'b> RingPage<'b> {
         let said = (commit & (MISSED_STORED - 1)) as usize;
         let stored = Field { offset: said, ..layout.commit };
         let records = records.get(..room).unwrap_or(records);
-        let missed = (commit & MISSED_EVENTS != 0)
-            .then(|| MissedEvents { count: if commit & MISSED_STORED == 0 { None } else { number(records, stored) } });
+        let missed = (commit & MISSED_EVENTS != 0).then(|| MissedEvents {
+            count: if commit & MISSED_STORED == 0 { None } else { number(records, stored) },
+        });
         let written = records.get(..said).ok_or(RingPageError::TooLong { said, room })?;
 
         Ok(Self { timestamp_ns, missed, records: written })
@@ -115,8 +121,8 @@ pub struct Records<'b> {
 }
 
 impl<'b> Records<'b> {
-    /// Advances by one record. Returns `None` at the end of the page, and `Some(Ok(None))` for a record without an
-    /// event.
+    /// Advances by one record. Returns `None` at the end of the page, and `Some(Ok(None))` for a
+    /// record without an event.
     fn step(&mut self) -> Option<Result<Option<Record<'b>>, RingPageError>> {
         let header = self.word(self.at)?;
         let (kind, delta) = split(header);
@@ -131,8 +137,10 @@ impl<'b> Records<'b> {
             words => (4, words as usize * 4),
         };
 
-        // Records are aligned to 4 bytes; a length of 0 still takes one word, so that parsing always advances.
-        let next = self.at.saturating_add(skip).saturating_add(length.max(4).saturating_add(3) & !3);
+        // Records are aligned to 4 bytes; a length of 0 still takes one word, so that parsing
+        // always advances.
+        let next =
+            self.at.saturating_add(skip).saturating_add(length.max(4).saturating_add(3) & !3);
         if next > self.bytes.len() {
             return Some(Err(self.too_long(next - self.at)));
         }
@@ -143,14 +151,17 @@ impl<'b> Records<'b> {
         match kind {
             TIME_EXTEND => self.now_ns = self.now_ns.wrapping_add(long),
             TIME_STAMP => self.now_ns = with_high_bits(long, self.now_ns),
-            // A discarded event keeps its place and its time; a time of 1 means "none" (ring_buffer.c,
-            // `rb_event_discard`).
+            // A discarded event keeps its place and its time; a time of 1 means "none"
+            // (ring_buffer.c, `rb_event_discard`).
             PADDING if delta == 1 => {}
             _ => self.now_ns = self.now_ns.wrapping_add(u64::from(delta)),
         }
 
         let is_event = kind < PADDING;
-        Some(Ok(is_event.then(|| Record { at_ns: self.now_ns, bytes: self.bytes.get(begins..next).unwrap_or(&[]) })))
+        Some(Ok(is_event.then(|| Record {
+            at_ns: self.now_ns,
+            bytes: self.bytes.get(begins..next).unwrap_or(&[]),
+        })))
     }
 
     fn word(&self, at: usize) -> Option<u32> {
@@ -194,7 +205,11 @@ const fn split(header: u32) -> (u32, u32) {
 const fn with_high_bits(stamp: u64, so_far: u64) -> u64 {
     let low = stamp & ((1 << STAMP_BITS) - 1);
     let full = low | (so_far >> STAMP_BITS << STAMP_BITS);
-    if full < so_far && so_far >> STAMP_BITS != 0 { full.wrapping_add(1 << STAMP_BITS) } else { full }
+    if full < so_far && so_far >> STAMP_BITS != 0 {
+        full.wrapping_add(1 << STAMP_BITS)
+    } else {
+        full
+    }
 }
 
 /// Reads a number of 1, 2, 4 or 8 bytes; signed numbers are sign-extended.
@@ -224,7 +239,8 @@ mod tests {
     const fn field(offset: usize) -> Field {
         Field { offset, size: 8, signed: false, holds: FieldStorage::InPlace }
     }
-    const LAYOUT: PageLayout = PageLayout { timestamp: field(0), commit: field(8), data_offset: 16, data_size: 4080 };
+    const LAYOUT: PageLayout =
+        PageLayout { timestamp: field(0), commit: field(8), data_offset: 16, data_size: 4080 };
 
     const fn header(kind: u32, delta: u32) -> u32 {
         if cfg!(target_endian = "little") { kind | delta << 5 } else { kind << TIME_BITS | delta }
@@ -239,7 +255,9 @@ mod tests {
 
     fn records(bytes: &[u8]) -> Vec<(u64, usize)> {
         let page = RingPage::parse(bytes, &LAYOUT).unwrap();
-        page.records().map(|record| record.map(|record| (record.at_ns, record.bytes.len())).unwrap()).collect()
+        page.records()
+            .map(|record| record.map(|record| (record.at_ns, record.bytes.len())).unwrap())
+            .collect()
     }
 
     #[test]
@@ -250,7 +268,8 @@ mod tests {
 
     #[test]
     fn extended_and_absolute_times_are_applied() {
-        let words = [header(TIME_EXTEND, 3), 2, header(1, 4), 7, header(TIME_STAMP, 1), 4, header(1, 2), 7];
+        let words =
+            [header(TIME_EXTEND, 3), 2, header(1, 4), 7, header(TIME_STAMP, 1), 4, header(1, 2), 7];
         let extended = 1000 + (2 << TIME_BITS) + 3 + 4;
         assert_eq!(records(&page(1000, 0, &words)), [(extended, 4), ((4 << TIME_BITS) + 1 + 2, 4)]);
     }
@@ -264,8 +283,18 @@ mod tests {
 
     #[test]
     fn discarded_events_keep_their_time_but_are_not_returned() {
-        let words =
-            [header(PADDING, 6), 8, 0, header(1, 1), 7, header(PADDING, 1), 4, header(1, 1), 7, header(PADDING, 0)];
+        let words = [
+            header(PADDING, 6),
+            8,
+            0,
+            header(1, 1),
+            7,
+            header(PADDING, 1),
+            4,
+            header(1, 1),
+            7,
+            header(PADDING, 0),
+        ];
         assert_eq!(records(&page(0, 0, &words)), [(7, 4), (8, 4)]);
     }
 
@@ -273,16 +302,28 @@ mod tests {
     fn lost_events_have_their_number_if_it_is_stored() {
         let mut bytes = page(0, MISSED_EVENTS | MISSED_STORED, &[header(1, 0), 7]);
         bytes.extend(42_u64.to_ne_bytes());
-        assert_eq!(RingPage::parse(&bytes, &LAYOUT).unwrap().missed, Some(MissedEvents { count: Some(42) }));
+        assert_eq!(
+            RingPage::parse(&bytes, &LAYOUT).unwrap().missed,
+            Some(MissedEvents { count: Some(42) })
+        );
         let bytes = page(0, MISSED_EVENTS, &[header(1, 0), 7]);
-        assert_eq!(RingPage::parse(&bytes, &LAYOUT).unwrap().missed, Some(MissedEvents { count: None }));
+        assert_eq!(
+            RingPage::parse(&bytes, &LAYOUT).unwrap().missed,
+            Some(MissedEvents { count: None })
+        );
     }
 
     #[test]
     fn bytes_that_are_not_a_page_are_an_error_with_its_numbers() {
-        assert_eq!(RingPage::parse(&[0; 15], &LAYOUT), Err(RingPageError::Short { found: 15, needed: 16 }));
+        assert_eq!(
+            RingPage::parse(&[0; 15], &LAYOUT),
+            Err(RingPageError::Short { found: 15, needed: 16 })
+        );
         let long = page(0, 4096, &[]);
-        assert_eq!(RingPage::parse(&long, &LAYOUT), Err(RingPageError::TooLong { said: 4096, room: 0 }));
+        assert_eq!(
+            RingPage::parse(&long, &LAYOUT),
+            Err(RingPageError::TooLong { said: 4096, room: 0 })
+        );
         let cut = page(0, 0, &[header(2, 0), 1]);
         let mut records = RingPage::parse(&cut, &LAYOUT).unwrap().records();
 

@@ -1,8 +1,9 @@
 //! Records the loop's path through the kernel with BPF: switches, wake-ups, timers, idle states.
 //!
-//! Every wake-up of the loop passes these trace points, so the cost of recording adds to its latency; a program that
-//! writes 32 bytes costs a fraction of a tracefs event. Records go to a ring per CPU in memory shared with this
-//! process: nothing is copied, and nothing is read until an explanation needs it. Names of threads are looked up then.
+//! Every wake-up of the loop passes these trace points, so the cost of recording adds to its
+//! latency; a program that writes 32 bytes costs a fraction of a tracefs event. Records go to a
+//! ring per CPU in memory shared with this process: nothing is copied, and nothing is read until an
+//! explanation needs it. Names of threads are looked up then.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,14 +59,21 @@ pub(super) struct PathExtract {
 }
 
 impl PathRecorder {
-    /// Records the path of thread `tid` in rings of `kib` KiB for each of `cpus` CPUs, without the kinds in `left_off`.
-    /// Trace points that the kernel lacks are skipped, except those that every explanation needs.
-    pub(super) fn open(tid: u32, cpus: u32, kib: u32, left_off: &[PathKind]) -> Result<Self, PathError> {
+    /// Records the path of thread `tid` in rings of `kib` KiB for each of `cpus` CPUs, without the
+    /// kinds in `left_off`. Trace points that the kernel lacks are skipped, except those that every
+    /// explanation needs.
+    pub(super) fn open(
+        tid: u32,
+        cpus: u32,
+        kib: u32,
+        left_off: &[PathKind],
+    ) -> Result<Self, PathError> {
         let bytes = std::fs::read("/sys/kernel/btf/vmlinux").map_err(PathError::NoDescription)?;
         let btf = Btf::parse(bytes)?;
         let offsets = Offsets::from_btf(&btf)?;
         let exponent = (kib * 1024 / LENGTH).max(2).ilog2();
-        // One entry more than CPUs: the number of the loop's thread, in the page that every program accesses anyway.
+        // One entry more than CPUs: the number of the loop's thread, in the page that every program
+        // accesses anyway.
         let heads = SharedArray::create(HEAD_WORDS, cpus + 1)?;
         let records = SharedArray::create(WORDS as u32, cpus << exponent)?;
         let maps = Maps {
@@ -92,15 +100,23 @@ impl PathRecorder {
 
     fn attach(mut self, btf: &Btf, offsets: &Offsets, maps: Maps) -> Result<Self, PathError> {
         for kind in PathKind::ALL {
-            let Some(name) = kind.trace_point().filter(|_| !self.kinds.contains(&kind)) else { continue };
+            let Some(name) = kind.trace_point().filter(|_| !self.kinds.contains(&kind)) else {
+                continue;
+            };
             let point = match btf.trace_point(name) {
                 Ok(point) => point,
-                Err(why) if matches!(kind, PathKind::Switch | PathKind::Waking) => return Err(why.into()),
+                Err(why) if matches!(kind, PathKind::Switch | PathKind::Waking) => {
+                    return Err(why.into());
+                }
                 Err(_) => continue,
             };
 
-            let load =
-                |leaving| AttachedProgram::load(&program(kind, offsets, maps, leaving), AttachPoint::Typed(point));
+            let load = |leaving| {
+                AttachedProgram::load(
+                    &program(kind, offsets, maps, leaving),
+                    AttachPoint::Typed(point),
+                )
+            };
             let mut attached = load(LeavingState::Given);
             if kind == PathKind::Switch && attached.is_err() {
                 attached = load(LeavingState::OfThread);
@@ -135,7 +151,11 @@ impl PathRecorder {
 
     /// Returns the records of `cpu` between two instants, in order of time.
     pub(super) fn extract(&mut self, cpu: u32, from: Instant, to: Instant) -> PathExtract {
-        let ring = PathRing { heads: self.heads.words(), records: self.records.words(), exponent: self.exponent };
+        let ring = PathRing {
+            heads: self.heads.words(),
+            records: self.records.words(),
+            exponent: self.exponent,
+        };
         let mut contents = ring.between(cpu, from, to);
         contents.ended.into_iter().for_each(|(tid, name)| self.names.ended(tid, name));
         contents.events.sort_by_key(|event| event.at);
@@ -151,7 +171,9 @@ fn give_functions(events: &mut [TraceEvent]) {
     let mut known = None;
     for event in events.iter_mut().rev() {
         match &mut event.what {
-            KernelEvent::TimerExpireEntry { timer, function, .. } => known = Some((*timer, *function)),
+            KernelEvent::TimerExpireEntry { timer, function, .. } => {
+                known = Some((*timer, *function))
+            }
             KernelEvent::TimerStart { timer, function, .. } => {
                 *function = known.filter(|(of, _)| of == timer).map_or(0, |(_, function)| function);
             }
@@ -177,7 +199,9 @@ struct RingContents {
 
 impl PathRing<'_> {
     fn head(&self, cpu: u32) -> u64 {
-        self.heads.get(cpu as usize * HEAD_WORDS as usize).map_or(0, |head| head.load(Ordering::Acquire))
+        self.heads
+            .get(cpu as usize * HEAD_WORDS as usize)
+            .map_or(0, |head| head.load(Ordering::Acquire))
     }
 
     fn record(&self, cpu: u32, number: u64) -> Option<PathEntry> {
@@ -189,8 +213,8 @@ impl PathRing<'_> {
         read(cpu, copy)
     }
 
-    /// Reads backwards from the newest record to the first one before `from`, and collects the names of threads that
-    /// have ended since.
+    /// Reads backwards from the newest record to the first one before `from`, and collects the
+    /// names of threads that have ended since.
     fn between(&self, cpu: u32, from: Instant, to: Instant) -> RingContents {
         let mut contents = RingContents::default();
         let mut numbered: Vec<(u64, PathEntry)> = Vec::new();
@@ -210,7 +234,8 @@ impl PathRing<'_> {
             }
         }
 
-        // In the meantime programs may have overwritten the oldest records, and may be about to overwrite one more.
+        // In the meantime programs may have overwritten the oldest records, and may be about to
+        // overwrite one more.
         let valid = (self.head(cpu) + 1).saturating_sub(1 << self.exponent);
         let overtaken = numbered.last().is_some_and(|(number, _)| *number < valid);
         numbered.retain(|(number, _)| *number >= valid);
@@ -255,10 +280,16 @@ mod tests {
         }
 
         fn idle(&self, cpu: usize, at: u64) {
-            let number = self.heads[cpu * HEAD_WORDS as usize].fetch_add(1, Ordering::Relaxed) as usize;
+            let number =
+                self.heads[cpu * HEAD_WORDS as usize].fetch_add(1, Ordering::Relaxed) as usize;
             let record = &self.records[(cpu * 4 + number % 4) * WORDS..][..WORDS];
-            let kind = u64::from_ne_bytes([[0; 4], (PathKind::Idle as u32).to_ne_bytes()].concat().try_into().unwrap());
-            [at, kind, 0, 0].iter().zip(record).for_each(|(value, word)| word.store(*value, Ordering::Relaxed));
+            let kind = u64::from_ne_bytes(
+                [[0; 4], (PathKind::Idle as u32).to_ne_bytes()].concat().try_into().unwrap(),
+            );
+            [at, kind, 0, 0]
+                .iter()
+                .zip(record)
+                .for_each(|(value, word)| word.store(*value, Ordering::Relaxed));
         }
 
         fn between(&self, cpu: u32, from: u64, to: u64) -> (Vec<u64>, Option<(u64, u64)>) {
@@ -294,7 +325,12 @@ mod tests {
     fn a_timer_start_has_the_function_of_its_expiry() {
         let at = Instant::from_ns;
         let event = |ns, what| TraceEvent { at: at(ns), cpu: 0, tid: 7, what };
-        let start = |function| KernelEvent::TimerStart { timer: 5, function, expires: at(9), softexpires: at(9) };
+        let start = |function| KernelEvent::TimerStart {
+            timer: 5,
+            function,
+            expires: at(9),
+            softexpires: at(9),
+        };
         let expiry = KernelEvent::TimerExpireEntry { timer: 5, function: 77, now: at(9) };
         let mut events = [event(1, start(0)), event(9, expiry), event(10, start(0))];
         give_functions(&mut events);

@@ -19,7 +19,8 @@ pub(super) struct Offsets {
     pub(super) timer_function: i16,
     /// Offsets that lead from a thread to the run queue of its CPU.
     pub(super) queue: [i32; 2],
-    /// Steal time of a run queue's CPU: `rq.prev_steal_time_rq`, with CONFIG_PARAVIRT_TIME_ACCOUNTING.
+    /// Steal time of a run queue's CPU: `rq.prev_steal_time_rq`, with
+    /// CONFIG_PARAVIRT_TIME_ACCOUNTING.
     pub(super) steal: Option<i32>,
     pub(super) throttled: Option<Throttled>,
     /// The deadline server that chose the thread: `task_struct.dl_server`, from Linux 6.8 on.
@@ -29,8 +30,8 @@ pub(super) struct Offsets {
 /// Location of the scheduler's flag for throttled real-time threads (`rt_rq.rt_throttled`).
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Throttled {
-    /// With CONFIG_RT_GROUP_SCHED each group is throttled separately: offset of the group's queue in the thread, then
-    /// of the flag.
+    /// With CONFIG_RT_GROUP_SCHED each group is throttled separately: offset of the group's queue
+    /// in the thread, then of the flag.
     OfGroup(i32, i32),
     /// Offset in the CPU's run queue.
     OfCpu(i32),
@@ -40,10 +41,12 @@ impl Offsets {
     pub(super) fn from_btf(btf: &Btf) -> Result<Self, BtfError> {
         let near = |structure: &str, member: &str| -> Result<i16, BtfError> {
             let offset = btf.offset(structure, member)?;
-            i16::try_from(offset).map_err(|_| BtfError::NoMember(format!("{structure}.{member} within 32 KiB")))
+            i16::try_from(offset)
+                .map_err(|_| BtfError::NoMember(format!("{structure}.{member} within 32 KiB")))
         };
 
-        let far = |structure: &str, member: &str| btf.offset(structure, member).map(u32::cast_signed);
+        let far =
+            |structure: &str, member: &str| btf.offset(structure, member).map(u32::cast_signed);
         let task = |member: &str| near("task_struct", member);
         Ok(Self {
             pid: task("pid")?,

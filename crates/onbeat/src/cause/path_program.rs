@@ -1,16 +1,21 @@
-//! The BPF programs that record the loop's path: one per trace point, each about forty instructions long.
+//! The BPF programs that record the loop's path: one per trace point, each about forty instructions
+//! long.
 //!
-//! They are attached with the kernel's types (`tp_btf`), so that they load members of its structures directly, without
-//! a helper that reads memory safely. This is most of what they save compared with tracefs.
+//! They are attached with the kernel's types (`tp_btf`), so that they load members of its
+//! structures directly, without a helper that reads memory safely. This is most of what they save
+//! compared with tracefs.
 
-use super::assembler::{Assembler, FRAME, JumpTarget, KernelCall, R0, R1, R2, R3, R6, R7, R8, R9, Register, Width};
+use super::assembler::{
+    Assembler, FRAME, JumpTarget, KernelCall, R0, R1, R2, R3, R6, R7, R8, R9, Register, Width,
+};
 use super::path_offsets::Offsets;
 use super::path_record::{AT, KIND, PathKind, REST, TID};
 
 /// Descriptors of the maps that programs write to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Maps {
-    /// Number of records written, per CPU; the entry at [`Self::loop_key`] is the number of the loop's thread.
+    /// Number of records written, per CPU; the entry at [`Self::loop_key`] is the number of the
+    /// loop's thread.
     pub(super) heads: i32,
     pub(super) loop_key: i32,
     /// The records of all CPUs, one CPU after the other.
@@ -24,11 +29,13 @@ pub(super) struct Maps {
 pub(super) enum LeavingState {
     /// An argument of `sched_switch`, since Linux 5.18.
     Given,
-    /// The thread's own state. Another CPU may have woken it in the meantime, so that it looks preempted.
+    /// The thread's own state. Another CPU may have woken it in the meantime, so that it looks
+    /// preempted.
     OfThread,
 }
 
-/// Whether an interrupt, whose programs reserve records too, can occur between two instructions of a program.
+/// Whether an interrupt, whose programs reserve records too, can occur between two instructions of
+/// a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InterruptState {
     /// The kernel disables interrupts around this trace point.
@@ -44,7 +51,12 @@ enum Side {
 }
 
 /// Returns the instructions for the trace point of `kind`.
-pub(super) fn program(kind: PathKind, offsets: &Offsets, maps: Maps, leaving: LeavingState) -> Vec<u64> {
+pub(super) fn program(
+    kind: PathKind,
+    offsets: &Offsets,
+    maps: Maps,
+    leaving: LeavingState,
+) -> Vec<u64> {
     let mut code = Assembler::default();
     let end = code.new_target();
     let mut program = ProgramBuilder { offsets, maps, code, end };
@@ -55,7 +67,9 @@ pub(super) fn program(kind: PathKind, offsets: &Offsets, maps: Maps, leaving: Le
         PathKind::TimerStart => program.at_timer_start(),
         PathKind::TimerExpireEntry => program.at_expiry(),
         PathKind::Idle => program.at_idle(),
-        PathKind::LocalTimerEntry | PathKind::LocalTimerExit => program.begin(kind, InterruptState::AreOff),
+        PathKind::LocalTimerEntry | PathKind::LocalTimerExit => {
+            program.begin(kind, InterruptState::AreOff)
+        }
         PathKind::Exit => program.at_exit(),
         PathKind::Reading => {}
     }
@@ -87,7 +101,8 @@ impl ProgramBuilder<'_> {
     /// `sched_switch(preempt, prev, next, prev_state)`.
     fn at_switch(&mut self, leaving: LeavingState) {
         let Offsets { pid, .. } = *self.offsets;
-        let [is_prev, is_next, others] = [self.code.new_target(), self.code.new_target(), self.code.new_target()];
+        let [is_prev, is_next, others] =
+            [self.code.new_target(), self.code.new_target(), self.code.new_target()];
         self.load_the_loops_number(R8);
         self.code.load(Width::Double, R9, R6, PREV);
         self.code.load(Width::Word, R2, R9, pid);
@@ -107,8 +122,9 @@ impl ProgramBuilder<'_> {
         self.fill_switch(leaving);
     }
 
-    /// Writes two records with the same time: the switch, and the reading for the loop's thread in R9. Both are
-    /// reserved before one is written, because the memory of a record is usually not in the cache.
+    /// Writes two records with the same time: the switch, and the reading for the loop's thread in
+    /// R9. Both are reserved before one is written, because the memory of a record is usually not
+    /// in the cache.
     fn at_the_loops_switch(&mut self, leaving: LeavingState, side: Side) {
         self.reserve(InterruptState::AreOff);
         self.code.store(Width::Double, FRAME, FIRST, R7);
@@ -123,7 +139,8 @@ impl ProgramBuilder<'_> {
         self.copy_word(R8, self.offsets.pid, REST + 12);
         match side {
             Side::Prev => self.read_flags(PathKind::Reading, Some(R8)),
-            // A thread that gets the CPU is not held back by a rule of the scheduler, and this code delays its wake-up.
+            // A thread that gets the CPU is not held back by a rule of the scheduler, and this code
+            // delays its wake-up.
             Side::Next => self.note_kind(PathKind::Reading),
         }
         self.read_steal();
@@ -164,8 +181,9 @@ impl ProgramBuilder<'_> {
         self.code.store(Width::Word, R7, KIND, R1);
     }
 
-    /// `sched_waking(thread)` of the loop, on the CPU of the waker: in an interrupt, the current thread is the
-    /// interrupted one. The steal time is not read: the kernel updates it when the loop is queued.
+    /// `sched_waking(thread)` of the loop, on the CPU of the waker: in an interrupt, the current
+    /// thread is the interrupted one. The steal time is not read: the kernel updates it when the
+    /// loop is queued.
     fn at_waking(&mut self) {
         let Offsets { pid, prio, cpu, .. } = *self.offsets;
         self.code.load(Width::Double, R9, R6, 0);
@@ -215,7 +233,8 @@ impl ProgramBuilder<'_> {
         self.code.store(Width::Double, R7, REST + 8, R1);
     }
 
-    /// `cpu_idle(state, cpu)`, on entry only: the next event of the CPU shows when it was awake again.
+    /// `cpu_idle(state, cpu)`, on entry only: the next event of the CPU shows when it was awake
+    /// again.
     fn at_idle(&mut self) {
         let enters = self.code.new_target();
         self.code.load(Width::Double, R1, R6, 0);
@@ -247,9 +266,9 @@ impl ProgramBuilder<'_> {
         self.code.store(Width::Word, R7, KIND, R1);
     }
 
-    /// Points R7 to the CPU's next record, with a time of 0. An interrupt in between reserves the following record:
-    /// where interrupts may occur, the counter is incremented atomically, which costs more than the two plain
-    /// instructions.
+    /// Points R7 to the CPU's next record, with a time of 0. An interrupt in between reserves the
+    /// following record: where interrupts may occur, the counter is incremented atomically, which
+    /// costs more than the two plain instructions.
     fn reserve(&mut self, interrupts: InterruptState) {
         self.code.call(KernelCall::ProcessorId);
         self.code.copy(R8, R0);

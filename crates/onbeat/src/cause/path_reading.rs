@@ -1,14 +1,16 @@
-//! The readings that programs take when the loop is woken, gets a CPU or leaves it: steal time, rules of the scheduler,
-//! and the system call of the other thread.
+//! The readings that programs take when the loop is woken, gets a CPU or leaves it: steal time,
+//! rules of the scheduler, and the system call of the other thread.
 
 use super::assembler::{FRAME, KernelCall, R1, R2, R3, R7, R9, Register, Width};
 use super::path_offsets::Throttled;
 use super::path_program::ProgramBuilder;
 use super::path_record::{
-    BY_SERVER, FROM_USER, KIND, KNOWS_SERVER, KNOWS_STEAL, KNOWS_THROTTLING, NO_CALL, PathKind, REST, THROTTLED,
+    BY_SERVER, FROM_USER, KIND, KNOWS_SERVER, KNOWS_STEAL, KNOWS_THROTTLING, NO_CALL, PathKind,
+    REST, THROTTLED,
 };
 
-/// `struct pt_regs` of x86-64 from `r11` to `eflags`: its offset, its length, and the offsets of its members.
+/// `struct pt_regs` of x86-64 from `r11` to `eflags`: its offset, its length, and the offsets of
+/// its members.
 const REGISTERS_FROM: i32 = 48;
 const REGISTERS_LENGTH: i32 = 104;
 const R11: i16 = 0;
@@ -17,7 +19,8 @@ const ORIG_RAX: i16 = 72;
 const RIP: i16 = 80;
 const CS: i16 = 88;
 const EFLAGS: i16 = 96;
-/// Where `struct pt_regs` begins, counted from the start of a kernel stack: 16 KiB less its own 168 bytes.
+/// Where `struct pt_regs` begins, counted from the start of a kernel stack: 16 KiB less its own 168
+/// bytes.
 const REGISTERS_ON_STACK: i32 = (16 << 10) - 168;
 /// Offset of the copied registers in the program's stack frame.
 const COPY: i16 = -128;
@@ -27,8 +30,8 @@ const CALLS: i32 = 1024;
 const USER: i32 = 3;
 
 impl ProgramBuilder<'_> {
-    /// Stores kind and flags of a reading in the record in R7. R9 is the loop's thread; at a switch `next` is the
-    /// thread that gets the CPU. Clobbers R1 to R3.
+    /// Stores kind and flags of a reading in the record in R7. R9 is the loop's thread; at a switch
+    /// `next` is the thread that gets the CPU. Clobbers R1 to R3.
     pub(super) fn read_flags(&mut self, kind: PathKind, next: Option<Register>) {
         let offsets = self.offsets;
         let server = next.zip(offsets.server);
@@ -78,11 +81,12 @@ impl ProgramBuilder<'_> {
         self.code.store(Width::Double, R7, REST, R1);
     }
 
-    /// Stores at `place` how `thread` entered the kernel. Uses the user registers at the top of its kernel stack: the
-    /// instruction `syscall` leaves the return address in `rcx` and the flags in `r11`, and no other entry does both.
-    /// Clobbers R1 to R5.
+    /// Stores at `place` how `thread` entered the kernel. Uses the user registers at the top of its
+    /// kernel stack: the instruction `syscall` leaves the return address in `rcx` and the flags in
+    /// `r11`, and no other entry does both. Clobbers R1 to R5.
     pub(super) fn read_call(&mut self, thread: Register, place: i16) {
-        let [done, from_user, in_call] = [self.code.new_target(), self.code.new_target(), self.code.new_target()];
+        let [done, from_user, in_call] =
+            [self.code.new_target(), self.code.new_target(), self.code.new_target()];
         self.code.copy(R3, thread);
         self.code.set(R1, NO_CALL);
         self.code.store(Width::Word, R7, place, R1);

@@ -29,7 +29,8 @@ pub(super) const KNOWS_STEAL: i32 = 4;
 pub(super) const KNOWS_THROTTLING: i32 = 8;
 pub(super) const KNOWS_SERVER: i32 = 16;
 
-/// Instead of a system call's number: the thread is not in a call, and how it entered the kernel is unknown.
+/// Instead of a system call's number: the thread is not in a call, and how it entered the kernel is
+/// unknown.
 pub(super) const NO_CALL: i32 = -1;
 /// Instead of a system call's number: an interrupt or a fault brought the thread from user code.
 pub(super) const FROM_USER: i32 = -2;
@@ -37,7 +38,8 @@ pub(super) const FROM_USER: i32 = -2;
 /// Kind of a record: the low byte of the word at [`KIND`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathKind {
-    /// Extra: whether `prev` was preempted. Then `next`, its priority, the priority of `prev`, the state of `prev`.
+    /// Extra: whether `prev` was preempted. Then `next`, its priority, the priority of `prev`, the
+    /// state of `prev`.
     Switch = 1,
     /// Extra: flags of a reading. Thread, priority, CPU, system call of the current thread.
     Waking = 2,
@@ -51,8 +53,8 @@ pub(super) enum PathKind {
     LocalTimerExit = 7,
     /// The thread ends. Its name.
     Exit = 8,
-    /// At a switch to or from the loop. Extra: flags. Steal time, system call of the thread that left, the thread that
-    /// got the CPU.
+    /// At a switch to or from the loop. Extra: flags. Steal time, system call of the thread that
+    /// left, the thread that got the CPU.
     Reading = 9,
 }
 
@@ -84,7 +86,8 @@ impl PathKind {
         )
     }
 
-    /// Returns the kernel's trace point; `None` for readings, which the program of another trace point takes.
+    /// Returns the kernel's trace point; `None` for readings, which the program of another trace
+    /// point takes.
     pub(super) const fn trace_point(self) -> Option<&'static str> {
         Some(match self {
             Self::Switch => "sched_switch",
@@ -134,9 +137,11 @@ pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<PathEntry> {
     let kind = PathKind::ALL.into_iter().find(|known| *known as u32 == kind & 0xff)?;
     let flags = ReadingFlags(extra.cast_signed());
     let what = match kind {
-        PathKind::Switch => {
-            KernelEvent::Switch { prev: thread(tid, c), prev_state: state_shown(d, extra != 0), next: thread(a, b) }
-        }
+        PathKind::Switch => KernelEvent::Switch {
+            prev: thread(tid, c),
+            prev_state: state_shown(d, extra != 0),
+            next: thread(a, b),
+        },
         PathKind::Waking => KernelEvent::Waking { thread: thread(a, b), target_cpu: c },
         PathKind::TimerStart => {
             let softexpires = Instant::from_ns(second);
@@ -148,7 +153,9 @@ pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<PathEntry> {
             }
         }
         // The kernel's `now` is not recorded; the time of the record is slightly later.
-        PathKind::TimerExpireEntry => KernelEvent::TimerExpireEntry { timer: first, function: second, now: at },
+        PathKind::TimerExpireEntry => {
+            KernelEvent::TimerExpireEntry { timer: first, function: second, now: at }
+        }
         PathKind::Idle => KernelEvent::IdleEntry { state: a },
         PathKind::LocalTimerEntry => KernelEvent::VectorEntry(Vector::LocalTimer),
         PathKind::LocalTimerExit => KernelEvent::VectorExit(Vector::LocalTimer),
@@ -157,8 +164,14 @@ pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<PathEntry> {
             return Some(PathEntry::Ended(tid, Label::new(&name)));
         }
         PathKind::Reading => {
-            let reading =
-                CounterReading { at, moment: ReadingTrigger::Switch, cpu, prev: tid, next: d, ..flags.reading(c) };
+            let reading = CounterReading {
+                at,
+                moment: ReadingTrigger::Switch,
+                cpu,
+                prev: tid,
+                next: d,
+                ..flags.reading(c)
+            };
             return Some(PathEntry::Reading(CounterReading {
                 steal_ns: flags.has(KNOWS_STEAL).then_some(first),
                 ..reading
@@ -168,8 +181,14 @@ pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<PathEntry> {
 
     let event = TraceEvent { at, cpu, tid, what };
     if kind == PathKind::Waking {
-        let reading =
-            CounterReading { at, moment: ReadingTrigger::Waking, cpu, prev: tid, next: a, ..flags.reading(d) };
+        let reading = CounterReading {
+            at,
+            moment: ReadingTrigger::Waking,
+            cpu,
+            prev: tid,
+            next: a,
+            ..flags.reading(d)
+        };
         return Some(PathEntry::Waking(event, reading));
     }
 
@@ -185,7 +204,8 @@ impl ReadingFlags {
         self.0 & flag != 0
     }
 
-    /// Returns the reading of these flags and of `entered`, which says how the other thread entered the kernel.
+    /// Returns the reading of these flags and of `entered`, which says how the other thread entered
+    /// the kernel.
     fn reading(self, entered: u32) -> CounterReading {
         let entered = entered.cast_signed();
         CounterReading {
@@ -204,7 +224,8 @@ const fn halves(word: u64) -> (u32, u32) {
     if cfg!(target_endian = "little") { (low, high) } else { (high, low) }
 }
 
-/// The state as `sched_switch` shows it, from the bits of `task_struct` (`__task_state_index` in include/linux/sched.h).
+/// The state as `sched_switch` shows it, from the bits of `task_struct` (`__task_state_index` in
+/// include/linux/sched.h).
 const fn state_shown(bits: u32, preempted: bool) -> ThreadState {
     const REPORTED: u32 = 0x7f;
     const IDLE: u32 = 0x402;
@@ -259,7 +280,8 @@ mod tests {
 
         assert_eq!(what(2, 5, [word(9, u32::MAX), word(3, 0)]), Some(deadline));
         let (softexpires, expires) = (Instant::from_ns(1_000_000), Instant::from_ns(1_050_000));
-        let start = KernelEvent::TimerStart { timer: 0xffff_8000, function: 0, expires, softexpires };
+        let start =
+            KernelEvent::TimerStart { timer: 0xffff_8000, function: 0, expires, softexpires };
         assert_eq!(what(3 | 50_000 << 8, 9, [0xffff_8000, 1_000_000]), Some(start));
         let now = Instant::from_ns(77);
         let entry = KernelEvent::TimerExpireEntry { timer: 0xffff_8000, function: u64::MAX, now };
@@ -270,7 +292,10 @@ mod tests {
         assert_eq!(what(7, 0, [0, 0]), Some(KernelEvent::VectorExit(Vector::LocalTimer)));
         let name = u64::from_ne_bytes(*b"rustc\0\0\0");
 
-        assert_eq!(read(1, [77, word(31, 8), name, 0]), Some(PathEntry::Ended(31, Label::from("rustc"))));
+        assert_eq!(
+            read(1, [77, word(31, 8), name, 0]),
+            Some(PathEntry::Ended(31, Label::from("rustc")))
+        );
         assert_eq!(what(10, 0, [0, 0]), None);
         assert_eq!(read(1, [0, word(5, 1), 0, 0]), None, "still being written");
     }
@@ -300,18 +325,37 @@ mod tests {
         let (steal_ns, prev_syscall) = (Some(4_000), Some(libc::SYS_read));
         let (rt_throttled, by_fair_server) = (Some(false), Some(true));
 
-        assert_eq!(all, Some(CounterReading { steal_ns, prev_syscall, rt_throttled, by_fair_server, ..switch }));
+        assert_eq!(
+            all,
+            Some(CounterReading { steal_ns, prev_syscall, rt_throttled, by_fair_server, ..switch })
+        );
 
-        let waking = reading(2, KNOWS_THROTTLING | THROTTLED, [word(9, 9), word(0, FROM_USER.cast_unsigned())]);
-        let interrupted =
-            CounterReading { moment: ReadingTrigger::Waking, prev_in_user: true, rt_throttled: Some(true), ..switch };
+        let waking = reading(
+            2,
+            KNOWS_THROTTLING | THROTTLED,
+            [word(9, 9), word(0, FROM_USER.cast_unsigned())],
+        );
+        let interrupted = CounterReading {
+            moment: ReadingTrigger::Waking,
+            prev_in_user: true,
+            rt_throttled: Some(true),
+            ..switch
+        };
         assert_eq!(waking, Some(interrupted));
     }
 
     #[test]
     fn states_are_those_that_the_kernel_shows() {
-        let shown =
-            [(0, "R"), (1, "S"), (2, "D"), (0x402, "I"), (0x1002, "D"), (0x8000, "D"), (4, "T"), (0x80 | 0x20, "Z")];
+        let shown = [
+            (0, "R"),
+            (1, "S"),
+            (2, "D"),
+            (0x402, "I"),
+            (0x1002, "D"),
+            (0x8000, "D"),
+            (4, "T"),
+            (0x80 | 0x20, "Z"),
+        ];
         for (bits, letters) in shown {
             assert_eq!(state_shown(bits, false).to_string(), letters, "{bits:#x}");
         }

@@ -1,9 +1,10 @@
-//! Writes a spike's window as a Perfetto trace: threads on each CPU, interrupts, and the loop's cycle.
+//! Writes a spike's window as a Perfetto trace: threads on each CPU, interrupts, and the loop's
+//! cycle.
 //!
-//! Scheduler events are written as kernel events (`FtraceEventBundle`), so that the viewer draws its usual thread
-//! tracks. Interrupts, softirqs and timer functions become slices on one track per CPU. Release, wake-up and work of
-//! the loop, and the culprit, have tracks of their own. Field numbers are those of `perfetto_trace.proto`, which never
-//! change.
+//! Scheduler events are written as kernel events (`FtraceEventBundle`), so that the viewer draws
+//! its usual thread tracks. Interrupts, softirqs and timer functions become slices on one track per
+//! CPU. Release, wake-up and work of the loop, and the culprit, have tracks of their own. Field
+//! numbers are those of `perfetto_trace.proto`, which never change.
 
 use onbeat_rt::Instant;
 
@@ -38,10 +39,15 @@ const CULPRIT: u64 = 3;
 /// Interrupt track of CPU 0.
 const CPUS: u64 = 0x100;
 
-/// Returns the bytes of a trace file that ui.perfetto.dev opens. `kernel` is the kernel release of the run, such as
-/// `6.18.3`: it determines how thread states are decoded.
+/// Returns the bytes of a trace file that ui.perfetto.dev opens. `kernel` is the kernel release of
+/// the run, such as `6.18.3`: it determines how thread states are decoded.
 #[must_use]
-pub fn write(window: &Window, facts: &SpikeFacts, explanation: &Explanation, kernel: &str) -> Vec<u8> {
+pub fn write(
+    window: &Window,
+    facts: &SpikeFacts,
+    explanation: &Explanation,
+    kernel: &str,
+) -> Vec<u8> {
     let mut trace = Trace::default();
     let release = Message::new().text(1, "Linux").text(3, kernel);
     trace.packet(Message::new().message(SYSTEM_INFO, &Message::new().message(1, &release)));
@@ -82,9 +88,18 @@ impl Trace {
         self.packet(Message::new().number(TIMESTAMP, at.as_ns()).message(TRACK_EVENT, event));
     }
 
-    fn begin(&mut self, track: u64, at: Instant, (category, name): (&str, &str), annotations: &[(&str, &str)]) {
-        let mut event =
-            Message::new().number(TYPE, BEGIN).number(TRACK, track).text(CATEGORY, category).text(NAME, name);
+    fn begin(
+        &mut self,
+        track: u64,
+        at: Instant,
+        (category, name): (&str, &str),
+        annotations: &[(&str, &str)],
+    ) {
+        let mut event = Message::new()
+            .number(TYPE, BEGIN)
+            .number(TRACK, track)
+            .text(CATEGORY, category)
+            .text(NAME, name);
         for (key, value) in annotations {
             event = event.message(ANNOTATION, &Message::new().text(10, key).text(6, value));
         }
@@ -99,7 +114,8 @@ impl Trace {
         let mut bundle = Message::new().number(1, u64::from(cpu));
         for event in events {
             if let Some((field, content)) = kernel_event(&event.what) {
-                let head = Message::new().number(1, event.at.as_ns()).number(2, u64::from(event.tid));
+                let head =
+                    Message::new().number(1, event.at.as_ns()).number(2, u64::from(event.tid));
                 bundle = bundle.message(2, &head.message(field, &content));
             }
         }
@@ -113,7 +129,8 @@ impl Trace {
         // Only activities that begin in the window make a slice; the innermost one ends first.
         let mut open: Vec<KernelEvent> = Vec::new();
         for event in events {
-            let is_timer = |what: &KernelEvent| matches!(what, KernelEvent::TimerExpireEntry { .. });
+            let is_timer =
+                |what: &KernelEvent| matches!(what, KernelEvent::TimerExpireEntry { .. });
             if is_timer(&event.what) && open.pop_if(|begun| is_timer(begun)).is_some() {
                 self.end(track, event.at);
             }
@@ -135,15 +152,22 @@ impl Trace {
     }
 
     fn the_loop(&mut self, facts: &SpikeFacts, explanation: &Explanation) {
-        let evidence: Vec<(String, &str)> =
-            explanation.causes.iter().map(|cause| (cause.words(), cause.evidence.as_str())).collect();
+        let evidence: Vec<(String, &str)> = explanation
+            .causes
+            .iter()
+            .map(|cause| (cause.words(), cause.evidence.as_str()))
+            .collect();
         let evidence: Vec<(&str, &str)> =
             evidence.iter().map(|(words, evidence)| (words.as_str(), *evidence)).collect();
         let late_us = explanation.lateness_ns as f64 / 1000.0;
         let why = explanation.main().map_or_else(|| "not late".to_owned(), Cause::words);
 
         for (at, name) in [(facts.expiry, "timer set to"), (facts.release, "release")] {
-            let mark = Message::new().number(TYPE, INSTANT).number(TRACK, LOOP).text(CATEGORY, "loop").text(NAME, name);
+            let mark = Message::new()
+                .number(TYPE, INSTANT)
+                .number(TRACK, LOOP)
+                .text(CATEGORY, "loop")
+                .text(NAME, name);
             self.event(at, &mark);
         }
 
@@ -153,7 +177,12 @@ impl Trace {
         self.end(LOOP, facts.end);
         let in_work = explanation.lateness_ns > facts.start.ns_since(facts.expiry);
         let to = if in_work { facts.end } else { facts.start };
-        self.begin(WHY, facts.expiry.min(facts.start), ("cause", &format!("{late_us:.1} us late: {why}")), &evidence);
+        self.begin(
+            WHY,
+            facts.expiry.min(facts.start),
+            ("cause", &format!("{late_us:.1} us late: {why}")),
+            &evidence,
+        );
         self.end(WHY, to);
     }
 
@@ -165,7 +194,12 @@ impl Trace {
             let slices = timeline.between(Some(cpu.cpu), facts.expiry.min(facts.start), facts.end);
             let its = |doing: &CpuActivity| matches!(doing, CpuActivity::Thread(thread) if thread.tid == tid);
             for slice in slices.iter().filter(|slice| its(&slice.doing)) {
-                self.begin(CULPRIT, slice.from, ("culprit", &main.words()), &[("evidence", &main.evidence)]);
+                self.begin(
+                    CULPRIT,
+                    slice.from,
+                    ("culprit", &main.words()),
+                    &[("evidence", &main.evidence)],
+                );
                 self.end(CULPRIT, slice.to);
             }
         }
@@ -182,7 +216,12 @@ fn kernel_event(what: &KernelEvent) -> Option<(u32, Message)> {
                 .signed(2, i64::from(prev.tid))
                 .signed(3, i64::from(prev.prio))
                 .signed(4, i64::from(prev_state.0));
-            (4, prev.text(5, &name(&next.name)).signed(6, i64::from(next.tid)).signed(7, i64::from(next.prio)))
+            (
+                4,
+                prev.text(5, &name(&next.name))
+                    .signed(6, i64::from(next.tid))
+                    .signed(7, i64::from(next.prio)),
+            )
         }
         KernelEvent::Waking { thread, target_cpu } => {
             let thread = Message::new()
@@ -203,7 +242,9 @@ fn interrupt(what: &KernelEvent, window: &Window) -> Option<(&'static str, Strin
     match what {
         KernelEvent::IrqEntry { irq, name } => Some(("irq", format!("{name} (irq {irq})"))),
         KernelEvent::VectorEntry(vector) => Some(("irq", vector.name().to_owned())),
-        KernelEvent::SoftirqEntry(softirq) => Some(("softirq", format!("softirq {}", softirq.name()))),
+        KernelEvent::SoftirqEntry(softirq) => {
+            Some(("softirq", format!("softirq {}", softirq.name())))
+        }
         KernelEvent::TimerExpireEntry { function, .. } => {
             Some(("timer", window.function(*function).unwrap_or("timer function").to_owned()))
         }
@@ -216,7 +257,10 @@ fn ends(begun: &KernelEvent, event: &KernelEvent) -> bool {
         (KernelEvent::IrqEntry { irq, .. }, KernelEvent::IrqExit { irq: ended }) => irq == ended,
         (KernelEvent::VectorEntry(vector), KernelEvent::VectorExit(ended)) => vector == ended,
         (KernelEvent::SoftirqEntry(softirq), KernelEvent::SoftirqExit(ended)) => softirq == ended,
-        (KernelEvent::TimerExpireEntry { timer, .. }, KernelEvent::TimerExpireExit { timer: ended }) => timer == ended,
+        (
+            KernelEvent::TimerExpireEntry { timer, .. },
+            KernelEvent::TimerExpireExit { timer: ended },
+        ) => timer == ended,
         _ => false,
     }
 }

@@ -1,4 +1,5 @@
-//! Encoder for protocol buffers: numbers, strings and nested messages (protobuf.dev, wire types 0 and 2).
+//! Encoder for protocol buffers: numbers, strings and nested messages (protobuf.dev, wire types 0
+//! and 2).
 
 /// A message under construction.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +61,9 @@ mod tests {
         assert_eq!(Message::new().text(2, "testing").finish(), b"\x12\x07testing");
         let inner = Message::new().number(1, 150);
         assert_eq!(Message::new().message(3, &inner).finish(), [0x1a, 0x03, 0x08, 0x96, 0x01]);
-        assert_eq!(Message::new().signed(1, -2).finish(), b"\x08\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01");
+        assert_eq!(
+            Message::new().signed(1, -2).finish(),
+            b"\x08\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"
+        );
     }
 }

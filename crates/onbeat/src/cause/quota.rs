@@ -1,5 +1,6 @@
-//! Time for which CPU quotas throttled the loop's cgroups, as counted by the kernel (`throttled_usec` or
-//! `throttled_time` of `cpu.stat`; kernel, Documentation/scheduler/sched-bwc.rst).
+//! Time for which CPU quotas throttled the loop's cgroups, as counted by the kernel
+//! (`throttled_usec` or `throttled_time` of `cpu.stat`; kernel,
+//! Documentation/scheduler/sched-bwc.rst).
 
 use std::collections::VecDeque;
 use std::fs;
@@ -19,7 +20,8 @@ pub(super) struct QuotaAccounts {
 }
 
 impl QuotaAccounts {
-    /// Opens the accounts of a thread and reads them at `now`. Empty if the kernel has no CPU controller or hides it.
+    /// Opens the accounts of a thread and reads them at `now`. Empty if the kernel has no CPU
+    /// controller or hides it.
     pub(super) fn for_thread(tid: u32, now: Instant) -> Self {
         let file = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let paths = accounts(&file(&format!("/proc/{tid}/cgroup")), &file("/proc/self/mountinfo"));
@@ -30,7 +32,8 @@ impl QuotaAccounts {
     }
 
     fn read(&mut self, now: Instant) -> Vec<u64> {
-        let said: Vec<u64> = self.accounts.iter().map(|path| throttled_ns(path).unwrap_or(0)).collect();
+        let said: Vec<u64> =
+            self.accounts.iter().map(|path| throttled_ns(path).unwrap_or(0)).collect();
         if self.readings.len() == KEPT {
             self.readings.pop_front();
         }
@@ -38,10 +41,16 @@ impl QuotaAccounts {
         said
     }
 
-    /// Returns the time for which the thread was throttled between `from` and `now`, in nanoseconds: the maximum over
-    /// its cgroups, since the last reading before `from`. `None` if no account can be read.
+    /// Returns the time for which the thread was throttled between `from` and `now`, in
+    /// nanoseconds: the maximum over its cgroups, since the last reading before `from`. `None` if
+    /// no account can be read.
     pub(super) fn throttled_ns(&mut self, from: Instant, now: Instant) -> Option<u64> {
-        let older = self.readings.iter().rev().find(|(at, _)| *at <= from).or_else(|| self.readings.front());
+        let older = self
+            .readings
+            .iter()
+            .rev()
+            .find(|(at, _)| *at <= from)
+            .or_else(|| self.readings.front());
         let before = older.map(|(_, said)| said.clone()).unwrap_or_default();
         let after = self.read(now);
         after.iter().zip(&before).map(|(after, before)| after.saturating_sub(*before)).max()
@@ -65,8 +74,11 @@ fn accounts(cgroups: &str, mounts: &str) -> Vec<PathBuf> {
             let mut right = right.split(' ');
             let kind = right.next()?;
             let options = right.nth(1)?;
-            let is_it =
-                if is_v2 { kind == "cgroup2" } else { kind == "cgroup" && options.split(',').any(|o| o == "cpu") };
+            let is_it = if is_v2 {
+                kind == "cgroup2"
+            } else {
+                kind == "cgroup" && options.split(',').any(|o| o == "cpu")
+            };
             let mut left = left.split(' ').skip(3);
 
             is_it.then_some((left.next()?, left.next()?))
@@ -75,18 +87,26 @@ fn accounts(cgroups: &str, mounts: &str) -> Vec<PathBuf> {
         let path = cgroups.lines().find_map(|line| {
             let (_, rest) = line.split_once(':')?;
             let (controllers, path) = rest.split_once(':')?;
-            let is_it = if is_v2 { controllers.is_empty() } else { controllers.split(',').any(|name| name == "cpu") };
+            let is_it = if is_v2 {
+                controllers.is_empty()
+            } else {
+                controllers.split(',').any(|name| name == "cpu")
+            };
             is_it.then_some(path)
         });
 
         mount.zip(path)
     };
 
-    let Some(((root, mount), path)) = hierarchy(false).or_else(|| hierarchy(true)) else { return Vec::new() };
+    let Some(((root, mount), path)) = hierarchy(false).or_else(|| hierarchy(true)) else {
+        return Vec::new();
+    };
 
     // Cgroups above the mounted root are not visible.
-    let below =
-        Path::new(path).strip_prefix(root).or_else(|_| Path::new(path).strip_prefix("/")).unwrap_or(Path::new(""));
+    let below = Path::new(path)
+        .strip_prefix(root)
+        .or_else(|_| Path::new(path).strip_prefix("/"))
+        .unwrap_or(Path::new(""));
     below.ancestors().map(|cgroup| Path::new(mount).join(cgroup).join("cpu.stat")).collect()
 }
 
@@ -104,7 +124,8 @@ mod tests {
 
     #[test]
     fn accounts_reach_from_the_threads_own_cgroup_to_the_root() {
-        let expected = ["/sys/fs/cgroup/cpu,cpuacct/a/b/cpu.stat", "/sys/fs/cgroup/cpu,cpuacct/a/cpu.stat"];
+        let expected =
+            ["/sys/fs/cgroup/cpu,cpuacct/a/b/cpu.stat", "/sys/fs/cgroup/cpu,cpuacct/a/cpu.stat"];
         let all = found("4:cpu,cpuacct:/a/b\n3:cpuset:/else\n0::/unified\n", V1);
         assert_eq!(all[..2], expected);
         assert_eq!(all[2], "/sys/fs/cgroup/cpu,cpuacct/cpu.stat");
@@ -122,8 +143,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let account = dir.path().join("cpu.stat");
         let at = |ms: u64| Instant::from_ns(ms * 1_000_000);
-        let mut quota = QuotaAccounts { accounts: vec![account.clone()], readings: VecDeque::new() };
-        let says = |us: u64| fs::write(&account, format!("nr_throttled 3\nthrottled_usec {us}\n")).unwrap();
+        let mut quota =
+            QuotaAccounts { accounts: vec![account.clone()], readings: VecDeque::new() };
+        let says = |us: u64| {
+            fs::write(&account, format!("nr_throttled 3\nthrottled_usec {us}\n")).unwrap()
+        };
         says(1_000);
         quota.read(at(0));
         says(41_000);
@@ -138,6 +162,9 @@ mod tests {
     #[test]
     fn without_a_cpu_controller_the_time_is_unknown() {
         assert_eq!(found("3:cpuset:/else\n", V1), [""; 0]);
-        assert_eq!(QuotaAccounts::default().throttled_ns(Instant::from_ns(1), Instant::from_ns(2)), None);
+        assert_eq!(
+            QuotaAccounts::default().throttled_ns(Instant::from_ns(1), Instant::from_ns(2)),
+            None
+        );
     }
 }

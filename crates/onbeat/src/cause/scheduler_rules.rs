@@ -1,4 +1,5 @@
-//! Rules of the scheduler that hold a loop back: RT throttling, the fair server of Linux 6.12 and later, CPU quotas.
+//! Rules of the scheduler that hold a loop back: RT throttling, the fair server of Linux 6.12 and
+//! later, CPU quotas.
 
 use onbeat_rt::Instant;
 
@@ -9,8 +10,8 @@ use super::timeline::{CpuActivity, LoopSpan};
 
 /// A timer function that ends a hold runs at most this time before the loop does, in nanoseconds.
 const RESUMED_WITHIN_NS: u64 = 300_000;
-/// A CPU that idles for longer than this, in nanoseconds, although a real-time thread is runnable, is not just
-/// switching threads.
+/// A CPU that idles for longer than this, in nanoseconds, although a real-time thread is runnable,
+/// is not just switching threads.
 const IDLE_HOLD_NS: u64 = 20_000;
 /// Shorter waits without any switch are no hold, in nanoseconds.
 const LEAST_HOLD_NS: u64 = 2_000_000;
@@ -18,7 +19,8 @@ const LEAST_HOLD_NS: u64 = 2_000_000;
 /// Kernel priorities from here on belong to ordinary threads.
 const ORDINARY_PRIO: i32 = 100;
 
-/// A hold: the scheduler let others run although the loop was runnable. Has its start, the rule and the evidence.
+/// A hold: the scheduler let others run although the loop was runnable. Has its start, the rule and
+/// the evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SchedulerHold {
     pub(super) from: Instant,
@@ -43,10 +45,17 @@ impl Judge<'_> {
         }
 
         let throttled = self.was_throttled(span);
-        let served =
-            self.counters.between(span.cpu, span.from, span.to).find(|reading| reading.by_fair_server == Some(true));
+        let served = self
+            .counters
+            .between(span.cpu, span.from, span.to)
+            .find(|reading| reading.by_fair_server == Some(true));
         let other_chosen = self.other_chosen(span);
-        let let_on = self.timer_ran("sched_rt_period_timer", span.to.minus_ns(RESUMED_WITHIN_NS), span.to, None);
+        let let_on = self.timer_ran(
+            "sched_rt_period_timer",
+            span.to.minus_ns(RESUMED_WITHIN_NS),
+            span.to,
+            None,
+        );
         let long = span.to.ns_since(span.from) >= LEAST_HOLD_NS;
         let set_aside = self.set_aside_before(span);
         let from = match other_chosen {
@@ -66,7 +75,8 @@ impl Judge<'_> {
             (CauseKind::RtThrottling, "the CPU idled while the loop wanted to run")
         } else if let_on {
             (CauseKind::RtThrottling, "the throttling period's timer let it on again")
-        } else if self.timer_ran("dl_task_timer", from.minus_ns(RESUMED_WITHIN_NS), from, span.cpu) {
+        } else if self.timer_ran("dl_task_timer", from.minus_ns(RESUMED_WITHIN_NS), from, span.cpu)
+        {
             (CauseKind::FairServer, "the fair server's timer fired just before")
         } else if self.counters.has_fair_server {
             (
@@ -83,16 +93,20 @@ impl Judge<'_> {
         Some(SchedulerHold { from, kind, evidence: evidence.to_owned() })
     }
 
-    /// Returns the hold of an ordinary loop by a CPU quota: the kernel counted at least half of the wait. If the kernel
-    /// does not count, the CPU must have gone idle while the loop was runnable; a CPU that was idle already may just be
-    /// slow to wake.
+    /// Returns the hold of an ordinary loop by a CPU quota: the kernel counted at least half of the
+    /// wait. If the kernel does not count, the CPU must have gone idle while the loop was runnable;
+    /// a CPU that was idle already may just be slow to wake.
     fn quota(&self, span: &LoopSpan) -> Option<SchedulerHold> {
         let waited_ns = span.to.ns_since(span.from);
-        let hold = |from, evidence| Some(SchedulerHold { from, kind: CauseKind::CpuQuota, evidence });
+        let hold =
+            |from, evidence| Some(SchedulerHold { from, kind: CauseKind::CpuQuota, evidence });
         match self.counters.throttled_ns {
             Some(ns) if ns > 0 && ns >= waited_ns / 2 && waited_ns >= LEAST_HOLD_NS => {
                 let ms = ns as f64 / 1e6;
-                hold(span.from, format!("the loop's cgroup was throttled for {ms:.1} ms meanwhile (cpu.stat)"))
+                hold(
+                    span.from,
+                    format!("the loop's cgroup was throttled for {ms:.1} ms meanwhile (cpu.stat)"),
+                )
             }
             Some(_) => None,
             None => {
@@ -102,8 +116,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns the rule that was in force already when the loop woke: an ordinary thread had the CPU, or it was idle,
-    /// although another real-time thread was runnable there.
+    /// Returns the rule that was in force already when the loop woke: an ordinary thread had the
+    /// CPU, or it was idle, although another real-time thread was runnable there.
     fn set_aside_before(&self, span: &LoopSpan) -> Option<(CauseKind, &'static str)> {
         let split = self.events.partition_point(|event| event.at <= span.from);
         let mut runs: Option<Thread> = None;
@@ -133,21 +147,31 @@ impl Judge<'_> {
 
         let runs = runs.filter(|_| waited)?;
         if runs.is_idle() {
-            Some((CauseKind::RtThrottling, "the CPU idled though another real-time thread wanted to run"))
+            Some((
+                CauseKind::RtThrottling,
+                "the CPU idled though another real-time thread wanted to run",
+            ))
         } else if runs.prio < ORDINARY_PRIO {
             None
         } else if self.counters.has_fair_server {
-            Some((CauseKind::FairServer, "an ordinary thread ran though another real-time one wanted to"))
+            Some((
+                CauseKind::FairServer,
+                "an ordinary thread ran though another real-time one wanted to",
+            ))
         } else {
-            Some((CauseKind::RtThrottling, "an ordinary thread ran though another real-time one wanted to"))
+            Some((
+                CauseKind::RtThrottling,
+                "an ordinary thread ran though another real-time one wanted to",
+            ))
         }
     }
 
-    /// Returns the first switch to a thread of lower priority although the loop is runnable, and whether the CPU idles
-    /// in the span.
+    /// Returns the first switch to a thread of lower priority although the loop is runnable, and
+    /// whether the CPU idles in the span.
     fn other_chosen(&self, span: &LoopSpan) -> Option<(Instant, bool)> {
-        let lower =
-            |thread: Thread| thread.tid != self.facts.tid && (thread.is_idle() || thread.prio > self.facts.prio);
+        let lower = |thread: Thread| {
+            thread.tid != self.facts.tid && (thread.is_idle() || thread.prio > self.facts.prio)
+        };
         let chosen = self.events.iter().find_map(|event| match event.what {
             KernelEvent::Switch { next, .. }
                 if Some(event.cpu) == span.cpu && event.at >= span.from && event.at < span.to =>

@@ -1,8 +1,8 @@
 //! Turns judged pieces into causes that add up to the lateness.
 //!
-//! The steps, in this order: steal time is carved out of the pieces it fell into; the planned work is removed; the rest
-//! of the loop's own time gets a cause; steps of the wake-up that took longer than such a step can are named; the
-//! pieces of each cause are added up.
+//! The steps, in this order: steal time is carved out of the pieces it fell into; the planned work
+//! is removed; the rest of the loop's own time gets a cause; steps of the wake-up that took longer
+//! than such a step can are named; the pieces of each cause are added up.
 
 use onbeat_rt::Instant;
 
@@ -16,8 +16,8 @@ use super::kind::{Cause, CauseKind, Culprit};
 const SWITCH_NS: u64 = 10_000;
 /// Shorter pieces are not considered for steal time, in nanoseconds.
 const LEAST_STOLEN_NS: u64 = 5_000;
-/// Maximum time of a page fault during which the thread keeps its CPU, in nanoseconds; clearing a huge page takes this
-/// long.
+/// Maximum time of a page fault during which the thread keeps its CPU, in nanoseconds; clearing a
+/// huge page takes this long.
 const LONGEST_FAULT_NS: u64 = 500_000;
 
 /// Returns the pieces of one part, each with its final cause.
@@ -30,15 +30,20 @@ pub(super) fn settle(part: &SpikePart, judge: &Judge<'_>, counters: &Counters) -
     name_long_steps(pieces, judge, counters)
 }
 
-/// Attributes unavoidable times to the wake-up itself. A thread that the loop preempts runs for a few microseconds
-/// more: this is the switch, not a kernel section. A timer's interrupt takes time to arrive and to run: without a known
-/// system call or sleep, no thread is to blame.
+/// Attributes unavoidable times to the wake-up itself. A thread that the loop preempts runs for a
+/// few microseconds more: this is the switch, not a kernel section. A timer's interrupt takes time
+/// to arrive and to run: without a known system call or sleep, no thread is to blame.
 fn take_switches_for_what_they_are(pieces: &mut [Piece]) {
     let is = |piece: &Piece, kind| piece.attribution == Attribution::Cause(kind);
-    let of_known_call = |piece: &Piece| piece.culprit.as_ref().is_some_and(|culprit| culprit.system_call.is_some());
+    let of_known_call =
+        |piece: &Piece| piece.culprit.as_ref().is_some_and(|culprit| culprit.system_call.is_some());
     ordinary_up_to(SWITCH_NS, pieces, |piece| is(piece, CauseKind::KernelSection));
-    ordinary_up_to(ORDINARY_STEP_NS, pieces, |piece| is(piece, CauseKind::InterruptsOff) && !of_known_call(piece));
-    ordinary_up_to(ORDINARY_STEP_NS, pieces, |piece| is(piece, CauseKind::LateTimer) && piece.culprit.is_none());
+    ordinary_up_to(ORDINARY_STEP_NS, pieces, |piece| {
+        is(piece, CauseKind::InterruptsOff) && !of_known_call(piece)
+    });
+    ordinary_up_to(ORDINARY_STEP_NS, pieces, |piece| {
+        is(piece, CauseKind::LateTimer) && piece.culprit.is_none()
+    });
     ordinary_up_to(ORDINARY_STEP_NS, pieces, |piece| is(piece, CauseKind::TimerInterrupt));
 }
 
@@ -47,13 +52,14 @@ fn ordinary_up_to(most_ns: u64, pieces: &mut [Piece], which: impl Fn(&Piece) -> 
     let total: u64 = pieces.iter().filter(|piece| which(piece)).map(Piece::ns).sum();
     if total <= most_ns {
         for piece in pieces.iter_mut().filter(|piece| which(piece)) {
-            (piece.attribution, piece.culprit, piece.remark) = (Attribution::Cause(CauseKind::WakeUpPath), None, None);
+            (piece.attribution, piece.culprit, piece.remark) =
+                (Attribution::Cause(CauseKind::WakeUpPath), None, None);
         }
     }
 }
 
-/// Assigns steal time to the longest pieces between the two readings that show it, because a stolen CPU leaves a long
-/// time without events. Slices outside the spike are candidates as well.
+/// Assigns steal time to the longest pieces between the two readings that show it, because a stolen
+/// CPU leaves a long time without events. Slices outside the spike are candidates as well.
 fn take_out_steal(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
     let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return pieces };
     let from = first.from;
@@ -61,13 +67,17 @@ fn take_out_steal(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) ->
     let mut stolen: Vec<u64> = vec![0; pieces.len()];
     for steal in counters.steal_between(from, to) {
         let overlap = |piece: &Piece| piece.to.min(steal.to).ns_since(piece.from.max(steal.from));
-        let inside =
-            pieces.iter().enumerate().filter(|(_, piece)| piece.cpu == Some(steal.cpu) && may_hide_steal(piece));
-        let mut places: Vec<(u64, Option<usize>)> =
-            inside.map(|(index, piece)| (overlap(piece).saturating_sub(stolen[index]), Some(index))).collect();
+        let inside = pieces
+            .iter()
+            .enumerate()
+            .filter(|(_, piece)| piece.cpu == Some(steal.cpu) && may_hide_steal(piece));
+        let mut places: Vec<(u64, Option<usize>)> = inside
+            .map(|(index, piece)| (overlap(piece).saturating_sub(stolen[index]), Some(index)))
+            .collect();
         let before = judge.busy(steal.cpu, steal.from, from.max(steal.from));
         let after = judge.busy(steal.cpu, to.min(steal.to), steal.to);
-        places.extend(before.iter().chain(&after).map(|slice| (slice.to.ns_since(slice.from), None)));
+        places
+            .extend(before.iter().chain(&after).map(|slice| (slice.to.ns_since(slice.from), None)));
         places.sort_by(|a, b| b.cmp(a));
         let mut left = steal.ns;
         for (length, index) in places.into_iter().filter(|(length, _)| *length >= LEAST_STOLEN_NS) {
@@ -103,7 +113,13 @@ fn carve(piece: Piece, ns: u64, kind: CauseKind, remark: &str) -> Vec<Piece> {
 
     let middle = piece.from.plus_ns(ns);
     let attribution = Attribution::Cause(kind);
-    let taken = Piece { to: middle, attribution, culprit: None, remark: Some(remark.to_owned()), ..piece.clone() };
+    let taken = Piece {
+        to: middle,
+        attribution,
+        culprit: None,
+        remark: Some(remark.to_owned()),
+        ..piece.clone()
+    };
     let rest = Piece { from: middle, ..piece };
     [taken, rest].into_iter().filter(|piece| piece.ns() > 0).collect()
 }
@@ -117,12 +133,14 @@ fn carve_ordinary(piece: Piece, ns: u64) -> Vec<Piece> {
     [ordinary, rest].into_iter().filter(|piece| piece.ns() > 0).collect()
 }
 
-/// Removes the planned work: first from the loop's own time, then from the earliest other pieces, which passed while
-/// the work waited for the clock.
+/// Removes the planned work: first from the loop's own time, then from the earliest other pieces,
+/// which passed while the work waited for the clock.
 fn take_out_plan(pieces: &mut Vec<Piece>, planned_ns: u64) {
     let mut left = planned_ns;
     for own_only in [true, false] {
-        for piece in pieces.iter_mut().filter(|piece| !own_only || piece.attribution == Attribution::OwnWork) {
+        for piece in
+            pieces.iter_mut().filter(|piece| !own_only || piece.attribution == Attribution::OwnWork)
+        {
             let taken = piece.ns().min(left);
             piece.from = piece.from.plus_ns(taken);
             left -= taken;
@@ -132,12 +150,20 @@ fn take_out_plan(pieces: &mut Vec<Piece>, planned_ns: u64) {
     pieces.retain(|piece| piece.ns() > 0);
 }
 
-/// Names the rest of the loop's own time in a cycle: page faults, a slower CPU, cold caches, or more work than planned.
-fn name_own_time(pieces: Vec<Piece>, part: &SpikePart, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
-    let is_fault = |event: &&&super::event::TraceEvent| matches!(event.what, KernelEvent::PageFault { .. });
+/// Names the rest of the loop's own time in a cycle: page faults, a slower CPU, cold caches, or
+/// more work than planned.
+fn name_own_time(
+    pieces: Vec<Piece>,
+    part: &SpikePart,
+    judge: &Judge<'_>,
+    counters: &Counters,
+) -> Vec<Piece> {
+    let is_fault =
+        |event: &&&super::event::TraceEvent| matches!(event.what, KernelEvent::PageFault { .. });
     let faults = judge.own_events(part.from, part.to).filter(is_fault).count() as u64;
     let mut by_faults = faults * LONGEST_FAULT_NS;
-    let fault_remark = format!("{faults} page {} in the cycle", if faults == 1 { "fault" } else { "faults" });
+    let fault_remark =
+        format!("{faults} page {} in the cycle", if faults == 1 { "fault" } else { "faults" });
     let name = |piece: Piece| {
         if piece.attribution != Attribution::OwnWork {
             return vec![piece];
@@ -145,7 +171,9 @@ fn name_own_time(pieces: Vec<Piece>, part: &SpikePart, judge: &Judge<'_>, counte
 
         let rest = match judge.frequency_change(piece.cpu, part.from, part.to) {
             Some(khz) => (CauseKind::FrequencyChange, Some(format!("to {} MHz", khz / 1000))),
-            None if judge.moved() => (CauseKind::Migration, Some("cold caches on the new CPU".to_owned())),
+            None if judge.moved() => {
+                (CauseKind::Migration, Some("cold caches on the new CPU".to_owned()))
+            }
             None if part.kind == ExpectedActivity::Polling => stood_still_polling(&piece, counters),
             None => {
                 let plain = "the thread had its CPU and nothing interrupted it".to_owned();
@@ -162,15 +190,18 @@ fn name_own_time(pieces: Vec<Piece>, part: &SpikePart, judge: &Judge<'_>, counte
     pieces.into_iter().flat_map(name).collect()
 }
 
-/// Names time that a loop lost while it polled the clock in user code, where no event of this kernel shows what took
-/// its CPU.
+/// Names time that a loop lost while it polled the clock in user code, where no event of this
+/// kernel shows what took its CPU.
 fn stood_still_polling(piece: &Piece, counters: &Counters) -> (CauseKind, Option<String>) {
     let polled = "the loop read the clock in user code, and nothing of this kernel ran";
     match counters.smi {
         _ if piece.ns() <= ORDINARY_STEP_NS => (CauseKind::WakeUpPath, None),
         Some(count @ 1..) => (CauseKind::Smi, Some(smi_words(count))),
         _ if counters.is_guest => {
-            let remark = format!("{polled}: only the host can take the CPU there; {}", steal_words(counters));
+            let remark = format!(
+                "{polled}: only the host can take the CPU there; {}",
+                steal_words(counters)
+            );
             (CauseKind::HypervisorPause, Some(remark))
         }
         _ => (CauseKind::Unexplained, Some(polled.to_owned())),
@@ -196,9 +227,11 @@ fn host_or_kernel(counters: &Counters) -> String {
     }
 }
 
-/// Names the excess of wake-up steps that took longer than such a step can: something stopped the CPU without an event.
+/// Names the excess of wake-up steps that took longer than such a step can: something stopped the
+/// CPU without an event.
 fn name_long_steps(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
-    let in_interrupt = |piece: &Piece| piece.attribution == Attribution::Cause(CauseKind::TimerInterrupt);
+    let in_interrupt =
+        |piece: &Piece| piece.attribution == Attribution::Cause(CauseKind::TimerInterrupt);
     let interrupt_ns: u64 = pieces.iter().filter(|piece| in_interrupt(piece)).map(Piece::ns).sum();
     let mut ordinary_ns = ORDINARY_STEP_NS;
     let mut name = |piece: Piece| {
@@ -207,7 +240,8 @@ fn name_long_steps(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) -
             let ordinary = piece.ns().min(ordinary_ns);
             ordinary_ns -= ordinary;
             let (kind, remark) = long_interrupt(&piece, interrupt_ns, judge, counters);
-            let named = Piece { attribution: Attribution::Cause(kind), remark: Some(remark), ..piece };
+            let named =
+                Piece { attribution: Attribution::Cause(kind), remark: Some(remark), ..piece };
             return carve_ordinary(named, ordinary);
         }
 
@@ -233,19 +267,31 @@ fn slowed(piece: &Piece, judge: &Judge<'_>, counters: &Counters) -> Option<(Caus
     counters.smi.filter(|count| *count > 0).map(|count| (CauseKind::Smi, smi_words(count)))
 }
 
-/// Names a long interrupt of the loop's timer. No event shows whether the host or the kernel caused it.
-fn long_interrupt(piece: &Piece, all_ns: u64, judge: &Judge<'_>, counters: &Counters) -> (CauseKind, String) {
+/// Names a long interrupt of the loop's timer. No event shows whether the host or the kernel caused
+/// it.
+fn long_interrupt(
+    piece: &Piece,
+    all_ns: u64,
+    judge: &Judge<'_>,
+    counters: &Counters,
+) -> (CauseKind, String) {
     slowed(piece, judge, counters).unwrap_or_else(|| {
         let who = host_or_kernel(counters);
         let us = all_ns as f64 / 1000.0;
-        (CauseKind::TimerInterrupt, format!("the interrupt of the loop's timer took {us:.1} us in all: {who}"))
+        (
+            CauseKind::TimerInterrupt,
+            format!("the interrupt of the loop's timer took {us:.1} us in all: {who}"),
+        )
     })
 }
 
 fn silence(piece: &Piece, judge: &Judge<'_>, counters: &Counters) -> (CauseKind, String) {
     slowed(piece, judge, counters).unwrap_or_else(|| {
         let who = host_or_kernel(counters);
-        (CauseKind::Unexplained, format!("code that takes microseconds took longer, without an event: {who}"))
+        (
+            CauseKind::Unexplained,
+            format!("code that takes microseconds took longer, without an event: {who}"),
+        )
     })
 }
 
@@ -257,7 +303,8 @@ pub(super) fn add_up(pieces: &[Piece]) -> Vec<Cause> {
             Attribution::Cause(kind) => kind,
             Attribution::OwnWork => CauseKind::OwnOverrun,
         };
-        match sums.iter_mut().find(|sum| sum.kind == kind && sum.culprit == piece.culprit.as_ref()) {
+        match sums.iter_mut().find(|sum| sum.kind == kind && sum.culprit == piece.culprit.as_ref())
+        {
             Some(sum) => sum.add(piece),
             None => sums.push(CauseTotal::new(kind, piece)),
         }
@@ -320,7 +367,11 @@ impl<'p> CauseTotal<'p> {
 
         evidence.push_str(&format!(" for {:.1} us", us(self.ns)));
         if self.stretches > 1 {
-            evidence.push_str(&format!(" in {} stretches, the longest {:.1} us", self.stretches, us(self.longest_ns)));
+            evidence.push_str(&format!(
+                " in {} stretches, the longest {:.1} us",
+                self.stretches,
+                us(self.longest_ns)
+            ));
         }
 
         if let Some(remark) = self.remark {

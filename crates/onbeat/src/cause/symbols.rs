@@ -9,8 +9,8 @@ use onbeat_rt::Instant;
 use super::event::KernelEvent;
 use super::window::Window;
 
-/// Names that were looked up. Reading all symbols takes about 70 ms, so each address is looked up once, even if it has
-/// no name.
+/// Names that were looked up. Reading all symbols takes about 70 ms, so each address is looked up
+/// once, even if it has no name.
 #[derive(Debug)]
 pub(super) struct Symbols {
     path: PathBuf,
@@ -26,18 +26,27 @@ impl Default for Symbols {
 impl Symbols {
     /// Adds the names of the timer functions that ran between two instants to the window.
     pub(super) fn name(&mut self, window: &mut Window, from: Instant, to: Instant) {
-        let ran = window.cpus.iter().flat_map(|cpu| &cpu.events).filter_map(|event| match event.what {
-            KernelEvent::TimerExpireEntry { function, .. } if event.at >= from && event.at <= to => Some(function),
-            _ => None,
-        });
+        let ran =
+            window.cpus.iter().flat_map(|cpu| &cpu.events).filter_map(|event| match event.what {
+                KernelEvent::TimerExpireEntry { function, .. }
+                    if event.at >= from && event.at <= to =>
+                {
+                    Some(function)
+                }
+                _ => None,
+            });
 
-        let ran: BTreeSet<u64> = ran.filter(|address| !window.functions.contains_key(address)).collect();
-        let new: BTreeSet<u64> = ran.iter().copied().filter(|address| !self.known.contains_key(address)).collect();
+        let ran: BTreeSet<u64> =
+            ran.filter(|address| !window.functions.contains_key(address)).collect();
+        let new: BTreeSet<u64> =
+            ran.iter().copied().filter(|address| !self.known.contains_key(address)).collect();
         if !new.is_empty() {
             self.look_up(&new);
         }
 
-        let named = ran.into_iter().filter_map(|address| Some((address, self.known.get(&address)?.clone()?)));
+        let named = ran
+            .into_iter()
+            .filter_map(|address| Some((address, self.known.get(&address)?.clone()?)));
         window.functions.extend(named);
     }
 
@@ -48,7 +57,9 @@ impl Symbols {
         for line in symbols.lines() {
             let mut words = line.split_ascii_whitespace();
             let address = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
-            let Some((address, name)) = address.filter(|address| addresses.contains(address)).zip(words.nth(1)) else {
+            let Some((address, name)) =
+                address.filter(|address| addresses.contains(address)).zip(words.nth(1))
+            else {
                 continue;
             };
             // An address may have several names; the name of a padding is useless.
@@ -70,7 +81,11 @@ mod tests {
             at: Instant::from_ns(*at),
             cpu: 0,
             tid: 0,
-            what: KernelEvent::TimerExpireEntry { timer: 1, function: *function, now: Instant::from_ns(*at) },
+            what: KernelEvent::TimerExpireEntry {
+                timer: 1,
+                function: *function,
+                now: Instant::from_ns(*at),
+            },
         };
 
         let cpus = vec![CpuWindow { cpu: 0, events: functions.iter().map(event).collect() }];
@@ -90,7 +105,11 @@ mod tests {
         symbols.name(&mut window, Instant::from_ns(8), Instant::from_ns(20));
         let names: Vec<&str> = window.functions.values().map(String::as_str).collect();
 
-        assert_eq!(names, ["posix_timer_fn"], "the one at 5 ns was before the spike, 1234 has no name");
+        assert_eq!(
+            names,
+            ["posix_timer_fn"],
+            "the one at 5 ns was before the spike, 1234 has no name"
+        );
 
         fs::remove_file(&path).unwrap();
         let mut again = ran(&all);

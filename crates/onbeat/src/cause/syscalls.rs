@@ -1,6 +1,7 @@
 //! Names of system calls.
 
-/// Returns the name of system call `number` on this architecture, without `sys_`; `None` for rare calls.
+/// Returns the name of system call `number` on this architecture, without `sys_`; `None` for rare
+/// calls.
 #[must_use]
 pub fn name(number: i64) -> Option<&'static str> {
     let by_number = |(known, _): &&(libc::c_long, &str)| number == { *known };

@@ -1,4 +1,5 @@
-//! Names of threads whose numbers were recorded. They are looked up after a spike, when the lookup delays nothing.
+//! Names of threads whose numbers were recorded. They are looked up after a spike, when the lookup
+//! delays nothing.
 
 use std::collections::HashMap;
 use std::fs;
@@ -75,7 +76,11 @@ mod tests {
 
     fn switch(prev: u32, next: u32) -> TraceEvent {
         let thread = |tid| Thread { tid, prio: 120, name: Label::default() };
-        let what = KernelEvent::Switch { prev: thread(prev), prev_state: Default::default(), next: thread(next) };
+        let what = KernelEvent::Switch {
+            prev: thread(prev),
+            prev_state: Default::default(),
+            next: thread(next),
+        };
         TraceEvent { at: Instant::from_ns(1), cpu: 3, tid: prev, what }
     }
 

@@ -66,7 +66,9 @@ impl SliceBuilder {
     fn until(&mut self, to: Instant) {
         if to > self.at {
             let doing = self.frames.last().map_or(self.base, |frame| frame.doing);
-            let is_interrupt = |frame: &&Frame| matches!(frame.doing, CpuActivity::Vector(_) | CpuActivity::Irq { .. });
+            let is_interrupt = |frame: &&Frame| {
+                matches!(frame.doing, CpuActivity::Vector(_) | CpuActivity::Irq { .. })
+            };
             let interrupt = self.frames.iter().find(is_interrupt).map(|frame| frame.entered);
             self.slices.push(Slice { from: self.at, to, doing, interrupt });
             self.at = to;
@@ -87,24 +89,41 @@ impl SliceBuilder {
     fn take(&mut self, event: &TraceEvent) {
         match event.what {
             KernelEvent::Switch { next, .. } => {
-                // Threads are not switched inside an interrupt; frames that are still open have lost their exit event.
+                // Threads are not switched inside an interrupt; frames that are still open have
+                // lost their exit event.
                 self.frames.clear();
-                self.base = if next.is_idle() { CpuActivity::Idle(None) } else { CpuActivity::Thread(next) };
+                self.base = if next.is_idle() {
+                    CpuActivity::Idle(None)
+                } else {
+                    CpuActivity::Thread(next)
+                };
             }
             KernelEvent::IdleEntry { state } if matches!(self.base, CpuActivity::Idle(_)) => {
                 self.base = CpuActivity::Idle(Some(state));
             }
-            KernelEvent::IrqEntry { irq, name } => self.enter(CpuActivity::Irq { irq, name }, event.at),
+            KernelEvent::IrqEntry { irq, name } => {
+                self.enter(CpuActivity::Irq { irq, name }, event.at)
+            }
             KernelEvent::IrqExit { irq } => {
-                self.leave(|doing| matches!(doing, CpuActivity::Irq { irq: open, .. } if *open == irq));
+                self.leave(
+                    |doing| matches!(doing, CpuActivity::Irq { irq: open, .. } if *open == irq),
+                );
             }
             KernelEvent::VectorEntry(vector) => self.enter(CpuActivity::Vector(vector), event.at),
-            KernelEvent::VectorExit(vector) => self.leave(|doing| *doing == CpuActivity::Vector(vector)),
-            KernelEvent::SoftirqEntry(softirq) => self.enter(CpuActivity::Softirq(softirq), event.at),
-            KernelEvent::SoftirqExit(softirq) => self.leave(|doing| *doing == CpuActivity::Softirq(softirq)),
+            KernelEvent::VectorExit(vector) => {
+                self.leave(|doing| *doing == CpuActivity::Vector(vector))
+            }
+            KernelEvent::SoftirqEntry(softirq) => {
+                self.enter(CpuActivity::Softirq(softirq), event.at)
+            }
+            KernelEvent::SoftirqExit(softirq) => {
+                self.leave(|doing| *doing == CpuActivity::Softirq(softirq))
+            }
             KernelEvent::TimerExpireEntry { timer, function, .. } => {
-                // Timer functions run one after the other; the end of a function is rarely recorded.
-                self.frames.pop_if(|frame| matches!(frame.doing, CpuActivity::TimerFunction { .. }));
+                // Timer functions run one after the other; the end of a function is rarely
+                // recorded.
+                self.frames
+                    .pop_if(|frame| matches!(frame.doing, CpuActivity::TimerFunction { .. }));
                 self.enter(CpuActivity::TimerFunction { timer, function }, event.at);
             }
             KernelEvent::TimerExpireExit { timer } => {
@@ -179,7 +198,13 @@ pub struct LoopSpan {
 #[must_use]
 pub fn loop_spans(window: &Window, tid: u32, cpu: Option<u32>) -> Vec<LoopSpan> {
     let mut spans = Vec::new();
-    let mut now = LoopSpan { from: window.from, to: window.from, state: LoopState::Unknown, cpu, moved: false };
+    let mut now = LoopSpan {
+        from: window.from,
+        to: window.from,
+        state: LoopState::Unknown,
+        cpu,
+        moved: false,
+    };
     for event in window.in_order() {
         let Some(next) = after(&now, event, tid) else { continue };
         if now.state == LoopState::Unknown && spans.is_empty() {
@@ -200,7 +225,9 @@ pub fn loop_spans(window: &Window, tid: u32, cpu: Option<u32>) -> Vec<LoopSpan> 
 fn after(now: &LoopSpan, event: &TraceEvent, tid: u32) -> Option<LoopSpan> {
     let to = |state, cpu, moved| Some(LoopSpan { state, cpu: Some(cpu), moved, ..*now });
     match event.what {
-        KernelEvent::Switch { next, .. } if next.tid == tid => to(LoopState::Running, event.cpu, now.moved),
+        KernelEvent::Switch { next, .. } if next.tid == tid => {
+            to(LoopState::Running, event.cpu, now.moved)
+        }
         KernelEvent::Switch { prev, prev_state, .. } if prev.tid == tid => {
             let state = if prev_state.is_runnable() {
                 LoopState::Ready
@@ -214,11 +241,15 @@ fn after(now: &LoopSpan, event: &TraceEvent, tid: u32) -> Option<LoopSpan> {
             to(state, event.cpu, false)
         }
         KernelEvent::Waking { thread, target_cpu }
-            if thread.tid == tid && now.state != LoopState::Running && now.state != LoopState::Ready =>
+            if thread.tid == tid
+                && now.state != LoopState::Running
+                && now.state != LoopState::Ready =>
         {
             to(LoopState::Ready, target_cpu, false)
         }
-        KernelEvent::Migrate { thread, to_cpu, .. } if thread.tid == tid && now.state != LoopState::Unknown => {
+        KernelEvent::Migrate { thread, to_cpu, .. }
+            if thread.tid == tid && now.state != LoopState::Unknown =>
+        {
             to(now.state, to_cpu, true)
         }
         _ => None,
@@ -248,16 +279,17 @@ impl Timeline {
         Self { cpus: window.cpus.iter().map(|cpu| (cpu.cpu, slices(cpu, window))).collect() }
     }
 
-    /// Returns the slices of `cpu` between `from` and `to`, cut at both ends; for an unknown CPU, one slice of
-    /// [`CpuActivity::Unknown`].
+    /// Returns the slices of `cpu` between `from` and `to`, cut at both ends; for an unknown CPU,
+    /// one slice of [`CpuActivity::Unknown`].
     #[must_use]
     pub fn between(&self, cpu: Option<u32>, from: Instant, to: Instant) -> Vec<Slice> {
         let unknown = Slice { from, to, doing: CpuActivity::Unknown, interrupt: None };
         let Some(slices) = cpu.and_then(|cpu| self.cpus.get(&cpu)) else { return vec![unknown] };
         let first = slices.partition_point(|slice| slice.to <= from);
         let inside = slices[first..].iter().take_while(|slice| slice.from < to);
-        let mut cut: Vec<Slice> =
-            inside.map(|slice| Slice { from: slice.from.max(from), to: slice.to.min(to), ..*slice }).collect();
+        let mut cut: Vec<Slice> = inside
+            .map(|slice| Slice { from: slice.from.max(from), to: slice.to.min(to), ..*slice })
+            .collect();
         // Beyond the window nothing is known.
         let known_from = cut.first().map_or(to, |slice| slice.from);
         let known_to = cut.last().map_or(to, |slice| slice.to);

@@ -1,9 +1,10 @@
 //! Access to the kernel's tracing, with private instances.
 //!
-//! If no tracefs is mounted, one is mounted for this process alone: a detached mount, accessed through its descriptor
-//! and gone with it (fsopen(2), fsmount(2), Linux 5.2). An instance has its own buffers, events and filters; the user's
-//! tracing is not touched. Its name contains process number and start time of its owner, so that the next start can
-//! remove instances of killed processes.
+//! If no tracefs is mounted, one is mounted for this process alone: a detached mount, accessed
+//! through its descriptor and gone with it (fsopen(2), fsmount(2), Linux 5.2). An instance has its
+//! own buffers, events and filters; the user's tracing is not touched. Its name contains process
+//! number and start time of its owner, so that the next start can remove instances of killed
+//! processes.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -74,7 +75,9 @@ impl TraceError {
     pub const fn remedy(&self) -> &'static str {
         match self {
             Self::NotPermitted { .. } => "sudo onbeat ...",
-            Self::PidNamespace => "docker run --pid=host ...    # start the container with the host's process numbers",
+            Self::PidNamespace => {
+                "docker run --pid=host ...    # start the container with the host's process numbers"
+            }
             Self::NoTracefs { .. } => "sudo mount -t tracefs tracefs /sys/kernel/tracing",
             Self::File { .. } | Self::NoMonotonicClock { .. } | Self::Format(_) => {
                 "# needs a kernel with CONFIG_FTRACE and CONFIG_EVENT_TRACING, Linux 4.10 or later"
@@ -102,7 +105,9 @@ impl Tracefs {
     /// # Errors
     /// [`TraceError::NotPermitted`], [`TraceError::NoTracefs`], [`TraceError::PidNamespace`].
     pub fn open() -> Result<Self, TraceError> {
-        if fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() != FIRST_PID_NAMESPACE) {
+        if fs::read_link("/proc/self/ns/pid")
+            .is_ok_and(|link| link.as_os_str() != FIRST_PID_NAMESPACE)
+        {
             return Err(TraceError::PidNamespace);
         }
 
@@ -163,8 +168,8 @@ impl Tracefs {
         Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
     }
 
-    /// Removes instances of onbeat whose owner has ended, and returns their names. The kernel keeps an instance that is
-    /// still being read.
+    /// Removes instances of onbeat whose owner has ended, and returns their names. The kernel keeps
+    /// an instance that is still being read.
     ///
     /// # Errors
     /// [`TraceError::NotPermitted`], [`TraceError::File`] if instances cannot be listed.
@@ -201,7 +206,9 @@ impl Instance {
     pub fn write(&self, name: &str, value: &str) -> Result<(), TraceError> {
         let path = self.path(name);
         let written = fs::File::options().write(true).truncate(true).open(&path);
-        written.and_then(|mut file| file.write_all(value.as_bytes())).map_err(|why| TraceError::at(&path, why))
+        written
+            .and_then(|mut file| file.write_all(value.as_bytes()))
+            .map_err(|why| TraceError::at(&path, why))
     }
 
     /// Reads a file of the instance.
@@ -236,7 +243,8 @@ fn owner_is_dead(name: &str) -> bool {
     numbers().is_some_and(|(pid, start)| start_ticks(pid) != Some(start))
 }
 
-/// Returns the start time of a process, in clock ticks since boot; `None` if it is gone or a zombie.
+/// Returns the start time of a process, in clock ticks since boot; `None` if it is gone or a
+/// zombie.
 fn start_ticks(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in brackets may contain any character.
@@ -246,8 +254,8 @@ fn start_ticks(pid: u32) -> Option<u64> {
     (!matches!(state, "Z" | "X" | "x")).then_some(start)
 }
 
-/// Reads a file into a buffer larger than the file: some tracefs files return everything to the first read and nothing
-/// to the next (`show_header` in kernel/trace/trace_events.c).
+/// Reads a file into a buffer larger than the file: some tracefs files return everything to the
+/// first read and nothing to the next (`show_header` in kernel/trace/trace_events.c).
 fn read_whole(path: &Path) -> io::Result<String> {
     let mut file = fs::File::open(path)?;
     let mut bytes = Vec::new();
@@ -255,7 +263,8 @@ fn read_whole(path: &Path) -> io::Result<String> {
     loop {
         let length = file.read(&mut buffer)?;
         if length == 0 {
-            return String::from_utf8(bytes).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why));
+            return String::from_utf8(bytes)
+                .map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why));
         }
         bytes.extend_from_slice(&buffer[..length]);
     }
@@ -265,15 +274,18 @@ fn read_whole(path: &Path) -> io::Result<String> {
 fn mounted() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let of_kind = |kind: &str| {
-        let line = mounts
-            .lines()
-            .find(|line| line.split_once(" - ").is_some_and(|(_, rest)| rest.split(' ').next() == Some(kind)))?;
+        let line = mounts.lines().find(|line| {
+            line.split_once(" - ").is_some_and(|(_, rest)| rest.split(' ').next() == Some(kind))
+        })?;
         line.split(' ').nth(4).map(PathBuf::from)
     };
 
     // A debugfs contains the same tree, mounted on first access.
-    let below_debugfs =
-        || of_kind("debugfs").map(|root| root.join("tracing")).filter(|root| root.join("events").exists());
+    let below_debugfs = || {
+        of_kind("debugfs")
+            .map(|root| root.join("tracing"))
+            .filter(|root| root.join("events").exists())
+    };
     of_kind("tracefs").or_else(below_debugfs)
 }
 
@@ -292,7 +304,10 @@ mod tests {
         let me = std::process::id();
         let start = start_ticks(me).unwrap();
         assert!(!owner_is_dead(&format!("onbeat-{me}-{start}-0")));
-        assert!(owner_is_dead(&format!("onbeat-{me}-{}-0", start + 1)), "the number was used again");
+        assert!(
+            owner_is_dead(&format!("onbeat-{me}-{}-0", start + 1)),
+            "the number was used again"
+        );
         assert!(owner_is_dead("onbeat-4194305-7-0"), "no process can have this number");
         for foreign in ["onbeat", "onbeat-", "onbeat-x-y", "trace-cmd", "onbeat-12"] {
             assert!(!owner_is_dead(foreign), "{foreign} is not ours");

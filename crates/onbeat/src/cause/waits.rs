@@ -1,34 +1,43 @@
-//! Finds the cause when a loop sleeps unexpectedly: in its own work, for a page of memory, or because it was frozen.
+//! Finds the cause when a loop sleeps unexpectedly: in its own work, for a page of memory, or
+//! because it was frozen.
 
 use onbeat_rt::Instant;
 
 use super::counters::CounterReading;
 use super::event::{KernelEvent, Thread};
 use super::facts::ExpectedActivity;
-use super::judge::{Judge, Judgement, ORDINARY_STEP_NS, frozen, named, syscall_name, thread_culprit};
+use super::judge::{
+    Judge, Judgement, ORDINARY_STEP_NS, frozen, named, syscall_name, thread_culprit,
+};
 use super::kind::CauseKind;
 use super::timeline::{LoopSpan, Slice};
 
 /// A page fault precedes the sleep for its page by at most this time, in nanoseconds.
 const FAULTED_WITHIN_NS: u64 = 300_000;
-/// A wake-up follows its timer's function within this time, in nanoseconds, unless the CPU itself was stolen.
+/// A wake-up follows its timer's function within this time, in nanoseconds, unless the CPU itself
+/// was stolen.
 const FROZEN_NS: u64 = 200_000;
 
 impl Judge<'_> {
-    /// Whether the loop kept sleeping although its timer's function ran: only a freezer suppresses a wake-up.
+    /// Whether the loop kept sleeping although its timer's function ran: only a freezer suppresses
+    /// a wake-up.
     pub(super) fn is_frozen(&self, slice: &Slice, span: &LoopSpan) -> bool {
         self.fired.is_some_and(|(fired, _)| {
-            slice.from >= fired && span.to.ns_since(fired) > FROZEN_NS && !self.is_on_its_way(fired, span)
+            slice.from >= fired
+                && span.to.ns_since(fired) > FROZEN_NS
+                && !self.is_on_its_way(fired, span)
         })
     }
 
-    /// Whether the timer's interrupt was still running when the span ended: the wake-up comes shortly after the begin
-    /// of its function.
+    /// Whether the timer's interrupt was still running when the span ended: the wake-up comes
+    /// shortly after the begin of its function.
     fn is_on_its_way(&self, fired: Instant, span: &LoopSpan) -> bool {
-        self.interrupt_at(fired).is_some_and(|entered| self.interrupt_at(span.to.minus_ns(1)) == Some(entered))
+        self.interrupt_at(fired)
+            .is_some_and(|entered| self.interrupt_at(span.to.minus_ns(1)) == Some(entered))
     }
 
-    /// Judges a sleep in the loop's own work: for a lock, or for whatever the system call waits for.
+    /// Judges a sleep in the loop's own work: for a lock, or for whatever the system call waits
+    /// for.
     pub(super) fn while_waiting(&self, span: &LoopSpan) -> Judgement {
         let call = self.own_leaving(span).and_then(|reading| reading.prev_syscall);
         if self.was_taken_from_user_code(span) {
@@ -36,7 +45,9 @@ impl Judge<'_> {
         }
 
         let waker = self.events.iter().rev().find_map(|event| match event.what {
-            KernelEvent::Waking { thread, .. } if thread.tid == self.facts.tid && event.at <= span.to => {
+            KernelEvent::Waking { thread, .. }
+                if thread.tid == self.facts.tid && event.at <= span.to =>
+            {
                 Some(event.tid)
             }
             _ => None,
@@ -68,7 +79,8 @@ impl Judge<'_> {
         self.counters.between(span.cpu, from, to).find(|reading| reading.prev == self.facts.tid)
     }
 
-    /// Whether the loop was taken off its CPU in user code, without a system call or a page fault, as a freezer does.
+    /// Whether the loop was taken off its CPU in user code, without a system call or a page fault,
+    /// as a freezer does.
     fn was_taken_from_user_code(&self, span: &LoopSpan) -> bool {
         let in_user = self.own_leaving(span).is_some_and(|reading| reading.prev_in_user);
         in_user && !self.had_faulted(span) && span.to.ns_since(span.from) > FROZEN_NS
@@ -91,18 +103,26 @@ impl Judge<'_> {
         })
     }
 
-    /// Judges an uninterruptible wait inside the kernel (state D): for a page, in a system call of the loop's work, or
-    /// frozen.
-    pub(super) fn while_blocked(&self, slice: &Slice, span: &LoopSpan, part: ExpectedActivity) -> Judgement {
+    /// Judges an uninterruptible wait inside the kernel (state D): for a page, in a system call of
+    /// the loop's work, or frozen.
+    pub(super) fn while_blocked(
+        &self,
+        slice: &Slice,
+        span: &LoopSpan,
+        part: ExpectedActivity,
+    ) -> Judgement {
         if self.had_faulted(span) {
-            return Judgement::new(CauseKind::PageFault).because("the page had to be read from a device");
+            return Judgement::new(CauseKind::PageFault)
+                .because("the page had to be read from a device");
         }
 
         if part == ExpectedActivity::WakeUp && self.is_frozen(slice, span) {
             return frozen("its timer had fired, and nothing woke it");
         }
         if self.was_taken_from_user_code(span) {
-            return frozen("it was taken off its CPU in user code (state D), and no page fault shows why");
+            return frozen(
+                "it was taken off its CPU in user code (state D), and no page fault shows why",
+            );
         }
 
         let call = self.own_leaving(span).and_then(|reading| reading.prev_syscall);

@@ -39,7 +39,8 @@ pub struct Window {
     pub cpus: Vec<CpuWindow>,
     /// Gaps: time ranges with missing events.
     pub lost: Vec<LostEvents>,
-    /// Readings by BPF at switches and wake-ups of the loop, in order of time. Run files do not contain them.
+    /// Readings by BPF at switches and wake-ups of the loop, in order of time. Run files do not
+    /// contain them.
     pub readings: Vec<CounterReading>,
     /// Names of kernel functions by address, as far as known.
     pub functions: BTreeMap<u64, String>,
@@ -72,7 +73,8 @@ impl Window {
         self.functions.get(&address).map(String::as_str)
     }
 
-    /// Returns the window with missing switches added, which are inferred from the next record of the CPU.
+    /// Returns the window with missing switches added, which are inferred from the next record of
+    /// the CPU.
     #[must_use]
     pub fn completed(&self) -> Self {
         let threads = missing_switches::threads_of(self.cpus.iter().flat_map(|cpu| &cpu.events));
@@ -82,7 +84,11 @@ impl Window {
         });
 
         let wakings: Vec<_> = woken.collect();
-        let cpus = self.cpus.iter().map(|cpu| missing_switches::complete(cpu, &threads, &wakings)).collect();
+        let cpus = self
+            .cpus
+            .iter()
+            .map(|cpu| missing_switches::complete(cpu, &threads, &wakings))
+            .collect();
         Self { cpus, ..self.clone() }
     }
 
@@ -98,7 +104,8 @@ impl Window {
         };
 
         let cpus: Vec<CpuWindow> = self.cpus.iter().map(cut).collect();
-        let lost = self.lost.iter().filter(|lost| lost.from < to && lost.to > from).copied().collect();
+        let lost =
+            self.lost.iter().filter(|lost| lost.from < to && lost.to > from).copied().collect();
         let is_inside = |reading: &&CounterReading| reading.at >= from && reading.at <= to;
         let readings = self.readings.iter().filter(is_inside).copied().collect();
         Self { from, to, cpus, lost, readings, functions: self.functions.clone() }

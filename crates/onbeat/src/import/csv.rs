@@ -1,7 +1,8 @@
-//! Samples one per line: a value alone, or with its time, in columns that commas, semicolons, tabs or blanks part.
+//! Samples one per line: a value alone, or with its time, in columns that commas, semicolons, tabs
+//! or blanks part.
 //!
-//! A first line that holds no numbers names the columns, and may name their units: `latency_us`, `time (s)`. How many decimals
-//! are written tells how finely the source counted.
+//! A first line that holds no numbers names the columns, and may name their units: `latency_us`,
+//! `time (s)`. How many decimals are written tells how finely the source counted.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read, Seek, SeekFrom};
@@ -13,7 +14,8 @@ use crate::record::{Moments, Resolution, Series, StepFigures, interval_ns_for};
 const FORMAT: Format = Format::Csv;
 /// Longer lines are no samples.
 const LONGEST_LINE: usize = 4096;
-/// Steps of an interval, a step's length at most, and the samples it has at least, as in onbeat's own runs.
+/// Steps of an interval, a step's length at most, and the samples it has at least, as in onbeat's
+/// own runs.
 const STEPS_PER_INTERVAL: f64 = 10.0;
 const LONGEST_STEP_S: f64 = 1.0;
 const LEAST_PER_STEP: f64 = 10.0;
@@ -23,8 +25,9 @@ const LEAST_PER_STEP: f64 = 10.0;
 pub fn is_samples(line: &str) -> bool {
     let fields = fields(line);
     let numeric = fields.iter().all(|field| field.parse::<f64>().is_ok());
-    let is_name =
-        |field: &&str| unit_in(field).is_some() || is_time(field) || series_in(field).is_some() || is_plain(field);
+    let is_name = |field: &&str| {
+        unit_in(field).is_some() || is_time(field) || series_in(field).is_some() || is_plain(field)
+    };
     let names = fields.iter().all(is_name);
     !fields.is_empty() && (numeric || names)
 }
@@ -50,7 +53,11 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     })?;
 
     let Some(columns) = columns.filter(|_| extent.samples > 0) else {
-        return Err(Error::NoHistogram { format: FORMAT, lines: extent.lines, advice: "it needs one value per line" });
+        return Err(Error::NoHistogram {
+            format: FORMAT,
+            lines: extent.lines,
+            advice: "it needs one value per line",
+        });
     };
     file.seek(SeekFrom::Start(0))?;
     let mut counting = SampleCounter::new(&columns, &extent, asked);
@@ -66,7 +73,10 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
 }
 
 /// Calls `take` with every line that says something, and its number.
-fn each_line(file: &mut impl BufRead, mut take: impl FnMut(&str, usize) -> Result<(), Error>) -> Result<(), Error> {
+fn each_line(
+    file: &mut impl BufRead,
+    mut take: impl FnMut(&str, usize) -> Result<(), Error>,
+) -> Result<(), Error> {
     let mut bytes = Vec::new();
     for number in 1.. {
         bytes.clear();
@@ -75,7 +85,9 @@ fn each_line(file: &mut impl BufRead, mut take: impl FnMut(&str, usize) -> Resul
             break;
         }
 
-        let text = std::str::from_utf8(&bytes).map_err(|_| Error::line(FORMAT, number, "not UTF-8 text"))?.trim();
+        let text = std::str::from_utf8(&bytes)
+            .map_err(|_| Error::line(FORMAT, number, "not UTF-8 text"))?
+            .trim();
         if text.len() > LONGEST_LINE {
             return Err(Error::line(
                 FORMAT,
@@ -120,13 +132,15 @@ fn unit_in(name: &str) -> Option<f64> {
 fn is_time(name: &str) -> bool {
     let bare = name.to_ascii_lowercase();
     ["time", "timestamp", "t", "ts"].iter().any(|word| {
-        bare.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', ' ', '(', '[']))
+        bare.strip_prefix(word)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', ' ', '(', '[']))
     })
 }
 
 /// Names that columns of samples have without saying more.
 fn is_plain(name: &str) -> bool {
-    ["latency", "jitter", "value", "sample", "delay", "period"].contains(&name.to_ascii_lowercase().as_str())
+    ["latency", "jitter", "value", "sample", "delay", "period"]
+        .contains(&name.to_ascii_lowercase().as_str())
 }
 
 /// Where the figures stand.
@@ -153,20 +167,31 @@ impl Columns {
     fn of(line: &str, number: usize, asked: &SourceOptions) -> Result<Self, Error> {
         let names = fields(line);
         let has_names = names.iter().any(|field| field.parse::<f64>().is_err());
-        let time =
-            if has_names { names.iter().position(|name| is_time(name)) } else { (names.len() == 2).then_some(0) };
+        let time = if has_names {
+            names.iter().position(|name| is_time(name))
+        } else {
+            (names.len() == 2).then_some(0)
+        };
         let value = match &asked.column {
             Some(wanted) => {
-                let by_number =
-                    wanted.parse::<usize>().ok().and_then(|n| n.checked_sub(1)).filter(|n| *n < names.len());
+                let by_number = wanted
+                    .parse::<usize>()
+                    .ok()
+                    .and_then(|n| n.checked_sub(1))
+                    .filter(|n| *n < names.len());
                 names.iter().position(|name| name == wanted).or(by_number).ok_or_else(|| {
-                    Error::line(FORMAT, number, format!("no column `{wanted}` among {}", names.join(", ")))
+                    Error::line(
+                        FORMAT,
+                        number,
+                        format!("no column `{wanted}` among {}", names.join(", ")),
+                    )
                 })?
             }
             None if names.len() > 2 => {
                 let known = names.iter().position(|name| series_in(name).is_some());
                 known.ok_or_else(|| {
-                    let reason = format!("{} columns; name the one of values with --column", names.len());
+                    let reason =
+                        format!("{} columns; name the one of values with --column", names.len());
                     Error::line(FORMAT, number, reason)
                 })?
             }
@@ -174,7 +199,8 @@ impl Columns {
         };
 
         let named = if has_names { unit_in(names[value]) } else { None };
-        let unit_ns = asked.unit_ns.or(named).ok_or(Error::NoUnit { format: FORMAT, line: number })?;
+        let unit_ns =
+            asked.unit_ns.or(named).ok_or(Error::NoUnit { format: FORMAT, line: number })?;
         let time_unit = |place: usize| unit_in(names[place]).filter(|_| has_names).unwrap_or(1e9);
         let series = asked.series.or_else(|| series_in(names[value])).unwrap_or(Series::Recorded);
         let time = time.filter(|place| *place != value).map(|place| (place, time_unit(place)));
@@ -184,7 +210,8 @@ impl Columns {
     fn sample(&self, line: &str, number: usize) -> Result<CsvSample, Error> {
         let fields = fields(line);
         if fields.len() != self.count {
-            let reason = format!("{} fields where line {} has {}", fields.len(), self.line, self.count);
+            let reason =
+                format!("{} fields where line {} has {}", fields.len(), self.line, self.count);
             return Err(Error::line(FORMAT, number, reason));
         }
 
@@ -196,9 +223,16 @@ impl Columns {
 
         let value = figure(self.value)?;
         let ns = to_ns(value, self.unit_ns).ok_or_else(|| {
-            Error::line(FORMAT, number, format!("{value} is not a latency: below 0 or above 10,000 hours"))
+            Error::line(
+                FORMAT,
+                number,
+                format!("{value} is not a latency: below 0 or above 10,000 hours"),
+            )
         })?;
-        let t_s = self.time.map(|(place, unit_ns)| Ok::<f64, Error>(figure(place)? * (unit_ns / 1e9))).transpose()?;
+        let t_s = self
+            .time
+            .map(|(place, unit_ns)| Ok::<f64, Error>(figure(place)? * (unit_ns / 1e9)))
+            .transpose()?;
         let digits = fields[self.value].split_once('.').map_or("", |(_, digits)| digits);
         let decimals = u32::try_from(digits.len()).unwrap_or(9).min(9);
 
@@ -210,7 +244,8 @@ impl Columns {
 fn series_in(name: &str) -> Option<Series> {
     let name = name.to_ascii_lowercase();
     Series::ALL.into_iter().find(|series| {
-        name.strip_prefix(series.tag()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', ' ', '(', '[']))
+        name.strip_prefix(series.tag())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', ' ', '(', '[']))
     })
 }
 
@@ -271,17 +306,29 @@ impl InSteps {
     fn close(&mut self) {
         let start = self.place as f64 * self.steps.every_s;
         let largest = self.samples.iter().map(|(ns, _)| *ns).max().unwrap_or(0);
-        // Coarse values have many largest ones; any of them stands for all, and always the first would be a pattern.
-        let all: Vec<f64> = self.samples.iter().filter(|(ns, _)| *ns == largest).map(|(_, t)| *t).collect();
+        // Coarse values have many largest ones; any of them stands for all, and always the first
+        // would be a pattern.
+        let all: Vec<f64> =
+            self.samples.iter().filter(|(ns, _)| *ns == largest).map(|(_, t)| *t).collect();
         let drawn = (self.place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         let worst_t = all.get(drawn as usize % all.len().max(1)).copied();
         self.samples.sort_unstable_by_key(|(ns, _)| *ns);
         let n = self.samples.len();
-        let value = |share: f64| self.samples.get(((share * n as f64).ceil() as usize).clamp(1, n.max(1)) - 1);
+        let value = |share: f64| {
+            self.samples.get(((share * n as f64).ceil() as usize).clamp(1, n.max(1)) - 1)
+        };
 
-        if let (Some(min), Some(p50), Some(p90), Some(worst_t)) = (value(0.0), value(0.5), value(0.9), worst_t) {
+        if let (Some(min), Some(p50), Some(p90), Some(worst_t)) =
+            (value(0.0), value(0.5), value(0.9), worst_t)
+        {
             let worst_at = Some((worst_t - start) / self.steps.every_s);
-            let figures = StepFigures { min_ns: min.0, p50_ns: p50.0, p90_ns: p90.0, max_ns: largest, worst_at };
+            let figures = StepFigures {
+                min_ns: min.0,
+                p50_ns: p50.0,
+                p90_ns: p90.0,
+                max_ns: largest,
+                worst_at,
+            };
             self.steps.put(self.place, figures);
         }
 
@@ -303,7 +350,8 @@ impl SampleCounter {
         let step_ns = columns.unit_ns / 10_f64.powi(i32::try_from(extent.decimals).unwrap_or(9));
         let resolution = Resolution::even((step_ns.round() as u64).max(1));
         let apart_s = length_s / extent.samples.max(2) as f64;
-        let step_s = (interval_s / STEPS_PER_INTERVAL).min(LONGEST_STEP_S).max(LEAST_PER_STEP * apart_s);
+        let step_s =
+            (interval_s / STEPS_PER_INTERVAL).min(LONGEST_STEP_S).max(LEAST_PER_STEP * apart_s);
         let steps = TrendSteps::new(columns.series, step_s, length_s).filter(|_| length_s > 0.0);
         let trend = steps.map(|steps| InSteps { steps, place: 0, samples: Vec::new() });
 
@@ -343,17 +391,31 @@ impl SampleCounter {
         }
 
         if self.resolution.step_ns > 1 {
-            missing.push(format!("values finer than {} ns: the file has no more digits", self.resolution.step_ns));
+            missing.push(format!(
+                "values finer than {} ns: the file has no more digits",
+                self.resolution.step_ns
+            ));
         }
         if columns.series == Series::Recorded {
-            missing.push("what the values are: the file does not say, and --as was not given".to_owned());
+            missing.push(
+                "what the values are: the file does not say, and --as was not given".to_owned(),
+            );
         }
 
-        missing.push("skipped releases, the machine and the command: the file does not hold them".to_owned());
+        missing.push(
+            "skipped releases, the machine and the command: the file does not hold them".to_owned(),
+        );
         let length = if is_timed { self.interval_s } else { 0.0 };
         let part = |(index, (cells, moments)): (u64, (BTreeMap<u64, u64>, Moments))| {
             let t = index as f64 * length;
-            StreamPart { series: columns.series, t, length, cells, moments: Some(moments), maxima: None }
+            StreamPart {
+                series: columns.series,
+                t,
+                length,
+                cells,
+                moments: Some(moments),
+                maxima: None,
+            }
         };
 
         // Seconds since 1970 are distinguished from seconds since a start by their size.
@@ -369,7 +431,8 @@ impl SampleCounter {
     }
 }
 
-/// Five digits, so that memory does not grow with the number of samples; the run file keeps three or four.
+/// Five digits, so that memory does not grow with the number of samples; the run file keeps three
+/// or four.
 const fn rounded(ns: u64) -> u64 {
     let shift = (u64::BITS - ns.leading_zeros()).saturating_sub(17);
     (ns >> shift << shift) | if shift > 0 { 1 << (shift - 1) } else { 0 }

@@ -1,7 +1,8 @@
 //! Histogram text of cyclictest: `-h`, `-H` and `--histfile`.
 //!
-//! Rows of a latency and its count per thread; with `-H` a last column adds the threads up. Lines with `#` follow: totals,
-//! extremes, and how many samples lie beyond the last row. The text does not tell its unit.
+//! Rows of a latency and its count per thread; with `-H` a last column adds the threads up. Lines
+//! with `#` follow: totals, extremes, and how many samples lie beyond the last row. The text does
+//! not tell its unit.
 
 use super::rt_tests::{Overflow, missing};
 use super::stream::{SourceFigures, Stream, StreamPart};
@@ -55,7 +56,10 @@ impl HistogramText {
                 all.summary(stated, number)?;
             } else if line.starts_with("T:") {
                 let words: Vec<&str> = line.split_whitespace().collect();
-                let interval = words.iter().find_map(|word| word.strip_prefix("I:")).and_then(|text| text.parse().ok());
+                let interval = words
+                    .iter()
+                    .find_map(|word| word.strip_prefix("I:"))
+                    .and_then(|text| text.parse().ok());
                 all.interval_us = all.interval_us.or(interval);
             } else if line.starts_with(|c: char| c.is_ascii_digit()) {
                 all.row(line, number)?;
@@ -90,10 +94,18 @@ impl HistogramText {
         let before = self.rows.last();
         if let Some((_, previous, columns)) = before {
             if previous >= latency {
-                return Err(Error::line(FORMAT, number, format!("the row {latency} comes after the row {previous}")));
+                return Err(Error::line(
+                    FORMAT,
+                    number,
+                    format!("the row {latency} comes after the row {previous}"),
+                ));
             }
             if columns.len() != counts.len() {
-                let reason = format!("{} columns of counts where the row before has {}", counts.len(), columns.len());
+                let reason = format!(
+                    "{} columns of counts where the row before has {}",
+                    counts.len(),
+                    columns.len()
+                );
                 return Err(Error::line(FORMAT, number, reason));
             }
         }
@@ -117,10 +129,20 @@ impl HistogramText {
             others.iter().try_fold(0_u64, |all, n| all.checked_add(*n)) == Some(*last)
         };
 
-        if columns > 1 && self.rows.iter().all(|(_, _, counts)| is_sum(counts)) { columns - 1 } else { columns }
+        if columns > 1 && self.rows.iter().all(|(_, _, counts)| is_sum(counts)) {
+            columns - 1
+        } else {
+            columns
+        }
     }
 
-    fn stream(&self, thread: usize, threads: usize, step_ns: u64, asked: &SourceOptions) -> Result<Stream, Error> {
+    fn stream(
+        &self,
+        thread: usize,
+        threads: usize,
+        step_ns: u64,
+        asked: &SourceOptions,
+    ) -> Result<Stream, Error> {
         let column = || self.rows.iter().map(|(_, latency, counts)| (*latency, counts[thread]));
         let counted = column().try_fold(0_u64, |all, (_, n)| all.checked_add(n));
         let (last_line, last, _) =
@@ -151,9 +173,12 @@ impl HistogramText {
             part.count(&resolution, beyond.from_ns, beyond.count);
         }
 
-        if let (Some(min), Some(mean), Some(max)) = (figure(&self.minima), figure(&self.averages), max) {
+        if let (Some(min), Some(mean), Some(max)) =
+            (figure(&self.minima), figure(&self.averages), max)
+        {
             let at = |units: u64| units.saturating_mul(step_ns);
-            let stated = SourceFigures { min_ns: at(min), max_ns: at(max), mean_ns: at(mean) as f64 };
+            let stated =
+                SourceFigures { min_ns: at(min), max_ns: at(max), mean_ns: at(mean) as f64 };
             part.moments = Some(part.moments_around(&resolution, stated));
         }
 
@@ -162,12 +187,18 @@ impl HistogramText {
             "the machine, the start and the command: cyclictest's text does not hold them, its --json does".to_owned(),
         );
         if asked.unit_ns.is_none() {
-            missing.push("the unit: microseconds assumed; cyclictest -N counts nanoseconds (--unit ns)".to_owned());
+            missing.push(
+                "the unit: microseconds assumed; cyclictest -N counts nanoseconds (--unit ns)"
+                    .to_owned(),
+            );
         }
 
         Ok(Stream {
             label: if threads > 1 { format!("thread {thread}") } else { String::new() },
-            period_ns: self.interval_us.filter(|_| thread == 0).and_then(|us| us.checked_mul(1_000)),
+            period_ns: self
+                .interval_us
+                .filter(|_| thread == 0)
+                .and_then(|us| us.checked_mul(1_000)),
             resolution: [(part.series, resolution)].into(),
             parts: vec![part],
             missing,
@@ -177,6 +208,8 @@ impl HistogramText {
 }
 
 fn numbers<'w>(words: impl Iterator<Item = &'w str>, line: usize) -> Result<Vec<u64>, Error> {
-    let number = |word: &str| word.parse().map_err(|_| Error::line(FORMAT, line, format!("`{word}` is not a count")));
+    let number = |word: &str| {
+        word.parse().map_err(|_| Error::line(FORMAT, line, format!("`{word}` is not a count")))
+    };
     words.map(number).collect()
 }

@@ -1,6 +1,7 @@
 //! The wall clock as other tools print it.
 
-/// Seconds since 1970 of a date such as `Sat, 21 Nov 2026 11:57:50 +0000` (RFC 5322, section 3.3); `None` when it is none.
+/// Seconds since 1970 of a date such as `Sat, 21 Nov 2026 11:57:50 +0000` (RFC 5322, section 3.3);
+/// `None` when it is none.
 #[must_use]
 pub fn unix_s(text: &str) -> Option<f64> {
     let text = text.split_once(',').map_or(text, |(_, rest)| rest);
@@ -10,7 +11,8 @@ pub fn unix_s(text: &str) -> Option<f64> {
     let year: i64 = words.next()?.parse().ok()?;
     let time = words.next()?;
     let zone = words.next().unwrap_or("+0000");
-    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let months =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let month = i64::try_from(months.iter().position(|name| *name == month)?).ok()? + 1;
 
     if !(1..=31).contains(&day) || !(1970..=9999).contains(&year) {
@@ -41,7 +43,8 @@ fn zone_s(text: &str) -> Option<i64> {
     }
 }
 
-/// Days of the Gregorian calendar, counted in years that begin in March so that the leap day comes last.
+/// Days of the Gregorian calendar, counted in years that begin in March so that the leap day comes
+/// last.
 const fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let months = (month + 9) % 12;
@@ -61,9 +64,13 @@ mod tests {
 
     #[test]
     fn an_invalid_date_is_none() {
-        for text in
-            ["", "21 Nov", "1 Nov 2026 11:5x:50 +0000", "1 Nov 2026 11:50:50 é0000", "99 Nov 2026 11:00:00 +0000"]
-        {
+        for text in [
+            "",
+            "21 Nov",
+            "1 Nov 2026 11:5x:50 +0000",
+            "1 Nov 2026 11:50:50 é0000",
+            "99 Nov 2026 11:00:00 +0000",
+        ] {
             assert_eq!(unix_s(text), None, "{text}");
         }
     }

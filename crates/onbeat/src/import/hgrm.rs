@@ -1,7 +1,8 @@
 //! HdrHistogram's percentile text (`.hgrm`), as `outputPercentileDistribution` prints it.
 //!
-//! Each row has a value and the number of samples that do not exceed it. Samples between two rows are known to be between their
-//! values and no more: the rows' values become the uneven cells of the run.
+//! Each row has a value and the number of samples that do not exceed it. Samples between two rows
+//! are known to be between their values and no more: the rows' values become the uneven cells of
+//! the run.
 
 use super::stream::{Stream, StreamPart};
 use super::{Error, Format, SourceOptions};
@@ -40,8 +41,10 @@ pub fn read(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
         let advice = "its rows are Value, Percentile, TotalCount, 1/(1-Percentile)";
         return Err(Error::NoHistogram { format: FORMAT, lines: text.lines().count(), advice });
     };
-    let resolution =
-        Resolution { upper_ends_ns: all.cells.iter().map(|(end, _)| *end).collect(), ..Resolution::exact() };
+    let resolution = Resolution {
+        upper_ends_ns: all.cells.iter().map(|(end, _)| *end).collect(),
+        ..Resolution::exact()
+    };
     let mut part = StreamPart::untimed(asked.series.unwrap_or(Series::Recorded), 0.0);
     for &(end, n) in &all.cells {
         part.count(&resolution, end, n);
@@ -51,8 +54,13 @@ pub fn read(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
         let n = part.samples();
         let max_ns = all.max.and_then(|max| super::to_ns(max, unit_ns)).unwrap_or(last_ns);
         let sd_ns = sd * unit_ns;
-        part.moments =
-            Some(Moments { n, min_ns: all.cells[0].0, max_ns, mean_ns: mean * unit_ns, m2: sd_ns * sd_ns * n as f64 });
+        part.moments = Some(Moments {
+            n,
+            min_ns: all.cells[0].0,
+            max_ns,
+            mean_ns: mean * unit_ns,
+            m2: sd_ns * sd_ns * n as f64,
+        });
     }
 
     let missing = vec![
@@ -81,12 +89,23 @@ impl PercentileText {
             ));
         };
         // A value is printed rounded: it may have been larger by half of its last digit.
-        let decimals = first.split_once('.').map_or(0, |(_, digits)| i32::try_from(digits.len().min(12)).unwrap_or(0));
-        let ns = super::to_ns(value + 0.5 * 10_f64.powi(-decimals), unit_ns)
-            .ok_or_else(|| Error::line(FORMAT, number, format!("the value {value} is out of range; look at --unit")))?;
+        let decimals = first
+            .split_once('.')
+            .map_or(0, |(_, digits)| i32::try_from(digits.len().min(12)).unwrap_or(0));
+        let ns = super::to_ns(value + 0.5 * 10_f64.powi(-decimals), unit_ns).ok_or_else(|| {
+            Error::line(
+                FORMAT,
+                number,
+                format!("the value {value} is out of range; look at --unit"),
+            )
+        })?;
 
         if total < self.counted || self.cells.last().is_some_and(|(before, _)| *before > ns) {
-            return Err(Error::line(FORMAT, number, "value or count is smaller than in the row before"));
+            return Err(Error::line(
+                FORMAT,
+                number,
+                "value or count is smaller than in the row before",
+            ));
         }
 
         let more = total - self.counted;
@@ -104,7 +123,8 @@ impl PercentileText {
     fn summary(&mut self, comment: &str) {
         for pair in comment.trim_end_matches(']').split(',') {
             let Some((name, value)) = pair.split_once('=') else { continue };
-            let value = value.trim().parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
+            let value =
+                value.trim().parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
             match name.trim() {
                 "Mean" => self.mean = value,
                 "StdDeviation" => self.sd = value,

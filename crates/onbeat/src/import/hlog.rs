@@ -1,10 +1,12 @@
-//! HdrHistogram interval logs: jHiccup's, HistogramLogWriter's, of format versions 1.0 to 1.3, with tags and without.
+//! HdrHistogram interval logs: jHiccup's, HistogramLogWriter's, of format versions 1.0 to 1.3, with
+//! tags and without.
 //!
-//! Lines are `[Tag=NAME,]start,length,max,histogram`. What `start` counts from is given by `#[StartTime: ...]` and
-//! `#[BaseTime: ...]`, or, where these are missing, found as HistogramLogReader does: a stamp more than a year before the
-//! start counts from it.
+//! Lines are `[Tag=NAME,]start,length,max,histogram`. What `start` counts from is given by
+//! `#[StartTime: ...]` and `#[BaseTime: ...]`, or, where these are missing, found as
+//! HistogramLogReader does: a stamp more than a year before the start counts from it.
 //!
-//! Neighbouring intervals are put together as a run file keeps them ([`interval_ns_for`]); the largest value of each stays.
+//! Neighbouring intervals are put together as a run file keeps them ([`interval_ns_for`]); the
+//! largest value of each stays.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read, Seek, SeekFrom};
@@ -24,8 +26,9 @@ const MOST_TAGS: usize = 256;
 /// Whether a line is one interval of a log.
 #[must_use]
 pub fn is_interval_line(line: &str) -> bool {
-    IntervalLine::of(line)
-        .is_some_and(|fields| fields.histogram.starts_with("HIST") || fields.histogram.starts_with("DHIST"))
+    IntervalLine::of(line).is_some_and(|fields| {
+        fields.histogram.starts_with("HIST") || fields.histogram.starts_with("DHIST")
+    })
 }
 
 /// One parsed line.
@@ -77,16 +80,16 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     }
 
     file.seek(SeekFrom::Start(0))?;
-    let unit_ns = asked.unit_ns.map_or(Some(1), |unit_ns| super::to_ns(1.0, unit_ns)).filter(|unit| *unit > 0);
+    let unit_ns = asked
+        .unit_ns
+        .map_or(Some(1), |unit_ns| super::to_ns(1.0, unit_ns))
+        .filter(|unit| *unit > 0);
     let unit_ns = unit_ns.ok_or_else(|| Error::line(FORMAT, 1, "a unit below a nanosecond"))?;
     let default_series = if is_jhiccup { Series::Hiccup } else { Series::Recorded };
     let mut counting = IntervalMerger::new(&clock, unit_ns, asked.series.unwrap_or(default_series));
-    each_line(
-        file,
-        |line, number| {
-            if line.starts_with('#') { Ok(()) } else { counting.line(&interval(line, number)?, number) }
-        },
-    )?;
+    each_line(file, |line, number| {
+        if line.starts_with('#') { Ok(()) } else { counting.line(&interval(line, number)?, number) }
+    })?;
     let mut streams = counting.finish()?;
     for stream in &mut streams {
         stream.started_unix_s = clock.started_unix_s();
@@ -102,14 +105,18 @@ fn missing(asked: &SourceOptions, stream: &Stream, clock: &LogClock) -> Vec<Stri
         "order and times within an interval, and exact means: computed from the histogram's buckets".to_owned(),
     ];
     if asked.unit_ns.is_none() {
-        missing.push("the unit: nanoseconds assumed, as HdrHistogram's writers use (--unit)".to_owned());
+        missing.push(
+            "the unit: nanoseconds assumed, as HdrHistogram's writers use (--unit)".to_owned(),
+        );
     }
 
     if stream.parts.iter().any(|part| part.series == Series::Recorded) {
-        missing.push("what the values are: the log does not say, and --as was not given".to_owned());
+        missing
+            .push("what the values are: the log does not say, and --as was not given".to_owned());
     }
     if clock.start_s.is_none() {
-        missing.push("the start: the log has no StartTime; its first time stamp is used".to_owned());
+        missing
+            .push("the start: the log has no StartTime; its first time stamp is used".to_owned());
     }
 
     missing
@@ -118,7 +125,11 @@ fn missing(asked: &SourceOptions, stream: &Stream, clock: &LogClock) -> Vec<Stri
 fn interval(line: &str, number: usize) -> Result<IntervalLine<'_>, Error> {
     let fields = IntervalLine::of(line).ok_or_else(|| {
         let begins: String = line.chars().filter(|c| !c.is_control()).take(40).collect();
-        Error::line(FORMAT, number, format!("`{begins}` is not an interval: start, length, maximum, histogram"))
+        Error::line(
+            FORMAT,
+            number,
+            format!("`{begins}` is not an interval: start, length, maximum, histogram"),
+        )
     })?;
 
     if fields.length < 0.0 {
@@ -129,7 +140,10 @@ fn interval(line: &str, number: usize) -> Result<IntervalLine<'_>, Error> {
 }
 
 /// Calls `take` with every comment and interval, and its number; returns how many lines there are.
-fn each_line(file: &mut impl BufRead, mut take: impl FnMut(&str, usize) -> Result<(), Error>) -> Result<usize, Error> {
+fn each_line(
+    file: &mut impl BufRead,
+    mut take: impl FnMut(&str, usize) -> Result<(), Error>,
+) -> Result<usize, Error> {
     let mut bytes = Vec::new();
     for number in 1.. {
         bytes.clear();
@@ -138,11 +152,14 @@ fn each_line(file: &mut impl BufRead, mut take: impl FnMut(&str, usize) -> Resul
         }
 
         if bytes.len() as u64 > LONGEST_LINE {
-            let reason = format!("longer than {} MiB, the limit for a histogram line", LONGEST_LINE >> 20);
+            let reason =
+                format!("longer than {} MiB, the limit for a histogram line", LONGEST_LINE >> 20);
             return Err(Error::line(FORMAT, number, reason));
         }
 
-        let line = std::str::from_utf8(&bytes).map_err(|_| Error::line(FORMAT, number, "not UTF-8 text"))?.trim();
+        let line = std::str::from_utf8(&bytes)
+            .map_err(|_| Error::line(FORMAT, number, "not UTF-8 text"))?
+            .trim();
         if !line.is_empty() && !line.starts_with('"') {
             take(line, number)?;
         }
@@ -176,7 +193,8 @@ impl LogClock {
     }
 
     fn take_in(&mut self, fields: &IntervalLine<'_>) {
-        self.first_s = if self.intervals == 0 { fields.start } else { self.first_s.min(fields.start) };
+        self.first_s =
+            if self.intervals == 0 { fields.start } else { self.first_s.min(fields.start) };
         self.end_s = if self.intervals == 0 {
             fields.start + fields.length
         } else {
@@ -254,7 +272,8 @@ impl IntervalMerger {
         }
 
         let Some(tag) = self.tags.get_mut(fields.tag) else { return Ok(()) };
-        // Stamps are rounded to milliseconds: half an interval of the source belongs to the next part.
+        // Stamps are rounded to milliseconds: half an interval of the source belongs to the next
+        // part.
         let index = ((t + tag.every_s / 2.0) / self.interval_s).max(0.0) as u64;
         if index != tag.index || fields.length >= self.interval_s {
             tag.close(self.unit_ns);
@@ -288,7 +307,11 @@ impl IntervalMerger {
 
             Stream {
                 label,
-                resolution: tag.resolution.map(|resolution| (tag.series, resolution)).into_iter().collect(),
+                resolution: tag
+                    .resolution
+                    .map(|resolution| (tag.series, resolution))
+                    .into_iter()
+                    .collect(),
                 parts: tag.parts,
                 steps: tag.steps.filter(|steps| steps.figures.len() > 1),
                 ..Stream::default()
@@ -335,7 +358,8 @@ impl Tag {
         let encoded = decoder.decode(histogram.as_bytes())?;
         let scale = encoded.scale;
         if self.scale != Some(scale) {
-            // A writer that changed its mind: what was counted goes first, then its cells are those of both.
+            // A writer that changed its mind: what was counted goes first, then its cells are those
+            // of both.
             self.empty_counts(unit_ns);
             self.scale = Some(scale);
             let resolution = scale.resolution(unit_ns);
@@ -358,7 +382,9 @@ impl Tag {
             largest = Some(index);
         })?;
 
-        Ok(largest.and_then(|index| scale.bucket(index)).map_or(0, |bucket| bucket.high_ns().saturating_mul(unit_ns)))
+        Ok(largest
+            .and_then(|index| scale.bucket(index))
+            .map_or(0, |bucket| bucket.high_ns().saturating_mul(unit_ns)))
     }
 
     /// Moves counts into the cells of the part.

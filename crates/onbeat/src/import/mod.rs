@@ -1,7 +1,7 @@
 //! Files of other tools become run files, so that the same report, comparison and gate serve them.
 //!
-//! A format is detected from its content ([`Format::detect`]); [`read`] takes the file apart into streams (a thread, a CPU, a tag), and
-//! [`write`](fn@write) puts each into a run file of its own.
+//! A format is detected from its content ([`Format::detect`]); [`read`] takes the file apart into
+//! streams (a thread, a CPU, a tag), and [`write`](fn@write) puts each into a run file of its own.
 //!
 //! | file | format |
 //! |---|---|
@@ -14,9 +14,10 @@
 //! | [`csv`] | one value per line, with or without its time |
 //! | [`stream`] | what all of them become, and its run file |
 //!
-//! A histogram does not tell when its samples were taken, nor in which order, nor how long those were that lie beyond its end.
-//! Nothing of this is made up: the run file keeps the source's cells ([`crate::record::Resolution`]) and says in sentences what
-//! is missing ([`crate::record::Import`]).
+//! A histogram does not tell when its samples were taken, nor in which order, nor how long those
+//! were that lie beyond its end. Nothing of this is made up: the run file keeps the source's cells
+//! ([`crate::record::Resolution`]) and says in sentences what is missing
+//! ([`crate::record::Import`]).
 //!
 //! ```
 //! use std::io::Cursor;
@@ -31,7 +32,8 @@
 //! # Ok::<(), import::Error>(())
 //! ```
 //!
-//! Absent on purpose: files and names of files (the command line's), and any figure that the source does not have.
+//! Absent on purpose: files and names of files (the command line's), and any figure that the source
+//! does not have.
 
 pub mod csv;
 pub mod cyclictest;
@@ -121,13 +123,19 @@ impl Format {
     #[must_use]
     pub fn detect(beginning: &str) -> Option<Self> {
         let has = |text: &str| beginning.contains(text);
-        let first = || beginning.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
+        let first = || {
+            beginning.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'))
+        };
         if beginning.trim_start().starts_with('{') {
-            let of_oslat = has("\"freq\"") || has("\"cmdline:\": \"oslat") || has("\"cmdline\": \"oslat");
+            let of_oslat =
+                has("\"freq\"") || has("\"cmdline:\": \"oslat") || has("\"cmdline\": \"oslat");
             return Some(if of_oslat { Self::OslatJson } else { Self::CyclictestJson });
         }
 
-        if has("#[Histogram log format") || has("\"StartTimestamp\"") || first().is_some_and(hlog::is_interval_line) {
+        if has("#[Histogram log format")
+            || has("\"StartTimestamp\"")
+            || first().is_some_and(hlog::is_interval_line)
+        {
             return Some(Self::Hlog);
         }
         if has("RTLA timerlat histogram") || has("RTLA osnoise histogram") {
@@ -170,7 +178,10 @@ pub enum Error {
     #[error("{0}")]
     Read(#[from] io::Error),
     /// Its content fits no format.
-    #[error("line {line} is `{begins}`, which fits no known format; name it with --from: {}", words())]
+    #[error(
+        "line {line} is `{begins}`, which fits no known format; name it with --from: {}",
+        words()
+    )]
     Unknown {
         /// The first line that is not a comment, from 1.
         line: usize,
@@ -228,8 +239,9 @@ impl Error {
 
 /// Reads a file into its streams.
 ///
-/// Memory is bounded by the number of different values and of intervals kept (about 300), not by the file's length, for the
-/// formats that may be long (`hlog`, `csv`); the others are read whole, up to 64 MiB.
+/// Memory is bounded by the number of different values and of intervals kept (about 300), not by
+/// the file's length, for the formats that may be long (`hlog`, `csv`); the others are read whole,
+/// up to 64 MiB.
 ///
 /// # Errors
 /// [`Error`], with the line where there is one.
@@ -242,7 +254,8 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
         return Err(Error::RunFile);
     }
 
-    let format = asked.format.or_else(|| Format::detect(&beginning)).ok_or_else(|| unknown(&beginning))?;
+    let format =
+        asked.format.or_else(|| Format::detect(&beginning)).ok_or_else(|| unknown(&beginning))?;
     let mut streams = match format {
         Format::Hlog => hlog::read(file, asked)?,
         Format::Csv => csv::read(file, asked)?,
@@ -263,7 +276,10 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
 }
 
 fn unknown(beginning: &str) -> Error {
-    let first_line = beginning.lines().zip(1..).find(|(line, _)| !line.trim().is_empty() && !line.starts_with('#'));
+    let first_line = beginning
+        .lines()
+        .zip(1..)
+        .find(|(line, _)| !line.trim().is_empty() && !line.starts_with('#'));
     let (begins, line) = first_line.unwrap_or(("", 1));
     Error::Unknown { line, begins: begins.chars().filter(|c| !c.is_control()).take(40).collect() }
 }
@@ -282,7 +298,8 @@ fn whole(file: &mut impl BufRead, format: Format) -> Result<String, Error> {
     })
 }
 
-/// A number in units, as whole nanoseconds, rounded to the nearest; `None` when it is below 0 or beyond 10,000 hours.
+/// A number in units, as whole nanoseconds, rounded to the nearest; `None` when it is below 0 or
+/// beyond 10,000 hours.
 pub(crate) fn to_ns(value: f64, unit_ns: f64) -> Option<u64> {
     let ns = (value * unit_ns).round();
     (0.0..=3.6e16).contains(&ns).then_some(ns as u64)
@@ -297,7 +314,10 @@ mod tests {
         let cases = [
             ("{\n  \"cmdline:\": \"cyclictest -D 2\",", Some(Format::CyclictestJson)),
             ("{ \"cmdline:\": \"oslat -D 2\" }", Some(Format::OslatJson)),
-            ("# /dev/cpu_dma_latency set to 0us\n# Histogram\n000000 000001", Some(Format::Cyclictest)),
+            (
+                "# /dev/cpu_dma_latency set to 0us\n# Histogram\n000000 000001",
+                Some(Format::Cyclictest),
+            ),
             ("# RTLA timerlat histogram\nIndex IRQ-000", Some(Format::Rtla)),
             ("stress-ng: info:  [1] cyclic: sched", Some(Format::StressNg)),
             ("#[Histogram log format version 1.2]\n", Some(Format::Hlog)),

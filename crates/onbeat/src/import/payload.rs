@@ -1,8 +1,10 @@
-//! The histograms inside interval logs: HdrHistogram's encodings V0, V1 and V2, plain or deflated, in base64.
+//! The histograms inside interval logs: HdrHistogram's encodings V0, V1 and V2, plain or deflated,
+//! in base64.
 //!
-//! A decoder of its own, for speed: only filled buckets are visited, and nothing is allocated per histogram. Layout as in
-//! HdrHistogram's `AbstractHistogram.java` (public domain): a cookie whose lowest byte tells the version, a header of 40
-//! bytes (32 in V0), then counts of 2, 4 or 8 bytes (V0, V1), or ZigZag LEB128 with negative numbers for runs of zeros (V2).
+//! A decoder of its own, for speed: only filled buckets are visited, and nothing is allocated per
+//! histogram. Layout as in HdrHistogram's `AbstractHistogram.java` (public domain): a cookie whose
+//! lowest byte tells the version, a header of 40 bytes (32 in V0), then counts of 2, 4 or 8 bytes
+//! (V0, V1), or ZigZag LEB128 with negative numbers for runs of zeros (V2).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,10 +20,12 @@ use crate::record::{Bucket, Resolution};
 const COOKIE: u32 = 0x1c84_9300;
 const WORD_BITS: u32 = 0xf0;
 const DOUBLE_COOKIES: [u32; 2] = [0x0c72_124e, 0x0c72_124f];
-/// Inflated histograms are not longer: five digits over the whole range of 64 bits take 14 MiB in words of 8 bytes.
+/// Inflated histograms are not longer: five digits over the whole range of 64 bits take 14 MiB in
+/// words of 8 bytes.
 const LARGEST: usize = 64 * 1024 * 1024;
-/// A zlib header, and one piece of memory that all of the output is in: flate2, which this is the inside of, clears
-/// a window for each histogram, and gives up where the room was too small at first.
+/// A zlib header, and one piece of memory that all of the output is in: flate2, which this is the
+/// inside of, clears a window for each histogram, and gives up where the room was too small at
+/// first.
 const ZLIB_AT_ONCE: u32 = TINFL_FLAG_PARSE_ZLIB_HEADER | TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
 /// Room that is enough for most.
 const ROOM: usize = 16 * 1024;
@@ -44,7 +48,9 @@ pub enum PayloadError {
     #[error("the histogram begins with {0:#010x}, which is not an HdrHistogram encoding")]
     Cookie(u32),
     /// It holds floating-point values.
-    #[error("the histogram is a DoubleHistogram, whose values are not whole nanoseconds; log it as a Histogram")]
+    #[error(
+        "the histogram is a DoubleHistogram, whose values are not whole nanoseconds; log it as a Histogram"
+    )]
     Double,
     /// The deflated part is broken.
     #[error("the histogram cannot be inflated, or is longer than {} MiB", LARGEST / 1024 / 1024)]
@@ -80,11 +86,17 @@ impl Scale {
     /// From the lowest value that differs from 0 and the significant decimal digits.
     fn of(lowest: u64, digits: u32) -> Result<Self, PayloadError> {
         if !(1..=5).contains(&digits) {
-            return Err(PayloadError::Header { what: "significant digits", value: u64::from(digits) });
+            return Err(PayloadError::Header {
+                what: "significant digits",
+                value: u64::from(digits),
+            });
         }
 
         let largest_exact = 2 * 10_u64.pow(digits);
-        let scale = Self { unit_magnitude: lowest.max(1).ilog2(), sub_bits: largest_exact.next_power_of_two().ilog2() };
+        let scale = Self {
+            unit_magnitude: lowest.max(1).ilog2(),
+            sub_bits: largest_exact.next_power_of_two().ilog2(),
+        };
         if scale.unit_magnitude + scale.sub_bits > 61 {
             return Err(PayloadError::Header { what: "lowest value", value: lowest });
         }
@@ -115,7 +127,10 @@ impl Scale {
     /// The cells that it makes, for values of `unit_ns` nanoseconds each.
     #[must_use]
     pub fn resolution(self, unit_ns: u64) -> Resolution {
-        Resolution::doubling((1_u64 << self.unit_magnitude).saturating_mul(unit_ns), 1 << self.sub_bits)
+        Resolution::doubling(
+            (1_u64 << self.unit_magnitude).saturating_mul(unit_ns),
+            1 << self.sub_bits,
+        )
     }
 }
 
@@ -160,11 +175,14 @@ impl Decoder {
         let mut written = 0;
         loop {
             let source = &self.encoded[read..to];
-            let (status, taken, given) = decompress(&mut self.inflater, source, &mut self.plain, written, ZLIB_AT_ONCE);
+            let (status, taken, given) =
+                decompress(&mut self.inflater, source, &mut self.plain, written, ZLIB_AT_ONCE);
             (read, written) = (read + taken, written + given);
             match status {
                 TINFLStatus::Done => return Ok(written),
-                TINFLStatus::HasMoreOutput if self.plain.len() < LARGEST => self.plain.resize(4 * self.plain.len(), 0),
+                TINFLStatus::HasMoreOutput if self.plain.len() < LARGEST => {
+                    self.plain.resize(4 * self.plain.len(), 0)
+                }
                 _ => return Err(PayloadError::Inflate),
             }
         }
@@ -219,14 +237,21 @@ impl<'d> Encoded<'d> {
     /// [`PayloadError`]; some counts may have been handed over before.
     pub fn counts(&self, take: impl FnMut(usize, u64)) -> Result<(), PayloadError> {
         let mut places = Places { end: self.scale.places(), index: 0, take };
-        if self.width == 0 { leb128(self.payload, &mut places) } else { words(self.payload, self.width, &mut places) }
+        if self.width == 0 {
+            leb128(self.payload, &mut places)
+        } else {
+            words(self.payload, self.width, &mut places)
+        }
     }
 }
 
 fn v1_payload(bytes: &[u8], header: usize) -> Result<Option<&[u8]>, PayloadError> {
     let offset = number(bytes, 8)?;
     if offset != 0 {
-        return Err(PayloadError::Header { what: "normalizing index offset", value: u64::from(offset) });
+        return Err(PayloadError::Header {
+            what: "normalizing index offset",
+            value: u64::from(offset),
+        });
     }
 
     let needed = header + number(bytes, 4)? as usize;
@@ -258,7 +283,11 @@ impl<F: FnMut(usize, u64)> Places<F> {
     }
 }
 
-fn words(payload: &[u8], width: usize, places: &mut Places<impl FnMut(usize, u64)>) -> Result<(), PayloadError> {
+fn words(
+    payload: &[u8],
+    width: usize,
+    places: &mut Places<impl FnMut(usize, u64)>,
+) -> Result<(), PayloadError> {
     for word in payload.chunks_exact(width) {
         // Signed, as Java writes them.
         let value = match *word {
@@ -343,14 +372,19 @@ mod tests {
             for width in [2, 4, 8] {
                 let (scale, found) = decoded(&in_words(version, width, &counts)).unwrap();
                 assert_eq!(scale, Scale { unit_magnitude: 0, sub_bits: 11 });
-                assert_eq!(found, [(7, 3), (2_047, 1), (2_952, 1_000)], "V{version}, {width} bytes");
+                assert_eq!(
+                    found,
+                    [(7, 3), (2_047, 1), (2_952, 1_000)],
+                    "V{version}, {width} bytes"
+                );
             }
         }
     }
 
     #[test]
     fn a_histogram_of_a_hundred_kilobytes_is_decoded_to_its_last_count() {
-        let mut histogram: Histogram<u64> = Histogram::new_with_bounds(1, 3_600_000_000_000, 5).unwrap();
+        let mut histogram: Histogram<u64> =
+            Histogram::new_with_bounds(1, 3_600_000_000_000, 5).unwrap();
         (1..=60_000_u64).for_each(|k| histogram.record_n(k * 7, k).unwrap());
         let mut deflated = Vec::new();
         V2DeflateSerializer::new().serialize(&histogram, &mut deflated).unwrap();

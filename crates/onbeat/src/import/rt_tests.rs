@@ -1,8 +1,9 @@
 //! JSON of rt-tests: `cyclictest --json` and `oslat --json`.
 //!
-//! cyclictest counts a latency in its whole microseconds (nanoseconds with `-N`): a bucket `22` holds 22 µs up to, not with, 23 µs.
-//! oslat rounds up: its bucket `1` holds gaps of up to 1 µs, as a loop of 65 ns shows that is counted there. cyclictest counts
-//! samples beyond its last bucket only in `cycles`; oslat counts them in its last bucket.
+//! cyclictest counts a latency in its whole microseconds (nanoseconds with `-N`): a bucket `22`
+//! holds 22 µs up to, not with, 23 µs. oslat rounds up: its bucket `1` holds gaps of up to 1 µs, as
+//! a loop of 65 ns shows that is counted there. cyclictest counts samples beyond its last bucket
+//! only in `cycles`; oslat counts them in its last bucket.
 
 use std::collections::BTreeMap;
 
@@ -65,10 +66,9 @@ impl CommandLine {
                 return next();
             }
 
-            let glued = short
-                .iter()
-                .find_map(|name| word.strip_prefix(name))
-                .or_else(|| long.iter().find_map(|name| word.strip_prefix(name)?.strip_prefix('=')));
+            let glued = short.iter().find_map(|name| word.strip_prefix(name)).or_else(|| {
+                long.iter().find_map(|name| word.strip_prefix(name)?.strip_prefix('='))
+            });
             if let Some(number) = glued.and_then(|text| text.parse().ok()) {
                 return Some(number);
             }
@@ -89,7 +89,8 @@ impl<T> RtTestsJson<T> {
     where
         T: Deserialize<'t>,
     {
-        serde_json::from_str(text).map_err(|why| Error::line(format, why.line().max(1), why.to_string()))
+        serde_json::from_str(text)
+            .map_err(|why| Error::line(format, why.line().max(1), why.to_string()))
     }
 
     fn options(&self) -> CommandLine {
@@ -113,14 +114,18 @@ impl<T> RtTestsJson<T> {
     }
 
     fn host(&self) -> Host {
-        let text = |key: &str| self.sysinfo.get(key).and_then(|value| value.as_str()).map(str::to_owned);
+        let text =
+            |key: &str| self.sysinfo.get(key).and_then(|value| value.as_str()).map(str::to_owned);
         let real_time = self.sysinfo.get("realtime").and_then(serde_json::Value::as_u64) == Some(1);
         Host::from_facts([
             ("kernel", text("release")),
             ("kernel build", text("version")),
             ("architecture", text("machine")),
             ("preemption", real_time.then(|| "PREEMPT_RT".to_owned())),
-            ("measured with", (!self.version.is_empty()).then(|| format!("rt-tests {}", self.version))),
+            (
+                "measured with",
+                (!self.version.is_empty()).then(|| format!("rt-tests {}", self.version)),
+            ),
         ])
     }
 
@@ -151,7 +156,10 @@ pub fn cyclictest(text: &str, _asked: &SourceOptions) -> Result<Vec<Stream>, Err
     for (&number, thread) in &file.thread {
         let counted = thread.histogram.values().try_fold(0_u64, |all, n| all.checked_add(*n));
         let counted = counted.filter(|n| *n <= thread.cycles).ok_or_else(|| {
-            let reason = format!("thread {number}: its histogram holds more samples than its {} cycles", thread.cycles);
+            let reason = format!(
+                "thread {number}: its histogram holds more samples than its {} cycles",
+                thread.cycles
+            );
             Error::line(format, line_of(text, number), reason)
         })?;
 
@@ -162,8 +170,10 @@ pub fn cyclictest(text: &str, _asked: &SourceOptions) -> Result<Vec<Stream>, Err
 
         let mut stream = file.stream(number, thread.cpu);
         let last = thread.histogram.keys().last().copied().unwrap_or(0);
-        let end =
-            options.number(&["-h", "-H"], &["--histogram", "--histofall"]).unwrap_or(0).max(last.saturating_add(1));
+        let end = options
+            .number(&["-h", "-H"], &["--histogram", "--histofall"])
+            .unwrap_or(0)
+            .max(last.saturating_add(1));
         let beyond = Overflow { end, max: thread.max, count: thread.cycles - counted };
         let resolution = Resolution { beyond: beyond.at(step_ns), ..Resolution::even(step_ns) };
         let mut part = StreamPart::untimed(Series::WakeupLatency, file.elapsed_s());
@@ -209,10 +219,12 @@ impl Overflow {
     }
 }
 
-/// Threads have intervals further and further apart (`-d`, 500 µs), unless a histogram or `-S` makes them equal.
+/// Threads have intervals further and further apart (`-d`, 500 µs), unless a histogram or `-S`
+/// makes them equal.
 fn period_ns(options: &CommandLine, thread: u32) -> Option<u64> {
     let interval_us = options.number(&["-i"], &["--interval"]).unwrap_or(1_000);
-    let equal = options.number(&["-h", "-H"], &["--histogram", "--histofall"]).is_some() || options.has('S', "--smp");
+    let equal = options.number(&["-h", "-H"], &["--histogram", "--histofall"]).is_some()
+        || options.has('S', "--smp");
     let apart_us = if equal { 0 } else { options.number(&["-d"], &["--distance"]).unwrap_or(500) };
     interval_us.checked_add(apart_us.checked_mul(u64::from(thread))?)?.checked_mul(1_000)
 }
@@ -221,7 +233,8 @@ fn period_ns(options: &CommandLine, thread: u32) -> Option<u64> {
 pub(super) fn missing(resolution: &Resolution, has_maximum: bool) -> Vec<String> {
     let mut missing = vec![
         "order and times of the samples: no figures over time and no intervals".to_owned(),
-        "skipped releases: cyclictest does not count them, so their slots are in no figure".to_owned(),
+        "skipped releases: cyclictest does not count them, so their slots are in no figure"
+            .to_owned(),
         "standard deviation: computed from the histogram's buckets".to_owned(),
     ];
     if resolution.beyond.is_some() {
@@ -255,13 +268,15 @@ pub fn oslat(text: &str) -> Result<Vec<Stream>, Error> {
             return Err(Error::NoHistogram { format, lines: text.lines().count(), advice });
         };
         if thread.histogram.contains_key(&0) || last > u64::from(u32::MAX) {
-            let reason =
-                format!("thread {number}: oslat's buckets count from 1 in microseconds, and one is 0 or {last}");
+            let reason = format!(
+                "thread {number}: oslat's buckets count from 1 in microseconds, and one is 0 or {last}"
+            );
             return Err(Error::line(format, line_of(text, number), reason));
         }
 
         let mut stream = file.stream(number, thread.cpu);
-        let overflow = Overflow { end: last - 1, max: thread.max.saturating_sub(1), count: in_last };
+        let overflow =
+            Overflow { end: last - 1, max: thread.max.saturating_sub(1), count: in_last };
         let beyond = if thread.max > last { overflow.at(STEP_NS) } else { None };
         let resolution = Resolution { beyond, ..Resolution::even(STEP_NS) };
         let mut part = StreamPart::untimed(Series::Gap, thread.duration.clamp(0.0, 1e9));
@@ -272,7 +287,8 @@ pub fn oslat(text: &str) -> Result<Vec<Stream>, Error> {
         let stated = SourceFigures {
             min_ns: thread.min.saturating_sub(1).saturating_mul(STEP_NS),
             max_ns: thread.max.saturating_mul(STEP_NS),
-            // Each gap is counted rounded up to its microsecond, and so is the mean: half of one too much, on average.
+            // Each gap is counted rounded up to its microsecond, and so is the mean: half of one
+            // too much, on average.
             mean_ns: (thread.avg - 0.5).max(0.0) * STEP_NS as f64,
         };
 
@@ -300,16 +316,22 @@ mod tests {
 
     #[test]
     fn options_are_found_in_all_their_spellings() {
-        let options = |line: &str| CommandLine { words: line.split(' ').map(str::to_owned).collect() };
+        let options =
+            |line: &str| CommandLine { words: line.split(' ').map(str::to_owned).collect() };
         let interval = |line: &str| options(line).number(&["-i"], &["--interval"]);
-        assert_eq!(["c -i 200", "c -i200", "c --interval=200", "c --interval 200"].map(interval), [Some(200); 4]);
+        assert_eq!(
+            ["c -i 200", "c -i200", "c --interval=200", "c --interval 200"].map(interval),
+            [Some(200); 4]
+        );
         assert_eq!(interval("c -D 2"), None);
         assert!(options("c -mSp90").has('S', "--smp") && !options("c --Smart").has('S', "--smp"));
     }
 
     #[test]
     fn threads_have_intervals_further_and_further_apart_unless_an_option_makes_them_equal() {
-        let of = |line: &str| period_ns(&CommandLine { words: line.split(' ').map(str::to_owned).collect() }, 2);
+        let of = |line: &str| {
+            period_ns(&CommandLine { words: line.split(' ').map(str::to_owned).collect() }, 2)
+        };
         assert_eq!(of("cyclictest -i 1000"), Some(2_000_000));
         assert_eq!(of("cyclictest -i 1000 -d 0"), Some(1_000_000));
         assert_eq!(of("cyclictest -S -i 500"), Some(500_000));

@@ -1,8 +1,9 @@
 //! Text of `rtla timerlat hist` and `rtla osnoise hist`.
 //!
-//! Rows of the lower end of a bucket and its counts, a column per CPU: `IRQ-000` to the timer's interrupt, `Thr-000` to the
-//! thread, `Usr-000` back to user space, `CPU-000` of osnoise. Then `over:`, `count:`, `min:`, `avg:`, `max:`. How wide a bucket is
-//! shows in the distance of the rows; rows of zeros may be left out.
+//! Rows of the lower end of a bucket and its counts, a column per CPU: `IRQ-000` to the timer's
+//! interrupt, `Thr-000` to the thread, `Usr-000` back to user space, `CPU-000` of osnoise. Then
+//! `over:`, `count:`, `min:`, `avg:`, `max:`. How wide a bucket is shows in the distance of the
+//! rows; rows of zeros may be left out.
 
 use super::stream::{SourceFigures, Stream, StreamPart};
 use super::{Error, Format};
@@ -31,8 +32,7 @@ struct RtlaText {
 pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
     let parsed = RtlaText::parse(text)?;
     if parsed.columns.is_empty() || parsed.rows.is_empty() {
-        let advice =
-            "run rtla with hist and without --no-header, --no-index and --no-summary; it may have seen nothing";
+        let advice = "run rtla with hist and without --no-header, --no-index and --no-summary; it may have seen nothing";
         return Err(Error::NoHistogram { format: FORMAT, lines: text.lines().count(), advice });
     }
 
@@ -54,7 +54,11 @@ impl RtlaText {
                 all.length_s = duration_s(stated).unwrap_or(0.0);
             } else if first == "Index" {
                 if !all.rows.is_empty() {
-                    return Err(Error::line(FORMAT, number, "the heading of the columns comes after rows of counts"));
+                    return Err(Error::line(
+                        FORMAT,
+                        number,
+                        "the heading of the columns comes after rows of counts",
+                    ));
                 }
                 all.columns = words.map(|word| column(word, number)).collect::<Result<_, _>>()?;
             } else if first == "ALL:" {
@@ -70,16 +74,27 @@ impl RtlaText {
         Ok(all)
     }
 
-    fn row<'w>(&mut self, index: u64, words: impl Iterator<Item = &'w str>, line: usize) -> Result<(), Error> {
+    fn row<'w>(
+        &mut self,
+        index: u64,
+        words: impl Iterator<Item = &'w str>,
+        line: usize,
+    ) -> Result<(), Error> {
         let no_count = |word: &str| Error::line(FORMAT, line, format!("`{word}` is not a count"));
-        let counts = words.map(|word| word.parse().map_err(|_| no_count(word))).collect::<Result<Vec<u64>, _>>()?;
+        let counts = words
+            .map(|word| word.parse().map_err(|_| no_count(word)))
+            .collect::<Result<Vec<u64>, _>>()?;
         if counts.len() != self.columns.len() {
             let reason = format!("{} counts for {} columns", counts.len(), self.columns.len());
             return Err(Error::line(FORMAT, line, reason));
         }
 
         if self.rows.last().is_some_and(|(before, _)| *before >= index) {
-            return Err(Error::line(FORMAT, line, format!("the row {index} comes after a later one")));
+            return Err(Error::line(
+                FORMAT,
+                line,
+                format!("the row {index} comes after a later one"),
+            ));
         }
 
         self.last_line = line;
@@ -87,7 +102,12 @@ impl RtlaText {
         Ok(())
     }
 
-    fn summary<'w>(&mut self, name: &str, words: impl Iterator<Item = &'w str>, line: usize) -> Result<(), Error> {
+    fn summary<'w>(
+        &mut self,
+        name: &str,
+        words: impl Iterator<Item = &'w str>,
+        line: usize,
+    ) -> Result<(), Error> {
         let list = match name {
             "over:" => &mut self.over,
             "count:" => &mut self.count,
@@ -97,7 +117,9 @@ impl RtlaText {
             _ => return Ok(()),
         };
 
-        *list = words.map(|word| word.parse().ok().filter(|n: &f64| n.is_finite() && *n >= 0.0)).collect();
+        *list = words
+            .map(|word| word.parse().ok().filter(|n: &f64| n.is_finite() && *n >= 0.0))
+            .collect();
         if list.len() > self.columns.len() {
             let reason = format!("{} figures for {} columns", list.len(), self.columns.len());
             return Err(Error::line(FORMAT, line, reason));
@@ -106,9 +128,11 @@ impl RtlaText {
         Ok(())
     }
 
-    /// Width of a bucket in units: what all rows are multiples of. One row alone is as wide as the maximum allows.
+    /// Width of a bucket in units: what all rows are multiples of. One row alone is as wide as the
+    /// maximum allows.
     fn width(&self) -> u64 {
-        let common = self.rows.iter().fold(0, |common, (index, _)| greatest_common_divisor(common, *index));
+        let common =
+            self.rows.iter().fold(0, |common, (index, _)| greatest_common_divisor(common, *index));
         let longest = self.max.iter().flatten().fold(0.0, |longest: f64, max| longest.max(*max));
         if common > 0 { common } else { longest.min(3.6e13) as u64 + 1 }
     }
@@ -124,7 +148,9 @@ impl RtlaText {
             ..Stream::default()
         };
 
-        for (place, (series, _)) in self.columns.iter().enumerate().filter(|(_, (_, of))| *of == cpu) {
+        for (place, (series, _)) in
+            self.columns.iter().enumerate().filter(|(_, (_, of))| *of == cpu)
+        {
             let (resolution, part) = self.part(place, *series)?;
             if let Some(beyond) = resolution.beyond.filter(|beyond| beyond.count > 0) {
                 stream.missing.push(format!(
@@ -146,11 +172,15 @@ impl RtlaText {
     fn part(&self, place: usize, series: Series) -> Result<(Resolution, StreamPart), Error> {
         let figure = |list: &[Option<f64>]| list.get(place).copied().flatten();
         let step_ns = self.width().saturating_mul(self.step_of_unit_ns);
-        let end =
-            self.rows.last().map_or(0, |(last, _)| last.saturating_mul(self.step_of_unit_ns).saturating_add(step_ns));
+        let end = self.rows.last().map_or(0, |(last, _)| {
+            last.saturating_mul(self.step_of_unit_ns).saturating_add(step_ns)
+        });
         let over = figure(&self.over).unwrap_or(0.0) as u64;
-        let at = |units: f64| super::to_ns(units, self.step_of_unit_ns as f64).unwrap_or(u64::MAX / 4);
-        let to_ns = figure(&self.max).map_or(end, |max| at(max).saturating_add(self.step_of_unit_ns - 1)).max(end);
+        let at =
+            |units: f64| super::to_ns(units, self.step_of_unit_ns as f64).unwrap_or(u64::MAX / 4);
+        let to_ns = figure(&self.max)
+            .map_or(end, |max| at(max).saturating_add(self.step_of_unit_ns - 1))
+            .max(end);
         let beyond = (over > 0).then_some(Beyond { from_ns: end, to_ns, count: over });
         let resolution = Resolution { beyond, ..Resolution::even(step_ns) };
         let mut part = StreamPart::untimed(series, self.length_s);
@@ -169,8 +199,14 @@ impl RtlaText {
             return Err(Error::line(FORMAT, self.last_line, reason));
         }
 
-        if let (Some(min), Some(avg), Some(max)) = (figure(&self.min), figure(&self.avg), figure(&self.max)) {
-            let stated = SourceFigures { min_ns: at(min), max_ns: at(max), mean_ns: avg * self.step_of_unit_ns as f64 };
+        if let (Some(min), Some(avg), Some(max)) =
+            (figure(&self.min), figure(&self.avg), figure(&self.max))
+        {
+            let stated = SourceFigures {
+                min_ns: at(min),
+                max_ns: at(max),
+                mean_ns: avg * self.step_of_unit_ns as f64,
+            };
             part.moments = Some(part.moments_around(&resolution, stated));
         }
 
@@ -189,8 +225,13 @@ fn column(word: &str, line: usize) -> Result<(Series, u32), Error> {
         };
         Some((series, cpu.parse().ok()?))
     });
-    stated
-        .ok_or_else(|| Error::line(FORMAT, line, format!("the column `{word}` is none of IRQ-N, Thr-N, Usr-N, CPU-N")))
+    stated.ok_or_else(|| {
+        Error::line(
+            FORMAT,
+            line,
+            format!("the column `{word}` is none of IRQ-N, Thr-N, Usr-N, CPU-N"),
+        )
+    })
 }
 
 /// Seconds of `0 00:10:00`: days, then the clock.

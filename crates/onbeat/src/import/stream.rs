@@ -1,4 +1,5 @@
-//! What every format becomes: one stream of samples, counted in the source's cells, and its run file.
+//! What every format becomes: one stream of samples, counted in the source's cells, and its run
+//! file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,8 +7,8 @@ use std::path::Path;
 use super::Format;
 use crate::host::Host;
 use crate::record::{
-    Cell, Header, Import, Interval, LONGEST_NS, Maxima, Moments, Note, Resolution, RunWriter, Series, StepFigures,
-    Trend, WriteError, empty_counts,
+    Cell, Header, Import, Interval, LONGEST_NS, Maxima, Moments, Note, Resolution, RunWriter,
+    Series, StepFigures, Trend, WriteError, empty_counts,
 };
 
 /// Values beyond ten thousand hours are counted as that.
@@ -68,7 +69,8 @@ impl TrendSteps {
         (t / self.every_s).clamp(0.0, 2.0 * MOST_STEPS) as usize
     }
 
-    /// Adds figures to a step. Of several the largest values are kept, and about the middle of the medians.
+    /// Adds figures to a step. Of several the largest values are kept, and about the middle of the
+    /// medians.
     pub fn put(&mut self, place: usize, figures: StepFigures) {
         if self.figures.len() <= place {
             self.figures.resize(place + 1, None);
@@ -80,7 +82,11 @@ impl TrendSteps {
             p50_ns: before.p50_ns.midpoint(figures.p50_ns),
             p90_ns: before.p90_ns.max(figures.p90_ns),
             max_ns: before.max_ns.max(figures.max_ns),
-            worst_at: if figures.max_ns > before.max_ns { figures.worst_at } else { before.worst_at },
+            worst_at: if figures.max_ns > before.max_ns {
+                figures.worst_at
+            } else {
+                before.worst_at
+            },
         }));
     }
 
@@ -88,7 +94,12 @@ impl TrendSteps {
         for (i, steps) in self.figures.chunks(STEPS_PER_NOTE).enumerate() {
             if steps.iter().any(Option::is_some) {
                 let t = (i * STEPS_PER_NOTE) as f64 * self.every_s;
-                writer.note(&Note::Trend(Box::new(Trend::from_steps(self.series, t, self.every_s, steps))))?;
+                writer.note(&Note::Trend(Box::new(Trend::from_steps(
+                    self.series,
+                    t,
+                    self.every_s,
+                    steps,
+                ))))?;
             }
         }
         Ok(())
@@ -108,7 +119,8 @@ pub struct StreamPart {
     pub cells: BTreeMap<u64, u64>,
     /// Count, extremes, mean and spread as the source tells them.
     pub moments: Option<Moments>,
-    /// Seconds per value and the largest values, where the source had shorter intervals than the run file keeps.
+    /// Seconds per value and the largest values, where the source had shorter intervals than the
+    /// run file keeps.
     pub maxima: Option<(f64, Vec<u64>)>,
 }
 
@@ -122,7 +134,8 @@ impl StreamPart {
     /// Counts samples whose value is `ns` in the source.
     pub fn count(&mut self, resolution: &Resolution, ns: u64, samples: u64) {
         if samples > 0 {
-            let counted = self.cells.entry(resolution.representative_ns(ns.min(FARTHEST_NS))).or_insert(0);
+            let counted =
+                self.cells.entry(resolution.representative_ns(ns.min(FARTHEST_NS))).or_insert(0);
             *counted = counted.saturating_add(samples);
         }
     }
@@ -133,11 +146,13 @@ impl StreamPart {
         self.cells.values().fold(0, |all, n| all.saturating_add(*n))
     }
 
-    /// The moments of these cells around a mean that the source tells: extremes are the source's own, the spread is that of
-    /// the cells' middles.
+    /// The moments of these cells around a mean that the source tells: extremes are the source's
+    /// own, the spread is that of the cells' middles.
     #[must_use]
     pub fn moments_around(&self, resolution: &Resolution, source: SourceFigures) -> Moments {
-        let square = |(&ns, &n): (&u64, &u64)| (resolution.cell(ns).middle_ns() - source.mean_ns).powi(2) * n as f64;
+        let square = |(&ns, &n): (&u64, &u64)| {
+            (resolution.cell(ns).middle_ns() - source.mean_ns).powi(2) * n as f64
+        };
         Moments {
             n: self.samples(),
             min_ns: source.min_ns,
@@ -178,7 +193,11 @@ pub fn write(stream: &Stream, labels: &ImportLabels, path: &Path) -> Result<(), 
     let header = Header {
         schema: Header::SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: if stream.command.is_empty() { labels.command.clone() } else { stream.command.clone() },
+        command: if stream.command.is_empty() {
+            labels.command.clone()
+        } else {
+            stream.command.clone()
+        },
         series: Vec::new(),
         probe: stream.format.map_or("unknown", Format::tool).to_owned(),
         started_unix_s: stream.started_unix_s,

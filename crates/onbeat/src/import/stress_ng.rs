@@ -1,7 +1,8 @@
 //! The log of `stress-ng --cyclic --cyclic-dist N`: a relative sleep, and how late it returned.
 //!
-//! Each line carries the process it is of; several stressors are several streams. Without `--cyclic-dist` there are nine
-//! percentiles and no counts, and the YAML of `--metrics` holds work done, not latency: neither can be imported.
+//! Each line carries the process it is of; several stressors are several streams. Without
+//! `--cyclic-dist` there are nine percentiles and no counts, and the YAML of `--metrics` holds work
+//! done, not latency: neither can be imported.
 
 use super::stream::{Stream, StreamPart};
 use super::{Error, Format};
@@ -36,17 +37,22 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
     for (line, number) in text.lines().zip(1..) {
         let Some((before, text_after)) = line.split_once("] cyclic: ") else { continue };
         let process = before.rsplit_once('[').map_or("", |(_, process)| process);
-        let place = all.iter().position(|stressor| stressor.process == process).unwrap_or_else(|| {
-            all.push(Stressor { process: process.to_owned(), ..Stressor::default() });
-            all.len() - 1
-        });
+        let place =
+            all.iter().position(|stressor| stressor.process == process).unwrap_or_else(|| {
+                all.push(Stressor { process: process.to_owned(), ..Stressor::default() });
+                all.len() - 1
+            });
 
         all[place].line(text_after.trim(), number)?;
     }
 
     all.retain(|stressor| !stressor.rows.is_empty());
     if all.is_empty() {
-        return Err(Error::NoHistogram { format: FORMAT, lines: text.lines().count(), advice: ADVICE });
+        return Err(Error::NoHistogram {
+            format: FORMAT,
+            lines: text.lines().count(),
+            advice: ADVICE,
+        });
     }
 
     let several = all.len() > 1;
@@ -55,7 +61,8 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
 
 impl Stressor {
     fn line(&mut self, text_after: &str, number: usize) -> Result<(), Error> {
-        let words: Vec<&str> = text_after.split([' ', ',', '(', ')']).filter(|word| !word.is_empty()).collect();
+        let words: Vec<&str> =
+            text_after.split([' ', ',', '(', ')']).filter(|word| !word.is_empty()).collect();
         match words.as_slice() {
             ["sched", policy, delay, "ns", "delay", ..] => {
                 policy.trim_end_matches(':').clone_into(&mut self.policy);
@@ -66,18 +73,24 @@ impl Stressor {
                 self.extremes_ns = min.parse().ok().zip(max.parse().ok());
                 self.sd_ns = sd.parse().unwrap_or(0.0);
             }
-            ["latency", "distribution", step, "ns", "intervals", ..] => self.step_ns = step.parse().unwrap_or(0),
+            ["latency", "distribution", step, "ns", "intervals", ..] => {
+                self.step_ns = step.parse().unwrap_or(0)
+            }
             ["for", "the", "first", first, "buckets", "of", all, ..] => {
                 self.printed = first.parse().ok().zip(all.parse().ok());
             }
-            ["Note:", "--cyclic-samples", "needed", "to", "be", needed, ..] => self.needed = needed.parse().ok(),
+            ["Note:", "--cyclic-samples", "needed", "to", "be", needed, ..] => {
+                self.needed = needed.parse().ok()
+            }
             [latency, count] if latency.bytes().all(|byte| byte.is_ascii_digit()) => {
                 let row = latency.parse().ok().zip(count.parse().ok());
-                let (ns, n): (u64, u64) =
-                    row.ok_or_else(|| Error::line(FORMAT, number, format!("`{count}` is not a count")))?;
+                let (ns, n): (u64, u64) = row.ok_or_else(|| {
+                    Error::line(FORMAT, number, format!("`{count}` is not a count"))
+                })?;
                 let rises = self.rows.last().is_none_or(|(before, _)| *before < ns);
                 if self.step_ns == 0 || !ns.is_multiple_of(self.step_ns) || !rises {
-                    let reason = format!("the row {ns} does not follow in steps of {} ns", self.step_ns);
+                    let reason =
+                        format!("the row {ns} does not follow in steps of {} ns", self.step_ns);
                     return Err(Error::line(FORMAT, number, reason));
                 }
 
@@ -134,7 +147,10 @@ impl Stressor {
 
         Stream {
             label: number.map_or(String::new(), |n| format!("stressor {n}")),
-            host: Host::from_facts([("scheduling", Some(self.policy.clone()).filter(|policy| !policy.is_empty()))]),
+            host: Host::from_facts([(
+                "scheduling",
+                Some(self.policy.clone()).filter(|policy| !policy.is_empty()),
+            )]),
             period_ns: self.delay_ns,
             resolution: [(part.series, resolution)].into(),
             parts: vec![part],

@@ -47,8 +47,8 @@ pub(super) struct Actor {
 
 /// Time from set-up to the first injection, in nanoseconds.
 const START_NS: u64 = 30_000_000;
-/// The last part of a wait, in nanoseconds, is an uninterruptible sleep on the clock; before that the thread can be
-/// ended.
+/// The last part of a wait, in nanoseconds, is an uninterruptible sleep on the clock; before that
+/// the thread can be ended.
 const LAST_SLEEP_NS: u64 = 2_000_000;
 
 impl Actor {
@@ -68,7 +68,10 @@ impl Actor {
             }
         };
 
-        let thread = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(body).map_err(Error::Thread)?;
+        let thread = thread::Builder::new()
+            .name("onbeat-inject".to_owned())
+            .spawn(body)
+            .map_err(Error::Thread)?;
         let mut actor = Self { thread: Some(thread), over };
         match ready_receiver.recv() {
             Ok(ready) => ready.map(|()| actor),
@@ -109,9 +112,16 @@ struct ActorLoop {
 }
 
 impl ActorLoop {
-    fn prepare(&self, disturber: &mut dyn Disturb, ready_sender: &Sender<Result<(), Error>>) -> bool {
+    fn prepare(
+        &self,
+        disturber: &mut dyn Disturb,
+        ready_sender: &Sender<Result<(), Error>>,
+    ) -> bool {
         // Slow preparation runs on another CPU than the loop's, before the thread moves to its CPU.
-        apply_request(ThreadRequest { cpu: other_cpu(self.plan.target.cpu), ..ThreadRequest::default() });
+        apply_request(ThreadRequest {
+            cpu: other_cpu(self.plan.target.cpu),
+            ..ThreadRequest::default()
+        });
         let ready = disturber
             .prepare(&self.plan)
             .and_then(|()| apply_needed_request(&self.plan, disturber.request(&self.plan)));
@@ -135,12 +145,16 @@ impl ActorLoop {
 
             let done = match self.dose {
                 Dose::Full => disturber.disturb(&self.plan, &aim),
-                Dose::Placebo => Some(DisturbanceRecord { at: Monotonic.now(), ns: 0, figures: [0; 2] }),
+                Dose::Placebo => {
+                    Some(DisturbanceRecord { at: Monotonic.now(), ns: 0, figures: [0; 2] })
+                }
             };
 
             match done {
                 // The scheduler's two rules act at a time of their own and affect another release.
-                Some(done) if done.at > aim.wake_up => self.log.add(self.plan.grid.next(done.at), done),
+                Some(done) if done.at > aim.wake_up => {
+                    self.log.add(self.plan.grid.next(done.at), done)
+                }
                 Some(done) => self.log.add(aim.release, done),
                 None => self.log.miss(),
             }
@@ -170,7 +184,8 @@ impl ActorLoop {
     }
 }
 
-/// Applies `request` to the calling thread as far as permitted. A refusal only makes the thread less punctual.
+/// Applies `request` to the calling thread as far as permitted. A refusal only makes the thread
+/// less punctual.
 pub(super) fn apply_request(request: ThreadRequest) {
     let _ = request.prepare_thread();
 }
@@ -188,15 +203,21 @@ fn apply_needed_request(plan: &InjectionPlan, request: ThreadRequest) -> Result<
     }
 }
 
-/// Whether a fault needs this grant: every fault needs its CPU; only those that must keep the CPU from others need a
-/// real-time priority.
+/// Whether a fault needs this grant: every fault needs its CPU; only those that must keep the CPU
+/// from others need a real-time priority.
 fn is_needed(fault: Fault, grant: &Grant) -> bool {
-    let keeps_the_cpu =
-        matches!(fault, Fault::EqualPriorityHog | Fault::HigherPriorityHog | Fault::RtThrottling | Fault::FairServer);
+    let keeps_the_cpu = matches!(
+        fault,
+        Fault::EqualPriorityHog
+            | Fault::HigherPriorityHog
+            | Fault::RtThrottling
+            | Fault::FairServer
+    );
     grant.privilege() != Some(crate::thread::Privilege::RealTimePriority) || keeps_the_cpu
 }
 
-/// Returns the request for a thread on the loop's CPU: below the loop's priority, above ordinary threads if possible.
+/// Returns the request for a thread on the loop's CPU: below the loop's priority, above ordinary
+/// threads if possible.
 pub(super) fn below_the_loop(plan: &InjectionPlan) -> ThreadRequest {
     let fifo = (plan.target.priority > 1).then_some(1);
     ThreadRequest { fifo, cpu: Some(plan.target.cpu), ..ThreadRequest::default() }
@@ -233,8 +254,8 @@ pub(super) fn thread_cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Measures the length of a disturbance. The loop may preempt the thread at the end; its cycle is not part of the
-/// disturbance.
+/// Measures the length of a disturbance. The loop may preempt the thread at the end; its cycle is
+/// not part of the disturbance.
 pub(super) struct DisturbanceTimer {
     from: Instant,
     cpu_ns: u64,
@@ -246,8 +267,9 @@ impl DisturbanceTimer {
         Self { from: Monotonic.now(), cpu_ns }
     }
 
-    /// Returns the start and the length, without the time of other threads at the end. `least_ns` is the calibrated
-    /// minimum: on some kernels the CPU clock excludes interrupts (`CONFIG_IRQ_TIME_ACCOUNTING`) and steal time.
+    /// Returns the start and the length, without the time of other threads at the end. `least_ns`
+    /// is the calibrated minimum: on some kernels the CPU clock excludes interrupts
+    /// (`CONFIG_IRQ_TIME_ACCOUNTING`) and steal time.
     pub(super) fn end(self, least_ns: u64) -> (Instant, u64) {
         let wall_ns = Monotonic.now().ns_since(self.from);
         let cpu_ns = thread_cpu_ns() - self.cpu_ns;

@@ -1,11 +1,11 @@
 //! `cpu_quota` and `cgroup_freezer`: a cgroup of the injector that throttles or freezes the loop.
 //!
-//! The cgroup is a child of the one that the loop's thread is in, and is created under the journal of [`onbeat_tune`].
-//! When the injector ends, or when `onbeat repair` runs after it was killed, the threads move back and the cgroup is
-//! removed.
+//! The cgroup is a child of the one that the loop's thread is in, and is created under the journal
+//! of [`onbeat_tune`]. When the injector ends, or when `onbeat repair` runs after it was killed,
+//! the threads move back and the cgroup is removed.
 //!
-//! A quota applies to all threads of a cgroup, so a thread of the injector uses it up on the loop's CPU. When the
-//! kernel has throttled the cgroup, neither thread runs until the period ends.
+//! A quota applies to all threads of a cgroup, so a thread of the injector uses it up on the loop's
+//! CPU. When the kernel has throttled the cgroup, neither thread runs until the period ends.
 
 use std::env;
 use std::io;
@@ -39,9 +39,11 @@ struct ThreadCgroup {
     version: CgroupVersion,
 }
 
-/// Returns the cgroup of a thread in the hierarchy of `controller`: the controller's own (v1), or the unified one (v2).
+/// Returns the cgroup of a thread in the hierarchy of `controller`: the controller's own (v1), or
+/// the unified one (v2).
 fn thread_cgroup(host: &dyn HostFiles, controller: &str, tid: i32) -> Result<ThreadCgroup, String> {
-    let mounts = host.read("/proc/self/mountinfo").map_err(|why| format!("/proc/self/mountinfo: {why}"))?;
+    let mounts =
+        host.read("/proc/self/mountinfo").map_err(|why| format!("/proc/self/mountinfo: {why}"))?;
     let of_version = |version: CgroupVersion| {
         mounts.lines().find_map(|line| {
             let (left, right) = line.split_once(" - ")?;
@@ -51,7 +53,9 @@ fn thread_cgroup(host: &dyn HostFiles, controller: &str, tid: i32) -> Result<Thr
             let mount = left.next()?;
             let kind = right.next()?;
             let is_it = match version {
-                CgroupVersion::V1 => kind == "cgroup" && right.nth(1)?.split(',').any(|option| option == controller),
+                CgroupVersion::V1 => {
+                    kind == "cgroup" && right.nth(1)?.split(',').any(|option| option == controller)
+                }
                 _ => kind == "cgroup2",
             };
 
@@ -65,12 +69,16 @@ fn thread_cgroup(host: &dyn HostFiles, controller: &str, tid: i32) -> Result<Thr
     let has_controller = |home: &ThreadCgroup| {
         let file = format!("{}/cgroup.controllers", home.directory);
         controller == "freezer"
-            || host.read(&file).is_ok_and(|text| text.split_whitespace().any(|one| one == controller))
+            || host
+                .read(&file)
+                .is_ok_and(|text| text.split_whitespace().any(|one| one == controller))
     };
 
     of_version(CgroupVersion::V1)
         .or_else(|| of_version(CgroupVersion::V2Threads).filter(has_controller))
-        .ok_or_else(|| format!("no cgroup controller \"{controller}\" is mounted here (cgroups(7))"))
+        .ok_or_else(|| {
+            format!("no cgroup controller \"{controller}\" is mounted here (cgroups(7))")
+        })
 }
 
 /// The injector's cgroup, which contains the loop's thread.
@@ -86,27 +94,42 @@ impl InjectionCgroup<LiveHost> {
         let impossible = |why: String| plan.impossible(why);
         let host = LiveHost::new();
         let home = thread_cgroup(&host, controller, plan.target.tid).map_err(impossible)?;
-        Self::create(host, &journal_directory(), home, controller).map_err(|why| plan.impossible(why.to_string()))
+        Self::create(host, &journal_directory(), home, controller)
+            .map_err(|why| plan.impossible(why.to_string()))
     }
 }
 
 impl<H: HostFiles> InjectionCgroup<H> {
-    fn create(host: H, journal: &Path, home: ThreadCgroup, controller: &str) -> Result<Self, TuneError> {
+    fn create(
+        host: H,
+        journal: &Path,
+        home: ThreadCgroup,
+        controller: &str,
+    ) -> Result<Self, TuneError> {
         let directory = format!("{}/{NAME}", home.directory);
         if host.directories(&directory).is_ok() {
             return Err(TuneError::CgroupExists { path: directory });
         }
 
         let purpose = Purpose::new("inject", format!("onbeat inject ({NAME})"));
-        let mut cgroup = Self { journal: Some(Journal::begin(journal, &host, &purpose)?), host, home, directory };
+        let mut cgroup = Self {
+            journal: Some(Journal::begin(journal, &host, &purpose)?),
+            host,
+            home,
+            directory,
+        };
         let ThreadCgroup { directory: above, version } = cgroup.home.clone();
         let made = Key::CgroupDir { path: cgroup.directory.clone(), home: above.clone(), version };
         cgroup.change(&Intent::new(ID, made, "absent", "present"))?;
         if version != CgroupVersion::V1 {
             cgroup.set("cgroup.type", "threaded")?;
-            let switch =
-                Key::Controller { path: format!("{above}/cgroup.subtree_control"), name: controller.to_owned() };
-            if controller != "freezer" && switch.current(&cgroup.host).ok().flatten().as_deref() == Some("off") {
+            let switch = Key::Controller {
+                path: format!("{above}/cgroup.subtree_control"),
+                name: controller.to_owned(),
+            };
+            if controller != "freezer"
+                && switch.current(&cgroup.host).ok().flatten().as_deref() == Some("off")
+            {
                 cgroup.change(&Intent::new(ID, switch, "off", "on"))?;
             }
         }
@@ -120,7 +143,12 @@ impl<H: HostFiles> InjectionCgroup<H> {
     }
 
     /// Records in the journal that a file of the cgroup will change repeatedly.
-    fn will_change(&mut self, file: &str, (old, new): (&str, &str), also: &[&str]) -> Result<(), TuneError> {
+    fn will_change(
+        &mut self,
+        file: &str,
+        (old, new): (&str, &str),
+        also: &[&str],
+    ) -> Result<(), TuneError> {
         let key = Key::File { path: self.path(file), kind: Kind::Text, shown_in: None };
         let intent = Intent::new(ID, key, old, new).also(also.iter().map(|&text| text.to_owned()));
         let Some(journal) = &mut self.journal else { return Ok(()) };
@@ -201,10 +229,12 @@ const fn freezer_files(version: CgroupVersion) -> FreezerFiles {
 
 impl<H: HostFiles> InjectionCgroup<H> {
     fn is_frozen(&self, files: &FreezerFiles) -> bool {
-        self.read(files.shown_in).is_ok_and(|text| text.lines().any(|line| line.trim() == files.frozen))
+        self.read(files.shown_in)
+            .is_ok_and(|text| text.lines().any(|line| line.trim() == files.frozen))
     }
 
-    /// Freezes the cgroup. Returns the instant from which on all threads are frozen; `None` if they are not by `until`.
+    /// Freezes the cgroup. Returns the instant from which on all threads are frozen; `None` if they
+    /// are not by `until`.
     fn freeze(&self, files: &FreezerFiles, until: Instant) -> Option<Instant> {
         self.set(files.file, files.freeze).ok()?;
         while !self.is_frozen(files) {
@@ -327,9 +357,13 @@ impl Disturb for QuotaDisturber {
     }
 }
 
-/// Keeps the CPU busy until the kernel has throttled the cgroup for at least `least_ns`, according to the clock and to
-/// the kernel's counter.
-fn use_up<H: HostFiles>(cgroup: &InjectionCgroup<H>, least_ns: u64, give_up: Instant) -> Option<DisturbanceRecord> {
+/// Keeps the CPU busy until the kernel has throttled the cgroup for at least `least_ns`, according
+/// to the clock and to the kernel's counter.
+fn use_up<H: HostFiles>(
+    cgroup: &InjectionCgroup<H>,
+    least_ns: u64,
+    give_up: Instant,
+) -> Option<DisturbanceRecord> {
     let mut before_ns = cgroup.throttled_ns();
     let mut last = Monotonic.now();
     while last < give_up {

@@ -29,7 +29,8 @@ impl RaisedDescriptorLimit {
 
         raised.users += 1;
         // If the limit cannot be raised, fewer descriptors must do: `most` returns their number.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+        let _ =
+            setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
         let now = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         Self { most: usize::try_from(now).unwrap_or(usize::MAX) }
     }

@@ -186,46 +186,88 @@ impl Fault {
     #[must_use]
     pub const fn describe(self) -> &'static str {
         match self {
-            Self::StopSignal => "Stops the loop's process with SIGSTOP before a release, continues it after the time.",
+            Self::StopSignal => {
+                "Stops the loop's process with SIGSTOP before a release, continues it after the time."
+            }
             Self::EqualPriorityHog => {
                 "A thread of the loop's own priority keeps its CPU busy from before a release on."
             }
-            Self::SoftirqFlood => "Broadcast packets on the loopback keep the loop's CPU in receive processing.",
-            Self::InterruptLoad => "Thousands of timers expire in one timer interrupt, just before a release.",
+            Self::SoftirqFlood => {
+                "Broadcast packets on the loopback keep the loop's CPU in receive processing."
+            }
+            Self::InterruptLoad => {
+                "Thousands of timers expire in one timer interrupt, just before a release."
+            }
             Self::IpiStorm => "Another CPU interrupts the loop's CPU without a pause (membarrier).",
-            Self::PageFaults => "A cycle touches fresh pages for the time, as code without locked memory does.",
+            Self::PageFaults => {
+                "A cycle touches fresh pages for the time, as code without locked memory does."
+            }
             Self::RtThrottling => {
                 "A real-time thread below the loop uses the CPU until the kernel stops real time there."
             }
-            Self::FairServer => "A real-time thread starves an ordinary one until the kernel's fair server steps in.",
-            Self::ForcedMigration => "Moves the loop's thread to another CPU before a release, and back after it.",
+            Self::FairServer => {
+                "A real-time thread starves an ordinary one until the kernel's fair server steps in."
+            }
+            Self::ForcedMigration => {
+                "Moves the loop's thread to another CPU before a release, and back after it."
+            }
             Self::DeepIdle => "Watches for releases that wake the CPU from a deep idle state.",
             Self::OwnOverrun => "A cycle of the loop works for the time beyond its next release.",
-            Self::KernelSection => "A poll() of thousands of descriptors keeps the loop's CPU in the kernel.",
-            Self::LockWait => "A cycle waits for a lock that a thread on another CPU holds for the time.",
-            Self::LockHolderKeptOff => "The same, while a real-time thread keeps the lock's holder off its CPU.",
-            Self::ReplyWait => "A cycle asks another thread and waits for the answer, which takes the time.",
+            Self::KernelSection => {
+                "A poll() of thousands of descriptors keeps the loop's CPU in the kernel."
+            }
+            Self::LockWait => {
+                "A cycle waits for a lock that a thread on another CPU holds for the time."
+            }
+            Self::LockHolderKeptOff => {
+                "The same, while a real-time thread keeps the lock's holder off its CPU."
+            }
+            Self::ReplyWait => {
+                "A cycle asks another thread and waits for the answer, which takes the time."
+            }
             Self::SleepInWork => "A cycle sleeps for the time in the middle of its work.",
-            Self::DiskWait => "A cycle writes a file through to the disk (fdatasync): a byte for each nanosecond.",
-            Self::MajorFaults => "A cycle reads a mapped file that is not in memory, page by page for the time.",
-            Self::CopyOnWrite => "A cycle writes to pages that the kernel copies at the first write, for the time.",
+            Self::DiskWait => {
+                "A cycle writes a file through to the disk (fdatasync): a byte for each nanosecond."
+            }
+            Self::MajorFaults => {
+                "A cycle reads a mapped file that is not in memory, page by page for the time."
+            }
+            Self::CopyOnWrite => {
+                "A cycle writes to pages that the kernel copies at the first write, for the time."
+            }
             Self::HigherPriorityHog => {
                 "A thread of higher priority than the loop's keeps its CPU busy from before a release on."
             }
-            Self::DeadlineHog => "A SCHED_DEADLINE thread keeps the loop's CPU busy from before a release on.",
-            Self::OrdinaryHog => "An ordinary thread keeps the CPU of an ordinary loop busy, within its time slice.",
+            Self::DeadlineHog => {
+                "A SCHED_DEADLINE thread keeps the loop's CPU busy from before a release on."
+            }
+            Self::OrdinaryHog => {
+                "An ordinary thread keeps the CPU of an ordinary loop busy, within its time slice."
+            }
             Self::SpinLockSection => {
                 "A fcntl() on the loop's CPU looks through thousands of file locks under a spin lock."
             }
-            Self::InterruptsOff => "Kernel code on the loop's CPU keeps interrupts off for the time (a BPF program).",
+            Self::InterruptsOff => {
+                "Kernel code on the loop's CPU keeps interrupts off for the time (a BPF program)."
+            }
             Self::TimerInterrupt => {
                 "The interrupt of the loop's own timer takes the time before it wakes the loop (BPF)."
             }
-            Self::SlowSoftirq => "One received packet keeps the loop's CPU in its softirq for the time (BPF).",
-            Self::SlowIpi => "One interrupt from another CPU takes the time on the loop's CPU (BPF).",
-            Self::CpuQuota => "Puts an ordinary loop into a cgroup whose CPU quota is used up for the time.",
-            Self::CgroupFreezer => "Puts the loop's thread into a cgroup and freezes that for the time.",
-            Self::PtraceStop => "Stops the loop's thread as a debugger does (ptrace), lets it go on after the time.",
+            Self::SlowSoftirq => {
+                "One received packet keeps the loop's CPU in its softirq for the time (BPF)."
+            }
+            Self::SlowIpi => {
+                "One interrupt from another CPU takes the time on the loop's CPU (BPF)."
+            }
+            Self::CpuQuota => {
+                "Puts an ordinary loop into a cgroup whose CPU quota is used up for the time."
+            }
+            Self::CgroupFreezer => {
+                "Puts the loop's thread into a cgroup and freezes that for the time."
+            }
+            Self::PtraceStop => {
+                "Stops the loop's thread as a debugger does (ptrace), lets it go on after the time."
+            }
         }
     }
 
@@ -234,9 +276,10 @@ impl Fault {
     pub const fn cause(self) -> CauseKind {
         match self {
             Self::StopSignal | Self::PtraceStop => CauseKind::Stopped,
-            Self::EqualPriorityHog | Self::HigherPriorityHog | Self::DeadlineHog | Self::OrdinaryHog => {
-                CauseKind::Preempted
-            }
+            Self::EqualPriorityHog
+            | Self::HigherPriorityHog
+            | Self::DeadlineHog
+            | Self::OrdinaryHog => CauseKind::Preempted,
             Self::SoftirqFlood | Self::SlowSoftirq => CauseKind::Softirq,
             Self::InterruptLoad | Self::IpiStorm | Self::SlowIpi => CauseKind::HardIrq,
             Self::PageFaults | Self::CopyOnWrite | Self::MajorFaults => CauseKind::PageFault,
@@ -282,8 +325,8 @@ impl Fault {
         }
     }
 
-    /// Returns the maximum length of one injection, in nanoseconds: limited to what is acceptable for a robot's
-    /// operator and for other users of the machine.
+    /// Returns the maximum length of one injection, in nanoseconds: limited to what is acceptable
+    /// for a robot's operator and for other users of the machine.
     #[must_use]
     pub const fn longest_ns(self) -> u64 {
         const MS: u64 = 1_000_000;
@@ -297,7 +340,9 @@ impl Fault {
             | Self::LockWait
             | Self::ReplyWait
             | Self::SleepInWork => 500 * MS,
-            Self::IpiStorm | Self::LockHolderKeptOff | Self::MajorFaults | Self::CpuQuota => 100 * MS,
+            Self::IpiStorm | Self::LockHolderKeptOff | Self::MajorFaults | Self::CpuQuota => {
+                100 * MS
+            }
             // At most the share of ordinary threads in one period of the kernel's rule.
             Self::RtThrottling | Self::FairServer | Self::DeadlineHog => 50 * MS,
             Self::KernelSection => 20 * MS,
@@ -308,14 +353,16 @@ impl Fault {
             | Self::SpinLockSection
             | Self::DiskWait => 5 * MS,
             // The most that the kernel's verifier allows for a loop in a BPF program.
-            Self::InterruptsOff | Self::TimerInterrupt | Self::SlowSoftirq | Self::SlowIpi => 2 * MS,
+            Self::InterruptsOff | Self::TimerInterrupt | Self::SlowSoftirq | Self::SlowIpi => {
+                2 * MS
+            }
             // Within the slice that the scheduler protects.
             Self::OrdinaryHog => MS,
         }
     }
 
-    /// Returns the minimum time from one injection to the next, in nanoseconds. Spikes must be separate, and the
-    /// scheduler's two rules take a second to act.
+    /// Returns the minimum time from one injection to the next, in nanoseconds. Spikes must be
+    /// separate, and the scheduler's two rules take a second to act.
     #[must_use]
     pub const fn least_every_ns(self) -> u64 {
         match self {
@@ -344,6 +391,9 @@ impl FromStr for Fault {
     /// Parses the words with `-` or with `_`.
     fn from_str(word: &str) -> Result<Self, UnknownFault> {
         let plain = word.replace('-', "_");
-        Self::ALL.into_iter().find(|fault| fault.word() == plain).ok_or_else(|| UnknownFault { word: word.to_owned() })
+        Self::ALL
+            .into_iter()
+            .find(|fault| fault.word() == plain)
+            .ok_or_else(|| UnknownFault { word: word.to_owned() })
     }
 }

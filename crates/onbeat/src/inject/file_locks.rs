@@ -1,8 +1,8 @@
 //! `spin_lock_section`: a system call that searches thousands of file locks under a spin lock.
 //!
-//! To test whether a byte of a file is locked, the kernel walks the list of locks with a spin lock held (`fs/locks.c`,
-//! `posix_test_lock`), which takes a few nanoseconds for each lock. Except with PREEMPT_RT, the kernel does not switch
-//! threads during this time.
+//! To test whether a byte of a file is locked, the kernel walks the list of locks with a spin lock
+//! held (`fs/locks.c`, `posix_test_lock`), which takes a few nanoseconds for each lock. Except with
+//! PREEMPT_RT, the kernel does not switch threads during this time.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -20,7 +20,8 @@ use crate::thread::ThreadRequest;
 
 /// Time from the start of the call to the loop's wake-up, in nanoseconds.
 const AHEAD_NS: u64 = 50_000;
-/// Maximum number of locks, and number of locks added at a time. Adding a lock searches all previous ones.
+/// Maximum number of locks, and number of locks added at a time. Adding a lock searches all
+/// previous ones.
 const MOST: usize = 40_000;
 const STEP: usize = 1_000;
 /// Memory that is written before a trial, and the size of a cache line, in bytes.
@@ -32,7 +33,8 @@ const PATIENCE_NS: u64 = 3_000_000_000;
 /// The disturber.
 #[derive(Default)]
 pub(super) struct FileLocks {
-    /// The file with the locks, and a second open file description of it, which is another lock owner.
+    /// The file with the locks, and a second open file description of it, which is another lock
+    /// owner.
     files: Option<(OwnedFd, OwnedFd)>,
     locks: usize,
     calibrated_ns: u64,
@@ -69,15 +71,24 @@ impl Disturb for FileLocks {
     }
 
     fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
-        let impossible = |why: io::Error| plan.impossible(format!("file locks (F_OFD_SETLK): {why}"));
-        let file = memfd_create("onbeat-inject", MemfdFlags::CLOEXEC).map_err(|why| impossible(why.into()))?;
-        let again = std::fs::File::options().read(true).write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let impossible =
+            |why: io::Error| plan.impossible(format!("file locks (F_OFD_SETLK): {why}"));
+        let file = memfd_create("onbeat-inject", MemfdFlags::CLOEXEC)
+            .map_err(|why| impossible(why.into()))?;
+        let again = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .open(format!("/proc/self/fd/{}", file.as_raw_fd()));
         self.files = Some((file, again.map_err(impossible)?.into()));
         let wanted_ns = plan.for_ns + AHEAD_NS;
         let end = Monotonic.now().plus_ns(PATIENCE_NS);
         let mut others = vec![0; OTHERS_BYTES];
-        // A list that has left the caches takes longer for each lock, so the length is found by trial.
-        while self.locks < MOST && Monotonic.now() < end && self.cold_search_ns(&mut others) < wanted_ns {
+        // A list that has left the caches takes longer for each lock, so the length is found by
+        // trial.
+        while self.locks < MOST
+            && Monotonic.now() < end
+            && self.cold_search_ns(&mut others) < wanted_ns
+        {
             self.add(STEP).map_err(impossible)?;
         }
 

@@ -23,18 +23,24 @@ struct ThreadSnapshot {
 }
 
 impl InjectionTarget {
-    /// Finds the loop of a running process: the thread named `onbeat-loop`, or else the one with the highest
-    /// `SCHED_FIFO` priority. Its CPU is `cpu` if given, or else the one that it is bound to or last ran on.
+    /// Finds the loop of a running process: the thread named `onbeat-loop`, or else the one with
+    /// the highest `SCHED_FIFO` priority. Its CPU is `cpu` if given, or else the one that it is
+    /// bound to or last ran on.
     ///
     /// # Errors
-    /// [`Error::NotPossible`] if the process does not exist, or has no thread that could be its loop.
+    /// [`Error::NotPossible`] if the process does not exist, or has no thread that could be its
+    /// loop.
     pub fn find(fault: Fault, pid: i32, cpu: Option<u32>) -> Result<Self, Error> {
         let impossible = |reason: String| Error::NotPossible { fault, reason };
-        let tasks = fs::read_dir(format!("/proc/{pid}/task"))
-            .map_err(|why| impossible(format!("process {pid} cannot be read ({why}); is it still running?")))?;
-        let threads: Vec<ThreadSnapshot> = tasks.flatten().filter_map(|task| read(&task.path())).collect();
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).map_err(|why| {
+            impossible(format!("process {pid} cannot be read ({why}); is it still running?"))
+        })?;
+        let threads: Vec<ThreadSnapshot> =
+            tasks.flatten().filter_map(|task| read(&task.path())).collect();
         let chosen = chosen(&threads).ok_or_else(|| {
-            impossible(format!("process {pid} has no thread named {LOOP_NAME} and none with a real-time priority"))
+            impossible(format!(
+                "process {pid} has no thread named {LOOP_NAME} and none with a real-time priority"
+            ))
         })?;
         let bound = if let [only] = chosen.allowed[..] { only } else { chosen.cpu };
 
@@ -44,7 +50,9 @@ impl InjectionTarget {
 
 fn chosen(threads: &[ThreadSnapshot]) -> Option<&ThreadSnapshot> {
     let named = threads.iter().find(|thread| thread.name == LOOP_NAME);
-    named.or_else(|| threads.iter().filter(|thread| thread.fifo > 0).max_by_key(|thread| thread.fifo))
+    named.or_else(|| {
+        threads.iter().filter(|thread| thread.fifo > 0).max_by_key(|thread| thread.fifo)
+    })
 }
 
 fn read(task: &Path) -> Option<ThreadSnapshot> {
@@ -60,7 +68,8 @@ fn parsed(stat: &str, status: &str) -> Option<ThreadSnapshot> {
     let (name, rest) = rest.rsplit_once(") ")?;
     let field = |number: usize| rest.split_ascii_whitespace().nth(number - 3)?.parse::<u32>().ok();
     let is_fifo = field(41)? == libc::SCHED_FIFO.unsigned_abs();
-    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
+    let allowed =
+        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
     Some(ThreadSnapshot {
         tid: tid.parse().ok()?,
         name: name.to_owned(),

@@ -1,13 +1,15 @@
-//! `equal_priority_hog`, `higher_priority_hog`, `ordinary_hog`, `deadline_hog`: threads that are already running when
-//! the loop wakes.
+//! `equal_priority_hog`, `higher_priority_hog`, `ordinary_hog`, `deadline_hog`: threads that are
+//! already running when the loop wakes.
 //!
-//! - `equal_priority_hog`: threads of equal `SCHED_FIFO` priority do not preempt each other (sched(7)), so the loop
-//!   waits until the hog sleeps. `higher_priority_hog` has a priority one above the loop's.
-//! - `ordinary_hog`: the scheduler lets an ordinary thread finish a part of its slice before another one gets the CPU
-//!   (`kernel/sched/fair.c`, `protect_slice`). If the hog was preempted, nothing is logged.
-//! - `deadline_hog`: `SCHED_DEADLINE` precedes every priority. Its affinity must span the root domain, so the thread
-//!   moves to the loop's CPU first and is allowed all CPUs afterwards; it stays there unless the scheduler pushes it
-//!   away.
+//! - `equal_priority_hog`: threads of equal `SCHED_FIFO` priority do not preempt each other
+//!   (sched(7)), so the loop waits until the hog sleeps. `higher_priority_hog` has a priority one
+//!   above the loop's.
+//! - `ordinary_hog`: the scheduler lets an ordinary thread finish a part of its slice before
+//!   another one gets the CPU (`kernel/sched/fair.c`, `protect_slice`). If the hog was preempted,
+//!   nothing is logged.
+//! - `deadline_hog`: `SCHED_DEADLINE` precedes every priority. Its affinity must span the root
+//!   domain, so the thread moves to the loop's CPU first and is allowed all CPUs afterwards; it
+//!   stays there unless the scheduler pushes it away.
 
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
@@ -104,7 +106,8 @@ impl Disturb for DeadlineHog {
         let done = if is_here() { busy_for(aim) } else { None };
         if !is_here() {
             apply_request(self.request(plan));
-            // It was granted before. If it is refused now, the next disturbance is late and counted as missed.
+            // It was granted before. If it is refused now, the next disturbance is late and counted
+            // as missed.
             let _ = self.prepare_in_place(plan);
             return None;
         }

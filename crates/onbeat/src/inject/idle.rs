@@ -1,7 +1,8 @@
 //! `deep_idle`: releases that wake the CPU from a deep idle state.
 //!
-//! No disturbance is needed: the CPU of a loop with a long period enters deep idle states by itself when it has no
-//! other work. So this disturber only observes, and logs the releases at which a deep state was left.
+//! No disturbance is needed: the CPU of a loop with a long period enters deep idle states by itself
+//! when it has no other work. So this disturber only observes, and logs the releases at which a
+//! deep state was left.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,17 +34,27 @@ impl IdleStateFiles {
         let number = dir.file_name()?.to_str()?.strip_prefix("state")?.parse().ok()?;
         let us = |name: &str| fs::read_to_string(dir.join(name)).ok()?.trim().parse::<u64>().ok();
         let name = fs::read_to_string(dir.join("name")).ok()?.trim().to_owned();
-        Some(Self { number, name, exit_ns: us("latency")? * 1000, residency_ns: us("residency")? * 1000, dir })
+        Some(Self {
+            number,
+            name,
+            exit_ns: us("latency")? * 1000,
+            residency_ns: us("residency")? * 1000,
+            dir,
+        })
     }
 
     fn entries(&self) -> u64 {
-        fs::read_to_string(self.dir.join("usage")).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+        fs::read_to_string(self.dir.join("usage"))
+            .ok()
+            .and_then(|text| text.trim().parse().ok())
+            .unwrap_or(0)
     }
 }
 
 fn states(cpu_dir: &Path) -> Vec<IdleStateFiles> {
     let entries = fs::read_dir(cpu_dir.join("cpuidle")).into_iter().flatten().flatten();
-    let mut states: Vec<IdleStateFiles> = entries.filter_map(|entry| IdleStateFiles::read(entry.path())).collect();
+    let mut states: Vec<IdleStateFiles> =
+        entries.filter_map(|entry| IdleStateFiles::read(entry.path())).collect();
     states.sort_by_key(|state| state.number);
     states
 }
@@ -71,7 +82,8 @@ impl Disturb for DeepIdle {
 
     fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         let all = states(&self.cpu_dir);
-        let words: Vec<String> = all.iter().map(|state| format!("{} {} ns", state.name, state.exit_ns)).collect();
+        let words: Vec<String> =
+            all.iter().map(|state| format!("{} {} ns", state.name, state.exit_ns)).collect();
         let deep = all.into_iter().filter(|state| state.exit_ns >= DEEP_NS);
         let (fit, long): (Vec<IdleStateFiles>, Vec<IdleStateFiles>) =
             deep.partition(|state| state.residency_ns + state.exit_ns < plan.grid.period_ns);
@@ -103,7 +115,11 @@ impl Disturb for DeepIdle {
         let deepest = left.map(|(state, _)| state).max_by_key(|state| state.exit_ns)?;
         debug_assert!(Monotonic.now() >= aim.wake_up);
 
-        Some(DisturbanceRecord { at: aim.wake_up, ns: deepest.exit_ns, figures: [deepest.number, deepest.exit_ns] })
+        Some(DisturbanceRecord {
+            at: aim.wake_up,
+            ns: deepest.exit_ns,
+            figures: [deepest.number, deepest.exit_ns],
+        })
     }
 }
 
@@ -118,9 +134,11 @@ mod tests {
         for (number, (name, latency, residency)) in states.iter().enumerate() {
             let state = dir.path().join(format!("cpu3/cpuidle/state{number}"));
             fs::create_dir_all(&state).unwrap();
-            for (file, text) in
-                [("name", (*name).to_owned()), ("latency", latency.to_string()), ("residency", residency.to_string())]
-            {
+            for (file, text) in [
+                ("name", (*name).to_owned()),
+                ("latency", latency.to_string()),
+                ("residency", residency.to_string()),
+            ] {
                 fs::write(state.join(file), text + "\n").unwrap();
             }
 
@@ -146,14 +164,16 @@ mod tests {
     #[test]
     fn a_guest_without_deep_states_says_so_and_names_those_it_has() {
         let dir = machine(&[("POLL", 0, 0), ("haltpoll idle", 1, 1)]);
-        let refusal = DeepIdle::under(dir.path(), 3).prepare(&plan(10_000_000)).unwrap_err().to_string();
+        let refusal =
+            DeepIdle::under(dir.path(), 3).prepare(&plan(10_000_000)).unwrap_err().to_string();
         assert!(refusal.contains("POLL 0 ns, haltpoll idle 1000 ns"), "{refusal}");
     }
 
     #[test]
     fn a_period_too_short_for_the_state_is_refused_with_both_numbers() {
         let dir = machine(&REAL);
-        let refusal = DeepIdle::under(dir.path(), 3).prepare(&plan(500_000)).unwrap_err().to_string();
+        let refusal =
+            DeepIdle::under(dir.path(), 3).prepare(&plan(500_000)).unwrap_err().to_string();
         assert!(refusal.contains("600000 ns") && refusal.contains("500000 ns"), "{refusal}");
     }
 

@@ -1,7 +1,8 @@
-//! `interrupts_off`, `timer_interrupt`, `slow_softirq`, `slow_ipi`: kernel code that delays the loop's CPU.
+//! `interrupts_off`, `timer_interrupt`, `slow_softirq`, `slow_ipi`: kernel code that delays the
+//! loop's CPU.
 //!
-//! A BPF program at a trace point polls the clock until the injection ends, and records when it began and ended. The
-//! trace point determines the context in which it runs:
+//! A BPF program at a trace point polls the clock until the injection ends, and records when it
+//! began and ended. The trace point determines the context in which it runs:
 //!
 //! | fault | trace point | the program runs |
 //! |---|---|---|
@@ -10,8 +11,8 @@
 //! | `slow_softirq` | `softirq_entry` of `NET_RX` | in the softirq of a packet that the injector sends |
 //! | `slow_ipi` | `call_function_single_entry` | in the handler of an interrupt that another CPU sends |
 //!
-//! The program acts once each time it is armed, on the loop's CPU only, and is detached when its descriptor is closed.
-//! The log has the times that the program recorded.
+//! The program acts once each time it is armed, on the loop's CPU only, and is detached when its
+//! descriptor is closed. The log has the times that the program recorded.
 
 use std::ffi::CStr;
 use std::net::UdpSocket;
@@ -29,20 +30,23 @@ use super::interrupts::Receiver;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use super::{Error, Fault};
-use crate::cause::assembler::{Assembler, FRAME, KernelCall, R0, R1, R2, R3, R6, R7, R8, R9, Width};
+use crate::cause::assembler::{
+    Assembler, FRAME, KernelCall, R0, R1, R2, R3, R6, R7, R8, R9, Width,
+};
 use crate::cause::bpf::{AttachPoint, AttachedProgram, BpfArray};
 use crate::cause::btf::Btf;
 use crate::thread::ThreadRequest;
 
 /// Time from the start of the delay to the loop's wake-up, in nanoseconds.
 const AHEAD_NS: u64 = 50_000;
-/// Maximum number of clock readings: the kernel's verifier follows each of them, and accepts a million instructions.
+/// Maximum number of clock readings: the kernel's verifier follows each of them, and accepts a
+/// million instructions.
 const READINGS: i32 = 60_000;
 /// The softirq of received packets (`include/linux/interrupt.h`).
 const NET_RX: i32 = 3;
 
-/// Record shared by program and injector: start of the time in which it may act (0: disarmed), end of the delay, timer
-/// or thread concerned, actual begin and end.
+/// Record shared by program and injector: start of the time in which it may act (0: disarmed), end
+/// of the delay, timer or thread concerned, actual begin and end.
 const CONTROL: usize = 40;
 const FROM: i16 = 0;
 const UNTIL: i16 = 8;
@@ -64,7 +68,8 @@ impl KernelDelay {
             ))
         };
 
-        let control = BpfArray::create(CONTROL, 1).map_err(|why| refused(format!("no BPF map: {why}")))?;
+        let control =
+            BpfArray::create(CONTROL, 1).map_err(|why| refused(format!("no BPF map: {why}")))?;
         let key = match plan.fault {
             Fault::TimerInterrupt => Some(("hrtimer", "_softexpires")),
             Fault::InterruptsOff => Some(("task_struct", "pid")),
@@ -72,7 +77,8 @@ impl KernelDelay {
         };
 
         let key = key.map(|(structure, field)| {
-            let bytes = std::fs::read("/sys/kernel/btf/vmlinux").map_err(|why| refused(format!("no BTF: {why}")))?;
+            let bytes = std::fs::read("/sys/kernel/btf/vmlinux")
+                .map_err(|why| refused(format!("no BTF: {why}")))?;
             let offset = Btf::parse(bytes).and_then(|btf| btf.offset(structure, field));
             offset.map_err(|why| refused(why.to_string()))
         });
@@ -80,7 +86,8 @@ impl KernelDelay {
         let key = key.transpose()?;
         let (code, name) = program(plan.fault, plan.target.cpu, control.number(), key.unwrap_or(0));
         let attached = AttachedProgram::load(&code, AttachPoint::Raw(name));
-        let program = attached.map_err(|why| refused(format!("the kernel refuses the BPF program: {why}")))?;
+        let program = attached
+            .map_err(|why| refused(format!("the kernel refuses the BPF program: {why}")))?;
         Ok(Self { control, _program: program })
     }
 
@@ -97,7 +104,9 @@ impl KernelDelay {
     fn disarm(&self) -> Option<(Instant, Instant)> {
         let mut control = Vec::new();
         self.control.read(&mut control).ok()?;
-        let word = |at: i16| Some(u64::from_ne_bytes(control.get(at as usize..at as usize + 8)?.try_into().ok()?));
+        let word = |at: i16| {
+            Some(u64::from_ne_bytes(control.get(at as usize..at as usize + 8)?.try_into().ok()?))
+        };
         let began = word(BEGAN)?;
         let ended = word(ENDED)?;
         self.arm(Instant::from_ns(0), Instant::from_ns(0), 0);
@@ -105,12 +114,17 @@ impl KernelDelay {
     }
 }
 
-/// Returns the program's instructions and its trace point. `key` is the offset of a timer's expiry, or of a thread's
-/// number.
+/// Returns the program's instructions and its trace point. `key` is the offset of a timer's expiry,
+/// or of a thread's number.
 fn program(fault: Fault, cpu: u32, map: i32, key: u32) -> (Vec<u64>, &'static CStr) {
     let mut code = Assembler::default();
-    let (end, mine, out, again, turn) =
-        (code.new_target(), code.new_target(), code.new_target(), code.new_target(), code.new_target());
+    let (end, mine, out, again, turn) = (
+        code.new_target(),
+        code.new_target(),
+        code.new_target(),
+        code.new_target(),
+        code.new_target(),
+    );
     code.copy(R6, R1);
     code.call(KernelCall::ProcessorId);
     code.jump_if_not(R0, cpu.cast_signed(), end);
@@ -157,7 +171,8 @@ fn program(fault: Fault, cpu: u32, map: i32, key: u32) -> (Vec<u64>, &'static CS
     code.set(R8, READINGS);
     code.bind(turn);
     code.call(KernelCall::KtimeNs);
-    // In this order the verifier follows the exit first and needs to remember only one other branch.
+    // In this order the verifier follows the exit first and needs to remember only one other
+    // branch.
     code.jump_if_less(R0, R9, again);
     code.jump(out);
     code.bind(again);
@@ -232,7 +247,11 @@ impl Disturb for InKernel {
                     while wait(&awaited) && !over.load(Ordering::SeqCst) {}
                 };
 
-                Trigger::Wake { event, tid, sleeper: Companion::start(off_the_loops_cpu(plan), body)? }
+                Trigger::Wake {
+                    event,
+                    tid,
+                    sleeper: Companion::start(off_the_loops_cpu(plan), body)?,
+                }
             }
             Fault::SlowSoftirq => {
                 let socket = UdpSocket::bind("127.0.0.1:0");
@@ -242,7 +261,11 @@ impl Disturb for InKernel {
                     Ok(socket)
                 });
 
-                Trigger::Packet(socket.map_err(|why| plan.impossible(format!("no socket on the loopback: {why}")))?)
+                Trigger::Packet(
+                    socket.map_err(|why| {
+                        plan.impossible(format!("no socket on the loopback: {why}"))
+                    })?,
+                )
             }
             Fault::SlowIpi => {
                 let mut receiver = Receiver::default();
@@ -279,7 +302,8 @@ impl Disturb for InKernel {
         }
 
         let (began, ended) = delay.disarm()?;
-        let meets = self.fault == Fault::TimerInterrupt || (began < aim.wake_up && ended > aim.wake_up);
+        let meets =
+            self.fault == Fault::TimerInterrupt || (began < aim.wake_up && ended > aim.wake_up);
         meets.then_some(DisturbanceRecord {
             at: began,
             ns: ended.ns_since(began),
@@ -303,17 +327,39 @@ mod tests {
 
     #[test]
     fn each_fault_has_its_trace_point() {
-        let faults = [Fault::InterruptsOff, Fault::TimerInterrupt, Fault::SlowSoftirq, Fault::SlowIpi];
+        let faults =
+            [Fault::InterruptsOff, Fault::TimerInterrupt, Fault::SlowSoftirq, Fault::SlowIpi];
         let names = faults.map(|fault| program(fault, 1, 3, 24).1);
-        assert_eq!(names, [c"sched_waking", c"hrtimer_expire_entry", c"softirq_entry", c"call_function_single_entry"]);
+        assert_eq!(
+            names,
+            [
+                c"sched_waking",
+                c"hrtimer_expire_entry",
+                c"softirq_entry",
+                c"call_function_single_entry"
+            ]
+        );
     }
 
     #[test]
     fn a_program_that_was_not_armed_has_not_acted() {
         let target = super::super::InjectionTarget { pid: 0, tid: 0, cpu: 0, priority: 0 };
-        let grid = super::super::ReleaseGrid { first_release: Instant::from_ns(0), period_ns: 1_000_000, spin_ns: 0 };
-        for fault in [Fault::InterruptsOff, Fault::TimerInterrupt, Fault::SlowSoftirq, Fault::SlowIpi] {
-            let plan = InjectionPlan { fault, every_ns: 100_000_000, for_ns: 300_000, count: 1, target, grid };
+        let grid = super::super::ReleaseGrid {
+            first_release: Instant::from_ns(0),
+            period_ns: 1_000_000,
+            spin_ns: 0,
+        };
+        for fault in
+            [Fault::InterruptsOff, Fault::TimerInterrupt, Fault::SlowSoftirq, Fault::SlowIpi]
+        {
+            let plan = InjectionPlan {
+                fault,
+                every_ns: 100_000_000,
+                for_ns: 300_000,
+                count: 1,
+                target,
+                grid,
+            };
             match KernelDelay::open(&plan) {
                 Ok(delay) => assert_eq!(delay.disarm(), None, "{fault}"),
                 Err(why) => println!("skipped: {why}"),

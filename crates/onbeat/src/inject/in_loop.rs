@@ -1,14 +1,16 @@
 //! Faults that a loop causes itself: a task that wraps a task.
 //!
-//! An undisturbed cycle costs one comparison. A disturbed cycle reads the clock and accesses memory; it makes no system
-//! call beyond the fault itself.
+//! An undisturbed cycle costs one comparison. A disturbed cycle reads the clock and accesses
+//! memory; it makes no system call beyond the fault itself.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Instant, Task};
-use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munlock, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munlock, munmap,
+};
 use rustix::param::page_size;
 
 use super::actor::busy_until;
@@ -21,15 +23,16 @@ use crate::thread::run_delay_ns;
 
 /// Maximum memory for page faults, in bytes.
 const MOST_BYTES: usize = 256 << 20;
-/// Lower bound for the time of a page fault, in nanoseconds; real ones take two to five times as long.
+/// Lower bound for the time of a page fault, in nanoseconds; real ones take two to five times as
+/// long.
 const FAULT_NS: u64 = 250;
 /// Minimum number of pages for an injection.
 const LEAST_PAGES: usize = 16;
 
 /// A way to disturb a cycle from inside the loop.
 pub(super) trait DisturbCycle: Send + std::fmt::Debug {
-    /// Disturbs the cycle for `for_ns` nanoseconds; `None` if it was not possible. Called in the loop's thread: makes
-    /// no system call beyond the fault itself.
+    /// Disturbs the cycle for `for_ns` nanoseconds; `None` if it was not possible. Called in the
+    /// loop's thread: makes no system call beyond the fault itself.
     fn disturb(&mut self, cycle: &Cycle, for_ns: u64) -> Option<DisturbanceRecord>;
 }
 
@@ -82,9 +85,9 @@ impl LoopLog {
 }
 
 impl<T: Task> InLoop<T> {
-    /// Wraps `task` with `plan.fault`. Uses only the period of the plan's grid, and only CPU and priority of its
-    /// target, for helper threads. Call it after the process has locked its memory: locking would make the pages
-    /// present that must be missing.
+    /// Wraps `task` with `plan.fault`. Uses only the period of the plan's grid, and only CPU and
+    /// priority of its target, for helper threads. Call it after the process has locked its memory:
+    /// locking would make the pages present that must be missing.
     ///
     /// # Errors
     /// [`Error`]; [`Error::Elsewhere`] for faults of [`super::Injector`].
@@ -105,7 +108,15 @@ impl<T: Task> InLoop<T> {
         let disturbance = disturbance(plan)?;
         let every_cycles = plan.every_ns.div_ceil(plan.grid.period_ns).max(1);
         let log = Arc::new(LogBuffer::with_room_for(plan.count, plan.fault, dose));
-        Ok(Self { task, disturbance, dose, for_ns: plan.for_ns, every_cycles, next: every_cycles, log })
+        Ok(Self {
+            task,
+            disturbance,
+            dose,
+            for_ns: plan.for_ns,
+            every_cycles,
+            next: every_cycles,
+            log,
+        })
     }
 
     /// Returns the log.
@@ -140,10 +151,17 @@ impl<T: Task> Task for InLoop<T> {
                 Dose::Full => {
                     let before = run_delay_ns();
                     let done = self.disturbance.disturb(cycle, self.for_ns);
-                    (done, run_delay_ns().zip(before).map_or(0, |(after, before)| after.saturating_sub(before)))
+                    (
+                        done,
+                        run_delay_ns()
+                            .zip(before)
+                            .map_or(0, |(after, before)| after.saturating_sub(before)),
+                    )
                 }
                 // The run delay is not read either: that would take about ten microseconds.
-                Dose::Placebo => (Some(DisturbanceRecord { at: Monotonic.now(), ns: 0, figures: [0; 2] }), 0),
+                Dose::Placebo => {
+                    (Some(DisturbanceRecord { at: Monotonic.now(), ns: 0, figures: [0; 2] }), 0)
+                }
             };
 
             match done {
@@ -208,7 +226,9 @@ impl FreshPages {
 
         let bytes = each * plan.count * page;
         let start = missing(bytes).map_err(|why| {
-            plan.impossible(format!("{bytes} bytes of memory that is not there: {why}; see ulimit -l and ulimit -v"))
+            plan.impossible(format!(
+                "{bytes} bytes of memory that is not there: {why}; see ulimit -l and ulimit -v"
+            ))
         })?;
         let pages = Self { start, bytes, each_bytes: each * page, next: 0 };
         if first == FirstAccess::Read {
@@ -218,16 +238,18 @@ impl FreshPages {
         Ok(pages)
     }
 
-    /// Reading memory that was never written maps the kernel's zero page; the first write copies it (`mm/memory.c`,
-    /// `do_wp_page`).
+    /// Reading memory that was never written maps the kernel's zero page; the first write copies it
+    /// (`mm/memory.c`, `do_wp_page`).
     fn read_all(&self) {
         for offset in (0..self.bytes).step_by(page_size()) {
-            // SAFETY: `offset` is below `bytes`, so the byte is in the mapping, which only this value knows.
+            // SAFETY: `offset` is below `bytes`, so the byte is in the mapping, which only this
+            // value knows.
             unsafe { self.start.add(offset).read_volatile() };
         }
     }
 
-    /// Writes to one page after the other until `until`; returns the last clock reading and the number of pages.
+    /// Writes to one page after the other until `until`; returns the last clock reading and the
+    /// number of pages.
     fn touch_until(&mut self, until: Instant) -> (Instant, u64) {
         let end = (self.next + self.each_bytes).min(self.bytes);
         let mut touched = 0;
@@ -237,7 +259,8 @@ impl FreshPages {
                 break;
             }
 
-            // SAFETY: `offset` is below `bytes`, so the byte is in the mapping, which only this value knows.
+            // SAFETY: `offset` is below `bytes`, so the byte is in the mapping, which only this
+            // value knows.
             unsafe { self.start.add(offset).write_volatile(1) };
             touched += 1;
             now = Monotonic.now();
@@ -256,13 +279,17 @@ impl DisturbCycle for FreshPages {
     }
 }
 
-/// Maps memory whose pages become present one by one on access, even if the process has locked all its memory: as long
-/// as no access is allowed, nothing can be locked.
+/// Maps memory whose pages become present one by one on access, even if the process has locked all
+/// its memory: as long as no access is allowed, nothing can be locked.
 fn missing(bytes: usize) -> Result<*mut u8, rustix::io::Errno> {
     // SAFETY: the kernel chooses a range that nothing else uses, and all calls are for this range.
     unsafe {
-        let start =
-            mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE)?;
+        let start = mmap_anonymous(
+            std::ptr::null_mut(),
+            bytes,
+            ProtFlags::empty(),
+            MapFlags::PRIVATE | MapFlags::NORESERVE,
+        )?;
         let unlocked = munlock(start, bytes).and_then(|()| {
             mprotect(start, bytes, MprotectFlags::READ | MprotectFlags::WRITE)?;
             // Kernels without huge pages refuse this and do not need it.

@@ -1,7 +1,7 @@
 //! Cycles that wait for a disk: they sync a file, or read a mapped file that is not in memory.
 //!
-//! Another thread prepares the file after each injection: it writes to the file, or drops its cached pages. The file
-//! has no name and is gone with the process.
+//! Another thread prepares the file after each injection: it writes to the file, or drops its
+//! cached pages. The file has no name and is gone with the process.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Instant};
 use rustix::fs::{Advice as FileAdvice, Mode, OFlags, fadvise, fstatfs, open};
-use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect, munlock, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect, munlock, munmap,
+};
 use rustix::param::page_size;
 
 use super::Error;
@@ -35,9 +37,11 @@ const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 /// Creates a nameless file of `bytes` bytes on a disk.
 fn file_on_disk(plan: &InjectionPlan, bytes: usize) -> Result<File, Error> {
     let directory = std::env::temp_dir();
-    let opened = open(&directory, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
+    let opened =
+        open(&directory, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
     let made = opened.map_err(io::Error::from).and_then(|descriptor| {
-        let in_memory = fstatfs(&descriptor).is_ok_and(|system| IN_MEMORY.contains(&(system.f_type as u64)));
+        let in_memory =
+            fstatfs(&descriptor).is_ok_and(|system| IN_MEMORY.contains(&(system.f_type as u64)));
         let file = File::from(descriptor);
         file.write_all_at(&vec![1; bytes], 0)?;
         file.sync_all()?;
@@ -47,10 +51,13 @@ fn file_on_disk(plan: &InjectionPlan, bytes: usize) -> Result<File, Error> {
     let place = directory.display();
     match made {
         Ok((file, false)) => Ok(file),
-        Ok(_) => Err(plan.impossible(format!("{place} is in memory; set TMPDIR to a directory on a disk"))),
-        Err(why) => {
-            Err(plan.impossible(format!("a file of {bytes} bytes in {place}: {why}; TMPDIR names another directory")))
+        Ok(_) => {
+            Err(plan
+                .impossible(format!("{place} is in memory; set TMPDIR to a directory on a disk")))
         }
+        Err(why) => Err(plan.impossible(format!(
+            "a file of {bytes} bytes in {place}: {why}; TMPDIR names another directory"
+        ))),
     }
 }
 
@@ -62,7 +69,10 @@ struct FilePreparer {
 }
 
 impl FilePreparer {
-    fn start(plan: &InjectionPlan, mut get_ready: impl FnMut() -> bool + Send + 'static) -> Result<Self, Error> {
+    fn start(
+        plan: &InjectionPlan,
+        mut get_ready: impl FnMut() -> bool + Send + 'static,
+    ) -> Result<Self, Error> {
         let is_ready = Arc::new(AtomicBool::new(false));
         let ready = is_ready.clone();
         let body = move |over: &AtomicBool| {
@@ -124,7 +134,11 @@ impl DisturbCycle for DiskWait {
         let synced = self.file.sync_data();
         let ns = Monotonic.now().ns_since(at);
         self.ready.used();
-        (synced.is_ok() && ns >= LEAST_NS).then_some(DisturbanceRecord { at, ns, figures: [self.bytes as u64, 0] })
+        (synced.is_ok() && ns >= LEAST_NS).then_some(DisturbanceRecord {
+            at,
+            ns,
+            figures: [self.bytes as u64, 0],
+        })
     }
 }
 
@@ -143,8 +157,8 @@ struct FileMapping {
     file: File,
 }
 
-// SAFETY: the mapping is only read, which any thread may do; `is_ready` keeps the two threads from using it at the same
-// time.
+// SAFETY: the mapping is only read, which any thread may do; `is_ready` keeps the two threads from
+// using it at the same time.
 unsafe impl Send for FileMapping {}
 // SAFETY: as above.
 unsafe impl Sync for FileMapping {}
@@ -153,7 +167,8 @@ impl FileMapping {
     fn new(file: File, bytes: usize) -> io::Result<Self> {
         // SAFETY: the kernel chooses a range that nothing else uses; all calls are for this range.
         unsafe {
-            let start = mmap(std::ptr::null_mut(), bytes, ProtFlags::empty(), MapFlags::SHARED, &file, 0)?;
+            let start =
+                mmap(std::ptr::null_mut(), bytes, ProtFlags::empty(), MapFlags::SHARED, &file, 0)?;
             let mapping = Self { start: start.cast(), bytes, file };
             // As long as no access is allowed, nothing can be locked in memory.
             munlock(start, bytes)?;
@@ -172,7 +187,8 @@ impl FileMapping {
         dropped.is_ok() && fadvise(self.file.as_fd(), 0, None, FileAdvice::DontNeed).is_ok()
     }
 
-    /// Reads one page after the other until `until`; returns the last clock reading and the number of pages.
+    /// Reads one page after the other until `until`; returns the last clock reading and the number
+    /// of pages.
     fn read_until(&self, until: Instant) -> (Instant, u64) {
         let mut now = Monotonic.now();
         let mut pages = 0;
@@ -202,7 +218,9 @@ impl MappedFile {
     pub(super) fn prepare(plan: &InjectionPlan) -> Result<Self, Error> {
         let bytes = PAGES * page_size();
         let mapping = FileMapping::new(file_on_disk(plan, bytes)?, bytes);
-        let mapping = Arc::new(mapping.map_err(|why| plan.impossible(format!("a mapping of {bytes} bytes: {why}")))?);
+        let mapping = Arc::new(
+            mapping.map_err(|why| plan.impossible(format!("a mapping of {bytes} bytes: {why}")))?,
+        );
         let forgotten = mapping.clone();
         let ready = FilePreparer::start(plan, move || forgotten.forget())?;
         Ok(Self { mapping, ready })
@@ -220,6 +238,10 @@ impl DisturbCycle for MappedFile {
         let (end, pages) = self.mapping.read_until(at.plus_ns(for_ns));
         let major = Usage::of_this_thread().since(before).major_faults;
         self.ready.used();
-        (major > 0).then_some(DisturbanceRecord { at, ns: end.ns_since(at), figures: [pages, major] })
+        (major > 0).then_some(DisturbanceRecord {
+            at,
+            ns: end.ns_since(at),
+            figures: [pages, major],
+        })
     }
 }

@@ -1,7 +1,8 @@
-//! Waits in a cycle: for a lock, for a lock whose holder is kept off its CPU, for a reply, in a sleep.
+//! Waits in a cycle: for a lock, for a lock whose holder is kept off its CPU, for a reply, in a
+//! sleep.
 //!
-//! The peer is a thread that is ready before the cycle waits: it holds the lock, or listens for requests. If it is not
-//! ready, nothing is injected and the cycle is counted as missed.
+//! The peer is a thread that is ready before the cycle waits: it holds the lock, or listens for
+//! requests. If it is not ready, nothing is injected and the cycle is counted as missed.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,8 +23,8 @@ use crate::thread::ThreadRequest;
 
 /// Interval at which a companion checks whether the loop has got the lock.
 const LOOK: Duration = Duration::from_micros(200);
-/// Maximum time to wait for a companion before the loop starts. In this time an ordinary thread gets the CPU even
-/// beside a busy real-time thread.
+/// Maximum time to wait for a companion before the loop starts. In this time an ordinary thread
+/// gets the CPU even beside a busy real-time thread.
 const READY_WITHIN: Duration = Duration::from_secs(5);
 
 /// A thread on another CPU than the loop's, if there is one, that ends when it is dropped.
@@ -34,7 +35,10 @@ pub(super) struct Companion {
 }
 
 impl Companion {
-    pub(super) fn start(wanted: ThreadRequest, body: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<Self, Error> {
+    pub(super) fn start(
+        wanted: ThreadRequest,
+        body: impl FnOnce(&AtomicBool) + Send + 'static,
+    ) -> Result<Self, Error> {
         let over = Arc::new(AtomicBool::new(false));
         let is_over = over.clone();
         let body = move || {
@@ -42,7 +46,10 @@ impl Companion {
             body(&is_over);
         };
 
-        let thread = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(body).map_err(Error::Thread)?;
+        let thread = thread::Builder::new()
+            .name("onbeat-inject".to_owned())
+            .spawn(body)
+            .map_err(Error::Thread)?;
         Ok(Self { over, thread: Some(thread) })
     }
 
@@ -70,13 +77,17 @@ impl Drop for Companion {
     }
 }
 
-/// Returns the request for a thread that must react quickly: a priority above the loop's, if granted.
+/// Returns the request for a thread that must react quickly: a priority above the loop's, if
+/// granted.
 fn above_the_loop(plan: &InjectionPlan) -> ThreadRequest {
     ThreadRequest { fifo: Some((plan.target.priority + 1).min(98)), ..off_the_loops_cpu(plan) }
 }
 
 pub(super) fn off_the_loops_cpu(plan: &InjectionPlan) -> ThreadRequest {
-    ThreadRequest { cpu: other_cpu(plan.target.cpu).or(Some(plan.target.cpu)), ..ThreadRequest::default() }
+    ThreadRequest {
+        cpu: other_cpu(plan.target.cpu).or(Some(plan.target.cpu)),
+        ..ThreadRequest::default()
+    }
 }
 
 /// State shared by the loop and the lock's holder.
@@ -100,8 +111,8 @@ impl LockState {
         Instant::from_ns(self.until_ns.load(Ordering::SeqCst))
     }
 
-    /// Body of the holder: it holds the lock while the loop does not want it, and for the length of the injection when
-    /// the loop does.
+    /// Body of the holder: it holds the lock while the loop does not want it, and for the length of
+    /// the injection when the loop does.
     fn hold(&self, over: &AtomicBool, mut keep: impl FnMut(&Self)) {
         let is_over = || over.load(Ordering::SeqCst);
         while !is_over() {
@@ -139,7 +150,8 @@ impl LockWait {
         let shared = Arc::new(LockState::default());
         let held = shared.clone();
         let body = move |over: &AtomicBool| held.hold(over, |shared| sleep_until(shared.until()));
-        let wait = Self { shared, holder: Companion::start(above_the_loop(plan), body)?, _keeper: None };
+        let wait =
+            Self { shared, holder: Companion::start(above_the_loop(plan), body)?, _keeper: None };
         wait.until_held(plan)
     }
 
@@ -149,7 +161,9 @@ impl LockWait {
         while !self.shared.is_held.load(Ordering::SeqCst) {
             if Monotonic.now() > end {
                 let seconds = READY_WITHIN.as_secs();
-                return Err(plan.impossible(format!("the thread that holds the lock got no CPU within {seconds} s")));
+                return Err(plan.impossible(format!(
+                    "the thread that holds the lock got no CPU within {seconds} s"
+                )));
             }
             thread::sleep(LOOK);
         }
@@ -157,8 +171,8 @@ impl LockWait {
         Ok(self)
     }
 
-    /// Prepares a holder with the lowest real-time priority, which no load delays, and a thread with a higher priority
-    /// that keeps it off its CPU.
+    /// Prepares a holder with the lowest real-time priority, which no load delays, and a thread
+    /// with a higher priority that keeps it off its CPU.
     pub(super) fn prepare_kept_off(plan: &InjectionPlan) -> Result<Self, Error> {
         let shared = Arc::new(LockState::default());
         let held = shared.clone();
@@ -172,7 +186,8 @@ impl LockWait {
                 shared.kept_off_ns.store(0, Ordering::SeqCst);
                 called.iter().for_each(thread::Thread::unpark);
                 // The holder is runnable all the time, but gets no CPU to release the lock.
-                while shared.kept_off_ns.load(Ordering::SeqCst) == 0 && !over.load(Ordering::SeqCst) {
+                while shared.kept_off_ns.load(Ordering::SeqCst) == 0 && !over.load(Ordering::SeqCst)
+                {
                     std::hint::spin_loop();
                 }
             });
@@ -247,7 +262,12 @@ impl ReplyWait {
             }
         };
 
-        Ok(Self { question, answer, until_ns, answerer: Companion::start(above_the_loop(plan), body)? })
+        Ok(Self {
+            question,
+            answer,
+            until_ns,
+            answerer: Companion::start(above_the_loop(plan), body)?,
+        })
     }
 }
 

@@ -1,10 +1,11 @@
 //! `interrupt_load` and `ipi_storm`: interrupts that take time on the loop's CPU.
 //!
-//! A timer interrupt processes all expired timers before it returns (`kernel/time/hrtimer.c`, `hrtimer_interrupt`), at
-//! about 0.25 µs each: 4000 timers set to one instant make one interrupt of about 1 ms.
+//! A timer interrupt processes all expired timers before it returns (`kernel/time/hrtimer.c`,
+//! `hrtimer_interrupt`), at about 0.25 µs each: 4000 timers set to one instant make one interrupt
+//! of about 1 ms.
 //!
-//! A storm is many short interrupts: `membarrier(2)` interrupts every CPU on which the process runs. Each takes a few
-//! microseconds of that CPU, so a loop becomes slower rather than late.
+//! A storm is many short interrupts: `membarrier(2)` interrupts every CPU on which the process
+//! runs. Each takes a few microseconds of that CPU, so a loop becomes slower rather than late.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -16,11 +17,14 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 use rustix::thread::{MembarrierCommand, membarrier};
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
 };
 
 use super::Error;
-use super::actor::{Disturb, DisturbanceTimer, apply_request, below_the_loop, busy_until, other_cpu, sleep_until};
+use super::actor::{
+    Disturb, DisturbanceTimer, apply_request, below_the_loop, busy_until, other_cpu, sleep_until,
+};
 use super::descriptor_limit::RaisedDescriptorLimit;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
@@ -69,8 +73,8 @@ impl TimerBurst {
         }
     }
 
-    /// Returns begin and length in nanoseconds of the time that the interrupt at `instant` takes from the calling
-    /// thread.
+    /// Returns begin and length in nanoseconds of the time that the interrupt at `instant` takes
+    /// from the calling thread.
     fn taken_ns(&self, instant: Instant, least_ns: u64) -> (Instant, u64) {
         busy_until(instant.minus_ns(AHEAD_NS));
         let end = instant.plus_ns(10_000_000);
@@ -120,7 +124,8 @@ impl Disturb for TimerBurst {
             self.taken_ns(instant, had as u64 * LEAST_EACH_NS).1
         });
 
-        // The median: in one trial the burst may be missed, in another the hypervisor may steal the CPU.
+        // The median: in one trial the burst may be missed, in another the hypervisor may steal the
+        // CPU.
         let mut taken_ns: Vec<u64> = trials.collect();
         taken_ns.sort_unstable();
         self.each_ns = (taken_ns[2] / had.max(1) as u64).max(LEAST_EACH_NS);
@@ -165,11 +170,15 @@ impl Receiver {
     /// Starts the thread and registers for sending interrupts to it.
     pub(super) fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         if other_cpu(plan.target.cpu).is_none() {
-            return Err(plan.impossible("it takes a second CPU that this process may use (taskset, cpuset)"));
+            return Err(plan
+                .impossible("it takes a second CPU that this process may use (taskset, cpuset)"));
         }
 
-        membarrier(MembarrierCommand::RegisterPrivateExpedited)
-            .map_err(|why| plan.impossible(format!("membarrier: {why}; it takes Linux 4.14 with CONFIG_MEMBARRIER")))?;
+        membarrier(MembarrierCommand::RegisterPrivateExpedited).map_err(|why| {
+            plan.impossible(format!(
+                "membarrier: {why}; it takes Linux 4.14 with CONFIG_MEMBARRIER"
+            ))
+        })?;
         let busy_until_ns = self.busy_until_ns.clone();
         let wanted = below_the_loop(plan);
         let body = move || {

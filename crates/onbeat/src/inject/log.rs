@@ -1,7 +1,7 @@
 //! The log of injections: what was done and when. Causes named by onbeat are compared with it.
 //!
-//! It has a fixed size and is written without a lock, so that a cycle of the loop or a process that shares the memory
-//! can write it.
+//! It has a fixed size and is written without a lock, so that a cycle of the loop or a process that
+//! shares the memory can write it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -25,8 +25,8 @@ pub struct Injected {
     pub at: Instant,
     /// Length, in nanoseconds.
     pub ns: u64,
-    /// Part of the length in which the loop was runnable but another thread had its CPU, in nanoseconds. Recorded for
-    /// faults in the loop, from the kernel's run delay of its thread.
+    /// Part of the length in which the loop was runnable but another thread had its CPU, in
+    /// nanoseconds. Recorded for faults in the loop, from the kernel's run delay of its thread.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub kept_off_ns: u64,
     /// Evidence that it took place.
@@ -104,8 +104,8 @@ pub enum Detail {
     OffCpu {
         /// Time for which real-time threads had kept the CPU before, in nanoseconds.
         after_ns: u64,
-        /// For throttling, the idle time of the CPU in the stop; for the fair server, the run time of the ordinary
-        /// thread; in nanoseconds.
+        /// For throttling, the idle time of the CPU in the stop; for the fair server, the run time
+        /// of the ordinary thread; in nanoseconds.
         evidence_ns: u64,
     },
     /// The thread was moved to another CPU and back.
@@ -168,7 +168,8 @@ pub enum Detail {
     },
     /// A BPF program delayed the kernel.
     InKernel {
-        /// Start of the delay after the loop's programmed wake-up, in nanoseconds; 0 if it began before.
+        /// Start of the delay after the loop's programmed wake-up, in nanoseconds; 0 if it began
+        /// before.
         after_ns: u64,
     },
     /// The cgroup's quota was used up.
@@ -188,19 +189,24 @@ impl Detail {
     const fn from_figures(fault: Fault, [first, second]: [u64; 2]) -> Self {
         match fault {
             Fault::StopSignal | Fault::PtraceStop => Self::Stopped { pid: first },
-            Fault::EqualPriorityHog | Fault::HigherPriorityHog | Fault::DeadlineHog | Fault::OrdinaryHog => {
-                Self::Busy { cpu_ns: first }
-            }
+            Fault::EqualPriorityHog
+            | Fault::HigherPriorityHog
+            | Fault::DeadlineHog
+            | Fault::OrdinaryHog => Self::Busy { cpu_ns: first },
             Fault::SoftirqFlood => Self::Received { sockets: first, packets: second },
             Fault::InterruptLoad => Self::Expired { timers: first },
             Fault::IpiStorm => Self::Interrupted { sent: first },
             Fault::PageFaults | Fault::CopyOnWrite => Self::Touched { pages: first },
-            Fault::RtThrottling | Fault::FairServer => Self::OffCpu { after_ns: first, evidence_ns: second },
+            Fault::RtThrottling | Fault::FairServer => {
+                Self::OffCpu { after_ns: first, evidence_ns: second }
+            }
             Fault::ForcedMigration => Self::Moved { from: first, to: second },
             Fault::DeepIdle => Self::Woken { state: first, exit_ns: second },
             Fault::OwnOverrun => Self::Overran { releases: first },
             Fault::KernelSection => Self::Polled { descriptors: first },
-            Fault::LockWait | Fault::LockHolderKeptOff => Self::Held { held_ns: first, kept_off_ns: second },
+            Fault::LockWait | Fault::LockHolderKeptOff => {
+                Self::Held { held_ns: first, kept_off_ns: second }
+            }
             Fault::ReplyWait => Self::Answered { after_ns: first },
             Fault::SleepInWork => Self::Slept { wanted_ns: first },
             Fault::DiskWait => Self::Synced { bytes: first },
@@ -222,20 +228,36 @@ impl fmt::Display for Detail {
             Self::Placebo => f.write_str("nothing was done"),
             Self::Stopped { pid } => write!(f, "process {pid} stopped and continued"),
             Self::Busy { cpu_ns } => write!(f, "{:.3} ms of CPU time", ms(cpu_ns)),
-            Self::Received { sockets, packets } => write!(f, "{packets} packets received by each of {sockets} sockets"),
+            Self::Received { sockets, packets } => {
+                write!(f, "{packets} packets received by each of {sockets} sockets")
+            }
             Self::Expired { timers } => write!(f, "{timers} timers expired together"),
             Self::Interrupted { sent } => write!(f, "{sent} interrupts sent"),
             Self::Touched { pages } => write!(f, "{pages} fresh pages touched"),
             Self::OffCpu { after_ns, evidence_ns } => {
-                write!(f, "after {:.1} ms of real time; {:.1} ms of evidence", ms(after_ns), ms(evidence_ns))
+                write!(
+                    f,
+                    "after {:.1} ms of real time; {:.1} ms of evidence",
+                    ms(after_ns),
+                    ms(evidence_ns)
+                )
             }
             Self::Moved { from, to } => write!(f, "from CPU {from} to CPU {to} and back"),
-            Self::Woken { state, exit_ns } => write!(f, "idle state {state}, exit latency {exit_ns} ns"),
+            Self::Woken { state, exit_ns } => {
+                write!(f, "idle state {state}, exit latency {exit_ns} ns")
+            }
             Self::Overran { releases } => write!(f, "{releases} releases passed"),
             Self::Polled { descriptors } => write!(f, "poll of {descriptors} descriptors"),
-            Self::Held { held_ns, kept_off_ns: 0 } => write!(f, "lock held for {:.3} ms", ms(held_ns)),
+            Self::Held { held_ns, kept_off_ns: 0 } => {
+                write!(f, "lock held for {:.3} ms", ms(held_ns))
+            }
             Self::Held { held_ns, kept_off_ns } => {
-                write!(f, "lock held for {:.3} ms, its holder kept off for {:.3} ms", ms(held_ns), ms(kept_off_ns))
+                write!(
+                    f,
+                    "lock held for {:.3} ms, its holder kept off for {:.3} ms",
+                    ms(held_ns),
+                    ms(kept_off_ns)
+                )
             }
             Self::Answered { after_ns } => write!(f, "answered after {:.3} ms", ms(after_ns)),
             Self::Slept { wanted_ns } => write!(f, "slept for {:.3} ms or longer", ms(wanted_ns)),
@@ -245,7 +267,9 @@ impl fmt::Display for Detail {
             Self::InKernel { after_ns } => {
                 write!(f, "in the kernel from {:.3} ms after the wake-up was due", ms(after_ns))
             }
-            Self::Throttled { counted_ns } => write!(f, "throttled for {:.3} ms by the kernel's count", ms(counted_ns)),
+            Self::Throttled { counted_ns } => {
+                write!(f, "throttled for {:.3} ms by the kernel's count", ms(counted_ns))
+            }
             Self::Frozen { tid } => write!(f, "thread {tid} frozen and thawed"),
         }
     }
@@ -290,12 +314,15 @@ impl LogBuffer {
         self.add_of_loop(release, done, 0);
     }
 
-    /// The same as [`Self::add`], for a fault in the loop, with the time for which the loop was kept off its CPU.
+    /// The same as [`Self::add`], for a fault in the loop, with the time for which the loop was
+    /// kept off its CPU.
     pub(super) fn add_of_loop(&self, release: u64, done: DisturbanceRecord, kept_off_ns: u64) {
         let index = self.written.load(Ordering::Relaxed);
         let Some(row) = self.rows.get(index) else { return };
         let [first, second] = done.figures;
-        for (field, value) in row.iter().zip([release, done.at.as_ns(), done.ns, first, second, kept_off_ns]) {
+        for (field, value) in
+            row.iter().zip([release, done.at.as_ns(), done.ns, first, second, kept_off_ns])
+        {
             field.store(value, Ordering::Relaxed);
         }
 
@@ -315,18 +342,24 @@ impl LogBuffer {
         self.written.load(Ordering::Relaxed) == self.rows.len()
     }
 
-    /// Whether the injector is done: enough injections took place, or too many releases were missed.
+    /// Whether the injector is done: enough injections took place, or too many releases were
+    /// missed.
     pub(super) fn is_over(&self) -> bool {
         self.is_full() || self.missed() > self.rows.len() as u64 + SPARE_MISSES
     }
 
     pub(super) fn read(&self) -> Vec<Injected> {
         let written = self.written.load(Ordering::Acquire);
-        self.rows[..written].iter().enumerate().map(|(index, row)| self.injected(index, row)).collect()
+        self.rows[..written]
+            .iter()
+            .enumerate()
+            .map(|(index, row)| self.injected(index, row))
+            .collect()
     }
 
     fn injected(&self, index: usize, row: &[AtomicU64; FIELDS]) -> Injected {
-        let [release, at, ns, first, second, kept_off_ns] = row.each_ref().map(|field| field.load(Ordering::Relaxed));
+        let [release, at, ns, first, second, kept_off_ns] =
+            row.each_ref().map(|field| field.load(Ordering::Relaxed));
         let detail = match self.dose {
             Dose::Full => Detail::from_figures(self.fault, [first, second]),
             Dose::Placebo => Detail::Placebo,

@@ -1,7 +1,7 @@
 //! Injects faults into loops, and logs for each one its begin, its length and its evidence.
 //!
-//! This has two uses: to see what a robot does when its loop is stopped for 20 ms, and to check that [`onbeat`](crate)
-//! names causes correctly, by comparing named causes with injected ones.
+//! This has two uses: to see what a robot does when its loop is stopped for 20 ms, and to check
+//! that [`onbeat`](crate) names causes correctly, by comparing named causes with injected ones.
 //!
 //! | fault | made by | how |
 //! |---|---|---|
@@ -15,12 +15,13 @@
 //! | [`Fault::DeepIdle`] | nobody | is watched for |
 //! | what a cycle does itself ([`FaultOrigin::InLoop`]) | the loop, in [`InLoop`] | |
 //!
-//! An injection that came too late for its release, or that cannot be distinguished from something else, is counted as
-//! missed and not logged: every entry of a log took place.
+//! An injection that came too late for its release, or that cannot be distinguished from something
+//! else, is counted as missed and not logged: every entry of a log took place.
 //!
-//! Absent on purpose: unrecorded effects that outlive the process. Threads, affinities, policies, BPF programs and
-//! descriptor limits end with it; changes to another process are undone by a guard process (`outside.rs`); a cgroup is
-//! created under the journal of [`onbeat_tune`] (`cgroups.rs`). Only the target's threads are affected.
+//! Absent on purpose: unrecorded effects that outlive the process. Threads, affinities, policies,
+//! BPF programs and descriptor limits end with it; changes to another process are undone by a guard
+//! process (`outside.rs`); a cgroup is created under the journal of [`onbeat_tune`] (`cgroups.rs`).
+//! Only the target's threads are affected.
 //!
 //! ```
 //! use onbeat::inject::{Fault, InjectionPlan, InjectionTarget, ReleaseGrid};
@@ -114,13 +115,17 @@ pub enum Error {
     #[error("cannot start a process: {0}; the limit of processes (ulimit -u) may be reached")]
     Process(std::io::Error),
     /// A thread panicked, which is a bug.
-    #[error("a thread of the injector panicked; this is a bug in onbeat, please report it with the command you typed")]
+    #[error(
+        "a thread of the injector panicked; this is a bug in onbeat, please report it with the command you typed"
+    )]
     Panicked,
 }
 
 const fn origin_words(place: FaultOrigin) -> &'static str {
     match place {
-        FaultOrigin::OutsideLoop => "by threads outside the loop (Injector), not by the loop itself",
+        FaultOrigin::OutsideLoop => {
+            "by threads outside the loop (Injector), not by the loop itself"
+        }
         FaultOrigin::InLoop => "by the loop itself (InLoop), not by threads outside it",
     }
 }
@@ -164,7 +169,8 @@ enum Worker {
 impl Injector {
     /// Prepares and starts the injections. The first one comes after 30 ms at the earliest.
     ///
-    /// The injector ends by itself after `plan.count` injections, or after more missed releases than that.
+    /// The injector ends by itself after `plan.count` injections, or after more missed releases
+    /// than that.
     ///
     /// # Errors
     /// [`Error`]; the loop was not disturbed then.
@@ -186,9 +192,10 @@ impl Injector {
             }
             Fault::DeadlineHog => Box::new(hog::DeadlineHog),
             Fault::SpinLockSection => Box::new(file_locks::FileLocks::default()),
-            fault @ (Fault::InterruptsOff | Fault::TimerInterrupt | Fault::SlowSoftirq | Fault::SlowIpi) => {
-                Box::new(in_kernel::InKernel::new(fault))
-            }
+            fault @ (Fault::InterruptsOff
+            | Fault::TimerInterrupt
+            | Fault::SlowSoftirq
+            | Fault::SlowIpi) => Box::new(in_kernel::InKernel::new(fault)),
             Fault::CpuQuota => Box::new(cgroups::QuotaDisturber::default()),
             Fault::CgroupFreezer => Box::new(cgroups::FreezerDisturber::default()),
             Fault::SoftirqFlood => Box::new(softirq::SoftirqFlood::default()),
@@ -240,8 +247,8 @@ impl Injector {
     }
 }
 
-/// Only its owner and root may disturb a loop. Privileges from a file capability of the program are not those of its
-/// user.
+/// Only its owner and root may disturb a loop. Privileges from a file capability of the program are
+/// not those of its user.
 fn check_owner(plan: &InjectionPlan) -> Result<(), Error> {
     let InjectionPlan { fault, target, .. } = *plan;
     match foreign(target.pid) {
@@ -252,8 +259,8 @@ fn check_owner(plan: &InjectionPlan) -> Result<(), Error> {
     }
 }
 
-/// Starts an injector with the same timing that does not disturb the loop: a cause named at its log entries was not
-/// injected.
+/// Starts an injector with the same timing that does not disturb the loop: a cause named at its log
+/// entries was not injected.
 ///
 /// # Errors
 /// As [`Injector::start`].

@@ -1,14 +1,17 @@
-//! `stop_signal`, `ptrace_stop` and `forced_migration`: changes that must be undone even if the injecting process dies.
+//! `stop_signal`, `ptrace_stop` and `forced_migration`: changes that must be undone even if the
+//! injecting process dies.
 //!
-//! A stopped process cannot continue itself, and a loop in another process keeps a changed affinity. So two separate
-//! processes do this work. They share this process's memory, but neither its end nor its signals:
+//! A stopped process cannot continue itself, and a loop in another process keeps a changed
+//! affinity. So two separate processes do this work. They share this process's memory, but neither
+//! its end nor its signals:
 //!
 //! - the actor disturbs the target and undoes it; when its starter is gone, it stops;
 //! - the guard waits for the actor's end, and undoes what the actor may have left.
 //!
-//! They are created by clone(2) with `CLONE_VM`, not by fork: a fork would write-protect the memory of a running loop
-//! and cause thousands of page faults. Their code is limited to atomics and raw system calls (by rustix, which uses no
-//! thread-local state), because they have no thread-local state of their own.
+//! They are created by clone(2) with `CLONE_VM`, not by fork: a fork would write-protect the memory
+//! of a running loop and cause thousands of page faults. Their code is limited to atomics and raw
+//! system calls (by rustix, which uses no thread-local state), because they have no thread-local
+//! state of their own.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -26,10 +29,12 @@ use rustix::io::{Errno, pread};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use rustix::param::page_size;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, getpid, getppid, getuid, pidfd_open, pidfd_send_signal, setsid,
-    test_kill_process, waitpid,
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, getppid, getuid, pidfd_open, pidfd_send_signal,
+    setsid, test_kill_process, waitpid,
 };
-use rustix::thread::{ClockId, CpuSet, clock_nanosleep_absolute, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{
+    ClockId, CpuSet, clock_nanosleep_absolute, sched_getaffinity, sched_setaffinity,
+};
 
 use super::actor::{apply_request, other_cpu};
 use super::log::{DisturbanceRecord, Dose, LogBuffer};
@@ -78,7 +83,9 @@ impl OutsideAction {
     fn new(plan: &InjectionPlan) -> Result<Self, Error> {
         match (plan.fault, Self::new_stop(plan)) {
             (Fault::ForcedMigration, _) => Self::new_move(plan),
-            (Fault::PtraceStop, Ok(Self::Stop { stat, pid, tid, .. })) => Ok(Self::Trace { stat, pid, tid }),
+            (Fault::PtraceStop, Ok(Self::Stop { stat, pid, tid, .. })) => {
+                Ok(Self::Trace { stat, pid, tid })
+            }
             (_, stopping) => stopping,
         }
     }
@@ -92,7 +99,8 @@ impl OutsideAction {
         let process = process.map_err(|why| refusal(plan, why, &format!("process {pid}")))?;
         let path = CString::new(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
         let stat = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-        let stat = stat.map_err(|why| refusal(plan, why, &format!("thread {tid} of process {pid}")))?;
+        let stat =
+            stat.map_err(|why| refusal(plan, why, &format!("thread {tid} of process {pid}")))?;
 
         Ok(Self::Stop { process, stat, pid, tid })
     }
@@ -110,28 +118,33 @@ impl OutsideAction {
 
         let (thread, home) = thread.map_err(|why| refusal(plan, why, &format!("thread {tid}")))?;
         let Some(to) = other_cpu(from) else {
-            return Err(plan.impossible("it takes a second CPU that this process may use (taskset, cpuset)"));
+            return Err(plan
+                .impossible("it takes a second CPU that this process may use (taskset, cpuset)"));
         };
         let mut away = CpuSet::new();
         away.set(to as usize);
         Ok(Self::Move { thread, masks: Box::new(AffinityMasks { home, away }), from, to })
     }
 
-    /// Performs the action. A thread that is stopped already is left alone, because continuing it is not up to the
-    /// injector.
+    /// Performs the action. A thread that is stopped already is left alone, because continuing it
+    /// is not up to the injector.
     fn perform(&self) -> bool {
         match self {
             Self::Stop { stat, .. } | Self::Trace { stat, .. } if is_halted(stat) => false,
             Self::Stop { pid, tid, .. } => stop_thread(*pid, *tid),
             Self::Trace { tid, .. } => trace(PTRACE_SEIZE, *tid) && trace(PTRACE_INTERRUPT, *tid),
-            Self::Move { thread, masks, .. } => sched_setaffinity(Some(*thread), &masks.away).is_ok(),
+            Self::Move { thread, masks, .. } => {
+                sched_setaffinity(Some(*thread), &masks.away).is_ok()
+            }
         }
     }
 
-    /// Returns the instant from which on the action is in effect; `None` if it is not by `until`. `performed` is the
-    /// time of the action.
+    /// Returns the instant from which on the action is in effect; `None` if it is not by `until`.
+    /// `performed` is the time of the action.
     fn wait_for_effect(&self, performed: Instant, until: Instant) -> Option<Instant> {
-        let (Self::Stop { stat, .. } | Self::Trace { stat, .. }) = self else { return Some(performed) };
+        let (Self::Stop { stat, .. } | Self::Trace { stat, .. }) = self else {
+            return Some(performed);
+        };
         while !is_halted(stat) {
             let next = Monotonic.now().plus_ns(LOOK_EVERY_NS);
             if next >= until {
@@ -155,7 +168,9 @@ impl OutsideAction {
         match self {
             Self::Stop { process, .. } => pidfd_send_signal(process, Signal::CONT).is_ok(),
             Self::Trace { tid, stat, .. } => detach(*tid, stat),
-            Self::Move { thread, masks, .. } => sched_setaffinity(Some(*thread), &masks.home).is_ok(),
+            Self::Move { thread, masks, .. } => {
+                sched_setaffinity(Some(*thread), &masks.home).is_ok()
+            }
         }
     }
 }
@@ -173,10 +188,12 @@ fn refusal(plan: &InjectionPlan, why: Errno, what: &str) -> Error {
 
 /// Sends SIGSTOP to one thread, which stops itself and then its whole process.
 ///
-/// If it were sent to the process, the kernel would deliver it to the first thread: an ordinary one, which may wait
-/// long for a CPU while the loop keeps running (kernel/signal.c, `complete_signal`).
+/// If it were sent to the process, the kernel would deliver it to the first thread: an ordinary
+/// one, which may wait long for a CPU while the loop keeps running (kernel/signal.c,
+/// `complete_signal`).
 fn stop_thread(pid: i32, tid: i32) -> bool {
-    // SAFETY: three numbers. On failure libc writes `errno` of the thread that waits for this process, which never reads it.
+    // SAFETY: three numbers. On failure libc writes `errno` of the thread that waits for this
+    // process, which never reads it.
     unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, libc::SIGSTOP) == 0 }
 }
 
@@ -190,11 +207,12 @@ fn trace(request: libc::c_uint, tid: i32) -> bool {
     unsafe { libc::syscall(libc::SYS_ptrace, request, tid, 0, 0) == 0 }
 }
 
-/// Detaches from a traced thread. The thread must be halted for that, and halts when it gets a CPU: without waiting for
-/// it, it would stay halted forever.
+/// Detaches from a traced thread. The thread must be halted for that, and halts when it gets a CPU:
+/// without waiting for it, it would stay halted forever.
 fn detach(tid: i32, stat: &OwnedFd) -> bool {
     while !trace(PTRACE_DETACH, tid) {
-        // The kernel returns the same error for a thread that is gone and for one that is not yet halted.
+        // The kernel returns the same error for a thread that is gone and for one that is not yet
+        // halted.
         if pread(stat, &mut [0; 1], 0).is_err() {
             return false;
         }
@@ -203,8 +221,8 @@ fn detach(tid: i32, stat: &OwnedFd) -> bool {
     true
 }
 
-/// Whether a thread is stopped by a signal (T) or by a debugger (t), by its `stat` file (proc(5)): `tid (name) state
-/// ...`, with a name of at most 64 bytes.
+/// Whether a thread is stopped by a signal (T) or by a debugger (t), by its `stat` file (proc(5)):
+/// `tid (name) state ...`, with a name of at most 64 bytes.
 fn is_halted(stat: &OwnedFd) -> bool {
     let mut text = [0; 128];
     let Ok(read) = pread(stat, &mut text, 0) else { return false };
@@ -293,7 +311,9 @@ impl OutsideState {
         let undone = self.action.undo();
         self.held.store(false, Ordering::SeqCst);
         let figures = match &self.action {
-            OutsideAction::Stop { pid, .. } | OutsideAction::Trace { pid, .. } => [u64::from(pid.unsigned_abs()), 0],
+            OutsideAction::Stop { pid, .. } | OutsideAction::Trace { pid, .. } => {
+                [u64::from(pid.unsigned_abs()), 0]
+            }
             OutsideAction::Move { from, to, .. } => [u64::from(*from), u64::from(*to)],
         };
 
@@ -312,9 +332,13 @@ impl Guard {
     /// Body of the guard.
     fn run(&self) {
         let _ = setsid();
-        // A pidfd becomes readable when its process ends (pidfd_open(2)). A poll that a signal interrupts is repeated.
+        // A pidfd becomes readable when its process ends (pidfd_open(2)). A poll that a signal
+        // interrupts is repeated.
         while !matches!(poll(&mut [PollFd::new(&self.actor, PollFlags::IN)], None), Ok(1..)) {
-            let _ = clock_nanosleep_absolute(ClockId::Monotonic, &timespec(Monotonic.now().plus_ns(1_000_000)));
+            let _ = clock_nanosleep_absolute(
+                ClockId::Monotonic,
+                &timespec(Monotonic.now().plus_ns(1_000_000)),
+            );
         }
 
         // The kernel ends tracing when the tracer ends; no other process can.
@@ -338,8 +362,8 @@ const fn timespec(instant: Instant) -> Timespec {
 }
 
 extern "C" fn act(state: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: `SharedMemoryChild::start` was given a pointer to an `OutsideState` that the keeper holds until this
-    // process has ended.
+    // SAFETY: `SharedMemoryChild::start` was given a pointer to an `OutsideState` that the keeper
+    // holds until this process has ended.
     unsafe { &*state.cast::<OutsideState>() }.run_actor();
     0
 }
@@ -358,13 +382,14 @@ struct SharedMemoryChild {
 
 impl SharedMemoryChild {
     /// # Safety
-    /// `subject` has the type that `body` expects, and lives until [`SharedMemoryChild::wait`] has returned; `body`
-    /// uses neither locks nor the heap nor thread-local state.
+    /// `subject` has the type that `body` expects, and lives until [`SharedMemoryChild::wait`] has
+    /// returned; `body` uses neither locks nor the heap nor thread-local state.
     unsafe fn start(
         body: extern "C" fn(*mut libc::c_void) -> libc::c_int,
         subject: *mut libc::c_void,
     ) -> Result<Self, std::io::Error> {
-        // SAFETY: the kernel chooses a range that nothing else uses; its lowest page becomes a guard.
+        // SAFETY: the kernel chooses a range that nothing else uses; its lowest page becomes a
+        // guard.
         let stack = unsafe {
             let stack = mmap_anonymous(
                 std::ptr::null_mut(),
@@ -377,9 +402,11 @@ impl SharedMemoryChild {
             stack
         };
 
-        // No exit signal: other code that waits for children does not see these. SAFETY: the stack's end is valid and
-        // aligned (a multiple of the page size); the rest is the caller's promise.
-        let pid = unsafe { libc::clone(body, stack.byte_add(STACK_BYTES), libc::CLONE_VM, subject) };
+        // No exit signal: other code that waits for children does not see these. SAFETY: the
+        // stack's end is valid and aligned (a multiple of the page size); the rest is the caller's
+        // promise.
+        let pid =
+            unsafe { libc::clone(body, stack.byte_add(STACK_BYTES), libc::CLONE_VM, subject) };
         match Pid::from_raw(pid.max(0)) {
             Some(pid) => Ok(Self { pid, stack }),
             None => {
@@ -393,7 +420,8 @@ impl SharedMemoryChild {
 
     /// Waits for the end of the process.
     fn wait(self) {
-        // By rustix, which does not use `errno`. `__WALL` because the child has no exit signal (wait(2)).
+        // By rustix, which does not use `errno`. `__WALL` because the child has no exit signal
+        // (wait(2)).
         let any = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
         while matches!(waitpid(Some(self.pid), any), Err(Errno::INTR)) {}
         // SAFETY: mapped by `start`, and the process on it has ended.
@@ -410,7 +438,11 @@ pub(super) struct Outside {
 }
 
 impl Outside {
-    pub(super) fn start(plan: InjectionPlan, log: Arc<LogBuffer>, dose: Dose) -> Result<Self, Error> {
+    pub(super) fn start(
+        plan: InjectionPlan,
+        log: Arc<LogBuffer>,
+        dose: Dose,
+    ) -> Result<Self, Error> {
         let state = Arc::new(OutsideState {
             plan,
             log,
@@ -424,7 +456,9 @@ impl Outside {
 
         let (ready_sender, ready_receiver) = channel();
         let kept = state.clone();
-        let keeper = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(move || keep(&kept, &ready_sender));
+        let keeper = thread::Builder::new()
+            .name("onbeat-inject".to_owned())
+            .spawn(move || keep(&kept, &ready_sender));
         let keeper = Some(keeper.map_err(Error::Thread)?);
         let actor = ready_receiver.recv().map_err(|_| Error::Panicked)?.map_err(Error::Process)?;
         Ok(Self { state, keeper, actor })
@@ -460,8 +494,10 @@ fn keep(state: &Arc<OutsideState>, ready_sender: &Sender<Result<Pid, std::io::Er
     let InjectionPlan { target, .. } = state.plan;
     let fifo = Some((target.priority + 1).min(98));
     apply_request(ThreadRequest { fifo, cpu: other_cpu(target.cpu), ..ThreadRequest::default() });
-    // SAFETY: the state lives until both have ended below; `run_actor` uses only atomics and raw system calls.
-    let actor = match unsafe { SharedMemoryChild::start(act, Arc::as_ptr(state).cast_mut().cast()) } {
+    // SAFETY: the state lives until both have ended below; `run_actor` uses only atomics and raw
+    // system calls.
+    let actor = match unsafe { SharedMemoryChild::start(act, Arc::as_ptr(state).cast_mut().cast()) }
+    {
         Ok(actor) => actor,
         Err(why) => {
             // The starting thread waits for this message.
@@ -487,11 +523,15 @@ fn keep(state: &Arc<OutsideState>, ready_sender: &Sender<Result<Pid, std::io::Er
     }
 }
 
-fn guard(state: &Arc<OutsideState>, actor: Pid) -> Result<(Box<Guard>, SharedMemoryChild), std::io::Error> {
+fn guard(
+    state: &Arc<OutsideState>,
+    actor: Pid,
+) -> Result<(Box<Guard>, SharedMemoryChild), std::io::Error> {
     let actor = pidfd_open(actor, PidfdFlags::empty())?;
     let subject = Box::new(Guard { state: state.clone(), actor });
-    // SAFETY: the box is returned to the caller, who keeps it until the guard has ended; `run` uses only atomics and
-    // raw system calls.
-    let guard = unsafe { SharedMemoryChild::start(watch, (&raw const *subject).cast_mut().cast()) }?;
+    // SAFETY: the box is returned to the caller, who keeps it until the guard has ended; `run` uses
+    // only atomics and raw system calls.
+    let guard =
+        unsafe { SharedMemoryChild::start(watch, (&raw const *subject).cast_mut().cast()) }?;
     Ok((subject, guard))
 }

@@ -11,7 +11,8 @@ pub struct ReleaseGrid {
     pub first_release: Instant,
     /// T, in nanoseconds; at least 1.
     pub period_ns: u64,
-    /// Spin margin: time from the end of the loop's sleep to the release, in nanoseconds; 0 without spinning.
+    /// Spin margin: time from the end of the loop's sleep to the release, in nanoseconds; 0 without
+    /// spinning.
     pub spin_ns: u64,
 }
 
@@ -49,8 +50,9 @@ pub struct InjectionPlan {
     pub fault: Fault,
     /// Time from one injection to the next, in nanoseconds; at least [`Fault::least_every_ns`].
     pub every_ns: u64,
-    /// Time for which the loop is delayed after the end of its sleep, in nanoseconds; at most [`Fault::longest_ns`].
-    /// The two rules of the scheduler determine their own length (docs/guide/inject.md).
+    /// Time for which the loop is delayed after the end of its sleep, in nanoseconds; at most
+    /// [`Fault::longest_ns`]. The two rules of the scheduler determine their own length
+    /// (docs/guide/inject.md).
     pub for_ns: u64,
     /// Number of injections.
     pub count: usize,
@@ -67,7 +69,9 @@ pub enum InjectionPlanError {
     #[error("the loop's period is 0; give the period it runs with, such as 1ms")]
     NoPeriod,
     /// The plan would not inject anything.
-    #[error("{fault}: {count} injections of {for_ns} ns do nothing; ask for at least one of at least 1 ns")]
+    #[error(
+        "{fault}: {count} injections of {for_ns} ns do nothing; ask for at least one of at least 1 ns"
+    )]
     Nothing {
         /// The fault.
         fault: Fault,
@@ -77,7 +81,9 @@ pub enum InjectionPlanError {
         for_ns: u64,
     },
     /// The injections are too close: spikes would overlap, or the kernel's rule has no time to act.
-    #[error("{fault}: {every_ns} ns from one injection to the next is too short; it takes at least {least_ns} ns")]
+    #[error(
+        "{fault}: {every_ns} ns from one injection to the next is too short; it takes at least {least_ns} ns"
+    )]
     TooClose {
         /// The fault.
         fault: Fault,
@@ -97,7 +103,9 @@ pub enum InjectionPlanError {
         longest_ns: u64,
     },
     /// More injections than a log holds.
-    #[error("{count} injections are too many; a plan holds {most}: run several one after the other")]
+    #[error(
+        "{count} injections are too many; a plan holds {most}: run several one after the other"
+    )]
     TooMany {
         /// Requested number of injections.
         count: usize,
@@ -153,8 +161,8 @@ impl InjectionPlan {
         AimedRelease { release, wake_up, until: wake_up.plus_ns(self.for_ns) }
     }
 
-    /// Returns how long before the loop's wake-up a disturbance begins, in nanoseconds: long enough for the disturber's
-    /// own wake-up, at most half of the period.
+    /// Returns how long before the loop's wake-up a disturbance begins, in nanoseconds: long enough
+    /// for the disturber's own wake-up, at most half of the period.
     pub(super) const fn lead_ns(&self) -> u64 {
         let half = self.grid.period_ns / 2;
         if half < LEAD_NS { half } else { LEAD_NS }
@@ -182,7 +190,11 @@ mod tests {
             for_ns: MS,
             count: 10,
             target: InjectionTarget { pid: 1, tid: 1, cpu: 0, priority: 80 },
-            grid: ReleaseGrid { first_release: Instant::from_ns(7 * MS), period_ns: 2 * MS, spin_ns: 50_000 },
+            grid: ReleaseGrid {
+                first_release: Instant::from_ns(7 * MS),
+                period_ns: 2 * MS,
+                spin_ns: 50_000,
+            },
         }
     }
 
@@ -191,7 +203,11 @@ mod tests {
         let aim = plan(Fault::KernelSection).aim(Instant::from_ns(12 * MS));
         let wake_up = Instant::from_ns(13 * MS - 50_000);
         assert_eq!(aim, AimedRelease { release: 3, wake_up, until: wake_up.plus_ns(MS) });
-        assert_eq!(plan(Fault::KernelSection).aim(Instant::from_ns(0)).release, 0, "no aim before the grid begins");
+        assert_eq!(
+            plan(Fault::KernelSection).aim(Instant::from_ns(0)).release,
+            0,
+            "no aim before the grid begins"
+        );
     }
 
     #[test]
@@ -199,19 +215,29 @@ mod tests {
         let close = InjectionPlan { every_ns: 19 * MS, ..plan(Fault::SoftirqFlood) };
         assert_eq!(
             close.check(),
-            Err(InjectionPlanError::TooClose { fault: Fault::SoftirqFlood, every_ns: 19 * MS, least_ns: 20 * MS })
+            Err(InjectionPlanError::TooClose {
+                fault: Fault::SoftirqFlood,
+                every_ns: 19 * MS,
+                least_ns: 20 * MS
+            })
         );
-        let long = InjectionPlan { for_ns: 100 * MS, every_ns: 110 * MS, ..plan(Fault::StopSignal) };
+        let long =
+            InjectionPlan { for_ns: 100 * MS, every_ns: 110 * MS, ..plan(Fault::StopSignal) };
 
         assert_eq!(
             long.check(),
-            Err(InjectionPlanError::TooClose { fault: Fault::StopSignal, every_ns: 110 * MS, least_ns: 115 * MS })
+            Err(InjectionPlanError::TooClose {
+                fault: Fault::StopSignal,
+                every_ns: 110 * MS,
+                least_ns: 115 * MS
+            })
         );
     }
 
     #[test]
     fn an_unlimited_plan_is_refused() {
-        let forever = InjectionPlan { for_ns: u64::MAX, every_ns: u64::MAX, ..plan(Fault::EqualPriorityHog) };
+        let forever =
+            InjectionPlan { for_ns: u64::MAX, every_ns: u64::MAX, ..plan(Fault::EqualPriorityHog) };
         assert!(matches!(forever.check(), Err(InjectionPlanError::TooLong { .. })));
         assert!(matches!(
             InjectionPlan { count: 0, ..plan(Fault::StopSignal) }.check(),

@@ -1,9 +1,10 @@
 //! `kernel_section`: a system call that keeps the loop's CPU inside the kernel.
 //!
-//! `poll(2)` checks all its descriptors in one pass without a scheduling point (`fs/select.c`, `do_poll`), at about 45
-//! ns each: 20,000 of them take about 0.9 ms. On kernels that preempt only at scheduling points (`preempt=none`,
-//! `voluntary`) nothing else runs on the CPU during this time. Unsuitable, because they have a scheduling point every
-//! few pages: reading /dev/zero and /dev/urandom, unmapping and forking large mappings.
+//! `poll(2)` checks all its descriptors in one pass without a scheduling point (`fs/select.c`,
+//! `do_poll`), at about 45 ns each: 20,000 of them take about 0.9 ms. On kernels that preempt only
+//! at scheduling points (`preempt=none`, `voluntary`) nothing else runs on the CPU during this
+//! time. Unsuitable, because they have a scheduling point every few pages: reading /dev/zero and
+//! /dev/urandom, unmapping and forking large mappings.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -38,7 +39,12 @@ pub(super) struct PollSection {
 
 impl PollSection {
     pub(super) fn new() -> Self {
-        Self { limit: RaisedDescriptorLimit::raise(), event: None, descriptors: 0, calibrated_ns: 0 }
+        Self {
+            limit: RaisedDescriptorLimit::raise(),
+            event: None,
+            descriptors: 0,
+            calibrated_ns: 0,
+        }
     }
 }
 
@@ -48,11 +54,13 @@ impl Disturb for PollSection {
     }
 
     fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
-        let event = eventfd(0, EventfdFlags::CLOEXEC).map_err(|why| plan.impossible(format!("no eventfd: {why}")))?;
+        let event = eventfd(0, EventfdFlags::CLOEXEC)
+            .map_err(|why| plan.impossible(format!("no eventfd: {why}")))?;
         let trial_ns = shortest_ns(20, || poll_all(&event, TRIAL)).max(1);
         let wanted_ns = plan.for_ns + AHEAD_NS;
         let wanted = wanted_ns.saturating_mul(TRIAL as u64) / trial_ns;
-        self.descriptors = usize::try_from(wanted).unwrap_or(usize::MAX).max(LEAST).min(self.limit.most());
+        self.descriptors =
+            usize::try_from(wanted).unwrap_or(usize::MAX).max(LEAST).min(self.limit.most());
         if self.descriptors < LEAST {
             let most = self.limit.most();
             return Err(plan.impossible(format!(
@@ -94,8 +102,8 @@ fn poll_all(event: &OwnedFd, descriptors: usize) {
     let _ = poll(&mut list(event, descriptors), Some(&AT_ONCE));
 }
 
-/// Whether the call keeps a real-time thread on its CPU from running. Tested on another CPU than the loop's; assumed if
-/// that is not possible, or without the privilege for real-time priorities.
+/// Whether the call keeps a real-time thread on its CPU from running. Tested on another CPU than
+/// the loop's; assumed if that is not possible, or without the privilege for real-time priorities.
 fn holds_the_cpu(event: &OwnedFd, descriptors: usize, loop_cpu: u32) -> bool {
     let cpu = u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(0);
     if cpu == loop_cpu {
@@ -104,15 +112,19 @@ fn holds_the_cpu(event: &OwnedFd, descriptors: usize, loop_cpu: u32) -> bool {
 
     let witness = PreemptionWitness::default();
     thread::scope(|threads| {
-        let stands =
-            thread::Builder::new().name("onbeat-witness".to_owned()).spawn_scoped(threads, || witness.stand(cpu));
+        let stands = thread::Builder::new()
+            .name("onbeat-witness".to_owned())
+            .spawn_scoped(threads, || witness.stand(cpu));
         let Ok(thread) = stands else { return true };
         let mut list = list(event, descriptors);
         let mut shortest_ns = u64::MAX;
         // A busy machine may take long to start the witness.
         let end = Monotonic.now().plus_ns(500_000_000);
 
-        while witness.woken.load(Ordering::Relaxed) < LOOKS && !thread.is_finished() && Monotonic.now() < end {
+        while witness.woken.load(Ordering::Relaxed) < LOOKS
+            && !thread.is_finished()
+            && Monotonic.now() < end
+        {
             let from = Monotonic.now();
             let _ = poll(&mut list, Some(&AT_ONCE));
             shortest_ns = shortest_ns.min(Monotonic.now().ns_since(from));
@@ -135,10 +147,11 @@ struct PreemptionWitness {
 }
 
 impl PreemptionWitness {
-    /// Sleeps repeatedly and returns the longest lateness in nanoseconds; `None` without real-time priority or with too
-    /// few sleeps.
+    /// Sleeps repeatedly and returns the longest lateness in nanoseconds; `None` without real-time
+    /// priority or with too few sleeps.
     fn stand(&self, cpu: u32) -> Option<u64> {
-        let grants = ThreadRequest { fifo: Some(2), cpu: Some(cpu), ..ThreadRequest::default() }.prepare_thread();
+        let grants = ThreadRequest { fifo: Some(2), cpu: Some(cpu), ..ThreadRequest::default() }
+            .prepare_thread();
         if grants.iter().any(|grant| !grant.granted) {
             return None;
         }

@@ -1,14 +1,17 @@
 //! `softirq_flood`: one packet that takes long to receive, on the CPU of its sender.
 //!
-//! A packet sent to the loopback is received in a softirq of the sending CPU before `sendto` returns. A broadcast is
-//! delivered to every socket on its port, and a packet of many segments (`UDP_SEGMENT`, udp(7)) is split separately for
-//! each socket: 32 sockets and 64 segments take about 0.7 ms in one softirq, which only an interrupt can interrupt.
+//! A packet sent to the loopback is received in a softirq of the sending CPU before `sendto`
+//! returns. A broadcast is delivered to every socket on its port, and a packet of many segments
+//! (`UDP_SEGMENT`, udp(7)) is split separately for each socket: 32 sockets and 64 segments take
+//! about 0.7 ms in one softirq, which only an interrupt can interrupt.
 #![allow(unsafe_code)]
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::net::sockopt::{set_socket_broadcast, set_socket_recv_buffer_size, set_socket_reuseaddr};
+use rustix::net::sockopt::{
+    set_socket_broadcast, set_socket_recv_buffer_size, set_socket_reuseaddr,
+};
 use rustix::net::{AddressFamily, SendFlags, SocketType, bind, getsockname, sendto, socket};
 
 use super::Error;
@@ -19,7 +22,8 @@ use crate::thread::ThreadRequest;
 
 /// The loopback's broadcast address: packets to it do not leave the machine.
 const TO_ALL: Ipv4Addr = Ipv4Addr::new(127, 255, 255, 255);
-/// Maximum number of segments of one packet (`UDP_MAX_SEGMENTS` of older kernels, `include/linux/udp.h`).
+/// Maximum number of segments of one packet (`UDP_MAX_SEGMENTS` of older kernels,
+/// `include/linux/udp.h`).
 const SEGMENTS: usize = 64;
 const SEGMENT_BYTES: usize = 10;
 /// Number of sockets for the calibration packets, and maximum number of sockets.
@@ -49,7 +53,8 @@ impl FloodSockets {
         let sender = udp()?;
         set_socket_broadcast(&sender, true)?;
         bind(&sender, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
-        // Kernels before 4.18 do not support segments; then each packet has one, and there are more sockets.
+        // Kernels before 4.18 do not support segments; then each packet has one, and there are more
+        // sockets.
         let segments = if accept_segments(&sender) { SEGMENTS } else { 1 };
 
         Ok(Self { sender, receivers: vec![first], address: name, segments })
@@ -64,7 +69,12 @@ impl FloodSockets {
 
     fn send(&self) -> Result<usize, rustix::io::Errno> {
         let packet = [0x55; SEGMENTS * SEGMENT_BYTES];
-        sendto(&self.sender, &packet[..self.segments * SEGMENT_BYTES], SendFlags::DONTWAIT, &self.address)
+        sendto(
+            &self.sender,
+            &packet[..self.segments * SEGMENT_BYTES],
+            SendFlags::DONTWAIT,
+            &self.address,
+        )
     }
 
     /// Sends for calibration; that packets can be sent was checked before.
@@ -79,13 +89,16 @@ impl Disturb for SoftirqFlood {
     }
 
     fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
-        let refused = |why: rustix::io::Errno| plan.impossible(format!("broadcast on the loopback: {why}"));
+        let refused =
+            |why: rustix::io::Errno| plan.impossible(format!("broadcast on the loopback: {why}"));
         let mut flood = FloodSockets::new().map_err(refused)?;
         flood.grow_to(TRIAL).map_err(refused)?;
         flood.send().map_err(refused)?;
         let trial_ns = shortest_ns(20, || flood.send_once()).max(1);
         let wanted = (plan.for_ns + AHEAD_NS) * TRIAL as u64 / trial_ns;
-        flood.grow_to(usize::try_from(wanted).unwrap_or(MOST).clamp(TRIAL, MOST)).map_err(refused)?;
+        flood
+            .grow_to(usize::try_from(wanted).unwrap_or(MOST).clamp(TRIAL, MOST))
+            .map_err(refused)?;
         self.calibrated_ns = shortest_ns(5, || flood.send_once());
         self.flood = Some(flood);
 
@@ -101,7 +114,11 @@ impl Disturb for SoftirqFlood {
         let timer = DisturbanceTimer::begin();
         flood.send().ok()?;
         let (at, ns) = timer.end(self.calibrated_ns);
-        Some(DisturbanceRecord { at, ns, figures: [flood.receivers.len() as u64, flood.segments as u64] })
+        Some(DisturbanceRecord {
+            at,
+            ns,
+            figures: [flood.receivers.len() as u64, flood.segments as u64],
+        })
     }
 }
 
@@ -109,8 +126,8 @@ fn udp() -> Result<OwnedFd, rustix::io::Errno> {
     socket(AddressFamily::INET, SocketType::DGRAM, None)
 }
 
-/// Opens a socket that receives broadcasts on `port` of the loopback into a minimal buffer: data that does not fit is
-/// discarded after the work of receiving it.
+/// Opens a socket that receives broadcasts on `port` of the loopback into a minimal buffer: data
+/// that does not fit is discarded after the work of receiving it.
 fn receiver(port: u16) -> Result<OwnedFd, rustix::io::Errno> {
     let receiver = udp()?;
     set_socket_reuseaddr(&receiver, true)?;

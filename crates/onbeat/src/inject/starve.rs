@@ -1,13 +1,14 @@
 //! `rt_throttling` and `fair_server`: a real-time thread below the loop that does not sleep.
 //!
-//! Both rules give ordinary threads 50 ms of a second, and both take the CPU from the loop as well as from the thread
-//! that caused it. An injection is logged only if it shows what distinguishes them:
+//! Both rules give ordinary threads 50 ms of a second, and both take the CPU from the loop as well
+//! as from the thread that caused it. An injection is logged only if it shows what distinguishes
+//! them:
 //!
-//! - Throttling (`kernel/sched/rt.c`) stops real-time threads even if no other thread is runnable: the CPU was idle for
-//!   at least half of the stop, or the stop ended at the end of a period known from an earlier stop. Short pauses keep
-//!   ordinary threads from starving.
-//! - The fair server (`kernel/sched/deadline.c`) stops as soon as no ordinary thread is runnable: the injector's
-//!   ordinary thread ran, slept, and the real-time thread was back at once.
+//! - Throttling (`kernel/sched/rt.c`) stops real-time threads even if no other thread is runnable:
+//!   the CPU was idle for at least half of the stop, or the stop ended at the end of a period known
+//!   from an earlier stop. Short pauses keep ordinary threads from starving.
+//! - The fair server (`kernel/sched/deadline.c`) stops as soon as no ordinary thread is runnable:
+//!   the injector's ordinary thread ran, slept, and the real-time thread was back at once.
 //!
 //! A stop that shows neither is counted as missed, because the other rule may have caused it.
 
@@ -33,13 +34,15 @@ const MS: u64 = 1_000_000;
 const RULE_NS: u64 = 1_000 * MS;
 /// Shorter stops are not caused by throttling, in nanoseconds.
 const LEAST_STOP_NS: u64 = 12 * MS;
-/// Time between two pauses in nanoseconds, and their length: slightly more than 1 % for ordinary threads.
+/// Time between two pauses in nanoseconds, and their length: slightly more than 1 % for ordinary
+/// threads.
 const PAUSE_EVERY_NS: u64 = 150 * MS;
 const PAUSE: Duration = Duration::from_millis(2);
-/// Time for which the ordinary thread has the CPU before it is starved: more than the server's 50 ms, so that the
-/// server starts a new period.
+/// Time for which the ordinary thread has the CPU before it is starved: more than the server's 50
+/// ms, so that the server starts a new period.
 const UNSTARVED: Duration = Duration::from_millis(60);
-/// Maximum time from the ordinary thread's sleep to the return of the real-time thread, in nanoseconds.
+/// Maximum time from the ordinary thread's sleep to the return of the real-time thread, in
+/// nanoseconds.
 const BACK_NS: u64 = MS;
 
 fn burner(plan: &InjectionPlan) -> ThreadRequest {
@@ -73,18 +76,22 @@ impl Disturb for ThrottleDisturber {
     fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         check_priority(plan)?;
         if !host::throttles_real_time() {
-            let limit = host::real_time_limit_us().map_or("unknown".to_owned(), |(runtime, period)| {
-                format!("sched_rt_runtime_us is {runtime} of {period}")
-            });
+            let limit = host::real_time_limit_us()
+                .map_or("unknown".to_owned(), |(runtime, period)| {
+                    format!("sched_rt_runtime_us is {runtime} of {period}")
+                });
             return Err(plan.impossible(format!(
                 "this kernel does not throttle ({limit}; since Linux 6.12 it takes CONFIG_RT_GROUP_SCHED too)"
             )));
         }
 
         let Some(cpu) = other_cpu(plan.target.cpu) else {
-            return Err(plan.impossible("it takes a second CPU to tell it from the fair server (taskset, cpuset)"));
+            return Err(plan.impossible(
+                "it takes a second CPU to tell it from the fair server (taskset, cpuset)",
+            ));
         };
-        self.period_ns = host::real_time_limit_us().map_or(RULE_NS, |(_, period_us)| period_us * 1000);
+        self.period_ns =
+            host::real_time_limit_us().map_or(RULE_NS, |(_, period_us)| period_us * 1000);
         self.watch = Some(IdleWatch::start(plan.target.cpu, cpu).map_err(Error::Thread)?);
         Ok(())
     }
@@ -106,7 +113,8 @@ impl Disturb for ThrottleDisturber {
 }
 
 impl ThrottleDisturber {
-    /// Returns the idle time of the CPU in a stop, in nanoseconds; `None` if throttling did not cause it.
+    /// Returns the idle time of the CPU in a stop, in nanoseconds; `None` if throttling did not
+    /// cause it.
     fn idle_ns(&self, at: Instant, ns: u64) -> Option<u64> {
         let end = at.plus_ns(ns);
         let idle_ns = self.watch.as_ref()?.idle_ns(at, end);
@@ -118,8 +126,8 @@ impl ThrottleDisturber {
         (idle_ns * 2 >= ns || at_a_period).then_some(idle_ns)
     }
 
-    /// Keeps the CPU busy until real-time threads are stopped on it, for at most two periods, which contain a whole
-    /// one.
+    /// Keeps the CPU busy until real-time threads are stopped on it, for at most two periods, which
+    /// contain a whole one.
     fn burn(&self) -> Option<DisturbanceRecord> {
         let start = Monotonic.now();
         let mut last = start;
@@ -137,7 +145,11 @@ impl ThrottleDisturber {
                 // The watch must have one more reading after the stop.
                 if now >= at.plus_ns(ns + 2 * WATCH_NS) {
                     if let Some(idle_ns) = self.idle_ns(at, ns) {
-                        return Some(DisturbanceRecord { at, ns, figures: [at.ns_since(start), idle_ns] });
+                        return Some(DisturbanceRecord {
+                            at,
+                            ns,
+                            figures: [at.ns_since(start), idle_ns],
+                        });
                     }
                     stop = None;
                 }
@@ -219,10 +231,12 @@ impl Drop for IdleWatch {
     }
 }
 
-/// Returns the idle time of a CPU since boot, in nanoseconds, with the resolution of `/proc/stat` (10 ms).
+/// Returns the idle time of a CPU since boot, in nanoseconds, with the resolution of `/proc/stat`
+/// (10 ms).
 fn idle_ns(cpu: u32) -> Option<u64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
-    idle_ticks(&stat, cpu).map(|ticks| ticks * 1_000_000_000 / rustix::param::clock_ticks_per_second())
+    idle_ticks(&stat, cpu)
+        .map(|ticks| ticks * 1_000_000_000 / rustix::param::clock_ticks_per_second())
 }
 
 fn idle_ticks(stat: &str, cpu: u32) -> Option<u64> {
@@ -250,7 +264,8 @@ impl Disturb for FairServerDisturber {
             return Err(plan.impossible("this kernel has no fair server; it came with Linux 6.12"));
         }
 
-        self.waiter = Some(StarvedThread::start(plan.target.cpu, plan.for_ns).map_err(Error::Thread)?);
+        self.waiter =
+            Some(StarvedThread::start(plan.target.cpu, plan.for_ns).map_err(Error::Thread)?);
         Ok(())
     }
 
@@ -273,13 +288,18 @@ fn burn_until_served(waiter: &StarvedThread) -> Option<DisturbanceRecord> {
         if waiter.ran_ns.load(Ordering::Acquire) > 0 {
             let ran_ns = waiter.ran_ns.load(Ordering::Relaxed);
             let slept = Instant::from_ns(waiter.slept_ns.load(Ordering::Relaxed));
-            // The stop is between two clock readings, or between the later one and the check of the thread.
+            // The stop is between two clock readings, or between the later one and the check of the
+            // thread.
             let at = if now < slept { now } else { last };
             let back = Monotonic.now();
             let stopped_here = at < slept && back.ns_since(slept) <= BACK_NS;
             let ns = back.ns_since(at);
             let after_ns = at.ns_since(start);
-            return stopped_here.then_some(DisturbanceRecord { at, ns, figures: [after_ns, ran_ns] });
+            return stopped_here.then_some(DisturbanceRecord {
+                at,
+                ns,
+                figures: [after_ns, ran_ns],
+            });
         }
 
         last = now;
@@ -308,8 +328,12 @@ impl StarvedThread {
             thread: None,
         };
 
-        let (is_starving, ran, slept, over) =
-            (waiter.is_starving.clone(), waiter.ran_ns.clone(), waiter.slept_ns.clone(), waiter.over.clone());
+        let (is_starving, ran, slept, over) = (
+            waiter.is_starving.clone(),
+            waiter.ran_ns.clone(),
+            waiter.slept_ns.clone(),
+            waiter.over.clone(),
+        );
         let body = move || {
             apply_request(ThreadRequest { cpu: Some(cpu), ..ThreadRequest::default() });
             while !over.load(Ordering::Relaxed) {
@@ -378,8 +402,7 @@ mod tests {
 
     #[test]
     fn the_idle_time_of_a_cpu_is_that_of_its_own_line() {
-        let stat =
-            "cpu  1 2 3 400 50 6 7 8 9 10\ncpu0 1 2 3 100 20 0 0 0 0 0\ncpu1 1 2 3 300 30 0 0 0 0 0\ncpu10 0 0 0 7 0\n";
+        let stat = "cpu  1 2 3 400 50 6 7 8 9 10\ncpu0 1 2 3 100 20 0 0 0 0 0\ncpu1 1 2 3 300 30 0 0 0 0 0\ncpu10 0 0 0 7 0\n";
         assert_eq!(idle_ticks(stat, 1), Some(330));
         assert_eq!(idle_ticks(stat, 10), Some(7));
         assert_eq!(idle_ticks(stat, 2), None);

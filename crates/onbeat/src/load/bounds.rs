@@ -5,7 +5,8 @@ use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// A built-in load takes at most this share of the available memory, and of the free disk space (one tenth).
+/// A built-in load takes at most this share of the available memory, and of the free disk space
+/// (one tenth).
 const SHARE: u64 = 10;
 const MIB: u64 = 1 << 20;
 
@@ -16,11 +17,13 @@ const LEAST_BUFFER: u64 = 32 * MIB;
 /// A file system with less free space than this, in bytes, is not written to.
 pub(super) const LEAST_FREE: u64 = 64 * MIB;
 
-/// Returns the available memory, in bytes: the smaller of the kernel's estimate `MemAvailable` and the memory left in
-/// the control groups (v2) of this process; 0 if unknown.
+/// Returns the available memory, in bytes: the smaller of the kernel's estimate `MemAvailable` and
+/// the memory left in the control groups (v2) of this process; 0 if unknown.
 pub(super) fn available_memory() -> u64 {
-    let of_machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| field_kib(&text, "MemAvailable:"));
-    let of_groups = fs::read_to_string("/proc/self/cgroup").ok().and_then(|text| left_in_groups(&text));
+    let of_machine =
+        fs::read_to_string("/proc/meminfo").ok().and_then(|text| field_kib(&text, "MemAvailable:"));
+    let of_groups =
+        fs::read_to_string("/proc/self/cgroup").ok().and_then(|text| left_in_groups(&text));
     of_machine.unwrap_or(0).min(of_groups.unwrap_or(u64::MAX))
 }
 
@@ -48,19 +51,22 @@ pub(super) fn memory_share() -> u64 {
     available_memory() / SHARE
 }
 
-/// Returns the total buffer size of the `memory` part, in bytes: four times the last-level cache, within the limits.
+/// Returns the total buffer size of the `memory` part, in bytes: four times the last-level cache,
+/// within the limits.
 pub(super) fn buffer_bytes(available: u64, last_level_cache: u64) -> u64 {
     (4 * last_level_cache).clamp(LEAST_BUFFER, MOST_BUFFER).min(available / SHARE)
 }
 
-/// Returns the maximum file size for a file system with `free` bytes of free space; `None` if it is too full.
+/// Returns the maximum file size for a file system with `free` bytes of free space; `None` if it is
+/// too full.
 pub(super) fn file_bytes(free: u64, wanted: u64) -> Option<u64> {
     (free >= LEAST_FREE).then(|| wanted.min(free / SHARE))
 }
 
 /// Returns the size of the last-level cache of CPU 0, in bytes; 0 if unknown.
 pub(super) fn last_level_cache() -> u64 {
-    let indices = fs::read_dir("/sys/devices/system/cpu/cpu0/cache").into_iter().flatten().flatten();
+    let indices =
+        fs::read_dir("/sys/devices/system/cpu/cpu0/cache").into_iter().flatten().flatten();
     indices
         .filter_map(|index| {
             let read = |name| fs::read_to_string(index.path().join(name)).ok();
@@ -72,7 +78,8 @@ pub(super) fn last_level_cache() -> u64 {
 }
 
 fn size_with_unit(size: &str) -> Option<u64> {
-    let (digits, unit) = size.split_at(size.find(|c: char| !c.is_ascii_digit()).unwrap_or(size.len()));
+    let (digits, unit) =
+        size.split_at(size.find(|c: char| !c.is_ascii_digit()).unwrap_or(size.len()));
     let number: u64 = digits.parse().ok()?;
     match unit {
         "" => Some(number),
@@ -120,7 +127,10 @@ mod tests {
         assert_eq!(size_with_unit("32768K"), Some(32 * MIB));
         assert_eq!(size_with_unit("2M"), Some(2 * MIB));
         assert_eq!(size_with_unit("x"), None);
-        assert_eq!(field_kib("MemTotal: 5 kB\nMemAvailable:   12 kB\n", "MemAvailable:"), Some(12 * 1024));
+        assert_eq!(
+            field_kib("MemTotal: 5 kB\nMemAvailable:   12 kB\n", "MemAvailable:"),
+            Some(12 * 1024)
+        );
     }
 
     #[test]

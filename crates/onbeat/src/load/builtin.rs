@@ -86,14 +86,19 @@ pub(super) struct RunningThreads {
 }
 
 impl RunningThreads {
-    /// Starts the threads, which send messages with the number `index`. If the system refuses to start more threads,
-    /// the part runs with fewer and reports it.
-    pub(super) fn start(part: Arc<dyn BuiltIn>, index: usize, messages: &Sender<(usize, ThreadMessage)>) -> Self {
+    /// Starts the threads, which send messages with the number `index`. If the system refuses to
+    /// start more threads, the part runs with fewer and reports it.
+    pub(super) fn start(
+        part: Arc<dyn BuiltIn>,
+        index: usize,
+        messages: &Sender<(usize, ThreadMessage)>,
+    ) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
         let wanted = part.threads();
         for thread in 0..wanted {
-            let context = WorkerContext { over: over.clone(), part: index, messages: messages.clone() };
+            let context =
+                WorkerContext { over: over.clone(), part: index, messages: messages.clone() };
             let worker = part.clone();
             let body = move || {
                 restore_priority();
@@ -104,7 +109,11 @@ impl RunningThreads {
                 }
             };
 
-            match std::thread::Builder::new().name("onbeat-load".to_owned()).stack_size(STACK).spawn(body) {
+            match std::thread::Builder::new()
+                .name("onbeat-load".to_owned())
+                .stack_size(STACK)
+                .spawn(body)
+            {
                 Ok(handle) => threads.push(handle),
                 Err(error) => {
                     let word = match threads.len() {

@@ -1,7 +1,8 @@
 //! `cpu`: keeps each CPU busy for a share of every 10 ms.
 //!
-//! Slices begin at absolute instants, so that the share does not drift with the cost of a slice. The reached share is
-//! measured with the threads' CPU clocks, because a preempted thread is not busy.
+//! Slices begin at absolute instants, so that the share does not drift with the cost of a slice.
+//! The reached share is measured with the threads' CPU clocks, because a preempted thread is not
+//! busy.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -63,8 +64,8 @@ impl BuiltIn for CpuLoad {
             slice = slice.plus_ns(SLICE_NS);
             let now = clock.now();
             if now.as_ns() > slice.as_ns() + SLICE_NS {
-                // The machine had no time for whole slices. Lost time is not made up for, and shows in the reached
-                // share.
+                // The machine had no time for whole slices. Lost time is not made up for, and shows
+                // in the reached share.
                 slice = now;
             } else if now < slice {
                 // A signal may end the sleep early; then one slice begins early.
@@ -126,7 +127,8 @@ mod tests {
 
     #[test]
     fn a_larger_share_keeps_the_cpu_busier() {
-        // At the same time, so that both compete with the same other work; repeated if the machine had no time at all.
+        // At the same time, so that both compete with the same other work; repeated if the machine
+        // had no time at all.
         let pairs: Vec<(f64, f64)> = (0..5)
             .map(|_| {
                 let little = std::thread::spawn(|| reached(15));

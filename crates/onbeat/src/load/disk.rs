@@ -1,8 +1,8 @@
-//! `disk`: writes one file repeatedly, each time from empty, as `while true; do dd if=/dev/zero of=bigfile bs=1024000
-//! count=1024; done` does (Yoon, Song and Lee, 2009, Figure 5).
+//! `disk`: writes one file repeatedly, each time from empty, as `while true; do dd if=/dev/zero
+//! of=bigfile bs=1024000 count=1024; done` does (Yoon, Song and Lee, 2009, Figure 5).
 //!
-//! The file never has a name, so that nothing is left however the load ends. Its size is limited by the free space,
-//! which is read again each time.
+//! The file never has a name, so that nothing is left however the load ends. Its size is limited by
+//! the free space, which is read again each time.
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -83,7 +83,8 @@ fn is_memory_file_system(system: &StatFs) -> bool {
     IN_MEMORY.contains(&(system.f_type as u64 & 0xffff_ffff))
 }
 
-/// Whether `load` should write to a disk but would write to memory, because `directory` is on a file system in memory.
+/// Whether `load` should write to a disk but would write to memory, because `directory` is on a
+/// file system in memory.
 #[must_use]
 pub fn misses_the_disk(load: &Load, directory: &Path) -> bool {
     let writes = load.parts().iter().any(|part| matches!(part, LoadPart::Disk | LoadPart::Paper));
@@ -114,7 +115,8 @@ pub(super) struct DiskLoad<S: Store = File> {
 impl DiskLoad {
     /// Creates a nameless file in `directory`, of at most `wanted` bytes.
     pub(super) fn open(directory: &Path, wanted: u64) -> Result<Self, DiskError> {
-        let file = nameless(directory).map_err(|why| DiskError::Create { directory: directory.to_owned(), why })?;
+        let file = nameless(directory)
+            .map_err(|why| DiskError::Create { directory: directory.to_owned(), why })?;
         Self::on(file, directory, wanted)
     }
 }
@@ -144,12 +146,19 @@ impl<S: Store> DiskLoad<S> {
     /// Returns the file size for the current free space, or the free space if it is too small.
     fn bound(&self, wanted: u64) -> Result<Result<u64, u64>, std::io::Error> {
         let free = self.store.free()?;
-        let wanted = if self.store.is_in_memory() { wanted.min(bounds::memory_share()) } else { wanted };
+        let wanted =
+            if self.store.is_in_memory() { wanted.min(bounds::memory_share()) } else { wanted };
         Ok(bounds::file_bytes(free, wanted).ok_or(free))
     }
 
-    /// Writes the file from empty up to `largest` bytes. Returns the bytes written, and the error that stopped it.
-    fn write_once(&self, zeros: &[u8], largest: u64, context: &WorkerContext) -> (u64, Option<std::io::Error>) {
+    /// Writes the file from empty up to `largest` bytes. Returns the bytes written, and the error
+    /// that stopped it.
+    fn write_once(
+        &self,
+        zeros: &[u8],
+        largest: u64,
+        context: &WorkerContext,
+    ) -> (u64, Option<std::io::Error>) {
         let mut at = 0;
         while at < largest && !context.is_over() {
             let block = zeros.len().min(usize::try_from(largest - at).unwrap_or(usize::MAX));
@@ -178,16 +187,24 @@ impl<S: Store> DiskLoad<S> {
 }
 
 fn is_full(error: &std::io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
+    matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+    )
 }
 
-/// Creates a nameless file: with `O_TMPFILE`, or by removing the name at once if the file system does not support it.
+/// Creates a nameless file: with `O_TMPFILE`, or by removing the name at once if the file system
+/// does not support it.
 fn nameless(directory: &Path) -> Result<File, std::io::Error> {
     let flags = OFlags::TMPFILE.bits().cast_signed();
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600);
     options.clone().custom_flags(flags).open(directory).or_else(|_| {
-        let name = directory.join(format!(".onbeat-load-{}-{:08x}", std::process::id(), fastrand::u32(..)));
+        let name = directory.join(format!(
+            ".onbeat-load-{}-{:08x}",
+            std::process::id(),
+            fastrand::u32(..)
+        ));
         let file = options.create_new(true).open(&name)?;
         std::fs::remove_file(&name)?;
         Ok(file)
@@ -196,9 +213,17 @@ fn nameless(directory: &Path) -> Result<File, std::io::Error> {
 
 impl<S: Store> BuiltIn for DiskLoad<S> {
     fn plan(&self) -> String {
-        let place = if self.store.is_in_memory() { " (a file system in memory: no disk is written to)" } else { "" };
+        let place = if self.store.is_in_memory() {
+            " (a file system in memory: no disk is written to)"
+        } else {
+            ""
+        };
         let largest = self.largest.load(Ordering::Relaxed);
-        format!("disk: writes a file of {} MB repeatedly in {}{place}", largest / 1_000_000, self.directory.display())
+        format!(
+            "disk: writes a file of {} MB repeatedly in {}{place}",
+            largest / 1_000_000,
+            self.directory.display()
+        )
     }
 
     fn threads(&self) -> usize {
@@ -315,7 +340,15 @@ mod tests {
         let seen = watch.join().unwrap().unwrap();
         assert!(seen > 0 && seen <= SOME, "{seen}");
         assert!(
-            matches!(did, PartWork::Disk { files: 1.., bytes_written: SOME.., largest_file_bytes: SOME, no_space: 0 }),
+            matches!(
+                did,
+                PartWork::Disk {
+                    files: 1..,
+                    bytes_written: SOME..,
+                    largest_file_bytes: SOME,
+                    no_space: 0
+                }
+            ),
             "{did:?}"
         );
         assert!(words.is_empty() && std::fs::read_dir(directory.path()).unwrap().next().is_none());
@@ -329,7 +362,10 @@ mod tests {
             Duration::from_millis(100),
         );
 
-        assert!(matches!(&words[..], [ThreadMessage::Smaller { why, .. }] if why.contains("/small")), "{words:?}");
+        assert!(
+            matches!(&words[..], [ThreadMessage::Smaller { why, .. }] if why.contains("/small")),
+            "{words:?}"
+        );
         assert!(
             matches!(did, PartWork::Disk { no_space: 1, files: 1.., largest_file_bytes, .. } if largest_file_bytes < 5 * BLOCK as u64),
             "{did:?}"
@@ -343,15 +379,28 @@ mod tests {
             Arc::new(DiskLoad::on(small(0, u64::MAX), Path::new("/full"), SOME).unwrap()),
             Duration::from_millis(100),
         );
-        assert!(matches!(did, PartWork::Disk { bytes_written: 0, no_space: 1.., .. }) && !words.is_empty(), "{did:?}");
+        assert!(
+            matches!(did, PartWork::Disk { bytes_written: 0, no_space: 1.., .. })
+                && !words.is_empty(),
+            "{did:?}"
+        );
     }
 
     #[test]
     fn a_tenth_of_the_free_space_bounds_the_file_and_a_full_disk_is_refused() {
         let disk = DiskLoad::on(small(u64::MAX, 1_000_000_000), Path::new("/"), LARGEST).unwrap();
         assert_eq!(disk.largest.load(Ordering::Relaxed), 100_000_000);
-        let refused = DiskLoad::on(small(u64::MAX, 1 << 20), Path::new("/"), LARGEST).err().unwrap().to_string();
+        let refused = DiskLoad::on(small(u64::MAX, 1 << 20), Path::new("/"), LARGEST)
+            .err()
+            .unwrap()
+            .to_string();
         assert!(refused.contains("1 MiB") && refused.contains("64 MiB"), "{refused}");
-        assert!(DiskLoad::open(Path::new("/nowhere"), SOME).err().unwrap().to_string().contains("/nowhere"));
+        assert!(
+            DiskLoad::open(Path::new("/nowhere"), SOME)
+                .err()
+                .unwrap()
+                .to_string()
+                .contains("/nowhere")
+        );
     }
 }

@@ -79,7 +79,10 @@ impl LoadNotice {
     /// Whether the user must know: the load is not what was requested.
     #[must_use]
     pub const fn matters(&self) -> bool {
-        matches!(self.what, LoadNoticeKind::PartDied { .. } | LoadNoticeKind::PartSubstituted { .. })
+        matches!(
+            self.what,
+            LoadNoticeKind::PartDied { .. } | LoadNoticeKind::PartSubstituted { .. }
+        )
     }
 }
 
@@ -93,7 +96,9 @@ impl fmt::Display for LoadNotice {
             LoadNoticeKind::Started { parts, limits } => {
                 write!(f, "load {load} started: {} ({})", parts.join("; "), limits.join("; "))
             }
-            LoadNoticeKind::PartDied { part, status } => write!(f, "load part {part} died: {status}"),
+            LoadNoticeKind::PartDied { part, status } => {
+                write!(f, "load part {part} died: {status}")
+            }
             LoadNoticeKind::PartSubstituted { part, by, package, why } => {
                 write!(f, "load part {part} was replaced by {by}: {why}")?;
                 package.as_ref().map_or(Ok(()), |package| write!(f, " (package {package})"))
@@ -130,7 +135,9 @@ impl fmt::Display for PartWork {
                 write!(f, "{reached:.0} % of {cpus} CPUs, requested {wanted:.0} %")
             }
             Self::Sched { groups, messages } => write!(f, "{messages} messages in {groups} groups"),
-            Self::Disk { bytes_written, files, .. } => write!(f, "{:.0} MB in {files} files", mb(bytes_written)),
+            Self::Disk { bytes_written, files, .. } => {
+                write!(f, "{:.0} MB in {files} files", mb(bytes_written))
+            }
             Self::Network { packets_sent, packets_received } => {
                 write!(f, "{packets_sent} packets sent, {packets_received} received")
             }

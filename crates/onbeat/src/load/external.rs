@@ -1,5 +1,5 @@
-//! External programs of a load: run in a process group of their own, repeated if the load consists of that, and their
-//! last output is kept.
+//! External programs of a load: run in a process group of their own, repeated if the load consists
+//! of that, and their last output is kept.
 
 use std::fs::File;
 use std::io::{PipeReader, Read};
@@ -9,14 +9,16 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, test_kill_process_group};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, test_kill_process_group,
+};
 
 use super::event::PartWork;
 use super::process::MARK;
 use super::reap::{EndedChild, spawn};
 
-/// A program that fails with less CPU time than this did not load the machine. CPU time, because under a heavy load it
-/// takes long until an ended process is reaped.
+/// A program that fails with less CPU time than this did not load the machine. CPU time, because
+/// under a heavy load it takes long until an ended process is reaped.
 const FAILED_AT_ONCE: Duration = Duration::from_millis(200);
 /// Number of failures in a row after which a repeated program is given up.
 const MOST_FAILURES: u32 = 3;
@@ -116,7 +118,11 @@ impl ExternalProgram {
         };
         let mut command = Command::new(program);
         command.args(arguments).env(MARK, &self.mark).stdin(Stdio::null());
-        command.stdout(if self.recipe.figures { Stdio::from(writer.try_clone()?) } else { Stdio::null() });
+        command.stdout(if self.recipe.figures {
+            Stdio::from(writer.try_clone()?)
+        } else {
+            Stdio::null()
+        });
         command.stderr(writer);
 
         if let Some(directory) = &self.recipe.directory {
@@ -142,7 +148,9 @@ impl ExternalProgram {
         let words = self.command_line();
         match self.recipe.repeat {
             Repeat::Once => words,
-            Repeat::KilledEvery(time) => format!("{words} repeatedly, killed every {} s", time.as_secs()),
+            Repeat::KilledEvery(time) => {
+                format!("{words} repeatedly, killed every {} s", time.as_secs())
+            }
         }
     }
 
@@ -154,7 +162,9 @@ impl ExternalProgram {
     /// Returns the descriptors that become readable on its output or its end.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let watch = self.watch.as_ref().map(AsFd::as_fd);
-        watch.into_iter().chain(self.words.as_ref().filter(|words| !words.over).map(|words| words.pipe.as_fd()))
+        watch
+            .into_iter()
+            .chain(self.words.as_ref().filter(|words| !words.over).map(|words| words.pipe.as_fd()))
     }
 
     /// Reads its output.
@@ -177,7 +187,8 @@ impl ExternalProgram {
     pub(super) fn reap(&mut self, ended: &EndedChild) -> Option<RunEnd> {
         self.processes += 1;
         self.cpu += ended.cpu;
-        self.killed += u64::from(std::os::unix::process::ExitStatusExt::signal(&ended.status) == Some(9));
+        self.killed +=
+            u64::from(std::os::unix::process::ExitStatusExt::signal(&ended.status) == Some(9));
         if self.leader != Some(ended.pid) {
             return None;
         }
@@ -237,10 +248,9 @@ impl ExternalProgram {
     /// Whether all its processes have ended.
     pub(super) fn is_over(&self) -> bool {
         self.leader.is_none()
-            && self
-                .groups
-                .iter()
-                .all(|group| Pid::from_raw(*group).is_none_or(|group| test_kill_process_group(group).is_err()))
+            && self.groups.iter().all(|group| {
+                Pid::from_raw(*group).is_none_or(|group| test_kill_process_group(group).is_err())
+            })
     }
 
     /// Whether it is running.
@@ -289,8 +299,8 @@ impl OutputTail {
         Some(Self { pipe, kept: Vec::new(), over: false })
     }
 
-    /// Reads the available output, at most a few pipe capacities, so that a verbose program does not block the
-    /// supervisor.
+    /// Reads the available output, at most a few pipe capacities, so that a verbose program does
+    /// not block the supervisor.
     fn take(&mut self) {
         let mut piece = [0; 4096];
         for _ in 0..64 {
@@ -329,6 +339,9 @@ mod tests {
     fn a_status_is_put_into_words_with_the_last_line() {
         use std::os::unix::process::ExitStatusExt;
         assert_eq!(status_with_last_line(ExitStatus::from_raw(3 << 8), ""), "exit status: 3");
-        assert_eq!(status_with_last_line(ExitStatus::from_raw(9), "no memory"), "signal: 9 (SIGKILL): no memory");
+        assert_eq!(
+            status_with_last_line(ExitStatus::from_raw(9), "no memory"),
+            "signal: 9 (SIGKILL): no memory"
+        );
     }
 }

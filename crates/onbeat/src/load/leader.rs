@@ -1,11 +1,12 @@
-//! The process that carries a load: it leads a session of its own, inherits orphans, and ends with its starter.
+//! The process that carries a load: it leads a session of its own, inherits orphans, and ends with
+//! its starter.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{
-    Pid, Signal, child_subreaper, getpid, getppid, parent_process_death_signal, set_child_subreaper,
-    set_parent_process_death_signal, setpgid, setsid,
+    Pid, Signal, child_subreaper, getpid, getppid, parent_process_death_signal,
+    set_child_subreaper, set_parent_process_death_signal, setpgid, setsid,
 };
 
 use super::process::{self, Stat};
@@ -21,7 +22,8 @@ extern "C" fn ask(_: libc::c_int) {
     ASKED.store(true, Ordering::Relaxed);
 }
 
-/// This process as the leader of a load. Dropping it restores the previous settings, except for the session.
+/// This process as the leader of a load. Dropping it restores the previous settings, except for the
+/// session.
 pub(super) struct Leader {
     pub(super) own: Stat,
     /// Children from before, which do not belong to the load.
@@ -33,7 +35,8 @@ pub(super) struct Leader {
     _taken: LeaderClaim,
 }
 
-/// Claim of the process by a load. Signals, session and orphans belong to the whole process, so only one load can run.
+/// Claim of the process by a load. Signals, session and orphans belong to the whole process, so
+/// only one load can run.
 struct LeaderClaim;
 
 impl LeaderClaim {
@@ -49,7 +52,8 @@ impl Drop for LeaderClaim {
 }
 
 impl Leader {
-    /// Makes this process the leader. `parent` is the process whose end ends the load; `None` for the current parent.
+    /// Makes this process the leader. `parent` is the process whose end ends the load; `None` for
+    /// the current parent.
     pub(super) fn take(parent: Option<i32>) -> Result<Self, Error> {
         let taken = LeaderClaim::take()?;
         let number = |pid: Pid| pid.as_raw_nonzero().get();
@@ -58,10 +62,19 @@ impl Leader {
         let setting = |what| move |why: rustix::io::Errno| Error::Setting { what, why: why.into() };
         let own = Stat::read(number(getpid())).ok_or(Error::NoProc)?;
         let foreign = process::all().into_iter().filter(|stat| stat.parent == own.pid).collect();
-        let death_signal = parent_process_death_signal().map_err(setting("read the death signal"))?;
+        let death_signal =
+            parent_process_death_signal().map_err(setting("read the death signal"))?;
         let subreaper = child_subreaper().map_err(setting("read the subreaper"))?;
         ASKED.store(false, Ordering::SeqCst);
-        let mut leader = Self { own, foreign, parent, death_signal, subreaper, actions: Vec::new(), _taken: taken };
+        let mut leader = Self {
+            own,
+            foreign,
+            parent,
+            death_signal,
+            subreaper,
+            actions: Vec::new(),
+            _taken: taken,
+        };
         for signal in ENDING {
             leader.actions.push((signal, catch(signal)?));
         }
@@ -86,7 +99,8 @@ impl Leader {
 impl Drop for Leader {
     fn drop(&mut self) {
         for (signal, action) in &self.actions {
-            // SAFETY: `action` was returned by sigaction for the same signal and is valid for the call.
+            // SAFETY: `action` was returned by sigaction for the same signal and is valid for the
+            // call.
             unsafe { libc::sigaction(*signal, action, std::ptr::null_mut()) };
         }
 
@@ -102,7 +116,8 @@ fn lead_session() -> Result<(), Error> {
         return Ok(());
     }
 
-    // The leader of a process group cannot create a session (setsid(2)); in its parent's group it is not a leader.
+    // The leader of a process group cannot create a session (setsid(2)); in its parent's group it
+    // is not a leader.
     if own.group == own.pid
         && let Some(parent) = Stat::read(own.parent)
     {
@@ -119,12 +134,16 @@ fn catch(signal: libc::c_int) -> Result<libc::sigaction, Error> {
         unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
     action.sa_sigaction = ask as extern "C" fn(libc::c_int) as libc::sighandler_t;
     action.sa_flags = libc::SA_RESTART;
-    // SAFETY: both structures are valid for the call, and the handler only stores to an atomic (signal-safety(7)).
+    // SAFETY: both structures are valid for the call, and the handler only stores to an atomic
+    // (signal-safety(7)).
     let answer = unsafe { libc::sigaction(signal, &raw const action, &raw mut before) };
 
     if answer == 0 {
         Ok(before)
     } else {
-        Err(Error::Setting { what: "catch the signals that end it", why: std::io::Error::last_os_error() })
+        Err(Error::Setting {
+            what: "catch the signals that end it",
+            why: std::io::Error::last_os_error(),
+        })
     }
 }

@@ -1,7 +1,8 @@
-//! `memory`: streams through more memory than the last-level cache holds, and maps, writes and unmaps pages.
+//! `memory`: streams through more memory than the last-level cache holds, and maps, writes and
+//! unmaps pages.
 //!
-//! Streaming takes memory bandwidth from a loop. Mapping and unmapping contends for the page allocator's locks and
-//! interrupts other CPUs to flush their TLBs.
+//! Streaming takes memory bandwidth from a loop. Mapping and unmapping contends for the page
+//! allocator's locks and interrupts other CPUs to flush their TLBs.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,8 @@ use super::builtin::{BuiltIn, WorkerContext};
 use super::event::PartWork;
 use super::ordinary::allowed_cpus;
 
-/// The share of a thread's memory that is mapped again in each round (one eighth); the rest is streamed through.
+/// The share of a thread's memory that is mapped again in each round (one eighth); the rest is
+/// streamed through.
 const CHURN_SHARE: usize = 8;
 /// Bytes streamed between two checks for the end.
 const STRETCH: usize = 1 << 20;
@@ -40,7 +42,13 @@ impl MemoryLoad {
     fn bounded(all_bytes: usize, cache_bytes: u64) -> Self {
         let threads = allowed_cpus().len().max(1);
         let each_bytes = (all_bytes / threads).max(16 * page_size()) / page_size() * page_size();
-        Self { threads, each_bytes, cache_bytes, moved: AtomicU64::new(0), pages: AtomicU64::new(0) }
+        Self {
+            threads,
+            each_bytes,
+            cache_bytes,
+            moved: AtomicU64::new(0),
+            pages: AtomicU64::new(0),
+        }
     }
 
     fn stream(&self, words: &mut [u64], context: &WorkerContext) {
@@ -68,13 +76,21 @@ impl MemoryLoad {
     }
 }
 
-/// Maps `bytes` (a multiple of the page size), writes to each page, and unmaps all. Returns the number of pages.
+/// Maps `bytes` (a multiple of the page size), writes to each page, and unmaps all. Returns the
+/// number of pages.
 fn map_touch_unmap(bytes: usize) -> Result<u64, std::io::Error> {
     // SAFETY: the kernel chooses a range that nothing else uses, since the address given is null.
-    let start =
-        unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) }?;
+    let start = unsafe {
+        mmap_anonymous(
+            std::ptr::null_mut(),
+            bytes,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::PRIVATE,
+        )
+    }?;
     for page in (0..bytes).step_by(page_size()) {
-        // SAFETY: `page` is below `bytes`, so the byte is in the range mapped above, which only this function knows.
+        // SAFETY: `page` is below `bytes`, so the byte is in the range mapped above, which only
+        // this function knows.
         unsafe { start.cast::<u8>().add(page).write_volatile(1) };
     }
 
@@ -100,7 +116,8 @@ impl BuiltIn for MemoryLoad {
     }
 
     fn work(&self, _: usize, context: &WorkerContext) -> Result<(), std::io::Error> {
-        let churn_bytes = (self.each_bytes / CHURN_SHARE).max(page_size()) / page_size() * page_size();
+        let churn_bytes =
+            (self.each_bytes / CHURN_SHARE).max(page_size()) / page_size() * page_size();
         let mut words = vec![1_u64; (self.each_bytes - churn_bytes) / 8];
         while !context.is_over() {
             self.stream(&mut words, context);
@@ -127,9 +144,15 @@ mod tests {
 
     #[test]
     fn memory_is_streamed_through_and_pages_are_mapped() {
-        let (did, words) = try_out(Arc::new(MemoryLoad::bounded(8 << 20, 0)), Duration::from_millis(300));
-        let PartWork::Memory { buffer_bytes, bytes_moved, pages_mapped } = did else { panic!("{did:?}") };
-        assert!(buffer_bytes <= 8 << 20 && bytes_moved > buffer_bytes && pages_mapped > 0, "{did:?}");
+        let (did, words) =
+            try_out(Arc::new(MemoryLoad::bounded(8 << 20, 0)), Duration::from_millis(300));
+        let PartWork::Memory { buffer_bytes, bytes_moved, pages_mapped } = did else {
+            panic!("{did:?}")
+        };
+        assert!(
+            buffer_bytes <= 8 << 20 && bytes_moved > buffer_bytes && pages_mapped > 0,
+            "{did:?}"
+        );
         assert!(words.is_empty(), "{words:?}");
     }
 }

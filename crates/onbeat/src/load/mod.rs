@@ -1,20 +1,21 @@
 //! Background load while a loop is measured.
 //!
-//! A [`Load`] is parsed from what a user types: `paper`, `cpu=50%+disk`, `run:make -j4`. [`supervise`] runs the load in
-//! the calling process until it is stopped, and leaves no process behind. [`RunningLoad`] is the other end, in the
-//! process that measures. They exchange lines of JSON: [`LoadNotice`]s while the load runs and a [`LoadReport`] at its
-//! end.
+//! A [`Load`] is parsed from what a user types: `paper`, `cpu=50%+disk`, `run:make -j4`.
+//! [`supervise`] runs the load in the calling process until it is stopped, and leaves no process
+//! behind. [`RunningLoad`] is the other end, in the process that measures. They exchange lines of
+//! JSON: [`LoadNotice`]s while the load runs and a [`LoadReport`] at its end.
 //!
 //! ```text
 //!   bench, load        RunningLoad ── pipe: its end is "stop" ──▶ serve ─▶ supervise ─┬─ threads: cpu sched disk ...
 //!   (measures)                 ◀── lines: events, report ───                      └─ programs: hackbench ping ...
 //! ```
 //!
-//! A load that does nothing is worse than no load. So every part counts its work, an unexpected end of a part is an
-//! event, and a substituted part is an event with the name of the missing package.
+//! A load that does nothing is worse than no load. So every part counts its work, an unexpected end
+//! of a part is an event, and a substituted part is an event with the name of the missing package.
 //!
-//! Absent on purpose: measuring anything but the load itself, and changing the host (`onbeat-tune` does that). Memory,
-//! disk space, descriptors and threads are always limited by what is free at the start.
+//! Absent on purpose: measuring anything but the load itself, and changing the host (`onbeat-tune`
+//! does that). Memory, disk space, descriptors and threads are always limited by what is free at
+//! the start.
 //!
 //! | file | what is in it |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! `network`: a flood of small UDP packets on the loopback, each of which passes the whole network stack and a softirq.
+//! `network`: a flood of small UDP packets on the loopback, each of which passes the whole network
+//! stack and a softirq.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -24,8 +25,8 @@ impl NetworkLoad {
     /// Opens two connected sockets on the loopback.
     pub(super) fn new() -> Result<Self, std::io::Error> {
         let any_port = |address: SocketAddr| UdpSocket::bind(address);
-        let receiver =
-            any_port((Ipv4Addr::LOCALHOST, 0).into()).or_else(|_| any_port((Ipv6Addr::LOCALHOST, 0).into()))?;
+        let receiver = any_port((Ipv4Addr::LOCALHOST, 0).into())
+            .or_else(|_| any_port((Ipv6Addr::LOCALHOST, 0).into()))?;
         let address = receiver.local_addr()?;
         let sender = UdpSocket::bind((address.ip(), 0))?;
         sender.connect(address)?;
@@ -79,7 +80,10 @@ fn is_passing(error: &std::io::Error) -> bool {
     no_buffers
         || matches!(
             error.kind(),
-            ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted | ErrorKind::OutOfMemory
+            ErrorKind::WouldBlock
+                | ErrorKind::TimedOut
+                | ErrorKind::Interrupted
+                | ErrorKind::OutOfMemory
         )
 }
 
@@ -91,7 +95,8 @@ mod tests {
 
     #[test]
     fn packets_are_sent_and_arrive() {
-        let (did, words) = try_out(Arc::new(NetworkLoad::new().unwrap()), Duration::from_millis(300));
+        let (did, words) =
+            try_out(Arc::new(NetworkLoad::new().unwrap()), Duration::from_millis(300));
         let PartWork::Network { packets_sent, packets_received } = did else { panic!("{did:?}") };
         assert!(packets_sent > 100 && packets_received > 0, "{did:?}");
         assert!(words.is_empty(), "{words:?}");

@@ -9,17 +9,19 @@ use std::num::NonZeroU64;
 use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 
-/// OOM score adjustment of a load: half of the scale above a normal process, so that it is killed first when memory
-/// runs out.
+/// OOM score adjustment of a load: half of the scale above a normal process, so that it is killed
+/// first when memory runs out.
 const OOM_SCORE: i32 = 500;
-/// The kernel's default timer slack, in nanoseconds (prctl(2)); a thread inherits that of its starter.
+/// The kernel's default timer slack, in nanoseconds (prctl(2)); a thread inherits that of its
+/// starter.
 const TIMER_SLACK_NS: Option<NonZeroU64> = NonZeroU64::new(50_000);
 
 /// Nice value of the supervising thread.
 const SUPERVISOR_NICE: i32 = -10;
 
-/// Makes the calling thread and its future children ordinary: SCHED_OTHER, nice 0, default timer slack, killed first
-/// when memory runs out, and on `cpus`, or on all CPUs of its cpuset except those isolated at boot.
+/// Makes the calling thread and its future children ordinary: SCHED_OTHER, nice 0, default timer
+/// slack, killed first when memory runs out, and on `cpus`, or on all CPUs of its cpuset except
+/// those isolated at boot.
 ///
 /// Returns the refused settings, in sentences.
 pub(super) fn become_ordinary(cpus: Option<&[usize]>) -> Vec<String> {
@@ -35,20 +37,24 @@ pub(super) fn become_ordinary(cpus: Option<&[usize]>) -> Vec<String> {
         note("the nice value is not 0", setpriority_process(None, 0).map_err(Into::into));
     }
 
-    note("the timer slack is not the default", set_current_timer_slack(TIMER_SLACK_NS).map_err(Into::into));
+    note(
+        "the timer slack is not the default",
+        set_current_timer_slack(TIMER_SLACK_NS).map_err(Into::into),
+    );
     note("the CPUs are not all", spread(cpus));
     note("the load is not the first to go when memory runs out", be_first_to_go());
     refused
 }
 
-/// Raises the priority of the calling thread above that of the load's threads, of which there may be hundreds: a
-/// supervisor that waits for seconds neither notices the death of a part nor ends the load in time. Has no effect if it
-/// is not permitted.
+/// Raises the priority of the calling thread above that of the load's threads, of which there may
+/// be hundreds: a supervisor that waits for seconds neither notices the death of a part nor ends
+/// the load in time. Has no effect if it is not permitted.
 pub(super) fn raise_priority() {
     let _ = setpriority_process(None, SUPERVISOR_NICE);
 }
 
-/// Undoes [`raise_priority`] for a thread or program that the supervisor starts. Makes one raw system call.
+/// Undoes [`raise_priority`] for a thread or program that the supervisor starts. Makes one raw
+/// system call.
 pub(super) fn restore_priority() {
     let _ = setpriority_process(None, 0);
 }
@@ -77,9 +83,10 @@ fn spread(cpus: Option<&[usize]>) -> Result<(), std::io::Error> {
 
     // The kernel restricts it to the CPUs of the cpuset (cpuset(7)).
     sched_setaffinity(None, &set_of(0..CpuSet::MAX_CPU))?;
-    let isolated =
-        fs::read_to_string("/sys/devices/system/cpu/isolated").map_or_else(|_| Vec::new(), |list| cpu_list(&list));
-    let rest: Vec<usize> = allowed_cpus().into_iter().filter(|cpu| !isolated.contains(cpu)).collect();
+    let isolated = fs::read_to_string("/sys/devices/system/cpu/isolated")
+        .map_or_else(|_| Vec::new(), |list| cpu_list(&list));
+    let rest: Vec<usize> =
+        allowed_cpus().into_iter().filter(|cpu| !isolated.contains(cpu)).collect();
     if isolated.is_empty() || rest.is_empty() {
         return Ok(());
     }
@@ -97,8 +104,10 @@ fn set_of(cpus: impl Iterator<Item = usize>) -> CpuSet {
 
 /// Returns the CPUs that the calling thread may run on.
 pub(super) fn allowed_cpus() -> Vec<usize> {
-    sched_getaffinity(None)
-        .map_or_else(|_| Vec::new(), |set| (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
+    sched_getaffinity(None).map_or_else(
+        |_| Vec::new(),
+        |set| (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect(),
+    )
 }
 
 /// Moves the calling thread to one CPU.

@@ -28,8 +28,8 @@ const PAPER_PRELOAD: &str = "65536";
 pub(super) struct PlannedPart {
     pub(super) name: &'static str,
     pub(super) implementations: VecDeque<Implementation>,
-    /// Whether the load continues without it: true for the four parts of `paper`, each of which reports that it is
-    /// missing.
+    /// Whether the load continues without it: true for the four parts of `paper`, each of which
+    /// reports that it is missing.
     pub(super) dispensable: bool,
 }
 
@@ -50,7 +50,9 @@ pub(super) fn planned_parts(load: &Load, options: &Options) -> Vec<PlannedPart> 
             LoadPart::StressNg(arguments) => {
                 vec![asked_for("stress-ng", Implementation::Program(stress_ng(arguments, options)))]
             }
-            LoadPart::Run(command) => vec![asked_for("run", Implementation::Program(shell(command)))],
+            LoadPart::Run(command) => {
+                vec![asked_for("run", Implementation::Program(shell(command)))]
+            }
             part => vec![asked_for(part.name(), Implementation::BuiltIn(part.clone()))],
         })
         .collect()
@@ -63,10 +65,18 @@ fn asked_for(name: &'static str, implementation: Implementation) -> PlannedPart 
 /// Returns the parts of Figure 5 of Yoon, Song and Lee (2009).
 fn paper() -> Vec<PlannedPart> {
     let groups = hackbench_groups(PAPER_GROUPS);
-    // hackbench of rt-tests takes the number of groups after -g, and silently ignores a bare number.
-    let hackbench = program("rt-tests", &["hackbench", "-g", &groups.to_string()], Repeat::KilledEvery(PAPER_KILL));
-    let mut ping =
-        program("iputils-ping", &["ping", "-q", "-l", PAPER_PRELOAD, "-s", "10", "-f", "localhost"], Repeat::Once);
+    // hackbench of rt-tests takes the number of groups after -g, and silently ignores a bare
+    // number.
+    let hackbench = program(
+        "rt-tests",
+        &["hackbench", "-g", &groups.to_string()],
+        Repeat::KilledEvery(PAPER_KILL),
+    );
+    let mut ping = program(
+        "iputils-ping",
+        &["ping", "-q", "-l", PAPER_PRELOAD, "-s", "10", "-f", "localhost"],
+        Repeat::Once,
+    );
     (ping.ending, ping.figures) = (Signal::INT, true);
     let line = |name, implementations: Vec<Implementation>| PlannedPart {
         name,
@@ -77,9 +87,15 @@ fn paper() -> Vec<PlannedPart> {
         line("disk", vec![Implementation::BuiltIn(LoadPart::Disk)]),
         line(
             "hackbench",
-            vec![Implementation::Program(hackbench), Implementation::BuiltIn(LoadPart::Sched { groups })],
+            vec![
+                Implementation::Program(hackbench),
+                Implementation::BuiltIn(LoadPart::Sched { groups }),
+            ],
         ),
-        line("ping", vec![Implementation::Program(ping), Implementation::BuiltIn(LoadPart::Network)]),
+        line(
+            "ping",
+            vec![Implementation::Program(ping), Implementation::BuiltIn(LoadPart::Network)],
+        ),
         line("walk", vec![Implementation::BuiltIn(LoadPart::Walk)]),
     ]
 }
@@ -98,7 +114,10 @@ fn program(package: &'static str, words: &[&str], repeat: Repeat) -> Recipe {
 /// stress-ng writes files to its working directory, so it runs where the disk part would write.
 fn stress_ng(arguments: &str, options: &Options) -> Recipe {
     let words: Vec<&str> = ["stress-ng"].into_iter().chain(arguments.split_whitespace()).collect();
-    Recipe { directory: Some(options.directory.clone()), ..program("stress-ng", &words, Repeat::Once) }
+    Recipe {
+        directory: Some(options.directory.clone()),
+        ..program("stress-ng", &words, Repeat::Once)
+    }
 }
 
 fn shell(command: &str) -> Recipe {
@@ -111,9 +130,10 @@ pub(super) fn built_in(part: &LoadPart, options: &Options) -> Result<Arc<dyn Bui
     Ok(match part {
         LoadPart::Cpu { percent } => Arc::new(CpuLoad::new(*percent)),
         LoadPart::Sched { groups } => Arc::new(SchedLoad::new(*groups).map_err(words)?),
-        LoadPart::Disk => {
-            Arc::new(DiskLoad::open(&options.directory, options.largest_file_bytes).map_err(|error| error.to_string())?)
-        }
+        LoadPart::Disk => Arc::new(
+            DiskLoad::open(&options.directory, options.largest_file_bytes)
+                .map_err(|error| error.to_string())?,
+        ),
         LoadPart::Network => Arc::new(NetworkLoad::new().map_err(words)?),
         LoadPart::Memory => Arc::new(MemoryLoad::new()),
         LoadPart::Walk => Arc::new(WalkLoad::new(options.walk_from.clone()).map_err(words)?),

@@ -1,15 +1,16 @@
 //! `/proc`: descendants of a process, and killing everything that a load started.
 //!
-//! A process number does not identify a process, because it is reused. Here a process is identified by its number and
-//! its start time in clock ticks since boot (field 22 of `/proc/PID/stat`, proc(5)), and signals are sent through a
-//! process descriptor that is checked after opening.
+//! A process number does not identify a process, because it is reused. Here a process is identified
+//! by its number and its start time in clock ticks since boot (field 22 of `/proc/PID/stat`,
+//! proc(5)), and signals are sent through a process descriptor that is checked after opening.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
-/// Environment variable that identifies a load's programs and their descendants after their starter is gone.
+/// Environment variable that identifies a load's programs and their descendants after their starter
+/// is gone.
 pub(super) const MARK: &str = "ONBEAT_LOAD";
 
 /// Maximum time for killed processes to end.
@@ -21,8 +22,9 @@ pub(super) struct Stat {
     pub(super) pid: i32,
     pub(super) state: char,
     pub(super) parent: i32,
-    /// Process group and session; 0 if their leader is outside the PID namespace of `/proc`, as for all children of the
-    /// kernel's first process. rustix asserts that they are not 0, so they are read here.
+    /// Process group and session; 0 if their leader is outside the PID namespace of `/proc`, as for
+    /// all children of the kernel's first process. rustix asserts that they are not 0, so they are
+    /// read here.
     pub(super) group: i32,
     pub(super) session: i32,
     pub(super) start_ticks: u64,
@@ -33,7 +35,8 @@ impl Stat {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// The command's name in brackets may contain brackets and blanks: fields are counted from the last bracket.
+    /// The command's name in brackets may contain brackets and blanks: fields are counted from the
+    /// last bracket.
     fn parse(line: &str) -> Option<Self> {
         let pid = line.split_once(' ')?.0.parse().ok()?;
         let mut fields = line.rsplit_once(')')?.1.split_ascii_whitespace();
@@ -54,28 +57,38 @@ impl Stat {
     pub(super) fn kill(&self) -> bool {
         let Some(pid) = Pid::from_raw(self.pid) else { return false };
         match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(descriptor) => self.is_same() && pidfd_send_signal(&descriptor, Signal::KILL).is_ok(),
-            // Kernels before 5.3 have no process descriptors; check and signal are then microseconds apart.
-            Err(rustix::io::Errno::NOSYS) => self.is_same() && kill_process(pid, Signal::KILL).is_ok(),
+            Ok(descriptor) => {
+                self.is_same() && pidfd_send_signal(&descriptor, Signal::KILL).is_ok()
+            }
+            // Kernels before 5.3 have no process descriptors; check and signal are then
+            // microseconds apart.
+            Err(rustix::io::Errno::NOSYS) => {
+                self.is_same() && kill_process(pid, Signal::KILL).is_ok()
+            }
             Err(_) => false,
         }
     }
 
     fn is_same(&self) -> bool {
-        Self::read(self.pid).is_some_and(|now| now.start_ticks == self.start_ticks && !now.is_dead())
+        Self::read(self.pid)
+            .is_some_and(|now| now.start_ticks == self.start_ticks && !now.is_dead())
     }
 }
 
 /// Returns all processes.
 pub(super) fn all() -> Vec<Stat> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(Stat::read).collect()
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter_map(Stat::read)
+        .collect()
 }
 
-/// Returns the processes that descend from `ancestor` or belong to its session, except those in `except` and their
-/// descendants.
+/// Returns the processes that descend from `ancestor` or belong to its session, except those in
+/// `except` and their descendants.
 pub(super) fn descendants(ancestor: Stat, except: &[Stat]) -> Vec<Stat> {
-    let is_excepted = |stat: &Stat| except.iter().any(|e| (e.pid, e.start_ticks) == (stat.pid, stat.start_ticks));
+    let is_excepted =
+        |stat: &Stat| except.iter().any(|e| (e.pid, e.start_ticks) == (stat.pid, stat.start_ticks));
     let mut rest = all();
     rest.retain(|stat| stat.pid != ancestor.pid && !is_excepted(stat));
     let mut found: Vec<Stat> = Vec::new();
@@ -83,7 +96,8 @@ pub(super) fn descendants(ancestor: Stat, except: &[Stat]) -> Vec<Stat> {
     loop {
         let before = found.len();
         let (new, others): (Vec<Stat>, Vec<Stat>) = rest.into_iter().partition(|stat| {
-            known.contains(&stat.parent) || (ancestor.session == ancestor.pid && stat.session == ancestor.pid)
+            known.contains(&stat.parent)
+                || (ancestor.session == ancestor.pid && stat.session == ancestor.pid)
         });
         known = new.iter().map(|stat| stat.pid).collect();
         found.extend(new);
@@ -95,8 +109,9 @@ pub(super) fn descendants(ancestor: Stat, except: &[Stat]) -> Vec<Stat> {
     }
 }
 
-/// Returns session number and start time, in clock ticks since boot, of a process that leads its session, as arguments
-/// for [`kill_session`]. `None` if the process does not exist, or does not lead its session.
+/// Returns session number and start time, in clock ticks since boot, of a process that leads its
+/// session, as arguments for [`kill_session`]. `None` if the process does not exist, or does not
+/// lead its session.
 #[must_use]
 pub fn session_identity(pid: i32) -> Option<(i32, u64)> {
     let stat = Stat::read(pid)?;
@@ -108,13 +123,13 @@ pub(super) fn mark(sid: i32, start_ticks: u64) -> String {
     format!("{sid}:{start_ticks}")
 }
 
-/// Kills every process that a load with a killed supervisor left behind: sends SIGKILL to all processes of session
-/// `sid` that started at or after `start_ticks`, repeatedly until none is left, for at most five seconds. Returns the
-/// number of killed processes.
+/// Kills every process that a load with a killed supervisor left behind: sends SIGKILL to all
+/// processes of session `sid` that started at or after `start_ticks`, repeatedly until none is
+/// left, for at most five seconds. Returns the number of killed processes.
 ///
-/// The arguments were returned by [`session_identity`] since the last boot. Another session with the same number is
-/// never affected: a process belongs to the load if its session's leader has the same start time or, after the leader
-/// has ended, if it has the load's mark in its environment.
+/// The arguments were returned by [`session_identity`] since the last boot. Another session with
+/// the same number is never affected: a process belongs to the load if its session's leader has the
+/// same start time or, after the leader has ended, if it has the load's mark in its environment.
 pub fn kill_session(sid: i32, start_ticks: u64) -> usize {
     let own = std::process::id();
     if sid <= 1 || own_session() == Some(sid) {
@@ -126,7 +141,9 @@ pub fn kill_session(sid: i32, start_ticks: u64) -> usize {
     loop {
         let left: Vec<Stat> = all()
             .into_iter()
-            .filter(|stat| stat.session == sid && stat.start_ticks >= start_ticks && !stat.is_dead())
+            .filter(|stat| {
+                stat.session == sid && stat.start_ticks >= start_ticks && !stat.is_dead()
+            })
             .filter(|stat| stat.pid.unsigned_abs() != own && belongs(stat, sid, start_ticks))
             .collect();
         if left.is_empty() || Instant::now() > until {
@@ -156,8 +173,9 @@ fn belongs(stat: &Stat, sid: i32, start_ticks: u64) -> bool {
 
 fn carries_mark(pid: i32, mark: &str) -> bool {
     let wanted = format!("{MARK}={mark}");
-    fs::read(format!("/proc/{pid}/environ"))
-        .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes()))
+    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
+        environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+    })
 }
 
 #[cfg(test)]

@@ -31,14 +31,16 @@ pub(super) fn spawn(command: &mut Command) -> Result<i32, std::io::Error> {
         if getppid() == Some(starter) { Ok(()) } else { Err(std::io::ErrorKind::BrokenPipe.into()) }
     };
 
-    // SAFETY: between fork and exec only setpriority(2), prctl(2) and getppid(2) are called, all as raw system calls:
-    // no lock, no heap.
+    // SAFETY: between fork and exec only setpriority(2), prctl(2) and getppid(2) are called, all as
+    // raw system calls: no lock, no heap.
     let child = unsafe { command.pre_exec(before_exec) }.spawn()?;
-    // Dropping a `Child` neither ends nor reaps it; `reap_next` does the latter, also for its descendants.
+    // Dropping a `Child` neither ends nor reaps it; `reap_next` does the latter, also for its
+    // descendants.
     Ok(child.id().cast_signed())
 }
 
-/// Reaps one ended child, own or inherited, unless `foreign` says that it does not belong to the load.
+/// Reaps one ended child, own or inherited, unless `foreign` says that it does not belong to the
+/// load.
 pub(super) fn reap_next(foreign: impl Fn(i32) -> bool) -> Option<EndedChild> {
     let pid = ended_child().filter(|pid| !foreign(*pid))?;
     // The group is read while the number still belongs to the ended process.
@@ -46,7 +48,8 @@ pub(super) fn reap_next(foreign: impl Fn(i32) -> bool) -> Option<EndedChild> {
     let mut status = 0;
     // SAFETY: all-zero is a valid rusage.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are valid for the call; `pid` is a child of this process that has ended.
+    // SAFETY: both pointers are valid for the call; `pid` is a child of this process that has
+    // ended.
     let answer = unsafe { libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut usage) };
     let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
 

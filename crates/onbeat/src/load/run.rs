@@ -60,14 +60,19 @@ pub enum Error {
     /// This process carries a load already.
     #[error("this process carries a load already; start the next load in another process")]
     AlreadySupervising,
-    /// The process cannot lead a session of its own, which is needed to find all processes of the load.
-    #[error("cannot lead a session of its own: {why}; start the load as a child that does not lead a process group")]
+    /// The process cannot lead a session of its own, which is needed to find all processes of the
+    /// load.
+    #[error(
+        "cannot lead a session of its own: {why}; start the load as a child that does not lead a process group"
+    )]
     Session {
         /// The kernel's error.
         why: std::io::Error,
     },
     /// `/proc` does not show this process.
-    #[error("/proc does not show this process; mount /proc, because a load must find its processes")]
+    #[error(
+        "/proc does not show this process; mount /proc, because a load must find its processes"
+    )]
     NoProc,
     /// The kernel refused a setting that is needed to leave no process behind.
     #[error("cannot {what}: {why}")]
@@ -95,16 +100,17 @@ pub enum Error {
     },
 }
 
-/// Carries `load` in this process until `stop` is set, a signal requests the end, or the starter is gone. Then ends all
-/// its processes and returns a report.
+/// Carries `load` in this process until `stop` is set, a signal requests the end, or the starter is
+/// gone. Then ends all its processes and returns a report.
 ///
-/// The process should be used for the load only: it becomes the leader of a session and inherits orphans; SIGTERM,
-/// SIGINT and SIGHUP end the load; all its new children count as children of the load, and the calling thread stays
-/// SCHED_OTHER. The calling thread must not end before the call returns, because its programs get SIGKILL then. If
-/// `notify` writes to a pipe, SIGPIPE should be ignored, as it is in every Rust program.
+/// The process should be used for the load only: it becomes the leader of a session and inherits
+/// orphans; SIGTERM, SIGINT and SIGHUP end the load; all its new children count as children of the
+/// load, and the calling thread stays SCHED_OTHER. The calling thread must not end before the call
+/// returns, because its programs get SIGKILL then. If `notify` writes to a pipe, SIGPIPE should be
+/// ignored, as it is in every Rust program.
 ///
-/// `notify` is called for each event. A part that the user named and that cannot start is an error; a part of `paper`
-/// that cannot start is an event, with its substitute.
+/// `notify` is called for each event. A part that the user named and that cannot start is an error;
+/// a part of `paper` that cannot start is an event, with its substitute.
 ///
 /// # Errors
 /// [`Error`] if the load cannot start; nothing of it is left then.
@@ -145,7 +151,12 @@ pub fn supervise(
     let seconds = started.elapsed();
     let alive: Vec<bool> = supervision.members.iter().map(RunningPart::is_alive).collect();
     let survivors = supervision.end_all();
-    let parts = supervision.members.iter().zip(alive).map(|(member, alive)| member.report(alive, seconds)).collect();
+    let parts = supervision
+        .members
+        .iter()
+        .zip(alive)
+        .map(|(member, alive)| member.report(alive, seconds))
+        .collect();
     supervision.say(LoadNoticeKind::Stopped { why });
     restore_priority();
 
@@ -191,7 +202,12 @@ impl RunningPart {
     }
 
     fn report(&self, alive: bool, elapsed: Duration) -> PartReport {
-        PartReport { part: self.planned.name.to_owned(), by: self.by.clone(), alive, did: self.did(elapsed) }
+        PartReport {
+            part: self.planned.name.to_owned(),
+            by: self.by.clone(),
+            alive,
+            did: self.did(elapsed),
+        }
     }
 }
 
@@ -209,18 +225,30 @@ struct Supervision<'a> {
 
 impl Supervision<'_> {
     fn say(&mut self, what: LoadNoticeKind) {
-        (self.notify)(LoadNotice { t: self.asked.elapsed().as_secs_f64(), load: self.load.clone(), what });
+        (self.notify)(LoadNotice {
+            t: self.asked.elapsed().as_secs_f64(),
+            load: self.load.clone(),
+            what,
+        });
     }
 
     fn start(&mut self, planned: PlannedPart) -> Result<(), Error> {
         let index = self.members.len();
-        self.members.push(RunningPart { planned, by: String::new(), state: PartState::Nobody(PartWork::Nothing) });
+        self.members.push(RunningPart {
+            planned,
+            by: String::new(),
+            state: PartState::Nobody(PartWork::Nothing),
+        });
         self.start_next(index, None)
     }
 
-    /// Tries the remaining implementations until one starts. `failed` is the reason why the previous one is not
-    /// possible, with the missing package.
-    fn start_next(&mut self, index: usize, failed: Option<(String, Option<&'static str>)>) -> Result<(), Error> {
+    /// Tries the remaining implementations until one starts. `failed` is the reason why the
+    /// previous one is not possible, with the missing package.
+    fn start_next(
+        &mut self,
+        index: usize,
+        failed: Option<(String, Option<&'static str>)>,
+    ) -> Result<(), Error> {
         let mut failed = failed;
         while let Some(implementation) = self.members[index].planned.implementations.pop_front() {
             match self.start_implementation(index, &implementation) {
@@ -240,7 +268,9 @@ impl Supervision<'_> {
                 }
                 Err(error) if self.members[index].planned.dispensable => {
                     let package = match (&error, &implementation) {
-                        (Error::Missing { .. }, Implementation::Program(recipe)) => Some(recipe.package),
+                        (Error::Missing { .. }, Implementation::Program(recipe)) => {
+                            Some(recipe.package)
+                        }
                         _ => None,
                     };
                     failed = Some((error.to_string(), package));
@@ -257,23 +287,38 @@ impl Supervision<'_> {
         Ok(())
     }
 
-    fn start_implementation(&mut self, index: usize, implementation: &Implementation) -> Result<(), Error> {
+    fn start_implementation(
+        &mut self,
+        index: usize,
+        implementation: &Implementation,
+    ) -> Result<(), Error> {
         let part = || self.members[index].planned.name.to_owned();
         let (by, state) = match implementation {
             Implementation::BuiltIn(kind) => {
-                let threads = built_in(kind, self.options).map_err(|why| Error::Part { part: part(), why })?;
-                ("built in".to_owned(), PartState::BuiltIn(RunningThreads::start(threads, index, &self.message_sender)))
+                let threads = built_in(kind, self.options)
+                    .map_err(|why| Error::Part { part: part(), why })?;
+                (
+                    "built in".to_owned(),
+                    PartState::BuiltIn(RunningThreads::start(threads, index, &self.message_sender)),
+                )
             }
             Implementation::Program(recipe) => {
-                let program =
-                    ExternalProgram::start(recipe.clone(), &self.mark).map_err(|error| match error.kind() {
+                let program = ExternalProgram::start(recipe.clone(), &self.mark).map_err(
+                    |error| match error.kind() {
                         std::io::ErrorKind::NotFound
                             if recipe.directory.as_ref().is_none_or(|place| place.is_dir()) =>
                         {
-                            Error::Missing { program: recipe.words[0].clone(), package: recipe.package.to_owned() }
+                            Error::Missing {
+                                program: recipe.words[0].clone(),
+                                package: recipe.package.to_owned(),
+                            }
                         }
-                        _ => Error::Part { part: part(), why: format!("{}: {error}", recipe.words[0]) },
-                    })?;
+                        _ => Error::Part {
+                            part: part(),
+                            why: format!("{}: {error}", recipe.words[0]),
+                        },
+                    },
+                )?;
                 (program.command_line(), PartState::Program(Box::new(program)))
             }
         };
@@ -323,7 +368,8 @@ impl Supervision<'_> {
         });
 
         let all: Vec<_> = pipe.into_iter().chain(programs.flatten()).collect();
-        let mut polled: Vec<PollFd<'_>> = all.iter().map(|one| PollFd::new(one, PollFlags::IN)).collect();
+        let mut polled: Vec<PollFd<'_>> =
+            all.iter().map(|one| PollFd::new(one, PollFlags::IN)).collect();
         // A signal ends the wait early, as intended.
         let _ = poll(&mut polled, Some(&LOOK));
     }
@@ -341,13 +387,16 @@ impl Supervision<'_> {
         matches!(rustix::io::read(pipe, &mut ignored), Ok(0))
     }
 
-    /// Reaps all ended processes. With `go_on`, repeated programs are run again and deaths are reported.
+    /// Reaps all ended processes. With `go_on`, repeated programs are run again and deaths are
+    /// reported.
     fn reap(&mut self, go_on: bool) {
         let foreign: Vec<i32> = self.leader.foreign.iter().map(|stat| stat.pid).collect();
         while let Some(child) = reap_next(|pid| foreign.contains(&pid)) {
-            let owner = self.members.iter_mut().enumerate().find_map(|(index, member)| match &mut member.state {
-                PartState::Program(program) if program.owns(&child) => Some((index, program)),
-                _ => None,
+            let owner = self.members.iter_mut().enumerate().find_map(|(index, member)| {
+                match &mut member.state {
+                    PartState::Program(program) if program.owns(&child) => Some((index, program)),
+                    _ => None,
+                }
             });
 
             if let Some((index, program)) = owner
@@ -362,7 +411,9 @@ impl Supervision<'_> {
     fn ended(&mut self, index: usize, ended: RunEnd) {
         let again = match ended {
             RunEnd::AsMeant => true,
-            RunEnd::Died { status, at_once: true, .. } if !self.members[index].planned.implementations.is_empty() => {
+            RunEnd::Died { status, at_once: true, .. }
+                if !self.members[index].planned.implementations.is_empty() =>
+            {
                 let by = self.members[index].by.clone();
                 // Only dispensable parts have a substitute, and for them a failure is not an error.
                 let _ = self.start_next(index, Some((format!("{by} ended with {status}"), None)));
@@ -381,7 +432,10 @@ impl Supervision<'_> {
             && let Err(error) = program.run()
         {
             let part = self.members[index].planned.name.to_owned();
-            self.say(LoadNoticeKind::PartDied { part, status: format!("cannot be restarted: {error}") });
+            self.say(LoadNoticeKind::PartDied {
+                part,
+                status: format!("cannot be restarted: {error}"),
+            });
         }
     }
 
@@ -389,14 +443,18 @@ impl Supervision<'_> {
         while let Ok((index, word)) = self.messages.try_recv() {
             let part = self.members[index].planned.name.to_owned();
             self.say(match word {
-                ThreadMessage::Failed(error) => LoadNoticeKind::PartDied { part, status: error.to_string() },
-                ThreadMessage::Smaller { by, why } => LoadNoticeKind::PartSubstituted { part, by, package: None, why },
+                ThreadMessage::Failed(error) => {
+                    LoadNoticeKind::PartDied { part, status: error.to_string() }
+                }
+                ThreadMessage::Smaller { by, why } => {
+                    LoadNoticeKind::PartSubstituted { part, by, package: None, why }
+                }
             });
         }
     }
 
-    /// Ends threads and processes, first gracefully, then by force. Returns the number of processes that could not be
-    /// ended.
+    /// Ends threads and processes, first gracefully, then by force. Returns the number of processes
+    /// that could not be ended.
     fn end_all(&mut self) -> u32 {
         for member in &self.members {
             match &member.state {
@@ -408,7 +466,10 @@ impl Supervision<'_> {
 
         let until = Instant::now() + GRACE;
         while Instant::now() < until
-            && self.members.iter().any(|m| matches!(&m.state, PartState::Program(p) if !p.is_over()))
+            && self
+                .members
+                .iter()
+                .any(|m| matches!(&m.state, PartState::Program(p) if !p.is_over()))
         {
             std::thread::sleep(Duration::from_millis(2));
             self.reap(false);

@@ -1,7 +1,9 @@
-//! The two ends of a load: [`serve`] in the process that carries it, [`RunningLoad`] in the one that started it.
+//! The two ends of a load: [`serve`] in the process that carries it, [`RunningLoad`] in the one
+//! that started it.
 //!
-//! The starter holds the carrier's standard input: closing it means "stop", and happens by itself however the starter
-//! ends. The carrier writes one [`LoadMessage`] in JSON for each event and one for the report.
+//! The starter holds the carrier's standard input: closing it means "stop", and happens by itself
+//! however the starter ends. The carrier writes one [`LoadMessage`] in JSON for each event and one
+//! for the report.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -34,12 +36,18 @@ pub enum LoadMessage {
     Failed(String),
 }
 
-/// Carries `load` in this process as [`supervise`] does, and writes [`LoadMessage`]s to `output` (standard output).
-/// Ends when the starter closes `input` (standard input) or is gone, or by a signal.
+/// Carries `load` in this process as [`supervise`] does, and writes [`LoadMessage`]s to `output`
+/// (standard output). Ends when the starter closes `input` (standard input) or is gone, or by a
+/// signal.
 ///
 /// # Errors
 /// [`Error`] if the load cannot start; the error is also written to `output`.
-pub fn serve(load: &Load, options: Options, input: OwnedFd, output: &mut dyn Write) -> Result<LoadReport, Error> {
+pub fn serve(
+    load: &Load,
+    options: Options,
+    input: OwnedFd,
+    output: &mut dyn Write,
+) -> Result<LoadReport, Error> {
     let options = Options { parent_pipe: Some(input), ..options };
     // A starter that no longer reads is gone, which closes its end of the pipe.
     let mut write = |message: &LoadMessage| {
@@ -48,7 +56,9 @@ pub fn serve(load: &Load, options: Options, input: OwnedFd, output: &mut dyn Wri
         }
     };
 
-    let outcome = supervise(load, &options, &AtomicBool::new(false), &mut |event| write(&LoadMessage::Event(event)));
+    let outcome = supervise(load, &options, &AtomicBool::new(false), &mut |event| {
+        write(&LoadMessage::Event(event))
+    });
     match &outcome {
         Ok(report) => write(&LoadMessage::Report(report.clone())),
         Err(error) => write(&LoadMessage::Failed(error.to_string())),
@@ -72,7 +82,9 @@ pub enum RunningError {
     #[error("{0}")]
     Failed(String),
     /// The listening thread could not be started.
-    #[error("cannot start the thread that reads its messages: {why}; the limit of threads (ulimit -u) may be reached")]
+    #[error(
+        "cannot start the thread that reads its messages: {why}; the limit of threads (ulimit -u) may be reached"
+    )]
     Thread {
         /// The system's answer.
         why: std::io::Error,
@@ -95,7 +107,8 @@ pub enum RunningError {
 
 /// A load that runs in a separate process. Dropping it ends the load.
 ///
-/// The thread that starts it must live as long as the load: the kernel notifies the carrier when it ends.
+/// The thread that starts it must live as long as the load: the kernel notifies the carrier when it
+/// ends.
 #[derive(Debug)]
 pub struct RunningLoad {
     child: Child,
@@ -107,11 +120,12 @@ pub struct RunningLoad {
 }
 
 impl RunningLoad {
-    /// Starts `carrier`, a command whose process calls [`serve`] with its standard input and output. Returns when all
-    /// parts of the load run.
+    /// Starts `carrier`, a command whose process calls [`serve`] with its standard input and
+    /// output. Returns when all parts of the load run.
     ///
     /// # Errors
-    /// [`RunningError`] if it cannot be started, fails, or is silent for 20 s; nothing of it is left then.
+    /// [`RunningError`] if it cannot be started, fails, or is silent for 20 s; nothing of it is
+    /// left then.
     pub fn start(mut carrier: Command) -> Result<Self, RunningError> {
         let program = carrier.get_program().to_string_lossy().into_owned();
         carrier.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -127,8 +141,11 @@ impl RunningLoad {
                     }
                 }
             };
-            if let Err(why) = std::thread::Builder::new().name("onbeat-listen".to_owned()).spawn(listen) {
-                // Without a listener it must not start; closing its input ends it, by force if necessary.
+            if let Err(why) =
+                std::thread::Builder::new().name("onbeat-listen".to_owned()).spawn(listen)
+            {
+                // Without a listener it must not start; closing its input ends it, by force if
+                // necessary.
                 drop(Self::new(child, messages));
                 return Err(RunningError::Thread { why });
             }
@@ -150,7 +167,8 @@ impl RunningLoad {
         Self { child, input, messages, identity: None, events: Vec::new(), last: None }
     }
 
-    /// Returns session and start time of the carrier, for [`kill_session`] at a later start of onbeat.
+    /// Returns session and start time of the carrier, for [`kill_session`] at a later start of
+    /// onbeat.
     #[must_use]
     pub const fn identity(&self) -> Option<(i32, u64)> {
         self.identity
@@ -164,8 +182,8 @@ impl RunningLoad {
         std::mem::take(&mut self.events)
     }
 
-    /// Ends the load, and waits until nothing of it is left. Also returns the events since the last call of
-    /// [`RunningLoad::events`].
+    /// Ends the load, and waits until nothing of it is left. Also returns the events since the last
+    /// call of [`RunningLoad::events`].
     ///
     /// # Errors
     /// [`RunningError`] if it does not report within 15 s; it is killed then.
@@ -173,7 +191,9 @@ impl RunningLoad {
         drop(self.input.take());
         let message = match self.last.take() {
             Some(message) => message,
-            None => self.wait_for(STOP_TIME, |message| !matches!(message, LoadMessage::Event(_)))?,
+            None => {
+                self.wait_for(STOP_TIME, |message| !matches!(message, LoadMessage::Event(_)))?
+            }
         };
 
         // All that remains for it is to exit.
@@ -192,7 +212,11 @@ impl RunningLoad {
         }
     }
 
-    fn wait_for(&mut self, time: Duration, wanted: impl Fn(&LoadMessage) -> bool) -> Result<LoadMessage, RunningError> {
+    fn wait_for(
+        &mut self,
+        time: Duration,
+        wanted: impl Fn(&LoadMessage) -> bool,
+    ) -> Result<LoadMessage, RunningError> {
         let until = Instant::now() + time;
         loop {
             match self.messages.recv_timeout(until.saturating_duration_since(Instant::now())) {
@@ -206,9 +230,14 @@ impl RunningLoad {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err(RunningError::Silent { seconds: time.as_secs(), killed: self.kill() });
+                    return Err(RunningError::Silent {
+                        seconds: time.as_secs(),
+                        killed: self.kill(),
+                    });
                 }
-                Err(RecvTimeoutError::Disconnected) => return Err(RunningError::Lost { killed: self.kill() }),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(RunningError::Lost { killed: self.kill() });
+                }
             }
         }
     }

@@ -1,8 +1,8 @@
 //! `sched`: groups of senders and receivers that wake each other, like `hackbench`.
 //!
-//! In a group each of 20 senders writes 100 bytes to each of 20 receivers in turn, over one socket pair per receiver
-//! (the topology described in hackbench(8)). They are threads, not processes: their stacks are small, and nothing is
-//! left to kill.
+//! In a group each of 20 senders writes 100 bytes to each of 20 receivers in turn, over one socket
+//! pair per receiver (the topology described in hackbench(8)). They are threads, not processes:
+//! their stacks are small, and nothing is left to kill.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -23,10 +23,11 @@ const GROUP_DESCRIPTORS: u64 = 2 * SIDE as u64;
 /// Memory of a group of the external hackbench, in bytes: 40 processes.
 const HACKBENCH_GROUP_MEMORY: u64 = 16 << 20;
 
-/// Returns the number of hackbench groups that fit into a quarter of the available memory, at least one and at most
-/// `wanted`. The 2 GB of the paper's machine hold its twenty groups.
+/// Returns the number of hackbench groups that fit into a quarter of the available memory, at least
+/// one and at most `wanted`. The 2 GB of the paper's machine hold its twenty groups.
 pub(super) fn hackbench_groups(wanted: u16) -> u16 {
-    let fit = bounds::fit(u64::from(wanted), HACKBENCH_GROUP_MEMORY, bounds::available_memory() / 4);
+    let fit =
+        bounds::fit(u64::from(wanted), HACKBENCH_GROUP_MEMORY, bounds::available_memory() / 4);
     u16::try_from(fit).unwrap_or(wanted)
 }
 
@@ -47,7 +48,8 @@ impl SchedLoad {
     pub(super) fn new(wanted: u16) -> Result<Self, std::io::Error> {
         let by_memory = bounds::fit(u64::from(wanted), GROUP_MEMORY, bounds::memory_share());
         // A quarter of the descriptors is left for other uses.
-        let possible = bounds::fit(by_memory, GROUP_DESCRIPTORS, bounds::most_descriptors() / 4 * 3);
+        let possible =
+            bounds::fit(by_memory, GROUP_DESCRIPTORS, bounds::most_descriptors() / 4 * 3);
         let group = || {
             (0..SIDE)
                 .map(|_| UnixStream::pair().map(|(receiver, sender)| Pair { receiver, sender }))
@@ -132,8 +134,12 @@ mod tests {
 
     #[test]
     fn a_group_passes_messages_and_ends() {
-        let (did, words) = try_out(Arc::new(SchedLoad::new(1).unwrap()), Duration::from_millis(300));
-        assert!(matches!(did, PartWork::Sched { groups: 1, messages } if messages > 400), "{did:?}");
+        let (did, words) =
+            try_out(Arc::new(SchedLoad::new(1).unwrap()), Duration::from_millis(300));
+        assert!(
+            matches!(did, PartWork::Sched { groups: 1, messages } if messages > 400),
+            "{did:?}"
+        );
         assert!(words.is_empty(), "{words:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! Parser for loads as users type them: `idle`, `paper`, `cpu=50%+disk`, `run:make -j4`.
 //!
-//! `Display` and `FromStr` of [`Load`] are inverse. `run:` takes the rest of the text, so it must be last.
+//! `Display` and `FromStr` of [`Load`] are inverse. `run:` takes the rest of the text, so it must
+//! be last.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,8 +29,8 @@ pub struct Load {
 /// One part of a load.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LoadPart {
-    /// The stress mix of Yoon, Song and Lee (2009), Figure 5: disk writer, hackbench, ping flood, walk of the file
-    /// system.
+    /// The stress mix of Yoon, Song and Lee (2009), Figure 5: disk writer, hackbench, ping flood,
+    /// walk of the file system.
     Paper,
     /// Keeps each CPU busy for this share of every 10 ms, in percent: 1 to 100.
     Cpu {
@@ -49,7 +50,8 @@ pub enum LoadPart {
     Memory,
     /// Reads the metadata of every file of the root's file system repeatedly.
     Walk,
-    /// Runs `stress-ng` with these arguments: words separated by blanks, without quoting and without `+`.
+    /// Runs `stress-ng` with these arguments: words separated by blanks, without quoting and
+    /// without `+`.
     StressNg(String),
     /// Runs a command of the user with `sh -c`.
     Run(String),
@@ -72,13 +74,28 @@ pub const CATALOGUE: [CatalogueEntry; 10] = [
         "The stress mix of Yoon, Song and Lee (2009), Figure 5: disk writer, hackbench, ping flood, file walk.",
     ),
     entry("cpu[=50%]", "Keeps every CPU busy for this share of each 10 ms (100% when not given)."),
-    entry("sched[=GROUPS]", "Groups of 20 senders and 20 receivers wake each other over sockets (10 when not given)."),
+    entry(
+        "sched[=GROUPS]",
+        "Groups of 20 senders and 20 receivers wake each other over sockets (10 when not given).",
+    ),
     entry("disk", "Repeatedly writes one file of at most 1 GB, or a tenth of the free space."),
     entry("network", "Floods the loopback with UDP packets of 10 bytes."),
-    entry("memory", "Streams through more memory than the last-level cache holds, and maps and unmaps pages."),
-    entry("walk", "Repeatedly reads the metadata of every file on the root's file system, like du."),
-    entry("stress-ng:ARGS", "Runs stress-ng with these arguments, for example stress-ng:--cpu 2 --io 1."),
-    entry("run:COMMAND", "Runs a command with sh -c; takes the rest of the text, so it must be last."),
+    entry(
+        "memory",
+        "Streams through more memory than the last-level cache holds, and maps and unmaps pages.",
+    ),
+    entry(
+        "walk",
+        "Repeatedly reads the metadata of every file on the root's file system, like du.",
+    ),
+    entry(
+        "stress-ng:ARGS",
+        "Runs stress-ng with these arguments, for example stress-ng:--cpu 2 --io 1.",
+    ),
+    entry(
+        "run:COMMAND",
+        "Runs a command with sh -c; takes the rest of the text, so it must be last.",
+    ),
 ];
 
 const fn entry(typed: &'static str, does: &'static str) -> CatalogueEntry {
@@ -86,7 +103,8 @@ const fn entry(typed: &'static str, does: &'static str) -> CatalogueEntry {
 }
 
 /// All names, as listed in messages.
-const NAMES: [&str; 10] = ["idle", "paper", "cpu", "sched", "disk", "network", "memory", "walk", "stress-ng", "run"];
+const NAMES: [&str; 10] =
+    ["idle", "paper", "cpu", "sched", "disk", "network", "memory", "walk", "stress-ng", "run"];
 
 const DEFAULT_GROUPS: u16 = 10;
 const MOST_GROUPS: u16 = 1000;
@@ -104,13 +122,17 @@ pub enum LoadError {
         nearest: Option<String>,
     },
     /// The share is not 1% to 100%.
-    #[error("\"{typed}\" is not a valid share of a CPU: write a whole number from 1% to 100%, for example cpu=50%")]
+    #[error(
+        "\"{typed}\" is not a valid share of a CPU: write a whole number from 1% to 100%, for example cpu=50%"
+    )]
     Share {
         /// What was typed.
         typed: String,
     },
     /// The number of groups is not 1 to 1000.
-    #[error("\"{typed}\" is not a valid number of groups: write a whole number from 1 to 1000, for example sched=20")]
+    #[error(
+        "\"{typed}\" is not a valid number of groups: write a whole number from 1 to 1000, for example sched=20"
+    )]
     Groups {
         /// What was typed.
         typed: String,
@@ -183,7 +205,8 @@ impl Load {
         }
 
         // `run:` takes the rest of the text, so it must be last.
-        let (run, mut ordered): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| matches!(part, LoadPart::Run(_)));
+        let (run, mut ordered): (Vec<_>, Vec<_>) =
+            parts.into_iter().partition(|part| matches!(part, LoadPart::Run(_)));
         ordered.extend(run);
         Ok(Self { parts: ordered })
     }
@@ -209,7 +232,8 @@ impl Load {
         self.parts.iter().map(LoadPart::describe).collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns a name for files: letters, digits and hyphens, at most 48 characters, different for different loads.
+    /// Returns a name for files: letters, digits and hyphens, at most 48 characters, different for
+    /// different loads.
     #[must_use]
     pub fn file_name(&self) -> String {
         let typed = self.to_string();
@@ -223,7 +247,8 @@ impl Load {
             }
         }
 
-        let plain = self.parts.iter().all(|part| !matches!(part, LoadPart::StressNg(_) | LoadPart::Run(_)));
+        let plain =
+            self.parts.iter().all(|part| !matches!(part, LoadPart::StressNg(_) | LoadPart::Run(_)));
         if plain && name.len() <= 48 {
             return name;
         }
@@ -233,7 +258,8 @@ impl Load {
     }
 }
 
-/// Returns the 32-bit FNV-1a hash (Fowler, Noll and Vo), which is the same in every version of onbeat.
+/// Returns the 32-bit FNV-1a hash (Fowler, Noll and Vo), which is the same in every version of
+/// onbeat.
 fn fingerprint(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
@@ -261,11 +287,17 @@ impl LoadPart {
         match self {
             Self::Cpu { percent } => format!("Keeps every CPU busy for {percent} % of each 10 ms."),
             Self::Sched { groups } => {
-                format!("{groups} groups of 20 senders and 20 receivers wake each other over sockets.")
+                format!(
+                    "{groups} groups of 20 senders and 20 receivers wake each other over sockets."
+                )
             }
             Self::StressNg(arguments) => format!("Runs stress-ng {arguments}."),
             Self::Run(command) => format!("Runs sh -c '{command}'."),
-            _ => CATALOGUE.iter().find(|entry| entry.typed == self.name()).map_or("", |entry| entry.does).to_owned(),
+            _ => CATALOGUE
+                .iter()
+                .find(|entry| entry.typed == self.name())
+                .map_or("", |entry| entry.does)
+                .to_owned(),
         }
     }
 
@@ -283,7 +315,9 @@ impl LoadPart {
             Self::StressNg(arguments) if arguments.contains('+') => {
                 Err(LoadError::Plus { arguments: arguments.clone() })
             }
-            Self::Run(command) if command.trim() != command || command.is_empty() => Err(nothing("run", "make -j4")),
+            Self::Run(command) if command.trim() != command || command.is_empty() => {
+                Err(nothing("run", "make -j4"))
+            }
             _ => Ok(()),
         }
     }
@@ -292,7 +326,9 @@ impl LoadPart {
 impl fmt::Display for LoadPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cpu { percent: 100 } | Self::Sched { groups: DEFAULT_GROUPS } => f.write_str(self.name()),
+            Self::Cpu { percent: 100 } | Self::Sched { groups: DEFAULT_GROUPS } => {
+                f.write_str(self.name())
+            }
             Self::Cpu { percent } => write!(f, "cpu={percent}%"),
             Self::Sched { groups } => write!(f, "sched={groups}"),
             Self::StressNg(arguments) => write!(f, "stress-ng:{arguments}"),
@@ -389,7 +425,9 @@ fn part(piece: &str) -> Result<LoadPart, LoadError> {
 
     match value {
         None => Ok(plain),
-        Some(value) => Err(LoadError::TakesNoValue { name: name.to_owned(), value: value.to_owned() }),
+        Some(value) => {
+            Err(LoadError::TakesNoValue { name: name.to_owned(), value: value.to_owned() })
+        }
     }
 }
 
@@ -489,11 +527,18 @@ mod tests {
 
     #[test]
     fn an_unknown_load_names_the_nearest_and_lists_all() {
-        for (typed, nearest) in
-            [("dsik", "disk"), ("papers", "paper"), ("netwrok", "network"), ("CPU", "cpu"), ("stressng:x", "stress-ng")]
-        {
+        for (typed, nearest) in [
+            ("dsik", "disk"),
+            ("papers", "paper"),
+            ("netwrok", "network"),
+            ("CPU", "cpu"),
+            ("stressng:x", "stress-ng"),
+        ] {
             let error = typed.parse::<Load>().unwrap_err();
-            assert!(matches!(&error, LoadError::Unknown { nearest: Some(near), .. } if near == nearest), "{error}");
+            assert!(
+                matches!(&error, LoadError::Unknown { nearest: Some(near), .. } if near == nearest),
+                "{error}"
+            );
             let message = error.to_string();
             assert!(message.contains(&format!("did you mean {nearest}?")), "{message}");
             assert!(NAMES.iter().all(|name| message.contains(name)), "{message}");
@@ -544,9 +589,20 @@ mod tests {
     #[test]
     fn every_load_that_exists_is_listed_and_described() {
         assert!(NAMES.iter().zip(CATALOGUE).all(|(name, entry)| entry.typed.starts_with(name)));
-        for typed in ["idle", "paper", "cpu=30%+sched=2+disk", "network+memory+walk", "stress-ng:--cpu 1", "run:true"] {
+        for typed in [
+            "idle",
+            "paper",
+            "cpu=30%+sched=2+disk",
+            "network+memory+walk",
+            "stress-ng:--cpu 1",
+            "run:true",
+        ] {
             let load: Load = typed.parse().unwrap();
-            assert!(load.describe().matches('.').count() >= load.parts().len().max(1), "{}", load.describe());
+            assert!(
+                load.describe().matches('.').count() >= load.parts().len().max(1),
+                "{}",
+                load.describe()
+            );
         }
     }
 

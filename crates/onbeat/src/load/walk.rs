@@ -44,7 +44,8 @@ impl WalkLoad {
                 // Files may disappear during the walk; these are not counted.
                 let Ok(metadata) = entry.metadata() else { continue };
                 self.files.fetch_add(1, Ordering::Relaxed);
-                if metadata.is_dir() && metadata.dev() == self.device && !is_kernels(&entry.path()) {
+                if metadata.is_dir() && metadata.dev() == self.device && !is_kernels(&entry.path())
+                {
                     directories.push(entry.path());
                 }
             }
@@ -54,7 +55,8 @@ impl WalkLoad {
     }
 }
 
-/// Whether `path` is a tree of the kernel. If it is mounted in an unusual way, the device does not show it.
+/// Whether `path` is a tree of the kernel. If it is mounted in an unusual way, the device does not
+/// show it.
 fn is_kernels(path: &std::path::Path) -> bool {
     path == std::path::Path::new("/proc") || path == std::path::Path::new("/sys")
 }
@@ -78,7 +80,11 @@ impl BuiltIn for WalkLoad {
 
     fn did(&self, _: Duration) -> PartWork {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        PartWork::Walk { files: read(&self.files), walks: read(&self.walks), unreadable: read(&self.unreadable) }
+        PartWork::Walk {
+            files: read(&self.files),
+            walks: read(&self.walks),
+            unreadable: read(&self.unreadable),
+        }
     }
 }
 
@@ -94,8 +100,10 @@ mod tests {
         fs::create_dir_all(tree.path().join("a/b")).unwrap();
         fs::write(tree.path().join("a/b/file"), "x").unwrap();
         std::os::unix::fs::symlink("..", tree.path().join("a/up")).unwrap();
-        let (did, words) =
-            try_out(Arc::new(WalkLoad::new(tree.path().to_owned()).unwrap()), Duration::from_millis(200));
+        let (did, words) = try_out(
+            Arc::new(WalkLoad::new(tree.path().to_owned()).unwrap()),
+            Duration::from_millis(200),
+        );
         let PartWork::Walk { files, walks, unreadable: 0 } = did else { panic!("{did:?}") };
 
         assert!(walks > 0 && (4 * walks..=4 * walks + 4).contains(&files), "{did:?}");

@@ -9,7 +9,8 @@ use super::setting::Setting;
 use crate::cause::{Cost, Explainer, Explanation, KeptWindow, LoopThread, SpikeFacts};
 use crate::thread::{AheadOfLoad, Grant, ThreadRequest};
 
-/// Explains why cycles were late: a flight recorder in this process, or one in another process that several loops share.
+/// Explains why cycles were late: a flight recorder in this process, or one in another process that
+/// several loops share.
 pub trait SpikeExplainer {
     /// Follows the thread of a loop, before its first cycle.
     fn follow(&mut self, thread: LoopThread);
@@ -17,7 +18,8 @@ pub trait SpikeExplainer {
     fn keep_watch(&mut self);
     /// Explains why a cycle was late; `None` when no explanation is available any more.
     fn explain(&mut self, facts: &SpikeFacts) -> Option<Explanation>;
-    /// Returns the events around the cycle that was explained last, for the run file; `None` when there are none.
+    /// Returns the events around the cycle that was explained last, for the run file; `None` when
+    /// there are none.
     fn window(&mut self) -> Option<KeptWindow>;
     /// Returns what explaining has cost this process so far.
     fn cost(&self) -> Cost;
@@ -25,7 +27,8 @@ pub trait SpikeExplainer {
 
 impl SpikeExplainer for Explainer {
     fn follow(&mut self, thread: LoopThread) {
-        // A filter that the kernel refuses leaves the wake-ups unrecorded, and the explanations say so.
+        // A filter that the kernel refuses leaves the wake-ups unrecorded, and the explanations say
+        // so.
         let _ = Self::follow(self, thread);
     }
 
@@ -46,12 +49,13 @@ impl SpikeExplainer for Explainer {
     }
 }
 
-/// Most spikes that are explained per look into the ring: in a storm of spikes the recorder must continue to empty the ring. Further
-/// ones are counted as unexplained, with this reason.
+/// Most spikes that are explained per look into the ring: in a storm of spikes the recorder must
+/// continue to empty the ring. Further ones are counted as unexplained, with this reason.
 const AT_MOST: u32 = 20;
 const TOO_MANY: &str = "too many spikes at once";
 
-/// The number of the loop's thread, which the thread itself publishes before its first cycle; 0 until then.
+/// The number of the loop's thread, which the thread itself publishes before its first cycle; 0
+/// until then.
 #[derive(Debug, Default)]
 pub(super) struct LoopTid(AtomicU32);
 
@@ -89,7 +93,16 @@ impl<'a> Asking<'a> {
         let margin_ns = setting.wait.longest_spin_ns();
         let work_ns = setting.work_ns;
         let thread = loop_thread(&setting.thread);
-        Self { witness, loop_tid, thread, margin_ns, work_ns, followed: false, left: AT_MOST, is_analysed: false }
+        Self {
+            witness,
+            loop_tid,
+            thread,
+            margin_ns,
+            work_ns,
+            followed: false,
+            left: AT_MOST,
+            is_analysed: false,
+        }
     }
 
     /// Prepares a look into the ring, and follows the loop's thread once its number is known.
@@ -110,7 +123,8 @@ impl<'a> Asking<'a> {
         self.followed || self.witness.is_none()
     }
 
-    /// Explains why `sample` was late; `None` without a witness. Of too many spikes at once, the rest is unexplained with that reason.
+    /// Explains why `sample` was late; `None` without a witness. Of too many spikes at once, the
+    /// rest is unexplained with that reason.
     pub(super) fn explain(&mut self, sample: &Sample) -> Option<Explanation> {
         let witness = self.witness.as_mut()?;
         let LoopThread { tid, cpu, .. } = self.thread;
@@ -205,14 +219,17 @@ mod tests {
         let loop_tid = LoopTid::default();
         let setting = setting();
         let mut asking = Asking::new(Some(&mut explainer), &loop_tid, &setting);
-        let late = Sample { wakeup_latency_ns: 70_000, sleep_latency_ns: 70_000, ..Sample::default() };
+        let late =
+            Sample { wakeup_latency_ns: 70_000, sleep_latency_ns: 70_000, ..Sample::default() };
         asking.keep_watch();
         let of_ceiling = |explanation: &Explanation| {
             let [cause] = explanation.causes.as_slice() else { return false };
-            cause.kind == CauseKind::Unexplained && cause.evidence == format!("not analysed: {TOO_MANY}")
+            cause.kind == CauseKind::Unexplained
+                && cause.evidence == format!("not analysed: {TOO_MANY}")
         };
 
-        let explained: Vec<Explanation> = (0..AT_MOST + 5).map(|_| asking.explain(&late).unwrap()).collect();
+        let explained: Vec<Explanation> =
+            (0..AT_MOST + 5).map(|_| asking.explain(&late).unwrap()).collect();
         assert_eq!(explained.iter().filter(|one| of_ceiling(one)).count(), 5);
         assert!(explained.iter().all(|one| one.lateness_ns == 70_000 && one.accounted_ns == 0));
         assert!(asking.window().is_none(), "the window there is belongs to another spike");

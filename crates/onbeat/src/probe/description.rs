@@ -1,7 +1,7 @@
 //! The description of a probe: name, sentence, defaults, options of its own, and how it is opened.
 //!
-//! The command line, its help, the man pages and the run file's header are made from these descriptions, so that a probe is one file
-//! and one line in the list of its crate.
+//! The command line, its help, the man pages and the run file's header are made from these
+//! descriptions, so that a probe is one file and one line in the list of its crate.
 
 use std::path::PathBuf;
 
@@ -204,7 +204,8 @@ pub struct OnEdges<E, T> {
 }
 
 impl<E, T> OnEdges<E, T> {
-    /// Counts edges that were made and never answered as skipped releases, also those after the last answer. The latest one may be in flight.
+    /// Counts edges that were made and never answered as skipped releases, also those after the
+    /// last answer. The latest one may be in flight.
     fn with_unanswered(&self, outcome: Outcome, edges: u64) -> Outcome {
         let made = self.made.as_ref().map_or(0, EdgeCount::get).saturating_sub(1).min(edges);
         let unanswered = made.saturating_sub(outcome.slots);
@@ -228,7 +229,12 @@ impl<E: EdgeSource + Send, T: Task + Send> Body for OnEdges<E, T> {
             on_overrun: plan.on_overrun,
         };
 
-        let edges = EdgeLoop { clock: &Monotonic, plan: &answers, source: &mut self.edges, task: &mut self.task };
+        let edges = EdgeLoop {
+            clock: &Monotonic,
+            plan: &answers,
+            source: &mut self.edges,
+            task: &mut self.task,
+        };
         let outcome = edges.run(hot, stop);
         self.with_unanswered(outcome, plan.releases)
     }
@@ -238,10 +244,11 @@ impl<E: EdgeSource + Send, T: Task + Send> Body for OnEdges<E, T> {
     }
 }
 
-/// What runs beside the loop of a probe, in measurements and in cells of a bench alike: a generator of its edges, a reader of its
-/// output, the devices on its bus.
+/// What runs beside the loop of a probe, in measurements and in cells of a bench alike: a generator
+/// of its edges, a reader of its output, the devices on its bus.
 ///
-/// [`Run`](super::Run) calls `start` once, `look` while a block runs, `after_block` after each block, and `end` once.
+/// [`Run`](super::Run) calls `start` once, `look` while a block runs, `after_block` after each
+/// block, and `end` once.
 pub trait Companion {
     /// Starts, before the first block.
     ///
@@ -359,7 +366,9 @@ pub enum ProbeError {
     #[error(transparent)]
     Own(Box<dyn std::error::Error + Send + Sync>),
     /// A thread could not be started.
-    #[error("cannot start the thread of {what}: {source}; the limit of threads (ulimit -u) may be reached")]
+    #[error(
+        "cannot start the thread of {what}: {source}; the limit of threads (ulimit -u) may be reached"
+    )]
     Thread {
         /// The name of the thread.
         what: &'static str,
@@ -391,7 +400,11 @@ mod tests {
         let all = body.with_unanswered(answered(6, 1), u64::MAX);
         // The tenth may still be on its way: nine less six.
         assert_eq!((all.slots, all.cycles, all.skipped, all.skipped_at_end), (9, 5, 4, 3));
-        assert_eq!(body.with_unanswered(answered(0, 0), u64::MAX).skipped, 9, "none of them reached the loop");
+        assert_eq!(
+            body.with_unanswered(answered(0, 0), u64::MAX).skipped,
+            9,
+            "none of them reached the loop"
+        );
         assert_eq!(body.with_unanswered(answered(6, 1), 6), answered(6, 1), "the run was for six");
         let from_outside = OnEdges { edges: (), task: (), delay_ns: 0, made: None };
 

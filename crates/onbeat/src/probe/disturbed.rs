@@ -15,8 +15,8 @@ use super::run::{LEAD_NS, RunError, Setting, in_loop_thread, plan, ring};
 use super::timer::Timer;
 use crate::cause::{Cost, Explainer, Explanation};
 use crate::inject::{
-    self, Detail, Fault, FaultOrigin, InLoop, Injected, InjectionPlan, InjectionTarget, Injector, Log, LoopLog,
-    ReleaseGrid, placebo,
+    self, Detail, Fault, FaultOrigin, InLoop, Injected, InjectionPlan, InjectionTarget, Injector,
+    Log, LoopLog, ReleaseGrid, placebo,
 };
 use crate::record::SpikeLimit;
 use crate::thread::{AheadOfLoad, Grant, stay_off_cpu};
@@ -59,7 +59,8 @@ pub struct Felt {
 pub struct Disturbed {
     /// All injections, oldest first.
     pub felt: Vec<Felt>,
-    /// Releases that were aimed at and not met, or whose injection cannot be distinguished from another event.
+    /// Releases that were aimed at and not met, or whose injection cannot be distinguished from
+    /// another event.
     pub missed: u64,
     /// Spikes that no injection met.
     pub others: Vec<Late>,
@@ -81,7 +82,9 @@ pub enum DisturbError {
     #[error(transparent)]
     Inject(#[from] inject::Error),
     /// The CPU of the loop is not known.
-    #[error("the CPU of the loop must be known for an injection; bind it to a CPU, such as --cpu 1")]
+    #[error(
+        "the CPU of the loop must be known for an injection; bind it to a CPU, such as --cpu 1"
+    )]
     NoCpu,
 }
 
@@ -98,8 +101,9 @@ const PATIENCE_NS: u64 = 10_000_000_000;
 
 /// Runs a loop, disturbs it, and explains each injection, whether the loop was late by it or not.
 ///
-/// `each` is called with every injection once its cycle is known, on the caller's thread, which stays off the loop's CPU from here on.
-/// `stop` ends it early, in good order, and is set at the end.
+/// `each` is called with every injection once its cycle is known, on the caller's thread, which
+/// stays off the loop's CPU from here on. `stop` ends it early, in good order, and is set at the
+/// end.
 ///
 /// # Errors
 /// [`DisturbError`].
@@ -112,16 +116,27 @@ pub fn disturb(
     setting.admit()?;
     let cpu = setting.thread.cpu.ok_or(DisturbError::NoCpu)?;
     let process = setting.thread.prepare_process();
-    let first = setting.phase.first_release(Monotonic.now().plus_ns(LEAD_NS), setting.period_ns, tick());
+    let first =
+        setting.phase.first_release(Monotonic.now().plus_ns(LEAD_NS), setting.period_ns, tick());
     let first_release = first.plus_ns(LEAD_NS.div_ceil(setting.period_ns) * setting.period_ns);
-    let grid = ReleaseGrid { first_release, period_ns: setting.period_ns, spin_ns: setting.wait.longest_spin_ns() };
+    let grid = ReleaseGrid {
+        first_release,
+        period_ns: setting.period_ns,
+        spin_ns: setting.wait.longest_spin_ns(),
+    };
     let Disturbance { fault, every_ns, for_ns, count, placebo: is_placebo } = *asked;
-    let target = InjectionTarget { pid: own_pid(), tid: own_pid(), cpu, priority: setting.thread.fifo.unwrap_or(0) };
+    let target = InjectionTarget {
+        pid: own_pid(),
+        tid: own_pid(),
+        cpu,
+        priority: setting.thread.fifo.unwrap_or(0),
+    };
     let wanted = InjectionPlan { fault, every_ns, for_ns, count, target, grid };
     wanted.check().map_err(inject::Error::from)?;
     let task = DisturbedTask::new(Timer { work_ns: setting.work_ns }, &wanted, is_placebo)?;
     let mut grants: Vec<Grant> = process.grants.clone();
-    let (explainer, evidence) = if setting.causes { causes::open(&setting.thread) } else { (None, Vec::new()) };
+    let (explainer, evidence) =
+        if setting.causes { causes::open(&setting.thread) } else { (None, Vec::new()) };
     grants.extend(evidence);
     stay_off_cpu(cpu);
     let mut disturbed = live(setting, Aimed { wanted, is_placebo, explainer }, task, stop, each)?;
@@ -157,15 +172,22 @@ fn live(
     let loop_plan = plan(setting, wanted.grid.first_release, u64::MAX);
     let within = task.log();
     let mut on_grid = OnGrid { task, has_ports: false };
-    let mut watch =
-        InjectionMatcher { cold, asking, setting, samples: Vec::new(), late: Vec::new(), done: Disturbed::default() };
+    let mut watch = InjectionMatcher {
+        cold,
+        asking,
+        setting,
+        samples: Vec::new(),
+        late: Vec::new(),
+        done: Disturbed::default(),
+    };
     thread::scope(|threads| {
         let body = || {
             loop_tid.publish();
             in_loop_thread(setting, &loop_plan, &mut on_grid, &mut hot, stop)
         };
 
-        let body = thread::Builder::new().name("onbeat-loop".to_owned()).spawn_scoped(threads, body);
+        let body =
+            thread::Builder::new().name("onbeat-loop".to_owned()).spawn_scoped(threads, body);
         let body = body.map_err(RunError::Thread)?;
         while loop_tid.get().is_none() && !body.is_finished() {
             thread::sleep(Duration::from_millis(1));
@@ -238,7 +260,11 @@ enum InjectionLogSource {
 }
 
 impl InjectionLogSource {
-    fn start(wanted: InjectionPlan, is_placebo: bool, within: Option<LoopLog>) -> Result<Self, inject::Error> {
+    fn start(
+        wanted: InjectionPlan,
+        is_placebo: bool,
+        within: Option<LoopLog>,
+    ) -> Result<Self, inject::Error> {
         match (within, is_placebo) {
             (Some(log), _) => Ok(Self::Within(log)),
             (None, true) => placebo(wanted).map(Self::Beside),
@@ -290,10 +316,18 @@ impl InjectionMatcher<'_> {
         self.settle(log, seen_until, each);
         let limit_ns = self.spike_limit_ns();
 
-        for sample in self.samples[known..].iter().filter(|sample| late_ns(sample, self.setting) > limit_ns) {
+        for sample in
+            self.samples[known..].iter().filter(|sample| late_ns(sample, self.setting) > limit_ns)
+        {
             let met = self.done.felt.iter().rev().filter_map(|felt| felt.met.as_ref());
-            let settled = met.take(self.samples.len()).find(|late| late.sample.index == sample.index).cloned();
-            let late = settled.unwrap_or_else(|| Late { sample: *sample, explanation: self.asking.explain(sample) });
+            let settled = met
+                .take(self.samples.len())
+                .find(|late| late.sample.index == sample.index)
+                .cloned();
+            let late = settled.unwrap_or_else(|| Late {
+                sample: *sample,
+                explanation: self.asking.explain(sample),
+            });
             self.late.push(late);
         }
 
@@ -304,9 +338,12 @@ impl InjectionMatcher<'_> {
     /// Finds the cycles of the injections that ended before `until`.
     fn settle(&mut self, log: &Log, until: Instant, each: &mut dyn FnMut(&Felt)) {
         self.done.missed = log.missed;
-        for injected in log.injected.iter().skip(self.done.felt.len()).take_while(|one| one.end() < until) {
+        for injected in
+            log.injected.iter().skip(self.done.felt.len()).take_while(|one| one.end() < until)
+        {
             let met = met_by(&self.samples, injected).map(|sample| {
-                let known = self.late.iter().rev().find(|late| late.sample.index == sample.index).cloned();
+                let known =
+                    self.late.iter().rev().find(|late| late.sample.index == sample.index).cloned();
                 known.unwrap_or_else(|| Late { sample, explanation: self.asking.explain(&sample) })
             });
 
@@ -323,7 +360,9 @@ impl InjectionMatcher<'_> {
                 let last = self.samples.iter().rev().take(500);
                 let mut latencies: Vec<u64> = last.map(|sample| sample.wakeup_latency_ns).collect();
                 latencies.sort_unstable();
-                latencies.get(latencies.len() / 2).map_or(LEAST_SPIKE_NS, |p50| (10 * p50).max(LEAST_SPIKE_NS))
+                latencies
+                    .get(latencies.len() / 2)
+                    .map_or(LEAST_SPIKE_NS, |p50| (10 * p50).max(LEAST_SPIKE_NS))
             }
         }
     }
@@ -349,7 +388,8 @@ fn overlap(sample: &Sample, injected: &Injected) -> bool {
     sample.release < injected.end() && end > injected.at
 }
 
-/// Returns the cycle that an injection met: of those that overlap it in time, the one with the longest response time.
+/// Returns the cycle that an injection met: of those that overlap it in time, the one with the
+/// longest response time.
 fn met_by(samples: &[Sample], injected: &Injected) -> Option<Sample> {
     if injected.detail == Detail::Placebo {
         return samples.iter().find(|sample| sample.index >= injected.release).copied();
@@ -370,7 +410,15 @@ mod tests {
     fn injected(at_us: u64, us: u64) -> Injected {
         let detail = Detail::Busy { cpu_ns: 0 };
         let at = Instant::from_ns(at_us * 1000);
-        Injected { fault: Fault::EqualPriorityHog, index: 0, release: 2, at, ns: us * 1000, kept_off_ns: 0, detail }
+        Injected {
+            fault: Fault::EqualPriorityHog,
+            index: 0,
+            release: 2,
+            at,
+            ns: us * 1000,
+            kept_off_ns: 0,
+            detail,
+        }
     }
 
     #[test]
@@ -383,6 +431,9 @@ mod tests {
     #[test]
     fn a_placebo_met_the_cycle_that_it_was_timed_for() {
         let nothing = Injected { detail: Detail::Placebo, ns: 0, ..injected(1_600, 1) };
-        assert_eq!(met_by(&[sample(1, 900), sample(2, 5)], &nothing).map(|sample| sample.index), Some(2));
+        assert_eq!(
+            met_by(&[sample(1, 900), sample(2, 5)], &nothing).map(|sample| sample.index),
+            Some(2)
+        );
     }
 }

@@ -15,7 +15,8 @@ use crate::record::{Recorder, Why};
 
 /// How often the recorder empties the ring.
 const DRAIN_EVERY: Duration = Duration::from_millis(20);
-/// The same until the thread of the loop has reported its number: its wake-ups are recorded from the first on.
+/// The same until the thread of the loop has reported its number: its wake-ups are recorded from
+/// the first on.
 const FIRST_LOOKS_EVERY: Duration = Duration::from_millis(1);
 
 /// Takes samples from the ring and hands them to the recorder, with their stalls and causes.
@@ -38,7 +39,11 @@ impl Drain<'_> {
         watch: &mut dyn FnMut(&mut Recorder),
     ) -> Result<(), RunError> {
         while !finished() {
-            thread::sleep(if self.asking.knows_the_loop() { DRAIN_EVERY } else { FIRST_LOOKS_EVERY });
+            thread::sleep(if self.asking.knows_the_loop() {
+                DRAIN_EVERY
+            } else {
+                FIRST_LOOKS_EVERY
+            });
             let settled = self.look_around();
             self.up_to(settled)?;
             watch(self.recorder);
@@ -52,8 +57,8 @@ impl Drain<'_> {
         self.up_to(Instant::from_ns(u64::MAX))
     }
 
-    /// Excludes what a change of the surroundings affected. Returns the instant up to which samples are settled: cycles that ended
-    /// after the last look have waited for this one.
+    /// Excludes what a change of the surroundings affected. Returns the instant up to which samples
+    /// are settled: cycles that ended after the last look have waited for this one.
     fn look_around(&mut self) -> Instant {
         let (settled, changes) = self.surroundings.look();
         changes.into_iter().for_each(|change| self.recorder.exclude(change));
@@ -71,9 +76,13 @@ impl Drain<'_> {
 
             let stops = self.interruptions.continued.load(Ordering::Relaxed);
             let stall = self.stalls.judge(&sample, stops);
-            let explanation = if self.recorder.is_spike(&sample) { self.asking.explain(&sample) } else { None };
-            let window =
-                if explanation.is_some() && self.recorder.wants_window(&sample) { self.asking.window() } else { None };
+            let explanation =
+                if self.recorder.is_spike(&sample) { self.asking.explain(&sample) } else { None };
+            let window = if explanation.is_some() && self.recorder.wants_window(&sample) {
+                self.asking.window()
+            } else {
+                None
+            };
             self.recorder.sample_with(&sample, Why { stall, explanation, window })?;
         }
         Ok(())

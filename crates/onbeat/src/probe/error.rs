@@ -40,7 +40,9 @@ pub enum RunError {
     #[error("cannot start the loop's thread: {0}; the limit of threads (ulimit -u) may be reached")]
     Thread(std::io::Error),
     /// The loop's thread panicked: a bug.
-    #[error("the loop's thread panicked; this is a bug in onbeat, please report it with the command you typed")]
+    #[error(
+        "the loop's thread panicked; this is a bug in onbeat, please report it with the command you typed"
+    )]
     Panicked,
 }
 

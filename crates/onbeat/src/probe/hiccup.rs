@@ -1,9 +1,10 @@
 //! The hiccup probe: delays of the platform alone, seen by a program that only sleeps.
 //!
-//! A loop sleeps to its release every millisecond; a hiccup is its wake-up latency minus the smallest one seen so far, as
-//! jHiccup counts it (G. Tene; its README calls the smallest time for which a sleep took the baseline). Where jHiccup
-//! assumes what samples a long hiccup has swallowed, here each skipped release is known: its own hiccup counts from the
-//! instant it was due.
+//! A loop sleeps to its release every millisecond; a hiccup is its wake-up latency minus the
+//! smallest one seen so far, as jHiccup counts it (G. Tene; its README calls the smallest time for
+//! which a sleep took the baseline). Where jHiccup assumes what samples a long hiccup has
+//! swallowed, here each skipped release is known: its own hiccup counts from the instant it was
+//! due.
 
 use onbeat_rt::Sample;
 

@@ -1,8 +1,9 @@
 //! The latency probe: the test of Xenomai's `latency`, on any Linux.
 //!
-//! A loop of 100 µs at the highest priority; a line a second with the smallest, mean and largest wake-up latency and the
-//! overruns, then how these are spread over the run, as in the appendix of the thesis that tuned a virtual machine with it
-//! (a line each for the minima, all samples and the maxima).
+//! A loop of 100 µs at the highest priority; a line a second with the smallest, mean and largest
+//! wake-up latency and the overruns, then how these are spread over the run, as in the appendix of
+//! the thesis that tuned a virtual machine with it (a line each for the minima, all samples and the
+//! maxima).
 
 use super::description::{Alone, Defaults, Description, OnGrid, Parts};
 use super::timer::Timer;

@@ -1,7 +1,8 @@
 //! Measurements: cold set-up, then a [`Task`](onbeat_rt::Task) handed to the hot crate.
 //!
-//! All probes share [`Run`]: a prepared thread, the loop, the recorder beside it, the run file. A probe is a task, a sentence and its
-//! figures, in a file of its own and a line in [`ALL`] or in another crate's list. [`timer`] is the smallest one: its cycles do nothing.
+//! All probes share [`Run`]: a prepared thread, the loop, the recorder beside it, the run file. A
+//! probe is a task, a sentence and its figures, in a file of its own and a line in [`ALL`] or in
+//! another crate's list. [`timer`] is the smallest one: its cycles do nothing.
 //!
 //! Absent on purpose: loops of their own, statistics of their own, printing.
 
@@ -31,11 +32,13 @@ pub use setting::Setting;
 use crate::host::Host;
 use crate::record::{Header, Series};
 
-/// The probes of this crate, in the order in which they are listed; those with a bus are `onbeat-robot`'s.
+/// The probes of this crate, in the order in which they are listed; those with a bus are
+/// `onbeat-robot`'s.
 pub const ALL: [&Description; 5] =
     [&timer::TIMER, &hiccup::HICCUP, &latency::LATENCY, &write::WRITE, &read_write::READ_WRITE];
 
-/// Returns the header of a run file on this machine, for a command as typed. `series` are those of the probe, the primary one first.
+/// Returns the header of a run file on this machine, for a command as typed. `series` are those of
+/// the probe, the primary one first.
 #[must_use]
 pub fn header(command: &[String], probe: &str, series: &[Series], started_unix_s: f64) -> Header {
     Header {

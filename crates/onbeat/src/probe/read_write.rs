@@ -1,13 +1,17 @@
-//! The read-write probe: how long a reaction takes, from an edge at an input to the output that answers it.
+//! The read-write probe: how long a reaction takes, from an edge at an input to the output that
+//! answers it.
 //!
-//! After Mossige, Sampath and Rao (2007), 4.1.2: an edge arrives, the thread takes it up, sleeps for a set delay, and writes
-//! the output. Their t_rw is the mean of the whole minus the delay, t_w the mean time from the end of the delay to the end
-//! of the write, and t_r = t_rw − t_w the mean time from the edge to the thread. All three are means of series of the same
-//! cycles here, so that the difference holds exactly.
+//! After Mossige, Sampath and Rao (2007), 4.1.2: an edge arrives, the thread takes it up, sleeps
+//! for a set delay, and writes the output. Their t_rw is the mean of the whole minus the delay, t_w
+//! the mean time from the end of the delay to the end of the write, and t_r = t_rw − t_w the mean
+//! time from the edge to the thread. All three are means of series of the same cycles here, so that
+//! the difference holds exactly.
 
 use onbeat_rt::{Cycle, Flow, Sample, Task};
 
-use super::description::{Defaults, Description, OnEdges, OptionKind, Parts, ProbeError, ProbeOption};
+use super::description::{
+    Defaults, Description, OnEdges, OptionKind, Parts, ProbeError, ProbeOption,
+};
 use super::ports::{Failures, Generator, OUTPUT, Output, PortAddress, PortCompanion};
 use super::run::Setting;
 use super::timer::work;
@@ -65,7 +69,9 @@ pub const READ_WRITE: Description = Description {
 };
 
 fn check_delay(setting: &Setting, delay_ns: u64) -> Result<(), ProbeError> {
-    if delay_ns.saturating_add(setting.work_ns).saturating_mul(10) <= setting.period_ns.saturating_mul(9) {
+    if delay_ns.saturating_add(setting.work_ns).saturating_mul(10)
+        <= setting.period_ns.saturating_mul(9)
+    {
         return Ok(());
     }
     let us = |ns: u64| ns as f64 / 1e3;

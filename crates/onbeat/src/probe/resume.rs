@@ -1,7 +1,9 @@
-//! A run that is resumed in its file: at which time it continues, and whether it is still the same run.
+//! A run that is resumed in its file: at which time it continues, and whether it is still the same
+//! run.
 //!
-//! Times in a run file are seconds since its start. `CLOCK_MONOTONIC` restarts with the machine, so only the wall clock knows for how
-//! long nothing was measured; its reading is used when it is plausible.
+//! Times in a run file are seconds since its start. `CLOCK_MONOTONIC` restarts with the machine, so
+//! only the wall clock knows for how long nothing was measured; its reading is used when it is
+//! plausible.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,8 +11,8 @@ use super::Origin;
 use crate::record::{EndReason, Header, Resume, Timing};
 use crate::thread::Privilege;
 
-/// The longest plausible pause by the wall clock, in seconds, a little over a year: beyond it, the clock was not set at one of the two
-/// times.
+/// The longest plausible pause by the wall clock, in seconds, a little over a year: beyond it, the
+/// clock was not set at one of the two times.
 const LONGEST_PAUSE_S: f64 = 400.0 * 86_400.0;
 
 /// The parts of one run would differ in what must not differ.
@@ -36,7 +38,8 @@ pub struct ResumePoint {
 }
 
 impl ResumePoint {
-    /// Returns the point for a run that began at `started_unix_s` and whose file ends at `last_t`, when it is resumed now.
+    /// Returns the point for a run that began at `started_unix_s` and whose file ends at `last_t`,
+    /// when it is resumed now.
     #[must_use]
     pub fn now(started_unix_s: f64, last_t: f64) -> Self {
         let Origin { at, unix_s } = Origin::now();
@@ -56,7 +59,8 @@ pub struct ResumeTime {
 }
 
 impl ResumeTime {
-    /// Computes the time for a run that began at `started_unix_s` and whose file ends at `last_t`, when the wall clock reads `now_unix_s`.
+    /// Computes the time for a run that began at `started_unix_s` and whose file ends at `last_t`,
+    /// when the wall clock reads `now_unix_s`.
     #[must_use]
     pub fn new(started_unix_s: f64, last_t: f64, now_unix_s: f64) -> Self {
         let t = now_unix_s - started_unix_s;
@@ -89,8 +93,9 @@ impl ResumeTime {
     }
 }
 
-/// Returns what differs between the run as it began and as it would be resumed: machine, timing of the loop, grants. The phase of the
-/// releases may differ, since the clock restarts with the machine.
+/// Returns what differs between the run as it began and as it would be resumed: machine, timing of
+/// the loop, grants. The phase of the releases may differ, since the clock restarts with the
+/// machine.
 #[must_use]
 pub fn differences(then: &Header, now: &Header) -> Vec<String> {
     const FACTS: [&str; 3] = ["kernel", "processor", "CPUs online"];
@@ -110,7 +115,9 @@ pub fn differences(then: &Header, now: &Header) -> Vec<String> {
     for grant in &then.grants {
         let same = now.grants.iter().find(|other| other.what == grant.what);
         let words = |granted| if granted { "granted".to_owned() } else { "not granted".to_owned() };
-        if let Some(other) = same.filter(|_| grant.privilege().is_some_and(Privilege::changes_the_loop)) {
+        if let Some(other) =
+            same.filter(|_| grant.privilege().is_some_and(Privilege::changes_the_loop))
+        {
             compare(&mut found, &grant.what, &words(grant.granted), &words(other.granted));
         }
     }
@@ -127,7 +134,9 @@ const TIMING: [(&str, OfTiming); 8] = [
     ("delay", |timing| ns(timing.delay_ns)),
     ("wait", |timing| timing.wait.clone()),
     ("overrun policy", |timing| timing.on_overrun.clone()),
-    ("CPU of the loop", |timing| timing.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string())),
+    ("CPU of the loop", |timing| {
+        timing.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string())
+    }),
     ("priority", |timing| timing.priority.to_string()),
 ];
 
@@ -149,7 +158,10 @@ mod tests {
     #[test]
     fn times_continue_by_the_wall_clock() {
         let resume_time = ResumeTime::new(1_000.0, 20.5, 1_090.0);
-        assert_eq!((resume_time.from_ns, resume_time.unmeasured_s, resume_time.doubt), (90_000_000_000, 69.5, None));
+        assert_eq!(
+            (resume_time.from_ns, resume_time.unmeasured_s, resume_time.doubt),
+            (90_000_000_000, 69.5, None)
+        );
     }
 
     #[test]
@@ -157,7 +169,9 @@ mod tests {
         for now in [1_010.0, 2_000_000_000.0] {
             let resume_time = ResumeTime::new(1_000.0, 20.5, now);
             assert_eq!((resume_time.from_ns, resume_time.unmeasured_s), (20_500_000_000, 0.0));
-            assert!(resume_time.doubt.is_some_and(|sentence| sentence.ends_with("where they ended")));
+            assert!(
+                resume_time.doubt.is_some_and(|sentence| sentence.ends_with("where they ended"))
+            );
         }
     }
 
@@ -181,7 +195,10 @@ mod tests {
 
     #[test]
     fn the_same_machine_and_timing_are_the_same_run_at_any_phase() {
-        assert_eq!(differences(&header("6.1", 1_000, 1), &header("6.1", 1_000, 700)), [] as [String; 0]);
+        assert_eq!(
+            differences(&header("6.1", 1_000, 1), &header("6.1", 1_000, 700)),
+            [] as [String; 0]
+        );
     }
 
     #[test]

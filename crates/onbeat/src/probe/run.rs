@@ -1,8 +1,9 @@
-//! One measurement from first to last sample: a prepared thread with the loop, and a recorder beside it.
+//! One measurement from first to last sample: a prepared thread with the loop, and a recorder
+//! beside it.
 //!
-//! [`Run::open`] prepares the process and creates the run file, [`Run::begin`] starts a probe on it, [`ProbeRun::block`] runs the
-//! loop, [`ProbeRun::end`] ends the probe, [`Run::close`] writes the closing line. A measurement has one block, a cell of a bench
-//! many.
+//! [`Run::open`] prepares the process and creates the run file, [`Run::begin`] starts a probe on
+//! it, [`ProbeRun::block`] runs the loop, [`ProbeRun::end`] ends the probe, [`Run::close`] writes
+//! the closing line. A measurement has one block, a cell of a bench many.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,12 +23,16 @@ pub use super::setting::Setting;
 use super::stall::{Rules, StallWatch};
 use super::surroundings::{self, Surroundings};
 use crate::cause::Cost;
-use crate::record::{Account, DroppedBlock, EndReason, Header, NoFigures, Note, Past, Recorder, Resume, RunWriter};
+use crate::record::{
+    Account, DroppedBlock, EndReason, Header, NoFigures, Note, Past, Recorder, Resume, RunWriter,
+};
 use crate::thread::{AheadOfLoad, Grant, LoopPorts, Privilege, ProcessGrants, Usage, stay_off_cpu};
 
-/// Between the decision to start and the first release, in nanoseconds: thread start, priority, touched stack.
+/// Between the decision to start and the first release, in nanoseconds: thread start, priority,
+/// touched stack.
 pub(super) const LEAD_NS: u64 = 30_000_000;
-/// What the ring holds, in nanoseconds of cycles: the recorder is an ordinary thread and may wait long under load.
+/// What the ring holds, in nanoseconds of cycles: the recorder is an ordinary thread and may wait
+/// long under load.
 const RING_NS: u64 = 16_000_000_000;
 
 /// Requests that reach the process while it measures, most of them by signals.
@@ -99,16 +104,24 @@ impl PreparedRun {
         let slots = (0..ring_slots).map(|_| Slot::empty()).collect();
         let process = setting.thread.prepare_process();
         let in_thread = thread::scope(|threads| {
-            let trial = thread::Builder::new().spawn_scoped(threads, || setting.thread.prepare_thread());
+            let trial =
+                thread::Builder::new().spawn_scoped(threads, || setting.thread.prepare_thread());
             trial.map_err(RunError::Thread)?.join().map_err(|_| RunError::Panicked)
         })?;
 
         let tick = steady_tick();
         let phase_ns =
-            setting.phase.first_release(Monotonic.now(), setting.period_ns, tick).as_ns() % setting.period_ns;
-        let (explainer, evidence) = if setting.causes { causes::open(&setting.thread) } else { (None, Vec::new()) };
-        let grants =
-            header.grants.into_iter().chain(process.grants.iter().cloned()).chain(in_thread).chain(evidence).collect();
+            setting.phase.first_release(Monotonic.now(), setting.period_ns, tick).as_ns()
+                % setting.period_ns;
+        let (explainer, evidence) =
+            if setting.causes { causes::open(&setting.thread) } else { (None, Vec::new()) };
+        let grants = header
+            .grants
+            .into_iter()
+            .chain(process.grants.iter().cloned())
+            .chain(in_thread)
+            .chain(evidence)
+            .collect();
         let header = Header { timing: Some(setting.timing(phase_ns)), grants, ..header };
         let explainer = explainer.map(|explainer| Box::new(explainer) as Box<dyn SpikeExplainer>);
         Ok(Self { header, tick, phase_ns, slots, process, explainer })
@@ -161,14 +174,16 @@ impl Run {
     pub fn open(destination: Destination<'_>, setting: Setting) -> Result<Self, RunError> {
         let Destination { path, header, origin } = destination;
         let prepared = PreparedRun::new(header, &setting)?;
-        let recorder = Recorder::new(RunWriter::create(path, &prepared.header)?, origin, setting.recording());
+        let recorder =
+            Recorder::new(RunWriter::create(path, &prepared.header)?, origin, setting.recording());
         Ok(Self::new(setting, prepared, recorder))
     }
 
     /// Resumes a run in its file. `header` is the header that a new run would have now.
     ///
     /// # Errors
-    /// [`RunError::OtherRun`] when the machine, the timing or the grants differ from those of the file.
+    /// [`RunError::OtherRun`] when the machine, the timing or the grants differ from those of the
+    /// file.
     pub fn resume(past: Past, header: Header, setting: Setting) -> Result<Self, RunError> {
         let point = |past: &Past| ResumePoint::now(past.header.started_unix_s, past.last_t);
         Self::resume_prepared(past, PreparedRun::new(header, &setting)?, setting, point)
@@ -178,7 +193,12 @@ impl Run {
     ///
     /// # Errors
     /// As [`Run::resume`].
-    pub fn resume_at(past: Past, header: Header, setting: Setting, point: ResumePoint) -> Result<Self, RunError> {
+    pub fn resume_at(
+        past: Past,
+        header: Header,
+        setting: Setting,
+        point: ResumePoint,
+    ) -> Result<Self, RunError> {
         Self::resume_prepared(past, PreparedRun::new(header, &setting)?, setting, |_| point)
     }
 
@@ -196,7 +216,8 @@ impl Run {
         let ResumePoint { at_ns, time } = point(&past);
         let resume = Resume { phase_ns: prepared.phase_ns, ..time.note(past.ended) };
         let dropped = past.dropped;
-        let mut recorder = Recorder::go_on(past, (Instant::from_ns(at_ns), time.from_ns), setting.recording())?;
+        let mut recorder =
+            Recorder::go_on(past, (Instant::from_ns(at_ns), time.from_ns), setting.recording())?;
         recorder.writer().note(&Note::Resume(resume))?;
         if let Some(DroppedBlock { index, slots }) = dropped {
             recorder.remark(format!(
@@ -212,8 +233,10 @@ impl Run {
 
     fn new(setting: Setting, prepared: PreparedRun, recorder: Recorder) -> Self {
         let PreparedRun { header, tick, slots, process, explainer, .. } = prepared;
-        let real_time =
-            header.grants.iter().any(|grant| grant.privilege() == Some(Privilege::RealTimePriority) && grant.granted);
+        let real_time = header
+            .grants
+            .iter()
+            .any(|grant| grant.privilege() == Some(Privilege::RealTimePriority) && grant.granted);
         if let Some(cpu) = setting.thread.cpu {
             stay_off_cpu(cpu);
         }
@@ -258,7 +281,8 @@ impl Run {
 
     /// Starts a probe on this run: its companion starts, and its figures are counted from here on.
     ///
-    /// A probe that is opened again for a later block of the same run continues with the figures of the first one.
+    /// A probe that is opened again for a later block of the same run continues with the figures of
+    /// the first one.
     ///
     /// # Errors
     /// [`RunError::Probe`] when the companion cannot start.
@@ -269,7 +293,11 @@ impl Run {
         }
 
         parts.companion.start()?;
-        Ok(ProbeRun { run: self, body: parts.body.as_mut(), companion: Some(parts.companion.as_mut()) })
+        Ok(ProbeRun {
+            run: self,
+            body: parts.body.as_mut(),
+            companion: Some(parts.companion.as_mut()),
+        })
     }
 
     /// Starts a loop on this run that has neither a companion nor figures of its own.
@@ -277,7 +305,8 @@ impl Run {
         ProbeRun { run: self, body, companion: None }
     }
 
-    /// Begins a probe, runs one block, and ends the probe. `watch` is called about every 20 ms on the caller's thread.
+    /// Begins a probe, runs one block, and ends the probe. `watch` is called about every 20 ms on
+    /// the caller's thread.
     ///
     /// # Errors
     /// As [`Run::begin`], [`ProbeRun::block`] and [`ProbeRun::end`].
@@ -295,7 +324,8 @@ impl Run {
         ran.and_then(|outcome| ended.map(|()| outcome))
     }
 
-    /// Marks the run as ended on request in its closing line: blocks that were planned will not run.
+    /// Marks the run as ended on request in its closing line: blocks that were planned will not
+    /// run.
     pub const fn mark_ended_early(&mut self) {
         self.reason = EndReason::Asked;
     }
@@ -335,7 +365,9 @@ impl Run {
                 in_loop_thread(setting, &plan, body, &mut hot, &interruptions.stop)
             };
 
-            let body = thread::Builder::new().name("onbeat-loop".to_owned()).spawn_scoped(threads, in_thread);
+            let body = thread::Builder::new()
+                .name("onbeat-loop".to_owned())
+                .spawn_scoped(threads, in_thread);
             let body = body.map_err(RunError::Thread)?;
             let drained = drain.until(|| body.is_finished(), watch);
             interruptions.stop.fetch_or(drained.is_err(), Ordering::Relaxed);
@@ -388,7 +420,8 @@ impl ProbeRun<'_> {
         &mut self.run.recorder
     }
 
-    /// Runs the loop for one block, with its companion. `watch` is called about every 20 ms on the caller's thread.
+    /// Runs the loop for one block, with its companion. `watch` is called about every 20 ms on the
+    /// caller's thread.
     ///
     /// # Errors
     /// [`RunError`]; when the run file cannot be written any more, the loop is stopped first.
@@ -481,12 +514,15 @@ const fn reason(end: End) -> EndReason {
     }
 }
 
-/// Returns the phase of the kernel's tick, from the earliest of several readings: each is late by one interrupt's latency.
+/// Returns the phase of the kernel's tick, from the earliest of several readings: each is late by
+/// one interrupt's latency.
 pub(super) fn steady_tick() -> Tick {
     let first = tick();
     let half = first.every_ns / 2;
-    // Distances from the first reading, turned around the grid so that early ones come before late ones.
-    let turned = |offset_ns: u64| (offset_ns + first.every_ns + half - first.offset_ns) % first.every_ns;
+    // Distances from the first reading, turned around the grid so that early ones come before late
+    // ones.
+    let turned =
+        |offset_ns: u64| (offset_ns + first.every_ns + half - first.offset_ns) % first.every_ns;
     let readings = (0..8).map(|_| {
         thread::sleep(Duration::from_nanos(first.every_ns));
         tick()

@@ -8,7 +8,8 @@ use super::error::RunError;
 use crate::record::{Recording, SpikeLimit, Timing, interval_ns_for};
 use crate::thread::ThreadRequest;
 
-/// Cycles at the start of a block that run with cold caches and are in no series, unless said otherwise.
+/// Cycles at the start of a block that run with cold caches and are in no series, unless said
+/// otherwise.
 pub const WARMUP_CYCLES: u64 = 10;
 
 /// How a loop runs: its timing, its thread, and what is recorded of it.
@@ -56,7 +57,8 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Returns the setting of a loop that sleeps to its releases, in an ordinary thread, with the deadline at the next release.
+    /// Returns the setting of a loop that sleeps to its releases, in an ordinary thread, with the
+    /// deadline at the next release.
     #[must_use]
     pub fn new(period_ns: u64) -> Self {
         Self {
@@ -90,12 +92,18 @@ impl Setting {
     fn admit_without_a_grid(&self) -> Result<(), RunError> {
         if let Phase::At(phase_ns) = self.phase {
             let option = format!("--phase {}us", phase_ns as f64 / 1e3);
-            return Err(RunError::NoGrid { option, why: "each release follows the end of the cycle before" });
+            return Err(RunError::NoGrid {
+                option,
+                why: "each release follows the end of the cycle before",
+            });
         }
 
         if self.on_overrun != OnOverrun::SkipKeepPhase {
             let option = format!("--on-overrun {}", overrun_words(self.on_overrun));
-            return Err(RunError::NoGrid { option, why: "it passes no release over, however long a cycle takes" });
+            return Err(RunError::NoGrid {
+                option,
+                why: "it passes no release over, however long a cycle takes",
+            });
         }
         Ok(())
     }
@@ -186,9 +194,12 @@ mod tests {
             Wait::Adaptive { cap_ns: 2 },
             Wait::Relative { margin_ns: 3 },
         ];
-        let overruns = [OnOverrun::SkipKeepPhase, OnOverrun::CatchUp { at_most: 3 }, OnOverrun::Stop];
+        let overruns =
+            [OnOverrun::SkipKeepPhase, OnOverrun::CatchUp { at_most: 3 }, OnOverrun::Stop];
 
-        for (wait, on_overrun) in waits.into_iter().flat_map(|wait| overruns.map(|policy| (wait, policy))) {
+        for (wait, on_overrun) in
+            waits.into_iter().flat_map(|wait| overruns.map(|policy| (wait, policy)))
+        {
             let phase = Phase::At(u64::MAX);
             let spike_limit = SpikeLimit::Above(7);
             let setting = Setting { wait, on_overrun, phase, spike_limit, ..plain.clone() };

@@ -1,11 +1,13 @@
-//! Changes around a run that are not lateness of the loop: the wall clock is set, the machine is suspended, CPUs come or go.
+//! Changes around a run that are not lateness of the loop: the wall clock is set, the machine is
+//! suspended, CPUs come or go.
 //!
-//! The recorder takes a [`SurroundingsReading`] at each look into the ring, about every 20 ms. [`changes`] is the rule: a pure
-//! function of two readings, one after the other. What it finds excludes the cycles that were under way between them,
-//! wherever their figures would have gone (see [`crate::record::Exclusion`]); nothing else is judged by it.
+//! The recorder takes a [`SurroundingsReading`] at each look into the ring, about every 20 ms.
+//! [`changes`] is the rule: a pure function of two readings, one after the other. What it finds
+//! excludes the cycles that were under way between them, wherever their figures would have gone
+//! (see [`crate::record::Exclusion`]); nothing else is judged by it.
 //!
-//! Absent on purpose: a guess at what a change did to a cycle. The stretch between two looks is left out as a whole, late
-//! cycles and timely ones alike, so that no figure is chosen by its size.
+//! Absent on purpose: a guess at what a change did to a cycle. The stretch between two looks is
+//! left out as a whole, late cycles and timely ones alike, so that no figure is chosen by its size.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -17,7 +19,8 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::host::cpu_list;
 use crate::record::{Exclusion, Surrounding};
 
-/// Smallest step of the wall clock, in nanoseconds: time services move clocks by less without a step.
+/// Smallest step of the wall clock, in nanoseconds: time services move clocks by less without a
+/// step.
 const LEAST_STEP_NS: u64 = 5_000_000;
 /// Largest slew of a clock, in parts per million: the limit of `adjtimex(2)`.
 const SLEW_PPM: u64 = 500;
@@ -45,7 +48,8 @@ pub struct SurroundingsReading {
 }
 
 impl SurroundingsReading {
-    /// Returns how far a clock is ahead of `CLOCK_MONOTONIC`, in nanoseconds, as it was halfway through the reading.
+    /// Returns how far a clock is ahead of `CLOCK_MONOTONIC`, in nanoseconds, as it was halfway
+    /// through the reading.
     fn ahead_ns(&self, clock_ns: i64) -> i64 {
         let halfway_ns = self.from.as_ns() + self.took_ns() / 2;
         clock_ns.saturating_sub(i64::try_from(halfway_ns).unwrap_or(i64::MAX))
@@ -57,7 +61,8 @@ impl SurroundingsReading {
     }
 }
 
-/// Returns what changed between two readings. The excluded interval begins before the earlier reading and ends after the later one.
+/// Returns what changed between two readings. The excluded interval begins before the earlier
+/// reading and ends after the later one.
 #[must_use]
 pub fn changes(before: &SurroundingsReading, after: &SurroundingsReading) -> Vec<Exclusion> {
     let from = before.from;
@@ -65,27 +70,34 @@ pub fn changes(before: &SurroundingsReading, after: &SurroundingsReading) -> Vec
     let found = |what, sentence| Exclusion { from, to, what, sentence };
     let passed_ns = to.ns_since(from);
     let unsure_ns = before.took_ns() + after.took_ns();
-    let suspended_ns = after.ahead_ns(after.boot_ns).saturating_sub(before.ahead_ns(before.boot_ns));
-    // A suspend moves both clocks on beside CLOCK_MONOTONIC; what is left of the wall clock's move is a step.
+    let suspended_ns =
+        after.ahead_ns(after.boot_ns).saturating_sub(before.ahead_ns(before.boot_ns));
+    // A suspend moves both clocks on beside CLOCK_MONOTONIC; what is left of the wall clock's move
+    // is a step.
     let moved_ns = after.ahead_ns(after.wall_ns).saturating_sub(before.ahead_ns(before.wall_ns));
     let was_suspended = suspended_ns > (LEAST_SUSPEND_NS + unsure_ns).cast_signed();
     let step_ns = if was_suspended { moved_ns.saturating_sub(suspended_ns) } else { moved_ns };
     let mut changes = Vec::new();
     if was_suspended {
-        let sentence = format!("the machine was suspended for {}", seconds(suspended_ns.unsigned_abs()));
+        let sentence =
+            format!("the machine was suspended for {}", seconds(suspended_ns.unsigned_abs()));
         changes.push(found(Surrounding::Suspend, sentence));
     }
 
     if step_ns.unsigned_abs() > LEAST_STEP_NS + passed_ns / 1_000_000 * SLEW_PPM + unsure_ns {
         let way = if step_ns > 0 { "forward" } else { "back" };
-        let sentence = format!("the wall clock was set {way} by {}", seconds(step_ns.unsigned_abs()));
+        let sentence =
+            format!("the wall clock was set {way} by {}", seconds(step_ns.unsigned_abs()));
         changes.push(found(Surrounding::ClockStep, sentence));
     }
 
     if let (Some(had), Some(has)) = (before.cpus, after.cpus)
         && had != has
     {
-        changes.push(found(Surrounding::CpuCount, format!("the number of CPUs online went from {had} to {has}")));
+        changes.push(found(
+            Surrounding::CpuCount,
+            format!("the number of CPUs online went from {had} to {has}"),
+        ));
     }
 
     changes
@@ -112,7 +124,8 @@ impl<'s> Surroundings<'s> {
         Self { source, last }
     }
 
-    /// Looks again, and returns the changes. Cycles that ended after the returned instant are settled by the next look only.
+    /// Looks again, and returns the changes. Cycles that ended after the returned instant are
+    /// settled by the next look only.
     pub fn look(&mut self) -> (Instant, Vec<Exclusion>) {
         let now = (self.source)();
         let before = std::mem::replace(&mut self.last, now);
@@ -186,10 +199,19 @@ mod tests {
     fn at(ms: u64) -> SurroundingsReading {
         let from = Instant::from_ns(ms * MS);
         let ns = (ms * MS).cast_signed();
-        SurroundingsReading { from, to: from, wall_ns: 1_763_712_000 * SECOND + ns, boot_ns: ns, cpus: Some(2) }
+        SurroundingsReading {
+            from,
+            to: from,
+            wall_ns: 1_763_712_000 * SECOND + ns,
+            boot_ns: ns,
+            cpus: Some(2),
+        }
     }
 
-    fn what(before: &SurroundingsReading, after: &SurroundingsReading) -> Vec<(Surrounding, String)> {
+    fn what(
+        before: &SurroundingsReading,
+        after: &SurroundingsReading,
+    ) -> Vec<(Surrounding, String)> {
         changes(before, after).into_iter().map(|change| (change.what, change.sentence)).collect()
     }
 
@@ -206,22 +228,33 @@ mod tests {
             what(&at(100), &forward),
             [(Surrounding::ClockStep, "the wall clock was set forward by 2.000 s".into())]
         );
-        assert_eq!(what(&at(100), &back), [(Surrounding::ClockStep, "the wall clock was set back by 0.006 s".into())]);
+        assert_eq!(
+            what(&at(100), &back),
+            [(Surrounding::ClockStep, "the wall clock was set back by 0.006 s".into())]
+        );
     }
 
     #[test]
     fn slewing_is_not_a_step_however_long_it_takes() {
         let slewed = SurroundingsReading { wall_ns: at(10_100).wall_ns + 9_000_000, ..at(10_100) };
         assert_eq!(what(&at(100), &slewed), [], "500 ppm of ten seconds are 5 ms");
-        let stepped = SurroundingsReading { wall_ns: at(10_100).wall_ns + 11_000_000, ..at(10_100) };
+        let stepped =
+            SurroundingsReading { wall_ns: at(10_100).wall_ns + 11_000_000, ..at(10_100) };
         assert_eq!(what(&at(100), &stepped).len(), 1);
     }
 
     #[test]
     fn a_suspend_moves_the_wall_clock_too_and_is_not_a_step() {
         let hour = 3_600 * SECOND;
-        let woken = SurroundingsReading { wall_ns: at(120).wall_ns + hour, boot_ns: at(120).boot_ns + hour, ..at(120) };
-        assert_eq!(what(&at(100), &woken), [(Surrounding::Suspend, "the machine was suspended for 3600.000 s".into())]);
+        let woken = SurroundingsReading {
+            wall_ns: at(120).wall_ns + hour,
+            boot_ns: at(120).boot_ns + hour,
+            ..at(120)
+        };
+        assert_eq!(
+            what(&at(100), &woken),
+            [(Surrounding::Suspend, "the machine was suspended for 3600.000 s".into())]
+        );
         let set_too = SurroundingsReading { wall_ns: woken.wall_ns + SECOND, ..woken };
 
         assert_eq!(
@@ -243,7 +276,8 @@ mod tests {
     #[test]
     fn the_stretch_reaches_from_before_the_earlier_reading_to_after_the_later_one() {
         let later = Instant::from_ns(121 * MS);
-        let change = &changes(&at(100), &SurroundingsReading { to: later, wall_ns: 0, ..at(120) })[0];
+        let change =
+            &changes(&at(100), &SurroundingsReading { to: later, wall_ns: 0, ..at(120) })[0];
         assert_eq!((change.from, change.to), (Instant::from_ns(100 * MS), later));
     }
 

@@ -1,7 +1,8 @@
 //! The timer probe: how late a periodic loop starts when it does nothing else.
 //!
-//! From the release `r_k` that the loop's timer was set to, to the first instant `s_k` at which its code ran. With
-//! planned work, the cycle polls the clock for that long, as a controller of that length would.
+//! From the release `r_k` that the loop's timer was set to, to the first instant `s_k` at which its
+//! code ran. With planned work, the cycle polls the clock for that long, as a controller of that
+//! length would.
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Instant, Task};
@@ -29,7 +30,8 @@ pub const TIMER: Description = Description {
     },
 };
 
-/// Polls the clock until `work_ns` have passed since `start`, as a controller would compute for that time.
+/// Polls the clock until `work_ns` have passed since `start`, as a controller would compute for
+/// that time.
 pub fn work(start: Instant, work_ns: u64) {
     let until = start.plus_ns(work_ns);
     while work_ns > 0 && Monotonic.now() < until {

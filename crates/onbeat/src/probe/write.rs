@@ -1,9 +1,10 @@
 //! The write probe: how regular an output is that a loop writes every period.
 //!
-//! After Mossige, Sampath and Rao (2007), 4.1.1: a thread sleeps for a set interval and writes to a digital output; the
-//! interval between writes is what counts. Here it runs from the return of one write to the return of the next. Their t_w,
-//! the mean interval of a sleeping loop minus its sleep, is the mean time from a release to the return of its write: the
-//! response time of these cycles.
+//! After Mossige, Sampath and Rao (2007), 4.1.1: a thread sleeps for a set interval and writes to a
+//! digital output; the interval between writes is what counts. Here it runs from the return of one
+//! write to the return of the next. Their t_w, the mean interval of a sleeping loop minus its
+//! sleep, is the mean time from a release to the return of its write: the response time of these
+//! cycles.
 
 use onbeat_rt::{Cycle, Flow, Sample, Task};
 
@@ -29,7 +30,8 @@ pub const WRITE: Description = Description {
         let place = given.place(OUTPUT.name).unwrap_or(&PortAddress::Pipe);
         let (output, watching) = PortCompanion::for_output(place)?;
         let failures = Failures::default();
-        let task = OutputWriter { output, failures: failures.clone(), mark: 0, work_ns: setting.work_ns };
+        let task =
+            OutputWriter { output, failures: failures.clone(), mark: 0, work_ns: setting.work_ns };
         Ok(Parts {
             body: Box::new(OnGrid { task, has_ports: true }),
             figures: Box::new(Intervals),

@@ -50,7 +50,11 @@ impl Distribution {
     pub fn from_histogram<T: Counter>(counts: &Histogram<T>) -> Self {
         let buckets = counts.iter_recorded().map(|step| {
             let low_ns = counts.lowest_equivalent(step.value_iterated_to());
-            Bucket { low_ns, width_ns: counts.equivalent_range(low_ns), count: step.count_since_last_iteration() }
+            Bucket {
+                low_ns,
+                width_ns: counts.equivalent_range(low_ns),
+                count: step.count_since_last_iteration(),
+            }
         });
 
         let buckets: Vec<Bucket> = buckets.collect();
@@ -74,7 +78,8 @@ impl Distribution {
     /// The same samples in the cells of a source that counted more coarsely.
     #[must_use]
     pub fn at(self, resolution: &Resolution) -> Self {
-        let mut buckets: Vec<Bucket> = self.buckets.into_iter().map(|line| resolution.bucket(line)).collect();
+        let mut buckets: Vec<Bucket> =
+            self.buckets.into_iter().map(|line| resolution.bucket(line)).collect();
         buckets.sort_unstable_by_key(|bucket| bucket.low_ns);
         let mut all = Self::default();
         for bucket in buckets {
@@ -84,10 +89,12 @@ impl Distribution {
         all
     }
 
-    /// How many samples lie in a bucket that holds `limit_ns` and larger values: their side of the limit is not known.
+    /// How many samples lie in a bucket that holds `limit_ns` and larger values: their side of the
+    /// limit is not known.
     #[must_use]
     pub fn count_astride(&self, limit_ns: u64) -> u64 {
-        let is_astride = |bucket: &&Bucket| bucket.low_ns <= limit_ns && limit_ns < bucket.high_ns();
+        let is_astride =
+            |bucket: &&Bucket| bucket.low_ns <= limit_ns && limit_ns < bucket.high_ns();
         self.buckets.iter().filter(is_astride).map(|bucket| bucket.count).sum()
     }
 
@@ -110,7 +117,8 @@ impl Distribution {
         Self::merged_halves(&parts)
     }
 
-    /// Two by two, as equal buckets then become one early: a day's intervals hold the same buckets again and again.
+    /// Two by two, as equal buckets then become one early: a day's intervals hold the same buckets
+    /// again and again.
     fn merged_halves(parts: &[&Self]) -> Self {
         match parts {
             [] => Self::default(),
@@ -124,8 +132,10 @@ impl Distribution {
     }
 
     fn with(&self, other: &Self) -> Self {
-        let mut both =
-            Self { buckets: Vec::with_capacity(self.buckets.len().max(other.buckets.len()) * 5 / 4), count: 0 };
+        let mut both = Self {
+            buckets: Vec::with_capacity(self.buckets.len().max(other.buckets.len()) * 5 / 4),
+            count: 0,
+        };
         let mut mine = self.buckets.iter().peekable();
         let mut others = other.buckets.iter().peekable();
         while let Some(&next) = match (mine.peek(), others.peek()) {
@@ -146,7 +156,8 @@ impl Distribution {
         let mut taken = part.buckets.iter().peekable();
         for bucket in &self.buckets {
             while taken.next_if(|other| other.low_ns < bucket.low_ns).is_some() {}
-            let gone = taken.next_if(|other| other.low_ns == bucket.low_ns).map_or(0, |other| other.count);
+            let gone =
+                taken.next_if(|other| other.low_ns == bucket.low_ns).map_or(0, |other| other.count);
             if bucket.count > gone {
                 left.push(Bucket { count: bucket.count - gone, ..*bucket });
             }
@@ -155,10 +166,15 @@ impl Distribution {
         left
     }
 
-    /// How many samples are larger than `limit_ns`, a bucket that holds the limit counting by its middle.
+    /// How many samples are larger than `limit_ns`, a bucket that holds the limit counting by its
+    /// middle.
     #[must_use]
     pub fn count_above(&self, limit_ns: u64) -> u64 {
-        self.buckets.iter().filter(|bucket| bucket.middle_ns() > limit_ns as f64).map(|bucket| bucket.count).sum()
+        self.buckets
+            .iter()
+            .filter(|bucket| bucket.middle_ns() > limit_ns as f64)
+            .map(|bucket| bucket.count)
+            .sum()
     }
 
     /// Adds a bucket that is not below the last one.

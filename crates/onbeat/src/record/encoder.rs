@@ -1,9 +1,11 @@
 //! Histograms as run files hold them: HdrHistogram's encoding V2, deflated.
 //!
-//! The `hdrhistogram` crate writes the same, but makes room for the longest encoding that the largest value allows first, and a
-//! compressor for each histogram: 3 MB for periods, whose histogram is fine. Here memory is taken for the counts that there are, and
-//! kept. Layout as in HdrHistogram's `AbstractHistogram.java` (public domain): a cookie and a length, then as a zlib stream a header of
-//! 40 bytes and the counts in ZigZag LEB128, with negative numbers for runs of zeros.
+//! The `hdrhistogram` crate writes the same, but makes room for the longest encoding that the
+//! largest value allows first, and a compressor for each histogram: 3 MB for periods, whose
+//! histogram is fine. Here memory is taken for the counts that there are, and kept. Layout as in
+//! HdrHistogram's `AbstractHistogram.java` (public domain): a cookie and a length, then as a zlib
+//! stream a header of 40 bytes and the counts in ZigZag LEB128, with negative numbers for runs of
+//! zeros.
 
 use std::io::{self, Write};
 use std::mem;
@@ -29,7 +31,11 @@ impl Encoder {
     }
 
     /// Puts a histogram of at least one value into `encoded`, in place of what is there.
-    pub(super) fn encode<T: Counter>(&mut self, counts: &Histogram<T>, encoded: &mut Vec<u8>) -> io::Result<()> {
+    pub(super) fn encode<T: Counter>(
+        &mut self,
+        counts: &Histogram<T>,
+        encoded: &mut Vec<u8>,
+    ) -> io::Result<()> {
         self.payload.clear();
         put_counts(counts, &mut self.payload);
         self.compressor.write_all(&header(counts, self.payload.len()))?;

@@ -1,5 +1,5 @@
-//! What happened on a bus and to the robot on it, as notes: a bounded number of each kind, so that no nuisance makes a file grow without
-//! end, and the number of those that were left out.
+//! What happened on a bus and to the robot on it, as notes: a bounded number of each kind, so that
+//! no nuisance makes a file grow without end, and the number of those that were left out.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,8 @@ impl EventTally {
         let alarm = event.is_alarm();
         let written = self.written.entry(kind).or_insert(0);
         if *written == MOST_OF_A_KIND {
-            let left_out = if alarm { &mut self.left_out.alarms } else { &mut self.left_out.others };
+            let left_out =
+                if alarm { &mut self.left_out.alarms } else { &mut self.left_out.others };
             *left_out.entry(kind).or_insert(0) += 1;
             return None;
         }

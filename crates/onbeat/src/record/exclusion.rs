@@ -1,8 +1,9 @@
 //! Stretches of a run that are in no figure, because something around the loop changed.
 //!
-//! The rule: when a change is seen, everything that was under way between the last look that saw the old state and the
-//! look that saw the new one is left out, whatever its size. A cycle is under way from its release to its end, a release
-//! that was skipped from when it was due to the start that came instead.
+//! The rule: when a change is seen, everything that was under way between the last look that saw
+//! the old state and the look that saw the new one is left out, whatever its size. A cycle is under
+//! way from its release to its end, a release that was skipped from when it was due to the start
+//! that came instead.
 
 use onbeat_rt::{Instant, Sample};
 use serde::{Deserialize, Serialize};
@@ -43,7 +44,8 @@ pub struct ExclusionNote {
     pub what: Surrounding,
     /// In words, without a full stop.
     pub sentence: String,
-    /// Slots that were under way and are in no series. Those that two stretches share stand in the notes of both.
+    /// Slots that were under way and are in no series. Those that two stretches share stand in the
+    /// notes of both.
     pub samples: u64,
 }
 
@@ -69,7 +71,8 @@ impl OpenExclusions {
         !self.is_empty() && self.touches(sample.release, end_of(sample))
     }
 
-    /// Counts, stretch by stretch, what of a sample and of the releases skipped before it is left out.
+    /// Counts, stretch by stretch, what of a sample and of the releases skipped before it is left
+    /// out.
     pub(super) fn count(&mut self, sample: &Sample, period_ns: u64) {
         if self.is_empty() {
             return;
@@ -88,7 +91,8 @@ impl OpenExclusions {
         }
     }
 
-    /// Takes out those that touch nothing due at `due` or later: to be written, with how many slots each has cost.
+    /// Takes out those that touch nothing due at `due` or later: to be written, with how many slots
+    /// each has cost.
     pub(super) fn over_before(&mut self, due: Instant) -> Vec<(Exclusion, u64)> {
         if self.0.iter().all(|(stretch, _)| stretch.to <= due) { self.all() } else { Vec::new() }
     }

@@ -9,8 +9,9 @@ pub trait Figures: Send {
     /// Its series, none of [`Series::CYCLE`].
     fn series(&self) -> &'static [Series];
 
-    /// Takes the next sample, warm-up cycles left out, and hands its figures to `count`, in nanoseconds. `before` is the
-    /// sample before it in this block; `None` at the start and where samples were lost.
+    /// Takes the next sample, warm-up cycles left out, and hands its figures to `count`, in
+    /// nanoseconds. `before` is the sample before it in this block; `None` at the start and where
+    /// samples were lost.
     fn of(&mut self, sample: &Sample, before: Option<&Sample>, count: &mut dyn FnMut(Series, u64));
 }
 

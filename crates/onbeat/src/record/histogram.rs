@@ -1,11 +1,12 @@
-//! The histograms of run files: fixed bounds per series, so that intervals, blocks and runs add up without loss.
+//! The histograms of run files: fixed bounds per series, so that intervals, blocks and runs add up
+//! without loss.
 
 use hdrhistogram::Histogram;
 
 use super::Series;
 
-/// The longest figure a histogram holds, in nanoseconds: 1,000 s. Longer ones are counted at this end; their exact
-/// size stands in the interval's moments.
+/// The longest figure a histogram holds, in nanoseconds: 1,000 s. Longer ones are counted at this
+/// end; their exact size stands in the interval's moments.
 pub const LONGEST_NS: u64 = 1_000_000_000_000;
 
 /// Counts of one series over a whole run, or an interval of it.

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Resolution, Series};
 
-/// Where an imported run comes from, how finely it was counted, and what its source does not record.
+/// Where an imported run comes from, how finely it was counted, and what its source does not
+/// record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Import {
     /// The format's word, such as `cyclictest-json`.

@@ -1,8 +1,9 @@
 //! Run files: their only writer and their only reader.
 //!
-//! The cold thread of a run takes samples from the ring ([`Recorder`]), counts them into one interval
-//! histogram per series, and appends a line per series and interval to the run file ([`RunWriter`]). Later,
-//! [`RunFile::read`] gives back what was written. The format is specified in `docs/format.md`.
+//! The cold thread of a run takes samples from the ring ([`Recorder`]), counts them into one
+//! interval histogram per series, and appends a line per series and interval to the run file
+//! ([`RunWriter`]). Later, [`RunFile::read`] gives back what was written. The format is specified
+//! in `docs/format.md`.
 //!
 //! Memory is fixed: one interval histogram per series, whatever the length of the run.
 //!
@@ -52,8 +53,9 @@ pub use histogram::{Counts, LONGEST_NS, empty_counts};
 pub use imported::Import;
 pub use moments::Moments;
 pub use note::{
-    Account, Bench, Block, CauseCount, Cell, CellNotPermitted, CulpritCount, EndReason, Header, Interval, LimitNote,
-    LoadEvent, Maxima, Note, Remark, SpikeNote, Stall, StepNote, SweepNote, Timing,
+    Account, Bench, Block, CauseCount, Cell, CellNotPermitted, CulpritCount, EndReason, Header,
+    Interval, LimitNote, LoadEvent, Maxima, Note, Remark, SpikeNote, Stall, StepNote, SweepNote,
+    Timing,
 };
 pub use past::{DroppedBlock, Past, Resume};
 pub use recorder::{Progress, Recorder, Recording, interval_ns_for};

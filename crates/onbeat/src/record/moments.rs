@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 /// assert_eq!((latency.n, latency.min_ns, latency.max_ns, latency.mean_ns), (3, 10, 30, 20.0));
 /// ```
 ///
-/// Single values are added by Welford's recurrence (1962), whole sets by Chan, Golub and LeVeque's pairwise formula
-/// (1979); both keep full precision where a plain sum of squares of nanoseconds would not.
+/// Single values are added by Welford's recurrence (1962), whole sets by Chan, Golub and LeVeque's
+/// pairwise formula (1979); both keep full precision where a plain sum of squares of nanoseconds
+/// would not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Moments {
     /// Number of figures.

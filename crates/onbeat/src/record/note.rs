@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    EventNote, EventsLeftOut, ExclusionNote, Import, Moments, Resume, Seconds, Series, Trend, Tuning, WindowFate,
-    WindowNote,
+    EventNote, EventsLeftOut, ExclusionNote, Import, Moments, Resume, Seconds, Series, Trend,
+    Tuning, WindowFate, WindowNote,
 };
 use crate::cause::{Cause, CauseKind};
 use crate::host::Host;
@@ -105,7 +105,8 @@ pub struct Header {
     /// The limit to judge this run by, when one was given; a bench has its own.
     #[serde(default)]
     pub limit: Option<LimitNote>,
-    /// How many alarms of bus and robot there may be, when a limit for them was given; a bench has its own.
+    /// How many alarms of bus and robot there may be, when a limit for them was given; a bench has
+    /// its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_alarms: Option<u64>,
 }
@@ -120,7 +121,9 @@ impl Header {
     /// Returns which of P, M, C and S the run had.
     #[must_use]
     pub fn tuned(&self) -> Tuning {
-        let has = |privilege| self.grants.iter().any(|grant| grant.granted && grant.privilege() == Some(privilege));
+        let has = |privilege| {
+            self.grants.iter().any(|grant| grant.granted && grant.privilege() == Some(privilege))
+        };
         let is_spin = |timing: &Timing| !["sleep", "relative"].contains(&timing.wait.as_str());
         Tuning {
             priority: has(Privilege::RealTimePriority),
@@ -167,7 +170,8 @@ pub struct Timing {
     pub deadline_ns: u64,
     /// Planned work per cycle.
     pub work_ns: u64,
-    /// The wait, as typed: `sleep`, `spin=50us`, `adaptive=300us`, `relative`, `relative-spin=50us`.
+    /// The wait, as typed: `sleep`, `spin=50us`, `adaptive=300us`, `relative`,
+    /// `relative-spin=50us`.
     pub wait: String,
     /// The overrun policy, as typed: `skip`, `catch-up=3`, `stop`.
     pub on_overrun: String,
@@ -175,7 +179,8 @@ pub struct Timing {
     pub cpu: Option<u32>,
     /// FIFO priority; 0 for an ordinary thread.
     pub priority: u32,
-    /// From taking an edge up to the release of its answer, in nanoseconds, where edges are answered.
+    /// From taking an edge up to the release of its answer, in nanoseconds, where edges are
+    /// answered.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub delay_ns: u64,
 }
@@ -189,7 +194,8 @@ pub struct Block {
     pub t: f64,
     /// The load that ran in it.
     pub load: String,
-    /// Of this number of releases at its start, cycles that were on time are in no series: they ran with cold caches.
+    /// Of this number of releases at its start, cycles that were on time are in no series: they ran
+    /// with cold caches.
     pub warmup: u64,
     /// Planned length in releases; `None` for a block without a planned end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -218,8 +224,8 @@ pub struct Interval {
     /// Cycles in no series because they ran with cold caches; not among `cycles`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub warmup: u64,
-    /// Slots in no series because something around the loop changed while they were under way; not among `cycles` and
-    /// `skipped`.
+    /// Slots in no series because something around the loop changed while they were under way; not
+    /// among `cycles` and `skipped`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub excluded: u64,
     /// Of these, releases that were skipped.
@@ -241,13 +247,13 @@ pub struct CauseCount {
     pub spikes: u64,
     /// The largest lateness among them, in nanoseconds.
     pub worst_ns: u64,
-    /// What of them is explained, from the programmed expiry on, all together, in nanoseconds: with a spin before the
-    /// release that begins before the release.
+    /// What of them is explained, from the programmed expiry on, all together, in nanoseconds: with
+    /// a spin before the release that begins before the release.
     pub lateness_ns: u64,
     /// What of it the causes account for, in nanoseconds.
     pub accounted_ns: u64,
-    /// By who did it, as in `dd/write` or `NET_RX`. At most [`Self::CULPRITS`] of them in an interval; the spikes of others are
-    /// those that are missing here.
+    /// By who did it, as in `dd/write` or `NET_RX`. At most [`Self::CULPRITS`] of them in an
+    /// interval; the spikes of others are those that are missing here.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub culprits: BTreeMap<String, CulpritCount>,
 }
@@ -312,7 +318,8 @@ pub struct Maxima {
 /// One sample beyond the spike limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SpikeNote {
-    /// Its number in its run file, from 1 in the order of time. Not in the file, where its place tells it.
+    /// Its number in its run file, from 1 in the order of time. Not in the file, where its place
+    /// tells it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub number: u64,
     /// Its release, in seconds since the file's start.
@@ -329,7 +336,8 @@ pub struct SpikeNote {
     pub skipped: u64,
     /// What stopped the loop, when it was not the machine's own latency.
     pub stall: Option<Stall>,
-    /// What made it late, with the nanoseconds that each cause accounts for; empty without an analysis.
+    /// What made it late, with the nanoseconds that each cause accounts for; empty without an
+    /// analysis.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
     /// Whether what the CPUs did around it is in the file; `None` without an analysis.
@@ -348,7 +356,8 @@ const fn is_zero(number: &u64) -> bool {
 pub enum Stall {
     /// The CPU's real-time threads had used up `sched_rt_runtime_us`.
     RtThrottling,
-    /// The kernel's fair server ran ordinary threads that had waited for a second (Linux 6.12 and later).
+    /// The kernel's fair server ran ordinary threads that had waited for a second (Linux 6.12 and
+    /// later).
     FairServer,
     /// One of the two; this kernel has both and the evidence fits either.
     RtThrottlingOrFairServer,
@@ -396,11 +405,12 @@ pub struct Account {
     /// The largest wake-up latency among them, in nanoseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub warmup_worst_ns: u64,
-    /// Slots that are in no series because something around the loop changed while they were under way.
+    /// Slots that are in no series because something around the loop changed while they were under
+    /// way.
     #[serde(default)]
     pub excluded: u64,
-    /// Slots of parts of the run that were killed before they recorded what the kernel had counted: the figures below are
-    /// without them.
+    /// Slots of parts of the run that were killed before they recorded what the kernel had counted:
+    /// the figures below are without them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub untold: u64,
     /// Page faults of the loop's thread while it ran.
@@ -480,14 +490,16 @@ pub struct SweepNote {
     pub allowed_jitter_ns: u64,
 }
 
-/// One load of a sweep: written when it begins, and again with what was reached when it, or a part of it, is over.
+/// One load of a sweep: written when it begins, and again with what was reached when it, or a part
+/// of it, is over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepNote {
     /// The load as typed.
     pub load: String,
     /// Target CPU load, in percent of all of them.
     pub asked_percent: f64,
-    /// How busy they were, the loop and everything else among it; `None` where that could not be read.
+    /// How busy they were, the loop and everything else among it; `None` where that could not be
+    /// read.
     pub reached_percent: Option<f64>,
     /// For how long that was measured, in seconds; 0 in files without it.
     #[serde(default)]

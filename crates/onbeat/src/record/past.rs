@@ -1,7 +1,8 @@
 //! The state of a run file that is resumed after a crash, a power cut, a reboot or a signal.
 //!
-//! Read line by line, so that the length of the file takes no memory. A last line that was cut in the middle is left out
-//! here and taken away by [`RunWriter::go_on`](super::RunWriter::go_on); nothing whole is lost.
+//! Read line by line, so that the length of the file takes no memory. A last line that was cut in
+//! the middle is left out here and taken away by [`RunWriter::go_on`](super::RunWriter::go_on);
+//! nothing whole is lost.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
@@ -101,7 +102,9 @@ impl Sums {
 impl Account {
     /// Counts what an interval of a part tells that was killed before its closing line.
     pub(super) const fn add_interval(&mut self, interval: &Interval) {
-        let cycles = interval.cycles + interval.warmup + interval.excluded.saturating_sub(interval.excluded_skipped);
+        let cycles = interval.cycles
+            + interval.warmup
+            + interval.excluded.saturating_sub(interval.excluded_skipped);
         let skipped = interval.skipped + interval.excluded_skipped;
         let slots = cycles + skipped + interval.lost;
         self.slots += slots;
@@ -148,8 +151,9 @@ impl Past {
         Self::open_from(path, |_| None)
     }
 
-    /// Opens a run file to resume it after its last complete block: a block that was running when the run was killed or asked to end
-    /// is in [`Past::dropped`], and [`RunWriter::go_on`](super::RunWriter::go_on) removes its lines.
+    /// Opens a run file to resume it after its last complete block: a block that was running when
+    /// the run was killed or asked to end is in [`Past::dropped`], and
+    /// [`RunWriter::go_on`](super::RunWriter::go_on) removes its lines.
     ///
     /// A block is complete when the file counts as many slots of it as it was planned to have.
     ///
@@ -175,11 +179,13 @@ impl Past {
             line.clear();
         }
 
-        let foreign = || RunFileError::Foreign { path: path.to_owned(), line: reading.lines.min(2) };
+        let foreign =
+            || RunFileError::Foreign { path: path.to_owned(), line: reading.lines.min(2) };
         let header = reading.header.take().filter(|_| reading.has_columns).ok_or_else(foreign)?;
         let dropped = dropped(&mut reading);
         let mut sums = reading.sums;
-        let untold = untold(path, &reading.run_line, &reading.orphans, sums.next_block.saturating_sub(1))?;
+        let untold =
+            untold(path, &reading.run_line, &reading.orphans, sums.next_block.saturating_sub(1))?;
         if let Some(interval) = &untold {
             sums.note(&Note::Interval(Box::new(interval.clone())));
         }
@@ -231,14 +237,20 @@ impl PastReader {
         self.lines += 1;
         self.bytes += line.len() as u64;
         self.has_columns |= line.starts_with(b"\"StartTimestamp\"");
-        let has_tag = |series: Series| line.starts_with(format!("Tag={},", series.tag()).as_bytes());
+        let has_tag =
+            |series: Series| line.starts_with(format!("Tag={},", series.tag()).as_bytes());
         let is_untagged = line.first().is_some_and(u8::is_ascii_digit);
         if is_untagged || has_tag(Series::SkippedLatency) || has_tag(Series::WakeupLatency) {
             self.orphans.extend_from_slice(line);
         }
 
-        let Some(json) = line.strip_prefix(b"#[onbeat: ").and_then(|rest| rest.strip_suffix(b"]\n")) else { return };
-        const SUMMED_KINDS: [&str; 7] = ["run", "block", "resume", "interval", "window", "load", "end"];
+        let Some(json) =
+            line.strip_prefix(b"#[onbeat: ").and_then(|rest| rest.strip_suffix(b"]\n"))
+        else {
+            return;
+        };
+        const SUMMED_KINDS: [&str; 7] =
+            ["run", "block", "resume", "interval", "window", "load", "end"];
         let is = |kind: &&str| json.starts_with(format!("{{\"{kind}\"").as_bytes());
         if !SUMMED_KINDS.iter().any(is) {
             return;
@@ -249,7 +261,9 @@ impl PastReader {
                 self.header = Some(*header);
                 self.run_line = line.to_vec();
             }
-            Ok(Note::Window(window)) => self.keeping.remember(window.lateness_ns(), window.packed.len() as u64),
+            Ok(Note::Window(window)) => {
+                self.keeping.remember(window.lateness_ns(), window.packed.len() as u64)
+            }
             Ok(note) => {
                 if let Note::Interval(_) = note {
                     self.orphans.clear();
@@ -298,7 +312,12 @@ impl PastReader {
 }
 
 /// What histograms count that no interval note follows, because the run was killed between the two.
-fn untold(path: &Path, run_line: &[u8], orphans: &[u8], block: u32) -> Result<Option<Interval>, RunFileError> {
+fn untold(
+    path: &Path,
+    run_line: &[u8],
+    orphans: &[u8],
+    block: u32,
+) -> Result<Option<Interval>, RunFileError> {
     if orphans.is_empty() {
         return Ok(None);
     }
@@ -314,16 +333,19 @@ fn untold(path: &Path, run_line: &[u8], orphans: &[u8], block: u32) -> Result<Op
 
 /// Whether a process has a run file open for writing. The lock of a killed writer is released.
 pub(super) fn is_being_written(path: &Path) -> bool {
-    onbeat_ethercat::input::open(path)
-        .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK))
+    onbeat_ethercat::input::open(path).is_ok_and(|file| {
+        flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
+    })
 }
 
-/// Locks a run file for its writer. A reader has it for a moment when it looks whether it is written; where files cannot be
-/// locked, none is.
+/// Locks a run file for its writer. A reader has it for a moment when it looks whether it is
+/// written; where files cannot be locked, none is.
 pub(super) fn lock_of(file: &File) -> Result<(), ()> {
     const TRIES: u32 = 5;
     for _ in 0..TRIES {
-        if flock(file, FlockOperation::NonBlockingLockExclusive) != Err(rustix::io::Errno::WOULDBLOCK) {
+        if flock(file, FlockOperation::NonBlockingLockExclusive)
+            != Err(rustix::io::Errno::WOULDBLOCK)
+        {
             return Ok(());
         }
         std::thread::sleep(std::time::Duration::from_millis(5));

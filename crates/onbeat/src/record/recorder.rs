@@ -1,4 +1,5 @@
-//! Takes samples from the loop, counts them into intervals, and hands each finished interval to the run file.
+//! Takes samples from the loop, counts them into intervals, and hands each finished interval to the
+//! run file.
 //!
 //! Runs on the cold thread. Memory is fixed when it is made; the length of a run changes nothing.
 
@@ -13,8 +14,8 @@ use super::seconds::SecondTally;
 use super::tally::IntervalTally;
 use super::trend::TrendTally;
 use super::{
-    Account, Block, Figures, Maxima, NoFigures, Note, Past, Remark, RunWriter, Second, Series, SpikeLimit, Stall, Why,
-    WriteError,
+    Account, Block, Figures, Maxima, NoFigures, Note, Past, Remark, RunWriter, Second, Series,
+    SpikeLimit, Stall, Why, WriteError,
 };
 use onbeat_ethercat::event::Event;
 
@@ -22,7 +23,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// A `maxima` note is written when it holds this many values: what kill -9 can lose of them.
 const MAXIMA_PER_NOTE: usize = 10;
 /// The series whose maxima are kept second by second in long runs.
-const MAXIMA_OF: [Series; 3] = [Series::ReleaseLatency, Series::ObservedPeriod, Series::ResponseTime];
+const MAXIMA_OF: [Series; 3] =
+    [Series::ReleaseLatency, Series::ObservedPeriod, Series::ResponseTime];
 
 /// The parameters of a recording.
 #[derive(Clone, Copy, Debug)]
@@ -37,9 +39,9 @@ pub struct Recording {
     pub spike_limit: SpikeLimit,
 }
 
-/// The length of interval histograms for a run of `duration_ns`, in nanoseconds: three hundred of them, each between a
-/// second and five minutes long, so that a file's size is bounded whatever the run's. Largest values stand in the file
-/// second by second all the same.
+/// The length of interval histograms for a run of `duration_ns`, in nanoseconds: three hundred of
+/// them, each between a second and five minutes long, so that a file's size is bounded whatever the
+/// run's. Largest values stand in the file second by second all the same.
 #[must_use]
 pub const fn interval_ns_for(duration_ns: u64) -> u64 {
     let whole_seconds = duration_ns / 300 / SECOND_NS * SECOND_NS;
@@ -71,7 +73,8 @@ pub struct Progress {
 #[derive(Clone, Copy, Debug)]
 struct TimeOrigin {
     at: Instant,
-    /// Nanoseconds since the file's start: 0 but where a run goes on, since the clock starts from 0 at boot.
+    /// Nanoseconds since the file's start: 0 but where a run goes on, since the clock starts from 0
+    /// at boot.
     t_ns: u64,
 }
 
@@ -143,12 +146,16 @@ impl Recorder {
         }
     }
 
-    /// Creates a recorder that resumes the file of a run that was cut off or ended early. `origin` stands for `from_ns`
-    /// nanoseconds after the file's start.
+    /// Creates a recorder that resumes the file of a run that was cut off or ended early. `origin`
+    /// stands for `from_ns` nanoseconds after the file's start.
     ///
     /// # Errors
     /// [`WriteError`].
-    pub fn go_on(mut past: Past, (origin, from_ns): (Instant, u64), recording: Recording) -> Result<Self, WriteError> {
+    pub fn go_on(
+        mut past: Past,
+        (origin, from_ns): (Instant, u64),
+        recording: Recording,
+    ) -> Result<Self, WriteError> {
         let before = past.account.clone();
         let keeping = std::mem::take(&mut past.keeping);
         let mut recorder = Self::new(RunWriter::go_on(past)?, origin, recording);
@@ -158,7 +165,8 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Writes down what of the interval was counted so far. The interval goes on: what comes stands in lines of its own.
+    /// Writes down what of the interval was counted so far. The interval goes on: what comes stands
+    /// in lines of its own.
     ///
     /// # Errors
     /// [`WriteError`].
@@ -181,20 +189,22 @@ impl Recorder {
         self.seconds = Some(SecondTally::new());
     }
 
-    /// Seconds that have ended since this was asked last; the first sixty of them when it was not asked for longer.
+    /// Seconds that have ended since this was asked last; the first sixty of them when it was not
+    /// asked for longer.
     pub fn seconds_done(&mut self) -> impl Iterator<Item = Second> {
         self.seconds.iter_mut().flat_map(SecondTally::fresh)
     }
 
-    /// Counts a figure that no sample tells, in the interval that is being counted; none while a stretch is left out.
+    /// Counts a figure that no sample tells, in the interval that is being counted; none while a
+    /// stretch is left out.
     pub fn count(&mut self, series: Series, ns: u64) {
         if self.excluded.is_empty() {
             self.tally.count(series, ns);
         }
     }
 
-    /// Leaves out what was under way in a stretch: cycles whose samples come after this, in no series from here on, and
-    /// releases skipped before them. They are counted in `excluded`.
+    /// Leaves out what was under way in a stretch: cycles whose samples come after this, in no
+    /// series from here on, and releases skipped before them. They are counted in `excluded`.
     pub fn exclude(&mut self, exclusion: Exclusion) {
         self.excluded.add(exclusion);
     }
@@ -207,8 +217,8 @@ impl Recorder {
         self.writer.note(&Note::Remark(Remark { sentence }))
     }
 
-    /// Writes an event of a bus or of the robot on it, `device` being the name of its device; only counts it when its kind has had
-    /// [`MOST_OF_A_KIND`](super::MOST_OF_A_KIND) notes.
+    /// Writes an event of a bus or of the robot on it, `device` being the name of its device; only
+    /// counts it when its kind has had [`MOST_OF_A_KIND`](super::MOST_OF_A_KIND) notes.
     ///
     /// # Errors
     /// [`WriteError`].
@@ -240,9 +250,10 @@ impl Recorder {
         self.zero.seconds(instant)
     }
 
-    /// Begins an uninterrupted stretch of the loop whose first release is `first_release`. Cycles of its first `warmup` releases run
-    /// with cold caches and are counted in no series, as long as they are on time: a cycle that misses its deadline or the next
-    /// release, and a release that is skipped, are counted from the very first one on.
+    /// Begins an uninterrupted stretch of the loop whose first release is `first_release`. Cycles
+    /// of its first `warmup` releases run with cold caches and are counted in no series, as long as
+    /// they are on time: a cycle that misses its deadline or the next release, and a release that
+    /// is skipped, are counted from the very first one on.
     ///
     /// # Errors
     /// [`WriteError`].
@@ -273,7 +284,13 @@ impl Recorder {
         }
 
         let releases = self.planned_releases.take();
-        self.writer.note(&Note::Block(Block { index: block, t, load: load.to_owned(), warmup, releases }))
+        self.writer.note(&Note::Block(Block {
+            index: block,
+            t,
+            load: load.to_owned(),
+            warmup,
+            releases,
+        }))
     }
 
     /// Sets the planned length of the next block, in releases; `u64::MAX` stands for no end.
@@ -281,7 +298,8 @@ impl Recorder {
         self.planned_releases = (releases < u64::MAX).then_some(releases);
     }
 
-    /// Counts one sample; `stall` names what stopped the loop when it was no latency of the machine.
+    /// Counts one sample; `stall` names what stopped the loop when it was no latency of the
+    /// machine.
     ///
     /// # Errors
     /// [`WriteError`], when the sample ends an interval that cannot be written.
@@ -289,7 +307,8 @@ impl Recorder {
         self.sample_with(sample, Why { stall, ..Why::default() })
     }
 
-    /// Whether a sample is a spike, as far as is known before its interval ends, and worth an explanation.
+    /// Whether a sample is a spike, as far as is known before its interval ends, and worth an
+    /// explanation.
     #[must_use]
     pub fn is_spike(&self, sample: &Sample) -> bool {
         let lateness_ns = self.tally.lateness_of(sample);
@@ -298,13 +317,20 @@ impl Recorder {
             return false;
         }
 
-        // The first sample of an interval is counted by the limit of that interval, which is not yet in force.
-        let begins_interval = sample.release.ns_since(self.interval_start) >= self.recording.interval_ns;
-        let limit_ns = if begins_interval { self.tally.limit_of_next_ns() } else { self.tally.limit_so_far_ns() };
+        // The first sample of an interval is counted by the limit of that interval, which is not
+        // yet in force.
+        let begins_interval =
+            sample.release.ns_since(self.interval_start) >= self.recording.interval_ns;
+        let limit_ns = if begins_interval {
+            self.tally.limit_of_next_ns()
+        } else {
+            self.tally.limit_so_far_ns()
+        };
         lateness_ns > limit_ns
     }
 
-    /// Whether the file would keep what the CPUs did around a spike, as far as is known before its interval ends.
+    /// Whether the file would keep what the CPUs did around a spike, as far as is known before its
+    /// interval ends.
     #[must_use]
     pub fn wants_window(&self, sample: &Sample) -> bool {
         self.tally.wants_window(sample)
@@ -318,9 +344,12 @@ impl Recorder {
         let gap = sample.index - self.next_index;
         let lost = gap.saturating_sub(sample.skipped);
         self.next_index = sample.index + 1;
-        self.write_exclusions_before(sample.release.minus_ns(sample.skipped * self.recording.period_ns))?;
+        self.write_exclusions_before(
+            sample.release.minus_ns(sample.skipped * self.recording.period_ns),
+        )?;
         let is_excluded = self.excluded.touches_cycle(sample);
-        let begins_no_period = std::mem::replace(&mut self.before_is_excluded, is_excluded) || lost > 0;
+        let begins_no_period =
+            std::mem::replace(&mut self.before_is_excluded, is_excluded) || lost > 0;
         let before = self.before.replace(*sample).filter(|_| !begins_no_period);
         self.account.cycles += 1;
 
@@ -335,7 +364,8 @@ impl Recorder {
 
         if self.warms_up(sample) {
             self.tally.interval.warmup += 1;
-            self.account.warmup_worst_ns = self.account.warmup_worst_ns.max(sample.wakeup_latency_ns);
+            self.account.warmup_worst_ns =
+                self.account.warmup_worst_ns.max(sample.wakeup_latency_ns);
             return Ok(());
         }
 
@@ -348,20 +378,24 @@ impl Recorder {
         self.figures.of(sample, before.as_ref(), &mut |series, ns| self.tally.count(series, ns));
 
         let period_ns = before.map_or(0, |before| sample.start().ns_since(before.start()));
-        self.keep_maxima(sample.release, [sample.wakeup_latency_ns, period_ns, sample.response_time_ns()])?;
+        self.keep_maxima(
+            sample.release,
+            [sample.wakeup_latency_ns, period_ns, sample.response_time_ns()],
+        )?;
         self.keep_second(sample.release, sample.wakeup_latency_ns, 0)?;
         self.add_progress(sample);
         Ok(())
     }
 
-    /// Whether a sample is left out because the caches were cold. Whatever shows an outage is not: the releases that it took are
-    /// part of the account wherever it began.
+    /// Whether a sample is left out because the caches were cold. Whatever shows an outage is not:
+    /// the releases that it took are part of the account wherever it began.
     fn warms_up(&self, sample: &Sample) -> bool {
         let is_late = sample.flags.has(Flags::OVERRUN) || sample.flags.has(Flags::DEADLINE_MISS);
         sample.index < self.warmup && sample.skipped == 0 && !is_late
     }
 
-    /// Releases skipped before a cycle have the latency until its start; the earliest comes first, each in its own interval.
+    /// Releases skipped before a cycle have the latency until its start; the earliest comes first,
+    /// each in its own interval.
     fn count_skipped(&mut self, sample: &Sample) -> Result<(), WriteError> {
         for passed in (1..=sample.skipped).rev() {
             let before_ns = passed * self.recording.period_ns;
@@ -372,7 +406,12 @@ impl Recorder {
     }
 
     /// One that waited from `due` to `until`: in its series, or left out.
-    fn count_skipped_one(&mut self, due: Instant, until: Instant, latency_ns: u64) -> Result<(), WriteError> {
+    fn count_skipped_one(
+        &mut self,
+        due: Instant,
+        until: Instant,
+        latency_ns: u64,
+    ) -> Result<(), WriteError> {
         self.end_interval_before(due)?;
         if self.excluded.touches(due, until) {
             let interval = &mut self.tally.interval;
@@ -420,8 +459,8 @@ impl Recorder {
         self.progress.worst_ns = self.progress.worst_ns.max(sample.wakeup_latency_ns);
     }
 
-    /// Ends the block with the loop's own account of it: releases passed over after the last cycle, and samples
-    /// lost at the end, are counted here because no sample carries them.
+    /// Ends the block with the loop's own account of it: releases passed over after the last cycle,
+    /// and samples lost at the end, are counted here because no sample carries them.
     ///
     /// # Errors
     /// [`WriteError`].
@@ -449,7 +488,8 @@ impl Recorder {
 
     /// Their next start never came; the end of the last cycle is the least they waited for.
     fn count_skipped_at_end(&mut self, outcome: &Outcome) -> Result<(), WriteError> {
-        let (known, index) = self.before.map_or((self.first_release, 0), |before| (before.release, before.index));
+        let (known, index) =
+            self.before.map_or((self.first_release, 0), |before| (before.release, before.index));
         let base_index = outcome.slots - outcome.skipped_at_end;
         for passed in 0..outcome.skipped_at_end {
             let due = known.plus_ns((base_index + passed - index) * self.recording.period_ns);
@@ -460,13 +500,24 @@ impl Recorder {
         Ok(())
     }
 
-    /// Writes the closing line; `closing` brings what only the caller knows, the counts are the recorder's own.
+    /// Writes the closing line; `closing` brings what only the caller knows, the counts are the
+    /// recorder's own.
     ///
     /// # Errors
     /// [`WriteError`].
     pub fn close(mut self, closing: &Account) -> Result<Account, WriteError> {
-        let Account { slots, cycles, skipped, lost, warmup, warmup_worst_ns, excluded, .. } = self.account;
-        let counted = Account { slots, cycles, skipped, lost, warmup, warmup_worst_ns, excluded, ..closing.clone() };
+        let Account { slots, cycles, skipped, lost, warmup, warmup_worst_ns, excluded, .. } =
+            self.account;
+        let counted = Account {
+            slots,
+            cycles,
+            skipped,
+            lost,
+            warmup,
+            warmup_worst_ns,
+            excluded,
+            ..closing.clone()
+        };
         let account = self.earlier.and(&counted);
         if let Some(left_out) = self.events.left_out() {
             self.writer.note(&Note::EventsLeftOut(left_out))?;
@@ -483,7 +534,9 @@ impl Recorder {
             return Ok(());
         }
 
-        let next = self.interval_start.plus_ns(into_ns / self.recording.interval_ns * self.recording.interval_ns);
+        let next = self
+            .interval_start
+            .plus_ns(into_ns / self.recording.interval_ns * self.recording.interval_ns);
         self.flush(self.interval_start.plus_ns(self.recording.interval_ns))?;
         self.interval_start = next;
         self.part_start = next;
@@ -514,12 +567,17 @@ impl Recorder {
         Ok(())
     }
 
-    /// Cycles served so far, as far as is known: those that were lost on the way here may have been skipped as well.
+    /// Cycles served so far, as far as is known: those that were lost on the way here may have been
+    /// skipped as well.
     const fn served(&self) -> u64 {
         self.earlier.cycles + self.earlier.lost + self.account.cycles + self.account.lost
     }
 
-    fn keep_maxima(&mut self, release: Instant, values_ns: [u64; MAXIMA_OF.len()]) -> Result<(), WriteError> {
+    fn keep_maxima(
+        &mut self,
+        release: Instant,
+        values_ns: [u64; MAXIMA_OF.len()],
+    ) -> Result<(), WriteError> {
         let Some(maxima) = &mut self.maxima else { return Ok(()) };
         if maxima.is_full_before(release) {
             maxima.write(&mut self.writer, self.zero)?;
@@ -530,8 +588,14 @@ impl Recorder {
         Ok(())
     }
 
-    fn keep_second(&mut self, release: Instant, latency_ns: u64, skipped: u64) -> Result<(), WriteError> {
-        let full = self.seconds.as_mut().and_then(|seconds| seconds.count(release, latency_ns, skipped));
+    fn keep_second(
+        &mut self,
+        release: Instant,
+        latency_ns: u64,
+        skipped: u64,
+    ) -> Result<(), WriteError> {
+        let full =
+            self.seconds.as_mut().and_then(|seconds| seconds.count(release, latency_ns, skipped));
         full.map_or(Ok(()), |seconds| self.writer.note(&Note::Seconds(Box::new(seconds))))
     }
 }

@@ -1,8 +1,9 @@
 //! How finely a foreign tool counted: the cells behind the histogram lines of an imported run file.
 //!
-//! onbeat's own histograms are finer than most tools': a file that counts whole microseconds says nothing of nanoseconds.
-//! An imported file therefore holds one value per cell of its source, and says here how wide the cells are. A
-//! reader gets the cells back, and no figure is more precise than in the source.
+//! onbeat's own histograms are finer than most tools': a file that counts whole microseconds says
+//! nothing of nanoseconds. An imported file therefore holds one value per cell of its source, and
+//! says here how wide the cells are. A reader gets the cells back, and no figure is more precise
+//! than in the source.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,12 +24,12 @@ const WIDEST_NS: u64 = 1 << 50;
 pub struct Resolution {
     /// Width of a cell in nanoseconds, at least 1; cells begin at its multiples.
     pub step_ns: u64,
-    /// From this many steps on cells double in width, as HdrHistogram's do: its number of sub-buckets, a power of two.
-    /// `None` where all cells are equally wide.
+    /// From this many steps on cells double in width, as HdrHistogram's do: its number of
+    /// sub-buckets, a power of two. `None` where all cells are equally wide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubles_from: Option<u64>,
-    /// Upper ends of uneven cells in nanoseconds, rising; each cell holds what is above the end before it. Empty where
-    /// cells are even.
+    /// Upper ends of uneven cells in nanoseconds, rising; each cell holds what is above the end
+    /// before it. Empty where cells are even.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub upper_ends_ns: Vec<u64>,
     /// Where the source's histogram ends and what lies beyond it.
@@ -51,7 +52,12 @@ impl Resolution {
     /// Cells of one width, in nanoseconds (at least 1).
     #[must_use]
     pub fn even(step_ns: u64) -> Self {
-        Self { step_ns: step_ns.clamp(1, WIDEST_NS), doubles_from: None, upper_ends_ns: Vec::new(), beyond: None }
+        Self {
+            step_ns: step_ns.clamp(1, WIDEST_NS),
+            doubles_from: None,
+            upper_ends_ns: Vec::new(),
+            beyond: None,
+        }
     }
 
     /// Exact to the nanosecond.
@@ -60,7 +66,8 @@ impl Resolution {
         Self::even(1)
     }
 
-    /// The cells of an HdrHistogram whose unit is `step_ns`, with `sub_buckets` (a power of two) steps before they double.
+    /// The cells of an HdrHistogram whose unit is `step_ns`, with `sub_buckets` (a power of two)
+    /// steps before they double.
     #[must_use]
     pub fn doubling(step_ns: u64, sub_buckets: u64) -> Self {
         Self { doubles_from: Some(sub_buckets.max(2)), ..Self::even(step_ns) }
@@ -82,7 +89,9 @@ impl Resolution {
         let step_ns = self.step_ns.clamp(1, WIDEST_NS);
         let steps = ns / step_ns;
         let shift = match self.doubles_from {
-            Some(sub_buckets) if steps >= sub_buckets => steps.ilog2() + 1 - sub_buckets.max(2).ilog2(),
+            Some(sub_buckets) if steps >= sub_buckets => {
+                steps.ilog2() + 1 - sub_buckets.max(2).ilog2()
+            }
             _ => 0,
         };
 
@@ -90,8 +99,9 @@ impl Resolution {
         Bucket { low_ns, width_ns: step_ns.saturating_mul(1 << shift), count: 0 }
     }
 
-    /// What stands for a cell in a histogram line: its middle, or the largest value where the cell is an open end, so that
-    /// a reader who does not know of cells tells too much rather than too little.
+    /// What stands for a cell in a histogram line: its middle, or the largest value where the cell
+    /// is an open end, so that a reader who does not know of cells tells too much rather than too
+    /// little.
     #[must_use]
     pub fn representative_ns(&self, ns: u64) -> u64 {
         match self.beyond {
@@ -103,13 +113,18 @@ impl Resolution {
         }
     }
 
-    /// The bucket of a histogram line as the source had it: its cell, unless the line itself is coarser.
+    /// The bucket of a histogram line as the source had it: its cell, unless the line itself is
+    /// coarser.
     #[must_use]
     pub fn bucket(&self, line: Bucket) -> Bucket {
         let middle_ns = line.low_ns + line.width_ns / 2;
         let open = self.beyond.is_some_and(|beyond| line.high_ns() >= beyond.from_ns);
         let cell = self.cell(if open { line.high_ns().min(self.end_ns()) } else { middle_ns });
-        if open || cell.width_ns > line.width_ns { Bucket { count: line.count, ..cell } } else { line }
+        if open || cell.width_ns > line.width_ns {
+            Bucket { count: line.count, ..cell }
+        } else {
+            line
+        }
     }
 
     fn end_ns(&self) -> u64 {
@@ -139,7 +154,10 @@ mod tests {
         let beyond = Beyond { from_ns: 60_000, to_ns: 1_204_000, count: 30 };
         let resolution = Resolution { beyond: Some(beyond), ..Resolution::even(1_000) };
         assert_eq!(resolution.cell(59_999).high_ns(), 59_999);
-        assert_eq!((resolution.cell(60_000).low_ns, resolution.cell(60_000).high_ns()), (60_000, 1_204_000));
+        assert_eq!(
+            (resolution.cell(60_000).low_ns, resolution.cell(60_000).high_ns()),
+            (60_000, 1_204_000)
+        );
         assert_eq!(resolution.representative_ns(60_000), 1_204_000);
     }
 
@@ -159,7 +177,11 @@ mod tests {
                 let from_ns = from / step_ns * step_ns;
                 Beyond { from_ns, to_ns: from_ns + more, count: 1 }
             });
-            Resolution { doubles_from: bits.map(|bits| 1 << bits), beyond, ..Resolution::even(step_ns) }
+            Resolution {
+                doubles_from: bits.map(|bits| 1 << bits),
+                beyond,
+                ..Resolution::even(step_ns)
+            }
         })
     }
 

@@ -9,8 +9,9 @@ use hdrhistogram::serialization::Deserializer;
 
 use super::past;
 use super::{
-    Account, Bench, Block, Counts, Distribution, EventNote, EventsLeftOut, ExclusionNote, Header, Import, Interval,
-    LoadEvent, Maxima, Moments, Note, Resume, Seconds, Series, SpikeNote, StepNote, Trend, WindowNote,
+    Account, Bench, Block, Counts, Distribution, EventNote, EventsLeftOut, ExclusionNote, Header,
+    Import, Interval, LoadEvent, Maxima, Moments, Note, Resume, Seconds, Series, SpikeNote,
+    StepNote, Trend, WindowNote,
 };
 
 /// Longest run file that is read, in bytes; one of a month at 1 kHz is far shorter.
@@ -130,7 +131,8 @@ impl RunFile {
     /// Reads a file from disk.
     ///
     /// # Errors
-    /// [`RunFileError`], with path and line. A last line that was cut off in the middle is not an error.
+    /// [`RunFileError`], with path and line. A last line that was cut off in the middle is not an
+    /// error.
     pub fn read(path: &Path) -> Result<Self, RunFileError> {
         Self::read_with_bytes(path).map(|(run, _)| run)
     }
@@ -177,8 +179,8 @@ impl RunFile {
         self.end.is_some() || self.import.is_some()
     }
 
-    /// Returns the account of the run: its closing line, or the sum of its intervals. Cycles of the warm-up are not known of
-    /// parts that were cut off.
+    /// Returns the account of the run: its closing line, or the sum of its intervals. Cycles of the
+    /// warm-up are not known of parts that were cut off.
     #[must_use]
     pub fn account(&self) -> Account {
         if let Some(end) = &self.end {
@@ -194,7 +196,9 @@ impl RunFile {
     /// How the samples of one series are distributed, over the whole run.
     #[must_use]
     pub fn distribution(&self, series: Series) -> Distribution {
-        Distribution::merged(self.entries.iter().filter(|entry| entry.series == series).map(|entry| &entry.counts))
+        Distribution::merged(
+            self.entries.iter().filter(|entry| entry.series == series).map(|entry| &entry.counts),
+        )
     }
 
     /// The same for one block.
@@ -207,18 +211,22 @@ impl RunFile {
     /// What the CPUs did around a spike, when the file keeps it.
     #[must_use]
     pub fn window_of(&self, spike: &SpikeNote) -> Option<&WindowNote> {
-        self.windows.iter().find(|window| (window.block, window.index) == (spike.block, spike.index))
+        self.windows
+            .iter()
+            .find(|window| (window.block, window.index) == (spike.block, spike.index))
     }
 
-    /// Exact moments of one series over the whole run. What stands in histograms without an interval note after
-    /// them, because the file was cut off there, is not in these.
+    /// Exact moments of one series over the whole run. What stands in histograms without an
+    /// interval note after them, because the file was cut off there, is not in these.
     #[must_use]
     pub fn moments(&self, series: Series) -> Moments {
-        self.intervals.iter().fold(Moments::default(), |all, interval| all.merged(interval.moments(series)))
+        self.intervals
+            .iter()
+            .fold(Moments::default(), |all, interval| all.merged(interval.moments(series)))
     }
 
-    /// Wake-up latency is what is left of release latency without the skipped releases. Files of imported runs know no releases,
-    /// and tell wake-up latency itself.
+    /// Wake-up latency is what is left of release latency without the skipped releases. Files of
+    /// imported runs know no releases, and tell wake-up latency itself.
     fn derive_latencies(&mut self) {
         if self.import.is_some() {
             return;
@@ -262,7 +270,9 @@ impl Releases {
 
     /// Whether a line belongs to a later interval, or to another part of this one.
     fn is_over_before(&mut self, entry: &Entry) -> bool {
-        let is_apart = self.any().is_some_and(|any| (any.block, any.t.to_bits()) != (entry.block, entry.t.to_bits()));
+        let is_apart = self
+            .any()
+            .is_some_and(|any| (any.block, any.t.to_bits()) != (entry.block, entry.t.to_bits()));
         let is_second = self.place(entry.series).is_some_and(|place| place.is_some());
         is_apart || is_second
     }
@@ -277,15 +287,21 @@ impl Releases {
     fn derived(self) -> Option<Entry> {
         let (series, like, counts) = match (self.all, self.served, self.skipped) {
             (Some(all), None, skipped) => {
-                let counts = skipped.map_or_else(|| all.counts.clone(), |skipped| all.counts.without(&skipped.counts));
+                let counts = skipped.map_or_else(
+                    || all.counts.clone(),
+                    |skipped| all.counts.without(&skipped.counts),
+                );
                 (Series::WakeupLatency, all, counts)
             }
             (None, Some(served), skipped) => {
-                let counts =
-                    Distribution::merged([&served.counts].into_iter().chain(skipped.iter().map(|s| &s.counts)));
+                let counts = Distribution::merged(
+                    [&served.counts].into_iter().chain(skipped.iter().map(|s| &s.counts)),
+                );
                 (Series::ReleaseLatency, served, counts)
             }
-            (None, None, Some(skipped)) => (Series::ReleaseLatency, skipped.clone(), skipped.counts),
+            (None, None, Some(skipped)) => {
+                (Series::ReleaseLatency, skipped.clone(), skipped.counts)
+            }
             _ => return None,
         };
         (counts.count() > 0).then_some(Entry { series, counts, ..like })
@@ -293,7 +309,8 @@ impl Releases {
 }
 
 impl Interval {
-    /// Exact moments of one series. Those of all releases are those of served and skipped ones together.
+    /// Exact moments of one series. Those of all releases are those of served and skipped ones
+    /// together.
     #[must_use]
     pub fn moments(&self, series: Series) -> Moments {
         let of = |series: Series| self.series.get(&series).copied().unwrap_or_default();
@@ -313,8 +330,11 @@ struct Parser<'p> {
 
 impl Parser<'_> {
     fn line(&mut self, line: &[u8]) -> Result<(), RunFileError> {
-        let line = std::str::from_utf8(line).map_err(|_| self.broken("not UTF-8 text"))?.trim_end_matches('\r');
-        if let Some(json) = line.strip_prefix("#[onbeat: ").and_then(|rest| rest.strip_suffix(']')) {
+        let line = std::str::from_utf8(line)
+            .map_err(|_| self.broken("not UTF-8 text"))?
+            .trim_end_matches('\r');
+        if let Some(json) = line.strip_prefix("#[onbeat: ").and_then(|rest| rest.strip_suffix(']'))
+        {
             self.note(json)
         } else if line.is_empty() || line.starts_with('#') || line.starts_with('"') {
             Ok(())
@@ -357,7 +377,9 @@ impl Parser<'_> {
             Note::Remark(remark) => run.remarks.push(remark.sentence),
             Note::Seconds(seconds) => run.seconds.push(*seconds),
             Note::Trend(trend) => run.trends.push(*trend),
-            Note::Spike(spike) => run.spikes.push(SpikeNote { number: run.spikes.len() as u64 + 1, ..spike }),
+            Note::Spike(spike) => {
+                run.spikes.push(SpikeNote { number: run.spikes.len() as u64 + 1, ..spike })
+            }
             Note::Window(window) => run.windows.push(*window),
             Note::Load(event) => run.loads.push(event),
             Note::End(account) => run.end = Some(account),
@@ -370,9 +392,9 @@ impl Parser<'_> {
         self.begun()?;
         let (tag, rest) = match line.strip_prefix("Tag=") {
             None => (Series::ReleaseLatency.tag(), line),
-            Some(tagged) => {
-                tagged.split_once(',').ok_or_else(|| self.broken("a histogram line that ends in its tag"))?
-            }
+            Some(tagged) => tagged
+                .split_once(',')
+                .ok_or_else(|| self.broken("a histogram line that ends in its tag"))?,
         };
 
         let Some(series) = Series::from_tag(tag) else { return Ok(()) };
@@ -381,7 +403,8 @@ impl Parser<'_> {
         let (Some(t), Some(length), Some(_max)) = (number(), number(), number()) else {
             return Err(self.broken("a histogram line whose times are not numbers"));
         };
-        let counts = Distribution::from_histogram(&self.decode(series, fields.next().unwrap_or_default())?);
+        let counts =
+            Distribution::from_histogram(&self.decode(series, fields.next().unwrap_or_default())?);
         let run = self.begun()?;
         let resolution = run.import.as_ref().and_then(|import| import.resolution.get(&series));
         let counts = match resolution {
@@ -406,7 +429,9 @@ impl Parser<'_> {
         let found = (counts.low(), counts.high(), counts.sigfig());
 
         if found != expected {
-            return Err(self.broken(&format!("a histogram with bounds {found:?} where {series:?} has {expected:?}")));
+            return Err(self.broken(&format!(
+                "a histogram with bounds {found:?} where {series:?} has {expected:?}"
+            )));
         }
 
         Ok(counts)
@@ -427,11 +452,13 @@ impl Parser<'_> {
     }
 }
 
-/// Only a note whose kind is unknown is passed over: one of a known kind that cannot be read holds figures of the run. Events hold none, and
-/// later versions know more kinds of them.
+/// Only a note whose kind is unknown is passed over: one of a known kind that cannot be read holds
+/// figures of the run. Events hold none, and later versions know more kinds of them.
 fn is_of_a_later_kind(json: &str) -> bool {
     let note: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(json).ok();
-    note.is_some_and(|note| note.keys().all(|kind| kind.starts_with("event") || !Note::KINDS.contains(&kind.as_str())))
+    note.is_some_and(|note| {
+        note.keys().all(|kind| kind.starts_with("event") || !Note::KINDS.contains(&kind.as_str()))
+    })
 }
 
 impl RunFile {

@@ -50,13 +50,16 @@ pub enum WriteError {
     },
 }
 
-/// This many different values of an interval are encoded without taking new memory; more of them, which are rare, may take some.
+/// This many different values of an interval are encoded without taking new memory; more of them,
+/// which are rare, may take some.
 const WARM_UP_VALUES: u64 = 4_096;
-/// What lines that grow with the run, such as its trend, may take later; asked for and given back at the start, so that an allocator
-/// that keeps what it has, as that of a process with locked memory does, has it.
+/// What lines that grow with the run, such as its trend, may take later; asked for and given back
+/// at the start, so that an allocator that keeps what it has, as that of a process with locked
+/// memory does, has it.
 const KEPT_FOR_LATER: usize = 512 * 1024;
 
-/// An open run file. Each line is written whole, with one system call, so that a crash leaves whole lines.
+/// An open run file. Each line is written whole, with one system call, so that a crash leaves whole
+/// lines.
 pub struct RunWriter {
     file: File,
     path: PathBuf,
@@ -73,9 +76,15 @@ impl RunWriter {
     /// # Errors
     /// [`WriteError`], with the path.
     pub fn create(path: &Path, header: &Header) -> Result<Self, WriteError> {
-        // The name is mostly onbeat's own choice, in a directory that another user may own: a link is not followed.
+        // The name is mostly onbeat's own choice, in a directory that another user may own: a link
+        // is not followed.
         let no_link = OFlags::NOFOLLOW.bits().cast_signed();
-        let opened = File::options().write(true).create(true).truncate(true).custom_flags(no_link).open(path);
+        let opened = File::options()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .custom_flags(no_link)
+            .open(path);
         let file = opened.map_err(|source| WriteError::Create { path: path.to_owned(), source })?;
         // A file that was made just now has no other writer; readers see by the lock that it grows.
         let _ = past::lock_of(&file);
@@ -100,7 +109,11 @@ impl RunWriter {
     pub fn go_on(past: Past) -> Result<Self, WriteError> {
         let Past { path, header, mut file, whole_bytes, untold, .. } = past;
         let placed = file.set_len(whole_bytes).and_then(|()| file.seek(SeekFrom::End(0)));
-        placed.map_err(|source| WriteError::Append { path: path.clone(), written: whole_bytes, source })?;
+        placed.map_err(|source| WriteError::Append {
+            path: path.clone(),
+            written: whole_bytes,
+            source,
+        })?;
         let mut writer = Self::on(file, &path, &header, whole_bytes);
         if let Some(interval) = untold {
             writer.note(&Note::Interval(Box::new(interval)))?;
@@ -122,8 +135,8 @@ impl RunWriter {
         }
     }
 
-    /// Encodes a histogram for nothing, twice: the encoder and the allocator take what memory they need now, and none
-    /// later in a long run.
+    /// Encodes a histogram for nothing, twice: the encoder and the allocator take what memory they
+    /// need now, and none later in a long run.
     fn warm_up(&mut self) -> Result<(), WriteError> {
         let series = Series::ReleaseLatency;
         let mut counts = super::histogram::empty_interval(series);
@@ -136,9 +149,17 @@ impl RunWriter {
         Ok(())
     }
 
-    fn encode<T: Counter>(&mut self, series: Series, counts: &Histogram<T>) -> Result<(), WriteError> {
+    fn encode<T: Counter>(
+        &mut self,
+        series: Series,
+        counts: &Histogram<T>,
+    ) -> Result<(), WriteError> {
         let encoded = self.encoder.encode(counts, &mut self.encoded);
-        encoded.map_err(|source| WriteError::Encode { path: self.path.clone(), series: series.tag(), source })
+        encoded.map_err(|source| WriteError::Encode {
+            path: self.path.clone(),
+            series: series.tag(),
+            source,
+        })
     }
 
     /// The path.
@@ -180,8 +201,8 @@ impl RunWriter {
         self.append()
     }
 
-    /// Appends an interval of one series, of the bounds that [`super::empty_counts`] gives it; nothing when it holds no
-    /// sample. `t` and `length` are in seconds since the file's start.
+    /// Appends an interval of one series, of the bounds that [`super::empty_counts`] gives it;
+    /// nothing when it holds no sample. `t` and `length` are in seconds since the file's start.
     ///
     /// # Errors
     /// [`WriteError`].

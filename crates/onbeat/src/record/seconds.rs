@@ -1,4 +1,5 @@
-//! Exact figures second by second: what Xenomai's `latency` prints, and what its table of a run is made of.
+//! Exact figures second by second: what Xenomai's `latency` prints, and what its table of a run is
+//! made of.
 
 use onbeat_rt::Instant;
 use serde::{Deserialize, Serialize};
@@ -123,15 +124,22 @@ impl SecondTally {
         self.done = Seconds { block, ..Seconds::default() };
     }
 
-    /// Counts a release, served or, with `skipped` 1, passed over; a full note is handed out to be written.
-    pub(super) fn count(&mut self, release: Instant, latency_ns: u64, skipped: u64) -> Option<Seconds> {
+    /// Counts a release, served or, with `skipped` 1, passed over; a full note is handed out to be
+    /// written.
+    pub(super) fn count(
+        &mut self,
+        release: Instant,
+        latency_ns: u64,
+        skipped: u64,
+    ) -> Option<Seconds> {
         let second = release.ns_since(self.from) / SECOND_NS;
         let full = (second > self.now.number).then(|| self.close_before(second)).flatten();
         self.now.add(latency_ns, skipped);
         full
     }
 
-    /// What is finished, when the block ends; the second that had begun is a part of one, and stands in the intervals only.
+    /// What is finished, when the block ends; the second that had begun is a part of one, and
+    /// stands in the intervals only.
     pub(super) fn end(&mut self) -> Option<Seconds> {
         let block = self.done.block;
         let done = std::mem::replace(&mut self.done, Seconds { block, ..Seconds::default() });
@@ -174,7 +182,17 @@ mod tests {
         }
 
         let fresh: Vec<Second> = tally.fresh().collect();
-        assert_eq!(fresh, [Second { number: 0, count: 3, min_ns: 300, sum_ns: 3_300, max_ns: 2_100, overruns: 1 }]);
+        assert_eq!(
+            fresh,
+            [Second {
+                number: 0,
+                count: 3,
+                min_ns: 300,
+                sum_ns: 3_300,
+                max_ns: 2_100,
+                overruns: 1
+            }]
+        );
         assert!((fresh[0].mean_ns() - 1_100.0).abs() < 1e-9);
         let note = tally.end().expect("a whole second");
         assert_eq!((note.rows(), note.block), (fresh, 2), "the second that had begun is left out");
@@ -184,8 +202,12 @@ mod tests {
     fn ten_seconds_are_a_note_and_a_gap_begins_another() {
         let mut tally = SecondTally::new();
         tally.begin(Instant::from_ns(0), 0);
-        let notes: Vec<Seconds> = (0..25).filter_map(|s| tally.count(at(s * 1_000), 5, 0)).collect();
-        assert_eq!(notes.iter().map(|note| (note.first, note.count.len())).collect::<Vec<_>>(), [(0, 10), (10, 10)]);
+        let notes: Vec<Seconds> =
+            (0..25).filter_map(|s| tally.count(at(s * 1_000), 5, 0)).collect();
+        assert_eq!(
+            notes.iter().map(|note| (note.first, note.count.len())).collect::<Vec<_>>(),
+            [(0, 10), (10, 10)]
+        );
         let after_gap = tally.count(at(40_000), 5, 0).expect("what was before the gap");
 
         assert_eq!((after_gap.first, after_gap.count.len()), (20, 5));

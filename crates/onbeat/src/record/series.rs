@@ -3,11 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 /// One counted figure of a cycle. The tag in the run file is the snake-case name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Series {
-    /// Of every release of the grid: `s_k − r_k` where it was served, and as [`Self::SkippedLatency`] where it was skipped.
-    /// What tables, effects and verdicts of onbeat's own runs are about.
+    /// Of every release of the grid: `s_k − r_k` where it was served, and as
+    /// [`Self::SkippedLatency`] where it was skipped. What tables, effects and verdicts of onbeat's
+    /// own runs are about.
     #[default]
     ReleaseLatency,
     /// `s_k − r_k`, of served releases only.
@@ -22,19 +25,22 @@ pub enum Series {
     SleepLatency,
     /// For a release `r_k` that was skipped: the next start minus `r_k`.
     SkippedLatency,
-    /// Wake-up latency minus the smallest one seen so far; in runs of jHiccup, a sleep's length minus the shortest one seen.
+    /// Wake-up latency minus the smallest one seen so far; in runs of jHiccup, a sleep's length
+    /// minus the shortest one seen.
     Hiccup,
     /// From the instant a timer was set to, to its interrupt's handler; in imported runs only.
     InterruptLatency,
     /// From the instant a timer was set to, back to user space; in imported runs only.
     ReturnLatency,
-    /// Time between two readings of the clock by a loop that does nothing else; in imported runs only.
+    /// Time between two readings of the clock by a loop that does nothing else; in imported runs
+    /// only.
     Gap,
     /// Values of which the source does not tell what they are; in imported runs only.
     Recorded,
     /// From the end of one write to an output to the end of the next.
     WriteInterval,
-    /// From an edge at an input to the loop's taking it up: t_r of Mossige, Sampath and Rao (2007), 4.1.2.
+    /// From an edge at an input to the loop's taking it up: t_r of Mossige, Sampath and Rao (2007),
+    /// 4.1.2.
     ReadLatency,
     /// From an edge at an input to the end of the write that answers it, the chosen delay among it.
     ReadWrite,
@@ -51,8 +57,8 @@ pub enum Series {
 }
 
 impl Series {
-    /// Those that onbeat's own loop has histograms of. Wake-up latency is not among them: it is what is left of release latency
-    /// without the skipped releases.
+    /// Those that onbeat's own loop has histograms of. Wake-up latency is not among them: it is
+    /// what is left of release latency without the skipped releases.
     pub const CYCLE: [Self; 6] = [
         Self::ReleaseLatency,
         Self::ObservedPeriod,
@@ -86,8 +92,8 @@ impl Series {
         Self::Exchange,
     ];
 
-    /// The `Tag=` of its lines in a run file, and its name everywhere else. Lines of [`Self::ReleaseLatency`] carry no tag, so that
-    /// readers of HdrHistogram logs show it first.
+    /// The `Tag=` of its lines in a run file, and its name everywhere else. Lines of
+    /// [`Self::ReleaseLatency`] carry no tag, so that readers of HdrHistogram logs show it first.
     #[must_use]
     pub const fn tag(self) -> &'static str {
         match self {
@@ -147,8 +153,8 @@ impl Series {
         }
     }
 
-    /// Significant decimal digits of its histograms. A period sits near T, where its spread is a small part of it: it
-    /// needs one more (32 ns or 64 ns at 1 ms instead of 0.5 µs or 1 µs).
+    /// Significant decimal digits of its histograms. A period sits near T, where its spread is a
+    /// small part of it: it needs one more (32 ns or 64 ns at 1 ms instead of 0.5 µs or 1 µs).
     #[must_use]
     pub const fn digits(self) -> u8 {
         match self {

@@ -5,8 +5,8 @@ use onbeat_rt::{Flags, Sample};
 use super::histogram::{IntervalCounts, empty_interval};
 use super::window::{Keeping, WindowFate};
 use super::{
-    CauseCount, CulpritCount, Interval, LONGEST_NS, Moments, RunWriter, Series, SpikeNote, Stall, WindowNote,
-    WriteError,
+    CauseCount, CulpritCount, Interval, LONGEST_NS, Moments, RunWriter, Series, SpikeNote, Stall,
+    WindowNote, WriteError,
 };
 use crate::cause::{CauseKind, Explanation, KeptWindow};
 
@@ -15,7 +15,8 @@ const SPIKES_KEPT: usize = 10;
 /// The smallest spike limit that is chosen by itself, in nanoseconds.
 const LEAST_SPIKE_NS: u64 = 50_000;
 
-/// The limit beyond which a sample is a spike, by its lateness: wake-up latency plus execution time beyond the planned work.
+/// The limit beyond which a sample is a spike, by its lateness: wake-up latency plus execution time
+/// beyond the planned work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum SpikeLimit {
     /// The larger of 50 µs and ten times the interval's median.
@@ -58,14 +59,18 @@ pub struct Why {
     pub stall: Option<Stall>,
     /// What the events around it show.
     pub explanation: Option<Explanation>,
-    /// The events themselves, when [`super::Recorder::wants_window`] asked for them and there are some.
+    /// The events themselves, when [`super::Recorder::wants_window`] asked for them and there are
+    /// some.
     pub window: Option<KeptWindow>,
 }
 
 impl IntervalTally {
     pub(super) fn new(spike_limit: SpikeLimit, work_ns: u64) -> Self {
-        let counted =
-            Series::CYCLE.map(|series| Counted { series, counts: empty_interval(series), moments: Moments::default() });
+        let counted = Series::CYCLE.map(|series| Counted {
+            series,
+            counts: empty_interval(series),
+            moments: Moments::default(),
+        });
         let mut tally = Self {
             counted: Vec::from(counted),
             wakeup: Moments::default(),
@@ -77,7 +82,8 @@ impl IntervalTally {
             interval: Interval::default(),
         };
 
-        // Emptying writes to all of the memory, so that it is there from the beginning and does not come page by page.
+        // Emptying writes to all of the memory, so that it is there from the beginning and does not
+        // come page by page.
         tally.empty();
         tally
     }
@@ -89,8 +95,11 @@ impl IntervalTally {
 
     /// Makes room for series that are counted besides those of every loop.
     pub(super) fn count_also(&mut self, series: &[Series]) {
-        let new =
-            |series: &Series| Counted { series: *series, counts: empty_interval(*series), moments: Moments::default() };
+        let new = |series: &Series| Counted {
+            series: *series,
+            counts: empty_interval(*series),
+            moments: Moments::default(),
+        };
         self.counted.extend(series.iter().map(new));
         self.empty();
     }
@@ -98,7 +107,9 @@ impl IntervalTally {
     /// Counts a value. A value of a series that this run does not have is ignored.
     #[inline]
     pub(super) fn count(&mut self, series: Series, ns: u64) {
-        let Some(counted) = self.counted.iter_mut().find(|counted| counted.series == series) else { return };
+        let Some(counted) = self.counted.iter_mut().find(|counted| counted.series == series) else {
+            return;
+        };
         counted.counts.saturating_record(ns.clamp(1, LONGEST_NS));
         counted.moments.add(ns);
     }
@@ -110,12 +121,14 @@ impl IntervalTally {
         self.count(Series::SkippedLatency, latency_ns);
     }
 
-    /// Counts what a sample says by itself: its own figures, its flags, and its place among the worst.
+    /// Counts what a sample says by itself: its own figures, its flags, and its place among the
+    /// worst.
     pub(super) fn sample(&mut self, sample: &Sample, t: f64, why: Why) {
-        // By the limit as it is before the sample. What was explained was a spike when it was asked about: one number for both.
+        // By the limit as it is before the sample. What was explained was a spike when it was asked
+        // about: one number for both.
         let lateness_ns = self.lateness_of(sample);
-        let is_spike =
-            why.explanation.is_some() || self.may_be_spike(lateness_ns) && lateness_ns > self.limit_so_far_ns();
+        let is_spike = why.explanation.is_some()
+            || self.may_be_spike(lateness_ns) && lateness_ns > self.limit_so_far_ns();
         self.interval.spikes += u64::from(is_spike);
 
         self.wakeup.add(sample.wakeup_latency_ns);
@@ -152,7 +165,11 @@ impl IntervalTally {
 
     fn count_cause(&mut self, lateness_ns: u64, explanation: &Explanation) {
         let main = explanation.main();
-        let all = self.interval.causes.entry(main.map_or(CauseKind::Unexplained, |cause| cause.kind)).or_default();
+        let all = self
+            .interval
+            .causes
+            .entry(main.map_or(CauseKind::Unexplained, |cause| cause.kind))
+            .or_default();
         all.spikes += 1;
         all.worst_ns = all.worst_ns.max(lateness_ns);
         all.lateness_ns += explanation.lateness_ns;
@@ -164,8 +181,8 @@ impl IntervalTally {
         }
     }
 
-    /// From which lateness on a sample is a spike: by the median of the interval before, in the first interval by its own
-    /// so far.
+    /// From which lateness on a sample is a spike: by the median of the interval before, in the
+    /// first interval by its own so far.
     pub(super) fn limit_so_far_ns(&self) -> u64 {
         match (self.spike_limit, self.last_limit_ns) {
             (SpikeLimit::Above(ns), _) | (SpikeLimit::TenTimesMedian, Some(ns)) => ns,
@@ -173,12 +190,14 @@ impl IntervalTally {
         }
     }
 
-    /// The limit of the next interval, if this one ended now. An interval without a served release says nothing of the median.
+    /// The limit of the next interval, if this one ended now. An interval without a served release
+    /// says nothing of the median.
     pub(super) fn limit_of_next_ns(&self) -> u64 {
         if self.wakeup.n > 0 { self.spike_limit_ns() } else { self.limit_so_far_ns() }
     }
 
-    /// Whether a cycle can be a spike at all. A median costs more than this to know, and most cycles are below every limit.
+    /// Whether a cycle can be a spike at all. A median costs more than this to know, and most
+    /// cycles are below every limit.
     pub(super) const fn may_be_spike(&self, lateness_ns: u64) -> bool {
         match self.spike_limit {
             SpikeLimit::Above(ns) => lateness_ns > ns,
@@ -201,7 +220,8 @@ impl IntervalTally {
     }
 
     fn is_among_worst(&self, lateness_ns: u64) -> bool {
-        self.worst.len() < SPIKES_KEPT || self.worst.last().is_none_or(|least| least.lateness_ns < lateness_ns)
+        self.worst.len() < SPIKES_KEPT
+            || self.worst.last().is_none_or(|least| least.lateness_ns < lateness_ns)
     }
 
     fn keep_if_among_worst(&mut self, lateness_ns: u64, spike: impl FnOnce() -> Spike) {
@@ -213,15 +233,22 @@ impl IntervalTally {
         self.worst.truncate(SPIKES_KEPT);
     }
 
-    /// Writes the interval and empties the tally for the next one. Nothing is written when nothing was counted.
-    pub(super) fn flush(&mut self, writer: &mut RunWriter, t: f64, length: f64) -> Result<u64, WriteError> {
+    /// Writes the interval and empties the tally for the next one. Nothing is written when nothing
+    /// was counted.
+    pub(super) fn flush(
+        &mut self,
+        writer: &mut RunWriter,
+        t: f64,
+        length: f64,
+    ) -> Result<u64, WriteError> {
         let counted_any = self.counted.iter().any(|counted| counted.moments.n > 0);
         let Interval { lost, excluded, warmup, .. } = self.interval;
         if !counted_any && lost + excluded + warmup == 0 {
             return Ok(0);
         }
 
-        // Skipped releases first: what is left of a file that is cut off behind them takes none of them for a served one.
+        // Skipped releases first: what is left of a file that is cut off behind them takes none of
+        // them for a served one.
         let is_of_skipped = |counted: &&Counted| counted.series == Series::SkippedLatency;
         let others = self.counted.iter().filter(|counted| !is_of_skipped(counted));
         for counted in self.counted.iter().filter(is_of_skipped).chain(others) {
@@ -233,8 +260,9 @@ impl IntervalTally {
         self.interval.t = t;
         self.interval.length = length;
         let exact = self.counted.iter().filter(|counted| counted.series != Series::ReleaseLatency);
-        let exact =
-            exact.map(|counted| (counted.series, counted.moments)).chain([(Series::WakeupLatency, self.wakeup)]);
+        let exact = exact
+            .map(|counted| (counted.series, counted.moments))
+            .chain([(Series::WakeupLatency, self.wakeup)]);
         self.interval.series = exact.filter(|(_, moments)| moments.n > 0).collect();
         let block = self.interval.block;
         writer.note(&super::Note::Interval(Box::new(std::mem::take(&mut self.interval))))?;
@@ -261,7 +289,8 @@ impl IntervalTally {
             let fate = note.window;
             writer.note(&super::Note::Spike(note))?;
             if let (Some(window), Some(WindowFate::Kept)) = (window, fate) {
-                writer.note(&super::Note::Window(Box::new(WindowNote::new(block, index, window))))?;
+                writer
+                    .note(&super::Note::Window(Box::new(WindowNote::new(block, index, window))))?;
             }
         }
 
@@ -275,10 +304,15 @@ impl IntervalTally {
         }
     }
 
-    /// The median of served releases. Skipped ones are left out: an outage must not raise the limit that is applied to it.
+    /// The median of served releases. Skipped ones are left out: an outage must not raise the limit
+    /// that is applied to it.
     fn median_wakeup_ns(&self) -> u64 {
-        let counts_of = |series| self.counted.iter().find(|counted| counted.series == series).map(|c| &c.counts);
-        let Some((all, skipped)) = counts_of(Series::ReleaseLatency).zip(counts_of(Series::SkippedLatency)) else {
+        let counts_of = |series| {
+            self.counted.iter().find(|counted| counted.series == series).map(|c| &c.counts)
+        };
+        let Some((all, skipped)) =
+            counts_of(Series::ReleaseLatency).zip(counts_of(Series::SkippedLatency))
+        else {
             return 0;
         };
         if skipped.is_empty() {
@@ -286,7 +320,8 @@ impl IntervalTally {
         }
 
         let mut left = self.wakeup.n.div_ceil(2);
-        let served = |value: u64| u64::from(all.count_at(value).saturating_sub(skipped.count_at(value)));
+        let served =
+            |value: u64| u64::from(all.count_at(value).saturating_sub(skipped.count_at(value)));
         let median = all.iter_recorded().map(|step| step.value_iterated_to()).find(|&value| {
             left = left.saturating_sub(served(value));
             left == 0

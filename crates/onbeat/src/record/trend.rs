@@ -1,8 +1,9 @@
 //! The trend of release latency: a few figures per step of time, packed into a note per interval.
 //!
-//! Interval histograms of a day are minutes apart. What comes and goes in between (fifteen seconds every five minutes,
-//! one late cycle every five seconds) shows only in a finer series. A step is a second in long runs and a tenth of an
-//! interval in short ones; its figures take twelve characters of the file, whatever the rate of the loop.
+//! Interval histograms of a day are minutes apart. What comes and goes in between (fifteen seconds
+//! every five minutes, one late cycle every five seconds) shows only in a finer series. A step is a
+//! second in long runs and a tenth of an interval in short ones; its figures take twelve characters
+//! of the file, whatever the rate of the loop.
 
 use onbeat_rt::Instant;
 use serde::{Deserialize, Serialize};
@@ -20,24 +21,26 @@ const COARSE: u32 = 6;
 const FINE: u32 = 12;
 /// The same for the counts that medians are taken from.
 const COUNTED: u32 = 8;
-/// The instant of a step's largest value is kept as one of this many parts of the step: two characters.
+/// The instant of a step's largest value is kept as one of this many parts of the step: two
+/// characters.
 const PLACES: u64 = 4096;
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Figures per step of time, packed; [`Trend::steps`] unpacks them.
 ///
-/// A figure is two or three digits of base 64, the most significant first, with the digits of base64 (RFC 4648). Its
-/// code stands for nanoseconds in the manner of HdrHistogram: with m = 6 (two digits) or 12 (three), a code below 2^m is
-/// the value itself, and any other `c` stands for the values from `((c mod 2^m) + 2^m) · 2^s` on, 2^s of them, with
-/// `s = floor(c / 2^m) − 1`. Code 0 is a step without a sample; a value of 0 is counted as 1.
+/// A figure is two or three digits of base 64, the most significant first, with the digits of
+/// base64 (RFC 4648). Its code stands for nanoseconds in the manner of HdrHistogram: with m = 6
+/// (two digits) or 12 (three), a code below 2^m is the value itself, and any other `c` stands for
+/// the values from `((c mod 2^m) + 2^m) · 2^s` on, 2^s of them, with `s = floor(c / 2^m) − 1`. Code
+/// 0 is a step without a sample; a value of 0 is counted as 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trend {
     /// Start, in seconds since the file's start.
     pub t: f64,
     /// Seconds from step to step.
     pub every: f64,
-    /// Cycles of the run that had been served when it starts, lost ones among them: what tells time from cycle count
-    /// where releases were skipped.
+    /// Cycles of the run that had been served when it starts, lost ones among them: what tells time
+    /// from cycle count where releases were skipped.
     pub cycles: u64,
     /// Which series.
     pub series: Series,
@@ -49,8 +52,8 @@ pub struct Trend {
     pub p90: String,
     /// Largest value, two digits.
     pub max: String,
-    /// When the release of the largest value was, in parts of 4,096 of the step from its start, two digits; empty where
-    /// that is not known.
+    /// When the release of the largest value was, in parts of 4,096 of the step from its start, two
+    /// digits; empty where that is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub worst_at: String,
 }
@@ -68,8 +71,8 @@ pub struct TrendStep {
     pub p90_ns: f64,
     /// Largest value, in nanoseconds.
     pub max_ns: f64,
-    /// When the release of the largest value was, in seconds since the file's start; the middle of the step where that is
-    /// not known.
+    /// When the release of the largest value was, in seconds since the file's start; the middle of
+    /// the step where that is not known.
     pub worst_t: f64,
 }
 
@@ -84,27 +87,30 @@ pub struct StepFigures {
     pub p90_ns: u64,
     /// Largest.
     pub max_ns: u64,
-    /// When the largest was, as a share of the step from its start, 0 to 1; `None` where that is not known.
+    /// When the largest was, as a share of the step from its start, 0 to 1; `None` where that is
+    /// not known.
     pub worst_at: Option<f64>,
 }
 
 impl Trend {
-    /// A note of steps from `t` on, each `every` seconds long; `None` is a step without a sample. When largest values were is
-    /// kept where it is known of all of them.
+    /// A note of steps from `t` on, each `every` seconds long; `None` is a step without a sample.
+    /// When largest values were is kept where it is known of all of them.
     #[must_use]
     pub fn from_steps(series: Series, t: f64, every: f64, steps: &[Option<StepFigures>]) -> Self {
         let mut note = Self { t, every, series, ..Self::default() };
         let is_placed = steps.iter().flatten().all(|step| step.worst_at.is_some());
         for step in steps {
             let figures = step.unwrap_or_default();
-            let code = |ns: u64, m: u32| if step.is_some() { code_of(ns.min(LONGEST_NS), m) } else { 0 };
+            let code =
+                |ns: u64, m: u32| if step.is_some() { code_of(ns.min(LONGEST_NS), m) } else { 0 };
             pack(&mut note.min, code(figures.min_ns, COARSE), 2);
             pack(&mut note.p50, code(figures.p50_ns, FINE), 3);
             pack(&mut note.p90, code(figures.p90_ns, FINE), 3);
             pack(&mut note.max, code(figures.max_ns, COARSE), 2);
 
             if is_placed {
-                let place = (figures.worst_at.unwrap_or(0.0).clamp(0.0, 1.0) * PLACES as f64) as u64;
+                let place =
+                    (figures.worst_at.unwrap_or(0.0).clamp(0.0, 1.0) * PLACES as f64) as u64;
                 pack(&mut note.worst_at, place.min(PLACES - 1), 2);
             }
         }
@@ -121,14 +127,21 @@ impl Trend {
     /// The steps with samples, in order. An invalid figure ends the list.
     #[must_use]
     pub fn steps(&self) -> Vec<TrendStep> {
-        let columns = [(&self.min, COARSE), (&self.p50, FINE), (&self.p90, FINE), (&self.max, COARSE)];
+        let columns =
+            [(&self.min, COARSE), (&self.p50, FINE), (&self.p90, FINE), (&self.max, COARSE)];
         let mut steps = Vec::with_capacity(self.max.len() / 2);
         for i in 0..self.max.len() / 2 {
             let code = |text: &str, m: u32| unpacked(text, i, digits_for(m));
             let figure = |(text, m): (&String, u32)| code(text, m).map(|code| value_of(code, m));
-            let [Some(min_ns), Some(p50_ns), Some(p90_ns), Some(max_ns)] = columns.map(figure) else { break };
-            let placed = || code(&self.worst_at, COARSE).map(|place| (place as f64 + 0.5) / PLACES as f64);
-            let Some(worst_at) = (if self.is_placed() { placed() } else { Some(0.5) }) else { break };
+            let [Some(min_ns), Some(p50_ns), Some(p90_ns), Some(max_ns)] = columns.map(figure)
+            else {
+                break;
+            };
+            let placed =
+                || code(&self.worst_at, COARSE).map(|place| (place as f64 + 0.5) / PLACES as f64);
+            let Some(worst_at) = (if self.is_placed() { placed() } else { Some(0.5) }) else {
+                break;
+            };
             let t = self.t + i as f64 * self.every;
 
             if max_ns > 0.0 {
@@ -188,8 +201,8 @@ fn unpacked(text: &str, i: usize, digits: usize) -> Option<u64> {
     })
 }
 
-/// The length of steps for intervals of `interval_ns` and a period, in nanoseconds: whole parts of an interval, a tenth
-/// of it and at most a second, but no less than ten cycles.
+/// The length of steps for intervals of `interval_ns` and a period, in nanoseconds: whole parts of
+/// an interval, a tenth of it and at most a second, but no less than ten cycles.
 const fn step_ns_for(interval_ns: u64, period_ns: u64) -> u64 {
     let tenth = interval_ns / STEPS_OF_SHORT_INTERVALS;
     let wanted = if tenth > SECOND_NS { SECOND_NS } else { tenth };
@@ -232,8 +245,19 @@ impl TrendTally {
         };
 
         let counts = vec![0; code_of(LONGEST_NS, COUNTED) as usize + 1];
-        let mut tally = Self { step_ns, from, step: 0, counts, n: 0, min_ns: 0, max_ns: 0, worst_at: from, note };
-        // Writing to all of it now, so that it is there from the beginning and does not come page by page.
+        let mut tally = Self {
+            step_ns,
+            from,
+            step: 0,
+            counts,
+            n: 0,
+            min_ns: 0,
+            max_ns: 0,
+            worst_at: from,
+            note,
+        };
+        // Writing to all of it now, so that it is there from the beginning and does not come page
+        // by page.
         tally.counts.fill(1);
         tally.counts.fill(0);
         tally
@@ -270,7 +294,9 @@ impl TrendTally {
     fn close_steps_before(&mut self, step: u64) {
         while self.step < step {
             let [p50, p90] = [0.5, 0.9].map(|share| self.quantile(share));
-            let place = self.worst_at.ns_since(self.from.plus_ns(self.step * self.step_ns)) * PLACES / self.step_ns;
+            let place = self.worst_at.ns_since(self.from.plus_ns(self.step * self.step_ns))
+                * PLACES
+                / self.step_ns;
             let place = if self.n == 0 { 0 } else { place.min(PLACES - 1) };
             let coarse = |ns: u64| if self.n == 0 { 0 } else { code_of(ns, COARSE) };
             pack(&mut self.note.min, coarse(self.min_ns), 2);
@@ -290,7 +316,8 @@ impl TrendTally {
         }
     }
 
-    /// The fine code of a quantile, its place within a bucket taken in proportion; 0 without a sample.
+    /// The fine code of a quantile, its place within a bucket taken in proportion; 0 without a
+    /// sample.
     fn quantile(&self, share: f64) -> u64 {
         if self.n == 0 {
             return 0;
@@ -316,8 +343,8 @@ impl TrendTally {
         code_of(self.max_ns, FINE)
     }
 
-    /// The interval's note, `seconds` being the time of its start; `None` when no step of it has a sample. What follows
-    /// must be begun.
+    /// The interval's note, `seconds` being the time of its start; `None` when no step of it has a
+    /// sample. What follows must be begun.
     pub(super) fn end(&mut self, seconds: f64) -> Option<&Trend> {
         if self.n > 0 {
             self.close_steps_before(self.step + 1);
@@ -329,7 +356,8 @@ impl TrendTally {
     /// Makes room for the next interval.
     pub(super) fn empty(&mut self) {
         let note = &mut self.note;
-        for text in [&mut note.min, &mut note.p50, &mut note.p90, &mut note.max, &mut note.worst_at] {
+        for text in [&mut note.min, &mut note.p50, &mut note.p90, &mut note.max, &mut note.worst_at]
+        {
             text.clear();
         }
     }
@@ -407,13 +435,31 @@ mod tests {
 
     #[test]
     fn steps_counted_elsewhere_come_back_with_their_places_or_without() {
-        let step = StepFigures { min_ns: 10, p50_ns: 20_000, p90_ns: 30_000, max_ns: 2_000_000, worst_at: Some(0.25) };
+        let step = StepFigures {
+            min_ns: 10,
+            p50_ns: 20_000,
+            p90_ns: 30_000,
+            max_ns: 2_000_000,
+            worst_at: Some(0.25),
+        };
         let note = Trend::from_steps(Series::Hiccup, 5.0, 2.0, &[Some(step), None, Some(step)]);
         let steps = note.steps();
         assert_eq!((steps.len(), note.is_placed()), (2, true));
-        assert!((steps[1].t - 9.0).abs() < 1e-9 && (steps[1].worst_t - 9.5).abs() < 1e-3, "{:?}", steps[1]);
-        assert!((steps[0].p50_ns / 20_000.0 - 1.0).abs() < 0.001 && (steps[0].max_ns / 2e6 - 1.0).abs() < 0.01);
-        let unplaced = Trend::from_steps(Series::Hiccup, 5.0, 2.0, &[Some(StepFigures { worst_at: None, ..step })]);
+        assert!(
+            (steps[1].t - 9.0).abs() < 1e-9 && (steps[1].worst_t - 9.5).abs() < 1e-3,
+            "{:?}",
+            steps[1]
+        );
+        assert!(
+            (steps[0].p50_ns / 20_000.0 - 1.0).abs() < 0.001
+                && (steps[0].max_ns / 2e6 - 1.0).abs() < 0.01
+        );
+        let unplaced = Trend::from_steps(
+            Series::Hiccup,
+            5.0,
+            2.0,
+            &[Some(StepFigures { worst_at: None, ..step })],
+        );
 
         assert_eq!((unplaced.worst_at.as_str(), unplaced.steps()[0].worst_t), ("", 6.0));
     }

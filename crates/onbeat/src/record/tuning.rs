@@ -65,8 +65,10 @@ impl FromStr for Tuning {
 
 impl fmt::Display for Tuning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let letters = [(self.priority, 'P'), (self.memory, 'M'), (self.shield, 'C'), (self.spin, 'S')];
-        let word: String = letters.iter().filter(|(set, _)| *set).map(|(_, letter)| letter).collect();
+        let letters =
+            [(self.priority, 'P'), (self.memory, 'M'), (self.shield, 'C'), (self.spin, 'S')];
+        let word: String =
+            letters.iter().filter(|(set, _)| *set).map(|(_, letter)| letter).collect();
         f.pad(if word.is_empty() { "none" } else { &word })
     }
 }

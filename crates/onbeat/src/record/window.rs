@@ -1,9 +1,10 @@
 //! What the CPUs did around a spike, as a run file keeps it, and which spikes it is kept of.
 //!
-//! A file is only ever appended to, and its length is not known beforehand. So a window is written when its spike is among
-//! the [`AMONG`] worst of the run so far: those of the whole run are among them in the end, and of n spikes in no order some
-//! `AMONG · (1 + ln(n / AMONG))` are written. Where lateness grows and grows, half of the room is used up like that; from
-//! then on a spike must be the worst by a quarter: from 50 µs to 1,000 s, the longest time there is, that is at most
+//! A file is only ever appended to, and its length is not known beforehand. So a window is written
+//! when its spike is among the [`AMONG`] worst of the run so far: those of the whole run are among
+//! them in the end, and of n spikes in no order some `AMONG · (1 + ln(n / AMONG))` are written.
+//! Where lateness grows and grows, half of the room is used up like that; from then on a spike must
+//! be the worst by a quarter: from 50 µs to 1,000 s, the longest time there is, that is at most
 //! ln(1,000 s / 50 µs) / ln 1.25 = 76 times, for which the other half suffices.
 
 use onbeat_rt::Instant;
@@ -36,8 +37,12 @@ impl WindowFate {
     pub const fn words(self) -> &'static str {
         match self {
             Self::Kept => "its events are in the run file",
-            Self::NotAmongWorst => "32 spikes before it were worse, and only the worst keep their events",
-            Self::NoRoom => "the run file's 2 MiB for events were used up, but for spikes worse by a quarter",
+            Self::NotAmongWorst => {
+                "32 spikes before it were worse, and only the worst keep their events"
+            }
+            Self::NoRoom => {
+                "the run file's 2 MiB for events were used up, but for spikes worse by a quarter"
+            }
             Self::NoEvents => "the flight recorder had no event of the loop's CPU",
         }
     }
@@ -56,7 +61,11 @@ impl Keeping {
     pub(super) fn judge(&self, lateness_ns: u64) -> WindowFate {
         if self.bytes >= FILE_MOST / 2 {
             let worst = self.worst.first().copied().unwrap_or(0);
-            return if lateness_ns > worst.saturating_add(worst / 4) { WindowFate::Kept } else { WindowFate::NoRoom };
+            return if lateness_ns > worst.saturating_add(worst / 4) {
+                WindowFate::Kept
+            } else {
+                WindowFate::NoRoom
+            };
         }
         match self.worst.get(AMONG - 1) {
             Some(least) if *least >= lateness_ns => WindowFate::NotAmongWorst,
@@ -80,7 +89,8 @@ impl Keeping {
 }
 
 impl Keeping {
-    /// Takes into account a window that the file has been given before, by a part of its run that is over.
+    /// Takes into account a window that the file has been given before, by a part of its run that
+    /// is over.
     pub(super) fn remember(&mut self, lateness_ns: u64, bytes: u64) {
         self.bytes += bytes;
         let place = self.worst.partition_point(|kept| *kept >= lateness_ns);
@@ -129,7 +139,8 @@ impl WindowNote {
     /// Of its spike: wake-up latency plus execution time beyond the planned work.
     pub(super) const fn lateness_ns(&self) -> u64 {
         let worked_ns = self.end_ns.saturating_sub(self.start_ns);
-        self.start_ns.saturating_sub(self.release_ns) + worked_ns.saturating_sub(self.planned_work_ns)
+        self.start_ns.saturating_sub(self.release_ns)
+            + worked_ns.saturating_sub(self.planned_work_ns)
     }
 
     pub(super) fn new(block: u32, index: u64, kept: KeptWindow) -> Self {
@@ -202,7 +213,8 @@ mod tests {
     #[test]
     fn the_worst_of_the_whole_run_are_among_those_kept() {
         // A permutation of 1 to 10,006, which is a prime minus one.
-        let latenesses: Vec<u64> = (1..10_007).map(|i| i * 5003 % 10_007).map(|n| 50_000 + n).collect();
+        let latenesses: Vec<u64> =
+            (1..10_007).map(|i| i * 5003 % 10_007).map(|n| 50_000 + n).collect();
         let small = KeptWindow { packed: "x".repeat(2000), ..KeptWindow::default() };
         let mut keeping = Keeping::default();
         let mut kept: Vec<u64> = Vec::new();

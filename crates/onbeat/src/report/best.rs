@@ -15,12 +15,14 @@ use crate::record::{Cell, RunFile, Series, Stall};
 pub struct Overall {
     /// Of the best tuning under all loads; `None` without a limit.
     pub outcome: Option<Outcome>,
-    /// The best tuning, and the load under which its tail is largest; `None` when no cell has samples.
+    /// The best tuning, and the load under which its tail is largest; `None` when no cell has
+    /// samples.
     pub best: Option<Cell>,
     /// Tunings that cannot be distinguished from the best one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ties: Vec<String>,
-    /// How many times as long a bench would distinguish the nearest of them; `None` without ties, or where no time would.
+    /// How many times as long a bench would distinguish the nearest of them; `None` without ties,
+    /// or where no time would.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times_longer: Option<f64>,
     /// The result as a sentence.
@@ -45,9 +47,11 @@ pub fn stalls(cells: &[CellSummary]) -> BTreeMap<Stall, u64> {
 
 /// The answer from the cells of a bench and the files they were made from.
 ///
-/// A tuning is as good as its worst cell: it passes only if it passes under every load asked for. Among tunings with the same
-/// outcome the one with the fewest late releases over all loads wins, then the one with the smallest tail of its worst load at the
-/// highest percentile that all cells support, then the one with the fewest letters. Those that cannot be distinguished from it are named.
+/// A tuning is as good as its worst cell: it passes only if it passes under every load asked for.
+/// Among tunings with the same outcome the one with the fewest late releases over all loads wins,
+/// then the one with the smallest tail of its worst load at the highest percentile that all cells
+/// support, then the one with the fewest letters. Those that cannot be distinguished from it are
+/// named.
 #[must_use]
 pub fn overall(
     cells: &[CellSummary],
@@ -58,7 +62,11 @@ pub fn overall(
 ) -> Overall {
     let Some(ranking) = ranking(cells, files, (tunings, loads), limit) else {
         let sentence = "INCONCLUSIVE: no cell has samples".to_owned();
-        return Overall { outcome: limit.map(|_| Outcome::Inconclusive), sentence, ..Overall::default() };
+        return Overall {
+            outcome: limit.map(|_| Outcome::Inconclusive),
+            sentence,
+            ..Overall::default()
+        };
     };
     let mut sentence = match limit {
         Some(limit) => judged(&ranking, loads, limit),
@@ -89,7 +97,8 @@ fn judged(ranking: &Ranking<'_>, loads: &[String], limit: Limit) -> String {
     let tuning = winner.tuning;
     let limit_words = limit_in_words(limit);
     let alone = ranking.candidates.len() == 1;
-    let detail = |cell: &CellSummary| cell.verdict.as_ref().map_or(String::new(), |v| v.sentence.clone());
+    let detail =
+        |cell: &CellSummary| cell.verdict.as_ref().map_or(String::new(), |v| v.sentence.clone());
     let words = match (winner.outcome, winner.decisive) {
         (Outcome::Pass, decisive) => {
             let cell = decisive.unwrap_or(winner.tail().1);
@@ -104,10 +113,16 @@ fn judged(ranking: &Ranking<'_>, loads: &[String], limit: Limit) -> String {
         }
         (Outcome::Inconclusive, Some(cell)) => {
             let best = if alone { "" } else { " (the best)" };
-            format!("limit may be met with {tuning}{best}: {limit_words}; {}: {}", under(&cell.load), detail(cell))
+            format!(
+                "limit may be met with {tuning}{best}: {limit_words}; {}: {}",
+                under(&cell.load),
+                detail(cell)
+            )
         }
         (Outcome::Inconclusive, None) => {
-            format!("limit may be met with {tuning}: {limit_words}; not every requested load was run")
+            format!(
+                "limit may be met with {tuning}: {limit_words}; not every requested load was run"
+            )
         }
         (Outcome::Fail, decisive) => {
             let cell = decisive.unwrap_or(winner.tail().1);
@@ -116,7 +131,11 @@ fn judged(ranking: &Ranking<'_>, loads: &[String], limit: Limit) -> String {
             if alone {
                 format!("{missed} with {tuning}; {}: {}", under(load), detail(cell))
             } else {
-                format!("{missed} with any tuning; {tuning} (the best), {}: {}", under(load), detail(cell))
+                format!(
+                    "{missed} with any tuning; {tuning} (the best), {}: {}",
+                    under(load),
+                    detail(cell)
+                )
             }
         }
     };
@@ -130,7 +149,8 @@ fn compared(ranking: &Ranking<'_>) -> String {
     let (tail_ns, cell) = winner.tail();
     let about = cell.main().map_or(Series::ReleaseLatency, |(series, _)| series);
     let time = time_ns(tail_ns, Letters::Ascii);
-    let figure = format!("{} {} {time} {}", ranking.share.label(), about.words(), under(&cell.load));
+    let figure =
+        format!("{} {} {time} {}", ranking.share.label(), about.words(), under(&cell.load));
     if ranking.candidates.len() == 1 {
         return alone(cell, &figure);
     }
@@ -193,16 +213,26 @@ fn short_ratio(times: f64) -> String {
 fn skipped_in_words(cell: &CellSummary) -> Option<String> {
     let skipped = cell.skipped.filter(|skipped| *skipped > 0)?;
     let rate = skipped as f64 / cell.slots.max(1) as f64;
-    Some(format!("skipped {} of {} releases ({})", count(skipped), count(cell.slots), percent(rate)))
+    Some(format!(
+        "skipped {} of {} releases ({})",
+        count(skipped),
+        count(cell.slots),
+        percent(rate)
+    ))
 }
 
 /// What the other tunings came to.
 fn others(ranking: &Ranking<'_>) -> String {
     let holds = |candidate: &&RankedTuning<'_>| {
-        candidate.outcome == Outcome::Pass && candidate.tuning != ranking.candidates[ranking.winner].tuning
+        candidate.outcome == Outcome::Pass
+            && candidate.tuning != ranking.candidates[ranking.winner].tuning
     };
-    let holding: Vec<String> =
-        ranking.candidates.iter().filter(holds).map(|candidate| candidate.tuning.to_owned()).collect();
+    let holding: Vec<String> = ranking
+        .candidates
+        .iter()
+        .filter(holds)
+        .map(|candidate| candidate.tuning.to_owned())
+        .collect();
     match holding.len() {
         0 if ranking.candidates.len() == 1 => String::new(),
         0 => "; no other tuning passes".to_owned(),

@@ -1,15 +1,17 @@
 //! Exact bounds of a rate from how often a thing happened (Clopper and Pearson, 1934).
 //!
-//! All through one function, the binomial's lower tail, as a regularised incomplete beta function: its leading term by
-//! Loader's saddle-point expansion (2000), which keeps full precision for a billion trials where differences of
-//! logarithms of factorials would not, and the rest by the continued fraction (DLMF 8.17.22) after Lentz.
+//! All through one function, the binomial's lower tail, as a regularised incomplete beta function:
+//! its leading term by Loader's saddle-point expansion (2000), which keeps full precision for a
+//! billion trials where differences of logarithms of factorials would not, and the rest by the
+//! continued fraction (DLMF 8.17.22) after Lentz.
 
 use std::f64::consts::PI;
 
 /// Significance level of the bounds: 5 %.
 pub const SIGNIFICANCE: f64 = 0.05;
 
-/// The largest rate that is still compatible with `over` in `n` trials, at one-sided 95 % confidence; 1 for no trials.
+/// The largest rate that is still compatible with `over` in `n` trials, at one-sided 95 %
+/// confidence; 1 for no trials.
 ///
 /// ```
 /// use onbeat::report::binomial::upper_bound;
@@ -36,7 +38,8 @@ pub fn upper_bound(over: u64, n: u64) -> f64 {
     bisect(start, high, |rate| lower_tail(over, n, rate) > SIGNIFICANCE)
 }
 
-/// The smallest rate that is still compatible with `over` in `n` trials, at one-sided 95 % confidence; 0 for no trials.
+/// The smallest rate that is still compatible with `over` in `n` trials, at one-sided 95 %
+/// confidence; 0 for no trials.
 ///
 /// `over` above `n` counts as `n`.
 #[must_use]
@@ -71,8 +74,9 @@ pub fn lower_tail(over: u64, n: u64, rate: f64) -> f64 {
     1.0 - incomplete_beta(rate, (over + 1) as f64, (n - over) as f64)
 }
 
-/// How many trials with none over show that the rate is at most `allowed` (0 to 1, neither included), at one-sided
-/// 95 % confidence: `ceil(ln 0.05 / ln(1 − allowed))`, three over the rate for small rates.
+/// How many trials with none over show that the rate is at most `allowed` (0 to 1, neither
+/// included), at one-sided 95 % confidence: `ceil(ln 0.05 / ln(1 − allowed))`, three over the rate
+/// for small rates.
 #[must_use]
 pub fn needed_with_none_over(allowed: f64) -> u64 {
     (SIGNIFICANCE.ln() / (-allowed).ln_1p()).ceil() as u64
@@ -120,8 +124,8 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     }
 }
 
-/// The continued fraction of DLMF 8.17.22, evaluated from the front (Lentz, 1976). It settles within a small multiple
-/// of `sqrt(max(a, b))` steps.
+/// The continued fraction of DLMF 8.17.22, evaluated from the front (Lentz, 1976). It settles
+/// within a small multiple of `sqrt(max(a, b))` steps.
 fn continued_fraction(x: f64, a: f64, b: f64) -> f64 {
     const TINY: f64 = 1e-300;
     let kept = |value: f64| if value.abs() < TINY { TINY } else { value };

@@ -1,8 +1,9 @@
 //! Percentiles of resampled stretches, for intervals around ratios of two recordings.
 //!
-//! Stretches (blocks, or intervals) and not samples are drawn with replacement, because neighbouring samples share their
-//! disturbances. A percentile interval over few stretches is too narrow, so it is widened as Hesterberg proposes (What Teachers
-//! Should Know About the Bootstrap, 2015, section 3.2): by the bias of the variance and by Student's t.
+//! Stretches (blocks, or intervals) and not samples are drawn with replacement, because
+//! neighbouring samples share their disturbances. A percentile interval over few stretches is too
+//! narrow, so it is widened as Hesterberg proposes (What Teachers Should Know About the Bootstrap,
+//! 2015, section 3.2): by the bias of the variance and by Student's t.
 
 use super::statistics::Share;
 use crate::record::{Distribution, RunFile, Series};
@@ -38,7 +39,8 @@ impl Stretches {
 
         let together = parts.len().div_ceil(MOST_STRETCHES).max(1);
         let parts: Vec<Distribution> = parts.chunks(together).map(Distribution::merged).collect();
-        (parts.len() >= LEAST_STRETCHES).then(|| Self::of_parts(&parts, file.moments(series).max_ns))
+        (parts.len() >= LEAST_STRETCHES)
+            .then(|| Self::of_parts(&parts, file.moments(series).max_ns))
     }
 
     pub(super) fn of_parts(parts: &[Distribution], max_ns: u64) -> Self {
@@ -56,7 +58,8 @@ impl Stretches {
         }
 
         let reported = |high_ns: u64| if max_ns > 0 { high_ns.min(max_ns) } else { high_ns };
-        let values_ns = whole.buckets().iter().map(|bucket| reported(bucket.high_ns()).max(1)).collect();
+        let values_ns =
+            whole.buckets().iter().map(|bucket| reported(bucket.high_ns()).max(1)).collect();
         Self { values_ns, up_to, stretches: parts.len(), samples: whole.count() }
     }
 
@@ -92,7 +95,12 @@ pub(super) struct Drawn {
 }
 
 impl Drawn {
-    pub(super) fn of(cell: &Stretches, share: Share, resamples: u32, random: &mut fastrand::Rng) -> Self {
+    pub(super) fn of(
+        cell: &Stretches,
+        share: Share,
+        resamples: u32,
+        random: &mut fastrand::Rng,
+    ) -> Self {
         let mut drawn = vec![0; cell.stretches];
         let draws = (0..resamples).map(|_| {
             drawn.fill_with(|| random.usize(..cell.stretches));
@@ -104,7 +112,8 @@ impl Drawn {
     /// The largest of several, draw by draw; `None` of none.
     pub(super) fn worst_of(all: &[Self]) -> Option<Self> {
         let draws = all.iter().map(|one| one.draws.len()).min()?;
-        let worst = |of: &dyn Fn(&Self) -> f64| all.iter().map(of).fold(f64::NEG_INFINITY, f64::max);
+        let worst =
+            |of: &dyn Fn(&Self) -> f64| all.iter().map(of).fold(f64::NEG_INFINITY, f64::max);
         Some(Self {
             ln: worst(&|one| one.ln),
             draws: (0..draws).map(|i| worst(&|one| one.draws[i])).collect(),
@@ -121,13 +130,14 @@ impl Drawn {
     }
 }
 
-/// The 95 % interval around `ln_ratio` of logarithms: the mean over pairs of the second over the first. No bounds without
-/// draws.
+/// The 95 % interval around `ln_ratio` of logarithms: the mean over pairs of the second over the
+/// first. No bounds without draws.
 pub(super) fn interval(ln_ratio: f64, pairs: &[(&Drawn, &Drawn)]) -> (f64, f64) {
     let resamples = pairs.iter().map(|(a, _)| a.draws.len()).min().unwrap_or(0);
     let n = pairs.len() as f64;
-    let mut ratios: Vec<f64> =
-        (0..resamples).map(|i| pairs.iter().map(|(a, b)| b.draws[i] - a.draws[i]).sum::<f64>() / n).collect();
+    let mut ratios: Vec<f64> = (0..resamples)
+        .map(|i| pairs.iter().map(|(a, b)| b.draws[i] - a.draws[i]).sum::<f64>() / n)
+        .collect();
     ratios.sort_unstable_by(f64::total_cmp);
     if ratios.is_empty() {
         return (f64::NEG_INFINITY, f64::INFINITY);
@@ -135,16 +145,20 @@ pub(super) fn interval(ln_ratio: f64, pairs: &[(&Drawn, &Drawn)]) -> (f64, f64) 
 
     let at = |share: f64| ratios[((resamples - 1) as f64 * share).round() as usize];
     let wider = widening(pairs);
-    (ln_ratio + (at(0.025) - ln_ratio).min(0.0) * wider, ln_ratio + (at(0.975) - ln_ratio).max(0.0) * wider)
+    (
+        ln_ratio + (at(0.025) - ln_ratio).min(0.0) * wider,
+        ln_ratio + (at(0.975) - ln_ratio).max(0.0) * wider,
+    )
 }
 
-/// By how much an interval of draws is too narrow: the bias of the variance, and Student's t with the degrees of freedom of
-/// Welch and Satterthwaite.
+/// By how much an interval of draws is too narrow: the bias of the variance, and Student's t with
+/// the degrees of freedom of Welch and Satterthwaite.
 fn widening(pairs: &[(&Drawn, &Drawn)]) -> f64 {
     let cells = || pairs.iter().flat_map(|&(a, b)| [a, b]);
     let fewest = cells().map(|cell| cell.stretches).min().unwrap_or(LEAST_STRETCHES) as f64;
     let variance: f64 = cells().map(Drawn::variance).sum();
-    let parts: f64 = cells().map(|cell| cell.variance().powi(2) / (cell.stretches - 1) as f64).sum();
+    let parts: f64 =
+        cells().map(|cell| cell.variance().powi(2) / (cell.stretches - 1) as f64).sum();
     let freedom = if parts > 0.0 { variance * variance / parts } else { fewest - 1.0 };
     (fewest / (fewest - 1.0)).sqrt() * t_97_5(freedom) / Z_97_5
 }
@@ -152,7 +166,8 @@ fn widening(pairs: &[(&Drawn, &Drawn)]) -> f64 {
 /// The 97.5 % point of the normal distribution.
 const Z_97_5: f64 = 1.959_963_984_540_054;
 
-/// The 97.5 % point of Student's t, within 1 % from 3 degrees of freedom on (Abramowitz and Stegun, 26.7.5).
+/// The 97.5 % point of Student's t, within 1 % from 3 degrees of freedom on (Abramowitz and Stegun,
+/// 26.7.5).
 fn t_97_5(freedom: f64) -> f64 {
     let z = Z_97_5;
     let first = (z.powi(3) + z) / 4.0;
@@ -167,7 +182,9 @@ mod tests {
 
     #[test]
     fn students_t_is_within_one_percent_of_its_table() {
-        for (freedom, known) in [(3.0, 3.182), (5.0, 2.571), (11.0, 2.201), (30.0, 2.042), (1000.0, 1.962)] {
+        for (freedom, known) in
+            [(3.0, 3.182), (5.0, 2.571), (11.0, 2.201), (30.0, 2.042), (1000.0, 1.962)]
+        {
             let t = t_97_5(freedom);
             assert!((t / known - 1.0).abs() < 0.01, "{freedom}: {t} instead of {known}");
         }
@@ -178,6 +195,10 @@ mod tests {
         let parts = [1_u64, 1000, 5000].map(|from| Distribution::from_values(from..from + 200));
         let cell = Stretches::of_parts(&parts, 0);
         assert_eq!(cell.ln_of_all(Share::P50), 1099_f64.ln(), "the 300th of 600");
-        assert_eq!(cell.ln_percentile(Share::P99, &[0, 0, 1]), 1193_f64.ln(), "the 594th of 600, with block 0 twice");
+        assert_eq!(
+            cell.ln_percentile(Share::P99, &[0, 0, 1]),
+            1193_f64.ln(),
+            "the 594th of 600, with block 0 twice"
+        );
     }
 }

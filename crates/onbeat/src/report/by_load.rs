@@ -53,7 +53,8 @@ pub fn table(summary: &Summary, series: Series, letters: Letters) -> Table {
         table.legend.push(format!("limit: {words}; over is the number of releases beyond it"));
     }
 
-    let is = |mark: Mark| table.rows.iter().flat_map(|row| &row.entries).any(|entry| entry.mark == mark);
+    let is =
+        |mark: Mark| table.rows.iter().flat_map(|row| &row.entries).any(|entry| entry.mark == mark);
     if is(Mark::Unsupported) {
         table.legend.push("~ fewer than 10 samples beyond this value".to_owned());
     }

@@ -1,5 +1,5 @@
-//! Causes of latency, counted: how many by their main cause, how much of their lateness is accounted for, and what would
-//! remove the causes.
+//! Causes of latency, counted: how many by their main cause, how much of their lateness is
+//! accounted for, and what would remove the causes.
 
 use std::collections::BTreeMap;
 
@@ -32,18 +32,22 @@ pub fn merged<'c>(all: impl IntoIterator<Item = &'c Causes>) -> Causes {
     sum
 }
 
-/// Returns the part of the spikes' lateness whose main cause is one of `kinds`, 0 to 1; 0 without spikes.
+/// Returns the part of the spikes' lateness whose main cause is one of `kinds`, 0 to 1; 0 without
+/// spikes.
 #[must_use]
 pub fn share_of(causes: &Causes, kinds: &[CauseKind]) -> f64 {
     let lateness_ns = |count: &CauseCount| count.lateness_ns as f64;
     let all: f64 = causes.values().map(lateness_ns).sum();
-    let of_kinds: f64 =
-        causes.iter().filter(|(kind, _)| kinds.contains(kind)).map(|(_, count)| lateness_ns(count)).sum();
+    let of_kinds: f64 = causes
+        .iter()
+        .filter(|(kind, _)| kinds.contains(kind))
+        .map(|(_, count)| lateness_ns(count))
+        .sum();
     if all > 0.0 { of_kinds / all } else { 0.0 }
 }
 
-/// The sentences on causes: one per load, and the advice for its most frequent cause. Nothing without an analysis,
-/// or nothing was late.
+/// The sentences on causes: one per load, and the advice for its most frequent cause. Nothing
+/// without an analysis, or nothing was late.
 #[must_use]
 pub fn sentences(cells: &[CellSummary], loads: &[String]) -> Vec<String> {
     let mut sentences = Vec::new();
@@ -51,10 +55,14 @@ pub fn sentences(cells: &[CellSummary], loads: &[String]) -> Vec<String> {
         let of_load: Vec<&CellSummary> = cells.iter().filter(|cell| cell.load == *load).collect();
         let causes = merged(of_load.iter().map(|cell| &cell.causes));
         let spikes: u64 = of_load.iter().filter_map(|cell| cell.spike_count).sum();
-        sentences.extend(in_words(&causes, spikes).map(|words| format!("{}, {words}", capital(&under(load)))));
+        sentences.extend(
+            in_words(&causes, spikes).map(|words| format!("{}, {words}", capital(&under(load)))),
+        );
         // What helps under one load is said once.
-        let new =
-            against(&causes, &of_load).into_iter().filter(|advice| !sentences.contains(advice)).collect::<Vec<_>>();
+        let new = against(&causes, &of_load)
+            .into_iter()
+            .filter(|advice| !sentences.contains(advice))
+            .collect::<Vec<_>>();
         sentences.extend(new);
     }
 
@@ -62,14 +70,17 @@ pub fn sentences(cells: &[CellSummary], loads: &[String]) -> Vec<String> {
     sentences
 }
 
-/// The cost of one flight recorder for all cells of a bench, from the bench's own closing line; nothing where there was none.
+/// The cost of one flight recorder for all cells of a bench, from the bench's own closing line;
+/// nothing where there was none.
 #[must_use]
 pub fn cost_of_bench(bench: &RunFile) -> Option<String> {
     let end = bench.end.as_ref().filter(|end| end.causes_bytes > 0 && end.t > 0.0)?;
     let percent = (end.causes_cpu_ns as f64 / (end.t * 1e9) * 1e4).round() / 100.0;
     let percent = three_digits(percent);
     let mib = three_digits(end.causes_bytes as f64 / 1_048_576.0);
-    Some(format!("Analysing causes took {percent} % of a core beside the loops and {mib} MiB of buffers"))
+    Some(format!(
+        "Analysing causes took {percent} % of a core beside the loops and {mib} MiB of buffers"
+    ))
 }
 
 /// The cost of the analysis of causes beside the loops; nothing without an analysis.
@@ -82,10 +93,14 @@ fn cost(cells: &[CellSummary]) -> Option<String> {
     let share = |share: f64| format!("{} %", three_digits((share * 1e4).round() / 100.0));
     let most = if shares.len() > 1 { format!(" (at most {})", share(most)) } else { String::new() };
 
-    Some(format!("Analysing causes took {} of a core{most} beside the loop and {mib} MiB of buffers", share(mean)))
+    Some(format!(
+        "Analysing causes took {} of a core{most} beside the loop and {mib} MiB of buffers",
+        share(mean)
+    ))
 }
 
-/// `17 spikes: 9 steal (worst 3.7 ms), 5 kernel section in dd/write (worst 1.2 ms); causes account for 98.2 % of their lateness`.
+/// `17 spikes: 9 steal (worst 3.7 ms), 5 kernel section in dd/write (worst 1.2 ms); causes account
+/// for 98.2 % of their lateness`.
 #[must_use]
 pub fn in_words(causes: &Causes, spikes: u64) -> Option<String> {
     let analysed: u64 = causes.values().map(|count| count.spikes).sum();
@@ -93,7 +108,8 @@ pub fn in_words(causes: &Causes, spikes: u64) -> Option<String> {
         return None;
     }
 
-    let mut by_number: Vec<(CauseKind, &CauseCount)> = causes.iter().map(|(kind, count)| (*kind, count)).collect();
+    let mut by_number: Vec<(CauseKind, &CauseCount)> =
+        causes.iter().map(|(kind, count)| (*kind, count)).collect();
     by_number.sort_by_key(|(_, count)| std::cmp::Reverse(count.spikes));
     let parts = by_number.iter().take(NAMED).map(|(kind, of_kind)| one_in_words(*kind, of_kind));
     let mut parts: Vec<String> = parts.collect();
@@ -120,7 +136,8 @@ fn share(causes: &Causes) -> String {
     percent(all.accounted_ns as f64 / all.lateness_ns.max(1) as f64)
 }
 
-/// `9 softirq NET_RX (worst 3.7 ms)`, or `9 softirq (7 NET_RX; worst 3.7 ms)` where others made some of them late.
+/// `9 softirq NET_RX (worst 3.7 ms)`, or `9 softirq (7 NET_RX; worst 3.7 ms)` where others made
+/// some of them late.
 fn one_in_words(kind: CauseKind, of_kind: &CauseCount) -> String {
     let number = count(of_kind.spikes);
     let worst = time_ns(of_kind.worst_ns, Letters::Ascii);
@@ -132,13 +149,17 @@ fn one_in_words(kind: CauseKind, of_kind: &CauseCount) -> String {
         Some((who, most)) => {
             let link = kind.link().trim_start();
             let space = if link.is_empty() { "" } else { " " };
-            format!("{number} {} ({} {link}{space}{who}; worst {worst})", kind.words(), count(most.spikes))
+            format!(
+                "{number} {} ({} {link}{space}{who}; worst {worst})",
+                kind.words(),
+                count(most.spikes)
+            )
         }
     }
 }
 
-/// The remedies for the most frequent known cause, and for that of the worst spike if it is another, each with the command
-/// that shows its tunings.
+/// The remedies for the most frequent known cause, and for that of the worst spike if it is
+/// another, each with the command that shows its tunings.
 fn against(causes: &Causes, cells: &[&CellSummary]) -> Vec<String> {
     let named = || causes.iter().filter(|(kind, _)| **kind != CauseKind::Unexplained);
     let most = named().max_by_key(|(_, count)| count.spikes);
@@ -149,7 +170,10 @@ fn against(causes: &Causes, cells: &[&CellSummary]) -> Vec<String> {
         // A sentence of its own: a command that is broken into lines cannot be pasted.
         let command = advice::tuning_command(&tunings(*kind, &advices, cells));
         let command = command.map(|command| format!("Tunings: {command}"));
-        [format!("To reduce {}{which}: {words}", kind.words())].into_iter().chain(command).collect::<Vec<_>>()
+        [format!("To reduce {}{which}: {words}", kind.words())]
+            .into_iter()
+            .chain(command)
+            .collect::<Vec<_>>()
     };
 
     match (most, worst) {
@@ -172,12 +196,21 @@ mod tests {
 
     fn counted(spikes: u64, worst_ns: u64) -> CauseCount {
         let lateness_ns = spikes * worst_ns;
-        CauseCount { spikes, worst_ns, lateness_ns, accounted_ns: lateness_ns * 98 / 100, ..CauseCount::default() }
+        CauseCount {
+            spikes,
+            worst_ns,
+            lateness_ns,
+            accounted_ns: lateness_ns * 98 / 100,
+            ..CauseCount::default()
+        }
     }
 
     fn by(mut count: CauseCount, culprits: &[(&str, u64)]) -> CauseCount {
         for (name, spikes) in culprits {
-            count.culprits.insert((*name).to_owned(), CulpritCount { spikes: *spikes, worst_ns: count.worst_ns });
+            count.culprits.insert(
+                (*name).to_owned(),
+                CulpritCount { spikes: *spikes, worst_ns: count.worst_ns },
+            );
         }
         count
     }
@@ -185,11 +218,17 @@ mod tests {
     #[test]
     fn a_culprit_is_credited_with_its_own_spikes_only() {
         let all = Causes::from([(CauseKind::Softirq, by(counted(9, 3_700_000), &[("NET_RX", 9)]))]);
-        assert!(in_words(&all, 9).unwrap().starts_with("9 spikes: 9 softirq NET_RX (worst 3.7 ms);"));
+        assert!(
+            in_words(&all, 9).unwrap().starts_with("9 spikes: 9 softirq NET_RX (worst 3.7 ms);")
+        );
 
         let most = by(counted(9, 3_700_000), &[("hackbench", 7), ("kdamond", 1)]);
         let causes = Causes::from([(CauseKind::Preempted, most)]);
-        assert!(in_words(&causes, 9).unwrap().starts_with("9 spikes: 9 preempted (7 by hackbench; worst 3.7 ms);"));
+        assert!(
+            in_words(&causes, 9)
+                .unwrap()
+                .starts_with("9 spikes: 9 preempted (7 by hackbench; worst 3.7 ms);")
+        );
     }
 
     /// A cell whose spikes have these causes; those of the culprits were kept.
@@ -202,7 +241,12 @@ mod tests {
         };
 
         let spike = |name: &&str| SpikeNote { causes: vec![softirq(name)], ..SpikeNote::default() };
-        CellSummary { causes, spikes: kept.iter().map(spike).collect(), situation, ..CellSummary::default() }
+        CellSummary {
+            causes,
+            spikes: kept.iter().map(spike).collect(),
+            situation,
+            ..CellSummary::default()
+        }
     }
 
     #[test]
@@ -212,7 +256,10 @@ mod tests {
             remedy(CauseKind::Softirq, &[&cell(causes, &["NET_RX", "TIMER"], Situation::default())])
         };
         assert_eq!(of(&[("TIMER", 8), ("NET_RX", 1)]), [Advice::SoftirqTimers]);
-        assert_eq!(of(&[("NET_RX", 8), ("TIMER", 1)]), [Advice::MoveSoftirq, Advice::ThreadedSoftirqs]);
+        assert_eq!(
+            of(&[("NET_RX", 8), ("TIMER", 1)]),
+            [Advice::MoveSoftirq, Advice::ThreadedSoftirqs]
+        );
     }
 
     #[test]
@@ -227,14 +274,18 @@ mod tests {
         let spinning = Situation { facts: [Fact::Spins].into(), ..Situation::default() };
         let causes = Causes::from([(CauseKind::WakeUpPath, counted(3, 1_000))]);
         let said = against(&causes, &[&cell(causes.clone(), &[], spinning)]);
-        assert_eq!(said, ["To reduce wake-up itself: no further remedy is known for this run's settings"]);
+        assert_eq!(
+            said,
+            ["To reduce wake-up itself: no further remedy is known for this run's settings"]
+        );
     }
 
     #[test]
     fn a_remedy_names_the_tunings_that_exist_on_the_machine_of_the_run() {
         let causes = Causes::from([(CauseKind::KernelSection, counted(3, 1_000))]);
         let said = |fact| {
-            let situation = Situation { facts: [fact, Fact::PreemptRt].into(), ..Situation::default() };
+            let situation =
+                Situation { facts: [fact, Fact::PreemptRt].into(), ..Situation::default() };
             against(&causes, &[&cell(causes.clone(), &[], situation)])
         };
         assert_eq!(said(Fact::CpusetV1)[1], "Tunings: onbeat tune check shield.cpuset_v1");
@@ -244,8 +295,15 @@ mod tests {
 
     #[test]
     fn a_share_is_that_of_the_lateness_and_not_of_the_number() {
-        let causes = Causes::from([(CauseKind::PageFault, counted(1, 9_000)), (CauseKind::Smi, counted(9, 111_000))]);
-        assert!((share_of(&causes, &[CauseKind::PageFault, CauseKind::Migration]) - 0.008_928_571).abs() < 1e-6);
+        let causes = Causes::from([
+            (CauseKind::PageFault, counted(1, 9_000)),
+            (CauseKind::Smi, counted(9, 111_000)),
+        ]);
+        assert!(
+            (share_of(&causes, &[CauseKind::PageFault, CauseKind::Migration]) - 0.008_928_571)
+                .abs()
+                < 1e-6
+        );
         assert_eq!(share_of(&Causes::new(), &[CauseKind::Smi]).to_bits(), 0);
     }
 
@@ -292,7 +350,9 @@ mod tests {
         let cells = [cell(0.01, 8 << 20), cell(0.02, 10 << 20), CellSummary::default()];
         assert_eq!(
             cost(&cells).as_deref(),
-            Some("Analysing causes took 1.5 % of a core (at most 2 %) beside the loop and 10 MiB of buffers")
+            Some(
+                "Analysing causes took 1.5 % of a core (at most 2 %) beside the loop and 10 MiB of buffers"
+            )
         );
         assert_eq!(cost(&[CellSummary::default()]), None);
     }

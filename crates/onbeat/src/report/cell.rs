@@ -14,7 +14,9 @@ use super::statistics::Statistics;
 use super::units::{count, spoken};
 use super::verdict::{self, Limit, Verdict};
 use crate::cause::Situation;
-use crate::record::{Cell, Import, LoadEvent, LoadEventKind, Resume, RunFile, Series, SpikeNote, Stall};
+use crate::record::{
+    Cell, Import, LoadEvent, LoadEventKind, Resume, RunFile, Series, SpikeNote, Stall,
+};
 
 /// Spikes that a summary lists of a cell: the worst. All that were kept stand in the run file.
 const SPIKES_LISTED: usize = 100;
@@ -106,14 +108,16 @@ pub struct CellSummary {
     /// See [`Self::windows`].
     #[serde(default)]
     pub window_bytes: u64,
-    /// CPU time of the thread that looks for causes over the time of the slots, 0 to 1; `None` without an analysis, or the
-    /// run was cut off.
+    /// CPU time of the thread that looks for causes over the time of the slots, 0 to 1; `None`
+    /// without an analysis, or the run was cut off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub causes_cpu_share: Option<f64>,
-    /// Memory held for it, in bytes: the kernel's buffers and what is kept of them; `None` as above.
+    /// Memory held for it, in bytes: the kernel's buffers and what is kept of them; `None` as
+    /// above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub causes_bytes: Option<u64>,
-    /// Where it comes from, when another tool recorded it; misses and skipped releases are not known then.
+    /// Where it comes from, when another tool recorded it; misses and skipped releases are not
+    /// known then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub import: Option<Import>,
     /// Conclusions beyond the figures; absent unless requested.
@@ -130,15 +134,19 @@ impl CellSummary {
         Cell { tuning: self.tuning.clone(), load: self.load.clone() }
     }
 
-    /// Releases that were skipped or whose cycle missed its deadline; 0 where they were not counted.
+    /// Releases that were skipped or whose cycle missed its deadline; 0 where they were not
+    /// counted.
     pub(super) fn late_or_skipped(&self) -> u64 {
         self.deadline_misses.unwrap_or(0) + self.skipped.unwrap_or(0)
     }
 
-    /// What it is about and the figures of that: wake-up latency, unless its probe or another tool measured something else.
+    /// What it is about and the figures of that: wake-up latency, unless its probe or another tool
+    /// measured something else.
     #[must_use]
     pub fn main(&self) -> Option<(Series, &Statistics)> {
-        if let Some((series, figures)) = self.about.first().and_then(|about| self.series.get_key_value(about)) {
+        if let Some((series, figures)) =
+            self.about.first().and_then(|about| self.series.get_key_value(about))
+        {
             return Some((*series, figures));
         }
         self.series.first_key_value().map(|(series, figures)| (*series, figures))
@@ -162,11 +170,14 @@ impl CellSummary {
 
 /// The summary of a cell's run file.
 pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSummary {
-    let per_interval = |figure: fn(&crate::record::Interval) -> u64| run.intervals.iter().map(figure).sum::<u64>();
+    let per_interval =
+        |figure: fn(&crate::record::Interval) -> u64| run.intervals.iter().map(figure).sum::<u64>();
     let account = SlotCounts::of(run);
     let mut series: BTreeMap<Series, Statistics> = Series::ALL
         .into_iter()
-        .filter_map(|series| Some((series, Statistics::new(&run.distribution(series), &run.moments(series))?)))
+        .filter_map(|series| {
+            Some((series, Statistics::new(&run.distribution(series), &run.moments(series))?))
+        })
         .collect();
     if let Some(import) = &run.import {
         super::imported::mark_beyond(&mut series, import);
@@ -220,12 +231,19 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
 }
 
 /// What happened to a load's parts, as sentences.
-pub(super) fn load_notes<'e>(events: &'e [LoadEvent], load: &'e str) -> impl Iterator<Item = String> + 'e {
+pub(super) fn load_notes<'e>(
+    events: &'e [LoadEvent],
+    load: &'e str,
+) -> impl Iterator<Item = String> + 'e {
     events.iter().filter(move |event| event.load == load).filter_map(move |event| {
         let detail = &event.detail;
         match event.event {
-            LoadEventKind::PartDied => Some(format!("a part of the load {load} died after {:.1} s: {detail}", event.t)),
-            LoadEventKind::PartSubstituted => Some(format!("a part of the load {load} was substituted: {detail}")),
+            LoadEventKind::PartDied => {
+                Some(format!("a part of the load {load} died after {:.1} s: {detail}", event.t))
+            }
+            LoadEventKind::PartSubstituted => {
+                Some(format!("a part of the load {load} was substituted: {detail}"))
+            }
             _ => None,
         }
     })
@@ -271,7 +289,9 @@ fn looked(run: &RunFile) -> bool {
 /// The worst by lateness: wake-up latency plus execution time beyond the planned work.
 fn worst_spikes(run: &RunFile) -> Vec<SpikeNote> {
     let work_ns = run.header.timing.as_ref().map_or(0, |timing| timing.work_ns);
-    let lateness_ns = |spike: &SpikeNote| spike.wakeup_latency_ns + spike.execution_time_ns.saturating_sub(work_ns);
+    let lateness_ns = |spike: &SpikeNote| {
+        spike.wakeup_latency_ns + spike.execution_time_ns.saturating_sub(work_ns)
+    };
     let mut spikes = run.spikes.clone();
     spikes.sort_by_key(|spike| std::cmp::Reverse(lateness_ns(spike)));
     spikes.truncate(SPIKES_LISTED);
@@ -282,10 +302,15 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
     let mut notes = run.import.as_ref().map(super::imported::notes).unwrap_or_default();
     notes.extend(run.resumes.iter().map(resumed));
     if run.goes_on {
-        notes.push(format!("run in progress: figures from its first {}", spoken(super::summary::last_second(run))));
+        notes.push(format!(
+            "run in progress: figures from its first {}",
+            spoken(super::summary::last_second(run))
+        ));
     } else if !run.is_complete() {
         let line = if run.cut_line { ", in the middle of a line" } else { "" };
-        notes.push(format!("truncated{line}: figures from the recorded part; warm-up cycles are not counted"));
+        notes.push(format!(
+            "truncated{line}: figures from the recorded part; warm-up cycles are not counted"
+        ));
     }
 
     let from_buckets: Vec<String> = series
@@ -307,7 +332,9 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
 
     if let SlotCounts { lost: 1.., .. } = SlotCounts::of(run) {
         let lost = count(SlotCounts::of(run).lost);
-        notes.push(format!("{lost} samples were dropped (ring between loop and recorder full) and are in no figure"));
+        notes.push(format!(
+            "{lost} samples were dropped (ring between loop and recorder full) and are in no figure"
+        ));
     }
 
     notes.extend(warm_up(run, series));
@@ -330,7 +357,9 @@ fn warm_up(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Option<Strin
     (warmup_worst_ns > kept_ns).then(|| {
         let worst = time(warmup_worst_ns);
         let cycles = count(warmup);
-        format!("{cycles} warm-up cycles are excluded; the worst wake-up latency among them is {worst}")
+        format!(
+            "{cycles} warm-up cycles are excluded; the worst wake-up latency among them is {worst}"
+        )
     })
 }
 

@@ -1,6 +1,7 @@
 //! The closing lines of a terminal: at most seven lines, the verdict first.
 //!
-//! Each line has a label and a text that fits beside it into 80 columns. Everything else stands above, or in the page.
+//! Each line has a label and a text that fits beside it into 80 columns. Everything else stands
+//! above, or in the page.
 
 use super::best::Overall;
 use super::causes::{self, Causes};
@@ -56,7 +57,11 @@ fn events(summary: &Summary) -> Option<ClosingLine> {
         n => format!("{} alarms", count(n)),
     };
 
-    let of = if summary.cells.len() > 1 { format!(" with {} under {}", cell.tuning, cell.load) } else { String::new() };
+    let of = if summary.cells.len() > 1 {
+        format!(" with {} under {}", cell.tuning, cell.load)
+    } else {
+        String::new()
+    };
     let texts = [format!("{alarms}{of}: {first}"), first.clone(), format!("{alarms}{of}")];
     texts.into_iter().find(|text| text.chars().count() <= WIDTH).map(|text| line("events", text))
 }
@@ -73,7 +78,12 @@ fn verdict(summary: &Summary) -> ClosingLine {
     }
 
     let Some((limit, outcome)) = summary.limit.zip(*outcome) else {
-        let without = || line("verdict", "no limit given; --limit 200us --at 99.9 decides PASS or FAIL".to_owned());
+        let without = || {
+            line(
+                "verdict",
+                "no limit given; --limit 200us --at 99.9 decides PASS or FAIL".to_owned(),
+            )
+        };
         return summary.sweep.as_ref().map_or_else(without, verdict_of_sweep);
     };
     let decisive = best.as_ref().and_then(|best| decisive(summary, &best.tuning, limit));
@@ -82,7 +92,9 @@ fn verdict(summary: &Summary) -> ClosingLine {
     });
     let who = if summary.tunings.len() > 1 {
         match outcome {
-            Outcome::Pass => best.as_ref().map_or(String::new(), |best| format!(" with {}", best.tuning)),
+            Outcome::Pass => {
+                best.as_ref().map_or(String::new(), |best| format!(" with {}", best.tuning))
+            }
             Outcome::Inconclusive => String::new(),
             Outcome::Fail => " with any tuning".to_owned(),
         }
@@ -99,7 +111,8 @@ fn verdict(summary: &Summary) -> ClosingLine {
     // The counts matter more than the tuning, which has a line of its own.
     let candidates = [format!("{answer}{who}{figures}"), format!("{answer}{figures}"), answer];
     let [longest, ..] = &candidates;
-    let text = candidates.iter().find(|text| text.chars().count() <= WIDTH).unwrap_or(longest).clone();
+    let text =
+        candidates.iter().find(|text| text.chars().count() <= WIDTH).unwrap_or(longest).clone();
 
     ClosingLine { outcome: Some(outcome), ..line("verdict", text) }
 }
@@ -116,7 +129,11 @@ fn verdict_of_sweep(sweep: &Sweep) -> ClosingLine {
 }
 
 /// The cell of a tuning where most releases are over the limit.
-fn decisive<'s>(summary: &'s Summary, tuning: &str, limit: Limit) -> Option<(&'s CellSummary, u64, u64)> {
+fn decisive<'s>(
+    summary: &'s Summary,
+    tuning: &str,
+    limit: Limit,
+) -> Option<(&'s CellSummary, u64, u64)> {
     let of_tuning = summary.cells.iter().filter(|cell| cell.tuning == tuning && limit.limit_ns > 0);
     let judged = of_tuning.filter_map(|cell| Some((cell, cell.verdict.as_ref()?)));
     let worst = judged.max_by(|(_, a), (_, b)| a.rate_at_most().total_cmp(&b.rate_at_most()));
@@ -126,18 +143,32 @@ fn decisive<'s>(summary: &'s Summary, tuning: &str, limit: Limit) -> Option<(&'s
 fn best(summary: &Summary) -> Option<ClosingLine> {
     let Overall { best, ties, times_longer, .. } = &summary.verdict;
     let best = best.as_ref()?;
-    let all_tie =
-        ties.len() + 1 == summary.cells.iter().filter(|cell| cell.load == best.load && cell.main().is_some()).count();
-    let decide = times_longer.map(|times| times * summary.elapsed_s).filter(|needed_s| *needed_s <= LONGEST_S);
+    let all_tie = ties.len() + 1
+        == summary
+            .cells
+            .iter()
+            .filter(|cell| cell.load == best.load && cell.main().is_some())
+            .count();
+    let decide = times_longer
+        .map(|times| times * summary.elapsed_s)
+        .filter(|needed_s| *needed_s <= LONGEST_S);
     let decide = decide.map(|needed_s| format!("; --for {} would", rounded_time(needed_s)));
     let text = match ties.as_slice() {
         [] => format!("{} (by late releases and tail latency over all loads)", best.tuning),
         _ if all_tie => {
-            format!("no tuning is distinguishable{}", decide.unwrap_or_default().replace("would", "would show one"))
+            format!(
+                "no tuning is distinguishable{}",
+                decide.unwrap_or_default().replace("would", "would show one")
+            )
         }
         ties => {
-            let names = if ties.len() > 4 { format!("{} others", ties.len()) } else { listed(ties) };
-            format!("{}; {names} cannot be distinguished from it{}", best.tuning, decide.unwrap_or_default())
+            let names =
+                if ties.len() > 4 { format!("{} others", ties.len()) } else { listed(ties) };
+            format!(
+                "{}; {names} cannot be distinguished from it{}",
+                best.tuning,
+                decide.unwrap_or_default()
+            )
         }
     };
 
@@ -152,20 +183,25 @@ fn rounded_time(seconds: f64) -> String {
     }
 }
 
-/// What the best tuning changes against none, under the load where none's tail is largest; nothing where the two cannot be distinguished.
+/// What the best tuning changes against none, under the load where none's tail is largest; nothing
+/// where the two cannot be distinguished.
 fn effect(summary: &Summary) -> Option<ClosingLine> {
     let Overall { best, ties, .. } = &summary.verdict;
     let is_apart = !ties.iter().any(|tie| tie == "none");
     let best = best.as_ref().filter(|best| best.tuning != "none" && is_apart)?;
     let tail_ns = |cell: &CellSummary| {
-        cell.main().and_then(|(_, of)| of.percentiles.iter().rfind(|p| p.supported).map(|p| p.value_ns))
+        cell.main()
+            .and_then(|(_, of)| of.percentiles.iter().rfind(|p| p.supported).map(|p| p.value_ns))
     };
-    let of_none = summary.cells.iter().filter(|cell| cell.tuning == "none" && cell.main().is_some());
+    let of_none =
+        summary.cells.iter().filter(|cell| cell.tuning == "none" && cell.main().is_some());
     let without = of_none.max_by_key(|cell| tail_ns(cell))?;
     let with = summary.cell(&best.tuning, &without.load)?;
     let ((_, with_figures), (_, figures)) = (with.main()?, without.main()?);
     let supported = |p: f64| {
-        let of = |all: &super::Statistics| all.percentiles.iter().find(|one| (one.p - p).abs() < 1e-9).copied();
+        let of = |all: &super::Statistics| {
+            all.percentiles.iter().find(|one| (one.p - p).abs() < 1e-9).copied()
+        };
         let one = of(figures)?;
         let other = of(with_figures)?;
         (one.supported && other.supported).then_some((p, one.value_ns, other.value_ns))
@@ -173,7 +209,8 @@ fn effect(summary: &Summary) -> Option<ClosingLine> {
 
     let (p, from_ns, to_ns) = [99.99, 99.9, 99.0, 90.0, 50.0].into_iter().find_map(supported)?;
     let time = |ns: u64| time_ns(ns, Letters::Ascii);
-    let late = |cell: &CellSummary| percent(cell.late_or_skipped() as f64 / cell.slots.max(1) as f64);
+    let late =
+        |cell: &CellSummary| percent(cell.late_or_skipped() as f64 / cell.slots.max(1) as f64);
     Some(line(
         "effect",
         format!(
@@ -190,7 +227,8 @@ fn effect(summary: &Summary) -> Option<ClosingLine> {
 /// The cause of most spikes of the best tuning, or of all where it has none, and what removes it.
 fn cause(summary: &Summary) -> Vec<ClosingLine> {
     let best = summary.verdict.best.as_ref().map(|best| best.tuning.as_str());
-    let of_best: Vec<&CellSummary> = summary.cells.iter().filter(|cell| Some(cell.tuning.as_str()) == best).collect();
+    let of_best: Vec<&CellSummary> =
+        summary.cells.iter().filter(|cell| Some(cell.tuning.as_str()) == best).collect();
     let all: Vec<&CellSummary> = summary.cells.iter().collect();
     let named = [("", of_best), (" in all cells", all)].into_iter().find_map(|(whose, cells)| {
         let causes = causes::merged(cells.iter().map(|cell| &cell.causes));
@@ -198,28 +236,38 @@ fn cause(summary: &Summary) -> Vec<ClosingLine> {
     });
 
     let Some(TopCause { words, remedy, command }) = named else { return Vec::new() };
-    let mut lines =
-        vec![line("cause", words), line("remedy", in_short(remedy.map_or(causes::NO_REMEDY, Advice::text)))];
+    let mut lines = vec![
+        line("cause", words),
+        line("remedy", in_short(remedy.map_or(causes::NO_REMEDY, Advice::text))),
+    ];
     lines.extend(command.map(|command| line("tunings", command)));
     lines
 }
 
-/// The most frequent cause in words, what removes it, and the command that shows the tunings for it.
+/// The most frequent cause in words, what removes it, and the command that shows the tunings for
+/// it.
 struct TopCause {
     words: String,
     remedy: Option<Advice>,
     command: Option<String>,
 }
 
-/// The cause of most spikes: by who did it where one culprit made more than half of them late, with its own spikes only.
+/// The cause of most spikes: by who did it where one culprit made more than half of them late, with
+/// its own spikes only.
 fn top(causes: &Causes, cells: &[&CellSummary]) -> Option<TopCause> {
     let (kind, of_kind) = causes.iter().max_by_key(|(_, count)| count.spikes)?;
     let all = count(causes.values().map(|count| count.spikes).sum());
     let in_words = |who: String, spikes: u64, worst_ns: u64| {
-        format!("{who}: {} of {all} spikes, worst {}", count(spikes), time_ns(worst_ns, Letters::Ascii))
+        format!(
+            "{who}: {} of {all} spikes, worst {}",
+            count(spikes),
+            time_ns(worst_ns, Letters::Ascii)
+        )
     };
     let words = match of_kind.most_frequent().filter(|(_, of)| of.spikes * 2 > of_kind.spikes) {
-        Some((who, of)) => in_words(format!("{}{} {who}", kind.words(), kind.link()), of.spikes, of.worst_ns),
+        Some((who, of)) => {
+            in_words(format!("{}{} {who}", kind.words(), kind.link()), of.spikes, of.worst_ns)
+        }
         None => in_words(kind.words().to_owned(), of_kind.spikes, of_kind.worst_ns),
     };
 
@@ -230,7 +278,11 @@ fn top(causes: &Causes, cells: &[&CellSummary]) -> Option<TopCause> {
 
 /// A remedy without what stands behind a comma when it does not fit.
 fn in_short(first: &str) -> String {
-    let short = if first.chars().count() > WIDTH { first.split(", ").next().unwrap_or(first) } else { first };
+    let short = if first.chars().count() > WIDTH {
+        first.split(", ").next().unwrap_or(first)
+    } else {
+        first
+    };
     short.trim().to_owned()
 }
 
@@ -254,7 +306,10 @@ pub fn to_decide(summary: &Summary) -> Option<String> {
             three_digits(needed_s / 86_400.0)
         ),
         None => {
-            format!("{} and {names} have too few blocks to be distinguished: measure longer", best.tuning)
+            format!(
+                "{} and {names} have too few blocks to be distinguished: measure longer",
+                best.tuning
+            )
         }
     })
 }

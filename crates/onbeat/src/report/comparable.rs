@@ -15,14 +15,18 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
     }
 
     let mut differ = |what: &str, of: &dyn Fn(&Digest) -> Option<String>, why: &str| {
-        let values: Vec<(String, String)> = runs.iter().filter_map(|run| Some((run.name.clone(), of(run)?))).collect();
+        let values: Vec<(String, String)> =
+            runs.iter().filter_map(|run| Some((run.name.clone(), of(run)?))).collect();
         if values.iter().map(|(_, value)| value).collect::<BTreeSet<_>>().len() > 1 {
-            let each: Vec<String> = values.into_iter().map(|(name, value)| format!("{name} {value}")).collect();
+            let each: Vec<String> =
+                values.into_iter().map(|(name, value)| format!("{name} {value}")).collect();
             warnings.push(format!("{what}: {}; {why}", listed(&each)));
         }
     };
 
-    let period = |run: &Digest| (run.summary.period_ns > 0).then(|| time_ns(run.summary.period_ns, Letters::Ascii));
+    let period = |run: &Digest| {
+        (run.summary.period_ns > 0).then(|| time_ns(run.summary.period_ns, Letters::Ascii))
+    };
     differ("The periods differ", &period, "sleeps and deadlines depend on the period");
     let probe = |run: &Digest| Some(run.probe.clone()).filter(|probe| !probe.is_empty());
     differ(
@@ -30,7 +34,9 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
         &probe,
         "their measurements start and end at different instants",
     );
-    let loads = |run: &Digest| Some(run.summary.loads.join("+")).filter(|_| are_single(runs) && !run.is_of_load);
+    let loads = |run: &Digest| {
+        Some(run.summary.loads.join("+")).filter(|_| are_single(runs) && !run.is_of_load)
+    };
     differ("The loads differ", &loads, "their effect cannot be separated from other differences");
 
     for run in runs {
@@ -39,14 +45,17 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
         }
     }
 
-    if cells.iter().any(|cell| cell.runs.iter().any(|figures| figures.ratios.iter().any(|ratio| ratio.low.is_none()))) {
+    if cells.iter().any(|cell| {
+        cell.runs.iter().any(|figures| figures.ratios.iter().any(|ratio| ratio.low.is_none()))
+    }) {
         let why = "Ratios without an interval have fewer than 10 samples beyond the value, or fewer than 4 blocks or intervals";
         warnings.push(why.to_owned());
     }
 
     if runs.iter().all(|run| run.is_of_load) {
         // Loads that took turns saw the same background.
-        let in_turns = runs.iter().all(|run| run.summary.order == crate::record::RunOrder::Interleaved);
+        let in_turns =
+            runs.iter().all(|run| run.summary.order == crate::record::RunOrder::Interleaved);
         let order = "The loads ran one after another: a change in background activity can look like a difference; \
                      `onbeat measure PROBE --loads` interleaves them";
         warnings.extend((!in_turns && runs.len() > 1).then(|| order.to_owned()));
@@ -66,8 +75,11 @@ fn are_single(runs: &[Digest]) -> bool {
 fn too_few(run: &Digest, cell: &super::CellSummary) -> Option<String> {
     let of = cell.main()?.1.count;
     (!Share::P99.is_supported_by(of)).then(|| {
-        let name =
-            if run.summary.cells.len() > 1 { format!("{} in {}", cell.tuning, run.name) } else { run.name.clone() };
+        let name = if run.summary.cells.len() > 1 {
+            format!("{} in {}", cell.tuning, run.name)
+        } else {
+            run.name.clone()
+        };
         format!("{name} has {} samples; a p99 needs 1,000", count(of))
     })
 }

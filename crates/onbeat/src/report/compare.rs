@@ -1,7 +1,9 @@
-//! Runs beside each other: figures, ratios with their intervals, and what differed between the machines.
+//! Runs beside each other: figures, ratios with their intervals, and what differed between the
+//! machines.
 //!
-//! A run is first made small ([`Digest`]): its summary, and percentiles of its resampled stretches. Any number of long runs can be
-//! compared while only one of them is in memory. The first run is what the others are held against.
+//! A run is first made small ([`Digest`]): its summary, and percentiles of its resampled stretches.
+//! Any number of long runs can be compared while only one of them is in memory. The first run is
+//! what the others are held against.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,10 +27,12 @@ const RESAMPLES: u32 = 1000;
 const MOST_STRETCHES: usize = 64;
 /// The point of the normal distribution that 2.5 % lie above, of an interval of 95 %.
 const Z_97_5: f64 = 1.959_964;
-/// Points that half of 2.5 % over 1, 2, 3 and 4 lie above. Half, because an interval from few stretches of time holds less often
-/// than it should: with 2.5 % itself, 13 of 200 pairs of equal runs were said to differ.
+/// Points that half of 2.5 % over 1, 2, 3 and 4 lie above. Half, because an interval from few
+/// stretches of time holds less often than it should: with 2.5 % itself, 13 of 200 pairs of equal
+/// runs were said to differ.
 const Z_OF: [f64; 4] = [2.241_403, 2.497_705, 2.638_257, 2.734_369];
-/// Where the draws start; runs draw apart from each other, so that a run beside its own copy is not called certain.
+/// Where the draws start; runs draw apart from each other, so that a run beside its own copy is not
+/// called certain.
 const SEED: u64 = 2009;
 
 /// What a comparison needs of one run.
@@ -49,34 +53,50 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Of a run's summary and the files it was made from. `place` tells runs apart that are compared with each other;
-    /// percentiles in `shares` get intervals.
+    /// Of a run's summary and the files it was made from. `place` tells runs apart that are
+    /// compared with each other; percentiles in `shares` get intervals.
     #[must_use]
-    pub fn of(name: &str, place: u64, summary: Summary, files: &[RunFile], shares: &[Share]) -> Self {
+    pub fn of(
+        name: &str,
+        place: u64,
+        summary: Summary,
+        files: &[RunFile],
+        shares: &[Share],
+    ) -> Self {
         let mut drawn = BTreeMap::new();
         let mut stretches_of = BTreeMap::new();
         let mut random = fastrand::Rng::with_seed(SEED + place);
         for file in files {
             for series in Series::ALL {
                 let Some(stretches) = Stretches::of(file, series) else { continue };
-                let supported = shares.iter().filter(|share| share.is_supported_by(stretches.samples));
-                let of_share = supported.map(|share| (*share, Drawn::of(&stretches, *share, RESAMPLES, &mut random)));
+                let supported =
+                    shares.iter().filter(|share| share.is_supported_by(stretches.samples));
+                let of_share = supported
+                    .map(|share| (*share, Drawn::of(&stretches, *share, RESAMPLES, &mut random)));
                 drawn.insert((cell_of(file), series), of_share.collect());
                 let entries = file.entries.iter().filter(|entry| entry.series == series).count();
                 stretches_of.insert((cell_of(file), series), entries.min(MOST_STRETCHES));
             }
         }
 
-        let probe =
-            files.iter().find(|file| file.bench.is_none()).map_or_else(String::new, |file| file.header.probe.clone());
+        let probe = files
+            .iter()
+            .find(|file| file.bench.is_none())
+            .map_or_else(String::new, |file| file.header.probe.clone());
         let name = name.to_owned();
         let settings = settings(files);
         Self { name, probe, settings, summary, drawn, stretches: stretches_of, is_of_load: false }
     }
 
-    /// The ratio of a percentile to that of another run's cell, with its interval where there are enough stretches.
+    /// The ratio of a percentile to that of another run's cell, with its interval where there are
+    /// enough stretches.
     #[must_use]
-    pub fn ratio_to(&self, base: &Self, cells: (&CellSummary, &CellSummary), on: (Series, Share)) -> Option<Ratio> {
+    pub fn ratio_to(
+        &self,
+        base: &Self,
+        cells: (&CellSummary, &CellSummary),
+        on: (Series, Share),
+    ) -> Option<Ratio> {
         let (series, share) = on;
         let [mine, other] = [cells.0, cells.1].map(|cell| figure(cell, series, share));
         let mine = mine?;
@@ -84,7 +104,9 @@ impl Digest {
         let drawn = self.drawn_of(cells.0, on).zip(base.drawn_of(cells.1, on));
         let ratio = mine.value_ns.max(1) as f64 / other.value_ns.max(1) as f64;
         let supported = mine.supported && other.supported;
-        let bounds = drawn.filter(|_| supported).map(|(mine, other)| interval(mine.ln - other.ln, &[(other, mine)]));
+        let bounds = drawn
+            .filter(|_| supported)
+            .map(|(mine, other)| interval(mine.ln - other.ln, &[(other, mine)]));
         let bounds = bounds.filter(|(low, high)| low.is_finite() && high.is_finite());
         Some(Ratio {
             metric: share.label(),
@@ -96,11 +118,16 @@ impl Digest {
         })
     }
 
-    /// The ratios of all percentiles to those of another run's cell. Which of them differ is judged for all of them together:
-    /// with intervals widened for their number, so that all of them hold in 95 of 100 comparisons
-    /// (Bonferroni).
+    /// The ratios of all percentiles to those of another run's cell. Which of them differ is judged
+    /// for all of them together: with intervals widened for their number, so that all of them hold
+    /// in 95 of 100 comparisons (Bonferroni).
     #[must_use]
-    pub fn ratios_to(&self, base: &Self, cells: (&CellSummary, &CellSummary), series: Series) -> Vec<Ratio> {
+    pub fn ratios_to(
+        &self,
+        base: &Self,
+        cells: (&CellSummary, &CellSummary),
+        series: Series,
+    ) -> Vec<Ratio> {
         let of_share = |share| self.ratio_to(base, cells, (series, share));
         let mut ratios: Vec<Ratio> = SHARES.into_iter().filter_map(of_share).collect();
         let looked_at = ratios.iter().filter(|ratio| ratio.low.is_some()).count();
@@ -109,7 +136,8 @@ impl Digest {
         let wider = wider_for(looked_at, stretches[0].min(stretches[1]));
 
         for ratio in &mut ratios {
-            let leaves_out = |bound: f64| (bound.ln() - ratio.ratio.ln()) * wider + ratio.ratio.ln();
+            let leaves_out =
+                |bound: f64| (bound.ln() - ratio.ratio.ln()) * wider + ratio.ratio.ln();
             ratio.differs = ratio.low.is_some_and(|low| leaves_out(low) > 0.0)
                 || ratio.high.is_some_and(|high| leaves_out(high) < 0.0);
         }
@@ -122,8 +150,9 @@ impl Digest {
     }
 }
 
-/// How much wider than a 95 % interval each of `intervals` must be to hold together with the others, from `stretches` stretches of time:
-/// Student's t with the fewest degrees of freedom that there can be (Abramowitz and Stegun, 26.7.5).
+/// How much wider than a 95 % interval each of `intervals` must be to hold together with the
+/// others, from `stretches` stretches of time: Student's t with the fewest degrees of freedom that
+/// there can be (Abramowitz and Stegun, 26.7.5).
 fn wider_for(intervals: usize, stretches: usize) -> f64 {
     let freedom = stretches.saturating_sub(1).max(3) as f64;
     let t = |z: f64| {
@@ -147,7 +176,8 @@ pub struct Ratio {
     pub metric: String,
     /// Above 1 this run is the later one.
     pub ratio: f64,
-    /// Lower end of its 95 % interval; `None` where fewer than four stretches, or unsupported figures, allow none.
+    /// Lower end of its 95 % interval; `None` where fewer than four stretches, or unsupported
+    /// figures, allow none.
     pub low: Option<f64>,
     /// Its upper end.
     pub high: Option<f64>,
@@ -161,7 +191,10 @@ impl Ratio {
     /// `x 1.23 (1.1 to 1.4)`.
     #[must_use]
     pub fn words(&self) -> String {
-        let bounds = self.low.zip(self.high).map(|(low, high)| format!(" ({} to {})", ratio(low), ratio(high)));
+        let bounds = self
+            .low
+            .zip(self.high)
+            .map(|(low, high)| format!(" ({} to {})", ratio(low), ratio(high)));
         let sign = if self.supported { "" } else { "~" };
         format!("{sign}x {}{}", ratio(self.ratio), bounds.unwrap_or_default())
     }
@@ -195,7 +228,8 @@ pub struct RunFigures {
     /// Whether extremes, mean and SD come from histogram buckets and are as exact as these.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub from_buckets: bool,
-    /// Cycles that ended after the next release; `None` where another tool measured and did not count them.
+    /// Cycles that ended after the next release; `None` where another tool measured and did not
+    /// count them.
     pub overruns: Option<u64>,
     /// Deadline misses; `None` as above.
     pub deadline_misses: Option<u64>,
@@ -286,7 +320,11 @@ impl Comparison {
         let mut sentences = Vec::new();
         for compared in self.main() {
             let [base, others @ ..] = compared.runs.as_slice() else { continue };
-            let of = if compared.cell.is_empty() { String::new() } else { format!("{}: ", compared.cell) };
+            let of = if compared.cell.is_empty() {
+                String::new()
+            } else {
+                format!("{}: ", compared.cell)
+            };
             for other in others {
                 let runs = (self.runs[other.run].as_str(), self.runs[base.run].as_str());
                 sentences.push(format!("{of}{}", difference(compared.series, runs, &other.ratios)));
@@ -304,16 +342,25 @@ fn difference(series: Series, (mine, base): (&str, &str), ratios: &[Ratio]) -> S
     let (differing, alike): (Vec<&Ratio>, Vec<&Ratio>) =
         ratios.iter().filter(|ratio| ratio.low.is_some()).partition(|ratio| ratio.differs);
     if differing.is_empty() && alike.is_empty() {
-        return format!("{mine} and {base} have too few blocks or intervals for a confidence interval of their ratio");
+        return format!(
+            "{mine} and {base} have too few blocks or intervals for a confidence interval of their ratio"
+        );
     }
 
     let same: Vec<String> = alike.iter().map(|ratio| sized(ratio)).collect();
     if differing.is_empty() {
-        return format!("No visible difference of {words} between {mine} and {base}: {}", same.join(", "));
+        return format!(
+            "No visible difference of {words} between {mine} and {base}: {}",
+            same.join(", ")
+        );
     }
 
     let named: Vec<String> = differing.iter().map(|ratio| sized(ratio)).collect();
-    let rest = if same.is_empty() { String::new() } else { format!("; no visible difference: {}", same.join(", ")) };
+    let rest = if same.is_empty() {
+        String::new()
+    } else {
+        format!("; no visible difference: {}", same.join(", "))
+    };
     format!("The {words} of {mine} differs from that of {base}: {}{rest}", named.join(", "))
 }
 
@@ -351,9 +398,12 @@ fn keys(runs: &[Digest]) -> Vec<Key> {
 fn series_of(runs: &[Digest], wanted: &Key) -> Vec<Series> {
     let alone = are_alone(runs);
     let cells = runs.iter().flat_map(|run| run.summary.cells.iter().map(move |cell| (run, cell)));
-    let main = cells.filter(|(run, cell)| key(run, cell, alone) == *wanted).find_map(|(_, cell)| cell.main());
+    let main = cells
+        .filter(|(run, cell)| key(run, cell, alone) == *wanted)
+        .find_map(|(_, cell)| cell.main());
     let main: Vec<Series> = main.map(|(series, _)| series).into_iter().collect();
-    let others = Series::ALL.into_iter().filter(|series| !main.contains(series)).collect::<Vec<_>>();
+    let others =
+        Series::ALL.into_iter().filter(|series| !main.contains(series)).collect::<Vec<_>>();
     main.into_iter().chain(others).collect()
 }
 
@@ -419,7 +469,9 @@ impl RunFigures {
 
 fn settings(files: &[RunFile]) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
-    let Some(timing) = files.iter().find_map(|file| file.header.timing.as_ref()) else { return settings };
+    let Some(timing) = files.iter().find_map(|file| file.header.timing.as_ref()) else {
+        return settings;
+    };
     let benched = files.iter().filter(|file| file.header.timing.is_some()).count() > 1;
     let mut add = |name: &str, value: String| settings.insert(name.to_owned(), value);
     add("deadline", time_ns(timing.deadline_ns, Letters::Ascii));
@@ -442,7 +494,8 @@ fn differences(runs: &[Digest]) -> Vec<Difference> {
     let facts: Vec<BTreeMap<String, String>> = runs.iter().map(facts).collect();
     let names: BTreeSet<&String> = facts.iter().flat_map(BTreeMap::keys).collect();
     let differing = names.into_iter().filter_map(|name| {
-        let values: Vec<Option<String>> = facts.iter().map(|facts| facts.get(name).cloned()).collect();
+        let values: Vec<Option<String>> =
+            facts.iter().map(|facts| facts.get(name).cloned()).collect();
         let distinct: BTreeSet<&Option<String>> = values.iter().collect();
         (distinct.len() > 1).then(|| Difference { fact: name.clone(), values })
     });

@@ -1,8 +1,10 @@
-//! Runs one under the other: a row per run and cell, for any series, whatever tool recorded the run.
+//! Runs one under the other: a row per run and cell, for any series, whatever tool recorded the
+//! run.
 //!
-//! The columns are those of the tables that this tool is held against: smallest, mean and largest latency with overruns
-//! (the comparison of a virtual machine before and after tuning), samples, mean, SD, maximum and `(max - mean) / SD` ("latency is not
-//! Gaussian"), smallest, largest, mean and jitter with and without load (Mossige, Sampath and Rao, 2007).
+//! The columns are those of the tables that this tool is held against: smallest, mean and largest
+//! latency with overruns (the comparison of a virtual machine before and after tuning), samples,
+//! mean, SD, maximum and `(max - mean) / SD` ("latency is not Gaussian"), smallest, largest, mean
+//! and jitter with and without load (Mossige, Sampath and Rao, 2007).
 
 use std::collections::BTreeSet;
 
@@ -20,7 +22,8 @@ const NO_FIGURE: &str = "-";
 pub struct SeriesRows {
     /// Which series.
     pub series: Series,
-    /// Runs in order, cells of a run in its own order. Without ratios, which are between cells of the same name only.
+    /// Runs in order, cells of a run in its own order. Without ratios, which are between cells of
+    /// the same name only.
     pub rows: Vec<RunFigures>,
 }
 
@@ -38,16 +41,22 @@ pub enum SeriesChoice {
 /// A row per run and cell, series by series.
 #[must_use]
 pub fn rows(runs: &[Digest], wanted: SeriesChoice) -> Vec<SeriesRows> {
-    let cells = || runs.iter().enumerate().flat_map(|(run, of)| of.summary.cells.iter().map(move |cell| (run, cell)));
+    let cells = || {
+        runs.iter()
+            .enumerate()
+            .flat_map(|(run, of)| of.summary.cells.iter().map(move |cell| (run, cell)))
+    };
     let is_wanted = |series: Series, main: Option<Series>| match wanted {
         SeriesChoice::Main => main == Some(series),
         SeriesChoice::One(one) => one == series,
         SeriesChoice::All => true,
     };
 
-    // Another tool's run knows served releases only: beside one, all runs stand by what they have in common.
+    // Another tool's run knows served releases only: beside one, all runs stand by what they have
+    // in common.
     let mains: BTreeSet<Series> = cells().filter_map(|(_, cell)| Some(cell.main()?.0)).collect();
-    let are_mixed = mains.contains(&Series::ReleaseLatency) && mains.contains(&Series::WakeupLatency);
+    let are_mixed =
+        mains.contains(&Series::ReleaseLatency) && mains.contains(&Series::WakeupLatency);
     let in_common = |main: Series| {
         if are_mixed && main == Series::ReleaseLatency { Series::WakeupLatency } else { main }
     };
@@ -65,7 +74,10 @@ pub fn rows(runs: &[Digest], wanted: SeriesChoice) -> Vec<SeriesRows> {
 /// Series that any cell of the runs has.
 #[must_use]
 pub fn series_of(runs: &[Digest]) -> BTreeSet<Series> {
-    runs.iter().flat_map(|run| &run.summary.cells).flat_map(|cell| cell.series.keys().copied()).collect()
+    runs.iter()
+        .flat_map(|run| &run.summary.cells)
+        .flat_map(|cell| cell.series.keys().copied())
+        .collect()
 }
 
 impl Digest {
@@ -104,16 +116,25 @@ pub fn table(runs: &[Digest], of: &SeriesRows, letters: Letters) -> Table {
         let us = |ns: f64| Entry::from(three_digits(ns / 1e3));
         let counted = |n: Option<u64>| Entry::from(n.map_or_else(|| NO_FIGURE.to_owned(), count));
         let tail = row.tail_ratio.map_or_else(|| NO_FIGURE.to_owned(), three_digits);
-        let mut entries: Vec<Entry> = labels.words(runs, row).into_iter().map(Entry::from).collect();
+        let mut entries: Vec<Entry> =
+            labels.words(runs, row).into_iter().map(Entry::from).collect();
         entries.push(count(row.count).into());
-        entries.extend([row.min_ns as f64, row.mean_ns, row.sd_ns, row.max_ns as f64, row.jitter_ns as f64].map(us));
+        entries.extend(
+            [row.min_ns as f64, row.mean_ns, row.sd_ns, row.max_ns as f64, row.jitter_ns as f64]
+                .map(us),
+        );
         entries.extend([counted(row.overruns), counted(row.skipped), tail.into()]);
 
         Row { entries, begins_group: false }
     };
 
     Table {
-        title: format!("{} by {}, {}", of.series.words(), labels.heads()[0], letters.microseconds()),
+        title: format!(
+            "{} by {}, {}",
+            of.series.words(),
+            labels.heads()[0],
+            letters.microseconds()
+        ),
         columns,
         rows: of.rows.iter().map(row).collect(),
         legend: legend(runs, of),
@@ -123,26 +144,39 @@ pub fn table(runs: &[Digest], of: &SeriesRows, letters: Letters) -> Table {
 fn legend(runs: &[Digest], of: &SeriesRows) -> Vec<String> {
     let rows = &of.rows;
     let names = |is: fn(&RunFigures) -> bool| -> Vec<String> {
-        let runs_of: BTreeSet<usize> = rows.iter().filter(|row| is(row)).map(|row| row.run).collect();
+        let runs_of: BTreeSet<usize> =
+            rows.iter().filter(|row| is(row)).map(|row| row.run).collect();
         runs_of.into_iter().map(|run| runs[run].name.clone()).collect()
     };
 
-    let mut legend = vec!["jitter is max - min, tail is (max - avg) / SD, both over all samples".to_owned()];
+    let mut legend =
+        vec!["jitter is max - min, tail is (max - avg) / SD, both over all samples".to_owned()];
     let uncounted = names(|row| row.overruns.is_none());
     if !uncounted.is_empty() {
-        legend.push(format!("- not known: the tool that recorded {} does not count it", listed(&uncounted)));
+        legend.push(format!(
+            "- not known: the tool that recorded {} does not count it",
+            listed(&uncounted)
+        ));
     }
     if rows.iter().any(|row| row.tail_ratio.is_none()) {
         legend.push("- no tail: all samples are equal".to_owned());
     }
 
-    if of.series == Series::WakeupLatency && rows.iter().any(|row| row.skipped.is_some_and(|skipped| skipped > 0)) {
-        legend.push("served releases only; skipped releases are in their own column and in release latency".to_owned());
+    if of.series == Series::WakeupLatency
+        && rows.iter().any(|row| row.skipped.is_some_and(|skipped| skipped > 0))
+    {
+        legend.push(
+            "served releases only; skipped releases are in their own column and in release latency"
+                .to_owned(),
+        );
     }
 
     let coarse = names(|row| row.from_buckets);
     if !coarse.is_empty() {
-        legend.push(format!("min, avg, SD and max of {} are computed from histogram buckets", listed(&coarse)));
+        legend.push(format!(
+            "min, avg, SD and max of {} are computed from histogram buckets",
+            listed(&coarse)
+        ));
     }
 
     legend
@@ -161,7 +195,8 @@ impl RowLabels {
     fn new(runs: &[Digest], rows: &[RunFigures]) -> Self {
         let are_loads = runs.iter().all(|run| run.is_of_load);
         let loads: BTreeSet<&str> = rows.iter().map(|row| row.load.as_str()).collect();
-        let apart: BTreeSet<(usize, &str)> = rows.iter().map(|row| (row.run, row.load.as_str())).collect();
+        let apart: BTreeSet<(usize, &str)> =
+            rows.iter().map(|row| (row.run, row.load.as_str())).collect();
         Self {
             first: if are_loads { "load" } else { "run" },
             // Only where run and load leave two rows with the same name.

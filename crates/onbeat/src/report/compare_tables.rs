@@ -12,15 +12,24 @@ const NO_FIGURE: &str = "-";
 /// Figures of one series in one cell: a row per run.
 #[must_use]
 pub fn figures(comparison: &Comparison, compared: &Compared, letters: Letters) -> Table {
-    let mut columns = vec![Column::words("run"), Column::figures("samples"), Column::figures("min")];
+    let mut columns =
+        vec![Column::words("run"), Column::figures("samples"), Column::figures("min")];
     columns.extend(SHARES.map(|share| Column::figures(share.label())));
     columns.extend(["max", "misses", "spikes"].map(Column::figures));
     let row = |of: &RunFigures| {
         let us = |ns: u64| Entry::from(three_digits(ns as f64 / 1e3));
-        let mut entries = vec![Entry::from(comparison.runs[of.run].as_str()), count(of.count).into(), us(of.min_ns)];
+        let mut entries = vec![
+            Entry::from(comparison.runs[of.run].as_str()),
+            count(of.count).into(),
+            us(of.min_ns),
+        ];
         entries.extend(of.percentiles.iter().map(|percentile| {
             let text = three_digits(percentile.value_ns as f64 / 1e3);
-            if percentile.supported { Entry::from(text) } else { Entry::marked(format!("~{text}"), Mark::Unsupported) }
+            if percentile.supported {
+                Entry::from(text)
+            } else {
+                Entry::marked(format!("~{text}"), Mark::Unsupported)
+            }
         }));
         entries.push(us(of.max_ns));
         let counted = |n: Option<u64>| Entry::from(n.map_or_else(|| NO_FIGURE.to_owned(), count));
@@ -30,7 +39,12 @@ pub fn figures(comparison: &Comparison, compared: &Compared, letters: Letters) -
     };
 
     let mut table = Table {
-        title: format!("{}{}, {}", compared.series.words(), of_cell(compared), letters.microseconds()),
+        title: format!(
+            "{}{}, {}",
+            compared.series.words(),
+            of_cell(compared),
+            letters.microseconds()
+        ),
         columns,
         rows: compared.runs.iter().map(row).collect(),
         legend: Vec::new(),
@@ -60,7 +74,10 @@ pub fn ratios(comparison: &Comparison, compared: &Compared, letters: Letters) ->
             };
 
             let words = ratio.words();
-            Entry::marked(if letters == Letters::Unicode { words.replace("x ", "× ") } else { words }, mark)
+            Entry::marked(
+                if letters == Letters::Unicode { words.replace("x ", "× ") } else { words },
+                mark,
+            )
         }));
 
         Row { entries, begins_group: false }
@@ -82,17 +99,16 @@ pub fn ratios(comparison: &Comparison, compared: &Compared, letters: Letters) ->
 /// Spikes by their main cause: a row per cause. `None` without an analysis.
 #[must_use]
 pub fn causes(comparison: &Comparison, compared: &Compared) -> Option<Table> {
-    let kinds: BTreeSet<CauseKind> = compared.runs.iter().flat_map(|of| of.causes.keys().copied()).collect();
+    let kinds: BTreeSet<CauseKind> =
+        compared.runs.iter().flat_map(|of| of.causes.keys().copied()).collect();
     let mut columns = vec![Column::words("main cause")];
-    columns.extend(compared.runs.iter().map(|of| Column::figures(comparison.runs[of.run].as_str())));
+    columns
+        .extend(compared.runs.iter().map(|of| Column::figures(comparison.runs[of.run].as_str())));
     let row = |kind: CauseKind| {
         let mut entries = vec![Entry::from(kind.words())];
-        entries.extend(
-            compared
-                .runs
-                .iter()
-                .map(|of| Entry::from(of.causes.get(&kind).map_or_else(|| "0".to_owned(), |n| count(*n)))),
-        );
+        entries.extend(compared.runs.iter().map(|of| {
+            Entry::from(of.causes.get(&kind).map_or_else(|| "0".to_owned(), |n| count(*n)))
+        }));
 
         Row { entries, begins_group: false }
     };
@@ -112,12 +128,22 @@ pub fn differences(comparison: &Comparison) -> Option<Table> {
     columns.extend(comparison.runs.iter().map(|name| Column::words(name.as_str())));
     let rows = comparison.differences.iter().map(|difference| {
         let mut entries = vec![Entry::from(difference.fact.as_str())];
-        entries.extend(difference.values.iter().map(|value| Entry::from(value.as_deref().unwrap_or("not recorded"))));
+        entries.extend(
+            difference
+                .values
+                .iter()
+                .map(|value| Entry::from(value.as_deref().unwrap_or("not recorded"))),
+        );
         Row { entries, begins_group: false }
     });
 
     let rows: Vec<Row> = rows.collect();
-    (!rows.is_empty()).then(|| Table { title: "hosts and settings".to_owned(), columns, rows, legend: Vec::new() })
+    (!rows.is_empty()).then(|| Table {
+        title: "hosts and settings".to_owned(),
+        columns,
+        rows,
+        legend: Vec::new(),
+    })
 }
 
 fn of_cell(compared: &Compared) -> String {

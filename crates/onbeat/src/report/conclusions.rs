@@ -1,5 +1,6 @@
-//! Conclusions from the figures of a run: periodic interference, the tail versus a normal distribution, the worst case, how long
-//! to measure. All of it for what the run is about, and for what else it has.
+//! Conclusions from the figures of a run: periodic interference, the tail versus a normal
+//! distribution, the worst case, how long to measure. All of it for what the run is about, and for
+//! what else it has.
 
 use serde::{Deserialize, Serialize};
 
@@ -51,11 +52,13 @@ pub struct OfSeries {
     pub extremes: Extremes,
 }
 
-/// The series of a run that conclusions are drawn of, the main one first: what it says that it is about, and a few others; of a
-/// run that another tool recorded, all that it has.
+/// The series of a run that conclusions are drawn of, the main one first: what it says that it is
+/// about, and a few others; of a run that another tool recorded, all that it has.
 #[must_use]
 pub fn about(run: &RunFile) -> Vec<Series> {
-    let has = |series: &Series| run.entries.iter().any(|entry| entry.series == *series && entry.counts.count() > 0);
+    let has = |series: &Series| {
+        run.entries.iter().any(|entry| entry.series == *series && entry.counts.count() > 0)
+    };
     let mut about: Vec<Series> = match (&run.import, run.header.series.as_slice()) {
         (Some(_), _) => Series::ALL.into_iter().filter(has).collect(),
         (None, []) => vec![Series::ReleaseLatency],
@@ -71,7 +74,8 @@ pub fn about(run: &RunFile) -> Vec<Series> {
     about
 }
 
-/// Returns the conclusions from a run; `mission_s` is the time that the worst is wanted for, or else ten times the run.
+/// Returns the conclusions from a run; `mission_s` is the time that the worst is wanted for, or
+/// else ten times the run.
 #[must_use]
 pub fn of_run(run: &RunFile, at: Option<f64>, mission_s: Option<f64>) -> Conclusions {
     let period_ns = run.header.timing.as_ref().map(|timing| timing.period_ns);
@@ -89,7 +93,11 @@ fn of_series(run: &RunFile, series: Series, mission_s: Option<f64>) -> OfSeries 
         series,
         modes: modes::of_series(run, series),
         normal: statistics.and_then(|statistics| normal::of(&statistics, &distribution, series)),
-        extremes: extremes::of_series(run, series, mission_s.unwrap_or(TIMES_THE_RUN * measured_s(run, series))),
+        extremes: extremes::of_series(
+            run,
+            series,
+            mission_s.unwrap_or(TIMES_THE_RUN * measured_s(run, series)),
+        ),
     }
 }
 
@@ -108,7 +116,8 @@ impl Summary {
                 let name = run.path.file_name().map(|name| name.to_string_lossy());
                 name.is_some() && name.as_deref() == cell.file.as_deref()
             };
-            cell.conclusions = runs.iter().find(is_its).map(|run| Box::new(of_run(run, at, mission_s)));
+            cell.conclusions =
+                runs.iter().find(is_its).map(|run| Box::new(of_run(run, at, mission_s)));
         }
     }
 }
@@ -116,38 +125,54 @@ impl Summary {
 /// A heading and the sentences below it.
 pub type Section = (&'static str, Vec<String>);
 
-/// Conclusions in sections of few sentences. The table of [`normal::table`] goes with [`NOT_NORMAL`].
+/// Conclusions in sections of few sentences. The table of [`normal::table`] goes with
+/// [`NOT_NORMAL`].
 #[must_use]
 pub fn sections(summary: &Summary) -> Vec<Section> {
     let many = summary.cells.len() > 1;
     let named = |sentence: String, cell: &super::CellSummary| {
         if many { format!("{} under {}: {sentence}", cell.tuning, cell.load) } else { sentence }
     };
-    let cells: Vec<_> = summary.cells.iter().filter_map(|cell| Some((cell, cell.conclusions.as_deref()?))).collect();
+    let cells: Vec<_> = summary
+        .cells
+        .iter()
+        .filter_map(|cell| Some((cell, cell.conclusions.as_deref()?)))
+        .collect();
     let best = summary.verdict.best.as_ref();
-    let is_best =
-        |cell: &super::CellSummary| best.is_some_and(|best| best.tuning == cell.tuning && best.load == cell.load);
+    let is_best = |cell: &super::CellSummary| {
+        best.is_some_and(|best| best.tuning == cell.tuning && best.load == cell.load)
+    };
     // Of many cells those that found something, or else the best one.
-    let sentences_of =
-        |has: &dyn Fn(&Conclusions) -> bool, words: &dyn Fn(&Conclusions) -> Vec<String>| -> Vec<String> {
-            let some: Vec<_> = cells.iter().filter(|(_, conclusions)| has(conclusions)).collect();
-            let chosen =
-                if some.is_empty() { cells.iter().filter(|(cell, _)| !many || is_best(cell)).collect() } else { some };
-            chosen
-                .into_iter()
-                .flat_map(|(cell, all)| words(all).into_iter().map(|w| named(w, cell)).collect::<Vec<_>>())
-                .collect()
+    let sentences_of = |has: &dyn Fn(&Conclusions) -> bool,
+                        words: &dyn Fn(&Conclusions) -> Vec<String>|
+     -> Vec<String> {
+        let some: Vec<_> = cells.iter().filter(|(_, conclusions)| has(conclusions)).collect();
+        let chosen = if some.is_empty() {
+            cells.iter().filter(|(cell, _)| !many || is_best(cell)).collect()
+        } else {
+            some
         };
+        chosen
+            .into_iter()
+            .flat_map(|(cell, all)| {
+                words(all).into_iter().map(|w| named(w, cell)).collect::<Vec<_>>()
+            })
+            .collect()
+    };
 
-    let finds =
-        |all: &Conclusions| !all.modes.found.is_empty() || all.others.iter().any(|other| !other.modes.found.is_empty());
+    let finds = |all: &Conclusions| {
+        !all.modes.found.is_empty() || all.others.iter().any(|other| !other.modes.found.is_empty())
+    };
     let modes = sentences_of(&finds, &modes_of);
     let normal = sentences_of(&|all| !many && all.normal.is_some(), &|all| {
         all.normal.iter().map(|n| n.sentence.clone()).collect()
     });
     let extremes = sentences_of(&|all| all.extremes.estimate.is_some(), &extremes_of);
-    let enough: Vec<String> =
-        cells.iter().filter_map(|(_, all)| Some(all.enough.as_ref()?.sentence.clone())).take(1).collect();
+    let enough: Vec<String> = cells
+        .iter()
+        .filter_map(|(_, all)| Some(all.enough.as_ref()?.sentence.clone()))
+        .take(1)
+        .collect();
     let all = [
         ("Periodic interference", modes),
         (NOT_NORMAL, normal),
@@ -158,7 +183,8 @@ pub fn sections(summary: &Summary) -> Vec<Section> {
     all.into_iter().filter(|(_, sentences)| !sentences.is_empty()).collect()
 }
 
-/// Sentences about modes: those of the main series, or that there is none, and what was found in others.
+/// Sentences about modes: those of the main series, or that there is none, and what was found in
+/// others.
 fn modes_of(all: &Conclusions) -> Vec<String> {
     let mut sentences: Vec<String> = match all.modes.found.as_slice() {
         [] => vec![all.modes.sentence.clone()],
@@ -167,7 +193,9 @@ fn modes_of(all: &Conclusions) -> Vec<String> {
 
     for other in &all.others {
         // What the main series has is in those that contain it, too.
-        let is_new = |mode: &&modes::Mode| !all.modes.found.iter().any(|main| modes::is_same_period(main, mode));
+        let is_new = |mode: &&modes::Mode| {
+            !all.modes.found.iter().any(|main| modes::is_same_period(main, mode))
+        };
         let new = other.modes.found.iter().filter(is_new);
         sentences.extend(new.map(|mode| format!("{}: {}", other.series.words(), mode.sentence)));
     }

@@ -1,8 +1,9 @@
 //! The effect of each of P, M, C and S on its own.
 //!
-//! For a factor, every pair of cells that differs by this factor only (none and P, M and PM, …) gives a ratio of a percentile
-//! of release latency; the effect is the geometric mean of the ratios. How sure it is, is found by resampling each cell's
-//! blocks with replacement (`bootstrap`).
+//! For a factor, every pair of cells that differs by this factor only (none and P, M and PM, …)
+//! gives a ratio of a percentile of release latency; the effect is the geometric mean of the
+//! ratios. How sure it is, is found by resampling each cell's blocks with replacement
+//! (`bootstrap`).
 
 use std::collections::BTreeMap;
 
@@ -51,7 +52,8 @@ pub struct Bootstrap {
     pub seed: u64,
     /// Number of resamples; at least 1,000 for stable ends.
     pub resamples: u32,
-    /// The farthest percentile to compare; a lower one is taken where a cell has too few samples for it.
+    /// The farthest percentile to compare; a lower one is taken where a cell has too few samples
+    /// for it.
     pub at_most: Share,
 }
 
@@ -63,8 +65,8 @@ impl Default for Bootstrap {
 
 /// The effects of every factor that the files have pairs for, load by load.
 ///
-/// A cell with fewer than four blocks is taken apart into its intervals instead; one with fewer than four of
-/// these is in no pair.
+/// A cell with fewer than four blocks is taken apart into its intervals instead; one with fewer
+/// than four of these is in no pair.
 #[must_use]
 pub fn of(files: &[RunFile], loads: &[String], bootstrap: Bootstrap) -> Vec<Effect> {
     let mut effects = Vec::new();
@@ -90,7 +92,10 @@ pub fn in_one_line(effects: &[Effect]) -> Vec<String> {
     loads.dedup();
     let line = |load: &str| {
         let of_load: Vec<&Effect> = effects.iter().filter(|effect| effect.load == load).collect();
-        let common = of_load.iter().all(|effect| effect.metric == of_load[0].metric).then(|| of_load[0].metric.clone());
+        let common = of_load
+            .iter()
+            .all(|effect| effect.metric == of_load[0].metric)
+            .then(|| of_load[0].metric.clone());
         let each = of_load.iter().map(|effect| {
             let paid = if effect.is_visible() {
                 format!("× {}", ratio(effect.ratio))
@@ -147,12 +152,14 @@ struct FactorComparison {
 }
 
 impl FactorComparison {
-    /// `None` when no two cells differ by the factor only, or they have too few samples even for the median.
+    /// `None` when no two cells differ by the factor only, or they have too few samples even for
+    /// the median.
     fn new(factor: char, cells: &BTreeMap<Factors, Stretches>, at_most: Share) -> Option<Self> {
         let bit = Factors::bit(factor)?;
         let without = cells.keys().filter(|factors| factors.0 & bit == 0);
         let pairs = without.map(|&Factors(bits)| (Factors(bits), Factors(bits | bit)));
-        let pairs: Vec<(Factors, Factors)> = pairs.filter(|(_, with)| cells.contains_key(with)).collect();
+        let pairs: Vec<(Factors, Factors)> =
+            pairs.filter(|(_, with)| cells.contains_key(with)).collect();
         let fewest = pairs.iter().flat_map(|(a, b)| [cells[a].samples, cells[b].samples]).min()?;
         let supported = |share: &Share| *share <= at_most && share.is_supported_by(fewest);
 
@@ -160,21 +167,28 @@ impl FactorComparison {
     }
 }
 
-fn under_load(load: &str, cells: &BTreeMap<Factors, Stretches>, bootstrap: Bootstrap) -> Vec<Effect> {
+fn under_load(
+    load: &str,
+    cells: &BTreeMap<Factors, Stretches>,
+    bootstrap: Bootstrap,
+) -> Vec<Effect> {
     let mut random = fastrand::Rng::with_seed(bootstrap.seed);
-    let questions: Vec<FactorComparison> =
-        Factors::ORDER.chars().filter_map(|factor| FactorComparison::new(factor, cells, bootstrap.at_most)).collect();
+    let questions: Vec<FactorComparison> = Factors::ORDER
+        .chars()
+        .filter_map(|factor| FactorComparison::new(factor, cells, bootstrap.at_most))
+        .collect();
     let mut drawn: BTreeMap<(Share, Factors), Drawn> = BTreeMap::new();
     for FactorComparison { share, pairs, .. } in &questions {
         for factors in pairs.iter().flat_map(|&(a, b)| [a, b]) {
-            drawn
-                .entry((*share, factors))
-                .or_insert_with(|| Drawn::of(&cells[&factors], *share, bootstrap.resamples, &mut random));
+            drawn.entry((*share, factors)).or_insert_with(|| {
+                Drawn::of(&cells[&factors], *share, bootstrap.resamples, &mut random)
+            });
         }
     }
 
     let effect = |FactorComparison { factor, share, pairs }: &FactorComparison| {
-        let pairs = pairs.iter().map(|&(a, b)| (&drawn[&(*share, a)], &drawn[&(*share, b)])).collect();
+        let pairs =
+            pairs.iter().map(|&(a, b)| (&drawn[&(*share, a)], &drawn[&(*share, b)])).collect();
         Pairs { factor: *factor, share: *share, pairs }.effect(load)
     };
 
@@ -184,7 +198,8 @@ fn under_load(load: &str, cells: &BTreeMap<Factors, Stretches>, bootstrap: Boots
 impl Pairs<'_> {
     fn effect(&self, load: &str) -> Effect {
         let n = self.pairs.len() as f64;
-        let mean = |of: &dyn Fn(&(&Drawn, &Drawn)) -> f64| self.pairs.iter().map(of).sum::<f64>() / n;
+        let mean =
+            |of: &dyn Fn(&(&Drawn, &Drawn)) -> f64| self.pairs.iter().map(of).sum::<f64>() / n;
         let (without, with) = (mean(&|(without, _)| without.ln), mean(&|(_, with)| with.ln));
         let (low, high) = interval(with - without, &self.pairs);
         let mut effect = Effect {

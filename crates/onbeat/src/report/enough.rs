@@ -1,7 +1,8 @@
 //! How long to measure before a share of releases on time can be shown.
 //!
-//! The rule is the verdict's own ([`super::binomial`]): `n` releases with none over show that at most `1 − at/100` of them
-//! are, at one-sided 95 % confidence, when `n` is at least three over the allowed rate.
+//! The rule is the verdict's own ([`super::binomial`]): `n` releases with none over show that at
+//! most `1 − at/100` of them are, at one-sided 95 % confidence, when `n` is at least three over the
+//! allowed rate.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +23,8 @@ pub struct Enough {
     pub seconds: f64,
     /// Number that may be over the limit.
     pub over: u64,
-    /// Releases until ten stand above the percentile `at`, so that it is a figure that samples support.
+    /// Releases until ten stand above the percentile `at`, so that it is a figure that samples
+    /// support.
     pub for_percentile: u64,
     /// Their duration in seconds.
     pub for_percentile_s: f64,
@@ -30,9 +32,9 @@ pub struct Enough {
     pub sentence: String,
 }
 
-/// Returns the releases and the time needed to show that at least `at` percent of the releases are on time, at a period of `period_ns`, when
-/// `over` of them will have been late. `None` when `at` is not above 0 and below 100: that all are on time is shown by no
-/// number.
+/// Returns the releases and the time needed to show that at least `at` percent of the releases are
+/// on time, at a period of `period_ns`, when `over` of them will have been late. `None` when `at`
+/// is not above 0 and below 100: that all are on time is shown by no number.
 #[must_use]
 pub fn enough(at: f64, period_ns: u64, over: u64) -> Option<Enough> {
     if !(at > 0.0 && at < 100.0) {
@@ -40,7 +42,8 @@ pub fn enough(at: f64, period_ns: u64, over: u64) -> Option<Enough> {
     }
 
     let allowed = (100.0 - at) / 100.0;
-    let releases = if over == 0 { needed_with_none_over(allowed) } else { needed_with(over, allowed) };
+    let releases =
+        if over == 0 { needed_with_none_over(allowed) } else { needed_with(over, allowed) };
     let seconds = releases as f64 * period_ns as f64 / 1e9;
     // Ten above: the rank of the percentile leaves them out.
     let for_percentile = (LEAST_ABOVE as f64 / allowed - 1e-6).ceil() as u64;
@@ -50,12 +53,28 @@ pub fn enough(at: f64, period_ns: u64, over: u64) -> Option<Enough> {
         over => format!("{} over the limit", count(over)),
     };
 
-    let sentence = sentence(at, period_ns, (releases, seconds), (for_percentile, for_percentile_s), &late);
-    Some(Enough { at, period_ns, releases, seconds, over, for_percentile, for_percentile_s, sentence })
+    let sentence =
+        sentence(at, period_ns, (releases, seconds), (for_percentile, for_percentile_s), &late);
+    Some(Enough {
+        at,
+        period_ns,
+        releases,
+        seconds,
+        over,
+        for_percentile,
+        for_percentile_s,
+        sentence,
+    })
 }
 
 /// Numbers of releases, each with its seconds; without these where the period is not known.
-fn sentence(at: f64, period_ns: u64, releases: (u64, f64), for_percentile: (u64, f64), late: &str) -> String {
+fn sentence(
+    at: f64,
+    period_ns: u64,
+    releases: (u64, f64),
+    for_percentile: (u64, f64),
+    late: &str,
+) -> String {
     let n = count(releases.0);
     let above = count(for_percentile.0);
     if period_ns == 0 {

@@ -67,7 +67,8 @@ pub struct AlarmVerdict {
     pub sentence: String,
 }
 
-/// Judges events by how many of them may say that something is wrong. Events that were lost may have been alarms.
+/// Judges events by how many of them may say that something is wrong. Events that were lost may
+/// have been alarms.
 #[must_use]
 pub fn judge(events: Option<&BusEvents>, most: u64) -> AlarmVerdict {
     let (alarms, lost) = events.map_or((0, 0), |events| (events.alarm_count(), events.lost));
@@ -77,8 +78,11 @@ pub fn judge(events: Option<&BusEvents>, most: u64) -> AlarmVerdict {
         () => Outcome::Pass,
     };
 
-    let lost = if lost > 0 { format!(", and {} events were lost", count(lost)) } else { String::new() };
-    let first = events.and_then(|events| events.incidents.first()).map_or(String::new(), |what| format!(": {what}"));
+    let lost =
+        if lost > 0 { format!(", and {} events were lost", count(lost)) } else { String::new() };
+    let first = events
+        .and_then(|events| events.incidents.first())
+        .map_or(String::new(), |what| format!(": {what}"));
     let sentence = format!("{}{lost}, {} allowed{first}", alarms_in_words(alarms), count(most));
     AlarmVerdict { outcome, alarms, most, sentence }
 }
@@ -92,7 +96,8 @@ pub(super) fn alarms_in_words(alarms: u64) -> String {
     }
 }
 
-/// What was wrong: the first incidents a sentence each, those of devices and of the robot's stop before all others, then the rest by kind.
+/// What was wrong: the first incidents a sentence each, those of devices and of the robot's stop
+/// before all others, then the rest by kind.
 fn in_words(notes: &[EventNote], left_out: &EventsLeftOut) -> Vec<String> {
     let mut incidents: Vec<(u8, String, EventKind)> = Vec::new();
     for (place, event) in notes.iter().enumerate().filter(|(_, event)| event.alarm) {
@@ -103,14 +108,17 @@ fn in_words(notes: &[EventNote], left_out: &EventsLeftOut) -> Vec<String> {
     let rest = incidents.split_off(incidents.len().min(INCIDENTS));
     let mut more = left_out.alarms.clone();
     rest.iter().for_each(|(.., kind)| *more.entry(*kind).or_insert(0) += 1);
-    let mut sentences: Vec<String> = incidents.into_iter().map(|(_, sentence, _)| sentence).collect();
+    let mut sentences: Vec<String> =
+        incidents.into_iter().map(|(_, sentence, _)| sentence).collect();
     if !more.is_empty() {
-        let kinds: Vec<String> = more.iter().map(|(kind, n)| format!("{} {}", count(*n), kind.words())).collect();
+        let kinds: Vec<String> =
+            more.iter().map(|(kind, n)| format!("{} {}", count(*n), kind.words())).collect();
         sentences.push(format!("further alarms: {}", listed(&kinds)));
     }
 
     if left_out.lost > 0 {
-        sentences.push(format!("{} events were lost between loop and recorder", count(left_out.lost)));
+        sentences
+            .push(format!("{} events were lost between loop and recorder", count(left_out.lost)));
     }
 
     sentences
@@ -141,9 +149,11 @@ fn incident(event: &EventNote, after: &[EventNote]) -> String {
         _ => return format!("{} at {:.3} s", event.sentence, event.t),
     };
 
-    let begins_again = |other: &&EventNote| other.kind == event.kind && other.device == event.device;
+    let begins_again =
+        |other: &&EventNote| other.kind == event.kind && other.device == event.device;
     let until = after.iter().position(|other| begins_again(&other)).unwrap_or(after.len());
-    let end = after[..until].iter().find(|other| other.kind == ended_by && other.device == event.device);
+    let end =
+        after[..until].iter().find(|other| other.kind == ended_by && other.device == event.device);
     let device = event.device.as_deref().unwrap_or_default();
     match (event.kind, end) {
         (EventKind::DeviceLost, Some(end)) => {
@@ -155,7 +165,12 @@ fn incident(event: &EventNote, after: &[EventNote]) -> String {
         }
         (EventKind::DeviceLost, None) => format!("{device} stopped answering at {:.3} s", event.t),
         (_, Some(end)) => {
-            format!("{} at {:.3} s, correct again after {} cycles", event.sentence, event.t, count(end.code.into()))
+            format!(
+                "{} at {:.3} s, correct again after {} cycles",
+                event.sentence,
+                event.t,
+                count(end.code.into())
+            )
         }
         (_, None) => format!("{} since {:.3} s", event.sentence, event.t),
     }
@@ -166,7 +181,15 @@ mod tests {
     use super::*;
 
     fn note(t: f64, kind: EventKind, device: Option<&str>, code: u32) -> EventNote {
-        let event = onbeat_ethercat::event::Event { at_ns: 0, cycle: 1, kind, device: 0, old: 3, new: 2, code };
+        let event = onbeat_ethercat::event::Event {
+            at_ns: 0,
+            cycle: 1,
+            kind,
+            device: 0,
+            old: 3,
+            new: 2,
+            code,
+        };
         EventNote {
             t,
             cycle: 1,
@@ -205,8 +228,11 @@ mod tests {
     #[test]
     fn five_incidents_are_listed_and_the_rest_is_counted_with_what_was_left_out() {
         let notes = vec![note(1.0, EventKind::FrameLate, None, 0); 7];
-        let left_out =
-            EventsLeftOut { alarms: BTreeMap::from([(EventKind::FrameLate, 1_000)]), lost: 3, ..Default::default() };
+        let left_out = EventsLeftOut {
+            alarms: BTreeMap::from([(EventKind::FrameLate, 1_000)]),
+            lost: 3,
+            ..Default::default()
+        };
         let sentences = in_words(&notes, &left_out);
 
         assert_eq!(sentences.len(), 7);

@@ -15,7 +15,10 @@ pub(super) fn in_words(notes: &[ExclusionNote]) -> Vec<String> {
         let slots = if note.samples == 1 { "slot" } else { "slots" };
         let sentence = &note.sentence;
         let samples = count(note.samples);
-        format!("{sentence} at {:.1} s: {samples} {slots} in progress excluded from all figures", note.t)
+        format!(
+            "{sentence} at {:.1} s: {samples} {slots} in progress excluded from all figures",
+            note.t
+        )
     });
 
     let mut sentences: Vec<String> = sentences.collect();
@@ -27,8 +30,10 @@ pub(super) fn in_words(notes: &[ExclusionNote]) -> Vec<String> {
             *samples += note.samples;
         }
 
-        let kinds: Vec<String> =
-            more.iter().map(|(what, (times, _))| format!("{} {}", count(*times), words(*what, *times))).collect();
+        let kinds: Vec<String> = more
+            .iter()
+            .map(|(what, (times, _))| format!("{} {}", count(*times), words(*what, *times)))
+            .collect();
         let samples = more.values().map(|(_, samples)| samples).sum();
         sentences.push(format!("the same for {}: {} slots", listed(&kinds), count(samples)));
     }
@@ -53,11 +58,24 @@ mod tests {
 
     #[test]
     fn the_first_five_are_listed_and_the_rest_is_summed_up() {
-        let note = |what| ExclusionNote { t: 12.34, length: 0.02, what, sentence: "it slept".into(), samples: 21 };
+        let note = |what| ExclusionNote {
+            t: 12.34,
+            length: 0.02,
+            what,
+            sentence: "it slept".into(),
+            samples: 21,
+        };
         let mut notes = vec![note(Surrounding::Suspend); 5];
         assert_eq!(in_words(&notes).len(), 5);
-        assert_eq!(in_words(&notes)[0], "it slept at 12.3 s: 21 slots in progress excluded from all figures");
-        notes.extend([note(Surrounding::ClockStep), note(Surrounding::Suspend), note(Surrounding::Suspend)]);
+        assert_eq!(
+            in_words(&notes)[0],
+            "it slept at 12.3 s: 21 slots in progress excluded from all figures"
+        );
+        notes.extend([
+            note(Surrounding::ClockStep),
+            note(Surrounding::Suspend),
+            note(Surrounding::Suspend),
+        ]);
         let last = "the same for 1 more step of the wall clock and 2 more suspends: 63 slots";
 
         assert_eq!(in_words(&notes)[5..], [last]);

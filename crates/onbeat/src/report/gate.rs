@@ -1,4 +1,5 @@
-//! Whether a run passes: a limit, no worse than a baseline, or both; for machines that decide whether work goes on.
+//! Whether a run passes: a limit, no worse than a baseline, or both; for machines that decide
+//! whether work goes on.
 
 use serde::Serialize;
 
@@ -46,7 +47,8 @@ impl Gate {
     /// Of the checks of a run.
     #[must_use]
     pub fn new(run: &str, checks: Vec<Check>) -> Self {
-        let outcome = checks.iter().map(|check| check.outcome).max().unwrap_or(Outcome::Inconclusive);
+        let outcome =
+            checks.iter().map(|check| check.outcome).max().unwrap_or(Outcome::Inconclusive);
         let schema = GATE_SCHEMA.to_owned();
         let version = env!("CARGO_PKG_VERSION").to_owned();
         Self { schema, version, run: run.to_owned(), outcome, checks }
@@ -63,7 +65,8 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// The cells that are checked: those asked for; without a word on tunings all cells, of a bench its best tuning.
+    /// The cells that are checked: those asked for; without a word on tunings all cells, of a bench
+    /// its best tuning.
     #[must_use]
     pub fn cells<'s>(&self, summary: &'s Summary) -> Vec<&'s CellSummary> {
         let best = summary.verdict.best.as_ref().map(|best| best.tuning.as_str());
@@ -115,19 +118,26 @@ pub struct Baseline<'b> {
     pub no_worse_than: f64,
 }
 
-/// A run against its baseline, cell by cell: it holds when all of the ratio's 95 % interval is at most what is allowed, and is
-/// broken when all of it is above.
+/// A run against its baseline, cell by cell: it holds when all of the ratio's 95 % interval is at
+/// most what is allowed, and is broken when all of it is above.
 #[must_use]
-pub fn baseline_checks(run: &Digest, cells: &[&CellSummary], baseline: &Baseline<'_>) -> Vec<Check> {
+pub fn baseline_checks(
+    run: &Digest,
+    cells: &[&CellSummary],
+    baseline: &Baseline<'_>,
+) -> Vec<Check> {
     let of = |cell: &&CellSummary| {
         let their = &baseline.run.summary.cells;
         let same = their.iter().find(|other| other.cell() == cell.cell());
         let stream = |cell: &CellSummary| cell.import.as_ref().map(|import| import.stream.clone());
         let base = same
-            .or_else(|| their.iter().find(|other| stream(cell).is_some() && stream(other) == stream(cell)))
+            .or_else(|| {
+                their.iter().find(|other| stream(cell).is_some() && stream(other) == stream(cell))
+            })
             .or_else(|| their.first().filter(|_| their.len() == 1));
         let series = base.map_or(baseline.series, |base| in_common(baseline.series, [cell, base]));
-        let ratio = base.and_then(|base| run.ratio_to(baseline.run, (cell, base), (series, baseline.share)));
+        let ratio = base
+            .and_then(|base| run.ratio_to(baseline.run, (cell, base), (series, baseline.share)));
         let (outcome, sentence) = judged(ratio.as_ref(), baseline);
         let name = format!(
             "{} {} at most x {} of {}",

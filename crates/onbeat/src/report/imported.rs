@@ -1,4 +1,5 @@
-//! Runs that other tools recorded: one cell per stream, judged together, and what their sources do not add.
+//! Runs that other tools recorded: one cell per stream, judged together, and what their sources do
+//! not add.
 
 use super::best::Overall;
 use super::cell::{self, CellSummary};
@@ -55,15 +56,26 @@ fn overall(cells: &[CellSummary], limit: Option<Limit>) -> Overall {
 }
 
 fn judged(cells: &[CellSummary], limit: Limit) -> String {
-    let decisive = cells.iter().filter_map(|cell| Some((cell, cell.verdict.as_ref()?))).max_by_key(|(_, v)| v.outcome);
+    let decisive = cells
+        .iter()
+        .filter_map(|cell| Some((cell, cell.verdict.as_ref()?)))
+        .max_by_key(|(_, v)| v.outcome);
     let Some((cell, verdict)) = decisive else { return "no samples".to_owned() };
     let words = limit_in_words(limit);
     let who = &cell.tuning;
     let sentence = match verdict.outcome {
-        Outcome::Pass if cells.len() == 1 => format!("limit met in {who}: {words}; {}", verdict.sentence),
-        Outcome::Pass => format!("limit met in all {} streams: {words}; {who}: {}", cells.len(), verdict.sentence),
+        Outcome::Pass if cells.len() == 1 => {
+            format!("limit met in {who}: {words}; {}", verdict.sentence)
+        }
+        Outcome::Pass => format!(
+            "limit met in all {} streams: {words}; {who}: {}",
+            cells.len(),
+            verdict.sentence
+        ),
         Outcome::Fail => format!("{} in {who}; {}", missed_in_words(limit), verdict.sentence),
-        Outcome::Inconclusive => format!("limit may be met in {who}: {words}; {}", verdict.sentence),
+        Outcome::Inconclusive => {
+            format!("limit may be met in {who}: {words}; {}", verdict.sentence)
+        }
     };
 
     format!("{}: {sentence}", verdict.outcome.words())
@@ -77,7 +89,12 @@ fn worst_in_words(cells: &[CellSummary]) -> String {
         || "no samples".to_owned(),
         |(cell, (series, of))| {
             let max = time_ns(of.max_ns, Letters::Ascii);
-            format!("{}: {} at most {max} in {} samples", cell.tuning, series.words(), count(of.count))
+            format!(
+                "{}: {} at most {max} in {} samples",
+                cell.tuning,
+                series.words(),
+                count(of.count)
+            )
         },
     )
 }
@@ -91,7 +108,8 @@ pub fn notes(import: &Import) -> Vec<String> {
         if let Some(beyond) = resolution.beyond.filter(|beyond| beyond.count > 0) {
             let from = time_ns(beyond.from_ns, Letters::Ascii);
             let to = time_ns(beyond.to_ns, Letters::Ascii);
-            let (samples, exceed) = if beyond.count == 1 { ("sample", "exceeds") } else { ("samples", "exceed") };
+            let (samples, exceed) =
+                if beyond.count == 1 { ("sample", "exceeds") } else { ("samples", "exceed") };
             notes.push(format!(
                 "{} {samples} of {} {exceed} the range of the source's histogram: between {from} and {to}",
                 count(beyond.count),
@@ -100,7 +118,9 @@ pub fn notes(import: &Import) -> Vec<String> {
         }
     }
 
-    notes.extend(import.missing.iter().map(|what| format!("not in the file ({}): {what}", import.format)));
+    notes.extend(
+        import.missing.iter().map(|what| format!("not in the file ({}): {what}", import.format)),
+    );
     notes
 }
 
@@ -109,7 +129,10 @@ fn coarseness(series: Series, import: &Import) -> Option<String> {
     let resolution = import.resolution.get(&series)?;
     let words = series.words();
     if !resolution.upper_ends_ns.is_empty() {
-        return Some(format!("{words}: {} buckets of uneven width", resolution.upper_ends_ns.len()));
+        return Some(format!(
+            "{words}: {} buckets of uneven width",
+            resolution.upper_ends_ns.len()
+        ));
     }
 
     let step = time_ns(resolution.step_ns, Letters::Ascii);
@@ -151,15 +174,25 @@ pub fn sentences(cells: &[CellSummary]) -> Vec<String> {
     sentences
 }
 
-/// Marks figures that fall beyond the source's histogram: they are upper ends, and no sample stands above them for certain.
-pub(super) fn mark_beyond(series: &mut std::collections::BTreeMap<Series, Statistics>, import: &Import) {
+/// Marks figures that fall beyond the source's histogram: they are upper ends, and no sample stands
+/// above them for certain.
+pub(super) fn mark_beyond(
+    series: &mut std::collections::BTreeMap<Series, Statistics>,
+    import: &Import,
+) {
     for (series, figures) in series {
         let Some(beyond) = import.beyond(*series) else { continue };
-        for percentile in figures.percentiles.iter_mut().filter(|percentile| percentile.value_ns >= beyond.from_ns) {
+        for percentile in figures
+            .percentiles
+            .iter_mut()
+            .filter(|percentile| percentile.value_ns >= beyond.from_ns)
+        {
             percentile.supported = false;
         }
 
-        for low in figures.low.iter_mut().filter(|low| low.max_ns >= beyond.from_ns && low.q < 100.0) {
+        for low in
+            figures.low.iter_mut().filter(|low| low.max_ns >= beyond.from_ns && low.q < 100.0)
+        {
             low.supported = false;
         }
     }

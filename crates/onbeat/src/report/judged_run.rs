@@ -31,18 +31,20 @@ pub struct JudgedRun {
 }
 
 impl JudgedRun {
-    /// Summarises the files of one run: of a bench with its cells, of a measurement, or of imports. `None` when they are several runs
-    /// or none.
+    /// Summarises the files of one run: of a bench with its cells, of a measurement, or of imports.
+    /// `None` when they are several runs or none.
     #[must_use]
     pub fn new(mut files: Vec<RunFile>, by: JudgeBy) -> Option<Self> {
         let JudgeBy { limit, most_alarms } = by;
-        let bench = files.iter().position(|run| run.bench.is_some() || run.path.ends_with(BENCH_FILE));
+        let bench =
+            files.iter().position(|run| run.bench.is_some() || run.path.ends_with(BENCH_FILE));
         if let Some(at) = bench {
             let bench = files.remove(at);
             let note = bench.bench.as_ref();
             let limit = limit.or(note.and_then(|bench| bench.limit));
             let most_alarms = most_alarms.or(note.and_then(|bench| bench.most_alarms));
-            let summary = Summary::of_bench_against(&bench, &files, limit).with_most_alarms(most_alarms);
+            let summary =
+                Summary::of_bench_against(&bench, &files, limit).with_most_alarms(most_alarms);
             return Some(Self { summary, runs: files });
         }
 

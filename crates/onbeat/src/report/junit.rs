@@ -1,11 +1,11 @@
-//! A gate's result as the XML that continuous integration reads: the elements and attributes that JUnit's writers and their
-//! readers (Jenkins, GitLab, GitHub's reporters) have in common.
+//! A gate's result as the XML that continuous integration reads: the elements and attributes that
+//! JUnit's writers and their readers (Jenkins, GitLab, GitHub's reporters) have in common.
 
 use super::gate::{Check, Gate};
 use super::verdict::Outcome;
 
-/// The XML of a gate. A broken check is a failure; one that the samples do not decide is an error, so that it does not pass unseen.
-/// `time_s` is how long the run took.
+/// The XML of a gate. A broken check is a failure; one that the samples do not decide is an error,
+/// so that it does not pass unseen. `time_s` is how long the run took.
 #[must_use]
 pub fn junit(gate: &Gate, time_s: f64) -> String {
     let of = |outcome: Outcome| gate.checks.iter().filter(|check| check.outcome == outcome).count();
@@ -39,10 +39,14 @@ fn case(check: &Check, xml: &mut String) {
     match check.outcome {
         Outcome::Pass => xml.push_str(&format!("<system-out>{sentence}</system-out>")),
         Outcome::Fail => {
-            xml.push_str(&format!("<failure message=\"{sentence}\" type=\"FAIL\">{sentence}</failure>"));
+            xml.push_str(&format!(
+                "<failure message=\"{sentence}\" type=\"FAIL\">{sentence}</failure>"
+            ));
         }
         Outcome::Inconclusive => {
-            xml.push_str(&format!("<error message=\"{sentence}\" type=\"INCONCLUSIVE\">{sentence}</error>"));
+            xml.push_str(&format!(
+                "<error message=\"{sentence}\" type=\"INCONCLUSIVE\">{sentence}</error>"
+            ));
         }
     }
 

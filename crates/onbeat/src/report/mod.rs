@@ -1,6 +1,8 @@
-//! From run files to figures, verdicts, tables and the page: pure functions, no clocks, no files, no environment.
+//! From run files to figures, verdicts, tables and the page: pure functions, no clocks, no files,
+//! no environment.
 //!
-//! [`Summary`] comes first: all that is known of a bench or a run, as `--json` prints it. Everything shown is made of it.
+//! [`Summary`] comes first: all that is known of a bench or a run, as `--json` prints it.
+//! Everything shown is made of it.
 //!
 //! | file | what it answers |
 //! |---|---|
@@ -42,8 +44,8 @@
 //! # Ok::<(), &str>(())
 //! ```
 //!
-//! Absent on purpose: colours and the width of a terminal (the command line's), and any figure that a run file does not
-//! carry.
+//! Absent on purpose: colours and the width of a terminal (the command line's), and any figure that
+//! a run file does not carry.
 
 pub mod best;
 pub mod binomial;

@@ -1,7 +1,9 @@
-//! A run compared with a normal distribution: its curve over the histogram, and its expected maximum.
+//! A run compared with a normal distribution: its curve over the histogram, and its expected
+//! maximum.
 //!
-//! Latency is not normal, and mean and standard deviation alone say nothing of its tail: the table puts them beside the
-//! maximum and `(max − mean) / SD`, and the sentence says what a normal distribution would have predicted.
+//! Latency is not normal, and mean and standard deviation alone say nothing of its tail: the table
+//! puts them beside the maximum and `(max − mean) / SD`, and the sentence says what a normal
+//! distribution would have predicted.
 
 use std::collections::BTreeSet;
 use std::f64::consts::PI;
@@ -39,9 +41,11 @@ pub struct Normal {
     pub normal_max_ns: f64,
     /// The same as a tail ratio.
     pub normal_tail_ratio: f64,
-    /// Decimal logarithm of the number of samples that it would have at the maximum or beyond, of as many.
+    /// Decimal logarithm of the number of samples that it would have at the maximum or beyond, of
+    /// as many.
     pub log10_expected_beyond: f64,
-    /// The share of samples within one standard deviation of the mean; 0.683 of a normal distribution.
+    /// The share of samples within one standard deviation of the mean; 0.683 of a normal
+    /// distribution.
     pub within_one_sd: f64,
     /// The histogram and the normal distribution, bin by bin.
     pub curve: Curve,
@@ -60,8 +64,8 @@ pub struct Curve {
     pub normal: Vec<f64>,
 }
 
-/// Puts a series beside the normal distribution of its mean and standard deviation. `None` when all samples are equal, or
-/// fewer than two.
+/// Puts a series beside the normal distribution of its mean and standard deviation. `None` when all
+/// samples are equal, or fewer than two.
 #[must_use]
 pub fn of(statistics: &Statistics, distribution: &Distribution, series: Series) -> Option<Normal> {
     let tail_ratio = statistics.tail_ratio?;
@@ -90,7 +94,8 @@ pub fn of(statistics: &Statistics, distribution: &Distribution, series: Series) 
 }
 
 fn curve(distribution: &Distribution, mean: f64, sd: f64) -> Curve {
-    let (Some(first), Some(last)) = (distribution.buckets().first(), distribution.buckets().last()) else {
+    let (Some(first), Some(last)) = (distribution.buckets().first(), distribution.buckets().last())
+    else {
         return Curve::default();
     };
     let low = first.low_ns.max(1) as f64;
@@ -116,7 +121,11 @@ fn curve(distribution: &Distribution, mean: f64, sd: f64) -> Curve {
 /// The chance that a standard normal value lies between two others.
 fn chance(low: f64, high: f64) -> f64 {
     // In the tail that is far from 0, so that small chances are not differences of numbers near 1.
-    if low >= 0.0 { ln_tail(low).exp() - ln_tail(high).exp() } else { ln_tail(-high).exp() - ln_tail(-low).exp() }
+    if low >= 0.0 {
+        ln_tail(low).exp() - ln_tail(high).exp()
+    } else {
+        ln_tail(-high).exp() - ln_tail(-low).exp()
+    }
 }
 
 /// The logarithm of the chance that a standard normal value is larger than `z`.
@@ -134,7 +143,11 @@ pub fn ln_tail(z: f64) -> f64 {
     }
 
     // The continued fraction of DLMF 7.9 near the far end, the power series of 7.6.2 near 0.
-    if z < 2.0 { (0.5 - density(z) * power_series(z)).ln() } else { (density(z) * continued_fraction(z)).ln() }
+    if z < 2.0 {
+        (0.5 - density(z) * power_series(z)).ln()
+    } else {
+        (density(z) * continued_fraction(z)).ln()
+    }
 }
 
 fn density(z: f64) -> f64 {
@@ -192,7 +205,11 @@ fn sentence(normal: &Normal, series: Series) -> String {
         time(normal.max_ns as f64, Letters::Ascii),
         sds(normal.tail_ratio),
         how_often(normal.log10_expected_beyond),
-        if normal.within_one_sd > 0.9995 { "More than 99.9 %".to_owned() } else { percent(normal.within_one_sd) }
+        if normal.within_one_sd > 0.9995 {
+            "More than 99.9 %".to_owned()
+        } else {
+            percent(normal.within_one_sd)
+        }
     )
 }
 
@@ -205,19 +222,24 @@ fn how_often(log10: f64) -> String {
     }
 }
 
-/// Mean, SD, maximum and tail ratio side by side, with what a normal distribution would have had: of what each cell's
-/// conclusions are about, or of `otherwise` where it has none. `None` when there is nothing to show.
+/// Mean, SD, maximum and tail ratio side by side, with what a normal distribution would have had:
+/// of what each cell's conclusions are about, or of `otherwise` where it has none. `None` when
+/// there is nothing to show.
 #[must_use]
 pub fn table(summary: &Summary, otherwise: Series, letters: Letters) -> Option<Table> {
-    let series_of = |cell: &CellSummary| cell.conclusions.as_ref().map_or(otherwise, |all| all.series);
+    let series_of =
+        |cell: &CellSummary| cell.conclusions.as_ref().map_or(otherwise, |all| all.series);
     let shown: BTreeSet<Series> = summary.cells.iter().map(series_of).collect();
     let row = |cell: &CellSummary| {
         let series = series_of(cell);
         let figures = cell.series.get(&series)?;
         let tail_ratio = figures.tail_ratio?;
         let normal = exceeded_once_in(figures.count as f64);
-        let mut name =
-            if summary.loads.len() > 1 { format!("{}, {}", cell.tuning, cell.load) } else { cell.tuning.clone() };
+        let mut name = if summary.loads.len() > 1 {
+            format!("{}, {}", cell.tuning, cell.load)
+        } else {
+            cell.tuning.clone()
+        };
         if shown.len() > 1 {
             name = format!("{name}, {}", series.words());
         }
@@ -267,7 +289,12 @@ mod tests {
     #[test]
     fn the_tail_is_that_of_the_tables() {
         // Abramowitz and Stegun (1964), tables 26.1 and 26.2.
-        let known = [(0.0, 0.5), (1.0, 0.158_655_253_9), (3.0, 1.349_898_031_6e-3), (5.0, 2.866_515_718_8e-7)];
+        let known = [
+            (0.0, 0.5),
+            (1.0, 0.158_655_253_9),
+            (3.0, 1.349_898_031_6e-3),
+            (5.0, 2.866_515_718_8e-7),
+        ];
         for (z, tail) in known {
             assert!((ln_tail(z).exp() / tail - 1.0).abs() < 1e-8, "{z}: {}", ln_tail(z).exp());
         }
@@ -282,7 +309,9 @@ mod tests {
         let normal = beside((0..100_000_u64).map(|i| 20_000 + i % 1_000).chain([3_000_000]));
         assert!(normal.tail_ratio > 300.0 && normal.log10_expected_beyond < -20_000.0);
         assert!(
-            normal.sentence.contains("once in 10^21,692 such runs. More than 99.9 % of the samples"),
+            normal
+                .sentence
+                .contains("once in 10^21,692 such runs. More than 99.9 % of the samples"),
             "{}",
             normal.sentence
         );
@@ -294,15 +323,25 @@ mod tests {
         // Sums of twelve uniform draws.
         let mut state = 1_u64;
         let mut draw = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             state >> 40
         };
 
-        let normal = beside((0..20_000).map(|_| 1_000_000 + (0..12).map(|_| draw() / 1024).sum::<u64>()));
-        assert!(normal.sentence.starts_with("The largest wake-up latency is "), "{}", normal.sentence);
+        let normal =
+            beside((0..20_000).map(|_| 1_000_000 + (0..12).map(|_| draw() / 1024).sum::<u64>()));
+        assert!(
+            normal.sentence.starts_with("The largest wake-up latency is "),
+            "{}",
+            normal.sentence
+        );
         assert!((normal.within_one_sd - 0.683).abs() < 0.02);
         let expected: f64 = normal.curve.normal.iter().sum();
-        assert!((expected / 20_000.0 - 1.0).abs() < 0.01, "the curve has as many samples: {expected}");
+        assert!(
+            (expected / 20_000.0 - 1.0).abs() < 0.01,
+            "the curve has as many samples: {expected}"
+        );
         assert_eq!(normal.curve.count.iter().sum::<u64>(), 20_000);
         assert_eq!(normal.curve.from_ns.len(), normal.curve.count.len() + 1);
     }

@@ -35,19 +35,24 @@ pub enum PageError {
     },
 }
 
-/// The page of `template` with run files (name and text) and a summary inside, as `docs/format.md` says under "The
-/// page's data". The same input gives the same bytes.
+/// The page of `template` with run files (name and text) and a summary inside, as `docs/format.md`
+/// says under "The page's data". The same input gives the same bytes.
 ///
 /// # Errors
 /// [`PageError`].
-pub fn page(template: &str, files: &[(&str, &str)], summary_json: &str) -> Result<String, PageError> {
+pub fn page(
+    template: &str,
+    files: &[(&str, &str)],
+    summary_json: &str,
+) -> Result<String, PageError> {
     let found = template.matches(PLACE).count();
     if found != 1 {
         return Err(PageError::Template { found });
     }
 
     let text = text(files, summary_json)?;
-    let packed = pack(text.as_bytes()).map_err(|source| PageError::Pack { bytes: text.len(), source })?;
+    let packed =
+        pack(text.as_bytes()).map_err(|source| PageError::Pack { bytes: text.len(), source })?;
     Ok(template.replacen(PLACE, &STANDARD.encode(packed), 1))
 }
 

@@ -1,5 +1,5 @@
-//! Figures of single probes beyond those of a loop: the parts of a reaction, a chain counted in cycles,
-//! and a run second by second.
+//! Figures of single probes beyond those of a loop: the parts of a reaction, a chain counted in
+//! cycles, and a run second by second.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +68,8 @@ fn spread(rows: &[Second], figure: impl Fn(&Second) -> f64) -> (f64, f64) {
     (mean, variance.sqrt())
 }
 
-/// Minima, all samples, maxima: how many, their mean and standard deviation. `None` where no seconds were kept.
+/// Minima, all samples, maxima: how many, their mean and standard deviation. `None` where no
+/// seconds were kept.
 #[must_use]
 pub fn by_second(cell: &CellSummary, letters: Letters) -> Option<Table> {
     let of = cell.by_second?;
@@ -81,7 +82,10 @@ pub fn by_second(cell: &CellSummary, letters: Letters) -> Option<Table> {
 
     let overruns = count(of.overruns);
     Some(Table {
-        title: format!("release latency second by second, {}; {overruns} overruns", letters.microseconds()),
+        title: format!(
+            "release latency second by second, {}; {overruns} overruns",
+            letters.microseconds()
+        ),
         columns: vec![
             Column::words("of each second"),
             Column::figures("samples"),
@@ -98,7 +102,8 @@ pub fn by_second(cell: &CellSummary, letters: Letters) -> Option<Table> {
     })
 }
 
-/// The average interval of a loop without a grid, and that minus the sleep, as both papers report it.
+/// The average interval of a loop without a grid, and that minus the sleep, as both papers report
+/// it.
 fn relative_sleep(timing: &Timing, series: &BTreeMap<Series, Statistics>) -> Option<String> {
     if !timing.wait.starts_with("relative") {
         return None;
@@ -107,7 +112,11 @@ fn relative_sleep(timing: &Timing, series: &BTreeMap<Series, Statistics>) -> Opt
     let us = |ns: f64| {
         let hundredths = (ns / 10.0).round() as i64;
         let sign = if hundredths < 0 { "-" } else { "" };
-        format!("{sign}{}.{:02} us", count(hundredths.unsigned_abs() / 100), hundredths.unsigned_abs() % 100)
+        format!(
+            "{sign}{}.{:02} us",
+            count(hundredths.unsigned_abs() / 100),
+            hundredths.unsigned_abs() % 100
+        )
     };
 
     let (words, average) = [Series::WriteInterval, Series::ObservedPeriod]
@@ -129,7 +138,9 @@ pub(super) fn derived(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> V
     let formatted = |ns: f64| time_ns(ns.round() as u64, Letters::Ascii);
     let mut sentences = Vec::new();
     sentences.extend(relative_sleep(timing, series));
-    if let (Some(interval), Some(response)) = (series.get(&Series::WriteInterval), series.get(&Series::ResponseTime)) {
+    if let (Some(interval), Some(response)) =
+        (series.get(&Series::WriteInterval), series.get(&Series::ResponseTime))
+    {
         sentences.push(format!(
             "Jitter of the write interval (max - min): {}; t_w, the mean time from a release to the return of its write: {}",
             formatted(interval.jitter_ns as f64),
@@ -137,7 +148,8 @@ pub(super) fn derived(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> V
         ));
     }
 
-    let of_edges = [Series::ReadWrite, Series::ReadLatency, Series::ResponseTime].map(|one| series.get(&one));
+    let of_edges =
+        [Series::ReadWrite, Series::ReadLatency, Series::ResponseTime].map(|one| series.get(&one));
     if let [Some(whole), Some(read), Some(write)] = of_edges {
         sentences.push(format!(
             "Jitter from edge to output (max - min): {}; t_rw, the mean without the delay of {}: {}; t_w, from the delay's \
@@ -204,7 +216,10 @@ mod tests {
 
         let of = BySecond::from_seconds(&[first, second]).expect("three seconds");
         assert_eq!((of.seconds, of.samples, of.overruns), (3, 40, 5));
-        assert!((of.min_mean_ns - 200.0).abs() < 1e-9 && (of.min_sd_ns - (20_000.0_f64 / 3.0).sqrt()).abs() < 1e-9);
+        assert!(
+            (of.min_mean_ns - 200.0).abs() < 1e-9
+                && (of.min_sd_ns - (20_000.0_f64 / 3.0).sqrt()).abs() < 1e-9
+        );
         assert!((of.mean_mean_ns - 400.0).abs() < 1e-9, "means 200, 600 and 400");
         assert!((of.max_mean_ns - 1_000.0).abs() < 1e-9);
         assert_eq!(BySecond::from_seconds(&[]), None);

@@ -1,8 +1,10 @@
 //! Which tuning is best, over all loads of a bench, and which ones cannot be distinguished from it.
 //!
-//! Tunings are ranked by outcome, then by how many releases were too late (over the limit or, without one, deadline misses and
-//! skipped releases), then by the tail of their worst load. A tuning that is behind the leader by no more than chance explains stays
-//! in: intervals come from stretches of time drawn again with replacement (`bootstrap`), because late releases come in groups.
+//! Tunings are ranked by outcome, then by how many releases were too late (over the limit or,
+//! without one, deadline misses and skipped releases), then by the tail of their worst load. A
+//! tuning that is behind the leader by no more than chance explains stays in: intervals come from
+//! stretches of time drawn again with replacement (`bootstrap`), because late releases come in
+//! groups.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +16,8 @@ use super::verdict::{Limit, Outcome};
 use crate::record::{RunFile, Series};
 
 /// Percentiles that tunings may be compared by, the farthest out first.
-const COMPARED_BY: [Share; 6] = [Share::P99_999, Share::P99_99, Share::P99_9, Share::P99, Share::P90, Share::P50];
+const COMPARED_BY: [Share; 6] =
+    [Share::P99_999, Share::P99_99, Share::P99_9, Share::P99, Share::P90, Share::P50];
 /// How often stretches are drawn again.
 const RESAMPLES: u32 = 2000;
 /// Where the draws start: the same files give the same ranking.
@@ -51,12 +54,13 @@ pub(super) struct Ranking<'c> {
     pub(super) ties: Vec<usize>,
     /// The percentile that tails were compared by.
     pub(super) share: Share,
-    /// How many times as long a run would distinguish the nearest tie, as its interval shrinks with the root of time.
+    /// How many times as long a run would distinguish the nearest tie, as its interval shrinks with
+    /// the root of time.
     pub(super) times_longer: Option<f64>,
 }
 
-/// Ranks the tunings of a bench; `None` when no cell has samples. Tunings that have samples under fewer loads than others are
-/// ranked by what they have, and cannot pass.
+/// Ranks the tunings of a bench; `None` when no cell has samples. Tunings that have samples under
+/// fewer loads than others are ranked by what they have, and cannot pass.
 pub(super) fn ranking<'c>(
     cells: &'c [CellSummary],
     files: &[RunFile],
@@ -64,17 +68,26 @@ pub(super) fn ranking<'c>(
     limit: Option<Limit>,
 ) -> Option<Ranking<'c>> {
     let with_samples = |tuning: &str, load: &String| {
-        cells.iter().find(|cell| cell.tuning == tuning && cell.load == *load && cell.main().is_some())
+        cells
+            .iter()
+            .find(|cell| cell.tuning == tuning && cell.load == *load && cell.main().is_some())
     };
     let all: Vec<(&str, Vec<&CellSummary>)> = tunings
         .iter()
-        .map(|tuning| (tuning.as_str(), loads.iter().filter_map(|load| with_samples(tuning, load)).collect::<Vec<_>>()))
+        .map(|tuning| {
+            (
+                tuning.as_str(),
+                loads.iter().filter_map(|load| with_samples(tuning, load)).collect::<Vec<_>>(),
+            )
+        })
         .filter(|(_, cells)| !cells.is_empty())
         .collect();
     let share = compared_by(all.iter().flat_map(|(_, cells)| cells));
     let candidates: Vec<RankedTuning<'c>> = (SEED..)
         .zip(all)
-        .map(|(seed, (tuning, of_tuning))| RankedTuning::of(tuning, of_tuning, (files, loads, limit), (share, seed)))
+        .map(|(seed, (tuning, of_tuning))| {
+            RankedTuning::of(tuning, of_tuning, (files, loads, limit), (share, seed))
+        })
         .collect();
 
     if candidates.is_empty() { None } else { Some(ranked(candidates, share)) }
@@ -94,7 +107,9 @@ fn ranked(candidates: Vec<RankedTuning<'_>>, share: Share) -> Ranking<'_> {
     let leader = lowest(&left, |i| candidates[i].late.rate);
     left.retain(|&i| candidates[i].late.may_equal(&candidates[leader].late));
     let leader = lowest(&left, |i| candidates[i].ln_tail());
-    left.retain(|&i| i == leader || candidates[i].tail_behind(&candidates[leader]).is_none_or(|low| low <= 0.0));
+    left.retain(|&i| {
+        i == leader || candidates[i].tail_behind(&candidates[leader]).is_none_or(|low| low <= 0.0)
+    });
 
     // Of those with the same tail, the one that asks least of the machine.
     let order = |&a: &usize, &b: &usize| {
@@ -104,7 +119,10 @@ fn ranked(candidates: Vec<RankedTuning<'_>>, share: Share) -> Ranking<'_> {
 
     let winner = left.iter().copied().min_by(order).unwrap_or(leader);
     let ties: Vec<usize> = left.into_iter().filter(|&i| i != winner).collect();
-    let times_longer = ties.iter().filter_map(|&i| candidates[i].times_longer(&candidates[winner])).reduce(f64::min);
+    let times_longer = ties
+        .iter()
+        .filter_map(|&i| candidates[i].times_longer(&candidates[winner]))
+        .reduce(f64::min);
     Ranking { candidates, winner, ties, share, times_longer }
 }
 
@@ -133,7 +151,15 @@ impl<'c> RankedTuning<'c> {
             .collect();
         let (outcome, decisive) = outcome_of(&cells, loads);
 
-        Self { tuning, outcome, decisive, late, tail: drawn.and_then(|drawn| Drawn::worst_of(&drawn)), cells, share }
+        Self {
+            tuning,
+            outcome,
+            decisive,
+            late,
+            tail: drawn.and_then(|drawn| Drawn::worst_of(&drawn)),
+            cells,
+            share,
+        }
     }
 
     /// The percentile compared, in nanoseconds, and the cell where it is largest.
@@ -150,8 +176,8 @@ impl<'c> RankedTuning<'c> {
         (self.tail().0.max(1) as f64).ln()
     }
 
-    /// The lower end of the interval of by how much the logarithm of this one's tail is behind the leader's; the difference itself
-    /// where there are too few stretches for an interval.
+    /// The lower end of the interval of by how much the logarithm of this one's tail is behind the
+    /// leader's; the difference itself where there are too few stretches for an interval.
     fn tail_behind(&self, leader: &Self) -> Option<f64> {
         let behind = self.ln_tail() - leader.ln_tail();
         match (&leader.tail, &self.tail) {
@@ -160,7 +186,8 @@ impl<'c> RankedTuning<'c> {
         }
     }
 
-    /// How many times as long a run would distinguish the two tails; `None` where they are equal, or without intervals.
+    /// How many times as long a run would distinguish the two tails; `None` where they are equal,
+    /// or without intervals.
     fn times_longer(&self, other: &Self) -> Option<f64> {
         let own = self.tail.as_ref()?;
         let others = other.tail.as_ref()?;
@@ -176,7 +203,10 @@ impl<'c> RankedTuning<'c> {
 }
 
 /// A tuning is as good as its worst cell: it passes only if it passes under every load asked for.
-fn outcome_of<'c>(cells: &[&'c CellSummary], loads: &[String]) -> (Outcome, Option<&'c CellSummary>) {
+fn outcome_of<'c>(
+    cells: &[&'c CellSummary],
+    loads: &[String],
+) -> (Outcome, Option<&'c CellSummary>) {
     let mut worst = (Outcome::Pass, cells.last().copied());
     for load in loads {
         let cell = cells.iter().find(|cell| cell.load == *load).copied();
@@ -192,7 +222,12 @@ fn outcome_of<'c>(cells: &[&'c CellSummary], loads: &[String]) -> (Outcome, Opti
 }
 
 impl LateReleases {
-    fn of(files: &[&RunFile], cells: &[&CellSummary], limit: Option<Limit>, random: &mut fastrand::Rng) -> Self {
+    fn of(
+        files: &[&RunFile],
+        cells: &[&CellSummary],
+        limit: Option<Limit>,
+        random: &mut fastrand::Rng,
+    ) -> Self {
         let mut late = 0;
         let mut all = 0;
         for cell in cells {
@@ -203,8 +238,10 @@ impl LateReleases {
             (late, all) = (late + of_cell, all + out_of);
         }
 
-        let stretches: Vec<Vec<(u64, u64)>> = files.iter().map(|file| late_by_stretch(file, limit)).collect();
-        let has_enough = !files.is_empty() && stretches.iter().all(|of_file| of_file.len() >= LEAST_STRETCHES);
+        let stretches: Vec<Vec<(u64, u64)>> =
+            files.iter().map(|file| late_by_stretch(file, limit)).collect();
+        let has_enough =
+            !files.is_empty() && stretches.iter().all(|of_file| of_file.len() >= LEAST_STRETCHES);
         let draw = |_| {
             let mut sum = (0, 0);
             for of_file in &stretches {
@@ -221,19 +258,21 @@ impl LateReleases {
         Self { rate: late as f64 / f64::max(all as f64, 1.0), draws }
     }
 
-    /// Whether chance explains by how much this rate is above the leader's. Without draws only rates that a release or two apart
-    /// explain are equal.
+    /// Whether chance explains by how much this rate is above the leader's. Without draws only
+    /// rates that a release or two apart explain are equal.
     fn may_equal(&self, leader: &Self) -> bool {
         if self.draws.is_empty() || leader.draws.is_empty() {
             return self.rate <= leader.rate * 1.1;
         }
-        let mut behind: Vec<f64> = self.draws.iter().zip(&leader.draws).map(|(own, lead)| own - lead).collect();
+        let mut behind: Vec<f64> =
+            self.draws.iter().zip(&leader.draws).map(|(own, lead)| own - lead).collect();
         behind.sort_unstable_by(f64::total_cmp);
         behind[(behind.len() - 1) / 40] <= 0.0
     }
 }
 
-/// How many releases were too late, of how many, block by block; interval by interval where a run has few blocks.
+/// How many releases were too late, of how many, block by block; interval by interval where a run
+/// has few blocks.
 fn late_by_stretch(run: &RunFile, limit: Option<Limit>) -> Vec<(u64, u64)> {
     let has_blocks = run.blocks.len() >= LEAST_STRETCHES;
     let mut stretches: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
@@ -250,7 +289,9 @@ fn late_by_stretch(run: &RunFile, limit: Option<Limit>) -> Vec<(u64, u64)> {
                 let count = entry.counts.count();
                 if entry.series == on {
                     add(entry.block, entry.t, (entry.counts.count_above(limit.limit_ns), count));
-                } else if entry.series == Series::SkippedLatency && super::verdict::is_over_when_skipped(on) {
+                } else if entry.series == Series::SkippedLatency
+                    && super::verdict::is_over_when_skipped(on)
+                {
                     add(entry.block, entry.t, (count, count));
                 }
             }

@@ -27,7 +27,8 @@ pub struct Remedy {
     pub tunings: Vec<String>,
 }
 
-/// The situation of a run, from what its file says of the machine, of what was granted and of how the loop was timed.
+/// The situation of a run, from what its file says of the machine, of what was granted and of how
+/// the loop was timed.
 #[must_use]
 pub fn situation(header: &Header) -> Situation {
     let is_there = |what: Privilege, granted: bool| {
@@ -47,7 +48,10 @@ pub fn situation(header: &Header) -> Situation {
         (Fact::IdlePolls, booted("idle") == Some("poll")),
         (Fact::RcuElsewhere, has_cpu("rcu_nocbs")),
         (Fact::NoTick, has_cpu("nohz_full")),
-        (Fact::ManagedIrqsElsewhere, booted("isolcpus").is_some_and(|value| value.contains("managed_irq"))),
+        (
+            Fact::ManagedIrqsElsewhere,
+            booted("isolcpus").is_some_and(|value| value.contains("managed_irq")),
+        ),
         (Fact::NoRtLimit, is("real-time budget", "unlimited")),
         (Fact::FrequencyFixed, is("frequency governor", "performance")),
         (Fact::MemoryLocked, granted(Privilege::LockedMemory)),
@@ -55,7 +59,10 @@ pub fn situation(header: &Header) -> Situation {
         (Fact::Shielded, granted(Privilege::CpuShield)),
         (Fact::Spins, header.tuned().spin),
         (Fact::IdleBound, granted(Privilege::IdleStateBound)),
-        (Fact::EvidenceMissing, refused(Privilege::FlightRecorder) || refused(Privilege::StealCounter)),
+        (
+            Fact::EvidenceMissing,
+            refused(Privilege::FlightRecorder) || refused(Privilege::StealCounter),
+        ),
         (Fact::CpusetV1, is("cpuset", "cgroup v1")),
         (Fact::CpusetV2, is("cpuset", "cgroup v2")),
     ];
@@ -83,7 +90,8 @@ fn exit_ns(state: &str) -> Option<u64> {
     state.strip_suffix(" ns to leave")?.rsplit_once(", ")?.1.parse().ok()
 }
 
-/// Returns the remedies for a kind of cause: by its most frequent culprit, in the situation of the cell with most of its spikes.
+/// Returns the remedies for a kind of cause: by its most frequent culprit, in the situation of the
+/// cell with most of its spikes.
 #[must_use]
 pub fn remedy(kind: CauseKind, cells: &[&CellSummary]) -> Vec<Advice> {
     let counts: Vec<_> = cells.iter().map(|cell| &cell.causes).collect();
@@ -91,7 +99,8 @@ pub fn remedy(kind: CauseKind, cells: &[&CellSummary]) -> Vec<Advice> {
     representative(kind, &all, cells).advice(&deciding_situation(kind, cells))
 }
 
-/// Returns the tunings of the catalogue that put advice against a kind of cause into effect, in the situation of [`remedy`].
+/// Returns the tunings of the catalogue that put advice against a kind of cause into effect, in the
+/// situation of [`remedy`].
 #[must_use]
 pub fn tunings(kind: CauseKind, advices: &[Advice], cells: &[&CellSummary]) -> Vec<&'static str> {
     advice::tunings(advices, &deciding_situation(kind, cells))
@@ -103,12 +112,16 @@ fn deciding_situation(kind: CauseKind, cells: &[&CellSummary]) -> Situation {
     cells.iter().max_by_key(spikes).map(|cell| cell.situation.clone()).unwrap_or_default()
 }
 
-/// A cause as most spikes of its kind have it: of the usual size, and by the culprit of most when one of its spikes was kept.
+/// A cause as most spikes of its kind have it: of the usual size, and by the culprit of most when
+/// one of its spikes was kept.
 fn representative(kind: CauseKind, all: &CauseCount, cells: &[&CellSummary]) -> Cause {
     let kept = cells.iter().flat_map(|cell| &cell.spikes);
     let main = |spike: &SpikeNote| Explanation::from_causes(spike.causes.clone()).main().cloned();
     let culprit = all.most_frequent().and_then(|(who, _)| {
-        let mut culprits = kept.filter_map(main).filter(|cause| cause.kind == kind).filter_map(|cause| cause.culprit);
+        let mut culprits = kept
+            .filter_map(main)
+            .filter(|cause| cause.kind == kind)
+            .filter_map(|cause| cause.culprit);
         culprits.find(|culprit| culprit.words() == who)
     });
 

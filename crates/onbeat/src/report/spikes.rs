@@ -1,4 +1,5 @@
-//! Spikes as a list: by which number each is called, when, how late, why, and whether the events around it are kept.
+//! Spikes as a list: by which number each is called, when, how late, why, and whether the events
+//! around it are kept.
 
 use std::cmp::Reverse;
 
@@ -29,10 +30,15 @@ impl ListedSpike<'_> {
         format!("spike {}{of}", self.spike.number)
     }
 
-    /// What it is called on a command line, as a shell takes it: `--spike 3`, `--cell PMC/paper --spike 3`.
+    /// What it is called on a command line, as a shell takes it: `--spike 3`, `--cell PMC/paper
+    /// --spike 3`.
     #[must_use]
     pub fn options(&self) -> String {
-        let cell = self.cell.as_ref().map(|cell| format!("--cell {} ", shell_word(cell))).unwrap_or_default();
+        let cell = self
+            .cell
+            .as_ref()
+            .map(|cell| format!("--cell {} ", shell_word(cell)))
+            .unwrap_or_default();
         format!("{cell}--spike {}", self.spike.number)
     }
 }
@@ -40,13 +46,19 @@ impl ListedSpike<'_> {
 /// All spikes of run files, worst first: by wake-up latency plus execution time.
 #[must_use]
 pub fn listed(runs: &[RunFile]) -> Vec<ListedSpike<'_>> {
-    let of_run = |run: &'_ RunFile| run.header.cell.as_ref().map(|cell| format!("{}/{}", cell.tuning, cell.load));
-    let all = runs.iter().flat_map(|run| run.spikes.iter().map(move |spike| ListedSpike { cell: of_run(run), spike }));
+    let of_run = |run: &'_ RunFile| {
+        run.header.cell.as_ref().map(|cell| format!("{}/{}", cell.tuning, cell.load))
+    };
+    let all = runs.iter().flat_map(|run| {
+        run.spikes.iter().map(move |spike| ListedSpike { cell: of_run(run), spike })
+    });
     worst_first(all.collect())
 }
 
 fn worst_first(mut spikes: Vec<ListedSpike<'_>>) -> Vec<ListedSpike<'_>> {
-    spikes.sort_by_key(|listed| Reverse(listed.spike.wakeup_latency_ns + listed.spike.execution_time_ns));
+    spikes.sort_by_key(|listed| {
+        Reverse(listed.spike.wakeup_latency_ns + listed.spike.execution_time_ns)
+    });
     spikes
 }
 
@@ -54,11 +66,11 @@ fn worst_first(mut spikes: Vec<ListedSpike<'_>>) -> Vec<ListedSpike<'_>> {
 #[must_use]
 pub fn worst(summary: &Summary, letters: Letters) -> Option<Table> {
     let is_bench = summary.order != crate::record::RunOrder::Single;
-    let name = |cell: &super::CellSummary| is_bench.then(|| format!("{}/{}", cell.tuning, cell.load));
-    let all = summary
-        .cells
-        .iter()
-        .flat_map(|cell| cell.spikes.iter().map(move |spike| ListedSpike { cell: name(cell), spike }));
+    let name =
+        |cell: &super::CellSummary| is_bench.then(|| format!("{}/{}", cell.tuning, cell.load));
+    let all = summary.cells.iter().flat_map(|cell| {
+        cell.spikes.iter().map(move |spike| ListedSpike { cell: name(cell), spike })
+    });
     let all = worst_first(all.collect());
     let total: u64 = summary.cells.iter().filter_map(|cell| cell.spike_count).sum();
     let title = match total {
@@ -70,14 +82,17 @@ pub fn worst(summary: &Summary, letters: Letters) -> Option<Table> {
     (!all.is_empty()).then(|| table(title, &all[..all.len().min(SHOWN)], letters))
 }
 
-/// Spikes as a table, in the order given. Execution times stand in it where one of them is worth a look: a tenth of the wake-up
-/// latency beside it.
+/// Spikes as a table, in the order given. Execution times stand in it where one of them is worth a
+/// look: a tenth of the wake-up latency beside it.
 #[must_use]
 pub fn table(title: impl Into<String>, spikes: &[ListedSpike<'_>], letters: Letters) -> Table {
     let in_cells = spikes.iter().any(|listed| listed.cell.is_some());
-    let worked = |listed: &ListedSpike<'_>| listed.spike.execution_time_ns > listed.spike.wakeup_latency_ns / 10;
+    let worked = |listed: &ListedSpike<'_>| {
+        listed.spike.execution_time_ns > listed.spike.wakeup_latency_ns / 10
+    };
     let with_work = spikes.iter().any(worked);
-    let mut columns = vec![Column::figures("spike"), Column::figures("at, s"), Column::figures("wake-up")];
+    let mut columns =
+        vec![Column::figures("spike"), Column::figures("at, s"), Column::figures("wake-up")];
     columns.extend(with_work.then(|| Column::figures("execution")));
     columns.extend([Column::words("events"), Column::words("cause")]);
 
@@ -99,7 +114,12 @@ pub fn table(title: impl Into<String>, spikes: &[ListedSpike<'_>], letters: Lett
         Row { entries, ..Row::default() }
     };
 
-    Table { title: title.into(), columns, rows: spikes.iter().map(row).collect(), legend: Vec::new() }
+    Table {
+        title: title.into(),
+        columns,
+        rows: spikes.iter().map(row).collect(),
+        legend: Vec::new(),
+    }
 }
 
 /// The main cause in words; a dash without an analysis.
@@ -117,13 +137,18 @@ pub const fn why_no_window(spike: &SpikeNote) -> &'static str {
     }
 }
 
-/// `The events around 12 of 57 spikes are kept (31.2 KiB)`, and what shows them; `None` without an analysis.
+/// `The events around 12 of 57 spikes are kept (31.2 KiB)`, and what shows them; `None` without an
+/// analysis.
 #[must_use]
 pub fn windows_in_words(summary: &Summary) -> Option<String> {
     let sum = |of: fn(&super::CellSummary) -> u64| summary.cells.iter().map(of).sum::<u64>();
-    let (kept, bytes, all) =
-        (sum(|cell| cell.windows), sum(|cell| cell.window_bytes), sum(|cell| cell.spike_count.unwrap_or(0)));
-    let looked_at: u64 = summary.cells.iter().flat_map(|cell| cell.causes.values()).map(|count| count.spikes).sum();
+    let (kept, bytes, all) = (
+        sum(|cell| cell.windows),
+        sum(|cell| cell.window_bytes),
+        sum(|cell| cell.spike_count.unwrap_or(0)),
+    );
+    let looked_at: u64 =
+        summary.cells.iter().flat_map(|cell| cell.causes.values()).map(|count| count.spikes).sum();
     let kib = three_digits(bytes as f64 / 1024.0);
     let all = all.max(looked_at);
     (looked_at > 0).then(|| {

@@ -1,4 +1,5 @@
-//! The figures of one series: extremes, spread, lowest shares and percentiles, each with whether the samples carry it.
+//! The figures of one series: extremes, spread, lowest shares and percentiles, each with whether
+//! the samples carry it.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,8 @@ pub const LEAST_ABOVE: u64 = 10;
 /// assert!(Share::P99.is_supported_by(1_000) && !Share::P99_9.is_supported_by(1_000));
 /// ```
 ///
-/// Held as parts of 100,000, so that "99.99 % of 600,000" is 599,940 and not one more by a rounding of binary fractions.
+/// Held as parts of 100,000, so that "99.99 % of 600,000" is 599,940 and not one more by a rounding
+/// of binary fractions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Share(u32);
 
@@ -39,7 +41,8 @@ impl Share {
     /// The rows of the Low tables (Yoon, Song and Lee, 2009, figures 7 and 8).
     pub const LOW: [Self; 5] = [Self::P99, Self::P99_9, Self::P99_99, Self::P99_999, Self::ALL];
     /// The percentiles of a summary.
-    pub const PERCENTILES: [Self; 6] = [Self::P50, Self::P90, Self::P99, Self::P99_9, Self::P99_99, Self::P99_999];
+    pub const PERCENTILES: [Self; 6] =
+        [Self::P50, Self::P90, Self::P99, Self::P99_9, Self::P99_99, Self::P99_999];
 
     /// How many of `n` samples it takes to have at least this share: `ceil(share · n)`.
     #[must_use]
@@ -90,7 +93,8 @@ pub struct Low {
     pub mean_ns: f64,
     /// Their standard deviation (divided by n), in nanoseconds.
     pub sd_ns: f64,
-    /// Whether at least ten samples are above. The row of all samples is an observation and always supported.
+    /// Whether at least ten samples are above. The row of all samples is an observation and always
+    /// supported.
     pub supported: bool,
 }
 
@@ -126,8 +130,9 @@ pub struct Statistics {
     pub low: Vec<Low>,
     /// p50, p90, p99, p99.9, p99.99, p99.999.
     pub percentiles: Vec<Percentile>,
-    /// Whether extremes, mean and standard deviation come from histogram buckets, because the exact moments do not
-    /// cover all samples: the file was cut off between a histogram and its interval's note.
+    /// Whether extremes, mean and standard deviation come from histogram buckets, because the exact
+    /// moments do not cover all samples: the file was cut off between a histogram and its
+    /// interval's note.
     #[serde(default, skip_serializing_if = "is_false")]
     pub from_buckets: bool,
 }
@@ -140,8 +145,9 @@ const fn is_false(value: &bool) -> bool {
 impl Statistics {
     /// The figures of a distribution; `None` when it holds no sample.
     ///
-    /// `moments` are taken for extremes, mean and spread when they are of the same samples; otherwise these come
-    /// from the buckets' bounds and middles, and [`Statistics::from_buckets`] says so.
+    /// `moments` are taken for extremes, mean and spread when they are of the same samples;
+    /// otherwise these come from the buckets' bounds and middles, and [`Statistics::from_buckets`]
+    /// says so.
     #[must_use]
     pub fn new(distribution: &Distribution, moments: &Moments) -> Option<Self> {
         let first = distribution.buckets().first()?;
@@ -150,7 +156,13 @@ impl Statistics {
         let from_buckets = moments.n != count;
         let whole = if from_buckets {
             let spread = Spread::of_lowest(distribution.buckets(), count);
-            Moments { n: count, min_ns: first.low_ns, max_ns: last.high_ns(), mean_ns: spread.mean, m2: spread.m2 }
+            Moments {
+                n: count,
+                min_ns: first.low_ns,
+                max_ns: last.high_ns(),
+                mean_ns: spread.mean,
+                m2: spread.m2,
+            }
         } else {
             *moments
         };
@@ -192,7 +204,14 @@ impl Low {
         if count == whole.n {
             let mean_ns = whole.mean_ns;
             let sd_ns = whole.sd_ns();
-            return Self { q: share.percent(), count, max_ns: whole.max_ns, mean_ns, sd_ns, supported };
+            return Self {
+                q: share.percent(),
+                count,
+                max_ns: whole.max_ns,
+                mean_ns,
+                sd_ns,
+                supported,
+            };
         }
 
         let spread = Spread::of_lowest(buckets, count);
@@ -209,7 +228,8 @@ impl Percentile {
     }
 }
 
-/// The value of a rank, from 1 to n: that of the last rank is the maximum itself, even beyond the histogram's range.
+/// The value of a rank, from 1 to n: that of the last rank is the maximum itself, even beyond the
+/// histogram's range.
 fn value_at_rank(buckets: &[Bucket], rank: u64, whole: &Moments) -> u64 {
     if rank >= whole.n {
         return whole.max_ns;

@@ -1,7 +1,7 @@
 //! The summary of a bench or of one run: the object that `--json` prints and that the page carries.
 //!
-//! Specified at the end of `docs/format.md`. Everything that is shown elsewhere (tables, sentences, the page) is
-//! taken from here, so that no two places can disagree.
+//! Specified at the end of `docs/format.md`. Everything that is shown elsewhere (tables, sentences,
+//! the page) is taken from here, so that no two places can disagree.
 
 use std::collections::BTreeMap;
 
@@ -68,8 +68,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The summary of a bench from its own file (`bench.onbeat.hlog`) and its cells' files, judged by the limit the
-    /// bench was given.
+    /// The summary of a bench from its own file (`bench.onbeat.hlog`) and its cells' files, judged
+    /// by the limit the bench was given.
     #[must_use]
     pub fn of_bench(bench: &RunFile, cells: &[RunFile]) -> Self {
         let limit = bench.bench.as_ref().and_then(|bench| bench.limit);
@@ -102,15 +102,25 @@ impl Summary {
             started_unix_s: bench.header.started_unix_s,
             elapsed_s,
             host: bench.header.host.clone(),
-            ladder: if asked.ladder.is_empty() { bench.header.grants.clone() } else { asked.ladder },
+            ladder: if asked.ladder.is_empty() {
+                bench.header.grants.clone()
+            } else {
+                asked.ladder
+            },
             limit,
             most_alarms: None,
             order: asked.order,
-            causes: causes::sentences(&cells, &explained).into_iter().chain(causes::cost_of_bench(bench)).collect(),
+            causes: causes::sentences(&cells, &explained)
+                .into_iter()
+                .chain(causes::cost_of_bench(bench))
+                .collect(),
             sweep,
             tunings: asked.tunings,
             loads: asked.loads,
-            period_ns: files.iter().find_map(|file| Some(file.header.timing.as_ref()?.period_ns)).unwrap_or(0),
+            period_ns: files
+                .iter()
+                .find_map(|file| Some(file.header.timing.as_ref()?.period_ns))
+                .unwrap_or(0),
             cells,
             effects,
             verdict,
@@ -124,7 +134,8 @@ impl Summary {
         let tunings = vec![cell.tuning.clone()];
         let loads = vec![cell.load.clone()];
         let mut only = cell::of_file(cell, run, limit);
-        // What else is to be known of one run stands beside its figures: what was never answered, how late an observer was.
+        // What else is to be known of one run stands beside its figures: what was never answered,
+        // how late an observer was.
         let incidents = only.events.as_ref().map_or(Vec::new(), |events| events.incidents.clone());
         let is_beside = |note: &String| run.remarks.contains(note) || incidents.contains(note);
         let (beside, notes) = only.notes.into_iter().partition(is_beside);
@@ -154,7 +165,8 @@ impl Summary {
         }
     }
 
-    /// Judged by a limit on alarms of bus and robot as well, when there is one: of the best tuning's cells, those with more fail.
+    /// Judged by a limit on alarms of bus and robot as well, when there is one: of the best
+    /// tuning's cells, those with more fail.
     #[must_use]
     pub fn with_most_alarms(mut self, most: Option<u64>) -> Self {
         self.most_alarms = most;
@@ -165,10 +177,11 @@ impl Summary {
 
         let worst = self.most_alarming();
         let outcome = worst.map_or(Outcome::Inconclusive, |(_, alarms)| alarms.outcome);
-        let sentence = worst.map_or("no cell was run".to_owned(), |(cell, alarms)| match self.cells.len() {
-            1 => alarms.sentence.clone(),
-            _ => format!("{} under {}: {}", cell.tuning, cell.load, alarms.sentence),
-        });
+        let sentence =
+            worst.map_or("no cell was run".to_owned(), |(cell, alarms)| match self.cells.len() {
+                1 => alarms.sentence.clone(),
+                _ => format!("{} under {}: {}", cell.tuning, cell.load, alarms.sentence),
+            });
 
         let Overall { outcome: of_limit, sentence: of_samples, .. } = &mut self.verdict;
         *of_samples = format!("{}: {sentence}. {of_samples}", outcome.words());
@@ -180,7 +193,11 @@ impl Summary {
     pub(super) fn most_alarming(&self) -> Option<(&CellSummary, &AlarmVerdict)> {
         let best = self.verdict.best.as_ref().map(|best| best.tuning.as_str());
         let is_judged = |cell: &&CellSummary| best.is_none_or(|best| cell.tuning == best);
-        let judged = self.cells.iter().filter(is_judged).filter_map(|cell| Some((cell, cell.alarms.as_ref()?)));
+        let judged = self
+            .cells
+            .iter()
+            .filter(is_judged)
+            .filter_map(|cell| Some((cell, cell.alarms.as_ref()?)));
         judged.max_by_key(|(_, alarms)| (alarms.outcome, alarms.alarms))
     }
 
@@ -197,13 +214,19 @@ impl Summary {
     }
 }
 
-/// The sentences of a bench, most important first: the verdict, the effects, and what the figures do not
-/// cover.
+/// The sentences of a bench, most important first: the verdict, the effects, and what the figures
+/// do not cover.
 #[must_use]
 pub fn bench_sentences(summary: &Summary) -> Vec<String> {
     let mut sentences = vec![summary.verdict.sentence.clone()];
     sentences.extend(super::closing::to_decide(summary));
-    sentences.extend(summary.cells.iter().filter(|_| summary.cells.len() == 1).flat_map(|cell| cell.derived.clone()));
+    sentences.extend(
+        summary
+            .cells
+            .iter()
+            .filter(|_| summary.cells.len() == 1)
+            .flat_map(|cell| cell.derived.clone()),
+    );
     sentences.extend(summary.sweep.iter().map(|sweep| sweep.sentence.clone()));
     sentences.extend(effects::in_one_line(&summary.effects));
     sentences.extend(summary.causes.iter().cloned());
@@ -233,7 +256,10 @@ pub fn cautions(summary: &Summary) -> Vec<String> {
         }
     };
 
-    caution(cell_names(|cell| cell.goes_on), "Run in progress; verdict from the part recorded so far");
+    caution(
+        cell_names(|cell| cell.goes_on),
+        "Run in progress; verdict from the part recorded so far",
+    );
     caution(
         cell_names(|cell| cell.permitted && !cell.complete && !cell.goes_on),
         "Truncated; verdict from the recorded part",
@@ -245,8 +271,11 @@ pub fn cautions(summary: &Summary) -> Vec<String> {
 /// The caution on a sequential order.
 fn one_after_the_other(summary: &Summary) -> Option<String> {
     let what = if summary.tunings.len() > 1 { "Tunings" } else { "Loads" };
-    (summary.order == RunOrder::Sequential && summary.sweep.is_none())
-        .then(|| format!("{what} ran one after another: a change in background activity can look like an effect"))
+    (summary.order == RunOrder::Sequential && summary.sweep.is_none()).then(|| {
+        format!(
+            "{what} ran one after another: a change in background activity can look like an effect"
+        )
+    })
 }
 
 /// Each reason once, with the tunings that it kept from running.
@@ -260,7 +289,10 @@ fn refusals(cells: &[CellSummary]) -> Vec<String> {
         }
     }
 
-    refusals.into_iter().map(|(why_not, tunings)| format!("Not permitted: {}: {why_not}", tunings.join(", "))).collect()
+    refusals
+        .into_iter()
+        .map(|(why_not, tunings)| format!("Not permitted: {}: {why_not}", tunings.join(", ")))
+        .collect()
 }
 
 /// The options of the bench; from its cells' files where its own note is missing.
@@ -293,8 +325,17 @@ fn asked(bench: &RunFile, files: &[RunFile]) -> Bench {
     })
 }
 
-fn cell_summary(cell: Cell, bench: &RunFile, files: &[RunFile], limit: Option<Limit>) -> CellSummary {
-    let refused = bench.bench.iter().flat_map(|bench| &bench.not_permitted).find(|refused| refused.cell == cell);
+fn cell_summary(
+    cell: Cell,
+    bench: &RunFile,
+    files: &[RunFile],
+    limit: Option<Limit>,
+) -> CellSummary {
+    let refused = bench
+        .bench
+        .iter()
+        .flat_map(|bench| &bench.not_permitted)
+        .find(|refused| refused.cell == cell);
     let file = files.iter().find(|file| cell_of(file) == cell);
     let mut summary = match (file, refused) {
         (Some(file), _) => cell::of_file(cell, file, limit),
@@ -305,7 +346,9 @@ fn cell_summary(cell: Cell, bench: &RunFile, files: &[RunFile], limit: Option<Li
     if file.is_some() {
         summary.notes.extend(cell::load_notes(&bench.loads, &summary.load));
         let shielded = summary.tuning.parse::<Tuning>().is_ok_and(|tuning| tuning.shield);
-        summary.notes.extend(bench.bench.iter().filter(|_| shielded).flat_map(|bench| bench.shield.clone()));
+        summary
+            .notes
+            .extend(bench.bench.iter().filter(|_| shielded).flat_map(|bench| bench.shield.clone()));
     }
 
     summary

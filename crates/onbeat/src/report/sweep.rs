@@ -1,4 +1,5 @@
-//! A sweep in figures: smallest, mean, largest and jitter over rising load, and whether the jitter stayed allowed.
+//! A sweep in figures: smallest, mean, largest and jitter over rising load, and whether the jitter
+//! stayed allowed.
 
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +81,12 @@ pub(super) fn of(bench: &RunFile, cells: &[CellSummary]) -> Option<Sweep> {
 
     let steps: Vec<SweepStep> = once_each(&bench.steps).into_iter().filter_map(step).collect();
     let sentence = sentence(asked.series, asked.allowed_jitter_ns, &steps)?;
-    Some(Sweep { series: asked.series, allowed_jitter_ns: asked.allowed_jitter_ns, steps, sentence })
+    Some(Sweep {
+        series: asked.series,
+        allowed_jitter_ns: asked.allowed_jitter_ns,
+        steps,
+        sentence,
+    })
 }
 
 /// The notes of a load as one: what was reached in its parts, each weighted by its length.
@@ -92,9 +98,9 @@ fn once_each(notes: &[StepNote]) -> Vec<StepNote> {
             continue;
         };
         step.reached_percent = match (step.reached_percent, note.reached_percent) {
-            (Some(earlier), Some(later)) if step.seconds + note.seconds > 0.0 => {
-                Some((earlier * step.seconds + later * note.seconds) / (step.seconds + note.seconds))
-            }
+            (Some(earlier), Some(later)) if step.seconds + note.seconds > 0.0 => Some(
+                (earlier * step.seconds + later * note.seconds) / (step.seconds + note.seconds),
+            ),
             (earlier, later) => later.or(earlier),
         };
 
@@ -125,7 +131,10 @@ fn sentence(series: Series, allowed_ns: u64, steps: &[SweepStep]) -> Option<Stri
     let missed: Vec<String> = steps.iter().filter(|step| !step.is_reached).map(in_words).collect();
 
     if !missed.is_empty() {
-        text += &format!("; the CPU load missed its target by more than {WITHIN_POINTS} points at {}", listed(&missed));
+        text += &format!(
+            "; the CPU load missed its target by more than {WITHIN_POINTS} points at {}",
+            listed(&missed)
+        );
     }
 
     Some(text)
@@ -147,9 +156,13 @@ pub fn table(sweep: &Sweep, letters: Letters) -> Table {
     };
 
     let row = |step: &SweepStep| {
-        let reached = step.reached_percent.map_or_else(|| "-".to_owned(), |reached| format!("{reached:.1}"));
         let reached =
-            if step.is_reached { Entry::from(reached) } else { Entry::marked(format!("!{reached}"), Mark::Bad) };
+            step.reached_percent.map_or_else(|| "-".to_owned(), |reached| format!("{reached:.1}"));
+        let reached = if step.is_reached {
+            Entry::from(reached)
+        } else {
+            Entry::marked(format!("!{reached}"), Mark::Bad)
+        };
         let verdict = if step.is_allowed { ("PASS", Mark::Good) } else { ("FAIL", Mark::Bad) };
         let entries = vec![
             format!("{}", step.asked_percent).into(),
@@ -169,7 +182,8 @@ pub fn table(sweep: &Sweep, letters: Letters) -> Table {
     let allowed = time_ns(sweep.allowed_jitter_ns, letters);
     let mut legend = vec![format!("jitter is max - min; limit {allowed}")];
     if sweep.steps.iter().any(|step| !step.is_reached) {
-        legend.push(format!("! the CPU load missed its target by more than {WITHIN_POINTS} points"));
+        legend
+            .push(format!("! the CPU load missed its target by more than {WITHIN_POINTS} points"));
     }
 
     Table {
@@ -199,9 +213,13 @@ mod tests {
     fn a_sweep_says_first_last_and_worst_and_what_load_was_missed() {
         let steps = [step(0.0, 1.2, 82_400), step(50.0, 44.9, 250_000), step(100.0, 99.0, 97_800)];
         let text = sentence(Series::WriteInterval, 100_000, &steps).expect("steps");
-        for part in
-            ["82.4 us at 0 %", "97.8 us at 100 %", "at most 250 us at 50 %", "met at 2 of 3", "50 % (reached 45 %)"]
-        {
+        for part in [
+            "82.4 us at 0 %",
+            "97.8 us at 100 %",
+            "at most 250 us at 50 %",
+            "met at 2 of 3",
+            "50 % (reached 45 %)",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
 
@@ -230,13 +248,22 @@ mod tests {
 
         assert_eq!(reached, [("idle", Some(2.0)), ("cpu=50%", Some(49.0)), ("cpu", None)]);
         let old = [note("idle", Some(7.0), 0.0), note("idle", Some(9.0), 0.0)];
-        assert_eq!(once_each(&old)[0].reached_percent, Some(9.0), "files that do not tell: the later one");
+        assert_eq!(
+            once_each(&old)[0].reached_percent,
+            Some(9.0),
+            "files that do not tell: the later one"
+        );
     }
 
     #[test]
     fn a_step_that_failed_or_missed_its_load_is_marked() {
         let steps = vec![step(0.0, 1.2, 82_400), step(50.0, 44.9, 250_000)];
-        let sweep = Sweep { series: Series::WriteInterval, allowed_jitter_ns: 100_000, steps, sentence: String::new() };
+        let sweep = Sweep {
+            series: Series::WriteInterval,
+            allowed_jitter_ns: 100_000,
+            steps,
+            sentence: String::new(),
+        };
         let text = table(&sweep, Letters::Ascii).to_text(80);
         assert!(text.contains("PASS") && text.contains("FAIL") && text.contains("!44.9"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80));

@@ -17,7 +17,8 @@ pub enum Mark {
     /// Nothing.
     #[default]
     Plain,
-    /// Fewer than ten samples are above the figure; its text, or the name of its row, begins with `~`.
+    /// Fewer than ten samples are above the figure; its text, or the name of its row, begins with
+    /// `~`.
     Unsupported,
     /// The best of its column.
     Best,
@@ -62,7 +63,8 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column of words, which may be broken into several lines. Those before the first column of figures name the row.
+    /// A column of words, which may be broken into several lines. Those before the first column of
+    /// figures name the row.
     #[must_use]
     pub fn words(header: impl Into<String>) -> Self {
         Self { header: header.into(), align: Align::Left }
@@ -101,8 +103,9 @@ pub struct Table {
 const NARROWEST: usize = 12;
 
 impl Table {
-    /// As text, no line longer than `width` characters as long as no single word is: gaps become narrower first, then
-    /// words are broken into lines, then columns of figures go on in a second table below.
+    /// As text, no line longer than `width` characters as long as no single word is: gaps become
+    /// narrower first, then words are broken into lines, then columns of figures go on in a second
+    /// table below.
     #[must_use]
     pub fn to_text(&self, width: usize) -> String {
         let mut text = wrapped(&self.title, width, "");
@@ -125,7 +128,8 @@ impl Table {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
         let mut text = format!("**{}**\n\n", self.title);
         text.push_str(&line(self.columns.iter().map(|column| escaped(&column.header)).collect()));
-        let rule = |column: &Column| if column.align == Align::Left { "---" } else { "---:" }.to_owned();
+        let rule =
+            |column: &Column| if column.align == Align::Left { "---" } else { "---:" }.to_owned();
         text.push_str(&line(self.columns.iter().map(rule).collect()));
 
         for row in &self.rows {
@@ -146,8 +150,13 @@ impl Table {
     }
 
     fn widths(&self) -> Vec<usize> {
-        let widest = |i: usize| self.rows.iter().map(|row| length(&row.entries[i].text)).max().unwrap_or(0);
-        self.columns.iter().enumerate().map(|(i, column)| widest(i).max(length(&column.header))).collect()
+        let widest =
+            |i: usize| self.rows.iter().map(|row| length(&row.entries[i].text)).max().unwrap_or(0);
+        self.columns
+            .iter()
+            .enumerate()
+            .map(|(i, column)| widest(i).max(length(&column.header)))
+            .collect()
     }
 
     /// How many columns name a row.
@@ -193,8 +202,10 @@ impl Table {
 
         let heads: Vec<String> = self.columns.iter().map(|column| column.header.clone()).collect();
         let line = |texts: &[String], text: &mut String| {
-            let cells: Vec<(Align, usize, Vec<String>)> =
-                columns.iter().map(|&i| (self.columns[i].align, widths[i], words_in(&texts[i], widths[i]))).collect();
+            let cells: Vec<(Align, usize, Vec<String>)> = columns
+                .iter()
+                .map(|&i| (self.columns[i].align, widths[i], words_in(&texts[i], widths[i])))
+                .collect();
             push_row(&cells, gap, text);
         };
 

@@ -1,4 +1,5 @@
-//! The tables of a bench: figures per load, the paper's full table, the limit, the effect of each tuning, the ladder.
+//! The tables of a bench: figures per load, the paper's full table, the limit, the effect of each
+//! tuning, the ladder.
 
 use super::cell::CellSummary;
 use super::imported::UNKNOWN;
@@ -12,13 +13,15 @@ use crate::thread::Grant;
 
 /// Before a figure, or the name of a row of figures, that few samples carry.
 const SIGN: char = '~';
-const UNSUPPORTED: &str = "~ fewer than 10 samples beyond this value, or beyond any value of this row";
+const UNSUPPORTED: &str =
+    "~ fewer than 10 samples beyond this value, or beyond any value of this row";
 const UNSUPPORTED_FIGURE: &str = "~ fewer than 10 samples beyond this value";
 const TRUNCATED: &str = "* truncated; figures from the recorded part";
 const IN_PROGRESS: &str = "+ run in progress; figures from the part recorded so far";
 const NO_FIGURE: &str = "-";
 /// The columns of a load's table, after the tuning.
-const HEADS: [&str; 10] = ["min", "avg", "max", "SD", "p50", "p99", "p99.9", "p99.99", "misses", "skipped"];
+const HEADS: [&str; 10] =
+    ["min", "avg", "max", "SD", "p50", "p99", "p99.9", "p99.99", "misses", "skipped"];
 /// The default width of a terminal.
 const TERMINAL: usize = 80;
 
@@ -34,7 +37,11 @@ struct TableUnit {
 impl TableUnit {
     /// Microseconds, unless something took more than ten seconds.
     fn for_cells(cells: &[&CellSummary], series: Series, letters: Letters) -> Self {
-        let longest = cells.iter().filter_map(|cell| Some(cell.series.get(&series)?.max_ns)).max().unwrap_or(0);
+        let longest = cells
+            .iter()
+            .filter_map(|cell| Some(cell.series.get(&series)?.max_ns))
+            .max()
+            .unwrap_or(0);
         match longest {
             0..10_000_000_000 => Self { ns: 1e3, name: letters.microseconds(), is_grouped: true },
             _ => Self { ns: 1e6, name: "ms", is_grouped: true },
@@ -62,7 +69,8 @@ impl TableUnit {
     }
 }
 
-/// One table for a load: a row per tuning, release latency in microseconds, misses and skipped releases.
+/// One table for a load: a row per tuning, release latency in microseconds, misses and skipped
+/// releases.
 #[must_use]
 pub fn by_tuning(summary: &Summary, load: &str, letters: Letters) -> Table {
     by_tuning_of(summary, load, Series::ReleaseLatency, letters)
@@ -76,7 +84,12 @@ pub fn by_tuning_of(summary: &Summary, load: &str, series: Series, letters: Lett
     let under = if load == UNKNOWN { String::new() } else { format!(" {}", under(load)) };
     let is_imported = cells.iter().all(|cell| cell.import.is_some());
     let mut table = Table {
-        title: format!("{}{under}, {}{}", named(series, &cells), unit.name, samples_of(&cells, series)),
+        title: format!(
+            "{}{under}, {}{}",
+            named(series, &cells),
+            unit.name,
+            samples_of(&cells, series)
+        ),
         columns: vec![Column::words(if is_imported { "run" } else { "tuning" })],
         rows: rows_by_tuning(summary, &cells, (series, unit)),
         legend: Vec::new(),
@@ -84,7 +97,8 @@ pub fn by_tuning_of(summary: &Summary, load: &str, series: Series, letters: Lett
 
     table.columns.extend(HEADS.map(Column::figures));
     if !table.fits(TERMINAL) {
-        table.rows = rows_by_tuning(summary, &cells, (series, TableUnit { is_grouped: false, ..unit }));
+        table.rows =
+            rows_by_tuning(summary, &cells, (series, TableUnit { is_grouped: false, ..unit }));
     }
 
     explain(&mut table, &cells);
@@ -95,7 +109,8 @@ fn rows_by_tuning(summary: &Summary, cells: &[&CellSummary], of: (Series, TableU
     let best = summary.verdict.best.as_ref().map(|best| best.tuning.as_str());
     let row = |cell: &&CellSummary| {
         let is_best = summary.cells.len() > 1 && best == Some(cell.tuning.as_str());
-        let mut entries = vec![Entry::marked(name(cell), if is_best { Mark::Best } else { Mark::Plain })];
+        let mut entries =
+            vec![Entry::marked(name(cell), if is_best { Mark::Best } else { Mark::Plain })];
         entries.extend(figures(cell, of));
         Row { entries, begins_group: false }
     };
@@ -104,30 +119,40 @@ fn rows_by_tuning(summary: &Summary, cells: &[&CellSummary], of: (Series, TableU
 }
 
 fn figures(cell: &CellSummary, (series, unit): (Series, TableUnit)) -> Vec<Entry> {
-    let Some(of) = cell.series.get(&series) else { return vec![Entry::from(NO_FIGURE); HEADS.len()] };
+    let Some(of) = cell.series.get(&series) else {
+        return vec![Entry::from(NO_FIGURE); HEADS.len()];
+    };
     let plain = |ns: f64| Entry::from(unit.rounded(ns));
     let percentile = |share: Share| match of.percentile(share) {
-        Some(Percentile { value_ns, supported, .. }) => estimate(unit.rounded(value_ns as f64), supported),
+        Some(Percentile { value_ns, supported, .. }) => {
+            estimate(unit.rounded(value_ns as f64), supported)
+        }
         None => Entry::from(NO_FIGURE),
     };
 
-    let mut entries = vec![plain(of.min_ns as f64), plain(of.mean_ns), plain(of.max_ns as f64), plain(of.sd_ns)];
+    let mut entries =
+        vec![plain(of.min_ns as f64), plain(of.mean_ns), plain(of.max_ns as f64), plain(of.sd_ns)];
     entries.extend([Share::P50, Share::P99, Share::P99_9, Share::P99_99].map(percentile));
-    let counted = |n: Option<u64>| Entry::from(n.map_or_else(|| NO_FIGURE.to_owned(), |n| unit.whole(n)));
+    let counted =
+        |n: Option<u64>| Entry::from(n.map_or_else(|| NO_FIGURE.to_owned(), |n| unit.whole(n)));
     entries.extend([cell.deadline_misses, cell.skipped].map(counted));
     entries
 }
 
-/// The paper's table for a load: statistics over the lowest 99 to 100 % of a series, a column per tuning (Yoon, Song
-/// and Lee, 2009, figures 7 and 8), with jitter and the tail ratio `(max − mean) / SD` below.
+/// The paper's table for a load: statistics over the lowest 99 to 100 % of a series, a column per
+/// tuning (Yoon, Song and Lee, 2009, figures 7 and 8), with jitter and the tail ratio `(max − mean)
+/// / SD` below.
 #[must_use]
 pub fn full(summary: &Summary, load: &str, series: Series, letters: Letters) -> Table {
-    let cells: Vec<&CellSummary> = summary.cells.iter().filter(|cell| cell.load == load && cell.permitted).collect();
+    let cells: Vec<&CellSummary> =
+        summary.cells.iter().filter(|cell| cell.load == load && cell.permitted).collect();
     let unit = TableUnit::for_cells(&cells, series, letters);
     let mut columns = vec![Column::words("Low"), Column::words("")];
     columns.extend(cells.iter().map(|cell| Column::figures(name(cell))));
     let row = |label: &str, statistic: &str, entry: &dyn Fn(&Statistics) -> Option<Entry>| {
-        let of = |cell: &&CellSummary| cell.series.get(&series).and_then(entry).unwrap_or_else(|| NO_FIGURE.into());
+        let of = |cell: &&CellSummary| {
+            cell.series.get(&series).and_then(entry).unwrap_or_else(|| NO_FIGURE.into())
+        };
         let mut entries = vec![Entry::from(label), Entry::from(statistic)];
         entries.extend(cells.iter().map(of));
         Row { entries, begins_group: matches!(statistic, "min" | "max") || label == "jitter" }
@@ -153,10 +178,13 @@ pub fn full(summary: &Summary, load: &str, series: Series, letters: Letters) -> 
     rows.push(row("tail", "", &tail));
     rows.iter_mut().for_each(mark_whole_row);
     let under = if load == UNKNOWN { String::new() } else { format!(" {}", under(load)) };
-    let title = format!("{}{under}, {}{}", named(series, &cells), unit.name, samples_of(&cells, series));
+    let title =
+        format!("{}{under}, {}{}", named(series, &cells), unit.name, samples_of(&cells, series));
     let mut table = Table { title, columns, rows, legend: Vec::new() };
     explain(&mut table, &cells);
-    table.legend.push("jitter is max - min, tail is (max - avg) / SD, both over all samples".to_owned());
+    table
+        .legend
+        .push("jitter is max - min, tail is (max - avg) / SD, both over all samples".to_owned());
 
     table
 }
@@ -178,7 +206,12 @@ pub fn limit(summary: &Summary, letters: Letters) -> Option<Table> {
                     Outcome::Fail => Mark::Bad,
                 };
 
-                let text = format!("{} {}/{}", verdict.outcome.words(), count(verdict.over), count(verdict.releases));
+                let text = format!(
+                    "{} {}/{}",
+                    verdict.outcome.words(),
+                    count(verdict.over),
+                    count(verdict.releases)
+                );
                 Entry::marked(text, mark)
             },
         )
@@ -215,7 +248,9 @@ pub fn effects(summary: &Summary, letters: Letters) -> Option<Table> {
     let mut columns = vec![Column::words("")];
     columns.extend(summary.loads.iter().map(Column::figures));
     let entry = |factor: &str, load: &String| {
-        let Some(effect) = summary.effects.iter().find(|effect| effect.factor == factor && effect.load == *load) else {
+        let Some(effect) =
+            summary.effects.iter().find(|effect| effect.factor == factor && effect.load == *load)
+        else {
             return Entry::from(NO_FIGURE);
         };
         let mark = match effect {
@@ -246,20 +281,35 @@ pub fn effects(summary: &Summary, letters: Letters) -> Option<Table> {
 #[must_use]
 pub fn ladder(grants: &[Grant]) -> Table {
     let row = |grant: &Grant| {
-        let granted = if grant.granted { Entry::marked("yes", Mark::Good) } else { Entry::marked("no", Mark::Bad) };
-        Row { entries: vec![grant.what.as_str().into(), grant.wanted.as_str().into(), granted], begins_group: false }
+        let granted = if grant.granted {
+            Entry::marked("yes", Mark::Good)
+        } else {
+            Entry::marked("no", Mark::Bad)
+        };
+        Row {
+            entries: vec![grant.what.as_str().into(), grant.wanted.as_str().into(), granted],
+            begins_group: false,
+        }
     };
 
     let mut legend = Vec::new();
     for grant in grants.iter().filter(|grant| !grant.granted) {
-        legend.push(format!("{}: {}", grant.what, grant.why_not.as_deref().unwrap_or("no reason given")));
+        legend.push(format!(
+            "{}: {}",
+            grant.what,
+            grant.why_not.as_deref().unwrap_or("no reason given")
+        ));
         legend.extend(grant.costs.iter().map(|costs| format!("  effect: {costs}")));
         legend.extend(grant.remedy.iter().map(|remedy| format!("  to grant it: {remedy}")));
     }
 
     Table {
         title: "privileges".to_owned(),
-        columns: vec![Column::words("privilege"), Column::words("requested"), Column::words("granted")],
+        columns: vec![
+            Column::words("privilege"),
+            Column::words("requested"),
+            Column::words("granted"),
+        ],
         rows: grants.iter().map(row).collect(),
         legend,
     }
@@ -267,8 +317,13 @@ pub fn ladder(grants: &[Grant]) -> Table {
 
 /// A series by name, and which releases it leaves out.
 fn named(series: Series, cells: &[&CellSummary]) -> String {
-    let leaves_out = series == Series::WakeupLatency && cells.iter().any(|cell| cell.import.is_none());
-    if leaves_out { format!("{} of served releases only", series.words()) } else { series.words().to_owned() }
+    let leaves_out =
+        series == Series::WakeupLatency && cells.iter().any(|cell| cell.import.is_none());
+    if leaves_out {
+        format!("{} of served releases only", series.words())
+    } else {
+        series.words().to_owned()
+    }
 }
 
 fn name(cell: &CellSummary) -> String {
@@ -280,7 +335,8 @@ fn name(cell: &CellSummary) -> String {
     format!("{}{mark}", cell.tuning)
 }
 
-/// Where no tuning supports a row, its name carries the sign once, so that there is room for the figures.
+/// Where no tuning supports a row, its name carries the sign once, so that there is room for the
+/// figures.
 fn mark_whole_row(row: &mut Row) {
     let [_, statistic, figures @ ..] = row.entries.as_mut_slice() else { return };
     let is_open = |entry: &Entry| entry.mark == Mark::Unsupported || entry.text == NO_FIGURE;
@@ -293,14 +349,21 @@ fn mark_whole_row(row: &mut Row) {
 }
 
 fn estimate(text: String, supported: bool) -> Entry {
-    if supported { Entry::from(text) } else { Entry::marked(format!("{SIGN}{text}"), Mark::Unsupported) }
+    if supported {
+        Entry::from(text)
+    } else {
+        Entry::marked(format!("{SIGN}{text}"), Mark::Unsupported)
+    }
 }
 
 /// `; 6,000 samples each`: what the figures rest on.
 fn samples_of(cells: &[&CellSummary], series: Series) -> String {
-    let samples = || cells.iter().filter_map(|cell| cell.series.get(&series)).map(|figures| figures.count);
+    let samples =
+        || cells.iter().filter_map(|cell| cell.series.get(&series)).map(|figures| figures.count);
     match (samples().min(), samples().max()) {
-        (Some(least), Some(most)) if least == most && cells.len() == 1 => format!("; {} samples", count(least)),
+        (Some(least), Some(most)) if least == most && cells.len() == 1 => {
+            format!("; {} samples", count(least))
+        }
         (Some(least), Some(most)) if least == most => format!("; {} samples each", count(least)),
         (Some(least), Some(most)) => format!("; {} to {} samples each", count(least), count(most)),
         _ => String::new(),
@@ -311,8 +374,10 @@ fn samples_of(cells: &[&CellSummary], series: Series) -> String {
 fn explain(table: &mut Table, cells: &[&CellSummary]) {
     let entries = table.rows.iter().flat_map(|row| &row.entries);
     if entries.into_iter().any(|entry| entry.mark == Mark::Unsupported) {
-        let whole_rows =
-            table.rows.iter().any(|row| row.entries.get(1).is_some_and(|entry| entry.text.starts_with("~m")));
+        let whole_rows = table
+            .rows
+            .iter()
+            .any(|row| row.entries.get(1).is_some_and(|entry| entry.text.starts_with("~m")));
         table.legend.push(if whole_rows { UNSUPPORTED } else { UNSUPPORTED_FIGURE }.to_owned());
     }
 
@@ -323,10 +388,12 @@ fn explain(table: &mut Table, cells: &[&CellSummary]) {
         table.legend.push(TRUNCATED.to_owned());
     }
 
-    let mut blind: Vec<&str> = cells.iter().filter_map(|cell| Some(cell.import.as_ref()?.format.as_str())).collect();
+    let mut blind: Vec<&str> =
+        cells.iter().filter_map(|cell| Some(cell.import.as_ref()?.format.as_str())).collect();
     blind.dedup();
     if !blind.is_empty() {
-        let words = format!("served cycles only: {} does not record skipped releases", blind.join(", "));
+        let words =
+            format!("served cycles only: {} does not record skipped releases", blind.join(", "));
         table.legend.push(words);
     }
 }

@@ -21,8 +21,8 @@ impl Letters {
     }
 }
 
-/// A time in nanoseconds with three significant digits: `17.1 us`, `1.07 ms`, `346 ms`, `2.3 s`. Whole nanoseconds are
-/// the smallest unit.
+/// A time in nanoseconds with three significant digits: `17.1 us`, `1.07 ms`, `346 ms`, `2.3 s`.
+/// Whole nanoseconds are the smallest unit.
 ///
 /// ```
 /// use onbeat::report::{Letters, units::time};
@@ -52,22 +52,31 @@ pub fn time_ns(ns: u64, letters: Letters) -> String {
     time(ns as f64, letters)
 }
 
-/// A duration as people say it: `5 min 18 s`, `15.0 s`, `70 ms`. Above a minute in two units, below a second with three
-/// digits.
+/// A duration as people say it: `5 min 18 s`, `15.0 s`, `70 ms`. Above a minute in two units, below
+/// a second with three digits.
 #[must_use]
 pub fn spoken(seconds: f64) -> String {
     if seconds < 59.95 {
-        return if seconds >= 1.0 { format!("{seconds:.1} s") } else { time(seconds * 1e9, Letters::Ascii) };
+        return if seconds >= 1.0 {
+            format!("{seconds:.1} s")
+        } else {
+            time(seconds * 1e9, Letters::Ascii)
+        };
     }
 
     let whole = seconds.round() as u64;
     let parts = [(whole / 3600, "h"), (whole % 3600 / 60, "min"), (whole % 60, "s")];
-    let parts_shown: Vec<String> =
-        parts.iter().filter(|(n, _)| *n > 0).take(2).map(|(n, unit)| format!("{n} {unit}")).collect();
+    let parts_shown: Vec<String> = parts
+        .iter()
+        .filter(|(n, _)| *n > 0)
+        .take(2)
+        .map(|(n, unit)| format!("{n} {unit}"))
+        .collect();
     parts_shown.join(" ")
 }
 
-/// A figure of at least 0.001 with three significant digits and no zeros at its end: `17.1`, `0.064`, `1234`.
+/// A figure of at least 0.001 with three significant digits and no zeros at its end: `17.1`,
+/// `0.064`, `1234`.
 #[must_use]
 pub fn three_digits(value: f64) -> String {
     if value == 0.0 {
@@ -75,7 +84,11 @@ pub fn three_digits(value: f64) -> String {
     }
     let decimals = (2 - value.abs().log10().floor() as i32).clamp(0, 12) as usize;
     let text = format!("{value:.decimals$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
 }
 
 /// A ratio: two decimals or digits below ten, whole above.
@@ -112,7 +125,8 @@ pub fn count(n: u64) -> String {
     text
 }
 
-/// A rate as "1 in N", N rounded down to two digits so that the rate is never understated: `1 in 20,000`.
+/// A rate as "1 in N", N rounded down to two digits so that the rate is never understated: `1 in
+/// 20,000`.
 #[must_use]
 pub fn one_in(rate: f64) -> String {
     let many = (1.0 / rate).floor().max(1.0);

@@ -55,13 +55,15 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// Number of releases over the limit.
     pub over: u64,
-    /// Number of samples that may be over it: they are in a bucket of the source that reaches beyond the limit. Only in imported runs.
+    /// Number of samples that may be over it: they are in a bucket of the source that reaches
+    /// beyond the limit. Only in imported runs.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unsure: u64,
-    /// Out of how many: release latency and response time count every release, skipped ones among them.
+    /// Out of how many: release latency and response time count every release, skipped ones among
+    /// them.
     pub releases: u64,
-    /// How many releases with none over suffice for [`Outcome::Pass`]; 1 when the limit is for all of them, because
-    /// then no number proves it.
+    /// How many releases with none over suffice for [`Outcome::Pass`]; 1 when the limit is for all
+    /// of them, because then no number proves it.
     pub needed: u64,
     /// The result as a sentence.
     pub sentence: String,
@@ -88,9 +90,10 @@ impl Verdict {
 
 /// Judges a run by a limit.
 ///
-/// A release that was skipped counts with the latency it had when the next cycle started, and is always over a limit on the
-/// response time. Samples that were lost between loop and recorder might have been over and might not: they
-/// count against either outcome. So do samples of an imported run in a cell that reaches beyond the limit.
+/// A release that was skipped counts with the latency it had when the next cycle started, and is
+/// always over a limit on the response time. Samples that were lost between loop and recorder might
+/// have been over and might not: they count against either outcome. So do samples of an imported
+/// run in a cell that reaches beyond the limit.
 #[must_use]
 pub fn judge(run: &RunFile, limit: Limit) -> Verdict {
     let limit = on_all_releases(run, limit);
@@ -107,7 +110,8 @@ pub fn judge(run: &RunFile, limit: Limit) -> Verdict {
     }
 }
 
-/// A limit on wake-up latency is one on all releases: those that were never served are not left out of it.
+/// A limit on wake-up latency is one on all releases: those that were never served are not left out
+/// of it.
 pub(super) fn on_all_releases(run: &RunFile, limit: Limit) -> Limit {
     let is_known = run.import.is_none();
     match limit.on {
@@ -118,7 +122,8 @@ pub(super) fn on_all_releases(run: &RunFile, limit: Limit) -> Limit {
     }
 }
 
-/// Whether a skipped release is over any limit on this series: what was never served, or never answered, was late for certain.
+/// Whether a skipped release is over any limit on this series: what was never served, or never
+/// answered, was late for certain.
 pub(super) const fn is_over_when_skipped(on: Series) -> bool {
     matches!(on, Series::ResponseTime | Series::ReadWrite)
 }
@@ -230,13 +235,18 @@ impl OverCount {
                 let rate = self.over as f64 / self.releases as f64;
                 format!("{found} ({}; {} allowed)", percent(rate), percent(allowed))
             }
-            Outcome::Inconclusive if allowed == 0.0 => format!("{found} among the recorded samples"),
+            Outcome::Inconclusive if allowed == 0.0 => {
+                format!("{found} among the recorded samples")
+            }
             Outcome::Inconclusive => format!("{found}; {}", self.needs(allowed)),
         };
 
         let unsure = match self.unsure {
             0 => String::new(),
-            unsure => format!("; {} more may exceed it (the limit is inside a bucket of the source)", count(unsure)),
+            unsure => format!(
+                "; {} more may exceed it (the limit is inside a bucket of the source)",
+                count(unsure)
+            ),
         };
 
         judged + &lost + &unsure
@@ -257,7 +267,11 @@ impl OverCount {
             over => (count(over), "are"),
         };
 
-        format!("{over} of {} {noun} {is} over {}", count(self.releases), time_ns(limit.limit_ns, Letters::Ascii))
+        format!(
+            "{over} of {} {noun} {is} over {}",
+            count(self.releases),
+            time_ns(limit.limit_ns, Letters::Ascii)
+        )
     }
 
     fn needs(&self, allowed: f64) -> String {
@@ -269,8 +283,8 @@ impl OverCount {
     }
 }
 
-/// Number of samples of a series over a limit, and of all its samples. The exact maximum decides what the bucket
-/// that holds the limit cannot.
+/// Number of samples of a series over a limit, and of all its samples. The exact maximum decides
+/// what the bucket that holds the limit cannot.
 fn count_over(run: &RunFile, series: Series, limit_ns: u64) -> (u64, u64) {
     let distribution = run.distribution(series);
     let moments = run.moments(series);
@@ -305,7 +319,10 @@ pub fn stalls_in_words(stalls: &BTreeMap<Stall, u64>) -> Option<String> {
 
     let kinds: Vec<String> = match stalls.len() {
         1 => stalls.keys().map(|&stall| stall_in_words(stall).to_owned()).collect(),
-        _ => stalls.iter().map(|(&stall, n)| format!("{} {}", count(*n), stall_in_words(stall))).collect(),
+        _ => stalls
+            .iter()
+            .map(|(&stall, n)| format!("{} {}", count(*n), stall_in_words(stall)))
+            .collect(),
     };
 
     let spikes = if total == 1 { "spike caused" } else { "spikes caused" };
@@ -315,7 +332,11 @@ pub fn stalls_in_words(stalls: &BTreeMap<Stall, u64>) -> Option<String> {
         (false, _) => "scheduler policy",
     };
 
-    Some(format!("{} {spikes} {}: {whose}, not machine latency", count(total), super::units::listed(&kinds)))
+    Some(format!(
+        "{} {spikes} {}: {whose}, not machine latency",
+        count(total),
+        super::units::listed(&kinds)
+    ))
 }
 
 const fn stall_in_words(stall: Stall) -> &'static str {

@@ -9,10 +9,14 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum LockdownError {
     /// The kernel refused the filter.
-    #[error("cannot install the loop's system-call filter: {0}; this kernel needs CONFIG_SECCOMP_FILTER")]
+    #[error(
+        "cannot install the loop's system-call filter: {0}; this kernel needs CONFIG_SECCOMP_FILTER"
+    )]
     Refused(#[from] io::Error),
     /// This processor is not supported.
-    #[error("the loop's system-call filter knows x86-64 and AArch64, and this is {arch}; run without --lockdown")]
+    #[error(
+        "the loop's system-call filter knows x86-64 and AArch64, and this is {arch}; run without --lockdown"
+    )]
     UnknownProcessor {
         /// The processor.
         arch: &'static str,
@@ -36,7 +40,8 @@ pub enum LoopPorts {
 }
 
 /// Additional calls for a loop with ports.
-const OF_PORTS: [libc::c_long; 4] = [libc::SYS_write, libc::SYS_ioctl, libc::SYS_ppoll, libc::SYS_read];
+const OF_PORTS: [libc::c_long; 4] =
+    [libc::SYS_write, libc::SYS_ioctl, libc::SYS_ppoll, libc::SYS_read];
 
 /// Calls for every loop, then calls that end its thread.
 const ALLOWED: [libc::c_long; 11] = [
@@ -60,13 +65,14 @@ const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 const NUMBER_AT: u32 = 0;
 const ARCH_AT: u32 = 4;
 
-/// Restricts the calling thread to the system calls of a loop; any other call kills the process with `SIGSYS`. This
-/// cannot be undone.
+/// Restricts the calling thread to the system calls of a loop; any other call kills the process
+/// with `SIGSYS`. This cannot be undone.
 ///
 /// # Errors
 /// [`LockdownError`].
 pub fn lockdown(ports: LoopPorts) -> Result<(), LockdownError> {
-    let arch = AUDIT_ARCH.ok_or(LockdownError::UnknownProcessor { arch: std::env::consts::ARCH })?;
+    let arch =
+        AUDIT_ARCH.ok_or(LockdownError::UnknownProcessor { arch: std::env::consts::ARCH })?;
     let mut program = vec![
         instruction(LOAD_WORD, 0, 0, ARCH_AT),
         instruction(JUMP_IF_EQUAL, 1, 0, arch),
@@ -79,7 +85,12 @@ pub fn lockdown(ports: LoopPorts) -> Result<(), LockdownError> {
     for (place, &number) in allowed.iter().enumerate() {
         // Jumps over the rest of the list and the kill, to the last instruction.
         let to_allow = u8::try_from(allowed.len() - place).unwrap_or(u8::MAX);
-        program.push(instruction(JUMP_IF_EQUAL, to_allow, 0, u32::try_from(number).unwrap_or(u32::MAX)));
+        program.push(instruction(
+            JUMP_IF_EQUAL,
+            to_allow,
+            0,
+            u32::try_from(number).unwrap_or(u32::MAX),
+        ));
     }
 
     program.push(instruction(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS));
@@ -94,8 +105,8 @@ const fn instruction(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
 fn install(program: &mut [libc::sock_filter]) -> Result<(), LockdownError> {
     let len = u16::try_from(program.len()).unwrap_or(u16::MAX);
     let filter = libc::sock_fprog { len, filter: program.as_mut_ptr() };
-    // SAFETY: the first call takes plain numbers; the second reads `len` instructions behind `filter`, which live
-    // until it returns.
+    // SAFETY: the first call takes plain numbers; the second reads `len` instructions behind
+    // `filter`, which live until it returns.
     let answer = unsafe {
         if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 {
             libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter)

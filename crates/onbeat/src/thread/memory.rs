@@ -12,8 +12,9 @@ const STACK_BYTES: usize = 256 * 1024;
 const HEAP_BYTES: usize = 1024 * 1024;
 const PAGE_BYTES: usize = 4096;
 
-/// Locks all current and future memory of the process, or returns why not. On success the allocator is configured to
-/// keep freed memory, because memory that is returned to the kernel must be faulted in again.
+/// Locks all current and future memory of the process, or returns why not. On success the allocator
+/// is configured to keep freed memory, because memory that is returned to the kernel must be
+/// faulted in again.
 pub(super) fn lock() -> Grant {
     let wanted = "all memory of the process (mlockall)";
     if let Err(why) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE) {

@@ -56,7 +56,8 @@ impl Privilege {
         }
     }
 
-    /// Returns whether a loop without it is another loop: it decides when the loop runs, and not only what is known of it.
+    /// Returns whether a loop without it is another loop: it decides when the loop runs, and not
+    /// only what is known of it.
     #[must_use]
     pub const fn changes_the_loop(self) -> bool {
         !matches!(self, Self::FlightRecorder | Self::StealCounter)
@@ -75,7 +76,9 @@ impl Grant {
     pub fn refusal(&self) -> String {
         let why = self.why_not.as_deref().unwrap_or("refused");
         match &self.remedy {
-            Some(remedy) => format!("{} ({}): {why}; to grant it: {remedy}", self.what, self.wanted),
+            Some(remedy) => {
+                format!("{} ({}): {why}; to grant it: {remedy}", self.what, self.wanted)
+            }
             None => format!("{} ({}): {why}", self.what, self.wanted),
         }
     }

@@ -17,12 +17,14 @@ pub(super) fn fifo(priority: u32) -> Grant {
     }
 }
 
-/// `EPERM` has two causes: no privilege for real-time priorities, or a control group with a real-time budget of 0
-/// (`kernel/sched/syscalls.c`, `__sched_setscheduler`).
+/// `EPERM` has two causes: no privilege for real-time priorities, or a control group with a
+/// real-time budget of 0 (`kernel/sched/syscalls.c`, `__sched_setscheduler`).
 fn fifo_refusal(priority: u32, why: &io::Error) -> Refusal {
     let costs = "any other program may delay the loop, by tens of milliseconds under load";
     let limit = getrlimit(Resource::Rtprio).current.unwrap_or(u64::MAX);
-    if why.raw_os_error() == Some(libc::EPERM) && (has_cap_sys_nice() || limit >= u64::from(priority)) {
+    if why.raw_os_error() == Some(libc::EPERM)
+        && (has_cap_sys_nice() || limit >= u64::from(priority))
+    {
         return Refusal {
             why_not:
                 "not permitted although this process may set priorities: its control group has no real-time budget"
@@ -35,7 +37,9 @@ fn fifo_refusal(priority: u32, why: &io::Error) -> Refusal {
     }
 
     Refusal {
-        why_not: format!("{why}; the priority limit of this user (RLIMIT_RTPRIO) is {limit}, wanted is {priority}"),
+        why_not: format!(
+            "{why}; the priority limit of this user (RLIMIT_RTPRIO) is {limit}, wanted is {priority}"
+        ),
         costs,
         remedy: format!("sudo setcap cap_sys_nice,cap_ipc_lock+ep {}", super::this_program()),
     }
@@ -51,7 +55,8 @@ fn has_cap_sys_nice() -> bool {
 
 /// Makes the calling thread an ordinary one (`SCHED_OTHER`).
 pub fn run_as_ordinary() {
-    // Leaving a real-time policy needs no privilege, so this fails only if the policy was ordinary already.
+    // Leaving a real-time policy needs no privilege, so this fails only if the policy was ordinary
+    // already.
     let _ = set_policy(libc::SCHED_OTHER, 0);
 }
 
@@ -62,8 +67,9 @@ const RESET_ON_FORK: libc::c_int = 0x4000_0000;
 /// Nice value of the explaining thread if it shares the only CPU with a real-time loop.
 const EXPLAINING_NICE: i32 = -10;
 
-/// Raises the calling thread above ordinary programs until it is dropped, if that cannot disturb the loop: explanations
-/// must not wait for a load. Threads and programs that the thread starts are ordinary.
+/// Raises the calling thread above ordinary programs until it is dropped, if that cannot disturb
+/// the loop: explanations must not wait for a load. Threads and programs that the thread starts are
+/// ordinary.
 #[derive(Debug)]
 pub struct AheadOfLoad {
     /// Previous nice value, if something was changed.
@@ -71,9 +77,9 @@ pub struct AheadOfLoad {
 }
 
 impl AheadOfLoad {
-    /// Raises the thread beside the loop of `request`: real-time priority 1 on the other CPUs; on the only CPU of a
-    /// real-time loop a negative nice value, because a real-time priority would use up the share of the CPU that the
-    /// kernel grants to real-time threads.
+    /// Raises the thread beside the loop of `request`: real-time priority 1 on the other CPUs; on
+    /// the only CPU of a real-time loop a negative nice value, because a real-time priority would
+    /// use up the share of the CPU that the kernel grants to real-time threads.
     #[must_use]
     pub fn take(wanted: &ThreadRequest) -> (Self, Grant) {
         let what = "priority of explanations";
@@ -82,13 +88,19 @@ impl AheadOfLoad {
         }
 
         let cpus = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
-        let others = cpus.count() - u32::from(wanted.cpu.is_some_and(|cpu| cpus.is_set(cpu as usize)));
+        let others =
+            cpus.count() - u32::from(wanted.cpu.is_some_and(|cpu| cpus.is_set(cpu as usize)));
         let is_real_time = wanted.fifo.is_some_and(|priority| priority > EXPLAINING);
         // On other CPUs than the loop's, or below the loop: neither delays it.
         let (policy, priority, name) = match (others, is_real_time || wanted.cpu.is_some()) {
             (1.., true) => (libc::SCHED_FIFO, EXPLAINING, format!("SCHED_FIFO {EXPLAINING}")),
             (0, _) if is_real_time => (libc::SCHED_OTHER, 0, format!("nice {EXPLAINING_NICE}")),
-            _ => return (Self { before: None }, Grant::refused(what, "ahead of the load", shared_with_loop())),
+            _ => {
+                return (
+                    Self { before: None },
+                    Grant::refused(what, "ahead of the load", shared_with_loop()),
+                );
+            }
         };
 
         let nice = getpriority_process(None).unwrap_or(0);
@@ -99,20 +111,26 @@ impl AheadOfLoad {
 
         match done {
             Ok(()) => (Self { before: Some(nice) }, Grant::given(what, name)),
-            Err(why) => (Self { before: None }, Grant::refused(what, name, not_ahead(why.to_string()))),
+            Err(why) => {
+                (Self { before: None }, Grant::refused(what, name, not_ahead(why.to_string())))
+            }
         }
     }
 }
 
 fn is_real_time_already() -> bool {
     // SAFETY: thread 0 is the caller; the call takes no addresses.
-    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) } as libc::c_int & !RESET_ON_FORK;
+    let policy =
+        unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) } as libc::c_int & !RESET_ON_FORK;
     !matches!(policy, libc::SCHED_OTHER | libc::SCHED_BATCH | libc::SCHED_IDLE)
 }
 
 fn shared_with_loop() -> Refusal {
     let why_not = "an ordinary loop shares its CPU with the thread that explains, which must not take it away";
-    Refusal { remedy: "onbeat measure --cpu N --priority 80 ...".to_owned(), ..not_ahead(why_not.to_owned()) }
+    Refusal {
+        remedy: "onbeat measure --cpu N --priority 80 ...".to_owned(),
+        ..not_ahead(why_not.to_owned())
+    }
 }
 
 fn not_ahead(why_not: String) -> Refusal {
@@ -137,9 +155,10 @@ fn set_policy(policy: libc::c_int, priority: u32) -> io::Result<()> {
     // SAFETY: all-zero is a valid sched_param (musl's has reserved fields beside the priority).
     let mut parameter: libc::sched_param = unsafe { std::mem::zeroed() };
     parameter.sched_priority = priority.cast_signed();
-    // The raw call, because musl's wrapper always returns ENOSYS. SAFETY: thread 0 is the caller; `parameter` is a
-    // valid sched_param.
-    let answer = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const parameter) };
+    // The raw call, because musl's wrapper always returns ENOSYS. SAFETY: thread 0 is the caller;
+    // `parameter` is a valid sched_param.
+    let answer =
+        unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const parameter) };
 
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -157,12 +176,12 @@ struct DeadlineAttributes {
     period_ns: u64,
 }
 
-/// Makes the calling thread `SCHED_DEADLINE`: it may run for `runtime_ns` of every `period_ns`, before threads of any
-/// priority. [`run_as_ordinary`] undoes it.
+/// Makes the calling thread `SCHED_DEADLINE`: it may run for `runtime_ns` of every `period_ns`,
+/// before threads of any priority. [`run_as_ordinary`] undoes it.
 ///
 /// # Errors
-/// The kernel's error: no privilege, not enough free bandwidth, or the thread may not run on all CPUs of its root
-/// domain.
+/// The kernel's error: no privilege, not enough free bandwidth, or the thread may not run on all
+/// CPUs of its root domain.
 pub(crate) fn run_by_deadline(runtime_ns: u64, period_ns: u64) -> io::Result<()> {
     let attributes = DeadlineAttributes {
         size: size_of::<DeadlineAttributes>() as u32,
@@ -175,7 +194,8 @@ pub(crate) fn run_by_deadline(runtime_ns: u64, period_ns: u64) -> io::Result<()>
         period_ns,
     };
 
-    // SAFETY: thread 0 is the caller; the attributes have the size that they state and live across the call.
+    // SAFETY: thread 0 is the caller; the attributes have the size that they state and live across
+    // the call.
     let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -198,12 +218,14 @@ pub(super) fn bind(cpu: u32) -> Grant {
     }
 }
 
-/// Keeps the calling thread off `cpu` if there is another CPU for it: the recorder must not disturb the loop.
+/// Keeps the calling thread off `cpu` if there is another CPU for it: the recorder must not disturb
+/// the loop.
 pub fn stay_off_cpu(cpu: u32) {
     let Ok(mut cpus) = sched_getaffinity(None) else { return };
     cpus.unset(cpu as usize);
     if cpus.count() > 0 {
-        // If it is refused, the thread stays where it is; the run is still valid, with the recorder on the same CPU.
+        // If it is refused, the thread stays where it is; the run is still valid, with the recorder
+        // on the same CPU.
         let _ = sched_setaffinity(None, &cpus);
     }
 }
@@ -216,7 +238,8 @@ fn allowed_cpus() -> String {
 
 /// Blocks all signals in the calling thread: a handler that ran here would count as latency.
 pub(super) fn block_signals() {
-    // SAFETY: `all` is filled before it is read; blocking signals in the calling thread has no other effect.
+    // SAFETY: `all` is filled before it is read; blocking signals in the calling thread has no
+    // other effect.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&raw mut all);

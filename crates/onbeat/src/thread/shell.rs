@@ -1,6 +1,7 @@
 //! Quoting of words for a shell.
 
-/// Quotes a word for a POSIX shell: unchanged if it has plain characters only, otherwise in single quotes.
+/// Quotes a word for a POSIX shell: unchanged if it has plain characters only, otherwise in single
+/// quotes.
 ///
 /// ```
 /// use onbeat::thread::shell_word;
@@ -32,15 +33,27 @@ mod tests {
     use super::*;
 
     fn read_back(line: &str) -> Vec<u8> {
-        let output = Command::new("sh").args(["-c", &format!("printf '%s\\0' {line}")]).output().unwrap();
+        let output =
+            Command::new("sh").args(["-c", &format!("printf '%s\\0' {line}")]).output().unwrap();
         assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
         output.stdout
     }
 
     #[test]
     fn a_shell_reads_back_the_words_that_were_typed() {
-        let words =
-            ["onbeat", "run:make -j4", "it's", "$HOME `id`; rm x & #", "", "=ls", "~", "a\nb", "*", "\"\\", "µ"];
+        let words = [
+            "onbeat",
+            "run:make -j4",
+            "it's",
+            "$HOME `id`; rm x & #",
+            "",
+            "=ls",
+            "~",
+            "a\nb",
+            "*",
+            "\"\\",
+            "µ",
+        ];
         let words = words.map(str::to_owned);
         let expected = words.iter().map(|word| format!("{word}\0")).collect::<String>();
         assert_eq!(read_back(&shell_line(&words)), expected.as_bytes());
@@ -48,7 +61,8 @@ mod tests {
 
     #[test]
     fn plain_words_stay_plain() {
-        let words = ["onbeat", "bench", "--loads", "idle,cpu=50%", "--at", "99.99", "/usr/bin/x"].map(str::to_owned);
+        let words = ["onbeat", "bench", "--loads", "idle,cpu=50%", "--at", "99.99", "/usr/bin/x"]
+            .map(str::to_owned);
         assert_eq!(shell_line(&words), "onbeat bench --loads idle,cpu=50% --at 99.99 /usr/bin/x");
     }
 

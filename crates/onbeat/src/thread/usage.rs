@@ -20,7 +20,8 @@ impl Usage {
     /// Reads the counters of the calling thread (`getrusage(RUSAGE_THREAD)`).
     #[must_use]
     pub fn of_this_thread() -> Self {
-        // SAFETY: `counters` is valid memory for the answer; RUSAGE_THREAD exists since Linux 2.6.26.
+        // SAFETY: `counters` is valid memory for the answer; RUSAGE_THREAD exists since Linux
+        // 2.6.26.
         let counters = unsafe {
             let mut counters: libc::rusage = std::mem::zeroed();
             libc::getrusage(libc::RUSAGE_THREAD, &raw mut counters);
@@ -40,7 +41,9 @@ impl Usage {
         Self {
             page_faults: self.page_faults.saturating_sub(earlier.page_faults),
             major_faults: self.major_faults.saturating_sub(earlier.major_faults),
-            involuntary_switches: self.involuntary_switches.saturating_sub(earlier.involuntary_switches),
+            involuntary_switches: self
+                .involuntary_switches
+                .saturating_sub(earlier.involuntary_switches),
             cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
         }
     }
@@ -57,12 +60,17 @@ impl Usage {
     }
 }
 
-/// Returns the time for which the calling thread has waited for a CPU since its start, in nanoseconds: the second
-/// number of its `schedstat` (kernel, Documentation/scheduler/sched-stats.rst). `None` on kernels without it. Does not
-/// allocate.
+/// Returns the time for which the calling thread has waited for a CPU since its start, in
+/// nanoseconds: the second number of its `schedstat` (kernel,
+/// Documentation/scheduler/sched-stats.rst). `None` on kernels without it. Does not allocate.
 #[must_use]
 pub fn run_delay_ns() -> Option<u64> {
-    let file = rustix::fs::open("/proc/thread-self/schedstat", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let file = rustix::fs::open(
+        "/proc/thread-self/schedstat",
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .ok()?;
     let mut text = [0_u8; 64];
     let length = rustix::io::read(&file, &mut text).ok()?;
     let text = std::str::from_utf8(&text[..length]).ok()?;
@@ -74,5 +82,6 @@ fn unsigned(counter: libc::c_long) -> u64 {
 }
 
 fn ns(time: libc::timeval) -> u64 {
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_usec).unwrap_or(0) * 1_000
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(time.tv_usec).unwrap_or(0) * 1_000
 }

@@ -2,7 +2,9 @@
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 use onbeat::cause::counters::{CounterReading, CounterSource, Counters, ReadingTrigger};
-use onbeat::cause::event::{KernelEvent, Label, LostEvents, Softirq, Thread, ThreadState, TraceEvent, Vector};
+use onbeat::cause::event::{
+    KernelEvent, Label, LostEvents, Softirq, Thread, ThreadState, TraceEvent, Vector,
+};
 use onbeat::cause::kind::{CauseKind, Explanation};
 use onbeat::cause::window::{CpuWindow, Window};
 use onbeat::cause::{SpikeFacts, explain};
@@ -49,7 +51,8 @@ impl World {
             (RT_PERIOD, "sched_rt_period_timer"),
             (DL_TASK, "dl_task_timer"),
         ];
-        let functions = functions.into_iter().map(|(address, name)| (address, name.to_owned())).collect();
+        let functions =
+            functions.into_iter().map(|(address, name)| (address, name.to_owned())).collect();
         let cpus = (0..2).map(|cpu| CpuWindow { cpu, events: Vec::new() }).collect();
         let window = Window { from: us(0), to: us(200_000), cpus, functions, ..Window::default() };
         let facts = SpikeFacts {
@@ -81,19 +84,35 @@ impl World {
             1,
             at_us,
             LOOP,
-            KernelEvent::TimerStart { timer: TIMER, function: WAKE_UP, expires, softexpires: expires },
+            KernelEvent::TimerStart {
+                timer: TIMER,
+                function: WAKE_UP,
+                expires,
+                softexpires: expires,
+            },
         )
     }
 
     pub fn switch(&mut self, at_us: u64, prev: Thread, state: u32, next: Thread) -> &mut Self {
-        self.on(1, at_us, prev.tid, KernelEvent::Switch { prev, prev_state: ThreadState(state), next })
+        self.on(
+            1,
+            at_us,
+            prev.tid,
+            KernelEvent::Switch { prev, prev_state: ThreadState(state), next },
+        )
     }
 
-    /// Adds the timer's interrupt, which enters at `at_us`, wakes the loop 2 µs later and leaves after `length_us`.
+    /// Adds the timer's interrupt, which enters at `at_us`, wakes the loop 2 µs later and leaves
+    /// after `length_us`.
     pub fn timer_interrupt(&mut self, at_us: u64, length_us: u64) -> &mut Self {
         self.on(1, at_us, 0, KernelEvent::VectorEntry(Vector::LocalTimer));
         let now = us(at_us + 1);
-        self.on(1, at_us + 1, 0, KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now });
+        self.on(
+            1,
+            at_us + 1,
+            0,
+            KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now },
+        );
         self.on(1, at_us + 2, 0, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
         self.on(1, at_us + length_us, 0, KernelEvent::VectorExit(Vector::LocalTimer))
     }
@@ -137,15 +156,25 @@ impl World {
     pub fn reading(&mut self, at_us: u64, steal_us: u64) -> &mut CounterReading {
         self.counters.source = CounterSource::Bpf;
         self.counters.is_guest = true;
-        let reading =
-            CounterReading { at: us(at_us), cpu: 1, steal_ns: Some(steal_us * 1000), ..CounterReading::default() };
+        let reading = CounterReading {
+            at: us(at_us),
+            cpu: 1,
+            steal_ns: Some(steal_us * 1000),
+            ..CounterReading::default()
+        };
         self.counters.readings.push(reading);
         self.counters.readings.last_mut().unwrap()
     }
 
-    /// Adds a reading of where the loop's wake-up found `prev`: in a system call, in user code, or otherwise in a
-    /// kernel thread.
-    pub fn wake_up_found(&mut self, at_us: u64, prev: u32, syscall: Option<i64>, in_user: bool) -> &mut Self {
+    /// Adds a reading of where the loop's wake-up found `prev`: in a system call, in user code, or
+    /// otherwise in a kernel thread.
+    pub fn wake_up_found(
+        &mut self,
+        at_us: u64,
+        prev: u32,
+        syscall: Option<i64>,
+        in_user: bool,
+    ) -> &mut Self {
         let reading = self.reading(at_us, 0);
         (reading.moment, reading.prev, reading.next) = (ReadingTrigger::Waking, prev, LOOP);
         (reading.prev_syscall, reading.prev_in_user) = (syscall, in_user);
@@ -174,7 +203,8 @@ impl World {
         explanation
     }
 
-    /// Returns the window with the interrupted threads filled in, which the methods above leave out.
+    /// Returns the window with the interrupted threads filled in, which the methods above leave
+    /// out.
     pub fn seen(&self) -> Window {
         let mut window = self.window.clone();
         for cpu in &mut window.cpus {
@@ -198,7 +228,8 @@ impl World {
 
 /// Returns the time that a kind accounts for, in microseconds.
 pub fn us_of(explanation: &Explanation, kind: CauseKind) -> u64 {
-    explanation.causes.iter().filter(|cause| cause.kind == kind).map(|cause| cause.ns).sum::<u64>() / 1000
+    explanation.causes.iter().filter(|cause| cause.kind == kind).map(|cause| cause.ns).sum::<u64>()
+        / 1000
 }
 
 /// Returns the main cause and the name of its culprit.

@@ -8,7 +8,9 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use onbeat::load::{Load, LoadNotice, LoadNoticeKind, LoadReport, Options, PartReport, PartWork, RunningLoad, serve};
+use onbeat::load::{
+    Load, LoadNotice, LoadNoticeKind, LoadReport, Options, PartReport, PartWork, RunningLoad, serve,
+};
 
 const LOAD: &str = "ONBEAT_TEST_CARRIES";
 const STARTS: &str = "ONBEAT_TEST_STARTS";
@@ -24,7 +26,8 @@ pub(crate) fn carrier(load: &str, directory: &Path) -> Command {
     command
 }
 
-/// Returns a command whose process starts such a carrier, writes its identity to `identity` in `directory`, and waits.
+/// Returns a command whose process starts such a carrier, writes its identity to `identity` in
+/// `directory`, and waits.
 pub(crate) fn starter(load: &str, directory: &Path) -> Command {
     let mut command = again("load_carrier::the_process_that_starts_a_carrier");
     command.env(STARTS, load).env(DIRECTORY, directory);
@@ -50,8 +53,12 @@ fn the_process_that_carries_a_load() {
     let Ok(load) = std::env::var(LOAD) else { return };
     let load: Load = load.parse().unwrap();
     let directory = std::path::PathBuf::from(std::env::var_os(DIRECTORY).unwrap());
-    let options =
-        Options { walk_from: directory.clone(), directory, largest_file_bytes: LARGEST_FILE, ..Options::default() };
+    let options = Options {
+        walk_from: directory.clone(),
+        directory,
+        largest_file_bytes: LARGEST_FILE,
+        ..Options::default()
+    };
     let input = std::io::stdin().as_fd().try_clone_to_owned().unwrap();
     let mut output = std::io::stdout();
     // The test runner has printed the start of a line.
@@ -76,7 +83,11 @@ fn the_process_that_starts_a_carrier() {
 }
 
 /// Runs a load for `time`.
-pub(crate) fn run_for(load: &str, directory: &Path, time: Duration) -> (LoadReport, Vec<LoadNotice>) {
+pub(crate) fn run_for(
+    load: &str,
+    directory: &Path,
+    time: Duration,
+) -> (LoadReport, Vec<LoadNotice>) {
     let mut running = RunningLoad::start(carrier(load, directory)).unwrap();
     std::thread::sleep(time);
     let mut events = running.events();
@@ -98,7 +109,11 @@ pub(crate) fn did(report: &LoadReport, part: &str) -> PartWork {
 }
 
 pub(crate) fn part_of<'r>(report: &'r LoadReport, part: &str) -> &'r PartReport {
-    report.parts.iter().find(|one| one.part == part).unwrap_or_else(|| panic!("{part} in {report:?}"))
+    report
+        .parts
+        .iter()
+        .find(|one| one.part == part)
+        .unwrap_or_else(|| panic!("{part} in {report:?}"))
 }
 
 /// Returns the processes of a session, without zombies.

@@ -3,7 +3,8 @@
 
 use onbeat::host::Host;
 use onbeat::record::{
-    Account, Header, Recorder, Recording, RunFile, RunWriter, SpikeLimit, Timing, Trend, interval_ns_for,
+    Account, Header, Recorder, Recording, RunFile, RunWriter, SpikeLimit, Timing, Trend,
+    interval_ns_for,
 };
 use onbeat_rt::{End, Instant, Outcome, Sample};
 
@@ -39,7 +40,8 @@ impl Draws {
     }
 }
 
-/// Latencies with a heavy tail: half of them within a sixth of 25 µs, one in ten thousand up to 4 ms.
+/// Latencies with a heavy tail: half of them within a sixth of 25 µs, one in ten thousand up to 4
+/// ms.
 #[derive(Clone)]
 pub struct Noise {
     draws: Draws,
@@ -58,7 +60,11 @@ impl Noise {
     pub fn next_ns(&mut self) -> u64 {
         let drawn = self.draws.next();
         let bulk_ns = self.bulk_ns[(drawn % 4096) as usize] + (drawn >> 12) % 128;
-        if (drawn >> 20).is_multiple_of(10_000) { 200_000 + (drawn >> 34) % 3_800_000 } else { bulk_ns }
+        if (drawn >> 20).is_multiple_of(10_000) {
+            200_000 + (drawn >> 34) % 3_800_000
+        } else {
+            bulk_ns
+        }
     }
 }
 
@@ -112,7 +118,8 @@ impl Day {
         }
     }
 
-    /// Records noise with what `more` adds: of the second of a release and the number of its cycle, nanoseconds.
+    /// Records noise with what `more` adds: of the second of a release and the number of its cycle,
+    /// nanoseconds.
     pub fn recorded(&self, more: impl Fn(f64, u64) -> u64) -> RunFile {
         let mut noise = Noise::seeded(self.seed);
         self.recorded_as(|second, cycle| noise.next_ns() + more(second, cycle))
@@ -130,7 +137,8 @@ impl Day {
         };
 
         let origin = Instant::from_ns(SECOND);
-        let mut recorder = Recorder::new(RunWriter::create(&path, &self.header()).unwrap(), origin, recording);
+        let mut recorder =
+            Recorder::new(RunWriter::create(&path, &self.header()).unwrap(), origin, recording);
         recorder.begin_block(0, origin, "idle", 0).unwrap();
         let slots = self.seconds * SECOND / self.period_ns;
         let (mut index, mut cycles, mut skipped) = (0, 0, 0);
@@ -149,13 +157,22 @@ impl Day {
 
             recorder.sample(&sample, None).unwrap();
             cycles += 1;
-            skipped = self.skips.filter(|(_, every)| cycles % every == 0).map_or(0, |(releases, _)| releases);
+            skipped = self
+                .skips
+                .filter(|(_, every)| cycles % every == 0)
+                .map_or(0, |(releases, _)| releases);
             index += 1 + skipped;
         }
 
         let last_end = origin.plus_ns(slots * self.period_ns);
-        let outcome =
-            Outcome { end: End::Complete, slots, cycles, skipped: slots - cycles, skipped_at_end: 0, last_end };
+        let outcome = Outcome {
+            end: End::Complete,
+            slots,
+            cycles,
+            skipped: slots - cycles,
+            skipped_at_end: 0,
+            last_end,
+        };
         recorder.end_block(&outcome).unwrap();
         recorder.close(&Account::default()).unwrap();
         if let Ok(keep) = std::env::var("KEEP_DAY") {
@@ -166,13 +183,23 @@ impl Day {
     }
 }
 
-/// Puts the steps of a run's trend into another order: the same figures, and nothing that comes back.
+/// Puts the steps of a run's trend into another order: the same figures, and nothing that comes
+/// back.
 pub fn shuffled(run: &mut RunFile, seed: u64) {
     let parts = |text: &str, digits: usize| -> Vec<String> {
-        text.as_bytes().chunks(digits).map(|part| String::from_utf8(part.to_vec()).unwrap()).collect()
+        text.as_bytes()
+            .chunks(digits)
+            .map(|part| String::from_utf8(part.to_vec()).unwrap())
+            .collect()
     };
     let fields = |trend: &Trend| -> Vec<[String; 5]> {
-        let columns = [(&trend.min, 2), (&trend.p50, 3), (&trend.p90, 3), (&trend.max, 2), (&trend.worst_at, 2)];
+        let columns = [
+            (&trend.min, 2),
+            (&trend.p50, 3),
+            (&trend.p90, 3),
+            (&trend.max, 2),
+            (&trend.worst_at, 2),
+        ];
         let columns = columns.map(|(text, digits)| parts(text, digits));
         (0..columns[0].len()).map(|i| std::array::from_fn(|c| columns[c][i].clone())).collect()
     };

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use onbeat::host::Host;
 use onbeat::record::{
-    Account, Bench, Block, Cell, Distribution, Entry, Header, LimitNote, Moments, Note, Recorder, Recording, RunFile,
-    RunWriter, Series, SpikeLimit, Stall, Timing,
+    Account, Bench, Block, Cell, Distribution, Entry, Header, LimitNote, Moments, Note, Recorder,
+    Recording, RunFile, RunWriter, Series, SpikeLimit, Stall, Timing,
 };
 use onbeat_rt::{End, Flags, Instant, Outcome, Sample};
 
@@ -80,13 +80,23 @@ pub fn run_text(cell: &Cell, blocks: &[Vec<Cycle>]) -> String {
     }
 
     let slots: u64 = blocks.iter().flatten().map(|cycle| 1 + cycle.skipped).sum();
-    let closing =
-        Account { cpu_ns: slots * PERIOD_NS / 50, page_faults: 3, involuntary_switches: 2, ..Account::default() };
+    let closing = Account {
+        cpu_ns: slots * PERIOD_NS / 50,
+        page_faults: 3,
+        involuntary_switches: 2,
+        ..Account::default()
+    };
     recorder.close(&closing).unwrap();
     std::fs::read_to_string(&path).unwrap()
 }
 
-fn record_block(recorder: &mut Recorder, index: u32, first: Instant, load: &str, cycles: &[Cycle]) -> Outcome {
+fn record_block(
+    recorder: &mut Recorder,
+    index: u32,
+    first: Instant,
+    load: &str,
+    cycles: &[Cycle],
+) -> Outcome {
     recorder.begin_block(index, first, load, 0).unwrap();
     let mut slot = 0;
     let mut last_end = first;
@@ -99,7 +109,8 @@ fn record_block(recorder: &mut Recorder, index: u32, first: Instant, load: &str,
             execution_time_ns: WORK_NS,
             sleep_latency_ns: cycle.late_ns,
             skipped: cycle.skipped,
-            flags: Flags::default().with_if(Flags::DEADLINE_MISS, cycle.late_ns + WORK_NS > PERIOD_NS),
+            flags: Flags::default()
+                .with_if(Flags::DEADLINE_MISS, cycle.late_ns + WORK_NS > PERIOD_NS),
             ..Sample::default()
         };
 
@@ -109,8 +120,14 @@ fn record_block(recorder: &mut Recorder, index: u32, first: Instant, load: &str,
     }
 
     let skipped: u64 = cycles.iter().map(|cycle| cycle.skipped).sum();
-    let outcome =
-        Outcome { end: End::Complete, slots: slot, cycles: cycles.len() as u64, skipped, skipped_at_end: 0, last_end };
+    let outcome = Outcome {
+        end: End::Complete,
+        slots: slot,
+        cycles: cycles.len() as u64,
+        skipped,
+        skipped_at_end: 0,
+        last_end,
+    };
     recorder.end_block(&outcome).unwrap();
     outcome
 }
@@ -168,7 +185,13 @@ pub fn run_in_memory(tuning: &str, load: &str, blocks: &[Vec<u64>]) -> RunFile {
         run.blocks.push(Block { index, t, load: load.to_owned(), warmup: 0, releases: None });
         let counts = Distribution::from_values(latencies.iter().copied());
         for series in [Series::ReleaseLatency, Series::WakeupLatency] {
-            run.entries.push(Entry { series, t, length: 1.0, block: Some(index), counts: counts.clone() });
+            run.entries.push(Entry {
+                series,
+                t,
+                length: 1.0,
+                block: Some(index),
+                counts: counts.clone(),
+            });
         }
 
         let mut moments = Moments::default();

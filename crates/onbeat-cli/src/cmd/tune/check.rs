@@ -20,17 +20,23 @@ pub(crate) fn run(options: &TuneCheckOptions) -> Result<Verdict, Failure> {
     let run = options.run.as_deref().map(RecordedLoop::read).transpose()?;
     let setup = setup(&options.checked, run.as_ref(), options.from.is_none())?;
     let tree = match &options.from {
-        Some(root) => {
-            HostTree::captured(root).map_err(|source| Failure::File { what: "read", path: root.clone(), source })?
-        }
+        Some(root) => HostTree::captured(root).map_err(|source| Failure::File {
+            what: "read",
+            path: root.clone(),
+            source,
+        })?,
         None => HostTree::live(),
     };
 
     let causes = run.as_ref().map(|run| &run.causes).filter(|causes| !causes.is_empty());
     let mut tunings = checked_tunings(&tree, &setup, causes);
     if !options.ids.is_empty() {
-        let named: Vec<&str> =
-            options.ids.iter().flat_map(|id| catalogue().resolve(id)).map(|of| of.id.as_str()).collect();
+        let named: Vec<&str> = options
+            .ids
+            .iter()
+            .flat_map(|id| catalogue().resolve(id))
+            .map(|of| of.id.as_str())
+            .collect();
         tunings.retain(|one| named.contains(&one.record.id.as_str()));
     }
 
@@ -60,25 +66,34 @@ impl RecordedLoop {
             let path = path.display();
             advise(
                 Tone::Careful,
-                &format!("{path} has no causes of spikes; the tunings are sorted by their expected effect"),
+                &format!(
+                    "{path} has no causes of spikes; the tunings are sorted by their expected effect"
+                ),
             );
         }
 
         let timings = || runs.iter().filter_map(|run| run.header.timing.as_ref());
-        let timing = timings().find(|timing| timing.cpu.is_some()).or_else(|| timings().next()).cloned();
+        let timing =
+            timings().find(|timing| timing.cpu.is_some()).or_else(|| timings().next()).cloned();
         Ok(Self { timing, causes })
     }
 }
 
 /// Returns the loop to check for: the typed options, else those of the run, else a usual loop.
-fn setup(typed: &CheckedLoopOptions, run: Option<&RecordedLoop>, is_live: bool) -> Result<LoopSetup, Failure> {
+fn setup(
+    typed: &CheckedLoopOptions,
+    run: Option<&RecordedLoop>,
+    is_live: bool,
+) -> Result<LoopSetup, Failure> {
     let timing = run.and_then(|run| run.timing.as_ref());
     let usual = LoopSetup::default();
     let cpus = match (&typed.cpus, timing.and_then(|timing| timing.cpu)) {
         (Some(cpus), _) => cpus.clone(),
         (None, Some(cpu)) => [cpu].into_iter().collect(),
         // With one CPU there is nowhere to move anything to.
-        (None, None) if is_live && host::online_cpus().len() > 1 => [quietest_cpu()].into_iter().collect(),
+        (None, None) if is_live && host::online_cpus().len() > 1 => {
+            [quietest_cpu()].into_iter().collect()
+        }
         (None, None) => CpuList::default(),
     };
     if is_live && typed.cpus.is_some() {
@@ -86,12 +101,14 @@ fn setup(typed: &CheckedLoopOptions, run: Option<&RecordedLoop>, is_live: bool) 
     }
 
     let period_ns = typed.period.or(timing.map(|timing| timing.period_ns));
-    let priority = typed.priority.or(timing.map(|timing| timing.priority).filter(|priority| *priority > 0));
+    let priority =
+        typed.priority.or(timing.map(|timing| timing.priority).filter(|priority| *priority > 0));
     Ok(LoopSetup {
         cpus,
         task: typed.task,
         interfaces: typed.interfaces.clone(),
-        period_us: period_ns.map_or(usual.period_us, |ns| i64::try_from(ns / 1000).unwrap_or(i64::MAX)),
+        period_us: period_ns
+            .map_or(usual.period_us, |ns| i64::try_from(ns / 1000).unwrap_or(i64::MAX)),
         loop_priority: priority.map_or(usual.loop_priority, i64::from),
         polls: typed.polls,
         runs_guests: typed.runs_guests,
@@ -100,11 +117,17 @@ fn setup(typed: &CheckedLoopOptions, run: Option<&RecordedLoop>, is_live: bool) 
 }
 
 /// Checks all tunings, sorted for printing.
-fn checked_tunings(tree: &HostTree, setup: &LoopSetup, causes: Option<&Causes>) -> Vec<CheckedTuning> {
+fn checked_tunings(
+    tree: &HostTree,
+    setup: &LoopSetup,
+    causes: Option<&Causes>,
+) -> Vec<CheckedTuning> {
     let findings = check(tree, setup);
     let records = catalogue().records.iter();
-    let mut tunings: Vec<_> =
-        records.zip(findings).map(|(record, finding)| CheckedTuning::new(record, finding, causes)).collect();
+    let mut tunings: Vec<_> = records
+        .zip(findings)
+        .map(|(record, finding)| CheckedTuning::new(record, finding, causes))
+        .collect();
     checked::sort(&mut tunings);
     tunings
 }
@@ -118,14 +141,16 @@ fn print_table(options: &TuneCheckOptions, setup: &LoopSetup, tunings: &[Checked
 
     let VerdictCounts { bad, unknown, good, not_applicable } = counts;
     let more = if options.all { "" } else { "; --all lists them" };
-    let summary = format!("{bad} bad, {unknown} unknown, {good} good, {not_applicable} not applicable{more}");
+    let summary =
+        format!("{bad} bad, {unknown} unknown, {good} good, {not_applicable} not applicable{more}");
     say(Tone::Plain, &fold::lines(&summary, columns()));
     if let Some(first) = shown.first() {
         let line = format!("details  onbeat tune check {}", first.record.id);
         say(Tone::Plain, &fold::lines(&line, columns()));
     }
     if options.checked.cpus.is_none() && options.run.is_none() && !setup.cpus.is_empty() {
-        let chosen = "loop     CPU with the fewest device interrupts; --cpus LIST checks for another";
+        let chosen =
+            "loop     CPU with the fewest device interrupts; --cpus LIST checks for another";
         say(Tone::Faint, &fold::lines(chosen, columns()));
     }
 }

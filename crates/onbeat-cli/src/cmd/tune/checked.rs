@@ -14,17 +14,23 @@ const CHECK_SCHEMA: &str = "onbeat.tune-check/1";
 pub(crate) struct CheckedTuning {
     pub(crate) record: &'static TuningRecord,
     pub(crate) finding: Finding,
-    /// The share of a run's lateness that has a cause which the tuning removes or reduces, 0 to 1; `None` without a run.
+    /// The share of a run's lateness that has a cause which the tuning removes or reduces, 0 to 1;
+    /// `None` without a run.
     pub(crate) share: Option<f64>,
 }
 
 impl CheckedTuning {
-    pub(crate) fn new(record: &'static TuningRecord, finding: Finding, run: Option<&Causes>) -> Self {
+    pub(crate) fn new(
+        record: &'static TuningRecord,
+        finding: Finding,
+        run: Option<&Causes>,
+    ) -> Self {
         let share = run.map(|causes| causes::share_of(causes, &mended(record)));
         Self { record, finding, share }
     }
 
-    /// How much it matters: the expected effect, whose steps are powers of ten, times the share of the run's lateness.
+    /// How much it matters: the expected effect, whose steps are powers of ten, times the share of
+    /// the run's lateness.
     fn weight(&self) -> f64 {
         self.share.unwrap_or(1.0) * 10_f64.powi(i32::from(self.record.effect))
     }
@@ -48,7 +54,9 @@ pub(crate) fn mended(record: &TuningRecord) -> Vec<CauseKind> {
 
 /// Sorts by verdict, then by weight; equal ones stay in the catalogue's order.
 pub(crate) fn sort(tunings: &mut [CheckedTuning]) {
-    tunings.sort_by(|one, other| one.rank().cmp(&other.rank()).then(other.weight().total_cmp(&one.weight())));
+    tunings.sort_by(|one, other| {
+        one.rank().cmp(&other.rank()).then(other.weight().total_cmp(&one.weight()))
+    });
 }
 
 /// Findings counted by verdict.
@@ -149,14 +157,20 @@ impl<'c> PrintedFinding<'c> {
             wanted: &finding.wanted,
             fix: &finding.fix,
             takes_effect: record.takes_effect.iter().map(|takes| takes_word(*takes)).collect(),
-            risk: record.risk.as_ref().map(|risk| PrintedRisk { level: risk.level.to_string(), text: &risk.text }),
+            risk: record
+                .risk
+                .as_ref()
+                .map(|risk| PrintedRisk { level: risk.level.to_string(), text: &risk.text }),
             mends: &record.mends,
         }
     }
 }
 
 /// Returns a check as one JSON object.
-pub(crate) fn json(setup: &LoopSetup, tunings: &[CheckedTuning]) -> Result<String, serde_json::Error> {
+pub(crate) fn json(
+    setup: &LoopSetup,
+    tunings: &[CheckedTuning],
+) -> Result<String, serde_json::Error> {
     serde_json::to_string(&PrintedCheck {
         schema: CHECK_SCHEMA,
         cpus: setup.cpus.to_string(),
@@ -176,7 +190,8 @@ mod tests {
 
     fn checked(id: &str, verdict: CheckVerdict, run: Option<&Causes>) -> CheckedTuning {
         let empty = String::new;
-        let finding = Finding { id: id.to_owned(), verdict, current: empty(), wanted: empty(), fix: empty() };
+        let finding =
+            Finding { id: id.to_owned(), verdict, current: empty(), wanted: empty(), fix: empty() };
         CheckedTuning::new(catalogue().get(id).unwrap(), finding, run)
     }
 
@@ -200,12 +215,18 @@ mod tests {
     #[test]
     fn with_a_run_a_tuning_counts_by_its_share_and_its_expected_effect() {
         let late = |lateness_ns| CauseCount { spikes: 1, lateness_ns, ..CauseCount::default() };
-        let causes = Causes::from([(CauseKind::PageFault, late(980)), (CauseKind::HardIrq, late(20))]);
+        let causes =
+            Causes::from([(CauseKind::PageFault, late(980)), (CauseKind::HardIrq, late(20))]);
         let bad = |id| checked(id, CheckVerdict::Bad, Some(&causes));
 
         assert!((bad("mem.swappiness").share.unwrap() - 0.98).abs() < 1e-9);
         assert_eq!(
-            sorted(vec![bad("clock.source"), bad("mem.swappiness"), bad("irq.affinity"), bad("mem.thp")]),
+            sorted(vec![
+                bad("clock.source"),
+                bad("mem.swappiness"),
+                bad("irq.affinity"),
+                bad("mem.thp")
+            ]),
             ["mem.thp", "irq.affinity", "mem.swappiness", "clock.source"],
             "98 % of 100 us, 2 % of milliseconds, 98 % of microseconds, nothing"
         );

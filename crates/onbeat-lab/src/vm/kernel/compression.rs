@@ -12,7 +12,8 @@ const LZ4_LEGACY: &[u8] = b"\x02\x21\x4c\x18";
 /// The uncompressed size of a block of `lz4 -l`; the last one may be smaller.
 const LZ4_BLOCK: usize = 8 << 20;
 
-/// A reader of what `bytes` holds uncompressed; of `bytes` themselves when they are in none of the known formats.
+/// A reader of what `bytes` holds uncompressed; of `bytes` themselves when they are in none of the
+/// known formats.
 ///
 /// What follows the compressed data is ignored: kernels have their uncompressed size there.
 pub(super) fn reader(bytes: &[u8]) -> io::Result<Box<dyn Read + '_>> {
@@ -37,7 +38,8 @@ pub(super) fn decompress(bytes: &[u8]) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Blocks of `lz4 -l`, each with its compressed length in front, up to the end or to a length that cannot be one.
+/// Blocks of `lz4 -l`, each with its compressed length in front, up to the end or to a length that
+/// cannot be one.
 fn lz4_blocks(mut bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     let mut block = vec![0; LZ4_BLOCK];
@@ -45,7 +47,8 @@ fn lz4_blocks(mut bytes: &[u8]) -> io::Result<Vec<u8>> {
         let length = u32::from_le_bytes(*length) as usize;
         // The uncompressed size at the end of a kernel is larger than what remains.
         let Some((compressed, rest)) = rest.split_at_checked(length) else { break };
-        let written = lz4_flex::block::decompress_into(compressed, &mut block).map_err(io::Error::other)?;
+        let written =
+            lz4_flex::block::decompress_into(compressed, &mut block).map_err(io::Error::other)?;
         content.extend_from_slice(&block[..written]);
         bytes = rest;
     }

@@ -1,6 +1,7 @@
 //! From the image that a boot loader takes (`vmlinuz`) to the ELF file inside (`vmlinux`).
 //!
-//! Under software emulation a kernel needs seconds to decompress itself. QEMU boots the ELF file directly when it has a PVH note.
+//! Under software emulation a kernel needs seconds to decompress itself. QEMU boots the ELF file
+//! directly when it has a PVH note.
 
 use std::io;
 
@@ -48,7 +49,8 @@ pub(super) fn vmlinux(image: &[u8]) -> Result<Vec<u8>, ImageError> {
     if has_pvh_note(&elf) { Ok(elf) } else { Err(ImageError::NoPvh) }
 }
 
-/// The decompressed payload; see Documentation/arch/x86/boot.rst, fields `payload_offset` and `payload_length`.
+/// The decompressed payload; see Documentation/arch/x86/boot.rst, fields `payload_offset` and
+/// `payload_length`.
 fn payload(image: &[u8]) -> Result<Vec<u8>, ImageError> {
     if image.get(MAGIC..MAGIC + 4) != Some(b"HdrS") {
         return Err(ImageError::UnknownFormat);
@@ -62,7 +64,8 @@ fn payload(image: &[u8]) -> Result<Vec<u8>, ImageError> {
     let length = word(image, PAYLOAD_LENGTH)?;
     let start = (sectors + 1) * SECTOR + offset;
     let end = start + length;
-    let payload = image.get(start..end).ok_or(ImageError::Truncated { end, length: image.len() })?;
+    let payload =
+        image.get(start..end).ok_or(ImageError::Truncated { end, length: image.len() })?;
 
     compression::decompress(payload).map_err(ImageError::Payload)
 }
@@ -79,10 +82,12 @@ fn has_pvh_note(elf: &[u8]) -> bool {
     let Ok(endian) = header.endian() else { return false };
     let Ok(segments) = header.program_headers(endian, elf) else { return false };
 
-    segments.iter().filter_map(|segment| segment.notes(endian, elf).ok().flatten()).any(|mut notes| {
-        std::iter::from_fn(|| notes.next().ok().flatten())
-            .any(|note| note.n_type(endian) == PVH_NOTE && note.name() == b"Xen")
-    })
+    segments.iter().filter_map(|segment| segment.notes(endian, elf).ok().flatten()).any(
+        |mut notes| {
+            std::iter::from_fn(|| notes.next().ok().flatten())
+                .any(|note| note.n_type(endian) == PVH_NOTE && note.name() == b"Xen")
+        },
+    )
 }
 
 /// The bytes of a section of a 64-bit little-endian ELF file; none when the file lacks it.
@@ -131,7 +136,8 @@ pub(super) mod tests {
         image[SETUP_SECTORS] = 1;
         image[MAGIC..MAGIC + 4].copy_from_slice(b"HdrS");
         image[PAYLOAD_OFFSET] = 16;
-        image[PAYLOAD_LENGTH..PAYLOAD_LENGTH + 2].copy_from_slice(&(payload.len() as u16).to_le_bytes());
+        image[PAYLOAD_LENGTH..PAYLOAD_LENGTH + 2]
+            .copy_from_slice(&(payload.len() as u16).to_le_bytes());
         image.extend_from_slice(&[0xcc; 16]);
         image.extend_from_slice(payload);
         image
@@ -154,7 +160,10 @@ pub(super) mod tests {
         let mut image = image(&elf_with_note(PVH_NOTE.0));
         image.truncate(1100);
         let refused = vmlinux(&image).expect_err("cut off");
-        assert_eq!(refused.to_string(), "the compressed kernel should end at byte 1180, the file has 1100");
+        assert_eq!(
+            refused.to_string(),
+            "the compressed kernel should end at byte 1180, the file has 1100"
+        );
         assert!(matches!(vmlinux(b"text"), Err(ImageError::UnknownFormat)));
     }
 }

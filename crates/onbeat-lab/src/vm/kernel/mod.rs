@@ -1,7 +1,7 @@
 //! Kernels that guests boot: from Debian packages by name, or from a file.
 //!
-//! A kernel is unpacked once, into the work directory, and booted directly from its ELF file (PVH): software emulation needs seconds to
-//! decompress the usual image.
+//! A kernel is unpacked once, into the work directory, and booted directly from its ELF file (PVH):
+//! software emulation needs seconds to decompress the usual image.
 
 mod compression;
 mod image;
@@ -39,13 +39,20 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Returns the kernel of a Debian package such as `linux-image-6.12.117+deb12-rt-amd64`, or of a meta-package that depends on one.
+    /// Returns the kernel of a Debian package such as `linux-image-6.12.117+deb12-rt-amd64`, or of
+    /// a meta-package that depends on one.
     ///
-    /// Unpacks it on first use. A package that is unpacked already is used again, also when its file has been removed since.
+    /// Unpacks it on first use. A package that is unpacked already is used again, also when its
+    /// file has been removed since.
     ///
     /// # Errors
-    /// When the package is not found, is not allowed to be downloaded, or contains no kernel that can be booted.
-    pub fn from_package(work: &WorkDirectory, package: &str, source: &PackageSource) -> Result<Self, VmError> {
+    /// When the package is not found, is not allowed to be downloaded, or contains no kernel that
+    /// can be booted.
+    pub fn from_package(
+        work: &WorkDirectory,
+        package: &str,
+        source: &PackageSource,
+    ) -> Result<Self, VmError> {
         let unpacked = match source.find(package, &work.packages()) {
             Ok(deb) => work.kernels().join(deb.file_stem().unwrap_or_default()),
             Err(missing) => unpacked_before(work, package)?.ok_or(missing)?,
@@ -59,18 +66,24 @@ impl Kernel {
 
     /// Returns the kernel of a file: an image such as `/boot/vmlinuz-6.12.0`, or a `vmlinux`.
     ///
-    /// `modules` is the directory of its modules, such as `/lib/modules/6.12.0`, when the guest needs any.
+    /// `modules` is the directory of its modules, such as `/lib/modules/6.12.0`, when the guest
+    /// needs any.
     ///
     /// # Errors
     /// When the file cannot be read or is not a kernel that can be booted.
-    pub fn from_image(work: &WorkDirectory, image: &Path, modules: Option<&Path>) -> Result<Self, VmError> {
+    pub fn from_image(
+        work: &WorkDirectory,
+        image: &Path,
+        modules: Option<&Path>,
+    ) -> Result<Self, VmError> {
         let bytes = fs::read(image).map_err(VmError::reading(image))?;
-        let digest: String = Sha256::digest(&bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let digest: String =
+            Sha256::digest(&bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let unpacked = work.kernels().join(format!("image-{digest}"));
         let vmlinux = unpacked.join(VMLINUX);
         if !vmlinux.exists() {
-            let elf =
-                image::vmlinux(&bytes).map_err(|source| VmError::NotAKernel { path: image.to_owned(), source })?;
+            let elf = image::vmlinux(&bytes)
+                .map_err(|source| VmError::NotAKernel { path: image.to_owned(), source })?;
             work.create_whole(&unpacked, |directory| {
                 let path = directory.join(VMLINUX);
                 fs::write(&path, &elf).map_err(VmError::writing(&path))
@@ -90,14 +103,17 @@ impl Kernel {
     fn from_tree(tree: &Path) -> Result<Self, VmError> {
         let path = tree.join(RELEASE);
         let release = fs::read_to_string(&path).map_err(VmError::reading(&path))?;
-        let directories = ["usr/lib/modules", "lib/modules"].map(|below| tree.join(below).join(&release));
-        let directory = directories.iter().find(|directory| directory.is_dir()).unwrap_or(&directories[0]);
+        let directories =
+            ["usr/lib/modules", "lib/modules"].map(|below| tree.join(below).join(&release));
+        let directory =
+            directories.iter().find(|directory| directory.is_dir()).unwrap_or(&directories[0]);
         let modules = Modules::list(directory).map_err(VmError::reading(directory))?;
 
         Ok(Self { release, vmlinux: tree.join(VMLINUX), modules })
     }
 
-    /// The release as `uname -r` prints it; of a kernel from a file, what follows `vmlinuz-` in its name.
+    /// The release as `uname -r` prints it; of a kernel from a file, what follows `vmlinuz-` in its
+    /// name.
     #[must_use]
     pub fn release(&self) -> &str {
         &self.release
@@ -115,10 +131,12 @@ impl Kernel {
         self.modules.has(name)
     }
 
-    /// Returns these modules and those they depend on, each after what it depends on, without those that are built in.
+    /// Returns these modules and those they depend on, each after what it depends on, without those
+    /// that are built in.
     ///
     /// # Errors
-    /// When one of them is missing or cannot be read, or when they depend on each other in a circle.
+    /// When one of them is missing or cannot be read, or when they depend on each other in a
+    /// circle.
     pub fn modules(&self, names: &[&str]) -> Result<Vec<Module>, VmError> {
         let order = self.modules.in_load_order(names);
         order.map_err(|source| VmError::Module { release: self.release.clone(), source })
@@ -143,8 +161,14 @@ fn unpacked_before(work: &WorkDirectory, package: &str) -> Result<Option<PathBuf
     Ok(found)
 }
 
-/// Unpacks a package and the kernel packages it depends on, replaces the image by its ELF file, and notes the release.
-fn unpack(work: &WorkDirectory, package: &str, source: &PackageSource, into: &Path) -> Result<(), VmError> {
+/// Unpacks a package and the kernel packages it depends on, replaces the image by its ELF file, and
+/// notes the release.
+fn unpack(
+    work: &WorkDirectory,
+    package: &str,
+    source: &PackageSource,
+    into: &Path,
+) -> Result<(), VmError> {
     work.create_whole(into, |tree| {
         let mut waiting = vec![package.to_owned()];
         let mut done: Vec<String> = Vec::new();
@@ -160,7 +184,8 @@ fn unpack(work: &WorkDirectory, package: &str, source: &PackageSource, into: &Pa
             return Err(VmError::NoKernelInPackage { package: package.to_owned() });
         };
         let bytes = fs::read(&image).map_err(VmError::reading(&image))?;
-        let elf = image::vmlinux(&bytes).map_err(|source| VmError::NotAKernel { path: image.clone(), source })?;
+        let elf = image::vmlinux(&bytes)
+            .map_err(|source| VmError::NotAKernel { path: image.clone(), source })?;
         let vmlinux = tree.join(VMLINUX);
         fs::write(&vmlinux, elf).map_err(VmError::writing(&vmlinux))?;
         fs::remove_file(&image).map_err(VmError::writing(&image))?;
@@ -196,7 +221,11 @@ pub(super) mod tests {
     use super::*;
 
     /// A kernel with the modules of this `modules.dep`, each with its name as content.
-    pub(in super::super) fn kernel_with_modules(directory: &Path, listed: &str, built_in: &str) -> Kernel {
+    pub(in super::super) fn kernel_with_modules(
+        directory: &Path,
+        listed: &str,
+        built_in: &str,
+    ) -> Kernel {
         modules::tests::write_modules(directory, listed, built_in);
         let modules = Modules::list(directory).expect("a list");
         Kernel { release: "6.1-test".to_owned(), vmlinux: directory.join(VMLINUX), modules }
@@ -209,8 +238,10 @@ pub(super) mod tests {
         fs::create_dir(&debs).expect("a directory");
         let elf = elf_with_note(18);
         write_deb(&debs.join("linux-image-rt_1_amd64.deb"), "linux-image-6-rt (= 1)", &[]);
-        let files: [(&str, &[u8]); 2] =
-            [("./boot/vmlinuz-6-rt", &elf), ("./lib/modules/6-rt/modules.builtin", b"kernel/a-b.ko\n")];
+        let files: [(&str, &[u8]); 2] = [
+            ("./boot/vmlinuz-6-rt", &elf),
+            ("./lib/modules/6-rt/modules.builtin", b"kernel/a-b.ko\n"),
+        ];
         write_deb(&debs.join("linux-image-6-rt_1_amd64.deb"), "kmod", &files);
 
         let work = WorkDirectory::open(&directory.path().join("work")).expect("a work directory");
@@ -221,7 +252,8 @@ pub(super) mod tests {
         assert!(kernel.has_module("a_b"));
 
         fs::remove_dir_all(&debs).expect("the packages");
-        let again = Kernel::from_package(&work, "linux-image-rt", &source).expect("the same kernel");
+        let again =
+            Kernel::from_package(&work, "linux-image-rt", &source).expect("the same kernel");
         assert_eq!(again.vmlinux(), kernel.vmlinux());
     }
 

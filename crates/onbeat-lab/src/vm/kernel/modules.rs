@@ -1,7 +1,7 @@
 //! Modules of a kernel, and the order to load them in.
 //!
-//! Packages come without `modules.dep`, which `depmod` makes when a package is installed. Where it is missing, the dependencies are read
-//! from the modules themselves (section `.modinfo`).
+//! Packages come without `modules.dep`, which `depmod` makes when a package is installed. Where it
+//! is missing, the dependencies are read from the modules themselves (section `.modinfo`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -56,7 +56,8 @@ pub(super) struct Modules {
 }
 
 impl Modules {
-    /// Lists what is below `directory`, such as `lib/modules/6.12.117+deb12-rt-amd64`. A directory that does not exist has no modules.
+    /// Lists what is below `directory`, such as `lib/modules/6.12.117+deb12-rt-amd64`. A directory
+    /// that does not exist has no modules.
     pub(super) fn list(directory: &Path) -> io::Result<Self> {
         let mut found = Self::default();
         if !directory.is_dir() {
@@ -67,7 +68,8 @@ impl Modules {
         if let Some(text) = read_if_there(&directory.join("modules.builtin"))? {
             found.built_in = text.lines().map(name_of).collect();
         }
-        found.dependencies = read_if_there(&directory.join("modules.dep"))?.map(|text| parse_dependencies(&text));
+        found.dependencies =
+            read_if_there(&directory.join("modules.dep"))?.map(|text| parse_dependencies(&text));
         Ok(found)
     }
 
@@ -77,7 +79,8 @@ impl Modules {
         self.built_in.contains(&name) || self.files.contains_key(&name)
     }
 
-    /// Returns the modules of these names and those they depend on, each after what it depends on, without those that are built in.
+    /// Returns the modules of these names and those they depend on, each after what it depends on,
+    /// without those that are built in.
     pub(super) fn in_load_order(&self, names: &[&str]) -> Result<Vec<Module>, ModuleError> {
         let mut order = LoadOrder { modules: self, done: Vec::new(), path: Vec::new() };
         for name in names {
@@ -97,7 +100,9 @@ struct LoadOrder<'m> {
 
 impl LoadOrder<'_> {
     fn add(&mut self, name: &str) -> Result<(), ModuleError> {
-        if self.modules.built_in.contains(name) || self.done.iter().any(|module| module.name == name) {
+        if self.modules.built_in.contains(name)
+            || self.done.iter().any(|module| module.name == name)
+        {
             return Ok(());
         }
         if let Some(first) = self.path.iter().position(|one| one == name) {
@@ -106,11 +111,10 @@ impl LoadOrder<'_> {
             return Err(ModuleError::Circle { modules });
         }
 
-        let file = self
-            .modules
-            .files
-            .get(name)
-            .ok_or_else(|| ModuleError::Missing { module: name.to_owned(), needed_by: self.path.last().cloned() })?;
+        let file = self.modules.files.get(name).ok_or_else(|| ModuleError::Missing {
+            module: name.to_owned(),
+            needed_by: self.path.last().cloned(),
+        })?;
         let content = fs::read(file).and_then(|bytes| compression::decompress(&bytes));
         let content = content.map_err(|source| ModuleError::Read { path: file.clone(), source })?;
 
@@ -129,18 +133,25 @@ impl LoadOrder<'_> {
     }
 }
 
-/// The dependencies that a module states in its section `.modinfo`, as in `depends=virtio_ring,virtio`.
+/// The dependencies that a module states in its section `.modinfo`, as in
+/// `depends=virtio_ring,virtio`.
 fn stated_dependencies(module: &[u8]) -> Vec<String> {
     let information = image::section(module, ".modinfo").unwrap_or_default();
-    let stated = information.split(|byte| *byte == 0).filter_map(|field| field.strip_prefix(b"depends="));
+    let stated =
+        information.split(|byte| *byte == 0).filter_map(|field| field.strip_prefix(b"depends="));
     let names = stated.flat_map(|list| list.split(|byte| *byte == b','));
-    names.filter(|name| !name.is_empty()).map(|name| name_of(&String::from_utf8_lossy(name))).collect()
+    names
+        .filter(|name| !name.is_empty())
+        .map(|name| name_of(&String::from_utf8_lossy(name)))
+        .collect()
 }
 
 /// Lines such as `kernel/a/b.ko: kernel/c.ko kernel/d.ko.xz`.
 fn parse_dependencies(text: &str) -> BTreeMap<String, Vec<String>> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
-    lines.map(|(module, needs)| (name_of(module), needs.split_whitespace().map(name_of).collect())).collect()
+    lines
+        .map(|(module, needs)| (name_of(module), needs.split_whitespace().map(name_of).collect()))
+        .collect()
 }
 
 /// The name of a module from its file's: without directories and endings, with underscores.
@@ -183,7 +194,8 @@ pub(super) mod tests {
         let below = directory.join("kernel/drivers");
         fs::create_dir_all(&below).expect("directories");
         for (name, _) in parse_dependencies(listed) {
-            fs::write(below.join(format!("{}.ko", name.replace('_', "-"))), name).expect("a module");
+            fs::write(below.join(format!("{}.ko", name.replace('_', "-"))), name)
+                .expect("a module");
         }
         fs::write(directory.join("modules.dep"), listed).expect("modules.dep");
         fs::write(directory.join("modules.builtin"), built_in).expect("modules.builtin");
@@ -215,7 +227,8 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_built_in_is_left_out() {
-        let (_directory, modules) = modules(VIRTIO, "kernel/drivers/virtio/virtio-ring.ko\nkernel/virtio.ko\n");
+        let (_directory, modules) =
+            modules(VIRTIO, "kernel/drivers/virtio/virtio-ring.ko\nkernel/virtio.ko\n");
         let order = modules.in_load_order(&["virtio_pci"]).expect("an order");
         assert_eq!(names(&order), ["virtio_pci"]);
         assert!(modules.has("virtio-ring"));
@@ -227,7 +240,10 @@ pub(super) mod tests {
         let (_directory, modules) = modules("a.ko: b.ko\n", "");
         let missing = modules.in_load_order(&["a"]).expect_err("b is missing");
         assert_eq!(missing.to_string(), "no module b, which a needs");
-        assert_eq!(modules.in_load_order(&["c"]).expect_err("c is missing").to_string(), "no module c");
+        assert_eq!(
+            modules.in_load_order(&["c"]).expect_err("c is missing").to_string(),
+            "no module c"
+        );
     }
 
     #[test]

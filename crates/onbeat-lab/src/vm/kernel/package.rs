@@ -1,4 +1,5 @@
-//! Debian packages: found by name in a directory, downloaded when the caller allows it, unpacked as far as a guest needs them.
+//! Debian packages: found by name in a directory, downloaded when the caller allows it, unpacked as
+//! far as a guest needs them.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -46,8 +47,10 @@ impl PackageSource {
         if *self == Self::Download {
             download(package, downloads)?;
         }
-        newest_file(package, directory)?
-            .ok_or_else(|| VmError::PackageMissing { package: package.to_owned(), directory: directory.to_owned() })
+        newest_file(package, directory)?.ok_or_else(|| VmError::PackageMissing {
+            package: package.to_owned(),
+            directory: directory.to_owned(),
+        })
     }
 }
 
@@ -76,9 +79,13 @@ fn download(package: &str, into: &Path) -> Result<(), VmError> {
     let mut command = Command::new("apt-get");
     // Root downloads as root: the user _apt may not write to the work directory.
     command.args(["-q", "-o", "APT::Sandbox::User=root", "download", package]);
-    let output = command.current_dir(into).stdin(Stdio::null()).output().map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => VmError::ProgramMissing { program: "apt-get".to_owned(), package: "apt" },
-        _ => VmError::Download { package: package.to_owned(), message: source.to_string() },
+    let output = command.current_dir(into).stdin(Stdio::null()).output().map_err(|source| {
+        match source.kind() {
+            io::ErrorKind::NotFound => {
+                VmError::ProgramMissing { program: "apt-get".to_owned(), package: "apt" }
+            }
+            _ => VmError::Download { package: package.to_owned(), message: source.to_string() },
+        }
     })?;
 
     if output.status.success() {
@@ -87,7 +94,8 @@ fn download(package: &str, into: &Path) -> Result<(), VmError> {
     Err(VmError::Download { package: package.to_owned(), message: last_line(&output.stderr) })
 }
 
-/// Unpacks kernel, configuration and modules of a package below `into`. Returns the kernel packages that it depends on.
+/// Unpacks kernel, configuration and modules of a package below `into`. Returns the kernel packages
+/// that it depends on.
 pub(super) fn unpack(deb: &Path, into: &Path) -> Result<Vec<String>, VmError> {
     let not_a_package = |reason: String| VmError::NotAPackage { path: deb.to_owned(), reason };
     let file = File::open(deb).map_err(VmError::reading(deb))?;
@@ -97,19 +105,23 @@ pub(super) fn unpack(deb: &Path, into: &Path) -> Result<Vec<String>, VmError> {
 
     while let Some(member) = archive.next_entry() {
         let mut member = member.map_err(|error| not_a_package(error.to_string()))?;
-        let name = String::from_utf8_lossy(member.header().identifier()).trim_end_matches('/').to_owned();
+        let name =
+            String::from_utf8_lossy(member.header().identifier()).trim_end_matches('/').to_owned();
         if !name.starts_with("control.tar") && !name.starts_with("data.tar") {
             continue;
         }
 
         let mut bytes = Vec::new();
         member.read_to_end(&mut bytes).map_err(VmError::reading(deb))?;
-        let content = compression::reader(&bytes).map_err(|error| not_a_package(format!("{name}: {error}")))?;
+        let content = compression::reader(&bytes)
+            .map_err(|error| not_a_package(format!("{name}: {error}")))?;
         if name.starts_with("control.tar") {
-            let control = control_file(content).map_err(|error| not_a_package(format!("{name}: {error}")))?;
+            let control =
+                control_file(content).map_err(|error| not_a_package(format!("{name}: {error}")))?;
             dependencies = Some(kernel_dependencies(&control));
         } else {
-            unpack_data(content, into).map_err(|error| not_a_package(format!("{name}: {error}")))?;
+            unpack_data(content, into)
+                .map_err(|error| not_a_package(format!("{name}: {error}")))?;
             has_data = true;
         }
     }
@@ -157,11 +169,13 @@ fn is_wanted(path: &str) -> bool {
     of_boot || (module && !NOT_IN_A_GUEST.iter().any(|left_out| path.contains(left_out)))
 }
 
-/// Packages of the field `Depends` that are parts of a kernel: the first alternative of each, without its version.
+/// Packages of the field `Depends` that are parts of a kernel: the first alternative of each,
+/// without its version.
 fn kernel_dependencies(control: &str) -> Vec<String> {
     let field = control.lines().find_map(|line| line.strip_prefix("Depends:")).unwrap_or_default();
     let names = field.split(',').filter_map(|one| one.split(['|', '(', ':']).next()).map(str::trim);
-    let of_kernel = names.filter(|name| KERNEL_PACKAGES.iter().any(|prefix| name.starts_with(prefix)));
+    let of_kernel =
+        names.filter(|name| KERNEL_PACKAGES.iter().any(|prefix| name.starts_with(prefix)));
     of_kernel.map(str::to_owned).collect()
 }
 
@@ -182,10 +196,13 @@ pub(super) mod tests {
 
     /// Writes a package without compression.
     pub(in super::super) fn write_deb(path: &Path, depends: &str, files: &[(&str, &[u8])]) {
-        let control = tar_of(&[("./control", format!("Package: x\nDepends: {depends}\n").as_bytes())]);
+        let control =
+            tar_of(&[("./control", format!("Package: x\nDepends: {depends}\n").as_bytes())]);
         let data = tar_of(files);
         let mut archive = ar::Builder::new(File::create(path).expect("a file"));
-        for (name, content) in [("debian-binary", b"2.0\n".to_vec()), ("control.tar", control), ("data.tar", data)] {
+        for (name, content) in
+            [("debian-binary", b"2.0\n".to_vec()), ("control.tar", control), ("data.tar", data)]
+        {
             let header = ar::Header::new(name.as_bytes().to_vec(), content.len() as u64);
             archive.append(&header, content.as_slice()).expect("a member");
         }
@@ -217,10 +234,14 @@ pub(super) mod tests {
     fn a_package_that_is_not_there_is_named_with_the_command_that_brings_it() {
         let directory = tempfile::tempdir().expect("a directory");
         let source = PackageSource::Directory(directory.path().to_owned());
-        let missing = source.find("linux-image-x", directory.path()).expect_err("an empty directory").to_string();
+        let missing = source
+            .find("linux-image-x", directory.path())
+            .expect_err("an empty directory")
+            .to_string();
         assert!(missing.contains("apt-get download linux-image-x"), "{missing}");
 
-        fs::write(directory.path().join("linux-image-x-dbg_2_amd64.deb"), b"").expect("another package");
+        fs::write(directory.path().join("linux-image-x-dbg_2_amd64.deb"), b"")
+            .expect("another package");
         fs::write(directory.path().join("linux-image-x_1_amd64.deb"), b"").expect("a package");
         let found = source.find("linux-image-x", directory.path()).expect("the package");
         assert!(found.ends_with("linux-image-x_1_amd64.deb"));

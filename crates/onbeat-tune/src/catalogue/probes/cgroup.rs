@@ -33,7 +33,8 @@ pub struct CgroupProbe {
 impl CgroupProbe {
     fn mount<'s>(&self, survey: &'s Survey<'_>) -> Result<&'s CgroupMount, NoValue> {
         let is_meant = |mount: &&CgroupMount| {
-            mount.version == self.version && (self.version == 2 || mount.controllers.contains(&self.controller))
+            mount.version == self.version
+                && (self.version == 2 || mount.controllers.contains(&self.controller))
         };
         survey.cgroup_mounts()?.iter().find(is_meant).ok_or_else(|| {
             NoValue::NotApplicable(format!(
@@ -45,7 +46,8 @@ impl CgroupProbe {
 
     fn read_chain(&self, survey: &Survey<'_>) -> Result<Vec<ProbeReading>, NoValue> {
         let task = survey.setup().task;
-        let task = task.ok_or_else(|| NoValue::NotApplicable("no thread of a loop was named".to_owned()))?;
+        let task =
+            task.ok_or_else(|| NoValue::NotApplicable("no thread of a loop was named".to_owned()))?;
         let mount = self.mount(survey)?;
         let groups = survey.text(&format!("/proc/{task}/cgroup"))?;
         let path = self.group_of(&groups, mount)?;
@@ -58,7 +60,9 @@ impl CgroupProbe {
                 Ok(text) => readings.push(ProbeReading::new(&file, self.format.parse(&text))),
                 // The root of a hierarchy has no limits.
                 Err(error) if is_absent(&error) => {}
-                Err(error) => readings.push(ProbeReading::new(&file, Err(NoValue::from_error(&file, &error)))),
+                Err(error) => {
+                    readings.push(ProbeReading::new(&file, Err(NoValue::from_error(&file, &error))))
+                }
             }
 
             match group.rsplit_once('/') {
@@ -84,10 +88,11 @@ impl CgroupProbe {
         };
 
         let path = groups.lines().find_map(of_line);
-        let below = path.as_ref().and_then(|path| path.strip_prefix(mount.root.trim_end_matches('/')));
-        below
-            .map(str::to_owned)
-            .ok_or_else(|| NoValue::Unknown("the loop's control group is not visible here".to_owned()))
+        let below =
+            path.as_ref().and_then(|path| path.strip_prefix(mount.root.trim_end_matches('/')));
+        below.map(str::to_owned).ok_or_else(|| {
+            NoValue::Unknown("the loop's control group is not visible here".to_owned())
+        })
     }
 }
 
@@ -99,7 +104,10 @@ impl Probe for CgroupProbe {
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
         match self.read_chain(survey) {
             Ok(readings) if readings.is_empty() => {
-                vec![ProbeReading::new(&self.file, Err(NoValue::NotApplicable(self.absent.clone())))]
+                vec![ProbeReading::new(
+                    &self.file,
+                    Err(NoValue::NotApplicable(self.absent.clone())),
+                )]
             }
             Ok(readings) => readings,
             Err(why) => vec![ProbeReading::new(&self.file, Err(why))],
@@ -129,7 +137,9 @@ impl ResctrlProbe {
         }
 
         let cpus = survey.loop_cpus()?;
-        for group in survey.host().names(MOUNT).map_err(|error| NoValue::from_error(MOUNT, &error))? {
+        for group in
+            survey.host().names(MOUNT).map_err(|error| NoValue::from_error(MOUNT, &error))?
+        {
             let directory = format!("{MOUNT}/{group}");
             let Ok(list) = survey.host().read(&format!("{directory}/cpus_list")) else { continue };
             if !CpuList::parse_list(&list).is_ok_and(|list| cpus.is_within(&list)) {
@@ -137,13 +147,17 @@ impl ResctrlProbe {
             }
 
             let schemata = survey.text(&format!("{directory}/schemata"))?;
-            let has_resource = schemata.lines().any(|line| line.trim().starts_with(&format!("{}:", self.resource)));
+            let has_resource = schemata
+                .lines()
+                .any(|line| line.trim().starts_with(&format!("{}:", self.resource)));
             let mode = survey.text(&format!("{directory}/mode"))?;
             if has_resource && mode.trim() == "exclusive" {
                 return Ok(ProbeValue::Text(format!("group {group}, exclusive")));
             }
 
-            return Err(NoValue::Unknown(format!("group {group} has these CPUs, but may share its part with others")));
+            return Err(NoValue::Unknown(format!(
+                "group {group} has these CPUs, but may share its part with others"
+            )));
         }
 
         Ok(ProbeValue::Absent)

@@ -35,7 +35,8 @@ fn siblings(survey: &Survey<'_>) -> Result<CpuList, NoValue> {
     let mut all = Vec::new();
     for cpu in survey.loop_cpus()?.iter() {
         let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
-        let cpus = CpuList::parse_list(&survey.text(&path)?).map_err(|error| NoValue::Unknown(error.to_string()))?;
+        let cpus = CpuList::parse_list(&survey.text(&path)?)
+            .map_err(|error| NoValue::Unknown(error.to_string()))?;
         all.extend(cpus.iter());
     }
 
@@ -94,7 +95,9 @@ impl IdleStatesProbe {
         for state in names.iter().filter(|name| name.starts_with("state")) {
             let number = |file: &str| {
                 let text = survey.text(&format!("{directory}/{state}/{file}"))?;
-                text.trim().parse::<i64>().map_err(|_| NoValue::Unknown(format!("{state}/{file} is not a number")))
+                text.trim()
+                    .parse::<i64>()
+                    .map_err(|_| NoValue::Unknown(format!("{state}/{file} is not a number")))
             };
             let latency = number("latency")?;
             if number("disable")? == 0 && latency <= limit {
@@ -102,7 +105,9 @@ impl IdleStatesProbe {
             }
         }
 
-        deepest.map(ProbeValue::Number).ok_or_else(|| NoValue::Unknown("no idle state is enabled".to_owned()))
+        deepest
+            .map(ProbeValue::Number)
+            .ok_or_else(|| NoValue::Unknown("no idle state is enabled".to_owned()))
     }
 }
 
@@ -114,8 +119,12 @@ impl Probe for IdleStatesProbe {
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
         match survey.loop_cpus() {
             Ok(cpus) => {
-                let reading =
-                    |cpu| ProbeReading::new(format!("exit latency of CPU {cpu} in µs"), Self::deepest(cpu, survey));
+                let reading = |cpu| {
+                    ProbeReading::new(
+                        format!("exit latency of CPU {cpu} in µs"),
+                        Self::deepest(cpu, survey),
+                    )
+                };
                 cpus.iter().map(reading).collect()
             }
             Err(why) => vec![ProbeReading::new("idle states", Err(why))],
@@ -140,7 +149,8 @@ pub struct MsrProbe {
 }
 
 impl MsrProbe {
-    /// The highest and the lowest bit; `None` for a text that does not name bits of a 64-bit register.
+    /// The highest and the lowest bit; `None` for a text that does not name bits of a 64-bit
+    /// register.
     #[must_use]
     pub fn bit_range(&self) -> Option<(u32, u32)> {
         let (high, low) = self.bits.split_once('-').unwrap_or((&self.bits, &self.bits));
@@ -150,8 +160,9 @@ impl MsrProbe {
     }
 
     fn value(&self, cpu: u32, survey: &Survey<'_>) -> Result<ProbeValue, NoValue> {
-        let (high, low) =
-            self.bit_range().ok_or_else(|| NoValue::Unknown(format!("\"{}\" names no bits", self.bits)))?;
+        let (high, low) = self
+            .bit_range()
+            .ok_or_else(|| NoValue::Unknown(format!("\"{}\" names no bits", self.bits)))?;
         let path = format!("/dev/cpu/{cpu}/msr");
         let mut bytes = [0; 8];
         let read = survey.host().read_device_at(&path, u64::from(self.register), &mut bytes);
@@ -161,9 +172,9 @@ impl MsrProbe {
                 let bits = u64::from_ne_bytes(bytes) >> low & mask;
                 Ok(ProbeValue::Number(i64::try_from(bits).unwrap_or(i64::MAX)))
             }
-            Err(error) if is_absent(&error) => {
-                Err(NoValue::Unknown("registers cannot be read: the module msr is not loaded".to_owned()))
-            }
+            Err(error) if is_absent(&error) => Err(NoValue::Unknown(
+                "registers cannot be read: the module msr is not loaded".to_owned(),
+            )),
             Err(error) => Err(NoValue::from_error(&path, &error)),
         }
     }
@@ -177,7 +188,10 @@ impl Probe for MsrProbe {
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
         let place = |cpu: u32| format!("MSR {:#x} bits {} of CPU {cpu}", self.register, self.bits);
         match survey.loop_cpus() {
-            Ok(cpus) => cpus.iter().map(|cpu| ProbeReading::new(place(cpu), self.value(cpu, survey))).collect(),
+            Ok(cpus) => cpus
+                .iter()
+                .map(|cpu| ProbeReading::new(place(cpu), self.value(cpu, survey)))
+                .collect(),
             Err(why) => vec![ProbeReading::new("MSR", Err(why))],
         }
     }

@@ -64,7 +64,10 @@ impl Probe for ToolProbe {
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
         let reading = |interface: &String| {
             let command = self.tool.replace("{interface}", interface);
-            ProbeReading::new(interface, Err(NoValue::Unknown(format!("{}; see `{command}`", self.what))))
+            ProbeReading::new(
+                interface,
+                Err(NoValue::Unknown(format!("{}; see `{command}`", self.what))),
+            )
         };
         survey.setup().interfaces.iter().map(reading).collect()
     }

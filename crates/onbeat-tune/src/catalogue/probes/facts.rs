@@ -84,27 +84,40 @@ fn yes_no(fact: bool) -> String {
 impl FactProbe {
     fn value(&self, survey: &Survey<'_>) -> Result<String, NoValue> {
         match self.name {
-            FactName::Virtualization => Ok(if survey.is_guest()? { "guest" } else { "hardware" }.to_owned()),
+            FactName::Virtualization => {
+                Ok(if survey.is_guest()? { "guest" } else { "hardware" }.to_owned())
+            }
             FactName::Lockdown => lockdown(survey),
             FactName::Capabilities => capabilities(survey),
-            FactName::Container => Ok(survey.container().unwrap_or_else(|| "no mark of a container".to_owned())),
+            FactName::Container => {
+                Ok(survey.container().unwrap_or_else(|| "no mark of a container".to_owned()))
+            }
             FactName::Cgroups => Ok(match survey.controller_version("cpuset")? {
                 Some(version) => format!("cpuset on v{version}"),
                 None => "no cpuset controller".to_owned(),
             }),
             FactName::RtGroups => rt_groups(survey),
-            FactName::KernelConfig => survey.config().map(|options| format!("{} options", options.len())),
+            FactName::KernelConfig => {
+                survey.config().map(|options| format!("{} options", options.len()))
+            }
             FactName::Topology => topology(survey),
             FactName::BootLoader => boot_loader(survey),
             FactName::Systemd => survey.exists("/run/systemd/system").map(yes_no),
-            FactName::TickRate => config_value("CONFIG_HZ", survey).map(|rate| format!("{rate} Hz")),
+            FactName::TickRate => {
+                config_value("CONFIG_HZ", survey).map(|rate| format!("{rate} Hz"))
+            }
             FactName::Pressure => survey.exists("/proc/pressure").map(yes_no),
             FactName::Selinux => selinux(survey),
             FactName::PreemptRt => survey.is_preempt_rt().map(yes_no),
             FactName::Preemption => preemption(survey),
             FactName::TimerCheck => {
                 let given = survey.parameter("no_timer_check")?.is_some();
-                Ok(if given { "no_timer_check given; it has no effect at run time" } else { "default" }.to_owned())
+                Ok(if given {
+                    "no_timer_check given; it has no effect at run time"
+                } else {
+                    "default"
+                }
+                .to_owned())
             }
         }
     }
@@ -122,14 +135,19 @@ impl Probe for FactProbe {
 
 fn config_value(option: &str, survey: &Survey<'_>) -> Result<String, NoValue> {
     let value = survey.config()?.get(option).cloned();
-    value.ok_or_else(|| NoValue::NotApplicable(format!("the kernel's configuration has no {option}")))
+    value.ok_or_else(|| {
+        NoValue::NotApplicable(format!("the kernel's configuration has no {option}"))
+    })
 }
 
 fn lockdown(survey: &Survey<'_>) -> Result<String, NoValue> {
     const PATH: &str = "/sys/kernel/security/lockdown";
     match survey.host().read(PATH) {
         Ok(text) => {
-            let mode = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(mode, _)| mode.to_owned());
+            let mode = text
+                .split_once('[')
+                .and_then(|(_, rest)| rest.split_once(']'))
+                .map(|(mode, _)| mode.to_owned());
             mode.ok_or_else(|| NoValue::Unknown(format!("{PATH} shows no mode")))
         }
         // securityfs may not be mounted while lockdown is in effect.
@@ -145,29 +163,44 @@ fn capabilities(survey: &Survey<'_>) -> Result<String, NoValue> {
     let status = survey.text("/proc/self/status")?;
     let bits = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let bits = bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
-    let bits = bits.ok_or_else(|| NoValue::Unknown("/proc/self/status shows no capabilities".to_owned()))?;
+    let bits =
+        bits.ok_or_else(|| NoValue::Unknown("/proc/self/status shows no capabilities".to_owned()))?;
 
-    let names: Vec<_> = CAPABILITIES.iter().filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, name)| *name).collect();
+    let names: Vec<_> = CAPABILITIES
+        .iter()
+        .filter(|(bit, _)| bits >> bit & 1 == 1)
+        .map(|(_, name)| *name)
+        .collect();
     Ok(if names.is_empty() { "none".to_owned() } else { names.join(", ") })
 }
 
 fn preemption(survey: &Survey<'_>) -> Result<String, NoValue> {
     const PATH: &str = "/sys/kernel/debug/sched/preempt";
     if let Ok(text) = survey.host().read(PATH) {
-        let mode = text.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map(|(mode, _)| mode.to_owned());
+        let mode = text
+            .split_once('(')
+            .and_then(|(_, rest)| rest.split_once(')'))
+            .map(|(mode, _)| mode.to_owned());
         return mode.ok_or_else(|| NoValue::Unknown(format!("{PATH} shows no mode")));
     }
 
     let options = survey.config()?;
     if options.contains_key("CONFIG_PREEMPT_DYNAMIC") {
-        let boot =
-            survey.parameter("preempt")?.and_then(|parameter| parameter.value.as_deref()).unwrap_or("the default");
-        let reason = format!("booted with {boot}; what is in effect now is in {PATH} only (root, and no lockdown)");
+        let boot = survey
+            .parameter("preempt")?
+            .and_then(|parameter| parameter.value.as_deref())
+            .unwrap_or("the default");
+        let reason = format!(
+            "booted with {boot}; what is in effect now is in {PATH} only (root, and no lockdown)"
+        );
         return Err(NoValue::Unknown(reason));
     }
 
-    let modes =
-        [("CONFIG_PREEMPT", "full"), ("CONFIG_PREEMPT_LAZY", "lazy"), ("CONFIG_PREEMPT_VOLUNTARY", "voluntary")];
+    let modes = [
+        ("CONFIG_PREEMPT", "full"),
+        ("CONFIG_PREEMPT_LAZY", "lazy"),
+        ("CONFIG_PREEMPT_VOLUNTARY", "voluntary"),
+    ];
     let built = modes.iter().find(|(option, _)| options.contains_key(*option));
     Ok(built.map_or("none", |(_, mode)| mode).to_owned())
 }
@@ -191,7 +224,8 @@ fn topology(survey: &Survey<'_>) -> Result<String, NoValue> {
 
 fn boot_loader(survey: &Survey<'_>) -> Result<String, NoValue> {
     let exists = |path: &str| survey.host().exists(path).unwrap_or(false);
-    let found: Vec<_> = BOOT_LOADERS.iter().filter(|(path, _)| exists(path)).map(|(_, name)| *name).collect();
+    let found: Vec<_> =
+        BOOT_LOADERS.iter().filter(|(path, _)| exists(path)).map(|(_, name)| *name).collect();
     if found.is_empty() {
         return Err(NoValue::Unknown("none of the usual files of a boot loader exists".to_owned()));
     }

@@ -53,7 +53,9 @@ impl ValueFormat {
             Self::Mask => CpuList::parse_mask(text).ok().map(ProbeValue::Cpus),
             Self::List if text == "(null)" => Some(ProbeValue::Cpus(CpuList::default())),
             Self::List => CpuList::parse_list(text).ok().map(ProbeValue::Cpus),
-            Self::Word => text.split_whitespace().next().map(|word| ProbeValue::Text(word.to_owned())),
+            Self::Word => {
+                text.split_whitespace().next().map(|word| ProbeValue::Text(word.to_owned()))
+            }
             Self::Text => Some(ProbeValue::Text(text.to_owned())),
             Self::ResumeLatency => match text {
                 "n/a" => Some(ProbeValue::Number(0)),
@@ -62,13 +64,16 @@ impl ValueFormat {
             },
         };
 
-        value.ok_or_else(|| NoValue::Unknown(format!("\"{text}\" cannot be read as {self:?}").to_lowercase()))
+        value.ok_or_else(|| {
+            NoValue::Unknown(format!("\"{text}\" cannot be read as {self:?}").to_lowercase())
+        })
     }
 }
 
 /// The marked word; a single word needs no mark.
 fn marked_word(text: &str, open: char, close: char) -> Option<ProbeValue> {
-    let marked = text.split_once(open).and_then(|(_, rest)| rest.split_once(close)).map(|(word, _)| word);
+    let marked =
+        text.split_once(open).and_then(|(_, rest)| rest.split_once(close)).map(|(word, _)| word);
     let single = (!text.is_empty() && !text.contains(char::is_whitespace)).then_some(text);
     marked.or(single).map(|word| ProbeValue::Text(word.to_owned()))
 }
@@ -117,7 +122,9 @@ pub struct FileProbe {
 impl FileProbe {
     fn value_of(&self, text: &str) -> Result<ProbeValue, NoValue> {
         let line = match (&self.line, &self.line_with) {
-            (Some(start), _) => text.lines().find_map(|line| line.trim_start().strip_prefix(start.as_str())),
+            (Some(start), _) => {
+                text.lines().find_map(|line| line.trim_start().strip_prefix(start.as_str()))
+            }
             (None, Some(part)) => text.lines().find(|line| line.contains(part.as_str())),
             (None, None) => Some(text),
         };
@@ -127,7 +134,8 @@ impl FileProbe {
             Some(column) => line.split_whitespace().nth(column.saturating_sub(1)),
             None => Some(line),
         };
-        let piece = piece.ok_or_else(|| NoValue::Unknown(format!("\"{}\" is too short", line.trim())))?;
+        let piece =
+            piece.ok_or_else(|| NoValue::Unknown(format!("\"{}\" is too short", line.trim())))?;
         self.format.parse(piece)
     }
 
@@ -147,7 +155,9 @@ impl FileProbe {
                 Err(self.absence(&format!("{path} does not exist on this kernel")))
             }
             // Where the reason is a missing right, the record's own words say which.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && self.absent.is_some() => {
+            Err(error)
+                if error.kind() == io::ErrorKind::PermissionDenied && self.absent.is_some() =>
+            {
                 match self.if_absent {
                     AbsenceMeaning::Unknown => Err(self.absence("")),
                     AbsenceMeaning::NotApplicable => Err(NoValue::from_error(path, &error)),
@@ -169,9 +179,9 @@ impl Probe for FileProbe {
             Err(why) => return vec![ProbeReading::new(&self.path, Err(why))],
         };
         if paths.is_empty() {
-            let none = survey
-                .require_anchor(&self.path)
-                .and_then(|()| Err(self.absence(&format!("no file {} exists on this machine", self.path))));
+            let none = survey.require_anchor(&self.path).and_then(|()| {
+                Err(self.absence(&format!("no file {} exists on this machine", self.path)))
+            });
             return vec![ProbeReading::new(&self.path, none)];
         }
 
@@ -247,7 +257,12 @@ pub struct EqualFilesProbe {
 }
 
 impl EqualFilesProbe {
-    fn compare(&self, first: &str, second: &str, survey: &Survey<'_>) -> Result<ProbeValue, NoValue> {
+    fn compare(
+        &self,
+        first: &str,
+        second: &str,
+        survey: &Survey<'_>,
+    ) -> Result<ProbeValue, NoValue> {
         let read = |path: &str| match survey.host().read(path) {
             Ok(text) => Ok(text.trim().to_owned()),
             Err(error) if is_absent(&error) => Err(NoValue::NotApplicable(self.absent.clone())),
@@ -255,7 +270,11 @@ impl EqualFilesProbe {
         };
         let low = read(first)?;
         let high = read(second)?;
-        Ok(ProbeValue::Text(if low == high { "equal".to_owned() } else { format!("{low} and {high}") }))
+        Ok(ProbeValue::Text(if low == high {
+            "equal".to_owned()
+        } else {
+            format!("{low} and {high}")
+        }))
     }
 }
 
@@ -267,14 +286,16 @@ impl Probe for EqualFilesProbe {
     }
 
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
-        let both = expand(&self.first, survey).and_then(|first| Ok((first, expand(&self.second, survey)?)));
+        let both = expand(&self.first, survey)
+            .and_then(|first| Ok((first, expand(&self.second, survey)?)));
         let (first, second) = match both {
             Ok(both) => both,
             Err(why) => return vec![ProbeReading::new(&self.first, Err(why))],
         };
         if first.is_empty() || first.len() != second.len() {
-            let none =
-                survey.require_anchor(&self.first).and_then(|()| Err(NoValue::NotApplicable(self.absent.clone())));
+            let none = survey
+                .require_anchor(&self.first)
+                .and_then(|()| Err(NoValue::NotApplicable(self.absent.clone())));
             return vec![ProbeReading::new(&self.first, none)];
         }
 
@@ -304,7 +325,9 @@ impl Probe for LinesProbe {
         let count = survey.text(&self.path).and_then(|text| {
             let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
             // Without its headings the file is not what the record takes it for.
-            let rest = lines.checked_sub(self.skip).ok_or_else(|| NoValue::Unknown(format!("{} is cut", self.path)))?;
+            let rest = lines
+                .checked_sub(self.skip)
+                .ok_or_else(|| NoValue::Unknown(format!("{} is cut", self.path)))?;
             Ok(ProbeValue::Number(i64::try_from(rest).unwrap_or(i64::MAX)))
         });
         vec![ProbeReading::new(&self.path, count)]
@@ -333,13 +356,17 @@ impl DirectoryProbe {
             Ok(names) => names,
             Err(error) if is_absent(&error) => {
                 survey.require_anchor(path)?;
-                let reason = self.absent.clone().unwrap_or_else(|| format!("{path} does not exist on this kernel"));
+                let reason = self
+                    .absent
+                    .clone()
+                    .unwrap_or_else(|| format!("{path} does not exist on this kernel"));
                 return Err(NoValue::NotApplicable(reason));
             }
             Err(error) => return Err(NoValue::from_error(path, &error)),
         };
 
-        let fits = |name: &&String| self.matching.as_ref().is_none_or(|pattern| matches(pattern, name));
+        let fits =
+            |name: &&String| self.matching.as_ref().is_none_or(|pattern| matches(pattern, name));
         Ok(ProbeValue::Number(i64::try_from(names.iter().filter(fits).count()).unwrap_or(i64::MAX)))
     }
 }
@@ -351,7 +378,9 @@ impl Probe for DirectoryProbe {
 
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
         match expand(&self.path, survey) {
-            Ok(paths) => paths.iter().map(|path| ProbeReading::new(path, self.count(path, survey))).collect(),
+            Ok(paths) => {
+                paths.iter().map(|path| ProbeReading::new(path, self.count(path, survey))).collect()
+            }
             Err(why) => vec![ProbeReading::new(&self.path, Err(why))],
         }
     }
@@ -374,7 +403,10 @@ mod tests {
         assert_eq!(ValueFormat::Boolean.parse("Y\n"), Ok(ProbeValue::Number(1)));
         assert_eq!(ValueFormat::Integer.parse("-1\n"), Ok(ProbeValue::Number(-1)));
         assert_eq!(ValueFormat::List.parse("(null)\n"), Ok(ProbeValue::Cpus(CpuList::default())));
-        assert_eq!(ValueFormat::Mask.parse("00000000,00000003"), Ok(ProbeValue::Cpus("0-1".parse().unwrap())));
+        assert_eq!(
+            ValueFormat::Mask.parse("00000000,00000003"),
+            Ok(ProbeValue::Cpus("0-1".parse().unwrap()))
+        );
     }
 
     #[test]

@@ -12,7 +12,8 @@ use crate::catalogue::wanted::{ProbeValue, WantedValue};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IrqProbe {
-    /// Only interrupts with a handler whose name fits one of these patterns; empty: all that have a handler.
+    /// Only interrupts with a handler whose name fits one of these patterns; empty: all that have a
+    /// handler.
     #[serde(default)]
     pub devices: Vec<String>,
     /// What the CPUs should be.
@@ -24,14 +25,19 @@ pub struct IrqProbe {
 
 impl IrqProbe {
     fn read_all(&self, survey: &Survey<'_>) -> Result<Vec<ProbeReading>, NoValue> {
-        let names = survey.host().names("/proc/irq").map_err(|error| NoValue::from_error("/proc/irq", &error))?;
+        let names = survey
+            .host()
+            .names("/proc/irq")
+            .map_err(|error| NoValue::from_error("/proc/irq", &error))?;
         let mut readings = Vec::new();
         let mut has_handlers = false;
         for number in names.iter().filter_map(|name| name.parse::<u32>().ok()) {
             let handlers = handlers(number, survey)?;
             has_handlers |= !handlers.is_empty();
             let is_meant = self.devices.is_empty()
-                || handlers.iter().any(|handler| self.devices.iter().any(|device| matches(device, handler)));
+                || handlers
+                    .iter()
+                    .any(|handler| self.devices.iter().any(|device| matches(device, handler)));
             if handlers.is_empty() || !is_meant {
                 continue;
             }
@@ -64,12 +70,14 @@ fn handlers(number: u32, survey: &Survey<'_>) -> Result<Vec<String>, NoValue> {
 
 fn handler_directories(number: u32, survey: &Survey<'_>) -> Result<Vec<String>, NoValue> {
     let directory = format!("/proc/irq/{number}");
-    let names = survey.host().names(&directory).map_err(|error| NoValue::from_error(&directory, &error))?;
+    let names =
+        survey.host().names(&directory).map_err(|error| NoValue::from_error(&directory, &error))?;
     let is_handler = |name: &String| survey.host().names(&format!("{directory}/{name}")).is_ok();
     Ok(names.into_iter().filter(is_handler).collect())
 }
 
-/// Where it arrives in fact; what was asked for where the kernel does not show it, or before its first use.
+/// Where it arrives in fact; what was asked for where the kernel does not show it, or before its
+/// first use.
 fn effective_cpus(number: u32, survey: &Survey<'_>) -> Result<ProbeValue, NoValue> {
     for file in ["effective_affinity_list", "smp_affinity_list"] {
         let path = format!("/proc/irq/{number}/{file}");

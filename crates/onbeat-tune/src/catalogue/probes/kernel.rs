@@ -33,7 +33,9 @@ impl ParameterProbe {
             (None, _) => Ok(ProbeValue::Absent),
             (Some(None), _) => Ok(ProbeValue::Text("given".to_owned())),
             (Some(Some("all")), ValueFormat::List) => survey.online().map(ProbeValue::Cpus),
-            (Some(Some(value)), ValueFormat::List) => ValueFormat::List.parse(&without_flags(value)),
+            (Some(Some(value)), ValueFormat::List) => {
+                ValueFormat::List.parse(&without_flags(value))
+            }
             (Some(Some(value)), format) => format.parse(value),
         }
     }
@@ -71,7 +73,9 @@ impl Probe for ConfigProbe {
     }
 
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
-        let value = survey.config().map(|options| options.get(&self.option).map_or("n", String::as_str).to_owned());
+        let value = survey
+            .config()
+            .map(|options| options.get(&self.option).map_or("n", String::as_str).to_owned());
         vec![ProbeReading::new(&self.option, value.map(ProbeValue::Text))]
     }
 }
@@ -82,7 +86,8 @@ impl Probe for ConfigProbe {
 pub struct FlagsProbe {
     /// Their names.
     pub names: Vec<String>,
-    /// The number of NUMA nodes up to which the kernel trusts the flags; beyond it they prove nothing.
+    /// The number of NUMA nodes up to which the kernel trusts the flags; beyond it they prove
+    /// nothing.
     #[serde(default)]
     pub most_nodes: Option<usize>,
     /// `present` or `absent`, for each of them.
@@ -94,7 +99,9 @@ impl FlagsProbe {
         if let Some(most) = self.most_nodes {
             let nodes = survey.numa_nodes()?;
             if nodes > most {
-                return Err(NoValue::Unknown(format!("{nodes} NUMA nodes: the flags decide for at most {most}")));
+                return Err(NoValue::Unknown(format!(
+                    "{nodes} NUMA nodes: the flags decide for at most {most}"
+                )));
             }
         }
 
@@ -103,7 +110,11 @@ impl FlagsProbe {
         if flags.is_empty() {
             return Err(NoValue::Unknown("/proc/cpuinfo lists no flags".to_owned()));
         }
-        Ok(if flags.contains(name) { ProbeValue::Text("present".to_owned()) } else { ProbeValue::Absent })
+        Ok(if flags.contains(name) {
+            ProbeValue::Text("present".to_owned())
+        } else {
+            ProbeValue::Absent
+        })
     }
 }
 
@@ -113,7 +124,8 @@ impl Probe for FlagsProbe {
     }
 
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
-        let reading = |name: &String| ProbeReading::new(format!("flag {name}"), self.value(name, survey));
+        let reading =
+            |name: &String| ProbeReading::new(format!("flag {name}"), self.value(name, survey));
         self.names.iter().map(reading).collect()
     }
 }

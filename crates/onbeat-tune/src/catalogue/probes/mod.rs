@@ -166,8 +166,8 @@ probe_kinds! {
     Qemu(elsewhere::QemuProbe) => "qemu",
 }
 
-/// Returns the paths of a pattern: `{loop_cpu}` for each CPU of the loop, `{interface}`, `{task}`, `{cgroup2}`, and `*` for any
-/// name in a directory.
+/// Returns the paths of a pattern: `{loop_cpu}` for each CPU of the loop, `{interface}`, `{task}`,
+/// `{cgroup2}`, and `*` for any name in a directory.
 ///
 /// # Errors
 /// [`NoValue`] where a variable has no value. A pattern without a match gives no path.
@@ -175,20 +175,28 @@ pub fn expand(pattern: &str, survey: &Survey<'_>) -> Result<Vec<String>, NoValue
     let mut paths = vec![pattern.to_owned()];
     if pattern.contains("{loop_cpu}") {
         let cpus = survey.loop_cpus()?;
-        paths = substitute(&paths, "{loop_cpu}", &cpus.iter().map(|cpu| cpu.to_string()).collect::<Vec<_>>());
+        paths = substitute(
+            &paths,
+            "{loop_cpu}",
+            &cpus.iter().map(|cpu| cpu.to_string()).collect::<Vec<_>>(),
+        );
     }
     if pattern.contains("{interface}") {
         let interfaces = &survey.setup().interfaces;
-        if let Some(name) =
-            interfaces.iter().find(|name| name.is_empty() || name.contains('/') || name.starts_with('.'))
+        if let Some(name) = interfaces
+            .iter()
+            .find(|name| name.is_empty() || name.contains('/') || name.starts_with('.'))
         {
-            return Err(NoValue::Unknown(format!("\"{name}\" is not a valid name of a network interface")));
+            return Err(NoValue::Unknown(format!(
+                "\"{name}\" is not a valid name of a network interface"
+            )));
         }
         paths = substitute(&paths, "{interface}", interfaces);
     }
     if pattern.contains("{task}") {
         let task = survey.setup().task;
-        let task = task.ok_or_else(|| NoValue::NotApplicable("no thread of a loop was named".to_owned()))?;
+        let task =
+            task.ok_or_else(|| NoValue::NotApplicable("no thread of a loop was named".to_owned()))?;
         paths = substitute(&paths, "{task}", &[task.to_string()]);
     }
     if pattern.contains("{cgroup2}") {
@@ -204,7 +212,10 @@ pub fn expand(pattern: &str, survey: &Survey<'_>) -> Result<Vec<String>, NoValue
 }
 
 fn substitute(paths: &[String], name: &str, values: &[String]) -> Vec<String> {
-    paths.iter().flat_map(|path| values.iter().map(move |value| path.replace(name, value))).collect()
+    paths
+        .iter()
+        .flat_map(|path| values.iter().map(move |value| path.replace(name, value)))
+        .collect()
 }
 
 fn expand_stars(path: &str, survey: &Survey<'_>) -> Result<Vec<String>, NoValue> {
@@ -241,7 +252,15 @@ mod tests {
 
     #[test]
     fn stars_stand_for_any_part_of_a_name() {
-        assert!(matches("nvme*", "nvme0q4") && matches("virtio*-req*", "virtio1-req.0") && matches("*", ""));
-        assert!(!matches("nvme*", "eth0") && !matches("virtio*-req*", "virtio1-config") && !matches("a", "ab"));
+        assert!(
+            matches("nvme*", "nvme0q4")
+                && matches("virtio*-req*", "virtio1-req.0")
+                && matches("*", "")
+        );
+        assert!(
+            !matches("nvme*", "eth0")
+                && !matches("virtio*-req*", "virtio1-config")
+                && !matches("a", "ab")
+        );
     }
 }

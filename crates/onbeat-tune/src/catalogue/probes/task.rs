@@ -71,10 +71,12 @@ impl TaskProbe {
         }
 
         let tasks = &survey.tasks()?.tasks;
-        let is_vcpu = |task: &TaskStat| task.comm.starts_with("CPU ") && task.comm.ends_with("/KVM");
+        let is_vcpu =
+            |task: &TaskStat| task.comm.starts_with("CPU ") && task.comm.ends_with("/KVM");
         let own = survey.host().is_live().then(|| std::process::id().cast_signed());
         let is_meant = |task: &&TaskStat| {
-            let is_user = !task.is_kernel() && Some(task.tid) != survey.setup().task && Some(task.pid) != own;
+            let is_user =
+                !task.is_kernel() && Some(task.tid) != survey.setup().task && Some(task.pid) != own;
             match self.which {
                 TaskSelection::User => is_user,
                 TaskSelection::UnboundKernel => task.is_unbound_kernel(),
@@ -83,7 +85,8 @@ impl TaskProbe {
                 TaskSelection::Named => self.names.iter().any(|name| matches(name, &task.comm)),
                 TaskSelection::Vcpus => is_vcpu(task),
                 TaskSelection::Emulator => {
-                    !is_vcpu(task) && tasks.iter().any(|other| other.pid == task.pid && is_vcpu(other))
+                    !is_vcpu(task)
+                        && tasks.iter().any(|other| other.pid == task.pid && is_vcpu(other))
                 }
                 TaskSelection::Loop | TaskSelection::Init => false,
             }
@@ -142,7 +145,8 @@ pub struct LockedMemoryProbe {
 impl LockedMemoryProbe {
     fn value(survey: &Survey<'_>) -> Result<ProbeValue, NoValue> {
         let task = survey.setup().task;
-        let task = task.ok_or_else(|| NoValue::NotApplicable("no thread of a loop was named".to_owned()))?;
+        let task =
+            task.ok_or_else(|| NoValue::NotApplicable("no thread of a loop was named".to_owned()))?;
         let path = format!("/proc/{task}/status");
         let status = survey.text(&path)?;
         let kibibytes = |name: &str| {
@@ -151,7 +155,8 @@ impl LockedMemoryProbe {
             number.ok_or_else(|| NoValue::Unknown(format!("{path} has no line {name}")))
         };
 
-        // Locked memory counts addresses, resident memory counts pages: all is locked where the first is not smaller.
+        // Locked memory counts addresses, resident memory counts pages: all is locked where the
+        // first is not smaller.
         let locked = kibibytes("VmLck:")?;
         let resident = kibibytes("VmRSS:")?;
         if locked >= resident && resident > 0 {

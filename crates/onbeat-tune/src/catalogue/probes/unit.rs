@@ -8,8 +8,12 @@ use crate::catalogue::survey::Survey;
 use crate::catalogue::wanted::{ProbeValue, WantedValue};
 
 /// Where unit files are installed.
-const UNIT_DIRECTORIES: [&str; 4] =
-    ["/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
+const UNIT_DIRECTORIES: [&str; 4] = [
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+];
 
 /// Whether services and timers run or would be started at boot.
 #[derive(Debug, Deserialize)]
@@ -27,10 +31,13 @@ pub struct UnitProbe {
 impl UnitProbe {
     /// The readings of what runs or is enabled; empty where nothing is.
     fn active(&self, survey: &Survey<'_>) -> Result<Vec<ProbeReading>, NoValue> {
-        let running = |place: &str| ProbeReading::new(place, Ok(ProbeValue::Text("running".to_owned())));
+        let running =
+            |place: &str| ProbeReading::new(place, Ok(ProbeValue::Text("running".to_owned())));
         let tasks = &survey.tasks()?.tasks;
-        let runs = |name: &&String| tasks.iter().any(|task| !task.is_kernel() && task.comm == **name);
-        let mut found: Vec<_> = self.processes.iter().filter(runs).map(|name| running(name)).collect();
+        let runs =
+            |name: &&String| tasks.iter().any(|task| !task.is_kernel() && task.comm == **name);
+        let mut found: Vec<_> =
+            self.processes.iter().filter(runs).map(|name| running(name)).collect();
 
         if survey.exists("/run/systemd/system")? {
             let groups = service_groups(survey)?;
@@ -40,7 +47,9 @@ impl UnitProbe {
                 } else if is_enabled(name, survey)? {
                     found.push(ProbeReading::new(name, Ok(ProbeValue::Text("enabled".to_owned()))));
                 } else if name.ends_with(".timer") && is_installed(name, survey)? {
-                    let reason = format!("{name} is not enabled; whether somebody started it is not visible in files");
+                    let reason = format!(
+                        "{name} is not enabled; whether somebody started it is not visible in files"
+                    );
                     found.push(ProbeReading::new(name, Err(NoValue::Unknown(reason))));
                 }
             }
@@ -52,9 +61,11 @@ impl UnitProbe {
 
 /// The names of the services that have a control group, and so run.
 fn service_groups(survey: &Survey<'_>) -> Result<Vec<String>, NoValue> {
-    let is_systemds = |controllers: &[String]| controllers.iter().any(|name| name == "name=systemd");
+    let is_systemds =
+        |controllers: &[String]| controllers.iter().any(|name| name == "name=systemd");
     let mounts = survey.cgroup_mounts()?;
-    let mounts = mounts.iter().filter(|mount| mount.version == 2 || is_systemds(&mount.controllers));
+    let mounts =
+        mounts.iter().filter(|mount| mount.version == 2 || is_systemds(&mount.controllers));
 
     let mut names = Vec::new();
     let mut sees_slice = false;
@@ -87,10 +98,13 @@ fn is_enabled(unit: &str, survey: &Survey<'_>) -> Result<bool, NoValue> {
             Err(error) if is_absent(&error) => continue,
             Err(error) => return Err(NoValue::from_error(directory, &error)),
         };
-        for wants in entries.iter().filter(|entry| entry.ends_with(".wants") || entry.ends_with(".requires")) {
+        for wants in
+            entries.iter().filter(|entry| entry.ends_with(".wants") || entry.ends_with(".requires"))
+        {
             // The link's target may lie outside of a captured tree: its name is enough.
             let path = format!("{directory}/{wants}");
-            let names = survey.host().names(&path).map_err(|error| NoValue::from_error(&path, &error))?;
+            let names =
+                survey.host().names(&path).map_err(|error| NoValue::from_error(&path, &error))?;
             if names.iter().any(|name| name == unit) {
                 return Ok(true);
             }
@@ -101,7 +115,9 @@ fn is_enabled(unit: &str, survey: &Survey<'_>) -> Result<bool, NoValue> {
 }
 
 fn is_installed(unit: &str, survey: &Survey<'_>) -> Result<bool, NoValue> {
-    let lists = |directory: &str| survey.host().names(directory).is_ok_and(|names| names.iter().any(|n| n == unit));
+    let lists = |directory: &str| {
+        survey.host().names(directory).is_ok_and(|names| names.iter().any(|n| n == unit))
+    };
     Ok(UNIT_DIRECTORIES.iter().any(|directory| lists(directory)))
 }
 
@@ -113,7 +129,10 @@ impl Probe for UnitProbe {
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
         match self.active(survey) {
             Ok(found) if found.is_empty() => {
-                vec![ProbeReading::new(self.names.join(", "), Ok(ProbeValue::Text("stopped".to_owned())))]
+                vec![ProbeReading::new(
+                    self.names.join(", "),
+                    Ok(ProbeValue::Text("stopped".to_owned())),
+                )]
             }
             Ok(found) => found,
             Err(why) => vec![ProbeReading::new(self.names.join(", "), Err(why))],

@@ -29,7 +29,8 @@ impl KernelParameter {
             c.is_whitespace() && !in_quotes
         });
 
-        let before_init = pieces.filter(|piece| !piece.is_empty()).take_while(|piece| *piece != "--");
+        let before_init =
+            pieces.filter(|piece| !piece.is_empty()).take_while(|piece| *piece != "--");
         before_init.map(|piece| Self::parse(&piece.replace('"', ""))).collect()
     }
 
@@ -52,7 +53,10 @@ impl Survey<'_> {
         let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
         match (numbers.next(), numbers.next()) {
             (Some(Ok(major)), Some(Ok(minor))) => Ok((major, minor)),
-            _ => Err(NoValue::Unknown(format!("\"{}\" is not a version of a kernel", release.trim()))),
+            _ => Err(NoValue::Unknown(format!(
+                "\"{}\" is not a version of a kernel",
+                release.trim()
+            ))),
         }
     }
 
@@ -87,7 +91,8 @@ impl Survey<'_> {
         Ok(self.parameters()?.iter().rev().find(|parameter| parameter.name == name))
     }
 
-    /// Returns the options that the kernel was built with and their values; options that are not set are absent.
+    /// Returns the options that the kernel was built with and their values; options that are not
+    /// set are absent.
     ///
     /// # Errors
     /// [`NoValue::Unknown`] where no file with the configuration can be read.
@@ -107,22 +112,32 @@ impl Survey<'_> {
             };
 
             let options = text.lines().filter_map(|line| line.split_once('='));
-            let options: BTreeMap<_, _> =
-                options.map(|(name, value)| (name.to_owned(), value.trim_matches('"').to_owned())).collect();
+            let options: BTreeMap<_, _> = options
+                .map(|(name, value)| (name.to_owned(), value.trim_matches('"').to_owned()))
+                .collect();
             // An empty or cut file would make every option look as if it was not set.
             if options.len() < FEWEST_OPTIONS {
-                return Err(NoValue::Unknown(format!("{path} holds only {} options of a kernel", options.len())));
+                return Err(NoValue::Unknown(format!(
+                    "{path} holds only {} options of a kernel",
+                    options.len()
+                )));
             }
             return Ok(options);
         }
 
-        Err(NoValue::Unknown("the kernel's build configuration is in none of the usual files".to_owned()))
+        Err(NoValue::Unknown(
+            "the kernel's build configuration is in none of the usual files".to_owned(),
+        ))
     }
 
     /// The files that may hold the configuration, in the order in which they are tried.
     #[must_use]
     pub fn config_paths(&self, release: &str) -> [String; 3] {
-        ["/proc/config.gz".to_owned(), format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")]
+        [
+            "/proc/config.gz".to_owned(),
+            format!("/boot/config-{release}"),
+            format!("/lib/modules/{release}/config"),
+        ]
     }
 }
 
@@ -144,12 +159,19 @@ mod tests {
 
     #[test]
     fn a_command_line_is_split_as_the_kernel_does() {
-        let parameters =
-            KernelParameter::parse_line("quiet isolcpus=managed_irq,2-3 a-b=\"x y\" rcu_nocbs=1 -- nosmt\n");
-        let pairs: Vec<_> = parameters.iter().map(|p| (p.name.as_str(), p.value.as_deref())).collect();
+        let parameters = KernelParameter::parse_line(
+            "quiet isolcpus=managed_irq,2-3 a-b=\"x y\" rcu_nocbs=1 -- nosmt\n",
+        );
+        let pairs: Vec<_> =
+            parameters.iter().map(|p| (p.name.as_str(), p.value.as_deref())).collect();
         assert_eq!(
             pairs,
-            [("quiet", None), ("isolcpus", Some("managed_irq,2-3")), ("a_b", Some("x y")), ("rcu_nocbs", Some("1"))]
+            [
+                ("quiet", None),
+                ("isolcpus", Some("managed_irq,2-3")),
+                ("a_b", Some("x y")),
+                ("rcu_nocbs", Some("1"))
+            ]
         );
     }
 }

@@ -80,7 +80,8 @@ impl<'h> Survey<'h> {
     /// Whether a file exists.
     ///
     /// # Errors
-    /// [`NoValue::Unknown`] where that cannot be found out: the tree lacks all of `/proc`, `/sys` or what the path begins with.
+    /// [`NoValue::Unknown`] where that cannot be found out: the tree lacks all of `/proc`, `/sys`
+    /// or what the path begins with.
     pub fn exists(&self, path: &str) -> Fact<bool> {
         let exists = self.host.exists(path).map_err(|error| NoValue::from_error(path, &error))?;
         if !exists {
@@ -90,15 +91,17 @@ impl<'h> Survey<'h> {
         Ok(exists)
     }
 
-    /// Returns normally where the directory is there in which `path` would be: `/proc/sys` for a sysctl, `/sys/module` for a
-    /// module. What is absent below an absent directory may only be missing from a captured tree.
+    /// Returns normally where the directory is there in which `path` would be: `/proc/sys` for a
+    /// sysctl, `/sys/module` for a module. What is absent below an absent directory may only be
+    /// missing from a captured tree.
     ///
     /// # Errors
     /// [`NoValue::Unknown`] with the directory that is missing.
     pub fn require_anchor(&self, path: &str) -> Fact<()> {
         let mut pieces = path.trim_start_matches('/').split('/');
         let first = pieces.next().unwrap_or_default();
-        let second = pieces.next().filter(|second| pieces.next().is_some() && !second.contains('*'));
+        let second =
+            pieces.next().filter(|second| pieces.next().is_some() && !second.contains('*'));
         let anchor = match (first, second) {
             ("proc" | "sys", Some(second)) if !second.starts_with(|c: char| c.is_ascii_digit()) => {
                 format!("/{first}/{second}")
@@ -119,8 +122,9 @@ impl<'h> Survey<'h> {
     /// [`NoValue::Unknown`] where the list cannot be read.
     pub fn online(&self) -> Fact<CpuList> {
         const PATH: &str = "/sys/devices/system/cpu/online";
-        let parse =
-            |text: String| CpuList::parse_list(&text).map_err(|error| NoValue::Unknown(format!("{PATH}: {error}")));
+        let parse = |text: String| {
+            CpuList::parse_list(&text).map_err(|error| NoValue::Unknown(format!("{PATH}: {error}")))
+        };
         self.online.get_or_init(|| self.text(PATH).and_then(parse)).clone()
     }
 
@@ -144,7 +148,8 @@ impl<'h> Survey<'h> {
     /// Returns a set of CPUs that expressions name.
     ///
     /// # Errors
-    /// [`NoValue::Unknown`] where it cannot be determined; also where no housekeeping CPU would remain.
+    /// [`NoValue::Unknown`] where it cannot be determined; also where no housekeeping CPU would
+    /// remain.
     pub fn cpu_set(&self, variable: CpuSetVariable) -> Fact<CpuList> {
         match variable {
             CpuSetVariable::Loop => self.loop_cpus(),
@@ -153,7 +158,8 @@ impl<'h> Survey<'h> {
             CpuSetVariable::InterfaceNode => self.interface_node(),
             CpuSetVariable::Housekeeping => {
                 let rest = self.online()?.minus(&self.loop_cpus()?);
-                let none = || NoValue::Unknown("no housekeeping CPU remains beside the loop's".to_owned());
+                let none =
+                    || NoValue::Unknown("no housekeeping CPU remains beside the loop's".to_owned());
                 if rest.is_empty() { Err(none()) } else { Ok(rest) }
             }
         }
@@ -166,7 +172,9 @@ impl<'h> Survey<'h> {
             let node = self.text(&format!("/sys/class/net/{interface}/device/numa_node"))?;
             // The kernel writes -1 where the firmware does not name a node.
             let Ok(node) = node.trim().parse::<u32>() else {
-                return Err(NoValue::Unknown(format!("the firmware names no NUMA node for {interface}")));
+                return Err(NoValue::Unknown(format!(
+                    "the firmware names no NUMA node for {interface}"
+                )));
             };
             let path = format!("/sys/devices/system/node/node{node}/cpulist");
             let cpus = CpuList::parse_list(&self.text(&path)?)
@@ -182,8 +190,10 @@ impl<'h> Survey<'h> {
     pub fn fill(&self, text: &str) -> String {
         let list = |variable| self.cpu_set(variable).ok().map(|cpus| cpus.to_string());
         let mask = self.cpu_set(CpuSetVariable::Housekeeping).ok().map(|cpus| cpus.to_mask());
-        let single =
-            self.loop_cpus().ok().map(|cpus| if cpus.iter().count() == 1 { cpus.to_string() } else { "N".to_owned() });
+        let single = self
+            .loop_cpus()
+            .ok()
+            .map(|cpus| if cpus.iter().count() == 1 { cpus.to_string() } else { "N".to_owned() });
         let values = [
             ("{loop_cpu}", single),
             ("{loop}", list(CpuSetVariable::Loop)),
@@ -213,7 +223,9 @@ impl<'h> Survey<'h> {
         }
 
         let names = self.host.names(PATH).map_err(|error| NoValue::from_error(PATH, &error))?;
-        let is_node = |name: &&String| name.strip_prefix("node").is_some_and(|number| number.parse::<u32>().is_ok());
+        let is_node = |name: &&String| {
+            name.strip_prefix("node").is_some_and(|number| number.parse::<u32>().is_ok())
+        };
         Ok(names.iter().filter(is_node).count())
     }
 
@@ -221,7 +233,10 @@ impl<'h> Survey<'h> {
     #[must_use]
     pub fn container(&self) -> Option<String> {
         let marks = ["/run/systemd/container", "/.dockerenv", "/run/.containerenv"];
-        marks.iter().find(|mark| self.host.exists(mark).unwrap_or(false)).map(|mark| format!("{mark} exists"))
+        marks
+            .iter()
+            .find(|mark| self.host.exists(mark).unwrap_or(false))
+            .map(|mark| format!("{mark} exists"))
     }
 
     fn absent_as<T>(error: &std::io::Error, absent: T, path: &str) -> Fact<T> {

@@ -22,8 +22,11 @@ impl Survey<'_> {
     /// # Errors
     /// [`NoValue::Unknown`] where the mounts cannot be read.
     pub fn cgroup_mounts(&self) -> Fact<&[CgroupMount]> {
-        let read =
-            || self.text("/proc/self/mountinfo").or_else(|_| self.text("/proc/1/mountinfo")).map(|text| parse(&text));
+        let read = || {
+            self.text("/proc/self/mountinfo")
+                .or_else(|_| self.text("/proc/1/mountinfo"))
+                .map(|text| parse(&text))
+        };
         self.mounts.get_or_init(read).as_ref().map(Vec::as_slice).map_err(Clone::clone)
     }
 
@@ -33,15 +36,20 @@ impl Survey<'_> {
     /// [`NoValue::NotApplicable`] where it is not mounted.
     pub fn unified_mount(&self) -> Fact<&CgroupMount> {
         let mount = self.cgroup_mounts()?.iter().find(|mount| mount.version == 2);
-        mount.ok_or_else(|| NoValue::NotApplicable("no unified cgroup hierarchy is mounted".to_owned()))
+        mount.ok_or_else(|| {
+            NoValue::NotApplicable("no unified cgroup hierarchy is mounted".to_owned())
+        })
     }
 
     /// Returns the version of the hierarchy that a controller is on; `None` where it is on none.
     ///
     /// # Errors
-    /// [`NoValue::Unknown`] where the mounts or the controllers of the unified hierarchy cannot be read.
+    /// [`NoValue::Unknown`] where the mounts or the controllers of the unified hierarchy cannot be
+    /// read.
     pub fn controller_version(&self, controller: &str) -> Fact<Option<u8>> {
-        let is_v1 = |mount: &&CgroupMount| mount.version == 1 && mount.controllers.iter().any(|c| c == controller);
+        let is_v1 = |mount: &&CgroupMount| {
+            mount.version == 1 && mount.controllers.iter().any(|c| c == controller)
+        };
         if self.cgroup_mounts()?.iter().any(|mount| is_v1(&mount)) {
             return Ok(Some(1));
         }
@@ -64,7 +72,8 @@ fn parse(mountinfo: &str) -> Vec<CgroupMount> {
             _ => return None,
         };
         let options = tail.nth(1).unwrap_or_default();
-        let controllers = options.split(',').filter(|option| version == 1 && !["rw", "ro"].contains(option));
+        let controllers =
+            options.split(',').filter(|option| version == 1 && !["rw", "ro"].contains(option));
         Some(CgroupMount {
             path: path.to_owned(),
             root: root.to_owned(),

@@ -25,7 +25,8 @@ pub struct Processor {
     pub flags: BTreeSet<String>,
 }
 
-/// Names of machines that only hypervisors give, in `/sys/class/dmi/id/sys_vendor` and `product_name`.
+/// Names of machines that only hypervisors give, in `/sys/class/dmi/id/sys_vendor` and
+/// `product_name`.
 const VIRTUAL_MACHINES: [&str; 8] =
     ["QEMU", "KVM", "VMware", "VirtualBox", "Xen", "Bochs", "Virtual Machine", "Amazon EC2"];
 
@@ -61,7 +62,9 @@ impl Survey<'_> {
         match self.host.read("/proc/device-tree/model") {
             // Boards name themselves; QEMU's board for guests is linux,dummy-virt.
             Ok(model) => Ok(model.contains("dummy-virt")),
-            Err(_) => Err(NoValue::Unknown("no file shows whether a hypervisor runs this kernel".to_owned())),
+            Err(_) => Err(NoValue::Unknown(
+                "no file shows whether a hypervisor runs this kernel".to_owned(),
+            )),
         }
     }
 }

@@ -69,7 +69,8 @@ impl TaskStat {
     }
 
     fn parse(pid: i32, stat: &str) -> Option<Self> {
-        // The name may hold blanks and brackets: fields are counted behind the last bracket, from field 3 on.
+        // The name may hold blanks and brackets: fields are counted behind the last bracket, from
+        // field 3 on.
         let (head, tail) = stat.rsplit_once(')')?;
         let (tid, comm) = head.split_once('(')?;
         let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
@@ -84,8 +85,11 @@ impl TaskStat {
             6 => SchedulingPolicy::Deadline,
             _ => SchedulingPolicy::Ordinary,
         };
-        let priority =
-            if policy == SchedulingPolicy::Deadline { DEADLINE_PRIORITY } else { field(40)?.parse().ok()? };
+        let priority = if policy == SchedulingPolicy::Deadline {
+            DEADLINE_PRIORITY
+        } else {
+            field(40)?.parse().ok()?
+        };
         Some(Self {
             tid: tid.trim().parse().ok()?,
             pid,
@@ -108,22 +112,24 @@ impl Survey<'_> {
     /// Returns the tasks of the machine.
     ///
     /// # Errors
-    /// [`NoValue::Unknown`] where only a part of them is visible: in a container, or with `/proc` mounted as `hidepid`.
+    /// [`NoValue::Unknown`] where only a part of them is visible: in a container, or with `/proc`
+    /// mounted as `hidepid`.
     pub fn tasks(&self) -> Fact<&TaskTable> {
         self.tasks.get_or_init(|| self.read_tasks()).as_ref().map_err(Clone::clone)
     }
 
     fn read_tasks(&self) -> Fact<TaskTable> {
         // Process 2 is kthreadd where all processes are visible, and nowhere else.
-        let sees_all = self.host.read("/proc/2/stat").is_ok_and(|stat| stat.starts_with("2 (kthreadd)"));
+        let sees_all =
+            self.host.read("/proc/2/stat").is_ok_and(|stat| stat.starts_with("2 (kthreadd)"));
         if !sees_all {
-            let reason =
-                "only a part of the machine's tasks is visible here (a container, hidepid, or an incomplete capture)";
+            let reason = "only a part of the machine's tasks is visible here (a container, hidepid, or an incomplete capture)";
             return Err(NoValue::Unknown(reason.to_owned()));
         }
 
         let mut all = Vec::new();
-        let names = self.host.names("/proc").map_err(|error| NoValue::from_error("/proc", &error))?;
+        let names =
+            self.host.names("/proc").map_err(|error| NoValue::from_error("/proc", &error))?;
         for pid in names.iter().filter_map(|name| name.parse::<i32>().ok()) {
             all.extend(self.threads(pid)?);
         }
@@ -190,10 +196,12 @@ mod tests {
 
     #[test]
     fn policy_and_priority_stand_in_fields_40_and_41() {
-        let stat =
-            "7 (a) b) S 2 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 -51 0 1 0 9 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 1 50 1 0 0 0";
+        let stat = "7 (a) b) S 2 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 -51 0 1 0 9 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 1 50 1 0 0 0";
         let task = TaskStat::parse(7, stat).unwrap();
-        assert_eq!((task.comm.as_str(), task.policy, task.priority), ("a) b", SchedulingPolicy::Fifo, 50));
+        assert_eq!(
+            (task.comm.as_str(), task.policy, task.priority),
+            ("a) b", SchedulingPolicy::Fifo, 50)
+        );
         assert!(task.is_unbound_kernel());
 
         let deadline = TaskStat::parse(7, &stat.replace(" 50 1 0", " 0 6 0")).unwrap();

@@ -1,8 +1,10 @@
-//! One probe under several loads in turns: a run file per load, and the file of a bench beside them.
+//! One probe under several loads in turns: a run file per load, and the file of a bench beside
+//! them.
 //!
-//! The loads share one process and one tuning, so no cell needs a process of its own: the run of a load is opened before its first
-//! block, waits during the turns of others, and is closed when it is complete. One loop runs at a time. When the process is killed,
-//! nothing that is written is lost, and [`UnfinishedTurns`] resumes it.
+//! The loads share one process and one tuning, so no cell needs a process of its own: the run of a
+//! load is opened before its first block, waits during the turns of others, and is closed when it
+//! is complete. One loop runs at a time. When the process is killed, nothing that is written is
+//! lost, and [`UnfinishedTurns`] resumes it.
 
 mod plan;
 mod unfinished;
@@ -25,7 +27,10 @@ use crate::load::{Load, LoadNotice, RunningError, RunningLoad};
 use crate::probe::description::Parts;
 use crate::probe::resume::OtherRun;
 use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting, SpikeExplainer};
-use crate::record::{Account, Bench, EndReason, Header, Note, Past, Recorder, Resume, RunWriter, StepNote, WriteError};
+use crate::record::{
+    Account, Bench, EndReason, Header, Note, Past, Recorder, Resume, RunWriter, StepNote,
+    WriteError,
+};
 use crate::thread::{AheadOfLoad, Grant};
 pub use plan::TurnsPlan;
 use unfinished::TurnsOrigin;
@@ -77,7 +82,8 @@ pub struct TurnsConditions<'c> {
     pub report: &'c mut dyn FnMut(TurnsEvent<'_>),
 }
 
-/// Measures from the beginning, or resumes `unfinished`. `parts` are the probe, opened for the first block.
+/// Measures from the beginning, or resumes `unfinished`. `parts` are the probe, opened for the
+/// first block.
 ///
 /// When the interruptions ask to stop, it ends in good order: files closed, load ended.
 ///
@@ -135,7 +141,14 @@ impl<'c> TurnsConductor<'c> {
         conditions: TurnsConditions<'c>,
     ) -> Result<Self, TurnsError> {
         let files = plan.file_names().into_iter().map(|name| conditions.dir.join(name));
-        let slot = |(load, path)| LoadSlot { load, path, run: None, past: None, blocks: 0, is_noted: false };
+        let slot = |(load, path)| LoadSlot {
+            load,
+            path,
+            run: None,
+            past: None,
+            blocks: 0,
+            is_noted: false,
+        };
         let mut slots: Vec<LoadSlot<'c>> = plan.loads.iter().zip(files).map(slot).collect();
         let (origin, file, tuning, left) = match unfinished {
             None => {
@@ -165,8 +178,11 @@ impl<'c> TurnsConductor<'c> {
 
         let wanted = &plan.setting.thread;
         let thread = LoopThread { tid: 0, cpu: wanted.cpu, fifo: wanted.fifo };
-        let (explainer, mut evidence) =
-            if plan.setting.causes { Explainer::open_with_grants(thread) } else { (None, Vec::new()) };
+        let (explainer, mut evidence) = if plan.setting.causes {
+            Explainer::open_with_grants(thread)
+        } else {
+            (None, Vec::new())
+        };
         evidence.extend(explainer.as_ref().map(|_| AheadOfLoad::take(wanted).1));
         Ok(Self {
             shares: Shares::new(left, plan.block_releases(), plan.order, plan.seed),
@@ -213,7 +229,8 @@ impl<'c> TurnsConductor<'c> {
 
         let parts = match self.ready.take() {
             Some(parts) => parts,
-            None => (self.plan.probe.open)(&mut self.plan.setting.clone(), &self.plan.given).map_err(RunError::from)?,
+            None => (self.plan.probe.open)(&mut self.plan.setting.clone(), &self.plan.given)
+                .map_err(RunError::from)?,
         };
 
         self.begin_step(at)?;
@@ -258,14 +275,18 @@ impl<'c> TurnsConductor<'c> {
         let outcome = run.single_block(&block, &mut prepared.parts, interruptions, &mut watch)?;
 
         if self.plan.sweep.is_some() {
-            let reached = Busy::read().ok().zip(before).and_then(|(after, before)| after.percent_since(before));
+            let reached = Busy::read()
+                .ok()
+                .zip(before)
+                .and_then(|(after, before)| after.percent_since(before));
             self.note_step(at, reached, Monotonic.now().ns_since(looked_from) as f64 / 1e9)?;
         }
 
         Ok(outcome)
     }
 
-    /// Opens the run of a load, a new one or a resumed one; the first one decides the tuning in the file of the bench.
+    /// Opens the run of a load, a new one or a resumed one; the first one decides the tuning in the
+    /// file of the bench.
     fn open_run(&mut self, at: usize) -> Result<Run, TurnsError> {
         let LoadSlot { path, past, .. } = &mut self.slots[at];
         let mut header = self.plan.header(&self.origin);
@@ -311,7 +332,10 @@ impl<'c> TurnsConductor<'c> {
             tunings: vec![tuning.to_owned()],
             loads: self.plan.loads.iter().map(Load::to_string).collect(),
             order: self.plan.order.note(),
-            blocks: self.plan.blocks().map_or(0, |blocks| u32::try_from(blocks).unwrap_or(u32::MAX)),
+            blocks: self
+                .plan
+                .blocks()
+                .map_or(0, |blocks| u32::try_from(blocks).unwrap_or(u32::MAX)),
             block_s: self.plan.seconds(releases),
             limit: self.plan.limit,
             most_alarms: self.plan.most_alarms,
@@ -329,7 +353,12 @@ impl<'c> TurnsConductor<'c> {
         Ok(running)
     }
 
-    fn stop_load(&mut self, load: &Load, running: RunningLoad, recorder: &mut Recorder) -> Result<(), TurnsError> {
+    fn stop_load(
+        &mut self,
+        load: &Load,
+        running: RunningLoad,
+        recorder: &mut Recorder,
+    ) -> Result<(), TurnsError> {
         match running.stop() {
             Ok((report, events)) => {
                 note_load_events(&events, recorder, &mut *self.conditions.report);
@@ -349,10 +378,16 @@ impl<'c> TurnsConductor<'c> {
         self.note_step(at, None, 0.0)
     }
 
-    fn note_step(&mut self, at: usize, reached_percent: Option<f64>, seconds: f64) -> Result<(), TurnsError> {
+    fn note_step(
+        &mut self,
+        at: usize,
+        reached_percent: Option<f64>,
+        seconds: f64,
+    ) -> Result<(), TurnsError> {
         let asked = self.plan.sweep.iter().filter_map(|(_, asked)| asked.get(at)).copied().next();
         let load = self.slots[at].load.to_string();
-        let step = StepNote { load, asked_percent: asked.unwrap_or_default(), reached_percent, seconds };
+        let step =
+            StepNote { load, asked_percent: asked.unwrap_or_default(), reached_percent, seconds };
         Ok(self.file.note(&Note::Step(step))?)
     }
 
@@ -361,8 +396,10 @@ impl<'c> TurnsConductor<'c> {
         let mut closed = Ok(());
         for at in 0..self.slots.len() {
             let is_done = self.shares.is_done(at);
-            let has_closing_line = self.slots[at].past.as_ref().is_some_and(|past| past.ended.is_some());
-            // A run that was killed between its last block and its closing line needs that line alone.
+            let has_closing_line =
+                self.slots[at].past.as_ref().is_some_and(|past| past.ended.is_some());
+            // A run that was killed between its last block and its closing line needs that line
+            // alone.
             if is_whole && is_done && self.slots[at].past.is_some() && !has_closing_line {
                 let opened = self.open_run(at);
                 closed = closed.and(opened.map(|run| self.slots[at].run = Some(run)));
@@ -376,7 +413,10 @@ impl<'c> TurnsConductor<'c> {
             closed = closed.and(run.close().map(drop).map_err(TurnsError::from));
         }
 
-        let cost = self.explainer.as_ref().map_or_else(Cost::default, |explainer| explainer.borrow().cost());
+        let cost = self
+            .explainer
+            .as_ref()
+            .map_or_else(Cost::default, |explainer| explainer.borrow().cost());
         let is_done = (0..self.slots.len()).all(|at| self.shares.is_done(at));
         self.file.note(&Note::End(Account {
             t: self.origin.seconds(Monotonic.now()),
@@ -394,7 +434,11 @@ impl<'c> TurnsConductor<'c> {
     }
 }
 
-fn note_load_events(events: &[LoadNotice], recorder: &mut Recorder, report: &mut dyn FnMut(TurnsEvent<'_>)) {
+fn note_load_events(
+    events: &[LoadNotice],
+    recorder: &mut Recorder,
+    report: &mut dyn FnMut(TurnsEvent<'_>),
+) {
     for event in events {
         let t = recorder.seconds(Monotonic.now());
         let note = load_notes::of_event(event, t);
@@ -412,7 +456,8 @@ struct SharedExplainer(Rc<RefCell<Explainer>>);
 
 impl SpikeExplainer for SharedExplainer {
     fn follow(&mut self, thread: LoopThread) {
-        // A filter that the kernel refuses leaves the wake-ups unrecorded, and the explanations say so.
+        // A filter that the kernel refuses leaves the wake-ups unrecorded, and the explanations say
+        // so.
         let _ = self.0.borrow_mut().follow(thread);
     }
 

@@ -38,16 +38,25 @@ pub struct TurnsPlan {
 }
 
 impl TurnsPlan {
-    /// Returns the name of each load's run file. Loads whose names would be the same in a file name get a fingerprint.
+    /// Returns the name of each load's run file. Loads whose names would be the same in a file name
+    /// get a fingerprint.
     #[must_use]
     pub fn file_names(&self) -> Vec<String> {
         /// Longer names are shortened; file systems allow 255 bytes.
         const LONGEST: usize = 120;
-        let plain = |load: &Load| Cell { tuning: self.probe.name.to_owned(), load: load.to_string() }.file_name();
+        let plain = |load: &Load| {
+            Cell { tuning: self.probe.name.to_owned(), load: load.to_string() }.file_name()
+        };
         let all: Vec<String> = self.loads.iter().map(plain).collect();
-        let is_fit = |name: &String| name.len() <= LONGEST && all.iter().filter(|other| *other == name).count() == 1;
+        let is_fit = |name: &String| {
+            name.len() <= LONGEST && all.iter().filter(|other| *other == name).count() == 1
+        };
         let named = all.iter().zip(&self.loads).map(|(name, load)| {
-            if is_fit(name) { name.clone() } else { format!("{}-{}.onbeat.hlog", self.probe.name, load.file_name()) }
+            if is_fit(name) {
+                name.clone()
+            } else {
+                format!("{}-{}.onbeat.hlog", self.probe.name, load.file_name())
+            }
         });
 
         named.collect()
@@ -63,7 +72,9 @@ impl TurnsPlan {
     #[must_use]
     pub fn block_releases(&self) -> u64 {
         match self.order {
-            CellOrder::Interleaved => releases_per_block(self.loads.len(), self.releases, self.setting.period_ns),
+            CellOrder::Interleaved => {
+                releases_per_block(self.loads.len(), self.releases, self.setting.period_ns)
+            }
             CellOrder::Sequential => self.releases,
         }
     }
@@ -74,15 +85,16 @@ impl TurnsPlan {
         (self.releases < u64::MAX).then(|| self.releases.div_ceil(self.block_releases()))
     }
 
-    /// Estimates the time that is left, in seconds, from the releases that each load has left, with the overhead of blocks and loads. `None`
-    /// for no end.
+    /// Estimates the time that is left, in seconds, from the releases that each load has left, with
+    /// the overhead of blocks and loads. `None` for no end.
     #[must_use]
     pub fn estimate_s(&self, left: &[u64]) -> Option<f64> {
         const PER_BLOCK_S: f64 = 0.15;
         const END_OF_LOAD_S: f64 = 0.5;
         let of = |(load, left): (&Load, &u64)| {
             let blocks = left.div_ceil(self.block_releases()) as f64;
-            let begin_and_end_s = if load.is_idle() { 0.0 } else { self.settling.as_secs_f64() + END_OF_LOAD_S };
+            let begin_and_end_s =
+                if load.is_idle() { 0.0 } else { self.settling.as_secs_f64() + END_OF_LOAD_S };
             self.seconds(*left) + blocks * (begin_and_end_s + PER_BLOCK_S)
         };
 
@@ -144,7 +156,9 @@ mod tests {
     #[test]
     fn each_load_has_a_file_of_its_own() {
         let long = format!("run:{}", "x".repeat(300));
-        let names = plan(&["idle", "cpu=50%", "run:a b", "run:a/b", &long], 1, CellOrder::Interleaved).file_names();
+        let names =
+            plan(&["idle", "cpu=50%", "run:a b", "run:a/b", &long], 1, CellOrder::Interleaved)
+                .file_names();
         assert_eq!(names[..2], ["timer-idle.onbeat.hlog", "timer-cpu=50%.onbeat.hlog"]);
         let different: std::collections::BTreeSet<&String> = names.iter().collect();
         assert_eq!(different.len(), names.len(), "{names:?}");
@@ -160,7 +174,10 @@ mod tests {
         assert_eq!(turns.estimate_s(&[0, 0]), Some(0.0));
         let endless = plan(&["idle", "cpu"], u64::MAX, CellOrder::Interleaved);
 
-        assert_eq!((endless.blocks(), endless.share_s(), endless.estimate_s(&[u64::MAX, 0])), (None, None, None));
+        assert_eq!(
+            (endless.blocks(), endless.share_s(), endless.estimate_s(&[u64::MAX, 0])),
+            (None, None, None)
+        );
         assert_eq!(plan(&["idle", "cpu"], 4_000, CellOrder::Sequential).blocks(), Some(1));
     }
 }

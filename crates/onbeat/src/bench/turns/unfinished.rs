@@ -12,7 +12,8 @@ use crate::probe::RunError;
 use crate::probe::resume::{OtherRun, differences};
 use crate::record::{EndReason, Past, RunFile, RunFileError};
 
-/// An unfinished measurement under several loads. Its files are locked: no other process writes them.
+/// An unfinished measurement under several loads. Its files are locked: no other process writes
+/// them.
 #[derive(Debug)]
 pub struct UnfinishedTurns {
     /// The file of the bench.
@@ -24,19 +25,23 @@ pub struct UnfinishedTurns {
 }
 
 impl UnfinishedTurns {
-    /// Opens what `plan` has measured in `dir`; `None` when it is complete, or when it was cut off before its first sample.
+    /// Opens what `plan` has measured in `dir`; `None` when it is complete, or when it was cut off
+    /// before its first sample.
     ///
     /// # Errors
     /// [`RunFileError`]; [`RunFileError::BeingWritten`] while its writer is alive.
     pub fn open(dir: &Path, plan: &TurnsPlan) -> Result<Option<Self>, RunFileError> {
         let Some(bench) = past(&dir.join(BENCH_FILE))? else { return Ok(None) };
-        let Some(tuning) = RunFile::read(&bench.path)?.bench.and_then(|bench| bench.tunings.first().cloned()) else {
+        let Some(tuning) =
+            RunFile::read(&bench.path)?.bench.and_then(|bench| bench.tunings.first().cloned())
+        else {
             return Ok(None);
         };
         let runs = plan.file_names().into_iter().map(|name| past(&dir.join(name)));
         let pasts = runs.collect::<Result<Vec<_>, _>>()?;
         let unfinished = Self { bench, tuning, pasts };
-        let is_whole = unfinished.left(plan).iter().all(|left| *left == 0) && unfinished.bench.ended.is_some();
+        let is_whole =
+            unfinished.left(plan).iter().all(|left| *left == 0) && unfinished.bench.ended.is_some();
 
         Ok((!is_whole).then_some(unfinished))
     }
@@ -60,12 +65,14 @@ impl UnfinishedTurns {
         self.bench.ended.is_none()
     }
 
-    /// Refuses to resume on another machine or with another timing, also where the loads that are left have no file yet.
+    /// Refuses to resume on another machine or with another timing, also where the loads that are
+    /// left have no file yet.
     ///
     /// # Errors
     /// [`RunError::OtherRun`].
     pub fn check(&self, plan: &TurnsPlan) -> Result<(), RunError> {
-        let differences = differences(&self.bench.header, &plan.header(&TurnsOrigin::of_past(&self.bench)));
+        let differences =
+            differences(&self.bench.header, &plan.header(&TurnsOrigin::of_past(&self.bench)));
         if differences.is_empty() {
             return Ok(());
         }
@@ -105,8 +112,9 @@ impl TurnsOrigin {
         Self { at, unix_s: unix_now_s(), began: at, from_s: 0.0 }
     }
 
-    /// Returns the origin of a bench that is resumed. After a restart of the machine `CLOCK_MONOTONIC` does not reach back to it; the origin
-    /// is now then, for the files that are created from here on.
+    /// Returns the origin of a bench that is resumed. After a restart of the machine
+    /// `CLOCK_MONOTONIC` does not reach back to it; the origin is now then, for the files that are
+    /// created from here on.
     pub(super) fn of_past(bench: &Past) -> Self {
         let now = Monotonic.now();
         let unix_s = unix_now_s();

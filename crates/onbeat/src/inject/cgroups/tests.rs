@@ -1,4 +1,5 @@
-//! The injector's cgroups on a fake host: created, entered and removed, also after the injector was killed.
+//! The injector's cgroups on a fake host: created, entered and removed, also after the injector was
+//! killed.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +29,8 @@ struct FakeHost(Rc<RefCell<Tree>>);
 
 impl FakeHost {
     fn new(mounts: &'static str, home: &str, files: &[(&str, &str)]) -> Self {
-        let files = files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
+        let files =
+            files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
         let threads = [OWN, LOOP].into_iter().map(|tid| (tid, home.to_owned())).collect();
         let directories = [home.to_owned()].into_iter().collect();
         Self(Rc::new(RefCell::new(Tree { mounts, directories, files, threads, lives: true })))
@@ -50,8 +52,11 @@ fn missing() -> io::Error {
 impl HostFiles for FakeHost {
     fn read(&self, path: &str) -> io::Result<String> {
         let tree = self.0.borrow();
-        let tid = path.strip_prefix("/proc/").and_then(|rest| rest.split('/').next()?.parse::<i32>().ok());
-        let members = || path.rsplit_once('/').filter(|(_, file)| ["tasks", "cgroup.threads"].contains(file));
+        let tid = path
+            .strip_prefix("/proc/")
+            .and_then(|rest| rest.split('/').next()?.parse::<i32>().ok());
+        let members =
+            || path.rsplit_once('/').filter(|(_, file)| ["tasks", "cgroup.threads"].contains(file));
         if path == "/proc/self/mountinfo" {
             Ok(tree.mounts.to_owned())
         } else if path == "/proc/sys/kernel/random/boot_id" {
@@ -60,7 +65,10 @@ impl HostFiles for FakeHost {
             let stat = format!("{tid} (robot) S 1 1 1 0 0 0 {}77", "0 ".repeat(12));
             let status = format!("Tgid:\t{OWN}\n");
             let place = tree.threads.get(&tid).ok_or_else(missing)?;
-            let below = place.strip_prefix("/cg/freezer").or_else(|| place.strip_prefix("/cg")).ok_or_else(missing)?;
+            let below = place
+                .strip_prefix("/cg/freezer")
+                .or_else(|| place.strip_prefix("/cg"))
+                .ok_or_else(missing)?;
             let cgroup = format!("3:freezer:{below}\n2:cpuset:/else\n0::{below}\n");
             Ok(if path.ends_with("stat") {
                 stat
@@ -86,9 +94,9 @@ impl HostFiles for FakeHost {
 
         match (file, text.parse::<i32>()) {
             ("tasks" | "cgroup.threads", Ok(tid)) => tree.threads.insert(tid, directory.to_owned()),
-            ("cgroup.subtree_control", _) => {
-                tree.files.insert(path.to_owned(), text.strip_prefix('+').unwrap_or_default().to_owned())
-            }
+            ("cgroup.subtree_control", _) => tree
+                .files
+                .insert(path.to_owned(), text.strip_prefix('+').unwrap_or_default().to_owned()),
             _ => tree.files.insert(path.to_owned(), text.to_owned()),
         };
 
@@ -186,7 +194,10 @@ fn a_second_injector_does_not_take_the_first_ones_cgroup() {
 #[test]
 fn what_a_killed_injector_left_frozen_is_thawed_and_removed_by_a_repair() {
     let (host, journal) = (freezer_v1(), tempfile::tempdir().unwrap());
-    host.0.borrow_mut().files.insert("/cg/freezer/robots/onbeat-inject/freezer.state".to_owned(), "THAWED".to_owned());
+    host.0
+        .borrow_mut()
+        .files
+        .insert("/cg/freezer/robots/onbeat-inject/freezer.state".to_owned(), "THAWED".to_owned());
     let mut cgroup = cgroup(&host, journal.path(), "freezer");
     let FreezerFiles { file, thaw, freeze, .. } = freezer_files(cgroup.home.version);
     cgroup.will_change(file, (thaw, freeze), &["FREEZING"]).unwrap();
@@ -205,7 +216,8 @@ fn what_a_killed_injector_left_frozen_is_thawed_and_removed_by_a_repair() {
 
 #[test]
 fn a_quota_of_the_unified_hierarchy_is_a_threaded_cgroups() {
-    let files = [("/cg/robots/cgroup.controllers", "cpu"), ("/cg/robots/cgroup.subtree_control", "")];
+    let files =
+        [("/cg/robots/cgroup.controllers", "cpu"), ("/cg/robots/cgroup.subtree_control", "")];
     let (host, journal) = (FakeHost::new(V2, "/cg/robots", &files), tempfile::tempdir().unwrap());
     let cgroup = cgroup(&host, journal.path(), "cpu");
     let file = |name: &str| host.file(&format!("/cg/robots/onbeat-inject/{name}"));

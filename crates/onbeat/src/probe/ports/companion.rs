@@ -40,7 +40,8 @@ pub struct PortCompanion {
     commands: Option<Commands>,
     makers: Vec<EdgeThread>,
     seeing: Option<EffectTally>,
-    /// Looks left until a loop whose commands are all issued ends; `None` for a loop without commands.
+    /// Looks left until a loop whose commands are all issued ends; `None` for a loop without
+    /// commands.
     looks_left: Option<u32>,
 }
 
@@ -73,8 +74,9 @@ impl PortCompanion {
         Ok((output, Self { eye, ..Self::default() }))
     }
 
-    /// Opens an output whose effect is seen at `observe`, or at the other end of the pipe, by a thread of priority `fifo`: the time from
-    /// issuing a command to seeing its effect is counted as [`Series::Chain`].
+    /// Opens an output whose effect is seen at `observe`, or at the other end of the pipe, by a
+    /// thread of priority `fifo`: the time from issuing a command to seeing its effect is counted
+    /// as [`Series::Chain`].
     ///
     /// # Errors
     /// [`ProbeError`].
@@ -89,11 +91,19 @@ impl PortCompanion {
         let Some(input) = watched.or(other_end) else { return Ok((output, Self::default())) };
         let (report, reported) = channel();
         let is_stamped = input.is_stamped_by_kernel();
-        let watch = EffectObserver { marks: marks.clone(), report, fifo, is_granted: Arc::default() };
+        let watch =
+            EffectObserver { marks: marks.clone(), report, fifo, is_granted: Arc::default() };
         let observer = Observer { fifo, is_granted: watch.is_granted.clone(), is_stamped };
         let seeing = EffectTally::new(reported, marks.issued.clone(), observer);
 
-        Ok((output, Self { eye: Some(OutputReader::on(input, Some(watch))), seeing: Some(seeing), ..Self::default() }))
+        Ok((
+            output,
+            Self {
+                eye: Some(OutputReader::on(input, Some(watch))),
+                seeing: Some(seeing),
+                ..Self::default()
+            },
+        ))
     }
 
     /// Returns whether the output is observed.
@@ -177,12 +187,15 @@ impl Companion for PortCompanion {
         let failures = self.failures.get();
         let mut sentences = Vec::new();
         if failures > 0 {
-            sentences.push(format!("{failures} writes to the output did not go through: nobody took what was written"));
+            sentences.push(format!(
+                "{failures} writes to the output did not go through: nobody took what was written"
+            ));
         }
 
         if left_out > 0 {
-            sentences
-                .push(format!("the generator was itself late and left {left_out} edges out; they are in no count"));
+            sentences.push(format!(
+                "the generator was itself late and left {left_out} edges out; they are in no count"
+            ));
         }
 
         let passed_over = self.passed_over.get();
@@ -222,7 +235,12 @@ struct EffectObserver {
 impl EffectObserver {
     fn prepare(&self) {
         if self.fifo.is_some() {
-            let wanted = ThreadRequest { fifo: self.fifo, cpu: None, lock_memory: false, dma_latency_us: None };
+            let wanted = ThreadRequest {
+                fifo: self.fifo,
+                cpu: None,
+                lock_memory: false,
+                dma_latency_us: None,
+            };
             let all_granted = wanted.prepare_thread().iter().all(|grant| grant.granted);
             self.is_granted.store(all_granted, Ordering::Relaxed);
         }
@@ -272,7 +290,8 @@ impl OutputReader {
         };
 
         let spawned = thread::Builder::new().name(Self::NAME.to_owned()).spawn(body);
-        self.thread = Some(spawned.map_err(|source| ProbeError::Thread { what: Self::NAME, source })?);
+        self.thread =
+            Some(spawned.map_err(|source| ProbeError::Thread { what: Self::NAME, source })?);
         Ok(())
     }
 

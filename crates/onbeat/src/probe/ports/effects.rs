@@ -1,4 +1,5 @@
-//! The tally of an observer: commands whose effects were seen, commands whose effects were lost, and how late the observer itself was.
+//! The tally of an observer: commands whose effects were seen, commands whose effects were lost,
+//! and how late the observer itself was.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +16,8 @@ const LONGEST_NS: u64 = 100_000_000_000;
 /// The effect of one command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SeenEffect {
-    /// Time from issuing the command to seeing its effect, or that of the next one where its own was lost, in nanoseconds.
+    /// Time from issuing the command to seeing its effect, or that of the next one where its own
+    /// was lost, in nanoseconds.
     pub(super) ns: u64,
     /// Lateness of the observer, in nanoseconds; `None` for a command whose effect was lost.
     pub(super) late_ns: Option<u64>,
@@ -34,7 +36,9 @@ pub(super) struct Observer {
 impl Observer {
     fn policy(&self) -> String {
         match self.fifo {
-            Some(priority) if self.is_granted.load(Ordering::Relaxed) => format!("SCHED_FIFO {priority}"),
+            Some(priority) if self.is_granted.load(Ordering::Relaxed) => {
+                format!("SCHED_FIFO {priority}")
+            }
             Some(priority) => format!("an ordinary thread, SCHED_FIFO {priority} was not granted"),
             None => "an ordinary thread, as the loop".to_owned(),
         }
@@ -63,15 +67,17 @@ impl EffectTally {
         self.seen + self.lost
     }
 
-    /// Counts what was reported since the last call. A lost effect counts with the time until a later one was seen, which is a lower bound:
-    /// a limit has to see it.
+    /// Counts what was reported since the last call. A lost effect counts with the time until a
+    /// later one was seen, which is a lower bound: a limit has to see it.
     pub(super) fn take(&mut self, count: &mut dyn FnMut(u64)) {
         for SeenEffect { ns, late_ns } in self.reported.try_iter() {
             count(ns);
             match late_ns {
                 Some(ns) => {
                     self.seen += 1;
-                    self.lateness.iter_mut().for_each(|lateness| lateness.saturating_record(ns.max(1)));
+                    self.lateness
+                        .iter_mut()
+                        .for_each(|lateness| lateness.saturating_record(ns.max(1)));
                 }
                 None => self.lost += 1,
             }
@@ -137,7 +143,11 @@ mod tests {
     fn seeing(sightings: &[SeenEffect], is_stamped: bool, is_granted: bool) -> EffectTally {
         let (report, reported) = channel();
         sightings.iter().for_each(|sighting| report.send(*sighting).expect("heard"));
-        let observer = Observer { fifo: Some(91), is_granted: Arc::new(AtomicBool::new(is_granted)), is_stamped };
+        let observer = Observer {
+            fifo: Some(91),
+            is_granted: Arc::new(AtomicBool::new(is_granted)),
+            is_stamped,
+        };
         let issued = Marks::default();
         (0..8).for_each(|index| issued.set(index, Instant::from_ns(1_000_000 * index)));
         EffectTally::new(reported, issued, observer)
@@ -158,7 +168,9 @@ mod tests {
         assert_eq!(words.len(), 1, "{words:?}");
         assert!(words[0].starts_with("the observer (SCHED_FIFO 91) saw 2 outputs"), "{words:?}");
         assert!(
-            words[0].contains("part of each figure: 20.0 us on average, 30.0 us for 99 %, 30.0 us at most"),
+            words[0].contains(
+                "part of each figure: 20.0 us on average, 30.0 us for 99 %, 30.0 us at most"
+            ),
             "{words:?}"
         );
     }
@@ -174,16 +186,23 @@ mod tests {
 
     #[test]
     fn commands_whose_effects_never_came_are_counted_in_the_figure_and_said() {
-        let mut seeing =
-            seeing(&[seen(500, 10), SeenEffect { ns: 9_000_000, late_ns: None }, seen(700, 10)], false, true);
+        let mut seeing = seeing(
+            &[seen(500, 10), SeenEffect { ns: 9_000_000, late_ns: None }, seen(700, 10)],
+            false,
+            true,
+        );
         let mut counted = Vec::new();
         seeing.take(&mut |ns| counted.push(ns));
-        // Three of five are accounted for; numbers 3 and 4 were issued at 3 and 4 ms and are given up at 10 ms.
+        // Three of five are accounted for; numbers 3 and 4 were issued at 3 and 4 ms and are given
+        // up at 10 ms.
         seeing.give_up(5, Instant::from_ns(10_000_000), &mut |ns| counted.push(ns));
 
         assert_eq!(counted, [500_000, 9_000_000, 700_000, 7_000_000, 6_000_000]);
         let words = seeing.words(5);
-        assert!(words[1].starts_with("the effect of 3 of 5 commands (60.000 %) was never seen"), "{words:?}");
+        assert!(
+            words[1].starts_with("the effect of 3 of 5 commands (60.000 %) was never seen"),
+            "{words:?}"
+        );
         assert_eq!(words.len(), 2, "all are accounted for: {words:?}");
     }
 
@@ -191,6 +210,10 @@ mod tests {
     fn commands_under_way_at_the_end_are_reported() {
         let mut seeing = seeing(&[seen(500, 10)], false, true);
         seeing.take(&mut |_| ());
-        assert!(seeing.words(3)[1].starts_with("2 of 3 commands (66.667 %) were under way"), "{:?}", seeing.words(3));
+        assert!(
+            seeing.words(3)[1].starts_with("2 of 3 commands (66.667 %) were under way"),
+            "{:?}",
+            seeing.words(3)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Threads that make edges: a signal generator for loops that answer edges, a source of commands for loops that follow them.
+//! Threads that make edges: a signal generator for loops that answer edges, a source of commands
+//! for loops that follow them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -81,7 +82,8 @@ impl Generator {
     }
 }
 
-/// The plan of a thread that runs a task on a grid of its own, at the priority of the loop, on other CPUs.
+/// The plan of a thread that runs a task on a grid of its own, at the priority of the loop, on
+/// other CPUs.
 struct EdgeThreadPlan {
     task: Box<dyn EdgeTask>,
     fifo: Option<u32>,
@@ -120,7 +122,8 @@ trait EdgeTask: Send {
 
 impl<T: Task + Send> EdgeTask for T {
     fn make(&mut self, plan: &Plan, stop: &AtomicBool) {
-        // These samples are not read; the ring is full after two of them, and further ones are dropped.
+        // These samples are not read; the ring is full after two of them, and further ones are
+        // dropped.
         let mut slots: Vec<Slot<Sample>> = (0..2).map(|_| Slot::empty()).collect();
         let Ok(mut ring) = Ring::over(&mut slots) else { return };
         let (mut hot, _cold) = split(&mut ring);
@@ -133,7 +136,9 @@ impl EdgeThreadPlan {
         let earliest = now.plus_ns(3 * LEAD_NS);
         Plan {
             period_ns: self.period_ns,
-            first_release: self.phase.map_or(earliest, |phase| phase.first_release(earliest, self.period_ns, tick)),
+            first_release: self
+                .phase
+                .map_or(earliest, |phase| phase.first_release(earliest, self.period_ns, tick)),
             deadline_ns: self.period_ns,
             releases: u64::MAX,
             wait: Wait::Sleep,
@@ -145,11 +150,16 @@ impl EdgeThreadPlan {
         let stop = Arc::new(AtomicBool::new(false));
         let over = stop.clone();
         let fifo = self.fifo;
-        let tick = if self.phase == Some(Phase::AvoidTick) { steady_tick() } else { onbeat_rt::sys::tick() };
+        let tick = if self.phase == Some(Phase::AvoidTick) {
+            steady_tick()
+        } else {
+            onbeat_rt::sys::tick()
+        };
         let plan = self.plan(Monotonic.now(), tick);
         let body = move || {
             // Its own lateness moves its edges and no figure: each edge is stamped when it is made.
-            let _ = ThreadRequest { fifo, cpu: None, lock_memory: false, dma_latency_us: None }.prepare_thread();
+            let _ = ThreadRequest { fifo, cpu: None, lock_memory: false, dma_latency_us: None }
+                .prepare_thread();
             self.task.make(&plan, &over);
         };
 
@@ -211,8 +221,9 @@ impl Task for GenerateEdges {
     }
 }
 
-/// The latest command: its number, from 1, and the instant at which it was issued. Written by one thread and read by the loop; neither
-/// waits. Number and instant belong together, since commands are periods apart.
+/// The latest command: its number, from 1, and the instant at which it was issued. Written by one
+/// thread and read by the loop; neither waits. Number and instant belong together, since commands
+/// are periods apart.
 #[derive(Clone, Debug, Default)]
 pub struct Inbox(Arc<(AtomicU64, AtomicU64, AtomicBool)>);
 
@@ -249,11 +260,13 @@ pub struct Commands(EdgeThreadPlan);
 impl Commands {
     /// Returns a source of `count` commands; without end when `count` is 0.
     ///
-    /// They come every 7.618 periods of the loop, so that they meet it at every phase: multiples of the golden ratio are
-    /// spread over the unit interval as evenly as those of any number (Steinhaus' three-distance theorem).
+    /// They come every 7.618 periods of the loop, so that they meet it at every phase: multiples of
+    /// the golden ratio are spread over the unit interval as evenly as those of any number
+    /// (Steinhaus' three-distance theorem).
     #[must_use]
     pub fn new(count: u64, setting: &Setting, marks: Marks, inbox: Inbox) -> Self {
-        let period_ns = setting.period_ns * 7 + (setting.period_ns as f64 * 0.618_033_988_749_895) as u64;
+        let period_ns =
+            setting.period_ns * 7 + (setting.period_ns as f64 * 0.618_033_988_749_895) as u64;
         let last = if count == 0 { u64::MAX } else { count };
         let made = EdgeCount::default();
         let task = Box::new(IssueCommands { marks, inbox, made: made.clone(), last });
@@ -280,7 +293,8 @@ struct IssueCommands {
 
 impl Task for IssueCommands {
     fn cycle(&mut self, _: &Cycle) -> Flow {
-        // A loop that has not begun, or whose first cycles are in no series, is not commanded: it would be a late start that is measured.
+        // A loop that has not begun, or whose first cycles are in no series, is not commanded: it
+        // would be a late start that is measured.
         if !self.inbox.is_open() {
             return Flow::Continue;
         }
@@ -303,14 +317,28 @@ mod tests {
         let maker = |phase| {
             let marks = Marks::default();
             let (_read, write) = super::super::companion::pipe().expect("a pipe");
-            let task = Box::new(GenerateEdges { marks, output: Output::on_bytes(write), made: EdgeCount::default() });
-            EdgeThreadPlan { task, fifo: None, period_ns: 2_000_000, phase, made: EdgeCount::default() }
+            let task = Box::new(GenerateEdges {
+                marks,
+                output: Output::on_bytes(write),
+                made: EdgeCount::default(),
+            });
+            EdgeThreadPlan {
+                task,
+                fifo: None,
+                period_ns: 2_000_000,
+                phase,
+                made: EdgeCount::default(),
+            }
         };
 
         let now = Instant::from_ns(123_456_789);
         let first = |phase| maker(phase).plan(now, tick).first_release;
         assert_eq!(first(Some(Phase::At(250_000))).as_ns() % 2_000_000, 250_000);
-        assert_eq!(first(Some(Phase::AvoidTick)).as_ns() % 2_000_000, 950_000, "250 us behind the tick");
+        assert_eq!(
+            first(Some(Phase::AvoidTick)).as_ns() % 2_000_000,
+            950_000,
+            "250 us behind the tick"
+        );
         assert_eq!(first(None), now.plus_ns(3 * LEAD_NS));
     }
 }

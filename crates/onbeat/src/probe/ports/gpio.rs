@@ -1,20 +1,23 @@
-//! Lines of the GPIO character device (`include/uapi/linux/gpio.h`, version 2 of the interface, Linux 5.10 and later).
+//! Lines of the GPIO character device (`include/uapi/linux/gpio.h`, version 2 of the interface,
+//! Linux 5.10 and later).
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use gpiocdev_uapi::v2::{Errno, Error, LineConfig, LineFlags, LineRequest, get_chip_info, get_line, get_line_info};
+use gpiocdev_uapi::v2::{
+    Errno, Error, LineConfig, LineFlags, LineRequest, get_chip_info, get_line, get_line_info,
+};
 
 use super::super::description::ProbeError;
 use super::PortAddress;
 
 /// The name under which the kernel lists the lines that onbeat holds.
 const CONSUMER: &str = "onbeat";
-/// Events that the kernel keeps for a line that is not read; further ones are dropped, which their numbers show.
+/// Events that the kernel keeps for a line that is not read; further ones are dropped, which their
+/// numbers show.
 const EVENTS_KEPT: u32 = 1024;
-const HINT: &str =
-    "; GPIO chips belong to root, or to the group gpio; a line that something else holds shows in `gpioinfo`";
+const HINT: &str = "; GPIO chips belong to root, or to the group gpio; a line that something else holds shows in `gpioinfo`";
 
 /// The edges of a line that an input reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +31,14 @@ pub(super) fn output(chip: &Path, line: &str, place: &PortAddress) -> Result<Fil
     request(chip, line, place, LineFlags::OUTPUT)
 }
 
-/// Takes a line as an input whose edges the kernel stamps on `CLOCK_MONOTONIC`, in its interrupt handler.
-pub(super) fn input(chip: &Path, line: &str, place: &PortAddress, wanted: LineEdges) -> Result<File, ProbeError> {
+/// Takes a line as an input whose edges the kernel stamps on `CLOCK_MONOTONIC`, in its interrupt
+/// handler.
+pub(super) fn input(
+    chip: &Path,
+    line: &str,
+    place: &PortAddress,
+    wanted: LineEdges,
+) -> Result<File, ProbeError> {
     let edges = match wanted {
         LineEdges::Rising => LineFlags::EDGE_RISING,
         LineEdges::Both => LineFlags::EDGE_RISING | LineFlags::EDGE_FALLING,
@@ -37,7 +46,12 @@ pub(super) fn input(chip: &Path, line: &str, place: &PortAddress, wanted: LineEd
     request(chip, line, place, LineFlags::INPUT | edges)
 }
 
-fn request(path: &Path, line: &str, place: &PortAddress, flags: LineFlags) -> Result<File, ProbeError> {
+fn request(
+    path: &Path,
+    line: &str,
+    place: &PortAddress,
+    flags: LineFlags,
+) -> Result<File, ProbeError> {
     let what = if flags.contains(LineFlags::OUTPUT) { "an output" } else { "an input" };
     let refused = |source| ProbeError::Open { place: place.to_string(), what, source, hint: HINT };
     if !path.exists() {
@@ -67,7 +81,9 @@ fn offset_of(
 ) -> Result<u32, ProbeError> {
     let lines = get_chip_info(chip).map_err(|why| refused(system(why)))?.num_lines;
     let by_number = line.parse().ok().filter(|offset| *offset < lines);
-    let is_named = |offset: &u32| get_line_info(chip, *offset).is_ok_and(|info| String::from(&info.name) == line);
+    let is_named = |offset: &u32| {
+        get_line_info(chip, *offset).is_ok_and(|info| String::from(&info.name) == line)
+    };
     by_number.or_else(|| (0..lines).find(is_named)).ok_or_else(|| ProbeError::NoLine {
         chip: path.to_owned(),
         line: line.to_owned(),

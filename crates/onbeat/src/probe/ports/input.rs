@@ -14,8 +14,8 @@ use super::{Marks, PortAddress, gpio, serial, stamped};
 const INPUT: &str = "an input";
 /// Longest wait for an edge before the stop request is checked, in nanoseconds.
 const LOOK_NS: u64 = 100_000_000;
-/// Bytes of `struct gpio_v2_line_event` (`include/uapi/linux/gpio.h`): the time stamp first, the line's own number of the
-/// event at byte 20.
+/// Bytes of `struct gpio_v2_line_event` (`include/uapi/linux/gpio.h`): the time stamp first, the
+/// line's own number of the event at byte 20.
 const LINE_EVENT: usize = 48;
 const LINE_NUMBER_AT: usize = 20;
 
@@ -39,31 +39,42 @@ enum InputKind {
 }
 
 impl Input {
-    /// Opens a place for reading. `marks` are the instants of its edges, for all but GPIO lines; `is_driven` says whether a
-    /// generator drives the line, whose falling edges count too.
+    /// Opens a place for reading. `marks` are the instants of its edges, for all but GPIO lines;
+    /// `is_driven` says whether a generator drives the line, whose falling edges count too.
     ///
     /// # Errors
     /// [`ProbeError`].
     pub fn open(place: &PortAddress, marks: &Marks, is_driven: bool) -> Result<Self, ProbeError> {
-        let open = |source, hint| ProbeError::Open { place: place.to_string(), what: INPUT, source, hint };
+        let open =
+            |source, hint| ProbeError::Open { place: place.to_string(), what: INPUT, source, hint };
         let held: OwnedFd = match place {
             PortAddress::Pipe | PortAddress::Generator => {
                 let why = "it has no other end here; leave the option out";
                 return Err(ProbeError::Unfit { place: place.to_string(), what: INPUT, why });
             }
             PortAddress::Pwm { .. } => {
-                let why =
-                    "a PWM channel is an output; its effect is seen where a wire leads it, such as gpio:CHIP/LINE";
+                let why = "a PWM channel is an output; its effect is seen where a wire leads it, such as gpio:CHIP/LINE";
                 return Err(ProbeError::Unfit { place: place.to_string(), what: INPUT, why });
             }
             PortAddress::File(path) => file(path, place)?,
-            PortAddress::Serial(path) => serial::open(path).map_err(|why| open(why, serial::HINT))?,
-            PortAddress::Udp(address) => UdpSocket::bind(address).map_err(|why| open(why, ""))?.into(),
+            PortAddress::Serial(path) => {
+                serial::open(path).map_err(|why| open(why, serial::HINT))?
+            }
+            PortAddress::Udp(address) => {
+                UdpSocket::bind(address).map_err(|why| open(why, ""))?.into()
+            }
             PortAddress::Gpio { chip, line } => {
-                let wanted = if is_driven { gpio::LineEdges::Both } else { gpio::LineEdges::Rising };
+                let wanted =
+                    if is_driven { gpio::LineEdges::Both } else { gpio::LineEdges::Rising };
                 let line = gpio::input(chip, line, place, wanted)?;
                 let port = Port::new(line.as_raw_fd());
-                return Ok(Self { port, kind: InputKind::Line, next: 0, is_stamped: false, held: line.into() });
+                return Ok(Self {
+                    port,
+                    kind: InputKind::Line,
+                    next: 0,
+                    is_stamped: false,
+                    held: line.into(),
+                });
             }
         };
 
@@ -76,14 +87,18 @@ impl Input {
         Self { port, kind, next: 0, is_stamped: false, held }
     }
 
-    /// Opens a place for an observer, with the instants at which the kernel received its edges where the kernel stamps them.
+    /// Opens a place for an observer, with the instants at which the kernel received its edges
+    /// where the kernel stamps them.
     ///
     /// # Errors
     /// As [`Input::open`].
     pub(super) fn observed(place: &PortAddress, marks: &Marks) -> Result<Self, ProbeError> {
         let input = Self::open(place, marks, true)?;
-        let socket =
-            if matches!(place, PortAddress::Udp(_)) { input.held.try_clone().ok().map(UdpSocket::from) } else { None };
+        let socket = if matches!(place, PortAddress::Udp(_)) {
+            input.held.try_clone().ok().map(UdpSocket::from)
+        } else {
+            None
+        };
         let is_stamped = socket.is_some_and(|socket| stamped::enable(&socket));
         Ok(Self { is_stamped, ..input })
     }
@@ -93,11 +108,16 @@ impl Input {
         self.is_stamped || self.is_line()
     }
 
-    /// Waits for the next edge, as [`EdgeSource::next`], and returns the kernel's time stamp where there is one.
+    /// Waits for the next edge, as [`EdgeSource::next`], and returns the kernel's time stamp where
+    /// there is one.
     pub(super) fn next_seen(&mut self) -> (Arrival, Option<Instant>) {
         if !self.is_stamped {
             let arrival = self.next();
-            let at = if let Arrival::Edge(edge) = arrival { Some(edge.at).filter(|_| self.is_line()) } else { None };
+            let at = if let Arrival::Edge(edge) = arrival {
+                Some(edge.at).filter(|_| self.is_line())
+            } else {
+                None
+            };
             return (arrival, at);
         }
 
@@ -105,7 +125,9 @@ impl Input {
             return (Arrival::Nothing, None);
         }
 
-        let Some((byte, at)) = stamped::receive(self.held.as_fd()) else { return (Arrival::Nothing, None) };
+        let Some((byte, at)) = stamped::receive(self.held.as_fd()) else {
+            return (Arrival::Nothing, None);
+        };
         (self.numbered(byte).map_or(Arrival::Over, Arrival::Edge), at)
     }
 
@@ -166,7 +188,8 @@ impl EdgeSource for Input {
     }
 }
 
-/// Opens a FIFO or a device. A FIFO is opened for writing too: otherwise it would end before its first writer opens it.
+/// Opens a FIFO or a device. A FIFO is opened for writing too: otherwise it would end before its
+/// first writer opens it.
 fn file(path: &Path, place: &PortAddress) -> Result<OwnedFd, ProbeError> {
     let open = |source: rustix::io::Errno| ProbeError::Open {
         place: place.to_string(),
@@ -175,7 +198,8 @@ fn file(path: &Path, place: &PortAddress) -> Result<OwnedFd, ProbeError> {
         hint: "; mkfifo makes a FIFO",
     };
 
-    let file = rustix::fs::open(path, OFlags::RDWR | OFlags::NONBLOCK, Mode::empty()).map_err(open)?;
+    let file =
+        rustix::fs::open(path, OFlags::RDWR | OFlags::NONBLOCK, Mode::empty()).map_err(open)?;
     let status = rustix::fs::fstat(&file).map_err(open)?;
     if FileType::from_raw_mode(status.st_mode) == FileType::RegularFile {
         let why = "a regular file has no edges; mkfifo makes a FIFO";
@@ -199,7 +223,10 @@ mod tests {
         for index in [0_u64, 1, 5, 250, 260] {
             marks.set(index, Instant::from_ns(1_000 + index));
             write.write_all(&[index as u8]).expect("room");
-            assert_eq!(input.next(), Arrival::Edge(Edge { index, at: Instant::from_ns(1_000 + index) }));
+            assert_eq!(
+                input.next(),
+                Arrival::Edge(Edge { index, at: Instant::from_ns(1_000 + index) })
+            );
         }
 
         drop(write);
@@ -217,7 +244,8 @@ mod tests {
 
         assert_eq!(line_edge(&event), Some(Edge { index: 3, at: Instant::from_ns(123_456_789) }));
         assert_eq!(size_of::<gpiocdev_uapi::v2::LineEdgeEvent>(), LINE_EVENT);
-        let words: Vec<u64> = event.chunks(8).map(|c| u64::from_ne_bytes(c.try_into().expect("eight"))).collect();
+        let words: Vec<u64> =
+            event.chunks(8).map(|c| u64::from_ne_bytes(c.try_into().expect("eight"))).collect();
         let known = gpiocdev_uapi::v2::LineEdgeEvent::from_slice(&words).expect("whole");
         assert_eq!((known.timestamp_ns, known.line_seqno), (123_456_789, 4));
     }

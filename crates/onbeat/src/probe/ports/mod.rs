@@ -1,10 +1,13 @@
-//! Inputs and outputs of loops: pins, serial lines, files, sockets, pipes, and the threads at their other ends.
+//! Inputs and outputs of loops: pins, serial lines, files, sockets, pipes, and the threads at their
+//! other ends.
 //!
-//! Opening is cold work and done here; reading and writing in a cycle is [`onbeat_rt::sys::Port`]'s. Everything but a GPIO
-//! line carries one byte per edge, the low bits of its number, so that each edge is known again at the other end.
+//! Opening is cold work and done here; reading and writing in a cycle is
+//! [`onbeat_rt::sys::Port`]'s. Everything but a GPIO line carries one byte per edge, the low bits
+//! of its number, so that each edge is known again at the other end.
 //!
-//! Absent on purpose: time stamps that are taken when a byte is read and then called the instant of the edge. The instant of an edge
-//! comes from the thread that made it, or from the kernel's interrupt handler.
+//! Absent on purpose: time stamps that are taken when a byte is read and then called the instant of
+//! the edge. The instant of an edge comes from the thread that made it, or from the kernel's
+//! interrupt handler.
 
 mod companion;
 mod effects;
@@ -79,8 +82,7 @@ pub const OUTPUT: ProbeOption = ProbeOption {
     kind: OptionKind::Place,
 };
 
-const FORMS: &str =
-    "it is one of generator, pipe, gpio:CHIP/LINE, pwm:CHIP/CHANNEL, serial:DEVICE, file:PATH, udp:HOST:PORT";
+const FORMS: &str = "it is one of generator, pipe, gpio:CHIP/LINE, pwm:CHIP/CHANNEL, serial:DEVICE, file:PATH, udp:HOST:PORT";
 
 impl FromStr for PortAddress {
     type Err = String;
@@ -98,13 +100,24 @@ impl FromStr for PortAddress {
                     .map_err(|why| format!("`{address}` is not an address and port: {why}"))?;
                 found.next().map(Self::Udp).ok_or_else(|| format!("`{address}` has no address"))
             }
-            ("pwm", at) => match at.rsplit_once('/').and_then(|(chip, channel)| Some((chip, channel.parse().ok()?))) {
-                Some((chip, channel)) if !chip.is_empty() => Ok(Self::Pwm { chip: pwm::directory(chip), channel }),
-                _ => Err(format!("`{at}` is not a chip and the number of a channel, such as pwm:pwmchip0/1")),
+            ("pwm", at) => match at
+                .rsplit_once('/')
+                .and_then(|(chip, channel)| Some((chip, channel.parse().ok()?)))
+            {
+                Some((chip, channel)) if !chip.is_empty() => {
+                    Ok(Self::Pwm { chip: pwm::directory(chip), channel })
+                }
+                _ => Err(format!(
+                    "`{at}` is not a chip and the number of a channel, such as pwm:pwmchip0/1"
+                )),
             },
             ("gpio", at) => match at.rsplit_once('/') {
                 Some((chip, line)) if !chip.is_empty() && !line.is_empty() => {
-                    let chip = if chip.starts_with('/') { chip.into() } else { PathBuf::from("/dev").join(chip) };
+                    let chip = if chip.starts_with('/') {
+                        chip.into()
+                    } else {
+                        PathBuf::from("/dev").join(chip)
+                    };
                     Ok(Self::Gpio { chip, line: line.to_owned() })
                 }
                 _ => Err(format!("`{at}` is not a chip and line, such as gpio:gpiochip0/17")),
@@ -150,7 +163,8 @@ impl Failures {
 /// Number of edges whose instants are kept.
 const REMEMBERED: usize = 256;
 
-/// The instants of the last edges, by number; written by the thread that makes them, read by the one that sees them.
+/// The instants of the last edges, by number; written by the thread that makes them, read by the
+/// one that sees them.
 #[derive(Clone, Debug)]
 pub struct Marks(Arc<[AtomicU64; REMEMBERED]>);
 
@@ -188,7 +202,10 @@ mod tests {
             "gpio:/dev/gpiochip0/17",
             "pwm:/sys/class/pwm/pwmchip0/1",
         ] {
-            assert_eq!(text.parse::<PortAddress>().map(|place| place.to_string()).as_deref(), Ok(text));
+            assert_eq!(
+                text.parse::<PortAddress>().map(|place| place.to_string()).as_deref(),
+                Ok(text)
+            );
         }
 
         let short = "gpio:gpiochip1/LED".parse::<PortAddress>().map(|place| place.to_string());

@@ -39,7 +39,12 @@ impl Output {
     /// # Errors
     /// [`ProbeError`].
     pub fn open(place: &PortAddress) -> Result<Option<Self>, ProbeError> {
-        let open = |source, hint| ProbeError::Open { place: place.to_string(), what: OUTPUT, source, hint };
+        let open = |source, hint| ProbeError::Open {
+            place: place.to_string(),
+            what: OUTPUT,
+            source,
+            hint,
+        };
         let held: OwnedFd = match place {
             PortAddress::Pipe => return Ok(None),
             PortAddress::Generator => {
@@ -47,11 +52,18 @@ impl Output {
                            pwm:CHIP/CHANNEL, serial:DEVICE, file:PATH, udp:HOST:PORT";
                 return Err(ProbeError::Unfit { place: place.to_string(), what: OUTPUT, why });
             }
-            PortAddress::File(path) => file(path).map_err(|why| open(why, "; a FIFO wants a reader first"))?.into(),
-            PortAddress::Serial(path) => serial::open(path).map_err(|why| open(why, serial::HINT))?,
+            PortAddress::File(path) => {
+                file(path).map_err(|why| open(why, "; a FIFO wants a reader first"))?.into()
+            }
+            PortAddress::Serial(path) => {
+                serial::open(path).map_err(|why| open(why, serial::HINT))?
+            }
             PortAddress::Udp(address) => udp(*address).map_err(|why| open(why, ""))?.into(),
             PortAddress::Gpio { chip, line } => {
-                return Ok(Some(Self::on(gpio::output(chip, line, place)?.into(), OutputForm::Level)));
+                return Ok(Some(Self::on(
+                    gpio::output(chip, line, place)?.into(),
+                    OutputForm::Level,
+                )));
             }
             PortAddress::Pwm { chip, channel } => {
                 let pwm::PwmChannel { duty_cycle, texts } = pwm::open(chip, *channel, place)?;
@@ -70,7 +82,8 @@ impl Output {
         Self { port: Port::new(held.as_raw_fd()), form, _held: held }
     }
 
-    /// Writes the edge of number `mark`: that byte, or by its last bit a level or a duty cycle. Returns whether the write succeeded.
+    /// Writes the edge of number `mark`: that byte, or by its last bit a level or a duty cycle.
+    /// Returns whether the write succeeded.
     #[must_use]
     pub fn set(&self, mark: u8) -> bool {
         let is_even = mark & 1 == 0;
@@ -91,7 +104,8 @@ fn file(path: &Path) -> std::io::Result<File> {
 }
 
 fn udp(address: SocketAddr) -> std::io::Result<UdpSocket> {
-    let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+    let any: SocketAddr =
+        if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
     let socket = UdpSocket::bind(any)?;
     socket.connect(address)?;
     socket.set_nonblocking(true)?;

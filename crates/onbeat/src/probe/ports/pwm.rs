@@ -1,4 +1,5 @@
-//! Channels of the kernel's PWM class (`Documentation/driver-api/pwm.rst`): files of a directory in sysfs.
+//! Channels of the kernel's PWM class (`Documentation/driver-api/pwm.rst`): files of a directory in
+//! sysfs.
 //!
 //! Not run on a board yet: its test writes to a directory that looks like one.
 
@@ -19,7 +20,8 @@ pub(super) fn directory(chip: &str) -> PathBuf {
     if chip.starts_with('/') { chip.into() } else { Path::new(CLASS).join(chip) }
 }
 
-/// A channel that runs, and what is written to it: its duty cycle, a quarter and three quarters of its period.
+/// A channel that runs, and what is written to it: its duty cycle, a quarter and three quarters of
+/// its period.
 #[derive(Debug)]
 pub(super) struct PwmChannel {
     pub(super) duty_cycle: File,
@@ -27,7 +29,11 @@ pub(super) struct PwmChannel {
 }
 
 /// Takes a channel: asks the chip for it, gives it a period where it has none, and switches it on.
-pub(super) fn open(chip: &Path, channel: u32, place: &PortAddress) -> Result<PwmChannel, ProbeError> {
+pub(super) fn open(
+    chip: &Path,
+    channel: u32,
+    place: &PortAddress,
+) -> Result<PwmChannel, ProbeError> {
     if !chip.exists() {
         return Err(ProbeError::NoPwm { chip: chip.to_owned(), others: chips() });
     }
@@ -57,12 +63,18 @@ pub(super) fn open(chip: &Path, channel: u32, place: &PortAddress) -> Result<Pwm
     };
 
     let what = "an output";
-    made_ready().map_err(|source| ProbeError::Open { place: place.to_string(), what, source, hint: HINT })
+    made_ready().map_err(|source| ProbeError::Open {
+        place: place.to_string(),
+        what,
+        source,
+        hint: HINT,
+    })
 }
 
 fn chips() -> Vec<String> {
     let entries = fs::read_dir(CLASS).into_iter().flatten().flatten();
-    let mut found: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let mut found: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     found.sort();
     found
 }
@@ -89,9 +101,13 @@ mod tests {
     #[test]
     fn marks_are_duty_cycles_of_a_quarter_and_three_quarters_in_turn() {
         let chip = chip("2000000\n");
-        let place: PortAddress = format!("pwm:{}/1", chip.path().display()).parse().expect("a place");
+        let place: PortAddress =
+            format!("pwm:{}/1", chip.path().display()).parse().expect("a place");
         let output = Output::open(&place).expect("it opens").expect("not a pipe");
-        assert_eq!((read(&chip, "enable").as_str(), read(&chip, "duty_cycle").as_str()), ("1", "500000\n"));
+        assert_eq!(
+            (read(&chip, "enable").as_str(), read(&chip, "duty_cycle").as_str()),
+            ("1", "500000\n")
+        );
         for mark in 0..3 {
             assert!(output.set(mark), "mark {mark}");
         }
@@ -105,13 +121,21 @@ mod tests {
         let chip = chip("0\n");
         let place = PortAddress::Pwm { chip: chip.path().to_owned(), channel: 1 };
         assert!(Output::open(&place).expect("it opens").is_some());
-        assert_eq!((read(&chip, "period").as_str(), read(&chip, "duty_cycle").as_str()), ("1000000", "250000\n"));
+        assert_eq!(
+            (read(&chip, "period").as_str(), read(&chip, "duty_cycle").as_str()),
+            ("1000000", "250000\n")
+        );
     }
 
     #[test]
     fn a_chip_that_is_not_there_is_one_sentence_with_the_default() {
-        let why = Output::open(&"pwm:/nowhere/pwmchip9/0".parse().expect("a place")).expect_err("no chip").to_string();
-        assert!(why.starts_with("/nowhere/pwmchip9 does not exist") && why.contains("a pipe"), "{why}");
+        let why = Output::open(&"pwm:/nowhere/pwmchip9/0".parse().expect("a place"))
+            .expect_err("no chip")
+            .to_string();
+        assert!(
+            why.starts_with("/nowhere/pwmchip9 does not exist") && why.contains("a pipe"),
+            "{why}"
+        );
     }
 
     #[test]

@@ -10,22 +10,32 @@ use std::time::{Duration, SystemTime};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
-/// Oldest valid stamp: for an older one, the wall clock, by which the kernel stamps, was set in the meantime.
+/// Oldest valid stamp: for an older one, the wall clock, by which the kernel stamps, was set in the
+/// meantime.
 const LONGEST_BACK: Duration = Duration::from_secs(10);
-/// How often it is tried whether the kernel stamps, and how long each datagram waits for its reading.
+/// How often it is tried whether the kernel stamps, and how long each datagram waits for its
+/// reading.
 const TRIES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Requests the kernel's time stamps for what a socket receives (`SO_TIMESTAMPNS`, socket(7)), and returns whether they are there.
+/// Requests the kernel's time stamps for what a socket receives (`SO_TIMESTAMPNS`, socket(7)), and
+/// returns whether they are there.
 ///
-/// The kernel switches its stamps on some time after it was asked, and until then gives the instant of the reading instead. So datagrams
-/// are sent here until one is older than its reading.
+/// The kernel switches its stamps on some time after it was asked, and until then gives the instant
+/// of the reading instead. So datagrams are sent here until one is older than its reading.
 pub(super) fn enable(socket: &UdpSocket) -> bool {
     let on: libc::c_int = 1;
     let length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the option takes an int, which lives across the call; the descriptor is open as long as the socket is borrowed.
+    // SAFETY: the option takes an int, which lives across the call; the descriptor is open as long
+    // as the socket is borrowed.
     let answer = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, (&raw const on).cast(), length)
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPNS,
+            (&raw const on).cast(),
+            length,
+        )
     };
 
     let stamps = answer == 0 && (0..TRIES).any(|_| stamps_when_it_comes(socket).unwrap_or(false));
@@ -35,14 +45,16 @@ pub(super) fn enable(socket: &UdpSocket) -> bool {
 
 fn stamps_when_it_comes(socket: &UdpSocket) -> io::Result<bool> {
     let address = socket.local_addr()?;
-    let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
+    let any: SocketAddr =
+        if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
     UdpSocket::bind(any)?.send_to(&[0], address)?;
     thread::sleep(PAUSE);
     let stamp = receive(socket.as_fd()).and_then(|(_, at)| at);
     Ok(stamp.is_some_and(|at| Monotonic.now().ns_since(at) >= PAUSE.as_nanos() as u64))
 }
 
-/// Takes a datagram of one byte, with the instant at which the kernel received it; `None` when there is none.
+/// Takes a datagram of one byte, with the instant at which the kernel received it; `None` when
+/// there is none.
 pub(super) fn receive(socket: BorrowedFd<'_>) -> Option<(u8, Option<Instant>)> {
     let mut byte = 0_u8;
     // Whole words, so that the kernel's headers are aligned in it.
@@ -69,7 +81,8 @@ fn stamp(message: &libc::msghdr) -> Option<SystemTime> {
         let (level, kind) = unsafe { ((*header).cmsg_level, (*header).cmsg_type) };
         if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPNS {
             // SAFETY: behind a header of this kind stands a timespec; it need not be aligned.
-            let at: libc::timespec = unsafe { libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned() };
+            let at: libc::timespec =
+                unsafe { libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned() };
             let seconds = u64::try_from(at.tv_sec).ok()?;
             let ns = u32::try_from(at.tv_nsec).ok()?;
             return Some(SystemTime::UNIX_EPOCH + Duration::new(seconds, ns));
@@ -82,7 +95,8 @@ fn stamp(message: &libc::msghdr) -> Option<SystemTime> {
     None
 }
 
-/// The same instant by `CLOCK_MONOTONIC`, from how long ago it was; early by what came between the readings of two clocks.
+/// The same instant by `CLOCK_MONOTONIC`, from how long ago it was; early by what came between the
+/// readings of two clocks.
 fn on_the_loops_clock(stamp: SystemTime) -> Option<Instant> {
     let pairs = (0..3).map(|_| {
         let before = Monotonic.now();
@@ -113,9 +127,13 @@ mod tests {
         let at = at.expect("a stamp");
 
         assert_eq!(byte, 42);
-        // Two clocks are read one after the other on each side, and whatever came between them is in the difference.
+        // Two clocks are read one after the other on each side, and whatever came between them is
+        // in the difference.
         assert!(Monotonic.now().ns_since(at) >= 20_000_000, "it came before it was waited for");
-        assert!(at.as_ns() + 10_000_000_000 > before.as_ns() && at <= Monotonic.now(), "{before:?} {at:?} {after:?}");
+        assert!(
+            at.as_ns() + 10_000_000_000 > before.as_ns() && at <= Monotonic.now(),
+            "{before:?} {at:?} {after:?}"
+        );
         assert_eq!(receive(observer.as_fd()), None, "there was one");
     }
 }

@@ -1,7 +1,8 @@
-//! The directory of a run: how it is made, what `latest` points at, and how its files are read again.
+//! The directory of a run: how it is made, what `latest` points at, and how its files are read
+//! again.
 //!
-//! All runs stand below one directory, each in a directory of its own that is named after its start; the link `latest` points at the
-//! run that began last.
+//! All runs stand below one directory, each in a directory of its own that is named after its
+//! start; the link `latest` points at the run that began last.
 //!
 //! ```
 //! use onbeat::record::run_dir::NewRunDir;
@@ -28,7 +29,10 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-pub use reading::{RunText, StoredRun, check_not_own_file, main_series, read, read_cells, read_with_text, run_files};
+pub use reading::{
+    RunText, StoredRun, check_not_own_file, main_series, read, read_cells, read_with_text,
+    run_files,
+};
 pub use resuming::{latest_unfinished, releases_left, runs_of_command, take_up};
 
 use super::{RunFile, RunFileError};
@@ -77,7 +81,9 @@ pub enum RunDirError {
         path: PathBuf,
     },
     /// A result would replace a file of the run that it is made of.
-    #[error("{path} is a file of the run {run} itself; choose another place for what is to be written")]
+    #[error(
+        "{path} is a file of the run {run} itself; choose another place for what is to be written"
+    )]
     OwnFile {
         /// The file.
         path: PathBuf,
@@ -97,7 +103,8 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RunDirEr
 
 /// The new directory of a run, and whether the run has begun in it.
 ///
-/// Until the run has begun, `latest` points at the run before. A run that is refused leaves nothing behind.
+/// Until the run has begun, `latest` points at the run before. A run that is refused leaves nothing
+/// behind.
 #[derive(Debug)]
 pub struct NewRunDir {
     path: PathBuf,
@@ -108,13 +115,16 @@ pub struct NewRunDir {
 }
 
 impl NewRunDir {
-    /// Creates a directory below `out`, named after the current time, and `out` where it does not exist.
+    /// Creates a directory below `out`, named after the current time, and `out` where it does not
+    /// exist.
     ///
     /// # Errors
     /// [`RunDirError`]; directories that were made before are removed.
     pub fn create(out: &Path) -> Result<Self, RunDirError> {
-        let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && fs::symlink_metadata(dir).is_err();
-        let mut made: Vec<PathBuf> = out.ancestors().take_while(is_missing).map(Path::to_owned).collect();
+        let is_missing =
+            |dir: &&Path| !dir.as_os_str().is_empty() && fs::symlink_metadata(dir).is_err();
+        let mut made: Vec<PathBuf> =
+            out.ancestors().take_while(is_missing).map(Path::to_owned).collect();
         made.reverse();
 
         match make_directory(out) {
@@ -135,7 +145,8 @@ impl NewRunDir {
         &self.path
     }
 
-    /// Marks the run as begun: `latest` points at it from now on. Only the first call does anything.
+    /// Marks the run as begun: `latest` points at it from now on. Only the first call does
+    /// anything.
     ///
     /// # Errors
     /// [`RunDirError::System`] when `latest` cannot be replaced. The run is as good without it.
@@ -144,10 +155,12 @@ impl NewRunDir {
             return Ok(());
         }
         let name = self.path.file_name().unwrap_or_default();
-        point_latest(&self.out, name).map_err(failed("point at the new run from", &self.out.join(LATEST)))
+        point_latest(&self.out, name)
+            .map_err(failed("point at the new run from", &self.out.join(LATEST)))
     }
 
-    /// Removes a run that has not begun: run files without samples, and the directories that were made for it.
+    /// Removes a run that has not begun: run files without samples, and the directories that were
+    /// made for it.
     pub fn withdraw_unless_begun(&self) {
         if self.has_begun.get() {
             return;
@@ -168,7 +181,9 @@ fn make_directory(out: &Path) -> Result<PathBuf, RunDirError> {
     check_space(out)?;
     let latest = out.join(LATEST);
     if fs::symlink_metadata(&latest).is_ok_and(|there| there.is_dir()) {
-        return Err(failed("point at the new run from", &latest)(io::ErrorKind::IsADirectory.into()));
+        return Err(failed("point at the new run from", &latest)(
+            io::ErrorKind::IsADirectory.into(),
+        ));
     }
 
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string().replace(':', "-");
@@ -178,8 +193,11 @@ fn make_directory(out: &Path) -> Result<PathBuf, RunDirError> {
         match fs::create_dir(&dir) {
             Ok(()) => return Ok(dir),
             Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
-                let next =
-                    name.strip_prefix(&now).and_then(|n| n.trim_start_matches('.').parse().ok()).unwrap_or(1) + 1;
+                let next = name
+                    .strip_prefix(&now)
+                    .and_then(|n| n.trim_start_matches('.').parse().ok())
+                    .unwrap_or(1)
+                    + 1;
                 name = format!("{now}.{next}");
             }
             Err(source) => return Err(failed("create", &dir)(source)),
@@ -200,7 +218,11 @@ fn check_space(out: &Path) -> Result<(), RunDirError> {
     if free >= LEAST_FREE_BYTES {
         return Ok(());
     }
-    Err(RunDirError::NoSpace { path: out.to_owned(), free_kib: free / 1024, needed_kib: LEAST_FREE_BYTES / 1024 })
+    Err(RunDirError::NoSpace {
+        path: out.to_owned(),
+        free_kib: free / 1024,
+        needed_kib: LEAST_FREE_BYTES / 1024,
+    })
 }
 
 /// Replaces `latest` by renaming, so that it always points at a run.

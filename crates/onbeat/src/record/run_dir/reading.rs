@@ -38,12 +38,13 @@ pub struct RunText {
 /// # Errors
 /// [`RunDirError`].
 pub fn read(path: &Path) -> Result<StoredRun, RunDirError> {
-    let files = run_files(path)?.iter().map(|file| RunFile::read(file)).collect::<Result<Vec<_>, _>>()?;
+    let files =
+        run_files(path)?.iter().map(|file| RunFile::read(file)).collect::<Result<Vec<_>, _>>()?;
     Ok(StoredRun { dir: dir_of(path), files, texts: Vec::new() })
 }
 
-/// Reads the run files of a directory, or the one that is named, and keeps their text: each file is read once, so that figures and
-/// page agree whatever is written to it in the meantime.
+/// Reads the run files of a directory, or the one that is named, and keeps their text: each file is
+/// read once, so that figures and page agree whatever is written to it in the meantime.
 ///
 /// # Errors
 /// [`RunDirError`].
@@ -51,7 +52,9 @@ pub fn read_with_text(path: &Path) -> Result<StoredRun, RunDirError> {
     let mut stored = StoredRun { dir: dir_of(path), files: Vec::new(), texts: Vec::new() };
     for file in run_files(path)? {
         let (run, bytes) = RunFile::read_with_bytes(&file)?;
-        let not_text = |why: std::string::FromUtf8Error| io::Error::new(io::ErrorKind::InvalidData, why.utf8_error());
+        let not_text = |why: std::string::FromUtf8Error| {
+            io::Error::new(io::ErrorKind::InvalidData, why.utf8_error())
+        };
         let text = String::from_utf8(bytes).map_err(not_text).map_err(failed("read", &file))?;
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         stored.files.push(run);
@@ -80,17 +83,22 @@ pub fn run_files(path: &Path) -> Result<Vec<PathBuf>, RunDirError> {
         return Ok(vec![path.to_owned()]);
     }
 
-    let entries = fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(failed("read", path))?;
+    let entries = fs::read_dir(path)
+        .and_then(Iterator::collect::<io::Result<Vec<_>>>)
+        .map_err(failed("read", path))?;
     let mut names: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
     names.retain(|name| name.to_string_lossy().ends_with(RUN_FILE_ENDING));
     names.sort();
     if names.is_empty() { Err(RunDirError::NoRun { path: path.to_owned() }) } else { Ok(names) }
 }
 
-/// Returns the primary series of a run, from the beginning of its first file; wake-up latency where the file has none.
+/// Returns the primary series of a run, from the beginning of its first file; wake-up latency where
+/// the file has none.
 #[must_use]
 pub fn main_series(path: &Path) -> Series {
-    let first = run_files(path).ok().and_then(|files| files.into_iter().find(|file| !file.ends_with(BENCH_FILE)));
+    let first = run_files(path)
+        .ok()
+        .and_then(|files| files.into_iter().find(|file| !file.ends_with(BENCH_FILE)));
     let series = first.and_then(|file| header_of(&file)?.series.first().copied());
     series.unwrap_or_default()
 }
@@ -106,10 +114,14 @@ pub(super) fn header_of(file: &Path) -> Option<Header> {
 ///
 /// # Errors
 /// [`RunDirError::OwnFile`].
-pub fn check_not_own_file<'p>(run: &Path, to: impl IntoIterator<Item = &'p PathBuf>) -> Result<(), RunDirError> {
+pub fn check_not_own_file<'p>(
+    run: &Path,
+    to: impl IntoIterator<Item = &'p PathBuf>,
+) -> Result<(), RunDirError> {
     let identity = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
     // What is wrong with the run is reported when it is read.
-    let own: Vec<_> = run_files(run).unwrap_or_default().iter().filter_map(|file| identity(file)).collect();
+    let own: Vec<_> =
+        run_files(run).unwrap_or_default().iter().filter_map(|file| identity(file)).collect();
     match to.into_iter().find(|to| identity(to).is_some_and(|there| own.contains(&there))) {
         Some(path) => Err(RunDirError::OwnFile { path: path.clone(), run: run.to_owned() }),
         None => Ok(()),
@@ -137,7 +149,10 @@ mod tests {
         fs::write(&file, "replaced").unwrap();
         let RunText { name, text } = &stored.texts[0];
         assert_eq!((name.as_str(), stored.files.len()), ("timer.onbeat.hlog", 1));
-        assert_eq!(RunFile::parse(&file, text.as_bytes()).unwrap().header.probe, stored.files[0].header.probe);
+        assert_eq!(
+            RunFile::parse(&file, text.as_bytes()).unwrap().header.probe,
+            stored.files[0].header.probe
+        );
     }
 
     #[test]
@@ -157,6 +172,9 @@ mod tests {
     fn a_directory_without_run_files_is_reported_with_its_name() {
         let dir = tempfile::tempdir().unwrap();
         let why = read(dir.path()).unwrap_err().to_string();
-        assert!(why.contains("holds no run file") && why.contains(&*dir.path().to_string_lossy()), "{why}");
+        assert!(
+            why.contains("holds no run file") && why.contains(&*dir.path().to_string_lossy()),
+            "{why}"
+        );
     }
 }

@@ -7,16 +7,25 @@ use super::reading::header_of;
 use super::{LATEST, RunDirError, check_space, failed, point_latest};
 use crate::record::{EndReason, Past, RunFileError};
 
-/// Lists the files called `name` in the directories below `out` whose commands `is_same` accepts, the latest first.
+/// Lists the files called `name` in the directories below `out` whose commands `is_same` accepts,
+/// the latest first.
 #[must_use]
-pub fn runs_of_command(out: &Path, name: &str, is_same: &dyn Fn(&[String]) -> bool) -> Vec<PathBuf> {
+pub fn runs_of_command(
+    out: &Path,
+    name: &str,
+    is_same: &dyn Fn(&[String]) -> bool,
+) -> Vec<PathBuf> {
     let entries = fs::read_dir(out).into_iter().flatten();
-    let dirs = entries.filter_map(Result::ok).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let dirs = entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let mut runs: Vec<(f64, PathBuf)> = dirs
         .filter_map(|dir| {
             let path = dir.path().join(name);
             // A link may be somebody else's, and what it points at would be written.
-            let header = fs::symlink_metadata(&path).is_ok_and(|file| file.is_file()).then(|| header_of(&path))??;
+            let header = fs::symlink_metadata(&path)
+                .is_ok_and(|file| file.is_file())
+                .then(|| header_of(&path))??;
             is_same(&header.command).then_some((header.started_unix_s, path))
         })
         .collect();

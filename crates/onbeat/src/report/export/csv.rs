@@ -11,7 +11,10 @@ pub const HEADER: &str = "tuning,load,series,block,t_s,length_s,low_ns,high_ns,c
 ///
 /// # Errors
 /// The error of the writer.
-pub fn write<'r>(runs: impl IntoIterator<Item = &'r RunFile>, to: &mut dyn Write) -> io::Result<()> {
+pub fn write<'r>(
+    runs: impl IntoIterator<Item = &'r RunFile>,
+    to: &mut dyn Write,
+) -> io::Result<()> {
     write!(to, "{HEADER}\r\n")?;
     for run in runs {
         let cell = super::cell(run);
@@ -24,7 +27,11 @@ pub fn write<'r>(runs: impl IntoIterator<Item = &'r RunFile>, to: &mut dyn Write
             let low = bucket.low_ns;
             let high = bucket.high_ns();
             let count = bucket.count;
-            write!(to, "{tuning},{load},{series},{block},{:.3},{:.3},{low},{high},{count}\r\n", row.t, row.length)?;
+            write!(
+                to,
+                "{tuning},{load},{series},{block},{:.3},{:.3},{low},{high},{count}\r\n",
+                row.t, row.length
+            )?;
         }
     }
 
@@ -32,5 +39,9 @@ pub fn write<'r>(runs: impl IntoIterator<Item = &'r RunFile>, to: &mut dyn Write
 }
 
 fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\r', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+    if text.contains([',', '"', '\r', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
 }

@@ -1,5 +1,6 @@
-//! HdrHistogram's percentile text (`.hgrm`) of one series: value, percentile, count up to it, 1/(1 − percentile), five lines per
-//! halving of the distance to 100 %, values in milliseconds or another unit; as `outputPercentileDistribution` prints it.
+//! HdrHistogram's percentile text (`.hgrm`) of one series: value, percentile, count up to it, 1/(1
+//! − percentile), five lines per halving of the distance to 100 %, values in milliseconds or
+//! another unit; as `outputPercentileDistribution` prints it.
 
 use std::io::{self, Write};
 
@@ -9,14 +10,24 @@ use crate::report::statistics::Statistics;
 /// Lines for each halving of the distance to 100 %.
 const TICKS_PER_HALF: f64 = 5.0;
 
-/// Writes the percentiles of a distribution, in units of `unit_ns` nanoseconds. Nothing when it holds no sample.
+/// Writes the percentiles of a distribution, in units of `unit_ns` nanoseconds. Nothing when it
+/// holds no sample.
 ///
 /// # Errors
 /// The error of the writer.
-pub fn write(distribution: &Distribution, moments: &Moments, unit_ns: f64, to: &mut dyn Write) -> io::Result<()> {
+pub fn write(
+    distribution: &Distribution,
+    moments: &Moments,
+    unit_ns: f64,
+    to: &mut dyn Write,
+) -> io::Result<()> {
     let Some(figures) = Statistics::new(distribution, moments) else { return Ok(()) };
     let total = figures.count;
-    writeln!(to, "{:>12} {:>14} {:>10} {:>14}\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")?;
+    writeln!(
+        to,
+        "{:>12} {:>14} {:>10} {:>14}\n",
+        "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
+    )?;
     let mut reach = 0.0_f64;
     let mut up_to = 0;
     for bucket in distribution.buckets() {

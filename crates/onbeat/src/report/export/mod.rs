@@ -7,8 +7,8 @@
 //! | [`openmetrics`] | histograms for Prometheus and its like |
 //! | [`parquet`], [`thrift`] | every bucket of every interval as a column store has it |
 //!
-//! A run keeps no single samples but the worst ones, its histograms' buckets: these are what is exported. Lower ends, upper
-//! ends and counts are all that is known of a sample.
+//! A run keeps no single samples but the worst ones, its histograms' buckets: these are what is
+//! exported. Lower ends, upper ends and counts are all that is known of a sample.
 
 pub mod csv;
 pub mod hgrm;

@@ -1,7 +1,8 @@
 //! Histograms in the OpenMetrics text format (openmetrics.io, version 1.0.0), values in seconds.
 //!
-//! A metric per series, labelled with tuning and load. Bounds are at 1, 2 and 5 times powers of ten, the same in every export, so
-//! that runs can be added up. A bucket that reaches over a bound is counted above it: `le` is never too low.
+//! A metric per series, labelled with tuning and load. Bounds are at 1, 2 and 5 times powers of
+//! ten, the same in every export, so that runs can be added up. A bucket that reaches over a bound
+//! is counted above it: `le` is never too low.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -47,7 +48,11 @@ pub fn write(runs: &[RunFile], to: &mut dyn Write) -> io::Result<()> {
         }
 
         let name = format!("onbeat_{}_seconds", series.tag());
-        writeln!(to, "# TYPE {name} histogram\n# UNIT {name} seconds\n# HELP {name} {}", capital(series.words()))?;
+        writeln!(
+            to,
+            "# TYPE {name} histogram\n# UNIT {name} seconds\n# HELP {name} {}",
+            capital(series.words())
+        )?;
         for (cell, distribution, sum) in of_series {
             histogram(&name, &labels(cell), (&distribution, sum), to)?;
         }
@@ -57,7 +62,12 @@ pub fn write(runs: &[RunFile], to: &mut dyn Write) -> io::Result<()> {
     writeln!(to, "# EOF")
 }
 
-fn histogram(name: &str, labels: &str, (of, sum): (&Distribution, f64), to: &mut dyn Write) -> io::Result<()> {
+fn histogram(
+    name: &str,
+    labels: &str,
+    (of, sum): (&Distribution, f64),
+    to: &mut dyn Write,
+) -> io::Result<()> {
     let mut buckets = of.buckets().iter().peekable();
     let mut below = 0;
     for bound in BOUNDS_NS {
@@ -89,7 +99,9 @@ fn counters(cells: &[(Cell, &RunFile)], to: &mut dyn Write) -> io::Result<()> {
         ("onbeat_lost_samples", "Samples that found no room between loop and recorder", |run| {
             run.intervals.iter().map(|i| i.lost).sum()
         }),
-        ("onbeat_spikes", "Samples beyond the spike limit", |run| run.intervals.iter().map(|i| i.spikes).sum()),
+        ("onbeat_spikes", "Samples beyond the spike limit", |run| {
+            run.intervals.iter().map(|i| i.spikes).sum()
+        }),
     ];
 
     for (name, help, count) in sums {
@@ -106,7 +118,8 @@ fn counters(cells: &[(Cell, &RunFile)], to: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// All values together, in seconds: exact where the run has exact means, of the buckets' middles otherwise.
+/// All values together, in seconds: exact where the run has exact means, of the buckets' middles
+/// otherwise.
 fn sum_s(run: &RunFile, series: Series) -> f64 {
     let moments = run.moments(series);
     let all = run.distribution(series);
@@ -119,12 +132,16 @@ fn sum_s(run: &RunFile, series: Series) -> f64 {
 fn labels(cell: &Cell) -> String {
     let pairs = BTreeMap::from([("tuning", &cell.tuning), ("load", &cell.load)]);
     let label = |(name, value): (&&str, &&String)| {
-        format!("{name}=\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+        format!(
+            "{name}=\"{}\"",
+            value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+        )
     };
     pairs.iter().map(label).collect::<Vec<_>>().join(",")
 }
 
-/// Whole nanoseconds as seconds without trailing zeros: `0.0001`, and `1.0`, as the format has whole numbers.
+/// Whole nanoseconds as seconds without trailing zeros: `0.0001`, and `1.0`, as the format has
+/// whole numbers.
 fn seconds(ns: u64) -> String {
     let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
     let short = text.trim_end_matches('0');

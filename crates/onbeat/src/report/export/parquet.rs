@@ -1,6 +1,7 @@
-//! Every bucket of every interval as an Apache Parquet file, without a library: one page per column and row group, PLAIN for numbers
-//! and a dictionary for words, no compression, no null values. A library for all of the format would be a hundred times
-//! as much code to build; this is the part that a table of numbers needs (parquet-format 2.10, `README.md`, `Encodings.md`).
+//! Every bucket of every interval as an Apache Parquet file, without a library: one page per column
+//! and row group, PLAIN for numbers and a dictionary for words, no compression, no null values. A
+//! library for all of the format would be a hundred times as much code to build; this is the part
+//! that a table of numbers needs (parquet-format 2.10, `README.md`, `Encodings.md`).
 
 use std::io::{self, Write};
 
@@ -40,7 +41,10 @@ const WORDS: usize = 3;
 ///
 /// # Errors
 /// The error of the writer.
-pub fn write<'r>(runs: impl IntoIterator<Item = &'r RunFile>, to: &mut dyn Write) -> io::Result<u64> {
+pub fn write<'r>(
+    runs: impl IntoIterator<Item = &'r RunFile>,
+    to: &mut dyn Write,
+) -> io::Result<u64> {
     let mut file = ParquetWriter::begin(to)?;
     for run in runs {
         let cell = super::cell(run);
@@ -121,7 +125,13 @@ impl StringColumn {
 impl<'w> ParquetWriter<'w> {
     fn begin(to: &'w mut dyn Write) -> io::Result<Self> {
         to.write_all(MAGIC)?;
-        Ok(Self { to, at: MAGIC.len() as u64, rows: 0, group: Group::default(), groups: Vec::new() })
+        Ok(Self {
+            to,
+            at: MAGIC.len() as u64,
+            rows: 0,
+            group: Group::default(),
+            groups: Vec::new(),
+        })
     }
 
     fn row(&mut self, row: &BucketRow<'_>) -> io::Result<()> {
@@ -169,19 +179,27 @@ impl<'w> ParquetWriter<'w> {
         }
 
         let bytes = i64_of(self.at - begin);
-        self.groups.push(Struct::default().structs(1, chunks).i64(2, bytes).i64(3, i64_of(group.rows as u64)));
+        self.groups.push(
+            Struct::default().structs(1, chunks).i64(2, bytes).i64(3, i64_of(group.rows as u64)),
+        );
         self.rows += group.rows as u64;
         Ok(())
     }
 
     fn data_page(&mut self, group: &Group, encoding: i32, bytes: &[u8]) -> io::Result<()> {
-        let header = Struct::default().i32(1, i32_of(group.rows)).i32(2, encoding).i32(3, RLE).i32(4, RLE);
+        let header =
+            Struct::default().i32(1, i32_of(group.rows)).i32(2, encoding).i32(3, RLE).i32(4, RLE);
         self.page(DATA_PAGE, (5, header), bytes)
     }
 
     fn page(&mut self, kind: i32, (field, header): (u8, Struct), bytes: &[u8]) -> io::Result<()> {
         let length = i32_of(bytes.len());
-        let header = Struct::default().i32(1, kind).i32(2, length).i32(3, length).nested(field, header).finish();
+        let header = Struct::default()
+            .i32(1, kind)
+            .i32(2, length)
+            .i32(3, length)
+            .nested(field, header)
+            .finish();
         self.to.write_all(&header)?;
         self.to.write_all(bytes)?;
         self.at += (header.len() + bytes.len()) as u64;
@@ -189,10 +207,16 @@ impl<'w> ParquetWriter<'w> {
     }
 
     /// The footer's words on a column that ends here.
-    fn chunk(&self, (name, kind): (&str, i32), group: &Group, (dictionary, data): (Option<u64>, u64)) -> Struct {
+    fn chunk(
+        &self,
+        (name, kind): (&str, i32),
+        group: &Group,
+        (dictionary, data): (Option<u64>, u64),
+    ) -> Struct {
         let begin = dictionary.unwrap_or(data);
         let bytes = i64_of(self.at - begin);
-        let encodings: &[i32] = if dictionary.is_some() { &[PLAIN, RLE, RLE_DICTIONARY] } else { &[PLAIN, RLE] };
+        let encodings: &[i32] =
+            if dictionary.is_some() { &[PLAIN, RLE, RLE_DICTIONARY] } else { &[PLAIN, RLE] };
         let meta = Struct::default()
             .i32(1, kind)
             .integers(2, encodings)

@@ -1,5 +1,5 @@
-//! The part of Thrift's compact protocol that Parquet's footer and page headers are written in: structs, lists, integers and
-//! texts (Thrift, `thrift-compact-protocol.md`).
+//! The part of Thrift's compact protocol that Parquet's footer and page headers are written in:
+//! structs, lists, integers and texts (Thrift, `thrift-compact-protocol.md`).
 
 /// Type of a 32-bit integer field.
 const I32: u8 = 5;

@@ -1,14 +1,18 @@
-//! The worst value to expect in a longer time than was measured: peaks over a threshold, a generalized Pareto distribution, and
-//! an interval; only where the fit holds, and never as a guarantee.
+//! The worst value to expect in a longer time than was measured: peaks over a threshold, a
+//! generalized Pareto distribution, and an interval; only where the fit holds, and never as a
+//! guarantee.
 //!
 //! The method is that of Davison and Smith (1990), step by step:
 //!
-//! 1. Largest values of seconds (short runs: of the steps of the trend). Neighbours over the threshold are one event.
-//! 2. Thresholds from what a tenth of the seconds exceed upwards; the lowest one is taken at which the fit passes.
-//! 3. A fit passes when the Anderson–Darling statistic is within what nine of ten samples stay below, the shape is that of
-//!    the upper half of the peaks too, and no gap divides the largest peaks from the others.
-//! 4. The level exceeded once per mission on average, with a 95 % interval by profile likelihood that allows for the
-//!    number of peaks as well.
+//! 1. Largest values of seconds (short runs: of the steps of the trend). Neighbours over the
+//!    threshold are one event.
+//! 2. Thresholds from what a tenth of the seconds exceed upwards; the lowest one is taken at which
+//!    the fit passes.
+//! 3. A fit passes when the Anderson–Darling statistic is within what nine of ten samples stay
+//!    below, the shape is that of the upper half of the peaks too, and no gap divides the largest
+//!    peaks from the others.
+//! 4. The level exceeded once per mission on average, with a 95 % interval by profile likelihood
+//!    that allows for the number of peaks as well.
 //!
 //! Refused estimates have a reason. A cause that did not occur in the run is in no estimate.
 
@@ -151,10 +155,12 @@ pub struct Estimate {
     pub critical: f64,
     /// Thresholds passed over because the fit did not hold there.
     pub passed_over: u64,
-    /// Level, and interval, for times from a hundredth of the run to the mission; filled for reports.
+    /// Level, and interval, for times from a hundredth of the run to the mission; filled for
+    /// reports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curve: Vec<Level>,
-    /// The largest events with the time in which one such comes once by their rank; filled for reports.
+    /// The largest events with the time in which one such comes once by their rank; filled for
+    /// reports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observed: Vec<Observed>,
 }
@@ -219,8 +225,10 @@ pub fn of_series(run: &RunFile, series: Series, mission_s: f64) -> Extremes {
 
 /// Largest values without times are no peaks.
 fn without_times(run: &RunFile, series: Series, mission_s: f64) -> Extremes {
-    let largest_ns = run.distribution(series).buckets().last().map_or(0.0, |bucket| bucket.high_ns() as f64);
-    let sentence = words::without_times(run.import.as_ref().map(|import| import.format.as_str()), series);
+    let largest_ns =
+        run.distribution(series).buckets().last().map_or(0.0, |bucket| bucket.high_ns() as f64);
+    let sentence =
+        words::without_times(run.import.as_ref().map(|import| import.format.as_str()), series);
     Extremes { mission_s, estimate: None, largest_ns, sentence }
 }
 
@@ -262,7 +270,9 @@ pub fn estimate(stretches: &BlockMaxima, mission_s: f64) -> Result<Estimate, NoE
     }
 
     Err(match why_not {
-        Some(NoEstimate::DoesNotFit { times, .. }) => NoEstimate::DoesNotFit { times, tried: tried as usize },
+        Some(NoEstimate::DoesNotFit { times, .. }) => {
+            NoEstimate::DoesNotFit { times, tried: tried as usize }
+        }
         Some(other) => other,
         None => NoEstimate::TooFew { stretches: n, needed, length_s: stretches.length_s },
     })
@@ -272,14 +282,19 @@ pub fn estimate(stretches: &BlockMaxima, mission_s: f64) -> Result<Estimate, NoE
 fn more_telling(before: Option<NoEstimate>, now: NoEstimate) -> NoEstimate {
     match (before, now) {
         (Some(before @ NoEstimate::StandApart { .. }), _) => before,
-        (Some(NoEstimate::DoesNotFit { times, tried }), NoEstimate::DoesNotFit { times: other, .. }) => {
-            NoEstimate::DoesNotFit { times: times.min(other), tried }
-        }
+        (
+            Some(NoEstimate::DoesNotFit { times, tried }),
+            NoEstimate::DoesNotFit { times: other, .. },
+        ) => NoEstimate::DoesNotFit { times: times.min(other), tried },
         (_, now) => now,
     }
 }
 
-fn at_threshold(stretches: &BlockMaxima, threshold_ns: f64, mission_s: f64) -> Result<Estimate, NoEstimate> {
+fn at_threshold(
+    stretches: &BlockMaxima,
+    threshold_ns: f64,
+    mission_s: f64,
+) -> Result<Estimate, NoEstimate> {
     let events = stretches.events(threshold_ns);
     let excesses: Vec<f64> = events.iter().map(|(_, ns)| ns - threshold_ns).collect();
     let no_fit = |times: f64| NoEstimate::DoesNotFit { times, tried: 1 };
@@ -322,7 +337,8 @@ fn at_threshold(stretches: &BlockMaxima, threshold_ns: f64, mission_s: f64) -> R
         high_ns: level.high_ns,
         threshold_ns,
         peaks: peaks as u64,
-        stretches_over: stretches.largest_ns.iter().filter(|(_, ns)| *ns > threshold_ns).count() as u64,
+        stretches_over: stretches.largest_ns.iter().filter(|(_, ns)| *ns > threshold_ns).count()
+            as u64,
         stretches: n as u64,
         stretch_s: stretches.length_s,
         shape: fit.shape,
@@ -343,7 +359,8 @@ struct Tail<'e> {
 }
 
 impl Tail<'_> {
-    /// The level exceeded once in `times` peaks, which is once in `mission_s` seconds, with its interval.
+    /// The level exceeded once in `times` peaks, which is once in `mission_s` seconds, with its
+    /// interval.
     fn level(&self, times: f64, mission_s: f64) -> Result<Level, NoEstimate> {
         let Self { fit, excesses, threshold_ns, largest_ns } = *self;
         let spread = (TWO_SIDED / (excesses.len() as f64).sqrt()).exp();
@@ -354,7 +371,9 @@ impl Tail<'_> {
         let worst_ns = threshold_ns + fit.once_in(times);
         let too_wide = NoEstimate::TooWide { worst_ns, largest_ns };
         let most = WIDEST * largest_ns - threshold_ns;
-        let (low, high) = fit.interval(excesses, (times / spread, times, times * spread), most).ok_or(too_wide)?;
+        let (low, high) = fit
+            .interval(excesses, (times / spread, times, times * spread), most)
+            .ok_or(too_wide)?;
         Ok(Level { mission_s, worst_ns, low_ns: threshold_ns + low, high_ns: threshold_ns + high })
     }
 }
@@ -364,14 +383,16 @@ fn upper_shape(excesses: &[f64]) -> Option<f64> {
     let mut sorted = excesses.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let middle = sorted[sorted.len() / 2];
-    let upper: Vec<f64> = sorted[sorted.len() / 2 + 1..].iter().map(|x| x - middle).filter(|x| *x > 0.0).collect();
+    let upper: Vec<f64> =
+        sorted[sorted.len() / 2 + 1..].iter().map(|x| x - middle).filter(|x| *x > 0.0).collect();
     Pareto::fitted(&upper).map(|fit| fit.shape)
 }
 
-/// Looks for a gap below some of the largest excesses that a distribution fitted to the others does not have.
+/// Looks for a gap below some of the largest excesses that a distribution fitted to the others does
+/// not have.
 ///
-/// Of excesses made exponential by the fit, `j` times the distance of the j-th largest to the next is exponential again
-/// (Rényi, 1953).
+/// Of excesses made exponential by the fit, `j` times the distance of the j-th largest to the next
+/// is exponential again (Rényi, 1953).
 fn gap(excesses: &[f64], threshold_ns: f64) -> Result<(), NoEstimate> {
     let mut sorted = excesses.to_vec();
     sorted.sort_unstable_by(|a, b| b.total_cmp(a));
@@ -397,7 +418,12 @@ fn with_curve(mut estimate: Estimate, stretches: &BlockMaxima) -> Estimate {
     let excesses: Vec<f64> = events.iter().map(|(_, ns)| ns - estimate.threshold_ns).collect();
     let run_s = estimate.stretches as f64 * estimate.stretch_s;
     let Some(fit) = Pareto::fitted(&excesses) else { return estimate };
-    let tail = Tail { fit, excesses: &excesses, threshold_ns: estimate.threshold_ns, largest_ns: stretches.largest() };
+    let tail = Tail {
+        fit,
+        excesses: &excesses,
+        threshold_ns: estimate.threshold_ns,
+        largest_ns: stretches.largest(),
+    };
     let per_s = excesses.len() as f64 / run_s;
     let from_s = 5.0 / per_s;
     let to_s = estimate.mission_s.max(run_s);
@@ -410,7 +436,8 @@ fn with_curve(mut estimate: Estimate, stretches: &BlockMaxima) -> Estimate {
     // All of the largest, and fewer and fewer of the others.
     let shown = |rank: usize| rank <= 30 || rank.is_multiple_of(rank / 15);
     let observed = largest.iter().enumerate().filter(|(i, _)| shown(i + 1));
-    estimate.observed = observed.map(|(i, ns)| Observed { every_s: run_s / (i as f64 + 0.5), ns: *ns }).collect();
+    estimate.observed =
+        observed.map(|(i, ns)| Observed { every_s: run_s / (i as f64 + 0.5), ns: *ns }).collect();
 
     estimate
 }

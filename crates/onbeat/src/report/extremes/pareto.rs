@@ -1,12 +1,16 @@
-//! The generalized Pareto distribution of excesses over a threshold (Pickands, 1975): fitted, checked, and carried on.
+//! The generalized Pareto distribution of excesses over a threshold (Pickands, 1975): fitted,
+//! checked, and carried on.
 
-/// Range of shapes that are fitted. Below −1/2 maximum likelihood is not regular (Smith, 1985); above 1 the mean does not exist.
+/// Range of shapes that are fitted. Below −1/2 maximum likelihood is not regular (Smith, 1985);
+/// above 1 the mean does not exist.
 const SHAPES: (f64, f64) = (-0.5, 1.0);
-/// Half of the 95 % point of chi-square with one degree of freedom: how far likelihood falls at the ends of an interval.
+/// Half of the 95 % point of chi-square with one degree of freedom: how far likelihood falls at the
+/// ends of an interval.
 const FALL: f64 = 1.920_7;
 const GOLDEN: f64 = 0.618_033_988_75;
-/// Upper 10 % points of the Anderson–Darling statistic when both parameters were fitted by likelihood, by shape; own
-/// simulation of 10,000 samples of 200 for each. For shape 0 Choulakian and Stephens (2001) have 0.796.
+/// Upper 10 % points of the Anderson–Darling statistic when both parameters were fitted by
+/// likelihood, by shape; own simulation of 10,000 samples of 200 for each. For shape 0 Choulakian
+/// and Stephens (2001) have 0.796.
 const CRITICAL: [(f64, f64); 9] = [
     (-0.4, 0.920),
     (-0.3, 0.902),
@@ -31,7 +35,8 @@ pub struct Pareto {
 }
 
 impl Pareto {
-    /// The most likely one for positive excesses. `None` for fewer than three, or when they are all alike.
+    /// The most likely one for positive excesses. `None` for fewer than three, or when they are all
+    /// alike.
     #[must_use]
     pub fn fitted(excesses: &[f64]) -> Option<Self> {
         Self::fitted_below(excesses, 0, f64::INFINITY)
@@ -48,10 +53,13 @@ impl Pareto {
             return None;
         }
 
-        // With theta = shape / scale the best shape follows from theta (Grimshaw, 1993): one dimension is left.
+        // With theta = shape / scale the best shape follows from theta (Grimshaw, 1993): one
+        // dimension is left.
         let at = |theta: f64| -> Option<Self> {
             if (theta * mean).abs() < 1e-9 {
-                let scale = (excesses.iter().sum::<f64>() + if above > 0 { above as f64 * bound } else { 0.0 }) / n;
+                let scale = (excesses.iter().sum::<f64>()
+                    + if above > 0 { above as f64 * bound } else { 0.0 })
+                    / n;
                 return Some(Self { shape: 0.0, scale, ln_likelihood: -n * (scale.ln() + 1.0) });
             }
 
@@ -89,7 +97,8 @@ impl Pareto {
         }
     }
 
-    /// The Anderson–Darling statistic of excesses, and what one in ten samples of the fitted distribution exceeds.
+    /// The Anderson–Darling statistic of excesses, and what one in ten samples of the fitted
+    /// distribution exceeds.
     #[must_use]
     pub fn anderson_darling(&self, excesses: &[f64]) -> (f64, f64) {
         let mut sorted = excesses.to_vec();
@@ -106,13 +115,20 @@ impl Pareto {
         (-(n as f64) - sum / n as f64, critical(self.shape))
     }
 
-    /// The ends of the 95 % interval of the excess exceeded once in `times`, by profile likelihood; `None` where likelihood
-    /// never falls so far within `most`.
+    /// The ends of the 95 % interval of the excess exceeded once in `times`, by profile likelihood;
+    /// `None` where likelihood never falls so far within `most`.
     #[must_use]
-    pub fn interval(&self, excesses: &[f64], times: (f64, f64, f64), most: f64) -> Option<(f64, f64)> {
+    pub fn interval(
+        &self,
+        excesses: &[f64],
+        times: (f64, f64, f64),
+        most: f64,
+    ) -> Option<(f64, f64)> {
         let (fewest, _, most_times) = times;
         let enough = self.ln_likelihood - FALL;
-        let at = |level: f64, times: f64| profile(excesses, level, times).is_some_and(|value| value >= enough);
+        let at = |level: f64, times: f64| {
+            profile(excesses, level, times).is_some_and(|value| value >= enough)
+        };
         let estimate = self.once_in(times.1);
         let largest = excesses.iter().copied().fold(0.0, f64::max);
         let mut high = self.once_in(most_times);
@@ -139,11 +155,16 @@ impl Pareto {
 }
 
 /// The best of the candidates, and then the best between its neighbours.
-fn best_of<T: Copy>(candidates: &[f64], at: impl Fn(f64) -> Option<T>, value: impl Fn(&T) -> f64) -> Option<T> {
+fn best_of<T: Copy>(
+    candidates: &[f64],
+    at: impl Fn(f64) -> Option<T>,
+    value: impl Fn(&T) -> f64,
+) -> Option<T> {
     let mut sorted = candidates.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let height = |x: f64| at(x).as_ref().map_or(f64::NEG_INFINITY, &value);
-    let (place, best) = sorted.iter().map(|x| height(*x)).enumerate().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (place, best) =
+        sorted.iter().map(|x| height(*x)).enumerate().max_by(|a, b| a.1.total_cmp(&b.1))?;
     if best == f64::NEG_INFINITY {
         return None;
     }
@@ -160,7 +181,8 @@ fn best_of<T: Copy>(candidates: &[f64], at: impl Fn(f64) -> Option<T>, value: im
     middle.or_else(|| at(sorted[place]))
 }
 
-/// The largest logarithm of the likelihood of excesses, when the one exceeded once in `times` is `level`.
+/// The largest logarithm of the likelihood of excesses, when the one exceeded once in `times` is
+/// `level`.
 fn profile(excesses: &[f64], level: f64, times: f64) -> Option<f64> {
     let n = excesses.len() as f64;
     let at = |shape: f64| -> Option<f64> {
@@ -183,7 +205,8 @@ fn profile(excesses: &[f64], level: f64, times: f64) -> Option<f64> {
         Some(-n * scale.ln() - (1.0 + 1.0 / shape) * logs)
     };
 
-    let candidates: Vec<f64> = (0..=20).map(|i| SHAPES.0 + (SHAPES.1 - SHAPES.0) * f64::from(i) / 20.0).collect();
+    let candidates: Vec<f64> =
+        (0..=20).map(|i| SHAPES.0 + (SHAPES.1 - SHAPES.0) * f64::from(i) / 20.0).collect();
     best_of(&candidates, at, |value| *value)
 }
 

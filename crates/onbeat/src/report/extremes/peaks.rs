@@ -12,11 +12,13 @@ const APART: usize = 2;
 pub struct BlockMaxima {
     /// How long each is, in seconds.
     pub length_s: f64,
-    /// Which stretch since the file's start, and the largest value in it in nanoseconds, in order of time.
+    /// Which stretch since the file's start, and the largest value in it in nanoseconds, in order
+    /// of time.
     pub largest_ns: Vec<(u64, f64)>,
 }
 
-/// The largest values of a series of a run: of its seconds, or of the steps of its trend where it has few seconds.
+/// The largest values of a series of a run: of its seconds, or of the steps of its trend where it
+/// has few seconds.
 #[must_use]
 pub fn of_series(run: &RunFile, series: Series) -> BlockMaxima {
     let seconds = of_seconds(run, series);
@@ -30,14 +32,16 @@ pub fn of_series(run: &RunFile, series: Series) -> BlockMaxima {
 fn of_seconds(run: &RunFile, series: Series) -> BlockMaxima {
     let mut largest_ns = Vec::new();
     for note in run.maxima.iter().filter(|note| (note.every - 1.0).abs() < 1e-9) {
-        let values = note.series.get(&series).into_iter().flatten().enumerate().filter(|(_, ns)| **ns > 0);
+        let values =
+            note.series.get(&series).into_iter().flatten().enumerate().filter(|(_, ns)| **ns > 0);
         largest_ns.extend(values.map(|(i, ns)| ((note.t + 0.5) as u64 + i as u64, *ns as f64)));
     }
 
     if largest_ns.is_empty() {
         let whole = run.intervals.iter().filter(|interval| (interval.length - 1.0).abs() < 0.5);
         let largest = |interval: &crate::record::Interval| {
-            Some(((interval.t + 0.5) as u64, interval.moments(series).max_ns as f64)).filter(|(_, ns)| *ns > 0.0)
+            Some(((interval.t + 0.5) as u64, interval.moments(series).max_ns as f64))
+                .filter(|(_, ns)| *ns > 0.0)
         };
         largest_ns.extend(whole.filter_map(largest));
     }
@@ -45,8 +49,8 @@ fn of_seconds(run: &RunFile, series: Series) -> BlockMaxima {
     BlockMaxima { length_s: 1.0, largest_ns }
 }
 
-/// The trend keeps largest values to within 0.8 %. They are spread over what their codes stand for, in turns, so that many
-/// equal ones do not look like a distribution of a few values.
+/// The trend keeps largest values to within 0.8 %. They are spread over what their codes stand for,
+/// in turns, so that many equal ones do not look like a distribution of a few values.
 fn of_trend(run: &RunFile, series: Series) -> BlockMaxima {
     let notes = || run.trends.iter().filter(|note| note.series == series);
     let Some(every) = notes().next().map(|note| note.every) else { return BlockMaxima::default() };
@@ -69,14 +73,16 @@ impl BlockMaxima {
         sorted[n - 1 - above]
     }
 
-    /// The largest value of each event over a threshold, with the stretch it is in. What one stall makes in stretches next to
-    /// each other is one event.
+    /// The largest value of each event over a threshold, with the stretch it is in. What one stall
+    /// makes in stretches next to each other is one event.
     pub(super) fn events(&self, threshold_ns: f64) -> Vec<(u64, f64)> {
         let mut events: Vec<(u64, f64)> = Vec::new();
         let mut last: Option<u64> = None;
         for &(at, ns) in self.largest_ns.iter().filter(|(_, ns)| *ns > threshold_ns) {
             match (last, events.last_mut()) {
-                (Some(before), Some(event)) if at - before < APART as u64 => event.1 = event.1.max(ns),
+                (Some(before), Some(event)) if at - before < APART as u64 => {
+                    event.1 = event.1.max(ns)
+                }
                 _ => events.push((at, ns)),
             }
             last = Some(at);

@@ -51,7 +51,10 @@ fn reason(refusal: &NoEstimate) -> String {
             spoken(*needed as f64 * length_s)
         ),
         NoEstimate::MissionTooLong { longest_s, .. } => {
-            format!("it is more than 100 times the run, which supports at most {}", spoken(*longest_s))
+            format!(
+                "it is more than 100 times the run, which supports at most {}",
+                spoken(*longest_s)
+            )
         }
         NoEstimate::MissionTooShort { largest_ns, .. } => {
             format!("the run is longer; use its largest value, {}", formatted(*largest_ns))

@@ -1,6 +1,8 @@
-//! Which periods a series may have: sums of its autocorrelation at multiples of a lag, less what lies half-way between.
+//! Which periods a series may have: sums of its autocorrelation at multiples of a lag, less what
+//! lies half-way between.
 //!
-//! A slow drift correlates at every lag alike, half-way between multiples too; only periodic interference is left.
+//! A slow drift correlates at every lag alike, half-way between multiples too; only periodic
+//! interference is left.
 
 use super::fft::correlate;
 
@@ -8,7 +10,8 @@ use super::fft::correlate;
 const MOST_TERMS: usize = 16;
 /// Periods examined more closely, per series and way of ranking.
 const CANDIDATES: usize = 6;
-/// How far above the usual a comb must be to be examined. What is accepted is decided elsewhere, by its periods.
+/// How far above the usual a comb must be to be examined. What is accepted is decided elsewhere, by
+/// its periods.
 const LEAST_HEIGHT: f64 = 4.5;
 /// A mode must come back so often in a run.
 pub(super) const LEAST_PERIODS: usize = 4;
@@ -25,7 +28,8 @@ impl Comb {
     pub(super) fn of(values: &[f64], present: &[f64]) -> Self {
         let n = values.len();
         let (sums, pairs) = correlate(values, present, n);
-        let lags = sums.into_iter().zip(pairs).map(|(sum, pairs)| [sum as f32, pairs as f32]).collect();
+        let lags =
+            sums.into_iter().zip(pairs).map(|(sum, pairs)| [sum as f32, pairs as f32]).collect();
         Self { lags, n }
     }
 
@@ -39,8 +43,8 @@ impl Comb {
         (between(0), between(1))
     }
 
-    /// How much more the series agrees with itself after multiples of a period than half-way between them, in standard
-    /// deviations of a series without memory.
+    /// How much more the series agrees with itself after multiples of a period than half-way
+    /// between them, in standard deviations of a series without memory.
     pub(super) fn height(&self, period: f64, terms: usize) -> f64 {
         let mut excess = 0.0;
         let mut variance = 0.0;
@@ -74,8 +78,8 @@ impl Comb {
         MOST_TERMS as f64 * few + self.n as f64 * (longest / few).ln().max(0.0)
     }
 
-    /// Periods that stand out, in steps: those with the highest combs, and those highest over what is usual for periods
-    /// of their length, which a drift of the series makes high as well.
+    /// Periods that stand out, in steps: those with the highest combs, and those highest over what
+    /// is usual for periods of their length, which a drift of the series makes high as well.
     pub(super) fn candidates(&self) -> Vec<f64> {
         let longest = self.n / LEAST_PERIODS;
         let mut all: Vec<Tooth> = Vec::new();
@@ -102,7 +106,9 @@ impl Comb {
             all.sort_unstable_by(|a, b| rank(b).total_cmp(&rank(a)));
             let most = chosen.len() + CANDIDATES;
             for Tooth { period, .. } in &all {
-                if chosen.len() < most && chosen.iter().all(|other| (period / other - 1.0).abs() > 0.01) {
+                if chosen.len() < most
+                    && chosen.iter().all(|other| (period / other - 1.0).abs() > 0.01)
+                {
                     chosen.push(*period);
                 }
             }
@@ -111,7 +117,8 @@ impl Comb {
         chosen
     }
 
-    /// The same period as exactly as the whole series allows: more and more multiples, around the best so far.
+    /// The same period as exactly as the whole series allows: more and more multiples, around the
+    /// best so far.
     pub(super) fn refined(&self, period: f64) -> f64 {
         let all = self.terms(period);
         let mut best = period;
@@ -120,7 +127,9 @@ impl Comb {
         loop {
             let finest = 0.25 / terms as f64;
             let steps = (within / finest).ceil() as i32;
-            let around = (-steps..=steps).map(|i| best + f64::from(i) * finest).filter(|period| *period >= 2.0);
+            let around = (-steps..=steps)
+                .map(|i| best + f64::from(i) * finest)
+                .filter(|period| *period >= 2.0);
             let heights = around.map(|period| (self.height(period, terms), period));
             best = heights.max_by(|a, b| a.0.total_cmp(&b.0)).map_or(best, |(_, period)| period);
             if terms == all {

@@ -1,4 +1,5 @@
-//! Whether late instants come back after a period: how many lie in one narrow part of it, and whether chance would do.
+//! Whether late instants come back after a period: how many lie in one narrow part of it, and
+//! whether chance would do.
 
 use super::comb::LEAST_PERIODS;
 use super::events::MeasuredSteps;
@@ -12,11 +13,13 @@ const LOOKS: f64 = 400.0;
 const OCTAVES: f64 = 16.0;
 /// A mode must have been there in this share of the periods that could have shown it.
 const LEAST_SEEN: f64 = 0.5;
-/// A mode faster than steps must have made this share of the largest values, beyond what lies there by chance.
+/// A mode faster than steps must have made this share of the largest values, beyond what lies there
+/// by chance.
 const LEAST_SHARE: f64 = 0.3;
 /// And the largest value of this share of the steps.
 const LEAST_IN_STEPS: f64 = 0.25;
-/// A part of the period that chance fills more often than this tells nothing: small differences of what was measured would.
+/// A part of the period that chance fills more often than this tells nothing: small differences of
+/// what was measured would.
 const MOST_COVERED: f64 = 0.15;
 /// The narrowest part of a period that is tried, in units, and by how much parts grow.
 const NARROWEST: f64 = 0.6;
@@ -31,7 +34,8 @@ const GRID_POINTS: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Comes {
     pub(super) period_s: f64,
-    /// Where the part of the period begins that the instants lie in, in seconds from the grid's begin.
+    /// Where the part of the period begins that the instants lie in, in seconds from the grid's
+    /// begin.
     pub(super) from_s: f64,
     pub(super) width_s: f64,
     /// Instants in it, those of one period once; and all of them, neighbours of one width once.
@@ -48,7 +52,8 @@ impl Comes {
     }
 }
 
-/// The part of a period in which instants stand out most. `None` where it is missing from too many periods.
+/// The part of a period in which instants stand out most. `None` where it is missing from too many
+/// periods.
 pub(super) fn at(times: &[f64], period_s: f64, measured: &MeasuredSteps) -> Option<Comes> {
     let mut phases: Vec<(f64, i64)> = times
         .iter()
@@ -74,7 +79,9 @@ pub(super) fn at(times: &[f64], period_s: f64, measured: &MeasuredSteps) -> Opti
         if best.is_none_or(|best| comes.ln_chance < best.ln_chance) {
             let usual = share_of_time(&comes, measured);
             comes.ln_chance = ln_chance(&comes, (usual, covered), measured);
-            if best.is_none_or(|best| comes.ln_chance < best.ln_chance) && is_often_there(&comes, usual, measured) {
+            if best.is_none_or(|best| comes.ln_chance < best.ln_chance)
+                && is_often_there(&comes, usual, measured)
+            {
                 best = Some(comes);
             }
         }
@@ -122,19 +129,21 @@ fn fullest(phases: &[(f64, i64)], period_s: f64, width_s: f64) -> Comes {
     let mut turns: Vec<i64> = (from..from + most).map(|i| place(i).1).collect();
     turns.sort_unstable();
     turns.dedup();
-    // What lies there is in the middle of the part, so that a little less exact instants are still in it.
+    // What lies there is in the middle of the part, so that a little less exact instants are still
+    // in it.
     let first = place(from).0;
     let last = place(from + most - 1).0;
     let from_s = first - (width_s - (last - first)) / 2.0;
     Comes { period_s, from_s, width_s, inside: turns.len(), n, ln_chance: 0.0 }
 }
 
-/// The share of the measured time that lies in the part: by chance, this share of the instants would lie there. Where the period is few units,
-/// the share of the grid that instants lie on.
+/// The share of the measured time that lies in the part: by chance, this share of the instants
+/// would lie there. Where the period is few units, the share of the grid that instants lie on.
 fn share_of_time(comes: &Comes, measured: &MeasuredSteps) -> f64 {
     let Comes { period_s, from_s, width_s, .. } = *comes;
     if period_s < ON_A_GRID * measured.unit_s {
-        let inside = |j: &usize| (*j as f64 * measured.unit_s - from_s).rem_euclid(period_s) <= width_s;
+        let inside =
+            |j: &usize| (*j as f64 * measured.unit_s - from_s).rem_euclid(period_s) <= width_s;
         let on_grid = (0..GRID_POINTS).filter(inside).count() as f64 / GRID_POINTS as f64;
         return on_grid.max(width_s / period_s);
     }
@@ -144,12 +153,14 @@ fn share_of_time(comes: &Comes, measured: &MeasuredSteps) -> f64 {
     }
 
     let all_s = measured.steps() as f64 * measured.step_s;
-    let inside_s: f64 = starts(comes, measured).map(|from_s| measured.between_s(from_s, from_s + width_s)).sum();
+    let inside_s: f64 =
+        starts(comes, measured).map(|from_s| measured.between_s(from_s, from_s + width_s)).sum();
     if all_s > 0.0 { inside_s / all_s } else { 1.0 }
 }
 
-/// `usual` is the share of the instants that lie in the part by chance, `covered` the share of the periods that have one there
-/// by chance: where instants come in bursts, or one in each step, the two differ, and the larger chance counts.
+/// `usual` is the share of the instants that lie in the part by chance, `covered` the share of the
+/// periods that have one there by chance: where instants come in bursts, or one in each step, the
+/// two differ, and the larger chance counts.
 fn ln_chance(comes: &Comes, (usual, covered): (f64, f64), measured: &MeasuredSteps) -> f64 {
     let k = comes.inside;
     let n = comes.n;
@@ -157,11 +168,12 @@ fn ln_chance(comes: &Comes, (usual, covered): (f64, f64), measured: &MeasuredSte
         return 0.0;
     }
 
-    // How many periods and phases can be distinguished in the run; or how many pairs of instants there are, of which each
-    // stands for a period and a phase that the others must agree with.
+    // How many periods and phases can be distinguished in the run; or how many pairs of instants
+    // there are, of which each stands for a period and a phase that the others must agree with.
     let parts = comes.period_s / comes.width_s;
     let turns = (measured.span_s() / comes.period_s).max(1.0);
-    let could = if comes.period_s < measured.step_s { 0 } else { windows(comes, measured).count().max(k) };
+    let could =
+        if comes.period_s < measured.step_s { 0 } else { windows(comes, measured).count().max(k) };
     let tail = |less: usize| {
         let of_instants = ln_tail(k - less, n - less, usual);
         if comes.period_s < measured.step_s {
@@ -188,7 +200,10 @@ fn is_often_there(comes: &Comes, usual: f64, measured: &MeasuredSteps) -> bool {
 }
 
 /// Begins of the parts that were measured, period by period.
-pub(super) fn windows<'m>(comes: &Comes, measured: &'m MeasuredSteps) -> impl Iterator<Item = f64> + 'm {
+pub(super) fn windows<'m>(
+    comes: &Comes,
+    measured: &'m MeasuredSteps,
+) -> impl Iterator<Item = f64> + 'm {
     let width_s = comes.width_s;
     starts(comes, measured).filter(move |from_s| measured.at(from_s + width_s / 2.0))
 }

@@ -4,12 +4,13 @@ use super::series::TrendGrid;
 
 /// Instants within a step are kept to this part of it.
 const PLACES: f64 = 4096.0;
-/// A period has at least this many of the parts that instants are kept to, where these are coarser than releases.
+/// A period has at least this many of the parts that instants are kept to, where these are coarser
+/// than releases.
 const LEAST_PLACES: f64 = 8.0;
 /// Shares of the events that are analysed together, by size.
 const SHARE: f64 = 0.4;
-/// Events are also grouped by size, in overlapping bands from one size to this many times that size: what comes back with
-/// the same size each time stands out among few others.
+/// Events are also grouped by size, in overlapping bands from one size to this many times that
+/// size: what comes back with the same size each time stands out among few others.
 const BAND: f64 = 1.6;
 /// From one band to the next.
 const NEXT_BAND: f64 = 1.25;
@@ -94,7 +95,8 @@ fn counted(has: impl Iterator<Item = bool>) -> Vec<u32> {
     std::iter::once(0).chain(sums).collect()
 }
 
-/// The events of a grid in order of time, and what was measured. `release_s` is the loop's period, 0 where it is unknown.
+/// The events of a grid in order of time, and what was measured. `release_s` is the loop's period,
+/// 0 where it is unknown.
 pub(super) fn of(grid: &TrendGrid, release_s: f64) -> (Vec<LateInstant>, MeasuredSteps) {
     let place_s = grid.step_s / PLACES;
     let on_releases = release_s >= 2.0 * place_s && grid.is_placed;
@@ -107,7 +109,11 @@ pub(super) fn of(grid: &TrendGrid, release_s: f64) -> (Vec<LateInstant>, Measure
     let has = |i: usize| !grid.max[i].is_nan();
     let mut events: Vec<LateInstant> = (0..grid.len())
         .filter(|&i| has(i))
-        .map(|i| LateInstant { at_s: grid.worst_at[i] * grid.step_s, late_ns: grid.max[i] - grid.p50[i], step: i })
+        .map(|i| LateInstant {
+            at_s: grid.worst_at[i] * grid.step_s,
+            late_ns: grid.max[i] - grid.p50[i],
+            step: i,
+        })
         .collect();
     if on_releases {
         onto_releases(&mut events, release_s);
@@ -116,12 +122,18 @@ pub(super) fn of(grid: &TrendGrid, release_s: f64) -> (Vec<LateInstant>, Measure
     let longest_s = grid.len() as f64 * grid.step_s / super::comb::LEAST_PERIODS as f64;
     (
         events,
-        MeasuredSteps { step_s: grid.step_s, unit_s, shortest_s, longest_s, before: counted((0..grid.len()).map(has)) },
+        MeasuredSteps {
+            step_s: grid.step_s,
+            unit_s,
+            shortest_s,
+            longest_s,
+            before: counted((0..grid.len()).map(has)),
+        },
     )
 }
 
-/// Late instants are releases: what the trend keeps of them is rounded to the release that it stands for. Not where blocks
-/// have grids of their own.
+/// Late instants are releases: what the trend keeps of them is rounded to the release that it
+/// stands for. Not where blocks have grids of their own.
 fn onto_releases(events: &mut [LateInstant], release_s: f64) {
     let (sine, cosine) = events.iter().fold((0.0, 0.0), |(sine, cosine), event| {
         let (s, c) = (std::f64::consts::TAU * event.at_s / release_s).sin_cos();
@@ -138,7 +150,8 @@ fn onto_releases(events: &mut [LateInstant], release_s: f64) {
     }
 }
 
-/// Bounds of sizes that are analysed in turn: all, fewer and fewer of the largest, and bands of one size.
+/// Bounds of sizes that are analysed in turn: all, fewer and fewer of the largest, and bands of one
+/// size.
 pub(super) fn sets(events: &[LateInstant]) -> Vec<(f64, f64)> {
     let mut sizes: Vec<f64> = events.iter().map(|event| event.late_ns).collect();
     sizes.sort_unstable_by(f64::total_cmp);
@@ -168,5 +181,9 @@ pub(super) fn sets(events: &[LateInstant]) -> Vec<(f64, f64)> {
 
 /// Instants of the events within bounds.
 pub(super) fn times(events: &[LateInstant], (low, high): (f64, f64)) -> Vec<f64> {
-    events.iter().filter(|event| (low..high).contains(&event.late_ns)).map(|event| event.at_s).collect()
+    events
+        .iter()
+        .filter(|event| (low..high).contains(&event.late_ns))
+        .map(|event| event.at_s)
+        .collect()
 }

@@ -2,7 +2,8 @@
 
 use std::f64::consts::TAU;
 
-/// Transforms `re + i·im`; both have the same length, a power of two. Twice gives the points times their number, turned around.
+/// Transforms `re + i·im`; both have the same length, a power of two. Twice gives the points times
+/// their number, turned around.
 pub(super) fn transform(re: &mut [f64], im: &mut [f64]) {
     let n = re.len();
     let bits = n.trailing_zeros();
@@ -45,8 +46,8 @@ pub(super) fn transform(re: &mut [f64], im: &mut [f64]) {
     }
 }
 
-/// For a series and the marks of where it has points (1 or 0): per lag below `lags`, the sum of products of points so far
-/// apart, and how many pairs there are.
+/// For a series and the marks of where it has points (1 or 0): per lag below `lags`, the sum of
+/// products of points so far apart, and how many pairs there are.
 pub(super) fn correlate(values: &[f64], present: &[f64], lags: usize) -> (Vec<f64>, Vec<f64>) {
     let n = (values.len() + lags).next_power_of_two();
     let mut re = vec![0.0; n];
@@ -87,7 +88,10 @@ mod tests {
         for lag in 0..40 {
             let sum: f64 = (lag..50).map(|i| values[i] * values[i - lag]).sum();
             let pair: f64 = (lag..50).map(|i| present[i] * present[i - lag]).sum();
-            assert!((sums[lag] - sum).abs() < 1e-9 && (pairs[lag] - pair).abs() < 1e-9, "lag {lag}");
+            assert!(
+                (sums[lag] - sum).abs() < 1e-9 && (pairs[lag] - pair).abs() < 1e-9,
+                "lag {lag}"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A series laid over itself period by period: where in the period a mode is, how long, how large, and in how many of
-//! the periods it was there.
+//! A series laid over itself period by period: where in the period a mode is, how long, how large,
+//! and in how many of the periods it was there.
 
 use super::comb::LEAST_PERIODS;
 use super::series::{TrendGrid, median};
@@ -8,7 +8,8 @@ use super::series::{TrendGrid, median};
 const FALSE_ALARM: f64 = 1e-5;
 /// A mode must have been there in this share of the periods.
 const LEAST_SEEN: f64 = 0.5;
-/// Places beside the mode where the same is looked for, per period, so that chance can be distinguished from it.
+/// Places beside the mode where the same is looked for, per period, so that chance can be
+/// distinguished from it.
 const CONTROLS: usize = 12;
 /// Widths of boxes grow by this factor.
 const WIDER: f64 = 1.3;
@@ -97,7 +98,12 @@ pub(super) fn best_stretch(values: &[f64], present: &[f64], period: f64) -> Opti
 
             let score = (inside / n - (sum - inside) / outside) * (n * outside / count).sqrt();
             if best.is_none_or(|best| score > best.score) {
-                best = Some(PeriodPart { period, from: from as f64 * bin, width: width as f64 * bin, score });
+                best = Some(PeriodPart {
+                    period,
+                    from: from as f64 * bin,
+                    width: width as f64 * bin,
+                    score,
+                });
             }
         }
 
@@ -131,8 +137,8 @@ fn steps_of(stretch: PeriodPart, at: f64) -> (i64, i64) {
     ((from + 0.01).floor() as i64, ((to - 0.01).ceil() as i64).max(from.floor() as i64 + 1))
 }
 
-/// By how much a figure is lifted in a stretch that begins at `at`, in nanoseconds, over what lies just beside it. `None` in
-/// gaps.
+/// By how much a figure is lifted in a stretch that begins at `at`, in nanoseconds, over what lies
+/// just beside it. `None` in gaps.
 fn lift(grid: &TrendGrid, figure: Figure, stretch: PeriodPart, at: f64) -> Option<f64> {
     let (from, to) = steps_of(stretch, at);
     let inside = |series: &[f64], from: i64, to: i64| -> Vec<f64> {
@@ -154,9 +160,14 @@ fn lift(grid: &TrendGrid, figure: Figure, stretch: PeriodPart, at: f64) -> Optio
     (!beside.is_empty()).then(|| median(&mut here) - median(&mut beside))
 }
 
-/// Looks for the mode in every period, and beside it as often; `None` when chance would do as well, with `looked_at`
-/// periods tried.
-pub(super) fn seen(grid: &TrendGrid, figure: Figure, stretch: PeriodPart, looked_at: f64) -> Option<PeriodCounts> {
+/// Looks for the mode in every period, and beside it as often; `None` when chance would do as well,
+/// with `looked_at` periods tried.
+pub(super) fn seen(
+    grid: &TrendGrid,
+    figure: Figure,
+    stretch: PeriodPart,
+    looked_at: f64,
+) -> Option<PeriodCounts> {
     let periods = (grid.len() as f64 / stretch.period).ceil() as usize;
     let at = |e: usize| e as f64 * stretch.period + stretch.from;
     let lifts: Vec<(f64, f64)> =
@@ -171,18 +182,23 @@ pub(super) fn seen(grid: &TrendGrid, figure: Figure, stretch: PeriodPart, looked
         let there = typical * share;
         let count = |of: &mut dyn Iterator<Item = f64>| of.filter(|ns| *ns >= there).count();
         let seen = count(&mut lifts.iter().map(|(_, ns)| *ns));
-        let by_chance = (count(&mut controls.iter().copied()) + 1) as f64 / (controls.len() + 1) as f64;
+        let by_chance =
+            (count(&mut controls.iter().copied()) + 1) as f64 / (controls.len() + 1) as f64;
         (ln_tail(seen, lifts.len(), by_chance), seen, there)
     });
 
     let (ln_chance, seen, there) = by_height.into_iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
-    let places = bins_for(stretch.period) as f64 * (stretch.period.max(2.0).ln() / WIDER.ln()).max(1.0);
+    let places =
+        bins_for(stretch.period) as f64 * (stretch.period.max(2.0).ln() / WIDER.ln()).max(1.0);
     let finer = (lifts.len() as f64 / 16.0).max(1.0);
     let tried = (looked_at * finer * places * SEARCHES * HEIGHTS.len() as f64).max(1.0);
-    let is_real =
-        typical > 0.0 && (seen as f64) >= LEAST_SEEN * lifts.len() as f64 && ln_chance + tried.ln() < FALSE_ALARM.ln();
+    let is_real = typical > 0.0
+        && (seen as f64) >= LEAST_SEEN * lifts.len() as f64
+        && ln_chance + tried.ln() < FALSE_ALARM.ln();
     is_real.then(|| PeriodCounts {
-        size_ns: median(&mut lifts.iter().map(|(_, ns)| *ns).filter(|ns| *ns >= there).collect::<Vec<f64>>()),
+        size_ns: median(
+            &mut lifts.iter().map(|(_, ns)| *ns).filter(|ns| *ns >= there).collect::<Vec<f64>>(),
+        ),
         periods: lifts.len() as u64,
         seen: seen as u64,
         first: lifts.iter().find(|(_, ns)| *ns >= there).map_or(0.0, |(at, _)| *at),
@@ -196,8 +212,10 @@ fn controls(grid: &TrendGrid, figure: Figure, stretch: PeriodPart, periods: usiz
     let mut lifts = Vec::with_capacity(periods * per_period);
     for e in 0..periods {
         for i in 0..per_period {
-            // Not at the same place each time, so that no other mode of the run is met at all of them.
-            let place = ((i as f64 + (e as f64 * 0.618_034).fract()) / per_period as f64) * free.max(0.5);
+            // Not at the same place each time, so that no other mode of the run is met at all of
+            // them.
+            let place =
+                ((i as f64 + (e as f64 * 0.618_034).fract()) / per_period as f64) * free.max(0.5);
             let at = e as f64 * stretch.period + stretch.from + stretch.width + place;
             lifts.extend(lift(grid, figure, stretch, at));
         }
@@ -206,7 +224,8 @@ fn controls(grid: &TrendGrid, figure: Figure, stretch: PeriodPart, periods: usiz
     lifts
 }
 
-/// An upper bound of the logarithm of the chance that at least `k` of `n` happen, each at `rate` (Chernoff, 1952).
+/// An upper bound of the logarithm of the chance that at least `k` of `n` happen, each at `rate`
+/// (Chernoff, 1952).
 pub(super) fn ln_tail(k: usize, n: usize, rate: f64) -> f64 {
     let share = k as f64 / n as f64;
     if share <= rate {
@@ -229,7 +248,8 @@ pub(super) fn duration(values: &[f64], present: &[f64], stretch: PeriodPart) -> 
     let from = (stretch.from / bin).round() as i64;
     let width = ((stretch.width / bin).round() as i64).max(1);
     let margin = (width / 4).max((2.0 / bin) as i64).min((bins as i64 - width) / 2);
-    let inside = |from: i64, to: i64| (from..to).map(mean).filter(|v| !v.is_nan()).collect::<Vec<f64>>();
+    let inside =
+        |from: i64, to: i64| (from..to).map(mean).filter(|v| !v.is_nan()).collect::<Vec<f64>>();
     let base = median(&mut inside(from + width + margin, from + bins as i64 - margin));
     let edge = if width >= 6 { width / 4 } else { 0 };
     let top = median(&mut inside(from + edge, from + width - edge));
@@ -237,10 +257,15 @@ pub(super) fn duration(values: &[f64], present: &[f64], stretch: PeriodPart) -> 
         return stretch.width;
     }
 
-    inside(from - margin, from + width + margin).iter().map(|v| (v - base) / (top - base)).sum::<f64>() * bin
+    inside(from - margin, from + width + margin)
+        .iter()
+        .map(|v| (v - base) / (top - base))
+        .sum::<f64>()
+        * bin
 }
 
-/// The mean of a figure by place in the period, in nanoseconds, the stretch beginning at a tenth; NaN where there is none.
+/// The mean of a figure by place in the period, in nanoseconds, the stretch beginning at a tenth;
+/// NaN where there is none.
 pub(super) fn by_place(series: &[f64], stretch: PeriodPart, bins: usize) -> Vec<f64> {
     let mut sums = vec![0.0; bins];
     let mut counts = vec![0.0; bins];
@@ -251,5 +276,8 @@ pub(super) fn by_place(series: &[f64], stretch: PeriodPart, bins: usize) -> Vec<
         counts[bin] += 1.0;
     }
 
-    sums.iter().zip(counts).map(|(sum, count)| if count > 0.0 { sum / count } else { f64::NAN }).collect()
+    sums.iter()
+        .zip(counts)
+        .map(|(sum, count)| if count > 0.0 { sum / count } else { f64::NAN })
+        .collect()
 }

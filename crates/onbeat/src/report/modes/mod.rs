@@ -1,4 +1,5 @@
-//! Modes, the periodic interference of reports: disturbances that recur, found in the trend of a run.
+//! Modes, the periodic interference of reports: disturbances that recur, found in the trend of a
+//! run.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -13,14 +14,15 @@
 //! | `tied` | whether a mode keeps time or counts cycles |
 //! | `words` | modes in sentences |
 //!
-//! What is tied to the second and the like (a rule of the scheduler) is found too: one step may hold one of it.
+//! What is tied to the second and the like (a rule of the scheduler) is found too: one step may
+//! hold one of it.
 //!
-//! What can be found: from `LEAST_PERIODS` (4) times in a run down to every second release. What lasts for a step or
-//! longer is seen in the median or the slowest tenth of the steps, with its size over what lies beside it; what is shorter
-//! is seen in the largest values, when it stands out there: the trend keeps when in its step each of them was, so that their
-//! periods may be of any length.
-//! Absent on purpose: a period that wanders by more than the mode's own duration in the course of a run, and a guess at
-//! the cause.
+//! What can be found: from `LEAST_PERIODS` (4) times in a run down to every second release. What
+//! lasts for a step or longer is seen in the median or the slowest tenth of the steps, with its
+//! size over what lies beside it; what is shorter is seen in the largest values, when it stands out
+//! there: the trend keeps when in its step each of them was, so that their periods may be of any
+//! length. Absent on purpose: a period that wanders by more than the mode's own duration in the
+//! course of a run, and a guess at the cause.
 
 mod comb;
 mod comes;
@@ -49,8 +51,8 @@ pub use tied::{Tied, across};
 
 /// Points of a phase plot, at most.
 const PLOT_POINTS: usize = 160;
-/// A mode is reported by the slowest tenth of its steps when this is lifted by this factor more than the median, or by no less than
-/// this part of what the largest values are.
+/// A mode is reported by the slowest tenth of its steps when this is lifted by this factor more
+/// than the median, or by no less than this part of what the largest values are.
 const MORE_IN_THE_TAIL: f64 = 2.0;
 /// What lifts the slowest tenth for this many steps is not a single cycle.
 const LASTING: f64 = 2.0;
@@ -78,7 +80,8 @@ pub struct Mode {
     pub period_s: f64,
     /// The same in cycles of the loop; 0 where the period of the loop is not known.
     pub period_cycles: f64,
-    /// How much later cycles are: over what lies beside it, or for single cycles over the median of its step. Nanoseconds.
+    /// How much later cycles are: over what lies beside it, or for single cycles over the median of
+    /// its step. Nanoseconds.
     pub size_ns: f64,
     /// Which cycles it makes late.
     pub lifts: Lifts,
@@ -100,10 +103,12 @@ pub struct Mode {
     pub sentence: String,
 }
 
-/// Latency by place in the period: what a phase plot is drawn from. The mode begins at a tenth of the period.
+/// Latency by place in the period: what a phase plot is drawn from. The mode begins at a tenth of
+/// the period.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PhasePlot {
-    /// Mean of the steps' medians at each of the places, in nanoseconds; `null` where there is none.
+    /// Mean of the steps' medians at each of the places, in nanoseconds; `null` where there is
+    /// none.
     pub p50_ns: Vec<Option<u64>>,
     /// The same for what nine tenths of a step do not exceed.
     pub p90_ns: Vec<Option<u64>>,
@@ -143,7 +148,8 @@ pub fn of_series(run: &RunFile, series: Series) -> Modes {
     let release = Release::of(run, series);
     let trends = &recorded.levels;
     let grid = trends.grid(Axis::Time);
-    let finest = recorded.largest.as_ref().map_or_else(|| grid.clone(), |largest| largest.grid(Axis::Time));
+    let finest =
+        recorded.largest.as_ref().map_or_else(|| grid.clone(), |largest| largest.grid(Axis::Time));
     let mut modes = Modes {
         step_s: finest.step_s,
         steps: finest.filled as u64,
@@ -206,19 +212,22 @@ impl Release {
 fn on_axis(recorded: &Recorded, axis: Axis, release: Release) -> Vec<Mode> {
     let whole = recorded.levels.grid(axis);
     let mut left = whole.clone();
-    let of =
-        |found: Vec<LevelMode>| found.into_iter().map(|found| of_found(&whole, &found, release)).collect::<Vec<_>>();
+    let of = |found: Vec<LevelMode>| {
+        found.into_iter().map(|found| of_found(&whole, &found, release)).collect::<Vec<_>>()
+    };
     let mut all = of(search::levels(&mut left, Figure::P50, 0.0));
     // What makes nearly every second cycle late lifts the median of some steps more than of others.
     if !all.is_empty() && recorded.largest.is_none() {
         let fast = single::all(&mut whole.clone(), release.apart_s);
         let fast: Vec<Mode> = fast.iter().map(|one| of_single(&whole, one, release)).collect();
-        if all.iter().any(|mode| fast.iter().any(|fast| is_seen_in_steps(mode, fast, whole.step_s))) {
+        if all.iter().any(|mode| fast.iter().any(|fast| is_seen_in_steps(mode, fast, whole.step_s)))
+        {
             (all, left) = (Vec::new(), whole.clone());
         }
     }
 
-    // Single late cycles lift the slowest tenth a little, where a step has few: what lasts comes before them, the rest after.
+    // Single late cycles lift the slowest tenth a little, where a step has few: what lasts comes
+    // before them, the rest after.
     let lasting = of(search::levels(&mut left, Figure::P90, LASTING));
     let finer = recorded.largest.as_ref().map(|largest| largest.grid(axis));
     let found = match finer.clone() {
@@ -229,7 +238,8 @@ fn on_axis(recorded: &Recorded, axis: Axis, release: Release) -> Vec<Mode> {
     let finer = finer.as_ref().unwrap_or(&whole);
     let single: Vec<Mode> = found.iter().map(|one| of_single(finer, one, release)).collect();
     let tenth = of(search::levels(&mut left, Figure::P90, 0.0));
-    let is_shown = |mode: &Mode| !single.iter().any(|fast| is_seen_in_steps(mode, fast, whole.step_s));
+    let is_shown =
+        |mode: &Mode| !single.iter().any(|fast| is_seen_in_steps(mode, fast, whole.step_s));
     all.extend(lasting.into_iter().filter(is_shown));
     let tenth: Vec<Mode> = tenth.into_iter().filter(is_shown).collect();
     let mut modes: Vec<Mode> = Vec::new();
@@ -242,8 +252,9 @@ fn on_axis(recorded: &Recorded, axis: Axis, release: Release) -> Vec<Mode> {
     modes
 }
 
-/// Whether a mode of levels is what a faster one than two steps looks like when it is seen once per step: figures of steps tell
-/// its frequency, and multiples of that, only up to whole multiples of one per step.
+/// Whether a mode of levels is what a faster one than two steps looks like when it is seen once per
+/// step: figures of steps tell its frequency, and multiples of that, only up to whole multiples of
+/// one per step.
 fn is_seen_in_steps(mode: &Mode, fast: &Mode, step_s: f64) -> bool {
     if fast.period_s >= 2.0 * step_s {
         return false;
@@ -253,7 +264,8 @@ fn is_seen_in_steps(mode: &Mode, fast: &Mode, step_s: f64) -> bool {
     (1..=SEEN_MULTIPLES).any(|multiple| {
         let turns = (f64::from(multiple) * step_s / fast.period_s).fract();
         let folded = turns.min(1.0 - turns);
-        (1..=SEEN_MULTIPLES).any(|part| (folded * mode.period_s / step_s / f64::from(part) - 1.0).abs() < within)
+        (1..=SEEN_MULTIPLES)
+            .any(|part| (folded * mode.period_s / step_s / f64::from(part) - 1.0).abs() < within)
     })
 }
 
@@ -263,7 +275,8 @@ pub fn is_same_period(a: &Mode, b: &Mode) -> bool {
     (a.period_s / b.period_s - 1.0).abs() < SAME_PERIOD
 }
 
-/// Whether a mode is what another one left over: at a whole multiple or part of its period and at its place.
+/// Whether a mode is what another one left over: at a whole multiple or part of its period and at
+/// its place.
 fn is_part_of(mode: &Mode, other: &Mode) -> bool {
     let ratio = (mode.period_s / other.period_s).max(other.period_s / mode.period_s);
     let short = mode.period_s.min(other.period_s);
@@ -291,7 +304,8 @@ fn of_found(grid: &TrendGrid, found: &LevelMode, release: Release) -> Mode {
         sentence: String::new(),
     };
 
-    let tail = fold::seen(grid, Figure::P90, found.stretch, 1.0).filter(|_| found.figure == Figure::P50);
+    let tail =
+        fold::seen(grid, Figure::P90, found.stretch, 1.0).filter(|_| found.figure == Figure::P50);
     if let Some(tail) = tail.filter(|tail| tail.size_ns > MORE_IN_THE_TAIL * mode.size_ns) {
         (mode.size_ns, mode.lifts) = (tail.size_ns, Lifts::Some);
     }
@@ -304,7 +318,12 @@ fn of_single(grid: &TrendGrid, single: &Single, release: Release) -> Mode {
     let comes = single.comes;
     let in_steps = |s: f64| s / grid.step_s;
     let width = in_steps(comes.width_s).max(1.0);
-    let stretch = PeriodPart { period: in_steps(comes.period_s), from: in_steps(comes.from_s), width, score: 0.0 };
+    let stretch = PeriodPart {
+        period: in_steps(comes.period_s),
+        from: in_steps(comes.from_s),
+        width,
+        score: 0.0,
+    };
     let is_slow = comes.period_s >= 2.0 * grid.step_s;
     let mut mode = Mode {
         period_s: comes.period_s,
@@ -351,6 +370,7 @@ fn fast_plot(grid: &TrendGrid, comes: Comes) -> PhasePlot {
         counts[bin] += 1;
     }
 
-    let mean = |(sum, count): (f64, u32)| (count > 0).then(|| (sum / f64::from(count)).round() as u64);
+    let mean =
+        |(sum, count): (f64, u32)| (count > 0).then(|| (sum / f64::from(count)).round() as u64);
     PhasePlot { max_ns: sums.into_iter().zip(counts).map(mean).collect(), ..PhasePlot::default() }
 }

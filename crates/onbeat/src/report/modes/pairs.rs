@@ -31,7 +31,8 @@ pub(super) struct PeriodCandidate {
 pub(super) fn periods(times: &[f64], measured: &MeasuredSteps) -> Vec<PeriodCandidate> {
     let n = times.len() as f64;
     let span_s = measured.span_s();
-    let shortest_s = (SHORTEST_STEPS * measured.step_s).max(SHORTEST_GAPS * span_s / n).max(measured.shortest_s);
+    let shortest_s =
+        (SHORTEST_STEPS * measured.step_s).max(SHORTEST_GAPS * span_s / n).max(measured.shortest_s);
     // A run holds four of the longest only when it begins and ends with one.
     let longest_s = (measured.longest_s * 1.1).min(MOST_PAIRS * span_s / (n * n));
     let mut distances: Vec<f64> = Vec::new();
@@ -42,13 +43,19 @@ pub(super) fn periods(times: &[f64], measured: &MeasuredSteps) -> Vec<PeriodCand
 
     distances.sort_unstable_by(f64::total_cmp);
     let mut found: Vec<PeriodCandidate> = Vec::new();
-    let widths = WIDTHS.into_iter().chain(std::iter::successors(Some(WIDTHS[2] * WIDER), |w| Some(w * WIDER)));
-    for width_s in widths.map(|width| width * measured.unit_s).take_while(|w| *w * LEAST_WIDTHS <= longest_s) {
+    let widths = WIDTHS
+        .into_iter()
+        .chain(std::iter::successors(Some(WIDTHS[2] * WIDER), |w| Some(w * WIDER)));
+    for width_s in
+        widths.map(|width| width * measured.unit_s).take_while(|w| *w * LEAST_WIDTHS <= longest_s)
+    {
         let mut of_width = clusters(&distances, width_s);
         of_width.sort_unstable_by(|a, b| b.clearness.total_cmp(&a.clearness));
         let mut taken = 0;
         for one in of_width {
-            let is_new = found.iter().all(|other| (one.period_s - other.period_s).abs() > width_s.max(other.within_s));
+            let is_new = found
+                .iter()
+                .all(|other| (one.period_s - other.period_s).abs() > width_s.max(other.within_s));
             if is_new && taken < PER_WIDTH {
                 found.push(one);
                 taken += 1;
@@ -61,7 +68,8 @@ pub(super) fn periods(times: &[f64], measured: &MeasuredSteps) -> Vec<PeriodCand
     found
 }
 
-/// Stretches of a width in which there are more distances than beside it; those that no neighbour exceeds.
+/// Stretches of a width in which there are more distances than beside it; those that no neighbour
+/// exceeds.
 fn clusters(distances: &[f64], width_s: f64) -> Vec<PeriodCandidate> {
     let mut found: Vec<PeriodCandidate> = Vec::new();
     let mut end = 0;
@@ -76,7 +84,8 @@ fn clusters(distances: &[f64], width_s: f64) -> Vec<PeriodCandidate> {
         };
 
         let here = reach(from + width_s, &mut end) - i;
-        let around = reach(from + (BESIDE + 1.0) * width_s, &mut high) - reach(from - BESIDE * width_s, &mut low);
+        let around = reach(from + (BESIDE + 1.0) * width_s, &mut high)
+            - reach(from - BESIDE * width_s, &mut low);
         if here < LEAST_EVENTS - 2 || from < LEAST_WIDTHS * width_s {
             continue;
         }
@@ -98,7 +107,8 @@ fn clusters(distances: &[f64], width_s: f64) -> Vec<PeriodCandidate> {
     found
 }
 
-/// The same period as exactly as pairs more and more periods apart allow, while there are such pairs.
+/// The same period as exactly as pairs more and more periods apart allow, while there are such
+/// pairs.
 pub(super) fn refined(times: &[f64], candidate: PeriodCandidate, measured: &MeasuredSteps) -> f64 {
     let span_s = measured.span_s();
     let mut period_s = candidate.period_s;
@@ -112,13 +122,17 @@ pub(super) fn refined(times: &[f64], candidate: PeriodCandidate, measured: &Meas
             while j < times.len() && times[j] < t + apart_s - candidate.within_s {
                 j += 1;
             }
-            let within =
-                times[j..].iter().map(|other| other - t - apart_s).take_while(|off| *off <= candidate.within_s);
+            let within = times[j..]
+                .iter()
+                .map(|other| other - t - apart_s)
+                .take_while(|off| *off <= candidate.within_s);
             off.extend(within.min_by(|a, b| a.abs().total_cmp(&b.abs())));
         }
 
         let room = 1.0 - apart_s / span_s;
-        if off.is_empty() || (off.len() as f64) < STILL * room * *first.get_or_insert(off.len() as f64) {
+        if off.is_empty()
+            || (off.len() as f64) < STILL * room * *first.get_or_insert(off.len() as f64)
+        {
             break;
         }
 

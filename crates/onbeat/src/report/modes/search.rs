@@ -1,4 +1,5 @@
-//! The search: series after series, the clearest mode first, each taken out before the next is looked for.
+//! The search: series after series, the clearest mode first, each taken out before the next is
+//! looked for.
 
 use super::comb::{Comb, LEAST_PERIODS};
 use super::fold::{self, Figure, PeriodCounts, PeriodPart};
@@ -25,8 +26,8 @@ pub(super) struct LevelMode {
     pub(super) duration: f64,
 }
 
-/// Modes that lift a level, half of the cycles or the slowest tenth of them, that are no shorter than two steps; their steps
-/// are taken out. `least_width` is how long they must last, in steps.
+/// Modes that lift a level, half of the cycles or the slowest tenth of them, that are no shorter
+/// than two steps; their steps are taken out. `least_width` is how long they must last, in steps.
 pub(super) fn levels(grid: &mut TrendGrid, figure: Figure, least_width: f64) -> Vec<LevelMode> {
     let mut found = Vec::new();
     while found.len() < MOST_PER_SERIES {
@@ -51,7 +52,12 @@ pub(super) fn series(grid: &TrendGrid, figure: Figure) -> &[f64] {
 }
 
 /// The clearest mode of a series, when one stands the test of its periods.
-fn clearest(grid: &TrendGrid, figure: Figure, values: &[f64], present: &[f64]) -> Option<LevelMode> {
+fn clearest(
+    grid: &TrendGrid,
+    figure: Figure,
+    values: &[f64],
+    present: &[f64],
+) -> Option<LevelMode> {
     if grid.filled < LEAST_STEPS {
         return None;
     }
@@ -59,7 +65,9 @@ fn clearest(grid: &TrendGrid, figure: Figure, values: &[f64], present: &[f64]) -
     let comb = Comb::of(values, present);
     let mut best: Option<(PeriodPart, PeriodCounts)> = None;
     for candidate in comb.candidates() {
-        let Some(stretch) = fold::best_stretch(values, present, comb.refined(candidate)) else { continue };
+        let Some(stretch) = fold::best_stretch(values, present, comb.refined(candidate)) else {
+            continue;
+        };
         if best.as_ref().is_some_and(|(other, _)| other.score >= stretch.score) {
             continue;
         }
@@ -75,14 +83,17 @@ fn clearest(grid: &TrendGrid, figure: Figure, values: &[f64], present: &[f64]) -
     Some(LevelMode { figure, stretch, seen, duration })
 }
 
-/// A mode agrees with parts of its period, where it is missing from most, and with multiples, where it is there several
-/// times. Its own period is where one stretch holds all of it, which is where that stands out most.
+/// A mode agrees with parts of its period, where it is missing from most, and with multiples, where
+/// it is there several times. Its own period is where one stretch holds all of it, which is where
+/// that stands out most.
 fn own_period(comb: &Comb, values: &[f64], present: &[f64], stretch: PeriodPart) -> PeriodPart {
     let longest = values.len() as f64 / LEAST_PERIODS as f64;
     let mut best = stretch;
     let others = MULTIPLES.iter().flat_map(|m| [stretch.period * m, stretch.period / m]);
     for period in others.filter(|period| (2.0..=longest).contains(period)) {
-        let Some(other) = fold::best_stretch(values, present, comb.refined(period)) else { continue };
+        let Some(other) = fold::best_stretch(values, present, comb.refined(period)) else {
+            continue;
+        };
         if other.score > best.score * CLEARER {
             best = other;
         }

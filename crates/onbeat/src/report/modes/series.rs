@@ -2,7 +2,8 @@
 
 use crate::record::{Bucket, Entry, RunFile, Series, Trend, TrendStep};
 
-/// More steps than this are taken together, so that the search is bounded: a day and a half of seconds.
+/// More steps than this are taken together, so that the search is bounded: a day and a half of
+/// seconds.
 const MOST_STEPS: usize = 1 << 17;
 
 /// Steps on an even grid. Positions count from 0 in steps; a gap is NaN.
@@ -30,7 +31,8 @@ pub(super) enum Axis {
     Cycles,
 }
 
-/// A step, and where it stands by either axis, in seconds: for cycles, as if all had come a period apart.
+/// A step, and where it stands by either axis, in seconds: for cycles, as if all had come a period
+/// apart.
 struct PlacedStep {
     step: TrendStep,
     by_cycles_s: f64,
@@ -47,20 +49,22 @@ pub(super) struct Trends {
 pub(super) struct Recorded {
     /// All figures of each step.
     pub(super) levels: Trends,
-    /// Shorter steps of which only the largest values are known, with the other figures of the step above around them.
+    /// Shorter steps of which only the largest values are known, with the other figures of the step
+    /// above around them.
     pub(super) largest: Option<Trends>,
 }
 
 impl Recorded {
-    /// The trend notes of a series, or its intervals and largest values per second where the file has no such notes.
+    /// The trend notes of a series, or its intervals and largest values per second where the file
+    /// has no such notes.
     pub(super) fn of(run: &RunFile, series: Series) -> Option<Self> {
         if let Some(levels) = Trends::of(run, series) {
             return Some(Self { levels, largest: None });
         }
 
         let steps = of_intervals(run, series);
-        let largest =
-            Trends::unplaced(of_maxima(run, series, &steps)).filter(|largest| largest.placed.len() > steps.len());
+        let largest = Trends::unplaced(of_maxima(run, series, &steps))
+            .filter(|largest| largest.placed.len() > steps.len());
         Some(Self { levels: Trends::unplaced(steps)?, largest })
     }
 }
@@ -85,7 +89,14 @@ fn of_intervals(run: &RunFile, series: Series) -> Vec<TrendStep> {
         let p50_ns = value(0.5)?;
         let p90_ns = value(0.9)?;
         let max_ns = value(1.0)?;
-        Some(TrendStep { t: entry.t, min_ns, p50_ns, p90_ns, max_ns, worst_t: entry.t + entry.length / 2.0 })
+        Some(TrendStep {
+            t: entry.t,
+            min_ns,
+            p50_ns,
+            p90_ns,
+            max_ns,
+            worst_t: entry.t + entry.length / 2.0,
+        })
     };
 
     entries.filter_map(step).collect()
@@ -95,9 +106,13 @@ fn of_intervals(run: &RunFile, series: Series) -> Vec<TrendStep> {
 fn of_maxima(run: &RunFile, series: Series, intervals: &[TrendStep]) -> Vec<TrendStep> {
     let mut steps = Vec::new();
     for note in &run.maxima {
-        for (i, ns) in note.series.get(&series).into_iter().flatten().enumerate().filter(|(_, ns)| **ns > 0) {
+        for (i, ns) in
+            note.series.get(&series).into_iter().flatten().enumerate().filter(|(_, ns)| **ns > 0)
+        {
             let t = note.t + i as f64 * note.every;
-            let Some(around) = intervals.partition_point(|step| step.t <= t).checked_sub(1) else { continue };
+            let Some(around) = intervals.partition_point(|step| step.t <= t).checked_sub(1) else {
+                continue;
+            };
             let max_ns = (*ns as f64).max(intervals[around].p50_ns);
             steps.push(TrendStep { t, max_ns, worst_t: t + note.every / 2.0, ..intervals[around] });
         }
@@ -114,14 +129,19 @@ impl Trends {
         // A source that was imported tells no cycles.
         let period_s = run.header.timing.as_ref().map(|timing| timing.period_ns as f64 / 1e9);
         let mut placed = Vec::new();
-        for (i, note) in
-            notes.iter().enumerate().filter(|(_, note)| (note.every - every_s).abs() < 1e-9 && every_s > 0.0)
+        for (i, note) in notes
+            .iter()
+            .enumerate()
+            .filter(|(_, note)| (note.every - every_s).abs() < 1e-9 && every_s > 0.0)
         {
             let Some(period_s) = period_s else {
-                placed.extend(note.steps().into_iter().map(|step| PlacedStep { by_cycles_s: step.t, step }));
+                placed.extend(
+                    note.steps().into_iter().map(|step| PlacedStep { by_cycles_s: step.t, step }),
+                );
                 continue;
             };
-            // Cycles of a note are spread evenly over its time: where releases were skipped there are fewer of them.
+            // Cycles of a note are spread evenly over its time: where releases were skipped there
+            // are fewer of them.
             let served = notes.get(i + 1).map(|next| next.cycles.saturating_sub(note.cycles));
             let length_s = note.every * (note.max.len() / 2) as f64;
             let rate = served.map_or(1.0, |served| (served as f64 * period_s / length_s).min(1.0));
@@ -136,18 +156,22 @@ impl Trends {
         (!placed.is_empty()).then_some(Self { placed, every_s, is_placed })
     }
 
-    /// Steps of which it is not known when in them the largest value was; as long as most of them are apart.
+    /// Steps of which it is not known when in them the largest value was; as long as most of them
+    /// are apart.
     fn unplaced(steps: Vec<TrendStep>) -> Option<Self> {
-        let mut apart: Vec<f64> = steps.windows(2).map(|pair| pair[1].t - pair[0].t).filter(|s| *s > 0.0).collect();
+        let mut apart: Vec<f64> =
+            steps.windows(2).map(|pair| pair[1].t - pair[0].t).filter(|s| *s > 0.0).collect();
         let every_s = if apart.is_empty() { return None } else { median(&mut apart) };
-        let placed = steps.into_iter().map(|step| PlacedStep { by_cycles_s: step.t, step }).collect();
+        let placed =
+            steps.into_iter().map(|step| PlacedStep { by_cycles_s: step.t, step }).collect();
         Some(Self { placed, every_s, is_placed: false })
     }
 
     /// By how much the axes part in the run, in seconds.
     pub(super) fn axes_part_s(&self) -> f64 {
         let apart = self.placed.iter().map(|placed| placed.step.t - placed.by_cycles_s);
-        let (low, high) = apart.fold((f64::MAX, f64::MIN), |(low, high), s| (low.min(s), high.max(s)));
+        let (low, high) =
+            apart.fold((f64::MAX, f64::MIN), |(low, high), s| (low.min(s), high.max(s)));
         high - low
     }
 
@@ -197,7 +221,8 @@ impl TrendGrid {
             (self.p50[i], self.p90[i]) = (step.p50_ns, step.p90_ns);
         } else {
             // Several steps taken together: the median's mean is near enough.
-            (self.p50[i], self.p90[i]) = (f64::midpoint(self.p50[i], step.p50_ns), self.p90[i].max(step.p90_ns));
+            (self.p50[i], self.p90[i]) =
+                (f64::midpoint(self.p50[i], step.p50_ns), self.p90[i].max(step.p90_ns));
         }
         if self.max[i].is_nan() || step.max_ns > self.max[i] {
             (self.max[i], self.worst_at[i]) = (step.max_ns, worst_at);
@@ -208,7 +233,8 @@ impl TrendGrid {
         self.max.len()
     }
 
-    /// Takes the largest value of a step out, and with it what the slowest tenth is lifted by, where that is wanted.
+    /// Takes the largest value of a step out, and with it what the slowest tenth is lifted by,
+    /// where that is wanted.
     pub(super) fn forget_largest(&mut self, step: usize, and_tenth: bool) {
         self.max[step] = f64::NAN;
         if and_tenth {
@@ -229,18 +255,26 @@ impl TrendGrid {
     }
 }
 
-/// A series made comparable: distances from the median in units of the usual spread, nothing beyond `clip` of them;
-/// 0 in gaps. With it, where there are figures (1 or 0).
+/// A series made comparable: distances from the median in units of the usual spread, nothing beyond
+/// `clip` of them; 0 in gaps. With it, where there are figures (1 or 0).
 pub(super) fn standardised(series: &[f64], clip: f64) -> (Vec<f64>, Vec<f64>) {
     let mut sorted: Vec<f64> = series.iter().copied().filter(|v| !v.is_nan()).collect();
     sorted.sort_unstable_by(f64::total_cmp);
-    let Some(&median) = sorted.get(sorted.len() / 2) else { return (vec![0.0; series.len()], vec![0.0; series.len()]) };
+    let Some(&median) = sorted.get(sorted.len() / 2) else {
+        return (vec![0.0; series.len()], vec![0.0; series.len()]);
+    };
     let quantile = |share: f64| sorted[((sorted.len() - 1) as f64 * share) as usize];
-    // Half of a normal distribution is within 0.6745 of its standard deviation. What is stored is within 0.02 %.
-    let spread = ((quantile(0.75) - quantile(0.25)) / (2.0 * 0.6745)).max(median.abs() * 2e-4).max(f64::MIN_POSITIVE);
+    // Half of a normal distribution is within 0.6745 of its standard deviation. What is stored is
+    // within 0.02 %.
+    let spread = ((quantile(0.75) - quantile(0.25)) / (2.0 * 0.6745))
+        .max(median.abs() * 2e-4)
+        .max(f64::MIN_POSITIVE);
 
     centred(
-        series.iter().map(|v| if v.is_nan() { f64::NAN } else { ((v - median) / spread).clamp(-clip, clip) }).collect(),
+        series
+            .iter()
+            .map(|v| if v.is_nan() { f64::NAN } else { ((v - median) / spread).clamp(-clip, clip) })
+            .collect(),
     )
 }
 
@@ -249,7 +283,8 @@ fn centred(mut values: Vec<f64>) -> (Vec<f64>, Vec<f64>) {
     let present: Vec<f64> = values.iter().map(|v| if v.is_nan() { 0.0 } else { 1.0 }).collect();
     let n = present.iter().sum::<f64>().max(1.0);
     let mean = values.iter().filter(|v| !v.is_nan()).sum::<f64>() / n;
-    let variance = values.iter().filter(|v| !v.is_nan()).map(|v| (v - mean) * (v - mean)).sum::<f64>() / n;
+    let variance =
+        values.iter().filter(|v| !v.is_nan()).map(|v| (v - mean) * (v - mean)).sum::<f64>() / n;
     let scale = if variance > 0.0 { variance.sqrt().recip() } else { 0.0 };
     for value in &mut values {
         *value = if value.is_nan() { 0.0 } else { (*value - mean) * scale };

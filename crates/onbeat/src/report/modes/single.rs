@@ -1,4 +1,5 @@
-//! Modes of single cycles: found by when the largest value of each step was, whatever the period is in steps.
+//! Modes of single cycles: found by when the largest value of each step was, whatever the period is
+//! in steps.
 
 use super::comes::{self, Comes};
 use super::events::{self, LEAST_EVENTS, LateInstant, MeasuredSteps};
@@ -46,12 +47,16 @@ pub(super) struct Single {
 pub(super) fn all(grid: &mut TrendGrid, release_s: f64) -> Vec<Single> {
     let mut found: Vec<Single> = Vec::new();
     let (mut events, mut measured) = events::of(grid, release_s);
-    // Again after a find: beside what comes every five seconds, what comes every hour does not stand out.
+    // Again after a find: beside what comes every five seconds, what comes every hour does not
+    // stand out.
     for _ in 0..MOST_PASSES {
         let before = found.len();
         for set in events::sets(&events) {
             for _ in 0..MOST_PER_SET {
-                let Some(comes) = clearest(&events, set, &measured).filter(|_| found.len() < MOST) else { break };
+                let Some(comes) = clearest(&events, set, &measured).filter(|_| found.len() < MOST)
+                else {
+                    break;
+                };
                 let (single, steps) = counted(&events, set, comes, &measured);
                 measured.forget(&steps);
                 for step in steps {
@@ -78,7 +83,8 @@ fn clearest(events: &[LateInstant], set: (f64, f64), measured: &MeasuredSteps) -
         return None;
     }
 
-    let is_dense = times.len() >= LEAST_DENSE && times.len() as f64 >= DENSE * measured.steps() as f64;
+    let is_dense =
+        times.len() >= LEAST_DENSE && times.len() as f64 >= DENSE * measured.steps() as f64;
     let rapid: Vec<f64> = if is_dense && measured.unit_s < measured.step_s {
         let periods = spectrum::periods(&times, measured).into_iter();
         periods.map(|period_s| spectrum::refined(&times, period_s, measured)).collect()
@@ -86,10 +92,12 @@ fn clearest(events: &[LateInstant], set: (f64, f64), measured: &MeasuredSteps) -
         Vec::new()
     };
 
-    let mut tried: Vec<Comes> = rapid.iter().filter_map(|period_s| comes::at(&times, *period_s, measured)).collect();
+    let mut tried: Vec<Comes> =
+        rapid.iter().filter_map(|period_s| comes::at(&times, *period_s, measured)).collect();
     tried.extend(pairs::periods(&times, measured).into_iter().filter_map(|candidate| {
         let period_s = pairs::refined(&times, candidate, measured);
-        comes::at(&times, period_s, measured).or_else(|| comes::at(&times, candidate.period_s, measured))
+        comes::at(&times, period_s, measured)
+            .or_else(|| comes::at(&times, candidate.period_s, measured))
     }));
     // What chance does at least as well is at no multiple of its period a mode.
     tried.retain(|comes| comes.ln_chance < 0.0);
@@ -101,22 +109,24 @@ fn clearest(events: &[LateInstant], set: (f64, f64), measured: &MeasuredSteps) -
     clearest.or_else(|| rapid.iter().find_map(|period_s| wandering(&times, *period_s, measured)))
 }
 
-/// What a period of the spectrum comes to where it wanders in the course of the run: each stretch of instants has a phase of its
-/// own.
+/// What a period of the spectrum comes to where it wanders in the course of the run: each stretch
+/// of instants has a phase of its own.
 fn wandering(times: &[f64], period_s: f64, measured: &MeasuredSteps) -> Option<Comes> {
     if period_s >= measured.step_s || times.len() < 4 * CHUNK {
         return None;
     }
 
-    let mut comes = comes::at(&spectrum::brought_together(times, period_s, CHUNK), period_s, measured)?;
+    let mut comes =
+        comes::at(&spectrum::brought_together(times, period_s, CHUNK), period_s, measured)?;
     // Each stretch has had a phase to choose.
     let chosen = (times.len() / CHUNK) as f64 * (comes.period_s / comes.width_s).ln();
     comes.ln_chance = (comes.ln_chance + chosen).min(0.0);
     Some(comes).filter(Comes::is_real)
 }
 
-/// A mode agrees with parts of its period, where it is missing from most, and with multiples, where it is there several
-/// times. Its own period is where one narrow part holds all of it, which is where that is least by chance.
+/// A mode agrees with parts of its period, where it is missing from most, and with multiples, where
+/// it is there several times. Its own period is where one narrow part holds all of it, which is
+/// where that is least by chance.
 fn own_period(times: &[f64], comes: Comes, measured: &MeasuredSteps) -> Comes {
     let mut best = polished(times, comes, measured);
     for _ in 0..MOST_CHANGES {
@@ -126,7 +136,8 @@ fn own_period(times: &[f64], comes: Comes, measured: &MeasuredSteps) -> Comes {
                 if !(measured.shortest_s * 0.95..=measured.longest_s * 1.1).contains(&period_s) {
                     continue;
                 }
-                let other = comes::at(times, period_s, measured).filter(|other| other.ln_chance < best.ln_chance);
+                let other = comes::at(times, period_s, measured)
+                    .filter(|other| other.ln_chance < best.ln_chance);
                 best = other.unwrap_or(best);
             }
         }
@@ -148,9 +159,11 @@ fn polished(times: &[f64], comes: Comes, measured: &MeasuredSteps) -> Comes {
         (turn, t - comes.from_s - turn * comes.period_s)
     };
 
-    let inside: Vec<(f64, f64)> = times.iter().map(|t| place(*t)).filter(|(_, off)| *off <= comes.width_s).collect();
+    let inside: Vec<(f64, f64)> =
+        times.iter().map(|t| place(*t)).filter(|(_, off)| *off <= comes.width_s).collect();
     let n = inside.len().max(1) as f64;
-    let (turns, offs) = inside.iter().fold((0.0, 0.0), |(turns, offs), (turn, off)| (turns + turn, offs + off));
+    let (turns, offs) =
+        inside.iter().fold((0.0, 0.0), |(turns, offs), (turn, off)| (turns + turn, offs + off));
     let turn_mean = turns / n;
     let off_mean = offs / n;
     let mut together = 0.0;
@@ -161,16 +174,24 @@ fn polished(times: &[f64], comes: Comes, measured: &MeasuredSteps) -> Comes {
     }
 
     let period_s = comes.period_s + if square > 0.0 { together / square } else { 0.0 };
-    let fitted = comes::at(times, period_s, measured).filter(|fitted| fitted.ln_chance <= comes.ln_chance);
+    let fitted =
+        comes::at(times, period_s, measured).filter(|fitted| fitted.ln_chance <= comes.ln_chance);
     fitted.unwrap_or(comes)
 }
 
-/// The mode counted among all events, whatever set it was found in; and the steps that it made the largest value of.
-fn counted(events: &[LateInstant], set: (f64, f64), comes: Comes, measured: &MeasuredSteps) -> (Single, Vec<usize>) {
+/// The mode counted among all events, whatever set it was found in; and the steps that it made the
+/// largest value of.
+fn counted(
+    events: &[LateInstant],
+    set: (f64, f64),
+    comes: Comes,
+    measured: &MeasuredSteps,
+) -> (Single, Vec<usize>) {
     // A disturbance between two releases is felt at the later one.
     let from_s = comes.from_s - BESIDE * measured.unit_s;
     let width_s = comes.width_s + 2.0 * BESIDE * measured.unit_s;
-    let is_there = |event: &&LateInstant| (event.at_s - from_s).rem_euclid(comes.period_s) <= width_s;
+    let is_there =
+        |event: &&LateInstant| (event.at_s - from_s).rem_euclid(comes.period_s) <= width_s;
     let at_place: Vec<&LateInstant> = events.iter().filter(is_there).collect();
     let sizes = |from: f64, to: f64| {
         let of = at_place.iter().map(|event| event.late_ns).filter(|ns| (from..to).contains(ns));
@@ -178,7 +199,8 @@ fn counted(events: &[LateInstant], set: (f64, f64), comes: Comes, measured: &Mea
     };
 
     let least_ns = SAME_SIZE * median(&mut sizes(set.0, set.1));
-    let its: Vec<&&LateInstant> = at_place.iter().filter(|event| event.late_ns >= least_ns).collect();
+    let its: Vec<&&LateInstant> =
+        at_place.iter().filter(|event| event.late_ns >= least_ns).collect();
     let turn = |event: &LateInstant| ((event.at_s - from_s) / comes.period_s).floor() as i64;
     let is_fast = comes.period_s < measured.step_s;
     let mut turns: Vec<i64> = its.iter().map(|event| turn(event)).collect();

@@ -1,8 +1,9 @@
 //! Periods up to two steps: where the spectrum of late instants is high.
 //!
-//! Each step has one instant, the others of its kind are hidden by it. Instants that are whole periods apart add up at the
-//! period's frequency all the same, whichever of them was the largest. Stretches of some steps are transformed, and their
-//! powers are added (Bartlett, 1950): what wanders in the course of a run adds up too.
+//! Each step has one instant, the others of its kind are hidden by it. Instants that are whole
+//! periods apart add up at the period's frequency all the same, whichever of them was the largest.
+//! Stretches of some steps are transformed, and their powers are added (Bartlett, 1950): what
+//! wanders in the course of a run adds up too.
 
 use std::f64::consts::TAU;
 
@@ -14,8 +15,8 @@ const STEPS: usize = 64;
 const MOST_STRETCHES: usize = 24;
 /// The longest period looked for here, in steps.
 const LONGEST: f64 = 2.2;
-/// The lowest frequency that has this part of the largest power is examined as well: a mode of single cycles has as
-/// much power at all multiples of its frequency.
+/// The lowest frequency that has this part of the largest power is examined as well: a mode of
+/// single cycles has as much power at all multiples of its frequency.
 const AS_HIGH: f64 = 0.5;
 /// Pairs of instants that tell the period more exactly, at most.
 const MOST_PAIRS: usize = 8192;
@@ -28,9 +29,12 @@ pub(super) fn periods(times: &[f64], measured: &MeasuredSteps) -> Vec<f64> {
     let n = ((2.0 * stretch_s / bin_s) as usize).next_power_of_two();
     let power = power(times, bin_s, (stretch_s, span_s), n);
     let lowest = ((n as f64 * bin_s) / (LONGEST * measured.step_s)).ceil() as usize;
-    let is_peak = |j: &usize| power[*j] >= power[j - 1] && (*j == n / 2 || power[*j] >= power[j + 1]);
+    let is_peak =
+        |j: &usize| power[*j] >= power[j - 1] && (*j == n / 2 || power[*j] >= power[j + 1]);
     let peaks: Vec<usize> = (lowest.max(1)..=n / 2).filter(is_peak).collect();
-    let Some(&highest) = peaks.iter().max_by(|a, b| power[**a].total_cmp(&power[**b])) else { return Vec::new() };
+    let Some(&highest) = peaks.iter().max_by(|a, b| power[**a].total_cmp(&power[**b])) else {
+        return Vec::new();
+    };
     let first = peaks.iter().copied().find(|j| power[*j] >= AS_HIGH * power[highest]);
     let mut chosen = vec![highest];
     chosen.extend(first.filter(|first| *first != highest));
@@ -73,7 +77,8 @@ fn power(times: &[f64], bin_s: f64, (stretch_s, span_s): (f64, f64), n: usize) -
     sums
 }
 
-/// The same period as exactly as pairs of instants further and further apart allow, while these still agree.
+/// The same period as exactly as pairs of instants further and further apart allow, while these
+/// still agree.
 pub(super) fn refined(times: &[f64], period_s: f64, measured: &MeasuredSteps) -> f64 {
     let mut frequency = 1.0 / period_s;
     let mut apart_s = 2.0 * measured.step_s;
@@ -89,14 +94,20 @@ pub(super) fn refined(times: &[f64], period_s: f64, measured: &MeasuredSteps) ->
             while j < times.len() && times[j] < t + apart_s {
                 j += 1;
             }
-            let Some(other) = times.get(j).filter(|other| **other < t + 2.0 * apart_s) else { continue };
+            let Some(other) = times.get(j).filter(|other| **other < t + 2.0 * apart_s) else {
+                continue;
+            };
             let (s, c) = (TAU * (frequency * (other - t)).fract()).sin_cos();
             (sine, cosine, distance_s, n) = (sine + s, cosine + c, distance_s + other - t, n + 1.0);
         }
 
         let agreement = f64::hypot(sine, cosine) / f64::max(n, 1.0);
-        // How well instants agree on a frequency (Rayleigh, 1880); three standard deviations of chance are too little.
-        if n < 8.0 || agreement < 0.5 * *first.get_or_insert(agreement) || agreement < 3.0 / n.sqrt() {
+        // How well instants agree on a frequency (Rayleigh, 1880); three standard deviations of
+        // chance are too little.
+        if n < 8.0
+            || agreement < 0.5 * *first.get_or_insert(agreement)
+            || agreement < 3.0 / n.sqrt()
+        {
             break;
         }
 
@@ -107,7 +118,8 @@ pub(super) fn refined(times: &[f64], period_s: f64, measured: &MeasuredSteps) ->
     1.0 / frequency
 }
 
-/// Instants with the phase that each stretch of `chunk` of them has taken off: for what wanders in the course of a run.
+/// Instants with the phase that each stretch of `chunk` of them has taken off: for what wanders in
+/// the course of a run.
 pub(super) fn brought_together(times: &[f64], period_s: f64, chunk: usize) -> Vec<f64> {
     let of_chunk = |chunk: &[f64]| -> Vec<f64> {
         let (sine, cosine) = chunk.iter().fold((0.0, 0.0), |(sine, cosine), t| {

@@ -1,7 +1,8 @@
 //! Whether a mode keeps time or counts cycles.
 //!
-//! One loop at one period on an unbroken grid cannot show it: there a number of seconds is a number of cycles. Two runs of different
-//! periods can, and so can one run whose cycles were not served evenly: releases skipped, or pauses between blocks.
+//! One loop at one period on an unbroken grid cannot show it: there a number of seconds is a number
+//! of cycles. Two runs of different periods can, and so can one run whose cycles were not served
+//! evenly: releases skipped, or pauses between blocks.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,19 +26,23 @@ pub enum Tied {
     CannotTell,
 }
 
-/// Modes found on both axes of one run, each kept where it is clearer. `parted_s` is by how much the axes part.
+/// Modes found on both axes of one run, each kept where it is clearer. `parted_s` is by how much
+/// the axes part.
 pub(super) fn joined(by_time: Vec<Mode>, by_cycles: Vec<Mode>, parted_s: f64) -> Vec<Mode> {
     let mut left: Vec<Option<Mode>> = by_cycles.into_iter().map(Some).collect();
     let mut modes = Vec::new();
     for mut mode in by_time {
-        let same =
-            |other: &Option<Mode>| other.as_ref().is_some_and(|other| is_same(other.period_s, mode.period_s, 0.05));
+        let same = |other: &Option<Mode>| {
+            other.as_ref().is_some_and(|other| is_same(other.period_s, mode.period_s, 0.05))
+        };
         let other = left.iter().position(same).and_then(|place| left[place].take());
         // Axes that part by less than a mode lasts leave it where it is on both.
         if parted_s > mode.duration_s.max(mode.period_s / 50.0) {
             let share = |mode: &Mode| mode.seen as f64 / mode.periods.max(1) as f64;
             match other {
-                Some(other) if share(&other) > CLEARER * share(&mode) => mode = tied(other, Tied::Cycles),
+                Some(other) if share(&other) > CLEARER * share(&mode) => {
+                    mode = tied(other, Tied::Cycles)
+                }
                 Some(other) if share(&mode) <= CLEARER * share(&other) => {}
                 _ => mode.tied = Tied::Time,
             }
@@ -54,14 +59,17 @@ fn tied(mode: Mode, tied: Tied) -> Mode {
     Mode { tied, ..mode }
 }
 
-/// What a mode is periodic in, from the same mode in a run of another period. `None` when `others` have no such mode, or the
-/// loops' periods are too much alike.
+/// What a mode is periodic in, from the same mode in a run of another period. `None` when `others`
+/// have no such mode, or the loops' periods are too much alike.
 ///
-/// The two are the same mode when they come back after the same time, or after the same number of cycles.
+/// The two are the same mode when they come back after the same time, or after the same number of
+/// cycles.
 #[must_use]
 pub fn across(mode: &Mode, others: &[Mode]) -> Option<Tied> {
     let release_s = |mode: &Mode| mode.period_s / mode.period_cycles;
-    for other in others.iter().filter(|other| !is_same(release_s(other), release_s(mode), 2.0 * SAME)) {
+    for other in
+        others.iter().filter(|other| !is_same(release_s(other), release_s(mode), 2.0 * SAME))
+    {
         if is_same(other.period_s, mode.period_s, SAME) {
             return Some(Tied::Time);
         }

@@ -11,7 +11,9 @@ pub(super) fn of(mode: &Mode, step_s: f64) -> String {
     let single = if mode.period_cycles > 0.0 { "cycles" } else { "samples" };
     let what = match mode.lifts {
         Lifts::Most => format!("+{size} for {} every {every}", length(mode.duration_s)),
-        Lifts::Some => format!("+{size} in the slowest tenth for {} every {every}", length(mode.duration_s)),
+        Lifts::Some => {
+            format!("+{size} in the slowest tenth for {} every {every}", length(mode.duration_s))
+        }
         Lifts::Single => format!("+{size} in single {single} every {every}"),
     };
 
@@ -44,7 +46,11 @@ fn every(mode: &Mode) -> String {
         return format!("{} cycles", count(cycles.round() as u64));
     }
     let length = length(mode.period_s);
-    if cycles > 0.0 && cycles < 1000.0 { format!("{length} ({} cycles)", three_digits(cycles)) } else { length }
+    if cycles > 0.0 && cycles < 1000.0 {
+        format!("{length} ({} cycles)", three_digits(cycles))
+    } else {
+        length
+    }
 }
 
 /// A time with three digits up to a minute, in two units above: `1.37 s`, `2 min 17 s`.
@@ -63,8 +69,10 @@ pub(super) fn in_all(modes: &Modes) -> String {
         ),
         [one] => format!("One disturbance recurs: {}.", one.sentence),
         many => {
-            let each: Vec<&str> =
-                many.iter().map(|mode| mode.sentence.split(", ").next().unwrap_or_default()).collect();
+            let each: Vec<&str> = many
+                .iter()
+                .map(|mode| mode.sentence.split(", ").next().unwrap_or_default())
+                .collect();
             format!("{} disturbances recur: {}.", many.len(), each.join("; "))
         }
     }
@@ -75,7 +83,11 @@ pub(super) fn without_a_trend(run: &RunFile, series: Series) -> String {
     let why = match &run.import {
         Some(import) => format!("its source ({}) gives no times of its samples", import.format),
         None => {
-            format!("this file holds no trend of the {} (recorded by onbeat {})", series.words(), run.header.version)
+            format!(
+                "this file holds no trend of the {} (recorded by onbeat {})",
+                series.words(),
+                run.header.version
+            )
         }
     };
     format!("No search for periodic interference: {why}.")
