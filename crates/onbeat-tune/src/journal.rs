@@ -8,15 +8,21 @@
 //!
 //! The writer holds a lock on the directory, so two onbeats never change one host at once.
 
-use std::fmt;
+mod directory;
+mod utc;
+
+pub use directory::{Holder, at_work, default_directory, is_open};
+
+pub(crate) use directory::{DirectoryLock, list, remove};
+pub(crate) use utc::utc;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FlockOperation;
-use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use self::directory::{NEW, free_path, sync_directory};
 use super::change::{Intent, Outcome, UndoMode};
 use super::error::TuneError;
 use super::host_files::HostFiles;
@@ -24,10 +30,6 @@ use super::private;
 use super::tasks::{self, TaskId};
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-const LOCK: &str = "lock";
-const OPEN: &str = "journal";
-const CLOSED: &str = "closed";
-const NEW: &str = "new";
 
 /// The purpose of a transaction, in the user's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,27 +44,6 @@ impl Purpose {
     /// A purpose from its noun and the command line.
     pub fn new(what: impl Into<String>, command: impl Into<String>) -> Self {
         Self { what: what.into(), command: command.into() }
-    }
-}
-
-/// The onbeat that changes this host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
-    /// Its process; 0: unknown.
-    pub pid: i32,
-    /// Its purpose, such as `bench`.
-    pub what: String,
-    /// The command as typed, and its start in seconds since 1970; `None` without a readable
-    /// journal.
-    pub began: Option<(String, u64)>,
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.began {
-            Some((command, at)) => write!(f, "pid {}, `{command}`, since {}", self.pid, utc(*at)),
-            None => write!(f, "pid {}, {}", self.pid, self.what),
-        }
     }
 }
 
@@ -123,23 +104,6 @@ struct JournalEntry {
     step: usize,
     intent: Intent,
     settled: bool,
-}
-
-/// The journal's directory by default: `/var/lib/onbeat/journal` for root, else below the state
-/// directory.
-///
-/// `state_home` and `home` are `XDG_STATE_HOME` and `HOME`.
-#[must_use]
-pub fn default_directory(
-    host: &dyn HostFiles,
-    state_home: Option<&Path>,
-    home: Option<&Path>,
-) -> PathBuf {
-    match (host.is_root(), state_home, home) {
-        (true, ..) => PathBuf::from("/var/lib/onbeat/journal"),
-        (false, Some(state), _) => state.join("onbeat/journal"),
-        (false, None, home) => home.unwrap_or(Path::new(".")).join(".local/state/onbeat/journal"),
-    }
 }
 
 /// An open transaction. Dropping it undoes nothing and removes nothing: its changes stay on record.
@@ -490,101 +454,6 @@ impl JournalFile {
     }
 }
 
-/// The lock on a directory of journals, held until dropped.
-#[derive(Debug)]
-pub(super) struct DirectoryLock(File);
-
-impl Drop for DirectoryLock {
-    /// Closing the file is not enough: a process that another thread is just forking shares the
-    /// descriptor until it executes its program, and would hold the lock until then.
-    fn drop(&mut self) {
-        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
-    }
-}
-
-impl DirectoryLock {
-    pub(super) fn take(directory: &Path, pid: i32, what: &str) -> Result<Self, TuneError> {
-        let path = directory.join(LOCK);
-        let error = |source| journal_error("lock", &path, source);
-        let mut file =
-            private::open(&path, OpenOptions::new().write(true).create(true).truncate(false))
-                .map_err(error)?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(TuneError::Busy(holder(directory, &path))),
-            Err(errno) => return Err(error(errno.into())),
-        }
-
-        file.set_len(0).and_then(|()| writeln!(file, "{pid} {what}")).map_err(error)?;
-        Ok(Self(file))
-    }
-}
-
-fn holder(directory: &Path, lock: &Path) -> Holder {
-    let text = fs::read_to_string(lock).unwrap_or_default();
-    let (pid, what) = text.trim().split_once(' ').unwrap_or(("0", "unknown purpose"));
-    let pid = pid.parse().unwrap_or(0);
-    let head = heads(directory).into_iter().find(|head| head.owner.tid == pid);
-    Holder {
-        pid,
-        what: what.to_owned(),
-        began: head.map(|head| (head.command, head.started_unix_s)),
-    }
-}
-
-/// Heads of the readable open journals, newest first.
-fn heads(directory: &Path) -> Vec<JournalHead> {
-    let open = list(directory).map(|listed| listed.open).unwrap_or_default();
-    open.iter().filter_map(|path| JournalFile::read(path).ok()?.head).collect()
-}
-
-/// The living onbeat that changes `host` with a journal in `directory`. Takes no lock, so it blocks
-/// no other process.
-#[must_use]
-pub fn at_work(directory: &Path, host: &dyn HostFiles) -> Option<Holder> {
-    let head = heads(directory).into_iter().find(|head| tasks::is_alive(host, head.owner))?;
-    Some(Holder {
-        pid: head.owner.tid,
-        what: head.purpose,
-        began: Some((head.command, head.started_unix_s)),
-    })
-}
-
-/// The journals in a directory, newest first, and leftovers of ended ones.
-pub(super) struct JournalDirectory {
-    pub(super) open: Vec<PathBuf>,
-    pub(super) leftovers: Vec<PathBuf>,
-}
-
-pub(super) fn list(directory: &Path) -> Result<JournalDirectory, TuneError> {
-    let mut listed = JournalDirectory { open: Vec::new(), leftovers: Vec::new() };
-    let entries = match fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(listed),
-        Err(source) => return Err(journal_error("read", directory, source)),
-    };
-
-    for path in entries.flatten().map(|entry| entry.path()) {
-        match path.extension().and_then(|extension| extension.to_str()) {
-            Some(OPEN) => listed.open.push(path),
-            Some(CLOSED | NEW) => listed.leftovers.push(path),
-            _ => {}
-        }
-    }
-
-    listed.open.sort();
-    listed.open.reverse();
-    Ok(listed)
-}
-
-/// Removes an ended journal. The rename marks the end even when the removal is interrupted.
-pub(super) fn remove(path: &Path) -> Result<(), TuneError> {
-    let closed = path.with_extension(CLOSED);
-    fs::rename(path, &closed)
-        .and_then(|()| fs::remove_file(&closed))
-        .map_err(|source| journal_error("remove", path, source))
-}
-
 pub(super) fn boot_id(host: &dyn HostFiles) -> Result<String, TuneError> {
     let text = host
         .read(BOOT_ID)
@@ -599,60 +468,4 @@ pub(super) fn journal_error(doing: &'static str, path: &Path, source: io::Error)
 fn json_line(value: &impl Serialize) -> String {
     // Serialising texts, numbers and lists of them cannot fail.
     serde_json::to_string(value).map(|json| json + "\n").unwrap_or_default()
-}
-
-fn free_path(directory: &Path, head: &JournalHead) -> PathBuf {
-    let stamp =
-        utc(head.started_unix_s).replace(['-', ':'], "").replacen(' ', "T", 1).replace(" UTC", "Z");
-    let named = |nth: u32| directory.join(format!("{stamp}-{}-{nth:02}.{OPEN}", head.owner.tid));
-    (1..).map(named).find(|path| !path.exists()).unwrap_or_else(|| named(0))
-}
-
-/// Whether a journal of the process `pid` is open in a directory.
-#[must_use]
-pub fn is_open(directory: &Path, pid: i32) -> bool {
-    let owned = |path: &PathBuf| {
-        JournalFile::read(path)
-            .is_ok_and(|found| found.head.is_some_and(|head| head.owner.tid == pid))
-    };
-    list(directory).is_ok_and(|listed| listed.open.iter().any(owned))
-}
-
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
-}
-
-/// Seconds since 1970 as `2026-11-21 08:10:02 UTC`.
-pub(super) fn utc(unix_s: u64) -> String {
-    let days = unix_s / 86_400;
-    let second_of_day = unix_s % 86_400;
-    // Years of 365.2425 days from 1 March 0000, so that the leap day is the last of its year
-    // (Hinnant, "chrono-Compatible Low-Level Date Algorithms").
-    let days = days + 719_468;
-    let era = days / 146_097;
-    let day_of_era = days % 146_097;
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let hour = second_of_day / 3_600;
-    let minute = second_of_day / 60 % 60;
-    let second = second_of_day % 60;
-
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn seconds_since_1970_read_as_a_date() {
-        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
-        assert_eq!(utc(951_782_400), "2000-02-29 00:00:00 UTC");
-        assert_eq!(utc(1_795_248_602), "2026-11-21 08:10:02 UTC");
-    }
 }

@@ -4,18 +4,12 @@
 
 mod cause_world;
 
-use cause_world::{LOOP, TIMER, WAKE_UP, World, idle, looper, main_of, thread, us, us_of};
+use cause_world::{
+    LOOP, TIMER, WAKE_UP, World, dd, idle, looper, main_of, none, thread, us, us_of,
+};
 use onbeat::cause::counters::CounterSource;
 use onbeat::cause::event::{KernelEvent, Thread, ThreadState, Vector};
 use onbeat::cause::kind::{CauseKind as Kind, Explanation};
-
-fn dd() -> Thread {
-    thread(7, 120, "dd")
-}
-
-fn none() -> String {
-    String::new()
-}
 
 /// A timer's interrupt that is 400 us late while dd runs, with the reading of its wake-up.
 fn late_beside_dd(found: impl FnOnce(&mut World)) -> Explanation {

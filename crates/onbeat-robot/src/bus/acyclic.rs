@@ -2,7 +2,7 @@
 
 use onbeat_rt::frame::{Command, LONGEST, Writer, register};
 
-use super::config_record::{AL_STATUS, SYNC_MANAGER};
+use super::config_record::{AL_STATUS, SYNC_MANAGER, TIME_DIFFERENCE};
 use super::device::{BusDevice, DeviceStage, MailboxLayout};
 use super::sdo::{MailboxStep, SdoTransfer};
 use onbeat_control::SdoFailure;
@@ -196,8 +196,15 @@ impl AcyclicFrame<'_, '_> {
         }
     }
 
+    /// Appends reads of the AL states from device `from` on. Returns the first device whose read did
+    /// not fit.
+    pub(super) fn push_state_reads(&mut self, devices: &[BusDevice], from: usize) -> Option<usize> {
+        let mut rest = devices.iter().enumerate().skip(from);
+        rest.find(|(place, device)| !self.push_state_read(*place, device)).map(|(place, _)| place)
+    }
+
     /// Appends a read of the AL state, except for devices in recovery, which read their own.
-    pub(super) fn push_state_read(&mut self, place: usize, device: &BusDevice) -> bool {
+    fn push_state_read(&mut self, place: usize, device: &BusDevice) -> bool {
         match device.stage {
             DeviceStage::InOp | DeviceStage::NoAnswer => self.push(
                 QueryPurpose::State(place),
@@ -206,6 +213,15 @@ impl AcyclicFrame<'_, '_> {
                 6,
             ),
             DeviceStage::Recovering(_) | DeviceStage::Paused(_) => true,
+        }
+    }
+
+    /// Appends reads of the clocks' differences from the system time.
+    pub(super) fn push_clock_reads(&mut self, devices: &[BusDevice]) {
+        let with_clock = devices.iter().enumerate().filter(|(_, device)| device.known.has_clock);
+        for (place, device) in with_clock {
+            let address = register(device.known.station, TIME_DIFFERENCE);
+            self.push(QueryPurpose::ClockDifference(place), Command::Fprd, address, 4);
         }
     }
 

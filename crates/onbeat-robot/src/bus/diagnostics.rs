@@ -5,11 +5,10 @@
 //! answer at their station address are searched for by position. Devices not in OP are recovered
 //! while the others keep exchanging process data.
 
-use onbeat_rt::frame::{self, Command, LONGEST, Writer, register, word, working_counter};
+use onbeat_rt::frame::{self, LONGEST, Writer, word, working_counter};
 
 use super::acyclic::{AcyclicFrame, AcyclicQuery, MAX_QUERIES, QueryPurpose};
 use super::addresses::BusAddresses;
-use super::config_record::TIME_DIFFERENCE;
 use super::cyclic::{ACYCLIC, CycleReply, FrameClass, MAILBOX_FULL};
 use super::device::{BusDevice, DeviceStage};
 use super::event_queue::EventWriter;
@@ -163,7 +162,24 @@ impl Diagnostics {
             || self.reads_clocks
             || self.reads_mailboxes
             || self.transfer.is_some()
-            || self.devices.iter().any(|device| !matches!(device.stage, DeviceStage::InOp))
+            || !self.are_all_in_op()
+    }
+
+    fn are_all_in_op(&self) -> bool {
+        self.devices.iter().all(|device| matches!(device.stage, DeviceStage::InOp))
+    }
+
+    /// Has the FMMU of each device checked once the working counter has been wrong for long enough
+    /// although all devices are in OP.
+    fn check_fmmus_if_due(&mut self, cycle: u64) {
+        if self.unexplained < FMMU_CHECK_AFTER {
+            return;
+        }
+
+        self.unexplained = 0;
+        for device in &mut self.devices {
+            device.stage = DeviceStage::Recovering(Recovery::in_state(&device.known, OP, cycle));
+        }
     }
 
     /// Writes the acyclic frame, if one is needed.
@@ -174,16 +190,11 @@ impl Diagnostics {
         }
 
         self.number = self.number.wrapping_add(1);
+        self.check_fmmus_if_due(cycle);
+        let reads_states = self.state_read_cycles > 0 || !self.are_all_in_op();
+        let reference = self.reference_station();
         let mut writer = Writer::new(&mut self.buffer[..], ACYCLIC);
         let mut frame_writer = AcyclicFrame { writer: &mut writer, queries: &mut self.queries };
-        let reference = self.reference.map(|device| self.devices[device].known.station);
-        if self.unexplained >= FMMU_CHECK_AFTER {
-            self.unexplained = 0;
-            for device in &mut self.devices {
-                device.stage =
-                    DeviceStage::Recovering(Recovery::in_state(&device.known, OP, cycle));
-            }
-        }
 
         frame_writer.push_startup_mails(&mut self.devices, &mut self.mails_from, cycle);
         for (place, device) in self.devices.iter_mut().enumerate() {
@@ -211,29 +222,15 @@ impl Diagnostics {
             }
         }
 
-        let states = self.state_read_cycles > 0
-            || self.devices.iter().any(|device| !matches!(device.stage, DeviceStage::InOp));
-        if states {
-            let rest = self.devices.iter().enumerate().skip(self.first);
-            let first_left = rest
-                .into_iter()
-                .find(|(place, device)| !frame_writer.push_state_read(*place, device));
+        if reads_states {
+            let first_left = frame_writer.push_state_reads(&self.devices, self.first);
             self.completes_round = first_left.is_none();
-            self.first = first_left.map_or(0, |(place, _)| place);
+            self.first = first_left.unwrap_or(0);
         }
 
         self.state_read_cycles = self.state_read_cycles.saturating_sub(1);
         if self.reads_clocks {
-            for (place, device) in
-                self.devices.iter().enumerate().filter(|(_, device)| device.known.has_clock)
-            {
-                frame_writer.push(
-                    QueryPurpose::ClockDifference(place),
-                    Command::Fprd,
-                    register(device.known.station, TIME_DIFFERENCE),
-                    4,
-                );
-            }
+            frame_writer.push_clock_reads(&self.devices);
         }
 
         if writer.is_empty() {

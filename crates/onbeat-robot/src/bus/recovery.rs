@@ -313,11 +313,36 @@ impl Recovery {
         }
 
         self.silent = 0;
-        let next = match self.step {
-            RecoveryStep::Identify(mut identification) => {
-                let result = identification.answer(known, (data, counter), cycle);
-                return self.take_identification(known, identification, result, cycle);
+        if let RecoveryStep::Identify(mut identification) = self.step {
+            let result = identification.answer(known, (data, counter), cycle);
+            return self.take_identification(known, identification, result, cycle);
+        }
+
+        match self.next_step(known, data, second, cycle) {
+            Err(progress) => progress,
+            Ok(RecoveryStep::Done) => RecoveryProgress::Done,
+            Ok(same) if same == self.step && cycle - self.since > TIMEOUT_CYCLES => self.time_out(),
+            Ok(same) if same == self.step => RecoveryProgress::InProgress,
+            Ok(next) => {
+                self.enter(next, known, cycle);
+                RecoveryProgress::InProgress
             }
+        }
+    }
+
+    /// Returns the step after the reply; the same one while the device is not ready.
+    ///
+    /// # Errors
+    /// How the recovery ends, if the device refuses.
+    fn next_step(
+        &mut self,
+        known: &mut KnownDevice,
+        data: &[u8],
+        second: Option<&[u8]>,
+        cycle: u64,
+    ) -> Result<RecoveryStep, RecoveryProgress> {
+        Ok(match self.step {
+            RecoveryStep::Identify(_) => self.step,
             // Another MainDevice may have changed more than the FMMU.
             RecoveryStep::CheckFmmu(_) if !known.mark.is_some_and(|mark| mark.matches(data)) => {
                 RecoveryStep::Request(INIT | ERROR)
@@ -332,16 +357,20 @@ impl Recovery {
             RecoveryStep::Await(state) => match self.arrived(data, state, cycle) {
                 Ok(true) => self.after(known, state),
                 Ok(false) => RecoveryStep::Await(state),
-                Err(code) => return RecoveryProgress::StateRefused(state, code),
+                Err(code) => return Err(RecoveryProgress::StateRefused(state, code)),
             },
             RecoveryStep::WriteRegister(line) => self.at_line(known, line + 1),
-            RecoveryStep::Object(line) => match self.startup_written(known, line, data, cycle) {
-                Ok(true) => self.at_line(known, line + 1),
-                Ok(false) => RecoveryStep::Object(line),
-                Err(progress) => return progress,
-            },
+            RecoveryStep::Object(line) => {
+                if self.startup_written(known, line, data, cycle)? {
+                    self.at_line(known, line + 1)
+                } else {
+                    self.step
+                }
+            }
             RecoveryStep::Sync0(line) => {
-                let ConfigStep::Sync0(wanted) = known.script[line] else { return self.time_out() };
+                let ConfigStep::Sync0(wanted) = known.script[line] else {
+                    return Err(self.time_out());
+                };
                 if self.sync0.answer(wanted, data, second) {
                     self.at_line(known, line + 1)
                 } else {
@@ -360,21 +389,7 @@ impl Recovery {
             RecoveryStep::CheckFmmu(AfterFmmuCheck::Done) | RecoveryStep::Done => {
                 RecoveryStep::Done
             }
-        };
-
-        if next == RecoveryStep::Done {
-            return RecoveryProgress::Done;
-        }
-        if next == self.step {
-            return if cycle - self.since > TIMEOUT_CYCLES {
-                self.time_out()
-            } else {
-                RecoveryProgress::InProgress
-            };
-        }
-
-        self.enter(next, known, cycle);
-        RecoveryProgress::InProgress
+        })
     }
 
     fn enter(&mut self, step: RecoveryStep, known: &mut KnownDevice, cycle: u64) {

@@ -54,6 +54,7 @@ mod leader;
 mod memory;
 mod network;
 mod ordinary;
+mod parse;
 mod plan;
 mod process;
 mod reap;

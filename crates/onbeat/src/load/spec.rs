@@ -1,10 +1,9 @@
-//! Parser for loads as users type them: `idle`, `paper`, `cpu=50%+disk`, `run:make -j4`.
+//! Loads as users type them: `idle`, `paper`, `cpu=50%+disk`, `run:make -j4`.
 //!
-//! `Display` and `FromStr` of [`Load`] are inverse. `run:` takes the rest of the text, so it must
-//! be last.
+//! `Display` and `FromStr` (in `parse`) of [`Load`] are inverse. `run:` takes the rest of the text,
+//! so it must be last.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -103,11 +102,11 @@ const fn entry(typed: &'static str, does: &'static str) -> CatalogueEntry {
 }
 
 /// All names, as listed in messages.
-const NAMES: [&str; 10] =
+pub(super) const NAMES: [&str; 10] =
     ["idle", "paper", "cpu", "sched", "disk", "network", "memory", "walk", "stress-ng", "run"];
 
-const DEFAULT_GROUPS: u16 = 10;
-const MOST_GROUPS: u16 = 1000;
+pub(super) const DEFAULT_GROUPS: u16 = 10;
+pub(super) const MOST_GROUPS: u16 = 1000;
 
 /// The text is not a valid load.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -180,6 +179,12 @@ pub enum LoadError {
 
 fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!(" (did you mean {name}?)"))
+}
+
+impl LoadError {
+    pub(super) fn nothing(name: &str, example: &str) -> Self {
+        Self::Nothing { name: name.to_owned(), example: example.to_owned() }
+    }
 }
 
 impl Load {
@@ -310,13 +315,13 @@ impl LoadPart {
                 Err(LoadError::Groups { typed: groups.to_string() })
             }
             Self::StressNg(arguments) if arguments.trim() != arguments || arguments.is_empty() => {
-                Err(nothing("stress-ng", "--cpu 2 --io 1"))
+                Err(LoadError::nothing("stress-ng", "--cpu 2 --io 1"))
             }
             Self::StressNg(arguments) if arguments.contains('+') => {
                 Err(LoadError::Plus { arguments: arguments.clone() })
             }
             Self::Run(command) if command.trim() != command || command.is_empty() => {
-                Err(nothing("run", "make -j4"))
+                Err(LoadError::nothing("run", "make -j4"))
             }
             _ => Ok(()),
         }
@@ -353,36 +358,6 @@ impl fmt::Display for Load {
     }
 }
 
-impl FromStr for Load {
-    type Err = LoadError;
-
-    fn from_str(text: &str) -> Result<Self, LoadError> {
-        let mut parts = Vec::new();
-        let mut idle = false;
-        let mut rest = Some(text);
-        while let Some(here) = rest {
-            // `run:` takes everything up to the end, including `+`.
-            let (piece, behind) = match here.split_once('+') {
-                Some(split) if !here.trim_start().starts_with("run:") => (split.0, Some(split.1)),
-                _ => (here, None),
-            };
-
-            match piece.trim() {
-                "" => return Err(LoadError::Empty { typed: text.to_owned() }),
-                "idle" => idle = true,
-                piece => parts.push(part(piece)?),
-            }
-
-            rest = behind;
-            if idle && (rest.is_some() || !parts.is_empty()) {
-                return Err(LoadError::IdleNotAlone);
-            }
-        }
-
-        Self::from_parts(parts)
-    }
-}
-
 impl TryFrom<String> for Load {
     type Error = LoadError;
 
@@ -395,87 +370,6 @@ impl From<Load> for String {
     fn from(load: Load) -> Self {
         load.to_string()
     }
-}
-
-fn part(piece: &str) -> Result<LoadPart, LoadError> {
-    if let Some((name @ ("stress-ng" | "run"), what)) = piece.split_once(':') {
-        let what = what.trim().to_owned();
-        return Ok(if name == "run" { LoadPart::Run(what) } else { LoadPart::StressNg(what) });
-    }
-
-    let (name, value) = match piece.split_once('=') {
-        Some((name, value)) => (name.trim(), Some(value.trim())),
-        None => (piece, None),
-    };
-
-    let plain = match (name, value) {
-        ("cpu", None) => return Ok(LoadPart::Cpu { percent: 100 }),
-        ("cpu", Some(share)) => return percent(share),
-        ("sched", None) => return Ok(LoadPart::Sched { groups: DEFAULT_GROUPS }),
-        ("sched", Some(groups)) => return number_of_groups(groups),
-        ("paper", _) => LoadPart::Paper,
-        ("disk", _) => LoadPart::Disk,
-        ("network", _) => LoadPart::Network,
-        ("memory", _) => LoadPart::Memory,
-        ("walk", _) => LoadPart::Walk,
-        ("stress-ng", _) => return Err(nothing("stress-ng", "--cpu 2 --io 1")),
-        ("run", _) => return Err(nothing("run", "make -j4")),
-        _ => return unknown(piece),
-    };
-
-    match value {
-        None => Ok(plain),
-        Some(value) => {
-            Err(LoadError::TakesNoValue { name: name.to_owned(), value: value.to_owned() })
-        }
-    }
-}
-
-fn percent(share: &str) -> Result<LoadPart, LoadError> {
-    let number = share.strip_suffix('%').and_then(|number| number.trim_end().parse().ok());
-    match number {
-        Some(percent @ 1..=100) => Ok(LoadPart::Cpu { percent }),
-        _ => Err(LoadError::Share { typed: share.to_owned() }),
-    }
-}
-
-fn number_of_groups(groups: &str) -> Result<LoadPart, LoadError> {
-    match groups.parse() {
-        Ok(groups @ 1..=MOST_GROUPS) => Ok(LoadPart::Sched { groups }),
-        _ => Err(LoadError::Groups { typed: groups.to_owned() }),
-    }
-}
-
-fn nothing(name: &str, example: &str) -> LoadError {
-    LoadError::Nothing { name: name.to_owned(), example: example.to_owned() }
-}
-
-fn unknown<T>(typed: &str) -> Result<T, LoadError> {
-    let name = typed.split(['=', ':']).next().unwrap_or(typed).to_lowercase();
-    let nearest = NAMES
-        .iter()
-        .map(|known| (distance(&name, known), *known))
-        .min()
-        .filter(|(distance, known)| *distance <= known.len().div_ceil(2).min(3))
-        .map(|(_, known)| known.to_owned());
-
-    Err(LoadError::Unknown { typed: typed.to_owned(), nearest })
-}
-
-/// Returns the edit distance of `a` and `b` (Levenshtein, 1966).
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.chars().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-
-    row[row.len() - 1]
 }
 
 #[cfg(test)]
@@ -508,67 +402,6 @@ mod tests {
                 let name = load.file_name();
                 prop_assert!(name.len() <= 48 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'));
             }
-        }
-
-        #[test]
-        fn any_text_is_a_load_or_a_sentence_and_never_a_panic(text in "\\PC{0,40}") {
-            match text.parse::<Load>() {
-                Ok(load) => prop_assert_eq!(load.to_string().parse::<Load>().unwrap(), load),
-                Err(error) => prop_assert!(error.to_string().len() > 20),
-            }
-        }
-
-        #[test]
-        fn a_distance_is_symmetric_and_zero_only_for_equal_words(a in "[a-d]{0,6}", b in "[a-d]{0,6}") {
-            prop_assert_eq!(distance(&a, &b), distance(&b, &a));
-            prop_assert_eq!(distance(&a, &b) == 0, a == b);
-        }
-    }
-
-    #[test]
-    fn an_unknown_load_names_the_nearest_and_lists_all() {
-        for (typed, nearest) in [
-            ("dsik", "disk"),
-            ("papers", "paper"),
-            ("netwrok", "network"),
-            ("CPU", "cpu"),
-            ("stressng:x", "stress-ng"),
-        ] {
-            let error = typed.parse::<Load>().unwrap_err();
-            assert!(
-                matches!(&error, LoadError::Unknown { nearest: Some(near), .. } if near == nearest),
-                "{error}"
-            );
-            let message = error.to_string();
-            assert!(message.contains(&format!("did you mean {nearest}?")), "{message}");
-            assert!(NAMES.iter().all(|name| message.contains(name)), "{message}");
-        }
-
-        let far = "xylophone".parse::<Load>().unwrap_err();
-        assert!(matches!(far, LoadError::Unknown { nearest: None, .. }));
-    }
-
-    #[test]
-    fn values_outside_their_range_are_refused_with_the_range() {
-        for (typed, part) in [
-            ("cpu=0%", "1% to 100%"),
-            ("cpu=101%", "1% to 100%"),
-            ("cpu=50", "1% to 100%"),
-            ("sched=0", "1 to 1000"),
-            ("sched=many", "1 to 1000"),
-            ("disk=3", "takes no value"),
-            ("disk+disk", "twice"),
-            ("cpu+cpu=10%", "twice"),
-            ("idle+disk", "combined"),
-            ("disk+idle", "combined"),
-            ("", "missing"),
-            ("disk+", "missing"),
-            ("run:", "run:make"),
-            ("run", "run:make"),
-            ("stress-ng: ", "stress-ng:--cpu"),
-        ] {
-            let message = typed.parse::<Load>().unwrap_err().to_string();
-            assert!(message.contains(part), "{typed}: {message}");
         }
     }
 

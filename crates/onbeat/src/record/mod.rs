@@ -33,10 +33,12 @@ mod moments;
 mod note;
 mod past;
 mod recorder;
+mod recording;
 mod resolution;
 pub mod run_dir;
 mod run_file;
 mod run_writer;
+mod second_maxima;
 mod seconds;
 mod series;
 mod tally;
@@ -58,7 +60,8 @@ pub use note::{
     Timing,
 };
 pub use past::{DroppedBlock, Past, Resume};
-pub use recorder::{Progress, Recorder, Recording, interval_ns_for};
+pub use recorder::Recorder;
+pub use recording::{Progress, Recording, interval_ns_for};
 pub use resolution::{Beyond, Resolution};
 pub use run_file::{Entry, RunFile, RunFileError};
 pub use run_writer::{RunWriter, WriteError};

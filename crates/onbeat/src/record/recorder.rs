@@ -3,86 +3,20 @@
 //!
 //! Runs on the cold thread. Memory is fixed when it is made; the length of a run changes nothing.
 
-use std::collections::BTreeMap;
-
 use onbeat_rt::{Flags, Instant, Outcome, Sample};
-use serde::{Deserialize, Serialize};
 
 use super::events::EventTally;
 use super::exclusion::{Exclusion, ExclusionNote, OpenExclusions};
+use super::recording::{Progress, Recording, SECOND_NS, TimeOrigin};
+use super::second_maxima::{MAXIMA_OF, SecondMaxima};
 use super::seconds::SecondTally;
 use super::tally::IntervalTally;
 use super::trend::TrendTally;
 use super::{
-    Account, Block, Figures, Maxima, NoFigures, Note, Past, Remark, RunWriter, Second, Series,
-    SpikeLimit, Stall, Why, WriteError,
+    Account, Block, Figures, NoFigures, Note, Past, Remark, RunWriter, Second, Series, Stall, Why,
+    WriteError,
 };
 use onbeat_ethercat::event::Event;
-
-const SECOND_NS: u64 = 1_000_000_000;
-/// A `maxima` note is written when it holds this many values: what kill -9 can lose of them.
-const MAXIMA_PER_NOTE: usize = 10;
-/// The series whose maxima are kept second by second in long runs.
-const MAXIMA_OF: [Series; 3] =
-    [Series::ReleaseLatency, Series::ObservedPeriod, Series::ResponseTime];
-
-/// The parameters of a recording.
-#[derive(Clone, Copy, Debug)]
-pub struct Recording {
-    /// T.
-    pub period_ns: u64,
-    /// Planned work per cycle.
-    pub work_ns: u64,
-    /// Length of an interval histogram.
-    pub interval_ns: u64,
-    /// The limit beyond which a sample is a spike.
-    pub spike_limit: SpikeLimit,
-}
-
-/// The length of interval histograms for a run of `duration_ns`, in nanoseconds: three hundred of
-/// them, each between a second and five minutes long, so that a file's size is bounded whatever the
-/// run's. Largest values stand in the file second by second all the same.
-#[must_use]
-pub const fn interval_ns_for(duration_ns: u64) -> u64 {
-    let whole_seconds = duration_ns / 300 / SECOND_NS * SECOND_NS;
-    if whole_seconds < SECOND_NS {
-        SECOND_NS
-    } else if whole_seconds > 300 * SECOND_NS {
-        300 * SECOND_NS
-    } else {
-        whole_seconds
-    }
-}
-
-/// The counts of a run so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Progress {
-    /// Cycles counted, without those of the warm-up.
-    pub cycles: u64,
-    /// Releases skipped.
-    pub skipped: u64,
-    /// Cycles that missed their deadline.
-    pub deadline_misses: u64,
-    /// Largest wake-up latency, in nanoseconds.
-    pub worst_ns: u64,
-    /// Spikes in finished intervals.
-    pub spikes: u64,
-}
-
-/// The instant that a time in the file refers to.
-#[derive(Clone, Copy, Debug)]
-struct TimeOrigin {
-    at: Instant,
-    /// Nanoseconds since the file's start: 0 but where a run goes on, since the clock starts from 0
-    /// at boot.
-    t_ns: u64,
-}
-
-impl TimeOrigin {
-    const fn seconds(self, instant: Instant) -> f64 {
-        (instant.ns_since(self.at) + self.t_ns) as f64 / 1e9
-    }
-}
 
 /// Receives the samples of a run and writes its run file.
 pub struct Recorder {
@@ -597,51 +531,5 @@ impl Recorder {
         let full =
             self.seconds.as_mut().and_then(|seconds| seconds.count(release, latency_ns, skipped));
         full.map_or(Ok(()), |seconds| self.writer.note(&Note::Seconds(Box::new(seconds))))
-    }
-}
-
-/// Largest values, second by second.
-struct SecondMaxima {
-    from: Instant,
-    rows: Vec<[u64; MAXIMA_OF.len()]>,
-}
-
-impl SecondMaxima {
-    fn from(from: Instant) -> Self {
-        Self { from, rows: Vec::with_capacity(MAXIMA_PER_NOTE) }
-    }
-
-    fn second_of(&self, release: Instant) -> usize {
-        usize::try_from(release.ns_since(self.from) / SECOND_NS).unwrap_or(usize::MAX)
-    }
-
-    fn is_full_before(&self, release: Instant) -> bool {
-        self.second_of(release) >= MAXIMA_PER_NOTE
-    }
-
-    /// Restarts at the second of `from` that `release` lies in.
-    fn move_to(&mut self, release: Instant) {
-        self.from = self.from.plus_ns(release.ns_since(self.from) / SECOND_NS * SECOND_NS);
-    }
-
-    fn keep(&mut self, release: Instant, values_ns: [u64; MAXIMA_OF.len()]) {
-        let second = self.second_of(release);
-        self.rows.resize(self.rows.len().max(second + 1), [0; MAXIMA_OF.len()]);
-        for (kept, value) in self.rows[second].iter_mut().zip(values_ns) {
-            *kept = value.max(*kept);
-        }
-    }
-
-    fn write(&mut self, writer: &mut RunWriter, zero: TimeOrigin) -> Result<(), WriteError> {
-        if self.rows.is_empty() {
-            return Ok(());
-        }
-
-        let column = |i: usize| self.rows.iter().map(|row| row[i]).collect::<Vec<u64>>();
-        let series: BTreeMap<Series, Vec<u64>> =
-            MAXIMA_OF.iter().enumerate().map(|(i, &series)| (series, column(i))).collect();
-        let t = zero.seconds(self.from);
-        self.rows.clear();
-        writer.note(&Note::Maxima(Maxima { t, every: 1.0, series }))
     }
 }

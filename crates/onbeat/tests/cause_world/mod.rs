@@ -35,6 +35,16 @@ pub fn thread(tid: u32, prio: i32, name: &str) -> Thread {
     Thread { tid, prio, name: Label::from(name) }
 }
 
+/// An ordinary thread.
+pub fn dd() -> Thread {
+    thread(7, 120, "dd")
+}
+
+/// The detail of a cause that has none.
+pub fn none() -> String {
+    String::new()
+}
+
 /// A loop with a period of 1 ms that should wake up at 1000 µs on CPU 1, with the events around it.
 pub struct World {
     pub window: Window,

@@ -1,0 +1,179 @@
+//! The directory of journals: its lock, its files, and the onbeat that is at work.
+//!
+//! A journal is `STAMP-PID-NN.journal`: `.new` until its head is on disk, `.closed` once it has
+//! ended. The file `lock` names the holder of the lock.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+
+use super::utc::utc;
+use super::{JournalFile, JournalHead, journal_error};
+use crate::error::TuneError;
+use crate::host_files::HostFiles;
+use crate::{private, tasks};
+
+const LOCK: &str = "lock";
+const OPEN: &str = "journal";
+const CLOSED: &str = "closed";
+pub(super) const NEW: &str = "new";
+
+/// The onbeat that changes this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its process; 0: unknown.
+    pub pid: i32,
+    /// Its purpose, such as `bench`.
+    pub what: String,
+    /// The command as typed, and its start in seconds since 1970; `None` without a readable
+    /// journal.
+    pub began: Option<(String, u64)>,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.began {
+            Some((command, at)) => write!(f, "pid {}, `{command}`, since {}", self.pid, utc(*at)),
+            None => write!(f, "pid {}, {}", self.pid, self.what),
+        }
+    }
+}
+
+/// The journal's directory by default: `/var/lib/onbeat/journal` for root, else below the state
+/// directory.
+///
+/// `state_home` and `home` are `XDG_STATE_HOME` and `HOME`.
+#[must_use]
+pub fn default_directory(
+    host: &dyn HostFiles,
+    state_home: Option<&Path>,
+    home: Option<&Path>,
+) -> PathBuf {
+    match (host.is_root(), state_home, home) {
+        (true, ..) => PathBuf::from("/var/lib/onbeat/journal"),
+        (false, Some(state), _) => state.join("onbeat/journal"),
+        (false, None, home) => home.unwrap_or(Path::new(".")).join(".local/state/onbeat/journal"),
+    }
+}
+
+/// The lock on a directory of journals, held until dropped.
+#[derive(Debug)]
+pub(crate) struct DirectoryLock(File);
+
+impl Drop for DirectoryLock {
+    /// Closing the file is not enough: a process that another thread is just forking shares the
+    /// descriptor until it executes its program, and would hold the lock until then.
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+impl DirectoryLock {
+    pub(crate) fn take(directory: &Path, pid: i32, what: &str) -> Result<Self, TuneError> {
+        let path = directory.join(LOCK);
+        let error = |source| journal_error("lock", &path, source);
+        let mut file =
+            private::open(&path, OpenOptions::new().write(true).create(true).truncate(false))
+                .map_err(error)?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(TuneError::Busy(holder(directory, &path))),
+            Err(errno) => return Err(error(errno.into())),
+        }
+
+        file.set_len(0).and_then(|()| writeln!(file, "{pid} {what}")).map_err(error)?;
+        Ok(Self(file))
+    }
+}
+
+fn holder(directory: &Path, lock: &Path) -> Holder {
+    let text = fs::read_to_string(lock).unwrap_or_default();
+    let (pid, what) = text.trim().split_once(' ').unwrap_or(("0", "unknown purpose"));
+    let pid = pid.parse().unwrap_or(0);
+    let head = heads(directory).into_iter().find(|head| head.owner.tid == pid);
+    Holder {
+        pid,
+        what: what.to_owned(),
+        began: head.map(|head| (head.command, head.started_unix_s)),
+    }
+}
+
+/// Heads of the readable open journals, newest first.
+fn heads(directory: &Path) -> Vec<JournalHead> {
+    let open = list(directory).map(|listed| listed.open).unwrap_or_default();
+    open.iter().filter_map(|path| JournalFile::read(path).ok()?.head).collect()
+}
+
+/// The living onbeat that changes `host` with a journal in `directory`. Takes no lock, so it blocks
+/// no other process.
+#[must_use]
+pub fn at_work(directory: &Path, host: &dyn HostFiles) -> Option<Holder> {
+    let head = heads(directory).into_iter().find(|head| tasks::is_alive(host, head.owner))?;
+    Some(Holder {
+        pid: head.owner.tid,
+        what: head.purpose,
+        began: Some((head.command, head.started_unix_s)),
+    })
+}
+
+/// The journals in a directory, newest first, and leftovers of ended ones.
+pub(crate) struct JournalDirectory {
+    pub(crate) open: Vec<PathBuf>,
+    pub(crate) leftovers: Vec<PathBuf>,
+}
+
+/// Lists the journals in a directory; none where it does not exist.
+pub(crate) fn list(directory: &Path) -> Result<JournalDirectory, TuneError> {
+    let mut listed = JournalDirectory { open: Vec::new(), leftovers: Vec::new() };
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(listed),
+        Err(source) => return Err(journal_error("read", directory, source)),
+    };
+
+    for path in entries.flatten().map(|entry| entry.path()) {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some(OPEN) => listed.open.push(path),
+            Some(CLOSED | NEW) => listed.leftovers.push(path),
+            _ => {}
+        }
+    }
+
+    listed.open.sort();
+    listed.open.reverse();
+    Ok(listed)
+}
+
+/// Removes an ended journal. The rename marks the end even when the removal is interrupted.
+pub(crate) fn remove(path: &Path) -> Result<(), TuneError> {
+    let closed = path.with_extension(CLOSED);
+    fs::rename(path, &closed)
+        .and_then(|()| fs::remove_file(&closed))
+        .map_err(|source| journal_error("remove", path, source))
+}
+
+/// Returns a path that no journal has: start, process, and a number.
+pub(super) fn free_path(directory: &Path, head: &JournalHead) -> PathBuf {
+    let stamp =
+        utc(head.started_unix_s).replace(['-', ':'], "").replacen(' ', "T", 1).replace(" UTC", "Z");
+    let named = |nth: u32| directory.join(format!("{stamp}-{}-{nth:02}.{OPEN}", head.owner.tid));
+    (1..).map(named).find(|path| !path.exists()).unwrap_or_else(|| named(0))
+}
+
+/// Whether a journal of the process `pid` is open in a directory.
+#[must_use]
+pub fn is_open(directory: &Path, pid: i32) -> bool {
+    let owned = |path: &PathBuf| {
+        JournalFile::read(path)
+            .is_ok_and(|found| found.head.is_some_and(|head| head.owner.tid == pid))
+    };
+    list(directory).is_ok_and(|listed| listed.open.iter().any(owned))
+}
+
+pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
