@@ -41,91 +41,57 @@ pub(crate) struct DriveObjects {
 
 const INPUT: u16 = access::READ | access::INPUT;
 const OUTPUT: u16 = access::BOTH | access::OUTPUT;
+const BOTH: u16 = access::BOTH;
 
 impl DriveObjects {
     pub(crate) fn new(objects: &mut Dictionary, settings: &DriveSettings) -> Self {
+        use DataType::{I8, I16, I32, U8, U16, U32};
+
         let turn = settings.motor.increments;
-        let error_register = objects.value(0x1001, "Error register", (DataType::U8, INPUT), &[]);
+        let error_register = objects.value(0x1001, "Error register", (U8, INPUT), &[]);
         let (position_limits, homing_velocities) = add_pairs(objects, settings.travel, turn);
         add_passive_objects(objects, turn);
+
         let mut add = |index, name, kind, access, value: i64| {
             objects.value(index, name, (kind, access), &value.to_le_bytes())
         };
         let turn = i64::from(turn);
+        let mode = i64::from(settings.mode);
+        let following_window = i64::from(settings.following_window);
+        let most_torque = i64::from(settings.most_torque);
+        let most_velocity = i64::from(settings.most_velocity);
         let slots = Self {
             error_register,
             position_limits,
             homing_velocities,
-            error_code: add(0x603f, "Error code", DataType::U16, INPUT, 0),
-            controlword: add(0x6040, "Controlword", DataType::U16, OUTPUT, 0),
-            statusword: add(0x6041, "Statusword", DataType::U16, INPUT, 0x40),
-            quick_stop_option: add(
-                0x605a,
-                "Quick stop option code",
-                DataType::I16,
-                access::BOTH,
-                2,
-            ),
-            fault_option: add(0x605e, "Fault reaction option code", DataType::I16, access::BOTH, 2),
-            mode: add(0x6060, "Modes of operation", DataType::I8, OUTPUT, i64::from(settings.mode)),
-            mode_display: add(
-                0x6061,
-                "Modes of operation display",
-                DataType::I8,
-                INPUT,
-                i64::from(settings.mode),
-            ),
-            position: add(0x6064, "Position actual value", DataType::I32, INPUT, 0),
-            following_window: {
-                let window = i64::from(settings.following_window);
-                add(0x6065, "Following error window", DataType::U32, access::BOTH, window)
-            },
-            following_time: add(
-                0x6066,
-                "Following error time out",
-                DataType::U16,
-                access::BOTH,
-                20,
-            ),
-            position_window: add(
-                0x6067,
-                "Position window",
-                DataType::U32,
-                access::BOTH,
-                turn / 1000 + 1,
-            ),
-            velocity: add(0x606c, "Velocity actual value", DataType::I32, INPUT, 0),
-            target_torque: add(0x6071, "Target torque", DataType::I16, OUTPUT, 0),
-            most_torque: add(
-                0x6072,
-                "Max torque",
-                DataType::U16,
-                OUTPUT,
-                i64::from(settings.most_torque),
-            ),
-            torque: add(0x6077, "Torque actual value", DataType::I16, INPUT, 0),
-            target_position: add(0x607a, "Target position", DataType::I32, OUTPUT, 0),
-            home_offset: add(0x607c, "Home offset", DataType::I32, access::BOTH, 0),
-            most_velocity: {
-                let most = i64::from(settings.most_velocity);
-                add(0x607f, "Max profile velocity", DataType::U32, access::BOTH, most)
-            },
-            profile_velocity: add(0x6081, "Profile velocity", DataType::U32, OUTPUT, turn),
-            acceleration: add(0x6083, "Profile acceleration", DataType::U32, OUTPUT, 10 * turn),
-            deceleration: add(0x6084, "Profile deceleration", DataType::U32, OUTPUT, 10 * turn),
-            quick_stop_rate: add(
-                0x6085,
-                "Quick stop deceleration",
-                DataType::U32,
-                access::BOTH,
-                50 * turn,
-            ),
-            torque_slope: add(0x6087, "Torque slope", DataType::U32, OUTPUT, 5_000),
-            homing_method: add(0x6098, "Homing method", DataType::I8, access::BOTH, 37),
-            velocity_offset: add(0x60b1, "Velocity offset", DataType::I32, OUTPUT, 0),
-            torque_offset: add(0x60b2, "Torque offset", DataType::I16, OUTPUT, 0),
-            following_error: add(0x60f4, "Following error actual value", DataType::I32, INPUT, 0),
-            target_velocity: add(0x60ff, "Target velocity", DataType::I32, OUTPUT, 0),
+            error_code: add(0x603f, "Error code", U16, INPUT, 0),
+            controlword: add(0x6040, "Controlword", U16, OUTPUT, 0),
+            statusword: add(0x6041, "Statusword", U16, INPUT, 0x40),
+            quick_stop_option: add(0x605a, "Quick stop option code", I16, BOTH, 2),
+            fault_option: add(0x605e, "Fault reaction option code", I16, BOTH, 2),
+            mode: add(0x6060, "Modes of operation", I8, OUTPUT, mode),
+            mode_display: add(0x6061, "Modes of operation display", I8, INPUT, mode),
+            position: add(0x6064, "Position actual value", I32, INPUT, 0),
+            following_window: add(0x6065, "Following error window", U32, BOTH, following_window),
+            following_time: add(0x6066, "Following error time out", U16, BOTH, 20),
+            position_window: add(0x6067, "Position window", U32, BOTH, turn / 1000 + 1),
+            velocity: add(0x606c, "Velocity actual value", I32, INPUT, 0),
+            target_torque: add(0x6071, "Target torque", I16, OUTPUT, 0),
+            most_torque: add(0x6072, "Max torque", U16, OUTPUT, most_torque),
+            torque: add(0x6077, "Torque actual value", I16, INPUT, 0),
+            target_position: add(0x607a, "Target position", I32, OUTPUT, 0),
+            home_offset: add(0x607c, "Home offset", I32, BOTH, 0),
+            most_velocity: add(0x607f, "Max profile velocity", U32, BOTH, most_velocity),
+            profile_velocity: add(0x6081, "Profile velocity", U32, OUTPUT, turn),
+            acceleration: add(0x6083, "Profile acceleration", U32, OUTPUT, 10 * turn),
+            deceleration: add(0x6084, "Profile deceleration", U32, OUTPUT, 10 * turn),
+            quick_stop_rate: add(0x6085, "Quick stop deceleration", U32, BOTH, 50 * turn),
+            torque_slope: add(0x6087, "Torque slope", U32, OUTPUT, 5_000),
+            homing_method: add(0x6098, "Homing method", I8, BOTH, 37),
+            velocity_offset: add(0x60b1, "Velocity offset", I32, OUTPUT, 0),
+            torque_offset: add(0x60b2, "Torque offset", I16, OUTPUT, 0),
+            following_error: add(0x60f4, "Following error actual value", I32, INPUT, 0),
+            target_velocity: add(0x60ff, "Target velocity", I32, OUTPUT, 0),
         };
 
         // 0 requests no change of the mode.

@@ -13,6 +13,8 @@
 //! # Ok::<(), ftrace::TextError>(())
 //! ```
 
+mod event_text;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
@@ -24,9 +26,8 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use onbeat_rt::Instant;
 
-use super::event::{
-    KernelEvent, Label, LostEvents, Softirq, Thread, ThreadState, TraceEvent, Vector,
-};
+use self::event_text::{read_what, shown, write_what};
+use super::event::{KernelEvent, Label, LostEvents, Thread, TraceEvent};
 use super::window::{CpuWindow, Window};
 
 /// The text is not a trace.
@@ -195,11 +196,6 @@ fn write_line(
     text.push('\n');
 }
 
-/// Returns the name with control characters replaced, so that it stays on one line.
-fn shown(name: &Label) -> String {
-    name.text().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
 fn threads(what: &KernelEvent) -> Vec<Thread> {
     match what {
         KernelEvent::Switch { prev, next, .. } => vec![*prev, *next],
@@ -208,110 +204,6 @@ fn threads(what: &KernelEvent) -> Vec<Thread> {
         | KernelEvent::Migrate { thread, .. } => vec![*thread],
         _ => Vec::new(),
     }
-}
-
-fn write_what(text: &mut String, event: &TraceEvent, window: &Window) {
-    let function = |address: u64| {
-        window.function(address).map_or_else(|| format!("0x{address:x}"), str::to_owned)
-    };
-    // Writing to a string cannot fail.
-    let _ = match event.what {
-        KernelEvent::Switch { prev, prev_state, next } => write!(
-            text,
-            "sched_switch: prev_comm={} prev_pid={} prev_prio={} prev_state={prev_state} ==> next_comm={} next_pid={} next_prio={}",
-            shown(&prev.name),
-            prev.tid,
-            prev.prio,
-            shown(&next.name),
-            next.tid,
-            next.prio
-        ),
-        KernelEvent::Waking { thread, target_cpu } => {
-            write_thread(text, "sched_waking", &thread, target_cpu)
-        }
-        KernelEvent::Wakeup { thread, target_cpu } => {
-            write_thread(text, "sched_wakeup", &thread, target_cpu)
-        }
-        KernelEvent::Migrate { thread, from_cpu, to_cpu } => write!(
-            text,
-            "sched_migrate_task: comm={} pid={} prio={} orig_cpu={from_cpu} dest_cpu={to_cpu}",
-            shown(&thread.name),
-            thread.tid,
-            thread.prio
-        ),
-        KernelEvent::IrqEntry { irq, name } => {
-            write!(text, "irq_handler_entry: irq={irq} name={}", shown(&name))
-        }
-        KernelEvent::IrqExit { irq } => write!(text, "irq_handler_exit: irq={irq} ret=handled"),
-        KernelEvent::VectorEntry(vector) => {
-            write!(text, "{}_entry: vector={}", vector.name(), vector.number())
-        }
-        KernelEvent::VectorExit(vector) => {
-            write!(text, "{}_exit: vector={}", vector.name(), vector.number())
-        }
-        KernelEvent::SoftirqEntry(softirq) => {
-            write!(text, "softirq_entry: vec={} [action={}]", softirq.0, softirq.name())
-        }
-        KernelEvent::SoftirqExit(softirq) => {
-            write!(text, "softirq_exit: vec={} [action={}]", softirq.0, softirq.name())
-        }
-        KernelEvent::TimerStart { timer, function: address, expires, softexpires } => write!(
-            text,
-            "hrtimer_start: hrtimer={timer:016x} function={} expires={} softexpires={} mode=ABS was_armed=0",
-            function(address),
-            expires.as_ns(),
-            softexpires.as_ns()
-        ),
-        KernelEvent::TimerExpireEntry { timer, function: address, now } => {
-            let function = function(address);
-            let now = now.as_ns();
-            write!(text, "hrtimer_expire_entry: hrtimer={timer:016x} function={function} now={now}")
-        }
-        KernelEvent::TimerExpireExit { timer } => {
-            write!(text, "hrtimer_expire_exit: hrtimer={timer:016x}")
-        }
-        KernelEvent::TimerCancel { timer } => write!(text, "hrtimer_cancel: hrtimer={timer:016x}"),
-        KernelEvent::IdleEntry { state } => {
-            write!(text, "cpu_idle: state={state} cpu_id={}", event.cpu)
-        }
-        KernelEvent::IdleExit => write!(text, "cpu_idle: state={} cpu_id={}", u32::MAX, event.cpu),
-        KernelEvent::Frequency { cpu, khz } => {
-            write!(text, "cpu_frequency: state={khz} cpu_id={cpu}")
-        }
-        KernelEvent::PageFault { address, user } => {
-            let (name, code) = if user { ("page_fault_user", 4) } else { ("page_fault_kernel", 0) };
-            write!(text, "{name}: address=0x{address:x} ip=0x0 error_code=0x{code:x}")
-        }
-        KernelEvent::SyscallEnter { number } => {
-            write!(text, "sys_enter: NR {number} (0, 0, 0, 0, 0, 0)")
-        }
-        KernelEvent::SyscallExit { number, result } => {
-            write!(text, "sys_exit: NR {number} = {result}")
-        }
-        KernelEvent::SignalGenerate { signal, target, name } => {
-            let name = shown(&name);
-            write!(
-                text,
-                "signal_generate: sig={signal} errno=0 code=0 comm={name} pid={target} grp=0 res=0"
-            )
-        }
-        KernelEvent::SignalDeliver { signal } => {
-            write!(text, "signal_deliver: sig={signal} errno=0 code=0 sa_handler=0 sa_flags=0")
-        }
-        KernelEvent::TickStop { success } => {
-            write!(text, "tick_stop: success={} dependency=NONE", i32::from(success))
-        }
-    };
-}
-
-fn write_thread(
-    text: &mut String,
-    event: &str,
-    thread: &Thread,
-    target_cpu: u32,
-) -> std::fmt::Result {
-    let (Thread { tid, prio, .. }, name) = (thread, shown(&thread.name));
-    write!(text, "{event}: comm={name} pid={tid} prio={prio} target_cpu={target_cpu:03}")
 }
 
 /// Parses a trace. Lines of unknown events are ignored.
@@ -418,134 +310,4 @@ fn instant(text: &str) -> Option<Instant> {
     let digits = u32::try_from(fraction.len()).ok().filter(|digits| *digits <= 9)?;
     let ns = fraction.parse::<u64>().ok()? * 10_u64.pow(9 - digits);
     Some(at(seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(ns)?))
-}
-
-/// Returns the value between `key=` and the next `until`, or the end.
-fn value<'t>(fields: &'t str, key: &str, until: &str) -> Option<&'t str> {
-    let start = if fields.starts_with(key) {
-        key.len()
-    } else {
-        fields.find(&format!(" {key}"))? + 1 + key.len()
-    };
-    let rest = &fields[start..];
-    Some(if until.is_empty() { rest } else { rest.split(until).next()? })
-}
-
-fn number<T: std::str::FromStr>(fields: &str, key: &str) -> Option<T> {
-    value(fields, key, " ")?.parse().ok()
-}
-
-fn address(fields: &str, key: &str) -> Option<u64> {
-    let word = value(fields, key, " ")?;
-    u64::from_str_radix(word.strip_prefix("0x").unwrap_or(word), 16).ok()
-}
-
-fn thread(fields: &str, prefix: &str) -> Option<Thread> {
-    let key = |name: &str| format!("{prefix}{name}=");
-    let name = value(fields, &key("comm"), &format!(" {prefix}pid="))?;
-    Some(Thread {
-        tid: number(fields, &key("pid"))?,
-        prio: number(fields, &key("prio"))?,
-        name: Label::from(name),
-    })
-}
-
-/// Returns the address of a function; a name without a known address gets a made-up one.
-fn function(fields: &str, functions: &mut BTreeMap<String, u64>) -> Option<u64> {
-    let word = value(fields, "function=", " ")?;
-    if word.starts_with("0x") {
-        return address(fields, "function=");
-    }
-    let next = functions.len() as u64 + 1;
-    Some(*functions.entry(word.to_owned()).or_insert(next))
-}
-
-fn read_what(
-    name: &str,
-    fields: &str,
-    functions: &mut BTreeMap<String, u64>,
-) -> Option<KernelEvent> {
-    let instant = |key| number::<u64>(fields, key).map(at);
-    let timer = || address(fields, "hrtimer=");
-    Some(match name {
-        "sched_switch" => {
-            let prev_state = ThreadState::from_letters(value(fields, "prev_state=", " ")?);
-            KernelEvent::Switch {
-                prev: thread(fields, "prev_")?,
-                prev_state,
-                next: thread(fields, "next_")?,
-            }
-        }
-        "sched_waking" => KernelEvent::Waking {
-            thread: thread(fields, "")?,
-            target_cpu: number(fields, "target_cpu=")?,
-        },
-        "sched_wakeup" => KernelEvent::Wakeup {
-            thread: thread(fields, "")?,
-            target_cpu: number(fields, "target_cpu=")?,
-        },
-        "sched_migrate_task" => KernelEvent::Migrate {
-            thread: thread(fields, "")?,
-            from_cpu: number(fields, "orig_cpu=")?,
-            to_cpu: number(fields, "dest_cpu=")?,
-        },
-        "irq_handler_entry" => KernelEvent::IrqEntry {
-            irq: number(fields, "irq=")?,
-            name: Label::from(value(fields, "name=", "")?),
-        },
-        "irq_handler_exit" => KernelEvent::IrqExit { irq: number(fields, "irq=")? },
-        "softirq_entry" => KernelEvent::SoftirqEntry(Softirq(number(fields, "vec=")?)),
-        "softirq_exit" => KernelEvent::SoftirqExit(Softirq(number(fields, "vec=")?)),
-        "hrtimer_start" => KernelEvent::TimerStart {
-            timer: timer()?,
-            function: function(fields, functions)?,
-            expires: instant("expires=")?,
-            softexpires: instant("softexpires=")?,
-        },
-        "hrtimer_expire_entry" => KernelEvent::TimerExpireEntry {
-            timer: timer()?,
-            function: function(fields, functions)?,
-            now: instant("now=")?,
-        },
-        "hrtimer_expire_exit" => KernelEvent::TimerExpireExit { timer: timer()? },
-        "hrtimer_cancel" => KernelEvent::TimerCancel { timer: timer()? },
-        "cpu_idle" if number::<u32>(fields, "state=")? == u32::MAX => KernelEvent::IdleExit,
-        "cpu_idle" => KernelEvent::IdleEntry { state: number(fields, "state=")? },
-        "cpu_frequency" => KernelEvent::Frequency {
-            cpu: number(fields, "cpu_id=")?,
-            khz: number(fields, "state=")?,
-        },
-        "page_fault_user" => {
-            KernelEvent::PageFault { address: address(fields, "address=")?, user: true }
-        }
-        "page_fault_kernel" => {
-            KernelEvent::PageFault { address: address(fields, "address=")?, user: false }
-        }
-        "sys_enter" => {
-            KernelEvent::SyscallEnter { number: fields.split(' ').nth(1)?.parse().ok()? }
-        }
-        "sys_exit" => {
-            let mut words = fields.split(' ').skip(1);
-            KernelEvent::SyscallExit {
-                number: words.next()?.parse().ok()?,
-                result: words.nth(1)?.parse().ok()?,
-            }
-        }
-        "signal_generate" => KernelEvent::SignalGenerate {
-            signal: number(fields, "sig=")?,
-            target: number(fields, "pid=")?,
-            name: Label::from(value(fields, "comm=", " pid=")?),
-        },
-        "signal_deliver" => KernelEvent::SignalDeliver { signal: number(fields, "sig=")? },
-        "tick_stop" => KernelEvent::TickStop { success: number::<u32>(fields, "success=")? != 0 },
-        other => vector(other)?,
-    })
-}
-
-fn vector(name: &str) -> Option<KernelEvent> {
-    let of = |name: &str| Vector::ALL.into_iter().find(|vector| vector.name() == name);
-    match name.strip_suffix("_entry") {
-        Some(entered) => of(entered).map(KernelEvent::VectorEntry),
-        None => of(name.strip_suffix("_exit")?).map(KernelEvent::VectorExit),
-    }
 }

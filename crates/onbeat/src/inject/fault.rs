@@ -185,90 +185,7 @@ impl Fault {
     /// Returns a sentence for the help that says what the fault does.
     #[must_use]
     pub const fn describe(self) -> &'static str {
-        match self {
-            Self::StopSignal => {
-                "Stops the loop's process with SIGSTOP before a release, continues it after the time."
-            }
-            Self::EqualPriorityHog => {
-                "A thread of the loop's own priority keeps its CPU busy from before a release on."
-            }
-            Self::SoftirqFlood => {
-                "Broadcast packets on the loopback keep the loop's CPU in receive processing."
-            }
-            Self::InterruptLoad => {
-                "Thousands of timers expire in one timer interrupt, just before a release."
-            }
-            Self::IpiStorm => "Another CPU interrupts the loop's CPU without a pause (membarrier).",
-            Self::PageFaults => {
-                "A cycle touches fresh pages for the time, as code without locked memory does."
-            }
-            Self::RtThrottling => {
-                "A real-time thread below the loop uses the CPU until the kernel stops real time there."
-            }
-            Self::FairServer => {
-                "A real-time thread starves an ordinary one until the kernel's fair server steps in."
-            }
-            Self::ForcedMigration => {
-                "Moves the loop's thread to another CPU before a release, and back after it."
-            }
-            Self::DeepIdle => "Watches for releases that wake the CPU from a deep idle state.",
-            Self::OwnOverrun => "A cycle of the loop works for the time beyond its next release.",
-            Self::KernelSection => {
-                "A poll() of thousands of descriptors keeps the loop's CPU in the kernel."
-            }
-            Self::LockWait => {
-                "A cycle waits for a lock that a thread on another CPU holds for the time."
-            }
-            Self::LockHolderKeptOff => {
-                "The same, while a real-time thread keeps the lock's holder off its CPU."
-            }
-            Self::ReplyWait => {
-                "A cycle asks another thread and waits for the answer, which takes the time."
-            }
-            Self::SleepInWork => "A cycle sleeps for the time in the middle of its work.",
-            Self::DiskWait => {
-                "A cycle writes a file through to the disk (fdatasync): a byte for each nanosecond."
-            }
-            Self::MajorFaults => {
-                "A cycle reads a mapped file that is not in memory, page by page for the time."
-            }
-            Self::CopyOnWrite => {
-                "A cycle writes to pages that the kernel copies at the first write, for the time."
-            }
-            Self::HigherPriorityHog => {
-                "A thread of higher priority than the loop's keeps its CPU busy from before a release on."
-            }
-            Self::DeadlineHog => {
-                "A SCHED_DEADLINE thread keeps the loop's CPU busy from before a release on."
-            }
-            Self::OrdinaryHog => {
-                "An ordinary thread keeps the CPU of an ordinary loop busy, within its time slice."
-            }
-            Self::SpinLockSection => {
-                "A fcntl() on the loop's CPU looks through thousands of file locks under a spin lock."
-            }
-            Self::InterruptsOff => {
-                "Kernel code on the loop's CPU keeps interrupts off for the time (a BPF program)."
-            }
-            Self::TimerInterrupt => {
-                "The interrupt of the loop's own timer takes the time before it wakes the loop (BPF)."
-            }
-            Self::SlowSoftirq => {
-                "One received packet keeps the loop's CPU in its softirq for the time (BPF)."
-            }
-            Self::SlowIpi => {
-                "One interrupt from another CPU takes the time on the loop's CPU (BPF)."
-            }
-            Self::CpuQuota => {
-                "Puts an ordinary loop into a cgroup whose CPU quota is used up for the time."
-            }
-            Self::CgroupFreezer => {
-                "Puts the loop's thread into a cgroup and freezes that for the time."
-            }
-            Self::PtraceStop => {
-                "Stops the loop's thread as a debugger does (ptrace), lets it go on after the time."
-            }
-        }
+        DESCRIPTIONS[self as usize].1
     }
 
     /// Returns the cause that a report should name for this fault.
@@ -374,6 +291,118 @@ impl Fault {
         }
     }
 }
+
+/// What each fault does, as a sentence of the help, in the order of [`Fault::ALL`].
+const DESCRIPTIONS: [(Fault, &str); Fault::ALL.len()] = [
+    (
+        Fault::StopSignal,
+        "Stops the loop's process with SIGSTOP before a release, continues it after the time.",
+    ),
+    (
+        Fault::EqualPriorityHog,
+        "A thread of the loop's own priority keeps its CPU busy from before a release on.",
+    ),
+    (
+        Fault::SoftirqFlood,
+        "Broadcast packets on the loopback keep the loop's CPU in receive processing.",
+    ),
+    (
+        Fault::InterruptLoad,
+        "Thousands of timers expire in one timer interrupt, just before a release.",
+    ),
+    (Fault::IpiStorm, "Another CPU interrupts the loop's CPU without a pause (membarrier)."),
+    (
+        Fault::PageFaults,
+        "A cycle touches fresh pages for the time, as code without locked memory does.",
+    ),
+    (
+        Fault::RtThrottling,
+        "A real-time thread below the loop uses the CPU until the kernel stops real time there.",
+    ),
+    (
+        Fault::FairServer,
+        "A real-time thread starves an ordinary one until the kernel's fair server steps in.",
+    ),
+    (
+        Fault::ForcedMigration,
+        "Moves the loop's thread to another CPU before a release, and back after it.",
+    ),
+    (Fault::DeepIdle, "Watches for releases that wake the CPU from a deep idle state."),
+    (Fault::OwnOverrun, "A cycle of the loop works for the time beyond its next release."),
+    (
+        Fault::KernelSection,
+        "A poll() of thousands of descriptors keeps the loop's CPU in the kernel.",
+    ),
+    (Fault::LockWait, "A cycle waits for a lock that a thread on another CPU holds for the time."),
+    (
+        Fault::LockHolderKeptOff,
+        "The same, while a real-time thread keeps the lock's holder off its CPU.",
+    ),
+    (
+        Fault::ReplyWait,
+        "A cycle asks another thread and waits for the answer, which takes the time.",
+    ),
+    (Fault::SleepInWork, "A cycle sleeps for the time in the middle of its work."),
+    (
+        Fault::DiskWait,
+        "A cycle writes a file through to the disk (fdatasync): a byte for each nanosecond.",
+    ),
+    (
+        Fault::MajorFaults,
+        "A cycle reads a mapped file that is not in memory, page by page for the time.",
+    ),
+    (
+        Fault::CopyOnWrite,
+        "A cycle writes to pages that the kernel copies at the first write, for the time.",
+    ),
+    (
+        Fault::HigherPriorityHog,
+        "A thread of higher priority than the loop's keeps its CPU busy from before a release on.",
+    ),
+    (
+        Fault::DeadlineHog,
+        "A SCHED_DEADLINE thread keeps the loop's CPU busy from before a release on.",
+    ),
+    (
+        Fault::OrdinaryHog,
+        "An ordinary thread keeps the CPU of an ordinary loop busy, within its time slice.",
+    ),
+    (
+        Fault::SpinLockSection,
+        "A fcntl() on the loop's CPU looks through thousands of file locks under a spin lock.",
+    ),
+    (
+        Fault::InterruptsOff,
+        "Kernel code on the loop's CPU keeps interrupts off for the time (a BPF program).",
+    ),
+    (
+        Fault::TimerInterrupt,
+        "The interrupt of the loop's own timer takes the time before it wakes the loop (BPF).",
+    ),
+    (
+        Fault::SlowSoftirq,
+        "One received packet keeps the loop's CPU in its softirq for the time (BPF).",
+    ),
+    (Fault::SlowIpi, "One interrupt from another CPU takes the time on the loop's CPU (BPF)."),
+    (
+        Fault::CpuQuota,
+        "Puts an ordinary loop into a cgroup whose CPU quota is used up for the time.",
+    ),
+    (Fault::CgroupFreezer, "Puts the loop's thread into a cgroup and freezes that for the time."),
+    (
+        Fault::PtraceStop,
+        "Stops the loop's thread as a debugger does (ptrace), lets it go on after the time.",
+    ),
+];
+
+// A fault finds its sentence by its number.
+const _: () = {
+    let mut number = 0;
+    while number < DESCRIPTIONS.len() {
+        assert!(DESCRIPTIONS[number].0 as usize == number);
+        number += 1;
+    }
+};
 
 fn words() -> String {
     Fault::ALL.map(Fault::word).join(", ")
