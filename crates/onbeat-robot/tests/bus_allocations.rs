@@ -5,7 +5,7 @@
 mod bus_world;
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, violation_count};
-use bus_world::{Idle, MS, OPTIONS, World, clock};
+use bus_world::{Idle, MS, OPTIONS, World, clock, two_that_stop};
 use onbeat_control::{Image, ImageSettings};
 use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::Layout;
@@ -96,34 +96,15 @@ fn assert_no_allocation(text: &str) {
     assert!(bus.is_up());
 }
 
-/// Two joints that oscillate, of which one freezes: events, a safe stop, and power off.
-const TWO: &str = r#"
-    [segment]
-    [types.joint]
-    kind = "drive"
-    [[devices]]
-    type = "joint"
-    names = ["left knee", "right knee"]
-    [robot]
-    on_fault = "robot"
-    soft_start_ms = 100
-    [[joints]]
-    match = "*"
-    amplitude_rad = 0.4
-    frequency_hz = 1.0
-    [[faults]]
-    kind = "freeze"
-    device = "right knee"
-    at_ms = 1500
-"#;
-
 #[test]
 fn publishing_a_robot_does_not_allocate() {
     let clock = clock();
-    let World { bus, .. } = World::new(TWO, &clock, OPTIONS);
+    // Events, a safe stop, and power off.
+    let two = two_that_stop("kind = \"freeze\"\ndevice = \"right knee\"\nat_ms = 1500");
+    let World { bus, .. } = World::new(&two, &clock, OPTIONS);
     let mut bus: Bus<_> = bus.rewired(|wire| Ok::<_, ()>(Permitted(wire))).unwrap();
-    let layout = Layout::from_toml(TWO).unwrap();
-    let robot = Robot::from_toml(TWO, &layout, MS).unwrap();
+    let layout = Layout::from_toml(&two).unwrap();
+    let robot = Robot::from_toml(&two, &layout, MS).unwrap();
     let controller = MotionController::new(&robot, Trajectory::sine(&robot).unwrap());
     let name = format!("test-quiet-{}", std::process::id());
     let mut image = Image::create(&name, &layout, ImageSettings::default()).unwrap();

@@ -7,7 +7,7 @@ mod bus_world;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use bus_world::{MS, OPTIONS, World, clock};
+use bus_world::{MS, OPTIONS, World, clock, two_that_stop};
 use onbeat_control::{Client, Image, ImageSettings, Snapshot, Timed};
 use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::Layout;
@@ -21,32 +21,6 @@ use onbeat_robot::motion::{
 use onbeat_rt::ring::Ring;
 use onbeat_rt::time::{Clock, Instant};
 use onbeat_rt::{Cycle, Flow, OnOverrun, Plan, Sample, Slot, Task, Wait, cycle, split};
-
-/// Two oscillating joints, and a fault.
-fn two(fault: &str) -> String {
-    format!(
-        r#"
-[segment]
-name = "two joints"
-[types.joint]
-kind = "drive"
-[[devices]]
-type = "joint"
-names = ["left knee", "right knee"]
-[robot]
-on_fault = "robot"
-soft_start_ms = 100
-[[joints]]
-match = "*"
-velocity_rad_s = 4.0
-acceleration_rad_s2 = 50.0
-amplitude_rad = 0.4
-frequency_hz = 1.0
-[[faults]]
-{fault}
-"#
-    )
-}
 
 fn name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -128,7 +102,7 @@ fn slots<T>(count: usize) -> Vec<Slot<T>> {
 /// Runs a robot like `onbeat robot run --name`, on a virtual clock; returns what a client saw, and
 /// the robot's own event of the stop.
 fn robot_run(fault: &str) -> (Watching, RobotEvent) {
-    let file = two(fault);
+    let file = two_that_stop(fault);
     let name = name();
     let clock = clock();
     let World { bus, .. } = World::new(&file, &clock, OPTIONS);
@@ -217,7 +191,7 @@ impl Controller for Handed {
 
 #[test]
 fn every_exchange_of_a_bus_with_an_owner_is_counted() {
-    let file = two(LOST);
+    let file = two_that_stop(LOST);
     let name = name();
     let clock = clock();
     let layout = Layout::from_toml(&file).unwrap();
@@ -243,7 +217,7 @@ fn every_exchange_of_a_bus_with_an_owner_is_counted() {
 
 #[test]
 fn a_controller_of_a_published_bus_is_visible_and_every_exchange_is_counted() {
-    let file = two(LOST);
+    let file = two_that_stop(LOST);
     let name = name();
     let clock = clock();
     let layout = Layout::from_toml(&file).unwrap();

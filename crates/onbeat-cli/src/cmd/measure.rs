@@ -9,7 +9,7 @@ use onbeat::load::Load;
 use onbeat::probe::description::Parts;
 use onbeat::probe::{self, Origin, RunError, Setting};
 use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
-use onbeat::record::{Header, Recorder};
+use onbeat::record::{Header, Past, Recorder};
 use onbeat::report::units::{Letters, time_ns};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -22,25 +22,13 @@ use super::{
     resume, runs, setting, show, typed, verdict,
 };
 use crate::cli::LoopOptions;
-use crate::cli_measure::Measure;
+use crate::cli_measure::{Measure, MeasureOptions};
 use crate::signals::{self, OnUsr1};
 use crate::term::{Progress, Tone, advise};
 
 pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
     let Measure { probe, options, .. } = measure;
-    check_cpu(options.cpu)?;
-    for loads in [std::slice::from_ref(&options.load), &options.loads] {
-        load::look_at_place(loads, options.load_dir.as_deref(), "--load-dir")?;
-    }
-
-    resume::admit(options)?;
-    // Only probes with devices have a bus, and `chain` only on request.
-    let has_bus = measure.given.has("devices") && measure.given.word("with") != Some("output");
-    if most_alarms(&options.limit).is_some() && !has_bus {
-        let what = format!("measure {}", probe.name);
-        return Err(Failure::NoEvents { what, instead: "measure the probe `bus`" });
-    }
-
+    admit(measure)?;
     let mut life = options.beside.map(Life::open).transpose()?;
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Summary)?;
@@ -52,12 +40,7 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
     let (setting, parts) = open_probe(measure, options.duration)?;
     let mut lines = Lines::new(probe, &setting, options.output.json);
     let releases = releases(options.duration, &options.looping);
-    let past = if options.resume {
-        resume::find(&options.output.out, probe.name, releases)?
-    } else {
-        None
-    };
-    let new = if past.is_none() { Some(NewRunDir::create(&options.output.out)?) } else { None };
+    let (past, new) = run_to_write(measure, releases)?;
     let new_file =
         new.as_ref().map(|new| new.path().join(format!("{}{RUN_FILE_ENDING}", probe.name)));
     let path = past.as_ref().map(|past| past.path.clone()).or(new_file).unwrap_or_default();
@@ -115,6 +98,37 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
     };
     show::summary(&reported, extent, None)?;
     Ok(verdict(reported.summary.verdict.outcome))
+}
+
+/// Refuses options that cannot be met, before anything is opened or created.
+fn admit(measure: &Measure) -> Result<(), Failure> {
+    let Measure { probe, options, given } = measure;
+    check_cpu(options.cpu)?;
+    for loads in [std::slice::from_ref(&options.load), &options.loads] {
+        load::look_at_place(loads, options.load_dir.as_deref(), "--load-dir")?;
+    }
+
+    resume::admit(options)?;
+    // Only probes with devices have a bus, and `chain` only on request.
+    let has_bus = given.has("devices") && given.word("with") != Some("output");
+    if most_alarms(&options.limit).is_some() && !has_bus {
+        let what = format!("measure {}", probe.name);
+        return Err(Failure::NoEvents { what, instead: "measure the probe `bus`" });
+    }
+
+    Ok(())
+}
+
+/// Returns the run to resume, or else the directory of a new one.
+fn run_to_write(
+    measure: &Measure,
+    releases: u64,
+) -> Result<(Option<Past>, Option<NewRunDir>), Failure> {
+    let MeasureOptions { resume, output, .. } = &measure.options;
+    let past =
+        if *resume { resume::find(&output.out, measure.probe.name, releases)? } else { None };
+    let new = if past.is_none() { Some(NewRunDir::create(&output.out)?) } else { None };
+    Ok((past, new))
 }
 
 fn header(measure: &Measure, origin: Origin) -> Header {

@@ -118,7 +118,6 @@ pub(crate) fn table(view: &RobotView, rows: usize, letters: Letters) -> Vec<(Ton
 fn head(view: &RobotView, letters: Letters) -> Vec<(Tone, String)> {
     let bus = &view.bus;
     let of_loop = &view.of_loop;
-    let counts = &view.counts;
 
     let first = format!(
         "{}: {}, {}   {:.3} s at {}   misses {} of {}",
@@ -130,6 +129,7 @@ fn head(view: &RobotView, letters: Letters) -> Vec<(Tone, String)> {
         view.misses[0],
         view.misses[1],
     );
+
     let answers = match no_answer(view) {
         Some(words) => words,
         None => format!(
@@ -140,13 +140,13 @@ fn head(view: &RobotView, letters: Letters) -> Vec<(Tone, String)> {
             bus.expected
         ),
     };
-
     let second = format!(
         "{:LABEL_WIDTH$}{answers}   cycles {}   lost {}",
         "bus",
         count(bus.cycle),
         count(bus.lost)
     );
+
     let mean_ns = bus.round_trips.sum_ns.checked_div(bus.round_trips.count).unwrap_or_default();
     let third = format!(
         "{:LABEL_WIDTH$}period {}   round trip {}, longest {}",
@@ -155,6 +155,7 @@ fn head(view: &RobotView, letters: Letters) -> Vec<(Tone, String)> {
         time_ns(mean_ns, letters),
         time_ns(u64::from(bus.round_trips.most_ns), letters),
     );
+
     let fourth = format!(
         "{:LABEL_WIDTH$}worst wake-up {}   deadline misses {}   skipped {}   spikes {}",
         "loop",
@@ -163,6 +164,7 @@ fn head(view: &RobotView, letters: Letters) -> Vec<(Tone, String)> {
         count(of_loop.skipped),
         count(of_loop.spikes),
     );
+
     let mut lines = vec![(tone(view), cut(&first))];
     if view.stopped_by != StopReason::None {
         let joint = view.stopped_joint.as_deref().unwrap_or_default();
@@ -171,6 +173,17 @@ fn head(view: &RobotView, letters: Letters) -> Vec<(Tone, String)> {
     }
 
     lines.extend([second, third, fourth].iter().map(|line| (Tone::Plain, cut(line))));
+    if let Some(totals) = totals(view) {
+        let line = format!("{:LABEL_WIDTH$}{totals}", "so far");
+        lines.push((Tone::Careful, cut(&line)));
+    }
+
+    lines
+}
+
+/// What has happened so far that concerns the operator, with its numbers.
+fn totals(view: &RobotView) -> Option<String> {
+    let counts = &view.counts;
     let totals = [
         ("safe stops", counts.safe_stops),
         ("joints down", counts.joints_down),
@@ -179,14 +192,7 @@ fn head(view: &RobotView, letters: Letters) -> Vec<(Tone, String)> {
     let totals: Vec<String> =
         totals.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {n}")).collect();
 
-    if !totals.is_empty() {
-        lines.push((
-            Tone::Careful,
-            cut(&format!("{:LABEL_WIDTH$}{}", "so far", totals.join("   "))),
-        ));
-    }
-
-    lines
+    (!totals.is_empty()).then(|| totals.join("   "))
 }
 
 /// How long the bus has had no answer. States of devices are unknown then, and not shown.

@@ -27,6 +27,15 @@ impl Controller for Idle {
 pub const OPTIONS: BusOptions =
     BusOptions { mode: ExchangeMode::Pipelined, period_ns: MS, follow_clock: false };
 
+/// Two joints, for exact expectations.
+pub const TWO: &str = include_str!("../two_joints.toml");
+
+/// The same, where a fault of a drive stops the robot; `fault` is a table of the segment's faults.
+pub fn two_that_stop(fault: &str) -> String {
+    let stops = TWO.replace("[robot]\n", "[robot]\non_fault = \"robot\"\n");
+    format!("{stops}[[faults]]\n{fault}\n")
+}
+
 pub struct World<'c> {
     pub bus: Bus<InProcess<&'c VirtualClock>>,
     clock: &'c VirtualClock,

@@ -12,27 +12,7 @@ use onbeat_segment::{Command, Fault, Link, Nic, Passage};
 
 pub const PERIOD_NS: u64 = 1_000_000;
 /// Two joints, for exact expectations.
-pub const TWO: &str = r#"
-[segment]
-name = "two joints"
-[types.joint]
-kind = "drive"
-[[devices]]
-type = "joint"
-names = ["left knee", "right knee"]
-[robot]
-soft_start_ms = 200
-[robot.ladder]
-warmup_cycles = 0
-[[joints]]
-match = "*"
-low_rad = -1.5
-high_rad = 2.0
-velocity_rad_s = 4.0
-acceleration_rad_s2 = 50.0
-amplitude_rad = 0.4
-frequency_hz = 1.0
-"#;
+pub const TWO: &str = include_str!("../two_joints.toml");
 const FIRST_STATION: u16 = 0x1001;
 
 /// An Ethernet frame with one datagram.
