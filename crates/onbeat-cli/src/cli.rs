@@ -500,10 +500,11 @@ pub(crate) fn wait(text: &str) -> Result<Wait, String> {
 /// The waits of a robot's loop, which must keep its grid.
 pub(crate) fn wait_on_the_grid(text: &str) -> Result<Wait, String> {
     match wait(text) {
-        Ok(wait) if wait.is_relative() => Err(
-            "a relative sleep drifts, and a robot must keep its grid; waits are sleep, spin[=50us] and adaptive[=300us]"
-                .to_owned(),
-        ),
+        Ok(wait) if wait.is_relative() => {
+            Err("a relative sleep drifts, and a robot must keep its grid; waits are sleep, \
+                 spin[=50us] and adaptive[=300us]"
+                .to_owned())
+        }
         parsed => parsed,
     }
 }

@@ -197,10 +197,14 @@ impl EsiDevice {
         let [to_device, to_main] = [1, 2].map(|usage| usages.iter().position(|&one| one == usage));
         match (to_device, to_main) {
             (None, None) if self.coe == 0 => Ok(()),
-            (None, None) => Err(device.lacks("the <Sm> of its mailboxes, MBoxOut and MBoxIn".to_owned())),
+            (None, None) => {
+                Err(device.lacks("the <Sm> of its mailboxes, MBoxOut and MBoxIn".to_owned()))
+            }
             (Some(0), Some(1)) => Ok(()),
             _ => Err(device.not_simulated(
-                "has its mailboxes not on SyncManagers 0 (MBoxOut) and 1 (MBoxIn); list them in this order".to_owned(),
+                "has its mailboxes not on SyncManagers 0 (MBoxOut) and 1 (MBoxIn); list them \
+                 in this order"
+                    .to_owned(),
             )),
         }
     }

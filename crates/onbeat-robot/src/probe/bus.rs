@@ -517,13 +517,15 @@ impl Companion for AfterBus {
         // In a bench, cells report only exceptions.
         if !is_of_bench || counts.answered * REPORTED_BELOW.1 < counts.cycles * REPORTED_BELOW.0 {
             sentences.push(format!(
-                "{} SubDevices were brought to SAFEOP with {frames} frames; {} cycles, {} with all frames back in time ({:.3} % without, \
-                 and without a round trip), {} with an unexpected working counter; {} frames late, {} duplicate, {} \
-                 damaged or unknown",
+                "{} SubDevices were brought to SAFEOP with {frames} frames; {} cycles, {} \
+                 with all frames back in time ({:.3} % without, and without a round trip), {} \
+                 with an unexpected working counter; {} frames late, {} duplicate, {} damaged \
+                 or unknown",
                 bus.layout().devices.len(),
                 counts.cycles,
                 counts.answered,
-                100.0 * counts.cycles.saturating_sub(counts.answered) as f64 / counts.cycles.max(1) as f64,
+                100.0 * counts.cycles.saturating_sub(counts.answered) as f64
+                    / counts.cycles.max(1) as f64,
                 counts.counter_off,
                 counts.late,
                 counts.duplicate,

@@ -81,8 +81,10 @@ pub const CHAIN: Description = Description {
         let place = given.place(OUTPUT.name).unwrap_or(&PortAddress::Pipe);
         // One above the loop, so the observer does not wait for the loop.
         let fifo = setting.thread.fifo.map(|priority| (priority + 1).min(HIGHEST_PRIORITY));
-        let (output, watching) = PortCompanion::seeing(place, given.place(OBSERVE.name), &marks, fifo)?;
+        let (output, watching) =
+            PortCompanion::seeing(place, given.place(OBSERVE.name), &marks, fifo)?;
         let is_seen = watching.sees();
+
         let commands = Commands::new(given.count(COUNT.name), setting, marks.issued, inbox.clone());
         let failures = Failures::default();
         let written = marks.written;
@@ -102,7 +104,9 @@ pub const CHAIN: Description = Description {
         Ok(Parts {
             body: Box::new(OnGrid { task, has_ports: true }),
             figures: Box::new(ChainFigures { is_seen, every_ns: commands.every_ns() }),
-            companion: Box::new(watching.counting(failures).passing_over(replaced).commanded_by(commands)),
+            companion: Box::new(
+                watching.counting(failures).passing_over(replaced).commanded_by(commands),
+            ),
         })
     },
 };

@@ -225,11 +225,11 @@ fn serve_one(stream: &UnixStream, to_loop: &SyncSender<PendingCommand>) -> io::R
         Ok(command) => {
             let (reply, replies) = sync_channel(1);
             match to_loop.try_send(PendingCommand { command, reply }) {
-                Err(_) => SegmentReply::Refused { why: format!("{QUEUE} commands are waiting; try again") },
-                Ok(()) => replies.recv_timeout(REPLY_TIMEOUT).unwrap_or_else(|_| SegmentReply::Refused {
-                    why: "the segment is busy with frames and did not execute the command within a second; try again"
-                        .to_owned(),
-                }),
+                Ok(()) => replies.recv_timeout(REPLY_TIMEOUT).unwrap_or_else(|_| busy()),
+                Err(_) => {
+                    let why = format!("{QUEUE} commands are waiting; try again");
+                    SegmentReply::Refused { why }
+                }
             }
         }
     };
@@ -237,6 +237,12 @@ fn serve_one(stream: &UnixStream, to_loop: &SyncSender<PendingCommand>) -> io::R
     let mut bytes = serde_json::to_vec(&reply)?;
     bytes.push(b'\n');
     (&*stream).write_all(&bytes)
+}
+
+fn busy() -> SegmentReply {
+    let why = "the segment is busy with frames and did not execute the command within a second; \
+               try again";
+    SegmentReply::Refused { why: why.to_owned() }
 }
 
 /// Sends a command to the segment with the socket at `path` and waits for the reply.

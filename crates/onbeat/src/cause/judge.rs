@@ -116,7 +116,10 @@ impl<'w> Judge<'w> {
         });
 
         let moved = events.iter().any(|event| {
-            let is_move = matches!(event.what, KernelEvent::Migrate { thread, .. } if thread.tid == facts.tid);
+            let is_move = matches!(
+                event.what,
+                KernelEvent::Migrate { thread, .. } if thread.tid == facts.tid
+            );
             is_move && event.at >= facts.expiry && event.at <= facts.end
         });
 

@@ -101,8 +101,11 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
 
 fn missing(asked: &SourceOptions, stream: &Stream, clock: &LogClock) -> Vec<String> {
     let mut missing = vec![
-        "skipped releases, the machine and the command: an interval log does not hold them".to_owned(),
-        "order and times within an interval, and exact means: computed from the histogram's buckets".to_owned(),
+        "skipped releases, the machine and the command: an interval log does not hold them"
+            .to_owned(),
+        "order and times within an interval, and exact means: computed from the histogram's \
+         buckets"
+            .to_owned(),
     ];
     if asked.unit_ns.is_none() {
         missing.push(

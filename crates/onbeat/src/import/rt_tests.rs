@@ -299,7 +299,11 @@ pub fn oslat(text: &str) -> Result<Vec<Stream>, Error> {
                 .to_owned(),
         ];
         if beyond.is_some() {
-            stream.missing.push(format!("gaps beyond {} us: oslat counts them in its last bucket; percentiles that fall there are given as the maximum", last - 1));
+            stream.missing.push(format!(
+                "gaps beyond {} us: oslat counts them in its last bucket; percentiles that fall \
+                 there are given as the maximum",
+                last - 1
+            ));
         }
 
         stream.resolution.insert(part.series, resolution);

@@ -37,14 +37,15 @@ impl Disturb for CpuHog {
 
     fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         match (self.0, plan.target.priority) {
-            (Fault::EqualPriorityHog, 0) => {
-                Err(plan.impossible("the loop has no real-time priority; ordinary_hog disturbs an ordinary loop"))
-            }
-            (Fault::HigherPriorityHog, 99) => {
-                Err(plan.impossible("the loop has the highest priority, 99; equal_priority_hog disturbs it as well"))
-            }
+            (Fault::EqualPriorityHog, 0) => Err(plan.impossible(
+                "the loop has no real-time priority; ordinary_hog disturbs an ordinary loop",
+            )),
+            (Fault::HigherPriorityHog, 99) => Err(plan.impossible(
+                "the loop has the highest priority, 99; equal_priority_hog disturbs it as well",
+            )),
             (Fault::OrdinaryHog, priority @ 1..) => Err(plan.impossible(format!(
-                "the loop has the real-time priority {priority}, and ordinary threads never keep it waiting"
+                "the loop has the real-time priority {priority}, and ordinary threads never \
+                 keep it waiting"
             ))),
             _ => Ok(()),
         }

@@ -55,13 +55,17 @@ pub const READ_WRITE: Description = Description {
         let delay_ns = given.time_ns(DELAY.name);
         check_delay(setting, delay_ns)?;
         setting.delay_ns = delay_ns;
-        let (output, watching) = PortCompanion::for_output(given.place(OUTPUT.name).unwrap_or(&PortAddress::Pipe))?;
+
+        let output = given.place(OUTPUT.name).unwrap_or(&PortAddress::Pipe);
+        let (output, watching) = PortCompanion::for_output(output)?;
         let input = given.place(INPUT.name).unwrap_or(&PortAddress::Generator);
         let (edges, generator) = Generator::feeding(input, given.place(STIMULUS.name), setting)?;
         let failures = Failures::default();
         let task = EdgeAnswer { output, failures: failures.clone(), work_ns: setting.work_ns };
+
+        let made = generator.as_ref().map(Generator::made);
         Ok(Parts {
-            body: Box::new(OnEdges { edges, task, delay_ns, made: generator.as_ref().map(Generator::made) }),
+            body: Box::new(OnEdges { edges, task, delay_ns, made }),
             figures: Box::new(EdgeReactions { delay_ns }),
             companion: Box::new(watching.counting(failures).fed_by(generator)),
         })

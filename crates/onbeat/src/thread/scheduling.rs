@@ -26,13 +26,14 @@ fn fifo_refusal(priority: u32, why: &io::Error) -> Refusal {
         && (has_cap_sys_nice() || limit >= u64::from(priority))
     {
         return Refusal {
-            why_not:
-                "not permitted although this process may set priorities: its control group has no real-time budget"
-                    .to_owned(),
-            costs,
-            remedy: "echo 950000 | sudo tee /sys/fs/cgroup/cpu/$(awk -F: '/:cpu:|:cpu,/{print $3}' \
-                     /proc/self/cgroup)/cpu.rt_runtime_us"
+            why_not: "not permitted although this process may set priorities: its control group \
+                      has no real-time budget"
                 .to_owned(),
+            costs,
+            remedy:
+                "echo 950000 | sudo tee /sys/fs/cgroup/cpu/$(awk -F: '/:cpu:|:cpu,/{print $3}' \
+                 /proc/self/cgroup)/cpu.rt_runtime_us"
+                    .to_owned(),
         };
     }
 
