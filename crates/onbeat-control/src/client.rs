@@ -310,10 +310,12 @@ impl Client {
         let mut last = self.snapshot();
         let cycle =
             CycleWaiter::new(&self.shared).read(&self.shared, &mut last).ok().map(|()| last.cycle);
+
         let live = self.shared.live();
         let holder =
             |word: u64| Process::from_word(word).map(|process| (process.pid(), process.name()));
         let outage = self.outage(cycle.as_ref());
+
         BusState {
             name: self.shared.name.clone(),
             segment: self.shared.layout().name,

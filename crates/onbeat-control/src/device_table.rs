@@ -51,6 +51,7 @@ pub(super) fn bytes(layout: &Layout) -> Vec<u8> {
             &mut devices,
             &[kind, device.alias.into(), device.vendor, device.product, device.revision],
         );
+
         put(&mut devices, &[device.outputs.start as u32, device.outputs.len() as u32]);
         put(&mut devices, &[device.inputs.start as u32, device.inputs.len() as u32, first_value]);
         put(
@@ -86,6 +87,7 @@ fn device(record: &[u8], values: &[MappedValue]) -> DeviceLayout {
     let first = count(9);
     let between =
         |from: usize, n: usize| values.get(from..from + n).map(<[_]>::to_vec).unwrap_or_default();
+
     DeviceLayout {
         name: name_of(&record[..NAME_BYTES]),
         kind: KINDS.get(count(0)).copied().unwrap_or(DeviceKind::Coupler),

@@ -119,6 +119,7 @@ impl Event {
             EventKind::BusDown => "the bus was taken down in order".to_owned(),
             EventKind::BusRestarted => format!("the bus starts again, restart {code}"),
             EventKind::LibraryFailed => "bringing the bus up failed".to_owned(),
+
             EventKind::DeviceLost => format!("{device} does not answer"),
             EventKind::DeviceFound => format!("{device} answers again and is being brought back"),
             EventKind::DeviceBack => {
@@ -127,6 +128,7 @@ impl Event {
             EventKind::WrongDevice | EventKind::PlaceInDoubt | EventKind::SurplusDevice => {
                 self.of_places(device)
             }
+
             EventKind::StateChanged => {
                 format!(
                     "{device} went from {} to {}{}",
@@ -141,12 +143,14 @@ impl Event {
             EventKind::Emergency => {
                 format!("{device} sent emergency 0x{code:04x}, error register 0x{new:02x}")
             }
+
             EventKind::WorkingCounterOff => {
                 format!("working counter {new} where {old} is expected")
             }
             EventKind::WorkingCounterBack => {
                 format!("working counter right again after {code} cycles")
             }
+
             EventKind::FrameLost => format!("no reply in time{}", in_a_row(code)),
             EventKind::FrameLate => format!("a reply came after its deadline{}", in_a_row(code)),
             EventKind::FrameUnknown => {
@@ -158,10 +162,12 @@ impl Event {
                     "another MainDevice uses the same interface, {code} of its frames so far; end one of the two"
                 )
             }
+
             EventKind::NoAnswer => format!("nothing comes back in time: {}", no_answer_words(code)),
             EventKind::AnswerBack => {
                 format!("frames come back again, after {}.{:03} s", code / 1_000, code % 1_000)
             }
+
             EventKind::ClockLocked => "releases follow the reference clock".to_owned(),
             EventKind::ClockUnlocked if device.is_empty() => {
                 format!("releases are {code} ns off the reference clock")
@@ -169,6 +175,7 @@ impl Event {
             EventKind::ClockUnlocked => {
                 format!("the clock of {device} is {code} ns off the reference clock")
             }
+
             EventKind::Frozen => format!("inputs of {device} do not change any more"),
             EventKind::SdoRefused if code == 0 => {
                 format!("{device} does not answer to start-up value 0x{old:04x}:{new:x}")
@@ -178,6 +185,7 @@ impl Event {
                     "{device} refuses start-up value 0x{old:04x}:{new:x}, abort code 0x{code:08x}"
                 )
             }
+
             other => format!("{other:?} {old} {new} {code} {device}"),
         }
     }

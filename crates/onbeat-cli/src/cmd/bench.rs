@@ -114,6 +114,7 @@ fn resumed(found: FoundBench, interruptions: &Interruptions) -> Result<PathBuf, 
             }
         });
     };
+
     let job = BenchJob { options: &options, plan: &plan, dir: &dir, total_s: rest.estimate_s };
     conducted(&job, Some(unfinished), interruptions, &take_up)?;
     Ok(dir)
@@ -164,6 +165,7 @@ fn plan(options: &BenchOptions) -> BenchPlan {
         wait: Wait::Sleep,
         causes: false,
     };
+
     BenchPlan {
         tunings: options.tunings.clone(),
         loads: options.loads.clone(),

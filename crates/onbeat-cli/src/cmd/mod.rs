@@ -281,6 +281,8 @@ pub(crate) struct ThreadChoice {
 }
 
 pub(crate) fn setting(options: &LoopOptions, thread: ThreadChoice, duration_ns: u64) -> Setting {
+    let dma_latency_us = options.dma_latency.map(|ns| i32::try_from(ns / 1000).unwrap_or(i32::MAX));
+
     Setting {
         period_ns: options.period,
         deadline_ns: options.deadline.unwrap_or(options.period),
@@ -293,9 +295,7 @@ pub(crate) fn setting(options: &LoopOptions, thread: ThreadChoice, duration_ns: 
             fifo: (thread.priority > 0).then_some(thread.priority),
             cpu: thread.cpu,
             lock_memory: thread.lock_memory,
-            dma_latency_us: options
-                .dma_latency
-                .map(|ns| i32::try_from(ns / 1000).unwrap_or(i32::MAX)),
+            dma_latency_us,
         },
         warmup: WARMUP_CYCLES,
         interval_ns: interval_ns_for(duration_ns),

@@ -282,6 +282,7 @@ impl Diagnostics {
         for (number, AcyclicQuery { purpose, at, length }) in queries.iter().copied().enumerate() {
             let data = &reply[at..at + length];
             let counter = working_counter(reply, at, length);
+
             match purpose {
                 QueryPurpose::State(place) => {
                     self.answered_states += usize::from(counter > 0);

@@ -208,16 +208,19 @@ impl Identification {
             }
             IdentificationStep::AwaitSii(number) => IdentificationStep::ReadSii(number),
             IdentificationStep::ReadSii(number) => self.read(known, number, data),
+
             IdentificationStep::Alias if word(data, 0) != known.alias => {
                 self.other(IdentificationStep::Alias, 5, u32::from(word(data, 0)))
             }
             IdentificationStep::Alias => IdentificationStep::after_alias(known),
+
             IdentificationStep::CheckFmmu if known.mark.is_some_and(|mark| mark.matches(data)) => {
                 IdentificationStep::Proven
             }
             IdentificationStep::CheckFmmu | IdentificationStep::AwaitProof => {
                 IdentificationStep::AwaitProof
             }
+
             IdentificationStep::Proven => IdentificationStep::Proven,
             IdentificationStep::Reject(why) => return Err(IdentificationResult::Rejected(why)),
         })

@@ -266,6 +266,7 @@ impl Recovery {
             RecoveryStep::Request(control) => {
                 one(RegisterQuery::write(station, AL_CONTROL, &[control, 0]))
             }
+
             // Mails do not show whether a device is gone or left PREOP, so its AL status is read
             // beside them.
             RecoveryStep::Await(_) | RecoveryStep::Object(_) => {
@@ -275,10 +276,12 @@ impl Recovery {
                 let written = known.script[line].written()?;
                 one(RegisterQuery::write(station, written.register, &written.bytes))
             }
+
             RecoveryStep::Sync0(line) => {
                 let ConfigStep::Sync0(wanted) = known.script[line] else { return None };
                 Some(self.sync0.query(station, wanted))
             }
+
             RecoveryStep::ReadClock(_) => reference.map(|reference| {
                 (
                     RegisterQuery::read(station, SYSTEM_TIME, 24),
@@ -350,6 +353,7 @@ impl Recovery {
             RecoveryStep::CheckFmmu(AfterFmmuCheck::Request(control)) => {
                 RecoveryStep::Request(control)
             }
+
             RecoveryStep::Request(control) => {
                 self.clock_is_lost |= control & 0x0f == INIT;
                 RecoveryStep::Await(control & 0x0f)
@@ -359,6 +363,7 @@ impl Recovery {
                 Ok(false) => RecoveryStep::Await(state),
                 Err(code) => return Err(RecoveryProgress::StateRefused(state, code)),
             },
+
             RecoveryStep::WriteRegister(line) => self.at_line(known, line + 1),
             RecoveryStep::Object(line) => {
                 if self.startup_written(known, line, data, cycle)? {
@@ -367,6 +372,7 @@ impl Recovery {
                     self.step
                 }
             }
+
             RecoveryStep::Sync0(line) => {
                 let ConfigStep::Sync0(wanted) = known.script[line] else {
                     return Err(self.time_out());
@@ -377,6 +383,7 @@ impl Recovery {
                     self.step
                 }
             }
+
             RecoveryStep::ReadClock(line) => {
                 self.read_clock(data, second);
                 RecoveryStep::SetClock(line)

@@ -149,21 +149,25 @@ impl Reflex {
         let joint = &mut robot.joints[0];
         let step_rad = STEP_INCREMENTS / joint.increments_per_rad.abs();
         let period_s = setting.period_ns as f64 * 1e-9;
+
         // High limits, so the first set-point after the change is visible: the probe measures the
         // path, not the ramp.
         joint.limits.velocity = joint.limits.velocity.max(10.0 * step_rad / period_s);
         joint.limits.acceleration =
             joint.limits.acceleration.max(100.0 * step_rad / (period_s * period_s));
         joint.limits.jerk = None;
+
         // Upwards or downwards, wherever the travel has room.
         let low = joint.limits.low;
         let high = joint.limits.high;
         let name = joint.name.clone();
         let settings = &mut robot.settings;
         settings.soft_start_ns = 0;
+
         // Missed cycles lengthen the reaction and are part of the result; they must not end the
         // run.
         (settings.thresholds.degrade_at, settings.thresholds.stop_at) = (u32::MAX, u32::MAX);
+
         let level = Arc::new(AtomicBool::new(false));
         let followed = Arc::clone(&level);
         let mut home = None;

@@ -136,6 +136,7 @@ pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<PathEntry> {
     let thread = |tid, prio: u32| Thread { tid, prio: prio.cast_signed(), name: Label::default() };
     let kind = PathKind::ALL.into_iter().find(|known| *known as u32 == kind & 0xff)?;
     let flags = ReadingFlags(extra.cast_signed());
+
     let what = match kind {
         PathKind::Switch => KernelEvent::Switch {
             prev: thread(tid, c),

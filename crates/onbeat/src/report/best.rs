@@ -99,6 +99,7 @@ fn judged(ranking: &Ranking<'_>, loads: &[String], limit: Limit) -> String {
     let alone = ranking.candidates.len() == 1;
     let detail =
         |cell: &CellSummary| cell.verdict.as_ref().map_or(String::new(), |v| v.sentence.clone());
+
     let words = match (winner.outcome, winner.decisive) {
         (Outcome::Pass, decisive) => {
             let cell = decisive.unwrap_or(winner.tail().1);
