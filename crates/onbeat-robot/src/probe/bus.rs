@@ -4,21 +4,25 @@
 //! Without hardware the devices are simulated ([`super::devices`]), by default 59 of them. Their
 //! outputs stay 0: no drive is enabled, and nothing moves.
 
-use std::path::Path;
+mod options;
+
+pub(super) use options::{
+    CLOCK, DEVICE_DELAY, DEVICES, EXCHANGE, SPIN, WIRE, described, is_same_cycle, text_of,
+};
+
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Outcome, Plan, Producer, Sample, Task};
-use std::sync::atomic::AtomicBool;
 
+use self::options::{INTERFACE, SERVE, SHARING};
 use super::devices::{Environment, SimulatedDevices, Undisturbed, WireKind};
 use super::error::BusProbeError;
 use super::event_channel::{EventReceiver, EventSender, event_channel};
 use crate::bus::{Bus, BusError, BusOptions, ExchangeMode, InProcess, Packets, Wire};
 use crate::image_service::{self, BackgroundService, CycleService, CycleTimes};
-use onbeat::probe::description::{
-    self, Body, Companion, Defaults, Given, OptionKind, Parts, ProbeError, ProbeOption,
-};
+use onbeat::probe::description::{self, Body, Companion, Defaults, Given, Parts, ProbeError};
 use onbeat::probe::run::Setting;
 use onbeat::probe::timer::work;
 use onbeat::record::{Figures, Recorder, Series};
@@ -26,83 +30,7 @@ use onbeat::thread::Grant;
 use onbeat_control::{Image, Sharing};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
-use onbeat_segment::{Description, Link, Segment};
-
-/// Device file.
-pub(super) const DEVICES: ProbeOption = ProbeOption {
-    name: "devices",
-    help: "Device file (docs/segment.md), or `humanoid`, which ships with onbeat",
-    default: Some("humanoid"),
-    kind: OptionKind::Name,
-};
-/// Network interface of real devices.
-pub(super) const INTERFACE: ProbeOption = ProbeOption {
-    name: "interface",
-    help: "Network interface with the devices [default: simulated devices]\n\
-           The devices must match the file.",
-    default: None,
-    kind: OptionKind::Name,
-};
-/// Exchange mode.
-pub(super) const EXCHANGE: ProbeOption = ProbeOption {
-    name: "exchange",
-    help: "When replies are read\n\
-           pipelined: send at once, read the reply in the next cycle; same-cycle: wait for the reply, then run \
-           the controller.",
-    default: Some("pipelined"),
-    kind: OptionKind::Word(&["pipelined", "same-cycle"]),
-};
-/// Processing time of simulated devices.
-pub(super) const DEVICE_DELAY: ProbeOption = ProbeOption {
-    name: "device-delay",
-    help: "Processing time of simulated devices [default: `delay_us` of the file]\n\
-           Devices apply outputs and update inputs this long after a frame, like devices with a \
-           processor.",
-    default: None,
-    kind: OptionKind::Time,
-};
-/// Time to poll for a reply.
-pub(super) const SPIN: ProbeOption = ProbeOption {
-    name: "spin",
-    help: "Time to poll for a reply before sleeping\n\
-           For same-cycle; no polling where replies never arrive in that time.",
-    default: Some("100us"),
-    kind: OptionKind::Time,
-};
-/// Connection to simulated devices.
-pub(super) const WIRE: ProbeOption = ProbeOption {
-    name: "wire",
-    help: "Connection to simulated devices\n\
-           interfaces: veth in a private network namespace; socket: in this process, without privileges; any: the \
-           first that works.",
-    default: Some("any"),
-    kind: OptionKind::Word(&["any", "interfaces", "socket"]),
-};
-/// Clock that releases follow.
-pub(super) const CLOCK: ProbeOption = ProbeOption {
-    name: "clock",
-    help: "Clock that releases follow\n\
-           reference: the reference clock of the segment; own: the clock of this computer.",
-    default: Some("own"),
-    kind: OptionKind::Word(&["own", "reference"]),
-};
-
-/// Name under which the process image is shared.
-const SERVE: ProbeOption = ProbeOption {
-    name: "serve",
-    help: "Share the process image under this name\n\
-           For `onbeat bus state --name NAME`, and for a process that owns the outputs.",
-    default: None,
-    kind: OptionKind::Name,
-};
-const SHARING: ProbeOption = ProbeOption {
-    name: "sharing",
-    help: "Protection of the shared process image\n\
-           wait-free: no process waits; pi: a mutex with priority inheritance, as in the paper; plain: a mutex \
-           without it.",
-    default: Some("wait-free"),
-    kind: OptionKind::Word(&["wait-free", "pi", "plain"]),
-};
+use onbeat_segment::{Description, Link};
 
 /// Maximum number of bus events passed on in one cycle; further ones wait for the next.
 const EVENTS_PER_CYCLE: usize = 16;
@@ -210,39 +138,6 @@ struct BusSetup {
     spin_ns: u64,
     work_ns: u64,
     cpu: Option<u32>,
-}
-
-/// Reads the device description.
-pub(super) fn described(given: &Given) -> Result<Description, ProbeError> {
-    let description = match given.name(DEVICES.name) {
-        None | Some("humanoid") => Description::from_toml(Segment::HUMANOID),
-        Some(path) => Description::from_file(Path::new(path)),
-    };
-
-    let description = description.map_err(BusProbeError::from)?;
-    Ok(if given.has(DEVICE_DELAY.name) {
-        description.with_device_delay(given.time_ns(DEVICE_DELAY.name))
-    } else {
-        description
-    })
-}
-
-/// Reads the text of the robot file.
-pub(super) fn text_of(given: &Given) -> Result<String, ProbeError> {
-    match given.name(DEVICES.name) {
-        None | Some("humanoid") => Ok(Segment::HUMANOID.to_owned()),
-        Some(path) => std::fs::read_to_string(path).map_err(|source| ProbeError::Open {
-            place: path.to_owned(),
-            what: "the robot file",
-            source,
-            hint: "",
-        }),
-    }
-}
-
-/// Returns whether a cycle waits for its own reply.
-pub(super) fn is_same_cycle(given: &Given) -> bool {
-    given.word(EXCHANGE.name) == Some("same-cycle")
 }
 
 impl BusSetup {
