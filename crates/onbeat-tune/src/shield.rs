@@ -19,11 +19,11 @@ use rustix::io::Errno;
 
 use super::affinity::{Affinities, PinOutcome};
 use super::change::{CgroupVersion, Hierarchy, UndoMode};
-use super::context::{CpuSplit, ShieldContext, TaskRole, TaskSelection, all_tasks};
+use super::context::{CpuSplit, ShieldContext, TaskRole, TaskSelection};
 use super::cpu_list::CpuList;
 use super::error::TuneError;
 use super::host_files::HostFiles;
-use super::irq::{MovedInterrupts, RefusedIrq};
+use super::irq::MovedInterrupts;
 use super::journal::{ChangeId, Journal, Undone};
 use super::shield_v1::ShieldV1;
 use super::shield_v2::ShieldV2;

@@ -124,7 +124,7 @@ fn run_to_write(
     measure: &Measure,
     releases: u64,
 ) -> Result<(Option<Past>, Option<NewRunDir>), Failure> {
-    let MeasureOptions { resume, output, .. } = &measure.options;
+    let MeasureOptions { resume, output, .. } = &*measure.options;
     let past =
         if *resume { resume::find(&output.out, measure.probe.name, releases)? } else { None };
     let new = if past.is_none() { Some(NewRunDir::create(&output.out)?) } else { None };
