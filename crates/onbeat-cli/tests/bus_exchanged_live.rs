@@ -117,6 +117,13 @@ fn until(what: &str, said: impl Fn() -> String, mut holds: impl FnMut() -> bool)
     }
 }
 
+/// The devices of the events so far that report a wrong one.
+fn wrong_devices(client: &Client) -> Vec<u16> {
+    let events = client.events(1).events.into_iter();
+    let wrong = events.filter(|(_, event)| event.kind == EventKind::WrongDevice);
+    wrong.map(|(_, event)| event.device).collect()
+}
+
 #[test]
 fn drives_exchanged_behind_a_restarted_segment_stop_the_robot_and_say_why_live() {
     let folder = tempfile::tempdir().unwrap();
@@ -126,19 +133,15 @@ fn drives_exchanged_behind_a_restarted_segment_stop_the_robot_and_say_why_live()
         );
         return;
     };
-    fs::write(
-        folder.path().join("leg.toml"),
-        leg([("hip", "large"), ("knee", "small"), ("ankle", "large")]),
-    )
-    .unwrap();
-    fs::write(
-        folder.path().join("other.toml"),
-        leg([("knee", "small"), ("hip", "large"), ("ankle", "large")]),
-    )
-    .unwrap();
+
+    let right = leg([("hip", "large"), ("knee", "small"), ("ankle", "large")]);
+    let exchanged = leg([("knee", "small"), ("hip", "large"), ("ankle", "large")]);
+    fs::write(folder.path().join("leg.toml"), right).unwrap();
+    fs::write(folder.path().join("other.toml"), exchanged).unwrap();
     let segment = ["segment", "run", "leg.toml", "--interface", "leg-seg", "--priority", "0"];
     let first = room.start("first", &segment);
     until("no segment", || room.said("first"), || room.states().len() == 3);
+
     let name = format!("test-exchanged-{}", std::process::id());
     let robot =
         ["robot", "run", "leg.toml", "--interface", "leg", "--trajectory", "sine", "--name", &name];
@@ -152,18 +155,9 @@ fn drives_exchanged_behind_a_restarted_segment_stop_the_robot_and_say_why_live()
     until("it does not move", || room.said("robot"), moves);
     drop(first);
 
-    let second = room.start(
-        "second",
-        &["segment", "run", "other.toml", "--interface", "leg-seg", "--priority", "0"],
-    );
-    let wrong = || {
-        let events = client.events(1).events.into_iter();
-        events
-            .filter(|(_, event)| event.kind == EventKind::WrongDevice)
-            .map(|(_, event)| event.device)
-            .collect::<Vec<_>>()
-    };
-
+    let segment = segment.map(|word| if word == "leg.toml" { "other.toml" } else { word });
+    let second = room.start("second", &segment);
+    let wrong = || wrong_devices(&client);
     until("no wrong device", || room.said("robot"), || wrong().len() == 2);
     // Long enough for a wrong device to be looked at again, and again.
     let mut reader = Client::open(&name).unwrap();

@@ -130,16 +130,18 @@ fn one_of<'n>(names: &[&'n str], seed: u64) -> &'n str {
     names[seed as usize % names.len()]
 }
 
+/// Devices of the humanoid that a case selects from.
+const DRIVES: [&str; 5] = ["left elbow", "right knee", "waist yaw", "jaw", "right ring finger"];
+const IOS: [&str; 4] = ["left hand", "right hand", "left foot", "chest"];
+
+/// Faults of cables, power and AL states.
 fn of_devices(seed: u64, device: impl Fn(&str) -> usize) -> Vec<Case> {
-    use EventKind::{
-        ClockUnlocked, DeviceLost, Emergency, Frozen, StateChanged, WorkingCounterOff,
-    };
-    let drive_name =
-        one_of(&["left elbow", "right knee", "waist yaw", "jaw", "right ring finger"], seed);
-    let io_name = one_of(&["left hand", "right hand", "left foot", "chest"], seed);
+    use EventKind::{DeviceLost, StateChanged, WorkingCounterOff};
+
+    let drive_name = one_of(&DRIVES, seed);
+    let io_name = one_of(&IOS, seed);
     let drive = device(drive_name);
     let io = device(io_name);
-    const TOE: [&str; 2] = ["right toe", "right foot"];
     vec![
         Case::new("a counter off by one device", Fault::CounterOff { device: Some(io), by: 1 })
             .reported_by(ExpectedEvent::Bus(&[WorkingCounterOff])),
@@ -182,6 +184,17 @@ fn of_devices(seed: u64, device: impl Fn(&str) -> usize) -> Vec<Case> {
         .and(Fault::AlError { device: drive, code: 0x0001 })
         .reported_by(ExpectedEvent::Device(StateChanged))
         .concerning(&[drive_name], 120),
+    ]
+}
+
+/// Faults behind the controller: EEPROM, mailbox, clock, model.
+fn of_firmware(seed: u64, device: impl Fn(&str) -> usize) -> Vec<Case> {
+    use EventKind::{ClockUnlocked, DeviceLost, Emergency, Frozen};
+    const TOE: [&str; 2] = ["right toe", "right foot"];
+
+    let drive = device(one_of(&DRIVES, seed));
+    let io = device(one_of(&IOS, seed));
+    vec![
         Case::new("an EEPROM that stays busy", Fault::SiiBusy { device: drive }),
         Case::new(
             "no power, and then a busy EEPROM",
@@ -303,6 +316,7 @@ fn every_case(seed: u64, clock: &VirtualClock) -> (usize, Vec<String>) {
     let mut failed = Vec::new();
     let mut cases = of_frames();
     cases.extend(of_devices(seed, |name| world.device(name)));
+    cases.extend(of_firmware(seed, |name| world.device(name)));
 
     for case in &cases {
         for _ in 0..120 {
