@@ -3,6 +3,12 @@
 //! The spike is cut at every event of the loop's CPU. Each slice is judged by the state of the loop
 //! and the activity of the CPU.
 
+mod judgement;
+
+pub(super) use judgement::{
+    Attribution, Judgement, Piece, frozen, named, syscall_name, thread_culprit,
+};
+
 use onbeat_rt::Instant;
 
 use super::counters::Counters;
@@ -12,36 +18,8 @@ use super::flight::SHALLOW_NS;
 use super::kind::{CauseKind, Culprit};
 use super::mode::ThreadMode;
 use super::scheduler_rules::SchedulerHold;
-use super::syscalls;
 use super::timeline::{CpuActivity, LoopSpan, LoopState, Slice, Timeline, loop_spans};
 use super::window::Window;
-
-/// A slice of time without an event inside, with its cause.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
-    pub(super) from: Instant,
-    pub(super) to: Instant,
-    pub(super) cpu: Option<u32>,
-    pub(super) attribution: Attribution,
-    pub(super) culprit: Option<Culprit>,
-    /// Remark for the evidence.
-    pub(super) remark: Option<String>,
-}
-
-/// A cause, or time whose cause is determined later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Attribution {
-    /// A cause.
-    Cause(CauseKind),
-    /// The loop's own work in a cycle.
-    OwnWork,
-}
-
-impl Piece {
-    pub(super) const fn ns(&self) -> u64 {
-        self.to.ns_since(self.from)
-    }
-}
 
 /// Maximum length of an undisturbed step of the wake-up, in nanoseconds: interrupt entry, switch,
 /// return to user space. On virtual machines 1 to 12 µs were measured.
@@ -517,60 +495,6 @@ impl<'w> Judge<'w> {
             KernelEvent::Switch { next, .. } if next.tid == tid => Some(next),
             _ => None,
         })
-    }
-}
-
-/// The cause of a slice of time, with the culprit and a remark for the evidence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Judgement {
-    attribution: Attribution,
-    culprit: Option<Culprit>,
-    remark: Option<String>,
-}
-
-impl Judgement {
-    /// A cause without a culprit and without a remark.
-    pub(super) const fn new(kind: CauseKind) -> Self {
-        Self { attribution: Attribution::Cause(kind), culprit: None, remark: None }
-    }
-
-    /// The loop's own work, which gets its cause later ([`super::settle`]).
-    const fn own_work() -> Self {
-        Self { attribution: Attribution::OwnWork, culprit: None, remark: None }
-    }
-
-    pub(super) fn by(self, culprit: impl Into<Option<Culprit>>) -> Self {
-        Self { culprit: culprit.into(), ..self }
-    }
-
-    pub(super) fn because(self, remark: impl Into<String>) -> Self {
-        self.with_remark(Some(remark.into()))
-    }
-
-    pub(super) fn with_remark(self, remark: Option<String>) -> Self {
-        Self { remark, ..self }
-    }
-}
-
-pub(super) fn frozen(why: &str) -> Judgement {
-    Judgement::new(CauseKind::CgroupFreezer).because(why)
-}
-
-pub(super) fn named(name: &str) -> Culprit {
-    Culprit { name: name.to_owned(), ..Culprit::default() }
-}
-
-pub(super) fn syscall_name(number: i64) -> String {
-    syscalls::name(number).map_or_else(|| format!("system call {number}"), str::to_owned)
-}
-
-pub(super) fn thread_culprit(thread: &Thread, syscall: Option<i64>) -> Culprit {
-    Culprit {
-        name: thread.name.text().into_owned(),
-        tid: Some(thread.tid),
-        prio: Some(thread.prio),
-        system_call: syscall.map(syscall_name),
-        woken_in: None,
     }
 }
 
