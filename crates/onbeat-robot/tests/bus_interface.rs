@@ -28,10 +28,10 @@ const MOST_CYCLES: u64 = 60_000;
 /// Runs `work` in a network namespace of its own, including threads and programs it starts.
 fn in_a_namespace(work: impl FnOnce() + Send + 'static) {
     let done = thread::spawn(move || {
+        let network = rustix::thread::UnshareFlags::NEWNET;
         // SAFETY: only this thread's network changes, and it has no socket yet.
-        if let Err(why) =
-            unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }
-        {
+        let own = unsafe { rustix::thread::unshare_unsafe(network) };
+        if let Err(why) = own {
             println!("skipped: no network namespace can be made here: {why}");
             return;
         }

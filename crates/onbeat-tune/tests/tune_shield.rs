@@ -12,7 +12,8 @@ use onbeat_tune::{
     repair,
 };
 use rustix::io::Errno;
-use tune_fake::{Cgroups, Fake, LOOP, Moment, OWN, World, cpus};
+use tune_fake::fake_files::Moment;
+use tune_fake::{Cgroups, Fake, LOOP, OWN, World, cpus};
 
 const KINDS: [Cgroups; 3] = [Cgroups::V1, Cgroups::V2, Cgroups::None];
 

@@ -151,12 +151,13 @@ mod tests {
             (JointState::ReadyToSwitchOn, SWITCH_ON) => JointState::SwitchedOn,
             (JointState::SwitchedOn, ENABLE_OPERATION) => JointState::OperationEnabled,
             (JointState::OperationEnabled, QUICK_STOP) => JointState::QuickStopActive,
-            (JointState::QuickStopActive | JointState::OperationEnabled, DISABLE_VOLTAGE) => {
-                JointState::SwitchOnDisabled
-            }
-            (JointState::ReadyToSwitchOn | JointState::SwitchedOn, DISABLE_VOLTAGE) => {
-                JointState::SwitchOnDisabled
-            }
+            (
+                JointState::QuickStopActive
+                | JointState::OperationEnabled
+                | JointState::ReadyToSwitchOn
+                | JointState::SwitchedOn,
+                DISABLE_VOLTAGE,
+            ) => JointState::SwitchOnDisabled,
             _ => state,
         }
     }

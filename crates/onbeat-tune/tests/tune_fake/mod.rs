@@ -5,10 +5,10 @@
 #![allow(missing_docs, dead_code, unreachable_pub, clippy::unwrap_used)]
 
 mod cpusets;
-mod fake_files;
+pub mod fake_files;
 mod offline;
 
-pub use fake_files::{Fake, Moment};
+pub use fake_files::Fake;
 
 use std::collections::BTreeMap;
 
