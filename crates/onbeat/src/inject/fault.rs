@@ -206,7 +206,7 @@ impl Fault {
             Self::LockHolderKeptOff => "The same, while a real-time thread keeps the lock's holder off its CPU.",
             Self::ReplyWait => "A cycle asks another thread and waits for the answer, which takes the time.",
             Self::SleepInWork => "A cycle sleeps for the time in the middle of its work.",
-            Self::DiskWait => "A cycle writes a file through to the disk (fdatasync): a byte for each nanosecond.",
+            Self::DiskWait => "A cycle writes to the disk without the page cache (O_DIRECT) for this long.",
             Self::MajorFaults => "A cycle reads a mapped file that is not in memory, page by page for the time.",
             Self::CopyOnWrite => "A cycle writes to pages that the kernel copies at the first write, for the time.",
             Self::HigherPriorityHog => {
