@@ -9,7 +9,8 @@ use onbeat::report::units::{Letters, time_ns};
 
 use crate::condition::Condition;
 use crate::planted::{
-    Judgement, Ordinary, Planted, Row, explanation, is_named, judged, main_beyond, main_of,
+    Judgement, Ordinary, Planted, Row, explanation, is_injector, is_named, judged, main_beyond,
+    main_of,
 };
 use crate::tally::{Tally, percent, percent_with_interval};
 
@@ -131,10 +132,8 @@ fn is_taken_in(felt: &Felt, ordinary: &Ordinary) -> bool {
 
     is_later
         && main_beyond(explanation, explanation.lateness_ns, ordinary).is_some_and(|cause| {
-            let by_another = cause
-                .culprit
-                .as_ref()
-                .is_some_and(|who| who.tid.is_some() && !who.name.starts_with("onbeat-"));
+            let by_another =
+                cause.culprit.as_ref().is_some_and(|who| who.tid.is_some() && !is_injector(who));
             is_named(felt.injected.fault, cause.kind) && !by_another
         })
 }

@@ -72,11 +72,14 @@ pub(crate) fn is_named(fault: Fault, kind: CauseKind) -> bool {
     kind == fault.cause() || also(fault).contains(&kind)
 }
 
+/// Whether a thread is the injector's. Threads of a load have names of onbeat too.
+pub(crate) fn is_injector(culprit: &onbeat::cause::Culprit) -> bool {
+    ["onbeat-inject", "onbeat-witness"].iter().any(|name| culprit.name.starts_with(name))
+}
+
 /// Whether `cause` is the injected one: by its name and, if it names a thread, by that thread.
 fn is_planted(fault: Fault, cause: &Cause) -> bool {
-    let by_us = |culprit: &onbeat::cause::Culprit| {
-        culprit.tid.is_none() || culprit.name.starts_with("onbeat-")
-    };
+    let by_us = |culprit: &onbeat::cause::Culprit| culprit.tid.is_none() || is_injector(culprit);
     let fits = match cause.kind {
         CauseKind::Preempted if fault.cause() == CauseKind::KernelSection => cause
             .culprit

@@ -63,9 +63,19 @@ impl Actor {
         let (ready_sender, ready_receiver) = channel();
         let mut actor_loop = ActorLoop { plan, log, dose, over: over.clone() };
         let body = move || {
+            let off_the_loop = ThreadRequest {
+                cpu: other_cpu(actor_loop.plan.target.cpu),
+                ..ThreadRequest::default()
+            };
+            // Slow preparation comes before the thread moves to its CPU.
+            apply_request(off_the_loop);
             if actor_loop.prepare(disturber.as_mut(), &ready_sender) {
                 actor_loop.run(disturber.as_mut());
             }
+
+            // Releasing thousands of file locks takes a kernel section as long as an injection, and
+            // the last release aimed at may not have come yet.
+            apply_request(off_the_loop);
         };
 
         let thread = thread::Builder::new()
@@ -117,11 +127,6 @@ impl ActorLoop {
         disturber: &mut dyn Disturb,
         ready_sender: &Sender<Result<(), Error>>,
     ) -> bool {
-        // Slow preparation runs on another CPU than the loop's, before the thread moves to its CPU.
-        apply_request(ThreadRequest {
-            cpu: other_cpu(self.plan.target.cpu),
-            ..ThreadRequest::default()
-        });
         let ready = disturber
             .prepare(&self.plan)
             .and_then(|()| apply_needed_request(&self.plan, disturber.request(&self.plan)));

@@ -345,7 +345,7 @@ const DESCRIPTIONS: [(Fault, &str); Fault::ALL.len()] = [
     (Fault::SleepInWork, "A cycle sleeps for the time in the middle of its work."),
     (
         Fault::DiskWait,
-        "A cycle writes a file through to the disk (fdatasync): a byte for each nanosecond.",
+        "A cycle writes to the disk without the page cache (O_DIRECT) for this long.",
     ),
     (
         Fault::MajorFaults,

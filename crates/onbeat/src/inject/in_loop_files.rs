@@ -1,7 +1,7 @@
-//! Cycles that wait for a disk: they sync a file, or read a mapped file that is not in memory.
+//! Cycles that wait for a disk: they write to a file, or read a mapped file that is not in memory.
 //!
-//! Another thread prepares the file after each injection: it writes to the file, or drops its
-//! cached pages. The file has no name and is gone with the process.
+//! Another thread drops the cached pages of the mapped file after each injection. The files have no
+//! names and are gone with the process.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Instant};
-use rustix::fs::{Advice as FileAdvice, Mode, OFlags, fadvise, fstatfs, open};
+use rustix::fs::{Advice as FileAdvice, Mode, OFlags, fadvise, fcntl_setfl, fstatfs, open};
 use rustix::mm::{
     Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect, munlock, munmap,
 };
@@ -26,11 +26,9 @@ use super::log::DisturbanceRecord;
 use super::plan::InjectionPlan;
 use crate::thread::{ThreadRequest, Usage};
 
-/// Maximum number of bytes written by one injection, and number of pages of a mapped file.
+/// Maximum number of bytes of one write, and number of pages of a mapped file.
 const MOST_BYTES: usize = 8 << 20;
 const PAGES: usize = 512;
-/// A sync that took less, in nanoseconds, did not write to the disk.
-const LEAST_NS: u64 = 20_000;
 /// File systems in memory, by their magic numbers (statfs(2)): tmpfs, ramfs.
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
@@ -104,41 +102,54 @@ impl FilePreparer {
     }
 }
 
-/// `disk_wait`.
+/// `disk_wait`: writes to the disk without the page cache, whose write-back would take as much CPU
+/// time as it waits.
 #[derive(Debug)]
 pub(super) struct DiskWait {
-    file: Arc<File>,
+    file: File,
+    /// A page longer than what is written: direct writes start at a page.
+    buffer: Vec<u8>,
     bytes: usize,
-    ready: FilePreparer,
+    wait_ns: u64,
 }
 
 impl DiskWait {
     pub(super) fn prepare(plan: &InjectionPlan) -> Result<Self, Error> {
         let wanted = usize::try_from(plan.for_ns).unwrap_or(MOST_BYTES);
         let bytes = wanted.next_multiple_of(page_size()).min(MOST_BYTES);
-        let file = Arc::new(file_on_disk(plan, bytes)?);
-        let written = file.clone();
-        let text = vec![2; bytes];
-        let ready = FilePreparer::start(plan, move || written.write_all_at(&text, 0).is_ok())?;
-        Ok(Self { file, bytes, ready })
+        let file = file_on_disk(plan, bytes)?;
+        let buffer = vec![2; bytes + page_size()];
+        let prepared = Self { file, buffer, bytes, wait_ns: plan.for_ns };
+
+        // A file system without direct writes refuses the flag or the write.
+        let direct = fcntl_setfl(&prepared.file, OFlags::DIRECT).map_err(io::Error::from);
+        direct.and_then(|()| prepared.write_through()).map_err(|why| {
+            let place = std::env::temp_dir();
+            plan.impossible(format!(
+                "direct writes in {}: {why}; TMPDIR names another directory",
+                place.display()
+            ))
+        })?;
+        Ok(prepared)
+    }
+
+    fn write_through(&self) -> io::Result<()> {
+        let from = self.buffer.as_ptr().align_offset(page_size());
+        self.file.write_all_at(&self.buffer[from..from + self.bytes], 0)
     }
 }
 
 impl DisturbCycle for DiskWait {
     fn disturb(&mut self, _: &Cycle, _: u64) -> Option<DisturbanceRecord> {
-        if !self.ready.is() {
-            return None;
+        let at = Monotonic.now();
+        let (mut ns, mut bytes) = (0, 0);
+        while ns < self.wait_ns {
+            self.write_through().ok()?;
+            ns = Monotonic.now().ns_since(at);
+            bytes += self.bytes as u64;
         }
 
-        let at = Monotonic.now();
-        let synced = self.file.sync_data();
-        let ns = Monotonic.now().ns_since(at);
-        self.ready.used();
-        (synced.is_ok() && ns >= LEAST_NS).then_some(DisturbanceRecord {
-            at,
-            ns,
-            figures: [self.bytes as u64, 0],
-        })
+        Some(DisturbanceRecord { at, ns, figures: [bytes, 0] })
     }
 }
 
