@@ -348,6 +348,19 @@ impl Key {
         matches!(self, Self::Controller { .. })
     }
 
+    /// Whether both identify one setting, whatever else they record about it.
+    #[must_use]
+    pub fn is_same_setting(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Irq { number, actions, .. },
+                Self::Irq { number: other_number, actions: other_actions, .. },
+            ) => number == other_number && actions == other_actions,
+            (Self::Affinity { task, .. }, Self::Affinity { task: other, .. }) => task == other,
+            _ => self == other,
+        }
+    }
+
     /// The name of the setting for messages.
     #[must_use]
     pub fn name(&self) -> String {

@@ -16,6 +16,7 @@ pub use directory::{Holder, at_work, default_directory, is_open};
 pub(crate) use directory::{DirectoryLock, list, remove};
 pub(crate) use utc::utc;
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use self::directory::{NEW, free_path, sync_directory};
-use super::change::{Intent, Outcome, UndoMode};
+use super::change::{Intent, Outcome, UndoMode, online};
 use super::error::TuneError;
 use super::host_files::HostFiles;
 use super::private;
@@ -248,7 +249,7 @@ impl Journal {
     }
 
     /// Undoes the changes in `steps` that are not yet undone, newest first; affinities last,
-    /// because cpusets bound them.
+    /// because cpusets bound them. What the host refuses is tried once more at the end.
     ///
     /// # Errors
     /// [`TuneError::Journal`] when the result could not be recorded. The outcome of each change is
@@ -284,27 +285,36 @@ impl Journal {
         let mut order: Vec<usize> = (0..self.entries.len()).rev().collect();
         order.retain(|&at| !self.entries[at].settled && chosen(&self.entries[at]));
         order.sort_by_key(|&at| self.entries[at].intent.key.is_bounded_by_cpusets());
+        let mut outcomes = self.undo_in(&order, host, mode);
+
+        // A refusal may be over by now, or was due to a change that has been undone since.
+        if outcomes.values().any(|outcome| matches!(outcome, Outcome::Failed { .. })) {
+            let left: Vec<usize> =
+                order.iter().copied().filter(|&at| !self.entries[at].settled).collect();
+            for (at, again) in self.undo_in(&left, host, mode) {
+                let is_restored = outcomes.get(&at) == Some(&Outcome::Restored);
+                if !(is_restored && again == Outcome::Already) {
+                    outcomes.insert(at, again);
+                }
+            }
+        }
+
         let mut undone = Vec::new();
         let mut lines = String::new();
-        let mut resets_follow = false;
         for at in order {
+            let Some(mut outcome) = outcomes.remove(&at) else { continue };
             let entry = &mut self.entries[at];
-            let key = &entry.intent.key;
-            let outcome = match entry.intent.undo(host, mode) {
-                left if mode == UndoMode::Forget && !left.is_settled() => {
-                    Outcome::Forgotten { why: left.why() }
+            if mode == UndoMode::Forget {
+                entry.settled = true;
+                if !outcome.is_settled() {
+                    outcome = Outcome::Forgotten { why: outcome.why() };
                 }
-                outcome => outcome,
-            };
+            }
 
-            resets_follow |= !outcome.is_settled() && key.resets_affinities();
-            // An affinity restored now would be forgotten when the controller is disabled later.
-            let is_final = !(resets_follow && key.is_bounded_by_cpusets());
-            entry.settled = outcome.is_settled() && is_final;
-            lines.push_str(&json_line(&JournalLine::Undone {
-                step: entry.step,
-                outcome: outcome.word().to_owned(),
-            }));
+            // The outcome of an open change must not read as settled from another process.
+            let is_open = outcome.is_settled() && !entry.settled;
+            let word = if is_open { "provisional" } else { outcome.word() }.to_owned();
+            lines.push_str(&json_line(&JournalLine::Undone { step: entry.step, outcome: word }));
             undone.push(Undone { intent: entry.intent.clone(), outcome });
         }
 
@@ -313,6 +323,46 @@ impl Journal {
         }
 
         Ok(undone)
+    }
+
+    /// Undoes the entries at these places, in this order, once.
+    fn undo_in(
+        &mut self,
+        order: &[usize],
+        host: &dyn HostFiles,
+        mode: UndoMode,
+    ) -> BTreeMap<usize, Outcome> {
+        let mut outcomes = BTreeMap::new();
+        let mut resets_follow = false;
+        for &at in order {
+            let outcome = match self.entries[at].intent.undo(host, mode) {
+                Outcome::Changed { now } if self.is_earlier_value(at, &now, host) => {
+                    Outcome::Already
+                }
+                outcome => outcome,
+            };
+
+            let entry = &mut self.entries[at];
+            let key = &entry.intent.key;
+            resets_follow |= !outcome.is_settled() && key.resets_affinities();
+            // An affinity restored now would be forgotten when the controller is disabled later.
+            let is_final = !(resets_follow && key.is_bounded_by_cpusets());
+            entry.settled = outcome.is_settled() && is_final;
+            outcomes.insert(at, outcome);
+        }
+
+        outcomes
+    }
+
+    /// Whether `now` is a value that an earlier change of the same setting found or set. Then an undo
+    /// that was cut off has already undone the entry at `at`.
+    fn is_earlier_value(&self, at: usize, now: &str, host: &dyn HostFiles) -> bool {
+        let key = &self.entries[at].intent.key;
+        let online = online(host);
+        self.entries[..at].iter().map(|entry| &entry.intent).any(|earlier| {
+            earlier.key.is_same_setting(key)
+                && (earlier.same(now, &earlier.old, &online) || earlier.is_ours(now, &online))
+        })
     }
 
     /// Ends the transaction: removes the file when every change is undone.

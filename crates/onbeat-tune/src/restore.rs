@@ -60,7 +60,10 @@ impl Intent {
         match self.restore(host) {
             Ok(()) => Outcome::Restored,
             Err(error) if tasks::is_gone(&error) => Outcome::Gone,
-            Err(error) => self.restore_to_online(host, &online).unwrap_or_else(|| failed(&error)),
+            Err(error) if may_be_about_cpus(&error) => {
+                self.restore_to_online(host, &online).unwrap_or_else(|| failed(&error))
+            }
+            Err(error) => failed(&error),
         }
     }
 
@@ -211,6 +214,15 @@ fn send_home(
         }
         _ => Ok(()),
     }
+}
+
+/// Whether the kernel may have refused a value because of the CPUs in it. After any other refusal
+/// the whole old value is still what has to be restored, offline CPUs included.
+fn may_be_about_cpus(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::INVAL | Errno::ACCESS | Errno::NOSPC | Errno::NODEV | Errno::NXIO)
+    )
 }
 
 fn failed(error: &io::Error) -> Outcome {

@@ -397,7 +397,7 @@ fn records_of_a_profile_become_settings_and_the_rest_is_named_with_its_reason() 
     let tree = machine.tree();
     let setup = LoopSetup::on(LOOP_CPU.parse().unwrap());
     let survey = Survey::new(&tree, &setup);
-    let (settings, rest) = BootSettings::from_records(&catalogue().profile("robot-hard"), &survey);
+    let (settings, rest) = BootSettings::from_records(&catalogue().profile("busy-poll"), &survey);
 
     settings.validate().unwrap();
     assert!(

@@ -82,6 +82,14 @@ fn at_least_80_ids_can_be_applied_and_each_recipe_is_for_a_record_without_a_valu
 }
 
 #[test]
+fn the_profiles_of_plans_are_those_of_the_catalogue() {
+    for (profile, name) in PlanProfile::ALL {
+        assert_eq!((profile.name(), name.parse()), (name, Ok(profile)));
+        assert!(catalogue().profiles.iter().any(|known| known.name == name), "{name}");
+    }
+}
+
+#[test]
 fn a_plan_of_this_machine_is_ordered_and_survives_its_file() {
     let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     if online.trim() == "0" {

@@ -213,6 +213,9 @@ pub fn apply(
 /// Undoes everything on record, newest first, after a comparison: what another program has changed
 /// since stays, and is reported.
 ///
+/// What the host refuses is tried once more after the rest. What it refuses again stays on record
+/// as well, and a later undo restores it.
+///
 /// # Errors
 /// As [`repair::undo`].
 pub fn undo(

@@ -75,10 +75,16 @@ pub fn status(host: &dyn HostFiles, directory: &Path) -> Result<Vec<AppliedJourn
         };
 
         let online = online(host);
+        // A setting that was changed twice has the value of the second change.
+        let is_ours = |intent: &crate::Intent, now: &str| {
+            found
+                .open_intents()
+                .any(|other| other.key.is_same_setting(&intent.key) && other.is_ours(now, &online))
+        };
         let state = |intent: &crate::Intent| match intent.key.current(host) {
             Ok(None) => ChangeState::Gone,
             Ok(Some(now)) if intent.same(&now, &intent.old, &online) => ChangeState::Restored,
-            Ok(Some(now)) if intent.is_ours(&now, &online) || now == "held" || now.is_empty() => {
+            Ok(Some(now)) if is_ours(intent, &now) || now == "held" || now.is_empty() => {
                 ChangeState::InEffect
             }
             Ok(Some(now)) => ChangeState::ChangedSince { now: now.trim().to_owned() },

@@ -17,7 +17,7 @@ impl AccessFailure {
         Self(error.raw_os_error().unwrap_or(0))
     }
 
-    /// That there is no such file.
+    /// The failure of a file that does not exist.
     pub(crate) fn absent() -> Self {
         Self(rustix::io::Errno::NOENT.raw_os_error())
     }

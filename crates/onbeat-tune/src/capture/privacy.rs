@@ -358,10 +358,10 @@ mod tests {
             processor("processor : 0\nSerial : 1000\nFeatures : fp asimd\nFeatures : fp\n"),
             "Features : fp asimd\n"
         );
-        assert_eq!(swaps("Filename Type\n/home/me/swap file 1\n"), "Filename Type\nswap\n");
+        assert_eq!(swaps("Filename Type\n/data/my swap file 1\n"), "Filename Type\nswap\n");
         assert_eq!(
             mounts(
-                "1 0 8:1 / / rw,relatime - ext4 /dev/mapper/me rw,x=y\n2 1 8:2 / /home/me rw - ext4 /dev/sda rw\n"
+                "1 0 8:1 / / rw,relatime - ext4 /dev/mapper/me rw,x=y\n2 1 8:2 / /data/mine rw - ext4 /dev/sda rw\n"
             ),
             "1 0 8:1 / / rw,relatime - ext4 device rw\n"
         );

@@ -64,9 +64,8 @@ fn selected(
     let mut wanted = BTreeSet::new();
     match tunings {
         Tunings::Profile(profile) => {
-            wanted.extend(
-                catalogue.profile(profile.of_catalogue()).iter().map(|record| record.id.as_str()),
-            );
+            wanted
+                .extend(catalogue.profile(profile.name()).iter().map(|record| record.id.as_str()));
         }
         Tunings::Ids(ids) => {
             *names_ids = true;

@@ -130,7 +130,7 @@ pub enum PlanProfile {
 }
 
 impl PlanProfile {
-    /// All of them, with the names that users type.
+    /// All of them, with the names that users type; the catalogue's profiles have the same names.
     pub const ALL: [(Self, &'static str); 5] = [
         (Self::Bench, "bench"),
         (Self::Robot1k, "robot-1k"),
@@ -139,16 +139,10 @@ impl PlanProfile {
         (Self::VmGuest, "vm-guest"),
     ];
 
-    /// Returns the profile of the catalogue that it takes its records from.
+    /// Returns its name, here and in the catalogue.
     #[must_use]
-    pub const fn of_catalogue(self) -> &'static str {
-        match self {
-            Self::Bench => "bench",
-            Self::Robot1k => "robot-1k",
-            Self::BusyPoll => "robot-hard",
-            Self::VmHost => "vm-host",
-            Self::VmGuest => "vm-guest",
-        }
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(profile, _)| *profile == self).map_or("", |(_, name)| name)
     }
 
     /// Returns a loop's set-up with what the profile implies.
@@ -162,9 +156,7 @@ impl PlanProfile {
 
 impl fmt::Display for PlanProfile {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(
-            Self::ALL.iter().find(|(profile, _)| profile == self).map_or("", |(_, name)| name),
-        )
+        out.write_str(self.name())
     }
 }
 
@@ -225,7 +217,7 @@ impl PlanRequest {
     }
 }
 
-/// Why there is no plan.
+/// The reason why a plan could not be made.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PlanError {
     /// The name of a profile is not known.
