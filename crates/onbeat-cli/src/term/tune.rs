@@ -47,7 +47,7 @@ fn row(tuning: &CheckedTuning, arrow: &str) -> Row {
 /// verdict.
 fn group(tuning: &CheckedTuning) -> (&'static str, u8) {
     let is_sorted_by_effect = tuning.explained.is_none() && tuning.evidence.is_none();
-    let effect = if !is_sorted_by_effect { 0 } else { tuning.record.effect };
+    let effect = if is_sorted_by_effect { tuning.record.effect } else { 0 };
     (verdict_word(&tuning.finding.verdict), effect)
 }
 

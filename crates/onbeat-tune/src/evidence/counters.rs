@@ -132,10 +132,10 @@ impl HostCounters {
         let by_cpu = host.read("/proc/schedstat").unwrap_or_default();
         let by_cpu = column_by_cpu(&by_cpu, TIMESLICES_COLUMN);
         if by_cpu.is_empty() {
-            let switches = text.lines().find_map(|line| line.strip_prefix("ctxt ")?.parse().ok());
-            switches.into_iter().for_each(|all| {
+            let mut lines = text.lines();
+            if let Some(all) = lines.find_map(|line| line.strip_prefix("ctxt ")?.parse().ok()) {
                 self.add(CounterGroup::ContextSwitches, "", None, all);
-            });
+            }
         }
         for (cpu, value) in by_cpu {
             self.add(CounterGroup::ContextSwitches, "", Some(cpu), value);
@@ -146,9 +146,9 @@ impl HostCounters {
         let text = self.text(host, "/proc/vmstat", &[CounterGroup::Memory]);
         let values = text.lines().filter_map(|line| line.split_once(' '));
         for (name, value) in values.filter(|(name, _)| MEMORY.contains(name)) {
-            value.trim().parse().into_iter().for_each(|value| {
+            if let Ok(value) = value.trim().parse() {
                 self.add(CounterGroup::Memory, name, None, value);
-            });
+            }
         }
     }
 
@@ -162,10 +162,14 @@ impl HostCounters {
             for cpu in cpus.iter() {
                 let path = format!("/sys/devices/system/cpu/cpu{cpu}/{file}");
                 match host.read(&path) {
-                    Ok(text) => text.trim().parse().into_iter().for_each(|value| {
-                        self.add(group, "", Some(cpu), value);
-                    }),
-                    Err(error) => drop(reasons.insert(reason(&path, &error))),
+                    Ok(text) => {
+                        if let Ok(value) = text.trim().parse() {
+                            self.add(group, "", Some(cpu), value);
+                        }
+                    }
+                    Err(error) => {
+                        reasons.insert(reason(&path, &error));
+                    }
                 }
             }
             // One of several CPUs stands for the others: they differ in the number only.
@@ -184,15 +188,14 @@ impl HostCounters {
         };
         for name in names.iter().filter(|name| name.starts_with("mc")) {
             let count = host.read(&format!("{CONTROLLERS}/{name}/ce_count"));
-            let count = count.ok().and_then(|text| text.trim().parse().ok());
-            count.into_iter().for_each(|count| {
+            if let Some(count) = count.ok().and_then(|text| text.trim().parse().ok()) {
                 self.add(CounterGroup::MemoryErrors, name, None, count);
-            });
+            }
         }
     }
 }
 
-/// Fields of `/proc/TID/stat` behind the name in parentheses, from 0.
+/// Fields of `/proc/TID/task/TID/stat` behind the name in parentheses, from 0.
 const MINOR_FAULTS_FIELD: usize = 7;
 const MAJOR_FAULTS_FIELD: usize = 9;
 
@@ -206,23 +209,23 @@ impl HostCounters {
         }
 
         let groups = [CounterGroup::LoopThread];
-        let stat = self.text(host, &format!("/proc/{of}/stat"), &groups);
+        let stat = self.text(host, &format!("/proc/{of}/task/{of}/stat"), &groups);
         let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
         let fields: Vec<&str> = fields.split(' ').collect();
         let faults =
             [("minor_page_faults", MINOR_FAULTS_FIELD), ("major_page_faults", MAJOR_FAULTS_FIELD)];
         for (name, field) in faults {
-            let value = fields.get(field).and_then(|text| text.parse().ok());
-            value.into_iter().for_each(|value| self.add(groups[0], name, None, value));
+            if let Some(value) = fields.get(field).and_then(|text| text.parse().ok()) {
+                self.add(groups[0], name, None, value);
+            }
         }
 
         let status = host.read(&format!("/proc/{of}/status")).unwrap_or_default();
         let switches =
             status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
-        let switches = switches.and_then(|text| text.trim().parse().ok());
-        switches.into_iter().for_each(|value| {
+        if let Some(value) = switches.and_then(|text| text.trim().parse().ok()) {
             self.add(groups[0], "involuntary_switches", None, value);
-        });
+        }
     }
 }
 
@@ -310,7 +313,7 @@ mod tests {
     fn faults_of_the_loops_thread_are_found_behind_a_name_with_blanks() {
         let root = tempfile::tempdir().unwrap();
         let stat = "900 (a ) b) S 1 2 3 4 5 6 70 8 90 10";
-        write(root.path(), "proc/900/stat", stat);
+        write(root.path(), "proc/900/task/900/stat", stat);
         write(root.path(), "proc/900/status", "nonvoluntary_ctxt_switches:\t6\n");
         let host = HostTree::captured(root.path()).unwrap();
         let setup = LoopSetup { task: Some(900), ..LoopSetup::default() };
