@@ -43,10 +43,7 @@ pub(crate) fn run(options: &TuneCheckOptions) -> Result<Verdict, Failure> {
     if options.json {
         say(Tone::Plain, &checked::json(&setup, watched.as_ref(), &tunings)?);
     } else if options.ids.is_empty() {
-        if let Some(watched) = &watched {
-            print_lines(&tune::watched(watched, show::letters()));
-        }
-        print_check(options, &setup, &tunings);
+        print_check(options, &setup, watched.as_ref(), &tunings);
     } else {
         print_details(&tunings);
     }
@@ -152,7 +149,12 @@ fn checked_tunings(
 const IN_FULL: usize = 3;
 
 /// Prints the verdict, the worst findings in full, and a table of the rest.
-fn print_check(options: &TuneCheckOptions, setup: &LoopSetup, tunings: &[CheckedTuning]) {
+fn print_check(
+    options: &TuneCheckOptions,
+    setup: &LoopSetup,
+    watched: Option<&WatchedMachine>,
+    tunings: &[CheckedTuning],
+) {
     let counts = VerdictCounts::of(tunings);
     let letters = show::letters();
     say(Tone::Head, &fold::lines(&tune::verdict(setup, tunings, letters), columns()));
@@ -161,6 +163,9 @@ fn print_check(options: &TuneCheckOptions, setup: &LoopSetup, tunings: &[Checked
     let summary =
         format!("{bad} bad, {unknown} unknown, {good} good, {not_applicable} not applicable{more}");
     say(Tone::Plain, &fold::lines(&summary, columns()));
+    if let Some(watched) = watched {
+        print_lines(&tune::watched(watched, letters));
+    }
     for sentence in tune::surroundings(tunings) {
         print_lines(&[format!("machine  {sentence}")]);
     }
@@ -191,8 +196,8 @@ fn print_hints(options: &TuneCheckOptions, setup: &LoopSetup, first: Option<&Che
         say(Tone::Faint, &fold::lines(chosen, columns()));
     }
     if options.evidence.is_none() && options.from.is_none() {
-        let evidence = "evidence onbeat tune check --evidence 10s counts what happens on that CPU";
-        say(Tone::Faint, &fold::lines(evidence, columns()));
+        let watch = "watch    onbeat tune check --evidence 10s: what happens there meanwhile";
+        say(Tone::Faint, &fold::lines(watch, columns()));
     }
 }
 
