@@ -20,7 +20,7 @@ const TUNING_NEEDS: Readonly<Record<string, string>> = { 'shield.cpuset_v2': 'cp
 export const ADVICE: readonly Row[] = [
   ['pin-vcpu', 'give the virtual CPU a physical CPU of its own on the host (pinning, isolation)', ['guest'], [], ['guest.host_advice']],
   ['bare-metal', 'run on bare metal', ['guest'], [], []],
-  ['keep-awake', 'keep the vCPU from halting: boot with idle=poll, or a longer guest_halt_poll_ns (module haltpoll)', ['guest'], ['idle_polls'], ['idle.haltpoll']],
+  ['keep-awake', 'let the vCPU poll before it halts: guest_halt_poll_ns of the module haltpoll, which costs CPU time of the host', ['guest'], ['idle_polls'], ['idle.haltpoll']],
   ['leave-tenth', 'leave a tenth of the CPU to others', [], [], []],
   ['no-rt-limit', 'kernel.sched_rt_runtime_us=-1 removes the limit', [], ['no_rt_limit'], ['sched.rt_runtime']],
   ['fair-server-off', 'debugfs sched/fair_server/cpuN/runtime=0 switches the fair server off', [], [], ['sched.fair_server']],
@@ -30,7 +30,7 @@ export const ADVICE: readonly Row[] = [
   ['move-interrupt', 'move the interrupt to another CPU: /proc/irq/N/smp_affinity_list (tuning C)', [], ['one_cpu', 'shielded'], ['irq.affinity', 'irq.irqbalance']],
   ['managed-interrupt', 'boot with isolcpus=managed_irq,CPU: the kernel then keeps the interrupts it manages off that CPU', ['shielded'], ['one_cpu', 'managed_irqs_elsewhere'], ['irq.managed']],
   ['others-timers', 'keep the threads that set this timer off this CPU (tuning C)', [], ['one_cpu', 'shielded'], ['timer.migration']],
-  ['stop-tick', 'boot with nohz_full=CPU: the tick stops while one thread runs', [], ['one_cpu', 'no_tick'], []],
+  ['stop-tick', 'keep the releases of a loop that sleeps away from the tick (--phase avoid-tick); only a loop that polls gains from nohz_full=CPU at boot (medium risk: slower system calls)', [], ['one_cpu', 'no_tick'], []],
   ['own-interrupts', 'an interrupt of the CPU\'s own, which cannot be moved: keep other threads off this CPU (tuning C)', [], ['one_cpu', 'shielded'], ['rcu.normal']],
   ['softirq-timers', 'timers of other threads expire on this CPU: keep those threads off it (tuning C)', [], ['one_cpu', 'shielded'], ['timer.migration', 'shield.cpuset_v2', 'shield.cpuset_v1']],
   ['rcu-elsewhere', 'boot with rcu_nocbs=CPU to run RCU callbacks elsewhere', [], ['one_cpu', 'rcu_elsewhere'], ['shield.rcu_nocbs']],
@@ -46,7 +46,7 @@ export const ADVICE: readonly Row[] = [
   ['per-cpu-thread', 'a thread of the kernel for this CPU, which stays here: keep other threads, which give it work, off (tuning C)', [], ['one_cpu', 'shielded'], ['shield.cpuset_v2', 'shield.cpuset_v1']],
   ['deadline-elsewhere', 'a SCHED_DEADLINE thread precedes every priority: move it to another CPU (tuning C)', [], ['one_cpu'], ['shield.cpuset_v2', 'shield.cpuset_v1']],
   ['bound-idle', 'bound the idle states: /dev/cpu_dma_latency 0 (--dma-latency 0us)', [], ['idle_bound', 'idle_polls'], ['idle.pm_qos', 'idle.dma_latency']],
-  ['idle-poll', 'boot with idle=poll: no CPU sleeps', [], ['guest', 'idle_polls'], []],
+  ['idle-poll', 'as a last resort boot with idle=poll: no CPU sleeps (high risk: heat, and sibling threads starve)', [], ['guest', 'idle_polls'], []],
   ['spin', 'spin for the last part before the release (tuning S, --wait spin=50us)', [], ['spins'], ['proc.spin']],
   ['shorter-work', 'shorten the work of a cycle or lengthen the period', [], [], []],
   ['no-lock', 'share without a lock, or by a mutex with priority inheritance, and keep its holder short (--sharing wait-free, pi)', [], [], ['proc.pi_mutex']],
@@ -100,7 +100,7 @@ function candidates({ kind, culprit, ns }: Asked, { facts, priority, idle_exit_n
       return culprit?.woken_in === undefined ? ['priority', elsewhere] : [elsewhere, 'priority-outside-calls'];
     }
     case 'late_idle_exit':
-      if (!isGuest) return ['bound-idle', 'idle-poll', 'spin'];
+      if (!isGuest) return ['bound-idle', 'spin', 'idle-poll'];
       return exit < SHALLOW_NS ? ['keep-awake', 'spin'] : ['keep-awake', 'bound-idle', 'spin'];
     case 'late_timer':
       if (!isGuest) return ['spin', 'firmware'];

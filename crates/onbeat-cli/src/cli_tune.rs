@@ -9,7 +9,7 @@ use onbeat_tune::CpuList;
 use onbeat_tune::catalogue::catalogue;
 
 use crate::complete;
-use crate::units::loop_period_ns;
+use crate::units::{loop_period_ns, time_ns};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Tune {
@@ -27,7 +27,9 @@ const CHECK_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat tune check irq.affinity idle.pm_qos
       what, why, how to set it, and what that may break
   onbeat tune check --run onbeat-runs/latest
-      for the loop of a run, by the causes of its spikes";
+      for the loop of a run, by the causes of its spikes
+  onbeat tune check --evidence 10s
+      with the interrupts, steal and wake-ups of 10 s, which move findings up";
 
 #[derive(Debug, Args)]
 pub(crate) struct TuneCheckOptions {
@@ -44,8 +46,17 @@ pub(crate) struct TuneCheckOptions {
     #[arg(long, value_name = "RUN")]
     #[arg(add = ArgValueCompleter::new(complete::runs))]
     pub(crate) run: Option<PathBuf>,
-    /// Directory with proc, sys and etc of another machine
-    #[arg(long, value_name = "DIR")]
+    /// Time to watch counters and wake-ups: 1s to 1h
+    ///
+    /// Reads interrupts, softirqs, steal, page faults, context switches and frequency changes twice,
+    /// and runs a wake-up probe on the loop's CPU meanwhile. Findings whose counters moved come
+    /// first. Counters that cannot be read are listed.
+    #[arg(long, value_parser = evidence_ns, value_name = "TIME", conflicts_with = "from")]
+    pub(crate) evidence: Option<u64>,
+    /// Capture of another machine, or a directory with its files
+    ///
+    /// A directory holds proc, sys and etc. An archive is that of a capture.
+    #[arg(long, value_name = "CAPTURE")]
     pub(crate) from: Option<PathBuf>,
     /// Print one JSON object and nothing else
     #[arg(long)]
@@ -83,6 +94,15 @@ pub(crate) struct CheckedLoopOptions {
     pub(crate) runs_guests: bool,
 }
 
+/// Parses the time to watch a machine, in nanoseconds.
+fn evidence_ns(text: &str) -> Result<u64, String> {
+    const SECOND_NS: u64 = 1_000_000_000;
+    match time_ns(text).map_err(|error| error.to_string())? {
+        ns @ SECOND_NS..=3_600_000_000_000 => Ok(ns),
+        _ => Err(format!("{text} is not in the range 1s to 1h, such as 10s")),
+    }
+}
+
 /// Parses the id of a tuning, or another name of one.
 fn tuning_id(text: &str) -> Result<String, String> {
     let all = catalogue();
@@ -109,6 +129,13 @@ fn tuning_id(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_is_watched_for_a_second_to_an_hour() {
+        assert_eq!(evidence_ns("10s"), Ok(10_000_000_000));
+        assert!(evidence_ns("10ms").unwrap_err().contains("1s to 1h"));
+        assert!(evidence_ns("2h").is_err());
+    }
 
     #[test]
     fn an_unknown_id_is_refused_with_those_of_its_section_or_with_the_sections() {

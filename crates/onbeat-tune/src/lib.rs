@@ -11,6 +11,7 @@
 //! | `private` | file modes and owners: only its user may read and write the journal |
 //! | [`mod@repair`] | undo of changes left by an interrupted onbeat |
 //! | [`catalogue`] | what can be tuned, as data, and the check of a machine against it |
+//! | [`evidence`] | what the kernel counted while a machine was watched, for the findings of a check |
 //! | [`mod@explain`] | what one tuning is, and what it is on this machine |
 //! | [`mod@lint`] | kernel command lines, QEMU scripts and libvirt definitions, judged from their text |
 //! | [`mod@persist`] | settings that hold after each boot, and their removal |
@@ -41,6 +42,7 @@ pub mod change;
 mod context;
 pub mod cpu_list;
 pub mod error;
+pub mod evidence;
 pub mod explain;
 pub mod host_files;
 pub mod irq;

@@ -1,11 +1,12 @@
 //! The records of the catalogue: what they must have, and that a record without it is refused.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use onbeat_tune::catalogue::load::{self, CAUSES, SECTIONS, from_texts};
 use onbeat_tune::catalogue::{CatalogueError, catalogue, markdown};
+use onbeat_tune::plan::recipes::appliable;
 
 /// A record that obeys all rules.
 const RECORD: &str = r#"
@@ -137,6 +138,48 @@ fn the_order_follows_the_edges() {
     assert!(place("shield.threads") < place("irq.affinity"));
 }
 
+/// Every option of the script that starts QEMU, every step of the host's configuration, and every
+/// setting that the other documents name.
+#[test]
+fn every_setting_of_the_documents_is_in_the_table() {
+    let named = [
+        (
+            "yoon-2009",
+            "priority, sched_setscheduler, shielding, sched_setaffinity, taskset, \
+             smp_affinity, set_ioapic_affinity_irq, CPUSETS, mlock, nanosleep, RT-mutex, \
+             TSC, ext2, runlevel, out-of-memory, sched_nr_migrate, delayed locking, \
+             load under 50 %, without interrupts, priority queuing",
+        ),
+        (
+            "pamuk-2024",
+            "Hyper Threading, SpeedStep, Speed Shift, C-States, VT-d, \
+             Affinity and Isolation, Interrupt Affinity, RT-Priority, RT Throttling, \
+             Timer Migration, Work Queue, Stall Warnings, Stop Services, Machine Check, \
+             Text-Based, LAPIC, taskset -c 4, chrt -f 99, -M pc, accel=kvm, -kernel, \
+             -m 2048, -drive, rootfstype, -net nic, -netdev bridge, -fsdev, \
+             vhost-vsock, pflash, memory-backend-ram, -mem-prealloc, -mem-path, vfio-pci, \
+             -no-reboot, -nographic, PREEMPT-RT, trace-cmd, priority 99, CONFIG_FTRACE",
+        ),
+        (
+            "enner-2016",
+            "transparent_hugepage, swappiness, initdefault, cpuspeed, priority 98, \
+             firewall, sleep mode, timeBeginPeriod, r8169, real-time kernel",
+        ),
+        ("mossige-2009", "rt-preempt, IEEE 1588, Bestcomm, stress, FPGA"),
+    ];
+    for (source, words) in named {
+        let texts: Vec<&str> = catalogue()
+            .published
+            .iter()
+            .filter(|known| known.source == source)
+            .map(|known| known.text.as_str())
+            .collect();
+        for word in words.split(", ") {
+            assert!(texts.iter().any(|text| text.contains(word)), "{source}: {word}");
+        }
+    }
+}
+
 /// Every parameter of the document's boot line, and what other documents publish.
 #[test]
 fn every_published_parameter_has_ids_or_a_reason() {
@@ -245,6 +288,35 @@ fn every_file_of_records_is_a_section() {
     }
 }
 
+const TRUTH: &str = include_str!("machines/truth.txt");
+const CHECKS: &str = include_str!("check.rs");
+
+/// The tests of each record: its verdicts on the captured machines, and `check` where a test of
+/// that name takes it through its values.
+fn tests_of_records() -> BTreeMap<&'static str, String> {
+    let verdicts = |id: &str| {
+        let line = TRUTH.lines().find(|line| line.split_whitespace().next() == Some(id));
+        line.and_then(|line| line.split_whitespace().nth(1))
+    };
+    let of = |id: &str| {
+        let verdicts = verdicts(id).map(|letters| format!("`{letters}`"));
+        let check = CHECKS.contains(&format!("\"{id}\"")).then(|| "check".to_owned());
+        verdicts.into_iter().chain(check).collect::<Vec<_>>().join(" ")
+    };
+    catalogue().records.iter().map(|record| (record.id.as_str(), of(&record.id))).collect()
+}
+
+#[test]
+fn each_record_has_a_test_and_most_are_probed_and_appliable() {
+    let tests = tests_of_records();
+    let without: Vec<_> = tests.iter().filter(|(_, tests)| tests.is_empty()).collect();
+    assert!(without.is_empty(), "{without:?}");
+
+    let probed = catalogue().records.iter().filter(|record| markdown::is_probed(record)).count();
+    assert!(probed >= 150, "{probed} are probed");
+    assert!(appliable().len() >= 80, "{} can be applied", appliable().len());
+}
+
 /// `ONBEAT_BLESS=1` writes the page.
 #[test]
 fn the_page_in_docs_is_the_generated_one() {
@@ -255,7 +327,7 @@ fn the_page_in_docs_is_the_generated_one() {
     }
 
     let path = docs.join("tunings.md");
-    let page = markdown::page(catalogue());
+    let page = markdown::page(catalogue(), &tests_of_records());
     if std::env::var_os("ONBEAT_BLESS").is_some() {
         std::fs::write(&path, &page).unwrap();
     }

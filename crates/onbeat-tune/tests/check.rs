@@ -66,6 +66,19 @@ fn a_resume_latency_of_zero_is_unlimited_and_bad() {
 }
 
 #[test]
+fn a_limit_of_idle_states_applies_only_where_one_takes_long_to_leave() {
+    let machine = CapturedMachine::hardware();
+    machine.idle_state(1, 5, 0);
+    assert_verdict(&machine.verdict("idle.pm_qos"), "not applicable", "no idle state");
+    machine.remove(&format!("{CPU3}/cpuidle"));
+    assert_verdict(&machine.verdict("idle.pm_qos"), "unknown", "lists no idle states");
+
+    let guest = CapturedMachine::guest();
+    guest.remove(&format!("{CPU3}/cpuidle"));
+    assert_verdict(&guest.verdict("idle.dma_latency"), "not applicable", "no idle state");
+}
+
+#[test]
 fn equal_limits_of_the_frequency_are_good() {
     let machine = CapturedMachine::hardware();
     assert_eq!(machine.verdict("freq.fixed"), "bad");

@@ -1,18 +1,20 @@
 //! The table of a check, and all that is known of one tuning.
 
 use onbeat::report::table::{Column, Row, Table};
-use onbeat::report::units::{Letters, listed, percent, time_ns};
+use onbeat::report::units::{Letters, count, listed, percent, time, time_ns};
 use onbeat_tune::catalogue::record::TakesEffect;
 use onbeat_tune::catalogue::{CheckVerdict, LoopSetup};
+use onbeat_tune::evidence::RecordEvidence;
 
-use crate::cmd::tune::checked::{CheckedTuning, mended, takes_word};
+use crate::cmd::tune::checked::{CheckedTuning, ExplainedSpikes, mended, takes_word};
+use crate::cmd::tune::evidence::WatchedMachine;
 
 /// A longer word would make its column wider than the terminal; details and JSON have it in full.
 const LONGEST_WORD: usize = 20;
 
 /// Returns the table of findings, in their order.
 pub(crate) fn table(setup: &LoopSetup, tunings: &[CheckedTuning], letters: Letters) -> Table {
-    let by_run = tunings.iter().any(|tuning| tuning.share.is_some());
+    let by_run = tunings.iter().any(|tuning| tuning.explained.is_some());
     let arrow = if letters == Letters::Unicode { "→" } else { "->" };
     let columns = ["verdict", "effect", "tuning", &format!("current {arrow} wanted"), "takes"]
         .map(Column::words);
@@ -21,14 +23,16 @@ pub(crate) fn table(setup: &LoopSetup, tunings: &[CheckedTuning], letters: Lette
         rows[place + 1].begins_group = group(&pair[0]) != group(&pair[1]);
     }
 
-    let title = format!("tunings for a loop {}", loop_words(setup, letters));
+    let title = format!("other tunings for a loop {}", loop_words(setup, letters));
     Table { title, columns: columns.into(), rows, legend: legend(by_run) }
 }
 
 fn row(tuning: &CheckedTuning, arrow: &str) -> Row {
     // In one column with the effect: the ids, which cannot be broken, leave no room for another
     // one.
-    let share = tuning.share.map_or_else(String::new, |share| format!(" {}", whole_percent(share)));
+    let share = tuning
+        .explained
+        .map_or_else(String::new, |of| format!(" {}", whole_percent(of.lateness_share)));
     let entries = [
         verdict_word(&tuning.finding.verdict).to_owned(),
         format!("{}{share}", tuning.record.effect),
@@ -42,7 +46,8 @@ fn row(tuning: &CheckedTuning, arrow: &str) -> Row {
 /// Rows of one group have the same verdict and the same expected effect; with a run, the same
 /// verdict.
 fn group(tuning: &CheckedTuning) -> (&'static str, u8) {
-    let effect = if tuning.share.is_some() { 0 } else { tuning.record.effect };
+    let is_sorted_by_effect = tuning.explained.is_none() && tuning.evidence.is_none();
+    let effect = if is_sorted_by_effect { tuning.record.effect } else { 0 };
     (verdict_word(&tuning.finding.verdict), effect)
 }
 
@@ -132,7 +137,7 @@ fn without_places(current: &str) -> String {
 
 /// Returns the title of a tuning and, line by line, what is known of it.
 pub(crate) fn details(tuning: &CheckedTuning) -> String {
-    let CheckedTuning { record, finding, share } = tuning;
+    let CheckedTuning { record, finding, explained, evidence } = tuning;
     let reason = finding.verdict.reason().map(str::to_owned);
     let causes: Vec<String> = mended(record).iter().map(|kind| kind.words().to_owned()).collect();
     let takes: Vec<String> = record.takes_effect.iter().map(ToString::to_string).collect();
@@ -149,14 +154,139 @@ pub(crate) fn details(tuning: &CheckedTuning) -> String {
         ("risk", record.risk.as_ref().map(|risk| format!("{}: {}", risk.level, risk.text))),
         ("effect", effect.get(usize::from(record.effect)).map(|words| (*words).to_owned())),
         ("causes", (!causes.is_empty()).then(|| listed(&causes))),
-        ("share", share.map(|share| format!("{} of the run's lateness", percent(share)))),
+        ("seen", evidence.as_ref().map(seen)),
+        ("explains", explained.map(|explained| explains(&explained))),
         ("sources", Some(record.sources.join(", "))),
     ];
     let title = format!("{}: {} ({})", record.id, record.title, verdict_word(&finding.verdict));
-    let lines = lines
-        .into_iter()
-        .filter_map(|(name, text)| text.map(|text| format!("\n  {name:8} {text}")));
-    title + &lines.collect::<String>()
+    title + &named_lines(lines)
+}
+
+fn named_lines<const N: usize>(lines: [(&str, Option<String>); N]) -> String {
+    let line = |(name, text): (&str, Option<String>)| Some(format!("\n  {name:8} {}", text?));
+    lines.into_iter().filter_map(line).collect()
+}
+
+/// Returns the first sentence of a check: how many settings are not as wanted, and how much the
+/// worst of them may cost.
+pub(crate) fn verdict(setup: &LoopSetup, tunings: &[CheckedTuning], letters: Letters) -> String {
+    let of = loop_words(setup, letters);
+    let bad = || tunings.iter().filter(|tuning| tuning.finding.verdict == CheckVerdict::Bad);
+    let most = bad().filter(|tuning| tuning.record.effect == MOST_EFFECT).count();
+    let settings = |number: usize| match number {
+        1 => "1 setting".to_owned(),
+        number => format!("{} settings", count(number as u64)),
+    };
+
+    match bad().count() {
+        0 => format!("no known setting of this machine delays a loop {of}"),
+        all if most == 0 => format!("{} may delay a loop {of}", settings(all)),
+        all => format!(
+            "{} may delay a loop {of}, {} of them by up to milliseconds",
+            settings(all),
+            count(most as u64)
+        ),
+    }
+}
+
+/// Returns what the machine does not let this program see or change, a sentence each.
+pub(crate) fn surroundings(tunings: &[CheckedTuning]) -> Vec<String> {
+    let fact = |id: &str| {
+        let tuning = tunings.iter().find(|tuning| tuning.record.id == id)?;
+        Some(tuning.finding.current.as_str()).filter(|text| !text.is_empty())
+    };
+    let mut sentences = Vec::new();
+    if fact("env.virt") == Some("guest") {
+        sentences.push(
+            "a guest: idle states, frequency and firmware of the hardware are set on its host"
+                .to_owned(),
+        );
+    }
+    if fact("env.container").is_some_and(|mark| !mark.starts_with("no mark")) {
+        sentences.push(
+            "in a container: settings of the kernel are changed outside of it, and threads outside \
+             of it are not visible"
+                .to_owned(),
+        );
+    }
+    if let Some(mode) = fact("env.lockdown").filter(|mode| *mode != "none") {
+        sentences.push(format!(
+            "kernel lockdown ({mode}): debugfs and model-specific registers cannot be written, \
+             even by root"
+        ));
+    }
+
+    sentences
+}
+
+/// The largest step of the expected effect.
+const MOST_EFFECT: u8 = 3;
+
+/// Returns a finding by its place in the order: what, why, state, fix, what it takes and may break.
+pub(crate) fn in_short(place: usize, tuning: &CheckedTuning, letters: Letters) -> String {
+    let CheckedTuning { record, explained, evidence, .. } = tuning;
+    let arrow = if letters == Letters::Unicode { "→" } else { "->" };
+    let takes: Vec<String> = record.takes_effect.iter().map(ToString::to_string).collect();
+    let lines = [
+        ("what", Some(record.what.clone())),
+        ("why", Some(record.why.clone())),
+        ("state", Some(state(tuning, arrow))),
+        ("seen", evidence.as_ref().map(seen)),
+        ("explains", explained.map(|explained| explains(&explained))),
+        ("fix", some(&tuning.finding.fix)),
+        ("takes", Some(takes.join(", "))),
+        ("risk", record.risk.as_ref().map(|risk| format!("{}: {}", risk.level, risk.text))),
+    ];
+    format!("{place}. {}: {}", record.id, record.title) + &named_lines(lines)
+}
+
+fn seen(evidence: &RecordEvidence) -> String {
+    match evidence {
+        RecordEvidence::Moved(sentences) => sentences.join("; "),
+        RecordEvidence::Still => "nothing while it was watched".to_owned(),
+        RecordEvidence::Unread(reason) => reason.clone(),
+    }
+}
+
+fn explains(explained: &ExplainedSpikes) -> String {
+    let ExplainedSpikes { spikes, of, lateness_share, advised } = explained;
+    let advised = if *advised { "; advised for this run" } else { "" };
+    format!(
+        "{} of {} spikes, {} of their lateness{advised}",
+        count(*spikes),
+        count(*of),
+        percent(*lateness_share)
+    )
+}
+
+/// Returns the lines on the watched time: wake-up latency, and the counters that were not read.
+pub(crate) fn watched(watched: &WatchedMachine, letters: Letters) -> Vec<String> {
+    let WatchedMachine { evidence, probe, .. } = watched;
+    let as_whom = match probe.priority {
+        0 => "as an ordinary thread, since real-time priority is not permitted".to_owned(),
+        priority => format!("with SCHED_FIFO {priority}"),
+    };
+    let latency = probe.wakeup_latency.as_ref().map_or_else(
+        || "no sample".to_owned(),
+        |of| {
+            let wakeups = count(of.count);
+            let (mean, worst) = (time(of.mean_ns, letters), time_ns(of.max_ns, letters));
+            format!(
+                "{wakeups} wake-ups, mean {mean}, worst {worst}, {} spikes",
+                count(probe.spikes)
+            )
+        },
+    );
+
+    let mut lines =
+        vec![format!("watched  {} s on CPU {} {as_whom}: {latency}", evidence.seconds, probe.cpu)];
+    lines.extend(evidence.timer_slack_ns.filter(|_| probe.priority == 0).map(|slack| {
+        format!("slack    sleeps of ordinary threads end up to {} late", time_ns(slack, letters))
+    }));
+    for unread in &evidence.unread {
+        lines.push(format!("unread   {}: {}", unread.group, unread.reason));
+    }
+    lines
 }
 
 fn some(text: &str) -> Option<String> {

@@ -1,9 +1,11 @@
 //! The catalogue as a page for people: `docs/tunings.md` is this text.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::record::{TuningRecord, TuningSource};
 use super::{Catalogue, load};
+use crate::plan::recipes::appliable;
 
 const HEAD: &str = "# The catalogue of tunings
 
@@ -12,27 +14,36 @@ What on a machine can delay a periodic loop, and what sets it. This page is gene
 
 *Effect* is the expected effect on the tail of a 1 kHz loop: 3 up to milliseconds, 2 tens to hundreds of microseconds, 1 some
 microseconds or rare, 0 hygiene. *Read by* is the kind of probe; `watch`, `review` and `tool` cannot be judged from files at one
-instant, and are reported as unknown with the reason. *Set by* is the value to write, the kernel parameter, or what a person does.
+instant, and are reported as unknown with the reason; where a record names counters, `onbeat tune check --evidence 10s` judges by them.
+*Set by* is the value to write, the kernel parameter, or what a person does. *Apply* states whether onbeat applies and undoes it by
+itself; `tune_apply_live` applies and undoes everything that a machine has, and compares its whole state.
+
+*Tests*: the verdicts on the six captured machines of `tests/machines` (virtual, container, server, board, rt_pc, laptop), which
+`capture` compares with a table made by hand: g good, b bad, n not applicable, u unknown. `check` where `tests/check.rs` takes the
+record through its values on changed files.
 ";
 
-/// Returns the page.
+/// Returns the page. `tests` names the tests of each record by its id.
 #[must_use]
-pub fn page(catalogue: &Catalogue) -> String {
+pub fn page(catalogue: &Catalogue, tests: &BTreeMap<&str, String>) -> String {
     let mut text = HEAD.to_owned();
-    let checked_only = catalogue.records.iter().filter(|record| record.is_check_only()).count();
-    let readable = catalogue.records.iter().filter(|record| is_readable(record)).count();
+    let records = || catalogue.records.iter();
     let _ = writeln!(
         text,
-        "\n{} records and {} aliases; {readable} records can be judged from files, {checked_only} are only checked.",
+        "\n{} records and {} aliases: {} are probed, {} can be judged from files alone, {} can be applied and undone, {} are only checked.",
         catalogue.records.len(),
         catalogue.aliases.len(),
+        records().filter(|record| is_probed(record)).count(),
+        records().filter(|record| is_readable(record)).count(),
+        appliable().len(),
+        records().filter(|record| record.is_check_only()).count(),
     );
 
     for (section, _) in load::SECTIONS {
         let records: Vec<_> =
             catalogue.records.iter().filter(|record| record.section == section).collect();
         if !records.is_empty() {
-            section_table(&mut text, section, &records);
+            section_table(&mut text, section, &records, tests);
         }
     }
 
@@ -48,12 +59,42 @@ fn is_readable(record: &TuningRecord) -> bool {
     record.probe.iter().any(|spec| spec.probe().wanted().is_some() && spec.kind() != "qemu")
 }
 
-fn section_table(text: &mut String, section: &str, records: &[&TuningRecord]) {
+/// Whether the program reads something of the machine for the record, by one reading or by two.
+#[must_use]
+pub fn is_probed(record: &TuningRecord) -> bool {
+    let reads = |kind: &str| match kind {
+        "review" | "tool" | "qemu" => false,
+        "watch" => !record.evidence.is_empty(),
+        _ => true,
+    };
+    record.probe.iter().any(|spec| reads(spec.kind()))
+}
+
+const COLUMNS: [&str; 11] = [
+    "id",
+    "what it does and why",
+    "effect",
+    "read by",
+    "set by",
+    "apply",
+    "profile",
+    "takes effect",
+    "risk",
+    "mends",
+    "tests",
+];
+
+fn section_table(
+    text: &mut String,
+    section: &str,
+    records: &[&TuningRecord],
+    tests: &BTreeMap<&str, String>,
+) {
     let _ = writeln!(text, "\n## {}\n", section.replace('_', " "));
-    text.push_str(
-        "| id | what it does and why | effect | read by | set by | takes effect | risk | mends |\n",
-    );
-    text.push_str("|---|---|---|---|---|---|---|---|\n");
+    let _ = writeln!(text, "| {} |", COLUMNS.join(" | "));
+    let _ = writeln!(text, "|{}", "---|".repeat(COLUMNS.len()));
+
+    let applied = appliable();
     for record in records {
         let mut kinds: Vec<&str> = Vec::new();
         for spec in &record.probe {
@@ -74,9 +115,12 @@ fn section_table(text: &mut String, section: &str, records: &[&TuningRecord]) {
             record.effect.to_string(),
             kinds.join(", "),
             if ways.is_empty() { "–".to_owned() } else { ways.join("; ") },
+            if applied.contains(&record.id.as_str()) { "yes" } else { "no" }.to_owned(),
+            record.profiles.join(", "),
             takes.join(", "),
             risk,
             record.mends.join(", "),
+            tests.get(record.id.as_str()).cloned().unwrap_or_default(),
         ];
         row(text, &cells);
     }
@@ -112,7 +156,8 @@ fn profile_table(text: &mut String, catalogue: &Catalogue) {
 
 fn published_table(text: &mut String, catalogue: &Catalogue) {
     text.push_str(
-        "\n## tunings that four documents publish\n\n| document | as written | here | remark |\n|---|---|---|---|\n",
+        "\n## the settings of four documents\n\nEvery setting that the documents of the sources below name, and the ids that it corresponds to, or why there is none.\n\n\
+         | document | as written | here | remark |\n|---|---|---|---|\n",
     );
     for parameter in &catalogue.published {
         let remark = parameter.remark.clone().unwrap_or_default();

@@ -11,6 +11,7 @@
 //! | `cpus >= N` | with that number of online CPUs |
 //! | `cpuset v1`, `cpuset v2`, `memory v2` | where the controller is on such a hierarchy |
 //! | `systemd` | where systemd is the first process |
+//! | `deep idle` | where an idle state of the loop's CPUs takes longer to leave than the loop bears |
 //! | `polling`, `sleeping` | for such a loop |
 //! | `task`, `interface` | where the loop's thread or network interface was named |
 
@@ -19,7 +20,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-use super::probes::NoValue;
+use super::probes::{NoValue, expand};
 use super::survey::{Architecture, Survey};
 
 /// Vendors that records distinguish.
@@ -71,6 +72,8 @@ pub enum Precondition {
     },
     /// systemd as the first process.
     Systemd,
+    /// An idle state of the loop's CPUs that takes longer to leave than the loop bears.
+    DeepIdle,
     /// A loop that polls without sleeping, or one that sleeps in each cycle.
     Polling(bool),
     /// The loop's thread.
@@ -110,6 +113,7 @@ fn parse(text: &str) -> Option<Precondition> {
         "amd" => Precondition::Vendor(ProcessorVendor::Amd),
         "preempt_rt" => Precondition::PreemptRt(true),
         "not preempt_rt" => Precondition::PreemptRt(false),
+        "deep idle" => Precondition::DeepIdle,
         "polling" => Precondition::Polling(true),
         "sleeping" => Precondition::Polling(false),
         "systemd" => Precondition::Systemd,
@@ -167,6 +171,7 @@ impl Precondition {
                 survey.controller_version(name)? == Some(*version)
             }
             Self::Systemd => survey.exists("/run/systemd/system")?,
+            Self::DeepIdle => has_deep_idle(survey)?,
             Self::Polling(wanted) => survey.setup().polls == *wanted,
             Self::Task => survey.setup().task.is_some(),
             Self::Interface => !survey.setup().interfaces.is_empty(),
@@ -177,6 +182,9 @@ impl Precondition {
 
     fn reason_against(&self) -> String {
         match self {
+            Self::DeepIdle => {
+                "the loop's CPUs have no idle state that takes long to leave".to_owned()
+            }
             Self::Polling(true) => "the loop sleeps in each cycle".to_owned(),
             Self::Polling(false) => "the loop polls without sleeping".to_owned(),
             Self::PreemptRt(true) => "this is not a PREEMPT_RT kernel".to_owned(),
@@ -189,6 +197,32 @@ impl Precondition {
             other => format!("only with {other}"),
         }
     }
+}
+
+/// Whether the kernel lists an idle state of the loop's CPUs that takes longer to leave than the
+/// loop bears; disabled states count too. Where it lists none, a guest has none of its own.
+fn has_deep_idle(survey: &Survey<'_>) -> Result<bool, NoValue> {
+    let bound_us = survey.setup().idle_exit_us;
+    for cpu in survey.loop_cpus()?.iter() {
+        let directory = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle");
+        if !survey.exists(&directory)? {
+            if survey.is_guest()? {
+                continue;
+            }
+            return Err(NoValue::Unknown(format!(
+                "the kernel lists no idle states of CPU {cpu}, so a limit may have no effect"
+            )));
+        }
+
+        for path in expand(&format!("{directory}/state*/latency"), survey)? {
+            let latency = survey.text(&path)?;
+            if latency.trim().parse::<i64>().is_ok_and(|us| us > bound_us) {
+                return Ok(true);
+            }
+        }
+    }
+
+    Ok(false)
 }
 
 impl fmt::Display for Precondition {
@@ -206,6 +240,7 @@ impl fmt::Display for Precondition {
             Self::CpusAtLeast(number) => write!(out, "{number} or more CPUs"),
             Self::Controller { name, version } => write!(out, "the controller {name} (v{version})"),
             Self::Systemd => out.write_str("systemd"),
+            Self::DeepIdle => out.write_str("deep idle states"),
             Self::Polling(true) => out.write_str("a loop that polls"),
             Self::Polling(false) => out.write_str("a loop that sleeps"),
             Self::Task => out.write_str("the loop's thread"),
@@ -221,6 +256,7 @@ mod tests {
     #[test]
     fn preconditions_are_read_as_the_table_has_them() {
         let parsed = |text: &str| text.parse::<Precondition>().unwrap();
+        assert_eq!(parsed("deep idle"), Precondition::DeepIdle);
         assert_eq!(parsed("kernel >= 6.12"), Precondition::KernelAtLeast(6, 12));
         assert_eq!(
             parsed("cpuset v2"),

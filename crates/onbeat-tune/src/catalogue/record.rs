@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::precondition::Precondition;
 use super::probes::ProbeSpec;
+use crate::evidence::Clue;
 
 /// One tuning. Every field is data of `records/*.toml`; an unknown field is refused.
 #[derive(Debug, Deserialize)]
@@ -63,6 +64,9 @@ pub struct TuningRecord {
     /// Causes of latency that it removes or reduces, as run files name them.
     #[serde(default)]
     pub mends: Vec<String>,
+    /// Counters that move where the tuning matters: `device_interrupts`, `softirqs RCU`.
+    #[serde(default)]
+    pub evidence: Vec<Clue>,
     /// The section's file name without extension; not part of the text.
     #[serde(skip)]
     pub section: &'static str,

@@ -138,7 +138,7 @@ const TUNING_NEEDS: [(&str, Fact); 2] =
 const ROWS: [AdviceRow; 42] = [
     AdviceRow(Advice::PinVcpu, "pin-vcpu", "give the virtual CPU a physical CPU of its own on the host (pinning, isolation)", &[Fact::Guest], &[], &["guest.host_advice"]),
     AdviceRow(Advice::BareMetal, "bare-metal", "run on bare metal", &[Fact::Guest], &[], &[]),
-    AdviceRow(Advice::KeepAwake, "keep-awake", "keep the vCPU from halting: boot with idle=poll, or a longer guest_halt_poll_ns (module haltpoll)", &[Fact::Guest], &[Fact::IdlePolls], &["idle.haltpoll"]),
+    AdviceRow(Advice::KeepAwake, "keep-awake", "let the vCPU poll before it halts: guest_halt_poll_ns of the module haltpoll, which costs CPU time of the host", &[Fact::Guest], &[Fact::IdlePolls], &["idle.haltpoll"]),
     AdviceRow(Advice::LeaveTenth, "leave-tenth", "leave a tenth of the CPU to others", &[], &[], &[]),
     AdviceRow(Advice::NoRtLimit, "no-rt-limit", "kernel.sched_rt_runtime_us=-1 removes the limit", &[], &[Fact::NoRtLimit], &["sched.rt_runtime"]),
     AdviceRow(Advice::FairServerOff, "fair-server-off", "debugfs sched/fair_server/cpuN/runtime=0 switches the fair server off", &[], &[], &["sched.fair_server"]),
@@ -148,7 +148,7 @@ const ROWS: [AdviceRow; 42] = [
     AdviceRow(Advice::MoveInterrupt, "move-interrupt", "move the interrupt to another CPU: /proc/irq/N/smp_affinity_list (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded], &["irq.affinity", "irq.irqbalance"]),
     AdviceRow(Advice::ManagedInterrupt, "managed-interrupt", "boot with isolcpus=managed_irq,CPU: the kernel then keeps the interrupts it manages off that CPU", &[Fact::Shielded], &[Fact::OneCpu, Fact::ManagedIrqsElsewhere], &["irq.managed"]),
     AdviceRow(Advice::OthersTimers, "others-timers", "keep the threads that set this timer off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded], &["timer.migration"]),
-    AdviceRow(Advice::StopTick, "stop-tick", "boot with nohz_full=CPU: the tick stops while one thread runs", &[], &[Fact::OneCpu, Fact::NoTick], &[]),
+    AdviceRow(Advice::StopTick, "stop-tick", "keep the releases of a loop that sleeps away from the tick (--phase avoid-tick); only a loop that polls gains from nohz_full=CPU at boot (medium risk: slower system calls)", &[], &[Fact::OneCpu, Fact::NoTick], &[]),
     AdviceRow(Advice::OwnInterrupts, "own-interrupts", "an interrupt of the CPU's own, which cannot be moved: keep other threads off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded], &["rcu.normal"]),
     AdviceRow(Advice::SoftirqTimers, "softirq-timers", "timers of other threads expire on this CPU: keep those threads off it (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded], &["timer.migration", "shield.cpuset_v2", "shield.cpuset_v1"]),
     AdviceRow(Advice::RcuElsewhere, "rcu-elsewhere", "boot with rcu_nocbs=CPU to run RCU callbacks elsewhere", &[], &[Fact::OneCpu, Fact::RcuElsewhere], &["shield.rcu_nocbs"]),
@@ -164,7 +164,7 @@ const ROWS: [AdviceRow; 42] = [
     AdviceRow(Advice::PerCpuThread, "per-cpu-thread", "a thread of the kernel for this CPU, which stays here: keep other threads, which give it work, off (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded], &["shield.cpuset_v2", "shield.cpuset_v1"]),
     AdviceRow(Advice::DeadlineElsewhere, "deadline-elsewhere", "a SCHED_DEADLINE thread precedes every priority: move it to another CPU (tuning C)", &[], &[Fact::OneCpu], &["shield.cpuset_v2", "shield.cpuset_v1"]),
     AdviceRow(Advice::BoundIdle, "bound-idle", "bound the idle states: /dev/cpu_dma_latency 0 (--dma-latency 0us)", &[], &[Fact::IdleBound, Fact::IdlePolls], &["idle.pm_qos", "idle.dma_latency"]),
-    AdviceRow(Advice::IdlePoll, "idle-poll", "boot with idle=poll: no CPU sleeps", &[], &[Fact::Guest, Fact::IdlePolls], &[]),
+    AdviceRow(Advice::IdlePoll, "idle-poll", "as a last resort boot with idle=poll: no CPU sleeps (high risk: heat, and sibling threads starve)", &[], &[Fact::Guest, Fact::IdlePolls], &[]),
     AdviceRow(Advice::Spin, "spin", "spin for the last part before the release (tuning S, --wait spin=50us)", &[], &[Fact::Spins], &["proc.spin"]),
     AdviceRow(Advice::ShorterWork, "shorter-work", "shorten the work of a cycle or lengthen the period", &[], &[], &[]),
     AdviceRow(Advice::NoLock, "no-lock", "share without a lock, or by a mutex with priority inheritance, and keep its holder short (--sharing wait-free, pi)", &[], &[], &["proc.pi_mutex"]),
@@ -340,13 +340,14 @@ fn is_bound_to_its_cpu(culprit: &Culprit) -> bool {
 }
 
 /// A guest without deep idle states sleeps in those of its host, which it cannot limit.
+/// `idle=poll` comes last: the catalogue calls its risk high.
 fn against_sleep(situation: &Situation) -> Vec<Advice> {
     match situation.has(Fact::Guest) {
         true if situation.idle_exit_ns.unwrap_or(0) < SHALLOW_NS => {
             vec![Advice::KeepAwake, Advice::Spin]
         }
         true => vec![Advice::KeepAwake, Advice::BoundIdle, Advice::Spin],
-        false => vec![Advice::BoundIdle, Advice::IdlePoll, Advice::Spin],
+        false => vec![Advice::BoundIdle, Advice::Spin, Advice::IdlePoll],
     }
 }
 

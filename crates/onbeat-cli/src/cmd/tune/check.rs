@@ -1,35 +1,35 @@
 //! `onbeat tune check`: this machine against the catalogue of tunings, without changes.
 
+use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use onbeat::bench::quietest_cpu;
 use onbeat::host;
 use onbeat::record::Timing;
 use onbeat::report::JudgedRun;
-use onbeat::report::causes::{self, Causes};
-use onbeat_tune::catalogue::{HostTree, LoopSetup, catalogue};
+use onbeat_tune::catalogue::{Finding, HostTree, LoopSetup, catalogue};
 use onbeat_tune::{CpuList, check};
 
-use super::checked::{self, CheckedTuning, VerdictCounts};
+use super::checked::{self, CheckedTuning, SpikeCauses, VerdictCounts};
+use super::evidence::{self, WatchedMachine};
 use crate::cli_tune::{CheckedLoopOptions, TuneCheckOptions};
 use crate::cmd::{Failure, Verdict, check_cpu, runs, show};
-use crate::term::tune::{details, table};
-use crate::term::{Tone, advise, columns, fold, say};
+use crate::term::{Tone, advise, columns, fold, say, tune};
 
 pub(crate) fn run(options: &TuneCheckOptions) -> Result<Verdict, Failure> {
     let run = options.run.as_deref().map(RecordedLoop::read).transpose()?;
     let setup = setup(&options.checked, run.as_ref(), options.from.is_none())?;
-    let tree = match &options.from {
-        Some(root) => HostTree::captured(root).map_err(|source| Failure::File {
-            what: "read",
-            path: root.clone(),
-            source,
-        })?,
-        None => HostTree::live(),
-    };
+    let tree = options.from.as_deref().map_or_else(|| Ok(HostTree::live()), tree)?;
 
-    let causes = run.as_ref().map(|run| &run.causes).filter(|causes| !causes.is_empty());
-    let mut tunings = checked_tunings(&tree, &setup, causes);
+    let findings = check(&tree, &setup);
+    let watched = options
+        .evidence
+        .map(|duration_ns| evidence::watch(&setup, duration_ns, options.json))
+        .transpose()?;
+    let of_run = run.as_ref().and_then(|run| run.causes.as_ref());
+    let causes = of_run.or(watched.as_ref().and_then(|watched| watched.causes.as_ref()));
+    let mut tunings = checked_tunings(findings, &setup, causes, watched.as_ref());
     if !options.ids.is_empty() {
         let named: Vec<&str> = options
             .ids
@@ -41,9 +41,9 @@ pub(crate) fn run(options: &TuneCheckOptions) -> Result<Verdict, Failure> {
     }
 
     if options.json {
-        say(Tone::Plain, &checked::json(&setup, &tunings)?);
+        say(Tone::Plain, &checked::json(&setup, watched.as_ref(), &tunings)?);
     } else if options.ids.is_empty() {
-        print_table(options, &setup, &tunings);
+        print_check(options, &setup, watched.as_ref(), &tunings);
     } else {
         print_details(&tunings);
     }
@@ -51,18 +51,29 @@ pub(crate) fn run(options: &TuneCheckOptions) -> Result<Verdict, Failure> {
     Ok(Verdict::Holds)
 }
 
+/// Opens the files of another machine: a directory, or the archive of a capture.
+fn tree(from: &Path) -> Result<HostTree, Failure> {
+    let cannot = |source: io::Error| Failure::File { what: "read", path: from.to_owned(), source };
+    if from.is_dir() {
+        return HostTree::captured(from).map_err(cannot);
+    }
+
+    let archive = File::open(from).map_err(cannot)?;
+    HostTree::from_capture(archive).map_err(|error| cannot(io::Error::other(error)))
+}
+
 /// What a run says about its loop and about the causes of its spikes.
 struct RecordedLoop {
     timing: Option<Timing>,
-    causes: Causes,
+    causes: Option<SpikeCauses>,
 }
 
 impl RecordedLoop {
     /// Reads a run. Of a bench, the loop is that of the first cell bound to a CPU.
     fn read(path: &Path) -> Result<Self, Failure> {
         let JudgedRun { summary, runs } = runs::judged(path, None)?;
-        let causes = causes::merged(summary.cells.iter().map(|cell| &cell.causes));
-        if causes.is_empty() {
+        let causes = SpikeCauses::of(&summary.cells);
+        if causes.is_none() {
             let path = path.display();
             advise(
                 Tone::Careful,
@@ -116,43 +127,89 @@ fn setup(
     })
 }
 
-/// Checks all tunings, sorted for printing.
+/// Returns the findings beside their records, sorted for printing.
 fn checked_tunings(
-    tree: &HostTree,
+    findings: Vec<Finding>,
     setup: &LoopSetup,
-    causes: Option<&Causes>,
+    causes: Option<&SpikeCauses>,
+    watched: Option<&WatchedMachine>,
 ) -> Vec<CheckedTuning> {
-    let findings = check(tree, setup);
     let records = catalogue().records.iter();
-    let mut tunings: Vec<_> = records
-        .zip(findings)
-        .map(|(record, finding)| CheckedTuning::new(record, finding, causes))
-        .collect();
+    let checked =
+        records.zip(findings).map(|(record, finding)| CheckedTuning::new(record, finding, causes));
+    let mut tunings: Vec<_> = match watched {
+        Some(watched) => checked.map(|one| one.watched(&watched.evidence, setup)).collect(),
+        None => checked.collect(),
+    };
     checked::sort(&mut tunings);
     tunings
 }
 
-fn print_table(options: &TuneCheckOptions, setup: &LoopSetup, tunings: &[CheckedTuning]) {
-    let counts = VerdictCounts::of(tunings);
-    let shown = if options.all { tunings } else { &tunings[..counts.bad] };
-    if !shown.is_empty() {
-        show::table(&table(setup, shown, show::letters()));
-    }
+/// Bad findings that are printed in full; the rest is a table.
+const IN_FULL: usize = 3;
 
+/// Prints the verdict, the worst findings in full, and a table of the rest.
+fn print_check(
+    options: &TuneCheckOptions,
+    setup: &LoopSetup,
+    watched: Option<&WatchedMachine>,
+    tunings: &[CheckedTuning],
+) {
+    let counts = VerdictCounts::of(tunings);
+    let letters = show::letters();
+    say(Tone::Head, &fold::lines(&tune::verdict(setup, tunings, letters), columns()));
     let VerdictCounts { bad, unknown, good, not_applicable } = counts;
     let more = if options.all { "" } else { "; --all lists them" };
     let summary =
         format!("{bad} bad, {unknown} unknown, {good} good, {not_applicable} not applicable{more}");
     say(Tone::Plain, &fold::lines(&summary, columns()));
-    if let Some(first) = shown.first() {
-        let line = format!("details  onbeat tune check {}", first.record.id);
-        say(Tone::Plain, &fold::lines(&line, columns()));
+    if let Some(watched) = watched {
+        print_lines(&tune::watched(watched, letters));
     }
-    if options.checked.cpus.is_none() && options.run.is_none() && !setup.cpus.is_empty() {
+    for sentence in tune::surroundings(tunings) {
+        print_lines(&[format!("machine  {sentence}")]);
+    }
+
+    let (worst, others) = tunings[..bad].split_at(bad.min(IN_FULL));
+    for (place, tuning) in worst.iter().enumerate() {
+        say(Tone::Plain, "");
+        print_block(&tune::in_short(place + 1, tuning, letters));
+    }
+
+    let rest = if options.all { &tunings[worst.len()..] } else { others };
+    if !rest.is_empty() {
+        say(Tone::Plain, "");
+        show::table(&tune::table(setup, rest, letters));
+    }
+    print_hints(options, setup, worst.first());
+}
+
+fn print_hints(options: &TuneCheckOptions, setup: &LoopSetup, first: Option<&CheckedTuning>) {
+    say(Tone::Plain, "");
+    if let Some(first) = first {
+        print_lines(&[format!("details  onbeat tune check {}", first.record.id)]);
+    }
+    let chosen = options.checked.cpus.is_none() && options.run.is_none();
+    if chosen && !setup.cpus.is_empty() {
         let chosen =
             "loop     CPU with the fewest device interrupts; --cpus LIST checks for another";
         say(Tone::Faint, &fold::lines(chosen, columns()));
     }
+    if options.evidence.is_none() && options.from.is_none() {
+        let watch = "watch    onbeat tune check --evidence 10s: what happens there meanwhile";
+        say(Tone::Faint, &fold::lines(watch, columns()));
+    }
+}
+
+fn print_lines(lines: &[String]) {
+    lines.iter().for_each(|line| say(Tone::Plain, &fold::lines(line, columns())));
+}
+
+/// Prints a title and the lines below it.
+fn print_block(text: &str) {
+    let (title, rest) = text.split_once('\n').unwrap_or((text, ""));
+    say(Tone::Head, &fold::lines(title, columns()));
+    say(Tone::Plain, &fold::lines(rest, columns()));
 }
 
 fn print_details(tunings: &[CheckedTuning]) {
@@ -161,9 +218,6 @@ fn print_details(tunings: &[CheckedTuning]) {
             say(Tone::Plain, "");
         }
 
-        let text = details(tuning);
-        let (title, rest) = text.split_once('\n').unwrap_or((&text, ""));
-        say(Tone::Head, &fold::lines(title, columns()));
-        say(Tone::Plain, &fold::lines(rest, columns()));
+        print_block(&tune::details(tuning));
     }
 }

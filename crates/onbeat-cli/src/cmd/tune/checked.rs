@@ -1,38 +1,115 @@
 //! Findings beside their records: in the order in which they are printed, and as JSON.
 
+use std::collections::BTreeSet;
+
 use onbeat::cause::CauseKind;
+use onbeat::report::CellSummary;
 use onbeat::report::causes::{self, Causes};
 use onbeat_tune::catalogue::record::TakesEffect;
 use onbeat_tune::catalogue::{CheckVerdict, Finding, LoopSetup, TuningRecord};
+use onbeat_tune::evidence::{Evidence, RecordEvidence};
 use serde::Serialize;
+
+use super::evidence::{WakeUpProbe, WatchedMachine};
 
 /// Names the fields of what `tune check --json` prints.
 const CHECK_SCHEMA: &str = "onbeat.tune-check/1";
+
+/// The causes of a run's spikes, and the tunings that its report advises.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SpikeCauses {
+    pub(crate) causes: Causes,
+    pub(crate) advised: BTreeSet<String>,
+}
+
+impl SpikeCauses {
+    /// Of all cells of a run; `None` where no spike was analysed.
+    pub(crate) fn of(cells: &[CellSummary]) -> Option<Self> {
+        let causes = causes::merged(cells.iter().map(|cell| &cell.causes));
+        let remedies = cells.iter().flat_map(|cell| &cell.remedies);
+        let advised = remedies.flat_map(|remedy| remedy.tunings.iter().cloned()).collect();
+        (!causes.is_empty()).then_some(Self { causes, advised })
+    }
+}
+
+/// The spikes of a run that a tuning concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct ExplainedSpikes {
+    /// Spikes whose main cause the tuning removes or reduces.
+    pub(crate) spikes: u64,
+    /// All spikes with a cause.
+    pub(crate) of: u64,
+    /// The share of all lateness that they have, 0 to 1.
+    pub(crate) lateness_share: f64,
+    /// Whether the run's report advises the tuning.
+    pub(crate) advised: bool,
+}
+
+impl ExplainedSpikes {
+    fn of(record: &TuningRecord, run: &SpikeCauses) -> Self {
+        let kinds = mended(record);
+        let counts = run.causes.iter();
+        let spikes = counts.clone().filter(|(kind, _)| kinds.contains(kind));
+        Self {
+            spikes: spikes.map(|(_, count)| count.spikes).sum(),
+            of: counts.map(|(_, count)| count.spikes).sum(),
+            lateness_share: causes::share_of(&run.causes, &kinds),
+            advised: run.advised.contains(&record.id),
+        }
+    }
+}
 
 /// One tuning with its finding.
 #[derive(Debug)]
 pub(crate) struct CheckedTuning {
     pub(crate) record: &'static TuningRecord,
     pub(crate) finding: Finding,
-    /// The share of a run's lateness that has a cause which the tuning removes or reduces, 0 to 1;
-    /// `None` without a run.
-    pub(crate) share: Option<f64>,
+    /// The spikes that it concerns; `None` without a run.
+    pub(crate) explained: Option<ExplainedSpikes>,
+    /// What its counters say; `None` where none was watched.
+    pub(crate) evidence: Option<RecordEvidence>,
 }
+
+/// How much more a tuning counts whose counters moved, or that the run's report advises: one step
+/// of the expected effect.
+const ONE_STEP: f64 = 10.0;
 
 impl CheckedTuning {
     pub(crate) fn new(
         record: &'static TuningRecord,
         finding: Finding,
-        run: Option<&Causes>,
+        run: Option<&SpikeCauses>,
     ) -> Self {
-        let share = run.map(|causes| causes::share_of(causes, &mended(record)));
-        Self { record, finding, share }
+        let explained = run.map(|run| ExplainedSpikes::of(record, run));
+        Self { record, finding, explained, evidence: None }
+    }
+
+    /// Adds what the counters say, by which a finding that needs two readings is judged.
+    pub(crate) fn watched(self, evidence: &Evidence, setup: &LoopSetup) -> Self {
+        let about = evidence.about(self.record, &setup.cpus);
+        let finding = evidence.judged(self.record, self.finding, &setup.cpus);
+        Self { finding, evidence: about, ..self }
     }
 
     /// How much it matters: the expected effect, whose steps are powers of ten, times the share of
-    /// the run's lateness.
+    /// the run's lateness. Counters that moved count as a step more, those that stood still as a
+    /// step less.
     fn weight(&self) -> f64 {
-        self.share.unwrap_or(1.0) * 10_f64.powi(i32::from(self.record.effect))
+        let share = self.explained.map_or(1.0, |explained| explained.lateness_share);
+        let advised = self.explained.is_some_and(|explained| explained.advised);
+        let seen = match &self.evidence {
+            Some(RecordEvidence::Moved(_)) => ONE_STEP,
+            Some(RecordEvidence::Still) => 1.0 / ONE_STEP,
+            Some(RecordEvidence::Unread(_)) | None => 1.0,
+        };
+        let steps = 10_f64.powi(i32::from(self.record.effect));
+        share * steps * seen * if advised { ONE_STEP } else { 1.0 }
+    }
+
+    /// What is changed at once comes before what takes a reboot; what is only checked comes last.
+    fn effort(&self) -> TakesEffect {
+        let takes = self.record.takes_effect.iter().copied();
+        takes.filter(|takes| *takes != TakesEffect::Check).min().unwrap_or(TakesEffect::Host)
     }
 
     /// Bad findings first, those without a meaning here last.
@@ -52,10 +129,12 @@ pub(crate) fn mended(record: &TuningRecord) -> Vec<CauseKind> {
     record.mends.iter().filter_map(kind).collect()
 }
 
-/// Sorts by verdict, then by weight; equal ones stay in the catalogue's order.
+/// Sorts by verdict, then by weight, then by what a change takes; equal ones stay in the
+/// catalogue's order.
 pub(crate) fn sort(tunings: &mut [CheckedTuning]) {
     tunings.sort_by(|one, other| {
-        one.rank().cmp(&other.rank()).then(other.weight().total_cmp(&one.weight()))
+        let by_weight = other.weight().total_cmp(&one.weight());
+        one.rank().cmp(&other.rank()).then(by_weight).then(one.effort().cmp(&other.effort()))
     });
 }
 
@@ -116,6 +195,10 @@ struct PrintedCheck<'c> {
     period_us: i64,
     priority: i64,
     counts: VerdictCounts,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    evidence: Option<&'c Evidence>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wake_up_probe: Option<&'c WakeUpProbe>,
     findings: Vec<PrintedFinding<'c>>,
 }
 
@@ -129,6 +212,10 @@ struct PrintedFinding<'c> {
     effect: u8,
     #[serde(skip_serializing_if = "Option::is_none")]
     share: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explained: Option<ExplainedSpikes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    evidence: Option<PrintedEvidence<'c>>,
     current: &'c str,
     wanted: &'c str,
     fix: &'c str,
@@ -144,15 +231,39 @@ struct PrintedRisk<'c> {
     text: &'c str,
 }
 
+/// What the counters say of a finding.
+#[derive(Serialize)]
+struct PrintedEvidence<'c> {
+    state: &'static str,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    sentences: &'c [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'c str>,
+}
+
+impl<'c> PrintedEvidence<'c> {
+    fn of(evidence: &'c RecordEvidence) -> Self {
+        match evidence {
+            RecordEvidence::Moved(sentences) => Self { state: "moved", sentences, reason: None },
+            RecordEvidence::Still => Self { state: "still", sentences: &[], reason: None },
+            RecordEvidence::Unread(reason) => {
+                Self { state: "unread", sentences: &[], reason: Some(reason) }
+            }
+        }
+    }
+}
+
 impl<'c> PrintedFinding<'c> {
-    fn of(CheckedTuning { record, finding, share }: &'c CheckedTuning) -> Self {
+    fn of(CheckedTuning { record, finding, explained, evidence }: &'c CheckedTuning) -> Self {
         Self {
             id: &record.id,
             title: &record.title,
             verdict: verdict_word(&finding.verdict),
             reason: finding.verdict.reason(),
             effect: record.effect,
-            share: *share,
+            share: explained.map(|explained| explained.lateness_share),
+            explained: *explained,
+            evidence: evidence.as_ref().map(PrintedEvidence::of),
             current: &finding.current,
             wanted: &finding.wanted,
             fix: &finding.fix,
@@ -169,6 +280,7 @@ impl<'c> PrintedFinding<'c> {
 /// Returns a check as one JSON object.
 pub(crate) fn json(
     setup: &LoopSetup,
+    watched: Option<&WatchedMachine>,
     tunings: &[CheckedTuning],
 ) -> Result<String, serde_json::Error> {
     serde_json::to_string(&PrintedCheck {
@@ -177,6 +289,8 @@ pub(crate) fn json(
         period_us: setup.period_us,
         priority: setup.loop_priority,
         counts: VerdictCounts::of(tunings),
+        evidence: watched.map(|watched| &watched.evidence),
+        wake_up_probe: watched.map(|watched| &watched.probe),
         findings: tunings.iter().map(PrintedFinding::of).collect(),
     })
 }
@@ -188,7 +302,7 @@ mod tests {
 
     use super::*;
 
-    fn checked(id: &str, verdict: CheckVerdict, run: Option<&Causes>) -> CheckedTuning {
+    fn checked(id: &str, verdict: CheckVerdict, run: Option<&SpikeCauses>) -> CheckedTuning {
         let empty = String::new;
         let finding =
             Finding { id: id.to_owned(), verdict, current: empty(), wanted: empty(), fix: empty() };
@@ -217,9 +331,12 @@ mod tests {
         let late = |lateness_ns| CauseCount { spikes: 1, lateness_ns, ..CauseCount::default() };
         let causes =
             Causes::from([(CauseKind::PageFault, late(980)), (CauseKind::HardIrq, late(20))]);
-        let bad = |id| checked(id, CheckVerdict::Bad, Some(&causes));
+        let run = SpikeCauses { causes, advised: BTreeSet::new() };
+        let bad = |id| checked(id, CheckVerdict::Bad, Some(&run));
 
-        assert!((bad("mem.swappiness").share.unwrap() - 0.98).abs() < 1e-9);
+        let explained = bad("mem.swappiness").explained.unwrap();
+        assert!((explained.lateness_share - 0.98).abs() < 1e-9);
+        assert_eq!((explained.spikes, explained.of, explained.advised), (1, 2, false));
         assert_eq!(
             sorted(vec![
                 bad("clock.source"),
@@ -229,6 +346,34 @@ mod tests {
             ]),
             ["mem.thp", "irq.affinity", "mem.swappiness", "clock.source"],
             "98 % of 100 us, 2 % of milliseconds, 98 % of microseconds, nothing"
+        );
+    }
+
+    #[test]
+    fn of_equal_causes_the_tuning_that_the_report_advises_comes_first() {
+        let count = CauseCount { spikes: 3, lateness_ns: 900, ..CauseCount::default() };
+        let causes = Causes::from([(CauseKind::Preempted, count)]);
+        let advised = [String::from("shield.threads")].into();
+        let run = SpikeCauses { causes, advised };
+        let bad = |id| checked(id, CheckVerdict::Bad, Some(&run));
+        assert_eq!(sorted(vec![bad("svc.noise"), bad("shield.threads")])[0], "shield.threads");
+    }
+
+    #[test]
+    fn a_finding_whose_counters_moved_goes_up_and_one_whose_counters_stood_still_down() {
+        let with = |id, evidence| CheckedTuning {
+            evidence: Some(evidence),
+            ..checked(id, CheckVerdict::Bad, None)
+        };
+        let moved = RecordEvidence::Moved(vec!["interrupt 24 (eth0) fired once".to_owned()]);
+        assert_eq!(
+            sorted(vec![
+                with("shield.isolcpus", RecordEvidence::Still),
+                checked("freq.governor", CheckVerdict::Bad, None),
+                with("mem.thp", moved),
+            ]),
+            ["freq.governor", "mem.thp", "shield.isolcpus"],
+            "at equal weight, what takes no reboot comes first"
         );
     }
 

@@ -2,6 +2,7 @@
 
 mod check;
 pub(crate) mod checked;
+pub(crate) mod evidence;
 
 use super::{Failure, Verdict};
 use crate::cli_tune::Tune;

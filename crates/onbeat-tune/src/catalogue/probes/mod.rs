@@ -47,8 +47,14 @@ impl NoValue {
     pub fn from_error(path: &str, error: &io::Error) -> Self {
         Self::Unknown(match error.kind() {
             _ if is_absent(error) => format!("{path} does not exist"),
-            io::ErrorKind::PermissionDenied => format!("{path} cannot be read without root"),
-            _ => format!("cannot read {path}: {error}"),
+            io::ErrorKind::PermissionDenied => format!(
+                "{path} cannot be read without root, nor by root in a container or under lockdown"
+            ),
+            _ => {
+                let text = error.to_string();
+                let words = text.split(" (os error").next().unwrap_or_default();
+                format!("cannot read {path}: {words}")
+            }
         })
     }
 }
@@ -249,6 +255,17 @@ pub fn matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_has_words_and_no_number_of_an_error() {
+        let reason =
+            |errno: rustix::io::Errno| match NoValue::from_error("/dev/cpu/3/msr", &errno.into()) {
+                NoValue::Unknown(reason) | NoValue::NotApplicable(reason) => reason,
+            };
+        assert_eq!(reason(rustix::io::Errno::NOENT), "/dev/cpu/3/msr does not exist");
+        assert!(reason(rustix::io::Errno::PERM).contains("lockdown"));
+        assert_eq!(reason(rustix::io::Errno::IO), "cannot read /dev/cpu/3/msr: Input/output error");
+    }
 
     #[test]
     fn stars_stand_for_any_part_of_a_name() {
