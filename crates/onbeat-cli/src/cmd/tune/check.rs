@@ -2,31 +2,24 @@
 
 use std::path::Path;
 
-use onbeat::bench::quietest_cpu;
-use onbeat::host;
 use onbeat::record::Timing;
 use onbeat::report::JudgedRun;
 use onbeat::report::causes::{self, Causes};
 use onbeat_tune::catalogue::{HostTree, LoopSetup, catalogue};
-use onbeat_tune::{CpuList, check};
+use onbeat_tune::check;
+use onbeat_tune::plan::CpuChoice;
 
 use super::checked::{self, CheckedTuning, VerdictCounts};
+use super::machine;
 use crate::cli_tune::{CheckedLoopOptions, TuneCheckOptions};
 use crate::cmd::{Failure, Verdict, check_cpu, runs, show};
 use crate::term::tune::{details, table};
 use crate::term::{Tone, advise, columns, fold, say};
 
-pub(crate) fn run(options: &TuneCheckOptions) -> Result<Verdict, Failure> {
+pub(super) fn run(options: &TuneCheckOptions) -> Result<Verdict, Failure> {
     let run = options.run.as_deref().map(RecordedLoop::read).transpose()?;
-    let setup = setup(&options.checked, run.as_ref(), options.from.is_none())?;
-    let tree = match &options.from {
-        Some(root) => HostTree::captured(root).map_err(|source| Failure::File {
-            what: "read",
-            path: root.clone(),
-            source,
-        })?,
-        None => HostTree::live(),
-    };
+    let tree = machine::tree(options.machine.from.as_deref())?;
+    let (setup, because) = setup(&tree, &options.checked, run.as_ref())?;
 
     let causes = run.as_ref().map(|run| &run.causes).filter(|causes| !causes.is_empty());
     let mut tunings = checked_tunings(&tree, &setup, causes);
@@ -44,6 +37,11 @@ pub(crate) fn run(options: &TuneCheckOptions) -> Result<Verdict, Failure> {
         say(Tone::Plain, &checked::json(&setup, &tunings)?);
     } else if options.ids.is_empty() {
         print_table(options, &setup, &tunings);
+        if let Some(because) = because {
+            let chosen =
+                format!("loop     CPU {}: {because}; --cpus LIST checks for another", setup.cpus);
+            say(Tone::Faint, &fold::lines(&chosen, columns()));
+        }
     } else {
         print_details(&tunings);
     }
@@ -79,41 +77,44 @@ impl RecordedLoop {
     }
 }
 
-/// Returns the loop to check for: the typed options, else those of the run, else a usual loop.
+/// Returns the loop to check for: the typed options, else those of the run, else a usual loop. With
+/// a sentence where its CPUs were chosen.
 fn setup(
+    tree: &HostTree,
     typed: &CheckedLoopOptions,
     run: Option<&RecordedLoop>,
-    is_live: bool,
-) -> Result<LoopSetup, Failure> {
+) -> Result<(LoopSetup, Option<String>), Failure> {
     let timing = run.and_then(|run| run.timing.as_ref());
-    let usual = LoopSetup::default();
-    let cpus = match (&typed.cpus, timing.and_then(|timing| timing.cpu)) {
-        (Some(cpus), _) => cpus.clone(),
-        (None, Some(cpu)) => [cpu].into_iter().collect(),
-        // With one CPU there is nowhere to move anything to.
-        (None, None) if is_live && host::online_cpus().len() > 1 => {
-            [quietest_cpu()].into_iter().collect()
-        }
-        (None, None) => CpuList::default(),
-    };
-    if is_live && typed.cpus.is_some() {
-        cpus.iter().try_for_each(|cpu| check_cpu(Some(cpu)))?;
+    let mut setup = machine::setup(typed);
+    if let (None, Some(timing)) = (typed.period, timing) {
+        setup.period_us = machine::whole_us(timing.period_ns);
+    }
+    if let (None, Some(timing)) = (typed.priority, timing.filter(|timing| timing.priority > 0)) {
+        setup.loop_priority = i64::from(timing.priority);
     }
 
-    let period_ns = typed.period.or(timing.map(|timing| timing.period_ns));
-    let priority =
-        typed.priority.or(timing.map(|timing| timing.priority).filter(|priority| *priority > 0));
-    Ok(LoopSetup {
-        cpus,
-        task: typed.task,
-        interfaces: typed.interfaces.clone(),
-        period_us: period_ns
-            .map_or(usual.period_us, |ns| i64::try_from(ns / 1000).unwrap_or(i64::MAX)),
-        loop_priority: priority.map_or(usual.loop_priority, i64::from),
-        polls: typed.polls,
-        runs_guests: typed.runs_guests,
-        ..usual
-    })
+    let because = match (&typed.cpus, timing.and_then(|timing| timing.cpu)) {
+        (Some(CpuChoice::List(cpus)), _) => {
+            if tree.is_live() {
+                cpus.iter().try_for_each(|cpu| check_cpu(Some(cpu)))?;
+            }
+            setup.cpus = cpus.clone();
+            None
+        }
+        (None, Some(cpu)) => {
+            setup.cpus = [cpu].into_iter().collect();
+            None
+        }
+        // With one CPU there is nowhere to move anything to, and an empty tree has none.
+        (None | Some(CpuChoice::Auto), _) => {
+            let chosen = machine::chosen(tree, &setup, &CpuChoice::Auto).ok();
+            chosen.map(|chosen| {
+                setup.cpus = chosen.cpus;
+                chosen.because
+            })
+        }
+    };
+    Ok((setup, because))
 }
 
 /// Checks all tunings, sorted for printing.
@@ -147,11 +148,6 @@ fn print_table(options: &TuneCheckOptions, setup: &LoopSetup, tunings: &[Checked
     if let Some(first) = shown.first() {
         let line = format!("details  onbeat tune check {}", first.record.id);
         say(Tone::Plain, &fold::lines(&line, columns()));
-    }
-    if options.checked.cpus.is_none() && options.run.is_none() && !setup.cpus.is_empty() {
-        let chosen =
-            "loop     CPU with the fewest device interrupts; --cpus LIST checks for another";
-        say(Tone::Faint, &fold::lines(chosen, columns()));
     }
 }
 
