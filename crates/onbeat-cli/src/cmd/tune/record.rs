@@ -4,11 +4,10 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use onbeat_tune::HostFiles;
-use onbeat_tune::TuneError;
 use onbeat_tune::apply::status::ChangeState;
 use onbeat_tune::apply::{AppliedJournal, status};
 use onbeat_tune::journal::JournalHead;
+use onbeat_tune::{HostFiles, TuneError};
 
 use super::TuneFailure;
 use crate::cmd::repair::journal_directory;

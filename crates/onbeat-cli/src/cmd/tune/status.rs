@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use onbeat::load::kill_session;
+use onbeat::report::units::Letters;
 use onbeat_tune::LiveHost;
 use onbeat_tune::apply::status::ChangeState;
 use onbeat_tune::apply::{AppliedChange, AppliedJournal};
@@ -16,7 +17,6 @@ use super::{TuneFailure, record};
 use crate::cli_tune::TuneStatusOptions;
 use crate::cmd::{Failure, Verdict, show};
 use crate::term::{Tone, columns, fold, say};
-use onbeat::report::units::Letters;
 
 /// Names the fields of what `tune status --json` prints.
 const STATUS_SCHEMA: &str = "onbeat.tune-status/1";

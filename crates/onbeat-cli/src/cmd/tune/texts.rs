@@ -1,15 +1,14 @@
 //! `onbeat tune explain`, `lint` and `capture`: texts in, texts out.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
-use onbeat_tune::HostFiles;
-use onbeat_tune::LiveHost;
 use onbeat_tune::capture::{CaptureSummary, capture as write_capture};
 use onbeat_tune::catalogue::{HostTree, LoopSetup};
 use onbeat_tune::explain::TuningExplanation;
 use onbeat_tune::lint::{LintSubject, lint as judge};
+use onbeat_tune::{CpuList, HostFiles, LiveHost};
 use serde::Serialize;
 
 use super::plan::write_new;
@@ -39,7 +38,7 @@ pub(super) fn explain(options: &TuneExplainOptions) -> Result<Verdict, Failure> 
     let cpus = match machine::chosen(&tree, &setup, &choice) {
         Ok(chosen) => chosen.cpus,
         // On a machine without a CPU for the loop a tuning can still be explained.
-        Err(_) if options.checked.cpus.is_none() => Default::default(),
+        Err(_) if options.checked.cpus.is_none() => CpuList::default(),
         Err(why) => return Err(TuneFailure::from(why).into()),
     };
     let setup = LoopSetup { cpus, ..setup };

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use onbeat::load::kill_session;
+use onbeat::report::units::Letters;
 use onbeat_tune::apply::status::ChangeState;
 use onbeat_tune::apply::{self, AppliedChange, AppliedJournal};
 use onbeat_tune::journal::Undone;
@@ -15,7 +16,6 @@ use super::record;
 use crate::cli_tune::TuneUndoOptions;
 use crate::cmd::{Failure, Verdict, show};
 use crate::term::{Tone, columns, fold, say};
-use onbeat::report::units::Letters;
 
 /// Names the fields of what `tune undo --json` prints.
 const UNDO_SCHEMA: &str = "onbeat.tune-undo/1";
