@@ -11,7 +11,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use onbeat_tune::change::{Kind, online};
+use onbeat::host::online_cpus;
+use onbeat_tune::change::Kind;
 use onbeat_tune::plan::{PLAN_SCHEMA, Plan, PlanStep, StepTarget};
 use onbeat_tune::{HostFiles, LiveHost};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
@@ -29,12 +30,11 @@ struct Bench {
 impl Bench {
     /// `None` where this machine or user cannot apply a plan; the reason is printed.
     fn prepared() -> Option<Self> {
-        let host = LiveHost::new();
-        if !host.is_root() {
+        if !LiveHost::new().is_root() {
             println!("skipped: only root can apply a plan");
             return None;
         }
-        if online(&host).iter().count() < 2 {
+        if online_cpus().len() < 2 {
             println!("skipped: this machine has one CPU, and a loop needs one of its own");
             return None;
         }
@@ -68,7 +68,7 @@ impl Bench {
         let plan = Plan {
             schema: PLAN_SCHEMA.to_owned(),
             profile: None,
-            cpus: online(&LiveHost::new()).iter().last().unwrap().to_string(),
+            cpus: online_cpus().iter().max().unwrap().to_string(),
             cpus_because: "named by the test".to_owned(),
             task: None,
             steps: files.iter().map(step).collect(),
