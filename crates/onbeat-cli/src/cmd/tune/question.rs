@@ -11,7 +11,7 @@ pub(super) enum Answer {
     No,
 }
 
-/// Asks whether to go ahead; `what` names the question where there is no terminal to ask on.
+/// Asks whether to go ahead; `what` names the question where nobody can answer on a terminal.
 /// Anything but `y` or `yes` is a no, the end of the input too.
 pub(super) fn ask(text: &str, what: &'static str) -> Result<Answer, TuneFailure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {

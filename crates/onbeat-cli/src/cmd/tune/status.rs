@@ -57,7 +57,7 @@ fn print_journal(journal: &AppliedJournal, is_full: bool) {
 
     for (id, changes) in &tunings {
         let (as_made, others): (Vec<_>, Vec<_>) =
-            changes.iter().partition(|change| change.state == ChangeState::InEffect);
+            changes.iter().copied().partition(|change| change.state == ChangeState::InEffect);
         line(Tone::Plain, &format!("  {id}"));
         let most = if is_full { usize::MAX } else { MOST_LISTED };
         for change in as_made.iter().take(most) {

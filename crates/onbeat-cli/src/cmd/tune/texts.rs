@@ -1,7 +1,7 @@
 //! `onbeat tune explain`, `lint` and `capture`: texts in, texts out.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::Path;
 
 use onbeat_tune::capture::{CaptureSummary, capture as write_capture};

@@ -86,16 +86,19 @@ fn sentences_of_undone(who: &str, undone: &[Undone]) -> Vec<(Tone, String)> {
     let already = undone.iter().filter(|one| one.outcome == Outcome::Already).count();
     let gone = undone.iter().filter(|one| one.outcome == Outcome::Gone).count();
 
-    let mut parts = vec![format!("{} restored{}", restored.len(), by_noun(&restored))];
+    let mut parts = vec![format!(
+        "{} of {} restored{}",
+        restored.len(),
+        counted(undone.len(), "change"),
+        by_noun(&restored)
+    )];
     if already > 0 {
         parts.push(format!("{already} had the old value already"));
     }
     if gone > 0 {
-        parts.push(format!("{gone} no longer exist"));
+        parts.push(format!("{gone} of a setting that no longer exists"));
     }
-    let changes = counted(undone.len(), "change");
-    let mut sentences =
-        vec![(Tone::Plain, format!("undid {who}: {changes}, {}", parts.join(", ")))];
+    let mut sentences = vec![(Tone::Plain, format!("{who}: {}", parts.join(", ")))];
     sentences.extend(undone.iter().filter_map(particular));
     sentences
 }
