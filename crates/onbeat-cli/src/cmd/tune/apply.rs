@@ -122,6 +122,10 @@ fn words(applied: &Applied) -> String {
                 settings += changed;
                 lines.extend(refused.iter().map(|why| format!("  {id}  not changed: {why}")));
             }
+            // A refused interrupt is named in the reason.
+            StepOutcome::Refused { why } if why.starts_with(target.as_str()) => {
+                lines.push(format!("  {id}  not changed: {why}"));
+            }
             StepOutcome::Refused { why } => {
                 lines.push(format!("  {id}  {target} not changed: {why}"));
             }

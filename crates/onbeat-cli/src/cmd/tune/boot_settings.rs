@@ -51,11 +51,11 @@ pub(super) fn of_plan(plan: &Plan, root: &Path) -> Result<PersistPlan, Failure> 
 /// Returns the settings of tunings of the catalogue, whatever their values are now.
 pub(super) fn of_tunings(
     tree: &HostTree,
-    tunings: Tunings,
+    tunings: &Tunings,
     checked: &CheckedLoopOptions,
     root: &Path,
 ) -> Result<PersistPlan, Failure> {
-    let records = records(&tunings);
+    let records = records(tunings);
     let setup = machine::setup(checked);
     let chosen = machine::chosen(tree, &setup, &machine::choice(checked));
     let setup = LoopSetup { cpus: chosen.map_err(TuneFailure::from)?.cpus, ..setup };

@@ -55,7 +55,7 @@ fn write(options: &TunePersistOptions) -> Result<Verdict, Failure> {
         Selection::Catalogue(tunings) => {
             let is_live = options.root == Path::new("/");
             let tree = if is_live { HostTree::live() } else { machine::tree(Some(&options.root))? };
-            boot_settings::of_tunings(&tree, tunings, &options.checked, &options.root)?
+            boot_settings::of_tunings(&tree, &tunings, &options.checked, &options.root)?
         }
     };
     made.settings.validate().map_err(TuneFailure::from)?;

@@ -55,9 +55,9 @@ pub(crate) fn kept_sentence(host: &dyn HostFiles) -> Option<String> {
     })
 }
 
-/// Whose command and when: `` `onbeat tune apply plan.toml` of 2026-11-23 00:50:02 UTC ``.
+/// Which command and when: `` `onbeat tune apply plan.toml`, 2026-11-23 00:50:02 UTC ``.
 pub(super) fn command_and_time(head: &JournalHead) -> String {
-    format!("`{}` of {}", head.command, utc(head.started_unix_s))
+    format!("`{}`, {}", head.command, utc(head.started_unix_s))
 }
 
 fn utc(unix_s: u64) -> String {

@@ -97,7 +97,9 @@ fn words(change: &AppliedChange) -> String {
     let (old, new) = (value(old), value(new));
     match state {
         ChangeState::InEffect => format!("{setting}: {old} {arrow} {new}"),
-        ChangeState::Restored => format!("{setting}: {old} again; onbeat had set {new}"),
+        ChangeState::Restored => {
+            format!("{setting}: has its old value {old}; {new} was refused or is undone")
+        }
         ChangeState::ChangedSince { now } => {
             let now = value(now);
             format!("{setting}: changed since to {now}; onbeat had set {new}, before it was {old}")

@@ -66,7 +66,7 @@ fn sentences(repaired: &Repaired) -> Vec<(Tone, String)> {
         )],
         Ending::Empty => Vec::new(),
         Ending::InUse { pid } => {
-            vec![(Tone::Careful, format!("left {who} alone: it is running (pid {pid})"))]
+            vec![(Tone::Careful, format!("left alone: {who}; it is running (pid {pid})"))]
         }
     };
 
@@ -98,7 +98,7 @@ fn sentences_of_undone(who: &str, undone: &[Undone]) -> Vec<(Tone, String)> {
     if gone > 0 {
         parts.push(format!("{gone} of a setting that no longer exists"));
     }
-    let mut sentences = vec![(Tone::Plain, format!("{who}: {}", parts.join(", ")))];
+    let mut sentences = vec![(Tone::Plain, format!("undo of {who}: {}", parts.join(", ")))];
     sentences.extend(undone.iter().filter_map(particular));
     sentences
 }
@@ -159,7 +159,7 @@ fn would_undo(journals: &[AppliedJournal], is_json: bool) -> Result<Verdict, Fai
         if journal.is_running && !journal.is_kept {
             let who = record::command_and_time(&journal.head);
             let pid = journal.head.owner.tid;
-            line(Tone::Careful, &format!("would leave {who} alone: it is running (pid {pid})"));
+            line(Tone::Careful, &format!("would leave alone: {who}; it is running (pid {pid})"));
             continue;
         }
 
