@@ -52,7 +52,7 @@ pub(super) fn run(options: &TuneApplyOptions) -> Result<Verdict, Failure> {
         plan_text::print(&plan, extent);
     }
     let steps = plan_text::now(&plan).count();
-    let question = format!("Make the changes of {}?", counted(steps, "step"));
+    let question = format!("Make these changes ({})?", counted(steps, "step"));
     if steps > 0 && !options.yes && ask(&question, "apply")? == Answer::No {
         say(Tone::Plain, "nothing was changed");
         return Ok(Verdict::CannotTell);

@@ -1,11 +1,13 @@
 //! `onbeat tune persist`: settings that hold after each boot, and their removal.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use onbeat_tune::catalogue::HostTree;
 use onbeat_tune::persist::{
     ConfirmedState, FollowUp, NotPersisted, Persisted, RemovalOutcome, Removed, confirm, remove,
 };
+use onbeat_tune::plan::PlanStep;
 use onbeat_tune::{HostFiles, LiveHost, UndoMode};
 use serde::Serialize;
 
@@ -25,6 +27,8 @@ const PERSIST_SCHEMA: &str = "onbeat.tune-persist/1";
 const REMOVAL_SCHEMA: &str = "onbeat.tune-persist-removal/1";
 /// Names the fields of what `tune persist --json` prints.
 const PERSISTED_SCHEMA: &str = "onbeat.tune-persisted/1";
+/// Steps of one tuning that are listed.
+const MOST_LISTED: usize = 4;
 
 pub(super) fn run(options: &TunePersistOptions) -> Result<Verdict, Failure> {
     let is_named = !options.selected.what.is_empty() || options.selected.profile.is_some();
@@ -77,6 +81,7 @@ fn write(options: &TunePersistOptions) -> Result<Verdict, Failure> {
         say(Tone::Plain, &serde_json::to_string(&printed)?);
     } else {
         print_written(&written);
+        print_removal(&options.root);
     }
     Ok(Verdict::Holds)
 }
@@ -99,9 +104,7 @@ fn print_settings(made: &PersistPlan) {
     }
     if !made.at_boot.is_empty() {
         line(Tone::Head, "applied at boot by onbeat-apply.service");
-        for step in &made.at_boot {
-            line(Tone::Plain, &format!("  {}  {}", step.id, change(step)));
-        }
+        print_at_boot(&made.at_boot);
     }
     if !made.not_persisted.is_empty() {
         line(Tone::Head, "not persisted");
@@ -110,6 +113,30 @@ fn print_settings(made: &PersistPlan) {
         }
     }
     say(Tone::Plain, "");
+}
+
+/// The first steps of each tuning; the plan file has all of them.
+fn print_at_boot(steps: &[PlanStep]) {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for step in steps {
+        let count = counts.entry(&step.id).or_insert(0);
+        *count += 1;
+        if *count <= MOST_LISTED {
+            line(Tone::Plain, &format!("  {}  {}", step.id, change(step)));
+        }
+    }
+    for (id, count) in counts.into_iter().filter(|(_, count)| *count > MOST_LISTED) {
+        line(Tone::Plain, &format!("  {id}  and {} more", count - MOST_LISTED));
+    }
+}
+
+/// `remove  sudo onbeat tune persist --remove`
+fn print_removal(root: &Path) {
+    let below = match root.to_str() {
+        Some("/") | None => String::new(),
+        Some(root) => format!(" --root {root}"),
+    };
+    line(Tone::Plain, &format!("remove  sudo onbeat tune persist --remove{below}"));
 }
 
 fn print_written(written: &Persisted) {
@@ -127,7 +154,6 @@ fn print_written(written: &Persisted) {
     if let Some(sentence) = written.fallback {
         line(Tone::Plain, &format!("fallback  {sentence}"));
     }
-    line(Tone::Plain, "remove    sudo onbeat tune persist --remove");
 }
 
 fn print_follow_ups(follow_ups: &[FollowUp]) {
@@ -195,7 +221,7 @@ fn show(options: &TunePersistOptions) -> Result<Verdict, Failure> {
         let tone = if value.state == ConfirmedState::Differs { Tone::Careful } else { Tone::Plain };
         line(tone, &persisted_words(value));
     }
-    line(Tone::Plain, "remove  sudo onbeat tune persist --remove");
+    print_removal(&options.root);
     Ok(Verdict::Holds)
 }
 
