@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
-use onbeat_tune::CpuList;
-use onbeat_tune::catalogue::catalogue;
+use onbeat_tune::catalogue::{HostTree, LoopSetup, catalogue};
+use onbeat_tune::lint::LintSubject;
+use onbeat_tune::plan::{CpuChoice, PlanProfile};
+use onbeat_tune::{CpuList, explain};
 
 use crate::complete;
 use crate::units::{loop_period_ns, time_ns};
@@ -19,6 +22,45 @@ pub(crate) enum Tune {
     /// status is 0 whatever is found.
     #[command(before_help = CHECK_EXAMPLES)]
     Check(Box<TuneCheckOptions>),
+    /// Show what tunings are, their state here, how to set them
+    Explain(Box<TuneExplainOptions>),
+    /// Write a plan: what would be changed for a loop, without changes
+    ///
+    /// A plan is a text file in TOML. Steps can be edited, reordered and removed; `onbeat tune
+    /// apply` takes the edited file.
+    #[command(before_help = PLAN_EXAMPLES)]
+    Plan(Box<TunePlanOptions>),
+    /// Apply a plan or tunings until undone or the next boot
+    ///
+    /// Prints the changes with their risk and asks before making them. Each change is recorded on
+    /// disk before it is made and read back after it. A change that fails undoes all others of the
+    /// same command.
+    #[command(before_help = APPLY_EXAMPLES, after_help = APPLY_STATUSES)]
+    Apply(Box<TuneApplyOptions>),
+    /// Show applied and persisted changes, and their values now
+    Status(TuneStatusOptions),
+    /// Undo all changes on record, newest first
+    ///
+    /// Works from any process, also after a crash. A value that another program has changed since
+    /// is not restored, and is reported.
+    #[command(after_help = UNDO_STATUSES)]
+    Undo(TuneUndoOptions),
+    /// Write settings into files so that they hold after each boot
+    ///
+    /// Without a plan or tunings, prints what is persisted and whether it holds. Nothing takes
+    /// effect at once, and no other program is started: the commands that remain are printed.
+    #[command(before_help = PERSIST_EXAMPLES)]
+    Persist(Box<TunePersistOptions>),
+    /// Check a kernel command line, QEMU script or libvirt definition
+    ///
+    /// Judges the text alone and prints a corrected version.
+    #[command(before_help = LINT_EXAMPLES, after_help = LINT_STATUSES)]
+    Lint(TuneLintOptions),
+    /// Write what a check reads on this machine into an archive
+    ///
+    /// `onbeat tune check --from` and `onbeat tune plan --from` read it on another machine, packed
+    /// by gzip or not. It holds no names of hosts, people or programs. As root it holds more.
+    Capture(TuneCaptureOptions),
 }
 
 const CHECK_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
@@ -30,6 +72,47 @@ const CHECK_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       for the loop of a run, by the causes of its spikes
   onbeat tune check --evidence 10s
       with the interrupts, steal and wake-ups of 10 s, which move findings up";
+
+const PLAN_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat tune plan --cpus auto --out plan.toml
+      for a 1 kHz loop, on CPUs that onbeat chooses
+  onbeat tune plan irq.affinity mem.swappiness
+      these tunings alone
+  onbeat tune plan --from capture.tar
+      for another machine";
+
+const APPLY_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  sudo onbeat tune apply plan.toml
+      a plan of `onbeat tune plan --out plan.toml`
+  sudo onbeat tune apply mem.swappiness --yes
+      one tuning, without a question";
+
+const APPLY_STATUSES: &str = "\x1b[1mExit status\x1b[0m
+  0  applied, or nothing to change
+  2  not applied, or undone after a failure";
+
+const UNDO_STATUSES: &str = "\x1b[1mExit status\x1b[0m
+  0  nothing is left on record
+  2  could not run, or changes are left on record";
+
+const PERSIST_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  sudo onbeat tune persist plan.toml
+      files of onbeat's own name for kernel parameters, sysctl, systemd
+  sudo onbeat tune persist
+      whether it holds
+  sudo onbeat tune persist --remove
+      without a trace";
+
+const LINT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat tune lint /proc/cmdline
+      the command line of this kernel
+  onbeat tune lint --corrected guest.sh >guest-corrected.sh
+      a script that starts QEMU";
+
+const LINT_STATUSES: &str = "\x1b[1mExit status\x1b[0m
+  0  no problem found
+  1  problems found
+  2  could not run";
 
 #[derive(Debug, Args)]
 pub(crate) struct TuneCheckOptions {
@@ -53,11 +136,8 @@ pub(crate) struct TuneCheckOptions {
     /// first. Counters that cannot be read are listed.
     #[arg(long, value_parser = evidence_ns, value_name = "TIME", conflicts_with = "from")]
     pub(crate) evidence: Option<u64>,
-    /// Capture of another machine, or a directory with its files
-    ///
-    /// A directory holds proc, sys and etc. An archive is that of a capture.
-    #[arg(long, value_name = "CAPTURE")]
-    pub(crate) from: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) machine: MachineOptions,
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub(crate) json: bool,
@@ -65,14 +145,208 @@ pub(crate) struct TuneCheckOptions {
     pub(crate) checked: CheckedLoopOptions,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct TuneExplainOptions {
+    /// Tunings to explain
+    #[arg(value_parser = tuning_id, value_name = "ID", required = true)]
+    #[arg(add = ArgValueCandidates::new(complete::tuning_ids))]
+    pub(crate) ids: Vec<String>,
+    #[command(flatten)]
+    pub(crate) machine: MachineOptions,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) checked: CheckedLoopOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TunePlanOptions {
+    /// Tunings to plan [default: those of --profile]
+    #[arg(value_parser = tuning_id, value_name = "ID", conflicts_with = "profile")]
+    #[arg(add = ArgValueCandidates::new(complete::tuning_ids))]
+    pub(crate) ids: Vec<String>,
+    /// Tunings for a kind of machine and loop [default: robot-1k]
+    #[arg(long, value_parser = profile(), value_name = "PROFILE")]
+    pub(crate) profile: Option<PlanProfile>,
+    /// Write the plan to a file, for `onbeat tune apply`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(long, requires = "out")]
+    pub(crate) force: bool,
+    /// List all steps, and the tunings left out with their reasons
+    #[arg(long)]
+    pub(crate) full: bool,
+    #[command(flatten)]
+    pub(crate) machine: MachineOptions,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) checked: CheckedLoopOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TuneApplyOptions {
+    #[command(flatten)]
+    pub(crate) selected: SelectionOptions,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Leave out what the kernel refuses instead of undoing everything
+    #[arg(long)]
+    pub(crate) keep_going: bool,
+    /// Apply although another program may overwrite the changes
+    ///
+    /// Such as TuneD or irqbalance.
+    #[arg(long)]
+    pub(crate) ignore_owners: bool,
+    /// List all steps before asking
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Print one JSON object and nothing else
+    #[arg(long, requires = "yes")]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) checked: CheckedLoopOptions,
+}
+
+/// A plan file, tunings or a profile.
+#[derive(Debug, Args)]
+pub(crate) struct SelectionOptions {
+    /// Plan file, or tunings
+    #[arg(value_name = "PLAN|ID", conflicts_with = "profile")]
+    #[arg(add = ArgValueCompleter::new(complete::plans_and_tuning_ids))]
+    pub(crate) what: Vec<String>,
+    /// Tunings for a kind of machine and loop
+    #[arg(long, value_parser = profile(), value_name = "PROFILE")]
+    pub(crate) profile: Option<PlanProfile>,
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct TuneStatusOptions {
+    /// List all changes
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct TuneUndoOptions {
+    /// Print what would be undone, without changes
+    #[arg(long, conflicts_with_all = ["force", "forget"])]
+    pub(crate) dry_run: bool,
+    /// Restore also settings that another program has changed since
+    #[arg(long, conflicts_with = "forget")]
+    pub(crate) force: bool,
+    /// Drop changes that cannot be undone from the record
+    #[arg(long)]
+    pub(crate) forget: bool,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TunePersistOptions {
+    #[command(flatten)]
+    pub(crate) selected: SelectionOptions,
+    /// Remove what was persisted
+    #[arg(long, conflicts_with_all = ["what", "profile"])]
+    pub(crate) remove: bool,
+    /// Remove also files that others have changed since
+    #[arg(long, requires = "remove")]
+    pub(crate) force: bool,
+    /// Root directory of the machine
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub(crate) root: PathBuf,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) checked: CheckedLoopOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TuneLintOptions {
+    /// File to check; `-` reads standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// What the file is [default: judged by its text]
+    #[arg(long = "as", value_enum, value_name = "SUBJECT")]
+    pub(crate) subject: Option<LintSubjectWord>,
+    /// Print the corrected version alone
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) corrected: bool,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What a text is, as users type it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LintSubjectWord {
+    KernelLine,
+    QemuScript,
+    QemuArguments,
+    LibvirtXml,
+}
+
+impl From<LintSubjectWord> for LintSubject {
+    fn from(word: LintSubjectWord) -> Self {
+        match word {
+            LintSubjectWord::KernelLine => Self::KernelLine,
+            LintSubjectWord::QemuScript => Self::QemuScript,
+            LintSubjectWord::QemuArguments => Self::QemuArguments,
+            LintSubjectWord::LibvirtXml => Self::LibvirtXml,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TuneCaptureOptions {
+    /// Archive to write; `-` writes to standard output
+    #[arg(value_name = "FILE", default_value = "capture.tar")]
+    pub(crate) file: PathBuf,
+    /// Description of the machine, one line
+    #[arg(long, value_name = "TEXT", default_value = "not described")]
+    pub(crate) about: String,
+    /// Replace an existing file
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Another machine.
+#[derive(Debug, Args)]
+pub(crate) struct MachineOptions {
+    /// Capture of another machine: an archive or a directory
+    ///
+    /// An archive of `onbeat tune capture`, packed by gzip or not, or a directory with proc, sys
+    /// and etc.
+    #[arg(long, value_name = "CAPTURE")]
+    pub(crate) from: Option<PathBuf>,
+}
+
 /// The loop that the machine is checked for.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The loop")]
 pub(crate) struct CheckedLoopOptions {
-    /// CPUs of the loop [default: the one with the fewest device interrupts]
-    #[arg(long, value_parser = CpuList::parse_list, value_name = "LIST")]
+    /// CPUs of the loop, or auto [default: auto]
+    ///
+    /// auto takes one core, never that of CPU 0 where there are several; of the others an isolated
+    /// or fast one near the interface, with few interrupts.
+    #[arg(long, value_parser = cpu_choice, value_name = "LIST")]
     #[arg(add = ArgValueCandidates::new(complete::cpus))]
-    pub(crate) cpus: Option<CpuList>,
+    pub(crate) cpus: Option<CpuChoice>,
     /// Loop period [default: 1ms]
     #[arg(long, value_parser = loop_period_ns, value_name = "TIME")]
     pub(crate) period: Option<u64>,
@@ -103,8 +377,35 @@ fn evidence_ns(text: &str) -> Result<u64, String> {
     }
 }
 
+impl CheckedLoopOptions {
+    /// Returns the first option that a plan file decides itself.
+    pub(crate) fn decided_by_plan(&self) -> Option<&'static str> {
+        let options = [
+            ("--cpus", self.cpus.is_some()),
+            ("--period", self.period.is_some()),
+            ("--priority", self.priority.is_some()),
+            ("--interface", !self.interfaces.is_empty()),
+            ("--polls", self.polls),
+            ("--runs-guests", self.runs_guests),
+        ];
+        options.into_iter().find(|(_, is_typed)| *is_typed).map(|(name, _)| name)
+    }
+}
+
+fn cpu_choice(text: &str) -> Result<CpuChoice, onbeat_tune::TuneError> {
+    match text {
+        "auto" => Ok(CpuChoice::Auto),
+        list => CpuList::parse_list(list).map(CpuChoice::List),
+    }
+}
+
+fn profile() -> impl TypedValueParser<Value = PlanProfile> {
+    let names = PlanProfile::ALL.map(|(_, name)| name);
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<PlanProfile>())
+}
+
 /// Parses the id of a tuning, or another name of one.
-fn tuning_id(text: &str) -> Result<String, String> {
+pub(crate) fn tuning_id(text: &str) -> Result<String, String> {
     let all = catalogue();
     if !all.resolve(text).is_empty() {
         return Ok(text.to_owned());
@@ -113,17 +414,28 @@ fn tuning_id(text: &str) -> Result<String, String> {
     let section = text.split('.').next().unwrap_or_default();
     let of_section = |id: &&str| id.split('.').next() == Some(section);
     let ids = || all.records.iter().map(|record| record.id.as_str());
-    let near: Vec<&str> = ids().filter(of_section).collect();
-    if near.is_empty() {
-        let sections: BTreeSet<&str> = ids().filter_map(|id| id.split('.').next()).collect();
-        let sections: Vec<&str> = sections.into_iter().collect();
-        return Err(format!(
-            "`{text}` is not a tuning; ids begin with one of {}",
-            sections.join(", ")
-        ));
+    let of_section: Vec<&str> = ids().filter(of_section).collect();
+    let similar = similar_ids(text);
+    match (similar.as_slice(), of_section.as_slice()) {
+        ([], []) => {
+            let sections: BTreeSet<&str> = ids().filter_map(|id| id.split('.').next()).collect();
+            let sections: Vec<&str> = sections.into_iter().collect();
+            let sections = sections.join(", ");
+            Err(format!("`{text}` is not a tuning; ids begin with one of {sections}"))
+        }
+        ([], ids) => Err(format!("`{text}` is not a tuning; `{section}` has {}", ids.join(", "))),
+        (similar, _) => {
+            Err(format!("`{text}` is not a tuning; similar ids are {}", similar.join(", ")))
+        }
     }
+}
 
-    Err(format!("`{text}` is not a tuning; `{section}` has {}", near.join(", ")))
+/// Ids that resemble a text that is not one.
+fn similar_ids(text: &str) -> Vec<String> {
+    match explain(text, &HostTree::live(), &LoopSetup::default()) {
+        Ok(_) => Vec::new(),
+        Err(onbeat_tune::explain::ExplainError::UnknownId { nearest, .. }) => nearest,
+    }
 }
 
 #[cfg(test)]
@@ -138,12 +450,18 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_id_is_refused_with_those_of_its_section_or_with_the_sections() {
+    fn an_unknown_id_is_refused_with_similar_ones_or_with_the_sections() {
         assert_eq!(tuning_id("irq.affinity").as_deref(), Ok("irq.affinity"));
         assert_eq!(tuning_id("guest.idle").as_deref(), Ok("guest.idle"), "an alias");
-        assert!(
-            tuning_id("irq.afinity").unwrap_err().contains("`irq` has irq.noise, irq.affinity")
-        );
-        assert!(tuning_id("quick").unwrap_err().contains("begin with one of clock, dbg, env"));
+        assert!(tuning_id("irq.afinity").unwrap_err().contains("similar ids are irq.affinity"));
+        assert!(tuning_id("vm.swappiness").unwrap_err().contains("mem.swappiness"));
+        assert!(tuning_id("qqqqq").unwrap_err().contains("begin with one of clock, dbg, env"));
+    }
+
+    #[test]
+    fn cpus_are_a_list_or_chosen() {
+        assert_eq!(cpu_choice("auto").unwrap(), CpuChoice::Auto);
+        assert_eq!(cpu_choice("2-3").unwrap(), CpuChoice::List("2-3".parse().unwrap()));
+        assert!(cpu_choice("one").unwrap_err().to_string().contains("is not a list of CPUs"));
     }
 }

@@ -98,6 +98,15 @@ pub(crate) fn tuning_ids() -> Vec<CompletionCandidate> {
     records.chain(all.aliases.iter().map(|alias| word(&alias.id, &alias.reason))).collect()
 }
 
+/// Files, and ids of the catalogue.
+pub(crate) fn plans_and_tuning_ids(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let typed_text = typed.to_string_lossy();
+    let mut all = tuning_ids();
+    all.retain(|id| id.get_value().to_string_lossy().starts_with(typed_text.as_ref()));
+    all.extend(PathCompleter::file().complete(typed));
+    all
+}
+
 pub(crate) fn waits() -> Vec<CompletionCandidate> {
     words(&[
         ("sleep", "until the release"),

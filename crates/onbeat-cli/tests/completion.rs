@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use libtest_mimic::{Arguments, Trial};
 
 /// Command lines whose last word is completed, words that must be offered, and words that must not.
-const COMPLETIONS: [(&str, &[&str], &[&str]); 14] = [
+const COMPLETIONS: [(&str, &[&str], &[&str]); 16] = [
     ("onbeat ", &["bench", "measure", "help"], &["cell", "generate"]),
     ("onbeat help meas", &["measure"], &["bench"]),
     ("onbeat load --", &["--for", "--dir"], &["--supervised"]),
@@ -24,6 +24,8 @@ const COMPLETIONS: [(&str, &[&str], &[&str]); 14] = [
     ("onbeat robot run humanoid --trajectory ", &["gait", "commander"], &["walk"]),
     ("onbeat segment fault po", &["power-off"], &["lose"]),
     ("onbeat tune check irq.", &["irq.affinity", "irq.managed"], &["idle.pm_qos"]),
+    ("onbeat tune apply mem.sw", &["mem.swappiness"], &["irq.affinity"]),
+    ("onbeat tune plan --profile ", &["robot-1k", "vm-guest"], &["walk"]),
     (
         "onbeat report ",
         &["onbeat-runs/latest", "onbeat-runs/2026-11-22T09-56-27Z"],

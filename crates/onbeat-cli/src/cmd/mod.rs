@@ -144,6 +144,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Tune(#[from] TuneError),
     #[error(transparent)]
+    TuneCommand(#[from] tune::TuneFailure),
+    #[error(transparent)]
     Spike(#[from] spike::NoSpike),
     #[error(transparent)]
     Segment(#[from] onbeat_segment::DescriptionError),

@@ -7,6 +7,7 @@ use onbeat::load::kill_session;
 use onbeat_control::remove_leftovers;
 use onbeat_tune::{LiveHost, UndoMode, journal};
 
+use super::tune::record::kept_sentence;
 use super::{Failure, Verdict};
 use crate::cli::RepairOptions;
 use crate::term::{Tone, say};
@@ -24,6 +25,9 @@ pub(crate) fn run(options: RepairOptions) -> Result<Verdict, Failure> {
     }
 
     for sentence in sentences {
+        say(Tone::Plain, &sentence);
+    }
+    if let Some(sentence) = kept_sentence(&LiveHost::new()) {
         say(Tone::Plain, &sentence);
     }
 

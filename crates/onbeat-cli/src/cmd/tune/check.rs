@@ -1,26 +1,24 @@
 //! `onbeat tune check`: this machine against the catalogue of tunings, without changes.
 
-use std::fs::File;
-use std::io;
 use std::path::Path;
 
-use onbeat::bench::quietest_cpu;
-use onbeat::host;
 use onbeat::record::Timing;
 use onbeat::report::JudgedRun;
 use onbeat_tune::catalogue::{Finding, HostTree, LoopSetup, catalogue};
-use onbeat_tune::{CpuList, check};
+use onbeat_tune::check;
+use onbeat_tune::plan::CpuChoice;
 
 use super::checked::{self, CheckedTuning, SpikeCauses, VerdictCounts};
 use super::evidence::{self, WatchedMachine};
+use super::machine;
 use crate::cli_tune::{CheckedLoopOptions, TuneCheckOptions};
 use crate::cmd::{Failure, Verdict, check_cpu, runs, show};
 use crate::term::{Tone, advise, columns, fold, say, tune};
 
-pub(crate) fn run(options: &TuneCheckOptions) -> Result<Verdict, Failure> {
+pub(super) fn run(options: &TuneCheckOptions) -> Result<Verdict, Failure> {
     let run = options.run.as_deref().map(RecordedLoop::read).transpose()?;
-    let setup = setup(&options.checked, run.as_ref(), options.from.is_none())?;
-    let tree = options.from.as_deref().map_or_else(|| Ok(HostTree::live()), tree)?;
+    let tree = machine::tree(options.machine.from.as_deref())?;
+    let (setup, because) = setup(&tree, &options.checked, run.as_ref())?;
 
     let findings = check(&tree, &setup);
     let watched = options
@@ -43,23 +41,12 @@ pub(crate) fn run(options: &TuneCheckOptions) -> Result<Verdict, Failure> {
     if options.json {
         say(Tone::Plain, &checked::json(&setup, watched.as_ref(), &tunings)?);
     } else if options.ids.is_empty() {
-        print_check(options, &setup, watched.as_ref(), &tunings);
+        print_check(options, because.as_deref(), &setup, watched.as_ref(), &tunings);
     } else {
         print_details(&tunings);
     }
 
     Ok(Verdict::Holds)
-}
-
-/// Opens the files of another machine: a directory, or the archive of a capture.
-fn tree(from: &Path) -> Result<HostTree, Failure> {
-    let cannot = |source: io::Error| Failure::File { what: "read", path: from.to_owned(), source };
-    if from.is_dir() {
-        return HostTree::captured(from).map_err(cannot);
-    }
-
-    let archive = File::open(from).map_err(cannot)?;
-    HostTree::from_capture(archive).map_err(|error| cannot(io::Error::other(error)))
 }
 
 /// What a run says about its loop and about the causes of its spikes.
@@ -90,41 +77,44 @@ impl RecordedLoop {
     }
 }
 
-/// Returns the loop to check for: the typed options, else those of the run, else a usual loop.
+/// Returns the loop to check for: the typed options, else those of the run, else a usual loop. With
+/// a sentence where its CPUs were chosen.
 fn setup(
+    tree: &HostTree,
     typed: &CheckedLoopOptions,
     run: Option<&RecordedLoop>,
-    is_live: bool,
-) -> Result<LoopSetup, Failure> {
+) -> Result<(LoopSetup, Option<String>), Failure> {
     let timing = run.and_then(|run| run.timing.as_ref());
-    let usual = LoopSetup::default();
-    let cpus = match (&typed.cpus, timing.and_then(|timing| timing.cpu)) {
-        (Some(cpus), _) => cpus.clone(),
-        (None, Some(cpu)) => [cpu].into_iter().collect(),
-        // With one CPU there is nowhere to move anything to.
-        (None, None) if is_live && host::online_cpus().len() > 1 => {
-            [quietest_cpu()].into_iter().collect()
-        }
-        (None, None) => CpuList::default(),
-    };
-    if is_live && typed.cpus.is_some() {
-        cpus.iter().try_for_each(|cpu| check_cpu(Some(cpu)))?;
+    let mut setup = machine::setup(typed);
+    if let (None, Some(timing)) = (typed.period, timing) {
+        setup.period_us = machine::whole_us(timing.period_ns);
+    }
+    if let (None, Some(timing)) = (typed.priority, timing.filter(|timing| timing.priority > 0)) {
+        setup.loop_priority = i64::from(timing.priority);
     }
 
-    let period_ns = typed.period.or(timing.map(|timing| timing.period_ns));
-    let priority =
-        typed.priority.or(timing.map(|timing| timing.priority).filter(|priority| *priority > 0));
-    Ok(LoopSetup {
-        cpus,
-        task: typed.task,
-        interfaces: typed.interfaces.clone(),
-        period_us: period_ns
-            .map_or(usual.period_us, |ns| i64::try_from(ns / 1000).unwrap_or(i64::MAX)),
-        loop_priority: priority.map_or(usual.loop_priority, i64::from),
-        polls: typed.polls,
-        runs_guests: typed.runs_guests,
-        ..usual
-    })
+    let because = match (&typed.cpus, timing.and_then(|timing| timing.cpu)) {
+        (Some(CpuChoice::List(cpus)), _) => {
+            if tree.is_live() {
+                cpus.iter().try_for_each(|cpu| check_cpu(Some(cpu)))?;
+            }
+            setup.cpus = cpus.clone();
+            None
+        }
+        (None, Some(cpu)) => {
+            setup.cpus = [cpu].into_iter().collect();
+            None
+        }
+        // With one CPU there is nowhere to move anything to, and an empty tree has none.
+        (None | Some(CpuChoice::Auto), _) => {
+            let chosen = machine::chosen(tree, &setup, &CpuChoice::Auto).ok();
+            chosen.map(|chosen| {
+                setup.cpus = chosen.cpus;
+                chosen.because
+            })
+        }
+    };
+    Ok((setup, because))
 }
 
 /// Returns the findings beside their records, sorted for printing.
@@ -151,6 +141,7 @@ const IN_FULL: usize = 3;
 /// Prints the verdict, the worst findings in full, and a table of the rest.
 fn print_check(
     options: &TuneCheckOptions,
+    because: Option<&str>,
     setup: &LoopSetup,
     watched: Option<&WatchedMachine>,
     tunings: &[CheckedTuning],
@@ -181,21 +172,25 @@ fn print_check(
         say(Tone::Plain, "");
         show::table(&tune::table(setup, rest, letters));
     }
-    print_hints(options, setup, worst.first());
+    print_hints(options, because, setup, worst.first());
 }
 
-fn print_hints(options: &TuneCheckOptions, setup: &LoopSetup, first: Option<&CheckedTuning>) {
+fn print_hints(
+    options: &TuneCheckOptions,
+    because: Option<&str>,
+    setup: &LoopSetup,
+    first: Option<&CheckedTuning>,
+) {
     say(Tone::Plain, "");
     if let Some(first) = first {
         print_lines(&[format!("details  onbeat tune check {}", first.record.id)]);
     }
-    let chosen = options.checked.cpus.is_none() && options.run.is_none();
-    if chosen && !setup.cpus.is_empty() {
+    if let Some(because) = because {
         let chosen =
-            "loop     CPU with the fewest device interrupts; --cpus LIST checks for another";
-        say(Tone::Faint, &fold::lines(chosen, columns()));
+            format!("loop     CPU {}: {because}; --cpus LIST checks for another", setup.cpus);
+        say(Tone::Faint, &fold::lines(&chosen, columns()));
     }
-    if options.evidence.is_none() && options.from.is_none() {
+    if options.evidence.is_none() && options.machine.from.is_none() {
         let watch = "watch    onbeat tune check --evidence 10s: what happens there meanwhile";
         say(Tone::Faint, &fold::lines(watch, columns()));
     }

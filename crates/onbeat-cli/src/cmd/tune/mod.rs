@@ -1,14 +1,50 @@
-//! `onbeat tune`: what of this machine is in a loop's way.
+//! `onbeat tune`: what of this machine is in a loop's way, changed and undone.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `check`, `checked` | `check`: findings, sorted |
+//! | `evidence` | counters and wake-ups of a machine that is watched |
+//! | `machine` | the machine and the loop that a command is about |
+//! | `selection` | from a plan file, ids or a profile to a plan |
+//! | `plan`, `plan_text` | `plan`, and a plan as text |
+//! | `apply`, `question` | `apply`, and its question |
+//! | `record` | what is on record: words for `status` and `undo` |
+//! | `status`, `undo` | `status`, `undo` |
+//! | `persist`, `boot_settings` | `persist`, and the settings of a plan or of ids |
+//! | `texts` | `explain`, `lint`, `capture` |
+//! | `failure` | [`TuneFailure`] |
 
+mod apply;
+mod boot_settings;
 mod check;
 pub(crate) mod checked;
 pub(crate) mod evidence;
+mod failure;
+mod machine;
+mod persist;
+mod plan;
+mod plan_text;
+mod question;
+pub(crate) mod record;
+mod selection;
+mod status;
+mod texts;
+mod undo;
 
 use super::{Failure, Verdict};
 use crate::cli_tune::Tune;
+pub(crate) use failure::TuneFailure;
 
 pub(crate) fn run(command: &Tune) -> Result<Verdict, Failure> {
     match command {
         Tune::Check(options) => check::run(options),
+        Tune::Explain(options) => texts::explain(options),
+        Tune::Plan(options) => plan::run(options),
+        Tune::Apply(options) => apply::run(options),
+        Tune::Status(options) => status::run(*options),
+        Tune::Undo(options) => undo::run(*options),
+        Tune::Persist(options) => persist::run(options),
+        Tune::Lint(options) => texts::lint(options),
+        Tune::Capture(options) => texts::capture(options),
     }
 }

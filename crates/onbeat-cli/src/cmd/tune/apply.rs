@@ -1,0 +1,189 @@
+//! `onbeat tune apply`: makes the changes of a plan, after a question, and says how to undo them.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use onbeat::load::kill_session;
+use onbeat::probe::Interruptions;
+use onbeat_tune::apply::{
+    self, Applied, AppliedStep, ApplyError, ApplyRequest, OnRefusal, OwnerRule, StepOutcome, owners,
+};
+use onbeat_tune::catalogue::HostTree;
+use onbeat_tune::plan::Plan;
+use onbeat_tune::{HostFiles, LiveHost, UndoMode};
+use serde::Serialize;
+
+use super::plan_text::{self, ListExtent, counted};
+use super::question::{Answer, ask};
+use super::selection::{self, Selection, selection};
+use super::{TuneFailure, record};
+use crate::cli_tune::TuneApplyOptions;
+use crate::cmd::repair::journal_directory;
+use crate::cmd::{Failure, Verdict, repair_first, typed};
+use crate::signals::{OnUsr1, watch};
+use crate::term::{Tone, advise, columns, fold, say};
+
+/// Names the fields of what `tune apply --json` prints.
+const APPLY_SCHEMA: &str = "onbeat.tune-apply/1";
+
+pub(super) fn run(options: &TuneApplyOptions) -> Result<Verdict, Failure> {
+    let host = LiveHost::killing_sessions_by(kill_session);
+    let selected = selection(&options.selected, &options.checked, "apply")?;
+    if !host.is_root() {
+        return Err(TuneFailure::from(ApplyError::NeedsRoot { command: typed().join(" ") }).into());
+    }
+
+    // What an interrupted onbeat left would be taken for the machine's own values.
+    repair_first()?;
+    let plan = match selected {
+        Selection::File(plan) => plan,
+        Selection::Catalogue(tunings) => {
+            selection::planned(&HostTree::live(), tunings, &options.checked)?
+        }
+    };
+    if !options.ignore_owners
+        && let Some(owner) = owners::find(&host, &plan)?
+    {
+        return Err(TuneFailure::Owned(owner).into());
+    }
+
+    if !options.json {
+        let extent = if options.full { ListExtent::Full } else { ListExtent::Short };
+        plan_text::print(&plan, extent);
+    }
+    let steps = plan_text::now(&plan).count();
+    let question = format!("Make these changes ({})?", counted(steps, "step"));
+    if steps > 0 && !options.yes && ask(&question, "apply")? == Answer::No {
+        say(Tone::Plain, "nothing was changed");
+        return Ok(Verdict::CannotTell);
+    }
+
+    apply_now(&host, &plan, options)
+}
+
+/// Applies a plan. Ctrl-C is answered when the change in progress has been made: see
+/// [`interrupted`].
+fn apply_now(host: &LiveHost, plan: &Plan, options: &TuneApplyOptions) -> Result<Verdict, Failure> {
+    let directory = journal_directory();
+    let is_first = record::applied(host, &directory)?.is_empty();
+    let interruptions = watch(OnUsr1::Refuse)?;
+    let request = ApplyRequest {
+        on_refusal: if options.keep_going { OnRefusal::LeaveOut } else { OnRefusal::RollBack },
+        owners: if options.ignore_owners { OwnerRule::Allow } else { OwnerRule::Refuse },
+        ..ApplyRequest::new(typed().join(" "))
+    };
+
+    let applied = apply::apply(host, &directory, plan, &request).map_err(TuneFailure::from)?;
+    if is_stopped(&interruptions) && applied.journal.is_some() {
+        return interrupted(host, &directory, is_first);
+    }
+
+    if options.json {
+        say(Tone::Plain, &serde_json::to_string(&PrintedApply::of(&applied))?);
+    } else {
+        say(Tone::Plain, &fold::lines(&words(&applied), columns()));
+    }
+    Ok(Verdict::Holds)
+}
+
+fn is_stopped(interruptions: &Interruptions) -> bool {
+    interruptions.stop.load(Ordering::Relaxed)
+}
+
+/// After Ctrl-C: undoes the changes, unless that would undo those of earlier commands too.
+fn interrupted(host: &LiveHost, directory: &Path, is_first: bool) -> Result<Verdict, Failure> {
+    if !is_first {
+        let sentence = "interrupted: all changes were made and stay on record, those of earlier commands too; undo them by: sudo \
+                        onbeat tune undo";
+        advise(Tone::Careful, sentence);
+        return Ok(Verdict::CannotTell);
+    }
+
+    let undone = apply::undo(host, directory, UndoMode::Careful)?;
+    let left = undone.iter().filter(|one| !one.is_settled()).count();
+    let sentence = match left {
+        0 => "interrupted: all changes of this command were undone",
+        _ => {
+            "interrupted: not all changes could be undone; `sudo onbeat tune undo` tries again and prints why"
+        }
+    };
+    advise(Tone::Careful, sentence);
+    Ok(Verdict::CannotTell)
+}
+
+/// What was done, what was refused, and how to undo it.
+fn words(applied: &Applied) -> String {
+    let mut lines = Vec::new();
+    let (mut settings, mut steps, mut unneeded) = (0, 0, 0);
+    for AppliedStep { id, target, outcome } in &applied.steps {
+        match outcome {
+            StepOutcome::Changed { settings: changed, refused } => {
+                steps += 1;
+                settings += changed;
+                lines.extend(refused.iter().map(|why| format!("  {id}  not changed: {why}")));
+            }
+            // A refused interrupt is named in the reason.
+            StepOutcome::Refused { why } if why.starts_with(target.as_str()) => {
+                lines.push(format!("  {id}  not changed: {why}"));
+            }
+            StepOutcome::Refused { why } => {
+                lines.push(format!("  {id}  {target} not changed: {why}"));
+            }
+            StepOutcome::Nothing => unneeded += 1,
+            StepOutcome::Later => {}
+        }
+    }
+
+    if applied.journal.is_none() {
+        lines.insert(0, "nothing was changed".to_owned());
+        return lines.join("\n");
+    }
+    let as_wanted = match unneeded {
+        0 => String::new(),
+        _ => format!("; {unneeded} had the value already"),
+    };
+    let (settings, steps) = (counted(settings, "setting"), counted(steps, "step"));
+    lines.insert(0, format!("applied {steps}: {settings} changed and read back{as_wanted}"));
+    lines.push("status   sudo onbeat tune status".to_owned());
+    lines.push("undo     sudo onbeat tune undo; a reboot undoes everything too".to_owned());
+    lines.join("\n")
+}
+
+#[derive(Serialize)]
+struct PrintedApply<'a> {
+    schema: &'static str,
+    /// `null`: nothing was changed.
+    journal: Option<&'a Path>,
+    steps: Vec<PrintedStep<'a>>,
+}
+
+#[derive(Serialize)]
+struct PrintedStep<'a> {
+    id: &'a str,
+    target: &'a str,
+    outcome: &'static str,
+    settings: usize,
+    /// What the kernel refused, with the reasons.
+    refused: Vec<&'a str>,
+}
+
+impl<'a> PrintedApply<'a> {
+    fn of(applied: &'a Applied) -> Self {
+        let steps = applied.steps.iter().map(PrintedStep::of).collect();
+        Self { schema: APPLY_SCHEMA, journal: applied.journal.as_deref(), steps }
+    }
+}
+
+impl<'a> PrintedStep<'a> {
+    fn of(AppliedStep { id, target, outcome }: &'a AppliedStep) -> Self {
+        let (outcome, settings, refused) = match outcome {
+            StepOutcome::Changed { settings, refused } => {
+                ("changed", *settings, refused.iter().map(String::as_str).collect())
+            }
+            StepOutcome::Nothing => ("nothing", 0, Vec::new()),
+            StepOutcome::Later => ("after_reboot", 0, Vec::new()),
+            StepOutcome::Refused { why } => ("refused", 0, vec![why.as_str()]),
+        };
+        Self { id, target, outcome, settings, refused }
+    }
+}

@@ -1,0 +1,58 @@
+//! Why a command of `onbeat tune` could not run.
+
+use std::io;
+use std::path::PathBuf;
+
+use onbeat_tune::apply::{ApplyError, OtherOwner};
+use onbeat_tune::capture::CaptureError;
+use onbeat_tune::explain::ExplainError;
+use onbeat_tune::lint::LintError;
+use onbeat_tune::persist::PersistError;
+use onbeat_tune::plan::PlanError;
+
+/// One sentence each; exit status 2.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TuneFailure {
+    #[error(
+        "{what} what? Name a plan file, tunings or --profile; `onbeat tune plan --out plan.toml` writes a plan"
+    )]
+    NothingNamed { what: &'static str },
+    #[error("{0}")]
+    NoTuning(String),
+    #[error("{first} is a plan file and stands alone; leave out {second}")]
+    PlanAndMore { first: PathBuf, second: String },
+    #[error(
+        "the plan {path} decides {option}; leave it out, or make another plan: onbeat tune plan"
+    )]
+    DecidedByPlan { path: PathBuf, option: &'static str },
+    #[error("{path}: {source}")]
+    PlanFile { path: PathBuf, source: PlanError },
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error("{path} exists; name another file, or replace it by --force")]
+    Exists { path: PathBuf },
+    #[error("{0}. --ignore-owners applies the plan all the same")]
+    Owned(OtherOwner),
+    #[error(
+        "nothing was changed: {question} needs an answer, and standard input is not a terminal; add --yes"
+    )]
+    Unanswered { question: &'static str },
+    #[error("cannot read the answer: {0}; nothing was changed")]
+    Answer(io::Error),
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    #[error("{directory} belongs to root, who applied the changes. Run: sudo {command}")]
+    RecordOfRoot { directory: PathBuf, command: String },
+    #[error(transparent)]
+    Persist(#[from] PersistError),
+    #[error("writing below {root} needs root. Run: sudo {command}")]
+    PersistNeedsRoot { root: PathBuf, command: String },
+    #[error(transparent)]
+    Explain(#[from] ExplainError),
+    #[error("{path}: {source}")]
+    Lint { path: PathBuf, source: LintError },
+    #[error("{path}: {source}")]
+    Capture { path: PathBuf, source: CaptureError },
+    #[error("{path} is neither a directory nor an archive of `onbeat tune capture`: {source}")]
+    NoCapture { path: PathBuf, source: CaptureError },
+}

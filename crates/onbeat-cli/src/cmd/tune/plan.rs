@@ -1,0 +1,65 @@
+//! `onbeat tune plan`: what would be changed on a machine for a loop, without changes.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::Path;
+
+use onbeat_tune::plan::{Plan, PlanProfile, Tunings};
+
+use super::plan_text::{self, ListExtent};
+use super::{TuneFailure, machine, selection};
+use crate::cli_tune::TunePlanOptions;
+use crate::cmd::{Failure, Verdict};
+use crate::term::{Tone, columns, fold, say};
+
+pub(super) fn run(options: &TunePlanOptions) -> Result<Verdict, Failure> {
+    let tunings = if options.ids.is_empty() {
+        Tunings::Profile(options.profile.unwrap_or(PlanProfile::Robot1k))
+    } else {
+        Tunings::Ids(options.ids.clone())
+    };
+    let tree = machine::tree(options.machine.from.as_deref())?;
+    let plan = selection::planned(&tree, tunings, &options.checked)?;
+    if let Some(path) = &options.out {
+        write_new(path, plan.to_text().as_bytes(), options.force)?;
+    }
+
+    if options.json {
+        say(Tone::Plain, &serde_json::to_string(&plan)?);
+        return Ok(Verdict::Holds);
+    }
+
+    plan_text::print(&plan, if options.full { ListExtent::Full } else { ListExtent::Short });
+    say(Tone::Plain, &fold::lines(&next_step(&plan, options), columns()));
+    Ok(Verdict::Holds)
+}
+
+fn next_step(plan: &Plan, options: &TunePlanOptions) -> String {
+    match &options.out {
+        _ if plan.steps.is_empty() => "nothing to change".to_owned(),
+        Some(path) => {
+            let path = path.display();
+            format!(
+                "apply    sudo onbeat tune apply {path}\npersist  sudo onbeat tune persist {path}"
+            )
+        }
+        None => "nothing was changed; --out FILE writes the plan for onbeat tune apply".to_owned(),
+    }
+}
+
+/// Writes a file that must not exist, unless it may be replaced.
+pub(super) fn write_new(path: &Path, bytes: &[u8], may_replace: bool) -> Result<(), Failure> {
+    let mut how = OpenOptions::new();
+    how.write(true);
+    if may_replace {
+        how.create(true).truncate(true);
+    } else {
+        how.create_new(true);
+    }
+
+    let written = how.open(path).and_then(|mut file| file.write_all(bytes));
+    written.map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => TuneFailure::Exists { path: path.to_owned() }.into(),
+        _ => Failure::File { what: "write", path: path.to_owned(), source },
+    })
+}

@@ -1,0 +1,77 @@
+//! What is on record, for `status`, `undo` and `repair`.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use onbeat_tune::apply::status::ChangeState;
+use onbeat_tune::apply::{AppliedJournal, status};
+use onbeat_tune::journal::JournalHead;
+use onbeat_tune::{HostFiles, TuneError};
+
+use super::TuneFailure;
+use crate::cmd::repair::journal_directory;
+use crate::cmd::typed;
+
+/// Where root's record is; see [`journal::default_directory`](onbeat_tune::journal::default_directory).
+const RECORD_OF_ROOT: &str = "/var/lib/onbeat";
+
+/// Returns the directory of the record, unless it is root's and this is another user: only root
+/// can read it.
+pub(super) fn directory(host: &dyn HostFiles) -> Result<PathBuf, TuneFailure> {
+    let own = journal_directory();
+    let is_named = env::var_os("ONBEAT_STATE_DIR").is_some();
+    if host.is_root() || is_named || !Path::new(RECORD_OF_ROOT).exists() {
+        return Ok(own);
+    }
+    let directory = PathBuf::from(RECORD_OF_ROOT);
+    Err(TuneFailure::RecordOfRoot { directory, command: typed().join(" ") })
+}
+
+/// The changes on record, newest command first.
+pub(super) fn applied(
+    host: &dyn HostFiles,
+    directory: &Path,
+) -> Result<Vec<AppliedJournal>, TuneError> {
+    let mut journals = status(host, directory)?;
+    journals.retain(|journal| !journal.changes.is_empty());
+    Ok(journals)
+}
+
+/// Returns the sentence that a repair ends with: what was applied on purpose stays.
+pub(crate) fn kept_sentence(host: &dyn HostFiles) -> Option<String> {
+    let journals = applied(host, &journal_directory()).ok()?;
+    let kept = journals.iter().filter(|journal| journal.is_kept);
+    let in_effect = |journal: &AppliedJournal| {
+        journal.changes.iter().filter(|change| change.state == ChangeState::InEffect).count()
+    };
+    let count: usize = kept.map(in_effect).sum();
+    let changes = super::plan_text::counted(count, "change");
+    let stay = if count == 1 { "stays" } else { "stay" };
+    (count > 0).then(|| {
+        format!(
+            "{changes} made by `onbeat tune apply` {stay} in effect, as intended: `onbeat tune undo` undoes them"
+        )
+    })
+}
+
+/// Which command and when: `` `onbeat tune apply plan.toml`, 2026-11-23 00:50:02 UTC ``.
+pub(super) fn command_and_time(head: &JournalHead) -> String {
+    format!("`{}`, {}", head.command, utc(head.started_unix_s))
+}
+
+fn utc(unix_s: u64) -> String {
+    let instant = UNIX_EPOCH + Duration::from_secs(unix_s);
+    let text = humantime::format_rfc3339_seconds(instant).to_string();
+    text.replace('T', " ").replace('Z', " UTC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_in_utc() {
+        assert_eq!(utc(1_795_248_602), "2026-11-21 08:10:02 UTC");
+    }
+}

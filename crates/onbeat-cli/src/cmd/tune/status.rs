@@ -1,0 +1,233 @@
+//! `onbeat tune status`: what is applied, since when, what others have changed since, and what is
+//! persisted.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use onbeat::load::kill_session;
+use onbeat::report::units::Letters;
+use onbeat_tune::LiveHost;
+use onbeat_tune::apply::status::ChangeState;
+use onbeat_tune::apply::{AppliedChange, AppliedJournal};
+use onbeat_tune::persist::{ConfirmedState, PersistedValue, confirm};
+use serde::Serialize;
+
+use super::plan_text::{counted, value};
+use super::{TuneFailure, record};
+use crate::cli_tune::TuneStatusOptions;
+use crate::cmd::{Failure, Verdict, show};
+use crate::term::{Tone, columns, fold, say};
+
+/// Names the fields of what `tune status --json` prints.
+const STATUS_SCHEMA: &str = "onbeat.tune-status/1";
+/// Changes of one tuning that are listed without `--full`; those that others have changed always
+/// are.
+const MOST_LISTED: usize = 4;
+
+pub(super) fn run(options: TuneStatusOptions) -> Result<Verdict, Failure> {
+    let host = LiveHost::killing_sessions_by(kill_session);
+    let journals = record::applied(&host, &record::directory(&host)?)?;
+    let persisted = confirm(Path::new("/")).map_err(TuneFailure::from)?;
+    if options.json {
+        let printed = PrintedStatus::of(&journals, &persisted);
+        say(Tone::Plain, &serde_json::to_string(&printed)?);
+        return Ok(Verdict::Holds);
+    }
+
+    if journals.is_empty() && persisted.is_empty() {
+        say(Tone::Plain, "nothing is applied and nothing is persisted");
+    }
+    for journal in &journals {
+        print_journal(journal, options.full);
+    }
+    if !journals.is_empty() {
+        say(Tone::Plain, "undo  sudo onbeat tune undo");
+    }
+    print_persisted(&persisted, options.full);
+    Ok(Verdict::Holds)
+}
+
+fn print_journal(journal: &AppliedJournal, is_full: bool) {
+    let line = |tone, text: &str| say(tone, &fold::lines(text, columns()));
+    line(Tone::Head, &heading(journal));
+    let mut tunings: BTreeMap<&str, Vec<&AppliedChange>> = BTreeMap::new();
+    for change in &journal.changes {
+        tunings.entry(&change.id).or_default().push(change);
+    }
+
+    for (id, changes) in &tunings {
+        let (as_made, others): (Vec<_>, Vec<_>) =
+            changes.iter().copied().partition(|change| change.state == ChangeState::InEffect);
+        line(Tone::Plain, &format!("  {id}"));
+        let most = if is_full { usize::MAX } else { MOST_LISTED };
+        for change in as_made.iter().take(most) {
+            line(Tone::Plain, &format!("    {}", words(change)));
+        }
+        if as_made.len() > most {
+            let more = as_made.len() - most;
+            line(Tone::Plain, &format!("    and {more} more in effect; --full lists them"));
+        }
+        for change in others {
+            line(Tone::Careful, &format!("    {}", words(change)));
+        }
+    }
+
+    let in_effect = journal.changes.iter().filter(|c| c.state == ChangeState::InEffect).count();
+    let all = counted(journal.changes.len(), "change");
+    line(
+        Tone::Plain,
+        &format!("{all} of {}, {in_effect} in effect", counted(tunings.len(), "tuning")),
+    );
+    say(Tone::Plain, "");
+}
+
+fn heading(journal: &AppliedJournal) -> String {
+    let state = match (journal.is_kept, journal.is_running) {
+        (true, _) => "applied by",
+        (false, true) => "in progress:",
+        (false, false) => "left by the interrupted",
+    };
+    format!("{state} {}", record::command_and_time(&journal.head))
+}
+
+/// `/proc/sys/vm/swappiness: 60 → 10`, and what became of it.
+fn words(change: &AppliedChange) -> String {
+    let arrow = if show::letters() == Letters::Unicode { "→" } else { "->" };
+    let AppliedChange { setting, old, new, state, .. } = change;
+    let (old, new) = (value(old), value(new));
+    match state {
+        ChangeState::InEffect => format!("{setting}: {old} {arrow} {new}"),
+        ChangeState::Restored => {
+            format!("{setting}: has its old value {old}; {new} was refused or is undone")
+        }
+        ChangeState::ChangedSince { now } => {
+            let now = value(now);
+            format!("{setting}: changed since to {now}; onbeat had set {new}, before it was {old}")
+        }
+        ChangeState::Gone => format!("{setting}: no longer exists"),
+        ChangeState::Unknown { why } => format!("{setting}: cannot be read: {why}"),
+    }
+}
+
+fn print_persisted(persisted: &[PersistedValue], is_full: bool) {
+    if persisted.is_empty() {
+        return;
+    }
+    let holds = persisted.iter().filter(|value| value.state == ConfirmedState::Holds).count();
+    let all = counted(persisted.len(), "setting");
+    say(Tone::Head, &fold::lines(&format!("persisted: {all}, {holds} in effect"), columns()));
+    for value in persisted {
+        if is_full || value.state != ConfirmedState::Holds {
+            say(Tone::Plain, &fold::lines(&format!("  {}", persisted_words(value)), columns()));
+        }
+    }
+    say(Tone::Plain, "remove  sudo onbeat tune persist --remove");
+}
+
+/// `vm.swappiness: 10, in effect`
+pub(super) fn persisted_words(one: &PersistedValue) -> String {
+    let PersistedValue { name, wanted, found, state } = one;
+    let found = found.as_deref().map_or_else(|| "absent".to_owned(), value);
+    let wanted = value(wanted);
+    match state {
+        ConfirmedState::Holds => format!("{name}: {wanted}, in effect"),
+        ConfirmedState::AwaitsReboot => {
+            format!("{name}: {wanted} from the next boot on; now {found}")
+        }
+        ConfirmedState::Differs => format!(
+            "{name}: {found} instead of {wanted}, though the machine was rebooted: another file or program sets it, or the boot entries are old"
+        ),
+        ConfirmedState::Unknown => {
+            format!("{name}: {wanted} is persisted; its value cannot be read")
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct PrintedStatus<'s> {
+    schema: &'static str,
+    applied: Vec<PrintedJournal<'s>>,
+    persisted: Vec<PrintedValue<'s>>,
+}
+
+#[derive(Serialize)]
+struct PrintedJournal<'s> {
+    command: &'s str,
+    started_unix_s: u64,
+    version: &'s str,
+    pid: i32,
+    journal: &'s Path,
+    state: &'static str,
+    changes: Vec<PrintedChange<'s>>,
+}
+
+#[derive(Serialize)]
+struct PrintedChange<'s> {
+    id: &'s str,
+    setting: &'s str,
+    old: &'s str,
+    new: &'s str,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    now: Option<&'s str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'s str>,
+}
+
+/// A persisted setting as `status` and `persist` print it.
+#[derive(Serialize)]
+pub(super) struct PrintedValue<'s> {
+    name: &'s str,
+    wanted: &'s str,
+    found: Option<&'s str>,
+    state: &'static str,
+}
+
+impl<'s> PrintedStatus<'s> {
+    fn of(journals: &'s [AppliedJournal], persisted: &'s [PersistedValue]) -> Self {
+        let journal = |journal: &'s AppliedJournal| PrintedJournal {
+            command: &journal.head.command,
+            started_unix_s: journal.head.started_unix_s,
+            version: &journal.head.version,
+            pid: journal.head.owner.tid,
+            journal: &journal.path,
+            state: match (journal.is_kept, journal.is_running) {
+                (true, _) => "applied",
+                (false, true) => "in_progress",
+                (false, false) => "interrupted",
+            },
+            changes: journal.changes.iter().map(PrintedChange::of).collect(),
+        };
+        Self {
+            schema: STATUS_SCHEMA,
+            applied: journals.iter().map(journal).collect(),
+            persisted: persisted.iter().map(PrintedValue::of).collect(),
+        }
+    }
+}
+
+impl<'s> PrintedChange<'s> {
+    fn of(change: &'s AppliedChange) -> Self {
+        let AppliedChange { id, setting, old, new, state } = change;
+        let (word, now, why) = match state {
+            ChangeState::InEffect => ("in_effect", None, None),
+            ChangeState::Restored => ("restored", None, None),
+            ChangeState::ChangedSince { now } => ("changed_since", Some(now.as_str()), None),
+            ChangeState::Gone => ("gone", None, None),
+            ChangeState::Unknown { why } => ("unknown", None, Some(why.as_str())),
+        };
+        Self { id, setting, old, new, state: word, now, why }
+    }
+}
+
+impl<'s> PrintedValue<'s> {
+    pub(super) fn of(one: &'s PersistedValue) -> Self {
+        let state = match one.state {
+            ConfirmedState::Holds => "in_effect",
+            ConfirmedState::AwaitsReboot => "awaits_reboot",
+            ConfirmedState::Differs => "differs",
+            ConfirmedState::Unknown => "unknown",
+        };
+        Self { name: &one.name, wanted: &one.wanted, found: one.found.as_deref(), state }
+    }
+}

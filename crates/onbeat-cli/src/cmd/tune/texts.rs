@@ -1,0 +1,139 @@
+//! `onbeat tune explain`, `lint` and `capture`: texts in, texts out.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+
+use onbeat_tune::capture::{CaptureSummary, capture as write_capture};
+use onbeat_tune::catalogue::{HostTree, LoopSetup};
+use onbeat_tune::explain::TuningExplanation;
+use onbeat_tune::lint::{LintSubject, lint as judge};
+use onbeat_tune::{CpuList, HostFiles, LiveHost};
+use serde::Serialize;
+
+use super::plan::write_new;
+use super::plan_text::counted;
+use super::{TuneFailure, machine};
+use crate::cli_tune::{TuneCaptureOptions, TuneExplainOptions, TuneLintOptions};
+use crate::cmd::{Failure, Verdict};
+use crate::term::{Tone, advise, columns, fold, put, say};
+
+/// Names the fields of what `tune explain --json` prints.
+const EXPLAIN_SCHEMA: &str = "onbeat.tune-explain/1";
+/// Names the fields of what `tune capture --json` prints.
+const CAPTURE_SCHEMA: &str = "onbeat.tune-capture/1";
+/// The width of the library's texts.
+const TEXT_WIDTH: usize = 80;
+
+#[derive(Serialize)]
+struct PrintedExplanations<'e> {
+    schema: &'static str,
+    tunings: &'e [TuningExplanation],
+}
+
+pub(super) fn explain(options: &TuneExplainOptions) -> Result<Verdict, Failure> {
+    let tree = machine::tree(options.machine.from.as_deref())?;
+    let setup = machine::setup(&options.checked);
+    let choice = machine::choice(&options.checked);
+    let cpus = match machine::chosen(&tree, &setup, &choice) {
+        Ok(chosen) => chosen.cpus,
+        // On a machine without a CPU for the loop a tuning can still be explained.
+        Err(_) if options.checked.cpus.is_none() => CpuList::default(),
+        Err(why) => return Err(TuneFailure::from(why).into()),
+    };
+    let setup = LoopSetup { cpus, ..setup };
+
+    let mut tunings = Vec::new();
+    for id in &options.ids {
+        tunings.extend(onbeat_tune::explain(id, &tree, &setup).map_err(TuneFailure::from)?);
+    }
+    if options.json {
+        let printed = PrintedExplanations { schema: EXPLAIN_SCHEMA, tunings: &tunings };
+        say(Tone::Plain, &serde_json::to_string(&printed)?);
+        return Ok(Verdict::Holds);
+    }
+
+    let texts: Vec<String> = tunings.iter().map(|one| folded(&one.to_string())).collect();
+    say(Tone::Plain, &texts.join("\n\n"));
+    Ok(Verdict::Holds)
+}
+
+/// A text of the library, folded again where the terminal is narrower than it.
+fn folded(text: &str) -> String {
+    let text = text.trim_end();
+    if columns() < TEXT_WIDTH { fold::lines(text, columns()) } else { text.to_owned() }
+}
+
+pub(super) fn lint(options: &TuneLintOptions) -> Result<Verdict, Failure> {
+    let cannot_read = |source| Failure::File { what: "read", path: options.file.clone(), source };
+    let text = read_text(&options.file).map_err(cannot_read)?;
+    let subject = options.subject.map_or_else(|| LintSubject::guess(&text), LintSubject::from);
+    let report = judge(&text, subject)
+        .map_err(|source| TuneFailure::Lint { path: options.file.clone(), source })?;
+
+    if options.json {
+        say(Tone::Plain, &serde_json::to_string(&report)?);
+    } else if options.corrected {
+        put(|out| out.write_all(report.corrected.as_bytes()));
+    } else {
+        say(Tone::Plain, report.to_string().trim_end());
+    }
+    Ok(if report.problems().next().is_some() { Verdict::Broken } else { Verdict::Holds })
+}
+
+/// Reads a file, or standard input for `-`; bytes that are not UTF-8 are replaced.
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    if path == Path::new("-") {
+        io::stdin().read_to_end(&mut bytes)?;
+    } else {
+        bytes = fs::read(path)?;
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[derive(Serialize)]
+struct PrintedCapture<'c> {
+    schema: &'static str,
+    file: &'c Path,
+    files: usize,
+    threads: usize,
+    refused: usize,
+    bytes: usize,
+}
+
+pub(super) fn capture(options: &TuneCaptureOptions) -> Result<Verdict, Failure> {
+    let mut archive = Vec::new();
+    let summary = write_capture(&HostTree::live(), &options.about, &mut archive)
+        .map_err(|source| TuneFailure::Capture { path: options.file.clone(), source })?;
+    let is_to_stdout = options.file == Path::new("-");
+    if is_to_stdout {
+        put(|out| out.write_all(&archive));
+    } else {
+        write_new(&options.file, &archive, options.force)?;
+    }
+
+    if options.json && !is_to_stdout {
+        let CaptureSummary { files, threads, refused } = summary;
+        let (file, bytes) = (options.file.as_path(), archive.len());
+        let printed =
+            PrintedCapture { schema: CAPTURE_SCHEMA, file, files, threads, refused, bytes };
+        say(Tone::Plain, &serde_json::to_string(&printed)?);
+    } else if !is_to_stdout {
+        let path = options.file.display();
+        let files = counted(summary.files, "file");
+        let line = format!("{path}: {files}, {} KiB; gzip makes it smaller", archive.len() / 1024);
+        say(Tone::Plain, &fold::lines(&line, columns()));
+        say(
+            Tone::Plain,
+            &fold::lines(&format!("check  onbeat tune check --from {path}"), columns()),
+        );
+    }
+    if summary.refused > 0 && !LiveHost::new().is_root() {
+        let refused = counted(summary.refused, "path");
+        let sentence =
+            format!("{refused} could not be read as this user; as root the archive holds more");
+        advise(Tone::Careful, &sentence);
+    }
+    Ok(Verdict::Holds)
+}

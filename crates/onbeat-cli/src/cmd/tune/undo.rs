@@ -1,0 +1,260 @@
+//! `onbeat tune undo`: undoes what is on record, and says what others have changed since.
+
+use std::collections::BTreeMap;
+
+use onbeat::load::kill_session;
+use onbeat::report::units::Letters;
+use onbeat_tune::apply::status::ChangeState;
+use onbeat_tune::apply::{self, AppliedChange, AppliedJournal};
+use onbeat_tune::journal::Undone;
+use onbeat_tune::repair::Ending;
+use onbeat_tune::{LiveHost, Outcome, Repaired, UndoMode};
+use serde::Serialize;
+
+use super::plan_text::{counted, value};
+use super::record;
+use crate::cli_tune::TuneUndoOptions;
+use crate::cmd::{Failure, Verdict, show};
+use crate::term::{Tone, columns, fold, say};
+
+/// Names the fields of what `tune undo --json` prints.
+const UNDO_SCHEMA: &str = "onbeat.tune-undo/1";
+
+pub(super) fn run(options: TuneUndoOptions) -> Result<Verdict, Failure> {
+    let host = LiveHost::killing_sessions_by(kill_session);
+    let directory = record::directory(&host)?;
+    if options.dry_run {
+        return would_undo(&record::applied(&host, &directory)?, options.json);
+    }
+
+    let mode = match options {
+        TuneUndoOptions { force: true, .. } => UndoMode::Force,
+        TuneUndoOptions { forget: true, .. } => UndoMode::Forget,
+        TuneUndoOptions { .. } => UndoMode::Careful,
+    };
+    let repaired = apply::undo(&host, &directory, mode)?;
+    let is_settled = repaired.iter().all(Repaired::is_settled);
+    if options.json {
+        say(Tone::Plain, &serde_json::to_string(&PrintedUndo::of(&repaired, is_settled))?);
+    } else {
+        print(&repaired);
+    }
+    Ok(if is_settled { Verdict::Holds } else { Verdict::CannotTell })
+}
+
+fn print(repaired: &[Repaired]) {
+    let line = |tone, text: &str| say(tone, &fold::lines(text, columns()));
+    let sentences: Vec<(Tone, String)> = repaired.iter().flat_map(sentences).collect();
+    if sentences.is_empty() {
+        line(Tone::Plain, "nothing to undo: no change is on record");
+    }
+    for (tone, sentence) in &sentences {
+        line(*tone, sentence);
+    }
+}
+
+fn sentences(repaired: &Repaired) -> Vec<(Tone, String)> {
+    let who = repaired
+        .head
+        .as_ref()
+        .map_or_else(|| "an unknown command".to_owned(), record::command_and_time);
+    let mut sentences = match &repaired.ending {
+        Ending::Undone(undone) => sentences_of_undone(&who, undone),
+        Ending::EarlierBoot => vec![(
+            Tone::Plain,
+            format!("dropped the record of {who}: the machine has rebooted since, which undid it"),
+        )],
+        Ending::Empty => Vec::new(),
+        Ending::InUse { pid } => {
+            vec![(Tone::Careful, format!("left alone: {who}; it is running (pid {pid})"))]
+        }
+    };
+
+    if repaired.damaged_lines > 0 {
+        let lines = counted(repaired.damaged_lines, "line");
+        let path = repaired.path.display();
+        let sentence = format!("{lines} of {path} could not be read; changes in them are unknown");
+        sentences.push((Tone::Careful, sentence));
+    }
+    sentences
+}
+
+fn sentences_of_undone(who: &str, undone: &[Undone]) -> Vec<(Tone, String)> {
+    let is_restored =
+        |one: &&Undone| matches!(one.outcome, Outcome::Restored | Outcome::Narrowed { .. });
+    let restored: Vec<&Undone> = undone.iter().filter(is_restored).collect();
+    let already = undone.iter().filter(|one| one.outcome == Outcome::Already).count();
+    let gone = undone.iter().filter(|one| one.outcome == Outcome::Gone).count();
+
+    let mut parts = vec![format!(
+        "{} of {} restored{}",
+        restored.len(),
+        counted(undone.len(), "change"),
+        by_noun(&restored)
+    )];
+    if already > 0 {
+        parts.push(format!("{already} had the old value already"));
+    }
+    if gone > 0 {
+        parts.push(format!("{gone} of a setting that no longer exists"));
+    }
+    let mut sentences = vec![(Tone::Plain, format!("undo of {who}: {}", parts.join(", ")))];
+    sentences.extend(undone.iter().filter_map(particular));
+    sentences
+}
+
+/// What is not as before, and what to do about it.
+fn particular(Undone { intent, outcome }: &Undone) -> Option<(Tone, String)> {
+    let name = intent.key.name();
+    let old = intent.old.trim();
+    let sentence = match outcome {
+        Outcome::Changed { now } => {
+            let now = now.trim();
+            format!(
+                "{name} not restored: it is now \"{now}\", which onbeat did not write; before it was \"{old}\". \
+                 `onbeat tune undo --force` restores that, `onbeat tune undo --forget` drops it from the record"
+            )
+        }
+        Outcome::Failed { reason } => format!(
+            "cannot restore {name} to \"{old}\": {reason}. It stays on record: `onbeat tune undo` tries again, \
+             `onbeat tune undo --forget` drops it"
+        ),
+        Outcome::Narrowed { given, offline } => format!(
+            "restored {name} to \"{given}\": before it was \"{old}\", and CPU {offline} is now offline"
+        ),
+        Outcome::Forgotten { why } => {
+            format!("dropped {name} from the record: {why}; before it was \"{old}\"")
+        }
+        Outcome::Restored | Outcome::Already | Outcome::Gone => return None,
+    };
+    Some((Tone::Careful, sentence))
+}
+
+/// ` (2 files, 1 interrupt)`
+fn by_noun(undone: &[&Undone]) -> String {
+    let mut counts = BTreeMap::new();
+    for one in undone {
+        *counts.entry(one.intent.key.noun()).or_insert(0_usize) += 1;
+    }
+    let words = counts.iter().map(|((one, many), count)| match count {
+        1 => format!("1 {one}"),
+        _ => format!("{count} {many}"),
+    });
+    let listed = words.collect::<Vec<_>>().join(", ");
+    if listed.is_empty() { listed } else { format!(" ({listed})") }
+}
+
+/// What an undo would do, from the values now.
+fn would_undo(journals: &[AppliedJournal], is_json: bool) -> Result<Verdict, Failure> {
+    if is_json {
+        say(Tone::Plain, &serde_json::to_string(&PrintedUndo::planned(journals))?);
+        return Ok(Verdict::Holds);
+    }
+
+    let line = |tone, text: &str| say(tone, &fold::lines(text, columns()));
+    if journals.is_empty() {
+        line(Tone::Plain, "nothing to undo: no change is on record");
+    }
+    for journal in journals {
+        if journal.is_running && !journal.is_kept {
+            let who = record::command_and_time(&journal.head);
+            let pid = journal.head.owner.tid;
+            line(Tone::Careful, &format!("would leave alone: {who}; it is running (pid {pid})"));
+            continue;
+        }
+
+        line(Tone::Head, &format!("would undo {}", record::command_and_time(&journal.head)));
+        for change in journal.changes.iter().rev() {
+            line(Tone::Plain, &format!("  {}", would(change)));
+        }
+    }
+    Ok(Verdict::Holds)
+}
+
+fn would(change: &AppliedChange) -> String {
+    let arrow = if show::letters() == Letters::Unicode { "→" } else { "->" };
+    let AppliedChange { setting, old, new, state, .. } = change;
+    let (old, new) = (value(old), value(new));
+    match state {
+        ChangeState::InEffect => format!("{setting}: {new} {arrow} {old}"),
+        ChangeState::Restored => format!("{setting}: {old} already"),
+        ChangeState::ChangedSince { now } => {
+            let now = value(now);
+            format!("{setting}: stays {now}, which onbeat did not write; before it was {old}")
+        }
+        ChangeState::Gone => format!("{setting}: no longer exists"),
+        ChangeState::Unknown { why } => format!("{setting}: cannot be read: {why}"),
+    }
+}
+
+#[derive(Serialize)]
+struct PrintedUndo<'u> {
+    schema: &'static str,
+    /// Whether the machine was changed.
+    dry_run: bool,
+    /// Whether nothing is left on record.
+    settled: bool,
+    changes: Vec<PrintedUndone<'u>>,
+}
+
+#[derive(Serialize)]
+struct PrintedUndone<'u> {
+    command: &'u str,
+    id: &'u str,
+    setting: String,
+    old: &'u str,
+    new: &'u str,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'u str>,
+}
+
+impl<'u> PrintedUndo<'u> {
+    fn of(repaired: &'u [Repaired], settled: bool) -> Self {
+        let changes = repaired.iter().flat_map(|one| {
+            let command = one.head.as_ref().map_or("", |head| head.command.as_str());
+            let undone: &[Undone] =
+                if let Ending::Undone(undone) = &one.ending { undone } else { &[] };
+            undone.iter().map(move |undone| PrintedUndone::of(command, undone))
+        });
+        Self { schema: UNDO_SCHEMA, dry_run: false, settled, changes: changes.collect() }
+    }
+
+    fn planned(journals: &'u [AppliedJournal]) -> Self {
+        let open = journals.iter().filter(|journal| journal.is_kept || !journal.is_running);
+        let changes = open.flat_map(|journal| {
+            let command = journal.head.command.as_str();
+            journal.changes.iter().rev().map(move |change| PrintedUndone::planned(command, change))
+        });
+        let settled = journals.is_empty();
+        Self { schema: UNDO_SCHEMA, dry_run: true, settled, changes: changes.collect() }
+    }
+}
+
+impl<'u> PrintedUndone<'u> {
+    fn of(command: &'u str, Undone { intent, outcome }: &'u Undone) -> Self {
+        let (word, why) = match outcome {
+            Outcome::Restored => ("restored", None),
+            Outcome::Already => ("already", None),
+            Outcome::Changed { now } => ("changed_since", Some(now.as_str())),
+            Outcome::Gone => ("gone", None),
+            Outcome::Narrowed { given, .. } => ("narrowed", Some(given.as_str())),
+            Outcome::Forgotten { why } => ("forgotten", Some(why.as_str())),
+            Outcome::Failed { reason } => ("failed", Some(reason.as_str())),
+        };
+        let (id, old, new) = (&intent.id, &intent.old, &intent.new);
+        Self { command, id, setting: intent.key.name(), old, new, outcome: word, why }
+    }
+
+    fn planned(command: &'u str, change: &'u AppliedChange) -> Self {
+        let AppliedChange { id, setting, old, new, state } = change;
+        let (outcome, why) = match state {
+            ChangeState::InEffect => ("would_restore", None),
+            ChangeState::Restored => ("already", None),
+            ChangeState::ChangedSince { now } => ("changed_since", Some(now.as_str())),
+            ChangeState::Gone => ("gone", None),
+            ChangeState::Unknown { why } => ("unknown", Some(why.as_str())),
+        };
+        Self { command, id, setting: setting.clone(), old, new, outcome, why }
+    }
+}
