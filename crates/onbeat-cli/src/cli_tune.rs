@@ -8,6 +8,7 @@ use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 use onbeat_tune::CpuList;
 use onbeat_tune::catalogue::catalogue;
 
+use crate::cli_tune_measure::{MEASURE_EXAMPLES, TuneMeasureOptions};
 use crate::complete;
 use crate::units::loop_period_ns;
 
@@ -19,6 +20,12 @@ pub(crate) enum Tune {
     /// status is 0 whatever is found.
     #[command(before_help = CHECK_EXAMPLES)]
     Check(Box<TuneCheckOptions>),
+    /// Measure what a tuning is worth on this machine
+    ///
+    /// Blocks with and without it take turns in one run. The host is changed before each block with
+    /// it and put back after; after a kill, the next start of onbeat undoes the changes.
+    #[command(before_help = MEASURE_EXAMPLES)]
+    Measure(Box<TuneMeasureOptions>),
 }
 
 const CHECK_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m

@@ -29,11 +29,12 @@ fn row(tuning: &CheckedTuning, arrow: &str) -> Row {
     // In one column with the effect: the ids, which cannot be broken, leave no room for another
     // one.
     let share = tuning.share.map_or_else(String::new, |share| format!(" {}", whole_percent(share)));
+    let worth = tuning.worth.as_ref().map_or_else(String::new, |it| format!("; worth here: {it}"));
     let entries = [
         verdict_word(&tuning.finding.verdict).to_owned(),
         format!("{}{share}", tuning.record.effect),
         tuning.record.id.clone(),
-        state(tuning, arrow),
+        state(tuning, arrow) + &worth,
         takes(tuning),
     ];
     Row { entries: entries.map(Into::into).into(), begins_group: false }
@@ -132,7 +133,7 @@ fn without_places(current: &str) -> String {
 
 /// Returns the title of a tuning and, line by line, what is known of it.
 pub(crate) fn details(tuning: &CheckedTuning) -> String {
-    let CheckedTuning { record, finding, share } = tuning;
+    let CheckedTuning { record, finding, share, worth } = tuning;
     let reason = finding.verdict.reason().map(str::to_owned);
     let causes: Vec<String> = mended(record).iter().map(|kind| kind.words().to_owned()).collect();
     let takes: Vec<String> = record.takes_effect.iter().map(ToString::to_string).collect();
@@ -148,6 +149,7 @@ pub(crate) fn details(tuning: &CheckedTuning) -> String {
         ("takes", Some(takes.join(", "))),
         ("risk", record.risk.as_ref().map(|risk| format!("{}: {}", risk.level, risk.text))),
         ("effect", effect.get(usize::from(record.effect)).map(|words| (*words).to_owned())),
+        ("worth", worth.as_ref().map(|worth| format!("here: {worth}"))),
         ("causes", (!causes.is_empty()).then(|| listed(&causes))),
         ("share", share.map(|share| format!("{} of the run's lateness", percent(share)))),
         ("sources", Some(record.sources.join(", "))),

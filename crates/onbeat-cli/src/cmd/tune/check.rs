@@ -12,6 +12,7 @@ use onbeat_tune::{CpuList, check};
 
 use super::checked::{self, CheckedTuning, VerdictCounts};
 use crate::cli_tune::{CheckedLoopOptions, TuneCheckOptions};
+use crate::cmd::measure_tuning::add_remembered;
 use crate::cmd::{Failure, Verdict, check_cpu, runs, show};
 use crate::term::tune::{details, table};
 use crate::term::{Tone, advise, columns, fold, say};
@@ -30,6 +31,9 @@ pub(crate) fn run(options: &TuneCheckOptions) -> Result<Verdict, Failure> {
 
     let causes = run.as_ref().map(|run| &run.causes).filter(|causes| !causes.is_empty());
     let mut tunings = checked_tunings(&tree, &setup, causes);
+    if options.from.is_none() {
+        add_remembered(&mut tunings);
+    }
     if !options.ids.is_empty() {
         let named: Vec<&str> = options
             .ids

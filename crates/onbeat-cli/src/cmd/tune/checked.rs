@@ -17,6 +17,8 @@ pub(crate) struct CheckedTuning {
     /// The share of a run's lateness that has a cause which the tuning removes or reduces, 0 to 1;
     /// `None` without a run.
     pub(crate) share: Option<f64>,
+    /// What it was worth here when it was measured, in words.
+    pub(crate) worth: Option<String>,
 }
 
 impl CheckedTuning {
@@ -26,7 +28,7 @@ impl CheckedTuning {
         run: Option<&Causes>,
     ) -> Self {
         let share = run.map(|causes| causes::share_of(causes, &mended(record)));
-        Self { record, finding, share }
+        Self { record, finding, share, worth: None }
     }
 
     /// How much it matters: the expected effect, whose steps are powers of ten, times the share of
@@ -129,6 +131,8 @@ struct PrintedFinding<'c> {
     effect: u8,
     #[serde(skip_serializing_if = "Option::is_none")]
     share: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worth_here: Option<&'c str>,
     current: &'c str,
     wanted: &'c str,
     fix: &'c str,
@@ -145,7 +149,7 @@ struct PrintedRisk<'c> {
 }
 
 impl<'c> PrintedFinding<'c> {
-    fn of(CheckedTuning { record, finding, share }: &'c CheckedTuning) -> Self {
+    fn of(CheckedTuning { record, finding, share, worth }: &'c CheckedTuning) -> Self {
         Self {
             id: &record.id,
             title: &record.title,
@@ -153,6 +157,7 @@ impl<'c> PrintedFinding<'c> {
             reason: finding.verdict.reason(),
             effect: record.effect,
             share: *share,
+            worth_here: worth.as_deref(),
             current: &finding.current,
             wanted: &finding.wanted,
             fix: &finding.fix,

@@ -9,5 +9,6 @@ use crate::cli_tune::Tune;
 pub(crate) fn run(command: &Tune) -> Result<Verdict, Failure> {
     match command {
         Tune::Check(options) => check::run(options),
+        Tune::Measure(options) => super::measure_tuning::run(options),
     }
 }
