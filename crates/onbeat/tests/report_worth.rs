@@ -38,8 +38,7 @@ fn pairs(ratio: f64, seed: u64) -> (Vec<Distribution>, Vec<Distribution>) {
 
 fn worth_of(ratio: f64, seed: u64) -> Worth {
     let (without, with) = pairs(ratio, seed);
-    worth::of_pairs(&without, &with, WorthRequest { resamples: 1000, ..WorthRequest::default() })
-        .unwrap()
+    worth::of_pairs(&without, &with, WorthRequest::default()).unwrap()
 }
 
 #[test]
@@ -99,10 +98,27 @@ fn too_little_is_refused_or_compared_by_a_percentile_that_it_supports() {
         worth::of_pairs(&blocks, &blocks, WorthRequest { at, ..WorthRequest::default() })
     };
 
-    assert_eq!(of(5, 1_000, Share::P99), Err(NoWorth::TooFewPairs { pairs: 5 }));
-    assert_eq!(of(6, 1, Share::P99), Err(NoWorth::TooFewSamples { samples: 6 }));
-    assert_eq!(of(6, 1_000, Share::P99).unwrap().percentile, "p99");
-    assert_eq!(of(6, 1_000, Share::P99_9).unwrap().percentile, "p99");
-    assert_eq!(of(10, 1_000, Share::P99_9).unwrap().percentile, "p99.9");
-    assert_eq!(of(6, 20, Share::P99).unwrap().percentile, "p90");
+    assert_eq!(of(7, 1_000, Share::P99), Err(NoWorth::TooFewPairs { pairs: 7 }));
+    assert_eq!(of(8, 1, Share::P99), Err(NoWorth::TooFewSamples { samples: 1 }));
+    let figures = |n: usize, samples: u64, at: Share| {
+        let worth = of(n, samples, at).unwrap();
+        (worth.percentile, worth.pairs)
+    };
+    assert_eq!(figures(8, 1_000, Share::P99), ("p99".to_owned(), 8));
+    assert_eq!(figures(8, 1_000, Share::P99_9), ("p99".to_owned(), 8));
+    assert_eq!(figures(8, 500, Share::P99), ("p90".to_owned(), 8));
+    // Neighbours together, where that leaves eight pairs.
+    assert_eq!(figures(16, 500, Share::P99), ("p99".to_owned(), 8));
+    assert_eq!(figures(27, 400, Share::P99), ("p99".to_owned(), 9));
+}
+
+#[test]
+fn a_few_blocks_that_the_machine_disturbed_decide_nothing() {
+    let mut random = fastrand::Rng::with_seed(3);
+    let (without, mut with) = pairs(0.5, 3);
+    for disturbed in [2, 9] {
+        with[disturbed] = block(100e6, &mut random);
+    }
+    let worth = worth::of_pairs(&without, &with, WorthRequest::default()).unwrap();
+    assert!(worth.is_visible() && (0.4..0.65).contains(&worth.ratio), "{worth:?}");
 }

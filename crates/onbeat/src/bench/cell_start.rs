@@ -243,9 +243,10 @@ mod tests {
 
     #[test]
     fn a_start_is_one_line_and_what_follows_stays_in_the_pipe() {
-        let text = line(&start()) + "{\"block\":{}}\n";
+        let start = start();
+        let text = line(&start) + "{\"block\":{}}\n";
         let mut input = text.as_bytes();
-        assert_eq!(CellStart::read(&mut input).unwrap(), start());
+        assert_eq!(CellStart::read(&mut input).unwrap(), start);
         assert_eq!(input, b"{\"block\":{}}\n");
     }
 

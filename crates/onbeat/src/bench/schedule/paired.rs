@@ -6,7 +6,7 @@ use super::{LoadTurn, PREPARATION_S, Pace, ROUND_S, SHORTEST_BLOCK_S, Schedule, 
 
 /// Length of a block that is aimed at, in seconds: long enough for a percentile of its own, short
 /// enough that neighbours share their background.
-const BLOCK_S: f64 = 1.0;
+const BLOCK_S: f64 = 1.2;
 /// Fewest rows: an interval needs several.
 const LEAST_ROWS: u32 = 8;
 /// Most rows; a longer time makes longer blocks.
@@ -88,10 +88,10 @@ mod tests {
     }
 
     #[test]
-    fn half_a_minute_holds_a_dozen_pairs_of_a_second() {
+    fn half_a_minute_holds_ten_pairs_of_more_than_a_second() {
         let schedule = plan(2, &[false], Duration::from_secs(30), 1).unwrap();
-        assert_eq!(schedule.blocks_per_cell, 12);
-        assert!((1.0..1.2).contains(&schedule.block_s), "{}", schedule.block_s);
+        assert_eq!(schedule.blocks_per_cell, 10);
+        assert!((1.2..1.4).contains(&schedule.block_s), "{}", schedule.block_s);
         assert_eq!(schedule.turns.len(), 1, "a load runs without a stop");
     }
 
