@@ -6,7 +6,7 @@ ONBEAT := target/release/onbeat
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help dist test-dist test-kernels test-vm fuzz inject-live causes outside bench test build setup-bench setup-test lint doc unit loom viewer generated bless peers clean
+.PHONY: help dist test-dist test-kernels test-vm fuzz inject-live causes worth outside bench test build setup-bench setup-test lint doc unit loom viewer generated bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -74,6 +74,9 @@ inject-live: ## every fault of the injector takes place as logged (needs a quiet
 
 causes: build ## plants each cause and prints the reported one (needs a quiet machine)
 	$(CARGO) bench --locked -p onbeat-cli --bench causes -- $(ARGS)
+
+worth: build ## what four settings of a loop are worth here, and a placebo (needs a quiet machine, six minutes)
+	python3 tests/worth/run.py --onbeat $(ONBEAT) $(ARGS)
 
 # Kernels, cgroups and more: make test-kernels KERNELS="--kernels 6.1 --cgroups v2"; see docs/kernels.md.
 KERNELS ?=

@@ -20,7 +20,7 @@ const CRATES: [&str; 9] = [
 /// earlier entries.
 ///
 /// A room of `onbeat` is named by its name alone.
-const MAY_NAME: [(&str, &[&str]); 20] = [
+const MAY_NAME: [(&str, &[&str]); 21] = [
     ("crates/onbeat-rt/src/", &[]),
     ("crates/onbeat-tune/src/", &["onbeat_rt"]),
     ("crates/onbeat-ethercat/src/", &["onbeat_rt"]),
@@ -51,6 +51,7 @@ const MAY_NAME: [(&str, &[&str]); 20] = [
         &["onbeat_rt", "onbeat_tune", "host", "thread", "cause", "record", "load", "probe"],
     ),
     ("crates/onbeat/src/report", &["onbeat_ethercat::event", "host", "thread", "cause", "record"]),
+    ("crates/onbeat/src/worth", &["host", "record", "report"]),
     ("crates/onbeat/src/lib.rs", &[]),
     (
         "crates/onbeat-robot/src/",

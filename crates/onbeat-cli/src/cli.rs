@@ -129,6 +129,8 @@ const BENCH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       all nine tunings; real-time priority and shielding need rights
   onbeat bench --tunings none,S --loads idle,cpu=50%
       needs no rights
+  sudo onbeat bench --tunings none,PMCS,PM+plan --plan plan.toml
+      before and after a whole plan, in turns
   onbeat bench --for 12m --limit 100us --at 99.99
       exit status 0 PASS, 1 FAIL, 2 INCONCLUSIVE";
 
@@ -262,9 +264,11 @@ pub(crate) struct BenchOptions {
     /// Total time, including start and stop of loads
     #[arg(long = "for", default_value = "2m", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,
-    /// Tunings: letters of P, M, C, S, or none
+    /// Tunings: letters of P, M, C, S, ids after +, or none
     ///
-    /// P sets real-time priority, M locks memory, C shields a CPU, S sleeps, then spins.
+    /// P sets real-time priority, M locks memory, C shields a CPU, S sleeps, then spins. Ids of
+    /// `onbeat tune check` follow after +, such as P+irq.affinity, and so does `plan` for the plan
+    /// of --plan. A setting of the host is made before each block of its cell and undone after it.
     #[arg(
         long,
         default_value = "none,M,C,MC,P,PM,PC,PMC,PMCS",
@@ -272,7 +276,10 @@ pub(crate) struct BenchOptions {
         value_name = "LIST"
     )]
     #[arg(add = ArgValueCandidates::new(complete::tunings))]
-    pub(crate) tunings: Vec<onbeat::bench::Tuning>,
+    pub(crate) tunings: Vec<onbeat::bench::CellTuning>,
+    /// File that the tuning `plan` stands for
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan: Option<PathBuf>,
     /// Background loads; see `onbeat load --help`
     #[arg(long, default_value = "idle,paper", value_delimiter = ',', value_name = "LIST")]
     #[arg(add = ArgValueCandidates::new(complete::loads))]

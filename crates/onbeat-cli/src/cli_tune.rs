@@ -11,6 +11,7 @@ use onbeat_tune::lint::LintSubject;
 use onbeat_tune::plan::{CpuChoice, PlanProfile};
 use onbeat_tune::{CpuList, explain};
 
+use crate::cli_tune_measure::{MEASURE_EXAMPLES, TuneMeasureOptions};
 use crate::complete;
 use crate::units::{loop_period_ns, time_ns};
 
@@ -61,6 +62,12 @@ pub(crate) enum Tune {
     /// `onbeat tune check --from` and `onbeat tune plan --from` read it on another machine, packed
     /// by gzip or not. It holds no names of hosts, people or programs. As root it holds more.
     Capture(TuneCaptureOptions),
+    /// Measure what a tuning is worth on this machine
+    ///
+    /// Blocks with and without it take turns in one run. The host is changed before each block with
+    /// it and put back after; after a kill, the next start of onbeat undoes the changes.
+    #[command(before_help = MEASURE_EXAMPLES)]
+    Measure(Box<TuneMeasureOptions>),
 }
 
 const CHECK_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m

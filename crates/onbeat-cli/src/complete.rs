@@ -258,7 +258,7 @@ mod tests {
 
         for tuning in tunings() {
             let tuning = tuning.get_value().to_string_lossy().into_owned();
-            assert!(tuning.parse::<onbeat::bench::Tuning>().is_ok(), "{tuning}");
+            assert!(tuning.parse::<onbeat::bench::CellTuning>().is_ok(), "{tuning}");
         }
     }
 }

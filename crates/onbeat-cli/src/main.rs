@@ -10,6 +10,7 @@ mod cli_measure;
 mod cli_robot;
 mod cli_segment;
 mod cli_tune;
+mod cli_tune_measure;
 mod cmd;
 mod complete;
 #[cfg(test)]

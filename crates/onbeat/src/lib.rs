@@ -44,6 +44,7 @@
 //! | [`cause`] | why a cycle was late: flight recorder, classifier, export |
 //! | [`mod@bench`] | tunings × loads, in turns |
 //! | [`report`] | from run files to figures, verdicts, tables and the page |
+//! | [`worth`] | what tunings were worth on this machine, remembered |
 //!
 //! Changes to the host are in `onbeat-tune`, the words of buses in `onbeat-ethercat`, robots and
 //! the probes of their buses in `onbeat-robot`.
@@ -61,5 +62,6 @@ pub mod probe;
 pub mod record;
 pub mod report;
 pub mod thread;
+pub mod worth;
 
 pub use control_loop::{Cycle, CycleResult, Flow, Loop, LoopError, LoopReport, Period, run};

@@ -92,6 +92,7 @@ fn served(ends_blocks: Flow, blocks: &'static [u64]) -> (Vec<&'static str>, RunF
         origin_ns: 0,
         task: CellTask::Timer,
         setting: Setting::new(1_000_000),
+        timer_slack_ns: None,
         explain: false,
         resume: None,
     };

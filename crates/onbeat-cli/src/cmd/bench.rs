@@ -25,8 +25,8 @@ use onbeat_tune::TuneError;
 use super::measure::carrier_of;
 use super::resume_bench::{self, FoundBench};
 use super::{
-    Failure, ThreadChoice, Verdict, check_cpu, limit, load, most_alarms, queue, repair_first, runs,
-    setting, show, typed, verdict,
+    Failure, ThreadChoice, Verdict, check_cpu, host_settings, limit, load, most_alarms, queue,
+    repair_first, runs, setting, show, typed, verdict,
 };
 use crate::cli::{BenchOptions, Order, With};
 use crate::signals::{self, OnUsr1};
@@ -62,22 +62,23 @@ pub(crate) fn run(options: &BenchOptions) -> Result<Verdict, Failure> {
 }
 
 /// Returns the plan, when nothing forbids it before something starts.
-fn admitted(options: &BenchOptions) -> Result<BenchPlan, Failure> {
+pub(super) fn admitted(options: &BenchOptions) -> Result<BenchPlan, Failure> {
     check_cpu(options.cpu)?;
     load::look_at_place(&options.loads, options.load_dir.as_deref(), "--load-dir")?;
     if most_alarms(&options.limit).is_some() && options.with != Some(With::Bus) {
         return Err(Failure::NoEvents { what: "bench".to_owned(), instead: "add --with bus" });
     }
 
-    let plan = plan(options);
+    let mut plan = plan(options);
+    plan.settings = host_settings::resolved(&plan, options.plan.as_deref())?;
     // The busiest cell decides whether the loop leaves the kernel's threads their time.
-    plan.tunings.iter().try_for_each(|tuning| plan.tuned(*tuning).admit())?;
+    plan.tunings.iter().try_for_each(|tuning| plan.tuned(tuning).admit())?;
     scheduled(&plan)?;
     Ok(plan)
 }
 
 /// Runs the bench, and returns the directory of the complete run.
-fn measured(
+pub(super) fn measured(
     options: &BenchOptions,
     plan: &BenchPlan,
     interruptions: &Interruptions,
@@ -168,6 +169,7 @@ fn plan(options: &BenchOptions) -> BenchPlan {
 
     BenchPlan {
         tunings: options.tunings.clone(),
+        settings: Vec::new(),
         loads: options.loads.clone(),
         duration: Duration::from_nanos(options.duration),
         order: match options.order {
@@ -183,7 +185,10 @@ fn plan(options: &BenchOptions) -> BenchPlan {
         },
         // Blocks are short: each has an interval of its own.
         setting: setting(&options.looping, without_tuning, 0),
-        cpu: options.cpu.unwrap_or_else(bench::quietest_cpu),
+        cpu: options
+            .cpu
+            .or_else(|| host_settings::cpu_of_plan(&options.tunings, options.plan.as_deref()))
+            .unwrap_or_else(bench::quietest_cpu),
         priority: options.priority,
         spin: Wait::SleepThenSpin { margin_ns: options.spin },
         command: typed(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use onbeat::bench::cell::{CellReply, CellServer};
 use onbeat::bench::cell_start::{CellStart, CellTask};
+use onbeat::bench::fresh_memory;
 use onbeat::probe::description::{Alone, OnGrid, Parts};
 use onbeat::probe::timer::Timer;
 use onbeat::probe::{Interruptions, RunError};
@@ -48,6 +49,7 @@ fn server(interruptions: Arc<Interruptions>) -> Result<CellServer, Failure> {
             figures: Box::new(NoFigures),
             companion: Box::new(Alone),
         },
+        CellTask::FreshMemory { pages } => fresh_memory::parts(start.setting.work_ns, pages),
         CellTask::Bus => {
             let controllers = walking(start.setting.period_ns)?;
             let (parts, description) =

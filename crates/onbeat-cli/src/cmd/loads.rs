@@ -192,7 +192,7 @@ fn shares(plan: &TurnsPlan, left: &[u64]) -> String {
     let loads = plan.loads.len();
     let Some((each_s, blocks)) = plan.share_s().zip(plan.blocks()) else {
         return match plan.order {
-            CellOrder::Interleaved => {
+            CellOrder::Interleaved | CellOrder::Paired => {
                 let block = time(plan.seconds(plan.block_releases()));
                 format!("{loads} loads take turns in blocks of {block}, until Ctrl-C")
             }
@@ -203,7 +203,9 @@ fn shares(plan: &TurnsPlan, left: &[u64]) -> String {
     };
     let blocks = match (plan.order, blocks) {
         (CellOrder::Interleaved, 2..) => format!(" in {blocks} blocks, in turns"),
-        (CellOrder::Interleaved, _) => " in one block, in random order".to_owned(),
+        (CellOrder::Interleaved | CellOrder::Paired, _) => {
+            " in one block, in random order".to_owned()
+        }
         (CellOrder::Sequential, _) => ", one after the other".to_owned(),
     };
 

@@ -9,11 +9,13 @@ pub(crate) mod export;
 mod export_formats;
 pub(crate) mod gate;
 pub(crate) mod generate;
+mod host_settings;
 pub(crate) mod import;
 pub(crate) mod inject;
 pub(crate) mod load;
 mod loads;
 pub(crate) mod measure;
+mod measure_tuning;
 mod queue;
 pub(crate) mod repair;
 pub(crate) mod report;
@@ -205,6 +207,10 @@ pub(crate) enum Failure {
     NotAsked { on: String, source: io::Error },
     #[error("{0}")]
     Refused(String),
+    #[error(transparent)]
+    Setting(#[from] onbeat::bench::host_settings::SettingRefusal),
+    #[error(transparent)]
+    Worth(#[from] onbeat::report::worth::NoWorth),
     #[error("\"{name}\" is too long for a pair of interfaces; use at most {most} letters")]
     LongName { name: String, most: usize },
     #[error("cannot run `{line}`: {source}. It is part of iproute2; --interface does not need it")]

@@ -153,6 +153,7 @@ fn value(options: &BenchOptions, id: &str) -> Option<String> {
     Some(match id {
         "duration" => format!("{:?}", options.duration),
         "tunings" => format!("{:?}", options.tunings),
+        "plan" => format!("{:?}", options.plan),
         "loads" => format!("{:?}", options.loads),
         "load_dir" => format!("{:?}", options.load_dir),
         "order" => format!("{:?}", options.order),

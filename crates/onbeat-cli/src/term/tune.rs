@@ -33,11 +33,12 @@ fn row(tuning: &CheckedTuning, arrow: &str) -> Row {
     let share = tuning
         .explained
         .map_or_else(String::new, |of| format!(" {}", whole_percent(of.lateness_share)));
+    let worth = tuning.worth.as_ref().map_or_else(String::new, |it| format!("; worth here: {it}"));
     let entries = [
         verdict_word(&tuning.finding.verdict).to_owned(),
         format!("{}{share}", tuning.record.effect),
         tuning.record.id.clone(),
-        state(tuning, arrow),
+        state(tuning, arrow) + &worth,
         takes(tuning),
     ];
     Row { entries: entries.map(Into::into).into(), begins_group: false }
@@ -137,7 +138,7 @@ fn without_places(current: &str) -> String {
 
 /// Returns the title of a tuning and, line by line, what is known of it.
 pub(crate) fn details(tuning: &CheckedTuning) -> String {
-    let CheckedTuning { record, finding, explained, evidence } = tuning;
+    let CheckedTuning { record, finding, explained, evidence, worth } = tuning;
     let reason = finding.verdict.reason().map(str::to_owned);
     let causes: Vec<String> = mended(record).iter().map(|kind| kind.words().to_owned()).collect();
     let takes: Vec<String> = record.takes_effect.iter().map(ToString::to_string).collect();
@@ -153,6 +154,7 @@ pub(crate) fn details(tuning: &CheckedTuning) -> String {
         ("takes", Some(takes.join(", "))),
         ("risk", record.risk.as_ref().map(|risk| format!("{}: {}", risk.level, risk.text))),
         ("effect", effect.get(usize::from(record.effect)).map(|words| (*words).to_owned())),
+        ("worth", worth.as_ref().map(|worth| format!("here: {worth}"))),
         ("causes", (!causes.is_empty()).then(|| listed(&causes))),
         ("seen", evidence.as_ref().map(seen)),
         ("explains", explained.map(|explained| explains(&explained))),

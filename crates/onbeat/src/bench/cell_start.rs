@@ -5,9 +5,11 @@
 //! ([`super::cell::CellRequest`]).
 
 use std::io::{self, BufRead, Write};
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use onbeat_rt::Instant;
+use rustix::thread::set_current_timer_slack;
 use serde::{Deserialize, Serialize};
 
 use crate::probe::resume::ResumePoint;
@@ -36,6 +38,7 @@ const MOST_BYTES: u64 = 1 << 20;
 ///     origin_ns: 0,
 ///     task: CellTask::Timer,
 ///     setting: Setting::new(1_000_000),
+///     timer_slack_ns: None,
 ///     explain: false,
 ///     resume: None,
 /// };
@@ -64,6 +67,8 @@ pub struct CellStart {
     pub task: CellTask,
     /// How the loop runs, with the tuning of the cell.
     pub setting: Setting,
+    /// Timer slack of the loop's thread, in nanoseconds; `None` leaves the kernel's default.
+    pub timer_slack_ns: Option<u64>,
     /// Whether the cell asks the bench to explain spikes.
     pub explain: bool,
     /// Where the run file is resumed; `None` creates it.
@@ -80,6 +85,11 @@ pub enum CellTask {
     /// Exchanges process data with a simulated EtherCAT bus. The process that serves the cell
     /// brings it.
     Bus,
+    /// Works as [`CellTask::Timer`], and touches memory for the first time.
+    FreshMemory {
+        /// Pages of 4 KiB in each cycle.
+        pages: u32,
+    },
 }
 
 /// The start of a cell could not be read.
@@ -152,6 +162,11 @@ impl CellStart {
     /// # Errors
     /// As [`Run::open`] and [`Run::resume_at`].
     pub fn open_run(&self, series: &[Series], grants: Vec<Grant>) -> Result<Run, RunError> {
+        if let Some(slack) = self.timer_slack_ns.and_then(NonZeroU64::new) {
+            // The loop's thread inherits it.
+            set_current_timer_slack(Some(slack)).map_err(|why| RunError::Thread(why.into()))?;
+        }
+
         let mut header = probe::header(&self.command, "timer", series, self.started_unix_s);
         header.cell = Some(self.cell.clone());
         header.grants = grants;
@@ -214,6 +229,7 @@ mod tests {
             origin_ns: u64::MAX,
             task: CellTask::Bus,
             setting: Setting::new(250_000),
+            timer_slack_ns: Some(1),
             explain: true,
             resume: Some(ResumePoint::now(0.0, 0.5)),
         }
@@ -227,9 +243,10 @@ mod tests {
 
     #[test]
     fn a_start_is_one_line_and_what_follows_stays_in_the_pipe() {
-        let text = line(&start()) + "{\"block\":{}}\n";
+        let start = start();
+        let text = line(&start) + "{\"block\":{}}\n";
         let mut input = text.as_bytes();
-        assert_eq!(CellStart::read(&mut input).unwrap(), start());
+        assert_eq!(CellStart::read(&mut input).unwrap(), start);
         assert_eq!(input, b"{\"block\":{}}\n");
     }
 

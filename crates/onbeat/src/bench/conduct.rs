@@ -9,9 +9,11 @@ use std::time::Duration;
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 
-use super::Tuning;
+use super::CellTuning;
 use super::cell::{CellError, CellProcess, CellReply};
+use super::cell_slot::{CellSlot, is_part_of_tuning};
 use super::cell_start::CellStart;
+use super::host_settings::SettingError;
 use super::load_notes;
 use super::plan::real_loads;
 pub use super::plan::{BenchPlan, scheduled};
@@ -27,7 +29,7 @@ use crate::record::{
     Account, Bench, Cell, CellNotPermitted, EndReason, Note, Progress, Remark, RunWriter,
     WriteError,
 };
-use crate::thread::{AheadOfLoad, Grant, Privilege, ThreadRequest};
+use crate::thread::{AheadOfLoad, Grant, ThreadRequest};
 use onbeat_tune::TuneError;
 
 /// Interval between two looks of the bench while a block runs.
@@ -119,6 +121,9 @@ pub enum BenchError {
     /// The shield could not be raised or lowered.
     #[error(transparent)]
     Tune(#[from] TuneError),
+    /// A setting of the host could not be made or undone.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
 }
 
 /// The directory, processes and signals of a bench.
@@ -155,15 +160,6 @@ pub fn conduct<'c>(
     let ran = conductor.prepare(schedule).and_then(|schedule| conductor.run_turns(&schedule));
     let closed = conductor.close(ran.is_ok());
     ran.and(closed)
-}
-
-/// A cell of the bench, with its process while it may run.
-struct CellSlot {
-    cell: Cell,
-    tuning: Tuning,
-    process: Option<CellProcess>,
-    why_not: Option<String>,
-    blocks: u32,
 }
 
 /// A bench in progress.
@@ -234,13 +230,14 @@ impl<'c> BenchConductor<'c> {
             schedule.turns.iter().any(|turn| turn.load == load && turn.blocks.contains(&tuning))
         };
         for load in 0..self.plan.loads.len() {
-            for (at, &tuning) in self.plan.tunings.iter().enumerate() {
+            for (at, tuning) in self.plan.tunings.iter().enumerate() {
                 let slot = self.slot(self.plan.cell(load, tuning), tuning, has_blocks(load, at))?;
                 self.slots.push(slot);
             }
         }
 
         self.prepare_shield()?;
+        self.refuse_settings_without_root()?;
         let not_permitted: Vec<CellNotPermitted> =
             self.slots.iter().filter_map(CellSlot::not_permitted).collect();
         let running = self.slots.iter().filter(|slot| slot.process.is_some()).count();
@@ -270,7 +267,7 @@ impl<'c> BenchConductor<'c> {
     ) -> Result<Schedule, BenchError> {
         let schedule = self.rescheduled(schedule);
         self.file.note(&Note::Bench(Box::new(Bench {
-            tunings: self.plan.tunings.iter().map(Tuning::to_string).collect(),
+            tunings: self.plan.tunings.iter().map(CellTuning::to_string).collect(),
             loads: self.plan.loads.iter().map(Load::to_string).collect(),
             order: self.plan.order.note(),
             blocks: schedule.blocks_per_cell,
@@ -306,9 +303,10 @@ impl<'c> BenchConductor<'c> {
     fn slot(
         &mut self,
         cell: Cell,
-        tuning: Tuning,
+        tuning: &CellTuning,
         has_blocks: bool,
     ) -> Result<CellSlot, BenchError> {
+        let tuning = tuning.clone();
         let empty = CellSlot { cell, tuning, process: None, why_not: None, blocks: 0 };
         let Some(ResumedBench { measured, .. }) = &self.resumed else {
             return self.start_cell(empty);
@@ -332,7 +330,8 @@ impl<'c> BenchConductor<'c> {
             started_unix_s: self.origin.unix_s,
             origin_ns: self.origin.at.as_ns(),
             task: self.plan.task,
-            setting: self.plan.tuned(*tuning),
+            setting: self.plan.tuned(tuning),
+            timer_slack_ns: self.plan.options(tuning).timer_slack_ns,
             explain: self.explainer.is_some(),
             resume: resumed.map(|resumed| resumed.point.clone()),
         };
@@ -363,11 +362,13 @@ impl<'c> BenchConductor<'c> {
     }
 
     fn prepare_shield(&mut self) -> Result<(), BenchError> {
-        let shielded = self.slots.iter().filter(|slot| slot.tuning.shield);
+        let plan = self.plan;
+        let is_shielded = |tuning: &CellTuning| plan.options(tuning).letters.shield;
+        let shielded = self.slots.iter().filter(|slot| is_shielded(&slot.tuning));
         let pids: Vec<u32> =
             shielded.filter_map(|slot| Some(slot.process.as_ref()?.pid())).collect();
         let is_resumed = self.resumed.is_some();
-        if !self.plan.tunings.iter().any(|tuning| tuning.shield) || is_resumed && pids.is_empty() {
+        if !plan.tunings.iter().any(is_shielded) || is_resumed && pids.is_empty() {
             return Ok(());
         }
 
@@ -376,7 +377,7 @@ impl<'c> BenchConductor<'c> {
             let why = grant.refusal();
             let mut slots = std::mem::take(&mut self.slots);
             let shielded =
-                slots.iter_mut().filter(|slot| slot.tuning.shield && slot.why_not.is_none());
+                slots.iter_mut().filter(|slot| is_shielded(&slot.tuning) && slot.why_not.is_none());
             let refused =
                 shielded.map(|slot| self.refuse(slot, why.clone())).collect::<Result<Vec<()>, _>>();
             self.slots = slots;
@@ -389,6 +390,26 @@ impl<'c> BenchConductor<'c> {
 
         self.list_grant(grant);
         Ok(())
+    }
+
+    /// Marks the cells that change the host as not permitted where that is refused.
+    fn refuse_settings_without_root(&mut self) -> Result<(), BenchError> {
+        if self.shielding.can_change() {
+            return Ok(());
+        }
+
+        let plan = self.plan;
+        let changes = |slot: &CellSlot| {
+            plan.settings_of(&slot.tuning).any(|setting| !setting.plan.steps.is_empty())
+        };
+        let mut slots = std::mem::take(&mut self.slots);
+        let refused = slots
+            .iter_mut()
+            .filter(|slot| changes(slot) && slot.why_not.is_none())
+            .map(|slot| self.refuse(slot, "changing settings of the host needs root".to_owned()))
+            .collect::<Result<Vec<()>, _>>();
+        self.slots = slots;
+        refused.map(|_| ())
     }
 
     /// Marks a cell as not permitted: its process ends, and its run file, without samples, is
@@ -437,7 +458,7 @@ impl<'c> BenchConductor<'c> {
                 continue;
             }
 
-            ran = self.block(slot, releases);
+            ran = self.tuned_block(slot, releases);
             if ran.is_err() {
                 break;
             }
@@ -492,11 +513,23 @@ impl<'c> BenchConductor<'c> {
         Ok(())
     }
 
+    /// Runs a block between the changes of its tuning and their undo.
+    fn tuned_block(&mut self, slot: usize, releases: u64) -> Result<(), BenchError> {
+        let plan = self.plan;
+        let tuning = self.slots[slot].tuning.clone();
+        self.shielding.set(plan.options(&tuning).letters.shield)?;
+
+        let made = self.shielding.make(plan.settings_of(&tuning));
+        let ran = made.map_err(Into::into).and_then(|()| self.block(slot, releases));
+        let undone = self.shielding.undo_settings();
+        ran.and(undone.map_err(Into::into))
+    }
+
     fn block(&mut self, slot: usize, releases: u64) -> Result<(), BenchError> {
-        self.shielding.set(self.slots[slot].tuning.shield)?;
         // The loop may run on any CPU: the explainer may go ahead of the load beside a real-time
         // loop only.
-        let fifo = self.slots[slot].tuning.priority.then_some(self.plan.priority);
+        let options = self.plan.options(&self.slots[slot].tuning);
+        let fifo = options.letters.priority.then_some(self.plan.priority);
         let of_loop = ThreadRequest { fifo, ..ThreadRequest::default() };
         let _ahead = self.explainer.as_ref().map(|_| AheadOfLoad::take(&of_loop).0);
         let CellSlot { cell, process, blocks, .. } = &mut self.slots[slot];
@@ -564,30 +597,4 @@ impl<'c> BenchConductor<'c> {
 
         Ok(())
     }
-}
-
-impl CellSlot {
-    fn not_permitted(&self) -> Option<CellNotPermitted> {
-        Some(CellNotPermitted { cell: self.cell.clone(), why_not: self.why_not.clone()? })
-    }
-
-    /// Marks the cell as not permitted: its process ends, and its run file, without samples, is
-    /// removed.
-    fn refuse(&mut self, why: String, file: &Path) -> Result<(), BenchError> {
-        self.why_not = Some(why);
-        if let Some(process) = self.process.take() {
-            process.close()?;
-        }
-
-        // A file without samples is read as a cell that never ran, so a failure here loses nothing.
-        let _ = std::fs::remove_file(file);
-        Ok(())
-    }
-}
-
-/// Returns whether a grant is part of a tuning. A cell runs without the others: evidence, idle
-/// states.
-fn is_part_of_tuning(grant: &Grant) -> bool {
-    use Privilege::{CpuAffinity, LockedMemory, RealTimePriority};
-    matches!(grant.privilege(), Some(RealTimePriority | LockedMemory | CpuAffinity))
 }

@@ -1,6 +1,7 @@
 //! Tunings × loads, in turns, each cell in a process of its own; and single measurements.
 //!
-//! [`Tuning`] and [`schedule`] say what runs when; [`cell_start`] is the message that starts the
+//! [`CellTuning`] and [`schedule`] say what runs when; [`host_settings`] are made before a block and
+//! undone after it; [`cell_start`] is the message that starts the
 //! process of a cell, [`cell`] that process at both ends of its pipes; [`conduct`] executes the
 //! schedule: loads, shield, blocks. [`turns`] does the same for one probe under several loads, in
 //! one process. [`measurement`] is one probe under one load.
@@ -19,8 +20,12 @@
 //! Absent on purpose: figures. They come from the run files, in [`crate::report`].
 
 pub mod cell;
+mod cell_slot;
 pub mod cell_start;
+pub mod cell_tuning;
 pub mod conduct;
+pub mod fresh_memory;
+pub mod host_settings;
 mod load_notes;
 pub mod measurement;
 mod plan;
@@ -31,6 +36,7 @@ pub mod turns;
 mod unfinished;
 
 pub use crate::record::{Tuning, TuningError};
+pub use cell_tuning::{CellTuning, CellTuningError, LoopOptions};
 
 /// Returns the CPU with the fewest device interrupts since boot, by `/proc/interrupts`: some
 /// interrupts cannot be moved, and its shield leaves the fewest behind. The highest number among

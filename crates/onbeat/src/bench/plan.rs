@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use onbeat_rt::Wait;
 
-use super::Tuning;
 use super::cell_start::CellTask;
+use super::cell_tuning::{CellTuning, LoopOptions};
 use super::conduct::BenchError;
+use super::host_settings::HostSetting;
 use super::schedule::{self, CellOrder, Schedule};
 use crate::load::Load;
 use crate::probe::Setting;
@@ -19,7 +20,9 @@ use crate::thread::ThreadRequest;
 #[derive(Clone, Debug)]
 pub struct BenchPlan {
     /// Tunings in the order of the command line.
-    pub tunings: Vec<Tuning>,
+    pub tunings: Vec<CellTuning>,
+    /// Settings of the host that tunings name, resolved for [`BenchPlan::cpu`].
+    pub settings: Vec<HostSetting>,
     /// Loads in the order of the command line.
     pub loads: Vec<Load>,
     /// Total time.
@@ -36,7 +39,7 @@ pub struct BenchPlan {
     pub task: CellTask,
     /// How the loop runs without tuning; a tuning sets its wait, priority, CPU and memory.
     pub setting: Setting,
-    /// The CPU that C shields.
+    /// The CPU that C shields, and that a loop is bound to without a shield.
     pub cpu: u32,
     /// The priority that P gives.
     pub priority: u32,
@@ -51,22 +54,36 @@ pub struct BenchPlan {
 }
 
 impl BenchPlan {
+    /// Returns what a tuning changes of the loop, plans included.
+    #[must_use]
+    pub fn options(&self, tuning: &CellTuning) -> LoopOptions {
+        let implied = self.settings_of(tuning).map(|setting| setting.implies);
+        implied.fold(tuning.options(), LoopOptions::and)
+    }
+
+    /// Returns the settings of the host that a tuning makes, in its order.
+    pub fn settings_of(&self, tuning: &CellTuning) -> impl Iterator<Item = &HostSetting> {
+        let named = move |name: &str| self.settings.iter().find(|setting| setting.name == name);
+        tuning.host_names().filter_map(named)
+    }
+
     /// Returns the setting of a cell with this tuning.
     #[must_use]
-    pub fn tuned(&self, tuning: Tuning) -> Setting {
+    pub fn tuned(&self, tuning: &CellTuning) -> Setting {
+        let LoopOptions { letters, bound, .. } = self.options(tuning);
         let thread = ThreadRequest {
-            fifo: tuning.priority.then_some(self.priority).filter(|priority| *priority > 0),
-            cpu: tuning.shield.then_some(self.cpu),
-            lock_memory: tuning.memory,
+            fifo: letters.priority.then_some(self.priority).filter(|priority| *priority > 0),
+            cpu: (letters.shield || bound).then_some(self.cpu),
+            lock_memory: letters.memory,
             ..self.setting.thread
         };
-        let wait = if tuning.spin { self.spin } else { Wait::Sleep };
+        let wait = if letters.spin { self.spin } else { Wait::Sleep };
         // The bench has the flight recorder.
         Setting { wait, thread, causes: false, ..self.setting.clone() }
     }
 
     /// Returns the cell of a tuning under the load of this index.
-    pub(super) fn cell(&self, load: usize, tuning: Tuning) -> Cell {
+    pub(super) fn cell(&self, load: usize, tuning: &CellTuning) -> Cell {
         Cell { tuning: tuning.to_string(), load: self.loads[load].to_string() }
     }
 }
@@ -77,7 +94,7 @@ impl BenchPlan {
 /// [`BenchError::Twice`] when a name is listed twice, [`BenchError::TooShort`] when the time does
 /// not hold all cells.
 pub fn scheduled(plan: &BenchPlan) -> Result<Schedule, BenchError> {
-    check_names("tuning", plan.tunings.iter().map(Tuning::to_string))?;
+    check_names("tuning", plan.tunings.iter().map(CellTuning::to_string))?;
     check_names("load", plan.loads.iter().map(Load::to_string))?;
     Ok(schedule::plan(plan.tunings.len(), &real_loads(plan), plan.duration, plan.order, plan.seed)?)
 }

@@ -5,6 +5,8 @@
 //! gets short blocks, in an order that is reversed from visit to visit. The paper's order, one cell
 //! after another, is kept for comparison.
 
+mod paired;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -39,6 +41,9 @@ pub enum CellOrder {
     Interleaved,
     /// One after another, as in the paper.
     Sequential,
+    /// In rows of one short block of each, every row in an order drawn at random; half of the rows
+    /// are the other half backwards.
+    Paired,
 }
 
 impl CellOrder {
@@ -46,7 +51,7 @@ impl CellOrder {
     #[must_use]
     pub const fn note(self) -> RunOrder {
         match self {
-            Self::Interleaved => RunOrder::Interleaved,
+            Self::Interleaved | Self::Paired => RunOrder::Interleaved,
             Self::Sequential => RunOrder::Sequential,
         }
     }
@@ -139,12 +144,16 @@ pub fn plan(
     order: CellOrder,
     seed: u64,
 ) -> Result<Schedule, TooShort> {
+    if order == CellOrder::Paired {
+        return paired::plan(tunings, loads, total, seed);
+    }
+
     let total_s = total.as_secs_f64();
     let wanted = match order {
         CellOrder::Interleaved => {
             ((total_s / ROUND_S).round().min(1000.0) as u32).max(LEAST_ROUNDS)
         }
-        CellOrder::Sequential => 1,
+        CellOrder::Sequential | CellOrder::Paired => 1,
     };
 
     let visits = if order == CellOrder::Interleaved { VISITS } else { SEQUENTIAL_BLOCKS };
@@ -317,7 +326,7 @@ impl Shares {
 fn round(tunings: usize, loads: usize, order: CellOrder, rng: &mut fastrand::Rng) -> Vec<LoadTurn> {
     let turn = |load| {
         let blocks = match order {
-            CellOrder::Interleaved => forward_and_backward(tunings, rng),
+            CellOrder::Interleaved | CellOrder::Paired => forward_and_backward(tunings, rng),
             CellOrder::Sequential => (0..tunings)
                 .flat_map(|tuning| std::iter::repeat_n(tuning, SEQUENTIAL_BLOCKS as usize))
                 .collect(),

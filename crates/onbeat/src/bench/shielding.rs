@@ -1,13 +1,16 @@
-//! Changes of a bench to the host: the shield that is raised and lowered between blocks, and the
-//! sessions of its loads. Each is in the journal before it is made.
+//! Changes of a bench to the host: the shield that is raised and lowered between blocks, settings
+//! that are made before a block and undone after it, and the sessions of its loads. Each is in the
+//! journal before it is made.
 
 use std::path::Path;
 
+use super::host_settings::{self, HostSetting, SettingError};
 use crate::load::kill_session;
 use crate::thread::{Grant, Refusal, shell_line, this_program};
 use onbeat_tune::shield::Free;
 use onbeat_tune::{
-    CpuList, Intent, Journal, Key, LiveHost, Purpose, Shield, TuneError, UndoMode, journal,
+    CpuList, HostFiles, Intent, Journal, Key, LiveHost, Purpose, Shield, TuneError, UndoMode,
+    journal,
 };
 
 /// The journal of a bench, and its shield when it has one.
@@ -17,6 +20,8 @@ pub(super) struct Shielding {
     shield: Option<Shield>,
     raised: bool,
     session: Option<journal::ChangeId>,
+    /// Changes of the settings of the block that runs.
+    made: Vec<journal::ChangeId>,
     words: Vec<String>,
 }
 
@@ -32,7 +37,15 @@ impl Shielding {
             Err(why) => (None, vec![format!("changes cannot be recorded in a journal: {why}")]),
         };
 
-        Ok(Self { host, journal, shield: None, raised: false, session: None, words })
+        Ok(Self {
+            host,
+            journal,
+            shield: None,
+            raised: false,
+            session: None,
+            made: Vec::new(),
+            words,
+        })
     }
 
     /// Prepares the shield of `cpu` for these processes, and raises it once to record its effect on
@@ -98,6 +111,30 @@ impl Shielding {
 
         self.raised = up;
         Ok(())
+    }
+
+    /// Whether settings of the host can be changed: by root, with a journal.
+    pub(super) fn can_change(&self) -> bool {
+        self.journal.is_some() && self.host.is_root()
+    }
+
+    /// Makes the settings of a block, in order.
+    pub(super) fn make<'s>(
+        &mut self,
+        settings: impl Iterator<Item = &'s HostSetting>,
+    ) -> Result<(), SettingError> {
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        for setting in settings {
+            host_settings::make(&self.host, journal, setting, &mut self.made)?;
+        }
+        Ok(())
+    }
+
+    /// Undoes the settings of a block.
+    pub(super) fn undo_settings(&mut self) -> Result<(), SettingError> {
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        let made = std::mem::take(&mut self.made);
+        host_settings::undo(&self.host, journal, &made)
     }
 
     /// Undoes all changes and ends the journal.

@@ -140,7 +140,7 @@ impl UnfinishedBench {
     /// # Errors
     /// As [`scheduled`].
     pub fn rest(&self, plan: &BenchPlan) -> Result<Schedule, BenchError> {
-        let cell = |load: usize, tuning: usize| plan.cell(load, plan.tunings[tuning]);
+        let cell = |load: usize, tuning: usize| plan.cell(load, &plan.tunings[tuning]);
         let whole = scheduled(plan)?;
         let rest = whole
             .skip_blocks(|load, tuning| self.measured.blocks_of(&cell(load, tuning)))

@@ -64,7 +64,7 @@ impl Stretches {
     }
 
     /// The logarithm of a percentile by nearest rank, of the stretches drawn.
-    fn ln_percentile(&self, share: Share, drawn: &[usize]) -> f64 {
+    pub(super) fn ln_percentile(&self, share: Share, drawn: &[usize]) -> f64 {
         let count = |bucket: usize| -> u64 {
             let row = &self.up_to[bucket * self.stretches..(bucket + 1) * self.stretches];
             drawn.iter().map(|&stretch| u64::from(row[stretch])).sum()

@@ -1,11 +1,11 @@
-//! The effect of each of P, M, C and S on its own.
+//! The effect of each of P, M, C and S, and of each id, on its own.
 //!
 //! For a factor, every pair of cells that differs by this factor only (none and P, M and PM, …)
 //! gives a ratio of a percentile of release latency; the effect is the geometric mean of the
 //! ratios. How sure it is, is found by resampling each cell's blocks with replacement
 //! (`bootstrap`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ const COMPARED_BY: [Share; 4] = [Share::P99_9, Share::P99, Share::P90, Share::P5
 /// The effect of one factor under one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
-    /// `P`, `M`, `C` or `S`.
+    /// `P`, `M`, `C`, `S`, or the name of a setting such as `irq.affinity`.
     pub factor: String,
     /// The load as typed.
     pub load: String,
@@ -115,37 +115,68 @@ pub fn in_one_line(effects: &[Effect]) -> Vec<String> {
     loads.into_iter().map(line).collect()
 }
 
-/// The letters of a tuning, one bit each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Factors(u32);
+/// What a tuning is made of: letters, one bit each, and names of settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Factors {
+    letters: u32,
+    names: BTreeSet<String>,
+}
 
 impl Factors {
-    /// The order in which effects are listed.
+    /// The order in which effects are listed; names of settings follow.
     const ORDER: &str = "PMCSABDEFGHIJKLNOQRTUVWXYZ";
 
-    /// `None` when the name is not a set of letters.
+    /// `None` when a part of the tuning is empty.
     fn of(tuning: &str) -> Option<Self> {
-        if tuning == "none" {
-            return Some(Self(0));
+        let mut factors = Self::default();
+        for part in tuning.split('+').filter(|part| *part != "none") {
+            match part.chars().try_fold(0, |all, letter| Some(all | Self::bit(letter)?)) {
+                Some(0) => return None,
+                Some(letters) => factors.letters |= letters,
+                None => _ = factors.names.insert(part.to_owned()),
+            }
         }
-        tuning.chars().try_fold(Self(0), |all, letter| Some(Self(all.0 | Self::bit(letter)?)))
+        Some(factors)
     }
 
     fn bit(letter: char) -> Option<u32> {
         letter.is_ascii_uppercase().then(|| 1 << (letter as u32 - 'A' as u32))
     }
+
+    /// The factors of several tunings, in the order in which effects are listed.
+    fn listed<'f>(all: impl Iterator<Item = &'f Self>) -> Vec<String> {
+        let mut any = Self::default();
+        for tuning in all {
+            any.letters |= tuning.letters;
+            any.names.extend(tuning.names.iter().cloned());
+        }
+
+        let is_any = |letter: &char| Self::bit(*letter).is_some_and(|bit| any.letters & bit != 0);
+        let letters = Self::ORDER.chars().filter(is_any).map(String::from);
+        letters.chain(any.names.iter().cloned()).collect()
+    }
+
+    /// The same with one factor more; `None` when it has that already.
+    fn with(&self, factor: &str) -> Option<Self> {
+        let mut more = self.clone();
+        match factor.chars().next().and_then(Self::bit) {
+            Some(bit) if factor.len() == 1 => more.letters |= bit,
+            _ => _ = more.names.insert(factor.to_owned()),
+        }
+        (more != *self).then_some(more)
+    }
 }
 
 /// Cells that differ by one factor only: without it, with it.
 struct Pairs<'c> {
-    factor: char,
+    factor: String,
     share: Share,
     pairs: Vec<(&'c Drawn, &'c Drawn)>,
 }
 
 /// The pairs of cells that differ by one factor.
 struct FactorComparison {
-    factor: char,
+    factor: String,
     share: Share,
     /// Without it, with it.
     pairs: Vec<(Factors, Factors)>,
@@ -154,10 +185,9 @@ struct FactorComparison {
 impl FactorComparison {
     /// `None` when no two cells differ by the factor only, or they have too few samples even for
     /// the median.
-    fn new(factor: char, cells: &BTreeMap<Factors, Stretches>, at_most: Share) -> Option<Self> {
-        let bit = Factors::bit(factor)?;
-        let without = cells.keys().filter(|factors| factors.0 & bit == 0);
-        let pairs = without.map(|&Factors(bits)| (Factors(bits), Factors(bits | bit)));
+    fn new(factor: String, cells: &BTreeMap<Factors, Stretches>, at_most: Share) -> Option<Self> {
+        let pairs =
+            cells.keys().filter_map(|without| Some((without.clone(), without.with(&factor)?)));
         let pairs: Vec<(Factors, Factors)> =
             pairs.filter(|(_, with)| cells.contains_key(with)).collect();
         let fewest = pairs.iter().flat_map(|(a, b)| [cells[a].samples, cells[b].samples]).min()?;
@@ -173,23 +203,23 @@ fn under_load(
     bootstrap: Bootstrap,
 ) -> Vec<Effect> {
     let mut random = fastrand::Rng::with_seed(bootstrap.seed);
-    let questions: Vec<FactorComparison> = Factors::ORDER
-        .chars()
+    let questions: Vec<FactorComparison> = Factors::listed(cells.keys())
+        .into_iter()
         .filter_map(|factor| FactorComparison::new(factor, cells, bootstrap.at_most))
         .collect();
     let mut drawn: BTreeMap<(Share, Factors), Drawn> = BTreeMap::new();
     for FactorComparison { share, pairs, .. } in &questions {
-        for factors in pairs.iter().flat_map(|&(a, b)| [a, b]) {
-            drawn.entry((*share, factors)).or_insert_with(|| {
-                Drawn::of(&cells[&factors], *share, bootstrap.resamples, &mut random)
+        for factors in pairs.iter().flat_map(|(a, b)| [a, b]) {
+            drawn.entry((*share, factors.clone())).or_insert_with(|| {
+                Drawn::of(&cells[factors], *share, bootstrap.resamples, &mut random)
             });
         }
     }
 
     let effect = |FactorComparison { factor, share, pairs }: &FactorComparison| {
-        let pairs =
-            pairs.iter().map(|&(a, b)| (&drawn[&(*share, a)], &drawn[&(*share, b)])).collect();
-        Pairs { factor: *factor, share: *share, pairs }.effect(load)
+        let of = |factors: &Factors| &drawn[&(*share, factors.clone())];
+        let pairs = pairs.iter().map(|(a, b)| (of(a), of(b))).collect();
+        Pairs { factor: factor.clone(), share: *share, pairs }.effect(load)
     };
 
     questions.iter().map(effect).collect()
@@ -203,7 +233,7 @@ impl Pairs<'_> {
         let (without, with) = (mean(&|(without, _)| without.ln), mean(&|(_, with)| with.ln));
         let (low, high) = interval(with - without, &self.pairs);
         let mut effect = Effect {
-            factor: self.factor.to_string(),
+            factor: self.factor.clone(),
             load: load.to_owned(),
             metric: format!("{} {}", self.share.label(), Series::ReleaseLatency.words()),
             ratio: (with - without).exp(),
@@ -237,9 +267,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tuning_is_a_set_of_letters() {
-        assert_eq!(Factors::of("PM"), Factors::of("MP"));
-        assert_eq!(Factors::of("none"), Some(Factors(0)));
-        assert_eq!(Factors::of("P+x"), None);
+    fn a_tuning_is_a_set_of_letters_and_names() {
+        let of = |tuning: &str| Factors::of(tuning).unwrap();
+        assert_eq!(of("PM"), of("MP"));
+        assert_eq!(of("none"), Factors::default());
+        assert_eq!(of("P+irq.affinity+plan"), of("P+plan+irq.affinity"));
+        assert_eq!(of("none").with("irq.affinity"), Some(of("irq.affinity")));
+        assert_eq!(of("P").with("M"), Some(of("PM")));
+        assert_eq!((of("P").with("P"), Factors::of("P+")), (None, None));
+
+        let all = [of("S+plan"), of("PM+irq.affinity")];
+        assert_eq!(Factors::listed(all.iter()), ["P", "M", "S", "irq.affinity", "plan"]);
     }
 }

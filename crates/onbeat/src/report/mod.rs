@@ -18,6 +18,7 @@
 //! | [`export`] | runs for other programs |
 //! | [`gate`], [`junit`] | whether a run passes, for machines |
 //! | [`effects`] | the effect of each of P, M, C and S on its own |
+//! | [`worth`] | what one tuning is worth, from blocks with and without it in pairs |
 //! | [`modes`] | periodic interference |
 //! | [`extremes`] | the extrapolated worst case (EVT) |
 //! | [`enough`] | how long to measure |
@@ -83,6 +84,7 @@ pub mod table;
 pub mod tables;
 pub mod units;
 pub mod verdict;
+pub mod worth;
 
 pub use best::Overall;
 pub use cell::CellSummary;

@@ -198,7 +198,12 @@ impl<'c> RankedTuning<'c> {
     }
 
     fn letters(&self) -> usize {
-        if self.tuning == "none" { 0 } else { self.tuning.len() }
+        let of_part = |part: &str| match part {
+            "none" => 0,
+            letters if letters.bytes().all(|byte| byte.is_ascii_uppercase()) => letters.len(),
+            _ => 1,
+        };
+        self.tuning.split('+').map(of_part).sum()
     }
 }
 

@@ -345,7 +345,8 @@ fn cell_summary(
 
     if file.is_some() {
         summary.notes.extend(cell::load_notes(&bench.loads, &summary.load));
-        let shielded = summary.tuning.parse::<Tuning>().is_ok_and(|tuning| tuning.shield);
+        let letters = summary.tuning.split('+').next().unwrap_or_default();
+        let shielded = letters.parse::<Tuning>().is_ok_and(|tuning| tuning.shield);
         summary
             .notes
             .extend(bench.bench.iter().filter(|_| shielded).flat_map(|bench| bench.shield.clone()));

@@ -12,6 +12,7 @@ use super::checked::{self, CheckedTuning, SpikeCauses, VerdictCounts};
 use super::evidence::{self, WatchedMachine};
 use super::machine;
 use crate::cli_tune::{CheckedLoopOptions, TuneCheckOptions};
+use crate::cmd::measure_tuning::add_remembered;
 use crate::cmd::{Failure, Verdict, check_cpu, runs, show};
 use crate::term::{Tone, advise, columns, fold, say, tune};
 
@@ -28,6 +29,9 @@ pub(super) fn run(options: &TuneCheckOptions) -> Result<Verdict, Failure> {
     let of_run = run.as_ref().and_then(|run| run.causes.as_ref());
     let causes = of_run.or(watched.as_ref().and_then(|watched| watched.causes.as_ref()));
     let mut tunings = checked_tunings(findings, &setup, causes, watched.as_ref());
+    if options.machine.from.is_none() {
+        add_remembered(&mut tunings);
+    }
     if !options.ids.is_empty() {
         let named: Vec<&str> = options
             .ids

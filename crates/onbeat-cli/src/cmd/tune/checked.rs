@@ -68,6 +68,8 @@ pub(crate) struct CheckedTuning {
     pub(crate) explained: Option<ExplainedSpikes>,
     /// What its counters say; `None` where none was watched.
     pub(crate) evidence: Option<RecordEvidence>,
+    /// What it was worth here when it was measured, in words.
+    pub(crate) worth: Option<String>,
 }
 
 /// How much more a tuning counts whose counters moved, or that the run's report advises: one step
@@ -81,7 +83,7 @@ impl CheckedTuning {
         run: Option<&SpikeCauses>,
     ) -> Self {
         let explained = run.map(|run| ExplainedSpikes::of(record, run));
-        Self { record, finding, explained, evidence: None }
+        Self { record, finding, explained, evidence: None, worth: None }
     }
 
     /// Adds what the counters say, by which a finding that needs two readings is judged.
@@ -216,6 +218,8 @@ struct PrintedFinding<'c> {
     explained: Option<ExplainedSpikes>,
     #[serde(skip_serializing_if = "Option::is_none")]
     evidence: Option<PrintedEvidence<'c>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worth_here: Option<&'c str>,
     current: &'c str,
     wanted: &'c str,
     fix: &'c str,
@@ -254,7 +258,7 @@ impl<'c> PrintedEvidence<'c> {
 }
 
 impl<'c> PrintedFinding<'c> {
-    fn of(CheckedTuning { record, finding, explained, evidence }: &'c CheckedTuning) -> Self {
+    fn of(CheckedTuning { record, finding, explained, evidence, worth }: &'c CheckedTuning) -> Self {
         Self {
             id: &record.id,
             title: &record.title,
@@ -264,6 +268,7 @@ impl<'c> PrintedFinding<'c> {
             share: explained.map(|explained| explained.lateness_share),
             explained: *explained,
             evidence: evidence.as_ref().map(PrintedEvidence::of),
+            worth_here: worth.as_deref(),
             current: &finding.current,
             wanted: &finding.wanted,
             fix: &finding.fix,

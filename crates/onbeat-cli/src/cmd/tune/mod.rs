@@ -46,5 +46,6 @@ pub(crate) fn run(command: &Tune) -> Result<Verdict, Failure> {
         Tune::Persist(options) => persist::run(options),
         Tune::Lint(options) => texts::lint(options),
         Tune::Capture(options) => texts::capture(options),
+        Tune::Measure(options) => super::measure_tuning::run(options),
     }
 }

@@ -1,0 +1,276 @@
+//! The tuning of a cell: letters of P, M, C and S, and further settings by their names.
+//!
+//! `none`, `PMC`, `P+irq.affinity`, `mem.swappiness`, `PM+plan`: letters first, names after `+`. A
+//! name is an id of the catalogue, `plan` for the plan of the bench, or the path of a plan. Ids of
+//! the loop's own settings are options of the cell; all others are settings of the host.
+
+use std::fmt;
+use std::str::FromStr;
+
+use onbeat_tune::catalogue::catalogue;
+
+use crate::record::{Tuning, TuningError};
+
+/// The name of a setting that changes nothing: what is measured with it is chance.
+pub const PLACEBO: &str = "placebo";
+/// Stands for the plan of the bench.
+pub const PLAN: &str = "plan";
+/// The id of the loop's CPU, without a shield.
+pub const AFFINITY: &str = "proc.affinity";
+/// The id of the loop's timer slack.
+pub const TIMER_SLACK: &str = "timer.slack";
+/// The timer slack that the setting gives, in nanoseconds.
+const LEAST_SLACK_NS: u64 = 1;
+
+/// A tuning of a bench.
+///
+/// ```
+/// use onbeat::bench::CellTuning;
+///
+/// let tuning: CellTuning = "proc.policy+mem.swappiness".parse()?;
+/// assert_eq!(tuning.to_string(), "P+mem.swappiness");
+/// assert!("P+mem.swapiness".parse::<CellTuning>().is_err());
+/// # Ok::<(), onbeat::bench::CellTuningError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CellTuning {
+    letters: Tuning,
+    names: Vec<String>,
+}
+
+/// What a tuning changes of the loop itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoopOptions {
+    /// Priority, memory, shield and spinning.
+    pub letters: Tuning,
+    /// Whether the loop is bound to the CPU of the bench, also without a shield.
+    pub bound: bool,
+    /// Timer slack of the loop's thread, in nanoseconds; `None` leaves the kernel's default.
+    pub timer_slack_ns: Option<u64>,
+}
+
+impl LoopOptions {
+    /// Returns the options of a setting of the loop; `None` for one of the host.
+    #[must_use]
+    pub fn of_id(id: &str) -> Option<Self> {
+        let letters = |letters: Tuning| Some(Self { letters, ..Self::default() });
+        let none = Tuning::default();
+        match id {
+            "proc.policy" => letters(Tuning { priority: true, ..none }),
+            "proc.mlock" => letters(Tuning { memory: true, ..none }),
+            "proc.spin" => letters(Tuning { spin: true, ..none }),
+            "shield.cpuset_v1" | "shield.cpuset_v2" => letters(Tuning { shield: true, ..none }),
+            AFFINITY => Some(Self { bound: true, ..Self::default() }),
+            TIMER_SLACK => Some(Self { timer_slack_ns: Some(LEAST_SLACK_NS), ..Self::default() }),
+            _ => None,
+        }
+    }
+
+    /// Returns the options of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let (a, b) = (self.letters, other.letters);
+        Self {
+            letters: Tuning {
+                priority: a.priority || b.priority,
+                memory: a.memory || b.memory,
+                shield: a.shield || b.shield,
+                spin: a.spin || b.spin,
+            },
+            bound: self.bound || other.bound,
+            timer_slack_ns: self.timer_slack_ns.or(other.timer_slack_ns),
+        }
+    }
+}
+
+/// A word that is not a valid tuning of a bench.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CellTuningError {
+    /// Its letters are wrong.
+    #[error("{0}, or ids of the catalogue, such as P+irq.affinity")]
+    Letters(#[from] TuningError),
+    /// A name is unknown.
+    #[error(
+        "`{word}` is not a valid tuning: {name} is not in the catalogue; `onbeat tune check --all` lists its ids"
+    )]
+    UnknownName {
+        /// The whole word.
+        word: String,
+        /// The name.
+        name: String,
+    },
+    /// A setting is listed twice.
+    #[error("`{word}` is not a valid tuning: {name} is there twice")]
+    Twice {
+        /// The whole word.
+        word: String,
+        /// The name.
+        name: String,
+    },
+}
+
+impl CellTuning {
+    /// Returns what the words of the tuning change of the loop, without what plans add.
+    #[must_use]
+    pub fn options(&self) -> LoopOptions {
+        let letters = LoopOptions { letters: self.letters, ..LoopOptions::default() };
+        self.names
+            .iter()
+            .filter_map(|name| LoopOptions::of_id(name))
+            .fold(letters, LoopOptions::and)
+    }
+
+    /// Returns the names that are settings of the host: ids, `plan`, paths of plans.
+    pub fn host_names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str).filter(|name| LoopOptions::of_id(name).is_none())
+    }
+
+    /// Returns the tuning with one more setting, and whether it did not have it before.
+    ///
+    /// # Errors
+    /// [`CellTuningError::UnknownName`].
+    pub fn with(&self, name: &str) -> Result<(Self, bool), CellTuningError> {
+        let mut more = self.clone();
+        let is_new = more.add(name)?;
+        Ok((more, is_new))
+    }
+
+    /// Adds a setting; returns whether it is new.
+    fn add(&mut self, name: &str) -> Result<bool, CellTuningError> {
+        let name = canonical(name).ok_or_else(|| CellTuningError::UnknownName {
+            word: name.to_owned(),
+            name: name.to_owned(),
+        })?;
+        let options = LoopOptions::of_id(&name).unwrap_or_default();
+        if options.letters != Tuning::default() {
+            let before = LoopOptions { letters: self.letters, ..LoopOptions::default() };
+            let after = before.and(options).letters;
+            let is_new = after != self.letters;
+            self.letters = after;
+            return Ok(is_new);
+        }
+
+        let is_new = !self.names.contains(&name);
+        if is_new {
+            self.names.push(name);
+        }
+        Ok(is_new)
+    }
+}
+
+impl From<Tuning> for CellTuning {
+    fn from(letters: Tuning) -> Self {
+        Self { letters, names: Vec::new() }
+    }
+}
+
+impl FromStr for CellTuning {
+    type Err = CellTuningError;
+
+    fn from_str(word: &str) -> Result<Self, CellTuningError> {
+        let mut tuning = Self::default();
+        for (place, part) in word.split('+').enumerate() {
+            if place == 0 && !is_name(part) {
+                tuning.letters = part.parse()?;
+                continue;
+            }
+
+            let word = || word.to_owned();
+            let is_new = tuning.add(part).map_err(|_| CellTuningError::UnknownName {
+                word: word(),
+                name: part.to_owned(),
+            })?;
+            if !is_new {
+                return Err(CellTuningError::Twice { word: word(), name: part.to_owned() });
+            }
+        }
+
+        Ok(tuning)
+    }
+}
+
+impl fmt::Display for CellTuning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letters = self.letters.to_string();
+        let has_letters = self.letters != Tuning::default() || self.names.is_empty();
+        let words: Vec<&str> = has_letters
+            .then_some(letters.as_str())
+            .into_iter()
+            .chain(self.names.iter().map(String::as_str))
+            .collect();
+        f.pad(&words.join("+"))
+    }
+}
+
+/// Letters have no dot: `plan` and `placebo` are the only names without one.
+fn is_name(part: &str) -> bool {
+    part == PLAN || part == PLACEBO || part.contains('.') || is_path(part)
+}
+
+/// Whether a name is the path of a plan.
+pub(super) fn is_path(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".toml")
+}
+
+/// The one name of a setting; `None` for an unknown one.
+fn canonical(name: &str) -> Option<String> {
+    if name == PLAN || name == PLACEBO || is_path(name) {
+        return Some(name.to_owned());
+    }
+
+    match catalogue().resolve(name).as_slice() {
+        [] => None,
+        [record] => Some(record.id.clone()),
+        // An alias of several records stays what was typed.
+        _ => Some(name.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(word: &str) -> CellTuning {
+        word.parse().unwrap()
+    }
+
+    #[test]
+    fn a_tuning_is_letters_and_names_and_survives_being_written() {
+        for word in
+            ["none", "PMCS", "P+mem.swappiness", "mem.swappiness", "PM+plan", "placebo", "plan"]
+        {
+            assert_eq!(parsed(word).to_string(), word);
+            assert_eq!(parsed(&parsed(word).to_string()), parsed(word));
+        }
+        assert_eq!(parsed("M+proc.policy").to_string(), "PM", "ids of the letters are letters");
+        assert_eq!(parsed("proc.timer_slack").to_string(), TIMER_SLACK, "an alias of one record");
+        assert_eq!(parsed("P+./my.plan/a.toml").to_string(), "P+./my.plan/a.toml");
+    }
+
+    #[test]
+    fn settings_of_the_loop_are_options_and_all_others_are_of_the_host() {
+        let tuning = parsed("PS+timer.slack+proc.affinity+irq.affinity+plan");
+        let options = tuning.options();
+        assert!(options.letters.priority && options.letters.spin && !options.letters.memory);
+        assert!(options.bound && options.timer_slack_ns == Some(1));
+        assert_eq!(tuning.host_names().collect::<Vec<_>>(), ["irq.affinity", "plan"]);
+    }
+
+    #[test]
+    fn a_wrong_word_is_refused_with_the_part_that_is_wrong() {
+        let why = |word: &str| word.parse::<CellTuning>().unwrap_err().to_string();
+        assert!(why("PX").contains("X is not one of P, M, C, S"));
+        assert!(why("P+irq.afinity").contains("irq.afinity is not in the catalogue"));
+        assert!(why("P+proc.policy").contains("proc.policy is there twice"));
+        assert!(why("P+plan+plan").contains("plan is there twice") && why("").contains("empty"));
+        assert!(why("P+").contains("is not in the catalogue"));
+    }
+
+    #[test]
+    fn a_tuning_that_has_a_setting_already_says_so() {
+        let (more, is_new) = parsed("P").with("proc.mlock").unwrap();
+        assert_eq!((more.to_string().as_str(), is_new), ("PM", true));
+        assert!(!more.with("proc.policy").unwrap().1);
+        assert!(more.with("quick").is_err());
+    }
+}

@@ -1,0 +1,481 @@
+//! Settings of the host that a bench makes before a cell's block and undoes after it.
+//!
+//! [`resolve`] turns the name of a tuning into the steps of this machine, or refuses it with the
+//! reason of the check; `make` and `undo` change the host through the journal of the bench.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use onbeat_tune::apply::owners;
+use onbeat_tune::apply::resolve::{Changes, Resolver};
+use onbeat_tune::catalogue::{CheckVerdict, HostTree, LoopSetup, catalogue, check};
+use onbeat_tune::change::Kind;
+use onbeat_tune::journal::ChangeId;
+use onbeat_tune::plan::{
+    CpuChoice, PLAN_SCHEMA, Plan, PlanError, PlanRequest, PlanStep, StepTarget, ThreadGroup, plan,
+};
+use onbeat_tune::shield::Scope;
+use onbeat_tune::task_setting::TaskSetting;
+use onbeat_tune::{CpuList, HostFiles, Intent, Journal, Key, TuneError, UndoMode, tasks};
+
+use super::cell_tuning::{AFFINITY, LoopOptions, PLACEBO, PLAN, TIMER_SLACK, is_path};
+
+/// The setting that a placebo writes back as it is.
+const PLACEBO_FILE: &str = "/proc/sys/vm/swappiness";
+
+/// A setting of the host, or a plan of several, under the name that a tuning has for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostSetting {
+    /// The name in the tuning.
+    pub name: String,
+    /// The steps that are made before a block.
+    pub plan: Plan,
+    /// What it changes of the loop itself.
+    pub implies: LoopOptions,
+    /// Steps of a plan that are not made, with the reason.
+    pub left_out: Vec<String>,
+}
+
+/// For which loop a setting is resolved.
+#[derive(Clone, Debug)]
+pub struct SettingRequest<'r> {
+    /// The loop; its CPUs are those of the bench.
+    pub setup: LoopSetup,
+    /// The file that `plan` stands for.
+    pub plan_file: Option<&'r Path>,
+}
+
+/// Why a setting cannot be measured here.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingRefusal {
+    /// The tuning names a plan, and none was given.
+    #[error("the tuning `plan` needs --plan FILE; `onbeat tune plan --out FILE` writes one")]
+    NoPlan,
+    /// The file of a plan cannot be read.
+    #[error("cannot read the plan {path}: {source}")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The file is not a plan, or no CPU is left for the loop.
+    #[error("{name}: {source}")]
+    Plan {
+        /// The name in the tuning.
+        name: String,
+        /// Why.
+        source: PlanError,
+    },
+    /// It does not apply to this machine.
+    #[error("{name} cannot be measured here, since it does not apply: {reason}")]
+    NotApplicable {
+        /// The name in the tuning.
+        name: String,
+        /// The reason of the check.
+        reason: String,
+    },
+    /// The machine has the wanted value already.
+    #[error(
+        "{name} is as wanted already ({current}): there is nothing to measure; undo it first to see what it is worth"
+    )]
+    AsWanted {
+        /// The name in the tuning.
+        name: String,
+        /// The current value.
+        current: String,
+    },
+    /// Its value cannot be read.
+    #[error("{name} cannot be measured here, since its value is unknown: {reason}")]
+    Unknown {
+        /// The name in the tuning.
+        name: String,
+        /// The reason of the check.
+        reason: String,
+    },
+    /// It takes a reboot.
+    #[error(
+        "{name} takes a reboot and cannot take turns: run `onbeat bench`, then `onbeat tune persist {name}`, \
+         restart the machine, run `onbeat bench` again, and compare the two with `onbeat compare`"
+    )]
+    Reboot {
+        /// The name in the tuning.
+        name: String,
+    },
+    /// Nothing of it can be changed by a program.
+    #[error("{name} cannot be measured in turns: {because}")]
+    ByHand {
+        /// The name in the tuning.
+        name: String,
+        /// What a person does instead.
+        because: String,
+    },
+    /// Another program would overwrite it silently.
+    #[error("{name} cannot be measured: {owner}")]
+    Owned {
+        /// The name in the tuning.
+        name: String,
+        /// The program, and how the two live together.
+        owner: String,
+    },
+    /// The tasks could not be listed.
+    #[error(transparent)]
+    Tune(#[from] TuneError),
+}
+
+/// Resolves the name of a setting on this machine. Changes nothing.
+///
+/// # Errors
+/// [`SettingRefusal`].
+pub fn resolve(
+    name: &str,
+    (tree, host): (&HostTree, &dyn HostFiles),
+    request: &SettingRequest<'_>,
+) -> Result<HostSetting, SettingRefusal> {
+    let setting = if name == PLACEBO {
+        placebo(host, request)
+    } else if name == PLAN || is_path(name) {
+        of_file(name, request)?
+    } else {
+        of_id(name, tree, request)?
+    };
+
+    match owners::find(host, &setting.plan)? {
+        Some(owner) => Err(SettingRefusal::Owned { name: setting.name, owner: owner.to_string() }),
+        None => Ok(setting),
+    }
+}
+
+/// Writes a value back as it is; without root it does nothing at all.
+fn placebo(host: &dyn HostFiles, request: &SettingRequest<'_>) -> HostSetting {
+    let value = host.read(PLACEBO_FILE).ok().filter(|_| host.is_root());
+    let step = |value: String| PlanStep {
+        id: PLACEBO.to_owned(),
+        target: StepTarget::File { path: PLACEBO_FILE.to_owned(), compare: Kind::Text },
+        old: value.trim().to_owned(),
+        new: value.trim().to_owned(),
+        shell: String::new(),
+        takes: "now".to_owned(),
+        risk: String::new(),
+    };
+    let plan = Plan {
+        schema: PLAN_SCHEMA.to_owned(),
+        profile: None,
+        cpus: request.setup.cpus.to_string(),
+        cpus_because: String::new(),
+        task: None,
+        steps: value.map(step).into_iter().collect(),
+        left_out: Vec::new(),
+    };
+    HostSetting {
+        name: PLACEBO.to_owned(),
+        plan,
+        implies: LoopOptions::default(),
+        left_out: Vec::new(),
+    }
+}
+
+/// A plan from a file.
+fn of_file(name: &str, request: &SettingRequest<'_>) -> Result<HostSetting, SettingRefusal> {
+    let path = if name == PLAN { request.plan_file } else { Some(Path::new(name)) };
+    let path = path.ok_or(SettingRefusal::NoPlan)?;
+    let text = fs::read_to_string(path)
+        .map_err(|source| SettingRefusal::Read { path: path.to_owned(), source })?;
+    let refused = |source| SettingRefusal::Plan { name: name.to_owned(), source };
+    let plan = Plan::from_text(&text).map_err(refused)?;
+    plan.loop_cpus().map_err(refused)?;
+
+    let of_loop = loop_options(&plan);
+    let setting = HostSetting::of_plan(name, plan);
+    let implies = setting.implies.and(of_loop);
+    if setting.plan.steps.is_empty() && implies == LoopOptions::default() {
+        return Err(setting.nothing_to_make());
+    }
+
+    Ok(HostSetting { implies: LoopOptions { bound: true, ..implies }, ..setting })
+}
+
+/// What a plan says of the loop itself: by its profile, and by the ids that it names.
+fn loop_options(plan: &Plan) -> LoopOptions {
+    let of_profile = plan.profile.iter().flat_map(|name| catalogue().profile(name));
+    let ids = of_profile.map(|record| record.id.as_str());
+    let named = plan.left_out.iter().map(|left| left.id.as_str());
+    let options = ids.chain(named).filter_map(LoopOptions::of_id);
+    // The shield belongs to the letter C: a plan has affinities for it.
+    let without_shield = |mut options: LoopOptions| {
+        options.letters.shield = false;
+        options
+    };
+    without_shield(options.fold(LoopOptions::default(), LoopOptions::and))
+}
+
+/// An id of the catalogue, or an alias.
+fn of_id(
+    name: &str,
+    tree: &HostTree,
+    request: &SettingRequest<'_>,
+) -> Result<HostSetting, SettingRefusal> {
+    let refused = |source| SettingRefusal::Plan { name: name.to_owned(), source };
+    let mut asked = PlanRequest::ids([name]).map_err(refused)?;
+    asked.cpus = CpuChoice::List(request.setup.cpus.clone());
+    asked.setup = request.setup.clone();
+    let made = plan(tree, &asked).map_err(refused)?;
+
+    let setting = HostSetting::of_plan(name, made);
+    if setting.plan.steps.is_empty() && setting.implies == LoopOptions::default() {
+        return Err(why_nothing(name, tree, request).unwrap_or_else(|| setting.nothing_to_make()));
+    }
+
+    Ok(setting)
+}
+
+/// The reason of the check; `None` where it is bad.
+fn why_nothing(
+    name: &str,
+    tree: &HostTree,
+    request: &SettingRequest<'_>,
+) -> Option<SettingRefusal> {
+    let ids: Vec<&str> =
+        catalogue().resolve(name).iter().map(|record| record.id.as_str()).collect();
+    let mut findings = check(tree, &request.setup);
+    findings.retain(|finding| ids.contains(&finding.id.as_str()));
+    if findings.iter().any(|finding| finding.verdict == CheckVerdict::Bad) {
+        return None;
+    }
+
+    let name = name.to_owned();
+    findings.into_iter().next().map(|finding| match finding.verdict {
+        CheckVerdict::NotApplicable(reason) => SettingRefusal::NotApplicable { name, reason },
+        CheckVerdict::Unknown(reason) => SettingRefusal::Unknown { name, reason },
+        _ => SettingRefusal::AsWanted { name, current: finding.current },
+    })
+}
+
+impl HostSetting {
+    /// Keeps the steps that can be made and undone between blocks.
+    fn of_plan(name: &str, plan: Plan) -> Self {
+        let mut setting = Self {
+            name: name.to_owned(),
+            plan: Plan { steps: Vec::new(), task: None, ..plan },
+            implies: LoopOptions::default(),
+            left_out: Vec::new(),
+        };
+        for step in plan.steps {
+            let id = &step.id;
+            match of_loop(&step) {
+                _ if matches!(step.target, StepTarget::Boot {}) => {
+                    setting.left_out.push(format!("{id} takes a reboot"));
+                }
+                Some(Some(options)) => setting.implies = setting.implies.and(options),
+                Some(None) => {
+                    setting.left_out.push(format!("{id} belongs to the program of the loop"));
+                }
+                None => setting.plan.steps.push(step),
+            }
+        }
+
+        setting
+    }
+
+    fn nothing_to_make(&self) -> SettingRefusal {
+        let name = self.name.clone();
+        match (self.left_out.first(), self.plan.left_out.first()) {
+            (Some(because), _) if because.ends_with("takes a reboot") => {
+                SettingRefusal::Reboot { name }
+            }
+            (Some(because), _) => SettingRefusal::ByHand { name, because: because.clone() },
+            (None, Some(left)) => SettingRefusal::ByHand { name, because: left.because.clone() },
+            (None, None) => SettingRefusal::ByHand {
+                name,
+                because: "it has no step on this machine".to_owned(),
+            },
+        }
+    }
+
+    /// Returns each change in words, as `old -> new`.
+    pub fn changes_in_words(&self) -> impl Iterator<Item = String> {
+        let words =
+            |step: &PlanStep| format!("{}: {} {} -> {}", step.id, step.target, step.old, step.new);
+        self.plan.steps.iter().map(words)
+    }
+}
+
+/// The options of the loop that a step is about; `Some(None)` for one that a cell does not have.
+fn of_loop(step: &PlanStep) -> Option<Option<LoopOptions>> {
+    let id = match &step.target {
+        StepTarget::Shield {} => "shield.cpuset_v2",
+        StepTarget::Affinity { threads: ThreadGroup::Loop } => AFFINITY,
+        StepTarget::Threads { threads: ThreadGroup::Loop, setting } => match setting {
+            TaskSetting::Scheduling => "proc.policy",
+            TaskSetting::TimerSlack => TIMER_SLACK,
+            _ => return Some(None),
+        },
+        _ => return None,
+    };
+    Some(LoopOptions::of_id(id))
+}
+
+/// A change of the host before or after a block failed.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingError {
+    /// The kernel refused a change; what was made of the setting is undone.
+    #[error(
+        "{id}: cannot set {target} to \"{new}\" before a block: {why}; its changes were undone"
+    )]
+    Make {
+        /// The tuning.
+        id: String,
+        /// What was to be changed.
+        target: String,
+        /// The value.
+        new: String,
+        /// The kernel's error, or what was read back.
+        why: String,
+    },
+    /// Changes could not be undone after a block; they stay on record.
+    #[error(
+        "{left} changes of the host could not be undone after a block ({first}); they stay on record: run `onbeat repair`"
+    )]
+    Left {
+        /// How many.
+        left: usize,
+        /// The first, in words.
+        first: String,
+    },
+    /// The journal failed.
+    #[error(transparent)]
+    Tune(#[from] TuneError),
+}
+
+/// Makes a setting, journal first, and appends its changes to `made`.
+///
+/// # Errors
+/// [`SettingError`]; what was made before is in `made` and on record.
+pub fn make(
+    host: &dyn HostFiles,
+    journal: &mut Journal,
+    setting: &HostSetting,
+    made: &mut Vec<ChangeId>,
+) -> Result<(), SettingError> {
+    let plan = &setting.plan;
+    let loop_cpus = CpuList::parse_list(&plan.cpus)?;
+    let online = online(host);
+    let resolver = Resolver { host, plan, loop_cpus, online, scope: Scope::Machine };
+    let mut maker = StepMaker { host, journal, made };
+    for step in &plan.steps {
+        let done = match &step.target {
+            StepTarget::Held { path } => maker.hold(step, path),
+            _ if setting.name == PLACEBO => maker.write_back(step),
+            _ => maker.change(step, &resolver),
+        };
+        done.map_err(|why| SettingError::Make {
+            id: step.id.clone(),
+            target: step.target.to_string(),
+            new: step.new.clone(),
+            why,
+        })?;
+    }
+
+    Ok(())
+}
+
+/// Undoes changes that [`make`] made, newest first.
+///
+/// # Errors
+/// [`SettingError::Left`] for those that another program has changed since, or that the kernel
+/// refuses.
+pub fn undo(
+    host: &dyn HostFiles,
+    journal: &mut Journal,
+    made: &[ChangeId],
+) -> Result<(), SettingError> {
+    let undone = journal.undo(host, made, UndoMode::Careful)?;
+    let mut left = undone.iter().filter(|one| !one.outcome.is_settled());
+    match left.next() {
+        Some(first) => {
+            let first = first.intent.key.name();
+            Err(SettingError::Left { left: 1 + left.count(), first })
+        }
+        None => Ok(()),
+    }
+}
+
+fn online(host: &dyn HostFiles) -> CpuList {
+    let text = host.read("/sys/devices/system/cpu/online").unwrap_or_default();
+    CpuList::parse_list(&text).unwrap_or_default()
+}
+
+struct StepMaker<'m> {
+    host: &'m dyn HostFiles,
+    journal: &'m mut Journal,
+    made: &'m mut Vec<ChangeId>,
+}
+
+impl StepMaker<'_> {
+    fn change(&mut self, step: &PlanStep, resolver: &Resolver<'_>) -> Result<(), String> {
+        let Changes { intents, followers } = resolver.changes(step).map_err(words)?;
+        // What the kernel changes along with the step is on record first, and so is undone after
+        // it.
+        let along = followers.len();
+        let all: Vec<Intent> = followers.into_iter().chain(intents).collect();
+        let ids = self.journal.intend_all(all.clone()).map_err(words)?;
+        self.made.extend(&ids);
+
+        for (id, intent) in ids.iter().zip(&all).skip(along) {
+            // An inherited list of CPUs is only recorded.
+            if matches!(intent.key, Key::Born { .. }) {
+                continue;
+            }
+            match self.set(*id, intent, &resolver.online) {
+                Err(error) if !is_bearable(intent, &error) => return Err(words(error)),
+                _ => {}
+            }
+        }
+
+        Ok(())
+    }
+
+    fn set(&mut self, id: ChangeId, intent: &Intent, online: &CpuList) -> io::Result<()> {
+        intent.make(self.host)?;
+        let now = intent.key.current(self.host)?;
+        self.journal.done(id, now.as_deref()).map_err(io::Error::other)?;
+        match now {
+            Some(now) if !intent.same(&now, &intent.new, online) => {
+                Err(io::Error::other(format!("it was accepted, but reads \"{}\"", now.trim())))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The same value again: what a placebo costs is what every setting costs.
+    fn write_back(&mut self, step: &PlanStep) -> Result<(), String> {
+        let key = Key::File { path: PLACEBO_FILE.to_owned(), kind: Kind::Text, shown_in: None };
+        let intent = Intent::new(&step.id, key, step.old.clone(), step.new.clone());
+        self.made.push(self.journal.change(self.host, &intent).map_err(words)?);
+        Ok(())
+    }
+
+    fn hold(&mut self, step: &PlanStep, path: &str) -> Result<(), String> {
+        let limit: u32 = step.new.trim().parse().map_err(words)?;
+        let Self { host, journal, made } = self;
+        let mut record = |process| {
+            let key = Key::Holder { path: path.to_owned(), process };
+            let intent = Intent::new(&step.id, key, "absent", step.new.clone());
+            made.push(journal.intend(intent).map_err(io::Error::other)?);
+            Ok(())
+        };
+        // Eight hexadecimal digits: the kernel would take four bytes as a binary number.
+        host.hold_open(path, &format!("{limit:08x}"), &mut record).map_err(words)
+    }
+}
+
+fn words(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// One refusal among many is normal for interrupts and threads that the kernel keeps in place, or
+/// that have ended.
+fn is_bearable(intent: &Intent, error: &io::Error) -> bool {
+    tasks::is_gone(error) || matches!(intent.key, Key::Irq { .. } | Key::Affinity { .. })
+}

@@ -1,0 +1,131 @@
+//! Rows of one block of each tuning: neighbours in time are compared with each other.
+
+use std::time::Duration;
+
+use super::{LoadTurn, PREPARATION_S, Pace, ROUND_S, SHORTEST_BLOCK_S, Schedule, TooShort};
+
+/// Length of a block that is aimed at, in seconds: long enough for a percentile of its own, short
+/// enough that neighbours share their background.
+const BLOCK_S: f64 = 1.2;
+/// Fewest rows: an interval needs several.
+const LEAST_ROWS: u32 = 8;
+/// Most rows; a longer time makes longer blocks.
+const MOST_ROWS: u32 = 64;
+
+/// Plans rows of `tunings` under each load into the time `total`. The number of rows is even.
+///
+/// # Errors
+/// [`TooShort`].
+pub(super) fn plan(
+    tunings: usize,
+    loads: &[bool],
+    total: Duration,
+    seed: u64,
+) -> Result<Schedule, TooShort> {
+    let total_s = total.as_secs_f64();
+    let pace = Pace::new(loads);
+    let rounds = (total_s / ROUND_S).round().clamp(1.0, f64::from(LEAST_ROWS / 2)) as u32;
+    let ramps_s: f64 = (0..loads.len()).map(|load| pace.ramps_s(load)).sum();
+    let fixed_s = PREPARATION_S + f64::from(rounds) * ramps_s;
+    let per_row_s = pace.per_block_s.iter().sum::<f64>() * tunings as f64;
+    let cells = tunings * loads.len();
+
+    let wanted = (total_s - fixed_s) / (per_row_s + BLOCK_S * cells as f64);
+    let rows = (wanted.max(0.0) as u32 / 2 * 2).clamp(LEAST_ROWS, MOST_ROWS);
+    let blocks = f64::from(rows) * cells as f64;
+    let overhead_s = fixed_s + f64::from(rows) * per_row_s;
+    let block_s = (total_s - overhead_s) / blocks;
+    if block_s < SHORTEST_BLOCK_S {
+        let needed_s = (overhead_s + blocks * SHORTEST_BLOCK_S).ceil();
+        return Err(TooShort { asked_s: total_s, cells, overhead_s, needed_s });
+    }
+
+    let mut random = fastrand::Rng::with_seed(seed);
+    let orders: Vec<Vec<Vec<usize>>> =
+        loads.iter().map(|_| balanced(tunings, rows, &mut random)).collect();
+    let per_round = (rows / rounds).max(1);
+    let last = rounds - 1;
+    let turn = |round: u32, load: usize| {
+        let from = round * per_round;
+        let until = if round == last { rows } else { from + per_round };
+        let blocks = orders[load][from as usize..until as usize].concat();
+        LoadTurn { load, blocks }
+    };
+    let turns = (0..rounds).flat_map(|round| (0..loads.len()).map(move |load| (round, load)));
+
+    Ok(Schedule {
+        turns: turns.map(|(round, load)| turn(round, load)).collect(),
+        block_s,
+        blocks_per_cell: rows,
+        estimate_s: overhead_s + blocks * block_s,
+    })
+}
+
+/// Returns orders of a row, drawn at random: each one is there backwards as well.
+fn balanced(tunings: usize, rows: u32, random: &mut fastrand::Rng) -> Vec<Vec<usize>> {
+    let mut orders = Vec::new();
+    for _ in 0..rows / 2 {
+        let mut forward: Vec<usize> = (0..tunings).collect();
+        random.shuffle(&mut forward);
+        let backward = forward.iter().rev().copied().collect();
+        orders.extend([forward, backward]);
+    }
+
+    random.shuffle(&mut orders);
+    orders
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rows_of(schedule: &Schedule, load: usize, tunings: usize) -> Vec<Vec<usize>> {
+        let of_load = schedule.turns.iter().filter(|turn| turn.load == load);
+        let blocks: Vec<usize> = of_load.flat_map(|turn| turn.blocks.clone()).collect();
+        blocks.chunks(tunings).map(<[usize]>::to_vec).collect()
+    }
+
+    #[test]
+    fn half_a_minute_holds_ten_pairs_of_more_than_a_second() {
+        let schedule = plan(2, &[false], Duration::from_secs(30), 1).unwrap();
+        assert_eq!(schedule.blocks_per_cell, 10);
+        assert!((1.2..1.4).contains(&schedule.block_s), "{}", schedule.block_s);
+        assert_eq!(schedule.turns.len(), 1, "a load runs without a stop");
+    }
+
+    #[test]
+    fn a_time_too_short_for_eight_rows_is_refused_with_one_that_is_enough() {
+        let why = plan(2, &[true], Duration::from_secs(4), 1).unwrap_err();
+        assert!(plan(2, &[true], Duration::from_secs_f64(why.needed_s), 1).is_ok(), "{why}");
+    }
+
+    proptest! {
+        #[test]
+        fn turns_are_balanced_to_the_block_and_the_time_is_kept(
+            tunings in 2_usize..5, loaded in prop::collection::vec(any::<bool>(), 1..4),
+            seconds in 60_u64..2000, seed: u64,
+        ) {
+            let schedule = plan(tunings, &loaded, Duration::from_secs(seconds), seed).unwrap();
+            prop_assert!((schedule.estimate_s - seconds as f64).abs() < 1e-6 * seconds as f64);
+            prop_assert!(schedule.turns.iter().all(|turn| turn.blocks.len() % tunings == 0));
+
+            for load in 0..loaded.len() {
+                let rows = rows_of(&schedule, load, tunings);
+                prop_assert_eq!(rows.len() as u32, schedule.blocks_per_cell);
+                for row in &rows {
+                    let mut sorted = row.clone();
+                    sorted.sort_unstable();
+                    prop_assert_eq!(sorted, (0..tunings).collect::<Vec<_>>());
+                    let backward: Vec<usize> = row.iter().rev().copied().collect();
+                    let times = |order: &[usize]| rows.iter().filter(|row| *row == order).count();
+                    prop_assert_eq!(times(row), times(&backward), "{:?}", row);
+                }
+            }
+
+            let again = plan(tunings, &loaded, Duration::from_secs(seconds), seed).unwrap();
+            prop_assert_eq!(schedule, again, "the same seed is the same order");
+        }
+    }
+}
