@@ -1,6 +1,6 @@
 // Bundles the tests and runs them: `node test/run.mjs [measure|screenshots|test [PART OF A NAME]]`.
 import { mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { spawnSync } from 'node:child_process';
 import { run } from 'node:test';
@@ -20,7 +20,7 @@ try {
   process.env.VIEWER_ROOT = root;
   if (what === 'test') {
     const counts = { pass: 0, fail: 0, skip: 0 };
-    const stream = run({ files, concurrency: 1 });
+    const stream = run({ files, concurrency: availableParallelism() });
     const leaf = ({ details }) => details?.type !== 'suite';
     stream.on('test:pass', (event) => { if (leaf(event)) counts[event.skip ? 'skip' : 'pass']++; });
     stream.on('test:fail', (event) => { if (leaf(event)) counts.fail++; });
