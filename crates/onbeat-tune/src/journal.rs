@@ -30,6 +30,13 @@ const CLOSED: &str = "closed";
 const NEW: &str = "new";
 
 /// The purpose of a transaction, in the user's words.
+///
+/// ```
+/// use onbeat_tune::Purpose;
+///
+/// let purpose = Purpose::new("bench", "onbeat bench --tuning C --cpu 3");
+/// assert_eq!(purpose.what, "bench");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purpose {
     /// A noun, such as `bench`.
@@ -143,6 +150,28 @@ pub fn default_directory(
 }
 
 /// An open transaction. Dropping it undoes nothing and removes nothing: its changes stay on record.
+///
+/// ```
+/// use onbeat_tune::change::Kind;
+/// use onbeat_tune::{Intent, Journal, Key, LiveHost, Purpose, UndoMode};
+///
+/// // A file of our own here; `/proc/sys/vm/swappiness`, for example, on a machine.
+/// let directory = tempfile::tempdir()?;
+/// let file = directory.path().join("setting");
+/// std::fs::write(&file, "60")?;
+///
+/// let purpose = Purpose::new("example", "my-program");
+/// let mut journal = Journal::begin(&directory.path().join("journal"), &LiveHost, &purpose)?;
+/// let path = file.display().to_string();
+/// let key = Key::File { path, kind: Kind::Text, shown_in: None };
+/// journal.change(&LiveHost, &Intent::new("mem.swappiness", key, "60", "10"))?;
+/// assert_eq!(std::fs::read_to_string(&file)?, "10");
+///
+/// journal.undo_all(&LiveHost, UndoMode::Careful)?;
+/// journal.close()?;
+/// assert_eq!(std::fs::read_to_string(&file)?, "60");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Journal {
     file: File,

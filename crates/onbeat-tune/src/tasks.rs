@@ -19,6 +19,14 @@ const BOUND_FLAG: u64 = 0x0400_0000;
 const KERNEL_FLAG: u64 = 0x0020_0000;
 
 /// One task, never mistaken for a later one of the same number.
+///
+/// ```
+/// use onbeat_tune::tasks::{is_alive, task};
+/// use onbeat_tune::{HostFiles, LiveHost};
+///
+/// let own = task(&LiveHost, LiveHost.own_pid()).expect("this process runs");
+/// assert!(is_alive(&LiveHost, own.id));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TaskId {
     /// The task's number.
