@@ -3,10 +3,12 @@
 
 CARGO ?= cargo
 ONBEAT := target/release/onbeat
+# The program as the tests run it.
+TESTED := target/debug/onbeat
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help dist test-dist test-kernels test-vm fuzz inject-live causes outside bench test build setup-bench setup-test lint doc unit loom viewer generated bless peers clean
+.PHONY: help dist test-dist test-kernels test-vm fuzz inject-live causes outside bench test build setup-bench setup-test lint doc unit build-tests loom viewer generated bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -23,6 +25,7 @@ setup-bench:
 setup-test:
 	@sh scripts/setup.sh test
 
+# One build serves the tests, `repair` and `generate`; the release build is of `make bench`, `make bless` and `make dist`.
 test: setup-test lint unit outside loom doc generated viewer ## all tests, with everything they need
 	@echo "all tests passed"
 
@@ -30,10 +33,13 @@ lint: ## formatting and the limits that clippy holds
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
+build-tests:
+	$(CARGO) test --locked --workspace --no-run
+
 # Changes left by an interrupted onbeat on this machine would fail unrelated tests.
-unit: build ## tests of all crates
-	$(ONBEAT) repair
-	ONBEAT=$(abspath $(ONBEAT)) $(CARGO) test --locked --workspace --no-fail-fast
+unit: build-tests ## tests of all crates
+	$(TESTED) repair
+	$(CARGO) test --locked --workspace --no-fail-fast
 
 # In the same target directory, so that dependencies are not built again.
 outside: ## a program outside the workspace, with ethercrab and onbeat-segment alone
@@ -45,8 +51,8 @@ loom: ## every interleaving of the ring and of the latest value, and broken twin
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace
 
-generated: build ## man pages and completions match the command line
-	rm -rf target/share && $(ONBEAT) generate target/share && diff -r share target/share
+generated: build-tests ## man pages and completions match the command line
+	rm -rf target/share && $(TESTED) generate target/share && diff -r share target/share
 
 viewer: ## the page: its tests, and that the checked-in page is up to date
 	cd viewer && npm ci --no-audit --no-fund && npm run check && npm test

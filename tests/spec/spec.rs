@@ -27,10 +27,13 @@ use libtest_mimic::{Arguments, Trial};
 const NOBODY: &str = "65534";
 
 /// Commands that load the machine, change it, or use a name that others would use as well: their
-/// trials run alone. The others mostly wait for a loop that leaves a CPU almost idle, and run two
-/// at a time.
+/// trials run alone.
 const RUN_ALONE: [&str; 9] =
-    ["bench", "--tuning", "load", "repair", "segment", "robot", "bus", "sweep", "chain"];
+    ["bench", "--tuning", "onbeat load", "repair", "segment", "robot", "bus", "sweep", "chain"];
+
+/// Other trials at once. They mostly wait for a loop that leaves a CPU almost idle, and none
+/// depends on how late it is.
+const TOGETHER: usize = 4;
 
 /// Held for reading by trials that run beside others, for writing by those that run alone.
 static MACHINE: RwLock<()> = RwLock::new(());
@@ -230,7 +233,7 @@ fn own_trials(binaries: &Arc<tempfile::TempDir>) -> Vec<Trial> {
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    arguments.test_threads = arguments.test_threads.or(Some(2));
+    arguments.test_threads = arguments.test_threads.or(Some(TOGETHER));
 
     let sentences = sentences();
     assert!(sentences.len() > 100, "only {} sentences were found", sentences.len());

@@ -22,6 +22,14 @@ pub const OWN: i32 = 500;
 pub const LOOP: i32 = 501;
 const MOUNT: &str = "/sys/fs/cgroup";
 
+/// A directory for journals, in memory where the machine has such a file system: tests sync
+/// thousands of them.
+pub fn directory_in_memory() -> tempfile::TempDir {
+    let memory = std::path::Path::new("/dev/shm");
+    let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    made.unwrap()
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cgroups {
     V1,
