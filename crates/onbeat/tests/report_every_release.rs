@@ -223,7 +223,7 @@ fn the_tables_print_the_same_figures() {
 
     let served = tables::by_tuning_of(&summary, "paper", Series::WakeupLatency, Letters::Ascii);
     assert!(
-        served.title.starts_with("wake-up latency of served releases only"),
+        served.title.starts_with("wake-up latency (served releases)"),
         "{}",
         served.title
     );

@@ -53,7 +53,7 @@ export function verdictSection(report: Report): HTMLElement {
   return h('section', { id: 'verdict', class: verdict?.outcome ? OUTCOMES[verdict.outcome]?.tone ?? 'open' : 'plain', 'aria-labelledby': 'verdict-title' },
     verdict?.outcome ? badge(verdict.outcome) : null,
     h('h1', { id: 'verdict-title' }, ...prose(held(summary.comparison ? headline : asHeadline(headline)))),
-    ...grounds.map((ground) => h('p', { class: 'ground' }, ...prose(held(ground)))),
+    ...grounds.map((ground) => h('p', { class: 'ground' }, ...prose(held(asHeadline(ground))))),
     best && (summary.tunings.length > 1 || summary.loads.length > 1) && summary.sweep === undefined ? h('p', { class: 'best' }, 'Best tuning ', h('b', {}, best.tuning), tuningWords(best.tuning) === best.tuning ? '' : ` (${tuningWords(best.tuning)})`, `; worst ${loadPhrase(best.load)}.`) : null,
     single && single.sentence !== verdict?.sentence ? h('p', { class: 'best' }, ...prose(held(single.sentence))) : null,
     summary.command.length > 0 ? h('p', { class: 'command' }, h('code', {}, ...summary.command.flatMap((word) => [h('span', {}, shellWord(word)), ' ']))) : null,
