@@ -409,7 +409,7 @@ impl Segment {
     /// let knee = segment.find("left knee").expect("a device of the humanoid");
     /// // 6064h: the actual position of a drive.
     /// assert!(segment.value(knee, 0x6064, 0).is_some());
-    /// assert!(!segment.set_value(knee, 0x6064, 0, &[0; 3]), "it has four bytes");
+    /// assert!(!segment.set_value(knee, 0x9999, 0, &[0; 4]), "a drive has no such object");
     /// # Ok::<(), onbeat_segment::DescriptionError>(())
     /// ```
     pub fn set_value(&mut self, device: usize, index: u16, entry: u8, value: &[u8]) -> bool {

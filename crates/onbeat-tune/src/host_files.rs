@@ -29,7 +29,7 @@ use super::tasks::TaskId;
 /// }
 ///
 /// # if std::path::Path::new("/proc/sys/kernel/sched_rt_runtime_us").exists() {
-/// assert!(rt_runtime_us(&LiveHost)? <= 1_000_000);
+/// assert!(rt_runtime_us(&LiveHost::new())? <= 1_000_000);
 /// # }
 /// # Ok::<(), std::io::Error>(())
 /// ```

@@ -160,14 +160,15 @@ pub fn default_directory(
 /// let file = directory.path().join("setting");
 /// std::fs::write(&file, "60")?;
 ///
+/// let host = LiveHost::new();
 /// let purpose = Purpose::new("example", "my-program");
-/// let mut journal = Journal::begin(&directory.path().join("journal"), &LiveHost, &purpose)?;
+/// let mut journal = Journal::begin(&directory.path().join("journal"), &host, &purpose)?;
 /// let path = file.display().to_string();
 /// let key = Key::File { path, kind: Kind::Text, shown_in: None };
-/// journal.change(&LiveHost, &Intent::new("mem.swappiness", key, "60", "10"))?;
+/// journal.change(&host, &Intent::new("mem.swappiness", key, "60", "10"))?;
 /// assert_eq!(std::fs::read_to_string(&file)?, "10");
 ///
-/// journal.undo_all(&LiveHost, UndoMode::Careful)?;
+/// journal.undo_all(&host, UndoMode::Careful)?;
 /// journal.close()?;
 /// assert_eq!(std::fs::read_to_string(&file)?, "60");
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -66,7 +66,7 @@ enum JournalSelection {
 /// use std::path::Path;
 /// use onbeat_tune::{LiveHost, repair};
 ///
-/// for repaired in repair(Path::new("/var/lib/onbeat/journal"), &LiveHost)? {
+/// for repaired in repair(Path::new("/var/lib/onbeat/journal"), &LiveHost::new())? {
 ///     println!("{}: {:?}", repaired.path.display(), repaired.ending);
 /// }
 /// # Ok::<(), onbeat_tune::TuneError>(())

@@ -24,8 +24,9 @@ const KERNEL_FLAG: u64 = 0x0020_0000;
 /// use onbeat_tune::tasks::{is_alive, task};
 /// use onbeat_tune::{HostFiles, LiveHost};
 ///
-/// let own = task(&LiveHost, LiveHost.own_pid()).expect("this process runs");
-/// assert!(is_alive(&LiveHost, own.id));
+/// let host = LiveHost::new();
+/// let own = task(&host, host.own_pid()).expect("this process runs");
+/// assert!(is_alive(&host, own.id));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TaskId {

@@ -51,11 +51,12 @@ pub enum OnRefusal {
 /// use onbeat_tune::plan::Plan;
 /// use onbeat_tune::{LiveHost, UndoMode};
 ///
+/// let host = LiveHost::new();
 /// let plan = Plan::from_text(&std::fs::read_to_string("plan.toml")?)?;
 /// let journals = Path::new("/var/lib/onbeat/journal");
-/// let applied = apply(&LiveHost, journals, &plan, &ApplyRequest::new("my-robot --tuned"))?;
+/// let applied = apply(&host, journals, &plan, &ApplyRequest::new("my-robot --tuned"))?;
 /// println!("{applied:?}");
-/// undo(&LiveHost, journals, UndoMode::Careful)?;
+/// undo(&host, journals, UndoMode::Careful)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]

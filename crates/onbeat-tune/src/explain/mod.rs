@@ -128,7 +128,7 @@ pub struct TuningExplanation {
 ///
 /// let host = HostTree::live();
 /// let explained = onbeat_tune::explain("mem.swappiness", &host, &LoopSetup::default())?;
-/// assert!(explained.to_string().contains("vm.swappiness"));
+/// assert!(explained[0].to_string().contains("vm.swappiness"));
 /// # Ok::<(), onbeat_tune::explain::ExplainError>(())
 /// ```
 pub fn explain(
