@@ -36,9 +36,10 @@ export function section(id: string, title: string, lead: string | null, ...child
     h('h2', { id: `${id}-title` }, title), lead ? h('p', { class: 'lead' }, ...prose(lead)) : null, ...children);
 }
 
-/** A sentence whose words between backticks are code. */
+/** A sentence whose words between backticks are code, and whose options do not break after their hyphens. */
 export const prose = (sentence: string): (string | HTMLElement)[] =>
-  sentence.split(/`([^`]+)`/).map((part, i) => (i % 2 === 1 ? h('code', {}, part) : part));
+  sentence.split(/(`[^`]+`|(?<![\w-])--[a-z][\w-]*)/).map((part, i) =>
+    (i % 2 === 0 ? part : part.startsWith('`') ? h('code', {}, part.slice(1, -1)) : h('span', { class: 'option' }, part)));
 
 /** A sentence where no element can stand: without its backticks. */
 export const unquoted = (sentence: string): string => sentence.replace(/`([^`]+)`/g, '$1');

@@ -1,5 +1,5 @@
 // Bundles the tests and runs them: `node test/run.mjs [measure|screenshots|test [PART OF A NAME]]`.
-import { mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { spawnSync } from 'node:child_process';
@@ -11,7 +11,9 @@ const root = new URL('..', import.meta.url).pathname.replace(/\/$/, '');
 const what = process.argv[2] ?? 'test';
 const out = mkdtempSync(join(tmpdir(), 'onbeat-viewer-'));
 const only = process.argv[3] ?? '';
-const entries = readdirSync(join(root, 'test')).filter((name) => (what === 'test' ? name.endsWith('.test.ts') && name.includes(only) : name === `${what}.ts`));
+// The longest first, so that none runs alone in the end.
+const length = (name) => statSync(join(root, 'test', name)).size;
+const entries = readdirSync(join(root, 'test')).sort((a, b) => length(b) - length(a)).filter((name) => (what === 'test' ? name.endsWith('.test.ts') && name.includes(only) : name === `${what}.ts`));
 try {
   await build({ entryPoints: entries.map((name) => join(root, 'test', name)), bundle: true, platform: 'node', format: 'esm', outdir: out, outExtension: { '.js': '.mjs' }, packages: 'external', logLevel: 'warning', absWorkingDir: root });
   // Bundles stand in a temporary folder, so that packages are found through a link beside them.

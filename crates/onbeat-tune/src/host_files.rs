@@ -22,7 +22,7 @@ use super::tasks::TaskId;
 /// ```
 /// use onbeat_tune::{HostFiles, LiveHost};
 ///
-/// /// The scheduling policy's share of a second for real-time tasks, in microseconds.
+/// /// How long real-time tasks may run per second, in microseconds; -1 for no limit.
 /// fn rt_runtime_us(host: &dyn HostFiles) -> std::io::Result<i64> {
 ///     let text = host.read("/proc/sys/kernel/sched_rt_runtime_us")?;
 ///     text.trim().parse().map_err(std::io::Error::other)
