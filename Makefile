@@ -5,10 +5,11 @@ CARGO ?= cargo
 ONBEAT := target/release/onbeat
 # The program as the tests run it.
 TESTED := target/debug/onbeat
+BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help dist test-dist test-kernels test-vm fuzz inject-live causes outside bench test build setup-bench setup-test lint doc unit build-tests loom viewer generated bless peers clean
+.PHONY: help dist test-dist test-kernels test-vm fuzz inject-live causes outside bench test build setup-bench setup-test lint format clippy doc unit build-tests loom viewer generated bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -25,12 +26,21 @@ setup-bench:
 setup-test:
 	@sh scripts/setup.sh test
 
-# One build serves the tests, `repair` and `generate`; the release build is of `make bench`, `make bless` and `make dist`.
-test: setup-test lint unit outside loom doc generated viewer ## all tests, with everything they need
+# One build serves the tests, `repair` and `generate`. Many tests wait for a loop, and leave the CPUs idle to what only compiles or
+# computes: it runs beside them, where they leave it time, and in a directory of its own, because cargo lets one build into each.
+test: setup-test format build-tests ## all tests, with everything they need
+	@mkdir -p $(BESIDE)
+	@CARGO_TARGET_DIR=$(abspath $(BESIDE)) nice -n 19 $(MAKE) clippy outside loom doc >$(BESIDE)/log 2>&1 & \
+	$(MAKE) unit generated viewer; tests=$$?; \
+	wait $$!; beside=$$?; cat $(BESIDE)/log; [ $$tests = 0 ] && [ $$beside = 0 ]
 	@echo "all tests passed"
 
-lint: ## formatting and the limits that clippy holds
+lint: format clippy ## formatting and the limits that clippy holds
+
+format:
 	$(CARGO) fmt --all --check
+
+clippy:
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 build-tests:
@@ -43,7 +53,7 @@ unit: build-tests ## tests of all crates
 
 # In the same target directory, so that dependencies are not built again.
 outside: ## a program outside the workspace, with ethercrab and onbeat-segment alone
-	cd tests/outside && $(CARGO) run --locked --target-dir ../../target
+	cd tests/outside && $(CARGO) run --locked --target-dir $(or $(CARGO_TARGET_DIR),../../target)
 
 # Built for debugging, it runs as long and is built in half the time.
 loom: ## every interleaving of the ring and of the latest value, and broken twins that must fail
