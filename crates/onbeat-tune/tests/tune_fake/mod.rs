@@ -5,6 +5,8 @@
 #![allow(missing_docs, dead_code, unreachable_pub, clippy::unwrap_used)]
 
 mod cpusets;
+#[path = "../memory/mod.rs"]
+mod memory;
 mod offline;
 
 use std::cell::{Cell, RefCell};
@@ -12,6 +14,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
+pub use memory::directory_in_memory;
 use onbeat_tune::{CpuList, HostFiles};
 use rustix::io::Errno;
 
@@ -21,14 +24,6 @@ pub const KERNEL: u64 = 0x0020_0000;
 pub const OWN: i32 = 500;
 pub const LOOP: i32 = 501;
 const MOUNT: &str = "/sys/fs/cgroup";
-
-/// A directory for journals, in memory where the machine has such a file system: tests sync
-/// thousands of them.
-pub fn directory_in_memory() -> tempfile::TempDir {
-    let memory = std::path::Path::new("/dev/shm");
-    let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-    made.unwrap()
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cgroups {
