@@ -3,10 +3,13 @@
 
 CARGO ?= cargo
 ONBEAT := target/release/onbeat
+# The program as the tests run it.
+TESTED := target/debug/onbeat
+BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help dist test-dist test-kernels test-vm fuzz inject-live causes worth outside bench test build setup-bench setup-test lint doc unit loom viewer generated bless peers clean
+.PHONY: help dist test-dist test-kernels test-vm fuzz inject-live causes worth outside bench test build setup-bench setup-test lint format clippy doc unit build-tests loom viewer generated bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -23,30 +26,44 @@ setup-bench:
 setup-test:
 	@sh scripts/setup.sh test
 
-test: setup-test lint unit outside loom doc generated viewer ## all tests, with everything they need
+# One build serves the tests, `repair` and `generate`. Many tests wait for a loop, and leave the CPUs idle to what only compiles or
+# computes: it runs beside them, where they leave it time, and in a directory of its own, because cargo lets one build into each.
+test: setup-test format build-tests ## all tests, with everything they need
+	@mkdir -p $(BESIDE)
+	@CARGO_TARGET_DIR=$(abspath $(BESIDE)) nice -n 19 $(MAKE) clippy outside loom doc >$(BESIDE)/log 2>&1 & \
+	$(MAKE) unit generated viewer; tests=$$?; \
+	wait $$!; beside=$$?; cat $(BESIDE)/log; [ $$tests = 0 ] && [ $$beside = 0 ]
 	@echo "all tests passed"
 
-lint: ## formatting and the limits that clippy holds
+lint: format clippy ## formatting and the limits that clippy holds
+
+format:
 	$(CARGO) fmt --all --check
+
+clippy:
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
+build-tests:
+	$(CARGO) test --locked --workspace --no-run
+
 # Changes left by an interrupted onbeat on this machine would fail unrelated tests.
-unit: build ## tests of all crates
-	$(ONBEAT) repair
-	ONBEAT=$(abspath $(ONBEAT)) $(CARGO) test --locked --workspace --no-fail-fast
+unit: build-tests ## tests of all crates
+	$(TESTED) repair
+	$(CARGO) test --locked --workspace --no-fail-fast
 
 # In the same target directory, so that dependencies are not built again.
 outside: ## a program outside the workspace, with ethercrab and onbeat-segment alone
-	cd tests/outside && $(CARGO) run --locked --target-dir ../../target
+	cd tests/outside && $(CARGO) run --locked --target-dir $(or $(CARGO_TARGET_DIR),../../target)
 
+# Built for debugging, it runs as long and is built in half the time.
 loom: ## every interleaving of the ring and of the latest value, and broken twins that must fail
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --locked --release -p onbeat-rt --test ring_loom --test latest_loom
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --locked -p onbeat-rt --test ring_loom --test latest_loom
 
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace
 
-generated: build ## man pages and completions match the command line
-	rm -rf target/share && $(ONBEAT) generate target/share && diff -r share target/share
+generated: build-tests ## man pages and completions match the command line
+	rm -rf target/share && $(TESTED) generate target/share && diff -r share target/share
 
 viewer: ## the page: its tests, and that the checked-in page is up to date
 	cd viewer && npm ci --no-audit --no-fund && npm run check && npm test

@@ -4,22 +4,46 @@
     python3 tests/limits/repeat.py [--quiet 50] [--stressed 20] [--only NAME,...] [--minutes 30] [--results FILE]
 
 The quiet runs have the machine to themselves, one test binary at a time; the stressed ones run beside `stress-ng --cpu 4`.
+Binaries whose time is virtual (PURE below) run two at a time, before the others: no clock and no setting of the machine
+decides their result.
+
 A run passes when the binary exits with status 0: nothing is retried. Counts are kept in the results file with the commits
-they were taken on, so that a table that takes hours is made in several sittings; `--minutes` ends this one. The output of each
-failed run is kept beside the results file; `--forget NAME,...` clears the counts of a test whose defect is fixed.
+they were taken on, so that a table that takes hours is made in several sittings: `--minutes` or Ctrl-C ends this one after
+the runs under way, the same command resumes it, and a run that was killed with the script is not counted. The output of
+each failed run is kept beside the results file; `--forget NAME,...` clears the counts of a test whose defect is fixed.
 """
 
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # Longer than any binary takes beside stress-ng: a run that reaches it hangs.
 LIMIT_S = 1200
+# Binaries that read no clock and no setting of the machine, and share nothing but a temporary directory of their own. A name that
+# no binary has is an error.
+PURE = {
+    "onbeat": """advice cause_adds_up cause_classify cause_evidence cause_pages cause_perfetto import_spec record_events
+        record_spec record_windows report_compare report_effects report_every_release report_every_series report_extremes
+        report_modes report_page report_rows report_spikes report_statistics report_summary report_sweeps report_tables
+        report_verdict""",
+    "onbeat-ethercat": "onbeat_ethercat layout_spec",
+    "onbeat-robot": """bus_chain bus_places bus_rate_limits bus_setup bus_spec bus_tampering_search robot_bus robot_goals
+        robot_ladder robot_limits robot_moves robot_view""",
+    "onbeat-rt": "cycle_spec edge_loop_spec frame_spec relative_spec",
+    "onbeat-segment": """sim_commands sim_determinism sim_devices sim_esi sim_ethercrab sim_faults sim_mailbox sim_registers
+        sim_states sim_two_hundred""",
+    "onbeat-tune": "catalogue check explain lint tune_journal tune_plan",
+}
+# Pure binaries at once: as many as the smallest machine has CPUs.
+TOGETHER = 2
 
 
 def built():
@@ -43,15 +67,18 @@ def commit():
 
 
 def run_once(package, executable):
-    """Exit status and output of one run, started as `cargo test` starts it."""
-    environment = dict(os.environ, CARGO_MANIFEST_DIR=str(package), ONBEAT=str(REPOSITORY / "target/release/onbeat"))
+    """Exit status and output of one run, started as `cargo test` starts it, out of reach of the terminal's Ctrl-C."""
+    environment = dict(os.environ, CARGO_MANIFEST_DIR=str(package))
+    run = subprocess.Popen(
+        [executable], cwd=package, env=environment, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    )
     try:
-        done = subprocess.run(
-            [executable], cwd=package, env=environment, timeout=LIMIT_S, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-        )
-        return done.returncode, done.stdout
-    except subprocess.TimeoutExpired as hung:
-        return None, f"{hung.stdout or ''}\nno end after {LIMIT_S} s\n"
+        output, _ = run.communicate(timeout=LIMIT_S)
+        return run.returncode, output
+    except subprocess.TimeoutExpired:
+        os.killpg(run.pid, signal.SIGKILL)
+        output, _ = run.communicate()
+        return None, f"{output}\nno end after {LIMIT_S} s\n"
 
 
 class Results:
@@ -61,13 +88,18 @@ class Results:
         self.path = path
         self.commit = commit()
         self.entries = json.loads(path.read_text()) if path.exists() else {}
+        self.lock = threading.RLock()
 
     def entry(self, name, condition):
         empty = {"passed": 0, "failed": 0, "seconds": 0.0, "commits": []}
-        return self.entries.setdefault(name, {}).setdefault(condition, empty)
+        with self.lock:
+            return self.entries.setdefault(name, {}).setdefault(condition, empty)
 
     def add(self, name, condition, status, seconds, output):
-        entry = self.entry(name, condition)
+        with self.lock:
+            self.count(self.entry(name, condition), name, condition, status, seconds, output)
+
+    def count(self, entry, name, condition, status, seconds, output):
         if self.commit not in entry["commits"]:
             entry["commits"].append(self.commit)
         entry["passed" if status == 0 else "failed"] += 1
@@ -76,20 +108,39 @@ class Results:
             place = self.path.with_name(f"{name.replace(' ', '-')}-{condition}-{entry['failed']}.log")
             place.write_text(output)
             print(f"FAILED {name} ({condition}): {place}", flush=True)
-        self.path.write_text(json.dumps(self.entries, indent=1, sort_keys=True))
+        # Renamed over the old file: killed at any moment, one of the two is whole.
+        written = self.path.with_suffix(".new")
+        written.write_text(json.dumps(self.entries, indent=1, sort_keys=True))
+        written.replace(self.path)
 
 
-def repeat(tests, condition, wanted, results, end):
-    """Brings each binary to its number of runs, in cargo's order, until the time is over."""
-    for name, package, executable in tests:
-        entry = results.entry(name, condition)
-        while entry["passed"] + entry["failed"] < wanted:
-            if time.time() > end:
-                return
-            started = time.time()
-            status, output = run_once(package, executable)
-            results.add(name, condition, status, time.time() - started, output)
-        print(f"{condition}: {name} {entry['passed']} of {entry['passed'] + entry['failed']}", flush=True)
+def is_pure(name):
+    package, _, target = name.partition(" ")
+    return target in PURE.get(package, "").split()
+
+
+def bring(test, condition, wanted, results, is_over):
+    """Brings one binary to its number of runs, unless the time is over first."""
+    name, package, executable = test
+    entry = results.entry(name, condition)
+    while entry["passed"] + entry["failed"] < wanted:
+        if is_over():
+            return
+        started = time.time()
+        status, output = run_once(package, executable)
+        results.add(name, condition, status, time.time() - started, output)
+    print(f"{condition}: {name} {entry['passed']} of {entry['passed'] + entry['failed']}", flush=True)
+
+
+def repeat(tests, condition, wanted, results, is_over):
+    """Brings each binary to its number of runs, in cargo's order, pure ones together first."""
+    pure = [test for test in tests if is_pure(test[0])]
+    with ThreadPoolExecutor(TOGETHER) as pool:
+        for ended in [pool.submit(bring, test, condition, wanted, results, is_over) for test in pure]:
+            ended.result()
+    for test in tests:
+        if not is_pure(test[0]):
+            bring(test, condition, wanted, results, is_over)
 
 
 def table(tests, results):
@@ -117,14 +168,23 @@ def main():
     for name in filter(None, given.forget.split(",")):
         results.entries.pop(name, None)
     only = [word for word in given.only.split(",") if word]
-    tests = [test for test in built() if not only or any(word in test[0] for word in only)]
-    end = time.time() + 60 * given.minutes
+    known = list(built())
+    names = {name for name, _, _ in known}
+    listed = {f"{package} {target}" for package, targets in PURE.items() for target in targets.split()}
+    if absent := sorted(listed - names):
+        sys.exit(f"PURE names what is not a test binary: {', '.join(absent)}")
+    tests = [test for test in known if not only or any(word in test[0] for word in only)]
 
-    repeat(tests, "quiet", given.quiet, results, end)
-    if given.stressed and time.time() < end:
-        stress = subprocess.Popen(["stress-ng", "--cpu", "4", "--quiet"])
+    stopped = threading.Event()
+    signal.signal(signal.SIGINT, lambda *_: stopped.set())
+    end = time.time() + 60 * given.minutes
+    is_over = lambda: stopped.is_set() or time.time() > end
+
+    repeat(tests, "quiet", given.quiet, results, is_over)
+    if given.stressed and not is_over():
+        stress = subprocess.Popen(["stress-ng", "--cpu", "4", "--quiet"], start_new_session=True)
         try:
-            repeat(tests, "stressed", given.stressed, results, end)
+            repeat(tests, "stressed", given.stressed, results, is_over)
         finally:
             stress.terminate()
             stress.wait()

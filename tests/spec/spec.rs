@@ -19,7 +19,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -27,13 +27,22 @@ use libtest_mimic::{Arguments, Trial};
 const NOBODY: &str = "65534";
 
 /// Commands that load the machine, change it, or use a name that others would use as well: their
-/// trials run alone. The others mostly wait for a loop that leaves a CPU almost idle, and run two
-/// at a time.
+/// trials run alone.
 const RUN_ALONE: [&str; 9] =
-    ["bench", "--tuning", "load", "repair", "segment", "robot", "bus", "sweep", "chain"];
+    ["bench", "--tuning", "onbeat load", "repair", "segment", "robot", "bus", "sweep", "chain"];
+
+/// Other trials at once. They mostly wait for a loop that leaves a CPU almost idle, and none
+/// depends on how late it is.
+const TOGETHER: usize = 4;
+
+/// A bench of this cell alone changes nothing on the machine: it runs beside other trials, and one
+/// at a time, because a second bench waits for the first.
+const PLAIN_BENCH: &str = "--tunings none --loads idle";
 
 /// Held for reading by trials that run beside others, for writing by those that run alone.
 static MACHINE: RwLock<()> = RwLock::new(());
+/// Held by trials with a bench that run beside others.
+static BENCH: Mutex<()> = Mutex::new(());
 
 /// A claim of the specification and the command that shows it.
 #[derive(Clone)]
@@ -48,6 +57,10 @@ struct Sentence {
 }
 
 impl Sentence {
+    fn is_plain_bench(&self) -> bool {
+        self.command.contains(PLAIN_BENCH)
+    }
+
     /// Why this machine or user cannot check the sentence.
     fn skip_reason(&self) -> Option<String> {
         if self.command.starts_with("nobody ") && !rustix::process::geteuid().is_root() {
@@ -69,6 +82,18 @@ fn sentences() -> Vec<Sentence> {
     };
 
     files.iter().flat_map(read).collect()
+}
+
+/// Moves plain benches apart, so that they do not wait for each other while nothing else runs.
+fn spread(sentences: Vec<Sentence>) -> Vec<Sentence> {
+    let (benches, mut spread): (Vec<_>, Vec<_>) =
+        sentences.into_iter().partition(Sentence::is_plain_bench);
+    let apart = spread.len() / (benches.len() + 1);
+    for (place, bench) in benches.into_iter().enumerate() {
+        spread.insert((place + 1) * apart, bench);
+    }
+
+    spread
 }
 
 fn parse(file: &str, text: &str) -> Vec<Sentence> {
@@ -168,8 +193,11 @@ fn check(sentence: &Sentence, binaries: &Path) -> Result<(), String> {
         return Err("a sentence needs a command and a claim".to_owned());
     }
 
-    // A trial that panicked has changed nothing that the lock protects.
-    let runs_alone = RUN_ALONE.iter().any(|word| sentence.command.contains(word));
+    // A trial that panicked has changed nothing that the locks protect.
+    let is_plain_bench = sentence.is_plain_bench();
+    let runs_alone =
+        !is_plain_bench && RUN_ALONE.iter().any(|word| sentence.command.contains(word));
+    let _one = is_plain_bench.then(|| BENCH.lock().unwrap_or_else(PoisonError::into_inner));
     let _alone = runs_alone.then(|| MACHINE.write().unwrap_or_else(PoisonError::into_inner));
     let _beside = (!runs_alone).then(|| MACHINE.read().unwrap_or_else(PoisonError::into_inner));
     let work = working_directory();
@@ -230,9 +258,9 @@ fn own_trials(binaries: &Arc<tempfile::TempDir>) -> Vec<Trial> {
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    arguments.test_threads = arguments.test_threads.or(Some(2));
+    arguments.test_threads = arguments.test_threads.or(Some(TOGETHER));
 
-    let sentences = sentences();
+    let sentences = spread(sentences());
     assert!(sentences.len() > 100, "only {} sentences were found", sentences.len());
     let binaries = Arc::new(binary_directory());
     let mut trials = own_trials(&binaries);

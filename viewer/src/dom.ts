@@ -33,8 +33,16 @@ export const freshId = (stem: string): string => `${stem}-${++ids}`;
 /** A labelled part of the page. */
 export function section(id: string, title: string, lead: string | null, ...children: Child[]): HTMLElement {
   return h('section', { id, 'aria-labelledby': `${id}-title` },
-    h('h2', { id: `${id}-title` }, title), lead ? h('p', { class: 'lead' }, lead) : null, ...children);
+    h('h2', { id: `${id}-title` }, title), lead ? h('p', { class: 'lead' }, ...prose(lead)) : null, ...children);
 }
+
+/** A sentence whose words between backticks are code, and whose options do not break after their hyphens. */
+export const prose = (sentence: string): (string | HTMLElement)[] =>
+  sentence.split(/(`[^`]+`|(?<![\w-])--[a-z][\w-]*)/).map((part, i) =>
+    (i % 2 === 0 ? part : part.startsWith('`') ? h('code', {}, part.slice(1, -1)) : h('span', { class: 'option' }, part)));
+
+/** A sentence where no element can stand: without its backticks. */
+export const unquoted = (sentence: string): string => sentence.replace(/`([^`]+)`/g, '$1');
 
 /** A row of radio buttons that look like one switch. */
 export function choice<T extends string>(

@@ -2,7 +2,7 @@
 import { announce } from './a11y.ts';
 import { buildCharts } from './charts/all.ts';
 import { deriveSummary } from './derive.ts';
-import { choice, h, section } from './dom.ts';
+import { choice, h, section, unquoted } from './dom.ts';
 import type { RunFile, Unpacked } from './hlog.ts';
 import { keysDialog } from './keys.ts';
 import { availableSeries, buildReport, type Report } from './model.ts';
@@ -99,7 +99,7 @@ function show(unpacked: Unpacked): void {
   shown = unpacked;
   const { files, summary } = unpacked;
   const report = buildReport(summary ?? deriveSummary(files), files);
-  document.title = report.summary.verdict ? `onbeat: ${report.summary.verdict.sentence}` : 'onbeat report';
+  document.title = report.summary.verdict ? `onbeat: ${unquoted(report.summary.verdict.sentence)}` : 'onbeat report';
   const first = firstState(report);
   const { section: start, choices } = readPlace(location.hash, report, first);
   const store = new Store(report, { ...first, ...choices });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
-import { CHROMIUM, launch, NO_CHROMIUM, pages } from './browser.ts';
+import { CHROMIUM, launch, NO_CHROMIUM, pages, settled } from './browser.ts';
 import { collisions, noteWriting, writing } from './canvas.ts';
 import { bench, filled, hour, switchedOff } from './fixture.ts';
 
@@ -26,7 +26,8 @@ describe('charts in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : fa
     page.on('pageerror', (error) => complaints.push(String(error)));
     await noteWriting(page);
     await page.goto(site.url(name));
-    await page.waitForFunction(() => document.querySelectorAll('.plot canvas').length === 4);
+    await settled(page);
+    assert.equal(await page.locator('.plot canvas').count(), 4);
     const result = await look(page);
     assert.deepEqual(complaints, []);
     await context.close();
@@ -45,7 +46,7 @@ describe('charts in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : fa
       assert.ok(of('heat').some((text) => /^1 to [\d,]+ samples$/.test(text)) && of('heat').includes('PMCS · paper'));
       assert.ok(of('distribution').includes('samples') && of('maxima').includes('measured time') && of('heat').includes('measured time'));
       await page.getByRole('radio', { name: 'Response time' }).check({ force: true });
-      await page.waitForTimeout(300);
+      await settled(page);
       assert.equal((await writing(page)).filter(({ text }) => /limit/.test(text)).length, 0, 'the limit is on another series');
     });
   });
@@ -57,7 +58,7 @@ describe('charts in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : fa
           assert.deepEqual(collisions(await writing(page)), [], name);
           for (const axis of ['linear', 'log']) {
             await page.getByRole('radio', { name: axis, exact: true }).check({ force: true });
-            await page.waitForTimeout(150);
+            await settled(page);
             assert.deepEqual(collisions(await writing(page)), [], `${name}, ${axis} axis`);
           }
         });
@@ -71,12 +72,12 @@ describe('charts in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : fa
       assert.match(await words(), /10 µs 100 µs 1 ms 10 ms/);
       assert.match(await page.locator('#distribution .beyond').innerText(), /^none · paper largest \d/);
       await page.getByRole('radio', { name: 'linear', exact: true }).check({ force: true });
-      await page.waitForTimeout(300);
+      await settled(page);
       assert.match(await words(), /beyond/);
       assert.match(await page.locator('#distribution .beyond').innerText(), /[\d,]+ beyond/);
       await page.getByRole('radio', { name: 'auto axis' }).check({ force: true });
       await page.getByRole('radio', { name: 'Observed period' }).check({ force: true });
-      await page.waitForTimeout(300);
+      await settled(page);
       assert.match(await words(), /beyond/, 'a period has an even axis');
     });
   });

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { after, before, describe, test } from 'node:test';
 import type { Browser } from 'playwright-core';
 import { beside, rowsOf, type Comparison, type Row } from '../src/comparison.ts';
-import { CHROMIUM, launch, NO_CHROMIUM, pages } from './browser.ts';
+import { CHROMIUM, launch, NO_CHROMIUM, pages, settled } from './browser.ts';
 import { cellSummary, filled, HOST, LADDER, runFile } from './fixture.ts';
 
 const root = process.env['VIEWER_ROOT']!;
@@ -71,7 +71,7 @@ describe('a comparison in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIU
         page.on('pageerror', (error) => complaints.push(String(error)));
         await page.goto(site.url('compared.html'));
         await page.waitForFunction(() => document.querySelector('#compared') !== null);
-        await page.waitForTimeout(400);
+        await settled(page);
         assert.equal(await page.locator('#verdict .badge').count(), 0, 'a comparison has no verdict');
         assert.match(await page.locator('#verdict h1').innerText(), /×\s1\.40/);
         const section = await page.locator('#compared').innerText();

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { after, before, describe, test } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
-import { CHROMIUM, launch, NO_CHROMIUM, pages } from './browser.ts';
+import { CHROMIUM, launch, NO_CHROMIUM, pages, settled } from './browser.ts';
 import { bench, filled, hour, runFile, switchedOff } from './fixture.ts';
 
 const root = process.env['VIEWER_ROOT']!;
@@ -54,8 +54,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
     page.on('pageerror', (error) => complaints.push(String(error)));
     page.on('request', (request) => { if (!request.url().startsWith('data:')) requests.push(request.url()); });
     await page.goto(site.url(name));
-    await page.waitForFunction(() => document.querySelector('#page h1') !== null);
-    await page.waitForTimeout(600);
+    await settled(page);
     const result = await look(page);
     assert.deepEqual(complaints, [], 'nothing on the console');
     assert.deepEqual(requests, [site.url(name)], 'one request, the file itself');
@@ -184,10 +183,9 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
       for (const id of ['distribution', 'percentiles', 'maxima', 'heat']) {
         await page.locator(`#${id} .plot`).focus();
         for (let i = 0; i < 4; i++) await page.keyboard.press('ArrowRight');
-        await page.waitForTimeout(350);
-        const said = await page.locator('#live').innerText();
-        assert.match(said, /\d/, id);
-        assert.equal(said, await page.locator(`#${id} > .readout`).innerText());
+        const readout = await page.locator(`#${id} > .readout`).innerText();
+        assert.match(readout, /\d/, id);
+        await page.waitForFunction((said) => document.getElementById('live')!.innerText === said, readout);
       }
     });
   });
@@ -198,11 +196,11 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
       const [all, spikes] = [await samples(), await page.locator('#spikes tbody tr').count()];
       await page.locator('#maxima .plot').focus();
       for (const key of ['w', 'w', 'd', '+']) await page.keyboard.press(key);
-      await page.waitForTimeout(300);
+      await settled(page);
       assert.notEqual(await samples(), all);
       assert.match(await page.locator('.bar .range').innerText(), / to .*Show all/s);
       await page.keyboard.press('Escape');
-      await page.waitForTimeout(300);
+      await settled(page);
       assert.equal(await samples(), all);
       assert.equal(await page.locator('#spikes tbody tr').count(), spikes);
       const box = (await page.locator('#maxima .u-over').boundingBox())!;
@@ -210,7 +208,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
       await page.mouse.down();
       await page.mouse.move(box.x + 400, box.y + 90, { steps: 4 });
       await page.mouse.up();
-      await page.waitForTimeout(300);
+      await settled(page);
       assert.notEqual(await samples(), all);
     });
   });
@@ -350,7 +348,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
       assert.match(await page.locator('h1').innerText(), /No recording/);
       await page.locator('#files').setInputFiles(fileURLToPath(site.url('PM-idle.onbeat.hlog')));
       await page.waitForSelector('#matrix');
-      await page.waitForTimeout(400);
+      await settled(page);
       assert.match(await page.locator('#matrix .note').innerText(), /Computed from the histograms/);
       assert.equal(await page.locator('.plot canvas').count(), 4);
     });

@@ -7,7 +7,7 @@ import { buildReport } from '../src/model.ts';
 import { fragment, readPlace } from '../src/place.ts';
 import { firstState } from '../src/state.ts';
 import { sec } from '../src/units.ts';
-import { CHROMIUM, launch, NO_CHROMIUM, pages } from './browser.ts';
+import { CHROMIUM, launch, NO_CHROMIUM, pages, settled } from './browser.ts';
 import { bench, filled } from './fixture.ts';
 
 const text = bench(2, 3);
@@ -44,7 +44,10 @@ describe('the address in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM
   before(async () => { browser = await launch(); site = pages({ 'bench.html': filled(text) }); });
   after(async () => { await browser?.close(); site?.done(); });
 
-  const isDrawn = (page: Page): Promise<unknown> => page.waitForFunction(() => document.querySelectorAll('.plot canvas').length === 4);
+  const isDrawn = async (page: Page): Promise<void> => {
+    await settled(page);
+    assert.equal(await page.locator('.plot canvas').count(), 4);
+  };
   const seen = async (page: Page): Promise<object> => ({
     series: await page.locator('.bar input:checked + span').innerText(),
     cells: await page.locator('.picker input:checked').evaluateAll((inputs) => inputs.map((input) => (input as HTMLElement).dataset['cell'])),
@@ -62,9 +65,12 @@ describe('the address in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM
     assert.equal(page.url(), site.url('bench.html'), 'an untouched page keeps its address');
     await page.getByRole('radio', { name: 'Wake-up latency' }).check({ force: true });
     await page.locator('.picker input').nth(1).check({ force: true });
-    await page.waitForFunction(() => document.querySelector('#maxima table')?.textContent?.includes('M · idle') && document.querySelector('#heat h3')?.textContent?.includes('wake-up'));
+    await isDrawn(page);
     await page.locator('#maxima .plot').focus();
-    for (const key of ['w', 'w', 'd']) await page.keyboard.press(key);
+    for (const key of ['w', 'w', 'd']) {
+      await page.keyboard.press(key);
+      await settled(page);
+    }
     await page.waitForFunction(() => /series=wakeup_latency.*cell=.*from=/.test(location.hash));
     await page.locator('.contents a', { hasText: 'Percentiles' }).evaluate((link) => { document.querySelector('#matrix')!.classList.add('the-same-page'); (link as HTMLElement).click(); });
     await page.waitForFunction(() => /^#percentiles\?.*series=wakeup_latency.*cell=.*from=/.test(location.hash));

@@ -1,6 +1,6 @@
 // Bundles the tests and runs them: `node test/run.mjs [measure|screenshots|test [PART OF A NAME]]`.
-import { mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdtempSync, readdirSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { spawnSync } from 'node:child_process';
 import { run } from 'node:test';
@@ -11,7 +11,9 @@ const root = new URL('..', import.meta.url).pathname.replace(/\/$/, '');
 const what = process.argv[2] ?? 'test';
 const out = mkdtempSync(join(tmpdir(), 'onbeat-viewer-'));
 const only = process.argv[3] ?? '';
-const entries = readdirSync(join(root, 'test')).filter((name) => (what === 'test' ? name.endsWith('.test.ts') && name.includes(only) : name === `${what}.ts`));
+// The longest first, so that none runs alone in the end.
+const length = (name) => statSync(join(root, 'test', name)).size;
+const entries = readdirSync(join(root, 'test')).sort((a, b) => length(b) - length(a)).filter((name) => (what === 'test' ? name.endsWith('.test.ts') && name.includes(only) : name === `${what}.ts`));
 try {
   await build({ entryPoints: entries.map((name) => join(root, 'test', name)), bundle: true, platform: 'node', format: 'esm', outdir: out, outExtension: { '.js': '.mjs' }, packages: 'external', logLevel: 'warning', absWorkingDir: root });
   // Bundles stand in a temporary folder, so that packages are found through a link beside them.
@@ -20,7 +22,7 @@ try {
   process.env.VIEWER_ROOT = root;
   if (what === 'test') {
     const counts = { pass: 0, fail: 0, skip: 0 };
-    const stream = run({ files, concurrency: 1 });
+    const stream = run({ files, concurrency: availableParallelism() });
     const leaf = ({ details }) => details?.type !== 'suite';
     stream.on('test:pass', (event) => { if (leaf(event)) counts[event.skip ? 'skip' : 'pass']++; });
     stream.on('test:fail', (event) => { if (leaf(event)) counts.fail++; });

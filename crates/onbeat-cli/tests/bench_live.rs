@@ -77,7 +77,7 @@ fn check_causes(summary: &Value) {
 #[test]
 fn eighteen_cells_with_every_figure_and_every_slot() {
     let dir = tempfile::tempdir().unwrap();
-    let summary = bench(dir.path(), &["--for", "36s"]);
+    let summary = bench(dir.path(), &["--for", "24s"]);
     assert_eq!(summary["schema"], "onbeat.bench/1");
     let cells = summary["cells"].as_array().unwrap();
 

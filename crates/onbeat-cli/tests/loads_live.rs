@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -72,6 +73,21 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
         thread::sleep(Duration::from_millis(50));
     }
     panic!("never {what}");
+}
+
+/// Standard error of a run up to these words, joined where it was wrapped; the run is killed then.
+fn stderr_until(run: &mut Child, words: &str) -> String {
+    let mut lines = BufReader::new(run.stderr.take().unwrap()).lines();
+    let mut said = String::new();
+    while !said.contains(words)
+        && let Some(line) = lines.next()
+    {
+        said += &(line.unwrap().split_whitespace().collect::<Vec<_>>().join(" ") + " ");
+    }
+
+    run.kill().unwrap();
+    run.wait().unwrap();
+    said
 }
 
 /// Everything alive that carries the mark: the run and its loads.
@@ -223,8 +239,11 @@ fn loads_killed_twice_have_their_shares_in_the_end() {
     let now: u64 = runs.values().map(|run| run.distribution(Series::WakeupLatency).count()).sum();
     assert!(kept > 0 && now > kept, "what was recorded is there still");
     assert_eq!((directories(out), bench(out).resumes.len()), (1, 2));
-    let again = measure(out, &words).output().unwrap();
-    assert!(stderr_of(&again).contains("a new one begins"), "a whole run is not resumed");
+    let mut again = measure(out, &words).spawn().unwrap();
+    let said = stderr_until(&mut again, "a new one begins");
+    nothing_is_left_alive(out);
+
+    assert!(said.contains("a new one begins"), "a whole run is not resumed: {said}");
 }
 
 fn signal(child: &Child, signal: Signal) {

@@ -1,7 +1,8 @@
 //! Long runs: killed and resumed, asked for a summary on the way, ended by Ctrl-C.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -36,14 +37,25 @@ fn wait_for(out: &Path, begin: &str, lines: usize) {
             .filter(|line| line.starts_with(begin))
             .count()
     };
+    wait_until(&format!("had {lines} lines of {begin} in {}", file.display()), || has() >= lines);
+}
+
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
     for _ in 0..600 {
-        if has() >= lines {
+        if holds() {
             return;
         }
         thread::sleep(Duration::from_millis(50));
     }
+    panic!("never {what}");
+}
 
-    panic!("{} never had {lines} lines of {begin}: {}", file.display(), has());
+/// Whether a process of this one is there still, alive or not yet collected.
+fn has_children(child: &Child) -> bool {
+    let threads = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().flatten();
+    threads
+        .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok())
+        .any(|children| !children.is_empty())
 }
 
 const INTERVAL: &str = "#[onbeat: {\"interval\"";
@@ -91,12 +103,25 @@ fn a_run_killed_twice_is_one_whole_run_in_the_end() {
     let summary: serde_json::Value = serde_json::from_slice(&whole.stdout).unwrap();
     let notes = summary["cells"][0]["notes"].to_string();
     assert_eq!(notes.matches("were not measured").count(), 2, "{notes}");
-    let next = measure(out.path(), &["--for", "5s", "--resume"]).output().unwrap();
+    let mut next = measure(out.path(), &["--for", "5s", "--resume"]).spawn().unwrap();
+    let said = stderr_until(&mut next, "a new one begins");
 
-    assert!(
-        String::from_utf8_lossy(&next.stderr).contains("a new one begins"),
-        "a complete run is not resumed"
-    );
+    assert!(said.contains("a new one begins"), "a complete run is not resumed: {said}");
+}
+
+/// Standard error of a run up to these words, joined where it was wrapped; the run is killed then.
+fn stderr_until(run: &mut Child, words: &str) -> String {
+    let mut lines = BufReader::new(run.stderr.take().unwrap()).lines();
+    let mut said = String::new();
+    while !said.contains(words)
+        && let Some(line) = lines.next()
+    {
+        said += &(line.unwrap().split_whitespace().collect::<Vec<_>>().join(" ") + " ");
+    }
+
+    run.kill().unwrap();
+    run.wait().unwrap();
+    said
 }
 
 #[test]
@@ -140,20 +165,24 @@ fn resident_kb(child: &Child) -> u64 {
 #[test]
 fn sigusr1_shows_the_summary_so_far_and_costs_the_run_no_memory() {
     let out = tempfile::tempdir().unwrap();
-    let run = measure(out.path(), &["--for", "1h"]).spawn().unwrap();
+    let stderr = out.path().join("stderr");
+    let said = || fs::read_to_string(&stderr).unwrap();
+    let shown = || said().matches("run in progress: figures from its first").count();
+    let to_file = File::create(&stderr).unwrap();
+    let run = measure(out.path(), &["--for", "1h"]).stderr(to_file).spawn().unwrap();
     wait_for(out.path(), INTERVAL, 1);
     let mut resident = Vec::new();
-    for shown in 1..=5 {
+    for wanted in 1..=5 {
         signal(&run, Signal::USR1);
-        wait_for(out.path(), INTERVAL, 1 + shown);
-        thread::sleep(Duration::from_millis(1_200));
+        wait_for(out.path(), INTERVAL, 1 + wanted);
+        // And its process is collected: a signal before would get no summary of its own.
+        wait_until("shown the summary", || shown() == wanted && !has_children(&run));
         resident.push(resident_kb(&run));
     }
 
     signal(&run, Signal::INT);
     let ended = run.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert_eq!(said.matches("run in progress: figures from its first").count(), 5, "{said}");
+    assert_eq!(shown(), 5, "{}", said());
     let summary: serde_json::Value =
         serde_json::from_slice(&ended.stdout).expect("one JSON object and nothing else");
 

@@ -95,6 +95,21 @@ impl BusSide {
     ///
     /// # Panics
     /// If `inputs` or `outputs` differ in length from the layout.
+    ///
+    /// ```
+    /// # use onbeat_control::{Image, Sharing};
+    /// # use onbeat_ethercat::layout::Layout;
+    /// # use onbeat_ethercat::step::BusCycle;
+    /// # let name = format!("example-exchange-{}", std::process::id());
+    /// # let layout = Layout { input_bytes: 4, output_bytes: 4, ..Layout::default() };
+    /// # let mut bus = Image::create(&name, &layout, Sharing::WaitFree)?;
+    /// use onbeat_control::OutputsFrom;
+    ///
+    /// let mut outputs = [0; 4];
+    /// let from = bus.exchange(&BusCycle::default(), &[1, 2, 3, 4], &mut outputs);
+    /// assert_eq!((from, outputs), (OutputsFrom::Safe, [0; 4]), "nobody owns them: safe outputs");
+    /// # Ok::<(), onbeat_control::ControlError>(())
+    /// ```
     pub fn exchange(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) -> OutputsFrom {
         let Self { shared, waking, wanted, died, commander: _, robot } = self;
         let held = shared.hold();

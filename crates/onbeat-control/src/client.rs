@@ -146,6 +146,19 @@ impl std::fmt::Display for Outage {
 }
 
 /// Client of an image, in any process.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use onbeat_control::Client;
+///
+/// let mut client = Client::open("my-robot")?;
+/// let mut seen = client.snapshot();
+/// while client.wait_next(Duration::from_secs(1))? {
+///     client.read(&mut seen)?;
+///     println!("cycle {}: {:?}", seen.cycle.cycle, seen.inputs);
+/// }
+/// # Ok::<(), onbeat_control::ControlError>(())
+/// ```
 #[derive(Debug)]
 pub struct Client {
     shared: Arc<MappedImage>,
@@ -173,6 +186,22 @@ impl Client {
     /// # Errors
     /// [`ControlError::BusEnded`], [`ControlError::BusReplaced`], [`ControlError::BusDied`]
     /// (detected after 100 ms without a cycle), [`ControlError::NoCycleYet`].
+    ///
+    /// ```
+    /// # use onbeat_control::{Client, Image, Sharing};
+    /// # use onbeat_ethercat::layout::Layout;
+    /// # use onbeat_ethercat::step::BusCycle;
+    /// # let name = format!("example-read-{}", std::process::id());
+    /// # let layout = Layout { input_bytes: 4, output_bytes: 4, ..Layout::default() };
+    /// # let mut bus = Image::create(&name, &layout, Sharing::WaitFree)?;
+    /// bus.exchange(&BusCycle { cycle: 1, ..BusCycle::default() }, &[1, 2, 3, 4], &mut [0; 4]);
+    ///
+    /// let mut client = Client::open(&name)?;
+    /// let mut seen = client.snapshot();
+    /// client.read(&mut seen)?;
+    /// assert_eq!(seen.inputs, [1, 2, 3, 4]);
+    /// # Ok::<(), onbeat_control::ControlError>(())
+    /// ```
     pub fn read(&mut self, into: &mut Snapshot) -> Result<(), ControlError> {
         self.waiter.read(&self.shared, into)
     }

@@ -88,6 +88,24 @@ impl From<Sharing> for ImageSettings {
 }
 
 /// A named process image in shared memory.
+///
+/// ```
+/// use onbeat_control::{ControlError, Image, Sharing, names};
+/// use onbeat_ethercat::layout::Layout;
+///
+/// let name = format!("example-image-{}", std::process::id());
+/// let layout = Layout { input_bytes: 4, output_bytes: 4, ..Layout::default() };
+/// let bus = Image::create(&name, &layout, Sharing::WaitFree)?;
+/// assert!(names().contains(&name));
+/// assert!(matches!(
+///     Image::create(&name, &layout, Sharing::WaitFree),
+///     Err(ControlError::Taken { .. })
+/// ));
+///
+/// drop(bus);
+/// assert!(!names().contains(&name));
+/// # Ok::<(), ControlError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Image;
 

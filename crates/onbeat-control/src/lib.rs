@@ -61,6 +61,13 @@ use std::fmt;
 use std::str::FromStr;
 
 /// How processes that share an image are kept from interfering with each other.
+///
+/// ```
+/// use onbeat_control::Sharing;
+///
+/// assert_eq!("pi".parse(), Ok(Sharing::Pi));
+/// assert_eq!(Sharing::default().to_string(), "wait-free");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
     /// No process waits: the bus publishes into the next of four slots, and a reader that was

@@ -18,6 +18,11 @@ pub const ERROR: u8 = 0x10;
 
 /// Returns the standard's name of a state; `None` for BOOT and for numbers that are not a single
 /// state.
+///
+/// ```
+/// assert_eq!(onbeat_ethercat::al::name(8), Some("OP"));
+/// assert_eq!(onbeat_ethercat::al::name(5), None);
+/// ```
 #[must_use]
 pub fn name(state: u16) -> Option<&'static str> {
     let known = [(INIT, "INIT"), (PREOP, "PREOP"), (SAFEOP, "SAFEOP"), (OP, "OP")];

@@ -28,6 +28,21 @@ use crate::time::{Clock, Instant};
 use crate::wait::{Wait, Waiter};
 
 /// The work of one cycle.
+///
+/// ```
+/// use onbeat_rt::{Cycle, Flow, Task};
+///
+/// /// Stops after a number of cycles.
+/// struct Countdown(u32);
+///
+/// impl Task for Countdown {
+///     fn cycle(&mut self, cycle: &Cycle) -> Flow {
+///         cycle.note(self.0);
+///         self.0 -= 1;
+///         if self.0 == 0 { Flow::Stop } else { Flow::Continue }
+///     }
+/// }
+/// ```
 pub trait Task {
     /// Runs one cycle of work. Only the system calls listed on the crate's front page are allowed.
     fn cycle(&mut self, cycle: &Cycle) -> Flow;
@@ -230,6 +245,15 @@ pub enum PlanError {
 ///
 /// # Errors
 /// The first violated rule, with its numbers.
+///
+/// ```
+/// use onbeat_rt::cycle::{PlanError, admit};
+/// use onbeat_rt::Wait;
+///
+/// let wait = Wait::SleepThenSpin { margin_ns: 50_000 };
+/// assert_eq!(admit(1_000_000, wait, 300_000), Ok(()));
+/// assert!(matches!(admit(1_000_000, wait, 900_000), Err(PlanError::TooBusy { .. })));
+/// ```
 pub const fn admit(period_ns: u64, wait: Wait, work_ns: u64) -> Result<(), PlanError> {
     let spin_ns = wait.longest_spin_ns();
     // A relative sleep begins after the work.
@@ -280,6 +304,38 @@ pub struct Outcome {
 ///
 /// Checks `stop` once per cycle. Locked memory and a real-time priority are the caller's business;
 /// the loop works without them.
+///
+/// ```
+/// use core::sync::atomic::AtomicBool;
+/// use onbeat_rt::ring::Ring;
+/// use onbeat_rt::{Cycle, Flow, Instant, MockClock, OnOverrun, Plan, Slot, Wait, split};
+///
+/// let plan = Plan {
+///     period_ns: 1_000_000,
+///     first_release: Instant::from_ns(1_000_000),
+///     deadline_ns: 1_000_000,
+///     releases: 5,
+///     wait: Wait::Sleep,
+///     on_overrun: OnOverrun::SkipKeepPhase,
+/// };
+/// let mut slots: [Slot<_>; 8] = core::array::from_fn(|_| Slot::empty());
+/// let mut ring = Ring::over(&mut slots).unwrap();
+/// let (mut hot, mut cold) = split(&mut ring);
+///
+/// // The first cycle works for 2.5 periods: two releases pass and are counted; the phase stays.
+/// let clock = MockClock::starting_at(Instant::from_ns(0), |_| 0);
+/// let mut task = |cycle: &Cycle| {
+///     clock.spend(if cycle.index == 0 { 2_500_000 } else { 0 });
+///     Flow::Continue
+/// };
+/// let stop = AtomicBool::new(false);
+/// let outcome = onbeat_rt::cycle::run(&clock, &plan, &mut task, &mut hot, &stop);
+///
+/// assert_eq!((outcome.slots, outcome.cycles, outcome.skipped), (5, 3, 2));
+/// let samples = std::iter::from_fn(|| cold.pop());
+/// let releases: Vec<u64> = samples.map(|sample| sample.release.as_ns() / 1_000_000).collect();
+/// assert_eq!(releases, [1, 4, 5]);
+/// ```
 pub fn run<C: Clock, T: Task>(
     clock: &C,
     plan: &Plan,

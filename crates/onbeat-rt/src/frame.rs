@@ -103,6 +103,13 @@ impl Command {
     ];
 
     /// Returns the command with this number; `None` for undefined numbers, which devices ignore.
+    ///
+    /// ```
+    /// use onbeat_rt::frame::Command;
+    ///
+    /// assert_eq!(Command::from_wire(12), Some(Command::Lrw));
+    /// assert_eq!(Command::from_wire(200), None);
+    /// ```
     #[must_use]
     pub fn from_wire(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
@@ -110,6 +117,10 @@ impl Command {
 }
 
 /// Returns the address field for a register of the device with station address `device`.
+///
+/// ```
+/// assert_eq!(onbeat_rt::frame::register(0x1001, 0x0130), 0x0130_1001);
+/// ```
 #[must_use]
 pub const fn register(device: u16, register: u16) -> u32 {
     device as u32 | (register as u32) << 16
@@ -117,12 +128,30 @@ pub const fn register(device: u16, register: u16) -> u32 {
 
 /// Returns the auto-increment address of the device at this position on the cable, from 0, for
 /// [`Command::Aprd`] and [`Command::Apwr`].
+///
+/// ```
+/// use onbeat_rt::frame::position;
+///
+/// assert_eq!([position(0), position(1), position(2)], [0, 0xFFFF, 0xFFFE]);
+/// ```
 #[must_use]
 pub const fn position(position: u16) -> u16 {
     0u16.wrapping_sub(position)
 }
 
 /// Writes a frame into a buffer.
+///
+/// ```
+/// use onbeat_rt::frame::{Command, LONGEST, Writer, is_of_another, working_counter};
+///
+/// let mut buffer = [0; LONGEST];
+/// let mut writer = Writer::new(&mut buffer, 1);
+/// let data_at = writer.push_data(Command::Lrw, 0, &[1, 2, 3, 4]).unwrap();
+/// let length = writer.finish();
+///
+/// assert_eq!(working_counter(&buffer[..length], data_at, 4), 0, "no device has processed it");
+/// assert!(!is_of_another(&buffer[..length]));
+/// ```
 #[derive(Debug)]
 pub struct Writer<'b> {
     buffer: &'b mut [u8],

@@ -75,6 +75,13 @@ impl<'m> Latest<'m> {
 
     /// Returns the number of words of a slot for a value with parts of these lengths in bytes; each
     /// part begins at a word.
+    ///
+    /// ```
+    /// use onbeat_rt::latest::Latest;
+    ///
+    /// // A sequence number, three words for 20 bytes, one for 8.
+    /// assert_eq!(Latest::slot_words(&[20, 8]), 5);
+    /// ```
     #[must_use]
     pub fn slot_words(parts: &[usize]) -> usize {
         parts.iter().fold(1, |words, part| words + part.div_ceil(8))
@@ -112,6 +119,23 @@ impl<'m> Latest<'m> {
 
     /// Copies publication `number` into `parts`. Returns `false` when it is not available, not yet
     /// or no longer; the contents of `parts` are then undefined.
+    ///
+    /// ```
+    /// use core::sync::atomic::AtomicU64;
+    /// use onbeat_rt::latest::Latest;
+    ///
+    /// let newest = AtomicU64::new(0);
+    /// let words: [AtomicU64; 4] = core::array::from_fn(|_| AtomicU64::new(0));
+    /// let latest = Latest::over(&newest, &words, 2).unwrap();
+    /// for value in [7_u64, 8, 9] {
+    ///     latest.publish(&[&value.to_le_bytes()]);
+    /// }
+    ///
+    /// let mut value = [0; 8];
+    /// assert!(latest.read(3, &mut [&mut value]));
+    /// assert_eq!(u64::from_le_bytes(value), 9);
+    /// assert!(!latest.read(1, &mut [&mut value]), "two slots: the first is overwritten");
+    /// ```
     #[inline]
     pub fn read(&self, number: u64, parts: &mut [&mut [u8]]) -> bool {
         let Some((sequence, words)) = self.slot(number).split_first() else { return false };

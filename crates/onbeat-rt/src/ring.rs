@@ -94,6 +94,14 @@ impl<'s, T: Copy + Send> Ring<'s, T> {
     ///
     /// # Errors
     /// [`NotAPowerOfTwo`] when the number of slots is not a power of two.
+    ///
+    /// ```
+    /// use onbeat_rt::Slot;
+    /// use onbeat_rt::ring::Ring;
+    ///
+    /// let mut slots: [Slot<u32>; 3] = core::array::from_fn(|_| Slot::empty());
+    /// assert!(Ring::over(&mut slots).is_err(), "3 is not a power of two");
+    /// ```
     pub fn over(slots: &'s mut [Slot<T>]) -> Result<Self, NotAPowerOfTwo> {
         if !slots.len().is_power_of_two() {
             return Err(NotAPowerOfTwo { slots: slots.len() });
@@ -109,6 +117,20 @@ impl<'s, T: Copy + Send> Ring<'s, T> {
 
 /// Splits a queue into its two ends. The mutable borrow guarantees a single producer and a single
 /// consumer.
+///
+/// ```
+/// use onbeat_rt::ring::Ring;
+/// use onbeat_rt::{Slot, split};
+///
+/// let mut slots: [Slot<u32>; 2] = core::array::from_fn(|_| Slot::empty());
+/// let mut ring = Ring::over(&mut slots).unwrap();
+/// let (mut hot, mut cold) = split(&mut ring);
+///
+/// let queued = [1, 2, 3].map(|value| hot.push(value));
+/// assert_eq!(queued, [true, true, false], "a full ring drops the value and never waits");
+/// assert_eq!((cold.pop(), cold.pop(), cold.pop()), (Some(1), Some(2), None));
+/// assert_eq!(cold.lost(), 1);
+/// ```
 pub fn split<'r, T: Copy + Send>(ring: &'r mut Ring<'_, T>) -> (Producer<'r, T>, Consumer<'r, T>) {
     let ring: &'r Ring<'_, T> = ring;
     let slots: &'r [Slot<T>] = ring.slots;

@@ -5,6 +5,20 @@ use crate::time::Instant;
 /// The timing of one cycle. The cold side knows the loop only as a sequence of samples.
 ///
 /// `r_k` is the release, `s_k` the first instant after the wait and `e_k` the end of the work.
+///
+/// ```
+/// use onbeat_rt::{Flags, Instant, Sample};
+///
+/// let sample = Sample {
+///     release: Instant::from_ns(5_000_000),
+///     wakeup_latency_ns: 20_000,
+///     execution_time_ns: 300_000,
+///     ..Sample::default()
+/// };
+/// assert_eq!(sample.start(), Instant::from_ns(5_020_000));
+/// assert_eq!(sample.response_time_ns(), 320_000);
+/// assert!(!sample.flags.has(Flags::OVERRUN));
+/// ```
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
@@ -46,6 +60,13 @@ impl Sample {
 }
 
 /// Facts about a cycle, as bits.
+///
+/// ```
+/// use onbeat_rt::Flags;
+///
+/// let flags = Flags::default().with(Flags::DEADLINE_MISS).with_if(Flags::OVERRUN, false);
+/// assert!(flags.has(Flags::DEADLINE_MISS) && !flags.has(Flags::OVERRUN));
+/// ```
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(u32);

@@ -9,6 +9,15 @@ use core::time::Duration;
 /// Linux).
 ///
 /// 64 bits hold 584 years.
+///
+/// ```
+/// use onbeat_rt::Instant;
+///
+/// let release = Instant::from_ns(1_000_000);
+/// let start = release.plus_ns(20_000);
+/// assert_eq!(start.ns_since(release), 20_000);
+/// assert_eq!(release.ns_since(start), 0, "never negative");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
@@ -45,6 +54,12 @@ impl Instant {
 }
 
 /// Converts a duration to whole nanoseconds, saturating at 584 years.
+///
+/// ```
+/// use core::time::Duration;
+///
+/// assert_eq!(onbeat_rt::time::ns(Duration::from_micros(250)), 250_000);
+/// ```
 #[must_use]
 pub const fn ns(duration: Duration) -> u64 {
     duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos() as u64)
@@ -55,6 +70,19 @@ pub const fn ns(duration: Duration) -> u64 {
 pub struct Interrupted;
 
 /// The clock of a loop: [`crate::sys::Monotonic`] on a robot, [`MockClock`] in a test.
+///
+/// ```
+/// use onbeat_rt::{Clock, Instant, MockClock};
+///
+/// /// How late a sleep of 1 ms returns, in nanoseconds.
+/// fn lateness_ns(clock: &impl Clock) -> u64 {
+///     let wake_up = clock.now().plus_ns(1_000_000);
+///     while clock.sleep_until(wake_up).is_err() {}
+///     clock.now().ns_since(wake_up)
+/// }
+///
+/// assert_eq!(lateness_ns(&MockClock::starting_at(Instant::from_ns(0), |_| 7_000)), 7_000);
+/// ```
 pub trait Clock {
     /// Returns the current instant. Never goes backwards.
     fn now(&self) -> Instant;
@@ -130,6 +158,14 @@ impl<L: Fn(Instant) -> u64> MockClock<L> {
     }
 
     /// Advances the clock by `ns` nanoseconds, as work does.
+    ///
+    /// ```
+    /// use onbeat_rt::{Clock, Instant, MockClock};
+    ///
+    /// let clock = MockClock::starting_at(Instant::from_ns(0), |_| 0);
+    /// clock.spend(400_000);
+    /// assert_eq!(clock.now().as_ns(), 400_000);
+    /// ```
     pub fn spend(&self, ns: u64) {
         self.now_ns.set(self.now_ns.get() + ns);
     }

@@ -77,6 +77,16 @@ const STEP_UP_NS: u64 = 2_000;
 const STEP_DOWN_NS: u64 = 10;
 
 /// The wait of one run: its kind and its current margin.
+///
+/// ```
+/// use onbeat_rt::{Instant, MockClock, Wait, Waiter};
+///
+/// let clock = MockClock::starting_at(Instant::from_ns(0), |_| 8_000);
+/// let release = Instant::from_ns(1_000_000);
+/// let woken = Waiter::new(Wait::Sleep).wait(&clock, release, Instant::from_ns(0));
+/// assert_eq!(woken.start.ns_since(release), 8_000);
+/// assert_eq!(woken.spun_ns, 0);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Waiter {
     wait: Wait,

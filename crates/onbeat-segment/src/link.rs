@@ -237,6 +237,18 @@ impl Link {
 
     /// Injects a fault from `now` on, for `for_ns` (`None`: until [`Link::heal`]). `share` is the
     /// fraction of frames affected, 0 to 1; faults of devices ignore it.
+    ///
+    /// ```
+    /// use onbeat_segment::{Fault, Instant, Link};
+    ///
+    /// let mut link = Link::from_toml(onbeat_segment::Segment::HUMANOID)?;
+    /// // Every second frame is lost for 10 ms.
+    /// link.inject(Fault::Lose, Instant::from_ns(0), Some(10_000_000), 0.5);
+    /// assert_eq!(link.faults().count(), 1);
+    /// link.heal(Instant::from_ns(1_000_000));
+    /// assert_eq!(link.faults().count(), 0);
+    /// # Ok::<(), onbeat_segment::DescriptionError>(())
+    /// ```
     pub fn inject(&mut self, fault: Fault, now: Instant, for_ns: Option<u64>, share: f64) {
         self.plan_fault(fault, now, FaultTimes { in_ns: 0, for_ns }, share);
     }

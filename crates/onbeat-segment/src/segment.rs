@@ -115,6 +115,24 @@ impl Segment {
     ///
     /// # Errors
     /// [`DescriptionError`] when the text does not describe a segment.
+    ///
+    /// ```
+    /// use onbeat_segment::Segment;
+    ///
+    /// let segment = Segment::from_toml(
+    ///     r#"
+    ///     [types.joint]
+    ///     kind = "drive"
+    ///
+    ///     [[devices]]
+    ///     type = "joint"
+    ///     name = "knee"
+    ///     "#,
+    /// )?;
+    /// assert_eq!(segment.len(), 1);
+    /// assert!(Segment::from_toml("[[devices]]\ntype = \"joint\"").is_err(), "no such type");
+    /// # Ok::<(), onbeat_segment::DescriptionError>(())
+    /// ```
     pub fn from_toml(text: &str) -> Result<Self, DescriptionError> {
         Self::from_description(&Description::from_toml(text)?)
     }
@@ -161,6 +179,22 @@ impl Segment {
     }
 
     /// Passes a frame through the devices, in place, as sent at `now` on the first interface.
+    ///
+    /// ```
+    /// use onbeat_rt::frame::{Command, LONGEST, Writer, register, working_counter};
+    /// use onbeat_segment::{Instant, Passage, Segment};
+    ///
+    /// let mut segment = Segment::from_toml(Segment::HUMANOID)?;
+    /// let mut buffer = [0; LONGEST];
+    /// let mut writer = Writer::new(&mut buffer, 1);
+    /// let at = writer.push(Command::Brd, register(0, 0x0130), 2).expect("it has room");
+    /// let length = writer.finish();
+    ///
+    /// let passage = segment.frame(&mut buffer[..length], Instant::from_ns(0));
+    /// assert!(matches!(passage, Passage::Back { .. }));
+    /// assert_eq!(working_counter(&buffer[..length], at, 2), 59, "one for each device");
+    /// # Ok::<(), onbeat_segment::DescriptionError>(())
+    /// ```
     pub fn frame(&mut self, frame: &mut [u8], now: Instant) -> Passage {
         self.frame_from(Nic::First, frame, now)
     }
@@ -327,6 +361,15 @@ impl Segment {
     }
 
     /// Returns the file position of the named device.
+    ///
+    /// ```
+    /// use onbeat_segment::Segment;
+    ///
+    /// let segment = Segment::from_toml(Segment::HUMANOID)?;
+    /// assert!(segment.find("left knee").is_some());
+    /// assert_eq!(segment.find("third knee"), None);
+    /// # Ok::<(), onbeat_segment::DescriptionError>(())
+    /// ```
     #[must_use]
     pub fn find(&self, name: &str) -> Option<usize> {
         self.devices.iter().position(|device| &*device.name == name)
@@ -358,6 +401,17 @@ impl Segment {
     /// zero-filled.
     ///
     /// Returns `false` when the device or object does not exist.
+    ///
+    /// ```
+    /// use onbeat_segment::Segment;
+    ///
+    /// let mut segment = Segment::from_toml(Segment::HUMANOID)?;
+    /// let knee = segment.find("left knee").expect("a device of the humanoid");
+    /// // 6064h: the actual position of a drive.
+    /// assert!(segment.value(knee, 0x6064, 0).is_some());
+    /// assert!(!segment.set_value(knee, 0x9999, 0, &[0; 4]), "a drive has no such object");
+    /// # Ok::<(), onbeat_segment::DescriptionError>(())
+    /// ```
     pub fn set_value(&mut self, device: usize, index: u16, entry: u8, value: &[u8]) -> bool {
         let Some(device) = self.devices.get_mut(device) else { return false };
         let objects = &mut device.firmware.objects;

@@ -14,6 +14,14 @@ use super::task_setting::TaskSetting;
 use super::tasks::{self, TaskId};
 
 /// How two values of a setting are compared.
+///
+/// ```
+/// use onbeat_tune::change::Kind;
+///
+/// assert!(Kind::List.same("0,1,2", "0-2\n"));
+/// assert!(Kind::Mask.same("00000000,0000000f", "f"));
+/// assert_eq!(Kind::Marked.value_in("always [madvise] never"), "madvise");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -93,6 +101,17 @@ impl CgroupVersion {
 }
 
 /// Identifies a setting, so that it is found again and never mistaken for another one.
+///
+/// ```
+/// use onbeat_tune::Key;
+/// use onbeat_tune::change::Kind;
+///
+/// let path = "/proc/sys/vm/swappiness".to_owned();
+/// let swappiness = Key::File { path, kind: Kind::Text, shown_in: None };
+/// let line = serde_json::to_string(&swappiness)?;
+/// assert_eq!(serde_json::from_str::<Key>(&line)?, swappiness, "a line of the journal");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Key {

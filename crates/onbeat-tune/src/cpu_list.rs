@@ -14,6 +14,16 @@ const MOST_CPUS: u32 = 65_536;
 const BITS_PER_GROUP: u32 = 32;
 
 /// A set of CPU numbers, 0 to 65535. Empty is legal: no CPU.
+///
+/// ```
+/// use onbeat_tune::CpuList;
+///
+/// let online: CpuList = "0-3".parse()?;
+/// let reserved: CpuList = "2-3".parse()?;
+/// assert_eq!(online.minus(&reserved).to_string(), "0-1");
+/// assert!(online.meets(&reserved));
+/// # Ok::<(), onbeat_tune::TuneError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CpuList(BTreeSet<u32>);
 
@@ -23,6 +33,14 @@ impl CpuList {
     ///
     /// # Errors
     /// [`TuneError::NoCpus`] with the piece that is neither number nor rising range.
+    ///
+    /// ```
+    /// use onbeat_tune::CpuList;
+    ///
+    /// assert_eq!(CpuList::parse_list("0-2,4")?.to_mask(), "17");
+    /// assert!(CpuList::parse_list("3-1").is_err(), "a range rises");
+    /// # Ok::<(), onbeat_tune::TuneError>(())
+    /// ```
     pub fn parse_list(text: &str) -> Result<Self, TuneError> {
         let mut cpus = BTreeSet::new();
         for piece in text.trim().split(',').filter(|_| !text.trim().is_empty()) {
@@ -52,6 +70,13 @@ impl CpuList {
     /// # Errors
     /// [`TuneError::NoCpus`] with the group that is not hexadecimal, longer than 8 digits or
     /// missing.
+    ///
+    /// ```
+    /// use onbeat_tune::CpuList;
+    ///
+    /// assert_eq!(CpuList::parse_mask("1,00000003")?.to_string(), "0-1,32");
+    /// # Ok::<(), onbeat_tune::TuneError>(())
+    /// ```
     pub fn parse_mask(text: &str) -> Result<Self, TuneError> {
         let mut cpus = BTreeSet::new();
         for (group, digits) in (0_u32..).zip(text.trim().rsplit(',')) {

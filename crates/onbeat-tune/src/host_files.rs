@@ -18,6 +18,21 @@ use super::tasks::TaskId;
 /// A host whose settings can be read and changed. Paths are absolute, as on the live host.
 ///
 /// Every method returns the kernel's error as `io::Error` with its number.
+///
+/// ```
+/// use onbeat_tune::{HostFiles, LiveHost};
+///
+/// /// How long real-time tasks may run per second, in microseconds; -1 for no limit.
+/// fn rt_runtime_us(host: &dyn HostFiles) -> std::io::Result<i64> {
+///     let text = host.read("/proc/sys/kernel/sched_rt_runtime_us")?;
+///     text.trim().parse().map_err(std::io::Error::other)
+/// }
+///
+/// # if std::path::Path::new("/proc/sys/kernel/sched_rt_runtime_us").exists() {
+/// assert!(rt_runtime_us(&LiveHost::new())? <= 1_000_000);
+/// # }
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub trait HostFiles {
     /// Reads the whole text of a file.
     ///

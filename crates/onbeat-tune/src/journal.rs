@@ -33,6 +33,13 @@ use super::tasks::{self, TaskId};
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The purpose of a transaction, in the user's words.
+///
+/// ```
+/// use onbeat_tune::Purpose;
+///
+/// let purpose = Purpose::new("bench", "onbeat bench --tuning C --cpu 3");
+/// assert_eq!(purpose.what, "bench");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purpose {
     /// A noun, such as `bench`.
@@ -108,6 +115,29 @@ struct JournalEntry {
 }
 
 /// An open transaction. Dropping it undoes nothing and removes nothing: its changes stay on record.
+///
+/// ```
+/// use onbeat_tune::change::Kind;
+/// use onbeat_tune::{Intent, Journal, Key, LiveHost, Purpose, UndoMode};
+///
+/// // A file of our own here; `/proc/sys/vm/swappiness`, for example, on a machine.
+/// let directory = tempfile::tempdir()?;
+/// let file = directory.path().join("setting");
+/// std::fs::write(&file, "60")?;
+///
+/// let host = LiveHost::new();
+/// let purpose = Purpose::new("example", "my-program");
+/// let mut journal = Journal::begin(&directory.path().join("journal"), &host, &purpose)?;
+/// let path = file.display().to_string();
+/// let key = Key::File { path, kind: Kind::Text, shown_in: None };
+/// journal.change(&host, &Intent::new("mem.swappiness", key, "60", "10"))?;
+/// assert_eq!(std::fs::read_to_string(&file)?, "10");
+///
+/// journal.undo_all(&host, UndoMode::Careful)?;
+/// journal.close()?;
+/// assert_eq!(std::fs::read_to_string(&file)?, "60");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Journal {
     file: File,

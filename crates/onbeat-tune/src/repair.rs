@@ -61,6 +61,16 @@ enum JournalSelection {
 /// [`TuneError::Journal`] when the directory cannot be used, [`TuneError::Headless`] when a journal
 /// cannot be judged, [`TuneError::NotOwn`] and [`TuneError::OpenToOthers`] when another user may
 /// have written it. All other journals are undone first.
+///
+/// ```no_run
+/// use std::path::Path;
+/// use onbeat_tune::{LiveHost, repair};
+///
+/// for repaired in repair(Path::new("/var/lib/onbeat/journal"), &LiveHost::new())? {
+///     println!("{}: {:?}", repaired.path.display(), repaired.ending);
+/// }
+/// # Ok::<(), onbeat_tune::TuneError>(())
+/// ```
 pub fn repair(directory: &Path, host: &dyn HostFiles) -> Result<Vec<Repaired>, TuneError> {
     repair_as(directory, host, UndoMode::Careful)
 }

@@ -80,6 +80,24 @@ enum Placement {
 
 /// A prepared shield, up or down. Dropping it undoes nothing: its journal still records all
 /// changes.
+///
+/// ```no_run
+/// use std::path::Path;
+/// use onbeat_tune::{Free, Journal, LiveHost, Purpose, Shield};
+///
+/// let host = LiveHost::new();
+/// let purpose = Purpose::new("my loop", "my-robot --cpu 3");
+/// let mut journal = Journal::begin(Path::new("/var/lib/onbeat/journal"), &host, &purpose)?;
+/// let this_thread = rustix::thread::gettid().as_raw_nonzero().get();
+/// let free = [Free::Thread(this_thread)];
+/// let mut shield = Shield::prepare(&host, &mut journal, &"3".parse()?, &free)?;
+///
+/// println!("{} threads pinned elsewhere", shield.raise(&host, &mut journal)?.tasks_held);
+/// // The loop runs on CPU 3 here.
+/// shield.dismantle(&host, &mut journal)?;
+/// journal.close()?;
+/// # Ok::<(), onbeat_tune::TuneError>(())
+/// ```
 #[derive(Debug)]
 pub struct Shield {
     cpus: CpuSplit,

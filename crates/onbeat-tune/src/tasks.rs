@@ -19,6 +19,15 @@ const BOUND_FLAG: u64 = 0x0400_0000;
 const KERNEL_FLAG: u64 = 0x0020_0000;
 
 /// One task, never mistaken for a later one of the same number.
+///
+/// ```
+/// use onbeat_tune::tasks::{is_alive, task};
+/// use onbeat_tune::{HostFiles, LiveHost};
+///
+/// let host = LiveHost::new();
+/// let own = task(&host, host.own_pid()).expect("this process runs");
+/// assert!(is_alive(&host, own.id));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TaskId {
     /// The task's number.

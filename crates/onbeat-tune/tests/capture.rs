@@ -8,7 +8,7 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-use check_tree::{CapturedMachine, in_words, setup};
+use check_tree::{CapturedMachine, directory_in_memory, in_words, setup};
 use flate2::read::GzDecoder;
 use onbeat_tune::capture::{CaptureError, capture};
 use onbeat_tune::catalogue::probes::ProbeSpec;
@@ -273,7 +273,7 @@ fn each_captured_machine_is_below_100_kilobytes_and_says_what_it_is() {
 #[test]
 fn nothing_of_a_captured_machine_becomes_good_because_its_threads_or_cpus_are_missing() {
     for machine in machines() {
-        let unpacked = tempfile::tempdir().unwrap();
+        let unpacked = directory_in_memory();
         let bytes = archive(machine.name);
         tar::Archive::new(GzDecoder::new(bytes.as_slice())).unpack(unpacked.path()).unwrap();
         let is_good = |tree: &HostTree| -> BTreeSet<String> {

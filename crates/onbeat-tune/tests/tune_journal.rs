@@ -15,7 +15,7 @@ use onbeat_tune::{
     HostFiles, Intent, Journal, Key, Outcome, Purpose, Repaired, TuneError, UndoMode, repair,
 };
 use rustix::fs::Mode;
-use tune_fake::{Cgroups, Fake, OWN, World};
+use tune_fake::{Cgroups, Fake, OWN, World, directory_in_memory};
 
 const DEFAULT: &str = "/proc/irq/default_smp_affinity";
 const WORK: &str = "/sys/devices/virtual/workqueue/cpumask";
@@ -60,7 +60,7 @@ fn sentences(repaired: &[Repaired]) -> String {
 #[test]
 fn changes_of_a_dead_bench_are_undone_and_reported_in_a_sentence() {
     let host = host();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     let before = host.settings();
     left_behind(
         directory.path(),
@@ -82,7 +82,7 @@ fn changes_of_a_dead_bench_are_undone_and_reported_in_a_sentence() {
 #[test]
 fn an_intent_is_on_disk_before_its_change_is_made() {
     let host = host();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     let mut journal = begin(directory.path(), &host);
     *host.watched.borrow_mut() = Some(journal.path().to_owned());
     journal.change(&host, &mask(DEFAULT, "ff", "f7")).unwrap();
@@ -113,7 +113,7 @@ fn modes(directory: &Path) -> Vec<(String, u32)> {
 fn journal_and_directories_are_their_users_alone_whatever_the_umask() {
     if let Ok(umask) = std::env::var("ONBEAT_TEST_UMASK") {
         // The mask belongs to the whole process: this one is made for it.
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory_in_memory();
         rustix::process::umask(Mode::from_raw_mode(umask.parse().unwrap()));
         let journal = begin(&directory.path().join("state/journal"), &host());
 
@@ -138,7 +138,7 @@ fn journal_and_directories_are_their_users_alone_whatever_the_umask() {
 #[test]
 fn a_journal_that_others_can_write_is_not_undone_and_the_rest_is() {
     let host = host();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     let path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
     let path = path.into_iter().find(|path| path.extension().is_some()).unwrap();
@@ -180,7 +180,7 @@ fn a_journal_that_others_can_write_is_not_undone_and_the_rest_is() {
 #[test]
 fn a_journal_of_another_user_is_not_undone() {
     let host = host();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     let path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
     let path = path.into_iter().find(|path| path.extension().is_some()).unwrap();
@@ -209,7 +209,7 @@ fn a_journal_of_another_user_is_not_undone() {
 #[test]
 fn a_directory_that_cannot_be_used_refuses_the_journal_before_anything_is_changed() {
     let host = host();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     let blocked = directory.path().join("file");
     fs::write(&blocked, "").unwrap();
     let refused =
@@ -221,7 +221,7 @@ fn a_directory_that_cannot_be_used_refuses_the_journal_before_anything_is_change
 #[test]
 fn the_journal_of_a_living_owner_is_not_touched() {
     let host = host();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     let mut journal = begin(directory.path(), &host);
     journal.change(&host, &mask(DEFAULT, "ff", "f7")).unwrap();
     let changed = host.settings();
@@ -242,7 +242,7 @@ fn the_journal_of_a_living_owner_is_not_touched() {
 #[test]
 fn a_second_onbeat_gets_the_pid_of_the_first() {
     let host = host();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     let first = begin(directory.path(), &host);
     let second =
         Journal::begin(directory.path(), &host, &Purpose::new("tune", "onbeat tune apply"))
@@ -265,7 +265,7 @@ fn a_second_onbeat_gets_the_pid_of_the_first() {
 #[test]
 fn an_owner_whose_number_is_reused_is_dead() {
     let host = host();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     let before = host.settings();
     drop({
         let mut journal = begin(directory.path(), &host);
@@ -281,7 +281,7 @@ fn an_owner_whose_number_is_reused_is_dead() {
 #[test]
 fn a_task_whose_number_is_reused_is_not_touched() {
     let host = host();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     left_behind(directory.path(), &host, &[affinity(100, 200, "0-7", "0-2")]);
     host.world.borrow_mut().tasks.get_mut(&100).unwrap().start = 9_999;
     let repaired = repair(directory.path(), &host).unwrap();
@@ -294,7 +294,7 @@ fn a_task_whose_number_is_reused_is_not_touched() {
 #[test]
 fn a_journal_of_an_earlier_boot_is_closed_without_touching_anything() {
     let host = host();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     host.world
         .borrow_mut()
@@ -315,7 +315,7 @@ fn a_journal_of_an_earlier_boot_is_closed_without_touching_anything() {
 fn changes_by_others_stay_and_stay_on_record_until_forced_or_forgotten() {
     for (mode, after) in [(UndoMode::Force, "ff"), (UndoMode::Forget, "0f")] {
         let host = host();
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory_in_memory();
         left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7"), mask(WORK, "ff", "f7")]);
         host.write(DEFAULT, "0f").unwrap();
         for _ in 0..2 {
@@ -339,7 +339,7 @@ fn changes_by_others_stay_and_stay_on_record_until_forced_or_forgotten() {
 #[test]
 fn dropping_from_the_record_is_reported_and_settles_the_journal() {
     let host = host();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     host.write(DEFAULT, "0f").unwrap();
     assert!(!repair(directory.path(), &host).unwrap()[0].is_settled());
@@ -374,7 +374,7 @@ fn after_a_cpu_went_offline_everything_is_restored_to_the_online_cpus() {
     // Of the loop's CPU 3 or of a housekeeping CPU: interrupt, pinned task, cpuset.
     for (offline, online, narrowed) in [(3, "0-2", "0-2"), (1, "0,2-3", "2-3")] {
         let host = host();
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory_in_memory();
         let pinned = affinity(111, 211, "3", "0-2");
         let changes = [
             irq(24, "eth0", "0-3", "0-2"),
@@ -408,7 +408,7 @@ fn after_a_cpu_went_offline_everything_is_restored_to_the_online_cpus() {
 #[test]
 fn leading_zeros_in_a_mask_are_not_a_change_by_others() {
     let host = host();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     host.write(DEFAULT, "00000000,000000f7").unwrap();
     assert!(repair(directory.path(), &host).unwrap()[0].is_settled());
@@ -418,7 +418,7 @@ fn leading_zeros_in_a_mask_are_not_a_change_by_others() {
 #[test]
 fn changes_kept_on_purpose_wait_for_an_explicit_undo() {
     let host = host();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     let before = host.settings();
     let mut journal = begin(directory.path(), &host);
     journal.change(&host, &mask(DEFAULT, "ff", "f7")).unwrap();
@@ -434,7 +434,7 @@ fn changes_kept_on_purpose_wait_for_an_explicit_undo() {
 #[test]
 fn journals_are_undone_newest_first() {
     let host = host();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     let mut first = begin(directory.path(), &host);
     first.change(&host, &mask(DEFAULT, "ff", "f7")).unwrap();
     drop(first);
@@ -448,7 +448,7 @@ fn journals_are_undone_newest_first() {
 #[test]
 fn remaining_processes_of_a_session_are_killed() {
     let host = host();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     let session =
         |sid| Intent::new("load", Key::Session { sid, start_ticks: 77 }, "absent", "running");
     left_behind(directory.path(), &host, &[session(120), session(4_444)]);
@@ -476,7 +476,7 @@ fn a_host_that_cannot_kill_sessions_keeps_them_on_record() {
 #[test]
 fn a_damaged_line_in_the_middle_is_reported_and_the_rest_is_undone() {
     let host = host();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7"), mask(WORK, "ff", "f7")]);
     let mut path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
     let path = path.find(|path| path.extension().is_some()).unwrap();
@@ -492,7 +492,7 @@ fn a_damaged_line_in_the_middle_is_reported_and_the_rest_is_undone() {
 #[test]
 fn a_journal_with_changes_and_without_a_head_is_not_undone() {
     let host = host();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     let mut path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
     let path = path.find(|path| path.extension().is_some()).unwrap();
@@ -507,7 +507,7 @@ fn a_journal_with_changes_and_without_a_head_is_not_undone() {
 #[test]
 fn leftovers_of_an_ended_journal_are_removed() {
     let host = host();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     for name in ["a.closed", "b.new"] {
         fs::write(directory.path().join(name), "{}").unwrap();
     }

@@ -13,7 +13,7 @@ use onbeat_tune::{
 };
 use rustix::io::Errno;
 use tune_fake::fake_files::Moment;
-use tune_fake::{Cgroups, Fake, LOOP, OWN, World, cpus};
+use tune_fake::{Cgroups, Fake, LOOP, OWN, World, cpus, directory_in_memory};
 
 const KINDS: [Cgroups; 3] = [Cgroups::V1, Cgroups::V2, Cgroups::None];
 
@@ -90,7 +90,7 @@ fn bench(host: &Fake, directory: &Path, free: &[Free]) -> Result<(), TuneError> 
 }
 
 fn raised(host: &Fake, free: &[Free]) -> Report {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     let mut journal = begin(directory.path(), host);
     let mut shield = Shield::prepare(host, &mut journal, &cpus("3"), free).unwrap();
     shield.raise(host, &mut journal).unwrap()
@@ -102,7 +102,7 @@ fn a_bench_leaves_no_setting_changed() {
         for free in frees() {
             let host = Fake::new(world.clone());
             let before = host.settings();
-            let directory = tempfile::tempdir().unwrap();
+            let directory = directory_in_memory();
             bench(&host, directory.path(), &free).unwrap();
             assert_eq!(host.settings(), before, "{name}, {free:?}");
             for child in [1_001, 1_002] {
@@ -264,7 +264,7 @@ fn a_scope_leaves_the_tasks_outside_it_as_they_are() {
         let host = Fake::new(World::new(cgroups));
         let before = [1, 100, 110, 120].map(|tid| host.mask(tid));
         let inside = host.world.borrow_mut().fork(OWN);
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory_in_memory();
         let mut journal = begin(directory.path(), &host);
         let wish = ShieldRequest {
             rt: cpus("3"),
@@ -287,7 +287,7 @@ fn a_scope_leaves_the_tasks_outside_it_as_they_are() {
 fn a_thread_admitted_later_may_use_the_cpu() {
     for (name, world) in worlds() {
         let host = Fake::new(world);
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory_in_memory();
         let mut journal = begin(directory.path(), &host);
         let mut shield = Shield::prepare(&host, &mut journal, &cpus("3"), &[]).unwrap();
         shield.raise(&host, &mut journal).unwrap();
@@ -307,7 +307,7 @@ fn cpusets_that_another_program_disables_are_enabled_again() {
     for free in frees() {
         let host = Fake::new(World::new(Cgroups::V2).without_cpusets());
         let before = host.settings();
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory_in_memory();
         let mut journal = begin(directory.path(), &host);
         let mut shield = Shield::prepare(&host, &mut journal, &cpus("3"), &free).unwrap();
         shield.raise(&host, &mut journal).unwrap();
@@ -346,7 +346,7 @@ fn a_root_cgroup_with_tasks_cannot_enable_cpusets_and_affinities_are_used() {
 #[test]
 fn changes_by_others_while_it_is_up_are_kept_and_reported() {
     let host = Fake::new(World::new(Cgroups::V1));
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     let mut journal = begin(directory.path(), &host);
     let mut shield =
         Shield::prepare(&host, &mut journal, &cpus("3"), &[Free::Thread(LOOP)]).unwrap();
@@ -384,7 +384,7 @@ fn changes_by_others_while_it_is_up_are_kept_and_reported() {
 fn a_task_that_chooses_its_cpus_while_the_shield_is_up_keeps_its_choice() {
     for (name, world) in worlds() {
         let host = Fake::new(world);
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory_in_memory();
         let mut journal = begin(directory.path(), &host);
         let mut shield =
             Shield::prepare(&host, &mut journal, &cpus("3"), &[Free::Thread(LOOP)]).unwrap();
@@ -403,7 +403,7 @@ fn a_task_that_chooses_its_cpus_while_the_shield_is_up_keeps_its_choice() {
 fn nothing_is_touched_when_the_shield_is_refused() {
     let host = Fake::new(World::new(Cgroups::V1));
     let before = host.settings();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     let mut journal = begin(directory.path(), &host);
     let mut refusal = |rt: &str, free: &[Free]| {
         Shield::prepare(&host, &mut journal, &cpus(rt), free).map(|_| ()).unwrap_err().to_string()
@@ -427,7 +427,7 @@ fn a_machine_of_one_cpu_has_nothing_to_shield() {
     let mut world = World::new(Cgroups::None);
     world.files.insert("/sys/devices/system/cpu/online".to_owned(), "0\n".to_owned());
     let host = Fake::new(world);
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     let mut journal = begin(directory.path(), &host);
     let refused = Shield::prepare(&host, &mut journal, &cpus("0"), &[]).map(|_| ());
     assert!(matches!(refused, Err(TuneError::NoHousekeeping { .. })));
@@ -440,7 +440,7 @@ fn an_error_at_any_single_change_leaves_no_change() {
             for change in 0.. {
                 let host = Fake::new(world.clone());
                 let before = host.settings();
-                let directory = tempfile::tempdir().unwrap();
+                let directory = directory_in_memory();
                 host.fails_at.set(Some(change));
                 // Whether the bench ends well depends on what failed; the host must be as before,
                 // perhaps after a repair.
@@ -476,7 +476,7 @@ fn wishes(settings: &[String]) -> Vec<&str> {
 /// The moments before each change of a whole bench, and the journal as it was at the end.
 fn moments(world: &World, free: &[Free]) -> (Vec<Moment>, Vec<u8>) {
     let host = Fake::new(world.clone());
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     *host.watched.borrow_mut() = Some(directory.path().to_owned());
     bench(&host, directory.path(), free).unwrap();
     let moments = host.moments.into_inner();
@@ -487,7 +487,7 @@ fn moments(world: &World, free: &[Free]) -> (Vec<Moment>, Vec<u8>) {
 /// What a start after a crash finds and does: the host as it was then, a journal with these bytes,
 /// a dead owner.
 fn repaired_after(world: &World, journal: &[u8]) -> Vec<String> {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_in_memory();
     fs::write(directory.path().join("20261121T081002Z-500-01.journal"), journal).unwrap();
     let host = Fake::new(world.clone());
     host.world.borrow_mut().kill_owner();

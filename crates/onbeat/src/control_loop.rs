@@ -67,6 +67,17 @@ impl From<Duration> for Period {
 }
 
 /// What a cycle's closure returns: nothing to continue, or [`Flow`] to decide.
+///
+/// ```
+/// use onbeat::{Flow, Period};
+///
+/// // A closure may return nothing and run until the program is stopped, or say when it ends.
+/// let report = onbeat::run(Period::from_hz(1000), |cycle| {
+///     if cycle.index < 9 { Flow::Continue } else { Flow::Stop }
+/// })?;
+/// assert!(report.account.slots >= 10);
+/// # Ok::<(), onbeat::LoopError>(())
+/// ```
 pub trait CycleResult {
     /// Returns whether the loop continues.
     fn flow(self) -> Flow;

@@ -126,6 +126,10 @@ impl Host {
 
 /// Returns the online CPUs, from `/sys/devices/system/cpu/online`; only CPU 0 if that cannot be
 /// read.
+///
+/// ```
+/// assert!(!onbeat::host::online_cpus().is_empty());
+/// ```
 #[must_use]
 pub fn online_cpus() -> Vec<u32> {
     let cpus = cpu_list(&file("/sys/devices/system/cpu/online"));
@@ -173,6 +177,11 @@ pub fn cpu_list(text: &str) -> Vec<u32> {
 }
 
 /// Whether this kernel is at least `major.minor`.
+///
+/// ```
+/// assert!(onbeat::host::kernel_is_at_least(2, 6));
+/// assert!(!onbeat::host::kernel_is_at_least(99, 0));
+/// ```
 #[must_use]
 pub fn kernel_is_at_least(major: u32, minor: u32) -> bool {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();

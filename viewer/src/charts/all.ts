@@ -12,19 +12,24 @@ import { percentiles } from './percentiles.ts';
 
 const HEAT_HEIGHT = 360;
 
-/** Draws one thing per frame, so that the page answers while it fills. */
+/** Draws one thing per frame, so that the page answers while it fills. `data-drawing` stands on the root until all is drawn. */
 class Turns {
   private waiting: (() => void)[] = [];
   private running = false;
   constructor(private readonly settled: () => void) {}
   add(task: () => void): void {
     if (!this.waiting.includes(task)) this.waiting.push(task);
-    if (!this.running) { this.running = true; requestAnimationFrame(() => this.next()); }
+    if (this.running) return;
+    this.running = true;
+    document.documentElement.dataset['drawing'] = 'true';
+    requestAnimationFrame(() => this.next());
   }
   private next(): void {
     this.waiting.shift()?.();
     this.running = this.waiting.length > 0;
-    if (this.running) requestAnimationFrame(() => this.next()); else this.settled();
+    if (this.running) { requestAnimationFrame(() => this.next()); return; }
+    delete document.documentElement.dataset['drawing'];
+    this.settled();
   }
 }
 

@@ -3,7 +3,7 @@ import { adviceAgainst, NO_REMEDY, tuningCommand, type Situation } from '../advi
 import { CAUSES, causeWord, explained, inWords, joinCounts, LINKS, mainCause, mostFrequent, type Counts, type Explained } from '../causes.ts';
 import { paintBar, saveButtons, type PictureRow } from '../charts/rows.ts';
 import type { Figures } from '../charts/save.ts';
-import { choice, h, section } from '../dom.ts';
+import { choice, h, prose, section } from '../dom.ts';
 import type { CauseCount, Spike } from '../hlog.ts';
 import type { Report } from '../model.ts';
 import { count, held, human, ns, percent } from '../units.ts';
@@ -93,7 +93,7 @@ function remedies(all: Counts, kinds: readonly string[], spikes: readonly Spike[
     const command = tuningCommand(asked, situation);
     const by = most === null ? '' : `, ${most.spikes === one.spikes ? 'all' : count(most.spikes)} ${LINKS[kind]?.trim() ?? 'of'} ${most.name}`;
     return h('li', {}, causeKey(kind), h('div', {}, h('b', {}, causeWord(kind).words), h('span', { class: 'muted' }, held(` ${spikesWord(one.spikes)}${by}, worst ${human(one.worst_ns)}`)),
-      h('p', {}, advice),
+      h('p', {}, ...prose(advice)),
       command ? h('p', { class: 'muted' }, 'Tunings: ', h('code', {}, command)) : null));
   }));
 }
@@ -124,7 +124,7 @@ export function causesSection(report: Report): HTMLElement {
     + `${cells.length > 1 ? 'Each bar is one cell’s whole, with its total beside it' : 'The bar is the whole'}; a spike counts under its main cause.`;
   const sentences = report.summary.causes ?? [];
   return section('causes', 'Causes of latency', null,
-    sentences.length > 0 ? h('div', { class: 'sentences' }, ...sentences.map((sentence) => h('p', {}, held(sentence)))) : null,
+    sentences.length > 0 ? h('div', { class: 'sentences' }, ...sentences.map((sentence) => h('p', {}, ...prose(held(sentence))))) : null,
     h('p', { class: 'lead' }, held(lead)),
     h('div', { class: 'rows-head' },
       choice<Measure>('Measure', [{ value: 'spikes', label: 'Number of spikes' }, { value: 'lateness', label: 'Lateness' }], 'spikes', draw),

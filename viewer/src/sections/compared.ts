@@ -1,7 +1,7 @@
 // Runs beside each other: ratios of percentiles with their intervals, what differed, and limits of the comparison.
 import { beside, rowsOf, type Beside, type Ratio, type Row, type Rows } from '../comparison.ts';
 import { saveButtons } from '../charts/rows.ts';
-import { h, section } from '../dom.ts';
+import { h, prose, section } from '../dom.ts';
 import type { Store } from '../state.ts';
 import { count, held, human, ns } from '../units.ts';
 import { seriesWord, UNSUPPORTED } from '../words.ts';
@@ -69,7 +69,7 @@ export function comparedSection(store: Store): { element: HTMLElement; redraw: (
       h('tbody', {}, ...differences.map(({ fact, values }) => h('tr', {}, h('th', { scope: 'row' }, fact.replaceAll('_', ' ')), ...values.map((value) => h('td', {}, value ?? 'not recorded')))))));
   const element = section('compared', 'Side by side', `Each percentile divided by that of the first run. The line is the 95 % interval; left of 1 is shorter. An interval that contains 1 shows no difference.`,
     holder, h('h3', { class: 'of' }, 'Hosts and settings'), differed,
-    h('h3', { class: 'of' }, 'Limits of the comparison'), h('ul', { class: 'warnings' }, ...warnings.map((warning) => h('li', {}, held(`${warning.replaceAll('`', '')}.`)))));
+    h('h3', { class: 'of' }, 'Limits of the comparison'), h('ul', { class: 'warnings' }, ...warnings.map((warning) => h('li', {}, ...prose(held(`${warning}.`))))));
   const redraw = (): void => {
     const found = beside(comparison, store.state.tag);
     const figures = rowsOf(comparison, store.state.tag);

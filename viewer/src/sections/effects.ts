@@ -1,6 +1,6 @@
 // Effect of each tuning: ratios with their intervals, as a forest plot.
 import { paintInterval, paintStops, saveButtons, type PictureRow } from '../charts/rows.ts';
-import { h, section, svg } from '../dom.ts';
+import { h, prose, section, svg } from '../dom.ts';
 import { ink } from '../theme.ts';
 import type { Effect } from '../summary.ts';
 import { held } from '../units.ts';
@@ -57,7 +57,7 @@ function row(effect: Effect, bounds: [number, number]): HTMLElement {
     h('div', { class: 'factor' }, h('b', {}, effect.factor), h('span', { class: 'muted' }, TUNING_LETTERS[effect.factor] ?? '')),
     forest(effect, bounds, tone, `ratio ${times(effect.ratio)}, interval ${times(effect.low)} to ${times(effect.high)}: ${WORDS[tone]}`),
     h('div', { class: 'ratio' }, h('b', {}, `× ${times(effect.ratio)}`), h('span', { class: 'muted' }, `${times(effect.low)} … ${times(effect.high)}`)),
-    h('p', {}, held(effect.sentence)));
+    h('p', {}, ...prose(held(effect.sentence))));
 }
 
 function stops([low, high]: [number, number]): number[] {

@@ -2,7 +2,7 @@
 import { limitMark, type LimitMark } from '../charts/marks.ts';
 import { logMarks, line, smallChart, type Layer } from '../charts/small.ts';
 import { eachSeries, type Estimate, type Extremes } from '../conclusions.ts';
-import { h, section, svg } from '../dom.ts';
+import { h, prose, section, svg } from '../dom.ts';
 import type { Report } from '../model.ts';
 import { duration, held, human, sec, tick, type Sec } from '../units.ts';
 import { seriesWord } from '../words.ts';
@@ -63,7 +63,7 @@ export function extremesSection(report: Report): HTMLElement | null {
   const enough = cells.map(({ all }) => all.enough).find((one) => one !== null);
   return section('extremes', 'Extrapolated worst case (EVT)', 'An estimate by extreme value theory, shown only where its fit holds. It extends the tail that the run has seen. It does not include causes that did not occur in the run, and does not guarantee a bound.',
     ...shown.map(({ name, of, estimate, limit }) => h('div', {}, plot(name, of, estimate, limit), facts(estimate))),
-    refused.length > 0 && !many ? h('p', { class: 'note' }, held(refused[0]!.all.extremes.sentence)) : null,
+    refused.length > 0 && !many ? h('p', { class: 'note' }, ...prose(held(refused[0]!.all.extremes.sentence))) : null,
     refused.length > 0 && many ? h('details', {}, h('summary', {}, `${refused.length} cells without an estimate, and why`), h('dl', { class: 'pairs' }, ...refused.flatMap(({ name, all }) => [h('dt', {}, name), h('dd', {}, held(all.extremes.sentence))]))) : null,
-    enough ? h('p', { class: 'note' }, held(enough.sentence)) : null);
+    enough ? h('p', { class: 'note' }, ...prose(held(enough.sentence))) : null);
 }

@@ -1,6 +1,6 @@
 // Privileges: which were granted, which were not, and the command that grants them.
 import { announce } from '../a11y.ts';
-import { h, section } from '../dom.ts';
+import { h, prose, section } from '../dom.ts';
 import type { Grant } from '../hlog.ts';
 
 function copyable(line: string): HTMLElement {
@@ -18,9 +18,9 @@ function rung(grant: Grant): HTMLElement {
   return h('li', { class: grant.granted ? 'granted' : 'refused' },
     h('div', { class: 'rung' }, h('span', { class: 'sign', 'aria-hidden': 'true' }, grant.granted ? '✓' : '✕'),
       h('b', {}, grant.what), h('span', { class: 'state' }, grant.granted ? 'granted' : 'not granted')),
-    h('p', {}, grant.wanted),
-    !grant.granted && grant.why_not ? h('p', {}, h('span', { class: 'muted' }, 'Why not: '), grant.why_not) : null,
-    !grant.granted && grant.costs ? h('p', {}, h('span', { class: 'muted' }, 'Effect: '), grant.costs) : null,
+    h('p', {}, ...prose(grant.wanted)),
+    !grant.granted && grant.why_not ? h('p', {}, h('span', { class: 'muted' }, 'Why not: '), ...prose(grant.why_not)) : null,
+    !grant.granted && grant.costs ? h('p', {}, h('span', { class: 'muted' }, 'Effect: '), ...prose(grant.costs)) : null,
     !grant.granted && grant.remedy ? copyable(grant.remedy) : null);
 }
 

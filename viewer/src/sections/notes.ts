@@ -1,5 +1,5 @@
 // What else has to be known to believe the figures, and what the words mean.
-import { h, section } from '../dom.ts';
+import { h, prose, section } from '../dom.ts';
 import type { Report } from '../model.ts';
 import { count, held, moment, sec } from '../units.ts';
 import { GLOSSARY } from '../words.ts';
@@ -50,7 +50,7 @@ const names = (about: readonly string[]): string =>
 function row({ about, what, times }: Folded): HTMLElement[] {
   return [
     h('dt', { title: about.length > NAMED + 1 ? about.join(', ') : null }, names(about)),
-    h('dd', {}, held(what), times > 1 ? h('span', { class: 'muted' }, ` (${count(times)} times)`) : null),
+    h('dd', {}, ...prose(held(what)), times > 1 ? h('span', { class: 'muted' }, ` (${count(times)} times)`) : null),
   ];
 }
 
@@ -60,8 +60,8 @@ export function notesSection(report: Report): HTMLElement {
   return section('notes', 'Notes', notes.length === 0 ? 'Nothing was truncated, lost or substituted.' : null,
     notes.length > 0 ? h('dl', { class: 'pairs' }, ...notes.flatMap(row)) : null,
     events.length > 0 ? h('details', {}, h('summary', {}, `${count(events.length)} load events`), h('dl', { class: 'pairs' }, ...events.flatMap(({ t, load, event, detail }) =>
-      [h('dt', {}, moment(sec(t))), h('dd', {}, `${load}: ${EVENTS[event] ?? event}${detail ? `, ${detail}` : ''}`)]))) : null);
+      [h('dt', {}, moment(sec(t))), h('dd', {}, ...prose(`${load}: ${EVENTS[event] ?? event}${detail ? `, ${detail}` : ''}`))]))) : null);
 }
 
 export const glossarySection = (): HTMLElement => section('glossary', 'Glossary', null,
-  h('dl', { class: 'pairs glossary' }, ...GLOSSARY.flatMap(([word, meaning]) => [h('dt', {}, word), h('dd', {}, meaning)])));
+  h('dl', { class: 'pairs glossary' }, ...GLOSSARY.flatMap(([word, meaning]) => [h('dt', {}, word), h('dd', {}, ...prose(meaning))])));

@@ -1,5 +1,5 @@
 // The verdict and its grounds.
-import { h } from '../dom.ts';
+import { h, prose } from '../dom.ts';
 import type { Report } from '../model.ts';
 import { shellWord } from '../shell.ts';
 import type { Outcome } from '../summary.ts';
@@ -34,6 +34,9 @@ function facts(report: Report): [string, string][] {
   return list;
 }
 
+/** A first clause as a headline: it begins with a capital letter, unless its first word is a name or a figure such as p50. */
+export const asHeadline = (clause: string): string => (/^[a-z]+(?=[\s,:;])/.test(clause) ? clause[0]!.toUpperCase() + clause.slice(1) : clause);
+
 export function verdictSection(report: Report): HTMLElement {
   const { summary } = report;
   const verdict = summary.verdict;
@@ -49,10 +52,10 @@ export function verdictSection(report: Report): HTMLElement {
   const single = report.kind === 'single' ? report.cells[0]?.figures.verdict : null;
   return h('section', { id: 'verdict', class: verdict?.outcome ? OUTCOMES[verdict.outcome]?.tone ?? 'open' : 'plain', 'aria-labelledby': 'verdict-title' },
     verdict?.outcome ? badge(verdict.outcome) : null,
-    h('h1', { id: 'verdict-title' }, held(headline)),
-    ...grounds.map((ground) => h('p', { class: 'ground' }, held(ground))),
+    h('h1', { id: 'verdict-title' }, ...prose(held(summary.comparison ? headline : asHeadline(headline)))),
+    ...grounds.map((ground) => h('p', { class: 'ground' }, ...prose(held(asHeadline(ground))))),
     best && (summary.tunings.length > 1 || summary.loads.length > 1) && summary.sweep === undefined ? h('p', { class: 'best' }, 'Best tuning ', h('b', {}, best.tuning), tuningWords(best.tuning) === best.tuning ? '' : ` (${tuningWords(best.tuning)})`, `; worst ${loadPhrase(best.load)}.`) : null,
-    single && single.sentence !== verdict?.sentence ? h('p', { class: 'best' }, single.sentence) : null,
+    single && single.sentence !== verdict?.sentence ? h('p', { class: 'best' }, ...prose(held(single.sentence))) : null,
     summary.command.length > 0 ? h('p', { class: 'command' }, h('code', {}, ...summary.command.flatMap((word) => [h('span', {}, shellWord(word)), ' ']))) : null,
     h('dl', { class: 'facts' }, ...facts(report).map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value)))),
     host.length > 0 ? h('details', { class: 'host' },

@@ -1,7 +1,7 @@
 // One spike's causes: how its lateness divides among them, and what shows each.
 import { adviceAgainst, tuningCommand, type Situation } from '../advice.ts';
 import { causeWord, inWords, ordered, thread } from '../causes.ts';
-import { h } from '../dom.ts';
+import { h, prose } from '../dom.ts';
 import type { Cause } from '../hlog.ts';
 import { count, held, human, ns, percent } from '../units.ts';
 import { causeKey, dividedBar } from './swatches.ts';
@@ -18,7 +18,7 @@ function item(cause: Cause, all: number, situation: Situation): HTMLElement {
   const command = tuningCommand(cause, situation);
   return h('li', {}, causeKey(cause.kind), h('div', {},
     h('b', {}, inWords(cause)), ' ', held(human(cause.ns)), h('span', { class: 'muted' }, held(`, ${share(all > 0 ? cause.ns / all : 0)}`)),
-    cause.evidence ? h('p', {}, held(cause.evidence)) : null,
+    cause.evidence ? h('p', {}, ...prose(held(cause.evidence))) : null,
     who && !cause.evidence.includes(who) ? h('p', { class: 'muted' }, who) : null,
     advice ? h('p', { class: 'muted' }, `To reduce it: ${advice}`) : null,
     command ? h('p', { class: 'muted' }, 'Tunings: ', h('code', {}, command)) : null));

@@ -44,6 +44,21 @@ pub enum OnRefusal {
 }
 
 /// How a plan is applied.
+///
+/// ```no_run
+/// use std::path::Path;
+/// use onbeat_tune::apply::{ApplyRequest, apply, undo};
+/// use onbeat_tune::plan::Plan;
+/// use onbeat_tune::{LiveHost, UndoMode};
+///
+/// let host = LiveHost::new();
+/// let plan = Plan::from_text(&std::fs::read_to_string("plan.toml")?)?;
+/// let journals = Path::new("/var/lib/onbeat/journal");
+/// let applied = apply(&host, journals, &plan, &ApplyRequest::new("my-robot --tuned"))?;
+/// println!("{applied:?}");
+/// undo(&host, journals, UndoMode::Careful)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ApplyRequest {
     /// The command line, for the journal.

@@ -36,6 +36,15 @@ impl CheckVerdict {
 }
 
 /// The state of one tuning on one machine.
+///
+/// ```
+/// use onbeat_tune::catalogue::{CheckVerdict, HostTree, LoopSetup};
+///
+/// let findings = onbeat_tune::check(&HostTree::live(), &LoopSetup::default());
+/// for finding in findings.iter().filter(|finding| finding.verdict == CheckVerdict::Bad) {
+///     println!("{}: {} instead of {}", finding.id, finding.current, finding.wanted);
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The record's id.

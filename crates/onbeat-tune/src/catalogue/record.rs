@@ -9,6 +9,13 @@ use super::probes::ProbeSpec;
 use crate::evidence::Clue;
 
 /// One tuning. Every field is data of `records/*.toml`; an unknown field is refused.
+///
+/// ```
+/// use onbeat_tune::catalogue::catalogue;
+///
+/// let record = catalogue().get("mem.swappiness").expect("a record of the catalogue");
+/// assert!(!record.is_check_only() && !record.ways_to_set().is_empty());
+/// ```
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TuningRecord {

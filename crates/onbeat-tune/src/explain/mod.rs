@@ -122,6 +122,15 @@ pub struct TuningExplanation {
 ///
 /// # Errors
 /// [`ExplainError::UnknownId`] with similar ids.
+///
+/// ```
+/// use onbeat_tune::catalogue::{HostTree, LoopSetup};
+///
+/// let host = HostTree::live();
+/// let explained = onbeat_tune::explain("mem.swappiness", &host, &LoopSetup::default())?;
+/// assert!(explained[0].to_string().contains("vm.swappiness"));
+/// # Ok::<(), onbeat_tune::explain::ExplainError>(())
+/// ```
 pub fn explain(
     id: &str,
     host: &HostTree,

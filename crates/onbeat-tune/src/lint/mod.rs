@@ -128,6 +128,15 @@ const MOST_BYTES: usize = 1 << 20;
 ///
 /// # Errors
 /// [`LintError`] for a text that is not what `subject` says.
+///
+/// ```
+/// use onbeat_tune::lint::{LintSubject, lint};
+///
+/// let report = lint("isolcpus=2-3 nohz_ful=2-3", LintSubject::KernelLine)?;
+/// let misspelt = report.findings.iter().find(|finding| finding.text == "nohz_ful=2-3");
+/// assert!(misspelt.is_some());
+/// # Ok::<(), onbeat_tune::lint::LintError>(())
+/// ```
 pub fn lint(text: &str, subject: LintSubject) -> Result<LintReport, LintError> {
     if text.trim().is_empty() {
         return Err(LintError::Empty);

@@ -20,6 +20,21 @@ pub struct ApplyAtBoot {
 }
 
 /// Settings that hold after each boot.
+///
+/// ```
+/// use onbeat_tune::UndoMode;
+/// use onbeat_tune::persist::{BootSettings, persist, remove};
+///
+/// let mut settings = BootSettings::default();
+/// settings.sysctls.insert("vm.swappiness".into(), "10".into());
+///
+/// // `/` on a machine; any other directory to look at the files first.
+/// let root = tempfile::tempdir()?;
+/// let persisted = persist(root.path(), &settings)?;
+/// assert!(persisted.files.iter().any(|file| file.starts_with("/etc/sysctl.d/")));
+/// remove(root.path(), UndoMode::Careful)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootSettings {
     /// Parameters of the kernel command line, each as `name` or `name=value`; unique by name.

@@ -179,6 +179,15 @@ pub enum Tunings {
 }
 
 /// What a plan is made for.
+///
+/// ```
+/// use onbeat_tune::plan::{CpuChoice, PlanError, PlanProfile, PlanRequest};
+///
+/// let chosen = PlanRequest::profile(PlanProfile::Robot1k);
+/// let given = PlanRequest { cpus: CpuChoice::List("3".parse().unwrap()), ..chosen };
+/// assert!(matches!(given.cpus, CpuChoice::List(_)));
+/// assert!(matches!(PlanRequest::ids(["no.such"]), Err(PlanError::UnknownId { .. })));
+/// ```
 #[derive(Clone, Debug)]
 pub struct PlanRequest {
     /// Which tunings.

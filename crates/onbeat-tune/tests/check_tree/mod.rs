@@ -1,9 +1,13 @@
 //! A captured tree of a machine that does not exist: files in a temporary directory.
 #![allow(missing_docs, dead_code, unreachable_pub, clippy::unwrap_used)]
 
+#[path = "../memory/mod.rs"]
+mod memory;
+
 use std::fs;
 use std::path::PathBuf;
 
+pub use memory::directory_in_memory;
 use onbeat_tune::catalogue::{CheckVerdict, Finding, HostTree, LoopSetup};
 use tempfile::TempDir;
 
@@ -17,7 +21,7 @@ pub struct CapturedMachine {
 impl CapturedMachine {
     /// No file at all.
     pub fn empty() -> Self {
-        Self { directory: tempfile::tempdir().unwrap() }
+        Self { directory: directory_in_memory() }
     }
 
     /// Hardware with four Intel CPUs, Linux 6.12, systemd, the unified cgroup hierarchy, nothing

@@ -6,13 +6,16 @@
 
 mod cpusets;
 pub mod fake_files;
+#[path = "../memory/mod.rs"]
+mod memory;
 mod offline;
 
 pub use fake_files::Fake;
 
 use std::collections::BTreeMap;
 
-use onbeat_tune::CpuList;
+pub use memory::directory_in_memory;
+use onbeat_tune::{CpuList, HostFiles};
 use rustix::io::Errno;
 
 pub const BOUND: u64 = 0x0420_0000;

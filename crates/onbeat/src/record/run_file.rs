@@ -77,6 +77,16 @@ pub struct Entry {
 }
 
 /// The content of a run file.
+///
+/// ```no_run
+/// use std::path::Path;
+/// use onbeat::record::{RunFile, Series};
+///
+/// let run = RunFile::read(Path::new("onbeat-runs/latest/timer.onbeat.hlog"))?;
+/// let latency = run.distribution(Series::ReleaseLatency);
+/// println!("{} releases, {} later than 100 µs", latency.count(), latency.count_above(100_000));
+/// # Ok::<(), onbeat::record::RunFileError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RunFile {
     /// The path it was read from.

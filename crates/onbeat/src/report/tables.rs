@@ -320,7 +320,7 @@ fn named(series: Series, cells: &[&CellSummary]) -> String {
     let leaves_out =
         series == Series::WakeupLatency && cells.iter().any(|cell| cell.import.is_none());
     if leaves_out {
-        format!("{} of served releases only", series.words())
+        format!("{} (served releases)", series.words())
     } else {
         series.words().to_owned()
     }
@@ -356,7 +356,8 @@ fn estimate(text: String, supported: bool) -> Entry {
     }
 }
 
-/// `; 6,000 samples each`: what the figures rest on.
+/// `; 6,000 samples each`, `; 5,990 to 6,000 samples`: what the figures rest on. Titles of 80 columns
+/// have to hold it.
 fn samples_of(cells: &[&CellSummary], series: Series) -> String {
     let samples =
         || cells.iter().filter_map(|cell| cell.series.get(&series)).map(|figures| figures.count);
@@ -365,7 +366,7 @@ fn samples_of(cells: &[&CellSummary], series: Series) -> String {
             format!("; {} samples", count(least))
         }
         (Some(least), Some(most)) if least == most => format!("; {} samples each", count(least)),
-        (Some(least), Some(most)) => format!("; {} to {} samples each", count(least), count(most)),
+        (Some(least), Some(most)) => format!("; {} to {} samples", count(least), count(most)),
         _ => String::new(),
     }
 }

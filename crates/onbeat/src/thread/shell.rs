@@ -19,6 +19,13 @@ pub fn shell_word(word: &str) -> String {
 }
 
 /// Joins a command's words to a shell command line.
+///
+/// ```
+/// use onbeat::thread::shell_line;
+///
+/// let words = ["sudo", "my robot", "--for=10s"].map(str::to_owned);
+/// assert_eq!(shell_line(&words), "sudo 'my robot' --for=10s");
+/// ```
 #[must_use]
 pub fn shell_line(words: &[String]) -> String {
     words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
