@@ -15,7 +15,7 @@ pub use fake_files::Fake;
 use std::collections::BTreeMap;
 
 pub use memory::directory_in_memory;
-use onbeat_tune::{CpuList, HostFiles};
+use onbeat_tune::CpuList;
 use rustix::io::Errno;
 
 pub const BOUND: u64 = 0x0420_0000;

@@ -258,7 +258,9 @@ impl<'c> PrintedEvidence<'c> {
 }
 
 impl<'c> PrintedFinding<'c> {
-    fn of(CheckedTuning { record, finding, explained, evidence, worth }: &'c CheckedTuning) -> Self {
+    fn of(
+        CheckedTuning { record, finding, explained, evidence, worth }: &'c CheckedTuning,
+    ) -> Self {
         Self {
             id: &record.id,
             title: &record.title,
