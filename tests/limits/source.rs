@@ -71,7 +71,7 @@ fn walked(root: &Path) -> Vec<PathBuf> {
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => left.push(path),
                 Ok(kind) if kind.is_file() => {
-                    found.extend(path.strip_prefix(root).ok().map(Path::to_owned))
+                    found.extend(path.strip_prefix(root).ok().map(Path::to_owned));
                 }
                 _ => {}
             }

@@ -330,7 +330,7 @@ impl MappedImage {
             Sharing::WaitFree => {}
             Sharing::Pi => self.one::<ImageLock>(self.offsets.lock).make(LockProtocol::Priority)?,
             Sharing::Plain => {
-                self.one::<ImageLock>(self.offsets.lock).make(LockProtocol::Nothing)?
+                self.one::<ImageLock>(self.offsets.lock).make(LockProtocol::Nothing)?;
             }
         }
 

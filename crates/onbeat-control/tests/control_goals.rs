@@ -30,7 +30,7 @@ fn in_another_process() {
         }
         "try" => match client.command() {
             Err(ControlError::Commanded { pid, process, .. }) => {
-                tell(&format!("commanded by {pid} {process}"))
+                tell(&format!("commanded by {pid} {process}"));
             }
             other => tell(&format!("{:?}", other.is_ok())),
         },

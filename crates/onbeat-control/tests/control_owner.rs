@@ -28,7 +28,7 @@ fn in_another_process() {
         }
         "claim" => match client.claim() {
             Err(ControlError::Owned { pid, process, .. }) => {
-                tell(&format!("owned by {pid} {process}"))
+                tell(&format!("owned by {pid} {process}"));
             }
             other => tell(&format!("{:?}", other.is_ok())),
         },

@@ -242,10 +242,10 @@ impl Twins {
             TestStep::Frame(first, datagrams) => self.frame(*first, datagrams),
             TestStep::Wait(ns) => self.now_ns += ns,
             TestStep::Fault(fault, true) => {
-                assert_eq!(self.fast.begin(fault), self.general.begin(fault))
+                assert_eq!(self.fast.begin(fault), self.general.begin(fault));
             }
             TestStep::Fault(fault, false) => {
-                assert_eq!(self.fast.end(fault), self.general.end(fault))
+                assert_eq!(self.fast.end(fault), self.general.end(fault));
             }
         }
     }

@@ -282,7 +282,7 @@ impl Segment {
             }
             Fault::AlError { code, .. } => firmware.fall_back(esc, SAFEOP, code),
             Fault::RefuseState { state, code, .. } => {
-                firmware.faults.refuses = begins.then_some((state, code))
+                firmware.faults.refuses = begins.then_some((state, code));
             }
             Fault::SlowState { by_ns, .. } => {
                 firmware.faults.slower_ns = if begins { by_ns } else { 0 }

@@ -128,7 +128,7 @@ pub(crate) fn to_table<'n>(fault: &Fault, name: impl Fn(usize) -> Option<&'n str
         Fault::ClockStep { by_ns, .. } => table.by = Some(by_ns),
         Fault::ClockDrift { by_ppb, .. } => table.by = Some(by_ppb),
         Fault::AlError { code, .. } | Fault::Emergency { code, .. } => {
-            table.code = Some(u32::from(code))
+            table.code = Some(u32::from(code));
         }
         Fault::MailAbort { code, .. } => table.code = Some(code),
         Fault::RefuseState { state, code, .. } => {
@@ -136,7 +136,7 @@ pub(crate) fn to_table<'n>(fault: &Fault, name: impl Fn(usize) -> Option<&'n str
             table.code = Some(u32::from(code));
         }
         Fault::MailLost { mails, .. } | Fault::MailCounter { mails, .. } => {
-            table.mails = Some(mails)
+            table.mails = Some(mails);
         }
         _ => (),
     }

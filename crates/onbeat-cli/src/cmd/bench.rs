@@ -247,7 +247,7 @@ impl BenchView {
                 self.planned(estimate_s, blocks_per_cell, block_s);
             }
             BenchEvent::Prepared { running, not_permitted } => {
-                self.prepared(running, &not_permitted)
+                self.prepared(running, &not_permitted);
             }
             BenchEvent::Said(words) => self.say(&words),
             BenchEvent::Running { elapsed_s, cell } => {

@@ -69,7 +69,7 @@ pub(crate) fn run(
     let mut view = TurnsView { progress, lines, summary, life, under: String::new() };
     let mut report = |happening: TurnsEvent<'_>| match happening {
         TurnsEvent::Said(words) => {
-            view.progress.above(|| advise(Tone::Careful, &wrapped(&words, 80)))
+            view.progress.above(|| advise(Tone::Careful, &wrapped(&words, 80)));
         }
         TurnsEvent::Running { load, elapsed_s, recorder } => {
             new.iter().for_each(runs::begin);

@@ -145,7 +145,7 @@ fn by_loads(summary: &Summary) {
     for cell in &summary.cells {
         let seconds = probes::by_second(cell, letters());
         seconds.into_iter().for_each(|of| {
-            table(&Table { title: format!("{}, under {}", of.title, cell.load), ..of })
+            table(&Table { title: format!("{}, under {}", of.title, cell.load), ..of });
         });
     }
 

@@ -161,7 +161,7 @@ impl<W: Wire> Bus<W> {
             };
 
             stale_inputs.update(layout, inputs, |place| {
-                events.write(EventKind::Frozen, Some(place), (0, 0), 0)
+                events.write(EventKind::Frozen, Some(place), (0, 0), 0);
             });
         }
         BusCycle {

@@ -154,10 +154,10 @@ impl BusDevice {
         }
         match why {
             RejectReason::Other(what, value) => {
-                events.write(EventKind::WrongDevice, Some(place), (0, what), value)
+                events.write(EventKind::WrongDevice, Some(place), (0, what), value);
             }
             RejectReason::InDoubt => {
-                events.write(EventKind::PlaceInDoubt, Some(place), (0, 0), missing as u32)
+                events.write(EventKind::PlaceInDoubt, Some(place), (0, 0), missing as u32);
             }
         }
     }

@@ -301,7 +301,7 @@ impl Diagnostics {
                 }
                 QueryPurpose::Second => {}
                 QueryPurpose::ClockDifference(place) => {
-                    self.take_clock_difference(place, (data, counter), events)
+                    self.take_clock_difference(place, (data, counter), events);
                 }
                 QueryPurpose::MailboxStatus(place) => {
                     self.devices[place].has_mail = counter > 0 && data[0] & MAILBOX_FULL != 0;

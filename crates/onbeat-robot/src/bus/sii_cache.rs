@@ -114,10 +114,10 @@ impl SiiCache {
         };
         match at {
             SII_CONTROL if length == 2 => {
-                frame[DATA..DATA + 2].copy_from_slice(&chunk.status.to_le_bytes())
+                frame[DATA..DATA + 2].copy_from_slice(&chunk.status.to_le_bytes());
             }
             SII_DATA if length <= chunk.length() => {
-                frame[DATA..DATA + length].copy_from_slice(&chunk.data[..length])
+                frame[DATA..DATA + length].copy_from_slice(&chunk.data[..length]);
             }
             _ => return FrameAction::Send,
         }

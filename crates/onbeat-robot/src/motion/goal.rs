@@ -152,7 +152,7 @@ impl GoalFollower {
                 GoalAnswer::Refused => return GoalOutcome::Refused,
                 GoalAnswer::TooOld => {}
                 GoalAnswer::Taken => {
-                    (self.taken, self.has_taken, self.is_led, is_new) = (record, true, true, true)
+                    (self.taken, self.has_taken, self.is_led, is_new) = (record, true, true, true);
                 }
             }
         }

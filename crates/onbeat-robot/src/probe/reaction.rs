@@ -313,7 +313,7 @@ impl Environment for Pins {
         match self.state {
             // Long enough for the controller to take over the drive's position.
             PinState::Resting(None) if self.is_ready(segment, sensor, actor) => {
-                self.rest_from(now, 50)
+                self.rest_from(now, 50);
             }
             PinState::Resting(Some(until)) if until <= now => {
                 let before = self.taken(segment, actor);

@@ -179,7 +179,7 @@ impl Readers {
     fn run(&self, place: u32, readings: &Readings, stop: &AtomicBool) {
         match self.cpu.filter(|_| place == 0) {
             Some(cpu) => {
-                _ = ThreadRequest { cpu: Some(cpu), ..ThreadRequest::default() }.prepare_thread()
+                _ = ThreadRequest { cpu: Some(cpu), ..ThreadRequest::default() }.prepare_thread();
             }
             None => run_as_ordinary(),
         }

@@ -107,10 +107,10 @@ impl<'c> TamperingWire<'c> {
                 }
             }
             Tampering::StateOfAll(state) => {
-                one(Command::Bwr, register(0, 0x0120), &[state | 0x10, 0])
+                one(Command::Bwr, register(0, 0x0120), &[state | 0x10, 0]);
             }
             Tampering::State(place, state) => {
-                one(Command::Apwr, register(position(place), 0x0120), &[state | 0x10, 0])
+                one(Command::Apwr, register(position(place), 0x0120), &[state | 0x10, 0]);
             }
             Tampering::ClearFmmus => one(Command::Bwr, register(0, 0x0600), &[0; 64]),
             Tampering::Fmmu(place, logical, bytes) => {

@@ -137,13 +137,13 @@ impl Esc {
         if result == AccessResult::Completed {
             match (self.sync_managers[channel].mode, direction) {
                 (SyncManagerMode::DeviceMailbox, AccessDirection::Write) => {
-                    self.events |= event::MAIL_ARRIVED
+                    self.events |= event::MAIL_ARRIVED;
                 }
                 (SyncManagerMode::DeviceMailbox, AccessDirection::Read) => {
-                    self.events |= event::MAIL_TAKEN
+                    self.events |= event::MAIL_TAKEN;
                 }
                 (SyncManagerMode::Buffered, AccessDirection::Write) => {
-                    self.outputs_complete(channel, now_ns)
+                    self.outputs_complete(channel, now_ns);
                 }
                 (SyncManagerMode::Buffered, AccessDirection::Read) => self.events |= event::INPUTS,
             }

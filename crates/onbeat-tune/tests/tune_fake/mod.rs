@@ -14,7 +14,6 @@ pub use fake_files::Fake;
 
 use std::collections::BTreeMap;
 
-pub use memory::directory_in_memory;
 use onbeat_tune::CpuList;
 use rustix::io::Errno;
 

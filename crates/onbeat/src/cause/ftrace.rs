@@ -239,7 +239,7 @@ impl TextReader {
         let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
         match key {
             Some("window:") => {
-                self.span = number().zip(number()).map(|(from, to)| (at(from), at(to)))
+                self.span = number().zip(number()).map(|(from, to)| (at(from), at(to)));
             }
             Some("cpus:") => {
                 while let Some(cpu) = number() {

@@ -172,7 +172,7 @@ fn give_functions(events: &mut [TraceEvent]) {
     for event in events.iter_mut().rev() {
         match &mut event.what {
             KernelEvent::TimerExpireEntry { timer, function, .. } => {
-                known = Some((*timer, *function))
+                known = Some((*timer, *function));
             }
             KernelEvent::TimerStart { timer, function, .. } => {
                 *function = known.filter(|(of, _)| of == timer).map_or(0, |(_, function)| function);

@@ -68,7 +68,7 @@ pub(super) fn program(
         PathKind::TimerExpireEntry => program.at_expiry(),
         PathKind::Idle => program.at_idle(),
         PathKind::LocalTimerEntry | PathKind::LocalTimerExit => {
-            program.begin(kind, InterruptState::AreOff)
+            program.begin(kind, InterruptState::AreOff);
         }
         PathKind::Exit => program.at_exit(),
         PathKind::Reading => {}

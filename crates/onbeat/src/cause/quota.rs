@@ -146,7 +146,7 @@ mod tests {
         let mut quota =
             QuotaAccounts { accounts: vec![account.clone()], readings: VecDeque::new() };
         let says = |us: u64| {
-            fs::write(&account, format!("nr_throttled 3\nthrottled_usec {us}\n")).unwrap()
+            fs::write(&account, format!("nr_throttled 3\nthrottled_usec {us}\n")).unwrap();
         };
         says(1_000);
         quota.read(at(0));

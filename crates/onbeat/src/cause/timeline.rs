@@ -102,7 +102,7 @@ impl SliceBuilder {
                 self.base = CpuActivity::Idle(Some(state));
             }
             KernelEvent::IrqEntry { irq, name } => {
-                self.enter(CpuActivity::Irq { irq, name }, event.at)
+                self.enter(CpuActivity::Irq { irq, name }, event.at);
             }
             KernelEvent::IrqExit { irq } => {
                 self.leave(
@@ -111,13 +111,13 @@ impl SliceBuilder {
             }
             KernelEvent::VectorEntry(vector) => self.enter(CpuActivity::Vector(vector), event.at),
             KernelEvent::VectorExit(vector) => {
-                self.leave(|doing| *doing == CpuActivity::Vector(vector))
+                self.leave(|doing| *doing == CpuActivity::Vector(vector));
             }
             KernelEvent::SoftirqEntry(softirq) => {
-                self.enter(CpuActivity::Softirq(softirq), event.at)
+                self.enter(CpuActivity::Softirq(softirq), event.at);
             }
             KernelEvent::SoftirqExit(softirq) => {
-                self.leave(|doing| *doing == CpuActivity::Softirq(softirq))
+                self.leave(|doing| *doing == CpuActivity::Softirq(softirq));
             }
             KernelEvent::TimerExpireEntry { timer, function, .. } => {
                 // Timer functions run one after the other; the end of a function is rarely

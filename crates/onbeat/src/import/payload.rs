@@ -181,7 +181,7 @@ impl Decoder {
             match status {
                 TINFLStatus::Done => return Ok(written),
                 TINFLStatus::HasMoreOutput if self.plain.len() < LARGEST => {
-                    self.plain.resize(4 * self.plain.len(), 0)
+                    self.plain.resize(4 * self.plain.len(), 0);
                 }
                 _ => return Err(PayloadError::Inflate),
             }

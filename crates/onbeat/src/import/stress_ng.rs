@@ -74,13 +74,13 @@ impl Stressor {
                 self.sd_ns = sd.parse().unwrap_or(0.0);
             }
             ["latency", "distribution", step, "ns", "intervals", ..] => {
-                self.step_ns = step.parse().unwrap_or(0)
+                self.step_ns = step.parse().unwrap_or(0);
             }
             ["for", "the", "first", first, "buckets", "of", all, ..] => {
                 self.printed = first.parse().ok().zip(all.parse().ok());
             }
             ["Note:", "--cyclic-samples", "needed", "to", "be", needed, ..] => {
-                self.needed = needed.parse().ok()
+                self.needed = needed.parse().ok();
             }
             [latency, count] if latency.bytes().all(|byte| byte.is_ascii_digit()) => {
                 let row = latency.parse().ok().zip(count.parse().ok());

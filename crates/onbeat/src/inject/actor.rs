@@ -158,7 +158,7 @@ impl ActorLoop {
             match done {
                 // The scheduler's two rules act at a time of their own and affect another release.
                 Some(done) if done.at > aim.wake_up => {
-                    self.log.add(self.plan.grid.next(done.at), done)
+                    self.log.add(self.plan.grid.next(done.at), done);
                 }
                 Some(done) => self.log.add(aim.release, done),
                 None => self.log.miss(),

@@ -57,7 +57,7 @@ pub fn serve(
     };
 
     let outcome = supervise(load, &options, &AtomicBool::new(false), &mut |event| {
-        write(&LoadMessage::Event(event))
+        write(&LoadMessage::Event(event));
     });
     match &outcome {
         Ok(report) => write(&LoadMessage::Report(report.clone())),

@@ -262,7 +262,7 @@ impl PastReader {
                 self.run_line = line.to_vec();
             }
             Ok(Note::Window(window)) => {
-                self.keeping.remember(window.lateness_ns(), window.packed.len() as u64)
+                self.keeping.remember(window.lateness_ns(), window.packed.len() as u64);
             }
             Ok(note) => {
                 if let Note::Interval(_) = note {

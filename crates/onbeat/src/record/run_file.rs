@@ -388,7 +388,7 @@ impl Parser<'_> {
             Note::Seconds(seconds) => run.seconds.push(*seconds),
             Note::Trend(trend) => run.trends.push(*trend),
             Note::Spike(spike) => {
-                run.spikes.push(SpikeNote { number: run.spikes.len() as u64 + 1, ..spike })
+                run.spikes.push(SpikeNote { number: run.spikes.len() as u64 + 1, ..spike });
             }
             Note::Window(window) => run.windows.push(*window),
             Note::Load(event) => run.loads.push(event),

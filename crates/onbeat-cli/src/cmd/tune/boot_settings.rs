@@ -77,7 +77,7 @@ pub(super) fn of_tunings(
 
 fn records(tunings: &Tunings) -> Vec<&'static TuningRecord> {
     match tunings {
-        Tunings::Profile(profile) => catalogue().profile(profile.of_catalogue()),
+        Tunings::Profile(profile) => catalogue().profile(profile.name()),
         Tunings::Ids(ids) => ids.iter().flat_map(|id| catalogue().resolve(id)).collect(),
     }
 }

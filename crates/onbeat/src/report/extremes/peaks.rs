@@ -81,7 +81,7 @@ impl BlockMaxima {
         for &(at, ns) in self.largest_ns.iter().filter(|(_, ns)| *ns > threshold_ns) {
             match (last, events.last_mut()) {
                 (Some(before), Some(event)) if at - before < APART as u64 => {
-                    event.1 = event.1.max(ns)
+                    event.1 = event.1.max(ns);
                 }
                 _ => events.push((at, ns)),
             }

@@ -41,7 +41,7 @@ pub(super) fn joined(by_time: Vec<Mode>, by_cycles: Vec<Mode>, parted_s: f64) ->
             let share = |mode: &Mode| mode.seen as f64 / mode.periods.max(1) as f64;
             match other {
                 Some(other) if share(&other) > CLEARER * share(&mode) => {
-                    mode = tied(other, Tied::Cycles)
+                    mode = tied(other, Tied::Cycles);
                 }
                 Some(other) if share(&mode) <= CLEARER * share(&other) => {}
                 _ => mode.tied = Tied::Time,
