@@ -127,10 +127,9 @@ impl Sides {
         let usual_pages = if alone.options().letters.memory { FRESH_PAGES } else { 0 };
         let pages = options.touch.unwrap_or(usual_pages);
         let series = match options.on {
-            Some(MeasuredSeries::Release) => Series::ReleaseLatency,
             Some(MeasuredSeries::Response) => Series::ResponseTime,
             None if pages > 0 => Series::ResponseTime,
-            None => Series::ReleaseLatency,
+            Some(MeasuredSeries::Release) | None => Series::ReleaseLatency,
         };
         Ok(Self { without, with, pages, series })
     }
@@ -148,8 +147,7 @@ impl Sides {
             let cell = Cell { tuning: tuning.to_string(), load: options.load.to_string() };
             RunFile::read(&dir.join(cell.file_name()))
         };
-        let request =
-            WorthRequest { series: self.series, at: options.at, ..WorthRequest::default() };
+        let request = WorthRequest { series: self.series, at: options.at };
         Ok(worth::of(&read(&self.without)?, &read(&self.with)?, request)?)
     }
 }

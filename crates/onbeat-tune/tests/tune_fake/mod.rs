@@ -14,6 +14,9 @@ pub use fake_files::Fake;
 
 use std::collections::BTreeMap;
 
+// Each test binary uses a part of this module.
+#[allow(unused_imports)]
+pub use memory::directory_in_memory;
 use onbeat_tune::CpuList;
 use rustix::io::Errno;
 
