@@ -496,7 +496,7 @@ impl JournalFile {
     fn take(&mut self, note: JournalLine) {
         match note {
             JournalLine::Intent { step, intent } => {
-                self.entries.push(JournalEntry { step, intent, settled: false })
+                self.entries.push(JournalEntry { step, intent, settled: false });
             }
             JournalLine::Undone { step, outcome } if Outcome::is_word_of_settled(&outcome) => {
                 if let Some(entry) = self.entries.iter_mut().find(|entry| entry.step == step) {

@@ -69,7 +69,7 @@ impl fmt::Display for Scheduling {
         match name {
             "fifo" | "rr" => write!(out, " {}", self.priority)?,
             "deadline" => {
-                write!(out, " {} {} {}", self.runtime_ns, self.deadline_ns, self.period_ns)?
+                write!(out, " {} {} {}", self.runtime_ns, self.deadline_ns, self.period_ns)?;
             }
             _ if self.nice != 0 => write!(out, " nice {}", self.nice)?,
             _ => {}

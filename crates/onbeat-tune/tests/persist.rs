@@ -335,11 +335,11 @@ fn texts_with_another_meaning_are_refused() {
         with(|settings| settings.add_parameter("a=$(reboot)")),
         with(|settings| drop(settings.sysctls.insert("kernel.x\ny".to_owned(), "1".to_owned()))),
         with(|settings| {
-            drop(settings.sysctls.insert("kernel.x".to_owned(), "1\ny = 2".to_owned()))
+            drop(settings.sysctls.insert("kernel.x".to_owned(), "1\ny = 2".to_owned()));
         }),
         with(|settings| drop(settings.sysfs.insert("/etc/passwd".to_owned(), "x".to_owned()))),
         with(|settings| {
-            drop(settings.sysfs.insert("/sys/../etc/passwd".to_owned(), "x".to_owned()))
+            drop(settings.sysfs.insert("/sys/../etc/passwd".to_owned(), "x".to_owned()));
         }),
         with(|settings| settings.apply.as_mut().unwrap().program = "onbeat".to_owned()),
     ];

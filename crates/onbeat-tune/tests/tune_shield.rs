@@ -311,8 +311,12 @@ fn cpusets_that_another_program_disables_are_enabled_again() {
         let mut shield = Shield::prepare(&host, &mut journal, &cpus("3"), &free).unwrap();
         shield.raise(&host, &mut journal).unwrap();
         let switch_off = || {
-            onbeat_tune::HostFiles::write(&host, "/sys/fs/cgroup/cgroup.subtree_control", "-cpuset")
-                .unwrap()
+            onbeat_tune::HostFiles::write(
+                &host,
+                "/sys/fs/cgroup/cgroup.subtree_control",
+                "-cpuset",
+            )
+            .unwrap();
         };
         switch_off();
         shield.lower(&host, &mut journal).unwrap();

@@ -281,7 +281,7 @@ impl ApplyRun<'_> {
                 Ok(()) => settings += 1,
                 Err(error) if tasks::is_gone(&error) => {}
                 Err(error) if is_refusable(intent, &error) => {
-                    refused.push(format!("{}: {error}", intent.key.name()))
+                    refused.push(format!("{}: {error}", intent.key.name()));
                 }
                 Err(error) => return Err(error.to_string()),
             }

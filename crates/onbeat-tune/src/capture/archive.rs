@@ -146,7 +146,7 @@ pub(super) fn write(
     for (path, entry) in &entries {
         match entry {
             CapturedEntry::File(bytes) => {
-                append(&mut builder, path, EntryType::Regular, 0o444, bytes)?
+                append(&mut builder, path, EntryType::Regular, 0o444, bytes)?;
             }
             // A name in a directory whose own content nothing read; its entries, if there are some,
             // show that it is one.
@@ -225,11 +225,11 @@ fn unpack(archive: impl Read) -> Result<CapturedFiles, CaptureError> {
         let path = path_on_machine(&name)?;
         match kind {
             EntryType::Directory => {
-                captured.add(&path, CapturedEntry::Directory(Some(BTreeSet::new())))
+                captured.add(&path, CapturedEntry::Directory(Some(BTreeSet::new())));
             }
             EntryType::Regular if is_unread => captured.add(&path, CapturedEntry::Unread),
             EntryType::Regular => {
-                captured.add(&path, CapturedEntry::File(bytes.into_boxed_slice()))
+                captured.add(&path, CapturedEntry::File(bytes.into_boxed_slice()));
             }
             _ => {
                 return Err(CaptureError::Entry {

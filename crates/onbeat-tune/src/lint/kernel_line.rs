@@ -92,7 +92,8 @@ fn grub_values(text: &str) -> Vec<Range<usize>> {
                 Some(length) => values.push(from + 1..from + 1 + length),
                 None if value.is_empty() || value.starts_with(['"', '\'']) => {}
                 None => {
-                    values.push(from..from + value.find(char::is_whitespace).unwrap_or(value.len()))
+                    values
+                        .push(from..from + value.find(char::is_whitespace).unwrap_or(value.len()));
                 }
             }
         }

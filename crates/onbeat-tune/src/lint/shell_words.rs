@@ -125,7 +125,7 @@ impl WordReader<'_> {
                 self.read_quoted(at, c)?;
             }
             '$' if self.chars.peek().is_some_and(|(_, next)| *next == '(') => {
-                self.read_substitution(at)
+                self.read_substitution(at);
             }
             _ => self.begin_word(at).push(at, c),
         }

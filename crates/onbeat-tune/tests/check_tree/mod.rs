@@ -109,9 +109,9 @@ impl CapturedMachine {
     pub fn remove(&self, path: &str) {
         let place = self.place(path);
         if place.is_dir() {
-            fs::remove_dir_all(place).unwrap()
+            fs::remove_dir_all(place).unwrap();
         } else {
-            fs::remove_file(place).unwrap()
+            fs::remove_file(place).unwrap();
         }
     }
 

@@ -19,7 +19,7 @@ impl World {
         self.files.insert("/sys/devices/system/cpu/online".to_owned(), format!("{online}\n"));
         if self.cgroups == Cgroups::V1 {
             self.regroup(|world| {
-                world.groups.values_mut().for_each(|group| group.cpus = group.cpus.minus(&gone))
+                world.groups.values_mut().for_each(|group| group.cpus = group.cpus.minus(&gone));
             });
         }
 

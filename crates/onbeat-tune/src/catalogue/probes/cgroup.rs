@@ -61,7 +61,8 @@ impl CgroupProbe {
                 // The root of a hierarchy has no limits.
                 Err(error) if is_absent(&error) => {}
                 Err(error) => {
-                    readings.push(ProbeReading::new(&file, Err(NoValue::from_error(&file, &error))))
+                    readings
+                        .push(ProbeReading::new(&file, Err(NoValue::from_error(&file, &error))));
                 }
             }
 
