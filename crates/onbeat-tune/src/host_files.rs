@@ -96,7 +96,8 @@ pub trait HostFiles {
     /// Sets soft and hard limit of a process.
     ///
     /// # Errors
-    /// The kernel's; `InvalidInput` for what is not a limit.
+    /// The kernel's; `InvalidInput` for what is not a limit, `PermissionDenied` for a lower hard
+    /// limit that could not be raised again.
     fn set_limit(&self, _pid: i32, _limit: TaskSetting, _value: &str) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -259,7 +260,7 @@ impl HostFiles for LiveHost {
     }
 
     fn set_limit(&self, pid: i32, limit: TaskSetting, value: &str) -> io::Result<()> {
-        live_extras::set_limit(pid, limit, value)
+        live_extras::set_limit(self, pid, (limit, value))
     }
 
     fn unit_state(&self, unit: &str) -> io::Result<String> {

@@ -8,13 +8,20 @@ use std::process::{Command, Stdio};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal};
+use rustix::thread::CapabilitySet;
 
 use super::host_files::HostFiles;
 use super::task_setting::TaskSetting;
 use super::tasks::{self, TaskId};
 
 /// Sets soft and hard limit of a process, from a text such as `95 unlimited`.
-pub(super) fn set_limit(pid: i32, limit: TaskSetting, value: &str) -> io::Result<()> {
+///
+/// A hard limit is lowered only where it can be raised again.
+pub(super) fn set_limit(
+    host: &dyn HostFiles,
+    pid: i32,
+    (limit, value): (TaskSetting, &str),
+) -> io::Result<()> {
     let resource = match limit {
         TaskSetting::PriorityLimit => Resource::Rtprio,
         TaskSetting::LockedMemoryLimit => Resource::Memlock,
@@ -31,8 +38,21 @@ pub(super) fn set_limit(pid: i32, limit: TaskSetting, value: &str) -> io::Result
     };
     let (soft, hard) = value.split_once(' ').ok_or(io::ErrorKind::InvalidInput)?;
     let limits = Rlimit { current: number(soft.trim())?, maximum: number(hard.trim())? };
+    let before = limit.read(host, pid)?;
+    let hard_before = number(before.split_once(' ').ok_or(io::ErrorKind::InvalidData)?.1)?;
+    let is_lower = limits.maximum.unwrap_or(u64::MAX) < hard_before.unwrap_or(u64::MAX);
+    if is_lower && !may_raise_limits() {
+        let why = "lowering the hard limit could not be undone without CAP_SYS_RESOURCE";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+
     rustix::process::prlimit(Some(process(pid)?), resource, limits)?;
     Ok(())
+}
+
+fn may_raise_limits() -> bool {
+    rustix::thread::capabilities(None)
+        .is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_RESOURCE))
 }
 
 fn process(pid: i32) -> io::Result<Pid> {

@@ -1,20 +1,25 @@
 //! Random plans on a fake host, with refusals and crashes.
 //!
-//! The property: for every plan, every single refused change, and a crash before or after every
-//! write to the host or in the middle of every write to the journal, one undo from another process
-//! leaves each setting as it was before the apply.
+//! The property: for every plan, a refused change, and a crash of the apply or of an undo, before
+//! or after every write to the host, after every line of the journal or within it, one undo from
+//! another process leaves each setting as it was before the apply, even when the host refuses one
+//! of its writes once. What it refuses for longer stays on record, and an undo after that restores
+//! it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod tune_fake;
 
+use std::cell::Cell;
 use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use onbeat_tune::UndoMode;
 use onbeat_tune::apply::{ApplyError, ApplyRequest, OnRefusal, StepOutcome, apply, status, undo};
 use onbeat_tune::change::Kind;
 use onbeat_tune::plan::{PLAN_SCHEMA, Plan, PlanError, PlanStep, StepTarget, ThreadGroup};
+use onbeat_tune::{CpuList, HostFiles, Repaired, UndoMode};
+use rustix::io::Errno;
 use tune_fake::{Cgroups, Fake, World};
 
 /// Where the fake host's clock and process put the first journal.
@@ -88,8 +93,13 @@ fn plan(steps: Vec<PlanStep>) -> Plan {
     }
 }
 
+/// Some of the steps in any order; people who edit a plan may set a file twice.
 fn random_plan(dice: &mut Dice) -> Plan {
     let mut open = all_steps();
+    let (path, _, _, compare) = FILES[0];
+    open.push(step(StepTarget::File { path: path.to_owned(), compare }, "30"));
+    open.push(step(StepTarget::Interrupt { number: 24, handlers: vec!["eth0".to_owned()] }, "0"));
+
     let wanted = 1 + dice.below(open.len());
     plan((0..wanted).map(|_| open.remove(dice.below(open.len()))).collect())
 }
@@ -103,69 +113,199 @@ fn directory() -> tempfile::TempDir {
     }
 }
 
-/// Undoes on a copy of the host as a crash has left it, from another process. The first attempt may
-/// be refused once.
-#[track_caller]
-fn assert_undone(world: &World, journal: &[u8], before: &[String], fails_at: Option<usize>) {
-    let mut world = world.clone();
-    world.kill_owner();
-    let host = Fake::new(world);
-    let directory = directory();
-    let path = directory.path().join(JOURNAL);
-    if !journal.is_empty() {
-        fs::write(&path, journal).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+/// What a crash has left: the host, and the bytes of the journal on disk.
+struct Wreck<'w> {
+    world: &'w World,
+    journal: &'w [u8],
+}
+
+impl Wreck<'_> {
+    /// The host and the directory of journals, as another process finds them.
+    fn found(&self) -> (Fake, tempfile::TempDir) {
+        let mut world = self.world.clone();
+        world.kill_owner();
+        let directory = directory();
+        if !self.journal.is_empty() {
+            let path = directory.path().join(JOURNAL);
+            fs::write(&path, self.journal).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        (Fake::new(world), directory)
     }
 
-    host.fails_at.set(fails_at);
+    /// One undo from another process, in which one change is refused once.
+    #[track_caller]
+    fn assert_undone(&self, before: &[String], fails_at: Option<usize>) {
+        let (host, directory) = self.found();
+        host.fails_at.set(fails_at);
+        undo(&host, directory.path(), UndoMode::Careful).unwrap();
+
+        assert_eq!(host.settings(), before);
+        assert!(!directory.path().join(JOURNAL).exists(), "nothing is left on record");
+    }
+}
+
+/// Every state in which a kill -9 can leave the host and the journal while a process changes the
+/// host: before and after each change, and with the journal cut after each line and within one.
+fn wrecks(host: &Fake, journal: &Path, dice: &mut Dice) -> Vec<(World, Vec<u8>)> {
+    let mut moments: Vec<(World, Vec<u8>)> =
+        host.moments.take().into_iter().map(|moment| (moment.world, moment.journal)).collect();
+    moments.push((host.world.borrow().clone(), fs::read(journal).unwrap_or_default()));
+
+    let mut wrecks = Vec::new();
+    for pair in moments.windows(2) {
+        let [(_, written), (there, later)] = pair else { continue };
+        wrecks.push((there.clone(), written.clone()));
+        if later.len() <= written.len() {
+            continue;
+        }
+
+        let added = written.len()..later.len();
+        let ends = added.clone().filter(|at| later[*at] == b'\n').map(|at| at + 1);
+        let torn = added.start + dice.below(added.len());
+        let cuts = ends.filter(|at| *at < later.len()).chain([torn]);
+        wrecks.extend(cuts.map(|cut| (there.clone(), later[..cut].to_vec())));
+    }
+    wrecks.extend(moments);
+    wrecks
+}
+
+/// Applies a random plan, in half of the cases with a refusal. Returns what a crash may leave.
+fn crashes_of_apply(seed: u64, dice: &mut Dice, before: &[String]) -> Vec<(World, Vec<u8>)> {
+    let plan = random_plan(dice);
+    let host = Fake::new(world());
+    let directory = directory();
+    let journal = directory.path().join(JOURNAL);
+    *host.watched.borrow_mut() = Some(journal.clone());
+    let is_refused = dice.below(2) == 0;
+    host.fails_at.set(is_refused.then(|| dice.below(30)));
+
+    let mut request = ApplyRequest::new("onbeat tune apply");
+    if dice.below(3) == 0 {
+        request.on_refusal = OnRefusal::LeaveOut;
+    }
+    let applied = apply(&host, directory.path(), &plan, &request);
+    if applied.is_err() {
+        assert_eq!(host.settings(), before, "seed {seed}: {applied:?}");
+        assert!(!journal.exists(), "seed {seed}: {applied:?}");
+    }
+    wrecks(&host, &journal, dice)
+}
+
+/// Undoes from another process. Returns what a crash of that process may leave.
+fn crashes_of_undo(wreck: &Wreck<'_>, dice: &mut Dice) -> Vec<(World, Vec<u8>)> {
+    let (host, directory) = wreck.found();
+    let journal = directory.path().join(JOURNAL);
+    *host.watched.borrow_mut() = Some(journal.clone());
+    host.fails_at.set((dice.below(2) == 0).then(|| dice.below(30)));
     undo(&host, directory.path(), UndoMode::Careful).unwrap();
-    undo(&host, directory.path(), UndoMode::Careful).unwrap();
-    assert_eq!(host.settings(), before);
-    assert!(!path.exists(), "nothing is left on record");
+    wrecks(&host, &journal, dice)
 }
 
 #[test]
-fn after_any_refusal_and_any_crash_one_undo_restores_everything() {
+fn after_any_crash_of_apply_or_undo_one_undo_restores_everything_even_if_a_change_is_refused_once()
+{
+    let (mut applies, mut undos) = (0, 0);
     for seed in 1..=PLANS {
         let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        let plan = random_plan(&mut dice);
-        let host = Fake::new(world());
-        let before = host.settings();
-        let directory = directory();
-        let journal = directory.path().join(JOURNAL);
-        *host.watched.borrow_mut() = Some(journal.clone());
-        let is_refused = dice.below(2) == 0;
-        host.fails_at.set(is_refused.then(|| dice.below(30)));
-
-        let mut request = ApplyRequest::new("onbeat tune apply");
-        request.on_refusal =
-            if dice.below(3) == 0 { OnRefusal::LeaveOut } else { OnRefusal::RollBack };
-        let applied = apply(&host, directory.path(), &plan, &request);
-        if applied.is_err() {
-            assert_eq!(host.settings(), before, "seed {seed}: {applied:?}");
-            assert!(!journal.exists(), "seed {seed}: {applied:?}");
+        let before = Fake::new(world()).settings();
+        let crashes = crashes_of_apply(seed, &mut dice, &before);
+        for (world, journal) in &crashes {
+            let fails_at = (dice.below(2) == 0).then(|| dice.below(30));
+            Wreck { world, journal }.assert_undone(&before, fails_at);
         }
+        applies += crashes.len();
 
-        let end = (host.world.borrow().clone(), fs::read(&journal).unwrap_or_default());
-        let moments: Vec<_> = host
-            .moments
-            .borrow()
-            .iter()
-            .map(|moment| (moment.world.clone(), moment.journal.clone()))
-            .collect();
-        let next = moments.iter().skip(1).chain([&end]);
-        for ((here, written), (there, later)) in moments.iter().zip(next) {
-            let fails_at = (dice.below(4) == 0).then(|| dice.below(6));
-            assert_undone(here, written, &before, fails_at);
-            // After the change, before the journal has anything more, and in the middle of what it
-            // gets.
-            assert_undone(there, written, &before, None);
-            if later.len() > written.len() {
-                let cut = written.len() + dice.below(later.len() - written.len());
-                assert_undone(there, &later[..cut], &before, fails_at);
-            }
+        let (world, journal) = &crashes[dice.below(crashes.len())];
+        let crashes = crashes_of_undo(&Wreck { world, journal }, &mut dice);
+        for (world, journal) in &crashes {
+            Wreck { world, journal }.assert_undone(&before, None);
         }
-        assert_undone(&end.0, &end.1, &before, None);
+        undos += crashes.len();
+    }
+    println!("{PLANS} plans, {applies} crashes of apply and {undos} of undo, all undone");
+}
+
+/// A host that refuses every change from the one with the number `from` on, until that is over.
+struct Refusing<'f> {
+    fake: &'f Fake,
+    from: usize,
+    error: Errno,
+    is_over: Cell<bool>,
+}
+
+impl Refusing<'_> {
+    fn allows(&self) -> io::Result<&Fake> {
+        let is_refused = !self.is_over.get() && self.fake.changes.get() >= self.from;
+        if is_refused { Err(self.error.into()) } else { Ok(self.fake) }
+    }
+}
+
+impl HostFiles for Refusing<'_> {
+    fn read(&self, path: &str) -> io::Result<String> {
+        self.fake.read(path)
+    }
+
+    fn write(&self, path: &str, text: &str) -> io::Result<()> {
+        self.allows()?.write(path, text)
+    }
+
+    fn directories(&self, path: &str) -> io::Result<Vec<String>> {
+        self.fake.directories(path)
+    }
+
+    fn create_dir(&self, path: &str) -> io::Result<()> {
+        self.allows()?.create_dir(path)
+    }
+
+    fn remove_dir(&self, path: &str) -> io::Result<()> {
+        self.allows()?.remove_dir(path)
+    }
+
+    fn set_affinity(&self, tid: i32, cpus: &CpuList) -> io::Result<()> {
+        self.allows()?.set_affinity(tid, cpus)
+    }
+
+    fn kill_session(&self, sid: i32, start_ticks: u64) -> io::Result<usize> {
+        self.allows()?.kill_session(sid, start_ticks)
+    }
+
+    fn is_root(&self) -> bool {
+        self.fake.is_root()
+    }
+
+    fn own_pid(&self) -> i32 {
+        self.fake.own_pid()
+    }
+
+    fn unix_seconds(&self) -> u64 {
+        self.fake.unix_seconds()
+    }
+
+    fn pause(&self) {}
+}
+
+#[test]
+fn what_stays_refused_during_an_undo_stays_on_record_and_the_next_undo_restores_it() {
+    for seed in 1..=PLANS / 4 {
+        let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let before = Fake::new(world()).settings();
+        let crashes = crashes_of_apply(seed, &mut dice, &before);
+        let (world, journal) = &crashes[dice.below(crashes.len())];
+        let (fake, directory) = Wreck { world, journal }.found();
+        let error = [Errno::IO, Errno::PERM, Errno::BUSY, Errno::ROFS, Errno::NOMEM][dice.below(5)];
+        let host = Refusing { fake: &fake, from: dice.below(20), error, is_over: Cell::new(false) };
+
+        let first = undo(&host, directory.path(), UndoMode::Careful).unwrap();
+        let is_restored = fake.settings() == before;
+        let is_settled = first.iter().all(Repaired::is_settled);
+        assert_eq!(is_settled, is_restored, "seed {seed}: {first:#?}");
+        assert_eq!(status(&host, directory.path()).unwrap().is_empty(), is_settled, "seed {seed}");
+
+        host.is_over.set(true);
+        undo(&host, directory.path(), UndoMode::Careful).unwrap();
+        assert_eq!(fake.settings(), before, "seed {seed}");
+        assert_eq!(status(&host, directory.path()).unwrap(), []);
     }
 }
 
@@ -181,7 +321,7 @@ fn a_change_is_read_back_reported_and_listed_until_it_is_undone() {
     let managed = &applied.steps[7].outcome;
     assert!(
         matches!(managed, StepOutcome::Refused { .. }),
-        "a managed interrupt is no failure: {managed:?}"
+        "a managed interrupt does not fail the plan: {managed:?}"
     );
     assert_eq!(applied.steps[0].outcome, StepOutcome::Changed { settings: 1, refused: vec![] });
     let listed = status(&host, directory.path()).unwrap();

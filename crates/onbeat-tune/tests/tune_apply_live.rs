@@ -1,199 +1,220 @@
 //! Apply, kill -9 and undo on the machine that runs the tests: no setting differs afterwards.
 //!
-//! `ONBEAT_APPLY_ROUNDS=50` repeats it more often than three times. Threads of programs are moved
-//! only below this test.
+//! `ONBEAT_APPLY_ROUNDS=50` repeats it more often than twice, each time with the kill at another
+//! line of the journals. Threads of programs are moved only below this test; the loop, the virtual
+//! machine and the interface that the plans are for are its own.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
-use std::collections::BTreeMap;
+mod live_machine;
+
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use onbeat_tune::apply::{ApplyRequest, OnRefusal, OwnerRule, StepOutcome, apply, undo};
-use onbeat_tune::catalogue::probes::{Probe, ProbeSpec};
-use onbeat_tune::catalogue::survey::Survey;
-use onbeat_tune::catalogue::{HostTree, LoopSetup, catalogue};
-use onbeat_tune::plan::recipes::appliable;
-use onbeat_tune::plan::{PlanRequest, plan};
-use onbeat_tune::{HostFiles, LiveHost, Scope, UndoMode, tasks};
+use live_machine::plans::{self, LivePlans};
+use live_machine::stage::{Actor, Stage, act};
+use live_machine::state::Captured;
+use onbeat_tune::apply::{ApplyRequest, OnRefusal, OwnerRule, StepOutcome, apply, status, undo};
+use onbeat_tune::catalogue::LoopSetup;
+use onbeat_tune::plan::Plan;
+use onbeat_tune::{HostFiles, LiveHost, Repaired, Scope, UndoMode};
 
-const CHILD: &str = "ONBEAT_APPLY_CHILD_JOURNAL";
+const NAME: &str = "after_apply_kill_and_undo_no_setting_of_this_machine_differs_live";
+/// What a process of this test is: `test`, `apply`, `loop` or `guest`. Without it: their starter.
+const ROLE: &str = "ONBEAT_APPLY_ROLE";
+/// The directory with the plans, in which the process that applies them puts its journals.
+const DIRECTORY: &str = "ONBEAT_APPLY_DIRECTORY";
 const ROUNDS: &str = "ONBEAT_APPLY_ROUNDS";
-/// Values below /proc/sys that the kernel itself changes.
-const VOLATILE: [&str; 4] = ["ns_last_pid", "random", "pty", "sched_domain"];
+/// Mounts where some tunings are, for this process and its children alone.
+const MOUNTS: &str = "mount -t debugfs none /sys/kernel/debug; \
+                      mount -t tracefs none /sys/kernel/tracing; exec \"$@\"";
 
-/// Every value that a probe of the catalogue reads, interrupts, writable sysctls, cgroups, and the
-/// kernel's threads.
-fn state() -> BTreeMap<String, String> {
-    let mut state = BTreeMap::new();
-    let (tree, host) = (HostTree::live(), LiveHost::new());
-    let setup = LoopSetup::on("1".parse().unwrap());
-    let survey = Survey::new(&tree, &setup);
-    for (record, spec) in catalogue()
-        .records
-        .iter()
-        .flat_map(|record| record.probe.iter().map(move |spec| (record, spec)))
-    {
-        let probe: &dyn Probe = spec.probe();
-        let is_setting = matches!(
-            spec,
-            ProbeSpec::File(_)
-                | ProbeSpec::Sysctl(_)
-                | ProbeSpec::EqualFiles(_)
-                | ProbeSpec::IdleStates(_)
-                | ProbeSpec::Msr(_)
-                | ProbeSpec::DeviceValue(_)
-                | ProbeSpec::Cgroup(_)
-                | ProbeSpec::Parameter(_)
-        );
-        for reading in probe.read(&survey).into_iter().filter(|_| is_setting) {
-            state
-                .insert(format!("{} {}", record.id, reading.place), format!("{:?}", reading.value));
-        }
-    }
-
-    for directory in ["/proc/sys/vm", "/proc/sys/kernel", "/proc/sys/net/core"] {
-        add_files(Path::new(directory), &mut state);
-    }
-    for number in host.directories("/proc/irq").unwrap() {
-        let path = format!("/proc/irq/{number}/smp_affinity_list");
-        state.insert(path.clone(), host.read(&path).unwrap_or_default());
-    }
-    for mount in ["/sys/fs/cgroup", "/sys/fs/cgroup/cpuset"] {
-        let mut groups = host.directories(mount).unwrap_or_default();
-        groups.sort();
-        state.insert(mount.to_owned(), groups.join(" "));
-    }
-    for task in tasks::all(&host)
-        .unwrap()
-        .into_values()
-        .filter(|task| task.is_kernel() && !task.comm.starts_with("kworker"))
-    {
-        let Ok(cpus) = tasks::affinity(&host, task.id.tid) else { continue };
-        let policy = host.scheduling(task.id.tid).unwrap_or_default();
-        state.insert(format!("{:?}", task.id), format!("{}: {cpus}, {policy}", task.comm));
-    }
-    state
+/// This program again, in another role.
+fn role(name: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", NAME, "--nocapture", "--test-threads=1"]).env(ROLE, name);
+    command.stdin(Stdio::null());
+    command
 }
 
-fn add_files(directory: &Path, state: &mut BTreeMap<String, String>) {
-    for entry in fs::read_dir(directory).unwrap().flatten() {
-        let path = entry.path();
-        let metadata = entry.metadata().unwrap();
-        if VOLATILE.iter().any(|name| entry.file_name() == *name) {
-            continue;
-        } else if metadata.is_dir() {
-            add_files(&path, state);
-        } else if metadata.permissions().mode() & 0o200 != 0 {
-            state.insert(path.display().to_string(), fs::read_to_string(&path).unwrap_or_default());
-        }
-    }
+fn is_allowed_to_mount() -> bool {
+    let output = Command::new("unshare").args(["--mount", "true"]).output();
+    output.is_ok_and(|output| output.status.success())
 }
 
-/// What the killed process does: applies everything that applies here, says so, and waits for its
+/// Runs the test in a mount namespace of its own, with debugfs and tracefs where the kernel has
+/// them. Returns whether it succeeded.
+fn with_mounts() -> bool {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", MOUNTS, "sh"]);
+    let program = role("test");
+    command.arg(program.get_program()).args(program.get_args()).env(ROLE, "test");
+    command.stdin(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+/// What the killed process does: applies the plans one after the other, reports, and waits for its
 /// end.
-fn be_the_child(directory: &Path) {
-    let mut request = PlanRequest::ids(appliable()).unwrap();
-    // A loop that polls needs more.
-    request.setup.polls = true;
-    let plan = plan(&HostTree::live(), &request).unwrap();
-    let scope = Scope::Under(std::process::id().cast_signed());
+fn apply_everything(directory: &Path) {
+    println!();
+    let scope = Scope::Under(rustix::process::getppid().unwrap().as_raw_nonzero().get());
     let (on_refusal, owners) = (OnRefusal::LeaveOut, OwnerRule::Allow);
     let request = ApplyRequest { command: "test".to_owned(), on_refusal, scope, owners };
-    let applied = apply(&LiveHost::new(), directory, &plan, &request).unwrap();
-
-    let changed =
-        applied.steps.iter().filter(|step| matches!(step.outcome, StepOutcome::Changed { .. }));
-    let mut ids: Vec<_> = changed.map(|step| step.id.as_str()).collect();
-    let settings = ids.len();
-    ids.dedup();
-    for step in &applied.steps {
-        if let StepOutcome::Refused { why } = &step.outcome {
-            eprintln!("refused {} {}: {why}", step.id, step.target);
+    for number in 0.. {
+        let Ok(text) = fs::read_to_string(directory.join(format!("{number}.plan"))) else { break };
+        let plan = Plan::from_text(&text).unwrap();
+        let applied =
+            apply(&LiveHost::new(), &directory.join("journals"), &plan, &request).unwrap();
+        for step in applied.steps {
+            match step.outcome {
+                StepOutcome::Changed { .. } => println!("changed {}", step.id),
+                StepOutcome::Refused { why } => {
+                    println!("refused {} {}: {why}", step.id, step.target);
+                }
+                StepOutcome::Nothing | StepOutcome::Later => {}
+            }
         }
     }
-    eprintln!("applied {settings} steps of {} ids: {}", ids.len(), ids.join(" "));
+
+    println!("all applied");
     std::thread::park();
 }
 
-fn lines_of_journals(directory: &Path) -> usize {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let journals = entries
-        .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "journal"));
-    journals.map(|entry| fs::read_to_string(entry.path()).unwrap_or_default().lines().count()).sum()
+/// The reason why this machine cannot be changed by a test.
+fn reason_to_skip() -> Option<&'static str> {
+    let host = LiveHost::new();
+    if !host.is_root() {
+        return Some("only root can change this machine");
+    }
+    let online = host.read("/sys/devices/system/cpu/online").unwrap_or_default();
+    (online.trim() == "0").then_some("this machine has one CPU")
 }
 
 #[test]
 fn after_apply_kill_and_undo_no_setting_of_this_machine_differs_live() {
-    if let Some(directory) = std::env::var_os(CHILD) {
-        return be_the_child(Path::new(&directory));
+    match std::env::var(ROLE).as_deref() {
+        Ok("apply") => apply_everything(Path::new(&std::env::var_os(DIRECTORY).unwrap())),
+        Ok("test") => all_rounds(),
+        Ok(other) => act(other),
+        Err(_) => match reason_to_skip() {
+            Some(reason) => println!("skipped: {reason}"),
+            None if is_allowed_to_mount() => assert!(with_mounts(), "the reason is above"),
+            None => all_rounds(),
+        },
     }
-    if !LiveHost::new().is_root() {
-        return println!("skipped: only root can change this machine");
-    }
-    if LiveHost::new().read("/sys/devices/system/cpu/online").unwrap().trim() == "0" {
-        return println!("skipped: this machine has one CPU");
+}
+
+fn all_rounds() {
+    let rounds = std::env::var(ROUNDS).ok().and_then(|text| text.parse().ok()).unwrap_or(2);
+    let stage = Stage::open(role);
+    let live = plans::of_everything(&[stage.setup(false), stage.setup(true)]);
+    let setup = LoopSetup { cpus: live.plans[0].loop_cpus().unwrap(), ..stage.setup(true) };
+    for (id, because) in &live.left_out {
+        println!("left out {id}: {because}");
     }
 
-    let rounds: usize = std::env::var(ROUNDS).ok().and_then(|text| text.parse().ok()).unwrap_or(3);
+    let mut lines = 0;
+    let began = Captured::of_machine(&setup, own_pid());
     for round in 0..rounds {
-        let directory = tempfile::tempdir().unwrap();
-        let before = state();
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args([
-            "--exact",
-            "after_apply_kill_and_undo_no_setting_of_this_machine_differs_live",
-            "--nocapture",
-        ]);
-        child.env(CHILD, directory.path()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = child.spawn().unwrap();
-        if round % 2 == 0 {
-            let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-            let said: Vec<_> = lines.take_while_inclusive_applied().collect();
-            println!("{}", said.join("\n"));
-        } else {
-            // In the middle of the apply, a little later in each round.
-            while lines_of_journals(directory.path()) < 2 + 3 * round % 40
-                && child.try_wait().unwrap().is_none()
-            {
-                std::thread::yield_now();
-            }
-        }
-
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let on_record = lines_of_journals(directory.path());
-        let undone = undo(&LiveHost::new(), directory.path(), UndoMode::Careful).unwrap();
-        assert!(undone.iter().all(onbeat_tune::Repaired::is_settled), "{undone:#?}");
-        let after = state();
-        // Threads of the kernel come and go.
-        let differs: Vec<_> = before
-            .iter()
-            .filter(|(key, value)| {
-                after.get(*key).map_or(!key.starts_with("TaskId"), |now| now != *value)
-            })
-            .map(|(key, value)| format!("{key}: {value} -> {:?}", after.get(key)))
-            .collect();
-        assert!(differs.is_empty(), "round {round}: {differs:#?}");
+        // The first round shows how many lines there are.
+        let kill_at = if round == 0 { usize::MAX } else { dice(round) % (lines + 1) };
+        let outcome = one_round(&live, &setup, kill_at);
+        lines = lines.max(outcome.lines);
+        let Outcome { lines: on_record, values, .. } = outcome;
         println!(
-            "round {round}: killed with {on_record} lines on record; {} values as before",
-            before.len()
+            "round {round}: killed with {on_record} lines on record; {values} values as before"
         );
+        if round == 0 {
+            println!("changed {} ids: {}", outcome.ids.len(), words(&outcome.ids));
+        }
+        assert!(outcome.differs.is_empty(), "round {round}: {:#?}", outcome.differs);
     }
+
+    let differs = began.differences(&Captured::of_machine(&setup, own_pid()));
+    drop(stage);
+    assert!(differs.is_empty(), "after all rounds: {differs:#?}");
+    println!("{rounds} of {rounds} rounds: {} values as before the first", began.settings.len());
+    println!("not compared, because they change by themselves: {:?}", began.volatile);
 }
 
-trait UpToApplied: Iterator<Item = String> + Sized {
-    /// The lines up to the one that says that everything is applied, with it.
-    fn take_while_inclusive_applied(mut self) -> impl Iterator<Item = String> {
-        let mut is_over = false;
-        std::iter::from_fn(move || {
-            let line = if is_over { None } else { self.next() };
-            is_over = line.as_ref().is_some_and(|line| line.starts_with("applied "));
-            line
-        })
-    }
+/// What a round showed.
+struct Outcome {
+    lines: usize,
+    values: usize,
+    ids: BTreeSet<String>,
+    differs: Vec<String>,
 }
 
-impl<I: Iterator<Item = String>> UpToApplied for I {}
+/// Applies the plans in another process, kills it when its journals have `kill_at` lines or when all
+/// is applied, and undoes from this process.
+fn one_round(live: &LivePlans, setup: &LoopSetup, kill_at: usize) -> Outcome {
+    // A failure leaves it, because the journals in it are needed for the undo.
+    let directory = tempfile::tempdir().unwrap().keep();
+    let journals = directory.join("journals");
+    for (number, plan) in live.plans.iter().enumerate() {
+        fs::write(directory.join(format!("{number}.plan")), plan.to_text()).unwrap();
+    }
+
+    let before = Captured::of_machine(setup, own_pid());
+    let mut command = role("apply");
+    command.env(DIRECTORY, &directory).stdout(Stdio::piped());
+    let mut child = Actor(command.spawn().unwrap());
+    let ids = if kill_at == usize::MAX {
+        changed_ids(&mut child.0)
+    } else {
+        while lines_of(&journals) < kill_at && child.0.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        BTreeSet::new()
+    };
+    let has_ended = child.0.try_wait().unwrap().is_some();
+    drop(child);
+
+    let lines = lines_of(&journals);
+    let host = LiveHost::new();
+    let undone = undo(&host, &journals, UndoMode::Careful).unwrap();
+    let is_settled = undone.iter().all(Repaired::is_settled);
+    assert!(is_settled, "the journals are in {}: {undone:#?}", journals.display());
+    assert_eq!(status(&host, &journals).unwrap(), []);
+    assert!(!has_ended, "the process that applies has ended before it was killed");
+    fs::remove_dir_all(directory).unwrap();
+
+    let differs = before.differences(&Captured::of_machine(setup, own_pid()));
+    Outcome { lines, values: before.settings.len(), ids, differs }
+}
+
+/// The ids that the other process has changed, when it has applied all plans.
+fn changed_ids(child: &mut Child) -> BTreeSet<String> {
+    let mut ids = BTreeSet::new();
+    for line in BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok) {
+        if let Some(id) = line.strip_prefix("changed ") {
+            ids.insert(id.to_owned());
+        } else if line.starts_with("refused ") {
+            println!("{line}");
+        } else if line == "all applied" {
+            break;
+        }
+    }
+    ids
+}
+
+fn own_pid() -> i32 {
+    std::process::id().cast_signed()
+}
+
+fn words(ids: &BTreeSet<String>) -> String {
+    ids.iter().cloned().collect::<Vec<_>>().join(" ")
+}
+
+fn lines_of(directory: &Path) -> usize {
+    let files = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let journals =
+        files.filter(|path| path.extension().is_some_and(|extension| extension == "journal"));
+    journals.map(|path| fs::read_to_string(path).unwrap_or_default().lines().count()).sum()
+}
+
+/// A number for a round, the same in every run (Knuth's multiplicative hash).
+fn dice(round: usize) -> usize {
+    round.wrapping_mul(2_654_435_761) >> 7
+}
