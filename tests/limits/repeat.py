@@ -30,7 +30,7 @@ LIMIT_S = 1200
 # Binaries that read no clock and no setting of the machine, and share nothing but a temporary directory of their own. A name that
 # no binary has is an error.
 PURE = {
-    "onbeat": """advice cause_adds_up cause_classify cause_evidence cause_pages cause_perfetto import_spec record_events
+    "onbeat": """advice cause_adds_up cause_classify cause_evidence cause_pages cause_perfetto record_events
         record_spec record_windows report_compare report_effects report_every_release report_every_series report_extremes
         report_modes report_page report_rows report_spikes report_statistics report_summary report_sweeps report_tables
         report_verdict""",
