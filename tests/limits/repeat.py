@@ -30,7 +30,7 @@ LIMIT_S = 1200
 # Binaries that read no clock and no setting of the machine, and share nothing but a temporary directory of their own. A name that
 # no binary has is an error.
 PURE = {
-    "onbeat": """advice cause_adds_up cause_classify cause_evidence cause_pages cause_perfetto import_spec record_events
+    "onbeat": """advice cause_adds_up cause_classify cause_evidence cause_pages cause_perfetto record_events
         record_spec record_windows report_compare report_effects report_every_release report_every_series report_extremes
         report_modes report_page report_rows report_spikes report_statistics report_summary report_sweeps report_tables
         report_verdict""",
@@ -40,7 +40,7 @@ PURE = {
     "onbeat-rt": "cycle_spec edge_loop_spec frame_spec relative_spec",
     "onbeat-segment": """sim_commands sim_determinism sim_devices sim_esi sim_ethercrab sim_faults sim_mailbox sim_registers
         sim_states sim_two_hundred""",
-    "onbeat-tune": "catalogue check explain lint tune_journal tune_plan",
+    "onbeat-tune": "catalogue explain lint",
 }
 # Pure binaries at once: as many as the smallest machine has CPUs.
 TOGETHER = 2
