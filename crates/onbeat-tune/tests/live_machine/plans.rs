@@ -157,7 +157,9 @@ fn other_value(
             (words.rev().find(|word| *word != old)?.to_owned(), Kind::Marked)
         }
         ValueFormat::Mask => (other_cpus(&CpuList::parse_mask(text).ok()?)?.to_mask(), Kind::Mask),
-        ValueFormat::List => (other_cpus(&CpuList::parse_list(text).ok()?)?.to_string(), Kind::List),
+        ValueFormat::List => {
+            (other_cpus(&CpuList::parse_list(text).ok()?)?.to_string(), Kind::List)
+        }
         ValueFormat::Word | ValueFormat::Text | ValueFormat::ResumeLatency => return None,
     };
     Some((kind.value_in(text), new, kind))
