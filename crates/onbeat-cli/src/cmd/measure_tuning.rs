@@ -148,8 +148,7 @@ impl Sides {
             let cell = Cell { tuning: tuning.to_string(), load: options.load.to_string() };
             RunFile::read(&dir.join(cell.file_name()))
         };
-        let request =
-            WorthRequest { series: self.series, at: options.at, ..WorthRequest::default() };
+        let request = WorthRequest { series: self.series, at: options.at };
         Ok(worth::of(&read(&self.without)?, &read(&self.with)?, request)?)
     }
 }
