@@ -70,7 +70,7 @@ fn neighbours_are_compared_although_the_background_wanders_more_than_the_effect(
 
 #[test]
 fn the_same_files_give_the_same_worth_in_the_words_of_a_person() {
-    let fixed = |tuning: &str, ns: u64| run_in_memory(tuning, "idle", &vec![vec![ns; 500]; 8]);
+    let fixed = |tuning: &str, ns: u64| run_in_memory(tuning, "idle", &vec![vec![ns; 1_000]; 8]);
     let of = |without: u64, with: u64| {
         let files = (fixed("none", without * US), fixed("P", with * US));
         let worth = worth::of(&files.0, &files.1, WorthRequest::default()).unwrap();
