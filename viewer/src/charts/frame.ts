@@ -55,6 +55,8 @@ export class Chart {
   private linked: readonly Chart[] = [];
   private isFollowing = false;
   private zoom: readonly [number, number] | null = null;
+  /** What a key asked for since the last drawing; `null` is everything. */
+  private asked: readonly [number, number] | null | undefined = undefined;
   private width = 0;
 
   constructor(id: string, private readonly title: string, lead: string, private readonly height: number, private readonly make: Draw, private readonly of: () => string) {
@@ -88,6 +90,7 @@ export class Chart {
     const width = Math.floor(this.plot.clientWidth);
     if (width === 0) return;
     this.width = width;
+    this.asked = undefined;
     this.u?.destroy();
     this.u = null;
     this.plot.replaceChildren();
@@ -213,9 +216,14 @@ export class Chart {
     const { u, drawing } = this;
     if (u === null || drawing === null) return;
     const { min, max } = u.scales['x']!;
-    const left = u.cursor.left ?? -1;
-    const next = zoomKey(key, [min!, max!], drawing.full, drawing.log, left >= 0 ? u.posToVal(left, 'x') : null);
-    if (next !== undefined) this.range(next);
+    const drawn = [min!, max!] as const;
+    // Keys may come faster than drawings: what the last one asked for counts, not what is drawn still.
+    const now = this.asked === undefined ? drawn : this.asked ?? drawing.full;
+    const left = this.asked === undefined ? u.cursor.left ?? -1 : -1;
+    const next = zoomKey(key, now, drawing.full, drawing.log, left >= 0 ? u.posToVal(left, 'x') : null);
+    if (next === undefined) return;
+    this.asked = next;
+    this.range(next);
   }
 
   private key(event: KeyboardEvent): void {
