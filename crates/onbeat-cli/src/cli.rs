@@ -100,7 +100,7 @@ pub(crate) enum Command {
     /// Inspect a running EtherCAT bus, or scan for devices
     #[command(subcommand, disable_help_subcommand = true)]
     Bus(Bus),
-    /// Find settings of this machine that delay a loop
+    /// Find, change and restore settings that delay a loop
     #[command(subcommand, disable_help_subcommand = true)]
     Tune(Tune),
     /// Undo changes left by an interrupted onbeat
