@@ -71,6 +71,7 @@ viewer: ## the page: its tests, and that the checked-in page is up to date
 bless: build ## rebuilds generated files: man pages, completions, help texts, tables, the page
 	rm -rf share && $(ONBEAT) generate share
 	ONBEAT_BLESS=1 $(CARGO) test --locked -p onbeat-cli --test help --test tables --test tune_machines
+	ONBEAT_BLESS=1 $(CARGO) test --locked -p onbeat-tune --test catalogue
 	cd viewer && npm ci --no-audit --no-fund && npm run build
 
 dist: ## a static binary and a Debian package, in target/dist

@@ -100,7 +100,7 @@ pub(crate) enum Command {
     /// Inspect a running EtherCAT bus, or scan for devices
     #[command(subcommand, disable_help_subcommand = true)]
     Bus(Bus),
-    /// Find, change and restore settings that delay a loop
+    /// Find settings that delay a loop, change and restore them
     #[command(subcommand, disable_help_subcommand = true)]
     Tune(Tune),
     /// Undo changes left by an interrupted onbeat

@@ -126,7 +126,7 @@ pub enum WorthFileError {
     },
 }
 
-/// Reads all results; none where there is no file.
+/// Reads all results; none without a file.
 ///
 /// # Errors
 /// [`WorthFileError`].

@@ -113,12 +113,10 @@ fn too_little_is_refused_or_compared_by_a_percentile_that_it_supports() {
 }
 
 #[test]
-fn a_few_blocks_that_the_machine_disturbed_decide_nothing() {
+fn a_block_that_the_machine_disturbed_decides_nothing() {
     let mut random = fastrand::Rng::with_seed(3);
     let (without, mut with) = pairs(0.5, 3);
-    for disturbed in [2, 9] {
-        with[disturbed] = block(100e6, &mut random);
-    }
+    with[9] = block(100e6, &mut random);
     let worth = worth::of_pairs(&without, &with, WorthRequest::default()).unwrap();
     assert!(worth.is_visible() && (0.4..0.65).contains(&worth.ratio), "{worth:?}");
 }

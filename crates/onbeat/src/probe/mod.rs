@@ -37,6 +37,9 @@ use crate::record::{Header, Series};
 pub const ALL: [&Description; 5] =
     [&timer::TIMER, &hiccup::HICCUP, &latency::LATENCY, &write::WRITE, &read_write::READ_WRITE];
 
+/// The probe whose cycles do nothing: for those who want to know of the wake-up alone.
+pub const WAKE_UP: &Description = &timer::TIMER;
+
 /// Returns the header of a run file on this machine, for a command as typed. `series` are those of
 /// the probe, the primary one first.
 #[must_use]

@@ -56,7 +56,7 @@ pub struct Worth {
     pub pairs: usize,
 }
 
-/// There is no interval.
+/// Why no interval can be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoWorth {
     /// Too few pairs of blocks.

@@ -5,8 +5,7 @@ use std::path::Path;
 use onbeat::bench::measurement::{self, MeasurementConditions, MeasurementEvent, MeasurementPlan};
 use onbeat::host;
 use onbeat::load::Load;
-use onbeat::probe::timer::TIMER;
-use onbeat::probe::{self, Given, Origin, RunError, Setting};
+use onbeat::probe::{self, Given, Origin, RunError, Setting, WAKE_UP};
 use onbeat::record::interval_ns_for;
 use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat::report::{CellSummary, Statistics};
@@ -59,7 +58,7 @@ pub(crate) fn watch(
         path: temporary,
         source,
     })?;
-    let path = dir.path().join(format!("{}{RUN_FILE_ENDING}", TIMER.name));
+    let path = dir.path().join(format!("{}{RUN_FILE_ENDING}", WAKE_UP.name));
 
     let tree = HostTree::live();
     let began = Monotonic.now();
@@ -122,7 +121,7 @@ fn run_probe(
     is_quiet: bool,
 ) -> Result<(), Failure> {
     let mut setting = setting.clone();
-    let parts = (TIMER.open)(&mut setting, &Given::default()).map_err(RunError::from)?;
+    let parts = (WAKE_UP.open)(&mut setting, &Given::default()).map_err(RunError::from)?;
     let interruptions = signals::watch(OnUsr1::Summary)?;
     let progress = Progress::new(duration_ns as f64 / 1e9, is_quiet);
     let mut report = |event: MeasurementEvent<'_>| {
@@ -137,7 +136,7 @@ fn run_probe(
         setting,
         load: &Load::IDLE,
         keep_seconds: false,
-        header: probe::header(&typed(), TIMER.name, TIMER.series, origin.unix_s),
+        header: probe::header(&typed(), WAKE_UP.name, WAKE_UP.series, origin.unix_s),
         path,
         origin: origin.at,
         out: path,
