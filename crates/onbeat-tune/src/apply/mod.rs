@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`resolve`] | from a step to the changes of this machine |
 //! | [`owners`] | other programs that would overwrite a change |
-//! | [`status`] | what is applied, since when, by which onbeat |
+//! | [`mod@status`] | what is applied, since when, by which onbeat |
 //!
 //! Each change is in the journal on disk before it is made, and is read back after. When one fails,
 //! all changes of the same apply are undone, newest first. After success the journal is kept:
