@@ -101,41 +101,60 @@ fn median_late(felt: &[Felt]) -> String {
 /// Returns the table of placebos.
 pub(crate) fn of_placebos(rows: &[Row]) -> String {
     let mut text = String::from(
-        "\n## Placebo\n\n| planted nothing as | loop, load | runs of it | named the cause | named, with the number \
-         |\n|---|---|--:|--:|---|\n",
+        "\n## Placebo\n\n| planted nothing as | loop, load | runs of it | named the cause | a second name \
+         | named, with the number |\n|---|---|--:|--:|--:|---|\n",
     );
+    let (mut runs, mut taken_in, mut second) = (0, 0, 0);
     for row in rows.iter().filter(|row| row.done().is_some()) {
-        let (runs, named) =
-            (row.felt().len(), names(row.felt().iter().map(|felt| main_of(explanation(felt)))));
-        let wrong = row.felt().iter().filter(|felt| is_taken_in(felt, &row.ordinary)).count();
+        let named = names(row.felt().iter().map(|felt| main_of(explanation(felt))));
+        let count = |what| {
+            row.felt().iter().filter(|felt| taken_for(felt, &row.ordinary) == Some(what)).count()
+        };
+        let (planted, other) = (count(TakenFor::Planted), count(TakenFor::SecondName));
         let _ = writeln!(
             text,
-            "| `{}` | {} | {runs} | {wrong} | {named} |",
+            "| `{}` | {} | {} | {planted} | {other} | {named} |",
             row.fault,
-            row.condition.words()
+            row.condition.words(),
+            row.felt().len()
         );
+        (runs, taken_in, second) = (runs + row.felt().len(), taken_in + planted, second + other);
     }
 
+    let _ = writeln!(text, "| **all** | | {runs} | {taken_in} | {second} | |");
     text
+}
+
+/// What the explanation of a placebo's cycle says of the fault that was not injected.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TakenFor {
+    /// The fault's own cause, or a thread of the injector.
+    Planted,
+    /// Another accepted name without a thread: what the host does to a guest by itself.
+    SecondName,
 }
 
 /// A placebo's cycle that is later than usual by less than this, in nanoseconds, is not a spike: a
 /// third of the smallest length in the blind variant.
 const LATER_THAN_USUAL_NS: u64 = 50_000;
 
-/// Whether a placebo's cycle was explained by the fault that was not injected, including a thread
-/// of the injector if the cause has a thread.
-fn is_taken_in(felt: &Felt, ordinary: &Ordinary) -> bool {
-    let Some(explanation) = explanation(felt) else { return false };
+/// Returns how a placebo's cycle was explained by the fault that was not injected; `None` if it was
+/// not late, or if its main cause is none of the fault's names or another thread's doing.
+fn taken_for(felt: &Felt, ordinary: &Ordinary) -> Option<TakenFor> {
+    let explanation = explanation(felt)?;
     let usual_ns: u64 = ordinary.values().sum();
-    let is_later = explanation.lateness_ns >= usual_ns + LATER_THAN_USUAL_NS;
+    if explanation.lateness_ns < usual_ns + LATER_THAN_USUAL_NS {
+        return None;
+    }
 
-    is_later
-        && main_beyond(explanation, explanation.lateness_ns, ordinary).is_some_and(|cause| {
-            let by_another =
-                cause.culprit.as_ref().is_some_and(|who| who.tid.is_some() && !is_injector(who));
-            is_named(felt.injected.fault, cause.kind) && !by_another
-        })
+    let cause = main_beyond(explanation, explanation.lateness_ns, ordinary)?;
+    let thread = cause.culprit.as_ref().filter(|who| who.tid.is_some());
+    if !is_named(felt.injected.fault, cause.kind) || thread.is_some_and(|who| !is_injector(who)) {
+        return None;
+    }
+
+    let is_own = cause.kind == felt.injected.fault.cause() || thread.is_some();
+    Some(if is_own { TakenFor::Planted } else { TakenFor::SecondName })
 }
 
 /// Returns the list of spikes without an injection.
