@@ -7,10 +7,9 @@ use onbeat::cause::CauseKind;
 use onbeat::probe::disturbed::{Felt, Late};
 use onbeat::report::units::{Letters, time_ns};
 
-use crate::condition::Condition;
+use crate::condition::{Background, Condition};
 use crate::planted::{
-    Judgement, Ordinary, Planted, Row, explanation, is_injector, is_named, judged, main_beyond,
-    main_of,
+    Judgement, Planted, Row, explanation, is_injector, is_named, judged, main_beyond, main_of,
 };
 use crate::tally::{Tally, percent, percent_with_interval};
 
@@ -98,40 +97,57 @@ fn median_late(felt: &[Felt]) -> String {
     all.get(all.len() / 2).map_or("–".to_owned(), |ns| time_ns(*ns, Letters::Unicode))
 }
 
-/// Returns the table of placebos.
+/// Returns the table of placebos, and the explanation of each that was named.
 pub(crate) fn of_placebos(rows: &[Row]) -> String {
     let mut text = String::from(
-        "\n## Placebo\n\n| planted nothing as | loop, load | runs of it | named the cause | a second name \
+        "\n## Placebo\n\n| planted nothing as | loop, load | runs of it | named the cause | true without it \
          | named, with the number |\n|---|---|--:|--:|--:|---|\n",
     );
-    let (mut runs, mut taken_in, mut second) = (0, 0, 0);
+    let (mut runs, mut taken_in, mut true_ones) = (0, 0, 0);
+    let mut each = String::new();
     for row in rows.iter().filter(|row| row.done().is_some()) {
-        let named = names(row.felt().iter().map(|felt| main_of(explanation(felt))));
-        let count = |what| {
-            row.felt().iter().filter(|felt| taken_for(felt, &row.ordinary) == Some(what)).count()
-        };
-        let (planted, other) = (count(TakenFor::Planted), count(TakenFor::SecondName));
+        let (mut planted, mut others_own) = (0, 0);
+        for felt in row.felt() {
+            let Some(taken) = taken_for(felt, row) else { continue };
+            match taken {
+                TakenFor::Planted => planted += 1,
+                TakenFor::OthersOwn => others_own += 1,
+            }
+            let _ = write!(each, "\n{}", detail(felt, taken.words()));
+        }
+
         let _ = writeln!(
             text,
-            "| `{}` | {} | {} | {planted} | {other} | {named} |",
+            "| `{}` | {} | {} | {planted} | {others_own} | {} |",
             row.fault,
             row.condition.words(),
-            row.felt().len()
+            row.felt().len(),
+            names(row.felt().iter().map(|felt| main_of(explanation(felt))))
         );
-        (runs, taken_in, second) = (runs + row.felt().len(), taken_in + planted, second + other);
+        runs += row.felt().len();
+        (taken_in, true_ones) = (taken_in + planted, true_ones + others_own);
     }
 
-    let _ = writeln!(text, "| **all** | | {runs} | {taken_in} | {second} | |");
-    text
+    let _ = writeln!(text, "| **all** | | {runs} | {taken_in} | {true_ones} | |");
+    text + &each
 }
 
 /// What the explanation of a placebo's cycle says of the fault that was not injected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TakenFor {
-    /// The fault's own cause, or a thread of the injector.
+    /// The fault's cause, with nothing that could have made it.
     Planted,
-    /// Another accepted name without a thread: what the host does to a guest by itself.
-    SecondName,
+    /// A cause that the load or the host made without the fault.
+    OthersOwn,
+}
+
+impl TakenFor {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Planted => "placebo, named",
+            Self::OthersOwn => "placebo, true without it",
+        }
+    }
 }
 
 /// A placebo's cycle that is later than usual by less than this, in nanoseconds, is not a spike: a
@@ -140,21 +156,27 @@ const LATER_THAN_USUAL_NS: u64 = 50_000;
 
 /// Returns how a placebo's cycle was explained by the fault that was not injected; `None` if it was
 /// not late, or if its main cause is none of the fault's names or another thread's doing.
-fn taken_for(felt: &Felt, ordinary: &Ordinary) -> Option<TakenFor> {
-    let explanation = explanation(felt)?;
-    let usual_ns: u64 = ordinary.values().sum();
+///
+/// Two kinds of causes are true without the fault. A host delivers timers late, which is how an
+/// `ipi_storm` may show as well. And a load makes softirqs and interrupts of its own: their time is
+/// no conclusion but the distance of two events of the kernel, entry and exit.
+fn taken_for(felt: &Felt, row: &Row) -> Option<TakenFor> {
+    let (fault, explanation) = (felt.injected.fault, explanation(felt)?);
+    let usual_ns: u64 = row.ordinary.values().sum();
     if explanation.lateness_ns < usual_ns + LATER_THAN_USUAL_NS {
         return None;
     }
 
-    let cause = main_beyond(explanation, explanation.lateness_ns, ordinary)?;
+    let cause = main_beyond(explanation, explanation.lateness_ns, &row.ordinary)?;
     let thread = cause.culprit.as_ref().filter(|who| who.tid.is_some());
-    if !is_named(felt.injected.fault, cause.kind) || thread.is_some_and(|who| !is_injector(who)) {
+    if !is_named(fault, cause.kind) || thread.is_some_and(|who| !is_injector(who)) {
         return None;
     }
 
-    let is_own = cause.kind == felt.injected.fault.cause() || thread.is_some();
-    Some(if is_own { TakenFor::Planted } else { TakenFor::SecondName })
+    let is_hosts = cause.kind != fault.cause() && thread.is_none();
+    let is_loads = row.condition.load == Background::Paper
+        && matches!(cause.kind, CauseKind::Softirq | CauseKind::HardIrq);
+    Some(if is_hosts || is_loads { TakenFor::OthersOwn } else { TakenFor::Planted })
 }
 
 /// Returns the list of spikes without an injection.
