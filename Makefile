@@ -93,7 +93,7 @@ inject-live: ## every fault of the injector takes place as logged (needs a quiet
 causes: build ## plants each cause and prints the reported one (needs a quiet machine)
 	$(CARGO) bench --locked -p onbeat-cli --bench causes -- $(ARGS)
 
-worth: build ## what four settings of a loop are worth here, and a placebo (needs a quiet machine, six minutes)
+worth: build ## what four settings of a loop are worth here, and a placebo (needs a quiet machine, ten minutes)
 	python3 tests/worth/run.py --onbeat $(ONBEAT) $(ARGS)
 
 # Kernels, cgroups and more: make test-kernels KERNELS="--kernels 6.1 --cgroups v2"; see docs/kernels.md.

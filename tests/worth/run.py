@@ -18,7 +18,8 @@ import tempfile
 SETTINGS = [
     ("proc.policy", ["--load", "cpu"], "lower"),
     ("proc.mlock", ["--load", "idle"], "lower"),
-    ("timer.slack", ["--load", "idle"], "lower"),
+    # It delays each wake-up by up to 50 us, which the median shows; the p99 of a guest is mostly its host's.
+    ("timer.slack", ["--load", "idle", "--at", "p50"], "lower"),
     ("proc.spin", ["--load", "idle", "--tuning", "P"], "lower"),
 ]
 PLACEBO = "placebo"
@@ -55,7 +56,7 @@ def row(setting, result, expected):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--onbeat", default="target/release/onbeat")
-    parser.add_argument("--for", dest="duration", default="30s", help="time of each setting")
+    parser.add_argument("--for", dest="duration", default="90s", help="time of each setting")
     parser.add_argument("--placebo-for", default="12s", help="time of each trial of the placebo")
     parser.add_argument("--placebos", type=int, default=20, help="number of trials")
     arguments = parser.parse_args()
