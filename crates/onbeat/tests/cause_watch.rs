@@ -235,16 +235,20 @@ fn recorded_thread_numbers_get_names() {
     let named = |name: &str| thread::Builder::new().name(name.to_owned());
     // One thread has ended before its name is looked up, one is still running.
     named("early-ended").spawn(|| thread::sleep(Duration::from_millis(2))).unwrap().join().unwrap();
-    let done = AtomicBool::new(false);
+    let (done, woken) = (AtomicBool::new(false), AtomicU32::new(0));
     thread::scope(|threads| {
         let sleeping = || {
             while !done.load(Ordering::Acquire) {
                 thread::sleep(Duration::from_millis(1));
+                woken.fetch_add(1, Ordering::AcqRel);
             }
         };
 
         named("still-there").spawn_scoped(threads, sleeping).unwrap();
-        thread::sleep(Duration::from_millis(20));
+        // On a busy machine it may take long until the thread runs at all.
+        while woken.load(Ordering::Acquire) < 10 {
+            thread::sleep(Duration::from_millis(1));
+        }
         let window = bpf.window(from, Monotonic.now()).unwrap();
         done.store(true, Ordering::Release);
         for name in ["early-ended", "still-there"] {
