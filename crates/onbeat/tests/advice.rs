@@ -5,10 +5,12 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use onbeat::bench::LoopOptions;
 use onbeat::cause::advice::{self, Advice, Fact, Situation};
 use onbeat::cause::{Cause, CauseKind as Kind, Culprit};
 use onbeat::record::Header;
 use onbeat::report::remedies::situation;
+use onbeat_tune::catalogue::record::TakesEffect;
 use serde_json::{Value, json};
 
 const DOCS: &str = include_str!("../../../docs/advice.md");
@@ -156,7 +158,8 @@ fn cases() -> String {
     let of_cause = |cause: &Cause| {
         let advice: Vec<_> = situations.iter().map(|one| ids(cause, one)).collect();
         let tunings: Vec<_> = situations.iter().map(|one| tuned(cause, one)).collect();
-        json!({"cause": cause, "advice": advice, "tunings": tunings})
+        let measured: Vec<_> = tunings.iter().map(|ids| advice::measure_command(ids)).collect();
+        json!({"cause": cause, "advice": advice, "tunings": tunings, "measured": measured})
     };
     text.push_str(&lines(causes().iter().map(of_cause).collect()));
     let _ = writeln!(text, "\n]\n}}");
@@ -315,6 +318,27 @@ fn each_tuning_of_an_advice_is_in_the_catalogue_and_is_against_one_of_its_causes
             );
         }
     }
+}
+
+/// A setting of the loop is an option of the bench's cell, and needs no change of the machine.
+#[test]
+fn what_is_offered_for_measuring_takes_effect_without_a_reboot_or_another_program() {
+    let everywhere = with_facts([Fact::CpusetV1, Fact::CpusetV2]);
+    let mut offered = BTreeSet::new();
+    for id in Advice::all().flat_map(|advice| advice.tunings(&everywhere)) {
+        let record = onbeat_tune::catalogue::catalogue().get(id).unwrap();
+        let in_turns =
+            record.takes_effect.contains(&TakesEffect::Now) || LoopOptions::of_id(id).is_some();
+        assert_eq!(advice::measure_command(&[id]).is_some(), in_turns, "{id}");
+        offered.extend(in_turns.then_some(id));
+    }
+
+    assert!(offered.len() >= 10, "{offered:?}");
+    assert_eq!(
+        advice::measure_command(&["kern.preempt_rt", "shield.cpuset_v1"]).unwrap(),
+        "onbeat tune measure shield.cpuset_v1"
+    );
+    assert_eq!(advice::measure_command(&["kern.preempt_rt"]), None);
 }
 
 #[test]

@@ -133,6 +133,19 @@ struct AdviceRow(
 const TUNING_NEEDS: [(&str, Fact); 2] =
     [("shield.cpuset_v2", Fact::CpusetV2), ("shield.cpuset_v1", Fact::CpusetV1)];
 
+/// Tunings of the rows that `onbeat tune measure` cannot make and undo in turns: they take a reboot,
+/// another kernel, the host, a service or a change of the loop's program.
+const NOT_IN_TURNS: [&str; 8] = [
+    "fw.smi",
+    "guest.host_advice",
+    "irq.irqbalance",
+    "irq.managed",
+    "kern.preempt_rt",
+    "proc.pi_mutex",
+    "proc.prefault",
+    "shield.rcu_nocbs",
+];
+
 /// In the order of [`Advice`].
 #[rustfmt::skip] // A row is a line.
 const ROWS: [AdviceRow; 42] = [
@@ -377,6 +390,14 @@ pub fn tunings(advices: &[Advice], situation: &Situation) -> Vec<&'static str> {
 #[must_use]
 pub fn tuning_command(tunings: &[&str]) -> Option<String> {
     (!tunings.is_empty()).then(|| format!("onbeat tune check {}", tunings.join(" ")))
+}
+
+/// Returns the command that measures what the first of `tunings` is worth that can be measured in
+/// turns; `None` if none can.
+#[must_use]
+pub fn measure_command(tunings: &[&str]) -> Option<String> {
+    let in_turns = tunings.iter().find(|id| !NOT_IN_TURNS.contains(id));
+    in_turns.map(|id| format!("onbeat tune measure {id}"))
 }
 
 #[cfg(test)]

@@ -167,12 +167,14 @@ fn against(causes: &Causes, cells: &[&CellSummary]) -> Vec<String> {
     let of = |(kind, _): (&CauseKind, &CauseCount), which: &str| {
         let advices = remedy(*kind, cells);
         let words = advice::in_words(&advices).unwrap_or_else(|| NO_REMEDY.to_owned());
-        // A sentence of its own: a command that is broken into lines cannot be pasted.
-        let command = advice::tuning_command(&tunings(*kind, &advices, cells));
-        let command = command.map(|command| format!("Tunings: {command}"));
+        // Sentences of their own: a command that is broken into lines cannot be pasted.
+        let ids = tunings(*kind, &advices, cells);
+        let check = advice::tuning_command(&ids).map(|command| format!("Tunings: {command}"));
+        let worth = advice::measure_command(&ids).map(|command| format!("Worth here: {command}"));
         [format!("To reduce {}{which}: {words}", kind.words())]
             .into_iter()
-            .chain(command)
+            .chain(check)
+            .chain(worth)
             .collect::<Vec<_>>()
     };
 
@@ -289,6 +291,7 @@ mod tests {
             against(&causes, &[&cell(causes.clone(), &[], situation)])
         };
         assert_eq!(said(Fact::CpusetV1)[1], "Tunings: onbeat tune check shield.cpuset_v1");
+        assert_eq!(said(Fact::CpusetV1)[2], "Worth here: onbeat tune measure shield.cpuset_v1");
         assert_eq!(said(Fact::CpusetV2)[1], "Tunings: onbeat tune check shield.cpuset_v2");
         assert_eq!(said(Fact::Bound).len(), 1, "neither");
     }

@@ -235,12 +235,13 @@ fn cause(summary: &Summary) -> Vec<ClosingLine> {
         top(&causes, &cells).map(|top| TopCause { words: format!("{}{whose}", top.words), ..top })
     });
 
-    let Some(TopCause { words, remedy, command }) = named else { return Vec::new() };
+    let Some(TopCause { words, remedy, check, measure }) = named else { return Vec::new() };
     let mut lines = vec![
         line("cause", words),
         line("remedy", in_short(remedy.map_or(causes::NO_REMEDY, Advice::text))),
     ];
-    lines.extend(command.map(|command| line("tunings", command)));
+    lines.extend(check.map(|command| line("tunings", command)));
+    lines.extend(measure.map(|command| line("worth", command)));
     lines
 }
 
@@ -249,7 +250,8 @@ fn cause(summary: &Summary) -> Vec<ClosingLine> {
 struct TopCause {
     words: String,
     remedy: Option<Advice>,
-    command: Option<String>,
+    check: Option<String>,
+    measure: Option<String>,
 }
 
 /// The cause of most spikes: by who did it where one culprit made more than half of them late, with
@@ -272,8 +274,9 @@ fn top(causes: &Causes, cells: &[&CellSummary]) -> Option<TopCause> {
     };
 
     let remedy = remedy(*kind, cells).first().copied();
-    let command = advice::tuning_command(&tunings(*kind, remedy.as_slice(), cells));
-    Some(TopCause { words, remedy, command })
+    let ids = tunings(*kind, remedy.as_slice(), cells);
+    let (check, measure) = (advice::tuning_command(&ids), advice::measure_command(&ids));
+    Some(TopCause { words, remedy, check, measure })
 }
 
 /// A remedy without what stands behind a comma when it does not fit.
