@@ -100,8 +100,8 @@ function remedies(all: Counts, kinds: readonly string[], spikes: readonly Spike[
 
 function nothing(report: Report): string {
   const spikes = report.cells.reduce((sum, cell) => sum + (cell.figures.spike_count ?? 0), 0);
-  return spikes === 0 ? 'No sample went beyond the spike limit, so there is nothing to explain.'
-    : 'Not analysed: these recordings hold no causes, because the flight recorder was switched off, not permitted, or not available.';
+  return spikes === 0 ? 'No sample exceeded the spike threshold.'
+    : 'Not analysed: the flight recorder was disabled, not permitted or not available.';
 }
 
 /** The section; only its switch changes it. */
@@ -120,8 +120,8 @@ export function causesSection(report: Report): HTMLElement {
   draw('spikes');
   const analysed = cells.reduce((sum, cell) => sum + cell.analysed, 0);
   const spikes = cells.reduce((sum, cell) => sum + cell.spikes, 0);
-  const lead = `${analysed < spikes ? `${count(analysed)} of ${spikesWord(spikes)} were` : `${spikesWord(spikes)} ${spikes === 1 ? 'was' : 'were'}`} analysed; ${accounted(all)} of their lateness has a cause. `
-    + `${cells.length > 1 ? 'Each bar is one cell’s whole, with its total beside it' : 'The bar is the whole'}; a spike counts under its main cause.`;
+  const lead = `${analysed < spikes ? `${count(analysed)} of ${spikesWord(spikes)} were` : `${spikesWord(spikes)} ${spikes === 1 ? 'was' : 'were'}`} analysed; causes account for ${accounted(all)} of their lateness. `
+    + `${cells.length > 1 ? 'Each bar is one cell, with its total at the right. ' : ''}A spike counts under its main cause.`;
   const sentences = report.summary.causes ?? [];
   return section('causes', 'Causes of latency', null,
     sentences.length > 0 ? h('div', { class: 'sentences' }, ...sentences.map((sentence) => h('p', {}, ...prose(held(sentence))))) : null,
