@@ -55,7 +55,7 @@ export function inflateZlib(source: Uint8Array): Uint8Array {
   const result = unpacked(source, unzlibSync);
   const end = source.length - 4;
   const stated = ((source[end]! << 24) | (source[end + 1]! << 16) | (source[end + 2]! << 8) | source[end + 3]!) >>> 0;
-  if (stated !== adler32(result)) throw new Error(`inflate: the check sum does not match (${source.length} bytes)`);
+  if (stated !== adler32(result)) throw new Error(`inflate: the checksum does not match (${source.length} bytes)`);
   return result;
 }
 

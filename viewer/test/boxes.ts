@@ -2,7 +2,7 @@
 import type { Page } from 'playwright-core';
 
 /** What is drawn from left to right in a box of its own, or is there for assistive technology only. */
-const OWN_RULES = '.vh, .plot, .choice legend, noscript, .skip';
+const OWN_RULES = '.vh, .plot, .choice legend, .matrix caption, noscript, .skip';
 
 /** Faults of the layout as it is now, in words; to be called with the page at its top. */
 export const faults = (page: Page): Promise<string[]> => page.evaluate((ownRules) => {

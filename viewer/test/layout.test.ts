@@ -74,6 +74,16 @@ describe('the layout in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM 
     await page.close();
   });
 
+  test('the list of keys fits a phone', async () => {
+    const page = await browser.newPage({ viewport: { width: 360, height: 900 } });
+    await page.goto(site.url('bus.html'));
+    await settled(page);
+    await page.keyboard.press('?');
+    const { left, right, isCut } = await page.locator('dialog[open]').evaluate((dialog) => ({ left: dialog.getBoundingClientRect().left, right: dialog.getBoundingClientRect().right, isCut: dialog.scrollWidth > dialog.clientWidth }));
+    assert.ok(left >= 0 && right <= 360 && !isCut, `${left} to ${right} px`);
+    await page.close();
+  });
+
   test('a fault of the layout is found', async () => {
     const page = await browser.newPage({ viewport: { width: 960, height: 900 } });
     await page.goto(site.url('everything.html'));

@@ -42,7 +42,7 @@ export function buildCharts(store: Store, first: () => void, settled: () => void
     (_zoom, width) => maxima(store, setRange, width), subject);
   const shape = new Chart('distribution', 'Distribution', 'Samples by value; both axes are logarithmic where the tail is long. Samples outside the drawn range are counted at its edges.', 340,
     (zoom, width) => distribution(store, zoom, width), subject);
-  const curve = new Chart('percentiles', 'Percentiles', 'Each label to the right adds a nine. Dotted, with hollow markers: fewer than 10 samples beyond this value.', 360,
+  const curve = new Chart('percentiles', 'Percentiles', 'Each label to the right has one more nine. Dotted, with hollow markers: fewer than 10 samples beyond this value.', 360,
     (zoom) => percentiles(store, zoom), subject);
   const heat = new Chart('heat', 'Heat map', 'Latency over time; the colour is the number of samples, on a log scale.', HEAT_HEIGHT,
     () => heatMap(store, HEAT_HEIGHT, setRange), subject);

@@ -91,7 +91,7 @@ export function heatMap(
   const { report, state } = store;
   const word = seriesWord(state.tag);
   const cell = store.cell(state.heat);
-  if (cell === undefined) return 'No cell is chosen.';
+  if (cell === undefined) return 'No cell is selected.';
   const intervals = placed(report, cell, state.tag, state.clock, state.range);
   if (intervals.length === 0) return `${cell.name} has no recording of ${word.name.toLowerCase()} in this time range.`;
   const ends = intervals.map(({ line }) => line.histogram()).filter((h) => h !== null && h.total > 0)

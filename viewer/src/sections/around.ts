@@ -61,7 +61,7 @@ class Around {
       h('div', { class: 'around-head' }, h('p', { id }, held(`CPU ${note.cpu ?? '?'} around the spike: ${human(ns(line.start))} from the programmed expiry to the loop’s first instruction (shaded).${left}`)),
         choice<View>('Time range', [{ value: 'spike', label: 'Spike' }, { value: 'all', label: 'All events' }], 'spike', (view) => { this.view = viewOf(line, view); this.draw(); })),
       this.lanes, this.readout, h('p', { class: 'vh', id: `${id}-keys` }, 'Arrow keys select the next or the previous slice.'),
-      saveButtons(`CPU ${note.cpu ?? ''} around spike ${spike.number ?? 1}`, () => this.pictureRows(), () => figures(line)),
+      saveButtons(`CPU ${note.cpu ?? '?'} around spike ${spike.number ?? 1}`, () => this.pictureRows(), () => figures(line)),
       spike.causes?.some(({ kind }) => kind === 'hypervisor_steal') ? h('p', { class: 'muted' }, 'The hypervisor counts steal time without reporting when it occurred, so steal has no lane.') : null);
     this.draw();
   }

@@ -10,7 +10,7 @@ export function secondsSection(report: Report): HTMLElement | null {
   if (cells.length === 0) return null;
   const row = (name: string, samples: number, mean: number, sd: number): HTMLElement =>
     h('tr', {}, h('th', { scope: 'row' }, name), ...[count(samples), us(mean), us(sd)].map((text) => h('td', { class: 'number' }, text)));
-  return section('seconds', 'Second by second', 'Mean and standard deviation, over all whole seconds of the run, of the smallest, mean and largest release latency of a second, in µs. Overruns are skipped releases.',
+  return section('seconds', 'Second by second', 'Mean and standard deviation, over all whole seconds of the run, of the smallest, mean and largest release latency of a second, in µs. Overruns are skipped releases, as in Xenomai.',
     ...cells.map(({ name, of, all }) => h('div', { class: 'scroll' }, h('table', { class: 'list plain' },
       h('caption', {}, `${cells.length > 1 ? `${name}: ` : ''}${count(of.seconds)} seconds, ${count(of.overruns)} overruns`),
       h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'per second'), ...['samples', 'avg', 'SD'].map((head) => h('th', { scope: 'col', class: 'number' }, head)))),
