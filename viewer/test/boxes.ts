@@ -9,7 +9,7 @@ export const faults = (page: Page): Promise<string[]> => page.evaluate((ownRules
   const found = new Set<string>();
   const round = (value: number): number => Math.round(value * 10) / 10;
   const named = (element: Element): string => `${element.tagName.toLowerCase()}.${element.getAttribute('class') ?? ''} “${(element.textContent ?? '').trim().slice(0, 40)}”`;
-  const isMeasured = (element: Element): boolean => element.closest(ownRules) === null && element.checkVisibility();
+  const isMeasured = (element: Element): boolean => element.closest(ownRules) === null && !element.matches('input') && element.checkVisibility();
   const everything = [...document.querySelectorAll('header *, main *, footer *, dialog[open] *')].filter(isMeasured);
 
   const over = (element: Element): boolean => element.clientWidth > 0 && element.scrollWidth > element.clientWidth + 1;

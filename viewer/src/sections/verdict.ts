@@ -42,7 +42,7 @@ export function verdictSection(report: Report): HTMLElement {
   const verdict = summary.verdict;
   const host = Object.entries(summary.host);
   const best = verdict?.best;
-  const title = verdict?.sentence ?? (summary.derived ? 'Recordings without a summary: figures computed from the histograms.' : 'No latency limit was given, so there is no verdict.');
+  const title = verdict?.sentence ?? (summary.derived ? 'Recordings without a summary: figures computed from the histograms.' : 'No latency limit was given, so this report has no verdict.');
   // The first clause is the headline; the grounds follow it.
   // The badge above says the outcome.
   const answer = title.replace(/^(PASS|FAIL|INCONCLUSIVE): /, '');
