@@ -78,6 +78,23 @@ export function thread({ culprit }: Cause): string | null {
 export const ordered = (causes: readonly Cause[]): Cause[] =>
   [...causes].sort((a, b) => Number(a.kind === 'unexplained') - Number(b.kind === 'unexplained') || b.ns - a.ns);
 
+/** Causes of one kind by one culprit: the 656 threads of one program are one group. Members are ordered, longest first. */
+export interface CauseGroup { kind: string; words: string; ns: Ns; members: readonly Cause[] }
+
+/** Groups causes by kind and culprit, longest first, time without a name last. */
+export function grouped(causes: readonly Cause[]): CauseGroup[] {
+  const groups = new Map<string, Cause[]>();
+  for (const cause of ordered(causes)) {
+    const words = inWords(cause);
+    const group = groups.get(words);
+    if (group === undefined) groups.set(words, [cause]); else group.push(cause);
+  }
+
+  const size = (members: readonly Cause[]): Ns => ns(members.reduce((sum, cause) => sum + cause.ns, 0));
+  return [...groups].map(([words, members]) => ({ kind: members[0]!.kind, words, ns: size(members), members }))
+    .sort((a, b) => Number(a.kind === 'unexplained') - Number(b.kind === 'unexplained') || b.ns - a.ns);
+}
+
 /** Times added up by key, longest first; equal ones in their order. */
 function totals<K>(times: readonly (readonly [K, number])[]): [K, number][] {
   const sums = new Map<K, number>();

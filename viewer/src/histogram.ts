@@ -63,7 +63,7 @@ function pairs(bytes: Uint8Array, from: number, to: number): { n: number; total:
     if (byte >= 128) {
       let low = byte & 0x7f;
       for (let length = 1, scale = 128; byte >= 128 && length < 9; length++, scale *= 128) {
-        if (at >= to) throw new Error('histogram: a count is cut off');
+        if (at >= to) throw new Error('histogram: a count is truncated');
         byte = bytes[at++]!;
         low += (length === 8 ? byte : byte & 0x7f) * scale;
       }
@@ -96,7 +96,7 @@ export function decodeV2(bytes: Uint8Array): Histogram {
   if (bytes.length < HEADER || (view.getUint32(0) & ~WORD_SIZE) !== COOKIE_V2) throw new Error('histogram: not in the V2 encoding');
   const payload = view.getUint32(4);
   // The normalizing offset at 8 concerns only the writer's memory: counts stand in order of value (and one library always writes 1).
-  if (HEADER + payload > bytes.length) throw new Error('histogram: its counts are cut off');
+  if (HEADER + payload > bytes.length) throw new Error('histogram: its counts are truncated');
   const lowest = view.getUint32(16) * 2 ** 32 + view.getUint32(20);
   const scale = scaleOf(Math.max(lowest, 1), view.getUint32(12));
   const { n, total } = pairs(bytes, HEADER, HEADER + payload);
@@ -110,7 +110,7 @@ export function decodeBase64(text: string, from = 0, to = text.length): Histogra
   if (bytes.length < 8) throw new Error('histogram: too short');
   const cookie = view.getUint32(0) & ~WORD_SIZE;
   if (cookie === COOKIE_V2) return decodeV2(bytes);
-  if (cookie !== COOKIE_V2_DEFLATED) throw new Error(`histogram: encoding 0x${cookie.toString(16)} is not read, only V2`);
+  if (cookie !== COOKIE_V2_DEFLATED) throw new Error(`histogram: encoding 0x${cookie.toString(16)} is not supported, only V2`);
   return decodeV2(inflateZlib(bytes.subarray(8, 8 + view.getUint32(4))));
 }
 
@@ -128,7 +128,7 @@ export function merge(parts: readonly Histogram[]): Histogram | null {
   let first = Infinity;
   let total = 0;
   for (const part of parts) {
-    if (!sameScale(part.scale, scale)) throw new Error('histogram: precisions differ, these do not add up');
+    if (!sameScale(part.scale, scale)) throw new Error('histogram: cannot add histograms of different precision');
     if (part.index.length === 0) continue;
     first = Math.min(first, part.index[0]!);
     last = Math.max(last, part.index[part.index.length - 1]!);
@@ -152,7 +152,7 @@ export function merge(parts: readonly Histogram[]): Histogram | null {
 
 /** What is left of `all` without the samples of `part`, which are among them. Throws when their scales differ. */
 export function without(all: Histogram, part: Histogram): Histogram {
-  if (!sameScale(all.scale, part.scale)) throw new Error('histogram: precisions differ, one is not part of the other');
+  if (!sameScale(all.scale, part.scale)) throw new Error('histogram: cannot subtract a histogram of a different precision');
   const gone = new Map<number, number>();
   part.index.forEach((index, i) => gone.set(index, part.count[i]!));
   const left = [...all.index].map((index, i) => [index, all.count[i]! - (gone.get(index) ?? 0)] as const).filter(([, count]) => count > 0);

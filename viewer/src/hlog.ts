@@ -143,7 +143,7 @@ function parseNote(line: string, whole: boolean, file: () => RunFile): Record<st
   try {
     return JSON.parse(line.slice(NOTE.length, close)) as Record<string, unknown>;
   } catch {
-    file().problems.push(whole ? 'a note is not readable and was left out' : 'the file ends inside a note; what stands before it is used');
+    file().problems.push(whole ? 'skipped a note that is not valid JSON' : 'the file ends inside a note; the part before it is used');
     return null;
   }
 }
@@ -188,7 +188,7 @@ function histogramLine(file: RunFile, line: string): void {
   const length = parseFloat(line.slice(a + 1, b));
   const max = parseFloat(line.slice(b + 1, c));
   if (c < 0 || Number.isNaN(t) || Number.isNaN(length)) {
-    file.problems.push('a line is not a histogram line and was left out');
+    file.problems.push('skipped a line that is not a histogram line');
     return;
   }
   // Logs of other writers may carry wall-clock stamps; a year is far beyond any run's own seconds.

@@ -32,16 +32,16 @@ export function zoomKey(key: string, now: Stretch, full: Stretch, log: boolean, 
 }
 
 const KEYS: readonly (readonly [string, string])[] = [
-  ['?', 'this list'], ['Tab', 'from one control or chart to the next'], ['← →', 'move the cursor in a chart (with Shift by ten)'],
-  ['Home, End', 'first and last value in a chart'], ['+ or W', 'zoom in'], ['− or S', 'zoom out'], ['A, D', 'move left, right'],
-  ['0 or Esc', 'show everything again'], ['Enter', 'on a column of the matrix: show or hide the cell in the charts'],
+  ['?', 'show or hide this list'], ['Tab', 'go to the next control or chart'], ['← →', 'move the cursor in a chart (with Shift: ten values)'],
+  ['Home, End', 'go to the first or last value in a chart'], ['+ or W', 'zoom in'], ['− or S', 'zoom out'], ['A, D', 'move left, right'],
+  ['0 or Esc', 'show everything'], ['Enter', 'on a column of the matrix: show or hide its cell in the charts'],
 ];
 
 /** The dialog behind `?`, and the key that opens it anywhere but in a text field. */
 export function keysDialog(): HTMLDialogElement {
   const dialog = h('dialog', { 'aria-labelledby': 'keys-title' },
     h('h2', { id: 'keys-title' }, 'Keys'),
-    h('p', {}, 'Zooming and the cursor act on the chart that has the focus.'),
+    h('p', {}, 'Cursor and zoom keys act on the chart that has the focus.'),
     h('dl', { class: 'keys' }, ...KEYS.flatMap(([key, what]) => [h('dt', {}, h('kbd', {}, key)), h('dd', {}, what)])),
     h('form', { method: 'dialog' }, h('button', { class: 'quiet' }, 'Close')));
   document.addEventListener('keydown', (event) => {

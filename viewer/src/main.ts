@@ -39,14 +39,16 @@ let shown: Unpacked | null = null;
 function controlBar(store: Store): { element: HTMLElement; redraw: () => void } {
   const tags = availableSeries(store.report, SERIES.map((word) => word.tag));
   const range = h('div', { class: 'range' });
-  const element = h('div', { class: 'bar', role: 'group', 'aria-label': 'What is shown' },
+  const element = h('div', { class: 'bar', role: 'group', 'aria-label': 'Series and time range' },
     choice('Series', tags.map((tag) => ({ value: tag, label: seriesWord(tag).name, title: seriesWord(tag).meaning })), store.state.tag, (tag) => store.set({ tag })), range);
   const redraw = (): void => {
     const now = store.state.range;
     range.replaceChildren(now === null ? h('span', { class: 'muted' }, 'whole recording')
       : h('span', {}, `${moment(now[0])} to ${moment(now[1])} `, h('span', { class: 'muted' }, `(${duration(sec(now[1] - now[0]))})`)),
-    now === null ? '' : h('button', { type: 'button', class: 'quiet', onclick: () => { store.set({ range: null }); announce('whole recording shown'); } }, 'Show all'));
+    now === null ? '' : h('button', { type: 'button', class: 'quiet', onclick: () => { store.set({ range: null }); announce('Whole recording shown'); } }, 'Show all'));
   };
+  // Links to sections leave as much room above as the bar takes.
+  new ResizeObserver(() => document.documentElement.style.setProperty('--bar', `${element.offsetHeight}px`)).observe(element);
   return { element, redraw };
 }
 
@@ -90,9 +92,9 @@ function scrollWhenSettled(section: string): () => void {
 
 /** What the charts are, in a sentence or two. */
 function chartsLead(report: Report, isRecorded: boolean): string {
-  if (!isRecorded) return 'The recordings are not in this page, so there is nothing to draw; the figures above are complete.';
-  const choose = report.cells.length > 1 ? 'Choose the cells to overlay; line, mark and colour are the same in every chart and in the tables above. ' : '';
-  return `${choose}Point at a chart, or focus it and use the arrow keys, to read values. Drag to zoom; double-click shows everything again.`;
+  if (!isRecorded) return 'This page does not contain the recordings, so it has no charts. The figures above are complete.';
+  const choose = report.cells.length > 1 ? 'Choose the cells to overlay. A cell has the same line, marker and colour in every chart and table. ' : '';
+  return `${choose}Point at a chart, or focus it and use the arrow keys, to read values. Drag to zoom in; double-click to show everything.`;
 }
 
 function show(unpacked: Unpacked): void {
@@ -116,7 +118,7 @@ function show(unpacked: Unpacked): void {
   page.replaceChildren(
     verdictSection(report), contents.element,
     ...(report.summary.derived && report.summary.ladder.length === 0 ? [] : [ladderSection(report.summary.ladder)]),
-    ...[sweepSection(report.summary.sweep), secondsSection(report), eventsSection(report)].filter((part) => part !== null),
+    ...[sweepSection(report.summary.sweep, report.summary.limit), secondsSection(report), eventsSection(report)].filter((part) => part !== null),
     bar.element, ...(compared ? [compared.element] : []), matrix.element,
     ...(report.kind === 'bench' && report.summary.sweep === undefined ? [effectsSection(report.summary.effects)] : []),
     causesSection(report),
@@ -163,14 +165,14 @@ async function take(list: FileList | null | undefined): Promise<void> {
   try {
     const found = await fromFiles([...list]);
     if (found.summary === null && !found.files.some((file) => file.series.size > 0)) {
-      announce('No histogram line was found.');
-      if (held.length === 0) showEmpty('These files hold no histogram line.');
+      announce('No histogram lines found.');
+      if (held.length === 0) showEmpty('These files contain no histogram lines.');
       return;
     }
     const names = new Set(found.files.map((file) => file.name));
     held = found.summary ? found.files : [...held.filter((file) => !names.has(file.name)), ...found.files];
     show({ files: held, summary: found.summary });
-    announce(`${found.files.length} files read`);
+    announce(`${found.files.length} ${found.files.length === 1 ? 'file' : 'files'} read`);
   } catch (error) {
     showEmpty(`The file could not be read: ${(error as Error).message}`);
   }
@@ -201,7 +203,7 @@ async function start(): Promise<void> {
   try {
     const found = await fromTag(document.getElementById('data'));
     performance.mark('onbeat-unpacked');
-    if (found === null) { showEmpty('No recording is in this page yet.'); return; }
+    if (found === null) { showEmpty('No recording in this page yet.'); return; }
     held = found.files;
     show(found);
   } catch (error) {

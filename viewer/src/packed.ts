@@ -28,7 +28,7 @@ function unpacked(source: Uint8Array, unpack: (source: Uint8Array, options: { ou
       if (!(error instanceof RangeError)) throw new Error(`inflate: ${(error as Error).message} (${source.length} bytes)`);
     }
     if (result !== null && result.length < room.length) return result;
-    if (room.length > most) throw new Error(`inflate: ${source.length} bytes cannot hold what they claim to`);
+    if (room.length > most) throw new Error(`inflate: ${source.length} bytes decompress to more than they can contain`);
     room = new Uint8Array(room.length * 2);
   }
 }
@@ -51,16 +51,16 @@ function adler32(bytes: Uint8Array): number {
  * Throws when the stream is cut short, malformed or its check sum does not fit.
  */
 export function inflateZlib(source: Uint8Array): Uint8Array {
-  if (source.length < 7) throw new Error(`inflate: ${source.length} bytes are too few for a zlib stream`);
+  if (source.length < 7) throw new Error(`inflate: ${source.length} bytes are too short for a zlib stream`);
   const result = unpacked(source, unzlibSync);
   const end = source.length - 4;
   const stated = ((source[end]! << 24) | (source[end + 1]! << 16) | (source[end + 2]! << 8) | source[end + 3]!) >>> 0;
-  if (stated !== adler32(result)) throw new Error(`inflate: the check sum does not fit (${source.length} bytes)`);
+  if (stated !== adler32(result)) throw new Error(`inflate: the checksum does not match (${source.length} bytes)`);
   return result;
 }
 
 /** Unpacks a bare deflate stream, which carries no check sum. The result is a view as above. Throws as above. */
 export function inflateRaw(source: Uint8Array): Uint8Array {
-  if (source.length === 0) throw new Error('inflate: there is nothing to unpack');
+  if (source.length === 0) throw new Error('inflate: no data');
   return unpacked(source, inflateSync);
 }

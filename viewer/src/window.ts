@@ -59,14 +59,14 @@ class Walk {
     if (match === null) return;
     const [, prev, prevTid, prevPrio, state, next, nextTid, nextPrio] = match as unknown as [string, string, string, string, string, string, string, string];
     this.running ??= { from: this.begin, tid: Number(prevTid), name: prev, prio: Number(prevPrio) };
-    this.ran(at, state.startsWith('R') ? 'it would have run on' : `left in state ${state}`);
+    this.ran(at, state.startsWith('R') ? 'preempted' : `then in state ${state}`);
     this.running = { from: at, tid: Number(nextTid), name: next, prio: Number(nextPrio) };
   }
 
   private ran(to: number, left: string): void {
     const { from, tid, name, prio } = this.running!;
     if (to <= from) return;
-    this.stretches.push(tid === 0 ? { lane: 'idle', from, to, name: 'idle', detail: 'nothing to run', tid }
+    this.stretches.push(tid === 0 ? { lane: 'idle', from, to, name: 'idle', detail: 'no thread to run', tid }
       : { lane: 'tasks', from, to, name, detail: [`thread ${tid}`, rank(prio), left].filter(Boolean).join(', '), tid });
   }
 

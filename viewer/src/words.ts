@@ -4,26 +4,26 @@
 export interface SeriesWord { tag: string; name: string; short: string; meaning: string }
 
 export const SERIES: readonly SeriesWord[] = [
-  { tag: 'release_latency', name: 'Release latency', short: 'release', meaning: 'Of every release: how long after it its cycle started (s_k − r_k), or, where it was skipped, the next one.' },
-  { tag: 'wakeup_latency', name: 'Wake-up latency', short: 'wake-up', meaning: 'Of served releases only: how long after its release a cycle started, s_k − r_k. Skipped releases are not in it.' },
-  { tag: 'observed_period', name: 'Observed period', short: 'period', meaning: 'From one start to the next: s_k − s_(k−1). The paper calls it the control period.' },
+  { tag: 'release_latency', name: 'Release latency', short: 'release', meaning: 'From each release to the start of its cycle, s_k − r_k; from a skipped release to the next start.' },
+  { tag: 'wakeup_latency', name: 'Wake-up latency', short: 'wake-up', meaning: 'From a release to the start of its cycle, s_k − r_k; without skipped releases.' },
+  { tag: 'observed_period', name: 'Observed period', short: 'period', meaning: 'From one start to the next, s_k − s_(k−1); the control period of the paper.' },
   { tag: 'response_time', name: 'Response time', short: 'response', meaning: 'From the release to the end of the work: e_k − r_k.' },
-  { tag: 'execution_time', name: 'Execution time', short: 'execution', meaning: 'How long the work itself took: e_k − s_k.' },
-  { tag: 'sleep_latency', name: 'Sleep latency', short: 'sleep', meaning: 'How late the sleep returned before the spinning began.' },
-  { tag: 'hiccup', name: 'Hiccup', short: 'hiccup', meaning: 'Wake-up latency minus the smallest one seen so far, as jHiccup counts it.' },
+  { tag: 'execution_time', name: 'Execution time', short: 'execution', meaning: 'Time the work took, e_k − s_k.' },
+  { tag: 'sleep_latency', name: 'Sleep latency', short: 'sleep', meaning: 'Lateness of the return from sleep, before spinning.' },
+  { tag: 'hiccup', name: 'Hiccup', short: 'hiccup', meaning: 'Wake-up latency minus the smallest one so far, as in jHiccup.' },
   { tag: 'write_interval', name: 'Write interval', short: 'interval', meaning: 'From the return of one write to the output to the return of the next.' },
   { tag: 'read_write', name: 'Edge to output', short: 'edge–output', meaning: 'From an edge at the input to the return of the write that answers it.' },
-  { tag: 'read_latency', name: 'Read latency', short: 'read', meaning: 'From an edge at the input to the loop’s reading it.' },
+  { tag: 'read_latency', name: 'Read latency', short: 'read', meaning: 'From an edge at the input until the loop reads it.' },
   { tag: 'chain', name: 'Command to output', short: 'chain', meaning: 'From issuing a command to seeing its effect at the output.' },
   { tag: 'pickup', name: 'Command to cycle', short: 'pickup', meaning: 'From issuing a command to the start of the cycle that serves it.' },
   { tag: 'round_trip', name: 'Round trip', short: 'round trip', meaning: 'From sending a bus frame to receiving its reply.' },
-  { tag: 'device_interval', name: 'Interval at the devices', short: 'at devices', meaning: 'Between two frames’ passing the device with the reference clock, by that clock.' },
+  { tag: 'device_interval', name: 'Interval at the devices', short: 'at devices', meaning: 'Between two frames at the device with the reference clock, by that clock.' },
   { tag: 'exchange', name: 'Exchange', short: 'exchange', meaning: 'From requesting the exchange of a process image to completing it.' },
-  { tag: 'interrupt_latency', name: 'Interrupt latency', short: 'interrupt', meaning: 'From the instant a timer was set to, to its interrupt’s handler.' },
-  { tag: 'return_latency', name: 'Return latency', short: 'return', meaning: 'From the instant a timer was set to, back to user space.' },
-  { tag: 'gap', name: 'Gap', short: 'gap', meaning: 'Time between two readings of the clock by a loop that does nothing else.' },
-  { tag: 'recorded', name: 'Recorded value', short: 'recorded', meaning: 'Values that the source does not name.' },
-  { tag: 'skipped_latency', name: 'Skipped latency', short: 'skipped', meaning: 'For a release that was skipped: the time from it to the next start.' },
+  { tag: 'interrupt_latency', name: 'Interrupt latency', short: 'interrupt', meaning: 'From the programmed expiry of a timer to its interrupt handler.' },
+  { tag: 'return_latency', name: 'Return latency', short: 'return', meaning: 'From the programmed expiry of a timer to the return to user space.' },
+  { tag: 'gap', name: 'Gap', short: 'gap', meaning: 'Time between two clock readings of a loop that does nothing else.' },
+  { tag: 'recorded', name: 'Recorded value', short: 'recorded', meaning: 'Values without a name in the source.' },
+  { tag: 'skipped_latency', name: 'Skipped latency', short: 'skipped', meaning: 'From a skipped release to the next start.' },
 ];
 
 /** Tags in the order of the glossary, those of other tools behind. */
@@ -39,7 +39,7 @@ export const seriesWord = (tag: string): SeriesWord =>
 
 /** What a letter of a tuning's name stands for. */
 export const TUNING_LETTERS: Readonly<Record<string, string>> = {
-  P: 'real-time priority', M: 'memory locked', C: 'a shielded CPU', S: 'spinning the last part of the wait',
+  P: 'real-time priority', M: 'locked memory', C: 'shielded CPU', S: 'spinning before the release',
 };
 
 /** Loads whose names need words: how they stand in a heading and in a sentence. */
@@ -57,7 +57,7 @@ export const loadPhrase = (load: string): string => LOADS[load]?.[1] ?? `under $
 /** What marks a figure that chance may have made. */
 export const UNSUPPORTED = 'fewer than 10 samples beyond this value';
 
-/** "PMC" in words: "real-time priority, memory locked, a shielded CPU". */
+/** "PMC" in words: "real-time priority, locked memory, shielded CPU". */
 export function tuningWords(tuning: string): string {
   if (tuning === 'none') return 'no tuning';
   const letters = [...tuning].map((letter) => TUNING_LETTERS[letter]);
@@ -67,28 +67,28 @@ export function tuningWords(tuning: string): string {
 /** What stalled a spike's cycle, in words. */
 export const STALLS: Readonly<Record<string, string>> = {
   rt_throttling: 'real-time throttling',
-  fair_server: 'the fair server',
-  rt_throttling_or_fair_server: 'real-time throttling or the fair server',
-  stopped: 'the process was stopped',
+  fair_server: 'fair server',
+  rt_throttling_or_fair_server: 'real-time throttling or fair server',
+  stopped: 'process stopped',
 };
 
 /** The glossary at the foot of the page. */
 export const GLOSSARY: readonly (readonly [string, string])[] = [
   ['release', 'The instant at which a cycle should start: r_k = r_0 + k·T. A skipped cycle never moves the grid.'],
   ['loop period T', 'The time between two releases.'],
-  ['release latency', 'Of every release: s_k − r_k where it was served, the time until the next start where it was skipped.'],
-  ['wake-up latency', 'From the release to the first instant of the cycle, s_k − r_k; of served releases only.'],
+  ['release latency', 'From each release to the start of its cycle, s_k − r_k; from a skipped release to the next start.'],
+  ['wake-up latency', 'From a release to the first instant of its cycle, s_k − r_k; served releases only.'],
   ['observed period', 'From one start to the next: s_k − s_(k−1).'],
   ['execution time', 'The time the work took: e_k − s_k.'],
   ['response time', 'From the release to the end of the work: e_k − r_k.'],
-  ['deadline miss', 'A response time longer than the deadline D (D = T unless said).'],
-  ['overrun, skipped', 'A cycle that ended after the next release; the number of releases passed over. Each is accounted for.'],
-  ['jitter', 'Largest minus smallest value of the stated samples (peak to peak), and nothing else.'],
-  ['Low q', 'Figures over the lowest q percent of the samples: what the loop does when its worst moments are left out.'],
+  ['deadline miss', 'A response time longer than the deadline D (by default D = T).'],
+  ['overrun, skipped', 'A cycle that ended after the next release; the releases that it passed over, each of them counted.'],
+  ['jitter', 'Largest minus smallest value of the stated samples (peak to peak).'],
+  ['Low q', 'Figures of the lowest q percent of the samples, without the largest values.'],
   ['cell', 'One tuning under one load.'],
-  ['spike', 'A sample beyond the spike limit; its stall is what is known to have stopped the loop.'],
-  ['cause', 'What made a spike late, with the time it accounts for and its evidence. The main cause is the longest one that has a name.'],
-  ['lateness', 'From the instant the timer was set to until the first instant of the cycle, and work beyond the plan where that is the spike.'],
-  ['supported', 'At least 10 samples lie beyond the figure. A figure with fewer depends on chance more than on the machine; it is marked.'],
-  ['P · M · C · S', 'Real-time priority · memory locked · a shielded CPU · spinning the last part of the wait.'],
+  ['spike', 'A sample beyond the spike threshold. Its stall is the rule of the scheduler, or the signal, that stopped the loop.'],
+  ['cause', 'What made a spike late, with the time it accounts for and its evidence. The main cause accounts for most of the lateness.'],
+  ['lateness', 'From the programmed expiry of the timer to the first instant of the cycle; for a spike in the work, the time beyond the planned work.'],
+  ['supported', 'Of a figure: at least 10 samples are beyond it. Figures with fewer are marked, because chance decides them.'],
+  ['P · M · C · S', 'Real-time priority · locked memory · shielded CPU · spinning before the release.'],
 ];

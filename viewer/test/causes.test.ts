@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { ADVICE, adviceIds, NO_REMEDY, situationOf, tuningIds, type Situation } from '../src/advice.ts';
-import { CAUSES, causeWord, countKept, explained, inWords, joinCounts, mainCause, mostFrequent, ordered, program, thread } from '../src/causes.ts';
+import { CAUSES, causeWord, countKept, explained, grouped, inWords, joinCounts, mainCause, mostFrequent, ordered, program, thread } from '../src/causes.ts';
 import { deriveSummary } from '../src/derive.ts';
 import { readText, type Cause, type CauseCount, type RunNote, type Spike } from '../src/hlog.ts';
 import { buildReport } from '../src/model.ts';
@@ -55,6 +55,17 @@ test('a program of many threads weighs more than the longest single thread, and 
   assert.equal(inWords(mainCause(divided)!), 'softirq NET_RX');
   assert.deepEqual(['kdamond.0', 'ksoftirqd/1', 'kworker/u8:3-events', 'irq/24-nvme', 'stress-ng-cpu', 'python3', 'rcuc/12', '7'].map((name) => program({ name, tid: 1 })),
     ['kdamond', 'ksoftirqd', 'kworker', 'irq/24-nvme', 'stress-ng-cpu', 'python3', 'rcuc', '7']);
+});
+
+test('causes fold by kind and culprit: 656 threads of one program are one, longest first, time without a name last', () => {
+  const hackbench = Array.from({ length: 656 }, (_, i) => cause('preempted', 165_000 + i, { name: 'hackbench', tid: 1000 + i }));
+  const groups = grouped([cause('unexplained', 9e9), cause('softirq', 40, { name: 'TIMER' }), ...hackbench, cause('preempted', 12_000_000, { name: 'kdamond.0', tid: 80 }), cause('softirq', 50, { name: 'TIMER' }),
+    cause('kernel_section', 70, { name: 'dd', tid: 7, system_call: 'write' }), cause('kernel_section', 80, { name: 'dd', tid: 7, system_call: 'read' })]);
+  assert.deepEqual(groups.map(({ words, members }) => [words, members.length]),
+    [['preempted by hackbench', 656], ['preempted by kdamond', 1], ['softirq TIMER', 2], ['kernel section in dd/read', 1], ['kernel section in dd/write', 1], ['unexplained', 1]]);
+  assert.equal(groups[0]!.ns, hackbench.reduce((sum, { ns }) => sum + ns, 0));
+  assert.deepEqual(groups[2]!.members.map(({ ns }) => ns), [50, 40]);
+  assert.deepEqual(grouped([]), []);
 });
 
 test('culprits add up, and the one of most spikes is named', () => {

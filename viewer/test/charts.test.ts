@@ -51,6 +51,28 @@ describe('charts in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : fa
     });
   });
 
+  test('the limit is in every chart of conclusions', async () => {
+    await opened('hour.html', 1280, async (page) => {
+      const limits = await page.locator('.small-plot').evaluateAll((drawings) => drawings.map((drawing) => drawing.querySelector('.limit-words')?.textContent ?? 'none'));
+      assert.ok(limits.length >= 4 && limits.every((words) => /limit 150 µs/.test(words)), limits.join(' | '));
+    });
+  });
+
+  test('what ran around a spike is saved as a picture, and as its slices in nanoseconds', async () => {
+    await opened('bench.html', 1280, async (page) => {
+      await page.locator('#spikes .more').first().click();
+      const saved = async (kind: string): Promise<Buffer> => {
+        const [download] = await Promise.all([page.waitForEvent('download'), page.locator('#spikes .around .zoom button', { hasText: kind }).first().click()]);
+        return readFileSync(await download.path());
+      };
+      const picture = await saved('PNG');
+      assert.ok(picture.subarray(1, 4).toString() === 'PNG' && picture.readUInt32BE(16) === 1920 && picture.length > 3000, `${picture.length} bytes`);
+      const [head, ...lines] = (await saved('CSV')).toString().trimEnd().split('\n');
+      assert.equal(head, 'lane,name,detail,from_ns,to_ns');
+      assert.ok(lines.some((line) => /^softirqs,NET_RX,softirq,\d+,\d+$/.test(line)), lines.join('\n'));
+    });
+  });
+
   for (const width of [360, 400, 420, 768, 1280]) {
     test(`no words run into each other or over a chart’s edge at ${width} px`, async () => {
       for (const name of ['bench.html', 'hour.html', 'bus.html']) {

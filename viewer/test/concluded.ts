@@ -22,7 +22,7 @@ const edges = Array.from({ length: 41 }, (_, i) => latency(7 * (220 / 7) ** (i /
 const bell = (i: number): number => 3_600_000 * 0.12 * Math.exp(-(((edges[i]! / US - 26) / 7) ** 2));
 
 export const concluded: Conclusions = {
-  modes,
+  series: 'release_latency', modes,
   normal: {
     count: 3_600_000, mean_ns: latency(26), sd_ns: latency(7), max_ns: latency(219), tail_ratio: 27.6, normal_max_ns: latency(61), normal_tail_ratio: 5.03, log10_expected_beyond: -161, within_one_sd: 0.81,
     sentence: 'A normal distribution of this mean and SD would end at 61 us (5.03 SD) in 3,600,000 samples; the run\'s largest wake-up latency is 219 us (27.6 SD), which it would reach once in 10^161 such runs.',

@@ -21,7 +21,7 @@ test('periods read as people say them', () => {
   assert.deepEqual([0.007, 5, 318].map(length), ['7.00 ms', '5 s', '5 min 18 s']);
 });
 
-test('a mode of single cycles is drawn by the largest values, a level by median and slowest tenth', () => {
+test('a mode of single cycles is drawn by the largest values, a level by median and 90th percentile', () => {
   const [level, single] = concluded.modes.found;
   assert.deepEqual(curvesOf(level!).map(({ name }) => name), ['p50', 'p90']);
   assert.deepEqual(curvesOf(single!).map(({ name }) => name), ['p50', 'max']);

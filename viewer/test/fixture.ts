@@ -3,6 +3,7 @@ import { deflateRawSync, gzipSync } from 'node:zlib';
 import { readFileSync } from 'node:fs';
 import type { WindowNote } from '../src/window.ts';
 import type { Conclusions } from '../src/conclusions.ts';
+import { SERIES } from '../src/words.ts';
 import { concluded } from './concluded.ts';
 import { Recorder } from './encode.ts';
 
@@ -311,6 +312,27 @@ export function switchedOff(): string {
     limit: null, most_alarms: 0, order: 'single', tunings: ['P'], loads: ['idle'], period_ns: PERIOD, cells: [cell], effects: [], verdict: { outcome: 'FAIL', best: null, sentence } };
   const notes = listed.map((note) => `#[onbeat: ${JSON.stringify({ event: note })}]\n`).join('');
   return `#[onbeat: {"file":"bus.onbeat.hlog"}]\n${made.text}${notes}#[onbeat: ${JSON.stringify({ summary })}]\n`;
+}
+
+type Cells = { cells: (Record<string, unknown> & { tuning: string; load: string; series: Record<string, unknown> })[] };
+
+/** The same text with its summary changed. */
+export function withSummary(text: string, change: (summary: Cells) => void): string {
+  return text.replace(/^#\[onbeat: (\{"summary":.*\})\]$/m, (_, json: string) => {
+    const note = JSON.parse(json) as { summary: Cells };
+    change(note.summary);
+    return `#[onbeat: ${JSON.stringify(note)}]`;
+  });
+}
+
+/** The same text with every series that the page knows; those that are not simulated have the values of the observed period. */
+export function withEverySeries(text: string): string {
+  const made = ['release_latency', 'wakeup_latency', ...[...text.matchAll(/^Tag=(\w+),/gm)].map(([, tag]) => tag!)];
+  const more = SERIES.map(({ tag }) => tag).filter((tag) => !made.includes(tag));
+  const recorded = text.replace(/^Tag=observed_period,(.*)$/gm, (line, rest: string) => [line, ...more.map((tag) => `Tag=${tag},${rest}`)].join('\n'));
+  return withSummary(recorded, ({ cells }) => {
+    for (const { series } of cells) if (series['observed_period']) for (const tag of more) series[tag] ??= series['observed_period'];
+  });
 }
 
 /** The template, filled as the command does it. */

@@ -92,7 +92,7 @@ test('merging intervals gives what one histogram of everything gives', () => {
 });
 
 test('histograms of different precision are not added', () => {
-  assert.throws(() => merge([decodeBase64(encoded(made(3, [5]))), decodeBase64(encoded(made(4, [5])))]), /precisions differ/);
+  assert.throws(() => merge([decodeBase64(encoded(made(3, [5]))), decodeBase64(encoded(made(4, [5])))]), /different precision/);
 });
 
 test('damaged histograms are refused with a reason', () => {
@@ -107,7 +107,7 @@ test('damaged histograms are refused with a reason', () => {
   const outer = Buffer.alloc(8);
   outer.writeUInt32BE(0x1c849304, 0);
   outer.writeUInt32BE(packed.length, 4);
-  assert.throws(() => decodeBase64(Buffer.concat([outer, packed]).toString('base64')), /cut off/);
+  assert.throws(() => decodeBase64(Buffer.concat([outer, packed]).toString('base64')), /truncated/);
 });
 
 test('a percentile is supported when ten samples stand above it, and the maximum always is', () => {

@@ -56,7 +56,7 @@ test('stretches that were left out, and where a run was resumed, are read and ex
   assert.deepEqual(file!.exclusions.map(({ t, length, what }) => [t, length, what]), [[18, 1.2, 'suspend']]);
   assert.deepEqual(file!.resumes.map(({ t, unmeasured_s }) => [t, unmeasured_s]), [[36, 41.5]]);
   const words = holesInWords(buildReport(read.summary!, read.files).cells);
-  assert.match(words, /Hatched: left out.*Dashed line: the run was resumed/);
+  assert.match(words, /Hatched: excluded.*Dashed line: run resumed/);
   assert.equal(holesInWords([cell('M', 'idle')]), '', 'no marks, no words');
 });
 

@@ -10,6 +10,8 @@ import { bench, filled, hour, runFile, switchedOff } from './fixture.ts';
 
 const root = process.env['VIEWER_ROOT']!;
 const template = readFileSync(`${root}/../crates/onbeat-cli/assets/viewer.html`, 'utf8');
+/** Height of a page of Letter, the lower one, between its margins of 12 mm, in CSS pixels. */
+const LETTER_PX = 11 * 96 - (2 * 12 * 96) / 25.4;
 
 test('the template takes its data in one place and loads nothing', () => {
   assert.equal(template.split('@@DATA@@').length, 2);
@@ -34,7 +36,8 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
   let site: ReturnType<typeof pages>;
   const dropped = runFile({ tuning: 'PM', load: 'idle', interval: 1, start: 1e9, dice: 9, cell: true, tags: ['wakeup_latency', 'observed_period'], blocks: [{ t: 0, seconds: 6, load: 'idle' }] }).text;
 
-  const causes = Array.from({ length: 688 }, (_, i) => ({ kind: 'preempted', ns: 1000 * (700 - i), evidence: `hackbench [${2000 + i}] ran`, culprit: { name: 'hackbench', tid: 2000 + i, prio: 120 } }));
+  const preempted = (name: string, tid: number, us: number): object => ({ kind: 'preempted', ns: 1000 * us, evidence: `${name} [${tid}] ran`, culprit: { name, tid, prio: 120 } });
+  const causes = [...Array.from({ length: 688 }, (_, i) => preempted('hackbench', 2000 + i, 700 - i)), ...[...'abcdefghijkl'].map((letter, i) => preempted(`daemon-${letter}`, 100 + i, 90 - i))];
   const crowded = { t: 1.5, index: 1500, block: 0, wakeup_latency_ns: 240e6, execution_time_ns: 21e3, skipped: 0, stall: null, causes };
   const crowd = `${dropped}#[onbeat: ${JSON.stringify({ spike: crowded })}]\n`;
 
@@ -214,20 +217,23 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
   });
 
   for (const [name, dark] of [['bench.html', true], ['hour.html', false], ['bus.html', true]] as const) {
-    test(`printed, ${name} is light, and nothing is wider than the paper`, async () => {
+    test(`printed, ${name} is light, nothing is wider than the paper, and no chart or matrix higher`, async () => {
       await opened(name, { dark }, async (page) => {
+        await page.evaluate(() => document.querySelectorAll('details').forEach((one) => { one.open = true; }));
+        if (await page.locator('#spikes .more').count() > 0) await page.locator('#spikes .more').first().click();
         await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
-        const { theme, wide, darkInk } = await page.evaluate(() => {
+        const { theme, wide, high, darkInk } = await page.evaluate((pageHeight) => {
           const outside = (element: Element): boolean => element.closest('.vh') === null && element.getBoundingClientRect().width > 0 && element.getBoundingClientRect().right > 691;
           const hasInk = (canvas: HTMLCanvasElement): boolean => {
             const { data } = canvas.getContext('2d')!.getImageData(0, 0, canvas.width, 60);
             for (let i = 0; i < data.length; i += 4) if (data[i]! < 40 && data[i + 1]! < 40 && data[i + 2]! < 45 && data[i + 3]! > 250) return true;
             return false;
           };
-          return { theme: document.documentElement.dataset['theme'], wide: [...document.querySelectorAll('main *')].filter(outside).map((one) => `${one.tagName}.${one.className}`), darkInk: [...document.querySelectorAll<HTMLCanvasElement>('.plot canvas')].map(hasInk) };
-        });
+          const isHigh = (element: Element): boolean => element.getBoundingClientRect().height > pageHeight;
+          return { theme: document.documentElement.dataset['theme'], high: [...document.querySelectorAll('figure, .lanes, .matrices > div')].filter(isHigh).map((one) => `${one.tagName}.${one.className}`), wide: [...document.querySelectorAll('main *')].filter(outside).map((one) => `${one.tagName}.${one.className}`), darkInk: [...document.querySelectorAll<HTMLCanvasElement>('.plot canvas')].map(hasInk) };
+        }, LETTER_PX);
         assert.equal(theme, 'light');
-        assert.deepEqual(wide, []);
+        assert.deepEqual([wide, high], [[], []]);
         assert.deepEqual(darkInk, [true, true, true, true], 'every chart is drawn in the ink of the light theme');
         await page.evaluate(() => dispatchEvent(new Event('afterprint')));
         assert.equal(await page.evaluate(() => document.documentElement.dataset['theme']), dark ? 'dark' : 'light');
@@ -280,7 +286,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
 
   test('causes stand by cell, by number or by lateness, with a table and advice', async () => {
     await opened('bench.html', {}, async (page) => {
-      assert.match(await page.locator('#causes').innerText(), /Under idle, 62 spikes[\s\S]+lateness has a cause[\s\S]+keep other threads off this CPU/);
+      assert.match(await page.locator('#causes').innerText(), /Under idle, 62 spikes[\s\S]+causes account for [\d.]+\s% of their lateness[\s\S]+keep other threads off this CPU/);
       const rows = await page.locator('#causes .cause-row').count();
       assert.ok(rows > 3);
       assert.equal(await page.locator('#causes table tbody tr').count(), rows);
@@ -300,15 +306,15 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
       const readout = page.locator('#spikes .around .readout').first();
       await lanes.focus();
       await page.keyboard.press('ArrowRight');
-      assert.match(await readout.innerText(), /^onbeat-load \(thread 17594, nice 0, it would have run on\): [\d,]+ ns, from 400 µs before the programmed expiry$/);
+      assert.match(await readout.innerText(), /^onbeat-load \(thread 17594, nice 0, preempted\): [\d,]+ ns, starting 400 µs before the programmed expiry$/);
       await page.keyboard.press('ArrowRight');
-      assert.match(await readout.innerText(), /^timer interrupt \(hrtimer_wakeup\): 6,000 ns, from [\d.]+ [µm]s after/);
+      assert.match(await readout.innerText(), /^timer interrupt \(hrtimer_wakeup\): 6,000 ns, starting [\d.]+ [µm]s after/);
       await page.evaluate(() => (document.activeElement as HTMLElement).blur());
       await lanes.locator('[data-lane="softirqs"] .stretch').first().hover();
       assert.match(await readout.innerText(), /^softirq NET_RX: [\d,]+ ns/);
       const [track, late] = await Promise.all([lanes.locator('.track').first(), lanes.locator('.late').first()].map((of) => of.boundingBox()));
       assert.ok(late!.width > track!.width * 0.5 && late!.width < track!.width, 'the lateness is a band with room beside it');
-      await page.locator('#spikes .around label', { hasText: 'All that is kept' }).first().click();
+      await page.locator('#spikes .around label', { hasText: 'All events' }).first().click();
       assert.equal(await lanes.locator('.gap').count(), 1, 'missing events show');
       assert.match(await page.locator('#spikes .around').first().innerText(), /17 events farther away were dropped[\s\S]+onbeat export RUN --cell \S+ --spike \d+ --perfetto FILE/);
     });
@@ -354,20 +360,31 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
     });
   });
 
-  test('a spike with hundreds of causes stands open by the largest ones, and folds the rest', async () => {
+  test('a spike with hundreds of causes has one entry for each kind and culprit; the largest ones stand open', async () => {
     await opened('empty.html', {}, async (page) => {
       await page.locator('#files').setInputFiles(fileURLToPath(site.url('crowd.onbeat.hlog')));
       await page.waitForSelector('#spikes .more');
       const height = (): Promise<number> => page.evaluate(() => document.documentElement.scrollHeight);
       const before = await height();
-      await page.locator('#spikes .more').first().click();
-      assert.equal(await page.locator('#spikes .why > ol > li').count(), 8);
+      const more = page.locator('#spikes .more').first();
+      assert.match(await more.innerText(), /preempted by hackbench and 12 more/);
+      await more.click();
+      const shown = page.locator('#spikes .why > ol > li');
+      assert.equal(await shown.count(), 8);
+      assert.match(await shown.first().innerText(), /^Pr\s+preempted by hackbench 245\sms[\s\S]+688 times, 700\sµs at most: hackbench \[2000\] ran/);
+      assert.equal(await page.locator('#spikes .divided > *').count(), 9, 'a piece for each entry, and one for the rest of the kind');
       assert.ok((await height()) - before < 2500, `${before} px became ${await height()} px`);
-      const rest = page.locator('#spikes .why details');
-      assert.match(await rest.locator('summary').innerText(), /^680 more causes, /);
+
+      const all = shown.first().locator('details');
+      await all.locator('summary', { hasText: 'All 688' }).click();
+      await all.locator('li').nth(687).waitFor();
+      assert.deepEqual([await all.locator('li').count(), await all.locator('li').first().innerText()], [688, 'hackbench [2000], nice 0\n700\u00a0µs']);
+
+      const rest = page.locator('#spikes .why > details');
+      assert.match(await rest.locator('summary').innerText(), /^5 more causes, /);
       await rest.locator('summary').click();
-      await page.waitForTimeout(100);
-      assert.equal(await rest.locator('li').count(), 680);
+      await rest.locator('li').nth(4).waitFor();
+      assert.equal(await rest.locator('li').count(), 5);
     });
   });
 

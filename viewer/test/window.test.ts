@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deflateRawSync } from 'node:zlib';
 import { readText } from '../src/hlog.ts';
-import { inWords, viewOf } from '../src/sections/around.ts';
+import { figures, inWords, viewOf } from '../src/sections/around.ts';
 import { nearest, ticks, timeline, type WindowNote } from '../src/window.ts';
 import { windowNote } from './fixture.ts';
 
@@ -29,8 +29,17 @@ test('tasks, interrupts, softirqs and idle time become stretches of the loop’s
   assert.deepEqual(stretches.map(({ lane, name, from: a, to: b }) => [lane, name, a, b]), [
     ['tasks', 'onbeat-loop', -3_000_000, -899_000], ['tasks', 'd d -1 [2]', -899_000, 906_000], ['interrupts', 'virtio1-req.0', -600_000, -500_000],
     ['softirqs', 'BLOCK', -500_000, -480_000], ['interrupts', 'timer interrupt', 1_000, 6_000], ['tasks', 'onbeat-loop', 906_000, 920_000], ['idle', 'idle', 920_000, 1_500_000]]);
-  assert.equal(inWords(stretches[1]!), 'd d -1 [2] (thread 7, nice 0, it would have run on): 1,805,000 ns, from 899 µs before the programmed expiry');
-  assert.equal(inWords(stretches[4]!), 'timer interrupt (hrtimer_wakeup): 5,000 ns, from 1.00 µs after the programmed expiry');
+  assert.equal(inWords(stretches[1]!), 'd d -1 [2] (thread 7, nice 0, preempted): 1,805,000 ns, starting 899 µs before the programmed expiry');
+  assert.equal(inWords(stretches[4]!), 'timer interrupt (hrtimer_wakeup): 5,000 ns, starting 1.00 µs after the programmed expiry');
+});
+
+test('a slice that begins at the programmed expiry says so, and the figures have every slice in nanoseconds', () => {
+  const line = timeline(of(EVENTS));
+  assert.equal(inWords({ ...line.stretches[4]!, from: 0 }), 'timer interrupt (hrtimer_wakeup): 6,000 ns, starting at the programmed expiry');
+  const { head, rows } = figures(line);
+  assert.deepEqual(head, ['lane', 'name', 'detail', 'from_ns', 'to_ns']);
+  assert.deepEqual([...rows].length, line.stretches.length);
+  assert.deepEqual([...rows][2], ['interrupts', 'virtio1-req.0', 'interrupt 36', -600_000, -500_000]);
 });
 
 test('an interrupt whose end is missing ends with the one around it, or with the window', () => {

@@ -38,13 +38,13 @@ export function buildCharts(store: Store, first: () => void, settled: () => void
   const setRange = (range: readonly [number, number] | null): void =>
     store.set({ range: range === null ? null : [sec(range[0]), sec(range[1])] as Range });
   const subject = (): string => seriesWord(store.state.tag).name.toLowerCase();
-  const time = new Chart('maxima', 'Interval maxima', 'The largest value of each interval. Drag to choose a time range; distribution, percentiles and heat map follow.', 340,
+  const time = new Chart('maxima', 'Interval maxima', 'The largest value of each interval. Drag to choose a time range for all charts.', 340,
     (_zoom, width) => maxima(store, setRange, width), subject);
-  const shape = new Chart('distribution', 'Distribution', 'Samples by value, both axes logarithmic where the tail is long. What lies outside the drawn range is counted at its edge, never dropped.', 340,
+  const shape = new Chart('distribution', 'Distribution', 'Samples by value; both axes are logarithmic where the tail is long. Samples outside the drawn range are counted at its edges.', 340,
     (zoom, width) => distribution(store, zoom, width), subject);
-  const curve = new Chart('percentiles', 'Percentiles', 'Each step to the right is one more nine. Dotted, with hollow marks: fewer than 10 samples beyond this value.', 360,
+  const curve = new Chart('percentiles', 'Percentiles', 'Each label to the right has one more nine. Dotted, with hollow markers: fewer than 10 samples beyond this value.', 360,
     (zoom) => percentiles(store, zoom), subject);
-  const heat = new Chart('heat', 'Heat map', 'Time against latency; the colour is the count, on a log scale.', HEAT_HEIGHT,
+  const heat = new Chart('heat', 'Heat map', 'Latency over time; the colour is the number of samples, on a log scale.', HEAT_HEIGHT,
     () => heatMap(store, HEAT_HEIGHT, setRange), subject);
   time.lead([heat]);
   heat.lead([time]);
@@ -63,8 +63,8 @@ export function buildCharts(store: Store, first: () => void, settled: () => void
     h('input', { type: 'checkbox', checked: store.state.bands[name], onchange: (event) => store.set({ bands: { ...store.state.bands, [name]: (event.target as HTMLInputElement).checked } }) }), label);
   time.extra.append(
     many && store.report.kind === 'bench' ? choice('Clock', [
-      { value: 'own', label: 'measured time', title: 'each cell’s blocks joined, so that cells can be laid over each other' },
-      { value: 'wall', label: 'as it happened', title: 'cells where they took their turns' },
+      { value: 'own', label: 'measured time', title: 'the blocks of each cell joined, so that cells can be overlaid' },
+      { value: 'wall', label: 'elapsed time', title: 'each block at the time at which it ran' },
     ], store.state.clock, (clock) => store.set({ clock, range: null })) : '',
     tickBox('99 % of each interval', 'p99'), tickBox('median of each interval', 'p50'));
 

@@ -97,7 +97,7 @@ export function distribution(store: Store, zoom: readonly [number, number] | nul
     const histogram = histogramOf(report, cell, state.tag, state.clock, state.range);
     return histogram === null ? [] : [{ cell, style: seriesStyle(slot), histogram }];
   });
-  if (curves.length === 0) return `No selected cell has samples of ${word.name.toLowerCase()} here.`;
+  if (curves.length === 0) return `No selected cell has samples of ${word.name.toLowerCase()} in this time range.`;
 
   const plan = planned(store, curves, zoom, width);
   const { bins, edges, isLog, gutter, hasBelow } = plan;
@@ -196,7 +196,7 @@ export function figures(curves: readonly { cell: { name: string }; histogram: Hi
 
 function beyondWords({ below, beyond, largest }: Bins, end: Ns): string {
   const parts = [
-    ...(below > 0 ? [`${count(below)} below the range drawn`] : []),
+    ...(below > 0 ? [`${count(below)} below the drawn range`] : []),
     ...(beyond > 0 ? [`${count(beyond)} beyond ${human(end)}`] : []),
     `largest ${human(largest)}`,
   ];

@@ -91,12 +91,12 @@ export function heatMap(
   const { report, state } = store;
   const word = seriesWord(state.tag);
   const cell = store.cell(state.heat);
-  if (cell === undefined) return 'No cell is chosen.';
+  if (cell === undefined) return 'No cell is selected.';
   const intervals = placed(report, cell, state.tag, state.clock, state.range);
-  if (intervals.length === 0) return `${cell.name} has no recording of ${word.name.toLowerCase()} here.`;
+  if (intervals.length === 0) return `${cell.name} has no recording of ${word.name.toLowerCase()} in this time range.`;
   const ends = intervals.map(({ line }) => line.histogram()).filter((h) => h !== null && h.total > 0)
     .map((h) => [midAt(h!.scale, h!.index[0]!), midAt(h!.scale, h!.index[h!.index.length - 1]!)] as const);
-  if (ends.length === 0) return `${cell.name} has no samples of ${word.name.toLowerCase()} here.`;
+  if (ends.length === 0) return `${cell.name} has no samples of ${word.name.toLowerCase()} in this time range.`;
   const smallest = ends.reduce((a, [b]) => Math.min(a, b), Infinity) / 1000;
   const largest = ends.reduce((a, [, b]) => Math.max(a, b), 0) / 1000;
   const limit = limitMark(report.summary.limit, state.tag, 'y');

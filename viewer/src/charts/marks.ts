@@ -46,7 +46,7 @@ export const clockAxis = (): uPlot.Axis => ({
 });
 
 /** What an axis of time counts. */
-export const clockTitle = (clock: Clock): string => (clock === 'own' ? 'measured time' : 'time since the first recording began');
+export const clockTitle = (clock: Clock): string => (clock === 'own' ? 'measured time' : 'time since the start of the first recording');
 
 /** A log scale whose ends are pushed out to the next 1, 2 or 5. */
 export function logRange(low: number, high: number): [number, number] {

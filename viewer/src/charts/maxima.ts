@@ -175,9 +175,9 @@ function hatched(ctx: CanvasRenderingContext2D, from: number, to: number, top: n
 export function holesInWords(cells: readonly Cell[]): string {
   const some = (holes: (cell: Cell) => number): boolean => cells.some((cell) => holes(cell) > 0);
   return [
-    some(({ file }) => file?.exclusions.length ?? 0) ? 'Hatched: left out, because something around the loop changed (see the notes).' : '',
-    some((cell) => alarmsIn(cell).length) ? 'Triangles at the top: alarms of bus or robot (see the events).' : '',
-    some(({ file }) => file?.resumes.length ?? 0) ? 'Dashed line: the run was resumed here.' : '',
+    some(({ file }) => file?.exclusions.length ?? 0) ? 'Hatched: excluded, because the surroundings of the loop changed (see Notes).' : '',
+    some((cell) => alarmsIn(cell).length) ? 'Triangles at the top: bus and robot alarms.' : '',
+    some(({ file }) => file?.resumes.length ?? 0) ? 'Dashed line: run resumed.' : '',
   ].filter((words) => words !== '').join(' ');
 }
 
@@ -253,7 +253,7 @@ export function maxima(store: Store, setRange: (range: readonly [number, number]
       drawLost(u, store, cells);
       drawAlarms(u, store, cells);
     },
-    below: explained(curves.some(({ by }) => by > 1) ? `Each step is the largest of up to ${duration(sec(Math.max(...curves.map(({ steps }) => steps[0]!.to - steps[0]!.from))))}; zoom in for finer ones.` : '', holesInWords(cells)),
+    below: explained(curves.some(({ by }) => by > 1) ? `Each step is the largest value of up to ${duration(sec(Math.max(...curves.map(({ steps }) => steps[0]!.to - steps[0]!.from))))}; zoom in for shorter steps.` : '', holesInWords(cells)),
     describe: (index) => {
       const t = data[0][index]!;
       const values = curves.flatMap(({ cell, steps }) => {

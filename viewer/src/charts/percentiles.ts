@@ -54,7 +54,7 @@ export function percentiles(store: Store, zoom: readonly [number, number] | null
     const histogram = histogramOf(report, cell, state.tag, state.clock, state.range);
     return histogram === null ? [] : [{ cell, style: seriesStyle(slot), histogram }];
   });
-  if (curves.length === 0) return `No selected cell has samples of ${word.name.toLowerCase()} here.`;
+  if (curves.length === 0) return `No selected cell has samples of ${word.name.toLowerCase()} in this time range.`;
   const grid = percentileGrid(curves.map(({ histogram }) => histogram.total));
   const parts = curves.map(({ histogram }) => percentileCurve(histogram, grid));
   const stepped = uPlot.paths.stepped!({ align: -1 });
@@ -70,7 +70,7 @@ export function percentiles(store: Store, zoom: readonly [number, number] | null
   return {
     data: [grid, ...parts.flatMap(({ solid, hollow }) => [solid, hollow])] as uPlot.AlignedData,
     series, full, log: true, limit,
-    titles: { x: 'share of the samples at or below', y: word.name.toLowerCase() }, legend: curves.map(({ cell, style }) => ({ words: cell.name, style })),
+    titles: { x: 'percentile', y: word.name.toLowerCase() }, legend: curves.map(({ cell, style }) => ({ words: cell.name, style })),
     x: { distr: 3, range: () => [min, max] }, y: { distr: 3, range: () => range },
     xAxis: {
       splits: (_u, _i, lo, hi) => logSplits(lo, hi, 12).filter((v) => v === 1 || Number.isInteger(Math.log10(v)) || v === 2),

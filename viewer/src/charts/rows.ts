@@ -49,8 +49,11 @@ export function rowsPicture(rows: readonly PictureRow[]): HTMLCanvasElement {
   return canvas;
 }
 
-/** A part of a bar: its share of the bar, its paint and the words on it. */
-export interface BarPart { size: number; hue: string; pattern: 'solid' | 'hatch' | 'dots'; words: string }
+/** How something is painted, and the words on it. */
+export interface Paint { hue: string; pattern: 'solid' | 'hatch' | 'dots'; words: string }
+
+/** A part of a bar, with its share of the bar. */
+export interface BarPart extends Paint { size: number }
 
 /** Paints a bar divided by the sizes of its parts, in the colours and patterns of the page. */
 export function paintBar(ctx: CanvasRenderingContext2D, box: Box, parts: readonly BarPart[]): void {
@@ -63,7 +66,8 @@ export function paintBar(ctx: CanvasRenderingContext2D, box: Box, parts: readonl
   }
 }
 
-function paintPart(ctx: CanvasRenderingContext2D, { x, y, width, height }: Box, { hue, pattern, words }: BarPart): void {
+/** Paints one part of a bar into a box, with its words where they fit. */
+export function paintPart(ctx: CanvasRenderingContext2D, { x, y, width, height }: Box, { hue, pattern, words }: Paint): void {
   const color = ink(hue);
   ctx.save();
   ctx.beginPath();
@@ -131,14 +135,18 @@ export function paintInterval(ctx: CanvasRenderingContext2D, { x, y, width, heig
 }
 
 /** Paints labelled stops of a log axis between `bounds`. */
-export function paintStops(ctx: CanvasRenderingContext2D, { x, y, width }: Box, stops: readonly number[], bounds: readonly [number, number]): void {
+export function paintStops(ctx: CanvasRenderingContext2D, box: Box, stops: readonly number[], bounds: readonly [number, number]): void {
+  const at = (stop: number): number => box.x + (box.width * Math.log(stop / bounds[0])) / Math.log(bounds[1] / bounds[0]);
+  paintMarks(ctx, box, stops.map((stop) => [at(stop), `× ${stop}`]));
+}
+
+/** Paints words at their places along an axis. */
+export function paintMarks(ctx: CanvasRenderingContext2D, { y }: Box, marks: readonly (readonly [x: number, words: string])[]): void {
   ctx.fillStyle = ink('muted');
   ctx.font = font(12);
   ctx.textAlign = 'center';
   ctx.textBaseline = 'top';
-  for (const stop of stops) {
-    ctx.fillText(`× ${stop}`, x + (width * Math.log(stop / bounds[0])) / Math.log(bounds[1] / bounds[0]), y);
-  }
+  for (const [x, words] of marks) ctx.fillText(words, x, y);
 }
 
 /** The buttons that save a chart of rows as a picture and as its exact figures. */

@@ -1,21 +1,35 @@
 // What the loop's CPU did around one spike: a lane each for tasks, interrupts, softirqs and idle time.
 import { announce } from '../a11y.ts';
 import { mainCause } from '../causes.ts';
+import { paintMarks, paintPart, saveButtons, type Paint, type PictureRow } from '../charts/rows.ts';
+import type { Figures } from '../charts/save.ts';
 import { choice, freshId, h } from '../dom.ts';
 import type { Spike } from '../hlog.ts';
+import { ink } from '../theme.ts';
 import { count, held, human, ns } from '../units.ts';
 import { LANES, nearest, ticks, timeline, type Lane, type Stretch, type Timeline, type WindowNote } from '../window.ts';
 
 type View = 'spike' | 'all';
-const PAINT: Readonly<Record<Lane, string>> = { tasks: 'blue solid', interrupts: 'orange solid', softirqs: 'orange hatch', idle: 'sky dots' };
+type Coat = Pick<Paint, 'hue' | 'pattern'>;
+const COATS: Readonly<Record<Lane, Coat>> = {
+  tasks: { hue: 'blue', pattern: 'solid' }, interrupts: { hue: 'orange', pattern: 'solid' }, softirqs: { hue: 'orange', pattern: 'hatch' }, idle: { hue: 'sky', pattern: 'dots' },
+};
 /** How near to a stretch the pointer may be to mean it, in pixels. */
 const REACH = 6;
 
 const instant = (at: number): string => (at < 0 ? `${human(ns(-at))} before` : at === 0 ? 'at' : `${human(ns(at))} after`);
 
-/** One stretch in a sentence. */
+/** A distance from the programmed expiry, on an axis. */
+const distance = (at: number): string => (at === 0 ? '0' : `${at < 0 ? '−' : ''}${human(ns(Math.abs(at)))}`);
+
+/** One slice in a sentence. */
 export const inWords = ({ lane, from, to, name, detail }: Stretch): string =>
-  `${lane === 'softirqs' ? 'softirq ' : ''}${name}${detail && detail !== 'softirq' ? ` (${detail})` : ''}: ${count(to - from)} ns, from ${instant(from)} the programmed expiry`;
+  `${lane === 'softirqs' ? 'softirq ' : ''}${name}${detail && detail !== 'softirq' ? ` (${detail})` : ''}: ${count(to - from)} ns, starting ${instant(from)} the programmed expiry`;
+
+/** Every slice of a window as it was recorded; times since the programmed expiry. */
+export const figures = ({ stretches }: Timeline): Figures => ({
+  head: ['lane', 'name', 'detail', 'from_ns', 'to_ns'], rows: stretches.map(({ lane, name, detail, from, to }) => [lane, name, detail, from, to]),
+});
 
 /** The stretch of time that is shown: the spike with some room on either side, or everything. */
 export function viewOf(line: Timeline, view: View): readonly [number, number] {
@@ -44,10 +58,11 @@ class Around {
     this.lanes.addEventListener('pointermove', (event) => this.point(event));
     this.lanes.addEventListener('pointerleave', () => this.choose(null, false));
     this.element = h('div', { class: 'around' },
-      h('div', { class: 'around-head' }, h('p', { id }, held(`What CPU ${note.cpu ?? '?'} did: ${human(ns(line.start))} passed from the programmed expiry to the loop’s first instruction (shaded).${left}`)),
-        choice<View>('Stretch', [{ value: 'spike', label: 'Spike' }, { value: 'all', label: 'All that is kept' }], 'spike', (view) => { this.view = viewOf(line, view); this.draw(); })),
-      this.lanes, this.readout, h('p', { class: 'vh', id: `${id}-keys` }, 'Arrow keys go from one stretch to the next.'),
-      spike.causes?.some(({ kind }) => kind === 'hypervisor_steal') ? h('p', { class: 'muted' }, 'Steal is counted by the hypervisor; no event says when it was, so it has no lane.') : null);
+      h('div', { class: 'around-head' }, h('p', { id }, held(`CPU ${note.cpu ?? '?'} around the spike: ${human(ns(line.start))} from the programmed expiry to the loop’s first instruction (shaded).${left}`)),
+        choice<View>('Time range', [{ value: 'spike', label: 'Spike' }, { value: 'all', label: 'All events' }], 'spike', (view) => { this.view = viewOf(line, view); this.draw(); })),
+      this.lanes, this.readout, h('p', { class: 'vh', id: `${id}-keys` }, 'Arrow keys select the next or the previous slice.'),
+      saveButtons(`CPU ${note.cpu ?? '?'} around spike ${spike.number ?? 1}`, () => this.pictureRows(), () => figures(line)),
+      spike.causes?.some(({ kind }) => kind === 'hypervisor_steal') ? h('p', { class: 'muted' }, 'The hypervisor counts steal time without reporting when it occurred, so steal has no lane.') : null);
     this.draw();
   }
 
@@ -74,16 +89,46 @@ class Around {
         ...(lane === 'tasks' ? this.line.gaps.map((gap) => this.place(h('i', { class: 'gap', title: `${gap.count === null ? 'events' : `${count(gap.count)} events`} missing` }), gap.from, gap.to)) : []),
         ...shown.filter((one) => one.lane === lane).map((one, i) => this.stretch(one, i % 2 === 1)))));
     const axis = h('div', { class: 'lane axis', 'aria-hidden': 'true' }, h('span', { class: 'lane-name' }), h('div', { class: 'track' },
-      ...ticks(this.view[0], this.view[1], 5).map((at) => this.place(h('span', { class: this.percent(at) > 92 ? 'at last' : 'at' }, at === 0 ? '0' : `${at < 0 ? '−' : ''}${human(ns(Math.abs(at)))}`), at, at))));
+      ...ticks(this.view[0], this.view[1], 5).map((at) => this.place(h('span', { class: this.side(at) }, distance(at)), at, at))));
     this.lanes.replaceChildren(...rows, axis);
     this.at = null;
     this.choose(null, false);
   }
 
+  /** Labels at the ends stand inside of the axis. */
+  private side(at: number): string {
+    const percent = this.percent(at);
+    return percent > 92 ? 'at last' : percent < 8 ? 'at first' : 'at';
+  }
+
+  /** The colour of a slice: the loop and the culprit have their own. */
+  private coat({ lane, tid }: Stretch): Coat {
+    if (tid === this.note.tid) return { hue: 'green', pattern: 'solid' };
+    return tid !== null && tid > 0 && tid === this.culprit ? { hue: 'vermilion', pattern: 'solid' } : COATS[lane];
+  }
+
+  /** The lanes as rows of a picture, with the axis below. */
+  private pictureRows(): PictureRow[] {
+    const at = (box: { x: number; width: number }, time: number): number => box.x + (box.width * this.percent(time)) / 100;
+    const lanes = LANES.map((lane): PictureRow => ({ name: lane, words: '', paint: (ctx, box) => {
+      ctx.globalAlpha = 0.13;
+      ctx.fillStyle = ink('bad');
+      ctx.fillRect(at(box, 0), box.y - 6, at(box, this.line.start) - at(box, 0), box.height + 12);
+      ctx.globalAlpha = 1;
+
+      for (const one of this.shown().filter((slice) => slice.lane === lane)) {
+        const [from, to] = [at(box, one.from), at(box, one.to)];
+        paintPart(ctx, { ...box, x: from, width: Math.max(to - from, 2) }, { ...this.coat(one), words: one.name });
+      }
+    } }));
+    const marks = ticks(this.view[0], this.view[1], 5);
+    return [...lanes, { name: '', words: 'since the programmed expiry', paint: (ctx, box) => paintMarks(ctx, box, marks.map((time) => [at(box, time), distance(time)])) }];
+  }
+
   /** Neighbours differ a little, so that each is seen to begin and end. */
   private stretch(one: Stretch, second: boolean): HTMLElement {
-    const hue = one.tid === this.note.tid ? 'green solid' : one.tid !== null && one.tid > 0 && one.tid === this.culprit ? 'vermilion solid' : PAINT[one.lane];
-    const element = this.place(h('div', { class: `stretch paint ${hue}${second ? ' second' : ''}` }, h('b', {}, one.name)), one.from, one.to);
+    const { hue, pattern } = this.coat(one);
+    const element = this.place(h('div', { class: `stretch paint ${hue} ${pattern}${second ? ' second' : ''}` }, h('b', {}, one.name)), one.from, one.to);
     element.dataset['stretch'] = String(this.line.stretches.indexOf(one));
     return element;
   }
@@ -116,16 +161,16 @@ class Around {
     this.at = one;
     this.lanes.querySelector('.stretch.at')?.classList.remove('at');
     if (one !== null) this.lanes.querySelector(`[data-stretch="${this.line.stretches.indexOf(one)}"]`)?.classList.add('at');
-    this.readout.textContent = one === null ? 'Point at a stretch, or focus the lanes and use the arrow keys, to read what ran and for how many nanoseconds.' : inWords(one);
+    this.readout.textContent = one === null ? 'Point at a slice, or focus the lanes and use the arrow keys, to show what ran and for how long.' : inWords(one);
     if (one !== null && say) announce(inWords(one));
   }
 }
 
 /** Why the events around a spike are not there. */
 const GONE: Readonly<Record<string, string>> = {
-  not_among_worst: 'The events around it were not kept: 32 spikes before it were worse.',
-  no_room: 'The events around it were dropped (buffer full).',
-  no_events: 'The flight recorder had no event of the loop’s CPU.',
+  not_among_worst: 'The events around this spike were not kept: 32 earlier spikes were worse.',
+  no_room: 'The events around this spike were dropped (buffer full).',
+  no_events: 'The flight recorder has no events of the loop’s CPU.',
 };
 
 /** The lanes, or a line that says why there are none; null where it was not analysed. */
@@ -134,9 +179,9 @@ export function around(spike: Spike, note: WindowNote | undefined, command: stri
   try {
     const line = timeline(note);
     const { element } = new Around(line, note, mainCause(spike.causes)?.culprit?.tid ?? null, spike);
-    element.append(h('p', { class: 'muted' }, 'In full: ', h('code', {}, command)));
+    element.append(h('p', { class: 'muted' }, 'To export all of its events: ', h('code', {}, command)));
     return element;
   } catch (error) {
-    return h('p', { class: 'muted' }, `The events around it cannot be read: ${(error as Error).message}`);
+    return h('p', { class: 'muted' }, `The events around this spike cannot be read: ${(error as Error).message}`);
   }
 }

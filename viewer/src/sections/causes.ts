@@ -36,7 +36,7 @@ function chart(cells: readonly Explained[], kinds: readonly string[], measure: M
     const pieces = kinds.flatMap((kind) => {
       const one = cell.counts[kind];
       return one === undefined ? [] : [{ kind, size: sizeOf(one, measure), label: sizeWord(one, measure),
-        title: `${causeWord(kind).words}: ${spikesWord(one.spikes)}, ${human(one.lateness_ns)} late in all, worst ${human(one.worst_ns)}` }];
+        title: `${causeWord(kind).words}: ${spikesWord(one.spikes)}, total lateness ${human(one.lateness_ns)}, worst ${human(one.worst_ns)}` }];
     });
     return h('div', { class: 'cause-row', 'aria-hidden': 'true' }, h('b', {}, cell.name), dividedBar(pieces),
       h('span', { class: 'total' }, measure === 'spikes' ? spikes : human(cell.lateness)));
@@ -66,7 +66,7 @@ export function figures(cells: readonly Pick<Explained, 'name' | 'counts'>[]): F
 }
 
 function hiddenTable(cells: readonly Explained[], kinds: readonly string[]): HTMLElement {
-  return h('div', { class: 'vh' }, h('table', {}, h('caption', {}, 'Causes by cell: number of spikes and lateness in all, by main cause'),
+  return h('div', { class: 'vh' }, h('table', {}, h('caption', {}, 'Causes by cell: number of spikes and total lateness, by main cause'),
     h('thead', {}, h('tr', {}, ...['cell', 'spikes', 'analysed', 'lateness', 'accounted for', ...kinds.map((kind) => causeWord(kind).words)].map((head) => h('th', { scope: 'col' }, head)))),
     h('tbody', {}, ...cells.map((cell) => h('tr', {}, h('th', { scope: 'row' }, cell.name),
       ...[count(cell.spikes), count(cell.analysed), human(cell.lateness), accounted(cell.counts)].map((text) => h('td', {}, text)),
@@ -100,8 +100,8 @@ function remedies(all: Counts, kinds: readonly string[], spikes: readonly Spike[
 
 function nothing(report: Report): string {
   const spikes = report.cells.reduce((sum, cell) => sum + (cell.figures.spike_count ?? 0), 0);
-  return spikes === 0 ? 'No sample went beyond the spike limit, so there is nothing to explain.'
-    : 'Not analysed: these recordings hold no causes, because the flight recorder was switched off, not permitted, or not available.';
+  return spikes === 0 ? 'No sample exceeded the spike threshold.'
+    : 'Not analysed: the flight recorder was disabled, not permitted or not available.';
 }
 
 /** The section; only its switch changes it. */
@@ -120,8 +120,8 @@ export function causesSection(report: Report): HTMLElement {
   draw('spikes');
   const analysed = cells.reduce((sum, cell) => sum + cell.analysed, 0);
   const spikes = cells.reduce((sum, cell) => sum + cell.spikes, 0);
-  const lead = `${analysed < spikes ? `${count(analysed)} of ${spikesWord(spikes)} were` : `${spikesWord(spikes)} ${spikes === 1 ? 'was' : 'were'}`} analysed; ${accounted(all)} of their lateness has a cause. `
-    + `${cells.length > 1 ? 'Each bar is one cell’s whole, with its total beside it' : 'The bar is the whole'}; a spike counts under its main cause.`;
+  const lead = `${analysed < spikes ? `${count(analysed)} of ${spikesWord(spikes)} were` : `${spikesWord(spikes)} ${spikes === 1 ? 'was' : 'were'}`} analysed; causes account for ${accounted(all)} of their lateness. `
+    + `${cells.length > 1 ? 'Each bar is one cell, with its total at the right. ' : ''}Each spike counts under its main cause.`;
   const sentences = report.summary.causes ?? [];
   return section('causes', 'Causes of latency', null,
     sentences.length > 0 ? h('div', { class: 'sentences' }, ...sentences.map((sentence) => h('p', {}, ...prose(held(sentence))))) : null,

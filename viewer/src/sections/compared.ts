@@ -64,16 +64,16 @@ export function comparedSection(store: Store): { element: HTMLElement; redraw: (
   const holder = h('div');
   const { differences, runs, warnings } = comparison;
   const differed = differences.length === 0 ? h('p', { class: 'lead' }, 'The recorded hosts and settings do not differ.')
-    : h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'What differed' }, h('table', { class: 'list plain differed' },
-      h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'what differed'), ...runs.map((run) => h('th', { scope: 'col' }, run)))),
+    : h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Differences' }, h('table', { class: 'list plain differed' },
+      h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'setting'), ...runs.map((run) => h('th', { scope: 'col' }, run)))),
       h('tbody', {}, ...differences.map(({ fact, values }) => h('tr', {}, h('th', { scope: 'row' }, fact.replaceAll('_', ' ')), ...values.map((value) => h('td', {}, value ?? 'not recorded')))))));
-  const element = section('compared', 'Side by side', `Each percentile divided by that of the first run. The line is the 95 % interval; left of 1 is shorter. An interval that contains 1 shows no difference.`,
+  const element = section('compared', 'Side by side', `Each percentile divided by that of the first run. The line is the 95 % confidence interval; left of 1 is shorter. An interval that contains 1 shows no difference.`,
     holder, h('h3', { class: 'of' }, 'Hosts and settings'), differed,
     h('h3', { class: 'of' }, 'Limits of the comparison'), h('ul', { class: 'warnings' }, ...warnings.map((warning) => h('li', {}, ...prose(held(`${warning}.`))))));
   const redraw = (): void => {
     const found = beside(comparison, store.state.tag);
     const figures = rowsOf(comparison, store.state.tag);
-    holder.replaceChildren(...(figures.rows.length > 0 ? [table(figures)] : []), ...(found.length > 0 ? ratios(found) : [h('p', { class: 'lead' }, `No two of the runs have ${seriesWord(store.state.tag).name.toLowerCase()}.`)]));
+    holder.replaceChildren(...(figures.rows.length > 0 ? [table(figures)] : []), ...(found.length > 0 ? ratios(found) : [h('p', { class: 'lead' }, `No two runs have samples of ${seriesWord(store.state.tag).name.toLowerCase()}.`)]));
   };
   return { element, redraw };
 }

@@ -69,7 +69,7 @@ export function effectsSection(effects: readonly Effect[]): HTMLElement {
   if (effects.length === 0) return section('effects', 'Effect of each tuning', 'No two cells differ in one tuning alone, so the effect of a single tuning cannot be computed.');
   const bounds = ratioBounds(effects);
   const loads = [...new Set(effects.map((effect) => effect.load))];
-  return section('effects', 'Effect of each tuning', 'Each figure with the tuning divided by the figure without it, over the pairs of cells that differ in nothing else; the line is its confidence interval. Left of 1 is shorter. An interval that contains 1 shows no difference.',
+  return section('effects', 'Effect of each tuning', 'Each figure with the tuning divided by the figure without it, over the pairs of cells that differ in nothing else; the line is the 95 % confidence interval. Left of 1 is shorter. An interval that contains 1 shows no difference.',
     ...loads.map((load) => {
       const own = effects.filter((effect) => effect.load === load);
       const metrics = [...new Set(own.map((effect) => effect.metric))];

@@ -28,12 +28,12 @@ function ofCell(cell: Cell, named: boolean): HTMLElement {
   const incidents = cell.figures.events?.incidents ?? [];
   const name = named ? `${cell.name}: ` : '';
   return h('div', {},
-    incidents.length > 0 ? h('ul', { 'aria-label': `${name}what was wrong` }, ...incidents.map((what) => h('li', {}, what))) : null,
-    h('details', {}, h('summary', {}, `${name}${count(events.length)} events, one by one`),
+    incidents.length > 0 ? h('ul', { 'aria-label': `${name}incidents` }, ...incidents.map((what) => h('li', {}, what))) : null,
+    h('details', {}, h('summary', {}, `${name}all ${count(events.length)} events`),
       h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': `${name}table of events` }, h('table', { class: 'list plain' },
-        h('thead', {}, h('tr', {}, ...['when', 'cycle', 'event', 'what happened'].map((head, i) => h('th', { scope: 'col', class: i < 2 ? 'number' : null }, head)))),
+        h('thead', {}, h('tr', {}, ...['time', 'cycle', 'event', 'description'].map((head, i) => h('th', { scope: 'col', class: i < 2 ? 'number' : null }, head)))),
         h('tbody', {}, ...events.slice(0, MOST_ROWS).map(row)))),
-      events.length > MOST_ROWS ? h('p', { class: 'muted' }, `${count(events.length - MOST_ROWS)} more are in the recording.`) : null));
+      events.length > MOST_ROWS ? h('p', { class: 'muted' }, `The recording contains ${count(events.length - MOST_ROWS)} more events.`) : null));
 }
 
 export function eventsSection(report: Report): HTMLElement | null {
@@ -43,5 +43,5 @@ export function eventsSection(report: Report): HTMLElement | null {
   const allowed = report.summary.most_alarms;
   const limit = allowed === undefined ? '' : `; ${count(allowed)} allowed`;
   const lead = `${alarms === 0 ? 'No alarms' : alarms === 1 ? '1 alarm' : `${count(alarms)} alarms`}${limit}.`;
-  return section('events', 'Bus and robot', lead, ...cells.map((cell) => ofCell(cell, cells.length > 1)));
+  return section('events', 'Bus and robot events', lead, ...cells.map((cell) => ofCell(cell, cells.length > 1)));
 }

@@ -11,7 +11,7 @@ const TIMES = [1, 3, 10, 30, 60, 180, 600, 1800, 3600, 10_800, 28_800, 86_400, 2
 const days = (seconds: Sec): string => (seconds >= 172_800 ? `${Math.round(seconds / 86_400)} d` : duration(seconds));
 
 function facts(estimate: Estimate): HTMLElement {
-  const over = estimate.stretches_over > estimate.peaks ? `, of ${estimate.stretches_over} stretches` : '';
+  const over = estimate.stretches_over > estimate.peaks ? `, of ${estimate.stretches_over} intervals over it` : '';
   const pairs: [string, string][] = [
     [`worst in ${days(sec(estimate.mission_s))}`, human(estimate.worst_ns)],
     ['95 % interval', `${human(estimate.low_ns)} to ${human(estimate.high_ns)}`],
@@ -46,7 +46,7 @@ function plot(name: string, { sentence, mission_s: mission }: Extremes, estimate
     figures: () => ({ head: ['kind', 'time_s', 'value_ns', 'low_ns', 'high_ns'], rows: [
       ...curve.map((level) => ['estimate', level.mission_s, level.worst_ns, level.low_ns, level.high_ns]), ...observed.map((one) => ['observed', one.every_s, one.ns, '', '']),
     ] }),
-    key: [['seen', 'observed in the run'], ['bell', 'estimate, with its 95 % interval'], ['begin', 'the mission']],
+    key: [['seen', 'observed in the run'], ['bell', 'estimate, with its 95 % interval'], ['begin', 'mission']],
     table: { caption: 'Value exceeded once in a time', head: ['time', 'estimate', 'from', 'to'], rows: curve.map((level) => [days(sec(level.mission_s)), human(level.worst_ns), human(level.low_ns), human(level.high_ns)]) },
   });
 }
@@ -61,9 +61,9 @@ export function extremesSection(report: Report): HTMLElement | null {
   }));
   const refused = cells.filter(({ all }) => all.extremes.estimate === null);
   const enough = cells.map(({ all }) => all.enough).find((one) => one !== null);
-  return section('extremes', 'Extrapolated worst case (EVT)', 'An estimate by extreme value theory, shown only where its fit holds. It extends the tail that the run has seen. It does not include causes that did not occur in the run, and does not guarantee a bound.',
+  return section('extremes', 'Extrapolated worst case (EVT)', 'An estimate by extreme value theory, shown only where its fit holds. It extrapolates the tail of the run, does not include causes that did not occur in the run, and does not guarantee a bound.',
     ...shown.map(({ name, of, estimate, limit }) => h('div', {}, plot(name, of, estimate, limit), facts(estimate))),
     refused.length > 0 && !many ? h('p', { class: 'note' }, ...prose(held(refused[0]!.all.extremes.sentence))) : null,
-    refused.length > 0 && many ? h('details', {}, h('summary', {}, `${refused.length} cells without an estimate, and why`), h('dl', { class: 'pairs' }, ...refused.flatMap(({ name, all }) => [h('dt', {}, name), h('dd', {}, held(all.extremes.sentence))]))) : null,
+    refused.length > 0 && many ? h('details', {}, h('summary', {}, `${refused.length} cells without an estimate`), h('dl', { class: 'pairs' }, ...refused.flatMap(({ name, all }) => [h('dt', {}, name), h('dd', {}, held(all.extremes.sentence))]))) : null,
     enough ? h('p', { class: 'note' }, ...prose(held(enough.sentence))) : null);
 }

@@ -220,7 +220,7 @@ function legend(report: Report, tag: string): HTMLElement {
     bit.style.backgroundColor = css(shade(i / 23));
     return bit;
   }));
-  const what = tag === 'observed_period' ? 'closer to T … further from T' : 'shorter … longer';
+  const what = tag === 'observed_period' ? 'closer to T … farther from T' : 'shorter … longer';
   const refused = report.cells.some((cell) => !cell.figures.permitted);
   const unsupported = report.cells.some((cell) => Object.values(cell.figures.series).some((figures) => figures.low.some((low) => !low.supported && low.q < 100)));
   return h('p', { class: 'legend' },
@@ -234,9 +234,9 @@ export function matrixSection(store: Store): { element: HTMLElement; redraw: () 
   const holder = h('div', { class: 'matrices' });
   const { report } = store;
   const lead = report.kind === 'bench'
-    ? 'Columns are tunings; “Low 99 %” keeps the lowest 99 % of the samples, and so on. Choose a column to show or hide that cell in the charts below.'
-    : '“Low 99 %” keeps the lowest 99 % of the samples, and so on: what the loop does when its worst moments are left out.';
-  const source = report.summary.derived ? h('p', { class: 'note' }, 'Computed from the histograms by this page, so that a figure is as exact as its bucket; these files came without a summary.') : null;
+    ? 'Columns are tunings. “Low 99 %” has the figures of the lowest 99 % of the samples, and so on. Choose a column to show or hide its cell in the charts.'
+    : '“Low 99 %” has the figures of the lowest 99 % of the samples, and so on.';
+  const source = report.summary.derived ? h('p', { class: 'note' }, 'These files have no summary. Computed from the histograms by this page; a figure is as exact as its bucket.') : null;
   let isOpen = false;
   const fold = h('button', { type: 'button', class: 'quiet', onclick: () => { isOpen = !isOpen; redraw(); } });
   const element = section('matrix', report.kind === 'bench' ? 'All cells' : 'Figures', lead, source, holder);

@@ -37,8 +37,8 @@ function plot(cell: Cell, normal: Normal, named: boolean, limit: Limit | null): 
     limit: limitMark(limit, tag, 'x'),
     figures: () => ({ head: ['from_ns', 'to_ns', 'samples', 'normal_samples'], rows: counts.map((n, i) => [edges[i]!, edges[i + 1]!, n, expected[i]!]) }),
     y: { from: FLOOR, to: most * 1.6, log: true, marks: logMarks(1, most * 1.6, count) },
-    key: [['bin', 'samples'], ['bell', 'normal distribution of the same mean and SD'], ['begin', 'its expected maximum']],
-    table: { caption: `Samples and what a normal distribution would have, ${cell.name}`, head: ['from', 'samples', 'normal'], rows: counts.map((n, i) => [human(edges[i]!), count(n), digits(expected[i]!)]) },
+    key: [['bin', 'samples'], ['bell', 'normal distribution with the same mean and SD'], ['begin', 'its expected maximum']],
+    table: { caption: `Samples, and those expected of a normal distribution, ${cell.name}`, head: ['from', 'samples', 'normal'], rows: counts.map((n, i) => [human(edges[i]!), count(n), digits(expected[i]!)]) },
   });
 }
 

@@ -12,9 +12,9 @@ export function collectNotes(report: Report): [string, string][] {
   for (const cell of report.cells) {
     if (!cell.figures.permitted) notes.push([cell.name, `not permitted${cell.figures.why_not ? `: ${cell.figures.why_not}` : ''}`]);
     else if (!cell.figures.complete || (cell.file !== null && cell.file.run !== null && cell.file.end === null)) notes.push([cell.name, 'truncated; figures from the recorded part']);
-    if (cell.figures.lost > 0) notes.push([cell.name, `${count(cell.figures.lost)} samples did not fit between the loop and the recorder and are missing`]);
+    if (cell.figures.lost > 0) notes.push([cell.name, `${count(cell.figures.lost)} samples lost (ring between loop and recorder full)`]);
     for (const note of new Set(cell.figures.notes)) notes.push([cell.name, note]);
-    if (cell.figures.permitted && cell.file === null) notes.push([cell.name, 'its recording is not in this page; only its figures are']);
+    if (cell.figures.permitted && cell.file === null) notes.push([cell.name, 'recording not in this page; figures only']);
   }
   for (const file of report.files) {
     for (const { t, load, event, detail } of file.loads) {

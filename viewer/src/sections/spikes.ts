@@ -1,5 +1,5 @@
 // The worst moments: when, how late, and why.
-import { inWords, mainCause, situationOfCell } from '../causes.ts';
+import { grouped, inWords, mainCause, situationOfCell } from '../causes.ts';
 import { freshId, h, section } from '../dom.ts';
 import type { Spike } from '../hlog.ts';
 import { onClock, type Cell } from '../model.ts';
@@ -84,11 +84,12 @@ function rowsOf(row: Row, columns: readonly (typeof COLUMNS)[number][], open: Se
   };
   if (open.has(key)) fill();
   const main = mainCause(causes);
+  const others = grouped(causes).length - 1;
   const words = (of: Key): string => (of === 'number' ? (spike.number === undefined ? '–' : count(spike.number)) : of === 'at' ? at(spike) : of === 'cell' ? cell.name : of === 'latency' ? usCell(spike.wakeup_latency_ns, false)
     : of === 'execution' ? usCell(spike.execution_time_ns, false) : of === 'skipped' ? count(spike.skipped) : of === 'stall' ? stallWord(spike.stall) : causeWords(spike));
   const tr = h('tr', {}, ...columns.map(({ key: of, numeric }) => h('td', { class: numeric ? 'number' : of === 'cause' ? 'cause' : null },
     of === 'cause' && main !== null ? h('button', { type: 'button', class: 'more', 'data-why': key, 'aria-expanded': String(open.has(key)), 'aria-controls': id, onclick: toggle },
-      causeKey(main.kind), h('span', {}, causeWords(spike), causes.length > 1 ? h('span', { class: 'muted' }, ` and ${causes.length - 1} more`) : null)) : words(of))));
+      causeKey(main.kind), h('span', {}, causeWords(spike), others > 0 ? h('span', { class: 'muted' }, ` and ${count(others)} more`) : null)) : words(of))));
   return main === null ? [tr] : [tr, under];
 }
 
@@ -100,9 +101,9 @@ export function spikesSection(store: Store): { element: HTMLElement; redraw: () 
   const isAnalysed = report.cells.some((cell) => knownSpikes(cell).some((spike) => spike.causes?.length));
   const open = new Set<string>();
   const total = report.cells.reduce((s, cell) => s + (cell.figures.spike_count ?? 0), 0);
-  const element = section('spikes', 'Worst spikes', total === 0 ? 'No sample went beyond the spike limit.'
-    : `${count(total)} samples went beyond the spike limit. The worst of them are kept with what is known about each.${isAnalysed ? ' Choose a cause to see everything that delayed that cycle, and what ran around it.' : ''}`,
-  many && total > 0 ? h('label', { class: 'tick' }, h('input', { type: 'checkbox', onchange: (event) => { everything = (event.target as HTMLInputElement).checked; redraw(); } }), ' of all cells, not only the selected ones') : null,
+  const element = section('spikes', 'Worst spikes', total === 0 ? 'No sample exceeded the spike threshold.'
+    : `${count(total)} ${total === 1 ? 'sample' : 'samples'} exceeded the spike threshold; the worst are listed here.${isAnalysed ? ' Choose a cause to show everything that delayed the cycle, and what ran around it.' : ''}`,
+  many && total > 0 ? h('label', { class: 'tick' }, h('input', { type: 'checkbox', onchange: (event) => { everything = (event.target as HTMLInputElement).checked; redraw(); } }), ' all cells, not only the selected ones') : null,
   holder);
 
   const collect = (): Row[] => (everything ? report.cells : store.selected().map(({ cell }) => cell)).flatMap((cell) => {
@@ -122,7 +123,7 @@ export function spikesSection(store: Store): { element: HTMLElement; redraw: () 
           h('button', { type: 'button', 'data-sort': column.key, onclick: () => { [key, down] = [column.key, column.key === key ? !down : column.numeric && column.key !== 'at']; redraw(); } },
             column.name, h('span', { 'aria-hidden': 'true' }, column.key === key ? (down ? ' ↓' : ' ↑') : '')))))),
         h('tbody', {}, ...shown.flatMap((row) => rowsOf(row, columns, open))))),
-      rows.length > SHOWN ? h('button', { type: 'button', class: 'quiet', onclick: () => { all = !all; redraw(); } }, all ? `Only the first ${SHOWN}` : `All ${count(rows.length)}`) : '');
+      rows.length > SHOWN ? h('button', { type: 'button', class: 'quiet', onclick: () => { all = !all; redraw(); } }, all ? `Show the first ${SHOWN}` : `Show all ${count(rows.length)}`) : '');
     const active = sort !== undefined ? `[data-sort="${sort}"]` : why !== undefined ? `[data-why="${CSS.escape(why)}"]` : null;
     if (active !== null) holder.querySelector<HTMLElement>(`button${active}`)?.focus({ preventScroll: true });
   }

@@ -1,8 +1,9 @@
 // A sweep: smallest, mean and largest, jitter against what is allowed, and the load reached against the load asked for.
+import { limitMark } from '../charts/marks.ts';
 import { evenMarks, line, logMarks, smallChart, type Axis } from '../charts/small.ts';
 import type { Figures } from '../charts/save.ts';
 import { h, section, svg } from '../dom.ts';
-import type { Sweep, SweepStep } from '../summary.ts';
+import type { Limit, Sweep, SweepStep } from '../summary.ts';
 import { held, human, ns, tick } from '../units.ts';
 import { seriesWord } from '../words.ts';
 
@@ -30,7 +31,7 @@ const figures = (steps: readonly SweepStep[]): Figures => ({
 });
 const HEAD = ['target load', 'reached', 'min', 'avg', 'max', 'jitter', 'verdict'];
 
-function spread({ steps, series }: Sweep): HTMLElement {
+function spread({ steps, series }: Sweep, limit: Limit | null): HTMLElement {
   const name = seriesWord(series).name;
   const shown = ['min_ns', 'mean_ns', 'max_ns'] as const;
   return smallChart({
@@ -40,7 +41,7 @@ function spread({ steps, series }: Sweep): HTMLElement {
       line(`curve ${figure.slice(0, -3)}`, steps.map((step) => [x(step.asked_percent), y(us(step[figure]))] as const)),
       ...steps.map((step) => svg('circle', { class: `dot ${figure.slice(0, -3)}`, cx: x(step.asked_percent), cy: y(us(step[figure])), r: 3 })),
     ]),
-    key: [['max', 'largest'], ['mean', 'mean'], ['min', 'smallest']],
+    key: [['max', 'largest'], ['mean', 'mean'], ['min', 'smallest']], limit: limitMark(limit, series, 'y'),
     figures: () => figures(steps),
     table: { caption: `${name} over load`, head: HEAD, rows: rows(steps) },
   });
@@ -76,8 +77,8 @@ function reached({ steps }: Sweep): HTMLElement {
   });
 }
 
-export function sweepSection(sweep: Sweep | undefined): HTMLElement | null {
+export function sweepSection(sweep: Sweep | undefined, limit: Limit | null): HTMLElement | null {
   if (sweep === undefined || sweep.steps.length === 0) return null;
-  return section('sweep', 'Over rising load', 'One probe under a CPU load that rises step by step, as in Mossige, Sampath and Rao (2007), figures 6 to 8.',
-    h('p', { class: 'note' }, held(sweep.sentence)), spread(sweep), jitter(sweep), reached(sweep));
+  return section('sweep', 'Latency over load', 'One probe under a CPU load that rises in steps, as in Mossige, Sampath and Rao (2007), figures 6 to 8.',
+    h('p', { class: 'note' }, held(sweep.sentence)), spread(sweep, limit), jitter(sweep), reached(sweep));
 }

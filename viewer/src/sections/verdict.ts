@@ -24,7 +24,7 @@ const when = (unix: number): string =>
 function facts(report: Report): [string, string][] {
   const { summary } = report;
   const sum = (of: (cell: Report['cells'][number]['figures']) => number): number => report.cells.reduce((s, cell) => s + of(cell.figures), 0);
-  const list: [string, string][] = [['When', when(summary.started_unix_s)], ['Elapsed', duration(sec(summary.elapsed_s))]];
+  const list: [string, string][] = [['Started', when(summary.started_unix_s)], ['Elapsed', duration(sec(summary.elapsed_s))]];
   if (summary.period_ns > 0) list.push(['Period', human(summary.period_ns)]);
   if (summary.limit) list.push(['Limit', held(`${human(summary.limit.limit_ns)} at ${summary.limit.at} %`)]);
   const loads = summary.loads.filter((load) => load !== '');
@@ -42,7 +42,7 @@ export function verdictSection(report: Report): HTMLElement {
   const verdict = summary.verdict;
   const host = Object.entries(summary.host);
   const best = verdict?.best;
-  const title = verdict?.sentence ?? (summary.derived ? 'Recordings without a summary: the figures below are computed from the histograms.' : 'No latency limit was given, so this report has figures and no verdict.');
+  const title = verdict?.sentence ?? (summary.derived ? 'Recordings without a summary: figures computed from the histograms.' : 'No latency limit was given, so this report has no verdict.');
   // The first clause is the headline; the grounds follow it.
   // The badge above says the outcome.
   const answer = title.replace(/^(PASS|FAIL|INCONCLUSIVE): /, '');
@@ -54,7 +54,7 @@ export function verdictSection(report: Report): HTMLElement {
     verdict?.outcome ? badge(verdict.outcome) : null,
     h('h1', { id: 'verdict-title' }, ...prose(held(summary.comparison ? headline : asHeadline(headline)))),
     ...grounds.map((ground) => h('p', { class: 'ground' }, ...prose(held(asHeadline(ground))))),
-    best && (summary.tunings.length > 1 || summary.loads.length > 1) && summary.sweep === undefined ? h('p', { class: 'best' }, 'Best tuning ', h('b', {}, best.tuning), tuningWords(best.tuning) === best.tuning ? '' : ` (${tuningWords(best.tuning)})`, `; worst ${loadPhrase(best.load)}.`) : null,
+    best && (summary.tunings.length > 1 || summary.loads.length > 1) && summary.sweep === undefined ? h('p', { class: 'best' }, 'Best tuning ', h('b', {}, best.tuning), tuningWords(best.tuning) === best.tuning ? '' : ` (${tuningWords(best.tuning)})`, `; highest latency ${loadPhrase(best.load)}.`) : null,
     single && single.sentence !== verdict?.sentence ? h('p', { class: 'best' }, ...prose(held(single.sentence))) : null,
     summary.command.length > 0 ? h('p', { class: 'command' }, h('code', {}, ...summary.command.flatMap((word) => [h('span', {}, shellWord(word)), ' ']))) : null,
     h('dl', { class: 'facts' }, ...facts(report).map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value)))),
