@@ -17,6 +17,9 @@ type Row = readonly [id: string, text: string, needs: readonly string[], notWith
 /** Tunings that exist on some machines only, each with the fact that it needs. */
 const TUNING_NEEDS: Readonly<Record<string, string>> = { 'shield.cpuset_v2': 'cpuset_v2', 'shield.cpuset_v1': 'cpuset_v1' };
 
+/** Tunings that take a reboot, another kernel, the host, a service or a change of the loop's program. */
+export const NOT_IN_TURNS: readonly string[] = ['fw.smi', 'guest.host_advice', 'irq.irqbalance', 'irq.managed', 'kern.preempt_rt', 'proc.pi_mutex', 'proc.prefault', 'shield.rcu_nocbs'];
+
 export const ADVICE: readonly Row[] = [
   ['pin-vcpu', 'give the virtual CPU a physical CPU of its own on the host (pinning, isolation)', ['guest'], [], ['guest.host_advice']],
   ['bare-metal', 'run on bare metal', ['guest'], [], []],
@@ -69,7 +72,7 @@ const SHALLOW_NS = 10_000;
 const HIGHEST = 99;
 const OF_ONE_CPU = /^(migration|ksoftirqd|cpuhp|rcuc|ktimers|irq_work|kworker)\/\d/;
 
-type Asked = Pick<Cause, 'kind' | 'culprit'> & { ns: number };
+export type Asked = Pick<Cause, 'kind' | 'culprit'> & { ns: number };
 
 const PLAIN: Readonly<Record<string, readonly string[]>> = {
   hypervisor_steal: ['pin-vcpu', 'bare-metal'], hypervisor_pause: ['pin-vcpu', 'bare-metal'], rt_throttling: ['leave-tenth', 'no-rt-limit'],
@@ -133,6 +136,12 @@ export function tuningIds(cause: Asked, situation: Situation): string[] {
 export function tuningCommand(cause: Asked, situation: Situation): string {
   const ids = tuningIds(cause, situation);
   return ids.length > 0 ? `onbeat tune check ${ids.join(' ')}` : '';
+}
+
+/** The command that measures what the first of them is worth that can be measured in turns; empty if none can. */
+export function measureCommand(cause: Asked, situation: Situation): string {
+  const first = tuningIds(cause, situation).find((id) => !NOT_IN_TURNS.includes(id));
+  return first === undefined ? '' : `onbeat tune measure ${first}`;
 }
 
 /** What is said where no advice applies that is not in effect already. */

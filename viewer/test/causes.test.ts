@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { ADVICE, adviceIds, NO_REMEDY, situationOf, tuningIds, type Situation } from '../src/advice.ts';
+import { ADVICE, adviceIds, measureCommand, NO_REMEDY, situationOf, tuningIds, type Situation } from '../src/advice.ts';
 import { CAUSES, causeWord, countKept, explained, grouped, inWords, joinCounts, mainCause, mostFrequent, ordered, program, thread } from '../src/causes.ts';
 import { deriveSummary } from '../src/derive.ts';
 import { readText, type Cause, type CauseCount, type RunNote, type Spike } from '../src/hlog.ts';
@@ -38,12 +38,13 @@ test('the list of advice is the command’s', () => {
 });
 
 test('each cause in each situation is answered as by the command, and a run’s situation is the same', () => {
-  interface Cases { situations: Situation[]; runs: { run: RunNote; situation: Situation }[]; causes: { cause: Cause; advice: string[][]; tunings: string[][] }[] }
+  interface Cases { situations: Situation[]; runs: { run: RunNote; situation: Situation }[]; causes: { cause: Cause; advice: string[][]; tunings: string[][]; measured: (string | null)[] }[] }
   const { situations, runs, causes } = JSON.parse(fromRust('tests/advice_cases.json')) as Cases;
   assert.ok(causes.length > CAUSES.length && situations.length > 5 && runs.length > 2);
-  for (const { cause: one, advice, tunings } of causes) {
+  for (const { cause: one, advice, tunings, measured } of causes) {
     assert.deepEqual(situations.map((situation) => adviceIds(one, situation)), advice, inWords(one));
     assert.deepEqual(situations.map((situation) => tuningIds(one, situation)), tunings, inWords(one));
+    assert.deepEqual(situations.map((situation) => measureCommand(one, situation) || null), measured, inWords(one));
   }
   for (const { run, situation } of runs) assert.deepEqual(situationOf(run), situation);
 });

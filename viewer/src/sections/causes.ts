@@ -1,5 +1,5 @@
 // Causes of latency: causes by cell, and what would remove each.
-import { adviceAgainst, NO_REMEDY, tuningCommand, type Situation } from '../advice.ts';
+import { adviceAgainst, NO_REMEDY, type Situation } from '../advice.ts';
 import { CAUSES, causeWord, explained, inWords, joinCounts, LINKS, mainCause, mostFrequent, type Counts, type Explained } from '../causes.ts';
 import { paintBar, saveButtons, type PictureRow } from '../charts/rows.ts';
 import type { Figures } from '../charts/save.ts';
@@ -8,6 +8,7 @@ import type { CauseCount, Spike } from '../hlog.ts';
 import type { Report } from '../model.ts';
 import { count, held, human, ns, percent } from '../units.ts';
 import { causeKey, dividedBar } from './swatches.ts';
+import { tuningLines } from './tunings.ts';
 
 type Measure = 'spikes' | 'lateness';
 
@@ -90,11 +91,10 @@ function remedies(all: Counts, kinds: readonly string[], spikes: readonly Spike[
     const asked = { kind, ns: usual, ...(kept?.culprit ? { culprit: kept.culprit } : {}) };
     const situation = situationFor(kind, cells);
     const advice = adviceAgainst(asked, situation) || NO_REMEDY;
-    const command = tuningCommand(asked, situation);
     const by = most === null ? '' : `, ${most.spikes === one.spikes ? 'all' : count(most.spikes)} ${LINKS[kind]?.trim() ?? 'of'} ${most.name}`;
     return h('li', {}, causeKey(kind), h('div', {}, h('b', {}, causeWord(kind).words), h('span', { class: 'muted' }, held(` ${spikesWord(one.spikes)}${by}, worst ${human(one.worst_ns)}`)),
       h('p', {}, ...prose(advice)),
-      command ? h('p', { class: 'muted' }, 'Tunings: ', h('code', {}, command)) : null));
+      ...tuningLines(asked, situation)));
   }));
 }
 

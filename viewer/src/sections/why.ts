@@ -1,10 +1,11 @@
 // One spike's causes: how its lateness divides among them, and what shows each.
-import { adviceAgainst, tuningCommand, type Situation } from '../advice.ts';
+import { adviceAgainst, type Situation } from '../advice.ts';
 import { causeWord, grouped, thread, type CauseGroup } from '../causes.ts';
 import { h, prose } from '../dom.ts';
 import type { Cause } from '../hlog.ts';
 import { count, held, human, ns, percent } from '../units.ts';
 import { causeKey, dividedBar } from './swatches.ts';
+import { tuningLines } from './tunings.ts';
 
 /** A share in percent with as many digits as a reader needs. */
 const share = (part: number): string => (part > 0 && part < 0.001 ? 'below 0.1 %' : percent(Number((part * 100).toFixed(part < 0.1 ? 1 : 0))));
@@ -36,12 +37,11 @@ function each({ members }: CauseGroup): HTMLElement | null {
 function item(group: CauseGroup, all: number, situation: Situation): HTMLElement {
   const [longest] = group.members as [Cause, ...Cause[]];
   const advice = adviceAgainst(longest, situation);
-  const command = tuningCommand(longest, situation);
   return h('li', {}, causeKey(group.kind), h('div', {},
     h('b', {}, group.words), ' ', held(human(group.ns)), h('span', { class: 'muted' }, held(`, ${share(all > 0 ? group.ns / all : 0)}`)),
     ...evidence(group),
     advice ? h('p', { class: 'muted' }, 'To reduce it: ', ...prose(advice)) : null,
-    command ? h('p', { class: 'muted' }, 'Tunings: ', h('code', {}, command)) : null,
+    ...tuningLines(longest, situation),
     each(group)));
 }
 
