@@ -2,10 +2,10 @@
 
 use crate::CpuList;
 use crate::catalogue::probes::matches;
-use crate::change::{Intent, Key, Kind};
+use crate::change::{Intent, Key, Kind, online};
 use crate::error::TuneError;
 use crate::host_files::HostFiles;
-use crate::plan::{Plan, PlanStep, StepTarget, ThreadGroup};
+use crate::plan::{Plan, PlanError, PlanStep, StepTarget, ThreadGroup};
 use crate::shield::Scope;
 use crate::task_setting::TaskSetting;
 use crate::tasks::{self, Task};
@@ -42,7 +42,15 @@ pub struct Resolver<'a> {
     pub scope: Scope,
 }
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
+    /// Reads what every step is resolved against.
+    ///
+    /// # Errors
+    /// [`PlanError::Cpus`] where the plan names no valid CPUs.
+    pub fn new(host: &'a dyn HostFiles, plan: &'a Plan, scope: Scope) -> Result<Self, PlanError> {
+        Ok(Self { host, plan, loop_cpus: plan.loop_cpus()?, online: online(host), scope })
+    }
+
     /// Returns the changes of a step; none where everything is as wanted, or no longer exists.
     ///
     /// # Errors
