@@ -185,13 +185,15 @@ impl<'a> Resolver<'a> {
         for task in self.selected(group)? {
             let key = Key::Task { task: task.id, setting };
             let Some(old) = self.current(&key)? else { continue };
-            if setting.same(&old, &step.new) {
+            let new = setting.in_full(&step.new, &old);
+            if setting.same(&old, &new) {
                 continue;
             }
+
             if setting == TaskSetting::Scheduling {
                 changes.followers.extend(self.slack_of(step, &task));
             }
-            changes.intents.push(Intent::new(&step.id, key, old.trim(), step.new.clone()));
+            changes.intents.push(Intent::new(&step.id, key, old.trim(), new));
         }
 
         Ok(changes)

@@ -400,31 +400,30 @@ fn shell_of_threads(
     value: &str,
 ) -> String {
     use crate::task_setting::TaskSetting;
+    // `SOFT:` leaves the hard limit as it is.
+    let limits = match value.split_once(' ') {
+        Some((soft, hard)) => format!("{soft}:{hard}"),
+        None => format!("{value}:"),
+    };
     let line = match setting {
         TaskSetting::Scheduling => format!("chrt -f -p {} TID", value.trim_start_matches("fifo ")),
         TaskSetting::TimerSlack => format!("echo {value} > /proc/TID/timerslack_ns"),
         TaskSetting::OomScore => format!("echo {value} > /proc/TID/oom_score_adj"),
-        TaskSetting::PriorityLimit => {
-            format!("prlimit --pid PID --rtprio={}", value.replace(' ', ":"))
-        }
-        TaskSetting::LockedMemoryLimit => {
-            format!("prlimit --pid PID --memlock={}", value.replace(' ', ":"))
-        }
-        TaskSetting::RealTimeLimit => {
-            format!("prlimit --pid PID --rttime={}", value.replace(' ', ":"))
-        }
-        TaskSetting::CoreLimit => format!("prlimit --pid PID --core={}", value.replace(' ', ":")),
+        TaskSetting::PriorityLimit => format!("prlimit --pid PID --rtprio={limits}"),
+        TaskSetting::LockedMemoryLimit => format!("prlimit --pid PID --memlock={limits}"),
+        TaskSetting::RealTimeLimit => format!("prlimit --pid PID --rttime={limits}"),
+        TaskSetting::CoreLimit => format!("prlimit --pid PID --core={limits}"),
     };
     format!("{line}   # for {threads}")
 }
 
-/// The values without repetition, at most four.
+/// The values without repetition, at most [`MOST_NAMED`].
 fn distinct(readings: &[(String, ProbeValue)]) -> String {
     let mut values: Vec<String> = readings.iter().map(|(_, value)| value.to_string()).collect();
     values.sort();
     values.dedup();
-    let more = values.len().saturating_sub(4);
-    values.truncate(4);
+    let more = values.len().saturating_sub(MOST_NAMED);
+    values.truncate(MOST_NAMED);
     let named = values.join("; ");
     if more == 0 { named } else { format!("{named}; and {more} more") }
 }
