@@ -57,7 +57,7 @@ pub(crate) enum Tune {
     /// Judges the text alone and prints a corrected version.
     #[command(before_help = LINT_EXAMPLES, after_help = LINT_STATUSES)]
     Lint(TuneLintOptions),
-    /// Write what a check reads on this machine into an archive
+    /// Write what check and plan read on this machine into an archive
     ///
     /// `onbeat tune check --from` and `onbeat tune plan --from` read it on another machine, packed
     /// by gzip or not. It holds no names of hosts, people or programs. As root it holds more.
@@ -144,12 +144,7 @@ pub(crate) struct TuneCheckOptions {
     #[arg(long, value_parser = evidence_ns, value_name = "TIME", conflicts_with = "from")]
     pub(crate) evidence: Option<u64>,
     #[command(flatten)]
-    pub(crate) machine: MachineOptions,
-    /// Print one JSON object and nothing else
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) checked: CheckedLoopOptions,
+    pub(crate) query: QueryOptions,
 }
 
 #[derive(Debug, Args)]
@@ -159,12 +154,7 @@ pub(crate) struct TuneExplainOptions {
     #[arg(add = ArgValueCandidates::new(complete::tuning_ids))]
     pub(crate) ids: Vec<String>,
     #[command(flatten)]
-    pub(crate) machine: MachineOptions,
-    /// Print one JSON object and nothing else
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) checked: CheckedLoopOptions,
+    pub(crate) query: QueryOptions,
 }
 
 #[derive(Debug, Args)]
@@ -186,12 +176,7 @@ pub(crate) struct TunePlanOptions {
     #[arg(long)]
     pub(crate) full: bool,
     #[command(flatten)]
-    pub(crate) machine: MachineOptions,
-    /// Print one JSON object and nothing else
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) checked: CheckedLoopOptions,
+    pub(crate) query: QueryOptions,
 }
 
 #[derive(Debug, Args)]
@@ -332,15 +317,20 @@ pub(crate) struct TuneCaptureOptions {
     pub(crate) json: bool,
 }
 
-/// Another machine.
+/// Which machine is read, for which loop, and how the answer is printed.
 #[derive(Debug, Args)]
-pub(crate) struct MachineOptions {
+pub(crate) struct QueryOptions {
     /// Capture of another machine: an archive or a directory
     ///
     /// An archive of `onbeat tune capture`, packed by gzip or not, or a directory with proc, sys
     /// and etc.
     #[arg(long, value_name = "CAPTURE")]
     pub(crate) from: Option<PathBuf>,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) checked: CheckedLoopOptions,
 }
 
 /// The loop that the machine is checked for.

@@ -56,8 +56,13 @@ impl Bench {
     }
 
     fn write_plan(&self, name: &str, files: &[PathBuf]) {
+        // Changes of one tuning are recorded together; the pipe is to be read after the first was
+        // made.
+        let id = |file: &PathBuf| {
+            if *file == self.pipe() { "mem.min_free" } else { "mem.swappiness" }.to_owned()
+        };
         let step = |file: &PathBuf| PlanStep {
-            id: "mem.swappiness".to_owned(),
+            id: id(file),
             target: StepTarget::File { path: file.display().to_string(), compare: Kind::Text },
             old: OLD.to_owned(),
             new: NEW.to_owned(),
@@ -145,9 +150,8 @@ fn an_apply_that_was_killed_between_two_steps_is_undone_by_another_process_live(
     assert!(bench.run("tune undo").1.contains("nothing to undo"));
 }
 
-#[test]
-fn ctrl_c_undoes_what_an_apply_has_changed_live() {
-    let Some(bench) = Bench::prepared() else { return };
+/// Interrupts an apply of two steps after its first. Returns what it says afterwards.
+fn interrupted_after_its_first_step(bench: &Bench) -> String {
     let (mut child, mut pipe) = bench.started_up_to_its_second_step();
     let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap());
@@ -167,7 +171,36 @@ fn ctrl_c_undoes_what_an_apply_has_changed_live() {
     let mut rest = String::new();
     said.read_to_string(&mut rest).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(2), "{rest}");
-    assert!(rest.contains("interrupted: all changes of this command were undone"), "{rest}");
+    rest
+}
+
+#[test]
+fn ctrl_c_undoes_what_an_apply_has_changed_live() {
+    let Some(bench) = Bench::prepared() else { return };
+    let said = interrupted_after_its_first_step(&bench);
+    assert!(said.contains("interrupted: all changes of this command were undone"), "{said}");
+    assert_eq!(bench.value(), OLD);
+}
+
+#[test]
+fn ctrl_c_leaves_the_changes_of_earlier_commands_in_effect_and_on_record_live() {
+    const EARLIER: &str = "30";
+    let Some(bench) = Bench::prepared() else { return };
+    let plan = fs::read_to_string(bench.dir.path().join("one.toml")).unwrap();
+    let plan = Plan::from_text(&plan).unwrap();
+    let step = PlanStep { new: EARLIER.to_owned(), ..plan.steps[0].clone() };
+    let earlier = Plan { steps: vec![step], ..plan };
+    fs::write(bench.dir.path().join("earlier.toml"), earlier.to_text()).unwrap();
+    assert_eq!(bench.run("tune apply ./earlier.toml --yes --ignore-owners").0, 0);
+
+    let said = interrupted_after_its_first_step(&bench);
+    assert!(said.contains("interrupted: all changes of this command were undone"), "{said}");
+    assert_eq!(bench.value(), EARLIER);
+    let (_, json, _) = bench.run("tune status --json");
+    assert_eq!(json.matches(r#""state":"applied""#).count(), 1, "{json}");
+    assert!(json.contains("earlier.toml") && !json.contains("two.toml"), "{json}");
+
+    assert_eq!(bench.run("tune undo").0, 0);
     assert_eq!(bench.value(), OLD);
 }
 
@@ -205,7 +238,7 @@ fn an_apply_that_fails_at_its_second_step_undoes_the_first_live() {
     let (status, _, said) = bench.run("tune apply ./bad.toml --yes --ignore-owners");
     assert_eq!(status, 2);
     assert!(said.contains("mem.swappiness: cannot set /proc/version to \"10\""), "{said}");
-    assert!(said.contains("changes of this plan were undone"), "{said}");
+    assert!(said.contains("Undone: 1 change of this plan"), "{said}");
     assert_eq!(bench.value(), OLD);
 
     let (status, json, said) =

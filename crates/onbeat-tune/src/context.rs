@@ -190,6 +190,26 @@ pub(super) struct ShieldContext<'a> {
     pub(super) selection: &'a TaskSelection,
 }
 
+/// What a shield works with from its preparation to its end.
+#[derive(Debug)]
+pub(super) struct ShieldBase {
+    pub(super) cpus: CpuSplit,
+    pub(super) selection: TaskSelection,
+    /// Its changes on record.
+    pub(super) steps: Vec<ChangeId>,
+}
+
+impl ShieldBase {
+    pub(super) const fn context<'a>(
+        &'a mut self,
+        host: &'a dyn HostFiles,
+        journal: &'a mut Journal,
+    ) -> ShieldContext<'a> {
+        let Self { cpus, selection, steps } = self;
+        ShieldContext { host, journal, steps, cpus, selection }
+    }
+}
+
 impl ShieldContext<'_> {
     /// Writes changes to the journal with one sync.
     pub(super) fn record(&mut self, intents: Vec<Intent>) -> Result<(), TuneError> {

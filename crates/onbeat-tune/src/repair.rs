@@ -106,6 +106,22 @@ pub fn undo(
     take_up(directory, host, JournalSelection::DeadAndKept, mode)
 }
 
+/// Undoes what one journal holds, kept or not; `None` where it does not exist.
+///
+/// # Errors
+/// As [`undo`].
+pub fn undo_one(
+    path: &Path,
+    host: &dyn HostFiles,
+    mode: UndoMode,
+) -> Result<Option<Repaired>, TuneError> {
+    let Some(directory) = path.parent().filter(|_| path.exists()) else { return Ok(None) };
+    private::check_directory(directory)?;
+    let _lock = DirectoryLock::take(directory, host.own_pid(), "undo")?;
+    let boot_id = journal::boot_id(host)?;
+    settle(path, host, &boot_id, (JournalSelection::DeadAndKept, mode))
+}
+
 fn take_up(
     directory: &Path,
     host: &dyn HostFiles,

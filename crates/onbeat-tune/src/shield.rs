@@ -19,12 +19,12 @@ use rustix::io::Errno;
 
 use super::affinity::{Affinities, PinOutcome};
 use super::change::{CgroupVersion, Hierarchy, UndoMode};
-use super::context::{CpuSplit, ShieldContext, TaskRole, TaskSelection};
+use super::context::{CpuSplit, ShieldBase, ShieldContext, TaskRole, TaskSelection};
 use super::cpu_list::CpuList;
 use super::error::TuneError;
 use super::host_files::HostFiles;
 use super::irq::MovedInterrupts;
-use super::journal::{ChangeId, Journal, Undone};
+use super::journal::{Journal, Undone};
 use super::shield_v1::ShieldV1;
 use super::shield_v2::ShieldV2;
 use super::tasks::{self, TaskId};
@@ -100,12 +100,10 @@ enum Placement {
 /// ```
 #[derive(Debug)]
 pub struct Shield {
-    cpus: CpuSplit,
-    selection: TaskSelection,
+    base: ShieldBase,
     placement: Placement,
     affinities: Affinities,
     interrupts: MovedInterrupts,
-    steps: Vec<ChangeId>,
     is_up: bool,
 }
 
@@ -149,19 +147,17 @@ impl Shield {
 
         let selection = TaskSelection::new(host, &request.free, request.scope)?;
         let mut shield = Self {
-            cpus,
-            selection,
+            base: ShieldBase { cpus, selection, steps: Vec::new() },
             placement: Placement::AffinityOnly { note: None },
             affinities: Affinities::default(),
             interrupts: MovedInterrupts::default(),
-            steps: Vec::new(),
             is_up: false,
         };
 
         match shield.place(host, journal, hierarchy.as_ref()) {
             Ok(()) => Ok(shield),
             Err(error) => {
-                journal.undo(host, &shield.steps, UndoMode::Careful)?;
+                journal.undo(host, &shield.base.steps, UndoMode::Careful)?;
                 if !is_closed_to_us(&error) {
                     return Err(error);
                 }
@@ -180,13 +176,7 @@ impl Shield {
         journal: &mut Journal,
         hierarchy: Option<&Hierarchy>,
     ) -> Result<(), TuneError> {
-        let mut context = ShieldContext {
-            host,
-            journal,
-            steps: &mut self.steps,
-            cpus: &self.cpus,
-            selection: &self.selection,
-        };
+        let mut context = self.base.context(host, journal);
         match hierarchy {
             Some(v1) if v1.version == CgroupVersion::V1 => {
                 self.placement =
@@ -194,7 +184,7 @@ impl Shield {
             }
             // A v2 group is narrowed with all its tasks, so a scope smaller than the machine cannot
             // use it.
-            Some(v2) if self.selection.covers_machine() => {
+            Some(v2) if context.selection.covers_machine() => {
                 self.placement =
                     Placement::V2(ShieldV2::prepare(&mut context, &mut self.affinities, v2)?);
             }
@@ -231,18 +221,12 @@ impl Shield {
         journal: &mut Journal,
     ) -> Result<Report, TuneError> {
         let was_up = std::mem::replace(&mut self.is_up, true);
-        let mut context = ShieldContext {
-            host,
-            journal,
-            steps: &mut self.steps,
-            cpus: &self.cpus,
-            selection: &self.selection,
-        };
-        self.affinities.forget_changed(host, &self.cpus);
+        let mut context = self.base.context(host, journal);
+        self.affinities.forget_changed(host, context.cpus);
         match &mut self.placement {
             Placement::V1(v1) => v1.raise(&mut context, &mut self.affinities)?,
             Placement::V2(v2) => {
-                let ordinary = if was_up { &self.cpus.hk } else { &self.cpus.online };
+                let ordinary = if was_up { &context.cpus.hk } else { &context.cpus.online };
                 v2.raise(&mut context, &mut self.affinities, ordinary)?;
             }
             Placement::AffinityOnly { .. } => {}
@@ -258,13 +242,7 @@ impl Shield {
     /// # Errors
     /// When the host refuses a change; it stays on record.
     pub fn lower(&mut self, host: &dyn HostFiles, journal: &mut Journal) -> Result<(), TuneError> {
-        let mut context = ShieldContext {
-            host,
-            journal,
-            steps: &mut self.steps,
-            cpus: &self.cpus,
-            selection: &self.selection,
-        };
+        let mut context = self.base.context(host, journal);
         let interrupts = self.interrupts.lower(&context);
         let placement = match &mut self.placement {
             Placement::V1(v1) => v1.lower(&mut context, &mut self.affinities),
@@ -272,7 +250,7 @@ impl Shield {
             Placement::AffinityOnly { .. } => Ok(()),
         };
 
-        self.affinities.widen(host, &self.cpus);
+        self.affinities.widen(host, context.cpus);
         self.is_up = false;
         interrupts.and(placement)
     }
@@ -288,19 +266,13 @@ impl Shield {
         journal: &mut Journal,
         free: Free,
     ) -> Result<(), TuneError> {
-        self.selection.admit(host, free)?;
+        self.base.selection.admit(host, free)?;
         let tasks = match free {
             Free::Process(pid) => tasks::threads(host, pid),
             Free::Thread(tid) => tasks::task(host, tid).into_iter().collect(),
         };
 
-        let mut context = ShieldContext {
-            host,
-            journal,
-            steps: &mut self.steps,
-            cpus: &self.cpus,
-            selection: &self.selection,
-        };
+        let mut context = self.base.context(host, journal);
         for task in tasks {
             match &mut self.placement {
                 Placement::V1(v1) => v1.admit(&mut context, &task)?,
@@ -331,7 +303,7 @@ impl Shield {
         // Undo alone would suffice for recorded settings; lowering also restores affinities that
         // were inherited.
         let _ = self.lower(host, journal);
-        journal.undo(host, &self.steps, UndoMode::Careful)
+        journal.undo(host, &self.base.steps, UndoMode::Careful)
     }
 
     /// How tasks are kept off.

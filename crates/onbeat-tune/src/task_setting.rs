@@ -87,6 +87,23 @@ impl TaskSetting {
         }
     }
 
+    const fn is_limit(self) -> bool {
+        matches!(
+            self,
+            Self::PriorityLimit | Self::LockedMemoryLimit | Self::RealTimeLimit | Self::CoreLimit
+        )
+    }
+
+    /// Returns a wanted value in full: a limit that is given as one number is the soft one, and the
+    /// hard one stays as it is in `now`.
+    #[must_use]
+    pub fn in_full(self, wanted: &str, now: &str) -> String {
+        match (wanted.split_whitespace().nth(1), now.split_whitespace().nth(1)) {
+            (None, Some(hard)) if self.is_limit() => format!("{} {hard}", wanted.trim()),
+            _ => wanted.to_owned(),
+        }
+    }
+
     /// Whether two texts are the same value.
     #[must_use]
     pub fn same(self, a: &str, b: &str) -> bool {
@@ -105,5 +122,18 @@ impl fmt::Display for TaskSetting {
             Self::RealTimeLimit => "limit of real-time CPU time",
             Self::CoreLimit => "limit of core dumps",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TaskSetting;
+
+    #[test]
+    fn a_limit_of_one_number_leaves_the_hard_one_as_it_is() {
+        let limit = TaskSetting::CoreLimit;
+        assert_eq!(limit.in_full("0", "unlimited 4096"), "0 4096");
+        assert_eq!(limit.in_full("0 0", "unlimited unlimited"), "0 0");
+        assert_eq!(TaskSetting::TimerSlack.in_full("1", "50000"), "1");
     }
 }

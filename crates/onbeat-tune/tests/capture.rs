@@ -14,6 +14,7 @@ use onbeat_tune::capture::{CaptureError, capture};
 use onbeat_tune::catalogue::probes::ProbeSpec;
 use onbeat_tune::catalogue::{CheckVerdict, Finding, HostTree, LoopSetup, catalogue};
 use onbeat_tune::check;
+use onbeat_tune::plan::{CpuChoice, PlanProfile, PlanRequest, StepTarget, plan};
 
 /// The capture of a machine as bytes, and as the tree that is read from them.
 fn captured(host: &HostTree) -> (Vec<u8>, HostTree) {
@@ -50,6 +51,52 @@ fn a_capture_is_found_as_its_machine_is() {
             assert_eq!(there, here);
         }
     }
+}
+
+/// Interrupts beside those of a check: the loop's CPU is chosen by their counts, and each step names
+/// the directories of handlers.
+fn with_interrupts() -> CapturedMachine {
+    let machine = CapturedMachine::hardware();
+    for cpu in 0..4 {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+        machine.file(&path, &format!("{cpu}\n"));
+    }
+
+    let counts = "            CPU0   CPU1   CPU2   CPU3\n 24:   1  2  3  40000  PCI-MSI  eth0\n \
+                  26:   0  0  70  0  PCI-MSI  nvme0q3\nLOC: 5 5 5 5  Local timer interrupts\n";
+    machine.file("/proc/interrupts", counts);
+    machine.dir("/proc/irq/24/eth0");
+    machine.dir("/proc/irq/26/nvme0q3");
+    machine.file("/proc/irq/26/smp_affinity_list", "2\n");
+    machine.file("/proc/irq/26/effective_affinity_list", "2\n");
+    machine.file("/sys/kernel/irq/26/actions", "nvme0q3\n");
+    machine
+}
+
+#[test]
+fn a_plan_of_a_capture_is_that_of_its_machine_with_its_interrupts() {
+    let machine = with_interrupts();
+    let directory = machine.tree();
+    let (_, archive) = captured(&directory);
+    for (profile, name) in PlanProfile::ALL {
+        let request = PlanRequest::profile(profile);
+        let there = plan(&directory, &request).unwrap();
+        assert_eq!(plan(&archive, &request).unwrap(), there, "{name}");
+    }
+
+    let made = plan(&archive, &PlanRequest::ids(["irq.affinity"]).unwrap()).unwrap();
+    assert_eq!(made.cpus, "1", "without managed interrupts, and with few of the others");
+    let target = StepTarget::Interrupt { number: 24, handlers: vec!["eth0".to_owned()] };
+    let step = made.steps.iter().find(|step| step.target == target).unwrap();
+    assert_eq!((step.old.as_str(), step.new.as_str()), ("0-3", "0,2-3"));
+
+    let asked = PlanRequest {
+        cpus: CpuChoice::List("2".parse().unwrap()),
+        ..PlanRequest::ids(["irq.affinity"]).unwrap()
+    };
+    let made = plan(&archive, &asked).unwrap();
+    assert_eq!(made.steps.len(), 1, "{:#?}", made.steps);
+    assert!(made.left_out[0].because.starts_with("interrupt 26 (nvme0q3)"), "{:?}", made.left_out);
 }
 
 #[test]

@@ -261,8 +261,25 @@ fn interrupts_count_where_they_arrive_and_only_with_a_handler() {
     assert_verdict(
         &CapturedMachine::hardware().verdict("irq.managed"),
         "not applicable",
-        "no interrupt of nvme",
+        "the kernel places no interrupt",
     );
+}
+
+#[test]
+fn interrupts_that_the_kernel_places_are_those_of_irq_managed_alone() {
+    let machine = CapturedMachine::hardware();
+    machine.file("/proc/irq/24/effective_affinity_list", "1\n");
+    machine.file("/sys/kernel/irq/26/actions", "virtio1-req.0\n");
+    machine.file("/proc/irq/26/effective_affinity_list", "3\n");
+    assert_eq!(machine.verdict("irq.affinity"), "good");
+    assert_eq!(machine.verdict("irq.managed"), "bad");
+
+    machine.file("/sys/kernel/irq/26/actions", "nvme0q0\n");
+    assert_eq!(machine.verdict("irq.affinity"), "bad", "the queue of administration is moved");
+    assert_verdict(&machine.verdict("irq.managed"), "not applicable", "places no interrupt");
+    machine.file("/sys/kernel/irq/24/actions", "nvme0q4\n");
+    machine.file("/sys/kernel/irq/26/actions", "nvme0q5\n");
+    assert_verdict(&machine.verdict("irq.affinity"), "not applicable", "places each interrupt");
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn an_alias_is_explained_by_its_records_and_an_unknown_id_by_similar_ones() {
 #[test]
 fn the_explanation_in_json_names_its_schema() {
     let json = serde_json::to_value(explained("mem.swappiness")).unwrap();
-    assert_eq!(json["schema"], "onbeat-explanation-1");
+    assert_eq!(json["schema"], "onbeat.explanation/1");
     assert_eq!(json["set"][0]["kind"], "shell");
     assert_eq!(json["risk"], explained("mem.swappiness").risk.unwrap());
 }

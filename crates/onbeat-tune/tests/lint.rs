@@ -423,7 +423,7 @@ fn what_cannot_be_judged_is_an_error_with_its_place() {
 #[test]
 fn the_report_in_json_names_its_schema() {
     let json = serde_json::to_value(report("rdt=13cat quiet")).unwrap();
-    assert_eq!(json["schema"], "onbeat-lint-1");
+    assert_eq!(json["schema"], "onbeat.tune-lint/1");
     assert_eq!(json["subject"], "kernel_line");
     assert_eq!(json["findings"][0]["verdict"], "no_effect");
     assert_eq!(json["findings"][0]["id"], "rdt.l3");

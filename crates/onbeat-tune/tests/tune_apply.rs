@@ -4,7 +4,8 @@
 //! or after every write to the host, after every line of the journal or within it, one undo from
 //! another process leaves each setting as it was before the apply, even when the host refuses one
 //! of its writes once. What it refuses for longer stays on record, and an undo after that restores
-//! it.
+//! it. Steps of one tuning go on record together, so crashes between two changes of such a group
+//! are among them.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod tune_fake;
@@ -15,7 +16,9 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use onbeat_tune::apply::{ApplyError, ApplyRequest, OnRefusal, StepOutcome, apply, status, undo};
+use onbeat_tune::apply::{
+    ApplyError, ApplyRequest, OnRefusal, StepOutcome, apply, status, undo, undo_one,
+};
 use onbeat_tune::change::Kind;
 use onbeat_tune::plan::{PLAN_SCHEMA, Plan, PlanError, PlanStep, StepTarget, ThreadGroup};
 use onbeat_tune::{CpuList, HostFiles, Repaired, UndoMode};
@@ -93,15 +96,27 @@ fn plan(steps: Vec<PlanStep>) -> Plan {
     }
 }
 
-/// Some of the steps in any order; people who edit a plan may set a file twice.
+/// A step that sets swappiness.
+fn swappiness(new: &str) -> PlanStep {
+    let (path, _, _, compare) = FILES[0];
+    step(StepTarget::File { path: path.to_owned(), compare }, new)
+}
+
+/// Some of the steps in any order, of one, two or more tunings; people who edit a plan may set a
+/// file twice.
 fn random_plan(dice: &mut Dice) -> Plan {
     let mut open = all_steps();
-    let (path, _, _, compare) = FILES[0];
-    open.push(step(StepTarget::File { path: path.to_owned(), compare }, "30"));
+    open.push(swappiness("30"));
     open.push(step(StepTarget::Interrupt { number: 24, handlers: vec!["eth0".to_owned()] }, "0"));
 
     let wanted = 1 + dice.below(open.len());
-    plan((0..wanted).map(|_| open.remove(dice.below(open.len()))).collect())
+    let mut steps: Vec<_> = (0..wanted).map(|_| open.remove(dice.below(open.len()))).collect();
+    let mut tuning = 0;
+    for step in &mut steps {
+        tuning += usize::from(dice.below(4) == 0);
+        step.id = format!("a.b{tuning}");
+    }
+    plan(steps)
 }
 
 fn directory() -> tempfile::TempDir {
@@ -224,6 +239,69 @@ fn after_any_crash_of_apply_or_undo_one_undo_restores_everything_even_if_a_chang
         undos += crashes.len();
     }
     println!("{PLANS} plans, {applies} crashes of apply and {undos} of undo, all undone");
+}
+
+/// The number of lines of a journal that are of this kind.
+fn lines_of(kind: &str, journal: &[u8]) -> usize {
+    let start = format!("{{\"{kind}\"");
+    String::from_utf8_lossy(journal).lines().filter(|line| line.starts_with(&start)).count()
+}
+
+#[test]
+fn the_changes_of_one_tuning_are_on_record_before_the_first_of_them_and_undone_from_between_them() {
+    let host = Fake::new(world());
+    let directory = directory();
+    let before = host.settings();
+    *host.watched.borrow_mut() = Some(directory.path().join(JOURNAL));
+    let mut steps = all_steps();
+    steps.retain(|step| matches!(step.target, StepTarget::File { .. }));
+    apply(&host, directory.path(), &plan(steps), &ApplyRequest::new("onbeat tune apply")).unwrap();
+
+    let moments = host.moments.take();
+    assert_eq!(moments.len(), FILES.len());
+    for (made, moment) in moments.iter().enumerate() {
+        let journal = moment.journal.as_slice();
+        assert_eq!((lines_of("intent", journal), lines_of("done", journal)), (FILES.len(), made));
+        Wreck { world: &moment.world, journal }.assert_undone(&before, None);
+    }
+}
+
+#[test]
+fn a_setting_that_one_tuning_sets_twice_gets_the_second_value_and_its_own_back() {
+    for second in ["30", "60"] {
+        let host = Fake::new(world());
+        let directory = directory();
+        let before = host.settings();
+        let plan = plan(vec![swappiness("10"), swappiness(second)]);
+        apply(&host, directory.path(), &plan, &ApplyRequest::new("onbeat tune apply")).unwrap();
+        assert_eq!(host.read(FILES[0].0).unwrap().trim(), second);
+
+        undo(&host, directory.path(), UndoMode::Careful).unwrap();
+        assert_eq!((host.settings(), status(&host, directory.path()).unwrap()), (before, vec![]));
+    }
+}
+
+#[test]
+fn one_apply_is_undone_without_those_before_it() {
+    let host = Fake::new(world());
+    let directory = directory();
+    let before = host.settings();
+    let request = ApplyRequest::new("onbeat tune apply");
+    let earlier = plan(vec![swappiness("30")]);
+    let first = apply(&host, directory.path(), &earlier, &request).unwrap().journal.unwrap();
+    let between = host.settings();
+    let second = apply(&host, directory.path(), &plan(all_steps()), &request).unwrap();
+    let second = second.journal.unwrap();
+
+    let undone = undo_one(&host, &second, UndoMode::Careful).unwrap().unwrap();
+    assert!(undone.is_settled(), "{undone:#?}");
+    assert_eq!(host.settings(), between);
+    let left: Vec<_> = status(&host, directory.path()).unwrap();
+    assert_eq!(left.iter().map(|one| &one.path).collect::<Vec<_>>(), [&first]);
+    assert_eq!(undo_one(&host, &second, UndoMode::Careful).unwrap(), None, "it is off the record");
+
+    undo(&host, directory.path(), UndoMode::Careful).unwrap();
+    assert_eq!((host.settings(), status(&host, directory.path()).unwrap()), (before, vec![]));
 }
 
 /// A host that refuses every change from the one with the number `from` on, until that is over.

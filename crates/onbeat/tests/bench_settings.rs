@@ -170,7 +170,7 @@ fn a_refused_change_leaves_what_was_made_before_to_the_undo_of_the_block() {
     let why = make(&machine, &mut journal, &settings[1], &mut made).unwrap_err();
     assert!(
         why.to_string().starts_with(
-            "timer.vmstat: cannot set /proc/sys/vm/stat_interval to \"10\" before a block: Invalid argument"
+            "timer.vmstat: cannot set /proc/sys/vm/stat_interval to \"10\": Invalid argument"
         ),
         "{why}"
     );

@@ -190,23 +190,19 @@ fn is_networked(given: &Given) -> bool {
 /// Describes the time of each load.
 fn shares(plan: &TurnsPlan, left: &[u64]) -> String {
     let loads = plan.loads.len();
+    let takes_turns = plan.order != CellOrder::Sequential;
     let Some((each_s, blocks)) = plan.share_s().zip(plan.blocks()) else {
-        return match plan.order {
-            CellOrder::Interleaved | CellOrder::Paired => {
-                let block = time(plan.seconds(plan.block_releases()));
-                format!("{loads} loads take turns in blocks of {block}, until Ctrl-C")
-            }
-            CellOrder::Sequential => {
-                format!("{loads} loads, one after the other, each until the probe is done")
-            }
+        return if takes_turns {
+            let block = time(plan.seconds(plan.block_releases()));
+            format!("{loads} loads take turns in blocks of {block}, until Ctrl-C")
+        } else {
+            format!("{loads} loads, one after the other, each until the probe is done")
         };
     };
-    let blocks = match (plan.order, blocks) {
-        (CellOrder::Interleaved, 2..) => format!(" in {blocks} blocks, in turns"),
-        (CellOrder::Interleaved | CellOrder::Paired, _) => {
-            " in one block, in random order".to_owned()
-        }
-        (CellOrder::Sequential, _) => ", one after the other".to_owned(),
+    let blocks = match blocks {
+        _ if !takes_turns => ", one after the other".to_owned(),
+        2.. => format!(" in {blocks} blocks, in turns"),
+        _ => " in one block, in random order".to_owned(),
     };
 
     let all = plan.estimate_s(left).map_or_else(String::new, |s| {

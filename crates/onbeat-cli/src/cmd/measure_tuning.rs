@@ -154,6 +154,9 @@ impl Sides {
 
 /// The bench that the measurement is.
 fn bench_options(options: &TuneMeasureOptions, sides: &Sides) -> BenchOptions {
+    let limit = LimitOptions { limit: None, at: 99.99, limit_on: Vec::new() };
+    let output = OutputOptions { out: options.out.clone(), json: options.json, verbose: false };
+
     BenchOptions {
         duration: options.duration,
         tunings: vec![sides.without.clone(), sides.with.clone()],
@@ -172,8 +175,8 @@ fn bench_options(options: &TuneMeasureOptions, sides: &Sides) -> BenchOptions {
         wait: false,
         quiet: options.quiet || options.json,
         looping: options.looping.clone(),
-        limit: LimitOptions { limit: None, at: 99.99, limit_on: Vec::new() },
-        output: OutputOptions { out: options.out.clone(), json: options.json, verbose: false },
+        limit,
+        output,
     }
 }
 

@@ -29,9 +29,7 @@ pub(crate) struct FoundBench {
 /// with.
 pub(crate) fn find(today: &BenchOptions) -> Result<Option<FoundBench>, Failure> {
     let out = &today.output.out;
-    for path in
-        runs_of_command(out, BENCH_FILE, &|command| command.iter().any(|word| word == COMMAND))
-    {
+    for path in runs_of_command(out, BENCH_FILE, &is_bench) {
         let dir = path.parent().unwrap_or(out).to_owned();
         if let Some(unfinished) = UnfinishedBench::open(&dir)? {
             let options = options_of(&dir, unfinished.command(), today)?;
@@ -41,6 +39,13 @@ pub(crate) fn find(today: &BenchOptions) -> Result<Option<FoundBench>, Failure> 
 
     advise(Tone::Careful, &format!("no unfinished bench in {}: a new one begins", out.display()));
     Ok(None)
+}
+
+/// Whether a command line is a bench, of this version or another. A measurement of a tuning is a
+/// bench in its files alone, and is not resumed.
+fn is_bench(command: &[String]) -> bool {
+    let read = Cli::command().ignore_errors(true).try_get_matches_from(command);
+    read.is_ok_and(|matches| matches.subcommand_name() == Some(COMMAND))
 }
 
 /// Describes the bench that is resumed.
@@ -150,6 +155,7 @@ fn as_typed(argument: &Arg, matches: &ArgMatches) -> Option<String> {
 /// Returns the value of an option, so that `2m` and `120s` are the same.
 fn value(options: &BenchOptions, id: &str) -> Option<String> {
     let BenchOptions { looping, limit, .. } = options;
+
     Some(match id {
         "duration" => format!("{:?}", options.duration),
         "tunings" => format!("{:?}", options.tunings),
@@ -204,6 +210,16 @@ mod tests {
     }
 
     #[test]
+    fn a_bench_is_known_by_its_command_and_not_by_a_word_of_another() {
+        let is_bench =
+            |line: &str| is_bench(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert!(is_bench("onbeat bench --for 2m") && is_bench("onbeat --color never bench"));
+        assert!(is_bench("onbeat bench --of-another-version 7"), "which is refused with a reason");
+        assert!(!is_bench("onbeat tune measure mem.swappiness --out bench"));
+        assert!(!is_bench("onbeat tune measure bench") && !is_bench("onbeat measure timer"));
+    }
+
+    #[test]
     fn options_that_are_not_typed_again_are_those_of_the_bench() {
         let begun = "onbeat bench --for 2m --loads idle --no-causes --limit 1ms";
         assert_eq!(compared(begun, "onbeat bench --resume"), None);
@@ -224,6 +240,7 @@ mod tests {
         let of = |option: &str, then: &str, now: &str| {
             Some((option.to_owned(), then.to_owned(), now.to_owned()))
         };
+
         assert_eq!(
             text("onbeat bench", "onbeat bench --resume --for 4m"),
             of("--for", "with --for 2m", "--for 4m")

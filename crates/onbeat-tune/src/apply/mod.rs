@@ -2,35 +2,35 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | [`make`] | [`StepMaker`]: the steps of a plan, on record first, then made |
 //! | [`resolve`] | from a step to the changes of this machine |
 //! | [`owners`] | other programs that would overwrite a change |
 //! | [`mod@status`] | what is applied, since when, by which onbeat |
 //!
-//! Each change is in the journal on disk before it is made, and is read back after. When one fails,
-//! all changes of the same apply are undone, newest first. After success the journal is kept:
-//! [`undo`] undoes it, from any process, also after a crash.
+//! Each change is in the journal on disk before it is made, and is read back after; the changes of
+//! one tuning go to disk together. When one fails, all changes of the same apply are undone, newest
+//! first. After success the journal is kept: [`undo`] undoes it, from any process, also after a
+//! crash.
 //!
 //! Absent on purpose: settings whose old value cannot be read, and anything that takes a reboot.
 
+pub mod make;
 pub mod owners;
 pub mod resolve;
 pub mod status;
 
-use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::io::Errno;
-
-use crate::change::{Intent, Key, UndoMode, online};
+use crate::change::{Outcome, UndoMode};
 use crate::error::TuneError;
 use crate::host_files::HostFiles;
-use crate::journal::{ChangeId, Journal, Purpose, Undone};
-use crate::plan::{Plan, PlanError, PlanStep, StepTarget};
+use crate::journal::{Journal, Purpose, Undone};
+use crate::plan::{Plan, PlanError, PlanStep};
 use crate::repair::{self, Repaired};
-use crate::shield::{Free, Scope, Shield, ShieldRequest};
-use crate::tasks;
+use crate::shield::Scope;
+pub use make::{FailedStep, StepMaker};
 pub use owners::{OtherOwner, OwnerRule};
-use resolve::{Changes, Resolver};
+pub use resolve::Resolver;
 pub use status::{AppliedChange, AppliedJournal, status};
 
 /// What happens when the kernel refuses a change.
@@ -117,6 +117,12 @@ pub struct AppliedStep {
     pub outcome: StepOutcome,
 }
 
+impl AppliedStep {
+    fn new(step: &PlanStep, outcome: StepOutcome) -> Self {
+        Self { id: step.id.clone(), target: step.target.to_string(), outcome }
+    }
+}
+
 /// What an apply did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
@@ -143,28 +149,21 @@ pub enum ApplyError {
     #[error("{0}")]
     Owned(OtherOwner),
     /// A step failed; everything of this apply was undone.
-    #[error("{id}: cannot set {target} to \"{new}\": {why}. {} changes of this plan were undone", .undone.len())]
+    #[error("{failed}. {}", undone_words(.undone))]
     Step {
-        /// The tuning.
-        id: String,
-        /// What was to be changed.
-        target: String,
-        /// The value.
-        new: String,
-        /// The kernel's error, or what was read back.
-        why: String,
+        /// The step.
+        failed: FailedStep,
         /// The undo.
         undone: Vec<Undone>,
     },
     /// A step failed, and not everything could be undone; the rest stays on record.
     #[error(
-        "{id}: {why}. {left} changes of this plan could not be undone and stay on record: run `onbeat tune undo`"
+        "{failed}. {} of this plan could not be undone; run `onbeat tune undo` to try again",
+        counted(*.left)
     )]
     HalfUndone {
-        /// The tuning.
-        id: String,
-        /// Why it failed.
-        why: String,
+        /// The step.
+        failed: FailedStep,
         /// The number of changes that are left.
         left: usize,
     },
@@ -183,46 +182,75 @@ pub fn apply(
     plan: &Plan,
     request: &ApplyRequest,
 ) -> Result<Applied, ApplyError> {
-    let loop_cpus = plan.loop_cpus()?;
-    let online = online(host);
-    if loop_cpus.is_empty() || !loop_cpus.is_within(&online) {
-        return Err(PlanError::NotOnline { cpus: loop_cpus, online }.into());
+    let resolver = Resolver::new(host, plan, request.scope)?;
+    admit(&resolver, request)?;
+
+    let purpose = Purpose::new("tune", request.command.clone());
+    let mut journal = Journal::begin(directory, host, &purpose)?;
+    let made = StepMaker::new(&mut journal, resolver, request.on_refusal).make_all();
+    let steps = match made {
+        Ok(steps) => steps,
+        Err(failed) => return Err(roll_back(host, journal, failed)),
+    };
+
+    let is_changed = steps.iter().any(|step| matches!(step.outcome, StepOutcome::Changed { .. }));
+    let journal = if is_changed {
+        Some(journal.keep()?)
+    } else {
+        // What was recorded for refused steps is undone already.
+        journal.undo_all(host, UndoMode::Careful)?;
+        journal.close()?;
+        None
+    };
+    Ok(Applied { steps, journal })
+}
+
+/// Refuses a plan before anything is changed.
+fn admit(resolver: &Resolver<'_>, request: &ApplyRequest) -> Result<(), ApplyError> {
+    let Resolver { host, plan, loop_cpus, online, .. } = resolver;
+    let (cpus, all) = (loop_cpus.clone(), online.clone());
+    if cpus.is_empty() || !cpus.is_within(&all) {
+        return Err(PlanError::NotOnline { cpus, online: all }.into());
     }
-    if online.is_within(&loop_cpus) {
-        return Err(PlanError::NoHousekeeping { cpus: loop_cpus, online }.into());
+    if all.is_within(&cpus) {
+        return Err(PlanError::NoHousekeeping { cpus, online: all }.into());
     }
+
     if !host.is_root() {
         return Err(ApplyError::NeedsRoot { command: request.command.clone() });
     }
     if request.owners == OwnerRule::Refuse
-        && let Some(owner) = owners::find(host, plan)?
+        && let Some(owner) = owners::find(*host, plan)?
     {
         return Err(ApplyError::Owned(owner));
     }
+    Ok(())
+}
 
-    let purpose = Purpose::new("tune", request.command.clone());
-    let journal = Journal::begin(directory, host, &purpose)?;
-    let resolver = Resolver { host, plan, loop_cpus, online, scope: request.scope };
-    let mut run = ApplyRun { host, journal, resolver, request };
-    let mut steps = Vec::new();
-    for step in &plan.steps {
-        let outcome = match run.take(step) {
-            Ok(outcome) => outcome,
-            Err(why) => return Err(run.roll_back(step, why)),
-        };
-        steps.push(AppliedStep { id: step.id.clone(), target: step.target.to_string(), outcome });
-    }
-
-    let is_changed = steps.iter().any(|step| matches!(step.outcome, StepOutcome::Changed { .. }));
-    let journal = if is_changed {
-        Some(run.journal.keep()?)
-    } else {
-        // What was recorded for refused steps is undone already.
-        run.journal.undo_all(host, UndoMode::Careful)?;
-        run.journal.close()?;
-        None
+fn roll_back(host: &dyn HostFiles, mut journal: Journal, failed: FailedStep) -> ApplyError {
+    let undone = match journal.undo_all(host, UndoMode::Careful) {
+        Ok(undone) => undone,
+        Err(error) => return error.into(),
     };
-    Ok(Applied { steps, journal })
+    match journal.close() {
+        Ok(()) => ApplyError::Step { failed, undone },
+        Err(TuneError::NotAllUndone { left, .. }) => ApplyError::HalfUndone { failed, left },
+        Err(error) => error.into(),
+    }
+}
+
+/// What an undo restored; the rest was on record and had its old value.
+fn undone_words(undone: &[Undone]) -> String {
+    let is_restored =
+        |one: &&Undone| matches!(one.outcome, Outcome::Restored | Outcome::Narrowed { .. });
+    match undone.iter().filter(is_restored).count() {
+        0 => "Nothing else had been changed".to_owned(),
+        count => format!("Undone: {} of this plan", counted(count)),
+    }
+}
+
+fn counted(changes: usize) -> String {
+    if changes == 1 { "1 change".to_owned() } else { format!("{changes} changes") }
 }
 
 /// Undoes everything on record, newest first, after a comparison: what another program has changed
@@ -241,156 +269,15 @@ pub fn undo(
     repair::undo(directory, host, mode)
 }
 
-struct ApplyRun<'a> {
-    host: &'a dyn HostFiles,
-    journal: Journal,
-    resolver: Resolver<'a>,
-    request: &'a ApplyRequest,
-}
-
-impl ApplyRun<'_> {
-    fn take(&mut self, step: &PlanStep) -> Result<StepOutcome, String> {
-        let mut ids = Vec::new();
-        let made = match &step.target {
-            StepTarget::Boot {} => return Ok(StepOutcome::Later),
-            StepTarget::Shield {} => self.shield(step),
-            StepTarget::Held { path } => self.hold(step, path, &mut ids),
-            _ => self.change(step, &mut ids),
-        };
-        match made {
-            Err(why)
-                if self.request.on_refusal == OnRefusal::LeaveOut
-                    && !matches!(step.target, StepTarget::Shield {}) =>
-            {
-                let undone = self
-                    .journal
-                    .undo(self.host, &ids, UndoMode::Careful)
-                    .map_err(|error| error.to_string())?;
-                let is_clean = undone.iter().all(|one| one.outcome.is_settled());
-                if is_clean { Ok(StepOutcome::Refused { why }) } else { Err(why) }
-            }
-            other => other,
-        }
-    }
-
-    fn change(&mut self, step: &PlanStep, ids: &mut Vec<ChangeId>) -> Result<StepOutcome, String> {
-        let Changes { intents, followers } =
-            self.resolver.changes(step).map_err(|error| error.to_string())?;
-        if intents.is_empty() {
-            return Ok(StepOutcome::Nothing);
-        }
-
-        // What the kernel changes along with the step is on record first, and so is undone after
-        // it.
-        let along = followers.len();
-        let all: Vec<Intent> = followers.into_iter().chain(intents).collect();
-        *ids = self.journal.intend_all(all.clone()).map_err(|error| error.to_string())?;
-        let mut settings = 0;
-        let mut refused = Vec::new();
-        for (id, intent) in ids.iter().zip(&all).skip(along) {
-            // An inherited list of CPUs is only recorded.
-            if matches!(intent.key, Key::Born { .. }) {
-                continue;
-            }
-            match self.make(*id, intent) {
-                Ok(()) => settings += 1,
-                Err(error) if tasks::is_gone(&error) => {}
-                Err(error) if is_refusable(intent, &error) => {
-                    refused.push(format!("{}: {error}", intent.key.name()));
-                }
-                Err(error) => return Err(error.to_string()),
-            }
-        }
-
-        match settings {
-            0 if refused.is_empty() => Ok(StepOutcome::Nothing),
-            0 => Ok(StepOutcome::Refused { why: refused.join("; ") }),
-            _ => Ok(StepOutcome::Changed { settings, refused }),
-        }
-    }
-
-    /// Makes a change that is on record, and reads it back.
-    fn make(&mut self, id: ChangeId, intent: &Intent) -> io::Result<()> {
-        intent.make(self.host)?;
-        let now = intent.key.current(self.host)?;
-        self.journal.done(id, now.as_deref()).map_err(io::Error::other)?;
-        match now {
-            None => Err(Errno::SRCH.into()),
-            Some(now) if intent.same(&now, &intent.new, &self.resolver.online) => Ok(()),
-            Some(now) => {
-                Err(io::Error::other(format!("it was accepted, but reads \"{}\"", now.trim())))
-            }
-        }
-    }
-
-    fn hold(
-        &mut self,
-        step: &PlanStep,
-        path: &str,
-        ids: &mut Vec<ChangeId>,
-    ) -> Result<StepOutcome, String> {
-        let limit: u32 = step
-            .new
-            .trim()
-            .parse()
-            .map_err(|_| format!("\"{}\" is not a number of µs", step.new))?;
-        let journal = &mut self.journal;
-        let mut record = |process| {
-            let key = Key::Holder { path: path.to_owned(), process };
-            let intent = Intent::new(&step.id, key, "absent", step.new.clone());
-            ids.push(journal.intend(intent).map_err(io::Error::other)?);
-            Ok(())
-        };
-        // Eight hexadecimal digits: the kernel would take four bytes as a binary number.
-        self.host
-            .hold_open(path, &format!("{limit:08x}"), &mut record)
-            .map_err(|error| error.to_string())?;
-        Ok(StepOutcome::Changed { settings: 1, refused: Vec::new() })
-    }
-
-    fn shield(&mut self, step: &PlanStep) -> Result<StepOutcome, String> {
-        let task = self.resolver.plan.task.ok_or("the plan names no thread of a loop")?;
-        let rt = crate::CpuList::parse_list(&step.new).map_err(|error| error.to_string())?;
-        let request =
-            ShieldRequest { rt, free: vec![Free::Thread(task)], scope: self.request.scope };
-        let raised = Shield::prepare_as(self.host, &mut self.journal, &request)
-            .and_then(|mut shield| shield.raise(self.host, &mut self.journal));
-        let report = raised.map_err(|error| error.to_string())?;
-        let refused =
-            report.left.iter().map(|left| format!("{}: {}", left.comm, left.reason)).collect();
-        Ok(StepOutcome::Changed {
-            settings: report.tasks_moved + report.tasks_held + report.irqs_moved,
-            refused,
-        })
-    }
-
-    fn roll_back(mut self, step: &PlanStep, why: String) -> ApplyError {
-        let id = step.id.clone();
-        let undone = match self.journal.undo_all(self.host, UndoMode::Careful) {
-            Ok(undone) => undone,
-            Err(error) => return error.into(),
-        };
-        match self.journal.close() {
-            Ok(()) => ApplyError::Step {
-                id,
-                target: step.target.to_string(),
-                new: step.new.clone(),
-                why,
-                undone,
-            },
-            Err(TuneError::NotAllUndone { left, .. }) => ApplyError::HalfUndone { id, why, left },
-            Err(error) => error.into(),
-        }
-    }
-}
-
-/// Whether one refusal among many is normal: interrupts that the kernel places itself, kernel
-/// threads that it keeps in place.
-fn is_refusable(intent: &Intent, error: &io::Error) -> bool {
-    let errno = Errno::from_io_error(error);
-    match intent.key {
-        Key::Irq { .. } => matches!(errno, Some(Errno::PERM | Errno::IO | Errno::NOSPC)),
-        Key::Affinity { .. } => matches!(errno, Some(Errno::PERM | Errno::INVAL)),
-        _ => false,
-    }
+/// Undoes the changes of one apply and leaves those of others, by the journal that it kept:
+/// [`Applied::journal`]. `None` where it has been undone since.
+///
+/// # Errors
+/// As [`undo`].
+pub fn undo_one(
+    host: &dyn HostFiles,
+    journal: &Path,
+    mode: UndoMode,
+) -> Result<Option<Repaired>, TuneError> {
+    repair::undo_one(journal, host, mode)
 }

@@ -2,10 +2,10 @@
 
 use crate::CpuList;
 use crate::catalogue::probes::matches;
-use crate::change::{Intent, Key, Kind};
+use crate::change::{Intent, Key, Kind, online};
 use crate::error::TuneError;
 use crate::host_files::HostFiles;
-use crate::plan::{Plan, PlanStep, StepTarget, ThreadGroup};
+use crate::plan::{Plan, PlanError, PlanStep, StepTarget, ThreadGroup};
 use crate::shield::Scope;
 use crate::task_setting::TaskSetting;
 use crate::tasks::{self, Task};
@@ -42,7 +42,15 @@ pub struct Resolver<'a> {
     pub scope: Scope,
 }
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
+    /// Reads what every step is resolved against.
+    ///
+    /// # Errors
+    /// [`PlanError::Cpus`] where the plan names no valid CPUs.
+    pub fn new(host: &'a dyn HostFiles, plan: &'a Plan, scope: Scope) -> Result<Self, PlanError> {
+        Ok(Self { host, plan, loop_cpus: plan.loop_cpus()?, online: online(host), scope })
+    }
+
     /// Returns the changes of a step; none where everything is as wanted, or no longer exists.
     ///
     /// # Errors
@@ -177,13 +185,15 @@ impl Resolver<'_> {
         for task in self.selected(group)? {
             let key = Key::Task { task: task.id, setting };
             let Some(old) = self.current(&key)? else { continue };
-            if setting.same(&old, &step.new) {
+            let new = setting.in_full(&step.new, &old);
+            if setting.same(&old, &new) {
                 continue;
             }
+
             if setting == TaskSetting::Scheduling {
                 changes.followers.extend(self.slack_of(step, &task));
             }
-            changes.intents.push(Intent::new(&step.id, key, old.trim(), step.new.clone()));
+            changes.intents.push(Intent::new(&step.id, key, old.trim(), new));
         }
 
         Ok(changes)

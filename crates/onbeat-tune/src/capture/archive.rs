@@ -15,7 +15,9 @@ use crate::catalogue::host_tree::is_absent;
 /// The name of the first entry.
 const MANIFEST: &str = "capture.json";
 /// What this version writes and reads.
-const SCHEMA: &str = "onbeat.capture.v1";
+const SCHEMA: &str = "onbeat.capture/1";
+/// The same under its first name.
+const FORMER_SCHEMA: &str = "onbeat.capture.v1";
 /// Ten times the entries of a machine with 1,024 CPUs.
 const MOST_ENTRIES: usize = 500_000;
 /// The largest archive, unpacked.
@@ -246,7 +248,7 @@ fn unpack(archive: impl Read) -> Result<CapturedFiles, CaptureError> {
 fn manifest(bytes: &[u8]) -> Result<CaptureManifest, CaptureError> {
     let manifest: CaptureManifest =
         serde_json::from_slice(bytes).map_err(|error| CaptureError::Manifest(error.to_string()))?;
-    if manifest.schema == SCHEMA {
+    if [SCHEMA, FORMER_SCHEMA].contains(&manifest.schema.as_str()) {
         Ok(manifest)
     } else {
         Err(CaptureError::Manifest(format!(

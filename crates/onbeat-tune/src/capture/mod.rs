@@ -5,13 +5,16 @@
 //! | `accesses` | what a recording [`HostTree`] was asked for, and what it answered |
 //! | `asked` | the names that the catalogue asks for |
 //! | `privacy` | what of each file is kept |
+//! | `interrupts` | their counts and the names of their handlers |
 //! | `archive` | the tar archive and its `capture.json`: [`CaptureManifest`] |
 //! | `files` | an archive in memory, as a [`HostTree`] reads it |
 //!
-//! [`capture`] runs every probe of the catalogue for every CPU and keeps what they read, so that a
-//! check of the capture finds what a check of the machine found. An archive holds no names of
-//! hosts, people, files or programs: names of threads are kept for kernel threads and where a
-//! record asks for them, and of a file only the lines that a probe looks at.
+//! [`capture`] runs every probe of the catalogue for every CPU, makes the steps of every record, and
+//! keeps what they read, so that check and plan find in the capture what they find on the machine.
+//! An archive holds no names of hosts, people, files or programs: names of threads are kept for
+//! kernel threads and where a record asks for them, and of a file only the lines that a probe looks
+//! at. Interfaces with a name of their own get another one, and so do interrupts that are named
+//! after them: a plan from a capture leaves those alone on the machine.
 //!
 //! ```
 //! use onbeat_tune::capture::capture;
@@ -31,6 +34,7 @@ mod accesses;
 mod archive;
 mod asked;
 mod files;
+mod interrupts;
 mod privacy;
 
 use std::io::{self, Write};
@@ -41,6 +45,7 @@ use crate::catalogue::probes::ProbeSpec;
 use crate::catalogue::survey::Survey;
 use crate::catalogue::wanted::WantedValue;
 use crate::catalogue::{Catalogue, HostTree, LoopSetup, catalogue};
+use crate::plan::{CpuChoice, cpus, steps};
 
 pub(crate) use accesses::{AccessFailure, Accesses};
 pub use archive::CaptureManifest;
@@ -86,8 +91,8 @@ pub struct CaptureSummary {
     pub refused: usize,
 }
 
-/// Writes what the catalogue's probes read on a machine as a tar archive; `about` says in a line
-/// which machine it is.
+/// Writes what check and plan read on a machine as a tar archive; `about` says in a line which
+/// machine it is.
 ///
 /// The same state of a machine gives the same bytes. Takes some hundred milliseconds and about 1
 /// KiB for each thread and 10 KiB for each CPU; archives compress to a fiftieth.
@@ -108,7 +113,7 @@ pub fn capture(
     archive::write(&accesses, about, archive)
 }
 
-/// Asks all that any check could ask, for whatever CPUs and interfaces.
+/// Asks all that any check or plan could ask, for whatever CPUs and interfaces.
 fn read_everything(catalogue: &Catalogue, host: &HostTree) {
     let blank = LoopSetup::default();
     let online = Survey::new(host, &blank).online().unwrap_or_default();
@@ -129,6 +134,23 @@ fn read_everything(catalogue: &Catalogue, host: &HostTree) {
 
     read_by_interface(host, interfaces);
     read_by_cpu(catalogue, host, &online);
+    read_for_plans(catalogue, host, &setup);
+}
+
+/// What the choice of CPUs and the steps of a plan read beside the probes: counts of interrupts,
+/// where each may be sent, its handlers.
+fn read_for_plans(catalogue: &Catalogue, host: &HostTree, setup: &LoopSetup) {
+    let _ = cpus::choose(&Survey::new(host, setup), &CpuChoice::Auto);
+
+    // A plan leaves a CPU for everything else: here the first, then all others.
+    let first: CpuList = setup.cpus.iter().take(1).collect();
+    for cpus in [setup.cpus.minus(&first), first] {
+        let setup = LoopSetup { cpus, ..setup.clone() };
+        let survey = Survey::new(host, &setup);
+        for record in &catalogue.records {
+            let _ = steps::of(record, &survey);
+        }
+    }
 }
 
 fn read_by_interface(host: &HostTree, interfaces: Vec<String>) {

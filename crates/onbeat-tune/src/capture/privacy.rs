@@ -9,6 +9,7 @@ use flate2::write::GzEncoder;
 
 use super::accesses::{AccessFailure, Accesses};
 use super::asked::AskedNames;
+use super::interrupts::{self, RenamedInterfaces};
 
 /// Set for kernel threads, in field 9 of a `stat`.
 const KERNEL_FLAG: u64 = 0x0020_0000;
@@ -24,9 +25,6 @@ const UNITS: [&str; 4] = [
     "/lib/systemd/system",
 ];
 const RELEASE: &str = "/proc/sys/kernel/osrelease";
-const INTERFACES: &str = "/sys/class/net";
-/// Prefixes of interface names that the kernel or systemd gives.
-const USUAL_INTERFACES: [&str; 7] = ["lo", "eth", "en", "wl", "ww", "can", "ib"];
 const MOST_CONFIG_BYTES: u64 = 4 << 20;
 
 /// Takes out of the answers what names a host, a person or a program.
@@ -49,7 +47,10 @@ pub(super) fn clean(accesses: &mut Accesses, asked: &AskedNames, is_live: bool) 
     }
     write_affinities(accesses);
 
-    rename(accesses, &new_names(accesses));
+    let interfaces = RenamedInterfaces::of(accesses);
+    interfaces.rename_handlers(accesses);
+    let new = new_names(accesses, &interfaces);
+    rename(accesses, &new);
 }
 
 /// The check leaves its own process out, and finds another one elsewhere.
@@ -111,6 +112,7 @@ fn cleaned(path: &str, bytes: &[u8], asked: &AskedNames) -> Vec<u8> {
         "/proc/version" => version(&text),
         "/proc/cpuinfo" => processor(&text),
         "/proc/swaps" => swaps(&text),
+        "/proc/interrupts" => interrupts::counts(&text),
         RELEASE => format!("{}\n", number_of_release(&text)),
         _ if path.ends_with("/mountinfo") => mounts(&text),
         _ if path.ends_with("config.gz") => return packed_config(bytes),
@@ -255,16 +257,8 @@ fn write_affinities(accesses: &mut Accesses) {
 
 /// Beginnings of paths that change, with what they become: names of interfaces that a person chose,
 /// the kernel's own suffix.
-fn new_names(accesses: &Accesses) -> BTreeMap<String, String> {
-    let mut new = BTreeMap::new();
-    if let Some(Ok(interfaces)) = accesses.lists.get(INTERFACES) {
-        for (number, name) in interfaces.iter().filter(|name| !is_usual(name)).enumerate() {
-            for directory in [INTERFACES, "/proc/sys/net/ipv6/conf"] {
-                new.insert(format!("{directory}/{name}"), format!("{directory}/other{number}"));
-            }
-        }
-    }
-
+fn new_names(accesses: &Accesses, interfaces: &RenamedInterfaces) -> BTreeMap<String, String> {
+    let mut new = interfaces.paths(accesses);
     for path in accesses.reads.keys() {
         let release = path.strip_prefix("/boot/config-").map(|release| ("/boot/config-", release));
         let modules = || {
@@ -281,13 +275,6 @@ fn new_names(accesses: &Accesses) -> BTreeMap<String, String> {
     }
 
     new
-}
-
-/// Whether the name says nothing: not `enx`, which is followed by an address.
-fn is_usual(name: &str) -> bool {
-    !name.starts_with("enx")
-        && name.len() <= 12
-        && USUAL_INTERFACES.iter().any(|usual| name.starts_with(usual))
 }
 
 fn rename(accesses: &mut Accesses, new: &BTreeMap<String, String>) {
@@ -375,12 +362,21 @@ mod tests {
     fn interfaces_named_by_people_or_addresses_get_other_names() {
         let mut accesses = Accesses::default();
         let names = ["enp3s0", "enx0123456789ab", "lo", "vpn-acme"].map(str::to_owned).to_vec();
-        accesses.lists.insert(INTERFACES.to_owned(), Ok(names));
+        accesses.lists.insert("/sys/class/net".to_owned(), Ok(names));
         accesses.reads.insert("/sys/class/net/vpn-acme/threaded".to_owned(), Ok(b"0\n".to_vec()));
+        let actions = b"igb-vpn-acme-rx,enp3s0\n".to_vec();
+        accesses.reads.insert("/sys/kernel/irq/24/actions".to_owned(), Ok(actions));
+        let handlers = vec!["enp3s0".to_owned(), "igb-vpn-acme-rx".to_owned()];
+        accesses.lists.insert("/proc/irq/24".to_owned(), Ok(handlers));
+        accesses.lists.insert("/proc/irq/24/igb-vpn-acme-rx".to_owned(), Ok(Vec::new()));
         clean(&mut accesses, &asked(), false);
 
-        let names = accesses.lists[INTERFACES].clone().unwrap();
-        assert_eq!(names, ["enp3s0", "other0", "lo", "other1"]);
+        let names = |directory: &str| accesses.lists[directory].clone().unwrap();
+        assert_eq!(names("/sys/class/net"), ["enp3s0", "other0", "lo", "other1"]);
         assert!(accesses.reads.contains_key("/sys/class/net/other1/threaded"));
+        let actions = accesses.reads["/sys/kernel/irq/24/actions"].clone().unwrap();
+        assert_eq!(actions, b"igb-other1-rx,enp3s0\n");
+        assert_eq!(names("/proc/irq/24"), ["enp3s0", "igb-other1-rx"]);
+        assert!(accesses.lists.contains_key("/proc/irq/24/igb-other1-rx"));
     }
 }

@@ -70,7 +70,7 @@ pub enum ManualStep {
 /// One tuning on one machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TuningExplanation {
-    /// Name and version of this structure in JSON: `onbeat-explanation-1`.
+    /// Name and version of this structure in JSON: `onbeat.explanation/1`.
     pub schema: &'static str,
     /// The record's id.
     pub id: String,
@@ -193,7 +193,7 @@ fn explain_record(
     };
 
     TuningExplanation {
-        schema: "onbeat-explanation-1",
+        schema: "onbeat.explanation/1",
         id: record.id.clone(),
         title: record.title.clone(),
         what: record.what.clone(),

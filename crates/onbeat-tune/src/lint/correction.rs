@@ -134,7 +134,7 @@ impl<'t> Draft<'t> {
         }
 
         let findings = self.findings.into_iter().map(|(_, finding)| finding).collect();
-        LintReport { schema: "onbeat-lint-1", subject, findings, corrected }
+        LintReport { schema: "onbeat.tune-lint/1", subject, findings, corrected }
     }
 }
 

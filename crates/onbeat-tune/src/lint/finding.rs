@@ -106,7 +106,7 @@ impl LintFinding {
 /// All that a lint says of a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LintReport {
-    /// Name and version of this structure in JSON: `onbeat-lint-1`.
+    /// Name and version of this structure in JSON: `onbeat.tune-lint/1`.
     pub schema: &'static str,
     /// What the text was judged as.
     pub subject: LintSubject,

@@ -13,7 +13,9 @@ use super::{FollowUp, PersistError};
 use crate::private;
 
 const PATH: &str = "/var/lib/onbeat/persisted.json";
-const SCHEMA: &str = "onbeat-persisted-1";
+const SCHEMA: &str = "onbeat.persisted/1";
+/// The same under its first name.
+const FORMER_SCHEMA: &str = "onbeat-persisted-1";
 /// Only its user may read and write the record, because removal writes its content to the machine.
 const MODE: u32 = 0o600;
 
@@ -110,7 +112,7 @@ impl PersistRecord {
         let record: Self =
             serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
         match record.schema.as_str() {
-            SCHEMA => Ok(Some(record)),
+            SCHEMA | FORMER_SCHEMA => Ok(Some(record)),
             other => Err(bad(format!("its schema is {other}, not {SCHEMA}"))),
         }
     }

@@ -12,11 +12,8 @@ use std::collections::BTreeMap;
 use super::PlanError;
 use crate::CpuList;
 use crate::catalogue::loop_setup::CpuSetVariable;
-use crate::catalogue::probes::matches;
+use crate::catalogue::probes::irq::is_managed;
 use crate::catalogue::survey::Survey;
-
-/// Devices whose queue interrupts the kernel places itself and refuses to move.
-const MANAGED: [&str; 4] = ["nvme*", "virtio*-req*", "megasas*", "mpt*"];
 
 /// How the loop's CPUs are chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -204,7 +201,7 @@ impl InterruptCounts {
             }
             let words: Vec<&str> = rest.split_whitespace().collect();
             let name = words.last().copied().unwrap_or_default();
-            let is_managed = MANAGED.iter().any(|pattern| matches(pattern, name));
+            let is_managed = is_managed(name);
             for (cpu, count) in
                 cpus.iter().zip(words.iter().map_while(|word| word.parse::<u64>().ok()))
             {

@@ -128,6 +128,11 @@ impl Draft<'_> {
             CheckVerdict::Unknown(reason) => Err(StepError(format!("not known: {reason}"))),
             _ => steps::of(record, self.survey),
         };
+        if steps::has_interrupts(record)
+            && let Some(reason) = steps::interrupts_that_stay(self.survey)
+        {
+            self.leave_out(&record.id, reason);
+        }
         match made {
             Ok(made) if !made.is_empty() => self.take(record, made),
             Ok(_) if verdict == CheckVerdict::Good => {}

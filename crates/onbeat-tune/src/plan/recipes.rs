@@ -90,8 +90,8 @@ pub const RECIPES: [(&str, Recipe); 28] = [
     ("kthread.prio", Recipe::Threads(Who::KernelWork, TaskSetting::Scheduling, "fifo 2")),
     ("timer.slack", Recipe::Threads(Who::Loop, TaskSetting::TimerSlack, "1")),
     ("proc.limits", Recipe::Threads(Who::Loop, TaskSetting::PriorityLimit, "95 95")),
-    ("proc.rttime", Recipe::Threads(Who::Loop, TaskSetting::RealTimeLimit, "500000 1000000")),
-    ("io.core_dump", Recipe::Threads(Who::Loop, TaskSetting::CoreLimit, "0 0")),
+    ("proc.rttime", Recipe::Threads(Who::Loop, TaskSetting::RealTimeLimit, "500000")),
+    ("io.core_dump", Recipe::Threads(Who::Loop, TaskSetting::CoreLimit, "0")),
     (
         "kern.preempt_mode",
         Recipe::File("/sys/kernel/debug/sched/preempt", "full", RecipeKind::Marked),

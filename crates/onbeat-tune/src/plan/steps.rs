@@ -5,11 +5,15 @@ use super::{PlanStep, StepTarget, ThreadGroup};
 use crate::CpuList;
 use crate::catalogue::TuningRecord;
 use crate::catalogue::probes::file::{EqualFilesProbe, ValueFormat};
+use crate::catalogue::probes::irq::{IrqSelection, is_managed};
 use crate::catalogue::probes::{Probe, ProbeReading, ProbeSpec, expand};
 use crate::catalogue::record::ProbeCombination;
 use crate::catalogue::survey::Survey;
 use crate::catalogue::wanted::ProbeValue;
 use crate::change::Kind;
+
+/// Values or interrupts that are named one by one.
+const MOST_NAMED: usize = 4;
 
 /// Why a record has no step, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +23,29 @@ pub struct StepError(pub String);
 #[must_use]
 pub fn has_interrupts(record: &TuningRecord) -> bool {
     record.probe.iter().any(|spec| matches!(spec, ProbeSpec::Irqs(probe) if probe.set.is_some()))
+}
+
+/// Returns which interrupts on the loop's CPUs stay there, because the kernel places them itself;
+/// `None` where there are none.
+#[must_use]
+pub fn interrupts_that_stay(survey: &Survey<'_>) -> Option<String> {
+    let cpus = survey.loop_cpus().ok()?;
+    let readings = IrqSelection::Managed.readings(survey).ok()?;
+    let is_on_loop = |reading: &ProbeReading| match &reading.value {
+        Ok(ProbeValue::Cpus(at)) => at.meets(&cpus),
+        _ => false,
+    };
+
+    let places: Vec<String> =
+        readings.into_iter().filter(is_on_loop).map(|reading| reading.place).collect();
+    let named = places.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let more = match places.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!places.is_empty()).then(|| {
+        format!("{named}{more}: placed by the kernel, which refuses to move them; see irq.managed")
+    })
 }
 
 /// Returns what can be changed now to make a record good; nothing where it takes a reboot or a
@@ -154,7 +181,7 @@ impl StepMaker<'_, '_> {
         Ok(self.step(target, &old, &new, format!("echo {} > {path}", in_shell(&new))))
     }
 
-    /// Every interrupt that may be sent to a CPU of the loop.
+    /// Every interrupt that may be sent to a CPU of the loop, and that can be moved.
     fn interrupts(&self, value: &str) -> Result<Vec<PlanStep>, StepError> {
         let unreadable = |why: std::io::Error| StepError(format!("cannot read /proc/irq: {why}"));
         let cpus = self.survey.loop_cpus().map_err(|why| StepError(format!("{why:?}")))?;
@@ -167,11 +194,12 @@ impl StepMaker<'_, '_> {
             let path = format!("/proc/irq/{number}/smp_affinity_list");
             let Ok(text) = self.survey.host().read(&path) else { continue };
             let handlers = self.handlers(number);
-            if handlers.is_empty()
-                || !CpuList::parse_list(&text).is_ok_and(|allowed| allowed.meets(&cpus))
+            let is_movable = !handlers.is_empty() && !handlers.iter().any(|name| is_managed(name));
+            if !is_movable || !CpuList::parse_list(&text).is_ok_and(|allowed| allowed.meets(&cpus))
             {
                 continue;
             }
+
             let shell = format!("echo {} > {path}", in_shell(value));
             steps.push(self.step(
                 StepTarget::Interrupt { number, handlers },
@@ -372,31 +400,30 @@ fn shell_of_threads(
     value: &str,
 ) -> String {
     use crate::task_setting::TaskSetting;
+    // `SOFT:` leaves the hard limit as it is.
+    let limits = match value.split_once(' ') {
+        Some((soft, hard)) => format!("{soft}:{hard}"),
+        None => format!("{value}:"),
+    };
     let line = match setting {
         TaskSetting::Scheduling => format!("chrt -f -p {} TID", value.trim_start_matches("fifo ")),
         TaskSetting::TimerSlack => format!("echo {value} > /proc/TID/timerslack_ns"),
         TaskSetting::OomScore => format!("echo {value} > /proc/TID/oom_score_adj"),
-        TaskSetting::PriorityLimit => {
-            format!("prlimit --pid PID --rtprio={}", value.replace(' ', ":"))
-        }
-        TaskSetting::LockedMemoryLimit => {
-            format!("prlimit --pid PID --memlock={}", value.replace(' ', ":"))
-        }
-        TaskSetting::RealTimeLimit => {
-            format!("prlimit --pid PID --rttime={}", value.replace(' ', ":"))
-        }
-        TaskSetting::CoreLimit => format!("prlimit --pid PID --core={}", value.replace(' ', ":")),
+        TaskSetting::PriorityLimit => format!("prlimit --pid PID --rtprio={limits}"),
+        TaskSetting::LockedMemoryLimit => format!("prlimit --pid PID --memlock={limits}"),
+        TaskSetting::RealTimeLimit => format!("prlimit --pid PID --rttime={limits}"),
+        TaskSetting::CoreLimit => format!("prlimit --pid PID --core={limits}"),
     };
     format!("{line}   # for {threads}")
 }
 
-/// The values without repetition, at most four.
+/// The values without repetition, at most [`MOST_NAMED`].
 fn distinct(readings: &[(String, ProbeValue)]) -> String {
     let mut values: Vec<String> = readings.iter().map(|(_, value)| value.to_string()).collect();
     values.sort();
     values.dedup();
-    let more = values.len().saturating_sub(4);
-    values.truncate(4);
+    let more = values.len().saturating_sub(MOST_NAMED);
+    values.truncate(MOST_NAMED);
     let named = values.join("; ");
     if more == 0 { named } else { format!("{named}; and {more} more") }
 }

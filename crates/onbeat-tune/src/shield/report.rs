@@ -81,8 +81,8 @@ impl Shield {
         irqs_moved: usize,
     ) -> Result<Report, TuneError> {
         let mut report = Report {
-            rt: self.cpus.rt.clone(),
-            hk: self.cpus.hk.clone(),
+            rt: self.base.cpus.rt.clone(),
+            hk: self.base.cpus.hk.clone(),
             mechanism: self.mechanism(),
             partition: String::new(),
             tasks_moved: 0,
@@ -91,7 +91,7 @@ impl Shield {
             outside: 0,
             left: Vec::new(),
             irqs_moved,
-            irqs_refused: self.interrupts.refused(host, &self.cpus),
+            irqs_refused: self.interrupts.refused(host, &self.base.cpus),
             notes: Vec::new(),
         };
 
@@ -128,9 +128,9 @@ impl Shield {
                 );
             }
 
-            let role = self.selection.role(&all, task);
+            let role = self.base.selection.role(&all, task);
             let Ok(cpus) = tasks::affinity(host, task.id.tid) else { continue };
-            if role == TaskRole::Loop || !cpus.meets(&self.cpus.rt) {
+            if role == TaskRole::Loop || !cpus.meets(&self.base.cpus.rt) {
                 continue;
             }
 

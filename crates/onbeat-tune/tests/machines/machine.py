@@ -207,7 +207,7 @@ class Machine:
 
     def entries(self):
         """Name, kind and bytes of each entry of the archive, the manifest first."""
-        about = {"schema": "onbeat.capture.v1", "about": self.about, "is_complete": True}
+        about = {"schema": "onbeat.capture/1", "about": self.about, "is_complete": True}
         about |= {"failed": self.failed, "registers": self.registers}
         yield "capture.json", "file", json.dumps(about, indent=1, sort_keys=True).encode()
         directories = set(self.directories)

@@ -7,8 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use onbeat_tune::apply::owners;
-use onbeat_tune::apply::resolve::{Changes, Resolver};
+use onbeat_tune::apply::{FailedStep, OnRefusal, Resolver, StepMaker, owners};
 use onbeat_tune::catalogue::{CheckVerdict, HostTree, LoopSetup, catalogue, check};
 use onbeat_tune::change::Kind;
 use onbeat_tune::journal::ChangeId;
@@ -17,7 +16,7 @@ use onbeat_tune::plan::{
 };
 use onbeat_tune::shield::Scope;
 use onbeat_tune::task_setting::TaskSetting;
-use onbeat_tune::{CpuList, HostFiles, Intent, Journal, Key, TuneError, UndoMode, tasks};
+use onbeat_tune::{HostFiles, Intent, Journal, Key, TuneError, UndoMode};
 
 use super::cell_tuning::{AFFINITY, LoopOptions, PLACEBO, PLAN, TIMER_SLACK, is_path};
 
@@ -159,6 +158,7 @@ fn placebo(host: &dyn HostFiles, request: &SettingRequest<'_>) -> HostSetting {
         takes: "now".to_owned(),
         risk: String::new(),
     };
+
     let plan = Plan {
         schema: PLAN_SCHEMA.to_owned(),
         profile: None,
@@ -168,6 +168,7 @@ fn placebo(host: &dyn HostFiles, request: &SettingRequest<'_>) -> HostSetting {
         steps: value.map(step).into_iter().collect(),
         left_out: Vec::new(),
     };
+
     HostSetting {
         name: PLACEBO.to_owned(),
         plan,
@@ -320,19 +321,11 @@ fn of_loop(step: &PlanStep) -> Option<Option<LoopOptions>> {
 #[derive(Debug, thiserror::Error)]
 pub enum SettingError {
     /// The kernel refused a change; what was made of the setting is undone.
-    #[error(
-        "{id}: cannot set {target} to \"{new}\" before a block: {why}; its changes were undone"
-    )]
-    Make {
-        /// The tuning.
-        id: String,
-        /// What was to be changed.
-        target: String,
-        /// The value.
-        new: String,
-        /// The kernel's error, or what was read back.
-        why: String,
-    },
+    #[error("{0}, before a block; its changes were undone")]
+    Make(#[from] FailedStep),
+    /// The plan names no valid CPUs.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// Changes could not be undone after a block; they stay on record.
     #[error(
         "{left} changes of the host could not be undone after a block ({first}); they stay on record: run `onbeat repair`"
@@ -358,23 +351,29 @@ pub fn make(
     setting: &HostSetting,
     made: &mut Vec<ChangeId>,
 ) -> Result<(), SettingError> {
-    let plan = &setting.plan;
-    let loop_cpus = CpuList::parse_list(&plan.cpus)?;
-    let online = online(host);
-    let resolver = Resolver { host, plan, loop_cpus, online, scope: Scope::Machine };
-    let mut maker = StepMaker { host, journal, made };
+    if setting.name == PLACEBO {
+        return write_back(host, journal, &setting.plan, made);
+    }
+
+    let resolver = Resolver::new(host, &setting.plan, Scope::Machine)?;
+    let mut maker = StepMaker::new(journal, resolver, OnRefusal::RollBack);
+    let outcome = maker.make_all();
+    made.extend(maker.into_recorded());
+    outcome?;
+    Ok(())
+}
+
+/// Writes the same value again: what a placebo costs is what every setting costs.
+fn write_back(
+    host: &dyn HostFiles,
+    journal: &mut Journal,
+    plan: &Plan,
+    made: &mut Vec<ChangeId>,
+) -> Result<(), SettingError> {
     for step in &plan.steps {
-        let done = match &step.target {
-            StepTarget::Held { path } => maker.hold(step, path),
-            _ if setting.name == PLACEBO => maker.write_back(step),
-            _ => maker.change(step, &resolver),
-        };
-        done.map_err(|why| SettingError::Make {
-            id: step.id.clone(),
-            target: step.target.to_string(),
-            new: step.new.clone(),
-            why,
-        })?;
+        let key = Key::File { path: PLACEBO_FILE.to_owned(), kind: Kind::Text, shown_in: None };
+        let intent = Intent::new(&step.id, key, step.old.clone(), step.new.clone());
+        made.push(journal.change(host, &intent)?);
     }
 
     Ok(())
@@ -399,83 +398,4 @@ pub fn undo(
         }
         None => Ok(()),
     }
-}
-
-fn online(host: &dyn HostFiles) -> CpuList {
-    let text = host.read("/sys/devices/system/cpu/online").unwrap_or_default();
-    CpuList::parse_list(&text).unwrap_or_default()
-}
-
-struct StepMaker<'m> {
-    host: &'m dyn HostFiles,
-    journal: &'m mut Journal,
-    made: &'m mut Vec<ChangeId>,
-}
-
-impl StepMaker<'_> {
-    fn change(&mut self, step: &PlanStep, resolver: &Resolver<'_>) -> Result<(), String> {
-        let Changes { intents, followers } = resolver.changes(step).map_err(words)?;
-        // What the kernel changes along with the step is on record first, and so is undone after
-        // it.
-        let along = followers.len();
-        let all: Vec<Intent> = followers.into_iter().chain(intents).collect();
-        let ids = self.journal.intend_all(all.clone()).map_err(words)?;
-        self.made.extend(&ids);
-
-        for (id, intent) in ids.iter().zip(&all).skip(along) {
-            // An inherited list of CPUs is only recorded.
-            if matches!(intent.key, Key::Born { .. }) {
-                continue;
-            }
-            match self.set(*id, intent, &resolver.online) {
-                Err(error) if !is_bearable(intent, &error) => return Err(words(error)),
-                _ => {}
-            }
-        }
-
-        Ok(())
-    }
-
-    fn set(&mut self, id: ChangeId, intent: &Intent, online: &CpuList) -> io::Result<()> {
-        intent.make(self.host)?;
-        let now = intent.key.current(self.host)?;
-        self.journal.done(id, now.as_deref()).map_err(io::Error::other)?;
-        match now {
-            Some(now) if !intent.same(&now, &intent.new, online) => {
-                Err(io::Error::other(format!("it was accepted, but reads \"{}\"", now.trim())))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The same value again: what a placebo costs is what every setting costs.
-    fn write_back(&mut self, step: &PlanStep) -> Result<(), String> {
-        let key = Key::File { path: PLACEBO_FILE.to_owned(), kind: Kind::Text, shown_in: None };
-        let intent = Intent::new(&step.id, key, step.old.clone(), step.new.clone());
-        self.made.push(self.journal.change(self.host, &intent).map_err(words)?);
-        Ok(())
-    }
-
-    fn hold(&mut self, step: &PlanStep, path: &str) -> Result<(), String> {
-        let limit: u32 = step.new.trim().parse().map_err(words)?;
-        let Self { host, journal, made } = self;
-        let mut record = |process| {
-            let key = Key::Holder { path: path.to_owned(), process };
-            let intent = Intent::new(&step.id, key, "absent", step.new.clone());
-            made.push(journal.intend(intent).map_err(io::Error::other)?);
-            Ok(())
-        };
-        // Eight hexadecimal digits: the kernel would take four bytes as a binary number.
-        host.hold_open(path, &format!("{limit:08x}"), &mut record).map_err(words)
-    }
-}
-
-fn words(error: impl std::fmt::Display) -> String {
-    error.to_string()
-}
-
-/// One refusal among many is normal for interrupts and threads that the kernel keeps in place, or
-/// that have ended.
-fn is_bearable(intent: &Intent, error: &io::Error) -> bool {
-    tasks::is_gone(error) || matches!(intent.key, Key::Irq { .. } | Key::Affinity { .. })
 }

@@ -13,10 +13,10 @@ use onbeat_tune::plan::Plan;
 use onbeat_tune::{HostFiles, LiveHost, UndoMode};
 use serde::Serialize;
 
+use super::TuneFailure;
 use super::plan_text::{self, ListExtent, counted};
 use super::question::{Answer, ask};
 use super::selection::{self, Selection, selection};
-use super::{TuneFailure, record};
 use crate::cli_tune::TuneApplyOptions;
 use crate::cmd::repair::journal_directory;
 use crate::cmd::{Failure, Verdict, repair_first, typed};
@@ -65,7 +65,6 @@ pub(super) fn run(options: &TuneApplyOptions) -> Result<Verdict, Failure> {
 /// [`interrupted`].
 fn apply_now(host: &LiveHost, plan: &Plan, options: &TuneApplyOptions) -> Result<Verdict, Failure> {
     let directory = journal_directory();
-    let is_first = record::applied(host, &directory)?.is_empty();
     let interruptions = watch(OnUsr1::Refuse)?;
     let request = ApplyRequest {
         on_refusal: if options.keep_going { OnRefusal::LeaveOut } else { OnRefusal::RollBack },
@@ -74,8 +73,10 @@ fn apply_now(host: &LiveHost, plan: &Plan, options: &TuneApplyOptions) -> Result
     };
 
     let applied = apply::apply(host, &directory, plan, &request).map_err(TuneFailure::from)?;
-    if is_stopped(&interruptions) && applied.journal.is_some() {
-        return interrupted(host, &directory, is_first);
+    if is_stopped(&interruptions)
+        && let Some(journal) = &applied.journal
+    {
+        return interrupted(host, journal);
     }
 
     if options.json {
@@ -90,22 +91,13 @@ fn is_stopped(interruptions: &Interruptions) -> bool {
     interruptions.stop.load(Ordering::Relaxed)
 }
 
-/// After Ctrl-C: undoes the changes, unless that would undo those of earlier commands too.
-fn interrupted(host: &LiveHost, directory: &Path, is_first: bool) -> Result<Verdict, Failure> {
-    if !is_first {
-        let sentence = "interrupted: all changes were made and stay on record, those of earlier commands too; undo them by: sudo \
-                        onbeat tune undo";
-        advise(Tone::Careful, sentence);
-        return Ok(Verdict::CannotTell);
-    }
-
-    let undone = apply::undo(host, directory, UndoMode::Careful)?;
-    let left = undone.iter().filter(|one| !one.is_settled()).count();
-    let sentence = match left {
-        0 => "interrupted: all changes of this command were undone",
-        _ => {
-            "interrupted: not all changes could be undone; `sudo onbeat tune undo` tries again and prints why"
-        }
+/// After Ctrl-C: undoes the changes of this command, and leaves those of earlier ones.
+fn interrupted(host: &LiveHost, journal: &Path) -> Result<Verdict, Failure> {
+    let undone = apply::undo_one(host, journal, UndoMode::Careful)?;
+    let sentence = if undone.is_none_or(|undone| undone.is_settled()) {
+        "interrupted: all changes of this command were undone"
+    } else {
+        "interrupted: not all changes could be undone; `sudo onbeat tune undo` tries again and prints why"
     };
     advise(Tone::Careful, sentence);
     Ok(Verdict::CannotTell)

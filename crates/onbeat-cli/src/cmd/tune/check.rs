@@ -18,18 +18,18 @@ use crate::term::{Tone, advise, columns, fold, say, tune};
 
 pub(super) fn run(options: &TuneCheckOptions) -> Result<Verdict, Failure> {
     let run = options.run.as_deref().map(RecordedLoop::read).transpose()?;
-    let tree = machine::tree(options.machine.from.as_deref())?;
-    let (setup, because) = setup(&tree, &options.checked, run.as_ref())?;
+    let tree = machine::tree(options.query.from.as_deref())?;
+    let (setup, because) = setup(&tree, &options.query.checked, run.as_ref())?;
 
     let findings = check(&tree, &setup);
     let watched = options
         .evidence
-        .map(|duration_ns| evidence::watch(&setup, duration_ns, options.json))
+        .map(|duration_ns| evidence::watch(&setup, duration_ns, options.query.json))
         .transpose()?;
     let of_run = run.as_ref().and_then(|run| run.causes.as_ref());
     let causes = of_run.or(watched.as_ref().and_then(|watched| watched.causes.as_ref()));
     let mut tunings = checked_tunings(findings, &setup, causes, watched.as_ref());
-    if options.machine.from.is_none() {
+    if options.query.from.is_none() {
         add_remembered(&mut tunings);
     }
     if !options.ids.is_empty() {
@@ -42,7 +42,7 @@ pub(super) fn run(options: &TuneCheckOptions) -> Result<Verdict, Failure> {
         tunings.retain(|one| named.contains(&one.record.id.as_str()));
     }
 
-    if options.json {
+    if options.query.json {
         say(Tone::Plain, &checked::json(&setup, watched.as_ref(), &tunings)?);
     } else if options.ids.is_empty() {
         print_check(options, because.as_deref(), &setup, watched.as_ref(), &tunings);
@@ -194,7 +194,7 @@ fn print_hints(
             format!("loop     CPU {}: {because}; --cpus LIST checks for another", setup.cpus);
         say(Tone::Faint, &fold::lines(&chosen, columns()));
     }
-    if options.evidence.is_none() && options.machine.from.is_none() {
+    if options.evidence.is_none() && options.query.from.is_none() {
         let watch = "watch    onbeat tune check --evidence 10s: what happens there meanwhile";
         say(Tone::Faint, &fold::lines(watch, columns()));
     }

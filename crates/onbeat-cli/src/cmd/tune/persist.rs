@@ -88,6 +88,7 @@ fn write(options: &TunePersistOptions) -> Result<Verdict, Failure> {
 
 fn print_settings(made: &PersistPlan) {
     let settings = &made.settings;
+
     if !settings.kernel_parameters.is_empty() {
         line(Tone::Head, "kernel parameters");
         line(Tone::Plain, &format!("  {}", settings.kernel_parameters.join(" ")));
@@ -102,6 +103,7 @@ fn print_settings(made: &PersistPlan) {
             line(Tone::Plain, &format!("  {name} = {value}"));
         }
     }
+
     if !made.at_boot.is_empty() {
         line(Tone::Head, "applied at boot by onbeat-apply.service");
         print_at_boot(&made.at_boot);
@@ -112,6 +114,7 @@ fn print_settings(made: &PersistPlan) {
             line(Tone::Plain, &format!("  {id}  {why}"));
         }
     }
+
     say(Tone::Plain, "");
 }
 

@@ -18,13 +18,13 @@ pub(super) fn run(options: &TunePlanOptions) -> Result<Verdict, Failure> {
     } else {
         Tunings::Ids(options.ids.clone())
     };
-    let tree = machine::tree(options.machine.from.as_deref())?;
-    let plan = selection::planned(&tree, tunings, &options.checked)?;
+    let tree = machine::tree(options.query.from.as_deref())?;
+    let plan = selection::planned(&tree, tunings, &options.query.checked)?;
     if let Some(path) = &options.out {
         write_new(path, plan.to_text().as_bytes(), options.force)?;
     }
 
-    if options.json {
+    if options.query.json {
         say(Tone::Plain, &serde_json::to_string(&plan)?);
         return Ok(Verdict::Holds);
     }

@@ -198,6 +198,7 @@ impl<'s> PrintedStatus<'s> {
             },
             changes: journal.changes.iter().map(PrintedChange::of).collect(),
         };
+
         Self {
             schema: STATUS_SCHEMA,
             applied: journals.iter().map(journal).collect(),

@@ -32,13 +32,13 @@ struct PrintedExplanations<'e> {
 }
 
 pub(super) fn explain(options: &TuneExplainOptions) -> Result<Verdict, Failure> {
-    let tree = machine::tree(options.machine.from.as_deref())?;
-    let setup = machine::setup(&options.checked);
-    let choice = machine::choice(&options.checked);
+    let tree = machine::tree(options.query.from.as_deref())?;
+    let setup = machine::setup(&options.query.checked);
+    let choice = machine::choice(&options.query.checked);
     let cpus = match machine::chosen(&tree, &setup, &choice) {
         Ok(chosen) => chosen.cpus,
         // On a machine without a CPU for the loop a tuning can still be explained.
-        Err(_) if options.checked.cpus.is_none() => CpuList::default(),
+        Err(_) if options.query.checked.cpus.is_none() => CpuList::default(),
         Err(why) => return Err(TuneFailure::from(why).into()),
     };
     let setup = LoopSetup { cpus, ..setup };
@@ -47,7 +47,7 @@ pub(super) fn explain(options: &TuneExplainOptions) -> Result<Verdict, Failure> 
     for id in &options.ids {
         tunings.extend(onbeat_tune::explain(id, &tree, &setup).map_err(TuneFailure::from)?);
     }
-    if options.json {
+    if options.query.json {
         let printed = PrintedExplanations { schema: EXPLAIN_SCHEMA, tunings: &tunings };
         say(Tone::Plain, &serde_json::to_string(&printed)?);
         return Ok(Verdict::Holds);

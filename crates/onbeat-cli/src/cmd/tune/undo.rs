@@ -127,6 +127,7 @@ fn particular(Undone { intent, outcome }: &Undone) -> Option<(Tone, String)> {
         }
         Outcome::Restored | Outcome::Already | Outcome::Gone => return None,
     };
+
     Some((Tone::Careful, sentence))
 }
 

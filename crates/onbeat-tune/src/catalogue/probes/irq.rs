@@ -8,23 +8,47 @@ use crate::catalogue::host_tree::is_absent;
 use crate::catalogue::survey::Survey;
 use crate::catalogue::wanted::{ProbeValue, WantedValue};
 
-/// The CPUs where each interrupt arrives.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct IrqProbe {
-    /// Only interrupts with a handler whose name fits one of these patterns; empty: all that have a
-    /// handler.
-    #[serde(default)]
-    pub devices: Vec<String>,
-    /// What the CPUs should be.
-    pub want: WantedValue,
-    /// What a change would write to `smp_affinity_list`.
-    #[serde(default)]
-    pub set: Option<String>,
+/// Handlers of interrupts that the kernel places itself, by the CPUs of their queue: a write to
+/// their affinity is refused with EPERM, before Linux 6 with EIO.
+const MANAGED: [&str; 4] = ["nvme*", "virtio*-req*", "megasas*", "mpt*"];
+/// An NVMe device's queue of administration: the kernel moves its interrupt.
+const NOT_MANAGED: &str = "nvme*q0";
+
+/// Whether the kernel places an interrupt itself, by the name of its handler.
+#[must_use]
+pub fn is_managed(handler: &str) -> bool {
+    MANAGED.iter().any(|pattern| matches(pattern, handler)) && !matches(NOT_MANAGED, handler)
 }
 
-impl IrqProbe {
-    fn read_all(&self, survey: &Survey<'_>) -> Result<Vec<ProbeReading>, NoValue> {
+/// Which interrupts a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IrqSelection {
+    /// Those that can be moved.
+    Movable,
+    /// Those that the kernel places itself.
+    Managed,
+}
+
+impl IrqSelection {
+    fn has(self, handlers: &[String]) -> bool {
+        let is_managed = handlers.iter().any(|handler| is_managed(handler));
+        is_managed == (self == Self::Managed)
+    }
+
+    /// Why there is nothing to judge on a machine without one.
+    const fn none_here(self) -> &'static str {
+        match self {
+            Self::Movable => "the kernel places each interrupt of this machine itself",
+            Self::Managed => "the kernel places no interrupt of this machine itself",
+        }
+    }
+
+    /// Returns the CPUs where each of them arrives.
+    ///
+    /// # Errors
+    /// [`NoValue::Unknown`] where interrupts or their handlers cannot be listed.
+    pub fn readings(self, survey: &Survey<'_>) -> Result<Vec<ProbeReading>, NoValue> {
         let names = survey
             .host()
             .names("/proc/irq")
@@ -34,11 +58,7 @@ impl IrqProbe {
         for number in names.iter().filter_map(|name| name.parse::<u32>().ok()) {
             let handlers = handlers(number, survey)?;
             has_handlers |= !handlers.is_empty();
-            let is_meant = self.devices.is_empty()
-                || handlers
-                    .iter()
-                    .any(|handler| self.devices.iter().any(|device| matches(device, handler)));
-            if handlers.is_empty() || !is_meant {
+            if handlers.is_empty() || !self.has(&handlers) {
                 continue;
             }
 
@@ -52,6 +72,19 @@ impl IrqProbe {
             Err(NoValue::Unknown("/proc/irq holds no interrupt with a handler".to_owned()))
         }
     }
+}
+
+/// The CPUs where each interrupt arrives.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IrqProbe {
+    /// Which interrupts: those that the kernel refuses to move take another tuning.
+    pub which: IrqSelection,
+    /// What the CPUs should be.
+    pub want: WantedValue,
+    /// What a change would write to `smp_affinity_list`.
+    #[serde(default)]
+    pub set: Option<String>,
 }
 
 /// The names of an interrupt's handlers: without any nobody uses it.
@@ -98,11 +131,11 @@ impl Probe for IrqProbe {
     }
 
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
-        match self.read_all(survey) {
+        match self.which.readings(survey) {
             Ok(readings) if !readings.is_empty() => readings,
             Ok(_) => {
-                let reason = format!("no interrupt of {} exists here", self.devices.join(", "));
-                vec![ProbeReading::new("/proc/irq", Err(NoValue::NotApplicable(reason)))]
+                let why = NoValue::NotApplicable(self.which.none_here().to_owned());
+                vec![ProbeReading::new("/proc/irq", Err(why))]
             }
             Err(why) => vec![ProbeReading::new("/proc/irq", Err(why))],
         }
@@ -110,5 +143,18 @@ impl Probe for IrqProbe {
 
     fn set(&self) -> Option<&str> {
         self.set.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_managed;
+
+    #[test]
+    fn queues_are_placed_by_the_kernel_and_the_queue_of_administration_is_not() {
+        assert!(
+            ["nvme0q1", "nvme0q10", "virtio1-req.0", "mpt3sas0-msix3"].into_iter().all(is_managed)
+        );
+        assert!(!["nvme0q0", "virtio1-config", "eth0-TxRx-0"].into_iter().any(is_managed));
     }
 }
