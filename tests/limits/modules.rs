@@ -1,0 +1,127 @@
+//! The modules of a crate or room in the order of dependency: each names only modules before it,
+//! so none is part of a circle.
+
+use crate::source::{Source, code_without_tests, paths};
+use crate::{catches, holds, rust_below};
+
+/// Folder, and its modules from the innermost on. A module with files of its own counts as one.
+const ORDER: [(&str, &str); 3] = [
+    ("crates/onbeat-rt/src/", "frame latest ring time sample sys wait cycle edge_loop"),
+    (
+        "crates/onbeat-ethercat/src/",
+        "al coe registers input setup sii esi carrier busy_wait wire event layout description step \
+         event_words",
+    ),
+    ("crates/onbeat-robot/src/", "bus image_service motion probe session"),
+];
+
+/// The module of a file, as names below its crate; empty for the crate's front page.
+fn module_of(path: &str) -> Vec<&str> {
+    let below = path.split_once("/src/").map_or("", |(_, below)| below);
+    let mut names: Vec<&str> = below.trim_end_matches(".rs").split('/').collect();
+    if names.last().is_some_and(|name| ["mod", "lib", "main"].contains(name)) {
+        names.pop();
+    }
+
+    names
+}
+
+/// The absolute form of a path that begins with `crate`, `super` or `outer`, the module around
+/// `super`, as names below the crate.
+fn resolved<'p>(path: &'p str, module: &[&'p str]) -> Vec<&'p str> {
+    let mut names = path.split("::");
+    let levels = match names.next() {
+        Some("super") => 1,
+        Some("outer") => 2,
+        _ => module.len(),
+    };
+
+    let around = &module[..module.len().saturating_sub(levels)];
+    around.iter().copied().chain(names).collect()
+}
+
+/// What the files of one folder name against the order of its modules.
+fn named_too_early(sources: &[Source], (folder, order): (&str, &str)) -> Vec<String> {
+    let order: Vec<&str> = order.split_whitespace().collect();
+    let place = |name: &str| order.iter().position(|module| *module == name);
+    let front = module_of(&format!("{folder}mod.rs"));
+    let mut found = Vec::new();
+
+    for source in rust_below(sources, folder) {
+        let module = module_of(&source.path);
+        let Some(own) = module.get(front.len()) else { continue };
+        let Some(own_place) = place(own) else {
+            found.push(source.at(1, &format!("{own} has no place in the order of {folder}")));
+            continue;
+        };
+
+        // A word of its own, as `paths` would take the second `super` for the start of a path.
+        let code = code_without_tests(&source.text).replace("super::super::", "outer::");
+        let all = ["crate", "super", "outer"].map(|root| paths(&code, root));
+        for (line, path) in all.iter().flatten() {
+            let named = resolved(path, &module);
+            let Some(inside) = named.strip_prefix(&front[..]) else { continue };
+            let first = inside.first().copied().unwrap_or("*");
+            match place(first) {
+                Some(there) if there <= own_place => {}
+                Some(_) => {
+                    found.push(source.at(*line, &format!("{own} may not name {first}, after it")));
+                }
+                None => {
+                    found.push(source.at(
+                        *line,
+                        &format!("{own} names {first} by its front page; name the module"),
+                    ))
+                }
+            }
+        }
+    }
+
+    found
+}
+
+fn named_against_the_order(sources: &[Source]) -> Vec<String> {
+    ORDER.iter().flat_map(|folder| named_too_early(sources, *folder)).collect()
+}
+
+#[test]
+fn a_module_names_only_modules_before_it() {
+    holds(named_against_the_order);
+}
+
+#[test]
+fn a_module_that_names_a_later_one_is_found() {
+    let check = named_against_the_order;
+    let right = "use super::time::Instant;\nuse crate::ring::Ring;\n";
+    let wait = "crates/onbeat-rt/src/wait.rs";
+    catches(check, wait, "use super::time::Instant;\nuse super::cycle::run;\n", 2, right);
+    catches(check, wait, "fn f() {\n    crate::cycle::run();\n}\n", 2, right);
+    catches(check, wait, "use super::Instant;\n", 1, right);
+    catches(check, wait, "use super::*;\n", 1, "#[cfg(test)]\nmod tests {\n    use super::*;\n}\n");
+    let new = "crates/onbeat-rt/src/new.rs";
+    assert_eq!(check(&[Source::planted(new, "")]).len(), 1, "a module without a place");
+
+    let below = "crates/onbeat-robot/src/motion/task.rs";
+    catches(
+        check,
+        below,
+        "use super::super::session::Session;\n",
+        1,
+        "use super::motor::Motor;\nuse super::super::bus::Bus;\n",
+    );
+}
+
+#[test]
+fn every_module_of_the_order_exists() {
+    let sources = crate::tracked();
+    for (folder, order) in ORDER {
+        for module in order.split_whitespace() {
+            let is_file = |source: &Source| {
+                source.path.strip_prefix(folder).is_some_and(|below| {
+                    below.strip_prefix(module).is_some_and(|rest| rest.starts_with(['.', '/']))
+                })
+            };
+            assert!(sources.iter().any(is_file), "{folder} has no module {module}");
+        }
+    }
+}
