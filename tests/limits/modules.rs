@@ -5,12 +5,19 @@ use crate::source::{Source, code_without_tests, paths};
 use crate::{catches, holds, rust_below};
 
 /// Folder, and its modules from the innermost on. A module with files of its own counts as one.
-const ORDER: [(&str, &str); 3] = [
+const ORDER: [(&str, &str); 4] = [
     ("crates/onbeat-rt/src/", "frame latest ring time sample sys wait cycle edge_loop"),
     (
         "crates/onbeat-ethercat/src/",
         "al coe registers input setup sii esi carrier busy_wait wire event layout description step \
          event_words",
+    ),
+    (
+        "crates/onbeat-segment/src/",
+        "registers coe cable_positions topology distributed_clock eeprom fmmu sync_manager esc \
+         frame device mailbox process_data firmware subdevice datagram_exchange segment \
+         sii_contents device_parts esi_parts from_description fault link fault_table fault_log \
+         in_process serving fast_path layout_agreement",
     ),
     ("crates/onbeat-robot/src/", "bus image_service motion probe session"),
 ];
@@ -101,13 +108,13 @@ fn a_module_that_names_a_later_one_is_found() {
     let new = "crates/onbeat-rt/src/new.rs";
     assert_eq!(check(&[Source::planted(new, "")]).len(), 1, "a module without a place");
 
-    let below = "crates/onbeat-robot/src/motion/task.rs";
+    let below = "crates/onbeat-segment/src/device/drive.rs";
     catches(
         check,
         below,
-        "use super::super::session::Session;\n",
+        "use super::super::link::Link;\n",
         1,
-        "use super::motor::Motor;\nuse super::super::bus::Bus;\n",
+        "use super::motor::Motor;\nuse super::super::coe::Dictionary;\n",
     );
 }
 
