@@ -5,7 +5,7 @@ use crate::source::{Source, code_without_tests, paths};
 use crate::{catches, holds, rust_below};
 
 /// Folder, and its modules from the innermost on. A module with files of its own counts as one.
-const ORDER: [(&str, &str); 4] = [
+const ORDER: [(&str, &str); 5] = [
     ("crates/onbeat-rt/src/", "frame latest ring time sample sys wait cycle edge_loop"),
     (
         "crates/onbeat-ethercat/src/",
@@ -18,6 +18,11 @@ const ORDER: [(&str, &str); 4] = [
          frame device mailbox process_data firmware subdevice datagram_exchange segment \
          sii_contents device_parts esi_parts from_description fault link fault_table fault_log \
          in_process serving fast_path layout_agreement",
+    ),
+    (
+        "crates/onbeat-control/src/",
+        "error map process lock stats abi device_table device_state sharing joint settings object \
+         image claim snapshot requests goals owner client bus_side create",
     ),
     ("crates/onbeat-robot/src/", "bus image_service motion probe session"),
 ];
