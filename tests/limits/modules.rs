@@ -5,7 +5,7 @@ use crate::source::{Source, code_without_tests, paths};
 use crate::{catches, holds, rust_below};
 
 /// Folder, and its modules from the innermost on. A module with files of its own counts as one.
-const ORDER: [(&str, &str); 5] = [
+const ORDER: [(&str, &str); 6] = [
     ("crates/onbeat-rt/src/", "frame latest ring time sample sys wait cycle edge_loop"),
     (
         "crates/onbeat-ethercat/src/",
@@ -25,6 +25,11 @@ const ORDER: [(&str, &str); 5] = [
          image claim snapshot requests goals owner client bus_side create",
     ),
     ("crates/onbeat-robot/src/", "bus image_service motion probe session"),
+    (
+        "crates/onbeat-cli/src/",
+        "units complete options probes cli_bus cli_files cli_measure cli_robot cli_segment \
+         cli_tune_measure cli_tune cli completion help_limits term state signals cmd",
+    ),
 ];
 
 /// The module of a file, as names below its crate; empty for the crate's front page.

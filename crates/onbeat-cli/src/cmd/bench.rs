@@ -192,7 +192,7 @@ fn plan(options: &BenchOptions) -> BenchPlan {
         priority: options.priority,
         spin: Wait::SleepThenSpin { margin_ns: options.spin },
         command: typed(),
-        journal: super::repair::journal_directory(),
+        journal: crate::state::journal_directory(),
         causes: !options.no_causes,
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use onbeat::import::stream::ImportLabels;
 use onbeat::import::{self, Format, SourceOptions, Stream};
 use onbeat::record::run_dir::NewRunDir;
-use onbeat::record::{Cell, Series};
+use onbeat::record::Cell;
 use onbeat::report::imported::UNKNOWN;
 use onbeat_ethercat::input;
 
@@ -130,12 +130,4 @@ fn write(
     }
 
     moved
-}
-
-/// Parses the tag of a series.
-pub(crate) fn series(text: &str) -> Result<Series, String> {
-    Series::from_tag(&text.replace('-', "_")).ok_or_else(|| {
-        let tags = Series::ALL.map(Series::tag).join(", ");
-        format!("`{text}` is not a series; the series are {tags}")
-    })
 }

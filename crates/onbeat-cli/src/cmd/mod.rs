@@ -52,7 +52,8 @@ use onbeat::thread::ThreadRequest;
 use onbeat_rt::Wait;
 use onbeat_tune::TuneError;
 
-use crate::cli::{LimitOn, LimitOptions, LoopOptions};
+use crate::options::{LimitOn, LimitOptions, LoopOptions};
+use crate::signals::SignalError;
 
 /// The outcome of a command that ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,8 +90,8 @@ pub(crate) enum Failure {
     Taken { path: PathBuf },
     #[error("cannot import {path}: {source}")]
     Import { path: PathBuf, source: onbeat::import::Error },
-    #[error("cannot watch for Ctrl-C: {0}")]
-    Signals(io::Error),
+    #[error(transparent)]
+    Signals(#[from] SignalError),
     #[error(
         "cannot start a thread for {what}: {source}; the limit of threads (ulimit -u) may be reached"
     )]

@@ -8,9 +8,9 @@ use onbeat_segment::serving::{
 };
 use onbeat_segment::{FAULT_KINDS, FaultTable};
 
-use super::repair::state_directory;
 use super::{Failure, Verdict};
 use crate::cli_segment::{FaultOptions, OnOptions, StatusOptions};
+use crate::state::state_directory;
 use crate::term::{Tone, advise, say, wrapped};
 
 const ENDING: &str = ".sock";
