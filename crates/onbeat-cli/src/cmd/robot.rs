@@ -16,6 +16,7 @@ use onbeat_robot::motion::{
 };
 use onbeat_robot::session::{RobotFile, Session, SessionObserver, SessionOutcome, SessionPlan};
 use onbeat_rt::sys::Monotonic;
+use onbeat_rt::time::SECOND_NS;
 use onbeat_rt::{Clock, Instant};
 use onbeat_segment::Link;
 use serde_json::json;
@@ -32,9 +33,9 @@ use crate::term::{Live, Tone, advise, robot as words};
 const ROWS: usize = 8;
 /// The live table is drawn this often, and lines of a log are written this often, in ns.
 const DRAW_EVERY_NS: u64 = 250_000_000;
-const LINE_EVERY_NS: u64 = 1_000_000_000;
+const LINE_EVERY_NS: u64 = SECOND_NS;
 /// Longest period, in ns: a robot is stopped by its cycles, and the next one must come soon.
-const LONGEST_PERIOD_NS: u64 = 1_000_000_000;
+const LONGEST_PERIOD_NS: u64 = SECOND_NS;
 /// A reply of the same cycle may take at most this fraction of the period.
 const REPLY_WITHIN: u64 = 2;
 

@@ -3,11 +3,12 @@
 //!
 //! Runs on the cold thread. Memory is fixed when it is made; the length of a run changes nothing.
 
+use onbeat_rt::time::SECOND_NS;
 use onbeat_rt::{Flags, Instant, Outcome, Sample};
 
 use super::events::EventTally;
 use super::exclusion::{Exclusion, ExclusionNote, OpenExclusions};
-use super::recording::{Progress, Recording, SECOND_NS, TimeOrigin};
+use super::recording::{Progress, Recording, TimeOrigin};
 use super::second_maxima::{MAXIMA_OF, SecondMaxima};
 use super::seconds::SecondTally;
 use super::tally::IntervalTally;

@@ -1,11 +1,10 @@
 //! The parameters of a recording, its counts so far, and the origin of its times.
 
 use onbeat_rt::Instant;
+use onbeat_rt::time::SECOND_NS;
 use serde::{Deserialize, Serialize};
 
 use super::SpikeLimit;
-
-pub(super) const SECOND_NS: u64 = 1_000_000_000;
 
 /// The parameters of a recording.
 #[derive(Clone, Copy, Debug)]

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use onbeat_rt::Instant;
+use onbeat_rt::time::SECOND_NS;
 
-use super::recording::{SECOND_NS, TimeOrigin};
+use super::recording::TimeOrigin;
 use super::{Maxima, Note, RunWriter, Series, WriteError};
 
 /// A `maxima` note is written when it holds this many values: what kill -9 can lose of them.
