@@ -60,6 +60,7 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
 
     let target = InjectionTarget::find(options.fault, pid, options.cpu)?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
+
     let now = Monotonic.now().as_ns();
     let first = now - now % options.period.max(1) + options.phase;
     let grid = ReleaseGrid {
@@ -67,6 +68,7 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
         period_ns: options.period,
         spin_ns: 0,
     };
+
     let InjectionTarget { tid, cpu, priority, .. } = target;
     let fault = options.fault;
     let every_ns = every_ns(options);
@@ -78,6 +80,7 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
         target,
         grid,
     };
+
     let injector = if options.placebo { placebo(plan) } else { Injector::start(plan) }?;
 
     if !options.json {

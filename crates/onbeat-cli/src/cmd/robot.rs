@@ -144,6 +144,7 @@ fn follow_lines(names: &[String], mut place: GoalSlot) {
                 .map(|(name, number)| (name.trim(), number.trim().parse::<f64>()));
             let joint =
                 pair.as_ref().and_then(|(name, _)| names.iter().position(|known| known == name));
+
             match (joint, pair) {
                 (Some(joint), Some((_, Ok(position)))) => wanted[joint] = Some(position),
                 _ => advise(
@@ -152,6 +153,7 @@ fn follow_lines(names: &[String], mut place: GoalSlot) {
                 ),
             }
         }
+
         place.put(Monotonic.now().as_ns(), &wanted);
     }
 }
@@ -173,6 +175,7 @@ fn run_on<W: Wire + Send>(
     let interruptions = signals::watch(OnUsr1::Summary)?;
     let session =
         Session::bring_up(wire, on, file, BusOptions { mode, period_ns, follow_clock: true })?;
+
     let dir = NewRunDir::create(&options.output.out)?;
     let path = dir.path().join(format!("robot{RUN_FILE_ENDING}"));
     let origin = Origin::now();
@@ -185,11 +188,13 @@ fn run_on<W: Wire + Send>(
     };
 
     let duration_ns = if options.duration == 0 { u64::MAX } else { options.duration };
+
     let destination =
         Destination { path: &path, header: header(options, origin), origin: origin.at };
     let opened = Run::open(destination, setting(&options.looping, thread, duration_ns))
         .map_err(Failure::from);
     let run = runs::keep_if_begun(&dir, opened)?;
+
     let plan = SessionPlan {
         controller: motion.controller,
         image: motion.image,
@@ -262,6 +267,7 @@ fn conclude(
 ) -> Result<Verdict, Failure> {
     let reported = runs::reported(path, None, None)?;
     let Some(view) = &outcome.view else { return Ok(Verdict::CannotTell) };
+
     if options.output.json {
         let all = json!({ "schema": "onbeat.robot/1", "robot": view, "run": reported.summary });
         crate::term::say(Tone::Plain, &serde_json::to_string(&all)?);

@@ -72,17 +72,20 @@ fn paper() -> Vec<PlannedPart> {
         &["hackbench", "-g", &groups.to_string()],
         Repeat::KilledEvery(PAPER_KILL),
     );
+
     let mut ping = program(
         "iputils-ping",
         &["ping", "-q", "-l", PAPER_PRELOAD, "-s", "10", "-f", "localhost"],
         Repeat::Once,
     );
     (ping.ending, ping.figures) = (Signal::INT, true);
+
     let line = |name, implementations: Vec<Implementation>| PlannedPart {
         name,
         implementations: implementations.into(),
         dispensable: true,
     };
+
     vec![
         line("disk", vec![Implementation::BuiltIn(LoadPart::Disk)]),
         line(

@@ -95,6 +95,7 @@ impl Sums {
             Note::Load(load) => load.t,
             _ => 0.0,
         };
+
         self.last_t = self.last_t.max(t);
     }
 }
