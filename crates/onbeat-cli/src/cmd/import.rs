@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use onbeat::import::stream::ImportLabels;
 use onbeat::import::{self, Format, SourceOptions, Stream};
-use onbeat::record::run_dir::NewRunDir;
 use onbeat::record::Cell;
+use onbeat::record::run_dir::NewRunDir;
 use onbeat::report::imported::UNKNOWN;
 use onbeat_ethercat::input;
 
