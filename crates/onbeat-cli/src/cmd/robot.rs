@@ -1,7 +1,7 @@
 //! `onbeat robot run`: moves a robot and shows it in the terminal.
 
 use std::io::{BufRead, IsTerminal, stdin, stdout};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use onbeat::probe::{self, Destination, Origin, Run};
@@ -39,6 +39,19 @@ const LONGEST_PERIOD_NS: u64 = SECOND_NS;
 /// A reply of the same cycle may take at most this fraction of the period.
 const REPLY_WITHIN: u64 = 2;
 
+/// Why a robot cannot run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RobotFailure {
+    #[error("the robot file's trajectory: {0}")]
+    Trajectory(String),
+    #[error("{path}: {source}")]
+    Played { path: PathBuf, source: onbeat_robot::motion::TrajectoryError },
+    #[error("--trajectory commander follows goals through the image; add --name NAME")]
+    NoImageName,
+    #[error("a period of {period_s} s is too long to stop a robot in time; use at most 1s")]
+    LongPeriod { period_s: f64 },
+}
+
 pub(crate) fn run(command: &Robot) -> Result<Verdict, Failure> {
     match command {
         Robot::Run(options) => run_robot(options),
@@ -49,7 +62,9 @@ pub(crate) fn run(command: &Robot) -> Result<Verdict, Failure> {
 fn run_robot(options: &RobotRunOptions) -> Result<Verdict, Failure> {
     check_cpu(options.cpu)?;
     if options.looping.period > LONGEST_PERIOD_NS {
-        return Err(Failure::LongPeriod { period_s: options.looping.period as f64 / 1e9 });
+        return Err(
+            RobotFailure::LongPeriod { period_s: options.looping.period as f64 / 1e9 }.into()
+        );
     }
 
     let file = RobotFile::read(&options.file, options.looping.period)?;
@@ -76,8 +91,8 @@ struct Motion {
     image: Option<BusSide>,
 }
 
-fn word_of(options: &RobotRunOptions, joints: &Joints) -> Result<TrajectoryWord, Failure> {
-    let of_file = || joints.settings.trajectory.parse().map_err(Failure::Trajectory);
+fn word_of(options: &RobotRunOptions, joints: &Joints) -> Result<TrajectoryWord, RobotFailure> {
+    let of_file = || joints.settings.trajectory.parse().map_err(RobotFailure::Trajectory);
     options.trajectory.clone().map_or_else(of_file, Ok)
 }
 
@@ -113,7 +128,8 @@ fn trajectory(
         TrajectoryWord::Csv(path) => {
             let failed = |source| Failure::File { what: "read", path: path.clone(), source };
             let text = input::text(&path, input::MOST_BYTES_BY_HAND).map_err(failed)?;
-            Trajectory::csv(&text, joints).map_err(|source| Failure::Played { path, source })?
+            Trajectory::csv(&text, joints)
+                .map_err(|source| RobotFailure::Played { path, source })?
         }
         TrajectoryWord::Goal => {
             let place = GoalSlot::default();
@@ -127,7 +143,7 @@ fn trajectory(
             Trajectory::goal(Box::new(place), joints)
         }
         TrajectoryWord::Commander => {
-            let goals = image.and_then(BusSide::goals).ok_or(Failure::NoImageName)?;
+            let goals = image.and_then(BusSide::goals).ok_or(RobotFailure::NoImageName)?;
             Trajectory::goal(Box::new(CommanderGoals::new(goals)), joints)
         }
     })
