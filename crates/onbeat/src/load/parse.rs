@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use super::spec::{DEFAULT_GROUPS, MOST_GROUPS, NAMES};
-use super::{Load, LoadError, LoadPart};
+use super::spec::{Load, LoadError, LoadPart};
 
 impl FromStr for Load {
     type Err = LoadError;

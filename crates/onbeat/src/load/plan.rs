@@ -12,7 +12,7 @@ use super::disk::DiskLoad;
 use super::external::{Recipe, Repeat};
 use super::memory::MemoryLoad;
 use super::network::NetworkLoad;
-use super::run::Options;
+use super::options::Options;
 use super::sched::{SchedLoad, hackbench_groups};
 use super::spec::{Load, LoadPart};
 use super::walk::WalkLoad;
