@@ -5,7 +5,7 @@ use crate::source::{Source, code_without_tests, paths};
 use crate::{catches, holds, rust_below};
 
 /// Folder, and its modules from the innermost on. A module with files of its own counts as one.
-const ORDER: [(&str, &str); 9] = [
+const ORDER: [(&str, &str); 10] = [
     ("crates/onbeat-rt/src/", "frame latest ring time sample sys wait cycle edge_loop"),
     (
         "crates/onbeat-ethercat/src/",
@@ -23,6 +23,12 @@ const ORDER: [(&str, &str); 9] = [
         "crates/onbeat-control/src/",
         "error map process lock stats abi device_table device_state sharing joint settings object \
          image claim snapshot requests goals owner client bus_side create",
+    ),
+    (
+        "crates/onbeat/src/record/",
+        "series words tuning encoder events exclusion moments seconds recording window figures \
+         histogram resolution distribution imported trend note writer_lock run_file past run_dir \
+         run_writer second_maxima tally recorder",
     ),
     (
         "crates/onbeat/src/load/",

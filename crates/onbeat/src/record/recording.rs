@@ -4,7 +4,15 @@ use onbeat_rt::Instant;
 use onbeat_rt::time::SECOND_NS;
 use serde::{Deserialize, Serialize};
 
-use super::SpikeLimit;
+/// The limit beyond which a sample is a spike, by its lateness: wake-up latency plus execution time
+/// beyond the planned work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SpikeLimit {
+    /// The larger of 50 µs and ten times the interval's median.
+    TenTimesMedian,
+    /// Nanoseconds.
+    Above(u64),
+}
 
 /// The parameters of a recording.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,8 @@ use onbeat_rt::Instant;
 use onbeat_rt::time::SECOND_NS;
 use serde::{Deserialize, Serialize};
 
-use super::{LONGEST_NS, Series};
+use super::histogram::LONGEST_NS;
+use super::series::Series;
 
 /// Steps of an interval, where the period allows that many.
 const STEPS_OF_SHORT_INTERVALS: u64 = 10;
