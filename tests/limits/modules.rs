@@ -82,7 +82,8 @@ fn resolved<'p>(path: &'p str, module: &[&'p str]) -> Vec<&'p str> {
 fn named_too_early(sources: &[Source], (folder, order): (&str, &str)) -> Vec<String> {
     let order: Vec<&str> = order.split_whitespace().collect();
     let place = |name: &str| order.iter().position(|module| *module == name);
-    let front = module_of(&format!("{folder}mod.rs"));
+    let front_page = format!("{folder}mod.rs");
+    let front = module_of(&front_page);
     let mut found = Vec::new();
 
     for source in rust_below(sources, folder) {

@@ -22,7 +22,7 @@ use super::interruptions::Interruptions;
 use super::resume::{OtherRun, ResumePoint, differences};
 use super::setting::Setting;
 use super::stall::{Rules, StallWatch};
-use super::start::{LEAD_NS, Origin, steady_tick};
+use super::start::{LEAD_NS, steady_tick};
 use super::surroundings::{self, Surroundings};
 use crate::cause::Cost;
 use crate::record::{

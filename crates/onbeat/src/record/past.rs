@@ -8,8 +8,6 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
 use super::note::{Account, EndReason, Header, Interval, Note};
 use super::run_file::{RunFile, RunFileError};
 use super::series::Series;
