@@ -7,10 +7,8 @@ use std::time::Duration;
 use onbeat::inject::{Fault, Loops};
 use onbeat::load::RunningLoad;
 use onbeat::probe::Setting;
-use onbeat::record::SpikeLimit;
 use onbeat::thread::ThreadRequest;
 use onbeat_rt::cycle::Phase;
-use onbeat_rt::{OnOverrun, Wait};
 
 use crate::{Failure, MS};
 
@@ -113,26 +111,13 @@ impl Condition {
 
     /// Returns the loop of `onbeat measure timer`, on one CPU.
     pub(crate) fn setting(self, cpu: u32, phase: Phase) -> Setting {
-        Setting {
-            period_ns: MS,
-            deadline_ns: MS,
-            work_ns: 0,
-            delay_ns: 0,
-            wait: Wait::Sleep,
-            on_overrun: OnOverrun::SkipKeepPhase,
-            phase,
-            thread: ThreadRequest {
-                fifo: self.class.fifo(),
-                cpu: Some(cpu),
-                lock_memory: true,
-                dma_latency_us: None,
-            },
-            warmup: 0,
-            interval_ns: 1000 * MS,
-            spike_limit: SpikeLimit::TenTimesMedian,
-            causes: true,
-            lockdown: false,
-        }
+        let thread = ThreadRequest {
+            fifo: self.class.fifo(),
+            cpu: Some(cpu),
+            lock_memory: true,
+            dma_latency_us: None,
+        };
+        Setting { phase, thread, warmup: 0, causes: true, ..Setting::new(MS) }
     }
 
     /// Returns the length of each injection, in nanoseconds. An ordinary loop under load waits for

@@ -6,6 +6,7 @@
 #![allow(missing_docs)]
 
 mod direction;
+mod modules;
 mod source;
 
 use source::{Source, code, code_without_tests, line_of, paths, tracked, words};

@@ -246,14 +246,15 @@ fn words_to_explain(sources: &[Source]) -> Vec<String> {
     let stalls = variants(item(notes, "enum Stall")).into_iter().map(|stall| snake_case(&stall));
     let reasons =
         variants(item(notes, "enum EndReason")).into_iter().map(|reason| snake_case(&reason));
-    let cli = text("crates/onbeat-cli/src/cli.rs");
+    let shared = text("crates/onbeat-cli/src/options.rs");
     let typed = ["fn wait(", "fn overrun(", "fn phase("]
         .iter()
-        .flat_map(|function| literals(item(cli, function)));
+        .flat_map(|function| literals(item(shared, function)));
     let typed = typed.filter(|word| word.chars().all(|c| c.is_ascii_lowercase() || c == '-'));
     let mut all: Vec<String> =
         series.into_iter().chain(kinds).chain(stalls).chain(reasons).chain(typed).collect();
-    all.extend(options_of_time(cli));
+    all.extend(options_of_time(shared));
+    all.extend(options_of_time(text("crates/onbeat-cli/src/cli.rs")));
 
     all
 }

@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum};
 use onbeat::import::Format;
 use onbeat::record::Series;
 
-use crate::cmd::import::series;
 use crate::complete;
+use crate::options::{most_alarms, percent, series};
 use crate::units::{period_ns, time_ns};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
@@ -158,14 +158,14 @@ pub(crate) struct GateOptions {
     #[arg(long, value_parser = time_ns, value_name = "TIME")]
     pub(crate) limit: Option<u64>,
     /// Percentage that must meet the limit; percentile compared with the baseline
-    #[arg(long, default_value = "99.99", value_parser = crate::cli::percent, value_name = "PERCENT")]
+    #[arg(long, default_value = "99.99", value_parser = percent, value_name = "PERCENT")]
     pub(crate) at: f64,
     /// Series to judge, such as response_time or hiccup
     #[arg(long, default_value = "release_latency", value_parser = series, value_name = "SERIES")]
     #[arg(add = ArgValueCandidates::new(complete::series))]
     pub(crate) series: Series,
     /// Number of alarms of bus and robot allowed
-    #[arg(long, value_parser = crate::cli::most_alarms, value_name = "events=N")]
+    #[arg(long, value_parser = most_alarms, value_name = "events=N")]
     pub(crate) limit_on: Option<u64>,
     /// Reference run; this run must not be worse
     #[arg(long, value_name = "RUN")]

@@ -10,8 +10,8 @@ use onbeat::load::{Load, LoadError};
 use onbeat::probe::{Description, Given, OptionKind, ProbeOption, Value};
 use onbeat_rt::Wait;
 
-use crate::cli::{LimitOptions, LoopOptions, OutputOptions, wait};
 use crate::complete;
+use crate::options::{LimitOptions, LoopOptions, OutputOptions, wait};
 use crate::probes;
 use crate::units::time_ns;
 use clap_complete::engine::ArgValueCandidates;

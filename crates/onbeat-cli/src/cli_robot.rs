@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use clap::{Args, Subcommand};
 
-use crate::cli::{LimitOptions, LoopOptions, OutputOptions, wait_on_the_grid};
 use crate::complete;
+use crate::options::{LimitOptions, LoopOptions, OutputOptions, wait_on_the_grid};
 use crate::units::time_ns;
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 

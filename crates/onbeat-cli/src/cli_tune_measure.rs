@@ -8,8 +8,8 @@ use onbeat::bench::{CellTuning, Tuning};
 use onbeat::load::Load;
 use onbeat::report::Share;
 
-use crate::cli::{LoopOptions, percent};
 use crate::complete;
+use crate::options::{LoopOptions, percent};
 use crate::units::time_ns;
 
 /// Examples above the help.

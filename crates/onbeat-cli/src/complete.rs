@@ -1,18 +1,13 @@
-//! Completion: the shells' scripts call onbeat itself, which knows its own words and the run
-//! directories nearby.
+//! The values that completion offers: onbeat's own words, and the run directories nearby.
 //!
-//! The scripts in `share/completions` start onbeat with the variable [`SHELL_VARIABLE`] set to the
-//! shell's name. Absent on purpose: word lists in the scripts, which would not follow updates of
-//! the binary.
+//! Absent on purpose: word lists in the shells' scripts, which would not follow updates of the
+//! binary; the scripts call onbeat itself ([`crate::completion`]).
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
 use std::path::Path;
 
-use clap::CommandFactory;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
-use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Zsh};
 use onbeat::host;
 use onbeat::inject::Fault;
 use onbeat::load::CATALOGUE;
@@ -21,39 +16,10 @@ use onbeat::record::run_dir::RUN_FILE_ENDING as RUN_FILE;
 use onbeat_segment::FAULT_KINDS;
 use onbeat_tune::catalogue::catalogue;
 
-use crate::cli::Cli;
-
-/// Set by the completion scripts to the name of the shell.
-const SHELL_VARIABLE: &str = "ONBEAT_COMPLETE";
 /// Depth of the search for runs below the current directory: `onbeat-runs/latest`.
 const SEARCH_DEPTH: usize = 2;
 /// Limit on the entries read of one directory.
 const MOST_ENTRIES: usize = 1_000;
-
-/// Prints completions and ends the process when a completion script started it; otherwise does
-/// nothing.
-pub(crate) fn answer() {
-    CompleteEnv::with_factory(Cli::command).var(SHELL_VARIABLE).complete();
-}
-
-/// The completion scripts, each with the file name that its shell expects.
-pub(crate) fn scripts() -> io::Result<[(&'static str, Vec<u8>); 3]> {
-    let mut zsh = script(&Zsh)?;
-    // zsh runs an autoloaded file as the function itself, so the first completion happens in the
-    // script.
-    zsh.extend_from_slice(
-        b"\n[[ ${funcstack[1]} == _onbeat ]] && _clap_dynamic_completer_onbeat \"$@\"\ntrue\n",
-    );
-    Ok([("onbeat.bash", script(&Bash)?), ("_onbeat", zsh), ("onbeat.fish", script(&Fish)?)])
-}
-
-fn script(shell: &dyn EnvCompleter) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    shell.write_registration(SHELL_VARIABLE, "onbeat", "onbeat", "onbeat", &mut text)?;
-    // The shells' templates differ in blank lines at both ends.
-    let text = String::from_utf8_lossy(&text).trim().to_owned() + "\n";
-    Ok(text.into_bytes())
-}
 
 fn word(word: &str, help: &'static str) -> CompletionCandidate {
     let help = (!help.is_empty()).then(|| help.into());
@@ -253,7 +219,7 @@ mod tests {
         let waits: Vec<String> =
             waits().iter().map(|wait| wait.get_value().to_string_lossy().into_owned()).collect();
         for wait in waits.iter().filter(|wait| !wait.ends_with('=')) {
-            assert!(crate::cli::wait(wait).is_ok(), "{wait}");
+            assert!(crate::options::wait(wait).is_ok(), "{wait}");
         }
 
         for tuning in tunings() {

@@ -13,10 +13,13 @@ mod cli_tune;
 mod cli_tune_measure;
 mod cmd;
 mod complete;
+mod completion;
 #[cfg(test)]
 mod help_limits;
+mod options;
 mod probes;
 mod signals;
+mod state;
 mod term;
 mod units;
 
@@ -28,7 +31,7 @@ use cli::{Cli, Colour, Command};
 use cmd::{Failure, Verdict};
 
 fn main() -> ExitCode {
-    complete::answer();
+    completion::answer();
     let cli = match read_command_line() {
         Ok(cli) => cli,
         Err(answer) => return answered(&answer),

@@ -1,5 +1,6 @@
 //! Ctrl-C, SIGTERM, SIGHUP, SIGCONT and SIGUSR1, as flags that a run polls.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
@@ -10,7 +11,7 @@ use onbeat::probe::Interruptions;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-use crate::cmd::{Failure, repair};
+use crate::state;
 use crate::term::{Tone, advise};
 
 /// Reaction to SIGUSR1.
@@ -22,6 +23,17 @@ pub(crate) enum OnUsr1 {
     Refuse,
 }
 
+/// Why signals cannot be watched.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SignalError {
+    #[error("cannot watch for Ctrl-C: {0}")]
+    Watch(io::Error),
+    #[error(
+        "cannot start a thread for Ctrl-C: {0}; the limit of threads (ulimit -u) may be reached"
+    )]
+    Thread(io::Error),
+}
+
 const REFUSED: &str = "SIGUSR1 prints the summary so far in `onbeat measure` only; this command continues, and `onbeat report` reads its run files";
 
 const LEFT_CHANGED: &str = "ended at once; the changes to this machine stay on record: `onbeat repair` undoes them, and so does the next bench";
@@ -30,10 +42,10 @@ const TO_SAY: Duration = Duration::from_millis(200);
 
 /// Starts a thread that watches signals. The first stop signal ends the run in order; a second one
 /// ends the process at once, with a message when changes are left, which the next start undoes.
-pub(crate) fn watch(on_usr1: OnUsr1) -> Result<Arc<Interruptions>, Failure> {
+pub(crate) fn watch(on_usr1: OnUsr1) -> Result<Arc<Interruptions>, SignalError> {
     let interruptions = Arc::new(Interruptions::default());
     let mut signals =
-        Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCONT, SIGUSR1]).map_err(Failure::Signals)?;
+        Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCONT, SIGUSR1]).map_err(SignalError::Watch)?;
     let seen = Arc::clone(&interruptions);
     let listen = move || {
         for signal in &mut signals {
@@ -52,14 +64,14 @@ pub(crate) fn watch(on_usr1: OnUsr1) -> Result<Arc<Interruptions>, Failure> {
     };
 
     let listening = thread::Builder::new().name("onbeat-signals".to_owned()).spawn(listen);
-    listening.map_err(|source| Failure::Thread { what: "Ctrl-C", source })?;
+    listening.map_err(SignalError::Thread)?;
     Ok(interruptions)
 }
 
 /// Prints what undoes the changes of this process. It runs on an ordinary thread, not in a signal
 /// handler, so it may block.
 fn say_what_is_left() {
-    if !repair::has_journal_of(std::process::id()) {
+    if !state::has_journal_of(std::process::id()) {
         return;
     }
 

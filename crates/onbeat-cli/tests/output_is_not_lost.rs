@@ -1,9 +1,13 @@
 //! Lost output is a failure of the command; a reader that closes early is not.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
+mod abused_stage;
+
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
+
+use abused_stage::onbeat;
 
 /// Commands that print, each in a directory with an imported run `a`, another one `b`, a measured
 /// one `m`, and `a.csv`.
@@ -50,17 +54,6 @@ const COMMANDS: &[&[&str]] = &[
     &["robot", "run", "humanoid", "--for", "200ms", "--priority", "0", "--no-causes"],
     &["robot", "run", "humanoid", "--for", "200ms", "--priority", "0", "--no-causes", "--json"],
 ];
-
-fn onbeat(dir: &Path, words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
-    command
-        .args(words)
-        .current_dir(dir)
-        .env("LC_ALL", "C")
-        .env("ONBEAT_STATE_DIR", dir.join("state"));
-    command.stdin(Stdio::null());
-    command
-}
 
 fn done(dir: &Path, words: &[&str]) -> Output {
     let output = onbeat(dir, words).output().unwrap();

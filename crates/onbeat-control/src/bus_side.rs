@@ -4,20 +4,22 @@ use std::mem::swap;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
+use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
+use onbeat_ethercat::step::{BusCycle, RobotState};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use rustix::thread::futex;
 
 use super::abi::{CYCLE_BYTES, EVENT_BYTES, cycle_bytes};
-use super::goals::{self, GoalSide};
-use super::image::{ImageSettings, MappedImage, Waking};
-use super::owner::{self, ClaimWords};
+use super::claim::{self, ClaimWords};
+use super::device_state::DeviceState;
+use super::error::ControlError;
+use super::goals::GoalSide;
+use super::image::MappedImage;
 use super::process::Process;
 use super::requests::{self, SdoAnswer, SdoJob};
+use super::settings::{ImageSettings, Waking};
 use super::stats::{Counter, Timed};
-use super::{ControlError, DeviceState};
-use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
-use onbeat_ethercat::step::{BusCycle, RobotState};
 
 /// Maximum number of attempts to read the owner's outputs. An attempt fails only if the owner
 /// publishes four times during one copy; then the outputs of the previous cycle are used.
@@ -141,7 +143,7 @@ impl BusSide {
     pub fn publish(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &[u8]) {
         const KINDS: [EventKind; 3] =
             [EventKind::CommanderTaken, EventKind::CommanderLeft, EventKind::CommanderDied];
-        let place = goals::place(&self.shared);
+        let place = claim::commander(&self.shared);
         self.commander = report_change(&self.shared, cycle, (self.commander, place), KINDS);
         let held = self.shared.hold();
         publish(&self.shared, cycle_bytes(cycle, self.robot), inputs, outputs);
@@ -169,7 +171,7 @@ impl BusSide {
     /// # Errors
     /// [`ControlError::Owned`] if another living process owns them.
     pub fn keep_outputs(&mut self) -> Result<(), ControlError> {
-        owner::claim(&self.shared)
+        claim::take_outputs(&self.shared)
     }
 
     /// Returns the goals for the joints in [`ImageSettings::joints`], for the loop that follows
@@ -230,7 +232,7 @@ impl OwnerOutputs {
     fn take(&mut self, shared: &MappedImage, cycle: &BusCycle) -> OutputsFrom {
         const KINDS: [EventKind; 3] =
             [EventKind::OwnerTaken, EventKind::OwnerLeft, EventKind::OwnerDied];
-        let owner = report_change(shared, cycle, (self.owner, owner::place(shared)), KINDS);
+        let owner = report_change(shared, cycle, (self.owner, claim::owner(shared)), KINDS);
         if owner != self.owner {
             (self.owner, self.is_stale_reported) = (owner, false);
         }
@@ -304,8 +306,8 @@ impl ColdSide {
     /// Frees the roles and requests of dead processes. Call it about every 10 ms, outside the loop:
     /// it reads `/proc`.
     pub fn tend(&self) {
-        owner::place(&self.shared).free_of_dead();
-        goals::place(&self.shared).free_of_dead();
+        claim::owner(&self.shared).free_of_dead();
+        claim::commander(&self.shared).free_of_dead();
         requests::drop_dead(self.shared.requests());
     }
 

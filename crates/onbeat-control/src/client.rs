@@ -2,63 +2,30 @@
 
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
-use std::thread::sleep;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use onbeat_rt::Clock;
-use onbeat_rt::sys::Monotonic;
-use rustix::thread::futex;
-use rustix::time::Timespec;
-
-use super::abi::{CYCLE_BYTES, EVENT_BYTES, EVENTS, cycle_of};
-use super::goals::{self, Commander, Joint};
-use super::image::{MappedImage, Waking};
-use super::owner::Owner;
-use super::process::Process;
-use super::requests::{self, SdoAnswer, SdoRequest};
-use super::stats::Stats;
-use super::{ControlError, DeviceState, Presence, Sharing};
 use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::{DeviceLayout, Layout};
 use onbeat_ethercat::step::{BusCycle, RobotState};
+use onbeat_rt::Clock;
+use onbeat_rt::sys::Monotonic;
 
-/// Maximum number of attempts of a reader that is overtaken by the bus.
-const MOST_TRIES: u32 = 1000;
-/// Time without a cycle after which the bus process is checked.
-const QUIET: Duration = Duration::from_millis(100);
+use super::abi::{EVENT_BYTES, EVENTS};
+use super::device_state::{DeviceState, Presence};
+use super::error::ControlError;
+use super::goals::Commander;
+use super::image::MappedImage;
+use super::joint::Joint;
+use super::owner::Owner;
+use super::process::Process;
+use super::requests::{self, SdoAnswer, SdoRequest};
+use super::sharing::Sharing;
+use super::snapshot::{CycleWaiter, QUIET, Snapshot};
+use super::stats::Stats;
+
 /// Additional number of cycles before device states count as outdated.
 const PATIENT_CYCLES: u64 = 10;
-/// Polling interval of a waiter that the bus does not wake.
-const LOOK_EVERY: Duration = Duration::from_micros(50);
-
-/// A consistent cycle with all its values.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Snapshot {
-    /// Number of the publication, from 1; 0 before the first read.
-    pub number: u64,
-    /// The cycle.
-    pub cycle: BusCycle,
-    /// State of the robot; `None` if the bus process moves no joints.
-    pub robot: Option<RobotState>,
-    /// Inputs of all devices.
-    pub inputs: Vec<u8>,
-    /// Outputs sent in that cycle.
-    pub outputs: Vec<u8>,
-    /// Number of repeated reads since this reader was opened, because the bus overtook it.
-    pub retries: u64,
-}
-
-impl Snapshot {
-    pub(super) fn for_image(shared: &MappedImage) -> Self {
-        Self {
-            inputs: vec![0; shared.size.inputs],
-            outputs: vec![0; shared.size.outputs],
-            ..Self::default()
-        }
-    }
-}
-
 /// A device with its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
@@ -395,7 +362,7 @@ impl Client {
     /// Returns the joints that follow goals, with their names; empty if none do.
     #[must_use]
     pub fn joints(&self) -> Vec<(String, Joint)> {
-        goals::joints(&self.shared)
+        self.shared.named_joints()
     }
 
     /// Becomes the commander of the joints.
@@ -420,118 +387,4 @@ fn event_of(bytes: &[u8; EVENT_BYTES]) -> Option<Event> {
         new: half(22),
         code: word(24)? as u32,
     })
-}
-
-/// Waits for cycles, and checks the bus process.
-#[derive(Debug)]
-pub(super) struct CycleWaiter {
-    last: u64,
-    changed: Instant,
-    looked: Instant,
-    retries: u64,
-    is_woken: bool,
-}
-
-impl CycleWaiter {
-    pub(super) fn new(shared: &MappedImage) -> Self {
-        let now = Instant::now();
-        let is_woken = shared.header().waking.load(Ordering::Relaxed) == Waking::WhenWaiting as u32;
-        Self { last: 0, changed: now, looked: now, retries: 0, is_woken }
-    }
-
-    pub(super) fn read(
-        &mut self,
-        shared: &MappedImage,
-        into: &mut Snapshot,
-    ) -> Result<(), ControlError> {
-        let _held = shared.hold();
-        self.read_within(shared, into)
-    }
-
-    fn read_within(
-        &mut self,
-        shared: &MappedImage,
-        into: &mut Snapshot,
-    ) -> Result<(), ControlError> {
-        shared.check()?;
-        let image = shared.image();
-        into.inputs.resize(shared.size.inputs, 0);
-        into.outputs.resize(shared.size.outputs, 0);
-        let mut cycle = [0; CYCLE_BYTES];
-        for _ in 0..MOST_TRIES {
-            let number = image.newest();
-            if number == 0 {
-                self.look_at_bus(shared, number)?;
-                return Err(ControlError::NoCycleYet { name: shared.name.clone() });
-            }
-
-            if image.read(number, &mut [&mut cycle, &mut into.inputs, &mut into.outputs]) {
-                (into.number, into.retries) = (number, self.retries);
-                (into.cycle, into.robot) = cycle_of(&cycle);
-                return self.look_at_bus(shared, number);
-            }
-
-            self.retries += 1;
-        }
-
-        Err(ControlError::Overtaken { tries: MOST_TRIES })
-    }
-
-    /// Checks the bus process after a time without a cycle, as the check makes system calls.
-    fn look_at_bus(&mut self, shared: &MappedImage, number: u64) -> Result<(), ControlError> {
-        let now = Instant::now();
-        if number != self.last {
-            (self.last, self.changed) = (number, now);
-            return Ok(());
-        }
-
-        if now.duration_since(self.changed) < QUIET || now.duration_since(self.looked) < QUIET {
-            return Ok(());
-        }
-
-        shared.check_alive()?;
-        self.looked = now;
-        Ok(())
-    }
-
-    /// Waits for a publication after `number`.
-    pub(super) fn wait_beyond(
-        &mut self,
-        shared: &MappedImage,
-        number: u64,
-        timeout: Duration,
-    ) -> Result<bool, ControlError> {
-        let began = Instant::now();
-        let live = shared.live();
-        loop {
-            shared.check()?;
-            let before = live.wake.0.load(Ordering::Acquire);
-            if self.is_woken {
-                live.waiting.0.store(1, Ordering::Relaxed);
-                fence(Ordering::SeqCst);
-            }
-
-            let newest = shared.image().newest();
-            if newest > number {
-                return Ok(true);
-            }
-
-            let left = timeout.saturating_sub(began.elapsed());
-            if left.is_zero() {
-                return Ok(false);
-            }
-
-            if self.is_woken {
-                // Limited, because a dead bus does not wake it.
-                let at_most = left.min(QUIET);
-                let at_most = Timespec { tv_sec: 0, tv_nsec: at_most.subsec_nanos().into() };
-                // Woken, changed before, interrupted, timed out: check again in any case.
-                let _ = futex::wait(&live.wake.0, futex::Flags::empty(), before, Some(&at_most));
-            } else {
-                sleep(left.min(LOOK_EVERY));
-            }
-
-            self.look_at_bus(shared, newest)?;
-        }
-    }
 }

@@ -11,10 +11,11 @@ use std::sync::atomic::Ordering;
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 
-use super::ControlError;
-use super::abi::{GOAL_BYTES, JOINT_BYTES, LAST_GOAL};
+use super::abi::{GOAL_BYTES, LAST_GOAL};
+use super::claim;
+use super::error::ControlError;
 use super::image::MappedImage;
-use super::owner::ClaimWords;
+use super::joint::Joint;
 use super::process::Process;
 
 /// Maximum number of attempts to read a goal. An attempt fails only if the commander publishes four
@@ -22,19 +23,6 @@ use super::process::Process;
 const MOST_READINGS: u32 = 8;
 /// Maximum number of names listed in an error.
 const MOST_LISTED: usize = 8;
-
-/// A joint that follows goals.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Joint {
-    /// Index of its drive in the layout; the joint has the device's name.
-    pub device: usize,
-    /// Lower end of the travel, in rad.
-    pub low_rad: f64,
-    /// Upper end of the travel, in rad.
-    pub high_rad: f64,
-    /// Maximum velocity, in rad/s. The distance to a goal is unlimited.
-    pub velocity_rad_s: f64,
-}
 
 /// Result of evaluating a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,36 +45,6 @@ impl GoalAnswer {
             all.into_iter().find(|answer| *answer as u64 == word & ((1 << Self::BITS) - 1))?;
         Some((word >> Self::BITS, known))
     }
-}
-
-/// Encodes the joints' records.
-pub(super) fn table(joints: &[Joint]) -> Vec<u8> {
-    let words = |joint: &Joint| {
-        let rads = [joint.low_rad, joint.high_rad, joint.velocity_rad_s].map(f64::to_bits);
-        [joint.device as u64, rads[0], rads[1], rads[2]]
-    };
-    joints.iter().flat_map(words).flat_map(u64::to_ne_bytes).collect()
-}
-
-/// Returns all joints with their names.
-pub(super) fn joints(shared: &MappedImage) -> Vec<(String, Joint)> {
-    let devices = shared.layout().devices;
-    let records = shared.joints().chunks_exact(JOINT_BYTES / 8);
-    records
-        .map(|record| {
-            let word = |place: usize| record[place].load(Ordering::Relaxed);
-            let rad = |place: usize| f64::from_bits(word(place));
-            let device = word(0) as u32 as usize;
-            let name = devices.get(device).map_or(String::new(), |device| device.name.clone());
-            (name, Joint { device, low_rad: rad(1), high_rad: rad(2), velocity_rad_s: rad(3) })
-        })
-        .collect()
-}
-
-/// Returns the words of the commander role.
-pub(super) fn place(shared: &MappedImage) -> ClaimWords<'_> {
-    let live = shared.live();
-    ClaimWords { holder: &live.commander.0, left: &live.commander_left.0 }
 }
 
 /// The commander of the joints, until it is dropped. A goal is followed for [`Commander::age_us`];
@@ -134,9 +92,9 @@ impl Commander {
             process: other.name(),
         };
 
-        place(&shared).take(shared.me).map_err(commanded)?;
+        claim::commander(&shared).take(shared.me).map_err(commanded)?;
         let words = vec![0; 8 * shared.size.goal_words()];
-        Ok(Self { joints: joints(&shared), shared, words, has_given: false })
+        Ok(Self { joints: shared.named_joints(), shared, words, has_given: false })
     }
 
     /// Returns the joints, in the order of the indices of [`Commander::want`].
@@ -228,7 +186,7 @@ impl Drop for Commander {
             // Repeats the goal, since the previous publication may not have been evaluated yet.
             self.publish(LAST_GOAL);
         }
-        place(&self.shared).leave(self.shared.me);
+        claim::commander(&self.shared).leave(self.shared.me);
     }
 }
 

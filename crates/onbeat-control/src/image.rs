@@ -1,287 +1,33 @@
-//! Creation, opening, takeover and removal of named shared memory.
-//!
-//! The bus process holds a lock (`flock`) on the object as long as it lives; the kernel releases it
-//! when the process dies. So only one of two processes that start concurrently gets the name, and a
-//! process that obtains the lock of an existing object knows that its creator is gone.
+//! The memory of an image: created by the bus process, mapped by every other one.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
+use onbeat_ethercat::layout::Layout;
 use onbeat_rt::latest::Latest;
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use rustix::fs::{FallocateFlags, fallocate};
 
 use super::abi::{
     ABI, EVENT_BYTES, EVENTS, ImageHeader, ImageOffsets, ImageSize, JOINT_BYTES, LiveWords, MAGIC,
     REQUESTS, RequestRecord, SLOTS, state,
 };
-use super::bus_side::BusSide;
+use super::device_table;
 use super::error::ControlError;
-use super::goals::{self, Joint};
+use super::joint::{self, Joint};
 use super::lock::{ImageGuard, ImageLock, LockProtocol};
 use super::map::{Map, SharedMemory};
+use super::object::{at, header_of, is_at, new_object, open_object, path_of};
 use super::process::Process;
+use super::settings::ImageSettings;
+use super::sharing::Sharing;
 use super::stats::StatsBlock;
-use super::{Sharing, device_table};
-use onbeat_ethercat::layout::Layout;
 
-const DIRECTORY: &str = "/dev/shm";
-const PREFIX: &str = "onbeat-";
-const LONGEST_NAME: usize = 64;
-/// Read and write permission for user and group.
-const MODE: u32 = 0o660;
-/// Maximum number of attempts, as another process may take or remove the object between two steps.
-const MOST_TRIES: u32 = 20;
 /// Maximum number of polls for an image being created, and their interval.
 const MAKING: (u32, Duration) = (100, Duration::from_millis(5));
-
-/// Whether the exchange wakes processes that wait for the next cycle.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Waking {
-    /// Never: waiting processes poll every 50 µs, and the exchange makes no system call.
-    #[default]
-    Never,
-    /// If a process waits, with one system call in that cycle.
-    WhenWaiting,
-}
-
-/// Settings of an image.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ImageSettings {
-    /// How processes are kept from interfering with each other.
-    pub sharing: Sharing,
-    /// Number of cycles for which the owner's outputs are sent after a refresh; then the safe
-    /// outputs are.
-    pub stale_after_cycles: u32,
-    /// Outputs without an owner; empty for zeros.
-    pub safe_outputs: Vec<u8>,
-    /// Whether waiting readers are woken.
-    pub waking: Waking,
-    /// Joints that follow goals; empty if none do.
-    pub joints: Vec<Joint>,
-    /// Maximum age of a goal in ns, published to the commander.
-    pub goal_age_ns: u64,
-}
-
-impl Default for ImageSettings {
-    fn default() -> Self {
-        Self {
-            sharing: Sharing::default(),
-            stale_after_cycles: 10,
-            safe_outputs: Vec::new(),
-            waking: Waking::default(),
-            joints: Vec::new(),
-            goal_age_ns: 100_000_000,
-        }
-    }
-}
-
-impl From<Sharing> for ImageSettings {
-    fn from(sharing: Sharing) -> Self {
-        Self { sharing, ..Self::default() }
-    }
-}
-
-/// A named process image in shared memory.
-///
-/// ```
-/// use onbeat_control::{ControlError, Image, Sharing, names};
-/// use onbeat_ethercat::layout::Layout;
-///
-/// let name = format!("example-image-{}", std::process::id());
-/// let layout = Layout { input_bytes: 4, output_bytes: 4, ..Layout::default() };
-/// let bus = Image::create(&name, &layout, Sharing::WaitFree)?;
-/// assert!(names().contains(&name));
-/// assert!(matches!(
-///     Image::create(&name, &layout, Sharing::WaitFree),
-///     Err(ControlError::Taken { .. })
-/// ));
-///
-/// drop(bus);
-/// assert!(!names().contains(&name));
-/// # Ok::<(), ControlError>(())
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Image;
-
-impl Image {
-    /// Creates the image of a bus in this process. The object of a dead bus process with the same
-    /// name is taken over; its readers must open it again.
-    ///
-    /// # Errors
-    /// [`ControlError`]: [`Taken`](ControlError::Taken) if a living process uses the name.
-    pub fn create(
-        name: &str,
-        layout: &Layout,
-        settings: impl Into<ImageSettings>,
-    ) -> Result<BusSide, ControlError> {
-        let settings = settings.into();
-        let given = settings.safe_outputs.len();
-        let wanted = layout.output_bytes;
-        if given != 0 && given != wanted {
-            return Err(ControlError::SafeOutputs { given, wanted });
-        }
-
-        let path = path_of(name)?;
-        let (file, generation) = new_object(name, &path)?;
-        let shared = MappedImage::make(name, (file, &path), layout, &settings).and_then(|shared| {
-            shared.fill(layout, &settings, generation).map_err(at("prepare the lock of", &path))?;
-            Ok(shared)
-        });
-
-        let shared = shared.inspect_err(|_| _ = fs::remove_file(&path))?;
-        Ok(BusSide::new(Arc::new(shared), settings))
-    }
-}
-
-/// Returns the names of all images, including those of killed bus processes.
-#[must_use]
-pub fn names() -> Vec<String> {
-    let entries = fs::read_dir(DIRECTORY).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix(PREFIX).map(str::to_owned))
-        .collect()
-}
-
-/// Removes the images of killed bus processes; returns their names. Images of living processes are
-/// not changed.
-#[must_use]
-pub fn remove_leftovers() -> Vec<String> {
-    names()
-        .into_iter()
-        .filter(|name| {
-            path_of(name).is_ok_and(|path| {
-                is_leftover(&path) && retire(&path).is_ok_and(|gone| gone.is_some())
-            })
-        })
-        .collect()
-}
-
-/// Checks that the object is an image: other programs may use such names.
-fn is_leftover(path: &Path) -> bool {
-    let Ok(file) = open_object(path) else { return false };
-    header_of(&file).is_ok_and(|map| {
-        map.one::<ImageHeader>(0)
-            .is_some_and(|header| header.magic.load(Ordering::Acquire) == MAGIC)
-    })
-}
-
-fn path_of(name: &str) -> Result<PathBuf, ControlError> {
-    let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if name.is_empty()
-        || name.len() > LONGEST_NAME
-        || name.starts_with('.')
-        || !name.chars().all(fits)
-    {
-        return Err(ControlError::BadName { name: name.to_owned(), most: LONGEST_NAME });
-    }
-    Ok(Path::new(DIRECTORY).join(format!("{PREFIX}{name}")))
-}
-
-fn at<'p>(what: &'static str, path: &'p Path) -> impl Fn(io::Error) -> ControlError + 'p {
-    move |source| ControlError::System { what, path: path.to_owned(), source }
-}
-
-fn open_object(path: &Path) -> io::Result<File> {
-    let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-    OpenOptions::new().read(true).write(true).custom_flags(no_link).open(path)
-}
-
-/// Creates an object and locks it; returns its generation too.
-fn new_object(name: &str, path: &Path) -> Result<(File, u64), ControlError> {
-    let mut generation = 1;
-    for _ in 0..MOST_TRIES {
-        match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path) {
-            Ok(file) => {
-                // Another process may have taken the object for abandoned before it was locked;
-                // create it again then.
-                if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
-                    && is_at(&file, path)
-                {
-                    file.set_permissions(Permissions::from_mode(MODE))
-                        .map_err(at("set the permissions of", path))?;
-                    return Ok((file, generation));
-                }
-            }
-            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
-                match retire(path).map_err(at("take over", path))? {
-                    Some(last) => generation = generation.max(last + 1),
-                    None => return Err(taken(name, path)),
-                }
-            }
-            Err(why) => return Err(at("create", path)(why)),
-        }
-    }
-
-    Err(taken(name, path))
-}
-
-fn taken(name: &str, path: &Path) -> ControlError {
-    let map = open_object(path).and_then(|file| header_of(&file));
-    let bus = map
-        .ok()
-        .and_then(|map| Process::from_word(map.one::<ImageHeader>(0)?.bus.load(Ordering::Relaxed)));
-    let (pid, process) = bus.map_or((0, String::new()), |bus| (bus.pid(), bus.name()));
-    ControlError::Taken { name: name.to_owned(), pid, process }
-}
-
-/// Marks the object of a dead bus process as replaced, removes it, and returns its generation; 0 if
-/// it is gone, `None` if its process is alive.
-fn retire(path: &Path) -> io::Result<Option<u64>> {
-    let file = match open_object(path) {
-        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Some(0)),
-        opened => opened?,
-    };
-
-    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        return Ok(None);
-    }
-
-    if !may_be_image(&file)? {
-        return Err(io::Error::new(
-            io::ErrorKind::AlreadyExists,
-            "it is not an image of a bus; remove it, or use another --name",
-        ));
-    }
-
-    let map = header_of(&file).ok();
-    let header = map.as_ref().and_then(|map| map.one::<ImageHeader>(0));
-    if let Some(header) = header {
-        header.state.store(state::REPLACED, Ordering::Release);
-    }
-    if is_at(&file, path) {
-        fs::remove_file(path)?;
-    }
-
-    Ok(Some(header.map_or(0, |header| header.generation.load(Ordering::Relaxed))))
-}
-
-/// Checks that the file is an image, possibly incomplete.
-fn may_be_image(file: &File) -> io::Result<bool> {
-    let mut first = [0; 8];
-    let length = file.read_at(&mut first, 0)?;
-    Ok(length == 0 || u64::from_ne_bytes(first) == 0 || u64::from_ne_bytes(first) == MAGIC)
-}
-
-fn header_of(file: &File) -> io::Result<Map> {
-    if file.metadata()?.len() < size_of::<ImageHeader>() as u64 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    Map::new(file, size_of::<ImageHeader>())
-}
-
-/// Checks that the path still refers to the opened object.
-fn is_at(file: &File, path: &Path) -> bool {
-    let same = |own: fs::Metadata, there: fs::Metadata| {
-        (own.dev(), own.ino()) == (there.dev(), there.ino())
-    };
-    file.metadata().and_then(|own| Ok(same(own, fs::symlink_metadata(path)?))).unwrap_or(false)
-}
 
 /// The shared memory of an image.
 #[derive(Debug)]
@@ -297,6 +43,22 @@ pub(super) struct MappedImage {
 }
 
 impl MappedImage {
+    /// Creates the object of this name, or takes over that of a dead bus process, and fills it.
+    pub(super) fn create(
+        name: &str,
+        layout: &Layout,
+        settings: &ImageSettings,
+    ) -> Result<Self, ControlError> {
+        let path = path_of(name)?;
+        let (file, generation) = new_object(name, &path)?;
+        let shared = Self::make(name, (file, &path), layout, settings).and_then(|shared| {
+            shared.fill(layout, settings, generation).map_err(at("prepare the lock of", &path))?;
+            Ok(shared)
+        });
+
+        shared.inspect_err(|_| _ = fs::remove_file(&path))
+    }
+
     fn make(
         name: &str,
         (file, path): (File, &Path),
@@ -334,7 +96,7 @@ impl MappedImage {
             }
         }
 
-        let joints = goals::table(&settings.joints);
+        let joints = joint::table(&settings.joints);
         device_table::store(self.map.all(self.offsets.joints, joints.len() / 8), &joints);
         let header = self.header();
         device_table::store(&header.segment, &device_table::name_bytes(&layout.name));
@@ -492,9 +254,10 @@ impl MappedImage {
         (self.size.joints > 0).then(|| self.slots(&self.live().goals.0, slots))
     }
 
-    /// Returns the records of the joints that follow goals.
-    pub(super) fn joints(&self) -> &[AtomicU64] {
-        self.map.all(self.offsets.joints, self.size.joints * JOINT_BYTES / 8)
+    /// Returns the joints that follow goals, with their names.
+    pub(super) fn named_joints(&self) -> Vec<(String, Joint)> {
+        let records = self.map.all(self.offsets.joints, self.size.joints * JOINT_BYTES / 8);
+        joint::from_records(records, &self.layout().devices)
     }
 
     /// Returns the device states, one word each.

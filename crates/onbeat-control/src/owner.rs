@@ -1,13 +1,12 @@
 //! Ownership of the outputs.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::ControlError;
-use super::client::{CycleWaiter, Snapshot};
+use super::claim;
+use super::error::ControlError;
 use super::image::MappedImage;
-use super::process::Process;
+use super::snapshot::{CycleWaiter, Snapshot};
 
 /// Owner of a bus's outputs, until it is dropped. Outputs are sent for
 /// [`ImageSettings::stale_after_cycles`](super::ImageSettings::stale_after_cycles) after a refresh;
@@ -36,70 +35,10 @@ pub struct Owner {
     outputs: Vec<u8>,
 }
 
-/// Words of a role that one process at a time holds: the holder, and the last one that left in
-/// order.
-#[derive(Clone, Copy)]
-pub(super) struct ClaimWords<'s> {
-    pub(super) holder: &'s AtomicU64,
-    pub(super) left: &'s AtomicU64,
-}
-
-impl ClaimWords<'_> {
-    /// Takes the role, unless a living process holds it, which is returned as the error.
-    pub(super) fn take(self, me: Process) -> Result<(), Process> {
-        // A new claim by this process must not look like its earlier orderly end.
-        let _ = self.left.compare_exchange(me.word(), 0, Ordering::AcqRel, Ordering::Relaxed);
-        let mut word = self.holder.load(Ordering::Acquire);
-        loop {
-            if let Some(holder) = Process::from_word(word)
-                && holder.is_alive()
-            {
-                return Err(holder);
-            }
-
-            match self.holder.compare_exchange(word, me.word(), Ordering::AcqRel, Ordering::Acquire)
-            {
-                Ok(_) => return Ok(()),
-                Err(now) => word = now,
-            }
-        }
-    }
-
-    pub(super) fn leave(self, me: Process) {
-        self.left.store(me.word(), Ordering::Release);
-        let _ = self.holder.compare_exchange(me.word(), 0, Ordering::AcqRel, Ordering::Relaxed);
-    }
-
-    /// Frees the role of a dead process.
-    pub(super) fn free_of_dead(self) {
-        let word = self.holder.load(Ordering::Acquire);
-        if Process::from_word(word).is_some_and(|process| !process.is_alive()) {
-            // If another process took it in between, that one keeps it.
-            let _ = self.holder.compare_exchange(word, 0, Ordering::AcqRel, Ordering::Relaxed);
-        }
-    }
-}
-
-/// Returns the words of the owner role.
-pub(super) fn place(shared: &MappedImage) -> ClaimWords<'_> {
-    let live = shared.live();
-    ClaimWords { holder: &live.owner.0, left: &live.left.0 }
-}
-
-/// Claims the outputs for this process.
-pub(super) fn claim(shared: &MappedImage) -> Result<(), ControlError> {
-    let owned = |owner: Process| ControlError::Owned {
-        name: shared.name.clone(),
-        pid: owner.pid(),
-        process: owner.name(),
-    };
-    place(shared).take(shared.me).map_err(owned)
-}
-
 impl Owner {
     pub(super) fn new(shared: Arc<MappedImage>) -> Result<Self, ControlError> {
         shared.check_alive()?;
-        claim(&shared)?;
+        claim::take_outputs(&shared)?;
         let outputs = vec![0; shared.size.outputs];
         Ok(Self { waiter: CycleWaiter::new(&shared), shared, outputs })
     }
@@ -168,6 +107,6 @@ impl Drop for Owner {
             // Outputs of no process, so a later claim of this process begins without outputs.
             self.shared.outputs().publish(&[&[0; 8]]);
         }
-        place(&self.shared).leave(self.shared.me);
+        claim::owner(&self.shared).leave(self.shared.me);
     }
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::ControlError;
 use super::abi::{REQUEST_BYTES, REQUESTS, RequestRecord, phase};
 use super::device_table;
+use super::error::ControlError;
 use super::image::MappedImage;
 use super::process::Process;
 

@@ -7,7 +7,6 @@
 use std::ops::Range;
 
 use super::setup::DeviceSetup;
-use crate::description::{Description, DescriptionError, layout_of};
 
 /// Kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,22 +87,6 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Reads the layout from the text of a segment file (`docs/segment.md`).
-    ///
-    /// # Errors
-    /// [`DescriptionError`] when the text does not describe a segment.
-    pub fn from_toml(text: &str) -> Result<Self, DescriptionError> {
-        Self::from_description(&Description::from_toml(text)?)
-    }
-
-    /// Derives the layout from a description.
-    ///
-    /// # Errors
-    /// [`DescriptionError`] when the description is inconsistent.
-    pub fn from_description(description: &Description) -> Result<Self, DescriptionError> {
-        layout_of(description)
-    }
-
     /// Appends a device. Only the lengths of its ranges count; they are moved to the end of the
     /// image.
     pub fn add(&mut self, mut device: DeviceLayout) {

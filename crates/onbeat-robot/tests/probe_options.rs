@@ -10,8 +10,6 @@ use std::time::Duration;
 
 use onbeat::probe::description::Parts;
 use onbeat::probe::{self, Description, Given, OptionKind, Setting, Value};
-use onbeat::record::SpikeLimit;
-use onbeat::thread::ThreadRequest;
 use onbeat_robot::probe::bus::{self, NoMotion};
 use onbeat_rt::cycle::Phase;
 use onbeat_rt::ring::Ring;
@@ -85,21 +83,7 @@ impl Case {
 }
 
 fn setting() -> Setting {
-    Setting {
-        period_ns: T,
-        deadline_ns: T,
-        work_ns: 0,
-        delay_ns: 0,
-        wait: Wait::Sleep,
-        on_overrun: OnOverrun::SkipKeepPhase,
-        phase: Phase::At(0),
-        thread: ThreadRequest::default(),
-        warmup: 0,
-        interval_ns: 1_000 * MS,
-        spike_limit: SpikeLimit::TenTimesMedian,
-        causes: false,
-        lockdown: false,
-    }
+    Setting { phase: Phase::At(0), warmup: 0, ..Setting::new(T) }
 }
 
 /// Runs the loop like a run does, without the recorder, for a number of cycles.

@@ -5,6 +5,9 @@
 use core::cell::Cell;
 use core::time::Duration;
 
+/// A second, in nanoseconds.
+pub const SECOND_NS: u64 = 1_000_000_000;
+
 /// An instant on `CLOCK_MONOTONIC`, in whole nanoseconds since an arbitrary start (at boot, on
 /// Linux).
 ///

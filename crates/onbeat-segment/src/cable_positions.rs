@@ -4,7 +4,15 @@
 //! cables are joined; a swapped device has the position of the other one, on or off the cable.
 //! Power is independent of this.
 
-use super::topology::{CableEnd, SimulatedCable, Topology};
+pub(crate) use onbeat_ethercat::description::CableEnd;
+
+/// A cable and whether it is intact.
+#[derive(Clone, Debug)]
+pub(crate) struct SimulatedCable {
+    pub(crate) ends: [CableEnd; 2],
+    pub(crate) delay_ns: u64,
+    pub(crate) intact: bool,
+}
 
 /// Position of each device.
 #[derive(Clone, Debug)]
@@ -35,7 +43,7 @@ impl CablePositions {
     }
 
     /// Returns the current cables between devices.
-    fn cables(&self) -> Vec<SimulatedCable> {
+    pub(crate) fn cables(&self) -> Vec<SimulatedCable> {
         let mut cables = self.file_cables.clone();
         for (device, _) in self.unplugged.iter().enumerate().filter(|(_, unplugged)| **unplugged) {
             bypass(&mut cables, self.position[device]);
@@ -53,6 +61,52 @@ impl CablePositions {
         }
 
         cables
+    }
+
+    /// Cuts or repairs the cable at port 0 of a device. Returns `false` when it has none.
+    pub(crate) fn cut(&mut self, device: usize, intact: bool) -> bool {
+        let Some(&position) = self.position.get(device) else { return false };
+        let end = CableEnd::Port { device: position, port: 0 };
+        let Some(cable) = self.file_cables.iter_mut().find(|cable| cable.ends.contains(&end))
+        else {
+            return false;
+        };
+
+        cable.intact = intact;
+        true
+    }
+
+    /// Swaps two devices; `has_port` returns which ports they have. Returns `false` when one lacks
+    /// a port that the other's cables need.
+    pub(crate) fn swap(
+        &mut self,
+        [one, other]: [usize; 2],
+        has_port: impl Fn(usize, usize) -> bool,
+    ) -> bool {
+        if one.max(other) >= self.position.len() || one == other {
+            return false;
+        }
+
+        let fits = |device: usize, position: usize| {
+            self.ports(position).all(|port| has_port(device, port))
+        };
+        if !fits(one, self.position[other]) || !fits(other, self.position[one]) {
+            return false;
+        }
+
+        self.position.swap(one, other);
+        true
+    }
+
+    /// Unplugs a device, joining its cables, or plugs it in again. Returns `false` for a device
+    /// with branches.
+    pub(crate) fn unplug(&mut self, device: usize, unplugged: bool) -> bool {
+        if self.position.get(device).is_none_or(|&position| self.ports(position).count() > 2) {
+            return false;
+        }
+
+        self.unplugged[device] = unplugged;
+        true
     }
 }
 
@@ -81,85 +135,24 @@ fn bypass(cables: &mut Vec<SimulatedCable>, position: usize) {
     }
 }
 
-impl Topology {
-    /// Cuts or repairs the cable at port 0 of a device. Returns `false` when it has none.
-    pub(crate) fn cut(&mut self, device: usize, intact: bool) -> bool {
-        let Some(&position) = self.placement.position.get(device) else { return false };
-        let end = CableEnd::Port { device: position, port: 0 };
-        let Some(cable) =
-            self.placement.file_cables.iter_mut().find(|cable| cable.ends.contains(&end))
-        else {
-            return false;
-        };
-        cable.intact = intact;
-        self.update_cables();
-        true
-    }
-
-    /// Swaps two devices; `has_port` returns which ports they have. Returns `false` when one lacks
-    /// a port that the other's cables need.
-    pub(crate) fn swap(
-        &mut self,
-        [one, other]: [usize; 2],
-        has_port: impl Fn(usize, usize) -> bool,
-    ) -> bool {
-        let placement = &mut self.placement;
-        if one.max(other) >= placement.position.len() || one == other {
-            return false;
-        }
-
-        let fits = |device: usize, position: usize| {
-            placement.ports(position).all(|port| has_port(device, port))
-        };
-        if !fits(one, placement.position[other]) || !fits(other, placement.position[one]) {
-            return false;
-        }
-
-        placement.position.swap(one, other);
-        self.update_cables();
-        true
-    }
-
-    /// Unplugs a device, joining its cables, or plugs it in again. Returns `false` for a device
-    /// with branches.
-    pub(crate) fn unplug(&mut self, device: usize, unplugged: bool) -> bool {
-        let placement = &mut self.placement;
-        if placement
-            .position
-            .get(device)
-            .is_none_or(|&position| placement.ports(position).count() > 2)
-        {
-            return false;
-        }
-
-        placement.unplugged[device] = unplugged;
-        self.update_cables();
-        true
-    }
-
-    fn update_cables(&mut self) {
-        let cables = self.placement.cables();
-        self.set_cables(cables);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn line(devices: usize) -> Topology {
+    fn line(devices: usize) -> CablePositions {
         let end = |device, port| CableEnd::Port { device, port };
         let cable = |ends| SimulatedCable { ends, delay_ns: 10, intact: true };
         let first = cable([CableEnd::Nic(0), end(0, 0)]);
         let rest = (1..devices).map(|device| cable([end(device - 1, 1), end(device, 0)]));
-        Topology::new(devices, std::iter::once(first).chain(rest).collect())
+        CablePositions::new(devices, &std::iter::once(first).chain(rest).collect::<Vec<_>>())
     }
 
     /// Devices in cable order.
-    fn order(topology: &Topology) -> Vec<usize> {
+    fn order(positions: &CablePositions) -> Vec<usize> {
+        let cables = positions.cables();
         let mut at = CableEnd::Nic(0);
         let mut order = Vec::new();
-        while let Some(cable) = topology.cables.iter().find(|cable| cable.ends.contains(&at)) {
+        while let Some(cable) = cables.iter().find(|cable| cable.ends.contains(&at)) {
             let far = if cable.ends[0] == at { cable.ends[1] } else { cable.ends[0] };
             let CableEnd::Port { device, .. } = far else { break };
             order.push(device);
@@ -171,35 +164,37 @@ mod tests {
 
     #[test]
     fn devices_are_swapped_and_unplugged_in_any_order_and_restored() {
-        let mut topology = line(5);
+        let mut positions = line(5);
         let all = |_, port| port < 2;
-        assert!(topology.swap([1, 2], all));
-        assert_eq!(order(&topology), [0, 2, 1, 3, 4]);
-        assert!(topology.unplug(1, true) && topology.unplug(3, true));
-        assert_eq!(order(&topology), [0, 2, 4]);
-        assert!(topology.swap([1, 4], all));
+        assert!(positions.swap([1, 2], all));
+        assert_eq!(order(&positions), [0, 2, 1, 3, 4]);
+        assert!(positions.unplug(1, true) && positions.unplug(3, true));
+        assert_eq!(order(&positions), [0, 2, 4]);
+        assert!(positions.swap([1, 4], all));
         assert_eq!(
-            order(&topology),
+            order(&positions),
             [0, 2, 4],
             "4 has the position of 1, and 1, unplugged, the last one"
         );
-        assert!(topology.unplug(1, false) && topology.unplug(3, false));
-        assert_eq!(order(&topology), [0, 2, 4, 3, 1]);
-        assert!(topology.unplug(0, true));
-        assert_eq!(order(&topology), [2, 4, 3, 1]);
+        assert!(positions.unplug(1, false) && positions.unplug(3, false));
+        assert_eq!(order(&positions), [0, 2, 4, 3, 1]);
+        assert!(positions.unplug(0, true));
+        assert_eq!(order(&positions), [2, 4, 3, 1]);
         assert!(
-            topology.unplug(0, false) && topology.swap([1, 4], all) && topology.swap([2, 1], all)
+            positions.unplug(0, false)
+                && positions.swap([1, 4], all)
+                && positions.swap([2, 1], all)
         );
-        assert_eq!(order(&topology), [0, 1, 2, 3, 4]);
-        assert_eq!(topology.cables.len(), 5);
+        assert_eq!(order(&positions), [0, 1, 2, 3, 4]);
+        assert_eq!(positions.cables().len(), 5);
     }
 
     #[test]
     fn a_cut_stays_with_its_cable() {
-        let mut topology = line(3);
-        assert!(topology.cut(1, false) && topology.swap([1, 2], |_, _| true));
-        assert!(topology.cut(2, true));
-        assert!(topology.cables.iter().all(|cable| cable.intact), "2 has the position of 1");
+        let mut positions = line(3);
+        assert!(positions.cut(1, false) && positions.swap([1, 2], |_, _| true));
+        assert!(positions.cut(2, true));
+        assert!(positions.cables().iter().all(|cable| cable.intact), "2 has the position of 1");
     }
 
     #[test]
@@ -211,11 +206,11 @@ mod tests {
             SimulatedCable { ends: [end(0, 3), end(2, 0)], delay_ns: 1, intact: true },
             SimulatedCable { ends: [end(2, 1), end(3, 0)], delay_ns: 1, intact: true },
         ];
-        let mut topology = Topology::new(4, cables);
+        let mut positions = CablePositions::new(4, &cables);
 
-        assert!(!topology.unplug(0, true));
-        assert!(!topology.swap([0, 1], |device, port| device == 0 || port < 2));
-        assert!(topology.swap([1, 2], |_, port| port < 2));
-        assert!(!topology.swap([1, 1], |_, _| true) && !topology.swap([1, 9], |_, _| true));
+        assert!(!positions.unplug(0, true));
+        assert!(!positions.swap([0, 1], |device, port| device == 0 || port < 2));
+        assert!(positions.swap([1, 2], |_, port| port < 2));
+        assert!(!positions.swap([1, 1], |_, _| true) && !positions.swap([1, 9], |_, _| true));
     }
 }

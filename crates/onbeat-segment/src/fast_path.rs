@@ -6,8 +6,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::esc::ReadMode;
+use super::fault::Fault;
 use super::registers::{MEMORY_END, MEMORY_START};
-use super::{Fault, Nic, Segment};
+use super::segment::{Nic, Segment};
 
 /// A ring with various devices: a branch, one device without a clock, two of the same type.
 const RING: &str = "[segment]\nname = \"ring\"\nring = true\n[types.drive]\nkind = \"drive\"\n[types.imu]\nkind = \"imu\"\n\

@@ -316,11 +316,11 @@ impl Segment {
     fn apply_cable_fault(&mut self, fault: &Fault, begins: bool) -> Option<bool> {
         let Self { topology, devices, .. } = self;
         let is_possible = match *fault {
-            Fault::Cut { device } => topology.cut(device, !begins),
-            Fault::Unplug { device } => topology.unplug(device, begins),
+            Fault::Cut { device } => topology.rearrange(|cables| cables.cut(device, !begins)),
+            Fault::Unplug { device } => topology.rearrange(|cables| cables.unplug(device, begins)),
             Fault::Swap { device, with } => {
                 let has_port = |device: usize, port| devices[device].esc.has_port(port);
-                topology.swap([device, with], has_port)
+                topology.rearrange(|cables| cables.swap([device, with], has_port))
             }
             _ => return None,
         };

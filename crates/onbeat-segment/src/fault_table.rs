@@ -1,7 +1,7 @@
 //! Conversion between [`Fault`] and the notation of segment files, the command line and the fault
 //! log.
 
-use onbeat_ethercat::description::FaultTable;
+use onbeat_ethercat::description::{Description, DescriptionError, FaultTable};
 use onbeat_rt::time::Instant;
 
 use super::fault::Fault;
@@ -153,6 +153,44 @@ impl Segment {
 }
 
 impl Link {
+    /// Builds segment and faults from the text of a segment file. Times of faults count from the
+    /// first frame.
+    ///
+    /// # Errors
+    /// [`DescriptionError`] when the text does not describe a segment, or a fault is not valid.
+    pub fn from_toml(text: &str) -> Result<Self, DescriptionError> {
+        Self::from_description(&Description::from_toml(text)?)
+    }
+
+    /// Builds segment and faults from a description.
+    ///
+    /// # Errors
+    /// [`DescriptionError`] as for [`Link::from_toml`].
+    pub fn from_description(description: &Description) -> Result<Self, DescriptionError> {
+        let mut link = Self::new(Segment::from_description(description)?);
+        for table in &description.faults {
+            let find = |name: &String| {
+                let unknown = || DescriptionError::UnknownFaultDevice {
+                    fault: table.kind.clone(),
+                    device: name.clone(),
+                };
+                link.segment().find(name).ok_or_else(unknown)
+            };
+
+            let device = table.device.as_ref().map(find).transpose()?;
+            let with = table.with.as_ref().map(find).transpose()?;
+            let fault = to_fault(table, device, with)
+                .ok_or_else(|| DescriptionError::UnknownFault(table.kind.clone()))?;
+            let at_ns = |ms: f64| (ms.max(0.0) * 1e6) as u64;
+            let from_ns = at_ns(table.at_ms);
+            let until_ns = table.for_ms.map_or(u64::MAX, |ms| from_ns.saturating_add(at_ns(ms)));
+            let share = table.share.clamp(0.0, 1.0);
+            link.plan_since_start(fault, from_ns..until_ns, share);
+        }
+
+        Ok(link)
+    }
+
     /// Begins a fault at `now`, or `at_ms` later.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Builds devices and cables from a description.
+//! Builds a segment from a description: its devices, and the cables between them.
 
 use onbeat_ethercat::description::{
     Description, DescriptionError, ProcessData, ResolvedDescription, ResolvedDevice, TypeKind,
@@ -7,6 +7,7 @@ use onbeat_ethercat::description::{
 use onbeat_ethercat::esi::{DEFAULT_CONFIGURATION, DcMode, EEPROM_BYTES, SyncManagerEntry};
 use onbeat_ethercat::layout::MappedValue;
 
+use super::cable_positions::SimulatedCable;
 use super::coe::{DataType, Dictionary, access, details};
 use super::device::{Drive, DriveSettings, ForceTorque, Imu, Io, Model, MotorSettings, Noise};
 use super::device_parts::{DeviceInstance, DeviceParts, common_objects};
@@ -14,9 +15,9 @@ use super::esc::EscSettings;
 use super::esi_parts;
 use super::firmware::{Mailboxes, ProcessDataArea};
 use super::process_data::{AssignmentRules, INPUT_ASSIGNMENT, OUTPUT_ASSIGNMENT};
+use super::segment::Segment;
 use super::sii_contents::{PdoListing, SiiIdentity};
 use super::subdevice::SubDevice;
-use super::topology::SimulatedCable;
 
 /// The PDOs of outputs and inputs.
 const OUTPUT_PDO: u16 = 0x1600;
@@ -25,27 +26,61 @@ const INPUT_PDO: u16 = 0x1a00;
 const OUTPUTS_AT: u16 = 0x1800;
 const INPUTS_AT: u16 = 0x2400;
 
-/// Devices and cables of a description.
-pub(crate) struct Built {
-    pub(crate) devices: Vec<SubDevice>,
-    pub(crate) cables: Vec<SimulatedCable>,
-}
+impl Segment {
+    /// The robot that ships with onbeat: 48 drives, 8 digital I/O devices and 3 inertial
+    /// measurement units.
+    pub const HUMANOID: &'static str = Description::HUMANOID;
 
-/// Builds the devices and cables of a description.
-pub(crate) fn build(description: &Description) -> Result<Built, DescriptionError> {
-    let resolved = ResolvedDescription::new(description)?;
-    let mut random = fastrand::Rng::with_seed(description.segment.seed);
-
-    let mut devices = Vec::with_capacity(resolved.devices.len());
-    for (position, device) in resolved.devices.iter().enumerate() {
-        devices.push(build_device(description, position, device, &mut random)?);
+    /// Builds a segment from the text of a segment file (`docs/segment.md`).
+    ///
+    /// # Errors
+    /// [`DescriptionError`] when the text does not describe a segment.
+    ///
+    /// ```
+    /// use onbeat_segment::Segment;
+    ///
+    /// let segment = Segment::from_toml(
+    ///     r#"
+    ///     [types.joint]
+    ///     kind = "drive"
+    ///
+    ///     [[devices]]
+    ///     type = "joint"
+    ///     name = "knee"
+    ///     "#,
+    /// )?;
+    /// assert_eq!(segment.len(), 1);
+    /// assert!(Segment::from_toml("[[devices]]\ntype = \"joint\"").is_err(), "no such type");
+    /// # Ok::<(), onbeat_segment::DescriptionError>(())
+    /// ```
+    pub fn from_toml(text: &str) -> Result<Self, DescriptionError> {
+        Self::from_description(&Description::from_toml(text)?)
     }
 
-    let cables = resolved.cables.iter();
-    let cables = cables
-        .map(|cable| SimulatedCable { ends: cable.ends, delay_ns: cable.delay_ns, intact: true })
-        .collect();
-    Ok(Built { devices, cables })
+    /// Builds a segment from a description.
+    ///
+    /// # Errors
+    /// [`DescriptionError`] when the description is inconsistent.
+    pub fn from_description(description: &Description) -> Result<Self, DescriptionError> {
+        let resolved = ResolvedDescription::new(description)?;
+        let mut random = fastrand::Rng::with_seed(description.segment.seed);
+
+        let mut devices = Vec::with_capacity(resolved.devices.len());
+        for (position, device) in resolved.devices.iter().enumerate() {
+            devices.push(build_device(description, position, device, &mut random)?);
+        }
+
+        let cables = resolved.cables.iter();
+        let cables = cables
+            .map(|cable| SimulatedCable {
+                ends: cable.ends,
+                delay_ns: cable.delay_ns,
+                intact: true,
+            })
+            .collect();
+        let head = &description.segment;
+        Ok(Self::new(head.name.clone(), head.seed, devices, cables))
+    }
 }
 
 fn build_device(

@@ -3,7 +3,8 @@
 use onbeat_ethercat::wire::Wire;
 use onbeat_rt::time::{Clock, Instant};
 
-use crate::{Link, Nic};
+use super::link::Link;
+use super::segment::Nic;
 
 /// A simulated segment in the same process, as the [`Wire`] of a MainDevice.
 ///

@@ -14,8 +14,9 @@ use onbeat_ethercat::layout::{DeviceLayout, Layout, MappedValue};
 use proptest::prelude::*;
 
 use super::coe::{Dictionary, access};
+use super::link::Link;
+use super::segment::Segment;
 use super::subdevice::SubDevice;
-use super::{Link, Segment};
 
 const ESI: &str = include_str!("../tests/esi_files/line.toml");
 const KINDS: [(&str, TypeKind); 6] = [

@@ -4,13 +4,13 @@
 //! arrived. The faults of the segment file are injected here at their times and logged. Up to
 //! [`Link::ROOM`] frames can be in flight, with memory allocated at set-up.
 
+use std::ops::Range;
+
 use onbeat_rt::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
-use super::fault_table::to_fault;
 use super::segment::{Nic, Passage, Segment};
-use onbeat_ethercat::description::{Description, DescriptionError};
 
 /// Longest Ethernet frame without its checksum, with a VLAN tag.
 const LONGEST_FRAME: usize = 1518;
@@ -122,51 +122,6 @@ impl Link {
     /// Largest number of frames in flight.
     pub const ROOM: usize = 64;
 
-    /// Builds segment and faults from the text of a segment file. Times of faults count from the
-    /// first frame.
-    ///
-    /// # Errors
-    /// [`DescriptionError`] when the text does not describe a segment, or a fault is not valid.
-    pub fn from_toml(text: &str) -> Result<Self, DescriptionError> {
-        Self::from_description(&Description::from_toml(text)?)
-    }
-
-    /// Builds segment and faults from a description.
-    ///
-    /// # Errors
-    /// [`DescriptionError`] as for [`Link::from_toml`].
-    pub fn from_description(description: &Description) -> Result<Self, DescriptionError> {
-        let mut link = Self::new(Segment::from_description(description)?);
-        for table in &description.faults {
-            let find = |name: &String| {
-                let unknown = || DescriptionError::UnknownFaultDevice {
-                    fault: table.kind.clone(),
-                    device: name.clone(),
-                };
-                link.segment.find(name).ok_or_else(unknown)
-            };
-
-            let device = table.device.as_ref().map(find).transpose()?;
-            let with = table.with.as_ref().map(find).transpose()?;
-            let fault = to_fault(table, device, with)
-                .ok_or_else(|| DescriptionError::UnknownFault(table.kind.clone()))?;
-            let at_ns = |ms: f64| (ms.max(0.0) * 1e6) as u64;
-            let from_ns = at_ns(table.at_ms);
-            let until_ns = table.for_ms.map_or(u64::MAX, |ms| from_ns.saturating_add(at_ns(ms)));
-            let share = table.share.clamp(0.0, 1.0);
-            link.plan.push(PlannedFault {
-                fault,
-                from_ns,
-                until_ns,
-                share,
-                begun: false,
-                over: false,
-            });
-        }
-
-        Ok(link)
-    }
-
     /// Creates a link without planned faults.
     #[must_use]
     pub fn new(segment: Segment) -> Self {
@@ -259,6 +214,12 @@ impl Link {
         let from_ns = now.as_ns().saturating_sub(began_ns).saturating_add(times.in_ns);
         let until_ns = times.for_ns.map_or(u64::MAX, |for_ns| from_ns.saturating_add(for_ns));
         self.plan.retain(|planned| !planned.over);
+        self.plan_since_start(fault, from_ns..until_ns, share);
+    }
+
+    /// Plans a fault for a range of time, in ns since the first frame.
+    pub(crate) fn plan_since_start(&mut self, fault: Fault, range_ns: Range<u64>, share: f64) {
+        let Range { start: from_ns, end: until_ns } = range_ns;
         self.plan.push(PlannedFault { fault, from_ns, until_ns, share, begun: false, over: false });
     }
 

@@ -2,15 +2,14 @@
 
 use onbeat_rt::time::Instant;
 
+use super::cable_positions::{CableEnd, SimulatedCable};
 use super::datagram_exchange::{
     DatagramExchange, FmmuMapping, MOST_DATA, StationTable, rebuild_mappings,
 };
 use super::esc::change;
 use super::frame::{DatagramMut, Datagrams, mark_returned};
-use super::from_description::build;
 use super::subdevice::SubDevice;
-use super::topology::{CableEnd, DevicePorts, Route, Topology};
-use onbeat_ethercat::description::{Description, DescriptionError};
+use super::topology::{DevicePorts, Route, Topology};
 
 /// Longest simulated pause; of a longer pause, only the end is simulated.
 const LONGEST_PAUSE_NS: u64 = 10_000_000_000;
@@ -107,54 +106,25 @@ impl DevicePorts for PortsOf<'_> {
 }
 
 impl Segment {
-    /// The robot that ships with onbeat: 48 drives, 8 digital I/O devices and 3 inertial
-    /// measurement units.
-    pub const HUMANOID: &'static str = Description::HUMANOID;
-
-    /// Builds a segment from the text of a segment file (`docs/segment.md`).
-    ///
-    /// # Errors
-    /// [`DescriptionError`] when the text does not describe a segment.
-    ///
-    /// ```
-    /// use onbeat_segment::Segment;
-    ///
-    /// let segment = Segment::from_toml(
-    ///     r#"
-    ///     [types.joint]
-    ///     kind = "drive"
-    ///
-    ///     [[devices]]
-    ///     type = "joint"
-    ///     name = "knee"
-    ///     "#,
-    /// )?;
-    /// assert_eq!(segment.len(), 1);
-    /// assert!(Segment::from_toml("[[devices]]\ntype = \"joint\"").is_err(), "no such type");
-    /// # Ok::<(), onbeat_segment::DescriptionError>(())
-    /// ```
-    pub fn from_toml(text: &str) -> Result<Self, DescriptionError> {
-        Self::from_description(&Description::from_toml(text)?)
-    }
-
-    /// Builds a segment from a description.
-    ///
-    /// # Errors
-    /// [`DescriptionError`] when the description is inconsistent.
-    pub fn from_description(description: &Description) -> Result<Self, DescriptionError> {
-        let built = build(description)?;
-        let devices = built.devices.len();
-        let topology = Topology::new(devices, built.cables);
-        let mapping = || Vec::with_capacity(devices * 16);
+    /// Connects devices by cables. `seed` is that of the file.
+    pub(crate) fn new(
+        name: String,
+        seed: u64,
+        devices: Vec<SubDevice>,
+        cables: Vec<SimulatedCable>,
+    ) -> Self {
+        let count = devices.len();
+        let topology = Topology::new(count, cables);
+        let mapping = || Vec::with_capacity(count * 16);
         let mut segment = Self {
-            name: description.segment.name.clone(),
-            seed: description.segment.seed,
-            devices: built.devices,
+            name,
+            seed,
+            devices,
             routes: [topology.new_route(), topology.new_route()],
             topology,
             mappings: [mapping(), mapping()],
             stations: StationTable::new(),
-            due_ns: vec![0; devices],
+            due_ns: vec![0; count],
             next_due_ns: 0,
             scratch: vec![0; MOST_DATA],
             now_ns: 0,
@@ -163,7 +133,7 @@ impl Segment {
         };
 
         segment.rebuild(change::ADDRESS | change::MAPPING | change::PORTS);
-        Ok(segment)
+        segment
     }
 
     /// Returns the name in the file.

@@ -38,7 +38,8 @@ use onbeat_ethercat::carrier::{CarrierError, Interface};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::time::{Clock, Instant};
 
-use crate::{FaultLogEntry, Link, Nic};
+use super::link::{FaultLogEntry, Link};
+use super::segment::Nic;
 
 /// Frames that return within this time are sent at once.
 const EARLY_NS: u64 = 200_000;

@@ -5,20 +5,11 @@
 //! reaches a closed port 0 from within passes the processing unit at that point. Line, tree, ring,
 //! and both halves of a cut ring follow from this rule.
 
-pub(crate) use onbeat_ethercat::description::CableEnd;
-
-use super::cable_positions::CablePositions;
+use super::cable_positions::{CableEnd, CablePositions, SimulatedCable};
 
 /// Delay of a device, with and without its processing unit, in ns.
 const PROCESSING_NS: u64 = 320;
 const FORWARDING_NS: u64 = 120;
-
-#[derive(Clone, Debug)]
-pub(crate) struct SimulatedCable {
-    pub(crate) ends: [CableEnd; 2],
-    pub(crate) delay_ns: u64,
-    pub(crate) intact: bool,
-}
 
 /// State of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +35,7 @@ pub(crate) struct Topology {
     /// For each port, the number of its cable.
     cable_at: Vec<[Option<usize>; 4]>,
     pub(crate) ports: Vec<[PortState; 4]>,
-    pub(super) placement: CablePositions,
+    placement: CablePositions,
 }
 
 /// A device on a route, at its processing unit.
@@ -97,8 +88,18 @@ impl Topology {
         topology
     }
 
+    /// Moves devices or changes their cables; returns whether `change` was possible.
+    pub(crate) fn rearrange(&mut self, change: impl FnOnce(&mut CablePositions) -> bool) -> bool {
+        let is_possible = change(&mut self.placement);
+        if is_possible {
+            self.set_cables(self.placement.cables());
+        }
+
+        is_possible
+    }
+
     /// Replaces the cables between the devices.
-    pub(super) fn set_cables(&mut self, cables: Vec<SimulatedCable>) {
+    fn set_cables(&mut self, cables: Vec<SimulatedCable>) {
         self.cable_at.fill([None; 4]);
         for (number, cable) in cables.iter().enumerate() {
             for end in cable.ends {

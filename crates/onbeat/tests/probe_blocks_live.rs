@@ -5,11 +5,10 @@
 use onbeat::probe::description::{Alone, OnGrid, Parts};
 use onbeat::probe::timer::Timer;
 use onbeat::probe::{self, BlockPlan, Destination, Interruptions, Run, Setting};
-use onbeat::record::{EndReason, Figures, RunFile, Series, SpikeLimit, interval_ns_for};
-use onbeat::thread::ThreadRequest;
+use onbeat::record::{EndReason, Figures, RunFile, Series};
 use onbeat_rt::cycle::Phase;
 use onbeat_rt::sys::Monotonic;
-use onbeat_rt::{Clock, OnOverrun, Sample, Wait};
+use onbeat_rt::{Clock, Sample};
 
 const MS: u64 = 1_000_000;
 const WARM_UP: u64 = 10;
@@ -29,21 +28,7 @@ impl Figures for Seen {
 }
 
 fn setting() -> Setting {
-    Setting {
-        period_ns: MS,
-        deadline_ns: MS,
-        work_ns: 0,
-        delay_ns: 0,
-        wait: Wait::Sleep,
-        on_overrun: OnOverrun::SkipKeepPhase,
-        phase: Phase::At(0),
-        thread: ThreadRequest { fifo: None, cpu: None, lock_memory: false, dma_latency_us: None },
-        warmup: WARM_UP,
-        interval_ns: interval_ns_for(0),
-        spike_limit: SpikeLimit::TenTimesMedian,
-        causes: false,
-        lockdown: false,
-    }
+    Setting { phase: Phase::At(0), warmup: WARM_UP, ..Setting::new(MS) }
 }
 
 fn parts() -> Parts {

@@ -1,47 +1,22 @@
 //! What a run file says of a run that was killed, at any byte, and went on.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod record_world;
+
 use std::fs::OpenOptions;
 use std::path::Path;
 
-use onbeat::host::Host;
-use onbeat::record::{
-    Account, EndReason, Header, Past, Recorder, Recording, RunFile, RunFileError, RunWriter,
-    Series, SpikeLimit,
-};
-use onbeat_rt::{End, Instant, Outcome, Sample};
+use onbeat::record::{Account, EndReason, Past, Recorder, RunFile, RunFileError, Series};
+use onbeat_rt::{Instant, Sample};
 use proptest::prelude::*;
 
-const MS: u64 = 1_000_000;
-const SECOND: u64 = 1_000 * MS;
-/// Of the clock after the machine was started again.
-const BOOTED: Instant = Instant::from_ns(5 * SECOND);
+use record_world::{MS, SECOND_NS, header, outcome, recorder, recording};
 
-fn recording() -> Recording {
-    Recording {
-        period_ns: MS,
-        work_ns: 0,
-        interval_ns: SECOND,
-        spike_limit: SpikeLimit::TenTimesMedian,
-    }
-}
+/// Of the clock after the machine was started again.
+const BOOTED: Instant = Instant::from_ns(5 * SECOND_NS);
 
 fn begin(path: &Path) -> Recorder {
-    let header = Header {
-        schema: Header::SCHEMA.into(),
-        version: "0.0.0".into(),
-        command: vec!["onbeat".into()],
-        probe: "timer".into(),
-        series: Vec::new(),
-        started_unix_s: 1_763_712_000.25,
-        host: Host::default(),
-        cell: None,
-        timing: None,
-        grants: Vec::new(),
-        limit: None,
-        most_alarms: None,
-    };
-    Recorder::new(RunWriter::create(path, &header).unwrap(), Instant::from_ns(0), recording())
+    recorder(path, &header(&["onbeat"]), recording())
 }
 
 /// Each third release of a hundred is skipped. How many cycles that makes.
@@ -68,16 +43,7 @@ fn serve(recorder: &mut Recorder, from: Instant, block: u32, slots: u64) -> u64 
 }
 
 fn end(recorder: &mut Recorder, from: Instant, slots: u64, cycles: u64) {
-    let last_end = from.plus_ns(slots * MS);
-    let outcome = Outcome {
-        end: End::Complete,
-        slots,
-        cycles,
-        skipped: slots - cycles,
-        skipped_at_end: 0,
-        last_end,
-    };
-    recorder.end_block(&outcome).unwrap();
+    recorder.end_block(&outcome(from, slots, cycles)).unwrap();
 }
 
 fn closing(reason: EndReason) -> Account {
@@ -86,7 +52,7 @@ fn closing(reason: EndReason) -> Account {
 
 fn go_on(past: Past, slots: u64, from_s: u64) -> Account {
     let block = past.next_block;
-    let mut recorder = Recorder::go_on(past, (BOOTED, from_s * SECOND), recording()).unwrap();
+    let mut recorder = Recorder::go_on(past, (BOOTED, from_s * SECOND_NS), recording()).unwrap();
     let cycles = serve(&mut recorder, BOOTED, block, slots);
     end(&mut recorder, BOOTED, slots, cycles);
     recorder.close(&closing(EndReason::Complete)).unwrap()
@@ -176,7 +142,8 @@ fn what_comes_behind_a_closing_line_was_cut_off_until_it_has_one_of_its_own() {
         end(&mut recorder, Instant::from_ns(0), 1_500, cycles);
         recorder.close(&closing(EndReason::Asked)).unwrap();
         let mut killed =
-            Recorder::go_on(Past::open(path).unwrap(), (BOOTED, 90 * SECOND), recording()).unwrap();
+            Recorder::go_on(Past::open(path).unwrap(), (BOOTED, 90 * SECOND_NS), recording())
+                .unwrap();
         serve(&mut killed, BOOTED, 1, 2_500);
         drop(killed);
         let run = RunFile::read(path).unwrap();

@@ -1,44 +1,26 @@
 //! What a run file says of a run, and what is left of it after a crash.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
+mod record_world;
+
 use std::path::Path;
 
-use onbeat::host::Host;
 use onbeat::record::{
     Account, EndReason, Exclusion, Header, Moments, Recorder, Recording, RunFile, RunFileError,
-    RunWriter, Series, SpikeLimit, Stall, Surrounding, WriteError, interval_ns_for,
+    RunWriter, Series, Stall, Surrounding, WriteError, interval_ns_for,
 };
-use onbeat_rt::{End, Flags, Instant, Outcome, Sample};
+use onbeat_rt::{Flags, Instant, Outcome, Sample};
 use proptest::prelude::*;
 
-const MS: u64 = 1_000_000;
-const SECOND: u64 = 1_000 * MS;
+use record_world::{MS, SECOND_NS, recording};
 
 fn header() -> Header {
-    Header {
-        schema: Header::SCHEMA.into(),
-        version: "0.0.0".into(),
-        command: vec!["onbeat".into(), "measure".into(), "timer".into()],
-        probe: "timer".into(),
-        series: Vec::new(),
-        started_unix_s: 1_763_712_000.25,
-        host: Host::default(),
-        cell: None,
-        timing: None,
-        grants: Vec::new(),
-        limit: None,
-        most_alarms: None,
-    }
+    record_world::header(&["onbeat", "measure", "timer"])
 }
 
 fn recorder(path: &Path, interval_ns: u64) -> Recorder {
-    let recording = Recording {
-        period_ns: MS,
-        work_ns: 0,
-        interval_ns,
-        spike_limit: SpikeLimit::TenTimesMedian,
-    };
-    Recorder::new(RunWriter::create(path, &header()).unwrap(), Instant::from_ns(0), recording)
+    let recording = Recording { interval_ns, ..recording() };
+    record_world::recorder(path, &header(), recording)
 }
 
 fn sample(index: u64, skipped: u64, wakeup_latency_ns: u64) -> Sample {
@@ -54,14 +36,7 @@ fn sample(index: u64, skipped: u64, wakeup_latency_ns: u64) -> Sample {
 }
 
 fn outcome(slots: u64, cycles: u64, skipped_at_end: u64) -> Outcome {
-    Outcome {
-        end: End::Complete,
-        slots,
-        cycles,
-        skipped: slots - cycles,
-        skipped_at_end,
-        last_end: Instant::from_ns(slots * MS),
-    }
+    Outcome { skipped_at_end, ..record_world::outcome(Instant::from_ns(0), slots, cycles) }
 }
 
 /// One block of these samples, from header to closing line.
@@ -86,7 +61,7 @@ fn record_without(
     });
 
     let mut next = to_come.next();
-    let mut recorder = recorder(path, SECOND);
+    let mut recorder = recorder(path, SECOND_NS);
     recorder.begin_block(0, Instant::from_ns(0), "idle", warmup).unwrap();
     for sample in samples {
         while let Some(stretch) =
@@ -175,7 +150,7 @@ fn a_lost_sample_is_counted_and_makes_no_false_period() {
 #[test]
 fn a_stall_that_is_a_rule_of_the_scheduler_is_written_beside_its_spike() {
     in_a_file(|path| {
-        let mut recorder = recorder(path, SECOND);
+        let mut recorder = recorder(path, SECOND_NS);
         recorder.begin_block(0, Instant::from_ns(0), "idle", 0).unwrap();
         recorder.sample(&sample(0, 0, 20_000), None).unwrap();
         recorder.sample(&sample(51, 50, 20_000), None).unwrap();
@@ -204,12 +179,12 @@ fn only_the_ten_worst_spikes_of_an_interval_are_kept_and_the_rest_are_counted() 
 
 #[test]
 fn long_runs_have_few_histograms_and_every_seconds_maximum() {
-    assert_eq!(interval_ns_for(60 * SECOND), SECOND);
-    assert_eq!(interval_ns_for(3_600 * SECOND), 12 * SECOND);
-    assert_eq!(interval_ns_for(86_400 * SECOND), 288 * SECOND);
-    assert_eq!(interval_ns_for(u64::MAX), 300 * SECOND);
+    assert_eq!(interval_ns_for(60 * SECOND_NS), SECOND_NS);
+    assert_eq!(interval_ns_for(3_600 * SECOND_NS), 12 * SECOND_NS);
+    assert_eq!(interval_ns_for(86_400 * SECOND_NS), 288 * SECOND_NS);
+    assert_eq!(interval_ns_for(u64::MAX), 300 * SECOND_NS);
     in_a_file(|path| {
-        let mut recorder = recorder(path, 60 * SECOND);
+        let mut recorder = recorder(path, 60 * SECOND_NS);
         recorder.begin_block(0, Instant::from_ns(0), "idle", 0).unwrap();
         for k in 0..120_000 {
             recorder.sample(&sample(k, 0, 20_000 + k / 1_000), None).unwrap();

@@ -2,54 +2,29 @@
 //! resumed after its last complete block.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod record_world;
+
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use onbeat::host::Host;
-use onbeat::record::{
-    Account, DroppedBlock, EndReason, Header, Past, Recorder, Recording, RunFile, RunWriter,
-    Series, SpikeLimit,
-};
-use onbeat_rt::{End, Instant, Outcome, Sample};
+use onbeat::record::{Account, DroppedBlock, EndReason, Past, Recorder, RunFile, Series};
+use onbeat_rt::{Instant, Sample};
 use proptest::prelude::*;
 
-const MS: u64 = 1_000_000;
-const SECOND: u64 = 1_000 * MS;
+use record_world::{MS, SECOND_NS, header, outcome, recorder, recording};
+
 /// Releases of a block: two whole intervals and a half.
 const SLOTS: u64 = 2_500;
 const BLOCKS: u32 = 4;
 
-fn recording() -> Recording {
-    Recording {
-        period_ns: MS,
-        work_ns: 0,
-        interval_ns: SECOND,
-        spike_limit: SpikeLimit::TenTimesMedian,
-    }
-}
-
 fn create(path: &Path) -> Recorder {
-    let header = Header {
-        schema: Header::SCHEMA.into(),
-        version: "0.0.0".into(),
-        command: vec!["onbeat".into(), "bench".into()],
-        probe: "timer".into(),
-        series: Vec::new(),
-        started_unix_s: 1_763_712_000.0,
-        host: Host::default(),
-        cell: None,
-        timing: None,
-        grants: Vec::new(),
-        limit: None,
-        most_alarms: None,
-    };
-    Recorder::new(RunWriter::create(path, &header).unwrap(), Instant::from_ns(0), recording())
+    recorder(path, &header(&["onbeat", "bench"]), recording())
 }
 
 /// Runs `slots` releases of a block that was planned to have [`SLOTS`]; one of a hundred is
 /// skipped.
 fn block(recorder: &mut Recorder, index: u32, slots: u64) {
-    let from = Instant::from_ns(u64::from(index) * 3 * SECOND);
+    let from = Instant::from_ns(u64::from(index) * 3 * SECOND_NS);
     recorder.plan_block(SLOTS);
     recorder.begin_block(index, from, "idle", 10).unwrap();
     let mut cycles = 0;
@@ -68,16 +43,7 @@ fn block(recorder: &mut Recorder, index: u32, slots: u64) {
     }
 
     // The last release of all is not the skipped one, so that no latency is open at the end.
-    let last_end = from.plus_ns(slots * MS);
-    let outcome = Outcome {
-        end: End::Complete,
-        slots,
-        cycles,
-        skipped: slots - cycles,
-        skipped_at_end: 0,
-        last_end,
-    };
-    recorder.end_block(&outcome).unwrap();
+    recorder.end_block(&outcome(from, slots, cycles)).unwrap();
 }
 
 fn closing(reason: EndReason) -> Account {

@@ -5,31 +5,16 @@ use onbeat::probe::description::OnGrid;
 use onbeat::probe::surroundings::{SurroundingsReading, of_this_machine};
 use onbeat::probe::timer::Timer;
 use onbeat::probe::{self, BlockPlan, Destination, Interruptions, Run, Setting};
-use onbeat::record::{RunFile, Series, SpikeLimit, Surrounding, interval_ns_for};
-use onbeat::thread::ThreadRequest;
+use onbeat::record::{RunFile, Series, Surrounding};
+use onbeat_rt::Clock;
 use onbeat_rt::cycle::Phase;
 use onbeat_rt::sys::Monotonic;
-use onbeat_rt::{Clock, OnOverrun, Wait};
 
 const MS: u64 = 1_000_000;
 const RELEASES: u64 = 600;
 
 fn setting() -> Setting {
-    Setting {
-        period_ns: MS,
-        deadline_ns: MS,
-        work_ns: 0,
-        delay_ns: 0,
-        wait: Wait::Sleep,
-        on_overrun: OnOverrun::SkipKeepPhase,
-        phase: Phase::At(0),
-        thread: ThreadRequest { fifo: None, cpu: None, lock_memory: false, dma_latency_us: None },
-        warmup: 10,
-        interval_ns: interval_ns_for(0),
-        spike_limit: SpikeLimit::TenTimesMedian,
-        causes: false,
-        lockdown: false,
-    }
+    Setting { phase: Phase::At(0), ..Setting::new(MS) }
 }
 
 #[test]

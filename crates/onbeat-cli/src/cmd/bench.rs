@@ -192,7 +192,7 @@ fn plan(options: &BenchOptions) -> BenchPlan {
         priority: options.priority,
         spin: Wait::SleepThenSpin { margin_ns: options.spin },
         command: typed(),
-        journal: super::repair::journal_directory(),
+        journal: crate::state::journal_directory(),
         causes: !options.no_causes,
     }
 }
@@ -268,6 +268,7 @@ impl BenchView {
         self.say(&format!(
             "about {estimate}: each cell gets {blocks} blocks of {block_s:.2} s, in turns with the others"
         ));
+
         let releases = (f64::from(blocks) * block_s * 1e9 / self.period_ns as f64) as u64;
         let Some(at) = self.limit_at else { return };
         let needed = needed_with_none_over(1.0 - at / 100.0);
@@ -290,10 +291,12 @@ impl BenchView {
         } else {
             format!("{running} cells are prepared")
         };
+
         let mut names: Vec<&str> =
             not_permitted.iter().map(|refused| refused.cell.tuning.as_str()).collect();
         names.sort_unstable();
         names.dedup();
+
         if names.is_empty() {
             self.say(&cells);
         } else {

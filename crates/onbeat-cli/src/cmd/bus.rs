@@ -67,9 +67,11 @@ fn serve(options: &BusRunOptions) -> Result<Verdict, Failure> {
         ["bus", "--for", "0", "--devices", &options.file, "--serve", &options.name]
             .map(str::to_owned)
             .into();
+
     words
         .extend(options.interface.iter().flat_map(|name| ["--interface".to_owned(), name.clone()]));
     words.extend(options.more.iter().cloned());
+
     match Measure::from_words(&words) {
         Ok(measure) => super::measure::run(&measure),
         // Help was requested after the two dashes.

@@ -22,7 +22,7 @@ use crate::signals::{self, OnUsr1};
 
 /// A failure is reported to the bench alone, which reports it to people once.
 pub(crate) fn run() -> Result<Verdict, Failure> {
-    let served = signals::watch(OnUsr1::Refuse).and_then(server);
+    let served = signals::watch(OnUsr1::Refuse).map_err(Failure::from).and_then(server);
     let is_served = match served {
         Ok(server) => server.serve(stdin(), stdout()).is_ok(),
         Err(why) => {

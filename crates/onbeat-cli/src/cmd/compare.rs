@@ -18,6 +18,17 @@ use super::{Failure, Verdict, whole};
 use crate::cli_files::CompareOptions;
 use crate::term::{Tone, columns, say, wrapped};
 
+/// Why runs cannot be compared.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CompareFailure {
+    #[error(
+        "{path} was measured under one load; `compare` takes two runs, or one with several loads (`measure PROBE --loads idle,paper`)"
+    )]
+    OneLoad { path: PathBuf },
+    #[error("none of the runs has the series {series}; they have {has}")]
+    NoSeries { series: &'static str, has: String },
+}
+
 pub(crate) fn run(options: &CompareOptions) -> Result<Verdict, Failure> {
     let names = names(&options.runs);
     options.runs.iter().try_for_each(|run| check_not_own_file(run, &options.html))?;
@@ -59,7 +70,11 @@ fn comparable(mut digests: Vec<Digest>, paths: &[PathBuf]) -> Result<Vec<Digest>
     let Some(only) = digests.pop_if(|_| paths.len() == 1) else { return Ok(digests) };
     let loads = only.by_load();
     let cells: usize = loads.iter().map(|load| load.summary.cells.len()).sum();
-    if cells < 2 { Err(Failure::OneLoad { path: paths[0].clone() }) } else { Ok(loads) }
+    if cells < 2 {
+        Err(CompareFailure::OneLoad { path: paths[0].clone() }.into())
+    } else {
+        Ok(loads)
+    }
 }
 
 fn check_series(options: &CompareOptions, digests: &[Digest]) -> Result<(), Failure> {
@@ -67,7 +82,7 @@ fn check_series(options: &CompareOptions, digests: &[Digest]) -> Result<(), Fail
     match options.on {
         Some(series) if !has.contains(&series) => {
             let has = has.iter().map(|series| series.tag()).collect::<Vec<_>>().join(", ");
-            Err(Failure::NoSeries { series: series.tag(), has })
+            Err(CompareFailure::NoSeries { series: series.tag(), has }.into())
         }
         _ => Ok(()),
     }

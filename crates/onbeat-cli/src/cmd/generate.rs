@@ -7,7 +7,7 @@ use clap::CommandFactory;
 
 use super::{Failure, Verdict};
 use crate::cli::{Cli, GenerateOptions};
-use crate::complete;
+use crate::completion;
 
 pub(crate) fn run(options: &GenerateOptions) -> Result<Verdict, Failure> {
     let man = options.into.join("man");
@@ -22,7 +22,7 @@ pub(crate) fn run(options: &GenerateOptions) -> Result<Verdict, Failure> {
     }
 
     clap_mangen::generate_to(Cli::command(), &man).map_err(failed(&man))?;
-    for (name, script) in complete::scripts().map_err(failed(&completions))? {
+    for (name, script) in completion::scripts().map_err(failed(&completions))? {
         let path = completions.join(name);
         fs::write(&path, script).map_err(failed(&path))?;
     }

@@ -7,13 +7,22 @@ use std::path::{Path, PathBuf};
 
 use onbeat::import::stream::ImportLabels;
 use onbeat::import::{self, Format, SourceOptions, Stream};
+use onbeat::record::Cell;
 use onbeat::record::run_dir::NewRunDir;
-use onbeat::record::{Cell, Series};
 use onbeat::report::imported::UNKNOWN;
 use onbeat_ethercat::input;
 
 use super::{Failure, Verdict, runs, show, typed};
 use crate::cli_files::{ImportOptions, Unit};
+
+/// Why files cannot be imported.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ImportFailure {
+    #[error("{path} exists and is not empty; choose another place with -o")]
+    Taken { path: PathBuf },
+    #[error("cannot import {path}: {source}")]
+    Import { path: PathBuf, source: onbeat::import::Error },
+}
 
 pub(crate) fn run(options: &ImportOptions) -> Result<Verdict, Failure> {
     let mut sources = Vec::new();
@@ -71,13 +80,14 @@ fn asked(options: &ImportOptions) -> SourceOptions {
 }
 
 fn read(path: &Path, asked: &SourceOptions) -> Result<Vec<Stream>, Failure> {
-    let failed = |source| Failure::Import { path: path.to_owned(), source };
+    let failed = |source| ImportFailure::Import { path: path.to_owned(), source };
     let file = input::open(path).map_err(|source| Failure::File {
         what: "read",
         path: path.to_owned(),
         source,
     })?;
-    import::read(&mut BufReader::with_capacity(1 << 18, file), asked).map_err(failed)
+    let streams = import::read(&mut BufReader::with_capacity(1 << 18, file), asked);
+    Ok(streams.map_err(failed)?)
 }
 
 /// Creates a directory, or accepts an empty one.
@@ -85,7 +95,7 @@ fn new_directory(to: &Path) -> Result<PathBuf, Failure> {
     let failed = |source| Failure::File { what: "create", path: to.to_owned(), source };
     fs::create_dir_all(to).map_err(failed)?;
     if fs::read_dir(to).map_err(failed)?.next().is_some() {
-        return Err(Failure::Taken { path: to.to_owned() });
+        return Err(ImportFailure::Taken { path: to.to_owned() }.into());
     }
     Ok(to.to_owned())
 }
@@ -130,12 +140,4 @@ fn write(
     }
 
     moved
-}
-
-/// Parses the tag of a series.
-pub(crate) fn series(text: &str) -> Result<Series, String> {
-    Series::from_tag(&text.replace('-', "_")).ok_or_else(|| {
-        let tags = Series::ALL.map(Series::tag).join(", ");
-        format!("`{text}` is not a series; the series are {tags}")
-    })
 }

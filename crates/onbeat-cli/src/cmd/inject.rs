@@ -12,12 +12,10 @@ use onbeat::inject::{
 };
 use onbeat::probe::Setting;
 use onbeat::probe::disturbed::{Disturbance, Disturbed, Felt, disturb};
-use onbeat::record::SpikeLimit;
 use onbeat::report::units::time_ns;
 use onbeat::thread::ThreadRequest;
-use onbeat_rt::cycle::Phase;
 use onbeat_rt::sys::Monotonic;
-use onbeat_rt::{Clock, Instant, OnOverrun, Wait};
+use onbeat_rt::{Clock, Instant};
 use serde_json::json;
 
 use super::show::letters;
@@ -62,6 +60,7 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
 
     let target = InjectionTarget::find(options.fault, pid, options.cpu)?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
+
     let now = Monotonic.now().as_ns();
     let first = now - now % options.period.max(1) + options.phase;
     let grid = ReleaseGrid {
@@ -69,6 +68,7 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
         period_ns: options.period,
         spin_ns: 0,
     };
+
     let InjectionTarget { tid, cpu, priority, .. } = target;
     let fault = options.fault;
     let every_ns = every_ns(options);
@@ -80,6 +80,7 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
         target,
         grid,
     };
+
     let injector = if options.placebo { placebo(plan) } else { Injector::start(plan) }?;
 
     if !options.json {
@@ -151,26 +152,13 @@ fn own(options: &InjectOptions) -> Result<Verdict, Failure> {
 }
 
 fn setting(options: &InjectOptions, cpu: Option<u32>) -> Setting {
-    Setting {
-        period_ns: options.period,
-        deadline_ns: options.period,
-        work_ns: 0,
-        delay_ns: 0,
-        wait: Wait::Sleep,
-        on_overrun: OnOverrun::SkipKeepPhase,
-        phase: Phase::AvoidTick,
-        thread: ThreadRequest {
-            fifo: priority(options.fault),
-            cpu,
-            lock_memory: true,
-            dma_latency_us: None,
-        },
-        warmup: 0,
-        interval_ns: 1_000_000_000,
-        spike_limit: SpikeLimit::TenTimesMedian,
-        causes: true,
-        lockdown: false,
-    }
+    let thread = ThreadRequest {
+        fifo: priority(options.fault),
+        cpu,
+        lock_memory: true,
+        dma_latency_us: None,
+    };
+    Setting { thread, warmup: 0, causes: true, ..Setting::new(options.period) }
 }
 
 /// Returns the priority of the loop; none for causes that only an ordinary loop has.

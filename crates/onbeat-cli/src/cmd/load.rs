@@ -11,7 +11,7 @@ use onbeat::load::{Load, Options, RunningLoad, check_directory, misses_the_disk,
 use super::measure::carrier_of;
 use super::{Failure, Verdict, repair_first};
 use crate::cli::LoadOptions;
-use crate::signals::{self, OnUsr1};
+use crate::signals::{self, OnUsr1, SignalError};
 use crate::term::{Tone, advise, say, wrapped};
 
 /// Interval between two looks for events of a load.
@@ -23,7 +23,7 @@ pub(crate) fn run(options: LoadOptions) -> Result<Verdict, Failure> {
 
 fn carry(options: LoadOptions) -> Result<Verdict, Failure> {
     let directory = options.dir.unwrap_or_else(std::env::temp_dir);
-    let input = stdin().as_fd().try_clone_to_owned().map_err(Failure::Signals)?;
+    let input = stdin().as_fd().try_clone_to_owned().map_err(SignalError::Watch)?;
     // A load that could not start has reported that on standard output.
     let carried = serve(
         &options.load,

@@ -32,6 +32,17 @@ const SETTLING: Duration = Duration::from_millis(300);
 /// Seed for the order of the turns: the default of a bench.
 const SEED: u64 = 1;
 
+/// Why loads cannot take turns.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadsFailure {
+    #[error("the load {load} is listed twice; list each load once in --loads")]
+    LoadTwice { load: Load },
+    #[error(
+        "--allowed-jitter judges a sweep of the CPUs' share (0..100/10); of other sweeps the table shows the jitter"
+    )]
+    JitterOfGroups,
+}
+
 pub(crate) fn run(
     measure: &Measure,
     life: Option<Life>,
@@ -133,7 +144,7 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
 
     let mut seen = BTreeSet::new();
     if let Some(load) = loads.iter().find(|load| !seen.insert(load.to_string())) {
-        return Err(Failure::LoadTwice { load: load.clone() });
+        return Err(LoadsFailure::LoadTwice { load: load.clone() }.into());
     }
 
     let sweep =
@@ -173,7 +184,11 @@ fn sweep_note(
 ) -> Result<Option<(SweepNote, Vec<f64>)>, Failure> {
     let allowed_ns = measure.options.allowed_jitter;
     if steps.rising() != Rising::Cpu {
-        return if allowed_ns.is_some() { Err(Failure::JitterOfGroups) } else { Ok(None) };
+        return if allowed_ns.is_some() {
+            Err(LoadsFailure::JitterOfGroups.into())
+        } else {
+            Ok(None)
+        };
     }
 
     let standard =

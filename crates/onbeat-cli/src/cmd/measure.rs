@@ -21,8 +21,8 @@ use super::{
     Failure, ThreadChoice, Verdict, check_cpu, limit, load, loads, most_alarms, repair_first,
     resume, runs, setting, show, typed, verdict,
 };
-use crate::cli::LoopOptions;
 use crate::cli_measure::{Measure, MeasureOptions};
+use crate::options::LoopOptions;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Progress, Tone, advise};
 

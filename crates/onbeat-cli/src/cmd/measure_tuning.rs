@@ -18,12 +18,13 @@ use onbeat_tune::catalogue::catalogue;
 use onbeat_tune::{HostFiles, LiveHost};
 use serde::Serialize;
 
-use super::repair::state_directory;
 use super::tune::checked::CheckedTuning;
 use super::{Failure, Verdict, bench, typed};
-use crate::cli::{BenchOptions, LimitOptions, Order, OutputOptions};
+use crate::cli::{BenchOptions, Order};
 use crate::cli_tune_measure::{MeasuredSeries, TuneMeasureOptions};
+use crate::options::{LimitOptions, OutputOptions};
 use crate::signals::{self, OnUsr1};
+use crate::state::state_directory;
 use crate::term::{Tone, advise, columns, fold, say, wrapped};
 
 /// Names the fields of what `tune measure --json` prints.

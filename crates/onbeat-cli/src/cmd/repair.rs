@@ -1,15 +1,13 @@
 //! `onbeat repair`: undoes changes left by an interrupted onbeat.
 
-use std::env;
-use std::path::{Path, PathBuf};
-
 use onbeat::load::kill_session;
 use onbeat_control::remove_leftovers;
-use onbeat_tune::{LiveHost, UndoMode, journal};
+use onbeat_tune::{LiveHost, UndoMode};
 
 use super::tune::record::kept_sentence;
 use super::{Failure, Verdict};
 use crate::cli::RepairOptions;
+use crate::state::journal_directory;
 use crate::term::{Tone, say};
 
 pub(crate) fn run(options: RepairOptions) -> Result<Verdict, Failure> {
@@ -58,27 +56,4 @@ pub(crate) fn put_back(mode: UndoMode) -> Result<(Vec<String>, bool), Failure> {
     }
 
     Ok((sentences, finished.iter().all(|one| one.is_settled())))
-}
-
-/// Returns the directory of the journal.
-pub(crate) fn journal_directory() -> PathBuf {
-    if let Some(state) = env::var_os("ONBEAT_STATE_DIR") {
-        return Path::new(&state).join("journal");
-    }
-    let path = |name| env::var_os(name).map(PathBuf::from);
-    journal::default_directory(
-        &LiveHost::new(),
-        path("XDG_STATE_HOME").as_deref(),
-        path("HOME").as_deref(),
-    )
-}
-
-/// Returns the directory of onbeat's own files, the journal among them.
-pub(crate) fn state_directory() -> PathBuf {
-    journal_directory().parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
-}
-
-/// Returns whether a process has changes in the journal that are not undone.
-pub(crate) fn has_journal_of(pid: u32) -> bool {
-    journal::is_open(&journal_directory(), pid.cast_signed())
 }

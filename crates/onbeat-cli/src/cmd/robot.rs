@@ -1,7 +1,7 @@
 //! `onbeat robot run`: moves a robot and shows it in the terminal.
 
 use std::io::{BufRead, IsTerminal, stdin, stdout};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use onbeat::probe::{self, Destination, Origin, Run};
@@ -16,6 +16,7 @@ use onbeat_robot::motion::{
 };
 use onbeat_robot::session::{RobotFile, Session, SessionObserver, SessionOutcome, SessionPlan};
 use onbeat_rt::sys::Monotonic;
+use onbeat_rt::time::SECOND_NS;
 use onbeat_rt::{Clock, Instant};
 use onbeat_segment::Link;
 use serde_json::json;
@@ -32,11 +33,24 @@ use crate::term::{Live, Tone, advise, robot as words};
 const ROWS: usize = 8;
 /// The live table is drawn this often, and lines of a log are written this often, in ns.
 const DRAW_EVERY_NS: u64 = 250_000_000;
-const LINE_EVERY_NS: u64 = 1_000_000_000;
+const LINE_EVERY_NS: u64 = SECOND_NS;
 /// Longest period, in ns: a robot is stopped by its cycles, and the next one must come soon.
-const LONGEST_PERIOD_NS: u64 = 1_000_000_000;
+const LONGEST_PERIOD_NS: u64 = SECOND_NS;
 /// A reply of the same cycle may take at most this fraction of the period.
 const REPLY_WITHIN: u64 = 2;
+
+/// Why a robot cannot run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RobotFailure {
+    #[error("the robot file's trajectory: {0}")]
+    Trajectory(String),
+    #[error("{path}: {source}")]
+    Played { path: PathBuf, source: onbeat_robot::motion::TrajectoryError },
+    #[error("--trajectory commander follows goals through the image; add --name NAME")]
+    NoImageName,
+    #[error("a period of {period_s} s is too long to stop a robot in time; use at most 1s")]
+    LongPeriod { period_s: f64 },
+}
 
 pub(crate) fn run(command: &Robot) -> Result<Verdict, Failure> {
     match command {
@@ -48,7 +62,9 @@ pub(crate) fn run(command: &Robot) -> Result<Verdict, Failure> {
 fn run_robot(options: &RobotRunOptions) -> Result<Verdict, Failure> {
     check_cpu(options.cpu)?;
     if options.looping.period > LONGEST_PERIOD_NS {
-        return Err(Failure::LongPeriod { period_s: options.looping.period as f64 / 1e9 });
+        return Err(
+            RobotFailure::LongPeriod { period_s: options.looping.period as f64 / 1e9 }.into()
+        );
     }
 
     let file = RobotFile::read(&options.file, options.looping.period)?;
@@ -75,8 +91,8 @@ struct Motion {
     image: Option<BusSide>,
 }
 
-fn word_of(options: &RobotRunOptions, joints: &Joints) -> Result<TrajectoryWord, Failure> {
-    let of_file = || joints.settings.trajectory.parse().map_err(Failure::Trajectory);
+fn word_of(options: &RobotRunOptions, joints: &Joints) -> Result<TrajectoryWord, RobotFailure> {
+    let of_file = || joints.settings.trajectory.parse().map_err(RobotFailure::Trajectory);
     options.trajectory.clone().map_or_else(of_file, Ok)
 }
 
@@ -112,7 +128,8 @@ fn trajectory(
         TrajectoryWord::Csv(path) => {
             let failed = |source| Failure::File { what: "read", path: path.clone(), source };
             let text = input::text(&path, input::MOST_BYTES_BY_HAND).map_err(failed)?;
-            Trajectory::csv(&text, joints).map_err(|source| Failure::Played { path, source })?
+            Trajectory::csv(&text, joints)
+                .map_err(|source| RobotFailure::Played { path, source })?
         }
         TrajectoryWord::Goal => {
             let place = GoalSlot::default();
@@ -126,7 +143,7 @@ fn trajectory(
             Trajectory::goal(Box::new(place), joints)
         }
         TrajectoryWord::Commander => {
-            let goals = image.and_then(BusSide::goals).ok_or(Failure::NoImageName)?;
+            let goals = image.and_then(BusSide::goals).ok_or(RobotFailure::NoImageName)?;
             Trajectory::goal(Box::new(CommanderGoals::new(goals)), joints)
         }
     })
@@ -143,6 +160,7 @@ fn follow_lines(names: &[String], mut place: GoalSlot) {
                 .map(|(name, number)| (name.trim(), number.trim().parse::<f64>()));
             let joint =
                 pair.as_ref().and_then(|(name, _)| names.iter().position(|known| known == name));
+
             match (joint, pair) {
                 (Some(joint), Some((_, Ok(position)))) => wanted[joint] = Some(position),
                 _ => advise(
@@ -151,6 +169,7 @@ fn follow_lines(names: &[String], mut place: GoalSlot) {
                 ),
             }
         }
+
         place.put(Monotonic.now().as_ns(), &wanted);
     }
 }
@@ -172,6 +191,7 @@ fn run_on<W: Wire + Send>(
     let interruptions = signals::watch(OnUsr1::Summary)?;
     let session =
         Session::bring_up(wire, on, file, BusOptions { mode, period_ns, follow_clock: true })?;
+
     let dir = NewRunDir::create(&options.output.out)?;
     let path = dir.path().join(format!("robot{RUN_FILE_ENDING}"));
     let origin = Origin::now();
@@ -184,11 +204,13 @@ fn run_on<W: Wire + Send>(
     };
 
     let duration_ns = if options.duration == 0 { u64::MAX } else { options.duration };
+
     let destination =
         Destination { path: &path, header: header(options, origin), origin: origin.at };
     let opened = Run::open(destination, setting(&options.looping, thread, duration_ns))
         .map_err(Failure::from);
     let run = runs::keep_if_begun(&dir, opened)?;
+
     let plan = SessionPlan {
         controller: motion.controller,
         image: motion.image,
@@ -261,6 +283,7 @@ fn conclude(
 ) -> Result<Verdict, Failure> {
     let reported = runs::reported(path, None, None)?;
     let Some(view) = &outcome.view else { return Ok(Verdict::CannotTell) };
+
     if options.output.json {
         let all = json!({ "schema": "onbeat.robot/1", "robot": view, "run": reported.summary });
         crate::term::say(Tone::Plain, &serde_json::to_string(&all)?);

@@ -22,6 +22,23 @@ const TIMES_WITHIN_AGE: u32 = 5;
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(50);
 
+/// Why a goal is not followed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GoalFailure {
+    #[error("\"{0}\" is not a goal; write JOINT=RAD, such as \"left knee=0.3\"")]
+    NoGoal(String),
+    #[error("the robot refused the goal: it is outside the travel of a joint")]
+    Refused,
+    #[error(
+        "{name} is in a safe stop: {why}; once the cause is gone, `kill -USR1 {pid}` resets it"
+    )]
+    SafelyStopped { name: String, why: String, pid: u32 },
+    #[error(
+        "the robot did not accept the goal within {within_s} s: it is not running, or in a safe stop; `onbeat robot run` shows which"
+    )]
+    NotSeen { within_s: u64 },
+}
+
 pub(crate) fn give(options: &GoalOptions) -> Result<Verdict, Failure> {
     let goals = options.goals.iter().map(|word| parsed(word)).collect::<Result<Vec<_>, _>>()?;
     let mut robot = CommandedRobot::open(&options.name)?;
@@ -43,7 +60,7 @@ pub(crate) fn give(options: &GoalOptions) -> Result<Verdict, Failure> {
             return Ok(Verdict::CannotTell);
         }
         if began.elapsed() > SEEN_WITHIN {
-            return Err(Failure::GoalNotSeen { within_s: SEEN_WITHIN.as_secs() });
+            return Err(GoalFailure::NotSeen { within_s: SEEN_WITHIN.as_secs() }.into());
         }
 
         robot.refresh(&mut commander, every)?;
@@ -66,14 +83,15 @@ fn parsed(word: &str) -> Result<(String, f64), Failure> {
     let pair = word
         .rsplit_once('=')
         .and_then(|(joint, rad)| Some((joint.trim().to_owned(), rad.trim().parse().ok()?)));
-    pair.filter(|(joint, _)| !joint.is_empty()).ok_or_else(|| Failure::NoGoal(word.to_owned()))
+    pair.filter(|(joint, _)| !joint.is_empty())
+        .ok_or_else(|| GoalFailure::NoGoal(word.to_owned()).into())
 }
 
 /// Returns whether the robot follows a goal from number `first` on.
 fn is_followed(commander: &Commander, first: u64) -> Result<bool, Failure> {
     match commander.answer() {
         Some((number, GoalAnswer::Taken)) if number >= first => Ok(true),
-        Some((number, GoalAnswer::Refused)) if number >= first => Err(Failure::GoalRefused),
+        Some((number, GoalAnswer::Refused)) if number >= first => Err(GoalFailure::Refused.into()),
         _ => Ok(false),
     }
 }
@@ -106,7 +124,7 @@ impl CommandedRobot {
             .map_or("", |device| device.name.as_str());
         let why = stop_reason(stopped.stopped_by.into(), joint, 0);
         let state = self.client.state();
-        Err(Failure::SafelyStopped { name: state.name, why, pid: state.pid })
+        Err(GoalFailure::SafelyStopped { name: state.name, why, pid: state.pid }.into())
     }
 
     fn refresh(&mut self, commander: &mut Commander, after: Duration) -> Result<(), Failure> {

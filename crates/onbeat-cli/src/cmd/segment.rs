@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,6 +27,27 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 const MOST_LOOKS: u32 = 300;
 /// Longest name of a network interface.
 const LONGEST_NAME: usize = 15;
+
+/// Why a segment cannot run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SegmentFailure {
+    #[error("--device chooses among the devices of an ESI file (.xml), which {path} is not")]
+    NoEsi { path: PathBuf },
+    #[error(
+        "the segment is a ring; name the interface at its far end by --second, or create both by --veth"
+    )]
+    NoSecond,
+    #[error(
+        "the segment is not a ring and has no far end; leave --second out, or set `ring = true` in its file"
+    )]
+    NoRing,
+    #[error("\"{name}\" is too long for a pair of interfaces; use at most {most} letters")]
+    LongName { name: String, most: usize },
+    #[error("cannot run `{line}`: {source}. It is part of iproute2; --interface does not need it")]
+    Program { line: String, source: io::Error },
+    #[error("`{line}` failed: {why}")]
+    ProgramSays { line: String, why: String },
+}
 
 pub(crate) fn run(command: &Segment) -> Result<Verdict, Failure> {
     match command {
@@ -178,7 +199,7 @@ fn link_of(options: &SegmentRunOptions) -> Result<Link, Failure> {
     let file = &options.file;
     let is_esi = file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("xml"));
     if !options.device.is_empty() && !is_esi {
-        return Err(Failure::NoEsi { path: file.clone() });
+        return Err(SegmentFailure::NoEsi { path: file.clone() }.into());
     }
 
     let description = if file == Path::new("humanoid") {
@@ -246,7 +267,7 @@ impl SegmentWire {
             let longest = ends.iter().map(String::len).max().unwrap_or_default() + "-seg".len();
             if longest > LONGEST_NAME {
                 let most = LONGEST_NAME + name.len() - longest;
-                return Err(Failure::LongName { name: name.clone(), most });
+                return Err(SegmentFailure::LongName { name: name.clone(), most }.into());
             }
 
             let mut interfaces = Vec::new();
@@ -267,8 +288,8 @@ impl SegmentWire {
         let ends = match (&options.second, is_ring) {
             (Some(second), true) => vec![first, second.clone()],
             (None, false) => vec![first],
-            (None, true) => return Err(Failure::NoSecond),
-            (Some(_), false) => return Err(Failure::NoRing),
+            (None, true) => return Err(SegmentFailure::NoSecond.into()),
+            (Some(_), false) => return Err(SegmentFailure::NoRing.into()),
         };
 
         let interfaces = ends
@@ -361,11 +382,11 @@ fn ip(words: &[&str]) -> Result<String, Failure> {
     let done = Command::new("ip")
         .args(words)
         .output()
-        .map_err(|source| Failure::Program { line: line.clone(), source })?;
+        .map_err(|source| SegmentFailure::Program { line: line.clone(), source })?;
     if done.status.success() {
         return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
     }
 
     let why = String::from_utf8_lossy(&done.stderr).trim().to_owned();
-    Err(Failure::ProgramSays { line, why })
+    Err(SegmentFailure::ProgramSays { line, why }.into())
 }

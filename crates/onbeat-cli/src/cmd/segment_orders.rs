@@ -8,9 +8,9 @@ use onbeat_segment::serving::{
 };
 use onbeat_segment::{FAULT_KINDS, FaultTable};
 
-use super::repair::state_directory;
 use super::{Failure, Verdict};
 use crate::cli_segment::{FaultOptions, OnOptions, StatusOptions};
+use crate::state::state_directory;
 use crate::term::{Tone, advise, say, wrapped};
 
 const ENDING: &str = ".sock";
@@ -22,6 +22,19 @@ fn directory() -> PathBuf {
 /// Returns the socket of the segment on an interface.
 fn socket(interface: &str) -> PathBuf {
     directory().join(format!("{interface}{ENDING}"))
+}
+
+/// Why a running segment cannot be commanded.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SegmentOrderFailure {
+    #[error("no segment is running{on}; `onbeat segment run` starts one (looked for in {place})")]
+    NoSegment { on: String, place: PathBuf },
+    #[error("several segments are running, on {0}; choose one by --on")]
+    SeveralSegments(String),
+    #[error("cannot reach the segment on {on}: {source}")]
+    NotAsked { on: String, source: io::Error },
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// Opens the socket of a segment. A segment without one runs too, and reports that.
@@ -62,22 +75,23 @@ fn is_there(path: &Path) -> bool {
 }
 
 fn chosen(on: &OnOptions) -> Result<String, Failure> {
-    let none = |on: String| Failure::NoSegment { on, place: directory() };
+    let none =
+        |on: String| Failure::from(SegmentOrderFailure::NoSegment { on, place: directory() });
     match (&on.on, running().as_slice()) {
         (Some(name), _) if is_there(&socket(name)) => Ok(name.clone()),
         (Some(name), _) => Err(none(format!(" on {name}"))),
         (None, [one]) => Ok(one.clone()),
         (None, []) => Err(none(String::new())),
-        (None, several) => Err(Failure::SeveralSegments(several.join(", "))),
+        (None, several) => Err(SegmentOrderFailure::SeveralSegments(several.join(", ")).into()),
     }
 }
 
 fn asked(on: &OnOptions, order: &SegmentCommand) -> Result<(String, SegmentReply), Failure> {
     let name = chosen(on)?;
     match send_command(&socket(&name), order) {
-        Ok(SegmentReply::Refused { why }) => Err(Failure::Refused(why)),
+        Ok(SegmentReply::Refused { why }) => Err(SegmentOrderFailure::Refused(why).into()),
         Ok(answer) => Ok((name, answer)),
-        Err(source) => Err(Failure::NotAsked { on: name, source }),
+        Err(source) => Err(SegmentOrderFailure::NotAsked { on: name, source }.into()),
     }
 }
 

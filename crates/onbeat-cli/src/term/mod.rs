@@ -5,7 +5,6 @@ mod live;
 mod output;
 mod progress;
 pub(crate) mod robot;
-pub(crate) mod tune;
 
 use std::io::Write;
 

@@ -281,6 +281,7 @@ pub(crate) fn line(view: &RobotView, letters: Letters) -> String {
     let following = worst.map_or(String::new(), |(device, joint)| {
         format!("  following {:.4} rad {}", joint.following_rad, device.name)
     });
+
     let bus = &view.bus;
     let answers = no_answer(view).unwrap_or_else(|| {
         format!(
@@ -291,6 +292,7 @@ pub(crate) fn line(view: &RobotView, letters: Letters) -> String {
             bus.expected
         )
     });
+
     format!(
         "{:.1} s  {}  {}  {answers}  misses {}  skipped {}  worst {}{following}",
         view.time_ns as f64 / 1e9,

@@ -1,4 +1,5 @@
-//! A directory with a run in it, and commands that are run there: what the tests of misuse share.
+//! A directory with a run in it, and commands that are run there: what the tests of misuse and of
+//! lost output share.
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 use std::fs;

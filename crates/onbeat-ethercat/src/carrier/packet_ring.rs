@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use onbeat_rt::time::SECOND_NS;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -26,8 +27,6 @@ const SLOTS: usize = 64;
 /// Size of a memory block in bytes. Blocks are whole pages; the largest page size is 64 KiB.
 const BLOCK: usize = 65_536;
 const BYTES: usize = SLOT * SLOTS;
-
-const SECOND_NS: u64 = 1_000_000_000;
 
 /// `struct tpacket_req`.
 #[repr(C)]

@@ -42,7 +42,6 @@ pub use tables::{
     ChannelsTable, DeviceTable, DriveTable, FICTITIOUS_VENDOR, ForceTable, ImuTable, OperationMode,
     SegmentTable, TypeKind, TypeTable,
 };
-pub(crate) use to_layout::layout_of;
 
 /// Largest number of devices of a segment.
 const MOST_DEVICES: usize = 1024;

@@ -6,18 +6,31 @@ use super::{Description, DescriptionError, TypeKind};
 use crate::esi::Behaviour;
 use crate::layout::{DeviceKind, DeviceLayout, Layout};
 
-/// Returns the layout of the described segment.
-pub(crate) fn layout_of(description: &Description) -> Result<Layout, DescriptionError> {
-    let resolved = ResolvedDescription::new(description)?;
-    let watchdog_ns = description.segment.watchdog_ms.map(watchdog_ns).transpose()?;
-
-    let mut layout =
-        Layout { name: description.segment.name.clone(), watchdog_ns, ..Layout::default() };
-    for position in resolved.order_on_cable() {
-        layout.add(device(&resolved.devices[position])?);
+impl Layout {
+    /// Reads the layout from the text of a segment file (`docs/segment.md`).
+    ///
+    /// # Errors
+    /// [`DescriptionError`] when the text does not describe a segment.
+    pub fn from_toml(text: &str) -> Result<Self, DescriptionError> {
+        Self::from_description(&Description::from_toml(text)?)
     }
 
-    Ok(layout)
+    /// Derives the layout from a description.
+    ///
+    /// # Errors
+    /// [`DescriptionError`] when the description is inconsistent.
+    pub fn from_description(description: &Description) -> Result<Self, DescriptionError> {
+        let resolved = ResolvedDescription::new(description)?;
+        let watchdog_ns = description.segment.watchdog_ms.map(watchdog_ns).transpose()?;
+
+        let mut layout =
+            Layout { name: description.segment.name.clone(), watchdog_ns, ..Layout::default() };
+        for position in resolved.order_on_cable() {
+            layout.add(device(&resolved.devices[position])?);
+        }
+
+        Ok(layout)
+    }
 }
 
 fn device(resolved: &ResolvedDevice<'_>) -> Result<DeviceLayout, DescriptionError> {

@@ -7,7 +7,6 @@ use onbeat_rt::time::Instant;
 
 use super::clock_sync::LockChange;
 use super::cyclic::{CycleReply, FrameClass};
-use super::event_queue::EventWriter;
 use super::no_answer::Change;
 use super::rate_limit::EventRateLimit;
 use super::{Bus, ExchangeMode};
@@ -103,12 +102,7 @@ impl<W: Wire> Bus<W> {
         // from the wire.
         let is_pipelined = self.options.mode == ExchangeMode::Pipelined;
         let received_at = if is_pipelined { self.wire.received_at(now) } else { now };
-        let mut events = EventWriter {
-            queue: &mut self.events,
-            cycle: self.counts.cycles,
-            at_ns: now.as_ns(),
-            period_ns: self.options.period_ns,
-        };
+        let mut events = self.events.writer(self.counts.cycles, now);
 
         let taken = match self.exchange.take(reply, &mut self.inputs, received_at) {
             FrameClass::Acyclic if self.diagnostics.take(reply, &mut events) => return,
@@ -153,13 +147,7 @@ impl<W: Wire> Bus<W> {
 
         if right {
             let Self { stale_inputs, layout, inputs, events, counts, .. } = self;
-            let mut events = EventWriter {
-                queue: events,
-                cycle: counts.cycles,
-                at_ns: release.as_ns(),
-                period_ns: self.options.period_ns,
-            };
-
+            let mut events = events.writer(counts.cycles, release);
             stale_inputs.update(layout, inputs, |place| {
                 events.write(EventKind::Frozen, Some(place), (0, 0), 0);
             });
@@ -181,12 +169,7 @@ impl<W: Wire> Bus<W> {
     /// Counts the cycle, and reports the begin and end of problems.
     fn count_cycle(&mut self, answer: &CycleReply, right: bool) {
         let expected = self.exchange.expected();
-        let mut events = EventWriter {
-            queue: &mut self.events,
-            cycle: self.counts.cycles,
-            at_ns: self.wire.now().as_ns(),
-            period_ns: self.options.period_ns,
-        };
+        let mut events = self.events.writer(self.counts.cycles, self.wire.now());
 
         if !answer.complete {
             if let Some(in_row) = self.rate_limits.lost.record(events.cycle) {
@@ -244,12 +227,7 @@ impl<W: Wire> Bus<W> {
             LockChange::Unlocked(by_ns) => (EventKind::ClockUnlocked, by_ns.unsigned_abs()),
         };
 
-        let mut events = EventWriter {
-            queue: &mut self.events,
-            cycle: self.counts.cycles,
-            at_ns: self.release.as_ns(),
-            period_ns: self.options.period_ns,
-        };
+        let mut events = self.events.writer(self.counts.cycles, self.release);
         events.write(kind, None, (0, 0), u32::try_from(code).unwrap_or(u32::MAX));
     }
 }

@@ -423,6 +423,7 @@ impl Diagnostics {
     ) {
         let device = &mut self.devices[place];
         let DeviceStage::Recovering(recovery) = &mut device.stage else { return };
+
         match recovery.answer(&mut device.known, answer, second, events.cycle) {
             RecoveryProgress::InProgress => {}
             RecoveryProgress::Done => {

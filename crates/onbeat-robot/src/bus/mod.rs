@@ -57,7 +57,7 @@ use self::clock_sync::ClockSync;
 use self::cycle::EventRateLimits;
 use self::cyclic::CyclicExchange;
 use self::diagnostics::Diagnostics;
-use self::event_queue::{EventQueue, EventWriter};
+use self::event_queue::EventQueue;
 use self::no_answer::NoAnswerMonitor;
 use self::stale_inputs::StaleInputs;
 use onbeat_ethercat::event::{Event, EventKind};
@@ -158,7 +158,7 @@ impl<W: Wire> Bus<W> {
             exchange,
             steering_ns: 0,
             buffer: Box::new([0; LONGEST + 1]),
-            events: EventQueue::new(events),
+            events: EventQueue::new(events, options.period_ns),
             counts: BusCounts::default(),
             rate_limits: EventRateLimits::default(),
             no_answer,
@@ -205,10 +205,8 @@ impl<W: Wire> Bus<W> {
             shutdown::request_state(&mut self.wire, state, self.layout.devices.len());
         }
 
-        let at_ns = self.wire.now().as_ns();
-        let cycle = self.counts.cycles;
-        EventWriter { queue: &mut self.events, cycle, at_ns, period_ns: self.options.period_ns }
-            .write(EventKind::BusDown, None, (0, 0), 0);
+        let mut events = self.events.writer(self.counts.cycles, self.wire.now());
+        events.write(EventKind::BusDown, None, (0, 0), 0);
     }
 
     /// Returns the shift of the next releases that follows the reference clock, in ns; positive is

@@ -182,6 +182,7 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
         let name =
             || layout.devices.get(place).map_or_else(String::new, |device| device.name.clone());
         let is_at_sync0 = recovery.is_at_sync0();
+
         match recovery.answer(&mut device.known, answer, second, self.cycle) {
             RecoveryProgress::InProgress => Ok(()),
             RecoveryProgress::Done => {

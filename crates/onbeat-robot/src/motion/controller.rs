@@ -64,8 +64,10 @@ impl MotionController {
     pub fn new(robot: &Robot, trajectory: Trajectory) -> Self {
         let count = robot.joints.len();
         let period_s = robot.settings.period_ns as f64 * 1e-9;
+
         let mut status = Box::<Status>::default();
         status.count = count as u32;
+
         Self {
             joints: robot.joints.iter().map(|joint| JointDrive::new(joint, period_s)).collect(),
             devices: robot

@@ -15,10 +15,10 @@ use onbeat_rt::{Clock, Cycle, Flow, Sample, Task};
 
 use super::error::BusProbeError;
 use onbeat::host;
+use onbeat::probe::Setting;
 use onbeat::probe::description::{
     Companion, Defaults, Description, OnGrid, OptionKind, Parts, ProbeError, ProbeOption,
 };
-use onbeat::probe::run::Setting;
 use onbeat::probe::timer::work;
 use onbeat::record::{Figures, Series};
 use onbeat::thread::{ThreadRequest, run_as_ordinary};

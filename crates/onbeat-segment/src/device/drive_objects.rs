@@ -1,6 +1,6 @@
 //! The objects of a drive (CiA 402).
 
-use super::drive::{DriveSettings, mode};
+use super::drive_settings::{DriveSettings, mode};
 use crate::coe::{DataType, Dictionary, ValueSlot, access};
 
 /// Slots of the objects in the dictionary.

@@ -6,13 +6,15 @@
 mod cia402;
 mod drive;
 mod drive_objects;
+mod drive_settings;
 mod force;
 mod imu;
 mod io;
 mod motor;
 mod profile;
 
-pub(crate) use drive::{Drive, DriveSettings};
+pub(crate) use drive::Drive;
+pub(crate) use drive_settings::DriveSettings;
 pub(crate) use force::ForceTorque;
 pub(crate) use imu::{Imu, Noise};
 pub(crate) use io::Io;

@@ -1,8 +1,8 @@
 //! Motion profiles of a drive: ramps, positioning with limited velocity and acceleration, homing.
 
 use super::cia402::{CHANGE_NOW, MODE_12, MODE_13, RELATIVE, START, TARGET_REACHED};
-use super::drive::DriveSettings;
 use super::drive_objects::DriveObjects;
+use super::drive_settings::DriveSettings;
 use crate::coe::Dictionary;
 
 /// State of a planned motion. Positions in increments, velocities in increments per second, torques

@@ -163,11 +163,14 @@ impl Esc {
             ports as u8,
         ]);
         self.put_word(DEVICE + 8, features);
+
         self.put_word(WATCHDOG_DIVIDER, 2498);
         self.put_word(0x0410, 1000);
         self.put_word(WATCHDOG_TIME, 1000);
         self.put_word(SPEED_START, 0x1000);
+
         self.memory[FILTER_DEPTH..FILTER_DEPTH + 2].copy_from_slice(&[4, 12]);
+
         self.set_state(1, 0);
         self.put_word(AL_CONTROL, 1);
         self.set_watchdog();

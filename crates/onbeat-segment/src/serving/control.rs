@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 
+use onbeat_ethercat::description::FaultTable;
 use onbeat_rt::time::Instant;
 use serde::{Deserialize, Serialize};
 
-use crate::{FaultChange, FaultTable, Link, LinkCounts};
+use crate::link::{FaultChange, Link, LinkCounts};
 
 /// Most waiting commands; further ones are refused.
 const QUEUE: usize = 16;

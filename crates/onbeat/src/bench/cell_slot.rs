@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::CellTuning;
 use super::cell::CellProcess;
-use super::conduct::BenchError;
+use super::cell_tuning::CellTuning;
+use super::error::BenchError;
 use crate::record::{Cell, CellNotPermitted};
 use crate::thread::{Grant, Privilege};
 

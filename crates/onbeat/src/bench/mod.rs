@@ -24,6 +24,7 @@ mod cell_slot;
 pub mod cell_start;
 pub mod cell_tuning;
 pub mod conduct;
+mod error;
 pub mod fresh_memory;
 pub mod host_settings;
 mod load_notes;

@@ -8,7 +8,7 @@ use onbeat_rt::Wait;
 
 use super::cell_start::CellTask;
 use super::cell_tuning::{CellTuning, LoopOptions};
-use super::conduct::BenchError;
+use super::error::BenchError;
 use super::host_settings::HostSetting;
 use super::schedule::{self, CellOrder, Schedule};
 use crate::load::Load;

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use super::conduct::{BENCH_FILE, BenchError};
+use super::error::BenchError;
 use super::plan::{BenchPlan, real_loads, scheduled};
 use super::schedule::{Pace, Schedule};
 use crate::probe::resume::{OtherRun, ResumePoint, ResumeTime, differences};
 use crate::probe::{self, Origin};
+use crate::record::run_dir::BENCH_FILE;
 use crate::record::{
     Account, Bench, Cell, EndReason, Past, RunFile, RunFileError, RunWriter, WriteError,
 };

@@ -9,8 +9,8 @@ use rustix::process::{
     set_child_subreaper, set_parent_process_death_signal, setpgid, setsid,
 };
 
+use super::error::Error;
 use super::process::{self, Stat};
-use super::run::Error;
 
 /// The signals that end a load gracefully.
 const ENDING: [libc::c_int; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];

@@ -23,6 +23,7 @@
 //! | `cpu` `sched` `disk` `network` `memory` `walk` | the built-in parts: threads that count |
 //! | `external` | programs: hackbench, ping, stress-ng, a user's own |
 //! | `plan` | which of these a load is made of on this machine |
+//! | `options` `error` | where it may write and run; why it cannot start |
 //! | `run` | [`supervise`]: start, watch, kill, report |
 //! | `running` | [`RunningLoad`] and [`serve`]: the two ends of the pipe |
 //! | `process` | `/proc`: who descends from whom, and [`kill_session`] |
@@ -48,11 +49,13 @@ mod bounds;
 mod builtin;
 mod cpu;
 mod disk;
+mod error;
 mod event;
 mod external;
 mod leader;
 mod memory;
 mod network;
+mod options;
 mod ordinary;
 mod parse;
 mod plan;
@@ -65,8 +68,10 @@ mod spec;
 mod walk;
 
 pub use disk::{check_directory, misses_the_disk};
+pub use error::Error;
 pub use event::{LoadNotice, LoadNoticeKind, LoadReport, LoadStopReason, PartReport, PartWork};
+pub use options::Options;
 pub use process::{kill_session, session_identity};
-pub use run::{Error, Options, supervise};
+pub use run::supervise;
 pub use running::{LoadMessage, RunningError, RunningLoad, serve};
 pub use spec::{CATALOGUE, CatalogueEntry, Load, LoadError, LoadPart};

@@ -2,8 +2,7 @@
 
 use std::str::FromStr;
 
-use super::spec::{DEFAULT_GROUPS, MOST_GROUPS, NAMES};
-use super::{Load, LoadError, LoadPart};
+use super::spec::{DEFAULT_GROUPS, Load, LoadError, LoadPart, MOST_GROUPS, NAMES};
 
 impl FromStr for Load {
     type Err = LoadError;

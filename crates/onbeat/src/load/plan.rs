@@ -12,7 +12,7 @@ use super::disk::DiskLoad;
 use super::external::{Recipe, Repeat};
 use super::memory::MemoryLoad;
 use super::network::NetworkLoad;
-use super::run::Options;
+use super::options::Options;
 use super::sched::{SchedLoad, hackbench_groups};
 use super::spec::{Load, LoadPart};
 use super::walk::WalkLoad;
@@ -72,17 +72,20 @@ fn paper() -> Vec<PlannedPart> {
         &["hackbench", "-g", &groups.to_string()],
         Repeat::KilledEvery(PAPER_KILL),
     );
+
     let mut ping = program(
         "iputils-ping",
         &["ping", "-q", "-l", PAPER_PRELOAD, "-s", "10", "-f", "localhost"],
         Repeat::Once,
     );
     (ping.ending, ping.figures) = (Signal::INT, true);
+
     let line = |name, implementations: Vec<Implementation>| PlannedPart {
         name,
         implementations: implementations.into(),
         dispensable: true,
     };
+
     vec![
         line("disk", vec![Implementation::BuiltIn(LoadPart::Disk)]),
         line(

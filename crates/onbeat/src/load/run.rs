@@ -1,7 +1,6 @@
 //! [`supervise`]: starts the parts of a load, watches them, and ends them all.
 
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -9,10 +8,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::builtin::{RunningThreads, ThreadMessage};
-use super::disk;
+use super::error::Error;
 use super::event::{LoadNotice, LoadNoticeKind, LoadReport, LoadStopReason, PartReport, PartWork};
 use super::external::{ExternalProgram, RunEnd};
 use super::leader::Leader;
+use super::options::Options;
 use super::ordinary::{become_ordinary, raise_priority, restore_priority};
 use super::plan::{Implementation, PlannedPart, built_in, planned_parts};
 use super::process::{KILL_TIME, descendants, mark};
@@ -23,82 +23,6 @@ use super::spec::Load;
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// Time for programs to end gracefully.
 const GRACE: Duration = Duration::from_secs(1);
-
-/// Options of a load: where it may write and run, and which process ends it.
-#[derive(Debug)]
-pub struct Options {
-    /// Directory for the files of the disk part and of stress-ng, on the disk to be loaded.
-    pub directory: PathBuf,
-    /// Maximum file size of the disk part, in bytes; a tenth of the free space if that is less.
-    pub largest_file_bytes: u64,
-    /// Start directory of the walk.
-    pub walk_from: PathBuf,
-    /// CPUs for all parts; `None` for all CPUs of the cpuset except those isolated at boot.
-    pub cpus: Option<Vec<usize>>,
-    /// The process whose end ends the load; `None` for the current parent.
-    pub parent: Option<i32>,
-    /// Read end of a pipe: the load ends when the last write end is closed.
-    pub parent_pipe: Option<OwnedFd>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            directory: std::env::temp_dir(),
-            largest_file_bytes: disk::LARGEST,
-            walk_from: PathBuf::from("/"),
-            cpus: None,
-            parent: None,
-            parent_pipe: None,
-        }
-    }
-}
-
-/// The load cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// This process carries a load already.
-    #[error("this process carries a load already; start the next load in another process")]
-    AlreadySupervising,
-    /// The process cannot lead a session of its own, which is needed to find all processes of the
-    /// load.
-    #[error(
-        "cannot lead a session of its own: {why}; start the load as a child that does not lead a process group"
-    )]
-    Session {
-        /// The kernel's error.
-        why: std::io::Error,
-    },
-    /// `/proc` does not show this process.
-    #[error(
-        "/proc does not show this process; mount /proc, because a load must find its processes"
-    )]
-    NoProc,
-    /// The kernel refused a setting that is needed to leave no process behind.
-    #[error("cannot {what}: {why}")]
-    Setting {
-        /// The refused operation.
-        what: &'static str,
-        /// The kernel's error.
-        why: std::io::Error,
-    },
-    /// A requested program is not installed.
-    #[error("{program} is not installed; install the package {package}, or choose another load")]
-    Missing {
-        /// The program.
-        program: String,
-        /// The Debian package that contains it.
-        package: String,
-    },
-    /// A requested part cannot start.
-    #[error("load part {part} cannot start: {why}")]
-    Part {
-        /// The part.
-        part: String,
-        /// The reason, and what to do.
-        why: String,
-    },
-}
 
 /// Carries `load` in this process until `stop` is set, a signal requests the end, or the starter is
 /// gone. Then ends all its processes and returns a report.

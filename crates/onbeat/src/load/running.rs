@@ -14,9 +14,11 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::error::Error;
 use super::event::{LoadNotice, LoadNoticeKind, LoadReport};
+use super::options::Options;
 use super::process::{kill_session, session_identity};
-use super::run::{Error, Options, supervise};
+use super::run::supervise;
 use super::spec::Load;
 
 /// Maximum time to start a load: memory is filled and hundreds of processes are forked.

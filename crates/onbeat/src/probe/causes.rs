@@ -167,11 +167,9 @@ pub(super) fn open(wanted: &ThreadRequest) -> (Option<Explainer>, Vec<Grant>) {
 #[cfg(test)]
 mod tests {
     use onbeat_rt::cycle::Phase;
-    use onbeat_rt::{OnOverrun, Wait};
 
     use super::*;
     use crate::cause::CauseKind;
-    use crate::record::SpikeLimit;
 
     /// Explains everything, and counts how often.
     struct ExplainsAll(u32);
@@ -196,21 +194,7 @@ mod tests {
     }
 
     fn setting() -> Setting {
-        Setting {
-            period_ns: 1_000_000,
-            deadline_ns: 1_000_000,
-            work_ns: 0,
-            delay_ns: 0,
-            wait: Wait::Sleep,
-            on_overrun: OnOverrun::SkipKeepPhase,
-            phase: Phase::At(0),
-            thread: ThreadRequest::default(),
-            warmup: 0,
-            interval_ns: 1_000_000_000,
-            spike_limit: SpikeLimit::TenTimesMedian,
-            causes: true,
-            lockdown: false,
-        }
+        Setting { phase: Phase::At(0), warmup: 0, causes: true, ..Setting::new(1_000_000) }
     }
 
     #[test]

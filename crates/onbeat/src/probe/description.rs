@@ -3,16 +3,17 @@
 //! The command line, its help, the man pages and the run file's header are made from these
 //! descriptions, so that a probe is one file and one line in the list of its crate.
 
-use std::path::PathBuf;
-
-use onbeat_rt::sys::Monotonic;
-use onbeat_rt::{EdgeLoop, EdgePlan, EdgeSource, Flow, Outcome, Plan, Producer, Sample, Task};
-use std::io;
 use std::sync::atomic::AtomicBool;
 
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{EdgeLoop, EdgePlan, EdgeSource, Outcome, Plan, Producer, Sample, Task};
+
+pub use super::companion::{Alone, Companion};
+pub use super::error::ProbeError;
+pub use super::option::{OptionKind, ProbeOption};
 use super::ports::{EdgeCount, PortAddress};
-use super::run::Setting;
-use crate::record::{Figures, Recorder, Series};
+use super::setting::Setting;
+use crate::record::{Figures, Series};
 
 /// A probe as a program that starts it sees it.
 #[derive(Debug)]
@@ -49,36 +50,6 @@ pub struct Defaults {
 impl Defaults {
     /// 1 kHz at priority 90 for ten seconds.
     pub const LOOP: Self = Self { period: "1ms", priority: "90", duration: "10s" };
-}
-
-/// An option of one probe.
-#[derive(Clone, Copy, Debug)]
-pub struct ProbeOption {
-    /// Without the dashes.
-    pub name: &'static str,
-    /// Help: at most twelve words; details after a line break.
-    pub help: &'static str,
-    /// Default as typed; `None` for an option without one.
-    pub default: Option<&'static str>,
-    /// The kind of its value.
-    pub kind: OptionKind,
-}
-
-/// The kind of value that a [`ProbeOption`] takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OptionKind {
-    /// A time, such as `200us`.
-    Time,
-    /// A whole number.
-    Count,
-    /// Something to read from or write to.
-    Place,
-    /// One of these words.
-    Word(&'static [&'static str]),
-    /// A name or a path.
-    Name,
-    /// None: the option is there or not.
-    Switch,
 }
 
 /// The value of a [`ProbeOption`], as typed.
@@ -242,139 +213,6 @@ impl<E: EdgeSource + Send, T: Task + Send> Body for OnEdges<E, T> {
     fn has_ports(&self) -> bool {
         true
     }
-}
-
-/// What runs beside the loop of a probe, in measurements and in cells of a bench alike: a generator
-/// of its edges, a reader of its output, the devices on its bus.
-///
-/// [`Run`](super::Run) calls `start` once, `look` while a block runs, `after_block` after each
-/// block, and `end` once.
-pub trait Companion {
-    /// Starts, before the first block.
-    ///
-    /// # Errors
-    /// [`ProbeError`].
-    fn start(&mut self) -> Result<(), ProbeError> {
-        Ok(())
-    }
-
-    /// Looks at the running loop, about every 20 ms; [`Flow::Stop`] ends the block.
-    fn look(&mut self, recorder: &mut Recorder) -> Flow {
-        let _ = recorder;
-        Flow::Continue
-    }
-
-    /// Writes down what is left of a block, after its loop has ended.
-    fn after_block(&mut self, recorder: &mut Recorder) {
-        let _ = recorder;
-    }
-
-    /// Ends, after the last block. Returns remarks for the run file, as sentences.
-    fn end(&mut self) -> Vec<String> {
-        Vec::new()
-    }
-}
-
-/// The companion of a loop that runs alone.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Alone;
-
-impl Companion for Alone {}
-
-/// A probe cannot run as asked.
-#[derive(Debug, thiserror::Error)]
-pub enum ProbeError {
-    /// The delay is too long for the period.
-    #[error(
-        "the answer to an edge begins {delay_us} us after it was taken up{}, and edges come every {period_us} us; \
-         shorten --delay{} to at most nine tenths of --period",
-        if *work_us > 0.0 { format!(" and works for {work_us} us") } else { String::new() },
-        if *work_us > 0.0 { " and --work together" } else { "" }
-    )]
-    DelayTooLong {
-        /// The delay, in microseconds.
-        delay_us: f64,
-        /// Planned work of an answer, in microseconds.
-        work_us: f64,
-        /// The period of the edges, in microseconds.
-        period_us: f64,
-    },
-    /// An option has no effect together with the others.
-    #[error("{option} has no meaning here: {why}; leave it out")]
-    NoMeaning {
-        /// The option as typed.
-        option: &'static str,
-        /// Why it has no effect.
-        why: &'static str,
-    },
-    /// A place cannot be read from or written to as requested.
-    #[error("{place} cannot be {what}: {why}")]
-    Unfit {
-        /// The place as typed.
-        place: String,
-        /// The requested use: `an input`, `an output`.
-        what: &'static str,
-        /// Why it cannot, and which place can.
-        why: &'static str,
-    },
-    /// The system refused to open a place.
-    #[error("cannot open {place} as {what}: {source}{hint}")]
-    Open {
-        /// The place as typed.
-        place: String,
-        /// The requested use.
-        what: &'static str,
-        /// The system's answer.
-        source: io::Error,
-        /// What to do next, after a semicolon; may be empty.
-        hint: &'static str,
-    },
-    /// The GPIO chip does not exist.
-    #[error(
-        "{chip} does not exist, {}; without hardware leave the option out: the default is a signal generator of \
-         onbeat's own on another CPU, and a pipe",
-        if others.is_empty() { "and this machine has no GPIO chip".to_owned() } else { format!("this machine has {}", others.join(", ")) }
-    )]
-    NoChip {
-        /// The chip that was requested.
-        chip: PathBuf,
-        /// Chips that exist.
-        others: Vec<String>,
-    },
-    /// The PWM chip does not exist.
-    #[error(
-        "{chip} does not exist, {}; without hardware leave the option out: the default is a pipe",
-        if others.is_empty() { "and this machine has no PWM chip".to_owned() } else { format!("this machine has {}", others.join(", ")) }
-    )]
-    NoPwm {
-        /// The chip that was requested.
-        chip: PathBuf,
-        /// Chips that exist.
-        others: Vec<String>,
-    },
-    /// The chip does not have the line.
-    #[error("{chip} has no line {line}; `gpioinfo` (Debian package gpiod) lists its {lines} lines")]
-    NoLine {
-        /// The chip.
-        chip: PathBuf,
-        /// The line that was requested.
-        line: String,
-        /// Number of its lines.
-        lines: u32,
-    },
-    /// A probe of another crate cannot run.
-    #[error(transparent)]
-    Own(Box<dyn std::error::Error + Send + Sync>),
-    /// A thread could not be started.
-    #[error(
-        "cannot start the thread of {what}: {source}; the limit of threads (ulimit -u) may be reached"
-    )]
-    Thread {
-        /// The name of the thread.
-        what: &'static str,
-        /// The system's answer.
-        source: io::Error,
-    },
 }
 
 #[cfg(test)]

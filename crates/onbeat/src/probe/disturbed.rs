@@ -11,7 +11,10 @@ use onbeat_rt::{Clock, Consumer, Cycle, Flow, Instant, Sample, Slot, Task, split
 
 use super::causes::{self, Asking, LoopTid, SpikeExplainer};
 use super::description::OnGrid;
-use super::run::{LEAD_NS, RunError, Setting, in_loop_thread, plan, ring};
+use super::error::RunError;
+use super::run::{in_loop_thread, plan, ring};
+use super::setting::Setting;
+use super::start::LEAD_NS;
 use super::timer::Timer;
 use crate::cause::{Cost, Explainer, Explanation};
 use crate::inject::{

@@ -8,7 +8,7 @@ use onbeat_rt::{Consumer, Instant, Sample};
 
 use super::causes::Asking;
 use super::error::RunError;
-use super::run::Interruptions;
+use super::interruptions::Interruptions;
 use super::stall::StallWatch;
 use super::surroundings::Surroundings;
 use crate::record::{Recorder, Why};

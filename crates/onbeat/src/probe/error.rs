@@ -1,8 +1,10 @@
-//! Why a measurement could not be made.
+//! Why a measurement could not be made, or a probe not opened.
+
+use std::io;
+use std::path::PathBuf;
 
 use onbeat_rt::PlanError;
 
-use super::description::ProbeError;
 use super::resume::OtherRun;
 use crate::record::{RunFileError, WriteError};
 use crate::thread::LockdownError;
@@ -38,7 +40,7 @@ pub enum RunError {
     OtherRun(#[from] OtherRun),
     /// The loop's thread could not be started.
     #[error("cannot start the loop's thread: {0}; the limit of threads (ulimit -u) may be reached")]
-    Thread(std::io::Error),
+    Thread(io::Error),
     /// The loop's thread panicked: a bug.
     #[error(
         "the loop's thread panicked; this is a bug in onbeat, please report it with the command you typed"
@@ -63,4 +65,100 @@ fn plan_sentence(why: &PlanError) -> String {
             us(period_ns)
         ),
     }
+}
+
+/// A probe cannot run as asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// The delay is too long for the period.
+    #[error(
+        "the answer to an edge begins {delay_us} us after it was taken up{}, and edges come every {period_us} us; \
+         shorten --delay{} to at most nine tenths of --period",
+        if *work_us > 0.0 { format!(" and works for {work_us} us") } else { String::new() },
+        if *work_us > 0.0 { " and --work together" } else { "" }
+    )]
+    DelayTooLong {
+        /// The delay, in microseconds.
+        delay_us: f64,
+        /// Planned work of an answer, in microseconds.
+        work_us: f64,
+        /// The period of the edges, in microseconds.
+        period_us: f64,
+    },
+    /// An option has no effect together with the others.
+    #[error("{option} has no meaning here: {why}; leave it out")]
+    NoMeaning {
+        /// The option as typed.
+        option: &'static str,
+        /// Why it has no effect.
+        why: &'static str,
+    },
+    /// A place cannot be read from or written to as requested.
+    #[error("{place} cannot be {what}: {why}")]
+    Unfit {
+        /// The place as typed.
+        place: String,
+        /// The requested use: `an input`, `an output`.
+        what: &'static str,
+        /// Why it cannot, and which place can.
+        why: &'static str,
+    },
+    /// The system refused to open a place.
+    #[error("cannot open {place} as {what}: {source}{hint}")]
+    Open {
+        /// The place as typed.
+        place: String,
+        /// The requested use.
+        what: &'static str,
+        /// The system's answer.
+        source: io::Error,
+        /// What to do next, after a semicolon; may be empty.
+        hint: &'static str,
+    },
+    /// The GPIO chip does not exist.
+    #[error(
+        "{chip} does not exist, {}; without hardware leave the option out: the default is a signal generator of \
+         onbeat's own on another CPU, and a pipe",
+        if others.is_empty() { "and this machine has no GPIO chip".to_owned() } else { format!("this machine has {}", others.join(", ")) }
+    )]
+    NoChip {
+        /// The chip that was requested.
+        chip: PathBuf,
+        /// Chips that exist.
+        others: Vec<String>,
+    },
+    /// The PWM chip does not exist.
+    #[error(
+        "{chip} does not exist, {}; without hardware leave the option out: the default is a pipe",
+        if others.is_empty() { "and this machine has no PWM chip".to_owned() } else { format!("this machine has {}", others.join(", ")) }
+    )]
+    NoPwm {
+        /// The chip that was requested.
+        chip: PathBuf,
+        /// Chips that exist.
+        others: Vec<String>,
+    },
+    /// The chip does not have the line.
+    #[error("{chip} has no line {line}; `gpioinfo` (Debian package gpiod) lists its {lines} lines")]
+    NoLine {
+        /// The chip.
+        chip: PathBuf,
+        /// The line that was requested.
+        line: String,
+        /// Number of its lines.
+        lines: u32,
+    },
+    /// A probe of another crate cannot run.
+    #[error(transparent)]
+    Own(Box<dyn std::error::Error + Send + Sync>),
+    /// A thread could not be started.
+    #[error(
+        "cannot start the thread of {what}: {source}; the limit of threads (ulimit -u) may be reached"
+    )]
+    Thread {
+        /// The name of the thread.
+        what: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
 }

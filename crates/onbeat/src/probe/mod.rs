@@ -7,27 +7,34 @@
 //! Absent on purpose: loops of their own, statistics of their own, printing.
 
 mod causes;
+mod companion;
 pub mod description;
 pub mod disturbed;
 mod drain;
 mod error;
 pub mod hiccup;
+mod interruptions;
 pub mod latency;
+mod option;
 pub mod ports;
 pub mod read_write;
 pub mod resume;
 pub mod run;
 pub mod setting;
 pub mod stall;
+mod start;
 pub mod surroundings;
 pub mod timer;
 pub mod write;
 
 pub use causes::SpikeExplainer;
-pub use description::{Description, Given, OptionKind, ProbeError, ProbeOption, Value};
-pub use error::RunError;
-pub use run::{BlockPlan, Destination, Interruptions, Origin, ProbeRun, Run};
+pub use description::{Description, Given, Value};
+pub use error::{ProbeError, RunError};
+pub use interruptions::Interruptions;
+pub use option::{OptionKind, ProbeOption};
+pub use run::{BlockPlan, Destination, ProbeRun, Run};
 pub use setting::Setting;
+pub use start::Origin;
 
 use crate::host::Host;
 use crate::record::{Header, Series};

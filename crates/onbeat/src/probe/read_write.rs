@@ -13,7 +13,7 @@ use super::description::{
     Defaults, Description, OnEdges, OptionKind, Parts, ProbeError, ProbeOption,
 };
 use super::ports::{Failures, Generator, OUTPUT, Output, PortAddress, PortCompanion};
-use super::run::Setting;
+use super::setting::Setting;
 use super::timer::work;
 use crate::record::{Figures, Series};
 

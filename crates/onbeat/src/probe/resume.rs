@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Origin;
+use super::start::Origin;
 use crate::record::{EndReason, Header, Resume, Timing};
 use crate::thread::Privilege;
 

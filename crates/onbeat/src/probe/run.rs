@@ -6,21 +6,23 @@
 //! the closing line. A measurement has one block, a cell of a bench many.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use onbeat_rt::ring::Ring;
-use onbeat_rt::sys::{Monotonic, Tick, tick};
+use onbeat_rt::sys::{Monotonic, Tick};
 use onbeat_rt::{Clock, End, Flow, Instant, Outcome, Plan, Sample, Slot, split};
 
 use super::causes::{self, Asking, LoopTid, SpikeExplainer};
-use super::description::{Body, Companion, Parts};
+use super::companion::Companion;
+use super::description::{Body, Parts};
 use super::drain::Drain;
-pub use super::error::RunError;
+use super::error::RunError;
+use super::interruptions::Interruptions;
 use super::resume::{OtherRun, ResumePoint, differences};
-pub use super::setting::Setting;
+use super::setting::Setting;
 use super::stall::{Rules, StallWatch};
+use super::start::{LEAD_NS, steady_tick};
 use super::surroundings::{self, Surroundings};
 use crate::cause::Cost;
 use crate::record::{
@@ -28,41 +30,9 @@ use crate::record::{
 };
 use crate::thread::{AheadOfLoad, Grant, LoopPorts, Privilege, ProcessGrants, Usage, stay_off_cpu};
 
-/// Between the decision to start and the first release, in nanoseconds: thread start, priority,
-/// touched stack.
-pub(super) const LEAD_NS: u64 = 30_000_000;
 /// What the ring holds, in nanoseconds of cycles: the recorder is an ordinary thread and may wait
 /// long under load.
 const RING_NS: u64 = 16_000_000_000;
-
-/// Requests that reach the process while it measures, most of them by signals.
-#[derive(Debug, Default)]
-pub struct Interruptions {
-    /// End the run in good order.
-    pub stop: AtomicBool,
-    /// Show the results so far; the thread that shows them clears it.
-    pub summary: AtomicBool,
-    /// How often the process was continued after a stop.
-    pub continued: AtomicU64,
-}
-
-/// The start of a run, by both clocks.
-#[derive(Clone, Copy, Debug)]
-pub struct Origin {
-    /// By `CLOCK_MONOTONIC`, the clock of the releases.
-    pub at: Instant,
-    /// By the wall clock, in seconds since 1970.
-    pub unix_s: f64,
-}
-
-impl Origin {
-    /// Reads both clocks.
-    #[must_use]
-    pub fn now() -> Self {
-        let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        Self { at: Monotonic.now(), unix_s }
-    }
-}
 
 /// One uninterrupted part of a run.
 #[derive(Clone, Copy, Debug)]
@@ -512,21 +482,4 @@ const fn reason(end: End) -> EndReason {
         End::Task => EndReason::Task,
         End::Overrun => EndReason::Overrun,
     }
-}
-
-/// Returns the phase of the kernel's tick, from the earliest of several readings: each is late by
-/// one interrupt's latency.
-pub(super) fn steady_tick() -> Tick {
-    let first = tick();
-    let half = first.every_ns / 2;
-    // Distances from the first reading, turned around the grid so that early ones come before late
-    // ones.
-    let turned =
-        |offset_ns: u64| (offset_ns + first.every_ns + half - first.offset_ns) % first.every_ns;
-    let readings = (0..8).map(|_| {
-        thread::sleep(Duration::from_nanos(first.every_ns));
-        tick()
-    });
-
-    readings.min_by_key(|reading| turned(reading.offset_ns)).unwrap_or(first)
 }

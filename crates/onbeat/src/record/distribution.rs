@@ -2,32 +2,8 @@
 
 use hdrhistogram::{Counter, Histogram};
 
-use super::Resolution;
-
-/// One bucket of a histogram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bucket {
-    /// Smallest value that falls into it, in nanoseconds.
-    pub low_ns: u64,
-    /// How many whole nanoseconds it spans; 1 where values are exact.
-    pub width_ns: u64,
-    /// How many samples fell into it.
-    pub count: u64,
-}
-
-impl Bucket {
-    /// The middle of the bucket, in nanoseconds: the value itself where buckets are exact.
-    #[must_use]
-    pub fn middle_ns(&self) -> f64 {
-        self.low_ns as f64 + (self.width_ns - 1) as f64 / 2.0
-    }
-
-    /// The largest value that falls into it, in nanoseconds.
-    #[must_use]
-    pub const fn high_ns(&self) -> u64 {
-        self.low_ns + self.width_ns - 1
-    }
-}
+use super::histogram::Bucket;
+use super::resolution::Resolution;
 
 /// How samples are distributed: buckets with samples, in rising order.
 ///

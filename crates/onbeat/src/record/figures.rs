@@ -2,7 +2,7 @@
 
 use onbeat_rt::Sample;
 
-use super::Series;
+use super::series::Series;
 
 /// The series that a probe counts besides those of every loop.
 pub trait Figures: Send {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Resolution, Series};
+use super::resolution::Resolution;
+use super::series::Series;
 
 /// Where an imported run comes from, how finely it was counted, and what its source does not
 /// record.
@@ -27,7 +28,7 @@ pub struct Import {
 impl Import {
     /// Samples of a series that lie beyond the source's histogram.
     #[must_use]
-    pub fn beyond(&self, series: Series) -> Option<super::Beyond> {
+    pub fn beyond(&self, series: Series) -> Option<super::resolution::Beyond> {
         self.resolution.get(&series)?.beyond.filter(|beyond| beyond.count > 0)
     }
 }

@@ -46,28 +46,29 @@ mod trend;
 mod tuning;
 mod window;
 mod words;
+mod writer_lock;
 
-pub use distribution::{Bucket, Distribution};
+pub use distribution::Distribution;
 pub use events::{EventNote, EventsLeftOut, MOST_OF_A_KIND};
 pub use exclusion::{Exclusion, ExclusionNote, Surrounding};
 pub use figures::{Figures, NoFigures};
-pub use histogram::{Counts, LONGEST_NS, empty_counts};
+pub use histogram::{Bucket, Counts, LONGEST_NS, empty_counts};
 pub use imported::Import;
 pub use moments::Moments;
 pub use note::{
     Account, Bench, Block, CauseCount, Cell, CellNotPermitted, CulpritCount, EndReason, Header,
-    Interval, LimitNote, LoadEvent, Maxima, Note, Remark, SpikeNote, Stall, StepNote, SweepNote,
-    Timing,
+    Interval, LimitNote, LoadEvent, Maxima, Note, Remark, Resume, SpikeNote, Stall, StepNote,
+    SweepNote, Timing,
 };
-pub use past::{DroppedBlock, Past, Resume};
+pub use past::{DroppedBlock, Past};
 pub use recorder::Recorder;
-pub use recording::{Progress, Recording, interval_ns_for};
+pub use recording::{Progress, Recording, SpikeLimit, interval_ns_for};
 pub use resolution::{Beyond, Resolution};
 pub use run_file::{Entry, RunFile, RunFileError};
 pub use run_writer::{RunWriter, WriteError};
 pub use seconds::{Second, Seconds};
 pub use series::Series;
-pub use tally::{SpikeLimit, Why};
+pub use tally::Why;
 pub use trend::{StepFigures, Trend, TrendStep};
 pub use tuning::{Tuning, TuningError};
 pub use window::{WindowFate, WindowNote};

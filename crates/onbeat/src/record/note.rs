@@ -4,10 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    EventNote, EventsLeftOut, ExclusionNote, Import, Moments, Resume, Seconds, Series, Trend,
-    Tuning, WindowFate, WindowNote,
-};
+use super::events::{EventNote, EventsLeftOut};
+use super::exclusion::ExclusionNote;
+use super::imported::Import;
+use super::moments::Moments;
+use super::seconds::Seconds;
+use super::series::Series;
+use super::trend::Trend;
+use super::tuning::Tuning;
+use super::window::{WindowFate, WindowNote};
 use crate::cause::{Cause, CauseKind};
 use crate::host::Host;
 use crate::thread::{Grant, Privilege};
@@ -373,7 +378,7 @@ pub struct LoadEvent {
     /// The load as typed.
     pub load: String,
     /// What happened.
-    pub event: super::LoadEventKind,
+    pub event: super::words::LoadEventKind,
     /// In words.
     pub detail: String,
 }
@@ -459,7 +464,7 @@ pub struct Bench {
     /// Loads in the order asked for.
     pub loads: Vec<String>,
     /// In which order the cells ran.
-    pub order: super::RunOrder,
+    pub order: super::words::RunOrder,
     /// Blocks per cell.
     pub blocks: u32,
     /// Seconds per block.
@@ -524,4 +529,17 @@ pub struct CellNotPermitted {
     pub cell: Cell,
     /// Why, with what would grant it.
     pub why_not: String,
+}
+
+/// A resumed run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Resume {
+    /// Seconds since the file's start.
+    pub t: f64,
+    /// For how long nothing was measured before, in seconds.
+    pub unmeasured_s: f64,
+    /// Why the part before it ended; `None` when it was cut off.
+    pub after: Option<EndReason>,
+    /// `r_0 mod T` from here on: the clock restarts from 0 at boot.
+    pub phase_ns: u64,
 }

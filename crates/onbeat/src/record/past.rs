@@ -8,24 +8,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
-use serde::{Deserialize, Serialize};
-
+use super::note::{Account, EndReason, Header, Interval, Note};
+use super::run_file::{RunFile, RunFileError};
+use super::series::Series;
 use super::window::Keeping;
-use super::{Account, EndReason, Header, Interval, Note, RunFile, RunFileError, Series};
-
-/// A resumed run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Resume {
-    /// Seconds since the file's start.
-    pub t: f64,
-    /// For how long nothing was measured before, in seconds.
-    pub unmeasured_s: f64,
-    /// Why the part before it ended; `None` when it was cut off.
-    pub after: Option<EndReason>,
-    /// `r_0 mod T` from here on: the clock restarts from 0 at boot.
-    pub phase_ns: u64,
-}
+use super::writer_lock::lock_of;
 
 /// A run file that can be resumed. It is locked against other writers.
 #[derive(Debug)]
@@ -95,6 +82,7 @@ impl Sums {
             Note::Load(load) => load.t,
             _ => 0.0,
         };
+
         self.last_t = self.last_t.max(t);
     }
 }
@@ -329,27 +317,4 @@ fn untold(
     let first = run.entries.first();
     let (t, length) = first.map_or((0.0, 0.0), |entry| (entry.t, entry.length));
     Ok(Some(Interval { t, length, block, cycles, skipped, ..Interval::default() }))
-}
-
-/// Whether a process has a run file open for writing. The lock of a killed writer is released.
-pub(super) fn is_being_written(path: &Path) -> bool {
-    onbeat_ethercat::input::open(path).is_ok_and(|file| {
-        flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
-    })
-}
-
-/// Locks a run file for its writer. A reader has it for a moment when it looks whether it is
-/// written; where files cannot be locked, none is.
-pub(super) fn lock_of(file: &File) -> Result<(), ()> {
-    const TRIES: u32 = 5;
-    for _ in 0..TRIES {
-        if flock(file, FlockOperation::NonBlockingLockExclusive)
-            != Err(rustix::io::Errno::WOULDBLOCK)
-        {
-            return Ok(());
-        }
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-
-    Err(())
 }

@@ -3,19 +3,23 @@
 //!
 //! Runs on the cold thread. Memory is fixed when it is made; the length of a run changes nothing.
 
+use onbeat_rt::time::SECOND_NS;
 use onbeat_rt::{Flags, Instant, Outcome, Sample};
 
 use super::events::EventTally;
 use super::exclusion::{Exclusion, ExclusionNote, OpenExclusions};
-use super::recording::{Progress, Recording, SECOND_NS, TimeOrigin};
+use super::figures::{Figures, NoFigures};
+use super::note::{Account, Block, Note, Remark, Stall};
+use super::past::Past;
+use super::recording::{Progress, Recording, TimeOrigin};
+use super::run_writer::{RunWriter, WriteError};
 use super::second_maxima::{MAXIMA_OF, SecondMaxima};
+use super::seconds::Second;
 use super::seconds::SecondTally;
+use super::series::Series;
 use super::tally::IntervalTally;
+use super::tally::Why;
 use super::trend::TrendTally;
-use super::{
-    Account, Block, Figures, NoFigures, Note, Past, Remark, RunWriter, Second, Series, Stall, Why,
-    WriteError,
-};
 use onbeat_ethercat::event::Event;
 
 /// Receives the samples of a run and writes its run file.

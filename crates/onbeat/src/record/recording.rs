@@ -1,11 +1,18 @@
 //! The parameters of a recording, its counts so far, and the origin of its times.
 
 use onbeat_rt::Instant;
+use onbeat_rt::time::SECOND_NS;
 use serde::{Deserialize, Serialize};
 
-use super::SpikeLimit;
-
-pub(super) const SECOND_NS: u64 = 1_000_000_000;
+/// The limit beyond which a sample is a spike, by its lateness: wake-up latency plus execution time
+/// beyond the planned work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SpikeLimit {
+    /// The larger of 50 µs and ten times the interval's median.
+    TenTimesMedian,
+    /// Nanoseconds.
+    Above(u64),
+}
 
 /// The parameters of a recording.
 #[derive(Clone, Copy, Debug)]

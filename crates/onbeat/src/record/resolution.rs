@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Bucket;
+use super::histogram::Bucket;
 
 /// Cells are not wider than 13 days; so no arithmetic on them overflows.
 const WIDEST_NS: u64 = 1 << 50;

@@ -7,12 +7,20 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::Deserializer;
 
-use super::past;
-use super::{
-    Account, Bench, Block, Counts, Distribution, EventNote, EventsLeftOut, ExclusionNote, Header,
-    Import, Interval, LoadEvent, Maxima, Moments, Note, Resume, Seconds, Series, SpikeNote,
-    StepNote, Trend, WindowNote,
+use super::distribution::Distribution;
+use super::events::{EventNote, EventsLeftOut};
+use super::exclusion::ExclusionNote;
+use super::histogram::Counts;
+use super::imported::Import;
+use super::moments::Moments;
+use super::note::{
+    Account, Bench, Block, Header, Interval, LoadEvent, Maxima, Note, Resume, SpikeNote, StepNote,
 };
+use super::seconds::Seconds;
+use super::series::Series;
+use super::trend::Trend;
+use super::window::WindowNote;
+use super::writer_lock::is_being_written;
 
 /// Longest run file that is read, in bytes; one of a month at 1 kHz is far shorter.
 const MOST_BYTES: u64 = 4 << 30;
@@ -152,7 +160,7 @@ impl RunFile {
     /// # Errors
     /// As [`RunFile::read`].
     pub fn read_with_bytes(path: &Path) -> Result<(Self, Vec<u8>), RunFileError> {
-        let is_being_written = past::is_being_written(path);
+        let is_being_written = is_being_written(path);
         let bytes = onbeat_ethercat::input::read(path, MOST_BYTES)
             .map_err(|source| RunFileError::Read { path: path.to_owned(), source })?;
         let mut run = Self::parse(path, &bytes)?;
@@ -435,7 +443,7 @@ impl Parser<'_> {
             .decoder
             .deserialize(&mut bytes.as_slice())
             .map_err(|why| self.broken(&format!("a histogram that cannot be decoded ({why:?})")))?;
-        let expected = (1, super::LONGEST_NS, series.digits());
+        let expected = (1, super::histogram::LONGEST_NS, series.digits());
         let found = (counts.low(), counts.high(), counts.sigfig());
 
         if found != expected {

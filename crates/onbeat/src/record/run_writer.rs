@@ -12,7 +12,11 @@ use hdrhistogram::{Counter, Histogram};
 use rustix::fs::OFlags;
 
 use super::encoder::Encoder;
-use super::{Header, Note, Past, Series, Trend, past};
+use super::note::{Header, Note};
+use super::past::Past;
+use super::series::Series;
+use super::trend::Trend;
+use super::writer_lock::lock_of;
 
 /// A run file could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +91,7 @@ impl RunWriter {
             .open(path);
         let file = opened.map_err(|source| WriteError::Create { path: path.to_owned(), source })?;
         // A file that was made just now has no other writer; readers see by the lock that it grows.
-        let _ = past::lock_of(&file);
+        let _ = lock_of(&file);
         let mut writer = Self::on(file, path, header, 0);
         writer.put_line(format_args!("#[Histogram log format version 1.3]"))?;
         writer.note(&Note::Run(Box::new(header.clone())))?;

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use onbeat_rt::Instant;
+use onbeat_rt::time::SECOND_NS;
 
-use super::recording::{SECOND_NS, TimeOrigin};
-use super::{Maxima, Note, RunWriter, Series, WriteError};
+use super::note::{Maxima, Note};
+use super::recording::TimeOrigin;
+use super::run_writer::{RunWriter, WriteError};
+use super::series::Series;
 
 /// A `maxima` note is written when it holds this many values: what kill -9 can lose of them.
 const MAXIMA_PER_NOTE: usize = 10;

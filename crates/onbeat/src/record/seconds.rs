@@ -2,9 +2,9 @@
 //! made of.
 
 use onbeat_rt::Instant;
+use onbeat_rt::time::SECOND_NS;
 use serde::{Deserialize, Serialize};
 
-const SECOND_NS: u64 = 1_000_000_000;
 /// A note is written when it holds this many: what kill -9 can lose of them.
 const PER_NOTE: usize = 10;
 

@@ -2,28 +2,21 @@
 
 use onbeat_rt::{Flags, Sample};
 
+use super::histogram::LONGEST_NS;
 use super::histogram::{IntervalCounts, empty_interval};
+use super::moments::Moments;
+use super::note::{CauseCount, CulpritCount, Interval, SpikeNote, Stall};
+use super::recording::SpikeLimit;
+use super::run_writer::{RunWriter, WriteError};
+use super::series::Series;
+use super::window::WindowNote;
 use super::window::{Keeping, WindowFate};
-use super::{
-    CauseCount, CulpritCount, Interval, LONGEST_NS, Moments, RunWriter, Series, SpikeNote, Stall,
-    WindowNote, WriteError,
-};
 use crate::cause::{CauseKind, Explanation, KeptWindow};
 
 /// Spikes kept per interval.
 const SPIKES_KEPT: usize = 10;
 /// The smallest spike limit that is chosen by itself, in nanoseconds.
 const LEAST_SPIKE_NS: u64 = 50_000;
-
-/// The limit beyond which a sample is a spike, by its lateness: wake-up latency plus execution time
-/// beyond the planned work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub enum SpikeLimit {
-    /// The larger of 50 µs and ten times the interval's median.
-    TenTimesMedian,
-    /// Nanoseconds.
-    Above(u64),
-}
 
 struct Counted {
     series: Series,
@@ -265,7 +258,7 @@ impl IntervalTally {
             .chain([(Series::WakeupLatency, self.wakeup)]);
         self.interval.series = exact.filter(|(_, moments)| moments.n > 0).collect();
         let block = self.interval.block;
-        writer.note(&super::Note::Interval(Box::new(std::mem::take(&mut self.interval))))?;
+        writer.note(&super::note::Note::Interval(Box::new(std::mem::take(&mut self.interval))))?;
         self.interval.block = block;
         self.write_spikes(writer)?;
         self.empty();
@@ -287,10 +280,11 @@ impl IntervalTally {
         for Spike { note, window, .. } in self.worst.drain(..) {
             let index = note.index;
             let fate = note.window;
-            writer.note(&super::Note::Spike(note))?;
+            writer.note(&super::note::Note::Spike(note))?;
             if let (Some(window), Some(WindowFate::Kept)) = (window, fate) {
-                writer
-                    .note(&super::Note::Window(Box::new(WindowNote::new(block, index, window))))?;
+                writer.note(&super::note::Note::Window(Box::new(WindowNote::new(
+                    block, index, window,
+                ))))?;
             }
         }
 

@@ -6,11 +6,12 @@
 //! of the file, whatever the rate of the loop.
 
 use onbeat_rt::Instant;
+use onbeat_rt::time::SECOND_NS;
 use serde::{Deserialize, Serialize};
 
-use super::{LONGEST_NS, Series};
+use super::histogram::LONGEST_NS;
+use super::series::Series;
 
-const SECOND_NS: u64 = 1_000_000_000;
 /// Steps of an interval, where the period allows that many.
 const STEPS_OF_SHORT_INTERVALS: u64 = 10;
 /// A step has at least this many cycles, so that its median is meaningful.

@@ -296,6 +296,7 @@ pub fn to_decide(summary: &Summary) -> Option<String> {
     let best = best.as_ref().filter(|_| !ties.is_empty())?;
     let names = listed(ties);
     let needed_s = times_longer.map(|times| times * summary.elapsed_s);
+
     Some(match needed_s {
         Some(needed_s) if needed_s <= LONGEST_S => format!(
             "To distinguish {} from {names}, measure for {}: onbeat bench --for {}",

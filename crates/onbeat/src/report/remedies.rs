@@ -36,10 +36,12 @@ pub fn situation(header: &Header) -> Situation {
     };
     let granted = |what: Privilege| is_there(what, true);
     let refused = |what: Privilege| is_there(what, false);
+
     let is = |name: &str, value: &str| header.host.fact(name) == Some(value);
     let cpu = header.timing.as_ref().and_then(|timing| timing.cpu);
     let booted = |option: &str| boot_option(&header.host, option);
     let has_cpu = |option: &str| booted(option).is_some_and(|value| of_cpu(value, cpu));
+
     let facts = [
         (Fact::Guest, header.host.fact("hypervisor").is_some()),
         (Fact::OneCpu, is("CPUs online", "1")),
@@ -66,6 +68,7 @@ pub fn situation(header: &Header) -> Situation {
         (Fact::CpusetV1, is("cpuset", "cgroup v1")),
         (Fact::CpusetV2, is("cpuset", "cgroup v2")),
     ];
+
     let priority = header.timing.as_ref().map_or(0, |timing| timing.priority);
     Situation {
         facts: facts.into_iter().filter(|(_, holds)| *holds).map(|(fact, _)| fact).collect(),

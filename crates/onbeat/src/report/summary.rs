@@ -134,6 +134,7 @@ impl Summary {
         let tunings = vec![cell.tuning.clone()];
         let loads = vec![cell.load.clone()];
         let mut only = cell::of_file(cell, run, limit);
+
         // What else is to be known of one run stands beside its figures: what was never answered,
         // how late an observer was.
         let incidents = only.events.as_ref().map_or(Vec::new(), |events| events.incidents.clone());
@@ -141,6 +142,7 @@ impl Summary {
         let (beside, notes) = only.notes.into_iter().partition(is_beside);
         only.notes = notes;
         only.derived.extend::<Vec<String>>(beside);
+
         let cells = vec![only];
         let verdict = best::overall(&cells, std::slice::from_ref(run), &tunings, &loads, limit);
         Self {

@@ -18,9 +18,9 @@ use super::plan_text::{self, ListExtent, counted};
 use super::question::{Answer, ask};
 use super::selection::{self, Selection, selection};
 use crate::cli_tune::TuneApplyOptions;
-use crate::cmd::repair::journal_directory;
 use crate::cmd::{Failure, Verdict, repair_first, typed};
 use crate::signals::{OnUsr1, watch};
+use crate::state::journal_directory;
 use crate::term::{Tone, advise, columns, fold, say};
 
 /// Names the fields of what `tune apply --json` prints.

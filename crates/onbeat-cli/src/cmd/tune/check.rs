@@ -8,13 +8,14 @@ use onbeat_tune::catalogue::{Finding, HostTree, LoopSetup, catalogue};
 use onbeat_tune::check;
 use onbeat_tune::plan::CpuChoice;
 
+use super::check_words as tune;
 use super::checked::{self, CheckedTuning, SpikeCauses, VerdictCounts};
 use super::evidence::{self, WatchedMachine};
 use super::machine;
 use crate::cli_tune::{CheckedLoopOptions, TuneCheckOptions};
 use crate::cmd::measure_tuning::add_remembered;
 use crate::cmd::{Failure, Verdict, check_cpu, runs, show};
-use crate::term::{Tone, advise, columns, fold, say, tune};
+use crate::term::{Tone, advise, columns, fold, say};
 
 pub(super) fn run(options: &TuneCheckOptions) -> Result<Verdict, Failure> {
     let run = options.run.as_deref().map(RecordedLoop::read).transpose()?;

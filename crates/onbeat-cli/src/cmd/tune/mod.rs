@@ -17,6 +17,7 @@
 mod apply;
 mod boot_settings;
 mod check;
+mod check_words;
 pub(crate) mod checked;
 pub(crate) mod evidence;
 mod failure;

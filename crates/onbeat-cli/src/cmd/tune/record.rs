@@ -10,8 +10,8 @@ use onbeat_tune::journal::JournalHead;
 use onbeat_tune::{HostFiles, TuneError};
 
 use super::TuneFailure;
-use crate::cmd::repair::journal_directory;
 use crate::cmd::typed;
+use crate::state::journal_directory;
 
 /// Where root's record is; see [`journal::default_directory`](onbeat_tune::journal::default_directory).
 const RECORD_OF_ROOT: &str = "/var/lib/onbeat";

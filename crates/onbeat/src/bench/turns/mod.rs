@@ -18,7 +18,6 @@ use std::sync::atomic::Ordering;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, End, Outcome};
 
-use super::conduct::BENCH_FILE;
 use super::load_notes;
 use super::schedule::Shares;
 use super::sweep::Busy;
@@ -27,6 +26,7 @@ use crate::load::{Load, LoadNotice, RunningError, RunningLoad};
 use crate::probe::description::Parts;
 use crate::probe::resume::OtherRun;
 use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting, SpikeExplainer};
+use crate::record::run_dir::BENCH_FILE;
 use crate::record::{
     Account, Bench, EndReason, Header, Note, Past, Recorder, Resume, RunWriter, StepNote,
     WriteError,

@@ -117,30 +117,12 @@ impl TurnsPlan {
 mod tests {
     use super::*;
     use crate::probe::ALL;
-    use crate::record::SpikeLimit;
-    use crate::thread::ThreadRequest;
-    use onbeat_rt::cycle::Phase;
-    use onbeat_rt::{OnOverrun, Wait};
 
     fn plan(loads: &[&str], releases: u64, order: CellOrder) -> TurnsPlan {
         TurnsPlan {
             probe: ALL[0],
             given: Given::default(),
-            setting: Setting {
-                period_ns: 1_000_000,
-                deadline_ns: 1_000_000,
-                work_ns: 0,
-                delay_ns: 0,
-                wait: Wait::Sleep,
-                on_overrun: OnOverrun::SkipKeepPhase,
-                phase: Phase::AvoidTick,
-                thread: ThreadRequest::default(),
-                warmup: 10,
-                interval_ns: 1_000_000_000,
-                spike_limit: SpikeLimit::TenTimesMedian,
-                causes: false,
-                lockdown: false,
-            },
+            setting: Setting::new(1_000_000),
             loads: loads.iter().map(|load| load.parse().unwrap()).collect(),
             releases,
             order,

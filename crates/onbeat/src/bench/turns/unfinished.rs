@@ -7,9 +7,9 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
 use super::TurnsPlan;
-use crate::bench::conduct::BENCH_FILE;
 use crate::probe::RunError;
 use crate::probe::resume::{OtherRun, differences};
+use crate::record::run_dir::BENCH_FILE;
 use crate::record::{EndReason, Past, RunFile, RunFileError};
 
 /// An unfinished measurement under several loads. Its files are locked: no other process writes

@@ -10,7 +10,8 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Arrival, Clock, Flow, Instant};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::super::description::{Companion, ProbeError};
+use super::super::companion::Companion;
+use super::super::error::ProbeError;
 use super::effects::{EffectTally, Observer, SeenEffect};
 use super::generator::{Commands, EdgeThread, Generator};
 use super::{Failures, Input, Marks, Output, PortAddress};

@@ -10,8 +10,9 @@ use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::{Monotonic, Tick};
 use onbeat_rt::{Clock, Cycle, Flow, Instant, OnOverrun, Plan, Sample, Slot, Task, Wait, split};
 
-use super::super::description::ProbeError;
-use super::super::run::{LEAD_NS, Setting, steady_tick};
+use super::super::error::ProbeError;
+use super::super::setting::Setting;
+use super::super::start::{LEAD_NS, steady_tick};
 use super::{Input, Marks, Output, PortAddress};
 use crate::thread::ThreadRequest;
 

@@ -9,7 +9,7 @@ use gpiocdev_uapi::v2::{
     Errno, Error, LineConfig, LineFlags, LineRequest, get_chip_info, get_line, get_line_info,
 };
 
-use super::super::description::ProbeError;
+use super::super::error::ProbeError;
 use super::PortAddress;
 
 /// The name under which the kernel lists the lines that onbeat holds.

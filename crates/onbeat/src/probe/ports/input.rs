@@ -8,7 +8,7 @@ use onbeat_rt::sys::Port;
 use onbeat_rt::{Arrival, Edge, EdgeSource, Instant};
 use rustix::fs::{FileType, Mode, OFlags};
 
-use super::super::description::ProbeError;
+use super::super::error::ProbeError;
 use super::{Marks, PortAddress, gpio, serial, stamped};
 
 const INPUT: &str = "an input";

@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use onbeat_rt::Instant;
 
-use super::description::{OptionKind, ProbeOption};
+use super::option::{OptionKind, ProbeOption};
 
 pub use companion::{CommandMarks, PortCompanion};
 pub use generator::{Commands, EdgeCount, Generator, Inbox};

@@ -9,7 +9,7 @@ use std::path::Path;
 use onbeat_rt::sys::Port;
 use rustix::fs::OFlags;
 
-use super::super::description::ProbeError;
+use super::super::error::ProbeError;
 use super::{PortAddress, gpio, pwm, serial};
 
 const OUTPUT: &str = "an output";

@@ -7,7 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::super::description::ProbeError;
+use super::super::error::ProbeError;
 use super::PortAddress;
 
 const CLASS: &str = "/sys/class/pwm";

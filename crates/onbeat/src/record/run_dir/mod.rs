@@ -35,7 +35,7 @@ pub use reading::{
 };
 pub use resuming::{latest_unfinished, releases_left, runs_of_command, take_up};
 
-use super::{RunFile, RunFileError};
+use super::run_file::{RunFile, RunFileError};
 
 /// The ending of run files.
 pub const RUN_FILE_ENDING: &str = ".onbeat.hlog";

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use onbeat_ethercat::input;
 
 use super::{BENCH_FILE, RUN_FILE_ENDING, RunDirError, failed};
-use crate::record::{Header, RunFile, Series};
+use crate::record::note::Header;
+use crate::record::run_file::RunFile;
+use crate::record::series::Series;
 
 /// What holds a run file's header for certain, in bytes.
 const BEGINNING_BYTES: u64 = 64 * 1024;

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::reading::header_of;
 use super::{LATEST, RunDirError, check_space, failed, point_latest};
-use crate::record::{EndReason, Past, RunFileError};
+use crate::record::note::EndReason;
+use crate::record::past::Past;
+use crate::record::run_file::RunFileError;
 
 /// Lists the files called `name` in the directories below `out` whose commands `is_same` accepts,
 /// the latest first.

@@ -6,8 +6,8 @@ use onbeat_tune::catalogue::record::TakesEffect;
 use onbeat_tune::catalogue::{CheckVerdict, LoopSetup};
 use onbeat_tune::evidence::RecordEvidence;
 
-use crate::cmd::tune::checked::{CheckedTuning, ExplainedSpikes, mended, takes_word};
-use crate::cmd::tune::evidence::WatchedMachine;
+use super::checked::{CheckedTuning, ExplainedSpikes, mended, takes_word};
+use super::evidence::WatchedMachine;
 
 /// A longer word would make its column wider than the terminal; details and JSON have it in full.
 const LONGEST_WORD: usize = 20;

@@ -1,0 +1,137 @@
+//! Why a command could not run. What only one command can meet is an enum beside it.
+
+use std::io;
+use std::path::PathBuf;
+
+use onbeat::bench::cell_start::CellStartError;
+use onbeat::bench::conduct::BenchError;
+use onbeat::bench::measurement::MeasurementError;
+use onbeat::bench::turns::TurnsError;
+use onbeat::load::{Load, RunningError};
+use onbeat::probe::RunError;
+use onbeat::probe::disturbed::DisturbError;
+use onbeat::record::RunFileError;
+use onbeat::record::run_dir::RunDirError;
+use onbeat::report::page::PageError;
+use onbeat_tune::TuneError;
+
+use crate::signals::SignalError;
+
+/// Why a command could not run: one sentence, exit status 2.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("CPU {cpu} does not exist or is offline; this machine has CPUs {online}")]
+    NoSuchCpu { cpu: u32, online: String },
+    #[error("cannot watch process {pid}: {source}; --beside takes the number of one that runs")]
+    NoProcess { pid: i32, source: io::Error },
+    #[error("cannot {what} {path}: {source}")]
+    File { what: &'static str, path: PathBuf, source: io::Error },
+    #[error(
+        "cannot write {path}: {source}; `onbeat report` writes the page elsewhere by --html FILE, and none by --brief"
+    )]
+    Page { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    RunDir(#[from] RunDirError),
+    #[error("{run} has no such cell; it has {cells}")]
+    NoCell { run: String, cells: String },
+    #[error(transparent)]
+    Signals(#[from] SignalError),
+    #[error(
+        "cannot start a thread for {what}: {source}; the limit of threads (ulimit -u) may be reached"
+    )]
+    Thread { what: &'static str, source: io::Error },
+    #[error("cannot write to standard output: {0}; the result is incomplete")]
+    Output(io::Error),
+    #[error("cannot find the program file of onbeat: {0}; it starts itself for cells and loads")]
+    Myself(io::Error),
+    #[error("cannot print the result: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error(transparent)]
+    RunFile(#[from] RunFileError),
+    #[error("load {load}: {source}")]
+    Load { load: Load, source: RunningError },
+    #[error(transparent)]
+    Measurement(#[from] MeasurementError),
+    #[error("a load cannot write in {path}: {source}; name another directory by {option}")]
+    LoadPlace { path: PathBuf, option: &'static str, source: io::Error },
+    #[error(transparent)]
+    Supervise(#[from] onbeat::load::Error),
+    #[error(transparent)]
+    CellStart(#[from] CellStartError),
+    #[error(transparent)]
+    Bench(#[from] BenchError),
+    #[error("{0}, or add --wait to start then")]
+    Occupied(TuneError),
+    #[error(
+        "{dir} was begun {then} and cannot be resumed with {now}; leave out {option} to resume it, or start a new bench without --resume"
+    )]
+    ResumedOption { dir: PathBuf, option: String, then: String, now: String },
+    #[error(
+        "{dir} cannot be resumed: this version of onbeat does not accept its command `{command}`; start a new bench without --resume"
+    )]
+    ResumedCommand { dir: PathBuf, command: String },
+    #[error(transparent)]
+    Turns(#[from] TurnsError),
+    #[error(transparent)]
+    MadePage(#[from] PageError),
+    #[error(transparent)]
+    Inject(#[from] onbeat::inject::Error),
+    #[error(transparent)]
+    Disturb(#[from] DisturbError),
+    #[error("cannot start onbeat again: {0}; it is stopped in a process of its own")]
+    Again(io::Error),
+    #[error(transparent)]
+    Tune(#[from] TuneError),
+    #[error(transparent)]
+    TuneCommand(#[from] super::tune::TuneFailure),
+    #[error(transparent)]
+    Spike(#[from] super::spike::NoSpike),
+    #[error(transparent)]
+    Segment(#[from] onbeat_segment::DescriptionError),
+    #[error(transparent)]
+    Carrier(#[from] onbeat_ethercat::carrier::CarrierError),
+    #[error(transparent)]
+    Control(#[from] onbeat_control::ControlError),
+    #[error(transparent)]
+    Bus(#[from] super::bus::BusFailure),
+    #[error(transparent)]
+    BringUp(#[from] onbeat_robot::bus::BusError),
+    #[error(transparent)]
+    Robot(#[from] onbeat_robot::motion::RobotError),
+    #[error(transparent)]
+    RobotFile(#[from] onbeat_robot::session::RobotFileError),
+    #[error(transparent)]
+    CannotPlay(#[from] onbeat_robot::motion::TrajectoryError),
+    #[error(
+        "`{what}` has no bus whose events could be counted; leave --limit-on events=N out, or {instead}"
+    )]
+    NoEvents { what: String, instead: &'static str },
+    #[error("{0}")]
+    Refused(String),
+    #[error(transparent)]
+    Setting(#[from] onbeat::bench::host_settings::SettingRefusal),
+    #[error(transparent)]
+    Worth(#[from] onbeat::report::worth::NoWorth),
+    #[error(transparent)]
+    RobotRun(#[from] super::robot::RobotFailure),
+    #[error(transparent)]
+    Goal(#[from] super::robot_goal::GoalFailure),
+    #[error(transparent)]
+    SegmentRun(#[from] super::segment::SegmentFailure),
+    #[error(transparent)]
+    SegmentOrder(#[from] super::segment_orders::SegmentOrderFailure),
+    #[error(transparent)]
+    Compare(#[from] super::compare::CompareFailure),
+    #[error(transparent)]
+    Loads(#[from] super::loads::LoadsFailure),
+    #[error(transparent)]
+    Import(#[from] super::import::ImportFailure),
+}
+
+impl From<onbeat::record::WriteError> for Failure {
+    fn from(why: onbeat::record::WriteError) -> Self {
+        Self::Run(why.into())
+    }
+}

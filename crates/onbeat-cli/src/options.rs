@@ -1,0 +1,210 @@
+//! Groups of options that several commands share, and the parsers of their values.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+use onbeat::record::Series;
+use onbeat_rt::cycle::Phase;
+use onbeat_rt::{OnOverrun, Wait};
+
+use crate::complete;
+use crate::units::{loop_period_ns, time_ns};
+
+/// Options of the loop.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "The loop")]
+pub(crate) struct LoopOptions {
+    /// Loop period
+    #[arg(long, default_value = "1ms", value_parser = loop_period_ns, value_name = "TIME")]
+    pub(crate) period: u64,
+    /// Busy time per cycle, as a controller would compute
+    #[arg(long, default_value = "0", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) work: u64,
+    /// Latest end of a cycle after its release [default: the period]
+    #[arg(long, value_parser = time_ns, value_name = "TIME")]
+    pub(crate) deadline: Option<u64>,
+    /// Reaction to a cycle that ends after the next release
+    ///
+    /// `skip` skips the releases that passed and counts them, `catch-up=N` runs at most N of them
+    /// at once, `stop` ends the run.
+    #[arg(long, default_value = "skip", value_parser = overrun, value_name = "POLICY")]
+    #[arg(add = ArgValueCandidates::new(complete::overruns))]
+    pub(crate) on_overrun: OnOverrun,
+    /// Release phase relative to the kernel tick
+    ///
+    /// `avoid-tick` keeps releases clear of the kernel's periodic tick, whose interrupt would delay
+    /// them. A time such as 0us or 250us sets the phase in each period of the clock.
+    #[arg(long, default_value = "avoid-tick", value_parser = phase, value_name = "PHASE")]
+    #[arg(add = ArgValueCandidates::new(complete::phases))]
+    pub(crate) phase: Phase,
+    /// Spike threshold [default: 10 times the median wake-up latency, at least 50us]
+    ///
+    /// A cycle counts by its lateness: late start, plus work beyond the plan. The median is that of
+    /// the interval.
+    #[arg(long, value_parser = time_ns, value_name = "TIME")]
+    pub(crate) spikes_over: Option<u64>,
+    /// Limit C-states by exit latency, machine-wide, during the run
+    #[arg(long, value_parser = time_ns, value_name = "TIME")]
+    pub(crate) dma_latency: Option<u64>,
+    /// Kill the process on any system call except sleep and clock
+    #[arg(long)]
+    pub(crate) lockdown: bool,
+}
+
+/// Options of the limit.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "The verdict")]
+pub(crate) struct LimitOptions {
+    /// Latency limit for the primary series; see --limit-on
+    #[arg(long, value_parser = time_ns, value_name = "TIME")]
+    pub(crate) limit: Option<u64>,
+    /// Percentage of releases that must meet the limit
+    #[arg(long, default_value = "99.99", value_parser = percent, value_name = "PERCENT", requires = "limit")]
+    pub(crate) at: f64,
+    /// Series that the limit applies to, or number of alarms allowed
+    ///
+    /// `main` is the primary series of the run; `release`, `period` and `response` name a series.
+    /// `events=N` allows at most N alarms of bus and robot, and needs no --limit.
+    #[arg(long, value_delimiter = ',', value_parser = limit_on, value_name = "SERIES|events=N")]
+    #[arg(requires_ifs = [("main", "limit"), ("release", "limit"), ("wakeup", "limit"), ("period", "limit"), ("response", "limit")])]
+    #[arg(add = ArgValueCandidates::new(complete::limits_on))]
+    pub(crate) limit_on: Vec<LimitOn>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LimitOn {
+    /// The primary series: release latency, or what the probe measures.
+    Main,
+    /// Release latency, skipped releases included.
+    Release,
+    /// Observed period.
+    Period,
+    /// Response time.
+    Response,
+    /// Number of alarms of bus and robot allowed.
+    Events(u64),
+}
+
+fn limit_on(text: &str) -> Result<LimitOn, String> {
+    match text {
+        "main" => Ok(LimitOn::Main),
+        "release" | "wakeup" => Ok(LimitOn::Release),
+        "period" => Ok(LimitOn::Period),
+        "response" => Ok(LimitOn::Response),
+        _ => most_alarms(text).map(LimitOn::Events),
+    }
+}
+
+/// `events=0`.
+pub(crate) fn most_alarms(text: &str) -> Result<u64, String> {
+    let number = text.strip_prefix("events=").and_then(|number| number.parse().ok());
+    number.ok_or_else(|| format!("`{text}` is none of main, release, period, response, events=N"))
+}
+
+/// Options of the output.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputOptions {
+    /// Directory for run directories and the link `latest`
+    #[arg(long, default_value = "onbeat-runs", value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print all conclusions as sentences
+    #[arg(long)]
+    pub(crate) verbose: bool,
+}
+
+pub(crate) fn wait(text: &str) -> Result<Wait, String> {
+    let (kind, time) = match text.split_once('=') {
+        Some((kind, time)) => (kind, Some(time_ns(time).map_err(|why| why.to_string())?)),
+        None => (text, None),
+    };
+    match (kind, time) {
+        ("sleep", None) => Ok(Wait::Sleep),
+        ("spin", margin) => Ok(Wait::SleepThenSpin { margin_ns: margin.unwrap_or(50_000) }),
+        ("adaptive", cap) => Ok(Wait::Adaptive { cap_ns: cap.unwrap_or(300_000) }),
+        ("relative", None) => Ok(Wait::Relative { margin_ns: 0 }),
+        ("relative-spin", margin) => Ok(Wait::Relative { margin_ns: margin.unwrap_or(50_000) }),
+        _ => {
+            Err("waits are sleep, spin[=50us], adaptive[=300us], relative and relative-spin[=50us]"
+                .to_owned())
+        }
+    }
+}
+
+/// The waits of a robot's loop, which must keep its grid.
+pub(crate) fn wait_on_the_grid(text: &str) -> Result<Wait, String> {
+    match wait(text) {
+        Ok(wait) if wait.is_relative() => {
+            Err("a relative sleep drifts, and a robot must keep its grid; waits are sleep, \
+                 spin[=50us] and adaptive[=300us]"
+                .to_owned())
+        }
+        parsed => parsed,
+    }
+}
+
+fn overrun(text: &str) -> Result<OnOverrun, String> {
+    match text.split_once('=') {
+        None if text == "skip" => Ok(OnOverrun::SkipKeepPhase),
+        None if text == "stop" => Ok(OnOverrun::Stop),
+        Some(("catch-up", cycles)) => cycles
+            .parse()
+            .map(|at_most| OnOverrun::CatchUp { at_most })
+            .map_err(|_| format!("`{cycles}` is not a number of cycles; write catch-up=3")),
+        _ => Err("policies are skip, catch-up=N and stop".to_owned()),
+    }
+}
+
+fn phase(text: &str) -> Result<Phase, String> {
+    if text == "avoid-tick" {
+        return Ok(Phase::AvoidTick);
+    }
+    time_ns(text).map(Phase::At).map_err(|why| format!("{why}; or avoid-tick"))
+}
+
+pub(crate) fn percent(text: &str) -> Result<f64, String> {
+    let number: f64 =
+        text.trim_end_matches('%').parse().map_err(|_| format!("`{text}` is not a percentage"))?;
+    if number > 0.0 && number <= 100.0 {
+        Ok(number)
+    } else {
+        Err(format!("{number} % is not above 0 and up to 100"))
+    }
+}
+
+/// Parses the tag of a series.
+pub(crate) fn series(text: &str) -> Result<Series, String> {
+    Series::from_tag(&text.replace('-', "_")).ok_or_else(|| {
+        let tags = Series::ALL.map(Series::tag).join(", ");
+        format!("`{text}` is not a series; the series are {tags}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_policies_and_phases_are_parsed() {
+        assert_eq!(wait("spin"), Ok(Wait::SleepThenSpin { margin_ns: 50_000 }));
+        assert!(
+            wait_on_the_grid("relative-spin=20us").is_err_and(|why| why.contains("keep its grid"))
+        );
+        assert_eq!(wait_on_the_grid("spin"), wait("spin"));
+        assert_eq!(wait("relative"), Ok(Wait::Relative { margin_ns: 0 }));
+        assert_eq!(wait("relative-spin"), Ok(Wait::Relative { margin_ns: 50_000 }));
+        assert_eq!(wait("adaptive=100us"), Ok(Wait::Adaptive { cap_ns: 100_000 }));
+        assert_eq!(overrun("catch-up=3"), Ok(OnOverrun::CatchUp { at_most: 3 }));
+        assert_eq!(phase("250us"), Ok(Phase::At(250_000)));
+        assert!(
+            wait("nap").is_err()
+                && overrun("ignore").is_err()
+                && percent("0").is_err()
+                && percent("101").is_err()
+        );
+    }
+}

@@ -1,0 +1,218 @@
+//! What happens before the first block: the cells' processes start, what is not permitted is found,
+//! the shield is prepared, and the plan is recorded.
+
+use super::{BenchConductor, BenchEvent};
+use crate::bench::cell::CellProcess;
+use crate::bench::cell_slot::{CellSlot, is_part_of_tuning};
+use crate::bench::cell_start::CellStart;
+use crate::bench::cell_tuning::CellTuning;
+use crate::bench::error::BenchError;
+use crate::bench::plan::real_loads;
+use crate::bench::schedule::{Pace, Schedule};
+use crate::bench::unfinished::ResumedBench;
+use crate::load::Load;
+use crate::record::{Bench, Cell, CellNotPermitted, Note, Remark};
+use crate::thread::Grant;
+
+impl BenchConductor<'_> {
+    /// Starts the processes of the cells, checks what is permitted, prepares the shield, and
+    /// records all of it.
+    pub(super) fn prepare(&mut self, schedule: Schedule) -> Result<Schedule, BenchError> {
+        let has_blocks = |load: usize, tuning: usize| {
+            schedule.turns.iter().any(|turn| turn.load == load && turn.blocks.contains(&tuning))
+        };
+        for load in 0..self.plan.loads.len() {
+            for (at, tuning) in self.plan.tunings.iter().enumerate() {
+                let slot = self.slot(self.plan.cell(load, tuning), tuning, has_blocks(load, at))?;
+                self.slots.push(slot);
+            }
+        }
+
+        self.prepare_shield()?;
+        self.refuse_settings_without_root()?;
+        let not_permitted: Vec<CellNotPermitted> =
+            self.slots.iter().filter_map(CellSlot::not_permitted).collect();
+        let running = self.slots.iter().filter(|slot| slot.process.is_some()).count();
+        let schedule = match &self.resumed {
+            None => self.begun(schedule, &not_permitted)?,
+            Some(resumed) => {
+                let ResumedBench { point, after, .. } = resumed;
+                self.file.note(&Note::Resume(point.time.note(*after)))?;
+                if let Some(doubt) = &point.time.doubt {
+                    self.file.note(&Note::Remark(Remark { sentence: doubt.clone() }))?;
+                }
+                schedule
+            }
+        };
+
+        // What the cells record from here on is of no use without the plan.
+        self.file.sync()?;
+        (self.conditions.report)(BenchEvent::Prepared { running, not_permitted });
+        Ok(schedule)
+    }
+
+    /// Notes the plan of a bench that begins, and returns its schedule.
+    fn begun(
+        &mut self,
+        schedule: Schedule,
+        not_permitted: &[CellNotPermitted],
+    ) -> Result<Schedule, BenchError> {
+        let schedule = self.rescheduled(schedule);
+        self.file.note(&Note::Bench(Box::new(Bench {
+            tunings: self.plan.tunings.iter().map(CellTuning::to_string).collect(),
+            loads: self.plan.loads.iter().map(Load::to_string).collect(),
+            order: self.plan.order.note(),
+            blocks: schedule.blocks_per_cell,
+            block_s: schedule.block_s,
+            limit: self.plan.limit,
+            most_alarms: self.plan.most_alarms,
+            not_permitted: not_permitted.to_vec(),
+            ladder: self.ladder.clone(),
+            shield: self.shielding.words().to_vec(),
+            sweep: None,
+        })))?;
+        let Schedule { estimate_s, blocks_per_cell, block_s, .. } = schedule;
+        (self.conditions.report)(BenchEvent::Planned { estimate_s, blocks_per_cell, block_s });
+        Ok(schedule)
+    }
+
+    /// Returns the schedule of the cells that are permitted, in the time that is left.
+    fn rescheduled(&self, schedule: Schedule) -> Schedule {
+        let tunings = self.plan.tunings.len();
+        let runs =
+            |load: usize, tuning: usize| self.slots[load * tunings + tuning].why_not.is_none();
+        let schedule = schedule.retain_cells(runs);
+        if schedule.turns.is_empty() {
+            return schedule;
+        }
+
+        let left_s = self.plan.duration.as_secs_f64() - self.elapsed_s();
+        let block_s = Pace::new(&real_loads(self.plan)).block_s(&schedule.turns, left_s);
+        Schedule { block_s, ..schedule }
+    }
+
+    /// Returns the slot of a cell, with its process unless the cell is not permitted or complete.
+    fn slot(
+        &mut self,
+        cell: Cell,
+        tuning: &CellTuning,
+        has_blocks: bool,
+    ) -> Result<CellSlot, BenchError> {
+        let tuning = tuning.clone();
+        let empty = CellSlot { cell, tuning, process: None, why_not: None, blocks: 0 };
+        let Some(ResumedBench { measured, .. }) = &self.resumed else {
+            return self.start_cell(empty);
+        };
+        let blocks = measured.blocks_of(&empty.cell);
+        let why_not = measured.why_not_permitted(&empty.cell);
+        let is_left = why_not.is_none() && (has_blocks || measured.needs_closing_line(&empty.cell));
+        let slot = CellSlot { blocks, why_not, ..empty };
+
+        if is_left { self.start_cell(slot) } else { Ok(slot) }
+    }
+
+    fn start_cell(&mut self, mut slot: CellSlot) -> Result<CellSlot, BenchError> {
+        let CellSlot { cell, tuning, .. } = &slot;
+        let resumed = self.resumed.as_ref().filter(|resumed| resumed.measured.has_file(cell));
+        let start = CellStart {
+            onbeat: CellStart::version(),
+            command: self.plan.command.clone(),
+            file: self.conditions.dir.join(cell.file_name()),
+            cell: cell.clone(),
+            started_unix_s: self.origin.unix_s,
+            origin_ns: self.origin.at.as_ns(),
+            task: self.plan.task,
+            setting: self.plan.tuned(tuning),
+            timer_slack_ns: self.plan.options(tuning).timer_slack_ns,
+            explain: self.explainer.is_some(),
+            resume: resumed.map(|resumed| resumed.point.clone()),
+        };
+
+        let process = CellProcess::start(self.conditions.processes.cell(), &start)?;
+        let refusal = process
+            .grants()
+            .iter()
+            .find(|grant| !grant.granted && is_part_of_tuning(grant))
+            .map(Grant::refusal);
+        for grant in process.grants() {
+            self.list_grant(grant.clone());
+        }
+
+        slot.process = Some(process);
+        if let Some(why) = refusal {
+            self.refuse(&mut slot, why)?;
+        }
+
+        Ok(slot)
+    }
+
+    /// Lists a grant once, however many cells requested it.
+    fn list_grant(&mut self, grant: Grant) {
+        if !self.ladder.iter().any(|rung| rung.what == grant.what && rung.wanted == grant.wanted) {
+            self.ladder.push(grant);
+        }
+    }
+
+    fn prepare_shield(&mut self) -> Result<(), BenchError> {
+        let plan = self.plan;
+        let is_shielded = |tuning: &CellTuning| plan.options(tuning).letters.shield;
+        let shielded = self.slots.iter().filter(|slot| is_shielded(&slot.tuning));
+        let pids: Vec<u32> =
+            shielded.filter_map(|slot| Some(slot.process.as_ref()?.pid())).collect();
+        let is_resumed = self.resumed.is_some();
+        if !plan.tunings.iter().any(is_shielded) || is_resumed && pids.is_empty() {
+            return Ok(());
+        }
+
+        let grant = self.shielding.prepare(self.plan.cpu, &pids)?;
+        if !grant.granted {
+            let why = grant.refusal();
+            let mut slots = std::mem::take(&mut self.slots);
+            let shielded =
+                slots.iter_mut().filter(|slot| is_shielded(&slot.tuning) && slot.why_not.is_none());
+            let refused =
+                shielded.map(|slot| self.refuse(slot, why.clone())).collect::<Result<Vec<()>, _>>();
+            self.slots = slots;
+            refused?;
+        }
+
+        for line in self.shielding.words() {
+            (self.conditions.report)(BenchEvent::Said(line.clone()));
+        }
+
+        self.list_grant(grant);
+        Ok(())
+    }
+
+    /// Marks the cells that change the host as not permitted where that is refused.
+    fn refuse_settings_without_root(&mut self) -> Result<(), BenchError> {
+        if self.shielding.can_change() {
+            return Ok(());
+        }
+
+        let plan = self.plan;
+        let changes = |slot: &CellSlot| {
+            plan.settings_of(&slot.tuning).any(|setting| !setting.plan.steps.is_empty())
+        };
+        let mut slots = std::mem::take(&mut self.slots);
+        let refused = slots
+            .iter_mut()
+            .filter(|slot| changes(slot) && slot.why_not.is_none())
+            .map(|slot| self.refuse(slot, "changing settings of the host needs root".to_owned()))
+            .collect::<Result<Vec<()>, _>>();
+        self.slots = slots;
+        refused.map(|_| ())
+    }
+
+    /// Marks a cell as not permitted: its process ends, and its run file, without samples, is
+    /// removed. A cell of a bench that is resumed has been permitted before; that is another bench.
+    fn refuse(&self, slot: &mut CellSlot, why: String) -> Result<(), BenchError> {
+        if let Some(resumed) = &self.resumed {
+            let CellSlot { cell: Cell { tuning, load }, .. } = slot;
+            let difference = format!("cell {tuning} under {load} was permitted and is not ({why})");
+            return Err(resumed.measured.other_run(vec![difference]).into());
+        }
+
+        slot.refuse(why, &self.conditions.dir.join(slot.cell.file_name()))
+    }
+}

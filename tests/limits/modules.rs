@@ -1,0 +1,166 @@
+//! The modules of a crate or room in the order of dependency: each names only modules before it,
+//! so none is part of a circle.
+
+use crate::source::{Source, code_without_tests, paths};
+use crate::{catches, holds, rust_below};
+
+/// Folder, and its modules from the innermost on. A module with files of its own counts as one.
+const ORDER: [(&str, &str); 10] = [
+    ("crates/onbeat-rt/src/", "frame latest ring time sample sys wait cycle edge_loop"),
+    (
+        "crates/onbeat-ethercat/src/",
+        "al coe registers input setup sii esi carrier busy_wait wire event layout description step \
+         event_words",
+    ),
+    (
+        "crates/onbeat-segment/src/",
+        "registers coe cable_positions topology distributed_clock eeprom fmmu sync_manager esc \
+         frame device mailbox process_data firmware subdevice datagram_exchange segment \
+         sii_contents device_parts esi_parts from_description fault link fault_table fault_log \
+         in_process serving fast_path layout_agreement",
+    ),
+    (
+        "crates/onbeat-control/src/",
+        "error map process lock stats abi device_table device_state sharing joint settings object \
+         image claim snapshot requests goals owner client bus_side create",
+    ),
+    (
+        "crates/onbeat/src/record/",
+        "series words tuning encoder events exclusion moments seconds recording window figures \
+         histogram resolution distribution imported trend note writer_lock run_file past run_dir \
+         run_writer second_maxima tally recorder",
+    ),
+    (
+        "crates/onbeat/src/load/",
+        "error event process spec parse bounds ordinary builtin leader reap cpu disk external \
+         memory network sched walk options plan run running",
+    ),
+    (
+        "crates/onbeat/src/probe/",
+        "interruptions option stall start surroundings resume error companion setting causes ports \
+         description drain run timer disturbed hiccup latency write read_write",
+    ),
+    (
+        "crates/onbeat/src/bench/",
+        "cell_start cell_tuning fresh_memory load_notes schedule sweep cell host_settings \
+         measurement turns error shielding cell_slot plan unfinished conduct",
+    ),
+    ("crates/onbeat-robot/src/", "bus image_service motion probe session"),
+    (
+        "crates/onbeat-cli/src/",
+        "units complete options probes cli_bus cli_files cli_measure cli_robot cli_segment \
+         cli_tune_measure cli_tune cli completion help_limits term state signals cmd",
+    ),
+];
+
+/// The module of a file, as names below its crate; empty for the crate's front page.
+fn module_of(path: &str) -> Vec<&str> {
+    let below = path.split_once("/src/").map_or("", |(_, below)| below);
+    let mut names: Vec<&str> = below.trim_end_matches(".rs").split('/').collect();
+    if names.last().is_some_and(|name| ["mod", "lib", "main"].contains(name)) {
+        names.pop();
+    }
+
+    names
+}
+
+/// The absolute form of a path that begins with `crate`, `super` or `outer`, the module around
+/// `super`, as names below the crate.
+fn resolved<'p>(path: &'p str, module: &[&'p str]) -> Vec<&'p str> {
+    let mut names = path.split("::");
+    let levels = match names.next() {
+        Some("super") => 1,
+        Some("outer") => 2,
+        _ => module.len(),
+    };
+
+    let around = &module[..module.len().saturating_sub(levels)];
+    around.iter().copied().chain(names).collect()
+}
+
+/// What the files of one folder name against the order of its modules.
+fn named_too_early(sources: &[Source], (folder, order): (&str, &str)) -> Vec<String> {
+    let order: Vec<&str> = order.split_whitespace().collect();
+    let place = |name: &str| order.iter().position(|module| *module == name);
+    let front_page = format!("{folder}mod.rs");
+    let front = module_of(&front_page);
+    let mut found = Vec::new();
+
+    for source in rust_below(sources, folder) {
+        let module = module_of(&source.path);
+        let Some(own) = module.get(front.len()) else { continue };
+        let Some(own_place) = place(own) else {
+            found.push(source.at(1, &format!("{own} has no place in the order of {folder}")));
+            continue;
+        };
+
+        // A word of its own, as `paths` would take the second `super` for the start of a path.
+        let code = code_without_tests(&source.text).replace("super::super::", "outer::");
+        let all = ["crate", "super", "outer"].map(|root| paths(&code, root));
+        for (line, path) in all.iter().flatten() {
+            let named = resolved(path, &module);
+            let Some(inside) = named.strip_prefix(&front[..]) else { continue };
+            let first = inside.first().copied().unwrap_or("*");
+            match place(first) {
+                Some(there) if there <= own_place => {}
+                Some(_) => {
+                    found.push(source.at(*line, &format!("{own} may not name {first}, after it")));
+                }
+                None => {
+                    found.push(source.at(
+                        *line,
+                        &format!("{own} names {first} by its front page; name the module"),
+                    ))
+                }
+            }
+        }
+    }
+
+    found
+}
+
+fn named_against_the_order(sources: &[Source]) -> Vec<String> {
+    ORDER.iter().flat_map(|folder| named_too_early(sources, *folder)).collect()
+}
+
+#[test]
+fn a_module_names_only_modules_before_it() {
+    holds(named_against_the_order);
+}
+
+#[test]
+fn a_module_that_names_a_later_one_is_found() {
+    let check = named_against_the_order;
+    let right = "use super::time::Instant;\nuse crate::ring::Ring;\n";
+    let wait = "crates/onbeat-rt/src/wait.rs";
+    catches(check, wait, "use super::time::Instant;\nuse super::cycle::run;\n", 2, right);
+    catches(check, wait, "fn f() {\n    crate::cycle::run();\n}\n", 2, right);
+    catches(check, wait, "use super::Instant;\n", 1, right);
+    catches(check, wait, "use super::*;\n", 1, "#[cfg(test)]\nmod tests {\n    use super::*;\n}\n");
+    let new = "crates/onbeat-rt/src/new.rs";
+    assert_eq!(check(&[Source::planted(new, "")]).len(), 1, "a module without a place");
+
+    let below = "crates/onbeat-segment/src/device/drive.rs";
+    catches(
+        check,
+        below,
+        "use super::super::link::Link;\n",
+        1,
+        "use super::motor::Motor;\nuse super::super::coe::Dictionary;\n",
+    );
+}
+
+#[test]
+fn every_module_of_the_order_exists() {
+    let sources = crate::tracked();
+    for (folder, order) in ORDER {
+        for module in order.split_whitespace() {
+            let is_file = |source: &Source| {
+                source.path.strip_prefix(folder).is_some_and(|below| {
+                    below.strip_prefix(module).is_some_and(|rest| rest.starts_with(['.', '/']))
+                })
+            };
+            assert!(sources.iter().any(is_file), "{folder} has no module {module}");
+        }
+    }
+}
