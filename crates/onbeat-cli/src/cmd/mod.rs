@@ -31,6 +31,10 @@ mod show;
 mod so_far;
 mod spike;
 pub(crate) mod tune;
+pub(crate) mod vm;
+mod vm_lab;
+mod vm_list;
+mod vm_run;
 mod whole;
 
 use std::io;
@@ -147,6 +151,8 @@ pub(crate) enum Failure {
     Tune(#[from] TuneError),
     #[error(transparent)]
     TuneCommand(#[from] tune::TuneFailure),
+    #[error(transparent)]
+    Vm(#[from] vm::VmFailure),
     #[error(transparent)]
     Spike(#[from] spike::NoSpike),
     #[error(transparent)]
