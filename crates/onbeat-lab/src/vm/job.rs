@@ -137,7 +137,8 @@ impl Job {
         }
         script += ":\n}\nwork\nstatus=$?\n";
         for directory in &self.collected {
-            script += &format!("cp -R {} /out/\n", quoted(directory));
+            // A command that failed early has not created it, and its own message counts.
+            script += &format!("[ ! -e {0} ] || cp -R {0} /out/\n", quoted(directory));
         }
 
         script + "exit $status\n"
@@ -214,6 +215,6 @@ mod tests {
             script.contains("'--for' '2000000000ns' '--period' '1000000ns' '--load' 'run:while"),
             "{script}"
         );
-        assert!(script.contains("cp -R '/tmp/runs' /out/"), "{script}");
+        assert!(script.contains("|| cp -R '/tmp/runs' /out/"), "{script}");
     }
 }

@@ -297,7 +297,7 @@ impl Matrix {
         self.command_lines[experiment.indexes[1]].value.clone()
     }
 
-    /// The job of an experiment: a delay by its seed, the tuning, the measurement.
+    /// The job of an experiment: a delay by its seed, then the measurement with its tuning.
     fn job(&self, experiment: &Experiment) -> Job {
         let [_, _, tuning, load] = experiment.indexes;
         let tuning = &self.tunings[tuning].value;
@@ -305,9 +305,6 @@ impl Matrix {
 
         let mut job = Job::new();
         job.command(["usleep".to_owned(), delay_us.to_string()]);
-        if let Some(words) = tuning.command() {
-            job.command(words);
-        }
         job.latency(&LatencyTest {
             duration: self.duration,
             period: self.period,
@@ -368,18 +365,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tuning_becomes_options_and_a_command_before_the_measurement() {
-        let text = "kernels = [\"k\"]\ntunings = [\"none\", \"S+mem.swappiness\"]";
-        let matrix = matrix(text).expect("a file");
+    fn a_tuning_becomes_options_of_the_measurement() {
+        let matrix = matrix("kernels = [\"k\"]\ntunings = [\"none\", \"S\"]").expect("a file");
         let all = matrix.experiments();
         let none = matrix.job(&all[0]).script();
         assert!(none.contains("'--priority' '0' '--no-lock-memory'"), "{none}");
-        assert!(!none.contains("tune"), "{none}");
-
-        let tuned = matrix.job(&all[1]).script();
-        let applies = tuned.find("onbeat tune apply").expect("a command");
-        assert!(tuned.contains("'mem.swappiness'") && tuned.contains("'--wait' 'spin'"), "{tuned}");
-        assert!(applies < tuned.find("'measure'").expect("a measurement"), "{tuned}");
+        assert!(!none.contains("spin"), "{none}");
+        let spins = matrix.job(&all[1]).script();
+        assert!(spins.contains("'--wait' 'spin'"), "{spins}");
     }
 
     #[test]
@@ -420,6 +413,8 @@ mod tests {
             refused("kernels = [\"k\"]\ntunings = [\"PMC\"]"),
             "tuning `PMC`: C shields a CPU, and these guests have one"
         );
+        let host = refused("kernels = [\"k\"]\ntunings = [\"PM+mem.swappiness\"]");
+        assert!(host.starts_with("tuning `PM+mem.swappiness`: `onbeat tune` applies"), "{host}");
         assert_eq!(
             refused("kernels = [\"k\"]\nseeds = 20000"),
             "the lists multiply to 20000 experiments, at most 10000 are allowed"

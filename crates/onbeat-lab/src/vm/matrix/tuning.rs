@@ -1,4 +1,4 @@
-//! What a tuning changes in a guest: options of its measurement, and settings of its kernel.
+//! What a tuning changes in a guest: options of its measurement.
 
 use onbeat::bench::CellTuning;
 
@@ -6,21 +6,16 @@ use super::MatrixError;
 
 /// Real-time priority of P, as in a bench.
 const PRIORITY: &str = "98";
-/// Applies the ids that are its arguments; its output goes into a result of its own, because the
-/// job's output is the summary.
-const APPLY: &str = "onbeat tune apply --yes \"$@\" > /out/tuning";
 
 /// A tuning that a measurement in a guest with one CPU can have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LabTuning {
     /// Options of `onbeat measure latency`.
     pub(super) options: Vec<String>,
-    /// Ids of the catalogue that are settings of the kernel.
-    ids: Vec<String>,
 }
 
 impl LabTuning {
-    /// Refuses what needs a second CPU, a plan's file, or a bench.
+    /// Refuses what needs a second CPU or a bench.
     pub(super) fn new(word: &str, tuning: &CellTuning) -> Result<Self, MatrixError> {
         let wanted = tuning.options();
         let refused = |reason| MatrixError::NotInGuest { tuning: word.to_owned(), reason };
@@ -31,10 +26,10 @@ impl LabTuning {
             return Err(refused("timer.slack is an option of `onbeat bench` only"));
         }
 
-        let ids: Vec<String> = tuning.host_names().map(str::to_owned).collect();
-        let is_file = |id: &&String| id.contains('/') || id.ends_with(".toml");
-        if ids.iter().any(|id| is_file(&id) || ["plan", "placebo"].contains(&id.as_str())) {
-            return Err(refused("plans and the placebo belong to `onbeat bench`; list ids"));
+        if tuning.host_names().next().is_some() {
+            return Err(refused(
+                "`onbeat tune` applies settings of the host with two CPUs or more, and these guests have one",
+            ));
         }
 
         let mut options = Vec::new();
@@ -50,16 +45,6 @@ impl LabTuning {
             add(&["--cpu", "0"]);
         }
 
-        Ok(Self { options, ids })
-    }
-
-    /// The command that applies its settings in a guest; none when it has none.
-    pub(super) fn command(&self) -> Option<Vec<String>> {
-        if self.ids.is_empty() {
-            return None;
-        }
-
-        let words = ["sh", "-c", APPLY, "sh"].map(str::to_owned);
-        Some(words.into_iter().chain(self.ids.iter().cloned()).collect())
+        Ok(Self { options })
     }
 }
