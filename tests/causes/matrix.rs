@@ -159,7 +159,7 @@ const LATER_THAN_USUAL_NS: u64 = 50_000;
 ///
 /// Two kinds of causes are true without the fault. A host delivers timers late, which is how an
 /// `ipi_storm` may show as well. And a load makes softirqs and interrupts of its own: their time is
-/// no conclusion but the distance of two events of the kernel, entry and exit.
+/// not inferred, it lies between two events of the kernel, entry and exit.
 fn taken_for(felt: &Felt, row: &Row) -> Option<TakenFor> {
     let (fault, explanation) = (felt.injected.fault, explanation(felt)?);
     let usual_ns: u64 = row.ordinary.values().sum();

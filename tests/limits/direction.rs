@@ -68,6 +68,7 @@ const MAY_NAME: [(&str, &[&str]); 21] = [
             "onbeat_control",
             "onbeat",
             "onbeat_robot",
+            "onbeat_lab",
         ],
     ),
 ];

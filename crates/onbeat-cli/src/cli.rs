@@ -16,6 +16,7 @@ use crate::cli_measure::Measure;
 use crate::cli_robot::Robot;
 use crate::cli_segment::Segment;
 use crate::cli_tune::Tune;
+use crate::cli_vm::Vm;
 use crate::complete;
 use crate::options::{LimitOptions, LoopOptions, OutputOptions};
 use crate::units::{loop_period_ns, time_ns};
@@ -102,6 +103,9 @@ pub(crate) enum Command {
     /// Find settings that delay a loop, change and restore them
     #[command(subcommand, disable_help_subcommand = true)]
     Tune(Tune),
+    /// Run Linux kernels as guests, by real or virtual time
+    #[command(subcommand, disable_help_subcommand = true)]
+    Vm(Vm),
     /// Undo changes left by an interrupted onbeat
     Repair(RepairOptions),
     /// Run one cell of a bench, in a process of its own

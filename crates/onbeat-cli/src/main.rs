@@ -11,6 +11,7 @@ mod cli_robot;
 mod cli_segment;
 mod cli_tune;
 mod cli_tune_measure;
+mod cli_vm;
 mod cmd;
 mod complete;
 mod completion;
@@ -94,6 +95,7 @@ fn run(command: Command) -> Result<Verdict, Failure> {
         Command::Segment(command) => cmd::segment::run(&command),
         Command::Bus(command) => cmd::bus::run(&command),
         Command::Tune(command) => cmd::tune::run(&command),
+        Command::Vm(command) => cmd::vm::run(&command),
         Command::Repair(options) => cmd::repair::run(options),
         Command::Cell => cmd::cell::run(),
         Command::Generate(options) => cmd::generate::run(&options),

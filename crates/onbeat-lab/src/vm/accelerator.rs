@@ -4,11 +4,55 @@
 //! instruction of its guests.
 
 use std::fs::File;
+use std::io;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::clock::Real;
 use super::{BootImage, Guest, Job, VmError, WorkDirectory};
+
+/// Why guests cannot run under KVM.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KvmRefusal {
+    /// The device does not exist.
+    #[error(
+        "this machine has no /dev/kvm: its processor or hypervisor does not offer virtualization, or the module kvm_intel or kvm_amd is not loaded"
+    )]
+    NoDevice,
+    /// The user may not open the device.
+    #[error(
+        "this user may not open /dev/kvm: `sudo usermod -aG kvm USER` permits it from the next login"
+    )]
+    NoRights,
+    /// The device cannot be opened for another reason.
+    #[error("/dev/kvm cannot be opened: {message}")]
+    NotOpened {
+        /// The kernel's answer.
+        message: String,
+    },
+    /// The canary guest did not end in time.
+    #[error("a canary guest under KVM did not end within {limit:?}")]
+    Hung {
+        /// The limit, in real time.
+        limit: Duration,
+    },
+    /// The canary guest failed.
+    #[error("a canary guest under KVM failed: {message}")]
+    Failed {
+        /// How it ended.
+        message: String,
+    },
+}
+
+impl KvmRefusal {
+    fn of_device(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::NoDevice,
+            io::ErrorKind::PermissionDenied => Self::NoRights,
+            _ => Self::NotOpened { message: error.to_string() },
+        }
+    }
+}
 
 /// How guests run on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,13 +61,35 @@ pub enum Accelerator {
     Kvm(Real),
     /// Software emulation, with the [`Virtual`](super::Virtual) or the [`Free`](super::Free) clock.
     Emulation {
-        /// Why KVM cannot be used, as a sentence without its full stop.
-        reason: String,
+        /// Why KVM cannot be used.
+        reason: KvmRefusal,
     },
+}
+
+impl Accelerator {
+    /// Returns the real clock.
+    ///
+    /// # Errors
+    /// [`VmError::NoKvm`] where guests run under emulation.
+    pub fn real(self) -> Result<Real, VmError> {
+        match self {
+            Self::Kvm(real) => Ok(real),
+            Self::Emulation { reason } => Err(VmError::NoKvm { reason }),
+        }
+    }
 }
 
 /// Time for the canary guest that suits most hosts: under KVM it takes about a second.
 pub const CANARY_LIMIT: Duration = Duration::from_secs(10);
+
+/// Opens the device of KVM and closes it again. A guest may still not run.
+///
+/// # Errors
+/// Why the device cannot be opened.
+pub fn open_kvm() -> Result<(), KvmRefusal> {
+    let opened = File::options().read(true).write(true).open("/dev/kvm");
+    opened.map(drop).map_err(|error| KvmRefusal::of_device(&error))
+}
 
 /// Boots a canary guest under KVM and returns the accelerator that works. Blocks until the guest
 /// ends, at most for `limit`.
@@ -37,21 +103,44 @@ pub fn choose_accelerator(
     limit: Duration,
     stop: &AtomicBool,
 ) -> Result<Accelerator, VmError> {
-    if let Err(error) = File::options().read(true).write(true).open("/dev/kvm") {
-        return Ok(Accelerator::Emulation {
-            reason: format!("/dev/kvm cannot be opened: {error}"),
-        });
+    if let Err(reason) = open_kvm() {
+        return Ok(Accelerator::Emulation { reason });
     }
 
     let mut canary = Guest::new(boot.clone(), Real::assume());
     canary.limit = limit;
     let mut job = Job::new();
     job.command(["true"]);
-    match canary.run(work, &job, stop) {
-        Ok(result) => result.succeeded().map(|()| Accelerator::Kvm(Real::assume())),
-        Err(
-            error @ (VmError::Timeout { .. } | VmError::Incomplete { .. } | VmError::Qemu { .. }),
-        ) => Ok(Accelerator::Emulation { reason: format!("a guest under KVM failed: {error}") }),
-        Err(error) => Err(error),
+    let reason = match canary.run(work, &job, stop) {
+        Ok(result) => {
+            result.remove_directory()?;
+            return result.succeeded().map(|()| Accelerator::Kvm(Real::assume()));
+        }
+        Err(VmError::Timeout { limit, .. }) => KvmRefusal::Hung { limit },
+        Err(error @ (VmError::Incomplete { .. } | VmError::Qemu { .. })) => {
+            KvmRefusal::Failed { message: error.to_string() }
+        }
+        Err(error) => return Err(error),
+    };
+    Ok(Accelerator::Emulation { reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_way_on() {
+        let denied = KvmRefusal::of_device(&io::ErrorKind::PermissionDenied.into()).to_string();
+        assert!(denied.contains("usermod -aG kvm"), "{denied}");
+        let absent = KvmRefusal::of_device(&io::ErrorKind::NotFound.into()).to_string();
+        assert!(absent.starts_with("this machine has no /dev/kvm"), "{absent}");
+
+        let hung = KvmRefusal::Hung { limit: Duration::from_secs(10) };
+        let error = Accelerator::Emulation { reason: hung }.real().expect_err("no KVM").to_string();
+        assert_eq!(
+            error,
+            "the real clock needs KVM: a canary guest under KVM did not end within 10s; use the virtual clock to rank kernels and settings"
+        );
     }
 }

@@ -10,7 +10,7 @@
 use std::fmt::Debug;
 
 /// The clock of a guest.
-pub trait Clock: sealed::Sealed + Clone + Debug + Send {
+pub trait Clock: sealed::Sealed + Clone + Debug + Send + Sync {
     /// The clock's name in reports: `real`, `virtual` or `free`.
     const NAME: &'static str;
 
@@ -31,6 +31,9 @@ pub trait Clock: sealed::Sealed + Clone + Debug + Send {
 pub trait Measures: Clock {
     /// Unit of times by this clock, in tables.
     const UNIT: &'static str;
+
+    /// What a table of its figures must say below them.
+    const LEGEND: &'static [&'static str];
 }
 
 mod sealed {
@@ -70,6 +73,7 @@ impl Clock for Real {
 
 impl Measures for Real {
     const UNIT: &'static str = "us";
+    const LEGEND: &'static [&'static str] = &[];
 }
 
 /// Virtual time: one instruction takes 2^`shift` nanoseconds, on one CPU.
@@ -128,6 +132,8 @@ impl Clock for Virtual {
 
 impl Measures for Virtual {
     const UNIT: &'static str = "virtual us";
+    const LEGEND: &'static [&'static str] =
+        &["Counted instructions: repeatable, ranks kernels and settings, predicts no hardware."];
 }
 
 /// Time of a software emulation that runs as fast as the host allows. Every kernel then shows the

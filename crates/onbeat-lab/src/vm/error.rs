@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::accelerator::KvmRefusal;
 use super::frame::FrameError;
 use super::kernel::{ImageError, ModuleError};
 
@@ -28,7 +29,7 @@ pub enum VmError {
     },
     /// No file of this package is in the directory, and downloads are not allowed.
     #[error(
-        "package {package} is not in {}: put {package}_VERSION_ARCH.deb there (apt-get download {package}), or allow downloads",
+        "package {package} is not in {}: put {package}_VERSION_ARCH.deb there (apt-get download {package}), or allow the download by --download",
         directory.display()
     )]
     PackageMissing {
@@ -86,10 +87,20 @@ pub enum VmError {
         package: &'static str,
     },
     /// A program for the guest needs shared libraries, which the guest does not have.
-    #[error("{} is not statically linked, and guests have no shared libraries", path.display())]
+    #[error("{} is not statically linked, and guests have no shared libraries: {remedy}", path.display())]
     NotStatic {
         /// The program.
         path: PathBuf,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// No guest runs under KVM here, and the real clock needs one.
+    #[error(
+        "the real clock needs KVM: {reason}; use the virtual clock to rank kernels and settings"
+    )]
+    NoKvm {
+        /// Why not.
+        reason: KvmRefusal,
     },
     /// The description of a guest contradicts itself.
     #[error("guest with {cpus} CPUs in virtual time: instruction counting allows 1")]

@@ -42,16 +42,24 @@ pub struct Figures<C: Measures> {
 }
 
 impl<C: Measures> Figures<C> {
-    /// The figures of a summary's only cell; none when it has no samples.
-    pub(super) fn from_summary(summary: &Summary) -> Option<Self> {
-        let (_, statistics) = summary.cells.first()?.main()?;
-        Some(Self {
+    /// The figures of each cell of a summary that has samples, by tuning and load.
+    pub(super) fn from_summary(summary: &Summary) -> Vec<(String, Self)> {
+        let cells = summary.cells.iter().filter_map(|cell| {
+            let (_, statistics) = cell.main()?;
+            Some((format!("{}/{}", cell.tuning, cell.load), Self::from_statistics(statistics)))
+        });
+        cells.collect()
+    }
+
+    /// The figures of a series.
+    pub(super) fn from_statistics(statistics: &Statistics) -> Self {
+        Self {
             samples: statistics.count,
             median_ns: percentile(statistics, 50.0),
             p99_ns: percentile(statistics, 99.0),
             max_ns: statistics.max_ns,
             clock: PhantomData,
-        })
+        }
     }
 
     /// How many times larger the maximum is than that of `other`.
@@ -118,6 +126,7 @@ impl<C: Measures> fmt::Display for ClockTable<C> {
     }
 }
 
-fn in_us(ns: Option<u64>) -> String {
+/// Microseconds with one decimal place; a dash without a figure.
+pub(super) fn in_us(ns: Option<u64>) -> String {
     ns.map_or("-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1000.0))
 }

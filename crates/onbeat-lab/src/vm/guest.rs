@@ -10,15 +10,15 @@ use super::clock::Clock;
 use super::error::last_line;
 use super::frame::{self, FrameError};
 use super::leftover;
-use super::qemu::{POLL_EVERY, QemuProcess, SOCKET};
+use super::qemu::{POLL_EVERY, QemuProcess, SOCKET, shell_line};
 use super::result::GuestResult;
 use super::work_directory::new_directory;
 use super::{BootImage, Job, VmError, WorkDirectory};
 
 /// Files in a guest's directory, which is QEMU's working directory.
-const CONSOLE: &str = "console.log";
+pub(super) const CONSOLE: &str = "console.log";
 const STREAM: &str = "stream";
-const JOB: &str = "job";
+pub(super) const JOB: &str = "job";
 
 /// `COMMAND_LINE_SIZE` of x86, less the null byte at the end. The kernel cuts off what is longer,
 /// without a word.
@@ -94,6 +94,13 @@ impl<C: Clock> Guest<C> {
 
         let qemu = QemuProcess::start(directory, &arguments, self.niceness)?;
         Ok(RunningGuest { qemu, limit: self.limit, clock: self.clock.clone() })
+    }
+
+    /// Everything that decides what a guest sends in virtual time, apart from QEMU itself: its
+    /// arguments, with an initramfs that is named after its content, and the job.
+    pub(super) fn identity(&self, job: &Job) -> Result<String, VmError> {
+        let arguments = self.arguments(Path::new("guest"), job)?;
+        Ok(shell_line(&arguments) + &job.script())
     }
 
     /// QEMU's arguments. Paths within the guest's directory are relative to it.
@@ -228,7 +235,6 @@ fn read_shipment(directory: &Path) -> Result<frame::Shipment, VmError> {
 #[cfg(test)]
 mod tests {
     use super::super::clock::{Free, Real, Virtual};
-    use super::super::qemu::shell_line;
     use super::*;
 
     fn boot(takes_job_file: bool) -> BootImage {
@@ -236,6 +242,7 @@ mod tests {
             release: "6.1".to_owned(),
             vmlinux: "/k/vmlinux".into(),
             initramfs: "/k/i.cpio".into(),
+            has_port: true,
             takes_job_file,
         }
     }

@@ -15,6 +15,10 @@ use super::archive::Archive;
 use super::{Kernel, VmError, WorkDirectory};
 
 const INIT: &[u8] = include_bytes!("init.sh");
+/// Path of busybox in a guest.
+const BUSYBOX: &str = "bin/busybox";
+const STATIC_BUSYBOX: &str = "apt-get install busybox-static";
+const STATIC_PROGRAM: &str = "name a static one, such as the onbeat of the package, or build it with -C target-feature=+crt-static";
 /// Modules that carry results to the host. Guests without them use the console.
 const SERIAL_PORT: [&str; 2] = ["virtio_pci", "virtio_console"];
 /// Module that carries the job to the guest. Guests without it read the kernel command line.
@@ -29,9 +33,11 @@ pub struct BootImage {
     pub vmlinux: PathBuf,
     /// The archive, named after its content.
     pub initramfs: PathBuf,
+    /// Whether results leave by a virtio-serial port, instead of the console.
+    pub has_port: bool,
     /// Whether the job comes as a file of QEMU's `fw_cfg` device, instead of on the kernel's
     /// command line.
-    pub(super) takes_job_file: bool,
+    pub takes_job_file: bool,
 }
 
 /// Builder of an initramfs.
@@ -52,6 +58,7 @@ pub struct Initramfs<'k> {
     kernel: &'k Kernel,
     archive: Archive,
     modules: Vec<String>,
+    has_port: bool,
     takes_job_file: bool,
 }
 
@@ -80,8 +87,8 @@ impl<'k> Initramfs<'k> {
             .chain(Some(JOB_FILE).filter(|_| takes_job_file));
         let modules = carriers.map(str::to_owned).collect();
 
-        let mut this = Self { kernel, archive, modules, takes_job_file };
-        this.program("bin/busybox", busybox)?;
+        let mut this = Self { kernel, archive, modules, has_port, takes_job_file };
+        this.program(BUSYBOX, busybox)?;
         Ok(this)
     }
 
@@ -92,7 +99,8 @@ impl<'k> Initramfs<'k> {
     pub fn program(&mut self, path: &str, from: &Path) -> Result<(), VmError> {
         let content = fs::read(from).map_err(VmError::reading(from))?;
         if needs_libraries(&content) {
-            return Err(VmError::NotStatic { path: from.to_owned() });
+            let remedy = if path == BUSYBOX { STATIC_BUSYBOX } else { STATIC_PROGRAM };
+            return Err(VmError::NotStatic { path: from.to_owned(), remedy });
         }
 
         self.archive.program(path, content);
@@ -119,6 +127,7 @@ impl<'k> Initramfs<'k> {
             release: self.kernel.release().to_owned(),
             vmlinux: self.kernel.vmlinux().to_owned(),
             initramfs,
+            has_port: self.has_port,
             takes_job_file: self.takes_job_file,
         })
     }

@@ -37,6 +37,8 @@ pub struct LatencyTest {
     pub load: String,
     /// Whether causes of spikes are recorded.
     pub causes: bool,
+    /// Further options of `onbeat measure latency`, such as `--priority` and `0`.
+    pub options: Vec<String>,
 }
 
 impl LatencyTest {
@@ -53,6 +55,7 @@ impl Default for LatencyTest {
             period: Duration::from_millis(1),
             load: "idle".to_owned(),
             causes: false,
+            options: Vec::new(),
         }
     }
 }
@@ -86,15 +89,34 @@ impl Job {
     /// object) and its run file.
     #[must_use]
     pub fn measure_latency(test: &LatencyTest) -> Self {
+        let mut job = Self::new();
+        job.latency(test);
+        job
+    }
+
+    /// Adds a run of `onbeat measure latency`, as [`Self::measure_latency`] does. It must be the
+    /// only command that writes to standard output.
+    pub fn latency(&mut self, test: &LatencyTest) {
         let duration = format!("{}ns", test.duration.as_nanos());
         let period = format!("{}ns", test.period.as_nanos());
         let mut words =
             vec!["onbeat", "measure", "latency", "--json", "--out", RUNS, "--for", &duration];
         words.extend(["--period", &period, "--load", &test.load]);
         words.extend(["--no-causes"].into_iter().filter(|_| !test.causes));
+        words.extend(test.options.iter().map(String::as_str));
 
+        self.command(words);
+        self.collect(RUNS);
+    }
+
+    /// A job that runs `onbeat` with these words, a measurement or a bench, and sends its summary
+    /// (the file `output`) and its run files.
+    #[must_use]
+    pub fn recorded<W: Into<String>>(words: impl IntoIterator<Item = W>) -> Self {
+        let before = ["onbeat"].map(str::to_owned).into_iter();
+        let behind = ["--json", "--out", RUNS].map(str::to_owned);
         let mut job = Self::new();
-        job.command(words);
+        job.command(before.chain(words.into_iter().map(Into::into)).chain(behind));
         job.collect(RUNS);
         job
     }
@@ -103,13 +125,7 @@ impl Job {
     /// `output`) and its run files.
     #[must_use]
     pub fn bench(arguments: &[&str]) -> Self {
-        let words = ["onbeat", "bench", "--json", "--out", RUNS]
-            .into_iter()
-            .chain(arguments.iter().copied());
-        let mut job = Self::new();
-        job.command(words);
-        job.collect(RUNS);
-        job
+        Self::recorded(["bench"].into_iter().chain(arguments.iter().copied()))
     }
 
     /// The shell script that `init.sh` runs.
@@ -121,7 +137,8 @@ impl Job {
         }
         script += ":\n}\nwork\nstatus=$?\n";
         for directory in &self.collected {
-            script += &format!("cp -R {} /out/\n", quoted(directory));
+            // A command that failed early has not created it, and its own message counts.
+            script += &format!("[ ! -e {0} ] || cp -R {0} /out/\n", quoted(directory));
         }
 
         script + "exit $status\n"
@@ -198,6 +215,6 @@ mod tests {
             script.contains("'--for' '2000000000ns' '--period' '1000000ns' '--load' 'run:while"),
             "{script}"
         );
-        assert!(script.contains("cp -R '/tmp/runs' /out/"), "{script}");
+        assert!(script.contains("|| cp -R '/tmp/runs' /out/"), "{script}");
     }
 }

@@ -19,7 +19,7 @@ pub(super) const SOCKET: &str = "qmp";
 /// QEMU's standard error.
 const ERRORS: &str = "qemu.log";
 /// The command, to run the same guest by hand.
-const COMMAND: &str = "command";
+pub(super) const COMMAND: &str = "command";
 
 /// How often the end of QEMU is looked for.
 pub(super) const POLL_EVERY: Duration = Duration::from_millis(10);
@@ -27,6 +27,20 @@ pub(super) const POLL_EVERY: Duration = Duration::from_millis(10);
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 /// How long a QEMU that has closed its socket has until it ends.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Returns the first line of `qemu-system-x86_64 --version`.
+///
+/// # Errors
+/// When QEMU is not installed or does not run.
+pub fn qemu_version() -> Result<String, VmError> {
+    let output = Command::new(PROGRAM)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| not_started(&error))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
 
 /// QEMU as a process. Dropping it ends it.
 #[derive(Debug)]

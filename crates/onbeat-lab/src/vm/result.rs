@@ -12,6 +12,8 @@ use super::clock::{Clock, Measures};
 use super::error::reason_line;
 use super::figures::Figures;
 use super::frame::{GuestFile, Shipment};
+use super::guest::{CONSOLE, JOB};
+use super::qemu::COMMAND;
 use super::work_directory::hex_digest;
 
 /// Result of a job in a guest that ran by clock `C`.
@@ -62,6 +64,31 @@ impl<C: Clock> GuestResult<C> {
         Ok(())
     }
 
+    /// Copies the guest's console, its job and QEMU's command into a directory, to run the same
+    /// guest by hand.
+    ///
+    /// # Errors
+    /// When a file cannot be copied.
+    pub fn copy_log_to(&self, directory: &Path) -> Result<(), VmError> {
+        for name in [CONSOLE, COMMAND, JOB] {
+            let from = self.directory.join(name);
+            // A guest that gets its job on the kernel command line has no file of it.
+            if from.exists() {
+                fs::copy(&from, directory.join(name)).map_err(VmError::reading(&from))?;
+            }
+        }
+
+        Ok(())
+    }
+
+    /// Removes the guest's directory on the host.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn remove_directory(&self) -> Result<(), VmError> {
+        fs::remove_dir_all(&self.directory).map_err(VmError::writing(&self.directory))
+    }
+
     /// SHA-256 over status, paths and contents: equal exactly when the guests have sent the same
     /// bytes.
     #[must_use]
@@ -104,14 +131,22 @@ impl<C: Clock> GuestResult<C> {
 }
 
 impl<C: Measures> GuestResult<C> {
-    /// The figures of the main series of the run.
+    /// The figures of the main series of the run, or of the first cell of a bench.
     ///
     /// # Errors
     /// When the job has failed, or measured nothing.
     pub fn figures(&self) -> Result<Figures<C>, VmError> {
         let nothing =
             || VmError::Result { name: "output".to_owned(), reason: "no samples".to_owned() };
-        Figures::from_summary(&self.summary()?).ok_or_else(nothing)
+        self.cells()?.into_iter().next().map(|(_, figures)| figures).ok_or_else(nothing)
+    }
+
+    /// The figures of each cell with samples, named `TUNING/LOAD`; a measurement is one cell.
+    ///
+    /// # Errors
+    /// When the job has failed, or printed something else than a summary.
+    pub fn cells(&self) -> Result<Vec<(String, Figures<C>)>, VmError> {
+        Ok(Figures::from_summary(&self.summary()?))
     }
 }
 

@@ -35,7 +35,7 @@ impl WorkDirectory {
             fs::create_dir_all(&directory).map_err(VmError::writing(&directory))?;
         }
 
-        work.remove_partial()?;
+        remove_partial(&work.path)?;
         work.ended = leftover::end_guests(&work.guests())?;
         Ok(work)
     }
@@ -76,35 +76,7 @@ impl WorkDirectory {
     where
         F: FnOnce(&Path) -> Result<(), VmError>,
     {
-        let directory = new_directory(&self.path, PARTIAL)?;
-        let filled = fill(&directory).and_then(|()| match fs::rename(&directory, target) {
-            // Another process was faster, with the same content.
-            Err(_) if target.is_dir() => Ok(()),
-            renamed => renamed.map_err(VmError::writing(target)),
-        });
-
-        if directory.exists() {
-            fs::remove_dir_all(&directory).map_err(VmError::writing(&directory))?;
-        }
-        filled
-    }
-
-    /// Removes what [`Self::create_whole`] has left in processes that no longer exist.
-    fn remove_partial(&self) -> Result<(), VmError> {
-        for entry in fs::read_dir(&self.path).map_err(VmError::reading(&self.path))? {
-            let entry = entry.map_err(VmError::reading(&self.path))?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let Some((process, _)) =
-                name.strip_prefix(PARTIAL).and_then(|rest| rest.split_once('-'))
-            else {
-                continue;
-            };
-            if !Path::new("/proc").join(process).exists() {
-                fs::remove_dir_all(entry.path()).map_err(VmError::writing(&entry.path()))?;
-            }
-        }
-
-        Ok(())
+        create_whole_in(&self.path, target, fill)
     }
 
     /// Writes an initramfs, named after its content, unless it is there already.
@@ -118,6 +90,42 @@ impl WorkDirectory {
 
         Ok(path)
     }
+}
+
+/// Creates directory `target` with what `fill` writes into it: completely or not at all. It is
+/// filled below `parent`, which is on the same file system.
+pub(super) fn create_whole_in<F>(parent: &Path, target: &Path, fill: F) -> Result<(), VmError>
+where
+    F: FnOnce(&Path) -> Result<(), VmError>,
+{
+    let directory = new_directory(parent, PARTIAL)?;
+    let filled = fill(&directory).and_then(|()| match fs::rename(&directory, target) {
+        // Another process was faster, with the same content.
+        Err(_) if target.is_dir() => Ok(()),
+        renamed => renamed.map_err(VmError::writing(target)),
+    });
+
+    if directory.exists() {
+        fs::remove_dir_all(&directory).map_err(VmError::writing(&directory))?;
+    }
+    filled
+}
+
+/// Removes what [`create_whole_in`] has left in `parent`, by processes that no longer exist.
+pub(super) fn remove_partial(parent: &Path) -> Result<(), VmError> {
+    for entry in fs::read_dir(parent).map_err(VmError::reading(parent))? {
+        let entry = entry.map_err(VmError::reading(parent))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some((process, _)) = name.strip_prefix(PARTIAL).and_then(|rest| rest.split_once('-'))
+        else {
+            continue;
+        };
+        if !Path::new("/proc").join(process).exists() {
+            fs::remove_dir_all(entry.path()).map_err(VmError::writing(&entry.path()))?;
+        }
+    }
+
+    Ok(())
 }
 
 /// SHA-256 in hexadecimal digits.

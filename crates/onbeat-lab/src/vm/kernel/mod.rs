@@ -5,6 +5,7 @@
 
 mod compression;
 mod image;
+mod listing;
 mod modules;
 mod package;
 
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 pub use image::ImageError;
+pub use listing::{KernelState, ListedKernel, downloadable_kernels, list_kernels};
 pub use modules::{Module, ModuleError};
 pub use package::PackageSource;
 

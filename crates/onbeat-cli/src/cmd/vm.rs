@@ -1,0 +1,134 @@
+//! `onbeat vm`: guests of a laboratory, by the commands of `cli_vm`.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use onbeat_lab::vm::{
+    BootImage, CANARY_LIMIT, Initramfs, Kernel, MatrixError, PackageSource, Real, VmError,
+    WorkDirectory, choose_accelerator,
+};
+
+use super::{Failure, Verdict, vm_lab, vm_list, vm_run};
+use crate::cli_vm::{KernelOptions, StockOptions, Vm, VmBuildOptions};
+use crate::term::{Tone, advise, say};
+
+/// Why a command of `onbeat vm` could not run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum VmFailure {
+    #[error(transparent)]
+    Vm(#[from] VmError),
+    #[error("{path}: {source}")]
+    Matrix { path: PathBuf, source: MatrixError },
+    #[error(
+        "--modules names the modules of a kernel image, and {kernel} is a package, which brings its own"
+    )]
+    ModulesOfPackage { kernel: String },
+}
+
+impl From<VmError> for Failure {
+    fn from(error: VmError) -> Self {
+        Self::Vm(error.into())
+    }
+}
+
+pub(crate) fn run(command: &Vm) -> Result<Verdict, Failure> {
+    match command {
+        Vm::List(options) => vm_list::list(options),
+        Vm::Build(options) => build(options),
+        Vm::Run(options) => vm_run::run(options),
+        Vm::Lab(options) => vm_lab::run(options),
+    }
+}
+
+/// A work directory, and what guests are made of.
+pub(super) struct Stock {
+    pub(super) work: WorkDirectory,
+    pub(super) source: PackageSource,
+    onbeat: PathBuf,
+    busybox: PathBuf,
+}
+
+impl Stock {
+    /// Opens the work directory and advises of guests that were left there.
+    pub(super) fn open(options: &StockOptions) -> Result<Self, Failure> {
+        let path = options.work.clone().unwrap_or_else(default_work_directory);
+        let work = WorkDirectory::open(&path)?;
+        for ended in work.ended_guests().iter().filter(|ended| !ended.processes.is_empty()) {
+            let sentence = format!(
+                "ended a guest left by an interrupted onbeat (process {})",
+                ended.processes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            );
+            advise(Tone::Careful, &sentence);
+        }
+
+        let packages = options.packages.clone().unwrap_or_else(|| work.path().join("packages"));
+        let source = if options.download {
+            PackageSource::Download
+        } else {
+            PackageSource::Directory(packages)
+        };
+        let myself = || std::env::current_exe().map_err(Failure::Myself);
+        let onbeat = options.onbeat.clone().map_or_else(myself, Ok)?;
+        Ok(Self { work, source, onbeat, busybox: options.busybox.clone() })
+    }
+
+    /// Returns the boot image of a kernel with onbeat in it, built on first use.
+    pub(super) fn boot(&self, kernel: &Kernel, modules: &[String]) -> Result<BootImage, Failure> {
+        let mut initramfs = Initramfs::new(kernel, &self.busybox)?;
+        initramfs.program("bin/onbeat", &self.onbeat)?;
+        for module in modules {
+            initramfs.module(module);
+        }
+        Ok(initramfs.build(&self.work)?)
+    }
+
+    /// Returns a boot image without onbeat, for a canary guest.
+    pub(super) fn canary(&self, kernel: &Kernel) -> Result<BootImage, Failure> {
+        Ok(Initramfs::new(kernel, &self.busybox)?.build(&self.work)?)
+    }
+
+    /// Returns the kernel of a command line: an image where the word is a path, else a package.
+    pub(super) fn kernel(&self, options: &KernelOptions) -> Result<Kernel, Failure> {
+        let KernelOptions { kernel, modules, .. } = options;
+        if kernel.contains('/') {
+            return Ok(Kernel::from_image(&self.work, Path::new(kernel), modules.as_deref())?);
+        }
+        if modules.is_some() {
+            return Err(VmFailure::ModulesOfPackage { kernel: kernel.clone() }.into());
+        }
+        Ok(Kernel::from_package(&self.work, kernel, &self.source)?)
+    }
+
+    /// Returns the real clock after a guest has run under KVM.
+    pub(super) fn real_clock(&self, boot: &BootImage, stop: &AtomicBool) -> Result<Real, Failure> {
+        Ok(choose_accelerator(&self.work, boot, CANARY_LIMIT, stop)?.real()?)
+    }
+}
+
+/// The user's cache directory, or the one for temporary files.
+fn default_work_directory() -> PathBuf {
+    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
+    cache.unwrap_or_else(std::env::temp_dir).join("onbeat/vm")
+}
+
+fn build(options: &VmBuildOptions) -> Result<Verdict, Failure> {
+    let stock = Stock::open(&options.stock)?;
+    let kernel = stock.kernel(&options.kernel)?;
+    let boot = stock.boot(&kernel, &options.kernel.module)?;
+
+    let job = if boot.takes_job_file { "a file of QEMU (fw_cfg)" } else { "the command line" };
+    let results = if boot.has_port { "a virtio-serial port" } else { "the console" };
+    let lines = [
+        ("release", boot.release.clone()),
+        ("kernel", boot.vmlinux.display().to_string()),
+        ("initramfs", boot.initramfs.display().to_string()),
+        ("job by", job.to_owned()),
+        ("results by", results.to_owned()),
+    ];
+    for (name, value) in lines {
+        say(Tone::Plain, &format!("{name:<11} {value}"));
+    }
+
+    Ok(Verdict::Holds)
+}

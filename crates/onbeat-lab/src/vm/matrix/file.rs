@@ -1,0 +1,242 @@
+//! The file of a laboratory, as TOML: lists of kernels, command lines, tunings, loads and seeds.
+//!
+//! An entry of a list is a string, which is also its name in tables, or a table with a name.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use onbeat::bench::CellTuning;
+use onbeat::load::Load;
+use serde::Deserialize;
+
+use super::tuning::LabTuning;
+use super::{ClockChoice, KernelChoice, KernelOrigin, Matrix, MatrixError, Named};
+
+/// Largest number of experiments of a file.
+const MOST_EXPERIMENTS: usize = 10_000;
+/// Binary logarithm of the longest time of an instruction: about a microsecond.
+const LARGEST_SHIFT: u8 = 10;
+/// The shift of [`Virtual`](crate::vm::Virtual).
+const USUAL_SHIFT: u8 = 3;
+
+/// The whole file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileTable {
+    clock: ClockWord,
+    shift: Option<u8>,
+    duration_ms: u64,
+    period_us: u64,
+    memory_mib: u32,
+    limit_s: u64,
+    causes: bool,
+    kernels: Vec<KernelEntry>,
+    command_lines: Vec<CommandLineEntry>,
+    tunings: Vec<String>,
+    loads: Vec<LoadEntry>,
+    seeds: Seeds,
+}
+
+impl Default for FileTable {
+    fn default() -> Self {
+        Self {
+            clock: ClockWord::Virtual,
+            shift: None,
+            duration_ms: 2000,
+            period_us: 1000,
+            memory_mib: 512,
+            limit_s: 300,
+            causes: false,
+            kernels: Vec::new(),
+            command_lines: vec![CommandLineEntry::Named {
+                name: "default".to_owned(),
+                words: String::new(),
+            }],
+            tunings: vec!["PM".to_owned()],
+            loads: vec![LoadEntry::Load("idle".to_owned())],
+            seeds: Seeds::Number(1),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ClockWord {
+    Real,
+    Virtual,
+    Free,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a kernel is the name of a package, or { name, package } or { name, image, modules }"
+)]
+enum KernelEntry {
+    Package(String),
+    Named(KernelTable),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KernelTable {
+    name: String,
+    package: Option<String>,
+    image: Option<PathBuf>,
+    modules: Option<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "a command line is a string, or { name, words }")]
+enum CommandLineEntry {
+    Words(String),
+    Named { name: String, words: String },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "a load is a string, or { name, load }")]
+enum LoadEntry {
+    Load(String),
+    Named { name: String, load: String },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "seeds is a number of seeds, or a list of seeds")]
+enum Seeds {
+    Number(u32),
+    List(Vec<u32>),
+}
+
+/// Reads the text of a file. Paths in it are relative to `directory`.
+pub(super) fn parse(text: &str, directory: &Path) -> Result<Matrix, MatrixError> {
+    let table: FileTable = toml::from_str(text).map_err(|error| syntax(text, &error))?;
+    let clock = clock(&table)?;
+    let kernels = table.kernels.iter().map(|entry| kernel(entry, directory));
+    let kernels: Vec<KernelChoice> = kernels.collect::<Result<_, _>>()?;
+    let tunings: Vec<Named<LabTuning>> =
+        table.tunings.iter().map(|word| tuning(word)).collect::<Result<_, _>>()?;
+    let loads: Vec<Named<Load>> = table.loads.iter().map(load).collect::<Result<_, _>>()?;
+    let command_lines: Vec<Named<Vec<String>>> =
+        table.command_lines.iter().map(command_line).collect();
+    let seeds = seeds(table.seeds)?;
+
+    distinct("kernels", kernels.iter().map(|kernel| kernel.name.clone()))?;
+    distinct("command_lines", command_lines.iter().map(|line| line.name.clone()))?;
+    distinct("tunings", tunings.iter().map(|tuning| tuning.name.clone()))?;
+    distinct("loads", loads.iter().map(|load| load.name.clone()))?;
+    distinct("seeds", seeds.iter().map(u32::to_string))?;
+    above_zero("duration_ms", table.duration_ms)?;
+    above_zero("period_us", table.period_us)?;
+    above_zero("memory_mib", table.memory_mib.into())?;
+    above_zero("limit_s", table.limit_s)?;
+
+    let matrix = Matrix {
+        clock,
+        kernels,
+        command_lines,
+        tunings,
+        loads,
+        seeds,
+        duration: Duration::from_millis(table.duration_ms),
+        period: Duration::from_micros(table.period_us),
+        causes: table.causes,
+        memory_mib: table.memory_mib,
+        limit: Duration::from_secs(table.limit_s),
+    };
+
+    match matrix.experiment_count() {
+        0..=MOST_EXPERIMENTS => Ok(matrix),
+        experiments => Err(MatrixError::TooMany { experiments, limit: MOST_EXPERIMENTS }),
+    }
+}
+
+fn syntax(text: &str, error: &toml::de::Error) -> MatrixError {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
+    MatrixError::Syntax { line, column, why: error.message().to_owned() }
+}
+
+fn clock(table: &FileTable) -> Result<ClockChoice, MatrixError> {
+    match (table.clock, table.shift) {
+        (ClockWord::Virtual, shift) => match shift.unwrap_or(USUAL_SHIFT) {
+            shift @ 0..=LARGEST_SHIFT => Ok(ClockChoice::Virtual { shift }),
+            shift => Err(MatrixError::Shift { shift, largest: LARGEST_SHIFT }),
+        },
+        (_, Some(_)) => Err(MatrixError::ShiftOfOtherClock),
+        (ClockWord::Real, None) => Ok(ClockChoice::Real),
+        (ClockWord::Free, None) => Ok(ClockChoice::Free),
+    }
+}
+
+fn seeds(seeds: Seeds) -> Result<Vec<u32>, MatrixError> {
+    match seeds {
+        Seeds::List(seeds) => Ok(seeds),
+        Seeds::Number(number) if number as usize > MOST_EXPERIMENTS => {
+            Err(MatrixError::TooMany { experiments: number as usize, limit: MOST_EXPERIMENTS })
+        }
+        Seeds::Number(number) => Ok((1..=number).collect()),
+    }
+}
+
+fn kernel(entry: &KernelEntry, directory: &Path) -> Result<KernelChoice, MatrixError> {
+    let table = match entry {
+        KernelEntry::Package(package) => {
+            let origin = KernelOrigin::Package(package.clone());
+            return Ok(KernelChoice { name: package.clone(), origin });
+        }
+        KernelEntry::Named(table) => table,
+    };
+
+    let origin = match (&table.package, &table.image, &table.modules) {
+        (Some(package), None, None) => KernelOrigin::Package(package.clone()),
+        (None, Some(image), modules) => KernelOrigin::Image {
+            image: directory.join(image),
+            modules: modules.as_ref().map(|modules| directory.join(modules)),
+        },
+        _ => return Err(MatrixError::KernelOrigin { name: table.name.clone() }),
+    };
+    Ok(KernelChoice { name: table.name.clone(), origin })
+}
+
+fn command_line(entry: &CommandLineEntry) -> Named<Vec<String>> {
+    let (name, words) = match entry {
+        CommandLineEntry::Words(words) => (words, words),
+        CommandLineEntry::Named { name, words } => (name, words),
+    };
+    let words = words.split_whitespace().map(str::to_owned).collect();
+    Named { name: name.clone(), value: words }
+}
+
+fn tuning(word: &str) -> Result<Named<LabTuning>, MatrixError> {
+    let parsed: CellTuning =
+        word.parse().map_err(|error| MatrixError::Tuning { source: Box::new(error) })?;
+    Ok(Named { name: word.to_owned(), value: LabTuning::new(word, &parsed)? })
+}
+
+fn load(entry: &LoadEntry) -> Result<Named<Load>, MatrixError> {
+    let (name, load) = match entry {
+        LoadEntry::Load(load) => (load, load),
+        LoadEntry::Named { name, load } => (name, load),
+    };
+    let value = load.parse().map_err(|source| MatrixError::Load { source: Box::new(source) })?;
+    Ok(Named { name: name.clone(), value })
+}
+
+/// Refuses a list that is empty or has a name twice.
+fn distinct(list: &'static str, names: impl Iterator<Item = String>) -> Result<(), MatrixError> {
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    if names.is_empty() {
+        return Err(MatrixError::Empty { list });
+    }
+
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(MatrixError::Twice { list, name: pair[0].clone() }),
+        None => Ok(()),
+    }
+}
+
+fn above_zero(key: &'static str, value: u64) -> Result<(), MatrixError> {
+    if value == 0 { Err(MatrixError::Zero { key }) } else { Ok(()) }
+}

@@ -1,0 +1,214 @@
+//! Figures of a laboratory: one row per cell, over all its seeds.
+
+use std::marker::PhantomData;
+use std::path::PathBuf;
+
+use onbeat::record::{Distribution, Moments};
+use onbeat::report::Statistics;
+use onbeat::report::table::{Column, Row, Table};
+
+use super::{Cell, Experiment, StoredExperiment};
+use crate::vm::VmError;
+use crate::vm::clock::{Clock, Free, Measures};
+use crate::vm::figures::{Figures, in_us};
+
+/// Results of a laboratory whose guests ran by clock `C`.
+#[derive(Clone, Debug)]
+pub struct LabResults<C: Clock> {
+    /// Experiments with results, in the order of the file.
+    pub stored: Vec<StoredExperiment>,
+    /// Experiments that failed, with the reason.
+    pub failed: Vec<(Experiment, String)>,
+    /// Experiments that sent other bytes when they were run again.
+    pub differing: Vec<Experiment>,
+    /// Number of guests that were run again for comparison.
+    pub compared: usize,
+    /// Number of experiments that were not run, because of a stop.
+    pub missing: usize,
+    pub(super) clock: PhantomData<C>,
+}
+
+/// The figures of a cell by clock `C`, over all its seeds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CellFigures<C: Measures> {
+    /// The cell.
+    pub cell: Cell,
+    /// Number of guests.
+    pub guests: usize,
+    /// Figures over the samples of all guests.
+    pub figures: Figures<C>,
+    /// The seed with the largest sample; of equal ones the first.
+    pub worst_seed: u32,
+    /// Directory of that experiment.
+    pub worst: PathBuf,
+}
+
+/// Columns that name a cell.
+const NAMES: [&str; 4] = ["kernel", "command line", "tuning", "load"];
+
+impl<C: Clock> LabResults<C> {
+    /// Stored experiments by cell, in order.
+    fn by_cell(&self) -> impl Iterator<Item = &[StoredExperiment]> {
+        self.stored.chunk_by(|a, b| a.cell == b.cell)
+    }
+}
+
+impl<C: Measures> LabResults<C> {
+    /// Returns the figures of each cell that has samples, in the order of the file.
+    ///
+    /// # Errors
+    /// When a stored run file cannot be read.
+    pub fn cells(&self) -> Result<Vec<CellFigures<C>>, VmError> {
+        let mut cells = Vec::new();
+        for guests in self.by_cell() {
+            cells.extend(cell_figures(guests)?);
+        }
+
+        Ok(cells)
+    }
+
+    /// Returns the table of the cells.
+    ///
+    /// # Errors
+    /// As [`Self::cells`].
+    pub fn table(&self) -> Result<Table, VmError> {
+        Ok(figures_table(&self.cells()?))
+    }
+}
+
+impl LabResults<Free> {
+    /// Returns the table of the cells by the free clock, which has no figures.
+    #[must_use]
+    pub fn table_without_figures(&self) -> Table {
+        let rows = self.by_cell().filter_map(|guests| {
+            let mut row = names(&guests.first()?.cell);
+            row.push(guests.len().to_string());
+            Some(row)
+        });
+        Table {
+            title: "Guests that ended their job (free clock)".to_owned(),
+            columns: columns(&["guests"]),
+            rows: rows.map(table_row).collect(),
+            legend: vec![
+                "No latencies: by the free clock every kernel has the emulator's, milliseconds that differ each time. \
+                 clock = \"virtual\" ranks kernels."
+                    .to_owned(),
+            ],
+        }
+    }
+}
+
+/// The figures of the guests of one cell; none without samples.
+fn cell_figures<C: Measures>(
+    guests: &[StoredExperiment],
+) -> Result<Option<CellFigures<C>>, VmError> {
+    let mut parts = Vec::new();
+    let mut moments = Moments::default();
+    let mut worst: Option<(u64, &StoredExperiment)> = None;
+    for guest in guests {
+        let (distribution, of_guest) = guest.samples()?;
+        if of_guest.n > 0 && worst.is_none_or(|(max_ns, _)| of_guest.max_ns > max_ns) {
+            worst = Some((of_guest.max_ns, guest));
+        }
+        parts.push(distribution);
+        moments = moments.merged(of_guest);
+    }
+
+    let statistics = Statistics::new(&Distribution::merged(&parts), &moments);
+    let (Some(statistics), Some((_, worst))) = (statistics, worst) else { return Ok(None) };
+    Ok(Some(CellFigures {
+        cell: worst.cell.clone(),
+        guests: guests.len(),
+        figures: Figures::from_statistics(&statistics),
+        worst_seed: worst.seed,
+        worst: worst.directory.clone(),
+    }))
+}
+
+fn figures_table<C: Measures>(cells: &[CellFigures<C>]) -> Table {
+    let rows = cells.iter().map(|cell| {
+        let mut row = names(&cell.cell);
+        let figures = &cell.figures;
+        row.extend([cell.guests.to_string(), figures.samples.to_string()]);
+        row.extend([figures.median_ns, figures.p99_ns, Some(figures.max_ns)].map(in_us));
+        row.push(cell.worst_seed.to_string());
+        table_row(row)
+    });
+    Table {
+        title: format!("Wake-up latency in {} ({} clock)", C::UNIT, C::NAME),
+        columns: columns(&["guests", "samples", "p50", "p99", "max", "worst seed"]),
+        rows: rows.collect(),
+        legend: C::LEGEND.iter().map(|line| (*line).to_owned()).collect(),
+    }
+}
+
+fn names(cell: &Cell) -> Vec<String> {
+    let Cell { kernel, command_line, tuning, load } = cell.clone();
+    vec![kernel, command_line, tuning, load]
+}
+
+fn columns(figures: &[&str]) -> Vec<Column> {
+    let names = NAMES.iter().map(|name| Column::words(*name));
+    names.chain(figures.iter().map(|name| Column::figures(*name))).collect()
+}
+
+fn table_row(entries: Vec<String>) -> Row {
+    Row { entries: entries.into_iter().map(Into::into).collect(), begins_group: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vm::clock::Virtual;
+
+    fn cell(load: &str, samples: impl IntoIterator<Item = u64>) -> CellFigures<Virtual> {
+        let values: Vec<u64> = samples.into_iter().collect();
+        let mut moments = Moments::default();
+        values.iter().for_each(|&ns| moments.add(ns));
+        let statistics = Statistics::new(&Distribution::from_values(values), &moments);
+        CellFigures {
+            cell: Cell {
+                kernel: "rt".to_owned(),
+                command_line: "default".to_owned(),
+                tuning: "PM".to_owned(),
+                load: load.to_owned(),
+            },
+            guests: 10,
+            figures: Figures::from_statistics(&statistics.expect("samples")),
+            worst_seed: 7,
+            worst: PathBuf::new(),
+        }
+    }
+
+    #[test]
+    fn a_table_names_clock_and_unit_and_leaves_out_what_too_few_samples_support() {
+        let table = figures_table(&[
+            cell("idle", (1..=2000).map(|n| n * 8)),
+            cell("writer", [40_008, 50_000]),
+        ]);
+        let text = table.to_text(120);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "Wake-up latency in virtual us (virtual clock)");
+        let words =
+            |line: &str| -> Vec<String> { line.split_whitespace().map(str::to_owned).collect() };
+        let rows: Vec<Vec<String>> = lines.iter().map(|line| words(line)).collect();
+        assert!(rows.contains(&words("rt default PM idle 10 2000 8.0 15.8 16.0 7")), "{text}");
+        assert!(rows.contains(&words("rt default PM writer 10 2 - - 50.0 7")), "{text}");
+        assert!(text.contains("predicts no hardware"), "{text}");
+    }
+
+    #[test]
+    fn by_the_free_clock_guests_are_counted_and_no_latency_is_printed() {
+        let results = LabResults::<Free> {
+            stored: Vec::new(),
+            failed: Vec::new(),
+            differing: Vec::new(),
+            compared: 0,
+            missing: 0,
+            clock: PhantomData,
+        };
+        let text = results.table_without_figures().to_text(200);
+        assert!(!text.contains("p99") && !text.contains("max"), "{text}");
+        assert!(text.contains("No latencies"), "{text}");
+    }
+}

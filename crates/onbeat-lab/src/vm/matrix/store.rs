@@ -1,0 +1,199 @@
+//! Results of experiments on disk: a directory each, written whole, found again by a key.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use onbeat::record::{Distribution, Moments, RunFile, Series};
+use serde::{Deserialize, Serialize};
+
+use super::{Cell, Experiment};
+use crate::vm::clock::Clock;
+use crate::vm::work_directory::{create_whole_in, remove_partial};
+use crate::vm::{GuestResult, VmError};
+
+/// The file that describes an experiment, in its directory.
+const RECORD: &str = "experiment.json";
+/// Directory of the files that the guest has sent.
+const SENT: &str = "sent";
+/// Letters of a directory's name before the key.
+const LONGEST_NAME: usize = 80;
+
+/// An experiment whose results are on disk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StoredExperiment {
+    /// The cell.
+    pub cell: Cell,
+    /// The seed.
+    pub seed: u32,
+    /// Name of the clock: `real`, `virtual` or `free`.
+    pub clock: String,
+    /// Release of the kernel, as the guest reports it.
+    pub release: String,
+    /// SHA-256 over all that the guest has sent.
+    pub digest: String,
+    /// Time of the guest from its start to its end, by the host's clock, in seconds.
+    pub elapsed_s: f64,
+    /// Run files, below the directory.
+    run_files: Vec<PathBuf>,
+    /// The directory with run files, console, job and QEMU's command.
+    #[serde(skip)]
+    pub directory: PathBuf,
+}
+
+impl StoredExperiment {
+    /// The samples of the main series of all its run files.
+    pub(super) fn samples(&self) -> Result<(Distribution, Moments), VmError> {
+        let mut parts = Vec::new();
+        let mut moments = Moments::default();
+        for path in &self.run_files {
+            let path = self.directory.join(path);
+            let run = RunFile::read(&path).map_err(|error| VmError::Result {
+                name: path.display().to_string(),
+                reason: error.to_string(),
+            })?;
+            let series = run.header.series.first().copied().unwrap_or(Series::ReleaseLatency);
+            parts.push(run.distribution(series));
+            moments = moments.merged(run.moments(series));
+        }
+
+        Ok((Distribution::merged(&parts), moments))
+    }
+}
+
+/// The directory of all results of a laboratory.
+#[derive(Debug)]
+pub(super) struct Store {
+    path: PathBuf,
+}
+
+impl Store {
+    /// Opens a store, creating it if need be.
+    pub(super) fn open(path: &Path) -> Result<Self, VmError> {
+        fs::create_dir_all(path).map_err(VmError::writing(path))?;
+        remove_partial(path)?;
+        Ok(Self { path: path.to_owned() })
+    }
+
+    fn directory(&self, experiment: &Experiment, key: &str) -> PathBuf {
+        let Cell { kernel, command_line, tuning, load } = &experiment.cell;
+        let name = [kernel, command_line, tuning, load].map(|part| plain(part)).join("-");
+        let name: String = name.chars().take(LONGEST_NAME).collect();
+        self.path.join(format!("{name}-{}-{key}", experiment.seed))
+    }
+
+    /// Returns what an earlier run has stored under this key.
+    pub(super) fn find(
+        &self,
+        experiment: &Experiment,
+        key: &str,
+    ) -> Result<Option<StoredExperiment>, VmError> {
+        let directory = self.directory(experiment, key);
+        let path = directory.join(RECORD);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(VmError::reading(&path)(source)),
+        };
+
+        let unusable = |error: serde_json::Error| VmError::Result {
+            name: path.display().to_string(),
+            reason: format!("{error}; remove its directory to repeat the experiment"),
+        };
+        let stored: StoredExperiment = serde_json::from_slice(&bytes).map_err(unusable)?;
+        Ok(Some(StoredExperiment { directory, ..stored }))
+    }
+
+    /// Stores what a guest has sent, with its console, its job and QEMU's command.
+    pub(super) fn keep<C: Clock>(
+        &self,
+        experiment: &Experiment,
+        key: &str,
+        result: &GuestResult<C>,
+    ) -> Result<StoredExperiment, VmError> {
+        let directory = self.directory(experiment, key);
+        let sent = Path::new(SENT);
+        let stored = StoredExperiment {
+            cell: experiment.cell.clone(),
+            seed: experiment.seed,
+            clock: C::NAME.to_owned(),
+            release: result.release.clone(),
+            digest: result.digest(),
+            elapsed_s: result.elapsed.as_secs_f64(),
+            run_files: result.run_files().map(|file| sent.join(&file.path)).collect(),
+            directory: directory.clone(),
+        };
+
+        create_whole_in(&self.path, &directory, |into| {
+            result.write_to(&into.join(SENT))?;
+            result.copy_log_to(into)?;
+
+            let path = into.join(RECORD);
+            let unusable = |error: serde_json::Error| VmError::Result {
+                name: RECORD.to_owned(),
+                reason: error.to_string(),
+            };
+            let record = serde_json::to_vec_pretty(&stored).map_err(unusable)?;
+            fs::write(&path, record).map_err(VmError::writing(&path))
+        })?;
+        Ok(stored)
+    }
+}
+
+/// A name as a part of a path: letters, digits, dots and underscores; a hyphen for anything else.
+fn plain(name: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._".contains(letter);
+    name.chars().map(|letter| if is_plain(letter) { letter } else { '-' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::vm::clock::Virtual;
+    use crate::vm::frame::{GuestFile, Shipment};
+    use crate::vm::guest::CONSOLE;
+    use crate::vm::matrix::Matrix;
+
+    fn result(directory: &Path, content: &str) -> GuestResult<Virtual> {
+        let file =
+            |path: &str| GuestFile { path: path.to_owned(), content: content.as_bytes().to_vec() };
+        let files = vec![file("output"), file("runs/1/latency.onbeat.hlog")];
+        let shipment = Shipment { release: "6.1-rt".to_owned(), files, status: 0 };
+        GuestResult::new(shipment, directory.to_owned(), Duration::from_millis(1500))
+    }
+
+    #[test]
+    fn a_stored_experiment_is_found_again_by_its_key_alone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let guest = directory.path().join("guest");
+        fs::create_dir(&guest).expect("a directory");
+        fs::write(guest.join(CONSOLE), b"lines").expect("a console");
+        let text = "kernels = [\"a b/c\"]";
+        let matrix = Matrix::from_toml(text, Path::new(".")).expect("a file");
+        let experiment = &matrix.experiments()[0];
+
+        let store = Store::open(&directory.path().join("out")).expect("a store");
+        assert_eq!(store.find(experiment, "k1").expect("no error"), None);
+        let kept = store.keep(experiment, "k1", &result(&guest, "x")).expect("a directory");
+        assert_eq!(store.find(experiment, "k1").expect("no error"), Some(kept.clone()));
+        assert_eq!(store.find(experiment, "k2").expect("no error"), None);
+        assert!(kept.directory.ends_with("a-b-c-default-PM-idle-1-k1"), "{:?}", kept.directory);
+        assert!(kept.directory.join("sent/runs/1/latency.onbeat.hlog").exists());
+        assert_eq!(fs::read(kept.directory.join(CONSOLE)).expect("a console"), b"lines");
+    }
+
+    #[test]
+    fn a_damaged_record_is_named_with_the_way_on() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let matrix = Matrix::from_toml("kernels = [\"k\"]", Path::new(".")).expect("a file");
+        let experiment = &matrix.experiments()[0];
+        let store = Store::open(directory.path()).expect("a store");
+        let at = store.directory(experiment, "k1");
+        fs::create_dir(&at).expect("a directory");
+        fs::write(at.join(RECORD), b"{").expect("a file");
+        let error = store.find(experiment, "k1").expect_err("damaged").to_string();
+        assert!(error.contains("remove its directory"), "{error}");
+    }
+}
