@@ -110,7 +110,7 @@ fn named_too_early(sources: &[Source], (folder, order): (&str, &str)) -> Vec<Str
                     found.push(source.at(
                         *line,
                         &format!("{own} names {first} by its front page; name the module"),
-                    ))
+                    ));
                 }
             }
         }

@@ -87,6 +87,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     TuneCommand(#[from] super::tune::TuneFailure),
     #[error(transparent)]
+    Vm(#[from] super::vm::VmFailure),
+    #[error(transparent)]
     Spike(#[from] super::spike::NoSpike),
     #[error(transparent)]
     Segment(#[from] onbeat_segment::DescriptionError),
