@@ -107,11 +107,10 @@ fn named_too_early(sources: &[Source], (folder, order): (&str, &str)) -> Vec<Str
                     found.push(source.at(*line, &format!("{own} may not name {first}, after it")));
                 }
                 None => {
-                    found.push(source.at(
-                        *line,
-                        &format!("{own} names {first} by its front page; name the module"),
-                    ))
+                    let what = format!("{own} names {first} by its front page; name the module");
+                    found.push(source.at(*line, &what));
                 }
+            }
             }
         }
     }
