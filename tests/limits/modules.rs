@@ -94,8 +94,10 @@ fn named_too_early(sources: &[Source], (folder, order): (&str, &str)) -> Vec<Str
             continue;
         };
 
-        // A word of its own, as `paths` would take the second `super` for the start of a path.
-        let code = code_without_tests(&source.text).replace("super::super::", "outer::");
+        // `paths` would take the second `super` for the start of a path, and a visibility for one.
+        let code = code_without_tests(&source.text)
+            .replace("super::super::", "outer::")
+            .replace("pub(in crate::", "pub(in ");
         let all = ["crate", "super", "outer"].map(|root| paths(&code, root));
         for (line, path) in all.iter().flatten() {
             let named = resolved(path, &module);
@@ -107,10 +109,8 @@ fn named_too_early(sources: &[Source], (folder, order): (&str, &str)) -> Vec<Str
                     found.push(source.at(*line, &format!("{own} may not name {first}, after it")));
                 }
                 None => {
-                    found.push(source.at(
-                        *line,
-                        &format!("{own} names {first} by its front page; name the module"),
-                    ));
+                    let what = format!("{own} names {first} by its front page; name the module");
+                    found.push(source.at(*line, &what));
                 }
             }
         }
@@ -131,7 +131,8 @@ fn a_module_names_only_modules_before_it() {
 #[test]
 fn a_module_that_names_a_later_one_is_found() {
     let check = named_against_the_order;
-    let right = "use super::time::Instant;\nuse crate::ring::Ring;\n";
+    let right =
+        "use super::time::Instant;\nuse crate::ring::Ring;\npub(in crate::cycle) fn f() {}\n";
     let wait = "crates/onbeat-rt/src/wait.rs";
     catches(check, wait, "use super::time::Instant;\nuse super::cycle::run;\n", 2, right);
     catches(check, wait, "fn f() {\n    crate::cycle::run();\n}\n", 2, right);
