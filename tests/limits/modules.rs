@@ -49,7 +49,7 @@ const ORDER: [(&str, &str); 10] = [
     (
         "crates/onbeat-cli/src/",
         "units complete options probes cli_bus cli_files cli_measure cli_robot cli_segment \
-         cli_tune_measure cli_tune cli completion help_limits term state signals cmd",
+         cli_tune_measure cli_tune cli_vm cli completion help_limits term state signals cmd",
     ),
 ];
 

@@ -33,7 +33,7 @@ const RUN_ALONE: [&str; 9] =
 
 /// Other trials at once. They mostly wait for a loop that leaves a CPU almost idle, and none
 /// depends on how late it is.
-const TOGETHER: usize = 2;
+const TOGETHER: usize = 4;
 
 /// A bench of this cell alone changes nothing on the machine: it runs beside other trials, and one
 /// at a time, because a second bench waits for the first.
