@@ -10,7 +10,11 @@ export interface RunNote {
   schema: string; version?: string; command?: string[]; probe?: string; started_unix_s?: number;
   host?: Record<string, string | number>; cell?: { tuning: string; load: string } | null;
   timing?: Record<string, string | number | null>; grants?: Grant[];
+  /** Tunings that were not as wanted when the run began, the most harmful first; of a bench in its own file alone. */
+  findings?: Finding[];
 }
+/** A tuning of the catalogue that is not as wanted; `mends` are the causes that it removes or reduces. */
+export interface Finding { id: string; title: string; effect: number; current: string; wanted: string; takes: string; mends: string[] }
 export interface Grant {
   what: string; wanted: string; granted: boolean; why_not: string | null; costs: string | null; remedy: string | null;
 }

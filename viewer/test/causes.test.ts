@@ -4,9 +4,10 @@ import { test } from 'node:test';
 import { ADVICE, adviceIds, measureCommand, NO_REMEDY, situationOf, tuningIds, type Situation } from '../src/advice.ts';
 import { CAUSES, causeWord, countKept, explained, grouped, inWords, joinCounts, mainCause, mostFrequent, ordered, program, thread } from '../src/causes.ts';
 import { deriveSummary } from '../src/derive.ts';
-import { readText, type Cause, type CauseCount, type RunNote, type Spike } from '../src/hlog.ts';
+import { readText, type Cause, type CauseCount, type Finding, type RunNote, type Spike } from '../src/hlog.ts';
 import { buildReport } from '../src/model.ts';
 import { accounted, kindsOf } from '../src/sections/causes.ts';
+import { weighed } from '../src/sections/findings.ts';
 import { causeWords, knownSpikes, sorted } from '../src/sections/spikes.ts';
 import { ns, sec, type Ns } from '../src/units.ts';
 import { bench, runFile } from './fixture.ts';
@@ -147,4 +148,12 @@ test('spikes sort by the words of their main cause', () => {
 test('what every wake-up costs names a spike only when no other cause has a quarter of it', () => {
   assert.equal(mainCause([cause('wake_up_path', 70), cause('softirq', 30)])!.kind, 'softirq');
   assert.equal(mainCause([cause('wake_up_path', 80), cause('softirq', 20)])!.kind, 'wake_up_path');
+});
+
+test('findings are weighed by the share of the lateness that they concern and by their expected effect', () => {
+  const finding = (id: string, effect: number, ...mends: string[]): Finding => ({ id, title: id, effect, current: '0', wanted: '1', takes: 'now', mends });
+  const one = (spikes: number, late: number): CauseCount => ({ spikes, worst_ns: ns(late), lateness_ns: ns(late), accounted_ns: ns(late) });
+  const counts = { softirq: one(9, 900), preempted: one(1, 100) };
+  const rows = weighed([finding('none', 3, 'page_fault'), finding('small', 1, 'softirq'), finding('large', 3, 'preempted'), finding('both', 2, 'softirq', 'preempted')], counts);
+  assert.deepEqual(rows.map(({ finding: { id }, spikes, share }) => [id, spikes, share]), [['large', 1, 0.1], ['both', 10, 1], ['small', 9, 0.9], ['none', 0, 0]]);
 });

@@ -289,13 +289,27 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
       assert.match(await page.locator('#causes').innerText(), /Under idle, 62 spikes[\s\S]+causes account for [\d.]+\s% of their lateness[\s\S]+keep other threads off this CPU/);
       const rows = await page.locator('#causes .cause-row').count();
       assert.ok(rows > 3);
-      assert.equal(await page.locator('#causes table tbody tr').count(), rows);
+      assert.equal(await page.locator('#causes .vh table tbody tr').count(), rows);
       const total = page.locator('#causes .total').first();
       assert.match(await total.innerText(), /^[\d,]+ spikes?$/);
       await page.getByRole('radio', { name: 'Lateness' }).check({ force: true });
       assert.match(await total.innerText(), /^[\d.,]+ (µs|ms|s)$/);
       const { whole, parts } = await page.locator('#causes .divided').first().evaluate((bar) => ({ whole: bar.getBoundingClientRect().width, parts: [...bar.children].reduce((sum, part) => sum + part.getBoundingClientRect().width, bar.children.length - 1) }));
       assert.ok(whole > 300 && Math.abs(whole - parts) < 1);
+    });
+  });
+
+  test('what was not as wanted stands beside the causes: what concerns this run first, eight open and the rest on request', async () => {
+    await opened('bench.html', {}, async (page) => {
+      const part = page.locator('#findings');
+      assert.match(await part.innerText(), /11 tunings were not as wanted when the run began/);
+      const rows = await part.locator('table').first().locator('tbody tr').allInnerTexts();
+      assert.equal(rows.length, 8);
+      assert.match(rows[0]!, /shield\.threads[\s\S]+tens to hundreds of µs/);
+      assert.match(rows[1]!, /irq\.affinity[\s\S]+interrupt 24 \(ACPI:Ged\): CPUs 0-1 → no CPU of 1[\s\S]+up to milliseconds[\s\S]+\d of [\d,]+ spikes, \d+\s% of their lateness/);
+      assert.match(rows[7]!, /no spike of this run/);
+      await part.getByText('3 more').click();
+      assert.equal(await part.locator('tbody tr').count(), 11);
     });
   });
 

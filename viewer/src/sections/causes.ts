@@ -7,6 +7,7 @@ import { choice, h, prose, section } from '../dom.ts';
 import type { CauseCount, Spike } from '../hlog.ts';
 import type { Report } from '../model.ts';
 import { count, held, human, ns, percent } from '../units.ts';
+import { findingsPart } from './findings.ts';
 import { causeKey, dividedBar } from './swatches.ts';
 import { tuningLines } from './tunings.ts';
 
@@ -107,7 +108,7 @@ function nothing(report: Report): string {
 /** The section; only its switch changes it. */
 export function causesSection(report: Report): HTMLElement {
   const cells = explained(report.cells);
-  if (cells.length === 0) return section('causes', 'Causes of latency', nothing(report));
+  if (cells.length === 0) return section('causes', 'Causes of latency', nothing(report), findingsPart(report));
   const all = joinCounts(cells.map(({ counts }) => counts));
   const kept = report.cells.flatMap(({ figures }) => figures.spikes);
   const holder = h('div');
@@ -128,5 +129,5 @@ export function causesSection(report: Report): HTMLElement {
     h('p', { class: 'lead' }, held(lead)),
     h('div', { class: 'rows-head' },
       choice<Measure>('Measure', [{ value: 'spikes', label: 'Number of spikes' }, { value: 'lateness', label: 'Lateness' }], 'spikes', draw),
-      saveButtons('Causes of latency', () => pictureRows(cells, kindsOf(all, shown), shown), () => figures(cells))), holder);
+      saveButtons('Causes of latency', () => pictureRows(cells, kindsOf(all, shown), shown), () => figures(cells))), holder, findingsPart(report));
 }

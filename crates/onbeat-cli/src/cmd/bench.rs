@@ -26,7 +26,7 @@ use super::measure::carrier_of;
 use super::resume_bench::{self, FoundBench};
 use super::{
     Failure, ThreadChoice, Verdict, check_cpu, host_settings, limit, load, most_alarms, queue,
-    repair_first, runs, setting, show, typed, verdict,
+    repair_first, runs, setting, show, tune, typed, verdict,
 };
 use crate::cli::{BenchOptions, Order, With};
 use crate::signals::{self, OnUsr1};
@@ -167,6 +167,9 @@ fn plan(options: &BenchOptions) -> BenchPlan {
         causes: false,
     };
 
+    let of_plan = || host_settings::cpu_of_plan(&options.tunings, options.plan.as_deref());
+    let cpu = options.cpu.or_else(of_plan).unwrap_or_else(bench::quietest_cpu);
+
     BenchPlan {
         tunings: options.tunings.clone(),
         settings: Vec::new(),
@@ -179,16 +182,14 @@ fn plan(options: &BenchOptions) -> BenchPlan {
         seed: options.seed,
         limit: limit(&options.limit, Series::ReleaseLatency),
         most_alarms: most_alarms(&options.limit),
+        findings: tune::findings(Some(cpu), options.looping.period),
         task: match options.with {
             Some(With::Bus) => CellTask::Bus,
             None => CellTask::Timer,
         },
         // Blocks are short: each has an interval of its own.
         setting: setting(&options.looping, without_tuning, 0),
-        cpu: options
-            .cpu
-            .or_else(|| host_settings::cpu_of_plan(&options.tunings, options.plan.as_deref()))
-            .unwrap_or_else(bench::quietest_cpu),
+        cpu,
         priority: options.priority,
         spin: Wait::SleepThenSpin { margin_ns: options.spin },
         command: typed(),

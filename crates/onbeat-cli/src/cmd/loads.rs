@@ -20,7 +20,7 @@ use super::measure::{Life, carrier_of, open_probe, releases, so_far};
 use super::resume::find_turns;
 use super::seconds::Lines;
 use super::so_far::SoFar;
-use super::{Failure, Verdict, limit, most_alarms, runs, show, typed, verdict};
+use super::{Failure, Verdict, limit, most_alarms, runs, show, tune, typed, verdict};
 use crate::cli_measure::Measure;
 use crate::term::{Progress, Tone, advise, wrapped};
 
@@ -168,6 +168,7 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
         seed: SEED,
         limit: limit(&options.limit, probe.series[0]),
         most_alarms: most_alarms(&options.limit),
+        findings: tune::findings(options.cpu, options.looping.period),
         sweep,
         settling: if is_rising { SETTLING } else { RAMP },
         command: typed(),

@@ -19,7 +19,7 @@ use super::seconds::Lines;
 use super::so_far::SoFar;
 use super::{
     Failure, ThreadChoice, Verdict, check_cpu, limit, load, loads, most_alarms, repair_first,
-    resume, runs, setting, show, typed, verdict,
+    resume, runs, setting, show, tune, typed, verdict,
 };
 use crate::cli_measure::{Measure, MeasureOptions};
 use crate::options::LoopOptions;
@@ -136,6 +136,7 @@ fn header(measure: &Measure, origin: Origin) -> Header {
     Header {
         limit: limit(&options.limit, probe.series[0]),
         most_alarms: most_alarms(&options.limit),
+        findings: tune::findings(options.cpu, options.looping.period),
         ..probe::header(&typed(), probe.name, probe.series, origin.unix_s)
     }
 }

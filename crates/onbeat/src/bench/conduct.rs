@@ -25,7 +25,9 @@ use crate::cause::{Cost, Explainer, LoopThread};
 use crate::load::{Load, RunningLoad};
 use crate::probe::{self, Interruptions, Origin};
 pub use crate::record::run_dir::BENCH_FILE;
-use crate::record::{Account, Cell, CellNotPermitted, EndReason, Note, Progress, RunWriter};
+use crate::record::{
+    Account, Cell, CellNotPermitted, EndReason, Header, Note, Progress, RunWriter,
+};
 use crate::thread::{AheadOfLoad, Grant, ThreadRequest};
 
 /// Interval between two looks of the bench while a block runs.
@@ -138,7 +140,10 @@ impl<'c> BenchConductor<'c> {
         let origin = Origin::now();
         let (file, resumed) = match unfinished {
             None => {
-                let header = probe::header(&plan.command, "bench", &[], origin.unix_s);
+                let header = Header {
+                    findings: plan.findings.clone(),
+                    ..probe::header(&plan.command, "bench", &[], origin.unix_s)
+                };
                 (RunWriter::create(&conditions.dir.join(BENCH_FILE), &header)?, None)
             }
             Some(unfinished) => {

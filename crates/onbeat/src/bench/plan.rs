@@ -13,7 +13,7 @@ use super::host_settings::HostSetting;
 use super::schedule::{self, CellOrder, Schedule};
 use crate::load::Load;
 use crate::probe::Setting;
-use crate::record::{Cell, LimitNote};
+use crate::record::{Cell, FindingNote, LimitNote};
 use crate::thread::ThreadRequest;
 
 /// What a bench measures, under what, and for how long.
@@ -35,6 +35,8 @@ pub struct BenchPlan {
     pub limit: Option<LimitNote>,
     /// Alarms of bus and robot that a cell may have.
     pub most_alarms: Option<u64>,
+    /// Tunings of this machine that are not as wanted.
+    pub findings: Vec<FindingNote>,
     /// What the loop does in each cycle.
     pub task: CellTask,
     /// How the loop runs without tuning; a tuning sets its wait, priority, CPU and memory.

@@ -207,6 +207,7 @@ pub fn write(stream: &Stream, labels: &ImportLabels, path: &Path) -> Result<(), 
         grants: Vec::new(),
         limit: None,
         most_alarms: None,
+        findings: Vec::new(),
     };
 
     let mut writer = RunWriter::create(path, &header)?;

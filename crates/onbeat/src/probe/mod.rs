@@ -64,5 +64,6 @@ pub fn header(command: &[String], probe: &str, series: &[Series], started_unix_s
         grants: Vec::new(),
         limit: None,
         most_alarms: None,
+        findings: Vec::new(),
     }
 }

@@ -56,9 +56,9 @@ pub use histogram::{Bucket, Counts, LONGEST_NS, empty_counts};
 pub use imported::Import;
 pub use moments::Moments;
 pub use note::{
-    Account, Bench, Block, CauseCount, Cell, CellNotPermitted, CulpritCount, EndReason, Header,
-    Interval, LimitNote, LoadEvent, Maxima, Note, Remark, Resume, SpikeNote, Stall, StepNote,
-    SweepNote, Timing,
+    Account, Bench, Block, CauseCount, Cell, CellNotPermitted, CulpritCount, EndReason,
+    FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, Remark, Resume, SpikeNote,
+    Stall, StepNote, SweepNote, Timing,
 };
 pub use past::{DroppedBlock, Past};
 pub use recorder::Recorder;

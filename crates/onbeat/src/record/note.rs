@@ -114,6 +114,30 @@ pub struct Header {
     /// its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_alarms: Option<u64>,
+    /// Tunings that were not as wanted when the run began, the most harmful first; of a bench they
+    /// stand in `bench.onbeat.hlog` alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<FindingNote>,
+}
+
+/// A tuning of the catalogue that is not as wanted, as `onbeat tune check` prints it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FindingNote {
+    /// The tuning: `irq.affinity`.
+    pub id: String,
+    /// What it is, in a few words.
+    pub title: String,
+    /// Expected effect on the tail of a 1 kHz loop's latency: 3 up to milliseconds, 2 tens to
+    /// hundreds of microseconds, 1 some microseconds or rare, 0 hygiene.
+    pub effect: u8,
+    /// What was found.
+    pub current: String,
+    /// What is wanted.
+    pub wanted: String,
+    /// What a change takes before it has an effect: `now`, `reboot`.
+    pub takes: String,
+    /// The causes that it removes or reduces, by their names in run files.
+    pub mends: Vec<String>,
 }
 
 impl Header {

@@ -25,6 +25,7 @@ pub fn header(command: &[&str]) -> Header {
         grants: Vec::new(),
         limit: None,
         most_alarms: None,
+        findings: Vec::new(),
     }
 }
 

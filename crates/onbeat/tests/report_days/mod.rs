@@ -115,6 +115,7 @@ impl Day {
             grants: Vec::new(),
             limit: None,
             most_alarms: None,
+            findings: Vec::new(),
         }
     }
 

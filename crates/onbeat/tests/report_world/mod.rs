@@ -57,6 +57,7 @@ pub fn header(cell: Option<Cell>) -> Header {
         grants: Vec::new(),
         limit: None,
         most_alarms: None,
+        findings: Vec::new(),
     }
 }
 

@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `check`, `checked` | `check`: findings, sorted |
+//! | `run_findings` | findings for the file of a run |
 //! | `evidence` | counters and wake-ups of a machine that is watched |
 //! | `machine` | the machine and the loop that a command is about |
 //! | `selection` | from a plan file, ids or a profile to a plan |
@@ -27,6 +28,7 @@ mod plan;
 mod plan_text;
 mod question;
 pub(crate) mod record;
+mod run_findings;
 mod selection;
 mod status;
 mod texts;
@@ -35,6 +37,7 @@ mod undo;
 use super::{Failure, Verdict};
 use crate::cli_tune::Tune;
 pub(crate) use failure::TuneFailure;
+pub(crate) use run_findings::findings;
 
 pub(crate) fn run(command: &Tune) -> Result<Verdict, Failure> {
     match command {

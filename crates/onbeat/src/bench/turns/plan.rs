@@ -6,7 +6,7 @@ use super::unfinished::TurnsOrigin;
 use crate::bench::schedule::{CellOrder, releases_per_block};
 use crate::load::Load;
 use crate::probe::{self, Description, Given, Setting};
-use crate::record::{Cell, Header, LimitNote, SweepNote};
+use crate::record::{Cell, FindingNote, Header, LimitNote, SweepNote};
 
 /// What is measured, under which loads, and for how long.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub struct TurnsPlan {
     pub limit: Option<LimitNote>,
     /// Alarms of bus and robot that are allowed under each load.
     pub most_alarms: Option<u64>,
+    /// Tunings of this machine that are not as wanted.
+    pub findings: Vec<FindingNote>,
     /// For a sweep: what it is judged by, and the requested utilisation of each load, in percent.
     pub sweep: Option<(SweepNote, Vec<f64>)>,
     /// Time from the start of a load to the start of the loop.
@@ -109,7 +111,10 @@ impl TurnsPlan {
     }
 
     pub(super) fn header(&self, origin: &TurnsOrigin) -> Header {
-        probe::header(&self.command, self.probe.name, self.probe.series, origin.unix_s)
+        Header {
+            findings: self.findings.clone(),
+            ..probe::header(&self.command, self.probe.name, self.probe.series, origin.unix_s)
+        }
     }
 }
 
@@ -129,6 +134,7 @@ mod tests {
             seed: 1,
             limit: None,
             most_alarms: None,
+            findings: Vec::new(),
             sweep: None,
             settling: Duration::from_secs(1),
             command: Vec::new(),
