@@ -70,7 +70,7 @@ pub(crate) fn summary(
 }
 
 /// Lines above the tables, in this order: verdict, remedies, best tuning, top cause.
-const FIRST: [&str; 6] = ["verdict", "events", "remedy", "tunings", "best", "cause"];
+const FIRST: [&str; 7] = ["verdict", "events", "remedy", "tunings", "worth", "best", "cause"];
 
 /// Separates the lines above the tables from those below.
 fn split(lines: Vec<ClosingLine>) -> (Vec<ClosingLine>, Vec<ClosingLine>) {
