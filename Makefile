@@ -57,7 +57,7 @@ outside: ## a program outside the workspace, with ethercrab and onbeat-segment a
 
 # Built for debugging, it runs as long and is built in half the time.
 loom: ## every interleaving of the ring and of the latest value, and broken twins that must fail
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --locked -p onbeat-rt --test ring_loom --test latest_loom
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --locked -p onbeat-rt --test ring_loom --test latest_loom --test broadcast_loom
 
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace
@@ -110,7 +110,7 @@ test-vm: ## guests in virtual time: kernels with and without PREEMPT_RT, the sam
 	$(CARGO) rustc --release --locked -p onbeat-cli --bin onbeat -- -C target-feature=+crt-static
 	mkdir -p target/vm && strip -o target/vm/onbeat $(ONBEAT)
 	ONBEAT=$(abspath target/vm/onbeat) ONBEAT_VM_WORK=$(abspath target/vm) ONBEAT_VM_DOWNLOAD=1 \
-		$(CARGO) test --locked -p onbeat-lab --test guests -- --nocapture --test-threads=1
+		$(CARGO) test --locked -p onbeat-lab --test guests --test study -- --nocapture --test-threads=1
 
 # Time for each fuzz target, in seconds.
 FUZZ_SECONDS ?= 20

@@ -7,9 +7,10 @@ use onbeat::cause::CauseKind;
 use onbeat::probe::disturbed::{Felt, Late};
 use onbeat::report::units::{Letters, time_ns};
 
-use crate::condition::{Background, Condition};
+use crate::condition::Condition;
 use crate::planted::{
-    Judgement, Planted, Row, explanation, is_injector, is_named, judged, main_beyond, main_of,
+    Judgement, Planted, Row, explanation, is_injector, is_made_by, is_named, judged, main_beyond,
+    main_of,
 };
 use crate::tally::{Tally, percent, percent_with_interval};
 
@@ -100,52 +101,52 @@ fn median_late(felt: &[Felt]) -> String {
 /// Returns the table of placebos, and the explanation of each that was named.
 pub(crate) fn of_placebos(rows: &[Row]) -> String {
     let mut text = String::from(
-        "\n## Placebo\n\n| planted nothing as | loop, load | runs of it | named the cause | true without it \
+        "\n## Placebo\n\n| planted nothing as | loop, load | runs of it | named the cause | second name \
          | named, with the number |\n|---|---|--:|--:|--:|---|\n",
     );
-    let (mut runs, mut taken_in, mut true_ones) = (0, 0, 0);
+    let (mut runs, mut taken_in, mut seconds) = (0, 0, 0);
     let mut each = String::new();
     for row in rows.iter().filter(|row| row.done().is_some()) {
-        let (mut planted, mut others_own) = (0, 0);
+        let (mut planted, mut second) = (0, 0);
         for felt in row.felt() {
             let Some(taken) = taken_for(felt, row) else { continue };
             match taken {
                 TakenFor::Planted => planted += 1,
-                TakenFor::OthersOwn => others_own += 1,
+                TakenFor::SecondName => second += 1,
             }
             let _ = write!(each, "\n{}", detail(felt, taken.words()));
         }
 
         let _ = writeln!(
             text,
-            "| `{}` | {} | {} | {planted} | {others_own} | {} |",
+            "| `{}` | {} | {} | {planted} | {second} | {} |",
             row.fault,
             row.condition.words(),
             row.felt().len(),
             names(row.felt().iter().map(|felt| main_of(explanation(felt))))
         );
         runs += row.felt().len();
-        (taken_in, true_ones) = (taken_in + planted, true_ones + others_own);
+        (taken_in, seconds) = (taken_in + planted, seconds + second);
     }
 
-    let _ = writeln!(text, "| **all** | | {runs} | {taken_in} | {true_ones} | |");
+    let _ = writeln!(text, "| **all** | | {runs} | {taken_in} | {seconds} | |");
     text + &each
 }
 
 /// What the explanation of a placebo's cycle says of the fault that was not injected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TakenFor {
-    /// The fault's cause, with nothing that could have made it.
+    /// The fault's cause.
     Planted,
-    /// A cause that the load or the host made without the fault.
-    OthersOwn,
+    /// A second name of the fault, which needs no thread of the injector's.
+    SecondName,
 }
 
 impl TakenFor {
     const fn words(self) -> &'static str {
         match self {
             Self::Planted => "placebo, named",
-            Self::OthersOwn => "placebo, true without it",
+            Self::SecondName => "placebo, second name",
         }
     }
 }
@@ -155,11 +156,11 @@ impl TakenFor {
 const LATER_THAN_USUAL_NS: u64 = 50_000;
 
 /// Returns how a placebo's cycle was explained by the fault that was not injected; `None` if it was
-/// not late, or if its main cause is none of the fault's names or another thread's doing.
+/// not late, or if its main cause is none of the fault's names, or another thread, softirq or
+/// interrupt than the fault's.
 ///
-/// Two kinds of causes are true without the fault. A host delivers timers late, which is how an
-/// `ipi_storm` may show as well. And a load makes softirqs and interrupts of its own: their time is
-/// not inferred, it lies between two events of the kernel, entry and exit.
+/// A second name is true without the fault: a host delivers timers late, which is how an
+/// `ipi_storm` may show as well.
 fn taken_for(felt: &Felt, row: &Row) -> Option<TakenFor> {
     let (fault, explanation) = (felt.injected.fault, explanation(felt)?);
     let usual_ns: u64 = row.ordinary.values().sum();
@@ -169,14 +170,13 @@ fn taken_for(felt: &Felt, row: &Row) -> Option<TakenFor> {
 
     let cause = main_beyond(explanation, explanation.lateness_ns, &row.ordinary)?;
     let thread = cause.culprit.as_ref().filter(|who| who.tid.is_some());
-    if !is_named(fault, cause.kind) || thread.is_some_and(|who| !is_injector(who)) {
+    let is_its_own = thread.is_none_or(is_injector) && is_made_by(fault, cause);
+    if !is_named(fault, cause.kind) || !is_its_own {
         return None;
     }
 
-    let is_hosts = cause.kind != fault.cause() && thread.is_none();
-    let is_loads = row.condition.load == Background::Paper
-        && matches!(cause.kind, CauseKind::Softirq | CauseKind::HardIrq);
-    Some(if is_hosts || is_loads { TakenFor::OthersOwn } else { TakenFor::Planted })
+    let is_second = cause.kind != fault.cause() && thread.is_none();
+    Some(if is_second { TakenFor::SecondName } else { TakenFor::Planted })
 }
 
 /// Returns the list of spikes without an injection.
@@ -189,7 +189,7 @@ pub(crate) fn of_others<'r>(rows: impl Iterator<Item = &'r Row>) -> String {
             .extend(row.done().iter().flat_map(|done| &done.others));
     }
 
-    let mut text = String::from("\n## Spikes that nobody planted\n\n");
+    let mut text = String::from("\n## Spikes that were not planted\n\n");
     for (condition, others) in by_condition {
         let named = names(others.iter().map(|late| main_of(late.explanation.as_ref())));
         let _ = writeln!(text, "- {}: {} in all: {named}.", condition.words(), others.len());

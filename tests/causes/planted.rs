@@ -77,10 +77,35 @@ pub(crate) fn is_injector(culprit: &onbeat::cause::Culprit) -> bool {
     ["onbeat-inject", "onbeat-witness"].iter().any(|name| culprit.name.starts_with(name))
 }
 
-/// Whether `cause` is the injected one: by its name and, if it names a thread, by that thread.
+/// Returns the softirq or the interrupts that the fault makes. Others are not its doing: the
+/// kernel and a load have softirqs and interrupts of their own.
+const fn made_by(fault: Fault) -> &'static [&'static str] {
+    match fault {
+        // A packet on the loopback.
+        Fault::SoftirqFlood | Fault::SlowSoftirq => &["NET_RX"],
+        // Many timerfds that expire together.
+        Fault::InterruptLoad => &["timer timerfd_tmrproc"],
+        // Requests of another CPU to run a function, to one CPU or to several.
+        Fault::IpiStorm | Fault::SlowIpi => &["call_function", "call_function_single"],
+        _ => &[],
+    }
+}
+
+/// Whether the softirq or interrupt that a cause names is the fault's; true for all other causes.
+pub(crate) fn is_made_by(fault: Fault, cause: &Cause) -> bool {
+    if !matches!(cause.kind, CauseKind::Softirq | CauseKind::HardIrq) {
+        return true;
+    }
+
+    cause.culprit.as_ref().is_some_and(|culprit| made_by(fault).contains(&culprit.name.as_str()))
+}
+
+/// Whether `cause` is the injected one: by its name and, if it names a thread, a softirq or an
+/// interrupt, by that one.
 fn is_planted(fault: Fault, cause: &Cause) -> bool {
     let by_us = |culprit: &onbeat::cause::Culprit| culprit.tid.is_none() || is_injector(culprit);
     let fits = match cause.kind {
+        CauseKind::Softirq | CauseKind::HardIrq => is_made_by(fault, cause),
         CauseKind::Preempted if fault.cause() == CauseKind::KernelSection => cause
             .culprit
             .as_ref()

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant as Wall};
 
 use onbeat::cause::counters::CounterSource;
-use onbeat::cause::{CauseKind, Explainer, LoopThread};
+use onbeat::cause::{CauseKind, Explainer, FlightSetting, LoopThread};
 use onbeat::thread::ThreadRequest;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
@@ -92,7 +92,7 @@ pub(crate) fn side_by_side(cpu: u32, whole: Duration) -> Result<String, String> 
 }
 
 fn watched(thread: LoopThread, cpu: u32, whole: Duration) -> Result<String, String> {
-    let (explainer, grants) = Explainer::open_with_grants(thread);
+    let (explainer, grants) = Explainer::open_with_grants(thread, &FlightSetting::default());
     let mut explainer = explainer
         .ok_or_else(|| grants.iter().find_map(|grant| grant.why_not.clone()).unwrap_or_default())?;
     thread::sleep(Duration::from_millis(20));

@@ -9,12 +9,14 @@
 // Everything here is a test, although clippy cannot see it without the attribute.
 #![allow(clippy::unwrap_used)]
 
+mod java_side;
+
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
-use std::sync::OnceLock;
 
+use java_side::Missing;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use onbeat::probe;
 use onbeat::record::{
@@ -66,11 +68,11 @@ fn main() -> ExitCode {
 }
 
 fn trial(name: &str, body: fn(&Java)) -> Trial {
-    Trial::ignorable_test(name, move || match java() {
+    Trial::ignorable_test(name, move || match java_side::class_path() {
         Err(Missing::Tool(reason)) => Ok(Completion::ignored_with(reason)),
         Err(Missing::Build(reason)) => Err(Failed::from(reason)),
-        Ok(java) => {
-            body(java);
+        Ok(class_path) => {
+            body(&Java { class_path });
             Ok(Completion::Completed)
         }
     })
@@ -339,7 +341,7 @@ struct Tag {
 }
 
 struct Java {
-    class_path: String,
+    class_path: &'static str,
 }
 
 impl Java {
@@ -348,8 +350,10 @@ impl Java {
     }
 
     fn run_class(&self, class: &str, options: &[&str], files: &[PathBuf]) -> Output {
+        // Each lives too short for a better compiler and several collectors.
         let java = Command::new("java")
-            .args(["-cp", &self.class_path, class])
+            .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"])
+            .args(["-cp", self.class_path, class])
             .args(options)
             .args(files)
             .output();
@@ -538,54 +542,4 @@ fn onbeat() -> Command {
 
 fn words(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-enum Missing {
-    /// Not installed: nothing is tested.
-    Tool(String),
-    /// Installed, and the Java side cannot be built.
-    Build(String),
-}
-
-/// The Java side, built once per run of this file.
-fn java() -> Result<&'static Java, &'static Missing> {
-    static JAVA: OnceLock<Result<Java, Missing>> = OnceLock::new();
-    JAVA.get_or_init(build).as_ref()
-}
-
-fn build() -> Result<Java, Missing> {
-    for (tool, package) in [("java", "default-jdk-headless"), ("mvn", "maven")] {
-        if Command::new(tool).arg("-version").output().is_err() {
-            return Err(Missing::Tool(format!("{tool} is not installed (package {package})")));
-        }
-    }
-
-    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/java");
-    let offline = maven(&project, &["--offline"]);
-    let built = if offline.status.success() { offline } else { maven(&project, &[]) };
-    if !built.status.success() {
-        return Err(Missing::Build(format!(
-            "Maven cannot build {}:\n{}",
-            project.display(),
-            words(&built.stdout)
-        )));
-    }
-
-    let dependencies = std::fs::read_to_string(project.join("target/classpath")).unwrap();
-    Ok(Java {
-        class_path: format!("{}:{}", project.join("target/classes").display(), dependencies.trim()),
-    })
-}
-
-/// Compiles and writes down where the dependency lies; no life cycle, and so no plug-ins but two.
-fn maven(project: &Path, options: &[&str]) -> Output {
-    let goals =
-        ["compiler:compile", "dependency:build-classpath", "-Dmdep.outputFile=target/classpath"];
-    Command::new("mvn")
-        .args(["-q", "-B"])
-        .args(options)
-        .args(goals)
-        .current_dir(project)
-        .output()
-        .unwrap()
 }

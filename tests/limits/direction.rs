@@ -4,12 +4,13 @@ use crate::source::{Source, code, code_without_tests, paths, tracked};
 use crate::{catches, holds, rust_below};
 
 /// All crates as paths name them.
-const CRATES: [&str; 9] = [
+const CRATES: [&str; 10] = [
     "onbeat_rt",
     "onbeat_tune",
     "onbeat_ethercat",
     "onbeat_segment",
     "onbeat_control",
+    "onbeat_message",
     "onbeat",
     "onbeat_robot",
     "onbeat_lab",
@@ -20,12 +21,13 @@ const CRATES: [&str; 9] = [
 /// earlier entries.
 ///
 /// A room of `onbeat` is named by its name alone.
-const MAY_NAME: [(&str, &[&str]); 21] = [
+const MAY_NAME: [(&str, &[&str]); 23] = [
     ("crates/onbeat-rt/src/", &[]),
     ("crates/onbeat-tune/src/", &["onbeat_rt"]),
     ("crates/onbeat-ethercat/src/", &["onbeat_rt"]),
     ("crates/onbeat-segment/src/", &["onbeat_rt", "onbeat_ethercat"]),
     ("crates/onbeat-control/src/", &["onbeat_rt", "onbeat_ethercat"]),
+    ("crates/onbeat-message/src/", &[]),
     ("crates/onbeat/src/host", &["onbeat_rt", "onbeat_tune::user"]),
     ("crates/onbeat/src/thread", &["onbeat_rt"]),
     ("crates/onbeat/src/cause", &["onbeat_rt", "host", "thread"]),
@@ -45,6 +47,10 @@ const MAY_NAME: [(&str, &[&str]); 21] = [
     // A fault that changes a setting of the host does so by the journal of `onbeat-tune`.
     ("crates/onbeat/src/inject", &["onbeat_rt", "onbeat_tune", "host", "thread", "cause"]),
     ("crates/onbeat/src/probe", &["onbeat_rt", "host", "thread", "cause", "record", "inject"]),
+    (
+        "crates/onbeat/src/net",
+        &["onbeat_rt", "onbeat_ethercat::input", "thread", "record", "probe"],
+    ),
     ("crates/onbeat/src/control_loop", &["onbeat_rt", "thread", "record", "probe"]),
     (
         "crates/onbeat/src/bench",
@@ -55,9 +61,16 @@ const MAY_NAME: [(&str, &[&str]); 21] = [
     ("crates/onbeat/src/lib.rs", &[]),
     (
         "crates/onbeat-robot/src/",
-        &["onbeat_rt", "onbeat_ethercat", "onbeat_segment", "onbeat_control", "onbeat"],
+        &[
+            "onbeat_rt",
+            "onbeat_ethercat",
+            "onbeat_segment",
+            "onbeat_control",
+            "onbeat_message",
+            "onbeat",
+        ],
     ),
-    ("crates/onbeat-lab/src/", &["onbeat"]),
+    ("crates/onbeat-lab/src/", &["onbeat_tune", "onbeat"]),
     (
         "crates/onbeat-cli/src/",
         &[
@@ -66,6 +79,7 @@ const MAY_NAME: [(&str, &[&str]); 21] = [
             "onbeat_ethercat",
             "onbeat_segment",
             "onbeat_control",
+            "onbeat_message",
             "onbeat",
             "onbeat_robot",
             "onbeat_lab",

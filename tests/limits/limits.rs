@@ -75,7 +75,7 @@ const REASON_WITHIN: usize = 6;
 
 /// Files that may contain `unsafe`, with its purpose: what neither the standard library nor rustix
 /// offers safely.
-const UNSAFE_FILES: [(&str, &str); 33] = [
+const UNSAFE_FILES: [(&str, &str); 34] = [
     (
         "crates/onbeat/src/cause/bpf.rs",
         "the bpf and perf_event_open system calls, which no library wraps plainly",
@@ -112,6 +112,7 @@ const UNSAFE_FILES: [(&str, &str); 33] = [
     ("crates/onbeat/src/probe/ports/stamped.rs", "the kernel's time stamps of datagrams"),
     ("crates/onbeat-rt/src/ring.rs", "slots shared by two threads"),
     ("crates/onbeat-rt/src/sys.rs", "clock reads and the sleep, without std"),
+    ("crates/onbeat-rt/src/sys/datagram.rs", "packets with the kernel's time stamps, without std"),
     ("crates/onbeat/src/load/leader.rs", "handlers of the signals that end a load"),
     ("crates/onbeat/src/load/memory.rs", "pages mapped and unmapped as a load"),
     ("crates/onbeat/src/load/ordinary.rs", "the policy of a load's threads"),
@@ -256,6 +257,7 @@ fn the_hot_crate_naming_std_is_found() {
         2,
         right,
     );
+
     catches(
         what_the_hot_crate_may_not_name,
         path,
@@ -263,11 +265,13 @@ fn the_hot_crate_naming_std_is_found() {
         2,
         right,
     );
+
     let manifest = |line| {
         format!(
             "[dependencies]\nlibc = {{ workspace = true }}\n{line}\n[dev-dependencies]\nproptest = \"1\"\n"
         )
     };
+
     let path = "crates/onbeat-rt/Cargo.toml";
     catches(
         what_the_hot_crate_may_not_name,
@@ -466,6 +470,7 @@ fn a_library_that_prints_or_exits_is_found() {
         2,
         right,
     );
+
     catches(
         forbidden_uses_in_libraries,
         path,
@@ -474,6 +479,12 @@ fn a_library_that_prints_or_exits_is_found() {
         right,
     );
 }
+
+#[path = "product.rs"]
+mod product;
+
+#[path = "shape.rs"]
+mod shape;
 
 #[path = "words_used.rs"]
 mod words_used;

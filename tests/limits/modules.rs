@@ -5,8 +5,15 @@ use crate::source::{Source, code_without_tests, paths};
 use crate::{catches, holds, rust_below};
 
 /// Folder, and its modules from the innermost on. A module with files of its own counts as one.
-const ORDER: [(&str, &str); 10] = [
-    ("crates/onbeat-rt/src/", "frame latest ring time sample sys wait cycle edge_loop"),
+const ORDER: [(&str, &str); 19] = [
+    ("crates/onbeat-rt/src/", "frame latest broadcast ring time sample sys wait cycle edge_loop"),
+    (
+        "crates/onbeat-tune/src/",
+        "cpu_list user utc holder error private scheduling task_id task_setting host_files \
+         irq_handlers tasks task_attributes live_extras live_host change journal context affinity \
+         irq shield_v1 shield_v2 shield restore repair capture_archive catalogue plan markdown \
+         capture evidence apply wrap explain lint persist",
+    ),
     (
         "crates/onbeat-ethercat/src/",
         "al coe registers input setup sii esi carrier busy_wait wire event layout description step \
@@ -22,12 +29,14 @@ const ORDER: [(&str, &str); 10] = [
     (
         "crates/onbeat-control/src/",
         "error map process lock stats abi device_table device_state sharing joint settings object \
-         image claim snapshot requests goals owner client bus_side create",
+         image claim snapshot requests goals owner client bus_side create ring_error ring_object \
+         ring_reader ring_writer",
     ),
+    ("crates/onbeat-message/src/", "error definition hash value cdr type_set own generate"),
     (
         "crates/onbeat/src/record/",
         "series words tuning encoder events exclusion moments seconds recording window figures \
-         histogram resolution distribution imported trend note writer_lock run_file past run_dir \
+         histogram packets resolution distribution imported trend note writer_lock run_file past run_dir \
          run_writer second_maxima tally recorder",
     ),
     (
@@ -45,11 +54,46 @@ const ORDER: [(&str, &str); 10] = [
         "cell_start cell_tuning fresh_memory load_notes schedule sweep cell host_settings \
          measurement turns error shielding cell_slot plan unfinished conduct",
     ),
-    ("crates/onbeat-robot/src/", "bus image_service motion probe session"),
+    // Figures of one run file; figures of runs; words.
+    (
+        "crates/onbeat/src/report/",
+        "units table binomial statistics file_facts enough exclusions verdict events bootstrap normal \
+         modes extremes analyses cause_counts probe_figures packets import_notes cell remedies \
+         cell_figures ranking best effects causes sweep summary imported judged_run digest \
+         comparable compare by_load compare_rows compare_tables conclusions probes spikes \
+         closing sentences tables gate junit export page worth",
+    ),
+    ("crates/onbeat-robot/src/", "bus cycle_messages image_service motion probe session"),
+    (
+        "crates/onbeat-robot/src/bus/",
+        "addresses register_query sdo sync0 config_record known_device identification recovery \
+         event_queue device acyclic error panic_guard cyclic sii_cache pump preop_setup bring_up \
+         clock_sync position_scan diagnostics rate_limit no_answer options shutdown stale_inputs \
+         main_device scan",
+    ),
+    (
+        "crates/onbeat-robot/src/motion/",
+        "event ladder limits wave file goal power status joint trajectory_error csv waves \
+         trajectory controller task view",
+    ),
+    (
+        "crates/onbeat-robot/src/probe/",
+        "devices error event_channel bus prediction reaction chain sharing",
+    ),
+    ("crates/onbeat-tune/src/capture/", "interrupts asked privacy"),
     (
         "crates/onbeat-cli/src/",
-        "units complete options probes cli_bus cli_files cli_measure cli_robot cli_segment \
-         cli_tune_measure cli_tune cli_vm cli completion help_limits term state signals cmd",
+        "units complete options probes cli_bus cli_files cli_measure cli_message cli_net cli_robot \
+         cli_segment cli_tune_measure cli_tune cli_vm_study cli_vm cli completion help_limits term state signals cmd",
+    ),
+    (
+        "crates/onbeat-cli/src/cmd/findings/",
+        "machine spike_causes evidence checked remembered run_findings",
+    ),
+    (
+        "crates/onbeat-cli/src/cmd/tune/",
+        "plan_text question selection apply boot_settings check_words check record status persist \
+         plan texts undo",
     ),
 ];
 

@@ -1,21 +1,26 @@
 #!/usr/bin/env python3
 """Runs every test binary many times and prints, for each, how often it passed.
 
-    python3 tests/limits/repeat.py [--quiet 50] [--stressed 20] [--only NAME,...] [--minutes 30] [--results FILE]
+    python3 tests/limits/repeat.py [--quiet 50] [--stressed 20] [--only NAME,...] [--minutes 30] [--results FILE] [--snapshot DIR]
 
-The quiet runs have the machine to themselves, one test binary at a time; the stressed ones run beside `stress-ng --cpu 4`.
-Binaries whose time is virtual (PURE below) run two at a time, before the others: no clock and no setting of the machine
-decides their result.
+Binaries run in three lanes at once. Those whose time is virtual (PURE below) fill the CPUs; those that mostly wait and leave the
+machine as it is (WAITING) run two at a time; all others, which load the machine, change it or measure it, run one at a time.
+A quiet run therefore means: no other work than the tests themselves. The stressed ones run beside `stress-ng --cpu 4` as well.
 
 A run passes when the binary exits with status 0: nothing is retried. Counts are kept in the results file with the commits
 they were taken on, so that a table that takes hours is made in several sittings: `--minutes` or Ctrl-C ends this one after
 the runs under way, the same command resumes it, and a run that was killed with the script is not counted. The output of
 each failed run is kept beside the results file; `--forget NAME,...` clears the counts of a test whose defect is fixed.
+
+With `--snapshot DIR` later edits do not matter: the tree and its test binaries are kept in DIR when the command first runs, and this
+and later sittings run from there, with the results in DIR. Paths are compiled into the binaries, so DIR is mounted over the
+tree for the tests alone, which needs root.
 """
 
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,8 +32,10 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 # Longer than any binary takes beside stress-ng: a run that reaches it hangs.
 LIMIT_S = 1200
+# As in the Makefile: most tests wait.
+TEST_THREADS = "4"
 # Binaries that read no clock and no setting of the machine, and share nothing but a temporary directory of their own. A name that
-# no binary has is an error.
+# no binary has is an error, here and below.
 PURE = {
     "onbeat": """advice cause_adds_up cause_classify cause_evidence cause_pages cause_perfetto record_events
         record_spec record_windows report_compare report_effects report_every_release report_every_series report_extremes
@@ -42,8 +49,14 @@ PURE = {
         sim_states sim_two_hundred""",
     "onbeat-tune": "catalogue explain lint",
 }
-# Pure binaries at once: as many as the smallest machine has CPUs.
-TOGETHER = 2
+# Binaries that mostly wait for runs of their own: with a state directory of their own where they need one, without a shield, and
+# without figures that other work could spoil.
+WAITING = {
+    "onbeat-cli": """abused abused_inputs bus_queries completion exports_open_elsewhere help limits long_live output_is_not_lost
+        robot_esi run_files_open_in_java run_findings second_bench spec spikes_open_in_perfetto tables tune_machines vm_commands""",
+}
+# What tests fetch or build once, kept in a snapshot.
+FETCHED = ["target/exports-venv", "target/maindevices-venv", "target/tmp", "tests/java/target"]
 
 
 def built():
@@ -54,8 +67,8 @@ def built():
         message = json.loads(line)
         if message.get("reason") != "compiler-artifact" or not message["executable"] or not message["profile"]["test"]:
             continue
-        package = Path(message["manifest_path"]).parent
-        name = f"{package.name} {message['target']['name']}" + (" (bin)" if "bin" in message["target"]["kind"] else "")
+        package = str(Path(message["manifest_path"]).parent)
+        name = f"{Path(package).name} {message['target']['name']}" + (" (bin)" if "bin" in message["target"]["kind"] else "")
         yield name, package, message["executable"]
 
 
@@ -66,9 +79,54 @@ def commit():
     ).stdout.strip()
 
 
+def link_or_copy(source, target):
+    """Cargo replaces its files and never writes into them, so that a link keeps the old one."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def keep_snapshot(place):
+    """Copies the tree with its test binaries to `place`, with the list of them last: without it, a snapshot is not whole."""
+    listing = place / "target/repeat/tests.json"
+    if listing.exists():
+        return
+    tests = list(built())
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True).stdout
+    for name in filter(None, tracked.split("\0")):
+        if (REPOSITORY / name).exists():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(REPOSITORY / name, place / name, follow_symlinks=False)
+
+    for executable in [REPOSITORY / "target/debug/onbeat"] + [Path(executable) for _, _, executable in tests]:
+        target = place / executable.relative_to(REPOSITORY)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)
+        link_or_copy(executable, target)
+    for name in FETCHED:
+        if (REPOSITORY / name).exists():
+            shutil.rmtree(place / name, ignore_errors=True)
+            shutil.copytree(REPOSITORY / name, place / name, symlinks=True, copy_function=link_or_copy)
+
+    listing.parent.mkdir(parents=True, exist_ok=True)
+    listing.write_text(json.dumps({"commit": commit(), "tests": tests}))
+
+
+def go_on_in_snapshot(place, arguments):
+    """Runs this script again, in a mount namespace where `place` is the tree."""
+    if os.geteuid() != 0:
+        sys.exit("--snapshot mounts the kept tree over this one, which needs root; without root, run a clone that nobody edits")
+    place.mkdir(parents=True, exist_ok=True)
+    keep_snapshot(place)
+    script = 'mount --bind "$0" "$1" && cd "$1" && shift && exec "$@"'
+    inner = [sys.executable, "tests/limits/repeat.py", *arguments, "--list", "target/repeat/tests.json"]
+    os.execvp("unshare", ["unshare", "--mount", "--propagation=private", "sh", "-c", script, str(place), str(REPOSITORY), *inner])
+
+
 def run_once(package, executable):
     """Exit status and output of one run, started as `cargo test` starts it, out of reach of the terminal's Ctrl-C."""
-    environment = dict(os.environ, CARGO_MANIFEST_DIR=str(package))
+    environment = dict(os.environ, CARGO_MANIFEST_DIR=package, RUST_TEST_THREADS=TEST_THREADS)
     run = subprocess.Popen(
         [executable], cwd=package, env=environment, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     )
@@ -84,9 +142,9 @@ def run_once(package, executable):
 class Results:
     """Counts by test binary and condition, on disk after each run."""
 
-    def __init__(self, path):
+    def __init__(self, path, of_commit):
         self.path = path
-        self.commit = commit()
+        self.commit = of_commit
         self.entries = json.loads(path.read_text()) if path.exists() else {}
         self.lock = threading.RLock()
 
@@ -114,9 +172,16 @@ class Results:
         written.replace(self.path)
 
 
-def is_pure(name):
+def is_of(group, name):
     package, _, target = name.partition(" ")
-    return target in PURE.get(package, "").split()
+    return target in group.get(package, "").split()
+
+
+def lanes(tests):
+    """Each lane with the binaries that may run at once in it."""
+    pure = [test for test in tests if is_of(PURE, test[0])]
+    waiting = [test for test in tests if is_of(WAITING, test[0])]
+    return [(os.cpu_count(), pure), (2, waiting), (1, [test for test in tests if test not in pure and test not in waiting])]
 
 
 def bring(test, condition, wanted, results, is_over):
@@ -133,14 +198,11 @@ def bring(test, condition, wanted, results, is_over):
 
 
 def repeat(tests, condition, wanted, results, is_over):
-    """Brings each binary to its number of runs, in cargo's order, pure ones together first."""
-    pure = [test for test in tests if is_pure(test[0])]
-    with ThreadPoolExecutor(TOGETHER) as pool:
-        for ended in [pool.submit(bring, test, condition, wanted, results, is_over) for test in pure]:
-            ended.result()
-    for test in tests:
-        if not is_pure(test[0]):
-            bring(test, condition, wanted, results, is_over)
+    """Brings each binary to its number of runs, all lanes at once."""
+    pools = [(ThreadPoolExecutor(together), members) for together, members in lanes(tests)]
+    started = [pool.submit(bring, test, condition, wanted, results, is_over) for pool, members in pools for test in members]
+    for ended in started:
+        ended.result()
 
 
 def table(tests, results):
@@ -153,26 +215,45 @@ def table(tests, results):
         print(f"| {name} | {one} | {shares[0]} | {shares[1]} |")
 
 
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quiet", type=int, default=50)
+    parser.add_argument("--stressed", type=int, default=20)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--minutes", type=float, default=1e9)
+    parser.add_argument("--results", type=Path, default=REPOSITORY / "target/repeat/results.json")
+    parser.add_argument("--forget", default="")
+    parser.add_argument("--snapshot", type=Path)
+    # The test binaries of a snapshot, with their commit.
+    parser.add_argument("--list", type=Path, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def known_tests(listing):
+    """All test binaries and their commit: those of a snapshot, or of the tree, which are built."""
+    if listing:
+        kept = json.loads(listing.read_text())
+        known, of_commit = kept["tests"], kept["commit"]
+    else:
+        known, of_commit = list(built()), commit()
+    names = {name for name, _, _ in known}
+    listed = {f"{package} {target}" for group in (PURE, WAITING) for package, targets in group.items() for target in targets.split()}
+    if absent := sorted(listed - names):
+        sys.exit(f"PURE or WAITING names what is not a test binary: {', '.join(absent)}")
+    return known, of_commit
+
+
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--quiet", type=int, default=50)
-    arguments.add_argument("--stressed", type=int, default=20)
-    arguments.add_argument("--only", default="")
-    arguments.add_argument("--minutes", type=float, default=1e9)
-    arguments.add_argument("--results", type=Path, default=REPOSITORY / "target/repeat/results.json")
-    arguments.add_argument("--forget", default="")
-    given = arguments.parse_args()
+    given = arguments()
+    if given.snapshot and not given.list:
+        go_on_in_snapshot(given.snapshot.resolve(), sys.argv[1:])
+    known, of_commit = known_tests(given.list)
 
     given.results.parent.mkdir(parents=True, exist_ok=True)
-    results = Results(given.results)
+    results = Results(given.results, of_commit)
     for name in filter(None, given.forget.split(",")):
         results.entries.pop(name, None)
     only = [word for word in given.only.split(",") if word]
-    known = list(built())
-    names = {name for name, _, _ in known}
-    listed = {f"{package} {target}" for package, targets in PURE.items() for target in targets.split()}
-    if absent := sorted(listed - names):
-        sys.exit(f"PURE names what is not a test binary: {', '.join(absent)}")
     tests = [test for test in known if not only or any(word in test[0] for word in only)]
 
     stopped = threading.Event()

@@ -195,7 +195,7 @@ pub(crate) fn code_without_tests(text: &str) -> String {
 }
 
 /// Length of the block at the start of `text`.
-fn block(text: &str) -> usize {
+pub(crate) fn block(text: &str) -> usize {
     let mut depth = 0;
     for (at, c) in text.char_indices() {
         depth += i32::from(c == '{') - i32::from(c == '}');

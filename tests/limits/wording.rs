@@ -128,6 +128,7 @@ fn banned_words_are_found_in_prose_code_and_names() {
         2,
         right,
     );
+
     catches(
         replaced_wording,
         path,
@@ -135,6 +136,7 @@ fn banned_words_are_found_in_prose_code_and_names() {
         2,
         right,
     );
+
     catches(
         replaced_wording,
         "docs/a.md",

@@ -68,6 +68,7 @@ fn a_vague_name_is_found() {
         2,
         right,
     );
+
     catches(
         vague_names,
         "crates/onbeat/src/a.rs",
@@ -75,6 +76,7 @@ fn a_vague_name_is_found() {
         1,
         "struct SyncManager;\n",
     );
+
     catches(
         vague_names,
         "viewer/src/a.ts",
@@ -82,6 +84,7 @@ fn a_vague_name_is_found() {
         1,
         "export class Axis {}\n",
     );
+
     let found = vague_names(&[Source::planted("viewer/src/utils.ts", "")]);
     assert_eq!(found.len(), 1, "{found:?}");
 }

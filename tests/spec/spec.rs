@@ -19,30 +19,29 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use libtest_mimic::{Arguments, Trial};
 
 /// The user and group `nobody`, on every Linux.
 const NOBODY: &str = "65534";
 
-/// Commands that load the machine, change it, or use a name that others would use as well: their
-/// trials run alone.
-const RUN_ALONE: [&str; 9] =
-    ["bench", "--tuning", "onbeat load", "repair", "segment", "robot", "bus", "sweep", "chain"];
+/// Commands that load the machine, or need an answer in time: their trials run alone.
+const RUN_ALONE: [&str; 5] = ["onbeat load", "sweep", "segment", "robot", "bus"];
+
+/// Commands that change the machine: their trials run alone where they have the right to.
+const CHANGES: [&str; 3] = ["onbeat bench", "tune measure", "repair"];
 
 /// Other trials at once. They mostly wait for a loop that leaves a CPU almost idle, and none
 /// depends on how late it is.
-const TOGETHER: usize = 4;
+const TOGETHER: usize = 8;
 
-/// A bench of this cell alone changes nothing on the machine: it runs beside other trials, and one
-/// at a time, because a second bench waits for the first.
+/// A bench of this cell alone changes nothing on the machine. With a journal of its own it does not
+/// wait for other benches either.
 const PLAIN_BENCH: &str = "--tunings none --loads idle";
 
 /// Held for reading by trials that run beside others, for writing by those that run alone.
 static MACHINE: RwLock<()> = RwLock::new(());
-/// Held by trials with a bench that run beside others.
-static BENCH: Mutex<()> = Mutex::new(());
 
 /// A claim of the specification and the command that shows it.
 #[derive(Clone)]
@@ -61,9 +60,18 @@ impl Sentence {
         self.command.contains(PLAIN_BENCH)
     }
 
+    fn is_without_rights(&self) -> bool {
+        self.command.starts_with("nobody ")
+    }
+
+    fn runs_alone(&self) -> bool {
+        let has = |words: &[&str]| words.iter().any(|word| self.command.contains(word));
+        !self.is_plain_bench() && (has(&RUN_ALONE) || has(&CHANGES) && !self.is_without_rights())
+    }
+
     /// Why this machine or user cannot check the sentence.
     fn skip_reason(&self) -> Option<String> {
-        if self.command.starts_with("nobody ") && !rustix::process::geteuid().is_root() {
+        if self.is_without_rights() && !rustix::process::geteuid().is_root() {
             return Some("only root can give up its rights".to_owned());
         }
         let present = self.without.as_ref().filter(|path| path.exists())?;
@@ -84,16 +92,13 @@ fn sentences() -> Vec<Sentence> {
     files.iter().flat_map(read).collect()
 }
 
-/// Moves plain benches apart, so that they do not wait for each other while nothing else runs.
-fn spread(sentences: Vec<Sentence>) -> Vec<Sentence> {
-    let (benches, mut spread): (Vec<_>, Vec<_>) =
-        sentences.into_iter().partition(Sentence::is_plain_bench);
-    let apart = spread.len() / (benches.len() + 1);
-    for (place, bench) in benches.into_iter().enumerate() {
-        spread.insert((place + 1) * apart, bench);
-    }
-
-    spread
+/// Trials in the order in which they start: first those that run alone, so that none of them waits
+/// for others to end; then benches, which take longest.
+fn in_order(mut sentences: Vec<Sentence>) -> Vec<Sentence> {
+    sentences.sort_by_key(|sentence| {
+        (!sentence.runs_alone(), !sentence.command.contains("onbeat bench"))
+    });
+    sentences
 }
 
 fn parse(file: &str, text: &str) -> Vec<Sentence> {
@@ -138,7 +143,7 @@ fn binary_directory() -> tempfile::TempDir {
     dir
 }
 
-fn run(sentence: &Sentence, binaries: &Path, work: &Path) -> Output {
+fn run(sentence: &Sentence, binaries: &Path, work: &Path, state: &Path) -> Output {
     let mut shell = Command::new("sh");
     let mut command = sentence.command.as_str();
     if let Some(rest) = command.strip_prefix("nobody ") {
@@ -158,6 +163,9 @@ fn run(sentence: &Sentence, binaries: &Path, work: &Path) -> Output {
     let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap());
     shell.arg("-c").arg(command).current_dir(work);
     shell.env("PATH", path).env("LC_ALL", "C").env("HOME", work).env_remove("XDG_STATE_HOME");
+    if sentence.is_plain_bench() {
+        shell.env("ONBEAT_STATE_DIR", state);
+    }
     shell.output().unwrap()
 }
 
@@ -193,15 +201,13 @@ fn check(sentence: &Sentence, binaries: &Path) -> Result<(), String> {
         return Err("a sentence needs a command and a claim".to_owned());
     }
 
-    // A trial that panicked has changed nothing that the locks protect.
-    let is_plain_bench = sentence.is_plain_bench();
-    let runs_alone =
-        !is_plain_bench && RUN_ALONE.iter().any(|word| sentence.command.contains(word));
-    let _one = is_plain_bench.then(|| BENCH.lock().unwrap_or_else(PoisonError::into_inner));
+    // A trial that panicked has changed nothing that the lock protects.
+    let runs_alone = sentence.runs_alone();
     let _alone = runs_alone.then(|| MACHINE.write().unwrap_or_else(PoisonError::into_inner));
     let _beside = (!runs_alone).then(|| MACHINE.read().unwrap_or_else(PoisonError::into_inner));
     let work = working_directory();
-    let output = run(sentence, binaries, work.path());
+    let state = tempfile::tempdir().unwrap();
+    let output = run(sentence, binaries, work.path(), state.path());
     let mut broken = Vec::new();
     for claim in &sentence.claims {
         if !holds(claim, &output, work.path())? {
@@ -260,7 +266,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(Some(TOGETHER));
 
-    let sentences = spread(sentences());
+    let sentences = in_order(sentences());
     assert!(sentences.len() > 100, "only {} sentences were found", sentences.len());
     let binaries = Arc::new(binary_directory());
     let mut trials = own_trials(&binaries);

@@ -52,7 +52,10 @@ export function program({ name, tid }: Culprit): string {
   return /^(.+)[/.:_#-]\d+$/.exec(name)?.[1] ?? name;
 }
 
-const who = (culprit: Culprit): string => `${program(culprit)}${culprit.system_call ? `/${culprit.system_call}` : ''}`;
+const who = (culprit: Culprit): string => {
+  const call = culprit.system_call ?? culprit.work;
+  return `${program(culprit)}${call === undefined ? '' : `/${call}`}`;
+};
 
 /** A cause in words: "kernel section in dd/write", "softirq NET_RX". */
 export function inWords({ kind, culprit }: Cause): string {

@@ -27,7 +27,7 @@ export interface IntervalNote {
 }
 export interface CauseCount { spikes: number; worst_ns: Ns; lateness_ns: Ns; accounted_ns: Ns; culprits?: Record<string, CulpritCount> }
 export interface CulpritCount { spikes: number; worst_ns: Ns }
-export interface Culprit { name: string; tid?: number; prio?: number; system_call?: string; woken_in?: string }
+export interface Culprit { name: string; tid?: number; prio?: number; system_call?: string; woken_in?: string; work?: string }
 /** One cause of a spike: how much of its lateness, what shows it, and who it was when that is known. */
 export interface Cause { kind: string; ns: Ns; evidence: string; culprit?: Culprit }
 export interface Spike {

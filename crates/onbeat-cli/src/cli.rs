@@ -13,6 +13,8 @@ use crate::cli_files::{
     IMPORT_EXAMPLES, ImportOptions,
 };
 use crate::cli_measure::Measure;
+use crate::cli_message::Message;
+use crate::cli_net::Net;
 use crate::cli_robot::Robot;
 use crate::cli_segment::Segment;
 use crate::cli_tune::Tune;
@@ -100,6 +102,12 @@ pub(crate) enum Command {
     /// Inspect a running EtherCAT bus, or scan for devices
     #[command(subcommand, disable_help_subcommand = true)]
     Bus(Bus),
+    /// Read messages of running robots and buses
+    #[command(subcommand, disable_help_subcommand = true)]
+    Message(Message),
+    /// Measure Ethernet and UDP: predict round trips, answer as a device
+    #[command(subcommand, disable_help_subcommand = true)]
+    Net(Net),
     /// Find settings that delay a loop, change and restore them
     #[command(subcommand, disable_help_subcommand = true)]
     Tune(Tune),

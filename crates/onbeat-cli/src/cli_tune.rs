@@ -367,7 +367,7 @@ pub(crate) struct CheckedLoopOptions {
 
 /// Parses the time to watch a machine, in nanoseconds.
 fn evidence_ns(text: &str) -> Result<u64, String> {
-    const SECOND_NS: u64 = 1_000_000_000;
+    use onbeat_rt::time::SECOND_NS;
     match time_ns(text).map_err(|error| error.to_string())? {
         ns @ SECOND_NS..=3_600_000_000_000 => Ok(ns),
         _ => Err(format!("{text} is not in the range 1s to 1h, such as 10s")),
@@ -392,7 +392,7 @@ impl CheckedLoopOptions {
 fn cpu_choice(text: &str) -> Result<CpuChoice, onbeat_tune::TuneError> {
     match text {
         "auto" => Ok(CpuChoice::Auto),
-        list => CpuList::parse_list(list).map(CpuChoice::List),
+        list => Ok(CpuChoice::List(CpuList::parse_list(list)?)),
     }
 }
 

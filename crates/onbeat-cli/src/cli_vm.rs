@@ -4,6 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
+use crate::cli_vm_study::{
+    LINT_EXAMPLES, LINT_STATUSES, PIN_EXAMPLES, STUDY_EXAMPLES, STUDY_STATUSES, VmAnswerOptions,
+    VmLintOptions, VmPinOptions, VmStudyOptions, VmXmlOptions,
+};
 use crate::units::time_ns;
 
 const BUILD_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
@@ -19,6 +23,8 @@ const RUN_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       another measurement
   onbeat vm run linux-image-cloud-amd64 --append preempt=full -- bench --tunings none,PM --loads idle --for 4s
       a bench, with a word on the guest's kernel command line
+  onbeat vm run linux-image-rt-amd64 --gpio -- measure read-write --stimulus gpio:gpiochip0/0 --input gpio:gpiochip0/1 --output gpio:gpiochip0/2
+      from edge to edge, through the kernel's GPIO character device
   onbeat vm run linux-image-rt-amd64 --clock free --cpus 2 -- cat /proc/cpuinfo
       any command of the guest's busybox";
 
@@ -59,6 +65,30 @@ pub(crate) enum Vm {
     /// Experiments that have results in --out are not run again.
     #[command(before_help = LAB_EXAMPLES, after_help = LAB_STATUSES)]
     Lab(VmLabOptions),
+    /// Measure what each tuning of this machine does to a guest
+    ///
+    /// Stages are the kernel command line, settings of this machine, and QEMU; the firmware is
+    /// checked only. Each is measured in the guest and beside it, idle and loaded, and undone again.
+    #[command(before_help = STUDY_EXAMPLES, after_help = STUDY_STATUSES)]
+    Study {
+        #[command(flatten)]
+        options: VmStudyOptions,
+        #[command(flatten)]
+        stock: StockOptions,
+    },
+    /// Check a script that starts QEMU, or a libvirt definition
+    #[command(before_help = LINT_EXAMPLES, after_help = LINT_STATUSES)]
+    Lint(VmLintOptions),
+    /// Write a libvirt definition of a real-time guest
+    Xml(VmXmlOptions),
+    /// Apply CPUs and priorities to the threads of a running QEMU
+    ///
+    /// Its control socket names the threads of the virtual CPUs. All changes are on record.
+    #[command(before_help = PIN_EXAMPLES)]
+    Pin(VmPinOptions),
+    /// Answer commands of a study
+    #[command(hide = true)]
+    Answer(VmAnswerOptions),
 }
 
 /// Where kernels come from and what guests are made of.
@@ -94,6 +124,12 @@ pub(crate) struct KernelOptions {
     /// Module to load before the job; repeatable
     #[arg(long, value_name = "NAME")]
     pub(crate) module: Vec<String>,
+    /// Add eight GPIO lines, wired in pairs
+    ///
+    /// 0 to 1, 2 to 3, 4 to 5, 6 to 7, at /dev/gpiochip0 of the guest. The kernel module is built on
+    /// first use, by make and gcc against the package linux-headers-RELEASE.
+    #[arg(long)]
+    pub(crate) gpio: bool,
 }
 
 #[derive(Debug, Args)]

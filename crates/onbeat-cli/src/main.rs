@@ -7,11 +7,14 @@ mod cli;
 mod cli_bus;
 mod cli_files;
 mod cli_measure;
+mod cli_message;
+mod cli_net;
 mod cli_robot;
 mod cli_segment;
 mod cli_tune;
 mod cli_tune_measure;
 mod cli_vm;
+mod cli_vm_study;
 mod cmd;
 mod complete;
 mod completion;
@@ -94,6 +97,8 @@ fn run(command: Command) -> Result<Verdict, Failure> {
         Command::Robot(command) => cmd::robot::run(&command),
         Command::Segment(command) => cmd::segment::run(&command),
         Command::Bus(command) => cmd::bus::run(&command),
+        Command::Message(command) => cmd::message::run(&command),
+        Command::Net(command) => cmd::net::run(&command),
         Command::Tune(command) => cmd::tune::run(&command),
         Command::Vm(command) => cmd::vm::run(&command),
         Command::Repair(options) => cmd::repair::run(options),

@@ -97,19 +97,21 @@ fn a_file_without_an_end_of_line_takes_no_memory() {
 
 // ---- no room for threads
 
-/// A user of whom no other process runs, so that what counts against the limit is what this test
-/// starts.
-const LONELY: &str = "61803";
+/// The first of the users of whom no other process runs, so that what counts against the limit is
+/// what this test starts: one for each command.
+const LONELY: u32 = 61_803;
 
-fn limited(dir: &Path, most: u32, words: &[&str]) -> Output {
+fn limited(dir: &Path, user: u32, most: u32, words: &[&str]) -> Output {
     let root = rustix::process::geteuid().is_root();
+    let user = user.to_string();
+    let work = dir.join("work").join(&user);
     let mut command = Command::new(if root { "setpriv" } else { "prlimit" });
     if root {
         command.args([
             "--reuid",
-            LONELY,
+            &user,
             "--regid",
-            LONELY,
+            &user,
             "--clear-groups",
             "--inh-caps=-all",
             "prlimit",
@@ -117,11 +119,10 @@ fn limited(dir: &Path, most: u32, words: &[&str]) -> Output {
     }
 
     command.arg(format!("--nproc={most}:{most}")).arg(dir.join("onbeat")).args(words);
-    command
-        .current_dir(dir.join("work"))
-        .env("LC_ALL", "C")
-        .env("ONBEAT_STATE_DIR", dir.join("work/state"));
-    command.env("HOME", dir.join("work")).stdin(Stdio::null()).output().unwrap()
+    fs::create_dir_all(&work).unwrap();
+    fs::set_permissions(&work, fs::Permissions::from_mode(0o777)).unwrap();
+    command.current_dir(&work).env("LC_ALL", "C").env("ONBEAT_STATE_DIR", work.join("state"));
+    command.env("HOME", &work).stdin(Stdio::null()).output().unwrap()
 }
 
 /// A directory that everybody may use, with the binary in it.
@@ -159,8 +160,8 @@ fn where_no_thread_can_be_started_a_sentence_says_so() {
         vec!["load", "cpu=1%", "--for", "100ms"],
         vec!["bench", "--for", "4s", "--tunings", "none", "--loads", "idle", "--no-causes"],
     ];
-    // As many as the commands come to need, one after the other; others of the same user count too,
-    // unless root picks one.
+    // As many as the commands come to need; others of the same user count too, unless root picks
+    // one.
     let most = if rustix::process::geteuid().is_root() { 5 } else { 1 };
 
     if most == 1 {
@@ -169,25 +170,33 @@ fn where_no_thread_can_be_started_a_sentence_says_so() {
         );
     }
 
-    for words in &commands {
-        for limit in 1..=most {
-            let output = limited(dir.path(), limit, words);
-            let message = stderr_of(&output);
-            assert!(!message.contains("panicked"), "{words:?} with {limit}: {message}");
-            match output.status.code() {
-                Some(0) => assert!(limit > 1, "{words:?} needs a thread"),
-                Some(2) => {
-                    let sentences =
-                        message.lines().filter(|line| line.starts_with("onbeat: ")).count();
-                    assert_eq!(sentences, 1, "{words:?} with {limit}: {message}");
-                    assert!(
-                        message.contains("Resource temporarily unavailable"),
-                        "{words:?} with {limit}: {message}"
-                    );
+    // All commands at once, each of a user of its own: they mostly wait.
+    std::thread::scope(|scope| {
+        for (words, user) in commands.iter().zip(LONELY..) {
+            let dir = dir.path();
+            scope.spawn(move || {
+                for limit in 1..=most {
+                    works_or_says_why(&limited(dir, user, limit, words), words, limit);
                 }
-                other => panic!("{words:?} with {limit}: {other:?}: {message}"),
-            }
+            });
         }
+    });
+}
+
+fn works_or_says_why(output: &Output, words: &[&str], limit: u32) {
+    let message = stderr_of(output);
+    assert!(!message.contains("panicked"), "{words:?} with {limit}: {message}");
+    match output.status.code() {
+        Some(0) => assert!(limit > 1, "{words:?} needs a thread"),
+        Some(2) => {
+            let sentences = message.lines().filter(|line| line.starts_with("onbeat: ")).count();
+            assert_eq!(sentences, 1, "{words:?} with {limit}: {message}");
+            assert!(
+                message.contains("Resource temporarily unavailable"),
+                "{words:?} with {limit}: {message}"
+            );
+        }
+        other => panic!("{words:?} with {limit}: {other:?}: {message}"),
     }
 }
 

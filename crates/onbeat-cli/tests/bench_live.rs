@@ -77,7 +77,7 @@ fn check_causes(summary: &Value) {
 #[test]
 fn eighteen_cells_with_every_figure_and_every_slot() {
     let dir = tempfile::tempdir().unwrap();
-    let summary = bench(dir.path(), &["--for", "24s"]);
+    let summary = bench(dir.path(), &["--for", "18s"]);
     assert_eq!(summary["schema"], "onbeat.bench/1");
     let cells = summary["cells"].as_array().unwrap();
 
@@ -135,7 +135,7 @@ fn the_papers_order_runs_too() {
 #[test]
 fn a_robot_on_its_bus_runs_in_every_cell() {
     let dir = tempfile::tempdir().unwrap();
-    let more = ["--with", "bus", "--for", "12s", "--tunings", "none,PM", "--loads", "idle"];
+    let more = ["--with", "bus", "--for", "6s", "--tunings", "none,PM", "--loads", "idle"];
     let summary = bench(dir.path(), &more);
     let cells = summary["cells"].as_array().unwrap();
 

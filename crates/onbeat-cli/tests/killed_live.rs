@@ -111,7 +111,7 @@ fn a_bench_killed_at_any_moment_leaves_nothing_behind() {
     for moment in 0..MOMENTS {
         let mark = format!("{}-{moment}", std::process::id());
         // From before the first process starts to the end of the first loaded blocks.
-        let wait_ms = rng.u64(0..if moment % 2 == 0 { 1_500 } else { 4_500 });
+        let wait_ms = rng.u64(0..if moment % 2 == 0 { 1_500 } else { 3_800 });
         let mut bench = onbeat(&state)
             .args([
                 "bench",
@@ -120,7 +120,7 @@ fn a_bench_killed_at_any_moment_leaves_nothing_behind() {
                 "--loads",
                 "paper,idle",
                 "--for",
-                "12s",
+                "9s",
                 "--out",
             ])
             .arg(&out)

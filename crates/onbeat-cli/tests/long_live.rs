@@ -12,6 +12,8 @@ use onbeat::record::{EndReason, RunFile, Series};
 use rustix::process::{Pid, Signal, kill_process};
 
 const RELEASES: u64 = 5_000;
+/// Time of a run that does not end by itself in a test. Its intervals are still a second long.
+const LONG: &str = "5m";
 
 fn measure(out: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
@@ -127,9 +129,9 @@ fn stderr_until(run: &mut Child, words: &str) -> String {
 #[test]
 fn another_kernel_is_refused_and_a_living_run_too() {
     let out = tempfile::tempdir().unwrap();
-    let alive = measure(out.path(), &["--for", "1h"]).spawn().unwrap();
+    let alive = measure(out.path(), &["--for", LONG]).spawn().unwrap();
     wait_for(out.path(), INTERVAL, 1);
-    let second = measure(out.path(), &["--for", "1h", "--resume"]).output().unwrap();
+    let second = measure(out.path(), &["--for", LONG, "--resume"]).output().unwrap();
     let said = String::from_utf8_lossy(&second.stderr);
 
     assert!(
@@ -147,7 +149,7 @@ fn another_kernel_is_refused_and_a_living_run_too() {
         text.replacen(&format!("\"kernel\":\"{kernel}\""), "\"kernel\":\"2.6.18\"", 1),
     )
     .unwrap();
-    let other = measure(out.path(), &["--for", "1h", "--resume"]).output().unwrap();
+    let other = measure(out.path(), &["--for", LONG, "--resume"]).output().unwrap();
     let said = String::from_utf8_lossy(&other.stderr);
     let sentence = format!("kernel was 2.6.18 and is {kernel}; start a new run without --resume");
 
@@ -169,7 +171,7 @@ fn sigusr1_shows_the_summary_so_far_and_costs_the_run_no_memory() {
     let said = || fs::read_to_string(&stderr).unwrap();
     let shown = || said().matches("run in progress: figures from its first").count();
     let to_file = File::create(&stderr).unwrap();
-    let run = measure(out.path(), &["--for", "1h"]).stderr(to_file).spawn().unwrap();
+    let run = measure(out.path(), &["--for", LONG]).stderr(to_file).spawn().unwrap();
     wait_for(out.path(), INTERVAL, 1);
     let mut resident = Vec::new();
     for wanted in 1..=5 {

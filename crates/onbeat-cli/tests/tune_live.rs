@@ -61,6 +61,7 @@ impl Bench {
         let id = |file: &PathBuf| {
             if *file == self.pipe() { "mem.min_free" } else { "mem.swappiness" }.to_owned()
         };
+
         let step = |file: &PathBuf| PlanStep {
             id: id(file),
             target: StepTarget::File { path: file.display().to_string(), compare: Kind::Text },
@@ -70,6 +71,7 @@ impl Bench {
             takes: "now".to_owned(),
             risk: "none: a file of the test".to_owned(),
         };
+
         let plan = Plan {
             schema: PLAN_SCHEMA.to_owned(),
             profile: None,
@@ -79,6 +81,7 @@ impl Bench {
             steps: files.iter().map(step).collect(),
             left_out: Vec::new(),
         };
+
         fs::write(self.dir.path().join(name), plan.to_text()).unwrap();
     }
 

@@ -31,6 +31,10 @@
 //! # Ok::<(), onbeat_control::ControlError>(())
 //! ```
 //!
+//! Messages of any other kind go through rings: [`RingWriter`] publishes records in shared memory
+//! without waiting, any number of [`RingReader`]s read them and learn what they lost.
+//! `docs/ring.md` specifies the memory.
+//!
 //! Absent on purpose: system calls and allocation in the exchange (except for a contended lock in
 //! the two kinds of sharing with a lock), trust in what other processes write, several owners.
 
@@ -51,6 +55,10 @@ mod object;
 mod owner;
 mod process;
 mod requests;
+mod ring_error;
+mod ring_object;
+mod ring_reader;
+mod ring_writer;
 mod settings;
 mod sharing;
 mod snapshot;
@@ -63,9 +71,13 @@ pub use device_state::{DeviceState, Presence};
 pub use error::ControlError;
 pub use goals::{Commander, GoalAnswer, GoalSide};
 pub use joint::Joint;
-pub use object::{names, remove_leftovers};
+pub use object::names;
 pub use owner::Owner;
 pub use requests::{SdoAction, SdoAnswer, SdoFailure, SdoJob, SdoRequest};
+pub use ring_error::RingError;
+pub use ring_object::{Channel, RecordType, channels, remove_leftovers};
+pub use ring_reader::{Reading, RingReader, Start};
+pub use ring_writer::{RingSettings, RingWriter};
 pub use settings::{ImageSettings, Waking};
 pub use sharing::Sharing;
 pub use snapshot::Snapshot;

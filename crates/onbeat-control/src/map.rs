@@ -33,7 +33,15 @@ unsafe impl Sync for Map {}
 impl Map {
     /// Maps the first `bytes` of `file`, which must be at least that long, and populates them.
     pub(super) fn new(file: &File, bytes: usize) -> io::Result<Self> {
-        let access = ProtFlags::READ | ProtFlags::WRITE;
+        Self::with_access(file, bytes, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    /// As [`Map::new`], for memory that this process only loads from: a store is a SIGSEGV.
+    pub(super) fn read_only(file: &File, bytes: usize) -> io::Result<Self> {
+        Self::with_access(file, bytes, ProtFlags::READ)
+    }
+
+    fn with_access(file: &File, bytes: usize, access: ProtFlags) -> io::Result<Self> {
         // SAFETY: a new mapping at an address chosen by the kernel overlaps nothing. If another
         // program truncates the object, SIGBUS ends this process; onbeat never truncates one.
         let base = unsafe {

@@ -36,8 +36,7 @@ pub fn names() -> Vec<String> {
 
 /// Removes the images of killed bus processes; returns their names. Images of living processes are
 /// not changed.
-#[must_use]
-pub fn remove_leftovers() -> Vec<String> {
+pub(super) fn remove_leftover_images() -> Vec<String> {
     names()
         .into_iter()
         .filter(|name| {

@@ -22,6 +22,7 @@
 //! # Ok::<(), onbeat_lab::vm::VmError>(())
 //! ```
 //!
-//! Everything is in [`vm`]. The crate prints nothing and downloads nothing that it is not asked to.
+//! Guests are in [`vm`], the staged study of a host for them in [`study`]. The crate prints nothing and downloads nothing that it is not asked to.
 
+pub mod study;
 pub mod vm;

@@ -8,7 +8,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,6 +24,8 @@ const RT: &str = "linux-image-rt-amd64";
 const STOCK: &str = "linux-image-cloud-amd64";
 /// Set in the process that is killed in place of the whole test.
 const STARTER: &str = "ONBEAT_VM_STARTER";
+/// The guest that it starts.
+const STARTED: &str = "ONBEAT_VM_STARTED";
 
 /// One guest at a time, however many threads run tests.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -242,6 +244,28 @@ fn a_laboratory_resumes_after_a_stop_and_sends_the_same_bytes_twice() {
     assert!(stock.worst.join("command").exists());
 }
 
+#[test]
+fn loops_are_measured_from_edge_to_edge_through_the_gpio_character_device() {
+    let Some(lab) = TestLab::open() else { return };
+    let kernel = lab.kernel(RT);
+    let wires = kernel.gpio_wires(&lab.work, &packages(&lab.work)).expect("a module");
+    let mut initramfs = Initramfs::new(&kernel, Path::new(BUSYBOX)).expect("an initramfs");
+    initramfs.program("bin/onbeat", &lab.onbeat).expect("a static onbeat");
+    initramfs.foreign_module(wires);
+    let boot = initramfs.build(&lab.work).expect("an archive");
+    let guest = Guest { boot, ..lab.guest(RT, Virtual::default()) };
+
+    let write = "measure write --output gpio:gpiochip0/0 --for 1s --no-causes";
+    let read_write = "measure read-write --stimulus gpio:gpiochip0/0 --input gpio:gpiochip0/1 \
+                      --output gpio:gpiochip0/2 --delay 200us --for 1s --no-causes";
+    for (words, least) in [(write, 1900), (read_write, 480)] {
+        let job = Job::recorded(words.split_whitespace());
+        let figures = lab.run(&guest, &job).figures().expect("figures");
+        assert!(figures.samples > least, "{words}: {figures:?}");
+        println!("{words}: {figures:?}");
+    }
+}
+
 /// Where a guest that never ends by itself is needed.
 fn endless() -> Job {
     let mut job = Job::new();
@@ -290,17 +314,33 @@ fn the_threads_of_virtual_cpus_are_those_that_qemu_names_so() {
     assert!(name.starts_with("ALL CPUs/TCG") || name.starts_with("CPU 0/TCG"), "{name}");
 }
 
+/// Starts this program as the starter of a guest, which is to be killed.
+fn starter(work: &Path, test: &str, kind: &str) -> Child {
+    let own = std::env::current_exe().expect("this test");
+    let mut starter = Command::new(own);
+    starter.args(["--exact", test, "--nocapture"]);
+    starter.env(STARTER, work).env(STARTED, kind).stdout(Stdio::piped());
+    starter.spawn().expect("a starter")
+}
+
+/// Process numbers of what runs in a guest's directory.
+fn guests_in(work: &Path) -> Vec<u32> {
+    let guests = fs::canonicalize(work).expect("a path").join("guests");
+    let processes = fs::read_dir("/proc").expect("processes").flatten();
+    let runs_there = processes.filter(|process| {
+        fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(&guests))
+    });
+    runs_there.filter_map(|process| process.file_name().to_str()?.parse().ok()).collect()
+}
+
 #[test]
 fn no_guest_outlives_a_starter_that_is_killed() {
     if let Some(work) = std::env::var_os(STARTER) {
         return start_and_wait(Path::new(&work));
     }
     let Some(lab) = TestLab::open() else { return };
-    let own = std::env::current_exe().expect("this test");
-    let mut starter = Command::new(own);
-    starter.args(["--exact", "no_guest_outlives_a_starter_that_is_killed", "--nocapture"]);
-    starter.env(STARTER, lab.work.path()).stdout(Stdio::piped());
-    let mut starter = starter.spawn().expect("a starter");
+    let mut starter =
+        starter(lab.work.path(), "no_guest_outlives_a_starter_that_is_killed", "free");
     let lines = BufReader::new(starter.stdout.take().expect("its output")).lines();
     let numbers = lines
         .map_while(Result::ok)
@@ -316,17 +356,71 @@ fn no_guest_outlives_a_starter_that_is_killed() {
     }
 
     let again = WorkDirectory::open(lab.work.path()).expect("a work directory");
-    assert_eq!(again.ended_guests().len(), 1, "the record of the guest");
+    assert_eq!(again.ended_guests().len(), 1, "the directory of the guest");
+    assert_eq!(fs::read_dir(again.path().join("guests")).expect("a directory").count(), 0);
 }
 
+#[test]
+fn a_starter_that_is_killed_while_a_guest_is_saved_leaves_nothing_after_the_next_start() {
+    let name =
+        "a_starter_that_is_killed_while_a_guest_is_saved_leaves_nothing_after_the_next_start";
+    if let Some(work) = std::env::var_os(STARTER) {
+        return start_and_wait(Path::new(&work));
+    }
+    let Some(lab) = TestLab::open() else { return };
+    let guests = lab.work.path().join("guests");
+    for instant in 0..8 {
+        let mut starter = starter(lab.work.path(), name, &format!("saved{instant}"));
+        // Some of these instants are before, some in the guest's boot, some after its saving.
+        std::thread::sleep(Duration::from_millis(60 << instant));
+        starter.kill().expect("a signal");
+        starter.wait().expect("its end");
+
+        WorkDirectory::open(lab.work.path()).expect("a work directory");
+        // A guest that got its starter's signal may still be giving up its memory; without the signal
+        // this would not end.
+        while !guests_in(lab.work.path()).is_empty() {
+            std::thread::yield_now();
+        }
+        assert_eq!(fs::read_dir(&guests).expect("a directory").count(), 0, "instant {instant}");
+    }
+}
+
+/// In the starter: a guest that never ends, by the wanted clock.
 fn start_and_wait(work: &Path) {
     let work = WorkDirectory::open(work).expect("a work directory");
     let kernel = Kernel::from_package(&work, STOCK, &packages(&work)).expect("a kernel");
     let initramfs = Initramfs::new(&kernel, Path::new(BUSYBOX)).expect("an initramfs");
-    let guest = Guest::new(initramfs.build(&work).expect("an archive"), Free);
-    let running = guest.start(&work, &endless()).expect("a guest");
-    println!("\nguest runs as {}", running.pid());
-    let _ = running.wait(&AtomicBool::new(false));
+    let boot = initramfs.build(&work).expect("an archive");
+    let kind = std::env::var(STARTED).expect("a kind");
+    if kind == "free" {
+        let running = Guest::new(boot, Free).start(&work, &endless()).expect("a guest");
+        println!("\nguest runs as {}", running.pid());
+        let _ = running.wait(&AtomicBool::new(false));
+        return;
+    }
+
+    let mut guest = Guest::new(boot, Virtual::default());
+    // A command line of its own, so that it is saved each time.
+    guest.kernel_arguments = vec![format!("onbeat.{kind}={}", std::process::id())];
+    let _ = guest.run(&work, &endless(), &AtomicBool::new(false));
+}
+
+#[test]
+fn a_snapshot_restores_to_the_same_bytes_each_time() {
+    let Some(lab) = TestLab::open() else { return };
+    let mut guest = lab.guest(RT, Virtual::default());
+    let test = LatencyTest { duration: Duration::from_secs(1), ..LatencyTest::default() };
+    let job = Job::measure_latency(&test);
+    let first = lab.run(&guest, &job);
+    let restored = lab.run(&guest, &job);
+    assert_eq!(first.digest(), restored.digest());
+    // Booting it takes longer than the whole of a restored one.
+    println!("restored guest, 1,000 cycles: {:?}", restored.elapsed);
+
+    guest.clock.seed = 2;
+    let seeded = lab.run(&guest, &job);
+    assert_eq!(seeded.status, 0);
 }
 
 #[test]

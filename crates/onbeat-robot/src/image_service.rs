@@ -8,6 +8,7 @@ use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 
 use super::bus::{Bus, BusCounts, SdoTransfer, Wire};
+use crate::cycle_messages::{CycleMessages, JointSample};
 use onbeat_control::{BusSide, ColdSide, Counter, DeviceState, Presence, SdoJob, Timed};
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
@@ -108,6 +109,7 @@ pub struct CycleService {
     /// Device whose state is published in this cycle.
     next: usize,
     counted: BusCounts,
+    messages: Option<CycleMessages>,
 }
 
 /// Service part in the background.
@@ -142,11 +144,30 @@ pub fn serve(
         transfers: transfers.clone(),
         next: 0,
         counted: BusCounts::default(),
+        messages: None,
     };
     (controller, serving, BackgroundService { cold, transfers, job: None })
 }
 
 impl CycleService {
+    /// Publishes every cycle on a ring too.
+    #[must_use]
+    pub fn with_messages(mut self, messages: Option<CycleMessages>) -> Self {
+        self.messages = messages;
+        self
+    }
+
+    /// Sets the robot's state and joints for the message of this cycle.
+    pub fn set_joints(
+        &mut self,
+        robot: Option<RobotState>,
+        joints: impl Iterator<Item = JointSample>,
+    ) {
+        if let Some(messages) = &mut self.messages {
+            messages.set_robot(robot, joints);
+        }
+    }
+
     /// Publishes an event of the robot, before the cycle in which it happened.
     pub fn push_event(&mut self, event: &Event) {
         self.image.lock().unwrap_or_else(PoisonError::into_inner).push(event);
@@ -220,6 +241,12 @@ impl CycleService {
         // The frame has been sent, so this delays nothing.
         image.prepare();
         drop(image);
+        if let Some(messages) = &mut self.messages {
+            let times_ns = [times.wakeup_latency_ns, times.execution_time_ns];
+            messages.publish(cycle, times_ns, (bus.inputs(), bus.outputs()));
+            messages.prepare();
+        }
+
         self.carry_transfers(bus);
     }
 

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`bus`] | the MainDevice: takes the devices of a segment to OP, exchanges process data with them, recovers them |
 //! | [`motion`] | moves joints along trajectories, within limits, with the miss ladder |
+//! | [`cycle_messages`] | publishes every cycle of a bus on a ring in shared memory |
 //! | [`image_service`] | publishes a bus to other processes through shared memory |
 //! | [`session`] | runs a robot from its file |
 //! | [`probe`] | the probes bus, chain and sharing of `onbeat measure` |
@@ -28,6 +29,7 @@
 //! layouts of segments are in `onbeat-ethercat`, simulated devices in `onbeat-segment`.
 
 pub mod bus;
+pub mod cycle_messages;
 pub mod image_service;
 pub mod motion;
 pub mod probe;

@@ -34,7 +34,7 @@
 //! let header = probe::header(&["my-program".into()], "robot", &[], origin.unix_s);
 //! let path = Path::new("robot.onbeat.hlog");
 //! let run = Run::open(Destination { path, header, origin: origin.at }, Setting::new(1_000_000))?;
-//! let plan = SessionPlan { controller, image: None, work_ns: 0, view_every_ns: 100_000_000, duration_ns: 10_000_000_000, path };
+//! let plan = SessionPlan { controller, image: None, messages: None, work_ns: 0, view_every_ns: 100_000_000, duration_ns: 10_000_000_000, path };
 //! let outcome = session.run(run, plan, &Interruptions::default(), &mut Quiet)?;
 //! assert!(outcome.ended_in_order());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -58,6 +58,7 @@ use onbeat_rt::{Clock, Consumer, Slot, split};
 use onbeat_segment::{Description, Segment};
 
 use crate::bus::{Bus, BusError, BusOptions, Wire};
+use crate::cycle_messages::CycleMessages;
 use crate::image_service::{BackgroundService, CycleService, serve};
 use crate::motion::{
     DownReason, LoopView, MotionController, Outlets, Robot, RobotCommands, RobotError, RobotEvent,
@@ -138,6 +139,8 @@ pub struct SessionPlan<'p> {
     pub controller: MotionController,
     /// The process image for other processes, where they share it.
     pub image: Option<BusSide>,
+    /// Ring on which every cycle is published; it needs an image.
+    pub messages: Option<CycleMessages>,
     /// Busy time per cycle, in nanoseconds.
     pub work_ns: u64,
     /// Time between two views, in nanoseconds.
@@ -217,6 +220,7 @@ impl<'r, W: Wire + Send> Session<'r, W> {
 
         let orders = RobotCommands::default();
         let (serving, mut attending) = plan.image.map(served).unzip();
+        let serving = serving.map(|serving| serving.with_messages(plan.messages));
         let show_every = plan.view_every_ns / period_ns.max(1);
         let task = RobotTask::new(bus, plan.controller, &orders, outlets, show_every)
             .working(plan.work_ns)

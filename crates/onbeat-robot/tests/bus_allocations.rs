@@ -6,10 +6,11 @@ mod bus_world;
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, violation_count};
 use bus_world::{Idle, MS, OPTIONS, World, clock, two_that_stop};
-use onbeat_control::{Image, ImageSettings};
+use onbeat_control::{Channel, Image, ImageSettings, RingReader, Start};
 use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::Layout;
 use onbeat_robot::bus::{Bus, Wire};
+use onbeat_robot::cycle_messages::{CycleMessages, JointSample, TOPIC};
 use onbeat_robot::image_service::{CycleTimes, serve};
 use onbeat_robot::motion::{MotionController, Robot, Trajectory};
 use onbeat_rt::time::{Clock, Instant};
@@ -109,7 +110,10 @@ fn publishing_a_robot_does_not_allocate() {
     let name = format!("test-quiet-{}", std::process::id());
     let mut image = Image::create(&name, &layout, ImageSettings::default()).unwrap();
     image.keep_outputs().unwrap();
-    let (mut controller, mut serving, _attending) = serve(image, Some(Box::new(controller)));
+    let (mut controller, serving, _attending) = serve(image, Some(Box::new(controller)));
+    let messages = CycleMessages::create(&name, &layout, &robot.commanded(), MS).unwrap();
+    let mut serving = serving.with_messages(Some(messages));
+    let messages = RingReader::open(&Channel::new(&name, TOPIC).unwrap(), Start::Oldest).unwrap();
     reset_violation_count();
     let mut release = clock.now();
     let mut of_robot = 0;
@@ -120,6 +124,8 @@ fn publishing_a_robot_does_not_allocate() {
             release = release.plus_ns(MS);
             let _ = clock.sleep_until(release);
             let cycle = bus.cycle(release, MS, controller.as_mut());
+            let joints = [JointSample::default(); 2];
+            serving.set_joints(controller.robot(), joints.into_iter());
             serving.after_cycle(
                 &mut bus,
                 &cycle,
@@ -134,5 +140,6 @@ fn publishing_a_robot_does_not_allocate() {
     });
 
     assert_eq!(violation_count(), 0);
+    assert_eq!(messages.newest(), 3_000, "a record for each cycle");
     assert!(stops == 1 && of_robot > 6, "{of_robot} events of the robot, {stops} safe stops");
 }

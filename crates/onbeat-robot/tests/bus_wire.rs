@@ -4,10 +4,10 @@
 
 use onbeat_ethercat::carrier::{Interface, private_cable};
 use onbeat_robot::bus::{Packets, Wire};
+use onbeat_rt::time::SECOND_NS;
 
 /// Capacity of the shared memory, in frames.
 const SLOTS: usize = 64;
-const SECOND_NS: u64 = 1_000_000_000;
 
 fn frame(number: usize, length: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..length).map(|at| (at * 7 + number * 13) as u8).collect();

@@ -5,7 +5,8 @@
 //! counters ([`cycle`]), the wait for the next release ([`wait`]), the loop that is triggered by
 //! edges instead ([`edge_loop`]), the record of one cycle ([`sample`]), EtherCAT frames
 //! ([`frame`]), and the wait-free ring that carries samples to a cold thread ([`ring`]). [`latest`]
-//! shares the newest value between a loop and other threads or processes without waiting.
+//! shares the newest value between a loop and other threads or processes without waiting,
+//! [`broadcast`] the last records.
 //!
 //! # System calls of the loop
 //!
@@ -17,7 +18,9 @@
 //! | `write`, `ioctl(GPIO_V2_LINE_SET_VALUES)` | [`sys::Port`] | once a cycle, by a task that has an output |
 //! | `ppoll`, `read` | [`sys::Port`] | once a cycle, by a loop that is triggered by edges of an input ([`edge_loop`]) |
 //!
-//! No others. The last two rows apply only to tasks and loops with an output or input, on
+//! | `sendto`, `recvmsg`, `clock_gettime(CLOCK_REALTIME)` | [`sys::datagram`] | by a task that exchanges UDP packets, whose stamps the kernel takes from the wall clock |
+//!
+//! No others. All but the first three rows apply only to tasks and loops with an output or input, on
 //! descriptors prepared in advance. `crates/onbeat/tests/hot_path_is_quiet.rs` runs the loop under
 //! a seccomp filter that enforces this table, checks that a `println!` planted in a cycle fails,
 //! and counts the loop's allocations: none.
@@ -61,6 +64,7 @@
 //! Start reading at [`cycle`].
 #![cfg_attr(not(loom), no_std)]
 
+pub mod broadcast;
 pub mod cycle;
 pub mod edge_loop;
 pub mod frame;

@@ -6,6 +6,8 @@
 
 use crate::time::{Clock, Instant, Interrupted};
 
+pub mod datagram;
+
 /// `CLOCK_MONOTONIC`, read through the vDSO. Sleeps are absolute, or relative for
 /// [`Wait::Relative`](crate::Wait).
 ///

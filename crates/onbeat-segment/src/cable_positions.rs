@@ -176,6 +176,7 @@ mod tests {
             [0, 2, 4],
             "4 has the position of 1, and 1, unplugged, the last one"
         );
+
         assert!(positions.unplug(1, false) && positions.unplug(3, false));
         assert_eq!(order(&positions), [0, 2, 4, 3, 1]);
         assert!(positions.unplug(0, true));
@@ -185,6 +186,7 @@ mod tests {
                 && positions.swap([1, 4], all)
                 && positions.swap([2, 1], all)
         );
+
         assert_eq!(order(&positions), [0, 1, 2, 3, 4]);
         assert_eq!(positions.cables().len(), 5);
     }

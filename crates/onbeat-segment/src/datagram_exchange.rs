@@ -207,7 +207,8 @@ impl DatagramExchange<'_> {
         datagram: &mut DatagramMut<'_>,
         cyclic_register: CyclicRegister,
     ) -> u16 {
-        let (mut all, mut count) = (0u32, 0u16);
+        let mut all = 0u32;
+        let mut count = 0u16;
         for stop in &self.route.order {
             let esc = &self.devices[stop.device].esc;
             if let Some(value) = esc.read_cyclic_register(cyclic_register) {
@@ -297,7 +298,8 @@ impl DatagramExchange<'_> {
     fn logical(&mut self, datagram: &mut DatagramMut<'_>, reads: bool, writes: bool) -> u16 {
         let logical = datagram.logical_address();
         let mut count = 0u16;
-        let (mut read, mut written) = (false, false);
+        let mut read = false;
+        let mut written = false;
         // FMMUs are grouped by device, writing ones first: a device receives its outputs before it
         // provides its inputs.
         for mapping in self.mappings {

@@ -36,6 +36,7 @@ enum TestStep {
 fn cyclic() -> impl Strategy<Value = RawDatagram> {
     let station = prop_oneof![0x1001..0x1001 + DEVICES, Just(0x1fff)];
     let time = (prop_oneof![9 => Just(8usize), 1 => 1..12usize], any::<[u8; 12]>());
+
     prop_oneof![
         (station, time).prop_map(|(station, (length, data))| (
             14,

@@ -110,6 +110,7 @@ fn assert_agrees(layout: &DeviceLayout, device: &SubDevice) {
         "{}",
         layout.name
     );
+
     assert_eq!(
         layout.input_values,
         mapped(objects, device.firmware.setup.inputs.assignment),

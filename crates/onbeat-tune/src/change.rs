@@ -8,8 +8,9 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use super::cpu_list::CpuList;
+use super::cpu_list::{CpuList, CpuListError};
 use super::host_files::HostFiles;
+use super::irq_handlers;
 use super::task_setting::TaskSetting;
 use super::tasks::{self, TaskId};
 
@@ -43,8 +44,7 @@ impl Kind {
     /// Whether two texts are the same value.
     #[must_use]
     pub fn same(self, a: &str, b: &str) -> bool {
-        let sets = |parse: fn(&str) -> Result<CpuList, super::TuneError>| match (parse(a), parse(b))
-        {
+        let sets = |parse: fn(&str) -> Result<CpuList, CpuListError>| match (parse(a), parse(b)) {
             (Ok(a), Ok(b)) => Some(a == b),
             _ => None,
         };
@@ -421,7 +421,7 @@ impl Key {
                 present(host.read(shown_in.as_deref().unwrap_or(path)))
             }
             Self::Irq { number, actions, .. } => {
-                if &super::irq::actions(host, *number) != actions {
+                if &irq_handlers::actions(host, *number) != actions {
                     return Ok(None);
                 }
                 present(host.read(&format!("/proc/irq/{number}/smp_affinity_list")))

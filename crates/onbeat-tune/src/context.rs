@@ -9,8 +9,38 @@ use super::cpu_list::CpuList;
 use super::error::TuneError;
 use super::host_files::HostFiles;
 use super::journal::{ChangeId, Journal};
-use super::shield::{Free, Scope};
 use super::tasks::{self, Task, TaskId};
+
+/// Limit on passes over all tasks; a pass is repeated while it finds new ones, because tasks fork
+/// while they are moved.
+pub(super) const SWEEPS: usize = 5;
+
+/// A task that may use the shielded CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Free {
+    /// A process with all its threads. Its children may use the CPUs too, until the next raise; a
+    /// process that also starts loads should pass its loop's thread instead.
+    Process(i32),
+    /// One thread. The other threads of its process and their children are kept off.
+    Thread(i32),
+}
+
+impl Free {
+    pub(super) const fn number(self) -> i32 {
+        match self {
+            Self::Process(number) | Self::Thread(number) => number,
+        }
+    }
+}
+
+/// Which user tasks the shield may move. It moves kernel threads and interrupts in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All of the machine.
+    Machine,
+    /// This process and its descendants; all others stay, and are counted in the report.
+    Under(i32),
+}
 
 /// The CPUs of the machine, divided in two.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +67,7 @@ impl CpuSplit {
         let read = |name: &str| {
             let path = format!("/sys/devices/system/cpu/{name}");
             let text = host.read(&path).map_err(|source| TuneError::Read { path, source })?;
-            CpuList::parse_list(&text)
+            CpuList::parse_list(&text).map_err(TuneError::from)
         };
 
         let mut online = read("online")?;
@@ -110,12 +140,12 @@ pub(super) enum TaskRole {
 
 /// Which tasks may use the shielded CPUs, and which tasks the shield may move.
 #[derive(Debug)]
-pub(super) struct TaskSelection {
+pub(super) struct TaskRoles {
     free: Vec<(Free, TaskId)>,
     scope: Scope,
 }
 
-impl TaskSelection {
+impl TaskRoles {
     pub(super) fn new(
         host: &dyn HostFiles,
         free: &[Free],
@@ -187,14 +217,14 @@ pub(super) struct ShieldContext<'a> {
     pub(super) journal: &'a mut Journal,
     pub(super) steps: &'a mut Vec<ChangeId>,
     pub(super) cpus: &'a CpuSplit,
-    pub(super) selection: &'a TaskSelection,
+    pub(super) selection: &'a TaskRoles,
 }
 
 /// What a shield works with from its preparation to its end.
 #[derive(Debug)]
 pub(super) struct ShieldBase {
     pub(super) cpus: CpuSplit,
-    pub(super) selection: TaskSelection,
+    pub(super) selection: TaskRoles,
     /// Its changes on record.
     pub(super) steps: Vec<ChangeId>,
 }

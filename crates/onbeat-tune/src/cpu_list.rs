@@ -7,11 +7,23 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use super::error::TuneError;
-
 /// Limit on CPU numbers, above that of any kernel; a longer range is a typing error.
 const MOST_CPUS: u32 = 65_536;
 const BITS_PER_GROUP: u32 = 32;
+
+/// A text is not a set of CPUs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{text}\" is not a {kind} of CPUs: {at:?} does not fit. Write {example}")]
+pub struct CpuListError {
+    /// `list` or `mask`.
+    pub kind: &'static str,
+    /// The text as it was given.
+    pub text: String,
+    /// The piece that does not fit.
+    pub at: String,
+    /// A text that would fit.
+    pub example: &'static str,
+}
 
 /// A set of CPU numbers, 0 to 65535. Empty is legal: no CPU.
 ///
@@ -32,7 +44,7 @@ impl CpuList {
     /// means no CPU.
     ///
     /// # Errors
-    /// [`TuneError::NoCpus`] with the piece that is neither number nor rising range.
+    /// [`CpuListError`] with the piece that is neither number nor rising range.
     ///
     /// ```
     /// use onbeat_tune::CpuList;
@@ -41,10 +53,10 @@ impl CpuList {
     /// assert!(CpuList::parse_list("3-1").is_err(), "a range rises");
     /// # Ok::<(), onbeat_tune::TuneError>(())
     /// ```
-    pub fn parse_list(text: &str) -> Result<Self, TuneError> {
+    pub fn parse_list(text: &str) -> Result<Self, CpuListError> {
         let mut cpus = BTreeSet::new();
         for piece in text.trim().split(',').filter(|_| !text.trim().is_empty()) {
-            let wrong = || TuneError::NoCpus {
+            let wrong = || CpuListError {
                 kind: "list",
                 text: text.trim().to_owned(),
                 at: piece.to_owned(),
@@ -68,7 +80,7 @@ impl CpuList {
     /// are ignored.
     ///
     /// # Errors
-    /// [`TuneError::NoCpus`] with the group that is not hexadecimal, longer than 8 digits or
+    /// [`CpuListError`] with the group that is not hexadecimal, longer than 8 digits or
     /// missing.
     ///
     /// ```
@@ -77,12 +89,12 @@ impl CpuList {
     /// assert_eq!(CpuList::parse_mask("1,00000003")?.to_string(), "0-1,32");
     /// # Ok::<(), onbeat_tune::TuneError>(())
     /// ```
-    pub fn parse_mask(text: &str) -> Result<Self, TuneError> {
+    pub fn parse_mask(text: &str) -> Result<Self, CpuListError> {
         let mut cpus = BTreeSet::new();
         for (group, digits) in (0_u32..).zip(text.trim().rsplit(',')) {
             let bits = number(digits, 16)
                 .filter(|_| digits.len() <= 8 && group < MOST_CPUS / BITS_PER_GROUP);
-            let bits = bits.ok_or_else(|| TuneError::NoCpus {
+            let bits = bits.ok_or_else(|| CpuListError {
                 kind: "mask",
                 text: text.trim().to_owned(),
                 at: digits.to_owned(),
@@ -174,9 +186,9 @@ impl FromIterator<u32> for CpuList {
 }
 
 impl FromStr for CpuList {
-    type Err = TuneError;
+    type Err = CpuListError;
 
-    fn from_str(text: &str) -> Result<Self, TuneError> {
+    fn from_str(text: &str) -> Result<Self, CpuListError> {
         Self::parse_list(text)
     }
 }

@@ -1,27 +1,18 @@
 //! Errors of changes to the host. Each message names the next step.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::cpu_list::CpuList;
-use super::journal::Holder;
+use super::cpu_list::{CpuList, CpuListError};
+use super::holder::Holder;
 use crate::user::user_name;
 
 /// An error of a change to the host.
 #[derive(Debug, thiserror::Error)]
 pub enum TuneError {
     /// A text is not a set of CPUs.
-    #[error("\"{text}\" is not a {kind} of CPUs: {at:?} does not fit. Write {example}")]
-    NoCpus {
-        /// `list` or `mask`.
-        kind: &'static str,
-        /// The text as it was given.
-        text: String,
-        /// The piece that does not fit.
-        at: String,
-        /// A text that would fit.
-        example: &'static str,
-    },
+    #[error(transparent)]
+    NoCpus(#[from] CpuListError),
     /// A file of the host could not be read.
     #[error("cannot read {path}: {source}")]
     Read {
@@ -161,4 +152,8 @@ pub enum TuneError {
         /// The cgroup's directory.
         path: String,
     },
+}
+
+pub(super) fn journal_error(doing: &'static str, path: &Path, source: io::Error) -> TuneError {
+    TuneError::Journal { doing, path: path.to_owned(), source }
 }

@@ -13,18 +13,12 @@ use super::context::{CpuSplit, ShieldContext, ToggledSettings};
 use super::cpu_list::CpuList;
 use super::error::TuneError;
 use super::host_files::HostFiles;
+use super::irq_handlers::actions;
 use super::tasks;
 
 const DEFAULT: &str = "/proc/irq/default_smp_affinity";
 const UNBOUND_WORK: &str = "/sys/devices/virtual/workqueue/cpumask";
 const UNBOUND_WORK_REQUESTED: &str = "/sys/devices/virtual/workqueue/cpumask_requested";
-
-/// The handlers of an interrupt: the directories of `/proc/irq/N`.
-pub(super) fn actions(host: &dyn HostFiles, number: u32) -> Vec<String> {
-    let mut names = host.directories(&format!("/proc/irq/{number}")).unwrap_or_default();
-    names.sort();
-    names
-}
 
 /// An interrupt that stays on shielded CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +76,7 @@ impl MovedInterrupts {
 
     /// The interrupts that stay on shielded CPUs, most frequent first.
     pub(super) fn refused(&self, host: &dyn HostFiles, cpus: &CpuSplit) -> Vec<RefusedIrq> {
-        let counts = InterruptCounts::read(host);
+        let counts = IrqCounts::read(host);
         let mut refused: Vec<RefusedIrq> = self
             .refused
             .iter()
@@ -165,12 +159,12 @@ fn why(error: &std::io::Error) -> String {
 }
 
 /// Counts per interrupt and CPU, from `/proc/interrupts`.
-struct InterruptCounts {
+struct IrqCounts {
     cpus: Vec<u32>,
     rows: BTreeMap<u32, Vec<u64>>,
 }
 
-impl InterruptCounts {
+impl IrqCounts {
     fn read(host: &dyn HostFiles) -> Self {
         let text = host.read("/proc/interrupts").unwrap_or_default();
         let mut lines = text.lines();

@@ -9,23 +9,22 @@
 //! The writer holds a lock on the directory, so two onbeats never change one host at once.
 
 mod directory;
-mod utc;
 
-pub use directory::{Holder, at_work, default_directory, is_open};
+pub use super::holder::Holder;
+pub use directory::{at_work, default_directory, is_open};
 
 pub(crate) use directory::{DirectoryLock, list, remove};
-pub(crate) use utc::utc;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use self::directory::{NEW, free_path, sync_directory};
 use super::change::{Intent, Outcome, UndoMode, online};
-use super::error::TuneError;
+use super::error::{TuneError, journal_error};
 use super::host_files::HostFiles;
 use super::private;
 use super::tasks::{self, TaskId};
@@ -539,10 +538,6 @@ pub(super) fn boot_id(host: &dyn HostFiles) -> Result<String, TuneError> {
         .read(BOOT_ID)
         .map_err(|source| TuneError::Read { path: BOOT_ID.to_owned(), source })?;
     Ok(text.trim().to_owned())
-}
-
-pub(super) fn journal_error(doing: &'static str, path: &Path, source: io::Error) -> TuneError {
-    TuneError::Journal { doing, path: path.to_owned(), source }
 }
 
 fn json_line(value: &impl Serialize) -> String {

@@ -2,7 +2,7 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | [`host_files`] | the only access to `/proc`, `/sys` and the system calls: [`HostFiles`], live or fake |
+//! | [`host_files`], [`live_host`] | the only access to `/proc`, `/sys` and the system calls: [`HostFiles`], live or fake |
 //! | [`cpu_list`] | sets of CPUs as the kernel writes them: lists and masks |
 //! | [`user`] | the owner of a process, and whether this one may act on it |
 //! | [`tasks`] | running tasks, identified by number and start time |
@@ -11,6 +11,7 @@
 //! | `private` | file modes and owners: only its user may read and write the journal |
 //! | [`mod@repair`] | undo of changes left by an interrupted onbeat |
 //! | [`catalogue`] | what can be tuned, as data, and the check of a machine against it |
+//! | [`markdown`] | the catalogue as a page |
 //! | [`evidence`] | what the kernel counted while a machine was watched, for the findings of a check |
 //! | [`mod@explain`] | what one tuning is, and what it is on this machine |
 //! | [`mod@lint`] | kernel command lines, QEMU scripts and libvirt definitions, judged from their text |
@@ -36,7 +37,7 @@
 mod affinity;
 pub mod apply;
 pub mod capture;
-
+mod capture_archive;
 pub mod catalogue;
 pub mod change;
 mod context;
@@ -44,11 +45,15 @@ pub mod cpu_list;
 pub mod error;
 pub mod evidence;
 pub mod explain;
+mod holder;
 pub mod host_files;
 pub mod irq;
+mod irq_handlers;
 pub mod journal;
 pub mod lint;
 mod live_extras;
+pub mod live_host;
+pub mod markdown;
 pub mod persist;
 pub mod plan;
 mod private;
@@ -58,19 +63,23 @@ pub mod scheduling;
 pub mod shield;
 mod shield_v1;
 mod shield_v2;
+mod task_attributes;
+mod task_id;
 pub mod task_setting;
 pub mod tasks;
 pub mod user;
+mod utc;
 mod wrap;
 
 pub use catalogue::check;
 pub use change::{Intent, Key, Outcome, UndoMode};
-pub use cpu_list::CpuList;
+pub use cpu_list::{CpuList, CpuListError};
 pub use error::TuneError;
 pub use explain::explain;
-pub use host_files::{HostFiles, LiveHost};
+pub use host_files::HostFiles;
 pub use journal::{Journal, Purpose};
 pub use lint::lint;
+pub use live_host::LiveHost;
 pub use persist::persist;
 pub use repair::{Repaired, repair};
 pub use shield::{Free, Mechanism, Report, Scope, Shield, ShieldRequest};

@@ -11,8 +11,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use super::error::TuneError;
-use super::journal::journal_error;
+use super::error::{TuneError, journal_error};
 
 const DIRECTORY: u32 = 0o700;
 const FILE: u32 = 0o600;

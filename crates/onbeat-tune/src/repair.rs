@@ -9,11 +9,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::change::{Outcome, UndoMode};
-use super::error::TuneError;
+use super::error::{TuneError, journal_error};
 use super::host_files::HostFiles;
 use super::journal::{self, DirectoryLock, JournalFile, JournalHead, Undone};
 use super::private;
 use super::tasks;
+use super::utc::utc;
 
 /// The outcome of repairing one journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,8 +137,7 @@ fn take_up(
     let _lock = DirectoryLock::take(directory, host.own_pid(), "undo")?;
     let listed = journal::list(directory)?;
     for leftover in &listed.leftovers {
-        fs::remove_file(leftover)
-            .map_err(|source| journal::journal_error("remove", leftover, source))?;
+        fs::remove_file(leftover).map_err(|source| journal_error("remove", leftover, source))?;
     }
 
     let boot_id = journal::boot_id(host)?;
@@ -254,11 +254,7 @@ impl Repaired {
             |head| {
                 let article =
                     if head.purpose.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
-                format!(
-                    "{article} {} started at {}",
-                    head.purpose,
-                    journal::utc(head.started_unix_s)
-                )
+                format!("{article} {} started at {}", head.purpose, utc(head.started_unix_s))
             },
         )
     }

@@ -13,13 +13,14 @@
 
 mod report;
 
+pub use super::context::{Free, Scope};
 pub use report::{Mechanism, Report, UnmovedTask};
 
 use rustix::io::Errno;
 
 use super::affinity::{Affinities, PinOutcome};
 use super::change::{CgroupVersion, Hierarchy, UndoMode};
-use super::context::{CpuSplit, ShieldBase, ShieldContext, TaskRole, TaskSelection};
+use super::context::{CpuSplit, SWEEPS, ShieldBase, ShieldContext, TaskRole, TaskRoles};
 use super::cpu_list::CpuList;
 use super::error::TuneError;
 use super::host_files::HostFiles;
@@ -28,37 +29,6 @@ use super::journal::{Journal, Undone};
 use super::shield_v1::ShieldV1;
 use super::shield_v2::ShieldV2;
 use super::tasks::{self, TaskId};
-
-/// Limit on passes over all tasks; a pass is repeated while it finds new ones, because tasks fork
-/// while they are moved.
-pub(super) const SWEEPS: usize = 5;
-
-/// A task that may use the shielded CPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Free {
-    /// A process with all its threads. Its children may use the CPUs too, until the next raise; a
-    /// process that also starts loads should pass its loop's thread instead.
-    Process(i32),
-    /// One thread. The other threads of its process and their children are kept off.
-    Thread(i32),
-}
-
-impl Free {
-    pub(super) const fn number(self) -> i32 {
-        match self {
-            Self::Process(number) | Self::Thread(number) => number,
-        }
-    }
-}
-
-/// Which user tasks the shield may move. It moves kernel threads and interrupts in any case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// All of the machine.
-    Machine,
-    /// This process and its descendants; all others stay, and are counted in the report.
-    Under(i32),
-}
 
 /// The CPUs to shield, and for which tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,7 +115,7 @@ impl Shield {
             });
         }
 
-        let selection = TaskSelection::new(host, &request.free, request.scope)?;
+        let selection = TaskRoles::new(host, &request.free, request.scope)?;
         let mut shield = Self {
             base: ShieldBase { cpus, selection, steps: Vec::new() },
             placement: Placement::AffinityOnly { note: None },

@@ -9,10 +9,9 @@ use std::collections::BTreeMap;
 
 use super::affinity::Affinities;
 use super::change::{CgroupVersion, Hierarchy, Intent, Key, Kind};
-use super::context::{ShieldContext, TaskRole, ToggledSettings};
+use super::context::{SWEEPS, ShieldContext, TaskRole, ToggledSettings};
 use super::cpu_list::CpuList;
 use super::error::TuneError;
-use super::shield::SWEEPS;
 use super::tasks::{self, Task, TaskId};
 
 const ID: &str = "shield.cpuset_v1";

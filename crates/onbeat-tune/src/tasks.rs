@@ -7,34 +7,17 @@ use std::collections::BTreeMap;
 use std::io;
 
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 
 use super::cpu_list::CpuList;
 use super::host_files::HostFiles;
+
+pub use super::task_id::TaskId;
 
 /// Set for kernel threads that are bound to their CPUs permanently (`PF_NO_SETAFFINITY`,
 /// include/linux/sched.h).
 const BOUND_FLAG: u64 = 0x0400_0000;
 /// Set for kernel threads (`PF_KTHREAD`).
 const KERNEL_FLAG: u64 = 0x0020_0000;
-
-/// One task, never mistaken for a later one of the same number.
-///
-/// ```
-/// use onbeat_tune::tasks::{is_alive, task};
-/// use onbeat_tune::{HostFiles, LiveHost};
-///
-/// let host = LiveHost::new();
-/// let own = task(&host, host.own_pid()).expect("this process runs");
-/// assert!(is_alive(&host, own.id));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct TaskId {
-    /// The task's number.
-    pub tid: i32,
-    /// When it started, in clock ticks since boot (field 22 of `/proc/PID/stat`).
-    pub start_ticks: u64,
-}
 
 /// A task as `/proc/PID/stat` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -209,7 +192,7 @@ mod tests {
 
     #[test]
     fn this_thread_is_found_with_its_process_and_its_cpus() {
-        let host = super::super::LiveHost::new();
+        let host = crate::live_host::LiveHost::new();
         let own = host.own_pid();
         let found = task(&host, own).unwrap();
         assert_eq!((found.pid, found.is_kernel(), is_alive(&host, found.id)), (own, false, true));

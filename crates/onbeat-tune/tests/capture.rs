@@ -195,19 +195,23 @@ fn archives_that_no_capture_is_are_refused_with_the_entry() {
     let link = problem(&archive_with(tar::EntryType::Symlink, b"etc/passwd", ""));
     assert!(matches!(&link, CaptureError::Entry { path, .. } if path == "etc/passwd"), "{link}");
     let outside = problem(&archive_with(tar::EntryType::Regular, b"../etc/passwd", "x"));
+
     assert!(
         matches!(&outside, CaptureError::Entry { path, .. } if path == "../etc/passwd"),
         "{outside}"
     );
+
     let manifest = problem(&archive_with(
         tar::EntryType::Regular,
         b"capture.json",
         "{\"schema\": \"other\", \"about\": \"\"}",
     ));
+
     assert!(
         matches!(&manifest, CaptureError::Manifest(text) if text.contains("other")),
         "{manifest}"
     );
+
     assert!(matches!(problem(b"not an archive"), CaptureError::Archive(_)));
     assert!(matches!(problem(b""), CaptureError::Archive(_)));
 }
@@ -227,6 +231,7 @@ fn machines() -> Vec<TrueMachine> {
             ..LoopSetup::on(cpu.parse().unwrap())
         },
     };
+
     let mut machines = vec![
         on("virtual", "1"),
         on("container", "1"),
@@ -235,6 +240,7 @@ fn machines() -> Vec<TrueMachine> {
         on("rt_pc", "3"),
         on("laptop", "3"),
     ];
+
     machines[1].setup.interfaces.clear();
     machines[2].setup.runs_guests = true;
     machines

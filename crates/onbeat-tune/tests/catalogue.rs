@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use onbeat_tune::catalogue::load::{self, CAUSES, SECTIONS, from_texts};
-use onbeat_tune::catalogue::{CatalogueError, catalogue, markdown};
+use onbeat_tune::catalogue::{CatalogueError, catalogue};
+use onbeat_tune::markdown;
 use onbeat_tune::plan::recipes::appliable;
 
 /// A record that obeys all rules.

@@ -244,17 +244,21 @@ fn interrupts_count_where_they_arrive_and_only_with_a_handler() {
         (finding.verdict, finding.current.as_str()),
         (CheckVerdict::Bad, "interrupt 24 (eth0): CPUs 3")
     );
+
     machine.file("/proc/irq/24/effective_affinity_list", "1\n");
     assert_eq!(machine.verdict("irq.affinity"), "good", "25 has no handler");
     machine.file("/proc/irq/24/effective_affinity_list", "\n");
+
     assert_eq!(
         machine.verdict("irq.affinity"),
         "bad",
         "not used yet: the CPUs that were asked for"
     );
+
     machine.make_unreadable("/sys/kernel/irq/24/actions");
     assert_verdict(&machine.verdict("irq.affinity"), "unknown", "actions");
     machine.remove("/sys/kernel/irq");
+
     assert_verdict(&machine.verdict("irq.managed"), "unknown", "no interrupt with a handler");
     machine.remove("/proc/irq");
     assert_verdict(&machine.verdict("irq.affinity"), "unknown", "/proc/irq");

@@ -152,6 +152,7 @@ idle=poll quiet threadirqs\" \\
     -overcommit mem-lock=on
 ";
     let command = corrected.split("fi\n\n").nth(1).unwrap();
+
     assert_eq!(command, expected);
 }
 
@@ -291,6 +292,7 @@ fn emulation_generic_models_and_removed_options_are_found() {
     let report = report(
         "qemu-system-x86_64 -accel tcg -cpu qemu64 -smp 1 -realtime mlock=on -device virtio-balloon -m 1G",
     );
+
     let problems: Vec<_> =
         report.problems().map(|finding| (finding.verdict, finding.text.as_str())).collect();
     for expected in [
@@ -303,6 +305,7 @@ fn emulation_generic_models_and_removed_options_are_found() {
     ] {
         assert!(problems.contains(&expected), "{expected:?} is not among {problems:?}");
     }
+
     assert!(
         report.corrected.contains("-overcommit mem-lock=on")
             && !report.corrected.contains("-realtime")

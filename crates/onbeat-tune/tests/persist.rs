@@ -217,16 +217,19 @@ fn the_files_hold_what_their_readers_expect() {
         let text = text(root.path(), path);
         assert!(text.lines().any(|found| found == line), "{path}: {line} is not in {text}");
     };
+
     has("/etc/sysctl.d/90-onbeat.conf", "kernel.timer_migration = 0");
     has(
         "/etc/tmpfiles.d/90-onbeat.conf",
         "w /sys/kernel/mm/transparent_hugepage/enabled - - - - never",
     );
+
     has("/etc/systemd/system.conf.d/90-onbeat.conf", "CPUAffinity=0-2");
     has(
         "/etc/systemd/system/onbeat-apply.service",
         "ExecStart=/usr/bin/onbeat tune apply --yes /etc/onbeat/boot-plan.toml",
     );
+
     let link = root.path().join("etc/systemd/system/multi-user.target.wants/onbeat-apply.service");
     assert_eq!(
         fs::read_link(link).unwrap().to_str(),
@@ -330,6 +333,7 @@ fn texts_with_another_meaning_are_refused() {
         change(&mut settings);
         settings.validate().unwrap_err()
     };
+
     let bad = [
         with(|settings| settings.add_parameter("quiet\"; reboot #")),
         with(|settings| settings.add_parameter("a=$(reboot)")),
@@ -343,9 +347,11 @@ fn texts_with_another_meaning_are_refused() {
         }),
         with(|settings| settings.apply.as_mut().unwrap().program = "onbeat".to_owned()),
     ];
+
     for error in bad {
         assert!(matches!(error, PersistError::BadText { .. }), "{error}");
     }
+
     assert!(matches!(BootSettings::default().validate(), Err(PersistError::Nothing)));
 }
 

@@ -57,14 +57,17 @@ fn a_housekeeping_cpu_always_remains() {
         "1",
         "a single core is shared"
     );
+
     assert!(matches!(
         chosen(machine("0\n").path(), &CpuChoice::Auto),
         Err(PlanError::NoCpu { .. })
     ));
+
     assert!(matches!(
         chosen(machine("0-1\n").path(), &list("0-1")),
         Err(PlanError::NoHousekeeping { .. })
     ));
+
     assert!(matches!(
         chosen(machine("0-1\n").path(), &list("2")),
         Err(PlanError::NotOnline { .. })

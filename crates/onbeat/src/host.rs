@@ -46,6 +46,7 @@ impl Host {
             trimmed("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         );
         host.add("kernel command line", trimmed("/proc/cmdline"));
+        host.add("clock", guest_clock(&file("/proc/cmdline")));
         host.add("memory", memory());
         host.add("real-time budget", real_time_budget());
         host.add("hypervisor", hypervisor());
@@ -250,6 +251,12 @@ fn hypervisor() -> Option<String> {
         .any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
     let vendor = trimmed("/sys/class/dmi/id/sys_vendor").filter(|name| !name.is_empty());
     flagged.then(|| vendor.unwrap_or_else(|| "an unnamed hypervisor".to_owned()))
+}
+
+/// The clock of a guest of `onbeat vm`, by the word `onbeat.clock=` of its kernel command line.
+fn guest_clock(command_line: &str) -> Option<String> {
+    let mut words = command_line.split_ascii_whitespace();
+    words.find_map(|word| word.strip_prefix("onbeat.clock=")).map(str::to_owned)
 }
 
 fn cpuset_kind() -> &'static str {

@@ -39,6 +39,7 @@
 //! | [`probe`] | set-up of one measurement, and the loop's run from first to last sample |
 //! | [`load`] | background load |
 //! | [`inject`] | causes of lateness made on purpose, each with its own log |
+//! | [`net`] | Ethernet and UDP: a model of the wire, devices that answer, round trips |
 //! | [`record`] | run files and their directories: the only writer and the only reader |
 //! | [`import`] | files of other tools become run files |
 //! | [`cause`] | why a cycle was late: flight recorder, classifier, export |
@@ -58,6 +59,7 @@ pub mod host;
 pub mod import;
 pub mod inject;
 pub mod load;
+pub mod net;
 pub mod probe;
 pub mod record;
 pub mod report;

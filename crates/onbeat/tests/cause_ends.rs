@@ -11,6 +11,7 @@ const SMALL: FlightSetting = FlightSetting {
     kept_kib: 64,
     tid: None,
     syscalls: false,
+    stacks: false,
     path: PathSource::BpfIfAllowed,
 };
 /// Set for the child process of the test below.

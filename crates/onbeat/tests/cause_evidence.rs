@@ -5,8 +5,9 @@
 mod cause_world;
 
 use cause_world::{
-    LOOP, TIMER, WAKE_UP, World, dd, idle, looper, main_of, none, thread, us, us_of,
+    LOOP, TIMER, WAKE_UP, WORK, World, dd, idle, looper, main_of, none, thread, us, us_of,
 };
+use onbeat::cause::KernelStack;
 use onbeat::cause::counters::CounterSource;
 use onbeat::cause::event::{KernelEvent, Thread, ThreadState, Vector};
 use onbeat::cause::kind::{CauseKind as Kind, Explanation};
@@ -32,6 +33,58 @@ fn the_reading_at_the_timers_interrupt_shows_who_delayed_it() {
     assert_eq!(words(&found(None, true)), "late timer interrupt");
     assert!(found(None, true).main().unwrap().evidence.contains("dd [7] was in user code"));
     assert_eq!(words(&found(None, false)), "interrupts off in dd", "a thread of the kernel's own");
+}
+
+#[test]
+fn the_stack_at_a_late_interrupt_is_part_of_the_evidence() {
+    let names = ["asm_sysvec_apic_timer_interrupt", "console_flush_all", "vprintk_emit"];
+    let with_stack_at = |at_us| {
+        late_beside_dd(|world| {
+            world.wake_up_found(1402, 7, Some(libc::SYS_write), false);
+            world.window.functions.extend((1000..).zip(names.map(str::to_owned)));
+            world.window.stacks =
+                vec![KernelStack { at: us(at_us), frames: vec![1000, 1001, 1002] }];
+        })
+    };
+
+    let main = with_stack_at(1403).main().unwrap().clone();
+    assert_eq!(main.words(), "interrupts off in dd/write");
+    let evidence = "; its interrupt found console_flush_all ← vprintk_emit";
+    assert!(main.evidence.ends_with(evidence), "{}", main.evidence);
+
+    let of_an_earlier_wake_up = with_stack_at(900);
+    assert!(!of_an_earlier_wake_up.main().unwrap().evidence.contains("found"));
+}
+
+/// The kernel works for a worker thread when the loop is woken; `before` and `after` are its events
+/// before the wake-up and after it.
+fn held_up_by_a_worker(before: &[(u64, KernelEvent)], after: &[(u64, KernelEvent)]) -> String {
+    let worker = thread(30, 120, "kworker/u8:3");
+    let mut world = World::asleep_beside(worker);
+    for (at_us, what) in before {
+        world.on(1, *at_us, 30, *what);
+    }
+
+    world.timer_interrupt(1000, 5).loop_runs(1400, worker);
+    for (at_us, what) in after {
+        world.on(1, *at_us, 30, *what);
+    }
+    world.explained().main().unwrap().words()
+}
+
+#[test]
+fn a_worker_thread_is_named_with_the_work_item_that_it_executed() {
+    let start = |function| KernelEvent::WorkStart { work: 1, function };
+    let end = |function| KernelEvent::WorkEnd { work: 1, function };
+    let named = "kernel section in kworker/wb_workfn";
+    assert_eq!(held_up_by_a_worker(&[(500, start(WORK))], &[]), named);
+    assert_eq!(held_up_by_a_worker(&[], &[(1500, end(WORK))]), named, "it began earlier");
+
+    let unnamed = "kernel section in kworker";
+    assert_eq!(held_up_by_a_worker(&[(500, start(77))], &[]), unnamed, "a function without name");
+    assert_eq!(held_up_by_a_worker(&[(500, start(WORK)), (600, end(WORK))], &[]), unnamed);
+    assert_eq!(held_up_by_a_worker(&[], &[(1450, start(WORK)), (1500, end(WORK))]), unnamed);
+    assert_eq!(held_up_by_a_worker(&[], &[]), unnamed);
 }
 
 #[test]

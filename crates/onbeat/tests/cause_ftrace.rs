@@ -14,8 +14,11 @@ use onbeat::cause::event::{KernelEvent, Label, Softirq, Vector};
 use onbeat::cause::{Window, ftrace};
 use onbeat_rt::Instant;
 
-const FORMATS: [&str; 2] =
-    [include_str!("cause_pages/timers/formats"), include_str!("cause_pages/syscalls/formats")];
+const FORMATS: [&str; 3] = [
+    include_str!("cause_pages/timers/formats"),
+    include_str!("cause_pages/syscalls/formats"),
+    include_str!("cause_pages/workqueue/formats"),
+];
 const PRINTED: &str = include_str!("cause_pages/timers/cpu0.txt");
 
 /// Whether printf can produce `text` from `format`: numbers for number conversions, any text for
@@ -110,6 +113,8 @@ fn everything() -> Window {
         KernelEvent::SignalGenerate { signal: 19, target: 100, name: Label::from("onbeat") },
         KernelEvent::SignalDeliver { signal: 19 },
         KernelEvent::TickStop { success: true },
+        KernelEvent::WorkStart { work: 0xffff_8880_0123_4560, function: cause_world::WORK },
+        KernelEvent::WorkEnd { work: 0xffff_8880_0123_4560, function: 0xffff_ffff_8111_0000 },
     ];
 
     for (us, what) in (2000..).zip(events) {

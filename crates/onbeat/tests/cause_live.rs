@@ -1,15 +1,24 @@
 //! A real loop on this kernel: injected stalls are named correctly.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant as Wall};
 
-use onbeat::cause::{CauseKind, Cost, Explainer, Explanation, FlightSetting, LoopThread};
+use onbeat::cause::event::{KernelEvent, TraceEvent};
+use onbeat::cause::{
+    Cause, CauseKind, Cost, Explainer, Explanation, FlightRecorder, FlightSetting, LoopThread,
+};
+use onbeat::inject::Fault;
+use onbeat::probe::Setting;
+use onbeat::probe::disturbed::{DisturbError, Disturbance, disturb};
 use onbeat::thread::ThreadRequest;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Plan, Sample, Slot, Wait, split};
+use rustix::fs::{Mode, OFlags};
+use rustix::pty;
 
 const MS: u64 = 1_000_000;
 const FIFO: u32 = 60;
@@ -249,4 +258,92 @@ fn a_thread_of_equal_priority_is_named_live() {
     let (right, all) = (by_hog.count(), run.spikes.len());
     assert!(all > 0 && right * 2 > all, "{right} of {all}");
     all_add_up(&run);
+}
+
+/// Returns the address of a function of the kernel, if this process may see it.
+fn kernel_function(name: &str) -> Option<u64> {
+    let symbols = std::fs::read_to_string("/proc/kallsyms").ok()?;
+    let line = symbols.lines().find(|line| line.split(' ').nth(2) == Some(name))?;
+    u64::from_str_radix(line.split(' ').next()?, 16).ok().filter(|address| *address != 0)
+}
+
+/// Returns both ends of a new pseudoterminal.
+fn pseudoterminal() -> (OwnedFd, OwnedFd) {
+    let controller = pty::openpt(pty::OpenptFlags::RDWR | pty::OpenptFlags::NOCTTY).unwrap();
+    pty::grantpt(&controller).unwrap();
+    pty::unlockpt(&controller).unwrap();
+    let name = pty::ptsname(&controller, Vec::new()).unwrap();
+    let user = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    (controller, user)
+}
+
+/// What is written to a pseudoterminal reaches its other end by a work item: when it can be read,
+/// the item has begun.
+#[test]
+fn work_items_of_the_kernel_are_recorded_live() {
+    if let Some(why) = skipped() {
+        println!("skipped: {why}");
+        return;
+    }
+
+    let mut recorder = FlightRecorder::open(&FlightSetting::default()).unwrap();
+    let missing = recorder.missing().to_vec();
+    if missing.iter().any(|event| event.starts_with("workqueue:")) {
+        println!("skipped: this kernel lacks {}", missing.join(", "));
+        return;
+    }
+
+    let Some(function) = kernel_function("flush_to_ldisc") else {
+        println!("skipped: /proc/kallsyms does not show where flush_to_ldisc is");
+        return;
+    };
+
+    let (controller, user) = pseudoterminal();
+    let before = Monotonic.now();
+    rustix::io::write(&controller, b"x\n").unwrap();
+    rustix::io::read(&user, &mut [0; 8]).unwrap();
+    let window = recorder.window(before, Monotonic.now()).unwrap();
+
+    let is_begin = |event: &&&TraceEvent| matches!(event.what, KernelEvent::WorkStart { function: of, .. } if of == function);
+    let events = window.in_order();
+    let begin = events.iter().find(is_begin).expect("the work item was executed");
+    assert_ne!(begin.tid, 0, "a worker thread executes it");
+}
+
+/// The injector keeps interrupts off while it wakes a thread through an eventfd.
+#[test]
+fn the_code_that_a_late_interrupt_found_is_named_live() {
+    if let Some(why) = skipped() {
+        println!("skipped: {why}");
+        return;
+    }
+
+    let cpu = onbeat::host::online_cpus().last().copied();
+    let thread = ThreadRequest { fifo: Some(FIFO), cpu, ..ThreadRequest::default() };
+    let setting =
+        Setting { thread, warmup: 0, causes: true, stacks: true, ..Setting::new(1_000_000) };
+    let fault = Fault::InterruptsOff;
+    let asked =
+        Disturbance { fault, every_ns: 50 * MS, for_ns: 500_000, count: 10, placebo: false };
+    let disturbed = thread::scope(|threads| {
+        let body = || disturb(&setting, &asked, &AtomicBool::new(false), &mut |_| {});
+        threads.spawn(body).join().unwrap()
+    });
+
+    let felt = match disturbed {
+        Ok(disturbed) => disturbed.felt,
+        Err(DisturbError::Inject(onbeat::inject::Error::NotPossible { reason, .. })) => {
+            println!("skipped: {reason}");
+            return;
+        }
+        Err(why) => panic!("{why}"),
+    };
+    let explanations = felt.iter().filter_map(|one| one.met.as_ref()?.explanation.as_ref());
+    let mains: Vec<_> = explanations.filter_map(Explanation::main).collect();
+    let is_right = |main: &&&Cause| {
+        main.kind == CauseKind::InterruptsOff && main.evidence.contains("eventfd_write")
+    };
+    let right = mains.iter().filter(is_right).count();
+
+    assert!(!mains.is_empty() && right * 2 > mains.len(), "{mains:#?}");
 }

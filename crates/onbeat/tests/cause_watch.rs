@@ -21,6 +21,7 @@ const SMALL: FlightSetting = FlightSetting {
     kept_kib: 256,
     tid: None,
     syscalls: false,
+    stacks: false,
     path: PathSource::BpfIfAllowed,
 };
 

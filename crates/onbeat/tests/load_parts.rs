@@ -9,7 +9,7 @@ use load_carrier::{LARGEST_FILE, alone, carrier, did, part_of, run_for, until};
 use onbeat::load::{LoadNotice, LoadNoticeKind, LoadStopReason, PartWork, RunningLoad};
 
 /// Long enough for every part to do some work, even if the hypervisor steals the CPUs for a second.
-const SOME_TIME: Duration = Duration::from_millis(2_000);
+const SOME_TIME: Duration = Duration::from_millis(1_500);
 
 fn reached_share(load: &str) -> f64 {
     let directory = tempfile::tempdir().unwrap();

@@ -26,7 +26,7 @@ fn run(seed: u64, times: f64) -> RunFile {
 }
 
 fn digest(name: &str, place: u64, run: &RunFile) -> Digest {
-    Digest::of(name, place, Summary::of_run(run, None), std::slice::from_ref(run), &SHARES)
+    Digest::new(name, place, Summary::of_run(run, None), std::slice::from_ref(run), &SHARES)
 }
 
 /// The sentence about two runs.

@@ -293,7 +293,7 @@ fn compare_speaks_of_all_releases() {
     let (slow, all) = run("none", "idle", Some(1_000));
     let (fast, _) = run("none", "idle", None);
     let digest = |name: &str, place, run: &RunFile| {
-        Digest::of(name, place, Summary::of_run(run, None), std::slice::from_ref(run), &SHARES)
+        Digest::new(name, place, Summary::of_run(run, None), std::slice::from_ref(run), &SHARES)
     };
     let comparison = Comparison::new(&[digest("fast", 0, &fast), digest("slow", 1, &slow)]);
     let main = comparison.main()[0];

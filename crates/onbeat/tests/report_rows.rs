@@ -12,7 +12,7 @@ use report_world::{Cycle, US, bench_file, late, run};
 
 fn digest(name: &str, place: u64, file: RunFile) -> Digest {
     let files = [file];
-    Digest::of(name, place, Summary::of_run(&files[0], None), &files, &SHARES)
+    Digest::new(name, place, Summary::of_run(&files[0], None), &files, &SHARES)
 }
 
 /// Cycles that woke up so late, block by block.
@@ -176,7 +176,7 @@ fn two_loads(limit: Option<LimitNote>) -> (RunFile, Vec<RunFile>) {
 #[test]
 fn the_loads_of_one_run_are_compared_as_runs_are() {
     let (bench, files) = two_loads(None);
-    let whole = Digest::of("night", 0, Summary::of_bench(&bench, &files), &files, &SHARES);
+    let whole = Digest::new("night", 0, Summary::of_bench(&bench, &files), &files, &SHARES);
     let loads = whole.by_load();
     assert_eq!(loads.iter().map(|load| load.name.as_str()).collect::<Vec<_>>(), ["idle", "paper"]);
     let found = rows(&loads, SeriesChoice::One(Series::WakeupLatency));
@@ -220,7 +220,7 @@ fn tunings_of_a_bench_have_their_own_rows_in_each_load() {
         one("P", "paper", 30_000),
     ];
     let bench = bench_file(&["none", "P"], &["idle", "paper"], None);
-    let loads = Digest::of("b", 0, Summary::of_bench(&bench, &files), &files, &SHARES).by_load();
+    let loads = Digest::new("b", 0, Summary::of_bench(&bench, &files), &files, &SHARES).by_load();
     let found = rows(&loads, SeriesChoice::One(Series::WakeupLatency));
     let named: Vec<(usize, &str, u64)> =
         found[0].rows.iter().map(|row| (row.run, row.tuning.as_str(), row.min_ns)).collect();

@@ -126,7 +126,7 @@ fn every_place_says_the_same_number_of_spikes() {
     // Beside another run.
     let other = run("P").0;
     let digest = |name: &str, place, run: &RunFile| {
-        Digest::of(name, place, Summary::of_run(run, None), std::slice::from_ref(run), &SHARES)
+        Digest::new(name, place, Summary::of_run(run, None), std::slice::from_ref(run), &SHARES)
     };
     let comparison = Comparison::new(&[digest("one", 0, &file), digest("other", 1, &other)]);
     let json = serde_json::to_value(&comparison).unwrap();

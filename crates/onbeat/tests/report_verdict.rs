@@ -241,7 +241,7 @@ fn a_tuning_holds_only_if_it_holds_under_every_load() {
     assert_eq!(summary.verdict.best, Some(cell("PM", "paper")), "P is broken when idle");
     assert_eq!(
         summary.verdict.sentence,
-        "PASS: limit met with PM: 99 % of releases within 100 us under idle and paper; under the 2009 stress mix (`paper`): \
+        "PASS: limit met with PM: 99 % of releases within 100 us under every load (idle and paper); under the 2009 stress mix (`paper`): \
          1 of 1,000 releases is over 100 us; with 95 % confidence at most 0.473 % exceed it (1 % allowed); no other \
          tuning passes"
     );

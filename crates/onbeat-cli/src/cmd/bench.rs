@@ -22,11 +22,11 @@ use onbeat::report::units::{count, time_ns};
 use onbeat_rt::Wait;
 use onbeat_tune::TuneError;
 
-use super::measure::carrier_of;
+use super::carrier::carrier_of;
 use super::resume_bench::{self, FoundBench};
 use super::{
-    Failure, ThreadChoice, Verdict, check_cpu, host_settings, limit, load, most_alarms, queue,
-    repair_first, runs, setting, show, tune, typed, verdict,
+    Failure, ThreadChoice, Verdict, check_cpu, findings, host_settings, limit, load, most_alarms,
+    queue, repair_first, runs, setting, show, typed, verdict,
 };
 use crate::cli::{BenchOptions, Order, With};
 use crate::signals::{self, OnUsr1};
@@ -182,7 +182,7 @@ fn plan(options: &BenchOptions) -> BenchPlan {
         seed: options.seed,
         limit: limit(&options.limit, Series::ReleaseLatency),
         most_alarms: most_alarms(&options.limit),
-        findings: tune::findings(Some(cpu), options.looping.period),
+        findings: findings::findings(Some(cpu), options.looping.period),
         task: match options.with {
             Some(With::Bus) => CellTask::Bus,
             None => CellTask::Timer,
@@ -273,7 +273,6 @@ impl BenchView {
         let releases = (f64::from(blocks) * block_s * 1e9 / self.period_ns as f64) as u64;
         let Some(at) = self.limit_at else { return };
         let needed = needed_with_none_over(1.0 - at / 100.0);
-
         if at < 100.0 && needed > releases {
             let longer = runs::spoken(estimate_s * needed as f64 / releases as f64 * 1.05);
             self.say(&format!(

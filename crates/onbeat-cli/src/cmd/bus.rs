@@ -8,16 +8,16 @@ use onbeat::report::table::{Column, Row, Table};
 use onbeat::report::units::count;
 use onbeat_control::{
     Client, Counter, DeviceInfo as Device, EventBatch as Events, Outage, Presence, SdoAction,
-    SdoFailure, Snapshot, Stats, Timed,
+    Snapshot, Stats, Timed,
 };
-use onbeat_ethercat::al;
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::layout::{DeviceLayout, MappedValue};
 use onbeat_ethercat::step::RobotState;
-use onbeat_robot::bus::BusError;
 use serde_json::{Map, Value, json};
 
 use super::bus_scan::scan;
+use super::bus_words::{al_words, print_json};
+use super::failure::BusFailure;
 use super::{Failure, Verdict};
 use crate::cli_bus::{
     Bus, BusRunOptions, EventsOptions, Named, Sdo, SdoOptions, StatsOptions, WatchOptions,
@@ -28,19 +28,6 @@ use crate::term::{Tone, advise, columns, is_read, put, say};
 
 /// Interval between two looks of `--follow`, and of a wait for Ctrl-C.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// A request to a running bus failed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum BusFailure {
-    #[error(transparent)]
-    Up(#[from] BusError),
-    #[error("{0}; what follows -- is for `onbeat measure bus`, see `onbeat measure bus --help`")]
-    Words(String),
-    #[error("this bus has no device \"{device}\"; `onbeat bus info` lists its devices")]
-    NoDevice { device: String },
-    #[error("object 0x{index:04x}:{entry:x} of \"{device}\": {why}")]
-    Sdo { device: String, index: u16, entry: u8, why: SdoFailure },
-}
 
 pub(crate) fn run(command: &Bus) -> Result<Verdict, Failure> {
     match command {
@@ -54,11 +41,6 @@ pub(crate) fn run(command: &Bus) -> Result<Verdict, Failure> {
         Bus::Sdo(Sdo::Read(options)) => sdo(options, SdoAction::Read),
         Bus::Sdo(Sdo::Write(options)) => sdo(&options.of, options.action()),
     }
-}
-
-pub(super) fn print_json(value: &Value) -> Result<(), Failure> {
-    say(Tone::Plain, &serde_json::to_string(value)?);
-    Ok(())
 }
 
 /// Runs a bus for other processes: the bus probe with a shared process image, until it is stopped.
@@ -167,14 +149,6 @@ fn robot_json(robot: &RobotState, devices: &[DeviceLayout]) -> Value {
         "phase": robot.phase, "rung": robot.rung, "stopped_by": robot.stopped_by, "stopped_joint": joint, "misses": robot.misses,
         "safe_stop": robot.is_stopped(), "sentence": robot.words(name),
     })
-}
-
-pub(super) fn al_words(state: u16) -> String {
-    match (state, al::name(state)) {
-        (0, _) => "-".to_owned(),
-        (_, Some(name)) => name.to_owned(),
-        (other, None) => format!("0x{other:x}"),
-    }
 }
 
 const fn presence_words(presence: Presence) -> &'static str {

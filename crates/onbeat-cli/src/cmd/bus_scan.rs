@@ -11,7 +11,8 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_segment::{Link, Segment};
 use serde_json::{Value, json};
 
-use super::bus::{BusFailure, al_words, print_json};
+use super::bus_words::{al_words, print_json};
+use super::failure::BusFailure;
 use super::{Failure, Verdict};
 use crate::cli_bus::ScanOptions;
 use crate::term::{Tone, advise, columns, say, wrapped};

@@ -12,22 +12,12 @@ use onbeat::report::verdict::Limit;
 use onbeat::report::{JudgedRun, Overall, Summary, compare_tables};
 use serde::Serialize;
 
-use super::runs;
+use super::failure::CompareFailure;
 use super::show::{self, letters};
 use super::{Failure, Verdict, whole};
+use super::{run_clock, runs};
 use crate::cli_files::CompareOptions;
 use crate::term::{Tone, columns, say, wrapped};
-
-/// Why runs cannot be compared.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum CompareFailure {
-    #[error(
-        "{path} was measured under one load; `compare` takes two runs, or one with several loads (`measure PROBE --loads idle,paper`)"
-    )]
-    OneLoad { path: PathBuf },
-    #[error("none of the runs has the series {series}; they have {has}")]
-    NoSeries { series: &'static str, has: String },
-}
 
 pub(crate) fn run(options: &CompareOptions) -> Result<Verdict, Failure> {
     let names = names(&options.runs);
@@ -44,9 +34,11 @@ pub(crate) fn run(options: &CompareOptions) -> Result<Verdict, Failure> {
             }
             None => runs::judged(path, None)?,
         };
-        digests.push(Digest::of(name, place, summary, &runs, &SHARES));
+        digests.push(Digest::new(name, place, summary, &runs, &SHARES));
     }
 
+    let hosts = digests.iter().map(|digest| &digest.summary.host);
+    run_clock::check(options.runs.iter().map(PathBuf::as_path).zip(hosts))?;
     let digests = comparable(digests, &options.runs)?;
     let compared = compare_rows::rows(&digests, SeriesChoice::All);
     check_series(options, &digests)?;
@@ -105,7 +97,7 @@ pub(crate) fn digest(
     shares: &[Share],
 ) -> Result<Digest, Failure> {
     let JudgedRun { summary, runs } = runs::judged(path, limit)?;
-    Ok(Digest::of(name, place, summary, &runs, shares))
+    Ok(Digest::new(name, place, summary, &runs, shares))
 }
 
 fn print(comparison: &Comparison, digests: &[Digest], options: &CompareOptions) {

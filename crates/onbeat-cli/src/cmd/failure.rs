@@ -1,4 +1,15 @@
-//! Why a command could not run. What only one command can meet is an enum beside it.
+//! Why a command could not run. What only one command can meet is an enum of its own.
+
+mod bus;
+mod compare;
+mod import;
+mod loads;
+mod measure_tuning;
+mod robot;
+mod robot_goal;
+mod segment;
+mod segment_orders;
+mod tune;
 
 use std::io;
 use std::path::PathBuf;
@@ -15,7 +26,19 @@ use onbeat::record::run_dir::RunDirError;
 use onbeat::report::page::PageError;
 use onbeat_tune::TuneError;
 
+use super::spike::NoSpike;
 use crate::signals::SignalError;
+
+pub(crate) use bus::BusFailure;
+pub(crate) use compare::CompareFailure;
+pub(crate) use import::ImportFailure;
+pub(crate) use loads::LoadsFailure;
+pub(crate) use measure_tuning::MeasureTuningFailure;
+pub(crate) use robot::RobotFailure;
+pub(crate) use robot_goal::GoalFailure;
+pub(crate) use segment::SegmentFailure;
+pub(crate) use segment_orders::SegmentOrderFailure;
+pub(crate) use tune::TuneFailure;
 
 /// Why a command could not run: one sentence, exit status 2.
 #[derive(Debug, thiserror::Error)]
@@ -85,11 +108,17 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Tune(#[from] TuneError),
     #[error(transparent)]
-    TuneCommand(#[from] super::tune::TuneFailure),
+    TuneCommand(#[from] TuneFailure),
     #[error(transparent)]
     Vm(#[from] super::vm::VmFailure),
     #[error(transparent)]
-    Spike(#[from] super::spike::NoSpike),
+    RunClock(#[from] super::run_clock::ClockFailure),
+    #[error(transparent)]
+    Study(#[from] super::vm_study::StudyFailure),
+    #[error(transparent)]
+    Place(#[from] onbeat_lab::vm::PlaceError),
+    #[error(transparent)]
+    Spike(#[from] NoSpike),
     #[error(transparent)]
     Segment(#[from] onbeat_segment::DescriptionError),
     #[error(transparent)]
@@ -97,7 +126,11 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Control(#[from] onbeat_control::ControlError),
     #[error(transparent)]
-    Bus(#[from] super::bus::BusFailure),
+    Ring(#[from] onbeat_control::RingError),
+    #[error(transparent)]
+    Message(#[from] super::message::MessageFailure),
+    #[error(transparent)]
+    Bus(#[from] BusFailure),
     #[error(transparent)]
     BringUp(#[from] onbeat_robot::bus::BusError),
     #[error(transparent)]
@@ -110,26 +143,28 @@ pub(crate) enum Failure {
         "`{what}` has no bus whose events could be counted; leave --limit-on events=N out, or {instead}"
     )]
     NoEvents { what: String, instead: &'static str },
-    #[error("{0}")]
-    Refused(String),
+    #[error(transparent)]
+    MeasureTuning(#[from] MeasureTuningFailure),
     #[error(transparent)]
     Setting(#[from] onbeat::bench::host_settings::SettingRefusal),
     #[error(transparent)]
     Worth(#[from] onbeat::report::worth::NoWorth),
     #[error(transparent)]
-    RobotRun(#[from] super::robot::RobotFailure),
+    RobotRun(#[from] RobotFailure),
     #[error(transparent)]
-    Goal(#[from] super::robot_goal::GoalFailure),
+    Goal(#[from] GoalFailure),
     #[error(transparent)]
-    SegmentRun(#[from] super::segment::SegmentFailure),
+    SegmentRun(#[from] SegmentFailure),
     #[error(transparent)]
-    SegmentOrder(#[from] super::segment_orders::SegmentOrderFailure),
+    SegmentOrder(#[from] SegmentOrderFailure),
     #[error(transparent)]
-    Compare(#[from] super::compare::CompareFailure),
+    Compare(#[from] CompareFailure),
     #[error(transparent)]
-    Loads(#[from] super::loads::LoadsFailure),
+    Loads(#[from] LoadsFailure),
     #[error(transparent)]
-    Import(#[from] super::import::ImportFailure),
+    Net(#[from] super::net::NetFailure),
+    #[error(transparent)]
+    Import(#[from] ImportFailure),
 }
 
 impl From<onbeat::record::WriteError> for Failure {

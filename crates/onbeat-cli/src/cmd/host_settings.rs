@@ -31,7 +31,8 @@ pub(super) fn resolved(
         },
         plan_file,
     };
-    let (tree, host) = (HostTree::live(), LiveHost::new());
+    let tree = HostTree::live();
+    let host = LiveHost::new();
     let settings = names.into_iter().map(|name| resolve(name, (&tree, &host), &request));
     Ok(settings.collect::<Result<Vec<_>, _>>()?)
 }

@@ -12,17 +12,9 @@ use onbeat::record::run_dir::NewRunDir;
 use onbeat::report::imported::UNKNOWN;
 use onbeat_ethercat::input;
 
+use super::failure::ImportFailure;
 use super::{Failure, Verdict, runs, show, typed};
 use crate::cli_files::{ImportOptions, Unit};
-
-/// Why files cannot be imported.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ImportFailure {
-    #[error("{path} exists and is not empty; choose another place with -o")]
-    Taken { path: PathBuf },
-    #[error("cannot import {path}: {source}")]
-    Import { path: PathBuf, source: onbeat::import::Error },
-}
 
 pub(crate) fn run(options: &ImportOptions) -> Result<Verdict, Failure> {
     let mut sources = Vec::new();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use onbeat::load::{Load, Options, RunningLoad, check_directory, misses_the_disk, serve};
 
-use super::measure::carrier_of;
+use super::carrier::carrier_of;
 use super::{Failure, Verdict, repair_first};
 use crate::cli::LoadOptions;
 use crate::signals::{self, OnUsr1, SignalError};

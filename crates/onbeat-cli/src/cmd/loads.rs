@@ -16,11 +16,14 @@ use onbeat::probe::{Given, Interruptions, Setting, Value};
 use onbeat::record::run_dir::{BENCH_FILE, NewRunDir, take_up};
 use onbeat::record::{Recorder, SweepNote};
 
-use super::measure::{Life, carrier_of, open_probe, releases, so_far};
+use super::carrier::carrier_of;
+use super::failure::LoadsFailure;
+use super::life::Life;
+use super::open_probe::{open_probe, releases};
 use super::resume::find_turns;
 use super::seconds::Lines;
-use super::so_far::SoFar;
-use super::{Failure, Verdict, limit, most_alarms, runs, show, tune, typed, verdict};
+use super::so_far::{SoFar, counts_so_far};
+use super::{Failure, Verdict, findings, limit, most_alarms, runs, show, typed, verdict};
 use crate::cli_measure::Measure;
 use crate::term::{Progress, Tone, advise, wrapped};
 
@@ -31,17 +34,6 @@ const ALLOWED_NETWORKED_NS: u64 = 1_000_000;
 const SETTLING: Duration = Duration::from_millis(300);
 /// Seed for the order of the turns: the default of a bench.
 const SEED: u64 = 1;
-
-/// Why loads cannot take turns.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum LoadsFailure {
-    #[error("the load {load} is listed twice; list each load once in --loads")]
-    LoadTwice { load: Load },
-    #[error(
-        "--allowed-jitter judges a sweep of the CPUs' share (0..100/10); of other sweeps the table shows the jitter"
-    )]
-    JitterOfGroups,
-}
 
 pub(crate) fn run(
     measure: &Measure,
@@ -128,7 +120,7 @@ impl TurnsView<'_> {
 
         self.progress.above_if(&lines);
         if !self.summary.look(recorder) {
-            self.progress.show(elapsed_s, &format!("{name}  {}", so_far(recorder)));
+            self.progress.show(elapsed_s, &format!("{name}  {}", counts_so_far(recorder)));
         }
     }
 }
@@ -168,7 +160,7 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
         seed: SEED,
         limit: limit(&options.limit, probe.series[0]),
         most_alarms: most_alarms(&options.limit),
-        findings: tune::findings(options.cpu, options.looping.period),
+        findings: findings::findings(options.cpu, options.looping.period),
         sweep,
         settling: if is_rising { SETTLING } else { RAMP },
         command: typed(),

@@ -1,28 +1,22 @@
 //! `onbeat measure`: runs one probe.
 
-use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::Ordering;
 
 use onbeat::bench::measurement::{self, MeasurementConditions, MeasurementEvent, MeasurementPlan};
-use onbeat::load::Load;
-use onbeat::probe::description::Parts;
-use onbeat::probe::{self, Origin, RunError, Setting};
+use onbeat::probe::{self, Origin};
 use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
-use onbeat::record::{Header, Past, Recorder};
-use onbeat::report::units::{Letters, time_ns};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::OwnedFd;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use onbeat::record::{Header, Past};
 
+use super::carrier::carrier;
+use super::life::Life;
+use super::open_probe::{open_probe, releases};
 use super::seconds::Lines;
-use super::so_far::SoFar;
+use super::so_far::{SoFar, counts_so_far};
 use super::{
-    Failure, ThreadChoice, Verdict, check_cpu, limit, load, loads, most_alarms, repair_first,
-    resume, runs, setting, show, tune, typed, verdict,
+    Failure, Verdict, check_cpu, findings, limit, load, loads, most_alarms, repair_first, resume,
+    runs, show, typed, verdict,
 };
 use crate::cli_measure::{Measure, MeasureOptions};
-use crate::options::LoopOptions;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Progress, Tone, advise};
 
@@ -59,7 +53,7 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
             new.iter().for_each(runs::begin);
             progress.above_if(&lines.since(recorder));
             if !summary.look(recorder) {
-                progress.show(elapsed_s, &so_far(recorder));
+                progress.show(elapsed_s, &counts_so_far(recorder));
             }
             if life.as_mut().is_some_and(Life::is_over) {
                 interruptions.stop.store(true, Ordering::Relaxed);
@@ -136,82 +130,7 @@ fn header(measure: &Measure, origin: Origin) -> Header {
     Header {
         limit: limit(&options.limit, probe.series[0]),
         most_alarms: most_alarms(&options.limit),
-        findings: tune::findings(options.cpu, options.looping.period),
+        findings: findings::findings(options.cpu, options.looping.period),
         ..probe::header(&typed(), probe.name, probe.series, origin.unix_s)
     }
-}
-
-/// Opens a probe with its options, and returns the setting of its loop as well.
-pub(crate) fn open_probe(measure: &Measure, duration_ns: u64) -> Result<(Setting, Parts), Failure> {
-    let Measure { probe, options, given } = measure;
-    let thread = ThreadChoice {
-        cpu: options.cpu,
-        priority: options.priority,
-        lock_memory: !options.no_lock_memory,
-        wait: options.wait,
-        causes: !options.no_causes,
-    };
-
-    let duration_ns = if duration_ns == 0 { u64::MAX } else { duration_ns };
-    let mut setting = setting(&options.looping, thread, duration_ns);
-    setting.admit()?;
-    let parts = (probe.open)(&mut setting, given).map_err(RunError::from)?;
-    Ok((setting, parts))
-}
-
-/// Returns the number of releases in a duration; `u64::MAX` when the duration is 0.
-pub(crate) fn releases(duration_ns: u64, options: &LoopOptions) -> u64 {
-    match duration_ns.checked_div(options.period) {
-        Some(0) if duration_ns == 0 => u64::MAX,
-        Some(releases) => releases.max(1),
-        None => 0,
-    }
-}
-
-pub(crate) fn so_far(recorder: &Recorder) -> String {
-    let letters = if crate::term::unicode() { Letters::Unicode } else { Letters::Ascii };
-    let so_far = recorder.progress();
-    format!(
-        "worst {}  misses {}  skipped {}  spikes {}",
-        time_ns(so_far.worst_ns, letters),
-        so_far.deadline_misses,
-        so_far.skipped,
-        so_far.spikes
-    )
-}
-
-/// A process at whose end a measurement ends.
-pub(crate) struct Life(OwnedFd);
-
-impl Life {
-    fn open(pid: i32) -> Result<Self, Failure> {
-        let known = Pid::from_raw(pid).ok_or(rustix::io::Errno::SRCH);
-        let opened = known.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
-        opened.map(Self).map_err(|source| Failure::NoProcess { pid, source: source.into() })
-    }
-
-    /// Returns whether it has ended: its descriptor is readable from then on.
-    pub(crate) fn is_over(&mut self) -> bool {
-        let mut asked = [PollFd::new(&self.0, PollFlags::IN)];
-        poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
-    }
-}
-
-/// Returns a command whose process carries a load: this program again. `None` for the load `idle`.
-pub(crate) fn carrier(load: &Load, dir: Option<&Path>) -> Result<Option<Command>, Failure> {
-    if load.is_idle() {
-        return Ok(None);
-    }
-    let myself = std::env::current_exe().map_err(Failure::Myself)?;
-    Ok(Some(carrier_of(&myself, load, dir)))
-}
-
-/// Returns the command line of `program` that carries a load.
-pub(crate) fn carrier_of(program: &Path, load: &Load, dir: Option<&Path>) -> Command {
-    let mut command = Command::new(program);
-    command.args(["load", "--supervised"]).arg(load.to_string());
-    if let Some(dir) = dir {
-        command.arg("--dir").arg(dir);
-    }
-    command
 }

@@ -13,12 +13,12 @@ use onbeat::record::run_dir::BENCH_FILE;
 use onbeat::record::{Cell, RunFile, Series};
 use onbeat::report::units::{capital, under};
 use onbeat::report::worth::{self, Worth, WorthRequest};
-use onbeat::worth::{Machine, RememberedWorth, newest, remember};
+use onbeat::worth::{Machine, RememberedWorth, remember};
 use onbeat_tune::catalogue::catalogue;
 use onbeat_tune::{HostFiles, LiveHost};
 use serde::Serialize;
 
-use super::tune::checked::CheckedTuning;
+use super::failure::MeasureTuningFailure;
 use super::{Failure, Verdict, bench, typed};
 use crate::cli::{BenchOptions, Order};
 use crate::cli_tune_measure::{MeasuredSeries, TuneMeasureOptions};
@@ -81,21 +81,6 @@ fn record_id(name: &str) -> String {
     }
 }
 
-/// Adds what tunings were worth on this machine to the findings of a check.
-pub(super) fn add_remembered(tunings: &mut [CheckedTuning]) {
-    match onbeat::worth::read(&state_directory()) {
-        Ok(results) if results.is_empty() => {}
-        Ok(results) => {
-            let machine = Machine::of(&Host::read());
-            for tuning in tunings {
-                tuning.worth =
-                    newest(&results, &tuning.record.id, &machine).map(RememberedWorth::in_words);
-            }
-        }
-        Err(why) => advise(Tone::Careful, &wrapped(&why.to_string(), columns())),
-    }
-}
-
 /// The two tunings that take turns.
 struct Sides {
     without: CellTuning,
@@ -107,7 +92,7 @@ struct Sides {
 impl Sides {
     /// Both sides are bound to one CPU: which one the scheduler takes is not what is measured.
     fn new(options: &TuneMeasureOptions) -> Result<Self, Failure> {
-        let known = |why: onbeat::bench::CellTuningError| Failure::Refused(why.to_string());
+        let known = MeasureTuningFailure::from;
         let (alone, _) = CellTuning::default().with(&options.what).map_err(known)?;
         let is_of_host = alone.host_names().any(|name| name != PLACEBO);
         let usual = Tuning { priority: is_of_host, memory: is_of_host, ..Tuning::default() };
@@ -118,11 +103,9 @@ impl Sides {
         };
         let (with, is_new) = without.with(&options.what).map_err(known)?;
         if !is_new {
-            return Err(Failure::Refused(format!(
-                "--tuning {} has {} already: choose letters without it",
-                options.tuning.unwrap_or_default(),
-                options.what
-            )));
+            let tuning = options.tuning.unwrap_or_default();
+            let what = options.what.clone();
+            return Err(MeasureTuningFailure::NothingNew { tuning, what }.into());
         }
 
         let usual_pages = if alone.options().letters.memory { FRESH_PAGES } else { 0 };
@@ -140,8 +123,9 @@ impl Sides {
         let bench = RunFile::read(&dir.join(BENCH_FILE))?;
         let refused = bench.bench.iter().flat_map(|bench| &bench.not_permitted).next();
         if let Some(refused) = refused {
-            let (what, why) = (&options.what, &refused.why_not);
-            return Err(Failure::Refused(format!("{what} cannot be measured here: {why}")));
+            let what = options.what.clone();
+            let why = refused.why_not.clone();
+            return Err(MeasureTuningFailure::NotPermitted { what, why }.into());
         }
 
         let read = |tuning: &CellTuning| {
@@ -184,12 +168,10 @@ fn bench_options(options: &TuneMeasureOptions, sides: &Sides) -> BenchOptions {
 fn check_rights(plan: &BenchPlan, options: &TuneMeasureOptions) -> Result<(), Failure> {
     let changes = plan.settings.iter().any(|setting| !setting.plan.steps.is_empty());
     if changes && !LiveHost::new().is_root() {
-        let TuneMeasureOptions { what, .. } = options;
-        return Err(Failure::Refused(format!(
-            "measuring {what} changes settings of this machine between blocks, which needs root. Run: sudo {}",
-            typed().join(" ")
-        )));
+        let what = options.what.clone();
+        return Err(MeasureTuningFailure::NeedsRoot { what, command: typed().join(" ") }.into());
     }
+
     Ok(())
 }
 

@@ -3,20 +3,29 @@
 pub(crate) mod bench;
 pub(crate) mod bus;
 mod bus_scan;
+mod bus_words;
+mod carrier;
 pub(crate) mod cell;
 pub(crate) mod compare;
 pub(crate) mod export;
 mod export_formats;
 mod failure;
+mod findings;
 pub(crate) mod gate;
 pub(crate) mod generate;
 mod host_settings;
 pub(crate) mod import;
 pub(crate) mod inject;
+mod life;
 pub(crate) mod load;
 mod loads;
 pub(crate) mod measure;
 mod measure_tuning;
+pub(crate) mod message;
+mod message_command;
+pub(crate) mod net;
+mod net_plan;
+mod open_probe;
 mod queue;
 pub(crate) mod repair;
 pub(crate) mod report;
@@ -24,6 +33,7 @@ mod resume;
 mod resume_bench;
 pub(crate) mod robot;
 mod robot_goal;
+mod run_clock;
 pub(crate) mod runs;
 mod seconds;
 pub(crate) mod segment;
@@ -34,8 +44,11 @@ mod spike;
 pub(crate) mod tune;
 pub(crate) mod vm;
 mod vm_lab;
+mod vm_lint;
 mod vm_list;
 mod vm_run;
+mod vm_study;
+mod vm_threads;
 mod whole;
 
 use onbeat::host;
@@ -141,6 +154,7 @@ pub(crate) fn setting(options: &LoopOptions, thread: ThreadChoice, duration_ns: 
         interval_ns: interval_ns_for(duration_ns),
         spike_limit: options.spikes_over.map_or(SpikeLimit::TenTimesMedian, SpikeLimit::Above),
         causes: thread.causes,
+        stacks: false,
         lockdown: options.lockdown,
     }
 }

@@ -2,12 +2,13 @@
 
 use onbeat::record::run_dir::{check_not_own_file, main_series};
 
-use super::{Failure, Verdict, asked, runs, show, verdict};
+use super::{Failure, Verdict, asked, run_clock, runs, show, verdict};
 use crate::cli::ReportOptions;
 
 pub(crate) fn run(options: &ReportOptions) -> Result<Verdict, Failure> {
     if options.brief {
         let opened = runs::judged(&options.run, asked(&options.limit, main_series(&options.run)))?;
+        run_clock::check([(options.run.as_path(), &opened.summary.host)])?;
         show::in_brief(&opened.summary);
         return Ok(verdict(opened.summary.verdict.outcome));
     }
@@ -18,6 +19,7 @@ pub(crate) fn run(options: &ReportOptions) -> Result<Verdict, Failure> {
         asked(&options.limit, main_series(&options.run)),
         options.mission,
     )?;
+    run_clock::check([(options.run.as_path(), &kept.summary.host)])?;
     let extent = show::SummaryExtent {
         json: options.json,
         full: options.full,

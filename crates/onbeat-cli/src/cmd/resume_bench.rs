@@ -83,7 +83,7 @@ fn options_of(
     let began_with = BenchOptions::from_arg_matches(&then).map_err(|_| not_read())?;
     // The command line of this process has been parsed once before.
     let now = matches_of(std::env::args_os()).unwrap_or_default();
-    if let Some(Difference { option, then, now }) =
+    if let Some(ChangedOption { option, then, now }) =
         difference(&(&then, &began_with), &(&now, today))
     {
         return Err(Failure::ResumedOption { dir: dir.to_owned(), option, then, now });
@@ -105,7 +105,7 @@ fn matches_of(words: impl IntoIterator<Item = OsString>) -> Option<ArgMatches> {
 
 /// An option with another value than at the start of the bench.
 #[derive(Debug, PartialEq, Eq)]
-struct Difference {
+struct ChangedOption {
     option: String,
     then: String,
     now: String,
@@ -115,7 +115,7 @@ struct Difference {
 type Typed<'t> = (&'t ArgMatches, &'t BenchOptions);
 
 /// Returns the first option that is typed now and had another value then.
-fn difference(then: &Typed<'_>, now: &Typed<'_>) -> Option<Difference> {
+fn difference(then: &Typed<'_>, now: &Typed<'_>) -> Option<ChangedOption> {
     let arguments = arguments();
     let is_typed = |id: &str| now.0.value_source(id) == Some(ValueSource::CommandLine);
     let differs = |id: &str| value(then.1, id) != value(now.1, id);
@@ -128,7 +128,11 @@ fn difference(then: &Typed<'_>, now: &Typed<'_>) -> Option<Difference> {
     let option = format!("--{}", argument.get_long().unwrap_or_default());
     let before =
         words(then.0).map_or_else(|| format!("without {option}"), |words| format!("with {words}"));
-    Some(Difference { then: before, now: words(now.0).unwrap_or_else(|| option.clone()), option })
+    Some(ChangedOption {
+        then: before,
+        now: words(now.0).unwrap_or_else(|| option.clone()),
+        option,
+    })
 }
 
 /// Returns the options that decide what a bench measures.
@@ -188,13 +192,14 @@ fn value(options: &BenchOptions, id: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn compared(then: &str, now: &str) -> Option<Difference> {
+    fn compared(then: &str, now: &str) -> Option<ChangedOption> {
         let read = |line: &str| {
             let matches = matches_of(line.split(' ').map(OsString::from)).unwrap();
             let options = BenchOptions::from_arg_matches(&matches).unwrap();
             (matches, options)
         };
-        let (then, now) = (read(then), read(now));
+        let then = read(then);
+        let now = read(now);
         difference(&(&then.0, &then.1), &(&now.0, &now.1))
     }
 

@@ -1,7 +1,7 @@
 //! `onbeat robot run`: moves a robot and shows it in the terminal.
 
 use std::io::{BufRead, IsTerminal, stdin, stdout};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 
 use onbeat::probe::{self, Destination, Origin, Run};
@@ -11,6 +11,7 @@ use onbeat_control::{BusSide, Image, ImageSettings};
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::input;
 use onbeat_robot::bus::{BusOptions, ExchangeMode, InProcess, Packets, Wire};
+use onbeat_robot::cycle_messages::CycleMessages;
 use onbeat_robot::motion::{
     CommanderGoals, GoalSlot, MotionController, Robot as Joints, RobotView, Trajectory,
 };
@@ -21,6 +22,7 @@ use onbeat_rt::{Clock, Instant};
 use onbeat_segment::Link;
 use serde_json::json;
 
+use super::failure::RobotFailure;
 use super::{
     Failure, ThreadChoice, Verdict, check_cpu, limit, most_alarms, repair_first, runs, setting,
     show, typed, verdict,
@@ -38,19 +40,6 @@ const LINE_EVERY_NS: u64 = SECOND_NS;
 const LONGEST_PERIOD_NS: u64 = SECOND_NS;
 /// A reply of the same cycle may take at most this fraction of the period.
 const REPLY_WITHIN: u64 = 2;
-
-/// Why a robot cannot run.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RobotFailure {
-    #[error("the robot file's trajectory: {0}")]
-    Trajectory(String),
-    #[error("{path}: {source}")]
-    Played { path: PathBuf, source: onbeat_robot::motion::TrajectoryError },
-    #[error("--trajectory commander follows goals through the image; add --name NAME")]
-    NoImageName,
-    #[error("a period of {period_s} s is too long to stop a robot in time; use at most 1s")]
-    LongPeriod { period_s: f64 },
-}
 
 pub(crate) fn run(command: &Robot) -> Result<Verdict, Failure> {
     match command {
@@ -72,15 +61,26 @@ fn run_robot(options: &RobotRunOptions) -> Result<Verdict, Failure> {
     let image = image(options, &file, &word)?;
     let controller =
         MotionController::new(&file.robot, trajectory(word, &file.robot, image.as_ref())?);
+    let messages = messages(options, &file)?;
     repair_first()?;
 
     match &options.interface {
-        Some(name) => {
-            run_on(Packets::open(name)?, name, options, &file, Motion { controller, image })
-        }
+        Some(name) => run_on(
+            Packets::open(name)?,
+            name,
+            options,
+            &file,
+            Motion { controller, image, messages },
+        ),
         None => {
             let wire = InProcess::on_clock(Link::from_description(&file.description)?, Monotonic);
-            run_on(wire, "the simulated segment", options, &file, Motion { controller, image })
+            run_on(
+                wire,
+                "the simulated segment",
+                options,
+                &file,
+                Motion { controller, image, messages },
+            )
         }
     }
 }
@@ -89,6 +89,7 @@ fn run_robot(options: &RobotRunOptions) -> Result<Verdict, Failure> {
 struct Motion {
     controller: MotionController,
     image: Option<BusSide>,
+    messages: Option<CycleMessages>,
 }
 
 fn word_of(options: &RobotRunOptions, joints: &Joints) -> Result<TrajectoryWord, RobotFailure> {
@@ -114,6 +115,13 @@ fn image(
     let mut image = Image::create(name, &file.layout, settings)?;
     image.keep_outputs()?;
     Ok(Some(image))
+}
+
+/// Creates the ring of cycles for other processes, under the same name.
+fn messages(options: &RobotRunOptions, file: &RobotFile) -> Result<Option<CycleMessages>, Failure> {
+    let Some(name) = &options.name else { return Ok(None) };
+    let period_ns = options.looping.period;
+    Ok(Some(CycleMessages::create(name, &file.layout, &file.robot.commanded(), period_ns)?))
 }
 
 fn trajectory(
@@ -214,6 +222,7 @@ fn run_on<W: Wire + Send>(
     let plan = SessionPlan {
         controller: motion.controller,
         image: motion.image,
+        messages: motion.messages,
         work_ns: options.looping.work,
         view_every_ns: DRAW_EVERY_NS / 2,
         duration_ns,

@@ -8,6 +8,7 @@ use onbeat_control::{Client, Commander, ControlError, GoalAnswer, Snapshot};
 use onbeat_ethercat::event_words::stop_reason;
 use onbeat_ethercat::step::RobotState;
 
+use super::failure::GoalFailure;
 use super::{Failure, Verdict};
 use crate::cli_robot::GoalOptions;
 use crate::signals::{self, OnUsr1};
@@ -21,23 +22,6 @@ const TIMES_WITHIN_AGE: u32 = 5;
 /// Bounds of the interval between goals.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(50);
-
-/// Why a goal is not followed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum GoalFailure {
-    #[error("\"{0}\" is not a goal; write JOINT=RAD, such as \"left knee=0.3\"")]
-    NoGoal(String),
-    #[error("the robot refused the goal: it is outside the travel of a joint")]
-    Refused,
-    #[error(
-        "{name} is in a safe stop: {why}; once the cause is gone, `kill -USR1 {pid}` resets it"
-    )]
-    SafelyStopped { name: String, why: String, pid: u32 },
-    #[error(
-        "the robot did not accept the goal within {within_s} s: it is not running, or in a safe stop; `onbeat robot run` shows which"
-    )]
-    NotSeen { within_s: u64 },
-}
 
 pub(crate) fn give(options: &GoalOptions) -> Result<Verdict, Failure> {
     let goals = options.goals.iter().map(|word| parsed(word)).collect::<Result<Vec<_>, _>>()?;
@@ -79,7 +63,7 @@ pub(crate) fn give(options: &GoalOptions) -> Result<Verdict, Failure> {
 }
 
 /// Parses `JOINT=RAD`; names may have blanks.
-fn parsed(word: &str) -> Result<(String, f64), Failure> {
+pub(super) fn parsed(word: &str) -> Result<(String, f64), Failure> {
     let pair = word
         .rsplit_once('=')
         .and_then(|(joint, rad)| Some((joint.trim().to_owned(), rad.trim().parse().ok()?)));
@@ -97,19 +81,19 @@ fn is_followed(commander: &Commander, first: u64) -> Result<bool, Failure> {
 }
 
 /// The commanded robot, through its image.
-struct CommandedRobot {
-    client: Client,
+pub(super) struct CommandedRobot {
+    pub(super) client: Client,
     seen: Snapshot,
 }
 
 impl CommandedRobot {
-    fn open(name: &str) -> Result<Self, Failure> {
+    pub(super) fn open(name: &str) -> Result<Self, Failure> {
         let client = Client::open(name)?;
         Ok(Self { seen: client.snapshot(), client })
     }
 
     /// Returns an error with the reason when the robot is in a safe stop.
-    fn check(&mut self) -> Result<(), Failure> {
+    pub(super) fn check(&mut self) -> Result<(), Failure> {
         match self.client.read(&mut self.seen) {
             // It has just begun.
             Err(ControlError::NoCycleYet { .. }) => return Ok(()),

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,6 +17,7 @@ use onbeat_ethercat::input;
 use onbeat_segment::serving::{LOG_QUEUE, Pcap, ServeOptions, serve};
 use onbeat_segment::{Description, FaultChange, FaultLog, FaultLogEntry, Link, Segment as Devices};
 
+use super::failure::SegmentFailure;
 use super::{Failure, Verdict, segment_orders};
 use crate::cli_segment::{Segment, SegmentRunOptions};
 use crate::signals::{self, OnUsr1};
@@ -27,27 +28,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 const MOST_LOOKS: u32 = 300;
 /// Longest name of a network interface.
 const LONGEST_NAME: usize = 15;
-
-/// Why a segment cannot run.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SegmentFailure {
-    #[error("--device chooses among the devices of an ESI file (.xml), which {path} is not")]
-    NoEsi { path: PathBuf },
-    #[error(
-        "the segment is a ring; name the interface at its far end by --second, or create both by --veth"
-    )]
-    NoSecond,
-    #[error(
-        "the segment is not a ring and has no far end; leave --second out, or set `ring = true` in its file"
-    )]
-    NoRing,
-    #[error("\"{name}\" is too long for a pair of interfaces; use at most {most} letters")]
-    LongName { name: String, most: usize },
-    #[error("cannot run `{line}`: {source}. It is part of iproute2; --interface does not need it")]
-    Program { line: String, source: io::Error },
-    #[error("`{line}` failed: {why}")]
-    ProgramSays { line: String, why: String },
-}
 
 pub(crate) fn run(command: &Segment) -> Result<Verdict, Failure> {
     match command {
@@ -96,8 +76,10 @@ fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
     })?;
 
     if served.unlogged > 0 {
-        let sentence =
-            format!("{} faults found no room in the fault log; they took place", served.unlogged);
+        let sentence = format!(
+            "{} faults took place and are not in the fault log (buffer full)",
+            served.unlogged
+        );
         advise(Tone::Careful, &wrapped(&sentence, 80));
     }
 

@@ -8,6 +8,7 @@ use onbeat_segment::serving::{
 };
 use onbeat_segment::{FAULT_KINDS, FaultTable};
 
+use super::failure::SegmentOrderFailure;
 use super::{Failure, Verdict};
 use crate::cli_segment::{FaultOptions, OnOptions, StatusOptions};
 use crate::state::state_directory;
@@ -22,19 +23,6 @@ fn directory() -> PathBuf {
 /// Returns the socket of the segment on an interface.
 fn socket(interface: &str) -> PathBuf {
     directory().join(format!("{interface}{ENDING}"))
-}
-
-/// Why a running segment cannot be commanded.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SegmentOrderFailure {
-    #[error("no segment is running{on}; `onbeat segment run` starts one (looked for in {place})")]
-    NoSegment { on: String, place: PathBuf },
-    #[error("several segments are running, on {0}; choose one by --on")]
-    SeveralSegments(String),
-    #[error("cannot reach the segment on {on}: {source}")]
-    NotAsked { on: String, source: io::Error },
-    #[error("{0}")]
-    Refused(String),
 }
 
 /// Opens the socket of a segment. A segment without one runs too, and reports that.

@@ -8,7 +8,8 @@ use onbeat::report::closing::{self, ClosingLine};
 use onbeat::report::table::Table;
 use onbeat::report::units::Letters;
 use onbeat::report::{
-    Outcome, Summary, bench_sentences, by_load, cautions, imported, probes, spikes, sweep, tables,
+    Outcome, Summary, bench_sentences, by_load, cautions, imported, packets, probes, spikes, sweep,
+    tables,
 };
 
 use super::Failure;
@@ -120,6 +121,8 @@ fn short_tables(summary: &Summary) {
         }
     }
 
+    let accounts = summary.cells.iter().filter_map(|cell| cell.packets.as_ref());
+    accounts.filter_map(|of| packets::table(of, letters())).for_each(|devices| table(&devices));
     summary
         .cells
         .iter()
@@ -204,8 +207,11 @@ fn sections(summary: &Summary) {
     for (heading, sentences) in onbeat::report::conclusions::sections(summary) {
         say(Tone::Head, heading);
         if heading == onbeat::report::conclusions::NOT_NORMAL
-            && let Some(table) =
-                onbeat::report::normal::table(summary, Series::ReleaseLatency, letters())
+            && let Some(table) = onbeat::report::conclusions::normal_table(
+                summary,
+                Series::ReleaseLatency,
+                letters(),
+            )
         {
             say(Tone::Plain, &table.to_text(columns()));
         }

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use onbeat::record::Recorder;
+use onbeat::report::units::{Letters, time_ns};
 
 use crate::term::{Tone, advise};
 
@@ -67,4 +68,17 @@ impl<'a> SoFar<'a> {
             let _ = child.wait();
         }
     }
+}
+
+/// The worst latency and the counts so far, for a line of progress.
+pub(crate) fn counts_so_far(recorder: &Recorder) -> String {
+    let letters = if crate::term::unicode() { Letters::Unicode } else { Letters::Ascii };
+    let so_far = recorder.progress();
+    format!(
+        "worst {}  misses {}  skipped {}  spikes {}",
+        time_ns(so_far.worst_ns, letters),
+        so_far.deadline_misses,
+        so_far.skipped,
+        so_far.spikes
+    )
 }

@@ -184,7 +184,7 @@ impl SpikeWindow<'_> {
         let late = time_ns(explanation.lateness_ns, show::letters());
         let left_out = match self.window.left_out {
             0 => String::new(),
-            some => format!(", {} farther from it were left out", count(some)),
+            some => format!(", {} dropped (buffer full)", count(some)),
         };
 
         let (events, to) = (

@@ -8,7 +8,7 @@ use onbeat_lab::vm::{
     WorkDirectory, choose_accelerator,
 };
 
-use super::{Failure, Verdict, vm_lab, vm_list, vm_run};
+use super::{Failure, Verdict, vm_lab, vm_lint, vm_list, vm_run, vm_study, vm_threads};
 use crate::cli_vm::{KernelOptions, StockOptions, Vm, VmBuildOptions};
 use crate::term::{Tone, advise, say};
 
@@ -37,6 +37,11 @@ pub(crate) fn run(command: &Vm) -> Result<Verdict, Failure> {
         Vm::Build(options) => build(options),
         Vm::Run(options) => vm_run::run(options),
         Vm::Lab(options) => vm_lab::run(options),
+        Vm::Study { options, stock } => vm_study::run(options, stock),
+        Vm::Lint(options) => vm_lint::run(options),
+        Vm::Xml(options) => vm_threads::xml(options),
+        Vm::Pin(options) => vm_threads::pin(options),
+        Vm::Answer(options) => vm_study::answer(options),
     }
 }
 
@@ -73,13 +78,30 @@ impl Stock {
     }
 
     /// Returns the boot image of a kernel with onbeat in it, built on first use.
-    pub(super) fn boot(&self, kernel: &Kernel, modules: &[String]) -> Result<BootImage, Failure> {
-        let mut initramfs = Initramfs::new(kernel, &self.busybox)?;
-        initramfs.program("bin/onbeat", &self.onbeat)?;
-        for module in modules {
+    pub(super) fn boot(&self, kernel: &Kernel) -> Result<BootImage, Failure> {
+        Ok(self.initramfs(kernel)?.build(&self.work)?)
+    }
+
+    /// Returns the boot image of a kernel of the command line, with the modules that it names.
+    pub(super) fn boot_with(
+        &self,
+        kernel: &Kernel,
+        options: &KernelOptions,
+    ) -> Result<BootImage, Failure> {
+        let mut initramfs = self.initramfs(kernel)?;
+        for module in &options.module {
             initramfs.module(module);
         }
+        if options.gpio {
+            initramfs.foreign_module(kernel.gpio_wires(&self.work, &self.source)?);
+        }
         Ok(initramfs.build(&self.work)?)
+    }
+
+    fn initramfs<'k>(&self, kernel: &'k Kernel) -> Result<Initramfs<'k>, Failure> {
+        let mut initramfs = Initramfs::new(kernel, &self.busybox)?;
+        initramfs.program("bin/onbeat", &self.onbeat)?;
+        Ok(initramfs)
     }
 
     /// Returns a boot image without onbeat, for a canary guest.
@@ -115,7 +137,7 @@ fn default_work_directory() -> PathBuf {
 fn build(options: &VmBuildOptions) -> Result<Verdict, Failure> {
     let stock = Stock::open(&options.stock)?;
     let kernel = stock.kernel(&options.kernel)?;
-    let boot = stock.boot(&kernel, &options.kernel.module)?;
+    let boot = stock.boot_with(&kernel, &options.kernel)?;
 
     let job = if boot.takes_job_file { "a file of QEMU (fw_cfg)" } else { "the command line" };
     let results = if boot.has_port { "a virtio-serial port" } else { "the console" };

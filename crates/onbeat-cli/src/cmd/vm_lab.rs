@@ -12,7 +12,7 @@ use onbeat_lab::vm::{
 };
 use serde_json::{Value, json};
 
-use super::bus::print_json;
+use super::bus_words::print_json;
 use super::vm::{Stock, VmFailure};
 use super::{Failure, Verdict};
 use crate::cli_vm::VmLabOptions;
@@ -76,7 +76,7 @@ pub(super) fn run(options: &VmLabOptions) -> Result<Verdict, Failure> {
 /// The boot images of the kernels, in order.
 fn boots(stock: &Stock, matrix: &Matrix) -> Result<Vec<BootImage>, Failure> {
     let boot = |kernel: &onbeat_lab::vm::KernelChoice| {
-        stock.boot(&kernel.open(&stock.work, &stock.source)?, &[])
+        stock.boot(&kernel.open(&stock.work, &stock.source)?)
     };
     matrix.kernels().iter().map(boot).collect()
 }

@@ -9,7 +9,7 @@ use onbeat_lab::vm::{
 };
 use serde_json::{Value, json};
 
-use super::bus::print_json;
+use super::bus_words::print_json;
 use super::vm::Stock;
 use super::{Failure, Verdict};
 use crate::cli_vm::VmListOptions;

@@ -13,7 +13,7 @@ use onbeat_lab::vm::{
 };
 use serde_json::{Value, json};
 
-use super::bus::print_json;
+use super::bus_words::print_json;
 use super::vm::Stock;
 use super::{Failure, Verdict};
 use crate::cli_vm::{GuestClock, VmRunOptions};
@@ -53,7 +53,7 @@ pub(super) fn run(options: &VmRunOptions) -> Result<Verdict, Failure> {
     let stop = &interruptions.stop;
     let stock = Stock::open(&options.stock)?;
     let kernel = stock.kernel(&options.kernel)?;
-    let boot = stock.boot(&kernel, &options.kernel.module)?;
+    let boot = stock.boot_with(&kernel, &options.kernel)?;
 
     match options.clock {
         GuestClock::Virtual => {

@@ -117,9 +117,9 @@ pub fn choose_accelerator(
             return result.succeeded().map(|()| Accelerator::Kvm(Real::assume()));
         }
         Err(VmError::Timeout { limit, .. }) => KvmRefusal::Hung { limit },
-        Err(error @ (VmError::Incomplete { .. } | VmError::Qemu { .. })) => {
-            KvmRefusal::Failed { message: error.to_string() }
-        }
+        Err(
+            error @ (VmError::Incomplete { .. } | VmError::Qemu { .. } | VmError::Killed { .. }),
+        ) => KvmRefusal::Failed { message: error.to_string() },
         Err(error) => return Err(error),
     };
     Ok(Accelerator::Emulation { reason })

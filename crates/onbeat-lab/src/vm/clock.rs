@@ -20,6 +20,12 @@ pub trait Clock: sealed::Sealed + Clone + Debug + Send + Sync {
     /// Arguments for the guest's kernel.
     fn kernel_arguments(&self) -> &'static [&'static str];
 
+    /// The clock of a guest that is booted, saved, and restored for each job; none where a
+    /// restored guest would differ from a booted one.
+    fn of_saved(&self) -> Option<Self> {
+        None
+    }
+
     /// Largest number of CPUs, when the clock limits it.
     fn cpu_limit(&self) -> Option<u32> {
         None
@@ -102,6 +108,9 @@ pub struct Virtual {
     pub seed: u32,
 }
 
+/// Memory for translated code in MiB. QEMU would use up to an eighth of the host's memory.
+const TRANSLATIONS_MIB: u32 = 64;
+
 impl Default for Virtual {
     fn default() -> Self {
         Self { shift: 3, seed: 1 }
@@ -114,13 +123,18 @@ impl Clock for Virtual {
     fn qemu_arguments(&self) -> Vec<String> {
         let Self { shift, seed } = self;
         words(&format!(
-            "-accel tcg,thread=single -icount shift={shift},sleep=off -cpu max -rtc base=2026-01-01T00:00:00,clock=vm -seed {seed}"
+            "-accel tcg,thread=single,tb-size={TRANSLATIONS_MIB} -icount shift={shift},sleep=off -cpu max -rtc base=2026-01-01T00:00:00,clock=vm -seed {seed}"
         ))
     }
 
     fn kernel_arguments(&self) -> &'static [&'static str] {
         // The time stamp counter counts instructions and needs no watchdog.
         &["idle=poll", "nokaslr", "norandmaps", "tsc=reliable", "mitigations=off"]
+    }
+
+    fn of_saved(&self) -> Option<Self> {
+        // The seed counts from the restored guest's first instruction on.
+        Some(Self { seed: 1, ..*self })
     }
 
     fn cpu_limit(&self) -> Option<u32> {

@@ -78,6 +78,22 @@ pub enum VmError {
         /// Which module, and why.
         source: ModuleError,
     },
+    /// A kernel without GPIO.
+    #[error(
+        "kernel {release} is built without GPIO lines (CONFIG_GPIO_CDEV); linux-image-amd64 and linux-image-rt-amd64 have them"
+    )]
+    NoGpio {
+        /// Release of the kernel.
+        release: String,
+    },
+    /// The module with GPIO lines could not be built.
+    #[error("the GPIO module for kernel {release} could not be built: {message}")]
+    ModuleBuild {
+        /// Release of the kernel.
+        release: String,
+        /// The compiler's error, or the last line of its output.
+        message: String,
+    },
     /// A program that is run as a process is missing.
     #[error("{program} is not installed: apt-get install {package}")]
     ProgramMissing {
@@ -160,6 +176,27 @@ pub enum VmError {
         /// The console's log.
         console: PathBuf,
     },
+    /// QEMU was killed, or failed, while the guest ran.
+    #[error("QEMU ended with {status} while the guest ran; its last message: {message:?}")]
+    Killed {
+        /// Signal or exit status.
+        status: String,
+        /// Last line of its standard error.
+        message: String,
+    },
+    /// The guest ended before it could be saved.
+    #[error(
+        "the guest ended before it could be saved, QEMU with {status}. Its last console line: {last_line:?}; all of it: {}",
+        console.display()
+    )]
+    NotPaused {
+        /// Exit status of QEMU.
+        status: String,
+        /// Last line of the console.
+        last_line: String,
+        /// The console's log.
+        console: PathBuf,
+    },
     /// The caller stopped the guest.
     #[error("the guest was stopped before its job ended")]
     Stopped,
@@ -193,12 +230,12 @@ pub enum VmError {
 
 impl VmError {
     /// For `map_err` after a read of `path`.
-    pub(super) fn reading(path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn reading(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Read { path: path.to_owned(), source }
     }
 
     /// For `map_err` after a write to `path`.
-    pub(super) fn writing(path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn writing(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Write { path: path.to_owned(), source }
     }
 }
@@ -211,7 +248,7 @@ pub(super) fn last_line(text: &[u8]) -> String {
 
 /// The line of a program's standard error that says why it failed: the first that begins with
 /// `error`, or the last one.
-pub(super) fn reason_line(errors: &[u8]) -> String {
+pub(crate) fn reason_line(errors: &[u8]) -> String {
     let text = String::from_utf8_lossy(errors);
     let stated = text.lines().map(str::trim).find(|line| line.starts_with("error"));
     stated.map_or_else(|| last_line(errors), str::to_owned)

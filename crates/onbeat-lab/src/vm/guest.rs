@@ -2,23 +2,28 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use serde_json::json;
 
 use super::clock::Clock;
 use super::error::last_line;
 use super::frame::{self, FrameError};
-use super::leftover;
+use super::leftover::{self, GuestDirectory};
 use super::qemu::{POLL_EVERY, QemuProcess, SOCKET, shell_line};
 use super::result::GuestResult;
-use super::work_directory::new_directory;
+use super::snapshot::{self, SNAPSHOT};
 use super::{BootImage, Job, VmError, WorkDirectory};
 
 /// Files in a guest's directory, which is QEMU's working directory.
 pub(super) const CONSOLE: &str = "console.log";
 const STREAM: &str = "stream";
 pub(super) const JOB: &str = "job";
+
+/// How long the state of a restored guest may take to arrive; on a busy host it needs seconds.
+const RESTORED_WITHIN: Duration = Duration::from_secs(60);
 
 /// `COMMAND_LINE_SIZE` of x86, less the null byte at the end. The kernel cuts off what is longer,
 /// without a word.
@@ -39,6 +44,8 @@ pub struct Guest<C: Clock> {
     pub memory_mib: u32,
     /// Arguments for its kernel, after those that the clock needs.
     pub kernel_arguments: Vec<String>,
+    /// Further arguments of QEMU, behind all others.
+    pub qemu_arguments: Vec<String>,
     /// Added to the nice value of QEMU's threads, 0 to 19.
     pub niceness: i32,
     /// Longest time until its end, in the host's time.
@@ -56,6 +63,7 @@ impl<C: Clock> Guest<C> {
             cpus: 1,
             memory_mib: 512,
             kernel_arguments: Vec::new(),
+            qemu_arguments: Vec::new(),
             niceness: 0,
             limit,
         }
@@ -63,6 +71,8 @@ impl<C: Clock> Guest<C> {
 
     /// Runs a job to its end. Blocks; `stop` ends the guest from another thread or a signal
     /// handler.
+    ///
+    /// In virtual time the guest is restored from a snapshot, which is made on first use.
     ///
     /// # Errors
     /// When the guest cannot be started, is stopped, exceeds its limit, or ends before it has sent
@@ -73,7 +83,9 @@ impl<C: Clock> Guest<C> {
         job: &Job,
         stop: &AtomicBool,
     ) -> Result<GuestResult<C>, VmError> {
-        self.start(work, job)?.wait(stop)
+        self.check()?;
+        let snapshot = self.snapshot(work, stop)?;
+        self.begin(work, job, snapshot.as_deref())?.resumed()?.wait(stop)
     }
 
     /// Starts a guest. It ends with the calling thread, however that ends.
@@ -81,25 +93,68 @@ impl<C: Clock> Guest<C> {
     /// # Errors
     /// When the description is contradictory, the job is too long, or QEMU does not start.
     pub fn start(&self, work: &WorkDirectory, job: &Job) -> Result<RunningGuest<C>, VmError> {
-        if self.clock.cpu_limit().is_some_and(|limit| self.cpus > limit) {
-            return Err(VmError::CpusInVirtualTime { cpus: self.cpus });
-        }
+        self.check()?;
+        let snapshot = self.snapshot(work, &AtomicBool::new(false))?;
+        self.begin(work, job, snapshot.as_deref())?.resumed()
+    }
 
-        let directory = new_directory(&work.guests(), "")?;
-        let arguments = self.arguments(&directory, job)?;
+    fn check(&self) -> Result<(), VmError> {
+        match self.clock.cpu_limit() {
+            Some(limit) if self.cpus > limit => Err(VmError::CpusInVirtualTime { cpus: self.cpus }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The clock of the guest as it is saved; none when each guest is booted.
+    fn saved_clock(&self) -> Option<C> {
+        // Only a job in a file can differ between a saved guest and a restored one.
+        self.clock.of_saved().filter(|_| self.boot.takes_job_file)
+    }
+
+    /// Returns the snapshot that the guest is restored from, made on first use.
+    fn snapshot(
+        &self,
+        work: &WorkDirectory,
+        stop: &AtomicBool,
+    ) -> Result<Option<PathBuf>, VmError> {
+        let Some(clock) = self.saved_clock() else { return Ok(None) };
+        let saved = Self { clock, ..self.clone() };
+        let arguments = saved.arguments(Path::new("guest"), &Job::new())?;
+        snapshot::of(&saved, &arguments, work, stop).map(Some)
+    }
+
+    /// Starts QEMU with the guest, restored and stopped where there is a snapshot.
+    fn begin(
+        &self,
+        work: &WorkDirectory,
+        job: &Job,
+        snapshot: Option<&Path>,
+    ) -> Result<RunningGuest<C>, VmError> {
+        let directory = GuestDirectory::create(&work.guests())?;
+        let mut arguments = self.arguments(directory.path(), job)?;
         if self.boot.takes_job_file {
-            let path = directory.join(JOB);
+            let path = directory.path().join(JOB);
             fs::write(&path, job.to_file()?).map_err(VmError::writing(&path))?;
+        }
+        if let Some(snapshot) = snapshot {
+            let link = directory.path().join(SNAPSHOT);
+            // Under this name it stays, whatever becomes of the one in the cache.
+            fs::hard_link(snapshot, &link).map_err(VmError::writing(&link))?;
+            arguments.extend(snapshot::restoring());
         }
 
         let qemu = QemuProcess::start(directory, &arguments, self.niceness)?;
-        Ok(RunningGuest { qemu, limit: self.limit, clock: self.clock.clone() })
+        let is_restored = snapshot.is_some();
+        Ok(RunningGuest { qemu, limit: self.limit, clock: self.clock.clone(), is_restored })
     }
 
     /// Everything that decides what a guest sends in virtual time, apart from QEMU itself: its
     /// arguments, with an initramfs that is named after its content, and the job.
     pub(super) fn identity(&self, job: &Job) -> Result<String, VmError> {
-        let arguments = self.arguments(Path::new("guest"), job)?;
+        let mut arguments = self.arguments(Path::new("guest"), job)?;
+        if self.saved_clock().is_some() {
+            arguments.extend(snapshot::restoring());
+        }
         Ok(shell_line(&arguments) + &job.script())
     }
 
@@ -127,10 +182,15 @@ impl<C: Clock> Guest<C> {
         if self.boot.takes_job_file {
             add(&format!("-fw_cfg name=opt/onbeat/job,file={JOB}"));
         }
+        if self.saved_clock().is_some() {
+            // The device by which a guest pauses itself, to be saved.
+            add("-device pvpanic -action panic=pause");
+        }
 
         arguments.extend(["-kernel".into(), self.boot.vmlinux.clone().into_os_string()]);
         arguments.extend(["-initrd".into(), self.boot.initramfs.clone().into_os_string()]);
         arguments.extend(["-append".into(), self.kernel_command_line(job)?.into()]);
+        arguments.extend(self.qemu_arguments.iter().map(OsString::from));
         Ok(arguments)
     }
 
@@ -138,6 +198,8 @@ impl<C: Clock> Guest<C> {
         // A panic ends the guest at once.
         let mut words = vec!["console=ttyS0".to_owned(), "quiet".to_owned(), "panic=-1".to_owned()];
         words.extend(self.clock.kernel_arguments().iter().map(|word| (*word).to_owned()));
+        // By this word, run files note their clock.
+        words.push(format!("onbeat.clock={}", C::NAME));
         words.extend(self.kernel_arguments.iter().cloned());
         if !self.boot.takes_job_file {
             words.push(job.to_kernel_argument());
@@ -157,15 +219,36 @@ pub struct RunningGuest<C: Clock> {
     qemu: QemuProcess,
     limit: Duration,
     clock: C,
+    is_restored: bool,
 }
 
 impl<C: Clock> RunningGuest<C> {
+    /// Waits until the state of a restored guest has arrived; it is stopped then.
+    fn await_state(&mut self) -> Result<(), VmError> {
+        let never = AtomicBool::new(false);
+        snapshot::wait_until(&mut self.qemu, RESTORED_WITHIN, &never, |qemu| {
+            Ok(qemu.execute("query-status", &json!({}))?["status"] != "inmigrate")
+        })
+    }
+
+    /// Lets a restored guest go on.
+    fn resumed(mut self) -> Result<Self, VmError> {
+        if self.is_restored {
+            self.await_state()?;
+            self.qemu.execute("cont", &json!({}))?;
+        }
+        Ok(self)
+    }
+
     /// Waits for the guest's end and returns what it has sent. See [`Guest::run`].
     ///
     /// # Errors
     /// When the guest is stopped, exceeds its limit, or ends before it has sent everything.
     pub fn wait(mut self, stop: &AtomicBool) -> Result<GuestResult<C>, VmError> {
-        while self.qemu.ended()?.is_none() {
+        let status = loop {
+            if let Some(status) = self.qemu.ended()? {
+                break status;
+            }
             if stop.load(Ordering::Relaxed) {
                 self.qemu.end()?;
                 return Err(VmError::Stopped);
@@ -178,13 +261,16 @@ impl<C: Clock> RunningGuest<C> {
             }
 
             std::thread::sleep(POLL_EVERY);
+        };
+
+        if !status.success() {
+            return Err(self.qemu.killed(status));
         }
 
         let elapsed = self.qemu.elapsed();
-        self.qemu.close()?;
         let directory = self.directory().to_owned();
         let shipment = read_shipment(&directory)?;
-        Ok(GuestResult::new(shipment, directory, elapsed))
+        Ok(GuestResult::new(shipment, directory, elapsed).holding(self.qemu.directory_lock()))
     }
 
     /// Host threads of the virtual CPUs, in order.
@@ -257,11 +343,11 @@ mod tests {
     fn in_virtual_time_nothing_comes_from_the_host() {
         let line = line(&Guest::new(boot(true), Virtual { shift: 4, seed: 9 }));
         let expected = "qemu-system-x86_64 -name guest=onbeat-7-0,debug-threads=on -machine q35 -no-user-config -nodefaults -nic none \
-            -display none -no-reboot -smp 1 -m 512M -accel tcg,thread=single -icount shift=4,sleep=off -cpu max \
+            -display none -no-reboot -smp 1 -m 512M -accel tcg,thread=single,tb-size=64 -icount shift=4,sleep=off -cpu max \
             -rtc base=2026-01-01T00:00:00,clock=vm -seed 9 -serial file:console.log -qmp unix:qmp,server=on,wait=off \
             -chardev file,id=stream,path=stream -device virtio-serial-pci,ioeventfd=off \
-            -device virtserialport,chardev=stream,name=onbeat -fw_cfg name=opt/onbeat/job,file=job -kernel /k/vmlinux \
-            -initrd /k/i.cpio -append 'console=ttyS0 quiet panic=-1 idle=poll nokaslr norandmaps tsc=reliable mitigations=off'\n";
+            -device virtserialport,chardev=stream,name=onbeat -fw_cfg name=opt/onbeat/job,file=job -device pvpanic -action panic=pause -kernel /k/vmlinux \
+            -initrd /k/i.cpio -append 'console=ttyS0 quiet panic=-1 idle=poll nokaslr norandmaps tsc=reliable mitigations=off onbeat.clock=virtual'\n";
         assert_eq!(line, expected);
     }
 
@@ -273,7 +359,12 @@ mod tests {
         let line = line(&guest);
         assert!(!line.contains("-fw_cfg"), "{line}");
         assert!(line.contains("-smp 2 "), "{line}");
-        assert!(line.contains(" mitigations=off isolcpus=1 onbeat.job=d29yaygpIHsKJ3"), "{line}");
+        assert!(
+            line.contains(
+                " mitigations=off onbeat.clock=free isolcpus=1 onbeat.job=d29yaygpIHsKJ3"
+            ),
+            "{line}"
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 # host, and powers the guest off.
 #
 # The job is a shell script. It comes from the file opt/onbeat/job of QEMU's fw_cfg device, filled up with null bytes, or, in
-# base64, from the word onbeat.job= of the kernel command line.
+# base64, from the word onbeat.job= of the kernel command line. The job `wait` has the machine saved; see vm/snapshot.rs.
 #
 # Frames, one after the other, on the virtio-serial port `onbeat`; see vm/frame.rs:
 #   onbeat ready RELEASE
@@ -39,7 +39,29 @@ find_port() {
     done
 }
 
+job=/run/job
+raw=/sys/firmware/qemu_fw_cfg/by_name/opt/onbeat/job/raw
+receive_job() {
+    if [ -e $raw ]; then
+        tr -d '\0' < $raw > $job
+        return
+    fi
+    for word in $(cat /proc/cmdline); do
+        case $word in
+            onbeat.job=*) echo "${word#*=}" | base64 -d > $job ;;
+        esac
+    done
+}
+
 port=$(find_port)
+receive_job
+if [ "$(cat $job 2> /dev/null)" = wait ]; then
+    # The machine is saved within pause, and goes on from there for each job.
+    spin &
+    pause
+    receive_job
+fi
+
 if [ -n "$port" ]; then
     exec 3> "$port"
     send() { cat >&3; }
@@ -60,18 +82,6 @@ send_file() { # PATH
 }
 
 echo "onbeat ready $(uname -r)" | send
-
-job=/run/job
-raw=/sys/firmware/qemu_fw_cfg/by_name/opt/onbeat/job/raw
-if [ -e $raw ]; then
-    tr -d '\0' < $raw > $job
-else
-    for word in $(cat /proc/cmdline); do
-        case $word in
-            onbeat.job=*) echo "${word#*=}" | base64 -d > $job ;;
-        esac
-    done
-fi
 
 cd /tmp || exit
 if [ -s $job ]; then

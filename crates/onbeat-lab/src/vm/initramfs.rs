@@ -12,7 +12,7 @@ use object::elf::{FileHeader64, PT_INTERP};
 use object::read::elf::{FileHeader, ProgramHeader};
 
 use super::archive::Archive;
-use super::{Kernel, VmError, WorkDirectory};
+use super::{Kernel, Module, VmError, WorkDirectory, program};
 
 const INIT: &[u8] = include_bytes!("init.sh");
 /// Path of busybox in a guest.
@@ -58,6 +58,8 @@ pub struct Initramfs<'k> {
     kernel: &'k Kernel,
     archive: Archive,
     modules: Vec<String>,
+    /// Modules that are not the kernel's, loaded last.
+    foreign: Vec<Module>,
     has_port: bool,
     takes_job_file: bool,
 }
@@ -78,6 +80,8 @@ impl<'k> Initramfs<'k> {
 
         let mut archive = Archive::new();
         archive.program("init", INIT.to_vec());
+        archive.program("bin/pause", program::pause());
+        archive.program("bin/spin", program::spin());
         archive.file("etc/hosts", b"127.0.0.1 localhost\n".to_vec());
         let has_port = SERIAL_PORT.iter().all(|name| kernel.has_module(name));
         let takes_job_file = kernel.has_module(JOB_FILE);
@@ -87,7 +91,8 @@ impl<'k> Initramfs<'k> {
             .chain(Some(JOB_FILE).filter(|_| takes_job_file));
         let modules = carriers.map(str::to_owned).collect();
 
-        let mut this = Self { kernel, archive, modules, has_port, takes_job_file };
+        let mut this =
+            Self { kernel, archive, modules, foreign: Vec::new(), has_port, takes_job_file };
         this.program(BUSYBOX, busybox)?;
         Ok(this)
     }
@@ -117,6 +122,11 @@ impl<'k> Initramfs<'k> {
         self.modules.push(name.to_owned());
     }
 
+    /// Has the guest load a module that is not the kernel's own, after the others.
+    pub fn foreign_module(&mut self, module: Module) {
+        self.foreign.push(module);
+    }
+
     /// Writes the archive into the work directory, unless the same is there already.
     ///
     /// # Errors
@@ -137,7 +147,7 @@ impl<'k> Initramfs<'k> {
         let mut archive = self.archive.clone();
         let names: Vec<&str> = self.modules.iter().map(String::as_str).collect();
         let mut load = String::new();
-        for module in self.kernel.modules(&names)? {
+        for module in self.kernel.modules(&names)?.into_iter().chain(self.foreign.clone()) {
             load += &format!("{}.ko\n", module.name);
             archive.file(&format!("lib/modules/{}.ko", module.name), module.content);
         }

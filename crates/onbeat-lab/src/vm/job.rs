@@ -146,7 +146,12 @@ impl Job {
 
     /// The file of the `fw_cfg` device: the script, filled up with null bytes.
     pub(super) fn to_file(&self) -> Result<Vec<u8>, VmError> {
-        let mut bytes = self.script().into_bytes();
+        Self::file_of(&self.script())
+    }
+
+    /// The same of any text.
+    pub(super) fn file_of(text: &str) -> Result<Vec<u8>, VmError> {
+        let mut bytes = text.as_bytes().to_vec();
         if bytes.len() > JOB_FILE_LENGTH {
             return Err(VmError::JobTooLong { length: bytes.len(), limit: JOB_FILE_LENGTH });
         }

@@ -1,58 +1,67 @@
-//! Guests that outlive the process that started them, and the record by which the next start finds
-//! them.
+//! Directories of guests, and what is left in them by processes that were killed.
 //!
-//! QEMU gets SIGKILL when the thread that started it ends. A record in the guest's directory covers
-//! the rest: it is locked as long as the starter lives, and removed when the guest has ended. A
-//! record without a lock belongs to a guest that nobody supervises.
+//! QEMU gets SIGKILL when the thread that started it ends. The lock on a guest's directory covers
+//! the rest: it is held as long as its process needs guest or result. A directory without a lock
+//! belongs to nobody; the next start ends what runs there and removes it.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::VmError;
+use super::work_directory::new_directory;
 
-/// The file in a guest's directory that exists until the guest has ended.
-const RECORD: &str = "running";
 /// How long a killed process may take to end, in seconds.
 const END_WITHIN_S: i64 = 10;
+/// How long a lock may outlive its process: a child that was not yet QEMU shares it until it ends.
+const LOCK_OUTLIVES: Duration = Duration::from_secs(1);
 
-/// A guest that was ended because its starter no longer exists.
+/// What was left by a process that was killed while it ran a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedGuest {
-    /// Its directory, with console and whatever results it had sent.
+    /// The guest's directory, which has been removed.
     pub directory: PathBuf,
-    /// Process numbers of QEMU; empty when it had ended by itself.
+    /// Process numbers of QEMU that were still there and have been ended.
     pub processes: Vec<i32>,
 }
 
-/// The record of a guest that runs, locked.
+/// The directory of a guest, locked.
 #[derive(Debug)]
-pub(super) struct RunningRecord {
+pub(super) struct GuestDirectory {
     path: PathBuf,
     _lock: File,
 }
 
-impl RunningRecord {
-    /// Writes the record before the guest is started.
-    pub(super) fn create(directory: &Path) -> Result<Self, VmError> {
-        let path = directory.join(RECORD);
-        let hidden = directory.join(".running");
-        let lock = File::create(&hidden).map_err(VmError::writing(&hidden))?;
-        lock.lock().map_err(VmError::writing(&hidden))?;
-        // Under its name only once it is locked: an unlocked record is one of a dead starter.
-        fs::rename(&hidden, &path).map_err(VmError::writing(&path))?;
-
-        Ok(Self { path, _lock: lock })
+impl GuestDirectory {
+    /// Creates a directory below `guests`.
+    pub(super) fn create(guests: &Path) -> Result<Self, VmError> {
+        // Nobody looks for left directories before this one has its lock.
+        let _all = lock(guests)?;
+        let path = new_directory(guests, "")?;
+        let own = lock(&path)?;
+        Ok(Self { path, _lock: own })
     }
 
-    /// Removes the record after the guest has ended.
-    pub(super) fn close(self) -> Result<(), VmError> {
-        fs::remove_file(&self.path).map_err(VmError::writing(&self.path))
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
+
+    /// Removes it with all that is in it.
+    pub(super) fn remove(&self) -> Result<(), VmError> {
+        fs::remove_dir_all(&self.path).map_err(VmError::writing(&self.path))
+    }
+}
+
+/// Locks a directory until the file is dropped.
+fn lock(directory: &Path) -> Result<File, VmError> {
+    let opened = File::open(directory).map_err(VmError::reading(directory))?;
+    opened.lock().map_err(VmError::reading(directory))?;
+    Ok(opened)
 }
 
 /// The argument of QEMU that names a guest by its directory.
@@ -61,29 +70,49 @@ pub(super) fn name_argument(directory: &Path) -> String {
     format!("guest=onbeat-{name},debug-threads=on")
 }
 
-/// Ends the guests below `guests` whose starter no longer exists.
+/// Ends guests below `guests` whose process no longer exists, and removes their directories.
 pub(super) fn end_guests(guests: &Path) -> Result<Vec<EndedGuest>, VmError> {
+    let _all = lock(guests)?;
     let mut ended = Vec::new();
     for entry in fs::read_dir(guests).map_err(VmError::reading(guests))? {
         let directory = entry.map_err(VmError::reading(guests))?.path();
-        let path = directory.join(RECORD);
-        let record = match File::open(&path) {
-            Ok(record) => record,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(source) => return Err(VmError::reading(&path)(source)),
-        };
-        match record.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => continue,
-            Err(TryLockError::Error(source)) => return Err(VmError::reading(&path)(source)),
-        }
+        let Some(_own) = lock_of_the_dead(&directory)? else { continue };
 
         let processes = end_processes(&directory)?;
-        fs::remove_file(&path).map_err(VmError::writing(&path))?;
+        fs::remove_dir_all(&directory).map_err(VmError::writing(&directory))?;
         ended.push(EndedGuest { directory, processes });
     }
 
     Ok(ended)
+}
+
+/// Locks a directory unless a process that exists has locked it.
+fn lock_of_the_dead(directory: &Path) -> Result<Option<File>, VmError> {
+    let opened = match File::open(directory) {
+        Ok(opened) => opened,
+        // Its process has just removed it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(VmError::reading(directory)(source)),
+    };
+
+    let since = Instant::now();
+    loop {
+        match opened.try_lock() {
+            Ok(()) => return Ok(directory.is_dir().then_some(opened)),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(source)) => return Err(VmError::reading(directory)(source)),
+        }
+        if owner_exists(directory) || since.elapsed() > LOCK_OUTLIVES {
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether a process has the number that a guest's directory is named after.
+fn owner_exists(directory: &Path) -> bool {
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    name.split_once('-').is_some_and(|(pid, _)| Path::new("/proc").join(pid).exists())
 }
 
 /// Ends the processes of a guest: those that run in its directory and carry its name.
@@ -96,29 +125,52 @@ fn end_processes(directory: &Path) -> Result<Vec<i32>, VmError> {
         else {
             continue;
         };
-        if !is_guest_of(pid, directory) {
-            continue;
-        }
-
-        // From here on the number stands for this process, whatever becomes of it.
-        let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
-        if is_guest_of(pid, directory) {
-            let number = pid.as_raw_nonzero().get();
-            kill(&process)
-                .map_err(|source| VmError::Process { pid: number.cast_unsigned(), source })?;
-            ended.push(number);
+        if end_process(pid, directory).map_err(|source| VmError::Process {
+            pid: pid.as_raw_nonzero().get().cast_unsigned(),
+            source,
+        })? {
+            ended.push(pid.as_raw_nonzero().get());
         }
     }
 
     Ok(ended)
 }
 
-fn is_guest_of(pid: Pid, directory: &Path) -> bool {
-    let of_process = PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));
-    let runs_there = fs::read_link(of_process.join("cwd")).is_ok_and(|cwd| cwd == directory);
+/// Ends a process of a guest; returns whether it was one, and was not about to end by itself.
+fn end_process(pid: Pid, directory: &Path) -> io::Result<bool> {
+    if !runs_in(pid, directory) {
+        return Ok(false);
+    }
+    // From here on the number stands for this process, whatever becomes of it.
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return Ok(false) };
+    if !runs_in(pid, directory) {
+        return Ok(false);
+    }
+
+    let arguments = arguments(pid);
+    if arguments.is_empty() {
+        // It has given up its memory and not yet its directory, after the signal that the end of
+        // its starter has sent.
+        return ends(&process).map(|()| false);
+    }
+    if !names_guest(&arguments, directory) {
+        return Ok(false);
+    }
+    kill(&process).map(|()| true)
+}
+
+fn runs_in(pid: Pid, directory: &Path) -> bool {
+    let link = format!("/proc/{}/cwd", pid.as_raw_nonzero());
+    fs::read_link(link).is_ok_and(|cwd| cwd == directory)
+}
+
+fn arguments(pid: Pid) -> Vec<u8> {
+    fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default()
+}
+
+fn names_guest(arguments: &[u8], directory: &Path) -> bool {
     let name = name_argument(directory);
-    let arguments = fs::read(of_process.join("cmdline")).unwrap_or_default();
-    runs_there && arguments.split(|byte| *byte == 0).any(|argument| argument == name.as_bytes())
+    arguments.split(|byte| *byte == 0).any(|argument| argument == name.as_bytes())
 }
 
 fn kill(process: &OwnedFd) -> io::Result<()> {
@@ -128,6 +180,11 @@ fn kill(process: &OwnedFd) -> io::Result<()> {
         Err(error) => return Err(error.into()),
     }
 
+    ends(process)
+}
+
+/// Waits for the end of a process.
+fn ends(process: &OwnedFd) -> io::Result<()> {
     let limit = Timespec { tv_sec: END_WITHIN_S, tv_nsec: 0 };
     let mut ends = [PollFd::new(process, PollFlags::IN)];
     match poll(&mut ends, Some(&limit))? {
@@ -161,40 +218,44 @@ mod tests {
     /// Until execve the process has its parent's arguments.
     fn wait_for_arguments(child: &Child, directory: &Path) {
         let pid = Pid::from_raw(child.id().cast_signed()).expect("a number");
-        while !is_guest_of(pid, directory) {
+        while !names_guest(&arguments(pid), directory) {
             std::thread::yield_now();
         }
     }
 
     #[test]
-    fn a_guest_without_a_starter_is_ended_and_its_record_removed() {
+    fn a_guest_without_a_starter_is_ended_and_its_directory_removed() {
         let (guests, directory) = guest_directory();
         let mut child = stand_in(&directory, &name_argument(&directory));
         wait_for_arguments(&child, &directory);
-        fs::write(directory.join(RECORD), b"").expect("an unlocked record");
+        fs::write(directory.join("console.log"), b"lines").expect("a file");
 
         let ended = end_guests(guests.path()).expect("an end");
         assert_eq!(ended.len(), 1);
         assert_eq!(ended[0].processes, [child.id().cast_signed()]);
         assert_eq!(child.wait().expect("its status").signal(), Some(9));
-        assert!(!directory.join(RECORD).exists());
+        assert!(!directory.exists());
         assert_eq!(end_guests(guests.path()).expect("nothing left"), []);
     }
 
     #[test]
-    fn a_guest_whose_starter_lives_is_left_alone() {
-        let (guests, directory) = guest_directory();
-        let record = RunningRecord::create(&directory).expect("a record");
+    fn a_directory_that_is_in_use_is_left_alone() {
+        let guests = tempfile::tempdir().expect("a directory");
+        let directory = GuestDirectory::create(guests.path()).expect("a directory");
         assert_eq!(end_guests(guests.path()).expect("nothing to end"), []);
-        record.close().expect("the record's end");
-        assert_eq!(end_guests(guests.path()).expect("nothing to end"), []);
+        assert!(directory.path().exists());
+
+        let path = directory.path().to_owned();
+        drop(directory);
+        let ended = end_guests(guests.path()).expect("an end");
+        assert_eq!(ended, [EndedGuest { directory: path.clone(), processes: Vec::new() }]);
+        assert!(!path.exists());
     }
 
     #[test]
     fn another_process_in_the_directory_is_left_alone() {
         let (guests, directory) = guest_directory();
         let mut child = stand_in(&directory, "guest=something-else");
-        fs::write(directory.join(RECORD), b"").expect("an unlocked record");
         let ended = end_guests(guests.path()).expect("an end");
         assert_eq!(ended[0].processes, [] as [i32; 0]);
         drop(child.stdin.take());

@@ -8,6 +8,7 @@
 //! | [`Job`], [`GuestResult`] | commands for a guest, and the files that it sends back |
 //! | [`Real`], [`Virtual`], [`Free`] | three clocks; [`Figures`] of different clocks do not compile into one [`ClockTable`] |
 //! | [`choose_accelerator`] | whether KVM works here, by a canary guest |
+//! | [`RealTimeMachine`], [`ThreadPlan`] | memory, processor and threads of a guest with a real-time loop, for QEMU and libvirt |
 //! | [`Matrix`], [`Laboratory`] | experiments from a file, run in parallel, kept, and resumed |
 //!
 //! Nothing is downloaded unless [`PackageSource::Download`] is given. Guests have no network and no
@@ -17,7 +18,7 @@
 mod accelerator;
 mod archive;
 mod clock;
-mod error;
+pub(crate) mod error;
 mod figures;
 mod frame;
 mod guest;
@@ -25,12 +26,18 @@ mod initramfs;
 mod job;
 mod kernel;
 mod leftover;
+mod libvirt;
+mod lint;
+mod machine;
 mod matrix;
-mod process;
+pub(crate) mod process;
+mod program;
 mod qemu;
 mod qmp;
 mod result;
-mod work_directory;
+mod snapshot;
+mod threads;
+pub(crate) mod work_directory;
 
 pub use accelerator::{Accelerator, CANARY_LIMIT, KvmRefusal, choose_accelerator, open_kvm};
 pub use archive::Archive;
@@ -46,10 +53,16 @@ pub use kernel::{
     downloadable_kernels, list_kernels,
 };
 pub use leftover::EndedGuest;
+pub use lint::{OptionVerdict, verdicts_by_option};
+pub use machine::{GuestMemory, RealTimeMachine, free_huge_pages};
 pub use matrix::{
     Cell, CellFigures, ClockChoice, Experiment, KernelChoice, LabEvent, LabResults, Laboratory,
     Matrix, MatrixError, Repetition, StoredExperiment,
 };
 pub use qemu::qemu_version;
+pub use qmp::QemuSocket;
 pub use result::GuestResult;
+pub use threads::{
+    HIGHEST_PRIORITY, PlaceError, QemuThread, ThreadPlan, VcpuPlace, place_threads, qemu_threads,
+};
 pub use work_directory::WorkDirectory;

@@ -9,7 +9,7 @@ use rustix::process::{Signal, getpid, getppid, nice, set_parent_process_death_si
 
 /// Starts a program in a process group of its own, at this nice value above the starter's. It gets
 /// SIGKILL when the calling thread ends.
-pub(super) fn spawn(command: &mut Command, niceness: i32) -> io::Result<Child> {
+pub(crate) fn spawn(command: &mut Command, niceness: i32) -> io::Result<Child> {
     let starter = getpid();
     command.process_group(0);
     let before_exec = move || {

@@ -1,15 +1,18 @@
-//! QEMU as a process: started with a record, connected to by its control socket, and ended in any
-//! case.
+//! QEMU as a process: started in a locked directory, connected to by its control socket, and ended
+//! in any case.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use super::error::last_line;
-use super::leftover::RunningRecord;
+use super::leftover::GuestDirectory;
 use super::qmp::{ControlSocket, VirtualCpu};
 use super::{VmError, process};
 
@@ -46,38 +49,32 @@ pub fn qemu_version() -> Result<String, VmError> {
 #[derive(Debug)]
 pub(super) struct QemuProcess {
     child: Child,
-    directory: PathBuf,
+    directory: Arc<GuestDirectory>,
     socket: Option<ControlSocket>,
-    record: Option<RunningRecord>,
+    has_ended: bool,
     started: Instant,
 }
 
 impl QemuProcess {
     /// Starts QEMU in a guest's directory and waits until its control socket answers.
     pub(super) fn start(
-        directory: PathBuf,
+        directory: GuestDirectory,
         arguments: &[OsString],
         niceness: i32,
     ) -> Result<Self, VmError> {
-        let command_path = directory.join(COMMAND);
+        let path = directory.path();
+        let command_path = path.join(COMMAND);
         fs::write(&command_path, shell_line(arguments)).map_err(VmError::writing(&command_path))?;
-        let errors_path = directory.join(ERRORS);
+        let errors_path = path.join(ERRORS);
         let errors = File::create(&errors_path).map_err(VmError::writing(&errors_path))?;
         let mut command = Command::new(PROGRAM);
-        command.args(arguments).current_dir(&directory);
+        command.args(arguments).current_dir(path);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
 
-        let record = RunningRecord::create(&directory)?;
         let started = Instant::now();
-        let child = match process::spawn(&mut command, niceness) {
-            Ok(child) => child,
-            Err(error) => {
-                record.close()?;
-                return Err(not_started(&error));
-            }
-        };
-
-        let mut this = Self { child, directory, socket: None, record: Some(record), started };
+        let child = process::spawn(&mut command, niceness).map_err(|error| not_started(&error))?;
+        let directory = Arc::new(directory);
+        let mut this = Self { child, directory, socket: None, has_ended: false, started };
         this.connect()?;
         Ok(this)
     }
@@ -85,12 +82,11 @@ impl QemuProcess {
     /// Connects to the control socket as soon as QEMU has created it.
     fn connect(&mut self) -> Result<(), VmError> {
         while self.started.elapsed() < ANSWERS_WITHIN {
-            let socket = ControlSocket::connect(&self.directory, SOCKET);
+            let socket = ControlSocket::connect(self.directory(), SOCKET);
             // QEMU's own message says more than the connection that its end has cut off.
             let status = if socket.is_err() { self.ended_soon()? } else { self.ended()? };
             if let Some(status) = status {
-                self.close()?;
-                let message = last_line(&fs::read(self.directory.join(ERRORS)).unwrap_or_default());
+                let message = self.last_error();
                 return Err(VmError::Qemu {
                     program: PROGRAM.to_owned(),
                     status: status.to_string(),
@@ -115,7 +111,17 @@ impl QemuProcess {
 
     /// The guest's directory, which is QEMU's working directory.
     pub(super) fn directory(&self) -> &Path {
-        &self.directory
+        self.directory.path()
+    }
+
+    /// The lock on that directory.
+    pub(super) fn directory_lock(&self) -> Arc<GuestDirectory> {
+        Arc::clone(&self.directory)
+    }
+
+    /// The last line of QEMU's standard error.
+    pub(super) fn last_error(&self) -> String {
+        last_line(&fs::read(self.directory().join(ERRORS)).unwrap_or_default())
     }
 
     /// Time since its start.
@@ -123,16 +129,39 @@ impl QemuProcess {
         self.started.elapsed()
     }
 
+    /// The control socket.
+    pub(super) fn control(&mut self) -> Result<&mut ControlSocket, VmError> {
+        let ended = || VmError::Control { message: "closed".to_owned() };
+        self.socket.as_mut().ok_or_else(ended)
+    }
+
+    /// Executes a command on the control socket, and returns its answer.
+    pub(super) fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value, VmError> {
+        let answer = self.control()?.execute_with(command, arguments);
+        if answer.is_ok() {
+            return answer;
+        }
+        // The end of QEMU says more than the connection that it has cut off.
+        self.ended_soon()?.map_or(answer, |status| Err(self.killed(status)))
+    }
+
+    /// The error for an end of QEMU before that of its guest.
+    pub(super) fn killed(&self, status: ExitStatus) -> VmError {
+        let message = self.last_error();
+        VmError::Killed { status: status.to_string(), message }
+    }
+
     /// The virtual CPUs, in order.
     pub(super) fn cpus(&mut self) -> Result<Vec<VirtualCpu>, VmError> {
-        let ended = || VmError::Control { message: "closed".to_owned() };
-        self.socket.as_mut().ok_or_else(ended)?.cpus()
+        self.control()?.cpus()
     }
 
     /// Its exit status, once it has ended.
     pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>, VmError> {
         let pid = self.pid();
-        self.child.try_wait().map_err(|source| VmError::Process { pid, source })
+        let status = self.child.try_wait().map_err(|source| VmError::Process { pid, source })?;
+        self.has_ended |= status.is_some();
+        Ok(status)
     }
 
     /// The status of a process that is about to end.
@@ -154,19 +183,15 @@ impl QemuProcess {
         let _ = self.child.kill();
         let pid = self.pid();
         self.child.wait().map_err(|source| VmError::Process { pid, source })?;
-        self.close()
-    }
-
-    /// Removes the record after the process has ended.
-    pub(super) fn close(&mut self) -> Result<(), VmError> {
-        self.record.take().map_or(Ok(()), RunningRecord::close)
+        self.has_ended = true;
+        Ok(())
     }
 }
 
 impl Drop for QemuProcess {
     fn drop(&mut self) {
-        if self.record.is_some() {
-            // The record stays when this fails, and the next start tries again.
+        if !self.has_ended {
+            // When this fails, the next start tries again.
             let _ = self.end();
         }
     }

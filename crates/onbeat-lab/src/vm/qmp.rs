@@ -1,11 +1,13 @@
 //! QEMU's control socket: a few commands of the QEMU Machine Protocol, one JSON object per line.
 
+use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::net::sockopt::socket_peercred;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -27,6 +29,31 @@ pub(super) struct VirtualCpu {
     /// Its thread on the host.
     #[serde(rename = "thread-id")]
     pub(super) thread: i32,
+}
+
+/// A QEMU of the user's own, as its control socket describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QemuSocket {
+    /// Process number of QEMU.
+    pub pid: i32,
+    /// Host threads of the virtual CPUs, in order.
+    pub vcpus: Vec<i32>,
+}
+
+impl QemuSocket {
+    /// Asks the control socket at `path` (`-qmp unix:PATH,server=on,wait=off`), and leaves it again:
+    /// it serves one program at a time. Blocks for at most 30 seconds.
+    ///
+    /// # Errors
+    /// When nothing answers there, or not as QEMU does.
+    pub fn ask(path: &Path) -> Result<Self, VmError> {
+        let failed = |error: &dyn fmt::Display| control(&format!("{}: {error}", path.display()));
+        let stream = UnixStream::connect(path).map_err(|error| failed(&error))?;
+        let owner = socket_peercred(&stream).map_err(|error| failed(&error))?;
+        let mut socket = ControlSocket::negotiate(stream)?;
+        let vcpus = socket.cpus()?.into_iter().map(|cpu| cpu.thread).collect();
+        Ok(Self { pid: owner.pid.as_raw_nonzero().get(), vcpus })
+    }
 }
 
 impl ControlSocket {
@@ -66,10 +93,18 @@ impl ControlSocket {
         Ok(this)
     }
 
-    /// Executes a command without arguments and returns its answer; events in between are passed
-    /// over.
+    /// Executes a command without arguments and returns its answer.
     pub(super) fn execute(&mut self, command: &str) -> Result<Value, VmError> {
-        let line = format!("{}\n", json!({ "execute": command }));
+        self.execute_with(command, &json!({}))
+    }
+
+    /// Executes a command and returns its answer; events in between are passed over.
+    pub(super) fn execute_with(
+        &mut self,
+        command: &str,
+        arguments: &Value,
+    ) -> Result<Value, VmError> {
+        let line = format!("{}\n", json!({ "execute": command, "arguments": arguments }));
         self.writer
             .write_all(line.as_bytes())
             .map_err(|error| control(&format!("{command}: {error}")))?;
@@ -137,7 +172,10 @@ mod tests {
         let cpus = socket.expect("a connection").cpus().expect("CPUs");
         assert_eq!(cpus.iter().map(|cpu| cpu.thread).collect::<Vec<_>>(), [17, 18]);
         let said = said.join().expect("the other side");
-        assert_eq!(said, "{\"execute\":\"qmp_capabilities\"}\n{\"execute\":\"query-cpus-fast\"}\n");
+        assert_eq!(
+            said,
+            "{\"arguments\":{},\"execute\":\"qmp_capabilities\"}\n{\"arguments\":{},\"execute\":\"query-cpus-fast\"}\n"
+        );
     }
 
     #[test]

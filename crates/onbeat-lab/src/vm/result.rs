@@ -3,6 +3,7 @@
 use std::fs;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use onbeat::report::Summary;
@@ -13,6 +14,7 @@ use super::error::reason_line;
 use super::figures::Figures;
 use super::frame::{GuestFile, Shipment};
 use super::guest::{CONSOLE, JOB};
+use super::leftover::GuestDirectory;
 use super::qemu::COMMAND;
 use super::work_directory::hex_digest;
 
@@ -29,13 +31,19 @@ pub struct GuestResult<C: Clock> {
     pub directory: PathBuf,
     /// From the start of QEMU to its end, in the host's time.
     pub elapsed: Duration,
+    /// As long as it is held, no other process removes the directory.
+    _lock: Option<Arc<GuestDirectory>>,
     clock: PhantomData<C>,
 }
 
 impl<C: Clock> GuestResult<C> {
     pub(super) fn new(shipment: Shipment, directory: PathBuf, elapsed: Duration) -> Self {
         let Shipment { release, files, status } = shipment;
-        Self { release, status, files, directory, elapsed, clock: PhantomData }
+        Self { release, status, files, directory, elapsed, _lock: None, clock: PhantomData }
+    }
+
+    pub(super) fn holding(self, lock: Arc<GuestDirectory>) -> Self {
+        Self { _lock: Some(lock), ..self }
     }
 
     /// The content of a file by its path.

@@ -13,8 +13,9 @@ const PARTIAL: &str = ".partial-";
 
 /// A directory with everything that guests need and leave.
 ///
-/// `kernels/` and `initramfs/` are caches, `packages/` holds downloads, `guests/` has a directory
-/// for each guest with its console, control socket and results. Nothing outside of it is written.
+/// `kernels/`, `initramfs/` and `snapshots/` are caches, `packages/` holds downloads, `guests/` has
+/// a directory for each guest with its console, control socket and results. Nothing outside of it
+/// is written.
 #[derive(Debug)]
 pub struct WorkDirectory {
     path: PathBuf,
@@ -22,7 +23,8 @@ pub struct WorkDirectory {
 }
 
 impl WorkDirectory {
-    /// Opens a work directory, creating it if need be, and ends guests whose starter was killed.
+    /// Opens a work directory, creating it if need be. Ends guests whose starter was killed, and
+    /// removes the directories of guests that nobody needs any more.
     ///
     /// # Errors
     /// When a directory cannot be created or read.
@@ -31,7 +33,9 @@ impl WorkDirectory {
         // QEMU runs in another directory: its paths must not depend on this process's own.
         let path = fs::canonicalize(path).map_err(VmError::reading(path))?;
         let mut work = Self { path, ended: Vec::new() };
-        for directory in [work.kernels(), work.packages(), work.archives(), work.guests()] {
+        let below =
+            [work.kernels(), work.packages(), work.archives(), work.snapshots(), work.guests()];
+        for directory in below {
             fs::create_dir_all(&directory).map_err(VmError::writing(&directory))?;
         }
 
@@ -66,6 +70,11 @@ impl WorkDirectory {
         self.path.join("initramfs")
     }
 
+    /// Guests that wait for a job, saved.
+    pub(super) fn snapshots(&self) -> PathBuf {
+        self.path.join("snapshots")
+    }
+
     /// A directory for each guest.
     pub(super) fn guests(&self) -> PathBuf {
         self.path.join("guests")
@@ -94,7 +103,7 @@ impl WorkDirectory {
 
 /// Creates directory `target` with what `fill` writes into it: completely or not at all. It is
 /// filled below `parent`, which is on the same file system.
-pub(super) fn create_whole_in<F>(parent: &Path, target: &Path, fill: F) -> Result<(), VmError>
+pub(crate) fn create_whole_in<F>(parent: &Path, target: &Path, fill: F) -> Result<(), VmError>
 where
     F: FnOnce(&Path) -> Result<(), VmError>,
 {
@@ -112,7 +121,7 @@ where
 }
 
 /// Removes what [`create_whole_in`] has left in `parent`, by processes that no longer exist.
-pub(super) fn remove_partial(parent: &Path) -> Result<(), VmError> {
+pub(crate) fn remove_partial(parent: &Path) -> Result<(), VmError> {
     for entry in fs::read_dir(parent).map_err(VmError::reading(parent))? {
         let entry = entry.map_err(VmError::reading(parent))?;
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -129,7 +138,7 @@ pub(super) fn remove_partial(parent: &Path) -> Result<(), VmError> {
 }
 
 /// SHA-256 in hexadecimal digits.
-pub(super) fn hex_digest(bytes: &[u8]) -> String {
+pub(crate) fn hex_digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -171,7 +180,7 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(target.join("whole")).expect("a file"), "first");
         let visible = fs::read_dir(work.path()).expect("a directory").count();
-        assert_eq!(visible, 4, "kernels, packages, initramfs, guests");
+        assert_eq!(visible, 5, "kernels, packages, initramfs, snapshots, guests");
     }
 
     #[test]

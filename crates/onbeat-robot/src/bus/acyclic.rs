@@ -2,10 +2,10 @@
 
 use onbeat_rt::frame::{Command, LONGEST, Writer, register};
 
-use super::config_record::{AL_STATUS, SYNC_MANAGER, TIME_DIFFERENCE};
 use super::device::{BusDevice, DeviceStage, MailboxLayout};
 use super::sdo::{MailboxStep, SdoTransfer};
 use onbeat_control::SdoFailure;
+use onbeat_ethercat::registers::{AL_STATUS, SYNC_MANAGER, TIME_DIFFERENCE};
 
 /// Maximum number of queries in a frame.
 pub(super) const MAX_QUERIES: usize = 96;

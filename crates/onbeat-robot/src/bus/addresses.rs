@@ -7,14 +7,14 @@
 //! up. A device that answers at a station address is therefore the one that received it, and has
 //! had power since.
 
-use onbeat_ethercat::registers;
+use onbeat_ethercat::registers::{self, STATION};
 use onbeat_rt::frame::{Command, position, register, word};
 
-use super::config_record::STATION;
-
+/// Maximum number of devices on one bus: the size of ethercrab's tables.
+pub const MOST_DEVICES: usize = 256;
 /// ethercrab's first station address, and the number of devices it can address.
 const LIBRARY: u16 = 0x1000;
-const LIBRARY_COUNT: u16 = super::MOST_DEVICES as u16;
+const LIBRARY_COUNT: u16 = MOST_DEVICES as u16;
 /// Range of station addresses, above those that other MainDevices and aliases commonly use.
 const FIRST: u16 = 0x4000;
 const LAST: u16 = 0xff00;

@@ -7,19 +7,18 @@ use std::time::{Duration, Instant};
 use ethercrab::subdevice_group::PreOp;
 use ethercrab::{DefaultLock, MainDevice, MainDeviceConfig, PduStorage, SubDeviceGroup, Timeouts};
 
-use super::MOST_DEVICES;
-use super::Wire;
-use super::addresses::BusAddresses;
+use super::addresses::{BusAddresses, MOST_DEVICES};
 use super::config_record::{ConfigRecord, ConfigStep, FmmuMark};
 use super::error::BusError;
+use super::known_device::KnownDevice;
 use super::panic_guard::catch_panic;
 use super::preop_setup::{PreopSetup, before_mapping, before_safeop};
 use super::pump::Pump;
-use super::recovery::KnownDevice;
 use onbeat_ethercat::carrier::CarrierError;
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout};
 use onbeat_ethercat::setup::DeviceSetup;
+use onbeat_ethercat::wire::Wire;
 
 /// Maximum number of further attempts when a bring-up fails.
 const MOST_RESTARTS: usize = 2;

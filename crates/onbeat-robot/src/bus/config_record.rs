@@ -7,14 +7,10 @@
 use onbeat_rt::frame::{Command, word};
 
 use super::addresses::{FMMU, FMMU_BYTES};
-use super::recovery::RegisterQuery;
+use super::register_query::RegisterQuery;
 use super::sdo::SdoTransfer;
 use super::sync0::Sync0Timing;
-use onbeat_ethercat::registers::TIME_DELAY;
-pub(super) use onbeat_ethercat::registers::{
-    AL_CONTROL, AL_STATUS, SII_OWNER, SPEED_START, STATION, SYNC_MANAGER, SYSTEM_TIME,
-    TIME_DIFFERENCE, TIME_OFFSET,
-};
+use onbeat_ethercat::registers::{AL_CONTROL, SPEED_START, SYNC_MANAGER, TIME_DELAY};
 use onbeat_ethercat::setup::ObjectValue;
 
 /// Maximum length of a recorded write, in bytes: an FMMU, or eight SyncManagers.

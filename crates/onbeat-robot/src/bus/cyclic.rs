@@ -7,8 +7,8 @@
 use onbeat_rt::frame::{self, Command, LONGEST, Writer, is_reply_to, register, working_counter};
 use onbeat_rt::time::Instant;
 
-use super::config_record::{AL_STATUS, SYNC_MANAGER, SYSTEM_TIME, TIME_DIFFERENCE};
 use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::registers::{AL_STATUS, SYNC_MANAGER, SYSTEM_TIME, TIME_DIFFERENCE};
 
 /// Purposes of frames: the index within a cycle, from 1, or [`ACYCLIC`].
 const FIRST: u8 = 1;

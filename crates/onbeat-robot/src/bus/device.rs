@@ -2,12 +2,15 @@
 
 use onbeat_rt::frame::word;
 
-use super::config_record::{ConfigStep, SYNC_MANAGER};
+use super::config_record::ConfigStep;
 use super::event_queue::EventWriter;
 use super::identification::{Identification, RejectReason};
-use super::recovery::{KnownDevice, OP, Recovery};
+use super::known_device::KnownDevice;
+use super::recovery::Recovery;
 use super::sdo::SdoTransfer;
+use onbeat_ethercat::al::OP;
 use onbeat_ethercat::event::EventKind;
+use onbeat_ethercat::registers::SYNC_MANAGER;
 
 /// Minimum length of a mailbox for SDOs, in bytes.
 const SHORTEST_MAIL: usize = 24;

@@ -12,11 +12,13 @@ use super::addresses::BusAddresses;
 use super::cyclic::{ACYCLIC, CycleReply, FrameClass, MAILBOX_FULL};
 use super::device::{BusDevice, DeviceStage};
 use super::event_queue::EventWriter;
+use super::known_device::KnownDevice;
 use super::position_scan::{NO_ANSWER, PositionScan, UnknownDevice, identical_devices};
 use super::pump::emergency_of_mail;
-use super::recovery::{KnownDevice, OP, Recovery, RecoveryProgress};
+use super::recovery::{Recovery, RecoveryProgress};
 use super::sdo::{MailboxStep, SdoTransfer};
 use onbeat_control::SdoFailure;
+use onbeat_ethercat::al::OP;
 use onbeat_ethercat::event::EventKind;
 
 /// Number of cycles in which AL states are read after the last problem.

@@ -1,7 +1,13 @@
 //! Errors of a bus.
 
+use std::fmt;
+
+use super::addresses::MOST_DEVICES;
 use onbeat_control::SdoFailure;
-use onbeat_ethercat::carrier::CarrierError;
+use onbeat_ethercat::carrier::{CarrierError, User};
+
+/// Time to listen for frames of a running bus before sending, in ns.
+pub(super) const LISTEN_NS: u64 = 200_000_000;
 
 /// Reasons why a bus does not come up, or cannot continue.
 #[derive(Debug, thiserror::Error)]
@@ -179,14 +185,14 @@ pub enum BusError {
     },
     /// A scan found a running bus.
     #[error("{0}")]
-    Running(super::scan::RunningBus),
+    Running(RunningBus),
     /// Frames are not answered any more.
     #[error(
         "a frame was sent {0} times without a reply; check cables and power, and that no other program uses the interface"
     )]
     NoAnswer(u32),
     /// More devices than one bus supports.
-    #[error("{0} SubDevices answer, one bus supports at most {most}; divide them between interfaces", most = super::MOST_DEVICES)]
+    #[error("{0} SubDevices answer, one bus supports at most {most}; divide them between interfaces", most = MOST_DEVICES)]
     TooMany(usize),
     /// Devices did not reach OP in time.
     #[error("{missing} of {devices} SubDevices did not reach OP within {seconds} s: {first}")]
@@ -200,4 +206,27 @@ pub enum BusError {
         /// The first of them, with its AL status code in words.
         first: String,
     },
+}
+
+/// A bus that is running already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunningBus {
+    /// A bus of onbeat: interface and process.
+    Onbeat(String, User),
+    /// A bus of another program: interface, and number of frames received while nothing was sent.
+    Foreign(String, u64),
+}
+
+impl fmt::Display for RunningBus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Onbeat(on, user) => write!(f, "onbeat is running a bus on \"{on}\": {user}")?,
+            Self::Foreign(on, frames) => write!(
+                f,
+                "another MainDevice is running on \"{on}\": {frames} of its frames were received within {} ms",
+                LISTEN_NS / 1_000_000
+            )?,
+        }
+        write!(f, "; nothing was sent: use `--beside-running` to scan read-only")
+    }
 }

@@ -14,11 +14,14 @@
 //! the FMMU content must still be the configured one, or all other devices of the type must be at
 //! their positions; [`super::position_scan`] checks the latter.
 
-use onbeat_ethercat::registers::{ALIAS, SII_CONTROL, SII_DATA};
+use onbeat_ethercat::al::{ERROR, INIT};
+use onbeat_ethercat::registers::{
+    AL_CONTROL, AL_STATUS, ALIAS, SII_CONTROL, SII_DATA, SII_OWNER, STATION,
+};
 use onbeat_rt::frame::{Command, position, register, word};
 
-use super::config_record::{AL_CONTROL, AL_STATUS, SII_OWNER, STATION};
-use super::recovery::{ERROR, INIT, KnownDevice, RegisterQuery};
+use super::known_device::KnownDevice;
+use super::register_query::RegisterQuery;
 
 /// EEPROM words of vendor, product, revision and serial number.
 const IDENTITY: [u16; 4] = [0x0008, 0x000a, 0x000c, 0x000e];

@@ -9,7 +9,7 @@ use super::device::BusDevice;
 /// Positions read in one frame.
 const PLACES_PER_FRAME: usize = 64;
 /// Maximum number of positions.
-const MOST_PLACES: usize = 2 * super::MOST_DEVICES;
+const MOST_PLACES: usize = 2 * super::addresses::MOST_DEVICES;
 
 /// State of a position scan.
 #[derive(Clone, Debug)]

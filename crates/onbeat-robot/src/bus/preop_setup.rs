@@ -4,18 +4,19 @@
 
 use onbeat_rt::frame::{self, Command, LONGEST, Writer, register, working_counter};
 
-use super::Wire;
 use super::acyclic::{AcyclicFrame, AcyclicQuery, MAX_QUERIES, QueryPurpose};
-use super::config_record::{ConfigStep, SYSTEM_TIME};
+use super::config_record::ConfigStep;
 use super::cyclic::ACYCLIC;
 use super::device::{BusDevice, DeviceStage};
 use super::error::BusError;
+use super::known_device::KnownDevice;
 use super::pump::emergency_of_mail;
-use super::recovery::{KnownDevice, Recovery, RecoveryProgress};
+use super::recovery::{Recovery, RecoveryProgress};
 use super::sync0::Sync0Timing;
 use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::Layout;
-use onbeat_ethercat::registers::{WATCHDOG_DIVIDER, WATCHDOG_TIME};
+use onbeat_ethercat::registers::{SYSTEM_TIME, WATCHDOG_DIVIDER, WATCHDOG_TIME};
+use onbeat_ethercat::wire::Wire;
 
 /// Interval between frames, in ns.
 const EVERY_NS: u64 = 1_000_000;
@@ -167,6 +168,7 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
                 _ => {}
             }
         }
+
         Ok(())
     }
 

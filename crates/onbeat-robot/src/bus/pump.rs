@@ -12,13 +12,13 @@ use ethercrab::{PduRx, PduTx};
 use onbeat_rt::frame::{self, Command, LONGEST, Writer, word};
 use onbeat_rt::time::Instant;
 
-use super::Wire;
 use super::addresses::{self, BusAddresses};
 use super::config_record::{ConfigRecord, datagrams};
 use super::cyclic::ACYCLIC;
 use super::error::BusError;
 use super::sii_cache::{FrameAction, SiiCache};
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
+use onbeat_ethercat::wire::Wire;
 
 /// Time after which a frame is sent again, in ns.
 const REPLY_WITHIN_NS: u64 = 5_000_000;

@@ -11,17 +11,17 @@
 //! The script is the device's recorded configuration: registers, start-up values, SYNC0, AL states.
 //! During bring-up, [`super::preop_setup`] runs the same steps for the first time.
 
-use onbeat_rt::frame::{Command, register, word};
+use onbeat_rt::frame::word;
 
-use super::config_record::{
-    AL_CONTROL, AL_STATUS, ConfigStep, FmmuMark, RegisterWrite, SPEED_START, SYSTEM_TIME,
-    TIME_OFFSET,
-};
+use super::config_record::{ConfigStep, RegisterWrite};
 use super::identification::{Identification, IdentificationResult, RejectReason};
+use super::known_device::KnownDevice;
+use super::register_query::RegisterQuery;
 use super::sdo::SdoTransfer;
 use super::sync0::{Sync0Setup, long};
 use onbeat_control::SdoFailure;
-pub(super) use onbeat_ethercat::al::{ERROR, INIT, OP, PREOP, SAFEOP};
+use onbeat_ethercat::al::{ERROR, INIT, OP, PREOP, SAFEOP};
+use onbeat_ethercat::registers::{AL_CONTROL, AL_STATUS, SPEED_START, SYSTEM_TIME, TIME_OFFSET};
 
 /// Maximum number of cycles for a change of state.
 const TIMEOUT_CYCLES: u64 = 5_000;
@@ -33,36 +33,6 @@ const SPEED: u16 = 0x1000;
 
 /// Number of cycles a device has to process an acknowledgement.
 const GRACE: u64 = 3;
-
-/// Maximum data length of a query, in bytes.
-pub(super) const MAX_QUERY_BYTES: usize = 64;
-
-/// Register access of a device in one cycle.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RegisterQuery {
-    pub(super) command: Command,
-    pub(super) address: u32,
-    pub(super) bytes: [u8; MAX_QUERY_BYTES],
-    pub(super) length: usize,
-}
-
-impl RegisterQuery {
-    pub(super) fn read(station: u16, at: u16, length: usize) -> Self {
-        Self {
-            command: Command::Fprd,
-            address: register(station, at),
-            bytes: [0; MAX_QUERY_BYTES],
-            length,
-        }
-    }
-
-    pub(super) fn write(station: u16, at: u16, data: &[u8]) -> Self {
-        let mut bytes = [0; MAX_QUERY_BYTES];
-        let length = data.len().min(MAX_QUERY_BYTES);
-        bytes[..length].copy_from_slice(&data[..length]);
-        Self { command: Command::Fpwr, address: register(station, at), bytes, length }
-    }
-}
 
 /// Result of processing a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,35 +82,6 @@ enum RecoveryStep {
     SetClock(usize),
     ResetClockLoop(usize),
     Done,
-}
-
-/// Identity and configuration of a device.
-#[derive(Clone, Debug)]
-pub(super) struct KnownDevice {
-    pub(super) station: u16,
-    /// Vendor, product, revision, serial number.
-    pub(super) identity: [u32; 4],
-    /// Configured station alias, 0 for none.
-    pub(super) alias: u16,
-    /// Whether other devices of the bus have the same identity and alias.
-    pub(super) has_identical: bool,
-    pub(super) script: Box<[ConfigStep]>,
-    /// Content of its FMMU after the script.
-    pub(super) mark: Option<FmmuMark>,
-    pub(super) has_clock: bool,
-    /// Counter of the last mail sent to it.
-    pub(super) last_mail_counter: u8,
-}
-
-impl KnownDevice {
-    /// Returns index and subindex of the object that a step of the script writes.
-    pub(super) fn object(&self, line: usize) -> (u16, u8) {
-        if let Some(ConfigStep::Object(transfer)) = self.script.get(line) {
-            transfer.object()
-        } else {
-            (0, 0)
-        }
-    }
 }
 
 /// Recovery of a device.

@@ -5,22 +5,17 @@
 //! EEPROM is assigned to the MainDevice (0x0500, 0x0501). While a bus is running, nothing is
 //! written. AL states, station addresses and process data are never changed.
 
-use std::fmt;
-
 use onbeat_rt::frame::{self, Command, LONGEST, Writer, position, register, word, working_counter};
 use onbeat_rt::time::Instant;
 
-use super::MOST_DEVICES;
-use super::Wire;
-use super::config_record::{AL_STATUS, SII_OWNER, STATION};
+use super::addresses::MOST_DEVICES;
 use super::cyclic::SCAN;
-use super::error::BusError;
-use onbeat_ethercat::carrier::{CarrierError, User};
-use onbeat_ethercat::registers::SII_CONTROL;
+use super::error::{BusError, LISTEN_NS, RunningBus};
+use onbeat_ethercat::carrier::CarrierError;
+use onbeat_ethercat::registers::{AL_STATUS, SII_CONTROL, SII_OWNER, STATION};
 use onbeat_ethercat::sii::Sii;
+use onbeat_ethercat::wire::Wire;
 
-/// Time to listen for frames of a running bus before sending, in ns.
-const LISTEN_NS: u64 = 200_000_000;
 /// Timeout of a frame, and maximum number of attempts.
 const REPLY_WITHIN_NS: u64 = 5_000_000;
 const MOST_TRIES: u32 = 20;
@@ -72,29 +67,6 @@ pub struct ScannedDevice {
     pub has_clock: bool,
     /// Identity, if the EEPROM was read and is not blank.
     pub identity: Option<DeviceIdentity>,
-}
-
-/// A bus that is running already.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RunningBus {
-    /// A bus of onbeat: interface and process.
-    Onbeat(String, User),
-    /// A bus of another program: interface, and number of frames received while nothing was sent.
-    Foreign(String, u64),
-}
-
-impl fmt::Display for RunningBus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Onbeat(on, user) => write!(f, "onbeat is running a bus on \"{on}\": {user}")?,
-            Self::Foreign(on, frames) => write!(
-                f,
-                "another MainDevice is running on \"{on}\": {frames} of its frames were received within {} ms",
-                LISTEN_NS / 1_000_000
-            )?,
-        }
-        write!(f, "; nothing was sent: use `--beside-running` to scan read-only")
-    }
 }
 
 /// Scans for devices and reads their identities. `on` names the wire in messages.

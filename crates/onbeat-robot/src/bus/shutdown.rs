@@ -2,9 +2,9 @@
 
 use onbeat_rt::frame::{self, Command, LONGEST, Writer, register, working_counter};
 
-use super::Wire;
-use super::config_record::{AL_CONTROL, AL_STATUS};
 use super::cyclic::ACYCLIC;
+use onbeat_ethercat::registers::{AL_CONTROL, AL_STATUS};
+use onbeat_ethercat::wire::Wire;
 
 /// Maximum time to wait for a state, and the polling interval.
 const STATE_WITHIN_NS: u64 = 100_000_000;

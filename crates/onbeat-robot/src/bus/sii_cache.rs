@@ -11,10 +11,10 @@
 
 use std::collections::BTreeMap;
 
-use onbeat_ethercat::registers::{SII_CONTROL, SII_DATA};
+use onbeat_ethercat::registers::{SII_CONTROL, SII_DATA, STATION};
 use onbeat_rt::frame::{Command, Writer, register, word};
 
-use super::config_record::{STATION, datagrams};
+use super::config_record::datagrams;
 
 /// Bytes of control, address and data of a read (ETG.1000.4, 6.4).
 const WHOLE: usize = 14;

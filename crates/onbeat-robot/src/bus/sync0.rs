@@ -11,10 +11,9 @@
 //! frame that activates SYNC0, after the activation. ethercrab's SYNC0 configuration does not fit:
 //! it has one period and no shift for all devices, and checks neither clocks nor start time.
 
-use onbeat_ethercat::registers::{SYNC_CYCLE, SYNC_START, SYNC_UNIT};
+use onbeat_ethercat::registers::{SYNC_CYCLE, SYNC_START, SYNC_UNIT, SYSTEM_TIME, TIME_DIFFERENCE};
 
-use super::config_record::{SYSTEM_TIME, TIME_DIFFERENCE};
-use super::recovery::RegisterQuery;
+use super::register_query::RegisterQuery;
 
 /// SYNC unit and activation registers: off.
 const OFF: [u8; 2] = [0, 0];

@@ -1,7 +1,7 @@
 //! Trajectory from a CSV file.
 
 use super::file::{AtEnd, Interpolation, Robot};
-use super::trajectory::TrajectoryError;
+use super::trajectory_error::TrajectoryError;
 
 /// Samples of the joints in a CSV file.
 #[derive(Clone, Debug)]

@@ -13,10 +13,12 @@ use onbeat_ethercat::layout::{DeviceKind, Layout};
 
 use self::joint_table::{DriveOffsets, JointTable, fits, joint, last};
 use self::robot_table::RobotTable;
-use super::goal::MOST_JOINTS;
 use super::ladder::Thresholds;
 use super::limits::Limits;
-use super::waves::Wave;
+use super::wave::Wave;
+
+/// Maximum number of joints of a robot: the size of goal records and of the status.
+pub const MOST_JOINTS: usize = 256;
 
 /// Errors in a robot file.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -206,7 +208,7 @@ pub struct Robot {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RobotFile {
+struct RobotFileTables {
     #[serde(default)]
     robot: RobotTable,
     #[serde(default)]
@@ -247,7 +249,7 @@ impl Robot {
     /// # Errors
     /// [`RobotError`]: what in the file is invalid.
     pub fn from_toml(text: &str, layout: &Layout, period_ns: u64) -> Result<Self, RobotError> {
-        let file: RobotFile = toml::from_str(text).map_err(|error| syntax(text, &error))?;
+        let file: RobotFileTables = toml::from_str(text).map_err(|error| syntax(text, &error))?;
         let settings = file.robot.settings(period_ns)?;
         let drives = || {
             layout.devices.iter().enumerate().filter(|(_, device)| device.kind == DeviceKind::Drive)

@@ -5,10 +5,7 @@ use std::sync::{Arc, Mutex, TryLockError};
 
 use onbeat_control::{GoalAnswer, GoalSide};
 
-use super::file::Robot;
-
-/// Maximum number of joints of a robot: the size of goal records and of the status.
-pub const MOST_JOINTS: usize = 256;
+use super::file::{MOST_JOINTS, Robot};
 
 /// A goal: target positions of joints, in a record of fixed size.
 #[derive(Clone, Copy, Debug)]

@@ -41,20 +41,23 @@ mod power;
 mod status;
 mod task;
 mod trajectory;
+mod trajectory_error;
 mod view;
+mod wave;
 mod waves;
 
 pub use controller::MotionController;
 pub use event::{NO_JOINT, RobotEvent, RobotEventKind};
 pub use file::{
-    AtEnd, CsvSettings, GaitSettings, Interpolation, JointSetting, OnFault, Robot, RobotError,
-    RobotSettings,
+    AtEnd, CsvSettings, GaitSettings, Interpolation, JointSetting, MOST_JOINTS, OnFault, Robot,
+    RobotError, RobotSettings,
 };
-pub use goal::{CommanderGoals, GoalRecord, GoalSlot, GoalSource, MOST_JOINTS};
+pub use goal::{CommanderGoals, GoalRecord, GoalSlot, GoalSource};
 pub use ladder::{Rung, Thresholds};
 pub use limits::{AtLimit, Limits};
 pub use power::JointState;
 pub use status::{DownReason, JointStatus, RobotCounts, RobotPhase, SafeStopReason, Status};
 pub use task::{Outlets, RobotCommands, RobotSnapshot, RobotTask, RoundTrips, run_for};
-pub use trajectory::{Trajectory, TrajectoryError};
+pub use trajectory::Trajectory;
+pub use trajectory_error::TrajectoryError;
 pub use view::{BusView, DeviceView, JointView, LoopView, RobotView, SpikeView};

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::cycle_messages::JointSample;
+
 use super::event::NO_JOINT;
-use super::goal::MOST_JOINTS;
+use super::file::MOST_JOINTS;
 use super::ladder::Rung;
 use super::limits::AtLimit;
 use super::power::JointState;
@@ -84,6 +86,15 @@ pub struct JointStatus {
     pub reason: DownReason,
     /// Limits it has reached.
     pub at: AtLimit,
+}
+
+impl JointStatus {
+    /// Returns what other processes see of this joint.
+    pub(super) const fn sample(&self) -> JointSample {
+        let Self { target_rad, actual_rad, velocity_rad_s, torque_permille, statusword, .. } =
+            *self;
+        JointSample { target_rad, actual_rad, velocity_rad_s, torque_permille, statusword }
+    }
 }
 
 /// Counters since the start.

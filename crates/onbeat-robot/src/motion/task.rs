@@ -16,7 +16,7 @@ use onbeat_ethercat::step::{BusCycle, Controller};
 
 use super::controller::MotionController;
 use super::event::RobotEvent;
-use super::status::{RobotPhase, Status};
+use super::status::{JointStatus, RobotPhase, Status};
 
 /// Runs one cycle of the bus; returns whether the robot is at rest. With `is_stopping`, the
 /// controller brings it to rest.
@@ -193,6 +193,8 @@ impl<'r, W: Wire> RobotTask<'r, W> {
         match serving {
             Some(serving) => {
                 serving.publish(cycle, (bus.inputs(), bus.outputs()), controller.robot());
+                let joints = controller.status().joints().iter().map(JointStatus::sample);
+                serving.set_joints(controller.robot(), joints);
                 serving.after_cycle(bus, cycle, times, keep);
             }
             None => {

@@ -21,6 +21,7 @@ use super::devices::{Environment, SimulatedDevices, Undisturbed, WireKind};
 use super::error::BusProbeError;
 use super::event_channel::{EventReceiver, EventSender, event_channel};
 use crate::bus::{Bus, BusError, BusOptions, ExchangeMode, InProcess, Packets, Wire};
+use crate::cycle_messages::CycleMessages;
 use crate::image_service::{self, BackgroundService, CycleService, CycleTimes};
 use onbeat::probe::Setting;
 use onbeat::probe::description::{self, Body, Companion, Defaults, Given, Parts, ProbeError};
@@ -82,9 +83,11 @@ pub(super) fn open(
         image.keep_outputs().map_err(BusProbeError::from)?;
     }
 
+    let messages = CycleMessages::create(name, &layout, &[], setting.period_ns)
+        .map_err(BusProbeError::from)?;
     let (controller, serving, background) = image_service::serve(image, controller);
     let mut rig = Rig::bring_up(&wanted, controller, world)?;
-    rig.serving = Some(serving);
+    rig.serving = Some(serving.with_messages(Some(messages)));
     let mut parts = parts(rig);
     parts.companion = Box::new(WithImageService { background, inner: parts.companion });
     Ok(parts)

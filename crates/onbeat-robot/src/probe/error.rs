@@ -1,7 +1,7 @@
 //! Errors of the probes with a bus.
 
 use onbeat::probe::ProbeError;
-use onbeat_control::ControlError;
+use onbeat_control::{ControlError, RingError};
 use onbeat_ethercat::description::DescriptionError;
 
 use crate::bus::BusError;
@@ -27,6 +27,9 @@ pub enum BusProbeError {
     /// The shared image cannot be created.
     #[error(transparent)]
     Control(#[from] ControlError),
+    /// The ring of cycles cannot be created.
+    #[error(transparent)]
+    Ring(#[from] RingError),
     /// Too many readers.
     #[error("{readers} readers; at most {most} threads read the image")]
     TooManyReaders {

@@ -2,6 +2,12 @@
 //! drive, and effect of readers of its image.
 //!
 //! They are [`onbeat::probe`] descriptions and run like those; the command line lists both.
+//!
+//! ```
+//! use onbeat_robot::probe::ALL;
+//!
+//! assert_eq!(ALL.map(|probe| probe.name), ["chain", "bus", "sharing"]);
+//! ```
 
 pub mod bus;
 pub mod chain;

@@ -89,7 +89,17 @@ pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts
     };
 
     let (sender, results) = channel();
-    let pins = Pins::new(sensor, actor, has_drive, (count, setting.period_ns, sender));
+    let pins = Pins {
+        sensor: (sensor, None),
+        actor: (actor, None),
+        is_drive: has_drive,
+        count,
+        period_ns: setting.period_ns,
+        state: PinState::Resting(None),
+        level: 0,
+        random: fastrand::Rng::new(),
+        sender: Some(sender),
+    };
     let mut parts = bus::open(setting, given, Some(controller), pins)?;
     let measured = ReactionTimes::new(setting.period_ns, prediction);
     parts.figures = Box::new(ReactionFigures(BusFigures));
@@ -234,25 +244,6 @@ struct Pins {
 }
 
 impl Pins {
-    fn new(
-        sensor: String,
-        actor: String,
-        is_drive: bool,
-        (count, period_ns, sender): (u64, u64, Sender<Reaction>),
-    ) -> Self {
-        Self {
-            sensor: (sensor, None),
-            actor: (actor, None),
-            is_drive,
-            count,
-            period_ns,
-            state: PinState::Resting(None),
-            level: 0,
-            random: fastrand::Rng::new(),
-            sender: Some(sender),
-        }
-    }
-
     /// Waits this number of periods plus a random fraction of one.
     fn rest_from(&mut self, now: Instant, periods: u64) {
         let until = now.plus_ns(periods * self.period_ns + self.random.u64(..self.period_ns));
@@ -365,6 +356,7 @@ impl Companion for ReactionCounter {
                 }
             }
         }
+
         if self.is_over { Flow::Stop } else { self.inner.look(recorder) }
     }
 

@@ -94,6 +94,7 @@ impl SdoServer {
         else {
             return SdoOutcome::Refused(TOO_SHORT);
         };
+
         let bytes = request.len() - 2;
         match header >> 12 {
             SDO_INFORMATION if self.details & details::INFORMATION == 0 => {

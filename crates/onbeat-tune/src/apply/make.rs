@@ -271,7 +271,8 @@ impl<'a> StepMaker<'a> {
 
     fn raised(&mut self, step: &PlanStep) -> Result<StepOutcome, String> {
         let task = self.resolver.plan.task.ok_or("the plan names no thread of a loop")?;
-        let rt = crate::CpuList::parse_list(&step.new).map_err(|error| error.to_string())?;
+        let rt =
+            crate::cpu_list::CpuList::parse_list(&step.new).map_err(|error| error.to_string())?;
         let request =
             ShieldRequest { rt, free: vec![Free::Thread(task)], scope: self.resolver.scope };
 

@@ -12,6 +12,15 @@
 //! first. After success the journal is kept: [`undo`] undoes it, from any process, also after a
 //! crash.
 //!
+//! ```
+//! use onbeat_tune::LiveHost;
+//! use onbeat_tune::apply::status;
+//!
+//! let journals = tempfile::tempdir()?;
+//! assert!(status(&LiveHost::new(), journals.path())?.is_empty(), "nothing is applied");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Absent on purpose: settings whose old value cannot be read, and anything that takes a reboot.
 
 pub mod make;
@@ -208,7 +217,8 @@ pub fn apply(
 /// Refuses a plan before anything is changed.
 fn admit(resolver: &Resolver<'_>, request: &ApplyRequest) -> Result<(), ApplyError> {
     let Resolver { host, plan, loop_cpus, online, .. } = resolver;
-    let (cpus, all) = (loop_cpus.clone(), online.clone());
+    let cpus = loop_cpus.clone();
+    let all = online.clone();
     if cpus.is_empty() || !cpus.is_within(&all) {
         return Err(PlanError::NotOnline { cpus, online: all }.into());
     }

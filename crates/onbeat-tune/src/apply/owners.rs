@@ -18,7 +18,7 @@ pub enum OwnerRule {
 }
 
 /// A program that overwrites settings.
-struct Owner {
+struct SettingOwner {
     /// Its process, as the kernel cuts the name.
     process: &'static str,
     /// Its unit.
@@ -29,8 +29,8 @@ struct Owner {
     together: &'static str,
 }
 
-const OWNERS: [Owner; 6] = [
-    Owner {
+const OWNERS: [SettingOwner; 6] = [
+    SettingOwner {
         process: "irqbalance",
         unit: "irqbalance.service",
         overwrites: |step| {
@@ -38,7 +38,7 @@ const OWNERS: [Owner; 6] = [
         },
         together: "set IRQBALANCE_BANNED_CPULIST to the loop's CPUs in its environment file and restart it",
     },
-    Owner {
+    SettingOwner {
         process: "tuned",
         unit: "tuned.service",
         overwrites: |step| {
@@ -46,25 +46,25 @@ const OWNERS: [Owner; 6] = [
         },
         together: "run `tuned-adm off`, or add the same settings to a profile of TuneD",
     },
-    Owner {
+    SettingOwner {
         process: "power-profiles-",
         unit: "power-profiles-daemon.service",
         overwrites: is_about_power,
         together: "select its profile performance and leave freq.* out of the plan",
     },
-    Owner {
+    SettingOwner {
         process: "thermald",
         unit: "thermald.service",
         overwrites: is_about_power,
         together: "leave freq.* out of the plan, or stop it where the cooling suffices",
     },
-    Owner {
+    SettingOwner {
         process: "auto-cpufreq",
         unit: "auto-cpufreq.service",
         overwrites: is_about_power,
         together: "leave freq.* out of the plan",
     },
-    Owner {
+    SettingOwner {
         process: "rt-conf",
         unit: "snap.rt-conf.rt-conf.service",
         overwrites: |step| {
@@ -120,7 +120,8 @@ pub fn find(host: &dyn HostFiles, plan: &Plan) -> Result<Option<OtherOwner>, Tun
         let mut ids: Vec<String> =
             plan.steps[..until].iter().filter(|step| (owner.overwrites)(step)).map(|step| step.id.clone()).collect();
         ids.dedup();
-        let (process, pid) = (task.comm.clone(), task.pid);
+        let process = task.comm.clone();
+        let pid = task.pid;
         (!ids.is_empty()).then_some(OtherOwner { process, pid, ids, together: owner.together, unit: owner.unit })
     });
 

@@ -1,8 +1,8 @@
 //! From a step of a plan to the changes of this machine, with the values that are found now.
 
-use crate::CpuList;
 use crate::catalogue::probes::matches;
 use crate::change::{Intent, Key, Kind, online};
+use crate::cpu_list::CpuList;
 use crate::error::TuneError;
 use crate::host_files::HostFiles;
 use crate::plan::{Plan, PlanError, PlanStep, StepTarget, ThreadGroup};
@@ -121,7 +121,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn interrupt(&self, step: &PlanStep, number: u32, handlers: &[String]) -> Changes {
-        let actions = crate::irq::actions(self.host, number);
+        let actions = crate::irq_handlers::actions(self.host, number);
         let read = |file: &str| {
             self.host.read(&format!("/proc/irq/{number}/{file}")).map(|text| text.trim().to_owned())
         };

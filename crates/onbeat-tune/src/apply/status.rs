@@ -76,12 +76,12 @@ pub fn status(host: &dyn HostFiles, directory: &Path) -> Result<Vec<AppliedJourn
 
         let online = online(host);
         // A setting that was changed twice has the value of the second change.
-        let is_ours = |intent: &crate::Intent, now: &str| {
+        let is_ours = |intent: &crate::change::Intent, now: &str| {
             found
                 .open_intents()
                 .any(|other| other.key.is_same_setting(&intent.key) && other.is_ours(now, &online))
         };
-        let state = |intent: &crate::Intent| match intent.key.current(host) {
+        let state = |intent: &crate::change::Intent| match intent.key.current(host) {
             Ok(None) => ChangeState::Gone,
             Ok(Some(now)) if intent.same(&now, &intent.old, &online) => ChangeState::Restored,
             Ok(Some(now)) if is_ours(intent, &now) || now == "held" || now.is_empty() => {
@@ -90,7 +90,7 @@ pub fn status(host: &dyn HostFiles, directory: &Path) -> Result<Vec<AppliedJourn
             Ok(Some(now)) => ChangeState::ChangedSince { now: now.trim().to_owned() },
             Err(error) => ChangeState::Unknown { why: error.to_string() },
         };
-        let change = |intent: &crate::Intent| AppliedChange {
+        let change = |intent: &crate::change::Intent| AppliedChange {
             id: intent.id.clone(),
             setting: intent.key.name(),
             old: intent.old.clone(),

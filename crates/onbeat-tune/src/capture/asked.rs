@@ -42,7 +42,7 @@ pub(super) struct AskedNames {
 
 impl AskedNames {
     /// Collects the names of all records.
-    pub(super) fn of(catalogue: &Catalogue) -> Self {
+    pub(super) fn from_catalogue(catalogue: &Catalogue) -> Self {
         let mut asked = Self::default();
         asked.parameters.extend(PARAMETERS_OF_FACTS.map(str::to_owned));
         for record in &catalogue.records {

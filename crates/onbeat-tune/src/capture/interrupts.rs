@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::accesses::Accesses;
+use crate::capture_archive::accesses::Accesses;
 
 /// Counts of interrupts since boot; a plan chooses CPUs by them.
 const COUNTS: &str = "/proc/interrupts";
@@ -16,7 +16,7 @@ const USUAL_INTERFACES: [&str; 7] = ["lo", "eth", "en", "wl", "ww", "can", "ib"]
 pub(super) struct RenamedInterfaces(Vec<(String, String)>);
 
 impl RenamedInterfaces {
-    pub(super) fn of(accesses: &Accesses) -> Self {
+    pub(super) fn from_accesses(accesses: &Accesses) -> Self {
         let Some(Ok(interfaces)) = accesses.lists.get(INTERFACES) else { return Self::default() };
         let renamed = interfaces.iter().filter(|name| !is_usual(name)).enumerate();
         Self(renamed.map(|(number, name)| (name.clone(), format!("other{number}"))).collect())
@@ -63,7 +63,8 @@ fn replaced(text: &str, name: &str, other: &str) -> String {
     let mut new = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find(name) {
-        let (before, after) = (&rest[..at], &rest[at + name.len()..]);
+        let before = &rest[..at];
+        let after = &rest[at + name.len()..];
         let is_part =
             before.ends_with(char::is_alphanumeric) || after.starts_with(char::is_alphanumeric);
         new.push_str(before);

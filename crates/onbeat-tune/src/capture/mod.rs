@@ -2,12 +2,9 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `accesses` | what a recording [`HostTree`] was asked for, and what it answered |
 //! | `asked` | the names that the catalogue asks for |
 //! | `privacy` | what of each file is kept |
 //! | `interrupts` | their counts and the names of their handlers |
-//! | `archive` | the tar archive and its `capture.json`: [`CaptureManifest`] |
-//! | `files` | an archive in memory, as a [`HostTree`] reads it |
 //!
 //! [`capture`] runs every probe of the catalogue for every CPU, makes the steps of every record, and
 //! keeps what they read, so that check and plan find in the capture what they find on the machine.
@@ -30,66 +27,22 @@
 //! Absent on purpose: the program with the loop. Numbers of threads mean nothing on another
 //! machine.
 
-mod accesses;
-mod archive;
 mod asked;
-mod files;
 mod interrupts;
 mod privacy;
 
-use std::io::{self, Write};
+use std::io::Write;
 
-use crate::CpuList;
+use crate::capture_archive::archive;
 use crate::catalogue::loop_setup::CpuSetVariable;
 use crate::catalogue::probes::ProbeSpec;
 use crate::catalogue::survey::Survey;
 use crate::catalogue::wanted::WantedValue;
 use crate::catalogue::{Catalogue, HostTree, LoopSetup, catalogue};
+use crate::cpu_list::CpuList;
 use crate::plan::{CpuChoice, cpus, steps};
 
-pub(crate) use accesses::{AccessFailure, Accesses};
-pub use archive::CaptureManifest;
-pub(crate) use files::CapturedFiles;
-
-/// Why a capture could not be written or read.
-#[derive(Debug, thiserror::Error)]
-pub enum CaptureError {
-    /// The archive cannot be written, or cannot be read as a tar archive.
-    #[error("the capture cannot be read or written: {0}")]
-    Archive(#[from] io::Error),
-    /// An entry that no capture has.
-    #[error(
-        "the entry {path} of the capture is {problem}. Captures hold regular files and directories below /"
-    )]
-    Entry {
-        /// The entry's path as in the archive.
-        path: String,
-        /// What is wrong with it.
-        problem: &'static str,
-    },
-    /// The archive is larger than any capture.
-    #[error("the capture has more than {most} {what}; a machine with 1,024 CPUs has fewer")]
-    TooLarge {
-        /// The limit.
-        most: u64,
-        /// `entries` or `bytes`.
-        what: &'static str,
-    },
-    /// `capture.json` is not what this version writes.
-    #[error("capture.json is not valid: {0}")]
-    Manifest(String),
-}
-
-/// What a capture holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CaptureSummary {
-    /// Files in the archive.
-    pub files: usize,
-    /// Threads among them.
-    pub threads: usize,
-    /// Paths that exist and could not be read.
-    pub refused: usize,
-}
+pub use crate::capture_archive::{CaptureError, CaptureManifest, CaptureSummary};
 
 /// Writes what check and plan read on a machine as a tar archive; `about` says in a line which
 /// machine it is.
@@ -109,7 +62,7 @@ pub fn capture(
     read_everything(catalogue(), &recording);
 
     let mut accesses = recording.into_accesses();
-    privacy::clean(&mut accesses, &asked::AskedNames::of(catalogue()), host.is_live());
+    privacy::clean(&mut accesses, &asked::AskedNames::from_catalogue(catalogue()), host.is_live());
     archive::write(&accesses, about, archive)
 }
 

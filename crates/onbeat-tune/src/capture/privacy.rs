@@ -7,9 +7,9 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
-use super::accesses::{AccessFailure, Accesses};
 use super::asked::AskedNames;
 use super::interrupts::{self, RenamedInterfaces};
+use crate::capture_archive::accesses::{AccessFailure, Accesses};
 
 /// Set for kernel threads, in field 9 of a `stat`.
 const KERNEL_FLAG: u64 = 0x0020_0000;
@@ -47,7 +47,7 @@ pub(super) fn clean(accesses: &mut Accesses, asked: &AskedNames, is_live: bool) 
     }
     write_affinities(accesses);
 
-    let interfaces = RenamedInterfaces::of(accesses);
+    let interfaces = RenamedInterfaces::from_accesses(accesses);
     interfaces.rename_handlers(accesses);
     let new = new_names(accesses, &interfaces);
     rename(accesses, &new);
@@ -179,7 +179,8 @@ fn mounts(text: &str) -> String {
     let kept = |line: &str| {
         let (head, tail) = line.split_once(" - ")?;
         let mut fields = tail.split(' ');
-        let (kind, options) = (fields.next()?, fields.nth(1)?);
+        let kind = fields.next()?;
+        let options = fields.nth(1)?;
         match kind {
             "cgroup" | "cgroup2" => Some(format!("{head} - {kind} {kind} {options}\n")),
             _ if head.contains(" / / ") => Some(format!("{head} - {kind} device rw\n")),
@@ -307,7 +308,7 @@ mod tests {
     use crate::catalogue::catalogue;
 
     fn asked() -> AskedNames {
-        AskedNames::of(catalogue())
+        AskedNames::from_catalogue(catalogue())
     }
 
     #[test]
@@ -345,6 +346,7 @@ mod tests {
             processor("processor : 0\nSerial : 1000\nFeatures : fp asimd\nFeatures : fp\n"),
             "Features : fp asimd\n"
         );
+
         assert_eq!(swaps("Filename Type\n/data/my swap file 1\n"), "Filename Type\nswap\n");
         assert_eq!(
             mounts(
@@ -352,6 +354,7 @@ mod tests {
             ),
             "1 0 8:1 / / rw,relatime - ext4 device rw\n"
         );
+
         assert_eq!(
             config("# c\nCONFIG_DEFAULT_HOSTNAME=\"me\"\nCONFIG_HZ=250\n"),
             "CONFIG_DEFAULT_HOSTNAME=\"\"\nCONFIG_HZ=250\n"

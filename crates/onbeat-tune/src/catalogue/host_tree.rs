@@ -15,8 +15,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{CWD, Dir, Mode, OFlags, ResolveFlags};
 
-use crate::CpuList;
-use crate::capture::{AccessFailure, Accesses, CaptureError, CapturedFiles};
+use crate::capture_archive::{AccessFailure, Accesses, CaptureError, CapturedFiles};
+use crate::cpu_list::CpuList;
+
+pub use crate::capture_archive::is_absent;
 
 /// The largest part of a file that is read; interrupts of a machine with hundreds of CPUs take less
 /// than a tenth.
@@ -183,7 +185,7 @@ impl HostTree {
                 seen.registers.entry(path.to_owned()).or_default().insert(offset, bytes.to_vec());
             }
             Err(error) => {
-                seen.reads.insert(path.to_owned(), Err(AccessFailure::of(error)));
+                seen.reads.insert(path.to_owned(), Err(AccessFailure::from_error(error)));
             }
         });
         read
@@ -253,14 +255,8 @@ impl HostTree {
 fn answer<T: Clone>(result: &io::Result<T>) -> Result<T, AccessFailure> {
     match result {
         Ok(value) => Ok(value.clone()),
-        Err(error) => Err(AccessFailure::of(error)),
+        Err(error) => Err(AccessFailure::from_error(error)),
     }
-}
-
-/// Whether an error says that a file does not exist.
-#[must_use]
-pub fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::CpuList;
+use crate::cpu_list::CpuList;
 
 /// What the loop is like, and what it is given.
 ///

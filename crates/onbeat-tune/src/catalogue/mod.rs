@@ -11,7 +11,7 @@
 //! | [`host_tree`] | the files of a machine, live or captured: [`HostTree`] |
 //! | [`survey`] | facts of a machine that several probes need |
 //! | [`mod@check`] | a [`Finding`] for each record |
-//! | [`markdown`] | the catalogue as a page |
+//! | `clue` | the counters that a record names |
 //!
 //! ```
 //! use onbeat_tune::catalogue::catalogue;
@@ -25,10 +25,11 @@
 //! reading only.
 
 pub mod check;
+pub mod clue;
 pub mod host_tree;
 pub mod load;
 pub mod loop_setup;
-pub mod markdown;
+mod no_value;
 pub mod precondition;
 pub mod probes;
 pub mod record;

@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::Deserialize;
 
+use super::clue::Clue;
 use super::precondition::Precondition;
 use super::probes::ProbeSpec;
-use crate::evidence::Clue;
 
 /// One tuning. Every field is data of `records/*.toml`; an unknown field is refused.
 ///

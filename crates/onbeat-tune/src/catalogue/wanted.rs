@@ -19,9 +19,9 @@ use std::str::FromStr;
 use serde::Deserialize;
 
 use super::loop_setup::{CpuSetVariable, LoopNumber};
-use super::probes::NoValue;
+use super::no_value::NoValue;
 use super::survey::Survey;
-use crate::CpuList;
+use crate::cpu_list::CpuList;
 
 /// What a probe read.
 #[derive(Clone, Debug, PartialEq, Eq)]

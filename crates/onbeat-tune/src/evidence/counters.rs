@@ -4,28 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::CounterGroup;
 use super::tables::{TableRow, column_by_cpu, rows};
-use crate::CpuList;
+use super::{CounterGroup, CounterName};
 use crate::catalogue::host_tree::is_absent;
 use crate::catalogue::probes::NoValue;
 use crate::catalogue::{HostTree, LoopSetup};
-
-/// One counter of the kernel.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct CounterName {
-    /// Its group.
-    pub group: CounterGroup,
-    /// Its name within the group; empty where the group has one counter for each CPU.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub name: String,
-    /// Its CPU; `None` where it counts for the whole machine.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<u32>,
-    /// The handlers of an interrupt, joined by commas.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub device: Option<String>,
-}
+use crate::cpu_list::CpuList;
 
 /// Counters that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -7,79 +7,36 @@
 //! |---|---|
 //! | `counters` | [`HostCounters`]: one reading of all counters |
 //! | `tables` | the kernel's tables of numbers by CPU |
-//! | `clue` | [`Clue`]: the counters that a record names |
 //! | `words` | sentences such as "interrupt 24 (virtio-net) fired 1,204 times on CPU 1" |
+//!
+//! [`Clue`] is what a record names of them.
+//!
+//! ```
+//! use onbeat_tune::catalogue::{HostTree, LoopSetup, catalogue};
+//! use onbeat_tune::evidence::{Evidence, HostCounters};
+//!
+//! let (host, setup) = (HostTree::live(), LoopSetup::default());
+//! let before = HostCounters::read(&host, &setup);
+//! let evidence = Evidence::between(&before, &HostCounters::read(&host, &setup), 0.1);
+//! let mut records = catalogue().records.iter();
+//! let record = records.find(|record| !record.evidence.is_empty()).expect("some name counters");
+//! assert!(evidence.about(record, &setup.cpus).is_some());
+//! ```
 //!
 //! Absent on purpose: measuring a loop, and any right that a user does not have. A counter that
 //! cannot be read is listed in [`Evidence::unread`] with the reason.
 
-mod clue;
 mod counters;
 mod tables;
 mod words;
 
-use std::fmt;
-
 use serde::Serialize;
 
-pub use clue::Clue;
-pub use counters::{CounterName, HostCounters, UnreadCounter};
+pub use crate::catalogue::clue::{Clue, CounterGroup, CounterName};
+pub use counters::{HostCounters, UnreadCounter};
 
-use crate::CpuList;
 use crate::catalogue::{CheckVerdict, Finding, TuningRecord};
-
-/// A group of counters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CounterGroup {
-    /// Interrupts of devices, by number.
-    DeviceInterrupts,
-    /// Interrupts of a CPU's own, by the kernel's letters: `LOC`, `RES`, `CAL`.
-    LocalInterrupts,
-    /// Softirqs by name.
-    Softirqs,
-    /// Time in which the hypervisor ran something else, in units of 10 ms.
-    Steal,
-    /// Switches to a thread: of each CPU where the kernel counts them, else of the machine.
-    ContextSwitches,
-    /// Events of memory of the whole machine, by the names of `/proc/vmstat`: page faults,
-    /// swapping, compaction.
-    Memory,
-    /// Changes of the frequency.
-    FrequencyChanges,
-    /// Times that a CPU was slowed down because of its temperature.
-    Throttling,
-    /// Errors of memory that the controller corrected.
-    MemoryErrors,
-    /// Page faults and switches of the loop's own thread, where it runs already.
-    LoopThread,
-}
-
-impl CounterGroup {
-    const NAMES: [(&'static str, Self); 10] = [
-        ("device_interrupts", Self::DeviceInterrupts),
-        ("local_interrupts", Self::LocalInterrupts),
-        ("softirqs", Self::Softirqs),
-        ("steal", Self::Steal),
-        ("context_switches", Self::ContextSwitches),
-        ("memory", Self::Memory),
-        ("frequency_changes", Self::FrequencyChanges),
-        ("throttling", Self::Throttling),
-        ("memory_errors", Self::MemoryErrors),
-        ("loop_thread", Self::LoopThread),
-    ];
-
-    fn from_name(name: &str) -> Option<Self> {
-        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, group)| *group)
-    }
-}
-
-impl fmt::Display for CounterGroup {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::NAMES.iter().find(|(_, group)| group == self).map_or("", |(name, _)| name);
-        out.write_str(&name.replace('_', " "))
-    }
-}
+use crate::cpu_list::CpuList;
 
 /// How far one counter has moved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

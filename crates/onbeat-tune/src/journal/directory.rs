@@ -3,7 +3,6 @@
 //! A journal is `STAMP-PID-NN.journal`: `.new` until its head is on disk, `.closed` once it has
 //! ended. The file `lock` names the holder of the lock.
 
-use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,37 +10,17 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
-use super::utc::utc;
-use super::{JournalFile, JournalHead, journal_error};
-use crate::error::TuneError;
+use super::{JournalFile, JournalHead};
+use crate::error::{TuneError, journal_error};
+use crate::holder::Holder;
 use crate::host_files::HostFiles;
+use crate::utc::utc;
 use crate::{private, tasks};
 
 const LOCK: &str = "lock";
 const OPEN: &str = "journal";
 const CLOSED: &str = "closed";
 pub(super) const NEW: &str = "new";
-
-/// The onbeat that changes this host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
-    /// Its process; 0: unknown.
-    pub pid: i32,
-    /// Its purpose, such as `bench`.
-    pub what: String,
-    /// The command as typed, and its start in seconds since 1970; `None` without a readable
-    /// journal.
-    pub began: Option<(String, u64)>,
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.began {
-            Some((command, at)) => write!(f, "pid {}, `{command}`, since {}", self.pid, utc(*at)),
-            None => write!(f, "pid {}, {}", self.pid, self.what),
-        }
-    }
-}
 
 /// The journal's directory by default: `/var/lib/onbeat/journal` for root, else below the state
 /// directory.

@@ -7,7 +7,7 @@ use super::finding::{LintFinding, LintReport, LintVerdict};
 
 /// A judgement of one piece, before its place is counted in lines and columns.
 #[derive(Clone, Debug)]
-pub(super) struct Remark {
+pub(super) struct LintRemark {
     /// The record of the catalogue.
     pub(super) id: Option<String>,
     /// The judgement.
@@ -18,7 +18,7 @@ pub(super) struct Remark {
     pub(super) instead: Option<String>,
 }
 
-impl Remark {
+impl LintRemark {
     /// A judgement without a replacement.
     pub(super) fn new(id: &str, verdict: LintVerdict, message: impl Into<String>) -> Self {
         Self { id: Some(id.to_owned()), verdict, message: message.into(), instead: None }
@@ -48,15 +48,15 @@ impl<'t> Draft<'t> {
     }
 
     /// Records a judgement of the piece at these bytes.
-    pub(super) fn remark(&mut self, bytes: Range<usize>, remark: Remark) {
+    pub(super) fn remark(&mut self, bytes: Range<usize>, remark: LintRemark) {
         let text = self.text[bytes.clone()].to_owned();
         self.remark_as(bytes.start, text, remark);
     }
 
     /// Records a judgement of what is called `text`, at a byte.
-    pub(super) fn remark_as(&mut self, at: usize, text: impl Into<String>, remark: Remark) {
+    pub(super) fn remark_as(&mut self, at: usize, text: impl Into<String>, remark: LintRemark) {
         let (line, column) = line_and_column(self.text, at);
-        let Remark { id, verdict, message, instead } = remark;
+        let LintRemark { id, verdict, message, instead } = remark;
         self.findings.push((
             at,
             LintFinding { id, verdict, line, column, text: text.into(), message, instead },

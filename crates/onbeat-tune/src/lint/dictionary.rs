@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::correction::Remark;
+use super::correction::LintRemark;
 use super::finding::LintVerdict;
 
 /// What is known of a parameter, perhaps with certain values only.
@@ -33,10 +33,10 @@ const fn valid() -> LintVerdict {
 
 impl ParameterEntry {
     /// The judgement of this parameter with a value.
-    pub(super) fn remark(&self, value: &str) -> Remark {
+    pub(super) fn remark(&self, value: &str) -> LintRemark {
         let fill = |text: &String| text.replace("{value}", value);
         let instead = self.instead.as_ref().or(self.better.as_ref()).map(fill);
-        Remark {
+        LintRemark {
             id: Some(self.id.clone()),
             verdict: self.verdict,
             message: self.says.clone(),

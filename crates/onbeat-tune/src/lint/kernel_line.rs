@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::correction::{Draft, Remark};
+use super::correction::{Draft, LintRemark};
 use super::dictionary::{CpuRelation, ParameterRelation, dictionary};
 use super::finding::LintVerdict;
-use crate::CpuList;
+use crate::cpu_list::CpuList;
 
 /// One parameter of a line, and its bytes in the text.
 #[derive(Clone, Debug)]
@@ -123,7 +123,8 @@ fn split(text: &str, bytes: &Range<usize>) -> Vec<PlacedParameter> {
         if !piece.is_empty() {
             let clean = piece.replace('"', "");
             let (name, value) = clean.split_once('=').unwrap_or((&clean, ""));
-            let (name, value) = (name.replace('-', "_"), value.to_owned());
+            let name = name.replace('-', "_");
+            let value = value.to_owned();
             parameters.push(PlacedParameter { name, value, bytes: start..start + piece.len() });
         }
     }
@@ -170,7 +171,7 @@ fn judge_one(draft: &mut Draft<'_>, parameter: &PlacedParameter) {
         None => (LintVerdict::Unknown, "Not in the dictionary; it is not judged.".to_owned()),
     };
     let id = similar.map(|_| "kern.cmdline_known".to_owned());
-    draft.remark(bytes.clone(), Remark { id, verdict, message, instead: None });
+    draft.remark(bytes.clone(), LintRemark { id, verdict, message, instead: None });
 }
 
 /// The relations that hold for a parameter on its line.
@@ -224,7 +225,7 @@ fn apply_relation(
     };
     draft.remark(
         parameter.bytes.clone(),
-        Remark { id, verdict: relation.verdict, message: relation.says.clone(), instead },
+        LintRemark { id, verdict: relation.verdict, message: relation.says.clone(), instead },
     );
 }
 
@@ -262,7 +263,7 @@ fn judge_repetition(draft: &mut Draft<'_>, parameter: &PlacedParameter, later: &
         draft.remove(bytes.clone());
     }
     let id = dictionary().entry(name, value).map(|entry| entry.id.clone());
-    draft.remark(bytes.clone(), Remark { id, verdict, message, instead: None });
+    draft.remark(bytes.clone(), LintRemark { id, verdict, message, instead: None });
 }
 
 /// A number of pages counts for the size in front of it.
@@ -273,7 +274,7 @@ fn judge_order_of_pages(draft: &mut Draft<'_>, parameters: &[PlacedParameter]) {
     if number < size && is_only {
         let message =
             "The number stands in front of the size and counts for pages of the default size.";
-        let remark = Remark::new("mem.hugepages", LintVerdict::Contradiction, message);
+        let remark = LintRemark::new("mem.hugepages", LintVerdict::Contradiction, message);
         draft.remark(parameters[number].bytes.clone(), remark);
     }
 }
@@ -289,7 +290,7 @@ fn judge_interrupts(draft: &mut Draft<'_>, parameters: &[PlacedParameter]) {
     let message = format!("Puts all interrupts on one CPU: list all CPUs except {isolated}.");
     draft.remark(
         affinity.bytes.clone(),
-        Remark::new("irq.default", LintVerdict::Discouraged, message),
+        LintRemark::new("irq.default", LintVerdict::Discouraged, message),
     );
 }
 
@@ -299,7 +300,7 @@ fn judge_boot_cpu(draft: &mut Draft<'_>, parameters: &[PlacedParameter]) {
     };
     if let Some(parameter) = parameters.iter().find(with_boot_cpu) {
         let message = "CPU 0 keeps the time and cannot be without a tick; the kernel removes it from the list.";
-        let remark = Remark::new("shield.nohz_full", LintVerdict::Contradiction, message);
+        let remark = LintRemark::new("shield.nohz_full", LintVerdict::Contradiction, message);
         draft.remark(parameter.bytes.clone(), remark);
     }
 }

@@ -3,7 +3,7 @@
 use roxmltree::{Document, Node};
 
 use super::LintError;
-use super::correction::{Draft, Remark};
+use super::correction::{Draft, LintRemark};
 use super::finding::LintVerdict;
 use super::{kernel_line, libvirt_cpus};
 
@@ -42,7 +42,7 @@ pub(super) fn children<'d: 'i, 'i>(
 }
 
 /// Records a judgement of an element's opening tag.
-pub(super) fn remark(draft: &mut Draft<'_>, node: Node<'_, '_>, remark: Remark) {
+pub(super) fn remark(draft: &mut Draft<'_>, node: Node<'_, '_>, remark: LintRemark) {
     let range = node.range();
     let text = &draft.text()[range.clone()];
     let tag_end = text.find('>').map_or(text.len(), |end| end + 1);
@@ -100,7 +100,7 @@ pub(super) fn missing(
     id: &str,
     message: &str,
 ) {
-    let remark = Remark::new(id, LintVerdict::Missing, message).instead(text);
+    let remark = LintRemark::new(id, LintVerdict::Missing, message).instead(text);
     let name = text.trim_start_matches('<').split([' ', '>', '/']).next().unwrap_or_default();
     draft.remark_as(at.range().start, format!("<{name}>"), remark);
 }
@@ -111,7 +111,7 @@ fn judge_accelerator(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
         return remark(
             draft,
             domain,
-            Remark::new(
+            LintRemark::new(
                 "vmm.accel",
                 LintVerdict::Valid,
                 "Valid; the guest runs on the processor itself.",
@@ -124,7 +124,7 @@ fn judge_accelerator(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
     remark(
         draft,
         domain,
-        Remark::new("vmm.accel", LintVerdict::Harmful, message).instead("<domain type='kvm'>"),
+        LintRemark::new("vmm.accel", LintVerdict::Harmful, message).instead("<domain type='kvm'>"),
     );
     replace_attribute(draft, domain, "type", "kvm");
 }
@@ -146,7 +146,7 @@ fn judge_processor(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
                 remark(
                     draft,
                     cpu,
-                    Remark::new("vmm.cpu", LintVerdict::Discouraged, message).instead(instead),
+                    LintRemark::new("vmm.cpu", LintVerdict::Discouraged, message).instead(instead),
                 );
                 replace_attribute(draft, cpu, "mode", "host-passthrough");
             }
@@ -235,7 +235,7 @@ fn judge_devices(draft: &mut Draft<'_>, devices: Node<'_, '_>) {
             remark(
                 draft,
                 model,
-                Remark::new("vmm.nic", LintVerdict::Discouraged, message)
+                LintRemark::new("vmm.nic", LintVerdict::Discouraged, message)
                     .instead("<model type='virtio'/>"),
             );
             replace_attribute(draft, model, "type", "virtio");
@@ -245,11 +245,11 @@ fn judge_devices(draft: &mut Draft<'_>, devices: Node<'_, '_>) {
 
     for node in children(devices, "hostdev") {
         let message = "Valid; the guest has the device itself. Its IOMMU group must hold no other device that the host needs.";
-        remark(draft, node, Remark::new("vmm.vfio", LintVerdict::Valid, message));
+        remark(draft, node, LintRemark::new("vmm.vfio", LintVerdict::Valid, message));
     }
     for node in devices.children().filter(|node| is_needless(*node)) {
         let message = "A device that a control system does not need.";
-        remark(draft, node, Remark::new("vmm.minimal", LintVerdict::Discouraged, message));
+        remark(draft, node, LintRemark::new("vmm.minimal", LintVerdict::Discouraged, message));
     }
 
     let blocking = children(devices, "serial").chain(children(devices, "console"));
@@ -257,7 +257,7 @@ fn judge_devices(draft: &mut Draft<'_>, devices: Node<'_, '_>) {
         blocking.filter(|node| matches!(node.attribute("type"), Some("pipe" | "file" | "stdio")))
     {
         let message = "Where the reader of the guest's console stops, the vCPU that prints stops.";
-        remark(draft, node, Remark::new("vmm.serial_log", LintVerdict::Discouraged, message));
+        remark(draft, node, LintRemark::new("vmm.serial_log", LintVerdict::Discouraged, message));
     }
 }
 
@@ -283,7 +283,7 @@ fn judge_disk(draft: &mut Draft<'_>, disk: Node<'_, '_>) {
     if driver.attribute("type") == Some("qcow2") {
         let message =
             "The image allocates blocks while the guest writes: a raw image or a volume does not.";
-        remark(draft, driver, Remark::new("vmm.disk", LintVerdict::Discouraged, message));
+        remark(draft, driver, LintRemark::new("vmm.disk", LintVerdict::Discouraged, message));
     }
 
     let wanted = [("cache", "cache='none'"), ("io", "io='native'")];
@@ -300,7 +300,7 @@ fn judge_disk(draft: &mut Draft<'_>, disk: Node<'_, '_>) {
         lacking.join(" ")
     );
     draft.insert(last.range().end, format!(" {}", lacking.join(" ")));
-    remark(draft, driver, Remark::new("vmm.disk", LintVerdict::Incomplete, message));
+    remark(draft, driver, LintRemark::new("vmm.disk", LintVerdict::Incomplete, message));
 }
 
 /// libvirt adds a balloon where the definition has none.
@@ -316,7 +316,7 @@ fn judge_balloon(draft: &mut Draft<'_>, devices: Node<'_, '_>) {
             remark(
                 draft,
                 balloon,
-                Remark::new("vmm.minimal", LintVerdict::Discouraged, message).instead(NONE),
+                LintRemark::new("vmm.minimal", LintVerdict::Discouraged, message).instead(NONE),
             );
             draft.replace(balloon.range(), NONE);
         }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use roxmltree::Node;
 
-use super::correction::{Draft, Remark};
+use super::correction::{Draft, LintRemark};
 use super::finding::LintVerdict;
 use super::libvirt::{child, children, missing, remark, replace_attribute};
-use crate::CpuList;
+use crate::cpu_list::CpuList;
 
 /// The highest priority of a user's thread: above are only the kernel's own guards.
 const HIGHEST_PRIORITY: u32 = 95;
@@ -22,7 +22,7 @@ pub(super) fn judge(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
     if number < 2 {
         let message =
             "The guest has one vCPU: its loop shares it with everything else in the guest.";
-        let finding = Remark::new("vmm.smp", LintVerdict::Discouraged, message)
+        let finding = LintRemark::new("vmm.smp", LintVerdict::Discouraged, message)
             .instead("<vcpu placement='static'>2</vcpu>");
         remark(draft, vcpu.unwrap_or(domain), finding);
     }
@@ -41,12 +41,16 @@ fn vcpu_pins(draft: &mut Draft<'_>, tune: Option<Node<'_, '_>>) -> BTreeMap<u32,
         let (Some(vcpu), Some(cpus)) = (number_of(pin, "vcpu"), cpus_of(pin)) else { continue };
         if cpus.iter().count() > 1 {
             let message = "The vCPU moves between several host CPUs: give it one.";
-            remark(draft, pin, Remark::new("host.vcpu_pin", LintVerdict::Incomplete, message));
+            remark(draft, pin, LintRemark::new("host.vcpu_pin", LintVerdict::Incomplete, message));
         }
         if let Some((other, _)) = pins.iter().find(|(_, known)| known.meets(&cpus)) {
             let message =
                 format!("vCPU {other} has this host CPU too: each stops while the other runs.");
-            remark(draft, pin, Remark::new("host.vcpu_pin", LintVerdict::Contradiction, message));
+            remark(
+                draft,
+                pin,
+                LintRemark::new("host.vcpu_pin", LintVerdict::Contradiction, message),
+            );
         }
         pins.insert(vcpu, cpus);
     }
@@ -95,7 +99,7 @@ fn judge_emulator(
             remark(
                 draft,
                 *element,
-                Remark::new("host.emulator_pin", LintVerdict::Harmful, message),
+                LintRemark::new("host.emulator_pin", LintVerdict::Harmful, message),
             );
         }
     }
@@ -129,7 +133,11 @@ fn judge_policies(
             let message = format!(
                 "vCPU {vcpu} has this policy but no host CPU of its own: it starves whatever shares its CPU."
             );
-            remark(draft, policy, Remark::new("host.vcpu_prio", LintVerdict::Incomplete, message));
+            remark(
+                draft,
+                policy,
+                LintRemark::new("host.vcpu_prio", LintVerdict::Incomplete, message),
+            );
         }
     }
 
@@ -139,7 +147,7 @@ fn judge_policies(
         remark(
             draft,
             policy,
-            Remark::new("host.emulator_pin", LintVerdict::Harmful, message).instead(""),
+            LintRemark::new("host.emulator_pin", LintVerdict::Harmful, message).instead(""),
         );
         draft.remove(policy.range());
     }
@@ -157,7 +165,8 @@ fn judge_priority(draft: &mut Draft<'_>, policy: Node<'_, '_>) {
         remark(
             draft,
             policy,
-            Remark::new("kthread.migration", LintVerdict::Harmful, message).instead("priority='1'"),
+            LintRemark::new("kthread.migration", LintVerdict::Harmful, message)
+                .instead("priority='1'"),
         );
         replace_attribute(draft, policy, "priority", "1");
     }

@@ -2,13 +2,13 @@
 //! line.
 
 use super::LintError;
-use super::correction::{Draft, Remark};
+use super::correction::{Draft, LintRemark};
 use super::finding::LintVerdict;
 use super::kernel_line;
 use super::qemu_command::{self, QemuCommand, QemuOption};
 use super::qemu_memory;
 use super::shell_words::{self, ShellWord};
-use crate::CpuList;
+use crate::cpu_list::CpuList;
 
 /// Judges a script.
 pub(super) fn judge_script(draft: &mut Draft<'_>) -> Result<(), LintError> {
@@ -65,7 +65,8 @@ impl Additions {
     /// Writes each option onto a line of its own, where the command is on several lines.
     fn write(self, draft: &mut Draft<'_>, command: &QemuCommand) {
         let text = draft.text();
-        let (start, end) = (command.start(), command.end());
+        let start = command.start();
+        let end = command.end();
         let separator = match text {
             _ if text.contains('\0') => "\0".to_owned(),
             _ if text[start..end].contains("\\\n") => " \\\n    ".to_owned(),
@@ -92,7 +93,7 @@ pub(super) fn missing(
     draft: &mut Draft<'_>,
     command: &QemuCommand,
     option: &str,
-    remark: Remark,
+    remark: LintRemark,
     additions: &mut Additions,
 ) {
     additions.option(option);
@@ -108,7 +109,8 @@ fn judge_prefix(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Ad
     let find = |name: &str| {
         command.before.iter().position(|word| word.text.rsplit('/').next() == Some(name))
     };
-    let (taskset, chrt) = (find("taskset"), find("chrt"));
+    let taskset = find("taskset");
+    let chrt = find("chrt");
     let is_one_cpu = |at: usize| {
         command.before[at + 1..].iter().find_map(|word| CpuList::parse_list(&word.text).ok())
     };
@@ -137,7 +139,7 @@ fn judge_prefix(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Ad
              policy of the vCPU threads only, after the start."
         }
     };
-    let remark = Remark::new("host.emulator_pin", LintVerdict::Harmful, message).instead("");
+    let remark = LintRemark::new("host.emulator_pin", LintVerdict::Harmful, message).instead("");
     draft.remark(bytes.clone(), remark);
     draft.remove(bytes);
 
@@ -145,7 +147,7 @@ fn judge_prefix(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Ad
         let message = "Ties with the kernel's own migration and watchdog threads: at most 95, and 1 for a vCPU.";
         draft.remark(
             word.bytes.clone(),
-            Remark::new("kthread.migration", LintVerdict::Harmful, message).instead("1"),
+            LintRemark::new("kthread.migration", LintVerdict::Harmful, message).instead("1"),
         );
     }
     add_instructions(draft, command, additions);
@@ -165,7 +167,7 @@ fn add_instructions(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mu
     const NAMES: &str = "debug-threads=on";
     if !command.last(&["name"]).is_some_and(|option| option.value().contains(NAMES)) {
         let message = "Without names of threads, tools cannot distinguish vCPUs (CPU 0/KVM) from the other threads.";
-        let remark = Remark::new("host.vcpu_pin", LintVerdict::Missing, message);
+        let remark = LintRemark::new("host.vcpu_pin", LintVerdict::Missing, message);
         missing(draft, command, "-name guest,debug-threads=on", remark, additions);
     }
 
@@ -175,7 +177,7 @@ fn add_instructions(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mu
     draft.remark_as(
         at,
         "vCPU threads",
-        Remark::new("host.vcpu_pin", LintVerdict::Missing, message).instead(how),
+        LintRemark::new("host.vcpu_pin", LintVerdict::Missing, message).instead(how),
     );
     additions.comments.push(format!("After the start: {how},"));
     additions
@@ -193,19 +195,24 @@ fn judge_machine(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut A
     match (accelerator, option) {
         (Some(name), Some(option)) if !name.starts_with("kvm") => {
             let message = "Emulates the processor: milliseconds where KVM takes microseconds.";
-            let remark = Remark::new("vmm.accel", LintVerdict::Harmful, message)
+            let remark = LintRemark::new("vmm.accel", LintVerdict::Harmful, message)
                 .instead("-accel kvm,kernel-irqchip=on");
             draft.remark(option.bytes.clone(), remark);
         }
         (Some(_), Some(option)) => {
-            draft.remark(option.bytes.clone(), Remark::new("vmm.accel", LintVerdict::Valid, kvm));
+            draft.remark(
+                option.bytes.clone(),
+                LintRemark::new("vmm.accel", LintVerdict::Valid, kvm),
+            );
         }
         _ => match command.last(&["enable-kvm"]) {
-            Some(option) => draft
-                .remark(option.bytes.clone(), Remark::new("vmm.accel", LintVerdict::Valid, kvm)),
+            Some(option) => draft.remark(
+                option.bytes.clone(),
+                LintRemark::new("vmm.accel", LintVerdict::Valid, kvm),
+            ),
             None => {
                 let message = "Without it QEMU emulates the processor: milliseconds where KVM takes microseconds.";
-                let remark = Remark::new("vmm.accel", LintVerdict::Missing, message);
+                let remark = LintRemark::new("vmm.accel", LintVerdict::Missing, message);
                 missing(draft, command, "-accel kvm,kernel-irqchip=on", remark, additions);
             }
         },
@@ -217,7 +224,7 @@ fn judge_machine(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut A
     {
         let message = "A machine of 1996 with devices that no guest needs: q35 with hpet=off has fewer. The guest's disks change their \
                        names.";
-        let remark = Remark::new("vmm.minimal", LintVerdict::Discouraged, message)
+        let remark = LintRemark::new("vmm.minimal", LintVerdict::Discouraged, message)
             .instead("-machine q35,hpet=off");
         draft.remark(option.bytes.clone(), remark);
     }
@@ -236,13 +243,14 @@ fn judge_processor(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut
                 draft,
                 command,
                 &wanted,
-                Remark::new("vmm.cpu", LintVerdict::Missing, message),
+                LintRemark::new("vmm.cpu", LintVerdict::Missing, message),
                 additions,
             );
         }
         Some(option) if !["host", "max"].contains(&option.head()) => {
             let message = "A model without the features of the host's processor.";
-            let remark = Remark::new("vmm.cpu", LintVerdict::Discouraged, message).instead(wanted);
+            let remark =
+                LintRemark::new("vmm.cpu", LintVerdict::Discouraged, message).instead(wanted);
             draft.remark(option.bytes.clone(), remark);
         }
         Some(option) => judge_cpu_features(draft, option),
@@ -252,7 +260,7 @@ fn judge_processor(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut
     if !overcommit.iter().any(|option| option.key("cpu-pm").is_some()) {
         let message = "With it the guest halts its CPU without leaving to the host. Only where each vCPU has a host CPU of its own, which \
                        then looks always busy.";
-        let remark = Remark::new("vmm.cpu_pm", LintVerdict::Missing, message)
+        let remark = LintRemark::new("vmm.cpu_pm", LintVerdict::Missing, message)
             .instead("-overcommit cpu-pm=on");
         draft.remark_as(command.start(), "-overcommit cpu-pm", remark);
     }
@@ -263,11 +271,11 @@ fn judge_processor(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut
     let message = "The guest has one vCPU: its loop shares it with everything else in the guest. Two need a second host CPU.";
     match smp {
         None => {
-            let remark = Remark::new("vmm.smp", LintVerdict::Missing, message);
+            let remark = LintRemark::new("vmm.smp", LintVerdict::Missing, message);
             missing(draft, command, "-smp 2,sockets=1,cores=2,threads=1", remark, additions);
         }
         Some(option) if vcpus(option) == Some(1) => {
-            let remark = Remark::new("vmm.smp", LintVerdict::Discouraged, message);
+            let remark = LintRemark::new("vmm.smp", LintVerdict::Discouraged, message);
             draft
                 .remark(option.bytes.clone(), remark.instead("-smp 2,sockets=1,cores=2,threads=1"));
         }
@@ -285,7 +293,8 @@ fn judge_cpu_features(draft: &mut Draft<'_>, option: &QemuOption) {
     };
     let lacking: Vec<_> = CPU_FEATURES.iter().filter(|feature| !has(feature)).copied().collect();
     if lacking.is_empty() {
-        draft.remark(option.bytes.clone(), Remark::new("vmm.cpu", LintVerdict::Valid, "Valid."));
+        draft
+            .remark(option.bytes.clone(), LintRemark::new("vmm.cpu", LintVerdict::Valid, "Valid."));
         return;
     }
 
@@ -294,7 +303,7 @@ fn judge_cpu_features(draft: &mut Draft<'_>, option: &QemuOption) {
     draft.replace(option.bytes.clone(), instead.clone());
     draft.remark(
         option.bytes.clone(),
-        Remark::new("vmm.cpu", LintVerdict::Incomplete, message).instead(instead),
+        LintRemark::new("vmm.cpu", LintVerdict::Incomplete, message).instead(instead),
     );
 }
 
@@ -308,8 +317,10 @@ fn judge_network(draft: &mut Draft<'_>, command: &QemuCommand) {
         if option.name == "device" && model == "vfio-pci" {
             let message = "Valid; the guest has the device itself. Its IOMMU group must hold no other device that the host needs, and its \
                            interrupts belong on the vCPU's host CPU.";
-            draft
-                .remark(option.bytes.clone(), Remark::new("vmm.vfio", LintVerdict::Valid, message));
+            draft.remark(
+                option.bytes.clone(),
+                LintRemark::new("vmm.vfio", LintVerdict::Valid, message),
+            );
         }
         if !EMULATED_INTERFACES.contains(&model.as_str()) {
             continue;
@@ -326,7 +337,7 @@ fn judge_network(draft: &mut Draft<'_>, command: &QemuCommand) {
         if let Some(word) = &option.argument {
             draft.replace(word.bytes.clone(), instead.clone());
         }
-        let remark = Remark::new("vmm.nic", LintVerdict::Discouraged, message);
+        let remark = LintRemark::new("vmm.nic", LintVerdict::Discouraged, message);
         draft.remark(option.bytes.clone(), remark.instead(format!("-{} {instead}", option.name)));
     }
 }
@@ -343,7 +354,7 @@ fn judge_disks(draft: &mut Draft<'_>, command: &QemuCommand) {
             let message = "The image allocates blocks while the guest writes: a raw image or a volume does not.";
             draft.remark(
                 option.bytes.clone(),
-                Remark::new("vmm.disk", LintVerdict::Discouraged, message),
+                LintRemark::new("vmm.disk", LintVerdict::Discouraged, message),
             );
         }
 
@@ -353,7 +364,7 @@ fn judge_disks(draft: &mut Draft<'_>, command: &QemuCommand) {
         let Some(word) = option.argument.as_ref().filter(|_| !lacking.is_empty()) else { continue };
         let message = "Writes go through the host's page cache and its worker threads.";
         draft.insert(word.bytes.end, format!(",{}", lacking.join(",")));
-        let remark = Remark::new("vmm.disk", LintVerdict::Incomplete, message);
+        let remark = LintRemark::new("vmm.disk", LintVerdict::Incomplete, message);
         let instead = format!("-drive {},{}", option.value(), lacking.join(","));
         draft.remark(option.bytes.clone(), remark.instead(instead));
     }
@@ -376,7 +387,7 @@ fn judge_devices(draft: &mut Draft<'_>, command: &QemuCommand) {
         };
         draft.remark(
             option.bytes.clone(),
-            Remark::new("vmm.minimal", LintVerdict::Discouraged, message),
+            LintRemark::new("vmm.minimal", LintVerdict::Discouraged, message),
         );
     }
 
@@ -385,7 +396,7 @@ fn judge_devices(draft: &mut Draft<'_>, command: &QemuCommand) {
         let message = "A device that a control system does not need.";
         draft.remark(
             option.bytes.clone(),
-            Remark::new("vmm.minimal", LintVerdict::Discouraged, message),
+            LintRemark::new("vmm.minimal", LintVerdict::Discouraged, message),
         );
     }
 
@@ -399,7 +410,7 @@ fn judge_devices(draft: &mut Draft<'_>, command: &QemuCommand) {
     };
     if let Some(option) = console {
         let message = "Joins the guest's console to the standard output: where its reader stops, the vCPU that prints stops.";
-        let remark = Remark::new("vmm.serial_log", LintVerdict::Discouraged, message);
+        let remark = LintRemark::new("vmm.serial_log", LintVerdict::Discouraged, message);
         draft.remark(option.bytes.clone(), remark.instead("-display none -serial null"));
     }
 }
@@ -430,7 +441,7 @@ fn judge_old_options(draft: &mut Draft<'_>, command: &QemuCommand, additions: &m
         }
         draft.remark(
             option.bytes.clone(),
-            Remark::new(id, LintVerdict::Deprecated, message).instead(instead),
+            LintRemark::new(id, LintVerdict::Deprecated, message).instead(instead),
         );
     }
 }

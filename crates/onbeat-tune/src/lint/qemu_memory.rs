@@ -1,6 +1,6 @@
 //! The memory of a guest in a command line of QEMU.
 
-use super::correction::{Draft, Remark};
+use super::correction::{Draft, LintRemark};
 use super::finding::LintVerdict;
 use super::qemu::{Additions, missing};
 use super::qemu_command::{QemuCommand, QemuOption, mebibytes};
@@ -27,7 +27,7 @@ pub(super) fn judge(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mu
         let message = "The older spelling of a memory backend with prealloc=on.";
         draft.remark(
             option.bytes.clone(),
-            Remark::new(ID, LintVerdict::Deprecated, message).instead(""),
+            LintRemark::new(ID, LintVerdict::Deprecated, message).instead(""),
         );
         draft.remove(option.bytes.clone());
     }
@@ -87,7 +87,7 @@ fn judge_unattached(draft: &mut Draft<'_>, backend: &QemuOption, guest_mib: Opti
         format!("-object {} -machine memory-backend={id}", backend_argument(id, guest_mib));
     draft.remark(
         backend.bytes.clone(),
-        Remark::new(ID, LintVerdict::NoEffect, message).instead(instead),
+        LintRemark::new(ID, LintVerdict::NoEffect, message).instead(instead),
     );
 }
 
@@ -122,7 +122,7 @@ fn add_backend(
     let message =
         "The host provides each page of the guest at its first use, and the vCPU waits for it.";
     let option = format!("-object {}", backend_argument("ram0", guest_mib));
-    missing(draft, command, &option, Remark::new(ID, LintVerdict::Missing, message), additions);
+    missing(draft, command, &option, LintRemark::new(ID, LintVerdict::Missing, message), additions);
     name_backend(draft, command, "ram0", additions);
 }
 
@@ -133,11 +133,14 @@ fn judge_size(draft: &mut Draft<'_>, backend: &QemuOption, guest_mib: Option<u64
     {
         let message =
             format!("The backend has {size} MiB and -m {guest} MiB: QEMU refuses to start.");
-        draft.remark(backend.bytes.clone(), Remark::new(ID, LintVerdict::Contradiction, message));
+        draft.remark(
+            backend.bytes.clone(),
+            LintRemark::new(ID, LintVerdict::Contradiction, message),
+        );
     }
     if backend.key("prealloc") != Some("on") {
         let message = "Pages are provided at their first use, and the vCPU waits for them.";
-        let remark = Remark::new(ID, LintVerdict::Incomplete, message)
+        let remark = LintRemark::new(ID, LintVerdict::Incomplete, message)
             .instead(format!("{},prealloc=on", backend.value()));
         draft.remark(backend.bytes.clone(), remark);
         draft.insert(backend.bytes.end, ",prealloc=on");
@@ -149,7 +152,7 @@ fn judge_locking(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut A
     // Its replacement is added where the old option is judged.
     if !is_locked && command.last(&["realtime"]).is_none() {
         let message = "The host may take pages of QEMU itself away.";
-        let remark = Remark::new(ID, LintVerdict::Missing, message);
+        let remark = LintRemark::new(ID, LintVerdict::Missing, message);
         missing(draft, command, "-overcommit mem-lock=on", remark, additions);
     }
 }

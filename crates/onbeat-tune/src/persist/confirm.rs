@@ -6,9 +6,9 @@ use super::PersistError;
 use super::etc_files::EtcFiles;
 use super::persist_record::{PersistRecord, boot_id};
 use super::settings::name_of;
-use crate::CpuList;
 use crate::catalogue::probes::file::ValueFormat;
 use crate::catalogue::probes::matches;
+use crate::cpu_list::CpuList;
 
 /// Whether one setting holds.
 #[derive(Clone, Debug, PartialEq, Eq)]

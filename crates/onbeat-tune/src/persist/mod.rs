@@ -15,6 +15,18 @@
 //! returned as [`FollowUp`]. A record of all files is on disk before the first of them, so that
 //! [`remove`] also undoes a [`persist()`] that was interrupted.
 //!
+//! ```
+//! use onbeat_tune::persist::{BootSettings, PersistRecord};
+//!
+//! let mut settings = BootSettings::default();
+//! settings.add_parameter("nohz_full=3");
+//! settings.validate()?;
+//!
+//! let root = tempfile::tempdir()?;
+//! assert!(PersistRecord::read(root.path())?.is_none(), "nothing was written below this root");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Absent on purpose: changing a file that another program or a person owns, except where no
 //! directory for drop-ins exists (`cmdline.txt`, `/etc/kernel/cmdline`); there the original text is
 //! kept in the record.
@@ -107,7 +119,7 @@ pub enum PersistError {
     },
     /// The record may have been written by another user.
     #[error(transparent)]
-    Private(#[from] crate::TuneError),
+    Private(#[from] crate::error::TuneError),
 }
 
 /// A command that a change of files needs before it has an effect. Nothing runs it unasked.

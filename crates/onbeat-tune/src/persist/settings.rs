@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::PersistError;
-use crate::CpuList;
 use crate::catalogue::TuningRecord;
 use crate::catalogue::probes::ProbeSpec;
 use crate::catalogue::survey::Survey;
+use crate::cpu_list::CpuList;
 
 /// A plan that a unit of systemd applies at boot and undoes at shutdown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -243,7 +243,7 @@ fn loop_pattern(path: &str, survey: &Survey<'_>) -> String {
 mod cpus_as_text {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-    use crate::CpuList;
+    use crate::cpu_list::CpuList;
 
     pub(super) fn serialize<S: Serializer>(
         cpus: &Option<CpuList>,

@@ -10,10 +10,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::PlanError;
-use crate::CpuList;
 use crate::catalogue::loop_setup::CpuSetVariable;
 use crate::catalogue::probes::irq::is_managed;
 use crate::catalogue::survey::Survey;
+use crate::cpu_list::CpuList;
 
 /// How the loop's CPUs are chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,8 @@ pub fn choose(survey: &Survey<'_>, choice: &CpuChoice) -> Result<ChosenCpus, Pla
 }
 
 fn check(cpus: &CpuList, online: &CpuList, survey: &Survey<'_>) -> Result<ChosenCpus, PlanError> {
-    let (cpus, online) = (cpus.clone(), online.clone());
+    let cpus = cpus.clone();
+    let online = online.clone();
     if cpus.is_empty() || !cpus.is_within(&online) {
         return Err(PlanError::NotOnline { cpus, online });
     }

@@ -29,7 +29,7 @@ pub fn plan(host: &HostTree, request: &PlanRequest) -> Result<Plan, PlanError> {
     let survey = Survey::new(host, &setup);
     let findings =
         check(host, &setup).into_iter().map(|finding| (finding.id.clone(), finding)).collect();
-    let mut draft = Draft {
+    let mut draft = PlanDraft {
         survey: &survey,
         findings,
         names_ids: false,
@@ -90,7 +90,7 @@ fn selected(
 }
 
 /// A plan in the making.
-struct Draft<'s> {
+struct PlanDraft<'s> {
     survey: &'s Survey<'s>,
     findings: BTreeMap<String, Finding>,
     /// What was named by its id gets a reason where there is nothing to do.
@@ -99,7 +99,7 @@ struct Draft<'s> {
     left_out: Vec<LeftOut>,
 }
 
-impl Draft<'_> {
+impl PlanDraft<'_> {
     fn leave_out(&mut self, id: &str, because: impl Into<String>) {
         self.left_out.push(LeftOut { id: id.to_owned(), because: because.into() });
     }

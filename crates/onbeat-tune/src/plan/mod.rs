@@ -35,8 +35,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::CpuList;
 use crate::catalogue::{LoopSetup, catalogue};
+use crate::cpu_list::CpuList;
 pub use cpus::CpuChoice;
 pub use make::plan;
 pub use target::{StepTarget, ThreadGroup};

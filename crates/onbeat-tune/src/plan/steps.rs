@@ -2,7 +2,6 @@
 
 use super::recipes::{Recipe, RecipeKind, Who, recipe};
 use super::{PlanStep, StepTarget, ThreadGroup};
-use crate::CpuList;
 use crate::catalogue::TuningRecord;
 use crate::catalogue::probes::file::{EqualFilesProbe, ValueFormat};
 use crate::catalogue::probes::irq::{IrqSelection, is_managed};
@@ -11,6 +10,7 @@ use crate::catalogue::record::ProbeCombination;
 use crate::catalogue::survey::Survey;
 use crate::catalogue::wanted::ProbeValue;
 use crate::change::Kind;
+use crate::cpu_list::CpuList;
 
 /// Values or interrupts that are named one by one.
 const MOST_NAMED: usize = 4;
@@ -54,7 +54,7 @@ pub fn interrupts_that_stay(survey: &Survey<'_>) -> Option<String> {
 /// # Errors
 /// [`StepError`] with the reason, where a step would be possible in other circumstances.
 pub fn of(record: &TuningRecord, survey: &Survey<'_>) -> Result<Vec<PlanStep>, StepError> {
-    let maker = StepMaker { record, survey };
+    let maker = StepPlanner { record, survey };
     if let Some(recipe) = recipe(&record.id) {
         return maker.by_recipe(recipe);
     }
@@ -82,7 +82,7 @@ pub fn boot(record: &TuningRecord, survey: &Survey<'_>) -> Option<PlanStep> {
         return None;
     }
 
-    let maker = StepMaker { record, survey };
+    let maker = StepPlanner { record, survey };
     let shell = "onbeat tune persist".to_owned();
     Some(PlanStep {
         takes: "reboot".to_owned(),
@@ -90,12 +90,12 @@ pub fn boot(record: &TuningRecord, survey: &Survey<'_>) -> Option<PlanStep> {
     })
 }
 
-struct StepMaker<'r, 's> {
+struct StepPlanner<'r, 's> {
     record: &'r TuningRecord,
     survey: &'s Survey<'s>,
 }
 
-impl StepMaker<'_, '_> {
+impl StepPlanner<'_, '_> {
     fn step(&self, target: StepTarget, old: &str, new: &str, shell: String) -> PlanStep {
         let risk = self.record.risk.as_ref();
         PlanStep {

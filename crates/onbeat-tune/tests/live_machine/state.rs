@@ -88,11 +88,13 @@ impl Captured {
                 _ => {}
             }
         }
+
         let is_new = |place: &str| {
             !is_thread(place)
                 && !self.settings.contains_key(place)
                 && !self.volatile.contains(place)
         };
+
         let new = later.settings.iter().filter(|(place, _)| is_new(place));
         found.extend(new.map(|(place, value)| format!("{place}: absent -> {value}")));
         found

@@ -101,6 +101,7 @@ impl World {
             Cgroups::V2 => "cgroup2 cgroup2 rw",
             Cgroups::None => "tmpfs tmpfs rw",
         };
+
         let files = BTreeMap::from([
             file(
                 "/proc/self/mountinfo",
@@ -116,12 +117,14 @@ impl World {
                 "  CPU0 CPU1 CPU2 CPU3\n 24: 1 2 3 40 edge eth0\n 25: 5 6 7 80 edge nvme0q4\nNMI: 0 0 0 0\n",
             ),
         ]);
+
         let irq = |actions: &str, mask: &str, effective: &str, managed: bool| FakeIrq {
             actions: actions.split_whitespace().map(str::to_owned).collect(),
             mask: cpus(mask),
             effective: cpus(effective),
             managed,
         };
+
         let mut world = Self {
             files,
             tasks: BTreeMap::new(),
@@ -144,6 +147,7 @@ impl World {
             now: 10_000,
             next_pid: 1_000,
         };
+
         world.make_groups();
         world.make_tasks();
         world
@@ -160,6 +164,7 @@ impl World {
             mems: "0".to_owned(),
             partition: "member".to_owned(),
         };
+
         let groups: &[(&str, &str)] = match self.cgroups {
             Cgroups::V1 => &[
                 ("", "0-3"),
@@ -177,6 +182,7 @@ impl World {
             ],
             Cgroups::None => &[("", "")],
         };
+
         self.groups =
             groups.iter().map(|(path, list)| (format!("{MOUNT}{path}"), group(list))).collect();
         // Before a shield came, v2 had no cpusets switched on unless somebody used them.
@@ -208,6 +214,7 @@ impl World {
             (OWN, OWN, 100, 0, "onbeat", user("/user.slice/app")),
             (LOOP, OWN, 100, 0, "onbeat:loop", user("/user.slice/app")),
         ];
+
         let own = cpus("0-7");
         let made: Vec<(i32, FakeTask)> = tasks
             .iter()
@@ -226,10 +233,12 @@ impl World {
                 (*tid, task)
             })
             .collect();
+
         self.tasks = made.into_iter().collect();
         for tid in self.tasks.keys().copied().collect::<Vec<_>>() {
             self.settle(tid);
         }
+
         self.tasks.get_mut(&17).unwrap().mask = cpus("3");
         for (tid, list) in [(15, "3"), (110, "2-3"), (111, "3")] {
             let task = self.tasks.get_mut(&tid).unwrap();
@@ -357,9 +366,11 @@ impl World {
         if task.stays_in_group || task.flags & 0x0400_0000 != 0 {
             return Err(Errno::INVAL);
         }
+
         if self.cgroups == Cgroups::V1 && self.groups[path].cpus.is_empty() {
             return Err(Errno::NOSPC);
         }
+
         let pid = task.pid;
         let whole = self.cgroups == Cgroups::V2;
         let moved: Vec<i32> = self
@@ -368,10 +379,12 @@ impl World {
             .filter(|(at, task)| **at == tid || (whole && task.pid == pid))
             .map(|(at, _)| *at)
             .collect();
+
         for at in moved {
             self.tasks.get_mut(&at).unwrap().group = path.to_owned();
             self.settle(at);
         }
+
         Ok(())
     }
 
@@ -381,20 +394,24 @@ impl World {
         if irq.managed {
             return Err(Errno::PERM);
         }
+
         let mask = CpuList::parse_list(list).map_err(|_| Errno::INVAL)?;
         if !mask.meets(&online) {
             return Err(Errno::INVAL);
         }
+
         irq.mask = mask;
         // As on x86: it is not moved while the CPU it is sent to is still allowed.
         if !irq.effective.meets(&irq.mask) {
             irq.effective = irq.mask.iter().take(1).collect();
         }
+
         let thread = format!("irq/{number}-");
         let effective = irq.effective.clone();
         for task in self.tasks.values_mut().filter(|task| task.comm.starts_with(&thread)) {
             task.mask.clone_from(&effective);
         }
+
         Ok(())
     }
 
@@ -408,6 +425,7 @@ impl World {
         let member = |task: &FakeTask| task.group == group;
         let own = &self.groups[group];
         let below = v1 || (v2 && self.cpuset_on && group != MOUNT);
+
         Some(match file {
             "cpuset.cpus" if below => own.cpus.to_string(),
             "cpuset.mems" if below => own.mems.clone(),
@@ -477,14 +495,17 @@ impl World {
             let list = if parts.next()?.starts_with("eff") { &irq.effective } else { &irq.mask };
             return Some(format!("{list}\n"));
         }
+
         if first == "uptime" {
             return Some(format!("{}.{:02} 0.00\n", self.now / 100, self.now % 100));
         }
+
         let file = path.rsplit_once('/')?.1;
         let mut tid: i32 = first.parse().ok()?;
         if parts.next()? == "task" {
             tid = parts.next()?.parse().ok()?;
         }
+
         let task = self.tasks.get(&tid)?;
         let group = task.group.strip_prefix(MOUNT)?;
         let group = if group.is_empty() { "/" } else { group };

@@ -69,7 +69,8 @@ impl LoopOptions {
     /// Returns the options of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        let (a, b) = (self.letters, other.letters);
+        let a = self.letters;
+        let b = other.letters;
         Self {
             letters: Tuning {
                 priority: a.priority || b.priority,

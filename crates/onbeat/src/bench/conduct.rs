@@ -21,7 +21,7 @@ use super::schedule::{LoadTurn, Pace, RAMP, Schedule};
 use super::shielding::Shielding;
 use super::unfinished::ResumedBench;
 pub use super::unfinished::UnfinishedBench;
-use crate::cause::{Cost, Explainer, LoopThread};
+use crate::cause::{Cost, Explainer, FlightSetting, LoopThread};
 use crate::load::{Load, RunningLoad};
 use crate::probe::{self, Interruptions, Origin};
 pub use crate::record::run_dir::BENCH_FILE;
@@ -152,8 +152,11 @@ impl<'c> BenchConductor<'c> {
             }
         };
 
-        let (explainer, ladder) =
-            if plan.causes { Explainer::open_with_grants(NO_LOOP_YET) } else { (None, Vec::new()) };
+        let (explainer, ladder) = if plan.causes {
+            Explainer::open_with_grants(NO_LOOP_YET, &FlightSetting::default())
+        } else {
+            (None, Vec::new())
+        };
         Ok(Self {
             plan,
             conditions,

@@ -450,17 +450,20 @@ mod tests {
             1_250,
             "four where blocks are of a second"
         );
+
         assert_eq!(
             releases_per_block(2, 600_000, 1_000_000),
             30_000,
             "20 minutes have twenty rounds"
         );
+
         assert_eq!(releases_per_block(2, 43_200_000, 1_000_000), 720_000, "a day has sixty");
         assert_eq!(
             releases_per_block(3, 150, 1_000_000),
             150,
             "shorter blocks would be mostly overhead"
         );
+
         assert_eq!(
             releases_per_block(3, u64::MAX, 1_000_000),
             10_000,

@@ -8,6 +8,7 @@ pub(crate) const R0: Register = Register(0);
 pub(crate) const R1: Register = Register(1);
 pub(crate) const R2: Register = Register(2);
 pub(crate) const R3: Register = Register(3);
+pub(super) const R4: Register = Register(4);
 pub(crate) const R6: Register = Register(6);
 pub(crate) const R7: Register = Register(7);
 pub(crate) const R8: Register = Register(8);
@@ -20,6 +21,7 @@ pub(crate) enum KernelCall {
     MapLookup = 1,
     KtimeNs = 5,
     ProcessorId = 8,
+    GetStack = 67,
     ProbeReadKernel = 113,
     CurrentTypedTask = 158,
 }

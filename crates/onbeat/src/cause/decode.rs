@@ -57,6 +57,10 @@ pub enum TracePoint {
     SignalDeliver,
     /// `timer:tick_stop`.
     TickStop,
+    /// `workqueue:workqueue_execute_start`.
+    WorkStart,
+    /// `workqueue:workqueue_execute_end`.
+    WorkEnd,
 }
 
 impl TracePoint {
@@ -82,6 +86,8 @@ impl TracePoint {
             K::SignalGenerate,
             K::SignalDeliver,
             K::TickStop,
+            K::WorkStart,
+            K::WorkEnd,
         ]);
 
         all
@@ -104,6 +110,7 @@ impl TracePoint {
             Self::PageFaultUser | Self::PageFaultKernel => "exceptions",
             Self::SyscallEnter | Self::SyscallExit => "raw_syscalls",
             Self::SignalGenerate | Self::SignalDeliver => "signal",
+            Self::WorkStart | Self::WorkEnd => "workqueue",
         }
     }
 
@@ -134,6 +141,8 @@ impl TracePoint {
             Self::SignalGenerate => "signal_generate",
             Self::SignalDeliver => "signal_deliver",
             Self::TickStop => "tick_stop",
+            Self::WorkStart => "workqueue_execute_start",
+            Self::WorkEnd => "workqueue_execute_end",
         };
         name.to_owned()
     }
@@ -166,6 +175,7 @@ impl TracePoint {
             Self::SignalGenerate => &["sig", "pid", "comm"],
             Self::SignalDeliver => &["sig"],
             Self::TickStop => &["success"],
+            Self::WorkStart | Self::WorkEnd => &["work", "function"],
         }
     }
 }
@@ -318,5 +328,7 @@ fn what(kind: TracePoint, fields: &RecordFields<'_>) -> Option<KernelEvent> {
         },
         TracePoint::SignalDeliver => KernelEvent::SignalDeliver { signal: number(0)? as i32 },
         TracePoint::TickStop => KernelEvent::TickStop { success: number(0)? != 0 },
+        TracePoint::WorkStart => KernelEvent::WorkStart { work: number(0)?, function: number(1)? },
+        TracePoint::WorkEnd => KernelEvent::WorkEnd { work: number(0)?, function: number(1)? },
     })
 }

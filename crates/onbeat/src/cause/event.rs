@@ -393,6 +393,20 @@ pub enum KernelEvent {
         /// Whether it was stopped.
         success: bool,
     },
+    /// `workqueue_execute_start`: the kernel thread in [`TraceEvent::tid`] begins a work item.
+    WorkStart {
+        /// Address of the work item.
+        work: u64,
+        /// Address of its function.
+        function: u64,
+    },
+    /// `workqueue_execute_end`.
+    WorkEnd {
+        /// Address of the work item.
+        work: u64,
+        /// Address of its function.
+        function: u64,
+    },
 }
 
 /// One record of one CPU's buffer.

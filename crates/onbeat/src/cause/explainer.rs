@@ -72,11 +72,12 @@ const READ_EVERY_NS: u64 = 100_000_000;
 /// Explains the spikes of one loop.
 ///
 /// ```no_run
-/// use onbeat::cause::{Explainer, LoopThread};
+/// use onbeat::cause::{Explainer, FlightSetting, LoopThread};
 /// use onbeat_rt::Sample;
 ///
 /// let thread = LoopThread { tid: std::process::id(), cpu: Some(1), fifo: Some(80) };
-/// let (explainer, grants) = Explainer::open_with_grants(thread);
+/// let setting = FlightSetting::default();
+/// let (explainer, grants) = Explainer::open_with_grants(thread, &setting);
 /// let Some(mut explainer) = explainer else { panic!("{grants:?}") };
 ///
 /// // For each late sample of the loop:
@@ -129,11 +130,13 @@ impl Explainer {
         })
     }
 
-    /// Opens an explainer with the default setting. The grants say what was granted, or why the
-    /// explainer could not be opened.
+    /// Opens an explainer. The grants say what was granted, or why it could not be opened.
     #[must_use]
-    pub fn open_with_grants(thread: LoopThread) -> (Option<Self>, Vec<Grant>) {
-        match Self::open(thread, &FlightSetting::default()) {
+    pub fn open_with_grants(
+        thread: LoopThread,
+        setting: &FlightSetting,
+    ) -> (Option<Self>, Vec<Grant>) {
+        match Self::open(thread, setting) {
             Ok(explainer) => {
                 let grants = explainer.grants();
                 (Some(explainer), grants)

@@ -41,6 +41,9 @@ pub struct FlightSetting {
     /// is not available, but a busy machine makes millions of calls per second: each one costs
     /// time, and the buffers then hold about 50 ms.
     pub syscalls: bool,
+    /// Whether the kernel's stack at late wake-ups is copied, which shows the code that had switched
+    /// interrupts off, and makes each of them 10 to 20 us later. It takes BPF.
+    pub stacks: bool,
     /// Source of switches, wake-ups, timers and idle states.
     pub path: PathSource,
 }
@@ -62,6 +65,7 @@ impl Default for FlightSetting {
             kept_kib: 1024,
             tid: None,
             syscalls: false,
+            stacks: false,
             path: PathSource::default(),
         }
     }
@@ -244,6 +248,9 @@ impl FlightRecorder {
             window.cpus.push(cpu);
         }
 
+        if let Some(path) = &self.path {
+            window.stacks = path.stacks(from, to);
+        }
         window.readings.sort_by_key(|reading| reading.at);
         Ok(window)
     }
@@ -338,7 +345,7 @@ fn open_path(setting: &FlightSetting) -> (Option<PathRecorder>, Option<String>) 
     };
     let cpus = host::online_cpus().last().map_or(1, |last| last + 1);
     let left_off: &[PathKind] = if all_idle_states_are_shallow() { &[PathKind::Idle] } else { &[] };
-    match PathRecorder::open(tid, cpus, setting.buffer_kib / RINGS, left_off) {
+    match PathRecorder::open(tid, cpus, setting.buffer_kib / RINGS, left_off, setting.stacks) {
         Ok(path) => (Some(path), None),
         Err(why) => (None, Some(why.to_string())),
     }

@@ -4,6 +4,7 @@
 //! and the activity of the CPU.
 
 mod judgement;
+mod kernel_code;
 
 pub(super) use judgement::{
     Attribution, Judgement, Piece, frozen, named, syscall_name, thread_culprit,
@@ -213,6 +214,7 @@ impl<'w> Judge<'w> {
                     .because("events before it are no longer there"),
             };
             let Judgement { attribution, culprit, remark } = judgement;
+            let culprit = culprit.map(|culprit| self.with_work(culprit, slice.to));
             pieces.push(Piece {
                 from: slice.from,
                 to: slice.to,
@@ -276,7 +278,12 @@ impl<'w> Judge<'w> {
     /// blamed.
     fn held_up_beside(&self, slice: &Slice, thread: &Thread, cpu: Option<u32>) -> Judgement {
         let late = |why: String| Judgement::new(CauseKind::LateTimer).because(why);
-        let off = |call| Judgement::new(CauseKind::InterruptsOff).by(thread_culprit(thread, call));
+        let off = |call| {
+            let found = self.code_found().map(|code| format!("its interrupt found {code}"));
+            Judgement::new(CauseKind::InterruptsOff)
+                .by(thread_culprit(thread, call))
+                .with_remark(found)
+        };
         if self.counters.is_guest && self.was_open_after_expiry(cpu) {
             return late(
                 "the CPU took interrupts or changed threads meanwhile, so they were not off"

@@ -152,6 +152,9 @@ pub struct Culprit {
     /// unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub woken_in: Option<String>,
+    /// The function of the work item that the kernel's worker thread executed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<String>,
 }
 
 impl Culprit {
@@ -178,10 +181,11 @@ impl Culprit {
         }
     }
 
-    /// Returns program and system call: `dd/write`.
+    /// Returns program and system call, or program and work item: `dd/write`, `kworker/wb_workfn`.
     #[must_use]
     pub fn words(&self) -> String {
-        let call = self.system_call.as_ref().map(|call| format!("/{call}")).unwrap_or_default();
+        let call = self.system_call.as_ref().or(self.work.as_ref());
+        let call = call.map(|call| format!("/{call}")).unwrap_or_default();
         format!("{}{call}", self.program())
     }
 }

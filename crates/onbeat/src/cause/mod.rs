@@ -46,6 +46,7 @@ mod path_offsets;
 mod path_program;
 mod path_reading;
 mod path_record;
+mod path_stack;
 pub mod perfetto;
 mod protobuf;
 mod quota;
@@ -66,6 +67,7 @@ pub use facts::SpikeFacts;
 pub use flight::{FlightRecorder, FlightSetting, PathSource};
 pub use keep::KeptWindow;
 pub use kind::{Cause, CauseKind, Culprit, Explanation};
+pub use path_stack::KernelStack;
 pub use tracefs::{TraceError, Tracefs};
 pub use window::Window;
 

@@ -17,6 +17,7 @@ use super::event::{KernelEvent, LostEvents, TraceEvent};
 use super::path_offsets::Offsets;
 use super::path_program::{LeavingState, Maps, program};
 use super::path_record::{LENGTH, PathEntry, PathKind, WORDS, read};
+use super::path_stack::{FRAMES, KernelStack, STACK_HEAD_WORDS, STACKS, stacks_between};
 use super::thread_names::ThreadNames;
 
 /// The path cannot be recorded.
@@ -44,6 +45,8 @@ pub(super) struct PathRecorder {
     loop_key: u32,
     records: SharedArray,
     exponent: u32,
+    /// Stacks of late wake-ups, if they are copied.
+    stacks: Option<SharedArray>,
     kinds: Vec<PathKind>,
     names: ThreadNames,
     reads_steal: bool,
@@ -60,13 +63,14 @@ pub(super) struct PathExtract {
 
 impl PathRecorder {
     /// Records the path of thread `tid` in rings of `kib` KiB for each of `cpus` CPUs, without the
-    /// kinds in `left_off`. Trace points that the kernel lacks are skipped, except those that every
-    /// explanation needs.
+    /// kinds in `left_off`, and on request the stacks of late wake-ups. Trace points that the
+    /// kernel lacks are skipped, except those that every explanation needs.
     pub(super) fn open(
         tid: u32,
         cpus: u32,
         kib: u32,
         left_off: &[PathKind],
+        copies_stacks: bool,
     ) -> Result<Self, PathError> {
         let bytes = std::fs::read("/sys/kernel/btf/vmlinux").map_err(PathError::NoDescription)?;
         let btf = Btf::parse(bytes)?;
@@ -76,11 +80,14 @@ impl PathRecorder {
         // accesses anyway.
         let heads = SharedArray::create(HEAD_WORDS, cpus + 1)?;
         let records = SharedArray::create(WORDS as u32, cpus << exponent)?;
+        let stacks = || SharedArray::create(STACK_HEAD_WORDS + FRAMES, STACKS);
+        let stacks = copies_stacks.then(stacks).transpose()?;
         let maps = Maps {
             heads: heads.number(),
             loop_key: cpus.cast_signed(),
             records: records.number(),
             exponent: exponent.cast_signed(),
+            stacks: stacks.as_ref().map(SharedArray::number),
         };
 
         let recorder = Self {
@@ -88,6 +95,7 @@ impl PathRecorder {
             loop_key: cpus,
             records,
             exponent,
+            stacks,
             kinds: left_off.to_vec(),
             names: ThreadNames::default(),
             reads_steal: offsets.steal.is_some(),
@@ -145,8 +153,15 @@ impl PathRecorder {
         self.reads_steal
     }
 
-    pub(super) const fn bytes_held(&self) -> u64 {
-        self.records.bytes_held() + self.heads.bytes_held()
+    pub(super) fn bytes_held(&self) -> u64 {
+        let stacks = self.stacks.as_ref().map_or(0, SharedArray::bytes_held);
+        self.records.bytes_held() + self.heads.bytes_held() + stacks
+    }
+
+    /// Returns the stacks of late wake-ups of the loop between two instants, in order of time.
+    pub(super) fn stacks(&self, from: Instant, to: Instant) -> Vec<KernelStack> {
+        let words = self.stacks.as_ref().map(SharedArray::words);
+        words.map_or_else(Vec::new, |words| stacks_between(words, from, to))
     }
 
     /// Returns the records of `cpu` between two instants, in order of time.

@@ -6,10 +6,11 @@
 //! compared with tracefs.
 
 use super::assembler::{
-    Assembler, FRAME, JumpTarget, KernelCall, R0, R1, R2, R3, R6, R7, R8, R9, Register, Width,
+    Assembler, FRAME, JumpTarget, KernelCall, R0, R1, R2, R3, R4, R6, R7, R8, R9, Register, Width,
 };
 use super::path_offsets::Offsets;
 use super::path_record::{AT, KIND, PathKind, REST, TID};
+use super::path_stack::{FRAMES, LATE_NS, STACK_HEAD_WORDS, STACKS};
 
 /// Descriptors of the maps that programs write to.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +23,8 @@ pub(super) struct Maps {
     pub(super) records: i32,
     /// Base-2 logarithm of the number of records per CPU.
     pub(super) exponent: i32,
+    /// The stacks of late wake-ups, if they are copied.
+    pub(super) stacks: Option<i32>,
 }
 
 /// Source of the state of a thread that leaves a CPU.
@@ -57,10 +60,7 @@ pub(super) fn program(
     maps: Maps,
     leaving: LeavingState,
 ) -> Vec<u64> {
-    let mut code = Assembler::default();
-    let end = code.new_target();
-    let mut program = ProgramBuilder { offsets, maps, code, end };
-    program.code.copy(R6, R1);
+    let mut program = ProgramBuilder::new(offsets, maps);
     match kind {
         PathKind::Switch => program.at_switch(leaving),
         PathKind::Waking => program.at_waking(),
@@ -90,14 +90,25 @@ const PREEMPTED: i16 = 0;
 const PREV: i16 = 8;
 const NEXT: i16 = 16;
 const PREV_STATE: i16 = 24;
-/// Offsets in the program's stack frame.
+/// Offsets in the program's stack frame. Below them is a copy of user registers.
 const KEY: i16 = -4;
 const NOW: i16 = -16;
 const FIRST: i16 = -24;
+/// Offsets in the entry of the loop: when its timer is due (0: no timer, or it woke the loop), and
+/// the number of stacks copied.
+const DUE_AT: i16 = 8;
+const STACKS_TAKEN: i16 = 16;
 /// `cpu_idle`'s states are smaller, and all ones when the CPU is awake again (`PWR_EVENT_EXIT`).
 const DEEPEST: i32 = 1000;
 
-impl ProgramBuilder<'_> {
+impl<'o> ProgramBuilder<'o> {
+    fn new(offsets: &'o Offsets, maps: Maps) -> Self {
+        let mut code = Assembler::default();
+        let end = code.new_target();
+        code.copy(R6, R1);
+        Self { offsets, maps, code, end }
+    }
+
     /// `sched_switch(preempt, prev, next, prev_state)`.
     fn at_switch(&mut self, leaving: LeavingState) {
         let Offsets { pid, .. } = *self.offsets;
@@ -189,6 +200,7 @@ impl ProgramBuilder<'_> {
         self.code.load(Width::Double, R9, R6, 0);
         self.code.load(Width::Word, R8, R9, pid);
         self.only_the_loops(R8);
+        self.code.store(Width::Double, FRAME, FIRST, R0);
         self.reserve(InterruptState::MayCome);
         self.copy_word(R9, pid, REST);
         self.copy_word(R9, prio, REST + 4);
@@ -199,6 +211,49 @@ impl ProgramBuilder<'_> {
         self.copy_word(R8, pid, TID);
         self.read_call(R8, REST + 12);
         self.read_flags(PathKind::Waking, None);
+        if let Some(stacks) = self.maps.stacks {
+            self.copy_stack_if_late(stacks);
+        }
+    }
+
+    /// Copies the kernel's stack if the loop's timer was due more than [`LATE_NS`] ago and a thread
+    /// ran, whose code is then on the stack. The thread is in R8, the entry of the loop in the
+    /// frame. A wake-up that no timer caused is not late: the first one takes the timer's time
+    /// away.
+    fn copy_stack_if_late(&mut self, stacks: i32) {
+        let done = self.code.new_target();
+        self.code.load(Width::Double, R9, FRAME, FIRST);
+        self.code.load(Width::Double, R1, R9, DUE_AT);
+        self.code.jump_if_zero(R1, done);
+        self.code.store_zero(Width::Double, R9, DUE_AT);
+        self.code.load(Width::Word, R2, R8, self.offsets.pid);
+        self.code.jump_if_zero(R2, done);
+        self.code.copy(R8, R1);
+        self.code.call(KernelCall::KtimeNs);
+        self.code.subtract(R0, R8);
+        self.code.jump_if_at_most(R0, LATE_NS, done);
+
+        self.code.load(Width::Double, R1, R9, STACKS_TAKEN);
+        self.code.copy(R2, R1);
+        self.code.add(R2, 1);
+        self.code.store(Width::Double, R9, STACKS_TAKEN, R2);
+        self.code.and(R1, STACKS as i32 - 1);
+        self.code.store(Width::Word, FRAME, KEY, R1);
+        self.look_up(stacks);
+
+        // A reader skips a stack whose time is 0: it is being written.
+        self.code.copy(R8, R0);
+        self.code.store_zero(Width::Double, R8, 0);
+        self.code.copy(R1, R6);
+        self.code.copy(R2, R8);
+        self.code.add(R2, STACK_HEAD_WORDS as i32 * 8);
+        self.code.set(R3, FRAMES as i32 * 8);
+        self.code.set(R4, 0);
+        self.code.call(KernelCall::GetStack);
+        self.code.store(Width::Double, R8, 8, R0);
+        self.code.call(KernelCall::KtimeNs);
+        self.code.store(Width::Double, R8, 0, R0);
+        self.code.bind(done);
     }
 
     /// `hrtimer_start(timer, ...)`, by the loop only.
@@ -207,6 +262,11 @@ impl ProgramBuilder<'_> {
         self.code.call(KernelCall::CurrentTypedTask);
         self.code.load(Width::Word, R8, R0, self.offsets.pid);
         self.only_the_loops(R8);
+        if self.maps.stacks.is_some() {
+            self.code.load(Width::Double, R2, R6, 0);
+            self.code.load(Width::Double, R3, R2, self.offsets.timer_softexpires);
+            self.code.store(Width::Double, R0, DUE_AT, R3);
+        }
         self.begin(PathKind::TimerStart, InterruptState::MayCome);
         self.code.load(Width::Double, R2, R6, 0);
         self.code.store(Width::Double, R7, REST, R2);
@@ -295,7 +355,8 @@ impl ProgramBuilder<'_> {
         self.code.store_zero(Width::Double, R7, AT);
     }
 
-    /// Ends the program unless `tid` is the loop's thread. Clobbers R0 to R5.
+    /// Ends the program unless `tid` is the loop's thread. Points R0 to the loop's entry. Clobbers
+    /// R1 to R5.
     fn only_the_loops(&mut self, tid: Register) {
         let take = self.code.new_target();
         self.load_the_loops_number(R1);
@@ -304,7 +365,8 @@ impl ProgramBuilder<'_> {
         self.code.bind(take);
     }
 
-    /// Loads the number of the loop's thread into `to`. Clobbers R0 to R5.
+    /// Loads the number of the loop's thread into `to`, and points R0 to its entry. Clobbers R1 to
+    /// R5.
     fn load_the_loops_number(&mut self, to: Register) {
         self.code.set(R1, self.maps.loop_key);
         self.code.store(Width::Word, FRAME, KEY, R1);

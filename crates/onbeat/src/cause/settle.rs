@@ -390,7 +390,9 @@ fn culprit_words(culprit: &Culprit, kind: CauseKind) -> String {
     });
 
     let who = thread.unwrap_or_else(|| culprit.name.clone());
-    let call = culprit.system_call.as_ref().map(|call| format!(" in {call}")).unwrap_or_default();
+    let call = culprit.system_call.as_ref().map(|call| format!(" in {call}"));
+    let work = || culprit.work.as_ref().map(|work| format!(" executing {work}"));
+    let call = call.or_else(work).unwrap_or_default();
     match kind {
         CauseKind::KernelSection => format!("the kernel worked for {who}{call} and did not let go"),
         CauseKind::InterruptsOff => format!("interrupts were off while {who} ran{call}"),

@@ -7,6 +7,7 @@ use onbeat_rt::Instant;
 use super::counters::CounterReading;
 use super::event::{KernelEvent, LostEvents, Thread, TraceEvent};
 use super::missing_switches;
+use super::path_stack::KernelStack;
 
 /// Events of one CPU in a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,7 +43,11 @@ pub struct Window {
     /// Readings by BPF at switches and wake-ups of the loop, in order of time. Run files do not
     /// contain them.
     pub readings: Vec<CounterReading>,
-    /// Names of kernel functions by address, as far as known.
+    /// Kernel stacks at late wake-ups of the loop, in order of time, if they are copied. Run files
+    /// do not contain them.
+    pub stacks: Vec<KernelStack>,
+    /// Names of kernel functions by address, of their first or of another
+    /// instruction, as far as known.
     pub functions: BTreeMap<u64, String>,
 }
 
@@ -108,6 +113,15 @@ impl Window {
             self.lost.iter().filter(|lost| lost.from < to && lost.to > from).copied().collect();
         let is_inside = |reading: &&CounterReading| reading.at >= from && reading.at <= to;
         let readings = self.readings.iter().filter(is_inside).copied().collect();
-        Self { from, to, cpus, lost, readings, functions: self.functions.clone() }
+        let stacks = self.stacks.iter().filter(|stack| stack.at >= from && stack.at <= to);
+        Self {
+            from,
+            to,
+            cpus,
+            lost,
+            readings,
+            stacks: stacks.cloned().collect(),
+            functions: self.functions.clone(),
+        }
     }
 }

@@ -6,7 +6,9 @@ use onbeat_rt::Sample;
 use rustix::process::getpid;
 
 use super::setting::Setting;
-use crate::cause::{Cost, Explainer, Explanation, KeptWindow, LoopThread, SpikeFacts};
+use crate::cause::{
+    Cost, Explainer, Explanation, FlightSetting, KeptWindow, LoopThread, SpikeFacts,
+};
 use crate::thread::{AheadOfLoad, Grant, ThreadRequest};
 
 /// Explains why cycles were late: a flight recorder in this process, or one in another process that
@@ -155,12 +157,20 @@ fn loop_thread(wanted: &ThreadRequest) -> LoopThread {
     LoopThread { tid: own, cpu: wanted.cpu, fifo: wanted.fifo }
 }
 
-/// Opens a flight recorder for a loop, and returns what was granted for it. Takes about 100 ms.
-pub(super) fn open(wanted: &ThreadRequest) -> (Option<Explainer>, Vec<Grant>) {
-    let (explainer, mut grants) = Explainer::open_with_grants(loop_thread(wanted));
-    if explainer.is_some() {
-        grants.push(AheadOfLoad::take(wanted).1);
+/// Opens the flight recorder that `setting` asks for, and returns what was granted for it. Takes
+/// about 100 ms.
+pub(super) fn open(setting: &Setting) -> (Option<Explainer>, Vec<Grant>) {
+    if !setting.causes {
+        return (None, Vec::new());
     }
+
+    let flight = FlightSetting { stacks: setting.stacks, ..FlightSetting::default() };
+    let thread = loop_thread(&setting.thread);
+    let (explainer, mut grants) = Explainer::open_with_grants(thread, &flight);
+    if explainer.is_some() {
+        grants.push(AheadOfLoad::take(&setting.thread).1);
+    }
+
     (explainer, grants)
 }
 

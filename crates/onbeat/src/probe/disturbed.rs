@@ -138,8 +138,7 @@ pub fn disturb(
     wanted.check().map_err(inject::Error::from)?;
     let task = DisturbedTask::new(Timer { work_ns: setting.work_ns }, &wanted, is_placebo)?;
     let mut grants: Vec<Grant> = process.grants.clone();
-    let (explainer, evidence) =
-        if setting.causes { causes::open(&setting.thread) } else { (None, Vec::new()) };
+    let (explainer, evidence) = causes::open(setting);
     grants.extend(evidence);
     stay_off_cpu(cpu);
     let mut disturbed = live(setting, Aimed { wanted, is_placebo, explainer }, task, stop, each)?;

@@ -4,6 +4,15 @@
 //! probe is a task, a sentence and its figures, in a file of its own and a line in [`ALL`] or in
 //! another crate's list. [`timer`] is the smallest one: its cycles do nothing.
 //!
+//! ```
+//! use onbeat::probe::{Given, Setting, WAKE_UP};
+//!
+//! let mut setting = Setting::new(1_000_000); // a period of 1 ms
+//! setting.admit()?;
+//! let _opened = (WAKE_UP.open)(&mut setting, &Given::default())?; // a thread of `Run` runs it
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Absent on purpose: loops of their own, statistics of their own, printing.
 
 mod causes;

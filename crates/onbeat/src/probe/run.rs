@@ -83,8 +83,7 @@ impl PreparedRun {
         let phase_ns =
             setting.phase.first_release(Monotonic.now(), setting.period_ns, tick).as_ns()
                 % setting.period_ns;
-        let (explainer, evidence) =
-            if setting.causes { causes::open(&setting.thread) } else { (None, Vec::new()) };
+        let (explainer, evidence) = causes::open(setting);
         let grants = header
             .grants
             .into_iter()

@@ -52,6 +52,11 @@ pub struct Setting {
     pub spike_limit: SpikeLimit,
     /// Whether a flight recorder beside the loop explains spikes.
     pub causes: bool,
+    /// Whether it copies the kernel's stack at late wake-ups ([`FlightSetting::stacks`]).
+    ///
+    /// [`FlightSetting::stacks`]: crate::cause::FlightSetting::stacks
+    #[serde(default)]
+    pub stacks: bool,
     /// Whether the process is killed when the loop makes an unexpected system call.
     pub lockdown: bool,
 }
@@ -74,6 +79,7 @@ impl Setting {
             interval_ns: interval_ns_for(0),
             spike_limit: SpikeLimit::TenTimesMedian,
             causes: false,
+            stacks: false,
             lockdown: false,
         }
     }

@@ -31,6 +31,7 @@ mod histogram;
 mod imported;
 mod moments;
 mod note;
+mod packets;
 mod past;
 mod recorder;
 mod recording;
@@ -60,6 +61,7 @@ pub use note::{
     FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, Remark, Resume, SpikeNote,
     Stall, StepNote, SweepNote, Timing,
 };
+pub use packets::{DevicePackets, PacketAccount, RoundTripTally};
 pub use past::{DroppedBlock, Past};
 pub use recorder::Recorder;
 pub use recording::{Progress, Recording, SpikeLimit, interval_ns_for};

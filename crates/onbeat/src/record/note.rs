@@ -8,6 +8,7 @@ use super::events::{EventNote, EventsLeftOut};
 use super::exclusion::ExclusionNote;
 use super::imported::Import;
 use super::moments::Moments;
+use super::packets::PacketAccount;
 use super::seconds::Seconds;
 use super::series::Series;
 use super::trend::Trend;
@@ -53,6 +54,8 @@ pub enum Note {
     Step(StepNote),
     /// Something around the loop changed, and what was under way is in no series.
     Exclusion(ExclusionNote),
+    /// The packets of the run so far, device by device.
+    Packets(Box<PacketAccount>),
     /// A remark on the run.
     Remark(Remark),
     /// The closing line.
@@ -61,7 +64,7 @@ pub enum Note {
 
 impl Note {
     /// The kinds that this version knows.
-    pub const KINDS: [&str; 18] = [
+    pub const KINDS: [&str; 19] = [
         "run",
         "bench",
         "import",
@@ -78,6 +81,7 @@ impl Note {
         "event",
         "events_left_out",
         "resume",
+        "packets",
         "remark",
         "end",
     ];

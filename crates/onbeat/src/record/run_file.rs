@@ -16,6 +16,7 @@ use super::moments::Moments;
 use super::note::{
     Account, Bench, Block, Header, Interval, LoadEvent, Maxima, Note, Resume, SpikeNote, StepNote,
 };
+use super::packets::PacketAccount;
 use super::seconds::Seconds;
 use super::series::Series;
 use super::trend::Trend;
@@ -131,6 +132,8 @@ pub struct RunFile {
     pub events: Vec<EventNote>,
     /// How many events have no note; known when the run has ended.
     pub events_left_out: EventsLeftOut,
+    /// The packets, device by device; the last one counts.
+    pub packets: Option<PacketAccount>,
     /// Remarks, as sentences.
     pub remarks: Vec<String>,
     /// Where the run was resumed.
@@ -392,6 +395,7 @@ impl Parser<'_> {
             Note::Exclusion(exclusion) => run.exclusions.push(exclusion),
             Note::Event(event) => run.events.push(event),
             Note::EventsLeftOut(left_out) => run.events_left_out.add(&left_out),
+            Note::Packets(packets) => run.packets = Some(*packets),
             Note::Remark(remark) => run.remarks.push(remark.sentence),
             Note::Seconds(seconds) => run.seconds.push(*seconds),
             Note::Trend(trend) => run.trends.push(*trend),
@@ -505,6 +509,7 @@ impl RunFile {
             exclusions: Vec::new(),
             events: Vec::new(),
             events_left_out: EventsLeftOut::default(),
+            packets: None,
             remarks: Vec::new(),
             seconds: Vec::new(),
             resumes: Vec::new(),

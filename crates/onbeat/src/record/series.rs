@@ -48,12 +48,23 @@ pub enum Series {
     Chain,
     /// From a command's being issued to the start of the cycle that serves it.
     Pickup,
-    /// From sending a bus frame to having its reply.
+    /// From sending a bus frame or a packet to having its reply.
     RoundTrip,
     /// Between two frames' passing a device, by its own clock.
     DeviceInterval,
     /// From asking for the exchange of a process image to having it.
     Exchange,
+    /// From the release that a packet belongs to, to its answer.
+    PacketResponse,
+    /// Of a round trip: from the program's call to the kernel's stamp of the sending.
+    SendPath,
+    /// Of a round trip: between the kernel's stamps of sending and receipt, without
+    /// [`Self::DeviceTime`].
+    NetworkTime,
+    /// Of a round trip: from receipt to answer, by the device's clock.
+    DeviceTime,
+    /// Of a round trip: from the kernel's stamp of the receipt to the program.
+    ReceivePath,
 }
 
 impl Series {
@@ -69,7 +80,7 @@ impl Series {
     ];
 
     /// All of them: those of a cycle, then those of imported runs and of single probes.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 25] = [
         Self::ReleaseLatency,
         Self::WakeupLatency,
         Self::ObservedPeriod,
@@ -90,6 +101,11 @@ impl Series {
         Self::RoundTrip,
         Self::DeviceInterval,
         Self::Exchange,
+        Self::PacketResponse,
+        Self::SendPath,
+        Self::NetworkTime,
+        Self::DeviceTime,
+        Self::ReceivePath,
     ];
 
     /// The `Tag=` of its lines in a run file, and its name everywhere else. Lines of
@@ -117,6 +133,11 @@ impl Series {
             Self::RoundTrip => "round_trip",
             Self::DeviceInterval => "device_interval",
             Self::Exchange => "exchange",
+            Self::PacketResponse => "packet_response",
+            Self::SendPath => "send_path",
+            Self::NetworkTime => "network_time",
+            Self::DeviceTime => "device_time",
+            Self::ReceivePath => "receive_path",
         }
     }
 
@@ -150,6 +171,11 @@ impl Series {
             Self::RoundTrip => "round trip",
             Self::DeviceInterval => "interval at the devices",
             Self::Exchange => "exchange",
+            Self::PacketResponse => "release to answer",
+            Self::SendPath => "sender's stack",
+            Self::NetworkTime => "network",
+            Self::DeviceTime => "device",
+            Self::ReceivePath => "receiver's stack",
         }
     }
 

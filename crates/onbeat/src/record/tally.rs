@@ -174,8 +174,8 @@ impl IntervalTally {
         }
     }
 
-    /// From which lateness on a sample is a spike: by the median of the interval before, in the
-    /// first interval by its own so far.
+    /// Spike threshold: by the median of the interval before, in the first interval by its own so
+    /// far.
     pub(super) fn limit_so_far_ns(&self) -> u64 {
         match (self.spike_limit, self.last_limit_ns) {
             (SpikeLimit::Above(ns), _) | (SpikeLimit::TenTimesMedian, Some(ns)) => ns,

@@ -103,14 +103,16 @@ fn judged(ranking: &Ranking<'_>, loads: &[String], limit: Limit) -> String {
     let words = match (winner.outcome, winner.decisive) {
         (Outcome::Pass, decisive) => {
             let cell = decisive.unwrap_or(winner.tail().1);
-            let load = &cell.load;
+            let (everywhere, here) = match loads {
+                [only] => (under(only), String::new()),
+                _ => {
+                    let all = listed(loads);
+                    (format!("under every load ({all})"), format!("{}: ", under(&cell.load)))
+                }
+            };
+            let detail = detail(cell);
             let others = others(ranking);
-            format!(
-                "limit met with {tuning}: {limit_words} under {}; {}: {}{others}",
-                listed(loads),
-                under(load),
-                detail(cell)
-            )
+            format!("limit met with {tuning}: {limit_words} {everywhere}; {here}{detail}{others}")
         }
         (Outcome::Inconclusive, Some(cell)) => {
             let best = if alone { "" } else { " (the best)" };

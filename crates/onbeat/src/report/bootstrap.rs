@@ -25,7 +25,7 @@ pub(super) struct Stretches {
 
 impl Stretches {
     /// `None` when there are too few.
-    pub(super) fn of(file: &RunFile, series: Series) -> Option<Self> {
+    pub(super) fn from_file(file: &RunFile, series: Series) -> Option<Self> {
         let mut parts: Vec<Distribution> = file
             .blocks
             .iter()
@@ -95,7 +95,7 @@ pub(super) struct Drawn {
 }
 
 impl Drawn {
-    pub(super) fn of(
+    pub(super) fn new(
         cell: &Stretches,
         share: Share,
         resamples: u32,

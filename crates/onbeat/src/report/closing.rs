@@ -199,7 +199,7 @@ fn effect(summary: &Summary) -> Option<ClosingLine> {
     let with = summary.cell(&best.tuning, &without.load)?;
     let ((_, with_figures), (_, figures)) = (with.main()?, without.main()?);
     let supported = |p: f64| {
-        let of = |all: &super::Statistics| {
+        let of = |all: &super::statistics::Statistics| {
             all.percentiles.iter().find(|one| (one.p - p).abs() < 1e-9).copied()
         };
         let one = of(figures)?;
@@ -275,7 +275,8 @@ fn top(causes: &Causes, cells: &[&CellSummary]) -> Option<TopCause> {
 
     let remedy = remedy(*kind, cells).first().copied();
     let ids = tunings(*kind, remedy.as_slice(), cells);
-    let (check, measure) = (advice::tuning_command(&ids), advice::measure_command(&ids));
+    let check = advice::tuning_command(&ids);
+    let measure = advice::measure_command(&ids);
     Some(TopCause { words, remedy, check, measure })
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::compare::{Compared, Digest};
+use super::cell::CellSummary;
+use super::digest::{Compared, Digest};
 use super::statistics::Share;
 use super::units::{Letters, count, listed, time_ns};
 
@@ -72,7 +73,7 @@ fn are_single(runs: &[Digest]) -> bool {
     runs.iter().all(|run| run.summary.cells.len() == 1)
 }
 
-fn too_few(run: &Digest, cell: &super::CellSummary) -> Option<String> {
+fn too_few(run: &Digest, cell: &CellSummary) -> Option<String> {
     let of = cell.main()?.1.count;
     (!Share::P99.is_supported_by(of)).then(|| {
         let name = if run.summary.cells.len() > 1 {

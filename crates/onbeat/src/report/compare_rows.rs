@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::compare::{Digest, RunFigures};
+use super::cell::CellSummary;
+use super::digest::{Digest, RunFigures};
 use super::table::{Column, Entry, Row, Table};
 use super::units::{Letters, count, listed, three_digits};
 use crate::record::Series;
@@ -61,7 +62,7 @@ pub fn rows(runs: &[Digest], wanted: SeriesChoice) -> Vec<SeriesRows> {
         if are_mixed && main == Series::ReleaseLatency { Series::WakeupLatency } else { main }
     };
     let of_series = |series: Series| {
-        let of = |(run, cell): (usize, &super::CellSummary)| {
+        let of = |(run, cell): (usize, &CellSummary)| {
             let main = cell.main().map(|(main, _)| in_common(main));
             is_wanted(series, main).then(|| RunFigures::new(run, cell, series)).flatten()
         };

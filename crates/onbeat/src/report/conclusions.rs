@@ -2,110 +2,21 @@
 //! distribution, the worst case, how long to measure. All of it for what the run is about, and for
 //! what else it has.
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
-use super::enough::{Enough, enough};
-use super::extremes::{self, Extremes};
-use super::modes::{self, Modes};
-use super::normal::{self, Normal};
+use super::cell::CellSummary;
+use super::modes;
+use super::normal::exceeded_once_in;
 use super::summary::Summary;
+use super::table::{Column, Entry, Row, Table};
+use super::units::{Letters, count, three_digits, time};
 use crate::record::{RunFile, Series};
 
-/// The share that "how long to measure" is given for without a limit, in percent.
-const SHARE: f64 = 99.999;
-/// The heading that the table of [`normal::table`] goes with.
+pub use super::analyses::{Conclusions, OfSeries, of_run};
+pub use super::file_facts::about;
+
+/// The heading that the table of [`normal_table`] goes with.
 pub const NOT_NORMAL: &str = "Tail versus normal distribution";
-/// Series that are analysed besides the main one, where it has them.
-const BESIDE: [Series; 3] = [Series::ResponseTime, Series::Hiccup, Series::RoundTrip];
-/// Without a mission it is this many times the run.
-const TIMES_THE_RUN: f64 = 10.0;
-
-/// The conclusions from one run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Conclusions {
-    /// What the run is about, which the fields below are of.
-    #[serde(default)]
-    pub series: Series,
-    /// Periodic interference.
-    pub modes: Modes,
-    /// The series beside a normal distribution; `None` without a spread.
-    pub normal: Option<Normal>,
-    /// The extrapolated worst case (EVT).
-    pub extremes: Extremes,
-    /// How long to measure; `None` where no number of releases is enough.
-    pub enough: Option<Enough>,
-    /// The same of its other series.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub others: Vec<OfSeries>,
-}
-
-/// The conclusions about one series.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OfSeries {
-    /// Which series.
-    pub series: Series,
-    /// Periodic interference.
-    pub modes: Modes,
-    /// Beside a normal distribution; `None` without a spread.
-    pub normal: Option<Normal>,
-    /// The extrapolated worst case (EVT).
-    pub extremes: Extremes,
-}
-
-/// The series of a run that conclusions are drawn of, the main one first: what it says that it is
-/// about, and a few others; of a run that another tool recorded, all that it has.
-#[must_use]
-pub fn about(run: &RunFile) -> Vec<Series> {
-    let has = |series: &Series| {
-        run.entries.iter().any(|entry| entry.series == *series && entry.counts.count() > 0)
-    };
-    let mut about: Vec<Series> = match (&run.import, run.header.series.as_slice()) {
-        (Some(_), _) => Series::ALL.into_iter().filter(has).collect(),
-        (None, []) => vec![Series::ReleaseLatency],
-        (None, series) => series.iter().copied().filter(has).collect(),
-    };
-
-    for series in BESIDE.into_iter().filter(has) {
-        if run.import.is_none() && !about.contains(&series) {
-            about.push(series);
-        }
-    }
-
-    about
-}
-
-/// Returns the conclusions from a run; `mission_s` is the time that the worst is wanted for, or
-/// else ten times the run.
-#[must_use]
-pub fn of_run(run: &RunFile, at: Option<f64>, mission_s: Option<f64>) -> Conclusions {
-    let period_ns = run.header.timing.as_ref().map(|timing| timing.period_ns);
-    let period_ns = period_ns.or_else(|| run.import.as_ref()?.period_ns).unwrap_or(0);
-    let mut of_each = about(run).into_iter().map(|series| of_series(run, series, mission_s));
-    let OfSeries { series, modes, normal, extremes } = of_each.next().unwrap_or_default();
-    let enough = enough(at.unwrap_or(SHARE), period_ns, 0);
-    Conclusions { series, modes, normal, extremes, enough, others: of_each.collect() }
-}
-
-fn of_series(run: &RunFile, series: Series, mission_s: Option<f64>) -> OfSeries {
-    let distribution = run.distribution(series);
-    let statistics = super::Statistics::new(&distribution, &run.moments(series));
-    OfSeries {
-        series,
-        modes: modes::of_series(run, series),
-        normal: statistics.and_then(|statistics| normal::of(&statistics, &distribution, series)),
-        extremes: extremes::of_series(
-            run,
-            series,
-            mission_s.unwrap_or(TIMES_THE_RUN * measured_s(run, series)),
-        ),
-    }
-}
-
-/// How long a series was measured, in seconds; 0 where it is not known.
-fn measured_s(run: &RunFile, series: Series) -> f64 {
-    let of_series = run.entries.iter().filter(|entry| entry.series == series);
-    of_series.fold(0.0, |all, entry| all + entry.length)
-}
 
 impl Summary {
     /// Adds conclusions to the cells that these files are of.
@@ -125,12 +36,12 @@ impl Summary {
 /// A heading and the sentences below it.
 pub type Section = (&'static str, Vec<String>);
 
-/// Conclusions in sections of few sentences. The table of [`normal::table`] goes with
+/// Conclusions in sections of few sentences. The table of [`normal_table`] goes with
 /// [`NOT_NORMAL`].
 #[must_use]
 pub fn sections(summary: &Summary) -> Vec<Section> {
     let many = summary.cells.len() > 1;
-    let named = |sentence: String, cell: &super::CellSummary| {
+    let named = |sentence: String, cell: &CellSummary| {
         if many { format!("{} under {}: {sentence}", cell.tuning, cell.load) } else { sentence }
     };
     let cells: Vec<_> = summary
@@ -139,7 +50,7 @@ pub fn sections(summary: &Summary) -> Vec<Section> {
         .filter_map(|cell| Some((cell, cell.conclusions.as_deref()?)))
         .collect();
     let best = summary.verdict.best.as_ref();
-    let is_best = |cell: &super::CellSummary| {
+    let is_best = |cell: &CellSummary| {
         best.is_some_and(|best| best.tuning == cell.tuning && best.load == cell.load)
     };
     // Of many cells those that found something, or else the best one.
@@ -208,4 +119,54 @@ fn extremes_of(all: &Conclusions) -> Vec<String> {
     let others = all.others.iter().filter(|other| other.extremes.estimate.is_some());
     let others = others.map(|other| other.extremes.sentence.clone());
     std::iter::once(all.extremes.sentence.clone()).chain(others).collect()
+}
+
+/// Mean, SD, maximum and tail ratio side by side, with what a normal distribution would have had:
+/// of what each cell's conclusions are about, or of `otherwise` where it has none. `None` when
+/// there is nothing to show.
+#[must_use]
+pub fn normal_table(summary: &Summary, otherwise: Series, letters: Letters) -> Option<Table> {
+    let series_of =
+        |cell: &CellSummary| cell.conclusions.as_ref().map_or(otherwise, |all| all.series);
+    let shown: BTreeSet<Series> = summary.cells.iter().map(series_of).collect();
+    let row = |cell: &CellSummary| {
+        let series = series_of(cell);
+        let figures = cell.series.get(&series)?;
+        let tail_ratio = figures.tail_ratio?;
+        let normal = exceeded_once_in(figures.count as f64);
+        let mut name = if summary.loads.len() > 1 {
+            format!("{}, {}", cell.tuning, cell.load)
+        } else {
+            cell.tuning.clone()
+        };
+        if shown.len() > 1 {
+            name = format!("{name}, {}", series.words());
+        }
+
+        let mut entries = vec![Entry::from(name), Entry::from(count(figures.count))];
+        let times = [figures.mean_ns, figures.sd_ns, figures.max_ns as f64];
+        entries.extend(times.map(|ns| Entry::from(time(ns, letters))));
+        entries.push(Entry::from(three_digits(tail_ratio)));
+        entries.push(Entry::from(three_digits(normal)));
+        Some(Row { entries, begins_group: false })
+    };
+
+    let rows: Vec<Row> = summary.cells.iter().filter_map(row).collect();
+    let heads = ["samples", "mean", "SD", "max", "(max - mean) / SD", "normal"];
+    let mut columns = vec![Column::words("")];
+    columns.extend(heads.map(Column::figures));
+    (!rows.is_empty()).then(|| Table {
+        title: match shown.iter().next() {
+            Some(series) if shown.len() == 1 => {
+                format!("largest {} in standard deviations above the mean", series.words())
+            }
+            _ => "largest values in standard deviations above the mean".to_owned(),
+        },
+        columns,
+        rows,
+        legend: vec![
+            "normal: the (max - mean) / SD expected of a normal distribution with the same number of samples"
+                .to_owned(),
+        ],
+    })
 }

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::bootstrap::{Drawn, Stretches, interval};
+use super::file_facts::cell_of;
 use super::statistics::Share;
-use super::summary::cell_of;
 use super::units::{Letters, listed, ratio, time, under};
 use crate::record::{RunFile, Series};
 
@@ -76,7 +76,10 @@ pub fn of(files: &[RunFile], loads: &[String], bootstrap: Bootstrap) -> Vec<Effe
             .filter_map(|file| {
                 let cell = cell_of(file);
                 (cell.load == *load).then_some(())?;
-                Some((Factors::of(&cell.tuning)?, Stretches::of(file, Series::ReleaseLatency)?))
+                Some((
+                    Factors::from_name(&cell.tuning)?,
+                    Stretches::from_file(file, Series::ReleaseLatency)?,
+                ))
             })
             .collect();
         effects.extend(under_load(load, &cells, Bootstrap { seed, ..bootstrap }));
@@ -127,7 +130,7 @@ impl Factors {
     const ORDER: &str = "PMCSABDEFGHIJKLNOQRTUVWXYZ";
 
     /// `None` when a part of the tuning is empty.
-    fn of(tuning: &str) -> Option<Self> {
+    fn from_name(tuning: &str) -> Option<Self> {
         let mut factors = Self::default();
         for part in tuning.split('+').filter(|part| *part != "none") {
             match part.chars().try_fold(0, |all, letter| Some(all | Self::bit(letter)?)) {
@@ -211,7 +214,7 @@ fn under_load(
     for FactorComparison { share, pairs, .. } in &questions {
         for factors in pairs.iter().flat_map(|(a, b)| [a, b]) {
             drawn.entry((*share, factors.clone())).or_insert_with(|| {
-                Drawn::of(&cells[factors], *share, bootstrap.resamples, &mut random)
+                Drawn::new(&cells[factors], *share, bootstrap.resamples, &mut random)
             });
         }
     }
@@ -230,7 +233,8 @@ impl Pairs<'_> {
         let n = self.pairs.len() as f64;
         let mean =
             |of: &dyn Fn(&(&Drawn, &Drawn)) -> f64| self.pairs.iter().map(of).sum::<f64>() / n;
-        let (without, with) = (mean(&|(without, _)| without.ln), mean(&|(_, with)| with.ln));
+        let without = mean(&|(without, _)| without.ln);
+        let with = mean(&|(_, with)| with.ln);
         let (low, high) = interval(with - without, &self.pairs);
         let mut effect = Effect {
             factor: self.factor.clone(),
@@ -268,13 +272,13 @@ mod tests {
 
     #[test]
     fn a_tuning_is_a_set_of_letters_and_names() {
-        let of = |tuning: &str| Factors::of(tuning).unwrap();
+        let of = |tuning: &str| Factors::from_name(tuning).unwrap();
         assert_eq!(of("PM"), of("MP"));
         assert_eq!(of("none"), Factors::default());
         assert_eq!(of("P+irq.affinity+plan"), of("P+plan+irq.affinity"));
         assert_eq!(of("none").with("irq.affinity"), Some(of("irq.affinity")));
         assert_eq!(of("P").with("M"), Some(of("PM")));
-        assert_eq!((of("P").with("P"), Factors::of("P+")), (None, None));
+        assert_eq!((of("P").with("P"), Factors::from_name("P+")), (None, None));
 
         let all = [of("S+plan"), of("PM+irq.affinity")];
         assert_eq!(Factors::listed(all.iter()), ["P", "M", "S", "irq.affinity", "plan"]);

@@ -33,7 +33,7 @@ pub struct BusEvents {
 
 impl BusEvents {
     /// Those of a run; `None` when there is none.
-    pub(super) fn of(run: &RunFile) -> Option<Box<Self>> {
+    pub(super) fn from_run(run: &RunFile) -> Option<Box<Self>> {
         let EventsLeftOut { alarms, others, lost } = run.events_left_out.clone();
         let left_out = alarms.values().sum();
         let mut all = Self { alarms, others, lost, left_out, ..Self::default() };

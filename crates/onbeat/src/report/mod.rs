@@ -4,33 +4,43 @@
 //! [`Summary`] comes first: all that is known of a bench or a run, as `--json` prints it.
 //! Everything shown is made of it.
 //!
+//! Figures of one run file:
+//!
 //! | file | what it answers |
 //! |---|---|
 //! | [`statistics`] | how the samples of a series are spread, and which figures they carry |
 //! | [`binomial`] | how large a rate can be, given what was counted |
 //! | [`verdict`] | whether one run held a limit |
+//! | [`events`] | what happened on its bus and with its robot |
+//! | [`modes`], [`extremes`], [`normal`], [`enough`] | periodic interference, the extrapolated worst case (EVT), the tail versus a normal distribution, how long to measure; `analyses` has them together |
+//! | `cause_counts`, [`remedies`] | spikes by their main cause, and what would remove the causes |
+//! | [`cell`], `cell_figures` | all of it as one object |
+//!
+//! Figures of several:
+//!
+//! | file | what it answers |
+//! |---|---|
 //! | [`best`], `ranking` | which tuning is best, which ones tie with it, and whether it holds the limit under every load |
-//! | [`closing`] | the closing lines of a terminal |
-//! | [`causes`] | causes of latency, counted |
-//! | [`spikes`] | which spikes there are, by number |
-//! | [`imported`] | results of runs of other tools |
-//! | [`compare`], [`comparable`], [`compare_rows`], [`compare_tables`] | runs beside each other |
-//! | [`export`] | runs for other programs |
-//! | [`gate`], [`junit`] | whether a run passes, for machines |
 //! | [`effects`] | the effect of each of P, M, C and S on its own |
-//! | [`worth`] | what one tuning is worth, from blocks with and without it in pairs |
-//! | [`modes`] | periodic interference |
-//! | [`extremes`] | the extrapolated worst case (EVT) |
-//! | [`enough`] | how long to measure |
-//! | [`normal`] | the tail versus a normal distribution |
-//! | [`conclusions`] | these four together |
-//! | [`by_load`] | one tuning under several loads |
 //! | [`sweep`] | figures over rising load |
-//! | [`probes`] | what single probes have to say |
-//! | [`summary`], [`cell`] | all of it as one object |
-//! | [`tables`], [`table`] | all of it as text |
-//! | [`mod@page`] | all of it as one HTML file |
+//! | [`summary`], [`imported`] | all of it as one object: of a bench or a run, of runs of other tools |
+//! | [`compare`], [`comparable`], `digest` | runs beside each other |
+//! | [`packets`] | what became of packets, device by device |
+//! | [`worth`] | what one tuning is worth, from blocks with and without it in pairs |
+//!
+//! Words:
+//!
+//! | file | what it answers |
+//! |---|---|
 //! | [`units`] | figures as people read them |
+//! | [`closing`] | the closing lines of a terminal |
+//! | [`causes`], [`conclusions`], [`spikes`], `sentences` | the sentences |
+//! | [`tables`], [`table`], [`by_load`], [`probes`], [`compare_rows`], [`compare_tables`] | the tables |
+//! | [`gate`], [`junit`] | whether a run passes, for machines |
+//! | [`export`] | runs for other programs |
+//! | [`mod@page`] | all of it as one HTML file |
+//!
+//! A file names only files before it; `tests/limits/modules.rs` has their order.
 //!
 //! ```
 //! use onbeat::record::{Distribution, Moments};
@@ -48,34 +58,43 @@
 //! Absent on purpose: colours and the width of a terminal (the command line's), and any figure that
 //! a run file does not carry.
 
+mod analyses;
 pub mod best;
 pub mod binomial;
 mod bootstrap;
 pub mod by_load;
+mod cause_counts;
 pub mod causes;
 pub mod cell;
+mod cell_figures;
 pub mod closing;
 pub mod comparable;
 pub mod compare;
 pub mod compare_rows;
 pub mod compare_tables;
 pub mod conclusions;
+mod digest;
 pub mod effects;
 pub mod enough;
 pub mod events;
 mod exclusions;
 pub mod export;
 pub mod extremes;
+mod file_facts;
 pub mod gate;
+mod import_notes;
 pub mod imported;
 pub mod judged_run;
 pub mod junit;
 pub mod modes;
 pub mod normal;
+pub mod packets;
 pub mod page;
+mod probe_figures;
 pub mod probes;
 mod ranking;
 pub mod remedies;
+mod sentences;
 pub mod spikes;
 pub mod statistics;
 pub mod summary;
@@ -92,8 +111,9 @@ pub use conclusions::Conclusions;
 pub use effects::Effect;
 pub use judged_run::{JudgeBy, JudgedRun};
 pub use page::{PageError, page};
+pub use sentences::{bench_sentences, cautions};
 pub use statistics::{Low, Percentile, Share, Statistics};
-pub use summary::{Summary, bench_sentences, cautions};
+pub use summary::Summary;
 pub use table::Table;
 pub use units::Letters;
 pub use verdict::{Limit, Outcome, Verdict};

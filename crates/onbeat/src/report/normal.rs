@@ -5,15 +5,11 @@
 //! puts them beside the maximum and `(max − mean) / SD`, and the sentence says what a normal
 //! distribution would have predicted.
 
-use std::collections::BTreeSet;
 use std::f64::consts::PI;
 
 use serde::{Deserialize, Serialize};
 
-use super::cell::CellSummary;
 use super::statistics::Statistics;
-use super::summary::Summary;
-use super::table::{Column, Entry, Row, Table};
 use super::units::{Letters, count, percent, three_digits, time};
 use crate::record::{Bucket, Distribution, Series};
 
@@ -172,7 +168,7 @@ fn continued_fraction(z: f64) -> f64 {
 }
 
 /// How many standard deviations above its mean a normal distribution exceeds once in `n` samples.
-fn exceeded_once_in(n: f64) -> f64 {
+pub(super) fn exceeded_once_in(n: f64) -> f64 {
     let wanted = -n.max(2.0).ln();
     let mut low = 0.0;
     let mut high = 40.0;
@@ -220,56 +216,6 @@ fn how_often(log10: f64) -> String {
         few if few < 6.0 => format!("once in {} such runs", count(10_f64.powf(few).round() as u64)),
         many => format!("once in 10^{} such runs", count(many.round() as u64)),
     }
-}
-
-/// Mean, SD, maximum and tail ratio side by side, with what a normal distribution would have had:
-/// of what each cell's conclusions are about, or of `otherwise` where it has none. `None` when
-/// there is nothing to show.
-#[must_use]
-pub fn table(summary: &Summary, otherwise: Series, letters: Letters) -> Option<Table> {
-    let series_of =
-        |cell: &CellSummary| cell.conclusions.as_ref().map_or(otherwise, |all| all.series);
-    let shown: BTreeSet<Series> = summary.cells.iter().map(series_of).collect();
-    let row = |cell: &CellSummary| {
-        let series = series_of(cell);
-        let figures = cell.series.get(&series)?;
-        let tail_ratio = figures.tail_ratio?;
-        let normal = exceeded_once_in(figures.count as f64);
-        let mut name = if summary.loads.len() > 1 {
-            format!("{}, {}", cell.tuning, cell.load)
-        } else {
-            cell.tuning.clone()
-        };
-        if shown.len() > 1 {
-            name = format!("{name}, {}", series.words());
-        }
-
-        let mut entries = vec![Entry::from(name), Entry::from(count(figures.count))];
-        let times = [figures.mean_ns, figures.sd_ns, figures.max_ns as f64];
-        entries.extend(times.map(|ns| Entry::from(time(ns, letters))));
-        entries.push(Entry::from(three_digits(tail_ratio)));
-        entries.push(Entry::from(three_digits(normal)));
-        Some(Row { entries, begins_group: false })
-    };
-
-    let rows: Vec<Row> = summary.cells.iter().filter_map(row).collect();
-    let heads = ["samples", "mean", "SD", "max", "(max - mean) / SD", "normal"];
-    let mut columns = vec![Column::words("")];
-    columns.extend(heads.map(Column::figures));
-    (!rows.is_empty()).then(|| Table {
-        title: match shown.iter().next() {
-            Some(series) if shown.len() == 1 => {
-                format!("largest {} in standard deviations above the mean", series.words())
-            }
-            _ => "largest values in standard deviations above the mean".to_owned(),
-        },
-        columns,
-        rows,
-        legend: vec![
-            "normal: the (max - mean) / SD expected of a normal distribution with the same number of samples"
-                .to_owned(),
-        ],
-    })
 }
 
 #[cfg(test)]

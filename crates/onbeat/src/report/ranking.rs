@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use super::bootstrap::{Drawn, LEAST_STRETCHES, Stretches, interval};
 use super::cell::CellSummary;
+use super::file_facts::cell_of;
 use super::statistics::Share;
-use super::summary::cell_of;
 use super::verdict::{Limit, Outcome};
 use crate::record::{RunFile, Series};
 
@@ -59,6 +59,14 @@ pub(super) struct Ranking<'c> {
     pub(super) times_longer: Option<f64>,
 }
 
+/// What all tunings of a bench are ranked by.
+struct RankedBy<'r> {
+    files: &'r [RunFile],
+    loads: &'r [String],
+    limit: Option<Limit>,
+    share: Share,
+}
+
 /// Ranks the tunings of a bench; `None` when no cell has samples. Tunings that have samples under
 /// fewer loads than others are ranked by what they have, and cannot pass.
 pub(super) fn ranking<'c>(
@@ -83,11 +91,10 @@ pub(super) fn ranking<'c>(
         .filter(|(_, cells)| !cells.is_empty())
         .collect();
     let share = compared_by(all.iter().flat_map(|(_, cells)| cells));
+    let by = RankedBy { files, loads, limit, share };
     let candidates: Vec<RankedTuning<'c>> = (SEED..)
         .zip(all)
-        .map(|(seed, (tuning, of_tuning))| {
-            RankedTuning::of(tuning, of_tuning, (files, loads, limit), (share, seed))
-        })
+        .map(|(seed, (tuning, of_tuning))| RankedTuning::new(tuning, of_tuning, &by, seed))
         .collect();
 
     if candidates.is_empty() { None } else { Some(ranked(candidates, share)) }
@@ -131,22 +138,18 @@ fn lowest(places: &[usize], of: impl Fn(usize) -> f64) -> usize {
 }
 
 impl<'c> RankedTuning<'c> {
-    fn of(
-        tuning: &'c str,
-        cells: Vec<&'c CellSummary>,
-        (files, loads, limit): (&[RunFile], &[String], Option<Limit>),
-        (share, seed): (Share, u64),
-    ) -> Self {
+    fn new(tuning: &'c str, cells: Vec<&'c CellSummary>, by: &RankedBy<'_>, seed: u64) -> Self {
+        let RankedBy { files, loads, limit, share } = *by;
         let mut random = fastrand::Rng::with_seed(seed);
         let file_of = |cell: &&CellSummary| files.iter().find(|file| cell_of(file) == cell.cell());
         let own: Vec<&RunFile> = cells.iter().filter_map(file_of).collect();
-        let late = LateReleases::of(&own, &cells, limit, &mut random);
+        let late = LateReleases::new(&own, &cells, limit, &mut random);
         let drawn: Option<Vec<Drawn>> = own
             .iter()
             .zip(&cells)
             .map(|(file, cell)| {
-                let stretches = Stretches::of(file, cell.main()?.0)?;
-                Some(Drawn::of(&stretches, share, RESAMPLES, &mut random))
+                let stretches = Stretches::from_file(file, cell.main()?.0)?;
+                Some(Drawn::new(&stretches, share, RESAMPLES, &mut random))
             })
             .collect();
         let (outcome, decisive) = outcome_of(&cells, loads);
@@ -227,7 +230,7 @@ fn outcome_of<'c>(
 }
 
 impl LateReleases {
-    fn of(
+    fn new(
         files: &[&RunFile],
         cells: &[&CellSummary],
         limit: Option<Limit>,

@@ -1,8 +1,6 @@
 //! The remedies for the causes of a run, in its situation.
 
-use serde::{Deserialize, Serialize};
-
-use super::causes::merged;
+use super::cause_counts::merged;
 use super::cell::CellSummary;
 use crate::cause::advice::{self, Advice, Fact, Situation};
 use crate::cause::{Cause, CauseKind, Explanation};
@@ -10,22 +8,7 @@ use crate::host::{Host, cpu_list};
 use crate::record::{CauseCount, Header, SpikeNote};
 use crate::thread::Privilege;
 
-/// The remedies for one kind of cause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Remedy {
-    /// The kind.
-    pub kind: CauseKind,
-    /// Its most frequent culprit, where that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub culprit: Option<String>,
-    /// Ids of what applies, the best first; empty where nothing does that is not in effect already.
-    pub advice: Vec<String>,
-    /// The same in words.
-    pub texts: Vec<String>,
-    /// Ids of the catalogue of tunings that put the advice into effect on this run's machine.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tunings: Vec<String>,
-}
+pub use super::cell::Remedy;
 
 /// The situation of a run, from what its file says of the machine, of what was granted and of how
 /// the loop was timed.

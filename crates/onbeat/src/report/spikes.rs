@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 
+use super::cell::CellSummary;
 use super::summary::Summary;
 use super::table::{Column, Entry, Row, Table};
 use super::units::{Letters, count, three_digits, time_ns};
@@ -66,8 +67,7 @@ fn worst_first(mut spikes: Vec<ListedSpike<'_>>) -> Vec<ListedSpike<'_>> {
 #[must_use]
 pub fn worst(summary: &Summary, letters: Letters) -> Option<Table> {
     let is_bench = summary.order != crate::record::RunOrder::Single;
-    let name =
-        |cell: &super::CellSummary| is_bench.then(|| format!("{}/{}", cell.tuning, cell.load));
+    let name = |cell: &CellSummary| is_bench.then(|| format!("{}/{}", cell.tuning, cell.load));
     let all = summary.cells.iter().flat_map(|cell| {
         cell.spikes.iter().map(move |spike| ListedSpike { cell: name(cell), spike })
     });
@@ -141,12 +141,13 @@ pub const fn why_no_window(spike: &SpikeNote) -> &'static str {
 /// analysis.
 #[must_use]
 pub fn windows_in_words(summary: &Summary) -> Option<String> {
-    let sum = |of: fn(&super::CellSummary) -> u64| summary.cells.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&CellSummary) -> u64| summary.cells.iter().map(of).sum::<u64>();
     let (kept, bytes, all) = (
         sum(|cell| cell.windows),
         sum(|cell| cell.window_bytes),
         sum(|cell| cell.spike_count.unwrap_or(0)),
     );
+
     let looked_at: u64 =
         summary.cells.iter().flat_map(|cell| cell.causes.values()).map(|count| count.spikes).sum();
     let kib = three_digits(bytes as f64 / 1024.0);

@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::best::{self, Overall};
-use super::causes;
-use super::cell::{self, CellSummary};
+use super::cell::CellSummary;
 use super::effects::{self, Effect};
 use super::events::{self, AlarmVerdict};
+use super::file_facts::{cell_of, last_second};
 use super::sweep::{self, Sweep};
 use super::verdict::{Limit, Outcome};
+use super::{causes, cell_figures};
 use crate::host::Host;
 use crate::record::{Bench, Cell, RunFile, RunOrder, Stall, Tuning};
 use crate::thread::Grant;
@@ -133,7 +134,7 @@ impl Summary {
         let cell = cell_of(run);
         let tunings = vec![cell.tuning.clone()];
         let loads = vec![cell.load.clone()];
-        let mut only = cell::of_file(cell, run, limit);
+        let mut only = cell_figures::of_file(cell, run, limit);
 
         // What else is to be known of one run stands beside its figures: what was never answered,
         // how late an observer was.
@@ -216,87 +217,6 @@ impl Summary {
     }
 }
 
-/// The sentences of a bench, most important first: the verdict, the effects, and what the figures
-/// do not cover.
-#[must_use]
-pub fn bench_sentences(summary: &Summary) -> Vec<String> {
-    let mut sentences = vec![summary.verdict.sentence.clone()];
-    sentences.extend(super::closing::to_decide(summary));
-    sentences.extend(
-        summary
-            .cells
-            .iter()
-            .filter(|_| summary.cells.len() == 1)
-            .flat_map(|cell| cell.derived.clone()),
-    );
-    sentences.extend(summary.sweep.iter().map(|sweep| sweep.sentence.clone()));
-    sentences.extend(effects::in_one_line(&summary.effects));
-    sentences.extend(summary.causes.iter().cloned());
-    sentences.extend(super::spikes::windows_in_words(summary));
-    sentences.extend(cautions(summary));
-
-    sentences
-}
-
-/// Cautions on a summary: what was not permitted, truncated or lost.
-#[must_use]
-pub fn cautions(summary: &Summary) -> Vec<String> {
-    let mut sentences = refusals(&summary.cells);
-    sentences.extend(one_after_the_other(summary));
-    let cell_names = |is: fn(&CellSummary) -> bool| -> Vec<String> {
-        summary
-            .cells
-            .iter()
-            .filter(|cell| is(cell))
-            .map(|cell| format!("{} under {}", cell.tuning, cell.load))
-            .collect()
-    };
-
-    let mut caution = |names: Vec<String>, what: &str| {
-        if !names.is_empty() {
-            sentences.push(format!("{what}: {}", super::units::listed(&names)));
-        }
-    };
-
-    caution(
-        cell_names(|cell| cell.goes_on),
-        "Run in progress; verdict from the part recorded so far",
-    );
-    caution(
-        cell_names(|cell| cell.permitted && !cell.complete && !cell.goes_on),
-        "Truncated; verdict from the recorded part",
-    );
-    caution(cell_names(|cell| cell.lost > 0), "Samples were lost");
-    sentences
-}
-
-/// The caution on a sequential order.
-fn one_after_the_other(summary: &Summary) -> Option<String> {
-    let what = if summary.tunings.len() > 1 { "Tunings" } else { "Loads" };
-    (summary.order == RunOrder::Sequential && summary.sweep.is_none()).then(|| {
-        format!(
-            "{what} ran one after another: a change in background activity can look like an effect"
-        )
-    })
-}
-
-/// Each reason once, with the tunings that it kept from running.
-fn refusals(cells: &[CellSummary]) -> Vec<String> {
-    let mut refusals: Vec<(&str, Vec<String>)> = Vec::new();
-    for (why_not, cell) in cells.iter().filter_map(|cell| Some((cell.why_not.as_deref()?, cell))) {
-        match refusals.iter_mut().find(|(known, _)| *known == why_not) {
-            Some((_, tunings)) if tunings.contains(&cell.tuning) => {}
-            Some((_, tunings)) => tunings.push(cell.tuning.clone()),
-            None => refusals.push((why_not, vec![cell.tuning.clone()])),
-        }
-    }
-
-    refusals
-        .into_iter()
-        .map(|(why_not, tunings)| format!("Not permitted: {}: {why_not}", tunings.join(", ")))
-        .collect()
-}
-
 /// The options of the bench; from its cells' files where its own note is missing.
 fn asked(bench: &RunFile, files: &[RunFile]) -> Bench {
     bench.bench.clone().unwrap_or_else(|| {
@@ -340,13 +260,13 @@ fn cell_summary(
         .find(|refused| refused.cell == cell);
     let file = files.iter().find(|file| cell_of(file) == cell);
     let mut summary = match (file, refused) {
-        (Some(file), _) => cell::of_file(cell, file, limit),
+        (Some(file), _) => cell_figures::of_file(cell, file, limit),
         (None, Some(refused)) => CellSummary::not_permitted(cell, refused.why_not.clone()),
         (None, None) => CellSummary::missing(cell),
     };
 
     if file.is_some() {
-        summary.notes.extend(cell::load_notes(&bench.loads, &summary.load));
+        summary.notes.extend(cell_figures::load_notes(&bench.loads, &summary.load));
         let letters = summary.tuning.split('+').next().unwrap_or_default();
         let shielded = letters.parse::<Tuning>().is_ok_and(|tuning| tuning.shield);
         summary
@@ -355,20 +275,4 @@ fn cell_summary(
     }
 
     summary
-}
-
-/// The cell of a file; outside a bench, the tuning that was granted and the load that ran.
-pub(super) fn cell_of(run: &RunFile) -> Cell {
-    run.header.cell.clone().unwrap_or_else(|| Cell {
-        tuning: run.header.tuning(),
-        load: run.blocks.first().map_or_else(|| "unknown".to_owned(), |block| block.load.clone()),
-    })
-}
-
-/// The end of a file, in seconds since its start.
-pub(super) fn last_second(run: &RunFile) -> f64 {
-    let intervals = run.intervals.iter().map(|interval| interval.t + interval.length);
-    let entries = run.entries.iter().map(|entry| entry.t + entry.length);
-    let ends = run.end.iter().map(|end| end.t);
-    intervals.chain(entries).chain(ends).fold(0.0, f64::max)
 }

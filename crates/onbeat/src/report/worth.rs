@@ -105,7 +105,8 @@ pub fn of_pairs(
         return Err(NoWorth::TooFewPairs { pairs });
     }
 
-    let (without, with) = (&without[..pairs], &with[..pairs]);
+    let without = &without[..pairs];
+    let with = &with[..pairs];
     let samples = without.iter().chain(with).map(Distribution::count).min().unwrap_or(0);
     let most_together = (pairs / LEAST_PAIRS) as u64;
     let supported =
@@ -118,7 +119,8 @@ pub fn of_pairs(
     // As many neighbours together as the percentile takes.
     let together = (1..most_together).find(|n| share.is_supported_by(samples * n));
     let together = together.unwrap_or(most_together) as usize;
-    let (a, b) = (by_group(without, together, share), by_group(with, together, share));
+    let a = by_group(without, together, share);
+    let b = by_group(with, together, share);
     let ratios: Vec<f64> = a.iter().zip(&b).map(|(without, with)| with - without).collect();
     let (ln_ratio, low, high) = hodges_lehmann(&ratios);
 
@@ -160,7 +162,8 @@ fn hodges_lehmann(values: &[f64]) -> (f64, f64, f64) {
     means.sort_unstable_by(f64::total_cmp);
 
     let left_out = left_out(values.len());
-    let (low, high) = (means[left_out], means[means.len() - 1 - left_out]);
+    let low = means[left_out];
+    let high = means[means.len() - 1 - left_out];
     (median(means), low, high)
 }
 
@@ -198,7 +201,8 @@ impl Worth {
     pub fn in_short(&self) -> String {
         let Self { percentile, .. } = self;
         if !self.is_visible() {
-            let (low, high) = (ratio(self.low), ratio(self.high));
+            let low = ratio(self.low);
+            let high = ratio(self.high);
             return format!("no visible effect on {percentile} (x {low} to x {high})");
         }
 
@@ -209,10 +213,12 @@ impl Worth {
     /// Returns the result as a sentence, with the tuning's name and both figures.
     #[must_use]
     pub fn sentence(&self, name: &str) -> String {
-        let (percentile, series) = (&self.percentile, self.series.words());
+        let percentile = &self.percentile;
+        let series = self.series.words();
         let [without, with] = [self.without_ns, self.with_ns].map(|ns| time(ns, Letters::Ascii));
         if !self.is_visible() {
-            let (low, high) = (ratio(self.low), ratio(self.high));
+            let low = ratio(self.low);
+            let high = ratio(self.high);
             return format!(
                 "{name}: no visible effect on {percentile} {series}: {without} without it, {with} with it (x {low} to x {high})"
             );

@@ -40,8 +40,14 @@ pub enum LoopPorts {
 }
 
 /// Additional calls for a loop with ports.
-const OF_PORTS: [libc::c_long; 4] =
-    [libc::SYS_write, libc::SYS_ioctl, libc::SYS_ppoll, libc::SYS_read];
+const OF_PORTS: [libc::c_long; 6] = [
+    libc::SYS_write,
+    libc::SYS_ioctl,
+    libc::SYS_ppoll,
+    libc::SYS_read,
+    libc::SYS_sendto,
+    libc::SYS_recvmsg,
+];
 
 /// Calls for every loop, then calls that end its thread.
 const ALLOWED: [libc::c_long; 11] = [

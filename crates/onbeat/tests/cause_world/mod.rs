@@ -16,6 +16,7 @@ pub const WAKE_UP: u64 = 1;
 pub const TICK: u64 = 2;
 pub const RT_PERIOD: u64 = 3;
 pub const DL_TASK: u64 = 4;
+pub const WORK: u64 = 5;
 /// FIFO 90.
 pub const PRIO: i32 = 9;
 
@@ -60,6 +61,7 @@ impl World {
             (TICK, "tick_nohz_handler"),
             (RT_PERIOD, "sched_rt_period_timer"),
             (DL_TASK, "dl_task_timer"),
+            (WORK, "wb_workfn"),
         ];
         let functions =
             functions.into_iter().map(|(address, name)| (address, name.to_owned())).collect();

@@ -13,11 +13,11 @@ use onbeat_tune::plan::Plan;
 use onbeat_tune::{HostFiles, LiveHost, UndoMode};
 use serde::Serialize;
 
-use super::TuneFailure;
 use super::plan_text::{self, ListExtent, counted};
 use super::question::{Answer, ask};
 use super::selection::{self, Selection, selection};
 use crate::cli_tune::TuneApplyOptions;
+use crate::cmd::failure::TuneFailure;
 use crate::cmd::{Failure, Verdict, repair_first, typed};
 use crate::signals::{OnUsr1, watch};
 use crate::state::journal_directory;
@@ -134,7 +134,8 @@ fn words(applied: &Applied) -> String {
         0 => String::new(),
         _ => format!("; {unneeded} had the value already"),
     };
-    let (settings, steps) = (counted(settings, "setting"), counted(steps, "step"));
+    let settings = counted(settings, "setting");
+    let steps = counted(steps, "step");
     lines.insert(0, format!("applied {steps}: {settings} changed and read back{as_wanted}"));
     lines.push("status   sudo onbeat tune status".to_owned());
     lines.push("undo     sudo onbeat tune undo; a reboot undoes everything too".to_owned());

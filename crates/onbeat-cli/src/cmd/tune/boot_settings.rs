@@ -12,9 +12,11 @@ use onbeat_tune::catalogue::{HostTree, LoopSetup, TuningRecord, catalogue};
 use onbeat_tune::persist::{ApplyAtBoot, BootSettings, NotPersisted};
 use onbeat_tune::plan::{Plan, PlanStep, StepTarget, ThreadGroup, Tunings};
 
-use super::{TuneFailure, machine, selection};
+use super::selection;
 use crate::cli_tune::CheckedLoopOptions;
 use crate::cmd::Failure;
+use crate::cmd::failure::TuneFailure;
+use crate::cmd::findings::machine;
 
 /// Where packages install onbeat, for a tree of another machine.
 const INSTALLED: &str = "/usr/bin/onbeat";

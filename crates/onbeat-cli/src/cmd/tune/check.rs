@@ -9,11 +9,11 @@ use onbeat_tune::check;
 use onbeat_tune::plan::CpuChoice;
 
 use super::check_words as tune;
-use super::checked::{self, CheckedTuning, SpikeCauses, VerdictCounts};
-use super::evidence::{self, WatchedMachine};
-use super::machine;
 use crate::cli_tune::{CheckedLoopOptions, TuneCheckOptions};
-use crate::cmd::measure_tuning::add_remembered;
+use crate::cmd::findings::checked::{self, CheckedTuning, VerdictCounts};
+use crate::cmd::findings::evidence::{self, WatchedMachine};
+use crate::cmd::findings::spike_causes::SpikeCauses;
+use crate::cmd::findings::{add_remembered, machine};
 use crate::cmd::{Failure, Verdict, check_cpu, runs, show};
 use crate::term::{Tone, advise, columns, fold, say};
 
@@ -64,7 +64,7 @@ impl RecordedLoop {
     /// Reads a run. Of a bench, the loop is that of the first cell bound to a CPU.
     fn read(path: &Path) -> Result<Self, Failure> {
         let JudgedRun { summary, runs } = runs::judged(path, None)?;
-        let causes = SpikeCauses::of(&summary.cells);
+        let causes = SpikeCauses::from_cells(&summary.cells);
         if causes.is_none() {
             let path = path.display();
             advise(
@@ -151,7 +151,7 @@ fn print_check(
     watched: Option<&WatchedMachine>,
     tunings: &[CheckedTuning],
 ) {
-    let counts = VerdictCounts::of(tunings);
+    let counts = VerdictCounts::from_tunings(tunings);
     let letters = show::letters();
     say(Tone::Head, &fold::lines(&tune::verdict(setup, tunings, letters), columns()));
     let VerdictCounts { bad, unknown, good, not_applicable } = counts;

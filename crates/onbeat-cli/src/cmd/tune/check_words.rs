@@ -6,8 +6,8 @@ use onbeat_tune::catalogue::record::TakesEffect;
 use onbeat_tune::catalogue::{CheckVerdict, LoopSetup};
 use onbeat_tune::evidence::RecordEvidence;
 
-use super::checked::{CheckedTuning, ExplainedSpikes, mended, takes_word};
-use super::evidence::WatchedMachine;
+use crate::cmd::findings::checked::{CheckedTuning, ExplainedSpikes, mended, takes_word};
+use crate::cmd::findings::evidence::WatchedMachine;
 
 /// A longer word would make its column wider than the terminal; details and JSON have it in full.
 const LONGEST_WORD: usize = 20;
@@ -272,7 +272,8 @@ pub(crate) fn watched(watched: &WatchedMachine, letters: Letters) -> Vec<String>
         || "no sample".to_owned(),
         |of| {
             let wakeups = count(of.count);
-            let (mean, worst) = (time(of.mean_ns, letters), time_ns(of.max_ns, letters));
+            let mean = time(of.mean_ns, letters);
+            let worst = time_ns(of.max_ns, letters);
             format!(
                 "{wakeups} wake-ups, mean {mean}, worst {worst}, {} spikes",
                 count(probe.spikes)

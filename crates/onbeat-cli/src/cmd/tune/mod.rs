@@ -2,10 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `check`, `checked` | `check`: findings, sorted |
-//! | `run_findings` | findings for the file of a run |
-//! | `evidence` | counters and wake-ups of a machine that is watched |
-//! | `machine` | the machine and the loop that a command is about |
+//! | `check`, `check_words` | `check`, and its findings as text |
 //! | `selection` | from a plan file, ids or a profile to a plan |
 //! | `plan`, `plan_text` | `plan`, and a plan as text |
 //! | `apply`, `question` | `apply`, and its question |
@@ -13,22 +10,18 @@
 //! | `status`, `undo` | `status`, `undo` |
 //! | `persist`, `boot_settings` | `persist`, and the settings of a plan or of ids |
 //! | `texts` | `explain`, `lint`, `capture` |
-//! | `failure` | [`TuneFailure`] |
+//!
+//! What is judged there is in `cmd/findings`.
 
 mod apply;
 mod boot_settings;
 mod check;
 mod check_words;
-pub(crate) mod checked;
-pub(crate) mod evidence;
-mod failure;
-mod machine;
 mod persist;
 mod plan;
 mod plan_text;
 mod question;
 pub(crate) mod record;
-mod run_findings;
 mod selection;
 mod status;
 mod texts;
@@ -36,8 +29,6 @@ mod undo;
 
 use super::{Failure, Verdict};
 use crate::cli_tune::Tune;
-pub(crate) use failure::TuneFailure;
-pub(crate) use run_findings::findings;
 
 pub(crate) fn run(command: &Tune) -> Result<Verdict, Failure> {
     match command {

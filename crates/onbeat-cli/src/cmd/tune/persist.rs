@@ -16,8 +16,9 @@ use super::plan_text::{change, counted};
 use super::question::{Answer, ask};
 use super::selection::{Selection, selection};
 use super::status::{PrintedValue, persisted_words};
-use super::{TuneFailure, machine};
 use crate::cli_tune::TunePersistOptions;
+use crate::cmd::failure::TuneFailure;
+use crate::cmd::findings::machine;
 use crate::cmd::{Failure, Verdict, typed};
 use crate::term::{Tone, columns, fold, say};
 

@@ -7,8 +7,10 @@ use std::path::Path;
 use onbeat_tune::plan::{Plan, PlanProfile, Tunings};
 
 use super::plan_text::{self, ListExtent};
-use super::{TuneFailure, machine, selection};
+use super::selection;
 use crate::cli_tune::TunePlanOptions;
+use crate::cmd::failure::TuneFailure;
+use crate::cmd::findings::machine;
 use crate::cmd::{Failure, Verdict};
 use crate::term::{Tone, columns, fold, say};
 

@@ -33,12 +33,12 @@ pub(super) fn print(plan: &Plan, extent: ListExtent) {
     let line = |tone, text: &str| say(tone, &fold::lines(text, columns()));
     line(Tone::Head, &heading(plan));
     say(Tone::Plain, "");
-    for steps in by_tuning(plan, Effect::Now) {
+    for steps in by_tuning(plan, EffectTime::Now) {
         print_tuning(&steps, extent);
         say(Tone::Plain, "");
     }
 
-    let later = by_tuning(plan, Effect::AfterReboot);
+    let later = by_tuning(plan, EffectTime::AfterReboot);
     if !later.is_empty() {
         line(Tone::Head, "kernel parameters: onbeat tune persist; after a reboot");
         for step in later.into_iter().flatten() {
@@ -69,22 +69,22 @@ fn heading(plan: &Plan) -> String {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Effect {
+enum EffectTime {
     Now,
     AfterReboot,
 }
 
-fn effect(step: &PlanStep) -> Effect {
-    if step.target == (StepTarget::Boot {}) { Effect::AfterReboot } else { Effect::Now }
+fn effect(step: &PlanStep) -> EffectTime {
+    if step.target == (StepTarget::Boot {}) { EffectTime::AfterReboot } else { EffectTime::Now }
 }
 
 /// Returns the steps that can be applied now.
 pub(super) fn now(plan: &Plan) -> impl Iterator<Item = &PlanStep> {
-    plan.steps.iter().filter(|step| effect(step) == Effect::Now)
+    plan.steps.iter().filter(|step| effect(step) == EffectTime::Now)
 }
 
 /// Successive steps of one tuning, in order.
-fn by_tuning(plan: &Plan, wanted: Effect) -> Vec<Vec<&PlanStep>> {
+fn by_tuning(plan: &Plan, wanted: EffectTime) -> Vec<Vec<&PlanStep>> {
     let mut groups: Vec<Vec<&PlanStep>> = Vec::new();
     for step in plan.steps.iter().filter(|step| effect(step) == wanted) {
         match groups.last_mut().filter(|group| group[0].id == step.id) {
@@ -137,7 +137,7 @@ pub(super) fn value(text: &str) -> String {
 
 fn counts(plan: &Plan, extent: ListExtent) -> String {
     let steps = now(plan).count();
-    let tunings = by_tuning(plan, Effect::Now).len();
+    let tunings = by_tuning(plan, EffectTime::Now).len();
     let later = plan.boot_parameters().count();
     let left = plan.left_out.len();
     let mut parts = vec![format!("{} of {}", counted(steps, "step"), counted(tunings, "tuning"))];

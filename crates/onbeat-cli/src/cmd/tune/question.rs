@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use super::TuneFailure;
+use crate::cmd::failure::TuneFailure;
 
 /// The answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,10 @@ use std::path::Path;
 use onbeat_tune::catalogue::HostTree;
 use onbeat_tune::plan::{Plan, PlanRequest, Tunings, plan};
 
-use super::{TuneFailure, machine};
 use crate::cli_tune::{CheckedLoopOptions, SelectionOptions, tuning_id};
 use crate::cmd::Failure;
+use crate::cmd::failure::TuneFailure;
+use crate::cmd::findings::machine;
 
 /// What a command is to apply or to persist.
 #[derive(Debug)]
@@ -38,7 +39,8 @@ pub(super) fn selection(
 
     let path = Path::new(file);
     if let Some(second) = typed.what.iter().find(|word| *word != file) {
-        let (first, second) = (path.to_owned(), second.clone());
+        let first = path.to_owned();
+        let second = second.clone();
         return Err(TuneFailure::PlanAndMore { first, second }.into());
     }
     if let Some(option) = checked.decided_by_plan() {
@@ -69,7 +71,8 @@ pub(super) fn planned(
     tunings: Tunings,
     checked: &CheckedLoopOptions,
 ) -> Result<Plan, Failure> {
-    let (cpus, setup) = (machine::choice(checked), machine::setup(checked));
+    let cpus = machine::choice(checked);
+    let setup = machine::setup(checked);
     let request = PlanRequest { tunings, cpus, setup };
     Ok(plan(tree, &request).map_err(TuneFailure::from)?)
 }

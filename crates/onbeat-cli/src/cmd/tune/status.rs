@@ -13,8 +13,9 @@ use onbeat_tune::persist::{ConfirmedState, PersistedValue, confirm};
 use serde::Serialize;
 
 use super::plan_text::{counted, value};
-use super::{TuneFailure, record};
+use super::record;
 use crate::cli_tune::TuneStatusOptions;
+use crate::cmd::failure::TuneFailure;
 use crate::cmd::{Failure, Verdict, show};
 use crate::term::{Tone, columns, fold, say};
 
@@ -94,7 +95,8 @@ fn heading(journal: &AppliedJournal) -> String {
 fn words(change: &AppliedChange) -> String {
     let arrow = if show::letters() == Letters::Unicode { "→" } else { "->" };
     let AppliedChange { setting, old, new, state, .. } = change;
-    let (old, new) = (value(old), value(new));
+    let old = value(old);
+    let new = value(new);
     match state {
         ChangeState::InEffect => format!("{setting}: {old} {arrow} {new}"),
         ChangeState::Restored => {

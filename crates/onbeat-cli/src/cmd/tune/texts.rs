@@ -13,8 +13,9 @@ use serde::Serialize;
 
 use super::plan::write_new;
 use super::plan_text::counted;
-use super::{TuneFailure, machine};
 use crate::cli_tune::{TuneCaptureOptions, TuneExplainOptions, TuneLintOptions};
+use crate::cmd::failure::TuneFailure;
+use crate::cmd::findings::machine;
 use crate::cmd::{Failure, Verdict};
 use crate::term::{Tone, advise, columns, fold, put, say};
 
@@ -115,7 +116,8 @@ pub(super) fn capture(options: &TuneCaptureOptions) -> Result<Verdict, Failure> 
 
     if options.json && !is_to_stdout {
         let CaptureSummary { files, threads, refused } = summary;
-        let (file, bytes) = (options.file.as_path(), archive.len());
+        let file = options.file.as_path();
+        let bytes = archive.len();
         let printed =
             PrintedCapture { schema: CAPTURE_SCHEMA, file, files, threads, refused, bytes };
         say(Tone::Plain, &serde_json::to_string(&printed)?);

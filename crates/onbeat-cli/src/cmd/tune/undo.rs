@@ -175,7 +175,8 @@ fn would_undo(journals: &[AppliedJournal], is_json: bool) -> Result<Verdict, Fai
 fn would(change: &AppliedChange) -> String {
     let arrow = if show::letters() == Letters::Unicode { "→" } else { "->" };
     let AppliedChange { setting, old, new, state, .. } = change;
-    let (old, new) = (value(old), value(new));
+    let old = value(old);
+    let new = value(new);
     match state {
         ChangeState::InEffect => format!("{setting}: {new} {arrow} {old}"),
         ChangeState::Restored => format!("{setting}: {old} already"),

@@ -8,6 +8,7 @@ mod image;
 mod listing;
 mod modules;
 mod package;
+mod wires;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -131,6 +132,21 @@ impl Kernel {
     #[must_use]
     pub fn has_module(&self, name: &str) -> bool {
         self.modules.has(name)
+    }
+
+    /// Returns a module with a GPIO chip whose lines are wired in pairs: what is written to line 0
+    /// arrives at line 1, and so on up to line 7. Built on first use, by `make` and `gcc` against the
+    /// package `linux-headers-RELEASE`.
+    ///
+    /// # Errors
+    /// When the kernel has no GPIO, or headers or compiler are missing.
+    pub fn gpio_wires(
+        &self,
+        work: &WorkDirectory,
+        source: &PackageSource,
+    ) -> Result<Module, VmError> {
+        let content = wires::module(&self.release, work, source)?;
+        Ok(Module { name: wires::NAME.to_owned(), content })
     }
 
     /// Returns these modules and those they depend on, each after what it depends on, without those

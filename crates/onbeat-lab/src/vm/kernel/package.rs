@@ -97,6 +97,25 @@ fn download(package: &str, into: &Path) -> Result<(), VmError> {
 /// Unpacks kernel, configuration and modules of a package below `into`. Returns the kernel packages
 /// that it depends on.
 pub(super) fn unpack(deb: &Path, into: &Path) -> Result<Vec<String>, VmError> {
+    unpack_part(deb, into, is_wanted, &KERNEL_PACKAGES)
+}
+
+/// Unpacks a whole package below `into`. Returns the packages that it depends on whose names begin
+/// like one of `followed`.
+pub(super) fn unpack_whole(
+    deb: &Path,
+    into: &Path,
+    followed: &[&str],
+) -> Result<Vec<String>, VmError> {
+    unpack_part(deb, into, |_| true, followed)
+}
+
+fn unpack_part(
+    deb: &Path,
+    into: &Path,
+    is_wanted: impl Fn(&str) -> bool,
+    followed: &[&str],
+) -> Result<Vec<String>, VmError> {
     let not_a_package = |reason: String| VmError::NotAPackage { path: deb.to_owned(), reason };
     let file = File::open(deb).map_err(VmError::reading(deb))?;
     let mut archive = ar::Archive::new(io::BufReader::new(file));
@@ -118,9 +137,9 @@ pub(super) fn unpack(deb: &Path, into: &Path) -> Result<Vec<String>, VmError> {
         if name.starts_with("control.tar") {
             let control =
                 control_file(content).map_err(|error| not_a_package(format!("{name}: {error}")))?;
-            dependencies = Some(kernel_dependencies(&control));
+            dependencies = Some(dependencies_on(&control, followed));
         } else {
-            unpack_data(content, into)
+            unpack_data(content, into, &is_wanted)
                 .map_err(|error| not_a_package(format!("{name}: {error}")))?;
             has_data = true;
         }
@@ -148,7 +167,7 @@ fn control_file(tar: impl Read) -> io::Result<String> {
     Ok(String::new())
 }
 
-fn unpack_data(tar: impl Read, into: &Path) -> io::Result<()> {
+fn unpack_data(tar: impl Read, into: &Path, is_wanted: &impl Fn(&str) -> bool) -> io::Result<()> {
     let mut archive = tar::Archive::new(tar);
     archive.set_preserve_mtime(false);
     for entry in archive.entries()? {
@@ -169,13 +188,12 @@ fn is_wanted(path: &str) -> bool {
     of_boot || (module && !NOT_IN_A_GUEST.iter().any(|left_out| path.contains(left_out)))
 }
 
-/// Packages of the field `Depends` that are parts of a kernel: the first alternative of each,
-/// without its version.
-fn kernel_dependencies(control: &str) -> Vec<String> {
+/// Packages of the field `Depends` whose names begin like one of `followed`: the first alternative
+/// of each, without its version.
+fn dependencies_on(control: &str, followed: &[&str]) -> Vec<String> {
     let field = control.lines().find_map(|line| line.strip_prefix("Depends:")).unwrap_or_default();
     let names = field.split(',').filter_map(|one| one.split(['|', '(', ':']).next()).map(str::trim);
-    let of_kernel =
-        names.filter(|name| KERNEL_PACKAGES.iter().any(|prefix| name.starts_with(prefix)));
+    let of_kernel = names.filter(|name| followed.iter().any(|prefix| name.starts_with(prefix)));
     of_kernel.map(str::to_owned).collect()
 }
 

@@ -228,6 +228,10 @@ fn queue<C: Clock>(prepared: &[Prepared<C>], repetition: Repetition) -> Vec<usiz
 const fn is_of_experiment(error: &VmError) -> bool {
     matches!(
         error,
-        VmError::Timeout { .. } | VmError::Incomplete { .. } | VmError::JobFailed { .. }
+        VmError::Timeout { .. }
+            | VmError::Incomplete { .. }
+            | VmError::Killed { .. }
+            | VmError::NotPaused { .. }
+            | VmError::JobFailed { .. }
     )
 }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::range::RangeCheck;
 use super::{JointSetting, RobotError};
 use crate::motion::limits::Limits;
-use crate::motion::waves::Wave;
+use crate::motion::wave::Wave;
 use onbeat_ethercat::layout::DeviceLayout;
 
 /// Maximum number of periods to average over; more would be an unreasonable delay.
@@ -68,7 +68,7 @@ pub(super) fn joint(
     tables: &[&JointTable],
     period_ns: u64,
 ) -> Result<JointSetting, RobotError> {
-    let scale = Scale::of(device, tables);
+    let scale = JointScale::from_tables(device, tables);
     let limits = limits(device, tables, scale);
     let following_rad = last(tables, |table| table.following_rad).unwrap_or(0.2);
     let sine = Wave {
@@ -99,14 +99,14 @@ pub(super) fn joint(
 
 /// How increments of a drive become positions of its joint.
 #[derive(Clone, Copy)]
-struct Scale {
+struct JointScale {
     gear: f64,
     increments_per_rad: f64,
     zero_rad: f64,
 }
 
-impl Scale {
-    fn of(device: &DeviceLayout, tables: &[&JointTable]) -> Self {
+impl JointScale {
+    fn from_tables(device: &DeviceLayout, tables: &[&JointTable]) -> Self {
         let gear = last(tables, |table| table.gear).unwrap_or(1.0);
         Self {
             gear,
@@ -129,7 +129,7 @@ impl Scale {
     }
 }
 
-fn limits(device: &DeviceLayout, tables: &[&JointTable], scale: Scale) -> Limits {
+fn limits(device: &DeviceLayout, tables: &[&JointTable], scale: JointScale) -> Limits {
     let usual = Limits::default();
     let [low, high] = travel(device, scale).unwrap_or([usual.low, usual.high]);
     Limits {
@@ -144,7 +144,7 @@ fn limits(device: &DeviceLayout, tables: &[&JointTable], scale: Scale) -> Limits
 fn check_limits(
     check: RangeCheck<'_>,
     limits: &Limits,
-    scale: Scale,
+    scale: JointScale,
     period_ns: u64,
 ) -> Result<(), RobotError> {
     check.require("low_rad", limits.low, scale.has(limits.low), "within 32 bits of increments")?;
@@ -170,7 +170,7 @@ fn check_sine(check: RangeCheck<'_>, sine: &Wave) -> Result<(), RobotError> {
 }
 
 /// Returns the travel of the drive, if it has one, in rad of the joint.
-fn travel(device: &DeviceLayout, scale: Scale) -> Option<[f64; 2]> {
+fn travel(device: &DeviceLayout, scale: JointScale) -> Option<[f64; 2]> {
     let [low, high] =
         device.travel.map(|end| f64::from(end) / scale.increments_per_rad + scale.zero_rad);
     (device.travel[0] < device.travel[1]).then(|| [low.min(high), low.max(high)])

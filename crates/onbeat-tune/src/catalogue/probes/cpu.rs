@@ -4,10 +4,10 @@ use serde::Deserialize;
 
 use super::file::ValueFormat;
 use super::{NoValue, Probe, ProbeReading};
-use crate::CpuList;
 use crate::catalogue::host_tree::is_absent;
 use crate::catalogue::survey::Survey;
 use crate::catalogue::wanted::{ProbeValue, WantedValue};
+use crate::cpu_list::CpuList;
 
 /// Which CPUs are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -5,10 +5,10 @@ use std::io;
 use serde::Deserialize;
 
 use super::{NoValue, Probe, ProbeReading, expand, matches};
-use crate::CpuList;
 use crate::catalogue::host_tree::is_absent;
 use crate::catalogue::survey::Survey;
 use crate::catalogue::wanted::{ProbeValue, WantedValue};
+use crate::cpu_list::CpuList;
 
 /// How the text of a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -4,9 +4,9 @@ use serde::Deserialize;
 
 use super::file::ValueFormat;
 use super::{NoValue, Probe, ProbeReading};
-use crate::CpuList;
 use crate::catalogue::survey::Survey;
 use crate::catalogue::wanted::{ProbeValue, WantedValue};
+use crate::cpu_list::CpuList;
 
 /// A parameter of the kernel command line.
 #[derive(Debug, Deserialize)]

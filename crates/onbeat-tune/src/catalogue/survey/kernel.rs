@@ -5,7 +5,7 @@ use std::io::Read;
 
 use super::{Fact, Survey};
 use crate::catalogue::host_tree::is_absent;
-use crate::catalogue::probes::NoValue;
+use crate::catalogue::no_value::NoValue;
 
 /// The largest configuration that is unpacked; a kernel's has some 300 KiB.
 const MOST_CONFIG_BYTES: u64 = 4 << 20;

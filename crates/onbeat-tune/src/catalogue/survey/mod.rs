@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 
 use super::host_tree::{HostTree, is_absent};
 use super::loop_setup::{CpuSetVariable, LoopSetup};
-use super::probes::NoValue;
-use crate::CpuList;
+use super::no_value::NoValue;
+use crate::cpu_list::CpuList;
 
 pub use kernel::KernelParameter;
 pub use mounts::CgroupMount;
@@ -194,6 +194,7 @@ impl<'h> Survey<'h> {
             .loop_cpus()
             .ok()
             .map(|cpus| if cpus.iter().count() == 1 { cpus.to_string() } else { "N".to_owned() });
+
         let values = [
             ("{loop_cpu}", single),
             ("{loop}", list(CpuSetVariable::Loop)),
@@ -205,10 +206,12 @@ impl<'h> Survey<'h> {
             ("{idle_exit_us}", Some(self.setup.idle_exit_us.to_string())),
             ("{loop_priority}", Some(self.setup.loop_priority.to_string())),
         ];
+
         let replaced = |text: String, (name, value): &(&str, Option<String>)| match value {
             Some(value) => text.replace(name, value),
             None => text,
         };
+
         values.iter().fold(text.to_owned(), replaced)
     }
 

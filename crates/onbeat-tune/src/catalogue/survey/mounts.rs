@@ -1,7 +1,7 @@
 //! Mounted control group hierarchies.
 
 use super::{Fact, Survey};
-use crate::catalogue::probes::NoValue;
+use crate::catalogue::no_value::NoValue;
 
 /// A mounted hierarchy of control groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +64,8 @@ fn parse(mountinfo: &str) -> Vec<CgroupMount> {
     let mount = |line: &str| {
         let (head, tail) = line.split_once(" - ")?;
         let mut head = head.split(' ').skip(3);
-        let (root, path) = (head.next()?, head.next()?);
+        let root = head.next()?;
+        let path = head.next()?;
         let mut tail = tail.split(' ');
         let version = match tail.next()? {
             "cgroup" => 1,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Fact, Survey};
-use crate::catalogue::probes::NoValue;
+use crate::catalogue::no_value::NoValue;
 
 /// Architectures that records distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

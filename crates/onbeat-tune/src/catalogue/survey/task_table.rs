@@ -4,8 +4,9 @@ use std::fmt;
 
 use super::{Fact, Survey};
 use crate::catalogue::host_tree::is_absent;
-use crate::catalogue::probes::NoValue;
-use crate::{CpuList, tasks};
+use crate::catalogue::no_value::NoValue;
+use crate::cpu_list::CpuList;
+use crate::tasks;
 
 /// Set for kernel threads (`PF_KTHREAD`, include/linux/sched.h).
 const KERNEL_FLAG: u64 = 0x0020_0000;

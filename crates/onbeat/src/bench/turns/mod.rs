@@ -21,7 +21,9 @@ use onbeat_rt::{Clock, End, Outcome};
 use super::load_notes;
 use super::schedule::Shares;
 use super::sweep::Busy;
-use crate::cause::{Cost, Explainer, Explanation, KeptWindow, LoopThread, SpikeFacts};
+use crate::cause::{
+    Cost, Explainer, Explanation, FlightSetting, KeptWindow, LoopThread, SpikeFacts,
+};
 use crate::load::{Load, LoadNotice, RunningError, RunningLoad};
 use crate::probe::description::Parts;
 use crate::probe::resume::OtherRun;
@@ -179,7 +181,7 @@ impl<'c> TurnsConductor<'c> {
         let wanted = &plan.setting.thread;
         let thread = LoopThread { tid: 0, cpu: wanted.cpu, fifo: wanted.fifo };
         let (explainer, mut evidence) = if plan.setting.causes {
-            Explainer::open_with_grants(thread)
+            Explainer::open_with_grants(thread, &FlightSetting::default())
         } else {
             (None, Vec::new())
         };

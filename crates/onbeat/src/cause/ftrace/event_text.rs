@@ -9,7 +9,7 @@ use crate::cause::event::KernelEvent::{
     self, Frequency, IdleEntry, IdleExit, IrqEntry, IrqExit, Migrate, PageFault, SignalDeliver,
     SignalGenerate, SoftirqEntry, SoftirqExit, Switch, SyscallEnter, SyscallExit, TickStop,
     TimerCancel, TimerExpireEntry, TimerExpireExit, TimerStart, VectorEntry, VectorExit, Wakeup,
-    Waking,
+    Waking, WorkEnd, WorkStart,
 };
 use crate::cause::event::{Label, Softirq, Thread, ThreadState, TraceEvent, Vector};
 use crate::cause::window::Window;
@@ -42,12 +42,8 @@ pub(super) fn write_what(text: &mut String, event: &TraceEvent, window: &Window)
         IrqExit { irq } => write!(text, "irq_handler_exit: irq={irq} ret=handled"),
         VectorEntry(vector) => write!(text, "{}_entry: vector={}", vector.name(), vector.number()),
         VectorExit(vector) => write!(text, "{}_exit: vector={}", vector.name(), vector.number()),
-        SoftirqEntry(softirq) => {
-            write!(text, "softirq_entry: vec={} [action={}]", softirq.0, softirq.name())
-        }
-        SoftirqExit(softirq) => {
-            write!(text, "softirq_exit: vec={} [action={}]", softirq.0, softirq.name())
-        }
+        SoftirqEntry(softirq) => write!(text, "softirq_entry: {}", SoftirqFields(softirq)),
+        SoftirqExit(softirq) => write!(text, "softirq_exit: {}", SoftirqFields(softirq)),
         TimerStart { timer, function: address, expires, softexpires } => {
             let (function, [expires, soft]) =
                 (function(address), [expires, softexpires].map(Instant::as_ns));
@@ -85,6 +81,12 @@ pub(super) fn write_what(text: &mut String, event: &TraceEvent, window: &Window)
         TickStop { success } => {
             write!(text, "tick_stop: success={} dependency=NONE", i32::from(success))
         }
+        WorkStart { work, function: address } => {
+            write!(text, "workqueue_execute_start: {}", WorkFields(work, &function(address)))
+        }
+        WorkEnd { work, function: address } => {
+            write!(text, "workqueue_execute_end: {}", WorkFields(work, &function(address)))
+        }
     };
 }
 
@@ -95,6 +97,24 @@ impl fmt::Display for ThreadFields<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(prefix, Thread { tid, prio, name }) = self;
         write!(f, "{prefix}comm={} {prefix}pid={tid} {prefix}prio={prio}", shown(name))
+    }
+}
+
+/// The fields of a softirq.
+struct SoftirqFields(Softirq);
+
+impl fmt::Display for SoftirqFields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "vec={} [action={}]", self.0.0, self.0.name())
+    }
+}
+
+/// The fields of a work item: its address, and the name of its function.
+struct WorkFields<'f>(u64, &'f str);
+
+impl fmt::Display for WorkFields<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "work struct {:016x}: function {}", self.0, self.1)
     }
 }
 
@@ -136,13 +156,13 @@ pub(super) fn read_what(
         "softirq_exit" => SoftirqExit(Softirq(number(fields, "vec=")?)),
         "hrtimer_start" => TimerStart {
             timer: timer()?,
-            function: function(fields, functions)?,
+            function: function(value(fields, "function=", " ")?, functions)?,
             expires: instant("expires=")?,
             softexpires: instant("softexpires=")?,
         },
         "hrtimer_expire_entry" => TimerExpireEntry {
             timer: timer()?,
-            function: function(fields, functions)?,
+            function: function(value(fields, "function=", " ")?, functions)?,
             now: instant("now=")?,
         },
         "hrtimer_expire_exit" => TimerExpireExit { timer: timer()? },
@@ -166,6 +186,15 @@ pub(super) fn read_what(
         },
         "signal_deliver" => SignalDeliver { signal: number(fields, "sig=")? },
         "tick_stop" => TickStop { success: number::<u32>(fields, "success=")? != 0 },
+        "workqueue_execute_start" | "workqueue_execute_end" => {
+            let (work, executed) =
+                fields.strip_prefix("work struct ")?.split_once(": function ")?;
+            let (work, function) = (hexadecimal(work)?, function(executed, functions)?);
+            match name {
+                "workqueue_execute_start" => WorkStart { work, function },
+                _ => WorkEnd { work, function },
+            }
+        }
         other => vector(other)?,
     })
 }
@@ -186,7 +215,10 @@ fn number<T: std::str::FromStr>(fields: &str, key: &str) -> Option<T> {
 }
 
 fn address(fields: &str, key: &str) -> Option<u64> {
-    let word = value(fields, key, " ")?;
+    hexadecimal(value(fields, key, " ")?)
+}
+
+fn hexadecimal(word: &str) -> Option<u64> {
     u64::from_str_radix(word.strip_prefix("0x").unwrap_or(word), 16).ok()
 }
 
@@ -201,11 +233,11 @@ fn thread(fields: &str, prefix: &str) -> Option<Thread> {
 }
 
 /// Returns the address of a function; a name without a known address gets a made-up one.
-fn function(fields: &str, functions: &mut BTreeMap<String, u64>) -> Option<u64> {
-    let word = value(fields, "function=", " ")?;
+fn function(word: &str, functions: &mut BTreeMap<String, u64>) -> Option<u64> {
     if word.starts_with("0x") {
-        return address(fields, "function=");
+        return hexadecimal(word);
     }
+
     let next = functions.len() as u64 + 1;
     Some(*functions.entry(word.to_owned()).or_insert(next))
 }

@@ -84,5 +84,6 @@ pub(in crate::cause) fn thread_culprit(thread: &Thread, syscall: Option<i64>) ->
         prio: Some(thread.prio),
         system_call: syscall.map(syscall_name),
         woken_in: None,
+        work: None,
     }
 }

@@ -18,7 +18,7 @@ pub mod thrift;
 
 use crate::record::{Bucket, Cell, Entry, RunFile, Series};
 
-use super::summary::cell_of;
+use super::file_facts::cell_of;
 
 /// One bucket of one interval, with where it belongs.
 #[derive(Clone, Debug, PartialEq)]

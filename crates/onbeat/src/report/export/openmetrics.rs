@@ -96,9 +96,11 @@ fn counters(cells: &[(Cell, &RunFile)], to: &mut dyn Write) -> io::Result<()> {
         ("onbeat_skipped_releases", "Releases passed over after an overrun", |run| {
             run.intervals.iter().map(|i| i.skipped).sum()
         }),
-        ("onbeat_lost_samples", "Samples that found no room between loop and recorder", |run| {
-            run.intervals.iter().map(|i| i.lost).sum()
-        }),
+        (
+            "onbeat_lost_samples",
+            "Samples dropped because the ring between loop and recorder was full",
+            |run| run.intervals.iter().map(|i| i.lost).sum(),
+        ),
         ("onbeat_spikes", "Samples beyond the spike limit", |run| {
             run.intervals.iter().map(|i| i.spikes).sum()
         }),

@@ -74,6 +74,13 @@ struct Group {
     numbers: [Vec<u8>; COLUMNS.len() - WORDS],
 }
 
+/// Where the pages of a column begin in the file.
+#[derive(Clone, Copy)]
+struct ChunkPlaces {
+    dictionary: Option<u64>,
+    data: u64,
+}
+
 /// One column of words: each once, and their places.
 #[derive(Default)]
 struct StringColumn {
@@ -169,13 +176,21 @@ impl<'w> ParquetWriter<'w> {
             let data_at = self.at;
             self.data_page(&group, RLE_DICTIONARY, &words.places())?;
             let dictionary = Some(dictionary_at);
-            chunks.push(self.chunk((name, kind), &group, (dictionary, data_at)));
+            chunks.push(self.chunk(
+                (name, kind),
+                &group,
+                ChunkPlaces { dictionary, data: data_at },
+            ));
         }
 
         for (numbers, (name, kind)) in group.numbers.iter().zip(&COLUMNS[WORDS..]) {
             let data_at = self.at;
             self.data_page(&group, PLAIN, numbers)?;
-            chunks.push(self.chunk((name, *kind), &group, (None, data_at)));
+            chunks.push(self.chunk(
+                (name, *kind),
+                &group,
+                ChunkPlaces { dictionary: None, data: data_at },
+            ));
         }
 
         let bytes = i64_of(self.at - begin);
@@ -207,12 +222,8 @@ impl<'w> ParquetWriter<'w> {
     }
 
     /// The footer's words on a column that ends here.
-    fn chunk(
-        &self,
-        (name, kind): (&str, i32),
-        group: &Group,
-        (dictionary, data): (Option<u64>, u64),
-    ) -> Struct {
+    fn chunk(&self, (name, kind): (&str, i32), group: &Group, places: ChunkPlaces) -> Struct {
+        let ChunkPlaces { dictionary, data } = places;
         let begin = dictionary.unwrap_or(data);
         let bytes = i64_of(self.at - begin);
         let encodings: &[i32] =

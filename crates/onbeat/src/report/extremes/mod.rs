@@ -203,7 +203,7 @@ pub struct Extremes {
 /// The worst to expect in `mission_s` seconds of what a run is about.
 #[must_use]
 pub fn of_run(run: &RunFile, mission_s: f64) -> Extremes {
-    of_series(run, super::conclusions::about(run).first().copied().unwrap_or_default(), mission_s)
+    of_series(run, super::file_facts::about(run).first().copied().unwrap_or_default(), mission_s)
 }
 
 /// The worst value of a series to expect in `mission_s` seconds, from a run.

@@ -136,7 +136,7 @@ pub struct Modes {
 /// Looks for modes in what a run is about.
 #[must_use]
 pub fn of_run(run: &RunFile) -> Modes {
-    of_series(run, super::conclusions::about(run).first().copied().unwrap_or_default())
+    of_series(run, super::file_facts::about(run).first().copied().unwrap_or_default())
 }
 
 /// Looks for modes in a series of a run.

@@ -1,0 +1,129 @@
+//! Options of `onbeat message`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use onbeat_control::Channel;
+
+use crate::units::time_ns;
+
+const ECHO_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat message echo walker/cycle --fields cycle,wakeup_latency_ns,actual_rad
+      a line of JSON for each cycle of `onbeat robot run --name walker`
+  onbeat message echo walker/cycle --from oldest --count 8000 > cycles.jsonl
+      the last seconds, as far as the ring keeps them";
+
+const COMMAND_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat robot run humanoid --trajectory commander --name walker
+      and then, from a script, a line for each command; `leave` as the last one
+  (for i in 1 2 3 4 5; do echo left knee=0.$i; sleep 0.1; done; echo leave) | onbeat message command walker";
+
+const GENERATE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat message generate python onbeat_msgs/msg/Cycle > cycle.py
+      a class that encodes and decodes the cycles of a bus
+  onbeat message generate c my_robot/msg/Feedback --file my_robot/msg/Feedback.msg > feedback.h";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Message {
+    /// List channels: type, writer, number of records
+    List(ListOptions),
+    /// Print the records of a channel as lines of JSON
+    #[command(before_help = ECHO_EXAMPLES)]
+    Echo(EchoOptions),
+    /// Move joints by lines of standard input, for scripts
+    #[command(before_help = COMMAND_EXAMPLES)]
+    Command(CommandOptions),
+    /// Print the definition of a channel's type
+    Type(TypeOptions),
+    /// Print a codec for a message type
+    #[command(before_help = GENERATE_EXAMPLES)]
+    Generate(GenerateCodecOptions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListOptions {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EchoOptions {
+    /// Channel, NAME/TOPIC
+    #[arg(value_name = "CHANNEL", value_parser = channel)]
+    #[arg(add = ArgValueCandidates::new(channels))]
+    pub(crate) channel: Channel,
+    /// Fields to print [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub(crate) fields: Vec<String>,
+    /// First record to print
+    #[arg(long, value_enum, default_value_t = From::Newest, value_name = "WHICH")]
+    pub(crate) from: From,
+    /// Number of records; 0: until Ctrl-C or the writer's end
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) count: u64,
+    /// Print for this time; 0: no limit
+    #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum From {
+    /// The oldest record that is kept
+    Oldest,
+    /// The first new one
+    Newest,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CommandOptions {
+    /// Name of the robot; it runs with --trajectory commander
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Time for which a command is valid
+    ///
+    /// Then the robot holds, and later stops safely, unless another line has come. At least the
+    /// robot's own maximum age of a goal.
+    #[arg(long, default_value = "250ms", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) lifetime: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TypeOptions {
+    /// Channel, NAME/TOPIC
+    #[arg(value_name = "CHANNEL", value_parser = channel)]
+    #[arg(add = ArgValueCandidates::new(channels))]
+    pub(crate) channel: Channel,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GenerateCodecOptions {
+    /// Language of the codec
+    #[arg(value_enum, value_name = "LANGUAGE")]
+    pub(crate) language: Language,
+    /// Message type, PACKAGE/msg/Name
+    #[arg(value_name = "TYPE")]
+    pub(crate) message_type: String,
+    /// Definition, as PACKAGE/msg/Name.msg; for each type that is used
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Language {
+    C,
+    Java,
+    Python,
+    Rust,
+}
+
+fn channel(text: &str) -> Result<Channel, String> {
+    text.parse().map_err(|why: onbeat_control::RingError| why.to_string())
+}
+
+/// Channels of this machine.
+fn channels() -> Vec<CompletionCandidate> {
+    let all = onbeat_control::channels().into_iter();
+    all.map(|channel| CompletionCandidate::new(channel.to_string())).collect()
+}

@@ -1,0 +1,104 @@
+//! Options of `onbeat net`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use onbeat::net::address::AddressRange;
+use onbeat::net::device::{MOST_DEVICES, Silence};
+
+use crate::units::time_ns;
+
+const PLAN_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat net plan robot.toml
+      draws the network of robot.toml with the predicted round trip of each device
+  onbeat net plan robot.toml --json | jq .last_answer.max_us
+      the last answer of a cycle, in microseconds; docs/net.md describes the file";
+
+const DEVICE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat net device
+      one device for this machine, at UDP port 7470, until Ctrl-C
+  sudo onbeat net device --bind 0.0.0.0 --allow 192.168.7.0/24 --priority 80
+      one device for a controller in that network
+  onbeat net device --count 40 --silent 3=1000..2000
+      forty devices; number 3 does not answer a thousand packets";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Net {
+    /// Find what a network adds to a round trip, from its description
+    #[command(before_help = PLAN_EXAMPLES)]
+    Plan(PlanOptions),
+    /// Simulate devices that answer packets, until Ctrl-C
+    #[command(before_help = DEVICE_EXAMPLES)]
+    Device(NetDeviceOptions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanOptions {
+    /// Description of the network (docs/net.md)
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NetDeviceOptions {
+    /// Local address
+    #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
+    pub(crate) bind: IpAddr,
+    /// Port of the first device; the others follow
+    #[arg(long, default_value_t = onbeat::net::packet::PORT, value_name = "PORT")]
+    pub(crate) port: u16,
+    /// Number of devices
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=i64::from(MOST_DEVICES)))]
+    pub(crate) count: u16,
+    /// Address or range that is answered; repeatable [default: this machine]
+    #[arg(long, value_name = "RANGE")]
+    pub(crate) allow: Vec<AddressRange>,
+    /// Packets that a device leaves unanswered; repeatable
+    ///
+    /// Such as 3=1000..2000: device 3 is silent from sequence number 1000 up to 1999.
+    #[arg(long, value_parser = silence, value_name = "DEVICE=FROM..TO")]
+    pub(crate) silent: Vec<Silence>,
+    /// CPU for the devices [default: chosen by the scheduler]
+    #[arg(long, value_name = "N")]
+    pub(crate) cpu: Option<u32>,
+    /// Real-time priority of the devices, 1 to 99; 0: none
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=99))]
+    pub(crate) priority: u32,
+    /// Run time; 0: until Ctrl-C
+    #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: u64,
+}
+
+/// Parses `DEVICE=FROM..TO`.
+fn silence(text: &str) -> Result<Silence, String> {
+    let parse = || {
+        let (device, range) = text.split_once('=')?;
+        let (from, to) = range.split_once("..")?;
+        let silence = Silence {
+            device: device.parse().ok()?,
+            from: from.parse().ok()?,
+            to: to.parse().ok()?,
+        };
+        (silence.from < silence.to).then_some(silence)
+    };
+    parse().ok_or_else(|| {
+        format!("`{text}` is not a device and a range of sequence numbers, such as 3=1000..2000")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silence_is_a_device_and_a_range() {
+        assert_eq!(silence("3=10..20"), Ok(Silence { device: 3, from: 10, to: 20 }));
+        for text in ["3", "3=10", "3=20..10", "x=1..2", "3=5..5"] {
+            assert!(silence(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Why loads cannot take turns.
+
+use onbeat::load::Load;
+
+/// Why loads cannot take turns.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadsFailure {
+    #[error("the load {load} is listed twice; list each load once in --loads")]
+    LoadTwice { load: Load },
+    #[error(
+        "--allowed-jitter judges a sweep of the CPUs' share (0..100/10); of other sweeps the table shows the jitter"
+    )]
+    JitterOfGroups,
+}

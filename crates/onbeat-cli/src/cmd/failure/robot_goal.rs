@@ -1,0 +1,18 @@
+//! Why a goal is not followed.
+
+/// Why a goal is not followed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GoalFailure {
+    #[error("\"{0}\" is not a goal; write JOINT=RAD, such as \"left knee=0.3\"")]
+    NoGoal(String),
+    #[error("the robot refused the goal: it is outside the travel of a joint")]
+    Refused,
+    #[error(
+        "{name} is in a safe stop: {why}; once the cause is gone, `kill -USR1 {pid}` resets it"
+    )]
+    SafelyStopped { name: String, why: String, pid: u32 },
+    #[error(
+        "the robot did not accept the goal within {within_s} s: it is not running, or in a safe stop; `onbeat robot run` shows which"
+    )]
+    NotSeen { within_s: u64 },
+}

@@ -1,0 +1,149 @@
+//! `tune check --evidence`: the kernel's counters over some time, and a wake-up probe meanwhile.
+
+use std::path::Path;
+
+use onbeat::bench::measurement::{self, MeasurementConditions, MeasurementEvent, MeasurementPlan};
+use onbeat::host;
+use onbeat::load::Load;
+use onbeat::probe::{self, Given, Origin, RunError, Setting, WAKE_UP};
+use onbeat::record::interval_ns_for;
+use onbeat::record::run_dir::RUN_FILE_ENDING;
+use onbeat::report::{CellSummary, Statistics};
+use onbeat::thread::{Privilege, ThreadRequest};
+use onbeat_rt::Clock;
+use onbeat_rt::sys::Monotonic;
+use onbeat_tune::catalogue::{HostTree, LoopSetup};
+use onbeat_tune::evidence::{Evidence, HostCounters};
+use serde::Serialize;
+
+use super::spike_causes::SpikeCauses;
+use crate::cmd::so_far::counts_so_far;
+use crate::cmd::{Failure, runs, typed};
+use crate::signals::{self, OnUsr1};
+use crate::term::Progress;
+
+/// What a machine did while it was watched.
+#[derive(Debug)]
+pub(crate) struct WatchedMachine {
+    pub(crate) evidence: Evidence,
+    pub(crate) probe: WakeUpProbe,
+    /// The causes of the probe's spikes, where they could be analysed.
+    pub(crate) causes: Option<SpikeCauses>,
+}
+
+/// The result of the wake-up probe.
+#[derive(Debug, Serialize)]
+pub(crate) struct WakeUpProbe {
+    /// Where it ran.
+    pub(crate) cpu: u32,
+    /// Its `SCHED_FIFO` priority; 0 where that was refused.
+    pub(crate) priority: u32,
+    /// Samples beyond the spike threshold.
+    pub(crate) spikes: u64,
+    /// Wake-up latency; `None` where the probe was interrupted before its first sample.
+    pub(crate) wakeup_latency: Option<Statistics>,
+}
+
+/// Watches this machine for `duration_ns`, or until Ctrl-C.
+pub(crate) fn watch(
+    setup: &LoopSetup,
+    duration_ns: u64,
+    is_quiet: bool,
+) -> Result<WatchedMachine, Failure> {
+    let cpu = setup.cpus.iter().next().or_else(|| host::online_cpus().first().copied());
+    let cpu = cpu.unwrap_or(0);
+    let temporary = std::env::temp_dir();
+    let dir = tempfile::tempdir_in(&temporary).map_err(|source| Failure::File {
+        what: "create a directory in",
+        path: temporary,
+        source,
+    })?;
+    let path = dir.path().join(format!("{}{RUN_FILE_ENDING}", WAKE_UP.name));
+
+    let tree = HostTree::live();
+    let began = Monotonic.now();
+    let before = HostCounters::read(&tree, setup);
+    run_probe(&path, &setting(setup, cpu, duration_ns), duration_ns, is_quiet)?;
+    let after = HostCounters::read(&tree, setup);
+    let seconds = Monotonic.now().ns_since(began) as f64 / 1e9;
+
+    let judged = runs::judged(&path, None)?;
+    let cell = judged.summary.cells.first();
+    let cycles = cell.map_or(0, |cell| cell.cycles);
+    let is_refused = judged
+        .runs
+        .iter()
+        .flat_map(|run| &run.header.grants)
+        .any(|grant| grant.privilege() == Some(Privilege::RealTimePriority) && !grant.granted);
+    let priority = if is_refused { 0 } else { loop_priority(setup) };
+    Ok(WatchedMachine {
+        evidence: Evidence::between(&before, &after, rounded(seconds))
+            .without_switches(cpu, cycles),
+        probe: WakeUpProbe {
+            cpu,
+            priority,
+            spikes: cell.and_then(|cell| cell.spike_count).unwrap_or(0),
+            wakeup_latency: cell.and_then(CellSummary::wakeup).cloned(),
+        },
+        causes: SpikeCauses::from_cells(&judged.summary.cells),
+    })
+}
+
+/// To tenths: the readings take some milliseconds themselves.
+fn rounded(seconds: f64) -> f64 {
+    (seconds * 10.0).round() / 10.0
+}
+
+fn loop_priority(setup: &LoopSetup) -> u32 {
+    u32::try_from(setup.loop_priority).unwrap_or(0)
+}
+
+/// The loop that the machine is checked for, without work.
+fn setting(setup: &LoopSetup, cpu: u32, duration_ns: u64) -> Setting {
+    let period_ns = u64::try_from(setup.period_us).unwrap_or(1000).saturating_mul(1000).max(1000);
+    Setting {
+        thread: ThreadRequest {
+            fifo: Some(loop_priority(setup)).filter(|priority| *priority > 0),
+            cpu: Some(cpu),
+            lock_memory: true,
+            dma_latency_us: None,
+        },
+        interval_ns: interval_ns_for(duration_ns),
+        causes: true,
+        ..Setting::new(period_ns)
+    }
+}
+
+fn run_probe(
+    path: &Path,
+    setting: &Setting,
+    duration_ns: u64,
+    is_quiet: bool,
+) -> Result<(), Failure> {
+    let mut setting = setting.clone();
+    let parts = (WAKE_UP.open)(&mut setting, &Given::default()).map_err(RunError::from)?;
+    let interruptions = signals::watch(OnUsr1::Summary)?;
+    let progress = Progress::new(duration_ns as f64 / 1e9, is_quiet);
+    let mut report = |event: MeasurementEvent<'_>| {
+        if let MeasurementEvent::Running { elapsed_s, recorder } = event {
+            progress.show(elapsed_s, &counts_so_far(recorder));
+        }
+    };
+
+    let origin = Origin::now();
+    let plan = MeasurementPlan {
+        releases: (duration_ns / setting.period_ns).max(1),
+        setting,
+        load: &Load::IDLE,
+        keep_seconds: false,
+        header: probe::header(&typed(), WAKE_UP.name, WAKE_UP.series, origin.unix_s),
+        path,
+        origin: origin.at,
+        out: path,
+    };
+    let conditions =
+        MeasurementConditions { carrier: None, interruptions: &interruptions, report: &mut report };
+    measurement::measure(plan, parts, None, conditions)?;
+    progress.finish();
+    Ok(())
+}

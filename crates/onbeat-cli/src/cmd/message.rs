@@ -1,0 +1,256 @@
+//! `onbeat message`: records that robots and buses publish on rings in shared memory.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use onbeat::report::table::{Column, Row, Table};
+use onbeat::report::units::count;
+use onbeat_control::{Reading, RingError, RingReader, Start, channels};
+use onbeat_ethercat::input;
+use onbeat_message::{MessageError, TypeSet, Value, generate, own};
+use serde_json::{Map, Value as Json, json};
+
+use super::bus_words::print_json;
+use super::{Failure, Verdict};
+use crate::cli_message::{
+    EchoOptions, From, GenerateCodecOptions, Language, ListOptions, Message, TypeOptions,
+};
+use crate::signals::{self, OnUsr1};
+use crate::term::{Tone, advise, columns, is_read, put, say};
+
+/// Interval between two looks at an empty ring, and between two checks of its writer.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+const CHECK_EVERY: Duration = Duration::from_millis(100);
+
+/// Why messages cannot be read or types not be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MessageFailure {
+    #[error("{channel}: {source}")]
+    Type { channel: String, source: MessageError },
+    #[error("{type_name} has no field \"{field}\"; it has {fields}")]
+    NoField { type_name: String, field: String, fields: String },
+    #[error(
+        "{path} is not named after a type; name it PACKAGE/msg/Name.msg, as the definitions of ROS 2 are"
+    )]
+    FileName { path: PathBuf },
+    #[error("{0}")]
+    Definition(#[from] MessageError),
+}
+
+pub(crate) fn run(command: &Message) -> Result<Verdict, Failure> {
+    match command {
+        Message::List(options) => list(options),
+        Message::Echo(options) => echo(options),
+        Message::Command(options) => super::message_command::command(options),
+        Message::Type(options) => print_type(options),
+        Message::Generate(options) => generate_codec(options),
+    }
+}
+
+fn list(options: &ListOptions) -> Result<Verdict, Failure> {
+    // A channel may end between the two calls.
+    let readers = channels().into_iter().filter_map(|it| RingReader::open(&it, Start::Newest).ok());
+    let readers: Vec<RingReader> = readers.collect();
+    if options.json {
+        let all: Vec<Json> = readers.iter().map(listed_json).collect();
+        print_json(&Json::from(all))?;
+        return Ok(Verdict::Holds);
+    }
+
+    if readers.is_empty() {
+        let starts = "`onbeat robot run --name NAME` and `onbeat bus run` publish one";
+        advise(Tone::Plain, &format!("there are no channels; {starts}"));
+        return Ok(Verdict::Holds);
+    }
+
+    let row = |reader: &RingReader| {
+        let (pid, process) = reader.writer();
+        let writer = match reader.check_alive() {
+            Ok(()) => format!("{process} ({pid})"),
+            Err(_) => "has ended".to_owned(),
+        };
+        let entries = [
+            reader.channel().to_string(),
+            reader.record_type().name,
+            writer,
+            count(reader.newest()),
+            count(reader.records() as u64),
+        ];
+        Row { entries: entries.into_iter().map(Into::into).collect(), begins_group: false }
+    };
+    let table = Table {
+        title: "Channels".to_owned(),
+        columns: ["channel", "type", "writer"]
+            .map(Column::words)
+            .into_iter()
+            .chain(["records", "kept"].map(Column::figures))
+            .collect(),
+        rows: readers.iter().map(row).collect(),
+        legend: Vec::new(),
+    };
+    say(Tone::Plain, table.to_text(columns()).trim_end());
+    Ok(Verdict::Holds)
+}
+
+fn listed_json(reader: &RingReader) -> Json {
+    let (pid, process) = reader.writer();
+    let record_type = reader.record_type();
+    json!({
+        "channel": reader.channel().to_string(), "type": record_type.name,
+        "hash": format!("RIHS01_{}", hex(&record_type.hash)),
+        "writer": { "pid": pid, "name": process, "alive": reader.check_alive().is_ok() },
+        "generation": reader.generation(), "records": reader.newest(), "kept": reader.records(),
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The types of a channel, from the text in its ring.
+fn types_of(reader: &RingReader) -> Result<(String, TypeSet), MessageFailure> {
+    let record_type = reader.record_type();
+    let types = TypeSet::from_text(&record_type.name, &record_type.schema);
+    let channel = || reader.channel().to_string();
+    let types = types.map_err(|source| MessageFailure::Type { channel: channel(), source })?;
+    Ok((record_type.name, types))
+}
+
+// ---- echo
+
+/// Prints records until enough were printed or the writer has ended.
+struct Echo<'o> {
+    options: &'o EchoOptions,
+    types: TypeSet,
+    type_name: String,
+    printed: u64,
+}
+
+fn echo(options: &EchoOptions) -> Result<Verdict, Failure> {
+    let from = if options.from == From::Oldest { Start::Oldest } else { Start::Newest };
+    let mut reader = RingReader::open(&options.channel, from)?;
+    let (type_name, types) = types_of(&reader)?;
+    check_fields(options, &types, &type_name)?;
+
+    let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let mut echo = Echo { options, types, type_name, printed: 0 };
+    let began = Instant::now();
+    let mut checked = began;
+    let mut end = Ok(());
+    // After the writer's end, what it had published is read.
+    while end.is_ok() || reader.pending() > 0 {
+        echo.print_all(&mut reader)?;
+        let is_over = options.duration > 0 && began.elapsed().as_nanos() >= options.duration.into();
+        if echo.is_done() || is_over || interruptions.stop.load(Ordering::Relaxed) || !is_read() {
+            break;
+        }
+
+        sleep(LOOK_EVERY);
+        if end.is_ok() && checked.elapsed() >= CHECK_EVERY {
+            checked = Instant::now();
+            end = reader.check_alive();
+        }
+    }
+
+    let (received, lost) = (count(reader.received()), count(reader.lost()));
+    advise(Tone::Faint, &format!("{received} records received, {lost} lost"));
+    match end {
+        Err(RingError::Ended { .. }) | Ok(()) => Ok(Verdict::Holds),
+        Err(why) => Err(why.into()),
+    }
+}
+
+fn check_fields(
+    options: &EchoOptions,
+    types: &TypeSet,
+    type_name: &str,
+) -> Result<(), MessageFailure> {
+    let definition = types.definition(type_name);
+    let fields = definition.map_or(&[][..], |definition| &definition.fields);
+    let names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
+    match options.fields.iter().find(|field| !names.contains(&field.as_str())) {
+        None => Ok(()),
+        Some(field) => Err(MessageFailure::NoField {
+            type_name: type_name.to_owned(),
+            field: field.clone(),
+            fields: names.join(", "),
+        }),
+    }
+}
+
+impl Echo<'_> {
+    fn is_done(&self) -> bool {
+        self.options.count > 0 && self.printed >= self.options.count
+    }
+
+    fn print_all(&mut self, reader: &mut RingReader) -> Result<(), Failure> {
+        let channel = reader.channel().to_string();
+        while !self.is_done() && is_read() {
+            let line = match reader.next() {
+                Reading::Nothing => return Ok(()),
+                Reading::Lost(lost) => json!({ "lost": lost }),
+                Reading::Record { number, at_ns, bytes } => {
+                    let value = self.types.value(&self.type_name, bytes);
+                    let failed = |source| MessageFailure::Type { channel: channel.clone(), source };
+                    self.printed += 1;
+                    let message = self.chosen(&value.map_err(failed)?);
+                    json!({ "number": number, "at_ns": at_ns, "message": message })
+                }
+            };
+            print_json(&line)?;
+        }
+        Ok(())
+    }
+
+    fn chosen(&self, value: &Value) -> Json {
+        if self.options.fields.is_empty() {
+            return value.to_json();
+        }
+        let fields = self.options.fields.iter();
+        let chosen = fields.filter_map(|name| Some((name.clone(), value.field(name)?.to_json())));
+        Json::Object(chosen.collect::<Map<String, Json>>())
+    }
+}
+
+fn print_type(options: &TypeOptions) -> Result<Verdict, Failure> {
+    let reader = RingReader::open(&options.channel, Start::Newest)?;
+    let record_type = reader.record_type();
+    say(Tone::Plain, &format!("# {} RIHS01_{}", record_type.name, hex(&record_type.hash)));
+    say(Tone::Plain, record_type.schema.trim_end());
+    Ok(Verdict::Holds)
+}
+
+// ---- codecs
+
+fn generate_codec(options: &GenerateCodecOptions) -> Result<Verdict, Failure> {
+    let mut types = own::types();
+    for path in &options.file {
+        let failed = |source| Failure::File { what: "read", path: path.clone(), source };
+        let text = input::text(path, input::MOST_BYTES_BY_HAND).map_err(failed)?;
+        types.add(&type_of(path)?, &text).map_err(MessageFailure::from)?;
+    }
+
+    let name = &options.message_type;
+    let code = match options.language {
+        Language::C => generate::c(&types, name),
+        Language::Java => generate::java(&types, name),
+        Language::Python => generate::python(&types, name),
+        Language::Rust => generate::rust(&types, name),
+    };
+    let code = code.map_err(MessageFailure::from)?;
+    put(|out| out.write_all(code.as_bytes()));
+    Ok(Verdict::Holds)
+}
+
+/// Returns the type that a file is named after: `.../PACKAGE/msg/Name.msg`.
+fn type_of(path: &std::path::Path) -> Result<String, MessageFailure> {
+    let named = || {
+        let name = path.file_name()?.to_str()?.strip_suffix(".msg")?;
+        let folder = path.parent()?;
+        let package = if folder.ends_with("msg") { folder.parent()? } else { folder };
+        Some(format!("{}/msg/{name}", package.file_name()?.to_str()?))
+    };
+    named().ok_or_else(|| MessageFailure::FileName { path: path.to_owned() })
+}

@@ -1,0 +1,126 @@
+//! `onbeat net`: predictions of a network, and devices that answer.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use onbeat::net::address::AddressRange;
+use onbeat::net::device::{DeviceCounts, DeviceError, DeviceOptions, Devices};
+use onbeat::net::plan::PlanError;
+use onbeat::probe::Interruptions;
+use onbeat::thread::ThreadRequest;
+
+use super::{Failure, Verdict, check_cpu, net_plan};
+use crate::cli_net::{Net, NetDeviceOptions};
+use crate::signals::{self, OnUsr1};
+use crate::term::{Tone, advise, wrapped};
+
+/// How often the end of `--for` is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Why a command of `onbeat net` could not run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NetFailure {
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+}
+
+impl From<DeviceError> for Failure {
+    fn from(why: DeviceError) -> Self {
+        Self::Net(why.into())
+    }
+}
+
+impl From<PlanError> for Failure {
+    fn from(why: PlanError) -> Self {
+        Self::Net(why.into())
+    }
+}
+
+pub(crate) fn run(command: &Net) -> Result<Verdict, Failure> {
+    match command {
+        Net::Plan(options) => net_plan::run(options),
+        Net::Device(options) => answer(options),
+    }
+}
+
+fn answer(options: &NetDeviceOptions) -> Result<Verdict, Failure> {
+    check_cpu(options.cpu)?;
+    let allow = if options.allow.is_empty() {
+        AddressRange::LOOPBACK.into()
+    } else {
+        options.allow.clone()
+    };
+    let devices = Devices::open(&DeviceOptions {
+        bind: options.bind,
+        first_port: options.port,
+        count: options.count,
+        allow: allow.clone(),
+        silences: options.silent.clone(),
+    })?;
+    let interruptions = signals::watch(OnUsr1::Refuse)?;
+    advise(Tone::Plain, &greeting(options, &allow));
+
+    let request = ThreadRequest {
+        fifo: (options.priority > 0).then_some(options.priority),
+        cpu: options.cpu,
+        lock_memory: false,
+        dma_latency_us: None,
+    };
+    for refused in request.prepare_thread().iter().filter(|grant| !grant.granted) {
+        let why = refused.why_not.as_deref().unwrap_or_default();
+        let sentence =
+            format!("the devices run without {}: {why}; they answer later", refused.what);
+        advise(Tone::Careful, &wrapped(&sentence, 80));
+    }
+    end_in_time(&interruptions, options.duration);
+    devices.serve(&interruptions.stop)?;
+
+    advise(Tone::Plain, &outcome(devices.counts()));
+    Ok(Verdict::Holds)
+}
+
+fn greeting(options: &NetDeviceOptions, allow: &[AddressRange]) -> String {
+    let ports = match options.count {
+        1 => format!("1 device answers at {}, UDP port {}", options.bind, options.port),
+        count => format!(
+            "{count} devices answer at {}, UDP ports {} to {}",
+            options.bind,
+            options.port,
+            u32::from(options.port) + u32::from(count) - 1
+        ),
+    };
+    let allow = allow.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    format!("{ports}; allowed: {allow}; Ctrl-C ends")
+}
+
+fn outcome(counts: &DeviceCounts) -> String {
+    let read = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+    let others = [
+        (read(&counts.silent), "left unanswered by --silent"),
+        (read(&counts.refused), "from addresses that are not allowed"),
+        (read(&counts.invalid), "not valid requests"),
+        (read(&counts.unsent), "answers not sent by the system"),
+    ];
+    let others = others.iter().filter(|(count, _)| *count > 0);
+    let others: String = others.map(|(count, what)| format!("; {count} {what}")).collect();
+    format!("{} packets answered{others}", read(&counts.answered))
+}
+
+/// Stops the devices at the end of `--for`.
+fn end_in_time(interruptions: &Arc<Interruptions>, duration_ns: u64) {
+    if duration_ns == 0 {
+        return;
+    }
+    let until = Instant::now() + Duration::from_nanos(duration_ns);
+    let interruptions = Arc::clone(interruptions);
+    thread::spawn(move || {
+        while Instant::now() < until && !interruptions.stop.load(Ordering::Relaxed) {
+            thread::sleep(LOOK_EVERY);
+        }
+        interruptions.stop.store(true, Ordering::Relaxed);
+    });
+}

@@ -1,0 +1,183 @@
+//! The writing end of a ring.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use onbeat_rt::Clock;
+use onbeat_rt::broadcast::Broadcast;
+use onbeat_rt::sys::Monotonic;
+use rustix::fs::{FallocateFlags, fallocate};
+
+use super::map::Map;
+use super::object::is_at;
+use super::process::Process;
+use super::ring_error::RingError;
+use super::ring_object::{
+    Channel, HEADER_BYTES, MAGIC, MOST_TYPE_NAME, RecordType, RingOffsets, VERSION, at, create,
+    state, word, word_at,
+};
+
+/// Maximum number of records kept.
+const MOST_RECORDS: usize = 1 << 24;
+
+/// What a ring is created for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RingSettings {
+    /// Number of records kept, a power of two. A reader may have as many
+    /// unread, less one.
+    pub records: usize,
+    /// Maximum length of a record, in bytes.
+    pub record_bytes: usize,
+    /// The type of the records.
+    pub record_type: RecordType,
+    /// Text for readers about this channel, JSON; for a cycle of a bus its joints and devices.
+    pub description: String,
+}
+
+/// The writing end of a ring, for one thread. Dropping it reports the end to readers and frees the
+/// channel.
+///
+/// ```
+/// use onbeat_control::{Channel, Reading, RecordType, RingReader, RingSettings, RingWriter, Start};
+///
+/// let channel = Channel::new(&format!("example-{}", std::process::id()), "numbers")?;
+/// let record_type = RecordType { name: "example/Number".to_owned(), ..RecordType::default() };
+/// let settings = RingSettings { records: 8, record_bytes: 8, record_type, ..RingSettings::default() };
+/// let mut writer = RingWriter::create(&channel, &settings)?;
+/// let mut reader = RingReader::open(&channel, Start::Oldest)?;
+///
+/// writer.publish(1_000, b"position");
+/// let Reading::Record { number, at_ns, bytes } = reader.next() else { panic!("one record") };
+/// assert_eq!((number, at_ns, bytes), (1, 1_000, b"position".as_slice()));
+/// # Ok::<(), onbeat_control::RingError>(())
+/// ```
+#[derive(Debug)]
+pub struct RingWriter {
+    map: Map,
+    offsets: RingOffsets,
+    /// Locked as long as this lives.
+    object: (File, PathBuf),
+}
+
+impl RingWriter {
+    /// Creates the ring of a channel. The ring of a dead writer is replaced; its readers must open
+    /// the channel again.
+    ///
+    /// # Errors
+    /// [`RingError`]: [`Taken`](RingError::Taken) if a living process writes the channel.
+    pub fn create(channel: &Channel, settings: &RingSettings) -> Result<Self, RingError> {
+        let RingSettings { records, record_bytes, record_type, description } = settings;
+        let bad =
+            || RingError::BadSize { records: *records, bytes: *record_bytes, most: MOST_RECORDS };
+        if !records.is_power_of_two() || !(2..=MOST_RECORDS).contains(records) {
+            return Err(bad());
+        }
+        let texts = (record_type.schema.len(), description.len());
+        let offsets =
+            RingOffsets::new((*records, *record_bytes), texts.0, texts.1).ok_or_else(bad)?;
+
+        let path = channel.path();
+        let (file, generation) = create(channel)?;
+        let filled = Self::with_memory((file, path.clone()), offsets).inspect(|writer| {
+            writer.fill(settings, generation);
+        });
+        filled.inspect_err(|_| _ = fs::remove_file(&path))
+    }
+
+    fn with_memory(object: (File, PathBuf), offsets: RingOffsets) -> Result<Self, RingError> {
+        let (file, path) = &object;
+        // Allocated completely: access to a sparse object without free memory ends the process with
+        // SIGBUS.
+        fallocate(file, FallocateFlags::empty(), 0, offsets.total as u64)
+            .map_err(|why| at("find memory for", path)(why.into()))?;
+        let map = Map::new(file, offsets.total).map_err(at("map", path))?;
+        Ok(Self { map, offsets, object })
+    }
+
+    fn fill(&self, settings: &RingSettings, generation: u64) {
+        let Self { map, offsets, .. } = self;
+        let RecordType { name, hash, schema } = &settings.record_type;
+        let most_name = name.len().min(MOST_TYPE_NAME);
+        put(map, word::TYPE_HASH * 8, hash);
+        put(map, word::TYPE_NAME * 8, &name.as_bytes()[..most_name]);
+        put(map, HEADER_BYTES, schema.as_bytes());
+        put(map, offsets.description_at, settings.description.as_bytes());
+
+        let created_ns = Monotonic.now().as_ns();
+        let utc = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let utc_ns = u64::try_from(utc.as_nanos()).unwrap_or(u64::MAX);
+        let words = [
+            (word::VERSION, VERSION),
+            (word::TOTAL_BYTES, offsets.total as u64),
+            (word::GENERATION, generation),
+            (word::WRITER, Process::this().word()),
+            (word::STATE, state::RUNNING),
+            (word::SLOTS, offsets.slots as u64),
+            (word::SLOT_BYTES, offsets.slot_bytes as u64),
+            (word::SLOTS_AT, offsets.slots_at as u64),
+            (word::SCHEMA_BYTES, offsets.schema_bytes as u64),
+            (word::DESCRIPTION_AT, offsets.description_at as u64),
+            (word::DESCRIPTION_BYTES, offsets.description_bytes as u64),
+            (word::CREATED_NS, created_ns),
+            (word::UTC_OFFSET_NS, utc_ns.saturating_sub(created_ns)),
+        ];
+        for (place, value) in words {
+            self.store(place, value, Ordering::Relaxed);
+        }
+
+        // A process that sees the magic number sees all of the above.
+        self.store(word::MAGIC, MAGIC, Ordering::Release);
+    }
+
+    fn store(&self, place: usize, value: u64, order: Ordering) {
+        if let Some(word) = word_at(&self.map, place) {
+            word.store(value, order);
+        }
+    }
+
+    /// Publishes a record and returns its number, from 1. `at_ns` is a time of `CLOCK_MONOTONIC`.
+    ///
+    /// A fixed number of stores: no allocation, no system call, no waiting. A payload beyond
+    /// [`RingSettings::record_bytes`] is cut.
+    #[inline]
+    pub fn publish(&mut self, at_ns: u64, payload: &[u8]) -> u64 {
+        self.records().map_or(0, |ring| ring.publish(at_ns, payload))
+    }
+
+    /// Prepares the next publication outside the time-critical part of a cycle; see
+    /// [`Broadcast::prepare`].
+    #[inline]
+    pub fn prepare(&self) {
+        if let Some(ring) = self.records() {
+            ring.prepare();
+        }
+    }
+
+    #[inline]
+    fn records(&self) -> Option<Broadcast<'_>> {
+        self.offsets.records(&self.map)
+    }
+}
+
+impl Drop for RingWriter {
+    fn drop(&mut self) {
+        self.store(word::STATE, state::ENDED, Ordering::Release);
+        let (file, path) = &self.object;
+        if is_at(file, path) {
+            // If it cannot be removed, the next writer of the channel replaces it.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Stores bytes at an offset that is a multiple of 8, in native byte order.
+fn put(map: &Map, at: usize, bytes: &[u8]) {
+    let words: &[AtomicU64] = map.all(at, bytes.len().div_ceil(8));
+    for (word, chunk) in words.iter().zip(bytes.chunks(8)) {
+        let mut whole = [0; 8];
+        whole[..chunk.len()].copy_from_slice(chunk);
+        word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+    }
+}

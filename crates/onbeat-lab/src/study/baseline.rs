@@ -1,0 +1,99 @@
+//! What a study finds out before its first measurement, when nothing is tuned yet.
+
+use onbeat_tune::CpuList;
+use onbeat_tune::catalogue::{CheckVerdict, Finding, HostTree, LoopSetup, check};
+use onbeat_tune::plan::{CpuChoice, PlanRequest, plan};
+
+use super::StudyError;
+use super::file::StudyFile;
+use super::row::Stage;
+use super::setting::{FIRMWARE, MachineSetting, SettingState, StageSetting, resolve};
+use super::store::{Baseline, StudyStore, key_of};
+
+/// The loop that the host is tuned for: the guest's virtual CPU, which keeps its host CPU where the
+/// guest halts by itself, and in virtual time.
+pub(super) fn loop_setup(cpus: &CpuList, study: &StudyFile, clock: &str) -> LoopSetup {
+    let halts_itself = study
+        .stages
+        .iter()
+        .flat_map(|(_, ids)| ids)
+        .any(|id| MachineSetting::from_id(id) == Some(MachineSetting::IdlesItself));
+    LoopSetup {
+        period_us: i64::try_from(study.period.as_micros()).unwrap_or(i64::MAX),
+        loop_priority: i64::from(study.priority),
+        polls: clock == "virtual" || (clock == "real" && halts_itself),
+        runs_guests: true,
+        ..LoopSetup::on(cpus.clone())
+    }
+}
+
+/// The stored baseline, or a new one: before the first measurement nothing is tuned, and so a
+/// setting that is as wanted has no price here.
+pub(super) fn baseline(
+    study: &StudyFile,
+    (clock, because): (&str, &str),
+    store: &StudyStore,
+) -> Result<Baseline, StudyError> {
+    let StudyFile { stages, host_cpus, .. } = study;
+    let key = key_of(&format!("{stages:?} {host_cpus:?} {clock}"));
+    if let Some(known) = store.baseline()? {
+        return if known.key == key {
+            Ok(known)
+        } else {
+            Err(StudyError::OtherStudy { path: store.path().to_owned() })
+        };
+    }
+
+    let tree = HostTree::live();
+    let own = chosen(&tree, host_cpus.as_ref())?;
+    let setup = loop_setup(&own, study, clock);
+    let stage = |(name, ids): &(String, Vec<String>)| Stage {
+        name: name.clone(),
+        settings: ids
+            .iter()
+            .map(|id| StageSetting { id: id.clone(), state: resolve(&tree, id, &setup, clock) })
+            .collect(),
+    };
+    let baseline = Baseline {
+        key,
+        clock: clock.to_owned(),
+        because: because.to_owned(),
+        host_cpus: own.to_string(),
+        stages: stages.iter().map(stage).collect(),
+        firmware: firmware(&tree, &setup),
+    };
+    store.keep_baseline(&baseline)?;
+    Ok(baseline)
+}
+
+/// The guest's host CPUs, as `onbeat tune plan` chooses them.
+fn chosen(tree: &HostTree, given: Option<&CpuList>) -> Result<CpuList, StudyError> {
+    let mut request = PlanRequest::ids(["wq.unbound"])?;
+    if let Some(cpus) = given {
+        request.cpus = CpuChoice::List(cpus.clone());
+    }
+    Ok(plan(tree, &request)?.loop_cpus()?)
+}
+
+/// What the firmware is set to, as far as the machine shows it.
+fn firmware(tree: &HostTree, setup: &LoopSetup) -> Vec<StageSetting> {
+    let findings = check(tree, setup);
+    let of_firmware = findings.into_iter().filter(|one| FIRMWARE.contains(&one.id.as_str()));
+    let setting = |finding: Finding| StageSetting {
+        id: finding.id,
+        state: match finding.verdict {
+            CheckVerdict::Good => SettingState::AsWanted { current: finding.current },
+            CheckVerdict::Bad => SettingState::LeftOut {
+                because: format!(
+                    "not as wanted ({} instead of {})",
+                    finding.current, finding.wanted
+                ),
+            },
+            CheckVerdict::NotApplicable(because) => SettingState::LeftOut { because },
+            CheckVerdict::Unknown(because) => {
+                SettingState::LeftOut { because: format!("unknown: {because}") }
+            }
+        },
+    };
+    of_firmware.map(setting).collect()
+}

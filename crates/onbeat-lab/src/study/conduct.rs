@@ -1,0 +1,334 @@
+//! A whole study: rows in turns, each measured outside and inside, kept as they come.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use onbeat_tune::{CpuList, LiveHost, TuneError};
+
+use super::StudyError;
+use super::baseline::{baseline, loop_setup};
+use super::file::{StudyFile, StudyLoad};
+use super::host::{BootState, StudyHost, boot_state};
+use super::measure::{Bench, Outcome};
+use super::row::{Row, Rows};
+use super::store::{Baseline, Measured, RowSlot, StudySide, StudyStore, key_of};
+use crate::vm::{BootImage, Clock, VmError, WorkDirectory, qemu_version};
+
+/// What a study runs with.
+#[derive(Clone, Copy, Debug)]
+pub struct StudyRequest<'r> {
+    /// What is measured.
+    pub study: &'r StudyFile,
+    /// Directory of the results, created if need be.
+    pub out: &'r Path,
+    /// Directory of the journal of changes.
+    pub journals: &'r Path,
+    /// Where kernels are kept and guests run.
+    pub work: &'r WorkDirectory,
+    /// What the guest boots.
+    pub boot: &'r BootImage,
+    /// This program: it measures outside of the guest and carries loads.
+    pub onbeat: &'r Path,
+    /// The command line, for the journal.
+    pub command: &'r str,
+    /// Why guests do not run by the real clock; empty where they do.
+    pub because: &'r str,
+}
+
+/// What happens during a study.
+#[derive(Debug)]
+pub enum StudyEvent<'e> {
+    /// Before the first measurement.
+    Begun {
+        /// What was found out of the machine.
+        baseline: &'e Baseline,
+        /// Measurements to make.
+        to_measure: usize,
+        /// Measurements that are stored.
+        stored: usize,
+        /// Measurements that wait for a reboot.
+        waiting: usize,
+    },
+    /// The settings of a row are made.
+    Made {
+        /// The row.
+        row: &'e str,
+        /// Settings in effect.
+        settings: usize,
+        /// What the kernel refused.
+        refused: &'e [String],
+    },
+    /// A measurement is stored.
+    Stored(&'e Measured),
+    /// A measurement failed; the others go on.
+    Failed {
+        /// Which one.
+        slot: &'e RowSlot,
+        /// Why.
+        error: &'e StudyError,
+    },
+}
+
+/// The results of a study.
+#[derive(Clone, Debug)]
+pub struct StudyResults {
+    /// What was found out before the first measurement.
+    pub baseline: Baseline,
+    /// The rows.
+    pub rows: Rows,
+    /// All stored measurements.
+    pub measured: Vec<Measured>,
+    /// Measurements that wait for a reboot.
+    pub waiting: usize,
+    /// Measurements that failed, with the reason.
+    pub failed: Vec<(RowSlot, String)>,
+    /// Measurements that were not made, because the study was stopped.
+    pub missing: usize,
+    /// The kernel command line of this boot.
+    pub boot: BootState,
+    /// Where run files are.
+    pub store: StudyStore,
+}
+
+/// Runs what has no result yet, by the clock that `clock` returns for a run. Blocks until the last measurement. After `stop`
+/// the current one ends, its settings are undone, and the next call resumes.
+///
+/// # Errors
+/// [`StudyError`]. A measurement that fails is not an error: see [`StudyResults::failed`].
+pub fn conduct<C: Clock>(
+    request: &StudyRequest<'_>,
+    clock: impl Fn(u32) -> C,
+    stop: &AtomicBool,
+    report: &mut dyn FnMut(StudyEvent<'_>),
+) -> Result<StudyResults, StudyError> {
+    let store = StudyStore::open(request.out)?;
+    let baseline = baseline(request.study, (C::NAME, request.because), &store)?;
+    let own = CpuList::parse_list(&baseline.host_cpus).map_err(TuneError::from)?;
+    let setup = loop_setup(&own, request.study, C::NAME);
+    let mut host =
+        StudyHost::open(LiveHost::new(), request.journals, request.command, setup.clone())?;
+
+    let rows = Rows::new(&baseline.stages, request.study.prices);
+    let boot = boot_state(&host.tree, &baseline.stages, &setup)?;
+    let mut queue = Queue::new(request, &rows, &boot, &store, C::NAME)?;
+    report(StudyEvent::Begun {
+        baseline: &baseline,
+        to_measure: queue.due.len(),
+        stored: queue.stored.len(),
+        waiting: queue.waiting,
+    });
+
+    let StudyRequest { study, work, boot: image, onbeat, .. } = *request;
+    let bench = Bench { study, onbeat, work, boot: image, own: &own, stop };
+    let measured = measure_all(&bench, &clock, &mut queue, (&store, &mut host), report);
+    let closed = host.close();
+    measured.and(closed)?;
+
+    let Queue { due, stored, waiting, failed, .. } = queue;
+    let missing = due.len() - failed.len();
+    Ok(StudyResults { baseline, rows, measured: stored, waiting, failed, missing, boot, store })
+}
+
+/// A measurement that is due.
+#[derive(Clone, Debug)]
+struct Due {
+    slot: RowSlot,
+    key: String,
+    row: Row,
+    load: StudyLoad,
+}
+
+/// What is to be measured, and what has been.
+struct Queue {
+    due: Vec<Due>,
+    stored: Vec<Measured>,
+    failed: Vec<(RowSlot, String)>,
+    waiting: usize,
+}
+
+impl Queue {
+    /// Run by run, so that all rows see the same background; within a run the rows in their order,
+    /// those that take a reboot last.
+    fn new(
+        request: &StudyRequest<'_>,
+        rows: &Rows,
+        boot: &BootState,
+        store: &StudyStore,
+        clock: &str,
+    ) -> Result<Self, StudyError> {
+        let is_booted = *boot == BootState::InEffect;
+        let has_boot_rows = rows.rows.iter().any(|row| row.takes_reboot);
+        let version = qemu_version()?;
+        let mut this = Self { due: Vec::new(), stored: Vec::new(), failed: Vec::new(), waiting: 0 };
+        for run in 1..=request.study.runs {
+            for row in &rows.rows {
+                let is_of_this_boot = !has_boot_rows || row.takes_reboot == is_booted;
+                for (load, side) in cells(request.study, rows, row) {
+                    let slot =
+                        RowSlot { row: row.name.clone(), side, load: load.name.clone(), run };
+                    let key = key(request, row, load, (side, clock, &version));
+                    match store.find(&slot, &key)? {
+                        Some(measured) => this.stored.push(measured),
+                        None if !is_of_this_boot => this.waiting += 1,
+                        None => {
+                            let (row, load) = (row.clone(), load.clone());
+                            this.due.push(Due { slot, key, row, load });
+                        }
+                    }
+                }
+            }
+        }
+
+        Ok(this)
+    }
+}
+
+/// The measurements of a row in one run: each load, outside where the host differs, and inside.
+fn cells<'s>(
+    study: &'s StudyFile,
+    rows: &Rows,
+    row: &Row,
+) -> impl Iterator<Item = (&'s StudyLoad, StudySide)> {
+    let is_own = rows.outside(row) == row.name;
+    let sides = [StudySide::Outside, StudySide::Inside];
+    study
+        .loads
+        .iter()
+        .flat_map(move |load| sides.map(|side| (load, side)))
+        .filter(move |(_, side)| is_own || *side == StudySide::Inside)
+}
+
+/// Everything that decides a result.
+fn key(
+    request: &StudyRequest<'_>,
+    row: &Row,
+    load: &StudyLoad,
+    (side, clock, qemu): (StudySide, &str, &str),
+) -> String {
+    let StudyFile { duration, period, priority, commands, .. } = request.study;
+    let measured =
+        format!("{:?} {load:?} {duration:?} {period:?} {priority} {commands}", row.settings);
+    let guest = match side {
+        StudySide::Outside => String::new(),
+        StudySide::Inside => {
+            let StudyFile { cpus, memory_mib, guest_arguments, .. } = request.study;
+            let image = request.boot.initramfs.file_name();
+            format!(
+                "{clock} {qemu} {} {image:?} {cpus} {memory_mib} {guest_arguments:?}",
+                request.boot.release
+            )
+        }
+    };
+    key_of(&format!("{measured} {guest}"))
+}
+
+/// Measures what is due; consecutive measurements of one row share its settings.
+fn measure_all<C: Clock>(
+    bench: &Bench<'_>,
+    clock: &impl Fn(u32) -> C,
+    queue: &mut Queue,
+    (store, host): (&StudyStore, &mut StudyHost),
+    report: &mut dyn FnMut(StudyEvent<'_>),
+) -> Result<(), StudyError> {
+    let due = queue.due.clone();
+    for group in due.chunk_by(|a, b| (&a.slot.row, a.slot.run) == (&b.slot.row, b.slot.run)) {
+        let row = &group[0].row;
+        let ids: Vec<&str> = row.settings.iter().map(String::as_str).collect();
+        let made = host.make(&of_host(&ids))?;
+        report(StudyEvent::Made {
+            row: &row.name,
+            settings: made.settings,
+            refused: &made.refused,
+        });
+
+        let mut ended = Ok(());
+        for one in group {
+            if bench.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let begun = Instant::now();
+            let outcome = match one.slot.side {
+                StudySide::Outside => bench.outside(&one.load),
+                StudySide::Inside => bench.inside(clock(one.slot.run), &ids, &one.load, host),
+            };
+            let kept = outcome.and_then(|outcome| {
+                let name = if one.slot.side == StudySide::Outside { "real" } else { C::NAME };
+                keep(store, one, (outcome, name), (&made.refused, begun))
+            });
+            match kept {
+                Ok(measured) => {
+                    report(StudyEvent::Stored(&measured));
+                    queue.due.retain(|due| due.slot != one.slot);
+                    queue.stored.push(measured);
+                }
+                Err(StudyError::Stopped) => break,
+                Err(error) if is_of_measurement(&error) => {
+                    report(StudyEvent::Failed { slot: &one.slot, error: &error });
+                    queue.failed.push((one.slot.clone(), error.to_string()));
+                }
+                Err(error) => {
+                    ended = Err(error);
+                    break;
+                }
+            }
+        }
+
+        host.restore(&made)?;
+        ended?;
+        if bench.stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+
+    Ok(())
+}
+
+/// Whether an error is about one measurement, and the next may succeed.
+const fn is_of_measurement(error: &StudyError) -> bool {
+    matches!(
+        error,
+        StudyError::Outside { .. }
+            | StudyError::Vm(
+                VmError::Timeout { .. }
+                    | VmError::Incomplete { .. }
+                    | VmError::JobFailed { .. }
+                    | VmError::Qemu { .. }
+            )
+    )
+}
+
+/// The ids that the host's own settings are made by now.
+fn of_host<'i>(ids: &[&'i str]) -> Vec<&'i str> {
+    ids.iter().filter(|id| super::MachineSetting::from_id(id).is_none()).copied().collect()
+}
+
+fn keep(
+    store: &StudyStore,
+    one: &Due,
+    (outcome, clock): (Outcome, &str),
+    (refused, begun): (&[String], Instant),
+) -> Result<Measured, StudyError> {
+    let names: Vec<PathBuf> = (0..outcome.files.len()).map(|nth| one.slot.run_file(nth)).collect();
+    let measured = Measured {
+        key: one.key.clone(),
+        slot: one.slot.clone(),
+        clock: clock.to_owned(),
+        run_files: names.clone(),
+        overruns: outcome.overruns,
+        skipped: outcome.skipped,
+        answers: outcome.answers,
+        refused: refused.iter().cloned().chain(outcome.refused).collect(),
+        threads: outcome.threads,
+        elapsed_s: begun.elapsed().as_secs_f64(),
+    };
+    store.keep(&measured, |directory| {
+        for (name, content) in names.iter().zip(&outcome.files) {
+            let path = directory.join(name);
+            fs::write(&path, content).map_err(VmError::writing(&path))?;
+        }
+        Ok(())
+    })?;
+    Ok(measured)
+}

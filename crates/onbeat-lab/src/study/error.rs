@@ -1,0 +1,90 @@
+//! Why a study could not go on.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use onbeat_tune::TuneError;
+use onbeat_tune::apply::{FailedStep, OtherOwner};
+use onbeat_tune::plan::PlanError;
+
+use crate::vm::{PlaceError, VmError};
+
+/// An error of a study.
+#[derive(Debug, thiserror::Error)]
+pub enum StudyError {
+    /// A guest could not be built or run.
+    #[error(transparent)]
+    Vm(#[from] VmError),
+    /// The threads of QEMU could not be placed.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// No CPU can be given to the guest, or the settings cannot be planned.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A setting could not be made; what was made of the row is undone.
+    #[error("{0}, before a measurement; the changes before it were undone")]
+    Setting(#[from] FailedStep),
+    /// Another program would overwrite a setting silently.
+    #[error("{0}")]
+    Owned(OtherOwner),
+    /// Changes could not be undone after a measurement; they stay on record.
+    #[error(
+        "{left} changes of this machine could not be undone after a measurement ({first}); they stay on record: run `onbeat repair`"
+    )]
+    Left {
+        /// How many.
+        left: usize,
+        /// The first, in words.
+        first: String,
+    },
+    /// The journal failed.
+    #[error(transparent)]
+    Tune(#[from] TuneError),
+    /// Settings of this machine need root.
+    #[error("a study changes settings of this machine, which needs root. Run: sudo {command}")]
+    NeedsRoot {
+        /// The command as typed.
+        command: String,
+    },
+    /// The directory holds results of another study.
+    #[error("{} holds results of another study file; name another directory by --out", path.display())]
+    OtherStudy {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A measurement outside of a guest failed.
+    #[error("{program} {what} ended with {status}: {message}")]
+    Outside {
+        /// The program.
+        program: String,
+        /// Its first arguments.
+        what: &'static str,
+        /// How it ended.
+        status: String,
+        /// The line of its standard error that says why.
+        message: String,
+    },
+    /// A stored result cannot be used.
+    #[error("{} cannot be used: {reason}; remove its directory to measure again", path.display())]
+    Stored {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The user stopped the study.
+    #[error("the study was stopped")]
+    Stopped,
+}
+
+impl StudyError {
+    /// For `map_err` after a read of `path`.
+    pub(super) fn reading(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Vm(VmError::reading(path)(source))
+    }
+
+    /// For `map_err` after a write to `path`.
+    pub(super) fn writing(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Vm(VmError::writing(path)(source))
+    }
+}

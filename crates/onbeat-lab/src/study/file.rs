@@ -1,0 +1,421 @@
+//! The file of a study, as TOML; every key has a default.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use onbeat::load::{Load, LoadError};
+use onbeat_tune::CpuList;
+use onbeat_tune::catalogue::catalogue;
+use serde::Deserialize;
+
+use super::row::SettingPrices;
+use super::setting::STAGES;
+
+/// Runs of each measurement that a comparison needs.
+pub const LEAST_RUNS: u32 = 3;
+
+/// An error in a study's file; the caller names the file.
+#[derive(Debug, thiserror::Error)]
+pub enum StudyFileError {
+    /// The file cannot be read.
+    #[error("cannot be read: {source}")]
+    Read {
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The file is not valid TOML, or has an unknown key or value.
+    #[error("line {line}, column {column}: {why}")]
+    Syntax {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// Message of the parser.
+        why: String,
+    },
+    /// A number is out of its range.
+    #[error("`{key}` is {value}; it must be {least} to {most}")]
+    Range {
+        /// Its key.
+        key: &'static str,
+        /// The value.
+        value: u64,
+        /// The smallest.
+        least: u64,
+        /// The largest.
+        most: u64,
+    },
+    /// A name occurs twice.
+    #[error("`{list}` has \"{name}\" twice; names in a list must differ")]
+    Twice {
+        /// Key of the list.
+        list: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A name cannot be a directory's.
+    #[error("\"{name}\" is not a name: use letters, digits and hyphens")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// An id is not in the catalogue.
+    #[error(
+        "stage \"{stage}\": \"{id}\" is not a tuning. `onbeat tune check --all` lists all of them"
+    )]
+    UnknownSetting {
+        /// The stage.
+        stage: String,
+        /// What was given.
+        id: String,
+    },
+    /// A word is not a valid load.
+    #[error(transparent)]
+    Load {
+        /// Why.
+        source: Box<LoadError>,
+    },
+    /// No load is listed.
+    #[error("`loads` is empty; list at least one, such as {{ name = \"idle\" }}")]
+    NoLoad,
+    /// A text is not a list of CPUs.
+    #[error("`host_cpus` is \"{text}\", which is not a list of CPUs; write for example \"3\"")]
+    Cpus {
+        /// What was given.
+        text: String,
+    },
+}
+
+/// The clock of a study's guests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StudyClock {
+    /// Real where KVM works, else virtual.
+    #[default]
+    Auto,
+    /// See [`Real`](crate::vm::Real).
+    Real,
+    /// See [`Virtual`](crate::vm::Virtual).
+    Virtual,
+    /// See [`Free`](crate::vm::Free).
+    Free,
+}
+
+/// A load of a study: what runs besides, on the host and in the guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StudyLoad {
+    /// Its name in tables.
+    pub name: String,
+    /// On the host, also while the guest is measured.
+    pub host: Load,
+    /// In the guest.
+    pub guest: Load,
+}
+
+/// What a study measures and how.
+///
+/// ```
+/// use onbeat_lab::study::StudyFile;
+///
+/// let study = StudyFile::from_toml("runs = 5\nloads = [{ name = \"idle\" }]")?;
+/// let stages: Vec<&str> = study.stages.iter().map(|(name, _)| name.as_str()).collect();
+/// assert_eq!((study.runs, stages), (5, vec!["kernel", "host", "qemu"]));
+/// # Ok::<(), onbeat_lab::study::StudyFileError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StudyFile {
+    /// The guest's kernel: a package, or the path of an image.
+    pub kernel: String,
+    /// Directory of the modules of an image.
+    pub modules: Option<PathBuf>,
+    /// Words on the guest's kernel command line.
+    pub guest_arguments: Vec<String>,
+    /// The clock of its guests.
+    pub clock: StudyClock,
+    /// Number of its CPUs; in virtual time 1.
+    pub cpus: u32,
+    /// Memory of the guest in MiB.
+    pub memory_mib: u32,
+    /// Host CPUs of the guest; chosen as `onbeat tune plan` does where it is absent.
+    pub host_cpus: Option<CpuList>,
+    /// Period of the measured loop.
+    pub period: Duration,
+    /// Priority of the measured loop, 1 to 99.
+    pub priority: u32,
+    /// Time of each measurement.
+    pub duration: Duration,
+    /// Runs of each measurement.
+    pub runs: u32,
+    /// Commands of the application test.
+    pub commands: u32,
+    /// Which settings are priced each by itself.
+    pub prices: SettingPrices,
+    /// The loads.
+    pub loads: Vec<StudyLoad>,
+    /// Names of stages, and ids of their settings.
+    pub stages: Vec<(String, Vec<String>)>,
+    /// Longest time of a guest beyond its measurement, by the host's clock.
+    pub limit: Duration,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileTable {
+    kernel: String,
+    modules: Option<PathBuf>,
+    guest_arguments: String,
+    clock: StudyClock,
+    cpus: u32,
+    memory_mib: u32,
+    host_cpus: Option<String>,
+    period_us: u64,
+    priority: u32,
+    duration_s: u64,
+    runs: u32,
+    commands: u32,
+    price_settings: bool,
+    limit_s: u64,
+    loads: Vec<LoadTable>,
+    stage: Vec<StageTable>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LoadTable {
+    name: String,
+    #[serde(default = "idle")]
+    host: String,
+    #[serde(default = "idle")]
+    guest: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StageTable {
+    name: String,
+    settings: Vec<String>,
+}
+
+fn idle() -> String {
+    "idle".to_owned()
+}
+
+impl Default for FileTable {
+    fn default() -> Self {
+        let load = |name: &str, host: &str, guest: &str| LoadTable {
+            name: name.to_owned(),
+            host: host.to_owned(),
+            guest: guest.to_owned(),
+        };
+        let stage = |(name, ids): (&str, &[&str])| StageTable {
+            name: name.to_owned(),
+            settings: ids.iter().map(|id| (*id).to_owned()).collect(),
+        };
+        Self {
+            kernel: "linux-image-rt-amd64".to_owned(),
+            modules: None,
+            guest_arguments: String::new(),
+            clock: StudyClock::Auto,
+            cpus: 1,
+            memory_mib: 512,
+            host_cpus: None,
+            period_us: 100,
+            priority: 99,
+            duration_s: 600,
+            runs: LEAST_RUNS,
+            commands: 1000,
+            price_settings: true,
+            limit_s: 300,
+            loads: vec![load("idle", "idle", "idle"), load("busy", "cpu=80%", "cpu=50%")],
+            stage: STAGES.map(stage).to_vec(),
+        }
+    }
+}
+
+impl StudyFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it cannot be read or is not valid.
+    pub fn read(path: &Path) -> Result<Self, StudyFileError> {
+        let text = fs::read_to_string(path).map_err(|source| StudyFileError::Read { source })?;
+        Self::from_toml(&text)
+    }
+
+    /// Reads the text of a file; an empty text is a study with all defaults.
+    ///
+    /// # Errors
+    /// When it is not valid.
+    pub fn from_toml(text: &str) -> Result<Self, StudyFileError> {
+        let table: FileTable = toml::from_str(text).map_err(|error| syntax(text, &error))?;
+        check_numbers(&table)?;
+        check_names("loads", table.loads.iter().map(|load| load.name.as_str()))?;
+        check_names("stage", table.stage.iter().map(|stage| stage.name.as_str()))?;
+        check_ids(&table.stage)?;
+        if table.loads.is_empty() {
+            return Err(StudyFileError::NoLoad);
+        }
+
+        let host_cpus = table.host_cpus.map(|text| parse_cpus(&text)).transpose()?;
+        let prices =
+            if table.price_settings { SettingPrices::Settings } else { SettingPrices::Stages };
+        let loads = table.loads.into_iter().map(load).collect::<Result<_, _>>()?;
+        Ok(Self {
+            kernel: table.kernel,
+            modules: table.modules,
+            guest_arguments: table.guest_arguments.split_whitespace().map(str::to_owned).collect(),
+            clock: table.clock,
+            cpus: table.cpus,
+            memory_mib: table.memory_mib,
+            host_cpus,
+            period: Duration::from_micros(table.period_us),
+            priority: table.priority,
+            duration: Duration::from_secs(table.duration_s),
+            runs: table.runs,
+            commands: table.commands,
+            prices,
+            loads,
+            stages: table.stage.into_iter().map(|stage| (stage.name, stage.settings)).collect(),
+            limit: Duration::from_secs(table.limit_s),
+        })
+    }
+
+    /// The same study in minutes: one run of 2 s, and stages alone. Too few samples for a
+    /// comparison; it shows that everything works.
+    #[must_use]
+    pub fn quick(self) -> Self {
+        Self {
+            duration: self.duration.min(Duration::from_secs(2)),
+            runs: 1,
+            prices: SettingPrices::Stages,
+            ..self
+        }
+    }
+}
+
+fn check_numbers(table: &FileTable) -> Result<(), StudyFileError> {
+    let ranges = [
+        ("cpus", u64::from(table.cpus), 1, 255),
+        ("memory_mib", u64::from(table.memory_mib), 64, 1 << 20),
+        ("period_us", table.period_us, 1, 1_000_000),
+        ("priority", u64::from(table.priority), 1, 99),
+        ("duration_s", table.duration_s, 1, 7 * 24 * 3600),
+        ("runs", u64::from(table.runs), 1, 1000),
+        ("commands", u64::from(table.commands), 1, 1_000_000),
+        ("limit_s", table.limit_s, 1, 24 * 3600),
+    ];
+    match ranges.into_iter().find(|(_, value, least, most)| !(least..=most).contains(&value)) {
+        Some((key, value, least, most)) => Err(StudyFileError::Range { key, value, least, most }),
+        None => Ok(()),
+    }
+}
+
+fn check_names<'n>(
+    list: &'static str,
+    names: impl Iterator<Item = &'n str>,
+) -> Result<(), StudyFileError> {
+    let mut seen = Vec::new();
+    for name in names {
+        let is_name =
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        if !is_name || name == "untuned" || name == "all" {
+            return Err(StudyFileError::Name { name: name.to_owned() });
+        }
+        if seen.contains(&name) {
+            return Err(StudyFileError::Twice { list, name: name.to_owned() });
+        }
+        seen.push(name);
+    }
+
+    Ok(())
+}
+
+fn check_ids(stages: &[StageTable]) -> Result<(), StudyFileError> {
+    let mut seen: Vec<&str> = Vec::new();
+    for stage in stages {
+        for id in &stage.settings {
+            if catalogue().get(id).is_none() {
+                let (stage, id) = (stage.name.clone(), id.clone());
+                return Err(StudyFileError::UnknownSetting { stage, id });
+            }
+            if seen.contains(&id.as_str()) {
+                return Err(StudyFileError::Twice { list: "settings", name: id.clone() });
+            }
+            seen.push(id);
+        }
+    }
+
+    Ok(())
+}
+
+fn load(table: LoadTable) -> Result<StudyLoad, StudyFileError> {
+    let parsed = |text: &str| {
+        text.parse::<Load>().map_err(|error| StudyFileError::Load { source: Box::new(error) })
+    };
+    let (host, guest) = (parsed(&table.host)?, parsed(&table.guest)?);
+    Ok(StudyLoad { name: table.name, host, guest })
+}
+
+fn parse_cpus(text: &str) -> Result<CpuList, StudyFileError> {
+    let cpus = CpuList::parse_list(text).ok().filter(|cpus| !cpus.is_empty());
+    cpus.ok_or_else(|| StudyFileError::Cpus { text: text.to_owned() })
+}
+
+fn syntax(text: &str, error: &toml::de::Error) -> StudyFileError {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
+    StudyFileError::Syntax { line, column, why: error.message().to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        StudyFile::from_toml(text).expect_err(text).to_string()
+    }
+
+    #[test]
+    fn an_empty_file_is_the_published_study() {
+        let study = StudyFile::from_toml("").expect("a study");
+        assert_eq!((study.period.as_micros(), study.priority), (100, 99));
+        assert_eq!((study.duration.as_secs(), study.runs, study.commands), (600, 3, 1000));
+        let loads: Vec<&str> = study.loads.iter().map(|load| load.name.as_str()).collect();
+        assert_eq!(loads, ["idle", "busy"]);
+        assert_eq!(study.prices, SettingPrices::Settings);
+
+        let quick = study.quick();
+        assert_eq!((quick.duration.as_secs(), quick.runs), (2, 1));
+        assert_eq!(quick.prices, SettingPrices::Stages);
+    }
+
+    #[test]
+    fn stages_and_loads_of_the_file_replace_the_defaults() {
+        let text = "host_cpus = \"2-3\"\nguest_arguments = \"threadirqs  quiet\"\n\
+            [[stage]]\nname = \"mine\"\nsettings = [\"wq.unbound\", \"vmm.mem\"]\n";
+        let study = StudyFile::from_toml(text).expect("a study");
+        assert_eq!(study.guest_arguments, ["threadirqs", "quiet"]);
+        assert_eq!(study.host_cpus.map(|cpus| cpus.to_string()).as_deref(), Some("2-3"));
+        assert_eq!(study.stages.len(), 1);
+    }
+
+    #[test]
+    fn what_a_file_gets_wrong_is_named_with_its_place() {
+        assert!(refused("kernel = \"a\"\nrun = 3").starts_with("line 2, column 1: unknown field"));
+        assert_eq!(refused("runs = 0"), "`runs` is 0; it must be 1 to 1000");
+        assert_eq!(refused("priority = 100"), "`priority` is 100; it must be 1 to 99");
+        assert_eq!(
+            refused("[[stage]]\nname = \"a\"\nsettings = [\"no.such\"]"),
+            "stage \"a\": \"no.such\" is not a tuning. `onbeat tune check --all` lists all of them"
+        );
+        let twice = "[[stage]]\nname = \"a\"\nsettings = [\"wq.unbound\"]\n[[stage]]\nname = \"b\"\nsettings = [\"wq.unbound\"]";
+        assert!(refused(twice).starts_with("`settings` has \"wq.unbound\" twice"));
+        assert!(refused("loads = []").starts_with("`loads` is empty"));
+        assert!(refused("loads = [{ name = \"a b\" }]").starts_with("\"a b\" is not a name"));
+        assert!(refused("loads = [{ name = \"a\", host = \"idel\" }]").contains("unknown load"));
+        assert!(refused("host_cpus = \"x\"").contains("is not a list of CPUs"));
+    }
+}

@@ -1,0 +1,153 @@
+//! The host of a study: settings of a row are made before its measurements and undone after them,
+//! on record first, so that the next start undoes what a killed study has left.
+
+use std::path::Path;
+
+use onbeat_tune::apply::{OnRefusal, Resolver, StepMaker, StepOutcome, owners};
+use onbeat_tune::catalogue::{HostTree, LoopSetup};
+use onbeat_tune::journal::ChangeId;
+use onbeat_tune::shield::Scope;
+use onbeat_tune::{HostFiles, Journal, LiveHost, Purpose, UndoMode};
+
+use super::StudyError;
+use super::row::Stage;
+use super::setting::{Means, is_of_host, planned};
+
+/// The machine that is tuned.
+pub(super) struct StudyHost {
+    pub(super) host: LiveHost,
+    pub(super) tree: HostTree,
+    pub(super) journal: Journal,
+    pub(super) setup: LoopSetup,
+}
+
+/// What was made of a row.
+#[derive(Debug, Default)]
+pub(super) struct Made {
+    changes: Vec<ChangeId>,
+    /// Settings that are in effect.
+    pub(super) settings: usize,
+    /// What the kernel refused, with the reason.
+    pub(super) refused: Vec<String>,
+}
+
+impl StudyHost {
+    /// Takes the lock on the journal: no other onbeat changes this machine meanwhile.
+    pub(super) fn open(
+        host: LiveHost,
+        journals: &Path,
+        command: &str,
+        setup: LoopSetup,
+    ) -> Result<Self, StudyError> {
+        if !host.is_root() {
+            return Err(StudyError::NeedsRoot { command: command.to_owned() });
+        }
+        let journal = Journal::begin(journals, &host, &Purpose::new("vm study", command))?;
+        Ok(Self { host, tree: HostTree::live(), journal, setup })
+    }
+
+    /// Makes the settings of the host among `ids`. What the kernel refuses is left out and reported.
+    pub(super) fn make(&mut self, ids: &[&str]) -> Result<Made, StudyError> {
+        if ids.is_empty() {
+            return Ok(Made::default());
+        }
+
+        let mut plan = planned(&self.tree, ids, &self.setup)?;
+        plan.steps.retain(is_of_host);
+        if let Some(owner) = owners::find(&self.host, &plan)? {
+            return Err(StudyError::Owned(owner));
+        }
+
+        let resolver = Resolver::new(&self.host, &plan, Scope::Machine)?;
+        let mut maker = StepMaker::new(&mut self.journal, resolver, OnRefusal::LeaveOut);
+        let outcome = maker.make_all();
+        let mut made = Made { changes: maker.into_recorded(), ..Made::default() };
+        let steps = match outcome {
+            Ok(steps) => steps,
+            Err(failed) => {
+                self.undo(&made.changes)?;
+                return Err(failed.into());
+            }
+        };
+
+        for step in steps {
+            match step.outcome {
+                StepOutcome::Changed { settings, refused } => {
+                    made.settings += settings;
+                    made.refused
+                        .extend(refused.into_iter().map(|why| format!("{}: {why}", step.id)));
+                }
+                StepOutcome::Refused { why } => made.refused.push(format!("{}: {why}", step.id)),
+                StepOutcome::Nothing | StepOutcome::Later => {}
+            }
+        }
+        Ok(made)
+    }
+
+    /// Undoes what was made of a row.
+    pub(super) fn restore(&mut self, made: &Made) -> Result<(), StudyError> {
+        self.undo(&made.changes)
+    }
+
+    /// Undoes changes, newest first.
+    pub(super) fn undo(&mut self, changes: &[ChangeId]) -> Result<(), StudyError> {
+        let undone = self.journal.undo(&self.host, changes, UndoMode::Careful)?;
+        let mut left = undone.iter().filter(|one| !one.outcome.is_settled());
+        match left.next() {
+            Some(first) => {
+                let first = first.intent.key.name();
+                Err(StudyError::Left { left: 1 + left.count(), first })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the record after everything has been undone.
+    pub(super) fn close(mut self) -> Result<(), StudyError> {
+        self.journal.undo_all(&self.host, UndoMode::Careful)?;
+        Ok(self.journal.close()?)
+    }
+}
+
+/// The kernel command line of this boot, as far as the study is concerned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BootState {
+    /// All parameters of the study are in effect, or it has none.
+    InEffect,
+    /// These parameters are not.
+    Outstanding {
+        /// As they are written on the command line.
+        parameters: Vec<String>,
+    },
+}
+
+/// Finds out which parameters of the stages are outstanding: probed, whatever a boot loader's file
+/// says.
+pub(super) fn boot_state(
+    tree: &HostTree,
+    stages: &[Stage],
+    setup: &LoopSetup,
+) -> Result<BootState, StudyError> {
+    let settings = stages.iter().flat_map(|stage| &stage.settings);
+    let ids: Vec<&str> = settings
+        .filter(|one| one.means() == Some(Means::Boot))
+        .map(|one| one.id.as_str())
+        .collect();
+    if ids.is_empty() {
+        return Ok(BootState::InEffect);
+    }
+
+    let plan = planned(tree, &ids, setup)?;
+    let mut parameters: Vec<String> = Vec::new();
+    // Several tunings may take the same parameter.
+    for word in plan.boot_parameters().flat_map(|step| step.new.split_whitespace()) {
+        if !parameters.iter().any(|known| known == word) {
+            parameters.push(word.to_owned());
+        }
+    }
+    Ok(if parameters.is_empty() {
+        BootState::InEffect
+    } else {
+        BootState::Outstanding { parameters }
+    })
+}

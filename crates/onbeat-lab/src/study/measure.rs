@@ -1,0 +1,419 @@
+//! One measurement: on this machine, or in a guest whose threads are placed.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use onbeat::load::Load;
+use onbeat::record::run_dir::RUN_FILE_ENDING;
+use onbeat::report::Summary;
+use onbeat_tune::CpuList;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::StudyError;
+use super::application::{self, RoundTrips};
+use super::file::{StudyFile, StudyLoad};
+use super::host::StudyHost;
+use super::setting::{MachineSetting, housekeeping};
+use super::store::{Answers, SeenThread};
+use crate::vm::error::reason_line;
+use crate::vm::{
+    BootImage, Clock, Guest, GuestMemory, GuestResult, Job, LatencyTest, RealTimeMachine,
+    ThreadPlan, VmError, WorkDirectory, free_huge_pages, place_threads, process, qemu_threads,
+};
+
+/// How often the end of a process is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Priority of a virtual CPU's thread: 1 precedes all ordinary threads and no thread of the kernel.
+const VCPU_PRIORITY: u32 = 1;
+/// Time beyond its duration that a measurement on this machine may take.
+const OUTSIDE_BEYOND: Duration = Duration::from_secs(60);
+
+/// What measurements need of their surroundings.
+pub(super) struct Bench<'b> {
+    pub(super) study: &'b StudyFile,
+    /// This program, for measurements and loads on this machine.
+    pub(super) onbeat: &'b Path,
+    pub(super) work: &'b WorkDirectory,
+    pub(super) boot: &'b BootImage,
+    /// Host CPUs of the guest.
+    pub(super) own: &'b CpuList,
+    pub(super) stop: &'b AtomicBool,
+}
+
+/// The result of a measurement, before it is stored.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// The content of run files.
+    pub(super) files: Vec<Vec<u8>>,
+    pub(super) overruns: Option<u64>,
+    pub(super) skipped: Option<u64>,
+    pub(super) answers: Option<Answers>,
+    pub(super) refused: Vec<String>,
+    pub(super) threads: Vec<SeenThread>,
+}
+
+impl Bench<'_> {
+    /// Words of `measure latency`, the same inside and outside.
+    fn options(&self) -> Vec<String> {
+        vec!["--priority".to_owned(), self.study.priority.to_string()]
+    }
+
+    /// The host CPU of the measured loop.
+    fn loop_cpu(&self) -> u32 {
+        self.own.iter().last().unwrap_or(0)
+    }
+
+    /// Measures on this machine, without a guest: the loop, then the application.
+    pub(super) fn outside(&self, load: &StudyLoad) -> Result<Outcome, StudyError> {
+        let scratch = self.scratch()?;
+        let measured = self.outside_in(&scratch, load);
+        let removed = fs::remove_dir_all(&scratch).map_err(StudyError::writing(&scratch));
+        let outcome = measured?;
+        removed.map(|()| outcome)
+    }
+
+    fn outside_in(&self, scratch: &Path, load: &StudyLoad) -> Result<Outcome, StudyError> {
+        let output = scratch.join("output");
+        let StudyFile { duration, period, commands, .. } = self.study;
+        let mut command = Command::new(self.onbeat);
+        command.args(["measure", "latency", "--json", "--no-causes", "--out"]);
+        command.arg(scratch.join("runs"));
+        command.args(["--for", &format!("{}ns", duration.as_nanos())]);
+        command.args(["--period", &format!("{}ns", period.as_nanos())]);
+        command.args(["--cpu", &self.loop_cpu().to_string(), "--load", &load.host.to_string()]);
+        command.args(self.options());
+        self.finish(&mut command, scratch, *duration + OUTSIDE_BEYOND)?;
+
+        let text = fs::read_to_string(&output).map_err(StudyError::reading(&output))?;
+        let summary: Summary = serde_json::from_str(&text)
+            .map_err(|error| StudyError::Stored { path: output, reason: error.to_string() })?;
+        let carried = HostLoad::start(self.onbeat, &load.host)?;
+        let answers =
+            application::command_outside(self.onbeat, self.loop_cpu(), *commands, self.stop);
+        drop(carried);
+        self.unless_stopped()?;
+        let answers = answers.map_err(|error| StudyError::Outside {
+            program: self.onbeat.display().to_string(),
+            what: "vm answer",
+            status: "an error".to_owned(),
+            message: error.to_string(),
+        })?;
+
+        let (overruns, skipped) = counts(&summary);
+        Ok(Outcome {
+            files: run_files(&scratch.join("runs"))?,
+            overruns,
+            skipped,
+            answers: Some(answers),
+            refused: refused_rights(&summary),
+            threads: Vec::new(),
+        })
+    }
+
+    /// Whether the study goes on after an application test, whose failure is in its result.
+    fn unless_stopped(&self) -> Result<(), StudyError> {
+        if self.stop.load(Ordering::Relaxed) { Err(StudyError::Stopped) } else { Ok(()) }
+    }
+
+    /// Runs a program to its end, with its output in `scratch/output`.
+    fn finish(
+        &self,
+        command: &mut Command,
+        scratch: &Path,
+        limit: Duration,
+    ) -> Result<(), StudyError> {
+        let create = |name: &str| {
+            let path = scratch.join(name);
+            File::create(&path).map_err(StudyError::writing(&path))
+        };
+        command.stdin(Stdio::null()).stdout(create("output")?).stderr(create("errors")?);
+        let failed = |status: String, message: String| StudyError::Outside {
+            program: self.onbeat.display().to_string(),
+            what: "measure latency",
+            status,
+            message,
+        };
+
+        let mut child = process::spawn(command, 0)
+            .map_err(|error| failed("an error".to_owned(), error.to_string()))?;
+        let begun = Instant::now();
+        loop {
+            let status = child
+                .try_wait()
+                .map_err(|error| failed("an error".to_owned(), error.to_string()))?;
+            if let Some(status) = status {
+                let errors = fs::read(scratch.join("errors")).unwrap_or_default();
+                // Statuses 1 and 2 are verdicts as well; without output it has failed.
+                let has_output =
+                    fs::metadata(scratch.join("output")).is_ok_and(|one| one.len() > 0);
+                return if has_output {
+                    Ok(())
+                } else {
+                    Err(failed(status.to_string(), reason_line(&errors)))
+                };
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                end(&mut child);
+                return Err(StudyError::Stopped);
+            }
+            if begun.elapsed() > limit {
+                end(&mut child);
+                return Err(failed("no end".to_owned(), format!("stopped after {limit:?}")));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn scratch(&self) -> Result<PathBuf, StudyError> {
+        let path = self.work.path().join(format!(".partial-{}-study", std::process::id()));
+        if path.exists() {
+            fs::remove_dir_all(&path).map_err(StudyError::writing(&path))?;
+        }
+        fs::create_dir_all(&path).map_err(StudyError::writing(&path))?;
+        Ok(path)
+    }
+
+    /// Measures in a guest by `clock`, with the settings of QEMU among `ids`.
+    pub(super) fn inside<C: Clock>(
+        &self,
+        clock: C,
+        ids: &[&str],
+        load: &StudyLoad,
+        host: &mut StudyHost,
+    ) -> Result<Outcome, StudyError> {
+        let settings: Vec<MachineSetting> =
+            ids.iter().filter_map(|id| MachineSetting::from_id(id)).collect();
+        let machine = self.machine(&settings)?;
+        let has_clock = C::NAME != "free";
+        let guest = self.guest(clock, &machine);
+
+        let carried = HostLoad::start(self.onbeat, &load.host)?;
+        let ran = self.run_guest(&guest, &self.job(load), machine.threads.as_ref(), host);
+        drop(carried);
+        let GuestRun { result, threads, answers } = ran?;
+        result.succeeded()?;
+
+        let summary = result.summary()?;
+        let (overruns, skipped) = if has_clock { counts(&summary) } else { (None, None) };
+        let kept = result.run_files().filter(|_| has_clock);
+        let files = kept.map(|file| file.content.clone()).collect();
+        result.remove_directory()?;
+        Ok(Outcome {
+            files,
+            overruns,
+            skipped,
+            answers,
+            refused: refused_rights(&summary),
+            threads,
+        })
+    }
+
+    fn job(&self, load: &StudyLoad) -> Job {
+        let mut job = Job::new();
+        if self.boot.has_port {
+            let words = application::answering_words();
+            job.command(["onbeat"].map(str::to_owned).into_iter().chain(words));
+        }
+        let StudyFile { duration, period, .. } = self.study;
+        job.latency(&LatencyTest {
+            duration: *duration,
+            period: *period,
+            load: load.guest.to_string(),
+            causes: false,
+            options: self.options(),
+        });
+        job
+    }
+
+    fn guest<C: Clock>(&self, clock: C, machine: &RealTimeMachine) -> Guest<C> {
+        let mut guest = Guest::new(self.boot.clone(), clock);
+        guest.cpus = machine.cpus;
+        guest.memory_mib = machine.memory_mib;
+        guest.kernel_arguments.clone_from(&self.study.guest_arguments);
+        guest.limit = self.study.limit + self.study.duration;
+        guest.qemu_arguments = machine.qemu_arguments();
+        if self.boot.has_port {
+            guest.qemu_arguments.extend(application::port_arguments());
+        }
+        guest
+    }
+
+    /// QEMU with these settings and no others.
+    fn machine(&self, settings: &[MachineSetting]) -> Result<RealTimeMachine, StudyError> {
+        let has = |setting| settings.contains(&setting);
+        let StudyFile { cpus, memory_mib, .. } = *self.study;
+        let others = housekeeping(self.own);
+        let pins =
+            [MachineSetting::VcpuPin, MachineSetting::EmulatorPin, MachineSetting::VcpuPriority];
+        let threads = if pins.into_iter().any(has) {
+            let priority = has(MachineSetting::VcpuPriority).then_some(VCPU_PRIORITY);
+            let mut plan = ThreadPlan::new(cpus, self.own, &others, priority)?;
+            let anywhere: CpuList = self.own.iter().chain(others.iter()).collect();
+            if !has(MachineSetting::VcpuPin) {
+                plan.vcpus.iter_mut().for_each(|vcpu| vcpu.cpus = anywhere.clone());
+            }
+            if !has(MachineSetting::EmulatorPin) {
+                plan.others = anywhere;
+            }
+            Some(plan)
+        } else {
+            None
+        };
+
+        let prefaulted = || GuestMemory::prefaulted(memory_mib, free_huge_pages);
+        Ok(RealTimeMachine {
+            name: "study".to_owned(),
+            memory_mib,
+            memory: if has(MachineSetting::Memory) { prefaulted() } else { GuestMemory::OnDemand },
+            host_processor: has(MachineSetting::Processor),
+            idles_itself: has(MachineSetting::IdlesItself),
+            threads,
+            cpus,
+        })
+    }
+
+    /// Starts the guest, places its threads, reads them back, and runs both tests.
+    fn run_guest<C: Clock>(
+        &self,
+        guest: &Guest<C>,
+        job: &Job,
+        plan: Option<&ThreadPlan>,
+        host: &mut StudyHost,
+    ) -> Result<GuestRun<C>, StudyError> {
+        let mut running = guest.start(self.work, job)?;
+        let pid = running.pid().cast_signed();
+        let vcpus = running.cpu_threads()?;
+        let placed = match plan {
+            Some(plan) => place_threads(&host.host, &mut host.journal, (pid, &vcpus), plan)?,
+            None => Vec::new(),
+        };
+        let seen = |thread: crate::vm::QemuThread| SeenThread {
+            name: thread.name,
+            vcpus: thread.vcpus,
+            cpus: thread.cpus.to_string(),
+            policy: thread.policy,
+        };
+        let threads = qemu_threads(&host.host, pid, &vcpus).into_iter().map(seen).collect();
+
+        let round_trips = if C::NAME == "real" { RoundTrips::Timed } else { RoundTrips::Counted };
+        let directory = running.directory().to_owned();
+        let has_port = self.boot.has_port;
+        let over = AtomicBool::new(false);
+        let (ran, answers) = std::thread::scope(|scope| {
+            let over = &over;
+            let sending = scope.spawn(move || match application::connect(&directory) {
+                _ if !has_port => None,
+                Ok(port) => {
+                    let commands = self.study.commands;
+                    Some(application::command_guest(port, commands, round_trips, over))
+                }
+                Err(error) => {
+                    Some(Answers { failure: Some(error.to_string()), ..Answers::default() })
+                }
+            });
+            let ran = running.wait(self.stop);
+            over.store(true, Ordering::Relaxed);
+            (ran, sending.join().unwrap_or_default())
+        });
+
+        // Its threads have ended with it: what is on record about them is settled.
+        host.undo(&placed)?;
+        let result = match ran {
+            Err(VmError::Stopped) => return Err(StudyError::Stopped),
+            ran => ran?,
+        };
+        Ok(GuestRun { result, threads, answers })
+    }
+}
+
+/// What came of a guest.
+struct GuestRun<C: Clock> {
+    result: GuestResult<C>,
+    threads: Vec<SeenThread>,
+    /// Absent where the guest has no port.
+    answers: Option<Answers>,
+}
+
+/// A load on this machine beside a guest, in a process of its own. Dropping it ends it.
+struct HostLoad(Option<Child>);
+
+impl HostLoad {
+    fn start(onbeat: &Path, load: &Load) -> Result<Self, StudyError> {
+        if load.is_idle() {
+            return Ok(Self(None));
+        }
+        let mut command = Command::new(onbeat);
+        command.args(["load", &load.to_string()]).stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let child = process::spawn(&mut command, 0).map_err(|error| StudyError::Outside {
+            program: onbeat.display().to_string(),
+            what: "load",
+            status: "an error".to_owned(),
+            message: error.to_string(),
+        })?;
+        Ok(Self(Some(child)))
+    }
+}
+
+impl Drop for HostLoad {
+    fn drop(&mut self) {
+        self.0.iter_mut().for_each(end);
+    }
+}
+
+/// Ends a process as Ctrl-C does, so that it removes what it made, and waits for it.
+fn end(child: &mut Child) {
+    const ENDS_WITHIN: Duration = Duration::from_secs(5);
+    if let Ok(None) = child.try_wait()
+        && let Some(pid) = Pid::from_raw(child.id().cast_signed())
+    {
+        // It fails only when the process has ended.
+        let _ = kill_process(pid, Signal::INT);
+    }
+
+    let begun = Instant::now();
+    while begun.elapsed() < ENDS_WITHIN {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// Overruns and skipped releases of a measurement.
+fn counts(summary: &Summary) -> (Option<u64>, Option<u64>) {
+    let cell = summary.cells.first();
+    (cell.and_then(|cell| cell.overruns), cell.and_then(|cell| cell.skipped))
+}
+
+/// Privileges that the measurement did not get.
+fn refused_rights(summary: &Summary) -> Vec<String> {
+    let refused = summary.ladder.iter().filter(|grant| !grant.granted);
+    refused
+        .map(|grant| format!("{}: {}", grant.what, grant.why_not.as_deref().unwrap_or("refused")))
+        .collect()
+}
+
+/// The content of the run files below a directory.
+fn run_files(directory: &Path) -> Result<Vec<Vec<u8>>, StudyError> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).map_err(StudyError::reading(directory))? {
+        let path = entry.map_err(StudyError::reading(directory))?.path();
+        // `latest` is a link to the directory beside it.
+        if path.is_symlink() {
+            continue;
+        }
+        if path.is_dir() {
+            found.extend(run_files(&path)?);
+        } else if path.to_string_lossy().ends_with(RUN_FILE_ENDING) {
+            found.push(fs::read(&path).map_err(StudyError::reading(&path))?);
+        }
+    }
+
+    Ok(found)
+}

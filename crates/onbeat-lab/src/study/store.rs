@@ -1,0 +1,288 @@
+//! Results of a study on disk: a directory per measurement, complete or absent, found again by what
+//! was measured.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use onbeat::record::run_dir::RUN_FILE_ENDING;
+use onbeat::record::{Distribution, Moments, RunFile, Series};
+use onbeat::report::Statistics;
+use serde::{Deserialize, Serialize};
+
+use super::StudyError;
+use super::setting::StageSetting;
+use crate::vm::work_directory::{create_whole_in, hex_digest, remove_partial};
+
+const MEASURED: &str = "measured.json";
+const BASELINE: &str = "study.json";
+
+/// Where a measurement was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StudySide {
+    /// On this machine, without a guest.
+    Outside,
+    /// In the guest.
+    Inside,
+}
+
+impl StudySide {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Outside => "outside",
+            Self::Inside => "inside",
+        }
+    }
+}
+
+/// Which measurement it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RowSlot {
+    /// The row.
+    pub row: String,
+    /// Where.
+    pub side: StudySide,
+    /// Name of the load.
+    pub load: String,
+    /// From 1.
+    pub run: u32,
+}
+
+impl RowSlot {
+    fn directory(&self) -> PathBuf {
+        let name = format!("{}-{}-{}", self.side.word(), self.load, self.run);
+        Path::new("measured").join(self.row_in_names()).join(name)
+    }
+
+    /// The name of a run file, by which it is recognised among those of other rows.
+    pub(super) fn run_file(&self, nth: usize) -> PathBuf {
+        let more = if nth == 0 { String::new() } else { format!("-{nth}") };
+        let (row, side) = (self.row_in_names(), self.side.word());
+        format!("{row}-{side}-{}-{}{more}{RUN_FILE_ENDING}", self.load, self.run).into()
+    }
+
+    fn row_in_names(&self) -> String {
+        self.row.replace(" - ", "-without-")
+    }
+}
+
+/// What the application test counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answers {
+    /// Commands that were sent.
+    pub sent: u32,
+    /// From a command on the host to its answer there, in nanoseconds; empty where the guest's clock
+    /// is not the host's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub round_trips_ns: Vec<u64>,
+    /// Commands that were answered.
+    pub answered: u32,
+    /// Why the test ended before its last command; absent where it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
+/// A thread of QEMU while it was measured, as `/proc` showed it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenThread {
+    /// Its name.
+    pub name: String,
+    /// The virtual CPUs that it runs.
+    pub vcpus: Vec<usize>,
+    /// Host CPUs it may use.
+    pub cpus: String,
+    /// Its policy.
+    pub policy: String,
+}
+
+/// One measurement with its result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Of everything that decides the result: the same key is not measured again.
+    pub key: String,
+    /// Which one.
+    pub slot: RowSlot,
+    /// `real`, `virtual` or `free`.
+    pub clock: String,
+    /// Run files, relative to the directory; none by the free clock.
+    pub run_files: Vec<PathBuf>,
+    /// Releases whose cycle ended after the next one; absent by the free clock.
+    pub overruns: Option<u64>,
+    /// Releases that were skipped.
+    pub skipped: Option<u64>,
+    /// The application test; absent where there was none.
+    pub answers: Option<Answers>,
+    /// Settings that the kernel refused, with the reason.
+    pub refused: Vec<String>,
+    /// Threads of QEMU; empty outside of a guest.
+    pub threads: Vec<SeenThread>,
+    /// Seconds it took, by this machine's clock.
+    pub elapsed_s: f64,
+}
+
+/// What was found out before the first measurement, when nothing was tuned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// Of what the study measures: another file needs another directory.
+    pub key: String,
+    /// `real`, `virtual` or `free`.
+    pub clock: String,
+    /// Why it is not the real one; empty where it is.
+    pub because: String,
+    /// The guest's host CPUs, as a list.
+    pub host_cpus: String,
+    /// Stages with their settings.
+    pub stages: Vec<super::row::Stage>,
+    /// The firmware's options.
+    pub firmware: Vec<StageSetting>,
+}
+
+/// The directory of a study's results.
+#[derive(Clone, Debug)]
+pub struct StudyStore {
+    path: PathBuf,
+}
+
+impl StudyStore {
+    /// Opens a store, creating it if need be.
+    ///
+    /// # Errors
+    /// When a directory cannot be created.
+    pub fn open(path: &Path) -> Result<Self, StudyError> {
+        fs::create_dir_all(path).map_err(StudyError::writing(path))?;
+        remove_partial(path)?;
+        Ok(Self { path: path.to_owned() })
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the baseline; `None` before the first measurement.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn baseline(&self) -> Result<Option<Baseline>, StudyError> {
+        let path = self.path.join(BASELINE);
+        if path.exists() { read_json(&path).map(Some) } else { Ok(None) }
+    }
+
+    /// Writes the baseline.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn keep_baseline(&self, baseline: &Baseline) -> Result<(), StudyError> {
+        let path = self.path.join(BASELINE);
+        let partial = path.with_extension("partial");
+        fs::write(&partial, json(baseline)).map_err(StudyError::writing(&partial))?;
+        fs::rename(&partial, &path).map_err(StudyError::writing(&path))
+    }
+
+    /// Returns a stored measurement with this key; `None` where there is none, or one of another
+    /// description.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn find(&self, slot: &RowSlot, key: &str) -> Result<Option<Measured>, StudyError> {
+        let path = self.path.join(slot.directory()).join(MEASURED);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let found: Measured = read_json(&path)?;
+        Ok(Some(found).filter(|found| found.key == key))
+    }
+
+    /// Stores a measurement with the files that `fill` writes into its directory: completely or not
+    /// at all.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub(super) fn keep(
+        &self,
+        measured: &Measured,
+        fill: impl FnOnce(&Path) -> Result<(), crate::vm::VmError>,
+    ) -> Result<(), StudyError> {
+        let target = self.path.join(measured.slot.directory());
+        let parent = target.parent().unwrap_or(&self.path);
+        fs::create_dir_all(parent).map_err(StudyError::writing(parent))?;
+        if target.exists() {
+            fs::remove_dir_all(&target).map_err(StudyError::writing(&target))?;
+        }
+
+        let text = json(measured);
+        create_whole_in(&self.path, &target, |directory| {
+            fill(directory)?;
+            let path = directory.join(MEASURED);
+            fs::write(&path, text).map_err(crate::vm::VmError::writing(&path))
+        })?;
+        Ok(())
+    }
+
+    /// The samples of the main series of a measurement; none by the free clock.
+    ///
+    /// # Errors
+    /// When a run file cannot be read.
+    pub fn samples(&self, measured: &Measured) -> Result<(Distribution, Moments), StudyError> {
+        let mut parts = Vec::new();
+        let mut moments = Moments::default();
+        for path in self.run_files(measured) {
+            let run = RunFile::read(&path).map_err(|error| StudyError::Stored {
+                path: path.clone(),
+                reason: error.to_string(),
+            })?;
+            let series = run.header.series.first().copied().unwrap_or(Series::ReleaseLatency);
+            parts.push(run.distribution(series));
+            moments = moments.merged(run.moments(series));
+        }
+
+        Ok((Distribution::merged(&parts), moments))
+    }
+
+    /// Paths of the run files of a measurement.
+    pub fn run_files(&self, measured: &Measured) -> impl Iterator<Item = PathBuf> {
+        let directory = self.path.join(measured.slot.directory());
+        measured.run_files.iter().map(move |path| directory.join(path))
+    }
+
+    /// Statistics over several measurements of one row; `None` without a sample.
+    ///
+    /// # Errors
+    /// As [`Self::samples`].
+    pub fn statistics(&self, all: &[&Measured]) -> Result<Option<Statistics>, StudyError> {
+        let mut parts = Vec::new();
+        let mut moments = Moments::default();
+        for one in all {
+            let (distribution, of_one) = self.samples(one)?;
+            parts.push(distribution);
+            moments = moments.merged(of_one);
+        }
+
+        Ok(Statistics::new(&Distribution::merged(&parts), &moments))
+    }
+}
+
+/// Statistics of round trips; `None` without one.
+#[must_use]
+pub fn statistics_of(round_trips_ns: &[u64]) -> Option<Statistics> {
+    let mut moments = Moments::default();
+    round_trips_ns.iter().for_each(|ns| moments.add(*ns));
+    Statistics::new(&Distribution::from_values(round_trips_ns.iter().copied()), &moments)
+}
+
+/// A short name of anything that can be printed: equal exactly for the same description.
+pub(super) fn key_of(description: &str) -> String {
+    hex_digest(description.as_bytes())[..16].to_owned()
+}
+
+fn json<T: Serialize>(value: &T) -> String {
+    // These structures hold strings, numbers and lists alone.
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+fn read_json<T: for<'d> Deserialize<'d>>(path: &Path) -> Result<T, StudyError> {
+    let text = fs::read_to_string(path).map_err(StudyError::reading(path))?;
+    serde_json::from_str(&text)
+        .map_err(|error| StudyError::Stored { path: path.to_owned(), reason: error.to_string() })
+}

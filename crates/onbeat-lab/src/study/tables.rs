@@ -1,0 +1,539 @@
+//! Tables of a study, from its results: those of the published study, and the price of each stage
+//! and setting. Figures of two clocks are in no table together.
+
+use onbeat::report::Statistics;
+use onbeat::report::statistics::Share;
+use onbeat::report::table::{Column, Entry, Mark, Row, Table};
+
+use super::StudyError;
+use super::conduct::StudyResults;
+use super::file::LEAST_RUNS;
+use super::row::Ladder;
+use super::setting::SettingState;
+use super::store::{Answers, Measured, StudySide, statistics_of};
+use crate::vm::{Measures, Virtual};
+
+const REAL: &str = "real";
+const FREE: &str = "free";
+
+const NO_TIMES: &str = "No times: by this clock a guest runs ahead of or behind this machine; its answers are counted alone.";
+const NO_HOST: &str = "Settings of this machine do not reach virtual time: rows differ by the instants of the commands.";
+const NO_LATENCIES: &str = "No latencies: by the free clock every kernel has the emulator's, milliseconds that differ each time. \
+     clock = \"virtual\" ranks kernels and settings.";
+
+impl StudyResults {
+    /// Rows that are read together: before the reboot only what was measured by then.
+    fn ladders(&self) -> Vec<(&'static str, &Ladder)> {
+        let has_results =
+            |ladder: &Ladder| self.measured.iter().any(|one| one.slot.row == ladder.all);
+        let before = self.rows.before_reboot.as_ref().map(|ladder| ("before the reboot", ladder));
+        let complete = Some(("", &self.rows.complete))
+            .filter(|(_, ladder)| before.is_none() || has_results(ladder));
+        before.into_iter().chain(complete).collect()
+    }
+
+    /// The measurements of one row, side and load.
+    fn of(&self, row: &str, side: StudySide, load: &str) -> Vec<&Measured> {
+        let row = match (side, self.rows.row(row)) {
+            // Outside of a guest rows that differ in QEMU alone are one.
+            (StudySide::Outside, Some(found)) => self.rows.outside(found),
+            _ => row,
+        };
+        let is_meant = |one: &&Measured| {
+            (one.slot.row.as_str(), one.slot.side, one.slot.load.as_str()) == (row, side, load)
+        };
+        self.measured.iter().filter(is_meant).collect()
+    }
+
+    /// Names of the loads with results, in order of their appearance.
+    #[must_use]
+    pub fn loads(&self) -> Vec<String> {
+        let mut loads: Vec<String> = Vec::new();
+        for one in &self.measured {
+            if !loads.contains(&one.slot.load) {
+                loads.push(one.slot.load.clone());
+            }
+        }
+        loads
+    }
+
+    fn clock_of(&self, side: StudySide) -> &str {
+        if side == StudySide::Outside { REAL } else { &self.baseline.clock }
+    }
+
+    /// All tables, in the order of reading.
+    ///
+    /// # Errors
+    /// When a stored run file cannot be read.
+    pub fn tables(&self) -> Result<Vec<Table>, StudyError> {
+        let mut tables = vec![self.firmware()];
+        tables.extend(self.left_out());
+        for load in self.loads() {
+            for (when, ladder) in self.ladders() {
+                // Figures of two clocks are in two tables.
+                let (latencies, prices): (&[&[StudySide]], &[StudySide]) =
+                    match self.clock_of(StudySide::Inside) {
+                        REAL => (&[&[StudySide::Outside, StudySide::Inside]], &[StudySide::Inside]),
+                        FREE => (&[&[StudySide::Outside]], &[StudySide::Outside]),
+                        _ => (
+                            &[&[StudySide::Outside], &[StudySide::Inside]],
+                            &[StudySide::Outside, StudySide::Inside],
+                        ),
+                    };
+                for sides in latencies {
+                    tables.extend(self.latency((when, ladder), &load, sides)?);
+                }
+                tables.extend(self.jobs((when, ladder), &load));
+                tables.extend(self.application((when, ladder), &load));
+                for side in prices {
+                    tables.extend(self.prices((when, ladder), (&load, *side))?);
+                }
+            }
+        }
+
+        tables.extend(self.threads());
+        Ok(tables)
+    }
+
+    /// The firmware's options, as far as the machine shows them.
+    fn firmware(&self) -> Table {
+        let rows = self.baseline.firmware.iter().map(|option| {
+            let title = onbeat_tune::catalogue::catalogue()
+                .get(&option.id)
+                .map_or_else(String::new, |record| record.title.clone());
+            let state = match &option.state {
+                SettingState::AsWanted { current } => format!("as wanted: {current}"),
+                SettingState::LeftOut { because } => because.clone(),
+                SettingState::Priced(_) => "not as wanted".to_owned(),
+            };
+            row(vec![title, option.id.clone(), state])
+        });
+        Table {
+            title: "Firmware, as this machine shows it".to_owned(),
+            columns: ["option", "tuning", "state"].map(Column::words).to_vec(),
+            rows: rows.collect(),
+            legend: Vec::new(),
+        }
+    }
+
+    /// Settings of the stages that no row has.
+    fn left_out(&self) -> Option<Table> {
+        let mut rows = Vec::new();
+        for stage in &self.baseline.stages {
+            for setting in &stage.settings {
+                let why = match &setting.state {
+                    SettingState::Priced(_) => continue,
+                    SettingState::AsWanted { current } => format!("as wanted already ({current})"),
+                    SettingState::LeftOut { because } => because.clone(),
+                };
+                rows.push(row(vec![stage.name.clone(), setting.id.clone(), why]));
+            }
+        }
+
+        (!rows.is_empty()).then(|| Table {
+            title: "Settings that are in no row".to_owned(),
+            columns: ["stage", "setting", "because"].map(Column::words).to_vec(),
+            rows,
+            legend: Vec::new(),
+        })
+    }
+
+    /// The rows of a ladder that have been measured, with their labels. Outside of a guest several
+    /// are one, and stand once.
+    fn rungs(
+        &self,
+        ladder: &Ladder,
+        sides: &[StudySide],
+        load: &str,
+    ) -> Vec<(String, Vec<&Measured>)> {
+        let mut rungs: Vec<(String, Vec<&Measured>)> = Vec::new();
+        for side in sides {
+            for (label, name) in &ladder.cumulative {
+                let measured = self.of(name, *side, load);
+                let is_known = rungs.iter().any(|(_, known)| *known == measured);
+                if !measured.is_empty() && !is_known {
+                    rungs.push((format!("{}, {label}", side.place()), measured));
+                }
+            }
+        }
+        rungs
+    }
+
+    /// Latency by stage; the caller names sides of one clock.
+    fn latency(
+        &self,
+        (when, ladder): (&str, &Ladder),
+        load: &str,
+        sides: &[StudySide],
+    ) -> Result<Option<Table>, StudyError> {
+        let mut rows = Vec::new();
+        for (label, measured) in self.rungs(ladder, sides, load) {
+            if let Some(found) = self.store.statistics(&measured)? {
+                rows.push(figures(label, &found, &measured));
+            }
+        }
+
+        let clock = self.clock_of(sides[0]);
+        let (unit, legend) = match clock {
+            REAL => ("us", Vec::new()),
+            _ => (Virtual::UNIT, vec![Virtual::LEGEND.join(" "), NO_HOST.to_owned()]),
+        };
+        let names = ["min", "avg", "max", "p99", "p99.9", "overruns", "skipped", "samples", "runs"];
+        Ok((!rows.is_empty()).then(|| Table {
+            title: title(&format!("Latency in {unit} ({clock} clock)"), load, when),
+            columns: columns("version", &names),
+            rows,
+            legend,
+        }))
+    }
+
+    /// Guests by the free clock, which has no latencies; none by another clock.
+    fn jobs(&self, (when, ladder): (&str, &Ladder), load: &str) -> Option<Table> {
+        if self.baseline.clock != FREE {
+            return None;
+        }
+        let rungs = self.rungs(ladder, &[StudySide::Inside], load).into_iter();
+        let rows: Vec<Row> =
+            rungs.map(|(label, measured)| row(vec![label, measured.len().to_string()])).collect();
+        (!rows.is_empty()).then(|| Table {
+            title: title("Guests that ended their measurement (free clock)", load, when),
+            columns: columns("version", &["guests"]),
+            rows,
+            legend: vec![NO_LATENCIES.to_owned()],
+        })
+    }
+
+    /// From a command to its answer, bare metal and guest; times only where the clock is real.
+    fn application(&self, (when, ladder): (&str, &Ladder), load: &str) -> Option<Table> {
+        let rungs = self.rungs(ladder, &[StudySide::Outside, StudySide::Inside], load).into_iter();
+        let rows: Vec<Row> =
+            rungs.filter_map(|(label, measured)| round_trips(label, &measured)).collect();
+        let has_times = self.baseline.clock == REAL;
+        let legend = (!has_times).then(|| NO_TIMES.to_owned()).into_iter().collect();
+        let what = "Application: from a command to its answer, in us (real clock)";
+        (!rows.is_empty()).then(|| Table {
+            title: title(what, load, when),
+            columns: columns("version", &["min", "avg", "max", "std dev", "answered"]),
+            rows,
+            legend,
+        })
+    }
+
+    /// What the tail is without a stage or setting, as a multiple of that with everything.
+    fn prices(
+        &self,
+        (when, ladder): (&str, &Ladder),
+        (load, side): (&str, StudySide),
+    ) -> Result<Option<Table>, StudyError> {
+        let with = self.of(&ladder.all, side, load);
+        let mut rows = Vec::new();
+        if let Some(all) = self.store.statistics(&with)? {
+            for (label, name) in &ladder.without {
+                let measured = self.of(name, side, load);
+                // Outside of a guest a setting of QEMU has no price.
+                let found = self.store.statistics(&measured)?.filter(|_| measured != with);
+                if let Some(without) = found {
+                    let maxima = self.maxima(&measured)?;
+                    rows.push(price(label, (&without, maxima), &all));
+                }
+            }
+        }
+
+        let (place, clock) = (side.place(), self.clock_of(side));
+        let what = format!(
+            "Price of each part: latency without it over latency with all ({place}, {clock} clock)"
+        );
+        let runs = with.len();
+        let few = format!(
+            "Runs: {runs}. With fewer than {LEAST_RUNS}, chance makes such differences as well."
+        );
+        Ok((!rows.is_empty()).then(|| Table {
+            title: title(&what, load, when),
+            columns: columns(
+                "left out",
+                &["max", "max of each run", "max ratio", "p99 ratio", "p99.9 ratio"],
+            ),
+            rows,
+            legend: Some(few).filter(|_| runs < LEAST_RUNS as usize).into_iter().collect(),
+        }))
+    }
+
+    /// The smallest and the largest of the maxima of runs, in nanoseconds.
+    fn maxima(&self, measured: &[&Measured]) -> Result<(u64, u64), StudyError> {
+        let (mut least, mut most) = (u64::MAX, 0);
+        for one in measured {
+            let (_, moments) = self.store.samples(one)?;
+            (least, most) = (least.min(moments.max_ns), most.max(moments.max_ns));
+        }
+        Ok((least, most))
+    }
+
+    /// The threads of QEMU with everything set, as `/proc` showed them.
+    fn threads(&self) -> Option<Table> {
+        let ladders = self.ladders();
+        let all = ladders.iter().rev().map(|(_, ladder)| &ladder.all);
+        let mut found = all.filter_map(|all| {
+            self.measured.iter().find(|one| one.slot.row == *all && !one.threads.is_empty())
+        });
+        let measured = found.next()?;
+        let rows = measured.threads.iter().map(|thread| {
+            let vcpus: Vec<String> = thread.vcpus.iter().map(ToString::to_string).collect();
+            row(vec![
+                thread.name.clone(),
+                vcpus.join(", "),
+                thread.cpus.clone(),
+                thread.policy.clone(),
+            ])
+        });
+        Some(Table {
+            title: format!("Threads of QEMU in row {}, read back from /proc", measured.slot.row),
+            columns: ["thread", "vCPU", "host CPUs", "policy"].map(Column::words).to_vec(),
+            rows: rows.collect(),
+            legend: Vec::new(),
+        })
+    }
+}
+
+impl StudySide {
+    const fn place(self) -> &'static str {
+        match self {
+            Self::Outside => "bare metal",
+            Self::Inside => "guest",
+        }
+    }
+}
+
+/// A row of round trips; none without an application test.
+fn round_trips(label: String, measured: &[&Measured]) -> Option<Row> {
+    let answers: Vec<&Answers> = measured.iter().filter_map(|one| one.answers.as_ref()).collect();
+    let times: Vec<u64> =
+        answers.iter().flat_map(|one| one.round_trips_ns.iter().copied()).collect();
+    let in_us = |ns: f64| format!("{:.1}", ns / 1000.0);
+    let figures = statistics_of(&times).map_or_else(
+        || vec!["-".to_owned(); 4],
+        |found| vec![us(found.min_ns), in_us(found.mean_ns), us(found.max_ns), in_us(found.sd_ns)],
+    );
+
+    let sum = |of: fn(&Answers) -> u32| answers.iter().map(|one| of(one)).sum::<u32>();
+    let answered = format!("{}/{}", sum(|one| one.answered), sum(|one| one.sent));
+    let entries = [label].into_iter().chain(figures).chain([answered]).collect();
+    (!answers.is_empty()).then(|| row(entries))
+}
+
+/// A row of prices.
+fn price(label: &str, (without, maxima): (&Statistics, (u64, u64)), all: &Statistics) -> Row {
+    let ratio = |of: fn(&Statistics) -> Option<u64>| match (of(without), of(all)) {
+        (Some(without), Some(all)) => format!("{:.2}", without as f64 / all.max(1) as f64),
+        _ => "-".to_owned(),
+    };
+    row(vec![
+        label.to_owned(),
+        us(without.max_ns),
+        format!("{} to {}", us(maxima.0), us(maxima.1)),
+        ratio(|of| Some(of.max_ns)),
+        ratio(|of| supported(of, Share::P99)),
+        ratio(|of| supported(of, Share::P99_9)),
+    ])
+}
+
+fn title(what: &str, load: &str, when: &str) -> String {
+    match when {
+        "" => format!("{what}, {load}"),
+        when => format!("{what}, {load}, {when}"),
+    }
+}
+
+fn columns(name: &str, figures: &[&str]) -> Vec<Column> {
+    let figures = figures.iter().map(|figure| Column::figures(*figure));
+    std::iter::once(Column::words(name)).chain(figures).collect()
+}
+
+fn row(entries: Vec<String>) -> Row {
+    Row { entries: entries.into_iter().map(Entry::from).collect(), begins_group: false }
+}
+
+/// A row of latencies.
+fn figures(label: String, found: &Statistics, measured: &[&Measured]) -> Row {
+    let of = |share| match found.percentile(share) {
+        Some(one) if one.supported => Entry::from(us(one.value_ns)),
+        Some(one) => Entry::marked(format!("~{}", us(one.value_ns)), Mark::Unsupported),
+        None => Entry::from("-"),
+    };
+    let sum = |of: fn(&Measured) -> Option<u64>| {
+        let all: Option<Vec<u64>> = measured.iter().map(|one| of(one)).collect();
+        all.map_or("-".to_owned(), |all| all.iter().sum::<u64>().to_string())
+    };
+    let mean = format!("{:.1}", found.mean_ns / 1000.0);
+    let mut entries = [label, us(found.min_ns), mean, us(found.max_ns)].map(Entry::from).to_vec();
+    entries.extend([Share::P99, Share::P99_9].map(of));
+    let (samples, runs) = (found.count.to_string(), measured.len().to_string());
+    let counts = [sum(|one| one.overruns), sum(|one| one.skipped), samples, runs];
+    entries.extend(counts.map(Entry::from));
+    Row { entries, begins_group: false }
+}
+
+fn supported(found: &Statistics, share: Share) -> Option<u64> {
+    found.percentile(share).filter(|one| one.supported).map(|one| one.value_ns)
+}
+
+/// Microseconds with one decimal place.
+fn us(ns: u64) -> String {
+    format!("{:.1}", ns as f64 / 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::host::BootState;
+    use super::super::row::{Rows, SettingPrices, Stage};
+    use super::super::setting::{MachineSetting, Means, StageSetting};
+    use super::super::store::{Answers, Baseline, RowSlot, SeenThread, StudyStore};
+    use super::*;
+
+    /// A run of `measure latency` that was recorded once.
+    const RECORDED: &[u8] =
+        include_bytes!("../../../../tests/golden/runs/latency/latency.onbeat.hlog");
+
+    fn setting(id: &str, means: Means) -> StageSetting {
+        StageSetting { id: id.to_owned(), state: SettingState::Priced(means) }
+    }
+
+    fn baseline(clock: &str) -> Baseline {
+        let stage = |name: &str, settings| Stage { name: name.to_owned(), settings };
+        let good = StageSetting {
+            id: "fw.smt".to_owned(),
+            state: SettingState::AsWanted { current: "off".to_owned() },
+        };
+        Baseline {
+            key: "k".to_owned(),
+            clock: clock.to_owned(),
+            because: String::new(),
+            host_cpus: "1".to_owned(),
+            stages: vec![
+                stage("host", vec![setting("wq.unbound", Means::Host)]),
+                stage("qemu", vec![setting("vmm.mem", Means::Machine(MachineSetting::Memory))]),
+            ],
+            firmware: vec![good],
+        }
+    }
+
+    /// A study of which every row has been measured, each with the recorded run.
+    fn results(directory: &std::path::Path, clock: &str) -> StudyResults {
+        let store = StudyStore::open(directory).expect("a store");
+        let baseline = baseline(clock);
+        let rows = Rows::new(&baseline.stages, SettingPrices::Stages);
+        let mut measured = Vec::new();
+        for row in &rows.rows {
+            for side in [StudySide::Outside, StudySide::Inside] {
+                if side == StudySide::Outside && rows.outside(row) != row.name {
+                    continue;
+                }
+                let by = if side == StudySide::Outside { "real" } else { clock };
+                let times = if by == "real" { vec![1_000, 3_000] } else { Vec::new() };
+                let file = std::path::PathBuf::from("latency.onbeat.hlog");
+                let one = Measured {
+                    key: "k".to_owned(),
+                    slot: RowSlot { row: row.name.clone(), side, load: "idle".to_owned(), run: 1 },
+                    clock: by.to_owned(),
+                    run_files: if by == "free" { Vec::new() } else { vec![file.clone()] },
+                    overruns: (by != "free").then_some(2),
+                    skipped: (by != "free").then_some(0),
+                    answers: Some(Answers {
+                        sent: 2,
+                        round_trips_ns: times,
+                        answered: 2,
+                        failure: None,
+                    }),
+                    refused: Vec::new(),
+                    threads: vec![SeenThread {
+                        name: "CPU 0/KVM".to_owned(),
+                        vcpus: vec![0],
+                        cpus: "1".to_owned(),
+                        policy: "fifo 1".to_owned(),
+                    }],
+                    elapsed_s: 1.0,
+                };
+                let write = |into: &std::path::Path| {
+                    let path = into.join(&file);
+                    fs::write(&path, RECORDED).map_err(crate::vm::VmError::writing(&path))
+                };
+                store.keep(&one, write).expect("a measurement");
+                measured.push(one);
+            }
+        }
+        let (waiting, failed, missing, boot) = (0, Vec::new(), 0, BootState::InEffect);
+        StudyResults { baseline, rows, measured, waiting, failed, missing, boot, store }
+    }
+
+    fn tables(clock: &str) -> Vec<Table> {
+        let directory = tempfile::tempdir().expect("a directory");
+        results(directory.path(), clock).tables().expect("tables")
+    }
+
+    fn titled<'t>(tables: &'t [Table], start: &str) -> &'t Table {
+        let found = tables.iter().find(|table| table.title.starts_with(start));
+        found.unwrap_or_else(|| panic!("{start} is not among {tables:?}"))
+    }
+
+    fn names(table: &Table) -> Vec<&str> {
+        table.rows.iter().map(|row| row.entries[0].text.as_str()).collect()
+    }
+
+    #[test]
+    fn under_kvm_bare_metal_and_guest_are_in_one_table_stage_by_stage() {
+        let tables = tables("real");
+        let latency = titled(&tables, "Latency in us (real clock)");
+        assert_eq!(
+            names(latency),
+            [
+                "bare metal, untuned",
+                "bare metal, after host",
+                "guest, untuned",
+                "guest, after host",
+                "guest, after qemu"
+            ]
+        );
+        let application = titled(&tables, "Application");
+        let entries: Vec<&str> =
+            application.rows[0].entries.iter().map(|entry| entry.text.as_str()).collect();
+        assert_eq!(entries, ["bare metal, untuned", "1.0", "2.0", "3.0", "1.0", "2/2"]);
+        assert_eq!(titled(&tables, "Threads of QEMU").rows.len(), 1);
+    }
+
+    #[test]
+    fn figures_of_two_clocks_are_in_two_tables() {
+        let tables = tables("virtual");
+        let outside = titled(&tables, "Latency in us (real clock)");
+        assert!(names(outside).iter().all(|name| name.starts_with("bare metal")));
+        let inside = titled(&tables, "Latency in virtual us (virtual clock)");
+        assert!(names(inside).iter().all(|name| name.starts_with("guest")));
+        assert!(inside.legend[0].contains("predicts no hardware"));
+
+        let application = titled(&tables, "Application");
+        let guest = application.rows.iter().find(|row| row.entries[0].text == "guest, untuned");
+        let entries: Vec<&str> =
+            guest.expect("a row").entries.iter().map(|entry| entry.text.as_str()).collect();
+        assert_eq!(entries[1..], ["-", "-", "-", "-", "2/2"]);
+    }
+
+    #[test]
+    fn by_the_free_clock_no_latency_of_a_guest_is_printed() {
+        let tables = tables("free");
+        let jobs = titled(&tables, "Guests that ended their measurement (free clock)");
+        assert!(jobs.legend[0].starts_with("No latencies"));
+        assert_eq!(jobs.columns.len(), 2);
+        let prices = titled(&tables, "Price of each part");
+        assert!(prices.title.contains("bare metal, real clock"), "{}", prices.title);
+        assert_eq!(names(prices), ["stage host"], "QEMU has no price outside of a guest");
+    }
+
+    #[test]
+    fn each_stage_has_its_price_and_one_run_is_said_to_be_few() {
+        let tables = tables("real");
+        let prices = titled(&tables, "Price of each part");
+        assert_eq!(names(prices), ["stage host", "stage qemu"]);
+        assert_eq!(prices.rows[0].entries[3].text, "1.00", "the same run on both sides");
+        assert!(prices.legend[0].starts_with("Runs: 1."), "{:?}", prices.legend);
+    }
+}

@@ -1,0 +1,286 @@
+//! CDR, little-endian, version 1: the encoding of ROS 2 (OMG DDSI-RTPS, 10; OMG CORBA 15.3).
+//!
+//! Four bytes of header, then the fields in order, each aligned to its size, counted from the end
+//! of the header. Texts have their length with a closing 0, sequences their number of elements,
+//! each in 32 bits.
+
+use super::definition::{Definition, Definitions, Field, FieldShape, FieldType, Primitive};
+use super::error::MessageError;
+use super::value::Value;
+
+/// CDR, little-endian; no options.
+const HEADER: [u8; 4] = [0, 1, 0, 0];
+
+/// Reads one message.
+pub(super) struct Decoder<'t> {
+    types: &'t Definitions,
+    body: &'t [u8],
+    at: usize,
+    type_name: &'t str,
+}
+
+impl<'t> Decoder<'t> {
+    pub(super) fn new(
+        types: &'t Definitions,
+        type_name: &'t str,
+        bytes: &'t [u8],
+    ) -> Result<Self, MessageError> {
+        match bytes.split_first_chunk() {
+            // The last two bytes are options, which readers ignore.
+            Some(([0, 1, _, _], body)) => Ok(Self { types, body, at: 0, type_name }),
+            _ => {
+                let found = bytes[..bytes.len().min(4)].to_vec();
+                Err(MessageError::Encoding { type_name: type_name.to_owned(), found })
+            }
+        }
+    }
+
+    pub(super) fn message(&mut self, of: &Definition) -> Result<Value, MessageError> {
+        if of.fields.is_empty() {
+            // IDL knows no empty structure: a byte stands for it.
+            self.take(1, 1, &of.name)?;
+        }
+        let fields = of.fields.iter().map(|field| Ok((field.name.clone(), self.field(field)?)));
+        fields.collect::<Result<_, _>>().map(Value::Message)
+    }
+
+    fn field(&mut self, field: &Field) -> Result<Value, MessageError> {
+        let count = match field.shape {
+            FieldShape::Single => return self.element(field),
+            FieldShape::Array(count) => count,
+            FieldShape::Bounded(_) | FieldShape::Sequence => self.count(&field.name)?,
+        };
+        // Each element has at least one byte: a wrong count does not reserve memory.
+        let mut values = Vec::with_capacity(count.min(self.body.len()));
+        for _ in 0..count {
+            values.push(self.element(field)?);
+        }
+        Ok(Value::List(values))
+    }
+
+    fn element(&mut self, field: &Field) -> Result<Value, MessageError> {
+        match &field.element {
+            FieldType::Primitive(primitive) => {
+                let bytes = self.take(primitive.bytes(), primitive.bytes(), &field.name)?;
+                Ok(number(*primitive, bytes))
+            }
+            FieldType::Text(_) => {
+                let length = self.count(&field.name)?;
+                let bytes = self.take(length, 1, &field.name)?;
+                // Some writers send an empty text without its closing 0.
+                let text = bytes.split_last().map_or(bytes, |(_, text)| text);
+                Ok(Value::Text(text.to_vec()))
+            }
+            FieldType::Message(name) => {
+                let inner = self.types.get(name, self.type_name)?;
+                self.message(inner)
+            }
+        }
+    }
+
+    fn count(&mut self, field: &str) -> Result<usize, MessageError> {
+        let bytes = self.take(4, 4, field)?;
+        Ok(bytes.iter().rev().fold(0, |whole, byte| whole << 8 | usize::from(*byte)))
+    }
+
+    fn take(&mut self, bytes: usize, align: usize, field: &str) -> Result<&'t [u8], MessageError> {
+        let from = self.at.next_multiple_of(align);
+        let taken = from.checked_add(bytes).and_then(|end| self.body.get(from..end));
+        self.at = from + bytes;
+        taken.ok_or_else(|| MessageError::Short {
+            type_name: self.type_name.to_owned(),
+            field: field.to_owned(),
+            have: self.body.len() + HEADER.len(),
+        })
+    }
+}
+
+/// Reads a number from exactly its bytes.
+fn number(primitive: Primitive, bytes: &[u8]) -> Value {
+    let raw = bytes.iter().rev().fold(0, |whole, byte| whole << 8 | u64::from(*byte));
+    let unused = 64 - 8 * bytes.len() as u32;
+    match primitive {
+        Primitive::Bool => Value::Bool(raw != 0),
+        Primitive::Float32 => Value::Float32(f32::from_bits(raw as u32)),
+        Primitive::Float64 => Value::Float64(f64::from_bits(raw)),
+        Primitive::Int8 | Primitive::Int16 | Primitive::Int32 | Primitive::Int64 => {
+            Value::Int((raw << unused).cast_signed() >> unused)
+        }
+        _ => Value::Uint(raw),
+    }
+}
+
+/// Writes one message.
+pub(super) struct Encoder<'t> {
+    types: &'t Definitions,
+    bytes: Vec<u8>,
+}
+
+impl<'t> Encoder<'t> {
+    pub(super) fn new(types: &'t Definitions) -> Self {
+        Self { types, bytes: HEADER.to_vec() }
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    pub(super) fn message(&mut self, of: &Definition, value: &Value) -> Result<(), MessageError> {
+        if of.fields.is_empty() {
+            self.put(&[0], 1);
+        }
+        for field in &of.fields {
+            let wrong = || MessageError::Value {
+                type_name: of.name.clone(),
+                field: field.name.clone(),
+                wanted: field.to_string(),
+            };
+            let value = value.field(&field.name).ok_or_else(wrong)?;
+            if field.shape == FieldShape::Single {
+                self.element(field, value, &wrong)?;
+                continue;
+            }
+
+            let Value::List(values) = value else { return Err(wrong()) };
+            match field.shape {
+                FieldShape::Array(count) if count != values.len() => return Err(wrong()),
+                FieldShape::Bounded(most) if values.len() > most => return Err(wrong()),
+                FieldShape::Bounded(_) | FieldShape::Sequence => self.count(values.len()),
+                FieldShape::Array(_) | FieldShape::Single => {}
+            }
+            values.iter().try_for_each(|value| self.element(field, value, &wrong))?;
+        }
+        Ok(())
+    }
+
+    fn element(
+        &mut self,
+        field: &Field,
+        value: &Value,
+        wrong: &dyn Fn() -> MessageError,
+    ) -> Result<(), MessageError> {
+        match (&field.element, value) {
+            (FieldType::Primitive(primitive), value) => {
+                let raw = raw(*primitive, value).ok_or_else(wrong)?;
+                self.put(&raw.to_le_bytes()[..primitive.bytes()], primitive.bytes());
+            }
+            (FieldType::Text(most), Value::Text(text)) if *most == 0 || text.len() <= *most => {
+                self.count(text.len() + 1);
+                self.bytes.extend(text);
+                self.bytes.push(0);
+            }
+            (FieldType::Message(name), value) => {
+                let inner = self.types.get(name, name)?;
+                self.message(inner, value)?;
+            }
+            (FieldType::Text(_), _) => return Err(wrong()),
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, count: usize) {
+        self.put(&(count as u32).to_le_bytes(), 4);
+    }
+
+    fn put(&mut self, bytes: &[u8], align: usize) {
+        let body = self.bytes.len() - HEADER.len();
+        self.bytes.resize(HEADER.len() + body.next_multiple_of(align), 0);
+        self.bytes.extend(bytes);
+    }
+}
+
+/// Returns the bits of a number; `None` for another type or a value beyond its range.
+fn raw(primitive: Primitive, value: &Value) -> Option<u64> {
+    let bits = 8 * primitive.bytes() as u32;
+    match (primitive, value) {
+        (Primitive::Bool, Value::Bool(on)) => Some(u64::from(*on)),
+        (Primitive::Float32, Value::Float32(number)) => Some(u64::from(number.to_bits())),
+        (Primitive::Float64, Value::Float64(number)) => Some(number.to_bits()),
+        (
+            Primitive::Int8 | Primitive::Int16 | Primitive::Int32 | Primitive::Int64,
+            Value::Int(number),
+        ) => {
+            let unused = 64 - bits;
+            (number << unused >> unused == *number).then_some(number.cast_unsigned())
+        }
+        (Primitive::Bool | Primitive::Float32 | Primitive::Float64, _) | (_, Value::Int(_)) => None,
+        (_, Value::Uint(number)) => (number.checked_shr(bits).unwrap_or(0) == 0).then_some(*number),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::type_set::TypeSet;
+    use proptest::prelude::*;
+
+    fn types() -> TypeSet {
+        let text = "bool on\nint16 low\nuint64 big\nstring<=4 word\nfloat32[<=2] few\nInner[] all\nEmpty none\n\
+                    ===\nMSG: demo/Inner\nint8 a\nfloat64 b\n===\nMSG: demo/Empty\n";
+        TypeSet::from_text("demo/All", text).unwrap()
+    }
+
+    #[test]
+    fn fields_are_aligned_from_the_end_of_the_header() {
+        let types = types();
+        let mut value = types.default_value("demo/All").unwrap();
+        value.set("low", Value::Int(-2));
+        value.set("word", Value::Text(b"abc".to_vec()));
+        value.set("few", Value::List(vec![Value::Float32(1.0)]));
+        let bytes = types.encode("demo/All", &value).unwrap();
+        let wanted: Vec<u8> = [
+            &[0, 1, 0, 0][..],
+            &[0, 0, 0xfe, 0xff, 0, 0, 0, 0],
+            &[0; 8],
+            &[4, 0, 0, 0, b'a', b'b', b'c', 0],
+            &[1, 0, 0, 0, 0, 0, 0x80, 0x3f],
+            &[0, 0, 0, 0],
+            &[0],
+        ]
+        .concat();
+        assert_eq!(bytes, wanted);
+        assert_eq!(types.value("demo/All", &bytes).unwrap(), value);
+    }
+
+    #[test]
+    fn values_that_do_not_fit_are_refused_by_the_name_of_their_field() {
+        let types = types();
+        let zero = types.default_value("demo/All").unwrap();
+        for (field, wrong) in [
+            ("on", Value::Uint(1)),
+            ("low", Value::Int(40_000)),
+            ("big", Value::Int(1)),
+            ("word", Value::Text(b"abcde".to_vec())),
+            ("few", Value::List(vec![Value::Float32(0.0); 3])),
+            ("all", Value::Bool(true)),
+        ] {
+            let mut value = zero.clone();
+            value.set(field, wrong);
+            let why = types.encode("demo/All", &value).unwrap_err().to_string();
+            assert!(why.starts_with(&format!("demo/msg/All: the value of {field} ")), "{why}");
+        }
+    }
+
+    #[test]
+    fn bytes_of_another_encoding_or_of_a_part_are_refused() {
+        let types = types();
+        let why = |bytes: &[u8]| types.value("demo/All", bytes).unwrap_err().to_string();
+        assert!(why(&[0, 0, 0, 0]).contains("begins with [00, 00, 00, 00]"));
+        assert_eq!(why(&[0, 1, 0, 0, 1]), "demo/All: 5 bytes end within the field low");
+        let endless = [&[0, 1, 0, 0][..], &[0; 16], &[0xff; 4]].concat();
+        assert!(why(&endless).ends_with("end within the field word"));
+    }
+
+    proptest! {
+        /// Whatever bytes arrive, decoding ends, and what it accepts is a value of the type.
+        #[test]
+        fn any_bytes_are_decoded_or_refused(body in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let types = types();
+            let bytes = [&[0, 1, 0, 0][..], &body].concat();
+            if let Ok(value) = types.value("demo/All", &bytes) {
+                let _ = value.to_json();
+            }
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Java 8: a class for a type, with a nested class for each type it uses. Needs the JDK only.
+
+use std::fmt::Write as _;
+
+use super::{hash_text, in_order, package_and_name, quoted};
+use crate::definition::{Constant, Definition, Field, FieldShape, FieldType, Primitive};
+use crate::error::MessageError;
+use crate::type_set::TypeSet;
+
+/// What every generated class contains.
+const RUNTIME: &str = include_str!("Runtime.java.txt");
+
+const KEYWORDS: [&str; 50] = [
+    "abstract",
+    "assert",
+    "boolean",
+    "break",
+    "byte",
+    "case",
+    "catch",
+    "char",
+    "class",
+    "const",
+    "continue",
+    "default",
+    "do",
+    "double",
+    "else",
+    "enum",
+    "extends",
+    "final",
+    "finally",
+    "float",
+    "for",
+    "goto",
+    "if",
+    "implements",
+    "import",
+    "instanceof",
+    "int",
+    "interface",
+    "long",
+    "native",
+    "new",
+    "package",
+    "private",
+    "protected",
+    "public",
+    "return",
+    "short",
+    "static",
+    "strictfp",
+    "super",
+    "switch",
+    "synchronized",
+    "this",
+    "throw",
+    "throws",
+    "transient",
+    "try",
+    "void",
+    "volatile",
+    "while",
+];
+
+/// Returns a Java class in the package of its type. Unsigned numbers have the next wider type, but
+/// for bytes in arrays and 64 bits. Decoding into the same object again allocates nothing unless
+/// lengths change.
+///
+/// # Errors
+/// [`MessageError`] when a type is missing.
+pub fn java(types: &TypeSet, name: &str) -> Result<String, MessageError> {
+    let order = in_order(types, name)?;
+    let (last, used) =
+        order.split_last().map_or((None, &[][..]), |(last, used)| (Some(last), used));
+    let mut code = String::new();
+    if let Some(last) = last {
+        let (package, own) = package_and_name(&last.name);
+        let _ = write!(
+            code,
+            "// Generated from its definition by `onbeat message generate`.\npackage {package};\n\n\
+             /** {}. */\npublic final class {own} {{\n",
+            last.name
+        );
+        code.push_str(&members(last, &order, &hash_text(types, &last.name)?));
+        for definition in used {
+            let inner = class_name(&definition.name, &order);
+            let _ = write!(
+                code,
+                "\n/** {}. */\npublic static final class {inner} {{\n",
+                definition.name
+            );
+            code.push_str(&members(definition, &order, &hash_text(types, &definition.name)?));
+            code.push_str("}\n");
+        }
+        code.push('\n');
+        code.push_str(RUNTIME);
+        code.push_str("}\n");
+    }
+    Ok(code)
+}
+
+fn class_name(full: &str, order: &[&Definition]) -> String {
+    let (package, name) = package_and_name(full);
+    let same = order.iter().filter(|other| package_and_name(&other.name).1 == name);
+    if same.count() > 1 { format!("{package}_{name}") } else { name.to_owned() }
+}
+
+fn member(field: &Field) -> String {
+    let is_taken = KEYWORDS.contains(&field.name.as_str());
+    if is_taken { format!("{}_", field.name) } else { field.name.clone() }
+}
+
+const fn is_octet(primitive: Primitive) -> bool {
+    matches!(primitive, Primitive::Byte | Primitive::Char | Primitive::Uint8)
+}
+
+/// The Java type of a number, alone or in an array.
+const fn number_type(primitive: Primitive, is_single: bool) -> &'static str {
+    match primitive {
+        Primitive::Bool => "boolean",
+        Primitive::Byte | Primitive::Char | Primitive::Uint8 if is_single => "int",
+        Primitive::Byte | Primitive::Char | Primitive::Uint8 | Primitive::Int8 => "byte",
+        Primitive::Int16 => "short",
+        Primitive::Uint16 | Primitive::Int32 => "int",
+        Primitive::Uint32 | Primitive::Int64 | Primitive::Uint64 => "long",
+        Primitive::Float32 => "float",
+        Primitive::Float64 => "double",
+    }
+}
+
+fn element_type(field: &Field, order: &[&Definition]) -> String {
+    let is_single = field.shape == FieldShape::Single;
+    match &field.element {
+        FieldType::Primitive(primitive) => number_type(*primitive, is_single).to_owned(),
+        FieldType::Text(_) => "String".to_owned(),
+        FieldType::Message(name) => class_name(name, order),
+    }
+}
+
+fn constant(of: &Constant) -> String {
+    let kind = number_type(of.primitive, true);
+    let (kind, value) = match (quoted(&of.value), of.primitive) {
+        (Some(text), _) => ("String", format!("{text:?}")),
+        (None, Primitive::Float32) => (kind, format!("{}f", of.value)),
+        (None, Primitive::Uint32 | Primitive::Int64) => (kind, format!("{}L", of.value)),
+        (None, Primitive::Uint64) => (kind, format!("Long.parseUnsignedLong(\"{}\")", of.value)),
+        (None, _) => (kind, of.value.clone()),
+    };
+    format!("    public static final {kind} {} = {value};\n", of.name)
+}
+
+fn members(of: &Definition, order: &[&Definition], hash: &str) -> String {
+    let own = class_name(&of.name, order);
+    let mut code = format!(
+        "    public static final String TYPE = \"{}\";\n    public static final String HASH = \"{hash}\";\n",
+        of.name
+    );
+    code.extend(of.constants.iter().map(constant));
+    for field in &of.fields {
+        if !field.comment.is_empty() {
+            let _ = writeln!(code, "    /** {} */", field.comment.replace("*/", "* /"));
+        }
+        let (element, name) = (element_type(field, order), member(field));
+        let one = match field.element {
+            FieldType::Text(_) => " = \"\"".to_owned(),
+            FieldType::Message(_) => format!(" = new {element}()"),
+            FieldType::Primitive(_) => String::new(),
+        };
+        let _ = match field.shape {
+            FieldShape::Single => writeln!(code, "    public {element} {name}{one};"),
+            FieldShape::Array(count) => {
+                writeln!(code, "    public {element}[] {name} = new {element}[{count}];")
+            }
+            _ => writeln!(code, "    public {element}[] {name} = new {element}[0];"),
+        };
+    }
+
+    code.push_str(&codec(of, order));
+    let _ = write!(
+        code,
+        "
+    /** Returns the message as bytes. */
+    public byte[] encode() {{
+        Writer out = new Writer();
+        write(out);
+        return out.toBytes();
+    }}
+
+    /** Decodes a message into this object. Bytes behind its last field are ignored. */
+    public {own} decode(byte[] bytes) {{
+        return decode(java.nio.ByteBuffer.wrap(bytes), 0, bytes.length);
+    }}
+
+    /** Decodes the message of {{@code length}} bytes at {{@code begin}} into this object. */
+    public {own} decode(java.nio.ByteBuffer bytes, int begin, int length) {{
+        read(new Reader(bytes, begin, length));
+        return this;
+    }}
+"
+    );
+    code
+}
+
+fn codec(of: &Definition, order: &[&Definition]) -> String {
+    let (mut writes, mut reads) = (String::new(), String::new());
+    if of.fields.is_empty() {
+        writes.push_str("        out.number(0, 1);\n");
+        reads.push_str("        of.number(1);\n");
+    }
+    for field in &of.fields {
+        // Fields may have the names of the variables beside them.
+        let (name, element) = (format!("this.{}", member(field)), element_type(field, order));
+        let one =
+            if field.shape == FieldShape::Single { name.clone() } else { format!("{name}[i]") };
+        let (write, read) = (write_one(field, &one, &element), read_one(field, &one, &element));
+        let (wanted, most) = match field.shape {
+            FieldShape::Single => {
+                let _ = writeln!(writes, "        {write}");
+                let _ = writeln!(reads, "        {read}");
+                continue;
+            }
+            FieldShape::Array(count) => (count.to_string(), "-1".to_owned()),
+            FieldShape::Bounded(most) => ("-1".to_owned(), most.to_string()),
+            FieldShape::Sequence => ("-1".to_owned(), "-1".to_owned()),
+        };
+        let _ = writeln!(writes, "        out.count({name}.length, {wanted}, {most});");
+        if wanted == "-1" {
+            let _ = writeln!(writes, "        out.number({name}.length, 4);");
+            let count = format!("countOf_{}", field.name);
+            let _ = writeln!(reads, "        int {count} = of.count({most});");
+            let _ = writeln!(
+                reads,
+                "        if ({name}.length != {count}) {name} = new {element}[{count}];"
+            );
+        }
+        let _ = writeln!(writes, "        for (int i = 0; i < {name}.length; i++) {write}");
+        let _ = writeln!(reads, "        for (int i = 0; i < {name}.length; i++) {read}");
+    }
+    format!(
+        "\n    private void write(Writer out) {{\n{writes}    }}\n\n    private void read(Reader of) {{\n{reads}    }}\n"
+    )
+}
+
+fn write_one(field: &Field, one: &str, element: &str) -> String {
+    match &field.element {
+        FieldType::Primitive(Primitive::Bool) => format!("out.flag({one});"),
+        FieldType::Primitive(Primitive::Float32 | Primitive::Float64) => {
+            format!("out.number({one});")
+        }
+        FieldType::Primitive(primitive) => format!("out.number({one}, {});", primitive.bytes()),
+        FieldType::Text(most) => {
+            // In an array that was not filled, they are null.
+            format!("out.text({one} == null ? \"\" : {one}, {most});")
+        }
+        FieldType::Message(_) if field.shape == FieldShape::Single => {
+            format!("{one}.write(out);")
+        }
+        FieldType::Message(_) => {
+            format!("{{ if ({one} == null) {one} = new {element}(); {one}.write(out); }}")
+        }
+    }
+}
+
+fn read_one(field: &Field, one: &str, element: &str) -> String {
+    match &field.element {
+        FieldType::Primitive(Primitive::Bool) => format!("{one} = of.number(1) != 0;"),
+        FieldType::Primitive(Primitive::Float32) => {
+            format!("{one} = Float.intBitsToFloat((int) of.number(4));")
+        }
+        FieldType::Primitive(Primitive::Float64) => {
+            format!("{one} = Double.longBitsToDouble(of.number(8));")
+        }
+        FieldType::Primitive(primitive) if is_octet(*primitive) || element != "long" => {
+            format!("{one} = ({element}) of.number({});", primitive.bytes())
+        }
+        FieldType::Primitive(primitive) => format!("{one} = of.number({});", primitive.bytes()),
+        FieldType::Text(_) => format!("{one} = of.text();"),
+        FieldType::Message(_) if field.shape == FieldShape::Single => format!("{one}.read(of);"),
+        FieldType::Message(_) => {
+            format!("{{ if ({one} == null) {one} = new {element}(); {one}.read(of); }}")
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Python: a module with a dataclass for each type. Needs the standard library only.
+
+use std::fmt::Write as _;
+
+use super::{hash_text, in_order, package_and_name, quoted};
+use crate::definition::{Definition, Field, FieldShape, FieldType, Primitive};
+use crate::error::MessageError;
+use crate::type_set::TypeSet;
+
+/// What every generated module begins with.
+const RUNTIME: &str = include_str!("runtime.py");
+
+const KEYWORDS: [&str; 35] = [
+    "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif",
+    "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda",
+    "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", "encode",
+    "decode", "print",
+];
+
+/// Returns a Python module with classes for a type and all it uses. A class has the fields as
+/// attributes, `encode()` and `decode(data)`, and the attributes `TYPE` and `HASH`.
+///
+/// # Errors
+/// [`MessageError`] when a type is missing.
+pub fn python(types: &TypeSet, name: &str) -> Result<String, MessageError> {
+    let order = in_order(types, name)?;
+    let mut code = RUNTIME.to_owned();
+    for definition in &order {
+        code.push_str(&class(definition, &order, &hash_text(types, &definition.name)?));
+    }
+    Ok(code)
+}
+
+/// The name of a type's class: its own, with its package where two types have the same.
+fn class_name(full: &str, order: &[&Definition]) -> String {
+    let (package, name) = package_and_name(full);
+    let same = order.iter().filter(|other| package_and_name(&other.name).1 == name);
+    if same.count() > 1 { format!("{package}_{name}") } else { name.to_owned() }
+}
+
+fn attribute(field: &Field) -> String {
+    let is_taken = KEYWORDS.contains(&field.name.as_str());
+    if is_taken { format!("{}_", field.name) } else { field.name.clone() }
+}
+
+fn class(of: &Definition, order: &[&Definition], hash: &str) -> String {
+    let own = class_name(&of.name, order);
+    let mut code = format!(
+        "\n\n@dataclass\nclass {own}(_Message):\n    \"\"\"{}\"\"\"\n\n    TYPE = \"{}\"\n    HASH = \"{hash}\"\n",
+        of.name, of.name
+    );
+    for constant in &of.constants {
+        let value = match (quoted(&constant.value), constant.value.as_str()) {
+            (Some(text), _) => format!("{text:?}"),
+            (None, "true") => "True".to_owned(),
+            (None, "false") => "False".to_owned(),
+            (None, number) => number.to_owned(),
+        };
+        let _ = writeln!(code, "    {} = {value}", constant.name);
+    }
+
+    for field in &of.fields {
+        let (hint, default) = hint_and_default(field, order);
+        if !field.comment.is_empty() {
+            let _ = writeln!(code, "    # {}", field.comment);
+        }
+        let _ = writeln!(code, "    {}: {hint} = {default}", attribute(field));
+    }
+
+    code.push_str("\n    def _write(self, out):\n");
+    let writes: Vec<String> = of.fields.iter().map(write_line).collect();
+    body(&mut code, &writes, "out.number(\"B\", 1, 0)");
+    code.push_str("\n    @classmethod\n    def _read(cls, of):\n        own = cls()\n");
+    let reads: Vec<String> = of.fields.iter().map(|field| read_line(field, order)).collect();
+    body(&mut code, &reads, "of.number(\"B\", 1)");
+    code.push_str("        return own\n");
+
+    code
+}
+
+fn body(code: &mut String, lines: &[String], empty: &str) {
+    for line in lines {
+        let _ = writeln!(code, "        {line}");
+    }
+    if lines.is_empty() {
+        let _ = writeln!(code, "        {empty}");
+    }
+}
+
+fn is_octets(field: &Field) -> bool {
+    let one_byte = [Primitive::Uint8, Primitive::Byte, Primitive::Char];
+    matches!(&field.element, FieldType::Primitive(primitive) if one_byte.contains(primitive))
+        && field.shape != FieldShape::Single
+}
+
+fn hint_and_default(field: &Field, order: &[&Definition]) -> (String, String) {
+    let (hint, zero) = match &field.element {
+        FieldType::Primitive(Primitive::Bool) => ("bool".to_owned(), "False".to_owned()),
+        FieldType::Primitive(Primitive::Float32 | Primitive::Float64) => {
+            ("float".to_owned(), "0.0".to_owned())
+        }
+        FieldType::Primitive(_) => ("int".to_owned(), "0".to_owned()),
+        FieldType::Text(_) => ("str".to_owned(), "\"\"".to_owned()),
+        FieldType::Message(name) => {
+            let class = class_name(name, order);
+            (class.clone(), format!("{class}()"))
+        }
+    };
+
+    let is_message = matches!(field.element, FieldType::Message(_));
+    match field.shape {
+        FieldShape::Single if is_message => {
+            (hint.clone(), format!("field(default_factory={hint})"))
+        }
+        FieldShape::Single => (hint, zero),
+        FieldShape::Array(count) if is_octets(field) => {
+            ("bytes".to_owned(), format!("bytes({count})"))
+        }
+        FieldShape::Array(count) => {
+            let values = format!("[{zero} for _ in range({count})]");
+            (format!("list[{hint}]"), format!("field(default_factory=lambda: {values})"))
+        }
+        _ if is_octets(field) => ("bytes".to_owned(), "b\"\"".to_owned()),
+        _ => (format!("list[{hint}]"), "field(default_factory=list)".to_owned()),
+    }
+}
+
+const fn code_of(primitive: Primitive) -> &'static str {
+    match primitive {
+        Primitive::Bool => "?",
+        Primitive::Byte | Primitive::Char | Primitive::Uint8 => "B",
+        Primitive::Int8 => "b",
+        Primitive::Int16 => "h",
+        Primitive::Uint16 => "H",
+        Primitive::Int32 => "i",
+        Primitive::Uint32 => "I",
+        Primitive::Int64 => "q",
+        Primitive::Uint64 => "Q",
+        Primitive::Float32 => "f",
+        Primitive::Float64 => "d",
+    }
+}
+
+/// The number of elements as an argument: `None` for one that the message carries.
+fn count_and_most(shape: FieldShape) -> (String, String) {
+    match shape {
+        FieldShape::Array(count) => (count.to_string(), "None".to_owned()),
+        FieldShape::Bounded(most) => ("None".to_owned(), most.to_string()),
+        FieldShape::Single | FieldShape::Sequence => ("None".to_owned(), "None".to_owned()),
+    }
+}
+
+fn write_line(field: &Field) -> String {
+    let own = format!("self.{}", attribute(field));
+    let (count, most) = count_and_most(field.shape);
+    match (&field.element, field.shape) {
+        (FieldType::Primitive(primitive), FieldShape::Single) => {
+            format!("out.number(\"{}\", {}, {own})", code_of(*primitive), primitive.bytes())
+        }
+        (FieldType::Primitive(primitive), _) => format!(
+            "out.numbers(\"{}\", {}, {own}, {count}, {most})",
+            code_of(*primitive),
+            primitive.bytes()
+        ),
+        (FieldType::Text(longest), FieldShape::Single) => format!("out.text({own}, {longest})"),
+        (FieldType::Text(longest), _) => {
+            format!("out.each({own}, {count}, {most}, lambda text: out.text(text, {longest}))")
+        }
+        (FieldType::Message(_), FieldShape::Single) => format!("{own}._write(out)"),
+        (FieldType::Message(_), _) => {
+            format!("out.each({own}, {count}, {most}, lambda inner: inner._write(out))")
+        }
+    }
+}
+
+fn read_line(field: &Field, order: &[&Definition]) -> String {
+    let own = format!("own.{}", attribute(field));
+    let (count, _) = count_and_most(field.shape);
+    match (&field.element, field.shape) {
+        (FieldType::Primitive(primitive), FieldShape::Single) => {
+            format!("{own} = of.number(\"{}\", {})", code_of(*primitive), primitive.bytes())
+        }
+        (FieldType::Primitive(_), _) if is_octets(field) => format!("{own} = of.octets({count})"),
+        (FieldType::Primitive(primitive), _) => {
+            format!(
+                "{own} = of.numbers(\"{}\", {}, {count})",
+                code_of(*primitive),
+                primitive.bytes()
+            )
+        }
+        (FieldType::Text(_), FieldShape::Single) => format!("{own} = of.text()"),
+        (FieldType::Text(_), _) => format!("{own} = of.each({count}, of.text)"),
+        (FieldType::Message(name), FieldShape::Single) => {
+            format!("{own} = {}._read(of)", class_name(name, order))
+        }
+        (FieldType::Message(name), _) => {
+            format!("{own} = of.each({count}, lambda: {}._read(of))", class_name(name, order))
+        }
+    }
+}

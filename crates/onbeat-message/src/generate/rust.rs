@@ -1,0 +1,181 @@
+//! Rust: a module with a structure for each type. Needs the standard library only.
+
+use std::fmt::Write as _;
+
+use super::{hash_text, in_order, package_and_name, quoted};
+use crate::definition::{Constant, Definition, Field, FieldShape, FieldType, Primitive};
+use crate::error::MessageError;
+use crate::type_set::TypeSet;
+
+/// What every generated module begins with.
+const RUNTIME: &str = include_str!("runtime.rs.txt");
+
+const KEYWORDS: [&str; 39] = [
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn",
+    "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let",
+    "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return",
+    "static", "struct", "trait", "type", "where",
+];
+
+/// Returns a Rust module with structures for a type and all it uses, each with `encode` and
+/// `decode`.
+///
+/// # Errors
+/// [`MessageError`] when a type is missing.
+pub fn rust(types: &TypeSet, name: &str) -> Result<String, MessageError> {
+    let order = in_order(types, name)?;
+    let mut code = RUNTIME.to_owned();
+    for definition in &order {
+        code.push_str(&structure(definition, &order, &hash_text(types, &definition.name)?));
+    }
+    Ok(code)
+}
+
+fn type_name(full: &str, order: &[&Definition]) -> String {
+    let (package, name) = package_and_name(full);
+    let same = order.iter().filter(|other| package_and_name(&other.name).1 == name);
+    if same.count() > 1 { format!("{package}_{name}") } else { name.to_owned() }
+}
+
+fn member(field: &Field) -> String {
+    let is_taken = KEYWORDS.contains(&field.name.as_str());
+    if is_taken { format!("r#{}", field.name) } else { field.name.clone() }
+}
+
+const fn number_type(primitive: Primitive) -> &'static str {
+    match primitive {
+        Primitive::Bool => "bool",
+        Primitive::Byte | Primitive::Char | Primitive::Uint8 => "u8",
+        Primitive::Int8 => "i8",
+        Primitive::Int16 => "i16",
+        Primitive::Uint16 => "u16",
+        Primitive::Int32 => "i32",
+        Primitive::Uint32 => "u32",
+        Primitive::Int64 => "i64",
+        Primitive::Uint64 => "u64",
+        Primitive::Float32 => "f32",
+        Primitive::Float64 => "f64",
+    }
+}
+
+fn member_type(field: &Field, order: &[&Definition]) -> String {
+    let element = match &field.element {
+        FieldType::Primitive(primitive) => number_type(*primitive).to_owned(),
+        FieldType::Text(_) => "String".to_owned(),
+        FieldType::Message(name) => type_name(name, order),
+    };
+    match field.shape {
+        FieldShape::Single => element,
+        FieldShape::Array(count) => format!("[{element}; {count}]"),
+        FieldShape::Bounded(_) | FieldShape::Sequence => format!("Vec<{element}>"),
+    }
+}
+
+fn constant(of: &Constant) -> String {
+    let (kind, value) = match (quoted(&of.value), of.primitive) {
+        (Some(text), _) => ("&'static str", format!("{text:?}")),
+        (None, Primitive::Float32 | Primitive::Float64) => {
+            (number_type(of.primitive), format!("{} as {}", of.value, number_type(of.primitive)))
+        }
+        (None, _) => (number_type(of.primitive), of.value.clone()),
+    };
+    format!("    pub const {}: {kind} = {value};\n", of.name)
+}
+
+fn structure(of: &Definition, order: &[&Definition], hash: &str) -> String {
+    let own = type_name(&of.name, order);
+    let mut code = format!("\n/// `{}`.\n#[derive(Clone, Debug, PartialEq)]\n", of.name);
+    let _ = writeln!(code, "#[allow(non_camel_case_types)]\npub struct {own} {{");
+    for field in &of.fields {
+        let comment = if field.comment.is_empty() { "" } else { &field.comment };
+        if !comment.is_empty() {
+            let _ = writeln!(code, "    /// {comment}");
+        }
+        let _ = writeln!(code, "    pub {}: {},", member(field), member_type(field, order));
+    }
+    code.push_str("}\n");
+
+    let constants: String = of.constants.iter().map(constant).collect();
+    let _ = write!(
+        code,
+        "
+impl {own} {{
+    /// Full name of the type.
+    pub const TYPE: &'static str = \"{}\";
+    /// Its hash, as ROS 2 writes it.
+    pub const HASH: &'static str = \"{hash}\";
+{constants}
+    /// Encodes the message.
+    pub fn encode(&self) -> Result<Vec<u8>, CdrError> {{
+        encoded(self)
+    }}
+
+    /// Decodes a message. Bytes behind its last field are ignored.
+    pub fn decode(bytes: &[u8]) -> Result<Self, CdrError> {{
+        decoded(bytes)
+    }}
+}}
+",
+        of.name
+    );
+
+    code.push_str(&default(of, &own));
+    code.push_str(&codec(of, &own));
+    code
+}
+
+/// By hand, because arrays of more than 32 values have none.
+fn default(of: &Definition, own: &str) -> String {
+    let mut code = format!("\nimpl Default for {own} {{\n    fn default() -> Self {{\n");
+    code.push_str("        Self {\n");
+    for field in &of.fields {
+        let value = match field.shape {
+            FieldShape::Array(_) => "std::array::from_fn(|_| Default::default())",
+            _ => "Default::default()",
+        };
+        let _ = writeln!(code, "            {}: {value},", member(field));
+    }
+    code.push_str("        }\n    }\n}\n");
+    code
+}
+
+fn codec(of: &Definition, own: &str) -> String {
+    let mut writes = String::new();
+    let mut reads = String::new();
+    for field in &of.fields {
+        let name = member(field);
+        let _ = writeln!(reads, "            {name}: Cdr::read(of)?,");
+        if let FieldShape::Bounded(most) = field.shape {
+            let _ = writeln!(writes, "        at_most(self.{name}.len(), {most})?;");
+        }
+        if let FieldType::Text(most @ 1..) = field.element {
+            let check = format!("at_most(text.len(), {most})");
+            let _ = match field.shape {
+                FieldShape::Single => {
+                    writeln!(writes, "        at_most(self.{name}.len(), {most})?;")
+                }
+                _ => writeln!(writes, "        self.{name}.iter().try_for_each(|text| {check})?;"),
+            };
+        }
+        let _ = writeln!(writes, "        self.{name}.write(out)?;");
+    }
+
+    let (begin, skip) = match of.fields.is_empty() {
+        true => ("        0_u8.write(out)?;\n", "        u8::read(of)?;\n"),
+        false => ("", ""),
+    };
+    format!(
+        "
+impl Cdr for {own} {{
+    fn write(&self, out: &mut Vec<u8>) -> Result<(), CdrError> {{
+{begin}{writes}        Ok(())
+    }}
+
+    fn read(of: &mut CdrReader<'_>) -> Result<Self, CdrError> {{
+{skip}        Ok(Self {{
+{reads}        }})
+    }}
+}}
+"
+    )
+}

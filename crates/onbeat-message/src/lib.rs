@@ -1,0 +1,34 @@
+//! Message types in the `.msg` language of ROS 2, without a ROS installation.
+//!
+//! [`Definition`] is one parsed file, [`TypeSet`] a type with all those it uses: from the text that
+//! a ring or an MCAP log carries, or from files. It computes the type's hash, and encodes and
+//! decodes [`Value`]s in CDR, little-endian. [`generate`] writes codecs for other languages.
+//! [`own`] are the messages of onbeat itself.
+//!
+//! ```
+//! use onbeat_message::{TypeSet, Value};
+//!
+//! let types = TypeSet::from_text("demo/msg/Point", "float64 x\nfloat64 y\n")?;
+//! let mut point = types.default_value("demo/msg/Point")?;
+//! point.set("x", Value::Float64(1.5));
+//! let bytes = types.encode("demo/msg/Point", &point)?;
+//! assert_eq!(types.value("demo/msg/Point", &bytes)?, point);
+//! # Ok::<(), onbeat_message::MessageError>(())
+//! ```
+//!
+//! Absent on purpose: services and actions, `wstring`, encodings other than CDR version 1, and
+//! knowledge of how bytes travel.
+
+mod cdr;
+mod definition;
+mod error;
+pub mod generate;
+mod hash;
+pub mod own;
+mod type_set;
+mod value;
+
+pub use definition::{Constant, Definition, Field, FieldShape, FieldType, Primitive};
+pub use error::MessageError;
+pub use type_set::TypeSet;
+pub use value::Value;

@@ -1,0 +1,268 @@
+//! A type with all types it uses.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::cdr::{Decoder, Encoder};
+use super::definition::{Definition, Definitions, Field, FieldShape, FieldType};
+use super::error::MessageError;
+use super::hash::rihs01;
+use super::value::Value;
+
+/// The line between two definitions in the text of a schema (MCAP format registry, `ros2msg`).
+const BETWEEN: &str =
+    "================================================================================";
+
+/// Types by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TypeSet {
+    definitions: Definitions,
+    texts: BTreeMap<String, String>,
+}
+
+impl TypeSet {
+    /// Reads the text of a schema: the definition of `name`, then those of the types it uses, each
+    /// after a line of `=` and a line `MSG: NAME`.
+    ///
+    /// # Errors
+    /// [`MessageError`].
+    pub fn from_text(name: &str, text: &str) -> Result<Self, MessageError> {
+        let mut types = Self::default();
+        let mut of = name.to_owned();
+        let mut own = String::new();
+        let mut is_after_line = false;
+        for line in text.lines() {
+            let is_line = line.len() >= 3 && line.chars().all(|letter| letter == '=');
+            match line.strip_prefix("MSG:") {
+                Some(next) if is_after_line => {
+                    types.add(&of, &own)?;
+                    (of, own) = (next.trim().to_owned(), String::new());
+                }
+                _ if is_line => {}
+                _ => own.extend([line, "\n"]),
+            }
+            is_after_line = is_line;
+        }
+
+        types.add(&of, &own)?;
+        types.used(name)?;
+        Ok(types)
+    }
+
+    /// Adds a definition. A definition that is there already is replaced.
+    ///
+    /// # Errors
+    /// [`MessageError`] when its text is not valid.
+    pub fn add(&mut self, name: &str, text: &str) -> Result<(), MessageError> {
+        let parsed = Definition::parse(name, text)?;
+        self.texts.insert(parsed.name.clone(), text.to_owned());
+        self.definitions.0.insert(parsed.name.clone(), parsed);
+        Ok(())
+    }
+
+    /// Returns a definition.
+    #[must_use]
+    pub fn definition(&self, name: &str) -> Option<&Definition> {
+        self.definitions.find(name)
+    }
+
+    /// Returns the names of all types.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.texts.keys().map(String::as_str)
+    }
+
+    fn get(&self, name: &str, user: &str) -> Result<&Definition, MessageError> {
+        self.definitions.get(name, user)
+    }
+
+    /// Returns a type and all it uses: itself first, then the others by name.
+    ///
+    /// # Errors
+    /// [`MessageError::Undefined`], [`MessageError::Circular`].
+    pub fn used(&self, name: &str) -> Result<Vec<&Definition>, MessageError> {
+        let first = self.get(name, "this program")?;
+        let mut found = BTreeSet::new();
+        self.collect(first, &mut Vec::new(), &mut found)?;
+        found.remove(&first.name);
+        let others = found.iter().filter_map(|name| self.definition(name));
+        Ok(std::iter::once(first).chain(others).collect())
+    }
+
+    fn collect<'s>(
+        &'s self,
+        of: &'s Definition,
+        above: &mut Vec<&'s str>,
+        found: &mut BTreeSet<String>,
+    ) -> Result<(), MessageError> {
+        if above.contains(&of.name.as_str()) {
+            return Err(MessageError::Circular { name: of.name.clone() });
+        }
+        above.push(&of.name);
+        for field in &of.fields {
+            if let FieldType::Message(name) = &field.element {
+                self.collect(self.get(name, &of.name)?, above, found)?;
+            }
+        }
+        above.pop();
+        found.insert(of.name.clone());
+        Ok(())
+    }
+
+    /// Returns the text of a schema, as [`TypeSet::from_text`] reads it.
+    ///
+    /// # Errors
+    /// As [`TypeSet::used`].
+    pub fn text(&self, name: &str) -> Result<String, MessageError> {
+        let mut text = String::new();
+        for definition in self.used(name)? {
+            if !text.is_empty() {
+                let short = definition.name.replace("/msg/", "/");
+                text.extend([BETWEEN, "\nMSG: ", &short, "\n"]);
+            }
+            text.push_str(self.texts.get(&definition.name).map_or("", String::as_str));
+        }
+        Ok(text)
+    }
+
+    /// Returns the type's hash as ROS 2 computes it (REP 2016, RIHS01).
+    ///
+    /// # Errors
+    /// As [`TypeSet::used`].
+    pub fn hash(&self, name: &str) -> Result<[u8; 32], MessageError> {
+        Ok(rihs01(&self.used(name)?))
+    }
+
+    /// Decodes a message: CDR, little-endian, with its header of four bytes. Bytes behind the last
+    /// field are ignored: a newer version of the type may have more fields.
+    ///
+    /// # Errors
+    /// [`MessageError`].
+    pub fn value(&self, name: &str, bytes: &[u8]) -> Result<Value, MessageError> {
+        Decoder::new(&self.definitions, name, bytes)?.message(self.get(name, "this program")?)
+    }
+
+    /// Encodes a message.
+    ///
+    /// # Errors
+    /// [`MessageError::Value`].
+    pub fn encode(&self, name: &str, value: &Value) -> Result<Vec<u8>, MessageError> {
+        let mut encoder = Encoder::new(&self.definitions);
+        encoder.message(self.get(name, "this program")?, value)?;
+        Ok(encoder.into_bytes())
+    }
+
+    /// Returns a message whose numbers are 0, and whose texts and sequences are empty. Defaults of
+    /// the definition are not applied.
+    ///
+    /// # Errors
+    /// As [`TypeSet::used`].
+    pub fn default_value(&self, name: &str) -> Result<Value, MessageError> {
+        self.used(name)?;
+        // An array's length is in the type; nothing else needs bytes that are not 0.
+        let zeros = vec![0; self.most_bytes(self.get(name, "this program")?)];
+        let mut bytes = vec![0, 1, 0, 0];
+        bytes.extend(zeros);
+        self.value(name, &bytes)
+    }
+
+    /// An upper limit of the bytes of a message with empty texts and sequences.
+    fn most_bytes(&self, of: &Definition) -> usize {
+        let each = |field: &Field| {
+            let count = match field.shape {
+                FieldShape::Array(count) => count,
+                _ => 1,
+            };
+            let one = match &field.element {
+                FieldType::Message(name) => {
+                    self.definition(name).map_or(0, |inner| self.most_bytes(inner))
+                }
+                FieldType::Primitive(_) | FieldType::Text(_) => 16,
+            };
+            count * one + 8
+        };
+        of.fields.iter().map(each).sum::<usize>() + 8
+    }
+
+    /// Checks that messages of `theirs` can be read as `name` of this set: the fields of the
+    /// shorter definition are the first fields of the longer one, in all types used.
+    ///
+    /// # Errors
+    /// [`MessageError::Differs`] with the first different field.
+    pub fn check_same(&self, name: &str, theirs: &Self) -> Result<(), MessageError> {
+        let ours = self.used(name)?;
+        for (depth, own) in ours.into_iter().enumerate() {
+            let Some(other) = theirs.definition(&own.name) else { continue };
+            for (place, (here, there)) in own.fields.iter().zip(&other.fields).enumerate() {
+                if here.to_string() != there.to_string() {
+                    return Err(differs(own, place, &there.to_string(), &here.to_string()));
+                }
+            }
+            // A longer type within another one would move the fields behind it.
+            let (here, there) = (own.fields.len(), other.fields.len());
+            if depth > 0 && here != there {
+                let place = here.min(there);
+                let shown = |of: &Definition| {
+                    of.fields.get(place).map_or_else(|| "no field".to_owned(), ToString::to_string)
+                };
+                return Err(differs(own, place, &shown(other), &shown(own)));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn differs(of: &Definition, place: usize, theirs: &str, ours: &str) -> MessageError {
+    MessageError::Differs {
+        type_name: of.name.clone(),
+        number: place + 1,
+        theirs: theirs.to_owned(),
+        ours: ours.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POSE: &str = "Point position\nstring frame\nPoint[2] corners\n====\nMSG: demo/Point\nfloat64 x\nfloat64 y\n";
+
+    #[test]
+    fn the_text_of_a_schema_survives_reading_and_writing() {
+        let types = TypeSet::from_text("demo/Pose", POSE).unwrap();
+        assert_eq!(types.names().collect::<Vec<_>>(), ["demo/msg/Point", "demo/msg/Pose"]);
+        let text = types.text("demo/Pose").unwrap();
+        assert!(text.contains(&format!("{BETWEEN}\nMSG: demo/Point\nfloat64 x\n")), "{text}");
+        assert_eq!(TypeSet::from_text("demo/Pose", &text).unwrap(), types);
+    }
+
+    #[test]
+    fn undefined_and_circular_types_are_reported_by_name() {
+        let why = |text| TypeSet::from_text("demo/A", text).unwrap_err().to_string();
+        assert_eq!(why("B b\n"), "the type demo/msg/B is not defined; demo/msg/A uses it");
+        assert_eq!(why("B b\n===\nMSG: demo/B\nA[] a\n"), "the type demo/msg/A contains itself");
+    }
+
+    #[test]
+    fn a_message_of_zeros_is_encoded_and_decoded() {
+        let types = TypeSet::from_text("demo/Pose", POSE).unwrap();
+        let zero = types.default_value("demo/Pose").unwrap();
+        let bytes = types.encode("demo/Pose", &zero).unwrap();
+        assert_eq!(types.value("demo/Pose", &bytes).unwrap(), zero);
+        assert_eq!(bytes.len(), 4 + 16 + 8 + 32, "the text's length, 0 at its end, alignment");
+    }
+
+    #[test]
+    fn fields_may_be_appended_and_nothing_else_may_change() {
+        let of = |text: &str| TypeSet::from_text("demo/A", text).unwrap();
+        let ours = of("int32 a\nfloat64 b\n");
+        for same in ["int32 a\nfloat64 b\n", "int32 a\n", "int32 a\nfloat64 b\nstring c\n"] {
+            assert_eq!(ours.check_same("demo/A", &of(same)), Ok(()));
+        }
+        let why = ours.check_same("demo/A", &of("int32 a\nfloat32 b\n")).unwrap_err().to_string();
+        assert_eq!(
+            why,
+            "demo/msg/A differs: field 2 is `float32 b` in the channel and `float64 b` here; fields may only be appended"
+        );
+        let nested = |inner: &str| of(&format!("B b\nint8 c\n===\nMSG: demo/B\n{inner}"));
+        assert!(nested("int8 x\n").check_same("demo/A", &nested("int8 x\nint8 y\n")).is_err());
+    }
+}

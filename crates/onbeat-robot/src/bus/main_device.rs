@@ -1,0 +1,285 @@
+//! The bus: what it is made of, how it begins and ends, and what can be asked of it.
+
+mod cycle;
+
+use onbeat_rt::frame::LONGEST;
+use onbeat_rt::time::Instant;
+
+use self::cycle::EventRateLimits;
+use super::addresses::MOST_DEVICES;
+use super::bring_up::{self, BroughtUp, FoundDevice, bring_up_with_restarts};
+use super::clock_sync::ClockSync;
+use super::cyclic::CyclicExchange;
+use super::diagnostics::Diagnostics;
+use super::error::BusError;
+use super::event_queue::EventQueue;
+use super::no_answer::NoAnswerMonitor;
+use super::options::{BusCounts, BusOptions};
+use super::sdo::SdoTransfer;
+use super::shutdown;
+use super::stale_inputs::StaleInputs;
+use onbeat_ethercat::al::{INIT, SAFEOP};
+use onbeat_ethercat::event::{Event, EventKind};
+use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::wire::Wire;
+
+/// An EtherCAT segment whose devices exchange process data with a loop.
+///
+/// ```no_run
+/// use onbeat_ethercat::layout::Layout;
+/// use onbeat_robot::bus::{Bus, BusOptions, ExchangeMode, Packets};
+/// use onbeat_robot::motion::{MotionController, Robot, Trajectory};
+/// use onbeat_rt::Clock;
+/// use onbeat_rt::sys::Monotonic;
+///
+/// let file = std::fs::read_to_string("robot.toml")?;
+/// let layout = Layout::from_toml(&file)?;
+/// let robot = Robot::from_toml(&file, &layout, 1_000_000)?;
+/// let mut controller = MotionController::new(&robot, Trajectory::hold());
+/// let options = BusOptions { mode: ExchangeMode::Pipelined, period_ns: 1_000_000, follow_clock: false };
+/// let mut bus = Bus::bring_up(Packets::open("eth1")?, Some(&layout), options, "eth1")?;
+/// // A loop calls this once per release.
+/// bus.cycle(Monotonic.now(), 1_000_000, &mut controller);
+/// bus.take_down();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Bus<W> {
+    wire: W,
+    layout: Layout,
+    options: BusOptions,
+    exchange: CyclicExchange,
+    diagnostics: Diagnostics,
+    clock_sync: Option<ClockSync>,
+    steering_ns: i64,
+    stale_inputs: StaleInputs,
+    inputs: Vec<u8>,
+    outputs: Vec<u8>,
+    buffer: Box<[u8; LONGEST + 1]>,
+    events: EventQueue,
+    counts: BusCounts,
+    rate_limits: EventRateLimits,
+    no_answer: NoAnswerMonitor,
+    /// Consecutive cycles with a wrong working counter, and whether the first was reported.
+    off: u32,
+    off_reported: bool,
+    release: Instant,
+    bring_up_frames: u64,
+}
+
+impl<W: Wire> Bus<W> {
+    /// Brings the devices to SAFEOP. The following cycles bring them to OP; the event
+    /// [`EventKind::BusUp`] reports that all are there.
+    ///
+    /// With `expected`, a segment with other devices is refused before any device is enabled. `on`
+    /// names the wire in messages.
+    ///
+    /// # Errors
+    /// [`BusError`]: no or other devices, a refused configuration, or no reply.
+    pub fn bring_up(
+        mut wire: W,
+        expected: Option<&Layout>,
+        options: BusOptions,
+        on: &str,
+    ) -> Result<Self, BusError> {
+        let BroughtUp { devices, events, frames, addresses } =
+            bring_up_with_restarts(&mut wire, expected, options.period_ns, on)?;
+        if devices.len() > MOST_DEVICES {
+            return Err(BusError::TooMany(devices.len()));
+        }
+
+        let layout = expected.cloned().unwrap_or_else(|| bring_up::layout_of(&devices));
+        let reference = devices.iter().position(|device| device.has_clock);
+        let station = reference.map(|place| devices[place].station);
+        let exchange = CyclicExchange::new(&layout, station, addresses.logical_start());
+        if let Some(most) = wire.longest().filter(|most| *most < exchange.longest()) {
+            return Err(BusError::Mtu { on: on.to_owned(), frame: exchange.longest(), most });
+        }
+
+        let known = |mut found: FoundDevice| {
+            let script = std::mem::take(&mut found.script);
+            found.known(script, found.last_mail_counter, reference.is_some())
+        };
+        let devices = devices.into_iter().map(known).collect();
+
+        let no_answer = NoAnswerMonitor::since(wire.now());
+        Ok(Self {
+            diagnostics: Diagnostics::new(devices, reference, addresses),
+            clock_sync: (options.follow_clock && reference.is_some()).then(ClockSync::default),
+            stale_inputs: StaleInputs::new(&layout),
+            inputs: vec![0; layout.input_bytes],
+            outputs: vec![0; layout.output_bytes],
+            wire,
+            layout,
+            options,
+            exchange,
+            steering_ns: 0,
+            buffer: Box::new([0; LONGEST + 1]),
+            events: EventQueue::new(events, options.period_ns),
+            counts: BusCounts::default(),
+            rate_limits: EventRateLimits::default(),
+            no_answer,
+            off: 0,
+            off_reported: false,
+            release: Instant::default(),
+            bring_up_frames: frames,
+        })
+    }
+
+    /// Moves the bus to another wire to the same devices.
+    ///
+    /// # Errors
+    /// The error of `other`; the bus is dropped then.
+    pub fn rewired<V, E>(self, other: impl FnOnce(W) -> Result<V, E>) -> Result<Bus<V>, E> {
+        Ok(Bus {
+            wire: other(self.wire)?,
+            layout: self.layout,
+            options: self.options,
+            exchange: self.exchange,
+            diagnostics: self.diagnostics,
+            clock_sync: self.clock_sync,
+            steering_ns: self.steering_ns,
+            stale_inputs: self.stale_inputs,
+            inputs: self.inputs,
+            outputs: self.outputs,
+            buffer: self.buffer,
+            events: self.events,
+            counts: self.counts,
+            rate_limits: self.rate_limits,
+            no_answer: self.no_answer,
+            off: self.off,
+            off_reported: self.off_reported,
+            release: self.release,
+            bring_up_frames: self.bring_up_frames,
+        })
+    }
+
+    /// Takes all devices to SAFEOP and then to INIT, after the last cycle. Waits at most 100 ms for
+    /// each state. Bring drives to rest before, with
+    /// [`Controller::stop`](onbeat_ethercat::step::Controller::stop).
+    pub fn take_down(&mut self) {
+        for state in [SAFEOP, INIT] {
+            shutdown::request_state(&mut self.wire, state, self.layout.devices.len());
+        }
+
+        let mut events = self.events.writer(self.counts.cycles, self.wire.now());
+        events.write(EventKind::BusDown, None, (0, 0), 0);
+    }
+
+    /// Returns the shift of the next releases that follows the reference clock, in ns; positive is
+    /// later.
+    #[must_use]
+    pub fn steering_ns(&self) -> i64 {
+        self.steering_ns
+    }
+
+    /// Disables the identity check of recovered devices. For tests that must detect the difference.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn without_identity_check(mut self) -> Self {
+        self.diagnostics.skip_identity_check();
+        self
+    }
+
+    /// Begins an acyclic SDO transfer.
+    ///
+    /// # Errors
+    /// Returns `transfer` if another one is in progress.
+    pub fn begin_transfer(&mut self, transfer: Box<SdoTransfer>) -> Result<(), Box<SdoTransfer>> {
+        self.diagnostics.begin(transfer)
+    }
+
+    /// Returns the ended transfer, once.
+    pub fn ended_transfer(&mut self) -> Option<Box<SdoTransfer>> {
+        self.diagnostics.ended()
+    }
+
+    /// Returns the oldest event in the queue.
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.events.take()
+    }
+
+    /// Returns the devices and the offsets of their values.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Returns the counters.
+    #[must_use]
+    pub fn counts(&self) -> BusCounts {
+        BusCounts { events_lost: self.events.lost, ..self.counts }
+    }
+
+    /// Returns the number of frames sent to reach SAFEOP.
+    #[must_use]
+    pub fn bring_up_frames(&self) -> u64 {
+        self.bring_up_frames
+    }
+
+    /// Returns the number of frames per cycle and their total length in bytes.
+    #[must_use]
+    pub fn size(&self) -> (usize, usize) {
+        self.exchange.size()
+    }
+
+    /// Returns whether every device is in OP.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.in_op() == self.layout.devices.len()
+    }
+
+    /// Returns the number of devices in OP; 0 while no reply comes back.
+    fn in_op(&self) -> usize {
+        if self.no_answer.is_silent() { 0 } else { self.diagnostics.in_op() }
+    }
+
+    /// Returns the time since the last complete reply, in ns, once that is ten cycles or more;
+    /// device states are unknown then.
+    #[must_use]
+    pub fn silent_ns(&self) -> Option<u64> {
+        self.no_answer.is_silent().then(|| self.wire.now().ns_since(self.no_answer.answered_at()))
+    }
+
+    /// Returns when all frames of a cycle were last answered.
+    #[must_use]
+    pub fn answered_at(&self) -> Instant {
+        self.no_answer.answered_at()
+    }
+
+    /// Returns whether releases are locked to the reference clock.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.clock_sync.as_ref().is_some_and(ClockSync::is_locked)
+    }
+
+    /// Returns the last AL status and AL status code of a device; `None` if it or the whole segment
+    /// does not answer.
+    #[must_use]
+    pub fn al_status(&self, device: usize) -> Option<(u8, u16)> {
+        self.diagnostics.status(device).filter(|_| !self.no_answer.is_silent())
+    }
+
+    /// Returns the inputs received last.
+    #[must_use]
+    pub fn inputs(&self) -> &[u8] {
+        &self.inputs
+    }
+
+    /// Returns the outputs that are sent next.
+    #[must_use]
+    pub fn outputs(&self) -> &[u8] {
+        &self.outputs
+    }
+
+    /// Returns the wire.
+    #[must_use]
+    pub fn wire(&self) -> &W {
+        &self.wire
+    }
+
+    /// Returns the wire for changes, such as faults of a simulated segment.
+    pub fn wire_mut(&mut self) -> &mut W {
+        &mut self.wire
+    }
+}

@@ -1,0 +1,234 @@
+//! One cycle of the bus: frames out, replies in, and what they show.
+//!
+//! Nothing is allocated here, and nothing is waited for except the replies of the cycle.
+
+use onbeat_rt::frame::LONGEST;
+use onbeat_rt::time::Instant;
+
+use super::Bus;
+use crate::bus::clock_sync::LockChange;
+use crate::bus::cyclic::{CycleReply, FrameClass};
+use crate::bus::no_answer::Change;
+use crate::bus::options::ExchangeMode;
+use crate::bus::rate_limit::EventRateLimit;
+use onbeat_ethercat::event::EventKind;
+use onbeat_ethercat::step::{BusCycle, Controller};
+use onbeat_ethercat::wire::Wire;
+
+/// Number of cycles in which late replies to ethercrab's frames may arrive; they do not count as
+/// frames of another MainDevice.
+const LIBRARY_CYCLES: u64 = 100;
+/// Number of cycles for which missing replies count as late after a late one.
+const LATE_FOR: u64 = 10;
+
+/// Rate limits of events that can occur in each cycle.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct EventRateLimits {
+    lost: EventRateLimit,
+    late: EventRateLimit,
+    unknown: EventRateLimit,
+    duplicate: EventRateLimit,
+    foreign: EventRateLimit,
+    off: EventRateLimit,
+}
+
+impl<W: Wire> Bus<W> {
+    /// Runs one cycle, at or after its release. `dt_ns` is the time since the previous release, a
+    /// whole number of periods.
+    pub fn cycle<C: Controller + ?Sized>(
+        &mut self,
+        release: Instant,
+        dt_ns: u64,
+        controller: &mut C,
+    ) -> BusCycle {
+        let cycle = match self.options.mode {
+            ExchangeMode::Pipelined => {
+                self.collect(Instant::default());
+                let cycle = self.conclude(release, dt_ns);
+                self.send(release);
+                cycle
+            }
+            ExchangeMode::SameCycle { reply_within_ns } => {
+                self.send(release);
+                let until = self.wire.now().plus_ns(reply_within_ns);
+                self.collect(until);
+                self.conclude(release, dt_ns)
+            }
+        };
+
+        controller.step(&cycle, &self.inputs, &mut self.outputs);
+        self.wire.rest();
+        cycle
+    }
+
+    /// Sends the frames of the cycle and the acyclic frame.
+    fn send(&mut self, release: Instant) {
+        self.release = release;
+        self.counts.cycles += 1;
+        let Self { exchange, wire, counts, outputs, .. } = self;
+        let now = wire.now();
+        exchange.send(outputs, now, |frame| {
+            counts.sent += 1;
+            wire.send(frame);
+        });
+
+        // Recovery may have assigned another station address.
+        if let Some(station) = self.diagnostics.reference_station() {
+            self.exchange.set_clock(station);
+        }
+        if let Some(frame) = self.diagnostics.frame(self.counts.cycles) {
+            self.counts.sent += 1;
+            self.wire.send(frame);
+        }
+    }
+
+    /// Receives replies to the cycle's frames, waiting until `until` at most.
+    fn collect(&mut self, until: Instant) {
+        if self.counts.cycles == 0 {
+            return;
+        }
+        // Acyclic frames have a whole cycle's time: a pending reply is read if it is there, and not
+        // waited for.
+        while !self.exchange.is_complete() || self.diagnostics.awaits_reply() {
+            let until = if self.exchange.is_complete() { Instant::default() } else { until };
+            let Some(length) = self.wire.receive(&mut self.buffer[..], until) else { break };
+            self.take(length.min(LONGEST));
+        }
+    }
+
+    fn take(&mut self, length: usize) {
+        let now = self.wire.now();
+        let reply = &self.buffer[..length];
+        // In pipelined mode, replies arrive while the loop sleeps, so the time of reception comes
+        // from the wire.
+        let is_pipelined = self.options.mode == ExchangeMode::Pipelined;
+        let received_at = if is_pipelined { self.wire.received_at(now) } else { now };
+        let mut events = self.events.writer(self.counts.cycles, now);
+
+        let taken = match self.exchange.take(reply, &mut self.inputs, received_at) {
+            FrameClass::Acyclic if self.diagnostics.take(reply, &mut events) => return,
+            FrameClass::Acyclic => self.diagnostics.older(reply),
+            FrameClass::Foreign if self.counts.cycles <= LIBRARY_CYCLES => FrameClass::Unknown,
+            other => other,
+        };
+        let EventRateLimits { late, unknown, duplicate, foreign, .. } = &mut self.rate_limits;
+        let (limit, count, kind) = match taken {
+            FrameClass::Cyclic | FrameClass::OfScan => return,
+            FrameClass::Late => (late, &mut self.counts.late, EventKind::FrameLate),
+            FrameClass::Duplicate => {
+                (duplicate, &mut self.counts.duplicate, EventKind::FrameDuplicate)
+            }
+            FrameClass::Foreign => (foreign, &mut self.counts.foreign, EventKind::ForeignFrames),
+            FrameClass::Acyclic | FrameClass::Unknown => {
+                (unknown, &mut self.counts.unknown, EventKind::FrameUnknown)
+            }
+        };
+        *count += 1;
+        if let Some(in_row) = limit.record(events.cycle) {
+            let all = u32::try_from(*count).unwrap_or(u32::MAX);
+            events.write(
+                kind,
+                None,
+                (0, 0),
+                if kind == EventKind::ForeignFrames { all } else { in_row },
+            );
+        }
+    }
+
+    /// Evaluates the replies of the cycle, after the last wait.
+    fn conclude(&mut self, release: Instant, dt_ns: u64) -> BusCycle {
+        let answer = self.exchange.answer();
+        let expected = self.exchange.expected();
+        let right = answer.complete && answer.working_counter == expected;
+        if self.counts.cycles > 0 {
+            self.diagnostics.observe(&answer, expected);
+            self.count_cycle(&answer, right);
+            self.follow(&answer);
+        }
+
+        if right {
+            let Self { stale_inputs, layout, inputs, events, counts, .. } = self;
+            let mut events = events.writer(counts.cycles, release);
+            stale_inputs.update(layout, inputs, |place| {
+                events.write(EventKind::Frozen, Some(place), (0, 0), 0);
+            });
+        }
+        BusCycle {
+            cycle: self.counts.cycles,
+            release_ns: release.as_ns(),
+            dt_ns,
+            reference_ns: answer.reference_ns,
+            round_trip_ns: u32::try_from(answer.round_trip_ns).unwrap_or(u32::MAX),
+            working_counter: answer.working_counter,
+            expected,
+            fresh: right,
+            in_op: self.in_op() as u16,
+            devices: self.layout.devices.len() as u16,
+        }
+    }
+
+    /// Counts the cycle, and reports the begin and end of problems.
+    fn count_cycle(&mut self, answer: &CycleReply, right: bool) {
+        let expected = self.exchange.expected();
+        let mut events = self.events.writer(self.counts.cycles, self.wire.now());
+
+        if !answer.complete {
+            if let Some(in_row) = self.rate_limits.lost.record(events.cycle) {
+                events.write(EventKind::FrameLost, None, (0, 0), in_row);
+            }
+            let is_late = self.rate_limits.late.occurred_within(LATE_FOR, events.cycle);
+            if let Some(Change::NoAnswer(code)) =
+                self.no_answer.on_missed_cycle(events.cycle, self.wire.trouble(), is_late)
+            {
+                events.write(EventKind::NoAnswer, None, (0, 0), code);
+            }
+            return;
+        }
+        if let Some(Change::AnswerBack(ms)) = self.no_answer.on_reply(self.wire.now()) {
+            events.write(EventKind::AnswerBack, None, (0, 0), ms);
+        }
+        self.counts.answered += 1;
+        if right {
+            if std::mem::take(&mut self.off_reported) {
+                events.write(
+                    EventKind::WorkingCounterBack,
+                    None,
+                    (expected, answer.working_counter),
+                    self.off,
+                );
+            }
+            self.off = 0;
+            return;
+        }
+
+        self.counts.counter_off += 1;
+        self.off += 1;
+        // During bring-up, devices that are not in OP do not count.
+        if self.off == 1 && self.diagnostics.was_up() && self.rate_limits.off.allow(events.cycle) {
+            self.off_reported = true;
+            events.write(EventKind::WorkingCounterOff, None, (expected, answer.working_counter), 0);
+        }
+    }
+
+    /// Follows the reference clock.
+    fn follow(&mut self, answer: &CycleReply) {
+        self.steering_ns = 0;
+        let Some(clock_sync) =
+            self.clock_sync.as_mut().filter(|_| answer.complete && answer.reference_ns > 0)
+        else {
+            return;
+        };
+        let delay_ns = answer.sent_at.ns_since(self.release);
+        let (steering_ns, step) =
+            clock_sync.follow(answer.reference_ns, delay_ns, self.options.period_ns);
+        self.steering_ns = steering_ns;
+        let (kind, code) = match step {
+            LockChange::Same => return,
+            LockChange::Locked => (EventKind::ClockLocked, 0),
+            LockChange::Unlocked(by_ns) => (EventKind::ClockUnlocked, by_ns.unsigned_abs()),
+        };
+
+        let mut events = self.events.writer(self.counts.cycles, self.release);
+        events.write(kind, None, (0, 0), u32::try_from(code).unwrap_or(u32::MAX));
+    }
+}

@@ -1,0 +1,38 @@
+//! Ethernet and UDP: what the wire costs, what devices answer, how long a round trip takes.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`actuator`], [`io_board`] | what devices play besides an echo |
+//! | [`address`] | allow lists, and what counts as a local network |
+//! | [`device`] | devices that answer: the other end of a round trip |
+//! | [`packet`] | the wire format: messages and their bytes |
+//! | [`plan`] | a model of the wire: round trips of a topology, predicted |
+//! | [`rtt`] | round trips to devices, every packet of the schedule accounted for |
+//!
+//! ```
+//! use onbeat::net::plan::{Network, simulate};
+//!
+//! let network = Network::parse(
+//!     "[traffic]\ncycles = 10\n\
+//!      [[devices]]\nname = \"board\"\nto = \"controller\"\nlink = \"100M\"\n",
+//! )?;
+//! let prediction = simulate(&network)?;
+//! assert!(prediction.devices[0].round_trip.max_us > 0.0);
+//! # Ok::<(), onbeat::net::plan::PlanError>(())
+//! ```
+//!
+//! Absent on purpose: a timing loop of its own, printing, and any traffic that the caller did not
+//! ask for.
+
+pub mod actuator;
+pub mod address;
+pub mod device;
+pub mod io_board;
+pub mod packet;
+pub mod plan;
+pub mod rtt;
+
+use crate::probe::Description;
+
+/// The probes with a network.
+pub const PROBES: [&Description; 1] = [&rtt::RTT];

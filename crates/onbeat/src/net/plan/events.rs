@@ -1,0 +1,90 @@
+//! The queue of events: by time, and in order of creation at the same time.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use super::topology::{NodeId, PortId};
+
+/// A packet on its way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    /// On the wire, without the gap.
+    pub(super) bytes: u32,
+    pub(super) cycle: u32,
+    pub(super) class: Class,
+    pub(super) sent_ps: u64,
+}
+
+/// What a frame is, and where it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// To all devices.
+    Broadcast,
+    /// To one device.
+    Command(u32),
+    /// From one device to the controller.
+    Answer(u32),
+    /// Background traffic to a node.
+    Background(u32),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
+    /// The controller begins a cycle.
+    Cycle(u32),
+    /// A source of background traffic sends.
+    Background(u32),
+    /// A switch has read enough of a frame to forward it; `full_ps` is its last bit.
+    Forward { switch: NodeId, from: NodeId, frame: Frame, full_ps: u64 },
+    /// A frame joins the queue of a port.
+    Queue { port: PortId, frame: Frame },
+    /// A port with a queue can send again.
+    Free(PortId),
+    /// The last bit of a command has reached a device.
+    AtDevice { device: u32, frame: Frame },
+    /// The last bit of an answer has reached the controller.
+    AtController(Frame),
+}
+
+struct Entry {
+    at_ps: u64,
+    order: u64,
+    event: Event,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.order == other.order
+    }
+}
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    /// The earliest is the greatest, for a heap that returns the greatest.
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at_ps, other.order).cmp(&(self.at_ps, self.order))
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Agenda {
+    heap: BinaryHeap<Entry>,
+    order: u64,
+}
+
+impl Agenda {
+    pub(super) fn add(&mut self, at_ps: u64, event: Event) {
+        self.heap.push(Entry { at_ps, order: self.order, event });
+        self.order += 1;
+    }
+
+    pub(super) fn next(&mut self) -> Option<(u64, Event)> {
+        self.heap.pop().map(|entry| (entry.at_ps, entry.event))
+    }
+}

@@ -1,0 +1,225 @@
+//! What a simulation predicts, as figures in microseconds.
+
+use serde::Serialize;
+
+use super::file::Network;
+use super::simulation::Counts;
+use super::topology::{NetworkTopology, Role};
+
+/// The round trips of a simulation, in picoseconds.
+pub(super) struct RoundTrips {
+    /// By device, in the order of arrival.
+    by_device: Vec<Vec<u64>>,
+    /// First and last answer of each cycle.
+    of_cycle: Vec<(u64, u64)>,
+}
+
+impl RoundTrips {
+    pub(super) fn new(devices: usize) -> Self {
+        Self { by_device: vec![Vec::new(); devices], of_cycle: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, device: u32, cycle: u32, ps: u64) {
+        self.by_device[device as usize].push(ps);
+        let cycle = cycle as usize;
+        if self.of_cycle.len() <= cycle {
+            self.of_cycle.resize(cycle + 1, (u64::MAX, 0));
+        }
+        let (first, last) = &mut self.of_cycle[cycle];
+        *first = ps.min(*first);
+        *last = ps.max(*last);
+    }
+}
+
+/// Times of several packets, in microseconds. All 0 when none arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Distribution {
+    /// Smallest.
+    pub min_us: f64,
+    /// Median, by nearest rank.
+    pub p50_us: f64,
+    /// 99th percentile, by nearest rank.
+    pub p99_us: f64,
+    /// Largest.
+    pub max_us: f64,
+}
+
+impl Distribution {
+    fn of(mut values_ps: Vec<u64>) -> Self {
+        values_ps.sort_unstable();
+        let rank = |share: f64| {
+            let place = (share * values_ps.len() as f64).ceil() as usize;
+            us(values_ps.get(place.saturating_sub(1)).copied().unwrap_or(0))
+        };
+        Self { min_us: rank(0.0), p50_us: rank(0.5), p99_us: rank(0.99), max_us: rank(1.0) }
+    }
+}
+
+/// One device.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DevicePrediction {
+    /// Its name.
+    pub name: String,
+    /// The table of the plan's file that it comes from, from 1.
+    pub group: usize,
+    /// Its links to the controller: the wire time of command and answer, without any waiting.
+    pub on_wire_us: f64,
+    /// From the release to the program that takes the answer.
+    pub round_trip: Distribution,
+    /// Answers that arrived.
+    pub answered: u64,
+    /// Of these, later than one period after the release.
+    pub late: u64,
+    /// Commands or answers that a full buffer dropped.
+    pub lost: u64,
+}
+
+/// One switch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SwitchPrediction {
+    /// Its name.
+    pub name: String,
+    /// Most bytes in its buffer at the same time.
+    pub buffered_bytes: u64,
+    /// Size of the buffer; `None` without limit.
+    pub buffer_bytes: Option<u64>,
+    /// Frames that found it full.
+    pub dropped: u64,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LinkPrediction {
+    /// The sending node.
+    pub from: String,
+    /// The receiving node.
+    pub to: String,
+    /// Rate, in bit/s.
+    pub bits_per_s: u64,
+    /// Time with a frame or its gap on the wire, in percent.
+    pub busy_percent: f64,
+    /// Most frames that waited for it at the same time.
+    pub most_queued: u64,
+}
+
+/// The outcome of a simulation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// Name of the plan.
+    pub name: String,
+    /// Simulated cycles.
+    pub cycles: u64,
+    /// Period, in microseconds.
+    pub period_us: f64,
+    /// A command on the wire, from preamble to check sequence, in bytes.
+    pub command_bytes: u64,
+    /// An answer on the wire, in bytes.
+    pub answer_bytes: u64,
+    /// All answers.
+    pub round_trip: Distribution,
+    /// First answer of each cycle.
+    pub first_answer: Distribution,
+    /// Last answer of each cycle.
+    pub last_answer: Distribution,
+    /// Devices whose answers all arrived within one period.
+    pub in_time: u64,
+    /// The devices, in the order of the file: chains first.
+    pub devices: Vec<DevicePrediction>,
+    /// The switches, members of chains among them.
+    pub switches: Vec<SwitchPrediction>,
+    /// The links, two directions each.
+    pub links: Vec<LinkPrediction>,
+}
+
+impl Prediction {
+    pub(super) fn of(
+        network: &Network,
+        topology: &NetworkTopology,
+        measured: &RoundTrips,
+        counts: &Counts,
+    ) -> Self {
+        let traffic = &network.traffic;
+        let size = network.frame_size();
+        let devices = devices(network, topology, measured);
+        let of_cycles = |pick: fn(&(u64, u64)) -> u64| {
+            let answered = measured.of_cycle.iter().filter(|(_, last)| *last > 0);
+            Distribution::of(answered.map(pick).collect())
+        };
+
+        Self {
+            name: network.name.clone(),
+            cycles: traffic.cycles,
+            period_us: us(network.period_ps()),
+            command_bytes: size.on_wire(traffic.payload),
+            answer_bytes: size.on_wire(traffic.answer.unwrap_or(traffic.payload)),
+            round_trip: Distribution::of(measured.by_device.concat()),
+            first_answer: of_cycles(|(first, _)| *first),
+            last_answer: of_cycles(|(_, last)| *last),
+            in_time: devices.iter().filter(|device| device.late + device.lost == 0).count() as u64,
+            devices,
+            switches: switches(topology, counts),
+            links: links(topology, counts),
+        }
+    }
+}
+
+fn devices(
+    network: &Network,
+    topology: &NetworkTopology,
+    measured: &RoundTrips,
+) -> Vec<DevicePrediction> {
+    let traffic = &network.traffic;
+    let size = network.frame_size();
+    let both_ways =
+        size.on_wire(traffic.payload) + size.on_wire(traffic.answer.unwrap_or(traffic.payload));
+    let period_ps = network.period_ps();
+
+    let one = |(number, device): (usize, &super::topology::Device)| {
+        let values = &measured.by_device[number];
+        let path = topology.path_to(number);
+        let on_wire_ps: u64 =
+            path.iter().map(|port| both_ways * topology.ports[*port].byte_ps).sum();
+        DevicePrediction {
+            name: device.name.clone(),
+            group: device.group,
+            on_wire_us: us(on_wire_ps),
+            round_trip: Distribution::of(values.clone()),
+            answered: values.len() as u64,
+            late: values.iter().filter(|ps| **ps > period_ps).count() as u64,
+            lost: traffic.cycles - values.len() as u64,
+        }
+    };
+    topology.devices.iter().enumerate().map(one).collect()
+}
+
+fn switches(topology: &NetworkTopology, counts: &Counts) -> Vec<SwitchPrediction> {
+    let one = |(place, node): (usize, &super::topology::Node)| {
+        let Role::Switch { buffer, .. } = node.role else { return None };
+        Some(SwitchPrediction {
+            name: node.name.clone(),
+            buffered_bytes: counts.buffered[place],
+            buffer_bytes: buffer,
+            dropped: node.ports.iter().map(|port| counts.ports[*port].dropped).sum(),
+        })
+    };
+    topology.nodes.iter().enumerate().filter_map(one).collect()
+}
+
+fn links(topology: &NetworkTopology, counts: &Counts) -> Vec<LinkPrediction> {
+    let name = |node: usize| topology.nodes[node].name.clone();
+    let one = |(wiring, count): (&super::topology::Wiring, &super::simulation::PortCount)| {
+        LinkPrediction {
+            from: name(wiring.from),
+            to: name(wiring.to),
+            bits_per_s: wiring.bits_per_s,
+            busy_percent: 100.0 * count.busy_ps as f64 / counts.end_ps as f64,
+            most_queued: count.most_queued,
+        }
+    };
+    topology.ports.iter().zip(&counts.ports).map(one).collect()
+}
+
+/// Microseconds, to the nanosecond.
+fn us(ps: u64) -> f64 {
+    (ps as f64 / 1e3).round() / 1e3
+}

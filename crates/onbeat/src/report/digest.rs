@@ -1,0 +1,305 @@
+//! What a comparison needs of one run: its summary, percentiles of its resampled stretches, and
+//! their ratios to those of another.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::bootstrap::{Drawn, Stretches, interval};
+use super::cell::CellSummary;
+use super::file_facts::cell_of;
+use super::statistics::{Percentile, Share};
+use super::summary::Summary;
+use super::units::{Letters, ratio, time_ns};
+use crate::cause::CauseKind;
+use crate::record::{Cell, RunFile, Series};
+
+/// Percentiles that are compared.
+pub const SHARES: [Share; 4] = [Share::P50, Share::P99, Share::P99_9, Share::P99_99];
+
+/// Number of resamples.
+const RESAMPLES: u32 = 1000;
+
+/// More stretches of time than this are put together, see [`super::bootstrap`].
+const MOST_STRETCHES: usize = 64;
+
+/// The point of the normal distribution that 2.5 % lie above, of an interval of 95 %.
+const Z_97_5: f64 = 1.959_964;
+
+/// Points that half of 2.5 % over 1, 2, 3 and 4 lie above. Half, because an interval from few
+/// stretches of time holds less often than it should: with 2.5 % itself, 13 of 200 pairs of equal
+/// runs were said to differ.
+const Z_OF: [f64; 4] = [2.241_403, 2.497_705, 2.638_257, 2.734_369];
+
+/// Where the draws start; runs draw apart from each other, so that a run beside its own copy is not
+/// called certain.
+const SEED: u64 = 2009;
+
+/// What a comparison needs of one run.
+pub struct Digest {
+    /// How the run is called here.
+    pub name: String,
+    /// What was measured: `timer`, `cyclictest`.
+    pub probe: String,
+    /// Its summary.
+    pub summary: Summary,
+    /// What the loop's thread was given and how it waited, by name.
+    pub(super) settings: BTreeMap<String, String>,
+    pub(super) drawn: BTreeMap<(Cell, Series), BTreeMap<Share, Drawn>>,
+    /// Into how many stretches of time each series falls.
+    pub(super) stretches: BTreeMap<(Cell, Series), usize>,
+    /// Whether it is the part of a run that was measured under one of its loads.
+    pub(super) is_of_load: bool,
+}
+
+impl Digest {
+    /// Of a run's summary and the files it was made from. `place` tells runs apart that are
+    /// compared with each other; percentiles in `shares` get intervals.
+    #[must_use]
+    pub fn new(
+        name: &str,
+        place: u64,
+        summary: Summary,
+        files: &[RunFile],
+        shares: &[Share],
+    ) -> Self {
+        let mut drawn = BTreeMap::new();
+        let mut stretches_of = BTreeMap::new();
+        let mut random = fastrand::Rng::with_seed(SEED + place);
+        for file in files {
+            for series in Series::ALL {
+                let Some(stretches) = Stretches::from_file(file, series) else { continue };
+                let supported =
+                    shares.iter().filter(|share| share.is_supported_by(stretches.samples));
+                let of_share = supported
+                    .map(|share| (*share, Drawn::new(&stretches, *share, RESAMPLES, &mut random)));
+                drawn.insert((cell_of(file), series), of_share.collect());
+                let entries = file.entries.iter().filter(|entry| entry.series == series).count();
+                stretches_of.insert((cell_of(file), series), entries.min(MOST_STRETCHES));
+            }
+        }
+
+        let probe = files
+            .iter()
+            .find(|file| file.bench.is_none())
+            .map_or_else(String::new, |file| file.header.probe.clone());
+        let name = name.to_owned();
+        let settings = settings(files);
+        Self { name, probe, settings, summary, drawn, stretches: stretches_of, is_of_load: false }
+    }
+
+    /// The ratio of a percentile to that of another run's cell, with its interval where there are
+    /// enough stretches.
+    #[must_use]
+    pub fn ratio_to(
+        &self,
+        base: &Self,
+        cells: (&CellSummary, &CellSummary),
+        on: (Series, Share),
+    ) -> Option<Ratio> {
+        let (series, share) = on;
+        let [mine, other] = [cells.0, cells.1].map(|cell| figure(cell, series, share));
+        let mine = mine?;
+        let other = other?;
+        let drawn = self.drawn_of(cells.0, on).zip(base.drawn_of(cells.1, on));
+        let ratio = mine.value_ns.max(1) as f64 / other.value_ns.max(1) as f64;
+        let supported = mine.supported && other.supported;
+        let bounds = drawn
+            .filter(|_| supported)
+            .map(|(mine, other)| interval(mine.ln - other.ln, &[(other, mine)]));
+
+        let bounds = bounds.filter(|(low, high)| low.is_finite() && high.is_finite());
+        Some(Ratio {
+            metric: share.label(),
+            ratio,
+            low: bounds.map(|(low, _)| low.exp()),
+            high: bounds.map(|(_, high)| high.exp()),
+            supported,
+            differs: false,
+        })
+    }
+
+    /// The ratios of all percentiles to those of another run's cell. Which of them differ is judged
+    /// for all of them together: with intervals widened for their number, so that all of them hold
+    /// in 95 of 100 comparisons (Bonferroni).
+    #[must_use]
+    pub fn ratios_to(
+        &self,
+        base: &Self,
+        cells: (&CellSummary, &CellSummary),
+        series: Series,
+    ) -> Vec<Ratio> {
+        let of_share = |share| self.ratio_to(base, cells, (series, share));
+        let mut ratios: Vec<Ratio> = SHARES.into_iter().filter_map(of_share).collect();
+        let looked_at = ratios.iter().filter(|ratio| ratio.low.is_some()).count();
+        let stretches = [(self, cells.0), (base, cells.1)]
+            .map(|(run, cell)| run.stretches.get(&(cell.cell(), series)).copied().unwrap_or(0));
+        let wider = wider_for(looked_at, stretches[0].min(stretches[1]));
+
+        for ratio in &mut ratios {
+            let leaves_out =
+                |bound: f64| (bound.ln() - ratio.ratio.ln()) * wider + ratio.ratio.ln();
+            ratio.differs = ratio.low.is_some_and(|low| leaves_out(low) > 0.0)
+                || ratio.high.is_some_and(|high| leaves_out(high) < 0.0);
+        }
+
+        ratios
+    }
+
+    fn drawn_of(&self, cell: &CellSummary, (series, share): (Series, Share)) -> Option<&Drawn> {
+        self.drawn.get(&(cell.cell(), series))?.get(&share)
+    }
+}
+
+/// How much wider than a 95 % interval each of `intervals` must be to hold together with the
+/// others, from `stretches` stretches of time: Student's t with the fewest degrees of freedom that
+/// there can be (Abramowitz and Stegun, 26.7.5).
+fn wider_for(intervals: usize, stretches: usize) -> f64 {
+    let freedom = stretches.saturating_sub(1).max(3) as f64;
+    let t = |z: f64| {
+        let first = (z.powi(3) + z) / 4.0;
+        let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
+        let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
+        z + first / freedom + second / freedom.powi(2) + third / freedom.powi(3)
+    };
+
+    t(Z_OF[intervals.clamp(1, Z_OF.len()) - 1]) / t(Z_97_5)
+}
+
+fn figure(cell: &CellSummary, series: Series, share: Share) -> Option<Percentile> {
+    cell.series.get(&series)?.percentile(share)
+}
+
+/// One percentile over that of the first run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ratio {
+    /// `p99`.
+    pub metric: String,
+    /// Above 1 this run is the later one.
+    pub ratio: f64,
+    /// Lower end of its 95 % interval; `None` where fewer than four stretches, or unsupported
+    /// figures, allow none.
+    pub low: Option<f64>,
+    /// Its upper end.
+    pub high: Option<f64>,
+    /// Whether at least ten samples are above both figures.
+    pub supported: bool,
+    /// Whether it differs from 1, judged together with the other percentiles of the series.
+    pub differs: bool,
+}
+
+impl Ratio {
+    /// `x 1.23 (1.1 to 1.4)`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let bounds = self
+            .low
+            .zip(self.high)
+            .map(|(low, high)| format!(" ({} to {})", ratio(low), ratio(high)));
+        let sign = if self.supported { "" } else { "~" };
+        format!("{sign}x {}{}", ratio(self.ratio), bounds.unwrap_or_default())
+    }
+}
+
+/// One run's figures of one series in one cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunFigures {
+    /// Place of the run, from 0.
+    pub run: usize,
+    /// The run's own name of the cell.
+    pub tuning: String,
+    /// The load that ran.
+    pub load: String,
+    /// Samples.
+    pub count: u64,
+    /// Smallest, in nanoseconds.
+    pub min_ns: u64,
+    /// Mean, in nanoseconds.
+    pub mean_ns: f64,
+    /// Standard deviation (divided by n), in nanoseconds.
+    pub sd_ns: f64,
+    /// Percentiles.
+    pub percentiles: Vec<Percentile>,
+    /// Largest, in nanoseconds.
+    pub max_ns: u64,
+    /// `max_ns - min_ns`.
+    pub jitter_ns: u64,
+    /// `(max - mean) / SD`; `None` when all samples are equal.
+    pub tail_ratio: Option<f64>,
+    /// Whether extremes, mean and SD come from histogram buckets and are as exact as these.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub from_buckets: bool,
+    /// Cycles that ended after the next release; `None` where another tool measured and did not
+    /// count them.
+    pub overruns: Option<u64>,
+    /// Deadline misses; `None` as above.
+    pub deadline_misses: Option<u64>,
+    /// Skipped releases; `None` as above.
+    pub skipped: Option<u64>,
+    /// Samples beyond the spike limit; `None` as above.
+    pub spikes: Option<u64>,
+    /// Spikes by their main cause.
+    pub causes: BTreeMap<CauseKind, u64>,
+    /// Percentiles over those of the first run that has this cell; empty for that run itself.
+    pub ratios: Vec<Ratio>,
+}
+
+/// One series in one cell, run by run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Compared {
+    /// `PMCS under paper`; empty where each run has one cell.
+    pub cell: String,
+    /// Which series.
+    pub series: Series,
+    /// Runs that have it, in order.
+    pub runs: Vec<RunFigures>,
+}
+
+impl RunFigures {
+    /// Of one cell; `None` where it has no sample of the series.
+    pub(super) fn new(run: usize, cell: &CellSummary, series: Series) -> Option<Self> {
+        let of = cell.series.get(&series)?;
+        Some(Self {
+            run,
+            tuning: cell.tuning.clone(),
+            load: cell.load.clone(),
+            count: of.count,
+            min_ns: of.min_ns,
+            mean_ns: of.mean_ns,
+            sd_ns: of.sd_ns,
+            percentiles: SHARES.into_iter().filter_map(|share| of.percentile(share)).collect(),
+            max_ns: of.max_ns,
+            jitter_ns: of.jitter_ns,
+            tail_ratio: of.tail_ratio,
+            from_buckets: of.from_buckets,
+            overruns: cell.overruns,
+            deadline_misses: cell.deadline_misses,
+            skipped: cell.skipped,
+            spikes: cell.spike_count,
+            causes: cell.causes.iter().map(|(kind, count)| (*kind, count.spikes)).collect(),
+            ratios: Vec::new(),
+        })
+    }
+}
+
+fn settings(files: &[RunFile]) -> BTreeMap<String, String> {
+    let mut settings = BTreeMap::new();
+    let Some(timing) = files.iter().find_map(|file| file.header.timing.as_ref()) else {
+        return settings;
+    };
+    let benched = files.iter().filter(|file| file.header.timing.is_some()).count() > 1;
+    let mut add = |name: &str, value: String| settings.insert(name.to_owned(), value);
+    add("deadline", time_ns(timing.deadline_ns, Letters::Ascii));
+    add("work", time_ns(timing.work_ns, Letters::Ascii));
+    add("overrun policy", timing.on_overrun.clone());
+    add("phase", time_ns(timing.phase_ns, Letters::Ascii));
+
+    // Cells of a bench differ in these by intention.
+    if !benched {
+        add("wait", timing.wait.clone());
+        add("priority", timing.priority.to_string());
+        add("CPU of the loop", timing.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()));
+    }
+
+    settings
+}

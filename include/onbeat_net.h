@@ -1,0 +1,168 @@
+/* The packets of onbeat, version 1: for firmware that answers `onbeat measure rtt`, or plays an actuator or an I/O board.
+ *
+ * This file is complete; docs/net.md specifies the format. A device that answers echo requests, all of it:
+ *
+ *     static uint16_t answer(unsigned char *bytes, uint16_t length, uint64_t received_ns)
+ *     {
+ *         struct onbeat_packet packet;
+ *         if (!onbeat_packet_read(&packet, bytes, length) || packet.kind != ONBEAT_ECHO_REQUEST)
+ *             return 0;
+ *         packet.kind = ONBEAT_ECHO_ANSWER;
+ *         packet.received_ns = received_ns;
+ *         packet.answered_ns = now_ns();
+ *         memcpy(bytes, &packet, sizeof packet);
+ *         return length;
+ *     }
+ *
+ * C11 or C++17. The structs are the bytes on the wire where the processor is little-endian, as almost all are: the header refuses others.
+ */
+#ifndef ONBEAT_NET_H
+#define ONBEAT_NET_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "onbeat_net.h: the structs are little-endian; write the fields byte by byte on this processor (docs/net.md)"
+#endif
+
+#ifdef __cplusplus
+#define ONBEAT_NET_ASSERT static_assert
+#else
+#define ONBEAT_NET_ASSERT _Static_assert
+#endif
+
+#define ONBEAT_NET_PORT 7470u
+#define ONBEAT_NET_VERSION 1u
+#define ONBEAT_NET_MAGIC 0x54424E4Fu /* "ONBT" */
+#define ONBEAT_NET_MOST_BYTES 1472u
+
+enum onbeat_packet_kind {
+    ONBEAT_ECHO_REQUEST = 1,
+    ONBEAT_ECHO_ANSWER = 2,
+    ONBEAT_ACTUATOR_COMMAND = 3,
+    ONBEAT_ACTUATOR_FEEDBACK = 4,
+    ONBEAT_IO_COMMAND = 5,
+    ONBEAT_IO_FEEDBACK = 6
+};
+
+enum onbeat_actuator_mode {
+    ONBEAT_ACTUATOR_OFF = 0,
+    ONBEAT_ACTUATOR_POSITION = 1,
+    ONBEAT_ACTUATOR_VELOCITY = 2,
+    ONBEAT_ACTUATOR_TORQUE = 3
+};
+
+/* Bits of `state` of an actuator. */
+#define ONBEAT_LIFETIME_OVER 1u
+#define ONBEAT_VELOCITY_LIMITED 2u
+#define ONBEAT_TORQUE_LIMITED 4u
+#define ONBEAT_FAULT 8u
+
+/* The header of every message. */
+struct onbeat_packet {
+    uint32_t magic;       /*  0: ONBEAT_NET_MAGIC */
+    uint8_t version;      /*  4: ONBEAT_NET_VERSION */
+    uint8_t kind;         /*  5: enum onbeat_packet_kind */
+    uint16_t device;      /*  6 */
+    uint64_t sequence;    /*  8 */
+    uint64_t sent_ns;     /* 16: by the controller's clock */
+    uint64_t received_ns; /* 24: by the device's clock; 0 in requests */
+    uint64_t answered_ns; /* 32: by the device's clock; 0 in requests */
+    uint32_t session;     /* 40 */
+    uint32_t lifetime_us; /* 44: validity of a command after its receipt; 0: until the next one */
+    uint16_t length;      /* 48: bytes of the whole message */
+    uint16_t reserved[3]; /* 50: 0 */
+};
+
+struct onbeat_actuator_command {
+    uint8_t mode; /*  0: enum onbeat_actuator_mode */
+    uint8_t reserved[7];
+    double position_rad;       /*  8 */
+    float velocity_rad_s;      /* 16 */
+    float torque_nm;           /* 20 */
+    float most_velocity_rad_s; /* 24: 0: the device's limit */
+    float most_torque_nm;      /* 28: 0: the device's limit */
+};
+
+struct onbeat_actuator_feedback {
+    uint8_t mode;                /*  0 */
+    uint8_t state;               /*  1: bits */
+    uint16_t fault;              /*  2: 0 for none */
+    uint32_t command_age_us;     /*  4 */
+    uint64_t command_sequence;   /*  8 */
+    double position_rad;         /* 16 */
+    double target_rad;           /* 24 */
+    float velocity_rad_s;        /* 32 */
+    float torque_nm;             /* 36 */
+    float current_a;             /* 40 */
+    float supply_v;              /* 44 */
+    float temperatures_c[2];     /* 48: motor, board */
+    float gyro_rad_s[3];         /* 56 */
+    float acceleration_m_s2[3];  /* 68 */
+    uint64_t loop_cycles;        /* 80 */
+    uint32_t loop_period_ns;     /* 88 */
+    uint32_t loop_latency_ns;    /* 92 */
+    uint8_t reserved[48];        /* 96 */
+};
+
+struct onbeat_io_command {
+    uint32_t digital_mask; /*  0 */
+    uint32_t digital;      /*  4 */
+    uint32_t pwm_mask;     /*  8 */
+    uint32_t reserved;     /* 12 */
+    float pwm[8];          /* 16 */
+};
+
+struct onbeat_io_feedback {
+    uint32_t digital_in;       /*   0 */
+    uint32_t digital_out;      /*   4 */
+    uint64_t changed_ns[8];    /*   8: 0 for none */
+    uint64_t sampled_ns;       /*  72 */
+    float analogue_v[16];      /*  80 */
+    float pwm[8];              /* 144 */
+    uint64_t command_sequence; /* 176 */
+    uint32_t command_age_us;   /* 184 */
+    uint32_t reserved;         /* 188 */
+};
+
+ONBEAT_NET_ASSERT(sizeof(struct onbeat_packet) == 56, "header");
+ONBEAT_NET_ASSERT(sizeof(struct onbeat_actuator_command) == 32, "actuator command");
+ONBEAT_NET_ASSERT(sizeof(struct onbeat_actuator_feedback) == 144, "actuator feedback");
+ONBEAT_NET_ASSERT(sizeof(struct onbeat_io_command) == 48, "I/O command");
+ONBEAT_NET_ASSERT(sizeof(struct onbeat_io_feedback) == 192, "I/O feedback");
+ONBEAT_NET_ASSERT(offsetof(struct onbeat_packet, sequence) == 8, "sequence");
+ONBEAT_NET_ASSERT(offsetof(struct onbeat_packet, session) == 40, "session");
+ONBEAT_NET_ASSERT(offsetof(struct onbeat_packet, length) == 48, "length");
+ONBEAT_NET_ASSERT(offsetof(struct onbeat_actuator_command, position_rad) == 8, "position");
+ONBEAT_NET_ASSERT(offsetof(struct onbeat_actuator_feedback, loop_cycles) == 80, "loop_cycles");
+ONBEAT_NET_ASSERT(offsetof(struct onbeat_io_feedback, analogue_v) == 80, "analogue_v");
+ONBEAT_NET_ASSERT(offsetof(struct onbeat_io_feedback, command_sequence) == 176, "command_sequence");
+
+/* Bytes of the body of a kind; 0 for an echo, whose body has any length, and for an undefined kind. */
+static inline uint16_t onbeat_body_bytes(uint8_t kind)
+{
+    switch (kind) {
+    case ONBEAT_ACTUATOR_COMMAND: return (uint16_t)sizeof(struct onbeat_actuator_command);
+    case ONBEAT_ACTUATOR_FEEDBACK: return (uint16_t)sizeof(struct onbeat_actuator_feedback);
+    case ONBEAT_IO_COMMAND: return (uint16_t)sizeof(struct onbeat_io_command);
+    case ONBEAT_IO_FEEDBACK: return (uint16_t)sizeof(struct onbeat_io_feedback);
+    default: return 0;
+    }
+}
+
+/* Reads the header of a datagram. Returns 1 when it is a message of this version, otherwise 0. */
+static inline int onbeat_packet_read(struct onbeat_packet *packet, const void *bytes, size_t length)
+{
+    if (length < sizeof *packet)
+        return 0;
+    memcpy(packet, bytes, sizeof *packet);
+    if (packet->magic != ONBEAT_NET_MAGIC || packet->version != ONBEAT_NET_VERSION || packet->length != length)
+        return 0;
+    if (packet->kind < ONBEAT_ECHO_REQUEST || packet->kind > ONBEAT_IO_FEEDBACK)
+        return 0;
+    return packet->kind <= ONBEAT_ECHO_ANSWER || length == sizeof *packet + onbeat_body_bytes(packet->kind);
+}
+
+#endif

@@ -1,0 +1,30 @@
+package onbeat;
+
+/** A channel cannot be read, or a robot not be commanded. The message begins with an identifier that a script can compare. */
+public final class OnbeatException extends RuntimeException {
+    private static final long serialVersionUID = 1;
+
+    /** The channel does not exist. */
+    public static final String NO_CHANNEL = "onbeat:ring:no_channel";
+    /** The writer has ended, and everything it had published was read. */
+    public static final String ENDED = "onbeat:ring:ended";
+    /** The object is not a ring, or of another version. */
+    public static final String NOT_A_RING = "onbeat:ring:not_a_ring";
+    /** The type has no such field, or its bytes cannot be read. */
+    public static final String TYPE = "onbeat:type";
+
+    /** A command was refused, or the robot takes none. */
+    public static final String ROBOT = "onbeat:robot";
+
+    private final String identifier;
+
+    OnbeatException(String identifier, String sentence) {
+        super(identifier + ": " + sentence);
+        this.identifier = identifier;
+    }
+
+    /** Returns the identifier, one of the constants of this class. */
+    public String identifier() {
+        return identifier;
+    }
+}

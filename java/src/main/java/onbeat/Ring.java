@@ -1,0 +1,325 @@
+package onbeat;
+
+import java.io.Closeable;
+import java.io.File;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.MappedByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.Paths;
+import java.nio.file.StandardOpenOption;
+import java.util.Arrays;
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * The reading end of a channel, for one thread. The writer is never delayed, and learns nothing of its readers.
+ *
+ * <p>{@code docs/ring.md} specifies the memory. Numbers that others change are loaded between {@link #fence()}s.
+ */
+public final class Ring implements Closeable {
+    private static final long MAGIC = ByteBuffer.wrap("ONBEATRG".getBytes(StandardCharsets.US_ASCII))
+            .order(ByteOrder.nativeOrder()).getLong();
+    private static final long VERSION = 1;
+    private static final int HEADER_BYTES = 384;
+    private static final int STATE = 40;
+    private static final int WRITTEN = 320;
+    /** Bytes of a slot before its payload: sequence, time, length. */
+    private static final int HEAD_BYTES = 24;
+    private static final long LOOK_EVERY_NS = 100_000;
+    private static final long CHECK_EVERY_NS = 100_000_000;
+
+    private final String channel;
+    private final MappedByteBuffer memory;
+    private final long slots;
+    private final int slotBytes;
+    private final int slotsAt;
+    private final long writer;
+    private final Definition definition;
+    private final String description;
+
+    /** The slot being read; allocated once. */
+    private final byte[] slot;
+    private final ByteBuffer slotBuffer;
+    private final ByteBuffer source;
+    private Layout layout;
+    private long next;
+    private long received;
+    private long lost;
+    private long slotNumber;
+    private volatile int fenced;
+
+    private Ring(String channel, MappedByteBuffer memory) {
+        this.channel = channel;
+        this.memory = memory;
+        writer = memory.getLong(32);
+        slots = memory.getLong(48);
+        slotBytes = (int) memory.getLong(56);
+        slotsAt = (int) memory.getLong(64);
+        String type = text(160, 160).split("\0", 2)[0];
+        definition = new Definition(type, text(HEADER_BYTES, (int) memory.getLong(72)));
+        description = text((int) memory.getLong(80), (int) memory.getLong(88));
+        slot = new byte[slotBytes - HEAD_BYTES];
+        slotBuffer = ByteBuffer.wrap(slot).order(ByteOrder.LITTLE_ENDIAN);
+        source = memory.duplicate();
+        next = written() + 1;
+    }
+
+    /**
+     * Opens a channel, such as {@code walker/cycle}, for records from now on.
+     *
+     * @throws OnbeatException if the channel does not exist
+     */
+    public static Ring open(String channel) {
+        if (!channel.matches("[\\w.-]{1,64}/[\\w.-]{1,64}")) {
+            throw new OnbeatException(OnbeatException.NO_CHANNEL, channel + " is not a channel; write NAME/TOPIC");
+        }
+        Path path = Paths.get("/dev/shm", "onbeat:" + channel.replace('/', ':'));
+        try (FileChannel file = FileChannel.open(path, StandardOpenOption.READ)) {
+            if (file.size() < HEADER_BYTES || file.size() > Integer.MAX_VALUE) {
+                throw new OnbeatException(OnbeatException.NOT_A_RING, path + " is not a complete ring");
+            }
+            MappedByteBuffer memory = file.map(FileChannel.MapMode.READ_ONLY, 0, file.size());
+            memory.order(ByteOrder.nativeOrder());
+            if (memory.getLong(0) != MAGIC || memory.getLong(8) != VERSION) {
+                throw new OnbeatException(OnbeatException.NOT_A_RING, path + " is not a ring of version " + VERSION);
+            }
+            return new Ring(channel, memory);
+        } catch (NoSuchFileException none) {
+            String others = String.join(", ", channels());
+            String sentence = "channel " + channel + " does not exist; there are: " + (others.isEmpty() ? "none" : others);
+            throw new OnbeatException(OnbeatException.NO_CHANNEL, sentence);
+        } catch (IOException why) {
+            throw new OnbeatException(OnbeatException.NOT_A_RING, "cannot open " + path + ": " + why.getMessage());
+        }
+    }
+
+    /** Returns the names of all channels on this machine. */
+    public static String[] channels() {
+        String[] files = new File("/dev/shm").list((folder, name) -> name.startsWith("onbeat:"));
+        if (files == null) return new String[0];
+        Arrays.sort(files);
+        for (int i = 0; i < files.length; i++) files[i] = files[i].substring(7).replace(':', '/');
+        return files;
+    }
+
+    /** Moves to the oldest record that is kept. */
+    public void rewind() {
+        next = Math.max(written() - (slots - 2), 1);
+    }
+
+    /** Returns the number of records published and not yet read. */
+    public long pending() {
+        return Math.max(written() + 1 - next, 0);
+    }
+
+    /** Returns whether a record can be read at once. */
+    public boolean hasNew() {
+        return pending() > 0;
+    }
+
+    /** Returns the number of records received. */
+    public long received() {
+        return received;
+    }
+
+    /** Returns the number of records lost, because they were overwritten before they were read. */
+    public long lost() {
+        return lost;
+    }
+
+    /** Returns the name of the type. */
+    public String type() {
+        return definition.name;
+    }
+
+    /** Returns the writer's text about this channel: joints, devices, values, in JSON. */
+    public String description() {
+        return description;
+    }
+
+    /**
+     * Returns the next record, or null after {@code ms} milliseconds; 0 never waits.
+     *
+     * @throws OnbeatException if the writer has ended and everything was read
+     */
+    public Message next(int ms) {
+        if (!await(ms) || !take()) return null;
+        return message();
+    }
+
+    /** Returns the newest record, or null; those before it are passed over and not counted as lost. */
+    public Message latest() {
+        next = Math.max(next, written());
+        return take() ? message() : null;
+    }
+
+    /**
+     * Returns fields of all records since the last call; waits up to {@code ms} milliseconds for the first one. The table
+     * ends before a record whose texts or sequences have other lengths.
+     */
+    public Table drain(String[] fields, int ms) {
+        long lostBefore = lost;
+        int room = await(ms) ? (int) Math.min(pending(), slots) : 0;
+        double[] at = new double[room];
+        long[] numbers = new long[room];
+        double[] rows = null;
+        Layout.Part[] parts = null;
+        int columns = 0;
+        int count = 0;
+        while (count < room && take()) {
+            if (parts == null) {
+                parts = parts(fields);
+                for (Layout.Part part : parts) columns += part.count;
+                rows = new double[room * columns];
+            } else if (!layout.fits(slotBuffer, slotLength)) {
+                next--;
+                received--;
+                break;
+            }
+            at[count] = slotAtNs / 1e9;
+            numbers[count] = slotNumber;
+            int column = 0;
+            for (Layout.Part part : parts) {
+                for (int i = 0; i < part.count; i++) rows[column++ * room + count] = part.number(slotBuffer, i);
+            }
+            count++;
+        }
+
+        double[] values = packed(rows, columns, room, count);
+        return new Table(count, columns, values, Arrays.copyOf(at, count), Arrays.copyOf(numbers, count), lost - lostBefore);
+    }
+
+    /** Forgets the channel. The memory is unmapped with the object. */
+    @Override
+    public void close() {
+        layout = null;
+    }
+
+    private int slotLength;
+    private long slotAtNs;
+
+    /** Columns of {@code room} rows, of which {@code count} are used, without the rest. */
+    private static double[] packed(double[] rows, int columns, int room, int count) {
+        if (rows == null || room == count) return rows == null ? new double[0] : rows;
+        double[] values = new double[count * columns];
+        for (int column = 0; column < columns; column++) {
+            System.arraycopy(rows, column * room, values, column * count, count);
+        }
+        return values;
+    }
+
+    private Layout.Part[] parts(String[] fields) {
+        prepareLayout();
+        Layout.Part[] parts = new Layout.Part[fields.length];
+        for (int i = 0; i < fields.length; i++) parts[i] = layout.part(fields[i]);
+        return parts;
+    }
+
+    private Message message() {
+        prepareLayout();
+        return new Message(slotNumber, slotAtNs, Arrays.copyOf(slot, slotLength), layout);
+    }
+
+    private void prepareLayout() {
+        if (layout == null || !layout.fits(slotBuffer, slotLength)) {
+            // The layout keeps its message, and the slot is read again.
+            ByteBuffer own = ByteBuffer.wrap(Arrays.copyOf(slot, slotLength)).order(ByteOrder.LITTLE_ENDIAN);
+            layout = new Layout(definition, own, slotLength);
+        }
+    }
+
+    /** Copies the next record into {@link #slot}; false if there is none. Counts what was lost. */
+    private boolean take() {
+        while (true) {
+            long newest = written();
+            if (newest < next) return false;
+            if (newest - next < slots - 1 && copy()) {
+                slotNumber = next++;
+                received++;
+                return true;
+            }
+            long oldest = Math.max(written() - (slots - 2), 1) + slots / 8;
+            long first = Math.max(oldest, next + 1);
+            lost += first - next;
+            next = first;
+        }
+    }
+
+    private boolean copy() {
+        int at = slotsAt + (int) (next % slots) * slotBytes;
+        long sequence = memory.getLong(at);
+        fence();
+        slotAtNs = memory.getLong(at + 8);
+        slotLength = (int) Math.min(Math.max(memory.getLong(at + 16), 0), slot.length);
+        source.position(at + HEAD_BYTES);
+        source.get(slot, 0, slotLength);
+        fence();
+        return sequence == 2 * next && memory.getLong(at) == sequence;
+    }
+
+    private long written() {
+        fence();
+        long written = memory.getLong(WRITTEN);
+        fence();
+        return written;
+    }
+
+    /** Keeps loads before it before those behind it: a volatile store, then a volatile load, is a full fence. */
+    private void fence() {
+        fenced = 1;
+        if (fenced == 0) throw new AssertionError("stored above");
+    }
+
+    /**
+     * Waits until a record can be read, at most {@code ms} milliseconds; returns whether one can. 0 never waits.
+     *
+     * @throws OnbeatException if the writer has ended and everything was read
+     */
+    public boolean await(int ms) {
+        if (hasNew()) return true;
+        long now = System.nanoTime();
+        long end = now + ms * 1_000_000L;
+        long check = ms > 0 ? now + CHECK_EVERY_NS : now;
+        while (!hasNew()) {
+            if (now - check >= 0) {
+                checkAlive();
+                check = now + CHECK_EVERY_NS;
+            }
+            if (now - end >= 0 || Thread.interrupted()) return hasNew();
+            LockSupport.parkNanos(LOOK_EVERY_NS);
+            now = System.nanoTime();
+        }
+        return true;
+    }
+
+    private void checkAlive() {
+        long state = memory.getLong(STATE);
+        long pid = writer & ((1 << 22) - 1);
+        String why = null;
+        if (state == 2) why = "the writer of " + channel + " has ended";
+        else if (state == 3) why = "the writer of " + channel + " was replaced; open the channel again";
+        else if (!isAlive(pid)) why = "the writer of " + channel + ", process " + pid + ", is gone; start it again";
+        if (why != null && !hasNew()) throw new OnbeatException(OnbeatException.ENDED, why);
+    }
+
+    private boolean isAlive(long pid) {
+        try {
+            String stat = new String(Files.readAllBytes(Paths.get("/proc/" + pid + "/stat")), StandardCharsets.UTF_8);
+            String[] fields = stat.substring(stat.lastIndexOf(')') + 2).split(" ");
+            return !"ZXx".contains(fields[0]) && Long.parseLong(fields[19]) == writer >>> 22;
+        } catch (IOException | RuntimeException gone) {
+            return false;
+        }
+    }
+
+    private String text(int at, int length) {
+        byte[] bytes = new byte[length];
+        for (int i = 0; i < length; i++) bytes[i] = memory.get(at + i);
+        return new String(bytes, StandardCharsets.UTF_8);
+    }
+}

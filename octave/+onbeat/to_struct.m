@@ -1,0 +1,14 @@
+function s = to_struct (message)
+  % Converts a message of the Java client to a struct; [] stays [].
+  s = [];
+  if isempty (message)
+    return;
+  end
+  s = struct ('number', message.number (), 'at', message.at ());
+  names = strsplit (char (message.fieldNames ()), ' ');
+  for i = 1:numel (names)
+    name = strrep (names{i}, '.', '_');
+    name = regexprep (name, '[^a-zA-Z0-9_]', '_');
+    s.(name) = message.get (names{i});
+  end
+end

@@ -1,0 +1,164 @@
+"""Message definitions in the `.msg` language, as a ring carries them, and numpy types for their bytes."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from .errors import OnbeatError
+
+_NUMBERS = {
+    "bool": "?",
+    "byte": "u1",
+    "char": "u1",
+    "int8": "i1",
+    "uint8": "u1",
+    "int16": "<i2",
+    "uint16": "<u2",
+    "int32": "<i4",
+    "uint32": "<u4",
+    "int64": "<i8",
+    "uint64": "<u8",
+    "float32": "<f4",
+    "float64": "<f8",
+}
+_HEADER_BYTES = 4
+
+
+class TypeMismatch(OnbeatError):
+    """The type of a channel cannot be read as it was asked for."""
+
+    code = "onbeat:type"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a message: `kind` is a number, `string`, or the name of a message."""
+
+    name: str
+    kind: str
+    #: None for a single value, a number for an array, -1 for a sequence.
+    count: int | None
+
+
+def parse(name: str, text: str) -> dict[str, list[Field]]:
+    """Returns the fields of the type `name` and of all types behind it in the text of a schema."""
+    parts = re.split(r"^={3,}\nMSG: *(.+)\n", text, flags=re.MULTILINE)
+    types = {name: _fields(name, parts[0])}
+    for other, definition in zip(parts[1::2], parts[2::2], strict=True):
+        full = _full_name(other.strip(), name)
+        types[full] = _fields(full, definition)
+    return types
+
+
+def _full_name(name: str, user: str) -> str:
+    parts = name.split("/")
+    package = parts[0] if len(parts) > 1 else user.split("/")[0]
+    return f"{package}/msg/{parts[-1]}"
+
+
+def _fields(of: str, text: str) -> list[Field]:
+    fields = []
+    for line in text.splitlines():
+        match = re.match(r"\s*([\w/]+(?:<=\d+)?)(\[[^\]]*\])?\s+([a-z]\w*)\b(?!\s*=)", line)
+        if not match:
+            continue
+        kind, several, name = match.groups()
+        kind = kind.split("<=")[0]
+        if kind not in _NUMBERS and kind != "string":
+            kind = _full_name(kind, of)
+        count = None
+        if several is not None:
+            number = several[1:-1]
+            count = int(number) if number.isdigit() else -1
+        fields.append(Field(name, kind, count))
+    return fields
+
+
+class Layout:
+    """Where the fields of a message are, as long as its texts and sequences keep their lengths.
+
+    The messages of a robot have the lengths of its joints and of its process image, so one layout serves all of
+    them, and reading a thousand is one numpy view.
+    """
+
+    def __init__(self, types: dict[str, list[Field]], name: str, message: bytes):
+        self._types = types
+        self._message = message
+        self._at = 0
+        self._names: list[str] = []
+        self._formats: list = []
+        self._offsets: list[int] = []
+        #: Offsets of the numbers of elements, which must be the same in all messages.
+        self._counts: list[int] = []
+        if message[:2] != b"\x00\x01":
+            raise TypeMismatch(f"{name}: the message does not begin with 00 01: it is not CDR, little-endian")
+        self._message_fields(name, "")
+        if self._at + _HEADER_BYTES > len(message):
+            raise TypeMismatch(f"{name}: the message of {len(message)} bytes is not complete")
+        self.bytes = len(message)
+        self.dtype = np.dtype(
+            {
+                "names": self._names,
+                "formats": self._formats,
+                "offsets": self._offsets,
+                "itemsize": len(message),
+            }
+        )
+
+    def fits(self, messages: np.ndarray) -> np.ndarray:
+        """Returns for each row of bytes whether its texts and sequences have the lengths of this layout."""
+        same = np.ones(len(messages), dtype=bool)
+        for at in self._counts:
+            own = np.frombuffer(self._message[at : at + 4], dtype="u1")
+            same &= (messages[:, at : at + 4] == own).all(axis=1)
+        return same
+
+    def _align(self, size: int) -> None:
+        self._at += -self._at % size
+
+    def _count(self) -> int:
+        self._align(4)
+        at = self._at + _HEADER_BYTES
+        self._counts.append(at)
+        self._at += 4
+        return int.from_bytes(self._message[at : at + 4], "little")
+
+    def _message_fields(self, name: str, prefix: str) -> None:
+        fields = self._types.get(name)
+        if fields is None:
+            raise TypeMismatch(f"the type {name} is not defined in the schema of the channel")
+        for field in fields:
+            path = prefix + field.name
+            if field.count is None and field.kind not in _NUMBERS and field.kind != "string":
+                self._message_fields(field.kind, path + ".")
+                continue
+            count = self._count() if field.count == -1 else field.count
+            if field.kind in _NUMBERS:
+                self._numbers(path, field.kind, count)
+            else:
+                for place in range(1 if count is None else count):
+                    indexed = path if count is None else f"{path}[{place}]"
+                    if field.kind == "string":
+                        self._text(indexed)
+                    else:
+                        self._message_fields(field.kind, indexed + ".")
+        if not fields:
+            self._at += 1
+
+    def _numbers(self, path: str, kind: str, count: int | None) -> None:
+        number = np.dtype(_NUMBERS[kind])
+        if count != 0:
+            self._align(number.itemsize)
+        self._add(path, number if count is None else (number, (count,)))
+        self._at += number.itemsize * (1 if count is None else count)
+
+    def _text(self, path: str) -> None:
+        length = self._count()
+        self._add(path, f"S{max(length - 1, 1)}" if length > 1 else "S1")
+        self._at += length
+
+    def _add(self, path: str, format_) -> None:
+        self._names.append(path)
+        self._formats.append(format_)
+        self._offsets.append(self._at + _HEADER_BYTES)

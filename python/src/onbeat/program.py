@@ -1,0 +1,67 @@
+"""Starts the program onbeat and returns its summary."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+
+from .errors import OnbeatError
+from .summary import Summary
+
+
+class ProgramError(OnbeatError):
+    """The program is missing, or could not do what was asked. The text is its own."""
+
+    code = "onbeat:program"
+
+
+def program() -> str:
+    """Returns the path of the program: the variable ONBEAT, else the one in PATH."""
+    found = os.environ.get("ONBEAT") or shutil.which("onbeat")
+    if found is None:
+        raise ProgramError("the program onbeat is not in PATH; install it, or set the variable ONBEAT to its path")
+    return found
+
+
+def call(words: Sequence[str]) -> dict:
+    """Runs a command that prints one JSON object. Its exit status 1 (FAIL) is a result, not an error."""
+    done = subprocess.run([program(), *words], capture_output=True, text=True, check=False)
+    if not done.stdout.strip():
+        why = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise ProgramError(f"onbeat {words[0]}: {why[-1].removeprefix('error: ')}")
+    return json.loads(done.stdout)
+
+
+def _options(options: dict[str, object]) -> list[str]:
+    """Options of the command line from named arguments: `limit_on="events=0"` is --limit-on events=0."""
+    words: list[str] = []
+    for name, value in options.items():
+        option = "--" + name.rstrip("_").replace("_", "-")
+        if value is True:
+            words.append(option)
+        elif value is not None and value is not False:
+            words += [option, str(value)]
+    return words
+
+
+def bench(
+    duration: str = "2m",
+    tunings: Sequence[str] | None = None,
+    loads: Sequence[str] | None = None,
+    **options: object,
+) -> Summary:
+    """Runs `onbeat bench` and returns its summary.
+
+    `duration` is the total time, such as "12m". Further options are those of the command line with underscores:
+    `bench(limit="100us", at=99.99)`.
+    """
+    words = ["bench", "--json", "--for", duration]
+    words += ["--tunings", ",".join(tunings)] if tunings else []
+    words += ["--loads", ",".join(loads)] if loads else []
+    return Summary(call(words + _options(options)))
+
+
+def measure(probe: str = "timer", duration: str = "10s", **options: object) -> Summary:
+    """Runs `onbeat measure PROBE` and returns its summary. Further options are those of the command line."""
+    return Summary(call(["measure", probe, "--json", "--for", duration, *_options(options)]))

@@ -1,0 +1,329 @@
+"""Reads channels: records that robots and buses publish in shared memory. docs/ring.md specifies them.
+
+    import onbeat.ring
+
+    with onbeat.ring.open("walker/cycle") as cycles:
+        batch = cycles.drain(timeout=1.0)
+        batch["actual_rad"]         # cycles x joints, rad
+        batch.at_ns                 # release of each cycle, CLOCK_MONOTONIC
+
+The writer is never delayed, and no thread is started. A reader that falls behind further than the ring is long
+counts what it lost: `stats()["lost"]`.
+"""
+
+import json
+import mmap
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from .definition import Layout, parse
+from .errors import OnbeatError
+
+_DIRECTORY = Path("/dev/shm")
+_PREFIX = "onbeat:"
+_MAGIC = int.from_bytes(b"ONBEATRG", "little")
+_VERSION = 1
+#: Words of the header.
+_STATE, _WRITTEN = 5, 40
+_HEADER_BYTES = 384
+#: Words of a slot before its payload: sequence, time, length.
+_HEAD_WORDS = 3
+#: Interval between two looks at an empty ring, and between two checks of its writer, in s.
+_LOOK_EVERY, _CHECK_EVERY = 0.0005, 0.1
+_PID_BITS = 22
+
+
+class RingError(OnbeatError):
+    """A channel cannot be opened or read."""
+
+    code = "onbeat:ring"
+
+
+class NoChannel(RingError):
+    """The channel does not exist."""
+
+    code = "onbeat:ring:no_channel"
+
+
+class WriterEnded(RingError):
+    """The writer has ended, was killed, or was replaced, and everything it had published was read."""
+
+    code = "onbeat:ring:ended"
+
+
+def channels() -> list[str]:
+    """Returns the names of all channels on this machine, such as `walker/cycle`."""
+    found = (path.name[len(_PREFIX) :].split(":") for path in _DIRECTORY.glob(_PREFIX + "*:*"))
+    return sorted("/".join(parts) for parts in found if len(parts) == 2)
+
+
+def open(channel: str, start: str = "newest") -> "Reader":  # noqa: A001 (as onbeat.ring.open)
+    """Opens a channel. `start` is `newest`, for records from now on, or `oldest`, for those that are kept."""
+    return Reader(channel, start)
+
+
+class Batch:
+    """Consecutive records as numpy arrays: `batch["field"]` has a row for each record.
+
+    `numbers` are the numbers of the records, `at_ns` their times (CLOCK_MONOTONIC, ns), `lost` the number of records
+    that were lost before the first one.
+    """
+
+    def __init__(self, numbers, at_ns, records, lost, description):
+        self.numbers: np.ndarray = numbers
+        self.at_ns: np.ndarray = at_ns
+        self.records: np.ndarray = records
+        self.lost: int = lost
+        self.description: dict = description
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, field: str) -> np.ndarray:
+        if field not in (self.records.dtype.names or ()):
+            names = ", ".join(self.records.dtype.names or ["none"])
+            raise KeyError(f"the message has no field {field!r}; it has {names}")
+        return self.records[field]
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the fields."""
+        return self.records.dtype.names or ()
+
+    def joint(self, name: str) -> int:
+        """Returns the column of a joint in `target_rad` and the other arrays of joints."""
+        names = [joint["name"] for joint in self.description.get("joints", [])]
+        if name not in names:
+            raise KeyError(f"the robot has no joint {name!r}; it has {', '.join(names)}")
+        return names.index(name)
+
+    def value(self, device: str, index: int, entry: int = 0, part: str = "inputs") -> np.ndarray:
+        """Returns a value of the process image, such as `value("left knee", 0x6064)`: one signed number per record.
+
+        `part` is `inputs` or `outputs`. A value of one bit is 0 or 1.
+        """
+        found = [
+            value
+            for value in self.description.get(part, [])
+            if (value["device"], value["index"], value["entry"]) == (device, index, entry)
+        ]
+        if not found:
+            raise KeyError(f"the {part} have no value {index:04x}:{entry} of {device!r}")
+        return _bits(self[part], found[0]["bit_at"], found[0]["bits"])
+
+
+def _bits(image: np.ndarray, at: int, bits: int) -> np.ndarray:
+    """Takes `bits` bits of each row, with a sign if there is more than one."""
+    first, last = at // 8, (at + bits + 7) // 8
+    whole = np.zeros(len(image), dtype="u8")
+    for byte in range(first, min(last, first + 8)):
+        whole |= image[:, byte].astype("u8") << np.uint64(8 * (byte - first))
+    whole >>= np.uint64(at % 8)
+    unused = 64 - bits
+    if bits == 1:
+        return (whole & np.uint64(1)).astype("i8")
+    return (whole << np.uint64(unused)).view("i8") >> np.int64(unused)
+
+
+class Reader:
+    """The reading end of a channel."""
+
+    def __init__(self, channel: str, start: str = "newest"):
+        if not re.fullmatch(r"[\w.-]{1,64}/[\w.-]{1,64}", channel, flags=re.ASCII):
+            raise RingError(f"{channel!r} is not the name of a channel; write NAME/TOPIC")
+        if start not in ("newest", "oldest"):
+            raise ValueError(f"start is {start!r}; use 'newest' or 'oldest'")
+        self.channel = channel
+        self._map(_DIRECTORY / (_PREFIX + channel.replace("/", ":")))
+        self._received = 0
+        self._lost = 0
+        self._layout: Layout | None = None
+        newest = int(self._words[_WRITTEN])
+        self._next = newest + 1 if start == "newest" else max(newest - (self._slots - 2), 1)
+
+    def _map(self, path: Path) -> None:
+        try:
+            with path.open("rb") as file:
+                bytes_ = os.fstat(file.fileno()).st_size
+                if bytes_ < _HEADER_BYTES:
+                    raise RingError(f"{path} is not a complete ring; open it again in a moment")
+                self._memory = mmap.mmap(file.fileno(), bytes_, access=mmap.ACCESS_READ)
+        except FileNotFoundError:
+            others = ", ".join(channels()) or "none"
+            raise NoChannel(f"channel {self.channel} does not exist; there are: {others}") from None
+        self._words = np.frombuffer(self._memory, dtype="u8", count=bytes_ // 8)
+        head = [int(word) for word in self._words[:12]]
+        if head[0] != _MAGIC:
+            raise RingError(f"{path} is not a ring of onbeat")
+        if head[1] != _VERSION:
+            raise RingError(f"the ring of {self.channel} has version {head[1]}, this package reads {_VERSION}")
+        self._writer = head[4]
+        self._slots, slot_bytes, slots_at = head[6], head[7], head[8]
+        slots = self._words[slots_at // 8 : slots_at // 8 + self._slots * slot_bytes // 8]
+        self._ring = slots.reshape(self._slots, slot_bytes // 8)
+        raw = bytes(self._memory[160:320])
+        #: Name of the type, such as `onbeat_msgs/msg/Cycle`.
+        self.type = raw.split(b"\0")[0].decode()
+        #: Hash of the type, as ROS 2 writes it.
+        self.hash = "RIHS01_" + bytes(self._memory[128:160]).hex()
+        #: Definition of the type.
+        self.schema = bytes(self._memory[_HEADER_BYTES : _HEADER_BYTES + head[9]]).decode()
+        text = bytes(self._memory[head[10] : head[10] + head[11]]).decode()
+        #: The writer's text about this channel: joints, devices, values.
+        self.description: dict = json.loads(text) if text else {}
+        self._types = parse(self.type, self.schema)
+
+    def __enter__(self) -> "Reader":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forgets the memory. Arrays that were returned are copies and stay valid."""
+        del self._words, self._ring
+        self._memory.close()
+
+    @property
+    def pending(self) -> int:
+        """Number of records published and not yet read."""
+        return max(int(self._words[_WRITTEN]) + 1 - self._next, 0)
+
+    def has_new(self) -> bool:
+        """Whether a record can be read at once."""
+        return self.pending > 0
+
+    def stats(self) -> dict[str, int]:
+        """Returns how many records were received and lost by this reader, and how many are pending."""
+        return {"received": self._received, "lost": self._lost, "pending": self.pending}
+
+    def drain(self, timeout: float = 0.0, most: int | None = None) -> Batch:
+        """Returns all records since the last call, at most `most`.
+
+        Waits up to `timeout` seconds for the first one; 0 never waits. The batch is empty after the timeout. Raises
+        `WriterEnded` when the writer has ended and everything was read.
+        """
+        self._wait(timeout)
+        return self._take(self._slots if most is None else most)
+
+    def next(self, timeout: float = 0.0) -> np.void | None:
+        """Returns the next record; `None` after `timeout` seconds. `record["field"]` is the value of a field."""
+        self._wait(timeout)
+        batch = self._take(1)
+        return batch.records[0] if len(batch) else None
+
+    def latest(self) -> np.void | None:
+        """Returns the newest record, and passes over those before it without counting them as lost."""
+        self._next = max(self._next, int(self._words[_WRITTEN]))
+        batch = self._take(1)
+        return batch.records[0] if len(batch) else None
+
+    def batches(self, timeout: float = 1.0) -> Iterator[Batch]:
+        """Yields batches until the writer has ended, or nothing came for `timeout` seconds."""
+        while True:
+            try:
+                batch = self.drain(timeout)
+            except WriterEnded:
+                return
+            if not len(batch):
+                return
+            yield batch
+
+    def _wait(self, timeout: float) -> None:
+        end = time.monotonic() + timeout
+        check = time.monotonic() + _CHECK_EVERY
+        while not self.pending:
+            now = time.monotonic()
+            if now >= check or timeout <= 0:
+                self._check_alive()
+                check = now + _CHECK_EVERY
+            if now >= end:
+                return
+            time.sleep(min(_LOOK_EVERY, max(end - now, 0)))
+
+    def _check_alive(self) -> None:
+        state = int(self._words[_STATE])
+        if self.pending:
+            return
+        if state == 2:
+            raise WriterEnded(f"the writer of {self.channel} has ended")
+        if state == 3:
+            raise WriterEnded(f"the writer of {self.channel} was replaced; open the channel again")
+        pid = self._writer & ((1 << _PID_BITS) - 1)
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+            is_alive = fields[0] not in "ZXx" and int(fields[19]) == self._writer >> _PID_BITS
+        except (OSError, IndexError, ValueError):
+            is_alive = False
+        # It may have ended in order in between.
+        if not is_alive and int(self._words[_STATE]) == state and not self.pending:
+            raise WriterEnded(f"the writer of {self.channel}, process {pid}, is gone; start it again")
+
+    def _take(self, most: int) -> Batch:
+        """Copies records, then drops, as lost, those that the writer has overwritten in the meantime."""
+        lost = 0
+        while True:
+            newest = int(self._words[_WRITTEN])
+            behind = newest - self._next
+            if behind >= self._slots - 1:
+                lost += self._skip_to(newest)
+                continue
+            last = min(newest, self._next + most - 1)
+            numbers = np.arange(self._next, last + 1, dtype="u8")
+            copied, overwritten = self._copy(numbers)
+            if overwritten == len(numbers) > 0:
+                lost += self._skip_to(int(self._words[_WRITTEN]))
+                continue
+            self._next = last + 1
+            self._lost += overwritten
+            self._received += len(numbers) - overwritten
+            return self._batch(numbers[overwritten:], copied[overwritten:], lost + overwritten)
+
+    def _skip_to(self, newest: int) -> int:
+        oldest = max(newest - (self._slots - 2), 1) + self._slots // 8
+        first = max(oldest, self._next + 1)
+        lost = first - self._next
+        self._lost += lost
+        self._next = first
+        return lost
+
+    def _copy(self, numbers: np.ndarray) -> tuple[np.ndarray, int]:
+        """Returns a copy of the slots of consecutive records, and how many of them, the first ones, are overwritten.
+
+        The order of these loads is that of the program on x86-64, where loads are not reordered with each other.
+        """
+        if len(numbers) == 0:
+            return self._ring[:0].copy(), 0
+        first = int(numbers[0]) % self._slots
+        until_end = min(len(numbers), self._slots - first)
+        parts = [self._ring[first : first + until_end], self._ring[: len(numbers) - until_end]]
+        before = np.concatenate([part[:, 0] for part in parts])
+        copied = np.concatenate(parts)
+        after = np.concatenate([part[:, 0] for part in parts])
+        wanted = numbers * np.uint64(2)
+        wrong = np.flatnonzero((before != wanted) | (after != wanted))
+        return copied, int(wrong[-1]) + 1 if len(wrong) else 0
+
+    def _batch(self, numbers: np.ndarray, copied: np.ndarray, lost: int) -> Batch:
+        if len(numbers) == 0:
+            dtype = self._layout.dtype if self._layout else np.dtype([])
+            return Batch(numbers, copied[:, 1], np.empty(0, dtype), lost, self.description)
+        length = int(copied[0, 2])
+        payload = copied[:, _HEAD_WORDS:].view("u1")
+        if self._layout is None or not self._layout.fits(payload[:1]).all():
+            self._layout = Layout(self._types, self.type, payload[0, :length].tobytes())
+        same = (copied[:, 2] == length) & self._layout.fits(payload)
+        if not same.all():
+            # Records of other lengths begin the next batch.
+            kept = int(np.argmin(same))
+            self._next -= len(numbers) - kept
+            self._received -= len(numbers) - kept
+            numbers, copied, payload = numbers[:kept], copied[:kept], payload[:kept]
+        rows = np.ascontiguousarray(payload[:, :length])
+        records = rows.view(self._layout.dtype).reshape(len(rows))
+        return Batch(numbers, copied[:, 1].copy(), records, lost, self.description)

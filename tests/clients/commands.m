@@ -1,0 +1,51 @@
+% Commands a joint at 100 Hz while it reads every cycle, in Octave; then waits to be killed.
+% octave commands.m NAME SECONDS REPOSITORY CLASSES
+words = argv ();
+[name, seconds, repository, classes] = words{1:4};
+javaaddpath (classes);
+addpath (fullfile (repository, 'octave'));
+
+robot = [];
+while isempty (robot)
+  try
+    robot = onbeat.commander (name);
+    cycles = onbeat.open ([name '/cycle']);
+  catch why
+    if ~any (strcmp (why.identifier, {'onbeat:robot', 'onbeat:ring:no_channel'}))
+      rethrow (why);
+    end
+    pause (0.05);
+  end
+end
+cycles.rewind ();
+
+numbers = zeros (0, 1);
+positions = zeros (0, 1);
+commands = 0;
+began = tic ();
+while toc (began) < str2double (seconds)
+  onbeat.command (robot, {'left knee', 'right knee'}, [0.3 + 0.2 * sin(pi * toc (began)), 0.1]);
+  commands = commands + 1;
+  [M, at, more] = onbeat.drain (cycles, 'actual_rad');
+  if ~isempty (M)
+    numbers = [numbers; double(more)];
+    positions = [positions; M(:, 1)];
+  end
+  pause (0.01);
+end
+
+refused = '';
+try
+  onbeat.command (robot, 'left knee', 9);
+  for i = 1:200
+    pause (0.01);
+    onbeat.command (robot, 'left knee', 0.3);
+  end
+catch why
+  refused = why.message;
+end
+s = onbeat.stats (cycles);
+printf ('{"commands": %d, "count": %d, "last": %d, "lost": %d, "travelled_rad": %g, "refused": "%s"}\n', commands, ...
+        numel (numbers), numbers(end), s.lost, max (positions) - min (positions), strrep (refused, '"', '\"'));
+fflush (stdout);
+pause (60);

@@ -1,0 +1,60 @@
+"""Reads all cycles of a robot with the Python package and prints what it saw, as JSON."""
+
+import json
+import sys
+import time
+
+import numpy as np
+import onbeat.ring
+
+channel, pace = sys.argv[1], float(sys.argv[2])
+end = time.monotonic() + 60
+while True:
+    try:
+        cycles = onbeat.ring.open(channel, start="oldest")
+        break
+    except onbeat.ring.RingError:
+        if time.monotonic() > end:
+            raise
+        time.sleep(0.01)
+print("open", flush=True)
+
+numbers, worst, ended = [], 0, ""
+position = 0x6064
+agrees = True
+while not ended:
+    try:
+        batch = cycles.drain(timeout=1.0)
+    except onbeat.ring.WriterEnded as why:
+        ended = str(why)
+        break
+    if not len(batch):
+        continue
+    numbers.append(batch.numbers)
+    worst = max(worst, int(batch["wakeup_latency_ns"].max()))
+    knee = batch.joint("left knee")
+    actual = batch["actual_rad"][:, knee]
+    raw = batch.value("left knee", position)
+    # The joint's position follows from the drive's in the same cycle.
+    moved = np.flatnonzero(np.diff(raw) != 0)
+    agrees &= bool(np.all(np.sign(np.diff(raw))[moved] == np.sign(np.diff(actual))[moved]))
+    time.sleep(pace)
+
+numbers = np.concatenate(numbers)
+print(
+    json.dumps(
+        {
+            "count": len(numbers),
+            "first": int(numbers[0]),
+            "last": int(numbers[-1]),
+            "in_order": bool((np.diff(numbers.astype("i8")) > 0).all()),
+            "stats": cycles.stats(),
+            "worst_ns": worst,
+            "agrees": agrees,
+            "type": cycles.type,
+            "joints": len(cycles.description["joints"]),
+            "ended": ended,
+        }
+    )
+)
+cycles.close()

@@ -1,0 +1,149 @@
+//! The shape of the code: paragraphs in long functions, one name for one type.
+
+use std::collections::BTreeMap;
+
+use super::source::{Source, block, code_without_tests, line_of, words};
+use super::{catches, holds, tracked};
+
+/// Source files of the crates.
+fn of_crates(sources: &[Source]) -> impl Iterator<Item = &Source> {
+    let is_code = |source: &&Source| {
+        source.path.starts_with("crates/")
+            && source.path.contains("/src/")
+            && source.has_extension(&["rs"])
+            && !source.path.contains("/tests")
+    };
+    sources.iter().filter(is_code)
+}
+
+// ---- paragraphs
+
+/// A body of this length has more than one step; one expression, such as a `match`, may be longer.
+const LONG_BODY: usize = 25;
+/// Statements of a body that has steps.
+const STATEMENTS: usize = 4;
+
+/// Statements of a body that are not inside a block of it.
+fn statements(body: &str) -> usize {
+    let mut depth = 0;
+    let mut count = 0;
+    for c in body.chars() {
+        match c {
+            '{' | '(' | '[' => depth += 1,
+            '}' | ')' | ']' => depth -= 1,
+            ';' if depth == 0 => count += 1,
+            _ => {}
+        }
+    }
+
+    count
+}
+
+fn functions_without_paragraphs(sources: &[Source]) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in of_crates(sources) {
+        let code = code_without_tests(&source.text);
+        let lines: Vec<&str> = source.text.lines().collect();
+        for function in words(&code, "fn") {
+            let Some(open) = code[function.end..].find(['{', ';']).map(|at| function.end + at)
+            else {
+                continue;
+            };
+            if code[open..].starts_with(';') {
+                continue;
+            }
+
+            let end = open + block(&code[open..]);
+            let first = line_of(&code, open);
+            let last = line_of(&code, end - 1);
+            let body = lines.get(first..last.saturating_sub(1)).unwrap_or_default();
+            let has_steps = body.len() >= LONG_BODY
+                && statements(&code[open + 1..end.saturating_sub(1)]) >= STATEMENTS;
+            if has_steps && !body.iter().any(|line| line.trim().is_empty()) {
+                let what = format!("{} lines without a blank line between steps", body.len());
+                found.push(source.at(line_of(&code, function.start), &what));
+            }
+        }
+    }
+
+    found
+}
+
+#[test]
+fn long_functions_have_paragraphs() {
+    holds(functions_without_paragraphs);
+}
+
+#[test]
+fn a_long_function_in_one_piece_is_found() {
+    let steps = "    step(1,\n        2);\n".repeat(LONG_BODY / 2 + 1);
+    let wrong = format!("fn f() {{\n{steps}}}\n");
+    let right = format!("fn f() {{\n{steps}\n    last();\n}}\n");
+    catches(functions_without_paragraphs, "crates/onbeat-rt/src/wait.rs", &wrong, 1, &right);
+}
+
+// ---- names
+
+/// Names that types of several files share: each is the word of both fields, and the two never
+/// meet. New ones are found, and so are those that no longer share their name.
+const SHARED: &str = "Body Distribution Header Answer Baseline Bench Bus Cell Chosen Clock Command Companion ControlSocket Counters \
+    Decoder Description Destination DeviceTable Dictionary Direction Encoder Entry Error \
+    Event Fault Field Figures FileTable Frame Free Ladder Lines LoopOptions Message \
+    Named Outcome Plan PlanError Port Prediction Progress Recipe ReleaseGrid Robot Role \
+    RoundTrips Row Segment Store Task Value Verdict";
+
+/// The files that declare a type of each name.
+fn declared(sources: &[Source]) -> BTreeMap<String, Vec<String>> {
+    let mut declared: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for source in of_crates(sources) {
+        let code = code_without_tests(&source.text);
+        for keyword in ["struct", "enum", "trait"] {
+            for place in words(&code, keyword) {
+                let rest = code[place.end..].trim_start();
+                let name: String =
+                    rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                if name.starts_with(char::is_uppercase) {
+                    let place = source.at(line_of(&code, place.start), "");
+                    declared.entry(name).or_default().push(place);
+                }
+            }
+        }
+    }
+
+    declared
+}
+
+fn names_of_several_types(sources: &[Source]) -> Vec<String> {
+    let shared: Vec<&str> = SHARED.split_whitespace().collect();
+    let files = |places: &[String]| {
+        let mut files: Vec<&str> =
+            places.iter().filter_map(|place| place.split(':').next()).collect();
+        files.dedup();
+        files.len()
+    };
+    declared(sources)
+        .into_iter()
+        .filter(|(name, places)| files(places) > 1 && !shared.contains(&name.as_str()))
+        .flat_map(|(name, places)| {
+            places.into_iter().map(move |place| format!("{place} another type is named {name} too"))
+        })
+        .collect()
+}
+
+#[test]
+fn one_name_is_one_type() {
+    holds(names_of_several_types);
+    let declared = declared(&tracked());
+    for name in SHARED.split_whitespace() {
+        let places = declared.get(name).map_or(0, Vec::len);
+        assert!(places > 1, "{name} is the name of one type now: take it off the list");
+    }
+}
+
+#[test]
+fn a_second_type_of_a_name_is_found() {
+    let planted = |path: &str, text: &str| Source::planted(path, text);
+    let first = planted("crates/onbeat-rt/src/wait.rs", "pub struct Nap;\n");
+    let second = planted("crates/onbeat/src/load/mod.rs", "enum Nap {\n    Short,\n}\n");
+    assert_eq!(names_of_several_types(&[first, second]).len(), 2);
+}

@@ -1,0 +1,232 @@
+//! Messages are those of ROS 2: rosbags, which knows nothing of onbeat, encodes random messages of
+//! each type; this crate, and the generated C and Python, decode them and encode the same bytes.
+//!
+//! Python's packages are installed below `target/` on the first run, which needs the network then.
+//! Where Python is missing, or it cannot be equipped, every test here is counted as ignored, with
+//! the reason in its line.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output};
+use std::sync::OnceLock;
+
+use libtest_mimic::{Arguments, Completion, Trial};
+use onbeat_message::{TypeSet, generate, own};
+
+/// Messages of each type.
+const MESSAGES: u64 = 10_000;
+
+fn main() -> ExitCode {
+    let tests = [
+        trial("hashes_are_those_of_ros_2", hashes_match),
+        trial("random_messages_are_encoded_to_the_same_bytes", bytes_match),
+        trial("generated_python_has_the_same_values_and_bytes", python_matches),
+        trial("generated_c_has_the_same_bytes", c_matches),
+        trial("generated_rust_has_the_same_bytes", rust_matches),
+        trial_if("generated_java_has_the_same_bytes", has_java, java_matches),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
+}
+
+fn trial(name: &str, body: fn(&Peer)) -> Trial {
+    trial_if(name, || Ok(()), body)
+}
+
+fn trial_if(name: &str, has: fn() -> Result<(), String>, body: fn(&Peer)) -> Trial {
+    Trial::ignorable_test(name, move || {
+        static PEER: OnceLock<Result<Peer, String>> = OnceLock::new();
+        match (PEER.get_or_init(Peer::equip), has()) {
+            (Err(reason), _) => Ok(Completion::ignored_with(reason.clone())),
+            (_, Err(reason)) => Ok(Completion::ignored_with(reason)),
+            (Ok(peer), Ok(())) => {
+                body(peer);
+                Ok(Completion::Completed)
+            }
+        }
+    })
+}
+
+/// Python with rosbags, and the messages it has encoded.
+struct Peer {
+    program: PathBuf,
+    folder: tempfile::TempDir,
+    hashes: BTreeMap<String, String>,
+    types: TypeSet,
+}
+
+fn here() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/messages")
+}
+
+fn done(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{errors}", output.status);
+    output
+}
+
+impl Peer {
+    fn equip() -> Result<Self, String> {
+        let place = here().join("../../target/messages-venv");
+        let program = place.join("bin/python");
+        let works = || {
+            let imports = Command::new(&program).args(["-c", "import rosbags, numpy"]).output();
+            imports.is_ok_and(|output| output.status.success())
+        };
+        if !works() {
+            let made = Command::new("python3").args(["-m", "venv"]).arg(&place).output();
+            if !made.is_ok_and(|output| output.status.success()) {
+                return Err("python3 with venv is not installed (package python3-venv)".to_owned());
+            }
+            let wanted = here().join("requirements.txt");
+            let _ = Command::new(&program)
+                .args(["-m", "pip", "install", "-q", "-r"])
+                .arg(wanted)
+                .output();
+        }
+        if !works() {
+            return Err("rosbags cannot be installed: no network, or not for this Python".into());
+        }
+
+        let folder = tempfile::tempdir().unwrap();
+        let mut make = Command::new(&program);
+        make.arg(here().join("peer.py")).arg("make").arg(folder.path()).arg(MESSAGES.to_string());
+        let hashes = serde_json::from_slice(&done(&mut make).stdout).unwrap();
+        Ok(Self { program, folder, hashes, types: types() })
+    }
+
+    fn messages(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name.replace('/', "-")).with_extension("bin")
+    }
+}
+
+/// The types of onbeat and those beside this file.
+fn types() -> TypeSet {
+    let mut types = own::types();
+    for entry in std::fs::read_dir(here().join("msg/demo_msgs/msg")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = format!("demo_msgs/msg/{}", path.file_stem().unwrap().to_str().unwrap());
+        types.add(&name, &std::fs::read_to_string(path).unwrap()).unwrap();
+    }
+    types
+}
+
+fn hashes_match(peer: &Peer) {
+    assert_eq!(peer.hashes.len(), peer.types.names().count());
+    for (name, theirs) in &peer.hashes {
+        let ours = peer.types.hash(name).unwrap();
+        let hex: String = ours.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(&format!("RIHS01_{hex}"), theirs, "{name}");
+    }
+}
+
+fn bytes_match(peer: &Peer) {
+    for name in peer.types.names() {
+        let data = std::fs::read(peer.messages(name)).unwrap();
+        let (mut left, mut count) = (data.as_slice(), 0);
+        while let Some((length, rest)) = left.split_first_chunk() {
+            let (message, rest) = rest.split_at(u32::from_le_bytes(*length) as usize);
+            let value = peer.types.value(name, message).unwrap();
+            assert_eq!(peer.types.encode(name, &value).unwrap(), message, "{name}: {value:?}");
+            (left, count) = (rest, count + 1);
+        }
+        assert_eq!(count, MESSAGES, "{name}");
+    }
+}
+
+fn python_matches(peer: &Peer) {
+    for name in peer.types.names() {
+        let code = generate::python(&peer.types, name).unwrap();
+        std::fs::write(peer.messages(name).with_extension("py"), code).unwrap();
+    }
+    let mut python = Command::new(&peer.program);
+    python.arg(here().join("peer.py")).arg("python").arg(peer.folder.path());
+    let counts: BTreeMap<String, u64> = serde_json::from_slice(&done(&mut python).stdout).unwrap();
+    assert_eq!(counts.len(), peer.types.names().count());
+    assert!(counts.values().all(|count| *count == MESSAGES), "{counts:?}");
+}
+
+/// As C11 and as C++17, without a warning, and with the compiler's own checks of memory.
+fn c_matches(peer: &Peer) {
+    const STRICT: [&str; 6] =
+        ["-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", "-include"];
+    for name in peer.types.names() {
+        let header = peer.messages(name).with_extension("h");
+        std::fs::write(&header, generate::c(&peer.types, name).unwrap()).unwrap();
+        let program = header.with_extension("program");
+        let message = name.replace("/msg/", "_");
+        for (compiler, standard) in [("c++", ["-std=c++17", "-xc++"]), ("cc", ["-std=c11", "-xc"])]
+        {
+            let mut compile = Command::new(compiler);
+            compile.args(standard).args(STRICT).arg(&header).arg(format!("-DMESSAGE={message}"));
+            done(compile.arg(here().join("same.c")).arg("-o").arg(&program));
+        }
+        let output = done(Command::new(&program).arg(peer.messages(name)));
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), MESSAGES.to_string(), "{name}");
+    }
+}
+
+/// One program with a module for each type.
+fn rust_matches(peer: &Peer) {
+    let folder = peer.folder.path();
+    let (mut modules, mut calls) = (String::new(), String::new());
+    for (place, name) in peer.types.names().enumerate() {
+        let code = generate::rust(&peer.types, name).unwrap();
+        std::fs::write(folder.join(format!("m{place}.rs")), code).unwrap();
+        modules.push_str(&format!("mod m{place};\n"));
+        let own = name.rsplit('/').next().unwrap();
+        let file = peer.messages(name);
+        calls.push_str(&format!("    same(r#\"{}\"#, |bytes| ", file.display()));
+        calls.push_str(&format!("m{place}::{own}::decode(bytes).unwrap().encode().unwrap());\n"));
+    }
+    let same = r#"
+fn same(path: &str, again: fn(&[u8]) -> Vec<u8>) {
+    let data = std::fs::read(path).unwrap();
+    let (mut left, mut count) = (data.as_slice(), 0);
+    while let Some((length, rest)) = left.split_first_chunk() {
+        let (message, rest) = rest.split_at(u32::from_le_bytes(*length) as usize);
+        assert_eq!(again(message), message, "{path}");
+        (left, count) = (rest, count + 1);
+    }
+    println!("{count}");
+}
+"#;
+    let main = folder.join("same.rs");
+    std::fs::write(&main, format!("{modules}{same}\nfn main() {{\n{calls}}}\n")).unwrap();
+    let mut compile = Command::new("rustc");
+    compile.args(["--edition", "2024", "-Dwarnings", "-Copt-level=1", "-o"]);
+    done(compile.arg(folder.join("same")).arg(main));
+    all_are_the_same(&done(&mut Command::new(folder.join("same"))), peer);
+}
+
+fn has_java() -> Result<(), String> {
+    let found = Command::new("javac").arg("-version").output();
+    found
+        .map(|_| ())
+        .map_err(|_| "javac is not installed (package default-jdk-headless)".to_owned())
+}
+
+fn java_matches(peer: &Peer) {
+    let folder = peer.folder.path().join("java");
+    let mut compile = Command::new("javac");
+    compile.args(["--release", "8", "-Xlint:all,-options", "-Werror", "-d"]).arg(&folder);
+    let mut run = Command::new("java");
+    run.arg("-cp").arg(&folder).arg("Same");
+    for name in peer.types.names() {
+        let file = folder.join(name.replace("/msg/", "/")).with_extension("java");
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, generate::java(&peer.types, name).unwrap()).unwrap();
+        compile.arg(file);
+        run.arg(name.replace("/msg/", ".")).arg(peer.messages(name));
+    }
+    done(compile.arg(here().join("Same.java")));
+    all_are_the_same(&done(&mut run), peer);
+}
+
+/// A program has printed the number of equal messages for each type.
+fn all_are_the_same(output: &Output, peer: &Peer) {
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let counts: Vec<u64> = said.lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(counts, vec![MESSAGES; peer.types.names().count()]);
+}
