@@ -82,6 +82,89 @@ fn a_long_function_in_one_piece_is_found() {
     catches(functions_without_paragraphs, "crates/onbeat-rt/src/wait.rs", &wrong, 1, &right);
 }
 
+// ---- pairs and constructors
+
+/// What stands behind the parenthesis that `text` begins inside of.
+fn behind_parenthesis(text: &str) -> &str {
+    let mut depth = 1;
+    for (at, c) in text.char_indices() {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        if depth == 0 {
+            return &text[at + 1..];
+        }
+    }
+
+    ""
+}
+
+/// `let (a, b) = (x, y)` saves a line and hides that there are two steps.
+fn pairs_that_save_a_line(sources: &[Source]) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in of_crates(sources) {
+        let code = code_without_tests(&source.text);
+        for place in words(&code, "let") {
+            let Some(pattern) = code[place.end..].trim_start().strip_prefix('(') else { continue };
+            let names = |c: char| c.is_alphanumeric() || matches!(c, '_' | ',' | ' ');
+            let Some(value) = pattern.trim_start_matches(names).strip_prefix(") = (") else {
+                continue;
+            };
+
+            // Behind the parenthesis of one value follows its method, such as `.sin_cos()`.
+            if behind_parenthesis(value).starts_with(';') {
+                found.push(source.at(line_of(&code, place.start), "two values in one `let`"));
+            }
+        }
+    }
+
+    found
+}
+
+#[test]
+fn a_let_binds_one_value() {
+    holds(pairs_that_save_a_line);
+}
+
+#[test]
+fn two_values_in_one_let_are_found() {
+    let wrong = "fn f() {\n    let (mut a, b) = (0, g(1));\n}\n";
+    let right = "fn f() {\n    let (a, b) = (0.5).sin_cos();\n    let (c, d) = split();\n}\n";
+    catches(pairs_that_save_a_line, "crates/onbeat-rt/src/wait.rs", wrong, 1, right);
+}
+
+/// Associated functions that make a value and are named `of`: `new` and `from_...` say what they
+/// do.
+fn constructors_named_of(sources: &[Source]) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in of_crates(sources) {
+        let code = code_without_tests(&source.text);
+        for place in words(&code, "fn") {
+            let Some(arguments) = code[place.end..].trim_start().strip_prefix("of(") else {
+                continue;
+            };
+            let signature = arguments.split(['{', ';']).next().unwrap_or_default();
+            let is_method = signature.split(',').next().is_some_and(|first| first.contains("self"));
+            if !is_method && signature.split("->").nth(1).is_some_and(|made| made.contains("Self"))
+            {
+                found.push(source.at(line_of(&code, place.start), "a constructor named `of`"));
+            }
+        }
+    }
+
+    found
+}
+
+#[test]
+fn constructors_are_new_or_from() {
+    holds(constructors_named_of);
+}
+
+#[test]
+fn a_constructor_named_of_is_found() {
+    let wrong = "impl A {\n    fn of(b: B) -> Self {\n        A(b)\n    }\n}\n";
+    let right = "impl A {\n    fn of(&self) -> Self {\n        A(b)\n    }\n}\n";
+    catches(constructors_named_of, "crates/onbeat-rt/src/wait.rs", wrong, 1, right);
+}
+
 // ---- names
 
 /// Names that types of several files share: each is the word of both fields, and the two never
