@@ -128,7 +128,7 @@ fn a_let_binds_one_value() {
 fn two_values_in_one_let_are_found() {
     let wrong = "fn f() {\n    let (mut a, b) = (0, g(1));\n}\n";
     let right = "fn f() {\n    let (a, b) = (0.5).sin_cos();\n    let (c, d) = split();\n}\n";
-    catches(pairs_that_save_a_line, "crates/onbeat-rt/src/wait.rs", wrong, 1, right);
+    catches(pairs_that_save_a_line, "crates/onbeat-rt/src/wait.rs", wrong, 2, right);
 }
 
 /// Associated functions that make a value and are named `of`: `new` and `from_...` say what they
@@ -162,7 +162,7 @@ fn constructors_are_new_or_from() {
 fn a_constructor_named_of_is_found() {
     let wrong = "impl A {\n    fn of(b: B) -> Self {\n        A(b)\n    }\n}\n";
     let right = "impl A {\n    fn of(&self) -> Self {\n        A(b)\n    }\n}\n";
-    catches(constructors_named_of, "crates/onbeat-rt/src/wait.rs", wrong, 1, right);
+    catches(constructors_named_of, "crates/onbeat-rt/src/wait.rs", wrong, 2, right);
 }
 
 // ---- names
