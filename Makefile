@@ -9,7 +9,7 @@ BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help dist test-dist test-kernels test-vm fuzz inject-live causes worth outside bench test build setup-bench setup-test lint format clippy doc unit build-tests loom viewer generated bless peers clean
+.PHONY: help install dist test-dist test-kernels test-vm fuzz inject-live causes worth outside bench test build setup-bench setup-test lint format clippy doc unit build-tests loom viewer generated bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -73,6 +73,12 @@ bless: build ## rebuilds generated files: man pages, completions, help texts, ta
 	ONBEAT_BLESS=1 $(CARGO) test --locked -p onbeat-cli --test help --test tables --test tune_machines
 	ONBEAT_BLESS=1 $(CARGO) test --locked -p onbeat-tune --test catalogue
 	cd viewer && npm ci --no-audit --no-fund && npm run build
+
+# Where `make install` puts things; DESTDIR is a root other than /.
+PREFIX ?= /usr/local
+
+install: ## program, man pages, completions, C library, headers and pkg-config file, below PREFIX (/usr/local)
+	PREFIX="$(PREFIX)" CARGO="$(CARGO)" sh scripts/install.sh all
 
 dist: ## a static binary and a Debian package, in target/dist
 	@sh scripts/setup.sh dist
