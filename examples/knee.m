@@ -34,14 +34,16 @@ printf ('%d commands, %d cycles read, %d lost, period %.6f s\n', 600, s.received
 printf ('largest following error %.4f rad\n', max (abs (rows(:, 2) - rows(:, 3))));
 
 if isempty (available_graphics_toolkits ()), graphics_toolkit ('gnuplot'); end
-figure ('visible', 'off', 'position', [0 0 900 420]);
+figure ('visible', 'off', 'position', [0 0 900 400]);
 t = @(at) at - rows(1, 1);
-stairs (t (goals(:, 1)), goals(:, 2), 'color', [0.6 0.6 0.6]);
+stairs (t (goals(:, 1)), goals(:, 2), 'color', [0.5 0.5 0.5], 'linewidth', 1);
 hold ('on');
-plot (t (rows(:, 1)), rows(:, 2), 'color', [0.90 0.62 0.00], 'linewidth', 2);
-plot (t (rows(:, 1)), rows(:, 3), 'color', [0.00 0.45 0.70]);
-legend ('command (Octave, 100 Hz)', 'target (robot, 1 kHz)', 'actual (drive, 1 kHz)', 'location', 'southwest');
+plot (t (rows(:, 1)), rows(:, 2), 'color', [0.90 0.62 0.00], 'linewidth', 5);
+plot (t (rows(:, 1)), rows(:, 3), 'color', [0.00 0.45 0.70], 'linewidth', 1.5);
+legend ('command (Octave, 100 Hz)', 'target (robot, 1 kHz)', 'actual (drive, 1 kHz)', 'location', 'northeast');
 xlabel ('s');
 ylabel ('left knee, rad');
+axis ([0 6 0 1.1]);
 grid ('on');
+set (gca (), 'gridcolor', [0.85 0.85 0.85]);
 print (picture, '-dpng', '-r90');

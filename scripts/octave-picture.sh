@@ -5,7 +5,7 @@ set -eu
 
 cd "$(dirname "$0")/.."
 onbeat=${1:-target/release/onbeat}
-[ -f java/target/onbeat.jar ] || (cd java && mvn -q -o package || mvn -q package)
+[ -f java/target/onbeat.jar ] || (cd java && mvn -q package)
 [ -n "${JAVA_HOME:-}" ] || JAVA_HOME=$(dirname "$(dirname "$(readlink -f "$(command -v java)")")")
 export JAVA_HOME ONBEAT="$onbeat"
 
@@ -14,6 +14,7 @@ out=$(mktemp -d)
 robot=$!
 trap 'kill "$robot" 2>/dev/null || true; rm -rf "$out"' EXIT
 until "$onbeat" message list --json 2>/dev/null | grep -q guide/cycle; do sleep 0.1; done
+sleep 4 # The drives are enabled, and the trajectory is faded in.
 
 octave --quiet --no-window-system examples/knee.m guide "$out/knee.png" 2>"$out/errors" || { cat "$out/errors" >&2; exit 1; }
 if command -v pngquant >/dev/null 2>&1; then pngquant --force --output docs/guide/octave.png 32 "$out/knee.png"; else cp "$out/knee.png" docs/guide/octave.png; fi

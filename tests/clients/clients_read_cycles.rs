@@ -176,7 +176,9 @@ fn stops_after_kill(mut robot: Robot, mut script: Command) -> Value {
     client.kill().unwrap();
     client.wait().unwrap();
     let seen: Value = serde_json::from_str(&line).unwrap();
-    assert_eq!((seen["count"].clone(), seen["lost"].as_u64()), (seen["last"].clone(), Some(0)));
+    let [count, first, last, lost] =
+        ["count", "first", "last", "lost"].map(|key| seen[key].as_u64().unwrap());
+    assert_eq!((count, lost), (last - first + 1, 0), "every cycle: {seen}");
     assert!(seen["refused"].as_str().unwrap().contains("outside the travel"), "{seen}");
     assert!(seen["commands"].as_u64().unwrap() > 0, "{seen}");
     assert!(seen["travelled_rad"].as_f64().unwrap() > 0.1, "{seen}");

@@ -17,7 +17,6 @@ while isempty (robot)
     pause (0.05);
   end
 end
-cycles.rewind ();
 
 numbers = zeros (0, 1);
 positions = zeros (0, 1);
@@ -45,7 +44,7 @@ catch why
   refused = why.message;
 end
 s = onbeat.stats (cycles);
-printf ('{"commands": %d, "count": %d, "last": %d, "lost": %d, "travelled_rad": %g, "refused": "%s"}\n', commands, ...
-        numel (numbers), numbers(end), s.lost, max (positions) - min (positions), strrep (refused, '"', '\"'));
+printf ('{"commands": %d, "count": %d, "first": %d, "last": %d, "lost": %d, "travelled_rad": %g, "refused": "%s"}\n', commands, ...
+        numel (numbers), numbers(1), numbers(end), s.lost, max (positions) - min (positions), strrep (refused, '"', '\"'));
 fflush (stdout);
 pause (60);

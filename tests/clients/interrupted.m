@@ -3,13 +3,14 @@
 1;
 
 function start (name, repository, classes)
-  global cycles robot newest torn
+  global cycles robot first newest torn
   javaaddpath (classes);
   addpath (fullfile (repository, 'octave'));
   cycles = onbeat.open ([name '/cycle']);
-  cycles.rewind ();
   robot = onbeat.commander (name);
-  newest = 0;
+  record = onbeat.next (cycles, 5000);
+  first = record.number;
+  newest = first;
   torn = 0;
   printf ('started\n');
   fflush (stdout);
@@ -44,12 +45,12 @@ function check (M, at, numbers)
 end
 
 function finish ()
-  global cycles robot torn
+  global cycles robot first torn
   onbeat.command (robot, 'left knee', 0.2);
   [M, at, numbers] = onbeat.drain (cycles, {'release_ns', 'cycle', 'inputs_new'}, 5000);
   check (M, at, numbers);
   s = onbeat.stats (cycles);
-  printf ('{"torn": %d, "last": %d, "received": %d, "lost": %d}\n', torn, numbers(end), s.received, s.lost);
+  printf ('{"torn": %d, "first": %d, "last": %d, "received": %d, "lost": %d}\n', torn, first, numbers(end), s.received, s.lost);
   fflush (stdout);
   robot.leave ();
 end
