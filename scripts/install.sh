@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the C library, its headers and its pkg-config file, and with `all` the program, its man pages and completions too.
-# usage: install.sh library|all; variables PREFIX (/usr/local), DESTDIR, PROFILE (release; dev is faster to build)
+# usage: install.sh library|all; variables PREFIX (/usr/local), DESTDIR, PROFILE (release); BUILT, a folder with what is built already
 set -eu
 
 cargo=${CARGO:-cargo}
@@ -16,11 +16,11 @@ case $what in
 esac
 
 cd "$(dirname "$0")/.."
-# shellcheck disable=SC2086 # several words
-"$cargo" build --locked --profile "$profile" $packages
 folder=$profile
-[ "$profile" != dev ] || folder=debug
-built=${CARGO_TARGET_DIR:-target}/$folder
+case $profile in dev | test) folder=debug ;; esac
+built=${BUILT:-${CARGO_TARGET_DIR:-target}/$folder}
+# shellcheck disable=SC2086 # several words
+[ -n "${BUILT:-}" ] || "$cargo" build --locked --profile "$profile" $packages
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 
 put() { # MODE FILE FOLDER [NAME]

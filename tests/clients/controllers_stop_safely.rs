@@ -7,11 +7,13 @@
 #[path = "equipment.rs"]
 mod equipment;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use equipment::{Robot, commands, done, generated_cycle, installed_library, octave, root, trial};
+use equipment::{
+    Robot, built, commands, done, generated_cycle, installed_library, is_newer, octave, root, trial,
+};
 use libtest_mimic::Arguments;
 use onbeat_control::{Reading, RingReader, Start};
 use onbeat_message::{TypeSet, Value};
@@ -71,15 +73,15 @@ fn c() -> Result<Controller, String> {
 }
 
 fn rust() -> Result<Controller, String> {
-    let built = Path::new(env!("CARGO_BIN_EXE_onbeat")).parent().unwrap();
-    let mut build = Command::new(env!("CARGO"));
-    build.current_dir(root()).args(["build", "--locked", "--workspace", "--example", "level_foot"]);
-    if built.ends_with("release") {
-        build.arg("--release");
+    let (folder, profile) = built();
+    let program = folder.join("examples/level_foot");
+    if !is_newer(&program, &["examples/level_foot.rs", "crates/onbeat-control/src/goals.rs"]) {
+        let mut build = Command::new(env!("CARGO"));
+        build.current_dir(root()).args(["build", "--locked", "--profile", profile]);
+        build.args(["-p", "onbeat-robot", "--example", "level_foot", "--target-dir"]);
+        done(build.arg(folder.parent().unwrap()));
     }
-    done(build.arg("--target-dir").arg(built.parent().unwrap()));
-    let command = Command::new(built.join("examples/level_foot"));
-    Ok(Controller { command, last: Vec::new() })
+    Ok(Controller { command: Command::new(program), last: Vec::new() })
 }
 
 fn python() -> Result<Controller, String> {

@@ -72,12 +72,34 @@ pub(crate) fn generated_cycle(language: &str) -> Vec<u8> {
     done(&mut generate).stdout
 }
 
+/// The folder into which cargo has built these tests, and the profile's name.
+pub(crate) fn built() -> (PathBuf, &'static str) {
+    let folder = Path::new(env!("CARGO_BIN_EXE_onbeat")).parent().unwrap().to_owned();
+    let profile = if folder.ends_with("release") { "release" } else { "test" };
+    (folder, profile)
+}
+
+/// Whether a file was made after all of these. The build of all tests makes libraries and examples
+/// too; the build of one test does not.
+pub(crate) fn is_newer(made: &Path, than: &[&str]) -> bool {
+    let at = |path: &Path| std::fs::metadata(path).and_then(|file| file.modified()).ok();
+    let of_sources = than.iter().map(|source| at(&root().join(source)));
+    at(made).is_some_and(|made| of_sources.flatten().all(|source| source < made))
+}
+
 /// Installs the C library, its headers and its pkg-config file below `target/`; returns the prefix.
 pub(crate) fn installed_library() -> PathBuf {
     let prefix = root().canonicalize().unwrap().join("target/clients-library");
+    let (folder, profile) = built();
     let mut install = Command::new("sh");
     install.arg(root().join("scripts/install.sh")).arg("library");
-    install.env("PREFIX", &prefix).env("PROFILE", "dev").env("CARGO", env!("CARGO"));
+    install.env("PREFIX", &prefix).env("PROFILE", profile).env("CARGO", env!("CARGO"));
+    let sources =
+        ["last_error", "ring", "run_loop"].map(|file| format!("crates/onbeat-c/src/{file}.rs"));
+    let library = folder.join("deps/libonbeat_c.so");
+    if is_newer(&library, &sources.each_ref().map(String::as_str)) {
+        install.env("BUILT", folder.join("deps"));
+    }
     done(&mut install);
     prefix
 }

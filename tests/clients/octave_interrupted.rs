@@ -111,7 +111,11 @@ fn interrupted(command: Command) {
     assert_eq!(seen["torn"].as_u64(), Some(0), "seed {seed}: {seen}");
     let [first, last, received, lost] =
         ["first", "last", "received", "lost"].map(|key| seen[key].as_u64().unwrap());
-    assert_eq!(last - first + 1, received + lost, "each record is received or lost; seed {seed}: {seen}");
+    assert_eq!(
+        last - first + 1,
+        received + lost,
+        "each record is received or lost; seed {seed}: {seen}"
+    );
     assert_eq!(
         after, descriptors,
         "open descriptors after 10 and after {ROUNDS} rounds; seed {seed}"

@@ -82,6 +82,7 @@ pub struct LoopAccount {
 }
 
 /// `onbeat_loop_function`.
+// SAFETY: the caller of onbeat_loop_run vouches that it may be called with `user`.
 pub type CycleFunction = unsafe extern "C" fn(*const LoopCycle, *mut c_void) -> c_int;
 
 /// A C function and its argument, called from the loop's thread only.
