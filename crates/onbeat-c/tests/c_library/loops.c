@@ -67,6 +67,7 @@ static void ring(const char *channel) {
     struct onbeat_record record;
     uint8_t bytes[16] = {0};
     memset(&settings, 0, sizeof settings);
+    memset(&record, 0, sizeof record);
     settings.records = 8;
     settings.record_bytes = 8;
     settings.type_name = "example/Number";
