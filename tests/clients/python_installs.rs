@@ -55,7 +55,8 @@ fn pip() -> Result<PathBuf, String> {
     Ok(program)
 }
 
-fn benches(program: PathBuf) {
+fn benches(installed: PathBuf) {
+    let program = installed;
     let mut install = Command::new(&program);
     install.args(["-m", "pip", "install"]).arg(root().join("python"));
     done(install.env("MATURIN_PEP517_ARGS", "--profile dev"));
