@@ -9,7 +9,7 @@ BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help dist test-dist test-kernels test-vm fuzz inject-live causes worth outside bench test build setup-bench setup-test lint format clippy doc unit build-tests loom viewer generated bless peers clean
+.PHONY: help install dist test-dist test-python test-kernels test-vm fuzz inject-live causes worth outside bench test build setup-bench setup-test lint format clippy doc unit build-tests loom viewer generated bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -74,6 +74,12 @@ bless: build ## rebuilds generated files: man pages, completions, help texts, ta
 	ONBEAT_BLESS=1 $(CARGO) test --locked -p onbeat-tune --test catalogue
 	cd viewer && npm ci --no-audit --no-fund && npm run build
 
+# Where `make install` puts things; DESTDIR is a root other than /.
+PREFIX ?= /usr/local
+
+install: ## program, man pages, completions, C library, headers and pkg-config file, below PREFIX (/usr/local)
+	PREFIX="$(PREFIX)" CARGO="$(CARGO)" sh scripts/install.sh all
+
 dist: ## a static binary and a Debian package, in target/dist
 	@sh scripts/setup.sh dist
 	CARGO="$(CARGO)" sh scripts/dist.sh
@@ -83,6 +89,9 @@ RELEASES ?= trixie
 
 test-dist: dist ## the package in a bare root of another Debian release: install, bench, uninstall
 	sh scripts/test-dist.sh $(RELEASES)
+
+test-python: setup-test ## `pip install ./python` in a clean virtual environment, and a bench from Python (minutes)
+	ONBEAT_TEST_PIP=1 $(CARGO) test --locked -p onbeat-cli --test python_installs
 
 peers: setup-test build ## ratios beside other tools, in runs taken in turns (needs a quiet machine)
 	ONBEAT=$(abspath $(ONBEAT)) $(CARGO) bench --locked -p onbeat-cli --bench peers --features peer-on-io-uring -- $(ARGS)

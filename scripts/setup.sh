@@ -13,6 +13,8 @@ zsh:zsh:completion in zsh
 fish:fish:completion in fish
 stress-ng:stress-ng:tests of loads
 java:default-jdk-headless:reading run files with Java
+octave:octave:controllers in Octave
+pkg-config:pkg-config:the C library
 mvn:maven:reading run files with Java
 node:nodejs:the page
 npm:npm:the page

@@ -17,13 +17,12 @@ while isempty (robot)
     pause (0.05);
   end
 end
-cycles.rewind ();
 
 numbers = zeros (0, 1);
 positions = zeros (0, 1);
 commands = 0;
 began = tic ();
-while toc (began) < str2double (seconds)
+for step = 1:round (100 * str2double (seconds))
   onbeat.command (robot, {'left knee', 'right knee'}, [0.3 + 0.2 * sin(pi * toc (began)), 0.1]);
   commands = commands + 1;
   [M, at, more] = onbeat.drain (cycles, 'actual_rad');
@@ -31,7 +30,7 @@ while toc (began) < str2double (seconds)
     numbers = [numbers; double(more)];
     positions = [positions; M(:, 1)];
   end
-  pause (0.01);
+  pause (max (step / 100 - toc (began), 0));
 end
 
 refused = '';
@@ -45,7 +44,7 @@ catch why
   refused = why.message;
 end
 s = onbeat.stats (cycles);
-printf ('{"commands": %d, "count": %d, "last": %d, "lost": %d, "travelled_rad": %g, "refused": "%s"}\n', commands, ...
-        numel (numbers), numbers(end), s.lost, max (positions) - min (positions), strrep (refused, '"', '\"'));
+printf ('{"commands": %d, "count": %d, "first": %d, "last": %d, "lost": %d, "travelled_rad": %g, "refused": "%s"}\n', commands, ...
+        numel (numbers), numbers(1), numbers(end), s.lost, max (positions) - min (positions), strrep (refused, '"', '\"'));
 fflush (stdout);
 pause (60);

@@ -14,7 +14,7 @@ end = time.monotonic() + 60
 while True:
     try:
         commander = onbeat.robot.Commander(name)
-        cycles = onbeat.ring.open(f"{name}/cycle", start="oldest")
+        cycles = onbeat.ring.open(f"{name}/cycle")
         break
     except onbeat.OnbeatError:
         if time.monotonic() > end:
@@ -50,6 +50,7 @@ print(
         {
             "commands": commands,
             "count": len(numbers),
+            "first": int(numbers[0]),
             "last": int(numbers[-1]),
             "lost": cycles.stats()["lost"],
             "travelled_rad": travelled,

@@ -4,7 +4,7 @@ use crate::source::{Source, code, code_without_tests, paths, tracked};
 use crate::{catches, holds, rust_below};
 
 /// All crates as paths name them.
-const CRATES: [&str; 10] = [
+const CRATES: [&str; 11] = [
     "onbeat_rt",
     "onbeat_tune",
     "onbeat_ethercat",
@@ -14,6 +14,7 @@ const CRATES: [&str; 10] = [
     "onbeat",
     "onbeat_robot",
     "onbeat_lab",
+    "onbeat_c",
     "onbeat_cli",
 ];
 
@@ -21,7 +22,7 @@ const CRATES: [&str; 10] = [
 /// earlier entries.
 ///
 /// A room of `onbeat` is named by its name alone.
-const MAY_NAME: [(&str, &[&str]); 23] = [
+const MAY_NAME: [(&str, &[&str]); 24] = [
     ("crates/onbeat-rt/src/", &[]),
     ("crates/onbeat-tune/src/", &["onbeat_rt"]),
     ("crates/onbeat-ethercat/src/", &["onbeat_rt"]),
@@ -71,6 +72,7 @@ const MAY_NAME: [(&str, &[&str]); 23] = [
         ],
     ),
     ("crates/onbeat-lab/src/", &["onbeat_tune", "onbeat"]),
+    ("crates/onbeat-c/src/", &["onbeat_rt", "onbeat_control", "onbeat"]),
     (
         "crates/onbeat-cli/src/",
         &[

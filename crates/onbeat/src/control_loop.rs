@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub use onbeat_rt::{Cycle, Flow};
-use onbeat_rt::{Task, Wait};
+use onbeat_rt::{OnOverrun, Task, Wait};
 
 use crate::probe::description::OnGrid;
 use crate::probe::{self, BlockPlan, Destination, Interruptions, Origin, Run, RunError, Setting};
@@ -188,6 +188,12 @@ impl Loop {
     /// Sets how the loop waits for a release.
     pub const fn wait(mut self, wait: Wait) -> Self {
         self.setting.wait = wait;
+        self
+    }
+
+    /// Sets the reaction to a cycle that ends after the next release [default: skip what has passed].
+    pub const fn on_overrun(mut self, on_overrun: OnOverrun) -> Self {
+        self.setting.on_overrun = on_overrun;
         self
     }
 

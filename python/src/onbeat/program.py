@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sysconfig
 from collections.abc import Sequence
 
 from .errors import OnbeatError
@@ -17,8 +18,8 @@ class ProgramError(OnbeatError):
 
 
 def program() -> str:
-    """Returns the path of the program: the variable ONBEAT, else the one in PATH."""
-    found = os.environ.get("ONBEAT") or shutil.which("onbeat")
+    """Returns the path of the program: the variable ONBEAT, else the one installed with this package, else the one in PATH."""
+    found = os.environ.get("ONBEAT") or shutil.which("onbeat", path=sysconfig.get_path("scripts")) or shutil.which("onbeat")
     if found is None:
         raise ProgramError("the program onbeat is not in PATH; install it, or set the variable ONBEAT to its path")
     return found

@@ -1,0 +1,48 @@
+#!/bin/sh
+# Installs the C library, its headers and its pkg-config file, and with `all` the program, its man pages and completions too.
+# usage: install.sh library|all; variables PREFIX (/usr/local), DESTDIR, PROFILE (release); BUILT, a folder with what is built already
+set -eu
+
+cargo=${CARGO:-cargo}
+prefix=${PREFIX:-/usr/local}
+to=${DESTDIR:-}$prefix
+profile=${PROFILE:-release}
+what=${1:-all}
+
+case $what in
+    library) packages="-p onbeat-c" ;;
+    all) packages="-p onbeat-c -p onbeat-cli" ;;
+    *) echo "usage: $0 library|all" >&2; exit 2 ;;
+esac
+
+cd "$(dirname "$0")/.."
+folder=$profile
+case $profile in dev | test) folder=debug ;; esac
+built=${BUILT:-${CARGO_TARGET_DIR:-target}/$folder}
+# shellcheck disable=SC2086 # several words
+[ -n "${BUILT:-}" ] || "$cargo" build --locked --profile "$profile" $packages
+version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+
+put() { # MODE FILE FOLDER [NAME]
+    mkdir -p "$to/$3"
+    install -m "$1" "$2" "$to/$3/${4:-$(basename "$2")}"
+}
+
+for header in include/onbeat.h include/onbeat_ring.h include/onbeat_control.h; do
+    put 644 "$header" include
+done
+put 644 "$built/libonbeat_c.a" lib libonbeat.a
+put 755 "$built/libonbeat_c.so" lib "libonbeat.so.$version"
+ln -sf "libonbeat.so.$version" "$to/lib/libonbeat.so.0"
+ln -sf libonbeat.so.0 "$to/lib/libonbeat.so"
+mkdir -p "$to/lib/pkgconfig"
+sed "s|@prefix@|$prefix|; s|@version@|$version|" crates/onbeat-c/onbeat.pc.in >"$to/lib/pkgconfig/onbeat.pc"
+
+if [ "$what" = all ]; then
+    put 755 "$built/onbeat" bin
+    for page in share/man/*.1; do put 644 "$page" share/man/man1; done
+    put 644 share/completions/onbeat.bash share/bash-completion/completions onbeat
+    put 644 share/completions/_onbeat share/zsh/site-functions
+    put 644 share/completions/onbeat.fish share/fish/vendor_completions.d
+fi
+echo "installed below $to"

@@ -1,0 +1,228 @@
+//! The example controllers: each reads three joints of a humanoid and commands a fourth; when it is
+//! killed, the robot holds, and then stops safely.
+//!
+//! A controller whose language is missing is counted as ignored, with the reason in its line.
+#![allow(clippy::unwrap_used)]
+
+#[path = "equipment.rs"]
+mod equipment;
+
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use equipment::{
+    Robot, built, commands, done, generated_cycle, installed_library, is_newer, octave, root, trial,
+};
+use libtest_mimic::Arguments;
+use onbeat_control::{Reading, RingReader, Start};
+use onbeat_message::{TypeSet, Value};
+
+const COMMANDED: &str = "left ankle pitch";
+/// Position in rad that a controller moves through before it is killed: its tilt is ±0.15 rad.
+const TRAVEL_RAD: f64 = 0.2;
+/// Longest wait for a robot that moves, or stops.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Least time from the last change of a target to the safe stop, of the 4 s after which the robot
+/// takes its commander for lost.
+const HELD_NS: u64 = 2_000_000_000;
+/// Phase of a robot that runs, and the reason of a safe stop: the commander is lost.
+const RUNNING: u64 = 2;
+const BY_COMMANDER: u64 = 3;
+
+fn main() -> ExitCode {
+    let tests = [
+        trial("a_controller_in_c_from_header_and_pkg_config", c, stops_safely),
+        trial("a_controller_in_rust", rust, stops_safely),
+        trial("a_controller_in_python", python, stops_safely),
+        trial("a_controller_in_octave", in_octave, stops_safely),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
+}
+
+/// A controller's command; the robot's name and a time follow, then these words.
+struct Controller {
+    command: Command,
+    last: Vec<PathBuf>,
+}
+
+/// As a new user builds it: an installed library, pkg-config, and nothing of this repository.
+fn c() -> Result<Controller, String> {
+    for program in ["cc", "pkg-config"] {
+        if Command::new(program).arg("--version").output().is_err() {
+            return Err(format!("{program} is not installed"));
+        }
+    }
+    let installed = installed_library();
+    let folder = root().join("target/clients-controller");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::copy(root().join("examples/level_foot.c"), folder.join("level_foot.c")).unwrap();
+    std::fs::write(folder.join("cycle.h"), generated_cycle("c")).unwrap();
+
+    let mut flags = Command::new("pkg-config");
+    flags.args(["--cflags", "--libs", "onbeat"]);
+    let flags = done(flags.env("PKG_CONFIG_PATH", installed.join("lib/pkgconfig"))).stdout;
+    let mut compile = Command::new("cc");
+    compile.current_dir(&folder).args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-I."]);
+    compile.arg("level_foot.c").args(String::from_utf8(flags).unwrap().split_whitespace());
+    done(compile.args(["-lm", "-o", "level_foot"]));
+
+    let mut command = Command::new(folder.join("level_foot"));
+    command.env("LD_LIBRARY_PATH", installed.join("lib"));
+    Ok(Controller { command, last: Vec::new() })
+}
+
+fn rust() -> Result<Controller, String> {
+    let (folder, profile) = built();
+    let program = folder.join("examples/level_foot");
+    if !is_newer(&program, &["examples/level_foot.rs", "crates/onbeat-control/src/goals.rs"]) {
+        let mut build = Command::new(env!("CARGO"));
+        build.current_dir(root()).args(["build", "--locked", "--profile", profile]);
+        build.args(["-p", "onbeat-robot", "--example", "level_foot", "--target-dir"]);
+        done(build.arg(folder.parent().unwrap()));
+    }
+    Ok(Controller { command: Command::new(program), last: Vec::new() })
+}
+
+fn python() -> Result<Controller, String> {
+    let equipped = commands()?;
+    let mut command = Command::new(equipped.get_program());
+    command.arg(root().join("examples/level_foot.py"));
+    command.env("PYTHONPATH", root().join("python/src"));
+    command.env("ONBEAT", env!("CARGO_BIN_EXE_onbeat"));
+    Ok(Controller { command, last: Vec::new() })
+}
+
+fn in_octave() -> Result<Controller, String> {
+    let mut command = octave()?;
+    command.arg(root().join("examples/level_foot.m"));
+    Ok(Controller { command, last: vec![root().join("target/clients-java")] })
+}
+
+/// A cycle of the robot, as it publishes it.
+struct RobotCycle {
+    at_ns: u64,
+    phase: u64,
+    rung: u64,
+    stopped_by: u64,
+    targets: Vec<f64>,
+    actuals: Vec<f64>,
+}
+
+/// Every cycle of a robot.
+struct RobotCycles {
+    ring: RingReader,
+    types: TypeSet,
+    type_name: String,
+    commanded: usize,
+}
+
+impl RobotCycles {
+    fn open(robot: &Robot) -> Self {
+        let channel = robot.channel().parse().unwrap();
+        let ring = RingReader::open(&channel, Start::Oldest).unwrap();
+        let record_type = ring.record_type();
+        let types = TypeSet::from_text(&record_type.name, &record_type.schema).unwrap();
+        let described: serde_json::Value = serde_json::from_str(&ring.description()).unwrap();
+        let joints = described["joints"].as_array().unwrap();
+        let commanded = joints.iter().position(|joint| joint["name"] == COMMANDED).unwrap();
+        Self { ring, types, type_name: record_type.name, commanded }
+    }
+
+    /// Calls `sees` with each cycle until it returns true.
+    fn watch(&mut self, what: &str, mut sees: impl FnMut(&RobotCycle) -> bool) {
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            match self.ring.next() {
+                Reading::Record { at_ns, bytes, .. } => {
+                    let message = self.types.value(&self.type_name, bytes).unwrap();
+                    if sees(&robot_cycle(at_ns, &message)) {
+                        return;
+                    }
+                }
+                Reading::Lost(records) => panic!("{records} records lost before {what}"),
+                Reading::Nothing => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+
+        panic!("not seen within {PATIENCE:?}: {what}");
+    }
+}
+
+fn robot_cycle(at_ns: u64, message: &Value) -> RobotCycle {
+    let number = |name: &str| match message.field(name) {
+        Some(Value::Uint(number)) => *number,
+        other => panic!("{name}: {other:?}"),
+    };
+    let numbers = |name: &str| match message.field(name) {
+        Some(Value::List(all)) => all
+            .iter()
+            .map(|value| match value {
+                Value::Float64(number) => *number,
+                other => panic!("{name}: {other:?}"),
+            })
+            .collect(),
+        other => panic!("{name}: {other:?}"),
+    };
+    RobotCycle {
+        at_ns,
+        phase: number("robot_phase"),
+        rung: number("robot_rung"),
+        stopped_by: number("stopped_by"),
+        targets: numbers("target_rad"),
+        actuals: numbers("actual_rad"),
+    }
+}
+
+/// Killed on drop.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn stops_safely(controller: Controller) {
+    let robot = Robot::humanoid();
+    let mut cycles = RobotCycles::open(&robot);
+    let Controller { mut command, last } = controller;
+    command.args([&robot.name, "600"]).args(last).stdin(Stdio::null());
+    let mut running = Running(command.spawn().unwrap());
+
+    let commanded = cycles.commanded;
+    let (mut low, mut high) = (f64::MAX, f64::MIN);
+    let mut first: Option<Vec<f64>> = None;
+    cycles.watch("a foot that tilts", |cycle| {
+        if cycle.phase != RUNNING {
+            return false;
+        }
+        let first = first.get_or_insert_with(|| cycle.targets.clone());
+        let others = first.iter().zip(&cycle.targets).enumerate();
+        let moved: Vec<usize> = others
+            .filter(|(joint, (before, now))| *joint != commanded && before != now)
+            .map(|(joint, _)| joint)
+            .collect();
+        assert_eq!(moved, [] as [usize; 0], "joints that the controller does not command");
+        low = low.min(cycle.actuals[commanded]);
+        high = high.max(cycle.actuals[commanded]);
+        high - low > TRAVEL_RAD
+    });
+    assert!(running.0.try_wait().unwrap().is_none(), "the controller has ended");
+    running.0.kill().unwrap();
+
+    let mut held = (f64::NAN, 0);
+    cycles.watch("a safe stop", |cycle| {
+        if cycle.rung == u64::from(onbeat_ethercat::step::RobotState::SAFE_STOP) {
+            assert_eq!(cycle.stopped_by, BY_COMMANDER);
+            let held_ns = cycle.at_ns - held.1;
+            assert!(held_ns > HELD_NS, "the robot holds before it stops, here for {held_ns} ns");
+            return true;
+        }
+        if cycle.targets[commanded] != held.0 {
+            held = (cycle.targets[commanded], cycle.at_ns);
+        }
+        false
+    });
+}
