@@ -1,7 +1,6 @@
 //! `onbeat net lab`: round trips in a network of namespaces, a run for each period.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::io::Write;
 
 use onbeat::net::device::DeviceCounts;
 use onbeat::net::plan::Network;

@@ -8,8 +8,8 @@ use onbeat::report::closing::{self, ClosingLine};
 use onbeat::report::table::Table;
 use onbeat::report::units::Letters;
 use onbeat::report::{
-    Outcome, Summary, answers, bench_sentences, by_load, cautions, imported, packets, probes, spikes, sweep,
-    tables,
+    Outcome, Summary, answers, bench_sentences, by_load, cautions, imported, packets, probes,
+    spikes, sweep, tables,
 };
 
 use super::Failure;

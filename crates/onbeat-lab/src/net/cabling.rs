@@ -260,8 +260,8 @@ mod tests {
 
     #[test]
     fn a_plan_with_more_devices_than_a_run_can_ask_is_refused() {
-        let network =
-            Network::parse("[[devices]]\nname = \"d\"\ncount = 129\nlink = \"1G\"\n").expect("a plan");
+        let network = Network::parse("[[devices]]\nname = \"d\"\ncount = 129\nlink = \"1G\"\n")
+            .expect("a plan");
         let refused = Cabling::of(&network).expect_err("too many");
         assert!(refused.to_string().contains("129 devices"), "{refused}");
     }

@@ -132,12 +132,8 @@ impl NetworkLab {
     ) -> Result<LabDevices, NetworkLabError> {
         let stop = Arc::new(AtomicBool::new(false));
         let (devices, over) = (Arc::clone(&self.devices), Arc::clone(&stop));
-        let request = ThreadRequest {
-            fifo: priority,
-            cpu: None,
-            lock_memory: false,
-            dma_latency_us: None,
-        };
+        let request =
+            ThreadRequest { fifo: priority, cpu: None, lock_memory: false, dma_latency_us: None };
         let serve = move || {
             let _ = request.prepare_thread();
             loop_cpu.into_iter().for_each(stay_off_cpu);
@@ -293,10 +289,7 @@ impl Site {
         };
         let [upper, lower] = sockets.map(|socket| self.namespace(socket));
         let failed = |what| move |source| request(what, &device_or_switch(cable.lower), source);
-        upper
-            .netlink
-            .add_cable(end(0), end(1), lower.as_fd())
-            .map_err(failed("create cable"))?;
+        upper.netlink.add_cable(end(0), end(1), lower.as_fd()).map_err(failed("create cable"))?;
 
         for (place, namespace) in [upper, lower].into_iter().enumerate() {
             let bridge = match sockets[place] {
@@ -317,9 +310,8 @@ impl Site {
     fn address(&self, cabling: &Cabling) -> Result<(), NetworkLabError> {
         let index_at = |wanted: Socket| {
             let ends = (FIRST_END..).step_by(2).zip(&cabling.cables);
-            let mut ends = ends.flat_map(|(index, cable)| {
-                [(index, cable.upper), (index + 1, cable.lower)]
-            });
+            let mut ends =
+                ends.flat_map(|(index, cable)| [(index, cable.upper), (index + 1, cable.lower)]);
             ends.find(|(_, socket)| *socket == wanted).map_or(0, |(index, _)| index)
         };
         let port_of = |port| {
@@ -329,13 +321,16 @@ impl Site {
         for of in (0..cabling.ports).map(|port| cabling::address(port, 0)) {
             let (netlink, index, _) = port_of(of.port);
             netlink.add_address(index, of.controller, NETWORK_BITS).map_err(|source| {
-                request("give an address to", &device_or_switch(Socket::Controller { port: of.port }), source)
+                request(
+                    "give an address to",
+                    &device_or_switch(Socket::Controller { port: of.port }),
+                    source,
+                )
             })?;
         }
 
         for (number, of) in cabling.devices.iter().enumerate() {
-            let failed =
-                |source| request("give an address to", &device_name(number), source);
+            let failed = |source| request("give an address to", &device_name(number), source);
             let socket = Socket::Device { device: number };
             let (netlink, index) = (&self.devices[number].0.netlink, index_at(socket));
             let (port, port_index, port_hardware) = port_of(of.port);

@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
 };
 
 /// Numbers of linux/rtnetlink.h, linux/if_link.h, linux/pkt_sched.h and their kin.
@@ -87,12 +87,9 @@ pub(super) struct Netlink {
 
 impl Netlink {
     pub(super) fn open() -> io::Result<Self> {
-        let socket = socket_with(
-            AddressFamily::NETLINK,
-            SocketType::RAW,
-            SocketFlags::CLOEXEC,
-            Some(netlink::ROUTE),
-        )?;
+        // Without a protocol, that is NETLINK_ROUTE.
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
         Ok(Self { socket })
     }
 
@@ -137,7 +134,7 @@ impl Netlink {
     /// Brings an interface up; with a bridge, as a port of it.
     pub(super) fn bring_up(&self, index: u32, bridge: Option<u32>) -> io::Result<()> {
         let mut request = Request::new(number::SET_LINK, 0, &link(index, number::UP));
-        for bridge in bridge {
+        if let Some(bridge) = bridge {
             request.attribute(number::IFLA_MASTER, &bridge.to_ne_bytes());
         }
         self.ask(request)

@@ -104,7 +104,10 @@ fn beside(account: &PacketAccount, plan: &PredictedAnswers, letters: Letters) ->
 
     let heads = ["predicted", "measured", "rest", "place", "measured", "lost ppm", "measured"];
     Table {
-        title: format!("From release to answer, predicted and measured, {}", letters.microseconds()),
+        title: format!(
+            "From release to answer, predicted and measured, {}",
+            letters.microseconds()
+        ),
         columns: [Column::words("device")].into_iter().chain(heads.map(Column::figures)).collect(),
         rows: account.devices.iter().zip(&plan.devices).enumerate().map(row).collect(),
         legend: vec![
@@ -179,8 +182,7 @@ mod tests {
             place_count: 2,
             ..DevicePackets::default()
         };
-        let times =
-            |ns| AnswerTimes { min_ns: ns / 2, p50_ns: ns, p99_ns: ns * 2, max_ns: ns * 2 };
+        let times = |ns| AnswerTimes { min_ns: ns / 2, p50_ns: ns, p99_ns: ns * 2, max_ns: ns * 2 };
         let cycle = |cycle, response_ns: [u64; 2]| AnsweredCycle {
             cycle,
             response_ns: response_ns.to_vec(),
@@ -217,8 +219,7 @@ mod tests {
             place,
             lost_ppm: 0,
         };
-        let times =
-            |ns| AnswerTimes { min_ns: ns, p50_ns: ns, p99_ns: ns, max_ns: ns };
+        let times = |ns| AnswerTimes { min_ns: ns, p50_ns: ns, p99_ns: ns, max_ns: ns };
         let predicted = PredictedAnswers {
             plan: "two.toml".to_owned(),
             first: times(70_000),

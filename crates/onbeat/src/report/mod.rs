@@ -60,6 +60,7 @@
 //! a run file does not carry.
 
 mod analyses;
+pub mod answers;
 pub mod best;
 pub mod binomial;
 mod bootstrap;
@@ -89,7 +90,6 @@ pub mod judged_run;
 pub mod junit;
 pub mod modes;
 pub mod normal;
-pub mod answers;
 pub mod packets;
 pub mod page;
 mod probe_figures;
