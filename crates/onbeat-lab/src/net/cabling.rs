@@ -86,8 +86,8 @@ pub(super) struct Cabling {
     pub(super) ports: u8,
     /// Other computers of the plan, which are left out.
     pub(super) hosts: usize,
-    /// Switches whose overhead is left out.
-    pub(super) overheads: usize,
+    /// Whether switches of the plan have an overhead, which is left out.
+    pub(super) has_overheads: bool,
 }
 
 impl Cabling {
@@ -104,7 +104,7 @@ impl Cabling {
             devices: vec![address(0, 0); devices],
             ports: 0,
             hosts: nodes.iter().filter(|node| node.role == PlannedRole::Host).count(),
-            overheads: nodes.iter().filter(|node| has_overhead(node)).count(),
+            has_overheads: nodes.iter().any(has_overhead),
         };
         // Where the cable of a lower node goes, and the port of the controller above, by node.
         let mut sockets: Vec<(Socket, u8)> = Vec::with_capacity(nodes.len());

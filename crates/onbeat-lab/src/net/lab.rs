@@ -201,11 +201,10 @@ fn left_out(network: &Network, cabling: &Cabling, rates: LinkRates) -> Vec<Strin
     if network.has_larger_headers() {
         sentences.push("packets are plain IPv4: without the plan's IPv6 or VLAN tag".to_owned());
     }
-    if rates == LinkRates::Planned && cabling.overheads > 0 {
-        sentences.push(format!(
-            "{} switches forward without the plan's overhead: a bridge has its own",
-            cabling.overheads
-        ));
+    if rates == LinkRates::Planned && cabling.has_overheads {
+        sentences.push(
+            "switches forward without the plan's overhead: bridges have their own".to_owned(),
+        );
     }
     sentences
 }

@@ -46,24 +46,24 @@ fn order(devices: &[DevicePackets]) -> Option<String> {
 
 fn against(cycles: &CycleAnswers, plan: &PredictedAnswers, account: &PacketAccount) -> String {
     let time = |ns| time_ns(ns, Letters::Ascii);
-    let rest = |measured: u64, predicted: u64| {
-        let sign = if measured < predicted { "-" } else { "" };
-        format!("{sign}{}", time(measured.abs_diff(predicted)))
+    let (first, last) = (plan.first.p50_ns, plan.last.p50_ns);
+    let rest = [(cycles.first.p50_ns, first), (cycles.last.p50_ns, last)];
+    let rest = match rest.map(|(measured, predicted)| measured.checked_sub(predicted)) {
+        [Some(of_first), Some(of_last)] => {
+            format!("the rest, {} and {}, is not the wire", time(of_first), time(of_last))
+        }
+        _ => "answers arrive earlier, so these links are faster than the plan's".to_owned(),
     };
+
     let pairs = account.devices.iter().zip(&plan.devices);
-    let misplaced = pairs.filter(|(device, predicted)| !is_in_place(device, predicted)).count();
-    let places = if misplaced == 0 {
-        "every device has its predicted place".to_owned()
-    } else {
-        format!("{misplaced} devices have another place than predicted")
+    let places = match pairs.filter(|(device, plan)| !is_in_place(device, plan)).count() {
+        0 => "every device has its predicted place".to_owned(),
+        1 => "1 device has another place than predicted".to_owned(),
+        others => format!("{others} devices have another place than predicted"),
     };
+    let (file, first, last) = (&plan.plan, time(first), time(last));
     format!(
-        "{} predicts the first answer after {} and the last after {}; the rest, {} and {}, is not the wire. {places}",
-        plan.plan,
-        time(plan.first.p50_ns),
-        time(plan.last.p50_ns),
-        rest(cycles.first.p50_ns, plan.first.p50_ns),
-        rest(cycles.last.p50_ns, plan.last.p50_ns),
+        "{file} predicts the first answer after {first} and the last after {last}; {rest}; {places}"
     )
 }
 
