@@ -45,7 +45,7 @@ export interface DevicePackets {
 export interface AnswerTimes { min_ns: Ns; p50_ns: Ns; p99_ns: Ns; max_ns: Ns }
 export interface PacketAccount {
   payload: number; lost_after_ns: Ns; devices: DevicePackets[];
-  /** Cycle by cycle, from the release; 0 is no answer. */
+  /** Cycle by cycle, from the release; 0 without an answer. */
   cycles?: { complete: number; first: AnswerTimes; last: AnswerTimes; latest: { cycle: number; response_ns: Ns[] }[] };
   /** What a plan predicts. */
   predicted?: { plan: string; first: AnswerTimes; last: AnswerTimes; devices: { name: string; response_p50_ns: Ns; place: number; lost_ppm: number }[] };

@@ -23,7 +23,7 @@ mod number {
 
     pub(super) const IFLA_ADDRESS: u16 = 1;
     pub(super) const IFLA_NAME: u16 = 3;
-    pub(super) const IFLA_MASTER: u16 = 10;
+    pub(super) const IFLA_BRIDGE: u16 = 10;
     pub(super) const IFLA_QUEUE_LENGTH: u16 = 13;
     pub(super) const IFLA_LINK_INFO: u16 = 18;
     pub(super) const IFLA_NAMESPACE: u16 = 28;
@@ -135,7 +135,7 @@ impl Netlink {
     pub(super) fn bring_up(&self, index: u32, bridge: Option<u32>) -> io::Result<()> {
         let mut request = Request::new(number::SET_LINK, 0, &link(index, number::UP));
         if let Some(bridge) = bridge {
-            request.attribute(number::IFLA_MASTER, &bridge.to_ne_bytes());
+            request.attribute(number::IFLA_BRIDGE, &bridge.to_ne_bytes());
         }
         self.ask(request)
     }

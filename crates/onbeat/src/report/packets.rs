@@ -98,8 +98,11 @@ pub fn table(account: &PacketAccount, letters: Letters) -> Option<Table> {
     }
 
     // The sentence says that there are none.
-    let extent =
-        if all.duplicates + all.reordered == 0 { Columns::Fates } else { Columns::AndOrder };
+    let extent = if all.duplicates + all.reordered == 0 {
+        DeviceColumns::Fates
+    } else {
+        DeviceColumns::AndOrder
+    };
     let (shown, others) = account.devices.split_at(account.devices.len().min(MOST_ROWS));
     let named = |(number, device): (usize, &DevicePackets)| {
         row(&format!("{number} {}", device.address), device, extent)
@@ -121,8 +124,8 @@ pub fn table(account: &PacketAccount, letters: Letters) -> Option<Table> {
             .collect(),
         rows,
         legend: match extent {
-            Columns::Fates => Vec::new(),
-            Columns::AndOrder => vec![
+            DeviceColumns::Fates => Vec::new(),
+            DeviceColumns::AndOrder => vec![
                 "twice: further answers to a packet; reordered: answered after a later packet"
                     .to_owned(),
             ],
@@ -132,14 +135,14 @@ pub fn table(account: &PacketAccount, letters: Letters) -> Option<Table> {
 
 /// Which columns the table of devices has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Columns {
+enum DeviceColumns {
     /// Times and fates.
     Fates,
     /// Further answers and their order as well.
     AndOrder,
 }
 
-impl Columns {
+impl DeviceColumns {
     const fn count(self) -> usize {
         match self {
             Self::Fates => 8,
@@ -148,7 +151,7 @@ impl Columns {
     }
 }
 
-fn row(name: &str, of: &DevicePackets, extent: Columns) -> Row {
+fn row(name: &str, of: &DevicePackets, extent: DeviceColumns) -> Row {
     let us = |ns: u64| if ns == 0 { "-".to_owned() } else { format!("{:.1}", ns as f64 / 1e3) };
     let times = [of.min_ns, of.p50_ns, of.p99_ns, of.max_ns].map(us);
     let counts = [of.answered, of.late, of.lost, of.unsent, of.duplicates, of.reordered].map(count);
