@@ -307,8 +307,8 @@ mod tests {
 
         let mut packets = [DevicePackets::default(), DevicePackets::default()];
         (0..2).for_each(|device| tally.fill(device, &mut packets[device]));
-        assert_eq!((packets[0].place_sum, packets[0].place_count), (2 + 1, 2));
-        assert_eq!((packets[1].place_sum, packets[1].place_count), (1 + 1 + 2, 3));
+        assert_eq!((packets[0].place_sum, packets[0].place_count), (2 + 2, 2));
+        assert_eq!((packets[1].place_sum, packets[1].place_count), (1 + 1 + 1, 3));
     }
 
     #[test]
