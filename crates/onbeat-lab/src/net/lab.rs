@@ -16,7 +16,7 @@ use onbeat::thread::{ThreadRequest, stay_off_cpu};
 use super::cabling::{self, Cable, Cabling, NETWORK_BITS, Socket, hardware_address};
 use super::error::NetworkLabError;
 use super::namespace::Namespace;
-use super::netlink::{CableEnd, HardwareAddress};
+use super::netlink::{HardwareAddress, VethEnd};
 
 /// Numbers of interfaces in a namespace: bridges, then ends of cables.
 const FIRST_BRIDGE: u32 = 10;
@@ -281,7 +281,7 @@ impl Site {
         let sockets = [cable.upper, cable.lower];
         let indices = [FIRST_END + 2 * number, FIRST_END + 2 * number + 1];
         let names = [0, 1].map(|end| end_name(sockets[end], indices[end]));
-        let end = |end: usize| CableEnd {
+        let end = |end: usize| VethEnd {
             name: &names[end],
             index: indices[end],
             hardware: hardware(sockets[end], indices[end]),

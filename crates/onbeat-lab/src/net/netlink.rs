@@ -62,7 +62,7 @@ pub(super) type HardwareAddress = [u8; 6];
 
 /// One end of a cable.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CableEnd<'e> {
+pub(super) struct VethEnd<'e> {
     pub(super) name: &'e str,
     /// Number of the interface in its namespace.
     pub(super) index: u32,
@@ -111,8 +111,8 @@ impl Netlink {
     /// Creates a cable from this namespace to another one.
     pub(super) fn add_cable(
         &self,
-        here: CableEnd<'_>,
-        there: CableEnd<'_>,
+        here: VethEnd<'_>,
+        there: VethEnd<'_>,
         namespace: BorrowedFd<'_>,
     ) -> io::Result<()> {
         let mut request = Request::new(number::NEW_LINK, number::CREATE_NEW, &link(here.index, 0));
@@ -273,7 +273,7 @@ impl Request {
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
     }
 
-    fn cable_end(&mut self, end: CableEnd<'_>) {
+    fn cable_end(&mut self, end: VethEnd<'_>) {
         self.text(number::IFLA_NAME, end.name);
         self.attribute(number::IFLA_ADDRESS, &end.hardware);
         self.attribute(number::IFLA_QUEUE_LENGTH, &1000_u32.to_ne_bytes());
