@@ -58,7 +58,7 @@ const ORDER: [(&str, &str); 20] = [
     (
         "crates/onbeat/src/report/",
         "units table binomial statistics file_facts enough exclusions verdict events bootstrap normal \
-         modes extremes analyses cause_counts probe_figures packets import_notes cell remedies \
+         modes extremes analyses cause_counts probe_figures packets answers import_notes cell remedies \
          cell_figures ranking best effects causes sweep summary imported judged_run digest \
          comparable compare by_load compare_rows compare_tables conclusions probes spikes \
          closing sentences tables gate junit export page worth",

@@ -25,6 +25,8 @@ export interface CellSummary {
   by_second?: { seconds: number; min_mean_ns: Ns; min_sd_ns: Ns; samples: number; mean_mean_ns: Ns; mean_sd_ns: Ns; max_mean_ns: Ns; max_sd_ns: Ns; overruns: number };
   /** What follows from the figures of its probe, in sentences. */
   derived?: string[];
+  /** What became of packets; absent without any. */
+  packets?: PacketAccount;
   /** Spikes by main cause. */
   causes?: Record<string, CauseCount>;
   /** What decides which advice applies. */
@@ -33,6 +35,20 @@ export interface CellSummary {
   events?: { alarms: Record<string, number>; others: Record<string, number>; lost: number; left_out: number; incidents: string[]; listed: EventNote[] };
   /** What can be concluded beyond the figures. */
   conclusions?: Conclusions;
+}
+export interface DevicePackets {
+  address: string; scheduled: number; answered: number; late: number; lost: number; unsent: number; duplicates: number; reordered: number;
+  min_ns: Ns; p50_ns: Ns; p99_ns: Ns; max_ns: Ns; response_p50_ns?: Ns;
+  /** Sum of places in the order of arrival, and how many answers are in it. */
+  place_sum?: number; place_count?: number;
+}
+export interface AnswerTimes { min_ns: Ns; p50_ns: Ns; p99_ns: Ns; max_ns: Ns }
+export interface PacketAccount {
+  payload: number; lost_after_ns: Ns; devices: DevicePackets[];
+  /** Cycle by cycle, from the release; 0 without an answer. */
+  cycles?: { complete: number; first: AnswerTimes; last: AnswerTimes; latest: { cycle: number; response_ns: Ns[] }[] };
+  /** What a plan predicts. */
+  predicted?: { plan: string; first: AnswerTimes; last: AnswerTimes; devices: { name: string; response_p50_ns: Ns; place: number; lost_ppm: number }[] };
 }
 export interface Effect { factor: string; load: string; metric: string; ratio: number; low: number; high: number; sentence: string }
 export interface Limit { limit_ns: Ns; at: number; on: string }

@@ -105,7 +105,7 @@ pub(crate) enum Command {
     /// Read messages of running robots and buses
     #[command(subcommand, disable_help_subcommand = true)]
     Message(Message),
-    /// Measure Ethernet and UDP: predict round trips, answer as a device
+    /// Measure Ethernet and UDP: predict, build a laboratory, answer as a device
     #[command(subcommand, disable_help_subcommand = true)]
     Net(Net),
     /// Find settings that delay a loop, change and restore them

@@ -23,11 +23,22 @@ const DEVICE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat net device --count 40 --silent 3=1000..2000
       forty devices; number 3 does not answer a thousand packets";
 
+const LAB_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  sudo onbeat net lab
+      forty devices on one switch, in network namespaces: 100 Hz, then 1 kHz
+  sudo onbeat net lab robot.toml --periods 1ms --for 1m --cpu 1
+      the network of robot.toml at its rates, measured and predicted
+  sudo onbeat net lab -- --size 100 --receive spin --limit 500us
+      with options of `onbeat measure rtt`";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Net {
     /// Find what a network adds to a round trip, from its description
     #[command(before_help = PLAN_EXAMPLES)]
     Plan(PlanOptions),
+    /// Measure round trips in a network built from namespaces
+    #[command(before_help = LAB_EXAMPLES)]
+    Lab(NetLabOptions),
     /// Simulate devices that answer packets, until Ctrl-C
     #[command(before_help = DEVICE_EXAMPLES)]
     Device(NetDeviceOptions),
@@ -41,6 +52,42 @@ pub(crate) struct PlanOptions {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NetLabOptions {
+    /// Description of the network [default: forty devices on one switch]
+    ///
+    /// A file as for `onbeat net plan` (docs/net.md). Links get its rates, and the report what it
+    /// predicts.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Periods, a run each
+    #[arg(long, default_value = "10ms,1ms", value_delimiter = ',', value_parser = time_ns, value_name = "LIST")]
+    pub(crate) periods: Vec<u64>,
+    /// Measuring time of each run; 0: until Ctrl-C
+    #[arg(long = "for", default_value = "10s", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: u64,
+    /// Leave links as fast as this machine copies packets
+    #[arg(long)]
+    pub(crate) unlimited: bool,
+    /// CPU for the loop [default: chosen by the scheduler]
+    #[arg(long, value_name = "N")]
+    pub(crate) cpu: Option<u32>,
+    /// Real-time priority of the loop, 1 to 99; 0: none
+    ///
+    /// The devices then have 50, otherwise none.
+    #[arg(long, default_value_t = 90, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=99))]
+    pub(crate) priority: u32,
+    /// Directory for run directories and the link `latest`
+    #[arg(long, default_value = "onbeat-runs", value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Print a JSON object for each run and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Options of `onbeat measure rtt`
+    #[arg(last = true, value_name = "OPTION")]
+    pub(crate) more: Vec<String>,
 }
 
 #[derive(Debug, Args)]

@@ -1,4 +1,4 @@
-//! `onbeat net`: predictions of a network, and devices that answer.
+//! `onbeat net`: predictions of a network, a laboratory of namespaces, and devices that answer.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,8 +10,9 @@ use onbeat::net::device::{DeviceCounts, DeviceError, DeviceOptions, Devices};
 use onbeat::net::plan::PlanError;
 use onbeat::probe::Interruptions;
 use onbeat::thread::ThreadRequest;
+use onbeat_lab::net::NetworkLabError;
 
-use super::{Failure, Verdict, check_cpu, net_plan};
+use super::{Failure, Verdict, check_cpu, net_lab, net_plan};
 use crate::cli_net::{Net, NetDeviceOptions};
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, wrapped};
@@ -26,6 +27,16 @@ pub(crate) enum NetFailure {
     Device(#[from] DeviceError),
     #[error(transparent)]
     Plan(#[from] PlanError),
+    #[error(transparent)]
+    Lab(#[from] NetworkLabError),
+    #[error("behind the two dashes stand options of `onbeat measure rtt`: {0}")]
+    Words(String),
+}
+
+impl From<NetworkLabError> for Failure {
+    fn from(why: NetworkLabError) -> Self {
+        Self::Net(why.into())
+    }
 }
 
 impl From<DeviceError> for Failure {
@@ -43,6 +54,7 @@ impl From<PlanError> for Failure {
 pub(crate) fn run(command: &Net) -> Result<Verdict, Failure> {
     match command {
         Net::Plan(options) => net_plan::run(options),
+        Net::Lab(options) => net_lab::run(options),
         Net::Device(options) => answer(options),
     }
 }

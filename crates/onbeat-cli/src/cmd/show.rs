@@ -8,8 +8,8 @@ use onbeat::report::closing::{self, ClosingLine};
 use onbeat::report::table::Table;
 use onbeat::report::units::Letters;
 use onbeat::report::{
-    Outcome, Summary, bench_sentences, by_load, cautions, imported, packets, probes, spikes, sweep,
-    tables,
+    Outcome, Summary, answers, bench_sentences, by_load, cautions, imported, packets, probes,
+    spikes, sweep, tables,
 };
 
 use super::Failure;
@@ -122,7 +122,10 @@ fn short_tables(summary: &Summary) {
     }
 
     let accounts = summary.cells.iter().filter_map(|cell| cell.packets.as_ref());
-    accounts.filter_map(|of| packets::table(of, letters())).for_each(|devices| table(&devices));
+    for account in accounts {
+        packets::table(account, letters()).iter().for_each(table);
+        answers::tables(account, letters()).iter().for_each(table);
+    }
     summary
         .cells
         .iter()

@@ -35,6 +35,9 @@ impl AddressRange {
         Self { address: IpAddr::V6(Ipv6Addr::LOCALHOST), bits: 128 },
     ];
 
+    /// All IPv4 addresses: for a network that nobody else reaches.
+    pub const ANY_IPV4: Self = Self { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), bits: 0 };
+
     /// Returns whether an address is in the range. An IPv4 address written as IPv6 counts as IPv4.
     #[must_use]
     pub fn contains(self, address: IpAddr) -> bool {

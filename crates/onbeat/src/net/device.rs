@@ -137,6 +137,19 @@ impl Devices {
         })
     }
 
+    /// Takes bound sockets as devices, in the order of their numbers: such as one in each namespace of
+    /// a laboratory. Of the options only `allow` and `silences` count.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn from_sockets(sockets: Vec<UdpSocket>, options: &DeviceOptions) -> io::Result<Self> {
+        for socket in &sockets {
+            prepare(socket)?;
+        }
+        let DeviceOptions { allow, silences, .. } = options.clone();
+        Ok(Self { sockets, allow, silences, counts: DeviceCounts::default() })
+    }
+
     /// Returns the address of each device.
     ///
     /// # Errors
@@ -254,9 +267,14 @@ impl Roles {
 
 fn open_socket(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(address)?;
+    prepare(&socket)?;
+    Ok(socket)
+}
+
+fn prepare(socket: &UdpSocket) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     // As large as this user may have it: a burst waits here until the thread runs.
-    let _ = rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES)
-        .or_else(|_| rustix::net::sockopt::set_socket_recv_buffer_size(&socket, BUFFER_BYTES));
-    Ok(socket)
+    let _ = rustix::net::sockopt::set_socket_recv_buffer_size_force(socket, BUFFER_BYTES)
+        .or_else(|_| rustix::net::sockopt::set_socket_recv_buffer_size(socket, BUFFER_BYTES));
+    Ok(())
 }

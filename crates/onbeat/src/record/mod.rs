@@ -61,7 +61,10 @@ pub use note::{
     FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, Remark, Resume, SpikeNote,
     Stall, StepNote, SweepNote, Timing,
 };
-pub use packets::{DevicePackets, PacketAccount, RoundTripTally};
+pub use packets::{
+    AnswerTimes, AnsweredCycle, CycleAnswers, CycleTally, DevicePackets, PacketAccount,
+    PredictedAnswers, PredictedDevice, RoundTripTally,
+};
 pub use past::{DroppedBlock, Past};
 pub use recorder::Recorder;
 pub use recording::{Progress, Recording, SpikeLimit, interval_ns_for};

@@ -1,5 +1,7 @@
 //! The account of packets: what became of each packet of a schedule, device by device.
 
+use std::collections::VecDeque;
+
 use serde::{Deserialize, Serialize};
 
 use super::histogram::{IntervalCounts, LONGEST_NS, empty_interval};
@@ -20,6 +22,12 @@ pub struct PacketAccount {
     pub unrecorded: u64,
     /// The devices, in the order of their numbers.
     pub devices: Vec<DevicePackets>,
+    /// The answers cycle by cycle; absent with a single device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<CycleAnswers>,
+    /// What a plan predicts for this run; absent without a plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<PredictedAnswers>,
 }
 
 /// The packets of one device: scheduled = answered + late + lost + unsent.
@@ -53,6 +61,90 @@ pub struct DevicePackets {
     pub p99_ns: u64,
     /// Largest value.
     pub max_ns: u64,
+    /// Median from release to answer, in nanoseconds; 0 with a single device.
+    #[serde(default)]
+    pub response_p50_ns: u64,
+    /// Sum of the places of its answers in the order of arrival within their cycles, from 1.
+    #[serde(default)]
+    pub place_sum: u64,
+    /// Answers that are in it.
+    #[serde(default)]
+    pub place_count: u64,
+}
+
+/// Distribution of one time over many cycles, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnswerTimes {
+    /// Smallest.
+    pub min_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// Largest.
+    pub max_ns: u64,
+}
+
+impl AnswerTimes {
+    fn of(counts: &IntervalCounts) -> Self {
+        if counts.is_empty() {
+            return Self::default();
+        }
+        Self {
+            min_ns: counts.min(),
+            p50_ns: counts.value_at_quantile(0.5),
+            p99_ns: counts.value_at_quantile(0.99),
+            max_ns: counts.max(),
+        }
+    }
+}
+
+/// The answers of a run, cycle by cycle, counted from the release of each cycle.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CycleAnswers {
+    /// Cycles in which every device answered before the first answer of a later cycle.
+    pub complete: u64,
+    /// The first answer of each complete cycle.
+    pub first: AnswerTimes,
+    /// The last answer of each complete cycle.
+    pub last: AnswerTimes,
+    /// The latest cycles, answer by answer.
+    pub latest: Vec<AnsweredCycle>,
+}
+
+/// One cycle in detail.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnsweredCycle {
+    /// Its number.
+    pub cycle: u64,
+    /// From release to answer by device, in nanoseconds; 0 without an answer in time.
+    pub response_ns: Vec<u64>,
+}
+
+/// What a plan predicts for a run, in nanoseconds from the release.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PredictedAnswers {
+    /// The file of the plan.
+    pub plan: String,
+    /// First answer of each cycle.
+    pub first: AnswerTimes,
+    /// Last answer of each cycle.
+    pub last: AnswerTimes,
+    /// The devices, in the order of their numbers.
+    pub devices: Vec<PredictedDevice>,
+}
+
+/// What a plan predicts for one device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PredictedDevice {
+    /// Its name in the plan.
+    pub name: String,
+    /// Median from release to answer, in nanoseconds.
+    pub response_p50_ns: u64,
+    /// Place of its answer within a cycle, from 1; equal for answers at the same time.
+    pub place: u64,
+    /// Predicted losses per million packets, in full buffers.
+    pub lost_ppm: u64,
 }
 
 impl DevicePackets {
@@ -93,9 +185,144 @@ impl RoundTripTally {
     }
 }
 
+/// Cycles that are kept in detail: the latest.
+const CYCLES_KEPT: usize = 40;
+
+/// The answers cycle by cycle, in memory of fixed size.
+#[derive(Debug)]
+pub struct CycleTally {
+    current: AnsweredCycle,
+    answered: u64,
+    complete: u64,
+    first: IntervalCounts,
+    last: IntervalCounts,
+    latest: VecDeque<AnsweredCycle>,
+    responses: RoundTripTally,
+    /// Sum of places and number of answers, by device.
+    places: Vec<(u64, u64)>,
+}
+
+impl CycleTally {
+    /// Makes room for a number of devices: about 100 KiB each.
+    #[must_use]
+    pub fn new(devices: usize) -> Self {
+        Self {
+            current: AnsweredCycle { cycle: 0, response_ns: vec![0; devices] },
+            answered: 0,
+            complete: 0,
+            first: empty_interval(Series::PacketResponse),
+            last: empty_interval(Series::PacketResponse),
+            latest: VecDeque::with_capacity(CYCLES_KEPT + 1),
+            responses: RoundTripTally::new(devices),
+            places: vec![(0, 0); devices],
+        }
+    }
+
+    /// Counts an answer, in the order of arrival. One of an earlier cycle than the latest has no
+    /// place.
+    pub fn count(&mut self, device: usize, cycle: u64, response_ns: u64) {
+        self.responses.count(device, response_ns);
+        if cycle > self.current.cycle {
+            self.end_cycle();
+            self.current.cycle = cycle;
+        }
+        let Some(slot) = self.current.response_ns.get_mut(device) else { return };
+        if cycle < self.current.cycle {
+            return;
+        }
+
+        *slot = response_ns;
+        self.answered += 1;
+        let (sum, count) = &mut self.places[device];
+        *sum += self.answered;
+        *count += 1;
+    }
+
+    /// Ends the cycle under way: no later answer belongs to it.
+    pub fn end_cycle(&mut self) {
+        if self.answered == 0 {
+            return;
+        }
+
+        let times = &self.current.response_ns;
+        if self.answered == times.len() as u64 {
+            let ends = [times.iter().min(), times.iter().max()].map(|ns| ns.copied().unwrap_or(0));
+            self.complete += 1;
+            self.first.saturating_record(ends[0].clamp(1, LONGEST_NS));
+            self.last.saturating_record(ends[1].clamp(1, LONGEST_NS));
+        }
+        self.latest.push_back(self.current.clone());
+        if self.latest.len() > CYCLES_KEPT {
+            self.latest.pop_front();
+        }
+
+        self.answered = 0;
+        self.current.response_ns.fill(0);
+    }
+
+    /// Returns the cycles so far.
+    #[must_use]
+    pub fn cycles(&self) -> CycleAnswers {
+        CycleAnswers {
+            complete: self.complete,
+            first: AnswerTimes::of(&self.first),
+            last: AnswerTimes::of(&self.last),
+            latest: self.latest.iter().cloned().collect(),
+        }
+    }
+
+    /// Sets the figures of a device.
+    pub fn fill(&self, device: usize, packets: &mut DevicePackets) {
+        let Some((sum, count)) = self.places.get(device) else { return };
+        (packets.place_sum, packets.place_count) = (*sum, *count);
+        packets.response_p50_ns = AnswerTimes::of(&self.responses.0[device]).p50_ns;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cycle_is_complete_when_every_device_has_answered_and_places_follow_the_arrivals() {
+        let mut tally = CycleTally::new(2);
+        tally.count(1, 1, 100_000);
+        tally.count(0, 1, 300_000);
+        tally.count(1, 2, 100_000);
+        tally.count(0, 1, 900_000);
+        tally.count(1, 3, 200_000);
+        tally.count(0, 3, 100_000);
+        tally.end_cycle();
+
+        let cycles = tally.cycles();
+        assert_eq!(cycles.complete, 2, "in cycle 2 device 0 was silent");
+        let kept: Vec<(u64, &[u64])> =
+            cycles.latest.iter().map(|one| (one.cycle, &one.response_ns[..])).collect();
+        assert_eq!(
+            kept,
+            [(1, &[300_000, 100_000][..]), (2, &[0, 100_000]), (3, &[100_000, 200_000])]
+        );
+        let near = |found: u64, ns: u64| found.abs_diff(ns) * 1000 <= ns;
+        assert!(near(cycles.first.max_ns, 100_000) && near(cycles.last.max_ns, 300_000));
+
+        let mut packets = [DevicePackets::default(), DevicePackets::default()];
+        (0..2).for_each(|device| tally.fill(device, &mut packets[device]));
+        assert_eq!((packets[0].place_sum, packets[0].place_count), (2 + 2, 2));
+        assert_eq!((packets[1].place_sum, packets[1].place_count), (1 + 1 + 1, 3));
+    }
+
+    #[test]
+    fn the_latest_cycles_are_kept_and_no_more() {
+        let mut tally = CycleTally::new(2);
+        for cycle in 1..=100 {
+            tally.count(0, cycle, 1000);
+            tally.count(1, cycle, 2000);
+        }
+        tally.end_cycle();
+        let cycles = tally.cycles();
+        assert_eq!((cycles.complete, cycles.latest.len()), (100, CYCLES_KEPT));
+        assert_eq!(cycles.latest[0].cycle, 61);
+    }
 
     #[test]
     fn the_figures_of_a_device_are_those_of_its_packets() {

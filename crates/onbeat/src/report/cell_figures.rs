@@ -9,7 +9,7 @@ use super::probe_figures::{self, BySecond};
 use super::statistics::Statistics;
 use super::units::{Letters, count, listed, spoken, time_ns};
 use super::verdict::{self, Limit};
-use super::{cause_counts, exclusions, import_notes, packets, remedies};
+use super::{answers, cause_counts, exclusions, import_notes, packets, remedies};
 use crate::record::{
     Account, Cell, Interval, LoadEvent, LoadEventKind, Resume, RunFile, Series, SpikeNote,
 };
@@ -68,7 +68,12 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
         import: run.import.clone(),
         about: run.header.series.clone(),
         by_second: BySecond::from_seconds(&run.seconds),
-        derived: [packets::sentences(run, &series), probe_figures::derived(run, &series)].concat(),
+        derived: [
+            packets::sentences(run, &series),
+            run.packets.as_ref().map(answers::sentences).unwrap_or_default(),
+            probe_figures::derived(run, &series),
+        ]
+        .concat(),
         packets: run.packets.clone(),
         series,
         conclusions: None,

@@ -25,6 +25,7 @@
 //! | [`sweep`] | figures over rising load |
 //! | [`summary`], [`imported`] | all of it as one object: of a bench or a run, of runs of other tools |
 //! | [`compare`], [`comparable`], `digest` | runs beside each other |
+//! | [`answers`] | when the answers of a cycle arrive, in which order, and what a plan predicts |
 //! | [`packets`] | what became of packets, device by device |
 //! | [`worth`] | what one tuning is worth, from blocks with and without it in pairs |
 //!
@@ -59,6 +60,7 @@
 //! a run file does not carry.
 
 mod analyses;
+pub mod answers;
 pub mod best;
 pub mod binomial;
 mod bootstrap;

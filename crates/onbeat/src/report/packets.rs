@@ -97,33 +97,66 @@ pub fn table(account: &PacketAccount, letters: Letters) -> Option<Table> {
         return None;
     }
 
+    // The sentence says that there are none.
+    let extent = if all.duplicates + all.reordered == 0 {
+        DeviceColumns::Fates
+    } else {
+        DeviceColumns::AndOrder
+    };
     let (shown, others) = account.devices.split_at(account.devices.len().min(MOST_ROWS));
     let named = |(number, device): (usize, &DevicePackets)| {
-        row(&format!("{number} {}", device.address), device)
+        row(&format!("{number} {}", device.address), device, extent)
     };
     let mut rows: Vec<Row> = shown.iter().enumerate().map(named).collect();
     if !others.is_empty() {
-        rows.push(row(&format!("{} others", others.len()), &sum(others)));
+        rows.push(row(&format!("{} others", others.len()), &sum(others), extent));
     }
-    rows.push(Row { begins_group: true, ..row("all", &all) });
+    rows.push(Row { begins_group: true, ..row("all", &all, extent) });
 
     let heads =
         ["min", "p50", "p99", "max", "answered", "late", "lost", "not sent", "twice", "reordered"];
+    let heads = &heads[..extent.count()];
     Some(Table {
         title: format!("Round trips by device, {}", letters.microseconds()),
-        columns: [Column::words("device")].into_iter().chain(heads.map(Column::figures)).collect(),
+        columns: [Column::words("device")]
+            .into_iter()
+            .chain(heads.iter().map(|head| Column::figures(*head)))
+            .collect(),
         rows,
-        legend: vec![
-            "dup: further answers to a packet; reord: answered after a later packet".to_owned(),
-        ],
+        legend: match extent {
+            DeviceColumns::Fates => Vec::new(),
+            DeviceColumns::AndOrder => vec![
+                "twice: further answers to a packet; reordered: answered after a later packet"
+                    .to_owned(),
+            ],
+        },
     })
 }
 
-fn row(name: &str, of: &DevicePackets) -> Row {
+/// Which columns the table of devices has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DeviceColumns {
+    /// Times and fates.
+    Fates,
+    /// Further answers and their order as well.
+    AndOrder,
+}
+
+impl DeviceColumns {
+    const fn count(self) -> usize {
+        match self {
+            Self::Fates => 8,
+            Self::AndOrder => 10,
+        }
+    }
+}
+
+fn row(name: &str, of: &DevicePackets, extent: DeviceColumns) -> Row {
     let us = |ns: u64| if ns == 0 { "-".to_owned() } else { format!("{:.1}", ns as f64 / 1e3) };
     let times = [of.min_ns, of.p50_ns, of.p99_ns, of.max_ns].map(us);
     let counts = [of.answered, of.late, of.lost, of.unsent, of.duplicates, of.reordered].map(count);
-    let entries = [name.to_owned()].into_iter().chain(times).chain(counts);
+    let figures = times.into_iter().chain(counts).take(extent.count());
+    let entries = [name.to_owned()].into_iter().chain(figures);
     Row { entries: entries.map(Into::into).collect(), begins_group: false }
 }
 

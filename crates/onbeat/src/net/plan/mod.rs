@@ -20,6 +20,7 @@ mod picture;
 mod prediction;
 mod simulation;
 mod topology;
+mod wiring;
 
 pub use file::{Forwarding, Network, PlanError, Send};
 pub use frame::FrameSize;
@@ -28,3 +29,4 @@ pub use prediction::{
     DevicePrediction, Distribution, LinkPrediction, Prediction, SwitchPrediction,
 };
 pub use simulation::simulate;
+pub use wiring::{PlannedLink, PlannedNode, PlannedRole};

@@ -15,6 +15,8 @@ const ROOM: usize = 65_536;
 pub(super) struct PacketFate {
     /// Whose it was; `None`: one packet of each device.
     pub(super) device: Option<u16>,
+    /// The cycle whose packet was answered; `None` without an answer.
+    pub(super) answered_cycle: Option<u64>,
     /// From sending to answer, or the age at which it was given up.
     pub(super) round_trip_ns: u64,
     /// From the release to the answer, or to giving up.
@@ -129,8 +131,13 @@ impl FateReceiver {
 mod tests {
     use super::*;
 
-    const FATE: PacketFate =
-        PacketFate { device: Some(0), round_trip_ns: 1, since_release_ns: 2, parts: None };
+    const FATE: PacketFate = PacketFate {
+        device: Some(0),
+        answered_cycle: Some(0),
+        round_trip_ns: 1,
+        since_release_ns: 2,
+        parts: None,
+    };
 
     #[test]
     fn fates_pass_in_order_even_if_the_lock_is_held() {

@@ -15,7 +15,10 @@ use crate::net::device::Devices;
 use crate::net::packet::{self, Header, PacketKind};
 use crate::probe::ProbeError;
 use crate::probe::description::Companion;
-use crate::record::{DevicePackets, Note, PacketAccount, Recorder, RoundTripTally, Series};
+use crate::record::{
+    CycleTally, DevicePackets, Note, PacketAccount, PredictedAnswers, Recorder, RoundTripTally,
+    Series,
+};
 use crate::thread::{ThreadRequest, stay_off_cpu};
 
 /// Packets that try to reach a device before the run, and how long each round of them waits.
@@ -77,6 +80,10 @@ pub(super) struct RoundTripCompanion {
     pub(super) lost_after_ns: u64,
     pub(super) fates: FateReceiver,
     pub(super) tally: RoundTripTally,
+    /// Cycle by cycle; `None` with a single device.
+    pub(super) cycles: Option<CycleTally>,
+    /// What a plan predicts; `None` without one.
+    pub(super) predicted: Option<PredictedAnswers>,
     /// Remarks from the set-up.
     pub(super) remarks: Vec<String>,
     pub(super) _devices: Option<OwnDevices>,
@@ -86,6 +93,11 @@ impl RoundTripCompanion {
     fn count(&mut self, recorder: &mut Recorder) {
         let devices = self.targets.len();
         for fate in self.fates.take() {
+            if let (Some(cycles), Some(device), Some(cycle)) =
+                (&mut self.cycles, fate.device, fate.answered_cycle)
+            {
+                cycles.count(device.into(), cycle, fate.since_release_ns);
+            }
             let whose = fate.device.map_or(0..devices, |one| one.into()..usize::from(one) + 1);
             for device in whose {
                 self.tally.count(device, fate.round_trip_ns);
@@ -139,6 +151,7 @@ impl RoundTripCompanion {
                 ..DevicePackets::default()
             };
             self.tally.fill(number, &mut packets);
+            self.cycles.iter().for_each(|cycles| cycles.fill(number, &mut packets));
             packets
         };
         PacketAccount {
@@ -147,6 +160,8 @@ impl RoundTripCompanion {
             foreign: read(&counters.foreign),
             unrecorded: read(&counters.unrecorded),
             devices: counters.devices.iter().enumerate().map(device).collect(),
+            cycles: self.cycles.as_ref().map(CycleTally::cycles),
+            predicted: self.predicted.clone(),
         }
     }
 }
@@ -197,6 +212,7 @@ impl Companion for RoundTripCompanion {
 
     fn after_block(&mut self, recorder: &mut Recorder) {
         self.count(recorder);
+        self.cycles.iter_mut().for_each(CycleTally::end_cycle);
         // A file that cannot be written ends the run by itself.
         let _ = recorder.write_out();
         let _ = recorder.writer().note(&Note::Packets(Box::new(self.account())));

@@ -12,6 +12,7 @@
 
 mod channel;
 mod companion;
+mod predicted;
 pub mod targets;
 mod task;
 pub mod tracker;
@@ -26,14 +27,16 @@ use rustix::net::sockopt;
 
 use self::channel::fate_channel;
 use self::companion::{OwnDevices, RoundTripCompanion};
+use self::predicted::{PLAN, predicted};
 use self::targets::{MOST_TARGETS, any_address, targets};
 use self::task::{PacketForm, PacketSchedule, Receive, RoundTripBody, RoundTripTask};
 use super::address::AddressRange;
 use super::device::{DeviceError, DeviceOptions, Devices};
 use super::packet;
+use super::plan::PlanError;
 use crate::probe::description::{Defaults, OptionKind, Parts, ProbeOption};
 use crate::probe::{Description, Given, ProbeError, Setting};
-use crate::record::{Figures, RoundTripTally, Series};
+use crate::record::{CycleTally, Figures, PredictedAnswers, RoundTripTally, Series};
 
 /// Packets of a second, at most.
 const MOST_PER_SECOND: u64 = 200_000;
@@ -129,6 +132,24 @@ pub enum RttError {
     /// Devices of our own cannot be opened.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The plan cannot be used.
+    #[error("--plan {path}: {source}")]
+    Plan {
+        /// The file.
+        path: String,
+        /// Why not.
+        source: PlanError,
+    },
+    /// The plan is one of another run.
+    #[error("--plan {path} has {planned} devices and this run {devices}; they must be equal")]
+    PlanDevices {
+        /// The file.
+        path: String,
+        /// Devices of the plan.
+        planned: usize,
+        /// Devices of the run.
+        devices: u64,
+    },
     /// No device answers.
     #[error(
         "none of {devices} devices answers, the first being {first}; run `onbeat net device --bind ADDRESS --allow \
@@ -211,7 +232,7 @@ pub const RTT: Description = Description {
       forty devices, as robots with many joints have",
     series: &[Series::RoundTrip, Series::PacketResponse],
     defaults: Defaults::LOOP,
-    choices: &[TO, DEVICES, SIZE, LOST_AFTER, RECEIVE, DSCP, NO_STAMPS, YES_REALLY],
+    choices: &[TO, DEVICES, SIZE, LOST_AFTER, RECEIVE, DSCP, PLAN, NO_STAMPS, YES_REALLY],
     line_a_second: false,
     open: |setting, given| open(setting, given).map_err(ProbeError::from),
 };
@@ -240,6 +261,8 @@ fn open(setting: &mut Setting, given: &Given) -> Result<Parts, RttError> {
     let companion = RoundTripCompanion {
         socket: cold_socket,
         tally: RoundTripTally::new(targets.len()),
+        cycles: (targets.len() > 1).then(|| CycleTally::new(targets.len())),
+        predicted: plan.predicted,
         targets,
         payload: packets.bytes,
         lost_after_ns: plan.schedule.lost_after_ns,
@@ -261,6 +284,7 @@ struct RunPlan {
     schedule: PacketSchedule,
     packets: PacketForm,
     dscp: u8,
+    predicted: Option<PredictedAnswers>,
 }
 
 impl RunPlan {
@@ -296,7 +320,9 @@ impl RunPlan {
         let session = fastrand::u32(1..);
         let stamps = !given.is_set(NO_STAMPS.name);
         let packets = PacketForm { bytes: size as usize, window, session, stamps };
-        Ok(Self { targets, devices, schedule: schedule(setting, given, window), packets, dscp })
+        let predicted = predicted(given.name(PLAN.name), devices, size, setting.period_ns)?;
+        let schedule = schedule(setting, given, window);
+        Ok(Self { targets, devices, schedule, packets, dscp, predicted })
     }
 }
 

@@ -105,6 +105,7 @@ impl RoundTripTask {
             let age_ns = age_ns(until - sequence);
             self.fates.put(PacketFate {
                 device: None,
+                answered_cycle: None,
                 round_trip_ns: age_ns,
                 since_release_ns: age_ns,
                 parts: None,
@@ -125,6 +126,7 @@ impl RoundTripTask {
         let lost_after_ns = self.schedule.lost_after_ns;
         self.fates.put(PacketFate {
             device: Some(device as u16),
+            answered_cycle: None,
             round_trip_ns: lost_after_ns,
             since_release_ns: lost_after_ns + packet.sent_ns - packet.release_ns,
             parts: None,
@@ -161,6 +163,7 @@ impl RoundTripTask {
                 let age_ns = self.schedule.lost_after_ns;
                 self.fates.put(PacketFate {
                     device: Some(device as u16),
+                    answered_cycle: None,
                     round_trip_ns: age_ns,
                     since_release_ns: age_ns,
                     parts: None,
@@ -238,6 +241,7 @@ impl RoundTripTask {
                 let parts = self.parts(&header, packet, datagram.stamp_ns, now);
                 self.fates.put(PacketFate {
                     device: Some(header.device),
+                    answered_cycle: Some(header.sequence),
                     round_trip_ns: now.as_ns() - packet.sent_ns,
                     since_release_ns: now.as_ns() - packet.release_ns,
                     parts,
