@@ -9,15 +9,14 @@ mod test_lab;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use onbeat_lab::vm::{
-    Accelerator, BootImage, Clock, Free, Guest, GuestResult, Initramfs, Job, Kernel, LabEvent,
-    LabResults, Laboratory, LatencyTest, Matrix, PackageSource, Repetition, Virtual, VmError,
-    WorkDirectory, choose_accelerator,
+    Accelerator, Free, Guest, Initramfs, Job, Kernel, LabEvent, LabResults, Laboratory,
+    LatencyTest, Matrix, Repetition, Virtual, VmError, WorkDirectory, choose_accelerator,
 };
 
 use test_lab::{BUSYBOX, HostLoad, RT, STOCK, TestLab, loaded, packages};

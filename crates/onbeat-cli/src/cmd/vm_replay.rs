@@ -82,7 +82,7 @@ fn print(stored: &StoredExperiment, replay: &Replay) {
 /// The path from the timer's interrupt to the loop.
 fn phases(path: &CriticalPath) -> Table {
     let of_call = path.system_call.as_deref().map_or_else(
-        || "a program or a kernel thread was running".to_owned(),
+        || "a program, a kernel thread, or a call that was preempted before".to_owned(),
         |call| format!("{call}() was running"),
     );
     let rows = [

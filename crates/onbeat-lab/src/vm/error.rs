@@ -238,6 +238,17 @@ pub enum VmError {
         /// Number of functions in the trace, each time that one is entered or returned to.
         stretches: usize,
     },
+    /// No wake-up of a traced guest is as long as the recorded one.
+    #[error(
+        "the recorded wake-up latency is {latency_ns} ns, and the nearest path from a timer's interrupt to the loop {nearest_ns} ns: \
+         the interrupt itself was late, which this trace does not show"
+    )]
+    LateInterrupt {
+        /// The recorded latency, in nanoseconds.
+        latency_ns: u64,
+        /// Length of the path that is nearest to it, in nanoseconds.
+        nearest_ns: u64,
+    },
     /// A laboratory has no result to replay.
     #[error("{} has no experiment to replay: run `onbeat vm lab` with the same file and options first", out.display())]
     NoExperiment {

@@ -46,7 +46,7 @@ pub struct Guest<C: Clock> {
     pub kernel_arguments: Vec<String>,
     /// Further arguments of QEMU, behind all others.
     pub qemu_arguments: Vec<String>,
-    /// Arguments of QEMU that look on from outside and change nothing in the guest, such as
+    /// Arguments of QEMU that observe from outside and change nothing in the guest, such as
     /// `-plugin`: they are no part of what identifies it, nor of its snapshot.
     pub observers: Vec<String>,
     /// Added to the nice value of QEMU's threads, 0 to 19.

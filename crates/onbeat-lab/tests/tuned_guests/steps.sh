@@ -39,15 +39,14 @@ apply() {
     onbeat tune apply shield.cpuset_v2 timer.migration irq.default wq.unbound --cpus 1 --task $loop --yes --json
 }
 
-partition() {
-    grep -rh '' $groups --include=cpuset.cpus.partition | sort | uniq -c
+cpus() {
     grep -H '^Cpus_allowed_list:' /proc/$loop/status /proc/$other/status
 }
 
 apply_and_undo() {
     settings > /tmp/before
     apply > /out/apply.json
-    partition > /out/applied
+    cpus > /out/applied
     settings > /tmp/applied
     ! cmp -s /tmp/before /tmp/applied
     onbeat tune undo --json > /out/undo.json
@@ -65,7 +64,7 @@ case $1 in
         check
         apply_and_undo
         onbeat tune persist $boot_ids timer.migration --cpus 1 --yes --json > /out/persist.json
-        # The reboot comes while a partition is in effect.
+        # The reboot comes while a shield is in effect.
         apply > /dev/null
         ;;
     second)

@@ -12,7 +12,7 @@ use super::results::LabResults;
 use super::store::Store;
 use super::{Experiment, Matrix, StoredExperiment};
 use crate::vm::clock::{Clock, Virtual};
-use crate::vm::replay::{Recorded, Replay, replay};
+use crate::vm::replay::{Replay, ReplayTarget, replay};
 use crate::vm::work_directory::hex_digest;
 use crate::vm::{BootImage, Guest, GuestResult, Job, VmError, WorkDirectory, qemu_version};
 
@@ -179,7 +179,7 @@ impl Laboratory<'_> {
         let (latency_ns, worst) = worst.ok_or_else(nothing)?;
         let stored = worst.stored.ok_or_else(nothing)?;
         let directory = stored.directory.join("replay");
-        let recorded = Recorded { latency_ns, digest: stored.digest.clone() };
+        let recorded = ReplayTarget { latency_ns, digest: stored.digest.clone() };
         let again = (&worst.guest, &worst.job);
         let replayed = replay(self.work, &directory, again, &recorded, stop)?;
         Ok((stored, replayed))

@@ -19,6 +19,8 @@ use super::{Guest, Job, VmError, WorkDirectory};
 
 const SOURCE: &str = include_str!("onbeat_path.c");
 const NAME: &str = "onbeat_path";
+/// Part of a latency by which its path may differ: the loop reads its clock in user mode.
+const LARGEST_DIFFERENCE: u64 = 10;
 /// Files of a replay, in its directory.
 const SYMBOLS: &str = "symbols";
 const TRACE: &str = "trace";
@@ -36,7 +38,7 @@ pub struct Replay {
 
 /// What a replay is compared with.
 #[derive(Clone, Debug)]
-pub(super) struct Recorded {
+pub(super) struct ReplayTarget {
     /// The largest wake-up latency, in nanoseconds.
     pub(super) latency_ns: u64,
     /// Digest of what the guest has sent.
@@ -49,7 +51,7 @@ pub(super) fn replay(
     work: &WorkDirectory,
     directory: &Path,
     (guest, job): (&Guest<Virtual>, &Job),
-    recorded: &Recorded,
+    recorded: &ReplayTarget,
     stop: &AtomicBool,
 ) -> Result<Replay, VmError> {
     let plugin = plugin(work)?;
@@ -74,6 +76,11 @@ pub(super) fn replay(
     let trace: Vec<_> = stretches(&bytes).collect();
     let path = critical_path(&trace, &symbols, guest.clock.shift, recorded.latency_ns)
         .ok_or(VmError::NoWakeUp { stretches: trace.len() })?;
+    let (latency_ns, nearest_ns) = (recorded.latency_ns, path.length_ns);
+    if latency_ns.abs_diff(nearest_ns) > latency_ns / LARGEST_DIFFERENCE {
+        return Err(VmError::LateInterrupt { latency_ns, nearest_ns });
+    }
+
     let is_same = result.digest() == recorded.digest;
     result.remove_directory()?;
     fs::remove_dir_all(&directory).map_err(VmError::writing(&directory))?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later OR MIT
 /*
  * A plugin of QEMU (TCG): writes in which function of the kernel the guest executes how many
- * instructions, in order. It looks on from outside: no instruction of the guest is added or changed,
+ * instructions, in order. It observes from outside: no instruction of the guest is added or changed,
  * so a guest in virtual time sends the same bytes with it as without it.
  *
  * Arguments: symbols=FILE, addresses of functions in hexadecimal, ascending, one a line; trace=FILE,

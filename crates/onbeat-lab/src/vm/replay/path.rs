@@ -11,8 +11,10 @@ const WAKE: &str = "hrtimer_wakeup";
 /// The thread that was woken goes on here, coming from `SCHEDULE`.
 const SLEEPER: &str = "do_nanosleep";
 const SCHEDULE: &str = "schedule";
-/// From here on the CPU is on its way to another thread.
+/// From here on the CPU is on its way to another thread, unless a function that it calls returns.
 const SWITCH: &str = "__schedule";
+/// Functions that call it, in part.
+const SWITCHERS: [&str; 3] = ["schedule", "preempt_schedule", "cond_resched"];
 /// Threads that wait for the CPU at a time.
 const MOST_WOKEN: usize = 8;
 /// Functions of system calls begin with one of these (x86).
@@ -112,7 +114,8 @@ pub struct CriticalPath {
     pub blocked_ns: u64,
     /// From the scheduler to user mode.
     pub switch_ns: u64,
-    /// The system call that was interrupted; none where a program or a kernel thread was.
+    /// The system call that was interrupted; none where the thread was in user mode, belongs to the
+    /// kernel, or had been preempted within its call before.
     pub system_call: Option<String>,
     /// Functions of the blocked part, the longest first.
     pub blocked: Vec<PathPart>,
@@ -122,7 +125,7 @@ pub struct CriticalPath {
 
 /// A wake-up within a trace, by positions.
 #[derive(Clone, Copy, Debug)]
-struct WakeUp {
+struct TracedWakeUp {
     interrupt: usize,
     wake: usize,
     end: usize,
@@ -136,14 +139,12 @@ pub(super) fn critical_path(
     shift: u8,
     latency_ns: u64,
 ) -> Option<CriticalPath> {
-    let length = |one: &WakeUp| instructions(&trace[one.interrupt..one.end]) << shift;
+    let length = |one: &TracedWakeUp| instructions(&trace[one.interrupt..one.end]) << shift;
     let all = wake_ups(trace, symbols);
     let worst = all.into_iter().min_by_key(|one| length(one).abs_diff(latency_ns))?;
 
-    let switch = symbols.index(SWITCH);
-    let blocked = &trace[worst.wake..worst.end];
-    let runs = blocked.iter().position(|one| Some(one.function) == switch).unwrap_or(0);
-    let (blocked, switched) = blocked.split_at(runs);
+    let woken = &trace[worst.wake..worst.end];
+    let (blocked, switched) = woken.split_at(last_switch(woken, symbols));
     let ns = |part: &[Stretch]| instructions(part) << shift;
     Some(CriticalPath {
         length_ns: length(&worst),
@@ -156,12 +157,23 @@ pub(super) fn critical_path(
     })
 }
 
+/// Where the scheduler is entered for the last time.
+fn last_switch(woken: &[Stretch], symbols: &KernelSymbols) -> usize {
+    let switch = symbols.index(SWITCH);
+    let enters = |pair: &[Stretch]| {
+        let caller = symbols.name(pair[0].function);
+        let is_call = caller != SWITCH && SWITCHERS.iter().any(|part| caller.contains(part));
+        is_call && Some(pair[1].function) == switch
+    };
+    woken.windows(2).rposition(enters).map_or(0, |at| at + 1)
+}
+
 fn instructions(part: &[Stretch]) -> u64 {
     part.iter().map(|one| u64::from(one.instructions)).sum()
 }
 
 /// Every wake-up of a thread that slept until a time: interrupt, wake-up, user mode.
-fn wake_ups(trace: &[Stretch], symbols: &KernelSymbols) -> Vec<WakeUp> {
+fn wake_ups(trace: &[Stretch], symbols: &KernelSymbols) -> Vec<TracedWakeUp> {
     let [interrupt, wake, sleeper, schedule] =
         [TIMER_INTERRUPT, WAKE, SLEEPER, SCHEDULE].map(|name| symbols.index(name));
     let mut begun = None;
@@ -182,8 +194,13 @@ fn wake_ups(trace: &[Stretch], symbols: &KernelSymbols) -> Vec<WakeUp> {
         } else if now == USER && is_resumed {
             is_resumed = false;
             // Which of the threads it was is not in the trace; its latency decides.
-            let wake_up = |&(interrupt, wake): &(usize, usize)| WakeUp { interrupt, wake, end: at };
+            let wake_up =
+                |&(interrupt, wake): &(usize, usize)| TracedWakeUp { interrupt, wake, end: at };
             all.extend(woken.iter().map(wake_up));
+            woken.clear();
+        } else if now == USER {
+            // A loop that can run precedes all programs: it was not among the woken threads.
+            woken.clear();
         }
     }
 
@@ -192,7 +209,9 @@ fn wake_ups(trace: &[Stretch], symbols: &KernelSymbols) -> Vec<WakeUp> {
 
 /// The system call that was being served: the last one that was entered since user mode.
 fn system_call(before: &[Stretch], symbols: &KernelSymbols) -> Option<String> {
-    let since_user = before.iter().rev().take_while(|one| one.function != USER);
+    let switch = symbols.index(SWITCH);
+    let is_same_thread = |one: &&Stretch| one.function != USER && Some(one.function) != switch;
+    let since_user = before.iter().rev().take_while(is_same_thread);
     let names = since_user.map(|one| symbols.name(one.function));
     let call = |name: &str| {
         let call = SYSTEM_CALLS.iter().find_map(|prefix| name.strip_prefix(prefix))?;
@@ -227,6 +246,7 @@ mod tests {
         ffffffff81000300 T asm_sysvec_apic_timer_interrupt\n\
         ffffffff81000400 t hrtimer_wakeup\n\
         ffffffff81000500 T __schedule\n\
+        ffffffff81000580 T preempt_schedule_irq\n\
         ffffffff81000600 T schedule\n\
         ffffffff81000700 t do_nanosleep\n\
         ffffffff81000700 t alias_of_it\n\
@@ -248,6 +268,7 @@ mod tests {
             (TIMER_INTERRUPT, 20),
             (WAKE, 4),
             ("shmem_write", blocked),
+            ("preempt_schedule_irq", 1),
             (SWITCH, 30),
             (SCHEDULE, 2),
             (SLEEPER, 6),
@@ -262,11 +283,19 @@ mod tests {
         names.extend(wake_up(500));
         names.extend(wake_up(40));
         let path = critical_path(&trace(&symbols, &names), &symbols, 3, 4600).expect("a path");
-        assert_eq!(path.length_ns, (20 + 4 + 500 + 30 + 2 + 6) * 8);
-        assert_eq!((path.interrupt_ns, path.blocked_ns, path.switch_ns), (160, 504 * 8, 38 * 8));
+        assert_eq!(path.length_ns, (20 + 4 + 500 + 1 + 30 + 2 + 6) * 8);
+        assert_eq!((path.interrupt_ns, path.blocked_ns, path.switch_ns), (160, 505 * 8, 38 * 8));
         assert_eq!(path.system_call.as_deref(), Some("write"));
         assert_eq!(path.blocked[0], PathPart { function: "shmem_write".to_owned(), ns: 4000 });
         assert_eq!(path.functions.iter().map(|part| part.ns).sum::<u64>(), path.length_ns);
+    }
+
+    #[test]
+    fn a_thread_that_lets_programs_run_first_is_not_the_loop() {
+        let symbols = KernelSymbols::from_kallsyms(SYMBOLS);
+        let mut names = vec![(TIMER_INTERRUPT, 20), (WAKE, 4), ("user", 500)];
+        names.extend([(SWITCH, 30), (SCHEDULE, 2), (SLEEPER, 6), ("user", 9)]);
+        assert_eq!(critical_path(&trace(&symbols, &names), &symbols, 3, 4500), None);
     }
 
     #[test]
