@@ -2,7 +2,7 @@
 # boot; files of the boot before are in /machine.tar. What the test reads is written to /out; see tuned_guests.rs.
 set -eu
 groups=/sys/fs/cgroup
-boot_ids="shield.isolcpus shield.nohz_full shield.rcu_nocbs timer.skew_tick"
+boot_ids="shield.isolcpus shield.nohz_full shield.rcu_nocbs"
 
 mount -t cgroup2 cgroup2 $groups
 [ ! -e /machine.tar ] || tar -xf /machine.tar -C /
@@ -54,7 +54,7 @@ apply_and_undo() {
     diff /tmp/before /tmp/after > /out/difference || true
 }
 
-check() { onbeat tune check --cpus 1 --json > /out/check.json; }
+check() { onbeat tune check --cpus 1 --polls --json > /out/check.json; }
 
 case $1 in
     first)
@@ -63,7 +63,7 @@ case $1 in
         echo 'GRUB_CMDLINE_LINUX_DEFAULT="panic=-1"' > /etc/default/grub
         check
         apply_and_undo
-        onbeat tune persist $boot_ids timer.migration --cpus 1 --yes --json > /out/persist.json
+        onbeat tune persist $boot_ids timer.migration --cpus 1 --polls --yes --json > /out/persist.json
         # The reboot comes while a shield is in effect.
         apply > /dev/null
         ;;
