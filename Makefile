@@ -9,7 +9,7 @@ BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help install dist test-dist test-python test-kernels test-vm fuzz inject-live causes worth outside bench test build setup-bench setup-test lint format clippy doc unit build-tests loom viewer generated bless peers clean
+.PHONY: help install vm-onbeat dist test-dist test-python test-kernels test-vm test-vm-repeat test-vm-tune fuzz inject-live causes worth outside bench test build setup-bench setup-test lint format clippy doc unit build-tests loom viewer generated bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -114,12 +114,22 @@ test-kernels: ## the main job on Debian's kernels, in guests under QEMU's softwa
 	python3 tests/kernels/run.py --onbeat $(ONBEAT) --work target/kernels $(KERNELS)
 
 # One guest at a time: in virtual time each keeps a CPU of the host busy.
-test-vm: ## guests in virtual time: kernels with and without PREEMPT_RT, the same figures twice (five minutes)
+VM_TEST = ONBEAT=$(abspath target/vm/onbeat) ONBEAT_VM_WORK=$(abspath target/vm) ONBEAT_VM_DOWNLOAD=1 \
+	$(CARGO) test --locked -p onbeat-lab $(1) -- --nocapture --test-threads=1
+
+vm-onbeat:
 	@sh scripts/setup.sh kernels
 	$(CARGO) rustc --release --locked -p onbeat-cli --bin onbeat -- -C target-feature=+crt-static
 	mkdir -p target/vm && strip -o target/vm/onbeat $(ONBEAT)
-	ONBEAT=$(abspath target/vm/onbeat) ONBEAT_VM_WORK=$(abspath target/vm) ONBEAT_VM_DOWNLOAD=1 \
-		$(CARGO) test --locked -p onbeat-lab --test guests --test study -- --nocapture --test-threads=1
+
+test-vm: vm-onbeat ## guests in virtual time: kernels with and without PREEMPT_RT, the same figures twice (five minutes)
+	$(call VM_TEST,--test guests --test study)
+
+test-vm-repeat: vm-onbeat ## forty guests beside a loaded host: the same bytes (five minutes)
+	$(call VM_TEST,--test repeated_guests)
+
+test-vm-tune: vm-onbeat ## tunings in a PREEMPT_RT guest: applied, checked after a reboot, undone (five minutes)
+	$(call VM_TEST,--test tuned_guests)
 
 # Time for each fuzz target, in seconds.
 FUZZ_SECONDS ?= 20

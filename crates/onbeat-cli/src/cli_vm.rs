@@ -32,13 +32,24 @@ const LAB_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat vm lab kernels.toml
       runs all experiments of the file, two at a time; run again, it resumes
   onbeat vm lab kernels.toml --verify
-      runs each again and compares the bytes
+      runs each again and compares the bytes; --verify=40 forty times
 \x1b[1mFile\x1b[0m
   kernels = [\"linux-image-rt-amd64\", { name = \"stock\", package = \"linux-image-cloud-amd64\" }]
   command_lines = [{ name = \"plain\", words = \"\" }, \"preempt=full\"]
-  tunings = [\"none\", \"PM\"]
+  tunings = [\"none\", \"PM\", \"PM+kern.preempt_mode\"]
   loads = [\"idle\", \"cpu=50%\"]
   seeds = 10";
+
+const REPLAY_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat vm replay kernels.toml
+      after `onbeat vm lab kernels.toml`: the largest latency of all
+  onbeat vm replay kernels.toml --kernel rt
+      of one kernel";
+
+const REPLAY_STATUSES: &str = "\x1b[1mExit status\x1b[0m
+  0  the traced guest sent the bytes that are stored
+  1  it sent other bytes
+  2  could not run";
 
 const LAB_STATUSES: &str = "\x1b[1mExit status\x1b[0m
   0  all experiments have results; with --verify, the same bytes
@@ -65,6 +76,12 @@ pub(crate) enum Vm {
     /// Experiments that have results in --out are not run again.
     #[command(before_help = LAB_EXAMPLES, after_help = LAB_STATUSES)]
     Lab(VmLabOptions),
+    /// Trace the largest latency of a laboratory from outside the guest
+    ///
+    /// Runs that experiment again with a plugin of QEMU, which changes nothing in the guest, and
+    /// prints the functions of its kernel between the timer's interrupt and the loop.
+    #[command(before_help = REPLAY_EXAMPLES, after_help = REPLAY_STATUSES)]
+    Replay(VmReplayOptions),
     /// Measure what each tuning of this machine does to a guest
     ///
     /// Stages are the kernel command line, settings of this machine, and QEMU; the firmware is
@@ -212,9 +229,27 @@ pub(crate) struct VmLabOptions {
     /// Guests at a time [default: number of CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
-    /// Run every experiment again and compare the bytes
+    /// Run every experiment N times more and compare the bytes
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) verify: Option<u16>,
+    /// Print one JSON object and nothing else
     #[arg(long)]
-    pub(crate) verify: bool,
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) stock: StockOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VmReplayOptions {
+    /// File of the laboratory (TOML), with clock = "virtual"
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Kernel of the experiment, by its name in the file
+    #[arg(long, value_name = "NAME")]
+    pub(crate) kernel: Option<String>,
+    /// Directory of the results [default: onbeat-lab/ and the file's name]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) out: Option<PathBuf>,
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub(crate) json: bool,

@@ -5,115 +5,26 @@
 //! `packages/` in the work directory, and downloaded where `ONBEAT_VM_DOWNLOAD` is set.
 #![allow(missing_docs, clippy::expect_used, clippy::print_stdout)]
 
+mod test_lab;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use onbeat_lab::vm::{
-    Accelerator, BootImage, Clock, Free, Guest, GuestResult, Initramfs, Job, Kernel, LabEvent,
-    LabResults, Laboratory, LatencyTest, Matrix, PackageSource, Repetition, Virtual, VmError,
-    WorkDirectory, choose_accelerator,
+    Accelerator, Free, Guest, Initramfs, Job, Kernel, LabEvent, LabResults, Laboratory,
+    LatencyTest, Matrix, Repetition, Virtual, VmError, WorkDirectory, choose_accelerator,
 };
 
-const BUSYBOX: &str = "/usr/bin/busybox";
-const RT: &str = "linux-image-rt-amd64";
-const STOCK: &str = "linux-image-cloud-amd64";
+use test_lab::{BUSYBOX, HostLoad, RT, STOCK, TestLab, loaded, packages};
+
 /// Set in the process that is killed in place of the whole test.
 const STARTER: &str = "ONBEAT_VM_STARTER";
 /// The guest that it starts.
 const STARTED: &str = "ONBEAT_VM_STARTED";
-
-/// One guest at a time, however many threads run tests.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-struct TestLab {
-    onbeat: PathBuf,
-    work: WorkDirectory,
-    _turn: MutexGuard<'static, ()>,
-}
-
-impl TestLab {
-    /// None, with the reason on standard output, where guests are not to be run.
-    fn open() -> Option<Self> {
-        let (Some(onbeat), Some(work)) =
-            (std::env::var_os("ONBEAT"), std::env::var_os("ONBEAT_VM_WORK"))
-        else {
-            println!(
-                "skipped: ONBEAT (a static onbeat) and ONBEAT_VM_WORK (a work directory) are not both set; see make test-vm"
-            );
-            return None;
-        };
-
-        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let work = WorkDirectory::open(Path::new(&work)).expect("a work directory");
-        Some(Self { onbeat: onbeat.into(), work, _turn: turn })
-    }
-
-    fn kernel(&self, package: &str) -> Kernel {
-        Kernel::from_package(&self.work, package, &packages(&self.work)).expect("a kernel")
-    }
-
-    fn boot(&self, kernel: &Kernel) -> BootImage {
-        let mut initramfs = Initramfs::new(kernel, Path::new(BUSYBOX)).expect("an initramfs");
-        initramfs.program("bin/onbeat", &self.onbeat).expect("a static onbeat");
-        initramfs.build(&self.work).expect("an archive")
-    }
-
-    fn guest<C: Clock>(&self, package: &str, clock: C) -> Guest<C> {
-        let mut guest = Guest::new(self.boot(&self.kernel(package)), clock);
-        guest.niceness = 19;
-        guest.limit = Duration::from_secs(280);
-        guest
-    }
-
-    fn run<C: Clock>(&self, guest: &Guest<C>, job: &Job) -> GuestResult<C> {
-        let result = guest.run(&self.work, job, &AtomicBool::new(false)).expect("a result");
-        result.succeeded().expect("a job that succeeds");
-        result
-    }
-}
-
-fn packages(work: &WorkDirectory) -> PackageSource {
-    match std::env::var_os("ONBEAT_VM_DOWNLOAD") {
-        Some(_) => PackageSource::Download,
-        None => PackageSource::Directory(work.path().join("packages")),
-    }
-}
-
-fn loaded() -> Job {
-    Job::measure_latency(&LatencyTest {
-        load: LatencyTest::WRITER.to_owned(),
-        ..LatencyTest::default()
-    })
-}
-
-/// Processes that keep all CPUs of the host busy until they are dropped.
-struct HostLoad(Vec<std::process::Child>);
-
-impl HostLoad {
-    fn start() -> Self {
-        let busy = || {
-            Command::new("nice")
-                .args(["-n", "19", "sh", "-c", "while :; do :; done"])
-                .spawn()
-                .expect("a load")
-        };
-        Self(std::iter::repeat_with(busy).take(3).collect())
-    }
-}
-
-impl Drop for HostLoad {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
 
 #[test]
 fn the_same_job_gives_the_same_bytes_also_beside_a_load_on_the_host() {
@@ -226,7 +137,7 @@ fn a_laboratory_resumes_after_a_stop_and_sends_the_same_bytes_twice() {
     assert_eq!((stopped.stored.len() + stopped.missing, to_run), (4, 4));
     assert!(!stopped.stored.is_empty() && stopped.missing > 0, "{stopped:?}");
 
-    laboratory.repetition = Repetition::Compare;
+    laboratory.repetition = Repetition::Compare { times: 1 };
     let (whole, to_run) = conduct(&laboratory, usize::MAX);
     assert_eq!(to_run, 8 - stopped.stored.len());
     assert_eq!((whole.stored.len(), whole.missing, whole.compared), (4, 0, 4));
@@ -234,8 +145,8 @@ fn a_laboratory_resumes_after_a_stop_and_sends_the_same_bytes_twice() {
 
     laboratory.repetition = Repetition::Reuse;
     let (again, to_run) = conduct(&laboratory, usize::MAX);
-    let table = whole.table().expect("a table").to_text(120);
-    assert_eq!((to_run, again.table().expect("a table").to_text(120)), (0, table));
+    let table = whole.tables().expect("a table")[0].to_text(120);
+    assert_eq!((to_run, again.tables().expect("a table")[0].to_text(120)), (0, table));
 
     let cells = again.cells().expect("figures");
     let (rt, stock) = (&cells[0], &cells[1]);

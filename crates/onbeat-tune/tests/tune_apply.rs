@@ -414,6 +414,26 @@ fn a_change_is_read_back_reported_and_listed_until_it_is_undone() {
 }
 
 #[test]
+fn on_a_machine_with_one_cpu_only_what_names_no_cpus_is_applied() {
+    let host = Fake::new(world());
+    host.world
+        .borrow_mut()
+        .files
+        .insert("/sys/devices/system/cpu/online".to_owned(), "0\n".to_owned());
+    let directory = directory();
+    let request = ApplyRequest::new("onbeat tune apply");
+    let on_0 = |steps| Plan { cpus: "0".to_owned(), ..plan(steps) };
+
+    let affinity = step(StepTarget::Affinity { threads: ThreadGroup::User }, "0");
+    let moving = on_0(vec![swappiness("10"), affinity]);
+    let refused = apply(&host, directory.path(), &moving, &request).unwrap_err();
+    assert!(matches!(refused, ApplyError::Plan(PlanError::NoHousekeeping { .. })), "{refused}");
+
+    let applied = apply(&host, directory.path(), &on_0(vec![swappiness("10")]), &request).unwrap();
+    assert!(applied.journal.is_some());
+}
+
+#[test]
 fn a_plan_without_housekeeping_and_one_that_irqbalance_would_overwrite_are_refused() {
     let host = Fake::new(world());
     let directory = directory();

@@ -63,6 +63,8 @@ fn a_housekeeping_cpu_always_remains() {
         Err(PlanError::NoCpu { .. })
     ));
 
+    assert_eq!(chosen(machine("0\n").path(), &list("0")).unwrap(), "0", "named, not chosen");
+
     assert!(matches!(
         chosen(machine("0-1\n").path(), &list("0-1")),
         Err(PlanError::NoHousekeeping { .. })

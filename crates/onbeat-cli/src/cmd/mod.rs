@@ -47,6 +47,7 @@ pub(crate) mod vm;
 mod vm_lab;
 mod vm_lint;
 mod vm_list;
+mod vm_replay;
 mod vm_run;
 mod vm_study;
 mod vm_threads;

@@ -8,7 +8,7 @@ use onbeat_lab::vm::{
     WorkDirectory, choose_accelerator,
 };
 
-use super::{Failure, Verdict, vm_lab, vm_lint, vm_list, vm_run, vm_study, vm_threads};
+use super::{Failure, Verdict, vm_lab, vm_lint, vm_list, vm_replay, vm_run, vm_study, vm_threads};
 use crate::cli_vm::{KernelOptions, StockOptions, Vm, VmBuildOptions};
 use crate::term::{Tone, advise, say};
 
@@ -19,6 +19,8 @@ pub(crate) enum VmFailure {
     Vm(#[from] VmError),
     #[error("{path}: {source}")]
     Matrix { path: PathBuf, source: MatrixError },
+    #[error("{path}: only experiments with clock = \"virtual\" run again in the same way")]
+    ReplayOfOtherClock { path: PathBuf },
     #[error(
         "--modules names the modules of a kernel image, and {kernel} is a package, which brings its own"
     )]
@@ -37,6 +39,7 @@ pub(crate) fn run(command: &Vm) -> Result<Verdict, Failure> {
         Vm::Build(options) => build(options),
         Vm::Run(options) => vm_run::run(options),
         Vm::Lab(options) => vm_lab::run(options),
+        Vm::Replay(options) => vm_replay::run(options),
         Vm::Study { options, stock } => vm_study::run(options, stock),
         Vm::Lint(options) => vm_lint::run(options),
         Vm::Xml(options) => vm_threads::xml(options),
@@ -78,8 +81,12 @@ impl Stock {
     }
 
     /// Returns the boot image of a kernel with onbeat in it, built on first use.
-    pub(super) fn boot(&self, kernel: &Kernel) -> Result<BootImage, Failure> {
-        Ok(self.initramfs(kernel)?.build(&self.work)?)
+    pub(super) fn boot(&self, kernel: &Kernel, has_gpio: bool) -> Result<BootImage, Failure> {
+        let mut initramfs = self.initramfs(kernel)?;
+        if has_gpio {
+            initramfs.foreign_module(kernel.gpio_wires(&self.work, &self.source)?);
+        }
+        Ok(initramfs.build(&self.work)?)
     }
 
     /// Returns the boot image of a kernel of the command line, with the modules that it names.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::thread;
 
+use onbeat::record::Series;
 use onbeat::report::Table;
 use onbeat_lab::vm::{
     BootImage, Cell, CellFigures, Clock, ClockChoice, Free, LabEvent, LabResults, Laboratory,
@@ -20,7 +21,7 @@ use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, columns, say};
 
 /// Guests give way to everything else on this machine; in virtual time that changes no figure.
-const NICENESS: i32 = 19;
+pub(super) const NICENESS: i32 = 19;
 
 pub(super) fn run(options: &VmLabOptions) -> Result<Verdict, Failure> {
     let path = &options.file;
@@ -33,7 +34,10 @@ pub(super) fn run(options: &VmLabOptions) -> Result<Verdict, Failure> {
 
     let out = options.out.clone().unwrap_or_else(|| default_out(path));
     let niceness = if matrix.clock() == ClockChoice::Real { 0 } else { NICENESS };
-    let repetition = if options.verify { Repetition::Compare } else { Repetition::Reuse };
+    let repetition = match options.verify {
+        None | Some(0) => Repetition::Reuse,
+        Some(times) => Repetition::Compare { times },
+    };
     let real = match (matrix.clock(), boots.first()) {
         (ClockChoice::Real, Some(boot)) => Some(stock.real_clock(boot, stop)?),
         _ => None,
@@ -74,14 +78,14 @@ pub(super) fn run(options: &VmLabOptions) -> Result<Verdict, Failure> {
 }
 
 /// The boot images of the kernels, in order.
-fn boots(stock: &Stock, matrix: &Matrix) -> Result<Vec<BootImage>, Failure> {
+pub(super) fn boots(stock: &Stock, matrix: &Matrix) -> Result<Vec<BootImage>, Failure> {
     let boot = |kernel: &onbeat_lab::vm::KernelChoice| {
-        stock.boot(&kernel.open(&stock.work, &stock.source)?)
+        stock.boot(&kernel.open(&stock.work, &stock.source)?, matrix.has_gpio())
     };
     matrix.kernels().iter().map(boot).collect()
 }
 
-fn default_out(file: &Path) -> PathBuf {
+pub(super) fn default_out(file: &Path) -> PathBuf {
     Path::new("onbeat-lab").join(file.file_stem().unwrap_or_default())
 }
 
@@ -141,13 +145,22 @@ fn say_figures<C: Measures>(
     results: &LabResults<C>,
 ) -> Result<(), Failure> {
     if !options.json {
-        say_table(&results.table()?);
+        for (place, table) in results.tables()?.iter().enumerate() {
+            if place > 0 {
+                say(Tone::Plain, "");
+            }
+            say_table(table);
+        }
         return Ok(());
     }
 
     let mut object = outline(results);
     object["unit"] = C::UNIT.into();
-    object["cells"] = results.cells()?.iter().map(cell_json).collect();
+    let mut cells = Vec::new();
+    for series in results.series()? {
+        cells.extend(results.cells_of(series)?.iter().map(|cell| cell_json(series, cell)));
+    }
+    object["cells"] = cells.into();
     print_json(&object)
 }
 
@@ -164,12 +177,12 @@ fn outline<C: Clock>(results: &LabResults<C>) -> Value {
     })
 }
 
-fn cell_json<C: Measures>(cell: &CellFigures<C>) -> Value {
+fn cell_json<C: Measures>(series: Series, cell: &CellFigures<C>) -> Value {
     let figures = &cell.figures;
     json!({
-        "kernel": cell.cell.kernel, "command_line": cell.cell.command_line, "tuning": cell.cell.tuning,
+        "series": series.tag(), "kernel": cell.cell.kernel, "command_line": cell.cell.command_line, "tuning": cell.cell.tuning,
         "load": cell.cell.load, "guests": cell.guests, "samples": figures.samples,
-        "p50_ns": figures.median_ns, "p99_ns": figures.p99_ns, "max_ns": figures.max_ns,
+        "min_ns": figures.min_ns, "mean_ns": figures.mean_ns, "p50_ns": figures.median_ns, "p99_ns": figures.p99_ns, "max_ns": figures.max_ns,
         "worst_seed": cell.worst_seed, "worst": cell.worst,
     })
 }

@@ -64,7 +64,7 @@ pub(super) fn run(options: &VmStudyOptions, stock: &StockOptions) -> Result<Verd
         module: Vec::new(),
         gpio: false,
     };
-    let boot = stock.boot(&stock.kernel(&words)?)?;
+    let boot = stock.boot(&stock.kernel(&words)?, false)?;
 
     let out = options.out.clone().unwrap_or_else(|| default_out(options));
     let chosen = accelerator(&study, &stock, &boot, stop)?;

@@ -224,6 +224,7 @@ impl Bench<'_> {
             load: load.guest.to_string(),
             causes: false,
             options: self.options(),
+            ..LatencyTest::default()
         });
         job
     }

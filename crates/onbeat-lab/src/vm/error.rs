@@ -218,6 +218,43 @@ pub enum VmError {
         /// The line of its standard error that says why.
         message: String,
     },
+    /// The plugin of QEMU that traces a guest could not be built.
+    #[error("cannot build the plugin that traces a guest: {message}")]
+    PluginBuild {
+        /// The compiler's message.
+        message: String,
+    },
+    /// A kernel shows no addresses of its functions.
+    #[error("kernel {release} lists no functions in /proc/kallsyms: a path cannot name any")]
+    NoSymbols {
+        /// Its release.
+        release: String,
+    },
+    /// A traced guest had no wake-up of a sleeping thread.
+    #[error(
+        "the traced guest ran through {stretches} functions, and none of its threads was woken by a timer"
+    )]
+    NoWakeUp {
+        /// Number of functions in the trace, each time that one is entered or returned to.
+        stretches: usize,
+    },
+    /// No wake-up of a traced guest is as long as the recorded one.
+    #[error(
+        "the recorded wake-up latency is {latency_ns} ns, and the nearest path from a timer's interrupt to the loop {nearest_ns} ns: \
+         the interrupt itself was late, which this trace does not show"
+    )]
+    LateInterrupt {
+        /// The recorded latency, in nanoseconds.
+        latency_ns: u64,
+        /// Length of the path that is nearest to it, in nanoseconds.
+        nearest_ns: u64,
+    },
+    /// A laboratory has no result to replay.
+    #[error("{} has no experiment to replay: run `onbeat vm lab` with the same file and options first", out.display())]
+    NoExperiment {
+        /// Directory of its results.
+        out: PathBuf,
+    },
     /// A result of the job is missing or cannot be read.
     #[error("the job's result {name} cannot be used: {reason}")]
     Result {

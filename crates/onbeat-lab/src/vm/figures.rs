@@ -32,6 +32,10 @@ use super::clock::Measures;
 pub struct Figures<C: Measures> {
     /// Number of samples.
     pub samples: u64,
+    /// The smallest sample in nanoseconds.
+    pub min_ns: u64,
+    /// The mean in nanoseconds.
+    pub mean_ns: f64,
     /// The median in nanoseconds; none without samples.
     pub median_ns: Option<u64>,
     /// The 99th percentile in nanoseconds; none when fewer than 10 samples lie beyond it.
@@ -55,6 +59,8 @@ impl<C: Measures> Figures<C> {
     pub(super) fn from_statistics(statistics: &Statistics) -> Self {
         Self {
             samples: statistics.count,
+            min_ns: statistics.min_ns,
+            mean_ns: statistics.mean_ns,
             median_ns: percentile(statistics, 50.0),
             p99_ns: percentile(statistics, 99.0),
             max_ns: statistics.max_ns,

@@ -46,6 +46,9 @@ pub struct Guest<C: Clock> {
     pub kernel_arguments: Vec<String>,
     /// Further arguments of QEMU, behind all others.
     pub qemu_arguments: Vec<String>,
+    /// Arguments of QEMU that observe from outside and change nothing in the guest, such as
+    /// `-plugin`: they are no part of what identifies it, nor of its snapshot.
+    pub observers: Vec<String>,
     /// Added to the nice value of QEMU's threads, 0 to 19.
     pub niceness: i32,
     /// Longest time until its end, in the host's time.
@@ -64,6 +67,7 @@ impl<C: Clock> Guest<C> {
             memory_mib: 512,
             kernel_arguments: Vec::new(),
             qemu_arguments: Vec::new(),
+            observers: Vec::new(),
             niceness: 0,
             limit,
         }
@@ -136,6 +140,7 @@ impl<C: Clock> Guest<C> {
             let path = directory.path().join(JOB);
             fs::write(&path, job.to_file()?).map_err(VmError::writing(&path))?;
         }
+        arguments.extend(self.observers.iter().map(OsString::from));
         if let Some(snapshot) = snapshot {
             let link = directory.path().join(SNAPSHOT);
             // Under this name it stays, whatever becomes of the one in the cache.

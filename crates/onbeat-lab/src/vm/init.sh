@@ -22,6 +22,7 @@ mount -t tmpfs tmpfs /tmp
 mount -t tmpfs tmpfs /run
 mount -t tmpfs tmpfs /out
 mount -t tracefs tracefs /sys/kernel/tracing 2> /dev/null
+mount -t debugfs debugfs /sys/kernel/debug 2> /dev/null
 ip link set lo up
 
 while read -r module; do

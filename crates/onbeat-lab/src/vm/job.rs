@@ -23,12 +23,14 @@ pub struct Job {
     collected: Vec<String>,
 }
 
-/// A run of `onbeat measure latency` in a guest.
+/// A run of `onbeat measure` in a guest.
 ///
 /// The defaults suit virtual time: a loop of 1 kHz for two seconds, without recording causes, which
 /// is heavy work in a guest that counts instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatencyTest {
+    /// The probe, as `onbeat measure` names it: `latency`, `write`, `read-write`.
+    pub probe: String,
     /// Measuring time, in the guest's time.
     pub duration: Duration,
     /// Period of the loop.
@@ -37,7 +39,7 @@ pub struct LatencyTest {
     pub load: String,
     /// Whether causes of spikes are recorded.
     pub causes: bool,
-    /// Further options of `onbeat measure latency`, such as `--priority` and `0`.
+    /// Further options of `onbeat measure`, such as `--priority` and `0`.
     pub options: Vec<String>,
 }
 
@@ -51,6 +53,7 @@ impl LatencyTest {
 impl Default for LatencyTest {
     fn default() -> Self {
         Self {
+            probe: "latency".to_owned(),
             duration: Duration::from_secs(2),
             period: Duration::from_millis(1),
             load: "idle".to_owned(),
@@ -65,6 +68,15 @@ impl Default for LatencyTest {
 pub(super) const JOB_FILE_LENGTH: usize = 4096;
 /// Where runs are recorded in the guest; the last part of it begins the paths of results.
 const RUNS: &str = "/tmp/runs";
+
+/// Applies the tuning `$1` with the options behind it; what `tune apply` has printed is sent.
+const APPLY: &str = r#"sent="/out/tune-apply-$1.json"
+onbeat tune apply "$@" --yes --json > "$sent" || exit
+if grep -q '"journal":null' "$sent"; then
+    because=$(onbeat tune plan "$@" --json | sed -n 's/.*"because":"\([^"]*\)".*/\1/p')
+    echo "error: $1 changed nothing in the guest: ${because:-it has no step there}" >&2
+    exit 1
+fi"#;
 
 impl Job {
     /// Creates a job without commands.
@@ -85,7 +97,7 @@ impl Job {
         self.collected.push(directory.into());
     }
 
-    /// A job that runs `onbeat measure latency` and sends its summary (the file `output`, one JSON
+    /// A job that runs `onbeat measure` and sends its summary (the file `output`, one JSON
     /// object) and its run file.
     #[must_use]
     pub fn measure_latency(test: &LatencyTest) -> Self {
@@ -94,19 +106,27 @@ impl Job {
         job
     }
 
-    /// Adds a run of `onbeat measure latency`, as [`Self::measure_latency`] does. It must be the
+    /// Adds a run of `onbeat measure`, as [`Self::measure_latency`] does. It must be the
     /// only command that writes to standard output.
     pub fn latency(&mut self, test: &LatencyTest) {
         let duration = format!("{}ns", test.duration.as_nanos());
         let period = format!("{}ns", test.period.as_nanos());
         let mut words =
-            vec!["onbeat", "measure", "latency", "--json", "--out", RUNS, "--for", &duration];
+            vec!["onbeat", "measure", &test.probe, "--json", "--out", RUNS, "--for", &duration];
         words.extend(["--period", &period, "--load", &test.load]);
         words.extend(["--no-causes"].into_iter().filter(|_| !test.causes));
         words.extend(test.options.iter().map(String::as_str));
 
         self.command(words);
         self.collect(RUNS);
+    }
+
+    /// Applies a tuning of the catalogue in the guest, for a loop on CPU 0. The job fails where that
+    /// changes nothing, with the reason: what follows would be measured without it.
+    pub fn apply_tuning(&mut self, id: &str, options: &[String]) {
+        let mut words = vec!["sh", "-c", APPLY, "apply", id, "--cpus", "0"];
+        words.extend(options.iter().map(String::as_str));
+        self.command(words);
     }
 
     /// A job that runs `onbeat` with these words, a measurement or a bench, and sends its summary
@@ -210,6 +230,18 @@ mod tests {
         too_long.command(["echo".to_owned(), "x".repeat(5000)]);
         let refused = too_long.to_file().expect_err("too long").to_string();
         assert_eq!(refused, "the job is 5061 bytes long as a script, at most 4096 reach a guest");
+    }
+
+    #[test]
+    fn a_tuning_that_changes_nothing_in_the_guest_fails_the_job() {
+        let mut job = Job::new();
+        job.apply_tuning("mem.thp", &["--priority".to_owned(), "98".to_owned()]);
+        let script = job.script();
+        assert!(script.ends_with("exit $status\n"), "{script}");
+        assert!(
+            script.contains("'apply' 'mem.thp' '--cpus' '0' '--priority' '98' || return"),
+            "{script}"
+        );
     }
 
     #[test]

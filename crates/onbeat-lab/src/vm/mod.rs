@@ -10,6 +10,7 @@
 //! | [`choose_accelerator`] | whether KVM works here, by a canary guest |
 //! | [`RealTimeMachine`], [`ThreadPlan`] | memory, processor and threads of a guest with a real-time loop, for QEMU and libvirt |
 //! | [`Matrix`], [`Laboratory`] | experiments from a file, run in parallel, kept, and resumed |
+//! | [`Replay`] | one of them again, traced from outside: the critical path of its largest latency |
 //!
 //! Nothing is downloaded unless [`PackageSource::Download`] is given. Guests have no network and no
 //! disk. A guest ends with the thread that started it; what is left after a crash is ended when the
@@ -34,6 +35,7 @@ pub(crate) mod process;
 mod program;
 mod qemu;
 mod qmp;
+mod replay;
 mod result;
 mod snapshot;
 mod threads;
@@ -61,6 +63,7 @@ pub use matrix::{
 };
 pub use qemu::qemu_version;
 pub use qmp::QemuSocket;
+pub use replay::{CriticalPath, PathPart, Replay};
 pub use result::GuestResult;
 pub use threads::{
     HIGHEST_PRIORITY, PlaceError, QemuThread, ThreadPlan, VcpuPlace, place_threads, qemu_threads,

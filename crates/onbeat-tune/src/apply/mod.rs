@@ -34,7 +34,7 @@ use crate::change::{Outcome, UndoMode};
 use crate::error::TuneError;
 use crate::host_files::HostFiles;
 use crate::journal::{Journal, Purpose, Undone};
-use crate::plan::{Plan, PlanError, PlanStep};
+use crate::plan::{Plan, PlanError, PlanStep, StepTarget};
 use crate::repair::{self, Repaired};
 use crate::shield::Scope;
 pub use make::{FailedStep, StepMaker};
@@ -222,7 +222,8 @@ fn admit(resolver: &Resolver<'_>, request: &ApplyRequest) -> Result<(), ApplyErr
     if cpus.is_empty() || !cpus.is_within(&all) {
         return Err(PlanError::NotOnline { cpus, online: all }.into());
     }
-    if all.is_within(&cpus) {
+    let has_one = all.iter().count() == 1;
+    if all.is_within(&cpus) && !(has_one && plan.steps.iter().all(names_no_cpus)) {
         return Err(PlanError::NoHousekeeping { cpus, online: all }.into());
     }
 
@@ -235,6 +236,14 @@ fn admit(resolver: &Resolver<'_>, request: &ApplyRequest) -> Result<(), ApplyErr
         return Err(ApplyError::Owned(owner));
     }
     Ok(())
+}
+
+/// Whether a step also makes sense on a machine with one CPU.
+const fn names_no_cpus(step: &PlanStep) -> bool {
+    !matches!(
+        step.target,
+        StepTarget::Shield {} | StepTarget::Affinity { .. } | StepTarget::Interrupt { .. }
+    )
 }
 
 fn roll_back(host: &dyn HostFiles, mut journal: Journal, failed: FailedStep) -> ApplyError {

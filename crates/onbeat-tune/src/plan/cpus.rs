@@ -27,7 +27,7 @@ pub enum CpuChoice {
 /// The CPUs of a loop, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChosenCpus {
-    /// The CPUs: at least one, and not all.
+    /// The CPUs: at least one, and not all; the only one of a machine where it was named.
     pub cpus: CpuList,
     /// In a sentence.
     pub because: String,
@@ -44,10 +44,11 @@ struct CoreMerit {
     lowest: u32,
 }
 
-/// Chooses CPUs, or checks those that were chosen.
+/// Chooses CPUs, or checks those that were chosen. The only CPU of a machine is never chosen, but may
+/// be named: a guest in virtual time has no other.
 ///
 /// # Errors
-/// [`PlanError::NoCpu`] on a machine with one CPU, [`PlanError::NotOnline`],
+/// [`PlanError::NoCpu`] where CPUs are to be chosen on a machine with one CPU, [`PlanError::NotOnline`],
 /// [`PlanError::NoHousekeeping`], [`PlanError::Machine`] where the online CPUs cannot be read.
 pub fn choose(survey: &Survey<'_>, choice: &CpuChoice) -> Result<ChosenCpus, PlanError> {
     let online = survey.online().map_err(|why| PlanError::Machine { why: format!("{why:?}") })?;
@@ -64,7 +65,11 @@ fn check(cpus: &CpuList, online: &CpuList, survey: &Survey<'_>) -> Result<Chosen
         return Err(PlanError::NotOnline { cpus, online });
     }
     if online.is_within(&cpus) {
-        return Err(PlanError::NoHousekeeping { cpus, online });
+        if online.iter().count() > 1 {
+            return Err(PlanError::NoHousekeeping { cpus, online });
+        }
+        let because = "the machine has one CPU: only settings that name no CPUs have steps";
+        return Ok(ChosenCpus { cpus, because: because.to_owned() });
     }
 
     let mut because = "named by the user".to_owned();

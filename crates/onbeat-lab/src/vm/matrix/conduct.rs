@@ -6,10 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use onbeat::record::Series;
+
 use super::results::LabResults;
 use super::store::Store;
 use super::{Experiment, Matrix, StoredExperiment};
-use crate::vm::clock::Clock;
+use crate::vm::clock::{Clock, Virtual};
+use crate::vm::replay::{Replay, ReplayTarget, replay};
 use crate::vm::work_directory::hex_digest;
 use crate::vm::{BootImage, Guest, GuestResult, Job, VmError, WorkDirectory, qemu_version};
 
@@ -21,8 +24,12 @@ const KEY_LETTERS: usize = 16;
 pub enum Repetition {
     /// They are not run again.
     Reuse,
-    /// Every experiment is run twice, or once more where it is stored, and the bytes are compared.
-    Compare,
+    /// Every experiment is run this many times more, and the bytes are compared with those of the
+    /// first.
+    Compare {
+        /// Number of repetitions of each experiment.
+        times: u16,
+    },
 }
 
 /// Runs the experiments of a [`Matrix`].
@@ -116,7 +123,7 @@ impl Laboratory<'_> {
                 Err(VmError::Stopped) => return Ok(()),
                 Err(error) if is_of_experiment(&error) => {
                     report(LabEvent::Failed { experiment: &one.experiment, error: &error });
-                    // In a comparison it may fail twice.
+                    // In a comparison it may fail several times.
                     failed.retain(|(before, _)| *before != one.experiment);
                     failed.push((one.experiment.clone(), error.to_string()));
                     return Ok(());
@@ -143,6 +150,39 @@ impl Laboratory<'_> {
         let missing = prepared.iter().filter(is_missing).count();
         let stored = prepared.into_iter().filter_map(|one| one.stored).collect();
         Ok(LabResults { stored, failed, differing, compared, missing, clock: PhantomData })
+    }
+
+    /// Runs the stored experiment with the largest wake-up latency again, traced from outside;
+    /// `kernel` leaves those of other kernels out.
+    ///
+    /// # Errors
+    /// When no experiment is stored, its guest fails, or the plugin of QEMU cannot be built.
+    pub fn replay(
+        &self,
+        matrix: &Matrix,
+        clock: impl Fn(u32) -> Virtual,
+        kernel: Option<&str>,
+        stop: &AtomicBool,
+    ) -> Result<(StoredExperiment, Replay), VmError> {
+        let store = Store::open(self.out)?;
+        let mut worst = None;
+        for one in self.prepare(matrix, clock, &store)? {
+            let Some(stored) = &one.stored else { continue };
+            let is_wanted = kernel.is_none_or(|kernel| stored.cell.kernel == kernel);
+            let latency_ns = stored.samples(Series::WakeupLatency)?.1.max_ns;
+            if is_wanted && worst.as_ref().is_none_or(|(largest, _)| latency_ns > *largest) {
+                worst = Some((latency_ns, one));
+            }
+        }
+
+        let nothing = || VmError::NoExperiment { out: self.out.to_owned() };
+        let (latency_ns, worst) = worst.ok_or_else(nothing)?;
+        let stored = worst.stored.ok_or_else(nothing)?;
+        let directory = stored.directory.join("replay");
+        let recorded = ReplayTarget { latency_ns, digest: stored.digest.clone() };
+        let again = (&worst.guest, &worst.job);
+        let replayed = replay(self.work, &directory, again, &recorded, stop)?;
+        Ok((stored, replayed))
     }
 
     /// Describes every experiment's guest and looks for stored results.
@@ -214,10 +254,13 @@ impl Laboratory<'_> {
     }
 }
 
-/// Indexes of the experiments to run, in order; one that is to be compared and is not stored
-/// stands there twice.
+/// Indexes of the experiments to run, in order; one that is to be compared stands there as often as
+/// it is run.
 fn queue<C: Clock>(prepared: &[Prepared<C>], repetition: Repetition) -> Vec<usize> {
-    let again = usize::from(repetition == Repetition::Compare);
+    let again = match repetition {
+        Repetition::Reuse => 0,
+        Repetition::Compare { times } => usize::from(times),
+    };
     let runs = |one: &Prepared<C>| usize::from(one.stored.is_none()) + again;
     let indexes =
         prepared.iter().enumerate().flat_map(|(index, one)| std::iter::repeat_n(index, runs(one)));

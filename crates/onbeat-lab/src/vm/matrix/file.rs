@@ -30,6 +30,8 @@ struct FileTable {
     memory_mib: u32,
     limit_s: u64,
     causes: bool,
+    measure: String,
+    gpio: bool,
     kernels: Vec<KernelEntry>,
     command_lines: Vec<CommandLineEntry>,
     tunings: Vec<String>,
@@ -47,6 +49,8 @@ impl Default for FileTable {
             memory_mib: 512,
             limit_s: 300,
             causes: false,
+            measure: "latency".to_owned(),
+            gpio: false,
             kernels: Vec::new(),
             command_lines: vec![CommandLineEntry::Named {
                 name: "default".to_owned(),
@@ -119,6 +123,10 @@ pub(super) fn parse(text: &str, directory: &Path) -> Result<Matrix, MatrixError>
     let command_lines: Vec<Named<Vec<String>>> =
         table.command_lines.iter().map(command_line).collect();
     let seeds = seeds(table.seeds)?;
+    let measure: Vec<String> = table.measure.split_whitespace().map(str::to_owned).collect();
+    if measure.is_empty() {
+        return Err(MatrixError::Empty { list: "measure" });
+    }
 
     distinct("kernels", kernels.iter().map(|kernel| kernel.name.clone()))?;
     distinct("command_lines", command_lines.iter().map(|line| line.name.clone()))?;
@@ -142,6 +150,8 @@ pub(super) fn parse(text: &str, directory: &Path) -> Result<Matrix, MatrixError>
         causes: table.causes,
         memory_mib: table.memory_mib,
         limit: Duration::from_secs(table.limit_s),
+        measure,
+        gpio: table.gpio,
     };
 
     match matrix.experiment_count() {

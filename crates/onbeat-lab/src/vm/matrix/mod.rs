@@ -223,6 +223,9 @@ pub struct Matrix {
     causes: bool,
     memory_mib: u32,
     limit: Duration,
+    /// The probe and its options.
+    measure: Vec<String>,
+    gpio: bool,
 }
 
 impl Matrix {
@@ -247,6 +250,12 @@ impl Matrix {
     #[must_use]
     pub const fn clock(&self) -> ClockChoice {
         self.clock
+    }
+
+    /// Whether its guests have GPIO lines: see [`Kernel::gpio_wires`].
+    #[must_use]
+    pub const fn has_gpio(&self) -> bool {
+        self.gpio
     }
 
     /// Its kernels, in the order of the file.
@@ -294,140 +303,39 @@ impl Matrix {
 
     /// The words that an experiment adds to the kernel's command line.
     fn kernel_arguments(&self, experiment: &Experiment) -> Vec<String> {
-        self.command_lines[experiment.indexes[1]].value.clone()
+        let [_, line, tuning, _] = experiment.indexes;
+        let of_tuning = &self.tunings[tuning].value.kernel_arguments;
+        self.command_lines[line].value.iter().chain(of_tuning).cloned().collect()
     }
 
-    /// The job of an experiment: a delay by its seed, then the measurement with its tuning.
+    /// The job of an experiment: its tuning, a delay by its seed, then the measurement.
     fn job(&self, experiment: &Experiment) -> Job {
         let [_, _, tuning, load] = experiment.indexes;
         let tuning = &self.tunings[tuning].value;
         let delay_us = u64::from(experiment.seed) * u64::from(DELAY_PER_SEED_US);
 
         let mut job = Job::new();
+        let period = format!("{}ns", self.period.as_nanos());
+        for id in &tuning.applied {
+            job.apply_tuning(id, &["--period".to_owned(), period.clone()]);
+        }
+
         job.command(["usleep".to_owned(), delay_us.to_string()]);
+        let (probe, options) = self.measure.split_first().map_or_else(
+            || ("latency".to_owned(), Vec::new()),
+            |(probe, options)| (probe.clone(), options.to_vec()),
+        );
         job.latency(&LatencyTest {
+            probe,
             duration: self.duration,
             period: self.period,
             load: self.loads[load].value.to_string(),
             causes: self.causes,
-            options: tuning.options.clone(),
+            options: options.into_iter().chain(tuning.options.iter().cloned()).collect(),
         });
         job
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn matrix(text: &str) -> Result<Matrix, MatrixError> {
-        Matrix::from_toml(text, Path::new("/lab"))
-    }
-
-    fn refused(text: &str) -> String {
-        matrix(text).expect_err(text).to_string()
-    }
-
-    #[test]
-    fn the_lists_multiply_with_the_seeds_of_a_cell_together() {
-        let text = r#"
-            kernels = ["a", "b"]
-            command_lines = [{ name = "plain", words = "" }, "preempt=full  threadirqs"]
-            tunings = ["none", "PM"]
-            loads = ["idle", { name = "busy", load = "cpu=50%" }]
-            seeds = [7, 3, 5]
-        "#;
-        let matrix = matrix(text).expect("a file");
-        let all = matrix.experiments();
-        assert_eq!(all.len(), 2 * 2 * 2 * 2 * 3);
-        assert_eq!(all.len(), matrix.experiment_count());
-
-        let seeds: Vec<u32> = all.iter().take(4).map(|experiment| experiment.seed).collect();
-        assert_eq!(seeds, [7, 3, 5, 7]);
-        assert_eq!(all[0].cell, all[2].cell);
-        assert_eq!((&*all[3].cell.load, &*all[6].cell.tuning), ("busy", "PM"));
-        let last = all.last().expect("experiments");
-        assert_eq!(last.cell.command_line, "preempt=full  threadirqs");
-        assert_eq!(matrix.kernel_arguments(last), ["preempt=full", "threadirqs"]);
-    }
-
-    #[test]
-    fn a_file_with_kernels_alone_is_one_idle_experiment_per_kernel() {
-        let matrix = matrix("kernels = [\"linux-image-rt-amd64\"]").expect("a file");
-        assert_eq!(matrix.clock(), ClockChoice::Virtual { shift: 3 });
-        let all = matrix.experiments();
-        assert_eq!((all.len(), &*all[0].cell.load, all[0].seed), (1, "idle", 1));
-        let script = matrix.job(&all[0]).script();
-        assert!(script.contains("'usleep' '137' || return"), "{script}");
-        assert!(script.contains("'--for' '2000000000ns' '--period' '1000000ns'"), "{script}");
-        assert!(script.contains("'--priority' '98'"), "{script}");
-        assert!(!script.contains("--no-lock-memory"), "{script}");
-    }
-
-    #[test]
-    fn a_tuning_becomes_options_of_the_measurement() {
-        let matrix = matrix("kernels = [\"k\"]\ntunings = [\"none\", \"S\"]").expect("a file");
-        let all = matrix.experiments();
-        let none = matrix.job(&all[0]).script();
-        assert!(none.contains("'--priority' '0' '--no-lock-memory'"), "{none}");
-        assert!(!none.contains("spin"), "{none}");
-        let spins = matrix.job(&all[1]).script();
-        assert!(spins.contains("'--wait' 'spin'"), "{spins}");
-    }
-
-    #[test]
-    fn paths_are_relative_to_the_file() {
-        let text =
-            "kernels = [{ name = \"own\", image = \"vmlinuz\", modules = \"/lib/modules/6\" }]";
-        let origin = matrix(text).expect("a file").kernels()[0].origin.clone();
-        let image = PathBuf::from("/lab/vmlinuz");
-        assert_eq!(origin, KernelOrigin::Image { image, modules: Some("/lib/modules/6".into()) });
-    }
-
-    #[test]
-    fn what_a_file_gets_wrong_is_named_with_its_place() {
-        let wrong = "kernels = [\"k\"]\nseed = 3\n";
-        assert!(
-            refused(wrong).starts_with("line 2, column 1: unknown field `seed`"),
-            "{}",
-            refused(wrong)
-        );
-        assert_eq!(refused(""), "`kernels` is empty; list at least one");
-        assert_eq!(
-            refused("kernels = [\"k\", \"k\"]"),
-            "`kernels` has \"k\" twice; names in a list must differ"
-        );
-        assert_eq!(
-            refused("kernels = [\"k\"]\nshift = 20"),
-            "`shift` is 20, at most 10: an instruction takes 2^shift ns"
-        );
-        assert_eq!(
-            refused("kernels = [\"k\"]\nclock = \"free\"\nshift = 3"),
-            "`shift` is for clock = \"virtual\" only; leave it out"
-        );
-        assert_eq!(
-            refused("kernels = [{ name = \"k\" }]"),
-            "kernel \"k\" needs either `package`, or `image` with optional `modules`"
-        );
-        assert_eq!(
-            refused("kernels = [\"k\"]\ntunings = [\"PMC\"]"),
-            "tuning `PMC`: C shields a CPU, and these guests have one"
-        );
-        let host = refused("kernels = [\"k\"]\ntunings = [\"PM+mem.swappiness\"]");
-        assert!(host.starts_with("tuning `PM+mem.swappiness`: `onbeat tune` applies"), "{host}");
-        assert_eq!(
-            refused("kernels = [\"k\"]\nseeds = 20000"),
-            "the lists multiply to 20000 experiments, at most 10000 are allowed"
-        );
-        assert_eq!(refused("kernels = [\"k\"]\nseeds = 0"), "`seeds` is empty; list at least one");
-        assert_eq!(
-            refused("kernels = [\"k\"]\nperiod_us = 0"),
-            "`period_us` is 0; it must be above 0"
-        );
-        assert!(refused("kernels = [3]").contains("a kernel is the name of a package"));
-        assert!(refused("kernels = [\"k\"]\nloads = [\"idel\"]").contains("unknown load \"idel\""));
-        assert!(
-            refused("kernels = [\"k\"]\ntunings = [\"X\"]").contains("`X` is not a valid tuning")
-        );
-    }
-}
+mod tests;

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::path::PathBuf;
 
-use onbeat::record::{Distribution, Moments};
+use onbeat::record::{Distribution, Moments, Series};
 use onbeat::report::Statistics;
 use onbeat::report::table::{Column, Row, Table};
 
@@ -54,25 +54,43 @@ impl<C: Clock> LabResults<C> {
 }
 
 impl<C: Measures> LabResults<C> {
-    /// Returns the figures of each cell that has samples, in the order of the file.
+    /// The series that the measurement is about, the main one first; none without results.
+    ///
+    /// # Errors
+    /// When a stored run file cannot be read.
+    pub fn series(&self) -> Result<Vec<Series>, VmError> {
+        self.stored.first().map_or_else(|| Ok(Vec::new()), StoredExperiment::series)
+    }
+
+    /// Returns the figures of the main series of each cell that has samples, in the order of the
+    /// file.
     ///
     /// # Errors
     /// When a stored run file cannot be read.
     pub fn cells(&self) -> Result<Vec<CellFigures<C>>, VmError> {
+        self.series()?.first().map_or_else(|| Ok(Vec::new()), |series| self.cells_of(*series))
+    }
+
+    /// As [`Self::cells`], of any series.
+    ///
+    /// # Errors
+    /// When a stored run file cannot be read.
+    pub fn cells_of(&self, series: Series) -> Result<Vec<CellFigures<C>>, VmError> {
         let mut cells = Vec::new();
         for guests in self.by_cell() {
-            cells.extend(cell_figures(guests)?);
+            cells.extend(cell_figures(guests, series)?);
         }
 
         Ok(cells)
     }
 
-    /// Returns the table of the cells.
+    /// Returns a table of the cells for each series, the main one first.
     ///
     /// # Errors
     /// As [`Self::cells`].
-    pub fn table(&self) -> Result<Table, VmError> {
-        Ok(figures_table(&self.cells()?))
+    pub fn tables(&self) -> Result<Vec<Table>, VmError> {
+        let table = |series| Ok(figures_table(series, &self.cells_of(series)?));
+        self.series()?.into_iter().map(table).collect()
     }
 }
 
@@ -101,12 +119,13 @@ impl LabResults<Free> {
 /// The figures of the guests of one cell; none without samples.
 fn cell_figures<C: Measures>(
     guests: &[StoredExperiment],
+    series: Series,
 ) -> Result<Option<CellFigures<C>>, VmError> {
     let mut parts = Vec::new();
     let mut moments = Moments::default();
     let mut worst: Option<(u64, &StoredExperiment)> = None;
     for guest in guests {
-        let (distribution, of_guest) = guest.samples()?;
+        let (distribution, of_guest) = guest.samples(series)?;
         if of_guest.n > 0 && worst.is_none_or(|(max_ns, _)| of_guest.max_ns > max_ns) {
             worst = Some((of_guest.max_ns, guest));
         }
@@ -125,21 +144,33 @@ fn cell_figures<C: Measures>(
     }))
 }
 
-fn figures_table<C: Measures>(cells: &[CellFigures<C>]) -> Table {
+fn figures_table<C: Measures>(series: Series, cells: &[CellFigures<C>]) -> Table {
     let rows = cells.iter().map(|cell| {
         let mut row = names(&cell.cell);
         let figures = &cell.figures;
         row.extend([cell.guests.to_string(), figures.samples.to_string()]);
+        row.extend([in_us(Some(figures.min_ns)), in_us(Some(figures.mean_ns.round() as u64))]);
         row.extend([figures.median_ns, figures.p99_ns, Some(figures.max_ns)].map(in_us));
         row.push(cell.worst_seed.to_string());
         table_row(row)
     });
     Table {
-        title: format!("Wake-up latency in {} ({} clock)", C::UNIT, C::NAME),
-        columns: columns(&["guests", "samples", "p50", "p99", "max", "worst seed"]),
+        title: format!("{} in {} ({} clock)", title(series), C::UNIT, C::NAME),
+        columns: columns(&["guests", "samples", "min", "avg", "p50", "p99", "max", "worst seed"]),
         rows: rows.collect(),
         legend: C::LEGEND.iter().map(|line| (*line).to_owned()).collect(),
     }
+}
+
+/// A series at the beginning of a title.
+fn title(series: Series) -> String {
+    let words = match series {
+        // Nothing is skipped where the loop keeps up, and then both are one.
+        Series::ReleaseLatency => Series::WakeupLatency.words(),
+        series => series.words(),
+    };
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn names(cell: &Cell) -> Vec<String> {
@@ -182,18 +213,19 @@ mod tests {
 
     #[test]
     fn a_table_names_clock_and_unit_and_leaves_out_what_too_few_samples_support() {
-        let table = figures_table(&[
-            cell("idle", (1..=2000).map(|n| n * 8)),
-            cell("writer", [40_008, 50_000]),
-        ]);
+        let cells = [cell("idle", (1..=2000).map(|n| n * 8)), cell("writer", [40_008, 50_000])];
+        let table = figures_table(Series::ReleaseLatency, &cells);
         let text = table.to_text(120);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "Wake-up latency in virtual us (virtual clock)");
         let words =
             |line: &str| -> Vec<String> { line.split_whitespace().map(str::to_owned).collect() };
         let rows: Vec<Vec<String>> = lines.iter().map(|line| words(line)).collect();
-        assert!(rows.contains(&words("rt default PM idle 10 2000 8.0 15.8 16.0 7")), "{text}");
-        assert!(rows.contains(&words("rt default PM writer 10 2 - - 50.0 7")), "{text}");
+        assert!(
+            rows.contains(&words("rt default PM idle 10 2000 0.0 8.0 8.0 15.8 16.0 7")),
+            "{text}"
+        );
+        assert!(rows.contains(&words("rt default PM writer 10 2 40.0 45.0 - - 50.0 7")), "{text}");
         assert!(text.contains("predicts no hardware"), "{text}");
     }
 

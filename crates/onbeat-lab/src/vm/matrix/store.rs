@@ -42,17 +42,29 @@ pub struct StoredExperiment {
 }
 
 impl StoredExperiment {
-    /// The samples of the main series of all its run files.
-    pub(super) fn samples(&self) -> Result<(Distribution, Moments), VmError> {
-        let mut parts = Vec::new();
-        let mut moments = Moments::default();
-        for path in &self.run_files {
+    fn runs(&self) -> impl Iterator<Item = Result<RunFile, VmError>> {
+        self.run_files.iter().map(|path| {
             let path = self.directory.join(path);
-            let run = RunFile::read(&path).map_err(|error| VmError::Result {
+            RunFile::read(&path).map_err(|error| VmError::Result {
                 name: path.display().to_string(),
                 reason: error.to_string(),
-            })?;
-            let series = run.header.series.first().copied().unwrap_or(Series::ReleaseLatency);
+            })
+        })
+    }
+
+    /// The series that its measurement is about, the main one first.
+    pub(super) fn series(&self) -> Result<Vec<Series>, VmError> {
+        let first = self.runs().next().transpose()?;
+        let series = first.map(|run| run.header.series).unwrap_or_default();
+        Ok(if series.is_empty() { vec![Series::ReleaseLatency] } else { series })
+    }
+
+    /// The samples of a series of all its run files.
+    pub(super) fn samples(&self, series: Series) -> Result<(Distribution, Moments), VmError> {
+        let mut parts = Vec::new();
+        let mut moments = Moments::default();
+        for run in self.runs() {
+            let run = run?;
             parts.push(run.distribution(series));
             moments = moments.merged(run.moments(series));
         }

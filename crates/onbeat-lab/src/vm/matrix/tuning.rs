@@ -1,17 +1,35 @@
-//! What a tuning changes in a guest: options of its measurement.
+//! What a tuning changes in a guest: options of its measurement, settings that `onbeat tune` applies
+//! before it, and words on the kernel command line.
 
 use onbeat::bench::CellTuning;
+use onbeat_tune::catalogue::record::TakesEffect;
+use onbeat_tune::catalogue::{TuningRecord, catalogue};
+use onbeat_tune::plan::recipes::{Recipe, appliable, recipe};
 
 use super::MatrixError;
 
 /// Real-time priority of P, as in a bench.
 const PRIORITY: &str = "98";
+const SECOND_CPU: &str = "it names CPUs beside the loop's, and these guests have one";
 
 /// A tuning that a measurement in a guest with one CPU can have.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LabTuning {
-    /// Options of `onbeat measure latency`.
+    /// Options of `onbeat measure`.
     pub(super) options: Vec<String>,
+    /// Ids that the guest applies before the measurement.
+    pub(super) applied: Vec<String>,
+    /// Words on the kernel command line.
+    pub(super) kernel_arguments: Vec<String>,
+}
+
+/// How a guest gets a setting of the catalogue.
+#[derive(Debug)]
+enum GuestSetting {
+    /// By `onbeat tune apply`.
+    Applied,
+    /// By these words on the kernel command line.
+    Boot(String),
 }
 
 impl LabTuning {
@@ -26,14 +44,14 @@ impl LabTuning {
             return Err(refused("timer.slack is an option of `onbeat bench` only"));
         }
 
-        if tuning.host_names().next().is_some() {
-            return Err(refused(
-                "`onbeat tune` applies settings of the host with two CPUs or more, and these guests have one",
-            ));
+        let mut this = Self::default();
+        for name in tuning.host_names() {
+            this.add(name).map_err(refused)?;
         }
 
-        let mut options = Vec::new();
-        let mut add = |words: &[&str]| options.extend(words.iter().map(|word| (*word).to_owned()));
+        let mut add = |words: &[&str]| {
+            this.options.extend(words.iter().map(|word| (*word).to_owned()));
+        };
         add(&["--priority", if wanted.letters.priority { PRIORITY } else { "0" }]);
         if !wanted.letters.memory {
             add(&["--no-lock-memory"]);
@@ -45,6 +63,55 @@ impl LabTuning {
             add(&["--cpu", "0"]);
         }
 
-        Ok(Self { options })
+        Ok(this)
     }
+
+    /// Adds a setting of the catalogue, or of the several that an alias stands for.
+    fn add(&mut self, name: &str) -> Result<(), &'static str> {
+        let records = catalogue().resolve(name);
+        if records.is_empty() {
+            return Err("plans and the placebo are for `onbeat bench` only; name ids");
+        }
+
+        for record in records {
+            match guest_setting(record)? {
+                GuestSetting::Applied => self.applied.push(record.id.clone()),
+                GuestSetting::Boot(words) => {
+                    self.kernel_arguments.extend(words.split_whitespace().map(str::to_owned));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How a guest with one CPU gets a setting: at run time where that is possible, else at its boot.
+fn guest_setting(record: &TuningRecord) -> Result<GuestSetting, &'static str> {
+    if record.is_check_only() {
+        return Err("it is only checked: there is nothing to change");
+    }
+
+    let is_about_cpus = names_cpus(record);
+    let takes_now = record.takes_effect.contains(&TakesEffect::Now);
+    if takes_now && !is_about_cpus && appliable().contains(&record.id.as_str()) {
+        return Ok(GuestSetting::Applied);
+    }
+
+    let words = record.boot.as_deref().map(|words| words.replace("{loop_priority}", PRIORITY));
+    match words {
+        // `hugepages=N` stands for a number that a person chooses.
+        Some(words) if !words.contains('{') && !words.contains("=N") => {
+            Ok(GuestSetting::Boot(words))
+        }
+        Some(_) => Err(SECOND_CPU),
+        None if is_about_cpus => Err(SECOND_CPU),
+        None => Err("neither a command nor a kernel parameter sets it"),
+    }
+}
+
+/// Whether a setting at run time needs CPUs beside the loop's.
+fn names_cpus(record: &TuningRecord) -> bool {
+    let moves_threads = matches!(recipe(&record.id), Some(Recipe::Shield | Recipe::Affinity(..)));
+    let values = record.probe.iter().filter_map(|spec| spec.probe().set());
+    moves_threads || values.into_iter().any(|value| value.contains("{housekeeping"))
 }
