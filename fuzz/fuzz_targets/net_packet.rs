@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onbeat::net::packet::{self, Body};
+use onbeat::net::packet::{self, PacketBody};
 use onbeat::net::plan::Network;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
         header.write(&mut again);
         body.write(&mut again[packet::HEADER_BYTES..]);
         assert_eq!(packet::decode(&again).map(|(header, _)| header), Ok(header));
-        if let Body::Echo(echo) = body {
+        if let PacketBody::Echo(echo) = body {
             assert_eq!(echo, &again[packet::HEADER_BYTES..]);
         }
     }

@@ -186,14 +186,14 @@ pub(crate) struct Robot {
 
 impl Robot {
     pub(crate) fn start(duration: &str) -> Self {
-        Self::of("humanoid", &["--trajectory", "gait", "--for", duration])
+        Self::new("humanoid", &["--trajectory", "gait", "--for", duration])
     }
 
     /// A robot of two joints at 1 kHz that is moved by commands; ends after four minutes.
     pub(crate) fn commanded() -> Self {
         let file = root().join("tests/clients/two_joints.toml");
         let options = ["--trajectory", "commander", "--period", "1ms", "--for", "240s"];
-        Self::of(file.to_str().unwrap(), &options)
+        Self::new(file.to_str().unwrap(), &options)
     }
 
     /// The humanoid, moved by commands; no late cycle stops it, only the loss of its commander does.
@@ -204,7 +204,7 @@ impl Robot {
         let text = format!("{}\n{ladder}[robot.goal]\nlost_ms = 4000\n", Description::HUMANOID);
         std::fs::write(&file, text).unwrap();
         let options = ["--trajectory", "commander", "--period", "2ms", "--for", "10m"];
-        let own = Self::of(file.to_str().unwrap(), &options);
+        let own = Self::new(file.to_str().unwrap(), &options);
         own.wait_until_published();
         own
     }
@@ -223,7 +223,7 @@ impl Robot {
         }
     }
 
-    pub(crate) fn of(file: &str, options: &[&str]) -> Self {
+    pub(crate) fn new(file: &str, options: &[&str]) -> Self {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let place = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let name = format!("clients-{}-{place}", std::process::id());

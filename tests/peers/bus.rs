@@ -101,9 +101,9 @@ fn compare(part: &mut Part, peer: &str, runs: &[Vec<Ran>]) {
 
     let mut times = |what: &str, figure: fn(&Ran) -> f64, goal: Option<f64>| {
         let (ours, theirs) = of(figure);
-        let median = |times: &[f64]| format_times(Spread::of(times.iter().copied()));
+        let median = |times: &[f64]| format_times(Spread::from_figures(times.iter().copied()));
         let finding =
-            Finding::of(format!("{what}, beside {peer}"), median(&ours)).beside(median(&theirs));
+            Finding::new(format!("{what}, beside {peer}"), median(&ours)).beside(median(&theirs));
         let mut finding = finding.with_ratio(Spread::of_ratios(&ours, &theirs));
         if let (Some(goal), Some(ratio)) = (goal, Spread::of_ratios(&ours, &theirs)) {
             finding = finding.with_goal(format!("≤ {goal}"), ratio.median <= goal);
@@ -117,11 +117,11 @@ fn compare(part: &mut Part, peer: &str, runs: &[Vec<Ran>]) {
     times("to OP", |ran| ran.up, (peer == "ethercrab").then_some(0.8));
     let (ours, theirs) = of(|ran| ran.frames);
     let median = |frames: &[f64]| {
-        Spread::of(frames.iter().copied())
+        Spread::from_figures(frames.iter().copied())
             .map_or_else(String::new, |spread| count(spread.median as u64))
     };
     let ratio = Spread::of_ratios(&ours, &theirs);
-    let finding = Finding::of(format!("frames to OP, beside {peer}"), median(&ours))
+    let finding = Finding::new(format!("frames to OP, beside {peer}"), median(&ours))
         .beside(median(&theirs))
         .with_ratio(ratio);
     part.add(match (peer, ratio) {
@@ -136,15 +136,15 @@ fn compare(part: &mut Part, peer: &str, runs: &[Vec<Ran>]) {
 fn in_process(length: Length) -> Vec<Finding> {
     let cycles = length.pick(200_000, 20_000);
     let runs: Vec<(f64, f64)> = (0..length.pick(5, 1)).map(|_| costs(cycles)).collect();
-    let spread = |figure: fn(&(f64, f64)) -> f64| Spread::of(runs.iter().map(figure));
+    let spread = |figure: fn(&(f64, f64)) -> f64| Spread::from_figures(runs.iter().map(figure));
     let segment = spread(|run| run.0);
     let bus = spread(|run| run.1);
     let reached =
         |spread: Option<Spread>, most: f64| spread.is_some_and(|spread| spread.median <= most);
     vec![
-        Finding::of("segment, time per frame in process", format_times(segment))
+        Finding::new("segment, time per frame in process", format_times(segment))
             .with_goal("≤ 3 µs", reached(segment, 3_000.0)),
-        Finding::of("MainDevice, time per cycle in process", format_times(bus))
+        Finding::new("MainDevice, time per cycle in process", format_times(bus))
             .with_goal("≤ 5 µs", reached(bus, 5_000.0)),
     ]
 }

@@ -84,12 +84,12 @@ fn latencies(part: &mut Part, on: &[Figures], off: &[Figures]) {
     let on = of(on);
     let off = of(off);
     part.add(
-        Finding::of("p50 wake-up latency", format_times(Spread::of(on.clone())))
-            .beside(format_times(Spread::of(off.clone())))
+        Finding::new("p50 wake-up latency", format_times(Spread::from_figures(on.clone())))
+            .beside(format_times(Spread::from_figures(off.clone())))
             .with_ratio(Spread::of_ratios(&on, &off)),
     );
 
-    if let Some(added) = Spread::of(on.iter().zip(&off).map(|(on, off)| on - off)) {
+    if let Some(added) = Spread::from_figures(on.iter().zip(&off).map(|(on, off)| on - off)) {
         let range = format!(
             "{} ({}..{})",
             format_time(added.median),
@@ -97,7 +97,7 @@ fn latencies(part: &mut Part, on: &[Figures], off: &[Figures]) {
             format_time(added.high)
         );
         part.add(
-            Finding::of("added to p50", range)
+            Finding::new("added to p50", range)
                 .with_goal("≤ +1.0 µs", added.median <= MOST_ADDED_NS),
         );
     }
@@ -109,8 +109,8 @@ fn cpu_times(part: &mut Part, on: &[Figures], theirs: &[Figures]) {
     let theirs = of(theirs);
     let formatted = |spread: Option<Spread>| spread.map_or_else(String::new, |s| percent(s.median));
     let ratio = Spread::of_ratios(&on, &theirs);
-    let finding = Finding::of("CPU of the process", formatted(Spread::of(on)))
-        .beside(formatted(Spread::of(theirs)))
+    let finding = Finding::new("CPU of the process", formatted(Spread::from_figures(on)))
+        .beside(formatted(Spread::from_figures(theirs)))
         .with_ratio(ratio)
         .that_begins_a_group();
     part.add(match ratio {
@@ -125,20 +125,20 @@ fn explaining(part: &mut Part, on: &[Figures]) {
     let slowest_ns = on.iter().map(|run| run.end.causes_slowest_ns).max().unwrap_or(0) as f64;
     let bytes = on.iter().map(|run| run.end.causes_bytes).max().unwrap_or(0);
     let incomplete: u64 = on.iter().map(|run| run.end.causes_incomplete).sum();
-    part.add(Finding::of("spikes explained", count(explained)).that_begins_a_group());
+    part.add(Finding::new("spikes explained", count(explained)).that_begins_a_group());
     part.add(
-        Finding::of("of these with events missing around them", count(incomplete))
+        Finding::new("of these with events missing around them", count(incomplete))
             .with_goal("none", incomplete == 0),
     );
     part.add(
-        Finding::of("longest from a cycle's end to its explanation", format_time(slowest_ns))
+        Finding::new("longest from a cycle's end to its explanation", format_time(slowest_ns))
             .with_goal("≤ 100 ms", slowest_ns <= LATEST_NS),
     );
-    part.add(Finding::of(
+    part.add(Finding::new(
         "CPU time per spike explained",
         format_time(cpu_ns as f64 / explained.max(1) as f64),
     ));
-    part.add(Finding::of(
+    part.add(Finding::new(
         "memory of buffers and pages",
         format!("{:.1} MiB", bytes as f64 / 1024.0 / 1024.0),
     ));

@@ -61,20 +61,20 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     );
     let mut part = Part::alone(title);
     part.add(
-        Finding::of("time", format!("{:.1} s", report.seconds))
+        Finding::new("time", format!("{:.1} s", report.seconds))
             .with_goal("< 60 s", report.seconds < 60.0),
     );
     part.add(
-        Finding::of("memory at the end", mib(report.end_kib * 1024))
+        Finding::new("memory at the end", mib(report.end_kib * 1024))
             .with_goal("≤ 12 MiB", report.end_kib <= 12 * 1024),
     );
     part.add(
-        Finding::of("memory grown after the first minute", format!("{grown} KiB"))
+        Finding::new("memory grown after the first minute", format!("{grown} KiB"))
             .with_goal("< 64 KiB", grown < 64),
     );
-    part.add(Finding::of("memory grown after the second minute", format!("{grown_later} KiB")));
+    part.add(Finding::new("memory grown after the second minute", format!("{grown_later} KiB")));
     part.add(
-        Finding::of("run file", format!("{:.2} MB", bytes as f64 / 1e6))
+        Finding::new("run file", format!("{:.2} MB", bytes as f64 / 1e6))
             .with_goal("< 10 MB", bytes < 10_000_000),
     );
     part.remark(composition(&path)?);

@@ -43,10 +43,10 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     );
     let mut part = Part::alone(title);
     let mut add = |what: String, times: &[f64], goal_s: f64| {
-        let spread = Spread::of(times.iter().copied());
+        let spread = Spread::from_figures(times.iter().copied());
         let reached = spread.is_some_and(|s| s.median < goal_s * 1e9);
         part.add(
-            Finding::of(what, format_times(spread)).with_goal(format!("< {goal_s} s"), reached),
+            Finding::new(what, format_times(spread)).with_goal(format!("< {goal_s} s"), reached),
         );
     };
 

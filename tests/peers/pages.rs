@@ -46,12 +46,12 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
         turns::describe(rounds)
     );
     let mut part = Part::alone(title);
-    let bench_ns = Spread::of(runs[0].iter().copied());
+    let bench_ns = Spread::from_figures(runs[0].iter().copied());
     part.add(
-        Finding::of("a bench of 9 tunings under 2 loads", format_times(bench_ns))
+        Finding::new("a bench of 9 tunings under 2 loads", format_times(bench_ns))
             .with_goal("< 1 s", bench_ns.is_some_and(|s| s.median < 1e9)),
     );
-    part.add(Finding::of("its page", megabytes(latencies::size(&bench.join("report.html"))?)));
+    part.add(Finding::new("its page", megabytes(latencies::size(&bench.join("report.html"))?)));
     let hours = [
         ("an hour at 1 kHz, sleep, no work, five series", &plain),
         ("an hour at 1 kHz, S and work, six series", &spun),
@@ -60,10 +60,11 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     for ((what, dir), runs) in hours.into_iter().zip(&runs[1..]) {
         let page = latencies::size(&dir.join("report.html"))?;
         part.add(
-            Finding::of(what, format_times(Spread::of(runs.iter().copied()))).that_begins_a_group(),
+            Finding::new(what, format_times(Spread::from_figures(runs.iter().copied())))
+                .that_begins_a_group(),
         );
-        part.add(Finding::of("its run file", megabytes(latencies::size(&dir.join(HOUR_FILE))?)));
-        part.add(Finding::of("its page", megabytes(page)).with_goal("< 3 MB", page < 3_000_000));
+        part.add(Finding::new("its run file", megabytes(latencies::size(&dir.join(HOUR_FILE))?)));
+        part.add(Finding::new("its page", megabytes(page)).with_goal("< 3 MB", page < 3_000_000));
     }
 
     part.remark(

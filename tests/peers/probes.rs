@@ -95,10 +95,10 @@ fn hiccups(part: &mut Part, ours: &[Figures], theirs: &[Figures]) {
                 (ours.iter().map(of).collect(), theirs.iter().map(of).collect());
             let ratio = Spread::of_ratios(&ours, &theirs);
             let median = |figures: &[f64]| {
-                Spread::of(figures.iter().copied())
+                Spread::from_figures(figures.iter().copied())
                     .map_or_else(String::new, |s| formatted(s.median))
             };
-            let finding = Finding::of(format!("{what}, hiccup | JVM"), median(&ours))
+            let finding = Finding::new(format!("{what}, hiccup | JVM"), median(&ours))
                 .beside(median(&theirs))
                 .with_ratio(ratio);
             part.add(finding.with_goal("≤ 1/4", ratio.is_some_and(|ratio| ratio.median <= 0.25)));
@@ -115,10 +115,10 @@ fn hiccups(part: &mut Part, ours: &[Figures], theirs: &[Figures]) {
         .iter()
         .zip(theirs)
         .map(|(ours, theirs)| (ours.quantiles_ns[0] - theirs.quantiles_ns[0]).abs());
-    let apart = Spread::of(apart);
+    let apart = Spread::from_figures(apart);
     let same = apart.is_some_and(|apart| apart.median <= JVM_RESOLUTION_NS);
     part.add(
-        Finding::of("p50 apart, hiccup | JVM", format_times(apart)).with_goal("≤ 20 µs", same),
+        Finding::new("p50 apart, hiccup | JVM", format_times(apart)).with_goal("≤ 20 µs", same),
     );
 }
 
@@ -130,10 +130,12 @@ fn rows(part: &mut Part, (name, other): (&str, &str), ours: &[Figures], theirs: 
         let ours = of(ours);
         let theirs = of(theirs);
         let ratio = Spread::of_ratios(&ours, &theirs);
-        let finding =
-            Finding::of(format!("{quantile}, {name} | {other}"), format_times(Spread::of(ours)))
-                .beside(format_times(Spread::of(theirs)))
-                .with_ratio(ratio);
+        let finding = Finding::new(
+            format!("{quantile}, {name} | {other}"),
+            format_times(Spread::from_figures(ours)),
+        )
+        .beside(format_times(Spread::from_figures(theirs)))
+        .with_ratio(ratio);
         part.add(if place == 0 { finding.that_begins_a_group() } else { finding });
     }
 }

@@ -50,9 +50,9 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
         };
         let mut theirs = |round| Ok(hot_record(batches, round));
         let runs = in_turns(rounds, &mut [&mut ours as Contestant<'_, f64>, &mut theirs])?;
-        let median = Spread::of(runs[0].iter().copied());
-        let finding = Finding::of(what, format_ns(median))
-            .beside(format_ns(Spread::of(runs[1].iter().copied())))
+        let median = Spread::from_figures(runs[0].iter().copied());
+        let finding = Finding::new(what, format_ns(median))
+            .beside(format_ns(Spread::from_figures(runs[1].iter().copied())))
             .with_ratio(Spread::of_ratios(&runs[0], &runs[1]));
         let reached = median.is_some_and(|s| s.median <= 3.0);
         let with_goal = matches!(drained, Drained::BetweenBatches);
@@ -63,10 +63,10 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     eprintln!("recording: the recorder");
     let mut recorder = |round| recorder_ns(round);
     let runs = in_turns(rounds, &mut [&mut recorder as Contestant<'_, f64>])?;
-    let cost = Spread::of(runs[0].iter().copied());
-    part.add(Finding::of("recorder, per sample", format_times(cost)).that_begins_a_group());
+    let cost = Spread::from_figures(runs[0].iter().copied());
+    part.add(Finding::new("recorder, per sample", format_times(cost)).that_begins_a_group());
     let share = cost.map_or(f64::NAN, |s| s.median / PERIOD_NS as f64);
-    part.add(Finding::of("recorder's part of a CPU at 1 kHz", percent(share)));
+    part.add(Finding::new("recorder's part of a CPU at 1 kHz", percent(share)));
     part.remark(format!(
         "Hot: medians of {BATCH} in a row, by one reading of the clock. Cold: one per ms, after reading {} KiB of other memory \
          ({}), the cost of the clock taken away. The recorder counts a sample into its series, keeps exact moments, and writes an interval each second.",
@@ -133,7 +133,7 @@ fn hot_alone(batches: u32, round: u32) -> Result<f64, Failure> {
         popped + cold.lost(),
     )?;
 
-    Ok(Spread::of(costs).map_or(f64::NAN, |s| s.median))
+    Ok(Spread::from_figures(costs).map_or(f64::NAN, |s| s.median))
 }
 
 /// Nanoseconds per push, while another thread empties the ring.
@@ -159,7 +159,7 @@ fn hot_push(pause: Duration, batches: u32, round: u32) -> Result<f64, Failure> {
         }
 
         ended.store(true, Ordering::Release);
-        (Spread::of(costs).map_or(f64::NAN, |s| s.median), drain.join().unwrap_or((0, 0)))
+        (Spread::from_figures(costs).map_or(f64::NAN, |s| s.median), drain.join().unwrap_or((0, 0)))
     });
 
     let (popped, lost) = taken;
@@ -200,7 +200,7 @@ fn hot_record(batches: u32, round: u32) -> f64 {
         before.elapsed().as_nanos() as f64 / BATCH as f64
     });
 
-    Spread::of(costs.collect::<Vec<_>>()).map_or(f64::NAN, |s| s.median)
+    Spread::from_figures(costs.collect::<Vec<_>>()).map_or(f64::NAN, |s| s.median)
 }
 
 /// One operation per millisecond, after other memory has been read.
@@ -235,15 +235,17 @@ fn cold(part: &mut Part, rounds: u32, each: u32) -> Result<(), Failure> {
         }
 
         let [pushed, recorded, empty] =
-            costs.map(|cost| Spread::of(cost).map_or(f64::NAN, |s| s.median));
+            costs.map(|cost| Spread::from_figures(cost).map_or(f64::NAN, |s| s.median));
         pushes.push((pushed - empty).max(0.0));
         records.push((recorded - empty).max(0.0));
     }
 
-    let median = Spread::of(pushes.iter().copied());
+    let median = Spread::from_figures(pushes.iter().copied());
     part.add(
-        Finding::of("cold, once per ms", format_times(median))
-            .beside(format_time(Spread::of(records.iter().copied()).map_or(f64::NAN, |s| s.median)))
+        Finding::new("cold, once per ms", format_times(median))
+            .beside(format_time(
+                Spread::from_figures(records.iter().copied()).map_or(f64::NAN, |s| s.median),
+            ))
             .with_ratio(Spread::of_ratios(&pushes, &records))
             .with_goal("≤ 0.5 µs", median.is_some_and(|s| s.median <= 500.0)),
     );

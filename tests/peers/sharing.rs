@@ -42,12 +42,12 @@ struct Trial {
 }
 
 impl Trial {
-    const fn of(kind: &'static str) -> Self {
+    const fn new(kind: &'static str) -> Self {
         Self { kind, readers: 3, hold: None }
     }
 
     const fn staying(kind: &'static str) -> Self {
-        Self { hold: Some("200us"), ..Self::of(kind) }
+        Self { hold: Some("200us"), ..Self::new(kind) }
     }
 }
 
@@ -62,10 +62,10 @@ impl fmt::Display for Trial {
 }
 
 const BRIEF: [Trial; 4] = [
-    Trial { readers: 0, ..Trial::of("wait-free") },
-    Trial::of("wait-free"),
-    Trial::of("pi"),
-    Trial::of("plain"),
+    Trial { readers: 0, ..Trial::new("wait-free") },
+    Trial::new("wait-free"),
+    Trial::new("pi"),
+    Trial::new("plain"),
 ];
 const STAYING: [Trial; 3] =
     [Trial::staying("wait-free"), Trial::staying("pi"), Trial::staying("plain")];
@@ -99,8 +99,8 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
 
         for (trial, runs) in trials.iter().zip(&runs) {
             for (place, (share, quantile)) in QUANTILES.into_iter().enumerate() {
-                let spread = Spread::of(runs.iter().map(|run| run[place]));
-                let finding = Finding::of(format!("{quantile}, {trial}"), format_times(spread));
+                let spread = Spread::from_figures(runs.iter().map(|run| run[place]));
+                let finding = Finding::new(format!("{quantile}, {trial}"), format_times(spread));
                 let median = spread.map_or(f64::INFINITY, |spread| spread.median);
                 let finding = match trial {
                     Trial { kind: "wait-free", readers: 3, .. } if share == 0.999 => {
@@ -181,7 +181,7 @@ fn torn(readings: u64) -> Result<Finding, Failure> {
     }
 
     let formatted = format!("{} ({} read again)", count(torn), count(retries));
-    Ok(Finding::of(format!("torn images in {} readings", count(readings)), formatted)
+    Ok(Finding::new(format!("torn images in {} readings", count(readings)), formatted)
         .with_goal("0", torn == 0))
 }
 

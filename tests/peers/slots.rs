@@ -104,11 +104,11 @@ impl Trial {
             self.rate_hz / 1_000,
             if self.stops > 0 { ", stopped" } else { "" }
         );
-        let finding = Finding::of(
+        let finding = Finding::new(
             what,
-            format!("{} of {due}, {skipped} skipped", formatted(Spread::of(shares(0)))),
+            format!("{} of {due}, {skipped} skipped", formatted(Spread::from_figures(shares(0)))),
         )
-        .beside(formatted(Spread::of(shares(1))))
+        .beside(formatted(Spread::from_figures(shares(1))))
         .with_ratio(Spread::of_ratios(&shares(0), &shares(1)))
         .with_goal("± 1 slot", away <= 1);
 

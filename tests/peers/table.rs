@@ -68,7 +68,7 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    pub(crate) fn of(what: impl Into<String>, ours: impl Into<String>) -> Self {
+    pub(crate) fn new(what: impl Into<String>, ours: impl Into<String>) -> Self {
         Self { what: what.into(), ours: ours.into(), ..Self::default() }
     }
 

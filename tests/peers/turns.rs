@@ -41,7 +41,7 @@ pub(crate) struct Spread {
 
 impl Spread {
     /// `None` of nothing.
-    pub(crate) fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
+    pub(crate) fn from_figures(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = figures.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
         let low = *sorted.first()?;
@@ -58,7 +58,7 @@ impl Spread {
 
     /// Of the ratios round by round: both sides have seen the same background.
     pub(crate) fn of_ratios(ours: &[f64], theirs: &[f64]) -> Option<Self> {
-        Self::of(ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs))
+        Self::from_figures(ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs))
     }
 }
 

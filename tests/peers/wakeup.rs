@@ -83,9 +83,10 @@ fn compare(part: &mut Part, name: &str, ours: &[Figures], theirs: &[Figures]) {
         let ours = of(ours);
         let theirs = of(theirs);
         let ratio = Spread::of_ratios(&ours, &theirs);
-        let mut finding = Finding::of(format!("{quantile} {name}"), format_times(Spread::of(ours)))
-            .beside(format_times(Spread::of(theirs)))
-            .with_ratio(ratio);
+        let mut finding =
+            Finding::new(format!("{quantile} {name}"), format_times(Spread::from_figures(ours)))
+                .beside(format_times(Spread::from_figures(theirs)))
+                .with_ratio(ratio);
         if let (0.99, Some(ratio)) = (q, ratio) {
             let (goal, most) = if name == "S" { ("≤ 1/10", 0.1) } else { ("≤ 1", 1.0) };
             finding = finding.with_goal(goal, ratio.median <= most);
@@ -99,9 +100,9 @@ fn compare(part: &mut Part, name: &str, ours: &[Figures], theirs: &[Figures]) {
     let process =
         |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.cpu.process).collect() };
     let formatted = |spread: Option<Spread>| spread.map_or_else(String::new, |s| percent(s.median));
-    let share = Spread::of(of_loop(ours));
-    let finding = Finding::of(format!("CPU of the loop's thread, {name}"), formatted(share))
-        .beside(formatted(Spread::of(of_loop(theirs))))
+    let share = Spread::from_figures(of_loop(ours));
+    let finding = Finding::new(format!("CPU of the loop's thread, {name}"), formatted(share))
+        .beside(formatted(Spread::from_figures(of_loop(theirs))))
         .with_ratio(Spread::of_ratios(&of_loop(ours), &of_loop(theirs)));
     part.add(match share {
         Some(share) if name == "S" => finding.with_goal("≤ 5 %", share.median <= 0.05),
@@ -109,15 +110,18 @@ fn compare(part: &mut Part, name: &str, ours: &[Figures], theirs: &[Figures]) {
     });
 
     part.add(
-        Finding::of(format!("CPU of the process, {name}"), formatted(Spread::of(process(ours))))
-            .beside(formatted(Spread::of(process(theirs))))
-            .with_ratio(Spread::of_ratios(&process(ours), &process(theirs))),
+        Finding::new(
+            format!("CPU of the process, {name}"),
+            formatted(Spread::from_figures(process(ours))),
+        )
+        .beside(formatted(Spread::from_figures(process(theirs))))
+        .with_ratio(Spread::of_ratios(&process(ours), &process(theirs))),
     );
 }
 
 fn remarks(part: &mut Part, runs: &[(&str, &Vec<Figures>)]) {
     let worst = runs.iter().filter(|(_, figures)| !figures.is_empty()).map(|(name, figures)| {
-        let worst = Spread::of(figures.iter().map(|run| run.worst_ns));
+        let worst = Spread::from_figures(figures.iter().map(|run| run.worst_ns));
         let highest = worst.map_or(f64::NAN, |s| s.high);
         format!("{name} {}", crate::table::format_time(highest))
     });

@@ -173,7 +173,8 @@ fn prepared(options: &LoopSettings) -> Result<Loop, String> {
         }
     };
     if options.flags & !flag::ALL != 0 || options.priority > 99 {
-        let (flags, priority) = (options.flags, options.priority);
+        let flags = options.flags;
+        let priority = options.priority;
         return Err(format!(
             "flags are {flags:#x}, at most {:#x}; priority is {priority}, at most 99",
             flag::ALL

@@ -20,7 +20,7 @@ use crate::cli_segment::Segment;
 use crate::cli_tune::Tune;
 use crate::cli_vm::Vm;
 use crate::complete;
-use crate::options::{LimitOptions, LoopOptions, OutputOptions};
+use crate::options::{LimitOptions, LoopArguments, OutputOptions};
 use crate::units::{loop_period_ns, time_ns};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
@@ -230,7 +230,7 @@ pub(crate) struct BenchOptions {
     #[arg(long)]
     pub(crate) quiet: bool,
     #[command(flatten)]
-    pub(crate) looping: LoopOptions,
+    pub(crate) looping: LoopArguments,
     #[command(flatten)]
     pub(crate) limit: LimitOptions,
     #[command(flatten)]

@@ -7,11 +7,11 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use onbeat::bench::sweep::SweepSteps;
 use onbeat::load::{Load, LoadError};
-use onbeat::probe::{Description, Given, OptionKind, ProbeOption, Value};
+use onbeat::probe::{Description, Given, OptionKind, ProbeOption, SettingValue};
 use onbeat_rt::Wait;
 
 use crate::complete;
-use crate::options::{LimitOptions, LoopOptions, OutputOptions, wait};
+use crate::options::{LimitOptions, LoopArguments, OutputOptions, wait};
 use crate::probes;
 use crate::units::time_ns;
 use clap_complete::engine::ArgValueCandidates;
@@ -99,7 +99,7 @@ pub(crate) struct MeasureOptions {
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) beside: Option<i32>,
     #[command(flatten)]
-    pub(crate) looping: LoopOptions,
+    pub(crate) looping: LoopArguments,
     #[command(flatten)]
     pub(crate) limit: LimitOptions,
     #[command(flatten)]
@@ -166,31 +166,31 @@ fn of_choice(choice: &ProbeOption) -> Arg {
     let arg = choice.default.into_iter().fold(arg, Arg::default_value);
     match choice.kind {
         OptionKind::Time => {
-            arg.value_name("TIME").value_parser(|text: &str| time_ns(text).map(Value::Time))
+            arg.value_name("TIME").value_parser(|text: &str| time_ns(text).map(SettingValue::Time))
         }
         OptionKind::Count => arg.value_name("N").value_parser(count),
         OptionKind::Name => arg
             .value_name("NAME")
-            .value_parser(|text: &str| Ok::<_, String>(Value::Name(text.to_owned()))),
+            .value_parser(|text: &str| Ok::<_, String>(SettingValue::Name(text.to_owned()))),
         OptionKind::Place => {
-            arg.value_name("PLACE").value_parser(|text: &str| text.parse().map(Value::Place))
+            arg.value_name("PLACE").value_parser(|text: &str| text.parse().map(SettingValue::Place))
         }
-        OptionKind::Word(words) => {
-            arg.value_name("WORD").value_parser(PossibleValuesParser::new(words).map(Value::Word))
-        }
+        OptionKind::Word(words) => arg
+            .value_name("WORD")
+            .value_parser(PossibleValuesParser::new(words).map(SettingValue::Word)),
         // Named, because clap's choice for an option without a value is set when it is absent.
         OptionKind::Switch => arg
             .action(ArgAction::Set)
             .num_args(0)
             .default_missing_value("")
-            .value_parser(|_: &str| Ok::<_, String>(Value::Switch)),
+            .value_parser(|_: &str| Ok::<_, String>(SettingValue::Switch)),
     }
 }
 
-fn count(text: &str) -> Result<Value, String> {
+fn count(text: &str) -> Result<SettingValue, String> {
     text.replace([',', '_'], "")
         .parse()
-        .map(Value::Count)
+        .map(SettingValue::Count)
         .map_err(|_| format!("`{text}` is not a whole number"))
 }
 
@@ -200,7 +200,7 @@ impl FromArgMatches for Measure {
         let (name, matches) = matches.subcommand().ok_or_else(unknown)?;
         let probe = probes::all().find(|probe| probe.name == name).ok_or_else(unknown)?;
         let given = |choice: &ProbeOption| {
-            Some((choice.name, matches.get_one::<Value>(choice.name)?.clone()))
+            Some((choice.name, matches.get_one::<SettingValue>(choice.name)?.clone()))
         };
         Ok(Self {
             probe,

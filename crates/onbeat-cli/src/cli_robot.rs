@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::{Args, Subcommand};
 
 use crate::complete;
-use crate::options::{LimitOptions, LoopOptions, OutputOptions, wait_on_the_grid};
+use crate::options::{LimitOptions, LoopArguments, OutputOptions, wait_on_the_grid};
 use crate::units::time_ns;
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
@@ -138,7 +138,7 @@ pub(crate) struct RobotRunOptions {
     #[arg(long)]
     pub(crate) no_causes: bool,
     #[command(flatten)]
-    pub(crate) looping: LoopOptions,
+    pub(crate) looping: LoopArguments,
     #[command(flatten)]
     pub(crate) limit: LimitOptions,
     #[command(flatten)]

@@ -9,7 +9,7 @@ use onbeat::load::Load;
 use onbeat::report::Share;
 
 use crate::complete;
-use crate::options::{LoopOptions, percent};
+use crate::options::{LoopArguments, percent};
 use crate::units::time_ns;
 
 /// Examples above the help.
@@ -69,7 +69,7 @@ pub(crate) struct TuneMeasureOptions {
     #[arg(long)]
     pub(crate) quiet: bool,
     #[command(flatten)]
-    pub(crate) looping: LoopOptions,
+    pub(crate) looping: LoopArguments,
     /// Directory for run directories and the link `latest`
     #[arg(long, default_value = "onbeat-runs", value_name = "DIR", help_heading = "Output")]
     pub(crate) out: PathBuf,

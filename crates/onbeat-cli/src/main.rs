@@ -32,7 +32,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches};
 
 use cli::{Cli, Colour, Command};
-use cmd::{Failure, Verdict};
+use cmd::{ExitVerdict, Failure};
 
 fn main() -> ExitCode {
     completion::answer();
@@ -58,12 +58,12 @@ fn read_command_line() -> Result<Cli, clap::Error> {
 }
 
 /// Returns the exit status. Output that was lost is a failure, whatever the result.
-fn ended(ran: Result<Verdict, Failure>) -> ExitCode {
+fn ended(ran: Result<ExitVerdict, Failure>) -> ExitCode {
     let arrived = term::finish().map_err(Failure::Output);
     match ran.and_then(|verdict| arrived.map(|()| verdict)) {
-        Ok(Verdict::Holds) => ExitCode::SUCCESS,
-        Ok(Verdict::Broken) => ExitCode::from(1),
-        Ok(Verdict::CannotTell) => ExitCode::from(2),
+        Ok(ExitVerdict::Holds) => ExitCode::SUCCESS,
+        Ok(ExitVerdict::Broken) => ExitCode::from(1),
+        Ok(ExitVerdict::CannotTell) => ExitCode::from(2),
         Err(failure) => {
             term::say_error(&failure.to_string());
             ExitCode::from(2)
@@ -75,7 +75,7 @@ fn ended(ran: Result<Verdict, Failure>) -> ExitCode {
 fn answered(answer: &clap::Error) -> ExitCode {
     if !answer.use_stderr() {
         term::put(|_| answer.print());
-        return ended(Ok(Verdict::Holds));
+        return ended(Ok(ExitVerdict::Holds));
     }
 
     cmd::gate::not_understood(&answer.to_string());
@@ -83,7 +83,7 @@ fn answered(answer: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-fn run(command: Command) -> Result<Verdict, Failure> {
+fn run(command: Command) -> Result<ExitVerdict, Failure> {
     match command {
         Command::Bench(options) => cmd::bench::run(&options),
         Command::Measure(measure) => cmd::measure::run(&measure),

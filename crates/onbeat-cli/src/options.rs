@@ -14,7 +14,7 @@ use crate::units::{loop_period_ns, time_ns};
 /// Options of the loop.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "The loop")]
-pub(crate) struct LoopOptions {
+pub(crate) struct LoopArguments {
     /// Loop period
     #[arg(long, default_value = "1ms", value_parser = loop_period_ns, value_name = "TIME")]
     pub(crate) period: u64,

@@ -310,7 +310,8 @@ impl RingOffsets {
     pub(super) fn from_header(map: &Map) -> Option<Self> {
         let load = |word| Some(word_at(map, word)?.load(Ordering::Relaxed));
         let text = |word| load(word).filter(|bytes| *bytes <= MOST_TEXT).map(|it| it as usize);
-        let (slots, slot_bytes) = (load(word::SLOTS)?, load(word::SLOT_BYTES)?);
+        let slots = load(word::SLOTS)?;
+        let slot_bytes = load(word::SLOT_BYTES)?;
         let offsets = Self {
             slots: usize::try_from(slots).ok()?,
             slot_bytes: usize::try_from(slot_bytes).ok()?,

@@ -12,14 +12,14 @@ use super::value::Value;
 const HEADER: [u8; 4] = [0, 1, 0, 0];
 
 /// Reads one message.
-pub(super) struct Decoder<'t> {
+pub(super) struct CdrDecoder<'t> {
     types: &'t Definitions,
     body: &'t [u8],
     at: usize,
     type_name: &'t str,
 }
 
-impl<'t> Decoder<'t> {
+impl<'t> CdrDecoder<'t> {
     pub(super) fn new(
         types: &'t Definitions,
         type_name: &'t str,
@@ -111,12 +111,12 @@ fn number(primitive: Primitive, bytes: &[u8]) -> Value {
 }
 
 /// Writes one message.
-pub(super) struct Encoder<'t> {
+pub(super) struct CdrEncoder<'t> {
     types: &'t Definitions,
     bytes: Vec<u8>,
 }
 
-impl<'t> Encoder<'t> {
+impl<'t> CdrEncoder<'t> {
     pub(super) fn new(types: &'t Definitions) -> Self {
         Self { types, bytes: HEADER.to_vec() }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::cdr::{Decoder, Encoder};
+use super::cdr::{CdrDecoder, CdrEncoder};
 use super::definition::{Definition, Definitions, Field, FieldShape, FieldType};
 use super::error::MessageError;
 use super::hash::rihs01;
@@ -137,7 +137,7 @@ impl TypeSet {
     /// # Errors
     /// [`MessageError`].
     pub fn value(&self, name: &str, bytes: &[u8]) -> Result<Value, MessageError> {
-        Decoder::new(&self.definitions, name, bytes)?.message(self.get(name, "this program")?)
+        CdrDecoder::new(&self.definitions, name, bytes)?.message(self.get(name, "this program")?)
     }
 
     /// Encodes a message.
@@ -145,7 +145,7 @@ impl TypeSet {
     /// # Errors
     /// [`MessageError::Value`].
     pub fn encode(&self, name: &str, value: &Value) -> Result<Vec<u8>, MessageError> {
-        let mut encoder = Encoder::new(&self.definitions);
+        let mut encoder = CdrEncoder::new(&self.definitions);
         encoder.message(self.get(name, "this program")?, value)?;
         Ok(encoder.into_bytes())
     }
@@ -197,7 +197,8 @@ impl TypeSet {
                 }
             }
             // A longer type within another one would move the fields behind it.
-            let (here, there) = (own.fields.len(), other.fields.len());
+            let here = own.fields.len();
+            let there = other.fields.len();
             if depth > 0 && here != there {
                 let place = here.min(there);
                 let shown = |of: &Definition| {

@@ -99,7 +99,7 @@ struct Run {
 }
 
 impl Run {
-    fn of(image: &str) -> Self {
+    fn new(image: &str) -> Self {
         let layout = Layout::from_toml(FILE).unwrap();
         let options =
             BusOptions { mode: ExchangeMode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
@@ -165,7 +165,7 @@ fn trouble_of_an_interface_is_named_and_the_bus_recovers_after_it() {
         make_pair();
         let mut devices = Devices::start(Link::from_toml(FILE).unwrap());
         let name = format!("test-interface-{}", std::process::id());
-        let mut run = Run::of(&name);
+        let mut run = Run::new(&name);
         run.until("all are in OP", |run| run.bus.is_up());
         let client = Client::open(&name).unwrap();
         run.goes_and_comes(

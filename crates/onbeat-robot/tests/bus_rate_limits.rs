@@ -180,7 +180,7 @@ struct Run<'c> {
 
 impl<'c> Run<'c> {
     /// The robot in OP, for longer than late replies of its bring-up can arrive.
-    fn of(clock: &'c VirtualClock) -> Self {
+    fn new(clock: &'c VirtualClock) -> Self {
         let mut world = World::humanoid(clock);
         world.cycles(1_000);
         let bus = world
@@ -211,7 +211,7 @@ impl<'c> Run<'c> {
 #[test]
 fn another_main_device_on_the_interface_is_named_and_its_frames_counted() {
     let clock = clock();
-    let mut run = Run::of(&clock);
+    let mut run = Run::new(&clock);
     run.bus.wire_mut().frame = Some(of_another());
     assert_eq!(run.cycles(3_000), 3_000, "the bus continues");
     run.bus.wire_mut().frame = None;
@@ -232,7 +232,7 @@ fn another_main_device_on_the_interface_is_named_and_its_frames_counted() {
 #[test]
 fn frames_with_a_vlan_tag_and_other_unknown_frames_are_dropped_and_reported_once_per_series() {
     let clock = clock();
-    let mut run = Run::of(&clock);
+    let mut run = Run::new(&clock);
     let mut tagged = of_another();
     tagged.splice(12..12, [0x81, 0x00, 0x00, 0x05]);
     for strange in [tagged, of_another()[..20].to_vec(), vec![0; 14], vec![0xff; 1_514]] {

@@ -104,7 +104,7 @@ struct Sort {
 }
 
 impl Sort {
-    fn of(number: u64) -> Self {
+    fn from_number(number: u64) -> Self {
         let (say, has_fork) = sort_of(number);
         let (file, text) = texts(say, has_fork);
         let layout = Layout::from_toml(&file).unwrap();
@@ -420,7 +420,7 @@ fn all<T: Send>(seeds: u64, look: impl Fn(&Sort, u64) -> Option<T> + Sync) -> Ve
     let threads = std::thread::available_parallelism().map_or(2, std::num::NonZeroUsize::get);
     std::thread::scope(|scope| {
         let one = || {
-            let sorts: Vec<Sort> = (0..SORTS).map(Sort::of).collect();
+            let sorts: Vec<Sort> = (0..SORTS).map(Sort::from_number).collect();
             let mut found = Vec::new();
             loop {
                 let seed = next.fetch_add(1, Ordering::Relaxed);

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use onbeat::probe::description::Parts;
-use onbeat::probe::{self, Description, Given, OptionKind, Setting, Value};
+use onbeat::probe::{self, Description, Given, OptionKind, Setting, SettingValue};
 use onbeat_robot::probe::bus::{self, NoMotion};
 use onbeat_rt::cycle::Phase;
 use onbeat_rt::ring::Ring;
@@ -57,13 +57,13 @@ impl Case {
             let text = own.or(choice.default)?;
             let value = match choice.kind {
                 OptionKind::Time => {
-                    Value::Time(text.trim_end_matches("us").parse::<u64>().unwrap() * US)
+                    SettingValue::Time(text.trim_end_matches("us").parse::<u64>().unwrap() * US)
                 }
-                OptionKind::Count => Value::Count(text.parse().unwrap()),
-                OptionKind::Place => Value::Place(text.parse().unwrap()),
-                OptionKind::Word(_) => Value::Word(text.to_owned()),
-                OptionKind::Name => Value::Name(text.to_owned()),
-                OptionKind::Switch => Value::Switch,
+                OptionKind::Count => SettingValue::Count(text.parse().unwrap()),
+                OptionKind::Place => SettingValue::Place(text.parse().unwrap()),
+                OptionKind::Word(_) => SettingValue::Word(text.to_owned()),
+                OptionKind::Name => SettingValue::Name(text.to_owned()),
+                OptionKind::Switch => SettingValue::Switch,
             };
 
             Some((choice.name, value))

@@ -46,7 +46,7 @@ struct Watching {
 }
 
 impl Watching {
-    fn of(name: &str) -> Self {
+    fn new(name: &str) -> Self {
         let client = Client::open(name).unwrap();
         Self { seen: client.snapshot(), client, next: 1, events: Vec::new(), looks: Vec::new() }
     }
@@ -123,7 +123,7 @@ fn robot_run(fault: &str) -> (Watching, RobotEvent) {
     let orders = RobotCommands::default();
     let outlets = Outlets { seen: seen_in, robot: robot_in, bus: bus_in };
     let task = RobotTask::new(bus, controller, &orders, outlets, 1_000).serving(Some(serving));
-    let mut looked = Looked { task, watching: Watching::of(&name) };
+    let mut looked = Looked { task, watching: Watching::new(&name) };
     let mut samples = slots::<Sample>(1);
     let mut samples = Ring::over(&mut samples).unwrap();
     let plan = Plan {
@@ -228,7 +228,7 @@ fn a_controller_of_a_published_bus_is_visible_and_every_exchange_is_counted() {
     let (controller, mut serving, _attending) = serve(image, Some(Box::new(controller)));
     let mut handed = Handed(controller);
     let mut world = World::new(&file, &clock, OPTIONS);
-    let mut watching = Watching::of(&name);
+    let mut watching = Watching::new(&name);
     let mut own = Vec::new();
     for cycles in 1..=3_000 {
         let cycle = world.cycle(&mut handed);

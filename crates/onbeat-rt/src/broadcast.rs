@@ -180,7 +180,8 @@ impl<'m> Broadcast<'m> {
 
     /// Copies a record; `None` when it is not available. Returns its time and its length.
     fn read(&self, number: u64, bytes: &mut [u8]) -> Option<(u64, usize)> {
-        let (mut at_ns, mut length) = ([0; 8], [0; 8]);
+        let mut at_ns = [0; 8];
+        let mut length = [0; 8];
         // The length first, so that short records of a long slot are short copies.
         if !self.records.read(number, &mut [&mut at_ns, &mut length]) {
             return None;
@@ -356,7 +357,8 @@ mod tests {
             let memory = Memory::new(1 << slots, 40);
             let ring = memory.ring();
             let mut reader = Cursor::at_oldest(&ring);
-            let (mut written, mut received) = (0, Vec::new());
+            let mut written = 0;
+            let mut received = Vec::new();
             for (records, reads) in bursts {
                 for _ in 0..records {
                     written += 1;

@@ -216,7 +216,8 @@ mod tests {
         assert_eq!(latest.newest(), 0);
         for round in 1..=9_u8 {
             assert_eq!(latest.publish(&[&[round; 3], &[round + 1; 9]]), u64::from(round));
-            let (mut first, mut second) = ([0; 3], [0; 9]);
+            let mut first = [0; 3];
+            let mut second = [0; 9];
             assert!(latest.read(latest.newest(), &mut [&mut first, &mut second]));
             assert_eq!((first, second), ([round; 3], [round + 1; 9]));
         }
@@ -306,7 +307,8 @@ mod tests {
             let readers: Vec<_> = (0..2)
                 .map(|_| {
                     threads.spawn(move || {
-                        let (mut value, mut whole) = ([0_u8; 128], 0_u32);
+                        let mut value = [0_u8; 128];
+                        let mut whole = 0_u32;
                         while whole < 20_000 {
                             if latest.read(latest.newest(), &mut [&mut value]) {
                                 assert!(value.iter().all(|byte| *byte == value[0]), "{value:?}");

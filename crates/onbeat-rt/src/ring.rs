@@ -275,7 +275,8 @@ mod tests {
         std::thread::scope(|threads| {
             let producer =
                 threads.spawn(move || (0..PUSHES).filter(|&value| hot.push(value)).count() as u64);
-            let (mut popped, mut last) = (0_u64, None);
+            let mut popped = 0_u64;
+            let mut last = None;
             loop {
                 let finished = producer.is_finished();
                 while let Some(value) = cold.pop() {

@@ -268,7 +268,7 @@ pub enum UndoMode {
 
 /// The outcome of undoing one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ChangeOutcome {
     /// Restored to the old value.
     Restored,
     /// It already had the old value.
@@ -300,7 +300,7 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+impl ChangeOutcome {
     /// Whether the change needs no further action.
     #[must_use]
     pub const fn is_settled(&self) -> bool {

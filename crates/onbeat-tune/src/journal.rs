@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use self::directory::{NEW, free_path, sync_directory};
-use super::change::{Intent, Outcome, UndoMode, online};
+use super::change::{ChangeOutcome, Intent, UndoMode, online};
 use super::error::{TuneError, journal_error};
 use super::host_files::HostFiles;
 use super::private;
@@ -99,7 +99,7 @@ pub struct Undone {
     /// The change.
     pub intent: Intent,
     /// The outcome.
-    pub outcome: Outcome,
+    pub outcome: ChangeOutcome,
 }
 
 /// Identifies a change within its journal.
@@ -317,12 +317,12 @@ impl Journal {
         let mut outcomes = self.undo_in(&order, host, mode);
 
         // A refusal may be over by now, or was due to a change that has been undone since.
-        if outcomes.values().any(|outcome| matches!(outcome, Outcome::Failed { .. })) {
+        if outcomes.values().any(|outcome| matches!(outcome, ChangeOutcome::Failed { .. })) {
             let left: Vec<usize> =
                 order.iter().copied().filter(|&at| !self.entries[at].settled).collect();
             for (at, again) in self.undo_in(&left, host, mode) {
-                let is_restored = outcomes.get(&at) == Some(&Outcome::Restored);
-                if !(is_restored && again == Outcome::Already) {
+                let is_restored = outcomes.get(&at) == Some(&ChangeOutcome::Restored);
+                if !(is_restored && again == ChangeOutcome::Already) {
                     outcomes.insert(at, again);
                 }
             }
@@ -336,7 +336,7 @@ impl Journal {
             if mode == UndoMode::Forget {
                 entry.settled = true;
                 if !outcome.is_settled() {
-                    outcome = Outcome::Forgotten { why: outcome.why() };
+                    outcome = ChangeOutcome::Forgotten { why: outcome.why() };
                 }
             }
 
@@ -360,13 +360,13 @@ impl Journal {
         order: &[usize],
         host: &dyn HostFiles,
         mode: UndoMode,
-    ) -> BTreeMap<usize, Outcome> {
+    ) -> BTreeMap<usize, ChangeOutcome> {
         let mut outcomes = BTreeMap::new();
         let mut resets_follow = false;
         for &at in order {
             let outcome = match self.entries[at].intent.undo(host, mode) {
-                Outcome::Changed { now } if self.is_earlier_value(at, &now, host) => {
-                    Outcome::Already
+                ChangeOutcome::Changed { now } if self.is_earlier_value(at, &now, host) => {
+                    ChangeOutcome::Already
                 }
                 outcome => outcome,
             };
@@ -491,7 +491,9 @@ impl JournalFile {
             JournalLine::Intent { step, intent } => {
                 self.entries.push(JournalEntry { step, intent, settled: false });
             }
-            JournalLine::Undone { step, outcome } if Outcome::is_word_of_settled(&outcome) => {
+            JournalLine::Undone { step, outcome }
+                if ChangeOutcome::is_word_of_settled(&outcome) =>
+            {
                 if let Some(entry) = self.entries.iter_mut().find(|entry| entry.step == step) {
                     entry.settled = true;
                 }

@@ -72,7 +72,7 @@ mod utc;
 mod wrap;
 
 pub use catalogue::check;
-pub use change::{Intent, Key, Outcome, UndoMode};
+pub use change::{ChangeOutcome, Intent, Key, UndoMode};
 pub use cpu_list::{CpuList, CpuListError};
 pub use error::TuneError;
 pub use explain::explain;

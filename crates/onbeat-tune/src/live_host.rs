@@ -91,7 +91,7 @@ impl HostFiles for LiveHost {
     }
 
     fn scheduling(&self, tid: i32) -> io::Result<String> {
-        Ok(Scheduling::of(tid)?.to_string())
+        Ok(Scheduling::of_thread(tid)?.to_string())
     }
 
     fn set_scheduling(&self, tid: i32, text: &str) -> io::Result<()> {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::change::{Outcome, UndoMode};
+use super::change::{ChangeOutcome, UndoMode};
 use super::error::{TuneError, journal_error};
 use super::host_files::HostFiles;
 use super::journal::{self, DirectoryLock, JournalFile, JournalHead, Undone};
@@ -262,7 +262,7 @@ impl Repaired {
     fn undone_sentences(&self, undone: &[Undone]) -> Vec<String> {
         let mut sentences = Vec::new();
         let restored: Vec<&Undone> =
-            undone.iter().filter(|one| one.outcome == Outcome::Restored).collect();
+            undone.iter().filter(|one| one.outcome == ChangeOutcome::Restored).collect();
         if !restored.is_empty() {
             let changes = if restored.len() == 1 { "change" } else { "changes" };
             let what = counted(&restored);
@@ -277,21 +277,21 @@ impl Repaired {
             let name = intent.key.name();
             let old = intent.old.trim();
             match outcome {
-                Outcome::Changed { now } => sentences.push(format!(
+                ChangeOutcome::Changed { now } => sentences.push(format!(
                     "{name} not restored: its value is now \"{now}\", which onbeat did not write; before onbeat it was \"{old}\". \
                      `onbeat repair --force` restores that, `onbeat repair --forget` drops it from the record"
                 )),
-                Outcome::Failed { reason } => sentences.push(format!(
+                ChangeOutcome::Failed { reason } => sentences.push(format!(
                     "could not restore {name} to \"{old}\": {reason}. It stays on record: `onbeat repair` tries again, \
                      `onbeat repair --forget` drops it"
                 )),
-                Outcome::Narrowed { given, offline } => sentences.push(format!(
+                ChangeOutcome::Narrowed { given, offline } => sentences.push(format!(
                     "restored {name} to \"{given}\": before onbeat it was \"{old}\", and CPU {offline} is now offline"
                 )),
-                Outcome::Forgotten { why } => sentences.push(format!(
+                ChangeOutcome::Forgotten { why } => sentences.push(format!(
                     "dropped {name} from the record: {why}; before onbeat it was \"{old}\""
                 )),
-                Outcome::Restored | Outcome::Already | Outcome::Gone => {}
+                ChangeOutcome::Restored | ChangeOutcome::Already | ChangeOutcome::Gone => {}
             }
         }
 

@@ -7,7 +7,7 @@ use std::io;
 
 use rustix::io::Errno;
 
-use super::change::{CgroupVersion, Intent, Key, Kind, Outcome, UndoMode, list, online};
+use super::change::{CgroupVersion, ChangeOutcome, Intent, Key, Kind, UndoMode, list, online};
 use super::cpu_list::CpuList;
 use super::host_files::HostFiles;
 use super::tasks;
@@ -18,48 +18,48 @@ const EMPTYING_PASSES: usize = 2500;
 
 impl Intent {
     /// Restores the old value after a comparison with the current one.
-    pub fn undo(&self, host: &dyn HostFiles, mode: UndoMode) -> Outcome {
+    pub fn undo(&self, host: &dyn HostFiles, mode: UndoMode) -> ChangeOutcome {
         match &self.key {
             Key::Session { sid, start_ticks } => match host.kill_session(*sid, *start_ticks) {
-                Ok(0) => Outcome::Gone,
-                Ok(_) => Outcome::Restored,
+                Ok(0) => ChangeOutcome::Gone,
+                Ok(_) => ChangeOutcome::Restored,
                 Err(error) => failed(&error),
             },
             Key::Born { since_ticks } => self.undo_born(host, *since_ticks),
             Key::Holder { process, .. } => match host.end_process(*process) {
-                Ok(()) => Outcome::Restored,
-                Err(error) if tasks::is_gone(&error) => Outcome::Gone,
+                Ok(()) => ChangeOutcome::Restored,
+                Err(error) if tasks::is_gone(&error) => ChangeOutcome::Gone,
                 Err(error) => failed(&error),
             },
             _ => self.compare_then_restore(host, mode),
         }
     }
 
-    fn compare_then_restore(&self, host: &dyn HostFiles, mode: UndoMode) -> Outcome {
+    fn compare_then_restore(&self, host: &dyn HostFiles, mode: UndoMode) -> ChangeOutcome {
         let online = online(host);
         let now = match self.key.current(host) {
             Ok(Some(now)) => now,
-            Ok(None) => return Outcome::Gone,
+            Ok(None) => return ChangeOutcome::Gone,
             Err(error) => return failed(&error),
         };
 
         if self.same(&now, &self.old, &online) {
-            return Outcome::Already;
+            return ChangeOutcome::Already;
         }
 
         if matches!(self.key, Key::Affinity { follows: true, .. })
             && !list(&now).is_ok_and(|now| online.is_within(&now))
         {
-            return Outcome::Already;
+            return ChangeOutcome::Already;
         }
 
         if mode != UndoMode::Force && !self.is_ours(&now, &online) {
-            return Outcome::Changed { now: now.trim().to_owned() };
+            return ChangeOutcome::Changed { now: now.trim().to_owned() };
         }
 
         match self.restore(host) {
-            Ok(()) => Outcome::Restored,
-            Err(error) if tasks::is_gone(&error) => Outcome::Gone,
+            Ok(()) => ChangeOutcome::Restored,
+            Err(error) if tasks::is_gone(&error) => ChangeOutcome::Gone,
             Err(error) if may_be_about_cpus(&error) => {
                 self.restore_to_online(host, &online).unwrap_or_else(|| failed(&error))
             }
@@ -70,7 +70,7 @@ impl Intent {
     /// Restores the online CPUs of the old value, or all online CPUs when none of them is, as the
     /// kernel does. `None` when the old value names no offline CPU, or the kernel refuses this
     /// value too.
-    fn restore_to_online(&self, host: &dyn HostFiles, online: &CpuList) -> Option<Outcome> {
+    fn restore_to_online(&self, host: &dyn HostFiles, online: &CpuList) -> Option<ChangeOutcome> {
         let old = self.cpus(&self.old)?;
         let left = old.and(online);
         let offline = old.minus(online);
@@ -82,8 +82,8 @@ impl Intent {
         let is_mask = matches!(self.key, Key::File { kind: Kind::Mask, .. });
         let given = if is_mask { left.to_mask() } else { left.to_string() };
         match self.key.set(host, &given) {
-            Ok(()) => Some(Outcome::Narrowed { given, offline }),
-            Err(error) if tasks::is_gone(&error) => Some(Outcome::Gone),
+            Ok(()) => Some(ChangeOutcome::Narrowed { given, offline }),
+            Err(error) if tasks::is_gone(&error) => Some(ChangeOutcome::Gone),
             Err(_) => None,
         }
     }
@@ -128,10 +128,10 @@ impl Intent {
         }
     }
 
-    fn undo_born(&self, host: &dyn HostFiles, since_ticks: u64) -> Outcome {
+    fn undo_born(&self, host: &dyn HostFiles, since_ticks: u64) -> ChangeOutcome {
         let online = online(host);
         let (Ok(all), Ok(old)) = (tasks::all(host), CpuList::parse_list(&self.old)) else {
-            return Outcome::Failed { reason: "the tasks cannot be listed".to_owned() };
+            return ChangeOutcome::Failed { reason: "the tasks cannot be listed".to_owned() };
         };
         let mut restored = false;
         for task in
@@ -148,7 +148,7 @@ impl Intent {
             }
         }
 
-        if restored { Outcome::Restored } else { Outcome::Already }
+        if restored { ChangeOutcome::Restored } else { ChangeOutcome::Already }
     }
 }
 
@@ -225,6 +225,6 @@ fn may_be_about_cpus(error: &io::Error) -> bool {
     )
 }
 
-fn failed(error: &io::Error) -> Outcome {
-    Outcome::Failed { reason: error.to_string() }
+fn failed(error: &io::Error) -> ChangeOutcome {
+    ChangeOutcome::Failed { reason: error.to_string() }
 }

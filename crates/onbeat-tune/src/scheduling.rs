@@ -37,7 +37,7 @@ impl Scheduling {
     ///
     /// # Errors
     /// The kernel's; `ESRCH` when the task is gone.
-    pub fn of(tid: i32) -> io::Result<Self> {
+    pub fn of_thread(tid: i32) -> io::Result<Self> {
         let mut found = Self::default();
         // SAFETY: the kernel writes at most SIZE bytes into a structure of that size, which lives
         // across the call.
@@ -144,8 +144,8 @@ mod tests {
     #[test]
     fn the_policy_of_this_thread_is_read_and_set_to_itself() {
         let own = rustix::thread::gettid().as_raw_nonzero().get();
-        let before = Scheduling::of(own).unwrap();
+        let before = Scheduling::of_thread(own).unwrap();
         before.to_string().parse::<Scheduling>().unwrap().set(own).unwrap();
-        assert_eq!(Scheduling::of(own).unwrap().to_string(), before.to_string());
+        assert_eq!(Scheduling::of_thread(own).unwrap().to_string(), before.to_string());
     }
 }

@@ -12,7 +12,7 @@ use onbeat_tune::change::Kind;
 use onbeat_tune::repair::{Ending, repair_as, undo};
 use onbeat_tune::tasks::TaskId;
 use onbeat_tune::{
-    HostFiles, Intent, Journal, Key, Outcome, Purpose, Repaired, TuneError, UndoMode, repair,
+    ChangeOutcome, HostFiles, Intent, Journal, Key, Purpose, Repaired, TuneError, UndoMode, repair,
 };
 use rustix::fs::Mode;
 use tune_fake::{Cgroups, Fake, OWN, World, directory_in_memory};
@@ -288,7 +288,7 @@ fn a_task_whose_number_is_reused_is_not_touched() {
 
     assert_eq!(host.mask(100), "0-2");
     let Ending::Undone(undone) = &repaired[0].ending else { panic!("{repaired:?}") };
-    assert_eq!((undone[0].outcome.clone(), journals(directory.path())), (Outcome::Gone, 0));
+    assert_eq!((undone[0].outcome.clone(), journals(directory.path())), (ChangeOutcome::Gone, 0));
 }
 
 #[test]
@@ -468,9 +468,9 @@ fn a_host_that_cannot_kill_sessions_keeps_them_on_record() {
     let live = onbeat_tune::LiveHost::new();
     let intent =
         Intent::new("load", Key::Session { sid: i32::MAX, start_ticks: 1 }, "absent", "running");
-    assert!(matches!(intent.undo(&live, UndoMode::Careful), Outcome::Failed { .. }));
+    assert!(matches!(intent.undo(&live, UndoMode::Careful), ChangeOutcome::Failed { .. }));
     let live = onbeat_tune::LiveHost::killing_sessions_by(|_, _| 0);
-    assert_eq!(intent.undo(&live, UndoMode::Careful), Outcome::Gone);
+    assert_eq!(intent.undo(&live, UndoMode::Careful), ChangeOutcome::Gone);
 }
 
 #[test]

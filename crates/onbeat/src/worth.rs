@@ -35,7 +35,7 @@ pub struct Machine {
 impl Machine {
     /// Returns the identity of a host by its facts; unknown ones are empty.
     #[must_use]
-    pub fn of(host: &Host) -> Self {
+    pub fn from_host(host: &Host) -> Self {
         let fact = |name: &str| host.fact(name).unwrap_or_default().to_owned();
         Self {
             kernel: format!("{} {}", fact("kernel"), fact("kernel build")).trim().to_owned(),
@@ -190,7 +190,7 @@ mod tests {
         ]);
         RememberedWorth {
             id: id.to_owned(),
-            machine: Machine::of(&host),
+            machine: Machine::from_host(&host),
             load: "cpu".to_owned(),
             without: "none".to_owned(),
             period_ns: 1_000_000,

@@ -8,7 +8,7 @@ use std::thread;
 use onbeat::net::address::AddressRange;
 use onbeat::net::device::{DeviceError, DeviceOptions, Devices, Silence};
 use onbeat::net::packet::{
-    self, ActuatorCommand, ActuatorMode, Body, Header, IoCommand, PacketKind,
+    self, ActuatorCommand, ActuatorMode, IoCommand, PacketBody, PacketKind, WireHeader,
 };
 
 fn options(count: u16) -> DeviceOptions {
@@ -36,7 +36,7 @@ fn with_devices(options: &DeviceOptions, body: impl FnOnce(&Devices, &[SocketAdd
 
 fn request(device: u16, sequence: u64, bytes: usize) -> Vec<u8> {
     let mut message = vec![0xA5; bytes];
-    let header = Header {
+    let header = WireHeader {
         kind: PacketKind::EchoRequest,
         device,
         sequence,
@@ -64,16 +64,21 @@ fn an_echo_returns_every_byte_and_says_when() {
             assert_eq!(header.kind, PacketKind::EchoAnswer);
             assert_eq!((header.device, header.sequence, header.sent_ns), (device, 9, 77));
             assert!(header.received_ns > 0 && header.answered_ns >= header.received_ns);
-            assert_eq!(body, Body::Echo(&asked[packet::HEADER_BYTES..]));
+            assert_eq!(body, PacketBody::Echo(&asked[packet::HEADER_BYTES..]));
         }
     });
 }
 
 /// Sends a command and returns the body of its answer.
-fn commanded(socket: &UdpSocket, to: SocketAddr, kind: PacketKind, body: &Body<'_>) -> Vec<u8> {
+fn commanded(
+    socket: &UdpSocket,
+    to: SocketAddr,
+    kind: PacketKind,
+    body: &PacketBody<'_>,
+) -> Vec<u8> {
     let mut message = request(0, 1, packet::HEADER_BYTES + kind.body_bytes().expect("fixed"));
     let (header, _) = packet::decode(&message).expect("an echo request");
-    Header { kind, lifetime_us: 50_000, ..header }.write(&mut message);
+    WireHeader { kind, lifetime_us: 50_000, ..header }.write(&mut message);
     body.write(&mut message[packet::HEADER_BYTES..]);
     socket.send_to(&message, to).expect("sent");
     let mut answer = vec![0; 2048];
@@ -91,18 +96,18 @@ fn a_device_is_an_actuator_and_an_io_board_as_well() {
             position_rad: 0.5,
             ..ActuatorCommand::default()
         };
-        let command = Body::ActuatorCommand(position);
+        let command = PacketBody::ActuatorCommand(position);
         let answer = commanded(&socket, addresses[0], PacketKind::ActuatorCommand, &command);
         assert_eq!(answer.len(), 200);
-        let Ok((_, Body::ActuatorFeedback(feedback))) = packet::decode(&answer) else {
+        let Ok((_, PacketBody::ActuatorFeedback(feedback))) = packet::decode(&answer) else {
             panic!("not a feedback: {answer:02x?}");
         };
         assert_eq!((feedback.mode, feedback.target_rad), (ActuatorMode::Position, 0.5));
 
         let outputs = IoCommand { digital_mask: 5, digital: 5, ..IoCommand::default() };
-        let command = Body::IoCommand(outputs);
+        let command = PacketBody::IoCommand(outputs);
         let answer = commanded(&socket, addresses[0], PacketKind::IoCommand, &command);
-        let Ok((_, Body::IoFeedback(inputs))) = packet::decode(&answer) else {
+        let Ok((_, PacketBody::IoFeedback(inputs))) = packet::decode(&answer) else {
             panic!("not a feedback: {answer:02x?}");
         };
         assert_eq!(inputs.digital_in, 5);

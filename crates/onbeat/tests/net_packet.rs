@@ -2,16 +2,16 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use onbeat::net::packet::{
-    self, ActuatorCommand, ActuatorFeedback, ActuatorMode, Body, Header, IoCommand, IoFeedback,
-    PacketError, PacketKind,
+    self, ActuatorCommand, ActuatorFeedback, ActuatorMode, IoCommand, IoFeedback, PacketBody,
+    PacketError, PacketKind, WireHeader,
 };
 use proptest::prelude::*;
 
 /// One message of each kind, as hexadecimal lines.
 const GOLDEN: &str = include_str!("net_packet/messages.hex");
 
-fn header(kind: PacketKind) -> Header {
-    Header {
+fn header(kind: PacketKind) -> WireHeader {
+    WireHeader {
         kind,
         device: 0x0102,
         sequence: 0x1112_1314_1516_1718,
@@ -45,7 +45,7 @@ fn feedback() -> ActuatorFeedback {
     }
 }
 
-fn bodies() -> [(PacketKind, Body<'static>); 6] {
+fn bodies() -> [(PacketKind, PacketBody<'static>); 6] {
     let command = ActuatorCommand {
         mode: ActuatorMode::Position,
         position_rad: 0.125,
@@ -67,18 +67,18 @@ fn bodies() -> [(PacketKind, Body<'static>); 6] {
         command_age_us: 11,
     };
     [
-        (PacketKind::EchoRequest, Body::Echo(b"any bytes")),
-        (PacketKind::EchoAnswer, Body::Echo(b"any bytes")),
-        (PacketKind::ActuatorCommand, Body::ActuatorCommand(command)),
-        (PacketKind::ActuatorFeedback, Body::ActuatorFeedback(feedback())),
-        (PacketKind::IoCommand, Body::IoCommand(outputs)),
-        (PacketKind::IoFeedback, Body::IoFeedback(inputs)),
+        (PacketKind::EchoRequest, PacketBody::Echo(b"any bytes")),
+        (PacketKind::EchoAnswer, PacketBody::Echo(b"any bytes")),
+        (PacketKind::ActuatorCommand, PacketBody::ActuatorCommand(command)),
+        (PacketKind::ActuatorFeedback, PacketBody::ActuatorFeedback(feedback())),
+        (PacketKind::IoCommand, PacketBody::IoCommand(outputs)),
+        (PacketKind::IoFeedback, PacketBody::IoFeedback(inputs)),
     ]
 }
 
-fn message(kind: PacketKind, body: &Body<'_>) -> Vec<u8> {
+fn message(kind: PacketKind, body: &PacketBody<'_>) -> Vec<u8> {
     let bytes = match body {
-        Body::Echo(bytes) => bytes.len(),
+        PacketBody::Echo(bytes) => bytes.len(),
         _ => kind.body_bytes().expect("a fixed body"),
     };
     let mut message = vec![0xEE; packet::HEADER_BYTES + bytes];
@@ -111,7 +111,7 @@ fn every_field_comes_back() {
     for (kind, body) in bodies() {
         assert_eq!(packet::decode(&message(kind, &body)), Ok((header(kind), body)));
     }
-    let actuator = message(PacketKind::ActuatorFeedback, &Body::ActuatorFeedback(feedback()));
+    let actuator = message(PacketKind::ActuatorFeedback, &PacketBody::ActuatorFeedback(feedback()));
     assert_eq!(actuator.len(), 200, "as the actuators of the article send");
 }
 
@@ -125,7 +125,7 @@ fn a_request_has_an_answer_and_an_answer_has_none() {
 
 #[test]
 fn bytes_that_are_not_a_message_violate_a_named_rule() {
-    let good = message(PacketKind::EchoRequest, &Body::Echo(b"any bytes"));
+    let good = message(PacketKind::EchoRequest, &PacketBody::Echo(b"any bytes"));
     let with = |at: usize, byte: u8| {
         let mut bytes = good.clone();
         bytes[at] = byte;
@@ -145,7 +145,8 @@ fn bytes_that_are_not_a_message_violate_a_named_rule() {
         assert_eq!(packet::decode(&bytes), Err(why));
     }
 
-    let mut actuator = message(PacketKind::ActuatorFeedback, &Body::ActuatorFeedback(feedback()));
+    let mut actuator =
+        message(PacketKind::ActuatorFeedback, &PacketBody::ActuatorFeedback(feedback()));
     actuator[56] = 4;
     assert_eq!(packet::decode(&actuator), Err(PacketError::UnknownMode { found: 4 }));
 }

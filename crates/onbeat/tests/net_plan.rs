@@ -1,16 +1,16 @@
 //! The wire-time model: published measurements, closed forms, queues and buffers.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
-use onbeat::net::plan::{Network, PlanError, Prediction, picture, simulate};
+use onbeat::net::plan::{NetPlanError, NetPrediction, Network, picture, simulate};
 use proptest::prelude::*;
 
-fn predict(text: &str) -> Prediction {
+fn predict(text: &str) -> NetPrediction {
     simulate(&Network::parse(text).expect("a valid plan")).expect("simulated")
 }
 
 /// A board behind switches in a line: rate of each link from the controller on, overhead of each
 /// switch.
-fn behind(links: &[&str], overheads_us: &[f64]) -> Prediction {
+fn behind(links: &[&str], overheads_us: &[f64]) -> NetPrediction {
     let mut text = "[traffic]\ncycles = 10\n".to_owned();
     let mut to = "controller".to_owned();
     for (place, (link, overhead_us)) in links.iter().zip(overheads_us).enumerate() {
@@ -65,7 +65,7 @@ fn a_frame_takes_20_3_and_2_03_microseconds() {
     assert_near(of("1G"), 2.03, 0.005);
 }
 
-fn forty(controller: &str, rate_hz: u32, per_answer_us: f64) -> Prediction {
+fn forty(controller: &str, rate_hz: u32, per_answer_us: f64) -> NetPrediction {
     predict(&format!(
         "[traffic]\nrate_hz = {rate_hz}\ncycles = 20\n\
          [controller]\nper_answer_us = {per_answer_us}\n\
@@ -235,7 +235,7 @@ fn a_plan_that_is_not_valid_names_the_key_and_the_numbers() {
         let why = Network::parse(&whole).expect_err(text).to_string();
         assert!(why.contains(part), "{text}: {why}");
     }
-    assert!(matches!(Network::parse("["), Err(PlanError::Toml(_))));
+    assert!(matches!(Network::parse("["), Err(NetPlanError::Toml(_))));
 }
 
 proptest! {

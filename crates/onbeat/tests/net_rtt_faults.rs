@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use onbeat::net::address::AddressRange;
 use onbeat::net::device::{DeviceOptions, Devices};
-use onbeat::net::packet::{self, Header};
+use onbeat::net::packet::{self, WireHeader};
 use onbeat::net::rtt::RTT;
 use onbeat::probe::{
-    self, BlockPlan, Destination, Given, Interruptions, Origin, Run, Setting, Value,
+    self, BlockPlan, Destination, Given, Interruptions, Origin, Run, Setting, SettingValue,
 };
 use onbeat::record::{DevicePackets, RunFile, Series};
 use onbeat_rt::OnOverrun;
@@ -76,7 +76,7 @@ impl Proxy {
         }
     }
 
-    fn pass(&mut self, request: &[u8], header: &Header, client: SocketAddr) {
+    fn pass(&mut self, request: &[u8], header: &WireHeader, client: SocketAddr) {
         // The first packets, before the run, have session 0.
         let fault = if header.session == 0 { Fault::None } else { (self.script)(header.sequence) };
         if fault == Fault::DropRequest {
@@ -153,12 +153,12 @@ fn measure(to: &str, deadline_ns: u64, path: &Path) {
         ..Setting::new(PERIOD_NS)
     };
     let given = Given(vec![
-        ("to", Value::Name(to.to_owned())),
-        ("devices", Value::Count(1)),
-        ("size", Value::Count(200)),
-        ("lost-after", Value::Time(LOST_AFTER_NS)),
-        ("receive", Value::Word("block".to_owned())),
-        ("dscp", Value::Count(0)),
+        ("to", SettingValue::Name(to.to_owned())),
+        ("devices", SettingValue::Count(1)),
+        ("size", SettingValue::Count(200)),
+        ("lost-after", SettingValue::Time(LOST_AFTER_NS)),
+        ("receive", SettingValue::Word("block".to_owned())),
+        ("dscp", SettingValue::Count(0)),
     ]);
     let mut parts = (RTT.open)(&mut setting, &given).expect("opened");
     let origin = Origin::now();

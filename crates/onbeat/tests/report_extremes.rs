@@ -42,7 +42,7 @@ struct Cases {
 }
 
 impl Cases {
-    fn of(hours: impl Iterator<Item = BlockMaxima>, truth: f64) -> Self {
+    fn from_hours(hours: impl Iterator<Item = BlockMaxima>, truth: f64) -> Self {
         let mut cases = Self::default();
         for hour in hours {
             match estimate(&hour, MISSION_S) {
@@ -75,7 +75,7 @@ impl Cases {
 
 /// Of a hundred hours.
 fn cases(quantile: impl Fn(f64) -> f64 + Copy) -> Cases {
-    Cases::of((1..=CASES).map(|seed| hour(seed, quantile)), truth(quantile))
+    Cases::from_hours((1..=CASES).map(|seed| hour(seed, quantile)), truth(quantile))
 }
 
 /// At least ninety of a hundred intervals hold the truth, a refusal counting as one that does not;
@@ -175,7 +175,7 @@ fn no_mixture_is_reported_as_a_single_distribution() {
     for rare in [1, 2, 40, 80, 200] {
         // Uniform peaks: once in a mission, one is within a part in (rare x 8) of the end.
         let truth = 4e6 - 1e6 / (rare as f64 * MISSION_S / HOUR_S);
-        let cases = Cases::of(mixed(rare), truth);
+        let cases = Cases::from_hours(mixed(rare), truth);
         let found = cases.summary(&format!("{rare} an hour"));
         println!("{found}");
         assert!(cases.covered + cases.refused >= 95, "{found}");

@@ -25,26 +25,26 @@ use onbeat_tune::TuneError;
 use super::carrier::carrier_of;
 use super::resume_bench::{self, FoundBench};
 use super::{
-    Failure, ThreadChoice, Verdict, check_cpu, findings, host_settings, limit, load, most_alarms,
-    queue, repair_first, runs, setting, show, typed, verdict,
+    ExitVerdict, Failure, ThreadChoice, check_cpu, findings, host_settings, limit, load,
+    most_alarms, queue, repair_first, runs, setting, show, typed, verdict,
 };
 use crate::cli::{BenchOptions, Order, With};
 use crate::signals::{self, OnUsr1};
-use crate::term::{Progress, Tone, advise, wrapped};
+use crate::term::{ProgressLine, Tone, advise, wrapped};
 
-pub(crate) fn run(options: &BenchOptions) -> Result<Verdict, Failure> {
+pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
     let plan = admitted(options)?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let is_quiet = options.quiet || options.output.json;
     let dir = loop {
         if options.wait && !queue::until_free(&plan.journal, is_quiet, &interruptions) {
-            return Ok(Verdict::CannotTell);
+            return Ok(ExitVerdict::CannotTell);
         }
         match measured(options, &plan, &interruptions) {
             // Another bench began in between.
             Err(Failure::Occupied(_)) if options.wait => {
                 if !queue::pause(&interruptions) {
-                    return Ok(Verdict::CannotTell);
+                    return Ok(ExitVerdict::CannotTell);
                 }
             }
             measured => break measured?,
@@ -218,7 +218,7 @@ impl Processes for Myself {
 
 /// The progress of a bench, in the terminal.
 struct BenchView {
-    progress: Progress,
+    progress: ProgressLine,
     quiet: bool,
     period_ns: u64,
     limit_at: Option<f64>,
@@ -231,7 +231,7 @@ struct BenchView {
 impl BenchView {
     fn new(plan: &BenchPlan, total_s: f64, quiet: bool) -> Self {
         Self {
-            progress: Progress::new(total_s, quiet),
+            progress: ProgressLine::new(total_s, quiet),
             quiet,
             period_ns: plan.setting.period_ns,
             limit_at: plan.limit.map(|limit| limit.at),

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use super::bus_scan::scan;
 use super::bus_words::{al_words, print_json};
 use super::failure::BusFailure;
-use super::{Failure, Verdict};
+use super::{ExitVerdict, Failure};
 use crate::cli_bus::{
     Bus, BusRunOptions, EventsOptions, Named, Sdo, SdoOptions, StatsOptions, WatchOptions,
 };
@@ -29,7 +29,7 @@ use crate::term::{Tone, advise, columns, is_read, put, say};
 /// Interval between two looks of `--follow`, and of a wait for Ctrl-C.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-pub(crate) fn run(command: &Bus) -> Result<Verdict, Failure> {
+pub(crate) fn run(command: &Bus) -> Result<ExitVerdict, Failure> {
     match command {
         Bus::Scan(options) => scan(options),
         Bus::Run(options) => serve(options),
@@ -44,7 +44,7 @@ pub(crate) fn run(command: &Bus) -> Result<Verdict, Failure> {
 }
 
 /// Runs a bus for other processes: the bus probe with a shared process image, until it is stopped.
-fn serve(options: &BusRunOptions) -> Result<Verdict, Failure> {
+fn serve(options: &BusRunOptions) -> Result<ExitVerdict, Failure> {
     let mut words: Vec<String> =
         ["bus", "--for", "0", "--devices", &options.file, "--serve", &options.name]
             .map(str::to_owned)
@@ -59,7 +59,7 @@ fn serve(options: &BusRunOptions) -> Result<Verdict, Failure> {
         // Help was requested after the two dashes.
         Err(answer) if !answer.use_stderr() => {
             put(|out| write!(out, "{answer}"));
-            Ok(Verdict::Holds)
+            Ok(ExitVerdict::Holds)
         }
         Err(why) => {
             let why = why.to_string();
@@ -69,7 +69,7 @@ fn serve(options: &BusRunOptions) -> Result<Verdict, Failure> {
     }
 }
 
-fn state(named: &Named) -> Result<Verdict, Failure> {
+fn state(named: &Named) -> Result<ExitVerdict, Failure> {
     let client = Client::open(&named.name)?;
     let state = client.state();
     let process =
@@ -87,7 +87,7 @@ fn state(named: &Named) -> Result<Verdict, Failure> {
             "robot": state.robot.map(|robot| robot_json(&robot, &client.layout().devices)),
             "events": state.events, "layout_hash": format!("{:016x}", state.layout_hash),
         }))?;
-        return Ok(Verdict::Holds);
+        return Ok(ExitVerdict::Holds);
     }
 
     let cycle = state.cycle.map_or_else(
@@ -139,7 +139,7 @@ fn state(named: &Named) -> Result<Verdict, Failure> {
         say(Tone::Plain, &line);
     }
 
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 fn robot_json(robot: &RobotState, devices: &[DeviceLayout]) -> Value {
@@ -160,12 +160,12 @@ const fn presence_words(presence: Presence) -> &'static str {
     }
 }
 
-fn info(named: &Named) -> Result<Verdict, Failure> {
+fn info(named: &Named) -> Result<ExitVerdict, Failure> {
     let client = Client::open(&named.name)?;
     let devices = client.devices();
     if named.json {
         print_json(&Value::Array(devices.iter().enumerate().map(device_json).collect()))?;
-        return Ok(Verdict::Holds);
+        return Ok(ExitVerdict::Holds);
     }
 
     let row = |(place, device): (usize, &Device)| {
@@ -203,7 +203,7 @@ fn info(named: &Named) -> Result<Verdict, Failure> {
     };
 
     say(Tone::Plain, table.to_text(columns()).trim_end());
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 fn device_json((place, Device { layout, state }): (usize, &Device)) -> Value {
@@ -218,7 +218,7 @@ fn device_json((place, Device { layout, state }): (usize, &Device)) -> Value {
 
 // ---- values
 
-fn watch(options: &WatchOptions) -> Result<Verdict, Failure> {
+fn watch(options: &WatchOptions) -> Result<ExitVerdict, Failure> {
     let mut client = Client::open(&options.named.name)?;
     let layout = client.layout();
     let places: Vec<usize> = if options.devices.is_empty() {
@@ -258,13 +258,13 @@ fn watch(options: &WatchOptions) -> Result<Verdict, Failure> {
 
         while begin.elapsed() < Duration::from_nanos(options.every) * round as u32 {
             if interruptions.stop.load(Ordering::Relaxed) {
-                return Ok(Verdict::Holds);
+                return Ok(ExitVerdict::Holds);
             }
             sleep(LOOK_EVERY.min(Duration::from_nanos(options.every)));
         }
     }
 
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 fn place_of(devices: &[DeviceLayout], wanted: &str) -> Result<usize, BusFailure> {
@@ -321,7 +321,7 @@ fn values_line(device: &DeviceLayout, seen: &Snapshot) -> String {
 
 // ---- events
 
-fn events(options: &EventsOptions) -> Result<Verdict, Failure> {
+fn events(options: &EventsOptions) -> Result<ExitVerdict, Failure> {
     let client = Client::open(&options.named.name)?;
     let layout = client.layout();
     let interruptions = signals::watch(OnUsr1::Refuse)?;
@@ -343,7 +343,7 @@ fn events(options: &EventsOptions) -> Result<Verdict, Failure> {
 
         from = next;
         if !options.follow || !is_read() || interruptions.stop.load(Ordering::Relaxed) {
-            return Ok(Verdict::Holds);
+            return Ok(ExitVerdict::Holds);
         }
 
         client.check()?;
@@ -370,17 +370,17 @@ fn event_line(number: u64, event: &Event, devices: &[DeviceLayout]) -> String {
 
 // ---- statistics
 
-fn stats(options: &StatsOptions) -> Result<Verdict, Failure> {
+fn stats(options: &StatsOptions) -> Result<ExitVerdict, Failure> {
     let client = Client::open(&options.named.name)?;
     if options.text {
         say(Tone::Plain, client.stats_text().trim_end());
-        return Ok(Verdict::Holds);
+        return Ok(ExitVerdict::Holds);
     }
 
     let stats = client.stats();
     if options.named.json {
         print_json(&stats_json(&stats))?;
-        return Ok(Verdict::Holds);
+        return Ok(ExitVerdict::Holds);
     }
 
     let us = |ns: f64| format!("{:.1}", ns / 1e3);
@@ -406,7 +406,7 @@ fn stats(options: &StatsOptions) -> Result<Verdict, Failure> {
         format!("{} {}", count(stats.counter(counter)), word.replace('_', " "))
     });
     say(Tone::Plain, &format!("\n{}", crate::term::wrapped(&counters.join(", "), 80)));
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 fn stats_json(stats: &Stats) -> Value {
@@ -426,7 +426,7 @@ fn stats_json(stats: &Stats) -> Value {
 
 // ---- objects
 
-fn sdo(options: &SdoOptions, action: SdoAction) -> Result<Verdict, Failure> {
+fn sdo(options: &SdoOptions, action: SdoAction) -> Result<ExitVerdict, Failure> {
     let client = Client::open(&options.named.name)?;
     let layout = client.layout();
     let place = place_of(&layout.devices, &options.device)?;
@@ -450,7 +450,7 @@ fn sdo(options: &SdoOptions, action: SdoAction) -> Result<Verdict, Failure> {
         say(Tone::Plain, &hex_and_text(&bytes, &hex));
     }
 
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 fn number(bytes: &[u8]) -> Option<u64> {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::bus_words::{al_words, print_json};
 use super::failure::BusFailure;
-use super::{Failure, Verdict};
+use super::{ExitVerdict, Failure};
 use crate::cli_bus::ScanOptions;
 use crate::term::{Tone, advise, columns, say, wrapped};
 
@@ -23,7 +23,7 @@ const SIMULATED: &str = "simulated";
 /// Error bit of an AL state.
 const ERROR: u8 = 0x10;
 
-pub(super) fn scan(options: &ScanOptions) -> Result<Verdict, Failure> {
+pub(super) fn scan(options: &ScanOptions) -> Result<ExitVerdict, Failure> {
     let devices = if options.interface == SIMULATED {
         let link = Link::from_toml(Segment::HUMANOID)?;
         scan_on(&mut InProcess::on_clock(link, Monotonic), SIMULATED, false)
@@ -34,7 +34,7 @@ pub(super) fn scan(options: &ScanOptions) -> Result<Verdict, Failure> {
 
     if options.json {
         print_json(&Value::Array(devices.iter().enumerate().map(as_json).collect()))?;
-        return Ok(Verdict::Holds);
+        return Ok(ExitVerdict::Holds);
     }
 
     let words = ["device", "vendor:product", "revision", "serial", "alias", "AL state", "clock"]
@@ -56,7 +56,7 @@ pub(super) fn scan(options: &ScanOptions) -> Result<Verdict, Failure> {
         advise(Tone::Faint, &wrapped(&sentence, 80));
     }
 
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 fn scan_interface(name: &str, beside_running: bool) -> Result<Vec<ScannedDevice>, Failure> {

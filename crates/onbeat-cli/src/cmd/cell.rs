@@ -16,12 +16,12 @@ use onbeat_robot::motion::{MotionController, Robot, Trajectory};
 use onbeat_robot::probe::bus::{self, MakeController, NoMotion};
 use onbeat_segment::Segment;
 
-use super::{Failure, Verdict};
+use super::{ExitVerdict, Failure};
 use crate::probes;
 use crate::signals::{self, OnUsr1};
 
 /// A failure is reported to the bench alone, which reports it to people once.
-pub(crate) fn run() -> Result<Verdict, Failure> {
+pub(crate) fn run() -> Result<ExitVerdict, Failure> {
     let served = signals::watch(OnUsr1::Refuse).map_err(Failure::from).and_then(server);
     let is_served = match served {
         Ok(server) => server.serve(stdin(), stdout()).is_ok(),
@@ -33,7 +33,7 @@ pub(crate) fn run() -> Result<Verdict, Failure> {
         }
     };
 
-    Ok(if is_served { Verdict::Holds } else { Verdict::CannotTell })
+    Ok(if is_served { ExitVerdict::Holds } else { ExitVerdict::CannotTell })
 }
 
 /// Reads the start of the cell, opens its probe, and prepares its run.

@@ -14,12 +14,12 @@ use serde::Serialize;
 
 use super::failure::CompareFailure;
 use super::show::{self, letters};
-use super::{Failure, Verdict, whole};
+use super::{ExitVerdict, Failure, whole};
 use super::{run_clock, runs};
 use crate::cli_files::CompareOptions;
 use crate::term::{Tone, columns, say, wrapped};
 
-pub(crate) fn run(options: &CompareOptions) -> Result<Verdict, Failure> {
+pub(crate) fn run(options: &CompareOptions) -> Result<ExitVerdict, Failure> {
     let names = names(&options.runs);
     options.runs.iter().try_for_each(|run| check_not_own_file(run, &options.html))?;
     let mut digests = Vec::new();
@@ -54,7 +54,7 @@ pub(crate) fn run(options: &CompareOptions) -> Result<Verdict, Failure> {
         print(&comparison, &digests, options);
     }
 
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 /// Returns the runs, or the loads of a single run.

@@ -6,7 +6,7 @@ use onbeat::record::run_dir::{check_not_own_file, read_cells};
 use onbeat::report::spikes;
 
 use super::spike::pasted;
-use super::{Failure, Verdict, export_formats, show, spike, whole};
+use super::{ExitVerdict, Failure, export_formats, show, spike, whole};
 use crate::cli::ExportOptions;
 use crate::term::{Tone, advise, say};
 
@@ -17,7 +17,7 @@ enum SpikeExport<'o> {
     Spike(spike::TraceForm, &'o Path),
 }
 
-pub(crate) fn run(options: &ExportOptions) -> Result<Verdict, Failure> {
+pub(crate) fn run(options: &ExportOptions) -> Result<ExitVerdict, Failure> {
     let formats = &options.formats;
     let files = [
         &formats.csv,
@@ -36,7 +36,7 @@ pub(crate) fn run(options: &ExportOptions) -> Result<Verdict, Failure> {
         spikes_of(options)?;
     }
 
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 fn spikes_of(options: &ExportOptions) -> Result<(), Failure> {

@@ -17,11 +17,11 @@ use onbeat::report::{CellSummary, Outcome};
 use onbeat_ethercat::input;
 
 use super::compare::{digest, names};
-use super::{Failure, Verdict, whole};
+use super::{ExitVerdict, Failure, whole};
 use crate::cli_files::GateOptions;
 use crate::term::{Tone, columns, say, wrapped};
 
-pub(crate) fn run(options: &GateOptions) -> Result<Verdict, Failure> {
+pub(crate) fn run(options: &GateOptions) -> Result<ExitVerdict, Failure> {
     std::iter::once(&options.run)
         .chain(&options.baseline)
         .try_for_each(|run| check_not_own_file(run, &options.junit))?;

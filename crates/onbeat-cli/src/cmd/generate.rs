@@ -5,11 +5,11 @@ use std::path::Path;
 
 use clap::CommandFactory;
 
-use super::{Failure, Verdict};
+use super::{ExitVerdict, Failure};
 use crate::cli::{Cli, GenerateOptions};
 use crate::completion;
 
-pub(crate) fn run(options: &GenerateOptions) -> Result<Verdict, Failure> {
+pub(crate) fn run(options: &GenerateOptions) -> Result<ExitVerdict, Failure> {
     let man = options.into.join("man");
     let completions = options.into.join("completions");
     let failed = |path: &Path| {
@@ -27,5 +27,5 @@ pub(crate) fn run(options: &GenerateOptions) -> Result<Verdict, Failure> {
         fs::write(&path, script).map_err(failed(&path))?;
     }
 
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }

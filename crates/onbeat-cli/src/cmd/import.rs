@@ -13,10 +13,10 @@ use onbeat::report::imported::UNKNOWN;
 use onbeat_ethercat::input;
 
 use super::failure::ImportFailure;
-use super::{Failure, Verdict, runs, show, typed};
+use super::{ExitVerdict, Failure, runs, show, typed};
 use crate::cli_files::{ImportOptions, Unit};
 
-pub(crate) fn run(options: &ImportOptions) -> Result<Verdict, Failure> {
+pub(crate) fn run(options: &ImportOptions) -> Result<ExitVerdict, Failure> {
     let mut sources = Vec::new();
     for path in &options.files {
         sources.push((path.as_path(), read(path, &asked(options))?));
@@ -42,7 +42,7 @@ pub(crate) fn run(options: &ImportOptions) -> Result<Verdict, Failure> {
         show::SummaryExtent { json: options.json, ..show::SummaryExtent::default() },
         None,
     )?;
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 /// Writes each stream of the files as a run file.

@@ -19,7 +19,7 @@ use onbeat_rt::{Clock, Instant};
 use serde_json::json;
 
 use super::show::letters;
-use super::{Failure, Verdict, check_cpu, repair_first};
+use super::{ExitVerdict, Failure, check_cpu, repair_first};
 use crate::cli::InjectOptions;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, say};
@@ -31,7 +31,7 @@ const EVERY_NS: u64 = 100_000_000;
 /// Interval between two looks at the log of another program's loop.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-pub(crate) fn run(options: &InjectOptions) -> Result<Verdict, Failure> {
+pub(crate) fn run(options: &InjectOptions) -> Result<ExitVerdict, Failure> {
     check_cpu(options.cpu)?;
     match options.pid {
         Some(pid) => elsewhere(options, pid),
@@ -45,15 +45,15 @@ fn every_ns(options: &InjectOptions) -> u64 {
     options.every.unwrap_or(EVERY_NS.max(options.fault.least_every_ns()).max(4 * options.length))
 }
 
-fn again() -> Result<Verdict, Failure> {
+fn again() -> Result<ExitVerdict, Failure> {
     let mut command = Command::new(std::env::current_exe().map_err(Failure::Myself)?);
     command.args(std::env::args_os().skip(1)).arg("--carried");
     let status = command.status().map_err(Failure::Again)?;
-    Ok(if status.success() { Verdict::Holds } else { Verdict::CannotTell })
+    Ok(if status.success() { ExitVerdict::Holds } else { ExitVerdict::CannotTell })
 }
 
 /// Injects into the loop of a running program.
-fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
+fn elsewhere(options: &InjectOptions, pid: i32) -> Result<ExitVerdict, Failure> {
     if options.fault.origin() == FaultOrigin::InLoop {
         return Err(InjectError::Elsewhere { fault: options.fault }.into());
     }
@@ -113,11 +113,11 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
         say(Tone::Plain, &format!("{} injected, {} missed", log.injected.len(), log.missed));
     }
 
-    Ok(if log.injected.is_empty() { Verdict::CannotTell } else { Verdict::Holds })
+    Ok(if log.injected.is_empty() { ExitVerdict::CannotTell } else { ExitVerdict::Holds })
 }
 
 /// Injects into a loop of onbeat's own.
-fn own(options: &InjectOptions) -> Result<Verdict, Failure> {
+fn own(options: &InjectOptions) -> Result<ExitVerdict, Failure> {
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let cpu = options.cpu.or_else(|| onbeat::host::online_cpus().last().copied());
@@ -148,7 +148,7 @@ fn own(options: &InjectOptions) -> Result<Verdict, Failure> {
         say(Tone::Plain, &conclusion(options.fault, &done));
     }
 
-    Ok(if done.felt.is_empty() { Verdict::CannotTell } else { Verdict::Holds })
+    Ok(if done.felt.is_empty() { ExitVerdict::CannotTell } else { ExitVerdict::Holds })
 }
 
 fn setting(options: &InjectOptions, cpu: Option<u32>) -> Setting {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use onbeat::load::{Load, Options, RunningLoad, check_directory, misses_the_disk, serve};
 
 use super::carrier::carrier_of;
-use super::{Failure, Verdict, repair_first};
+use super::{ExitVerdict, Failure, repair_first};
 use crate::cli::LoadOptions;
 use crate::signals::{self, OnUsr1, SignalError};
 use crate::term::{Tone, advise, say, wrapped};
@@ -17,11 +17,11 @@ use crate::term::{Tone, advise, say, wrapped};
 /// Interval between two looks for events of a load.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-pub(crate) fn run(options: LoadOptions) -> Result<Verdict, Failure> {
+pub(crate) fn run(options: LoadOptions) -> Result<ExitVerdict, Failure> {
     if options.supervised { carry(options) } else { alone(&options) }
 }
 
-fn carry(options: LoadOptions) -> Result<Verdict, Failure> {
+fn carry(options: LoadOptions) -> Result<ExitVerdict, Failure> {
     let directory = options.dir.unwrap_or_else(std::env::temp_dir);
     let input = stdin().as_fd().try_clone_to_owned().map_err(SignalError::Watch)?;
     // A load that could not start has reported that on standard output.
@@ -31,7 +31,7 @@ fn carry(options: LoadOptions) -> Result<Verdict, Failure> {
         input,
         &mut std::io::stdout(),
     );
-    Ok(if carried.is_ok() { Verdict::Holds } else { Verdict::CannotTell })
+    Ok(if carried.is_ok() { ExitVerdict::Holds } else { ExitVerdict::CannotTell })
 }
 
 /// Checks the directory that loads write in, before anything is started; `option` names another
@@ -64,7 +64,7 @@ pub(crate) fn look_at_place(
 
 /// Runs a load in a process of its own: it must lead a session, which a process started by a shell
 /// cannot.
-fn alone(options: &LoadOptions) -> Result<Verdict, Failure> {
+fn alone(options: &LoadOptions) -> Result<ExitVerdict, Failure> {
     look_at_place(std::slice::from_ref(&options.load), options.dir.as_deref(), "--dir")?;
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
@@ -90,5 +90,5 @@ fn alone(options: &LoadOptions) -> Result<Verdict, Failure> {
         say(Tone::Plain, &part.to_string());
     }
 
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }

@@ -12,7 +12,7 @@ use onbeat::bench::turns::{TurnsConditions, TurnsEvent, TurnsPlan, UnfinishedTur
 use onbeat::load::Load;
 use onbeat::probe::description::Parts;
 use onbeat::probe::ports::PortAddress;
-use onbeat::probe::{Given, Interruptions, Setting, Value};
+use onbeat::probe::{Given, Interruptions, Setting, SettingValue};
 use onbeat::record::run_dir::{BENCH_FILE, NewRunDir, take_up};
 use onbeat::record::{Recorder, SweepNote};
 
@@ -23,9 +23,9 @@ use super::open_probe::{open_probe, releases};
 use super::resume::find_turns;
 use super::seconds::Lines;
 use super::so_far::{SoFar, counts_so_far};
-use super::{Failure, Verdict, findings, limit, most_alarms, runs, show, typed, verdict};
+use super::{ExitVerdict, Failure, findings, limit, most_alarms, runs, show, typed, verdict};
 use crate::cli_measure::Measure;
-use crate::term::{Progress, Tone, advise, wrapped};
+use crate::term::{ProgressLine, Tone, advise, wrapped};
 
 /// Jitter that the paper allows within one machine, and through a network, in nanoseconds.
 const ALLOWED_LOCAL_NS: u64 = 100_000;
@@ -39,7 +39,7 @@ pub(crate) fn run(
     measure: &Measure,
     life: Option<Life>,
     interruptions: &Interruptions,
-) -> Result<Verdict, Failure> {
+) -> Result<ExitVerdict, Failure> {
     let options = &measure.options;
     let (plan, parts) = plan(measure)?;
     let found = if options.resume { find_turns(&options.output.out, &plan)? } else { None };
@@ -66,7 +66,7 @@ pub(crate) fn run(
     let myself = std::env::current_exe().map_err(Failure::Myself)?;
     let carrier = |load: &Load| carrier_of(&myself, load, options.load_dir.as_deref());
 
-    let progress = Progress::new(plan.estimate_s(&left).unwrap_or(0.0), options.output.json);
+    let progress = ProgressLine::new(plan.estimate_s(&left).unwrap_or(0.0), options.output.json);
     let lines = Lines::new(measure.probe, &plan.setting, options.output.json);
     let summary = SoFar::new(dir.clone(), &interruptions.summary);
     let mut view = TurnsView { progress, lines, summary, life, under: String::new() };
@@ -101,7 +101,7 @@ pub(crate) fn run(
 
 /// The progress of a measurement under several loads, in the terminal.
 struct TurnsView<'v> {
-    progress: Progress,
+    progress: ProgressLine,
     lines: Lines,
     summary: SoFar<'v>,
     life: Option<Life>,
@@ -192,7 +192,7 @@ fn sweep_note(
 }
 
 fn is_networked(given: &Given) -> bool {
-    given.0.iter().any(|(_, value)| matches!(value, Value::Place(PortAddress::Udp(_))))
+    given.0.iter().any(|(_, value)| matches!(value, SettingValue::Place(PortAddress::Udp(_))))
 }
 
 /// Describes the time of each load.
@@ -241,7 +241,7 @@ fn resuming(dir: &Path, unfinished: &UnfinishedTurns, plan: &TurnsPlan) -> Strin
     format!("resuming {}, which {how}; left: {left}", dir.display())
 }
 
-fn shown(measure: &Measure, dir: &Path) -> Result<Verdict, Failure> {
+fn shown(measure: &Measure, dir: &Path) -> Result<ExitVerdict, Failure> {
     let kept = runs::reported(dir, None, None)?;
     let output = &measure.options.output;
     let extent = show::SummaryExtent {
@@ -256,5 +256,9 @@ fn shown(measure: &Measure, dir: &Path) -> Result<Verdict, Failure> {
     // The limit of the paper is shown, and decides only when it was requested.
     let is_judge = measure.options.allowed_jitter.is_some();
 
-    Ok(if is_judge && !allowed && judged == Verdict::Holds { Verdict::Broken } else { judged })
+    Ok(if is_judge && !allowed && judged == ExitVerdict::Holds {
+        ExitVerdict::Broken
+    } else {
+        judged
+    })
 }

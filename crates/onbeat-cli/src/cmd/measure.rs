@@ -13,14 +13,14 @@ use super::open_probe::{open_probe, releases};
 use super::seconds::Lines;
 use super::so_far::{SoFar, counts_so_far};
 use super::{
-    Failure, Verdict, check_cpu, findings, limit, load, loads, most_alarms, repair_first, resume,
-    runs, show, typed, verdict,
+    ExitVerdict, Failure, check_cpu, findings, limit, load, loads, most_alarms, repair_first,
+    resume, runs, show, typed, verdict,
 };
 use crate::cli_measure::{Measure, MeasureOptions};
 use crate::signals::{self, OnUsr1};
-use crate::term::{Progress, Tone, advise};
+use crate::term::{ProgressLine, Tone, advise};
 
-pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
+pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     let Measure { probe, options, .. } = measure;
     admit(measure)?;
     let mut life = options.beside.map(Life::open).transpose()?;
@@ -40,7 +40,7 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
     let path = past.as_ref().map(|past| past.path.clone()).or(new_file).unwrap_or_default();
 
     let measured_ns = past.as_ref().map_or(0, |past| past.account.slots * options.looping.period);
-    let progress = Progress::new(
+    let progress = ProgressLine::new(
         options.duration.saturating_sub(measured_ns) as f64 / 1e9,
         options.output.json,
     );

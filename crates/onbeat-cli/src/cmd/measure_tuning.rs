@@ -19,7 +19,7 @@ use onbeat_tune::{HostFiles, LiveHost};
 use serde::Serialize;
 
 use super::failure::MeasureTuningFailure;
-use super::{Failure, Verdict, bench, typed};
+use super::{ExitVerdict, Failure, bench, typed};
 use crate::cli::{BenchOptions, Order};
 use crate::cli_tune_measure::{MeasuredSeries, TuneMeasureOptions};
 use crate::options::{LimitOptions, OutputOptions};
@@ -32,7 +32,7 @@ const MEASURE_SCHEMA: &str = "onbeat.tune-measure/1";
 /// Fresh pages per cycle where the worth of locked memory is measured.
 const FRESH_PAGES: u32 = 16;
 
-pub(crate) fn run(options: &TuneMeasureOptions) -> Result<Verdict, Failure> {
+pub(crate) fn run(options: &TuneMeasureOptions) -> Result<ExitVerdict, Failure> {
     let sides = Sides::new(options)?;
     let asked = bench_options(options, &sides);
     let plan = BenchPlan {
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &TuneMeasureOptions) -> Result<Verdict, Failure> {
     let worth = sides.worth(&dir, options)?;
     let result = RememberedWorth {
         id: record_id(&options.what),
-        machine: Machine::of(&Host::read()),
+        machine: Machine::from_host(&Host::read()),
         load: options.load.to_string(),
         without: sides.without.to_string(),
         period_ns: options.looping.period,
@@ -70,7 +70,7 @@ pub(crate) fn run(options: &TuneMeasureOptions) -> Result<Verdict, Failure> {
     {
         advise(Tone::Careful, &wrapped(&why.to_string(), columns()));
     }
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 /// Returns the id of the one record that a name stands for, or the name.

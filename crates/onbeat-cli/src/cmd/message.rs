@@ -13,7 +13,7 @@ use onbeat_message::{MessageError, TypeSet, Value, generate, own};
 use serde_json::{Map, Value as Json, json};
 
 use super::bus_words::print_json;
-use super::{Failure, Verdict};
+use super::{ExitVerdict, Failure};
 use crate::cli_message::{
     EchoOptions, From, GenerateCodecOptions, Language, ListOptions, Message, TypeOptions,
 };
@@ -39,7 +39,7 @@ pub(crate) enum MessageFailure {
     Definition(#[from] MessageError),
 }
 
-pub(crate) fn run(command: &Message) -> Result<Verdict, Failure> {
+pub(crate) fn run(command: &Message) -> Result<ExitVerdict, Failure> {
     match command {
         Message::List(options) => list(options),
         Message::Echo(options) => echo(options),
@@ -49,20 +49,20 @@ pub(crate) fn run(command: &Message) -> Result<Verdict, Failure> {
     }
 }
 
-fn list(options: &ListOptions) -> Result<Verdict, Failure> {
+fn list(options: &ListOptions) -> Result<ExitVerdict, Failure> {
     // A channel may end between the two calls.
     let readers = channels().into_iter().filter_map(|it| RingReader::open(&it, Start::Newest).ok());
     let readers: Vec<RingReader> = readers.collect();
     if options.json {
         let all: Vec<Json> = readers.iter().map(listed_json).collect();
         print_json(&Json::from(all))?;
-        return Ok(Verdict::Holds);
+        return Ok(ExitVerdict::Holds);
     }
 
     if readers.is_empty() {
         let starts = "`onbeat robot run --name NAME` and `onbeat bus run` publish one";
         advise(Tone::Plain, &format!("there are no channels; {starts}"));
-        return Ok(Verdict::Holds);
+        return Ok(ExitVerdict::Holds);
     }
 
     let row = |reader: &RingReader| {
@@ -91,7 +91,7 @@ fn list(options: &ListOptions) -> Result<Verdict, Failure> {
         legend: Vec::new(),
     };
     say(Tone::Plain, table.to_text(columns()).trim_end());
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 fn listed_json(reader: &RingReader) -> Json {
@@ -128,7 +128,7 @@ struct Echo<'o> {
     printed: u64,
 }
 
-fn echo(options: &EchoOptions) -> Result<Verdict, Failure> {
+fn echo(options: &EchoOptions) -> Result<ExitVerdict, Failure> {
     let from = if options.from == From::Oldest { Start::Oldest } else { Start::Newest };
     let mut reader = RingReader::open(&options.channel, from)?;
     let (type_name, types) = types_of(&reader)?;
@@ -154,10 +154,11 @@ fn echo(options: &EchoOptions) -> Result<Verdict, Failure> {
         }
     }
 
-    let (received, lost) = (count(reader.received()), count(reader.lost()));
+    let received = count(reader.received());
+    let lost = count(reader.lost());
     advise(Tone::Faint, &format!("{received} records received, {lost} lost"));
     match end {
-        Err(RingError::Ended { .. }) | Ok(()) => Ok(Verdict::Holds),
+        Err(RingError::Ended { .. }) | Ok(()) => Ok(ExitVerdict::Holds),
         Err(why) => Err(why.into()),
     }
 }
@@ -214,17 +215,17 @@ impl Echo<'_> {
     }
 }
 
-fn print_type(options: &TypeOptions) -> Result<Verdict, Failure> {
+fn print_type(options: &TypeOptions) -> Result<ExitVerdict, Failure> {
     let reader = RingReader::open(&options.channel, Start::Newest)?;
     let record_type = reader.record_type();
     say(Tone::Plain, &format!("# {} RIHS01_{}", record_type.name, hex(&record_type.hash)));
     say(Tone::Plain, record_type.schema.trim_end());
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 // ---- codecs
 
-fn generate_codec(options: &GenerateCodecOptions) -> Result<Verdict, Failure> {
+fn generate_codec(options: &GenerateCodecOptions) -> Result<ExitVerdict, Failure> {
     let mut types = own::types();
     for path in &options.file {
         let failed = |source| Failure::File { what: "read", path: path.clone(), source };
@@ -241,7 +242,7 @@ fn generate_codec(options: &GenerateCodecOptions) -> Result<Verdict, Failure> {
     };
     let code = code.map_err(MessageFailure::from)?;
     put(|out| out.write_all(code.as_bytes()));
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 /// Returns the type that a file is named after: `.../PACKAGE/msg/Name.msg`.

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::bus_words::print_json;
 use super::robot_goal::{CommandedRobot, parsed};
-use super::{Failure, Verdict};
+use super::{ExitVerdict, Failure};
 use crate::cli_message::CommandOptions;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise};
@@ -26,7 +26,7 @@ const TIMES_WITHIN_AGE: u32 = 5;
 /// Lines that may wait for the loop below; a script that writes faster is slowed down.
 const MOST_LINES: usize = 64;
 
-pub(super) fn command(options: &CommandOptions) -> Result<Verdict, Failure> {
+pub(super) fn command(options: &CommandOptions) -> Result<ExitVerdict, Failure> {
     let mut robot = CommandedRobot::open(&options.name)?;
     let mut commander = robot.client.command()?;
     let joints: Vec<_> = commander
@@ -52,7 +52,7 @@ pub(super) fn command(options: &CommandOptions) -> Result<Verdict, Failure> {
             return Ok(abandon(commander, "interrupted"));
         }
         match lines.recv_timeout(lifetime.every()) {
-            Ok(line) if line.trim() == "leave" => return Ok(Verdict::Holds),
+            Ok(line) if line.trim() == "leave" => return Ok(ExitVerdict::Holds),
             Ok(line) => match set(&mut commander, &line) {
                 Ok(()) => valid_until = Some(Instant::now() + lifetime.repeated),
                 Err(why) => print_json(&json!({ "refused": why.to_string() }))?,
@@ -72,10 +72,10 @@ pub(super) fn command(options: &CommandOptions) -> Result<Verdict, Failure> {
 
 /// Ends as if this process had been killed. Dropping the commander would take leave in order, and
 /// the robot would keep its last targets.
-fn abandon(commander: Commander, why: &str) -> Verdict {
+fn abandon(commander: Commander, why: &str) -> ExitVerdict {
     std::mem::forget(commander);
     advise(Tone::Careful, &format!("{why}: the robot holds, and then stops safely"));
-    Verdict::CannotTell
+    ExitVerdict::CannotTell
 }
 
 /// Sets the targets of a line: `JOINT=RAD, JOINT=RAD`. The targets of a refused line count up to

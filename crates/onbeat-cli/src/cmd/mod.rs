@@ -62,22 +62,22 @@ use onbeat_rt::Wait;
 
 pub(crate) use failure::Failure;
 
-use crate::options::{LimitOn, LimitOptions, LoopOptions};
+use crate::options::{LimitOn, LimitOptions, LoopArguments};
 
 /// The outcome of a command that ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ExitVerdict {
     Holds,
     Broken,
     CannotTell,
 }
 
 /// Returns the verdict of a judged limit; a run without a limit passes.
-pub(crate) fn verdict(outcome: Option<Outcome>) -> Verdict {
+pub(crate) fn verdict(outcome: Option<Outcome>) -> ExitVerdict {
     match outcome.map_or(0, Outcome::exit_status) {
-        0 => Verdict::Holds,
-        1 => Verdict::Broken,
-        _ => Verdict::CannotTell,
+        0 => ExitVerdict::Holds,
+        1 => ExitVerdict::Broken,
+        _ => ExitVerdict::CannotTell,
     }
 }
 
@@ -135,7 +135,7 @@ pub(crate) struct ThreadChoice {
     pub(crate) causes: bool,
 }
 
-pub(crate) fn setting(options: &LoopOptions, thread: ThreadChoice, duration_ns: u64) -> Setting {
+pub(crate) fn setting(options: &LoopArguments, thread: ThreadChoice, duration_ns: u64) -> Setting {
     let dma_latency_us = options.dma_latency.map(|ns| i32::try_from(ns / 1000).unwrap_or(i32::MAX));
 
     Setting {

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use onbeat::net::address::AddressRange;
 use onbeat::net::device::{DeviceCounts, DeviceError, DeviceOptions, Devices};
-use onbeat::net::plan::PlanError;
+use onbeat::net::plan::NetPlanError;
 use onbeat::probe::Interruptions;
 use onbeat::thread::ThreadRequest;
 use onbeat_lab::net::NetworkLabError;
 
-use super::{Failure, Verdict, check_cpu, net_lab, net_plan};
+use super::{ExitVerdict, Failure, check_cpu, net_lab, net_plan};
 use crate::cli_net::{Net, NetDeviceOptions};
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, wrapped};
@@ -26,7 +26,7 @@ pub(crate) enum NetFailure {
     #[error(transparent)]
     Device(#[from] DeviceError),
     #[error(transparent)]
-    Plan(#[from] PlanError),
+    Plan(#[from] NetPlanError),
     #[error(transparent)]
     Lab(#[from] NetworkLabError),
     #[error("behind the two dashes stand options of `onbeat measure rtt`: {0}")]
@@ -45,13 +45,13 @@ impl From<DeviceError> for Failure {
     }
 }
 
-impl From<PlanError> for Failure {
-    fn from(why: PlanError) -> Self {
+impl From<NetPlanError> for Failure {
+    fn from(why: NetPlanError) -> Self {
         Self::Net(why.into())
     }
 }
 
-pub(crate) fn run(command: &Net) -> Result<Verdict, Failure> {
+pub(crate) fn run(command: &Net) -> Result<ExitVerdict, Failure> {
     match command {
         Net::Plan(options) => net_plan::run(options),
         Net::Lab(options) => net_lab::run(options),
@@ -59,7 +59,7 @@ pub(crate) fn run(command: &Net) -> Result<Verdict, Failure> {
     }
 }
 
-fn answer(options: &NetDeviceOptions) -> Result<Verdict, Failure> {
+fn answer(options: &NetDeviceOptions) -> Result<ExitVerdict, Failure> {
     check_cpu(options.cpu)?;
     let allow = if options.allow.is_empty() {
         AddressRange::LOOPBACK.into()
@@ -92,7 +92,7 @@ fn answer(options: &NetDeviceOptions) -> Result<Verdict, Failure> {
     devices.serve(&interruptions.stop)?;
 
     advise(Tone::Plain, &outcome(devices.counts()));
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 fn greeting(options: &NetDeviceOptions, allow: &[AddressRange]) -> String {

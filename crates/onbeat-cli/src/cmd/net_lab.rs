@@ -7,7 +7,7 @@ use onbeat::net::plan::Network;
 use onbeat_lab::net::{LinkRates, NetworkLab, forty_devices};
 
 use super::net::NetFailure;
-use super::{Failure, Verdict, check_cpu, measure};
+use super::{ExitVerdict, Failure, check_cpu, measure};
 use crate::cli_measure::Measure;
 use crate::cli_net::NetLabOptions;
 use crate::signals::{self, OnUsr1};
@@ -16,7 +16,7 @@ use crate::term::{Tone, advise, columns, put, wrapped};
 /// Real-time priority of the devices, where the loop has one.
 const DEVICE_PRIORITY: u32 = 50;
 
-pub(super) fn run(options: &NetLabOptions) -> Result<Verdict, Failure> {
+pub(super) fn run(options: &NetLabOptions) -> Result<ExitVerdict, Failure> {
     check_cpu(options.cpu)?;
     let network = match &options.file {
         Some(file) => Network::read(file)?,
@@ -28,7 +28,7 @@ pub(super) fn run(options: &NetLabOptions) -> Result<Verdict, Failure> {
     };
     // What is not understood is refused before anything is built.
     let Some(_) = measure_of(&words(options, rates, &[], 1_000_000))? else {
-        return Ok(Verdict::Holds);
+        return Ok(ExitVerdict::Holds);
     };
 
     let interruptions = signals::watch(OnUsr1::Refuse)?;
@@ -41,13 +41,13 @@ pub(super) fn run(options: &NetLabOptions) -> Result<Verdict, Failure> {
     let priority = (options.priority > 0).then_some(DEVICE_PRIORITY);
     let devices = lab.start_devices(priority, options.cpu)?;
     let addresses: Vec<String> = lab.addresses().iter().map(ToString::to_string).collect();
-    let mut verdict = Verdict::Holds;
+    let mut verdict = ExitVerdict::Holds;
     for period_ns in &options.periods {
         if interruptions.stop.load(Ordering::Relaxed) {
             break;
         }
         let Some(measure) = measure_of(&words(options, rates, &addresses, *period_ns))? else {
-            return Ok(Verdict::Holds);
+            return Ok(ExitVerdict::Holds);
         };
         verdict = worse(verdict, lab.within_controller(|| measure::run(&measure))??);
     }
@@ -128,10 +128,10 @@ fn measure_of(words: &[String]) -> Result<Option<Measure>, Failure> {
 }
 
 /// The verdict of several runs: FAIL if one failed, INCONCLUSIVE if one was.
-const fn worse(one: Verdict, other: Verdict) -> Verdict {
+const fn worse(one: ExitVerdict, other: ExitVerdict) -> ExitVerdict {
     match (one, other) {
-        (Verdict::Broken, _) | (_, Verdict::Broken) => Verdict::Broken,
-        (Verdict::CannotTell, _) | (_, Verdict::CannotTell) => Verdict::CannotTell,
-        (Verdict::Holds, Verdict::Holds) => Verdict::Holds,
+        (ExitVerdict::Broken, _) | (_, ExitVerdict::Broken) => ExitVerdict::Broken,
+        (ExitVerdict::CannotTell, _) | (_, ExitVerdict::CannotTell) => ExitVerdict::CannotTell,
+        (ExitVerdict::Holds, ExitVerdict::Holds) => ExitVerdict::Holds,
     }
 }

@@ -1,18 +1,18 @@
 //! `onbeat net plan`: the prediction as a picture, a table and a sentence, or as JSON.
 
-use onbeat::net::plan::{DevicePrediction, Network, Prediction, picture, simulate};
+use onbeat::net::plan::{DevicePrediction, NetPrediction, Network, picture, simulate};
 use onbeat::report::table::{Column, Row, Table};
 
-use super::{Failure, Verdict};
+use super::{ExitVerdict, Failure};
 use crate::cli_net::PlanOptions;
 use crate::term::{Tone, columns, say, unicode, wrapped};
 
-pub(super) fn run(options: &PlanOptions) -> Result<Verdict, Failure> {
+pub(super) fn run(options: &PlanOptions) -> Result<ExitVerdict, Failure> {
     let network = Network::read(&options.file)?;
     let prediction = simulate(&network)?;
     if options.json {
         say(Tone::Plain, &serde_json::to_string(&prediction)?);
-        return Ok(Verdict::Holds);
+        return Ok(ExitVerdict::Holds);
     }
 
     if !prediction.name.is_empty() {
@@ -22,7 +22,7 @@ pub(super) fn run(options: &PlanOptions) -> Result<Verdict, Failure> {
     say(Tone::Plain, &if unicode() { drawn } else { in_ascii(&drawn) });
     say(Tone::Plain, table(&prediction).to_text(columns()).trim_end());
     say(Tone::Plain, &format!("\n{}", wrapped(&sentences(&prediction), columns())));
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 /// The picture for terminals that show ASCII only.
@@ -31,7 +31,7 @@ fn in_ascii(drawn: &str) -> String {
     replacements.iter().fold(drawn.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
-fn table(prediction: &Prediction) -> Table {
+fn table(prediction: &NetPrediction) -> Table {
     let us = |value: f64| format!("{value:.1}");
     let row = |group: &[DevicePrediction]| {
         let least = |pick: fn(&DevicePrediction) -> f64| {
@@ -74,8 +74,8 @@ fn device_names(group: &[DevicePrediction]) -> String {
     }
 }
 
-fn sentences(prediction: &Prediction) -> String {
-    let Prediction { command_bytes, answer_bytes, period_us, in_time, .. } = prediction;
+fn sentences(prediction: &NetPrediction) -> String {
+    let NetPrediction { command_bytes, answer_bytes, period_us, in_time, .. } = prediction;
     let first_us = prediction.first_answer.min_us;
     let last_us = prediction.last_answer.max_us;
     let size = format!(

@@ -5,7 +5,7 @@ use onbeat::probe::{RunError, Setting};
 
 use super::{Failure, ThreadChoice, setting};
 use crate::cli_measure::Measure;
-use crate::options::LoopOptions;
+use crate::options::LoopArguments;
 
 /// Opens a probe with its options, and returns the setting of its loop as well.
 pub(crate) fn open_probe(measure: &Measure, duration_ns: u64) -> Result<(Setting, Parts), Failure> {
@@ -27,7 +27,7 @@ pub(crate) fn open_probe(measure: &Measure, duration_ns: u64) -> Result<(Setting
 }
 
 /// Returns the number of releases in a duration; `u64::MAX` when the duration is 0.
-pub(crate) fn releases(duration_ns: u64, options: &LoopOptions) -> u64 {
+pub(crate) fn releases(duration_ns: u64, options: &LoopArguments) -> u64 {
     match duration_ns.checked_div(options.period) {
         Some(0) if duration_ns == 0 => u64::MAX,
         Some(releases) => releases.max(1),

@@ -5,12 +5,12 @@ use onbeat_control::remove_leftovers;
 use onbeat_tune::{LiveHost, UndoMode};
 
 use super::tune::record::kept_sentence;
-use super::{Failure, Verdict};
+use super::{ExitVerdict, Failure};
 use crate::cli::RepairOptions;
 use crate::state::journal_directory;
 use crate::term::{Tone, say};
 
-pub(crate) fn run(options: RepairOptions) -> Result<Verdict, Failure> {
+pub(crate) fn run(options: RepairOptions) -> Result<ExitVerdict, Failure> {
     let mode = match options {
         RepairOptions { force: true, .. } => UndoMode::Force,
         RepairOptions { forget: true, .. } => UndoMode::Forget,
@@ -29,7 +29,7 @@ pub(crate) fn run(options: RepairOptions) -> Result<Verdict, Failure> {
         say(Tone::Plain, &sentence);
     }
 
-    Ok(if settled { Verdict::Holds } else { Verdict::CannotTell })
+    Ok(if settled { ExitVerdict::Holds } else { ExitVerdict::CannotTell })
 }
 
 /// Undoes the changes, and returns what was done, as sentences, and whether nothing is left. While

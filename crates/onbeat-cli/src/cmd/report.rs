@@ -2,10 +2,10 @@
 
 use onbeat::record::run_dir::{check_not_own_file, main_series};
 
-use super::{Failure, Verdict, asked, run_clock, runs, show, verdict};
+use super::{ExitVerdict, Failure, asked, run_clock, runs, show, verdict};
 use crate::cli::ReportOptions;
 
-pub(crate) fn run(options: &ReportOptions) -> Result<Verdict, Failure> {
+pub(crate) fn run(options: &ReportOptions) -> Result<ExitVerdict, Failure> {
     if options.brief {
         let opened = runs::judged(&options.run, asked(&options.limit, main_series(&options.run)))?;
         run_clock::check([(options.run.as_path(), &opened.summary.host)])?;

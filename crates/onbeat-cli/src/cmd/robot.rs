@@ -24,7 +24,7 @@ use serde_json::json;
 
 use super::failure::RobotFailure;
 use super::{
-    Failure, ThreadChoice, Verdict, check_cpu, limit, most_alarms, repair_first, runs, setting,
+    ExitVerdict, Failure, ThreadChoice, check_cpu, limit, most_alarms, repair_first, runs, setting,
     show, typed, verdict,
 };
 use crate::cli_robot::{Robot, RobotRunOptions, TrajectoryWord};
@@ -41,14 +41,14 @@ const LONGEST_PERIOD_NS: u64 = SECOND_NS;
 /// A reply of the same cycle may take at most this fraction of the period.
 const REPLY_WITHIN: u64 = 2;
 
-pub(crate) fn run(command: &Robot) -> Result<Verdict, Failure> {
+pub(crate) fn run(command: &Robot) -> Result<ExitVerdict, Failure> {
     match command {
         Robot::Run(options) => run_robot(options),
         Robot::Goal(options) => super::robot_goal::give(options),
     }
 }
 
-fn run_robot(options: &RobotRunOptions) -> Result<Verdict, Failure> {
+fn run_robot(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
     check_cpu(options.cpu)?;
     if options.looping.period > LONGEST_PERIOD_NS {
         return Err(
@@ -189,7 +189,7 @@ fn run_on<W: Wire + Send>(
     options: &RobotRunOptions,
     file: &RobotFile,
     motion: Motion,
-) -> Result<Verdict, Failure> {
+) -> Result<ExitVerdict, Failure> {
     let period_ns = options.looping.period;
     let mode = match options.same_cycle {
         true => ExchangeMode::SameCycle { reply_within_ns: period_ns / REPLY_WITHIN },
@@ -289,9 +289,9 @@ fn conclude(
     options: &RobotRunOptions,
     path: &Path,
     outcome: &SessionOutcome,
-) -> Result<Verdict, Failure> {
+) -> Result<ExitVerdict, Failure> {
     let reported = runs::reported(path, None, None)?;
-    let Some(view) = &outcome.view else { return Ok(Verdict::CannotTell) };
+    let Some(view) = &outcome.view else { return Ok(ExitVerdict::CannotTell) };
 
     if options.output.json {
         let all = json!({ "schema": "onbeat.robot/1", "robot": view, "run": reported.summary });
@@ -307,6 +307,6 @@ fn conclude(
     Ok(if outcome.ended_in_order() {
         verdict(reported.summary.verdict.outcome)
     } else {
-        Verdict::Broken
+        ExitVerdict::Broken
     })
 }

@@ -9,7 +9,7 @@ use onbeat_ethercat::event_words::stop_reason;
 use onbeat_ethercat::step::RobotState;
 
 use super::failure::GoalFailure;
-use super::{Failure, Verdict};
+use super::{ExitVerdict, Failure};
 use crate::cli_robot::GoalOptions;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, say};
@@ -23,7 +23,7 @@ const TIMES_WITHIN_AGE: u32 = 5;
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(50);
 
-pub(crate) fn give(options: &GoalOptions) -> Result<Verdict, Failure> {
+pub(crate) fn give(options: &GoalOptions) -> Result<ExitVerdict, Failure> {
     let goals = options.goals.iter().map(|word| parsed(word)).collect::<Result<Vec<_>, _>>()?;
     let mut robot = CommandedRobot::open(&options.name)?;
     let client = &robot.client;
@@ -41,7 +41,7 @@ pub(crate) fn give(options: &GoalOptions) -> Result<Verdict, Failure> {
     robot.check()?;
     while !is_followed(&commander, first)? {
         if is_over() {
-            return Ok(Verdict::CannotTell);
+            return Ok(ExitVerdict::CannotTell);
         }
         if began.elapsed() > SEEN_WITHIN {
             return Err(GoalFailure::NotSeen { within_s: SEEN_WITHIN.as_secs() }.into());
@@ -59,7 +59,7 @@ pub(crate) fn give(options: &GoalOptions) -> Result<Verdict, Failure> {
         robot.refresh(&mut commander, every.min(lasting.saturating_sub(began.elapsed())))?;
     }
 
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 /// Parses `JOINT=RAD`; names may have blanks.

@@ -55,8 +55,10 @@ mod tests {
     #[test]
     fn runs_of_one_clock_are_comparable_and_none_of_the_free_one() {
         let host = |clock: Option<&str>| Host::from_facts([(FACT, clock.map(str::to_owned))]);
-        let (machine, kvm) = (host(None), host(Some("real")));
-        let (counted, free) = (host(Some("virtual")), host(Some("free")));
+        let machine = host(None);
+        let kvm = host(Some("real"));
+        let counted = host(Some("virtual"));
+        let free = host(Some("free"));
         let [a, b] = ["a", "b"].map(Path::new);
 
         assert_eq!(check([(a, &machine), (b, &kvm)]), Ok(()));

@@ -18,7 +18,7 @@ use onbeat_segment::serving::{LOG_QUEUE, Pcap, ServeOptions, serve};
 use onbeat_segment::{Description, FaultChange, FaultLog, FaultLogEntry, Link, Segment as Devices};
 
 use super::failure::SegmentFailure;
-use super::{Failure, Verdict, segment_orders};
+use super::{ExitVerdict, Failure, segment_orders};
 use crate::cli_segment::{Segment, SegmentRunOptions};
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, say, wrapped};
@@ -29,7 +29,7 @@ const MOST_LOOKS: u32 = 300;
 /// Longest name of a network interface.
 const LONGEST_NAME: usize = 15;
 
-pub(crate) fn run(command: &Segment) -> Result<Verdict, Failure> {
+pub(crate) fn run(command: &Segment) -> Result<ExitVerdict, Failure> {
     match command {
         Segment::Run(options) => run_segment(options),
         Segment::Fault(options) => segment_orders::fault(options),
@@ -38,7 +38,7 @@ pub(crate) fn run(command: &Segment) -> Result<Verdict, Failure> {
     }
 }
 
-fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
+fn run_segment(options: &SegmentRunOptions) -> Result<ExitVerdict, Failure> {
     let mut link = link_of(options)?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let place = SegmentWire::prepare(options, link.segment().is_ring())?;
@@ -84,7 +84,7 @@ fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
     }
 
     say(Tone::Plain, &summed_up(&link));
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 type Capture = Pcap<BufWriter<File>>;

@@ -9,7 +9,7 @@ use onbeat_segment::serving::{
 use onbeat_segment::{FAULT_KINDS, FaultTable};
 
 use super::failure::SegmentOrderFailure;
-use super::{Failure, Verdict};
+use super::{ExitVerdict, Failure};
 use crate::cli_segment::{FaultOptions, OnOptions, StatusOptions};
 use crate::state::state_directory;
 use crate::term::{Tone, advise, say, wrapped};
@@ -83,7 +83,7 @@ fn asked(on: &OnOptions, order: &SegmentCommand) -> Result<(String, SegmentReply
     }
 }
 
-pub(crate) fn fault(options: &FaultOptions) -> Result<Verdict, Failure> {
+pub(crate) fn fault(options: &FaultOptions) -> Result<ExitVerdict, Failure> {
     if options.list {
         return list(options);
     }
@@ -103,7 +103,7 @@ pub(crate) fn fault(options: &FaultOptions) -> Result<Verdict, Failure> {
 
     let (name, _) = asked(&options.on, &SegmentCommand::Fault(words.clone()))?;
     say(Tone::Plain, &format!("{name}: {}", described(&words)));
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 /// Describes a fault in one line.
@@ -127,13 +127,13 @@ fn described(words: &FaultTable) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-fn list(options: &FaultOptions) -> Result<Verdict, Failure> {
+fn list(options: &FaultOptions) -> Result<ExitVerdict, Failure> {
     for (kind, of, values) in FAULT_KINDS {
         say(Tone::Plain, format!("{kind:<14} {of:<28} {values}").trim_end());
     }
 
     if options.on.on.is_none() && running().is_empty() {
-        return Ok(Verdict::Holds);
+        return Ok(ExitVerdict::Holds);
     }
 
     let (name, answer) = asked(&options.on, &SegmentCommand::Status)?;
@@ -142,7 +142,7 @@ fn list(options: &FaultOptions) -> Result<Verdict, Failure> {
         say_faults(&status);
     }
 
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 fn say_faults(status: &SegmentStatus) {
@@ -159,18 +159,18 @@ fn say_faults(status: &SegmentStatus) {
     }
 }
 
-pub(crate) fn heal(options: &OnOptions) -> Result<Verdict, Failure> {
+pub(crate) fn heal(options: &OnOptions) -> Result<ExitVerdict, Failure> {
     let (name, _) = asked(options, &SegmentCommand::Heal)?;
     say(Tone::Plain, &format!("{name}: no faults any more"));
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
-pub(crate) fn status(options: &StatusOptions) -> Result<Verdict, Failure> {
+pub(crate) fn status(options: &StatusOptions) -> Result<ExitVerdict, Failure> {
     let (name, answer) = asked(&options.on, &SegmentCommand::Status)?;
-    let SegmentReply::Status(status) = answer else { return Ok(Verdict::CannotTell) };
+    let SegmentReply::Status(status) = answer else { return Ok(ExitVerdict::CannotTell) };
     if options.json {
         say(Tone::Plain, &serde_json::to_string_pretty(&status)?);
-        return Ok(Verdict::Holds);
+        return Ok(ExitVerdict::Holds);
     }
 
     say(
@@ -213,5 +213,5 @@ pub(crate) fn status(options: &StatusOptions) -> Result<Verdict, Failure> {
         &format!("{} frames, {lost} of them lost, {} came back", counts.sent, counts.received),
     );
     say_faults(&status);
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }

@@ -187,10 +187,9 @@ impl SpikeWindow<'_> {
             some => format!(", {} dropped (buffer full)", count(some)),
         };
 
-        let (events, to) = (
-            count(self.window.events),
-            if to == Path::new("-") { "standard output".into() } else { to.display().to_string() },
-        );
+        let events = count(self.window.events);
+        let to =
+            if to == Path::new("-") { "standard output".into() } else { to.display().to_string() };
         let open = if form == TraceForm::Perfetto { "; ui.perfetto.dev opens it" } else { "" };
         format!(
             "{}, {late} late{why}; {events} events{left_out} written to {to}{open}",

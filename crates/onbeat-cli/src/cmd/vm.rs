@@ -8,7 +8,9 @@ use onbeat_lab::vm::{
     WorkDirectory, choose_accelerator,
 };
 
-use super::{Failure, Verdict, vm_lab, vm_lint, vm_list, vm_replay, vm_run, vm_study, vm_threads};
+use super::{
+    ExitVerdict, Failure, vm_lab, vm_lint, vm_list, vm_replay, vm_run, vm_study, vm_threads,
+};
 use crate::cli_vm::{KernelOptions, StockOptions, Vm, VmBuildOptions};
 use crate::term::{Tone, advise, say};
 
@@ -33,7 +35,7 @@ impl From<VmError> for Failure {
     }
 }
 
-pub(crate) fn run(command: &Vm) -> Result<Verdict, Failure> {
+pub(crate) fn run(command: &Vm) -> Result<ExitVerdict, Failure> {
     match command {
         Vm::List(options) => vm_list::list(options),
         Vm::Build(options) => build(options),
@@ -141,7 +143,7 @@ fn default_work_directory() -> PathBuf {
     cache.unwrap_or_else(std::env::temp_dir).join("onbeat/vm")
 }
 
-fn build(options: &VmBuildOptions) -> Result<Verdict, Failure> {
+fn build(options: &VmBuildOptions) -> Result<ExitVerdict, Failure> {
     let stock = Stock::open(&options.stock)?;
     let kernel = stock.kernel(&options.kernel)?;
     let boot = stock.boot_with(&kernel, &options.kernel)?;
@@ -159,5 +161,5 @@ fn build(options: &VmBuildOptions) -> Result<Verdict, Failure> {
         say(Tone::Plain, &format!("{name:<11} {value}"));
     }
 
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }

@@ -8,14 +8,14 @@ use std::thread;
 use onbeat::record::Series;
 use onbeat::report::Table;
 use onbeat_lab::vm::{
-    BootImage, Cell, CellFigures, Clock, ClockChoice, Free, LabEvent, LabResults, Laboratory,
-    Matrix, Measures, Repetition, Virtual,
+    BootImage, CellFigures, ClockChoice, Free, LabCell, LabEvent, LabResults, Laboratory, Matrix,
+    Measures, Repetition, Virtual, VmClock,
 };
 use serde_json::{Value, json};
 
 use super::bus_words::print_json;
 use super::vm::{Stock, VmFailure};
-use super::{Failure, Verdict};
+use super::{ExitVerdict, Failure};
 use crate::cli_vm::VmLabOptions;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, columns, say};
@@ -23,7 +23,7 @@ use crate::term::{Tone, advise, columns, say};
 /// Guests give way to everything else on this machine; in virtual time that changes no figure.
 pub(super) const NICENESS: i32 = 19;
 
-pub(super) fn run(options: &VmLabOptions) -> Result<Verdict, Failure> {
+pub(super) fn run(options: &VmLabOptions) -> Result<ExitVerdict, Failure> {
     let path = &options.file;
     let matrix =
         Matrix::read(path).map_err(|source| VmFailure::Matrix { path: path.clone(), source })?;
@@ -51,7 +51,7 @@ pub(super) fn run(options: &VmLabOptions) -> Result<Verdict, Failure> {
         repetition,
     };
 
-    let mut progress = Lines::default();
+    let mut progress = LabLines::default();
     let mut report = |event: LabEvent<'_>| progress.show(&event);
     match (matrix.clock(), real) {
         (ClockChoice::Virtual { shift }, _) => {
@@ -102,15 +102,15 @@ fn jobs(options: &VmLabOptions, clock: ClockChoice) -> usize {
 
 /// A line of progress per guest.
 #[derive(Debug, Default)]
-struct Lines {
+struct LabLines {
     guests: usize,
     ended: usize,
 }
 
-impl Lines {
+impl LabLines {
     fn show(&mut self, event: &LabEvent<'_>) {
-        let of = |cell: &Cell, seed: u32| {
-            let Cell { kernel, command_line, tuning, load } = cell;
+        let of = |cell: &LabCell, seed: u32| {
+            let LabCell { kernel, command_line, tuning, load } = cell;
             format!("{kernel}, {command_line}, {tuning}, {load}, seed {seed}")
         };
         if !matches!(event, LabEvent::Begun { .. }) {
@@ -170,7 +170,7 @@ fn say_table(table: &Table) {
     }
 }
 
-fn outline<C: Clock>(results: &LabResults<C>) -> Value {
+fn outline<C: VmClock>(results: &LabResults<C>) -> Value {
     json!({
         "clock": C::NAME, "stored": results.stored.len(), "failed": results.failed.len(),
         "missing": results.missing, "compared": results.compared, "differing": results.differing.len(),
@@ -188,8 +188,9 @@ fn cell_json<C: Measures>(series: Series, cell: &CellFigures<C>) -> Value {
 }
 
 /// Says what is missing, and returns the verdict.
-fn conclude<C: Clock>(results: &LabResults<C>, out: &Path, stopped: bool) -> Verdict {
-    let (compared, differing) = (results.compared, results.differing.len());
+fn conclude<C: VmClock>(results: &LabResults<C>, out: &Path, stopped: bool) -> ExitVerdict {
+    let compared = results.compared;
+    let differing = results.differing.len();
     if compared > 0 {
         let tone = if differing == 0 { Tone::Good } else { Tone::Bad };
         advise(tone, &format!("{} of {compared} guests sent the same bytes", compared - differing));
@@ -205,10 +206,10 @@ fn conclude<C: Clock>(results: &LabResults<C>, out: &Path, stopped: bool) -> Ver
     advise(Tone::Faint, &format!("results in {}", out.display()));
 
     if differing > 0 {
-        Verdict::Broken
+        ExitVerdict::Broken
     } else if results.missing > 0 || !results.failed.is_empty() {
-        Verdict::CannotTell
+        ExitVerdict::CannotTell
     } else {
-        Verdict::Holds
+        ExitVerdict::Holds
     }
 }

@@ -9,11 +9,11 @@ use onbeat_lab::vm::{OptionVerdict, verdicts_by_option};
 use onbeat_tune::lint::{LintSubject, lint};
 
 use super::failure::TuneFailure;
-use super::{Failure, Verdict};
+use super::{ExitVerdict, Failure};
 use crate::cli_vm_study::VmLintOptions;
 use crate::term::{Tone, columns, put, say};
 
-pub(super) fn run(options: &VmLintOptions) -> Result<Verdict, Failure> {
+pub(super) fn run(options: &VmLintOptions) -> Result<ExitVerdict, Failure> {
     let path = &options.file;
     let text =
         read(path).map_err(|source| Failure::File { what: "read", path: path.clone(), source })?;
@@ -36,7 +36,7 @@ pub(super) fn run(options: &VmLintOptions) -> Result<Verdict, Failure> {
         }
         say(Tone::Plain, report.to_string().trim_end());
     }
-    Ok(if report.problems().next().is_some() { Verdict::Broken } else { Verdict::Holds })
+    Ok(if report.problems().next().is_some() { ExitVerdict::Broken } else { ExitVerdict::Holds })
 }
 
 /// Reads a file, or standard input for `-`; bytes that are not UTF-8 are replaced.

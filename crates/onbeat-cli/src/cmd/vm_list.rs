@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::bus_words::print_json;
 use super::vm::Stock;
-use super::{Failure, Verdict};
+use super::{ExitVerdict, Failure};
 use crate::cli_vm::VmListOptions;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, columns, say, wrapped};
@@ -25,7 +25,7 @@ enum Kvm {
 
 const UNTESTED: &str = "not tested: a canary guest needs an unpacked kernel; `onbeat vm build linux-image-cloud-amd64 --download` unpacks one";
 
-pub(super) fn list(options: &VmListOptions) -> Result<Verdict, Failure> {
+pub(super) fn list(options: &VmListOptions) -> Result<ExitVerdict, Failure> {
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let stock = Stock::open(&options.stock)?;
     let kernels = list_kernels(&stock.work)?;
@@ -41,7 +41,7 @@ pub(super) fn list(options: &VmListOptions) -> Result<Verdict, Failure> {
     let emulation = qemu.map_err(|error| error.to_string());
     if options.json {
         print_json(&as_json(&kernels, &offered, &emulation, &kvm))?;
-        return Ok(Verdict::Holds);
+        return Ok(ExitVerdict::Holds);
     }
 
     say(Tone::Plain, kernel_table(&kernels).to_text(columns()).trim_end());
@@ -49,7 +49,7 @@ pub(super) fn list(options: &VmListOptions) -> Result<Verdict, Failure> {
         say(Tone::Plain, &format!("\n{}", wrapped(&offer(&offered), columns())));
     }
     say(Tone::Plain, &format!("\n{}", accelerator_table(&emulation, &kvm).to_text(columns())));
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 /// Boots a canary guest with the first kernel that is unpacked.

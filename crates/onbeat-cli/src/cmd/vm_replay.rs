@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::bus_words::print_json;
 use super::vm::{Stock, VmFailure};
 use super::vm_lab::{NICENESS, boots, default_out};
-use super::{Failure, Verdict};
+use super::{ExitVerdict, Failure};
 use crate::cli_vm::VmReplayOptions;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, columns, say};
@@ -18,7 +18,7 @@ use crate::term::{Tone, advise, columns, say};
 /// Functions that are listed.
 const MOST_LISTED: usize = 10;
 
-pub(super) fn run(options: &VmReplayOptions) -> Result<Verdict, Failure> {
+pub(super) fn run(options: &VmReplayOptions) -> Result<ExitVerdict, Failure> {
     let path = &options.file;
     let matrix =
         Matrix::read(path).map_err(|source| VmFailure::Matrix { path: path.clone(), source })?;
@@ -47,7 +47,7 @@ pub(super) fn run(options: &VmReplayOptions) -> Result<Verdict, Failure> {
     } else {
         print(&stored, &replay);
     }
-    Ok(if replay.is_same { Verdict::Holds } else { Verdict::Broken })
+    Ok(if replay.is_same { ExitVerdict::Holds } else { ExitVerdict::Broken })
 }
 
 fn us(ns: u64) -> String {

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat_lab::vm::{
-    BootImage, Clock, ClockTable, Figures, Free, Guest, GuestFile, GuestResult, Job, Measures,
-    Virtual,
+    BootImage, ClockTable, Free, Guest, GuestFigures, GuestFile, GuestResult, Job, Measures,
+    Virtual, VmClock,
 };
 use serde_json::{Value, json};
 
 use super::bus_words::print_json;
 use super::vm::Stock;
-use super::{Failure, Verdict};
+use super::{ExitVerdict, Failure};
 use crate::cli_vm::{GuestClock, VmRunOptions};
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, say};
@@ -48,7 +48,7 @@ impl GuestJob {
     }
 }
 
-pub(super) fn run(options: &VmRunOptions) -> Result<Verdict, Failure> {
+pub(super) fn run(options: &VmRunOptions) -> Result<ExitVerdict, Failure> {
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let stop = &interruptions.stop;
     let stock = Stock::open(&options.stock)?;
@@ -75,7 +75,7 @@ fn measured<C: Measures>(
     boot: BootImage,
     clock: C,
     stop: &AtomicBool,
-) -> Result<Verdict, Failure> {
+) -> Result<ExitVerdict, Failure> {
     let GuestJob { job, is_recorded } = GuestJob::from_words(&options.job);
     let result = guest(options, boot, clock).run(&stock.work, &job, stop)?;
     let directory = keep(&result, &options.out, |_| true)?;
@@ -90,7 +90,7 @@ fn measured<C: Measures>(
         object["unit"] = C::UNIT.into();
         object["cells"] = cells.iter().map(cell_json).collect();
         print_json(&object)?;
-        return Ok(Verdict::Holds);
+        return Ok(ExitVerdict::Holds);
     }
 
     let mut table = ClockTable::default();
@@ -100,7 +100,7 @@ fn measured<C: Measures>(
     say(Tone::Plain, table.to_string().trim_end());
     C::LEGEND.iter().for_each(|line| say(Tone::Faint, line));
     say_where(&result, &directory);
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 /// Runs the job by the free clock: what it measured is neither printed nor kept.
@@ -109,7 +109,7 @@ fn without_figures(
     stock: &Stock,
     boot: BootImage,
     stop: &AtomicBool,
-) -> Result<Verdict, Failure> {
+) -> Result<ExitVerdict, Failure> {
     let GuestJob { job, is_recorded } = GuestJob::from_words(&options.job);
     let result = guest(options, boot, Free).run(&stock.work, &job, stop)?;
     let has_latencies = |file: &GuestFile| {
@@ -123,17 +123,17 @@ fn without_figures(
     result.succeeded()?;
     if options.json {
         print_json(&outline(&result, &directory))?;
-        return Ok(Verdict::Holds);
+        return Ok(ExitVerdict::Holds);
     }
     say(Tone::Plain, &format!("{}: the job ended with exit status 0 (free clock)", result.release));
     let sentence = "No latencies: by the free clock every kernel has the emulator's, milliseconds that differ each time; \
                     --clock virtual ranks kernels";
     advise(Tone::Careful, sentence);
     say_where(&result, &directory);
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
-fn guest<C: Clock>(options: &VmRunOptions, boot: BootImage, clock: C) -> Guest<C> {
+fn guest<C: VmClock>(options: &VmRunOptions, boot: BootImage, clock: C) -> Guest<C> {
     let mut guest = Guest::new(boot, clock);
     guest.cpus = options.cpus;
     guest.memory_mib = options.memory;
@@ -143,11 +143,11 @@ fn guest<C: Clock>(options: &VmRunOptions, boot: BootImage, clock: C) -> Guest<C
 }
 
 /// Prints what a command has written, and fails as it did.
-fn finish_command<C: Clock>(
+fn finish_command<C: VmClock>(
     options: &VmRunOptions,
     result: &GuestResult<C>,
     directory: &Path,
-) -> Result<Verdict, Failure> {
+) -> Result<ExitVerdict, Failure> {
     let text = |name| String::from_utf8_lossy(result.file(name).unwrap_or_default()).into_owned();
     if options.json {
         let mut object = outline(result, directory);
@@ -162,11 +162,11 @@ fn finish_command<C: Clock>(
     }
 
     result.succeeded()?;
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 /// Writes the wanted files that a guest has sent into a new directory below `out`.
-fn keep<C: Clock>(
+fn keep<C: VmClock>(
     result: &GuestResult<C>,
     out: &Path,
     is_wanted: impl Fn(&GuestFile) -> bool,
@@ -198,21 +198,21 @@ fn new_directory(out: &Path, name: &str) -> Result<PathBuf, Failure> {
     }
 }
 
-fn outline<C: Clock>(result: &GuestResult<C>, directory: &Path) -> Value {
+fn outline<C: VmClock>(result: &GuestResult<C>, directory: &Path) -> Value {
     json!({
         "clock": C::NAME, "release": result.release, "status": result.status,
         "digest": result.digest(), "elapsed_s": result.elapsed.as_secs_f64(), "directory": directory,
     })
 }
 
-fn cell_json<C: Measures>((name, figures): &(String, Figures<C>)) -> Value {
+fn cell_json<C: Measures>((name, figures): &(String, GuestFigures<C>)) -> Value {
     json!({
         "cell": name, "samples": figures.samples, "p50_ns": figures.median_ns,
         "p99_ns": figures.p99_ns, "max_ns": figures.max_ns,
     })
 }
 
-fn say_where<C: Clock>(result: &GuestResult<C>, directory: &Path) {
+fn say_where<C: VmClock>(result: &GuestResult<C>, directory: &Path) {
     let sentence = format!(
         "{} in {}; the guest ran for {:.1} s",
         if result.run_files().count() == 1 { "its run file is" } else { "its files are" },

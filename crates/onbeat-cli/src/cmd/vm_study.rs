@@ -15,12 +15,12 @@ use onbeat_lab::study::{
     StudyFileError, StudyRequest, StudyResults, StudySide,
 };
 use onbeat_lab::vm::{
-    Accelerator, BootImage, CANARY_LIMIT, Clock, Free, Virtual, choose_accelerator,
+    Accelerator, BootImage, CANARY_LIMIT, Free, Virtual, VmClock, choose_accelerator,
 };
 use onbeat_tune::{HostFiles, LiveHost};
 
 use super::vm::Stock;
-use super::{Failure, Verdict, repair_first, typed};
+use super::{ExitVerdict, Failure, repair_first, typed};
 use crate::cli_vm::{KernelOptions, StockOptions};
 use crate::cli_vm_study::{VmAnswerOptions, VmStudyOptions};
 use crate::signals::{self, OnUsr1};
@@ -48,7 +48,7 @@ impl From<StudyError> for Failure {
     }
 }
 
-pub(super) fn run(options: &VmStudyOptions, stock: &StockOptions) -> Result<Verdict, Failure> {
+pub(super) fn run(options: &VmStudyOptions, stock: &StockOptions) -> Result<ExitVerdict, Failure> {
     let study = asked(options)?;
     if !LiveHost::new().is_root() {
         return Err(StudyError::NeedsRoot { command: typed().join(" ") }.into());
@@ -69,8 +69,8 @@ pub(super) fn run(options: &VmStudyOptions, stock: &StockOptions) -> Result<Verd
     let out = options.out.clone().unwrap_or_else(|| default_out(options));
     let chosen = accelerator(&study, &stock, &boot, stop)?;
     let because = match &chosen {
-        Chosen::Real(_) => String::new(),
-        Chosen::Virtual { because } | Chosen::Free { because } => because.clone(),
+        ChosenClock::Real(_) => String::new(),
+        ChosenClock::Virtual { because } | ChosenClock::Free { because } => because.clone(),
     };
     let myself = std::env::current_exe().map_err(Failure::Myself)?;
     let request = StudyRequest {
@@ -85,13 +85,13 @@ pub(super) fn run(options: &VmStudyOptions, stock: &StockOptions) -> Result<Verd
     };
 
     match chosen {
-        Chosen::Real(clock) => conducted(&request, |_| clock.clone(), (options, stop)),
-        Chosen::Virtual { .. } => {
+        ChosenClock::Real(clock) => conducted(&request, |_| clock.clone(), (options, stop)),
+        ChosenClock::Virtual { .. } => {
             // The same seed would give the same figures.
             let clock = |run| Virtual { seed: run, ..Virtual::default() };
             conducted(&request, clock, (options, stop))
         }
-        Chosen::Free { .. } => conducted(&request, |_| Free, (options, stop)),
+        ChosenClock::Free { .. } => conducted(&request, |_| Free, (options, stop)),
     }
 }
 
@@ -109,7 +109,7 @@ fn asked(options: &VmStudyOptions) -> Result<StudyFile, Failure> {
 }
 
 /// The clock that a study's guests run by, and why it is not the real one.
-enum Chosen {
+enum ChosenClock {
     Real(onbeat_lab::vm::Real),
     Virtual { because: String },
     Free { because: String },
@@ -120,15 +120,17 @@ fn accelerator(
     stock: &Stock,
     boot: &BootImage,
     stop: &AtomicBool,
-) -> Result<Chosen, Failure> {
+) -> Result<ChosenClock, Failure> {
     let asked_for = || "asked for by the study".to_owned();
     Ok(match study.clock {
-        StudyClock::Virtual => Chosen::Virtual { because: asked_for() },
-        StudyClock::Free => Chosen::Free { because: asked_for() },
-        StudyClock::Real => Chosen::Real(stock.real_clock(boot, stop)?),
+        StudyClock::Virtual => ChosenClock::Virtual { because: asked_for() },
+        StudyClock::Free => ChosenClock::Free { because: asked_for() },
+        StudyClock::Real => ChosenClock::Real(stock.real_clock(boot, stop)?),
         StudyClock::Auto => match choose_accelerator(&stock.work, boot, CANARY_LIMIT, stop)? {
-            Accelerator::Kvm(real) => Chosen::Real(real),
-            Accelerator::Emulation { reason } => Chosen::Virtual { because: reason.to_string() },
+            Accelerator::Kvm(real) => ChosenClock::Real(real),
+            Accelerator::Emulation { reason } => {
+                ChosenClock::Virtual { because: reason.to_string() }
+            }
         },
     })
 }
@@ -143,16 +145,16 @@ fn default_out(options: &VmStudyOptions) -> PathBuf {
     path
 }
 
-fn conducted<C: Clock>(
+fn conducted<C: VmClock>(
     request: &StudyRequest<'_>,
     clock: impl Fn(u32) -> C,
     (options, stop): (&VmStudyOptions, &AtomicBool),
-) -> Result<Verdict, Failure> {
-    let mut lines = Lines {
+) -> Result<ExitVerdict, Failure> {
+    let mut lines = StudyLines {
         quick: options.quick,
         runs: request.study.runs,
         each: request.study.duration,
-        ..Lines::default()
+        ..StudyLines::default()
     };
     let mut report = |event: StudyEvent<'_>| lines.show(&event);
     let results = study::conduct(request, clock, stop, &mut report)?;
@@ -168,7 +170,7 @@ fn conducted<C: Clock>(
 
 /// A line of progress per measurement.
 #[derive(Debug, Default)]
-struct Lines {
+struct StudyLines {
     to_measure: usize,
     ended: usize,
     quick: bool,
@@ -177,7 +179,7 @@ struct Lines {
     each: Duration,
 }
 
-impl Lines {
+impl StudyLines {
     fn show(&mut self, event: &StudyEvent<'_>) {
         let (tone, text) = match event {
             StudyEvent::Begun { baseline, to_measure, stored, waiting } => {
@@ -203,7 +205,7 @@ impl Lines {
         advise(tone, &wrapped(&format!("{}/{} {text}", self.ended, self.to_measure), columns()));
     }
 
-    fn begin(&self, baseline: &study::Baseline, (stored, waiting): (usize, usize)) {
+    fn begin(&self, baseline: &study::StudyBaseline, (stored, waiting): (usize, usize)) {
         let say = |text: &str| advise(Tone::Faint, &wrapped(text, columns()));
         say(&format!("the guest's CPUs on this machine: {}", baseline.host_cpus));
         match baseline.clock.as_str() {
@@ -322,7 +324,7 @@ fn outstanding(results: &StudyResults) -> Vec<String> {
     )]
 }
 
-fn conclude(results: &StudyResults, out: &Path, stopped: bool) -> Verdict {
+fn conclude(results: &StudyResults, out: &Path, stopped: bool) -> ExitVerdict {
     for sentence in outstanding(results) {
         warn(&sentence);
     }
@@ -336,11 +338,11 @@ fn conclude(results: &StudyResults, out: &Path, stopped: bool) -> Verdict {
     advise(Tone::Faint, &format!("report   {}", out.join(REPORT).display()));
 
     let is_whole = results.missing == 0 && results.waiting == 0 && results.failed.is_empty();
-    if is_whole { Verdict::Holds } else { Verdict::CannotTell }
+    if is_whole { ExitVerdict::Holds } else { ExitVerdict::CannotTell }
 }
 
 /// Answers commands of a study until the other side closes.
-pub(super) fn answer(options: &VmAnswerOptions) -> Result<Verdict, Failure> {
+pub(super) fn answer(options: &VmAnswerOptions) -> Result<ExitVerdict, Failure> {
     let name = options.port.clone().unwrap_or_else(|| "standard input".to_owned());
     let failed = |source| Failure::from(StudyFailure::Answer { port: name.clone(), source });
     let mut port = match &options.port {
@@ -348,5 +350,5 @@ pub(super) fn answer(options: &VmAnswerOptions) -> Result<Verdict, Failure> {
         None => File::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?),
     };
     study::answer(&mut port, options.cpu).map_err(failed)?;
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }

@@ -6,12 +6,12 @@ use onbeat_lab::vm::{
 };
 use onbeat_tune::{CpuList, HostFiles, Journal, LiveHost, Purpose};
 
-use super::{Failure, Verdict, repair_first, typed};
+use super::{ExitVerdict, Failure, repair_first, typed};
 use crate::cli_vm_study::{VmPinOptions, VmXmlOptions};
 use crate::state::journal_directory;
 use crate::term::{Tone, columns, say, wrapped};
 
-pub(super) fn xml(options: &VmXmlOptions) -> Result<Verdict, Failure> {
+pub(super) fn xml(options: &VmXmlOptions) -> Result<ExitVerdict, Failure> {
     let VmXmlOptions { cpus, others, vcpus, memory, name, qemu } = options;
     let others = others.clone().unwrap_or_else(|| all_but(cpus));
     let machine = RealTimeMachine {
@@ -28,7 +28,7 @@ pub(super) fn xml(options: &VmXmlOptions) -> Result<Verdict, Failure> {
     } else {
         say(Tone::Plain, machine.to_libvirt_xml().trim_end());
     }
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 /// The online CPUs without these.
@@ -37,7 +37,7 @@ fn all_but(cpus: &CpuList) -> CpuList {
     online.minus(cpus)
 }
 
-pub(super) fn pin(options: &VmPinOptions) -> Result<Verdict, Failure> {
+pub(super) fn pin(options: &VmPinOptions) -> Result<ExitVerdict, Failure> {
     let host = LiveHost::new();
     if !host.is_root() {
         return Err(PlaceError::NeedsRoot { command: typed().join(" ") }.into());
@@ -80,5 +80,5 @@ pub(super) fn pin(options: &VmPinOptions) -> Result<Verdict, Failure> {
     if changes > 0 {
         say(Tone::Plain, "undo     sudo onbeat tune undo");
     }
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }

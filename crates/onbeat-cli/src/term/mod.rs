@@ -12,7 +12,7 @@ use anstyle::{AnsiColor, Style};
 
 pub(crate) use live::Live;
 pub(crate) use output::{finish, is_read, put, say};
-pub(crate) use progress::Progress;
+pub(crate) use progress::ProgressLine;
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();

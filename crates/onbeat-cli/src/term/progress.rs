@@ -6,13 +6,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 const LEAST_FOR_BAR: usize = 76;
 
 /// A line with the elapsed share of a run, the time left, and a message.
-pub(crate) struct Progress {
+pub(crate) struct ProgressLine {
     bar: ProgressBar,
     /// Expected duration in seconds; 0: unknown.
     total_s: f64,
 }
 
-impl Progress {
+impl ProgressLine {
     /// A line for a run of `total_s` seconds; 0: unknown duration. `quiet` hides it.
     pub(crate) fn new(total_s: f64, quiet: bool) -> Self {
         let target = if quiet {

@@ -221,7 +221,8 @@ mod tests {
     #[test]
     fn a_chain_has_a_bridge_in_each_device_and_a_cable_to_the_next() {
         let built = cabling("[[chains]]\nname = \"joint\"\ncount = 2\nlink = \"100M\"\n");
-        let (first, second) = (Socket::Bridge { bridge: 0 }, Socket::Bridge { bridge: 1 });
+        let first = Socket::Bridge { bridge: 0 };
+        let second = Socket::Bridge { bridge: 1 };
         let ends: Vec<(Socket, Socket)> =
             built.cables.iter().map(|cable| (cable.upper, cable.lower)).collect();
         let device = |device| Socket::Device { device };

@@ -3,7 +3,7 @@
 use std::io;
 
 use onbeat::net::device::DeviceError;
-use onbeat::net::plan::PlanError;
+use onbeat::net::plan::NetPlanError;
 
 /// Why a laboratory cannot be built or used.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +50,7 @@ pub enum NetworkLabError {
     Enter(io::Error),
     /// The plan cannot be used.
     #[error(transparent)]
-    Plan(#[from] PlanError),
+    Plan(#[from] NetPlanError),
     /// More devices than one run can ask.
     #[error("the plan has {devices} devices; a laboratory has at most {most}")]
     TooManyDevices {

@@ -131,7 +131,8 @@ impl NetworkLab {
         loop_cpu: Option<u32>,
     ) -> Result<LabDevices, NetworkLabError> {
         let stop = Arc::new(AtomicBool::new(false));
-        let (devices, over) = (Arc::clone(&self.devices), Arc::clone(&stop));
+        let devices = Arc::clone(&self.devices);
+        let over = Arc::clone(&stop);
         let request =
             ThreadRequest { fifo: priority, cpu: None, lock_memory: false, dma_latency_us: None };
         let serve = move || {
@@ -331,7 +332,8 @@ impl Site {
         for (number, of) in cabling.devices.iter().enumerate() {
             let failed = |source| request("give an address to", &device_name(number), source);
             let socket = Socket::Device { device: number };
-            let (netlink, index) = (&self.devices[number].0.netlink, index_at(socket));
+            let netlink = &self.devices[number].0.netlink;
+            let index = index_at(socket);
             let (port, port_index, port_hardware) = port_of(of.port);
             netlink.add_address(index, of.device, NETWORK_BITS).map_err(failed)?;
             netlink.add_neighbour(index, of.controller, port_hardware).map_err(failed)?;

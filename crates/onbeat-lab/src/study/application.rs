@@ -88,7 +88,7 @@ pub fn answer(port: &mut File, cpu: Option<u32>) -> io::Result<()> {
 
 /// Whether the times of a round trip are results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RoundTrips {
+pub(super) enum ApplicationRoundTrips {
     /// Host and guest have one clock.
     Timed,
     /// Only whether commands are answered counts.
@@ -107,7 +107,7 @@ pub(super) fn connect(directory: &Path) -> io::Result<UnixStream> {
 pub(super) fn command_guest(
     mut port: UnixStream,
     commands: u32,
-    round_trips: RoundTrips,
+    round_trips: ApplicationRoundTrips,
     stop: &AtomicBool,
 ) -> Answers {
     let mut answers = Answers::default();
@@ -150,7 +150,8 @@ pub(super) fn command_outside(
 
     // In a thread of its own, because this one keeps its policy.
     let answers = std::thread::scope(|scope| {
-        let sending = scope.spawn(|| command_guest(near, commands, RoundTrips::Timed, stop));
+        let sending =
+            scope.spawn(|| command_guest(near, commands, ApplicationRoundTrips::Timed, stop));
         sending.join().unwrap_or_default()
     });
     if answers.failure.is_some() {
@@ -166,7 +167,7 @@ pub(super) fn command_outside(
 fn send(
     port: &mut UnixStream,
     commands: u32,
-    (round_trips, stop): (RoundTrips, &AtomicBool),
+    (round_trips, stop): (ApplicationRoundTrips, &AtomicBool),
     answers: &mut Answers,
 ) -> io::Result<()> {
     for number in 0..commands {
@@ -184,7 +185,7 @@ fn send(
         }
 
         answers.answered += 1;
-        if round_trips == RoundTrips::Timed {
+        if round_trips == ApplicationRoundTrips::Timed {
             answers.round_trips_ns.push(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
         }
         std::thread::sleep(PAUSE);
@@ -239,7 +240,7 @@ mod tests {
         }
     }
 
-    fn asked(greeting: &'static [u8], round_trips: RoundTrips) -> Answers {
+    fn asked(greeting: &'static [u8], round_trips: ApplicationRoundTrips) -> Answers {
         let (near, far) = UnixStream::pair().expect("a pair");
         let guest = std::thread::spawn(move || echo(far, greeting));
         let answers = command_guest(near, 20, round_trips, &AtomicBool::new(false));
@@ -249,14 +250,14 @@ mod tests {
 
     #[test]
     fn each_command_is_answered_and_timed() {
-        let answers = asked(READY, RoundTrips::Timed);
+        let answers = asked(READY, ApplicationRoundTrips::Timed);
         assert_eq!((answers.sent, answers.answered, answers.round_trips_ns.len()), (20, 20, 20));
         assert_eq!(answers.failure, None);
     }
 
     #[test]
     fn where_the_clocks_differ_no_time_is_kept() {
-        let answers = asked(READY, RoundTrips::Counted);
+        let answers = asked(READY, ApplicationRoundTrips::Counted);
         assert_eq!((answers.answered, answers.round_trips_ns), (20, vec![]));
     }
 
@@ -272,7 +273,8 @@ mod tests {
             }
             far.read_exact(&mut command).expect("the last command");
         });
-        let answers = command_guest(near, 20, RoundTrips::Timed, &AtomicBool::new(false));
+        let answers =
+            command_guest(near, 20, ApplicationRoundTrips::Timed, &AtomicBool::new(false));
         guest.join().expect("the guest");
         assert_eq!((answers.sent, answers.answered), (4, 3));
         assert!(answers.failure.is_some());
@@ -280,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_guest_that_says_something_else_gets_no_command() {
-        let answers = asked(b"hello\n", RoundTrips::Timed);
+        let answers = asked(b"hello\n", ApplicationRoundTrips::Timed);
         assert_eq!(
             (answers.sent, answers.failure.as_deref()),
             (0, Some("the greeting is missing"))

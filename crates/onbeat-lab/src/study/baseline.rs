@@ -8,7 +8,7 @@ use super::StudyError;
 use super::file::StudyFile;
 use super::row::Stage;
 use super::setting::{FIRMWARE, MachineSetting, SettingState, StageSetting, resolve};
-use super::store::{Baseline, StudyStore, key_of};
+use super::store::{StudyBaseline, StudyStore, key_of};
 
 /// The loop that the host is tuned for: the guest's virtual CPU, which keeps its host CPU where the
 /// guest halts by itself, and in virtual time.
@@ -33,7 +33,7 @@ pub(super) fn baseline(
     study: &StudyFile,
     (clock, because): (&str, &str),
     store: &StudyStore,
-) -> Result<Baseline, StudyError> {
+) -> Result<StudyBaseline, StudyError> {
     let StudyFile { stages, host_cpus, .. } = study;
     let key = key_of(&format!("{stages:?} {host_cpus:?} {clock}"));
     if let Some(known) = store.baseline()? {
@@ -54,7 +54,7 @@ pub(super) fn baseline(
             .map(|id| StageSetting { id: id.clone(), state: resolve(&tree, id, &setup, clock) })
             .collect(),
     };
-    let baseline = Baseline {
+    let baseline = StudyBaseline {
         key,
         clock: clock.to_owned(),
         because: because.to_owned(),

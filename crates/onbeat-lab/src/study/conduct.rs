@@ -11,10 +11,10 @@ use super::StudyError;
 use super::baseline::{baseline, loop_setup};
 use super::file::{StudyFile, StudyLoad};
 use super::host::{BootState, StudyHost, boot_state};
-use super::measure::{Bench, Outcome};
-use super::row::{Row, Rows};
-use super::store::{Baseline, Measured, RowSlot, StudySide, StudyStore, key_of};
-use crate::vm::{BootImage, Clock, VmError, WorkDirectory, qemu_version};
+use super::measure::{StageOutcome, StudyBench};
+use super::row::{Rows, StudyRow};
+use super::store::{Measured, RowSlot, StudyBaseline, StudySide, StudyStore, key_of};
+use crate::vm::{BootImage, VmClock, VmError, WorkDirectory, qemu_version};
 
 /// What a study runs with.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ pub enum StudyEvent<'e> {
     /// Before the first measurement.
     Begun {
         /// What was found out of the machine.
-        baseline: &'e Baseline,
+        baseline: &'e StudyBaseline,
         /// Measurements to make.
         to_measure: usize,
         /// Measurements that are stored.
@@ -75,7 +75,7 @@ pub enum StudyEvent<'e> {
 #[derive(Clone, Debug)]
 pub struct StudyResults {
     /// What was found out before the first measurement.
-    pub baseline: Baseline,
+    pub baseline: StudyBaseline,
     /// The rows.
     pub rows: Rows,
     /// All stored measurements.
@@ -97,7 +97,7 @@ pub struct StudyResults {
 ///
 /// # Errors
 /// [`StudyError`]. A measurement that fails is not an error: see [`StudyResults::failed`].
-pub fn conduct<C: Clock>(
+pub fn conduct<C: VmClock>(
     request: &StudyRequest<'_>,
     clock: impl Fn(u32) -> C,
     stop: &AtomicBool,
@@ -121,7 +121,7 @@ pub fn conduct<C: Clock>(
     });
 
     let StudyRequest { study, work, boot: image, onbeat, .. } = *request;
-    let bench = Bench { study, onbeat, work, boot: image, own: &own, stop };
+    let bench = StudyBench { study, onbeat, work, boot: image, own: &own, stop };
     let measured = measure_all(&bench, &clock, &mut queue, (&store, &mut host), report);
     let closed = host.close();
     measured.and(closed)?;
@@ -136,7 +136,7 @@ pub fn conduct<C: Clock>(
 struct Due {
     slot: RowSlot,
     key: String,
-    row: Row,
+    row: StudyRow,
     load: StudyLoad,
 }
 
@@ -173,7 +173,8 @@ impl Queue {
                         Some(measured) => this.stored.push(measured),
                         None if !is_of_this_boot => this.waiting += 1,
                         None => {
-                            let (row, load) = (row.clone(), load.clone());
+                            let row = row.clone();
+                            let load = load.clone();
                             this.due.push(Due { slot, key, row, load });
                         }
                     }
@@ -189,7 +190,7 @@ impl Queue {
 fn cells<'s>(
     study: &'s StudyFile,
     rows: &Rows,
-    row: &Row,
+    row: &StudyRow,
 ) -> impl Iterator<Item = (&'s StudyLoad, StudySide)> {
     let is_own = rows.outside(row) == row.name;
     let sides = [StudySide::Outside, StudySide::Inside];
@@ -203,7 +204,7 @@ fn cells<'s>(
 /// Everything that decides a result.
 fn key(
     request: &StudyRequest<'_>,
-    row: &Row,
+    row: &StudyRow,
     load: &StudyLoad,
     (side, clock, qemu): (StudySide, &str, &str),
 ) -> String {
@@ -225,8 +226,8 @@ fn key(
 }
 
 /// Measures what is due; consecutive measurements of one row share its settings.
-fn measure_all<C: Clock>(
-    bench: &Bench<'_>,
+fn measure_all<C: VmClock>(
+    bench: &StudyBench<'_>,
     clock: &impl Fn(u32) -> C,
     queue: &mut Queue,
     (store, host): (&StudyStore, &mut StudyHost),
@@ -307,7 +308,7 @@ fn of_host<'i>(ids: &[&'i str]) -> Vec<&'i str> {
 fn keep(
     store: &StudyStore,
     one: &Due,
-    (outcome, clock): (Outcome, &str),
+    (outcome, clock): (StageOutcome, &str),
     (refused, begun): (&[String], Instant),
 ) -> Result<Measured, StudyError> {
     let names: Vec<PathBuf> = (0..outcome.files.len()).map(|nth| one.slot.run_file(nth)).collect();

@@ -162,7 +162,7 @@ pub struct StudyFile {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct FileTable {
+struct StudyTable {
     kernel: String,
     modules: Option<PathBuf>,
     guest_arguments: String,
@@ -202,7 +202,7 @@ fn idle() -> String {
     "idle".to_owned()
 }
 
-impl Default for FileTable {
+impl Default for StudyTable {
     fn default() -> Self {
         let load = |name: &str, host: &str, guest: &str| LoadTable {
             name: name.to_owned(),
@@ -249,7 +249,7 @@ impl StudyFile {
     /// # Errors
     /// When it is not valid.
     pub fn from_toml(text: &str) -> Result<Self, StudyFileError> {
-        let table: FileTable = toml::from_str(text).map_err(|error| syntax(text, &error))?;
+        let table: StudyTable = toml::from_str(text).map_err(|error| syntax(text, &error))?;
         check_numbers(&table)?;
         check_names("loads", table.loads.iter().map(|load| load.name.as_str()))?;
         check_names("stage", table.stage.iter().map(|stage| stage.name.as_str()))?;
@@ -295,7 +295,7 @@ impl StudyFile {
     }
 }
 
-fn check_numbers(table: &FileTable) -> Result<(), StudyFileError> {
+fn check_numbers(table: &StudyTable) -> Result<(), StudyFileError> {
     let ranges = [
         ("cpus", u64::from(table.cpus), 1, 255),
         ("memory_mib", u64::from(table.memory_mib), 64, 1 << 20),
@@ -337,7 +337,8 @@ fn check_ids(stages: &[StageTable]) -> Result<(), StudyFileError> {
     for stage in stages {
         for id in &stage.settings {
             if catalogue().get(id).is_none() {
-                let (stage, id) = (stage.name.clone(), id.clone());
+                let stage = stage.name.clone();
+                let id = id.clone();
                 return Err(StudyFileError::UnknownSetting { stage, id });
             }
             if seen.contains(&id.as_str()) {
@@ -354,7 +355,8 @@ fn load(table: LoadTable) -> Result<StudyLoad, StudyFileError> {
     let parsed = |text: &str| {
         text.parse::<Load>().map_err(|error| StudyFileError::Load { source: Box::new(error) })
     };
-    let (host, guest) = (parsed(&table.host)?, parsed(&table.guest)?);
+    let host = parsed(&table.host)?;
+    let guest = parsed(&table.guest)?;
     Ok(StudyLoad { name: table.name, host, guest })
 }
 

@@ -13,15 +13,15 @@ use onbeat_tune::CpuList;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::StudyError;
-use super::application::{self, RoundTrips};
+use super::application::{self, ApplicationRoundTrips};
 use super::file::{StudyFile, StudyLoad};
 use super::host::StudyHost;
 use super::setting::{MachineSetting, housekeeping};
 use super::store::{Answers, SeenThread};
 use crate::vm::error::reason_line;
 use crate::vm::{
-    BootImage, Clock, Guest, GuestMemory, GuestResult, Job, LatencyTest, RealTimeMachine,
-    ThreadPlan, VmError, WorkDirectory, free_huge_pages, place_threads, process, qemu_threads,
+    BootImage, Guest, GuestMemory, GuestResult, Job, LatencyTest, RealTimeMachine, ThreadPlan,
+    VmClock, VmError, WorkDirectory, free_huge_pages, place_threads, process, qemu_threads,
 };
 
 /// How often the end of a process is looked for.
@@ -32,7 +32,7 @@ const VCPU_PRIORITY: u32 = 1;
 const OUTSIDE_BEYOND: Duration = Duration::from_secs(60);
 
 /// What measurements need of their surroundings.
-pub(super) struct Bench<'b> {
+pub(super) struct StudyBench<'b> {
     pub(super) study: &'b StudyFile,
     /// This program, for measurements and loads on this machine.
     pub(super) onbeat: &'b Path,
@@ -45,7 +45,7 @@ pub(super) struct Bench<'b> {
 
 /// The result of a measurement, before it is stored.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(super) struct StageOutcome {
     /// The content of run files.
     pub(super) files: Vec<Vec<u8>>,
     pub(super) overruns: Option<u64>,
@@ -55,7 +55,7 @@ pub(super) struct Outcome {
     pub(super) threads: Vec<SeenThread>,
 }
 
-impl Bench<'_> {
+impl StudyBench<'_> {
     /// Words of `measure latency`, the same inside and outside.
     fn options(&self) -> Vec<String> {
         vec!["--priority".to_owned(), self.study.priority.to_string()]
@@ -67,7 +67,7 @@ impl Bench<'_> {
     }
 
     /// Measures on this machine, without a guest: the loop, then the application.
-    pub(super) fn outside(&self, load: &StudyLoad) -> Result<Outcome, StudyError> {
+    pub(super) fn outside(&self, load: &StudyLoad) -> Result<StageOutcome, StudyError> {
         let scratch = self.scratch()?;
         let measured = self.outside_in(&scratch, load);
         let removed = fs::remove_dir_all(&scratch).map_err(StudyError::writing(&scratch));
@@ -75,7 +75,7 @@ impl Bench<'_> {
         removed.map(|()| outcome)
     }
 
-    fn outside_in(&self, scratch: &Path, load: &StudyLoad) -> Result<Outcome, StudyError> {
+    fn outside_in(&self, scratch: &Path, load: &StudyLoad) -> Result<StageOutcome, StudyError> {
         let output = scratch.join("output");
         let StudyFile { duration, period, commands, .. } = self.study;
         let mut command = Command::new(self.onbeat);
@@ -103,7 +103,7 @@ impl Bench<'_> {
         })?;
 
         let (overruns, skipped) = counts(&summary);
-        Ok(Outcome {
+        Ok(StageOutcome {
             files: run_files(&scratch.join("runs"))?,
             overruns,
             skipped,
@@ -177,13 +177,13 @@ impl Bench<'_> {
     }
 
     /// Measures in a guest by `clock`, with the settings of QEMU among `ids`.
-    pub(super) fn inside<C: Clock>(
+    pub(super) fn inside<C: VmClock>(
         &self,
         clock: C,
         ids: &[&str],
         load: &StudyLoad,
         host: &mut StudyHost,
-    ) -> Result<Outcome, StudyError> {
+    ) -> Result<StageOutcome, StudyError> {
         let settings: Vec<MachineSetting> =
             ids.iter().filter_map(|id| MachineSetting::from_id(id)).collect();
         let machine = self.machine(&settings)?;
@@ -201,7 +201,7 @@ impl Bench<'_> {
         let kept = result.run_files().filter(|_| has_clock);
         let files = kept.map(|file| file.content.clone()).collect();
         result.remove_directory()?;
-        Ok(Outcome {
+        Ok(StageOutcome {
             files,
             overruns,
             skipped,
@@ -229,7 +229,7 @@ impl Bench<'_> {
         job
     }
 
-    fn guest<C: Clock>(&self, clock: C, machine: &RealTimeMachine) -> Guest<C> {
+    fn guest<C: VmClock>(&self, clock: C, machine: &RealTimeMachine) -> Guest<C> {
         let mut guest = Guest::new(self.boot.clone(), clock);
         guest.cpus = machine.cpus;
         guest.memory_mib = machine.memory_mib;
@@ -277,7 +277,7 @@ impl Bench<'_> {
     }
 
     /// Starts the guest, places its threads, reads them back, and runs both tests.
-    fn run_guest<C: Clock>(
+    fn run_guest<C: VmClock>(
         &self,
         guest: &Guest<C>,
         job: &Job,
@@ -299,7 +299,11 @@ impl Bench<'_> {
         };
         let threads = qemu_threads(&host.host, pid, &vcpus).into_iter().map(seen).collect();
 
-        let round_trips = if C::NAME == "real" { RoundTrips::Timed } else { RoundTrips::Counted };
+        let round_trips = if C::NAME == "real" {
+            ApplicationRoundTrips::Timed
+        } else {
+            ApplicationRoundTrips::Counted
+        };
         let directory = running.directory().to_owned();
         let has_port = self.boot.has_port;
         let over = AtomicBool::new(false);
@@ -331,7 +335,7 @@ impl Bench<'_> {
 }
 
 /// What came of a guest.
-struct GuestRun<C: Clock> {
+struct GuestRun<C: VmClock> {
     result: GuestResult<C>,
     threads: Vec<SeenThread>,
     /// Absent where the guest has no port.

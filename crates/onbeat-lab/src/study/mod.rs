@@ -35,8 +35,8 @@ pub use conduct::{StudyEvent, StudyRequest, StudyResults, conduct};
 pub use error::StudyError;
 pub use file::{LEAST_RUNS, StudyClock, StudyFile, StudyFileError, StudyLoad};
 pub use host::BootState;
-pub use row::{Ladder, Row, Rows, SettingPrices, Stage};
+pub use row::{Rows, SettingPrices, Stage, StageLadder, StudyRow};
 pub use setting::{FIRMWARE, MachineSetting, Means, SettingState, StageSetting};
 pub use store::{
-    Answers, Baseline, Measured, RowSlot, SeenThread, StudySide, StudyStore, statistics_of,
+    Answers, Measured, RowSlot, SeenThread, StudyBaseline, StudySide, StudyStore, statistics_of,
 };

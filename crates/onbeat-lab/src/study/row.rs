@@ -26,7 +26,7 @@ impl Stage {
 
 /// What is measured with one set of settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct StudyRow {
     /// Its name in tables and directories: `untuned`, `kernel`, `kernel+host`, `all - host`.
     pub name: String,
     /// The ids of its settings, in the order of the stages.
@@ -37,7 +37,7 @@ pub struct Row {
 
 /// Rows that are read together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ladder {
+pub struct StageLadder {
     /// Labels and names of rows: stage after stage, as in the published tables.
     pub cumulative: Vec<(String, String)>,
     /// Everything less one stage or one setting: what is left out, and the row without it.
@@ -52,11 +52,11 @@ pub struct Ladder {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
     /// In the order of measuring.
-    pub rows: Vec<Row>,
+    pub rows: Vec<StudyRow>,
     /// All stages.
-    pub complete: Ladder,
+    pub complete: StageLadder,
     /// The stages that take no reboot, where others do.
-    pub before_reboot: Option<Ladder>,
+    pub before_reboot: Option<StageLadder>,
 }
 
 /// Which settings are priced each by itself.
@@ -89,7 +89,7 @@ impl Rows {
         Self { complete, ..this }
     }
 
-    fn ladder(&mut self, stages: &[&Stage]) -> Ladder {
+    fn ladder(&mut self, stages: &[&Stage]) -> StageLadder {
         let mut cumulative = vec![("untuned".to_owned(), self.add(&[]))];
         for (nth, stage) in stages.iter().enumerate() {
             cumulative.push((format!("after {}", stage.name), self.add(&stages[..=nth])));
@@ -102,13 +102,13 @@ impl Rows {
                 stages.iter().filter(|one| one.name != stage.name).copied().collect();
             without.push((format!("stage {}", stage.name), self.add(&rest)));
         }
-        Ladder { cumulative, without, all: name_of(stages) }
+        StageLadder { cumulative, without, all: name_of(stages) }
     }
 
     /// Adds the row of these stages, unless it is there; returns its name.
     fn add(&mut self, stages: &[&Stage]) -> String {
         let name = name_of(stages);
-        self.push(Row {
+        self.push(StudyRow {
             name: name.clone(),
             settings: stages.iter().flat_map(|stage| stage.ids()).map(str::to_owned).collect(),
             takes_reboot: stages.iter().any(|stage| stage.takes_reboot()),
@@ -130,7 +130,7 @@ impl Rows {
             for StageSetting { id, .. } in now {
                 let name = format!("all - {id}");
                 let settings = all.iter().filter(|one| *one != id).cloned().collect();
-                self.push(Row { name: name.clone(), settings, takes_reboot });
+                self.push(StudyRow { name: name.clone(), settings, takes_reboot });
                 without.push((id.clone(), name));
             }
         }
@@ -138,7 +138,7 @@ impl Rows {
         without
     }
 
-    fn push(&mut self, row: Row) {
+    fn push(&mut self, row: StudyRow) {
         if !self.rows.iter().any(|one| one.name == row.name) {
             self.rows.push(row);
         }
@@ -146,7 +146,7 @@ impl Rows {
 
     /// The row of a name.
     #[must_use]
-    pub fn row(&self, name: &str) -> Option<&Row> {
+    pub fn row(&self, name: &str) -> Option<&StudyRow> {
         self.rows.iter().find(|row| row.name == name)
     }
 
@@ -154,8 +154,8 @@ impl Rows {
     /// rows are one. Returns the name of the row whose measurement outside of a guest stands for
     /// `row`.
     #[must_use]
-    pub fn outside(&self, row: &Row) -> &str {
-        let of_host = |row: &Row| -> BTreeSet<String> {
+    pub fn outside(&self, row: &StudyRow) -> &str {
+        let of_host = |row: &StudyRow| -> BTreeSet<String> {
             let host = |id: &&String| super::MachineSetting::from_id(id).is_none();
             row.settings.iter().filter(host).cloned().collect()
         };
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(now, ["untuned", "host", "host+qemu", "qemu"]);
         assert_eq!(later, ["kernel", "kernel+host", "kernel+host+qemu", "kernel+qemu"]);
 
-        let labels = |ladder: &Ladder| -> Vec<String> {
+        let labels = |ladder: &StageLadder| -> Vec<String> {
             ladder.cumulative.iter().map(|(label, _)| label.clone()).collect()
         };
         assert_eq!(labels(&rows.complete), ["untuned", "after kernel", "after host", "after qemu"]);

@@ -57,7 +57,8 @@ impl RowSlot {
     /// The name of a run file, by which it is recognised among those of other rows.
     pub(super) fn run_file(&self, nth: usize) -> PathBuf {
         let more = if nth == 0 { String::new() } else { format!("-{nth}") };
-        let (row, side) = (self.row_in_names(), self.side.word());
+        let row = self.row_in_names();
+        let side = self.side.word();
         format!("{row}-{side}-{}-{}{more}{RUN_FILE_ENDING}", self.load, self.run).into()
     }
 
@@ -122,7 +123,7 @@ pub struct Measured {
 
 /// What was found out before the first measurement, when nothing was tuned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Baseline {
+pub struct StudyBaseline {
     /// Of what the study measures: another file needs another directory.
     pub key: String,
     /// `real`, `virtual` or `free`.
@@ -164,7 +165,7 @@ impl StudyStore {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn baseline(&self) -> Result<Option<Baseline>, StudyError> {
+    pub fn baseline(&self) -> Result<Option<StudyBaseline>, StudyError> {
         let path = self.path.join(BASELINE);
         if path.exists() { read_json(&path).map(Some) } else { Ok(None) }
     }
@@ -173,7 +174,7 @@ impl StudyStore {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn keep_baseline(&self, baseline: &Baseline) -> Result<(), StudyError> {
+    pub fn keep_baseline(&self, baseline: &StudyBaseline) -> Result<(), StudyError> {
         let path = self.path.join(BASELINE);
         let partial = path.with_extension("partial");
         fs::write(&partial, json(baseline)).map_err(StudyError::writing(&partial))?;

@@ -8,7 +8,7 @@ use onbeat::report::table::{Column, Entry, Mark, Row, Table};
 use super::StudyError;
 use super::conduct::StudyResults;
 use super::file::LEAST_RUNS;
-use super::row::Ladder;
+use super::row::StageLadder;
 use super::setting::SettingState;
 use super::store::{Answers, Measured, StudySide, statistics_of};
 use crate::vm::{Measures, Virtual};
@@ -23,9 +23,9 @@ const NO_LATENCIES: &str = "No latencies: by the free clock every kernel has the
 
 impl StudyResults {
     /// Rows that are read together: before the reboot only what was measured by then.
-    fn ladders(&self) -> Vec<(&'static str, &Ladder)> {
+    fn ladders(&self) -> Vec<(&'static str, &StageLadder)> {
         let has_results =
-            |ladder: &Ladder| self.measured.iter().any(|one| one.slot.row == ladder.all);
+            |ladder: &StageLadder| self.measured.iter().any(|one| one.slot.row == ladder.all);
         let before = self.rows.before_reboot.as_ref().map(|ladder| ("before the reboot", ladder));
         let complete = Some(("", &self.rows.complete))
             .filter(|(_, ladder)| before.is_none() || has_results(ladder));
@@ -142,7 +142,7 @@ impl StudyResults {
     /// are one, and stand once.
     fn rungs(
         &self,
-        ladder: &Ladder,
+        ladder: &StageLadder,
         sides: &[StudySide],
         load: &str,
     ) -> Vec<(String, Vec<&Measured>)> {
@@ -162,7 +162,7 @@ impl StudyResults {
     /// Latency by stage; the caller names sides of one clock.
     fn latency(
         &self,
-        (when, ladder): (&str, &Ladder),
+        (when, ladder): (&str, &StageLadder),
         load: &str,
         sides: &[StudySide],
     ) -> Result<Option<Table>, StudyError> {
@@ -188,7 +188,7 @@ impl StudyResults {
     }
 
     /// Guests by the free clock, which has no latencies; none by another clock.
-    fn jobs(&self, (when, ladder): (&str, &Ladder), load: &str) -> Option<Table> {
+    fn jobs(&self, (when, ladder): (&str, &StageLadder), load: &str) -> Option<Table> {
         if self.baseline.clock != FREE {
             return None;
         }
@@ -204,7 +204,7 @@ impl StudyResults {
     }
 
     /// From a command to its answer, bare metal and guest; times only where the clock is real.
-    fn application(&self, (when, ladder): (&str, &Ladder), load: &str) -> Option<Table> {
+    fn application(&self, (when, ladder): (&str, &StageLadder), load: &str) -> Option<Table> {
         let rungs = self.rungs(ladder, &[StudySide::Outside, StudySide::Inside], load).into_iter();
         let rows: Vec<Row> =
             rungs.filter_map(|(label, measured)| round_trips(label, &measured)).collect();
@@ -222,7 +222,7 @@ impl StudyResults {
     /// What the tail is without a stage or setting, as a multiple of that with everything.
     fn prices(
         &self,
-        (when, ladder): (&str, &Ladder),
+        (when, ladder): (&str, &StageLadder),
         (load, side): (&str, StudySide),
     ) -> Result<Option<Table>, StudyError> {
         let with = self.of(&ladder.all, side, load);
@@ -239,7 +239,8 @@ impl StudyResults {
             }
         }
 
-        let (place, clock) = (side.place(), self.clock_of(side));
+        let place = side.place();
+        let clock = self.clock_of(side);
         let what = format!(
             "Price of each part: latency without it over latency with all ({place}, {clock} clock)"
         );
@@ -260,7 +261,8 @@ impl StudyResults {
 
     /// The smallest and the largest of the maxima of runs, in nanoseconds.
     fn maxima(&self, measured: &[&Measured]) -> Result<(u64, u64), StudyError> {
-        let (mut least, mut most) = (u64::MAX, 0);
+        let mut least = u64::MAX;
+        let mut most = 0;
         for one in measured {
             let (_, moments) = self.store.samples(one)?;
             (least, most) = (least.min(moments.max_ns), most.max(moments.max_ns));
@@ -366,7 +368,8 @@ fn figures(label: String, found: &Statistics, measured: &[&Measured]) -> Row {
     let mean = format!("{:.1}", found.mean_ns / 1000.0);
     let mut entries = [label, us(found.min_ns), mean, us(found.max_ns)].map(Entry::from).to_vec();
     entries.extend([Share::P99, Share::P99_9].map(of));
-    let (samples, runs) = (found.count.to_string(), measured.len().to_string());
+    let samples = found.count.to_string();
+    let runs = measured.len().to_string();
     let counts = [sum(|one| one.overruns), sum(|one| one.skipped), samples, runs];
     entries.extend(counts.map(Entry::from));
     Row { entries, begins_group: false }
@@ -388,7 +391,7 @@ mod tests {
     use super::super::host::BootState;
     use super::super::row::{Rows, SettingPrices, Stage};
     use super::super::setting::{MachineSetting, Means, StageSetting};
-    use super::super::store::{Answers, Baseline, RowSlot, SeenThread, StudyStore};
+    use super::super::store::{Answers, RowSlot, SeenThread, StudyBaseline, StudyStore};
     use super::*;
 
     /// A run of `measure latency` that was recorded once.
@@ -399,13 +402,13 @@ mod tests {
         StageSetting { id: id.to_owned(), state: SettingState::Priced(means) }
     }
 
-    fn baseline(clock: &str) -> Baseline {
+    fn baseline(clock: &str) -> StudyBaseline {
         let stage = |name: &str, settings| Stage { name: name.to_owned(), settings };
         let good = StageSetting {
             id: "fw.smt".to_owned(),
             state: SettingState::AsWanted { current: "off".to_owned() },
         };
-        Baseline {
+        StudyBaseline {
             key: "k".to_owned(),
             clock: clock.to_owned(),
             because: String::new(),

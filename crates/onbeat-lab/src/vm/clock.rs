@@ -10,7 +10,7 @@
 use std::fmt::Debug;
 
 /// The clock of a guest.
-pub trait Clock: sealed::Sealed + Clone + Debug + Send + Sync {
+pub trait VmClock: sealed::Sealed + Clone + Debug + Send + Sync {
     /// The clock's name in reports: `real`, `virtual` or `free`.
     const NAME: &'static str;
 
@@ -34,7 +34,7 @@ pub trait Clock: sealed::Sealed + Clone + Debug + Send + Sync {
 
 /// A clock whose times are results. [`Free`] does not implement it, so guests that run by it have
 /// no figures.
-pub trait Measures: Clock {
+pub trait Measures: VmClock {
     /// Unit of times by this clock, in tables.
     const UNIT: &'static str;
 
@@ -65,7 +65,7 @@ impl Real {
     }
 }
 
-impl Clock for Real {
+impl VmClock for Real {
     const NAME: &'static str = "real";
 
     fn qemu_arguments(&self) -> Vec<String> {
@@ -117,7 +117,7 @@ impl Default for Virtual {
     }
 }
 
-impl Clock for Virtual {
+impl VmClock for Virtual {
     const NAME: &'static str = "virtual";
 
     fn qemu_arguments(&self) -> Vec<String> {
@@ -156,7 +156,7 @@ impl Measures for Virtual {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Free;
 
-impl Clock for Free {
+impl VmClock for Free {
     const NAME: &'static str = "free";
 
     fn qemu_arguments(&self) -> Vec<String> {

@@ -29,7 +29,7 @@ use super::clock::Measures;
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Figures<C: Measures> {
+pub struct GuestFigures<C: Measures> {
     /// Number of samples.
     pub samples: u64,
     /// The smallest sample in nanoseconds.
@@ -45,7 +45,7 @@ pub struct Figures<C: Measures> {
     clock: PhantomData<C>,
 }
 
-impl<C: Measures> Figures<C> {
+impl<C: Measures> GuestFigures<C> {
     /// The figures of each cell of a summary that has samples, by tuning and load.
     pub(super) fn from_summary(summary: &Summary) -> Vec<(String, Self)> {
         let cells = summary.cells.iter().filter_map(|cell| {
@@ -91,7 +91,7 @@ fn percentile(statistics: &Statistics, p: f64) -> Option<u64> {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClockTable<C: Measures> {
-    rows: Vec<(String, Figures<C>)>,
+    rows: Vec<(String, GuestFigures<C>)>,
 }
 
 impl<C: Measures> Default for ClockTable<C> {
@@ -102,7 +102,7 @@ impl<C: Measures> Default for ClockTable<C> {
 
 impl<C: Measures> ClockTable<C> {
     /// Adds a row.
-    pub fn row(&mut self, name: impl Into<String>, figures: Figures<C>) {
+    pub fn row(&mut self, name: impl Into<String>, figures: GuestFigures<C>) {
         self.rows.push((name.into(), figures));
     }
 }
@@ -123,7 +123,8 @@ impl<C: Measures> fmt::Display for ClockTable<C> {
             C::UNIT
         )?;
         for (name, figures) in &self.rows {
-            let (median, p99) = (in_us(figures.median_ns), in_us(figures.p99_ns));
+            let median = in_us(figures.median_ns);
+            let p99 = in_us(figures.p99_ns);
             let max = in_us(Some(figures.max_ns));
             writeln!(f, "{name:width$}  {:>9}  {median:>9}  {p99:>9}  {max:>9}", figures.samples)?;
         }

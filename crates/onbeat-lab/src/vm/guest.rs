@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::clock::Clock;
+use super::clock::VmClock;
 use super::error::last_line;
 use super::frame::{self, FrameError};
 use super::leftover::{self, GuestDirectory};
@@ -33,7 +33,7 @@ const COMMAND_LINE_LIMIT: usize = 2047;
 ///
 /// A guest has no network and no disk.
 #[derive(Clone, Debug)]
-pub struct Guest<C: Clock> {
+pub struct Guest<C: VmClock> {
     /// What it boots.
     pub boot: BootImage,
     /// The clock it runs by.
@@ -55,7 +55,7 @@ pub struct Guest<C: Clock> {
     pub limit: Duration,
 }
 
-impl<C: Clock> Guest<C> {
+impl<C: VmClock> Guest<C> {
     /// A guest with one CPU, 512 MiB and a limit of two minutes.
     #[must_use]
     pub fn new(boot: BootImage, clock: C) -> Self {
@@ -220,14 +220,14 @@ impl<C: Clock> Guest<C> {
 
 /// A guest that has been started. Dropping it ends it.
 #[derive(Debug)]
-pub struct RunningGuest<C: Clock> {
+pub struct RunningGuest<C: VmClock> {
     qemu: QemuProcess,
     limit: Duration,
     clock: C,
     is_restored: bool,
 }
 
-impl<C: Clock> RunningGuest<C> {
+impl<C: VmClock> RunningGuest<C> {
     /// Waits until the state of a restored guest has arrived; it is stopped then.
     fn await_state(&mut self) -> Result<(), VmError> {
         let never = AtomicBool::new(false);
@@ -338,7 +338,7 @@ mod tests {
         }
     }
 
-    fn line<C: Clock>(guest: &Guest<C>) -> String {
+    fn line<C: VmClock>(guest: &Guest<C>) -> String {
         let mut job = Job::new();
         job.command(["true"]);
         shell_line(&guest.arguments(Path::new("/w/guests/7-0"), &job).expect("arguments"))

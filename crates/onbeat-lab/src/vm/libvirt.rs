@@ -107,7 +107,8 @@ mod tests {
     use super::*;
 
     fn machine(cpus: u32) -> RealTimeMachine {
-        let (own, housekeeping) = ("2-3".parse().expect("a list"), "0-1".parse().expect("a list"));
+        let own = "2-3".parse().expect("a list");
+        let housekeeping = "0-1".parse().expect("a list");
         let tuned = RealTimeMachine::tuned(cpus, 2048, &own, &housekeeping).expect("a machine");
         RealTimeMachine { memory: GuestMemory::HugePages { page_kib: 1024 * 1024 }, ..tuned }
     }

@@ -159,7 +159,8 @@ mod tests {
     use super::*;
 
     fn machine(memory: GuestMemory) -> RealTimeMachine {
-        let (own, housekeeping) = ("2".parse().expect("a list"), "0-1".parse().expect("a list"));
+        let own = "2".parse().expect("a list");
+        let housekeeping = "0-1".parse().expect("a list");
         let tuned = RealTimeMachine::tuned(1, 512, &own, &housekeeping).expect("a machine");
         RealTimeMachine { memory, ..tuned }
     }

@@ -6,7 +6,7 @@
 //! | [`Initramfs`], [`Archive`] | what a guest boots into; the same content gives the same bytes |
 //! | [`Guest`], [`RunningGuest`] | QEMU's command line from plain data; QEMU from its start to its end |
 //! | [`Job`], [`GuestResult`] | commands for a guest, and the files that it sends back |
-//! | [`Real`], [`Virtual`], [`Free`] | three clocks; [`Figures`] of different clocks do not compile into one [`ClockTable`] |
+//! | [`Real`], [`Virtual`], [`Free`] | three clocks; [`GuestFigures`] of different clocks do not compile into one [`ClockTable`] |
 //! | [`choose_accelerator`] | whether KVM works here, by a canary guest |
 //! | [`RealTimeMachine`], [`ThreadPlan`] | memory, processor and threads of a guest with a real-time loop, for QEMU and libvirt |
 //! | [`Matrix`], [`Laboratory`] | experiments from a file, run in parallel, kept, and resumed |
@@ -43,9 +43,9 @@ pub(crate) mod work_directory;
 
 pub use accelerator::{Accelerator, CANARY_LIMIT, KvmRefusal, choose_accelerator, open_kvm};
 pub use archive::Archive;
-pub use clock::{Clock, Free, Measures, Real, Virtual};
+pub use clock::{Free, Measures, Real, Virtual, VmClock};
 pub use error::VmError;
-pub use figures::{ClockTable, Figures};
+pub use figures::{ClockTable, GuestFigures};
 pub use frame::{FrameError, GuestFile};
 pub use guest::{Guest, RunningGuest};
 pub use initramfs::{BootImage, Initramfs};
@@ -58,7 +58,7 @@ pub use leftover::EndedGuest;
 pub use lint::{OptionVerdict, verdicts_by_option};
 pub use machine::{GuestMemory, RealTimeMachine, free_huge_pages};
 pub use matrix::{
-    Cell, CellFigures, ClockChoice, Experiment, KernelChoice, LabEvent, LabResults, Laboratory,
+    CellFigures, ClockChoice, Experiment, KernelChoice, LabCell, LabEvent, LabResults, Laboratory,
     Matrix, MatrixError, Repetition, StoredExperiment,
 };
 pub use qemu::qemu_version;

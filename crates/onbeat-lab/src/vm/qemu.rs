@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::error::last_line;
 use super::leftover::GuestDirectory;
-use super::qmp::{ControlSocket, VirtualCpu};
+use super::qmp::{MonitorSocket, VirtualCpu};
 use super::{VmError, process};
 
 const PROGRAM: &str = "qemu-system-x86_64";
@@ -50,7 +50,7 @@ pub fn qemu_version() -> Result<String, VmError> {
 pub(super) struct QemuProcess {
     child: Child,
     directory: Arc<GuestDirectory>,
-    socket: Option<ControlSocket>,
+    socket: Option<MonitorSocket>,
     has_ended: bool,
     started: Instant,
 }
@@ -82,7 +82,7 @@ impl QemuProcess {
     /// Connects to the control socket as soon as QEMU has created it.
     fn connect(&mut self) -> Result<(), VmError> {
         while self.started.elapsed() < ANSWERS_WITHIN {
-            let socket = ControlSocket::connect(self.directory(), SOCKET);
+            let socket = MonitorSocket::connect(self.directory(), SOCKET);
             // QEMU's own message says more than the connection that its end has cut off.
             let status = if socket.is_err() { self.ended_soon()? } else { self.ended()? };
             if let Some(status) = status {
@@ -130,7 +130,7 @@ impl QemuProcess {
     }
 
     /// The control socket.
-    pub(super) fn control(&mut self) -> Result<&mut ControlSocket, VmError> {
+    pub(super) fn control(&mut self) -> Result<&mut MonitorSocket, VmError> {
         let ended = || VmError::Control { message: "closed".to_owned() };
         self.socket.as_mut().ok_or_else(ended)
     }

@@ -18,7 +18,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// A connection in command mode.
 #[derive(Debug)]
-pub(super) struct ControlSocket {
+pub(super) struct MonitorSocket {
     reader: BufReader<UnixStream>,
     writer: UnixStream,
 }
@@ -50,13 +50,13 @@ impl QemuSocket {
         let failed = |error: &dyn fmt::Display| control(&format!("{}: {error}", path.display()));
         let stream = UnixStream::connect(path).map_err(|error| failed(&error))?;
         let owner = socket_peercred(&stream).map_err(|error| failed(&error))?;
-        let mut socket = ControlSocket::negotiate(stream)?;
+        let mut socket = MonitorSocket::negotiate(stream)?;
         let vcpus = socket.cpus()?.into_iter().map(|cpu| cpu.thread).collect();
         Ok(Self { pid: owner.pid.as_raw_nonzero().get(), vcpus })
     }
 }
 
-impl ControlSocket {
+impl MonitorSocket {
     /// Connects to socket `name` in `directory`; nothing while QEMU has not created it yet.
     pub(super) fn connect(directory: &Path, name: &str) -> Result<Option<Self>, VmError> {
         // A socket's path is limited to 108 bytes. By way of the directory's descriptor it is
@@ -148,7 +148,7 @@ mod tests {
     /// A QEMU that says these lines, whatever it is asked; returns what it was asked.
     fn stand_in(
         lines: &[&str],
-    ) -> (Result<ControlSocket, VmError>, std::thread::JoinHandle<String>) {
+    ) -> (Result<MonitorSocket, VmError>, std::thread::JoinHandle<String>) {
         let (client, server) = UnixStream::pair().expect("a pair");
         let lines = lines.join("\n") + "\n";
         let said = std::thread::spawn(move || {
@@ -157,7 +157,7 @@ mod tests {
             io::read_to_string(server).expect("commands")
         });
 
-        (ControlSocket::negotiate(client), said)
+        (MonitorSocket::negotiate(client), said)
     }
 
     #[test]
@@ -193,6 +193,6 @@ mod tests {
     #[test]
     fn a_socket_that_does_not_exist_yet_is_not_an_error() {
         let directory = tempfile::tempdir().expect("a directory");
-        assert!(ControlSocket::connect(directory.path(), "qmp").expect("no error").is_none());
+        assert!(MonitorSocket::connect(directory.path(), "qmp").expect("no error").is_none());
     }
 }

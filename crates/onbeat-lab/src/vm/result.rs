@@ -9,9 +9,9 @@ use std::time::Duration;
 use onbeat::report::Summary;
 
 use super::VmError;
-use super::clock::{Clock, Measures};
+use super::clock::{Measures, VmClock};
 use super::error::reason_line;
-use super::figures::Figures;
+use super::figures::GuestFigures;
 use super::frame::{GuestFile, Shipment};
 use super::guest::{CONSOLE, JOB};
 use super::leftover::GuestDirectory;
@@ -20,7 +20,7 @@ use super::work_directory::hex_digest;
 
 /// Result of a job in a guest that ran by clock `C`.
 #[derive(Clone, Debug)]
-pub struct GuestResult<C: Clock> {
+pub struct GuestResult<C: VmClock> {
     /// Release of the guest's kernel, as the guest reports it.
     pub release: String,
     /// Exit status of the job: that of its first command that failed, or 0.
@@ -36,7 +36,7 @@ pub struct GuestResult<C: Clock> {
     clock: PhantomData<C>,
 }
 
-impl<C: Clock> GuestResult<C> {
+impl<C: VmClock> GuestResult<C> {
     pub(super) fn new(shipment: Shipment, directory: PathBuf, elapsed: Duration) -> Self {
         let Shipment { release, files, status } = shipment;
         Self { release, status, files, directory, elapsed, _lock: None, clock: PhantomData }
@@ -143,7 +143,7 @@ impl<C: Measures> GuestResult<C> {
     ///
     /// # Errors
     /// When the job has failed, or measured nothing.
-    pub fn figures(&self) -> Result<Figures<C>, VmError> {
+    pub fn figures(&self) -> Result<GuestFigures<C>, VmError> {
         let nothing =
             || VmError::Result { name: "output".to_owned(), reason: "no samples".to_owned() };
         self.cells()?.into_iter().next().map(|(_, figures)| figures).ok_or_else(nothing)
@@ -153,8 +153,8 @@ impl<C: Measures> GuestResult<C> {
     ///
     /// # Errors
     /// When the job has failed, or printed something else than a summary.
-    pub fn cells(&self) -> Result<Vec<(String, Figures<C>)>, VmError> {
-        Ok(Figures::from_summary(&self.summary()?))
+    pub fn cells(&self) -> Result<Vec<(String, GuestFigures<C>)>, VmError> {
+        Ok(GuestFigures::from_summary(&self.summary()?))
     }
 }
 

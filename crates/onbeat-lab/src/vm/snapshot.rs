@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
-use super::clock::Clock;
+use super::clock::VmClock;
 use super::error::last_line;
 use super::guest::{CONSOLE, JOB};
 use super::job::Job;
@@ -44,7 +44,7 @@ pub(super) fn restoring() -> [OsString; 2] {
 
 /// Returns the snapshot of a guest, booting and saving it on first use. `arguments` are those of
 /// the guest that is to be saved.
-pub(super) fn of<C: Clock>(
+pub(super) fn of<C: VmClock>(
     guest: &Guest<C>,
     arguments: &[OsString],
     work: &WorkDirectory,
@@ -82,7 +82,7 @@ fn turn(path: &Path, stop: &AtomicBool) -> Result<File, VmError> {
 }
 
 /// Boots a guest until it has paused itself, and saves its state.
-fn save<C: Clock>(
+fn save<C: VmClock>(
     guest: &Guest<C>,
     arguments: &[OsString],
     work: &WorkDirectory,

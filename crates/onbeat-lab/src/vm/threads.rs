@@ -193,7 +193,8 @@ pub fn place_threads(
             Err(error) if tasks::is_gone(&error) => {}
             Err(source) => {
                 journal.undo(host, &ids, UndoMode::Careful)?;
-                let (what, value) = (intent.key.name(), intent.new.clone());
+                let what = intent.key.name();
+                let value = intent.new.clone();
                 return Err(PlaceError::Refused { what, value, source });
             }
         }

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use onbeat_lab::vm::{
-    BootImage, Clock, Guest, GuestResult, Initramfs, Job, Kernel, LatencyTest, PackageSource,
+    BootImage, Guest, GuestResult, Initramfs, Job, Kernel, LatencyTest, PackageSource, VmClock,
     WorkDirectory,
 };
 
@@ -56,14 +56,14 @@ impl TestLab {
         initramfs.build(&self.work).expect("an archive")
     }
 
-    pub(crate) fn guest<C: Clock>(&self, package: &str, clock: C) -> Guest<C> {
+    pub(crate) fn guest<C: VmClock>(&self, package: &str, clock: C) -> Guest<C> {
         let mut guest = Guest::new(self.boot(&self.kernel(package)), clock);
         guest.niceness = 19;
         guest.limit = Duration::from_secs(280);
         guest
     }
 
-    pub(crate) fn run<C: Clock>(&self, guest: &Guest<C>, job: &Job) -> GuestResult<C> {
+    pub(crate) fn run<C: VmClock>(&self, guest: &Guest<C>, job: &Job) -> GuestResult<C> {
         let result = guest.run(&self.work, job, &AtomicBool::new(false)).expect("a result");
         result.succeeded().expect("a job that succeeds");
         result

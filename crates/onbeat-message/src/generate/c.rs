@@ -88,7 +88,8 @@ fn codec(of: &Definition, hash: &str) -> String {
         if !field.comment.is_empty() {
             let _ = writeln!(code, "    /* {} */", field.comment.replace("*/", "* /"));
         }
-        let (element, name) = (element_type(field), member(field));
+        let element = element_type(field);
+        let name = member(field);
         let _ = match field.shape {
             FieldShape::Single => writeln!(code, "    {element} {name};"),
             FieldShape::Array(count) => writeln!(code, "    {element} {name}[{count}];"),

@@ -161,7 +161,8 @@ fn members(of: &Definition, order: &[&Definition], hash: &str) -> String {
         if !field.comment.is_empty() {
             let _ = writeln!(code, "    /** {} */", field.comment.replace("*/", "* /"));
         }
-        let (element, name) = (element_type(field, order), member(field));
+        let element = element_type(field, order);
+        let name = member(field);
         let one = match field.element {
             FieldType::Text(_) => " = \"\"".to_owned(),
             FieldType::Message(_) => format!(" = new {element}()"),
@@ -203,17 +204,20 @@ fn members(of: &Definition, order: &[&Definition], hash: &str) -> String {
 }
 
 fn codec(of: &Definition, order: &[&Definition]) -> String {
-    let (mut writes, mut reads) = (String::new(), String::new());
+    let mut writes = String::new();
+    let mut reads = String::new();
     if of.fields.is_empty() {
         writes.push_str("        out.number(0, 1);\n");
         reads.push_str("        of.number(1);\n");
     }
     for field in &of.fields {
         // Fields may have the names of the variables beside them.
-        let (name, element) = (format!("this.{}", member(field)), element_type(field, order));
+        let name = format!("this.{}", member(field));
+        let element = element_type(field, order);
         let one =
             if field.shape == FieldShape::Single { name.clone() } else { format!("{name}[i]") };
-        let (write, read) = (write_one(field, &one, &element), read_one(field, &one, &element));
+        let write = write_one(field, &one, &element);
+        let read = read_one(field, &one, &element);
         let (wanted, most) = match field.shape {
             FieldShape::Single => {
                 let _ = writeln!(writes, "        {write}");

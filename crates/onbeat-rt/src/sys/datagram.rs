@@ -21,7 +21,7 @@ pub struct DatagramPort(libc::c_int);
 
 /// An address in the form that the kernel takes.
 #[derive(Clone, Copy)]
-pub struct Destination {
+pub struct SendAddress {
     storage: libc::sockaddr_storage,
     length: libc::socklen_t,
 }
@@ -67,7 +67,7 @@ impl DatagramPort {
     ///
     /// # Errors
     /// [`Errno`].
-    pub fn send(self, bytes: &[u8], to: &Destination) -> Result<(), Errno> {
+    pub fn send(self, bytes: &[u8], to: &SendAddress) -> Result<(), Errno> {
         // SAFETY: `bytes` is valid for reads of its length, and so is the address of its own.
         let sent = unsafe {
             libc::sendto(
@@ -129,7 +129,7 @@ impl DatagramPort {
     }
 }
 
-impl Destination {
+impl SendAddress {
     /// Creates the kernel's form of an address.
     #[must_use]
     pub fn new(address: SocketAddr) -> Self {
@@ -164,7 +164,7 @@ impl Destination {
     }
 }
 
-impl core::fmt::Debug for Destination {
+impl core::fmt::Debug for SendAddress {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_tuple("Destination").field(&address(&self.storage)).finish()
     }

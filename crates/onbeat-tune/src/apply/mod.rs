@@ -30,7 +30,7 @@ pub mod status;
 
 use std::path::{Path, PathBuf};
 
-use crate::change::{Outcome, UndoMode};
+use crate::change::{ChangeOutcome, UndoMode};
 use crate::error::TuneError;
 use crate::host_files::HostFiles;
 use crate::journal::{Journal, Purpose, Undone};
@@ -260,8 +260,9 @@ fn roll_back(host: &dyn HostFiles, mut journal: Journal, failed: FailedStep) -> 
 
 /// What an undo restored; the rest was on record and had its old value.
 fn undone_words(undone: &[Undone]) -> String {
-    let is_restored =
-        |one: &&Undone| matches!(one.outcome, Outcome::Restored | Outcome::Narrowed { .. });
+    let is_restored = |one: &&Undone| {
+        matches!(one.outcome, ChangeOutcome::Restored | ChangeOutcome::Narrowed { .. })
+    };
     match undone.iter().filter(is_restored).count() {
         0 => "Nothing else had been changed".to_owned(),
         count => format!("Undone: {} of this plan", counted(count)),

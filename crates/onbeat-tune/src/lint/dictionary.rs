@@ -102,13 +102,13 @@ struct KnownNames {
 /// The whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Dictionary {
+pub(super) struct LintDictionary {
     parameter: Vec<ParameterEntry>,
     known: Vec<KnownNames>,
     pub(super) relation: Vec<ParameterRelation>,
 }
 
-static DICTIONARY: LazyLock<Dictionary> = LazyLock::new(|| {
+static DICTIONARY: LazyLock<LintDictionary> = LazyLock::new(|| {
     // The text is part of the program, and a test reads it: it cannot be wrong in one that was
     // tested.
     #[allow(clippy::expect_used)]
@@ -116,11 +116,11 @@ static DICTIONARY: LazyLock<Dictionary> = LazyLock::new(|| {
 });
 
 /// Returns the dictionary that is built into onbeat.
-pub(super) fn dictionary() -> &'static Dictionary {
+pub(super) fn dictionary() -> &'static LintDictionary {
     &DICTIONARY
 }
 
-impl Dictionary {
+impl LintDictionary {
     /// Returns what is known of a parameter with this value; a parameter without value has an empty
     /// one.
     pub(super) fn entry(&self, name: &str, value: &str) -> Option<&ParameterEntry> {

@@ -72,15 +72,15 @@ impl BootLoader {
 
     /// Commands that bring parameters into effect at the next boot.
     pub(super) fn follow_ups(&self, parameters: &[String]) -> Vec<FollowUp> {
-        self.commands(parameters, Direction::In)
+        self.commands(parameters, ParameterEdit::In)
     }
 
     /// Commands that bring their removal into effect.
     pub(super) fn removal(&self, parameters: &[String]) -> Vec<FollowUp> {
-        self.commands(parameters, Direction::Out)
+        self.commands(parameters, ParameterEdit::Out)
     }
 
-    fn commands(&self, parameters: &[String], direction: Direction) -> Vec<FollowUp> {
+    fn commands(&self, parameters: &[String], direction: ParameterEdit) -> Vec<FollowUp> {
         let why = "writes the boot entries; the next boot uses them";
         match self {
             _ if parameters.is_empty() => Vec::new(),
@@ -88,15 +88,15 @@ impl BootLoader {
             Self::KernelInstall => vec![FollowUp::new(&["kernel-install", "add-all"], why)],
             Self::Grubby => {
                 let option = match direction {
-                    Direction::In => format!("--args={}", parameters.join(" ")),
-                    Direction::Out => format!("--remove-args={}", parameters.join(" ")),
+                    ParameterEdit::In => format!("--args={}", parameters.join(" ")),
+                    ParameterEdit::Out => format!("--remove-args={}", parameters.join(" ")),
                 };
                 vec![FollowUp::new(&["grubby", "--update-kernel=ALL", &option], why)]
             }
             Self::Ostree => {
                 let option = match direction {
-                    Direction::In => "--append-if-missing",
-                    Direction::Out => "--delete-if-present",
+                    ParameterEdit::In => "--append-if-missing",
+                    ParameterEdit::Out => "--delete-if-present",
                 };
                 let options: Vec<String> =
                     parameters.iter().map(|text| format!("{option}={text}")).collect();
@@ -147,7 +147,7 @@ impl BootLoader {
 }
 
 #[derive(Clone, Copy)]
-enum Direction {
+enum ParameterEdit {
     In,
     Out,
 }

@@ -225,7 +225,8 @@ mod tests {
             reading(230, ReadingTrigger::Switch, Some(80)),
         ];
         let counters = Counters { readings, ..Counters::default() };
-        let (from, to) = (Instant::from_ns(100), Instant::from_ns(230));
+        let from = Instant::from_ns(100);
+        let to = Instant::from_ns(230);
         let steal: Vec<_> = counters
             .steal_between(from, to)
             .iter()

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use onbeat_rt::Instant;
 
 use super::event::{KernelEvent, Label, Softirq, Thread, ThreadState, TraceEvent, Vector};
-use super::format::{EventFormat, Field, FieldStorage, FormatError};
+use super::format::{EventFormat, FieldStorage, FormatError, FormatField};
 use super::page::{Record, number};
 
 /// A trace point that onbeat decodes.
@@ -188,14 +188,14 @@ const MOST_FIELDS: usize = 7;
 #[derive(Clone, Copy, Debug)]
 struct KnownFormat {
     kind: TracePoint,
-    fields: [Option<Field>; MOST_FIELDS],
+    fields: [Option<FormatField>; MOST_FIELDS],
 }
 
 /// A decoder for the records of one kernel.
 #[derive(Clone, Debug, Default)]
 pub struct EventDecoder {
-    id: Option<Field>,
-    tid: Option<Field>,
+    id: Option<FormatField>,
+    tid: Option<FormatField>,
     known: HashMap<u16, KnownFormat>,
 }
 
@@ -235,7 +235,7 @@ impl EventDecoder {
 
 struct RecordFields<'r> {
     bytes: &'r [u8],
-    places: &'r [Option<Field>; MOST_FIELDS],
+    places: &'r [Option<FormatField>; MOST_FIELDS],
 }
 
 impl RecordFields<'_> {
@@ -249,7 +249,7 @@ impl RecordFields<'_> {
         let (from, length) = match field.holds {
             FieldStorage::InPlace => (field.offset, field.size),
             FieldStorage::Location | FieldStorage::RelativeLocation => {
-                let place = number(self.bytes, Field { signed: false, ..field })?;
+                let place = number(self.bytes, FormatField { signed: false, ..field })?;
                 let base = if field.holds == FieldStorage::RelativeLocation { end } else { 0 };
                 (base.checked_add((place & 0xffff) as usize)?, (place >> 16 & 0xffff) as usize)
             }

@@ -56,7 +56,7 @@ pub enum FieldStorage {
 
 /// Position and type of a field in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct FormatField {
     /// Offset of the first byte.
     pub offset: usize,
     /// Size in bytes.
@@ -75,7 +75,7 @@ pub struct EventFormat {
     /// Event id: `common_type` of each record.
     pub id: u16,
     /// Fields by name, including the common ones.
-    pub fields: BTreeMap<String, Field>,
+    pub fields: BTreeMap<String, FormatField>,
 }
 
 impl EventFormat {
@@ -96,7 +96,7 @@ impl EventFormat {
     ///
     /// # Errors
     /// [`FormatError::NoField`].
-    pub fn field(&self, name: &'static str) -> Result<Field, FormatError> {
+    pub fn field(&self, name: &'static str) -> Result<FormatField, FormatError> {
         let found = self.fields.get(name).copied();
         found.ok_or_else(|| FormatError::NoField { event: self.name.clone(), field: name })
     }
@@ -106,9 +106,9 @@ impl EventFormat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLayout {
     /// Time stamp of the first record.
-    pub timestamp: Field,
+    pub timestamp: FormatField,
     /// Number of bytes written, with flags.
-    pub commit: Field,
+    pub commit: FormatField,
     /// Offset of the first record.
     pub data_offset: usize,
     /// Maximum size of all records, in bytes.
@@ -130,7 +130,7 @@ impl PageLayout {
         let timestamp = field("timestamp")?;
         let commit = field("commit")?;
         let data = field("data")?;
-        let fits = |field: Field| {
+        let fits = |field: FormatField| {
             matches!(field.size, 4 | 8) && field.offset.saturating_add(field.size) <= data.offset
         };
         let whole = data.offset.checked_add(data.size).is_some_and(|end| end <= LARGEST_PAGE);
@@ -148,7 +148,7 @@ impl PageLayout {
     }
 }
 
-fn fields(text: &str) -> Result<BTreeMap<String, Field>, FormatError> {
+fn fields(text: &str) -> Result<BTreeMap<String, FormatField>, FormatError> {
     let lines = text
         .lines()
         .map(str::trim)
@@ -159,7 +159,7 @@ fn fields(text: &str) -> Result<BTreeMap<String, Field>, FormatError> {
 }
 
 /// `field:char prev_comm[16]; offset:8; size:16; signed:0;`, separated by tabs.
-fn field(line: &str) -> Option<(String, Field)> {
+fn field(line: &str) -> Option<(String, FormatField)> {
     let mut parts = line.split(';').map(str::trim);
     let declaration = parts.next()?.split_once(':')?.1.trim();
     let mut number =
@@ -175,7 +175,7 @@ fn field(line: &str) -> Option<(String, Field)> {
     };
 
     let name = declaration.rsplit([' ', '*']).next()?.split('[').next()?;
-    Some((name.to_owned(), Field { offset, size, signed, holds }))
+    Some((name.to_owned(), FormatField { offset, size, signed, holds }))
 }
 
 #[cfg(test)]
@@ -197,8 +197,12 @@ mod tests {
             (format.name.as_str(), format.id, format.fields.len()),
             ("sched_switch", 372, 5)
         );
-        let in_place =
-            |offset, size, signed| Field { offset, size, signed, holds: FieldStorage::InPlace };
+        let in_place = |offset, size, signed| FormatField {
+            offset,
+            size,
+            signed,
+            holds: FieldStorage::InPlace,
+        };
         assert_eq!(format.field("prev_comm"), Ok(in_place(8, 16, false)));
         assert_eq!(format.field("common_pid"), Ok(in_place(4, 4, true)));
         assert_eq!(format.field("function"), Ok(in_place(24, 8, false)));

@@ -5,7 +5,7 @@
 //! (`include/linux/ring_buffer.h`). Every index is checked: parsing terminates for any bytes, with
 //! an error at worst.
 
-use super::format::{Field, PageLayout};
+use super::format::{FormatField, PageLayout};
 
 /// Record types above the lengths: `events/header_event`.
 const PADDING: u32 = 29;
@@ -95,7 +95,7 @@ impl<'b> RingPage<'b> {
         let timestamp_ns = number(bytes, layout.timestamp).ok_or(short)?;
         let commit = number(bytes, layout.commit).ok_or(short)?;
         let said = (commit & (MISSED_STORED - 1)) as usize;
-        let stored = Field { offset: said, ..layout.commit };
+        let stored = FormatField { offset: said, ..layout.commit };
         let records = records.get(..room).unwrap_or(records);
         let missed = (commit & MISSED_EVENTS != 0).then(|| MissedEvents {
             count: if commit & MISSED_STORED == 0 { None } else { number(records, stored) },
@@ -213,7 +213,7 @@ const fn with_high_bits(stamp: u64, so_far: u64) -> u64 {
 }
 
 /// Reads a number of 1, 2, 4 or 8 bytes; signed numbers are sign-extended.
-pub(super) fn number(bytes: &[u8], field: Field) -> Option<u64> {
+pub(super) fn number(bytes: &[u8], field: FormatField) -> Option<u64> {
     let bytes = bytes.get(field.offset..field.offset.checked_add(field.size)?)?;
     let extend = |value: u64| {
         let unused = 64 - 8 * field.size as u32;
@@ -236,8 +236,8 @@ mod tests {
     use super::super::format::FieldStorage;
     use super::*;
 
-    const fn field(offset: usize) -> Field {
-        Field { offset, size: 8, signed: false, holds: FieldStorage::InPlace }
+    const fn field(offset: usize) -> FormatField {
+        FormatField { offset, size: 8, signed: false, holds: FieldStorage::InPlace }
     }
     const LAYOUT: PageLayout =
         PageLayout { timestamp: field(0), commit: field(8), data_offset: 16, data_size: 4080 };

@@ -280,7 +280,8 @@ mod tests {
         let deadline = KernelEvent::Waking { thread: thread(9, -1), target_cpu: 3 };
 
         assert_eq!(what(2, 5, [word(9, u32::MAX), word(3, 0)]), Some(deadline));
-        let (softexpires, expires) = (Instant::from_ns(1_000_000), Instant::from_ns(1_050_000));
+        let softexpires = Instant::from_ns(1_000_000);
+        let expires = Instant::from_ns(1_050_000);
         let start =
             KernelEvent::TimerStart { timer: 0xffff_8000, function: 0, expires, softexpires };
         assert_eq!(what(3 | 50_000 << 8, 9, [0xffff_8000, 1_000_000]), Some(start));
@@ -323,8 +324,10 @@ mod tests {
         assert_eq!(nothing, Some(switch), "a kernel that knows of nothing");
         let knows = KNOWS_STEAL | KNOWS_THROTTLING | KNOWS_SERVER;
         let all = reading(9, knows | BY_SERVER, [4_000, word(libc::SYS_read as u32, 9)]);
-        let (steal_ns, prev_syscall) = (Some(4_000), Some(libc::SYS_read));
-        let (rt_throttled, by_fair_server) = (Some(false), Some(true));
+        let steal_ns = Some(4_000);
+        let prev_syscall = Some(libc::SYS_read);
+        let rt_throttled = Some(false);
+        let by_fair_server = Some(true);
 
         assert_eq!(
             all,

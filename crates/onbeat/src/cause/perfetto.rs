@@ -11,7 +11,7 @@ use onbeat_rt::Instant;
 use super::event::{KernelEvent, TraceEvent};
 use super::facts::SpikeFacts;
 use super::kind::{Cause, Explanation};
-use super::protobuf::Message;
+use super::protobuf::ProtobufMessage;
 use super::timeline::{CpuActivity, Timeline};
 use super::window::Window;
 
@@ -49,8 +49,10 @@ pub fn write(
     kernel: &str,
 ) -> Vec<u8> {
     let mut trace = Trace::default();
-    let release = Message::new().text(1, "Linux").text(3, kernel);
-    trace.packet(Message::new().message(SYSTEM_INFO, &Message::new().message(1, &release)));
+    let release = ProtobufMessage::new().text(1, "Linux").text(3, kernel);
+    trace.packet(
+        ProtobufMessage::new().message(SYSTEM_INFO, &ProtobufMessage::new().message(1, &release)),
+    );
     trace.track(LOOP, "onbeat: the loop");
     trace.track(WHY, "onbeat: cause of latency");
     trace.track(CULPRIT, "onbeat: the culprit");
@@ -70,22 +72,24 @@ pub fn write(
 
 #[derive(Default)]
 struct Trace {
-    packets: Message,
+    packets: ProtobufMessage,
 }
 
 impl Trace {
-    fn packet(&mut self, packet: Message) {
+    fn packet(&mut self, packet: ProtobufMessage) {
         let packet = packet.number(SEQUENCE, 1);
         self.packets = std::mem::take(&mut self.packets).message(1, &packet);
     }
 
     fn track(&mut self, id: u64, name: &str) {
-        let track = Message::new().number(1, id).text(2, name);
-        self.packet(Message::new().message(TRACK_DESCRIPTOR, &track));
+        let track = ProtobufMessage::new().number(1, id).text(2, name);
+        self.packet(ProtobufMessage::new().message(TRACK_DESCRIPTOR, &track));
     }
 
-    fn event(&mut self, at: Instant, event: &Message) {
-        self.packet(Message::new().number(TIMESTAMP, at.as_ns()).message(TRACK_EVENT, event));
+    fn event(&mut self, at: Instant, event: &ProtobufMessage) {
+        self.packet(
+            ProtobufMessage::new().number(TIMESTAMP, at.as_ns()).message(TRACK_EVENT, event),
+        );
     }
 
     fn begin(
@@ -95,32 +99,33 @@ impl Trace {
         (category, name): (&str, &str),
         annotations: &[(&str, &str)],
     ) {
-        let mut event = Message::new()
+        let mut event = ProtobufMessage::new()
             .number(TYPE, BEGIN)
             .number(TRACK, track)
             .text(CATEGORY, category)
             .text(NAME, name);
         for (key, value) in annotations {
-            event = event.message(ANNOTATION, &Message::new().text(10, key).text(6, value));
+            event = event.message(ANNOTATION, &ProtobufMessage::new().text(10, key).text(6, value));
         }
         self.event(at, &event);
     }
 
     fn end(&mut self, track: u64, at: Instant) {
-        self.event(at, &Message::new().number(TYPE, END).number(TRACK, track));
+        self.event(at, &ProtobufMessage::new().number(TYPE, END).number(TRACK, track));
     }
 
     fn scheduler(&mut self, cpu: u32, events: &[TraceEvent]) {
-        let mut bundle = Message::new().number(1, u64::from(cpu));
+        let mut bundle = ProtobufMessage::new().number(1, u64::from(cpu));
         for event in events {
             if let Some((field, content)) = kernel_event(&event.what) {
-                let head =
-                    Message::new().number(1, event.at.as_ns()).number(2, u64::from(event.tid));
+                let head = ProtobufMessage::new()
+                    .number(1, event.at.as_ns())
+                    .number(2, u64::from(event.tid));
                 bundle = bundle.message(2, &head.message(field, &content));
             }
         }
 
-        self.packet(Message::new().message(FTRACE_EVENTS, &bundle));
+        self.packet(ProtobufMessage::new().message(FTRACE_EVENTS, &bundle));
     }
 
     fn interrupts(&mut self, cpu: u32, events: &[TraceEvent], window: &Window) {
@@ -163,7 +168,7 @@ impl Trace {
         let why = explanation.main().map_or_else(|| "not late".to_owned(), Cause::words);
 
         for (at, name) in [(facts.expiry, "timer set to"), (facts.release, "release")] {
-            let mark = Message::new()
+            let mark = ProtobufMessage::new()
                 .number(TYPE, INSTANT)
                 .number(TRACK, LOOP)
                 .text(CATEGORY, "loop")
@@ -207,11 +212,11 @@ impl Trace {
 }
 
 /// Returns field number and content of a `FtraceEvent`.
-fn kernel_event(what: &KernelEvent) -> Option<(u32, Message)> {
+fn kernel_event(what: &KernelEvent) -> Option<(u32, ProtobufMessage)> {
     let name = |label: &super::event::Label| label.text().into_owned();
     Some(match what {
         KernelEvent::Switch { prev, prev_state, next } => {
-            let prev = Message::new()
+            let prev = ProtobufMessage::new()
                 .text(1, &name(&prev.name))
                 .signed(2, i64::from(prev.tid))
                 .signed(3, i64::from(prev.prio))
@@ -224,14 +229,14 @@ fn kernel_event(what: &KernelEvent) -> Option<(u32, Message)> {
             )
         }
         KernelEvent::Waking { thread, target_cpu } => {
-            let thread = Message::new()
+            let thread = ProtobufMessage::new()
                 .text(1, &name(&thread.name))
                 .signed(2, i64::from(thread.tid))
                 .signed(3, i64::from(thread.prio));
             (20, thread.signed(4, 1).signed(5, i64::from(*target_cpu)))
         }
         KernelEvent::Frequency { cpu, khz } => {
-            (11, Message::new().number(1, u64::from(*khz)).number(2, u64::from(*cpu)))
+            (11, ProtobufMessage::new().number(1, u64::from(*khz)).number(2, u64::from(*cpu)))
         }
         _ => return None,
     })

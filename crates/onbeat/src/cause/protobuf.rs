@@ -3,9 +3,9 @@
 
 /// A message under construction.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Message(Vec<u8>);
+pub(super) struct ProtobufMessage(Vec<u8>);
 
-impl Message {
+impl ProtobufMessage {
     pub(super) fn new() -> Self {
         Self::default()
     }
@@ -52,17 +52,20 @@ impl Message {
 
 #[cfg(test)]
 mod tests {
-    use super::Message;
+    use super::ProtobufMessage;
 
     #[test]
     fn messages_have_the_documented_bytes() {
         // The examples of protobuf.dev/programming-guides/encoding.
-        assert_eq!(Message::new().number(1, 150).finish(), [0x08, 0x96, 0x01]);
-        assert_eq!(Message::new().text(2, "testing").finish(), b"\x12\x07testing");
-        let inner = Message::new().number(1, 150);
-        assert_eq!(Message::new().message(3, &inner).finish(), [0x1a, 0x03, 0x08, 0x96, 0x01]);
+        assert_eq!(ProtobufMessage::new().number(1, 150).finish(), [0x08, 0x96, 0x01]);
+        assert_eq!(ProtobufMessage::new().text(2, "testing").finish(), b"\x12\x07testing");
+        let inner = ProtobufMessage::new().number(1, 150);
         assert_eq!(
-            Message::new().signed(1, -2).finish(),
+            ProtobufMessage::new().message(3, &inner).finish(),
+            [0x1a, 0x03, 0x08, 0x96, 0x01]
+        );
+        assert_eq!(
+            ProtobufMessage::new().signed(1, -2).finish(),
             b"\x08\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"
         );
     }

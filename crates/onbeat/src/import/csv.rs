@@ -41,7 +41,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     let mut columns = None;
     each_line(file, |line, number| {
         if columns.is_none() {
-            columns = Some(Columns::of(line, number, asked)?);
+            columns = Some(Columns::from_line(line, number, asked)?);
             if columns.as_ref().is_some_and(|columns| columns.has_names) {
                 return Ok(());
             }
@@ -164,7 +164,7 @@ struct CsvSample {
 }
 
 impl Columns {
-    fn of(line: &str, number: usize, asked: &SourceOptions) -> Result<Self, Error> {
+    fn from_line(line: &str, number: usize, asked: &SourceOptions) -> Result<Self, Error> {
         let names = fields(line);
         let has_names = names.iter().any(|field| field.parse::<f64>().is_err());
         let time = if has_names {

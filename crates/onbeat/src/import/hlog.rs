@@ -26,7 +26,7 @@ const MOST_TAGS: usize = 256;
 /// Whether a line is one interval of a log.
 #[must_use]
 pub fn is_interval_line(line: &str) -> bool {
-    IntervalLine::of(line).is_some_and(|fields| {
+    IntervalLine::from_line(line).is_some_and(|fields| {
         fields.histogram.starts_with("HIST") || fields.histogram.starts_with("DHIST")
     })
 }
@@ -40,7 +40,7 @@ struct IntervalLine<'l> {
 }
 
 impl<'l> IntervalLine<'l> {
-    fn of(line: &'l str) -> Option<Self> {
+    fn from_line(line: &'l str) -> Option<Self> {
         let (tag, rest) = match line.strip_prefix("Tag=") {
             Some(rest) => rest.split_once(',')?,
             None => ("", line),
@@ -126,7 +126,7 @@ fn missing(asked: &SourceOptions, stream: &Stream, clock: &LogClock) -> Vec<Stri
 }
 
 fn interval(line: &str, number: usize) -> Result<IntervalLine<'_>, Error> {
-    let fields = IntervalLine::of(line).ok_or_else(|| {
+    let fields = IntervalLine::from_line(line).ok_or_else(|| {
         let begins: String = line.chars().filter(|c| !c.is_control()).take(40).collect();
         Error::line(
             FORMAT,

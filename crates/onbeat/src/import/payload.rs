@@ -84,7 +84,7 @@ pub struct Scale {
 
 impl Scale {
     /// From the lowest value that differs from 0 and the significant decimal digits.
-    fn of(lowest: u64, digits: u32) -> Result<Self, PayloadError> {
+    fn new(lowest: u64, digits: u32) -> Result<Self, PayloadError> {
         if !(1..=5).contains(&digits) {
             return Err(PayloadError::Header {
                 what: "significant digits",
@@ -162,9 +162,9 @@ impl Decoder {
                 let length = number(&self.encoded, 4)? as usize;
                 let end = 8_usize.saturating_add(length).min(self.encoded.len());
                 let length = self.inflate(8, end)?;
-                Encoded::of(&self.plain[..length])
+                Encoded::from_bytes(&self.plain[..length])
             }
-            _ => Encoded::of(&self.encoded),
+            _ => Encoded::from_bytes(&self.encoded),
         }
     }
 
@@ -208,7 +208,7 @@ pub struct Encoded<'d> {
 }
 
 impl<'d> Encoded<'d> {
-    fn of(bytes: &'d [u8]) -> Result<Self, PayloadError> {
+    fn from_bytes(bytes: &'d [u8]) -> Result<Self, PayloadError> {
         let cookie = number(bytes, 0)?;
         let base = cookie & !WORD_BITS;
         if DOUBLE_COOKIES.contains(&cookie) {
@@ -220,7 +220,7 @@ impl<'d> Encoded<'d> {
 
         let is_v0 = base == COOKIE | 8;
         let (at, header) = if is_v0 { (4, 32) } else { (12, 40) };
-        let scale = Scale::of(long(bytes, at + 4)?, number(bytes, at)?)?;
+        let scale = Scale::new(long(bytes, at + 4)?, number(bytes, at)?)?;
         let payload = if is_v0 { bytes.get(header..) } else { v1_payload(bytes, header)? };
         let payload = payload.ok_or(PayloadError::Cut { found: bytes.len(), needed: header })?;
         let width = if base == COOKIE | 3 { 0 } else { ((cookie & WORD_BITS) >> 4 & 0xe) as usize };
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn places_end_where_values_do() {
         for (lowest, digits) in [(1, 1), (1, 3), (1, 5), (20_000, 2), (1_000_000, 5)] {
-            let scale = Scale::of(lowest, digits).unwrap();
+            let scale = Scale::new(lowest, digits).unwrap();
             let last = scale.bucket(scale.places() - 1).unwrap();
             assert!(last.high_ns() > u64::MAX / 4, "{scale:?}: {last:?}");
             assert_eq!(scale.bucket(scale.places()), None, "{scale:?}");

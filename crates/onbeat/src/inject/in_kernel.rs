@@ -25,7 +25,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::gettid;
 
 use super::actor::{Disturb, below_the_loop, busy_until, other_cpu, sleep_until};
-use super::in_loop_waits::{Companion, off_the_loops_cpu, signal, wait};
+use super::in_loop_waits::{WaitCompanion, off_the_loops_cpu, signal, wait};
 use super::interrupts::Receiver;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
@@ -118,13 +118,11 @@ impl KernelDelay {
 /// or of a thread's number.
 fn program(fault: Fault, cpu: u32, map: i32, key: u32) -> (Vec<u64>, &'static CStr) {
     let mut code = Assembler::default();
-    let (end, mine, out, again, turn) = (
-        code.new_target(),
-        code.new_target(),
-        code.new_target(),
-        code.new_target(),
-        code.new_target(),
-    );
+    let end = code.new_target();
+    let mine = code.new_target();
+    let out = code.new_target();
+    let again = code.new_target();
+    let turn = code.new_target();
     code.copy(R6, R1);
     code.call(KernelCall::ProcessorId);
     code.jump_if_not(R0, cpu.cast_signed(), end);
@@ -191,7 +189,7 @@ enum Trigger {
     /// The loop's own timer.
     None,
     /// Waking a thread that waits for an event.
-    Wake { event: Arc<OwnedFd>, tid: Arc<AtomicU32>, sleeper: Companion },
+    Wake { event: Arc<OwnedFd>, tid: Arc<AtomicU32>, sleeper: WaitCompanion },
     /// A packet sent to its own socket.
     Packet(UdpSocket),
     /// An interrupt from another CPU to a thread on the loop's CPU.
@@ -250,7 +248,7 @@ impl Disturb for InKernel {
                 Trigger::Wake {
                     event,
                     tid,
-                    sleeper: Companion::start(off_the_loops_cpu(plan), body)?,
+                    sleeper: WaitCompanion::start(off_the_loops_cpu(plan), body)?,
                 }
             }
             Fault::SlowSoftirq => {

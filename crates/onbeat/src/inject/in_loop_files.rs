@@ -21,7 +21,7 @@ use rustix::param::page_size;
 
 use super::Error;
 use super::in_loop::DisturbCycle;
-use super::in_loop_waits::{Companion, off_the_loops_cpu};
+use super::in_loop_waits::{WaitCompanion, off_the_loops_cpu};
 use super::log::DisturbanceRecord;
 use super::plan::InjectionPlan;
 use crate::thread::{ThreadRequest, Usage};
@@ -63,7 +63,7 @@ fn file_on_disk(plan: &InjectionPlan, bytes: usize) -> Result<File, Error> {
 #[derive(Debug)]
 struct FilePreparer {
     is_ready: Arc<AtomicBool>,
-    feeder: Companion,
+    feeder: WaitCompanion,
 }
 
 impl FilePreparer {
@@ -84,7 +84,7 @@ impl FilePreparer {
 
         // With a priority above a load, which would delay it too much otherwise.
         let wanted = ThreadRequest { fifo: Some(1), ..off_the_loops_cpu(plan) };
-        Ok(Self { is_ready, feeder: Companion::start(wanted, body)? })
+        Ok(Self { is_ready, feeder: WaitCompanion::start(wanted, body)? })
     }
 
     /// Whether the file is ready; wakes the thread if it is not.
@@ -142,7 +142,8 @@ impl DiskWait {
 impl DisturbCycle for DiskWait {
     fn disturb(&mut self, _: &Cycle, _: u64) -> Option<DisturbanceRecord> {
         let at = Monotonic.now();
-        let (mut ns, mut bytes) = (0, 0);
+        let mut ns = 0;
+        let mut bytes = 0;
         while ns < self.wait_ns {
             self.write_through().ok()?;
             ns = Monotonic.now().ns_since(at);

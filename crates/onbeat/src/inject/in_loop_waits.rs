@@ -29,12 +29,12 @@ const READY_WITHIN: Duration = Duration::from_secs(5);
 
 /// A thread on another CPU than the loop's, if there is one, that ends when it is dropped.
 #[derive(Debug)]
-pub(super) struct Companion {
+pub(super) struct WaitCompanion {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Companion {
+impl WaitCompanion {
     pub(super) fn start(
         wanted: ThreadRequest,
         body: impl FnOnce(&AtomicBool) + Send + 'static,
@@ -66,7 +66,7 @@ impl Companion {
     }
 }
 
-impl Drop for Companion {
+impl Drop for WaitCompanion {
     fn drop(&mut self) {
         self.over.store(true, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
@@ -140,8 +140,8 @@ impl LockState {
 #[derive(Debug)]
 pub(super) struct LockWait {
     shared: Arc<LockState>,
-    holder: Companion,
-    _keeper: Option<Companion>,
+    holder: WaitCompanion,
+    _keeper: Option<WaitCompanion>,
 }
 
 impl LockWait {
@@ -150,8 +150,11 @@ impl LockWait {
         let shared = Arc::new(LockState::default());
         let held = shared.clone();
         let body = move |over: &AtomicBool| held.hold(over, |shared| sleep_until(shared.until()));
-        let wait =
-            Self { shared, holder: Companion::start(above_the_loop(plan), body)?, _keeper: None };
+        let wait = Self {
+            shared,
+            holder: WaitCompanion::start(above_the_loop(plan), body)?,
+            _keeper: None,
+        };
         wait.until_held(plan)
     }
 
@@ -179,7 +182,7 @@ impl LockWait {
         let kept = shared.clone();
         let wanted = above_the_loop(plan);
         let wanted = ThreadRequest { fifo: wanted.fifo.map(|fifo| fifo.max(2)), ..wanted };
-        let keeper = Companion::start(wanted, move |over| keep_off(over, &kept))?;
+        let keeper = WaitCompanion::start(wanted, move |over| keep_off(over, &kept))?;
         let called = keeper.thread.as_ref().map(|thread| thread.thread().clone());
         let body = move |over: &AtomicBool| {
             held.hold(over, |shared| {
@@ -194,7 +197,8 @@ impl LockWait {
         };
 
         let holder = ThreadRequest { fifo: Some(1), ..off_the_loops_cpu(plan) };
-        let wait = Self { shared, holder: Companion::start(holder, body)?, _keeper: Some(keeper) };
+        let wait =
+            Self { shared, holder: WaitCompanion::start(holder, body)?, _keeper: Some(keeper) };
         wait.until_held(plan)
     }
 }
@@ -239,7 +243,7 @@ pub(super) struct ReplyWait {
     question: Arc<OwnedFd>,
     answer: Arc<OwnedFd>,
     until_ns: Arc<AtomicU64>,
-    answerer: Companion,
+    answerer: WaitCompanion,
 }
 
 impl ReplyWait {
@@ -266,7 +270,7 @@ impl ReplyWait {
             question,
             answer,
             until_ns,
-            answerer: Companion::start(above_the_loop(plan), body)?,
+            answerer: WaitCompanion::start(above_the_loop(plan), body)?,
         })
     }
 }

@@ -328,12 +328,10 @@ impl StarvedThread {
             thread: None,
         };
 
-        let (is_starving, ran, slept, over) = (
-            waiter.is_starving.clone(),
-            waiter.ran_ns.clone(),
-            waiter.slept_ns.clone(),
-            waiter.over.clone(),
-        );
+        let is_starving = waiter.is_starving.clone();
+        let ran = waiter.ran_ns.clone();
+        let slept = waiter.slept_ns.clone();
+        let over = waiter.over.clone();
         let body = move || {
             apply_request(ThreadRequest { cpu: Some(cpu), ..ThreadRequest::default() });
             while !over.load(Ordering::Relaxed) {

@@ -50,7 +50,7 @@ pub(super) enum DiskError {
 }
 
 /// The storage that is written to: a file, or a fake in tests.
-pub(super) trait Store: Send + Sync {
+pub(super) trait ScratchFile: Send + Sync {
     fn empty(&self) -> Result<(), std::io::Error>;
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, std::io::Error>;
     /// Free space in bytes, while the file is empty.
@@ -58,7 +58,7 @@ pub(super) trait Store: Send + Sync {
     fn is_in_memory(&self) -> bool;
 }
 
-impl Store for File {
+impl ScratchFile for File {
     fn empty(&self) -> Result<(), std::io::Error> {
         self.set_len(0)
     }
@@ -100,7 +100,7 @@ pub fn check_directory(directory: &Path) -> Result<(), std::io::Error> {
 }
 
 /// The part, with one thread.
-pub(super) struct DiskLoad<S: Store = File> {
+pub(super) struct DiskLoad<S: ScratchFile = File> {
     store: S,
     directory: PathBuf,
     wanted: u64,
@@ -121,7 +121,7 @@ impl DiskLoad {
     }
 }
 
-impl<S: Store> DiskLoad<S> {
+impl<S: ScratchFile> DiskLoad<S> {
     fn on(store: S, directory: &Path, wanted: u64) -> Result<Self, DiskError> {
         let disk = Self {
             store,
@@ -211,7 +211,7 @@ fn nameless(directory: &Path) -> Result<File, std::io::Error> {
     })
 }
 
-impl<S: Store> BuiltIn for DiskLoad<S> {
+impl<S: ScratchFile> BuiltIn for DiskLoad<S> {
     fn plan(&self) -> String {
         let place = if self.store.is_in_memory() {
             " (a file system in memory: no disk is written to)"
@@ -292,7 +292,7 @@ mod tests {
         most: AtomicU64,
     }
 
-    impl Store for Arc<Small> {
+    impl ScratchFile for Arc<Small> {
         fn empty(&self) -> Result<(), std::io::Error> {
             Ok(())
         }

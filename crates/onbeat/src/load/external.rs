@@ -29,7 +29,7 @@ const GROUPS_KEPT: usize = 8;
 
 /// How to run a program.
 #[derive(Clone, Debug)]
-pub(super) struct Recipe {
+pub(super) struct LoadRecipe {
     /// The program and its arguments.
     pub(super) words: Vec<String>,
     /// Working directory; `None` for that of the load.
@@ -64,7 +64,7 @@ pub(super) enum RunEnd {
 
 /// A running program, with the counts of its runs.
 pub(super) struct ExternalProgram {
-    recipe: Recipe,
+    recipe: LoadRecipe,
     mark: String,
     leader: Option<i32>,
     watch: Option<OwnedFd>,
@@ -82,7 +82,7 @@ pub(super) struct ExternalProgram {
 
 impl ExternalProgram {
     /// Starts the program, with `mark` in its environment.
-    pub(super) fn start(recipe: Recipe, mark: &str) -> Result<Self, std::io::Error> {
+    pub(super) fn start(recipe: LoadRecipe, mark: &str) -> Result<Self, std::io::Error> {
         let now = Instant::now();
         let next_kill = match recipe.repeat {
             Repeat::Once => None,

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use super::builtin::BuiltIn;
 use super::cpu::CpuLoad;
 use super::disk::DiskLoad;
-use super::external::{Recipe, Repeat};
+use super::external::{LoadRecipe, Repeat};
 use super::memory::MemoryLoad;
 use super::network::NetworkLoad;
 use super::options::Options;
@@ -38,7 +38,7 @@ pub(super) enum Implementation {
     /// Threads of this process.
     BuiltIn(LoadPart),
     /// An external program.
-    Program(Recipe),
+    Program(LoadRecipe),
 }
 
 /// Returns the planned parts of a load.
@@ -103,8 +103,8 @@ fn paper() -> Vec<PlannedPart> {
     ]
 }
 
-fn program(package: &'static str, words: &[&str], repeat: Repeat) -> Recipe {
-    Recipe {
+fn program(package: &'static str, words: &[&str], repeat: Repeat) -> LoadRecipe {
+    LoadRecipe {
         words: words.iter().map(|word| (*word).to_owned()).collect(),
         directory: None,
         package,
@@ -115,15 +115,15 @@ fn program(package: &'static str, words: &[&str], repeat: Repeat) -> Recipe {
 }
 
 /// stress-ng writes files to its working directory, so it runs where the disk part would write.
-fn stress_ng(arguments: &str, options: &Options) -> Recipe {
+fn stress_ng(arguments: &str, options: &Options) -> LoadRecipe {
     let words: Vec<&str> = ["stress-ng"].into_iter().chain(arguments.split_whitespace()).collect();
-    Recipe {
+    LoadRecipe {
         directory: Some(options.directory.clone()),
         ..program("stress-ng", &words, Repeat::Once)
     }
 }
 
-fn shell(command: &str) -> Recipe {
+fn shell(command: &str) -> LoadRecipe {
     program("dash", &["sh", "-c", command], Repeat::Once)
 }
 

@@ -6,7 +6,7 @@
 //!
 //! Absent on purpose: a clock, and a model of a real motor; what matters here is the protocol.
 
-use super::packet::{ActuatorCommand, ActuatorFeedback, ActuatorMode, Header};
+use super::packet::{ActuatorCommand, ActuatorFeedback, ActuatorMode, WireHeader};
 
 /// Period of the local loop, in nanoseconds.
 pub const LOOP_PERIOD_NS: u64 = 250_000;
@@ -49,7 +49,7 @@ pub struct Actuator {
 
 impl Actuator {
     /// Takes a command that arrived at `now_ns`, by the device's clock.
-    pub fn take(&mut self, header: &Header, command: ActuatorCommand, now_ns: u64) {
+    pub fn take(&mut self, header: &WireHeader, command: ActuatorCommand, now_ns: u64) {
         self.advance(now_ns);
         self.command = command;
         self.sequence = header.sequence;
@@ -152,8 +152,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn header(sequence: u64, lifetime_us: u32) -> Header {
-        Header {
+    fn header(sequence: u64, lifetime_us: u32) -> WireHeader {
+        WireHeader {
             kind: PacketKind::ActuatorCommand,
             device: 0,
             sequence,

@@ -18,7 +18,7 @@ use rustix::event::epoll;
 use super::actuator::Actuator;
 use super::address::AddressRange;
 use super::io_board::IoBoard;
-use super::packet::{self, Body, HEADER_BYTES, Header};
+use super::packet::{self, HEADER_BYTES, PacketBody, WireHeader};
 
 /// Largest number of devices of one process.
 pub const MOST_DEVICES: u16 = 1024;
@@ -214,7 +214,12 @@ impl Devices {
     }
 
     /// Returns a request that is answered, otherwise where the packet is counted.
-    fn admit(&self, device: usize, from: SocketAddr, message: &[u8]) -> Result<Header, &AtomicU64> {
+    fn admit(
+        &self,
+        device: usize,
+        from: SocketAddr,
+        message: &[u8],
+    ) -> Result<WireHeader, &AtomicU64> {
         let counts = &self.counts;
         if !self.allow.iter().any(|range| range.contains(from.ip())) {
             return Err(&counts.refused);
@@ -235,20 +240,20 @@ impl Roles {
     /// Writes the answer over the request; returns its length.
     fn answer(
         &mut self,
-        request: &Header,
+        request: &WireHeader,
         message: &mut [u8],
         length: usize,
         received_ns: u64,
     ) -> usize {
         let kind = request.kind.answer().unwrap_or(request.kind);
         let body = match packet::decode(&message[..length]).map(|(_, body)| body) {
-            Ok(Body::ActuatorCommand(command)) => {
+            Ok(PacketBody::ActuatorCommand(command)) => {
                 self.actuator.take(request, command, received_ns);
-                Some(Body::ActuatorFeedback(self.actuator.feedback(received_ns)))
+                Some(PacketBody::ActuatorFeedback(self.actuator.feedback(received_ns)))
             }
-            Ok(Body::IoCommand(command)) => {
+            Ok(PacketBody::IoCommand(command)) => {
                 self.io_board.take(request, &command, received_ns);
-                Some(Body::IoFeedback(self.io_board.feedback(received_ns)))
+                Some(PacketBody::IoFeedback(self.io_board.feedback(received_ns)))
             }
             // An echo comes back as it is.
             _ => None,
@@ -260,7 +265,7 @@ impl Roles {
         }
 
         let answered_ns = Monotonic.now().as_ns();
-        Header { kind, received_ns, answered_ns, ..*request }.write(answer);
+        WireHeader { kind, received_ns, answered_ns, ..*request }.write(answer);
         bytes
     }
 }

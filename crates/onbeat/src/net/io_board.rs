@@ -3,7 +3,7 @@
 //!
 //! Absent on purpose: a clock.
 
-use super::packet::{Header, IoCommand, IoFeedback};
+use super::packet::{IoCommand, IoFeedback, WireHeader};
 
 /// Voltage of an output at a duty cycle of 1.
 const SUPPLY_V: f32 = 3.3;
@@ -20,7 +20,7 @@ pub struct IoBoard {
 
 impl IoBoard {
     /// Takes a command that arrived at `now_ns`, by the device's clock.
-    pub fn take(&mut self, header: &Header, command: &IoCommand, now_ns: u64) {
+    pub fn take(&mut self, header: &WireHeader, command: &IoCommand, now_ns: u64) {
         let before = self.digital;
         self.digital = (before & !command.digital_mask) | (command.digital & command.digital_mask);
         for (input, changed_ns) in self.changed_ns.iter_mut().enumerate() {
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn outputs_appear_at_the_inputs_with_the_instant_of_the_change() {
-        let header = |sequence| Header {
+        let header = |sequence| WireHeader {
             kind: PacketKind::IoCommand,
             device: 0,
             sequence,

@@ -2,7 +2,7 @@
 //!
 //! `docs/net.md` specifies it to the byte, `include/onbeat_net.h` is the same for firmware. All
 //! numbers are little-endian. [`decode`] takes any bytes; a device changes a request into its
-//! answer in place ([`Header::write`]), so that bytes of an echo that it does not know come back
+//! answer in place ([`WireHeader::write`]), so that bytes of an echo that it does not know come back
 //! unchanged.
 //!
 //! Absent on purpose: sockets, and trust: what a packet says of itself decides nothing but its
@@ -131,7 +131,7 @@ pub enum PacketError {
 
 /// The header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct WireHeader {
     /// What it is.
     pub kind: PacketKind,
     /// Number of the device, as the controller counts them.
@@ -150,7 +150,7 @@ pub struct Header {
     pub lifetime_us: u32,
 }
 
-impl Header {
+impl WireHeader {
     /// Writes the header to the first [`HEADER_BYTES`] of a message, whose length it states. Bytes
     /// beyond [`u16::MAX`] cannot be stated and no datagram has them.
     pub fn write(&self, message: &mut [u8]) {
@@ -195,7 +195,7 @@ impl Header {
 /// assert_eq!(packet::decode(&message)?.0, header);
 /// # Ok::<(), packet::PacketError>(())
 /// ```
-pub fn decode(message: &[u8]) -> Result<(Header, Body<'_>), PacketError> {
+pub fn decode(message: &[u8]) -> Result<(WireHeader, PacketBody<'_>), PacketError> {
     let Some((head, rest)) = message.split_first_chunk::<HEADER_BYTES>() else {
         return Err(PacketError::Short { bytes: message.len() });
     };
@@ -216,7 +216,7 @@ pub fn decode(message: &[u8]) -> Result<(Header, Body<'_>), PacketError> {
         return Err(PacketError::Body { kind, bytes: rest.len(), wanted });
     }
 
-    let header = Header {
+    let header = WireHeader {
         kind,
         device: fields.u16(6),
         sequence: fields.u64(8),
@@ -226,12 +226,12 @@ pub fn decode(message: &[u8]) -> Result<(Header, Body<'_>), PacketError> {
         session: fields.u32(40),
         lifetime_us: fields.u32(44),
     };
-    Ok((header, Body::decode(kind, rest)?))
+    Ok((header, PacketBody::decode(kind, rest)?))
 }
 
 /// What stands behind a header.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Body<'m> {
+pub enum PacketBody<'m> {
     /// Any bytes.
     Echo(&'m [u8]),
     /// Of [`PacketKind::ActuatorCommand`].
@@ -244,7 +244,7 @@ pub enum Body<'m> {
     IoFeedback(IoFeedback),
 }
 
-impl<'m> Body<'m> {
+impl<'m> PacketBody<'m> {
     fn decode(kind: PacketKind, bytes: &'m [u8]) -> Result<Self, PacketError> {
         let fields = Fields(bytes);
         Ok(match kind {

@@ -54,7 +54,7 @@ impl Defaults {
 
 /// The value of a [`ProbeOption`], as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum SettingValue {
     /// Nanoseconds.
     Time(u64),
     /// A whole number.
@@ -71,41 +71,41 @@ pub enum Value {
 
 /// The options of one probe, as given or by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Given(pub Vec<(&'static str, Value)>);
+pub struct Given(pub Vec<(&'static str, SettingValue)>);
 
 impl Given {
-    fn get(&self, name: &str) -> Option<&Value> {
+    fn get(&self, name: &str) -> Option<&SettingValue> {
         self.0.iter().find(|(given, _)| *given == name).map(|(_, value)| value)
     }
 
     /// Returns a time in nanoseconds; 0 without one.
     #[must_use]
     pub fn time_ns(&self, name: &str) -> u64 {
-        if let Some(Value::Time(ns)) = self.get(name) { *ns } else { 0 }
+        if let Some(SettingValue::Time(ns)) = self.get(name) { *ns } else { 0 }
     }
 
     /// Returns a number; 0 without one.
     #[must_use]
     pub fn count(&self, name: &str) -> u64 {
-        if let Some(Value::Count(n)) = self.get(name) { *n } else { 0 }
+        if let Some(SettingValue::Count(n)) = self.get(name) { *n } else { 0 }
     }
 
     /// Returns a name or a path.
     #[must_use]
     pub fn name(&self, name: &str) -> Option<&str> {
-        if let Some(Value::Name(text)) = self.get(name) { Some(text) } else { None }
+        if let Some(SettingValue::Name(text)) = self.get(name) { Some(text) } else { None }
     }
 
     /// Returns a place.
     #[must_use]
     pub fn place(&self, name: &str) -> Option<&PortAddress> {
-        if let Some(Value::Place(place)) = self.get(name) { Some(place) } else { None }
+        if let Some(SettingValue::Place(place)) = self.get(name) { Some(place) } else { None }
     }
 
     /// Returns a word.
     #[must_use]
     pub fn word(&self, name: &str) -> Option<&str> {
-        if let Some(Value::Word(word)) = self.get(name) { Some(word) } else { None }
+        if let Some(SettingValue::Word(word)) = self.get(name) { Some(word) } else { None }
     }
 
     /// Returns whether the option was typed or has a default.
@@ -117,7 +117,7 @@ impl Given {
     /// Returns whether a switch was typed.
     #[must_use]
     pub fn is_set(&self, name: &str) -> bool {
-        self.get(name) == Some(&Value::Switch)
+        self.get(name) == Some(&SettingValue::Switch)
     }
 }
 

@@ -37,7 +37,7 @@ pub mod timer;
 pub mod write;
 
 pub use causes::SpikeExplainer;
-pub use description::{Description, Given, Value};
+pub use description::{Description, Given, SettingValue};
 pub use error::{ProbeError, RunError};
 pub use interruptions::Interruptions;
 pub use option::{OptionKind, ProbeOption};

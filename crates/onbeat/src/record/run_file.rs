@@ -372,7 +372,7 @@ impl Parser<'_> {
         };
 
         if let (Note::Run(header), None) = (&note, &self.run) {
-            self.run = Some(RunFile::of(self.path, (**header).clone()));
+            self.run = Some(RunFile::from_header(self.path, (**header).clone()));
             return Ok(());
         }
 
@@ -491,7 +491,7 @@ impl RunFile {
         }
     }
 
-    fn of(path: &Path, header: Header) -> Self {
+    fn from_header(path: &Path, header: Header) -> Self {
         Self {
             path: path.to_owned(),
             header,

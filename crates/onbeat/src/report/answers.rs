@@ -46,7 +46,8 @@ fn order(devices: &[DevicePackets]) -> Option<String> {
 
 fn against(cycles: &CycleAnswers, plan: &PredictedAnswers, account: &PacketAccount) -> String {
     let time = |ns| time_ns(ns, Letters::Ascii);
-    let (first, last) = (plan.first.p50_ns, plan.last.p50_ns);
+    let first = plan.first.p50_ns;
+    let last = plan.last.p50_ns;
     let rest = [(cycles.first.p50_ns, first), (cycles.last.p50_ns, last)];
     let rest = match rest.map(|(measured, predicted)| measured.checked_sub(predicted)) {
         [Some(of_first), Some(of_last)] => {
@@ -61,7 +62,9 @@ fn against(cycles: &CycleAnswers, plan: &PredictedAnswers, account: &PacketAccou
         1 => "1 device has another place than predicted".to_owned(),
         others => format!("{others} devices have another place than predicted"),
     };
-    let (file, first, last) = (&plan.plan, time(first), time(last));
+    let file = &plan.plan;
+    let first = time(first);
+    let last = time(last);
     format!(
         "{file} predicts the first answer after {first} and the last after {last}; {rest}; {places}"
     )

@@ -142,11 +142,9 @@ pub const fn why_no_window(spike: &SpikeNote) -> &'static str {
 #[must_use]
 pub fn windows_in_words(summary: &Summary) -> Option<String> {
     let sum = |of: fn(&CellSummary) -> u64| summary.cells.iter().map(of).sum::<u64>();
-    let (kept, bytes, all) = (
-        sum(|cell| cell.windows),
-        sum(|cell| cell.window_bytes),
-        sum(|cell| cell.spike_count.unwrap_or(0)),
-    );
+    let kept = sum(|cell| cell.windows);
+    let bytes = sum(|cell| cell.window_bytes);
+    let all = sum(|cell| cell.spike_count.unwrap_or(0));
 
     let looked_at: u64 =
         summary.cells.iter().flat_map(|cell| cell.causes.values()).map(|count| count.spikes).sum();

@@ -97,7 +97,7 @@ impl Verdict {
 #[must_use]
 pub fn judge(run: &RunFile, limit: Limit) -> Verdict {
     let limit = on_all_releases(run, limit);
-    let tally = OverCount::of(run, limit);
+    let tally = OverCount::from_run(run, limit);
     let allowed = allowed_rate(limit);
     let outcome = tally.outcome(allowed);
     Verdict {
@@ -162,7 +162,7 @@ struct OverCount {
 }
 
 impl OverCount {
-    fn of(run: &RunFile, limit: Limit) -> Self {
+    fn from_run(run: &RunFile, limit: Limit) -> Self {
         if run.import.is_some() {
             return Self::of_cells(&run.distribution(limit.on), limit.limit_ns);
         }

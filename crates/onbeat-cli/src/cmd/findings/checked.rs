@@ -227,7 +227,7 @@ struct PrintedEvidence<'c> {
 }
 
 impl<'c> PrintedEvidence<'c> {
-    fn of(evidence: &'c RecordEvidence) -> Self {
+    fn new(evidence: &'c RecordEvidence) -> Self {
         match evidence {
             RecordEvidence::Moved(sentences) => Self { state: "moved", sentences, reason: None },
             RecordEvidence::Still => Self { state: "still", sentences: &[], reason: None },
@@ -239,7 +239,7 @@ impl<'c> PrintedEvidence<'c> {
 }
 
 impl<'c> PrintedFinding<'c> {
-    fn of(
+    fn new(
         CheckedTuning { record, finding, explained, evidence, worth }: &'c CheckedTuning,
     ) -> Self {
         Self {
@@ -250,7 +250,7 @@ impl<'c> PrintedFinding<'c> {
             effect: record.effect,
             share: explained.map(|explained| explained.lateness_share),
             explained: *explained,
-            evidence: evidence.as_ref().map(PrintedEvidence::of),
+            evidence: evidence.as_ref().map(PrintedEvidence::new),
             worth_here: worth.as_deref(),
             current: &finding.current,
             wanted: &finding.wanted,
@@ -279,7 +279,7 @@ pub(crate) fn json(
         counts: VerdictCounts::from_tunings(tunings),
         evidence: watched.map(|watched| &watched.evidence),
         wake_up_probe: watched.map(|watched| &watched.probe),
-        findings: tunings.iter().map(PrintedFinding::of).collect(),
+        findings: tunings.iter().map(PrintedFinding::new).collect(),
     })
 }
 

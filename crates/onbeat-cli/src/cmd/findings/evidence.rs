@@ -20,7 +20,7 @@ use super::spike_causes::SpikeCauses;
 use crate::cmd::so_far::counts_so_far;
 use crate::cmd::{Failure, runs, typed};
 use crate::signals::{self, OnUsr1};
-use crate::term::Progress;
+use crate::term::ProgressLine;
 
 /// What a machine did while it was watched.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ fn run_probe(
     let mut setting = setting.clone();
     let parts = (WAKE_UP.open)(&mut setting, &Given::default()).map_err(RunError::from)?;
     let interruptions = signals::watch(OnUsr1::Summary)?;
-    let progress = Progress::new(duration_ns as f64 / 1e9, is_quiet);
+    let progress = ProgressLine::new(duration_ns as f64 / 1e9, is_quiet);
     let mut report = |event: MeasurementEvent<'_>| {
         if let MeasurementEvent::Running { elapsed_s, recorder } = event {
             progress.show(elapsed_s, &counts_so_far(recorder));

@@ -12,7 +12,7 @@ pub(crate) fn add_remembered(tunings: &mut [CheckedTuning]) {
     match onbeat::worth::read(&state_directory()) {
         Ok(results) if results.is_empty() => {}
         Ok(results) => {
-            let machine = Machine::of(&Host::read());
+            let machine = Machine::from_host(&Host::read());
             for tuning in tunings {
                 tuning.worth =
                     newest(&results, &tuning.record.id, &machine).map(RememberedWorth::in_words);

@@ -14,11 +14,11 @@ use onbeat_tune::{HostFiles, LiveHost, UndoMode};
 use serde::Serialize;
 
 use super::plan_text::{self, ListExtent, counted};
-use super::question::{Answer, ask};
+use super::question::{UserAnswer, ask};
 use super::selection::{self, Selection, selection};
 use crate::cli_tune::TuneApplyOptions;
 use crate::cmd::failure::TuneFailure;
-use crate::cmd::{Failure, Verdict, repair_first, typed};
+use crate::cmd::{ExitVerdict, Failure, repair_first, typed};
 use crate::signals::{OnUsr1, watch};
 use crate::state::journal_directory;
 use crate::term::{Tone, advise, columns, fold, say};
@@ -26,7 +26,7 @@ use crate::term::{Tone, advise, columns, fold, say};
 /// Names the fields of what `tune apply --json` prints.
 const APPLY_SCHEMA: &str = "onbeat.tune-apply/1";
 
-pub(super) fn run(options: &TuneApplyOptions) -> Result<Verdict, Failure> {
+pub(super) fn run(options: &TuneApplyOptions) -> Result<ExitVerdict, Failure> {
     let host = LiveHost::killing_sessions_by(kill_session);
     let selected = selection(&options.selected, &options.checked, "apply")?;
     if !host.is_root() {
@@ -53,9 +53,9 @@ pub(super) fn run(options: &TuneApplyOptions) -> Result<Verdict, Failure> {
     }
     let steps = plan_text::now(&plan).count();
     let question = format!("Make these changes ({})?", counted(steps, "step"));
-    if steps > 0 && !options.yes && ask(&question, "apply")? == Answer::No {
+    if steps > 0 && !options.yes && ask(&question, "apply")? == UserAnswer::No {
         say(Tone::Plain, "nothing was changed");
-        return Ok(Verdict::CannotTell);
+        return Ok(ExitVerdict::CannotTell);
     }
 
     apply_now(&host, &plan, options)
@@ -63,7 +63,11 @@ pub(super) fn run(options: &TuneApplyOptions) -> Result<Verdict, Failure> {
 
 /// Applies a plan. Ctrl-C is answered when the change in progress has been made: see
 /// [`interrupted`].
-fn apply_now(host: &LiveHost, plan: &Plan, options: &TuneApplyOptions) -> Result<Verdict, Failure> {
+fn apply_now(
+    host: &LiveHost,
+    plan: &Plan,
+    options: &TuneApplyOptions,
+) -> Result<ExitVerdict, Failure> {
     let directory = journal_directory();
     let interruptions = watch(OnUsr1::Refuse)?;
     let request = ApplyRequest {
@@ -80,11 +84,11 @@ fn apply_now(host: &LiveHost, plan: &Plan, options: &TuneApplyOptions) -> Result
     }
 
     if options.json {
-        say(Tone::Plain, &serde_json::to_string(&PrintedApply::of(&applied))?);
+        say(Tone::Plain, &serde_json::to_string(&PrintedApply::new(&applied))?);
     } else {
         say(Tone::Plain, &fold::lines(&words(&applied), columns()));
     }
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 fn is_stopped(interruptions: &Interruptions) -> bool {
@@ -92,7 +96,7 @@ fn is_stopped(interruptions: &Interruptions) -> bool {
 }
 
 /// After Ctrl-C: undoes the changes of this command, and leaves those of earlier ones.
-fn interrupted(host: &LiveHost, journal: &Path) -> Result<Verdict, Failure> {
+fn interrupted(host: &LiveHost, journal: &Path) -> Result<ExitVerdict, Failure> {
     let undone = apply::undo_one(host, journal, UndoMode::Careful)?;
     let sentence = if undone.is_none_or(|undone| undone.is_settled()) {
         "interrupted: all changes of this command were undone"
@@ -100,13 +104,15 @@ fn interrupted(host: &LiveHost, journal: &Path) -> Result<Verdict, Failure> {
         "interrupted: not all changes could be undone; `sudo onbeat tune undo` tries again and prints why"
     };
     advise(Tone::Careful, sentence);
-    Ok(Verdict::CannotTell)
+    Ok(ExitVerdict::CannotTell)
 }
 
 /// What was done, what was refused, and how to undo it.
 fn words(applied: &Applied) -> String {
     let mut lines = Vec::new();
-    let (mut settings, mut steps, mut unneeded) = (0, 0, 0);
+    let mut settings = 0;
+    let mut steps = 0;
+    let mut unneeded = 0;
     for AppliedStep { id, target, outcome } in &applied.steps {
         match outcome {
             StepOutcome::Changed { settings: changed, refused } => {
@@ -161,14 +167,14 @@ struct PrintedStep<'a> {
 }
 
 impl<'a> PrintedApply<'a> {
-    fn of(applied: &'a Applied) -> Self {
-        let steps = applied.steps.iter().map(PrintedStep::of).collect();
+    fn new(applied: &'a Applied) -> Self {
+        let steps = applied.steps.iter().map(PrintedStep::new).collect();
         Self { schema: APPLY_SCHEMA, journal: applied.journal.as_deref(), steps }
     }
 }
 
 impl<'a> PrintedStep<'a> {
-    fn of(AppliedStep { id, target, outcome }: &'a AppliedStep) -> Self {
+    fn new(AppliedStep { id, target, outcome }: &'a AppliedStep) -> Self {
         let (outcome, settings, refused) = match outcome {
             StepOutcome::Changed { settings, refused } => {
                 ("changed", *settings, refused.iter().map(String::as_str).collect())

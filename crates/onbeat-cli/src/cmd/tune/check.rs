@@ -14,10 +14,10 @@ use crate::cmd::findings::checked::{self, CheckedTuning, VerdictCounts};
 use crate::cmd::findings::evidence::{self, WatchedMachine};
 use crate::cmd::findings::spike_causes::SpikeCauses;
 use crate::cmd::findings::{add_remembered, machine};
-use crate::cmd::{Failure, Verdict, check_cpu, runs, show};
+use crate::cmd::{ExitVerdict, Failure, check_cpu, runs, show};
 use crate::term::{Tone, advise, columns, fold, say};
 
-pub(super) fn run(options: &TuneCheckOptions) -> Result<Verdict, Failure> {
+pub(super) fn run(options: &TuneCheckOptions) -> Result<ExitVerdict, Failure> {
     let run = options.run.as_deref().map(RecordedLoop::read).transpose()?;
     let tree = machine::tree(options.query.from.as_deref())?;
     let (setup, because) = setup(&tree, &options.query.checked, run.as_ref())?;
@@ -51,7 +51,7 @@ pub(super) fn run(options: &TuneCheckOptions) -> Result<Verdict, Failure> {
         print_details(&tunings);
     }
 
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 /// What a run says about its loop and about the causes of its spikes.

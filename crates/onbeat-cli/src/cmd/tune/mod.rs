@@ -27,10 +27,10 @@ mod status;
 mod texts;
 mod undo;
 
-use super::{Failure, Verdict};
+use super::{ExitVerdict, Failure};
 use crate::cli_tune::Tune;
 
-pub(crate) fn run(command: &Tune) -> Result<Verdict, Failure> {
+pub(crate) fn run(command: &Tune) -> Result<ExitVerdict, Failure> {
     match command {
         Tune::Check(options) => check::run(options),
         Tune::Explain(options) => texts::explain(options),

@@ -13,13 +13,13 @@ use serde::Serialize;
 
 use super::boot_settings::{self, PersistPlan};
 use super::plan_text::{change, counted};
-use super::question::{Answer, ask};
+use super::question::{UserAnswer, ask};
 use super::selection::{Selection, selection};
 use super::status::{PrintedValue, persisted_words};
 use crate::cli_tune::TunePersistOptions;
 use crate::cmd::failure::TuneFailure;
 use crate::cmd::findings::machine;
-use crate::cmd::{Failure, Verdict, typed};
+use crate::cmd::{ExitVerdict, Failure, typed};
 use crate::term::{Tone, columns, fold, say};
 
 /// Names the fields of what `tune persist PLAN --json` prints.
@@ -31,7 +31,7 @@ const PERSISTED_SCHEMA: &str = "onbeat.tune-persisted/1";
 /// Steps of one tuning that are listed.
 const MOST_LISTED: usize = 4;
 
-pub(super) fn run(options: &TunePersistOptions) -> Result<Verdict, Failure> {
+pub(super) fn run(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
     let is_named = !options.selected.what.is_empty() || options.selected.profile.is_some();
     match (options.remove, is_named) {
         (true, _) => remove_all(options),
@@ -52,7 +52,7 @@ fn admit(root: &Path) -> Result<(), TuneFailure> {
     Err(TuneFailure::PersistNeedsRoot { root: root.to_owned(), command: typed().join(" ") })
 }
 
-fn write(options: &TunePersistOptions) -> Result<Verdict, Failure> {
+fn write(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
     let selected = selection(&options.selected, &options.checked, "persist")?;
     admit(&options.root)?;
     let made = match selected {
@@ -70,21 +70,21 @@ fn write(options: &TunePersistOptions) -> Result<Verdict, Failure> {
     }
     if !options.yes {
         let question = format!("Write them below {}?", options.root.display());
-        if ask(&question, "persist")? == Answer::No {
+        if ask(&question, "persist")? == UserAnswer::No {
             line(Tone::Plain, "nothing was changed");
-            return Ok(Verdict::CannotTell);
+            return Ok(ExitVerdict::CannotTell);
         }
     }
 
     let written = onbeat_tune::persist(&options.root, &made.settings).map_err(TuneFailure::from)?;
     if options.json {
-        let printed = PrintedPersist::of(&written, &made.not_persisted);
+        let printed = PrintedPersist::new(&written, &made.not_persisted);
         say(Tone::Plain, &serde_json::to_string(&printed)?);
     } else {
         print_written(&written);
         print_removal(&options.root);
     }
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 fn print_settings(made: &PersistPlan) {
@@ -171,14 +171,14 @@ fn print_follow_ups(follow_ups: &[FollowUp]) {
     }
 }
 
-fn remove_all(options: &TunePersistOptions) -> Result<Verdict, Failure> {
+fn remove_all(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
     admit(&options.root)?;
     let mode = if options.force { UndoMode::Force } else { UndoMode::Careful };
     let removed = remove(&options.root, mode).map_err(TuneFailure::from)?;
     let is_left = |outcome: RemovalOutcome| outcome == RemovalOutcome::ChangedSince;
     let left = removed.files.iter().any(|(_, outcome)| is_left(*outcome));
     if options.json {
-        say(Tone::Plain, &serde_json::to_string(&PrintedRemoval::of(&removed))?);
+        say(Tone::Plain, &serde_json::to_string(&PrintedRemoval::new(&removed))?);
     } else if removed.files.is_empty() {
         line(Tone::Plain, "nothing to remove: nothing is persisted");
     } else {
@@ -188,7 +188,7 @@ fn remove_all(options: &TunePersistOptions) -> Result<Verdict, Failure> {
         }
         print_follow_ups(&removed.follow_ups);
     }
-    Ok(if left { Verdict::CannotTell } else { Verdict::Holds })
+    Ok(if left { ExitVerdict::CannotTell } else { ExitVerdict::Holds })
 }
 
 const fn outcome_words(outcome: RemovalOutcome) -> &'static str {
@@ -205,28 +205,28 @@ const fn outcome_words(outcome: RemovalOutcome) -> &'static str {
     }
 }
 
-fn show(options: &TunePersistOptions) -> Result<Verdict, Failure> {
+fn show(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
     admit(&options.root)?;
     let values = confirm(&options.root).map_err(TuneFailure::from)?;
     if options.json {
         let printed = PrintedPersisted {
             schema: PERSISTED_SCHEMA,
-            persisted: values.iter().map(PrintedValue::of).collect(),
+            persisted: values.iter().map(PrintedValue::new).collect(),
         };
         say(Tone::Plain, &serde_json::to_string(&printed)?);
-        return Ok(Verdict::Holds);
+        return Ok(ExitVerdict::Holds);
     }
 
     if values.is_empty() {
         line(Tone::Plain, "nothing is persisted; name a plan file or tunings to persist");
-        return Ok(Verdict::Holds);
+        return Ok(ExitVerdict::Holds);
     }
     for value in &values {
         let tone = if value.state == ConfirmedState::Differs { Tone::Careful } else { Tone::Plain };
         line(tone, &persisted_words(value));
     }
     print_removal(&options.root);
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 #[derive(Serialize)]
@@ -254,7 +254,7 @@ struct PrintedNotPersisted<'p> {
 }
 
 impl<'p> PrintedPersist<'p> {
-    fn of(written: &'p Persisted, not_persisted: &'p [NotPersisted]) -> Self {
+    fn new(written: &'p Persisted, not_persisted: &'p [NotPersisted]) -> Self {
         let left = |one: &'p NotPersisted| PrintedNotPersisted { id: &one.id, why: &one.why };
         Self {
             schema: PERSIST_SCHEMA,
@@ -282,7 +282,7 @@ struct PrintedRemovedFile<'p> {
 }
 
 impl<'p> PrintedRemoval<'p> {
-    fn of(removed: &'p Removed) -> Self {
+    fn new(removed: &'p Removed) -> Self {
         let file = |(path, outcome): &'p (String, RemovalOutcome)| PrintedRemovedFile {
             path,
             outcome: match outcome {

@@ -11,10 +11,10 @@ use super::selection;
 use crate::cli_tune::TunePlanOptions;
 use crate::cmd::failure::TuneFailure;
 use crate::cmd::findings::machine;
-use crate::cmd::{Failure, Verdict};
+use crate::cmd::{ExitVerdict, Failure};
 use crate::term::{Tone, columns, fold, say};
 
-pub(super) fn run(options: &TunePlanOptions) -> Result<Verdict, Failure> {
+pub(super) fn run(options: &TunePlanOptions) -> Result<ExitVerdict, Failure> {
     let tunings = if options.ids.is_empty() {
         Tunings::Profile(options.profile.unwrap_or(PlanProfile::Robot1k))
     } else {
@@ -28,12 +28,12 @@ pub(super) fn run(options: &TunePlanOptions) -> Result<Verdict, Failure> {
 
     if options.query.json {
         say(Tone::Plain, &serde_json::to_string(&plan)?);
-        return Ok(Verdict::Holds);
+        return Ok(ExitVerdict::Holds);
     }
 
     plan_text::print(&plan, if options.full { ListExtent::Full } else { ListExtent::Short });
     say(Tone::Plain, &fold::lines(&next_step(&plan, options), columns()));
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 fn next_step(plan: &Plan, options: &TunePlanOptions) -> String {

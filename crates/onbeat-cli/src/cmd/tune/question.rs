@@ -6,14 +6,14 @@ use crate::cmd::failure::TuneFailure;
 
 /// The answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum UserAnswer {
     Yes,
     No,
 }
 
 /// Asks whether to go ahead; `what` names the question where nobody can answer on a terminal.
 /// Anything but `y` or `yes` is a no, the end of the input too.
-pub(super) fn ask(text: &str, what: &'static str) -> Result<Answer, TuneFailure> {
+pub(super) fn ask(text: &str, what: &'static str) -> Result<UserAnswer, TuneFailure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(TuneFailure::Unanswered { question: what });
     }
@@ -22,5 +22,5 @@ pub(super) fn ask(text: &str, what: &'static str) -> Result<Answer, TuneFailure>
     let asked = write!(io::stderr(), "{text} [y/N] ").and_then(|()| io::stderr().flush());
     asked.and_then(|()| io::stdin().read_line(&mut line)).map_err(TuneFailure::Answer)?;
     let is_yes = matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes");
-    Ok(if is_yes { Answer::Yes } else { Answer::No })
+    Ok(if is_yes { UserAnswer::Yes } else { UserAnswer::No })
 }

@@ -16,7 +16,7 @@ use super::plan_text::{counted, value};
 use super::record;
 use crate::cli_tune::TuneStatusOptions;
 use crate::cmd::failure::TuneFailure;
-use crate::cmd::{Failure, Verdict, show};
+use crate::cmd::{ExitVerdict, Failure, show};
 use crate::term::{Tone, columns, fold, say};
 
 /// Names the fields of what `tune status --json` prints.
@@ -25,14 +25,14 @@ const STATUS_SCHEMA: &str = "onbeat.tune-status/1";
 /// are.
 const MOST_LISTED: usize = 4;
 
-pub(super) fn run(options: TuneStatusOptions) -> Result<Verdict, Failure> {
+pub(super) fn run(options: TuneStatusOptions) -> Result<ExitVerdict, Failure> {
     let host = LiveHost::killing_sessions_by(kill_session);
     let journals = record::applied(&host, &record::directory(&host)?)?;
     let persisted = confirm(Path::new("/")).map_err(TuneFailure::from)?;
     if options.json {
-        let printed = PrintedStatus::of(&journals, &persisted);
+        let printed = PrintedStatus::new(&journals, &persisted);
         say(Tone::Plain, &serde_json::to_string(&printed)?);
-        return Ok(Verdict::Holds);
+        return Ok(ExitVerdict::Holds);
     }
 
     if journals.is_empty() && persisted.is_empty() {
@@ -45,7 +45,7 @@ pub(super) fn run(options: TuneStatusOptions) -> Result<Verdict, Failure> {
         say(Tone::Plain, "undo  sudo onbeat tune undo");
     }
     print_persisted(&persisted, options.full);
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 fn print_journal(journal: &AppliedJournal, is_full: bool) {
@@ -186,7 +186,7 @@ pub(super) struct PrintedValue<'s> {
 }
 
 impl<'s> PrintedStatus<'s> {
-    fn of(journals: &'s [AppliedJournal], persisted: &'s [PersistedValue]) -> Self {
+    fn new(journals: &'s [AppliedJournal], persisted: &'s [PersistedValue]) -> Self {
         let journal = |journal: &'s AppliedJournal| PrintedJournal {
             command: &journal.head.command,
             started_unix_s: journal.head.started_unix_s,
@@ -198,19 +198,19 @@ impl<'s> PrintedStatus<'s> {
                 (false, true) => "in_progress",
                 (false, false) => "interrupted",
             },
-            changes: journal.changes.iter().map(PrintedChange::of).collect(),
+            changes: journal.changes.iter().map(PrintedChange::new).collect(),
         };
 
         Self {
             schema: STATUS_SCHEMA,
             applied: journals.iter().map(journal).collect(),
-            persisted: persisted.iter().map(PrintedValue::of).collect(),
+            persisted: persisted.iter().map(PrintedValue::new).collect(),
         }
     }
 }
 
 impl<'s> PrintedChange<'s> {
-    fn of(change: &'s AppliedChange) -> Self {
+    fn new(change: &'s AppliedChange) -> Self {
         let AppliedChange { id, setting, old, new, state } = change;
         let (word, now, why) = match state {
             ChangeState::InEffect => ("in_effect", None, None),
@@ -224,7 +224,7 @@ impl<'s> PrintedChange<'s> {
 }
 
 impl<'s> PrintedValue<'s> {
-    pub(super) fn of(one: &'s PersistedValue) -> Self {
+    pub(super) fn new(one: &'s PersistedValue) -> Self {
         let state = match one.state {
             ConfirmedState::Holds => "in_effect",
             ConfirmedState::AwaitsReboot => "awaits_reboot",

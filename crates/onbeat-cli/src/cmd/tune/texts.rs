@@ -16,7 +16,7 @@ use super::plan_text::counted;
 use crate::cli_tune::{TuneCaptureOptions, TuneExplainOptions, TuneLintOptions};
 use crate::cmd::failure::TuneFailure;
 use crate::cmd::findings::machine;
-use crate::cmd::{Failure, Verdict};
+use crate::cmd::{ExitVerdict, Failure};
 use crate::term::{Tone, advise, columns, fold, put, say};
 
 /// Names the fields of what `tune explain --json` prints.
@@ -32,7 +32,7 @@ struct PrintedExplanations<'e> {
     tunings: &'e [TuningExplanation],
 }
 
-pub(super) fn explain(options: &TuneExplainOptions) -> Result<Verdict, Failure> {
+pub(super) fn explain(options: &TuneExplainOptions) -> Result<ExitVerdict, Failure> {
     let tree = machine::tree(options.query.from.as_deref())?;
     let setup = machine::setup(&options.query.checked);
     let choice = machine::choice(&options.query.checked);
@@ -51,12 +51,12 @@ pub(super) fn explain(options: &TuneExplainOptions) -> Result<Verdict, Failure> 
     if options.query.json {
         let printed = PrintedExplanations { schema: EXPLAIN_SCHEMA, tunings: &tunings };
         say(Tone::Plain, &serde_json::to_string(&printed)?);
-        return Ok(Verdict::Holds);
+        return Ok(ExitVerdict::Holds);
     }
 
     let texts: Vec<String> = tunings.iter().map(|one| folded(&one.to_string())).collect();
     say(Tone::Plain, &texts.join("\n\n"));
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 /// A text of the library, folded again where the terminal is narrower than it.
@@ -65,7 +65,7 @@ fn folded(text: &str) -> String {
     if columns() < TEXT_WIDTH { fold::lines(text, columns()) } else { text.to_owned() }
 }
 
-pub(super) fn lint(options: &TuneLintOptions) -> Result<Verdict, Failure> {
+pub(super) fn lint(options: &TuneLintOptions) -> Result<ExitVerdict, Failure> {
     let cannot_read = |source| Failure::File { what: "read", path: options.file.clone(), source };
     let text = read_text(&options.file).map_err(cannot_read)?;
     let subject = options.subject.map_or_else(|| LintSubject::guess(&text), LintSubject::from);
@@ -79,7 +79,7 @@ pub(super) fn lint(options: &TuneLintOptions) -> Result<Verdict, Failure> {
     } else {
         say(Tone::Plain, report.to_string().trim_end());
     }
-    Ok(if report.problems().next().is_some() { Verdict::Broken } else { Verdict::Holds })
+    Ok(if report.problems().next().is_some() { ExitVerdict::Broken } else { ExitVerdict::Holds })
 }
 
 /// Reads a file, or standard input for `-`; bytes that are not UTF-8 are replaced.
@@ -103,7 +103,7 @@ struct PrintedCapture<'c> {
     bytes: usize,
 }
 
-pub(super) fn capture(options: &TuneCaptureOptions) -> Result<Verdict, Failure> {
+pub(super) fn capture(options: &TuneCaptureOptions) -> Result<ExitVerdict, Failure> {
     let mut archive = Vec::new();
     let summary = write_capture(&HostTree::live(), &options.about, &mut archive)
         .map_err(|source| TuneFailure::Capture { path: options.file.clone(), source })?;
@@ -137,5 +137,5 @@ pub(super) fn capture(options: &TuneCaptureOptions) -> Result<Verdict, Failure> 
             format!("{refused} could not be read as this user; as root the archive holds more");
         advise(Tone::Careful, &sentence);
     }
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }

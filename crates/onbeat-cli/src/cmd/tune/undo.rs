@@ -8,19 +8,19 @@ use onbeat_tune::apply::status::ChangeState;
 use onbeat_tune::apply::{self, AppliedChange, AppliedJournal};
 use onbeat_tune::journal::Undone;
 use onbeat_tune::repair::Ending;
-use onbeat_tune::{LiveHost, Outcome, Repaired, UndoMode};
+use onbeat_tune::{ChangeOutcome, LiveHost, Repaired, UndoMode};
 use serde::Serialize;
 
 use super::plan_text::{counted, value};
 use super::record;
 use crate::cli_tune::TuneUndoOptions;
-use crate::cmd::{Failure, Verdict, show};
+use crate::cmd::{ExitVerdict, Failure, show};
 use crate::term::{Tone, columns, fold, say};
 
 /// Names the fields of what `tune undo --json` prints.
 const UNDO_SCHEMA: &str = "onbeat.tune-undo/1";
 
-pub(super) fn run(options: TuneUndoOptions) -> Result<Verdict, Failure> {
+pub(super) fn run(options: TuneUndoOptions) -> Result<ExitVerdict, Failure> {
     let host = LiveHost::killing_sessions_by(kill_session);
     let directory = record::directory(&host)?;
     if options.dry_run {
@@ -35,11 +35,11 @@ pub(super) fn run(options: TuneUndoOptions) -> Result<Verdict, Failure> {
     let repaired = apply::undo(&host, &directory, mode)?;
     let is_settled = repaired.iter().all(Repaired::is_settled);
     if options.json {
-        say(Tone::Plain, &serde_json::to_string(&PrintedUndo::of(&repaired, is_settled))?);
+        say(Tone::Plain, &serde_json::to_string(&PrintedUndo::new(&repaired, is_settled))?);
     } else {
         print(&repaired);
     }
-    Ok(if is_settled { Verdict::Holds } else { Verdict::CannotTell })
+    Ok(if is_settled { ExitVerdict::Holds } else { ExitVerdict::CannotTell })
 }
 
 fn print(repaired: &[Repaired]) {
@@ -80,11 +80,12 @@ fn sentences(repaired: &Repaired) -> Vec<(Tone, String)> {
 }
 
 fn sentences_of_undone(who: &str, undone: &[Undone]) -> Vec<(Tone, String)> {
-    let is_restored =
-        |one: &&Undone| matches!(one.outcome, Outcome::Restored | Outcome::Narrowed { .. });
+    let is_restored = |one: &&Undone| {
+        matches!(one.outcome, ChangeOutcome::Restored | ChangeOutcome::Narrowed { .. })
+    };
     let restored: Vec<&Undone> = undone.iter().filter(is_restored).collect();
-    let already = undone.iter().filter(|one| one.outcome == Outcome::Already).count();
-    let gone = undone.iter().filter(|one| one.outcome == Outcome::Gone).count();
+    let already = undone.iter().filter(|one| one.outcome == ChangeOutcome::Already).count();
+    let gone = undone.iter().filter(|one| one.outcome == ChangeOutcome::Gone).count();
 
     let mut parts = vec![format!(
         "{} of {} restored{}",
@@ -108,24 +109,24 @@ fn particular(Undone { intent, outcome }: &Undone) -> Option<(Tone, String)> {
     let name = intent.key.name();
     let old = intent.old.trim();
     let sentence = match outcome {
-        Outcome::Changed { now } => {
+        ChangeOutcome::Changed { now } => {
             let now = now.trim();
             format!(
                 "{name} not restored: it is now \"{now}\", which onbeat did not write; before it was \"{old}\". \
                  `onbeat tune undo --force` restores that, `onbeat tune undo --forget` drops it from the record"
             )
         }
-        Outcome::Failed { reason } => format!(
+        ChangeOutcome::Failed { reason } => format!(
             "cannot restore {name} to \"{old}\": {reason}. It stays on record: `onbeat tune undo` tries again, \
              `onbeat tune undo --forget` drops it"
         ),
-        Outcome::Narrowed { given, offline } => format!(
+        ChangeOutcome::Narrowed { given, offline } => format!(
             "restored {name} to \"{given}\": before it was \"{old}\", and CPU {offline} is now offline"
         ),
-        Outcome::Forgotten { why } => {
+        ChangeOutcome::Forgotten { why } => {
             format!("dropped {name} from the record: {why}; before it was \"{old}\"")
         }
-        Outcome::Restored | Outcome::Already | Outcome::Gone => return None,
+        ChangeOutcome::Restored | ChangeOutcome::Already | ChangeOutcome::Gone => return None,
     };
 
     Some((Tone::Careful, sentence))
@@ -146,10 +147,10 @@ fn by_noun(undone: &[&Undone]) -> String {
 }
 
 /// What an undo would do, from the values now.
-fn would_undo(journals: &[AppliedJournal], is_json: bool) -> Result<Verdict, Failure> {
+fn would_undo(journals: &[AppliedJournal], is_json: bool) -> Result<ExitVerdict, Failure> {
     if is_json {
         say(Tone::Plain, &serde_json::to_string(&PrintedUndo::planned(journals))?);
-        return Ok(Verdict::Holds);
+        return Ok(ExitVerdict::Holds);
     }
 
     let line = |tone, text: &str| say(tone, &fold::lines(text, columns()));
@@ -169,7 +170,7 @@ fn would_undo(journals: &[AppliedJournal], is_json: bool) -> Result<Verdict, Fai
             line(Tone::Plain, &format!("  {}", would(change)));
         }
     }
-    Ok(Verdict::Holds)
+    Ok(ExitVerdict::Holds)
 }
 
 fn would(change: &AppliedChange) -> String {
@@ -212,12 +213,12 @@ struct PrintedUndone<'u> {
 }
 
 impl<'u> PrintedUndo<'u> {
-    fn of(repaired: &'u [Repaired], settled: bool) -> Self {
+    fn new(repaired: &'u [Repaired], settled: bool) -> Self {
         let changes = repaired.iter().flat_map(|one| {
             let command = one.head.as_ref().map_or("", |head| head.command.as_str());
             let undone: &[Undone] =
                 if let Ending::Undone(undone) = &one.ending { undone } else { &[] };
-            undone.iter().map(move |undone| PrintedUndone::of(command, undone))
+            undone.iter().map(move |undone| PrintedUndone::new(command, undone))
         });
         Self { schema: UNDO_SCHEMA, dry_run: false, settled, changes: changes.collect() }
     }
@@ -234,17 +235,19 @@ impl<'u> PrintedUndo<'u> {
 }
 
 impl<'u> PrintedUndone<'u> {
-    fn of(command: &'u str, Undone { intent, outcome }: &'u Undone) -> Self {
+    fn new(command: &'u str, Undone { intent, outcome }: &'u Undone) -> Self {
         let (word, why) = match outcome {
-            Outcome::Restored => ("restored", None),
-            Outcome::Already => ("already", None),
-            Outcome::Changed { now } => ("changed_since", Some(now.as_str())),
-            Outcome::Gone => ("gone", None),
-            Outcome::Narrowed { given, .. } => ("narrowed", Some(given.as_str())),
-            Outcome::Forgotten { why } => ("forgotten", Some(why.as_str())),
-            Outcome::Failed { reason } => ("failed", Some(reason.as_str())),
+            ChangeOutcome::Restored => ("restored", None),
+            ChangeOutcome::Already => ("already", None),
+            ChangeOutcome::Changed { now } => ("changed_since", Some(now.as_str())),
+            ChangeOutcome::Gone => ("gone", None),
+            ChangeOutcome::Narrowed { given, .. } => ("narrowed", Some(given.as_str())),
+            ChangeOutcome::Forgotten { why } => ("forgotten", Some(why.as_str())),
+            ChangeOutcome::Failed { reason } => ("failed", Some(reason.as_str())),
         };
-        let (id, old, new) = (&intent.id, &intent.old, &intent.new);
+        let id = &intent.id;
+        let old = &intent.old;
+        let new = &intent.new;
         Self { command, id, setting: intent.key.name(), old, new, outcome: word, why }
     }
 

@@ -30,7 +30,8 @@ pub(super) fn module(
         work.create_whole(&built, |tree| {
             let headers = unpack_headers(release, work, source, tree)?;
             build(release, &headers, &tree.join("wires"))?;
-            let (from, to) = (tree.join("wires").join(&file), tree.join(&file));
+            let from = tree.join("wires").join(&file);
+            let to = tree.join(&file);
             fs::rename(&from, &to).map_err(VmError::writing(&to))?;
             // 80 MB that are needed once.
             for below in ["usr", "wires"] {

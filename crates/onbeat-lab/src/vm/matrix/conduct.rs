@@ -9,9 +9,9 @@ use std::thread;
 use onbeat::record::Series;
 
 use super::results::LabResults;
-use super::store::Store;
+use super::store::LabStore;
 use super::{Experiment, Matrix, StoredExperiment};
-use crate::vm::clock::{Clock, Virtual};
+use crate::vm::clock::{Virtual, VmClock};
 use crate::vm::replay::{Replay, ReplayTarget, replay};
 use crate::vm::work_directory::hex_digest;
 use crate::vm::{BootImage, Guest, GuestResult, Job, VmError, WorkDirectory, qemu_version};
@@ -79,7 +79,7 @@ pub enum LabEvent<'e> {
 
 /// An experiment that is ready to run.
 #[derive(Debug)]
-struct Prepared<C: Clock> {
+struct Prepared<C: VmClock> {
     experiment: Experiment,
     guest: Guest<C>,
     job: Job,
@@ -95,14 +95,14 @@ impl Laboratory<'_> {
     /// # Errors
     /// When QEMU is missing, a guest's description is contradictory, or results cannot be stored.
     /// An experiment that fails is not an error: see [`LabResults::failed`].
-    pub fn conduct<C: Clock>(
+    pub fn conduct<C: VmClock>(
         &self,
         matrix: &Matrix,
         clock: impl Fn(u32) -> C,
         stop: &AtomicBool,
         report: &mut dyn FnMut(LabEvent<'_>),
     ) -> Result<LabResults<C>, VmError> {
-        let store = Store::open(self.out)?;
+        let store = LabStore::open(self.out)?;
         let mut prepared = self.prepare(matrix, clock, &store)?;
         let queue = queue(&prepared, self.repetition);
         let stored = prepared.iter().filter(|one| one.stored.is_some()).count();
@@ -115,7 +115,8 @@ impl Laboratory<'_> {
         let tasks: Vec<(usize, Guest<C>, Job)> = queue.iter().map(task).collect();
 
         let mut failed: Vec<(Experiment, String)> = Vec::new();
-        let (mut differing, mut compared) = (Vec::new(), 0);
+        let mut differing = Vec::new();
+        let mut compared = 0;
         let mut keep = |index: usize, ran: Result<GuestResult<C>, VmError>| {
             let one = &mut prepared[index];
             let result = match ran.and_then(|result| result.succeeded().map(|()| result)) {
@@ -164,7 +165,7 @@ impl Laboratory<'_> {
         kernel: Option<&str>,
         stop: &AtomicBool,
     ) -> Result<(StoredExperiment, Replay), VmError> {
-        let store = Store::open(self.out)?;
+        let store = LabStore::open(self.out)?;
         let mut worst = None;
         for one in self.prepare(matrix, clock, &store)? {
             let Some(stored) = &one.stored else { continue };
@@ -186,11 +187,11 @@ impl Laboratory<'_> {
     }
 
     /// Describes every experiment's guest and looks for stored results.
-    fn prepare<C: Clock>(
+    fn prepare<C: VmClock>(
         &self,
         matrix: &Matrix,
         clock: impl Fn(u32) -> C,
-        store: &Store,
+        store: &LabStore,
     ) -> Result<Vec<Prepared<C>>, VmError> {
         let qemu = qemu_version()?;
         let mut all = Vec::new();
@@ -214,7 +215,7 @@ impl Laboratory<'_> {
 
     /// Runs guests in threads of their own and hands over their results, in the order in which
     /// they end, until one cannot be handed over.
-    fn run_all<C: Clock>(
+    fn run_all<C: VmClock>(
         &self,
         tasks: &[(usize, Guest<C>, Job)],
         stop: &AtomicBool,
@@ -237,7 +238,8 @@ impl Laboratory<'_> {
 
         thread::scope(|scope| {
             for _ in 0..self.jobs.clamp(1, tasks.len().max(1)) {
-                let (work, send) = (&work, send.clone());
+                let work = &work;
+                let send = send.clone();
                 scope.spawn(move || work(send));
             }
             drop(send);
@@ -256,7 +258,7 @@ impl Laboratory<'_> {
 
 /// Indexes of the experiments to run, in order; one that is to be compared stands there as often as
 /// it is run.
-fn queue<C: Clock>(prepared: &[Prepared<C>], repetition: Repetition) -> Vec<usize> {
+fn queue<C: VmClock>(prepared: &[Prepared<C>], repetition: Repetition) -> Vec<usize> {
     let again = match repetition {
         Repetition::Reuse => 0,
         Repetition::Compare { times } => usize::from(times),

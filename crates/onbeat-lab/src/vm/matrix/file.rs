@@ -10,7 +10,7 @@ use onbeat::load::Load;
 use serde::Deserialize;
 
 use super::tuning::LabTuning;
-use super::{ClockChoice, KernelChoice, KernelOrigin, Matrix, MatrixError, Named};
+use super::{ClockChoice, KernelChoice, KernelOrigin, Matrix, MatrixError, NamedEntry};
 
 /// Largest number of experiments of a file.
 const MOST_EXPERIMENTS: usize = 10_000;
@@ -22,7 +22,7 @@ const USUAL_SHIFT: u8 = 3;
 /// The whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct FileTable {
+struct LabTable {
     clock: ClockWord,
     shift: Option<u8>,
     duration_ms: u64,
@@ -39,7 +39,7 @@ struct FileTable {
     seeds: Seeds,
 }
 
-impl Default for FileTable {
+impl Default for LabTable {
     fn default() -> Self {
         Self {
             clock: ClockWord::Virtual,
@@ -113,14 +113,14 @@ enum Seeds {
 
 /// Reads the text of a file. Paths in it are relative to `directory`.
 pub(super) fn parse(text: &str, directory: &Path) -> Result<Matrix, MatrixError> {
-    let table: FileTable = toml::from_str(text).map_err(|error| syntax(text, &error))?;
+    let table: LabTable = toml::from_str(text).map_err(|error| syntax(text, &error))?;
     let clock = clock(&table)?;
     let kernels = table.kernels.iter().map(|entry| kernel(entry, directory));
     let kernels: Vec<KernelChoice> = kernels.collect::<Result<_, _>>()?;
-    let tunings: Vec<Named<LabTuning>> =
+    let tunings: Vec<NamedEntry<LabTuning>> =
         table.tunings.iter().map(|word| tuning(word)).collect::<Result<_, _>>()?;
-    let loads: Vec<Named<Load>> = table.loads.iter().map(load).collect::<Result<_, _>>()?;
-    let command_lines: Vec<Named<Vec<String>>> =
+    let loads: Vec<NamedEntry<Load>> = table.loads.iter().map(load).collect::<Result<_, _>>()?;
+    let command_lines: Vec<NamedEntry<Vec<String>>> =
         table.command_lines.iter().map(command_line).collect();
     let seeds = seeds(table.seeds)?;
     let measure: Vec<String> = table.measure.split_whitespace().map(str::to_owned).collect();
@@ -167,7 +167,7 @@ fn syntax(text: &str, error: &toml::de::Error) -> MatrixError {
     MatrixError::Syntax { line, column, why: error.message().to_owned() }
 }
 
-fn clock(table: &FileTable) -> Result<ClockChoice, MatrixError> {
+fn clock(table: &LabTable) -> Result<ClockChoice, MatrixError> {
     match (table.clock, table.shift) {
         (ClockWord::Virtual, shift) => match shift.unwrap_or(USUAL_SHIFT) {
             shift @ 0..=LARGEST_SHIFT => Ok(ClockChoice::Virtual { shift }),
@@ -209,28 +209,28 @@ fn kernel(entry: &KernelEntry, directory: &Path) -> Result<KernelChoice, MatrixE
     Ok(KernelChoice { name: table.name.clone(), origin })
 }
 
-fn command_line(entry: &CommandLineEntry) -> Named<Vec<String>> {
+fn command_line(entry: &CommandLineEntry) -> NamedEntry<Vec<String>> {
     let (name, words) = match entry {
         CommandLineEntry::Words(words) => (words, words),
         CommandLineEntry::Named { name, words } => (name, words),
     };
     let words = words.split_whitespace().map(str::to_owned).collect();
-    Named { name: name.clone(), value: words }
+    NamedEntry { name: name.clone(), value: words }
 }
 
-fn tuning(word: &str) -> Result<Named<LabTuning>, MatrixError> {
+fn tuning(word: &str) -> Result<NamedEntry<LabTuning>, MatrixError> {
     let parsed: CellTuning =
         word.parse().map_err(|error| MatrixError::Tuning { source: Box::new(error) })?;
-    Ok(Named { name: word.to_owned(), value: LabTuning::new(word, &parsed)? })
+    Ok(NamedEntry { name: word.to_owned(), value: LabTuning::new(word, &parsed)? })
 }
 
-fn load(entry: &LoadEntry) -> Result<Named<Load>, MatrixError> {
+fn load(entry: &LoadEntry) -> Result<NamedEntry<Load>, MatrixError> {
     let (name, load) = match entry {
         LoadEntry::Load(load) => (load, load),
         LoadEntry::Named { name, load } => (name, load),
     };
     let value = load.parse().map_err(|source| MatrixError::Load { source: Box::new(source) })?;
-    Ok(Named { name: name.clone(), value })
+    Ok(NamedEntry { name: name.clone(), value })
 }
 
 /// Refuses a list that is empty or has a name twice.

@@ -167,14 +167,14 @@ impl KernelChoice {
 
 /// An entry of a list with its name in tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Named<T> {
+struct NamedEntry<T> {
     name: String,
     value: T,
 }
 
 /// A cell of a laboratory, by the names of its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cell {
+pub struct LabCell {
     /// Kernel.
     pub kernel: String,
     /// Command line.
@@ -189,7 +189,7 @@ pub struct Cell {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Experiment {
     /// The cell.
-    pub cell: Cell,
+    pub cell: LabCell,
     /// The seed, of QEMU's random numbers and of the delay before the measurement.
     pub seed: u32,
     /// Indexes of kernel, command line, tuning and load in their lists.
@@ -214,9 +214,9 @@ pub struct Experiment {
 pub struct Matrix {
     clock: ClockChoice,
     kernels: Vec<KernelChoice>,
-    command_lines: Vec<Named<Vec<String>>>,
-    tunings: Vec<Named<LabTuning>>,
-    loads: Vec<Named<Load>>,
+    command_lines: Vec<NamedEntry<Vec<String>>>,
+    tunings: Vec<NamedEntry<LabTuning>>,
+    loads: Vec<NamedEntry<Load>>,
     seeds: Vec<u32>,
     duration: Duration,
     period: Duration,
@@ -287,12 +287,15 @@ impl Matrix {
     }
 
     /// A cell by its number, with the indexes of its parts: the load varies first, the kernel last.
-    fn cell(&self, number: usize) -> ([usize; 4], Cell) {
-        let (rest, load) = (number / self.loads.len(), number % self.loads.len());
-        let (rest, tuning) = (rest / self.tunings.len(), rest % self.tunings.len());
-        let (kernel, line) = (rest / self.command_lines.len(), rest % self.command_lines.len());
+    fn cell(&self, number: usize) -> ([usize; 4], LabCell) {
+        let rest = number / self.loads.len();
+        let load = number % self.loads.len();
+        let tuning = rest % self.tunings.len();
+        let rest = rest / self.tunings.len();
+        let kernel = rest / self.command_lines.len();
+        let line = rest % self.command_lines.len();
 
-        let cell = Cell {
+        let cell = LabCell {
             kernel: self.kernels[kernel].name.clone(),
             command_line: self.command_lines[line].name.clone(),
             tuning: self.tunings[tuning].name.clone(),

@@ -7,14 +7,14 @@ use onbeat::record::{Distribution, Moments, Series};
 use onbeat::report::Statistics;
 use onbeat::report::table::{Column, Row, Table};
 
-use super::{Cell, Experiment, StoredExperiment};
+use super::{Experiment, LabCell, StoredExperiment};
 use crate::vm::VmError;
-use crate::vm::clock::{Clock, Free, Measures};
-use crate::vm::figures::{Figures, in_us};
+use crate::vm::clock::{Free, Measures, VmClock};
+use crate::vm::figures::{GuestFigures, in_us};
 
 /// Results of a laboratory whose guests ran by clock `C`.
 #[derive(Clone, Debug)]
-pub struct LabResults<C: Clock> {
+pub struct LabResults<C: VmClock> {
     /// Experiments with results, in the order of the file.
     pub stored: Vec<StoredExperiment>,
     /// Experiments that failed, with the reason.
@@ -32,11 +32,11 @@ pub struct LabResults<C: Clock> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellFigures<C: Measures> {
     /// The cell.
-    pub cell: Cell,
+    pub cell: LabCell,
     /// Number of guests.
     pub guests: usize,
     /// Figures over the samples of all guests.
-    pub figures: Figures<C>,
+    pub figures: GuestFigures<C>,
     /// The seed with the largest sample; of equal ones the first.
     pub worst_seed: u32,
     /// Directory of that experiment.
@@ -46,7 +46,7 @@ pub struct CellFigures<C: Measures> {
 /// Columns that name a cell.
 const NAMES: [&str; 4] = ["kernel", "command line", "tuning", "load"];
 
-impl<C: Clock> LabResults<C> {
+impl<C: VmClock> LabResults<C> {
     /// Stored experiments by cell, in order.
     fn by_cell(&self) -> impl Iterator<Item = &[StoredExperiment]> {
         self.stored.chunk_by(|a, b| a.cell == b.cell)
@@ -138,7 +138,7 @@ fn cell_figures<C: Measures>(
     Ok(Some(CellFigures {
         cell: worst.cell.clone(),
         guests: guests.len(),
-        figures: Figures::from_statistics(&statistics),
+        figures: GuestFigures::from_statistics(&statistics),
         worst_seed: worst.seed,
         worst: worst.directory.clone(),
     }))
@@ -173,8 +173,8 @@ fn title(series: Series) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn names(cell: &Cell) -> Vec<String> {
-    let Cell { kernel, command_line, tuning, load } = cell.clone();
+fn names(cell: &LabCell) -> Vec<String> {
+    let LabCell { kernel, command_line, tuning, load } = cell.clone();
     vec![kernel, command_line, tuning, load]
 }
 
@@ -198,14 +198,14 @@ mod tests {
         values.iter().for_each(|&ns| moments.add(ns));
         let statistics = Statistics::new(&Distribution::from_values(values), &moments);
         CellFigures {
-            cell: Cell {
+            cell: LabCell {
                 kernel: "rt".to_owned(),
                 command_line: "default".to_owned(),
                 tuning: "PM".to_owned(),
                 load: load.to_owned(),
             },
             guests: 10,
-            figures: Figures::from_statistics(&statistics.expect("samples")),
+            figures: GuestFigures::from_statistics(&statistics.expect("samples")),
             worst_seed: 7,
             worst: PathBuf::new(),
         }

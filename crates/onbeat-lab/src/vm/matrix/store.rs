@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use onbeat::record::{Distribution, Moments, RunFile, Series};
 use serde::{Deserialize, Serialize};
 
-use super::{Cell, Experiment};
-use crate::vm::clock::Clock;
+use super::{Experiment, LabCell};
+use crate::vm::clock::VmClock;
 use crate::vm::work_directory::{create_whole_in, remove_partial};
 use crate::vm::{GuestResult, VmError};
 
@@ -23,7 +23,7 @@ const LONGEST_NAME: usize = 80;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoredExperiment {
     /// The cell.
-    pub cell: Cell,
+    pub cell: LabCell,
     /// The seed.
     pub seed: u32,
     /// Name of the clock: `real`, `virtual` or `free`.
@@ -75,11 +75,11 @@ impl StoredExperiment {
 
 /// The directory of all results of a laboratory.
 #[derive(Debug)]
-pub(super) struct Store {
+pub(super) struct LabStore {
     path: PathBuf,
 }
 
-impl Store {
+impl LabStore {
     /// Opens a store, creating it if need be.
     pub(super) fn open(path: &Path) -> Result<Self, VmError> {
         fs::create_dir_all(path).map_err(VmError::writing(path))?;
@@ -88,7 +88,7 @@ impl Store {
     }
 
     fn directory(&self, experiment: &Experiment, key: &str) -> PathBuf {
-        let Cell { kernel, command_line, tuning, load } = &experiment.cell;
+        let LabCell { kernel, command_line, tuning, load } = &experiment.cell;
         let name = [kernel, command_line, tuning, load].map(|part| plain(part)).join("-");
         let name: String = name.chars().take(LONGEST_NAME).collect();
         self.path.join(format!("{name}-{}-{key}", experiment.seed))
@@ -117,7 +117,7 @@ impl Store {
     }
 
     /// Stores what a guest has sent, with its console, its job and QEMU's command.
-    pub(super) fn keep<C: Clock>(
+    pub(super) fn keep<C: VmClock>(
         &self,
         experiment: &Experiment,
         key: &str,
@@ -186,7 +186,7 @@ mod tests {
         let matrix = Matrix::from_toml(text, Path::new(".")).expect("a file");
         let experiment = &matrix.experiments()[0];
 
-        let store = Store::open(&directory.path().join("out")).expect("a store");
+        let store = LabStore::open(&directory.path().join("out")).expect("a store");
         assert_eq!(store.find(experiment, "k1").expect("no error"), None);
         let kept = store.keep(experiment, "k1", &result(&guest, "x")).expect("a directory");
         assert_eq!(store.find(experiment, "k1").expect("no error"), Some(kept.clone()));
@@ -201,7 +201,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let matrix = Matrix::from_toml("kernels = [\"k\"]", Path::new(".")).expect("a file");
         let experiment = &matrix.experiments()[0];
-        let store = Store::open(directory.path()).expect("a store");
+        let store = LabStore::open(directory.path()).expect("a store");
         let at = store.directory(experiment, "k1");
         fs::create_dir(&at).expect("a directory");
         fs::write(at.join(RECORD), b"{").expect("a file");

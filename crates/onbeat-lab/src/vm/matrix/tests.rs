@@ -64,7 +64,8 @@ fn settings_are_applied_in_the_guest_or_stand_on_its_command_line() {
     assert_eq!(matrix.kernel_arguments(&all[0]), ["quiet", "threadirqs"]);
     let script = matrix.job(&all[0]).script();
     let apply = "'apply' 'kern.preempt_mode' '--cpus' '0' '--period' '500000ns' || return";
-    let (at, delay) = (script.find(apply), script.find("'usleep'"));
+    let at = script.find(apply);
+    let delay = script.find("'usleep'");
     assert!(at.is_some() && at < delay, "{script}");
 }
 

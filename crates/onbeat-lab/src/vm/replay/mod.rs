@@ -76,7 +76,8 @@ pub(super) fn replay(
     let trace: Vec<_> = stretches(&bytes).collect();
     let path = critical_path(&trace, &symbols, guest.clock.shift, recorded.latency_ns)
         .ok_or(VmError::NoWakeUp { stretches: trace.len() })?;
-    let (latency_ns, nearest_ns) = (recorded.latency_ns, path.length_ns);
+    let latency_ns = recorded.latency_ns;
+    let nearest_ns = path.length_ns;
     if latency_ns.abs_diff(nearest_ns) > latency_ns / LARGEST_DIFFERENCE {
         return Err(VmError::LateInterrupt { latency_ns, nearest_ns });
     }

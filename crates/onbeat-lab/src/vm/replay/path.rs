@@ -180,7 +180,8 @@ fn wake_ups(trace: &[Stretch], symbols: &KernelSymbols) -> Vec<TracedWakeUp> {
     let (mut woken, mut is_resumed): (Vec<(usize, usize)>, bool) = (Vec::new(), false);
     let mut all = Vec::new();
     for (at, pair) in trace.windows(2).enumerate() {
-        let (before, now) = (pair[0].function, pair[1].function);
+        let before = pair[0].function;
+        let now = pair[1].function;
         let at = at + 1;
         if Some(now) == interrupt {
             begun = Some(at);

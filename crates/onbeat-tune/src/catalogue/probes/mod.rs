@@ -201,7 +201,9 @@ fn expand_stars(path: &str, survey: &Survey<'_>) -> Result<Vec<String>, NoValue>
     let Some(star) = path.find('*') else { return Ok(vec![path.to_owned()]) };
     let start = path[..star].rfind('/').unwrap_or(0);
     let end = path[star..].find('/').map_or(path.len(), |slash| star + slash);
-    let (directory, name, rest) = (&path[..start], &path[start + 1..end], &path[end..]);
+    let directory = &path[..start];
+    let name = &path[start + 1..end];
+    let rest = &path[end..];
 
     let names = match survey.host().names(directory) {
         Ok(names) => names,

@@ -23,7 +23,8 @@ pub(super) fn write_what(text: &mut String, event: &TraceEvent, window: &Window)
     // Writing to a string cannot fail.
     let _ = match event.what {
         Switch { prev, prev_state, next } => {
-            let (prev, next) = (ThreadFields("prev_", &prev), ThreadFields("next_", &next));
+            let prev = ThreadFields("prev_", &prev);
+            let next = ThreadFields("next_", &next);
             write!(text, "sched_switch: {prev} prev_state={prev_state} ==> {next}")
         }
         Waking { thread, target_cpu } => {
@@ -54,7 +55,8 @@ pub(super) fn write_what(text: &mut String, event: &TraceEvent, window: &Window)
             )
         }
         TimerExpireEntry { timer, function: address, now } => {
-            let (function, now) = (function(address), now.as_ns());
+            let function = function(address);
+            let now = now.as_ns();
             write!(text, "hrtimer_expire_entry: hrtimer={timer:016x} function={function} now={now}")
         }
         TimerExpireExit { timer } => write!(text, "hrtimer_expire_exit: hrtimer={timer:016x}"),
@@ -81,12 +83,8 @@ pub(super) fn write_what(text: &mut String, event: &TraceEvent, window: &Window)
         TickStop { success } => {
             write!(text, "tick_stop: success={} dependency=NONE", i32::from(success))
         }
-        WorkStart { work, function: address } => {
-            write!(text, "workqueue_execute_start: {}", WorkFields(work, &function(address)))
-        }
-        WorkEnd { work, function: address } => {
-            write!(text, "workqueue_execute_end: {}", WorkFields(work, &function(address)))
-        }
+        WorkStart { work, function: f } => write_work(text, "start", work, &function(f)),
+        WorkEnd { work, function: f } => write_work(text, "end", work, &function(f)),
     };
 }
 
@@ -109,13 +107,9 @@ impl fmt::Display for SoftirqFields {
     }
 }
 
-/// The fields of a work item: its address, and the name of its function.
-struct WorkFields<'f>(u64, &'f str);
-
-impl fmt::Display for WorkFields<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "work struct {:016x}: function {}", self.0, self.1)
-    }
+/// Appends the start or the end of a work item: its address, and the name of its function.
+fn write_work(text: &mut String, edge: &str, work: u64, function: &str) -> fmt::Result {
+    write!(text, "workqueue_execute_{edge}: work struct {work:016x}: function {function}")
 }
 
 /// Returns the name with control characters replaced, so that it stays on one line.
@@ -189,7 +183,8 @@ pub(super) fn read_what(
         "workqueue_execute_start" | "workqueue_execute_end" => {
             let (work, executed) =
                 fields.strip_prefix("work struct ")?.split_once(": function ")?;
-            let (work, function) = (hexadecimal(work)?, function(executed, functions)?);
+            let work = hexadecimal(work)?;
+            let function = function(executed, functions)?;
             match name {
                 "workqueue_execute_start" => WorkStart { work, function },
                 _ => WorkEnd { work, function },

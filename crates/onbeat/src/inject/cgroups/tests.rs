@@ -172,7 +172,8 @@ fn a_hierarchy_of_its_own_comes_before_the_unified_one() {
 
 #[test]
 fn the_loops_thread_goes_in_and_comes_back_with_the_end() {
-    let (host, journal) = (freezer_v1(), tempfile::tempdir().unwrap());
+    let host = freezer_v1();
+    let journal = tempfile::tempdir().unwrap();
     let cgroup = cgroup(&host, journal.path(), "freezer");
     cgroup.move_in(LOOP).unwrap();
     assert_eq!(host.place_of(LOOP), "/cg/freezer/robots/onbeat-inject");
@@ -184,7 +185,8 @@ fn the_loops_thread_goes_in_and_comes_back_with_the_end() {
 
 #[test]
 fn a_second_injector_does_not_take_the_first_ones_cgroup() {
-    let (host, journal) = (freezer_v1(), tempfile::tempdir().unwrap());
+    let host = freezer_v1();
+    let journal = tempfile::tempdir().unwrap();
     let _first = cgroup(&host, journal.path(), "freezer");
     let home = thread_cgroup(&host, "freezer", LOOP).unwrap();
     let again = InjectionCgroup::create(host, journal.path(), home, "freezer").err();
@@ -193,7 +195,8 @@ fn a_second_injector_does_not_take_the_first_ones_cgroup() {
 
 #[test]
 fn what_a_killed_injector_left_frozen_is_thawed_and_removed_by_a_repair() {
-    let (host, journal) = (freezer_v1(), tempfile::tempdir().unwrap());
+    let host = freezer_v1();
+    let journal = tempfile::tempdir().unwrap();
     host.0
         .borrow_mut()
         .files
@@ -218,7 +221,8 @@ fn what_a_killed_injector_left_frozen_is_thawed_and_removed_by_a_repair() {
 fn a_quota_of_the_unified_hierarchy_is_a_threaded_cgroups() {
     let files =
         [("/cg/robots/cgroup.controllers", "cpu"), ("/cg/robots/cgroup.subtree_control", "")];
-    let (host, journal) = (FakeHost::new(V2, "/cg/robots", &files), tempfile::tempdir().unwrap());
+    let host = FakeHost::new(V2, "/cg/robots", &files);
+    let journal = tempfile::tempdir().unwrap();
     let cgroup = cgroup(&host, journal.path(), "cpu");
     let file = |name: &str| host.file(&format!("/cg/robots/onbeat-inject/{name}"));
 

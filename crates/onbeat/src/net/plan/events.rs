@@ -7,7 +7,7 @@ use super::topology::{NodeId, PortId};
 
 /// A packet on its way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frame {
+pub(super) struct PlannedFrame {
     /// On the wire, without the gap.
     pub(super) bytes: u32,
     pub(super) cycle: u32,
@@ -29,43 +29,43 @@ pub(super) enum Class {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
+pub(super) enum NetEvent {
     /// The controller begins a cycle.
     Cycle(u32),
     /// A source of background traffic sends.
     Background(u32),
     /// A switch has read enough of a frame to forward it; `full_ps` is its last bit.
-    Forward { switch: NodeId, from: NodeId, frame: Frame, full_ps: u64 },
+    Forward { switch: NodeId, from: NodeId, frame: PlannedFrame, full_ps: u64 },
     /// A frame joins the queue of a port.
-    Queue { port: PortId, frame: Frame },
+    Queue { port: PortId, frame: PlannedFrame },
     /// A port with a queue can send again.
     Free(PortId),
     /// The last bit of a command has reached a device.
-    AtDevice { device: u32, frame: Frame },
+    AtDevice { device: u32, frame: PlannedFrame },
     /// The last bit of an answer has reached the controller.
-    AtController(Frame),
+    AtController(PlannedFrame),
 }
 
-struct Entry {
+struct QueuedEvent {
     at_ps: u64,
     order: u64,
-    event: Event,
+    event: NetEvent,
 }
 
-impl PartialEq for Entry {
+impl PartialEq for QueuedEvent {
     fn eq(&self, other: &Self) -> bool {
         self.order == other.order
     }
 }
-impl Eq for Entry {}
+impl Eq for QueuedEvent {}
 
-impl PartialOrd for Entry {
+impl PartialOrd for QueuedEvent {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Entry {
+impl Ord for QueuedEvent {
     /// The earliest is the greatest, for a heap that returns the greatest.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at_ps, other.order).cmp(&(self.at_ps, self.order))
@@ -74,17 +74,17 @@ impl Ord for Entry {
 
 #[derive(Default)]
 pub(super) struct Agenda {
-    heap: BinaryHeap<Entry>,
+    heap: BinaryHeap<QueuedEvent>,
     order: u64,
 }
 
 impl Agenda {
-    pub(super) fn add(&mut self, at_ps: u64, event: Event) {
-        self.heap.push(Entry { at_ps, order: self.order, event });
+    pub(super) fn add(&mut self, at_ps: u64, event: NetEvent) {
+        self.heap.push(QueuedEvent { at_ps, order: self.order, event });
         self.order += 1;
     }
 
-    pub(super) fn next(&mut self) -> Option<(u64, Event)> {
+    pub(super) fn next(&mut self) -> Option<(u64, NetEvent)> {
         self.heap.pop().map(|entry| (entry.at_ps, entry.event))
     }
 }

@@ -17,7 +17,7 @@ const FASTEST_BPS: u64 = 400_000_000_000;
 
 /// Why a plan cannot be read or simulated.
 #[derive(Debug, thiserror::Error)]
-pub enum PlanError {
+pub enum NetPlanError {
     /// The file cannot be read.
     #[error("cannot read {path}: {source}")]
     Read {
@@ -136,7 +136,7 @@ pub struct Network {
     #[serde(default)]
     pub(super) chains: Vec<ChainTable>,
     #[serde(default)]
-    pub(super) devices: Vec<DeviceTable>,
+    pub(super) devices: Vec<PlannedDevices>,
     #[serde(default)]
     pub(super) hosts: Vec<HostTable>,
     #[serde(default)]
@@ -225,7 +225,7 @@ pub(super) struct ChainTable {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct DeviceTable {
+pub(super) struct PlannedDevices {
     pub(super) name: String,
     #[serde(default = "one")]
     pub(super) count: u64,
@@ -277,21 +277,22 @@ impl Network {
     /// Reads a plan from its file.
     ///
     /// # Errors
-    /// [`PlanError`].
-    pub fn read(path: &Path) -> Result<Self, PlanError> {
+    /// [`NetPlanError`].
+    pub fn read(path: &Path) -> Result<Self, NetPlanError> {
         let text = onbeat_ethercat::input::text(path, onbeat_ethercat::input::MOST_BYTES_BY_HAND)
-            .map_err(|source| PlanError::Read { path: path.to_owned(), source })?;
+            .map_err(|source| NetPlanError::Read { path: path.to_owned(), source })?;
         Self::parse(&text)
     }
 
     /// Reads a plan from text, and checks it.
     ///
     /// # Errors
-    /// [`PlanError`].
-    pub fn parse(text: &str) -> Result<Self, PlanError> {
-        let network: Self = toml::from_str(text).map_err(|why| PlanError::Toml(Box::new(why)))?;
+    /// [`NetPlanError`].
+    pub fn parse(text: &str) -> Result<Self, NetPlanError> {
+        let network: Self =
+            toml::from_str(text).map_err(|why| NetPlanError::Toml(Box::new(why)))?;
         network.check()?;
-        NetworkTopology::of(&network)?;
+        NetworkTopology::from_network(&network)?;
         Ok(network)
     }
 
@@ -304,7 +305,7 @@ impl Network {
         FrameSize { ipv6: self.traffic.ipv6, vlan: self.traffic.vlan }
     }
 
-    fn check(&self) -> Result<(), PlanError> {
+    fn check(&self) -> Result<(), NetPlanError> {
         let traffic = &self.traffic;
         let most_payload = self.frame_size().most_payload() as f64;
         within("payload", traffic.payload as f64, 0.0, most_payload)?;
@@ -342,19 +343,19 @@ impl Network {
             .chain(self.devices.iter().map(|table| table.off_wire_us))
     }
 
-    fn check_sizes(&self) -> Result<(), PlanError> {
+    fn check_sizes(&self) -> Result<(), NetPlanError> {
         let devices: u64 = (self.chains.iter().map(|table| table.count))
             .chain(self.devices.iter().map(|table| table.count))
             .sum();
         if devices == 0 {
-            return Err(PlanError::NoDevices);
+            return Err(NetPlanError::NoDevices);
         }
 
         let switches: u64 = self.switches.iter().map(|table| table.count).sum();
         let count = devices + switches + self.hosts.len() as u64;
         let most = MOST_NODES as u64;
         if count > most {
-            return Err(PlanError::TooMany { what: "devices, switches and hosts", count, most });
+            return Err(NetPlanError::TooMany { what: "devices, switches and hosts", count, most });
         }
 
         let duration_us = self.traffic.cycles as f64 * 1e6 / self.traffic.rate_hz;
@@ -362,7 +363,7 @@ impl Network {
             self.background.iter().map(|table| duration_us / table.every_us).sum();
         let count = (devices * self.traffic.cycles).saturating_add(background as u64);
         if count > MOST_PACKETS {
-            return Err(PlanError::TooMany { what: "packets", count, most: MOST_PACKETS });
+            return Err(NetPlanError::TooMany { what: "packets", count, most: MOST_PACKETS });
         }
         Ok(())
     }
@@ -374,8 +375,8 @@ pub(super) fn us_as_ps(us: f64) -> u64 {
 }
 
 /// Parses a rate such as `100M` or `1 Gbit/s`, in bit/s.
-pub(super) fn rate_bps(text: &str) -> Result<u64, PlanError> {
-    let bad = || PlanError::Rate { text: text.to_owned() };
+pub(super) fn rate_bps(text: &str) -> Result<u64, NetPlanError> {
+    let bad = || NetPlanError::Rate { text: text.to_owned() };
     let trimmed = text.trim();
     let trimmed = trimmed.strip_suffix("bit/s").unwrap_or(trimmed).trim_end();
     let factor = match trimmed.chars().last() {
@@ -389,10 +390,10 @@ pub(super) fn rate_bps(text: &str) -> Result<u64, PlanError> {
     if (SLOWEST_BPS..=FASTEST_BPS).contains(&bps) { Ok(bps) } else { Err(bad()) }
 }
 
-fn within(what: &'static str, value: f64, least: f64, most: f64) -> Result<(), PlanError> {
+fn within(what: &'static str, value: f64, least: f64, most: f64) -> Result<(), NetPlanError> {
     if (least..=most).contains(&value) {
         Ok(())
     } else {
-        Err(PlanError::Range { what, value, least, most })
+        Err(NetPlanError::Range { what, value, least, most })
     }
 }

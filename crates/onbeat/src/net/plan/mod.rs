@@ -22,11 +22,11 @@ mod simulation;
 mod topology;
 mod wiring;
 
-pub use file::{Forwarding, Network, PlanError, Send};
+pub use file::{Forwarding, NetPlanError, Network, Send};
 pub use frame::FrameSize;
 pub use picture::picture;
 pub use prediction::{
-    DevicePrediction, Distribution, LinkPrediction, Prediction, SwitchPrediction,
+    DevicePrediction, LinkPrediction, NetPrediction, PredictedDistribution, SwitchPrediction,
 };
 pub use simulation::simulate;
 pub use wiring::{PlannedLink, PlannedNode, PlannedRole};

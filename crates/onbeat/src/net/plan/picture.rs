@@ -2,18 +2,18 @@
 
 use std::fmt::Write;
 
-use super::file::{Forwarding, Network, PlanError};
-use super::prediction::{DevicePrediction, Prediction, SwitchPrediction};
-use super::topology::{NetworkTopology, NodeId, Role};
+use super::file::{Forwarding, NetPlanError, Network};
+use super::prediction::{DevicePrediction, NetPrediction, SwitchPrediction};
+use super::topology::{NetworkTopology, NodeId, NodeRole};
 
 /// Draws the topology of a plan as a tree, with the rate of each link, the overhead and buffer of
 /// each switch, and the round trips of each device. Neighbours of one table that hang on the same
 /// switch share a line.
 ///
 /// # Errors
-/// [`PlanError`], when the plan is not valid.
-pub fn picture(network: &Network, prediction: &Prediction) -> Result<String, PlanError> {
-    let topology = NetworkTopology::of(network)?;
+/// [`NetPlanError`], when the plan is not valid.
+pub fn picture(network: &Network, prediction: &NetPrediction) -> Result<String, NetPlanError> {
+    let topology = NetworkTopology::from_network(network)?;
     let mut text = format!("{}\n", NetworkTopology::CONTROLLER);
     Drawing { topology: &topology, prediction, text: &mut text }.below(NetworkTopology::ROOT, "");
     Ok(text)
@@ -21,7 +21,7 @@ pub fn picture(network: &Network, prediction: &Prediction) -> Result<String, Pla
 
 struct Drawing<'d> {
     topology: &'d NetworkTopology,
-    prediction: &'d Prediction,
+    prediction: &'d NetPrediction,
     text: &'d mut String,
 }
 
@@ -58,7 +58,7 @@ impl Drawing<'_> {
     /// The table that a device comes from; none for other nodes.
     fn group(&self, node: NodeId) -> Option<usize> {
         match self.topology.nodes[node].role {
-            Role::Device(device) => Some(self.topology.devices[device].group),
+            NodeRole::Device(device) => Some(self.topology.devices[device].group),
             _ => None,
         }
     }
@@ -67,17 +67,17 @@ impl Drawing<'_> {
         let node = &self.topology.nodes[row[0]];
         let rate = node.up.map_or(String::new(), |(_, bps)| rate_words(bps));
         match node.role {
-            Role::Switch { forwarding, overhead_ps, device, .. } => {
+            NodeRole::Switch { forwarding, overhead_ps, device, .. } => {
                 let words = self.switch_words(&node.name, forwarding, overhead_ps);
                 let own = device.map(|device| &self.prediction.devices[device..=device]);
                 let own = own.map_or(String::new(), |device| format!("  {}", times(device)));
                 format!("{rate} ─ {}{words}{own}", node.name)
             }
-            Role::Device(first) => {
+            NodeRole::Device(first) => {
                 let devices = &self.prediction.devices[first..first + row.len()];
                 format!("{rate} ─ {}  {}", names(devices), times(devices))
             }
-            Role::Host | Role::Controller => format!("{rate} ─ {} (background)", node.name),
+            NodeRole::Host | NodeRole::Controller => format!("{rate} ─ {} (background)", node.name),
         }
     }
 

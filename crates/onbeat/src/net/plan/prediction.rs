@@ -4,17 +4,17 @@ use serde::Serialize;
 
 use super::file::Network;
 use super::simulation::Counts;
-use super::topology::{NetworkTopology, Role};
+use super::topology::{NetworkTopology, NodeRole};
 
 /// The round trips of a simulation, in picoseconds.
-pub(super) struct RoundTrips {
+pub(super) struct MeasuredRoundTrips {
     /// By device, in the order of arrival.
     by_device: Vec<Vec<u64>>,
     /// First and last answer of each cycle.
     of_cycle: Vec<(u64, u64)>,
 }
 
-impl RoundTrips {
+impl MeasuredRoundTrips {
     pub(super) fn new(devices: usize) -> Self {
         Self { by_device: vec![Vec::new(); devices], of_cycle: Vec::new() }
     }
@@ -33,7 +33,7 @@ impl RoundTrips {
 
 /// Times of several packets, in microseconds. All 0 when none arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Distribution {
+pub struct PredictedDistribution {
     /// Smallest.
     pub min_us: f64,
     /// Median, by nearest rank.
@@ -44,8 +44,8 @@ pub struct Distribution {
     pub max_us: f64,
 }
 
-impl Distribution {
-    fn of(mut values_ps: Vec<u64>) -> Self {
+impl PredictedDistribution {
+    fn from_values(mut values_ps: Vec<u64>) -> Self {
         values_ps.sort_unstable();
         let rank = |share: f64| {
             let place = (share * values_ps.len() as f64).ceil() as usize;
@@ -65,7 +65,7 @@ pub struct DevicePrediction {
     /// Its links to the controller: the wire time of command and answer, without any waiting.
     pub on_wire_us: f64,
     /// From the release to the program that takes the answer.
-    pub round_trip: Distribution,
+    pub round_trip: PredictedDistribution,
     /// Answers that arrived.
     pub answered: u64,
     /// Of these, later than one period after the release.
@@ -104,7 +104,7 @@ pub struct LinkPrediction {
 
 /// The outcome of a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Prediction {
+pub struct NetPrediction {
     /// Name of the plan.
     pub name: String,
     /// Simulated cycles.
@@ -116,11 +116,11 @@ pub struct Prediction {
     /// An answer on the wire, in bytes.
     pub answer_bytes: u64,
     /// All answers.
-    pub round_trip: Distribution,
+    pub round_trip: PredictedDistribution,
     /// First answer of each cycle.
-    pub first_answer: Distribution,
+    pub first_answer: PredictedDistribution,
     /// Last answer of each cycle.
-    pub last_answer: Distribution,
+    pub last_answer: PredictedDistribution,
     /// Devices whose answers all arrived within one period.
     pub in_time: u64,
     /// The devices, in the order of the file: chains first.
@@ -131,11 +131,11 @@ pub struct Prediction {
     pub links: Vec<LinkPrediction>,
 }
 
-impl Prediction {
-    pub(super) fn of(
+impl NetPrediction {
+    pub(super) fn new(
         network: &Network,
         topology: &NetworkTopology,
-        measured: &RoundTrips,
+        measured: &MeasuredRoundTrips,
         counts: &Counts,
     ) -> Self {
         let traffic = &network.traffic;
@@ -143,7 +143,7 @@ impl Prediction {
         let devices = devices(network, topology, measured);
         let of_cycles = |pick: fn(&(u64, u64)) -> u64| {
             let answered = measured.of_cycle.iter().filter(|(_, last)| *last > 0);
-            Distribution::of(answered.map(pick).collect())
+            PredictedDistribution::from_values(answered.map(pick).collect())
         };
 
         Self {
@@ -152,7 +152,7 @@ impl Prediction {
             period_us: us(network.period_ps()),
             command_bytes: size.on_wire(traffic.payload),
             answer_bytes: size.on_wire(traffic.answer.unwrap_or(traffic.payload)),
-            round_trip: Distribution::of(measured.by_device.concat()),
+            round_trip: PredictedDistribution::from_values(measured.by_device.concat()),
             first_answer: of_cycles(|(first, _)| *first),
             last_answer: of_cycles(|(_, last)| *last),
             in_time: devices.iter().filter(|device| device.late + device.lost == 0).count() as u64,
@@ -166,7 +166,7 @@ impl Prediction {
 fn devices(
     network: &Network,
     topology: &NetworkTopology,
-    measured: &RoundTrips,
+    measured: &MeasuredRoundTrips,
 ) -> Vec<DevicePrediction> {
     let traffic = &network.traffic;
     let size = network.frame_size();
@@ -183,7 +183,7 @@ fn devices(
             name: device.name.clone(),
             group: device.group,
             on_wire_us: us(on_wire_ps),
-            round_trip: Distribution::of(values.clone()),
+            round_trip: PredictedDistribution::from_values(values.clone()),
             answered: values.len() as u64,
             late: values.iter().filter(|ps| **ps > period_ps).count() as u64,
             lost: traffic.cycles - values.len() as u64,
@@ -194,7 +194,7 @@ fn devices(
 
 fn switches(topology: &NetworkTopology, counts: &Counts) -> Vec<SwitchPrediction> {
     let one = |(place, node): (usize, &super::topology::Node)| {
-        let Role::Switch { buffer, .. } = node.role else { return None };
+        let NodeRole::Switch { buffer, .. } = node.role else { return None };
         Some(SwitchPrediction {
             name: node.name.clone(),
             buffered_bytes: counts.buffered[place],

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use super::events::{Agenda, Class, Event, Frame};
-use super::file::{Arrivals, Forwarding, Network, PlanError, Send, us_as_ps};
+use super::events::{Agenda, Class, NetEvent, PlannedFrame};
+use super::file::{Arrivals, Forwarding, NetPlanError, Network, Send, us_as_ps};
 use super::frame::{CUT_THROUGH, GAP};
-use super::prediction::{Prediction, RoundTrips};
-use super::topology::{NetworkTopology, NodeId, PortId, Role};
+use super::prediction::{MeasuredRoundTrips, NetPrediction};
+use super::topology::{NetworkTopology, NodeId, NodeRole, PortId};
 
 /// Preamble of a frame of background traffic, in bytes.
 const PREAMBLE: u64 = 8;
@@ -14,7 +14,7 @@ const PREAMBLE: u64 = 8;
 /// Simulates all cycles of a plan.
 ///
 /// # Errors
-/// [`PlanError`], when the plan is not valid.
+/// [`NetPlanError`], when the plan is not valid.
 ///
 /// ```
 /// use onbeat::net::plan::{Network, simulate};
@@ -32,11 +32,11 @@ const PREAMBLE: u64 = 8;
 /// assert_eq!(predicted.devices[0].round_trip.max_us, 140.64);
 /// # Ok::<(), onbeat::net::plan::PlanError>(())
 /// ```
-pub fn simulate(network: &Network) -> Result<Prediction, PlanError> {
-    let topology = NetworkTopology::of(network)?;
+pub fn simulate(network: &Network) -> Result<NetPrediction, NetPlanError> {
+    let topology = NetworkTopology::from_network(network)?;
     let mut simulation = Simulation::new(network, &topology)?;
     simulation.run();
-    Ok(Prediction::of(network, &topology, &simulation.measured, &simulation.counts()))
+    Ok(NetPrediction::new(network, &topology, &simulation.measured, &simulation.counts()))
 }
 
 /// What a port did, for the prediction.
@@ -57,11 +57,11 @@ pub(super) struct Counts {
 
 /// The sending side of one direction of a link.
 #[derive(Default)]
-struct Port {
+struct PlannedPort {
     /// When the next frame may begin.
     free_ps: u64,
     /// Frames that wait: background, and those before it.
-    queues: [VecDeque<Frame>; 2],
+    queues: [VecDeque<PlannedFrame>; 2],
     wakes: bool,
     /// Ends and sizes of frames that still occupy the buffer; those that wait have no end yet.
     leaving: VecDeque<(u64, u64)>,
@@ -81,7 +81,7 @@ struct Simulation<'n> {
     topology: &'n NetworkTopology,
     routes: Vec<Vec<Option<PortId>>>,
     agenda: Agenda,
-    ports: Vec<Port>,
+    ports: Vec<PlannedPort>,
     /// Bytes in the buffers of each node, and the most there were.
     held: Vec<(u64, u64)>,
     sources: Vec<Source>,
@@ -90,13 +90,13 @@ struct Simulation<'n> {
     end_ps: u64,
     /// When the controller's program can take the next answer.
     taking_ps: u64,
-    measured: RoundTrips,
+    measured: MeasuredRoundTrips,
 }
 
 impl<'n> Simulation<'n> {
-    fn new(network: &'n Network, topology: &'n NetworkTopology) -> Result<Self, PlanError> {
+    fn new(network: &'n Network, topology: &'n NetworkTopology) -> Result<Self, NetPlanError> {
         let source = |table: &super::file::BackgroundTable| {
-            Ok::<_, PlanError>(Source {
+            Ok::<_, NetPlanError>(Source {
                 from: topology.host("comes from", &table.from)?,
                 to: topology.host("goes to", &table.to)?,
                 bytes: table.frame + PREAMBLE,
@@ -111,36 +111,36 @@ impl<'n> Simulation<'n> {
             topology,
             routes: topology.routes(),
             agenda: Agenda::default(),
-            ports: topology.ports.iter().map(|_| Port::default()).collect(),
+            ports: topology.ports.iter().map(|_| PlannedPort::default()).collect(),
             held: vec![(0, 0); topology.nodes.len()],
             sources,
             random: fastrand::Rng::with_seed(network.traffic.seed),
             period_ps,
             end_ps: period_ps * network.traffic.cycles,
             taking_ps: 0,
-            measured: RoundTrips::new(topology.devices.len()),
+            measured: MeasuredRoundTrips::new(topology.devices.len()),
         };
 
         for (number, table) in network.background.iter().enumerate() {
-            let first = Event::Background(number as u32);
+            let first = NetEvent::Background(number as u32);
             simulation.agenda.add(us_as_ps(table.offset_us), first);
         }
-        simulation.agenda.add(0, Event::Cycle(0));
+        simulation.agenda.add(0, NetEvent::Cycle(0));
         Ok(simulation)
     }
 
     fn run(&mut self) {
         while let Some((now, event)) = self.agenda.next() {
             match event {
-                Event::Cycle(cycle) => self.begin_cycle(now, cycle),
-                Event::Background(source) => self.send_background(now, source),
-                Event::Forward { switch, from, frame, full_ps } => {
+                NetEvent::Cycle(cycle) => self.begin_cycle(now, cycle),
+                NetEvent::Background(source) => self.send_background(now, source),
+                NetEvent::Forward { switch, from, frame, full_ps } => {
                     self.forward(now, (switch, from), frame, full_ps);
                 }
-                Event::Queue { port, frame } => self.send(now, port, frame),
-                Event::Free(port) => self.send_next(now, port),
-                Event::AtDevice { device, frame } => self.answer(now, device, frame),
-                Event::AtController(frame) => self.take(now, frame),
+                NetEvent::Queue { port, frame } => self.send(now, port, frame),
+                NetEvent::Free(port) => self.send_next(now, port),
+                NetEvent::AtDevice { device, frame } => self.answer(now, device, frame),
+                NetEvent::AtController(frame) => self.take(now, frame),
             }
         }
     }
@@ -149,7 +149,7 @@ impl<'n> Simulation<'n> {
         let traffic = &self.network.traffic;
         let bytes = self.network.frame_size().on_wire(traffic.payload) as u32;
         let begins_ps = now + us_as_ps(self.network.controller.send_us);
-        let frame = |class| Frame { bytes, cycle, class, sent_ps: now };
+        let frame = |class| PlannedFrame { bytes, cycle, class, sent_ps: now };
         match traffic.send {
             Send::Broadcast => {
                 self.leave(begins_ps, NetworkTopology::ROOT, frame(Class::Broadcast));
@@ -162,14 +162,14 @@ impl<'n> Simulation<'n> {
         }
 
         if u64::from(cycle) + 1 < traffic.cycles {
-            self.agenda.add(now + self.period_ps, Event::Cycle(cycle + 1));
+            self.agenda.add(now + self.period_ps, NetEvent::Cycle(cycle + 1));
         }
     }
 
     fn send_background(&mut self, now: u64, number: u32) {
         let source = &self.sources[number as usize];
         let class = Class::Background(source.to as u32);
-        let frame = Frame { bytes: source.bytes as u32, cycle: 0, class, sent_ps: now };
+        let frame = PlannedFrame { bytes: source.bytes as u32, cycle: 0, class, sent_ps: now };
         let from = source.from;
         let pause_ps = match source.arrivals {
             Arrivals::Periodic => source.every_ps,
@@ -181,23 +181,23 @@ impl<'n> Simulation<'n> {
 
         self.leave(now, from, frame);
         if now + pause_ps < self.end_ps {
-            self.agenda.add(now + pause_ps, Event::Background(number));
+            self.agenda.add(now + pause_ps, NetEvent::Background(number));
         }
     }
 
     /// A frame leaves the node that made it, by one port, or by all for a broadcast.
-    fn leave(&mut self, at_ps: u64, node: NodeId, frame: Frame) {
+    fn leave(&mut self, at_ps: u64, node: NodeId, frame: PlannedFrame) {
         if frame.class == Class::Broadcast {
             for place in 0..self.topology.nodes[node].ports.len() {
                 let port = self.topology.nodes[node].ports[place];
-                self.agenda.add(at_ps, Event::Queue { port, frame });
+                self.agenda.add(at_ps, NetEvent::Queue { port, frame });
             }
         } else if let Some(port) = self.routes[node][self.target(frame)] {
-            self.agenda.add(at_ps, Event::Queue { port, frame });
+            self.agenda.add(at_ps, NetEvent::Queue { port, frame });
         }
     }
 
-    fn target(&self, frame: Frame) -> NodeId {
+    fn target(&self, frame: PlannedFrame) -> NodeId {
         match frame.class {
             Class::Broadcast | Class::Answer(_) => NetworkTopology::ROOT,
             Class::Command(device) => self.topology.devices[device as usize].node,
@@ -206,7 +206,13 @@ impl<'n> Simulation<'n> {
     }
 
     /// A switch sends a frame on; `full_ps` is when its last bit arrives here.
-    fn forward(&mut self, now: u64, (switch, from): (NodeId, NodeId), frame: Frame, full_ps: u64) {
+    fn forward(
+        &mut self,
+        now: u64,
+        (switch, from): (NodeId, NodeId),
+        frame: PlannedFrame,
+        full_ps: u64,
+    ) {
         if frame.class != Class::Broadcast {
             if let Some(port) = self.routes[switch][self.target(frame)] {
                 self.pass_on(now, port, frame, full_ps);
@@ -223,8 +229,8 @@ impl<'n> Simulation<'n> {
     }
 
     /// Cuts a frame through where its last bit has not arrived yet, if the port is idle.
-    fn pass_on(&mut self, now: u64, port: PortId, frame: Frame, full_ps: u64) {
-        let Role::Switch { overhead_ps, .. } =
+    fn pass_on(&mut self, now: u64, port: PortId, frame: PlannedFrame, full_ps: u64) {
+        let NodeRole::Switch { overhead_ps, .. } =
             self.topology.nodes[self.topology.ports[port].from].role
         else {
             return;
@@ -240,12 +246,12 @@ impl<'n> Simulation<'n> {
         if now >= arrived_ps || is_same_rate && is_idle {
             self.send(now, port, frame);
         } else {
-            self.agenda.add(arrived_ps, Event::Queue { port, frame });
+            self.agenda.add(arrived_ps, NetEvent::Queue { port, frame });
         }
     }
 
     /// A frame joins a port: at once on the wire when that is idle.
-    fn send(&mut self, now: u64, port: PortId, frame: Frame) {
+    fn send(&mut self, now: u64, port: PortId, frame: PlannedFrame) {
         if !self.takes(now, port, frame) {
             self.ports[port].count.dropped += 1;
             return;
@@ -264,7 +270,7 @@ impl<'n> Simulation<'n> {
         line.count.most_queued = line.count.most_queued.max(queued);
         if !line.wakes {
             line.wakes = true;
-            self.agenda.add(line.free_ps, Event::Free(port));
+            self.agenda.add(line.free_ps, NetEvent::Free(port));
         }
     }
 
@@ -278,28 +284,28 @@ impl<'n> Simulation<'n> {
         let line = &mut self.ports[port];
         line.wakes = line.queues.iter().any(|queue| !queue.is_empty());
         if line.wakes {
-            self.agenda.add(line.free_ps, Event::Free(port));
+            self.agenda.add(line.free_ps, NetEvent::Free(port));
         }
     }
 
     /// Puts a frame on the wire, which is idle.
-    fn transmit(&mut self, now: u64, port: PortId, frame: Frame) {
+    fn transmit(&mut self, now: u64, port: PortId, frame: PlannedFrame) {
         let wiring = self.topology.ports[port];
         let bytes = u64::from(frame.bytes);
         let full_ps = now + bytes * wiring.byte_ps;
         let line = &mut self.ports[port];
         line.free_ps = full_ps + GAP * wiring.byte_ps;
         line.count.busy_ps += line.free_ps - now;
-        if matches!(self.topology.nodes[wiring.from].role, Role::Switch { .. }) {
+        if matches!(self.topology.nodes[wiring.from].role, NodeRole::Switch { .. }) {
             line.leaving.push_back((full_ps, bytes));
         }
 
         match self.topology.nodes[wiring.to].role {
-            Role::Controller if matches!(frame.class, Class::Answer(_)) => {
-                self.agenda.add(full_ps, Event::AtController(frame));
+            NodeRole::Controller if matches!(frame.class, Class::Answer(_)) => {
+                self.agenda.add(full_ps, NetEvent::AtController(frame));
             }
-            Role::Device(device) => self.reach(full_ps, device as u32, frame),
-            Role::Switch { forwarding, overhead_ps, device, .. } => {
+            NodeRole::Device(device) => self.reach(full_ps, device as u32, frame),
+            NodeRole::Switch { forwarding, overhead_ps, device, .. } => {
                 if let Some(device) = device {
                     self.reach(full_ps, device as u32, frame);
                 }
@@ -307,31 +313,32 @@ impl<'n> Simulation<'n> {
                     Forwarding::StoreAndForward => full_ps,
                     Forwarding::CutThrough => now + CUT_THROUGH * wiring.byte_ps,
                 };
-                let event = Event::Forward { switch: wiring.to, from: wiring.from, frame, full_ps };
+                let event =
+                    NetEvent::Forward { switch: wiring.to, from: wiring.from, frame, full_ps };
                 self.agenda.add(read_ps + overhead_ps, event);
             }
-            Role::Controller | Role::Host => {}
+            NodeRole::Controller | NodeRole::Host => {}
         }
     }
 
     /// A frame reaches a device, which takes what is meant for it.
-    fn reach(&mut self, at_ps: u64, device: u32, frame: Frame) {
+    fn reach(&mut self, at_ps: u64, device: u32, frame: PlannedFrame) {
         if frame.class == Class::Broadcast || frame.class == Class::Command(device) {
-            self.agenda.add(at_ps, Event::AtDevice { device, frame });
+            self.agenda.add(at_ps, NetEvent::AtDevice { device, frame });
         }
     }
 
-    fn answer(&mut self, now: u64, device: u32, command: Frame) {
+    fn answer(&mut self, now: u64, device: u32, command: PlannedFrame) {
         let traffic = &self.network.traffic;
         let payload = traffic.answer.unwrap_or(traffic.payload);
         let bytes = self.network.frame_size().on_wire(payload) as u32;
-        let answer = Frame { bytes, class: Class::Answer(device), ..command };
+        let answer = PlannedFrame { bytes, class: Class::Answer(device), ..command };
         let described = &self.topology.devices[device as usize];
         self.leave(now + described.off_wire_ps, described.node, answer);
     }
 
     /// The controller's program takes an answer.
-    fn take(&mut self, now: u64, frame: Frame) {
+    fn take(&mut self, now: u64, frame: PlannedFrame) {
         let controller = &self.network.controller;
         let begins_ps = now.max(self.taking_ps);
         self.taking_ps = begins_ps + us_as_ps(controller.per_answer_us);
@@ -342,9 +349,9 @@ impl<'n> Simulation<'n> {
     }
 
     /// Whether the buffer of a port's switch has room for a frame.
-    fn takes(&mut self, now: u64, port: PortId, frame: Frame) -> bool {
+    fn takes(&mut self, now: u64, port: PortId, frame: PlannedFrame) -> bool {
         let node = self.topology.ports[port].from;
-        let Role::Switch { buffer, .. } = self.topology.nodes[node].role else { return true };
+        let NodeRole::Switch { buffer, .. } = self.topology.nodes[node].role else { return true };
         let bytes = u64::from(frame.bytes);
         let most = buffer.unwrap_or(u64::MAX);
         let (held, peak) = self.held[node];

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::file::{Forwarding, Network, PlanError, rate_bps, us_as_ps};
+use super::file::{Forwarding, NetPlanError, Network, rate_bps, us_as_ps};
 use super::frame::byte_ps;
 
 /// Place of a node in [`NetworkTopology::nodes`].
@@ -15,13 +15,13 @@ pub(super) struct Node {
     pub(super) name: String,
     /// Towards the controller, and the rate in bit/s; the controller has none.
     pub(super) up: Option<(NodeId, u64)>,
-    pub(super) role: Role,
+    pub(super) role: NodeRole,
     /// Ports that send from here.
     pub(super) ports: Vec<PortId>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Role {
+pub(super) enum NodeRole {
     Controller,
     Switch {
         forwarding: Forwarding,
@@ -68,9 +68,9 @@ impl NetworkTopology {
     /// Place of the root.
     pub(super) const ROOT: NodeId = 0;
 
-    pub(super) fn of(network: &Network) -> Result<Self, PlanError> {
+    pub(super) fn from_network(network: &Network) -> Result<Self, NetPlanError> {
         let mut building = Building::default();
-        building.add(Self::CONTROLLER.to_owned(), None, Role::Controller)?;
+        building.add(Self::CONTROLLER.to_owned(), None, NodeRole::Controller)?;
         building.groups.insert(Self::CONTROLLER.to_owned(), vec![Self::ROOT]);
 
         building.switches(network)?;
@@ -78,7 +78,7 @@ impl NetworkTopology {
         building.devices(network)?;
         for table in &network.hosts {
             let up = building.resolve(&table.name, &table.to)?[0];
-            building.add(table.name.clone(), Some((up, rate_bps(&table.link)?)), Role::Host)?;
+            building.add(table.name.clone(), Some((up, rate_bps(&table.link)?)), NodeRole::Host)?;
         }
 
         let topology = building.topology;
@@ -90,11 +90,12 @@ impl NetworkTopology {
     }
 
     /// Returns an end of background traffic.
-    pub(super) fn host(&self, what: &'static str, name: &str) -> Result<NodeId, PlanError> {
-        let fits =
-            |node: &Node| node.name == name && matches!(node.role, Role::Controller | Role::Host);
+    pub(super) fn host(&self, what: &'static str, name: &str) -> Result<NodeId, NetPlanError> {
+        let fits = |node: &Node| {
+            node.name == name && matches!(node.role, NodeRole::Controller | NodeRole::Host)
+        };
         let found = self.nodes.iter().position(fits);
-        found.ok_or_else(|| PlanError::NoSuchHost { what, name: name.to_owned() })
+        found.ok_or_else(|| NetPlanError::NoSuchHost { what, name: name.to_owned() })
     }
 
     /// Returns the port of each node towards each node: `next[from][to]`, none to itself.
@@ -111,7 +112,8 @@ impl NetworkTopology {
 
         for (target, node) in self.nodes.iter().enumerate() {
             next[target][target] = None;
-            let (mut below, mut up) = (target, node.up);
+            let mut below = target;
+            let mut up = node.up;
             while let Some((above, _)) = up {
                 next[above][target] = port_to(above, below);
                 below = above;
@@ -161,12 +163,12 @@ impl Building {
         &mut self,
         name: String,
         up: Option<(NodeId, u64)>,
-        role: Role,
-    ) -> Result<NodeId, PlanError> {
+        role: NodeRole,
+    ) -> Result<NodeId, NetPlanError> {
         let nodes = &mut self.topology.nodes;
         let node = nodes.len();
         if self.groups.contains_key(&name) {
-            return Err(PlanError::Twice { name });
+            return Err(NetPlanError::Twice { name });
         }
 
         self.groups.insert(name.clone(), vec![node]);
@@ -181,20 +183,23 @@ impl Building {
         Ok(node)
     }
 
-    fn resolve(&self, node: &str, to: &str) -> Result<&[NodeId], PlanError> {
+    fn resolve(&self, node: &str, to: &str) -> Result<&[NodeId], NetPlanError> {
         let may_carry = |node: &NodeId| {
-            matches!(self.topology.nodes[*node].role, Role::Controller | Role::Switch { .. })
+            matches!(
+                self.topology.nodes[*node].role,
+                NodeRole::Controller | NodeRole::Switch { .. }
+            )
         };
         let found = self.groups.get(to).filter(|nodes| nodes.iter().all(may_carry));
-        let missing = || PlanError::NoSuchNode { node: node.to_owned(), to: to.to_owned() };
+        let missing = || NetPlanError::NoSuchNode { node: node.to_owned(), to: to.to_owned() };
         found.map(Vec::as_slice).ok_or_else(missing)
     }
 
-    fn switches(&mut self, network: &Network) -> Result<(), PlanError> {
+    fn switches(&mut self, network: &Network) -> Result<(), NetPlanError> {
         for table in &network.switches {
             let bits_per_s = rate_bps(&table.link)?;
             let mut up = self.last(&table.name, &table.to)?;
-            let role = Role::Switch {
+            let role = NodeRole::Switch {
                 forwarding: table.forwarding,
                 overhead_ps: us_as_ps(table.overhead_us),
                 buffer: table.buffer_kb.map(|kb| (kb * 1000.0) as u64),
@@ -211,7 +216,7 @@ impl Building {
         Ok(())
     }
 
-    fn chains(&mut self, network: &Network) -> Result<(), PlanError> {
+    fn chains(&mut self, network: &Network) -> Result<(), NetPlanError> {
         for table in &network.chains {
             let bits_per_s = rate_bps(&table.link)?;
             let mut up = self.last(&table.name, &table.to)?;
@@ -219,7 +224,7 @@ impl Building {
 
             let mut members = Vec::new();
             for name in names(&table.name, table.count) {
-                let role = Role::Switch {
+                let role = NodeRole::Switch {
                     forwarding: table.forwarding,
                     overhead_ps: us_as_ps(table.overhead_us),
                     buffer: None,
@@ -234,7 +239,7 @@ impl Building {
         Ok(())
     }
 
-    fn devices(&mut self, network: &Network) -> Result<(), PlanError> {
+    fn devices(&mut self, network: &Network) -> Result<(), NetPlanError> {
         for table in &network.devices {
             let bits_per_s = rate_bps(&table.link)?;
             let above = self.resolve(&table.name, &table.to)?.to_vec();
@@ -244,7 +249,7 @@ impl Building {
             for (place, name) in names(&table.name, table.count).enumerate() {
                 // In equal parts over the switches of a line.
                 let up = above[place * above.len() / count];
-                let device = Role::Device(self.topology.devices.len());
+                let device = NodeRole::Device(self.topology.devices.len());
                 let node = self.add(name.clone(), Some((up, bits_per_s)), device)?;
                 self.add_device(name, node, table.off_wire_us);
             }
@@ -258,16 +263,16 @@ impl Building {
     }
 
     /// The end of a line; a node alone is its own.
-    fn last(&self, node: &str, to: &str) -> Result<NodeId, PlanError> {
+    fn last(&self, node: &str, to: &str) -> Result<NodeId, NetPlanError> {
         let nodes = self.resolve(node, to)?;
         Ok(nodes[nodes.len() - 1])
     }
 
     /// Gives a line its name, besides those of its members.
-    fn name_group(&mut self, name: &str, members: Vec<NodeId>) -> Result<(), PlanError> {
+    fn name_group(&mut self, name: &str, members: Vec<NodeId>) -> Result<(), NetPlanError> {
         let is_alone = members.len() == 1;
         match self.groups.insert(name.to_owned(), members) {
-            Some(_) if !is_alone => Err(PlanError::Twice { name: name.to_owned() }),
+            Some(_) if !is_alone => Err(NetPlanError::Twice { name: name.to_owned() }),
             _ => Ok(()),
         }
     }

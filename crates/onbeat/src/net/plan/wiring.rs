@@ -1,7 +1,7 @@
 //! A plan as nodes and links, for programs that build it; and the plan of a run that is measured.
 
-use super::file::{Network, PlanError, Send};
-use super::topology::{NetworkTopology, Role};
+use super::file::{NetPlanError, Network, Send};
+use super::topology::{NetworkTopology, NodeRole};
 
 /// Cycles that a prediction for a run simulates.
 const PREDICTED_CYCLES: u64 = 100;
@@ -64,18 +64,18 @@ impl Network {
     /// ```
     ///
     /// # Errors
-    /// [`PlanError`], which a plan that was read does not have.
-    pub fn nodes(&self) -> Result<Vec<PlannedNode>, PlanError> {
-        let topology = NetworkTopology::of(self)?;
-        let role = |role: &Role| match *role {
-            Role::Controller => PlannedRole::Controller,
-            Role::Switch { overhead_ps, buffer, device, .. } => PlannedRole::Switch {
+    /// [`NetPlanError`], which a plan that was read does not have.
+    pub fn nodes(&self) -> Result<Vec<PlannedNode>, NetPlanError> {
+        let topology = NetworkTopology::from_network(self)?;
+        let role = |role: &NodeRole| match *role {
+            NodeRole::Controller => PlannedRole::Controller,
+            NodeRole::Switch { overhead_ps, buffer, device, .. } => PlannedRole::Switch {
                 buffer_bytes: buffer,
                 overhead_us: overhead_ps as f64 / 1e6,
                 device,
             },
-            Role::Device(number) => PlannedRole::Device { number },
-            Role::Host => PlannedRole::Host,
+            NodeRole::Device(number) => PlannedRole::Device { number },
+            NodeRole::Host => PlannedRole::Host,
         };
 
         let nodes = topology.nodes.iter().map(|node| PlannedNode {

@@ -54,7 +54,7 @@ pub(super) struct DeviceCounters {
 
 /// Counters of a run.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub(super) struct SocketCounters {
     pub(super) devices: Vec<DeviceCounters>,
     pub(super) foreign: AtomicU64,
     pub(super) unrecorded: AtomicU64,
@@ -71,7 +71,7 @@ pub(super) fn add(counter: &AtomicU64, n: u64) {
 pub(super) struct FateSender {
     between: Arc<Mutex<Vec<PacketFate>>>,
     waiting: Vec<PacketFate>,
-    pub(super) counters: Arc<Counters>,
+    pub(super) counters: Arc<SocketCounters>,
 }
 
 /// The recorder's side.
@@ -79,14 +79,14 @@ pub(super) struct FateSender {
 pub(super) struct FateReceiver {
     between: Arc<Mutex<Vec<PacketFate>>>,
     taken: Vec<PacketFate>,
-    pub(super) counters: Arc<Counters>,
+    pub(super) counters: Arc<SocketCounters>,
 }
 
 pub(super) fn fate_channel(devices: usize) -> (FateSender, FateReceiver) {
     let room = || Vec::with_capacity(ROOM);
     let between = Arc::new(Mutex::new(room()));
     let devices = (0..devices).map(|_| DeviceCounters::default()).collect();
-    let counters = Arc::new(Counters { devices, ..Counters::default() });
+    let counters = Arc::new(SocketCounters { devices, ..SocketCounters::default() });
     (
         FateSender { between: Arc::clone(&between), waiting: room(), counters: counters.clone() },
         FateReceiver { between, taken: room(), counters },

@@ -12,7 +12,7 @@ use onbeat_rt::Flow;
 use super::RttError;
 use super::channel::{DeviceCounters, FateReceiver, PacketFate};
 use crate::net::device::Devices;
-use crate::net::packet::{self, Header, PacketKind};
+use crate::net::packet::{self, PacketKind, WireHeader};
 use crate::probe::ProbeError;
 use crate::probe::description::Companion;
 use crate::record::{
@@ -167,8 +167,8 @@ impl RoundTripCompanion {
 }
 
 /// A packet of no run: session 0.
-fn knocking(device: usize, sequence: u64) -> Header {
-    Header {
+fn knocking(device: usize, sequence: u64) -> WireHeader {
+    WireHeader {
         kind: PacketKind::EchoRequest,
         device: device as u16,
         sequence,

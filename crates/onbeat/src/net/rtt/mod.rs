@@ -33,7 +33,7 @@ use self::task::{PacketForm, PacketSchedule, Receive, RoundTripBody, RoundTripTa
 use super::address::AddressRange;
 use super::device::{DeviceError, DeviceOptions, Devices};
 use super::packet;
-use super::plan::PlanError;
+use super::plan::NetPlanError;
 use crate::probe::description::{Defaults, OptionKind, Parts, ProbeOption};
 use crate::probe::{Description, Given, ProbeError, Setting};
 use crate::record::{CycleTally, Figures, PredictedAnswers, RoundTripTally, Series};
@@ -138,7 +138,7 @@ pub enum RttError {
         /// The file.
         path: String,
         /// Why not.
-        source: PlanError,
+        source: NetPlanError,
     },
     /// The plan is one of another run.
     #[error("--plan {path} has {planned} devices and this run {devices}; they must be equal")]
@@ -238,7 +238,7 @@ pub const RTT: Description = Description {
 };
 
 fn open(setting: &mut Setting, given: &Given) -> Result<Parts, RttError> {
-    let plan = RunPlan::of(setting, given)?;
+    let plan = RunPlan::from_options(setting, given)?;
     let (devices, targets, mut remarks) = match &plan.targets {
         Some(targets) => (None, targets.clone(), Vec::new()),
         None => {
@@ -288,7 +288,7 @@ struct RunPlan {
 }
 
 impl RunPlan {
-    fn of(setting: &Setting, given: &Given) -> Result<Self, RttError> {
+    fn from_options(setting: &Setting, given: &Given) -> Result<Self, RttError> {
         if setting.wait.is_relative() {
             return Err(RttError::NoGrid);
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::RttError;
-use crate::net::plan::{DevicePrediction, Distribution, Network, Prediction, simulate};
+use crate::net::plan::{DevicePrediction, NetPrediction, Network, PredictedDistribution, simulate};
 use crate::probe::description::{OptionKind, ProbeOption};
 use crate::record::{AnswerTimes, PredictedAnswers, PredictedDevice};
 
@@ -34,7 +34,7 @@ pub(super) fn predicted(
     Ok(Some(answers(path, &prediction)))
 }
 
-fn answers(path: &str, prediction: &Prediction) -> PredictedAnswers {
+fn answers(path: &str, prediction: &NetPrediction) -> PredictedAnswers {
     let device = |device: &DevicePrediction| {
         let earlier = |other: &&DevicePrediction| {
             other.answered > 0 && other.round_trip.p50_us < device.round_trip.p50_us
@@ -55,8 +55,8 @@ fn answers(path: &str, prediction: &Prediction) -> PredictedAnswers {
     }
 }
 
-fn times(of: &Distribution) -> AnswerTimes {
-    let Distribution { min_us, p50_us, p99_us, max_us } = *of;
+fn times(of: &PredictedDistribution) -> AnswerTimes {
+    let PredictedDistribution { min_us, p50_us, p99_us, max_us } = *of;
     AnswerTimes { min_ns: ns(min_us), p50_ns: ns(p50_us), p99_ns: ns(p99_us), max_ns: ns(max_us) }
 }
 

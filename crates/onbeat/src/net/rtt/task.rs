@@ -4,13 +4,13 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicBool;
 
-use onbeat_rt::sys::datagram::{Datagram, DatagramPort, Destination, wall_offset_ns};
+use onbeat_rt::sys::datagram::{Datagram, DatagramPort, SendAddress, wall_offset_ns};
 use onbeat_rt::sys::{Monotonic, Port};
 use onbeat_rt::{Clock, Cycle, Flow, Instant, Outcome, Plan, Producer, Sample, Task};
 
 use super::channel::{FateSender, PacketFate, RoundTripParts, add};
 use super::tracker::{Answer, SentPacket, Tracker};
-use crate::net::packet::{self, Header, PacketKind};
+use crate::net::packet::{self, PacketKind, WireHeader};
 use crate::probe::description::Body;
 
 /// Bytes of a received packet that are looked at: headers of the frame, and the largest payload.
@@ -50,7 +50,7 @@ pub(super) struct RoundTripTask {
     _socket: UdpSocket,
     port: DatagramPort,
     ready: Port,
-    targets: Vec<(SocketAddr, Destination)>,
+    targets: Vec<(SocketAddr, SendAddress)>,
     message: Vec<u8>,
     received: Box<[u8; RECEIVED_BYTES]>,
     schedule: PacketSchedule,
@@ -79,7 +79,7 @@ impl RoundTripTask {
             port: DatagramPort::new(descriptor),
             ready: Port::new(descriptor),
             _socket: socket,
-            targets: targets.iter().map(|to| (*to, Destination::new(*to))).collect(),
+            targets: targets.iter().map(|to| (*to, SendAddress::new(*to))).collect(),
             message: vec![0; packets.bytes],
             received: Box::new([0; RECEIVED_BYTES]),
             tracker: Tracker::new(targets.len(), packets.window),
@@ -139,7 +139,7 @@ impl RoundTripTask {
             let counters = &self.fates.counters.devices[device];
             add(&counters.scheduled, 1);
             let sent_ns = Monotonic.now().as_ns();
-            let header = Header {
+            let header = WireHeader {
                 kind: PacketKind::EchoRequest,
                 device: device as u16,
                 sequence,
@@ -263,7 +263,7 @@ impl RoundTripTask {
     /// set in between.
     fn parts(
         &self,
-        header: &Header,
+        header: &WireHeader,
         packet: SentPacket,
         received_stamp_ns: Option<u64>,
         now: Instant,

@@ -25,7 +25,7 @@ pub(super) struct Comb {
 
 impl Comb {
     /// Of a series of mean 0 and variance 1, 0 in gaps, and where it has points.
-    pub(super) fn of(values: &[f64], present: &[f64]) -> Self {
+    pub(super) fn from_values(values: &[f64], present: &[f64]) -> Self {
         let n = values.len();
         let (sums, pairs) = correlate(values, present, n);
         let lags =

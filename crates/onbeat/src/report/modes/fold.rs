@@ -42,7 +42,7 @@ struct FoldProfile {
 }
 
 impl FoldProfile {
-    fn of(values: &[f64], present: &[f64], period: f64) -> Self {
+    fn from_values(values: &[f64], present: &[f64], period: f64) -> Self {
         let bins = bins_for(period);
         let mut profile = Self { sums: vec![0.0; bins], counts: vec![0.0; bins] };
         let scale = bins as f64 / period;
@@ -65,7 +65,7 @@ fn bins_for(period: f64) -> usize {
 
 /// The stretch of a period that stands out most, up to half of it.
 pub(super) fn best_stretch(values: &[f64], present: &[f64], period: f64) -> Option<PeriodPart> {
-    let profile = FoldProfile::of(values, present, period);
+    let profile = FoldProfile::from_values(values, present, period);
     let bins = profile.sums.len();
     let running = |of: &[f64]| {
         let twice = of.iter().chain(of);
@@ -237,7 +237,7 @@ pub(super) fn ln_tail(k: usize, n: usize, rate: f64) -> f64 {
 
 /// How long a level lasts in each period, in steps: its area over its height.
 pub(super) fn duration(values: &[f64], present: &[f64], stretch: PeriodPart) -> f64 {
-    let profile = FoldProfile::of(values, present, stretch.period);
+    let profile = FoldProfile::from_values(values, present, stretch.period);
     let bins = profile.sums.len();
     let bin = stretch.period / bins as f64;
     let mean = |i: i64| {

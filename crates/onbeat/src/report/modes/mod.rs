@@ -142,10 +142,10 @@ pub fn of_run(run: &RunFile) -> Modes {
 /// Looks for modes in a series of a run.
 #[must_use]
 pub fn of_series(run: &RunFile, series: Series) -> Modes {
-    let Some(recorded) = Recorded::of(run, series) else {
+    let Some(recorded) = Recorded::from_run(run, series) else {
         return Modes { sentence: words::without_a_trend(run, series), ..Modes::default() };
     };
-    let release = Release::of(run, series);
+    let release = Release::from_run(run, series);
     let trends = &recorded.levels;
     let grid = trends.grid(Axis::Time);
     let finest =
@@ -190,7 +190,7 @@ struct Release {
 }
 
 impl Release {
-    fn of(run: &RunFile, series: Series) -> Self {
+    fn from_run(run: &RunFile, series: Series) -> Self {
         let timing = run.header.timing.as_ref().map(|timing| timing.period_ns);
         if let Some(period_ns) = timing.or_else(|| run.import.as_ref()?.period_ns) {
             return Self { apart_s: period_ns as f64 / 1e9, is_loop: true };

@@ -62,7 +62,7 @@ fn clearest(
         return None;
     }
 
-    let comb = Comb::of(values, present);
+    let comb = Comb::from_values(values, present);
     let mut best: Option<(PeriodPart, PeriodCounts)> = None;
     for candidate in comb.candidates() {
         let Some(stretch) = fold::best_stretch(values, present, comb.refined(candidate)) else {

@@ -57,8 +57,8 @@ pub(super) struct Recorded {
 impl Recorded {
     /// The trend notes of a series, or its intervals and largest values per second where the file
     /// has no such notes.
-    pub(super) fn of(run: &RunFile, series: Series) -> Option<Self> {
-        if let Some(levels) = Trends::of(run, series) {
+    pub(super) fn from_run(run: &RunFile, series: Series) -> Option<Self> {
+        if let Some(levels) = Trends::from_run(run, series) {
             return Some(Self { levels, largest: None });
         }
 
@@ -123,7 +123,7 @@ fn of_maxima(run: &RunFile, series: Series, intervals: &[TrendStep]) -> Vec<Tren
 
 impl Trends {
     /// The trend notes of a series; `None` when there is none.
-    fn of(run: &RunFile, series: Series) -> Option<Self> {
+    fn from_run(run: &RunFile, series: Series) -> Option<Self> {
         let notes: Vec<&Trend> = run.trends.iter().filter(|note| note.series == series).collect();
         let every_s = notes.first()?.every;
         // A source that was imported tells no cycles.
