@@ -80,6 +80,7 @@ pub(crate) enum Vm {
     ///
     /// Runs that experiment again with a plugin of QEMU, which changes nothing in the guest, and
     /// prints the functions of its kernel between the timer's interrupt and the loop.
+    /// Experimental: tried on two guests.
     #[command(before_help = REPLAY_EXAMPLES, after_help = REPLAY_STATUSES)]
     Replay(VmReplayOptions),
     /// Measure what each tuning of this machine does to a guest

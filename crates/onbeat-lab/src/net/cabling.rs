@@ -91,7 +91,7 @@ pub(super) struct Cabling {
 }
 
 impl Cabling {
-    pub(super) fn of(network: &Network) -> Result<Self, NetworkLabError> {
+    pub(super) fn from_plan(network: &Network) -> Result<Self, NetworkLabError> {
         let nodes = network.nodes()?;
         let devices = nodes.iter().filter(|node| device_of(node).is_some()).count();
         if devices as u64 > MOST_TARGETS {
@@ -205,12 +205,12 @@ mod tests {
     use super::*;
 
     fn cabling(plan: &str) -> Cabling {
-        Cabling::of(&Network::parse(plan).expect("a plan")).expect("a cabling")
+        Cabling::from_plan(&Network::parse(plan).expect("a plan")).expect("a cabling")
     }
 
     #[test]
     fn forty_devices_stand_on_one_bridge() {
-        let built = Cabling::of(&forty_devices()).expect("a cabling");
+        let built = Cabling::from_plan(&forty_devices()).expect("a cabling");
         assert_eq!((built.bridges.len(), built.cables.len(), built.ports), (1, 41, 1));
         let bridge = Socket::Bridge { bridge: 0 };
         assert_eq!(built.cables[0].upper, Socket::Controller { port: 0 });
@@ -263,7 +263,7 @@ mod tests {
     fn a_plan_with_more_devices_than_a_run_can_ask_is_refused() {
         let network = Network::parse("[[devices]]\nname = \"d\"\ncount = 129\nlink = \"1G\"\n")
             .expect("a plan");
-        let refused = Cabling::of(&network).expect_err("too many");
+        let refused = Cabling::from_plan(&network).expect_err("too many");
         assert!(refused.to_string().contains("129 devices"), "{refused}");
     }
 }

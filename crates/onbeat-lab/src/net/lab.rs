@@ -62,7 +62,7 @@ impl NetworkLab {
     /// [`NetworkLabError`]; then nothing is left of it.
     pub fn build(network: &Network, rates: LinkRates) -> Result<Self, NetworkLabError> {
         let begun = Instant::now();
-        let cabling = Cabling::of(network)?;
+        let cabling = Cabling::from_plan(network)?;
         let site = Site::create(cabling.devices.len())?;
         site.add_bridges(&cabling)?;
         for (number, cable) in (0..).zip(&cabling.cables) {

@@ -241,9 +241,9 @@ pub enum VmError {
     /// No wake-up of a traced guest is as long as the recorded one.
     #[error(
         "the recorded wake-up latency is {latency_ns} ns, and the nearest path from a timer's interrupt to the loop {nearest_ns} ns: \
-         the interrupt itself was late, which this trace does not show"
+         they differ by more than a tenth, so the trace does not show this latency; the interrupt itself may have been late"
     )]
-    LateInterrupt {
+    NoMatchingPath {
         /// The recorded latency, in nanoseconds.
         latency_ns: u64,
         /// Length of the path that is nearest to it, in nanoseconds.

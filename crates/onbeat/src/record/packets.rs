@@ -86,7 +86,7 @@ pub struct AnswerTimes {
 }
 
 impl AnswerTimes {
-    fn of(counts: &IntervalCounts) -> Self {
+    fn from_counts(counts: &IntervalCounts) -> Self {
         if counts.is_empty() {
             return Self::default();
         }
@@ -265,8 +265,8 @@ impl CycleTally {
     pub fn cycles(&self) -> CycleAnswers {
         CycleAnswers {
             complete: self.complete,
-            first: AnswerTimes::of(&self.first),
-            last: AnswerTimes::of(&self.last),
+            first: AnswerTimes::from_counts(&self.first),
+            last: AnswerTimes::from_counts(&self.last),
             latest: self.latest.iter().cloned().collect(),
         }
     }
@@ -275,7 +275,7 @@ impl CycleTally {
     pub fn fill(&self, device: usize, packets: &mut DevicePackets) {
         let Some((sum, count)) = self.places.get(device) else { return };
         (packets.place_sum, packets.place_count) = (*sum, *count);
-        packets.response_p50_ns = AnswerTimes::of(&self.responses.0[device]).p50_ns;
+        packets.response_p50_ns = AnswerTimes::from_counts(&self.responses.0[device]).p50_ns;
     }
 }
 

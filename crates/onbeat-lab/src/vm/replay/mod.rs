@@ -79,7 +79,7 @@ pub(super) fn replay(
     let latency_ns = recorded.latency_ns;
     let nearest_ns = path.length_ns;
     if latency_ns.abs_diff(nearest_ns) > latency_ns / LARGEST_DIFFERENCE {
-        return Err(VmError::LateInterrupt { latency_ns, nearest_ns });
+        return Err(VmError::NoMatchingPath { latency_ns, nearest_ns });
     }
 
     let is_same = result.digest() == recorded.digest;
