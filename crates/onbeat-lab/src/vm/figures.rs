@@ -12,9 +12,9 @@ use super::clock::Measures;
 /// Figures of different clocks cannot be compared:
 ///
 /// ```compile_fail
-/// use onbeat_lab::vm::{Figures, Real, Virtual};
+/// use onbeat_lab::vm::{GuestFigures, Real, Virtual};
 ///
-/// fn ratio(by_the_machine: &Figures<Real>, by_counting: &Figures<Virtual>) -> f64 {
+/// fn ratio(by_the_machine: &GuestFigures<Real>, by_counting: &GuestFigures<Virtual>) -> f64 {
 ///     by_the_machine.max_ratio(by_counting)
 /// }
 /// ```
@@ -22,9 +22,9 @@ use super::clock::Measures;
 /// and a guest whose clock runs freely has none:
 ///
 /// ```compile_fail
-/// use onbeat_lab::vm::{Figures, Free};
+/// use onbeat_lab::vm::{GuestFigures, Free};
 ///
-/// fn largest(figures: &Figures<Free>) -> u64 {
+/// fn largest(figures: &GuestFigures<Free>) -> u64 {
 ///     figures.max_ns
 /// }
 /// ```

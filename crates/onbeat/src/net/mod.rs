@@ -18,7 +18,7 @@
 //! )?;
 //! let prediction = simulate(&network)?;
 //! assert!(prediction.devices[0].round_trip.max_us > 0.0);
-//! # Ok::<(), onbeat::net::plan::PlanError>(())
+//! # Ok::<(), onbeat::net::plan::NetPlanError>(())
 //! ```
 //!
 //! Absent on purpose: a timing loop of its own, printing, and any traffic that the caller did not

@@ -178,9 +178,9 @@ impl WireHeader {
 /// [`PacketError`], the first rule that the bytes violate.
 ///
 /// ```
-/// use onbeat::net::packet::{self, Header, PacketKind};
+/// use onbeat::net::packet::{self, PacketKind, WireHeader};
 ///
-/// let header = Header {
+/// let header = WireHeader {
 ///     kind: PacketKind::EchoRequest,
 ///     device: 3,
 ///     sequence: 1_000,

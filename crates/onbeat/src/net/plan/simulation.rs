@@ -30,7 +30,7 @@ const PREAMBLE: u64 = 8;
 /// let predicted = simulate(&network)?;
 /// // 2 × 20.32 µs on the wire: 200 bytes of payload are 254 bytes there.
 /// assert_eq!(predicted.devices[0].round_trip.max_us, 140.64);
-/// # Ok::<(), onbeat::net::plan::PlanError>(())
+/// # Ok::<(), onbeat::net::plan::NetPlanError>(())
 /// ```
 pub fn simulate(network: &Network) -> Result<NetPrediction, NetPlanError> {
     let topology = NetworkTopology::from_network(network)?;

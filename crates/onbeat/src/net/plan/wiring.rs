@@ -60,7 +60,7 @@ impl Network {
     /// assert_eq!(nodes[0].role, PlannedRole::Controller);
     /// assert_eq!(nodes[2].name, "board-2");
     /// assert_eq!(nodes[2].up.map(|link| (link.to, link.bits_per_s)), Some((0, 100_000_000)));
-    /// # Ok::<(), onbeat::net::plan::PlanError>(())
+    /// # Ok::<(), onbeat::net::plan::NetPlanError>(())
     /// ```
     ///
     /// # Errors
