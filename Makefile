@@ -125,7 +125,7 @@ vm-onbeat:
 test-vm: vm-onbeat ## guests in virtual time: kernels with and without PREEMPT_RT, the same figures twice (five minutes)
 	$(call VM_TEST,--test guests --test study)
 
-test-vm-repeat: vm-onbeat ## forty guests beside a loaded host: the same bytes (five minutes)
+test-vm-repeat: vm-onbeat ## forty guests beside a loaded host: the same bytes (ten minutes)
 	$(call VM_TEST,--test repeated_guests)
 
 test-vm-tune: vm-onbeat ## tunings in a PREEMPT_RT guest: applied, checked after a reboot, undone (five minutes)
