@@ -205,7 +205,9 @@ impl MappedImage {
     fn slots<'m>(
         &'m self,
         newest: &'m AtomicU64,
-        (at, slot_words, slots): (usize, usize, usize),
+        at: usize,
+        slot_words: usize,
+        slots: usize,
     ) -> Latest<'m> {
         Latest::over(newest, self.map.all(at, slots * slot_words), slots)
             .expect("slots lie within the map")
@@ -234,24 +236,32 @@ impl MappedImage {
     }
 
     pub(super) fn image(&self) -> Latest<'_> {
-        self.slots(&self.live().image.0, (self.offsets.image, self.offsets.image_slot_words, SLOTS))
+        self.slots(&self.live().image.0, self.offsets.image, self.offsets.image_slot_words, SLOTS)
     }
 
     pub(super) fn outputs(&self) -> Latest<'_> {
         self.slots(
             &self.live().outputs.0,
-            (self.offsets.outputs, self.offsets.output_slot_words, SLOTS),
+            self.offsets.outputs,
+            self.offsets.output_slot_words,
+            SLOTS,
         )
     }
 
     pub(super) fn events(&self) -> Latest<'_> {
-        self.slots(&self.live().events.0, (self.offsets.events, 1 + EVENT_BYTES / 8, EVENTS))
+        self.slots(&self.live().events.0, self.offsets.events, 1 + EVENT_BYTES / 8, EVENTS)
     }
 
     /// Returns the slots of goals, if joints follow them.
     pub(super) fn goals(&self) -> Option<Latest<'_>> {
-        let slots = (self.offsets.goals, self.offsets.goal_slot_words, SLOTS);
-        (self.size.joints > 0).then(|| self.slots(&self.live().goals.0, slots))
+        (self.size.joints > 0).then(|| {
+            self.slots(
+                &self.live().goals.0,
+                self.offsets.goals,
+                self.offsets.goal_slot_words,
+                SLOTS,
+            )
+        })
     }
 
     /// Returns the joints that follow goals, with their names.

@@ -26,4 +26,7 @@
 
 pub mod net;
 pub mod study;
+mod toml_file;
 pub mod vm;
+
+pub use toml_file::TomlFileError;

@@ -101,7 +101,7 @@ fn plan() -> ThreadPlan {
 fn place(host: &LiveHost, journals: &Path, qemu: &QemuSocket) -> Journal {
     let mut journal =
         Journal::begin(journals, host, &Purpose::new("test", "test")).expect("a journal");
-    place_threads(host, &mut journal, (qemu.pid, &qemu.vcpus), &plan()).expect("placed threads");
+    place_threads(host, &mut journal, qemu.pid, &qemu.vcpus, &plan()).expect("placed threads");
     journal
 }
 
@@ -151,7 +151,7 @@ fn a_socket_that_names_other_threads_changes_nothing() {
     let before = qemu_threads(&host, qemu.pid, &qemu.vcpus);
     let purpose = Purpose::new("test", "test");
     let mut journal = Journal::begin(&running.journals(), &host, &purpose).expect("a journal");
-    let refused = place_threads(&host, &mut journal, (qemu.pid, &[1]), &plan()).expect_err("PID 1");
+    let refused = place_threads(&host, &mut journal, qemu.pid, &[1], &plan()).expect_err("PID 1");
     assert!(matches!(refused, PlaceError::NoThread { vcpu: 0, thread: 1, .. }), "{refused}");
     assert_eq!(states(&qemu_threads(&host, qemu.pid, &qemu.vcpus)), states(&before));
 }

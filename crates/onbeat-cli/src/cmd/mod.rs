@@ -17,6 +17,7 @@ mod host_settings;
 pub(crate) mod import;
 pub(crate) mod inject;
 mod life;
+mod lint_report;
 pub(crate) mod load;
 mod loads;
 pub(crate) mod measure;

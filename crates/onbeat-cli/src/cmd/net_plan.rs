@@ -84,6 +84,7 @@ fn sentences(prediction: &NetPrediction) -> String {
     let column = format!(
         "The answers of a cycle arrive from {first_us:.1} to {last_us:.1} us after its release; the period is {period_us} us."
     );
+
     let devices = prediction.devices.len();
     let in_time = if *in_time == devices as u64 {
         String::new()
@@ -97,5 +98,6 @@ fn sentences(prediction: &NetPrediction) -> String {
             link.from, link.to, link.busy_percent
         )
     });
+
     format!("{size} {column}{in_time}{busiest}")
 }

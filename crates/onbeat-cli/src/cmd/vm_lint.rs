@@ -1,53 +1,28 @@
 //! `onbeat vm lint`: verdicts on each option of a script that starts QEMU, or on a definition of
 //! libvirt, and a corrected version.
 
-use std::fs;
-use std::io::{self, Read};
-use std::path::Path;
-
 use onbeat_lab::vm::{OptionVerdict, verdicts_by_option};
-use onbeat_tune::lint::{LintSubject, lint};
+use onbeat_tune::lint::LintSubject;
 
-use super::failure::TuneFailure;
+use super::lint_report::{JudgedFile, LintForm};
 use super::{ExitVerdict, Failure};
 use crate::cli_vm_study::VmLintOptions;
-use crate::term::{Tone, columns, put, say};
+use crate::term::{Tone, columns, say};
 
 pub(super) fn run(options: &VmLintOptions) -> Result<ExitVerdict, Failure> {
-    let path = &options.file;
-    let text =
-        read(path).map_err(|source| Failure::File { what: "read", path: path.clone(), source })?;
-    let subject = match LintSubject::guess(&text) {
+    let subject_of = |text: &str| match LintSubject::guess(text) {
         // A guest's kernel command line alone is for `onbeat tune lint`.
         LintSubject::KernelLine => LintSubject::QemuScript,
         subject => subject,
     };
-    let report =
-        lint(&text, subject).map_err(|source| TuneFailure::Lint { path: path.clone(), source })?;
+    let judged = JudgedFile::read(&options.file, subject_of)?;
 
-    if options.json {
-        say(Tone::Plain, &serde_json::to_string(&report)?);
-    } else if options.corrected {
-        put(|out| out.write_all(report.corrected.as_bytes()));
-    } else {
-        if subject != LintSubject::LibvirtXml {
-            say_options(&verdicts_by_option(&text, &report));
+    judged.say(LintForm::from_options(options.json, options.corrected), |judged| {
+        if judged.subject != LintSubject::LibvirtXml {
+            say_options(&verdicts_by_option(&judged.text, &judged.report));
             say(Tone::Plain, "");
         }
-        say(Tone::Plain, report.to_string().trim_end());
-    }
-    Ok(if report.problems().next().is_some() { ExitVerdict::Broken } else { ExitVerdict::Holds })
-}
-
-/// Reads a file, or standard input for `-`; bytes that are not UTF-8 are replaced.
-fn read(path: &Path) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    if path == Path::new("-") {
-        io::stdin().read_to_end(&mut bytes)?;
-    } else {
-        bytes = fs::read(path)?;
-    }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    })
 }
 
 /// A line per option: its line, its worst verdict, and as much of it as fits; below the guest's
@@ -56,16 +31,16 @@ fn say_options(verdicts: &[OptionVerdict]) {
     for one in verdicts {
         let is_problem = one.findings.iter().any(|finding| finding.verdict.is_problem());
         let number = one.line.to_string();
-        say_verdict(&number, one.worst(), (&one.text, is_problem));
+        say_verdict(&number, one.worst(), &one.text, is_problem);
         for finding in one.findings.iter().filter(|_| one.text.starts_with("-append")) {
             let is_problem = finding.verdict.is_problem();
             let text = format!("    {}", finding.text);
-            say_verdict("", finding.verdict.words(), (&text, is_problem));
+            say_verdict("", finding.verdict.words(), &text, is_problem);
         }
     }
 }
 
-fn say_verdict(line: &str, verdict: &str, (text, is_problem): (&str, bool)) {
+fn say_verdict(line: &str, verdict: &str, text: &str, is_problem: bool) {
     let tone = if is_problem { Tone::Careful } else { Tone::Plain };
     let start = format!("{line:>4}  {verdict:20}  ");
     say(tone, &(start.clone() + &cut(text, columns().saturating_sub(start.len()))));

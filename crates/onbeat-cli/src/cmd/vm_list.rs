@@ -101,11 +101,13 @@ fn kernel_table(kernels: &[ListedKernel]) -> Table {
         ];
         Row { entries: entries.into_iter().map(Into::into).collect(), begins_group: false }
     });
+
     let legend = if kernels.is_empty() {
         vec!["None yet: `onbeat vm build PACKAGE --download` downloads and unpacks one.".to_owned()]
     } else {
         Vec::new()
     };
+
     Table {
         title: format!("{} kernels", kernels.len()),
         columns: ["kernel", "version", "release", "state"].map(Column::words).into(),
@@ -124,10 +126,12 @@ fn accelerator_table(emulation: &Result<String, String>, kvm: &Kvm) -> Table {
         Kvm::Refused(why) => why.clone(),
         Kvm::Untested => UNTESTED.to_owned(),
     };
+
     let row = |entries: [String; 3]| Row {
         entries: entries.into_iter().map(Into::into).collect(),
         begins_group: false,
     };
+
     Table {
         title: "Accelerators".to_owned(),
         columns: ["accelerator", "clocks", "state"].map(Column::words).into(),

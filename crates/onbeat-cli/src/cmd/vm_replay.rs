@@ -91,10 +91,12 @@ fn phases(path: &CriticalPath) -> Table {
         ("switch", path.switch_ns, "until the loop was in user mode".to_owned()),
         ("together", path.length_ns, "from the timer's interrupt".to_owned()),
     ];
+
     let row = |(name, ns, what): (&str, u64, String)| Row {
         entries: [name.to_owned(), us(ns), what].into_iter().map(Into::into).collect(),
         begins_group: false,
     };
+
     Table {
         title: "Critical path".to_owned(),
         columns: vec![Column::words("part"), Column::figures(Virtual::UNIT), Column::words("what")],
@@ -109,6 +111,7 @@ fn functions(title: &str, parts: &[PathPart], whole_ns: u64) -> Table {
         let entries = [part.function.clone(), us(part.ns), share];
         Row { entries: entries.into_iter().map(Into::into).collect(), begins_group: false }
     };
+
     let columns = [Column::words("function"), Column::figures("itself"), Column::figures("share")];
     Table {
         title: title.to_owned(),

@@ -85,13 +85,13 @@ pub(super) fn run(options: &VmStudyOptions, stock: &StockOptions) -> Result<Exit
     };
 
     match chosen {
-        ChosenClock::Real(clock) => conducted(&request, |_| clock.clone(), (options, stop)),
+        ChosenClock::Real(clock) => conducted(&request, |_| clock.clone(), options, stop),
         ChosenClock::Virtual { .. } => {
             // The same seed would give the same figures.
             let clock = |run| Virtual { seed: run, ..Virtual::default() };
-            conducted(&request, clock, (options, stop))
+            conducted(&request, clock, options, stop)
         }
-        ChosenClock::Free { .. } => conducted(&request, |_| Free, (options, stop)),
+        ChosenClock::Free { .. } => conducted(&request, |_| Free, options, stop),
     }
 }
 
@@ -148,7 +148,8 @@ fn default_out(options: &VmStudyOptions) -> PathBuf {
 fn conducted<C: VmClock>(
     request: &StudyRequest<'_>,
     clock: impl Fn(u32) -> C,
-    (options, stop): (&VmStudyOptions, &AtomicBool),
+    options: &VmStudyOptions,
+    stop: &AtomicBool,
 ) -> Result<ExitVerdict, Failure> {
     let mut lines = StudyLines {
         quick: options.quick,
@@ -184,7 +185,7 @@ impl StudyLines {
         let (tone, text) = match event {
             StudyEvent::Begun { baseline, to_measure, stored, waiting } => {
                 self.to_measure = *to_measure;
-                self.begin(baseline, (*stored, *waiting));
+                self.begin(baseline, *stored, *waiting);
                 return;
             }
             StudyEvent::Made { row, settings, refused } => {
@@ -201,11 +202,12 @@ impl StudyLines {
             }
             StudyEvent::Failed { slot, error } => (Tone::Bad, format!("{}: {error}", words(slot))),
         };
+
         self.ended += 1;
         advise(tone, &wrapped(&format!("{}/{} {text}", self.ended, self.to_measure), columns()));
     }
 
-    fn begin(&self, baseline: &study::StudyBaseline, (stored, waiting): (usize, usize)) {
+    fn begin(&self, baseline: &study::StudyBaseline, stored: usize, waiting: usize) {
         let say = |text: &str| advise(Tone::Faint, &wrapped(text, columns()));
         say(&format!("the guest's CPUs on this machine: {}", baseline.host_cpus));
         match baseline.clock.as_str() {
@@ -267,6 +269,7 @@ fn write_report(out: &Path, tables: &[Table], results: &StudyResults) -> Result<
     if baseline.clock != "real" {
         text += &format!("\nGuests ran by the {} clock: {}.\n", baseline.clock, baseline.because);
     }
+
     for sentence in outstanding(results) {
         text += &format!("\n{sentence}\n");
     }
@@ -310,6 +313,7 @@ fn outstanding(results: &StudyResults) -> Vec<String> {
         1 => (1, "measurement waits"),
         number => (number, "measurements wait"),
     };
+
     let how = match &results.boot {
         BootState::Outstanding { parameters } => format!(
             "add to the kernel command line of this machine, or write by `onbeat tune persist`: {}",
@@ -319,6 +323,7 @@ fn outstanding(results: &StudyResults) -> Vec<String> {
             "remove the parameters of this study from the kernel command line".to_owned()
         }
     };
+
     vec![format!(
         "{number} {noun} for a reboot: {how}. Restart the machine, then run the same command: it resumes."
     )]
@@ -335,6 +340,7 @@ fn conclude(results: &StudyResults, out: &Path, stopped: bool) -> ExitVerdict {
             "{word}: {missing} measurements have no result yet; the same command resumes"
         ));
     }
+
     advise(Tone::Faint, &format!("report   {}", out.join(REPORT).display()));
 
     let is_whole = results.missing == 0 && results.waiting == 0 && results.failed.is_empty();

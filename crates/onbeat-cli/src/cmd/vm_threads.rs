@@ -52,7 +52,7 @@ pub(super) fn pin(options: &VmPinOptions) -> Result<ExitVerdict, Failure> {
 
     let purpose = Purpose::new("vm pin", typed().join(" "));
     let mut journal = Journal::begin(&journal_directory(), &host, &purpose)?;
-    let placed = place_threads(&host, &mut journal, (pid, &vcpus), &plan);
+    let placed = place_threads(&host, &mut journal, pid, &vcpus, &plan);
     match &placed {
         Ok(changes) if !changes.is_empty() => drop(journal.keep()?),
         _ => journal.close()?,

@@ -31,7 +31,8 @@ pub(super) fn loop_setup(cpus: &CpuList, study: &StudyFile, clock: &str) -> Loop
 /// setting that is as wanted has no price here.
 pub(super) fn baseline(
     study: &StudyFile,
-    (clock, because): (&str, &str),
+    clock: &str,
+    because: &str,
     store: &StudyStore,
 ) -> Result<StudyBaseline, StudyError> {
     let StudyFile { stages, host_cpus, .. } = study;
@@ -79,6 +80,7 @@ fn chosen(tree: &HostTree, given: Option<&CpuList>) -> Result<CpuList, StudyErro
 fn firmware(tree: &HostTree, setup: &LoopSetup) -> Vec<StageSetting> {
     let findings = check(tree, setup);
     let of_firmware = findings.into_iter().filter(|one| FIRMWARE.contains(&one.id.as_str()));
+
     let setting = |finding: Finding| StageSetting {
         id: finding.id,
         state: match finding.verdict {
@@ -95,5 +97,6 @@ fn firmware(tree: &HostTree, setup: &LoopSetup) -> Vec<StageSetting> {
             }
         },
     };
+
     of_firmware.map(setting).collect()
 }

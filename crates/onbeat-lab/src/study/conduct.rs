@@ -104,7 +104,7 @@ pub fn conduct<C: VmClock>(
     report: &mut dyn FnMut(StudyEvent<'_>),
 ) -> Result<StudyResults, StudyError> {
     let store = StudyStore::open(request.out)?;
-    let baseline = baseline(request.study, (C::NAME, request.because), &store)?;
+    let baseline = baseline(request.study, C::NAME, request.because, &store)?;
     let own = CpuList::parse_list(&baseline.host_cpus).map_err(TuneError::from)?;
     let setup = loop_setup(&own, request.study, C::NAME);
     let mut host =

@@ -1,7 +1,5 @@
 //! The file of a study, as TOML; every key has a default.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,6 +10,7 @@ use serde::Deserialize;
 
 use super::row::SettingPrices;
 use super::setting::STAGES;
+use crate::toml_file::{self, TomlFileError};
 
 /// Runs of each measurement that a comparison needs.
 pub const LEAST_RUNS: u32 = 3;
@@ -19,22 +18,9 @@ pub const LEAST_RUNS: u32 = 3;
 /// An error in a study's file; the caller names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyFileError {
-    /// The file cannot be read.
-    #[error("cannot be read: {source}")]
-    Read {
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// The file is not valid TOML, or has an unknown key or value.
-    #[error("line {line}, column {column}: {why}")]
-    Syntax {
-        /// Line, from 1.
-        line: usize,
-        /// Column, from 1.
-        column: usize,
-        /// Message of the parser.
-        why: String,
-    },
+    /// The file cannot be read, or is not valid TOML.
+    #[error(transparent)]
+    File(#[from] TomlFileError),
     /// A number is out of its range.
     #[error("`{key}` is {value}; it must be {least} to {most}")]
     Range {
@@ -240,8 +226,7 @@ impl StudyFile {
     /// # Errors
     /// When it cannot be read or is not valid.
     pub fn read(path: &Path) -> Result<Self, StudyFileError> {
-        let text = fs::read_to_string(path).map_err(|source| StudyFileError::Read { source })?;
-        Self::from_toml(&text)
+        Self::from_toml(&toml_file::read(path)?)
     }
 
     /// Reads the text of a file; an empty text is a study with all defaults.
@@ -249,7 +234,7 @@ impl StudyFile {
     /// # Errors
     /// When it is not valid.
     pub fn from_toml(text: &str) -> Result<Self, StudyFileError> {
-        let table: StudyTable = toml::from_str(text).map_err(|error| syntax(text, &error))?;
+        let table: StudyTable = toml_file::parse(text)?;
         check_numbers(&table)?;
         check_names("loads", table.loads.iter().map(|load| load.name.as_str()))?;
         check_names("stage", table.stage.iter().map(|stage| stage.name.as_str()))?;
@@ -363,13 +348,6 @@ fn load(table: LoadTable) -> Result<StudyLoad, StudyFileError> {
 fn parse_cpus(text: &str) -> Result<CpuList, StudyFileError> {
     let cpus = CpuList::parse_list(text).ok().filter(|cpus| !cpus.is_empty());
     cpus.ok_or_else(|| StudyFileError::Cpus { text: text.to_owned() })
-}
-
-fn syntax(text: &str, error: &toml::de::Error) -> StudyFileError {
-    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-    let line = before.matches('\n').count() + 1;
-    let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
-    StudyFileError::Syntax { line, column, why: error.message().to_owned() }
 }
 
 #[cfg(test)]

@@ -288,7 +288,7 @@ impl StudyBench<'_> {
         let pid = running.pid().cast_signed();
         let vcpus = running.cpu_threads()?;
         let placed = match plan {
-            Some(plan) => place_threads(&host.host, &mut host.journal, (pid, &vcpus), plan)?,
+            Some(plan) => place_threads(&host.host, &mut host.journal, pid, &vcpus, plan)?,
             None => Vec::new(),
         };
         let seen = |thread: crate::vm::QemuThread| SeenThread {

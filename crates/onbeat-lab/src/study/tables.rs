@@ -21,14 +21,26 @@ const NO_HOST: &str = "Settings of this machine do not reach virtual time: rows 
 const NO_LATENCIES: &str = "No latencies: by the free clock every kernel has the emulator's, milliseconds that differ each time. \
      clock = \"virtual\" ranks kernels and settings.";
 
+/// The rows of one state of the machine: before its reboot, or of the complete study.
+#[derive(Clone, Copy)]
+struct DatedLadder<'l> {
+    /// Words for titles; empty for the complete study.
+    when: &'static str,
+    ladder: &'l StageLadder,
+}
+
 impl StudyResults {
     /// Rows that are read together: before the reboot only what was measured by then.
-    fn ladders(&self) -> Vec<(&'static str, &StageLadder)> {
+    fn ladders(&self) -> Vec<DatedLadder<'_>> {
         let has_results =
             |ladder: &StageLadder| self.measured.iter().any(|one| one.slot.row == ladder.all);
-        let before = self.rows.before_reboot.as_ref().map(|ladder| ("before the reboot", ladder));
-        let complete = Some(("", &self.rows.complete))
-            .filter(|(_, ladder)| before.is_none() || has_results(ladder));
+        let before = self
+            .rows
+            .before_reboot
+            .as_ref()
+            .map(|ladder| DatedLadder { when: "before the reboot", ladder });
+        let complete = Some(DatedLadder { when: "", ladder: &self.rows.complete })
+            .filter(|dated| before.is_none() || has_results(dated.ladder));
         before.into_iter().chain(complete).collect()
     }
 
@@ -69,7 +81,7 @@ impl StudyResults {
         let mut tables = vec![self.firmware()];
         tables.extend(self.left_out());
         for load in self.loads() {
-            for (when, ladder) in self.ladders() {
+            for dated in self.ladders() {
                 // Figures of two clocks are in two tables.
                 let (latencies, prices): (&[&[StudySide]], &[StudySide]) =
                     match self.clock_of(StudySide::Inside) {
@@ -81,12 +93,12 @@ impl StudyResults {
                         ),
                     };
                 for sides in latencies {
-                    tables.extend(self.latency((when, ladder), &load, sides)?);
+                    tables.extend(self.latency(dated, &load, sides)?);
                 }
-                tables.extend(self.jobs((when, ladder), &load));
-                tables.extend(self.application((when, ladder), &load));
+                tables.extend(self.jobs(dated, &load));
+                tables.extend(self.application(dated, &load));
                 for side in prices {
-                    tables.extend(self.prices((when, ladder), (&load, *side))?);
+                    tables.extend(self.prices(dated, &load, *side)?);
                 }
             }
         }
@@ -162,7 +174,7 @@ impl StudyResults {
     /// Latency by stage; the caller names sides of one clock.
     fn latency(
         &self,
-        (when, ladder): (&str, &StageLadder),
+        DatedLadder { when, ladder }: DatedLadder<'_>,
         load: &str,
         sides: &[StudySide],
     ) -> Result<Option<Table>, StudyError> {
@@ -188,7 +200,8 @@ impl StudyResults {
     }
 
     /// Guests by the free clock, which has no latencies; none by another clock.
-    fn jobs(&self, (when, ladder): (&str, &StageLadder), load: &str) -> Option<Table> {
+    fn jobs(&self, dated: DatedLadder<'_>, load: &str) -> Option<Table> {
+        let DatedLadder { when, ladder } = dated;
         if self.baseline.clock != FREE {
             return None;
         }
@@ -204,7 +217,8 @@ impl StudyResults {
     }
 
     /// From a command to its answer, bare metal and guest; times only where the clock is real.
-    fn application(&self, (when, ladder): (&str, &StageLadder), load: &str) -> Option<Table> {
+    fn application(&self, dated: DatedLadder<'_>, load: &str) -> Option<Table> {
+        let DatedLadder { when, ladder } = dated;
         let rungs = self.rungs(ladder, &[StudySide::Outside, StudySide::Inside], load).into_iter();
         let rows: Vec<Row> =
             rungs.filter_map(|(label, measured)| round_trips(label, &measured)).collect();
@@ -222,8 +236,9 @@ impl StudyResults {
     /// What the tail is without a stage or setting, as a multiple of that with everything.
     fn prices(
         &self,
-        (when, ladder): (&str, &StageLadder),
-        (load, side): (&str, StudySide),
+        DatedLadder { when, ladder }: DatedLadder<'_>,
+        load: &str,
+        side: StudySide,
     ) -> Result<Option<Table>, StudyError> {
         let with = self.of(&ladder.all, side, load);
         let mut rows = Vec::new();
@@ -234,7 +249,7 @@ impl StudyResults {
                 let found = self.store.statistics(&measured)?.filter(|_| measured != with);
                 if let Some(without) = found {
                     let maxima = self.maxima(&measured)?;
-                    rows.push(price(label, (&without, maxima), &all));
+                    rows.push(price(label, &without, maxima, &all));
                 }
             }
         }
@@ -273,7 +288,7 @@ impl StudyResults {
     /// The threads of QEMU with everything set, as `/proc` showed them.
     fn threads(&self) -> Option<Table> {
         let ladders = self.ladders();
-        let all = ladders.iter().rev().map(|(_, ladder)| &ladder.all);
+        let all = ladders.iter().rev().map(|dated| &dated.ladder.all);
         let mut found = all.filter_map(|all| {
             self.measured.iter().find(|one| one.slot.row == *all && !one.threads.is_empty())
         });
@@ -323,7 +338,7 @@ fn round_trips(label: String, measured: &[&Measured]) -> Option<Row> {
 }
 
 /// A row of prices.
-fn price(label: &str, (without, maxima): (&Statistics, (u64, u64)), all: &Statistics) -> Row {
+fn price(label: &str, without: &Statistics, maxima: (u64, u64), all: &Statistics) -> Row {
     let ratio = |of: fn(&Statistics) -> Option<u64>| match (of(without), of(all)) {
         (Some(without), Some(all)) => format!("{:.2}", without as f64 / all.max(1) as f64),
         _ => "-".to_owned(),

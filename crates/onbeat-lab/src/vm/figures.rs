@@ -11,7 +11,7 @@ use super::clock::Measures;
 ///
 /// Figures of different clocks cannot be compared:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// use onbeat_lab::vm::{GuestFigures, Real, Virtual};
 ///
 /// fn ratio(by_the_machine: &GuestFigures<Real>, by_counting: &GuestFigures<Virtual>) -> f64 {
@@ -21,7 +21,7 @@ use super::clock::Measures;
 ///
 /// and a guest whose clock runs freely has none:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// use onbeat_lab::vm::{GuestFigures, Free};
 ///
 /// fn largest(figures: &GuestFigures<Free>) -> u64 {

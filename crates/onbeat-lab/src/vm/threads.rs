@@ -181,10 +181,11 @@ pub fn qemu_threads(host: &dyn HostFiles, pid: i32, vcpus: &[i32]) -> Vec<QemuTh
 pub fn place_threads(
     host: &dyn HostFiles,
     journal: &mut Journal,
-    (pid, vcpus): (i32, &[i32]),
+    pid: i32,
+    vcpus: &[i32],
     plan: &ThreadPlan,
 ) -> Result<Vec<ChangeId>, PlaceError> {
-    let intents = intents(host, (pid, vcpus), plan)?;
+    let intents = intents(host, pid, vcpus, plan)?;
     let ids = journal.intend_all(intents.clone())?;
     for (id, intent) in ids.iter().zip(&intents) {
         match intent.make(host) {
@@ -207,7 +208,8 @@ pub fn place_threads(
 /// stay.
 fn intents(
     host: &dyn HostFiles,
-    (pid, vcpus): (i32, &[i32]),
+    pid: i32,
+    vcpus: &[i32],
     plan: &ThreadPlan,
 ) -> Result<Vec<Intent>, PlaceError> {
     let threads = tasks::threads(host, pid);

@@ -143,7 +143,7 @@ fn function(of: &Definition, own: &str, direction: Direction) -> String {
             FieldShape::Bounded(_) | FieldShape::Sequence => format!("m->{name}.count"),
         };
         code.push_str(&count_lines(field, &name, direction));
-        code.push_str(&element_lines(field, (&at, &count), word));
+        code.push_str(&element_lines(field, &at, &count, word));
     }
     code.push_str("}\n");
     code
@@ -168,7 +168,7 @@ fn count_lines(field: &Field, name: &str, direction: Direction) -> String {
     }
 }
 
-fn element_lines(field: &Field, (at, count): (&str, &str), word: &str) -> String {
+fn element_lines(field: &Field, at: &str, count: &str, word: &str) -> String {
     let is_single = field.shape == FieldShape::Single;
     let address = if is_single { format!("&{at}") } else { at.to_owned() };
     if let FieldType::Primitive(primitive) = &field.element {

@@ -1,8 +1,9 @@
 //! The acyclic frame: register reads, mails and recovery queries sent beside the cyclic frames.
 
-use onbeat_rt::frame::{Command, LONGEST, Writer, register};
+use onbeat_rt::frame::{Command, LONGEST, Writer, register, working_counter};
 
 use super::device::{BusDevice, DeviceStage, MailboxLayout};
+use super::register_query::QueryReply;
 use super::sdo::{MailboxStep, SdoTransfer};
 use onbeat_control::SdoFailure;
 use onbeat_ethercat::registers::{AL_STATUS, SYNC_MANAGER, TIME_DIFFERENCE};
@@ -36,6 +37,24 @@ pub(super) struct AcyclicQuery {
     pub(super) purpose: QueryPurpose,
     pub(super) at: usize,
     pub(super) length: usize,
+}
+
+impl AcyclicQuery {
+    /// This query's part of the reply to its frame.
+    pub(super) fn reply<'r>(&self, frame: &'r [u8]) -> QueryReply<'r> {
+        QueryReply {
+            data: &frame[self.at..self.at + self.length],
+            counter: working_counter(frame, self.at, self.length),
+        }
+    }
+}
+
+/// A device whose mailbox is written or read.
+#[derive(Clone, Copy, Debug)]
+struct MailAddress {
+    place: usize,
+    station: u16,
+    mailbox: MailboxLayout,
 }
 
 /// An acyclic frame being written.
@@ -85,7 +104,7 @@ impl AcyclicFrame<'_, '_> {
         let station = device.known.station;
         self.push_mail(
             transfer,
-            (place, station, mailbox),
+            MailAddress { place, station, mailbox },
             &mut device.mail_counter,
             QueryPurpose::MailSent,
         );
@@ -132,7 +151,7 @@ impl AcyclicFrame<'_, '_> {
             transfer.wait(cycle);
             self.push_mail(
                 transfer,
-                (place, station, mailbox),
+                MailAddress { place, station, mailbox },
                 mail_counter,
                 QueryPurpose::StartupMailSent(place),
             );
@@ -142,10 +161,11 @@ impl AcyclicFrame<'_, '_> {
     fn push_mail(
         &mut self,
         transfer: &mut SdoTransfer,
-        (place, station, mailbox): (usize, u16, MailboxLayout),
+        to: MailAddress,
         counter: &mut u8,
         sent: QueryPurpose,
     ) {
+        let MailAddress { place, station, mailbox } = to;
         match transfer.next_step() {
             MailboxStep::Send => {
                 let length = usize::from(mailbox.to_bytes);

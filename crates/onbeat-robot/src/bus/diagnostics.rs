@@ -5,7 +5,7 @@
 //! answer at their station address are searched for by position. Devices not in OP are recovered
 //! while the others keep exchanging process data.
 
-use onbeat_rt::frame::{self, LONGEST, Writer, word, working_counter};
+use onbeat_rt::frame::{self, LONGEST, Writer, word};
 
 use super::acyclic::{AcyclicFrame, AcyclicQuery, MAX_QUERIES, QueryPurpose};
 use super::addresses::BusAddresses;
@@ -16,6 +16,7 @@ use super::known_device::KnownDevice;
 use super::position_scan::{NO_ANSWER, PositionScan, UnknownDevice, identical_devices};
 use super::pump::emergency_of_mail;
 use super::recovery::{Recovery, RecoveryProgress};
+use super::register_query::QueryReply;
 use super::sdo::{MailboxStep, SdoTransfer};
 use onbeat_control::SdoFailure;
 use onbeat_ethercat::al::OP;
@@ -281,14 +282,14 @@ impl Diagnostics {
         }
 
         let queries = std::mem::take(&mut self.queries);
-        for (number, AcyclicQuery { purpose, at, length }) in queries.iter().copied().enumerate() {
-            let data = &reply[at..at + length];
-            let counter = working_counter(reply, at, length);
+        for (number, query) in queries.iter().enumerate() {
+            let own = query.reply(reply);
+            let QueryReply { data, counter } = own;
 
-            match purpose {
+            match query.purpose {
                 QueryPurpose::State(place) => {
                     self.answered_states += usize::from(counter > 0);
-                    self.take_state(place, (data, counter), events);
+                    self.take_state(place, own, events);
                 }
                 QueryPurpose::Station(place) => {
                     self.position_scan
@@ -298,12 +299,12 @@ impl Diagnostics {
                     let second = queries
                         .get(number + 1)
                         .filter(|query| query.purpose == QueryPurpose::Second);
-                    let second = second.map(|second| &reply[second.at..second.at + second.length]);
-                    self.take_recovery(place, (data, counter), second, events);
+                    let second = second.map(|second| second.reply(reply).data);
+                    self.take_recovery(place, own, second, events);
                 }
                 QueryPurpose::Second => {}
                 QueryPurpose::ClockDifference(place) => {
-                    self.take_clock_difference(place, (data, counter), events);
+                    self.take_clock_difference(place, own, events);
                 }
                 QueryPurpose::MailboxStatus(place) => {
                     self.devices[place].has_mail = counter > 0 && data[0] & MAILBOX_FULL != 0;
@@ -320,7 +321,7 @@ impl Diagnostics {
                         transfer.was_sent();
                     }
                 }
-                QueryPurpose::Mail(place) => self.take_mail(place, (data, counter), events),
+                QueryPurpose::Mail(place) => self.take_mail(place, own, events),
             }
         }
 
@@ -364,7 +365,7 @@ impl Diagnostics {
     fn take_state(
         &mut self,
         place: usize,
-        (data, counter): (&[u8], u16),
+        QueryReply { data, counter }: QueryReply<'_>,
         events: &mut EventWriter<'_>,
     ) {
         let device = &mut self.devices[place];
@@ -419,7 +420,7 @@ impl Diagnostics {
     fn take_recovery(
         &mut self,
         place: usize,
-        answer: (&[u8], u16),
+        answer: QueryReply<'_>,
         second: Option<&[u8]>,
         events: &mut EventWriter<'_>,
     ) {
@@ -464,7 +465,7 @@ impl Diagnostics {
     fn take_clock_difference(
         &mut self,
         place: usize,
-        (data, counter): (&[u8], u16),
+        QueryReply { data, counter }: QueryReply<'_>,
         events: &mut EventWriter<'_>,
     ) {
         let device = &mut self.devices[place];
@@ -480,7 +481,7 @@ impl Diagnostics {
     fn take_mail(
         &mut self,
         place: usize,
-        (mail, counter): (&[u8], u16),
+        QueryReply { data: mail, counter }: QueryReply<'_>,
         events: &mut EventWriter<'_>,
     ) {
         let emergency = if counter > 0 { emergency_of_mail(mail) } else { None };

@@ -21,7 +21,7 @@ use onbeat_ethercat::registers::{
 use onbeat_rt::frame::{Command, position, register, word};
 
 use super::known_device::KnownDevice;
-use super::register_query::RegisterQuery;
+use super::register_query::{QueryReply, RegisterQuery};
 
 /// EEPROM words of vendor, product, revision and serial number.
 const IDENTITY: [u16; 4] = [0x0008, 0x000a, 0x000c, 0x000e];
@@ -153,11 +153,11 @@ impl Identification {
         (first, None)
     }
 
-    /// Processes the reply: data and working counter.
+    /// Processes the reply to the query.
     pub(super) fn answer(
         &mut self,
         known: &KnownDevice,
-        (data, counter): (&[u8], u16),
+        QueryReply { data, counter }: QueryReply<'_>,
         cycle: u64,
     ) -> IdentificationResult {
         if counter != 1 && !self.skips_identity_check {

@@ -2,7 +2,7 @@
 //! The devices are configured concurrently, with one frame per millisecond, using the same steps as
 //! [`super::recovery`].
 
-use onbeat_rt::frame::{self, Command, LONGEST, Writer, register, working_counter};
+use onbeat_rt::frame::{self, Command, LONGEST, Writer, register};
 
 use super::acyclic::{AcyclicFrame, AcyclicQuery, MAX_QUERIES, QueryPurpose};
 use super::config_record::ConfigStep;
@@ -12,6 +12,7 @@ use super::error::BusError;
 use super::known_device::KnownDevice;
 use super::pump::emergency_of_mail;
 use super::recovery::{Recovery, RecoveryProgress};
+use super::register_query::QueryReply;
 use super::sync0::Sync0Timing;
 use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::Layout;
@@ -147,17 +148,18 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
 
     fn take(&mut self, reply: &[u8], layout: &Layout) -> Result<(), BusError> {
         for number in 0..self.queries.len() {
-            let AcyclicQuery { purpose, at, length } = self.queries[number];
-            let data = &reply[at..at + length];
-            let counter = working_counter(reply, at, length);
-            match purpose {
+            let query = self.queries[number];
+            let own = query.reply(reply);
+            let QueryReply { data, counter } = own;
+
+            match query.purpose {
                 QueryPurpose::Recovery(place) => {
                     let second = self
                         .queries
                         .get(number + 1)
                         .filter(|query| query.purpose == QueryPurpose::Second);
-                    let second = second.map(|second| &reply[second.at..second.at + second.length]);
-                    self.take_recovery(place, (data, counter), second, layout)?;
+                    let second = second.map(|second| second.reply(reply).data);
+                    self.take_recovery(place, own, second, layout)?;
                 }
                 QueryPurpose::StartupMailSent(place) if counter > 0 => {
                     if let Some(transfer) = self.devices[place].startup_transfer() {
@@ -175,7 +177,7 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
     fn take_recovery(
         &mut self,
         place: usize,
-        answer: (&[u8], u16),
+        answer: QueryReply<'_>,
         second: Option<&[u8]>,
         layout: &Layout,
     ) -> Result<(), BusError> {

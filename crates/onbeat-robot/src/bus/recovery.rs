@@ -16,7 +16,7 @@ use onbeat_rt::frame::word;
 use super::config_record::{ConfigStep, RegisterWrite};
 use super::identification::{Identification, IdentificationResult, RejectReason};
 use super::known_device::KnownDevice;
-use super::register_query::RegisterQuery;
+use super::register_query::{QueryReply, RegisterQuery};
 use super::sdo::SdoTransfer;
 use super::sync0::{Sync0Setup, long};
 use onbeat_control::SdoFailure;
@@ -239,14 +239,15 @@ impl Recovery {
         }
     }
 
-    /// Processes the reply: data and working counter, and the data of the second query.
+    /// Processes the reply to the first query, and the data of the second.
     pub(super) fn answer(
         &mut self,
         known: &mut KnownDevice,
-        (data, counter): (&[u8], u16),
+        reply: QueryReply<'_>,
         second: Option<&[u8]>,
         cycle: u64,
     ) -> RecoveryProgress {
+        let QueryReply { data, counter } = reply;
         if counter == 0 {
             self.silent += 1;
             return if self.silent >= 3 {
@@ -258,7 +259,7 @@ impl Recovery {
 
         self.silent = 0;
         if let RecoveryStep::Identify(mut identification) = self.step {
-            let result = identification.answer(known, (data, counter), cycle);
+            let result = identification.answer(known, reply, cycle);
             return self.take_identification(known, identification, result, cycle);
         }
 

@@ -1,9 +1,17 @@
-//! Register access of one device in one cycle.
+//! Register access of one device in one cycle, and what came back.
 
 use onbeat_rt::frame::{Command, register};
 
 /// Maximum data length of a query, in bytes.
 const MAX_QUERY_BYTES: usize = 64;
+
+/// What came back for a query.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueryReply<'r> {
+    pub(super) data: &'r [u8],
+    /// Working counter.
+    pub(super) counter: u16,
+}
 
 /// Register access of a device in one cycle.
 #[derive(Clone, Copy, Debug)]

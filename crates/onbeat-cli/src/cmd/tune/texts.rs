@@ -1,13 +1,11 @@
 //! `onbeat tune explain`, `lint` and `capture`: texts in, texts out.
 
-use std::fs;
-use std::io::{self, Read};
 use std::path::Path;
 
 use onbeat_tune::capture::{CaptureSummary, capture as write_capture};
 use onbeat_tune::catalogue::{HostTree, LoopSetup};
 use onbeat_tune::explain::TuningExplanation;
-use onbeat_tune::lint::{LintSubject, lint as judge};
+use onbeat_tune::lint::LintSubject;
 use onbeat_tune::{CpuList, HostFiles, LiveHost};
 use serde::Serialize;
 
@@ -16,6 +14,7 @@ use super::plan_text::counted;
 use crate::cli_tune::{TuneCaptureOptions, TuneExplainOptions, TuneLintOptions};
 use crate::cmd::failure::TuneFailure;
 use crate::cmd::findings::machine;
+use crate::cmd::lint_report::{JudgedFile, LintForm};
 use crate::cmd::{ExitVerdict, Failure};
 use crate::term::{Tone, advise, columns, fold, put, say};
 
@@ -66,31 +65,11 @@ fn folded(text: &str) -> String {
 }
 
 pub(super) fn lint(options: &TuneLintOptions) -> Result<ExitVerdict, Failure> {
-    let cannot_read = |source| Failure::File { what: "read", path: options.file.clone(), source };
-    let text = read_text(&options.file).map_err(cannot_read)?;
-    let subject = options.subject.map_or_else(|| LintSubject::guess(&text), LintSubject::from);
-    let report = judge(&text, subject)
-        .map_err(|source| TuneFailure::Lint { path: options.file.clone(), source })?;
+    let given = options.subject.map(LintSubject::from);
+    let subject_of = |text: &str| given.unwrap_or_else(|| LintSubject::guess(text));
+    let judged = JudgedFile::read(&options.file, subject_of)?;
 
-    if options.json {
-        say(Tone::Plain, &serde_json::to_string(&report)?);
-    } else if options.corrected {
-        put(|out| out.write_all(report.corrected.as_bytes()));
-    } else {
-        say(Tone::Plain, report.to_string().trim_end());
-    }
-    Ok(if report.problems().next().is_some() { ExitVerdict::Broken } else { ExitVerdict::Holds })
-}
-
-/// Reads a file, or standard input for `-`; bytes that are not UTF-8 are replaced.
-fn read_text(path: &Path) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    if path == Path::new("-") {
-        io::stdin().read_to_end(&mut bytes)?;
-    } else {
-        bytes = fs::read(path)?;
-    }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    judged.say(LintForm::from_options(options.json, options.corrected), |_| ())
 }
 
 #[derive(Serialize)]

@@ -180,9 +180,13 @@ impl Laboratory<'_> {
         let (latency_ns, worst) = worst.ok_or_else(nothing)?;
         let stored = worst.stored.ok_or_else(nothing)?;
         let directory = stored.directory.join("replay");
-        let recorded = ReplayTarget { latency_ns, digest: stored.digest.clone() };
-        let again = (&worst.guest, &worst.job);
-        let replayed = replay(self.work, &directory, again, &recorded, stop)?;
+        let recorded = ReplayTarget {
+            guest: &worst.guest,
+            job: &worst.job,
+            latency_ns,
+            digest: &stored.digest,
+        };
+        let replayed = replay(self.work, &directory, &recorded, stop)?;
         Ok((stored, replayed))
     }
 

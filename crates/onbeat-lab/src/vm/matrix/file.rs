@@ -9,6 +9,8 @@ use onbeat::bench::CellTuning;
 use onbeat::load::Load;
 use serde::Deserialize;
 
+use crate::toml_file;
+
 use super::tuning::LabTuning;
 use super::{ClockChoice, KernelChoice, KernelOrigin, Matrix, MatrixError, NamedEntry};
 
@@ -113,7 +115,7 @@ enum Seeds {
 
 /// Reads the text of a file. Paths in it are relative to `directory`.
 pub(super) fn parse(text: &str, directory: &Path) -> Result<Matrix, MatrixError> {
-    let table: LabTable = toml::from_str(text).map_err(|error| syntax(text, &error))?;
+    let table: LabTable = toml_file::parse(text)?;
     let clock = clock(&table)?;
     let kernels = table.kernels.iter().map(|entry| kernel(entry, directory));
     let kernels: Vec<KernelChoice> = kernels.collect::<Result<_, _>>()?;
@@ -158,13 +160,6 @@ pub(super) fn parse(text: &str, directory: &Path) -> Result<Matrix, MatrixError>
         0..=MOST_EXPERIMENTS => Ok(matrix),
         experiments => Err(MatrixError::TooMany { experiments, limit: MOST_EXPERIMENTS }),
     }
-}
-
-fn syntax(text: &str, error: &toml::de::Error) -> MatrixError {
-    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-    let line = before.matches('\n').count() + 1;
-    let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
-    MatrixError::Syntax { line, column, why: error.message().to_owned() }
 }
 
 fn clock(table: &LabTable) -> Result<ClockChoice, MatrixError> {

@@ -10,8 +10,6 @@ mod results;
 mod store;
 mod tuning;
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -25,6 +23,8 @@ pub use store::StoredExperiment;
 
 use tuning::LabTuning;
 
+use crate::toml_file::{self, TomlFileError};
+
 use super::{Job, Kernel, LatencyTest, PackageSource, VmError, WorkDirectory};
 
 /// Delay of an experiment's start per seed, in microseconds. No usual period is a multiple of it,
@@ -34,22 +34,9 @@ const DELAY_PER_SEED_US: u32 = 137;
 /// An error in a laboratory's file; the caller names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum MatrixError {
-    /// The file cannot be read.
-    #[error("cannot be read: {source}")]
-    Read {
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// The file is not valid TOML, or has an unknown key or value.
-    #[error("line {line}, column {column}: {why}")]
-    Syntax {
-        /// Line, from 1.
-        line: usize,
-        /// Column, from 1.
-        column: usize,
-        /// Message of the parser.
-        why: String,
-    },
+    /// The file cannot be read, or is not valid TOML.
+    #[error(transparent)]
+    File(#[from] TomlFileError),
     /// A list is empty.
     #[error("`{list}` is empty; list at least one")]
     Empty {
@@ -234,8 +221,7 @@ impl Matrix {
     /// # Errors
     /// When it cannot be read or is not valid.
     pub fn read(path: &Path) -> Result<Self, MatrixError> {
-        let text = fs::read_to_string(path).map_err(|source| MatrixError::Read { source })?;
-        Self::from_toml(&text, path.parent().unwrap_or(Path::new(".")))
+        Self::from_toml(&toml_file::read(path)?, path.parent().unwrap_or(Path::new(".")))
     }
 
     /// Reads the text of a file. Paths in it are relative to `directory`.

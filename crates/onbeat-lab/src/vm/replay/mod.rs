@@ -36,13 +36,15 @@ pub struct Replay {
     pub is_same: bool,
 }
 
-/// What a replay is compared with.
+/// An experiment that is run again, and what its replay is compared with.
 #[derive(Clone, Debug)]
-pub(super) struct ReplayTarget {
+pub(super) struct ReplayTarget<'e> {
+    pub(super) guest: &'e Guest<Virtual>,
+    pub(super) job: &'e Job,
     /// The largest wake-up latency, in nanoseconds.
     pub(super) latency_ns: u64,
     /// Digest of what the guest has sent.
-    pub(super) digest: String,
+    pub(super) digest: &'e str,
 }
 
 /// Runs a guest again and finds the critical path of its largest wake-up latency. `directory` is
@@ -50,10 +52,10 @@ pub(super) struct ReplayTarget {
 pub(super) fn replay(
     work: &WorkDirectory,
     directory: &Path,
-    (guest, job): (&Guest<Virtual>, &Job),
-    recorded: &ReplayTarget,
+    recorded: &ReplayTarget<'_>,
     stop: &AtomicBool,
 ) -> Result<Replay, VmError> {
+    let ReplayTarget { guest, job, latency_ns, digest } = *recorded;
     let plugin = plugin(work)?;
     let symbols = symbols(work, guest, stop)?;
     fs::create_dir_all(directory).map_err(VmError::writing(directory))?;
@@ -74,18 +76,17 @@ pub(super) fn replay(
 
     let bytes = fs::read(&trace_path).map_err(VmError::reading(&trace_path))?;
     let trace: Vec<_> = stretches(&bytes).collect();
-    let path = critical_path(&trace, &symbols, guest.clock.shift, recorded.latency_ns)
+    let path = critical_path(&trace, &symbols, guest.clock.shift, latency_ns)
         .ok_or(VmError::NoWakeUp { stretches: trace.len() })?;
-    let latency_ns = recorded.latency_ns;
     let nearest_ns = path.length_ns;
     if latency_ns.abs_diff(nearest_ns) > latency_ns / LARGEST_DIFFERENCE {
         return Err(VmError::NoMatchingPath { latency_ns, nearest_ns });
     }
 
-    let is_same = result.digest() == recorded.digest;
+    let is_same = result.digest() == digest;
     result.remove_directory()?;
     fs::remove_dir_all(&directory).map_err(VmError::writing(&directory))?;
-    Ok(Replay { latency_ns: recorded.latency_ns, path, is_same })
+    Ok(Replay { latency_ns, path, is_same })
 }
 
 /// A path as the value of an option of QEMU: a comma is doubled.

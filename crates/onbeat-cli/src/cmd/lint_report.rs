@@ -1,0 +1,84 @@
+//! What `onbeat tune lint` and `onbeat vm lint` share: a file, judged, and its report.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+
+use onbeat_tune::lint::{LintReport, LintSubject, lint};
+
+use super::failure::TuneFailure;
+use super::{ExitVerdict, Failure};
+use crate::term::{Tone, put, say};
+
+pub(super) struct JudgedFile {
+    pub(super) text: String,
+    pub(super) subject: LintSubject,
+    pub(super) report: LintReport,
+}
+
+/// What is printed of a report.
+#[derive(Clone, Copy)]
+pub(super) enum LintForm {
+    Json,
+    Corrected,
+    Text,
+}
+
+impl LintForm {
+    /// By the options of both commands.
+    pub(super) const fn from_options(json: bool, corrected: bool) -> Self {
+        match (json, corrected) {
+            (true, _) => Self::Json,
+            (false, true) => Self::Corrected,
+            (false, false) => Self::Text,
+        }
+    }
+}
+
+impl JudgedFile {
+    /// Reads and judges a file, or standard input for `-`, as what `subject_of` finds it to be.
+    pub(super) fn read(
+        path: &Path,
+        subject_of: impl FnOnce(&str) -> LintSubject,
+    ) -> Result<Self, Failure> {
+        let text = read_text(path).map_err(|source| Failure::File {
+            what: "read",
+            path: path.to_owned(),
+            source,
+        })?;
+        let subject = subject_of(&text);
+        let report = lint(&text, subject)
+            .map_err(|source| TuneFailure::Lint { path: path.to_owned(), source })?;
+        Ok(Self { text, subject, report })
+    }
+
+    /// Prints the report, in text after `heading`.
+    pub(super) fn say(
+        &self,
+        form: LintForm,
+        heading: impl FnOnce(&Self),
+    ) -> Result<ExitVerdict, Failure> {
+        match form {
+            LintForm::Json => say(Tone::Plain, &serde_json::to_string(&self.report)?),
+            LintForm::Corrected => put(|out| out.write_all(self.report.corrected.as_bytes())),
+            LintForm::Text => {
+                heading(self);
+                say(Tone::Plain, self.report.to_string().trim_end());
+            }
+        }
+
+        let is_clean = self.report.problems().next().is_none();
+        Ok(if is_clean { ExitVerdict::Holds } else { ExitVerdict::Broken })
+    }
+}
+
+/// Bytes that are not UTF-8 are replaced.
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    if path == Path::new("-") {
+        io::stdin().read_to_end(&mut bytes)?;
+    } else {
+        bytes = fs::read(path)?;
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

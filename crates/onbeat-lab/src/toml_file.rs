@@ -1,0 +1,43 @@
+//! Reading of a TOML file whose tables are checked by their own types.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+
+/// A file that cannot be read, or is not valid TOML; the caller names the file.
+#[derive(Debug, thiserror::Error)]
+pub enum TomlFileError {
+    /// The file cannot be read.
+    #[error("cannot be read: {source}")]
+    Read {
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The file is not valid TOML, or has an unknown key or value.
+    #[error("line {line}, column {column}: {why}")]
+    Syntax {
+        /// Line, from 1.
+        line: usize,
+        /// Column in characters, from 1.
+        column: usize,
+        /// Message of the parser.
+        why: String,
+    },
+}
+
+/// Reads the text of a file.
+pub(crate) fn read(path: &Path) -> Result<String, TomlFileError> {
+    fs::read_to_string(path).map_err(|source| TomlFileError::Read { source })
+}
+
+/// Parses the text of a file; an error names the place in it.
+pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, TomlFileError> {
+    toml::from_str(text).map_err(|error| {
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
+        TomlFileError::Syntax { line, column, why: error.message().to_owned() }
+    })
+}
