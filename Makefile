@@ -9,7 +9,7 @@ BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help install vm-onbeat dist test-dist test-python test-kernels test-vm test-vm-repeat test-vm-tune fuzz inject-live causes worth outside bench test build setup-bench setup-test lint format clippy doc unit build-tests loom viewer generated bless peers clean
+.PHONY: help install vm-onbeat dist test-dist test-python test-kernels test-vm test-vm-repeat test-vm-tune fuzz inject-live causes worth outside bench test build setup-bench setup-test lint format clippy doc packages unit build-tests loom viewer generated bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -30,7 +30,7 @@ setup-test:
 # computes: it runs beside them, where they leave it time, and in a directory of its own, because cargo lets one build into each.
 test: setup-test format build-tests ## all tests, with everything they need
 	@mkdir -p $(BESIDE)
-	@CARGO_TARGET_DIR=$(abspath $(BESIDE)) nice -n 19 $(MAKE) clippy outside loom doc >$(BESIDE)/log 2>&1 & \
+	@CARGO_TARGET_DIR=$(abspath $(BESIDE)) nice -n 19 $(MAKE) clippy outside loom doc packages >$(BESIDE)/log 2>&1 & \
 	$(MAKE) unit generated viewer; tests=$$?; \
 	wait $$!; beside=$$?; cat $(BESIDE)/log; [ $$tests = 0 ] && [ $$beside = 0 ]
 	@echo "all tests passed"
@@ -61,6 +61,10 @@ loom: ## every interleaving of the ring and of the latest value, and broken twin
 
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace
+
+# Without building them once more: each crate is built by the tests, and tests/outside builds one from outside.
+packages: ## the crates can be packed for crates.io
+	$(CARGO) package --locked --workspace --no-verify --allow-dirty
 
 generated: build-tests ## man pages and completions match the command line
 	rm -rf target/share && $(TESTED) generate target/share && diff -r share target/share

@@ -37,8 +37,8 @@ TEST_THREADS = "4"
 # Binaries that read no clock and no setting of the machine, and share nothing but a temporary directory of their own. A name that
 # no binary has is an error, here and below.
 PURE = {
-    "onbeat": """advice cause_adds_up cause_classify cause_evidence cause_pages cause_perfetto record_events
-        record_spec record_windows report_compare report_effects report_every_release report_every_series report_extremes
+    "onbeat": """advice cause_adds_up cause_classify cause_evidence cause_pages cause_perfetto net_packet
+        net_plan record_events record_spec record_windows report_compare report_effects report_every_release report_every_series report_extremes
         report_modes report_page report_rows report_spikes report_statistics report_summary report_sweeps report_tables
         report_verdict""",
     "onbeat-ethercat": "onbeat_ethercat layout_spec",
@@ -52,8 +52,12 @@ PURE = {
 # Binaries that mostly wait for runs of their own: with a state directory of their own where they need one, without a shield, and
 # without figures that other work could spoil.
 WAITING = {
-    "onbeat-cli": """abused abused_inputs bus_queries completion exports_open_elsewhere help limits long_live output_is_not_lost
-        robot_esi run_files_open_in_java run_findings second_bench spec spikes_open_in_perfetto tables tune_machines vm_commands""",
+    "onbeat": "net_packet_elsewhere net_rtt_faults",
+    "onbeat-c": "c_library",
+    "onbeat-cli": """abused abused_inputs bus_queries clients_read_cycles completion controllers_stop_safely exports_open_elsewhere help
+        limits long_live net_lab_live octave_interrupted output_is_not_lost robot_esi run_files_open_in_java run_findings second_bench
+        spec spikes_open_in_perfetto tables tune_machines vm_commands""",
+    "onbeat-message": "messages_match",
 }
 # What tests fetch or build once, kept in a snapshot.
 FETCHED = ["target/exports-venv", "target/maindevices-venv", "target/tmp", "tests/java/target"]
