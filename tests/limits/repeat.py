@@ -54,13 +54,15 @@ PURE = {
 WAITING = {
     "onbeat": "net_packet_elsewhere net_rtt_faults",
     "onbeat-c": "c_library",
-    "onbeat-cli": """abused abused_inputs bus_queries clients_read_cycles completion controllers_stop_safely exports_open_elsewhere help
-        limits long_live net_lab_live octave_interrupted output_is_not_lost robot_esi run_files_open_in_java run_findings second_bench
-        spec spikes_open_in_perfetto tables tune_machines vm_commands""",
+    "onbeat-cli": """abused abused_inputs bus_queries completion exports_open_elsewhere help limits long_live net_lab_live
+        output_is_not_lost robot_esi run_files_open_in_java run_findings second_bench spec spikes_open_in_perfetto tables tune_machines vm_commands""",
     "onbeat-message": "messages_match",
 }
 # What tests fetch or build once, kept in a snapshot.
-FETCHED = ["target/exports-venv", "target/maindevices-venv", "target/tmp", "tests/java/target"]
+FETCHED = """target/clients-venv target/exports-venv target/maindevices-venv target/messages-venv target/tmp tests/java/target""".split()
+# What `cargo test` builds beside the test binaries.
+BUILT_BESIDE = """target/debug/onbeat target/debug/examples/level_foot target/debug/deps/libonbeat_c.a
+    target/debug/deps/libonbeat_c.so""".split()
 
 
 def built():
@@ -103,7 +105,7 @@ def keep_snapshot(place):
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(REPOSITORY / name, place / name, follow_symlinks=False)
 
-    for executable in [REPOSITORY / "target/debug/onbeat"] + [Path(executable) for _, _, executable in tests]:
+    for executable in [REPOSITORY / name for name in BUILT_BESIDE] + [Path(executable) for _, _, executable in tests]:
         target = place / executable.relative_to(REPOSITORY)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.unlink(missing_ok=True)
