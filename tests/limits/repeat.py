@@ -49,13 +49,14 @@ PURE = {
         sim_states sim_two_hundred""",
     "onbeat-tune": "catalogue explain lint",
 }
-# Binaries that mostly wait for runs of their own: with a state directory of their own where they need one, without a shield, and
-# without figures that other work could spoil.
+# Binaries that mostly wait for runs of their own: with a state directory of their own where they need one, without a shield, without
+# figures that other work could spoil. None of them kills an onbeat or reads all that another prints: whoever starts next on the
+# machine removes what a killed one has left, and says so.
 WAITING = {
     "onbeat": "net_packet_elsewhere net_rtt_faults",
     "onbeat-c": "c_library",
-    "onbeat-cli": """abused abused_inputs bus_queries completion exports_open_elsewhere help limits long_live net_lab_live
-        output_is_not_lost robot_esi run_files_open_in_java run_findings second_bench spec spikes_open_in_perfetto tables tune_machines vm_commands""",
+    "onbeat-cli": """abused abused_inputs bus_queries completion exports_open_elsewhere help limits long_live output_is_not_lost
+        robot_esi run_files_open_in_java run_findings spec spikes_open_in_perfetto tables tune_machines vm_commands""",
     "onbeat-message": "messages_match",
 }
 # What tests fetch or build once, kept in a snapshot.

@@ -152,9 +152,10 @@ fn check_loops(lines: &[Value], file: &Path) {
     assert_eq!((number(stopped, "called"), number(stopped, "ended")), (10, 2));
     assert_eq!(
         number(stopped, "steps_ns"),
-        number(stopped, "releases") * 1_000_000,
-        "whole periods"
+        (number(stopped, "last_index") + 1) * 1_000_000,
+        "whole periods, from the first release to the one served last"
     );
+    assert!(number(stopped, "releases") > number(stopped, "last_index"), "{stopped}");
     let overrun = line(lines, "overrun");
     assert_eq!((number(overrun, "called"), number(overrun, "ended")), (1, 3));
 

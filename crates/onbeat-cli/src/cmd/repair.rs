@@ -45,8 +45,8 @@ pub(crate) fn put_back(mode: UndoMode) -> Result<(Vec<String>, bool), Failure> {
     let recorders = onbeat::cause::remove_leftovers();
 
     if recorders > 0 {
-        sentences
-            .push(format!("removed {recorders} flight recorders that a killed onbeat had left"));
+        let noun = if recorders == 1 { "flight recorder" } else { "flight recorders" };
+        sentences.push(format!("removed {recorders} {noun} that a killed onbeat had left"));
     }
 
     let images = remove_leftovers();
