@@ -51,8 +51,8 @@ const ORDER: [(&str, &str); 20] = [
     ),
     (
         "crates/onbeat/src/bench/",
-        "cell_start cell_tuning fresh_memory load_notes schedule sweep cell host_settings \
-         measurement turns error shielding cell_slot plan unfinished conduct",
+        "cell_start cell_tuning fresh_memory load_notes background_load schedule sweep cell \
+         host_settings shielding run_tuning measurement turns error cell_slot plan unfinished conduct",
     ),
     // Figures of one run file; figures of runs; words.
     (

@@ -39,6 +39,14 @@ pub(crate) struct MeasureOptions {
     #[arg(long, value_name = "N")]
     #[arg(add = ArgValueCandidates::new(complete::cpus))]
     pub(crate) cpu: Option<u32>,
+    /// Tuning for the run, such as PMC or PM+irq.affinity
+    ///
+    /// P sets --priority, M locks memory, C shields --cpu or the CPU with the fewest device
+    /// interrupts, S sleeps, then spins; a letter that is left out is off. Further settings are
+    /// ids of the catalogue or files of plans. What changes the host is undone at the end.
+    #[arg(long, value_name = "TUNING", conflicts_with_all = ["wait", "no_lock_memory", "loads", "load_sweep"])]
+    #[arg(add = ArgValueCandidates::new(complete::tunings))]
+    pub(crate) tuning: Option<onbeat::bench::CellTuning>,
     /// Real-time priority, 1 to 99; 0: an ordinary thread
     ///
     /// 90 leaves room above for what must not wait for the loop.

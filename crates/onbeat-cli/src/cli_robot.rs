@@ -123,6 +123,22 @@ pub(crate) struct RobotRunOptions {
     /// Run time; 0: until Ctrl-C
     #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,
+    /// Tuning for the run, such as PMC or PM+irq.affinity
+    ///
+    /// P sets --priority, M locks memory, C shields --cpu or the CPU with the fewest device
+    /// interrupts, S sleeps, then spins; a letter that is left out is off. Further settings are
+    /// ids of the catalogue or files of plans. What changes the host is undone at the end.
+    /// Without --tuning: PM.
+    #[arg(long, value_name = "TUNING", conflicts_with = "wait")]
+    #[arg(add = ArgValueCandidates::new(complete::tunings))]
+    pub(crate) tuning: Option<onbeat::bench::CellTuning>,
+    /// Background load; see `onbeat load --help`
+    #[arg(long, default_value = "idle", value_name = "LOAD")]
+    #[arg(add = ArgValueCandidates::new(complete::loads))]
+    pub(crate) load: onbeat::load::Load,
+    /// Directory for the load's disk part [default: the system's temporary directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) load_dir: Option<PathBuf>,
     /// Real-time priority of the loop, 1 to 99; 0: none
     #[arg(long, default_value_t = 90, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=99))]
     pub(crate) priority: u32,

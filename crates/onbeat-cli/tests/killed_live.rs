@@ -6,14 +6,19 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use onbeat::record::{RunFile, RunFileError};
 
 const MOMENTS: u64 = 20;
+const ROBOT_MOMENTS: u64 = 5;
 /// A word in the environment of everything that the bench starts, and of nothing else on this
 /// machine.
 const MARK: &str = "ONBEAT_TEST_KILLED";
+
+/// Both tests shield a CPU and compare the whole host.
+static HOST: Mutex<()> = Mutex::new(());
 
 /// What of the host a bench changes: who may run where.
 #[derive(Debug, PartialEq, Eq)]
@@ -98,8 +103,38 @@ fn soon(what: &str, holds: impl Fn() -> Vec<String>) {
     panic!("{what}: {:?}", holds());
 }
 
+/// What is killed: at a moment, and with what it has recorded below `out`.
+struct Victim<'v> {
+    words: &'v [&'v str],
+    out: &'v Path,
+    wait_ms: u64,
+    moment: u64,
+}
+
+/// Starts, kills, and starts again: nothing may be left. Returns how many run files are readable.
+fn leaves_nothing(state: &Path, victim: &Victim<'_>, before: &HostState) -> usize {
+    let Victim { words, out, wait_ms, moment } = victim;
+    let mark = format!("{}-{}-{moment}", std::process::id(), words[0]);
+    let mut killed =
+        onbeat(state).args(*words).arg("--out").arg(out).env(MARK, &mark).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(*wait_ms));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let repaired = onbeat(state).arg("repair").stdout(Stdio::piped()).output().unwrap();
+    let said = String::from_utf8_lossy(&repaired.stdout);
+
+    assert!(
+        repaired.status.success(),
+        "the next start puts things back (killed after {wait_ms} ms): {said}"
+    );
+    soon(&format!("alive, killed after {wait_ms} ms"), || alive(&mark));
+    assert_eq!(host_state(), *before, "killed after {wait_ms} ms: {said}");
+    run_files_are_readable(&out.join("latest"))
+}
+
 #[test]
-fn a_bench_killed_at_any_moment_leaves_nothing_behind() {
+fn a_bench_or_a_tuned_robot_killed_at_any_moment_leaves_nothing_behind() {
+    let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("state");
     let out = dir.path().join("runs");
@@ -108,39 +143,57 @@ fn a_bench_killed_at_any_moment_leaves_nothing_behind() {
     println!("moments drawn with seed {seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut readable = 0;
+
+    let bench = ["bench", "--tunings", "none,C,PMC", "--loads", "paper,idle", "--for", "9s"];
     for moment in 0..MOMENTS {
-        let mark = format!("{}-{moment}", std::process::id());
         // From before the first process starts to the end of the first loaded blocks.
         let wait_ms = rng.u64(0..if moment % 2 == 0 { 1_500 } else { 3_800 });
-        let mut bench = onbeat(&state)
-            .args([
-                "bench",
-                "--tunings",
-                "none,C,PMC",
-                "--loads",
-                "paper,idle",
-                "--for",
-                "9s",
-                "--out",
-            ])
-            .arg(&out)
-            .env(MARK, &mark)
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_millis(wait_ms));
-        bench.kill().unwrap();
-        bench.wait().unwrap();
-        let repaired = onbeat(&state).arg("repair").stdout(Stdio::piped()).output().unwrap();
-        let said = String::from_utf8_lossy(&repaired.stdout);
+        let victim = Victim { words: &bench, out: &out, wait_ms, moment };
+        readable += leaves_nothing(&state, &victim, &before);
+    }
 
-        assert!(
-            repaired.status.success(),
-            "the next start puts things back (killed after {wait_ms} ms): {said}"
-        );
-        soon(&format!("alive, killed after {wait_ms} ms"), || alive(&mark));
-        assert_eq!(host_state(), before, "killed after {wait_ms} ms: {said}");
-        readable += run_files_are_readable(&out.join("latest"));
+    let robot = ["robot", "run", "humanoid", "--tuning", "PMC", "--load", "cpu=50%", "--for", "9s"];
+    for moment in 0..ROBOT_MOMENTS {
+        // From before the load starts to the run under the shield.
+        let victim = Victim { words: &robot, out: &out, wait_ms: rng.u64(0..2_000), moment };
+        readable += leaves_nothing(&state, &victim, &before);
     }
 
     assert!(readable > 0, "some moments came after the first file was there");
+}
+
+#[test]
+fn a_run_under_a_tuning_says_what_was_made_and_leaves_the_host_as_it_was() {
+    let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir().unwrap();
+    let before = host_state();
+    for words in [
+        ["robot", "run", "humanoid", "--tuning", "PMC", "--load", "cpu=20%", "--for", "1s"],
+        ["measure", "timer", "--no-causes", "--tuning", "PC", "--load", "cpu=20%", "--for", "1s"],
+    ] {
+        let state = dir.path().join("state");
+        let mut run = onbeat(&state);
+        run.args(words).args(["--json", "--out"]).arg(dir.path());
+        let output = run.stdout(Stdio::piped()).stderr(Stdio::piped()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        if said.contains("CPU shield") {
+            println!("skipped: {words:?} is not permitted here: {said}");
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            continue;
+        }
+
+        assert!(said.contains("is shielded by"), "{said}");
+        let files: Vec<PathBuf> = fs::read_dir(dir.path().join("latest"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.to_string_lossy().ends_with(".onbeat.hlog"))
+            .collect();
+        let file = RunFile::read(&files[0]).unwrap();
+        let has_shield = |grant: &onbeat::thread::Grant| grant.what == "CPU shield";
+        assert!(file.header.grants.iter().any(|grant| has_shield(grant) && grant.granted));
+        assert_eq!(host_state(), before, "after {words:?}");
+        let repaired = onbeat(&state).arg("repair").stdout(Stdio::piped()).output().unwrap();
+        let said = String::from_utf8_lossy(&repaired.stdout);
+        assert!(said.contains("nothing to"), "nothing is on record after {words:?}: {said}");
+    }
 }

@@ -34,7 +34,7 @@
 //! let header = probe::header(&["my-program".into()], "robot", &[], origin.unix_s);
 //! let path = Path::new("robot.onbeat.hlog");
 //! let run = Run::open(Destination { path, header, origin: origin.at }, Setting::new(1_000_000))?;
-//! let plan = SessionPlan { controller, image: None, messages: None, work_ns: 0, view_every_ns: 100_000_000, duration_ns: 10_000_000_000, path };
+//! let plan = SessionPlan { controller, image: None, messages: None, work_ns: 0, load: None, view_every_ns: 100_000_000, duration_ns: 10_000_000_000, path };
 //! let outcome = session.run(run, plan, &Interruptions::default(), &mut Quiet)?;
 //! assert!(outcome.ended_in_order());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -44,7 +44,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use onbeat::bench::background_load::BackgroundLoad;
 use onbeat::cause::{Cause, Explanation};
+use onbeat::load::Load;
 use onbeat::probe::description::OnGrid;
 use onbeat::probe::{BlockPlan, Interruptions, Run, RunError};
 use onbeat::record::{Recorder, RunFile};
@@ -131,6 +133,10 @@ pub trait SessionObserver {
     fn view(&mut self, view: &RobotView);
     /// Shows an event of the bus, or of a joint; `device` is its name, empty for the whole bus.
     fn event(&mut self, event: &Event, device: &str);
+    /// Shows what happened to the load, in words.
+    fn load(&mut self, words: &str) {
+        let _ = words;
+    }
 }
 
 /// How a session runs.
@@ -143,6 +149,8 @@ pub struct SessionPlan<'p> {
     pub messages: Option<CycleMessages>,
     /// Busy time per cycle, in nanoseconds.
     pub work_ns: u64,
+    /// The load beside the robot, whose events are noted in the run file.
+    pub load: Option<BackgroundLoad>,
     /// Time between two views, in nanoseconds.
     pub view_every_ns: u64,
     /// Time until the robot is asked to stop, in nanoseconds; `u64::MAX` for no end.
@@ -237,10 +245,13 @@ impl<'r, W: Wire + Send> Session<'r, W> {
             was_down: false,
             spikes: Vec::new(),
         };
+        let mut load = plan.load;
+        let name =
+            load.as_ref().map_or_else(|| Load::IDLE.to_string(), |load| load.load().to_string());
         let began = Monotonic.now();
         let inner = Interruptions::default();
         let mut body = OnGrid { task, has_ports: true };
-        let block = BlockPlan { index: 0, load: "idle", releases: u64::MAX };
+        let block = BlockPlan { index: 0, load: &name, releases: u64::MAX };
         let ran = run.begin_body(&mut body).block(&block, &inner, &mut |recorder| {
             inner
                 .continued
@@ -254,9 +265,15 @@ impl<'r, W: Wire + Send> Session<'r, W> {
             }
 
             attending.iter_mut().for_each(BackgroundService::run_once);
+            if let Some(load) = &mut load {
+                load.note_events(recorder, &mut |words| observer.load(&words));
+            }
             follower.look(recorder, observer);
         });
 
+        if let Some(load) = &mut load {
+            load.stop(run.recorder(), &mut |words| observer.load(&words));
+        }
         follower.look(run.recorder(), observer);
         body.task.into_bus().take_down();
         ran?;

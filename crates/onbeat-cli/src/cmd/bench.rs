@@ -21,6 +21,7 @@ use onbeat::report::binomial::needed_with_none_over;
 use onbeat::report::units::{count, time_ns};
 use onbeat_rt::Wait;
 use onbeat_tune::TuneError;
+use onbeat_tune::catalogue::LoopSetup;
 
 use super::carrier::carrier_of;
 use super::resume_bench::{self, FoundBench};
@@ -70,7 +71,12 @@ pub(super) fn admitted(options: &BenchOptions) -> Result<BenchPlan, Failure> {
     }
 
     let mut plan = plan(options);
-    plan.settings = host_settings::resolved(&plan, options.plan.as_deref())?;
+    let setup = LoopSetup {
+        period_us: i64::try_from(plan.setting.period_ns / 1000).unwrap_or(i64::MAX),
+        loop_priority: i64::from(plan.priority),
+        ..LoopSetup::on([plan.cpu].into_iter().collect())
+    };
+    plan.settings = host_settings::resolved(&plan.tunings, setup, options.plan.as_deref())?;
     // The busiest cell decides whether the loop leaves the kernel's threads their time.
     plan.tunings.iter().try_for_each(|tuning| plan.tuned(tuning).admit())?;
     scheduled(&plan)?;

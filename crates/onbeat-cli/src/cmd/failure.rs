@@ -14,9 +14,11 @@ mod tune;
 use std::io;
 use std::path::PathBuf;
 
+use onbeat::bench::background_load::BackgroundLoadError;
 use onbeat::bench::cell_start::CellStartError;
 use onbeat::bench::conduct::BenchError;
 use onbeat::bench::measurement::MeasurementError;
+use onbeat::bench::run_tuning::RunTuningError;
 use onbeat::bench::turns::TurnsError;
 use onbeat::load::{Load, RunningError};
 use onbeat::probe::RunError;
@@ -77,6 +79,10 @@ pub(crate) enum Failure {
     Load { load: Load, source: RunningError },
     #[error(transparent)]
     Measurement(#[from] MeasurementError),
+    #[error(transparent)]
+    BackgroundLoad(#[from] BackgroundLoadError),
+    #[error(transparent)]
+    RunTuning(#[from] RunTuningError),
     #[error("a load cannot write in {path}: {source}; name another directory by {option}")]
     LoadPlace { path: PathBuf, option: &'static str, source: io::Error },
     #[error(transparent)]

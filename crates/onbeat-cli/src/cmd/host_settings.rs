@@ -1,9 +1,8 @@
-//! The settings of the host that tunings of a bench name, resolved on this machine.
+//! The settings of the host that tunings name, resolved on this machine.
 
 use std::path::Path;
 
 use onbeat::bench::CellTuning;
-use onbeat::bench::conduct::BenchPlan;
 use onbeat::bench::host_settings::{HostSetting, SettingRequest, resolve};
 use onbeat_tune::LiveHost;
 use onbeat_tune::catalogue::{HostTree, LoopSetup};
@@ -11,26 +10,21 @@ use onbeat_tune::plan::Plan;
 
 use super::Failure;
 
-/// Returns the settings that the tunings of a bench name, each once.
+/// Returns the settings that tunings name for a loop, each once; `plan_file` is what the name `plan`
+/// stands for.
 pub(super) fn resolved(
-    plan: &BenchPlan,
+    tunings: &[CellTuning],
+    setup: LoopSetup,
     plan_file: Option<&Path>,
 ) -> Result<Vec<HostSetting>, Failure> {
-    let mut names: Vec<&str> = plan.tunings.iter().flat_map(CellTuning::host_names).collect();
+    let mut names: Vec<&str> = tunings.iter().flat_map(CellTuning::host_names).collect();
     names.sort_unstable();
     names.dedup();
     if names.is_empty() {
         return Ok(Vec::new());
     }
 
-    let request = SettingRequest {
-        setup: LoopSetup {
-            period_us: i64::try_from(plan.setting.period_ns / 1000).unwrap_or(i64::MAX),
-            loop_priority: i64::from(plan.priority),
-            ..LoopSetup::on([plan.cpu].into_iter().collect())
-        },
-        plan_file,
-    };
+    let request = SettingRequest { setup, plan_file };
     let tree = HostTree::live();
     let host = LiveHost::new();
     let settings = names.into_iter().map(|name| resolve(name, (&tree, &host), &request));

@@ -142,7 +142,7 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
     let sweep =
         options.load_sweep.as_ref().map(|steps| sweep_note(measure, steps)).transpose()?.flatten();
     let each_ns = options.duration / loads.len() as u64;
-    let (setting, parts): (Setting, Parts) = open_probe(measure, each_ns)?;
+    let (setting, parts): (Setting, Parts) = open_probe(measure, each_ns, None)?;
     // Turns would cut a probe that ends by itself into pieces.
     let ends_itself = options.duration == 0 && probe.defaults.duration == "0";
     let is_rising = options.load_sweep.is_some();

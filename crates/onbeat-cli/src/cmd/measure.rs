@@ -1,5 +1,6 @@
 //! `onbeat measure`: runs one probe.
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use onbeat::bench::measurement::{self, MeasurementConditions, MeasurementEvent, MeasurementPlan};
@@ -10,6 +11,7 @@ use onbeat::record::{Header, Past};
 use super::carrier::carrier;
 use super::life::Life;
 use super::open_probe::{open_probe, releases};
+use super::run_tuning::{self, TunedLoop};
 use super::seconds::Lines;
 use super::so_far::{SoFar, counts_so_far};
 use super::{
@@ -18,7 +20,7 @@ use super::{
 };
 use crate::cli_measure::{Measure, MeasureOptions};
 use crate::signals::{self, OnUsr1};
-use crate::term::{ProgressLine, Tone, advise};
+use crate::term::{ProgressLine, Tone, advise, columns, wrapped};
 
 pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     let Measure { probe, options, .. } = measure;
@@ -31,7 +33,13 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     }
 
     // What cannot run leaves no directory behind.
-    let (setting, parts) = open_probe(measure, options.duration)?;
+    let tuning = run_tuning::resolved(&TunedLoop {
+        tuning: options.tuning.as_ref(),
+        cpu: options.cpu,
+        priority: options.priority,
+        period_ns: options.looping.period,
+    })?;
+    let (setting, parts) = open_probe(measure, options.duration, tuning.as_ref())?;
     let mut lines = Lines::new(probe, &setting, options.output.json);
     let releases = releases(options.duration, &options.looping);
     let (past, new) = run_to_write(measure, releases)?;
@@ -48,7 +56,7 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     let mut summary = SoFar::new(path.clone(), &interruptions.summary);
     let mut report = |event: MeasurementEvent<'_>| match event {
         MeasurementEvent::Resumed => advise(Tone::Careful, &resumed),
-        MeasurementEvent::Load(words) => advise(Tone::Careful, &words),
+        MeasurementEvent::Said(words) => advise(Tone::Careful, &wrapped(&words, columns())),
         MeasurementEvent::Running { elapsed_s, recorder } => {
             new.iter().for_each(runs::begin);
             progress.above_if(&lines.since(recorder));
@@ -65,6 +73,7 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     let plan = MeasurementPlan {
         setting,
         load: &options.load,
+        tuning: tuning.as_ref(),
         releases,
         keep_seconds: probe.line_a_second,
         header: header(measure, origin),
@@ -84,7 +93,12 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
         None => measured?,
     };
 
-    let reported = runs::reported(&path, None, None)?;
+    conclude(options, &path)
+}
+
+/// Shows the figures of the run, and returns its verdict.
+fn conclude(options: &MeasureOptions, path: &Path) -> Result<ExitVerdict, Failure> {
+    let reported = runs::reported(path, None, None)?;
     let extent = show::SummaryExtent {
         json: options.output.json,
         verbose: options.output.verbose,

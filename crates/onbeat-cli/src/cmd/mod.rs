@@ -36,6 +36,7 @@ mod resume_bench;
 pub(crate) mod robot;
 mod robot_goal;
 mod run_clock;
+mod run_tuning;
 pub(crate) mod runs;
 mod seconds;
 pub(crate) mod segment;

@@ -1,5 +1,6 @@
 //! A probe of the command line, opened.
 
+use onbeat::bench::run_tuning::RunTuning;
 use onbeat::probe::description::Parts;
 use onbeat::probe::{RunError, Setting};
 
@@ -7,8 +8,13 @@ use super::{Failure, ThreadChoice, setting};
 use crate::cli_measure::Measure;
 use crate::options::LoopArguments;
 
-/// Opens a probe with its options, and returns the setting of its loop as well.
-pub(crate) fn open_probe(measure: &Measure, duration_ns: u64) -> Result<(Setting, Parts), Failure> {
+/// Opens a probe with its options, and returns the setting of its loop as well; a tuning decides
+/// about the loop's thread and its wait.
+pub(crate) fn open_probe(
+    measure: &Measure,
+    duration_ns: u64,
+    tuning: Option<&RunTuning>,
+) -> Result<(Setting, Parts), Failure> {
     let Measure { probe, options, given } = measure;
     let thread = ThreadChoice {
         cpu: options.cpu,
@@ -21,6 +27,9 @@ pub(crate) fn open_probe(measure: &Measure, duration_ns: u64) -> Result<(Setting
     let duration_ns = if duration_ns == 0 { u64::MAX } else { duration_ns };
     let mut setting = setting(&options.looping, thread, duration_ns);
     setting.stacks = options.stacks;
+    if let Some(tuning) = tuning {
+        setting = tuning.tuned(&setting);
+    }
     setting.admit()?;
     let parts = (probe.open)(&mut setting, given).map_err(RunError::from)?;
     Ok((setting, parts))

@@ -4,6 +4,8 @@ use std::io::{BufRead, IsTerminal, stdin, stdout};
 use std::path::Path;
 use std::thread;
 
+use onbeat::bench::background_load::BackgroundLoad;
+use onbeat::bench::run_tuning::{RunTuning, TunedHost};
 use onbeat::probe::{self, Destination, Origin, Run};
 use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
 use onbeat::record::{Header, Series};
@@ -22,14 +24,16 @@ use onbeat_rt::{Clock, Instant};
 use onbeat_segment::Link;
 use serde_json::json;
 
+use super::carrier::carrier;
 use super::failure::RobotFailure;
+use super::run_tuning::{self, TunedLoop};
 use super::{
     ExitVerdict, Failure, ThreadChoice, check_cpu, limit, most_alarms, repair_first, runs, setting,
     show, typed, verdict,
 };
 use crate::cli_robot::{Robot, RobotRunOptions, TrajectoryWord};
 use crate::signals::{self, OnUsr1};
-use crate::term::{Live, Tone, advise, robot as words};
+use crate::term::{Live, Tone, advise, columns, robot as words, wrapped};
 
 /// Rows of devices in the live table.
 const ROWS: usize = 8;
@@ -50,6 +54,11 @@ pub(crate) fn run(command: &Robot) -> Result<ExitVerdict, Failure> {
 
 fn run_robot(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
     check_cpu(options.cpu)?;
+    super::load::look_at_place(
+        std::slice::from_ref(&options.load),
+        options.load_dir.as_deref(),
+        "--load-dir",
+    )?;
     if options.looping.period > LONGEST_PERIOD_NS {
         return Err(
             RobotFailure::LongPeriod { period_s: options.looping.period as f64 / 1e9 }.into()
@@ -59,6 +68,12 @@ fn run_robot(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
     let file = RobotFile::read(&options.file, options.looping.period)?;
     let word = word_of(options, &file.robot)?;
     let image = image(options, &file, &word)?;
+    let tuning = run_tuning::resolved(&TunedLoop {
+        tuning: options.tuning.as_ref(),
+        cpu: options.cpu,
+        priority: options.priority,
+        period_ns: options.looping.period,
+    })?;
     let controller =
         MotionController::new(&file.robot, trajectory(word, &file.robot, image.as_ref())?);
     let messages = messages(options, &file)?;
@@ -70,7 +85,7 @@ fn run_robot(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
             name,
             options,
             &file,
-            Motion { controller, image, messages },
+            Motion { controller, image, messages, tuning },
         ),
         None => {
             let wire = InProcess::on_clock(Link::from_description(&file.description)?, Monotonic);
@@ -79,17 +94,18 @@ fn run_robot(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
                 "the simulated segment",
                 options,
                 &file,
-                Motion { controller, image, messages },
+                Motion { controller, image, messages, tuning },
             )
         }
     }
 }
 
-/// What moves the robot, and the image that other processes see of it.
+/// What moves the robot, the image that other processes see of it, and what is made on the host.
 struct Motion {
     controller: MotionController,
     image: Option<BusSide>,
     messages: Option<CycleMessages>,
+    tuning: Option<RunTuning>,
 }
 
 fn word_of(options: &RobotRunOptions, joints: &Joints) -> Result<TrajectoryWord, RobotFailure> {
@@ -197,6 +213,14 @@ fn run_on<W: Wire + Send>(
     };
 
     let interruptions = signals::watch(OnUsr1::Summary)?;
+    // Before the devices are brought up: from then on the cycles must not wait for anything.
+    let carrier = carrier(&options.load, options.load_dir.as_deref())?;
+    let load = BackgroundLoad::start(&options.load, carrier)?;
+    let tuned = motion.tuning.as_ref().map(RunTuning::make).transpose()?;
+    for words in tuned.iter().flat_map(TunedHost::words) {
+        advise(Tone::Careful, &wrapped(words, columns()));
+    }
+
     let session =
         Session::bring_up(wire, on, file, BusOptions { mode, period_ns, follow_clock: true })?;
 
@@ -213,10 +237,15 @@ fn run_on<W: Wire + Send>(
 
     let duration_ns = if options.duration == 0 { u64::MAX } else { options.duration };
 
-    let destination =
-        Destination { path: &path, header: header(options, origin), origin: origin.at };
-    let opened = Run::open(destination, setting(&options.looping, thread, duration_ns))
-        .map_err(Failure::from);
+    let mut setting = setting(&options.looping, thread, duration_ns);
+    let mut header = header(options, origin);
+    if let (Some(tuning), Some(tuned)) = (&motion.tuning, &tuned) {
+        setting = tuning.tuned(&setting);
+        header.grants.extend_from_slice(tuned.grants());
+    }
+
+    let destination = Destination { path: &path, header, origin: origin.at };
+    let opened = Run::open(destination, setting).map_err(Failure::from);
     let run = runs::keep_if_begun(&dir, opened)?;
 
     let plan = SessionPlan {
@@ -224,6 +253,7 @@ fn run_on<W: Wire + Send>(
         image: motion.image,
         messages: motion.messages,
         work_ns: options.looping.work,
+        load: Some(load),
         view_every_ns: DRAW_EVERY_NS / 2,
         duration_ns,
         path: &path,
@@ -233,7 +263,10 @@ fn run_on<W: Wire + Send>(
     let mut screen = Screen { drawn: origin.at, live, is_quiet: options.output.json };
     let ran = session.run(run, plan, &interruptions, &mut screen);
     screen.live.clear();
-    conclude(options, &path, &ran?)
+    let undone = tuned.map_or(Ok(()), TunedHost::undo);
+    let outcome = ran?;
+    undone?;
+    conclude(options, &path, &outcome)
 }
 
 fn header(options: &RobotRunOptions, origin: Origin) -> Header {
@@ -281,6 +314,10 @@ impl SessionObserver for Screen {
 
     fn event(&mut self, event: &Event, device: &str) {
         self.line(&words::event(event, device));
+    }
+
+    fn load(&mut self, words: &str) {
+        self.line(words);
     }
 }
 

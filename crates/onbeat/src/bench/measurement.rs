@@ -13,6 +13,7 @@
 //! let plan = MeasurementPlan {
 //!     setting,
 //!     load: &Load::IDLE,
+//!     tuning: None,
 //!     releases: 10_000,
 //!     keep_seconds: false,
 //!     header: probe::header(&["my-program".into()], TIMER.name, TIMER.series, origin.unix_s),
@@ -38,12 +39,13 @@ use std::process::Command;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
-use super::load_notes;
-use crate::load::{Load, RunningError, RunningLoad};
+use super::background_load::{BackgroundLoad, BackgroundLoadError};
+use super::run_tuning::{RunTuning, RunTuningError, TunedHost};
+use crate::load::Load;
 use crate::probe::description::Parts;
 use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting};
 use crate::record::run_dir::{self, RunDirError};
-use crate::record::{Account, Header, Note, Past, Recorder};
+use crate::record::{Account, Header, Past, Recorder};
 
 /// What is measured, under which load, and where it is written.
 #[derive(Clone, Debug)]
@@ -52,6 +54,8 @@ pub struct MeasurementPlan<'m> {
     pub setting: Setting,
     /// The load that runs at the same time.
     pub load: &'m Load,
+    /// What is made on the host for this run and undone at its end; the setting is tuned already.
+    pub tuning: Option<&'m RunTuning>,
     /// Releases of the whole run, its resumed part included; `u64::MAX` for no end.
     pub releases: u64,
     /// Whether exact figures are kept second by second.
@@ -81,8 +85,8 @@ pub struct MeasurementConditions<'c> {
 pub enum MeasurementEvent<'e> {
     /// The run is resumed in its file.
     Resumed,
-    /// Something happened to the load, in words.
-    Load(String),
+    /// Something happened to the load, or is a part of the tuning, in words.
+    Said(String),
     /// The loop runs; reported about every 20 ms.
     Running {
         /// Seconds since the start.
@@ -102,30 +106,49 @@ pub enum MeasurementError {
     #[error(transparent)]
     RunDir(#[from] RunDirError),
     /// The load could not be started.
-    #[error("load {load}: {source}")]
-    Load {
-        /// Which load.
-        load: Load,
-        /// Why.
-        source: RunningError,
-    },
+    #[error(transparent)]
+    Load(#[from] BackgroundLoadError),
+    /// The tuning could not be made or undone.
+    #[error(transparent)]
+    Tuning(#[from] RunTuningError),
 }
 
 /// Measures until the releases of the plan are done, the probe ends, or the interruptions ask to
 /// stop. With a past the run is resumed in its file, for the releases that are left.
 ///
 /// # Errors
-/// [`MeasurementError`]. The load has ended, and what was recorded stays.
+/// [`MeasurementError`]. The load has ended, the tuning is undone, and what was recorded stays.
 pub fn measure(
+    mut plan: MeasurementPlan<'_>,
+    parts: Parts,
+    past: Option<Past>,
+    mut conditions: MeasurementConditions<'_>,
+) -> Result<Account, MeasurementError> {
+    let load = BackgroundLoad::start(plan.load, conditions.carrier.take())?;
+    let tuned = plan.tuning.map(RunTuning::make).transpose()?;
+    if let Some(tuned) = &tuned {
+        plan.header.grants.extend_from_slice(tuned.grants());
+        for words in tuned.words() {
+            (conditions.report)(MeasurementEvent::Said(words.clone()));
+        }
+    }
+
+    let measured = measure_tuned(plan, parts, past, load, conditions);
+    let undone = tuned.map_or(Ok(()), TunedHost::undo);
+    let account = measured?;
+    undone?;
+    Ok(account)
+}
+
+fn measure_tuned(
     plan: MeasurementPlan<'_>,
     mut parts: Parts,
     past: Option<Past>,
+    mut load: BackgroundLoad,
     conditions: MeasurementConditions<'_>,
 ) -> Result<Account, MeasurementError> {
-    let MeasurementConditions { carrier, interruptions, report } = conditions;
+    let MeasurementConditions { interruptions, report, .. } = conditions;
     let began = Monotonic.now();
-    let mut load = BackgroundLoad::start(plan.load, carrier)?;
-
     let index = past.as_ref().map_or(0, |past| past.next_block);
     let releases =
         past.as_ref().map_or(plan.releases, |past| run_dir::releases_left(past, plan.releases));
@@ -150,61 +173,12 @@ pub fn measure(
     let name = plan.load.to_string();
     let block = BlockPlan { index, load: &name, releases };
     let ran = run.single_block(&block, &mut parts, interruptions, &mut |recorder| {
-        load.note_events(recorder, report);
+        load.note_events(recorder, &mut |words| report(MeasurementEvent::Said(words)));
         let elapsed_s = Monotonic.now().ns_since(began) as f64 / 1e9;
         report(MeasurementEvent::Running { elapsed_s, recorder });
     });
 
-    load.stop(run.recorder(), report);
+    load.stop(run.recorder(), &mut |words| report(MeasurementEvent::Said(words)));
     ran?;
     Ok(run.close()?)
-}
-
-/// The load that runs beside a measurement; its events are noted in the run file.
-struct BackgroundLoad<'l> {
-    load: &'l Load,
-    /// `None` for the load `idle`.
-    running: Option<RunningLoad>,
-}
-
-impl<'l> BackgroundLoad<'l> {
-    fn start(load: &'l Load, carrier: Option<Command>) -> Result<Self, MeasurementError> {
-        let failed = |source| MeasurementError::Load { load: load.clone(), source };
-        let running = carrier
-            .filter(|_| !load.is_idle())
-            .map(RunningLoad::start)
-            .transpose()
-            .map_err(failed)?;
-        Ok(Self { load, running })
-    }
-
-    /// Notes what happened to the load. A file that cannot be written ends the run by itself.
-    fn note_events(
-        &mut self,
-        recorder: &mut Recorder,
-        report: &mut dyn FnMut(MeasurementEvent<'_>),
-    ) {
-        let Some(running) = &mut self.running else { return };
-        for event in running.events() {
-            let t = recorder.seconds(Monotonic.now());
-            let note = load_notes::of_event(&event, t);
-            if event.matters() {
-                report(MeasurementEvent::Load(note.detail.clone()));
-            }
-
-            let _ = recorder.writer().note(&Note::Load(note));
-        }
-    }
-
-    fn stop(&mut self, recorder: &mut Recorder, report: &mut dyn FnMut(MeasurementEvent<'_>)) {
-        self.note_events(recorder, report);
-        let Some(running) = self.running.take() else { return };
-        match running.stop() {
-            Ok((done, _)) => {
-                let t = recorder.seconds(Monotonic.now());
-                let _ = recorder.writer().note(&load_notes::of_report(self.load, &done, t));
-            }
-            Err(why) => report(MeasurementEvent::Load(format!("load {}: {why}", self.load))),
-        }
-    }
 }

@@ -19,6 +19,7 @@
 //!
 //! Absent on purpose: figures. They come from the run files, in [`crate::report`].
 
+pub mod background_load;
 pub mod cell;
 mod cell_slot;
 pub mod cell_start;
@@ -30,6 +31,7 @@ pub mod host_settings;
 mod load_notes;
 pub mod measurement;
 mod plan;
+pub mod run_tuning;
 pub mod schedule;
 mod shielding;
 pub mod sweep;

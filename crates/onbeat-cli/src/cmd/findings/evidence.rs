@@ -135,6 +135,7 @@ fn run_probe(
         releases: (duration_ns / setting.period_ns).max(1),
         setting,
         load: &Load::IDLE,
+        tuning: None,
         keep_seconds: false,
         header: probe::header(&typed(), WAKE_UP.name, WAKE_UP.series, origin.unix_s),
         path,

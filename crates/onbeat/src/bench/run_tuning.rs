@@ -1,0 +1,185 @@
+//! One tuning for one run, as long as it lasts: what a bench makes before each block of a cell and
+//! undoes after it is made before the run and undone at its end.
+//!
+//! A run that is killed leaves its changes in the journal; the next start of onbeat undoes them.
+
+use std::io;
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+
+use onbeat_rt::Wait;
+use onbeat_tune::TuneError;
+use rustix::thread::set_current_timer_slack;
+
+use super::cell_tuning::{CellTuning, LoopOptions};
+use super::host_settings::{HostSetting, SettingError};
+use super::shielding::Shielding;
+use crate::probe::Setting;
+use crate::thread::{Grant, ThreadRequest};
+
+/// A tuning, with everything that this machine needs to make it.
+#[derive(Clone, Debug)]
+pub struct RunTuning {
+    /// The tuning.
+    pub tuning: CellTuning,
+    /// The settings of the host that it names, resolved for this machine, in its order.
+    pub settings: Vec<HostSetting>,
+    /// The CPU of the loop, where the tuning binds or shields it.
+    pub cpu: u32,
+    /// Real-time priority that P sets, 1 to 99.
+    pub priority: u32,
+    /// How the loop waits with S.
+    pub spin: Wait,
+    /// Directory of the journal of changes to the host.
+    pub journal: PathBuf,
+    /// The command as typed, for the journal.
+    pub command: Vec<String>,
+}
+
+/// A tuning could not be made, or not be undone.
+#[derive(Debug, thiserror::Error)]
+pub enum RunTuningError {
+    /// The journal cannot be used, or the kernel refused a change.
+    #[error(transparent)]
+    Tune(#[from] TuneError),
+    /// A part of the tuning is not permitted here.
+    #[error("tuning {tuning}: {refusal}")]
+    NotPermitted {
+        /// The tuning.
+        tuning: CellTuning,
+        /// What, why, and how to permit it.
+        refusal: String,
+    },
+    /// A setting of the host could not be made or undone.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The timer slack of the loop's thread could not be set.
+    #[error("tuning {tuning}: the timer slack of the loop cannot be set: {source}")]
+    TimerSlack {
+        /// The tuning.
+        tuning: CellTuning,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+impl RunTuning {
+    /// Returns what the tuning changes of the loop, plans included.
+    #[must_use]
+    pub fn options(&self) -> LoopOptions {
+        let implied = self.settings.iter().map(|setting| setting.implies);
+        implied.fold(self.tuning.options(), LoopOptions::and)
+    }
+
+    /// Returns a loop's setting under the tuning: its priority, CPU, memory and wait are those of
+    /// the tuning alone.
+    #[must_use]
+    pub fn tuned(&self, setting: &Setting) -> Setting {
+        let LoopOptions { letters, bound, .. } = self.options();
+        let thread = ThreadRequest {
+            fifo: letters.priority.then_some(self.priority).filter(|priority| *priority > 0),
+            cpu: (letters.shield || bound).then_some(self.cpu),
+            lock_memory: letters.memory,
+            ..setting.thread
+        };
+        let wait = if letters.spin { self.spin } else { Wait::Sleep };
+        Setting { wait, thread, ..setting.clone() }
+    }
+
+    /// Makes the tuning for the loop of this process. A load is started before: the shield moves it
+    /// away from the loop's CPU, with everything that it starts later.
+    ///
+    /// # Errors
+    /// [`RunTuningError`]; what was made before is undone.
+    pub fn make(&self) -> Result<TunedHost, RunTuningError> {
+        let options = self.options();
+        let mut shielding = Shielding::begin(&self.journal, &self.command)?;
+        let made = self.make_all(&mut shielding, options);
+        match made {
+            Ok(grants) => Ok(TunedHost { shielding: Some(shielding), grants }),
+            Err(why) => {
+                let _ = undo(shielding);
+                Err(why)
+            }
+        }
+    }
+
+    fn make_all(
+        &self,
+        shielding: &mut Shielding,
+        options: LoopOptions,
+    ) -> Result<Vec<Grant>, RunTuningError> {
+        let not_permitted =
+            |refusal| RunTuningError::NotPermitted { tuning: self.tuning.clone(), refusal };
+        let changes_host = self.settings.iter().any(|setting| !setting.plan.steps.is_empty());
+        if changes_host && !shielding.can_change() {
+            return Err(not_permitted("changing settings of the host needs root".to_owned()));
+        }
+
+        if let Some(slack) = options.timer_slack_ns.and_then(NonZeroU64::new) {
+            // The loop's thread inherits it.
+            let refused = |source: rustix::io::Errno| RunTuningError::TimerSlack {
+                tuning: self.tuning.clone(),
+                source: source.into(),
+            };
+            set_current_timer_slack(Some(slack)).map_err(refused)?;
+        }
+
+        let mut grants = Vec::new();
+        if options.letters.shield {
+            let grant = shielding.prepare(self.cpu, &[std::process::id()])?;
+            if !grant.granted {
+                return Err(not_permitted(grant.refusal()));
+            }
+            grants.push(grant);
+            shielding.set(true)?;
+        }
+
+        shielding.make(self.settings.iter())?;
+        Ok(grants)
+    }
+}
+
+/// The host while a tuning is made. Dropping it undoes the tuning too, without a word about what
+/// cannot be undone; that stays on record.
+pub struct TunedHost {
+    /// `None` once it is undone.
+    shielding: Option<Shielding>,
+    grants: Vec<Grant>,
+}
+
+impl TunedHost {
+    /// Returns what was granted of the tuning beyond the loop's own thread.
+    #[must_use]
+    pub fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+
+    /// Returns what the shield moves and what it cannot move, as sentences.
+    #[must_use]
+    pub fn words(&self) -> &[String] {
+        self.shielding.as_ref().map_or(&[], Shielding::words)
+    }
+
+    /// Undoes the tuning, and ends the journal.
+    ///
+    /// # Errors
+    /// [`RunTuningError`]; what is left stays on record for `onbeat repair`.
+    pub fn undo(mut self) -> Result<(), RunTuningError> {
+        self.shielding.take().map_or(Ok(()), undo)
+    }
+}
+
+impl Drop for TunedHost {
+    fn drop(&mut self) {
+        let _ = self.shielding.take().map(undo);
+    }
+}
+
+fn undo(mut shielding: Shielding) -> Result<(), RunTuningError> {
+    let settings = shielding.undo_settings();
+    let lowered = shielding.set(false);
+    shielding.dismantle()?;
+    lowered?;
+    Ok(settings?)
+}
