@@ -19,6 +19,11 @@ const COMMAND_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       and then, from a script, a line for each command; `leave` as the last one
   (for i in 1 2 3 4 5; do echo left knee=0.$i; sleep 0.1; done; echo leave) | onbeat message command walker";
 
+const RECORD_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat message record walker/cycle --out walk.mcap
+      every cycle from now on; `onbeat.load` in Python or Octave, Foxglove and PlotJuggler read it
+  onbeat message record walker/cycle arm/cycle --out both.mcap --from oldest --for 10s";
+
 const GENERATE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat message generate python onbeat_msgs/msg/Cycle > cycle.py
       a class that encodes and decodes the cycles of a bus
@@ -31,6 +36,9 @@ pub(crate) enum Message {
     /// Print the records of a channel as lines of JSON
     #[command(before_help = ECHO_EXAMPLES)]
     Echo(EchoOptions),
+    /// Record channels into an MCAP log
+    #[command(before_help = RECORD_EXAMPLES)]
+    Record(RecordOptions),
     /// Move joints by lines of standard input, for scripts
     #[command(before_help = COMMAND_EXAMPLES)]
     Command(CommandOptions),
@@ -74,6 +82,37 @@ pub(crate) enum From {
     Oldest,
     /// The first new one
     Newest,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RecordOptions {
+    /// Channels, NAME/TOPIC
+    #[arg(value_name = "CHANNEL", required = true, value_parser = channel)]
+    #[arg(add = ArgValueCandidates::new(channels))]
+    pub(crate) channels: Vec<Channel>,
+    /// Log to create; an existing file is refused
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// First record of each channel
+    #[arg(long, value_enum, default_value_t = From::Newest, value_name = "WHICH")]
+    pub(crate) from: From,
+    /// Compression of the log
+    #[arg(long, value_enum, default_value_t = LogCompression::Lz4, value_name = "WHICH")]
+    pub(crate) compression: LogCompression,
+    /// Record for this time; 0: until Ctrl-C or the writers' end
+    #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: u64,
+    /// Print the account as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogCompression {
+    /// LZ4, in chunks
+    Lz4,
+    /// No compression
+    None,
 }
 
 #[derive(Debug, Args)]

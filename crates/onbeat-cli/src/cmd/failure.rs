@@ -130,6 +130,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Message(#[from] super::message::MessageFailure),
     #[error(transparent)]
+    Log(#[from] super::log::LogFailure),
+    #[error(transparent)]
     Bus(#[from] BusFailure),
     #[error(transparent)]
     BringUp(#[from] onbeat_robot::bus::BusError),

@@ -43,6 +43,7 @@ pub(crate) fn run(command: &Message) -> Result<ExitVerdict, Failure> {
     match command {
         Message::List(options) => list(options),
         Message::Echo(options) => echo(options),
+        Message::Record(options) => super::log::record(options),
         Message::Command(options) => super::message_command::command(options),
         Message::Type(options) => print_type(options),
         Message::Generate(options) => generate_codec(options),

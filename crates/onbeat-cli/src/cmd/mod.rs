@@ -19,6 +19,7 @@ pub(crate) mod inject;
 mod life;
 pub(crate) mod load;
 mod loads;
+mod log;
 pub(crate) mod measure;
 mod measure_tuning;
 pub(crate) mod message;

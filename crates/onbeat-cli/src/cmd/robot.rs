@@ -23,6 +23,7 @@ use onbeat_segment::Link;
 use serde_json::json;
 
 use super::failure::RobotFailure;
+use super::log::{self, Log};
 use super::{
     ExitVerdict, Failure, ThreadChoice, check_cpu, limit, most_alarms, repair_first, runs, setting,
     show, typed, verdict,
@@ -63,24 +64,31 @@ fn run_robot(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
         MotionController::new(&file.robot, trajectory(word, &file.robot, image.as_ref())?);
     let messages = messages(options, &file)?;
     repair_first()?;
+    let log = match (&options.log, &options.name) {
+        (Some(path), Some(name)) => Some((path, Log::of_robot(path, name)?)),
+        _ => None,
+    };
 
+    let ran = move_joints(options, &file, Motion { controller, image, messages });
+    // The channel has ended with the run, whatever its outcome, and with it the log.
+    if let Some((path, log)) = log {
+        let account = log.finish()?;
+        advise(Tone::Plain, &log::sentence(path, &account));
+    }
+    ran
+}
+
+/// Moves the joints, simulated or behind a network interface.
+fn move_joints(
+    options: &RobotRunOptions,
+    file: &RobotFile,
+    motion: Motion,
+) -> Result<ExitVerdict, Failure> {
     match &options.interface {
-        Some(name) => run_on(
-            Packets::open(name)?,
-            name,
-            options,
-            &file,
-            Motion { controller, image, messages },
-        ),
+        Some(name) => run_on(Packets::open(name)?, name, options, file, motion),
         None => {
             let wire = InProcess::on_clock(Link::from_description(&file.description)?, Monotonic);
-            run_on(
-                wire,
-                "the simulated segment",
-                options,
-                &file,
-                Motion { controller, image, messages },
-            )
+            run_on(wire, "the simulated segment", options, file, motion)
         }
     }
 }
