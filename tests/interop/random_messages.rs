@@ -67,7 +67,8 @@ fn number(of: Primitive, random: &mut fastrand::Rng) -> Value {
         _ => (random.f64() - 0.5) * 2e3,
     };
     // The least and the greatest number are among them.
-    let bits = *random.choice(&[0, u64::MAX, 1 << 63, u64::MAX >> 1, random.u64(..)]).unwrap();
+    let any = random.u64(..);
+    let bits = *random.choice(&[0, u64::MAX, 1 << 63, u64::MAX >> 1, any]).unwrap();
     let unused = 64 - 8 * of.bytes() as u32;
     match of {
         Primitive::Bool => Value::Bool(random.bool()),

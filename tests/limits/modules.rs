@@ -81,7 +81,10 @@ const ORDER: [(&str, &str); 21] = [
         "devices error event_channel bus prediction reaction chain sharing",
     ),
     ("crates/onbeat-c/src/", "last_error ring run_loop"),
-    ("crates/onbeat-gateway/src/", "account error log_writer recording main"),
+    (
+        "crates/onbeat-gateway/src/",
+        "account error lcm_packets lcm_socket lcm_bridge log_writer recording main",
+    ),
     ("crates/onbeat-tune/src/capture/", "interrupts asked privacy"),
     (
         "crates/onbeat-cli/src/",

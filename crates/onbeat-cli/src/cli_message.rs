@@ -24,6 +24,17 @@ const RECORD_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       every cycle from now on; `onbeat.load` in Python or Octave, Foxglove and PlotJuggler read it
   onbeat message record walker/cycle arm/cycle --out both.mcap --from oldest --for 10s";
 
+const SEND_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat message send walker/cycle --to udpm://239.255.76.67:7667?ttl=0
+      a program with LCM on this machine subscribes to walker/cycle, and decodes CDR
+  onbeat message send walker/cycle --to udpm://239.255.76.67:7667?ttl=1 --lcm-name STATE";
+
+const RECEIVE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat message receive PLAN planner/plan --from udpm://239.255.76.67:7667?ttl=1
+      messages of the LCM channel PLAN are records of planner/plan
+  onbeat message receive STATE arm/state --from udpm://239.255.76.67:7667 \\
+      --type arm_msgs/msg/State --file arm_msgs/msg/State.msg";
+
 const GENERATE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat message generate python onbeat_msgs/msg/Cycle > cycle.py
       a class that encodes and decodes the cycles of a bus
@@ -39,6 +50,12 @@ pub(crate) enum Message {
     /// Record channels into an MCAP log
     #[command(before_help = RECORD_EXAMPLES)]
     Record(RecordOptions),
+    /// Send a channel to an LCM network
+    #[command(before_help = SEND_EXAMPLES)]
+    Send(SendOptions),
+    /// Receive a channel of an LCM network
+    #[command(before_help = RECEIVE_EXAMPLES)]
+    Receive(ReceiveOptions),
     /// Move joints by lines of standard input, for scripts
     #[command(before_help = COMMAND_EXAMPLES)]
     Command(CommandOptions),
@@ -113,6 +130,54 @@ pub(crate) enum LogCompression {
     Lz4,
     /// No compression
     None,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SendOptions {
+    /// Channel, NAME/TOPIC
+    #[arg(value_name = "CHANNEL", value_parser = channel)]
+    #[arg(add = ArgValueCandidates::new(channels))]
+    pub(crate) channel: Channel,
+    /// LCM network, udpm://GROUP:PORT?ttl=N
+    #[arg(long, value_name = "URL")]
+    pub(crate) to: String,
+    /// Name of the channel in LCM [default: CHANNEL]
+    #[arg(long, value_name = "LCM")]
+    pub(crate) lcm_name: Option<String>,
+    /// Send for this time; 0: until Ctrl-C or the writer's end
+    #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: u64,
+    /// Print the account as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReceiveOptions {
+    /// Name of the channel in LCM
+    #[arg(value_name = "LCM")]
+    pub(crate) lcm_name: String,
+    /// Channel to create on this machine, NAME/TOPIC
+    #[arg(value_name = "CHANNEL", value_parser = channel)]
+    pub(crate) channel: Channel,
+    /// LCM network, udpm://GROUP:PORT?ttl=N
+    #[arg(long, value_name = "URL")]
+    pub(crate) from: String,
+    /// Message type in CDR, PACKAGE/msg/Name [default: plain bytes]
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) message_type: Option<String>,
+    /// Definition, as PACKAGE/msg/Name.msg; for each type that is used
+    #[arg(long, value_name = "FILE", requires = "message_type")]
+    pub(crate) file: Vec<PathBuf>,
+    /// Longest message, in bytes
+    #[arg(long, default_value_t = 65536, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    pub(crate) most_bytes: u32,
+    /// Receive for this time; 0: until Ctrl-C
+    #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: u64,
+    /// Print the account as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! Errors of the gateway.
 
 use std::io;
+use std::net::SocketAddrV4;
 use std::path::PathBuf;
 
 use onbeat_control::RingError;
@@ -33,9 +34,41 @@ pub enum GatewayError {
         /// The reason of the writer of MCAP.
         source: Box<mcap::McapError>,
     },
-    /// A recording without channels.
-    #[error("no channel to record; name at least one, as NAME/TOPIC")]
+    /// An order without channels.
+    #[error("no channel is named; name at least one, as NAME/TOPIC")]
     NoChannels,
+    /// An address that is not one of an LCM network.
+    #[error(
+        "`{url}` is not an LCM network; write udpm://GROUP:PORT?ttl=N, such as udpm://239.255.76.67:7667?ttl=0"
+    )]
+    LcmUrl {
+        /// The given address.
+        url: String,
+    },
+    /// A name that LCM cannot carry.
+    #[error("`{name}` is not the name of an LCM channel; it has 1 to 63 bytes")]
+    LcmName {
+        /// The given name.
+        name: String,
+    },
+    /// A hash that is not one.
+    #[error("`{hash}` is not the hash of a type; it has 64 hexadecimal digits")]
+    Hash {
+        /// The given text.
+        hash: String,
+    },
+    /// The network refuses.
+    #[error(
+        "cannot {what} {group}: {source}; `ip route add 224.0.0.0/4 dev lo` lets a machine without a network multicast to itself"
+    )]
+    Network {
+        /// What was tried.
+        what: &'static str,
+        /// Multicast group and port.
+        group: SocketAddrV4,
+        /// The kernel's reason.
+        source: io::Error,
+    },
     /// An order of `onbeat` that this program does not understand.
     #[error(
         "the order is not valid: {0}; `onbeat` and `onbeat-gateway` must be of the same version"

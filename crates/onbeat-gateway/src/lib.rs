@@ -1,6 +1,7 @@
-//! Channels of this machine, passed on to others: logs in the format MCAP.
+//! Channels of this machine, passed on to others: logs in the format MCAP, LCM over UDP multicast.
 //!
-//! [`LogWriter`] writes a log, [`Recording`] reads rings into one. The program `onbeat-gateway` does
+//! [`LogWriter`] writes a log, [`Recording`] reads rings into one; [`send`] and [`receive`] join
+//! rings and an LCM network. The program `onbeat-gateway` does
 //! this for `onbeat message record` and `onbeat robot run --log`, in a process of its own: its
 //! dependencies outweigh its code, and nothing that happens to it reaches a control loop.
 //!
@@ -11,10 +12,18 @@
 
 mod account;
 mod error;
+mod lcm_bridge;
+mod lcm_packets;
+mod lcm_socket;
 mod log_writer;
 mod recording;
 
 pub use account::{ChannelAccount, LogAccount};
 pub use error::GatewayError;
+pub use lcm_bridge::{
+    ReceiveAccount, ReceiveOrder, ReceivedChannel, SendOrder, SentChannel, receive, send,
+};
+pub use lcm_packets::{LcmAccount, LcmAssembler, datagrams};
+pub use lcm_socket::{LcmReceiver, LcmSender, LcmUrl};
 pub use log_writer::{Compression, LogChannel, LogWriter};
 pub use recording::{FirstRecord, RecordOrder, Recording};

@@ -1,7 +1,7 @@
 //! The program `onbeat-gateway`: takes one order of `onbeat`, and answers in lines of JSON.
 //!
-//! `onbeat-gateway record ORDER`: a line `{"recording": FILE}` once the log is being written, and a
-//! line with its account at the end; `{"error": SENTENCE}` and exit status 2 when it failed.
+//! `onbeat-gateway record|send|receive ORDER`: a line once the order is being carried out, and a line
+//! with its account at the end; `{"error": SENTENCE}` and exit status 2 when it failed.
 
 use std::io::{Write, stdout};
 use std::os::unix::process::parent_id;
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use onbeat_gateway::{GatewayError, RecordOrder, Recording};
+use onbeat_gateway::{GatewayError, Recording, receive, send};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -23,23 +23,35 @@ fn main() -> ExitCode {
 fn run() -> Result<(), GatewayError> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [verb, order] = arguments.as_slice() else { return Err(GatewayError::NoOrder) };
-    if verb != "record" {
-        return Err(GatewayError::NoOrder);
-    }
-
-    let order: RecordOrder = serde_json::from_str(order)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(GatewayError::Signals)?;
     }
-
-    let recording = Recording::begin(&order)?;
-    answer(&json!({ "recording": order.out }))?;
     // Without `onbeat`, nobody would end this process.
     let starter = parent_id();
-    let is_stopped = || stop.load(Ordering::Relaxed) || parent_id() != starter;
-    let account = recording.run(is_stopped)?;
-    answer(&serde_json::to_value(account)?)
+    carry_out(verb, order, || stop.load(Ordering::Relaxed) || parent_id() != starter)
+}
+
+fn carry_out(verb: &str, order: &str, is_stopped: impl Fn() -> bool) -> Result<(), GatewayError> {
+    match verb {
+        "record" => {
+            let order = serde_json::from_str(order)?;
+            let recording = Recording::begin(&order)?;
+            answer(&json!({ "recording": order.out }))?;
+            answer(&serde_json::to_value(recording.run(is_stopped)?)?)
+        }
+        "send" => {
+            let order = serde_json::from_str(order)?;
+            let ready = || answer(&json!({ "sending": true }));
+            answer(&json!({ "channels": send(&order, ready, is_stopped)? }))
+        }
+        "receive" => {
+            let order = serde_json::from_str(order)?;
+            let ready = |bytes| answer(&json!({ "buffer_bytes": bytes }));
+            answer(&serde_json::to_value(receive(&order, ready, is_stopped)?)?)
+        }
+        _ => Err(GatewayError::NoOrder),
+    }
 }
 
 fn answer(line: &Value) -> Result<(), GatewayError> {

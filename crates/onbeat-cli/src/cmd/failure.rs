@@ -130,7 +130,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Message(#[from] super::message::MessageFailure),
     #[error(transparent)]
-    Log(#[from] super::log::LogFailure),
+    Gateway(#[from] super::gateway::GatewayFailure),
     #[error(transparent)]
     Bus(#[from] BusFailure),
     #[error(transparent)]

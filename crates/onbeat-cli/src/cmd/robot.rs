@@ -23,7 +23,7 @@ use onbeat_segment::Link;
 use serde_json::json;
 
 use super::failure::RobotFailure;
-use super::log::{self, Log};
+use super::log;
 use super::{
     ExitVerdict, Failure, ThreadChoice, check_cpu, limit, most_alarms, repair_first, runs, setting,
     show, typed, verdict,
@@ -65,14 +65,14 @@ fn run_robot(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
     let messages = messages(options, &file)?;
     repair_first()?;
     let log = match (&options.log, &options.name) {
-        (Some(path), Some(name)) => Some((path, Log::of_robot(path, name)?)),
+        (Some(path), Some(name)) => Some((path, log::of_robot(path, name)?)),
         _ => None,
     };
 
     let ran = move_joints(options, &file, Motion { controller, image, messages });
     // The channel has ended with the run, whatever its outcome, and with it the log.
-    if let Some((path, log)) = log {
-        let account = log.finish()?;
+    if let Some((path, gateway)) = log {
+        let account = gateway.finish()?;
         advise(Tone::Plain, &log::sentence(path, &account));
     }
     ran
