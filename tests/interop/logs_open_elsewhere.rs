@@ -16,8 +16,6 @@ use onbeat_control::{Channel, RecordType, RingSettings, RingWriter};
 use onbeat_gateway::{Compression, LogWriter};
 use serde_json::{Value, json};
 
-/// Messages of each type.
-const MESSAGES: usize = 10_000;
 /// A message whose type has a number and an array.
 const POINT: (&str, &str) = ("demo_msgs/msg/Point", "uint64 n\nfloat64[15] values\n");
 
@@ -68,12 +66,14 @@ fn peers_agree(python: &Python) {
     for name in types.names() {
         let text = types.text(name).unwrap();
         let channel = log.add_channel(&format!("random/{name}"), name, &text, &[]).unwrap();
-        for (n, message) in random_messages::encoded(&types, name, MESSAGES).iter().enumerate() {
+        for (n, message) in
+            random_messages::encoded(&types, name, random_messages::count()).iter().enumerate()
+        {
             log.write(channel, n as u64, n as u64, message).unwrap();
             wanted.extend((message.len() as u32).to_le_bytes());
             wanted.extend(message);
         }
-        counts.insert(name.to_owned(), json!(MESSAGES));
+        counts.insert(name.to_owned(), json!(random_messages::count()));
     }
     log.finish().unwrap();
 

@@ -9,6 +9,13 @@ const LETTERS: [char; 11] = ['a', 'b', 'c', ' ', 'x', 'y', 'z', 'ä', 'ß', '€
 /// Most elements of a sequence without a bound.
 const MOST_ELEMENTS: usize = 6;
 
+/// Returns the number of messages of each type: `ONBEAT_INTEROP_MESSAGES`, or 1,000, which take
+/// seconds.
+pub(crate) fn count() -> usize {
+    let wanted = std::env::var("ONBEAT_INTEROP_MESSAGES").ok();
+    wanted.map_or(1000, |count| count.parse().unwrap())
+}
+
 /// The types of onbeat and those of `tests/messages`.
 pub(crate) fn types() -> TypeSet {
     let mut types = own::types();
