@@ -83,7 +83,8 @@ const ORDER: [(&str, &str); 21] = [
     ("crates/onbeat-c/src/", "last_error ring run_loop"),
     (
         "crates/onbeat-gateway/src/",
-        "account error lcm_packets lcm_socket lcm_bridge log_writer recording main",
+        "account error lcm_packets lcm_socket zmtp zmq_socket transport bridge log_writer recording \
+         main",
     ),
     ("crates/onbeat-tune/src/capture/", "interrupts asked privacy"),
     (

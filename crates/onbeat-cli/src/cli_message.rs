@@ -27,7 +27,9 @@ const RECORD_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 const SEND_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat message send walker/cycle --to udpm://239.255.76.67:7667?ttl=0
       a program with LCM on this machine subscribes to walker/cycle, and decodes CDR
-  onbeat message send walker/cycle --to udpm://239.255.76.67:7667?ttl=1 --lcm-name STATE";
+  onbeat message send walker/cycle --to udpm://239.255.76.67:7667?ttl=1 --remote STATE
+  onbeat message send walker/cycle --to tcp://127.0.0.1:5556
+      a publisher of ZeroMQ: frames with name, payload, and number and time";
 
 const RECEIVE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat message receive PLAN planner/plan --from udpm://239.255.76.67:7667?ttl=1
@@ -50,10 +52,10 @@ pub(crate) enum Message {
     /// Record channels into an MCAP log
     #[command(before_help = RECORD_EXAMPLES)]
     Record(RecordOptions),
-    /// Send a channel to an LCM network
+    /// Send a channel to LCM or ZeroMQ
     #[command(before_help = SEND_EXAMPLES)]
     Send(SendOptions),
-    /// Receive a channel of an LCM network
+    /// Receive a channel of LCM or ZeroMQ
     #[command(before_help = RECEIVE_EXAMPLES)]
     Receive(ReceiveOptions),
     /// Move joints by lines of standard input, for scripts
@@ -138,12 +140,14 @@ pub(crate) struct SendOptions {
     #[arg(value_name = "CHANNEL", value_parser = channel)]
     #[arg(add = ArgValueCandidates::new(channels))]
     pub(crate) channel: Channel,
-    /// LCM network, udpm://GROUP:PORT?ttl=N
+    /// Network: udpm://GROUP:PORT?ttl=N (LCM) or tcp://ADDRESS:PORT (ZeroMQ)
+    ///
+    /// For ZeroMQ, the address on which this publisher listens.
     #[arg(long, value_name = "URL")]
     pub(crate) to: String,
-    /// Name of the channel in LCM [default: CHANNEL]
-    #[arg(long, value_name = "LCM")]
-    pub(crate) lcm_name: Option<String>,
+    /// Name of the channel there [default: CHANNEL]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) remote: Option<String>,
     /// Send for this time; 0: until Ctrl-C or the writer's end
     #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,
@@ -154,13 +158,15 @@ pub(crate) struct SendOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct ReceiveOptions {
-    /// Name of the channel in LCM
-    #[arg(value_name = "LCM")]
-    pub(crate) lcm_name: String,
+    /// Name of the channel on the network
+    #[arg(value_name = "REMOTE")]
+    pub(crate) remote: String,
     /// Channel to create on this machine, NAME/TOPIC
     #[arg(value_name = "CHANNEL", value_parser = channel)]
     pub(crate) channel: Channel,
-    /// LCM network, udpm://GROUP:PORT?ttl=N
+    /// Network: udpm://GROUP:PORT?ttl=N (LCM) or tcp://ADDRESS:PORT (ZeroMQ)
+    ///
+    /// For ZeroMQ, the address of the publisher.
     #[arg(long, value_name = "URL")]
     pub(crate) from: String,
     /// Message type in CDR, PACKAGE/msg/Name [default: plain bytes]

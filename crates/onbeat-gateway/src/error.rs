@@ -45,8 +45,34 @@ pub enum GatewayError {
         /// The given address.
         url: String,
     },
+    /// An address that is not an endpoint of ZeroMQ.
+    #[error(
+        "`{url}` is not an endpoint of ZeroMQ; write tcp://ADDRESS:PORT, such as tcp://127.0.0.1:5556"
+    )]
+    Endpoint {
+        /// The given address.
+        url: String,
+    },
+    /// An address of no known network.
+    #[error(
+        "`{url}` is not the address of a network; write udpm://GROUP:PORT?ttl=N for LCM, tcp://ADDRESS:PORT for ZeroMQ"
+    )]
+    Transport {
+        /// The given address.
+        url: String,
+    },
+    /// A TCP address is refused.
+    #[error("cannot {what} {address}: {source}")]
+    Tcp {
+        /// What was tried.
+        what: &'static str,
+        /// The address.
+        address: std::net::SocketAddr,
+        /// The kernel's reason.
+        source: io::Error,
+    },
     /// A name that LCM cannot carry.
-    #[error("`{name}` is not the name of an LCM channel; it has 1 to 63 bytes")]
+    #[error("`{name}` is not the name of a channel of LCM or ZeroMQ; it has 1 to 63 bytes")]
     LcmName {
         /// The given name.
         name: String,

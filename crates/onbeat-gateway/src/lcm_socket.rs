@@ -6,7 +6,6 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketType, bind, ipproto, socket_with, sockopt};
-use serde::Deserialize;
 
 use super::error::GatewayError;
 
@@ -18,8 +17,7 @@ const DATAGRAM: usize = 65_507;
 const WAIT: Duration = Duration::from_millis(20);
 
 /// Address of an LCM network, such as `udpm://239.255.76.67:7667?ttl=0`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LcmUrl {
     /// Multicast group and port.
     pub group: SocketAddrV4,
@@ -42,14 +40,6 @@ impl FromStr for LcmUrl {
         let ttl = ttl.parse().ok().filter(|ttl| *ttl < 256).ok_or_else(wrong)?;
         let is_group = group.ip().is_multicast();
         is_group.then_some(Self { group, ttl }).ok_or_else(wrong)
-    }
-}
-
-impl TryFrom<String> for LcmUrl {
-    type Error = GatewayError;
-
-    fn try_from(text: String) -> Result<Self, GatewayError> {
-        text.parse()
     }
 }
 

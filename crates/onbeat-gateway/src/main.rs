@@ -43,7 +43,7 @@ fn carry_out(verb: &str, order: &str, is_stopped: impl Fn() -> bool) -> Result<(
         "send" => {
             let order = serde_json::from_str(order)?;
             let ready = || answer(&json!({ "sending": true }));
-            answer(&json!({ "channels": send(&order, ready, is_stopped)? }))
+            answer(&serde_json::to_value(send(&order, ready, is_stopped)?)?)
         }
         "receive" => {
             let order = serde_json::from_str(order)?;

@@ -1,6 +1,6 @@
-//! Messages travel over LCM: from a ring to the Python package `lcm`, which sends back what it
-//! receives, and from there to another ring, the same bytes. All of it is in a network namespace of
-//! its own, on its loopback interface.
+//! Messages travel over LCM and ZeroMQ: from a ring to the Python packages `lcm` and `pyzmq`, which
+//! send back what they receive, and from there to another ring, the same bytes. All of it is in a
+//! network namespace of its own, on its loopback interface.
 #![allow(clippy::unwrap_used)]
 
 mod equipment;
@@ -17,12 +17,25 @@ use serde_json::{Value, json};
 
 /// Messages on the way at a time: they fit into the kernel's smallest receive buffer, so none is lost.
 const BATCH: usize = 50;
-const URL: &str = "udpm://239.255.76.67:7667?ttl=0";
+const LCM: &str = "udpm://239.255.76.67:7667?ttl=0";
+/// Where the gateway publishes, and where Python does.
+const ZMQ: [&str; 2] = ["tcp://127.0.0.1:5556", "tcp://127.0.0.1:5557"];
+
+#[derive(Clone, Copy, PartialEq)]
+enum Network {
+    Lcm,
+    Zmq,
+}
 
 fn main() -> ExitCode {
     let tests = [
-        trial("random_messages_come_back_from_python_with_the_same_bytes", equip, bytes_come_back),
-        trial("messages_in_several_datagrams_come_back", equip, long_messages_come_back),
+        trial("lcm_sends_random_messages_back_with_the_same_bytes", equip, |python| {
+            bytes_come_back(python, Network::Lcm);
+        }),
+        trial("pyzmq_sends_random_messages_back_with_the_same_bytes", equip, |python| {
+            bytes_come_back(python, Network::Zmq);
+        }),
+        trial("long_messages_come_back", equip, long_messages_come_back),
         trial("a_receiver_that_is_stopped_counts_what_it_lost", equip, losses_are_counted),
     ];
     libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
@@ -58,11 +71,16 @@ struct Echo {
 }
 
 impl Echo {
-    fn start(python: &Python, orders: &[String]) -> Self {
-        let mut script = python.script("lcm_echo.py");
+    fn start(python: &Python, network: Network, orders: &[String]) -> Self {
+        let mut script = python.script("echo.py");
         // Python asks for what the kernel grants everybody.
-        let url = format!("{URL}&recv_buf_size=1000000");
-        script.arg(env!("CARGO_BIN_EXE_onbeat-gateway")).arg(url).args(orders);
+        let lcm = format!("{LCM}&recv_buf_size=1000000");
+        script.arg(env!("CARGO_BIN_EXE_onbeat-gateway"));
+        match network {
+            Network::Lcm => script.args(["lcm", &lcm]),
+            Network::Zmq => script.args(["zmq", ZMQ[0], ZMQ[1]]),
+        };
+        script.args(orders);
         let mut command = in_namespace(&mut script);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = child.stdin.take();
@@ -105,91 +123,120 @@ fn ring(topic: &str, most_bytes: usize) -> (RingWriter, String) {
     (RingWriter::create(&channel, &settings).unwrap(), channel.to_string())
 }
 
-/// Starts the way there and back: `(writer, reader, rest)`.
-fn there_and_back(
-    python: &Python,
-    name: &str,
-    most_bytes: usize,
-) -> (RingWriter, RingReader, Echo) {
-    let (writer, there) = ring(&format!("{name}.there"), most_bytes);
-    let own = there.split_once('/').unwrap().0;
-    let back = format!("{own}/{name}.back");
-    let receive = json!({
-        "from": URL,
-        "channels": [{
-            "lcm": there.replace(".there", "/back"), "channel": back, "type_name": "", "schema": "",
-            "hash": "", "most_bytes": most_bytes,
-        }],
-    });
-    let sent = json!({ "channel": there, "lcm": there.replace(".there", "/there") });
-    let send = json!({ "channels": [sent], "to": URL });
-    let echo = Echo::start(python, &[format!("receive {receive}"), format!("send {send}")]);
-    assert!(echo.answers[0]["buffer_bytes"].as_u64().unwrap() > 100_000, "{:?}", echo.answers);
-    let reader = RingReader::open(&back.parse().unwrap(), Start::Oldest).unwrap();
-    (writer, reader, echo)
+/// A way there and back.
+struct Way {
+    writer: RingWriter,
+    reader: RingReader,
+    echo: Echo,
+    sent: u64,
 }
 
-/// Publishes a batch and waits until all of it is back.
-fn exchanged(writer: &mut RingWriter, reader: &mut RingReader, batch: &[Vec<u8>]) {
-    for message in batch {
-        writer.publish(1, message);
+impl Way {
+    fn new(python: &Python, network: Network, name: &str, most_bytes: usize) -> Self {
+        let (writer, there) = ring(&format!("{name}.there"), most_bytes);
+        let own = there.split_once('/').unwrap().0;
+        let back = format!("{own}/{name}.back");
+        let [to, from] = if network == Network::Lcm { [LCM; 2] } else { ZMQ };
+        let remote = format!("{own}/{name}");
+        let received = json!({
+            "remote": format!("{remote}/back"), "channel": back, "type_name": "", "schema": "",
+            "hash": "", "most_bytes": most_bytes,
+        });
+        let sent = json!({ "remote": format!("{remote}/there"), "channel": there });
+        let orders = [
+            format!("receive {}", json!({ "from": from, "channels": [received] })),
+            format!("send {}", json!({ "to": to, "channels": [sent] })),
+        ];
+        let echo = Echo::start(python, network, &orders);
+        assert!(echo.answers[0]["buffer_bytes"].is_u64(), "{:?}", echo.answers);
+        let reader = RingReader::open(&back.parse().unwrap(), Start::Oldest).unwrap();
+        let mut way = Self { writer, reader, echo, sent: 0 };
+        way.connect();
+        way
     }
-    let began = Instant::now();
-    for wanted in batch {
+
+    fn publish(&mut self, message: &[u8]) {
+        self.writer.publish(1, message);
+        self.sent += 1;
+    }
+
+    /// Publishes until a message comes back: those before a subscription arrives are not for it.
+    fn connect(&mut self) {
+        let began = Instant::now();
+        while self.reader.pending() == 0 {
+            assert!(began.elapsed() < Duration::from_secs(60), "no message comes back");
+            self.publish(&[1]);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        // What else is on the way arrives before the mark.
+        self.publish(&[9]);
+        while self.next() != [9] {}
+    }
+
+    fn next(&mut self) -> Vec<u8> {
+        let began = Instant::now();
         loop {
-            match reader.next() {
-                Reading::Record { bytes, .. } => {
-                    assert!(bytes == wanted, "another message came back");
-                    break;
-                }
+            match self.reader.next() {
+                Reading::Record { bytes, .. } => return bytes.to_vec(),
                 Reading::Nothing => std::thread::sleep(Duration::from_micros(200)),
                 Reading::Lost(lost) => panic!("{lost} records lost in the ring"),
             }
             assert!(began.elapsed() < Duration::from_secs(60), "a message did not come back");
         }
     }
+
+    /// Publishes a batch and waits until all of it is back.
+    fn exchange(&mut self, batch: &[Vec<u8>]) {
+        for message in batch {
+            self.publish(message);
+        }
+        for wanted in batch {
+            assert!(self.next() == *wanted, "another message came back");
+        }
+    }
 }
 
-fn bytes_come_back(python: &Python) {
+fn bytes_come_back(python: &Python, network: Network) {
     let types = random_messages::types();
-    let (mut writer, mut reader, echo) = there_and_back(python, "random", 1 << 14);
-    let mut count = 0;
+    let name = if network == Network::Lcm { "random-lcm" } else { "random-zmq" };
+    let mut way = Way::new(python, network, name, 1 << 14);
     for name in types.names() {
         for batch in random_messages::encoded(&types, name, random_messages::count()).chunks(BATCH)
         {
-            exchanged(&mut writer, &mut reader, batch);
-            count += batch.len();
+            way.exchange(batch);
         }
     }
+
+    let Way { writer, echo, sent, .. } = way;
     drop(writer);
     let end = echo.end();
-    assert_eq!(end[2], count, "echoed");
-    assert_eq!(end[0]["lost"], 0, "{end:?}");
-    assert_eq!(end[0]["published"], count);
-    assert_eq!(end[1]["channels"][0]["received"], count);
+    assert_eq!(end[1]["channels"][0]["received"], sent, "{end:?}");
+    assert_eq!((&end[0]["lost"], &end[0]["strange"]), (&json!(0), &json!(0)), "{end:?}");
+    assert_eq!((&end[0]["published"], &end[1]["dropped"]), (&end[2], &json!(0)), "{end:?}");
 }
 
 fn long_messages_come_back(python: &Python) {
-    let (mut writer, mut reader, echo) = there_and_back(python, "long", 1 << 18);
     let mut random = fastrand::Rng::with_seed(3);
-    for bytes in [65_000, 65_470, 65_480, 65_490, 131_000, 200_000] {
-        let message: Vec<u8> = (0..bytes).map(|_| random.u8(..)).collect();
-        exchanged(&mut writer, &mut reader, &[message]);
+    for (network, name) in [(Network::Lcm, "long-lcm"), (Network::Zmq, "long-zmq")] {
+        let mut way = Way::new(python, network, name, 1 << 18);
+        for bytes in [0, 255, 256, 65_000, 65_470, 65_480, 65_490, 131_000, 200_000] {
+            let message: Vec<u8> = (0..bytes).map(|_| random.u8(..)).collect();
+            way.exchange(&[message]);
+        }
+        assert_eq!(way.echo.end()[0]["lost"], 0);
     }
-    assert_eq!(echo.end()[0]["lost"], 0);
 }
 
 /// Until the receiver continues, its buffer overflows; every message is received or counted.
 fn losses_are_counted(python: &Python) {
-    let (mut writer, mut reader, echo) = there_and_back(python, "lost", 1 << 14);
-    exchanged(&mut writer, &mut reader, &[vec![1]]);
-    let receiver = reader.writer().0.to_string();
+    let mut way = Way::new(python, Network::Lcm, "lost", 1 << 14);
+    let receiver = way.reader.writer().0.to_string();
     let signal = |name: &str| equipment::done(Command::new("kill").args([name, &receiver]));
     signal("-STOP");
     let message = vec![7; 1 << 14];
     for _ in 0..200 {
         for _ in 0..10 {
-            writer.publish(1, &message);
+            way.publish(&message);
         }
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -200,19 +247,19 @@ fn losses_are_counted(python: &Python) {
     let began = Instant::now();
     let mut marked = false;
     loop {
-        match reader.next() {
+        match way.reader.next() {
             Reading::Record { bytes, .. } if bytes == [2] => break,
             Reading::Record { .. } | Reading::Lost(_) => {}
             Reading::Nothing if marked => std::thread::sleep(Duration::from_millis(1)),
             Reading::Nothing => {
                 std::thread::sleep(Duration::from_millis(200));
-                writer.publish(1, &[2]);
+                way.publish(&[2]);
                 marked = true;
             }
         }
         assert!(began.elapsed() < Duration::from_secs(60), "the last message does not come");
     }
-    let end = echo.end();
+    let end = way.echo.end();
     let number = |of: &Value| of.as_u64().unwrap();
     let (received, lost) = (number(&end[0]["received"]), number(&end[0]["lost"]));
     assert!(lost > 0, "{end:?}");

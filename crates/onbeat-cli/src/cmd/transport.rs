@@ -1,4 +1,5 @@
-//! `onbeat message send` and `receive`: channels of this machine and of an LCM network.
+//! `onbeat message send` and `receive`: channels of this machine and of a network, LCM
+//! or ZeroMQ.
 
 use onbeat::report::units::count;
 use onbeat_message::{TypeSet, own};
@@ -16,9 +17,9 @@ use crate::term::{Tone, advise, say};
 /// Sends records until Ctrl-C, until their writers have ended, or for the given time.
 pub(super) fn send(options: &SendOptions) -> Result<ExitVerdict, Failure> {
     let interruptions = signals::watch(OnUsr1::Refuse)?;
-    let name = |channel: &str| options.lcm_name.clone().unwrap_or_else(|| channel.to_owned());
+    let name = |channel: &str| options.remote.clone().unwrap_or_else(|| channel.to_owned());
     let channel = options.channel.to_string();
-    let sent = json!({ "channel": channel, "lcm": name(&channel) });
+    let sent = json!({ "channel": channel, "remote": name(&channel) });
     let order = json!({ "channels": [sent], "to": options.to, "for_ns": options.duration });
 
     let gateway = Gateway::begin("send", &order)?;
@@ -27,7 +28,9 @@ pub(super) fn send(options: &SendOptions) -> Result<ExitVerdict, Failure> {
     if options.json {
         print_json(&account)?;
     } else {
-        say(Tone::Plain, &format!("records sent: {}", of_channels(&account)));
+        let dropped = count(account["dropped"].as_u64().unwrap_or(0));
+        let sent = of_channels(&account);
+        say(Tone::Plain, &format!("records sent: {sent}; {dropped} dropped for slow peers"));
     }
     Ok(ExitVerdict::Holds)
 }
@@ -37,15 +40,17 @@ pub(super) fn receive(options: &ReceiveOptions) -> Result<ExitVerdict, Failure> 
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let (type_name, schema, hash) = record_type(options)?;
     let received = json!({
-        "lcm": options.lcm_name, "channel": options.channel.to_string(),
+        "remote": options.remote, "channel": options.channel.to_string(),
         "type_name": type_name, "schema": schema, "hash": hash, "most_bytes": options.most_bytes,
     });
     let order = json!({ "from": options.from, "channels": [received], "for_ns": options.duration });
 
     let gateway = Gateway::begin("receive", &order)?;
-    let buffer = count(gateway.begun()["buffer_bytes"].as_u64().unwrap_or(0));
-    let wanted = "receive buffer of the kernel";
-    advise(Tone::Faint, &format!("receiving from {}; {wanted} {buffer} bytes", options.from));
+    let buffer = match gateway.begun()["buffer_bytes"].as_u64() {
+        Some(bytes @ 1..) => format!("; receive buffer of the kernel {} bytes", count(bytes)),
+        _ => String::new(),
+    };
+    advise(Tone::Faint, &format!("receiving from {}{buffer}", options.from));
     let account = gateway.run(&interruptions.stop)?;
     if options.json {
         print_json(&account)?;
@@ -54,9 +59,9 @@ pub(super) fn receive(options: &ReceiveOptions) -> Result<ExitVerdict, Failure> 
 
     let number = |name: &str| count(account[name].as_u64().unwrap_or(0));
     let line = format!(
-        "{} messages on {}, {} of them too long; on all channels of the network {} received, {} lost, {} not of LCM",
+        "{} messages on {}, {} of them too long; on all channels of the network {} received, {} lost, {} not valid",
         number("published"),
-        options.lcm_name,
+        options.remote,
         number("too_long"),
         number("received"),
         number("lost"),

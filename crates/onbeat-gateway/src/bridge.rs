@@ -1,4 +1,4 @@
-//! Rings to an LCM network, and from one to rings.
+//! Rings to a network, and from one to rings.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -11,46 +11,51 @@ use serde::{Deserialize, Serialize};
 
 use super::account::ChannelAccount;
 use super::error::GatewayError;
-use super::lcm_packets::{LcmAccount, LcmAssembler, MOST_NAME, datagrams};
-use super::lcm_socket::{LcmReceiver, LcmSender, LcmUrl};
+use super::lcm_packets::{LcmAccount, MOST_NAME};
+use super::transport::{Inlet, Outlet, Record};
 
 /// Interval between two looks at empty rings.
 const LOOK_EVERY: Duration = Duration::from_micros(500);
+/// Records of a channel that are sent before it is the next one's turn.
+const IN_A_TURN: u64 = 256;
 /// Interval between two checks of the writers.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
+/// Time limit for peers to read the rest.
+const EMPTY_WITHIN: Duration = Duration::from_secs(1);
 /// Memory of a ring that receives, in bytes; it keeps at least 64 messages.
 const RING_BYTES: usize = 8 << 20;
 const FEWEST_RECORDS: usize = 64;
 
-/// Which channels of this machine to send to an LCM network.
+/// Which channels of this machine to send to a network.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SendOrder {
     /// Channels.
     pub channels: Vec<SentChannel>,
-    /// The network.
-    pub to: LcmUrl,
+    /// The network: `udpm://GROUP:PORT?ttl=N` for LCM, `tcp://ADDRESS:PORT` for ZeroMQ, which is
+    /// listened on.
+    pub to: String,
     /// Time limit in ns; 0 for none.
     #[serde(default)]
     pub for_ns: u64,
 }
 
-/// A channel of this machine, and its name in LCM.
+/// A channel of this machine, and its name on the network.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SentChannel {
     /// Channel on this machine, `NAME/TOPIC`.
     pub channel: String,
-    /// Name in LCM, at most 63 bytes.
-    pub lcm: String,
+    /// Name on the network, 1 to 63 bytes.
+    pub remote: String,
 }
 
-/// Which channels of an LCM network to receive.
+/// Which channels of a network to receive.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReceiveOrder {
-    /// The network.
-    pub from: LcmUrl,
+    /// The network: `udpm://GROUP:PORT?ttl=N` for LCM, `tcp://ADDRESS:PORT` of a publisher of ZeroMQ.
+    pub from: String,
     /// Channels.
     pub channels: Vec<ReceivedChannel>,
     /// Time limit in ns; 0 for none.
@@ -58,12 +63,12 @@ pub struct ReceiveOrder {
     pub for_ns: u64,
 }
 
-/// A channel of an LCM network, and the ring for it.
+/// A channel of a network, and the ring for it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReceivedChannel {
-    /// Name in LCM, at most 63 bytes.
-    pub lcm: String,
+    /// Name on the network, 1 to 63 bytes.
+    pub remote: String,
     /// Channel on this machine, `NAME/TOPIC`.
     pub channel: String,
     /// Type of the messages, its definition and its hash; empty texts for plain bytes.
@@ -76,19 +81,28 @@ pub struct ReceivedChannel {
     pub most_bytes: usize,
 }
 
-/// What was received from an LCM network.
+/// What was received from a network.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ReceiveAccount {
     /// Complete messages, on all channels of the network.
     pub received: u64,
-    /// Messages that did not arrive, by the gaps in the senders' sequences.
+    /// Messages that did not arrive, by the gaps in the senders' numbers.
     pub lost: u64,
-    /// Datagrams that are not LCM's.
+    /// What arrived and is not of the network's protocol.
     pub strange: u64,
     /// Messages on the ordered channels.
     pub published: u64,
     /// Messages that were too long for their ring.
     pub too_long: u64,
+}
+
+/// What was sent to a network.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SendAccount {
+    /// Account of each channel: records sent, and those lost before.
+    pub channels: Vec<ChannelAccount>,
+    /// Records that were dropped because a peer did not read.
+    pub dropped: u64,
 }
 
 /// Sends records until the writers have ended, the time is over, or `is_stopped` returns true.
@@ -99,63 +113,78 @@ pub fn send(
     order: &SendOrder,
     ready: impl FnOnce() -> Result<(), GatewayError>,
     is_stopped: impl Fn() -> bool,
-) -> Result<Vec<ChannelAccount>, GatewayError> {
-    check_names(order.channels.iter().map(|of| of.lcm.as_str()))?;
+) -> Result<SendAccount, GatewayError> {
+    check_names(order.channels.iter().map(|of| of.remote.as_str()))?;
     let opened =
         order.channels.iter().map(|of| RingReader::open(&of.channel.parse()?, Start::Newest));
     let mut readers: Vec<RingReader> = opened.collect::<Result<_, RingError>>()?;
-    let sender = LcmSender::open(order.to)?;
+    let mut outlet = Outlet::open(&order.to)?;
     let until = limit(order.for_ns);
     ready()?;
 
-    let mut sequence = 0;
     let mut checked = Instant::now();
     let mut ends = vec![String::new(); readers.len()];
     while !is_stopped() && until.is_none_or(|end| Instant::now() < end) {
-        // The last records of a writer are sent after its end is known.
         if checked.elapsed() >= CHECK_EVERY {
             checked = Instant::now();
-            for (reader, end) in readers.iter().zip(&mut ends) {
-                *end = reader.check_alive().err().map_or_else(String::new, |why| why.to_string());
-            }
+            ends = readers.iter().map(end_of).collect();
         }
-        let before = sequence;
+
+        outlet.poll();
+        let mut sent = 0;
         for (reader, of) in readers.iter_mut().zip(&order.channels) {
-            send_pending(reader, &of.lcm, &sender, &mut sequence)?;
+            sent += send_pending(reader, &of.remote, &mut outlet)?;
         }
-        if ends.iter().all(|end| !end.is_empty()) {
-            break;
-        }
-        if sequence == before {
-            sleep(LOOK_EVERY);
+        // The last records of a writer are sent after its end is known.
+        match sent {
+            0 if ends.iter().all(|end| !end.is_empty()) => break,
+            0 => sleep(LOOK_EVERY),
+            _ => {}
         }
     }
 
-    let account = |(reader, end): (&RingReader, String)| ChannelAccount {
+    empty(&mut outlet);
+    let channels = readers.iter().zip(ends).map(|(reader, end)| account_of(reader, end)).collect();
+    Ok(SendAccount { channels, dropped: outlet.dropped() })
+}
+
+/// Returns why a channel has ended; an empty text while it has not.
+fn end_of(reader: &RingReader) -> String {
+    reader.check_alive().err().map_or_else(String::new, |why| why.to_string())
+}
+
+fn account_of(reader: &RingReader, end: String) -> ChannelAccount {
+    ChannelAccount {
         channel: reader.channel().to_string(),
         received: reader.received(),
         lost: reader.lost(),
         gaps: 0,
         end,
-    };
-    Ok(readers.iter().zip(ends).map(account).collect())
+    }
 }
 
+/// Gives peers a second to read what waits for them.
+fn empty(outlet: &mut Outlet) {
+    let began = Instant::now();
+    while outlet.has_waiting() && began.elapsed() < EMPTY_WITHIN {
+        outlet.poll();
+        sleep(LOOK_EVERY);
+    }
+}
+
+/// Sends what is pending, at most a turn's records; returns their number.
 fn send_pending(
     reader: &mut RingReader,
     name: &str,
-    sender: &LcmSender,
-    sequence: &mut u32,
-) -> Result<(), GatewayError> {
-    for _ in 0..reader.pending() {
-        if let Reading::Record { bytes, .. } = reader.next() {
-            for datagram in datagrams(name, *sequence, bytes) {
-                sender.send(&datagram)?;
-            }
-            *sequence = sequence.wrapping_add(1);
+    outlet: &mut Outlet,
+) -> Result<u64, GatewayError> {
+    let count = reader.pending().min(IN_A_TURN);
+    for _ in 0..count {
+        if let Reading::Record { number, at_ns, bytes } = reader.next() {
+            outlet.send(name, Record { number, at_ns, bytes })?;
         }
     }
-    Ok(())
+    Ok(count)
 }
 
 /// Receives messages until the time is over or `is_stopped` returns true. `ready` is given the size
@@ -168,29 +197,28 @@ pub fn receive(
     ready: impl FnOnce(usize) -> Result<(), GatewayError>,
     is_stopped: impl Fn() -> bool,
 ) -> Result<ReceiveAccount, GatewayError> {
-    check_names(order.channels.iter().map(|of| of.lcm.as_str()))?;
+    check_names(order.channels.iter().map(|of| of.remote.as_str()))?;
     let rings: Vec<RingWriter> = order.channels.iter().map(ring).collect::<Result<_, _>>()?;
     let mut targets: Vec<_> = order.channels.iter().zip(rings).collect();
-    let mut receiver = LcmReceiver::open(order.from)?;
+    let mut inlet = Inlet::open(&order.from)?;
     let until = limit(order.for_ns);
-    ready(receiver.buffer_bytes())?;
+    ready(inlet.buffer_bytes())?;
 
-    let mut assembler = LcmAssembler::default();
     let mut account = ReceiveAccount::default();
     while !is_stopped() && until.is_none_or(|end| Instant::now() < end) {
-        let Some((from, datagram)) = receiver.receive()? else { continue };
-        let Some((name, payload)) = assembler.take(from, datagram) else { continue };
-        for (of, ring) in targets.iter_mut().filter(|(of, _)| of.lcm == name) {
+        let Some(message) = inlet.receive()? else { continue };
+        let payload = &message.payload;
+        for (of, ring) in targets.iter_mut().filter(|(of, _)| of.remote == message.name) {
             if payload.len() > of.most_bytes {
                 account.too_long += 1;
             } else {
-                ring.publish(now_ns(), &payload);
+                ring.publish(now_ns(), payload);
                 account.published += 1;
             }
         }
     }
 
-    let LcmAccount { received, lost, strange } = assembler.account();
+    let LcmAccount { received, lost, strange } = inlet.account();
     Ok(ReceiveAccount { received, lost, strange, ..account })
 }
 
