@@ -173,13 +173,15 @@ fn losses_are_counted(python: &Python) {
     gateway.signal("-STOP");
     points.publish(5000);
     gateway.signal("-CONT");
-    let (channel, published) = (points.channel.clone(), points.published);
+    let channel = points.channel.clone();
+    let published = points.published;
     drop(points);
     let account = gateway.answer();
     let found = loaded(python, &path);
 
     let own = &account["channels"][0];
-    let (received, lost) = (own["received"].as_u64().unwrap(), own["lost"].as_u64().unwrap());
+    let received = own["received"].as_u64().unwrap();
+    let lost = own["lost"].as_u64().unwrap();
     assert_eq!(received + lost, published, "{account}");
     assert!(lost >= 5000 - 1024, "{account}");
     assert_eq!(account["bytes"], std::fs::metadata(&path).unwrap().len());

@@ -261,7 +261,8 @@ fn losses_are_counted(python: &Python) {
     }
     let end = way.echo.end();
     let number = |of: &Value| of.as_u64().unwrap();
-    let (received, lost) = (number(&end[0]["received"]), number(&end[0]["lost"]));
+    let received = number(&end[0]["received"]);
+    let lost = number(&end[0]["lost"]);
     assert!(lost > 0, "{end:?}");
     // Those of Python count as well: both directions are in one group.
     let sent = number(&end[1]["channels"][0]["received"]) + number(&end[2]);

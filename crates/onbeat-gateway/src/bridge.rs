@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::account::ChannelAccount;
 use super::error::GatewayError;
 use super::lcm_packets::{LcmAccount, MOST_NAME};
-use super::transport::{Inlet, Outlet, Record};
+use super::transport::{Inlet, NumberedRecord, Outlet};
 
 /// Interval between two looks at empty rings.
 const LOOK_EVERY: Duration = Duration::from_micros(500);
@@ -181,7 +181,7 @@ fn send_pending(
     let count = reader.pending().min(IN_A_TURN);
     for _ in 0..count {
         if let Reading::Record { number, at_ns, bytes } = reader.next() {
-            outlet.send(name, Record { number, at_ns, bytes })?;
+            outlet.send(name, NumberedRecord { number, at_ns, bytes })?;
         }
     }
     Ok(count)

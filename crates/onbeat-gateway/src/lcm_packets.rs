@@ -73,11 +73,11 @@ pub struct LcmAssembler {
 #[derive(Debug, Default)]
 struct Sender {
     next: Option<u32>,
-    partial: Option<Partial>,
+    partial: Option<PartialMessage>,
 }
 
 #[derive(Debug)]
-struct Partial {
+struct PartialMessage {
     sequence: u32,
     channel: String,
     payload: Vec<u8>,
@@ -86,7 +86,7 @@ struct Partial {
 }
 
 /// A part of a message.
-struct Part<'d> {
+struct MessagePart<'d> {
     sequence: u32,
     at: usize,
     bytes: usize,
@@ -105,11 +105,11 @@ impl LcmAssembler {
             _ => None,
         };
         match complete {
-            Some(Taken::Message(channel, payload)) => {
+            Some(DatagramContent::Message(channel, payload)) => {
                 self.account.received += 1;
                 return Some((channel, payload));
             }
-            Some(Taken::Part) => {}
+            Some(DatagramContent::Part) => {}
             None => self.account.strange += 1,
         }
         None
@@ -121,22 +121,22 @@ impl LcmAssembler {
         self.account
     }
 
-    fn short(&mut self, from: SocketAddrV4, datagram: &[u8]) -> Option<Taken> {
+    fn short(&mut self, from: SocketAddrV4, datagram: &[u8]) -> Option<DatagramContent> {
         let (channel, payload) = named(datagram.get(SHORT_HEAD..)?)?;
         let lost = &mut self.account.lost;
         self.senders.entry(from).or_default().count(word(datagram, 4)?, lost);
-        Some(Taken::Message(channel.to_owned(), payload.to_vec()))
+        Some(DatagramContent::Message(channel.to_owned(), payload.to_vec()))
     }
 
-    fn part(&mut self, from: SocketAddrV4, datagram: &[u8]) -> Option<Taken> {
-        let part = Part::from_datagram(datagram)?;
+    fn part(&mut self, from: SocketAddrV4, datagram: &[u8]) -> Option<DatagramContent> {
+        let part = MessagePart::from_datagram(datagram)?;
         let lost = &mut self.account.lost;
         let sender = self.senders.entry(from).or_default();
         if sender.partial.as_ref().is_none_or(|partial| partial.sequence != part.sequence) {
             // What is not complete now never will be.
             *lost += u64::from(sender.partial.take().is_some());
             sender.count(part.sequence, lost);
-            sender.partial = Some(Partial {
+            sender.partial = Some(PartialMessage {
                 sequence: part.sequence,
                 channel: String::new(),
                 payload: vec![0; part.bytes],
@@ -148,14 +148,14 @@ impl LcmAssembler {
         let partial = sender.partial.as_mut()?;
         partial.add(&part)?;
         if partial.missing > 0 {
-            return Some(Taken::Part);
+            return Some(DatagramContent::Part);
         }
-        sender.partial.take().map(|whole| Taken::Message(whole.channel, whole.payload))
+        sender.partial.take().map(|whole| DatagramContent::Message(whole.channel, whole.payload))
     }
 }
 
 /// What a datagram was.
-enum Taken {
+enum DatagramContent {
     /// The last part of a message, or all of it.
     Message(String, Vec<u8>),
     /// Another part of a message.
@@ -178,9 +178,9 @@ impl Sender {
     }
 }
 
-impl Partial {
+impl PartialMessage {
     /// `None` for a part that contradicts the others.
-    fn add(&mut self, part: &Part<'_>) -> Option<()> {
+    fn add(&mut self, part: &MessagePart<'_>) -> Option<()> {
         let room = self.payload.get_mut(part.at..)?.get_mut(..part.payload.len())?;
         let has = self.has.get_mut(part.number)?;
         if let Some(channel) = part.channel {
@@ -195,13 +195,14 @@ impl Partial {
     }
 }
 
-impl<'d> Part<'d> {
+impl<'d> MessagePart<'d> {
     fn from_datagram(datagram: &'d [u8]) -> Option<Self> {
         let half = |at: usize| {
             let bytes = datagram.get(at..at + 2)?.try_into().ok()?;
             Some(usize::from(u16::from_be_bytes(bytes)))
         };
-        let (number, count) = (half(16)?, half(18)?);
+        let number = half(16)?;
+        let count = half(18)?;
         let bytes = word(datagram, 8)? as usize;
         if count == 0 || number >= count || bytes > MOST_MESSAGE {
             return None;

@@ -9,13 +9,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use onbeat_gateway::{GatewayError, Recording, receive, send};
+use onbeat_gateway::{GatewayError, LogRecording, receive, send};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 fn main() -> ExitCode {
     let Err(why) = run() else { return ExitCode::SUCCESS };
-    // Whoever has started this program may be gone.
+    // The program that started this one may be gone.
     let _ = answer(&json!({ "error": why.to_string() }));
     ExitCode::from(2)
 }
@@ -36,7 +36,7 @@ fn carry_out(verb: &str, order: &str, is_stopped: impl Fn() -> bool) -> Result<(
     match verb {
         "record" => {
             let order = serde_json::from_str(order)?;
-            let recording = Recording::begin(&order)?;
+            let recording = LogRecording::begin(&order)?;
             answer(&json!({ "recording": order.out }))?;
             answer(&serde_json::to_value(recording.run(is_stopped)?)?)
         }

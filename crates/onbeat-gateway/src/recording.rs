@@ -54,15 +54,15 @@ pub struct RecordOrder {
 
 /// A log that is being written from rings.
 #[derive(Debug)]
-pub struct Recording {
+pub struct LogRecording {
     log: LogWriter,
-    sources: Vec<Source>,
+    sources: Vec<LoggedRing>,
     until: Option<Instant>,
 }
 
 /// A ring, and its channel of the log.
 #[derive(Debug)]
-struct Source {
+struct LoggedRing {
     reader: RingReader,
     channel: LogChannel,
     utc_offset_ns: u64,
@@ -70,7 +70,7 @@ struct Source {
     has_ended: bool,
 }
 
-impl Recording {
+impl LogRecording {
     /// Opens the channels, then creates the file: an order that fails leaves none.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl Recording {
         let readers: Vec<RingReader> = opened.collect::<Result<_, RingError>>()?;
 
         let mut log = LogWriter::create(&order.out, order.compression)?;
-        let sources = readers.into_iter().map(|reader| Source::new(reader, &mut log));
+        let sources = readers.into_iter().map(|reader| LoggedRing::new(reader, &mut log));
         let sources = sources.collect::<Result<_, GatewayError>>()?;
         let until = (order.for_ns > 0).then(|| Instant::now() + Duration::from_nanos(order.for_ns));
         Ok(Self { log, sources, until })
@@ -108,7 +108,7 @@ impl Recording {
             }
             if checked.elapsed() >= CHECK_EVERY {
                 checked = Instant::now();
-                self.sources.iter_mut().for_each(Source::check);
+                self.sources.iter_mut().for_each(LoggedRing::check);
             }
 
             // A writer's last records are read after its end is known.
@@ -166,7 +166,7 @@ impl Recording {
     }
 }
 
-impl Source {
+impl LoggedRing {
     fn new(reader: RingReader, log: &mut LogWriter) -> Result<Self, GatewayError> {
         let record_type = reader.record_type();
         let hash: String = record_type.hash.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -6,14 +6,14 @@ use std::time::Duration;
 use super::error::GatewayError;
 use super::lcm_packets::{LcmAccount, LcmAssembler, datagrams};
 use super::lcm_socket::{LcmReceiver, LcmSender};
-use super::zmq_socket::{Published, ZmqPublisher, ZmqSubscriber};
+use super::zmq_socket::{NetworkMessage, ZmqPublisher, ZmqSubscriber};
 
 /// Interval between two looks at a publisher that sends nothing.
 const LOOK_EVERY: Duration = Duration::from_micros(500);
 
 /// A record on its way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Record<'r> {
+pub(super) struct NumberedRecord<'r> {
     pub(super) number: u64,
     pub(super) at_ns: u64,
     pub(super) bytes: &'r [u8],
@@ -38,7 +38,11 @@ impl Outlet {
         }
     }
 
-    pub(super) fn send(&mut self, name: &str, record: Record<'_>) -> Result<(), GatewayError> {
+    pub(super) fn send(
+        &mut self,
+        name: &str,
+        record: NumberedRecord<'_>,
+    ) -> Result<(), GatewayError> {
         match self {
             Self::Lcm { sender, sequence } => {
                 for datagram in datagrams(name, *sequence, record.bytes) {
@@ -107,12 +111,12 @@ impl Inlet {
     }
 
     /// Returns the next message; `None` after some milliseconds without one.
-    pub(super) fn receive(&mut self) -> Result<Option<Published>, GatewayError> {
+    pub(super) fn receive(&mut self) -> Result<Option<NetworkMessage>, GatewayError> {
         match self {
             Self::Lcm { receiver, assembler } => {
                 let Some((from, datagram)) = receiver.receive()? else { return Ok(None) };
                 let message = assembler.take(from, datagram);
-                Ok(message.map(|(name, payload)| Published { name, payload }))
+                Ok(message.map(|(name, payload)| NetworkMessage { name, payload }))
             }
             Self::Zmq(subscriber) => {
                 let message = subscriber.receive();

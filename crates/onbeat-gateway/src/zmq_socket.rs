@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use super::error::GatewayError;
-use super::zmtp::{Role, ZmtpDecoder, opening, put_message, subscription};
+use super::zmtp::{SocketRole, ZmtpDecoder, opening, put_message, subscription};
 
 /// Bytes that may wait for a subscriber; what does not fit is counted as dropped for it.
 const MOST_WAITING: usize = 8 << 20;
@@ -34,7 +34,7 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(stream: TcpStream, role: Role) -> io::Result<Self> {
+    fn new(stream: TcpStream, role: SocketRole) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, waiting: opening(role), decoder: ZmtpDecoder::default() })
@@ -75,7 +75,7 @@ impl Connection {
 
 /// A subscriber, and the beginnings of names that it asked for.
 #[derive(Debug)]
-struct Subscribed {
+struct Subscriber {
     connection: Connection,
     prefixes: Vec<Vec<u8>>,
 }
@@ -84,7 +84,7 @@ struct Subscribed {
 #[derive(Debug)]
 pub(super) struct ZmqPublisher {
     listener: TcpListener,
-    subscribers: Vec<Subscribed>,
+    subscribers: Vec<Subscriber>,
     dropped: u64,
 }
 
@@ -103,8 +103,8 @@ impl ZmqPublisher {
     /// Accepts subscribers, reads their subscriptions, and sends what waits for them.
     pub(super) fn poll(&mut self) {
         while let Ok((stream, _)) = self.listener.accept() {
-            if let Ok(connection) = Connection::new(stream, Role::Publisher) {
-                self.subscribers.push(Subscribed { connection, prefixes: Vec::new() });
+            if let Ok(connection) = Connection::new(stream, SocketRole::Publisher) {
+                self.subscribers.push(Subscriber { connection, prefixes: Vec::new() });
             }
         }
         // A subscriber that is gone, or speaks another protocol, is forgotten.
@@ -139,7 +139,7 @@ impl ZmqPublisher {
     }
 }
 
-impl Subscribed {
+impl Subscriber {
     /// `None` if the subscriber is to be forgotten.
     fn read_subscriptions(&mut self) -> Option<()> {
         while self.connection.fill().ok()? {}
@@ -156,7 +156,7 @@ impl Subscribed {
 
 /// A message of a publisher.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Published {
+pub(super) struct NetworkMessage {
     pub(super) name: String,
     pub(super) payload: Vec<u8>,
 }
@@ -166,6 +166,7 @@ pub(super) struct Published {
 pub(super) struct ZmqSubscriber {
     address: SocketAddr,
     connection: Option<Connection>,
+    has_subscribed: bool,
     tried: Option<Instant>,
     next: HashMap<String, u64>,
     received: u64,
@@ -177,7 +178,16 @@ impl ZmqSubscriber {
     pub(super) fn open(url: &str) -> Result<Self, GatewayError> {
         let address = endpoint(url)?;
         let next = HashMap::new();
-        Ok(Self { address, connection: None, tried: None, next, received: 0, lost: 0, strange: 0 })
+        Ok(Self {
+            address,
+            connection: None,
+            has_subscribed: false,
+            tried: None,
+            next,
+            received: 0,
+            lost: 0,
+            strange: 0,
+        })
     }
 
     /// Returns messages received, lost by the gaps in their numbers, and those that are not valid.
@@ -186,7 +196,7 @@ impl ZmqSubscriber {
     }
 
     /// Returns the next message; `None` if there is none now.
-    pub(super) fn receive(&mut self) -> Option<Published> {
+    pub(super) fn receive(&mut self) -> Option<NetworkMessage> {
         self.connect();
         let connection = self.connection.as_mut()?;
         loop {
@@ -202,6 +212,11 @@ impl ZmqSubscriber {
                     self.connection = None;
                     return None;
                 }
+            }
+            // Before its READY, a publisher takes no message.
+            if connection.decoder.is_ready() && !self.has_subscribed {
+                connection.waiting.extend(subscription());
+                self.has_subscribed = true;
             }
             match connection.flush().and_then(|()| connection.fill()) {
                 Ok(true) => {}
@@ -221,17 +236,16 @@ impl ZmqSubscriber {
         }
         self.tried = Some(Instant::now());
         let stream = TcpStream::connect_timeout(&self.address, CONNECT_WITHIN);
-        let connection = stream.and_then(|stream| Connection::new(stream, Role::Subscriber));
-        self.connection = connection.ok().map(|mut connection| {
-            connection.waiting.extend(subscription());
-            connection
-        });
+        let connection = stream.and_then(|stream| Connection::new(stream, SocketRole::Subscriber));
+        self.connection = connection.ok();
+        self.has_subscribed = false;
     }
 
     /// Counts the records between the last one of this name and this one.
-    fn take(&mut self, frames: Vec<Vec<u8>>) -> Option<Published> {
+    fn take(&mut self, frames: Vec<Vec<u8>>) -> Option<NetworkMessage> {
         let mut frames = frames.into_iter();
-        let (name, payload) = (String::from_utf8(frames.next()?).ok()?, frames.next()?);
+        let name = String::from_utf8(frames.next()?).ok()?;
+        let payload = frames.next()?;
         self.received += 1;
         let number = frames.next().and_then(|head| head.first_chunk().copied());
         if let Some(number) = number.map(u64::from_le_bytes) {
@@ -239,6 +253,6 @@ impl ZmqSubscriber {
             // A lower number is that of a publisher that has started again.
             self.lost += number.saturating_sub(next);
         }
-        Some(Published { name, payload })
+        Some(NetworkMessage { name, payload })
     }
 }

@@ -16,14 +16,14 @@ const MOST_FRAMES: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NotZmtp;
 
-/// Role of a socket.
+/// SocketRole of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum SocketRole {
     Publisher,
     Subscriber,
 }
 
-impl Role {
+impl SocketRole {
     const fn name(self) -> &'static [u8] {
         match self {
             Self::Publisher => b"PUB",
@@ -33,7 +33,7 @@ impl Role {
 }
 
 /// Returns what a socket sends first: its greeting and its command READY.
-pub(super) fn opening(role: Role) -> Vec<u8> {
+pub(super) fn opening(role: SocketRole) -> Vec<u8> {
     let mut bytes = vec![0; GREETING];
     (bytes[0], bytes[9]) = (0xff, 0x7f);
     // Version 3.0: subscriptions are messages, and nobody sends a PING.
@@ -115,6 +115,9 @@ impl ZmtpDecoder {
                 }
                 continue;
             }
+            if !self.is_ready {
+                return Err(NotZmtp);
+            }
             self.frames.push(content);
             if flags & MORE == 0 {
                 return Ok(Some(std::mem::take(&mut self.frames)));
@@ -152,7 +155,7 @@ mod tests {
     #[test]
     fn messages_are_split_wherever_the_bytes_are_cut() {
         let long = vec![7; 300];
-        let mut bytes = opening(Role::Publisher);
+        let mut bytes = opening(SocketRole::Publisher);
         put_message(&mut bytes, &[b"walker/cycle", &long, b""]);
         put_message(&mut bytes, &[b"x"]);
         for cut in 1..80 {
@@ -164,7 +167,6 @@ mod tests {
                     found.push(message);
                 }
             }
-            assert!(decoder.is_ready());
             let first = vec![b"walker/cycle".to_vec(), long.clone(), Vec::new()];
             assert_eq!(found, [first, vec![b"x".to_vec()]], "{cut}");
         }
@@ -175,7 +177,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(1);
         let mut refused = 0;
         for _ in 0..2000 {
-            let mut bytes = opening(Role::Subscriber);
+            let mut bytes = opening(SocketRole::Subscriber);
             put_message(&mut bytes, &[b"a", b"b"]);
             for _ in 0..random.usize(0..5) {
                 let place = random.usize(0..bytes.len());
