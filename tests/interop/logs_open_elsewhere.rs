@@ -34,6 +34,7 @@ fn main() -> ExitCode {
             losses_are_counted,
         ),
         trial("a_killed_recorder_leaves_a_log_that_opens", Python::equip, killed_recorder),
+        trial("a_gateway_whose_starter_was_killed_ends_its_log", Python::equip, killed_starter),
         trial("every_cycle_of_a_robot_is_in_its_log", python_and_onbeat, cycles_are_logged),
         trial("an_order_that_cannot_be_carried_out_leaves_no_file", || Ok(()), refused_orders),
     ];
@@ -217,6 +218,34 @@ fn killed_recorder(python: &Python) {
     let of = &found["channels"][&points.channel];
     assert_eq!((&of["rows"], &of["missing"]), (&json!(500), &json!(0)));
     assert_eq!(found["complete"], false);
+}
+
+/// The ring lives on; without the starter, nobody would end the recording.
+fn killed_starter(python: &Python) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("orphan.mcap");
+    let mut points = Points::new("orphan", 1024);
+    points.publish(300);
+    let order = json!({ "channels": [points.channel], "out": path, "from": "oldest" });
+    let mut starter = Command::new("sh");
+    starter.args(["-c", "\"$0\" record \"$1\" & wait", env!("CARGO_BIN_EXE_onbeat-gateway")]);
+    let mut starter = starter.arg(order.to_string()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut answers = BufReader::new(starter.stdout.take().unwrap());
+    let mut line = String::new();
+    answers.read_line(&mut line).unwrap();
+    starter.kill().unwrap();
+    starter.wait().unwrap();
+
+    // Its account is the last thing it writes.
+    line.clear();
+    answers.read_line(&mut line).unwrap();
+    let account: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(account["channels"][0]["received"], 300);
+    let found = loaded(python, &path);
+    assert_eq!(
+        (&found["complete"], &found["channels"][&points.channel]["rows"]),
+        (&json!(true), &json!(300))
+    );
 }
 
 fn octave_agrees((python, octave): &(Python, Octave)) {

@@ -71,11 +71,13 @@ fn run_robot(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
 
     let ran = move_joints(options, &file, Motion { controller, image, messages });
     // The channel has ended with the run, whatever its outcome, and with it the log.
-    if let Some((path, gateway)) = log {
-        let account = gateway.finish()?;
-        advise(Tone::Plain, &log::sentence(path, &account));
-    }
-    ran
+    let Some((path, gateway)) = log else { return ran };
+    let account = gateway.finish();
+
+    // A run that failed is reported before a log that did.
+    let verdict = ran?;
+    advise(Tone::Plain, &log::sentence(path, &account?));
+    Ok(verdict)
 }
 
 /// Moves the joints, simulated or behind a network interface.
