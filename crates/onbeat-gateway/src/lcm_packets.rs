@@ -25,7 +25,7 @@ const MOST_MESSAGE: usize = 1 << 24;
 /// A datagram that is later than this number of messages is of a sender that has started again.
 const MOST_LATE: i32 = 1000;
 
-/// Returns the datagrams of a message. The name must not be longer than [`MOST_NAME`].
+/// Returns the datagrams of a message. The name must have at most 63 bytes.
 #[must_use]
 pub fn datagrams(channel: &str, sequence: u32, payload: &[u8]) -> Vec<Vec<u8>> {
     let name = channel.as_bytes();
