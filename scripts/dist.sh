@@ -23,8 +23,8 @@ if [ "$("$tools/bin/cargo-deb" --version 2>/dev/null)" != "$cargo_deb" ]; then
     "$cargo" install cargo-deb --version "$cargo_deb" --locked --root "$tools"
 fi
 
-"$cargo" build --profile dist --locked --target "$target" -p onbeat-cli
-built=target/$target/dist/onbeat
+"$cargo" build --profile dist --locked --target "$target" -p onbeat-cli -p onbeat-gateway
+built=target/$target/dist
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 
 rm -rf "$dist"
@@ -33,7 +33,7 @@ mkdir -p "$dist"
 
 name=onbeat-$version-${target%%-*}-linux
 mkdir -p "$dist/$name"
-cp "$built" README.md GLOSSARY.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$dist/$name/"
+cp "$built/onbeat" "$built/onbeat-gateway" README.md GLOSSARY.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$dist/$name/"
 cp -r share include "$dist/$name/"
 # A reproducible archive: sorted by name, owned by nobody, with the time of the commit.
 tar -C "$dist" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" \

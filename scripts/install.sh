@@ -11,7 +11,7 @@ what=${1:-all}
 
 case $what in
     library) packages="-p onbeat-c" ;;
-    all) packages="-p onbeat-c -p onbeat-cli" ;;
+    all) packages="-p onbeat-c -p onbeat-cli -p onbeat-gateway" ;;
     *) echo "usage: $0 library|all" >&2; exit 2 ;;
 esac
 
@@ -40,6 +40,7 @@ sed "s|@prefix@|$prefix|; s|@version@|$version|" crates/onbeat-c/onbeat.pc.in >"
 
 if [ "$what" = all ]; then
     put 755 "$built/onbeat" bin
+    put 755 "$built/onbeat-gateway" bin
     for page in share/man/*.1; do put 644 "$page" share/man/man1; done
     put 644 share/completions/onbeat.bash share/bash-completion/completions onbeat
     put 644 share/completions/_onbeat share/zsh/site-functions

@@ -4,7 +4,7 @@ use crate::source::{Source, code, code_without_tests, paths, tracked};
 use crate::{catches, holds, rust_below};
 
 /// All crates as paths name them.
-const CRATES: [&str; 11] = [
+const CRATES: [&str; 12] = [
     "onbeat_rt",
     "onbeat_tune",
     "onbeat_ethercat",
@@ -15,6 +15,7 @@ const CRATES: [&str; 11] = [
     "onbeat_robot",
     "onbeat_lab",
     "onbeat_c",
+    "onbeat_gateway",
     "onbeat_cli",
 ];
 
@@ -22,7 +23,7 @@ const CRATES: [&str; 11] = [
 /// earlier entries.
 ///
 /// A room of `onbeat` is named by its name alone.
-const MAY_NAME: [(&str, &[&str]); 24] = [
+const MAY_NAME: [(&str, &[&str]); 25] = [
     ("crates/onbeat-rt/src/", &[]),
     ("crates/onbeat-tune/src/", &["onbeat_rt"]),
     ("crates/onbeat-ethercat/src/", &["onbeat_rt"]),
@@ -73,6 +74,8 @@ const MAY_NAME: [(&str, &[&str]); 24] = [
     ),
     ("crates/onbeat-lab/src/", &["onbeat_tune", "onbeat"]),
     ("crates/onbeat-c/src/", &["onbeat_rt", "onbeat_control", "onbeat"]),
+    // Nobody names it: `onbeat` starts it as a program.
+    ("crates/onbeat-gateway/src/", &["onbeat_control"]),
     (
         "crates/onbeat-cli/src/",
         &[

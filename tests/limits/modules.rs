@@ -5,7 +5,7 @@ use crate::source::{Source, code_without_tests, paths};
 use crate::{catches, holds, rust_below};
 
 /// Folder, and its modules from the innermost on. A module with files of its own counts as one.
-const ORDER: [(&str, &str); 20] = [
+const ORDER: [(&str, &str); 21] = [
     ("crates/onbeat-rt/src/", "frame latest broadcast ring time sample sys wait cycle edge_loop"),
     (
         "crates/onbeat-tune/src/",
@@ -81,6 +81,11 @@ const ORDER: [(&str, &str); 20] = [
         "devices error event_channel bus prediction reaction chain sharing",
     ),
     ("crates/onbeat-c/src/", "last_error ring run_loop"),
+    (
+        "crates/onbeat-gateway/src/",
+        "account error lcm_packets lcm_socket zmtp zmq_socket transport bridge log_writer recording \
+         main",
+    ),
     ("crates/onbeat-tune/src/capture/", "interrupts asked privacy"),
     (
         "crates/onbeat-cli/src/",

@@ -50,7 +50,7 @@ PURE = {
     "onbeat-tune": "catalogue explain lint",
 }
 # Binaries that mostly wait for runs of their own: with a state directory of their own where they need one, without a shield, without
-# figures that other work could spoil. None of them kills an onbeat or reads all that another prints: whoever starts next on the
+# figures that other work could spoil. None of them kills an onbeat or reads all that another prints: the next start on the
 # machine removes what a killed one has left, and says so.
 WAITING = {
     "onbeat": "net_packet_elsewhere net_rtt_faults",

@@ -19,6 +19,24 @@ const COMMAND_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       and then, from a script, a line for each command; `leave` as the last one
   (for i in 1 2 3 4 5; do echo left knee=0.$i; sleep 0.1; done; echo leave) | onbeat message command walker";
 
+const RECORD_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat message record walker/cycle --out walk.mcap
+      every cycle from now on; `onbeat.load` in Python or Octave, Foxglove and PlotJuggler read it
+  onbeat message record walker/cycle arm/cycle --out both.mcap --from oldest --for 10s";
+
+const SEND_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat message send walker/cycle --to udpm://239.255.76.67:7667?ttl=0
+      a program with LCM on this machine subscribes to walker/cycle, and decodes CDR
+  onbeat message send walker/cycle --to udpm://239.255.76.67:7667?ttl=1 --remote STATE
+  onbeat message send walker/cycle --to tcp://127.0.0.1:5556
+      a publisher of ZeroMQ: frames with name, payload, and number and time";
+
+const RECEIVE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat message receive PLAN planner/plan --from udpm://239.255.76.67:7667?ttl=1
+      messages of the LCM channel PLAN are records of planner/plan
+  onbeat message receive STATE arm/state --from udpm://239.255.76.67:7667 \\
+      --type arm_msgs/msg/State --file arm_msgs/msg/State.msg";
+
 const GENERATE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat message generate python onbeat_msgs/msg/Cycle > cycle.py
       a class that encodes and decodes the cycles of a bus
@@ -31,6 +49,15 @@ pub(crate) enum Message {
     /// Print the records of a channel as lines of JSON
     #[command(before_help = ECHO_EXAMPLES)]
     Echo(EchoOptions),
+    /// Record channels into an MCAP log
+    #[command(before_help = RECORD_EXAMPLES)]
+    Record(RecordOptions),
+    /// Send a channel to LCM or ZeroMQ
+    #[command(before_help = SEND_EXAMPLES)]
+    Send(SendOptions),
+    /// Receive a channel of LCM or ZeroMQ
+    #[command(before_help = RECEIVE_EXAMPLES)]
+    Receive(ReceiveOptions),
     /// Move joints by lines of standard input, for scripts
     #[command(before_help = COMMAND_EXAMPLES)]
     Command(CommandOptions),
@@ -74,6 +101,89 @@ pub(crate) enum From {
     Oldest,
     /// The first new one
     Newest,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RecordOptions {
+    /// Channels, NAME/TOPIC
+    #[arg(value_name = "CHANNEL", required = true, value_parser = channel)]
+    #[arg(add = ArgValueCandidates::new(channels))]
+    pub(crate) channels: Vec<Channel>,
+    /// Log to create; an existing file is refused
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// First record of each channel
+    #[arg(long, value_enum, default_value_t = From::Newest, value_name = "WHICH")]
+    pub(crate) from: From,
+    /// Compression of the log
+    #[arg(long, value_enum, default_value_t = LogCompression::Lz4, value_name = "WHICH")]
+    pub(crate) compression: LogCompression,
+    /// Record for this time; 0: until Ctrl-C or the writers' end
+    #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: u64,
+    /// Print the account as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogCompression {
+    /// LZ4, in chunks
+    Lz4,
+    /// No compression
+    None,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SendOptions {
+    /// Channel, NAME/TOPIC
+    #[arg(value_name = "CHANNEL", value_parser = channel)]
+    #[arg(add = ArgValueCandidates::new(channels))]
+    pub(crate) channel: Channel,
+    /// Network: udpm://GROUP:PORT?ttl=N (LCM) or tcp://ADDRESS:PORT (ZeroMQ)
+    ///
+    /// For ZeroMQ, the address on which this publisher listens.
+    #[arg(long, value_name = "URL")]
+    pub(crate) to: String,
+    /// Name of the channel there [default: CHANNEL]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) remote: Option<String>,
+    /// Send for this time; 0: until Ctrl-C or the writer's end
+    #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: u64,
+    /// Print the account as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReceiveOptions {
+    /// Name of the channel on the network
+    #[arg(value_name = "REMOTE")]
+    pub(crate) remote: String,
+    /// Channel to create on this machine, NAME/TOPIC
+    #[arg(value_name = "CHANNEL", value_parser = channel)]
+    pub(crate) channel: Channel,
+    /// Network: udpm://GROUP:PORT?ttl=N (LCM) or tcp://ADDRESS:PORT (ZeroMQ)
+    ///
+    /// For ZeroMQ, the address of the publisher.
+    #[arg(long, value_name = "URL")]
+    pub(crate) from: String,
+    /// Message type in CDR, PACKAGE/msg/Name [default: plain bytes]
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) message_type: Option<String>,
+    /// Definition, as PACKAGE/msg/Name.msg; for each type that is used
+    #[arg(long, value_name = "FILE", requires = "message_type")]
+    pub(crate) file: Vec<PathBuf>,
+    /// Longest message, in bytes
+    #[arg(long, default_value_t = 65536, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    pub(crate) most_bytes: u32,
+    /// Receive for this time; 0: until Ctrl-C
+    #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: u64,
+    /// Print the account as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

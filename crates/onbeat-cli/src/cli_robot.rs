@@ -120,6 +120,11 @@ pub(crate) struct RobotRunOptions {
     /// For `onbeat bus state --name NAME`, `onbeat robot goal NAME` and other readers.
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
+    /// Record every cycle into this MCAP log
+    ///
+    /// Needs --name. Written by a process of its own; `onbeat.load` in Python and Octave reads it.
+    #[arg(long, value_name = "FILE", requires = "name")]
+    pub(crate) log: Option<PathBuf>,
     /// Run time; 0: until Ctrl-C
     #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,

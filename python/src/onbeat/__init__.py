@@ -2,14 +2,16 @@
 
 - `onbeat.ring.open("walker/cycle")`: every cycle of a running robot, as numpy arrays
 - `onbeat.robot.Commander("walker")`: commands joints of a running robot
+- `onbeat.load("walk.mcap")`: a log, as numpy arrays
 - `onbeat.Run("onbeat-runs/latest")`: the figures of a run
 - `onbeat.bench()`, `onbeat.measure()`: start the program, return its summary
 """
 
-from . import ring, robot
+from . import log, ring, robot
 from .errors import OnbeatError
+from .log import Log, load
 from .program import ProgramError, bench, measure
 from .run import Run
 from .summary import Summary
 
-__all__ = ["OnbeatError", "ProgramError", "Run", "Summary", "bench", "measure", "ring", "robot"]
+__all__ = ["Log", "OnbeatError", "ProgramError", "Run", "Summary", "bench", "load", "log", "measure", "ring", "robot"]

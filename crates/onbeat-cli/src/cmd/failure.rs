@@ -136,6 +136,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Message(#[from] super::message::MessageFailure),
     #[error(transparent)]
+    Gateway(#[from] super::gateway::GatewayFailure),
+    #[error(transparent)]
     Bus(#[from] BusFailure),
     #[error(transparent)]
     BringUp(#[from] onbeat_robot::bus::BusError),

@@ -43,6 +43,9 @@ pub(crate) fn run(command: &Message) -> Result<ExitVerdict, Failure> {
     match command {
         Message::List(options) => list(options),
         Message::Echo(options) => echo(options),
+        Message::Record(options) => super::log::record(options),
+        Message::Send(options) => super::transport::send(options),
+        Message::Receive(options) => super::transport::receive(options),
         Message::Command(options) => super::message_command::command(options),
         Message::Type(options) => print_type(options),
         Message::Generate(options) => generate_codec(options),
@@ -105,7 +108,7 @@ fn listed_json(reader: &RingReader) -> Json {
     })
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -227,11 +230,7 @@ fn print_type(options: &TypeOptions) -> Result<ExitVerdict, Failure> {
 
 fn generate_codec(options: &GenerateCodecOptions) -> Result<ExitVerdict, Failure> {
     let mut types = own::types();
-    for path in &options.file {
-        let failed = |source| Failure::File { what: "read", path: path.clone(), source };
-        let text = input::text(path, input::MOST_BYTES_BY_HAND).map_err(failed)?;
-        types.add(&type_of(path)?, &text).map_err(MessageFailure::from)?;
-    }
+    add_files(&mut types, &options.file)?;
 
     let name = &options.message_type;
     let code = match options.language {
@@ -243,6 +242,16 @@ fn generate_codec(options: &GenerateCodecOptions) -> Result<ExitVerdict, Failure
     let code = code.map_err(MessageFailure::from)?;
     put(|out| out.write_all(code.as_bytes()));
     Ok(ExitVerdict::Holds)
+}
+
+/// Adds the definitions in these files.
+pub(super) fn add_files(types: &mut TypeSet, files: &[PathBuf]) -> Result<(), Failure> {
+    for path in files {
+        let failed = |source| Failure::File { what: "read", path: path.clone(), source };
+        let text = input::text(path, input::MOST_BYTES_BY_HAND).map_err(failed)?;
+        types.add(&type_of(path)?, &text).map_err(MessageFailure::from)?;
+    }
+    Ok(())
 }
 
 /// Returns the type that a file is named after: `.../PACKAGE/msg/Name.msg`.

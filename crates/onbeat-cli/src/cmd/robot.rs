@@ -26,6 +26,7 @@ use serde_json::json;
 
 use super::carrier::carrier;
 use super::failure::RobotFailure;
+use super::log;
 use super::run_tuning::{self, TunedLoop};
 use super::{
     ExitVerdict, Failure, ThreadChoice, check_cpu, limit, most_alarms, repair_first, runs, setting,
@@ -78,24 +79,33 @@ fn run_robot(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
         MotionController::new(&file.robot, trajectory(word, &file.robot, image.as_ref())?);
     let messages = messages(options, &file)?;
     repair_first()?;
+    let log = match (&options.log, &options.name) {
+        (Some(path), Some(name)) => Some((path, log::of_robot(path, name)?)),
+        _ => None,
+    };
 
+    let ran = move_joints(options, &file, Motion { controller, image, messages, tuning });
+    // The channel has ended with the run, whatever its outcome, and with it the log.
+    let Some((path, gateway)) = log else { return ran };
+    let account = gateway.finish();
+
+    // A run that failed is reported before a log that did.
+    let verdict = ran?;
+    advise(Tone::Plain, &log::sentence(path, &account?));
+    Ok(verdict)
+}
+
+/// Moves the joints, simulated or behind a network interface.
+fn move_joints(
+    options: &RobotRunOptions,
+    file: &RobotFile,
+    motion: Motion,
+) -> Result<ExitVerdict, Failure> {
     match &options.interface {
-        Some(name) => run_on(
-            Packets::open(name)?,
-            name,
-            options,
-            &file,
-            Motion { controller, image, messages, tuning },
-        ),
+        Some(name) => run_on(Packets::open(name)?, name, options, file, motion),
         None => {
             let wire = InProcess::on_clock(Link::from_description(&file.description)?, Monotonic);
-            run_on(
-                wire,
-                "the simulated segment",
-                options,
-                &file,
-                Motion { controller, image, messages, tuning },
-            )
+            run_on(wire, "the simulated segment", options, file, motion)
         }
     }
 }

@@ -29,7 +29,12 @@ final class Layout {
 
         /** Returns number {@code i} of the field. 64-bit integers beyond 2^53 are rounded. */
         double number(ByteBuffer message, int i) {
-            int place = at + i * bytes;
+            return number(message, 0, i);
+        }
+
+        /** As above, of a message that begins at {@code from}. */
+        double number(ByteBuffer message, int from, int i) {
+            int place = from + at + i * bytes;
             switch (kind) {
                 case "bool":
                 case "byte":
@@ -82,9 +87,14 @@ final class Layout {
 
     /** Returns whether the texts and sequences of a message have the lengths of this layout. */
     boolean fits(ByteBuffer other, int otherLength) {
+        return fits(other, 0, otherLength);
+    }
+
+    /** As above, of a message that begins at {@code from}. */
+    boolean fits(ByteBuffer other, int from, int otherLength) {
         if (otherLength != length) return false;
         for (int[] count : counts) {
-            if (other.getInt(count[0]) != count[1]) return false;
+            if (other.getInt(from + count[0]) != count[1]) return false;
         }
         return true;
     }

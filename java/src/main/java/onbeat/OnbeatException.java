@@ -13,6 +13,8 @@ public final class OnbeatException extends RuntimeException {
     /** The type has no such field, or its bytes cannot be read. */
     public static final String TYPE = "onbeat:type";
 
+    /** The file is not a log, or cannot be read. */
+    public static final String LOG = "onbeat:log";
     /** A command was refused, or the robot takes none. */
     public static final String ROBOT = "onbeat:robot";
 

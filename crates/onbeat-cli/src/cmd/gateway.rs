@@ -1,0 +1,121 @@
+//! `onbeat-gateway`, which passes records on: a program and a process of its own, so that the loop
+//! does not notice, and this program stays small.
+
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::Failure;
+
+/// The program.
+const PROGRAM: &str = "onbeat-gateway";
+/// Interval between two looks at Ctrl-C and at the end of the gateway.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Why records cannot be passed on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GatewayFailure {
+    #[error(
+        "the program {PROGRAM} is not installed, which this command starts; it belongs beside {beside}, and `make install` puts both there"
+    )]
+    NotInstalled { beside: PathBuf },
+    #[error("cannot start {program}: {source}")]
+    Start { program: PathBuf, source: io::Error },
+    #[error("{0}")]
+    Refused(String),
+    #[error(
+        "{PROGRAM} has ended ({status}) without an account; a log can be read up to its last second"
+    )]
+    Died { status: String },
+}
+
+/// A gateway that carries out an order.
+#[derive(Debug)]
+pub(super) struct Gateway {
+    child: Child,
+    answers: BufReader<ChildStdout>,
+    begun: Value,
+}
+
+impl Gateway {
+    /// Starts the gateway with this order; returns once it is being carried out.
+    pub(super) fn begin(verb: &str, order: &Value) -> Result<Self, Failure> {
+        let program = program()?;
+        let started = Command::new(&program)
+            .args([verb, &order.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            // Ctrl-C reaches the writers of the channels; their end is the end of the order.
+            .process_group(0)
+            .spawn();
+        let mut child = started.map_err(|source| GatewayFailure::Start { program, source })?;
+        let Some(answers) = child.stdout.take() else {
+            return Err(GatewayFailure::Refused(format!("{PROGRAM} has no output")).into());
+        };
+
+        let mut gateway = Self { child, answers: BufReader::new(answers), begun: Value::Null };
+        gateway.begun = gateway.answer()?;
+        Ok(gateway)
+    }
+
+    /// Returns what the gateway answered when it began.
+    pub(super) const fn begun(&self) -> &Value {
+        &self.begun
+    }
+
+    fn answer(&mut self) -> Result<Value, Failure> {
+        let mut line = String::new();
+        let read = self.answers.read_line(&mut line);
+        let answer: Option<Value> = read.ok().and_then(|_| serde_json::from_str(&line).ok());
+        match answer {
+            Some(answer) => match answer["error"].as_str() {
+                Some(why) => Err(GatewayFailure::Refused(why.to_owned()).into()),
+                None => Ok(answer),
+            },
+            None => {
+                let ended = self.child.wait();
+                let status =
+                    ended.map_or_else(|why| why.to_string(), |it: ExitStatus| it.to_string());
+                Err(GatewayFailure::Died { status }.into())
+            }
+        }
+    }
+
+    /// Waits until the order is carried out, or ends it when `stop` is set; returns the account.
+    pub(super) fn run(mut self, stop: &AtomicBool) -> Result<Value, Failure> {
+        while matches!(self.child.try_wait(), Ok(None)) && !stop.load(Ordering::Relaxed) {
+            sleep(LOOK_EVERY);
+        }
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+            && matches!(self.child.try_wait(), Ok(None))
+        {
+            let _ = kill_process(pid, Signal::INT);
+        }
+        self.finish()
+    }
+
+    /// Waits until the order is carried out, which it is soon after its channels have ended; returns
+    /// the account.
+    pub(super) fn finish(mut self) -> Result<Value, Failure> {
+        let account = self.answer()?;
+        let _ = self.child.wait();
+        Ok(account)
+    }
+}
+
+/// Finds the gateway: beside this program, else in a folder of PATH.
+fn program() -> Result<PathBuf, Failure> {
+    let own = std::env::current_exe().map_err(Failure::Myself)?;
+    let beside = own.with_file_name(PROGRAM);
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let in_path = std::env::split_paths(&folders).map(|folder| folder.join(PROGRAM));
+    let found = std::iter::once(beside).chain(in_path).find(|program| program.is_file());
+    Ok(found.ok_or(GatewayFailure::NotInstalled { beside: own })?)
+}

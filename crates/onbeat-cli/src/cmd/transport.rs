@@ -1,0 +1,82 @@
+//! `onbeat message send` and `receive`: channels of this machine and of a network, LCM
+//! or ZeroMQ.
+
+use onbeat::report::units::count;
+use onbeat_message::{TypeSet, own};
+use serde_json::json;
+
+use super::bus_words::print_json;
+use super::gateway::Gateway;
+use super::log::of_channels;
+use super::message::{MessageFailure, add_files, hex};
+use super::{ExitVerdict, Failure};
+use crate::cli_message::{ReceiveOptions, SendOptions};
+use crate::signals::{self, OnUsr1};
+use crate::term::{Tone, advise, say};
+
+/// Sends records until Ctrl-C, until their writers have ended, or for the given time.
+pub(super) fn send(options: &SendOptions) -> Result<ExitVerdict, Failure> {
+    let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let name = |channel: &str| options.remote.clone().unwrap_or_else(|| channel.to_owned());
+    let channel = options.channel.to_string();
+    let sent = json!({ "channel": channel, "remote": name(&channel) });
+    let order = json!({ "channels": [sent], "to": options.to, "for_ns": options.duration });
+
+    let gateway = Gateway::begin("send", &order)?;
+    advise(Tone::Faint, &format!("sending {channel} to {}", options.to));
+    let account = gateway.run(&interruptions.stop)?;
+    if options.json {
+        print_json(&account)?;
+    } else {
+        let dropped = count(account["dropped"].as_u64().unwrap_or(0));
+        let sent = of_channels(&account);
+        say(Tone::Plain, &format!("records sent: {sent}; {dropped} dropped for slow peers"));
+    }
+    Ok(ExitVerdict::Holds)
+}
+
+/// Receives messages until Ctrl-C or for the given time.
+pub(super) fn receive(options: &ReceiveOptions) -> Result<ExitVerdict, Failure> {
+    let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let (type_name, schema, hash) = record_type(options)?;
+    let received = json!({
+        "remote": options.remote, "channel": options.channel.to_string(),
+        "type_name": type_name, "schema": schema, "hash": hash, "most_bytes": options.most_bytes,
+    });
+    let order = json!({ "from": options.from, "channels": [received], "for_ns": options.duration });
+
+    let gateway = Gateway::begin("receive", &order)?;
+    let buffer = match gateway.begun()["buffer_bytes"].as_u64() {
+        Some(bytes @ 1..) => format!("; receive buffer of the kernel {} bytes", count(bytes)),
+        _ => String::new(),
+    };
+    advise(Tone::Faint, &format!("receiving from {}{buffer}", options.from));
+    let account = gateway.run(&interruptions.stop)?;
+    if options.json {
+        print_json(&account)?;
+        return Ok(ExitVerdict::Holds);
+    }
+
+    let number = |name: &str| count(account[name].as_u64().unwrap_or(0));
+    let line = format!(
+        "{} messages on {}, {} of them too long; on all channels of the network {} received, {} lost, {} not valid",
+        number("published"),
+        options.remote,
+        number("too_long"),
+        number("received"),
+        number("lost"),
+        number("strange"),
+    );
+    say(Tone::Plain, &line);
+    Ok(ExitVerdict::Holds)
+}
+
+/// Returns name, definition and hash of the type of the messages; empty texts without a type.
+fn record_type(options: &ReceiveOptions) -> Result<(String, String, String), Failure> {
+    let Some(name) = &options.message_type else { return Ok(Default::default()) };
+    let mut types: TypeSet = own::types();
+    add_files(&mut types, &options.file)?;
+    let text = types.text(name).map_err(MessageFailure::from)?;
+    let hash = types.hash(name).map_err(MessageFailure::from)?;
+    Ok((name.clone(), text, hex(&hash)))
+}

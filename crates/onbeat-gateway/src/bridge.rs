@@ -1,0 +1,271 @@
+//! Rings to a network, and from one to rings.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use onbeat_control::{
+    Channel, Reading, RecordType, RingError, RingReader, RingSettings, RingWriter, Start,
+};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use super::account::ChannelAccount;
+use super::error::GatewayError;
+use super::lcm_packets::{LcmAccount, MOST_NAME};
+use super::transport::{Inlet, NumberedRecord, Outlet};
+
+/// Interval between two looks at empty rings.
+const LOOK_EVERY: Duration = Duration::from_micros(500);
+/// Records of a channel that are sent before it is the next one's turn.
+const IN_A_TURN: u64 = 256;
+/// Interval between two checks of the writers.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
+/// Time limit for peers to read the rest.
+const EMPTY_WITHIN: Duration = Duration::from_secs(1);
+/// Memory of a ring that receives, in bytes; it keeps at least 64 messages.
+const RING_BYTES: usize = 8 << 20;
+const FEWEST_RECORDS: usize = 64;
+
+/// Which channels of this machine to send to a network.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SendOrder {
+    /// Channels.
+    pub channels: Vec<SentChannel>,
+    /// The network: `udpm://GROUP:PORT?ttl=N` for LCM, `tcp://ADDRESS:PORT` for ZeroMQ, which is
+    /// listened on.
+    pub to: String,
+    /// Time limit in ns; 0 for none.
+    #[serde(default)]
+    pub for_ns: u64,
+}
+
+/// A channel of this machine, and its name on the network.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SentChannel {
+    /// Channel on this machine, `NAME/TOPIC`.
+    pub channel: String,
+    /// Name on the network, 1 to 63 bytes.
+    pub remote: String,
+}
+
+/// Which channels of a network to receive.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReceiveOrder {
+    /// The network: `udpm://GROUP:PORT?ttl=N` for LCM, `tcp://ADDRESS:PORT` of a publisher of ZeroMQ.
+    pub from: String,
+    /// Channels.
+    pub channels: Vec<ReceivedChannel>,
+    /// Time limit in ns; 0 for none.
+    #[serde(default)]
+    pub for_ns: u64,
+}
+
+/// A channel of a network, and the ring for it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReceivedChannel {
+    /// Name on the network, 1 to 63 bytes.
+    pub remote: String,
+    /// Channel on this machine, `NAME/TOPIC`.
+    pub channel: String,
+    /// Type of the messages, its definition and its hash; empty texts for plain bytes.
+    pub type_name: String,
+    /// Definition of the type.
+    pub schema: String,
+    /// Hash of the type, as 64 hexadecimal digits; empty for none.
+    pub hash: String,
+    /// Length of the longest message, in bytes. Longer ones are counted as too long.
+    pub most_bytes: usize,
+}
+
+/// What was received from a network.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ReceiveAccount {
+    /// Complete messages, on all channels of the network.
+    pub received: u64,
+    /// Messages that did not arrive, by the gaps in the senders' numbers.
+    pub lost: u64,
+    /// What arrived and is not of the network's protocol.
+    pub strange: u64,
+    /// Messages on the ordered channels.
+    pub published: u64,
+    /// Messages that were too long for their ring.
+    pub too_long: u64,
+}
+
+/// What was sent to a network.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SendAccount {
+    /// Account of each channel: records sent, and those lost before.
+    pub channels: Vec<ChannelAccount>,
+    /// Records that were dropped because a peer did not read.
+    pub dropped: u64,
+}
+
+/// Sends records until the writers have ended, the time is over, or `is_stopped` returns true.
+///
+/// # Errors
+/// [`GatewayError`].
+pub fn send(
+    order: &SendOrder,
+    ready: impl FnOnce() -> Result<(), GatewayError>,
+    is_stopped: impl Fn() -> bool,
+) -> Result<SendAccount, GatewayError> {
+    check_names(order.channels.iter().map(|of| of.remote.as_str()))?;
+    let opened =
+        order.channels.iter().map(|of| RingReader::open(&of.channel.parse()?, Start::Newest));
+    let mut readers: Vec<RingReader> = opened.collect::<Result<_, RingError>>()?;
+    let mut outlet = Outlet::open(&order.to)?;
+    let until = limit(order.for_ns);
+    ready()?;
+
+    let mut checked = Instant::now();
+    let mut ends = vec![String::new(); readers.len()];
+    while !is_stopped() && until.is_none_or(|end| Instant::now() < end) {
+        if checked.elapsed() >= CHECK_EVERY {
+            checked = Instant::now();
+            ends = readers.iter().map(end_of).collect();
+        }
+
+        outlet.poll();
+        let mut sent = 0;
+        for (reader, of) in readers.iter_mut().zip(&order.channels) {
+            sent += send_pending(reader, &of.remote, &mut outlet)?;
+        }
+        // The last records of a writer are sent after its end is known.
+        match sent {
+            0 if ends.iter().all(|end| !end.is_empty()) => break,
+            0 => sleep(LOOK_EVERY),
+            _ => {}
+        }
+    }
+
+    empty(&mut outlet);
+    let channels = readers.iter().zip(ends).map(|(reader, end)| account_of(reader, end)).collect();
+    Ok(SendAccount { channels, dropped: outlet.dropped() })
+}
+
+/// Returns why a channel has ended; an empty text while it has not.
+fn end_of(reader: &RingReader) -> String {
+    reader.check_alive().err().map_or_else(String::new, |why| why.to_string())
+}
+
+fn account_of(reader: &RingReader, end: String) -> ChannelAccount {
+    ChannelAccount {
+        channel: reader.channel().to_string(),
+        received: reader.received(),
+        lost: reader.lost(),
+        gaps: 0,
+        end,
+    }
+}
+
+/// Gives peers a second to read what waits for them.
+fn empty(outlet: &mut Outlet) {
+    let began = Instant::now();
+    while outlet.has_waiting() && began.elapsed() < EMPTY_WITHIN {
+        outlet.poll();
+        sleep(LOOK_EVERY);
+    }
+}
+
+/// Sends what is pending, at most a turn's records; returns their number.
+fn send_pending(
+    reader: &mut RingReader,
+    name: &str,
+    outlet: &mut Outlet,
+) -> Result<u64, GatewayError> {
+    let count = reader.pending().min(IN_A_TURN);
+    for _ in 0..count {
+        if let Reading::Record { number, at_ns, bytes } = reader.next() {
+            outlet.send(name, NumberedRecord { number, at_ns, bytes })?;
+        }
+    }
+    Ok(count)
+}
+
+/// Receives messages until the time is over or `is_stopped` returns true. `ready` is given the size
+/// of the receive buffer, in bytes.
+///
+/// # Errors
+/// [`GatewayError`].
+pub fn receive(
+    order: &ReceiveOrder,
+    ready: impl FnOnce(usize) -> Result<(), GatewayError>,
+    is_stopped: impl Fn() -> bool,
+) -> Result<ReceiveAccount, GatewayError> {
+    check_names(order.channels.iter().map(|of| of.remote.as_str()))?;
+    let rings: Vec<RingWriter> = order.channels.iter().map(ring).collect::<Result<_, _>>()?;
+    let mut targets: Vec<_> = order.channels.iter().zip(rings).collect();
+    let mut inlet = Inlet::open(&order.from)?;
+    let until = limit(order.for_ns);
+    ready(inlet.buffer_bytes())?;
+
+    let mut account = ReceiveAccount::default();
+    while !is_stopped() && until.is_none_or(|end| Instant::now() < end) {
+        let Some(message) = inlet.receive()? else { continue };
+        let payload = &message.payload;
+        for (of, ring) in targets.iter_mut().filter(|(of, _)| of.remote == message.name) {
+            if payload.len() > of.most_bytes {
+                account.too_long += 1;
+            } else {
+                ring.publish(now_ns(), payload);
+                account.published += 1;
+            }
+        }
+    }
+
+    let LcmAccount { received, lost, strange } = inlet.account();
+    Ok(ReceiveAccount { received, lost, strange, ..account })
+}
+
+/// Creates the ring for a channel.
+fn ring(of: &ReceivedChannel) -> Result<RingWriter, GatewayError> {
+    let records = (RING_BYTES / of.most_bytes.max(1)).clamp(FEWEST_RECORDS, 1 << 14);
+    let hash = hash(&of.hash).ok_or_else(|| GatewayError::Hash { hash: of.hash.clone() })?;
+    let settings = RingSettings {
+        records: records.next_power_of_two(),
+        record_bytes: of.most_bytes,
+        record_type: RecordType { name: of.type_name.clone(), hash, schema: of.schema.clone() },
+        description: String::new(),
+    };
+    let channel: Channel = of.channel.parse()?;
+    Ok(RingWriter::create(&channel, &settings)?)
+}
+
+fn hash(text: &str) -> Option<[u8; 32]> {
+    let mut hash = [0; 32];
+    if text.is_empty() {
+        return Some(hash);
+    }
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (place, byte) in hash.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * place..2 * place + 2], 16).ok()?;
+    }
+    Some(hash)
+}
+
+fn check_names<'n>(mut names: impl ExactSizeIterator<Item = &'n str>) -> Result<(), GatewayError> {
+    if names.len() == 0 {
+        return Err(GatewayError::NoChannels);
+    }
+    match names.find(|name| name.is_empty() || name.len() > MOST_NAME || name.contains('\0')) {
+        Some(name) => Err(GatewayError::LcmName { name: name.to_owned() }),
+        None => Ok(()),
+    }
+}
+
+fn limit(for_ns: u64) -> Option<Instant> {
+    (for_ns > 0).then(|| Instant::now() + Duration::from_nanos(for_ns))
+}
+
+/// The time by the clock of rings.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}

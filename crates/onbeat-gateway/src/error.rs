@@ -1,0 +1,112 @@
+//! Errors of the gateway.
+
+use std::io;
+use std::net::SocketAddrV4;
+use std::path::PathBuf;
+
+use onbeat_control::RingError;
+
+/// Why records cannot be passed on.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// A channel cannot be read.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// The file of a log exists: a log is never overwritten.
+    #[error("{path} exists; name another file, or remove it")]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file of a log cannot be created.
+    #[error("cannot create {path}: {source}")]
+    Create {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// The log cannot be written further. What was written before can be read.
+    #[error("cannot write {path}: {source}; what was written until then can be read")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The reason of the writer of MCAP.
+        source: Box<mcap::McapError>,
+    },
+    /// An order without channels.
+    #[error("no channel is named; name at least one, as NAME/TOPIC")]
+    NoChannels,
+    /// An address that is not one of an LCM network.
+    #[error(
+        "`{url}` is not an LCM network; write udpm://GROUP:PORT?ttl=N, such as udpm://239.255.76.67:7667?ttl=0"
+    )]
+    LcmUrl {
+        /// The given address.
+        url: String,
+    },
+    /// An address that is not an endpoint of ZeroMQ.
+    #[error(
+        "`{url}` is not an endpoint of ZeroMQ; write tcp://ADDRESS:PORT, such as tcp://127.0.0.1:5556"
+    )]
+    Endpoint {
+        /// The given address.
+        url: String,
+    },
+    /// An address of no known network.
+    #[error(
+        "`{url}` is not the address of a network; write udpm://GROUP:PORT?ttl=N for LCM, tcp://ADDRESS:PORT for ZeroMQ"
+    )]
+    Transport {
+        /// The given address.
+        url: String,
+    },
+    /// A TCP address is refused.
+    #[error("cannot {what} {address}: {source}")]
+    Tcp {
+        /// What was tried.
+        what: &'static str,
+        /// The address.
+        address: std::net::SocketAddr,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// A name that LCM cannot carry.
+    #[error("`{name}` is not the name of a channel of LCM or ZeroMQ; it has 1 to 63 bytes")]
+    LcmName {
+        /// The given name.
+        name: String,
+    },
+    /// A hash that is not one.
+    #[error("`{hash}` is not the hash of a type; it has 64 hexadecimal digits")]
+    Hash {
+        /// The given text.
+        hash: String,
+    },
+    /// The network refuses.
+    #[error(
+        "cannot {what} {group}: {source}; `ip route add 224.0.0.0/4 dev lo` lets a machine without a network multicast to itself"
+    )]
+    Network {
+        /// What was tried.
+        what: &'static str,
+        /// Multicast group and port.
+        group: SocketAddrV4,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// An order of `onbeat` that this program does not understand.
+    #[error(
+        "the order is not valid: {0}; `onbeat` and `onbeat-gateway` must be of the same version"
+    )]
+    Order(#[from] serde_json::Error),
+    /// The program was started without an order.
+    #[error("onbeat-gateway is started by `onbeat message record`; it takes no other arguments")]
+    NoOrder,
+    /// Ctrl-C cannot be watched.
+    #[error("cannot watch for Ctrl-C: {0}")]
+    Signals(io::Error),
+    /// The answer to `onbeat` cannot be written.
+    #[error("cannot write the account: {0}")]
+    Output(io::Error),
+}

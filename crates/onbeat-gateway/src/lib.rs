@@ -1,0 +1,44 @@
+//! Channels of this machine, passed on to others: logs in the format MCAP, LCM over UDP multicast,
+//! ZeroMQ over TCP.
+//!
+//! [`LogWriter`] writes a log, [`LogRecording`] reads rings into one; [`send`] and [`receive`] join
+//! rings and a network. The program `onbeat-gateway` does
+//! this for `onbeat message record` and `onbeat robot run --log`, in a process of its own: its
+//! dependencies outweigh its code, and nothing that happens to it reaches a control loop.
+//!
+//! ```
+//! use onbeat_gateway::{LogWriter, Compression};
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("points.mcap");
+//!
+//! let mut log = LogWriter::create(&path, Compression::Lz4)?;
+//! let points = log.add_channel("demo/points", "demo_msgs/msg/Point", "float64 x\n", &[])?;
+//! log.write(points, 1, 1_700_000_000_000_000_000, &[0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f])?;
+//! log.finish()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Absent on purpose: the command line for people, which is in `onbeat`; reading of logs, which is
+//! in the clients; and any thread.
+
+mod account;
+mod bridge;
+mod error;
+mod lcm_packets;
+mod lcm_socket;
+mod log_writer;
+mod recording;
+mod transport;
+mod zmq_socket;
+mod zmtp;
+
+pub use account::{ChannelAccount, LogAccount};
+pub use bridge::{
+    ReceiveAccount, ReceiveOrder, ReceivedChannel, SendAccount, SendOrder, SentChannel, receive,
+    send,
+};
+pub use error::GatewayError;
+pub use lcm_packets::{LcmAccount, LcmAssembler, datagrams};
+pub use lcm_socket::{LcmReceiver, LcmSender, LcmUrl};
+pub use log_writer::{Compression, LogChannel, LogWriter};
+pub use recording::{FirstRecord, LogRecording, RecordOrder};

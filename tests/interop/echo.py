@@ -1,0 +1,67 @@
+"""The other end of the tests of networks: the Python packages `lcm` and `pyzmq` send back what they receive.
+
+    echo.py GATEWAY lcm URL ORDER...          starts the gateway once for each ORDER (a verb, a blank, JSON), in this network
+    echo.py GATEWAY zmq FROM TO ORDER...      namespace, and echoes every message of a channel X/there on X/back
+"""
+
+import select
+import subprocess
+import sys
+
+
+class Lcm:
+    """Receives and sends by the library of LCM."""
+
+    def __init__(self, url):
+        import lcm
+
+        self.echoed = 0
+        self.peer = lcm.LCM(url)
+        self.peer.subscribe(".*/there", self.echo).set_queue_capacity(0)
+
+    def echo(self, channel, data):
+        self.peer.publish(channel.removesuffix("/there") + "/back", data)
+        self.echoed += 1
+
+    def handle(self):
+        self.peer.handle_timeout(20)
+
+
+class Zmq:
+    """Subscribes at one address and publishes at another by the library of ZeroMQ."""
+
+    def __init__(self, from_, to):
+        import zmq
+
+        self.echoed = 0
+        context = zmq.Context()
+        self.publisher = context.socket(zmq.PUB)
+        self.publisher.set_hwm(0)
+        self.publisher.bind(to)
+        self.subscriber = context.socket(zmq.SUB)
+        self.subscriber.set_hwm(0)
+        self.subscriber.subscribe(b"")
+        self.subscriber.connect(from_)
+
+    def handle(self):
+        while self.subscriber.poll(20):
+            name, payload, head = self.subscriber.recv_multipart()
+            assert len(head) == 16, head
+            self.publisher.send_multipart([name.removesuffix(b"/there") + b"/back", payload])
+            self.echoed += 1
+
+
+gateway, network, *rest = sys.argv[1:]
+peer, orders = (Lcm(rest[0]), rest[1:]) if network == "lcm" else (Zmq(*rest[:2]), rest[2:])
+started = []
+for order in orders:
+    verb, text = order.split(" ", 1)
+    started.append(subprocess.Popen([gateway, verb, text], stdout=subprocess.PIPE, text=True))
+    print(started[-1].stdout.readline().strip(), flush=True)
+# The test closes the standard input at its end.
+while not select.select([sys.stdin], [], [], 0)[0]:
+    peer.handle()
+for process in started:
+    process.terminate()
+    print(process.communicate()[0].strip(), flush=True)
+print(peer.echoed, flush=True)
