@@ -16,7 +16,6 @@ java:default-jdk-headless:reading run files with Java
 octave:octave:controllers in Octave
 pkg-config:pkg-config:the C library
 ptp4l:linuxptp:two boards on one clock
-socat:socat:round trips to a plain echo
 tshark:tshark:reading packets as Wireshark does
 mvn:maven:reading run files with Java
 node:nodejs:the page

@@ -6,7 +6,7 @@ local onbeat = Proto("onbeat", "onbeat packets")
 
 local kinds = {
   [1] = "echo request", [2] = "echo answer", [3] = "actuator command", [4] = "actuator feedback",
-  [5] = "I/O command", [6] = "I/O feedback",
+  [5] = "I/O command", [6] = "I/O feedback", [7] = "edge command", [8] = "edge report",
 }
 local modes = { [0] = "off", [1] = "position", [2] = "velocity", [3] = "torque" }
 
@@ -86,11 +86,24 @@ local bodies = {
     { P.uint64, "inputs.command_sequence", "Sequence of the command", 176, 8 },
     { P.uint32, "inputs.command_age_us", "Age of the command (us)", 184, 4 },
   }, 56),
+  [7] = fields_of({
+    { P.uint64, "edge.edge_ns", "Edge (ns)", 0, 8 },
+    { P.uint64, "edge.release_ns", "End of the sender's delay (ns)", 8, 8 },
+    { P.uint32, "edge.delay_ns", "Delay at the receiver (ns)", 16, 4 },
+  }, 56),
+  [8] = fields_of({
+    { P.uint64, "report.edge_ns", "Edge (ns)", 0, 8 },
+    { P.uint64, "report.release_ns", "End of the sender's delay (ns)", 8, 8 },
+    { P.uint32, "report.delay_ns", "Delay at the receiver (ns)", 16, 4 },
+    { P.uint32, "report.state", "State", 20, 4 },
+    { P.uint64, "report.taken_ns", "Taken up (ns)", 24, 8 },
+    { P.uint64, "report.written_ns", "Written (ns)", 32, 8 },
+  }, 56),
 }
-local body_bytes = { [3] = 32, [4] = 144, [5] = 48, [6] = 192 }
+local body_bytes = { [3] = 32, [4] = 144, [5] = 48, [6] = 192, [7] = 24, [8] = 48 }
 
 local all = {}
-for _, list in ipairs({ header, bodies[3], bodies[4], bodies[5], bodies[6] }) do
+for _, list in ipairs({ header, bodies[3], bodies[4], bodies[5], bodies[6], bodies[7], bodies[8] }) do
   for _, entry in ipairs(list) do
     if not entry.again then
       table.insert(all, entry.field)

@@ -59,6 +59,8 @@ fn the_c_header_reads_the_same_fields() {
          kind=4 {head} mode=2 target=-1.5 gyro=0.3 latency=900\n\
          kind=5 {head} mask=15 pwm=1\n\
          kind=6 {head} in=10 changed=8 analogue=15 age=11\n\
+         kind=7 {head} edge=12 delay=200000\n\
+         kind=8 {head} release=13 state=1 written=15\n\
          not a message\n"
     );
     for (place, (compiler, words, package)) in DIALECTS.into_iter().enumerate() {
@@ -107,6 +109,19 @@ fn fields(message: &[u8]) -> Vec<(&'static str, Vec<f64>)> {
             ("inputs.pwm", inputs.pwm.map(f64::from).into()),
             ("inputs.command_sequence", vec![inputs.command_sequence as f64]),
             ("inputs.command_age_us", vec![inputs.command_age_us.into()]),
+        ],
+        PacketBody::EdgeCommand(edge) => vec![
+            ("edge.edge_ns", vec![edge.edge_ns as f64]),
+            ("edge.release_ns", vec![edge.release_ns as f64]),
+            ("edge.delay_ns", vec![edge.delay_ns.into()]),
+        ],
+        PacketBody::EdgeReport(report) => vec![
+            ("report.edge_ns", vec![report.edge.edge_ns as f64]),
+            ("report.release_ns", vec![report.edge.release_ns as f64]),
+            ("report.delay_ns", vec![report.edge.delay_ns.into()]),
+            ("report.state", vec![report.state.into()]),
+            ("report.taken_ns", vec![report.taken_ns as f64]),
+            ("report.written_ns", vec![report.written_ns as f64]),
         ],
     });
     fields

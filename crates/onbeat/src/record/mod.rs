@@ -22,6 +22,7 @@
 //! Absent on purpose: anything that knows of HTML, of the command line, or of what a figure means
 //! (that is [`crate::report`]).
 
+mod boards;
 mod distribution;
 mod encoder;
 mod events;
@@ -61,6 +62,7 @@ pub use note::{
     FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, Remark, Resume, SpikeNote,
     Stall, StepNote, SweepNote, Timing,
 };
+pub use boards::{BoardAccount, ClockAccount};
 pub use packets::{
     AnswerTimes, AnsweredCycle, CycleAnswers, CycleTally, DevicePackets, PacketAccount,
     PredictedAnswers, PredictedDevice, RoundTripTally,
