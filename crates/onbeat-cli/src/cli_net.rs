@@ -148,6 +148,11 @@ pub(crate) struct NetBoardOptions {
     /// Address or range that is answered; repeatable [default: this machine]
     #[arg(long, value_name = "RANGE")]
     pub(crate) allow: Vec<AddressRange>,
+    /// Network interface on which ptp4l is the other board's master
+    ///
+    /// With software time stamps; no clock is set.
+    #[arg(long, value_name = "INTERFACE")]
+    pub(crate) ptp: Option<String>,
     /// CPU for the board [default: chosen by the scheduler]
     #[arg(long, value_name = "N")]
     pub(crate) cpu: Option<u32>,

@@ -2,8 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use onbeat::net::packet::{
-    self, ActuatorCommand, ActuatorFeedback, ActuatorMode, EdgeCommand, EdgeReport, IoCommand, IoFeedback, PacketBody,
-    PacketError, PacketKind, WireHeader,
+    self, ActuatorCommand, ActuatorFeedback, ActuatorMode, EdgeCommand, EdgeReport, IoCommand,
+    IoFeedback, PacketBody, PacketError, PacketKind, WireHeader,
 };
 use proptest::prelude::*;
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use onbeat::net::address::AddressRange;
 use onbeat::net::boards::output_board::BoardError;
+use onbeat::net::boards::ptp::PtpError;
 use onbeat::net::device::{DeviceCounts, DeviceError, DeviceOptions, Devices};
 use onbeat::net::plan::NetPlanError;
 use onbeat::probe::Interruptions;
@@ -30,6 +31,8 @@ pub(crate) enum NetFailure {
     Plan(#[from] NetPlanError),
     #[error(transparent)]
     Board(#[from] BoardError),
+    #[error(transparent)]
+    Ptp(#[from] PtpError),
     #[error(transparent)]
     Lab(#[from] NetworkLabError),
     #[error("behind the two dashes stand options of `onbeat measure rtt`: {0}")]

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use onbeat::net::address::AddressRange;
 use onbeat::net::boards::output_board::{BoardCounts, BoardOptions, OutputBoard};
+use onbeat::net::boards::ptp::{PtpMonitor, PtpRole};
 use onbeat::thread::ThreadRequest;
 
 use super::net::{NetFailure, end_in_time};
@@ -24,6 +25,8 @@ pub(super) fn run(options: &NetBoardOptions) -> Result<ExitVerdict, Failure> {
         output: options.output.clone(),
         allow: allow.clone(),
     })?;
+    let master = |interface: &String| PtpMonitor::start(interface, PtpRole::Master);
+    let ptp = options.ptp.as_ref().map(master).transpose().map_err(NetFailure::from)?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let allowed = allow.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let greeting = format!(
@@ -47,6 +50,7 @@ pub(super) fn run(options: &NetBoardOptions) -> Result<ExitVerdict, Failure> {
     board.serve(&interruptions.stop).map_err(NetFailure::from)?;
 
     advise(Tone::Plain, &outcome(board.counts()));
+    drop(ptp);
     board.close();
     Ok(ExitVerdict::Holds)
 }

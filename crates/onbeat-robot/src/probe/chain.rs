@@ -9,14 +9,16 @@ use onbeat_rt::{Clock, Cycle, Flow, Sample, Task};
 
 use super::bus;
 use super::reaction;
-use onbeat::probe::description::{Defaults, Description, Given, OnGrid, OptionKind, Parts, ProbeError, ProbeOption};
 use onbeat::net::boards::{self, EdgeRoute};
 use onbeat::probe::Setting;
+use onbeat::probe::description::{
+    Defaults, Description, Given, OnGrid, OptionKind, Parts, ProbeError, ProbeOption,
+};
 use onbeat::probe::ports::{
     CommandMarks, Commands, Failures, Inbox, Marks, OUTPUT, Output, PortAddress, PortCompanion,
 };
-use onbeat::probe::timer::work;
 use onbeat::probe::read_write::{DELAY, STIMULUS};
+use onbeat::probe::timer::work;
 use onbeat::record::{Figures, Series};
 
 /// Maximum `SCHED_FIFO` priority.
@@ -63,6 +65,13 @@ const VIA: ProbeOption = ProbeOption {
     default: None,
     kind: OptionKind::Place,
 };
+const PTP: ProbeOption = ProbeOption {
+    name: "ptp",
+    help: "With --via, network interface on which ptp4l compares the clocks\n\
+           With software time stamps; no clock is set. `onbeat net board --ptp` is its master.",
+    default: None,
+    kind: OptionKind::Name,
+};
 
 /// The chain probe.
 pub const CHAIN: Description = Description {
@@ -87,6 +96,7 @@ pub const CHAIN: Description = Description {
         STIMULUS,
         DELAY,
         VIA,
+        PTP,
         WITH,
         bus::DEVICES,
         bus::EXCHANGE,
@@ -100,9 +110,9 @@ pub const CHAIN: Description = Description {
         if let Some(via) = given.place(VIA.name) {
             return open_boards(setting, given, via);
         }
-        for option in [INPUT.name, STIMULUS.name] {
-            if given.has(option) {
-                let option = if option == INPUT.name { "--input" } else { "--stimulus" };
+        let options = [(INPUT.name, "--input"), (STIMULUS.name, "--stimulus"), (PTP.name, "--ptp")];
+        for (name, option) in options {
+            if given.has(name) {
                 let why = "commands come from a thread of onbeat's own; edges are for --via";
                 return Err(ProbeError::NoMeaning { option, why });
             }
@@ -167,6 +177,7 @@ fn open_boards(
         via,
         delay_ns: given.time_ns(DELAY.name),
         count: given.count(COUNT.name),
+        ptp: given.name(PTP.name),
     };
     boards::open(setting, &route)
 }

@@ -123,7 +123,10 @@ impl ClockFit {
         };
         let at_most = exchanges.iter().map(|one| limit(one.sent_ns, one.received_ns));
         let at_least = exchanges.iter().map(|one| limit(one.returned_ns, one.answered_ns));
-        let limits = Limits { most: hull(at_most.collect(), 1.0), least: hull(at_least.collect(), -1.0) };
+        let limits = OffsetLimits {
+            most: hull(at_most.collect(), 1.0),
+            least: hull(at_least.collect(), -1.0),
+        };
 
         let span = (to_ns - from_ns) as f64;
         let (mut at_from, mut at_to) = (OffsetRange::NONE, OffsetRange::NONE);
@@ -176,12 +179,12 @@ impl ClockFit {
 }
 
 /// Limits of a line, those alone that a line can touch.
-struct Limits {
+struct OffsetLimits {
     most: Vec<OffsetLimit>,
     least: Vec<OffsetLimit>,
 }
 
-impl Limits {
+impl OffsetLimits {
     /// Calls `corner` with each possible line that is at the end of what is possible: it touches two
     /// limits, or one limit with the largest slope.
     fn for_each_corner(&self, mut corner: impl FnMut(OffsetLimit, f64)) {
@@ -198,9 +201,8 @@ impl Limits {
     }
 
     fn allow(&self, through: OffsetLimit, slope: f64) -> bool {
-        let above = |limit: &OffsetLimit| {
-            through.offset + slope * (limit.at - through.at) - limit.offset
-        };
+        let above =
+            |limit: &OffsetLimit| through.offset + slope * (limit.at - through.at) - limit.offset;
         self.most.iter().all(|limit| above(limit) <= TOLERANCE_NS)
             && self.least.iter().all(|limit| above(limit) >= -TOLERANCE_NS)
     }
@@ -208,7 +210,9 @@ impl Limits {
 
 /// Returns the corners of a convex hull's side: the lower one for `side` 1, the upper one for -1.
 fn hull(mut limits: Vec<OffsetLimit>, side: f64) -> Vec<OffsetLimit> {
-    limits.sort_by(|a, b| a.at.total_cmp(&b.at).then((side * a.offset).total_cmp(&(side * b.offset))));
+    limits.sort_by(|a, b| {
+        a.at.total_cmp(&b.at).then((side * a.offset).total_cmp(&(side * b.offset)))
+    });
     let mut corners: Vec<OffsetLimit> = Vec::new();
     for limit in limits {
         if corners.last().is_some_and(|last| last.at == limit.at) {
@@ -239,7 +243,8 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(seed);
         let start_ns = 5_000_000_000_u64;
         let other = |own_ns: u64| {
-            own_ns.wrapping_add((offset_ns + (drift * own_ns as f64).round() as i64).cast_unsigned())
+            own_ns
+                .wrapping_add((offset_ns + (drift * own_ns as f64).round() as i64).cast_unsigned())
         };
         (0..500)
             .map(|number| {
@@ -264,7 +269,10 @@ mod tests {
                     for own_ns in [exchange.sent_ns, exchange.returned_ns] {
                         let truth_ns = offset_ns + (drift * own_ns as f64).round() as i64;
                         let error_ns = (fit.offset_ns(own_ns) - truth_ns).unsigned_abs();
-                        assert!(error_ns <= fit.bound_ns(), "{drift} {offset_ns}: {error_ns} {fit:?}");
+                        assert!(
+                            error_ns <= fit.bound_ns(),
+                            "{drift} {offset_ns}: {error_ns} {fit:?}"
+                        );
                     }
                 }
                 assert!((fit.drift_ppm() - drift * 1e6).abs() < 50.0, "{drift}: {fit:?}");

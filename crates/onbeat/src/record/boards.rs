@@ -30,6 +30,32 @@ pub struct BoardAccount {
     /// Its clock; absent before the first fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockAccount>,
+    /// What `ptp4l` read of the boards' wall clocks; absent where it was not started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ptp: Option<PtpAccount>,
+}
+
+/// What `ptp4l` read of the wall clocks of both boards.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PtpAccount {
+    /// The network interface.
+    pub interface: String,
+    /// State of its port: `LISTENING`, `UNCALIBRATED`, `SLAVE`.
+    pub state: String,
+    /// Whether it was comparing the clocks when this was written.
+    pub is_locked: bool,
+    /// Readings of the offset so far.
+    pub readings: u64,
+    /// How often the master was lost.
+    pub losses: u64,
+    /// Latest reading: this board's wall clock minus the master's, in nanoseconds.
+    pub offset_ns: i64,
+    /// Root mean square of the readings, in nanoseconds.
+    pub rms_ns: u64,
+    /// Largest reading of either sign.
+    pub most_offset_ns: u64,
+    /// Latest delay of the way, in nanoseconds.
+    pub path_delay_ns: u64,
 }
 
 /// The second board's clock by the first one's.

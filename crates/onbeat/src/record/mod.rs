@@ -50,6 +50,7 @@ mod window;
 mod words;
 mod writer_lock;
 
+pub use boards::{BoardAccount, ClockAccount, PtpAccount};
 pub use distribution::Distribution;
 pub use events::{EventNote, EventsLeftOut, MOST_OF_A_KIND};
 pub use exclusion::{Exclusion, ExclusionNote, Surrounding};
@@ -62,7 +63,6 @@ pub use note::{
     FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, Remark, Resume, SpikeNote,
     Stall, StepNote, SweepNote, Timing,
 };
-pub use boards::{BoardAccount, ClockAccount};
 pub use packets::{
     AnswerTimes, AnsweredCycle, CycleAnswers, CycleTally, DevicePackets, PacketAccount,
     PredictedAnswers, PredictedDevice, RoundTripTally,

@@ -7,6 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::Deserializer;
 
+use super::boards::BoardAccount;
 use super::distribution::Distribution;
 use super::events::{EventNote, EventsLeftOut};
 use super::exclusion::ExclusionNote;
@@ -16,7 +17,6 @@ use super::moments::Moments;
 use super::note::{
     Account, Bench, Block, Header, Interval, LoadEvent, Maxima, Note, Resume, SpikeNote, StepNote,
 };
-use super::boards::BoardAccount;
 use super::packets::PacketAccount;
 use super::seconds::Seconds;
 use super::series::Series;

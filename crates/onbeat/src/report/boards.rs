@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::statistics::Statistics;
 use super::units::{Letters, count, time_ns};
-use crate::record::{BoardAccount, ClockAccount, RunFile, Series};
+use crate::record::{BoardAccount, ClockAccount, PtpAccount, RunFile, Series};
 
 /// Returns the account of the edges, the clocks, and the means of Mossige, Sampath and Rao (2007);
 /// nothing for a run without a second board.
@@ -13,7 +13,8 @@ use crate::record::{BoardAccount, ClockAccount, RunFile, Series};
 pub fn sentences(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
     let Some(account) = &run.boards else { return Vec::new() };
     let delay_ns = run.header.timing.as_ref().map_or(0, |timing| timing.delay_ns);
-    [Some(fates(account)), means(account, delay_ns, series), Some(clocks(account))]
+    let ptp = account.ptp.as_ref().map(wall_clocks);
+    [Some(fates(account)), means(account, delay_ns, series), Some(clocks(account)), ptp]
         .into_iter()
         .flatten()
         .collect()
@@ -61,6 +62,7 @@ fn means(
     if account.lost > 0 || account.unfitted > 0 {
         return None;
     }
+
     let bound_ns = account.clock.as_ref().map_or(0, |clock| clock.most_bound_ns);
     let delays_ns = (delay_ns + account.delay_ns) as f64;
     Some(format!(
@@ -75,6 +77,38 @@ fn means(
         time(output.mean_ns),
         time(whole.jitter_ns as f64)
     ))
+}
+
+fn wall_clocks(ptp: &PtpAccount) -> String {
+    let PtpAccount {
+        interface,
+        state,
+        readings,
+        losses,
+        rms_ns,
+        most_offset_ns,
+        path_delay_ns,
+        ..
+    } = ptp;
+    if !ptp.is_locked {
+        return format!(
+            "ptp4l on {interface}: the clocks were not locked ({} readings, port {state}); one-way figures rest on the clock \
+             fit alone",
+            count(*readings)
+        );
+    }
+    let lost = match losses {
+        0 => String::new(),
+        n => format!("; the master was lost {} times", count(*n)),
+    };
+    format!(
+        "ptp4l on {interface}: offset of the wall clocks {} rms and {} at most in {} readings, path delay {}; neither clock \
+         was set{lost}",
+        time(*rms_ns as f64),
+        time(*most_offset_ns as f64),
+        count(*readings),
+        time(*path_delay_ns as f64)
+    )
 }
 
 fn clocks(account: &BoardAccount) -> String {

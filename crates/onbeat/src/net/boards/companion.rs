@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use onbeat_rt::Flow;
 
 use super::BoardsError;
+use super::ptp::{PtpMonitor, PtpRole};
 use super::reports::{ReportReader, ReturnedEdge, TakenReports};
 use super::sender::{EdgeTrip, SentEdges};
 use crate::net::clock_fit::{ClockFit, Exchange};
@@ -22,13 +23,15 @@ use crate::record::{BoardAccount, ClockAccount, Note, Recorder, Series};
 
 /// Exchanges of this time are fitted together.
 const FIT_NS: u64 = 1_000_000_000;
-/// How long the end of a block waits for reports, and the age that a lost edge counts with.
-pub(super) const LOST_AFTER: Duration = Duration::from_secs(1);
+/// The end of a block waits for reports until none has come for so long; a lost edge counts with it.
+const LOST_AFTER: Duration = Duration::from_secs(1);
 /// How often it looks for them.
 const PAUSE: Duration = Duration::from_millis(5);
 /// Packets that ask whether the board is there, and how long each waits.
 const TRIES: u64 = 5;
 const ANSWER_WITHIN: Duration = Duration::from_millis(200);
+/// How long the run waits for the first reading of `ptp4l`, which finds its master within seconds.
+const PTP_WITHIN: Duration = Duration::from_secs(6);
 
 /// Counts reports, and writes the account of both boards.
 pub(super) struct EdgeTripCompanion {
@@ -42,11 +45,42 @@ pub(super) struct EdgeTripCompanion {
     /// Not fitted yet.
     pub(super) waiting: Vec<ReturnedEdge>,
     pub(super) account: BoardAccount,
+    pub(super) ptp_interface: Option<String>,
+    pub(super) ptp: Option<PtpMonitor>,
     /// Makes the edges, where they do not come from outside.
     pub(super) source: PortCompanion,
 }
 
 impl EdgeTripCompanion {
+    /// Returns the companion of an ordinary loop without `ptp4l`.
+    pub(super) fn new(
+        socket: UdpSocket,
+        board: SocketAddr,
+        trip: EdgeTrip,
+        edges: Arc<SentEdges>,
+    ) -> Self {
+        let account = BoardAccount {
+            board: board.to_string(),
+            delay_ns: trip.board_delay_ns.into(),
+            lost_after_ns: LOST_AFTER.as_nanos() as u64,
+            ..BoardAccount::default()
+        };
+        Self {
+            socket,
+            board,
+            trip,
+            fifo: None,
+            edges,
+            reader: None,
+            taken: TakenReports::default(),
+            waiting: Vec::new(),
+            account,
+            ptp_interface: None,
+            ptp: None,
+            source: PortCompanion::default(),
+        }
+    }
+
     /// Adds the generator of the edges, if there is one.
     pub(super) fn fed_by(self, generator: Option<Generator>) -> Self {
         Self { source: self.source.fed_by(generator), ..self }
@@ -66,6 +100,7 @@ impl EdgeTripCompanion {
             lifetime_us: 0,
         };
         header.write(&mut message);
+
         self.socket.set_nonblocking(false)?;
         self.socket.set_read_timeout(Some(ANSWER_WITHIN))?;
         let mut is_there = false;
@@ -82,22 +117,23 @@ impl EdgeTripCompanion {
         Ok(is_there)
     }
 
-    /// Takes reports; fits and counts what is a second long, or everything at the end.
-    fn count(&mut self, recorder: &mut Recorder, is_end: bool) {
-        let Some(reader) = &self.reader else { return };
-        for edge in reader.returned.try_iter() {
-            if self.taken.is_first(edge.sequence) {
-                self.account.returned += 1;
-                self.waiting.push(edge);
-            } else {
+    /// Takes reports; fits and counts each second of them.
+    fn count(&mut self, recorder: &mut Recorder) {
+        while let Some(edge) =
+            self.reader.as_ref().and_then(|reader| reader.returned.try_recv().ok())
+        {
+            if !self.taken.is_first(edge.sequence) {
                 self.account.duplicates += 1;
+                continue;
             }
-        }
 
-        let sent_ns = |edge: Option<&ReturnedEdge>| edge.map_or(0, |edge| edge.exchange.sent_ns);
-        let span_ns = sent_ns(self.waiting.last()).saturating_sub(sent_ns(self.waiting.first()));
-        if span_ns >= FIT_NS || (is_end && !self.waiting.is_empty()) {
-            self.fit(recorder);
+            self.account.returned += 1;
+            let first_ns = self.waiting.first().unwrap_or(&edge).exchange.sent_ns;
+            let span_ns = edge.exchange.sent_ns.saturating_sub(first_ns);
+            self.waiting.push(edge);
+            if span_ns >= FIT_NS {
+                self.fit(recorder);
+            }
         }
     }
 
@@ -162,6 +198,12 @@ impl Companion for EdgeTripCompanion {
         if !is_there {
             return Err(BoardsError::NoAnswer { board: self.board }.into());
         }
+        if let Some(interface) = &self.ptp_interface {
+            let ptp = PtpMonitor::start(interface, PtpRole::Reader)?;
+            // Without a reading the run goes on, and says that the clocks were not compared.
+            ptp.await_reading(PTP_WITHIN)?;
+            self.ptp = Some(ptp);
+        }
         let socket = self.socket.try_clone().map_err(BoardsError::Socket)?;
         let reader = ReportReader::start(socket, self.board, self.trip.session, self.fifo)?;
         self.reader = Some(reader);
@@ -169,19 +211,28 @@ impl Companion for EdgeTripCompanion {
     }
 
     fn look(&mut self, recorder: &mut Recorder) -> Flow {
-        self.count(recorder, false);
+        self.count(recorder);
         Flow::Continue
     }
 
     fn after_block(&mut self, recorder: &mut Recorder) {
-        let until = Instant::now() + LOST_AFTER;
-        self.count(recorder, false);
+        let mut until = Instant::now() + LOST_AFTER;
+        self.count(recorder);
         while !self.is_complete() && Instant::now() < until {
+            let returned = self.account.returned;
             thread::sleep(PAUSE);
-            self.count(recorder, false);
+            self.count(recorder);
+            // A board that is behind reports on.
+            if self.account.returned > returned {
+                until = Instant::now() + LOST_AFTER;
+            }
         }
-        self.count(recorder, true);
+
+        if !self.waiting.is_empty() {
+            self.fit(recorder);
+        }
         self.give_up(recorder);
+        self.account.ptp = self.ptp.as_ref().map(PtpMonitor::account);
         // A file that cannot be written ends the run by itself.
         let _ = recorder.write_out();
         let _ = recorder.writer().note(&Note::Boards(Box::new(self.account.clone())));
@@ -189,6 +240,7 @@ impl Companion for EdgeTripCompanion {
 
     fn end(&mut self) -> Vec<String> {
         self.reader = None;
+        self.ptp = None;
         self.source.end()
     }
 }

@@ -13,6 +13,7 @@
 
 mod companion;
 pub mod output_board;
+pub mod ptp;
 mod reports;
 mod sender;
 
@@ -22,17 +23,16 @@ use std::sync::Arc;
 
 use onbeat_rt::Sample;
 
-use self::companion::{EdgeTripCompanion, LOST_AFTER};
+use self::companion::EdgeTripCompanion;
 use self::output_board::MOST_DELAY_NS;
-use self::reports::TakenReports;
 use self::sender::{EdgeSender, EdgeTrip, SentEdges};
 use super::address::is_local;
 use super::rtt::targets::any_address;
 use crate::probe::description::{OnEdges, Parts};
-use crate::probe::ports::{Generator, PortAddress, PortCompanion};
+use crate::probe::ports::{Generator, PortAddress};
 use crate::probe::read_write::check_delay;
 use crate::probe::{ProbeError, Setting};
-use crate::record::{BoardAccount, Figures, Series};
+use crate::record::{Figures, Series};
 
 /// Maximum `SCHED_FIFO` priority.
 const HIGHEST_PRIORITY: u32 = 99;
@@ -90,6 +90,8 @@ pub struct EdgeRoute<'p> {
     pub delay_ns: u64,
     /// Edges after which the run ends; 0 for no end.
     pub count: u64,
+    /// Network interface on which `ptp4l` reads the clocks; `None` for none.
+    pub ptp: Option<&'p str>,
 }
 
 /// Prepares the first board.
@@ -123,23 +125,13 @@ pub fn open(setting: &mut Setting, route: &EdgeRoute<'_>) -> Result<Parts, Probe
     let sent = Arc::new(SentEdges::default());
     let task = EdgeSender::new(socket, board, trip, sent.clone());
     let made = generator.as_ref().map(Generator::made);
+    // One above the loop, so that a report is read as it arrives.
+    let fifo = setting.thread.fifo.map(|priority| (priority + 1).min(HIGHEST_PRIORITY));
+    let ptp_interface = route.ptp.map(str::to_owned);
     let companion = EdgeTripCompanion {
-        socket: cold_socket,
-        board,
-        trip,
-        // One above the loop, so that a report is read as it arrives.
-        fifo: setting.thread.fifo.map(|priority| (priority + 1).min(HIGHEST_PRIORITY)),
-        edges: sent,
-        reader: None,
-        taken: TakenReports::default(),
-        waiting: Vec::new(),
-        account: BoardAccount {
-            board: board.to_string(),
-            delay_ns: board_delay_ns.into(),
-            lost_after_ns: LOST_AFTER.as_nanos() as u64,
-            ..BoardAccount::default()
-        },
-        source: PortCompanion::default(),
+        fifo,
+        ptp_interface,
+        ..EdgeTripCompanion::new(cold_socket, board, trip, sent)
     };
 
     Ok(Parts {

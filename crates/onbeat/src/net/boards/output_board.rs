@@ -10,7 +10,9 @@ use onbeat_rt::sys::{Monotonic, Port};
 use onbeat_rt::{Clock, Instant};
 
 use crate::net::address::AddressRange;
-use crate::net::packet::{self, EdgeCommand, EdgeReport, HEADER_BYTES, PacketBody, PacketKind, WireHeader};
+use crate::net::packet::{
+    self, EdgeCommand, EdgeReport, HEADER_BYTES, PacketBody, PacketKind, WireHeader,
+};
 use crate::probe::ProbeError;
 use crate::probe::description::Companion;
 use crate::probe::ports::{Output, PortAddress, PortCompanion};
@@ -39,7 +41,9 @@ pub struct BoardOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum BoardError {
     /// The socket cannot be bound.
-    #[error("cannot open UDP port {address}: {source}; another program may use it, --port takes another one")]
+    #[error(
+        "cannot open UDP port {address}: {source}; another program may use it, --port takes another one"
+    )]
     Bind {
         /// The address and port.
         address: SocketAddr,
@@ -167,7 +171,13 @@ impl OutputBoard {
 
     /// Writes the output at the end of the delay, and the report over the message; returns its
     /// length.
-    fn write(&self, request: &WireHeader, edge: EdgeCommand, taken: Instant, message: &mut [u8]) -> usize {
+    fn write(
+        &self,
+        request: &WireHeader,
+        edge: EdgeCommand,
+        taken: Instant,
+        message: &mut [u8],
+    ) -> usize {
         let release = taken.plus_ns(edge.delay_ns.into());
         while Monotonic.now() < release {
             // A signal ends a sleep early.

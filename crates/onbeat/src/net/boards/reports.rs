@@ -50,7 +50,8 @@ impl ReportReader {
         let stop = Arc::new(AtomicBool::new(false));
         let over = stop.clone();
         let body = move || {
-            let request = ThreadRequest { fifo, cpu: None, lock_memory: false, dma_latency_us: None };
+            let request =
+                ThreadRequest { fifo, cpu: None, lock_memory: false, dma_latency_us: None };
             // A later reading makes the bound of the clocks larger, and no figure wrong.
             let _ = request.prepare_thread();
             read(&socket, board, session, &report, &over);
