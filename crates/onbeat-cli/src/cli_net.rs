@@ -148,7 +148,7 @@ pub(crate) struct NetBoardOptions {
     /// Address or range that is answered; repeatable [default: this machine]
     #[arg(long, value_name = "RANGE")]
     pub(crate) allow: Vec<AddressRange>,
-    /// Network interface on which ptp4l is the other board's master
+    /// Network interface on which ptp4l is the other board's time transmitter
     ///
     /// With software time stamps; no clock is set.
     #[arg(long, value_name = "INTERFACE")]

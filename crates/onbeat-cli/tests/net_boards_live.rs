@@ -21,7 +21,7 @@ unshare --net --time --monotonic "$shift_s" --fork --kill-child sh -c '
     until ip address add 10.77.0.2/24 dev board 2>/dev/null; do sleep 0.02; done
     ip link set lo up
     ip link set board up
-    exec "$0" net board $MASTER --priority 0 --bind 10.77.0.2 --allow 10.77.0.0/24 --output "file:$1"' "$0" "$OUTPUT" &
+    exec "$0" net board $TRANSMITTER --priority 0 --bind 10.77.0.2 --allow 10.77.0.0/24 --output "file:$1"' "$0" "$OUTPUT" &
 until [ "$(readlink /proc/$!/ns/net)" != "$(readlink /proc/$$/ns/net)" ]; do sleep 0.02; done
 ip link add first type veth peer name board netns $!
 ip address add 10.77.0.1/24 dev first
@@ -54,13 +54,13 @@ fn can_build() -> bool {
 }
 
 /// Runs `onbeat measure` on the first board; returns what it printed.
-fn boards(out: &Path, master: &str, words: &[&str]) -> Value {
+fn boards(out: &Path, transmitter: &str, words: &[&str]) -> Value {
     let output = out.join("output");
     let mut command = Command::new("unshare");
     command.args(["--net", "sh", "-c", BOARDS, env!("CARGO_BIN_EXE_onbeat")]);
     command.arg(SHIFT_S.to_string()).args(words).args(["--json", "--no-causes", "--out"]).arg(out);
     command.env("ONBEAT_STATE_DIR", out.join("state")).env("OUTPUT", &output);
-    command.env("MASTER", master);
+    command.env("TRANSMITTER", transmitter);
     let printed = std::fs::File::create(out.join("printed")).unwrap();
     let errors = std::fs::File::create(out.join("errors")).unwrap();
     command.stdin(Stdio::null()).stdout(printed).stderr(errors).process_group(0);
@@ -104,7 +104,7 @@ fn an_edge_passes_two_boards_whose_clocks_differ_by_a_day() {
 }
 
 #[test]
-fn ptp4l_compares_the_clocks_beside_a_run_and_a_missing_master_is_said() {
+fn ptp4l_compares_the_clocks_beside_a_run_and_a_missing_transmitter_is_said() {
     if !can_build() {
         return;
     }
@@ -112,11 +112,11 @@ fn ptp4l_compares_the_clocks_beside_a_run_and_a_missing_master_is_said() {
         println!("skipped: ptp4l cannot be run ({why}); Debian package linuxptp");
         return;
     }
-    for (master, is_locked) in [("--ptp board", true), ("", false)] {
+    for (transmitter, is_locked) in [("--ptp board", true), ("", false)] {
         let out = tempfile::tempdir().unwrap();
         let mut words = vec!["chain", "--via", "udp:10.77.0.2:7471", "--ptp", "first"];
         words.extend(["--period", "4ms", "--count", "100", "--priority", "0"]);
-        let summary = boards(out.path(), master, &words);
+        let summary = boards(out.path(), transmitter, &words);
 
         let ptp = &summary["cells"][0]["boards"]["ptp"];
         assert_eq!(ptp["is_locked"].as_bool(), Some(is_locked), "{ptp}");

@@ -141,7 +141,7 @@ fn bytes_that_are_not_a_message_violate_a_named_rule() {
         (with(0, b'X'), PacketError::Magic { found: *b"XNBT" }),
         (with(4, 2), PacketError::Version { found: 2 }),
         (with(5, 0), PacketError::UnknownKind { found: 0 }),
-        (with(5, 7), PacketError::UnknownKind { found: 7 }),
+        (with(5, 9), PacketError::UnknownKind { found: 9 }),
         (good[..length - 1].to_vec(), PacketError::Length { stated: 65, bytes: 64 }),
         (with(5, 3), PacketError::Body { kind: PacketKind::ActuatorCommand, bytes: 9, wanted: 32 }),
     ];

@@ -25,8 +25,8 @@ pub(super) fn run(options: &NetBoardOptions) -> Result<ExitVerdict, Failure> {
         output: options.output.clone(),
         allow: allow.clone(),
     })?;
-    let master = |interface: &String| PtpMonitor::start(interface, PtpRole::Master);
-    let ptp = options.ptp.as_ref().map(master).transpose().map_err(NetFailure::from)?;
+    let transmitter = |interface: &String| PtpMonitor::start(interface, PtpRole::Transmitter);
+    let ptp = options.ptp.as_ref().map(transmitter).transpose().map_err(NetFailure::from)?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let allowed = allow.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let greeting = format!(

@@ -68,7 +68,7 @@ const VIA: ProbeOption = ProbeOption {
 const PTP: ProbeOption = ProbeOption {
     name: "ptp",
     help: "With --via, network interface on which ptp4l compares the clocks\n\
-           With software time stamps; no clock is set. `onbeat net board --ptp` is its master.",
+           With software time stamps; no clock is set. `onbeat net board --ptp` is its time transmitter.",
     default: None,
     kind: OptionKind::Name,
 };

@@ -129,7 +129,8 @@ impl ClockFit {
         };
 
         let span = (to_ns - from_ns) as f64;
-        let (mut at_from, mut at_to) = (OffsetRange::NONE, OffsetRange::NONE);
+        let mut at_from = OffsetRange::NONE;
+        let mut at_to = OffsetRange::NONE;
         limits.for_each_corner(|through, slope| {
             at_from.widen(through.offset - slope * through.at);
             at_to.widen(through.offset + slope * (span - through.at));

@@ -46,9 +46,9 @@ pub struct PtpAccount {
     pub is_locked: bool,
     /// Readings of the offset so far.
     pub readings: u64,
-    /// How often the master was lost.
+    /// How often the time transmitter was lost.
     pub losses: u64,
-    /// Latest reading: this board's wall clock minus the master's, in nanoseconds.
+    /// Latest reading: this board's wall clock minus the transmitter's, in nanoseconds.
     pub offset_ns: i64,
     /// Root mean square of the readings, in nanoseconds.
     pub rms_ns: u64,

@@ -99,7 +99,7 @@ fn wall_clocks(ptp: &PtpAccount) -> String {
     }
     let lost = match losses {
         0 => String::new(),
-        n => format!("; the master was lost {} times", count(*n)),
+        n => format!("; the time transmitter was lost {} times", count(*n)),
     };
     format!(
         "ptp4l on {interface}: offset of the wall clocks {} rms and {} at most in {} readings, path delay {}; neither clock \

@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Packets that ask whether the board is there, and how long each waits.
 const TRIES: u64 = 5;
 const ANSWER_WITHIN: Duration = Duration::from_millis(200);
-/// How long the run waits for the first reading of `ptp4l`, which finds its master within seconds.
+/// How long the run waits for the first reading of `ptp4l`, which finds its time transmitter within seconds.
 const PTP_WITHIN: Duration = Duration::from_secs(6);
 
 /// Counts reports, and writes the account of both boards.
@@ -199,7 +199,7 @@ impl Companion for EdgeTripCompanion {
             return Err(BoardsError::NoAnswer { board: self.board }.into());
         }
         if let Some(interface) = &self.ptp_interface {
-            let ptp = PtpMonitor::start(interface, PtpRole::Reader)?;
+            let ptp = PtpMonitor::start(interface, PtpRole::Receiver)?;
             // Without a reading the run goes on, and says that the clocks were not compared.
             ptp.await_reading(PTP_WITHIN)?;
             self.ptp = Some(ptp);

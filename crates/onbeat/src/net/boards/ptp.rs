@@ -17,8 +17,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::probe::ProbeError;
 use crate::record::PtpAccount;
 
-/// A reading is older than this only when the master was lost: there is one in a second.
+/// A reading is older than this only when the time transmitter was lost: there is one in a second.
 const FRESH: Duration = Duration::from_secs(3);
+/// Its option "masterOnly".
+const TRANSMITTER_ONLY: &str = "--masterOnly";
 /// How often a waiting caller looks for the first reading.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -26,9 +28,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PtpRole {
     /// Its clock is the reference.
-    Master,
-    /// It reads the offset of its clock from the master's.
-    Reader,
+    Transmitter,
+    /// It reads the offset of its clock from the transmitter's.
+    Receiver,
 }
 
 /// Why `ptp4l` does not run.
@@ -106,8 +108,8 @@ impl PtpMonitor {
         loop {
             let log = lock(&self.log);
             if log.is_over {
-                let (interface, said) = (log.account.interface.clone(), log.last_line.clone());
-                return Err(PtpError::Ended { interface, said });
+                let interface = log.account.interface.clone();
+                return Err(PtpError::Ended { interface, said: log.last_line.clone() });
             }
             if log.account.readings > 0 || Instant::now() >= until {
                 return Ok(log.account.readings > 0);
@@ -151,8 +153,8 @@ fn command(interface: &str, role: PtpRole) -> Command {
     command.args(["--logAnnounceInterval", "-2", "--announceReceiptTimeout", "2"]);
     command.args(["--free_running", "1", "--summary_interval", "-4", "--freq_est_interval", "0"]);
     match role {
-        PtpRole::Master => command.args(["--masterOnly", "1"]),
-        PtpRole::Reader => command.arg("-s"),
+        PtpRole::Transmitter => command.args([TRANSMITTER_ONLY, "1"]),
+        PtpRole::Receiver => command.arg("-s"),
     };
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     command

@@ -18,7 +18,7 @@ use crate::thread::ThreadRequest;
 
 /// How often the thread polls its stop flag, in nanoseconds.
 const LOOK_NS: u64 = 50_000_000;
-/// Reports below the newest one that are told from duplicates.
+/// Reports below the newest one that are distinguished from duplicates.
 const REMEMBERED: u64 = 4096;
 
 /// An edge that passed both boards.
