@@ -84,10 +84,9 @@ impl PacketKind {
             Self::EchoRequest | Self::EchoAnswer => None,
             Self::ActuatorCommand => Some(32),
             Self::ActuatorFeedback => Some(144),
-            Self::IoCommand => Some(48),
+            Self::IoCommand | Self::EdgeReport => Some(48),
             Self::IoFeedback => Some(192),
             Self::EdgeCommand => Some(24),
-            Self::EdgeReport => Some(48),
         }
     }
 }
