@@ -1,6 +1,7 @@
 //! `onbeat net board`: the second of two boards, which writes an output for each edge.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use onbeat::net::address::AddressRange;
 use onbeat::net::boards::output_board::{BoardCounts, BoardOptions, OutputBoard};
@@ -12,6 +13,9 @@ use super::{ExitVerdict, Failure, check_cpu};
 use crate::cli_net::NetBoardOptions;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, wrapped};
+
+/// How long `ptp4l` is watched before the board serves edges.
+const PTP_STARTS_WITHIN: Duration = Duration::from_millis(300);
 
 pub(super) fn run(options: &NetBoardOptions) -> Result<ExitVerdict, Failure> {
     check_cpu(options.cpu)?;
@@ -27,6 +31,9 @@ pub(super) fn run(options: &NetBoardOptions) -> Result<ExitVerdict, Failure> {
     })?;
     let transmitter = |interface: &String| PtpMonitor::start(interface, PtpRole::Transmitter);
     let ptp = options.ptp.as_ref().map(transmitter).transpose().map_err(NetFailure::from)?;
+    // It ends at once where the interface does not exist.
+    let has_ended = |ptp: &PtpMonitor| ptp.await_reading(PTP_STARTS_WITHIN).map(drop);
+    ptp.as_ref().map_or(Ok(()), has_ended).map_err(NetFailure::from)?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let allowed = allow.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let greeting = format!(

@@ -5,7 +5,7 @@
 //! recorded beside the clock fit, which they neither correct nor replace.
 
 use std::io::{self, BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,6 +19,8 @@ use crate::record::PtpAccount;
 
 /// A reading is older than this only when the time transmitter was lost: there is one in a second.
 const FRESH: Duration = Duration::from_secs(3);
+/// Beginning of the names of its sockets for management, before the number of our process.
+const SOCKET: &str = "onbeat-ptp-";
 /// Its option "masterOnly".
 const TRANSMITTER_ONLY: &str = "--masterOnly";
 /// How often a waiting caller looks for the first reading.
@@ -82,7 +84,8 @@ impl PtpMonitor {
     /// # Errors
     /// [`PtpError::Start`].
     pub fn start(interface: &str, role: PtpRole) -> Result<Self, PtpError> {
-        let name = format!("onbeat-ptp-{}-{}", std::process::id(), role as u8);
+        remove_stale_sockets();
+        let name = format!("{SOCKET}{}-{}", std::process::id(), role as u8);
         let socket = std::env::temp_dir().join(name);
         let mut command = command(interface, role);
         command.arg("--uds_address").arg(&socket);
@@ -138,6 +141,18 @@ impl Drop for PtpMonitor {
             let _ = thread.join();
         }
         let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+/// Removes the sockets that killed processes have left.
+fn remove_stale_sockets() {
+    let folder = std::fs::read_dir(std::env::temp_dir());
+    for entry in folder.into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let pid = name.strip_prefix(SOCKET).and_then(|rest| rest.split_once('-'));
+        if pid.is_some_and(|(pid, _)| !Path::new("/proc").join(pid).exists()) {
+            let _ = std::fs::remove_file(entry.path());
+        }
     }
 }
 
