@@ -4,9 +4,9 @@
 //! neither (`free_running`), so that a machine's clock is the same after the run. Its readings are
 //! recorded beside the clock fit, which they neither correct nor replace.
 
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, PipeReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -171,24 +171,30 @@ fn command(interface: &str, role: PtpRole) -> Command {
         PtpRole::Transmitter => command.args([TRANSMITTER_ONLY, "1"]),
         PtpRole::Receiver => command.arg("-s"),
     };
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.stdin(Stdio::null());
     command
 }
 
-fn read(mut command: Command, log: &Mutex<PtpLog>, started: &SyncSender<io::Result<Pid>>) {
-    let spawned = command.spawn();
-    let mut child: Child = match spawned {
-        Ok(child) => child,
+fn read(command: Command, log: &Mutex<PtpLog>, started: &SyncSender<io::Result<Pid>>) {
+    let (output, mut child) = match spawned(command) {
+        Ok(spawned) => spawned,
         Err(why) => return drop(started.send(Err(why))),
     };
     let _ = started.send(Ok(Pid::from_child(&child)));
-    let output: Option<ChildStdout> = child.stdout.take();
-    for line in output.into_iter().flat_map(|output| BufReader::new(output).lines()) {
+    for line in BufReader::new(output).lines() {
         let Ok(line) = line else { break };
         lock(log).take(&line, Instant::now());
     }
     lock(log).is_over = true;
     let _ = child.wait();
+}
+
+/// Starts the program; its messages and its errors come from one pipe, which ends with it.
+fn spawned(mut command: Command) -> io::Result<(PipeReader, Child)> {
+    let (output, input) = io::pipe()?;
+    let errors = input.try_clone()?;
+    let child = command.stdout(input).stderr(errors).spawn()?;
+    Ok((output, child))
 }
 
 impl PtpLog {
