@@ -44,7 +44,9 @@ enum onbeat_packet_kind {
     ONBEAT_ACTUATOR_COMMAND = 3,
     ONBEAT_ACTUATOR_FEEDBACK = 4,
     ONBEAT_IO_COMMAND = 5,
-    ONBEAT_IO_FEEDBACK = 6
+    ONBEAT_IO_FEEDBACK = 6,
+    ONBEAT_EDGE_COMMAND = 7,
+    ONBEAT_EDGE_REPORT = 8
 };
 
 enum onbeat_actuator_mode {
@@ -127,11 +129,34 @@ struct onbeat_io_feedback {
     uint32_t reserved;         /* 188 */
 };
 
+/* An edge, on its way from the board that saw it to the board that writes an output for it. */
+struct onbeat_edge_command {
+    uint64_t edge_ns;    /*  0: by the sender's clock, as release_ns */
+    uint64_t release_ns; /*  8: the end of the sender's delay */
+    uint32_t delay_ns;   /* 16: from taking the edge up to writing the output */
+    uint32_t reserved;   /* 20 */
+};
+
+/* Bit of `state` of an edge report. */
+#define ONBEAT_WRITE_FAILED 1u
+
+struct onbeat_edge_report {
+    uint64_t edge_ns;    /*  0: as in the command, up to delay_ns */
+    uint64_t release_ns; /*  8 */
+    uint32_t delay_ns;   /* 16 */
+    uint32_t state;      /* 20 */
+    uint64_t taken_ns;   /* 24: by the clock of this board, as written_ns */
+    uint64_t written_ns; /* 32: the write returned */
+    uint64_t reserved;   /* 40 */
+};
+
 ONBEAT_NET_ASSERT(sizeof(struct onbeat_packet) == 56, "header");
 ONBEAT_NET_ASSERT(sizeof(struct onbeat_actuator_command) == 32, "actuator command");
 ONBEAT_NET_ASSERT(sizeof(struct onbeat_actuator_feedback) == 144, "actuator feedback");
 ONBEAT_NET_ASSERT(sizeof(struct onbeat_io_command) == 48, "I/O command");
 ONBEAT_NET_ASSERT(sizeof(struct onbeat_io_feedback) == 192, "I/O feedback");
+ONBEAT_NET_ASSERT(sizeof(struct onbeat_edge_command) == 24, "edge command");
+ONBEAT_NET_ASSERT(sizeof(struct onbeat_edge_report) == 48, "edge report");
 ONBEAT_NET_ASSERT(offsetof(struct onbeat_packet, sequence) == 8, "sequence");
 ONBEAT_NET_ASSERT(offsetof(struct onbeat_packet, session) == 40, "session");
 ONBEAT_NET_ASSERT(offsetof(struct onbeat_packet, length) == 48, "length");
@@ -148,6 +173,8 @@ static inline uint16_t onbeat_body_bytes(uint8_t kind)
     case ONBEAT_ACTUATOR_FEEDBACK: return (uint16_t)sizeof(struct onbeat_actuator_feedback);
     case ONBEAT_IO_COMMAND: return (uint16_t)sizeof(struct onbeat_io_command);
     case ONBEAT_IO_FEEDBACK: return (uint16_t)sizeof(struct onbeat_io_feedback);
+    case ONBEAT_EDGE_COMMAND: return (uint16_t)sizeof(struct onbeat_edge_command);
+    case ONBEAT_EDGE_REPORT: return (uint16_t)sizeof(struct onbeat_edge_report);
     default: return 0;
     }
 }
@@ -160,7 +187,7 @@ static inline int onbeat_packet_read(struct onbeat_packet *packet, const void *b
     memcpy(packet, bytes, sizeof *packet);
     if (packet->magic != ONBEAT_NET_MAGIC || packet->version != ONBEAT_NET_VERSION || packet->length != length)
         return 0;
-    if (packet->kind < ONBEAT_ECHO_REQUEST || packet->kind > ONBEAT_IO_FEEDBACK)
+    if (packet->kind < ONBEAT_ECHO_REQUEST || packet->kind > ONBEAT_EDGE_REPORT)
         return 0;
     return packet->kind <= ONBEAT_ECHO_ANSWER || length == sizeof *packet + onbeat_body_bytes(packet->kind);
 }

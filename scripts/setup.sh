@@ -15,6 +15,7 @@ stress-ng:stress-ng:tests of loads
 java:default-jdk-headless:reading run files with Java
 octave:octave:controllers in Octave
 pkg-config:pkg-config:the C library
+tshark:tshark:reading packets as Wireshark does
 mvn:maven:reading run files with Java
 node:nodejs:the page
 npm:npm:the page

@@ -6,22 +6,24 @@ local onbeat = Proto("onbeat", "onbeat packets")
 
 local kinds = {
   [1] = "echo request", [2] = "echo answer", [3] = "actuator command", [4] = "actuator feedback",
-  [5] = "I/O command", [6] = "I/O feedback",
+  [5] = "I/O command", [6] = "I/O feedback", [7] = "edge command", [8] = "edge report",
 }
 local modes = { [0] = "off", [1] = "position", [2] = "velocity", [3] = "torque" }
 
--- Of each field: constructor, name, label, offset, size, and a table of values where there is one.
+-- Of each field: constructor, name, label, offset, size; then a table of values, or how many follow one another.
 local function fields_of(rows, first)
   local list = {}
   for _, row in ipairs(rows) do
-    local make, name, label, offset, size, values = row[1], row[2], row[3], row[4], row[5], row[6]
+    local make, name, label, offset, size, more = row[1], row[2], row[3], row[4], row[5], row[6]
     local field
-    if values then
-      field = make("onbeat." .. name, label, base.DEC, values)
+    if type(more) == "table" then
+      field = make("onbeat." .. name, label, base.DEC, more)
     else
       field = make("onbeat." .. name, label)
     end
-    table.insert(list, { field = field, offset = first + offset, size = size })
+    for place = 0, (type(more) == "number" and more or 1) - 1 do
+      table.insert(list, { field = field, offset = first + offset + place * size, size = size, again = place > 0 })
+    end
   end
   return list
 end
@@ -61,6 +63,9 @@ local bodies = {
     { P.float, "actuator.torque_nm", "Torque (Nm)", 36, 4 },
     { P.float, "actuator.current_a", "Motor current (A)", 40, 4 },
     { P.float, "actuator.supply_v", "Supply (V)", 44, 4 },
+    { P.float, "actuator.temperatures_c", "Temperatures of motor and board (C)", 48, 4, 2 },
+    { P.float, "actuator.gyro_rad_s", "Angular velocity of the housing (rad/s)", 56, 4, 3 },
+    { P.float, "actuator.acceleration_m_s2", "Acceleration of the housing (m/s2)", 68, 4, 3 },
     { P.uint64, "actuator.loop_cycles", "Cycles of the local loop", 80, 8 },
     { P.uint32, "actuator.loop_period_ns", "Period of the local loop (ns)", 88, 4 },
     { P.uint32, "actuator.loop_latency_ns", "Largest wake-up latency (ns)", 92, 4 },
@@ -69,21 +74,40 @@ local bodies = {
     { P.uint32, "outputs.digital_mask", "Digital outputs to change", 0, 4 },
     { P.uint32, "outputs.digital", "Levels", 4, 4 },
     { P.uint32, "outputs.pwm_mask", "PWM outputs to change", 8, 4 },
+    { P.float, "outputs.pwm", "Duty cycles", 16, 4, 8 },
   }, 56),
   [6] = fields_of({
     { P.uint32, "inputs.digital_in", "Digital inputs", 0, 4 },
     { P.uint32, "inputs.digital_out", "Digital outputs", 4, 4 },
+    { P.uint64, "inputs.changed_ns", "Last changes (ns)", 8, 8, 8 },
     { P.uint64, "inputs.sampled_ns", "Sampled (ns)", 72, 8 },
+    { P.float, "inputs.analogue_v", "Analogue inputs (V)", 80, 4, 16 },
+    { P.float, "inputs.pwm", "Duty cycles", 144, 4, 8 },
     { P.uint64, "inputs.command_sequence", "Sequence of the command", 176, 8 },
     { P.uint32, "inputs.command_age_us", "Age of the command (us)", 184, 4 },
   }, 56),
+  [7] = fields_of({
+    { P.uint64, "edge.edge_ns", "Edge (ns)", 0, 8 },
+    { P.uint64, "edge.release_ns", "End of the sender's delay (ns)", 8, 8 },
+    { P.uint32, "edge.delay_ns", "Delay at the receiver (ns)", 16, 4 },
+  }, 56),
+  [8] = fields_of({
+    { P.uint64, "report.edge_ns", "Edge (ns)", 0, 8 },
+    { P.uint64, "report.release_ns", "End of the sender's delay (ns)", 8, 8 },
+    { P.uint32, "report.delay_ns", "Delay at the receiver (ns)", 16, 4 },
+    { P.uint32, "report.state", "State", 20, 4 },
+    { P.uint64, "report.taken_ns", "Taken up (ns)", 24, 8 },
+    { P.uint64, "report.written_ns", "Written (ns)", 32, 8 },
+  }, 56),
 }
-local body_bytes = { [3] = 32, [4] = 144, [5] = 48, [6] = 192 }
+local body_bytes = { [3] = 32, [4] = 144, [5] = 48, [6] = 192, [7] = 24, [8] = 48 }
 
 local all = {}
-for _, list in ipairs({ header, bodies[3], bodies[4], bodies[5], bodies[6] }) do
+for _, list in ipairs({ header, bodies[3], bodies[4], bodies[5], bodies[6], bodies[7], bodies[8] }) do
   for _, entry in ipairs(list) do
-    table.insert(all, entry.field)
+    if not entry.again then
+      table.insert(all, entry.field)
+    end
   end
 end
 onbeat.fields = all

@@ -22,6 +22,8 @@ export const SERIES: readonly SeriesWord[] = [
   { tag: 'network_time', name: 'Network', short: 'network', meaning: 'Of a round trip: between the kernel’s stamps of sending and receipt, without the device’s own time.' },
   { tag: 'device_time', name: 'Device', short: 'device', meaning: 'Of a round trip: from receipt to answer, by the device’s clock.' },
   { tag: 'receive_path', name: 'Receiver’s stack', short: 'receive', meaning: 'Of a round trip: from the kernel’s stamp of the receipt to the program.' },
+  { tag: 'network_latency', name: 'Board to board', short: 'board–board', meaning: 'From the end of the first board’s delay until the second board’s program has the edge.' },
+  { tag: 'output_latency', name: 'Output latency', short: 'output', meaning: 'From the end of the second board’s delay to the return of its write.' },
   { tag: 'device_interval', name: 'Interval at the devices', short: 'at devices', meaning: 'Between two frames at the device with the reference clock, by that clock.' },
   { tag: 'exchange', name: 'Exchange', short: 'exchange', meaning: 'From requesting the exchange of a process image to completing it.' },
   { tag: 'interrupt_latency', name: 'Interrupt latency', short: 'interrupt', meaning: 'From the programmed expiry of a timer to its interrupt handler.' },

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use onbeat::net::address::AddressRange;
+use onbeat::net::boards::output_board::BOARD_PORT;
 use onbeat::net::device::{MOST_DEVICES, Silence};
+use onbeat::probe::ports::PortAddress;
 
 use crate::units::time_ns;
 
@@ -31,6 +33,12 @@ const LAB_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat net lab -- --size 100 --receive spin --limit 500us
       with options of `onbeat measure rtt`";
 
+const BOARD_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  sudo onbeat net board --bind 0.0.0.0 --allow 192.168.7.0/24 --output gpio:gpiochip0/27
+      the second board of `onbeat measure chain --via udp:192.168.7.3:7471`
+  onbeat net board
+      a second board for this machine, whose output is a pipe";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Net {
     /// Find what a network adds to a round trip, from its description
@@ -42,6 +50,9 @@ pub(crate) enum Net {
     /// Simulate devices that answer packets, until Ctrl-C
     #[command(before_help = DEVICE_EXAMPLES)]
     Device(NetDeviceOptions),
+    /// Write an output for each edge from another board, until Ctrl-C
+    #[command(before_help = BOARD_EXAMPLES)]
+    Board(NetBoardOptions),
 }
 
 #[derive(Debug, Args)]
@@ -114,6 +125,39 @@ pub(crate) struct NetDeviceOptions {
     pub(crate) cpu: Option<u32>,
     /// Real-time priority of the devices, 1 to 99; 0: none
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=99))]
+    pub(crate) priority: u32,
+    /// Run time; 0: until Ctrl-C
+    #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NetBoardOptions {
+    /// Local address
+    #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
+    pub(crate) bind: IpAddr,
+    /// UDP port
+    #[arg(long, default_value_t = BOARD_PORT, value_name = "PORT")]
+    pub(crate) port: u16,
+    /// Output to write to
+    ///
+    /// pipe: read at once by a thread on another CPU; gpio:CHIP/LINE, serial:DEVICE, file:PATH,
+    /// udp:HOST:PORT, pwm:CHIP/CHANNEL.
+    #[arg(long, default_value = "pipe", value_name = "PLACE")]
+    pub(crate) output: PortAddress,
+    /// Address or range that is answered; repeatable [default: this machine]
+    #[arg(long, value_name = "RANGE")]
+    pub(crate) allow: Vec<AddressRange>,
+    /// Network interface on which ptp4l is the other board's time transmitter
+    ///
+    /// With software time stamps; no clock is set.
+    #[arg(long, value_name = "INTERFACE")]
+    pub(crate) ptp: Option<String>,
+    /// CPU for the board [default: chosen by the scheduler]
+    #[arg(long, value_name = "N")]
+    pub(crate) cpu: Option<u32>,
+    /// Real-time priority of the board, 1 to 99; 0: none
+    #[arg(long, default_value_t = 90, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=99))]
     pub(crate) priority: u32,
     /// Run time; 0: until Ctrl-C
     #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]

@@ -121,6 +121,13 @@ impl Cycle {
         self.note.set(figure);
     }
 
+    /// Returns the first stored value; before a task of the event-triggered loop stores its own, the
+    /// time from the edge to its taking up, in nanoseconds.
+    #[must_use]
+    pub const fn noted(&self) -> u32 {
+        self.note.get()
+    }
+
     /// Stores a second value of the task in this cycle's sample ([`Sample::note_too`]).
     pub fn note_too(&self, figure: u32) {
         self.note_too.set(figure);

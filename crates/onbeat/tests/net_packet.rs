@@ -2,8 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use onbeat::net::packet::{
-    self, ActuatorCommand, ActuatorFeedback, ActuatorMode, IoCommand, IoFeedback, PacketBody,
-    PacketError, PacketKind, WireHeader,
+    self, ActuatorCommand, ActuatorFeedback, ActuatorMode, EdgeCommand, EdgeReport, IoCommand,
+    IoFeedback, PacketBody, PacketError, PacketKind, WireHeader,
 };
 use proptest::prelude::*;
 
@@ -45,7 +45,7 @@ fn feedback() -> ActuatorFeedback {
     }
 }
 
-fn bodies() -> [(PacketKind, PacketBody<'static>); 6] {
+fn bodies() -> [(PacketKind, PacketBody<'static>); 8] {
     let command = ActuatorCommand {
         mode: ActuatorMode::Position,
         position_rad: 0.125,
@@ -66,6 +66,8 @@ fn bodies() -> [(PacketKind, PacketBody<'static>); 6] {
         command_sequence: 10,
         command_age_us: 11,
     };
+    let edge = EdgeCommand { edge_ns: 12, release_ns: 13, delay_ns: 200_000 };
+    let report = EdgeReport { edge, state: EdgeReport::WRITE_FAILED, taken_ns: 14, written_ns: 15 };
     [
         (PacketKind::EchoRequest, PacketBody::Echo(b"any bytes")),
         (PacketKind::EchoAnswer, PacketBody::Echo(b"any bytes")),
@@ -73,6 +75,8 @@ fn bodies() -> [(PacketKind, PacketBody<'static>); 6] {
         (PacketKind::ActuatorFeedback, PacketBody::ActuatorFeedback(feedback())),
         (PacketKind::IoCommand, PacketBody::IoCommand(outputs)),
         (PacketKind::IoFeedback, PacketBody::IoFeedback(inputs)),
+        (PacketKind::EdgeCommand, PacketBody::EdgeCommand(edge)),
+        (PacketKind::EdgeReport, PacketBody::EdgeReport(report)),
     ]
 }
 
@@ -120,7 +124,7 @@ fn a_request_has_an_answer_and_an_answer_has_none() {
     let answers = PacketKind::ALL.map(PacketKind::answer);
     assert_eq!(answers[0], Some(PacketKind::EchoAnswer));
     assert_eq!(answers[2], Some(PacketKind::ActuatorFeedback));
-    assert_eq!(answers.iter().flatten().count(), 3);
+    assert_eq!(answers.iter().flatten().count(), 4);
 }
 
 #[test]
@@ -137,7 +141,7 @@ fn bytes_that_are_not_a_message_violate_a_named_rule() {
         (with(0, b'X'), PacketError::Magic { found: *b"XNBT" }),
         (with(4, 2), PacketError::Version { found: 2 }),
         (with(5, 0), PacketError::UnknownKind { found: 0 }),
-        (with(5, 7), PacketError::UnknownKind { found: 7 }),
+        (with(5, 9), PacketError::UnknownKind { found: 9 }),
         (good[..length - 1].to_vec(), PacketError::Length { stated: 65, bytes: 64 }),
         (with(5, 3), PacketError::Body { kind: PacketKind::ActuatorCommand, bytes: 9, wanted: 32 }),
     ];
@@ -153,7 +157,7 @@ fn bytes_that_are_not_a_message_violate_a_named_rule() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_decoded_or_rejected(mut bytes in proptest::collection::vec(any::<u8>(), 0..400), kind in 0_u8..8, whole in any::<bool>()) {
+    fn any_bytes_are_decoded_or_rejected(mut bytes in proptest::collection::vec(any::<u8>(), 0..400), kind in 0_u8..10, whole in any::<bool>()) {
         let _ = packet::decode(&bytes);
         // The same with a valid beginning, so that bodies are reached.
         if bytes.len() >= packet::HEADER_BYTES && whole {

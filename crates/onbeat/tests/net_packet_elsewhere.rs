@@ -5,6 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use onbeat::net::packet::{self, ActuatorCommand, ActuatorFeedback, PacketBody};
+
 const GOLDEN: &str = include_str!("net_packet/messages.hex");
 /// The header's languages, and the Debian package of each compiler.
 const DIALECTS: [(&str, &[&str], &str); 2] =
@@ -57,6 +59,8 @@ fn the_c_header_reads_the_same_fields() {
          kind=4 {head} mode=2 target=-1.5 gyro=0.3 latency=900\n\
          kind=5 {head} mask=15 pwm=1\n\
          kind=6 {head} in=10 changed=8 analogue=15 age=11\n\
+         kind=7 {head} edge=12 delay=200000\n\
+         kind=8 {head} release=13 state=1 written=15\n\
          not a message\n"
     );
     for (place, (compiler, words, package)) in DIALECTS.into_iter().enumerate() {
@@ -71,31 +75,127 @@ fn the_c_header_reads_the_same_fields() {
     }
 }
 
+/// The fields of a message by our own decoder, as the dissector names them.
+fn fields(message: &[u8]) -> Vec<(&'static str, Vec<f64>)> {
+    let (header, body) = packet::decode(message).expect("a message");
+    let mut fields = vec![
+        ("version", vec![1.0]),
+        ("kind", vec![f64::from(header.kind as u8)]),
+        ("device", vec![header.device.into()]),
+        ("sequence", vec![header.sequence as f64]),
+        ("sent_ns", vec![header.sent_ns as f64]),
+        ("received_ns", vec![header.received_ns as f64]),
+        ("answered_ns", vec![header.answered_ns as f64]),
+        ("session", vec![header.session.into()]),
+        ("lifetime_us", vec![header.lifetime_us.into()]),
+        ("length", vec![message.len() as f64]),
+    ];
+    fields.extend(match body {
+        PacketBody::Echo(_) => Vec::new(),
+        PacketBody::ActuatorCommand(command) => command_fields(command),
+        PacketBody::ActuatorFeedback(feedback) => feedback_fields(feedback),
+        PacketBody::IoCommand(outputs) => vec![
+            ("outputs.digital_mask", vec![outputs.digital_mask.into()]),
+            ("outputs.digital", vec![outputs.digital.into()]),
+            ("outputs.pwm_mask", vec![outputs.pwm_mask.into()]),
+            ("outputs.pwm", outputs.pwm.map(f64::from).into()),
+        ],
+        PacketBody::IoFeedback(inputs) => vec![
+            ("inputs.digital_in", vec![inputs.digital_in.into()]),
+            ("inputs.digital_out", vec![inputs.digital_out.into()]),
+            ("inputs.changed_ns", inputs.changed_ns.map(|ns| ns as f64).into()),
+            ("inputs.sampled_ns", vec![inputs.sampled_ns as f64]),
+            ("inputs.analogue_v", inputs.analogue_v.map(f64::from).into()),
+            ("inputs.pwm", inputs.pwm.map(f64::from).into()),
+            ("inputs.command_sequence", vec![inputs.command_sequence as f64]),
+            ("inputs.command_age_us", vec![inputs.command_age_us.into()]),
+        ],
+        PacketBody::EdgeCommand(edge) => vec![
+            ("edge.edge_ns", vec![edge.edge_ns as f64]),
+            ("edge.release_ns", vec![edge.release_ns as f64]),
+            ("edge.delay_ns", vec![edge.delay_ns.into()]),
+        ],
+        PacketBody::EdgeReport(report) => vec![
+            ("report.edge_ns", vec![report.edge.edge_ns as f64]),
+            ("report.release_ns", vec![report.edge.release_ns as f64]),
+            ("report.delay_ns", vec![report.edge.delay_ns.into()]),
+            ("report.state", vec![report.state.into()]),
+            ("report.taken_ns", vec![report.taken_ns as f64]),
+            ("report.written_ns", vec![report.written_ns as f64]),
+        ],
+    });
+    fields
+}
+
+fn command_fields(command: ActuatorCommand) -> Vec<(&'static str, Vec<f64>)> {
+    vec![
+        ("command.mode", vec![f64::from(command.mode as u8)]),
+        ("command.position_rad", vec![command.position_rad]),
+        ("command.velocity_rad_s", vec![command.velocity_rad_s.into()]),
+        ("command.torque_nm", vec![command.torque_nm.into()]),
+        ("command.most_velocity_rad_s", vec![command.most_velocity_rad_s.into()]),
+        ("command.most_torque_nm", vec![command.most_torque_nm.into()]),
+    ]
+}
+
+fn feedback_fields(feedback: ActuatorFeedback) -> Vec<(&'static str, Vec<f64>)> {
+    vec![
+        ("actuator.mode", vec![f64::from(feedback.mode as u8)]),
+        ("actuator.state", vec![feedback.state.into()]),
+        ("actuator.fault", vec![feedback.fault.into()]),
+        ("actuator.command_age_us", vec![feedback.command_age_us.into()]),
+        ("actuator.command_sequence", vec![feedback.command_sequence as f64]),
+        ("actuator.position_rad", vec![feedback.position_rad]),
+        ("actuator.target_rad", vec![feedback.target_rad]),
+        ("actuator.velocity_rad_s", vec![feedback.velocity_rad_s.into()]),
+        ("actuator.torque_nm", vec![feedback.torque_nm.into()]),
+        ("actuator.current_a", vec![feedback.current_a.into()]),
+        ("actuator.supply_v", vec![feedback.supply_v.into()]),
+        ("actuator.temperatures_c", feedback.temperatures_c.map(f64::from).into()),
+        ("actuator.gyro_rad_s", feedback.gyro_rad_s.map(f64::from).into()),
+        ("actuator.acceleration_m_s2", feedback.acceleration_m_s2.map(f64::from).into()),
+        ("actuator.loop_cycles", vec![feedback.loop_cycles as f64]),
+        ("actuator.loop_period_ns", vec![feedback.loop_period_ns.into()]),
+        ("actuator.loop_latency_ns", vec![feedback.loop_latency_ns.into()]),
+    ]
+}
+
+/// The digits that tshark prints of a floating-point number.
+const TSHARK_DIGITS: f64 = 1e-5;
+
 #[test]
-fn tshark_decodes_the_documented_fields() {
+fn tshark_decodes_every_documented_field() {
     let folder = tempfile::tempdir().expect("a folder");
     let capture = folder.path().join("messages.pcap");
     std::fs::write(&capture, pcap(&messages())).expect("written");
-    let mut tshark = Command::new("tshark");
-    tshark
-        .arg("-X")
-        .arg(format!("lua_script:{}", here("../../packaging/wireshark/onbeat_net.lua").display()));
-    tshark.arg("-r").arg(&capture).args(["-T", "fields"]);
-    for field in ["kind", "device", "sequence", "command.position_rad", "actuator.target_rad"] {
-        tshark.args(["-e", &format!("onbeat.{field}")]);
-    }
+    let expected: Vec<_> = messages().iter().map(|message| fields(message)).collect();
+    let mut names: Vec<&str> = expected.iter().flatten().map(|(name, _)| *name).collect();
+    names.sort_unstable();
+    names.dedup();
 
+    let script = here("../../packaging/wireshark/onbeat_net.lua");
+    let mut tshark = Command::new("tshark");
+    tshark.arg("-X").arg(format!("lua_script:{}", script.display())).arg("-r").arg(&capture);
+    tshark.args(["-T", "fields", "-E", "separator=;", "-E", "occurrence=a", "-E", "aggregator=,"]);
+    names.iter().for_each(|name| {
+        tshark.args(["-e", &format!("onbeat.{name}")]);
+    });
     let Some(found) = output(&mut tshark, &[], "tshark") else { return };
-    let head = |kind: u8| format!("{kind}\t258\t{}", 0x1112_1314_1516_1718_u64);
-    let expected = [
-        format!("{}\t\t", head(1)),
-        format!("{}\t\t", head(2)),
-        format!("{}\t0.125\t", head(3)),
-        format!("{}\t\t-1.5", head(4)),
-        format!("{}\t\t", head(5)),
-        format!("{}\t\t", head(6)),
-    ];
-    assert_eq!(found.lines().collect::<Vec<_>>(), expected);
+
+    let lines: Vec<&str> = found.lines().collect();
+    assert_eq!(lines.len(), expected.len());
+    for (line, expected) in lines.iter().zip(&expected) {
+        for (name, text) in names.iter().zip(line.split(';')) {
+            let numbers = text.split(',').filter(|text| !text.is_empty());
+            let numbers: Vec<f64> = numbers.map(|text| text.parse().expect("a number")).collect();
+            let wanted = expected.iter().find(|(field, _)| field == name);
+            let wanted = wanted.map_or(&[][..], |(_, values)| values);
+            assert_eq!(numbers.len(), wanted.len(), "{name}: {line}");
+            for (found, wanted) in numbers.iter().zip(wanted) {
+                assert!((found - wanted).abs() <= wanted.abs() * TSHARK_DIGITS, "{name}: {line}");
+            }
+        }
+    }
 }
 
 /// A capture with each message as a UDP packet to port 7470.

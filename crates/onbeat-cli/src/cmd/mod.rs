@@ -27,6 +27,7 @@ mod measure_tuning;
 pub(crate) mod message;
 mod message_command;
 pub(crate) mod net;
+mod net_board;
 mod net_lab;
 mod net_plan;
 mod open_probe;

@@ -6,13 +6,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use onbeat::net::address::AddressRange;
+use onbeat::net::boards::output_board::BoardError;
+use onbeat::net::boards::ptp::PtpError;
 use onbeat::net::device::{DeviceCounts, DeviceError, DeviceOptions, Devices};
 use onbeat::net::plan::NetPlanError;
 use onbeat::probe::Interruptions;
 use onbeat::thread::ThreadRequest;
 use onbeat_lab::net::NetworkLabError;
 
-use super::{ExitVerdict, Failure, check_cpu, net_lab, net_plan};
+use super::{ExitVerdict, Failure, check_cpu, net_board, net_lab, net_plan};
 use crate::cli_net::{Net, NetDeviceOptions};
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, wrapped};
@@ -28,6 +30,10 @@ pub(crate) enum NetFailure {
     #[error(transparent)]
     Plan(#[from] NetPlanError),
     #[error(transparent)]
+    Board(#[from] BoardError),
+    #[error(transparent)]
+    Ptp(#[from] PtpError),
+    #[error(transparent)]
     Lab(#[from] NetworkLabError),
     #[error("behind the two dashes stand options of `onbeat measure rtt`: {0}")]
     Words(String),
@@ -35,6 +41,12 @@ pub(crate) enum NetFailure {
 
 impl From<NetworkLabError> for Failure {
     fn from(why: NetworkLabError) -> Self {
+        Self::Net(why.into())
+    }
+}
+
+impl From<BoardError> for Failure {
+    fn from(why: BoardError) -> Self {
         Self::Net(why.into())
     }
 }
@@ -56,6 +68,7 @@ pub(crate) fn run(command: &Net) -> Result<ExitVerdict, Failure> {
         Net::Plan(options) => net_plan::run(options),
         Net::Lab(options) => net_lab::run(options),
         Net::Device(options) => answer(options),
+        Net::Board(options) => net_board::run(options),
     }
 }
 
@@ -122,8 +135,8 @@ fn outcome(counts: &DeviceCounts) -> String {
     format!("{} packets answered{others}", read(&counts.answered))
 }
 
-/// Stops the devices at the end of `--for`.
-fn end_in_time(interruptions: &Arc<Interruptions>, duration_ns: u64) {
+/// Stops devices or a board at the end of `--for`.
+pub(super) fn end_in_time(interruptions: &Arc<Interruptions>, duration_ns: u64) {
     if duration_ns == 0 {
         return;
     }

@@ -9,10 +9,15 @@ use onbeat_rt::{Clock, Cycle, Flow, Sample, Task};
 
 use super::bus;
 use super::reaction;
-use onbeat::probe::description::{Defaults, Description, OnGrid, OptionKind, Parts, ProbeOption};
+use onbeat::net::boards::{self, EdgeRoute};
+use onbeat::probe::Setting;
+use onbeat::probe::description::{
+    Defaults, Description, Given, OnGrid, OptionKind, Parts, ProbeError, ProbeOption,
+};
 use onbeat::probe::ports::{
     CommandMarks, Commands, Failures, Inbox, Marks, OUTPUT, Output, PortAddress, PortCompanion,
 };
+use onbeat::probe::read_write::{DELAY, STIMULUS};
 use onbeat::probe::timer::work;
 use onbeat::record::{Figures, Series};
 
@@ -45,6 +50,29 @@ const WITH: ProbeOption = ProbeOption {
     kind: OptionKind::Word(&["output", "bus"]),
 };
 
+const INPUT: ProbeOption = ProbeOption {
+    name: "input",
+    help: "With --via, source of edges [default: generator]\n\
+           As of `measure read-write`.",
+    default: None,
+    kind: OptionKind::Place,
+};
+const VIA: ProbeOption = ProbeOption {
+    name: "via",
+    help: "Second board, which writes the output: udp:HOST:PORT\n\
+           An edge at the input of this board is sent there after --delay, and written after the same delay; \
+           `onbeat net board --output PLACE` runs there. --count is the number of edges.",
+    default: None,
+    kind: OptionKind::Place,
+};
+const PTP: ProbeOption = ProbeOption {
+    name: "ptp",
+    help: "With --via, network interface on which ptp4l compares the clocks\n\
+           With software time stamps; no clock is set. `onbeat net board --ptp` is its time transmitter.",
+    default: None,
+    kind: OptionKind::Name,
+};
+
 /// The chain probe.
 pub const CHAIN: Description = Description {
     name: "chain",
@@ -55,6 +83,8 @@ pub const CHAIN: Description = Description {
       1,000 changes at a sensor's input, through bus and motion controller, to a drive's set-point
   sudo onbeat measure chain --with bus --device-delay 500us
       the same with devices that take half a cycle: 3 to 4 cycles, as the humanoid of 2009
+  sudo onbeat measure chain --input gpio:gpiochip0/17 --via udp:192.168.7.3:7471 --period 2ms --count 0 --for 24h
+      500 edges a second of this board become outputs of another one, with t_r, t_n and t_w
   sudo onbeat measure chain --period 2ms --output gpio:gpiochip0/27 --observe gpio:gpiochip0/17 --cpu 1",
     series: &[Series::Chain, Series::Pickup],
     defaults: Defaults { duration: "0", ..Defaults::LOOP },
@@ -62,6 +92,11 @@ pub const CHAIN: Description = Description {
         OUTPUT,
         OBSERVE,
         COUNT,
+        INPUT,
+        STIMULUS,
+        DELAY,
+        VIA,
+        PTP,
         WITH,
         bus::DEVICES,
         bus::EXCHANGE,
@@ -72,6 +107,16 @@ pub const CHAIN: Description = Description {
     ],
     line_a_second: false,
     open: |setting, given| {
+        if let Some(via) = given.place(VIA.name) {
+            return open_boards(setting, given, via);
+        }
+        let options = [(INPUT.name, "--input"), (STIMULUS.name, "--stimulus"), (PTP.name, "--ptp")];
+        for (name, option) in options {
+            if given.has(name) {
+                let why = "commands come from a thread of onbeat's own; edges are for --via";
+                return Err(ProbeError::NoMeaning { option, why });
+            }
+        }
         if given.word(WITH.name) == Some("bus") {
             return reaction::open(setting, given, given.count(COUNT.name));
         }
@@ -110,6 +155,32 @@ pub const CHAIN: Description = Description {
         })
     },
 };
+
+/// Prepares the first of two boards.
+fn open_boards(
+    setting: &mut Setting,
+    given: &Given,
+    via: &PortAddress,
+) -> Result<Parts, ProbeError> {
+    if given.place(OUTPUT.name).is_some_and(|place| *place != PortAddress::Pipe) {
+        let why = "the output is the second board's: `onbeat net board --output PLACE` there";
+        return Err(ProbeError::NoMeaning { option: "--output with --via", why });
+    }
+    if given.has(OBSERVE.name) || given.word(WITH.name) == Some("bus") {
+        let why = "the second board reports its writes";
+        return Err(ProbeError::NoMeaning { option: "--observe or --with bus with --via", why });
+    }
+
+    let route = EdgeRoute {
+        input: given.place(INPUT.name).unwrap_or(&PortAddress::Generator),
+        stimulus: given.place(STIMULUS.name),
+        via,
+        delay_ns: given.time_ns(DELAY.name),
+        count: given.count(COUNT.name),
+        ptp: given.name(PTP.name),
+    };
+    boards::open(setting, &route)
+}
 
 /// Writes the latest command to the output.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use rustix::event::epoll;
 use super::actuator::Actuator;
 use super::address::AddressRange;
 use super::io_board::IoBoard;
-use super::packet::{self, HEADER_BYTES, PacketBody, WireHeader};
+use super::packet::{self, HEADER_BYTES, PacketBody, PacketKind, WireHeader};
 
 /// Largest number of devices of one process.
 pub const MOST_DEVICES: u16 = 1024;
@@ -225,7 +225,10 @@ impl Devices {
             return Err(&counts.refused);
         }
         let request = packet::decode(message).ok().map(|(header, _)| header);
-        let Some(request) = request.filter(|request| request.kind.answer().is_some()) else {
+        // An edge is for a board with an output.
+        let is_request =
+            |kind: PacketKind| kind.answer().is_some() && kind != PacketKind::EdgeCommand;
+        let Some(request) = request.filter(|request| is_request(request.kind)) else {
             return Err(&counts.invalid);
         };
         let is_silent = |silence: &Silence| {

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`actuator`], [`io_board`] | what devices play besides an echo |
 //! | [`address`] | allow lists, and what counts as a local network |
+//! | [`boards`] | two boards: an edge at the first becomes an output of the second |
+//! | [`clock_fit`] | the clock of another board, with a bound |
 //! | [`device`] | devices that answer: the other end of a round trip |
 //! | [`packet`] | the wire format: messages and their bytes |
 //! | [`plan`] | a model of the wire: round trips of a topology, predicted |
@@ -26,6 +28,8 @@
 
 pub mod actuator;
 pub mod address;
+pub mod boards;
+pub mod clock_fit;
 pub mod device;
 pub mod io_board;
 pub mod packet;

@@ -17,7 +17,8 @@ use super::setting::Setting;
 use super::timer::work;
 use crate::record::{Figures, Series};
 
-const INPUT: ProbeOption = ProbeOption {
+/// The source of edges.
+pub const INPUT: ProbeOption = ProbeOption {
     name: "input",
     help: "Source of edges\n\
            generator: a thread on another CPU, every period; gpio:CHIP/LINE: rising edges with the kernel's \
@@ -25,14 +26,16 @@ const INPUT: ProbeOption = ProbeOption {
     default: Some("generator"),
     kind: OptionKind::Place,
 };
-const STIMULUS: ProbeOption = ProbeOption {
+/// Where a generator writes to.
+pub const STIMULUS: ProbeOption = ProbeOption {
     name: "stimulus",
     help: "PortAddress that the generator writes to\n\
            Needed when the input is at the other end of a cable, a FIFO or a socket.",
     default: None,
     kind: OptionKind::Place,
 };
-const DELAY: ProbeOption = ProbeOption {
+/// The chosen delay.
+pub const DELAY: ProbeOption = ProbeOption {
     name: "delay",
     help: "Delay from reading an edge to writing the answer",
     default: Some("200us"),
@@ -72,7 +75,11 @@ pub const READ_WRITE: Description = Description {
     },
 };
 
-fn check_delay(setting: &Setting, delay_ns: u64) -> Result<(), ProbeError> {
+/// Checks that a delay leaves time until the next edge.
+///
+/// # Errors
+/// [`ProbeError::DelayTooLong`].
+pub(crate) fn check_delay(setting: &Setting, delay_ns: u64) -> Result<(), ProbeError> {
     if delay_ns.saturating_add(setting.work_ns).saturating_mul(10)
         <= setting.period_ns.saturating_mul(9)
     {

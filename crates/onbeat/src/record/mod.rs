@@ -22,6 +22,7 @@
 //! Absent on purpose: anything that knows of HTML, of the command line, or of what a figure means
 //! (that is [`crate::report`]).
 
+mod boards;
 mod distribution;
 mod encoder;
 mod events;
@@ -49,6 +50,7 @@ mod window;
 mod words;
 mod writer_lock;
 
+pub use boards::{BoardAccount, ClockAccount, PtpAccount};
 pub use distribution::Distribution;
 pub use events::{EventNote, EventsLeftOut, MOST_OF_A_KIND};
 pub use exclusion::{Exclusion, ExclusionNote, Surrounding};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::boards::BoardAccount;
 use super::events::{EventNote, EventsLeftOut};
 use super::exclusion::ExclusionNote;
 use super::imported::Import;
@@ -56,6 +57,8 @@ pub enum Note {
     Exclusion(ExclusionNote),
     /// The packets of the run so far, device by device.
     Packets(Box<PacketAccount>),
+    /// The edges between two boards so far, and their clocks.
+    Boards(Box<BoardAccount>),
     /// A remark on the run.
     Remark(Remark),
     /// The closing line.
@@ -64,7 +67,7 @@ pub enum Note {
 
 impl Note {
     /// The kinds that this version knows.
-    pub const KINDS: [&str; 19] = [
+    pub const KINDS: [&str; 20] = [
         "run",
         "bench",
         "import",
@@ -82,6 +85,7 @@ impl Note {
         "events_left_out",
         "resume",
         "packets",
+        "boards",
         "remark",
         "end",
     ];

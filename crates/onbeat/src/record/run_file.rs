@@ -7,6 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::Deserializer;
 
+use super::boards::BoardAccount;
 use super::distribution::Distribution;
 use super::events::{EventNote, EventsLeftOut};
 use super::exclusion::ExclusionNote;
@@ -134,6 +135,8 @@ pub struct RunFile {
     pub events_left_out: EventsLeftOut,
     /// The packets, device by device; the last one counts.
     pub packets: Option<PacketAccount>,
+    /// The edges between two boards; the last one counts.
+    pub boards: Option<BoardAccount>,
     /// Remarks, as sentences.
     pub remarks: Vec<String>,
     /// Where the run was resumed.
@@ -396,6 +399,7 @@ impl Parser<'_> {
             Note::Event(event) => run.events.push(event),
             Note::EventsLeftOut(left_out) => run.events_left_out.add(&left_out),
             Note::Packets(packets) => run.packets = Some(*packets),
+            Note::Boards(boards) => run.boards = Some(*boards),
             Note::Remark(remark) => run.remarks.push(remark.sentence),
             Note::Seconds(seconds) => run.seconds.push(*seconds),
             Note::Trend(trend) => run.trends.push(*trend),
@@ -510,6 +514,7 @@ impl RunFile {
             events: Vec::new(),
             events_left_out: EventsLeftOut::default(),
             packets: None,
+            boards: None,
             remarks: Vec::new(),
             seconds: Vec::new(),
             resumes: Vec::new(),

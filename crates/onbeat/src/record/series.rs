@@ -65,6 +65,11 @@ pub enum Series {
     DeviceTime,
     /// Of a round trip: from the kernel's stamp of the receipt to the program.
     ReceivePath,
+    /// From the end of the first board's delay to the second board's taking the edge up: t_n of
+    /// Mossige, Sampath and Rao (2007), 4.1.3.
+    NetworkLatency,
+    /// From the end of the second board's delay to the end of its write.
+    OutputLatency,
 }
 
 impl Series {
@@ -80,7 +85,7 @@ impl Series {
     ];
 
     /// All of them: those of a cycle, then those of imported runs and of single probes.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 27] = [
         Self::ReleaseLatency,
         Self::WakeupLatency,
         Self::ObservedPeriod,
@@ -106,6 +111,8 @@ impl Series {
         Self::NetworkTime,
         Self::DeviceTime,
         Self::ReceivePath,
+        Self::NetworkLatency,
+        Self::OutputLatency,
     ];
 
     /// The `Tag=` of its lines in a run file, and its name everywhere else. Lines of
@@ -138,6 +145,8 @@ impl Series {
             Self::NetworkTime => "network_time",
             Self::DeviceTime => "device_time",
             Self::ReceivePath => "receive_path",
+            Self::NetworkLatency => "network_latency",
+            Self::OutputLatency => "output_latency",
         }
     }
 
@@ -176,6 +185,8 @@ impl Series {
             Self::NetworkTime => "network",
             Self::DeviceTime => "device",
             Self::ReceivePath => "receiver's stack",
+            Self::NetworkLatency => "board to board",
+            Self::OutputLatency => "output latency",
         }
     }
 

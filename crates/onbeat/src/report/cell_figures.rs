@@ -9,7 +9,7 @@ use super::probe_figures::{self, BySecond};
 use super::statistics::Statistics;
 use super::units::{Letters, count, listed, spoken, time_ns};
 use super::verdict::{self, Limit};
-use super::{answers, cause_counts, exclusions, import_notes, packets, remedies};
+use super::{answers, boards, cause_counts, exclusions, import_notes, packets, remedies};
 use crate::record::{
     Account, Cell, Interval, LoadEvent, LoadEventKind, Resume, RunFile, Series, SpikeNote,
 };
@@ -71,10 +71,12 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
         derived: [
             packets::sentences(run, &series),
             run.packets.as_ref().map(answers::sentences).unwrap_or_default(),
+            boards::sentences(run, &series),
             probe_figures::derived(run, &series),
         ]
         .concat(),
         packets: run.packets.clone(),
+        boards: run.boards.clone(),
         series,
         conclusions: None,
         notes,

@@ -63,6 +63,7 @@ mod analyses;
 pub mod answers;
 pub mod best;
 pub mod binomial;
+pub mod boards;
 mod bootstrap;
 pub mod by_load;
 mod cause_counts;

@@ -137,7 +137,9 @@ pub(super) fn derived(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> V
         ));
     }
 
-    if let (Some(chain), true) = (series.get(&Series::Chain), timing.period_ns > 0) {
+    if let (Some(chain), true) =
+        (series.get(&Series::Chain), timing.period_ns > 0 && run.boards.is_none())
+    {
         let cycles = |ns: f64| format!("{:.2}", ns / timing.period_ns as f64);
         sentences.push(format!(
             "From command to output in cycles of {}: {} at least, {} on average, {} at most, SD {}",

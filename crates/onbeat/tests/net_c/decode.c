@@ -8,6 +8,8 @@ static void print_body(uint8_t kind, const unsigned char *body)
     struct onbeat_actuator_feedback feedback;
     struct onbeat_io_command outputs;
     struct onbeat_io_feedback inputs;
+    struct onbeat_edge_command edge;
+    struct onbeat_edge_report report;
 
     switch (kind) {
     case ONBEAT_ACTUATOR_COMMAND:
@@ -27,6 +29,15 @@ static void print_body(uint8_t kind, const unsigned char *body)
         memcpy(&inputs, body, sizeof inputs);
         printf(" in=%u changed=%llu analogue=%g age=%u", inputs.digital_in, (unsigned long long)inputs.changed_ns[7],
                (double)inputs.analogue_v[15], inputs.command_age_us);
+        break;
+    case ONBEAT_EDGE_COMMAND:
+        memcpy(&edge, body, sizeof edge);
+        printf(" edge=%llu delay=%u", (unsigned long long)edge.edge_ns, edge.delay_ns);
+        break;
+    case ONBEAT_EDGE_REPORT:
+        memcpy(&report, body, sizeof report);
+        printf(" release=%llu state=%u written=%llu", (unsigned long long)report.release_ns, report.state,
+               (unsigned long long)report.written_ns);
         break;
     default:
         break;

@@ -58,6 +58,8 @@ pub(super) struct SocketCounters {
     pub(super) devices: Vec<DeviceCounters>,
     pub(super) foreign: AtomicU64,
     pub(super) unrecorded: AtomicU64,
+    /// Requests that came back unchanged, from a plain echo.
+    pub(super) unchanged: AtomicU64,
     /// Error number of the latest refused send; 0 for none.
     pub(super) refusal: AtomicU64,
 }

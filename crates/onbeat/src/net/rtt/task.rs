@@ -225,7 +225,9 @@ impl RoundTripTask {
             return add(&self.fates.counters.foreign, 1);
         };
         let device = usize::from(header.device);
-        let is_ours = header.kind == PacketKind::EchoAnswer
+        // A plain echo returns the request itself.
+        let is_unchanged = header.kind == PacketKind::EchoRequest;
+        let is_ours = (is_unchanged || header.kind == PacketKind::EchoAnswer)
             && header.session == self.session
             && self.targets.get(device).is_some_and(|(address, _)| Some(*address) == datagram.from);
         if !is_ours {
@@ -238,6 +240,7 @@ impl RoundTripTask {
                     self.missing = self.missing.saturating_sub(1);
                 }
                 self.count_answer(device, packet, (now, reordered));
+                add(&self.fates.counters.unchanged, u64::from(is_unchanged));
                 let parts = self.parts(&header, packet, datagram.stamp_ns, now);
                 self.fates.put(PacketFate {
                     device: Some(header.device),
@@ -268,7 +271,8 @@ impl RoundTripTask {
         received_stamp_ns: Option<u64>,
         now: Instant,
     ) -> Option<RoundTripParts> {
-        if !self.stamps || packet.stamp_ns == 0 {
+        // A plain echo states no time of its own, which would count as the network's.
+        if !self.stamps || packet.stamp_ns == 0 || header.kind == PacketKind::EchoRequest {
             return None;
         }
         let offset_ns = wall_offset_ns();

@@ -1,0 +1,127 @@
+//! Two boards in two network namespaces, the second one's monotonic clock shifted by a time
+//! namespace: an edge at the first becomes an output of the second.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+/// How far the second board's clock is ahead.
+const SHIFT_S: i64 = 100_000;
+const EDGES: u64 = 500;
+/// The second board waits for its interface, then runs; the first one connects both and measures.
+/// `$0` is onbeat, `$1` the shift, the rest the words behind `onbeat measure`.
+const BOARDS: &str = r#"
+shift_s=$1
+shift
+ip link set lo up
+unshare --net --time --monotonic "$shift_s" --fork --kill-child sh -c '
+    until ip address add 10.77.0.2/24 dev board 2>/dev/null; do sleep 0.02; done
+    ip link set lo up
+    ip link set board up
+    exec "$0" net board $TRANSMITTER --priority 0 --bind 10.77.0.2 --allow 10.77.0.0/24 --output "file:$1"' "$0" "$OUTPUT" &
+until [ "$(readlink /proc/$!/ns/net)" != "$(readlink /proc/$$/ns/net)" ]; do sleep 0.02; done
+ip link add first type veth peer name board netns $!
+ip address add 10.77.0.1/24 dev first
+ip link set first up
+"$0" measure "$@"
+"#;
+
+/// A group of processes that is ended with the test.
+struct Group(Child);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let group = format!("-{}", self.0.id());
+        let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+        let _ = self.0.wait();
+    }
+}
+
+/// Prints why, and returns false, where no namespaces can be created.
+fn can_build() -> bool {
+    let words = ["--net", "--time", "--fork", "ip", "link", "set", "lo", "up"];
+    let made = Command::new("unshare").args(words).output();
+    let can = made.is_ok_and(|output| output.status.success());
+    if !can {
+        println!(
+            "skipped: no network and time namespace can be created here; it takes root, unshare and ip"
+        );
+    }
+    can
+}
+
+/// Runs `onbeat measure` on the first board; returns what it printed.
+fn boards(out: &Path, transmitter: &str, words: &[&str]) -> Value {
+    let output = out.join("output");
+    let mut command = Command::new("unshare");
+    command.args(["--net", "sh", "-c", BOARDS, env!("CARGO_BIN_EXE_onbeat")]);
+    command.arg(SHIFT_S.to_string()).args(words).args(["--json", "--no-causes", "--out"]).arg(out);
+    command.env("ONBEAT_STATE_DIR", out.join("state")).env("OUTPUT", &output);
+    command.env("TRANSMITTER", transmitter);
+    let printed = std::fs::File::create(out.join("printed")).unwrap();
+    let errors = std::fs::File::create(out.join("errors")).unwrap();
+    command.stdin(Stdio::null()).stdout(printed).stderr(errors).process_group(0);
+    let mut group = Group(command.spawn().expect("unshare"));
+
+    let status = group.0.wait().unwrap();
+    drop(group);
+    let errors = std::fs::read_to_string(out.join("errors")).unwrap();
+    assert!(status.success(), "{status}: {errors}");
+    serde_json::from_str(&std::fs::read_to_string(out.join("printed")).unwrap()).expect("JSON")
+}
+
+#[test]
+fn an_edge_passes_two_boards_whose_clocks_differ_by_a_day() {
+    if !can_build() {
+        return;
+    }
+    let out = tempfile::tempdir().unwrap();
+    let edges = EDGES.to_string();
+    let mut words = vec!["chain", "--via", "udp:10.77.0.2:7471", "--period", "4ms"];
+    words.extend(["--count", &edges, "--priority", "0", "--on-overrun", "catch-up=1000"]);
+    let summary = boards(out.path(), "", &words);
+
+    let account = &summary["cells"][0]["boards"];
+    let count = |name: &str| account[name].as_u64().unwrap_or_else(|| panic!("{name}: {account}"));
+    assert_eq!((count("sent"), count("returned"), count("lost")), (EDGES, EDGES, 0), "{account}");
+    assert_eq!((count("unfitted"), count("write_failures")), (0, 0), "{account}");
+
+    // The file at the second board has a byte for each edge, in order.
+    let written = std::fs::read(out.path().join("output")).unwrap();
+    let expected: Vec<u8> = (0..EDGES).map(|edge| edge as u8).collect();
+    assert_eq!(written, expected);
+
+    // The truth is known to the nanosecond: both namespaces have one clock.
+    let clock = &account["clock"];
+    let offset_ns = clock["offset_ns"].as_i64().expect("an offset");
+    let bound_ns = clock["most_bound_ns"].as_u64().expect("a bound");
+    let error_ns = (offset_ns - SHIFT_S * 1_000_000_000).unsigned_abs();
+    assert!(error_ns <= bound_ns, "{error_ns} ns: {clock}");
+    assert!(summary.to_string().contains("t_n = t_rwn - t_rw"), "{summary}");
+}
+
+#[test]
+fn ptp4l_compares_the_clocks_beside_a_run_and_a_missing_transmitter_is_said() {
+    if !can_build() {
+        return;
+    }
+    if let Err(why) = Command::new("ptp4l").arg("-v").output() {
+        println!("skipped: ptp4l cannot be run ({why}); Debian package linuxptp");
+        return;
+    }
+    for (transmitter, is_locked) in [("--ptp board", true), ("", false)] {
+        let out = tempfile::tempdir().unwrap();
+        let mut words = vec!["chain", "--via", "udp:10.77.0.2:7471", "--ptp", "first"];
+        words.extend(["--period", "4ms", "--count", "100", "--priority", "0"]);
+        let summary = boards(out.path(), transmitter, &words);
+
+        let ptp = &summary["cells"][0]["boards"]["ptp"];
+        assert_eq!(ptp["is_locked"].as_bool(), Some(is_locked), "{ptp}");
+        assert_eq!(ptp["readings"].as_u64().is_some_and(|n| n > 0), is_locked, "{ptp}");
+        let said = if is_locked { "neither clock was set" } else { "the clocks were not locked" };
+        assert!(summary.to_string().contains(said), "{summary}");
+    }
+}

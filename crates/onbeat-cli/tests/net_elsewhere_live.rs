@@ -1,0 +1,118 @@
+//! Programs that are not onbeat at either end of a round trip: a plain client in Python, a plain echo.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
+
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+const PACKETS: u64 = 200;
+
+/// A program that is ended with the test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Starts a program; `None`, with a printed reason, when it is not installed.
+fn started(command: &mut Command, package: &str) -> Option<Ended> {
+    match command.stdout(Stdio::null()).stderr(Stdio::null()).spawn() {
+        Ok(child) => Some(Ended(child)),
+        Err(why) => {
+            println!("skipped: {command:?} cannot be run ({why}); Debian package {package}");
+            None
+        }
+    }
+}
+
+/// Sends bytes to a port until something comes back.
+fn await_echo(port: u16, bytes: &[u8]) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(("127.0.0.1", port)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let mut answer = [0; 2048];
+    while socket.send(bytes).and_then(|_| socket.recv(&mut answer)).is_err() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_plain_client_in_python_measures_a_device() {
+    let port = free_port();
+    let mut device = Command::new(env!("CARGO_BIN_EXE_onbeat"));
+    let device = started(device.args(["net", "device", "--port", &port.to_string()]), "onbeat");
+    let device = device.expect("onbeat");
+    let mut knock = [0; 56];
+    let header = onbeat::net::packet::WireHeader {
+        kind: onbeat::net::packet::PacketKind::EchoRequest,
+        device: 0,
+        sequence: 0,
+        sent_ns: 0,
+        received_ns: 0,
+        answered_ns: 0,
+        session: 1,
+        lifetime_us: 0,
+    };
+    header.write(&mut knock);
+    await_echo(port, &knock);
+
+    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/round_trip.py");
+    let mut python = Command::new("python3");
+    python.arg(client).args(["127.0.0.1", &port.to_string(), &PACKETS.to_string()]);
+    match python.output() {
+        Err(why) => println!("skipped: python3 cannot be run ({why}); Debian package python3"),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{said}{errors}");
+            assert!(said.starts_with(&format!("{PACKETS} answers of 200 bytes")), "{said}");
+        }
+    }
+    drop(device);
+}
+
+/// A UDP echo that knows no format.
+const ECHO: &str = "\
+import socket, sys
+plug = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+plug.bind(('127.0.0.1', int(sys.argv[1])))
+while True:
+    plug.sendto(*plug.recvfrom(2048))
+";
+
+#[test]
+fn a_plain_echo_answers_and_its_round_trips_are_whole() {
+    let port = free_port();
+    let mut python = Command::new("python3");
+    python.args(["-c", ECHO, &port.to_string()]);
+    let Some(echo) = started(&mut python, "python3") else { return };
+    await_echo(port, b"anything");
+
+    let out = tempfile::tempdir().unwrap();
+    let mut measure = Command::new(env!("CARGO_BIN_EXE_onbeat"));
+    measure.args(["measure", "rtt", "--to", &format!("127.0.0.1:{port}"), "--priority", "0"]);
+    // A stall of any length makes packets late here, and none lost.
+    measure.args(["--period", "5ms", "--for", "1s", "--lost-after", "60s", "--on-overrun"]);
+    measure.args(["catch-up=1000", "--no-causes", "--json", "--out"]).arg(out.path());
+    let output = measure.env("ONBEAT_STATE_DIR", out.path().join("state")).output().unwrap();
+    drop(echo);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let device = &summary["cells"][0]["packets"]["devices"][0];
+    let count = |name: &str| device[name].as_u64().unwrap_or_else(|| panic!("{name}: {device}"));
+    assert_eq!(count("scheduled"), PACKETS, "{device}");
+    assert_eq!(count("answered") + count("late") + count("unsent"), PACKETS, "{device}");
+    let text = summary.to_string();
+    assert!(text.contains("came back unchanged, from a plain echo"), "{text}");
+}
