@@ -71,7 +71,7 @@ const MAY_NAME: [(&str, &[&str]); 24] = [
             "onbeat",
         ],
     ),
-    ("crates/onbeat-lab/src/", &["onbeat_tune", "onbeat"]),
+    ("crates/onbeat-lab/src/", &["onbeat_rt", "onbeat_tune", "onbeat"]),
     ("crates/onbeat-c/src/", &["onbeat_rt", "onbeat_control", "onbeat"]),
     (
         "crates/onbeat-cli/src/",

@@ -129,6 +129,7 @@ const UNSAFE_FILES: [(&str, &str); 38] = [
     ("crates/onbeat/src/thread/usage.rs", "the kernel's counters of one thread"),
     ("crates/onbeat-tune/src/scheduling.rs", "policy of any thread"),
     ("crates/onbeat-rt/tests/ring_loom.rs", "the broken twin of the ring"),
+    ("crates/onbeat-lab/src/joined/page.rs", "a page of memory that host and guest share"),
     ("crates/onbeat-lab/src/net/namespace.rs", "a network namespace of a thread of its own"),
     ("crates/onbeat-lab/src/vm/process.rs", "what happens between fork and exec"),
     ("crates/onbeat-robot/tests/bus_interface.rs", "a network namespace of a thread's own"),
