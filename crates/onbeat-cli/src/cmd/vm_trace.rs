@@ -84,6 +84,9 @@ fn traced<C: VmClock>(
     joined.result.copy_log_to(&directory)?;
     let object = as_json(&joined);
     write(&directory.join("trace.json"), format!("{object:#}\n").as_bytes())?;
+    write(&directory.join("joined.perfetto-trace"), &joined.to_perfetto())?;
+    write(&directory.join("host.dat"), &joined.host_trace_dat())?;
+    write(&directory.join("guest.dat"), &joined.guest_trace_dat())?;
     joined.result.remove_directory()?;
 
     if options.json {
@@ -140,7 +143,13 @@ fn print<C: VmClock>(joined: &JoinedTrace<C>, directory: &Path) {
         say(Tone::Plain, "");
         say(Tone::Plain, table(&joined.spikes).to_text(columns()).trim_end());
     }
-    advise(Tone::Faint, &format!("the traces are in {}", directory.display()));
+    let shown = directory.display();
+    advise(
+        Tone::Faint,
+        &format!(
+            "both are in {shown}: joined.perfetto-trace for ui.perfetto.dev, host.dat and guest.dat for KernelShark and trace-cmd report"
+        ),
+    );
 }
 
 fn table(spikes: &[JoinedSpike]) -> Table {

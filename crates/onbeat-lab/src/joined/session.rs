@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use onbeat::cause::flight::PathSource;
-use onbeat::cause::{FlightRecorder, FlightSetting, Window};
+use onbeat::cause::perfetto::{self, GuestBesideHost, GuestSpike};
+use onbeat::cause::{Explanation, FlightRecorder, FlightSetting, Window, trace_dat};
 use onbeat::record::RunFile;
 use onbeat_tune::{CpuList, Journal, LiveHost, Purpose, UndoMode};
 
@@ -179,6 +180,58 @@ impl<C: VmClock> GuestTrace<'_, C> {
         let exchanges = clock.exchange(self.exchanges, stop).map_err(no_answer)?;
         clock.end();
         Ok(exchanges)
+    }
+}
+
+impl<C: VmClock> JoinedTrace<C> {
+    /// Returns a trace of both that ui.perfetto.dev opens.
+    #[must_use]
+    pub fn to_perfetto(&self) -> Vec<u8> {
+        let explained: Vec<(Explanation, Explanation)> = self
+            .spikes
+            .iter()
+            .map(|spike| [&spike.guest, &spike.host.causes])
+            .map(|both| both.map(|causes| Explanation::from_causes(causes.clone())).into())
+            .collect();
+        let both = self.spikes.iter().zip(&explained);
+        let spikes: Vec<GuestSpike<'_>> = both
+            .map(|(spike, (guest, host))| GuestSpike { facts: &spike.facts, guest, host })
+            .collect();
+        perfetto::write_joined(&GuestBesideHost {
+            host: &self.host,
+            kernel: &rustix::system::uname().release().to_string_lossy(),
+            vcpu: self.thread.tid,
+            guest: &self.guest_windows(),
+            spikes: &spikes,
+        })
+    }
+
+    /// Returns the host's events as a `trace.dat` file, which trace-cmd and KernelShark open.
+    #[must_use]
+    pub fn host_trace_dat(&self) -> Vec<u8> {
+        trace_dat::write(&self.host)
+    }
+
+    /// Returns the guest's events around its spikes as such a file, on the host's clock.
+    #[must_use]
+    pub fn guest_trace_dat(&self) -> Vec<u8> {
+        let mut windows = self.guest_windows().into_iter();
+        let first = windows.next().unwrap_or_default();
+        trace_dat::write(&windows.fold(first, spike::merged))
+    }
+
+    /// The windows of the guest's spikes, those that overlap as one.
+    fn guest_windows(&self) -> Vec<Window> {
+        let mut sorted: Vec<&Window> = self.spikes.iter().map(|spike| &spike.window).collect();
+        sorted.sort_by_key(|window| window.from);
+        let mut windows: Vec<Window> = Vec::new();
+        for window in sorted {
+            match windows.pop_if(|last| last.to >= window.from) {
+                Some(last) => windows.push(spike::merged(last, window.clone())),
+                None => windows.push(window.clone()),
+            }
+        }
+        windows
     }
 }
 

@@ -144,6 +144,32 @@ fn window_on_host(window: &Window, relation: &ClockRelation) -> Window {
     moved
 }
 
+/// Two windows of the guest as one; an event that is in both is once in it.
+pub(super) fn merged(first: Window, second: Window) -> Window {
+    let mut both = first;
+    both.from = both.from.min(second.from);
+    both.to = both.to.max(second.to);
+    both.functions.extend(second.functions);
+    both.lost.extend(second.lost);
+    for cpu in second.cpus {
+        match both.cpus.iter_mut().find(|known| known.cpu == cpu.cpu) {
+            None => both.cpus.push(cpu),
+            Some(known) => {
+                let is_known = |event: &TraceEvent| {
+                    let first = known.events.partition_point(|other| other.at < event.at);
+                    let same = known.events[first..].iter();
+                    same.take_while(|other| other.at == event.at).any(|other| other == event)
+                };
+                let new: Vec<TraceEvent> =
+                    cpu.events.into_iter().filter(|event| !is_known(event)).collect();
+                known.events.extend(new);
+                known.events.sort_by_key(|event| event.at);
+            }
+        }
+    }
+    both
+}
+
 /// An event whose fields hold instants too.
 fn on_host(what: KernelEvent, relation: &ClockRelation) -> KernelEvent {
     let moved = |instant| relation.to_host(instant);

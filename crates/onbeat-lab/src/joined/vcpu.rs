@@ -44,12 +44,14 @@ impl HostShare {
             end: to,
             tid: thread.tid,
             cpu: thread.cpu,
+            prio: priority(host, thread.tid),
             ..SpikeFacts::default()
         };
         let mut share = Self::default();
         for cause in explain(&facts, host, &Counters::default()).causes {
             match cause.kind {
-                CauseKind::OwnOverrun => share.ran_ns += cause.ns,
+                // How long a page fault takes is not in the events.
+                CauseKind::OwnOverrun | CauseKind::PageFault => share.ran_ns += cause.ns,
                 CauseKind::OwnWait | CauseKind::LockWait => share.halted_ns += cause.ns,
                 _ => share.causes.push(cause),
             }
@@ -57,6 +59,21 @@ impl HostShare {
         share
     }
 }
+
+/// Returns the kernel's priority of a thread as its switches show it; that of an ordinary thread
+/// without one.
+fn priority(host: &Window, tid: u32) -> i32 {
+    let events = host.cpus.iter().flat_map(|cpu| &cpu.events);
+    let shown = events.filter_map(|event| match event.what {
+        KernelEvent::Switch { prev, .. } if prev.tid == tid => Some(prev.prio),
+        KernelEvent::Switch { next, .. } if next.tid == tid => Some(next.prio),
+        _ => None,
+    });
+    shown.last().unwrap_or(ORDINARY)
+}
+
+/// The kernel's priority of an ordinary thread.
+const ORDINARY: i32 = 120;
 
 /// A stretch of time in which a virtual CPU had no CPU of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
