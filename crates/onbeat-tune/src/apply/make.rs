@@ -273,19 +273,30 @@ impl<'a> StepMaker<'a> {
         let task = self.resolver.plan.task.ok_or("the plan names no thread of a loop")?;
         let rt =
             crate::cpu_list::CpuList::parse_list(&step.new).map_err(|error| error.to_string())?;
-        let request =
-            ShieldRequest { rt, free: vec![Free::Thread(task)], scope: self.resolver.scope };
-
         let host = self.host();
+        let free = vec![loop_of(host, task)];
+        let request = ShieldRequest { rt, free, scope: self.resolver.scope };
         let raised = Shield::prepare_as(host, self.journal, &request)
             .and_then(|mut shield| shield.raise(host, self.journal));
         let report = raised.map_err(|error| error.to_string())?;
-        let refused =
-            report.left.iter().map(|left| format!("{}: {}", left.comm, left.reason)).collect();
+        let left = report.left.iter().map(|left| format!("{}: {}", left.comm, left.reason));
+        let no_partition = Some(&report.partition).filter(|note| note.starts_with("no partition"));
+        let less = no_partition.into_iter().chain(&report.notes).cloned();
+        let refused = left.chain(less).collect();
         Ok(StepOutcome::Changed {
             settings: report.tasks_moved + report.tasks_held + report.irqs_moved,
             refused,
         })
+    }
+}
+
+/// The loop of a task: its process where it has no other thread, since only whole processes get a
+/// partition.
+fn loop_of(host: &dyn HostFiles, task: i32) -> Free {
+    let pid = tasks::task(host, task).map_or(task, |found| found.pid);
+    match tasks::threads(host, pid).as_slice() {
+        [only] if only.id.tid == task => Free::Process(pid),
+        _ => Free::Thread(task),
     }
 }
 
