@@ -1,5 +1,5 @@
-//! The shield as a step of a plan: a loop of a whole process gets a partition, any other is told why
-//! it has none.
+//! The shield as a step of a plan: a loop of a whole process gets a partition; for any other the
+//! outcome says why it has none.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod tune_fake;
@@ -60,7 +60,7 @@ fn a_loop_that_is_its_process_gets_a_partition() {
 }
 
 #[test]
-fn a_loop_in_a_process_with_other_threads_is_told_that_it_has_no_partition() {
+fn for_a_loop_in_a_process_with_other_threads_the_outcome_says_why_it_has_no_partition() {
     let (refused, partition) = applied(LOOP);
     assert_eq!(partition, "member");
     let reason = "no partition: the loop's process has other threads too";

@@ -112,37 +112,14 @@ fn cause_words(cause: &JoinedCause) -> String {
 }
 
 fn print<C: VmClock>(joined: &JoinedTrace<C>, directory: &Path) {
-    let time = |ns| time_ns(ns, letters());
-    let relation = &joined.relation;
-    let (check, exchanges) = (&joined.check, count(relation.exchanges as u64));
-    let lines = [
-        format!(
-            "{}: {} spikes, {} of them with events ({} clock: no latencies are printed)",
-            joined.result.release,
-            count(joined.all_spikes as u64),
-            count(joined.spikes.len() as u64),
-            C::NAME
-        ),
-        format!(
-            "Clocks: the guest's instants are known within {}, from {exchanges} exchanges of at least {}; {} of them contradict",
-            time(relation.width_ns()),
-            time(relation.least_delay_ns),
-            count(joined.violated_exchanges as u64),
-        ),
-        format!(
-            "Check: of {} events of the guest, {} happened while its virtual CPU had no CPU here",
-            count(check.events as u64),
-            count(check.violations as u64)
-        ),
-        if C::NAME == "real" { NO_KVM_EVENTS } else { NO_EXITS }.to_owned(),
-    ];
-    for line in lines {
+    for line in sentences(joined) {
         say(Tone::Plain, &wrapped(&line, columns()));
     }
     if !joined.spikes.is_empty() {
         say(Tone::Plain, "");
         say(Tone::Plain, table(&joined.spikes).to_text(columns()).trim_end());
     }
+
     let shown = directory.display();
     advise(
         Tone::Faint,
@@ -150,6 +127,36 @@ fn print<C: VmClock>(joined: &JoinedTrace<C>, directory: &Path) {
             "both are in {shown}: joined.perfetto-trace for ui.perfetto.dev, host.dat and guest.dat for KernelShark and trace-cmd report"
         ),
     );
+}
+
+/// What was traced, how well the clocks are joined, and what is missing.
+fn sentences<C: VmClock>(joined: &JoinedTrace<C>) -> [String; 4] {
+    let time = |ns| time_ns(ns, letters());
+    let number = |count_of: usize| count(count_of as u64);
+    let relation = &joined.relation;
+    let run = format!(
+        "{}: {} spikes, {} of them with events ({} clock: no latencies are printed)",
+        joined.result.release,
+        number(joined.all_spikes),
+        number(joined.spikes.len()),
+        C::NAME
+    );
+
+    let clocks = format!(
+        "Clocks: the guest's instants are known within {}, from {} exchanges of at least {}; {} of them contradict",
+        time(relation.width_ns()),
+        number(relation.exchanges),
+        time(relation.least_delay_ns),
+        number(joined.violated_exchanges),
+    );
+    let check = format!(
+        "Check: of {} events of the guest, {} happened while its virtual CPU had no CPU here",
+        number(joined.check.events),
+        number(joined.check.violations)
+    );
+
+    let exits = if C::NAME == "real" { NO_KVM_EVENTS } else { NO_EXITS };
+    [run, clocks, check, exits.to_owned()]
 }
 
 fn table(spikes: &[JoinedSpike]) -> Table {
@@ -169,6 +176,7 @@ fn table(spikes: &[JoinedSpike]) -> Table {
         .collect(),
         begins_group: false,
     };
+
     let columns = vec![
         Column::figures("spike"),
         Column::figures("ran"),

@@ -175,7 +175,8 @@ fn on_host(what: KernelEvent, relation: &ClockRelation) -> KernelEvent {
     let moved = |instant| relation.to_host(instant);
     match what {
         KernelEvent::TimerStart { timer, function, expires, softexpires } => {
-            let (expires, softexpires) = (moved(expires), moved(softexpires));
+            let expires = moved(expires);
+            let softexpires = moved(softexpires);
             KernelEvent::TimerStart { timer, function, expires, softexpires }
         }
         KernelEvent::TimerExpireEntry { timer, function, now } => {

@@ -221,7 +221,8 @@ impl EventRecord {
     fn format(&self, id: u16) -> String {
         let mut at = COMMON_BYTES;
         let mut fields = String::new();
-        let (mut conversions, mut arguments) = (Vec::new(), String::new());
+        let mut conversions = Vec::new();
+        let mut arguments = String::new();
         for (name, value) in &self.fields {
             at = at.next_multiple_of(value.alignment());
             let (kind, conversion, signed) = value.words();
