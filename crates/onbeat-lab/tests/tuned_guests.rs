@@ -74,7 +74,7 @@ fn assert_applied_and_undone(result: &GuestResult<Free>) {
     let lists: Vec<&str> =
         cpus.lines().filter_map(|line| line.split_once('\t')).map(|(_, list)| list).collect();
     assert_eq!(lists, ["0-1", "0"], "{cpus}");
-    // The loop is its whole process, and the fair server was set before its CPU was in a partition.
+    // The loop is its whole process, and without a limit of real time the fair server can be set.
     let partition = text(result, "partition");
     assert_eq!(partition.lines().collect::<Vec<_>>(), ["isolated", "0"], "{applied}");
     assert_eq!(text(result, "difference"), "");
@@ -116,8 +116,11 @@ fn boot_parameters_and_a_shield_are_applied_checked_after_a_reboot_and_undone() 
     }
     assert_applied_and_undone(&third);
     // In a shield's partition the kernel refuses the fair server, and a plan says so beforehand.
-    println!("by hand: {}", text(&third, "busy"));
     assert!(text(&third, "busy").contains("busy"), "{}", text(&third, "busy"));
+    // Not every kernel refuses it alone.
+    let alone = text(&third, "alone");
+    println!("alone: {alone}");
+    assert!(!alone.contains("busy") || alone.contains("apply sched.rt_runtime with it"), "{alone}");
     let refused = text(&third, "refused.json");
     assert!(refused.contains("is in a cpuset partition"), "{refused}");
 }

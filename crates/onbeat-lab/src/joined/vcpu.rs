@@ -64,12 +64,12 @@ impl HostShare {
 /// without one.
 fn priority(host: &Window, tid: u32) -> i32 {
     let events = host.cpus.iter().flat_map(|cpu| &cpu.events);
-    let shown = events.filter_map(|event| match event.what {
+    let mut shown = events.filter_map(|event| match event.what {
         KernelEvent::Switch { prev, .. } if prev.tid == tid => Some(prev.prio),
         KernelEvent::Switch { next, .. } if next.tid == tid => Some(next.prio),
         _ => None,
     });
-    shown.last().unwrap_or(ORDINARY)
+    shown.next_back().unwrap_or(ORDINARY)
 }
 
 /// The kernel's priority of an ordinary thread.

@@ -26,7 +26,7 @@ settings() {
     find $groups -name 'cpuset.*' -o -name cgroup.subtree_control -o -name cgroup.type | sort |
         xargs grep -H '' /dev/null 2> /dev/null || true
     grep -H '' /proc/irq/*/smp_affinity_list /proc/irq/default_smp_affinity /proc/sys/kernel/timer_migration \
-        /sys/devices/virtual/workqueue/cpumask $fair
+        /sys/devices/virtual/workqueue/cpumask /proc/sys/kernel/sched_rt_runtime_us $fair
     for task in $loop $other; do
         grep -H '^Cpus_allowed_list:' /proc/$task/status
         grep -H '' /proc/$task/cgroup
@@ -37,7 +37,7 @@ sleep 100000 & loop=$!
 sleep 100000 & other=$!
 
 apply() {
-    onbeat tune apply shield.cpuset_v2 sched.fair_server timer.migration irq.default wq.unbound --cpus 1 --polls --task $loop --yes --json
+    onbeat tune apply shield.cpuset_v2 sched.fair_server sched.rt_runtime timer.migration irq.default wq.unbound --cpus 1 --polls --task $loop --yes --json
 }
 
 cpus() {
@@ -56,8 +56,10 @@ apply_and_undo() {
     diff /tmp/before /tmp/after > /out/difference || true
 }
 
-# The shield alone, and the fair server of its CPU beside it: by a plan, and by hand.
+# The fair server without the tuning that goes with it: alone, and beside a shield by a plan and by hand.
 fair_server_in_a_shield() {
+    onbeat tune apply sched.fair_server --cpus 1 --polls --yes > /dev/null 2> /out/alone || true
+    onbeat tune undo > /dev/null
     onbeat tune apply shield.cpuset_v2 --cpus 1 --task $loop --yes --json > /dev/null
     onbeat tune plan sched.fair_server --cpus 1 --polls --json > /out/refused.json || true
     sh -c "echo 0 > $fair" 2> /out/busy || true

@@ -211,7 +211,7 @@ impl<'a> StepMaker<'a> {
                 Err(error) if is_refusable(intent, &error) => {
                     refused.push(format!("{}: {error}", intent.key.name()));
                 }
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(answer(intent, &error)),
             }
         }
 
@@ -314,6 +314,19 @@ const fn has_one_setting(step: &PlanStep) -> bool {
         | StepTarget::Held { .. }
         | StepTarget::Boot {} => false,
     }
+}
+
+/// The kernel's answer, with what it takes where that is known; see `plan/partition.rs`.
+fn answer(intent: &Intent, error: &io::Error) -> String {
+    let is_busy = Errno::from_io_error(error) == Some(Errno::BUSY);
+    let is_fair_server =
+        matches!(&intent.key, Key::File { path, .. } if path.contains("/sched/fair_server/"));
+    if !is_busy || !is_fair_server {
+        return error.to_string();
+    }
+    format!(
+        "{error}; the kernel accepts it while kernel.sched_rt_runtime_us is -1: apply sched.rt_runtime with it"
+    )
 }
 
 /// Whether one refusal among many is normal: interrupts that the kernel places itself, kernel

@@ -127,7 +127,7 @@ impl PlanDraft<'_> {
         let by_hand = finding.fix.clone();
         let made = match &verdict {
             CheckVerdict::Unknown(reason) => Err(StepError(format!("not known: {reason}"))),
-            _ => match partition::refusal(&record.id, self.survey) {
+            _ => match partition::refusal(&record.id, &self.steps, self.survey) {
                 Some(reason) => Err(StepError(reason)),
                 None => steps::of(record, self.survey),
             },

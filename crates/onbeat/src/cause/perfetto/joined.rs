@@ -55,13 +55,15 @@ pub fn write_joined(both: &GuestBesideHost<'_>) -> Vec<u8> {
     trace.packet(
         ProtobufMessage::new().message(SYSTEM_INFO, &ProtobufMessage::new().message(1, &release)),
     );
-    for cpu in &both.host.cpus {
+    // The viewer takes a switch from a thread that did not run for an error.
+    let host = both.host.completed();
+    for cpu in &host.cpus {
         trace.scheduler(cpu.cpu, &cpu.events);
-        trace.interrupts(cpu.cpu, &cpu.events, both.host);
+        trace.interrupts(cpu.cpu, &cpu.events, &host);
     }
 
     trace.track(VCPU, "virtual CPU 0 on the host");
-    trace.virtual_cpu(both);
+    trace.virtual_cpu(&host, both.vcpu);
     trace.track(GUEST_LOOP, "guest: the loop");
     trace.track(BY_GUEST, "guest: cause of latency");
     trace.track(BY_HOST, "host: cause of the guest's latency");
@@ -71,8 +73,8 @@ pub fn write_joined(both: &GuestBesideHost<'_>) -> Vec<u8> {
 }
 
 impl Trace {
-    fn virtual_cpu(&mut self, both: &GuestBesideHost<'_>) {
-        for span in loop_spans(both.host, both.vcpu, None) {
+    fn virtual_cpu(&mut self, host: &Window, vcpu: u32) {
+        for span in loop_spans(host, vcpu, None) {
             let name = match span.state {
                 LoopState::Running => "runs",
                 LoopState::Ready => "kept off its CPU",
