@@ -52,9 +52,12 @@ fn hog(thread: VcpuThread, cpu: u32) -> Injector {
 fn traced(lab: &TestLab) -> (JoinedTrace<Free>, Log) {
     let cpu = onbeat::host::online_cpus().last().copied().expect("a CPU");
     let state = tempfile::tempdir().expect("a directory");
-    let words = "measure latency --period 4ms --for 6s --spikes-over 5ms";
+    let words = "measure latency --period 4ms --for 12s --spikes-over 5ms";
     let mut guest = lab.guest(RT, Free);
     guest.niceness = 0;
+    // It polls when idle, so that its virtual CPU always wants to run: what the hog has is taken
+    // from it.
+    guest.kernel_arguments = vec!["idle=poll".to_owned()];
     let trace = GuestTrace {
         guest: &guest,
         work: &lab.work,

@@ -69,11 +69,11 @@ fn assert_applied_and_undone(result: &GuestResult<Free>) {
     }
     let ids: Vec<&Value> = applied["steps"].as_array().into_iter().flatten().collect();
     assert!(ids.iter().any(|step| step["id"] == "shield.cpuset_v2"), "{applied}");
-    // The loop keeps both CPUs, the other program only the one that is not shielded.
+    // The loop has the CPU of its partition, the other program the one that is not shielded.
     let cpus = text(result, "applied");
     let lists: Vec<&str> =
         cpus.lines().filter_map(|line| line.split_once('\t')).map(|(_, list)| list).collect();
-    assert_eq!(lists, ["0-1", "0"], "{cpus}");
+    assert_eq!(lists, ["1", "0"], "{cpus}");
     // The loop is its whole process, and without a limit of real time the fair server can be set.
     let partition = text(result, "partition");
     assert_eq!(partition.lines().collect::<Vec<_>>(), ["isolated", "0"], "{applied}");

@@ -4,7 +4,7 @@
 //! are rebuilt the sum begins at 0, without the servers; a change of one then looks like more than
 //! the domain has, and is refused with EBUSY (`__dl_overflow` in kernel/sched/deadline.c). Domains are
 //! rebuilt for a partition, and in some 6.12 even when `sched_rt_runtime_us` is read (6.12.117, tried
-//! in a guest). While that setting is -1 there is no limit, and nothing is refused.
+//! in a guest). While that setting is -1 nothing is limited, and nothing is refused.
 
 use super::PlanStep;
 use crate::catalogue::survey::Survey;
