@@ -19,6 +19,7 @@ tshark:tshark:reading packets as Wireshark does
 mvn:maven:reading run files with Java
 node:nodejs:the page
 npm:npm:the page
+trace-cmd:trace-cmd:reading trace.dat files
 chromium:chromium:looking at the page
 python3 -c 'import ensurepip':python3-venv:reading spikes and exports with Python"
 # busybox must be static: it is the first program of the guests

@@ -75,7 +75,7 @@ const REASON_WITHIN: usize = 6;
 
 /// Files that may contain `unsafe`, with its purpose: what neither the standard library nor rustix
 /// offers safely.
-const UNSAFE_FILES: [(&str, &str); 38] = [
+const UNSAFE_FILES: [(&str, &str); 39] = [
     ("crates/onbeat-c/src/last_error.rs", "names of functions that C calls"),
     ("crates/onbeat-c/src/ring.rs", "pointers that C hands over"),
     ("crates/onbeat-c/src/run_loop.rs", "pointers that C hands over"),
@@ -129,6 +129,7 @@ const UNSAFE_FILES: [(&str, &str); 38] = [
     ("crates/onbeat/src/thread/usage.rs", "the kernel's counters of one thread"),
     ("crates/onbeat-tune/src/scheduling.rs", "policy of any thread"),
     ("crates/onbeat-rt/tests/ring_loom.rs", "the broken twin of the ring"),
+    ("crates/onbeat-lab/src/joined/page.rs", "a page of memory that host and guest share"),
     ("crates/onbeat-lab/src/net/namespace.rs", "a network namespace of a thread of its own"),
     ("crates/onbeat-lab/src/vm/process.rs", "what happens between fork and exec"),
     ("crates/onbeat-robot/tests/bus_interface.rs", "a network namespace of a thread's own"),

@@ -5,7 +5,7 @@ use crate::source::{Source, code_without_tests, paths};
 use crate::{catches, holds, rust_below};
 
 /// Folder, and its modules from the innermost on. A module with files of its own counts as one.
-const ORDER: [(&str, &str); 21] = [
+const ORDER: [(&str, &str); 22] = [
     ("crates/onbeat-rt/src/", "frame latest broadcast ring time sample sys wait cycle edge_loop"),
     (
         "crates/onbeat-tune/src/",
@@ -80,6 +80,7 @@ const ORDER: [(&str, &str); 21] = [
         "crates/onbeat-robot/src/probe/",
         "devices error event_channel bus prediction reaction chain sharing",
     ),
+    ("crates/onbeat-lab/src/joined/", "page exchange relation vcpu error spike session"),
     ("crates/onbeat-c/src/", "last_error ring run_loop"),
     (
         "crates/onbeat-gateway/src/",

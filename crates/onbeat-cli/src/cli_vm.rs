@@ -40,6 +40,12 @@ const LAB_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   loads = [\"idle\", \"cpu=50%\"]
   seeds = 10";
 
+const TRACE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  sudo onbeat vm trace linux-image-rt-amd64 --cpu 1
+      a loop of 5 ms in a guest on CPU 1; what the host did at each spike
+  sudo onbeat vm trace linux-image-rt-amd64 -- measure latency --for 20s --spikes-over 2ms
+      another measurement";
+
 const REPLAY_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat vm replay kernels.toml
       after `onbeat vm lab kernels.toml`: the largest latency of all
@@ -83,6 +89,13 @@ pub(crate) enum Vm {
     /// Experimental: tried on two guests.
     #[command(before_help = REPLAY_EXAMPLES, after_help = REPLAY_STATUSES)]
     Replay(VmReplayOptions),
+    /// Trace a guest and this machine on one clock
+    ///
+    /// The guest measures and records its spikes; this machine records the thread of its virtual
+    /// CPU. Each spike gets the causes of both. Writes files for ui.perfetto.dev, trace-cmd and
+    /// KernelShark.
+    #[command(before_help = TRACE_EXAMPLES)]
+    Trace(Box<VmTraceOptions>),
     /// Measure what each tuning of this machine does to a guest
     ///
     /// Stages are the kernel command line, settings of this machine, and QEMU; the firmware is
@@ -254,6 +267,50 @@ pub(crate) struct VmReplayOptions {
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) stock: StockOptions,
+}
+
+/// The clock of a guest whose host is traced too: it runs while the host does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TraceClock {
+    Real,
+    Free,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VmTraceOptions {
+    #[command(flatten)]
+    pub(crate) kernel: KernelOptions,
+    /// Clock of the guest: KVM, or software emulation
+    #[arg(long, value_enum, default_value_t = TraceClock::Free, value_name = "CLOCK")]
+    pub(crate) clock: TraceClock,
+    /// Host CPU for the virtual CPU [default: any]
+    ///
+    /// QEMU's other threads run on the other CPUs then.
+    #[arg(long, value_name = "N")]
+    pub(crate) cpu: Option<u32>,
+    /// Memory of the guest in MiB
+    #[arg(long, default_value_t = 512, value_name = "MIB", value_parser = clap::value_parser!(u32).range(64..))]
+    pub(crate) memory: u32,
+    /// Words for the guest's kernel command line
+    #[arg(long, default_value = "", value_name = "WORDS", allow_hyphen_values = true)]
+    pub(crate) append: String,
+    /// Time limit of the guest, by this machine's clock
+    #[arg(long, default_value = "5m", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) limit: u64,
+    /// Exchanges of clocks before and after the measurement
+    #[arg(long, default_value_t = onbeat_lab::joined::EXCHANGES, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=100_000))]
+    pub(crate) exchanges: u64,
+    /// Directory for traces, a directory each
+    #[arg(long, default_value = "onbeat-vm", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) out: PathBuf,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Job: a measurement with its options [default: measure latency]
+    #[arg(last = true, value_name = "JOB")]
+    pub(crate) job: Vec<String>,
     #[command(flatten)]
     pub(crate) stock: StockOptions,
 }

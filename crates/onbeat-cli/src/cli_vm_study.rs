@@ -139,6 +139,9 @@ pub(crate) struct VmAnswerOptions {
     /// CPU of the program
     #[arg(long, value_name = "N")]
     pub(crate) cpu: Option<u32>,
+    /// Answer with this guest's clock, by shared memory
+    #[arg(long, conflicts_with = "port")]
+    pub(crate) clock: bool,
 }
 
 fn cpus(text: &str) -> Result<CpuList, String> {

@@ -22,8 +22,9 @@
 //! # Ok::<(), onbeat_lab::vm::VmError>(())
 //! ```
 //!
-//! Guests are in [`vm`], the staged study of a host for them in [`study`], networks in namespaces in [`net`]. The crate prints nothing and downloads nothing that it is not asked to.
+//! Guests are in [`vm`], the staged study of a host for them in [`study`], traces of host and guest on one clock in [`joined`], networks in namespaces in [`net`]. The crate prints nothing and downloads nothing that it is not asked to.
 
+pub mod joined;
 pub mod net;
 pub mod study;
 mod toml_file;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use onbeat_lab::vm::{
     Accelerator, Free, Guest, Initramfs, Job, Kernel, LabEvent, LabResults, Laboratory,
-    LatencyTest, Matrix, Repetition, Virtual, VmError, WorkDirectory, choose_accelerator,
+    LatencyTest, Matrix, PathPart, Repetition, Virtual, VmError, WorkDirectory, choose_accelerator,
 };
 
 use test_lab::{BUSYBOX, HostLoad, RT, STOCK, TestLab, loaded, packages};
@@ -153,6 +153,37 @@ fn a_laboratory_resumes_after_a_stop_and_sends_the_same_bytes_twice() {
     assert_eq!((&*rt.cell.kernel, rt.guests), ("rt", 2));
     assert!(stock.figures.max_ratio(&rt.figures) > 5.0, "{cells:?}");
     assert!(stock.worst.join("command").exists());
+}
+
+#[test]
+fn the_worst_experiment_is_replayed_with_the_same_bytes_and_its_path_adds_up() {
+    let Some(lab) = TestLab::open() else { return };
+    let out = tempfile::tempdir().expect("a directory");
+    let laboratory = Laboratory {
+        work: &lab.work,
+        out: out.path(),
+        boots: vec![lab.boot(&lab.kernel(RT))],
+        jobs: 1,
+        niceness: 19,
+        repetition: Repetition::Reuse,
+    };
+    let text = format!(
+        "kernels = [{{ name = \"rt\", package = \"{RT}\" }}]\n\
+         loads = [{{ name = \"writer\", load = \"{}\" }}]\nduration_ms = 1000\nseeds = 1\n",
+        LatencyTest::WRITER
+    );
+    let matrix = Matrix::from_toml(&text, Path::new(".")).expect("a matrix");
+    let clock = |seed| Virtual { shift: 3, seed };
+    let stop = AtomicBool::new(false);
+    laboratory.conduct(&matrix, clock, &stop, &mut |_| ()).expect("results");
+
+    let (stored, replay) = laboratory.replay(&matrix, clock, None, &stop).expect("a replay");
+    assert!(replay.is_same, "the trace has changed the guest");
+    assert_eq!((stored.cell.kernel.as_str(), stored.seed), ("rt", 1));
+    let path = &replay.path;
+    assert_eq!(path.interrupt_ns + path.blocked_ns + path.switch_ns, path.length_ns);
+    let sum = |parts: &[PathPart]| parts.iter().map(|part| part.ns).sum::<u64>();
+    assert_eq!((sum(&path.blocked), sum(&path.functions)), (path.blocked_ns, path.length_ns));
 }
 
 #[test]

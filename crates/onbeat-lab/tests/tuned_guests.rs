@@ -19,8 +19,8 @@ const RT: &str = "linux-image-6.12-rt-amd64";
 const STEPS: &[u8] = include_bytes!("tuned_guests/steps.sh");
 /// Files of a guest for the next boot.
 const MACHINE: &str = "machine.tar";
-/// The other two, nohz_full and rcu_nocbs, are unknown to `tune check` on this kernel, in effect or not.
-const BOOT_IDS: [&str; 1] = ["shield.isolcpus"];
+/// The third, rcu_nocbs, needs the kernel's build configuration, which a guest does not have.
+const BOOT_IDS: [&str; 2] = ["shield.isolcpus", "shield.nohz_full"];
 
 /// Boots a guest with the files and the kernel parameters of the one before.
 fn boot(lab: &TestLab, name: &str, before: Option<&GuestResult<Free>>) -> GuestResult<Free> {
@@ -69,11 +69,14 @@ fn assert_applied_and_undone(result: &GuestResult<Free>) {
     }
     let ids: Vec<&Value> = applied["steps"].as_array().into_iter().flatten().collect();
     assert!(ids.iter().any(|step| step["id"] == "shield.cpuset_v2"), "{applied}");
-    // The loop keeps both CPUs, the other program only the one that is not shielded.
+    // The loop has the CPU of its partition, the other program the one that is not shielded.
     let cpus = text(result, "applied");
     let lists: Vec<&str> =
         cpus.lines().filter_map(|line| line.split_once('\t')).map(|(_, list)| list).collect();
-    assert_eq!(lists, ["0-1", "0"], "{cpus}");
+    assert_eq!(lists, ["1", "0"], "{cpus}");
+    // The loop is its whole process, and without a limit of real time the fair server can be set.
+    let partition = text(result, "partition");
+    assert_eq!(partition.lines().collect::<Vec<_>>(), ["isolated", "0"], "{applied}");
     assert_eq!(text(result, "difference"), "");
 }
 
@@ -112,4 +115,12 @@ fn boot_parameters_and_a_shield_are_applied_checked_after_a_reboot_and_undone() 
         assert_ne!(verdict(&third, id), "good", "{id}");
     }
     assert_applied_and_undone(&third);
+    // In a shield's partition the kernel refuses the fair server, and a plan says so beforehand.
+    assert!(text(&third, "busy").contains("busy"), "{}", text(&third, "busy"));
+    // Not every kernel refuses it alone.
+    let alone = text(&third, "alone");
+    println!("alone: {alone}");
+    assert!(!alone.contains("busy") || alone.contains("apply sched.rt_runtime with it"), "{alone}");
+    let refused = text(&third, "refused.json");
+    assert!(refused.contains("is in a cpuset partition"), "{refused}");
 }

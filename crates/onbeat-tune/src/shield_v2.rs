@@ -11,8 +11,8 @@
 //! `validate_change` in kernel/cgroup/cpuset.c). A partition takes its CPUs from such groups
 //! without a write to them; where there is none, their tasks are kept off one by one.
 //!
-//! On 6.12 the fair server of a CPU cannot be changed while it is in a partition (EBUSY): set it
-//! before the shield is raised and restore it after.
+//! The fair server of a CPU cannot be changed while it is in a partition (EBUSY), unless
+//! `sched_rt_runtime_us` is -1 (`plan/partition.rs`).
 
 use super::affinity::Affinities;
 use super::change::{CgroupVersion, Hierarchy, Intent, Key, Kind};

@@ -57,6 +57,7 @@ mod vm_replay;
 mod vm_run;
 mod vm_study;
 mod vm_threads;
+mod vm_trace;
 mod whole;
 
 use onbeat::host;

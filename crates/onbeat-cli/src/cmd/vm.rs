@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use onbeat_lab::joined::JoinError;
 use onbeat_lab::vm::{
     BootImage, CANARY_LIMIT, Initramfs, Kernel, MatrixError, PackageSource, Real, VmError,
     WorkDirectory, choose_accelerator,
@@ -10,6 +11,7 @@ use onbeat_lab::vm::{
 
 use super::{
     ExitVerdict, Failure, vm_lab, vm_lint, vm_list, vm_replay, vm_run, vm_study, vm_threads,
+    vm_trace,
 };
 use crate::cli_vm::{KernelOptions, StockOptions, Vm, VmBuildOptions};
 use crate::term::{Tone, advise, say};
@@ -19,6 +21,12 @@ use crate::term::{Tone, advise, say};
 pub(crate) enum VmFailure {
     #[error(transparent)]
     Vm(#[from] VmError),
+    #[error(transparent)]
+    Joined(#[from] JoinError),
+    #[error(
+        "{word} is not traced: the job is a measurement, such as `-- measure latency --for 10s`"
+    )]
+    NotAMeasurement { word: String },
     #[error("{path}: {source}")]
     Matrix { path: PathBuf, source: MatrixError },
     #[error("{path}: only experiments with clock = \"virtual\" run again in the same way")]
@@ -27,6 +35,12 @@ pub(crate) enum VmFailure {
         "--modules names the modules of a kernel image, and {kernel} is a package, which brings its own"
     )]
     ModulesOfPackage { kernel: String },
+}
+
+impl From<JoinError> for Failure {
+    fn from(error: JoinError) -> Self {
+        Self::Vm(error.into())
+    }
 }
 
 impl From<VmError> for Failure {
@@ -42,6 +56,7 @@ pub(crate) fn run(command: &Vm) -> Result<ExitVerdict, Failure> {
         Vm::Run(options) => vm_run::run(options),
         Vm::Lab(options) => vm_lab::run(options),
         Vm::Replay(options) => vm_replay::run(options),
+        Vm::Trace(options) => vm_trace::run(options),
         Vm::Study { options, stock } => vm_study::run(options, stock),
         Vm::Lint(options) => vm_lint::run(options),
         Vm::Xml(options) => vm_threads::xml(options),

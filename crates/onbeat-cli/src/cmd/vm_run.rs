@@ -181,7 +181,7 @@ fn keep<C: VmClock>(
 }
 
 /// Creates the first directory `NAME-1`, `NAME-2` ... that does not exist yet.
-fn new_directory(out: &Path, name: &str) -> Result<PathBuf, Failure> {
+pub(super) fn new_directory(out: &Path, name: &str) -> Result<PathBuf, Failure> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| Failure::File { what: "create", path, source }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use onbeat::host::Host;
 use onbeat::report::Table;
+use onbeat_lab::joined;
 use onbeat_lab::study::{
     self, BootState, LEAST_RUNS, Measured, RowSlot, StudyClock, StudyError, StudyEvent, StudyFile,
     StudyFileError, StudyRequest, StudyResults, StudySide,
@@ -347,10 +348,14 @@ fn conclude(results: &StudyResults, out: &Path, stopped: bool) -> ExitVerdict {
     if is_whole { ExitVerdict::Holds } else { ExitVerdict::CannotTell }
 }
 
-/// Answers commands of a study until the other side closes.
+/// Answers commands of a study, or exchanges of clocks, until the other side ends.
 pub(super) fn answer(options: &VmAnswerOptions) -> Result<ExitVerdict, Failure> {
     let name = options.port.clone().unwrap_or_else(|| "standard input".to_owned());
     let failed = |source| Failure::from(StudyFailure::Answer { port: name.clone(), source });
+    if options.clock {
+        joined::answer_exchanges().map_err(failed)?;
+        return Ok(ExitVerdict::Holds);
+    }
     let mut port = match &options.port {
         Some(port) => study::open_port(port).map_err(failed)?,
         None => File::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?),

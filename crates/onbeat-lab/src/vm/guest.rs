@@ -286,6 +286,11 @@ impl<C: VmClock> RunningGuest<C> {
         Ok(self.qemu.cpus()?.into_iter().map(|cpu| cpu.thread).collect())
     }
 
+    /// Whether it has ended, or has exceeded its limit.
+    pub(crate) fn is_over(&mut self) -> Result<bool, VmError> {
+        Ok(self.qemu.ended()?.is_some() || self.qemu.elapsed() > self.limit)
+    }
+
     /// Process number of QEMU.
     #[must_use]
     pub fn pid(&self) -> u32 {

@@ -141,6 +141,16 @@ impl Job {
         job
     }
 
+    /// A job that runs `onbeat measure` with these words as [`Self::recorded`] does, with the same
+    /// command of `onbeat` before and after it.
+    pub(crate) fn between(words: &[String], around: &[&str]) -> Self {
+        let command = || ["onbeat"].iter().chain(around).map(|word| (*word).to_owned());
+        let mut job = Self::recorded(words.iter().cloned());
+        job.commands.insert(0, command().collect());
+        job.command(command());
+        job
+    }
+
     /// A job that runs `onbeat bench` with these arguments and sends its summary (the file
     /// `output`) and its run files.
     #[must_use]

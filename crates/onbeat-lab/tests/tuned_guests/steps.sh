@@ -2,6 +2,7 @@
 # boot; files of the boot before are in /machine.tar. What the test reads is written to /out; see tuned_guests.rs.
 set -eu
 groups=/sys/fs/cgroup
+fair=/sys/kernel/debug/sched/fair_server/cpu1/runtime
 boot_ids="shield.isolcpus shield.nohz_full shield.rcu_nocbs"
 
 mount -t cgroup2 cgroup2 $groups
@@ -25,7 +26,7 @@ settings() {
     find $groups -name 'cpuset.*' -o -name cgroup.subtree_control -o -name cgroup.type | sort |
         xargs grep -H '' /dev/null 2> /dev/null || true
     grep -H '' /proc/irq/*/smp_affinity_list /proc/irq/default_smp_affinity /proc/sys/kernel/timer_migration \
-        /sys/devices/virtual/workqueue/cpumask
+        /sys/devices/virtual/workqueue/cpumask /proc/sys/kernel/sched_rt_runtime_us $fair
     for task in $loop $other; do
         grep -H '^Cpus_allowed_list:' /proc/$task/status
         grep -H '' /proc/$task/cgroup
@@ -36,7 +37,7 @@ sleep 100000 & loop=$!
 sleep 100000 & other=$!
 
 apply() {
-    onbeat tune apply shield.cpuset_v2 timer.migration irq.default wq.unbound --cpus 1 --task $loop --yes --json
+    onbeat tune apply shield.cpuset_v2 sched.fair_server sched.rt_runtime timer.migration irq.default wq.unbound --cpus 1 --polls --task $loop --yes --json
 }
 
 cpus() {
@@ -47,11 +48,22 @@ apply_and_undo() {
     settings > /tmp/before
     apply > /out/apply.json
     cpus > /out/applied
+    cat $groups/onbeat-loop/cpuset.cpus.partition $fair > /out/partition
     settings > /tmp/applied
     ! cmp -s /tmp/before /tmp/applied
     onbeat tune undo --json > /out/undo.json
     settings > /tmp/after
     diff /tmp/before /tmp/after > /out/difference || true
+}
+
+# The fair server without the tuning that goes with it: alone, and beside a shield by a plan and by hand.
+fair_server_in_a_shield() {
+    onbeat tune apply sched.fair_server --cpus 1 --polls --yes > /dev/null 2> /out/alone || true
+    onbeat tune undo > /dev/null
+    onbeat tune apply shield.cpuset_v2 --cpus 1 --task $loop --yes --json > /dev/null
+    onbeat tune plan sched.fair_server --cpus 1 --polls --json > /out/refused.json || true
+    sh -c "echo 0 > $fair" 2> /out/busy || true
+    onbeat tune undo > /dev/null
 }
 
 check() { onbeat tune check --cpus 1 --polls --json > /out/check.json; }
@@ -77,6 +89,7 @@ case $1 in
         check
         onbeat tune persist --json > /out/persisted.json
         apply_and_undo
+        fair_server_in_a_shield
         ;;
 esac
 

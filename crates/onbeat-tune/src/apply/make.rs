@@ -211,7 +211,7 @@ impl<'a> StepMaker<'a> {
                 Err(error) if is_refusable(intent, &error) => {
                     refused.push(format!("{}: {error}", intent.key.name()));
                 }
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(answer(intent, &error)),
             }
         }
 
@@ -273,19 +273,30 @@ impl<'a> StepMaker<'a> {
         let task = self.resolver.plan.task.ok_or("the plan names no thread of a loop")?;
         let rt =
             crate::cpu_list::CpuList::parse_list(&step.new).map_err(|error| error.to_string())?;
-        let request =
-            ShieldRequest { rt, free: vec![Free::Thread(task)], scope: self.resolver.scope };
-
         let host = self.host();
+        let free = vec![loop_of(host, task)];
+        let request = ShieldRequest { rt, free, scope: self.resolver.scope };
         let raised = Shield::prepare_as(host, self.journal, &request)
             .and_then(|mut shield| shield.raise(host, self.journal));
         let report = raised.map_err(|error| error.to_string())?;
-        let refused =
-            report.left.iter().map(|left| format!("{}: {}", left.comm, left.reason)).collect();
+        let left = report.left.iter().map(|left| format!("{}: {}", left.comm, left.reason));
+        let no_partition = Some(&report.partition).filter(|note| note.starts_with("no partition"));
+        let less = no_partition.into_iter().chain(&report.notes).cloned();
+        let refused = left.chain(less).collect();
         Ok(StepOutcome::Changed {
             settings: report.tasks_moved + report.tasks_held + report.irqs_moved,
             refused,
         })
+    }
+}
+
+/// The loop of a task: its process where it has no other thread, since only whole processes get a
+/// partition.
+fn loop_of(host: &dyn HostFiles, task: i32) -> Free {
+    let pid = tasks::task(host, task).map_or(task, |found| found.pid);
+    match tasks::threads(host, pid).as_slice() {
+        [only] if only.id.tid == task => Free::Process(pid),
+        _ => Free::Thread(task),
     }
 }
 
@@ -303,6 +314,19 @@ const fn has_one_setting(step: &PlanStep) -> bool {
         | StepTarget::Held { .. }
         | StepTarget::Boot {} => false,
     }
+}
+
+/// The kernel's answer, with what it takes where that is known; see `plan/partition.rs`.
+fn answer(intent: &Intent, error: &io::Error) -> String {
+    let is_busy = Errno::from_io_error(error) == Some(Errno::BUSY);
+    let is_fair_server =
+        matches!(&intent.key, Key::File { path, .. } if path.contains("/sched/fair_server/"));
+    if !is_busy || !is_fair_server {
+        return error.to_string();
+    }
+    format!(
+        "{error}; the kernel accepts it while kernel.sched_rt_runtime_us is -1: apply sched.rt_runtime with it"
+    )
 }
 
 /// Whether one refusal among many is normal: interrupts that the kernel places itself, kernel

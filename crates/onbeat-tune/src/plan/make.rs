@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cpus::{self, ChosenCpus};
+use super::partition;
 use super::steps::{self, StepError};
 use super::{LeftOut, PLAN_SCHEMA, Plan, PlanError, PlanRequest, PlanStep, StepTarget, Tunings};
 use crate::catalogue::survey::Survey;
@@ -126,7 +127,10 @@ impl PlanDraft<'_> {
         let by_hand = finding.fix.clone();
         let made = match &verdict {
             CheckVerdict::Unknown(reason) => Err(StepError(format!("not known: {reason}"))),
-            _ => steps::of(record, self.survey),
+            _ => match partition::refusal(&record.id, &self.steps, self.survey) {
+                Some(reason) => Err(StepError(reason)),
+                None => steps::of(record, self.survey),
+            },
         };
         if steps::has_interrupts(record)
             && let Some(reason) = steps::interrupts_that_stay(self.survey)

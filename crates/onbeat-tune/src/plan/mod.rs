@@ -25,6 +25,7 @@
 
 pub mod cpus;
 pub mod make;
+mod partition;
 pub mod recipes;
 pub mod steps;
 pub mod target;

@@ -26,7 +26,8 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use onbeat_rt::Instant;
 
-use self::event_text::{read_what, shown, write_what};
+pub(super) use self::event_text::shown;
+use self::event_text::{read_what, write_what};
 use super::event::{KernelEvent, Label, LostEvents, Thread, TraceEvent};
 use super::window::{CpuWindow, Window};
 

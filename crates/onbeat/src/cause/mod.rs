@@ -56,6 +56,7 @@ mod symbols;
 pub mod syscalls;
 mod thread_names;
 pub mod timeline;
+pub mod trace_dat;
 pub mod tracefs;
 mod waits;
 pub mod window;

@@ -6,8 +6,11 @@
 //! CPU. Release, wake-up and work of the loop, and the culprit, have tracks of their own. Field
 //! numbers are those of `perfetto_trace.proto`, which never change.
 
+mod joined;
+
 use onbeat_rt::Instant;
 
+pub use self::joined::{GuestBesideHost, GuestSpike, write_joined};
 use super::event::{KernelEvent, TraceEvent};
 use super::facts::SpikeFacts;
 use super::kind::{Cause, Explanation};
@@ -131,6 +134,10 @@ impl Trace {
     fn interrupts(&mut self, cpu: u32, events: &[TraceEvent], window: &Window) {
         let track = CPUS + u64::from(cpu);
         self.track(track, &format!("CPU {cpu}: interrupts"));
+        self.interrupts_on(track, events, window);
+    }
+
+    fn interrupts_on(&mut self, track: u64, events: &[TraceEvent], window: &Window) {
         // Only activities that begin in the window make a slice; the innermost one ends first.
         let mut open: Vec<KernelEvent> = Vec::new();
         for event in events {

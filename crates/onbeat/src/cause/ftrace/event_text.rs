@@ -113,7 +113,7 @@ fn write_work(text: &mut String, edge: &str, work: u64, function: &str) -> fmt::
 }
 
 /// Returns the name with control characters replaced, so that it stays on one line.
-pub(super) fn shown(name: &Label) -> String {
+pub(in crate::cause) fn shown(name: &Label) -> String {
     name.text().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 

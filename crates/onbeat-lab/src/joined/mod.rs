@@ -1,0 +1,31 @@
+//! Host and guest on one clock: a guest measures and records the causes of its spikes, the host
+//! records the thread of its virtual CPU, and both are joined.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`Exchange`] | the guest's clock between two readings of the host's, by a page of shared memory |
+//! | [`ClockRelation`] | all lines that no exchange contradicts: the guest's instants on the host's clock, each with its error bound |
+//! | [`HostShare`] | whether the virtual CPU ran, was halted, or was kept off its CPU, and by whom |
+//! | [`JoinedSpike`] | a spike of the guest with both sides' causes |
+//! | [`GuestTrace`] | the whole, from a guest's description to a [`JoinedTrace`] |
+//!
+//! Nothing is assumed about the ways of an exchange. That the clocks are joined rightly is checked
+//! by events that no exchange was made of ([`EventCheck`]): a guest does nothing while its virtual
+//! CPU is off the host's CPUs.
+//!
+//! Absent on purpose: entries and exits of the virtual machine. Software emulation has none.
+
+mod error;
+mod exchange;
+mod page;
+mod relation;
+mod session;
+mod spike;
+mod vcpu;
+
+pub use error::JoinError;
+pub use exchange::{Exchange, answer_exchanges};
+pub use relation::{ClockRelation, HostInterval, NotRelated};
+pub use session::{EXCHANGES, GuestTrace, JoinedTrace, TraceStep, VcpuPin};
+pub use spike::{EventCheck, JoinedCause, JoinedSpike};
+pub use vcpu::{HostShare, OffCpu, VcpuThread, off_cpu};

@@ -1,0 +1,332 @@
+//! The guest's clock on the host's: all straight lines that no exchange contradicts.
+//!
+//! Each exchange says that the line passes between two points: at the guest's stamp, between the
+//! host's two readings. The lines that pass between all of them are the possible relations of the
+//! two clocks; how far they lie apart is the error bound. Nothing is assumed about the ways there
+//! and back. (The straight line by linear programming is that of Duda et al., 1987, "Estimating
+//! global time in distributed systems".)
+
+use onbeat_rt::Instant;
+
+use super::exchange::Exchange;
+
+/// Largest difference of the two clocks' rates that is looked for: 2,000 ppm, more than the
+/// kernel's own calibration of a time stamp counter is wrong by in an emulator.
+const MOST_SLOPE: f64 = 2e-3;
+/// Steps of a search over slopes: each leaves two thirds of the range.
+const STEPS: u32 = 120;
+
+/// No relation of the clocks fits the exchanges.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum NotRelated {
+    /// There are no exchanges.
+    #[error("{exchanges} exchanges with the guest's clock arrived; at least 2 are needed")]
+    TooFew {
+        /// Their number.
+        exchanges: usize,
+    },
+    /// Every straight line contradicts an exchange.
+    #[error(
+        "the guest's clock does not run evenly: every straight line is at least {by_ns:.0} ns outside of one of {exchanges} exchanges. Choose another clock source in the guest (clocksource=hpet)"
+    )]
+    NotCausal {
+        /// Number of exchanges.
+        exchanges: usize,
+        /// How far the best line is outside, in nanoseconds.
+        by_ns: f64,
+    },
+}
+
+/// The instants of the host's clock that an instant of the guest's may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostInterval {
+    /// Not before.
+    pub earliest: Instant,
+    /// Not after.
+    pub latest: Instant,
+}
+
+/// Lower and upper bound of the offset at one instant of the guest, relative to the first exchange.
+#[derive(Clone, Copy, Debug)]
+struct OffsetBounds {
+    /// Nanoseconds since the first stamp.
+    x: f64,
+    lower: f64,
+    upper: f64,
+}
+
+/// The relation of a guest's clock to the host's.
+#[derive(Clone, Copy, Debug)]
+pub struct ClockRelation {
+    origin: Instant,
+    base_ns: i128,
+    /// Offset at the origin and slope of a line that no exchange contradicts, far from both bounds.
+    middle: (f64, f64),
+    /// Smallest and largest possible slope.
+    slopes: (f64, f64),
+    /// At the first and at the last exchange.
+    ends: [OffsetBounds; 2],
+    /// Number of exchanges.
+    pub exchanges: usize,
+    /// The shortest time from request to reply, in nanoseconds.
+    pub least_delay_ns: u64,
+}
+
+/// The exchanges relative to the first one.
+struct ExchangeBounds {
+    points: Vec<OffsetBounds>,
+}
+
+impl ExchangeBounds {
+    /// The offsets at the origin that a slope leaves: nothing where the second is smaller.
+    fn at_slope(&self, slope: f64) -> (f64, f64) {
+        let mut most = (f64::NEG_INFINITY, f64::INFINITY);
+        for point in &self.points {
+            most.0 = most.0.max(point.lower - slope * point.x);
+            most.1 = most.1.min(point.upper - slope * point.x);
+        }
+        most
+    }
+
+    fn room(&self, slope: f64) -> f64 {
+        let (lower, upper) = self.at_slope(slope);
+        upper - lower
+    }
+
+    /// The last slope with room, from `inside` towards `outside`.
+    fn edge(&self, mut inside: f64, mut outside: f64) -> f64 {
+        for _ in 0..STEPS {
+            let between = f64::midpoint(inside, outside);
+            if self.room(between) >= 0.0 {
+                inside = between;
+            } else {
+                outside = between;
+            }
+        }
+        inside
+    }
+
+    /// The bounds of all possible lines at `x`.
+    fn at(&self, x: f64, (least, most): (f64, f64)) -> OffsetBounds {
+        let lower = |slope: f64| -(self.at_slope(slope).0 + slope * x);
+        let upper = |slope: f64| self.at_slope(slope).1 + slope * x;
+        let lowest = lower(peak(&lower, least, most));
+        OffsetBounds { x, lower: -lowest, upper: upper(peak(&upper, least, most)) }
+    }
+}
+
+/// Where a concave function is largest.
+fn peak(function: &dyn Fn(f64) -> f64, mut least: f64, mut most: f64) -> f64 {
+    for _ in 0..STEPS {
+        let third = (most - least) / 3.0;
+        if function(least + third) < function(most - third) {
+            least += third;
+        } else {
+            most -= third;
+        }
+    }
+    f64::midpoint(least, most)
+}
+
+fn difference(host: Instant, guest: Instant) -> i128 {
+    i128::from(host.as_ns()) - i128::from(guest.as_ns())
+}
+
+impl ClockRelation {
+    /// Returns the relation that all exchanges leave; they must be in order of time.
+    ///
+    /// # Errors
+    /// [`NotRelated`].
+    pub fn fit(exchanges: &[Exchange]) -> Result<Self, NotRelated> {
+        let [first, .., last] = exchanges else {
+            return Err(NotRelated::TooFew { exchanges: exchanges.len() });
+        };
+        let base_ns = difference(first.sent, first.stamp);
+        let relative = |host, stamp| (difference(host, stamp) - base_ns) as f64;
+        let x = |stamp: Instant| stamp.ns_since(first.stamp) as f64;
+        let bounds = |one: &Exchange| OffsetBounds {
+            x: x(one.stamp),
+            lower: relative(one.sent, one.stamp),
+            upper: relative(one.received, one.stamp),
+        };
+        let all = ExchangeBounds { points: exchanges.iter().map(bounds).collect() };
+
+        let best = peak(&|slope| all.room(slope), -MOST_SLOPE, MOST_SLOPE);
+        let room = all.room(best);
+        if room < 0.0 {
+            return Err(NotRelated::NotCausal { exchanges: exchanges.len(), by_ns: -room / 2.0 });
+        }
+
+        let slopes = (all.edge(best, -MOST_SLOPE), all.edge(best, MOST_SLOPE));
+        let (lower, upper) = all.at_slope(best);
+        Ok(Self {
+            origin: first.stamp,
+            base_ns,
+            middle: (f64::midpoint(lower, upper), best),
+            slopes,
+            ends: [all.at(0.0, slopes), all.at(x(last.stamp), slopes)],
+            exchanges: exchanges.len(),
+            least_delay_ns: exchanges.iter().map(Exchange::delay_ns).min().unwrap_or_default(),
+        })
+    }
+
+    fn x(&self, guest: Instant) -> f64 {
+        difference(guest, self.origin) as f64
+    }
+
+    fn on_host(&self, guest: Instant, offset: f64) -> Instant {
+        let ns = i128::from(guest.as_ns()) + self.base_ns + offset.round() as i128;
+        Instant::from_ns(u64::try_from(ns.max(0)).unwrap_or(u64::MAX))
+    }
+
+    /// Returns an instant of the guest's clock on the host's, by a line that no exchange
+    /// contradicts.
+    #[must_use]
+    pub fn to_host(&self, guest: Instant) -> Instant {
+        let (offset, slope) = self.middle;
+        self.on_host(guest, offset + slope * self.x(guest))
+    }
+
+    /// Returns all instants of the host's clock that an instant of the guest's may be. Between the
+    /// first and the last exchange, bounds of lines lie below the chord between theirs at the ends.
+    #[must_use]
+    pub fn interval(&self, guest: Instant) -> HostInterval {
+        let x = self.x(guest);
+        let [first, last] = self.ends;
+        let (lower, upper) = if x < first.x {
+            let before = first.x - x;
+            (first.lower - self.slopes.1 * before, first.upper - self.slopes.0 * before)
+        } else if x > last.x {
+            let after = x - last.x;
+            (last.lower + self.slopes.0 * after, last.upper + self.slopes.1 * after)
+        } else {
+            let share = if last.x > first.x { (x - first.x) / (last.x - first.x) } else { 0.0 };
+            let between = |a: f64, b: f64| a + (b - a) * share;
+            (between(first.lower, last.lower), between(first.upper, last.upper))
+        };
+        HostInterval {
+            earliest: self.on_host(guest, lower.floor()),
+            latest: self.on_host(guest, upper.ceil()),
+        }
+    }
+
+    /// Returns the largest width of [`Self::interval`] between the first and the last exchange, in
+    /// nanoseconds: the error bound of the relation.
+    #[must_use]
+    pub fn width_ns(&self) -> u64 {
+        let width = |end: &OffsetBounds| (end.upper.ceil() - end.lower.floor()).max(0.0) as u64;
+        self.ends.iter().map(width).max().unwrap_or_default()
+    }
+
+    /// Returns the offset at the first exchange, in nanoseconds: what is added to the guest's clock.
+    #[must_use]
+    pub const fn offset_ns(&self) -> i128 {
+        self.base_ns + self.middle.0 as i128
+    }
+
+    /// Returns how much faster the host's clock runs than the guest's, in parts per million.
+    #[must_use]
+    pub fn drift_ppm(&self) -> f64 {
+        self.middle.1 * 1e6
+    }
+
+    /// Returns the number of exchanges whose stamp, on the host's clock, is not between the host's
+    /// two readings.
+    #[must_use]
+    pub fn violations(&self, exchanges: &[Exchange]) -> usize {
+        let is_outside = |one: &&Exchange| {
+            let at = self.to_host(one.stamp);
+            at < one.sent || at > one.received
+        };
+        exchanges.iter().filter(is_outside).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Exchanges of two rows, ten seconds apart, with a guest whose clock began 100 s later than the
+    /// host's and is slower by `ppm`.
+    fn exchanges(ppm: f64, ways: &[(u64, u64)]) -> Vec<Exchange> {
+        let at = |number: usize| {
+            let row = if number < ways.len() / 2 { 0 } else { 10 * SECOND };
+            500 * SECOND + row + number as u64 * 20_000
+        };
+        let guest =
+            |host: u64| 400 * SECOND + ((host - 500 * SECOND) as f64 * (1.0 - ppm / 1e6)) as u64;
+        let one = |(number, (there, back)): (usize, &(u64, u64))| Exchange {
+            sent: Instant::from_ns(at(number)),
+            stamp: Instant::from_ns(guest(at(number) + there)),
+            received: Instant::from_ns(at(number) + there + back),
+        };
+        ways.iter().enumerate().map(one).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn the_true_instant_is_in_the_interval_and_no_exchange_is_contradicted(
+            ppm in -300.0..300.0_f64,
+            ways in proptest::collection::vec((500_u64..50_000, 500_u64..50_000), 20..100),
+            ns in 0..10 * SECOND,
+        ) {
+            let exchanges = exchanges(ppm, &ways);
+            let relation = ClockRelation::fit(&exchanges).expect("a relation");
+            prop_assert_eq!(relation.violations(&exchanges), 0);
+
+            let truth = 500 * SECOND + ns;
+            let guest = 400 * SECOND + (ns as f64 * (1.0 - ppm / 1e6)) as u64;
+            let HostInterval { earliest, latest } = relation.interval(Instant::from_ns(guest));
+            // Whole nanoseconds of the guest's clock leave one of the host's open.
+            prop_assert!(earliest.as_ns() <= truth + 2 && truth <= latest.as_ns() + 2);
+            let middle = relation.to_host(Instant::from_ns(guest));
+            prop_assert!(earliest <= middle && middle <= latest);
+        }
+    }
+
+    #[test]
+    fn the_fastest_exchanges_of_both_rows_set_the_width() {
+        let mut ways = vec![(40_000, 60_000); 200];
+        ways[30] = (1_000, 2_000);
+        ways[170] = (2_000, 1_000);
+        let exchanges = exchanges(0.0, &ways);
+        let relation = ClockRelation::fit(&exchanges).expect("a relation");
+        assert_eq!(relation.least_delay_ns, 3_000);
+        // Beyond the fastest exchange of a row the slope is uncertain by some nanoseconds.
+        assert!((3_000..3_100).contains(&relation.width_ns()), "{}", relation.width_ns());
+        assert!((relation.offset_ns() - 100 * i128::from(SECOND)).abs() < 3_000);
+    }
+
+    #[test]
+    fn a_drift_is_found() {
+        let relation = ClockRelation::fit(&exchanges(80.0, &[(1_000, 1_000); 100])).expect("one");
+        assert!((relation.drift_ppm() - 80.0).abs() < 1.0, "{}", relation.drift_ppm());
+    }
+
+    #[test]
+    fn a_clock_that_was_set_in_between_is_refused() {
+        let mut stepped = exchanges(0.0, &[(1_000, 1_000); 60]);
+        for one in &mut stepped[10..20] {
+            one.stamp = one.stamp.plus_ns(7_000);
+        }
+        let refused = ClockRelation::fit(&stepped).expect_err("no line").to_string();
+        assert!(refused.contains("of 60 exchanges"), "{refused}");
+        assert!(matches!(
+            ClockRelation::fit(&stepped[..1]),
+            Err(NotRelated::TooFew { exchanges: 1 })
+        ));
+    }
+
+    #[test]
+    fn a_relation_of_other_exchanges_is_noticed() {
+        let exchanges = exchanges(0.0, &[(1_000, 1_000); 60]);
+        let relation = ClockRelation::fit(&exchanges).expect("a relation");
+        let late = |one: &Exchange| Exchange { stamp: one.stamp.plus_ns(5_000), ..*one };
+        let wrong: Vec<Exchange> = exchanges.iter().map(late).collect();
+        assert_eq!(relation.violations(&wrong), 60);
+    }
+}

@@ -1,0 +1,296 @@
+//! A guest that measures while the host records: exchanges before, the measurement, exchanges
+//! after.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use onbeat::cause::flight::PathSource;
+use onbeat::cause::perfetto::{self, GuestBesideHost, GuestSpike};
+use onbeat::cause::{Explanation, FlightRecorder, FlightSetting, Window, trace_dat};
+use onbeat::record::RunFile;
+use onbeat_tune::{CpuList, Journal, LiveHost, Purpose, UndoMode};
+
+use super::error::JoinError;
+use super::exchange::{Exchange, ExchangeHost};
+use super::page::SharedPage;
+use super::relation::ClockRelation;
+use super::spike::{self, EventCheck, JoinedSpike};
+use super::vcpu::{VcpuThread, off_cpu};
+use crate::vm::{
+    Guest, GuestResult, Job, RunningGuest, ThreadPlan, VmClock, WorkDirectory, place_threads,
+};
+
+/// The shared page in the guest's directory, which is QEMU's working directory.
+const PAGE: &str = "clock";
+/// The words of `onbeat` that answer exchanges in the guest.
+const ANSWERING: [&str; 3] = ["vm", "answer", "--clock"];
+/// Exchanges before and after the measurement, unless others are asked for.
+pub const EXCHANGES: u64 = 1_000;
+/// Kernel buffer per CPU, in KiB, and what of it is kept here: some minutes of a busy host.
+const BUFFER_KIB: u32 = 8 << 10;
+const KEPT_KIB: u32 = 48 << 10;
+/// How often the host's buffers are read meanwhile.
+const READ_EVERY: Duration = Duration::from_millis(50);
+
+/// Where the virtual CPU runs on the host.
+#[derive(Clone, Debug)]
+pub struct VcpuPin {
+    /// CPU of the host for it; QEMU's other threads run on the others.
+    pub cpu: u32,
+    /// Directory of journals.
+    pub journals: PathBuf,
+    /// The command as typed, for the journal.
+    pub command: String,
+}
+
+/// A measurement in a guest, traced on both sides.
+#[derive(Clone, Debug)]
+pub struct GuestTrace<'t, C: VmClock> {
+    /// The guest; its first CPU is traced.
+    pub guest: &'t Guest<C>,
+    /// Work directory of guests.
+    pub work: &'t WorkDirectory,
+    /// Words of `onbeat` in the guest: `measure`, a probe, its options.
+    pub words: Vec<String>,
+    /// Exchanges before and after the measurement; at least 1.
+    pub exchanges: u64,
+    /// Where its virtual CPU runs; `None` leaves it to the scheduler.
+    pub pin: Option<VcpuPin>,
+}
+
+/// How far a trace is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceStep {
+    /// The guest boots.
+    Booting,
+    /// The first exchanges are done, and the guest begins to measure on this thread.
+    Measuring(VcpuThread),
+    /// The measurement is over.
+    Measured,
+}
+
+/// Host and guest on one clock, the host's.
+#[derive(Clone, Debug)]
+pub struct JoinedTrace<C: VmClock> {
+    /// The relation of the clocks.
+    pub relation: ClockRelation,
+    /// Exchanges that contradict the relation; 0 unless the fit is wrong.
+    pub violated_exchanges: usize,
+    /// The guest's events beside the host's.
+    pub check: EventCheck,
+    /// The thread of the guest's first CPU.
+    pub thread: VcpuThread,
+    /// The guest's spikes whose events are kept, in order.
+    pub spikes: Vec<JoinedSpike>,
+    /// All spikes of the guest's run.
+    pub all_spikes: usize,
+    /// The host's events from the first to the last exchange.
+    pub host: Window,
+    /// What the guest sent.
+    pub result: GuestResult<C>,
+}
+
+impl<C: VmClock> GuestTrace<'_, C> {
+    /// Runs the guest and joins both traces. Blocks; `stop` ends the guest.
+    ///
+    /// # Errors
+    /// [`JoinError`]; the guest has ended then, and its virtual CPU is bound no more.
+    pub fn run(
+        &self,
+        stop: &AtomicBool,
+        mut step: impl FnMut(TraceStep),
+    ) -> Result<JoinedTrace<C>, JoinError> {
+        step(TraceStep::Booting);
+        let mut guest = self.guest.clone();
+        guest.qemu_arguments.extend(page_arguments());
+        let job = Job::between(&self.words, &ANSWERING);
+        let mut running = guest.start(self.work, &job)?;
+        let vcpus = running.cpu_threads()?;
+        let pid = running.pid().cast_signed();
+        let tid = vcpus.first().copied().unwrap_or(pid).cast_unsigned();
+        let thread = VcpuThread { pid, tid, cpu: self.pin.as_ref().map(|pin| pin.cpu) };
+
+        let journal = self.pin.as_ref().map(|pin| bind(pin, (pid, &vcpus))).transpose()?;
+        let traced = self.trace(running, thread, stop, &mut step);
+        if let Some(mut journal) = journal {
+            // QEMU has ended, and its threads with it; this closes the record.
+            journal.undo_all(&LiveHost::new(), UndoMode::Careful)?;
+            journal.close()?;
+        }
+        traced
+    }
+
+    fn trace(
+        &self,
+        mut running: RunningGuest<C>,
+        thread: VcpuThread,
+        stop: &AtomicBool,
+        step: &mut dyn FnMut(TraceStep),
+    ) -> Result<JoinedTrace<C>, JoinError> {
+        let page = SharedPage::open(&running.directory().join(PAGE)).map_err(JoinError::Page)?;
+        let setting = FlightSetting {
+            buffer_kib: BUFFER_KIB,
+            kept_kib: KEPT_KIB,
+            tid: Some(thread.tid),
+            path: PathSource::Tracefs,
+            ..FlightSetting::default()
+        };
+        let mut recorder = FlightRecorder::open(&setting)?;
+        let mut clock = ExchangeHost::new(page);
+
+        let mut exchanges = self.exchange(&mut clock, &mut running, &mut recorder, stop)?;
+        step(TraceStep::Measuring(thread));
+        let after = self.exchange(&mut clock, &mut running, &mut recorder, stop);
+        step(TraceStep::Measured);
+        exchanges.extend(after?);
+
+        let relation = ClockRelation::fit(&exchanges)?;
+        let host = host_window(&mut recorder, &exchanges)?;
+        recorder.close();
+        let result = running.wait(stop)?;
+        result.succeeded()?;
+        joined(result, relation, (&exchanges, host), thread)
+    }
+
+    /// Waits for the guest, reading the host's buffers meanwhile, and exchanges clocks with it.
+    fn exchange(
+        &self,
+        clock: &mut ExchangeHost,
+        running: &mut RunningGuest<C>,
+        recorder: &mut FlightRecorder,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Exchange>, JoinError> {
+        let console = running.directory().join("console.log").display().to_string();
+        let no_answer = |reason| match reason {
+            _ if stop.load(Ordering::Relaxed) => JoinError::Stopped,
+            reason => JoinError::NoAnswer { reason, console: console.clone() },
+        };
+        while !clock.is_guest_there() {
+            if stop.load(Ordering::Relaxed) {
+                return Err(JoinError::Stopped);
+            }
+            if running.is_over()? {
+                return Err(no_answer(std::io::ErrorKind::BrokenPipe));
+            }
+            recorder.keep_watch()?;
+            std::thread::sleep(READ_EVERY);
+        }
+
+        let exchanges = clock.exchange(self.exchanges, stop).map_err(no_answer)?;
+        clock.end();
+        Ok(exchanges)
+    }
+}
+
+impl<C: VmClock> JoinedTrace<C> {
+    /// Returns a trace of both that ui.perfetto.dev opens.
+    #[must_use]
+    pub fn to_perfetto(&self) -> Vec<u8> {
+        let explained: Vec<(Explanation, Explanation)> = self
+            .spikes
+            .iter()
+            .map(|spike| [&spike.guest, &spike.host.causes])
+            .map(|both| both.map(|causes| Explanation::from_causes(causes.clone())).into())
+            .collect();
+        let both = self.spikes.iter().zip(&explained);
+        let spikes: Vec<GuestSpike<'_>> = both
+            .map(|(spike, (guest, host))| GuestSpike { facts: &spike.facts, guest, host })
+            .collect();
+        perfetto::write_joined(&GuestBesideHost {
+            host: &self.host,
+            kernel: &rustix::system::uname().release().to_string_lossy(),
+            vcpu: self.thread.tid,
+            guest: &self.guest_windows(),
+            spikes: &spikes,
+        })
+    }
+
+    /// Returns the host's events as a `trace.dat` file, which trace-cmd and KernelShark open.
+    #[must_use]
+    pub fn host_trace_dat(&self) -> Vec<u8> {
+        trace_dat::write(&self.host)
+    }
+
+    /// Returns the guest's events around its spikes as such a file, on the host's clock.
+    #[must_use]
+    pub fn guest_trace_dat(&self) -> Vec<u8> {
+        let mut windows = self.guest_windows().into_iter();
+        let first = windows.next().unwrap_or_default();
+        trace_dat::write(&windows.fold(first, spike::merged))
+    }
+
+    /// The windows of the guest's spikes, those that overlap as one.
+    fn guest_windows(&self) -> Vec<Window> {
+        let mut sorted: Vec<&Window> = self.spikes.iter().map(|spike| &spike.window).collect();
+        sorted.sort_by_key(|window| window.from);
+        let mut windows: Vec<Window> = Vec::new();
+        for window in sorted {
+            match windows.pop_if(|last| last.to >= window.from) {
+                Some(last) => windows.push(spike::merged(last, window.clone())),
+                None => windows.push(window.clone()),
+            }
+        }
+        windows
+    }
+}
+
+/// QEMU's arguments for the shared page.
+fn page_arguments() -> Vec<String> {
+    let line = format!(
+        "-object memory-backend-file,id=clock,mem-path={PAGE},size=4096,share=on -device ivshmem-plain,memdev=clock"
+    );
+    line.split(' ').map(str::to_owned).collect()
+}
+
+/// Binds the virtual CPUs and the other threads of QEMU, on record.
+fn bind(pin: &VcpuPin, (pid, vcpus): (i32, &[i32])) -> Result<Journal, JoinError> {
+    let own: CpuList = [pin.cpu].into_iter().collect();
+    let online: CpuList = onbeat::host::online_cpus().into_iter().collect();
+    let count = u32::try_from(vcpus.len()).unwrap_or(u32::MAX);
+    let plan = ThreadPlan::new(count, &own, &online.minus(&own), None)?;
+
+    let host = LiveHost::new();
+    let purpose = Purpose::new("vm trace", &pin.command);
+    let mut journal = Journal::begin(&pin.journals, &host, &purpose)?;
+    match place_threads(&host, &mut journal, pid, vcpus, &plan) {
+        Ok(_) => Ok(journal),
+        Err(error) => {
+            journal.close()?;
+            Err(error.into())
+        }
+    }
+}
+
+/// The host's events from the first to the last exchange.
+fn host_window(recorder: &mut FlightRecorder, exchanges: &[Exchange]) -> Result<Window, JoinError> {
+    let from = exchanges.first().map(|first| first.sent).unwrap_or_default();
+    let to = exchanges.last().map(|last| last.received).unwrap_or_default();
+    Ok(recorder.window(from, to)?)
+}
+
+fn joined<C: VmClock>(
+    result: GuestResult<C>,
+    relation: ClockRelation,
+    (exchanges, host): (&[Exchange], Window),
+    thread: VcpuThread,
+) -> Result<JoinedTrace<C>, JoinError> {
+    let files: Vec<_> = result.run_files().collect();
+    let [file] = files.as_slice() else {
+        return Err(JoinError::Runs { files: files.len() });
+    };
+    let run = RunFile::parse(Path::new(&file.path), &file.content)?;
+
+    let spikes = spike::join(&run, &host, thread, &relation)?;
+    let check = EventCheck::new(&spikes, &off_cpu(&host, thread.tid), relation.width_ns());
+    Ok(JoinedTrace {
+        violated_exchanges: relation.violations(exchanges),
+        relation,
+        check,
+        thread,
+        spikes,
+        all_spikes: run.spikes.len(),
+        host,
+        result,
+    })
+}
