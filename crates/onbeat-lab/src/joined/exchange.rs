@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// One exchange: the guest has read its clock after `sent` and before `received`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exchange {
+pub struct PageExchange {
     /// The host's clock before the request.
     pub sent: Instant,
     /// The guest's clock.
@@ -34,7 +34,7 @@ pub struct Exchange {
     pub received: Instant,
 }
 
-impl Exchange {
+impl PageExchange {
     /// Returns the time from request to reply, in nanoseconds.
     #[must_use]
     pub const fn delay_ns(&self) -> u64 {
@@ -99,7 +99,7 @@ impl ExchangeHost {
         &mut self,
         count: u64,
         stop: &AtomicBool,
-    ) -> Result<Vec<Exchange>, io::ErrorKind> {
+    ) -> Result<Vec<PageExchange>, io::ErrorKind> {
         let mut exchanges = Vec::new();
         for number in 0..count {
             if number % ROW == ROW - 1 {
@@ -114,7 +114,7 @@ impl ExchangeHost {
         Ok(exchanges)
     }
 
-    fn exchange_once(&mut self) -> Result<Exchange, io::ErrorKind> {
+    fn exchange_once(&mut self) -> Result<PageExchange, io::ErrorKind> {
         self.number += 1;
         let sent = Monotonic.now();
         self.page.word(PageWord::Request).store(self.number, Ordering::Release);
@@ -127,7 +127,7 @@ impl ExchangeHost {
         let received = Monotonic.now();
 
         let stamp = self.page.word(PageWord::Stamp).load(Ordering::Acquire);
-        Ok(Exchange { sent, stamp: Instant::from_ns(stamp), received })
+        Ok(PageExchange { sent, stamp: Instant::from_ns(stamp), received })
     }
 
     /// Ends the program in the guest.

@@ -3,7 +3,7 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`Exchange`] | the guest's clock between two readings of the host's, by a page of shared memory |
+//! | [`PageExchange`] | the guest's clock between two readings of the host's, by a page of shared memory |
 //! | [`ClockRelation`] | all lines that no exchange contradicts: the guest's instants on the host's clock, each with its error bound |
 //! | [`HostShare`] | whether the virtual CPU ran, was halted, or was kept off its CPU, and by whom |
 //! | [`JoinedSpike`] | a spike of the guest with both sides' causes |
@@ -24,7 +24,7 @@ mod spike;
 mod vcpu;
 
 pub use error::JoinError;
-pub use exchange::{Exchange, answer_exchanges};
+pub use exchange::{PageExchange, answer_exchanges};
 pub use relation::{ClockRelation, HostInterval, NotRelated};
 pub use session::{EXCHANGES, GuestTrace, JoinedTrace, TraceStep, VcpuPin};
 pub use spike::{EventCheck, JoinedCause, JoinedSpike};

@@ -8,7 +8,7 @@
 
 use onbeat_rt::Instant;
 
-use super::exchange::Exchange;
+use super::exchange::PageExchange;
 
 /// Largest difference of the two clocks' rates that is looked for: 2,000 ppm, more than the
 /// kernel's own calibration of a time stamp counter is wrong by in an emulator.
@@ -137,14 +137,14 @@ impl ClockRelation {
     ///
     /// # Errors
     /// [`NotRelated`].
-    pub fn fit(exchanges: &[Exchange]) -> Result<Self, NotRelated> {
+    pub fn fit(exchanges: &[PageExchange]) -> Result<Self, NotRelated> {
         let [first, .., last] = exchanges else {
             return Err(NotRelated::TooFew { exchanges: exchanges.len() });
         };
         let base_ns = difference(first.sent, first.stamp);
         let relative = |host, stamp| (difference(host, stamp) - base_ns) as f64;
         let x = |stamp: Instant| stamp.ns_since(first.stamp) as f64;
-        let bounds = |one: &Exchange| OffsetBounds {
+        let bounds = |one: &PageExchange| OffsetBounds {
             x: x(one.stamp),
             lower: relative(one.sent, one.stamp),
             upper: relative(one.received, one.stamp),
@@ -166,7 +166,7 @@ impl ClockRelation {
             slopes,
             ends: [all.at(0.0, slopes), all.at(x(last.stamp), slopes)],
             exchanges: exchanges.len(),
-            least_delay_ns: exchanges.iter().map(Exchange::delay_ns).min().unwrap_or_default(),
+            least_delay_ns: exchanges.iter().map(PageExchange::delay_ns).min().unwrap_or_default(),
         })
     }
 
@@ -233,8 +233,8 @@ impl ClockRelation {
     /// Returns the number of exchanges whose stamp, on the host's clock, is not between the host's
     /// two readings.
     #[must_use]
-    pub fn violations(&self, exchanges: &[Exchange]) -> usize {
-        let is_outside = |one: &&Exchange| {
+    pub fn violations(&self, exchanges: &[PageExchange]) -> usize {
+        let is_outside = |one: &&PageExchange| {
             let at = self.to_host(one.stamp);
             at < one.sent || at > one.received
         };
@@ -252,14 +252,14 @@ mod tests {
 
     /// Exchanges of two rows, ten seconds apart, with a guest whose clock began 100 s later than the
     /// host's and is slower by `ppm`.
-    fn exchanges(ppm: f64, ways: &[(u64, u64)]) -> Vec<Exchange> {
+    fn exchanges(ppm: f64, ways: &[(u64, u64)]) -> Vec<PageExchange> {
         let at = |number: usize| {
             let row = if number < ways.len() / 2 { 0 } else { 10 * SECOND };
             500 * SECOND + row + number as u64 * 20_000
         };
         let guest =
             |host: u64| 400 * SECOND + ((host - 500 * SECOND) as f64 * (1.0 - ppm / 1e6)) as u64;
-        let one = |(number, (there, back)): (usize, &(u64, u64))| Exchange {
+        let one = |(number, (there, back)): (usize, &(u64, u64))| PageExchange {
             sent: Instant::from_ns(at(number)),
             stamp: Instant::from_ns(guest(at(number) + there)),
             received: Instant::from_ns(at(number) + there + back),
@@ -325,8 +325,8 @@ mod tests {
     fn a_relation_of_other_exchanges_is_noticed() {
         let exchanges = exchanges(0.0, &[(1_000, 1_000); 60]);
         let relation = ClockRelation::fit(&exchanges).expect("a relation");
-        let late = |one: &Exchange| Exchange { stamp: one.stamp.plus_ns(5_000), ..*one };
-        let wrong: Vec<Exchange> = exchanges.iter().map(late).collect();
+        let late = |one: &PageExchange| PageExchange { stamp: one.stamp.plus_ns(5_000), ..*one };
+        let wrong: Vec<PageExchange> = exchanges.iter().map(late).collect();
         assert_eq!(relation.violations(&wrong), 60);
     }
 }

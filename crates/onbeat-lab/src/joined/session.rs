@@ -12,7 +12,7 @@ use onbeat::record::RunFile;
 use onbeat_tune::{CpuList, Journal, LiveHost, Purpose, UndoMode};
 
 use super::error::JoinError;
-use super::exchange::{Exchange, ExchangeHost};
+use super::exchange::{ExchangeHost, PageExchange};
 use super::page::SharedPage;
 use super::relation::ClockRelation;
 use super::spike::{self, EventCheck, JoinedSpike};
@@ -160,7 +160,7 @@ impl<C: VmClock> GuestTrace<'_, C> {
         running: &mut RunningGuest<C>,
         recorder: &mut FlightRecorder,
         stop: &AtomicBool,
-    ) -> Result<Vec<Exchange>, JoinError> {
+    ) -> Result<Vec<PageExchange>, JoinError> {
         let console = running.directory().join("console.log").display().to_string();
         let no_answer = |reason| match reason {
             _ if stop.load(Ordering::Relaxed) => JoinError::Stopped,
@@ -263,7 +263,10 @@ fn bind(pin: &VcpuPin, (pid, vcpus): (i32, &[i32])) -> Result<Journal, JoinError
 }
 
 /// The host's events from the first to the last exchange.
-fn host_window(recorder: &mut FlightRecorder, exchanges: &[Exchange]) -> Result<Window, JoinError> {
+fn host_window(
+    recorder: &mut FlightRecorder,
+    exchanges: &[PageExchange],
+) -> Result<Window, JoinError> {
     let from = exchanges.first().map(|first| first.sent).unwrap_or_default();
     let to = exchanges.last().map(|last| last.received).unwrap_or_default();
     Ok(recorder.window(from, to)?)
@@ -272,7 +275,7 @@ fn host_window(recorder: &mut FlightRecorder, exchanges: &[Exchange]) -> Result<
 fn joined<C: VmClock>(
     result: GuestResult<C>,
     relation: ClockRelation,
-    (exchanges, host): (&[Exchange], Window),
+    (exchanges, host): (&[PageExchange], Window),
     thread: VcpuThread,
 ) -> Result<JoinedTrace<C>, JoinError> {
     let files: Vec<_> = result.run_files().collect();
