@@ -64,7 +64,7 @@ doc:
 
 # Without building them once more: each crate is built by the tests, and tests/outside builds one from outside.
 packages: ## the crates can be packed for crates.io
-	$(CARGO) package --locked --workspace --no-verify --allow-dirty
+	$(CARGO) package --quiet --locked --workspace --no-verify --allow-dirty
 
 generated: build-tests ## man pages and completions match the command line
 	rm -rf target/share && $(TESTED) generate target/share && diff -r share target/share
