@@ -98,11 +98,13 @@ impl LcmReceiver {
             let socket =
                 socket_with(AddressFamily::INET, SocketType::DGRAM, flags, Some(ipproto::UDP))?;
             sockopt::set_socket_reuseaddr(&socket, true)?;
+
             // Beyond the limit net.core.rmem_max with the right to, else up to it.
             if sockopt::set_socket_recv_buffer_size_force(&socket, WANTED_BUFFER).is_err() {
                 sockopt::set_socket_recv_buffer_size(&socket, WANTED_BUFFER)?;
             }
             let buffer_bytes = sockopt::socket_recv_buffer_size(&socket)?;
+
             // Bound to the group, so that datagrams to other addresses do not arrive.
             bind(&socket, &url.group)?;
             let socket = UdpSocket::from(socket);
@@ -110,6 +112,7 @@ impl LcmReceiver {
             socket.set_read_timeout(Some(WAIT))?;
             Ok((socket, buffer_bytes))
         };
+
         let (socket, buffer_bytes) = opened().map_err(failed("join", url.group))?;
         Ok(Self { socket, group: url.group, buffer_bytes, datagram: vec![0; DATAGRAM] })
     }

@@ -151,6 +151,7 @@ impl LogRecording {
                 lost: source.reader.lost(),
                 ..source.account
             };
+
             let texts = [
                 ("channel", of_channel.channel.as_str()),
                 ("received", &of_channel.received.to_string()),
@@ -161,6 +162,7 @@ impl LogRecording {
             self.log.note("onbeat:account", &texts)?;
             account.channels.push(of_channel);
         }
+
         account.bytes = self.log.finish()?;
         Ok(account)
     }

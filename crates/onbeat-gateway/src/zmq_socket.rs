@@ -213,11 +213,13 @@ impl ZmqSubscriber {
                     return None;
                 }
             }
+
             // Before its READY, a publisher takes no message.
             if connection.decoder.is_ready() && !self.has_subscribed {
                 connection.waiting.extend(subscription());
                 self.has_subscribed = true;
             }
+
             match connection.flush().and_then(|()| connection.fill()) {
                 Ok(true) => {}
                 Ok(false) => return None,

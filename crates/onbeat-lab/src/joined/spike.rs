@@ -151,6 +151,7 @@ pub(super) fn merged(first: Window, second: Window) -> Window {
     both.to = both.to.max(second.to);
     both.functions.extend(second.functions);
     both.lost.extend(second.lost);
+
     for cpu in second.cpus {
         match both.cpus.iter_mut().find(|known| known.cpu == cpu.cpu) {
             None => both.cpus.push(cpu),
@@ -167,6 +168,7 @@ pub(super) fn merged(first: Window, second: Window) -> Window {
             }
         }
     }
+
     both
 }
 

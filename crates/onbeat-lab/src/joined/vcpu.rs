@@ -47,6 +47,7 @@ impl HostShare {
             prio: priority(host, thread.tid),
             ..SpikeFacts::default()
         };
+
         let mut share = Self::default();
         for cause in explain(&facts, host, &Counters::default()).causes {
             match cause.kind {
@@ -56,6 +57,7 @@ impl HostShare {
                 _ => share.causes.push(cause),
             }
         }
+
         share
     }
 }
