@@ -23,6 +23,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -40,7 +41,7 @@
 
 /* ---- memory layout ---- */
 
-#define ONBEAT_ABI 3u
+#define ONBEAT_ABI 4u
 #define ONBEAT_SLOTS 4u
 #define ONBEAT_CYCLE_BYTES 56u
 #define ONBEAT_EVENT_BYTES 32u
@@ -50,10 +51,11 @@
 #define ONBEAT_PID_BITS 22
 #define ONBEAT_REQUESTS 16u
 #define ONBEAT_REQUEST_BYTES 1024u /* maximum bytes of an SDO transfer */
+#define ONBEAT_REGISTER_BYTES 512u /* maximum bytes of an access to registers */
 #define ONBEAT_BUCKETS 592u
 #define ONBEAT_NO_DEVICE_PLACE 0xFFFFu /* device of an event without one */
 
-/* At offset 0. Constant once `magic` is set, except `state` and `answered_at`. */
+/* At offset 0. Constant once `magic` is set, except `state`, `answered_at`, `link` and `answering`. */
 struct onbeat_header {
     uint64_t magic;                 /*   0: "ONBEATCI" */
     uint32_t abi;                   /*   8: ONBEAT_ABI */
@@ -84,6 +86,8 @@ struct onbeat_header {
     uint64_t joints_at;             /* 216 */
     uint64_t goals_at;              /* 224 */
     uint64_t answered_at;           /* 232: when all frames of a cycle were last answered, CLOCK_MONOTONIC in ns; 0 before the first cycle */
+    uint32_t link;                  /* 240: enum onbeat_link of the interface */
+    uint32_t answering;             /* 244: number of devices that processed the last answered frame */
 };
 
 /* At `live_at`: words in a cache line each. */
@@ -95,7 +99,7 @@ struct onbeat_live {
     ONBEAT_ALIGNED uint64_t left;           /* the last owner that left in order */
     ONBEAT_ALIGNED uint32_t wake;           /* incremented when there is a new image and a process waits */
     ONBEAT_ALIGNED uint32_t waiting;        /* not 0 when a process waits */
-    ONBEAT_ALIGNED uint64_t orders;         /* number of SDO requests */
+    ONBEAT_ALIGNED uint64_t orders;         /* number of requests */
     ONBEAT_ALIGNED uint64_t goals;          /* number of goal publications; written by the commander */
     ONBEAT_ALIGNED uint64_t commander;      /* process that commands the joints, 0 for none */
     ONBEAT_ALIGNED uint64_t commander_left; /* the last commander that left in order */
@@ -122,6 +126,8 @@ struct onbeat_joint {
     double low_rad;        /* travel */
     double high_rad;
     double velocity_rad_s; /* maximum velocity */
+    double increments_per_rad; /* of the drive; negative if it counts against the joint */
+    double zero_rad;       /* position of the joint where the drive has increment 0 */
 };
 
 /* After the devices, `values` of them. */
@@ -133,6 +139,7 @@ struct onbeat_value {
     uint16_t spare2;
     uint32_t bit_at; /* from the start of the device's inputs or outputs */
     uint32_t spare3;
+    char name[48]; /* in the device's object dictionary, such as "Position actual value" */
 };
 
 struct onbeat_cycle {
@@ -166,15 +173,16 @@ struct onbeat_event {
     uint32_t spare;
 };
 
-/* At `requests_at`, ONBEAT_REQUESTS of them: one SDO transfer each. */
+/* At `requests_at`, ONBEAT_REQUESTS of them: one SDO transfer, register access or rescan each. */
 struct onbeat_request {
     ONBEAT_ALIGNED uint64_t holder; /* requesting process; 0 if the record is free */
     uint32_t phase;                 /* 0 idle, 1 requested, 2 taken, 3 answered, 4 abandoned */
     uint32_t spare;
     uint64_t order;   /* order of requests */
-    uint64_t target;  /* device in bits 0-15, index 16-31, entry 32-39, complete access 40, write 41 */
-    uint64_t length;  /* number of bytes in `data` */
-    uint64_t outcome; /* 0 done, else in bits 32-: 1 abort with its code in bits 0-31, 2 no mailbox, 3 no reply, 4 not possible, 5 too long */
+    uint64_t target;  /* device in bits 0-15, index or register 16-31, entry 32-39, complete access 40, write 41, enum onbeat_asked 42- */
+    uint64_t length;  /* number of bytes in `data`, or of register bytes to read */
+    uint64_t outcome; /* 0 done, else in bits 32-: 1 abort with its code in bits 0-31, 2 no mailbox, 3 no reply, 4 not possible, 5 too long,
+                         6 register kept by the bus, 7 not in OP */
     uint64_t data[ONBEAT_REQUEST_BYTES / 8];
 };
 
@@ -191,11 +199,11 @@ struct onbeat_stats {
     struct onbeat_histogram timed[4];     /* by enum onbeat_timed */
 };
 
-ONBEAT_ASSERT(sizeof(struct onbeat_header) == 240 && offsetof(struct onbeat_header, answered_at) == 232, "header");
+ONBEAT_ASSERT(sizeof(struct onbeat_header) == 248 && offsetof(struct onbeat_header, answering) == 244, "header");
 ONBEAT_ASSERT(sizeof(struct onbeat_live) == 768 && offsetof(struct onbeat_live, answer) == 704, "live");
-ONBEAT_ASSERT(sizeof(struct onbeat_joint) == 32, "joint");
+ONBEAT_ASSERT(sizeof(struct onbeat_joint) == 48, "joint");
 ONBEAT_ASSERT(sizeof(struct onbeat_device) == 128, "device");
-ONBEAT_ASSERT(sizeof(struct onbeat_value) == 16, "value");
+ONBEAT_ASSERT(sizeof(struct onbeat_value) == 64, "value");
 ONBEAT_ASSERT(sizeof(struct onbeat_cycle) == ONBEAT_CYCLE_BYTES && offsetof(struct onbeat_cycle, phase) == 48, "cycle");
 ONBEAT_ASSERT(sizeof(struct onbeat_event) == ONBEAT_EVENT_BYTES, "event");
 ONBEAT_ASSERT(sizeof(struct onbeat_request) == 1088 && offsetof(struct onbeat_request, data) == 48, "request");
@@ -268,6 +276,19 @@ enum onbeat_rung { ONBEAT_RUN = 0, ONBEAT_HOLD = 1, ONBEAT_DEGRADE = 2, ONBEAT_S
 /* Reason of a safe stop. */
 enum onbeat_stop { ONBEAT_NOT_STOPPED = 0, ONBEAT_BY_MISSES = 1, ONBEAT_BY_JOINT = 2, ONBEAT_BY_COMMANDER = 3 };
 
+/* Link of the network interface. */
+enum onbeat_link { ONBEAT_LINK_UNKNOWN = 0, ONBEAT_LINK_UP = 1, ONBEAT_LINK_DOWN = 2 };
+
+/* How much of the process data was exchanged in a cycle. */
+enum onbeat_exchanged { ONBEAT_EXCHANGED_ZERO = 0, ONBEAT_EXCHANGED_INCOMPLETE = 1, ONBEAT_EXCHANGED_COMPLETE = 2 };
+
+/* Kind of a request. */
+enum onbeat_asked { ONBEAT_ASKED_SDO = 0, ONBEAT_ASKED_REGISTER = 1, ONBEAT_ASKED_RESCAN = 2 };
+
+/* What a rescan finds at a position, unless it is the number of an expected device. */
+#define ONBEAT_POSITION_UNKNOWN 0xFFFEu
+#define ONBEAT_POSITION_NO_ANSWER 0xFFFFu
+
 /* Statistics: counters, and durations in ns. */
 enum onbeat_counter {
     ONBEAT_CYCLES = 0,
@@ -305,7 +326,11 @@ enum onbeat_result {
     ONBEAT_SDO_NO_MAILBOX = -18,
     ONBEAT_SDO_NO_REPLY = -19, /* the device did not answer in time */
     ONBEAT_SDO_NOT_POSSIBLE = -20,
-    ONBEAT_SDO_TOO_LONG = -21 /* more bytes than fit */
+    ONBEAT_SDO_TOO_LONG = -21,     /* more bytes than fit */
+    ONBEAT_NO_SUCH_VALUE = -22,    /* the device maps no such value */
+    ONBEAT_REGISTER_RANGE = -23,   /* not 1 to ONBEAT_REGISTER_BYTES bytes below 0x1000 */
+    ONBEAT_REGISTER_KEPT = -24,    /* the bus process sets this register itself */
+    ONBEAT_NOT_IN_OP = -25         /* registers are written only while the device is in OP */
 };
 
 /* Result of evaluating a goal. */
@@ -727,6 +752,113 @@ static inline uint16_t onbeat_device_state(const struct onbeat_control *bus, uin
     return (uint16_t)word;
 }
 
+/* Returns the link of the interface, enum onbeat_link; unknown while the bus process runs no cycles. */
+static inline int onbeat_link(struct onbeat_control *bus) {
+    struct onbeat_cycle cycle;
+    uint64_t seen = bus->seen;
+    int result = onbeat_control_read(bus, &cycle, NULL, NULL);
+    bus->seen = seen; /* the cycle is not taken from the caller */
+    if (result != ONBEAT_OK || onbeat_now() > cycle.release_ns + 10u * cycle.dt_ns + 100000000u) return ONBEAT_LINK_UNKNOWN;
+    return (int)__atomic_load_n(&bus->header->link, __ATOMIC_RELAXED);
+}
+
+/* Returns the number of devices that processed the last answered frame, expected or not; 0 without replies. */
+static inline uint32_t onbeat_answering(const struct onbeat_control *bus) {
+    return onbeat_no_answer_for(bus) > 0 ? 0 : __atomic_load_n(&bus->header->answering, __ATOMIC_RELAXED);
+}
+
+/* Returns the AL states in which at least one device is, as bits: 1 INIT, 2 PREOP, 4 SAFEOP, 8 OP. */
+static inline uint32_t onbeat_al_states(const struct onbeat_control *bus) {
+    uint32_t all = 0;
+    for (uint32_t device = 0; device < bus->device_count; device++) all |= onbeat_device_state(bus, device, NULL, NULL) & 0xFu;
+    return all;
+}
+
+/* Returns how much of the process data was exchanged in a cycle: enum onbeat_exchanged. */
+static inline int onbeat_exchanged(const struct onbeat_cycle *cycle) {
+    if (cycle->fresh) return ONBEAT_EXCHANGED_COMPLETE;
+    return cycle->working_counter == 0 ? ONBEAT_EXCHANGED_ZERO : ONBEAT_EXCHANGED_INCOMPLETE;
+}
+
+/* ---- values of the process data ---- */
+
+/* Position of a value in the inputs or outputs of a cycle. */
+struct onbeat_place {
+    int is_output;
+    uint32_t byte; /* first byte */
+    uint32_t bit;  /* first bit in it, 0 to 7 */
+    uint32_t bits; /* length, at most 64 are used */
+};
+
+static inline int onbeat_value_place(const struct onbeat_control *bus, uint32_t device, uint32_t number, struct onbeat_place *place) {
+    const struct onbeat_device *of = bus->devices + device;
+    const struct onbeat_value *value = bus->values + of->first_value + number;
+    place->is_output = number < of->output_values;
+    place->byte = (place->is_output ? of->outputs_at : of->inputs_at) + value->bit_at / 8;
+    place->bit = value->bit_at % 8;
+    place->bits = value->bits < 64 ? value->bits : 64;
+    return ONBEAT_OK;
+}
+
+/* Finds a value of a device by its name, whatever its case, such as "Position actual value". Outputs are searched first. */
+static inline int onbeat_value_find(const struct onbeat_control *bus, const char *device, const char *name, struct onbeat_place *place) {
+    int at = onbeat_device_find(bus, device);
+    if (at < 0) return ONBEAT_NO_SUCH_DEVICE;
+    const struct onbeat_device *of = bus->devices + at;
+    for (uint32_t i = 0; i < of->output_values + of->input_values; i++)
+        if (strncasecmp(bus->values[of->first_value + i].name, name, sizeof bus->values->name) == 0) return onbeat_value_place(bus, (uint32_t)at, i, place);
+    return ONBEAT_NO_SUCH_VALUE;
+}
+
+/* Finds a value of a device by its object, such as 0x6064, 0. */
+static inline int onbeat_value_find_object(const struct onbeat_control *bus, uint32_t device, uint16_t index, uint8_t entry, struct onbeat_place *place) {
+    if (device >= bus->device_count) return ONBEAT_NO_SUCH_DEVICE;
+    const struct onbeat_device *of = bus->devices + device;
+    for (uint32_t i = 0; i < of->output_values + of->input_values; i++) {
+        const struct onbeat_value *value = bus->values + of->first_value + i;
+        if (value->index == index && value->entry == entry) return onbeat_value_place(bus, device, i, place);
+    }
+    return ONBEAT_NO_SUCH_VALUE;
+}
+
+/* Returns a value as an unsigned number. `image` are the inputs or outputs of a cycle. */
+static inline uint64_t onbeat_unsigned(const struct onbeat_place *place, const void *image) {
+    const uint8_t *bytes = (const uint8_t *)image + place->byte;
+    uint64_t value = 0;
+    for (uint32_t i = 0; i < place->bits; i++) value |= (uint64_t)(bytes[(place->bit + i) / 8] >> (place->bit + i) % 8 & 1) << i;
+    return value;
+}
+
+/* Returns a value as a signed number in two's complement. */
+static inline int64_t onbeat_signed(const struct onbeat_place *place, const void *image) {
+    uint64_t value = onbeat_unsigned(place, image);
+    if (place->bits > 0 && place->bits < 64 && value >> (place->bits - 1)) value |= ~(uint64_t)0 << place->bits;
+    return (int64_t)value;
+}
+
+/* Writes a value into outputs, and leaves all other bits as they are; onbeat_control_write sends them. */
+static inline void onbeat_set(const struct onbeat_place *place, void *outputs, int64_t value) {
+    uint8_t *bytes = (uint8_t *)outputs + place->byte;
+    for (uint32_t i = 0; i < place->bits; i++) {
+        uint8_t mask = (uint8_t)(1u << (place->bit + i) % 8);
+        uint8_t *byte = bytes + (place->bit + i) / 8;
+        *byte = (uint8_t)(((uint64_t)value >> i & 1) ? *byte | mask : *byte & ~mask);
+    }
+}
+
+/* Reads the actual position of a joint in rad from the inputs of a cycle. */
+static inline int onbeat_joint_position(const struct onbeat_control *bus, uint32_t joint, const void *inputs, double *rad) {
+    struct onbeat_place place;
+    if (joint >= bus->joint_count) return ONBEAT_NO_SUCH_DEVICE;
+    const struct onbeat_joint *of = bus->joints + joint;
+    int result = onbeat_value_find_object(bus, (uint32_t)of->device, 0x6064, 0, &place);
+    if (result != ONBEAT_OK) return result;
+    *rad = (double)onbeat_signed(&place, inputs) / of->increments_per_rad + of->zero_rad;
+    return ONBEAT_OK;
+}
+
+/* ---- requests ---- */
+
 static inline void onbeat_request_free(struct onbeat_request *request) {
     __atomic_store_n(&request->phase, 0u, __ATOMIC_RELAXED);
     onbeat_store(&request->holder, 0);
@@ -748,12 +880,14 @@ static inline int onbeat_request_wait(struct onbeat_control *bus, struct onbeat_
     return ONBEAT_OK;
 }
 
-/* Makes one transfer: writes `write` bytes of `data`, or, if `room` is not NULL, reads at most `*room` bytes and stores their number there. */
-static inline int onbeat_request(struct onbeat_control *bus, uint64_t target, void *data, size_t write, size_t *room, uint32_t timeout_ms, uint32_t *abort_code) {
+/* Makes one request: writes `write` bytes of `data`, or, if `room` is not NULL, reads at most `*room` bytes and stores their number there;
+ * `wanted` is the number of register bytes to read. */
+static inline int onbeat_request(struct onbeat_control *bus, uint64_t target, void *data, size_t write, size_t *room, size_t wanted, uint32_t timeout_ms,
+                                 uint32_t *abort_code) {
     struct onbeat_request *request = NULL;
     int result = onbeat_control_is_alive(bus);
     if (result != ONBEAT_OK) return result;
-    if ((target & 0xFFFFu) >= bus->device_count) return ONBEAT_NO_SUCH_DEVICE;
+    if (target >> 42 != ONBEAT_ASKED_RESCAN && (target & 0xFFFFu) >= bus->device_count) return ONBEAT_NO_SUCH_DEVICE;
     if (write > ONBEAT_REQUEST_BYTES) return ONBEAT_SDO_TOO_LONG;
     for (uint32_t i = 0; i < ONBEAT_REQUESTS && !request; i++) {
         uint64_t nobody = 0;
@@ -766,7 +900,7 @@ static inline int onbeat_request(struct onbeat_control *bus, uint64_t target, vo
         memcpy(&word, (const uint8_t *)data + at, write - at < 8 ? write - at : 8);
         onbeat_put(request->data + at / 8, word);
     }
-    onbeat_put(&request->length, write);
+    onbeat_put(&request->length, wanted ? wanted : write);
     onbeat_put(&request->order, __atomic_fetch_add(&bus->live->orders, 1u, __ATOMIC_RELAXED));
     __atomic_store_n(&request->phase, 1u, __ATOMIC_RELEASE);
     result = onbeat_request_wait(bus, request, timeout_ms);
@@ -774,8 +908,9 @@ static inline int onbeat_request(struct onbeat_control *bus, uint64_t target, vo
     if (result != ONBEAT_OK && !onbeat_swap_phase(&request->phase, 1, 0) && onbeat_swap_phase(&request->phase, 2, 4)) return result;
     if (result == ONBEAT_OK) {
         uint64_t outcome = onbeat_look(&request->outcome), length = onbeat_look(&request->length);
-        const int results[6] = {ONBEAT_OK, ONBEAT_SDO_ABORT, ONBEAT_SDO_NO_MAILBOX, ONBEAT_SDO_NO_REPLY, ONBEAT_SDO_NOT_POSSIBLE, ONBEAT_SDO_TOO_LONG};
-        result = results[outcome >> 32 < 6 ? outcome >> 32 : 5];
+        const int results[8] = {ONBEAT_OK, ONBEAT_SDO_ABORT, ONBEAT_SDO_NO_MAILBOX, ONBEAT_SDO_NO_REPLY, ONBEAT_SDO_NOT_POSSIBLE, ONBEAT_SDO_TOO_LONG,
+                                ONBEAT_REGISTER_KEPT, ONBEAT_NOT_IN_OP};
+        result = results[outcome >> 32 < 8 ? outcome >> 32 : 4];
         if (abort_code) *abort_code = (uint32_t)outcome;
         if (result == ONBEAT_OK && room && length > *room) result = ONBEAT_SDO_TOO_LONG;
         if (result == ONBEAT_OK && room) onbeat_words_out(data, *room = (size_t)length, request->data);
@@ -792,13 +927,41 @@ static inline uint64_t onbeat_target(uint16_t device, uint16_t index, uint8_t en
  * `*abort_code` (may be NULL) receives the abort code. It takes some cycles, at most the timeout. */
 static inline int onbeat_sdo_read(struct onbeat_control *bus, uint16_t device, uint16_t index, uint8_t entry, void *data, size_t *bytes, uint32_t timeout_ms,
                                   uint32_t *abort_code) {
-    return onbeat_request(bus, onbeat_target(device, index, entry, 0), data, 0, bytes, timeout_ms, abort_code);
+    return onbeat_request(bus, onbeat_target(device, index, entry, 0), data, 0, bytes, 0, timeout_ms, abort_code);
 }
 
 /* Writes an object by SDO; see onbeat_sdo_read. */
 static inline int onbeat_sdo_write(struct onbeat_control *bus, uint16_t device, uint16_t index, uint8_t entry, const void *data, size_t bytes,
                                    uint32_t timeout_ms, uint32_t *abort_code) {
-    return onbeat_request(bus, onbeat_target(device, index, entry, 2), (void *)(uintptr_t)data, bytes, NULL, timeout_ms, abort_code);
+    return onbeat_request(bus, onbeat_target(device, index, entry, 2), (void *)(uintptr_t)data, bytes, NULL, 0, timeout_ms, abort_code);
+}
+
+/* Reads `bytes` bytes of registers of a device from `address` on: 1 to ONBEAT_REGISTER_BYTES below 0x1000. */
+static inline int onbeat_register_read(struct onbeat_control *bus, uint16_t device, uint16_t address, void *data, size_t bytes, uint32_t timeout_ms) {
+    if (bytes < 1 || bytes > ONBEAT_REGISTER_BYTES || address + bytes > 0x1000u) return ONBEAT_REGISTER_RANGE;
+    size_t room = bytes;
+    return onbeat_request(bus, onbeat_target(device, address, 0, ONBEAT_ASKED_REGISTER << 2), data, 0, &room, bytes, timeout_ms, NULL);
+}
+
+/* Writes registers of a device in OP. Those that the bus process sets itself are refused with ONBEAT_REGISTER_KEPT; docs/control.md lists
+ * those that can be written. */
+static inline int onbeat_register_write(struct onbeat_control *bus, uint16_t device, uint16_t address, const void *data, size_t bytes,
+                                        uint32_t timeout_ms) {
+    if (bytes < 1 || bytes > ONBEAT_REGISTER_BYTES || address + bytes > 0x1000u) return ONBEAT_REGISTER_RANGE;
+    return onbeat_request(bus, onbeat_target(device, address, 0, ONBEAT_ASKED_REGISTER << 2 | 2u), (void *)(uintptr_t)data, bytes, NULL, 0, timeout_ms,
+                          NULL);
+}
+
+/* Reads which device is at which position of the cable, and has the bus try rejected devices again at once. `*count` is the size of `positions`,
+ * and receives the number of positions: each is the number of a device, ONBEAT_POSITION_UNKNOWN, or ONBEAT_POSITION_NO_ANSWER. */
+static inline int onbeat_rescan(struct onbeat_control *bus, uint16_t *positions, size_t *count, uint32_t timeout_ms) {
+    uint8_t bytes[ONBEAT_REQUEST_BYTES];
+    size_t room = sizeof bytes, most = *count;
+    int result = onbeat_request(bus, (uint64_t)ONBEAT_ASKED_RESCAN << 42, bytes, 0, &room, 0, timeout_ms, NULL);
+    if (result != ONBEAT_OK) return result;
+    *count = room / 2;
+    for (size_t i = 0; i < *count && i < most; i++) positions[i] = (uint16_t)(bytes[2 * i] | bytes[2 * i + 1] << 8);
+    return ONBEAT_OK;
 }
 
 /* ---- statistics ---- */

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         trial("a_controller_in_rust", rust, stops_safely),
         trial("a_controller_in_python", python, stops_safely),
         trial("a_controller_in_octave", in_octave, stops_safely),
+        trial("a_component_of_ros2_control", ros2_control, stops_safely),
     ];
     libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
 }
@@ -97,6 +98,23 @@ fn in_octave() -> Result<Controller, String> {
     let mut command = octave()?;
     command.arg(root().join("examples/level_foot.m"));
     Ok(Controller { command, last: vec![root().join("target/clients-java")] })
+}
+
+/// Against headers that stand in for those of ROS 2, with a program in place of its manager.
+fn ros2_control() -> Result<Controller, String> {
+    if Command::new("c++").arg("--version").output().is_err() {
+        return Err("c++ is not installed (package g++)".to_owned());
+    }
+    let folder = root().join("examples/ros2_control");
+    let program = root().join("target/clients-controller/run_component");
+    std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+
+    let mut compile = Command::new("c++");
+    compile.args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"]);
+    compile.arg(folder.join("stub")).arg("-I").arg(root().join("include"));
+    compile.args([folder.join("onbeat_system.cpp"), folder.join("stub/run_component.cpp")]);
+    done(compile.arg("-o").arg(&program));
+    Ok(Controller { command: Command::new(program), last: Vec::new() })
 }
 
 /// A cycle of the robot, as it publishes it.

@@ -34,6 +34,15 @@ const SDO_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat bus sdo write 3 6065 2000u32
       the window of the following error of the device at position 3";
 
+const REGISTER_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat bus register read \"left knee\" 0300 8
+      the receive error counters of its ports
+  onbeat bus register write \"left knee\" 0300 hex:00
+      set them to 0
+  Error counters (0300 to 0313), watchdog counters (0442, 0443), event mask (0200
+  to 0203), PHY management (0510 to 051f) and user memory (0f80 to 0fff) can be
+  written; the bus process sets all others itself";
+
 /// Options of all subcommands.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Named {
@@ -67,6 +76,11 @@ pub(crate) enum Bus {
     /// Read or write an object of a device
     #[command(subcommand, before_help = SDO_EXAMPLES, disable_help_subcommand = true)]
     Sdo(Sdo),
+    /// Read or write registers of a device
+    #[command(subcommand, before_help = REGISTER_EXAMPLES, disable_help_subcommand = true)]
+    Register(Register),
+    /// Find out which device is where; retry rejected devices
+    Rescan(RescanOptions),
 }
 
 #[derive(Debug, Args)]
@@ -178,6 +192,68 @@ pub(crate) struct SdoWriteOptions {
     pub(crate) value: ObjectBytes,
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum Register {
+    /// Read registers
+    Read(RegisterReadOptions),
+    /// Write registers of a device in OP
+    Write(RegisterWriteOptions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RegisterOptions {
+    /// Device by name, or by position from 0
+    #[arg(value_name = "DEVICE")]
+    pub(crate) device: String,
+    /// Address of the first register in hexadecimal: 0130
+    #[arg(value_name = "ADDRESS", value_parser = address)]
+    pub(crate) address: u16,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RegisterReadOptions {
+    #[command(flatten)]
+    pub(crate) of: RegisterOptions,
+    /// Number of bytes, at most 512
+    #[arg(value_name = "BYTES", default_value_t = 1)]
+    pub(crate) bytes: usize,
+    #[command(flatten)]
+    pub(crate) request: RequestOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RegisterWriteOptions {
+    #[command(flatten)]
+    pub(crate) of: RegisterOptions,
+    /// Number with its type (6u8, 100u16), or bytes (hex:01ff)
+    #[arg(value_name = "VALUE", value_parser = value, allow_hyphen_values = true)]
+    pub(crate) value: ObjectBytes,
+    #[command(flatten)]
+    pub(crate) request: RequestOptions,
+}
+
+/// Options of a request to the bus.
+#[derive(Debug, Args)]
+pub(crate) struct RequestOptions {
+    /// Longest wait for the answer
+    #[arg(long, default_value = "2s", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) timeout: u64,
+    #[command(flatten)]
+    pub(crate) named: Named,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RescanOptions {
+    #[command(flatten)]
+    pub(crate) request: RequestOptions,
+}
+
+impl RegisterWriteOptions {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.value.0.clone()
+    }
+}
+
 /// The value to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ObjectBytes(Vec<u8>);
@@ -203,6 +279,13 @@ impl SdoWriteOptions {
 fn object(text: &str) -> Result<(u16, u8), String> {
     setup::object(text).ok_or_else(|| {
         format!("`{text}` is not an object; write it in hexadecimal, such as 6041 or 1018:1")
+    })
+}
+
+fn address(text: &str) -> Result<u16, String> {
+    let digits = text.trim_start_matches("0x");
+    u16::from_str_radix(digits, 16).map_err(|_| {
+        format!("`{text}` is not a register; write its address in hexadecimal, such as 0130")
     })
 }
 

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use onbeat_control::{
-    BusSide, DeviceState, Image, Presence, SdoAction, SdoFailure, Sharing, Timed,
+    BusRequest, BusSide, DeviceState, Image, Presence, RequestFailure, SdoAction, Sharing, Timed,
 };
 use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
@@ -19,7 +19,8 @@ use serde_json::Value;
 
 fn bus(name: &str) -> BusSide {
     let mut layout = Layout { name: "one joint".to_owned(), ..Layout::default() };
-    let value = |index, bits, bit_at| MappedValue { index, entry: 0, bits, bit_at };
+    let value =
+        |index, bits, bit_at| MappedValue { index, entry: 0, bits, bit_at, name: String::new() };
     layout.add(DeviceLayout {
         name: "left knee".to_owned(),
         kind: DeviceKind::Drive,
@@ -189,13 +190,14 @@ fn objects_are_read_and_written_through_the_bus() {
         threads.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 if let Some(job) = cold.take_request() {
-                    let answer = match (job.request.index, &job.request.action) {
+                    let BusRequest::Sdo(request) = &job.request else { panic!("{job:?}") };
+                    let answer = match (request.index, &request.action) {
                         (0x6065, SdoAction::Write(bytes)) if *bytes == [0x9C, 0xFF, 0xFF, 0xFF] => {
                             Ok(Vec::new())
                         }
                         (0x1008, SdoAction::Read) => Ok(b"drive".to_vec()),
                         (0x6064, SdoAction::Read) => Ok(vec![0x18, 0xFC, 0xFF, 0xFF]),
-                        _ => Err(SdoFailure::Abort(0x0602_0000)),
+                        _ => Err(RequestFailure::Abort(0x0602_0000)),
                     };
                     cold.answer(&job, &answer);
                 }

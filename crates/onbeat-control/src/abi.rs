@@ -13,16 +13,16 @@ use onbeat_ethercat::step::{BusCycle, RobotState};
 /// The bytes "ONBEATCI".
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ONBEATCI");
 /// Version of the layout; changes with every change of it.
-pub(super) const ABI: u32 = 3;
+pub(super) const ABI: u32 = 4;
 /// Number of slots of the image, of owner outputs, and of goals.
 pub(super) const SLOTS: usize = 4;
 /// Number of events kept.
 pub(super) const EVENTS: usize = 1024;
 /// Bytes of an event.
 pub(super) const EVENT_BYTES: usize = 32;
-/// Maximum number of concurrent SDO requests.
+/// Maximum number of concurrent requests.
 pub(super) const REQUESTS: usize = 16;
-/// Maximum length of an SDO request or answer, in bytes.
+/// Maximum length of a request or answer, in bytes.
 pub(super) const REQUEST_BYTES: usize = 1024;
 /// Bytes of [`BusCycle`] and [`RobotState`] in a slot.
 pub(super) const CYCLE_BYTES: usize = 56;
@@ -30,14 +30,15 @@ pub(super) const CYCLE_BYTES: usize = 56;
 const ROBOT_AT: usize = 48;
 /// Bytes of the record of a device, and of a value.
 pub(super) const DEVICE_BYTES: usize = 128;
-pub(super) const VALUE_BYTES: usize = 16;
+pub(super) const VALUE_BYTES: usize = 64;
 /// Bytes of the record of a joint, and of a goal's head: process, time of creation, flags.
-pub(super) const JOINT_BYTES: usize = 32;
+pub(super) const JOINT_BYTES: usize = 48;
 pub(super) const GOAL_BYTES: usize = 24;
 /// Goal flag: the commander has left.
 pub(super) const LAST_GOAL: u64 = 1;
-/// Bytes of a name.
+/// Bytes of a name, and of the name of a value.
 pub(super) const NAME_BYTES: usize = 64;
+pub(super) const VALUE_NAME_BYTES: usize = 48;
 
 /// State of the bus process, as it reports it; a killed process reports nothing.
 pub(super) mod state {
@@ -46,8 +47,8 @@ pub(super) mod state {
     pub(crate) const REPLACED: u32 = 3;
 }
 
-/// First page: identification and sizes. Constant once `magic` is set, except `state` and
-/// `answered_at`.
+/// First page: identification and sizes. Constant once `magic` is set, except `state`,
+/// `answered_at`, `link` and `answering`.
 #[repr(C, align(64))]
 pub(super) struct ImageHeader {
     pub(super) magic: AtomicU64,
@@ -76,6 +77,10 @@ pub(super) struct ImageHeader {
     /// When all frames of a cycle were last answered, by `CLOCK_MONOTONIC` in ns; 0 before the
     /// first cycle.
     pub(super) answered_at: AtomicU64,
+    /// Link of the interface; see [`LinkState`](super::LinkState).
+    pub(super) link: AtomicU32,
+    /// Number of devices that processed the last frame.
+    pub(super) answering: AtomicU32,
 }
 
 /// A word in a cache line of its own.
@@ -100,7 +105,7 @@ pub(super) struct LiveWords {
     pub(super) wake: Futex,
     /// Not 0 when a process waits.
     pub(super) waiting: Futex,
-    /// Number of SDO requests.
+    /// Number of requests.
     pub(super) orders: PaddedWord,
     /// Number of goal publications; written by the commander.
     pub(super) goals: PaddedWord,
@@ -117,7 +122,7 @@ pub(super) struct LiveWords {
 #[repr(C, align(64))]
 pub(super) struct Futex(pub(super) AtomicU32);
 
-/// Record of one SDO request and its answer.
+/// Record of one request and its answer.
 #[repr(C, align(64))]
 pub(super) struct RequestRecord {
     /// Requesting process; 0 when the record is free.
@@ -127,16 +132,17 @@ pub(super) struct RequestRecord {
     pub(super) spare: AtomicU32,
     /// Order of requests.
     pub(super) order: AtomicU64,
-    /// Device, index, subindex, complete access, write: at bits 0, 16, 32, 40, 41.
+    /// Device, index or register, subindex, complete access, write, kind of request: at bits 0, 16,
+    /// 32, 40, 41, 42.
     pub(super) target: AtomicU64,
-    /// Number of bytes in `data`.
+    /// Number of bytes in `data`, or of the register bytes to read.
     pub(super) length: AtomicU64,
     /// Result in the upper 32 bits, abort code in the lower.
     pub(super) outcome: AtomicU64,
     pub(super) data: [AtomicU64; REQUEST_BYTES / 8],
 }
 
-/// Phase of an SDO request.
+/// Phase of a request.
 pub(super) mod phase {
     pub(crate) const IDLE: u32 = 0;
     pub(crate) const ASKED: u32 = 1;
@@ -147,7 +153,7 @@ pub(super) mod phase {
 
 // `include/onbeat_control.h` asserts the same; its header ends before the padding.
 const _: () =
-    assert!(size_of::<ImageHeader>() == 256 && std::mem::offset_of!(ImageHeader, goals_at) == 224);
+    assert!(size_of::<ImageHeader>() == 256 && std::mem::offset_of!(ImageHeader, answering) == 244);
 const _: () =
     assert!(size_of::<LiveWords>() == 768 && std::mem::offset_of!(LiveWords, answer) == 704);
 const _: () =

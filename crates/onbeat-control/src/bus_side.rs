@@ -11,13 +11,15 @@ use onbeat_rt::sys::Monotonic;
 use rustix::thread::futex;
 
 use super::abi::{CYCLE_BYTES, EVENT_BYTES, cycle_bytes};
+use super::bus_condition::LinkState;
 use super::claim::{self, ClaimWords};
 use super::device_state::DeviceState;
 use super::error::ControlError;
 use super::goals::GoalSide;
 use super::image::MappedImage;
 use super::process::Process;
-use super::requests::{self, SdoAnswer, SdoJob};
+use super::request::RequestAnswer;
+use super::requests::{self, RequestJob};
 use super::settings::{ImageSettings, Waking};
 use super::stats::{Counter, Timed};
 
@@ -200,6 +202,15 @@ impl BusSide {
         self.shared.header().answered_at.store(at_ns, Ordering::Relaxed);
     }
 
+    /// Publishes the link of the interface, and the number of devices that processed the last
+    /// frame.
+    #[inline]
+    pub fn set_link(&self, link: LinkState, answering: u16) {
+        let header = self.shared.header();
+        header.link.store(link as u32, Ordering::Relaxed);
+        header.answering.store(answering.into(), Ordering::Relaxed);
+    }
+
     /// Increments a counter of the statistics. [`Counter::Cycles`] and [`Counter::StaleCycles`] are
     /// counted by the exchange.
     #[inline]
@@ -311,14 +322,14 @@ impl ColdSide {
         requests::drop_dead(self.shared.requests());
     }
 
-    /// Takes the oldest pending SDO request. Every taken request must be answered.
+    /// Takes the oldest pending request. Every taken request must be answered.
     #[must_use]
-    pub fn take_request(&self) -> Option<SdoJob> {
+    pub fn take_request(&self) -> Option<RequestJob> {
         requests::take(self.shared.requests())
     }
 
     /// Answers a request, and frees its record if the requester has given up.
-    pub fn answer(&self, job: &SdoJob, answer: &SdoAnswer) {
+    pub fn answer(&self, job: &RequestJob, answer: &RequestAnswer) {
         requests::answer(self.shared.requests(), job, answer);
     }
 

@@ -12,6 +12,7 @@ use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 
 use super::abi::{EVENT_BYTES, EVENTS};
+use super::bus_condition::{AlStates, LinkState};
 use super::device_state::{DeviceState, Presence};
 use super::error::ControlError;
 use super::goals::Commander;
@@ -19,10 +20,14 @@ use super::image::MappedImage;
 use super::joint::Joint;
 use super::owner::Owner;
 use super::process::Process;
-use super::requests::{self, SdoAnswer, SdoRequest};
+use super::request::{
+    BusRequest, CablePosition, RegisterAction, RegisterRequest, RequestAnswer, RequestFailure,
+};
+use super::requests;
 use super::sharing::Sharing;
 use super::snapshot::{CycleWaiter, QUIET, Snapshot};
 use super::stats::Stats;
+use super::value_place::ValuePlace;
 
 /// Additional number of cycles before device states count as outdated.
 const PATIENT_CYCLES: u64 = 10;
@@ -71,6 +76,12 @@ pub struct BusState {
     pub in_op: usize,
     /// Whether replies come back.
     pub outage: Outage,
+    /// Link of the network interface; unknown without a recent cycle.
+    pub link: LinkState,
+    /// Number of devices that processed the last frame, expected or not; 0 during an outage.
+    pub answering: usize,
+    /// AL states of the devices; none during an outage.
+    pub al_states: AlStates,
     /// Owner of the outputs: process id and name.
     pub owner: Option<(u32, String)>,
     /// Commander of the joints: process id and name.
@@ -311,6 +322,9 @@ impl Client {
         let holder =
             |word: u64| Process::from_word(word).map(|process| (process.pid(), process.name()));
         let outage = self.outage(cycle.as_ref());
+        let has_cycle = cycle.is_some() && !matches!(outage, Outage::NoCycle(_));
+        let link = LinkState::from_number(header.link.load(Ordering::Relaxed));
+        let answering = header.answering.load(Ordering::Relaxed) as usize;
 
         BusState {
             name: self.shared.name.clone(),
@@ -323,6 +337,9 @@ impl Client {
             robot: last.robot,
             devices: self.shared.size.devices,
             in_op: self.states(outage).filter(|state| state.al_state == 8).count(),
+            link: if has_cycle { link } else { LinkState::Unknown },
+            answering: if outage == Outage::None { answering } else { 0 },
+            al_states: AlStates::from_devices(self.states(outage).map(|state| state.al_state)),
             outage,
             owner: holder(live.owner.0.load(Ordering::Acquire)),
             commander: holder(live.commander.0.load(Ordering::Acquire)),
@@ -338,17 +355,70 @@ impl Client {
         self.shared.check_alive()
     }
 
-    /// Requests an SDO transfer, and waits up to `timeout` for the result.
+    /// Finds a value of a device by its name or its object; see [`ValuePlace::find`].
+    ///
+    /// # Errors
+    /// [`ControlError::NoDeviceNamed`], [`ControlError::NoValue`] with the values there are.
+    pub fn find(&self, device: &str, value: &str) -> Result<ValuePlace, ControlError> {
+        ValuePlace::find(&self.shared.layout(), &self.shared.name, device, value)
+    }
+
+    /// Makes a request, such as an SDO transfer, and waits up to `timeout` for the answer.
     ///
     /// # Errors
     /// [`ControlError`] if the request cannot be made or is not answered; a refusal by the device
     /// is in the answer.
     pub fn request(
         &self,
-        request: &SdoRequest,
+        request: impl Into<BusRequest>,
         timeout: Duration,
-    ) -> Result<SdoAnswer, ControlError> {
-        requests::ask(&self.shared, request, timeout)
+    ) -> Result<RequestAnswer, ControlError> {
+        requests::ask(&self.shared, &request.into(), timeout)
+    }
+
+    /// Reads `bytes` bytes of registers of a device from `address` on, 1 to
+    /// [`REGISTER_BYTES`](super::REGISTER_BYTES) below 0x1000.
+    ///
+    /// # Errors
+    /// As [`Client::request`], and [`ControlError::RegisterRange`].
+    pub fn read_register(
+        &self,
+        device: u16,
+        address: u16,
+        bytes: usize,
+        timeout: Duration,
+    ) -> Result<RequestAnswer, ControlError> {
+        let action = RegisterAction::Read(bytes);
+        self.request(RegisterRequest { device, address, action }, timeout)
+    }
+
+    /// Writes registers of a device in OP. Registers that the bus process sets itself are refused
+    /// with [`RequestFailure::KeptByBus`]; `docs/control.md` lists those that can be written.
+    ///
+    /// # Errors
+    /// As [`Client::read_register`].
+    pub fn write_register(
+        &self,
+        device: u16,
+        address: u16,
+        bytes: &[u8],
+        timeout: Duration,
+    ) -> Result<RequestAnswer, ControlError> {
+        let action = RegisterAction::Write(bytes.to_vec());
+        self.request(RegisterRequest { device, address, action }, timeout)
+    }
+
+    /// Reads which device is at which position of the cable, and has the bus try rejected devices
+    /// again at once. Devices in OP are not disturbed.
+    ///
+    /// # Errors
+    /// As [`Client::request`].
+    pub fn rescan(
+        &self,
+        timeout: Duration,
+    ) -> Result<Result<Vec<CablePosition>, RequestFailure>, ControlError> {
+        let answer = self.request(BusRequest::Rescan, timeout)?;
+        Ok(answer.map(|bytes| CablePosition::from_answer(&bytes)))
     }
 
     /// Claims the outputs for this process.

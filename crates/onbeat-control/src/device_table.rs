@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::abi::{DEVICE_BYTES, ImageSize, NAME_BYTES, VALUE_BYTES};
+use super::abi::{DEVICE_BYTES, ImageSize, NAME_BYTES, VALUE_BYTES, VALUE_NAME_BYTES};
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
 use onbeat_ethercat::setup::DeviceSetup;
 
@@ -43,9 +43,10 @@ pub(super) fn bytes(layout: &Layout) -> Vec<u8> {
                 &[u32::from(value.index) | u32::from(value.entry) << 16, value.bits.into()],
             );
             put(&mut values, &[value.bit_at as u32, 0]);
+            values.extend_from_slice(&name_bytes::<VALUE_NAME_BYTES>(&value.name));
         }
 
-        devices.extend_from_slice(&name_bytes(&device.name));
+        devices.extend_from_slice(&name_bytes::<NAME_BYTES>(&device.name));
         let kind = KINDS.iter().position(|kind| *kind == device.kind).unwrap_or(0) as u32;
         put(
             &mut devices,
@@ -113,6 +114,7 @@ fn value(record: &[u8]) -> MappedValue {
         entry: (object >> 16) as u8,
         bits: at(record, 4) as u16,
         bit_at: at(record, 8) as usize,
+        name: name_of(&record[VALUE_BYTES - VALUE_NAME_BYTES..]),
     }
 }
 
@@ -129,13 +131,13 @@ fn put(into: &mut Vec<u8>, words: &[u32]) {
 
 /// Encodes a name, padded with zeros; a longer one is cut at a character boundary, leaving at least
 /// one zero.
-pub(super) fn name_bytes(name: &str) -> [u8; NAME_BYTES] {
-    let mut end = name.len().min(NAME_BYTES - 1);
+pub(super) fn name_bytes<const N: usize>(name: &str) -> [u8; N] {
+    let mut end = name.len().min(N - 1);
     while !name.is_char_boundary(end) {
         end -= 1;
     }
 
-    let mut bytes = [0; NAME_BYTES];
+    let mut bytes = [0; N];
     bytes[..end].copy_from_slice(&name.as_bytes()[..end]);
     bytes
 }
@@ -185,8 +187,8 @@ mod tests {
     #[test]
     fn a_name_too_long_for_its_record_is_cut_between_characters() {
         let long = "ä".repeat(40);
-        assert_eq!(name_of(&name_bytes(&long)), "ä".repeat(31));
-        assert_eq!(name_of(&name_bytes("left knee")), "left knee");
+        assert_eq!(name_of(&name_bytes::<64>(&long)), "ä".repeat(31));
+        assert_eq!(name_of(&name_bytes::<64>("left knee")), "left knee");
     }
 
     #[test]

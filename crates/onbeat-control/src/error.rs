@@ -180,6 +180,16 @@ pub enum ControlError {
         /// Maximum number of bytes.
         most: usize,
     },
+    /// Registers that a request cannot reach.
+    #[error(
+        "registers 0x{address:04x} and following, {bytes} bytes: a request reaches 1 to {most} bytes below 0x1000", most = super::request::REGISTER_BYTES
+    )]
+    RegisterRange {
+        /// Address of the first register.
+        address: u16,
+        /// Number of bytes.
+        bytes: usize,
+    },
     /// Unknown device.
     #[error("bus \"{name}\" has no device {device}; it has {devices}")]
     NoDevice {
@@ -190,8 +200,28 @@ pub enum ControlError {
         /// Number of devices.
         devices: usize,
     },
+    /// Unknown name of a device.
+    #[error(
+        "bus \"{name}\" has no device \"{device}\"; `onbeat bus info --name {name}` lists them"
+    )]
+    NoDeviceNamed {
+        /// Name of the bus.
+        name: String,
+        /// Given name.
+        device: String,
+    },
+    /// The device maps no such value.
+    #[error("\"{device}\" maps no value \"{value}\"; it maps {mapped}")]
+    NoValue {
+        /// Name of the device.
+        device: String,
+        /// Given name or object.
+        value: String,
+        /// The values there are, or the first of many.
+        mapped: String,
+    },
     /// All request records are in use.
-    #[error("all {most} SDO requests of bus \"{name}\" are in use; try again")]
+    #[error("all {most} requests of bus \"{name}\" are in use; try again")]
     Busy {
         /// Name of the bus.
         name: String,
@@ -200,7 +230,7 @@ pub enum ControlError {
     },
     /// The bus did not answer in time.
     #[error(
-        "no answer to an SDO request within {ms} ms; the bus \"{name}\" may be starting, or the device does not answer mails"
+        "no answer to a request within {ms} ms; the bus \"{name}\" may be starting, or the device does not answer mails"
     )]
     NoAnswer {
         /// Name of the bus.

@@ -58,7 +58,8 @@ impl GoalAnswer {
 /// # let name = format!("commander-{}", std::process::id());
 /// # let layout = Layout::from_toml(Description::HUMANOID)?;
 /// # let device = layout.find("left knee").ok_or("no left knee")?;
-/// # let joints = vec![Joint { device, low_rad: -0.1, high_rad: 2.4, velocity_rad_s: 4.0 }];
+/// # let joints = vec![Joint { device, low_rad: -0.1, high_rad: 2.4, velocity_rad_s: 4.0,
+/// #     increments_per_rad: 1e4, zero_rad: 0.0 }];
 /// # let bus = Image::create(&name, &layout, ImageSettings { joints, ..ImageSettings::default() })?;
 /// let mut commander = Client::open(&name)?.command()?;
 /// commander.set("left knee", 0.3)?;

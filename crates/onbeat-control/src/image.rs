@@ -13,7 +13,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use super::abi::{
     ABI, EVENT_BYTES, EVENTS, ImageHeader, ImageOffsets, ImageSize, JOINT_BYTES, LiveWords, MAGIC,
-    REQUESTS, RequestRecord, SLOTS, state,
+    NAME_BYTES, REQUESTS, RequestRecord, SLOTS, state,
 };
 use super::device_table;
 use super::error::ControlError;
@@ -99,7 +99,7 @@ impl MappedImage {
         let joints = joint::table(&settings.joints);
         device_table::store(self.map.all(self.offsets.joints, joints.len() / 8), &joints);
         let header = self.header();
-        device_table::store(&header.segment, &device_table::name_bytes(&layout.name));
+        device_table::store(&header.segment, &device_table::name_bytes::<NAME_BYTES>(&layout.name));
         for (word, place) in header.places.iter().zip(self.offsets.published()) {
             word.store(place as u64, Ordering::Relaxed);
         }

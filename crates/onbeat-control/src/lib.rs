@@ -4,7 +4,8 @@
 //! One bus process creates an [`Image`] with a name and calls [`BusSide::exchange`] once per cycle,
 //! which publishes inputs and takes the owner's newest outputs. At most one process owns the
 //! outputs ([`Client::claim`]). Any number of processes read cycles, events and statistics, and
-//! request SDO transfers ([`Client`]). If the bus process moves joints itself, one process commands
+//! request SDO transfers and
+//! registers ([`Client`]). If the bus process moves joints itself, one process commands
 //! them by goals ([`Client::command`]). [`Sharing`] selects how processes are kept from
 //! interfering; by default no process waits for another. `docs/control.md` specifies memory layout,
 //! rules, and the effects of a process's death; `include/onbeat_control.h` provides the same for C.
@@ -39,6 +40,7 @@
 //! the two kinds of sharing with a lock), trust in what other processes write, several owners.
 
 mod abi;
+mod bus_condition;
 mod bus_side;
 mod claim;
 mod client;
@@ -54,6 +56,7 @@ mod map;
 mod object;
 mod owner;
 mod process;
+mod request;
 mod requests;
 mod ring_error;
 mod ring_object;
@@ -63,7 +66,9 @@ mod settings;
 mod sharing;
 mod snapshot;
 mod stats;
+mod value_place;
 
+pub use bus_condition::{AlStates, LinkState, WorkingCounterState};
 pub use bus_side::{BusSide, ColdSide, OutputsFrom};
 pub use client::{BusState, Client, DeviceInfo, EventBatch, Outage};
 pub use create::Image;
@@ -73,7 +78,11 @@ pub use goals::{Commander, GoalAnswer, GoalSide};
 pub use joint::Joint;
 pub use object::names;
 pub use owner::Owner;
-pub use requests::{SdoAction, SdoAnswer, SdoFailure, SdoJob, SdoRequest};
+pub use request::{
+    BusRequest, CablePosition, REGISTER_BYTES, RegisterAction, RegisterRequest, RequestAnswer,
+    RequestFailure, SdoAction, SdoRequest,
+};
+pub use requests::RequestJob;
 pub use ring_error::RingError;
 pub use ring_object::{Channel, RecordType, channels, remove_leftovers};
 pub use ring_reader::{Reading, RingReader, Start};
@@ -82,3 +91,4 @@ pub use settings::{ImageSettings, Waking};
 pub use sharing::Sharing;
 pub use snapshot::Snapshot;
 pub use stats::{Counter, Stats, Timed, Times};
+pub use value_place::ValuePlace;

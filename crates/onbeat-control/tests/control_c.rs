@@ -10,10 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use control_world::{BYTES, cycle, exchange, layout, pattern, unique_name};
 use onbeat_control::{
-    BusSide, Client, DeviceState, GoalAnswer, Image, ImageSettings, Joint, Presence, Sharing, Timed,
+    BusRequest, BusSide, CablePosition, Client, DeviceState, GoalAnswer, Image, ImageSettings,
+    Joint, LinkState, Presence, RegisterAction, RegisterRequest, RequestFailure, SdoAction,
+    SdoRequest, Sharing, Timed,
 };
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
-use onbeat_ethercat::step::RobotState;
+use onbeat_ethercat::step::{BusCycle, RobotState};
+use onbeat_rt::Clock;
+use onbeat_rt::sys::Monotonic;
 
 /// Languages supported by the header, each with its compiler flags (all warnings are errors) and
 /// the Debian package of the compiler.
@@ -71,6 +75,109 @@ fn every_event_kind_has_a_constant_with_the_same_number_in_the_header() {
     assert_eq!(in_header, EventKind::ALL.map(constant));
 }
 
+/// The bus of two joints: answers registers and a rescan, and returns what was written.
+fn serve_requests(bus: &mut BusSide, is_over: &AtomicBool) -> Vec<BusRequest> {
+    let cold = bus.cold_side();
+    let mut asked = Vec::new();
+    for number in 1.. {
+        let mut inputs = vec![0; BYTES];
+        // The actual position of the right knee is behind the statusword.
+        inputs[BYTES / 2 + 2..][..4].copy_from_slice(&(-1500_i32).to_le_bytes());
+        let now = Monotonic.now().as_ns();
+        let cycle = BusCycle { release_ns: now, fresh: number % 2 == 0, ..cycle(number) };
+        let mut outputs = vec![0; BYTES];
+        bus.exchange(&cycle, &inputs, &mut outputs);
+        bus.answered(now);
+        bus.set_link(LinkState::Up, 3);
+
+        if let Some(job) = cold.take_request() {
+            let answer = match &job.request {
+                BusRequest::Register(RegisterRequest { address: 0x0120, .. }) => {
+                    Err(RequestFailure::KeptByBus)
+                }
+                BusRequest::Register(RegisterRequest {
+                    action: RegisterAction::Read(bytes),
+                    ..
+                }) => Ok((1..=*bytes as u8).collect()),
+                BusRequest::Rescan => {
+                    let found = [
+                        CablePosition::Device(0),
+                        CablePosition::Unknown,
+                        CablePosition::Device(1),
+                        CablePosition::NoAnswer,
+                    ];
+                    Ok(found.into_iter().flat_map(CablePosition::to_bytes).collect())
+                }
+                _ => Ok(Vec::new()),
+            };
+            cold.answer(&job, &answer);
+            asked.push(job.request.clone());
+        }
+
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+
+        std::thread::sleep(std::time::Duration::from_micros(200));
+    }
+
+    asked
+}
+
+#[test]
+fn the_header_finds_values_by_name_and_asks_for_registers_and_a_rescan() {
+    let dir = tempfile::tempdir().unwrap();
+    for program in compiled("requests", dir.path()) {
+        let name = unique_name();
+        let joint = Joint {
+            device: 1,
+            low_rad: -1.0,
+            high_rad: 2.0,
+            velocity_rad_s: 3.0,
+            increments_per_rad: -1000.0,
+            zero_rad: 0.5,
+        };
+        let settings = ImageSettings { joints: vec![joint], ..ImageSettings::default() };
+        let mut bus = Image::create(&name, &layout(), settings).unwrap();
+        for (device, al_state) in [(0, 8), (1, 4)] {
+            bus.set_state(
+                device,
+                DeviceState { al_state, al_status: 0, presence: Presence::Present },
+            );
+        }
+
+        let is_over = AtomicBool::new(false);
+        let (printed, asked) = std::thread::scope(|threads| {
+            let served = threads.spawn(|| serve_requests(&mut bus, &is_over));
+            let done = Command::new(&program).arg(&name).output().unwrap();
+            is_over.store(true, Ordering::Relaxed);
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+            (String::from_utf8(done.stdout).unwrap(), served.join().unwrap())
+        });
+
+        let expected = "\
+            target: output, byte 330, bit 0, 32 bits\n\
+            by object: 1\n\
+            unknown value -22, unknown device -14\n\
+            set and read: -77, neighbours 0 0\n\
+            joint at 2.000 rad\n\
+            link 1, 3 answer, states c\n\
+            read 0: 01 02 03 04\n\
+            write 0, kept -24, beyond -23\n\
+            rescan 0: 0 65534 1 65535\n";
+        assert_eq!(printed, expected);
+        let register = |address, action| RegisterRequest { device: 1, address, action }.into();
+        let write = |bytes: &[u8]| RegisterAction::Write(bytes.to_vec());
+        let expected: [BusRequest; 4] = [
+            register(0x0300, RegisterAction::Read(4)),
+            register(0x0300, write(&[0])),
+            register(0x0120, write(&[1, 0])),
+            BusRequest::Rescan,
+        ];
+        assert_eq!(asked, expected);
+    }
+}
+
 /// The bus of a robot: runs cycles, answers SDO requests, and makes a safe stop after a goal.
 fn serve(bus: &mut BusSide, is_over: &AtomicBool) {
     let mut goals = bus.goals().unwrap();
@@ -96,7 +203,14 @@ fn serve(bus: &mut BusSide, is_over: &AtomicBool) {
         bus.set_robot(Some(robot));
         bus.publish(&cycle(number), &pattern(number), &pattern(0));
         if let Some(job) = cold.take_request() {
-            assert_eq!((job.request.device, job.request.index, job.request.entry), (1, 0x1018, 1));
+            let asked = SdoRequest {
+                device: 1,
+                index: 0x1018,
+                entry: 1,
+                complete: false,
+                action: SdoAction::Read,
+            };
+            assert_eq!(job.request, asked.into());
             cold.answer(&job, &Ok(0xF1C7_1005_u32.to_le_bytes().to_vec()));
         }
 
@@ -115,7 +229,14 @@ fn a_client_of_a_hundred_lines_commands_joints_and_learns_of_a_safe_stop() {
     let dir = tempfile::tempdir().unwrap();
     for program in compiled("client", dir.path()) {
         let name = unique_name();
-        let joint = |device| Joint { device, low_rad: -1.0, high_rad: 2.0, velocity_rad_s: 3.0 };
+        let joint = |device| Joint {
+            device,
+            low_rad: -1.0,
+            high_rad: 2.0,
+            velocity_rad_s: 3.0,
+            increments_per_rad: 1000.0,
+            zero_rad: 0.5,
+        };
         let settings =
             ImageSettings { joints: vec![joint(0), joint(1)], ..ImageSettings::default() };
         let mut bus = Image::create(&name, &layout(), settings).unwrap();
@@ -235,7 +356,14 @@ fn a_c_program_commands_joints_and_reads_the_results_of_its_goals() {
 
 fn commands(program: &Path) {
     let name = unique_name();
-    let joint = |device, low_rad| Joint { device, low_rad, high_rad: 2.0, velocity_rad_s: 3.0 };
+    let joint = |device, low_rad| Joint {
+        device,
+        low_rad,
+        high_rad: 2.0,
+        velocity_rad_s: 3.0,
+        increments_per_rad: 1000.0,
+        zero_rad: 0.5,
+    };
     let joints = vec![joint(0, -1.0), joint(1, -1.5)];
     let settings = ImageSettings { joints, goal_age_ns: 70_000_000, ..ImageSettings::default() };
     let mut bus = Image::create(&name, &layout(), settings).unwrap();

@@ -51,6 +51,8 @@ fn world() -> (String, BusSide, GoalSide, Client) {
         low_rad: -1.0,
         high_rad: place as f64,
         velocity_rad_s: 4.0,
+        increments_per_rad: -2.0,
+        zero_rad: 0.5,
     };
     let joints = (0..JOINTS).map(joint).collect();
     let bus = Image::create(&name, &layout(), ImageSettings { joints, ..ImageSettings::default() })
@@ -72,7 +74,14 @@ fn a_goal_and_its_answer_pass_through_the_image() {
     assert_eq!(commander.joints()[1].0, "right knee");
     assert_eq!(
         commander.joints()[69].1,
-        Joint { device: 1, low_rad: -1.0, high_rad: 69.0, velocity_rad_s: 4.0 }
+        Joint {
+            device: 1,
+            low_rad: -1.0,
+            high_rad: 69.0,
+            velocity_rad_s: 4.0,
+            increments_per_rad: -2.0,
+            zero_rad: 0.5
+        }
     );
     assert_eq!((commander.age_us(), commander.answer()), (100_000, None));
     commander.set("right knee", 0.5).unwrap();

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use control_world::{PATIENCE, client, exchange, layout, unique_name, until};
 use onbeat_control::{
-    BusSide, Client, ControlError, Counter, Image, SdoAction, SdoFailure, SdoRequest, Sharing,
-    Timed,
+    BusRequest, BusSide, Client, ControlError, Counter, Image, RequestFailure, SdoAction,
+    SdoRequest, Sharing, Timed,
 };
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 
@@ -140,12 +140,17 @@ fn request(device: u16, action: SdoAction) -> SdoRequest {
 }
 
 /// Answers this number of requests with `serve`.
-fn serving(bus: &BusSide, count: usize, serve: impl Fn(SdoRequest) -> Result<Vec<u8>, SdoFailure>) {
+fn serving(
+    bus: &BusSide,
+    count: usize,
+    serve: impl Fn(SdoRequest) -> Result<Vec<u8>, RequestFailure>,
+) {
     let cold = bus.cold_side();
     let mut served = 0;
     until("requests come", || {
         while let Some(job) = cold.take_request() {
-            cold.answer(&job, &serve(job.request.clone()));
+            let BusRequest::Sdo(asked) = job.request.clone() else { panic!("{:?}", job.request) };
+            cold.answer(&job, &serve(asked));
             served += 1;
         }
         served >= count
@@ -159,10 +164,10 @@ fn an_sdo_request_and_its_answer_pass_through_the_image() {
         threads.spawn(|| {
             serving(&bus, 5, |asked| match &asked.action {
                 SdoAction::Write(bytes) if bytes.len() == 1024 && asked.complete => Ok(Vec::new()),
-                SdoAction::Write(_) => Err(SdoFailure::Abort(0x0601_0002)),
+                SdoAction::Write(_) => Err(RequestFailure::Abort(0x0601_0002)),
                 SdoAction::Read if asked == request(1, SdoAction::Read) => Ok(vec![1, 2, 3]),
                 SdoAction::Read if asked.index == 1 => Ok(vec![0; 1025]),
-                SdoAction::Read => Err(SdoFailure::NoReply),
+                SdoAction::Read => Err(RequestFailure::NoReply),
             });
         });
 
@@ -179,10 +184,10 @@ fn an_sdo_request_and_its_answer_pass_through_the_image() {
             refused.to_string(),
             "the device refused with abort code 0x06010002: read-only object"
         );
-        assert_eq!(ask(request(0, SdoAction::Read)), Err(SdoFailure::NoReply));
+        assert_eq!(ask(request(0, SdoAction::Read)), Err(RequestFailure::NoReply));
         assert_eq!(
             ask(SdoRequest { index: 1, ..request(0, SdoAction::Read) }),
-            Err(SdoFailure::TooLong)
+            Err(RequestFailure::TooLong)
         );
     });
 }
@@ -204,7 +209,10 @@ fn requests_are_served_in_order() {
             });
         }
 
-        assert_eq!(jobs.iter().map(|job| job.request.index).collect::<Vec<_>>(), [1, 2, 3]);
+        let asked: Vec<BusRequest> = jobs.iter().map(|job| job.request.clone()).collect();
+        let expected =
+            [1, 2, 3].map(|index| SdoRequest { index, ..request(0, SdoAction::Read) }.into());
+        assert_eq!(asked, expected);
         jobs.iter().for_each(|job| cold.answer(job, &Ok(Vec::new())));
     });
 }

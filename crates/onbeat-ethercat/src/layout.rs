@@ -26,7 +26,7 @@ pub enum DeviceKind {
 }
 
 /// One value in the process data of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappedValue {
     /// Index of the object, such as 0x6041.
     pub index: u16,
@@ -36,6 +36,9 @@ pub struct MappedValue {
     pub bits: u16,
     /// First bit, from the start of the device's part.
     pub bit_at: usize,
+    /// Name in the device's object dictionary, such as `Position actual value`; the object, such
+    /// as `6064:0`, if it has none.
+    pub name: String,
 }
 
 /// One expected device.

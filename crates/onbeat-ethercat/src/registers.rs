@@ -83,5 +83,23 @@ pub const SYNC_START: u16 = 0x0990;
 /// SYNC0 cycle time, in ns.
 pub const SYNC_CYCLE: u16 = 0x09a0;
 
+/// Registers that are free for any use while a MainDevice runs: event mask, error counters, watchdog
+/// counters, PHY management, user memory. First address and one past the last.
+const FREE: [(u16, u16); 5] = [
+    (0x0200, 0x0204),
+    (RX_ERRORS, 0x0314),
+    (WATCHDOG_COUNT, 0x0444),
+    (0x0510, 0x0520),
+    (0x0f80, 0x1000),
+];
+
+/// Returns whether registers can be written without disturbing the MainDevice. All others configure
+/// what it relies on (addresses, states, SyncManagers, FMMUs, clocks, watchdogs), or are outputs.
+#[must_use]
+pub fn is_free(address: u16, bytes: usize) -> bool {
+    let end = usize::from(address) + bytes;
+    FREE.iter().any(|(first, last)| address >= *first && end <= usize::from(*last))
+}
+
 /// Largest number of FMMUs and of SyncManagers of a device.
 pub const CHANNELS: u16 = 8;

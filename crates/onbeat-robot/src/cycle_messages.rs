@@ -208,7 +208,7 @@ fn description(layout: &Layout, joints: &[Joint], period_ns: u64) -> Value {
             let (values, first) = of(device);
             let one = |value: &MappedValue| {
                 json!({
-                    "device": device.name, "index": value.index, "entry": value.entry,
+                    "device": device.name, "name": value.name, "index": value.index, "entry": value.entry,
                     "bits": value.bits, "bit_at": 8 * first + value.bit_at,
                 })
             };

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 
-use super::bus::{Bus, BusCounts, SdoTransfer, Wire};
+use super::bus::{Bus, BusCounts, BusTransfer, Wire};
 use crate::cycle_messages::{CycleMessages, JointSample};
-use onbeat_control::{BusSide, ColdSide, Counter, DeviceState, Presence, SdoJob, Timed};
+use onbeat_control::{BusSide, ColdSide, Counter, DeviceState, Presence, RequestJob, Timed};
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
 
@@ -88,8 +88,8 @@ impl Controller for PublishedController {
 /// A transfer between the loop and its requester. Both sides only try the lock.
 #[derive(Clone, Debug, Default)]
 struct Transfers {
-    wanted: Arc<Mutex<Option<Box<SdoTransfer>>>>,
-    ended: Arc<Mutex<Option<Box<SdoTransfer>>>>,
+    wanted: Arc<Mutex<Option<Box<BusTransfer>>>>,
+    ended: Arc<Mutex<Option<Box<BusTransfer>>>>,
 }
 
 /// Times of a cycle, for the statistics of the image.
@@ -117,7 +117,7 @@ pub struct CycleService {
 pub struct BackgroundService {
     cold: ColdSide,
     transfers: Transfers,
-    job: Option<SdoJob>,
+    job: Option<RequestJob>,
 }
 
 /// Serves an image. With a controller of this process, it provides the outputs; without one, the
@@ -213,6 +213,7 @@ impl CycleService {
         }
 
         image.answered(bus.answered_at().as_ns());
+        image.set_link(bus.link(), bus.answering());
         // Devices reach OP without an event of their own, so one device is checked per cycle.
         self.next = (self.next + 1) % bus.layout().devices.len().max(1);
         image.set_state(self.next, state(bus, self.next));
@@ -278,13 +279,13 @@ fn state<W: Wire>(bus: &Bus<W>, device: usize) -> DeviceState {
 }
 
 impl BackgroundService {
-    /// Frees what dead processes held, and carries SDO requests. Call it every few milliseconds.
+    /// Frees what dead processes held, and carries requests. Call it every few milliseconds.
     pub fn run_once(&mut self) {
         self.cold.tend();
         if self.job.is_none()
             && let Some(job) = self.cold.take_request()
         {
-            let transfer = Box::new(SdoTransfer::new(job.request.clone()));
+            let transfer = Box::new(BusTransfer::new(job.request.clone()));
             if let Ok(mut wanted) = self.transfers.wanted.lock() {
                 *wanted = Some(transfer);
             }

@@ -8,10 +8,11 @@ mod bus_world;
 mod tampering;
 
 use bus_world::{MS, OPTIONS, VirtualClock, clock};
+use onbeat_control::BusRequest;
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::Controller;
-use onbeat_robot::bus::{Bus, BusError};
+use onbeat_robot::bus::{Bus, BusError, BusTransfer};
 use onbeat_robot::motion::{MotionController, Robot, RobotPhase, Rung, Trajectory};
 use onbeat_rt::time::{Clock, Instant};
 use onbeat_segment::{Fault, Link};
@@ -98,6 +99,16 @@ impl<'c> World<'c> {
     fn reported(&self, kind: EventKind) -> Vec<(u16, u16, u32)> {
         let of_kind = self.events.iter().filter(|event| event.kind == kind);
         of_kind.map(|event| (event.device, event.new, event.code)).collect()
+    }
+
+    /// What a rescan answers: a device, or 0xfffe for an unknown one, by position.
+    fn rescan(&mut self) -> Vec<u16> {
+        let rescan = Box::new(BusTransfer::new(BusRequest::Rescan));
+        assert!(self.bus.begin_transfer(rescan).is_ok());
+        self.cycles(100);
+        let ended = self.bus.ended_transfer().unwrap();
+        let bytes = ended.outcome().unwrap().unwrap();
+        bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect()
     }
 
     fn states(&self) -> Vec<u8> {
@@ -332,6 +343,7 @@ fn an_added_device_is_one_event_without_other_effect() {
     assert_eq!(world.reported(EventKind::SurplusDevice), [(NO_DEVICE, 3, 7)], "{:?}", world.events);
     assert!(world.bus.is_up() && world.states()[3] == 1, "{:?}", world.events);
     assert_eq!(world.reported(EventKind::DeviceLost), []);
+    assert_eq!(world.rescan(), [0, 1, 2, 0xfffe, 3, 4, 5], "the spare is no device of this bus");
     // A spare at the position of a removed device is not that device.
     world.tamper(&[Tampering::Begin(Fault::Unplug { device: 4 })]);
     world.cycles(1_500);

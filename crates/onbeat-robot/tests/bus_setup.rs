@@ -8,7 +8,7 @@ use bus_world::{Idle, MS, OPTIONS, VirtualClock, World, clock};
 use onbeat_control::{SdoAction, SdoRequest};
 use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::Layout;
-use onbeat_robot::bus::{Bus, BusError, BusOptions, ExchangeMode, InProcess, SdoTransfer};
+use onbeat_robot::bus::{Bus, BusError, BusOptions, BusTransfer, ExchangeMode, InProcess};
 use onbeat_segment::{DescriptionError, Fault, Link};
 
 /// Replies are read in their own cycle, so no frame is in flight between cycles.
@@ -252,7 +252,7 @@ fn mail_counters_continue_after_the_bring_up() {
             action: SdoAction::Read,
         };
 
-        assert!(world.bus.begin_transfer(Box::new(SdoTransfer::new(request))).is_ok());
+        assert!(world.bus.begin_transfer(Box::new(BusTransfer::new(request.into()))).is_ok());
         world.cycles(20);
         let outcome = world.bus.ended_transfer().and_then(|transfer| transfer.outcome());
         assert!(

@@ -88,7 +88,8 @@ fn mapped(objects: &Dictionary, assignment: u16) -> Vec<MappedValue> {
             let entry = (mapped >> 8) as u8;
             let bits = (mapped & 0xff) as u16;
             if index != 0 {
-                values.push(MappedValue { index, entry, bits, bit_at });
+                let name = objects.lookup(index, entry).unwrap().name.clone();
+                values.push(MappedValue { index, entry, bits, bit_at, name });
             }
             bit_at += usize::from(bits);
         }

@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 use onbeat::report::table::{Column, Row, Table};
 use onbeat::report::units::count;
 use onbeat_control::{
-    Client, Counter, DeviceInfo as Device, EventBatch as Events, Outage, Presence, SdoAction,
-    Snapshot, Stats, Timed,
+    Client, Counter, DeviceInfo as Device, EventBatch as Events, LinkState, Outage, Presence,
+    SdoAction, Snapshot, Stats, Timed,
 };
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::layout::{DeviceLayout, MappedValue};
 use onbeat_ethercat::step::RobotState;
 use serde_json::{Map, Value, json};
 
+use super::bus_requests::{cable_text, register, rescan};
 use super::bus_scan::scan;
 use super::bus_words::{al_words, print_json};
 use super::failure::BusFailure;
@@ -40,6 +41,8 @@ pub(crate) fn run(command: &Bus) -> Result<ExitVerdict, Failure> {
         Bus::Stats(options) => stats(options),
         Bus::Sdo(Sdo::Read(options)) => sdo(options, SdoAction::Read),
         Bus::Sdo(Sdo::Write(options)) => sdo(&options.of, options.action()),
+        Bus::Register(command) => register(command),
+        Bus::Rescan(options) => rescan(options),
     }
 }
 
@@ -82,6 +85,12 @@ fn state(named: &Named) -> Result<ExitVerdict, Failure> {
             "no_answer_ns": state.outage.ns(),
             "owner": process(state.owner.as_ref()), "commander": process(state.commander.as_ref()),
             "cycle": cycle.map(|cycle| cycle.cycle),
+            "link": match state.link {
+                LinkState::Up => json!(true),
+                LinkState::Down => json!(false),
+                LinkState::Unknown => json!(null),
+            },
+            "answering": state.answering, "al_states": state.al_states.bits(),
             "working_counter": cycle.map(|cycle| cycle.working_counter),
             "expected_working_counter": cycle.map(|cycle| cycle.expected),
             "robot": state.robot.map(|robot| robot_json(&robot, &client.layout().devices)),
@@ -127,7 +136,7 @@ fn state(named: &Named) -> Result<ExitVerdict, Failure> {
     }
 
     for line in [
-        format!("  {cycle}"),
+        format!("  {cycle}; {}", cable_text(state.link, state.answering)),
         format!("  outputs belong to {owner}; joints are commanded by {commander}"),
         format!(
             "  process {}, sharing {}, {} events",
@@ -267,7 +276,7 @@ fn watch(options: &WatchOptions) -> Result<ExitVerdict, Failure> {
     Ok(ExitVerdict::Holds)
 }
 
-fn place_of(devices: &[DeviceLayout], wanted: &str) -> Result<usize, BusFailure> {
+pub(super) fn place_of(devices: &[DeviceLayout], wanted: &str) -> Result<usize, BusFailure> {
     let named = devices.iter().position(|device| device.name == wanted);
     let numbered = || wanted.parse().ok().filter(|place| *place < devices.len());
     named.or_else(numbered).ok_or_else(|| BusFailure::NoDevice { device: wanted.to_owned() })
@@ -440,7 +449,7 @@ fn sdo(options: &SdoOptions, action: SdoAction) -> Result<ExitVerdict, Failure> 
         entry,
         why,
     })?;
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex_of(&bytes);
 
     if options.named.json {
         print_json(
@@ -453,14 +462,19 @@ fn sdo(options: &SdoOptions, action: SdoAction) -> Result<ExitVerdict, Failure> 
     Ok(ExitVerdict::Holds)
 }
 
-fn number(bytes: &[u8]) -> Option<u64> {
+/// Formats bytes in hexadecimal.
+pub(super) fn hex_of(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(super) fn number(bytes: &[u8]) -> Option<u64> {
     let mut whole = [0; 8];
     whole.get_mut(..bytes.len())?.copy_from_slice(bytes);
     Some(u64::from_le_bytes(whole))
 }
 
 /// Formats bytes as a number, also signed where that differs, or as text, or as bytes.
-fn hex_and_text(bytes: &[u8], hex: &str) -> String {
+pub(super) fn hex_and_text(bytes: &[u8], hex: &str) -> String {
     match (bytes.len(), number(bytes)) {
         (1 | 2 | 4 | 8, Some(unsigned)) => {
             let unused = 64 - 8 * bytes.len() as u32;

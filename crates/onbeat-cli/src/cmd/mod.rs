@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod bus;
+mod bus_requests;
 mod bus_scan;
 mod bus_words;
 mod carrier;

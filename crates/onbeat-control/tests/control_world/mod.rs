@@ -26,7 +26,13 @@ pub fn unique_name() -> String {
 pub fn layout() -> Layout {
     let mut layout = Layout { name: "two joints".to_owned(), ..Layout::default() };
     for (name, alias) in [("left knee", 11), ("right knee", 12)] {
-        let value = |index, bits, bit_at| MappedValue { index, entry: 0, bits, bit_at };
+        let value = |index, name: &str, bits, bit_at| MappedValue {
+            index,
+            entry: 0,
+            bits,
+            bit_at,
+            name: name.to_owned(),
+        };
         layout.add(DeviceLayout {
             name: name.to_owned(),
             kind: DeviceKind::Drive,
@@ -37,8 +43,14 @@ pub fn layout() -> Layout {
             serial: 0,
             outputs: 0..BYTES / 2,
             inputs: 0..BYTES / 2,
-            output_values: vec![value(0x6040, 16, 0), value(0x607A, 32, 16)],
-            input_values: vec![value(0x6041, 16, 0), value(0x6064, 32, 16)],
+            output_values: vec![
+                value(0x6040, "Controlword", 16, 0),
+                value(0x607A, "Target position", 32, 16),
+            ],
+            input_values: vec![
+                value(0x6041, "Statusword", 16, 0),
+                value(0x6064, "Position actual value", 32, 16),
+            ],
             increments: 65_536,
             travel: [-1000, 1000],
             setup: onbeat_ethercat::setup::DeviceSetup::default(),

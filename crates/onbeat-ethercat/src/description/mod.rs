@@ -22,6 +22,7 @@ mod resolved;
 mod setup_tables;
 mod tables;
 mod to_layout;
+mod value_names;
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,7 +1,7 @@
 //! Process data of a device: the mapped values in its outputs and inputs, and the values that can
 //! be mapped.
 
-use super::{ChannelsTable, DescriptionError, TypeKind, TypeTable};
+use super::{ChannelsTable, DescriptionError, TypeKind, TypeTable, value_names};
 use crate::coe::DataType;
 use crate::esi::EsiDevice;
 use crate::layout::MappedValue;
@@ -14,7 +14,7 @@ const MOST_VALUES: usize = 64;
 const MOST_ASSIGNED: usize = 254;
 /// The objects of digital and analogue channels, and of sensors.
 const INPUTS: u16 = 0x6000;
-const OUTPUTS: u16 = 0x7000;
+pub(super) const OUTPUTS: u16 = 0x7000;
 /// Numbers of values of the sensors.
 const IMU_VALUES: u8 = 6;
 const FORCE_VALUES: u8 = 7;
@@ -95,7 +95,7 @@ impl ProcessData {
             let index = number(index).ok_or_else(refused)?;
             let entry = number(entry).ok_or_else(refused)? as u8;
             let value = mappable(word, channels, direction, index, entry).ok_or_else(refused)?;
-            data.add(index, entry, value.bits());
+            data.add(index, entry, value.bits(), value_names::of_type(word, index, entry));
 
             if data.values.len() > MOST_VALUES || data.bits > 8 * MOST_BYTES {
                 return Err(refused());
@@ -116,15 +116,16 @@ impl ProcessData {
             if entry.index == 0 {
                 data.bits += usize::from(entry.bits);
             } else {
-                data.add(entry.index, entry.subindex, entry.bits.into());
+                let name = value_names::of_esi(&entry.name, entry.index, entry.subindex);
+                data.add(entry.index, entry.subindex, entry.bits.into(), name);
             }
         }
 
         data
     }
 
-    fn add(&mut self, index: u16, entry: u8, bits: u16) {
-        self.values.push(MappedValue { index, entry, bits, bit_at: self.bits });
+    fn add(&mut self, index: u16, entry: u8, bits: u16, name: String) {
+        self.values.push(MappedValue { index, entry, bits, bit_at: self.bits, name });
         self.bits += usize::from(bits);
     }
 }

@@ -5,7 +5,7 @@ use onbeat_rt::frame::{Command, LONGEST, Writer, register, working_counter};
 use super::device::{BusDevice, DeviceStage, MailboxLayout};
 use super::register_query::QueryReply;
 use super::sdo::{MailboxStep, SdoTransfer};
-use onbeat_control::SdoFailure;
+use onbeat_control::RequestFailure;
 use onbeat_ethercat::registers::{AL_STATUS, SYNC_MANAGER, TIME_DIFFERENCE};
 
 /// Maximum number of queries in a frame.
@@ -28,6 +28,8 @@ pub(super) enum QueryPurpose {
     Mail(usize),
     /// A mail of the user's transfer.
     MailSent,
+    /// The user's access to registers.
+    Register,
     /// A mail with a start-up value of this device.
     StartupMailSent(usize),
 }
@@ -79,6 +81,22 @@ impl AcyclicFrame<'_, '_> {
         true
     }
 
+    /// Appends a datagram with data.
+    pub(super) fn push_data(
+        &mut self,
+        purpose: QueryPurpose,
+        command: Command,
+        address: u32,
+        data: &[u8],
+    ) -> bool {
+        if self.queries.len() == MAX_QUERIES {
+            return false;
+        }
+        let Some(at) = self.writer.push_data(command, address, data) else { return false };
+        self.queries.push(AcyclicQuery { purpose, at, length: data.len() });
+        true
+    }
+
     /// Appends the next mail of the transfer, or the read of its response. The mailbox of a device
     /// that receives start-up values accepts no other transfer.
     pub(super) fn push_transfer(
@@ -94,7 +112,7 @@ impl AcyclicFrame<'_, '_> {
         let Some((device, mailbox)) =
             device.and_then(|device| device.mailbox.map(|mailbox| (device, mailbox)))
         else {
-            return transfer.end(Err(SdoFailure::NoMailbox));
+            return transfer.end(Err(RequestFailure::NoMailbox));
         };
 
         if device.startup_transfer().is_some() {
@@ -137,7 +155,7 @@ impl AcyclicFrame<'_, '_> {
             let station = known.station;
             let Some(transfer) = recovery.transfer(known) else { continue };
             let Some(mailbox) = *mailbox else {
-                transfer.end(Err(SdoFailure::NoMailbox));
+                transfer.end(Err(RequestFailure::NoMailbox));
                 continue;
             };
             let bytes = usize::from(mailbox.to_bytes.max(mailbox.bytes));

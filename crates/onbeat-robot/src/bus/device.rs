@@ -193,11 +193,18 @@ impl BusDevice {
         matches!(self.stage, DeviceStage::Recovering(_) | DeviceStage::Paused(_))
     }
 
+    /// Ends a pause, if there is one.
+    pub(super) fn resume(&mut self) {
+        if matches!(self.stage, DeviceStage::Paused(_)) {
+            self.stage = DeviceStage::NoAnswer;
+            self.unanswered = 0;
+        }
+    }
+
     /// Ends a pause when it is over.
     pub(super) fn resume_if_due(&mut self, cycle: u64) {
         if matches!(self.stage, DeviceStage::Paused(until) if cycle >= until) {
-            self.stage = DeviceStage::NoAnswer;
-            self.unanswered = 0;
+            self.resume();
         }
     }
 }

@@ -17,8 +17,8 @@ use super::position_scan::{NO_ANSWER, PositionScan, UnknownDevice, identical_dev
 use super::pump::emergency_of_mail;
 use super::recovery::{Recovery, RecoveryProgress};
 use super::register_query::QueryReply;
-use super::sdo::{MailboxStep, SdoTransfer};
-use onbeat_control::SdoFailure;
+use super::transfer::{BusTransfer, TransferKind};
+use onbeat_control::RequestFailure;
 use onbeat_ethercat::al::OP;
 use onbeat_ethercat::event::EventKind;
 
@@ -66,7 +66,7 @@ pub(super) struct Diagnostics {
     was_up: bool,
     /// Some mailbox is full; their status is to be read.
     reads_mailboxes: bool,
-    transfer: Option<Box<SdoTransfer>>,
+    transfer: Option<Box<BusTransfer>>,
     /// First device of the next start-up mails.
     mails_from: usize,
 }
@@ -215,8 +215,15 @@ impl Diagnostics {
         }
 
         self.position_scan.push_queries(&mut frame_writer, self.counted);
-        if let Some(transfer) = &mut self.transfer {
-            frame_writer.push_transfer(transfer, &mut self.devices, cycle);
+        match self.transfer.as_deref_mut() {
+            Some(BusTransfer(TransferKind::Sdo(transfer))) => {
+                frame_writer.push_transfer(transfer, &mut self.devices, cycle);
+            }
+            Some(BusTransfer(TransferKind::Register(transfer))) => {
+                transfer.push(&mut frame_writer, &self.devices, cycle);
+            }
+            Some(BusTransfer(TransferKind::Rescan(transfer))) => transfer.wait(cycle),
+            None => {}
         }
 
         if self.reads_mailboxes {
@@ -246,17 +253,27 @@ impl Diagnostics {
     }
 
     /// Begins a transfer; returns it if another one is in progress.
-    pub(super) fn begin(&mut self, transfer: Box<SdoTransfer>) -> Result<(), Box<SdoTransfer>> {
+    pub(super) fn begin(&mut self, transfer: Box<BusTransfer>) -> Result<(), Box<BusTransfer>> {
         if self.transfer.is_some() {
             return Err(transfer);
         }
+        if matches!(transfer.0, TransferKind::Rescan(_)) {
+            self.position_scan.restart();
+            self.devices.iter_mut().for_each(BusDevice::resume);
+        }
+
         self.transfer = Some(transfer);
         Ok(())
     }
 
     /// Returns the ended transfer.
-    pub(super) fn ended(&mut self) -> Option<Box<SdoTransfer>> {
-        self.transfer.take_if(|transfer| transfer.next_step() == MailboxStep::Done)
+    pub(super) fn ended(&mut self) -> Option<Box<BusTransfer>> {
+        self.transfer.take_if(|transfer| transfer.has_ended())
+    }
+
+    /// Returns the number of devices that processed the last answered frame.
+    pub(super) fn counted(&self) -> u16 {
+        self.counted
     }
 
     /// Returns whether a reply to an acyclic frame is pending.
@@ -310,8 +327,17 @@ impl Diagnostics {
                     self.devices[place].has_mail = counter > 0 && data[0] & MAILBOX_FULL != 0;
                 }
                 QueryPurpose::MailSent => {
-                    if let Some(transfer) = self.transfer.as_mut().filter(|_| counter > 0) {
+                    if let Some(BusTransfer(TransferKind::Sdo(transfer))) =
+                        self.transfer.as_deref_mut().filter(|_| counter > 0)
+                    {
                         transfer.was_sent();
+                    }
+                }
+                QueryPurpose::Register => {
+                    if let Some(BusTransfer(TransferKind::Register(transfer))) =
+                        self.transfer.as_deref_mut()
+                    {
+                        transfer.take(own);
                     }
                 }
                 QueryPurpose::StartupMailSent(place) => {
@@ -328,6 +354,10 @@ impl Diagnostics {
         if self.position_scan.is_certain(&self.devices) {
             self.prove_places();
             self.identify_unknown(events);
+            if let Some(BusTransfer(TransferKind::Rescan(transfer))) = self.transfer.as_deref_mut()
+            {
+                transfer.found(self.position_scan.positions());
+            }
         }
 
         self.compare_with_counted();
@@ -454,7 +484,7 @@ impl Diagnostics {
             }
             RecoveryProgress::SdoRefused(line, failure) => {
                 let (index, entry) = device.known.object(line);
-                let code = if let SdoFailure::Abort(code) = failure { code } else { 0 };
+                let code = if let RequestFailure::Abort(code) = failure { code } else { 0 };
                 events.write(EventKind::SdoRefused, Some(place), (index, u16::from(entry)), code);
                 device.stage = DeviceStage::Paused(events.cycle + PAUSE_CYCLES);
             }
@@ -495,7 +525,7 @@ impl Diagnostics {
         if let Some(transfer) = self.devices[place].startup_transfer() {
             transfer.answer(mail, events.cycle);
         } else if let Some(transfer) =
-            self.transfer.as_mut().filter(|transfer| transfer.device() == place)
+            self.transfer.as_mut().and_then(|transfer| transfer.sdo_with(place))
         {
             transfer.answer(mail, events.cycle);
         }

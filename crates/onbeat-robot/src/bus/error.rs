@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::addresses::MOST_DEVICES;
-use onbeat_control::SdoFailure;
+use onbeat_control::RequestFailure;
 use onbeat_ethercat::carrier::{CarrierError, User};
 
 /// Time to listen for frames of a running bus before sending, in ns.
@@ -113,7 +113,7 @@ pub enum BusError {
         /// Subindex.
         entry: u8,
         /// Reason given by the device.
-        why: SdoFailure,
+        why: RequestFailure,
     },
     /// A device left PREOP during configuration; nothing was enabled.
     #[error(

@@ -15,10 +15,12 @@ use super::error::BusError;
 use super::event_queue::EventQueue;
 use super::no_answer::NoAnswerMonitor;
 use super::options::{BusCounts, BusOptions};
-use super::sdo::SdoTransfer;
 use super::shutdown;
 use super::stale_inputs::StaleInputs;
+use super::transfer::BusTransfer;
+use onbeat_control::LinkState;
 use onbeat_ethercat::al::{INIT, SAFEOP};
+use onbeat_ethercat::carrier::Trouble;
 use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::wire::Wire;
@@ -181,16 +183,16 @@ impl<W: Wire> Bus<W> {
         self
     }
 
-    /// Begins an acyclic SDO transfer.
+    /// Begins a request of another process.
     ///
     /// # Errors
     /// Returns `transfer` if another one is in progress.
-    pub fn begin_transfer(&mut self, transfer: Box<SdoTransfer>) -> Result<(), Box<SdoTransfer>> {
+    pub fn begin_transfer(&mut self, transfer: Box<BusTransfer>) -> Result<(), Box<BusTransfer>> {
         self.diagnostics.begin(transfer)
     }
 
     /// Returns the ended transfer, once.
-    pub fn ended_transfer(&mut self) -> Option<Box<SdoTransfer>> {
+    pub fn ended_transfer(&mut self) -> Option<Box<BusTransfer>> {
         self.diagnostics.ended()
     }
 
@@ -245,6 +247,22 @@ impl<W: Wire> Bus<W> {
     #[must_use]
     pub fn answered_at(&self) -> Instant {
         self.no_answer.answered_at()
+    }
+
+    /// Returns the link of the wire's interface.
+    #[must_use]
+    pub fn link(&self) -> LinkState {
+        match self.wire.trouble() {
+            Some(Trouble::Gone | Trouble::Down | Trouble::NoLink) => LinkState::Down,
+            Some(Trouble::Mtu | Trouble::Taken) | None => LinkState::Up,
+        }
+    }
+
+    /// Returns the number of devices that processed the last answered frame, expected or not; 0
+    /// while no reply comes back.
+    #[must_use]
+    pub fn answering(&self) -> u16 {
+        if self.no_answer.is_silent() { 0 } else { self.diagnostics.counted() }
     }
 
     /// Returns whether releases are locked to the reference clock.

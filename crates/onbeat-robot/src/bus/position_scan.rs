@@ -5,11 +5,12 @@
 
 use super::acyclic::{AcyclicFrame, QueryPurpose};
 use super::device::BusDevice;
+use onbeat_control::CablePosition;
 
 /// Positions read in one frame.
 const PLACES_PER_FRAME: usize = 64;
 /// Maximum number of positions.
-const MOST_PLACES: usize = 2 * super::addresses::MOST_DEVICES;
+pub(super) const MOST_PLACES: usize = 2 * super::addresses::MOST_DEVICES;
 
 /// State of a position scan.
 #[derive(Clone, Debug)]
@@ -57,6 +58,23 @@ impl PositionScan {
     /// Begins or continues a pass.
     pub(super) fn request(&mut self) {
         self.is_requested = true;
+    }
+
+    /// Begins from the start: what was read before does not count.
+    pub(super) fn restart(&mut self) {
+        self.stations.clear();
+        self.before.clear();
+        self.is_requested = true;
+    }
+
+    /// Returns what is at each position, as of the last confirmed pass.
+    pub(super) fn positions(&self) -> impl Iterator<Item = CablePosition> {
+        let stations = self.before.iter().zip(&self.device_at);
+        stations.map(|(station, device)| match (*station, *device) {
+            (NO_ANSWER, _) => CablePosition::NoAnswer,
+            (_, NO_DEVICE_INDEX) => CablePosition::Unknown,
+            (_, device) => CablePosition::Device(device),
+        })
     }
 
     /// Appends reads of the next station addresses, on a cable with `places` positions.

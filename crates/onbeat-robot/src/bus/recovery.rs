@@ -19,7 +19,7 @@ use super::known_device::KnownDevice;
 use super::register_query::{QueryReply, RegisterQuery};
 use super::sdo::SdoTransfer;
 use super::sync0::{Sync0Setup, long};
-use onbeat_control::SdoFailure;
+use onbeat_control::RequestFailure;
 use onbeat_ethercat::al::{ERROR, INIT, OP, PREOP, SAFEOP};
 use onbeat_ethercat::registers::{AL_CONTROL, AL_STATUS, SPEED_START, SYSTEM_TIME, TIME_OFFSET};
 
@@ -49,7 +49,7 @@ pub(super) enum RecoveryProgress {
     /// The device refuses or does not reach a state: the state and its AL status code.
     StateRefused(u8, u16),
     /// The device refuses a start-up value: the step of the script and the reason.
-    SdoRefused(usize, SdoFailure),
+    SdoRefused(usize, RequestFailure),
     /// The device does not answer.
     NoAnswer,
 }
@@ -397,7 +397,7 @@ impl Recovery {
         match transfer.written() {
             None => Ok(false),
             Some(Ok(())) => Ok(true),
-            Some(Err(SdoFailure::NoReply)) if self.tries < MOST_TRIES => {
+            Some(Err(RequestFailure::NoReply)) if self.tries < MOST_TRIES => {
                 transfer.restart();
                 (self.tries, self.since) = (self.tries + 1, cycle);
                 Ok(false)

@@ -10,7 +10,7 @@
 
 use onbeat_rt::frame::word;
 
-use onbeat_control::{SdoAction, SdoFailure, SdoRequest};
+use onbeat_control::{RequestFailure, SdoAction, SdoRequest};
 use onbeat_ethercat::setup::ObjectValue;
 
 /// Maximum length of a value, in bytes.
@@ -41,18 +41,9 @@ pub(super) enum MailboxStep {
     Done,
 }
 
-/// An SDO transfer, for [`Bus::begin_transfer`](super::Bus::begin_transfer).
-///
-/// ```
-/// use onbeat_control::{SdoAction, SdoRequest};
-/// use onbeat_robot::bus::SdoTransfer;
-///
-/// let identity = SdoRequest { device: 3, index: 0x1018, entry: 1, complete: false, action: SdoAction::Read };
-/// let transfer = SdoTransfer::new(identity);
-/// assert_eq!(transfer.outcome(), None, "not begun");
-/// ```
+/// An SDO transfer.
 #[derive(Clone, Debug)]
-pub struct SdoTransfer {
+pub(super) struct SdoTransfer {
     request: SdoRequest,
     /// Bytes read so far, or the bytes to write.
     value: Vec<u8>,
@@ -67,13 +58,12 @@ pub struct SdoTransfer {
     step: MailboxStep,
     since: u64,
     patience: u64,
-    outcome: Option<Result<(), SdoFailure>>,
+    outcome: Option<Result<(), RequestFailure>>,
 }
 
 impl SdoTransfer {
     /// Creates a transfer that has not begun.
-    #[must_use]
-    pub fn new(request: SdoRequest) -> Self {
+    pub(super) fn new(request: SdoRequest) -> Self {
         let value = match &request.action {
             SdoAction::Read => Vec::with_capacity(LONGEST),
             SdoAction::Write(bytes) => bytes[..bytes.len().min(LONGEST)].to_vec(),
@@ -120,13 +110,12 @@ impl SdoTransfer {
     }
 
     /// Returns the result of a write; `None` while in progress.
-    pub(super) fn written(&self) -> Option<Result<(), SdoFailure>> {
+    pub(super) fn written(&self) -> Option<Result<(), RequestFailure>> {
         self.outcome
     }
 
     /// Returns the result; `None` while in progress.
-    #[must_use]
-    pub fn outcome(&self) -> Option<Result<Vec<u8>, SdoFailure>> {
+    pub(super) fn outcome(&self) -> Option<Result<Vec<u8>, RequestFailure>> {
         let read = || if self.is_upload() { self.value.clone() } else { Vec::new() };
         self.outcome.map(|outcome| outcome.map(|()| read()))
     }
@@ -145,7 +134,7 @@ impl SdoTransfer {
     }
 
     /// Ends the transfer with this result.
-    pub(super) fn end(&mut self, outcome: Result<(), SdoFailure>) {
+    pub(super) fn end(&mut self, outcome: Result<(), RequestFailure>) {
         self.outcome = Some(outcome);
         self.step = MailboxStep::Done;
     }
@@ -156,7 +145,7 @@ impl SdoTransfer {
             self.since = cycle;
         }
         if self.step != MailboxStep::Done && cycle - self.since > self.patience {
-            self.end(Err(SdoFailure::NoReply));
+            self.end(Err(RequestFailure::NoReply));
         }
     }
 
@@ -239,7 +228,7 @@ impl SdoTransfer {
         self.since = cycle;
         if command & 0xe0 == 0x80 {
             let code = [mail[12], mail[13], mail[14], mail[15]];
-            self.end(Err(SdoFailure::Abort(u32::from_le_bytes(code))));
+            self.end(Err(RequestFailure::Abort(u32::from_le_bytes(code))));
         } else if self.is_upload() {
             self.take_bytes(mail, command);
         } else {
@@ -259,7 +248,7 @@ impl SdoTransfer {
         if !self.in_segments {
             self.size = u32::from_le_bytes([mail[12], mail[13], mail[14], mail[15]]) as usize;
             if self.size > LONGEST {
-                return self.end(Err(SdoFailure::TooLong));
+                return self.end(Err(RequestFailure::TooLong));
             }
 
             let bytes = &mail[WITH_SIZE..end.max(WITH_SIZE)];
@@ -275,7 +264,7 @@ impl SdoTransfer {
 
     fn keep(&mut self, bytes: &[u8], is_last: bool) {
         if self.value.len() + bytes.len() > LONGEST {
-            return self.end(Err(SdoFailure::TooLong));
+            return self.end(Err(RequestFailure::TooLong));
         }
 
         self.value.extend_from_slice(bytes);

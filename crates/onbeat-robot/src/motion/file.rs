@@ -233,6 +233,8 @@ impl Robot {
             low_rad: joint.limits.low,
             high_rad: joint.limits.high,
             velocity_rad_s: joint.limits.velocity,
+            increments_per_rad: joint.increments_per_rad,
+            zero_rad: joint.zero_rad,
         };
         self.joints.iter().map(published).collect()
     }

@@ -1,0 +1,57 @@
+/* Finds values by name, and makes register requests and a rescan; see tests/control_c.rs. */
+#include "onbeat_control.h"
+
+#include <stdlib.h>
+
+#define TIMEOUT_MS 10000
+
+static uint8_t inputs[4096], outputs[4096];
+
+static void values(struct onbeat_control *bus) {
+    struct onbeat_place target, same;
+    double rad = 0.0;
+    if (onbeat_value_find(bus, "right knee", "TARGET position", &target) != ONBEAT_OK) exit(3);
+    printf("target: %s, byte %u, bit %u, %u bits\n", target.is_output ? "output" : "input", (unsigned)target.byte, (unsigned)target.bit,
+           (unsigned)target.bits);
+    printf("by object: %d\n", onbeat_value_find_object(bus, 1, 0x607A, 0, &same) == ONBEAT_OK && memcmp(&target, &same, sizeof same) == 0);
+    printf("unknown value %d, unknown device %d\n", onbeat_value_find(bus, "right knee", "toe", &same), onbeat_value_find(bus, "hip", "toe", &same));
+    onbeat_set(&target, outputs, -77);
+    printf("set and read: %lld, neighbours %u %u\n", (long long)onbeat_signed(&target, outputs), (unsigned)outputs[target.byte - 1],
+           (unsigned)outputs[target.byte + 4]);
+    if (onbeat_joint_position(bus, 0, inputs, &rad) != ONBEAT_OK) exit(3);
+    printf("joint at %.3f rad\n", rad);
+}
+
+/* Cycles with all inputs new, and those without, are told apart. */
+static int exchanges_are_seen(struct onbeat_control *bus) {
+    struct onbeat_cycle cycle;
+    int seen[3] = {0, 0, 0};
+    for (int tries = 0; tries < 100000 && !(seen[ONBEAT_EXCHANGED_INCOMPLETE] && seen[ONBEAT_EXCHANGED_COMPLETE]); tries++) {
+        if (onbeat_control_wait(bus, TIMEOUT_MS) != 1 || onbeat_control_read(bus, &cycle, inputs, NULL) != ONBEAT_OK) return 0;
+        seen[onbeat_exchanged(&cycle)] = 1;
+    }
+    return seen[ONBEAT_EXCHANGED_INCOMPLETE] && seen[ONBEAT_EXCHANGED_COMPLETE] && !seen[ONBEAT_EXCHANGED_ZERO];
+}
+
+int main(int count, char **words) {
+    struct onbeat_control bus;
+    uint8_t bytes[4] = {0}, zero = 0, init[2] = {1, 0};
+    uint16_t positions[8];
+    size_t found = 8;
+    if (count < 2 || onbeat_control_open(&bus, words[1]) != ONBEAT_OK || !exchanges_are_seen(&bus)) return 2;
+    values(&bus);
+    printf("link %d, %u answer, states %x\n", onbeat_link(&bus), (unsigned)onbeat_answering(&bus), (unsigned)onbeat_al_states(&bus));
+
+    int result = onbeat_register_read(&bus, 1, 0x0300, bytes, sizeof bytes, TIMEOUT_MS);
+    printf("read %d: %02x %02x %02x %02x\n", result, bytes[0], bytes[1], bytes[2], bytes[3]);
+    result = onbeat_register_write(&bus, 1, 0x0300, &zero, 1, TIMEOUT_MS);
+    printf("write %d, kept %d, beyond %d\n", result, onbeat_register_write(&bus, 1, 0x0120, init, 2, TIMEOUT_MS),
+           onbeat_register_write(&bus, 1, 0x0FFF, init, 2, TIMEOUT_MS));
+
+    result = onbeat_rescan(&bus, positions, &found, TIMEOUT_MS);
+    printf("rescan %d:", result);
+    for (size_t i = 0; i < found; i++) printf(" %u", (unsigned)positions[i]);
+    printf("\n");
+    onbeat_control_close(&bus);
+    return 0;
+}
