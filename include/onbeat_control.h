@@ -16,6 +16,7 @@
 #ifndef ONBEAT_CONTROL_H
 #define ONBEAT_CONTROL_H
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -421,6 +422,30 @@ static inline size_t onbeat_goal_slot_words(const struct onbeat_control *bus) {
     return (1 + ONBEAT_GOAL_HEAD + onbeat_goal_bits(bus) + bus->joint_count + 7u) & ~(size_t)7u;
 }
 
+/* Calls `with` with the name of each bus in shared memory, running or not. Returns the number of names, or -1 with errno. */
+static inline int onbeat_control_names(void (*with)(const char *name, void *own), void *own) {
+    DIR *folder = opendir("/dev/shm");
+    struct dirent *entry;
+    int count = 0;
+    if (!folder) return -1;
+    while ((entry = readdir(folder)) != NULL) {
+        char path[320];
+        uint8_t magic[8] = {0};
+        if (strncmp(entry->d_name, "onbeat-", 7) != 0) continue;
+        snprintf(path, sizeof path, "/dev/shm/%s", entry->d_name);
+        int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        if (file < 0) continue;
+        /* Objects of other kinds begin with other bytes. */
+        ssize_t length = read(file, magic, sizeof magic);
+        close(file);
+        if (length != 8 || memcmp(magic, "ONBEATCI", 8) != 0) continue;
+        with(entry->d_name + 7, own);
+        count++;
+    }
+    closedir(folder);
+    return count;
+}
+
 /* Opens the image of a running bus. */
 static inline int onbeat_control_open(struct onbeat_control *bus, const char *name) {
     char path[128];
@@ -742,6 +767,21 @@ static inline uint64_t onbeat_no_answer_for(const struct onbeat_control *bus) {
     return answered != 0 && now > answered && now - answered > quiet ? now - answered : 0;
 }
 
+/* Returns the time without a cycle in ns; 0 while cycles come, and before the first one: the bus process is stopped, or gone. */
+static inline uint64_t onbeat_no_cycle_for(struct onbeat_control *bus) {
+    struct onbeat_cycle cycle;
+    uint64_t seen = bus->seen;
+    int result = onbeat_control_read(bus, &cycle, NULL, NULL);
+    bus->seen = seen; /* the cycle is not taken from the caller */
+    if (result != ONBEAT_OK) return 0;
+    uint64_t now = onbeat_now(), quiet = 10u * cycle.dt_ns + 100000000u;
+    return now > cycle.release_ns + quiet ? now - cycle.release_ns : 0;
+}
+
+/* Returns the process id of the owner of the outputs, and of the commander of the joints; 0 for none. */
+static inline uint32_t onbeat_owner_pid(const struct onbeat_control *bus) { return onbeat_process_pid(onbeat_load(&bus->live->owner)); }
+static inline uint32_t onbeat_commander_pid(const struct onbeat_control *bus) { return onbeat_process_pid(onbeat_load(&bus->live->commander)); }
+
 /* Returns the AL state of a device (1 INIT, 2 PREOP, 4 SAFEOP, 8 OP, 0 unknown); `*status` (may be NULL) receives its AL status code,
  * `*presence` (may be NULL) 1 present, 2 lost, 3 another device at its position. Without replies, every device is lost. */
 static inline uint16_t onbeat_device_state(const struct onbeat_control *bus, uint32_t device, uint16_t *status, uint32_t *presence) {
@@ -754,11 +794,7 @@ static inline uint16_t onbeat_device_state(const struct onbeat_control *bus, uin
 
 /* Returns the link of the interface, enum onbeat_link; unknown while the bus process runs no cycles. */
 static inline int onbeat_link(struct onbeat_control *bus) {
-    struct onbeat_cycle cycle;
-    uint64_t seen = bus->seen;
-    int result = onbeat_control_read(bus, &cycle, NULL, NULL);
-    bus->seen = seen; /* the cycle is not taken from the caller */
-    if (result != ONBEAT_OK || onbeat_now() > cycle.release_ns + 10u * cycle.dt_ns + 100000000u) return ONBEAT_LINK_UNKNOWN;
+    if (onbeat_load(&bus->live->image) == 0 || onbeat_no_cycle_for(bus) > 0) return ONBEAT_LINK_UNKNOWN;
     return (int)__atomic_load_n(&bus->header->link, __ATOMIC_RELAXED);
 }
 
@@ -934,6 +970,16 @@ static inline int onbeat_sdo_read(struct onbeat_control *bus, uint16_t device, u
 static inline int onbeat_sdo_write(struct onbeat_control *bus, uint16_t device, uint16_t index, uint8_t entry, const void *data, size_t bytes,
                                    uint32_t timeout_ms, uint32_t *abort_code) {
     return onbeat_request(bus, onbeat_target(device, index, entry, 2), (void *)(uintptr_t)data, bytes, NULL, 0, timeout_ms, abort_code);
+}
+
+/* Reads or writes all entries of an object at once, from entry 0 on (complete access); see onbeat_sdo_read. */
+static inline int onbeat_sdo_read_complete(struct onbeat_control *bus, uint16_t device, uint16_t index, void *data, size_t *bytes, uint32_t timeout_ms,
+                                           uint32_t *abort_code) {
+    return onbeat_request(bus, onbeat_target(device, index, 0, 1), data, 0, bytes, 0, timeout_ms, abort_code);
+}
+static inline int onbeat_sdo_write_complete(struct onbeat_control *bus, uint16_t device, uint16_t index, const void *data, size_t bytes,
+                                            uint32_t timeout_ms, uint32_t *abort_code) {
+    return onbeat_request(bus, onbeat_target(device, index, 0, 3), (void *)(uintptr_t)data, bytes, NULL, 0, timeout_ms, abort_code);
 }
 
 /* Reads `bytes` bytes of registers of a device from `address` on: 1 to ONBEAT_REGISTER_BYTES below 0x1000. */

@@ -75,6 +75,113 @@ fn every_event_kind_has_a_constant_with_the_same_number_in_the_header() {
     assert_eq!(in_header, EventKind::ALL.map(constant));
 }
 
+/// What the Rust client can, and the functions of the header that do the same.
+const SAME: [(&str, &str, &str); 40] = [
+    ("object", "names", "onbeat_control_names"),
+    ("client", "ns", "onbeat_no_cycle_for onbeat_no_answer_for"),
+    ("client", "open", "onbeat_control_open"),
+    ("client", "snapshot", "onbeat_control_read"),
+    ("client", "read", "onbeat_control_read"),
+    ("client", "wait_next", "onbeat_control_wait"),
+    ("client", "layout", "onbeat_device_find onbeat_value_find"),
+    ("client", "devices", "onbeat_device_state"),
+    ("client", "events", "onbeat_control_events onbeat_control_event"),
+    ("client", "stats", "onbeat_control_counter onbeat_control_times"),
+    ("client", "stats_text", "onbeat_control_counter onbeat_control_times"),
+    (
+        "client",
+        "state",
+        "onbeat_link onbeat_answering onbeat_al_states onbeat_owner_pid onbeat_commander_pid",
+    ),
+    ("client", "check", "onbeat_control_check onbeat_control_is_alive"),
+    ("client", "find", "onbeat_value_find onbeat_value_find_object"),
+    (
+        "client",
+        "request",
+        "onbeat_sdo_read onbeat_sdo_write onbeat_sdo_read_complete onbeat_sdo_write_complete",
+    ),
+    ("client", "read_register", "onbeat_register_read"),
+    ("client", "write_register", "onbeat_register_write"),
+    ("client", "rescan", "onbeat_rescan"),
+    ("client", "claim", "onbeat_control_claim"),
+    ("client", "joints", "onbeat_joint_find"),
+    ("client", "command", "onbeat_commander_claim"),
+    ("bus_condition", "from_cycle", "onbeat_exchanged"),
+    ("bus_condition", "contains", "onbeat_al_states"),
+    ("bus_condition", "bits", "onbeat_al_states"),
+    ("owner", "write", "onbeat_control_write"),
+    ("owner", "write_with", "onbeat_set onbeat_control_write"),
+    ("owner", "wait_cycle", "onbeat_control_wait onbeat_control_read"),
+    ("owner", "snapshot", "onbeat_control_read"),
+    ("value_place", "find", "onbeat_value_find onbeat_value_find_object"),
+    ("value_place", "unsigned", "onbeat_unsigned"),
+    ("value_place", "signed", "onbeat_signed"),
+    ("value_place", "write", "onbeat_set"),
+    ("joint", "position_rad", "onbeat_joint_position"),
+    ("stats", "counter", "onbeat_control_counter"),
+    ("stats", "times", "onbeat_control_times"),
+    ("stats", "to_text", "onbeat_control_times"),
+    ("stats", "count", "onbeat_control_times"),
+    ("stats", "max_ns", "onbeat_control_times"),
+    ("stats", "mean_ns", "onbeat_control_times"),
+    ("stats", "quantile_ns", "onbeat_quantile"),
+];
+
+/// Of no use to an application: a slow reader, for measurements.
+const RUST_ALONE: [(&str, &str); 1] = [("client", "read_slowly")];
+
+#[test]
+fn what_the_rust_client_can_the_header_can() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let header = std::fs::read_to_string(here.join("../../include/onbeat_control.h")).unwrap();
+    let is_in_header = |name: &str| {
+        header
+            .lines()
+            .any(|line| line.starts_with("static inline") && line.contains(&format!("{name}(")))
+    };
+    for (_, _, names) in SAME {
+        for name in names.split(' ') {
+            assert!(is_in_header(name), "{name}");
+        }
+    }
+
+    for module in ["object", "client", "bus_condition", "owner", "value_place", "joint", "stats"] {
+        let source =
+            std::fs::read_to_string(here.join("src").join(format!("{module}.rs"))).unwrap();
+        let public = source.lines().filter_map(|line| {
+            let line = line.trim();
+            let rest = line.strip_prefix("pub fn ").or(line.strip_prefix("pub const fn "))?;
+            rest.split(['(', '<']).next()
+        });
+        for function in public {
+            let has_same = SAME.iter().any(|(of, name, _)| (*of, *name) == (module, function));
+            let is_excepted = RUST_ALONE.contains(&(module, function));
+            assert!(has_same || is_excepted, "{module}::{function} has no function in the header");
+        }
+    }
+}
+
+#[test]
+fn every_call_of_ecrt_h_has_an_answer() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let docs = std::fs::read_to_string(here.join("../../docs/control.md")).unwrap();
+    let header = std::fs::read_to_string(here.join("../../include/onbeat_control.h")).unwrap();
+    let table = docs.split("## Beside IgH's ecrt.h").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows = table.lines().filter(|line| line.starts_with('|')).skip(2);
+    let mut count = 0;
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [call, answer] = cells[..] else { panic!("not two cells: {row}") };
+        assert!(!call.is_empty() && !answer.is_empty(), "{row}");
+        let named = answer.split('`').filter(|word| word.starts_with("onbeat_"));
+        for name in named {
+            assert!(header.contains(&format!("{name}(")), "{name} is not in the header: {row}");
+        }
+        count += 1;
+    }
+    assert!(count > 30, "{count} rows");
+}
+
 /// The bus of two joints: answers registers and a rescan, and returns what was written.
 fn serve_requests(bus: &mut BusSide, is_over: &AtomicBool) -> Vec<BusRequest> {
     let cold = bus.cold_side();
@@ -108,6 +215,7 @@ fn serve_requests(bus: &mut BusSide, is_over: &AtomicBool) -> Vec<BusRequest> {
                     ];
                     Ok(found.into_iter().flat_map(CablePosition::to_bytes).collect())
                 }
+                BusRequest::Sdo(SdoRequest { action: SdoAction::Read, .. }) => Ok(vec![1, 2, 3]),
                 _ => Ok(Vec::new()),
             };
             cold.answer(&job, &answer);
@@ -164,14 +272,21 @@ fn the_header_finds_values_by_name_and_asks_for_registers_and_a_rescan() {
             link 1, 3 answer, states c\n\
             read 0: 01 02 03 04\n\
             write 0, kept -24, beyond -23\n\
+            complete 0, 3 bytes, written 0\n\
+            named 1, silent 0, nobody 0 0, then 0: 1 1\n\
             rescan 0: 0 65534 1 65535\n";
         assert_eq!(printed, expected);
         let register = |address, action| RegisterRequest { device: 1, address, action }.into();
         let write = |bytes: &[u8]| RegisterAction::Write(bytes.to_vec());
-        let expected: [BusRequest; 4] = [
+        let complete = |index, action| {
+            SdoRequest { device: 0, index, entry: 0, complete: true, action }.into()
+        };
+        let expected: [BusRequest; 6] = [
             register(0x0300, RegisterAction::Read(4)),
             register(0x0300, write(&[0])),
             register(0x0120, write(&[1, 0])),
+            complete(0x1018, SdoAction::Read),
+            complete(0x607D, SdoAction::Write(vec![1, 0])),
             BusRequest::Rescan,
         ];
         assert_eq!(asked, expected);

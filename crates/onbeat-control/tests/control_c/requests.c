@@ -7,6 +7,11 @@
 
 static uint8_t inputs[4096], outputs[4096];
 
+static void look(const char *name, void *own) {
+    const char **wanted = (const char **)own;
+    if (*wanted && strcmp(name, *wanted) == 0) *wanted = NULL;
+}
+
 static void values(struct onbeat_control *bus) {
     struct onbeat_place target, same;
     double rad = 0.0;
@@ -47,6 +52,18 @@ int main(int count, char **words) {
     result = onbeat_register_write(&bus, 1, 0x0300, &zero, 1, TIMEOUT_MS);
     printf("write %d, kept %d, beyond %d\n", result, onbeat_register_write(&bus, 1, 0x0120, init, 2, TIMEOUT_MS),
            onbeat_register_write(&bus, 1, 0x0FFF, init, 2, TIMEOUT_MS));
+
+    size_t room = sizeof inputs;
+    result = onbeat_sdo_read_complete(&bus, 0, 0x1018, inputs, &room, TIMEOUT_MS, NULL);
+    printf("complete %d, %u bytes, written %d\n", result, (unsigned)room, onbeat_sdo_write_complete(&bus, 0, 0x607D, init, 2, TIMEOUT_MS, NULL));
+
+    const char *wanted = words[1];
+    int names = onbeat_control_names(look, &wanted);
+    printf("named %d, silent %d, nobody %u %u", names >= 1 && !wanted, onbeat_no_cycle_for(&bus) > 0, (unsigned)onbeat_owner_pid(&bus),
+           (unsigned)onbeat_commander_pid(&bus));
+    int claimed = onbeat_control_claim(&bus, NULL) + onbeat_commander_claim(&bus, NULL);
+    uint32_t me = (uint32_t)getpid();
+    printf(", then %d: %d %d\n", claimed, onbeat_owner_pid(&bus) == me, onbeat_commander_pid(&bus) == me);
 
     result = onbeat_rescan(&bus, positions, &found, TIMEOUT_MS);
     printf("rescan %d:", result);
