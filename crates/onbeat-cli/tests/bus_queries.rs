@@ -8,7 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use onbeat_control::{
-    BusRequest, BusSide, DeviceState, Image, Presence, RequestFailure, SdoAction, Sharing, Timed,
+    BusRequest, BusSide, CablePosition, DeviceState, Image, Presence, RegisterAction,
+    RequestFailure, SdoAction, Sharing, Timed,
 };
 use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
@@ -178,6 +179,50 @@ fn statistics_are_a_table_an_object_and_a_text() {
             && text.contains("\nsharing wait-free\n"),
         "{text}"
     );
+}
+
+#[test]
+fn registers_and_a_rescan_go_through_the_bus() {
+    let name = name("registers");
+    let bus = bus(&name);
+    let cold = bus.cold_side();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                if let Some(job) = cold.take_request() {
+                    let answer = match &job.request {
+                        BusRequest::Register(request) if request.address == 0x0300 => {
+                            let is_read = request.action == RegisterAction::Read(2);
+                            Ok(if is_read { vec![0x18, 0xfc] } else { Vec::new() })
+                        }
+                        BusRequest::Rescan => {
+                            let found = [CablePosition::Unknown, CablePosition::NoAnswer];
+                            Ok(found.into_iter().flat_map(CablePosition::to_bytes).collect())
+                        }
+                        _ => Err(RequestFailure::KeptByBus),
+                    };
+                    cold.answer(&job, &answer);
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+
+        let read = ["register", "read", "left knee", "0300", "2"];
+        assert_eq!(printed(&name, &read), "64536 (-1000) 0xfc18\n");
+        assert_eq!(printed(&name, &["register", "write", "0", "0x0300", "0u8"]), "");
+        let refused = ask(&name, &["register", "write", "0", "0120", "hex:0100"]);
+        assert_eq!(refused.status.code(), Some(2));
+        let refused = String::from_utf8(refused.stderr).unwrap();
+        assert!(
+            refused.contains("register 0x0120 of \"left knee\": the bus process sets"),
+            "{refused}"
+        );
+        let rescan = "   0  a device that is not of this bus, or not identified yet\n   \
+                      1  no answer\nnot on the cable: left knee\n";
+        assert_eq!(printed(&name, &["rescan"]), rescan);
+        is_over.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]
