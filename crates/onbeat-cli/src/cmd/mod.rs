@@ -1,6 +1,7 @@
 //! One file per command: turns options into library calls, and results into words.
 
 pub(crate) mod bench;
+mod bench_robot;
 pub(crate) mod bus;
 mod bus_scan;
 mod bus_words;
