@@ -4,6 +4,7 @@ pub(crate) mod bench;
 mod bench_robot;
 pub(crate) mod bus;
 mod bus_scan;
+mod bus_values;
 mod bus_words;
 mod carrier;
 pub(crate) mod cell;

@@ -352,6 +352,10 @@ fn conclude(
             crate::term::say(tone, &line);
         }
         crate::term::say(Tone::Plain, "");
+        for (tone, line) in crate::term::motion::ending(&outcome.motion) {
+            crate::term::say(tone, &line);
+        }
+        crate::term::say(Tone::Plain, "");
         show::summary(&reported, show::SummaryExtent::default(), None)?;
     }
 
