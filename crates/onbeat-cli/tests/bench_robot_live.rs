@@ -130,7 +130,10 @@ fn run_line(dir: &Path, line: &str, tuning: &str) -> RunFile {
     let output = robot.wait_with_output().unwrap();
 
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.code().is_some_and(|code| code != 2 || said.contains("INCONCLUSIVE")), "{output:?}");
+    assert!(
+        output.status.code().is_some_and(|code| code != 2 || said.contains("INCONCLUSIVE")),
+        "{output:?}"
+    );
     assert!(said.contains("worst following error"), "{said}");
     RunFile::read(&dir.join("onbeat-runs/latest/robot.onbeat.hlog")).unwrap()
 }

@@ -107,7 +107,10 @@ fn values_are_words_and_numbers_with_a_sign_by_name_or_place() {
     let _bus = bus(&name);
     for device in ["left knee", "0"] {
         let line = printed(&name, &["watch", device, "--count", "1"]);
-        assert!(line.contains("left knee        statusword operation enabled  position -"), "{line}");
+        assert!(
+            line.contains("left knee        statusword operation enabled  position -"),
+            "{line}"
+        );
         assert!(line.trim_end().ends_with("  controlword disable voltage"), "{line}");
 
         let line = printed(&name, &["watch", device, "--count", "1", "--raw"]);

@@ -63,8 +63,8 @@ use crate::bus::{Bus, BusError, BusOptions, Wire};
 use crate::cycle_messages::CycleMessages;
 use crate::image_service::{BackgroundService, CycleService, serve};
 use crate::motion::{
-    DownReason, LoopView, MotionAccount, MotionController, Outlets, Robot, RobotCommands, RobotError, RobotEvent,
-    RobotPhase, RobotSnapshot, RobotTask, RobotView, Rung, SpikeView,
+    DownReason, LoopView, MotionAccount, MotionController, Outlets, Robot, RobotCommands,
+    RobotError, RobotEvent, RobotPhase, RobotSnapshot, RobotTask, RobotView, Rung, SpikeView,
 };
 
 /// The name of the robot that ships with onbeat.

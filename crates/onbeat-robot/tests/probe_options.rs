@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use onbeat::bench::cell_start::BusCell;
 use onbeat::probe::description::Parts;
 use onbeat::probe::{self, Description, Given, OptionKind, Setting, SettingValue};
-use onbeat::bench::cell_start::BusCell;
 use onbeat_robot::probe::bus;
 use onbeat_rt::cycle::Phase;
 use onbeat_rt::ring::Ring;

@@ -26,8 +26,8 @@ use onbeat_tune::catalogue::LoopSetup;
 use super::carrier::carrier_of;
 use super::resume_bench::{self, FoundBench};
 use super::{
-    ExitVerdict, Failure, ThreadChoice, bench_robot, check_cpu, findings, host_settings, limit, load,
-    most_alarms, queue, repair_first, runs, setting, show, typed, verdict,
+    ExitVerdict, Failure, ThreadChoice, bench_robot, check_cpu, findings, host_settings, limit,
+    load, most_alarms, queue, repair_first, runs, setting, show, typed, verdict,
 };
 use crate::cli::{BenchOptions, Order, With};
 use crate::signals::{self, OnUsr1};

@@ -102,8 +102,7 @@ fn motion(cell: &BusCell, period_ns: u64) -> Result<Option<CellMotion>, Failure>
 
 /// Whether a segment has a drive; the humanoid does.
 fn has_drive(cell: &BusCell) -> Result<bool, Failure> {
-    let layout = Layout::from_description(&onbeat_segment::Description::from_file(Path::new(
-        &cell.file,
-    ))?)?;
+    let layout =
+        Layout::from_description(&onbeat_segment::Description::from_file(Path::new(&cell.file))?)?;
     Ok(layout.devices.iter().any(|device| device.kind == DeviceKind::Drive))
 }

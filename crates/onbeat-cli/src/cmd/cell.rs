@@ -7,9 +7,9 @@ use std::sync::Arc;
 use onbeat::bench::cell::{CellReply, CellServer};
 use onbeat::bench::cell_start::{CellStart, CellTask};
 use onbeat::bench::fresh_memory;
+use onbeat::probe::Interruptions;
 use onbeat::probe::description::{Alone, OnGrid, Parts};
 use onbeat::probe::timer::Timer;
-use onbeat::probe::Interruptions;
 use onbeat::record::NoFigures;
 
 use super::{ExitVerdict, Failure, bench_robot};

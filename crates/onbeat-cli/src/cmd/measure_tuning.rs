@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use super::failure::MeasureTuningFailure;
 use super::{ExitVerdict, Failure, bench, typed};
-use crate::cli::{BenchOptions, Order};
+use crate::cli::{BenchOptions, Exchange, Order};
 use crate::cli_tune_measure::{MeasuredSeries, TuneMeasureOptions};
 use crate::options::{LimitOptions, OutputOptions};
 use crate::signals::{self, OnUsr1};
@@ -153,6 +153,11 @@ fn bench_options(options: &TuneMeasureOptions, sides: &Sides) -> BenchOptions {
         cpu: options.cpu,
         priority: options.priority,
         with: None,
+        file: None,
+        interface: None,
+        exchange: Exchange::Pipelined,
+        trajectory: None,
+        device_delay: None,
         spin: options.spin,
         // Its cost would be on one side when that side has more spikes.
         no_causes: true,

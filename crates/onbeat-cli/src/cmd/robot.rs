@@ -85,7 +85,11 @@ fn run_robot(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
         _ => None,
     };
 
-    let ran = move_joints(options, &file, Motion { controller, trajectory: typed, image, messages, tuning });
+    let ran = move_joints(
+        options,
+        &file,
+        Motion { controller, trajectory: typed, image, messages, tuning },
+    );
     // The channel has ended with the run, whatever its outcome, and with it the log.
     let Some((path, gateway)) = log else { return ran };
     let account = gateway.finish();

@@ -76,7 +76,8 @@ pub(crate) fn summary(
 }
 
 /// Lines above the tables, in this order: verdict, remedies, best tuning, top cause.
-const FIRST: [&str; 8] = ["verdict", "events", "robot", "remedy", "tunings", "worth", "best", "cause"];
+const FIRST: [&str; 8] =
+    ["verdict", "events", "robot", "remedy", "tunings", "worth", "best", "cause"];
 
 /// Separates the lines above the tables from those below.
 fn split(lines: Vec<ClosingLine>) -> (Vec<ClosingLine>, Vec<ClosingLine>) {

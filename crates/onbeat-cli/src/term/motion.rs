@@ -40,7 +40,8 @@ pub(crate) fn ending(motion: &MotionNote) -> Vec<(Tone, String)> {
         return lines;
     }
 
-    let title = format!("{:NAME_WIDTH$}{:>22}{:>14}", "joint, rad", "worst following error", "travel");
+    let title =
+        format!("{:NAME_WIDTH$}{:>22}{:>14}", "joint, rad", "worst following error", "travel");
     lines.push((Tone::Faint, title));
     let (listed, left) = joints.split_at(joints.len().min(ROWS));
     lines.extend(listed.iter().map(|joint| (Tone::Plain, row(&joint.name, joint))));
@@ -97,8 +98,15 @@ left hip pitch                       0.0010        0.7000
         let joints = (0..48).map(|n| joint(&format!("joint {n}"), 0.0001 * f64::from(n))).collect();
         let motion = MotionNote { joints, amplitude: 1.0, ..MotionNote::default() };
         let text = text(&motion);
-        assert!(text.ends_with("36 more, at most                     0.0035        0.7000\n"), "{text}");
+        assert!(
+            text.ends_with("36 more, at most                     0.0035        0.7000\n"),
+            "{text}"
+        );
         assert_eq!(text.lines().count(), 15, "{text}");
-        assert!(super::ending(&MotionNote::default()).iter().any(|(_, line)| line == "no joint was enabled"));
+        assert!(
+            super::ending(&MotionNote::default())
+                .iter()
+                .any(|(_, line)| line == "no joint was enabled")
+        );
     }
 }

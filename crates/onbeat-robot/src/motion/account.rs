@@ -99,7 +99,8 @@ impl MotionAccount {
             let joint = self.names.get(usize::from(self.stopped.1)).map_or("", String::as_str);
             stop_reason(self.stopped.0 as u16, joint, 0)
         };
-        let moved = self.joints.iter().zip(&self.names).filter(|(joint, _)| joint.low_rad.is_finite());
+        let moved =
+            self.joints.iter().zip(&self.names).filter(|(joint, _)| joint.low_rad.is_finite());
         let note = MotionNote {
             trajectory: self.trajectory.clone(),
             amplitude: self.amplitude,

@@ -9,9 +9,7 @@ use super::probe_figures::{self, BySecond};
 use super::statistics::Statistics;
 use super::units::{Letters, count, listed, spoken, time_ns};
 use super::verdict::{self, Limit};
-use super::{
-    answers, boards, cause_counts, exclusions, import_notes, motion, packets, remedies,
-};
+use super::{answers, boards, cause_counts, exclusions, import_notes, motion, packets, remedies};
 use crate::record::{
     Account, Cell, Interval, LoadEvent, LoadEventKind, Resume, RunFile, Series, SpikeNote,
 };

@@ -42,7 +42,11 @@ pub(super) fn closing(cells: &[CellSummary]) -> Option<String> {
     let stops: u64 = moved.iter().map(|(_, motion)| motion.safe_stops).sum();
     let most = moved.iter().max_by_key(|(_, motion)| motion.safe_stops);
     let stopped = most.filter(|_| stops > 0).map(|(cell, _)| {
-        let stops = if stops == 1 { "1 safe stop".to_owned() } else { format!("{} safe stops", count(stops)) };
+        let stops = if stops == 1 {
+            "1 safe stop".to_owned()
+        } else {
+            format!("{} safe stops", count(stops))
+        };
         format!("; {stops}, most with {} under {}", cell.tuning, cell.load)
     });
     Some(done + &stopped.unwrap_or_default())
@@ -121,7 +125,9 @@ mod tests {
         let cells = [cell("none", walked(3, 0.5)), cell("PMC", walked(0, 1.0))];
         assert_eq!(
             closing(&cells).as_deref(),
-            Some("gait at full amplitude in 1 of 2 cells; 3 safe stops, most with none under paper")
+            Some(
+                "gait at full amplitude in 1 of 2 cells; 3 safe stops, most with none under paper"
+            )
         );
         assert_eq!(closing(&[]), None);
         assert!(sentence(&walked(0, 0.5)).contains("at 50 % of its amplitude"));

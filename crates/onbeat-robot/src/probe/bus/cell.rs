@@ -56,8 +56,7 @@ impl CellRobot {
     /// Returns the length of a lead-in, in ns.
     pub(super) fn lead_in_ns(&self) -> u64 {
         let to_op_ns = if self.interface.is_some() { REAL_TO_OP_NS } else { TO_OP_NS };
-        let enabling_ns =
-            self.motion.as_ref().map_or(0, |motion| motion.controller.enabling_ns());
+        let enabling_ns = self.motion.as_ref().map_or(0, |motion| motion.controller.enabling_ns());
         (to_op_ns + enabling_ns).min(LONGEST_LEAD_IN_NS)
     }
 
@@ -146,9 +145,8 @@ fn park(bus: &mut Bus<Packets>) -> Result<(), ProbeError> {
 /// Opens the interface of real devices again. Where that fails, the cycles have no replies, which
 /// is reported.
 pub(super) fn reopen(bus: &mut Bus<Packets>, cell: Option<&CellRobot>) {
-    let opened = cell
-        .and_then(|cell| cell.interface.as_ref())
-        .and_then(|name| Packets::open(name).ok());
+    let opened =
+        cell.and_then(|cell| cell.interface.as_ref()).and_then(|name| Packets::open(name).ok());
     if let Some(wire) = opened {
         *bus.wire_mut() = wire.spinning_ns(SPIN_NS);
     }
