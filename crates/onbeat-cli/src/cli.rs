@@ -222,8 +222,8 @@ pub(crate) struct BenchOptions {
     #[arg(add = ArgValueCandidates::new(complete::interfaces))]
     pub(crate) interface: Option<String>,
     /// When replies are read: pipelined or same-cycle
-    #[arg(long, value_enum, default_value_t = Exchange::Pipelined, value_name = "MODE", requires = "with")]
-    pub(crate) exchange: Exchange,
+    #[arg(long, value_enum, default_value_t = BusExchange::Pipelined, value_name = "MODE", requires = "with")]
+    pub(crate) exchange: BusExchange,
     /// Trajectory: hold, sine, gait or csv:FILE [default: the file's]
     #[arg(long, value_name = "WORD", requires = "with")]
     #[arg(add = ArgValueCandidates::new(complete::trajectories))]
@@ -269,12 +269,12 @@ pub(crate) enum Order {
 
 /// When a cycle reads the replies of the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Exchange {
+pub(crate) enum BusExchange {
     Pipelined,
     SameCycle,
 }
 
-impl Exchange {
+impl BusExchange {
     /// Returns the word as typed.
     pub(crate) const fn word(self) -> &'static str {
         match self {

@@ -15,7 +15,7 @@ use onbeat_robot::session::{HUMANOID, RobotFile, RobotFileError};
 use super::Failure;
 use super::failure::RobotFailure;
 use super::robot::trajectory;
-use crate::cli::{BenchOptions, Exchange, With};
+use crate::cli::{BenchOptions, BusExchange, With};
 use crate::cli_robot::TrajectoryWord;
 
 /// Real-time priority and period of `onbeat robot run` by default.
@@ -44,6 +44,10 @@ pub(super) fn parts(setting: &Setting, cell: &BusCell) -> Result<(Parts, Grant),
 /// robot alone, without tuning and load.
 pub(super) fn admitted(options: &BenchOptions) -> Result<Vec<String>, Failure> {
     let Some(cell) = described(options) else { return Ok(Vec::new()) };
+    if let (Some(interface), true) = (&cell.interface, options.looping.lockdown) {
+        return Err(RobotFailure::LockedInterface { interface: interface.clone() }.into());
+    }
+
     let has_joints = motion(&cell, options.looping.period)?.is_some();
     let word = |word: &str| word.to_owned();
     let time = |ns: u64| format!("{}us", ns as f64 / 1e3);
@@ -52,7 +56,7 @@ pub(super) fn admitted(options: &BenchOptions) -> Result<Vec<String>, Failure> {
     if has_joints {
         words.extend([word("robot"), word("run"), cell.file]);
         words.extend(cell.trajectory.into_iter().flat_map(|it| [word("--trajectory"), it]));
-        words.extend((options.exchange == Exchange::SameCycle).then(|| word("--same-cycle")));
+        words.extend((options.exchange == BusExchange::SameCycle).then(|| word("--same-cycle")));
         words.extend(cell.interface.into_iter().flat_map(|it| [word("--interface"), it]));
     } else {
         words.extend([word("bus"), word("run"), cell.file]);

@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use super::failure::MeasureTuningFailure;
 use super::{ExitVerdict, Failure, bench, typed};
-use crate::cli::{BenchOptions, Exchange, Order};
+use crate::cli::{BenchOptions, BusExchange, Order};
 use crate::cli_tune_measure::{MeasuredSeries, TuneMeasureOptions};
 use crate::options::{LimitOptions, OutputOptions};
 use crate::signals::{self, OnUsr1};
@@ -155,7 +155,7 @@ fn bench_options(options: &TuneMeasureOptions, sides: &Sides) -> BenchOptions {
         with: None,
         file: None,
         interface: None,
-        exchange: Exchange::Pipelined,
+        exchange: BusExchange::Pipelined,
         trajectory: None,
         device_delay: None,
         spin: options.spin,

@@ -16,6 +16,10 @@ pub(crate) enum RobotFailure {
          or csv:FILE"
     )]
     NotInBench { trajectory: String },
+    #[error(
+        "--lockdown allows no socket to be opened, and each block of a cell opens {interface}; leave one of them out"
+    )]
+    LockedInterface { interface: String },
     #[error("a period of {period_s} s is too long to stop a robot in time; use at most 1s")]
     LongPeriod { period_s: f64 },
 }

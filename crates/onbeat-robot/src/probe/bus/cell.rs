@@ -213,7 +213,8 @@ fn unrecorded(
 ) {
     let mut task = |cycle: &Cycle| {
         let Rig { bus, controller, cell, stopping, .. } = &mut *rig;
-        let mut led = Led { controller: in_charge(controller, cell), is_stopping: *stopping };
+        let mut led =
+            LedController { controller: in_charge(controller, cell), is_stopping: *stopping };
         let seen = bus.cycle(cycle.release, cycle.dt_ns(), &mut led);
         while bus.next_event().is_some() || led.controller.take_event().is_some() {}
         after_each(rig, &seen)
@@ -227,12 +228,12 @@ fn unrecorded(
 }
 
 /// A controller before or after a block.
-struct Led<'c> {
+struct LedController<'c> {
     controller: &'c mut dyn Controller,
     is_stopping: bool,
 }
 
-impl Controller for Led<'_> {
+impl Controller for LedController<'_> {
     fn step(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) {
         if self.is_stopping {
             self.controller.stop(cycle, inputs, outputs);
