@@ -35,7 +35,7 @@ const ORDER: [(&str, &str); 22] = [
     ("crates/onbeat-message/src/", "error definition hash value cdr type_set own generate"),
     (
         "crates/onbeat/src/record/",
-        "series words tuning encoder boards events exclusion moments seconds recording window figures \
+        "series words tuning encoder boards events exclusion moments motion seconds recording window figures \
          histogram packets resolution distribution imported trend note writer_lock run_file past run_dir \
          run_writer second_maxima tally recorder",
     ),
@@ -58,7 +58,7 @@ const ORDER: [(&str, &str); 22] = [
     (
         "crates/onbeat/src/report/",
         "units table binomial statistics file_facts enough exclusions verdict events bootstrap normal \
-         modes extremes analyses cause_counts probe_figures packets answers boards import_notes cell remedies \
+         modes extremes analyses cause_counts probe_figures packets answers boards import_notes cell motion remedies \
          cell_figures ranking best effects causes sweep summary imported judged_run digest \
          comparable compare by_load compare_rows compare_tables conclusions probes spikes \
          closing sentences tables gate junit export page worth",
@@ -74,7 +74,7 @@ const ORDER: [(&str, &str); 22] = [
     (
         "crates/onbeat-robot/src/motion/",
         "event ladder limits wave file goal power status joint trajectory_error csv waves \
-         trajectory controller task view",
+         trajectory controller account task view",
     ),
     (
         "crates/onbeat-robot/src/probe/",

@@ -43,7 +43,7 @@ PURE = {
         report_verdict""",
     "onbeat-ethercat": "onbeat_ethercat layout_spec",
     "onbeat-robot": """bus_chain bus_places bus_rate_limits bus_setup bus_spec bus_tampering_search robot_bus robot_goals
-        robot_ladder robot_limits robot_moves robot_view""",
+        robot_ladder robot_limits robot_moves robot_resume robot_view""",
     "onbeat-rt": "cycle_spec edge_loop_spec frame_spec relative_spec",
     "onbeat-segment": """sim_commands sim_determinism sim_devices sim_esi sim_ethercrab sim_faults sim_mailbox sim_registers
         sim_states sim_two_hundred""",

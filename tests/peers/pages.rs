@@ -121,6 +121,7 @@ fn make_bench(dir: &Path) -> Result<(), Failure> {
         ladder: Vec::new(),
         shield: Vec::new(),
         sweep: None,
+        robot_command: Vec::new(),
     })))?;
     file.note(&Note::End(Account { t: 120.0, ..Account::default() }))?;
 

@@ -15,7 +15,7 @@ use crate::cli_files::{
 use crate::cli_measure::Measure;
 use crate::cli_message::Message;
 use crate::cli_net::Net;
-use crate::cli_robot::Robot;
+use crate::cli_robot::{Robot, TrajectoryWord};
 use crate::cli_segment::Segment;
 use crate::cli_tune::Tune;
 use crate::cli_vm::Vm;
@@ -142,6 +142,8 @@ const BENCH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       needs no rights
   sudo onbeat bench --tunings none,PMCS,PM+plan --plan plan.toml
       before and after a whole plan, in turns
+  sudo onbeat bench --with bus my-robot.toml --limit 200us
+      your own robot in each cell; the last line runs it under the best tuning
   onbeat bench --for 12m --limit 100us --at 99.99
       exit status 0 PASS, 1 FAIL, 2 INCONCLUSIVE";
 
@@ -204,9 +206,31 @@ pub(crate) struct BenchOptions {
     /// 98 is one below the maximum: 99 belongs to the kernel's migration and watchdog threads.
     #[arg(long, default_value_t = 98, value_parser = clap::value_parser!(u32).range(1..=99), value_name = "N")]
     pub(crate) priority: u32,
-    /// Put a simulated EtherCAT bus with 59 devices into the loop
+    /// Put an EtherCAT bus with a moving robot into the loop
+    ///
+    /// That of FILE, with real or simulated devices.
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) with: Option<With>,
+    /// Robot file for --with bus (docs/robot.md) [default: humanoid]
+    #[arg(value_name = "FILE", requires = "with")]
+    #[arg(add = ArgValueCompleter::new(complete::robot_files))]
+    pub(crate) file: Option<String>,
+    /// Network interface with the devices [default: simulated devices]
+    ///
+    /// The robot is brought to rest after each block.
+    #[arg(long, value_name = "NAME", requires = "with")]
+    #[arg(add = ArgValueCandidates::new(complete::interfaces))]
+    pub(crate) interface: Option<String>,
+    /// When replies are read: pipelined or same-cycle
+    #[arg(long, value_enum, default_value_t = BusExchange::Pipelined, value_name = "MODE", requires = "with")]
+    pub(crate) exchange: BusExchange,
+    /// Trajectory: hold, sine, gait or csv:FILE [default: the file's]
+    #[arg(long, value_name = "WORD", requires = "with")]
+    #[arg(add = ArgValueCandidates::new(complete::trajectories))]
+    pub(crate) trajectory: Option<TrajectoryWord>,
+    /// Processing time of simulated devices [default: the file's]
+    #[arg(long, value_parser = time_ns, value_name = "TIME", requires = "with")]
+    pub(crate) device_delay: Option<u64>,
     /// Time that S polls the clock before a release
     #[arg(long, default_value = "50us", value_parser = time_ns, value_name = "TIME")]
     pub(crate) spin: u64,
@@ -241,6 +265,23 @@ pub(crate) struct BenchOptions {
 pub(crate) enum Order {
     Interleaved,
     Sequential,
+}
+
+/// When a cycle reads the replies of the devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BusExchange {
+    Pipelined,
+    SameCycle,
+}
+
+impl BusExchange {
+    /// Returns the word as typed.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Pipelined => "pipelined",
+            Self::SameCycle => "same-cycle",
+        }
+    }
 }
 
 /// Addition to the loop of a bench.

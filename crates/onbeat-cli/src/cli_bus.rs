@@ -130,6 +130,11 @@ pub(crate) struct WatchOptions {
     /// Number of lines per device; 0: until Ctrl-C
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) count: u64,
+    /// Print values as they are in the process image
+    ///
+    /// Otherwise values of drives have names and units: rad of the drive's shaft.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) raw: bool,
     #[command(flatten)]
     pub(crate) named: Named,
 }

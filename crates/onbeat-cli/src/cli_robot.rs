@@ -1,5 +1,6 @@
 //! Options of `onbeat robot`.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -68,6 +69,19 @@ pub(crate) enum TrajectoryWord {
     Goal,
     Commander,
     Csv(PathBuf),
+}
+
+impl fmt::Display for TrajectoryWord {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hold => out.write_str("hold"),
+            Self::Sine => out.write_str("sine"),
+            Self::Gait => out.write_str("gait"),
+            Self::Goal => out.write_str("goal"),
+            Self::Commander => out.write_str("commander"),
+            Self::Csv(file) => write!(out, "csv:{}", file.display()),
+        }
+    }
 }
 
 impl FromStr for TrajectoryWord {

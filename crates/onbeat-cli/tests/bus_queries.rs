@@ -110,6 +110,13 @@ fn values_are_words_and_numbers_with_a_sign_by_name_or_place() {
     for device in ["left knee", "0"] {
         let line = printed(&name, &["watch", device, "--count", "1"]);
         assert!(
+            line.contains("left knee        statusword operation enabled  position -"),
+            "{line}"
+        );
+        assert!(line.trim_end().ends_with("  controlword disable voltage"), "{line}");
+
+        let line = printed(&name, &["watch", device, "--count", "1", "--raw"]);
+        assert!(
             line.trim_end().ends_with("left knee        6041:0 0x1027  6064:0 -1000  6040:0 0x0"),
             "{line}"
         );

@@ -34,7 +34,7 @@
 //! let header = probe::header(&["my-program".into()], "robot", &[], origin.unix_s);
 //! let path = Path::new("robot.onbeat.hlog");
 //! let run = Run::open(Destination { path, header, origin: origin.at }, Setting::new(1_000_000))?;
-//! let plan = SessionPlan { controller, image: None, messages: None, work_ns: 0, load: None, view_every_ns: 100_000_000, duration_ns: 10_000_000_000, path };
+//! let plan = SessionPlan { controller, trajectory: "gait", image: None, messages: None, work_ns: 0, load: None, view_every_ns: 100_000_000, duration_ns: 10_000_000_000, path };
 //! let outcome = session.run(run, plan, &Interruptions::default(), &mut Quiet)?;
 //! assert!(outcome.ended_in_order());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -49,7 +49,7 @@ use onbeat::cause::{Cause, Explanation};
 use onbeat::load::Load;
 use onbeat::probe::description::OnGrid;
 use onbeat::probe::{BlockPlan, Interruptions, Run, RunError};
-use onbeat::record::{Recorder, RunFile};
+use onbeat::record::{MotionNote, Note, Recorder, RunFile};
 use onbeat_control::BusSide;
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::input;
@@ -63,8 +63,8 @@ use crate::bus::{Bus, BusError, BusOptions, Wire};
 use crate::cycle_messages::CycleMessages;
 use crate::image_service::{BackgroundService, CycleService, serve};
 use crate::motion::{
-    DownReason, LoopView, MotionController, Outlets, Robot, RobotCommands, RobotError, RobotEvent,
-    RobotPhase, RobotSnapshot, RobotTask, RobotView, Rung, SpikeView,
+    DownReason, LoopView, MotionAccount, MotionController, Outlets, Robot, RobotCommands,
+    RobotError, RobotEvent, RobotPhase, RobotSnapshot, RobotTask, RobotView, Rung, SpikeView,
 };
 
 /// The name of the robot that ships with onbeat.
@@ -143,6 +143,8 @@ pub trait SessionObserver {
 pub struct SessionPlan<'p> {
     /// Moves the joints.
     pub controller: MotionController,
+    /// The trajectory as typed, for the run file.
+    pub trajectory: &'p str,
     /// The process image for other processes, where they share it.
     pub image: Option<BusSide>,
     /// Ring on which every cycle is published; it needs an image.
@@ -173,6 +175,8 @@ pub struct SessionOutcome {
     pub view: Option<RobotView>,
     /// Whether a joint was without power for a fault at any time.
     pub was_down: bool,
+    /// What the joints did.
+    pub motion: MotionNote,
 }
 
 impl SessionOutcome {
@@ -232,6 +236,7 @@ impl<'r, W: Wire + Send> Session<'r, W> {
         let show_every = plan.view_every_ns / period_ns.max(1);
         let task = RobotTask::new(bus, plan.controller, &orders, outlets, show_every)
             .working(plan.work_ns)
+            .counting(MotionAccount::new(&file.robot, plan.trajectory))
             .serving(serving);
 
         let mut follower = SessionFollower {
@@ -275,10 +280,12 @@ impl<'r, W: Wire + Send> Session<'r, W> {
             load.stop(run.recorder(), &mut |words| observer.load(&words));
         }
         follower.look(run.recorder(), observer);
+        let motion = body.task.take_note().unwrap_or_default();
         body.task.into_bus().take_down();
         ran?;
+        run.recorder().writer().note(&Note::Motion(Box::new(motion.clone())))?;
         run.close()?;
-        Ok(follower.outcome())
+        Ok(follower.outcome(motion))
     }
 }
 
@@ -354,10 +361,10 @@ impl SessionFollower<'_> {
     }
 
     /// The closed run file has spikes that were not written when the last view was made.
-    fn outcome(self) -> SessionOutcome {
+    fn outcome(self, motion: MotionNote) -> SessionOutcome {
         let spikes = latest_spikes(self.path);
         let view = self.view.map(|view| RobotView { spikes, ..view });
-        SessionOutcome { view, was_down: self.was_down }
+        SessionOutcome { view, was_down: self.was_down, motion }
     }
 }
 

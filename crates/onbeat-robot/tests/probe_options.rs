@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use onbeat::bench::cell_start::BusCell;
 use onbeat::probe::description::Parts;
 use onbeat::probe::{self, Description, Given, OptionKind, Setting, SettingValue};
-use onbeat_robot::probe::bus::{self, NoMotion};
+use onbeat_robot::probe::bus;
 use onbeat_rt::cycle::Phase;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Monotonic;
@@ -141,7 +142,14 @@ fn every_probe_works_for_the_requested_time() {
 #[test]
 fn a_cell_with_the_bus_works_for_the_requested_time() {
     let setting = Setting { work_ns: 400 * US, ..setting() };
-    let (parts, _) = bus::parts_of_cell(&setting, Box::new(|| Box::new(NoMotion))).unwrap();
+    let humanoid = BusCell {
+        file: "humanoid".to_owned(),
+        interface: None,
+        exchange: "pipelined".to_owned(),
+        trajectory: None,
+        device_delay_ns: None,
+    };
+    let (parts, _) = bus::parts_of_cell(&setting, &humanoid, None).unwrap();
     let (outcome, samples) = run(parts, &setting, 8);
     assert_eq!(outcome.slots, outcome.cycles + outcome.skipped);
     assert!(

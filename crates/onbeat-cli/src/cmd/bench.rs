@@ -26,8 +26,8 @@ use onbeat_tune::catalogue::LoopSetup;
 use super::carrier::carrier_of;
 use super::resume_bench::{self, FoundBench};
 use super::{
-    ExitVerdict, Failure, ThreadChoice, check_cpu, findings, host_settings, limit, load,
-    most_alarms, queue, repair_first, runs, setting, show, typed, verdict,
+    ExitVerdict, Failure, ThreadChoice, bench_robot, check_cpu, findings, host_settings, limit,
+    load, most_alarms, queue, repair_first, runs, setting, show, typed, verdict,
 };
 use crate::cli::{BenchOptions, Order, With};
 use crate::signals::{self, OnUsr1};
@@ -71,6 +71,7 @@ pub(super) fn admitted(options: &BenchOptions) -> Result<BenchPlan, Failure> {
     }
 
     let mut plan = plan(options);
+    plan.robot_command = bench_robot::admitted(options)?;
     let setup = LoopSetup {
         period_us: i64::try_from(plan.setting.period_ns / 1000).unwrap_or(i64::MAX),
         loop_priority: i64::from(plan.priority),
@@ -189,10 +190,8 @@ fn plan(options: &BenchOptions) -> BenchPlan {
         limit: limit(&options.limit, Series::ReleaseLatency),
         most_alarms: most_alarms(&options.limit),
         findings: findings::findings(Some(cpu), options.looping.period),
-        task: match options.with {
-            Some(With::Bus) => CellTask::Bus,
-            None => CellTask::Timer,
-        },
+        task: bench_robot::described(options).map_or(CellTask::Timer, CellTask::Bus),
+        robot_command: Vec::new(),
         // Blocks are short: each has an interval of its own.
         setting: setting(&options.looping, without_tuning, 0),
         cpu,

@@ -11,12 +11,13 @@ use onbeat_control::{
     SdoAction, Snapshot, Stats, Timed,
 };
 use onbeat_ethercat::event::Event;
-use onbeat_ethercat::layout::{DeviceLayout, MappedValue};
+use onbeat_ethercat::layout::DeviceLayout;
 use onbeat_ethercat::step::RobotState;
 use serde_json::{Map, Value, json};
 
 use super::bus_requests::{cable_text, register, rescan};
 use super::bus_scan::scan;
+use super::bus_values::{values, values_line};
 use super::bus_words::{al_words, print_json};
 use super::failure::BusFailure;
 use super::{ExitVerdict, Failure};
@@ -257,7 +258,8 @@ fn watch(options: &WatchOptions) -> Result<ExitVerdict, Failure> {
         } else {
             places
                 .iter()
-                .for_each(|place| say(Tone::Plain, &values_line(&layout.devices[*place], &seen)));
+                .map(|place| values_line(&layout.devices[*place], &seen, options.raw))
+                .for_each(|line| say(Tone::Plain, &line));
         }
 
         // Without a reader nothing is left to do.
@@ -282,50 +284,10 @@ pub(super) fn place_of(devices: &[DeviceLayout], wanted: &str) -> Result<usize, 
     named.or_else(numbered).ok_or_else(|| BusFailure::NoDevice { device: wanted.to_owned() })
 }
 
-/// Returns the bits of a value, lowest first, as EtherCAT maps them; `None` for more than 64 bits,
-/// or beyond the image.
-fn bits_of(part: &[u8], value: &MappedValue) -> Option<u64> {
-    let bit = |place: usize| part.get(place / 8).map(|byte| u64::from(byte >> (place % 8) & 1));
-    if value.bits > 64 {
-        return None;
-    }
-    (0..usize::from(value.bits))
-        .try_fold(0, |whole, place| Some(whole | bit(value.bit_at + place)? << place))
-}
-
-/// Returns all values of a device, inputs first: `NAME, index:entry, what it is`.
-fn values<'d>(
-    device: &'d DeviceLayout,
-    seen: &'d Snapshot,
-) -> impl Iterator<Item = (String, &'d MappedValue, u64)> {
-    let inputs = seen.inputs.get(device.inputs.clone()).unwrap_or_default();
-    let outputs = seen.outputs.get(device.outputs.clone()).unwrap_or_default();
-    let all = device.input_values.iter().map(move |value| (inputs, value));
-    let all = all.chain(device.output_values.iter().map(move |value| (outputs, value)));
-    all.filter_map(|(part, value)| {
-        let key = format!("{:04x}:{:x}", value.index, value.entry);
-        Some((key, value, bits_of(part, value)?))
-    })
-}
-
 fn values_json(device: &DeviceLayout, seen: &Snapshot) -> (String, Value) {
     let all: Map<String, Value> =
         values(device, seen).map(|(key, _, bits)| (key, bits.into())).collect();
     (device.name.clone(), Value::Object(all))
-}
-
-/// Positions and the like are numbers with a sign; words of states and single bits are shown as
-/// they are.
-fn values_line(device: &DeviceLayout, seen: &Snapshot) -> String {
-    let shown = |(key, value, bits): (String, &MappedValue, u64)| {
-        let is_word = value.bits <= 8 || [0x6040, 0x6041].contains(&value.index);
-        let unused = 64 - u32::from(value.bits);
-        let signed = if value.bits == 0 { 0 } else { (bits << unused).cast_signed() >> unused };
-        if is_word { format!("{key} 0x{bits:x}") } else { format!("{key} {signed}") }
-    };
-
-    let all: Vec<String> = values(device, seen).map(shown).collect();
-    format!("{:>10} {:16} {}", seen.cycle.cycle, device.name, all.join("  "))
 }
 
 // ---- events

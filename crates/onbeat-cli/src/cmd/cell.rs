@@ -7,16 +7,12 @@ use std::sync::Arc;
 use onbeat::bench::cell::{CellReply, CellServer};
 use onbeat::bench::cell_start::{CellStart, CellTask};
 use onbeat::bench::fresh_memory;
+use onbeat::probe::Interruptions;
 use onbeat::probe::description::{Alone, OnGrid, Parts};
 use onbeat::probe::timer::Timer;
-use onbeat::probe::{Interruptions, RunError};
 use onbeat::record::NoFigures;
-use onbeat_ethercat::layout::Layout;
-use onbeat_robot::motion::{MotionController, Robot, Trajectory};
-use onbeat_robot::probe::bus::{self, MakeController, NoMotion};
-use onbeat_segment::Segment;
 
-use super::{ExitVerdict, Failure};
+use super::{ExitVerdict, Failure, bench_robot};
 use crate::probes;
 use crate::signals::{self, OnUsr1};
 
@@ -40,7 +36,7 @@ pub(crate) fn run() -> Result<ExitVerdict, Failure> {
 fn server(interruptions: Arc<Interruptions>) -> Result<CellServer, Failure> {
     let start = CellStart::read(&mut stdin().lock())?;
     let mut grants = Vec::new();
-    let parts = match start.task {
+    let parts = match &start.task {
         CellTask::Timer => Parts {
             body: Box::new(OnGrid {
                 task: Timer { work_ns: start.setting.work_ns },
@@ -49,11 +45,9 @@ fn server(interruptions: Arc<Interruptions>) -> Result<CellServer, Failure> {
             figures: Box::new(NoFigures),
             companion: Box::new(Alone),
         },
-        CellTask::FreshMemory { pages } => fresh_memory::parts(start.setting.work_ns, pages),
-        CellTask::Bus => {
-            let controllers = walking(start.setting.period_ns)?;
-            let (parts, description) =
-                bus::parts_of_cell(&start.setting, controllers).map_err(RunError::from)?;
+        CellTask::FreshMemory { pages } => fresh_memory::parts(start.setting.work_ns, *pages),
+        CellTask::Bus(cell) => {
+            let (parts, description) = bench_robot::parts(&start.setting, cell)?;
             grants.push(description);
             parts
         }
@@ -61,16 +55,4 @@ fn server(interruptions: Arc<Interruptions>) -> Result<CellServer, Failure> {
 
     let run = start.open_run(probes::series_of("timer"), grants)?;
     Ok(CellServer { run, parts, load: start.cell.load, interruptions, explain: start.explain })
-}
-
-/// Returns a source of controllers that let the humanoid robot walk.
-fn walking(period_ns: u64) -> Result<MakeController, Failure> {
-    let layout = Layout::from_toml(Segment::HUMANOID)?;
-    let robot = Robot::from_toml(Segment::HUMANOID, &layout, period_ns)?;
-    // An error of the gait is reported before the first block.
-    Trajectory::gait(&robot)?;
-    Ok(Box::new(move || match Trajectory::gait(&robot) {
-        Ok(gait) => Box::new(MotionController::new(&robot, gait)),
-        Err(_) => Box::new(NoMotion),
-    }))
 }

@@ -185,6 +185,7 @@ fn write_page(
         effects: Vec::new(),
         causes: Vec::new(),
         limit: None,
+        robot_command: Vec::new(),
         ..first.summary.clone()
     };
     summary.sweep = None;

@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use super::failure::MeasureTuningFailure;
 use super::{ExitVerdict, Failure, bench, typed};
-use crate::cli::{BenchOptions, Order};
+use crate::cli::{BenchOptions, BusExchange, Order};
 use crate::cli_tune_measure::{MeasuredSeries, TuneMeasureOptions};
 use crate::options::{LimitOptions, OutputOptions};
 use crate::signals::{self, OnUsr1};
@@ -36,6 +36,7 @@ pub(crate) fn run(options: &TuneMeasureOptions) -> Result<ExitVerdict, Failure> 
     let sides = Sides::new(options)?;
     let asked = bench_options(options, &sides);
     let plan = BenchPlan {
+        robot_command: Vec::new(),
         order: CellOrder::Paired,
         task: match sides.pages {
             0 => CellTask::Timer,
@@ -152,6 +153,11 @@ fn bench_options(options: &TuneMeasureOptions, sides: &Sides) -> BenchOptions {
         cpu: options.cpu,
         priority: options.priority,
         with: None,
+        file: None,
+        interface: None,
+        exchange: BusExchange::Pipelined,
+        trajectory: None,
+        device_delay: None,
         spin: options.spin,
         // Its cost would be on one side when that side has more spikes.
         no_causes: true,

@@ -1,9 +1,11 @@
 //! One file per command: turns options into library calls, and results into words.
 
 pub(crate) mod bench;
+mod bench_robot;
 pub(crate) mod bus;
 mod bus_requests;
 mod bus_scan;
+mod bus_values;
 mod bus_words;
 mod carrier;
 pub(crate) mod cell;

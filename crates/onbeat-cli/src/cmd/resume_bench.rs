@@ -125,7 +125,7 @@ fn difference(then: &Typed<'_>, now: &Typed<'_>) -> Option<ChangedOption> {
     })?;
 
     let words = |matches: &ArgMatches| as_typed(argument, matches);
-    let option = format!("--{}", argument.get_long().unwrap_or_default());
+    let option = name_of(argument);
     let before =
         words(then.0).map_or_else(|| format!("without {option}"), |words| format!("with {words}"));
     Some(ChangedOption {
@@ -143,10 +143,15 @@ fn arguments() -> Vec<Arg> {
     all.filter(|argument| !FREE.contains(&argument.get_id().as_str())).cloned().collect()
 }
 
+/// Returns the name of an option, or of the file, as the help shows it.
+fn name_of(argument: &Arg) -> String {
+    argument.get_long().map_or_else(|| "FILE".to_owned(), |long| format!("--{long}"))
+}
+
 /// Returns an option as it is typed; `None` when it has no value.
 fn as_typed(argument: &Arg, matches: &ArgMatches) -> Option<String> {
     let id = argument.get_id().as_str();
-    let option = format!("--{}", argument.get_long()?);
+    let option = name_of(argument);
     if !argument.get_action().takes_values() {
         return matches.get_flag(id).then_some(option);
     }
@@ -170,6 +175,11 @@ fn value(options: &BenchOptions, id: &str) -> Option<String> {
         "cpu" => format!("{:?}", options.cpu),
         "priority" => format!("{:?}", options.priority),
         "with" => format!("{:?}", options.with),
+        "file" => format!("{:?}", options.file),
+        "interface" => format!("{:?}", options.interface),
+        "exchange" => format!("{:?}", options.exchange),
+        "trajectory" => format!("{:?}", options.trajectory),
+        "device_delay" => format!("{:?}", options.device_delay),
         "spin" => format!("{:?}", options.spin),
         "no_causes" => format!("{:?}", options.no_causes),
         "seed" => format!("{:?}", options.seed),

@@ -75,6 +75,7 @@ fn run_robot(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
         priority: options.priority,
         period_ns: options.looping.period,
     })?;
+    let typed = word.to_string();
     let controller =
         MotionController::new(&file.robot, trajectory(word, &file.robot, image.as_ref())?);
     let messages = messages(options, &file)?;
@@ -84,7 +85,11 @@ fn run_robot(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
         _ => None,
     };
 
-    let ran = move_joints(options, &file, Motion { controller, image, messages, tuning });
+    let ran = move_joints(
+        options,
+        &file,
+        Motion { controller, trajectory: typed, image, messages, tuning },
+    );
     // The channel has ended with the run, whatever its outcome, and with it the log.
     let Some((path, gateway)) = log else { return ran };
     let account = gateway.finish();
@@ -113,6 +118,8 @@ fn move_joints(
 /// What moves the robot, the image that other processes see of it, and what is made on the host.
 struct Motion {
     controller: MotionController,
+    /// As typed.
+    trajectory: String,
     image: Option<BusSide>,
     messages: Option<CycleMessages>,
     tuning: Option<RunTuning>,
@@ -150,7 +157,7 @@ fn messages(options: &RobotRunOptions, file: &RobotFile) -> Result<Option<CycleM
     Ok(Some(CycleMessages::create(name, &file.layout, &file.robot.commanded(), period_ns)?))
 }
 
-fn trajectory(
+pub(super) fn trajectory(
     word: TrajectoryWord,
     joints: &Joints,
     image: Option<&BusSide>,
@@ -260,6 +267,7 @@ fn run_on<W: Wire + Send>(
 
     let plan = SessionPlan {
         controller: motion.controller,
+        trajectory: &motion.trajectory,
         image: motion.image,
         messages: motion.messages,
         work_ns: options.looping.work,
@@ -345,6 +353,10 @@ fn conclude(
         crate::term::say(Tone::Plain, &serde_json::to_string(&all)?);
     } else {
         for (tone, line) in words::table(view, ROWS, show::letters()) {
+            crate::term::say(tone, &line);
+        }
+        crate::term::say(Tone::Plain, "");
+        for (tone, line) in crate::term::motion::ending(&outcome.motion) {
             crate::term::say(tone, &line);
         }
         crate::term::say(Tone::Plain, "");

@@ -11,6 +11,7 @@ use onbeat::report::{
     Outcome, Summary, answers, bench_sentences, by_load, cautions, imported, packets, probes,
     spikes, sweep, tables,
 };
+use onbeat::thread::shell_line;
 
 use super::Failure;
 use super::runs::ReportedRun;
@@ -67,11 +68,16 @@ pub(crate) fn summary(
     conclusions(summary, extent.verbose || extent.concludes);
     last.iter().for_each(say_line);
     say(Tone::Faint, &format!("report   {}", page.display()));
+    if !summary.robot_command.is_empty() {
+        // Not folded: the line is to be pasted.
+        say(Tone::Plain, &format!("run      {}", shell_line(&summary.robot_command)));
+    }
     Ok(())
 }
 
 /// Lines above the tables, in this order: verdict, remedies, best tuning, top cause.
-const FIRST: [&str; 7] = ["verdict", "events", "remedy", "tunings", "worth", "best", "cause"];
+const FIRST: [&str; 8] =
+    ["verdict", "events", "robot", "remedy", "tunings", "worth", "best", "cause"];
 
 /// Separates the lines above the tables from those below.
 fn split(lines: Vec<ClosingLine>) -> (Vec<ClosingLine>, Vec<ClosingLine>) {

@@ -2,6 +2,7 @@
 
 pub(crate) mod fold;
 mod live;
+pub(crate) mod motion;
 mod output;
 mod progress;
 pub(crate) mod robot;

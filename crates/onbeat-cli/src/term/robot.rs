@@ -13,7 +13,7 @@ use super::Tone;
 /// Width of the label at the start of a line, in columns.
 const LABEL_WIDTH: usize = 10;
 /// Width of a joint's name, in columns.
-const NAME_WIDTH: usize = 22;
+const NAME_WIDTH: usize = 20;
 
 const fn phase(phase: Phase) -> &'static str {
     PHASES[phase as usize]
@@ -97,8 +97,8 @@ pub(crate) fn table(view: &RobotView, rows: usize, letters: Letters) -> Vec<(Ton
     let (listed, left) =
         devices.split_at(rows.min(devices.iter().filter(|device| severity(device).0 < 5).count()));
     let title = format!(
-        "{:NAME_WIDTH$}{:16}{:>8}{:>8}{:>10}{:>5}{:>6}",
-        "joint, rad", "state", "target", "actual", "following", "", "torque"
+        "{:NAME_WIDTH$}{:16}{:>8}{:>8}{:>16}{:>7}",
+        "joint, rad", "state", "target", "actual", "following error", "torque"
     );
     lines.push((Tone::Faint, title));
     lines.extend(listed.iter().map(|device| row(device)));
@@ -217,7 +217,7 @@ fn row(device: &DeviceView) -> (Tone, String) {
     let at = [(joint.at.position, 'P'), (joint.at.velocity, 'V'), (joint.at.acceleration, 'A')];
     let at: String = at.iter().filter(|(at, _)| *at).map(|(_, letter)| *letter).collect();
     let line = format!(
-        "{name:NAME_WIDTH$}{shown:16}{:>8.3}{:>8.3}{:>10.4}{:>4.0}%{:>5.0}% {at}",
+        "{name:NAME_WIDTH$}{shown:16}{:>8.3}{:>8.3}{:>11.4}{:>4.0}%{:>6.0}% {at}",
         rounded(joint.target_rad, 1e3),
         rounded(joint.actual_rad, 1e3),
         rounded(joint.following_rad, 1e4),
@@ -249,7 +249,7 @@ fn groups(left: &[&DeviceView]) -> Vec<String> {
 
     for (word, number, most) in states {
         let name = format!("{number} more");
-        lines.push(format!("{name:NAME_WIDTH$}{word:16}{:>16}{most:>10.4}", "at most"));
+        lines.push(format!("{name:NAME_WIDTH$}{word:16}{:>16}{most:>11.4}", "at most"));
     }
 
     let mut kinds: Vec<(&str, usize)> = Vec::new();
@@ -362,11 +362,11 @@ humanoid: running, run   12.000 s at 100 %   misses 0 of 10
 bus       59 of 59 in OP   working counter 171 of 171   cycles 12,345   lost 1
           period 1 ms   round trip 12.3 us, longest 45.6 us
 loop      worst wake-up 23.4 us   deadline misses 0   skipped 0   spikes 0
-joint, rad            state             target  actual following     torque
-right toe             enabled            0.500   0.499    0.0047   2%  -12%
-right ankle roll      enabled            0.500   0.499    0.0046   2%  -12%
-46 more               enabled                  at most    0.0045
-other devices         8 digital, 3 imu
+joint, rad          state             target  actual following error torque
+right toe           enabled            0.500   0.499     0.0047   2%   -12%
+right ankle roll    enabled            0.500   0.499     0.0046   2%   -12%
+46 more             enabled                  at most     0.0045
+other devices       8 digital, 3 imu
 "
         );
     }
@@ -403,12 +403,12 @@ bus       59 of 59 in OP   working counter 171 of 171   cycles 12,345   lost 1
           period 1 ms   round trip 12.3 us, longest 45.6 us
 loop      worst wake-up 0 ns   deadline misses 0   skipped 0   spikes 0
 so far    safe stops 1   joints down 2
-joint, rad            state             target  actual following     torque
-head imu              does not answer
-jaw                   SAFEOP 0x001b      0.500   0.499    0.0032   2%  -12%
-left knee             down: following    0.500   0.499    0.0037   2%  -12% P
-46 more               enabled                  at most    0.0047
-other devices         8 digital, 2 imu
+joint, rad          state             target  actual following error torque
+head imu            does not answer
+jaw                 SAFEOP 0x001b      0.500   0.499     0.0032   2%   -12%
+left knee           down: following    0.500   0.499     0.0037   2%   -12% P
+46 more             enabled                  at most     0.0047
+other devices       8 digital, 2 imu
 spike     3.210 s: 346 us late, softirq NET_RX
 "
         );

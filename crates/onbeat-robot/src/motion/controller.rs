@@ -1,5 +1,7 @@
 //! Control of all joints, cycle by cycle.
 
+mod resume;
+
 use onbeat_ethercat::event::{Event, NO_DEVICE};
 use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
 
@@ -45,6 +47,8 @@ pub struct MotionController {
     stop_asked: bool,
     reset_asked: bool,
     goal_is_old: Option<bool>,
+    /// The trajectory began before a break, and goes on after it.
+    resumes: bool,
 }
 
 /// Time and misses of a cycle.
@@ -91,6 +95,7 @@ impl MotionController {
             stop_asked: false,
             reset_asked: false,
             goal_is_old: None,
+            resumes: false,
         }
     }
 
@@ -228,7 +233,7 @@ impl MotionController {
             let was_enabling = matches!(joint.stage, JointStage::Enabling { .. });
             let why = joint.look(status, self.now_ns, now.passed_ns, self.settings.following_ns);
             if was_enabling && joint.stage == JointStage::Enabled {
-                self.wanted[number] = joint.start;
+                self.wanted[number] = joint.set_point.position();
                 if self.status.phase == RobotPhase::Running {
                     self.events.add(RobotEventKind::JointBack, number as u16, (0, 0), 0);
                 }
@@ -363,6 +368,12 @@ impl MotionController {
     }
 
     fn begin_to_play(&mut self) {
+        (self.status.speed, self.unasked_s) = (1.0, 0.0);
+        (self.fade, self.braking) = (1.0, false);
+        if std::mem::take(&mut self.resumes) {
+            return self.enter(RobotPhase::Running);
+        }
+
         for (number, joint) in self.joints.iter_mut().enumerate() {
             let stands = if joint.stage == JointStage::Enabled {
                 joint.start
@@ -374,8 +385,7 @@ impl MotionController {
                 (stands, stands, stands);
         }
 
-        (self.status.time_ns, self.status.speed, self.unasked_s) = (0, 1.0, 0.0);
-        (self.fade, self.braking) = (1.0, false);
+        self.status.time_ns = 0;
         self.enter(RobotPhase::Running);
     }
 

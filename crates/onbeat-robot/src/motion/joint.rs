@@ -39,6 +39,9 @@ pub(crate) struct JointDrive {
     pub(crate) start: f64,
     /// Progress of the fade-in, 0 to 1.
     pub(crate) ramp: f64,
+    /// Start position and fade-in are kept when the drive is enabled again.
+    resumes: bool,
+    has_started: bool,
     /// Duration of the excessive following error, in ns.
     beyond_ns: u64,
     /// Target position sent last, in increments.
@@ -58,6 +61,8 @@ impl JointDrive {
             stage: JointStage::Idle,
             start: 0.0,
             ramp: 0.0,
+            resumes: false,
+            has_started: false,
             beyond_ns: 0,
             target: 0,
             position: 0,
@@ -81,6 +86,14 @@ impl JointDrive {
         }
     }
 
+    /// Waits to be enabled after a break; joints that `has_begun` to follow a trajectory keep start
+    /// position and fade-in.
+    pub(crate) fn resume(&mut self, has_begun: bool) {
+        // A joint that was never enabled has no start position.
+        self.resumes = has_begun && self.has_started;
+        self.stage = JointStage::Idle;
+    }
+
     /// Begins to enable the drive.
     pub(crate) fn begin(&mut self, until_ns: u64) {
         self.power.begin();
@@ -98,9 +111,12 @@ impl JointDrive {
         match (self.stage, status.state) {
             (JointStage::Enabling { .. }, JointState::OperationEnabled) => {
                 // The drive is at the position sent last, where the set-point begins.
-                self.start = self.radians(self.target);
-                self.set_point.start_at(self.start);
-                (self.ramp, self.beyond_ns, self.stage) = (0.0, 0, JointStage::Enabled);
+                let stands = self.radians(self.target);
+                self.set_point.start_at(stands);
+                if !std::mem::take(&mut self.resumes) {
+                    (self.start, self.ramp) = (stands, 0.0);
+                }
+                (self.beyond_ns, self.stage, self.has_started) = (0, JointStage::Enabled, true);
                 None
             }
             (JointStage::Enabling { until_ns }, _) if now_ns > until_ns || self.power.gave_up() => {

@@ -29,6 +29,7 @@
 //! velocity modes, homing (drives must know their positions), and a thread: call it from any loop,
 //! with [`RobotTask`] or [`run_for`].
 
+mod account;
 mod controller;
 mod csv;
 mod event;
@@ -46,6 +47,7 @@ mod view;
 mod wave;
 mod waves;
 
+pub use account::MotionAccount;
 pub use controller::MotionController;
 pub use event::{NO_JOINT, RobotEvent, RobotEventKind};
 pub use file::{

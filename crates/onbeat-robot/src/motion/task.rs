@@ -11,9 +11,11 @@ use serde::Serialize;
 
 use crate::bus::{Bus, BusCounts, MOST_DEVICES, Wire};
 use crate::image_service::{CycleService, CycleTimes};
+use onbeat::record::MotionNote;
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::step::{BusCycle, Controller};
 
+use super::account::MotionAccount;
 use super::controller::MotionController;
 use super::event::RobotEvent;
 use super::status::{JointStatus, RobotPhase, Status};
@@ -118,6 +120,7 @@ pub struct Outlets<'r> {
 pub struct RobotTask<'r, W> {
     bus: Bus<W>,
     controller: MotionController,
+    account: Option<MotionAccount>,
     commands: &'r RobotCommands,
     outlets: Outlets<'r>,
     /// Interval of snapshots, in cycles.
@@ -142,6 +145,7 @@ impl<'r, W: Wire> RobotTask<'r, W> {
         Self {
             bus,
             controller,
+            account: None,
             commands,
             outlets,
             show_every,
@@ -150,6 +154,13 @@ impl<'r, W: Wire> RobotTask<'r, W> {
             work_ns: 0,
             serving: None,
         }
+    }
+
+    /// Counts what the robot does.
+    #[must_use]
+    pub fn counting(mut self, account: MotionAccount) -> Self {
+        self.account = Some(account);
+        self
     }
 
     /// Publishes the process image to other processes.
@@ -164,6 +175,11 @@ impl<'r, W: Wire> RobotTask<'r, W> {
     pub fn working(mut self, work_ns: u64) -> Self {
         self.work_ns = work_ns;
         self
+    }
+
+    /// Returns what the robot did since the last call, where it is counted.
+    pub fn take_note(&mut self) -> Option<MotionNote> {
+        self.account.as_mut().map(MotionAccount::take_note)
     }
 
     /// Returns the bus, after the loop has ended.
@@ -240,6 +256,7 @@ impl<W: Wire> Task for RobotTask<'_, W> {
             wakeup_latency_ns: cycle.start.ns_since(cycle.release),
             execution_time_ns: took_ns,
         };
+        self.account.iter_mut().for_each(|account| account.add(&self.controller));
         self.publish(&seen, times);
         let until = cycle.start.plus_ns(self.work_ns);
         while self.work_ns > 0 && Monotonic.now() < until {

@@ -4,7 +4,10 @@
 //! Without hardware the devices are simulated ([`super::devices`]), by default 59 of them. Their
 //! outputs stay 0: no drive is enabled, and nothing moves.
 
+mod cell;
 mod options;
+
+pub use cell::{CellMotion, parts_of_cell};
 
 pub(super) use options::{
     CLOCK, DEVICE_DELAY, DEVICES, EXCHANGE, SPIN, WIRE, described, is_same_cycle, text_of,
@@ -16,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Outcome, Plan, Producer, Sample, Task};
 
+use self::cell::CellRobot;
 use self::options::{INTERFACE, SERVE, SHARING};
 use super::devices::{Environment, SimulatedDevices, Undisturbed, WireKind};
 use super::error::BusProbeError;
@@ -27,7 +31,6 @@ use onbeat::probe::Setting;
 use onbeat::probe::description::{self, Body, Companion, Defaults, Given, Parts, ProbeError};
 use onbeat::probe::timer::work;
 use onbeat::record::{Figures, Recorder, Series};
-use onbeat::thread::Grant;
 use onbeat_control::{Image, Sharing};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
@@ -91,34 +94,6 @@ pub(super) fn open(
     let mut parts = parts(rig);
     parts.companion = Box::new(WithImageService { background, inner: parts.companion });
     Ok(parts)
-}
-
-/// Creates a controller.
-pub type MakeController = Box<dyn FnMut() -> Box<dyn Controller + Send> + Send>;
-
-/// Prepares the loop of a bench cell: the simulated humanoid with a new controller for each block,
-/// since the devices fall back between blocks and a running controller would have stopped. Returns
-/// the loop and a note on the bus.
-///
-/// # Errors
-/// [`ProbeError`] if the bus does not come up.
-pub fn parts_of_cell(
-    setting: &Setting,
-    make: MakeController,
-) -> Result<(Parts, Grant), ProbeError> {
-    let mut rig = Rig::bring_up(
-        &BusSetup::new(setting, &Given::default())?,
-        Box::new(NoMotion),
-        Undisturbed,
-    )?;
-    rig.make = Some(make);
-    let devices = rig.bus.layout().devices.len();
-    let note = Grant::given(
-        "bus",
-        format!("{devices} simulated SubDevices exchange process data in each cycle; {}", rig.wire),
-    );
-
-    Ok((parts(rig), note))
 }
 
 fn parts(mut rig: Rig) -> Parts {
@@ -205,8 +180,10 @@ impl Controller for Working<'_> {
 struct Rig {
     bus: Bus<Packets>,
     controller: Box<dyn Controller + Send>,
-    /// Creates another controller for each block.
-    make: Option<MakeController>,
+    /// What a cell of a bench keeps from block to block.
+    cell: Option<CellRobot>,
+    /// The controller brings the robot to rest.
+    stopping: bool,
     /// The devices answer as long as this lives.
     _devices: Option<SimulatedDevices>,
     wire: String,
@@ -259,7 +236,8 @@ impl Rig {
         Ok(Self {
             bus,
             controller,
-            make: None,
+            cell: None,
+            stopping: false,
             _devices: devices,
             wire,
             is_same_cycle: wanted.options.mode != ExchangeMode::Pipelined,
@@ -281,17 +259,32 @@ struct OnBus {
 impl Body for OnBus {
     fn run(&mut self, plan: &Plan, hot: &mut Producer<'_, Sample>, stop: &AtomicBool) -> Outcome {
         let mut rig = self.rig.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(make) = &mut rig.make {
-            let controller = make();
-            rig.controller = controller;
-        }
+        let is_up = cell::lead_in(&mut rig, plan, stop);
+        let mut cycles = Cycles { rig: &mut rig, reference: None, is_up };
+        let outcome = onbeat_rt::cycle::run(&Monotonic, plan, &mut cycles, hot, stop);
 
-        let mut cycles = Cycles { rig: &mut rig, reference: None, is_up: false };
-        onbeat_rt::cycle::run(&Monotonic, plan, &mut cycles, hot, stop)
+        cell::lead_out(&mut rig, plan);
+        outcome
+    }
+
+    fn lead_in_ns(&self) -> u64 {
+        let rig = self.rig.lock().unwrap_or_else(PoisonError::into_inner);
+        rig.cell.as_ref().map_or(0, CellRobot::lead_in_ns)
     }
 
     fn has_ports(&self) -> bool {
         true
+    }
+}
+
+/// The controller of the bus: that of the cell's robot, where there is one.
+fn in_charge<'r>(
+    controller: &'r mut Box<dyn Controller + Send>,
+    cell: &'r mut Option<CellRobot>,
+) -> &'r mut dyn Controller {
+    match cell.as_mut().and_then(|cell| cell.motion.as_mut()) {
+        Some(motion) => &mut motion.controller,
+        None => controller.as_mut(),
     }
 }
 
@@ -307,8 +300,9 @@ impl Cycles<'_> {
     /// Passes events to other processes and to the recorder. Between blocks of a bench, watchdogs
     /// take the devices out of OP as intended; their recovery is not recorded.
     fn publish(&mut self, cycle: &Cycle, bus_cycle: &BusCycle) {
-        let Rig { bus, controller, serving, event_sender, make, .. } = &mut *self.rig;
-        let records = self.is_up || make.is_none();
+        let Rig { bus, controller, serving, event_sender, cell, .. } = &mut *self.rig;
+        let records = self.is_up || cell.is_none();
+        let controller = in_charge(controller, cell);
         let mut keep = |event| {
             event_sender
                 .iter_mut()
@@ -337,12 +331,10 @@ impl Cycles<'_> {
 impl Task for Cycles<'_> {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
         let work_ns = self.rig.work_ns;
-        let Rig { bus, controller, is_same_cycle, was_up, .. } = &mut *self.rig;
-        let bus_cycle = bus.cycle(
-            cycle.release,
-            cycle.dt_ns(),
-            &mut Working { controller: controller.as_mut(), work_ns },
-        );
+        let Rig { bus, controller, cell, is_same_cycle, was_up, .. } = &mut *self.rig;
+        let mut working = Working { controller: in_charge(controller, cell), work_ns };
+        let bus_cycle = bus.cycle(cycle.release, cycle.dt_ns(), &mut working);
+        cell.iter_mut().for_each(CellRobot::count);
         cycle.steer(bus.steering_ns());
         *was_up |= bus_cycle.in_op == bus_cycle.devices;
         if *is_same_cycle && bus_cycle.round_trip_ns > 0 {
@@ -392,19 +384,16 @@ impl Companion for AfterBus {
     }
 
     fn after_block(&mut self, recorder: &mut Recorder) {
-        self.rig
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .event_sender
-            .iter_mut()
-            .for_each(EventSender::flush);
+        let mut rig = self.rig.lock().unwrap_or_else(PoisonError::into_inner);
+        rig.event_sender.iter_mut().for_each(EventSender::flush);
         self.event_receiver.record(recorder);
+        rig.cell.iter_mut().for_each(|cell| cell.write_note(recorder));
     }
 
     fn end(&mut self) -> Vec<String> {
         let mut rig = self.rig.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_of_bench = rig.make.is_some();
-        let Rig { bus, wire, was_up, follows_clock, .. } = &mut *rig;
+        let is_of_bench = rig.cell.is_some();
+        let Rig { bus, wire, was_up, follows_clock, cell, .. } = &mut *rig;
         let frames = bus.bring_up_frames();
         let counts = bus.counts();
         let mut sentences = Vec::new();
@@ -458,6 +447,7 @@ impl Companion for AfterBus {
             ));
         }
 
+        cell::reopen(bus, cell.as_ref());
         bus.take_down();
         sentences
     }

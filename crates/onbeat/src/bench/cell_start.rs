@@ -76,20 +76,36 @@ pub struct CellStart {
 }
 
 /// What the loop of a cell does in each cycle.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CellTask {
     /// Works for the time that its setting plans.
     #[default]
     Timer,
-    /// Exchanges process data with a simulated EtherCAT bus. The process that serves the cell
-    /// brings it.
-    Bus,
+    /// Exchanges process data with the devices of an EtherCAT segment, and moves the robot on it.
+    /// The process that serves the cell brings both.
+    Bus(BusCell),
     /// Works as [`CellTask::Timer`], and touches memory for the first time.
     FreshMemory {
         /// Pages of 4 KiB in each cycle.
         pages: u32,
     },
+}
+
+/// The bus in a cell's loop, as typed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BusCell {
+    /// Segment file, or the name of a built-in robot.
+    pub file: String,
+    /// Network interface of real devices; `None` simulates them.
+    pub interface: Option<String>,
+    /// When replies are read: `pipelined`, `same-cycle`.
+    pub exchange: String,
+    /// Trajectory of the joints; `None` for the file's.
+    pub trajectory: Option<String>,
+    /// Processing time of simulated devices in nanoseconds; `None` for the file's.
+    pub device_delay_ns: Option<u64>,
 }
 
 /// The start of a cell could not be read.
@@ -227,7 +243,13 @@ mod tests {
             file: Path::new(OsStr::from_bytes(b"runs of \xff/PMCS \"x\"\n.onbeat.hlog")).to_owned(),
             started_unix_s: 1_700_000_000.25,
             origin_ns: u64::MAX,
-            task: CellTask::Bus,
+            task: CellTask::Bus(BusCell {
+                file: "my \"robot\".toml".to_owned(),
+                interface: Some("eth1".to_owned()),
+                exchange: "same-cycle".to_owned(),
+                trajectory: None,
+                device_delay_ns: Some(500_000),
+            }),
             setting: Setting::new(250_000),
             timer_slack_ns: Some(1),
             explain: true,

@@ -47,6 +47,8 @@ pub struct BenchPlan {
     pub priority: u32,
     /// How S waits.
     pub spin: Wait,
+    /// The command that runs the robot in the loop, without tuning and load; empty without one.
+    pub robot_command: Vec<String>,
     /// The command as typed.
     pub command: Vec<String>,
     /// Directory of the journal of changes to the host.

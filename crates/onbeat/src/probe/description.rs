@@ -136,6 +136,12 @@ pub trait Body: Send {
     /// Runs the loop.
     fn run(&mut self, plan: &Plan, hot: &mut Producer<'_, Sample>, stop: &AtomicBool) -> Outcome;
 
+    /// Returns the time before the first release that the loop needs on its own thread, in
+    /// nanoseconds: [`Self::run`] begins that much earlier, and records nothing of it.
+    fn lead_in_ns(&self) -> u64 {
+        0
+    }
+
     /// Returns whether the loop makes other system calls than sleep and clock.
     fn has_ports(&self) -> bool {
         false

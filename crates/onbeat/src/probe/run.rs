@@ -310,7 +310,7 @@ impl Run {
         let loop_tid = LoopTid::default();
         let _ahead = self.explainer.as_ref().map(|_| AheadOfLoad::take(&setting.thread).0);
         let asking = Asking::new(self.explainer.as_deref_mut(), &loop_tid, setting);
-        let earliest = Monotonic.now().plus_ns(LEAD_NS);
+        let earliest = Monotonic.now().plus_ns(LEAD_NS + body.lead_in_ns());
         let first_release = setting.phase.first_release(earliest, setting.period_ns, self.tick);
         self.recorder.plan_block(block.releases);
         self.recorder.begin_block(block.index, first_release, block.load, setting.warmup)?;

@@ -31,6 +31,7 @@ mod figures;
 mod histogram;
 mod imported;
 mod moments;
+mod motion;
 mod note;
 mod packets;
 mod past;
@@ -58,6 +59,7 @@ pub use figures::{Figures, NoFigures};
 pub use histogram::{Bucket, Counts, LONGEST_NS, empty_counts};
 pub use imported::Import;
 pub use moments::Moments;
+pub use motion::{JointMotion, MotionNote};
 pub use note::{
     Account, Bench, Block, CauseCount, Cell, CellNotPermitted, CulpritCount, EndReason,
     FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, Remark, Resume, SpikeNote,

@@ -9,6 +9,7 @@ use super::events::{EventNote, EventsLeftOut};
 use super::exclusion::ExclusionNote;
 use super::imported::Import;
 use super::moments::Moments;
+use super::motion::MotionNote;
 use super::packets::PacketAccount;
 use super::seconds::Seconds;
 use super::series::Series;
@@ -59,6 +60,8 @@ pub enum Note {
     Packets(Box<PacketAccount>),
     /// The edges between two boards so far, and their clocks.
     Boards(Box<BoardAccount>),
+    /// What a robot did in the block above.
+    Motion(Box<MotionNote>),
     /// A remark on the run.
     Remark(Remark),
     /// The closing line.
@@ -67,7 +70,7 @@ pub enum Note {
 
 impl Note {
     /// The kinds that this version knows.
-    pub const KINDS: [&str; 20] = [
+    pub const KINDS: [&str; 21] = [
         "run",
         "bench",
         "import",
@@ -86,6 +89,7 @@ impl Note {
         "resume",
         "packets",
         "boards",
+        "motion",
         "remark",
         "end",
     ];
@@ -516,6 +520,10 @@ pub struct Bench {
     /// The series and limit of a sweep, when it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepNote>,
+    /// The command that runs the robot of this bench, without tuning and load; empty without a
+    /// robot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub robot_command: Vec<String>,
 }
 
 /// The series and limit of a sweep over rising load.

@@ -14,6 +14,7 @@ use super::exclusion::ExclusionNote;
 use super::histogram::Counts;
 use super::imported::Import;
 use super::moments::Moments;
+use super::motion::MotionNote;
 use super::note::{
     Account, Bench, Block, Header, Interval, LoadEvent, Maxima, Note, Resume, SpikeNote, StepNote,
 };
@@ -137,6 +138,8 @@ pub struct RunFile {
     pub packets: Option<PacketAccount>,
     /// The edges between two boards; the last one counts.
     pub boards: Option<BoardAccount>,
+    /// What a robot did, all blocks together.
+    pub motion: Option<MotionNote>,
     /// Remarks, as sentences.
     pub remarks: Vec<String>,
     /// Where the run was resumed.
@@ -400,6 +403,9 @@ impl Parser<'_> {
             Note::EventsLeftOut(left_out) => run.events_left_out.add(&left_out),
             Note::Packets(packets) => run.packets = Some(*packets),
             Note::Boards(boards) => run.boards = Some(*boards),
+            Note::Motion(motion) => {
+                run.motion = Some(run.motion.take().unwrap_or_default().and(&motion));
+            }
             Note::Remark(remark) => run.remarks.push(remark.sentence),
             Note::Seconds(seconds) => run.seconds.push(*seconds),
             Note::Trend(trend) => run.trends.push(*trend),
@@ -515,6 +521,7 @@ impl RunFile {
             events_left_out: EventsLeftOut::default(),
             packets: None,
             boards: None,
+            motion: None,
             remarks: Vec::new(),
             seconds: Vec::new(),
             resumes: Vec::new(),

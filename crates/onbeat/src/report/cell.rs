@@ -13,7 +13,9 @@ use super::probe_figures::BySecond;
 use super::statistics::Statistics;
 use super::verdict::Verdict;
 use crate::cause::{CauseKind, Situation};
-use crate::record::{BoardAccount, Cell, Import, PacketAccount, Series, SpikeNote, Stall};
+use crate::record::{
+    BoardAccount, Cell, Import, MotionNote, PacketAccount, Series, SpikeNote, Stall,
+};
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // The signature that serde calls.
 const fn is_zero(n: &u64) -> bool {
@@ -80,6 +82,9 @@ pub struct CellSummary {
     /// What became of the edges between two boards; absent without a second board.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boards: Option<BoardAccount>,
+    /// What the robot did; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub motion: Option<Box<MotionNote>>,
     /// The verdict on the limit, when there is one.
     pub verdict: Option<Verdict>,
     /// Events of its bus and the robot on it; absent without any.

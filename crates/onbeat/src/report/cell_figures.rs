@@ -9,7 +9,7 @@ use super::probe_figures::{self, BySecond};
 use super::statistics::Statistics;
 use super::units::{Letters, count, listed, spoken, time_ns};
 use super::verdict::{self, Limit};
-use super::{answers, boards, cause_counts, exclusions, import_notes, packets, remedies};
+use super::{answers, boards, cause_counts, exclusions, import_notes, motion, packets, remedies};
 use crate::record::{
     Account, Cell, Interval, LoadEvent, LoadEventKind, Resume, RunFile, Series, SpikeNote,
 };
@@ -77,6 +77,7 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
         .concat(),
         packets: run.packets.clone(),
         boards: run.boards.clone(),
+        motion: run.motion.clone().map(Box::new),
         series,
         conclusions: None,
         notes,
@@ -194,6 +195,7 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
     notes.extend(verdict::stalls_in_words(&verdict::stalls(run)));
     notes.extend(exclusions::in_words(&run.exclusions));
     notes.extend(BusEvents::from_run(run).map_or(Vec::new(), |events| events.incidents));
+    notes.extend(run.motion.as_ref().map(motion::sentence));
     notes.extend(run.remarks.iter().cloned());
     for load in loads_of(run) {
         notes.extend(load_notes(&run.loads, load));

@@ -1,4 +1,4 @@
-//! The closing lines of a terminal: at most seven lines, the verdict first.
+//! The closing lines of a terminal: at most nine lines, the verdict first.
 //!
 //! Each line has a label and a text that fits beside it into 80 columns. Everything else stands
 //! above, or in the page.
@@ -7,6 +7,7 @@ use super::best::Overall;
 use super::causes::{self, Causes};
 use super::cell::CellSummary;
 use super::events::alarms_in_words;
+use super::motion;
 use super::remedies::{remedy, tunings};
 use super::summary::Summary;
 use super::sweep::Sweep;
@@ -22,7 +23,7 @@ const LONGEST_S: f64 = 86_400.0;
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClosingLine {
-    /// What it is: `verdict`, `events`, `best`, `effect`, `cause`, `remedy`, `tunings`.
+    /// What it is: `verdict`, `events`, `robot`, `best`, `effect`, `cause`, `remedy`, `tunings`.
     pub label: &'static str,
     /// What it says.
     pub text: String,
@@ -40,6 +41,7 @@ pub fn of(summary: &Summary) -> Vec<ClosingLine> {
     let is_bench = summary.tunings.len() > 1;
     let mut lines = vec![verdict(summary)];
     lines.extend(events(summary));
+    lines.extend(motion::closing(&summary.cells).map(|text| line("robot", text)));
     lines.extend(Some(summary).filter(|_| is_bench).and_then(best));
     lines.extend(Some(summary).filter(|_| is_bench).and_then(effect));
     lines.extend(cause(summary));

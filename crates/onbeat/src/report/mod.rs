@@ -90,6 +90,7 @@ pub mod imported;
 pub mod judged_run;
 pub mod junit;
 pub mod modes;
+pub mod motion;
 pub mod normal;
 pub mod packets;
 pub mod page;

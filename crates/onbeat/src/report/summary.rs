@@ -14,7 +14,7 @@ use super::events::{self, AlarmVerdict};
 use super::file_facts::{cell_of, last_second};
 use super::sweep::{self, Sweep};
 use super::verdict::{Limit, Outcome};
-use super::{causes, cell_figures};
+use super::{causes, cell_figures, motion};
 use crate::host::Host;
 use crate::record::{Bench, Cell, RunFile, RunOrder, Stall, Tuning};
 use crate::thread::Grant;
@@ -64,6 +64,9 @@ pub struct Summary {
     /// Over rising load, when it is a sweep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Sweep>,
+    /// The command that runs the robot of a bench under its best tuning; empty without a robot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub robot_command: Vec<String>,
     /// The verdict.
     pub verdict: Overall,
 }
@@ -92,6 +95,7 @@ impl Summary {
         let elapsed_s = files.iter().chain([bench]).map(last_second).fold(0.0, f64::max);
         let effects = effects::of(files, &asked.loads, effects::Bootstrap::default());
         let verdict = best::overall(&cells, files, &asked.tunings, &asked.loads, limit);
+        let robot_command = robot_command(asked.robot_command, &asked.loads, &verdict);
         let sweep = sweep::of(bench, &cells);
         // Of a sweep the worst step is explained; eleven explanations hide it.
         let worst = sweep.as_ref().and_then(Sweep::worst).map(|step| vec![step.load.clone()]);
@@ -124,6 +128,7 @@ impl Summary {
                 .unwrap_or(0),
             cells,
             effects,
+            robot_command,
             verdict,
         }
     }
@@ -139,7 +144,10 @@ impl Summary {
         // What else is to be known of one run stands beside its figures: what was never answered,
         // how late an observer was.
         let incidents = only.events.as_ref().map_or(Vec::new(), |events| events.incidents.clone());
-        let is_beside = |note: &String| run.remarks.contains(note) || incidents.contains(note);
+        let moved = run.motion.as_ref().map(motion::sentence);
+        let is_beside = |note: &String| {
+            run.remarks.contains(note) || incidents.contains(note) || moved.as_ref() == Some(note)
+        };
         let (beside, notes) = only.notes.into_iter().partition(is_beside);
         only.notes = notes;
         only.derived.extend::<Vec<String>>(beside);
@@ -164,6 +172,7 @@ impl Summary {
             period_ns: run.header.timing.as_ref().map_or(0, |timing| timing.period_ns),
             cells,
             effects: Vec::new(),
+            robot_command: Vec::new(),
             verdict,
         }
     }
@@ -232,6 +241,7 @@ fn asked(bench: &RunFile, files: &[RunFile]) -> Bench {
             ladder: Vec::new(),
             shield: Vec::new(),
             sweep: None,
+            robot_command: Vec::new(),
         };
 
         for Cell { tuning, load } in files.iter().map(cell_of) {
@@ -245,6 +255,23 @@ fn asked(bench: &RunFile, files: &[RunFile]) -> Bench {
 
         found
     })
+}
+
+/// The command that runs a robot under the best tuning and the load under which its tail is
+/// largest, or the heaviest one where that is none; empty without a robot or without samples.
+fn robot_command(command: Vec<String>, loads: &[String], verdict: &Overall) -> Vec<String> {
+    let Some(best) = verdict.best.as_ref().filter(|_| !command.is_empty()) else {
+        return Vec::new();
+    };
+    let is_load = |load: &&String| *load != "idle";
+    let load = Some(&best.load).filter(is_load).or_else(|| best::heaviest_load(loads));
+    let mut words = command;
+    words.extend(["--tuning".to_owned(), best.tuning.clone()]);
+    if let Some(load) = load.filter(is_load) {
+        words.extend(["--load".to_owned(), load.clone()]);
+    }
+
+    words
 }
 
 fn cell_summary(

@@ -164,6 +164,7 @@ pub fn bench_file(tunings: &[&str], loads: &[&str], limit: Option<LimitNote>) ->
         ladder: Vec::new(),
         shield: Vec::new(),
         sweep: None,
+        robot_command: Vec::new(),
     };
 
     let dir = tempfile::tempdir().unwrap();

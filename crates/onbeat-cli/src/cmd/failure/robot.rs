@@ -11,6 +11,15 @@ pub(crate) enum RobotFailure {
     Played { path: PathBuf, source: onbeat_robot::motion::TrajectoryError },
     #[error("--trajectory commander follows goals through the image; add --name NAME")]
     NoImageName,
+    #[error(
+        "--trajectory {trajectory} follows goals from outside, and the cells of a bench have none; use hold, sine, gait \
+         or csv:FILE"
+    )]
+    NotInBench { trajectory: String },
+    #[error(
+        "--lockdown allows no socket to be opened, and each block of a cell opens {interface}; leave one of them out"
+    )]
+    LockedInterface { interface: String },
     #[error("a period of {period_s} s is too long to stop a robot in time; use at most 1s")]
     LongPeriod { period_s: f64 },
 }

@@ -70,6 +70,7 @@ impl BenchConductor<'_> {
             ladder: self.ladder.clone(),
             shield: self.shielding.words().to_vec(),
             sweep: None,
+            robot_command: self.plan.robot_command.clone(),
         })))?;
         let Schedule { estimate_s, blocks_per_cell, block_s, .. } = schedule;
         (self.conditions.report)(BenchEvent::Planned { estimate_s, blocks_per_cell, block_s });
@@ -121,7 +122,7 @@ impl BenchConductor<'_> {
             cell: cell.clone(),
             started_unix_s: self.origin.unix_s,
             origin_ns: self.origin.at.as_ns(),
-            task: self.plan.task,
+            task: self.plan.task.clone(),
             setting: self.plan.tuned(tuning),
             timer_slack_ns: self.plan.options(tuning).timer_slack_ns,
             explain: self.explainer.is_some(),

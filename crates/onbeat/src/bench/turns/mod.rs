@@ -345,6 +345,7 @@ impl<'c> TurnsConductor<'c> {
             ladder: grants.to_vec(),
             shield: Vec::new(),
             sweep: self.plan.sweep.as_ref().map(|(note, _)| *note),
+            robot_command: Vec::new(),
         }
     }
 

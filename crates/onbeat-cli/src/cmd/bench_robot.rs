@@ -1,0 +1,112 @@
+//! The robot in the cells of a bench: as a description for the cells, as the command that runs it,
+//! and as the loop of one cell.
+
+use std::path::Path;
+
+use onbeat::bench::cell_start::BusCell;
+use onbeat::probe::description::Parts;
+use onbeat::probe::{RunError, Setting};
+use onbeat::thread::Grant;
+use onbeat_ethercat::layout::{DeviceKind, Layout};
+use onbeat_robot::motion::{MotionAccount, MotionController, RobotError};
+use onbeat_robot::probe::bus::{self, CellMotion};
+use onbeat_robot::session::{HUMANOID, RobotFile, RobotFileError};
+
+use super::Failure;
+use super::failure::RobotFailure;
+use super::robot::trajectory;
+use crate::cli::{BenchOptions, BusExchange, With};
+use crate::cli_robot::TrajectoryWord;
+
+/// Real-time priority and period of `onbeat robot run` by default.
+const PRIORITY: u32 = 90;
+const PERIOD_NS: u64 = 1_000_000;
+
+/// Returns the bus of a bench; `None` without `--with bus`.
+pub(super) fn described(options: &BenchOptions) -> Option<BusCell> {
+    let With::Bus = options.with?;
+    Some(BusCell {
+        file: options.file.clone().unwrap_or_else(|| HUMANOID.to_owned()),
+        interface: options.interface.clone(),
+        exchange: options.exchange.word().to_owned(),
+        trajectory: options.trajectory.as_ref().map(TrajectoryWord::to_string),
+        device_delay_ns: options.device_delay,
+    })
+}
+
+/// Returns the loop of a cell with its bus and its robot, and a note on the bus.
+pub(super) fn parts(setting: &Setting, cell: &BusCell) -> Result<(Parts, Grant), Failure> {
+    let motion = motion(cell, setting.period_ns)?;
+    Ok(bus::parts_of_cell(setting, cell, motion).map_err(RunError::from)?)
+}
+
+/// Refuses files and trajectories that no cell could use, and returns the command that runs this
+/// robot alone, without tuning and load.
+pub(super) fn admitted(options: &BenchOptions) -> Result<Vec<String>, Failure> {
+    let Some(cell) = described(options) else { return Ok(Vec::new()) };
+    if let (Some(interface), true) = (&cell.interface, options.looping.lockdown) {
+        return Err(RobotFailure::LockedInterface { interface: interface.clone() }.into());
+    }
+
+    let has_joints = motion(&cell, options.looping.period)?.is_some();
+    let word = |word: &str| word.to_owned();
+    let time = |ns: u64| format!("{}us", ns as f64 / 1e3);
+
+    let mut words = vec![word("onbeat")];
+    if has_joints {
+        words.extend([word("robot"), word("run"), cell.file]);
+        words.extend(cell.trajectory.into_iter().flat_map(|it| [word("--trajectory"), it]));
+        words.extend((options.exchange == BusExchange::SameCycle).then(|| word("--same-cycle")));
+        words.extend(cell.interface.into_iter().flat_map(|it| [word("--interface"), it]));
+    } else {
+        words.extend([word("bus"), word("run"), cell.file]);
+        words.extend(cell.interface.into_iter().flat_map(|it| [word("--interface"), it]));
+        words.extend([word("--"), word("--exchange"), cell.exchange]);
+    }
+
+    let given = |name: &str, value: String| [format!("--{name}"), value];
+    let looping = &options.looping;
+    if looping.period != PERIOD_NS {
+        words.extend(given("period", time(looping.period)));
+    }
+    if looping.work > 0 {
+        words.extend(given("work", time(looping.work)));
+    }
+    if options.priority != PRIORITY {
+        words.extend(given("priority", options.priority.to_string()));
+    }
+    words.extend(options.cpu.into_iter().flat_map(|cpu| given("cpu", cpu.to_string())));
+    if let Some(limit_ns) = options.limit.limit {
+        words.extend(given("limit", time(limit_ns)));
+        words.extend(given("at", options.limit.at.to_string()));
+    }
+
+    Ok(words)
+}
+
+/// Returns the motion controller of a cell; `None` for a segment without drives.
+fn motion(cell: &BusCell, period_ns: u64) -> Result<Option<CellMotion>, Failure> {
+    let file = match RobotFile::read(Path::new(&cell.file), period_ns) {
+        Err(RobotFileError::Robot(RobotError::NoJoints(_))) if !has_drive(cell)? => {
+            return Ok(None);
+        }
+        read => read?,
+    };
+
+    let typed = cell.trajectory.as_ref().unwrap_or(&file.robot.settings.trajectory);
+    let word: TrajectoryWord = typed.parse().map_err(RobotFailure::Trajectory)?;
+    if matches!(word, TrajectoryWord::Goal | TrajectoryWord::Commander) {
+        return Err(RobotFailure::NotInBench { trajectory: typed.clone() }.into());
+    }
+
+    let account = MotionAccount::new(&file.robot, typed);
+    let controller = MotionController::new(&file.robot, trajectory(word, &file.robot, None)?);
+    Ok(Some(CellMotion { controller, account }))
+}
+
+/// Whether a segment has a drive; the humanoid does.
+fn has_drive(cell: &BusCell) -> Result<bool, Failure> {
+    let layout =
+        Layout::from_description(&onbeat_segment::Description::from_file(Path::new(&cell.file))?)?;
+    Ok(layout.devices.iter().any(|device| device.kind == DeviceKind::Drive))
+}

@@ -1,0 +1,186 @@
+//! A bench with a robot of its user's own, and the line with which it ends: the robot moves at full
+//! amplitude in every cell, and then under the best tuning.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use onbeat::record::RunFile;
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use serde_json::Value;
+
+/// A joint's sine goes as far as this in both directions, in rad.
+const AMPLITUDE_RAD: f64 = 0.05;
+
+/// Six drives of a vendor's file. Stalls of this machine must not stop them: the watchdog and the
+/// ladder are wide.
+const FILE: &str = r#"
+[segment]
+name = "six drives"
+watchdog_ms = 6000
+[types.servo]
+esi = "servo.xml"
+device = "joint"
+[[devices]]
+type = "servo"
+names = ["a", "b", "c", "d", "e", "f"]
+[robot]
+trajectory = "sine"
+soft_start_ms = 300
+following_ms = 60000
+[robot.ladder]
+degrade_at = 1000000
+stop_at = 1000000
+[[joints]]
+match = "*"
+amplitude_rad = 0.05
+frequency_hz = 4.0
+"#;
+
+fn onbeat_in(dir: &Path, program: &str) -> Command {
+    let binaries = Path::new(env!("CARGO_BIN_EXE_onbeat")).parent().unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new(program);
+    command
+        .current_dir(dir)
+        .env("PATH", format!("{}:{path}", binaries.display()))
+        .env("ONBEAT_STATE_DIR", dir.join("state"));
+    command
+}
+
+fn robot_in(dir: &Path) {
+    let esi =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../onbeat-segment/tests/esi_files/servo.xml");
+    fs::copy(esi, dir.join("servo.xml")).unwrap();
+    fs::write(dir.join("six drives.toml"), FILE).unwrap();
+}
+
+/// Runs a bench with the robot; returns what it printed.
+fn bench(dir: &Path) -> String {
+    let tunings = if geteuid().is_root() { "none,PMC" } else { "none,S" };
+    if !geteuid().is_root() {
+        println!("skipped: the tuning PMC: it needs root; S instead");
+    }
+    let mut command = onbeat_in(dir, "onbeat");
+    command.args(["bench", "--with", "bus", "six drives.toml", "--tunings", tunings]);
+    command.args(["--loads", "idle,paper", "--for", "14s", "--limit", "1ms", "--at", "90"]);
+    let output = command.args(["--no-causes", "--quiet"]).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("report   "), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    said
+}
+
+/// The figures of the latest run, as its report has them.
+fn summary(dir: &Path) -> Value {
+    let output = onbeat_in(dir, "onbeat").args(["report", "--json"]).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The loop's thread of a running onbeat, once it is there.
+fn loop_thread(of: &Child) -> std::path::PathBuf {
+    let tasks = format!("/proc/{}/task", of.id());
+    for _ in 0..600 {
+        let all = fs::read_dir(&tasks).into_iter().flatten().flatten().map(|task| task.path());
+        let is_loop = |task: &std::path::PathBuf| {
+            fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "onbeat-loop")
+        };
+        if let Some(task) = all.into_iter().find(is_loop) {
+            return task;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    panic!("no loop in {tasks}");
+}
+
+/// A line of a `status` file of /proc.
+fn status(task: &Path, key: &str) -> String {
+    let text = fs::read_to_string(task.join("status")).unwrap();
+    let line = text.lines().find(|line| line.starts_with(key)).unwrap();
+    line[key.len()..].trim_matches([':', ' ', '\t']).to_owned()
+}
+
+/// Policy and priority of a thread, fields 41 and 40 of its `stat` file.
+fn policy_and_priority(task: &Path) -> [u32; 2] {
+    let text = fs::read_to_string(task.join("stat")).unwrap();
+    let fields: Vec<&str> = text.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    [fields[38], fields[37]].map(|field| field.parse().unwrap())
+}
+
+/// The kernel's own words for what a tuning makes of the loop.
+fn assert_tuned(task: &Path, tuning: &str) {
+    let fifo = u32::from(tuning.contains('P'));
+    assert_eq!(policy_and_priority(task), [fifo, 98 * fifo], "{tuning}");
+    let locked = status(task, "VmLck");
+    assert_eq!(tuning.contains('M'), !locked.starts_with("0 "), "{tuning}: {locked}");
+    let cpus = status(task, "Cpus_allowed_list");
+    assert_eq!(tuning.contains('C'), cpus.parse::<u32>().is_ok(), "{tuning}: {cpus}");
+}
+
+/// Runs the line that a bench printed, for as long as the robot needs to move, and returns the run.
+fn run_line(dir: &Path, line: &str, tuning: &str) -> RunFile {
+    let mut command = onbeat_in(dir, "sh");
+    command.args(["-c", &format!("exec {line}")]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let robot = command.stderr(Stdio::piped()).spawn().unwrap();
+    assert_tuned(&loop_thread(&robot), tuning);
+    thread::sleep(Duration::from_secs(2));
+    kill_process(Pid::from_child(&robot), Signal::INT).unwrap();
+    let output = robot.wait_with_output().unwrap();
+
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.code().is_some_and(|code| code != 2 || said.contains("INCONCLUSIVE")),
+        "{output:?}"
+    );
+    assert!(said.contains("worst following error"), "{said}");
+    RunFile::read(&dir.join("onbeat-runs/latest/robot.onbeat.hlog")).unwrap()
+}
+
+#[test]
+fn every_cell_moves_the_robot_fully_and_the_last_line_runs_it_under_the_best_tuning() {
+    let dir = tempfile::tempdir().unwrap();
+    robot_in(dir.path());
+    let said = bench(dir.path());
+    let summary = summary(dir.path());
+    let cells = summary["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 4);
+    for cell in cells {
+        let motion = &cell["motion"];
+        assert_eq!(motion["amplitude"], 1.0, "{cell}");
+        assert_eq!(motion["safe_stops"], 0, "{cell}");
+        let travel_rad = |joint: &Value| {
+            joint["high_rad"].as_f64().unwrap() - joint["low_rad"].as_f64().unwrap()
+        };
+        let joints = motion["joints"].as_array().unwrap().iter().map(travel_rad);
+        let most_rad = joints.fold(0.0, f64::max);
+        assert!(most_rad > 1.8 * AMPLITUDE_RAD, "{most_rad} rad: {cell}");
+    }
+    assert!(said.contains("sine at full amplitude in 4 of 4 cells"), "{said}");
+
+    let line = said.lines().last().unwrap().strip_prefix("run      ").unwrap();
+    let tuning = summary["verdict"]["best"]["tuning"].as_str().unwrap();
+    let expected = "onbeat robot run 'six drives.toml' --priority 98 --limit 1000us --at 90";
+    assert_eq!(line, format!("{expected} --tuning {tuning} --load paper"));
+
+    let run = run_line(dir.path(), line, tuning);
+    let motion = run.motion.clone().unwrap();
+    assert_eq!(motion.safe_stops, 0);
+    assert_eq!(motion.joints.len(), 6);
+    assert!(motion.joints.iter().all(|joint| joint.travel_rad() > AMPLITUDE_RAD), "{motion:?}");
+    assert_eq!(run.blocks[0].load, "paper");
+    assert_eq!(run.header.limit.map(|limit| limit.limit_ns), Some(1_000_000));
+    assert_eq!(run.header.tuning(), tuning);
+}
+
+#[test]
+fn a_trajectory_that_follows_goals_from_outside_is_refused_before_anything_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = onbeat_in(dir.path(), "onbeat");
+    let output = command.args(["bench", "--with", "bus", "--trajectory", "goal"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("--trajectory goal follows goals from outside"), "{said}");
+    assert!(!dir.path().join("onbeat-runs").exists());
+}

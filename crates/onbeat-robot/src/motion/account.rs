@@ -1,0 +1,127 @@
+//! What a robot did, cycle by cycle: how far its trajectory went, and how its joints followed.
+
+use onbeat::record::{JointMotion, MotionNote};
+use onbeat_ethercat::event_words::stop_reason;
+
+use super::controller::MotionController;
+use super::event::NO_JOINT;
+use super::file::Robot;
+use super::power::JointState;
+use super::status::{RobotPhase, SafeStopReason};
+
+/// Largest and smallest values of a joint while it was enabled.
+#[derive(Clone, Copy, Debug)]
+struct JointExtremes {
+    following_rad: f64,
+    low_rad: f64,
+    high_rad: f64,
+}
+
+impl JointExtremes {
+    const NONE: Self =
+        Self { following_rad: 0.0, low_rad: f64::INFINITY, high_rad: f64::NEG_INFINITY };
+}
+
+/// What a robot did since the last note. Does not allocate while it counts.
+#[derive(Clone, Debug)]
+pub struct MotionAccount {
+    trajectory: String,
+    names: Vec<String>,
+    joints: Vec<JointExtremes>,
+    amplitude: f64,
+    /// Trajectory time at the last cycle, and what passed of it, in ns.
+    time_ns: u64,
+    moved_ns: u64,
+    cycles: u64,
+    running: u64,
+    /// Safe stops of the controller at the last cycle, and those since the last note.
+    safe_stops_before: u64,
+    safe_stops: u64,
+    stopped: (SafeStopReason, u16),
+}
+
+impl MotionAccount {
+    /// Creates an empty account of a robot and its trajectory, as typed.
+    #[must_use]
+    pub fn new(robot: &Robot, trajectory: &str) -> Self {
+        Self {
+            trajectory: trajectory.to_owned(),
+            names: robot.joints.iter().map(|joint| joint.name.clone()).collect(),
+            joints: vec![JointExtremes::NONE; robot.joints.len()],
+            amplitude: 0.0,
+            time_ns: 0,
+            moved_ns: 0,
+            cycles: 0,
+            running: 0,
+            safe_stops_before: 0,
+            safe_stops: 0,
+            stopped: (SafeStopReason::None, NO_JOINT),
+        }
+    }
+
+    /// Counts the last cycle of the controller.
+    pub fn add(&mut self, controller: &MotionController) {
+        let status = controller.status();
+        self.cycles += 1;
+        self.running += u64::from(status.phase == RobotPhase::Running);
+        self.amplitude = self.amplitude.max(controller.amplitude());
+        self.moved_ns += status.time_ns.saturating_sub(self.time_ns);
+        self.time_ns = status.time_ns;
+
+        let stops = status.counts.safe_stops;
+        if stops > self.safe_stops_before {
+            self.safe_stops += stops - self.safe_stops_before;
+            self.safe_stops_before = stops;
+            self.stopped = (status.stopped_by, status.stopped_joint);
+        }
+
+        for (extremes, joint) in self.joints.iter_mut().zip(status.joints()) {
+            if joint.state != JointState::OperationEnabled {
+                continue;
+            }
+            if joint.following_rad.abs() > extremes.following_rad.abs() {
+                extremes.following_rad = joint.following_rad;
+            }
+            extremes.low_rad = extremes.low_rad.min(joint.actual_rad);
+            extremes.high_rad = extremes.high_rad.max(joint.actual_rad);
+        }
+    }
+
+    /// Passes over a cycle that is in no figure, such as those before a block.
+    pub fn skip(&mut self, controller: &MotionController) {
+        self.time_ns = controller.status().time_ns;
+        self.safe_stops_before = controller.status().counts.safe_stops;
+    }
+
+    /// Returns what was counted, with all joints that were enabled, and starts over.
+    pub fn take_note(&mut self) -> MotionNote {
+        let reason = || {
+            let joint = self.names.get(usize::from(self.stopped.1)).map_or("", String::as_str);
+            stop_reason(self.stopped.0 as u16, joint, 0)
+        };
+        let moved =
+            self.joints.iter().zip(&self.names).filter(|(joint, _)| joint.low_rad.is_finite());
+        let note = MotionNote {
+            trajectory: self.trajectory.clone(),
+            amplitude: self.amplitude,
+            moved_s: self.moved_ns as f64 / 1e9,
+            cycles: self.cycles,
+            running: self.running,
+            safe_stops: self.safe_stops,
+            stopped_by: (self.safe_stops > 0).then(reason),
+            joints: moved
+                .map(|(joint, name)| JointMotion {
+                    name: name.clone(),
+                    following_rad: joint.following_rad,
+                    low_rad: joint.low_rad,
+                    high_rad: joint.high_rad,
+                })
+                .collect(),
+        };
+
+        self.joints.fill(JointExtremes::NONE);
+        (self.amplitude, self.moved_ns, self.cycles, self.running) = (0.0, 0, 0, 0);
+        self.safe_stops = 0;
+        note
+    }
+}

@@ -1,0 +1,244 @@
+//! The bus and the robot in a cell of a bench, from block to block.
+//!
+//! Between two blocks of a cell others run, and no frame goes out: the devices' watchdogs take the
+//! power, and the devices leave OP. Each block has a lead-in on its own thread, whose cycles are in
+//! no figure: the devices come back to OP, and the robot is enabled where it stands. Trajectory
+//! time and soft start go on from the block before ([`MotionController::resume`]).
+//!
+//! Real devices are shared by the cells of a bench: each cell opens the interface for its blocks
+//! only, and brings the robot to rest at their end.
+
+use std::sync::atomic::AtomicBool;
+
+use onbeat_rt::ring::Ring;
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Cycle, Flow, Instant, OnOverrun, Plan, Slot, cycle, split};
+
+use super::options::{DEVICE_DELAY, DEVICES, EXCHANGE, INTERFACE, SPIN};
+use super::{BusSetup, NoMotion, Rig, in_charge};
+use crate::bus::{Bus, BusError, Packets};
+use crate::motion::{MotionAccount, MotionController, RobotPhase};
+use crate::probe::devices::Undisturbed;
+use onbeat::bench::cell_start::BusCell;
+use onbeat::probe::Setting;
+use onbeat::probe::description::{Given, Parts, ProbeError, SettingValue};
+use onbeat::record::{Note, Recorder};
+use onbeat::thread::Grant;
+use onbeat_ethercat::carrier::Interface;
+use onbeat_ethercat::step::{BusCycle, Controller};
+
+/// Time in which all devices come back to OP, in ns: simulated ones, and real ones.
+const TO_OP_NS: u64 = 80_000_000;
+const REAL_TO_OP_NS: u64 = 500_000_000;
+/// Longest lead-in and lead-out, in ns.
+const LONGEST_LEAD_IN_NS: u64 = 3_000_000_000;
+const LONGEST_LEAD_OUT_NS: u64 = 10_000_000_000;
+/// Time to poll for a reply before sleeping, in ns.
+const SPIN_NS: u64 = 100_000;
+
+/// The robot of a cell, and the account of what it did.
+pub struct CellMotion {
+    /// Moves the joints.
+    pub controller: MotionController,
+    /// What it did in the present block.
+    pub account: MotionAccount,
+}
+
+/// What a cell keeps from block to block.
+pub(super) struct CellRobot {
+    /// `None` for a segment without joints.
+    pub(super) motion: Option<CellMotion>,
+    /// The interface of real devices, closed between blocks.
+    interface: Option<String>,
+}
+
+impl CellRobot {
+    /// Returns the length of a lead-in, in ns.
+    pub(super) fn lead_in_ns(&self) -> u64 {
+        let to_op_ns = if self.interface.is_some() { REAL_TO_OP_NS } else { TO_OP_NS };
+        let enabling_ns = self.motion.as_ref().map_or(0, |motion| motion.controller.enabling_ns());
+        (to_op_ns + enabling_ns).min(LONGEST_LEAD_IN_NS)
+    }
+
+    /// Counts the last cycle of a block.
+    pub(super) fn count(&mut self) {
+        if let Some(CellMotion { controller, account }) = &mut self.motion {
+            account.add(controller);
+        }
+    }
+
+    /// Writes what the robot did in a block, of its joints the one that followed worst. A run file
+    /// that cannot be written ends the run by itself.
+    pub(super) fn write_note(&mut self, recorder: &mut Recorder) {
+        let Some(CellMotion { account, .. }) = &mut self.motion else { return };
+        let mut note = account.take_note();
+        let worst = note.worst_joint().cloned();
+        note.joints = worst.into_iter().collect();
+        if note.cycles > 0 {
+            let _ = recorder.writer().note(&Note::Motion(Box::new(note)));
+        }
+    }
+
+    fn resume(&mut self) {
+        if let Some(CellMotion { controller, .. }) = &mut self.motion {
+            controller.resume();
+        }
+    }
+
+    /// Enables the robot once more where it has stopped during the lead-in.
+    fn resume_at_rest(&mut self) {
+        if let Some(CellMotion { controller, .. }) = &mut self.motion
+            && controller.status().phase == RobotPhase::AtRest
+        {
+            controller.resume();
+        }
+    }
+}
+
+/// Prepares the loop of a bench's cell, and returns it with a note on the bus. Without `motion` the
+/// outputs stay 0.
+///
+/// # Errors
+/// [`ProbeError`] if the bus does not come up.
+pub fn parts_of_cell(
+    setting: &Setting,
+    wanted: &BusCell,
+    motion: Option<CellMotion>,
+) -> Result<(Parts, Grant), ProbeError> {
+    let setup = BusSetup::new(setting, &given(wanted))?;
+    let mut rig = Rig::bring_up(&setup, Box::new(NoMotion), Undisturbed)?;
+    let cell = CellRobot { motion, interface: wanted.interface.clone() };
+    if cell.interface.is_some() {
+        park(&mut rig.bus)?;
+    }
+
+    let devices = rig.bus.layout().devices.len();
+    let kind = if cell.interface.is_some() { "" } else { "simulated " };
+    let note = Grant::given(
+        "bus",
+        format!("{devices} {kind}SubDevices exchange process data in each cycle; {}", rig.wire),
+    );
+    rig.cell = Some(cell);
+    Ok((super::parts(rig), note))
+}
+
+/// The options of the bus probe that a cell has.
+fn given(wanted: &BusCell) -> Given {
+    let BusCell { file, interface, exchange, device_delay_ns, .. } = wanted;
+    let mut given = vec![
+        (DEVICES.name, SettingValue::Name(file.clone())),
+        (EXCHANGE.name, SettingValue::Word(exchange.clone())),
+        (SPIN.name, SettingValue::Time(SPIN_NS)),
+    ];
+    given.extend(interface.clone().map(|name| (INTERFACE.name, SettingValue::Name(name))));
+    given.extend(device_delay_ns.map(|ns| (DEVICE_DELAY.name, SettingValue::Time(ns))));
+    Given(given)
+}
+
+/// Closes the interface of a bus until its next block.
+fn park(bus: &mut Bus<Packets>) -> Result<(), ProbeError> {
+    let (end, _) = Interface::pair().map_err(|why| ProbeError::from(BusError::Wire(why)))?;
+    *bus.wire_mut() = Packets::new(end);
+    Ok(())
+}
+
+/// Opens the interface of real devices again. Where that fails, the cycles have no replies, which
+/// is reported.
+pub(super) fn reopen(bus: &mut Bus<Packets>, cell: Option<&CellRobot>) {
+    let opened =
+        cell.and_then(|cell| cell.interface.as_ref()).and_then(|name| Packets::open(name).ok());
+    if let Some(wire) = opened {
+        *bus.wire_mut() = wire.spinning_ns(SPIN_NS);
+    }
+}
+
+/// Runs the cycles before the first release of a block: devices to OP, joints enabled. Returns
+/// whether all devices are in OP.
+pub(super) fn lead_in(rig: &mut Rig, plan: &Plan, stop: &AtomicBool) -> bool {
+    let Rig { bus, cell, .. } = rig;
+    let Some(robot) = cell else { return false };
+    robot.resume();
+    reopen(bus, Some(robot));
+
+    let releases = plan.first_release.ns_since(Monotonic.now()) / plan.period_ns.max(1);
+    let lead_ns = releases * plan.period_ns;
+    let first_release = Instant::from_ns(plan.first_release.as_ns().saturating_sub(lead_ns));
+    let lead = Plan { first_release, releases, on_overrun: OnOverrun::SkipKeepPhase, ..*plan };
+    let mut is_up = false;
+    unrecorded(rig, &lead, stop, &mut |rig, seen| {
+        is_up = seen.in_op == seen.devices;
+        rig.cell.iter_mut().for_each(CellRobot::resume_at_rest);
+        Flow::Continue
+    });
+
+    if let Some(CellMotion { controller, account }) =
+        rig.cell.as_mut().and_then(|cell| cell.motion.as_mut())
+    {
+        account.skip(controller);
+    }
+
+    is_up
+}
+
+/// Brings a robot on real devices to rest after a block, and closes the interface. Simulated
+/// devices stop by their watchdogs.
+pub(super) fn lead_out(rig: &mut Rig, plan: &Plan) {
+    let is_real = rig.cell.as_ref().is_some_and(|cell| cell.interface.is_some());
+    if !is_real {
+        return;
+    }
+
+    let first_release = Monotonic.now().plus_ns(plan.period_ns);
+    let releases = LONGEST_LEAD_OUT_NS / plan.period_ns.max(1);
+    let lead = Plan { first_release, releases, on_overrun: OnOverrun::SkipKeepPhase, ..*plan };
+    rig.stopping = true;
+    unrecorded(rig, &lead, &AtomicBool::new(false), &mut |rig, _| {
+        let motion = rig.cell.as_ref().and_then(|cell| cell.motion.as_ref());
+        let phase = motion.map_or(RobotPhase::AtRest, |motion| motion.controller.status().phase);
+        if phase == RobotPhase::AtRest { Flow::Stop } else { Flow::Continue }
+    });
+    rig.stopping = false;
+
+    // What was sent before is on its way; a wire that cannot be parked stays open.
+    let _ = park(&mut rig.bus);
+}
+
+/// Runs cycles that are in no figure and whose events are not recorded, until `after_each` ends
+/// them.
+fn unrecorded(
+    rig: &mut Rig,
+    plan: &Plan,
+    stop: &AtomicBool,
+    after_each: &mut dyn FnMut(&mut Rig, &BusCycle) -> Flow,
+) {
+    let mut task = |cycle: &Cycle| {
+        let Rig { bus, controller, cell, stopping, .. } = &mut *rig;
+        let mut led =
+            LedController { controller: in_charge(controller, cell), is_stopping: *stopping };
+        let seen = bus.cycle(cycle.release, cycle.dt_ns(), &mut led);
+        while bus.next_event().is_some() || led.controller.take_event().is_some() {}
+        after_each(rig, &seen)
+    };
+
+    // Nothing reads the samples.
+    let mut slots = [Slot::empty()];
+    let Ok(mut ring) = Ring::over(&mut slots) else { unreachable!("one is a power of two") };
+    let (mut hot, _) = split(&mut ring);
+    cycle::run(&Monotonic, plan, &mut task, &mut hot, stop);
+}
+
+/// A controller before or after a block.
+struct LedController<'c> {
+    controller: &'c mut dyn Controller,
+    is_stopping: bool,
+}
+
+impl Controller for LedController<'_> {
+    fn step(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) {
+        if self.is_stopping {
+            self.controller.stop(cycle, inputs, outputs);
+        } else {
+            self.controller.step(cycle, inputs, outputs);
+        }
+    }
+}
