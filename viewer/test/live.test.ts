@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { History, Totals } from '../src/live/history.ts';
 import { positions, states } from '../src/charts/joint.ts';
+import { treeDevice, type DeviceFacts } from '../src/sections/topology.ts';
 import type { Hello, JointList, LiveCycles } from '../src/live/stream.ts';
 import { CHROMIUM, launch, NO_CHROMIUM } from './browser.ts';
 import { NO_ONBEAT, ONBEAT, startRobot, type EchoedCycle } from './live.ts';
@@ -63,6 +65,16 @@ test('the live view’s policy names exactly its script and its style, and lets 
   assert.doesNotMatch(policy, /unsafe|https?:|\*/);
 });
 
+/** What axe finds wrong for readers who do not see the page, or not its colours. */
+async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(readFileSync(createRequire(`${root}/package.json`).resolve('axe-core/axe.min.js'), 'utf8'));
+  return page.evaluate(async () => {
+    const { axe } = globalThis as unknown as { axe: { run: (o: object) => Promise<{ violations: { id: string; nodes: { html: string; failureSummary?: string }[] }[] }> } };
+    return (await axe.run({ resultTypes: ['violations'] })).violations.map(({ id, nodes }) => `${id}: ${nodes.length} such as ${nodes[0]!.html.slice(0, 160)} ${nodes[0]!.failureSummary?.slice(0, 300)}`);
+  });
+}
+
+/** A row of the file: first and last cycle of a step; last, lowest and highest value in it. */
 type Row = { first: number; cycle: number; target: [number, number, number]; actual: [number, number, number] };
 
 /** What the position chart has drawn, from its own file. */
@@ -81,6 +93,15 @@ function ofRing(ring: ReadonlyMap<number, EchoedCycle>, what: 'target_rad' | 'ac
   const values = Array.from({ length: cycle - first + 1 }, (_, i) => ring.get(first + i)![what][joint]!);
   return [values.at(-1)!, Math.min(...values), Math.max(...values)];
 }
+
+test('a device of the tree shows its state, and what went wrong since the start', () => {
+  const facts = (more: object): DeviceFacts => ({ al_state: 8, al_status_code: 0, joint_state: null, reason: null, lost: 0, fell_back: 0, other_alarms: 0, ...more });
+  const device = { name: 'left knee', kind: 'drive', after: 0 };
+  assert.deepEqual(treeDevice(device, facts({ joint_state: 'operation_enabled', reason: 'none' })), { ...device, tone: 'good', state: 'OP · enabled', counts: '' });
+  assert.deepEqual(treeDevice(device, facts({ al_state: null, lost: 2 })), { ...device, tone: 'bad', state: 'no answer', counts: 'lost 2×' });
+  assert.deepEqual(treeDevice(device, facts({ al_state: 4, al_status_code: 0x1b, fell_back: 1 })).state, 'SAFEOP 0x001b');
+  assert.equal(treeDevice(device, facts({ joint_state: 'fault', reason: 'drive_fault' })).state, 'OP · down: fault');
+});
 
 describe('a robot in the browser', { skip: CHROMIUM === undefined ? NO_CHROMIUM : ONBEAT === undefined ? NO_ONBEAT : false }, () => {
   test(`a joint is followed for ${SECONDS} s: what is plotted is what the ring says at the same cycles`, async () => {
@@ -117,7 +138,14 @@ describe('a robot in the browser', { skip: CHROMIUM === undefined ? NO_CHROMIUM 
       // What stands in the page besides: the devices, and the end of the run.
       assert.equal(await page.locator('.tree .device').count(), 59);
       assert.match(await page.locator('.tree .device', { hasText: 'left knee' }).textContent() ?? '', /OP · enabled/);
-      assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 1280);
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.emulateMedia({ colorScheme });
+        assert.deepEqual(await violations(page), [], colorScheme);
+      }
+      for (const width of [1280, 400]) {
+        await page.setViewportSize({ width, height: 900 });
+        assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), width);
+      }
       await robot.stop();
       await page.getByText('The run has ended').first().waitFor();
       assert.deepEqual(complaints, []);

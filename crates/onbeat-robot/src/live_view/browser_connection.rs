@@ -8,7 +8,7 @@ use rustix::event::PollFlags;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 
 use super::cycle_window::CycleWindow;
-use super::view_request::{Refusal, ViewRequest, answer_head, read_head};
+use super::view_request::{ViewRefusal, ViewRequest, answer_head, read_head};
 
 /// Bytes that the kernel keeps for a browser that does not read.
 const SEND_BUFFER: usize = 64 * 1024;
@@ -31,7 +31,7 @@ pub(super) struct PendingEvents {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum ConnectionStage {
     Asking(Vec<u8>),
     Answering,
     Following(Box<PendingEvents>),
@@ -41,7 +41,7 @@ enum Stage {
 #[derive(Debug)]
 pub(super) struct BrowserConnection {
     socket: TcpStream,
-    stage: Stage,
+    stage: ConnectionStage,
     since: Instant,
     out: Vec<u8>,
     written: usize,
@@ -57,7 +57,7 @@ impl BrowserConnection {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
         set_socket_send_buffer_size(&socket, SEND_BUFFER)?;
-        let stage = Stage::Asking(Vec::new());
+        let stage = ConnectionStage::Asking(Vec::new());
         Ok(Self { socket, stage, since: now, out: Vec::new(), written: 0, is_closed: false })
     }
 
@@ -78,13 +78,13 @@ impl BrowserConnection {
     /// Returns what a browser that follows the events is still to be sent.
     pub(super) fn following(&mut self) -> Option<&mut PendingEvents> {
         match &mut self.stage {
-            Stage::Following(pending) => Some(pending),
-            Stage::Asking(_) | Stage::Answering => None,
+            ConnectionStage::Following(pending) => Some(pending),
+            ConnectionStage::Asking(_) | ConnectionStage::Answering => None,
         }
     }
 
     pub(super) const fn is_following(&self) -> bool {
-        matches!(self.stage, Stage::Following(_))
+        matches!(self.stage, ConnectionStage::Following(_))
     }
 
     /// Returns whether the connection is over.
@@ -92,9 +92,9 @@ impl BrowserConnection {
         let waited = now.saturating_duration_since(self.since);
         self.is_closed
             || match self.stage {
-                Stage::Asking(_) => waited > ASKS_WITHIN,
-                Stage::Answering => self.is_flushed() || waited > READS_WITHIN,
-                Stage::Following(_) => false,
+                ConnectionStage::Asking(_) => waited > ASKS_WITHIN,
+                ConnectionStage::Answering => self.is_flushed() || waited > READS_WITHIN,
+                ConnectionStage::Following(_) => false,
             }
     }
 
@@ -107,7 +107,7 @@ impl BrowserConnection {
                 Ok(0) => return self.close(),
                 Ok(count) => {
                     // What is sent after a request is not looked at.
-                    if let Stage::Asking(head) = &mut self.stage {
+                    if let ConnectionStage::Asking(head) = &mut self.stage {
                         head.extend_from_slice(&bytes[..count]);
                         if let Some(request) = read_head(head, port) {
                             self.answer(request, page, admits);
@@ -123,10 +123,10 @@ impl BrowserConnection {
 
     fn answer(&mut self, request: ViewRequest, page: &str, admits: bool) {
         let request = match request {
-            ViewRequest::Events if !admits => ViewRequest::Refused(Refusal::TooMany),
+            ViewRequest::Events if !admits => ViewRequest::Refused(ViewRefusal::TooMany),
             other => other,
         };
-        self.stage = Stage::Answering;
+        self.stage = ConnectionStage::Answering;
         match request {
             ViewRequest::Page => {
                 let head = answer_head("200 OK", "text/html; charset=utf-8", Some(page.len()));
@@ -135,7 +135,7 @@ impl BrowserConnection {
             }
             ViewRequest::Events => {
                 self.send(&answer_head("200 OK", "text/event-stream", None));
-                self.stage = Stage::Following(Box::default());
+                self.stage = ConnectionStage::Following(Box::default());
             }
             ViewRequest::Refused(refusal) => {
                 let (status, sentence) = refusal.words();

@@ -13,12 +13,12 @@ pub(super) enum ViewRequest {
     /// The events.
     Events,
     /// Something that is not answered.
-    Refused(Refusal),
+    Refused(ViewRefusal),
 }
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum ViewRefusal {
     /// It is not HTTP/1, or longer than [`LONGEST_HEAD`].
     Malformed,
     /// Its host is not this machine: the page of another site under a name that leads here.
@@ -33,7 +33,7 @@ pub(super) enum Refusal {
     TooMany,
 }
 
-impl Refusal {
+impl ViewRefusal {
     /// Returns the status line without the version, and a sentence.
     pub(super) const fn words(self) -> (&'static str, &'static str) {
         match self {
@@ -55,50 +55,51 @@ impl Refusal {
 /// Reads the head of a request to a port of this machine; `None` while it is not complete.
 pub(super) fn read_head(bytes: &[u8], port: u16) -> Option<ViewRequest> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
-        return (bytes.len() >= LONGEST_HEAD).then_some(ViewRequest::Refused(Refusal::Malformed));
+        return (bytes.len() >= LONGEST_HEAD)
+            .then_some(ViewRequest::Refused(ViewRefusal::Malformed));
     };
     let head = std::str::from_utf8(&bytes[..end]).ok();
-    Some(match head.map_or(Err(Refusal::Malformed), |head| answered(head, port)) {
+    Some(match head.map_or(Err(ViewRefusal::Malformed), |head| answered(head, port)) {
         Ok(request) => request,
         Err(refusal) => ViewRequest::Refused(refusal),
     })
 }
 
-fn answered(head: &str, port: u16) -> Result<ViewRequest, Refusal> {
+fn answered(head: &str, port: u16) -> Result<ViewRequest, ViewRefusal> {
     let mut lines = head.split("\r\n");
     let first: Vec<&str> = lines.next().unwrap_or_default().split(' ').collect();
     let [method, path, "HTTP/1.1" | "HTTP/1.0"] = first[..] else {
-        return Err(Refusal::Malformed);
+        return Err(ViewRefusal::Malformed);
     };
 
     let fields: Vec<(&str, &str)> = lines
         .map(|line| line.split_once(':').map(|(name, value)| (name, value.trim())))
         .collect::<Option<_>>()
-        .ok_or(Refusal::Malformed)?;
+        .ok_or(ViewRefusal::Malformed)?;
     let field = |wanted: &str| {
         let mut all = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
         let value = all.next().map(|(_, value)| *value);
-        if all.next().is_some() { Err(Refusal::Malformed) } else { Ok(value) }
+        if all.next().is_some() { Err(ViewRefusal::Malformed) } else { Ok(value) }
     };
 
-    let host = field("host")?.ok_or(Refusal::OtherHost)?;
+    let host = field("host")?.ok_or(ViewRefusal::OtherHost)?;
     let (name, asked_port) = match host.rsplit_once(':') {
         // An IPv6 address has colons of its own, within its brackets.
         Some((name, port)) if !port.ends_with(']') => (name, port.parse().ok()),
         _ => (host, Some(80)),
     };
     if asked_port != Some(port) || !NAMES.iter().any(|own| own.eq_ignore_ascii_case(name)) {
-        return Err(Refusal::OtherHost);
+        return Err(ViewRefusal::OtherHost);
     }
     if !matches!(field("sec-fetch-site")?, None | Some("same-origin" | "none")) {
-        return Err(Refusal::OtherSite);
+        return Err(ViewRefusal::OtherSite);
     }
 
     match (method, path.split('?').next().unwrap_or_default()) {
         ("GET", "/") => Ok(ViewRequest::Page),
         ("GET", "/events") => Ok(ViewRequest::Events),
-        ("GET", _) => Err(Refusal::NoSuchPath),
-        _ => Err(Refusal::OtherMethod),
+        ("GET", _) => Err(ViewRefusal::NoSuchPath),
+        _ => Err(ViewRefusal::OtherMethod),
     }
 }
 
@@ -135,23 +136,26 @@ mod tests {
     fn another_name_another_site_another_method_and_another_path_are_refused() {
         let host = "Host: localhost:7700";
         for (request, why) in [
-            ("GET / HTTP/1.1\nHost: robot.example:7700\n\n".to_owned(), Refusal::OtherHost),
-            ("GET / HTTP/1.1\nHost: localhost.robot.example:7700\n\n".into(), Refusal::OtherHost),
-            ("GET / HTTP/1.1\nHost: localhost:7701\n\n".into(), Refusal::OtherHost),
-            ("GET / HTTP/1.1\nHost: localhost\n\n".into(), Refusal::OtherHost),
-            ("GET / HTTP/1.1\nHost: [::1]\n\n".into(), Refusal::OtherHost),
-            ("GET / HTTP/1.1\n\n".into(), Refusal::OtherHost),
-            (format!("GET / HTTP/1.1\n{host}\nhost: a.example\n\n"), Refusal::Malformed),
+            ("GET / HTTP/1.1\nHost: robot.example:7700\n\n".to_owned(), ViewRefusal::OtherHost),
+            (
+                "GET / HTTP/1.1\nHost: localhost.robot.example:7700\n\n".into(),
+                ViewRefusal::OtherHost,
+            ),
+            ("GET / HTTP/1.1\nHost: localhost:7701\n\n".into(), ViewRefusal::OtherHost),
+            ("GET / HTTP/1.1\nHost: localhost\n\n".into(), ViewRefusal::OtherHost),
+            ("GET / HTTP/1.1\nHost: [::1]\n\n".into(), ViewRefusal::OtherHost),
+            ("GET / HTTP/1.1\n\n".into(), ViewRefusal::OtherHost),
+            (format!("GET / HTTP/1.1\n{host}\nhost: a.example\n\n"), ViewRefusal::Malformed),
             (
                 format!("GET /events HTTP/1.1\n{host}\nSec-Fetch-Site: cross-site\n\n"),
-                Refusal::OtherSite,
+                ViewRefusal::OtherSite,
             ),
-            (format!("POST / HTTP/1.1\n{host}\n\n"), Refusal::OtherMethod),
-            (format!("OPTIONS / HTTP/1.1\n{host}\n\n"), Refusal::OtherMethod),
-            (format!("GET /etc/passwd HTTP/1.1\n{host}\n\n"), Refusal::NoSuchPath),
-            (format!("GET /../etc/passwd HTTP/1.1\n{host}\n\n"), Refusal::NoSuchPath),
-            (format!("GET / HTTP/2\n{host}\n\n"), Refusal::Malformed),
-            (format!("GET / HTTP/1.1\n{host}\nno colon\n\n"), Refusal::Malformed),
+            (format!("POST / HTTP/1.1\n{host}\n\n"), ViewRefusal::OtherMethod),
+            (format!("OPTIONS / HTTP/1.1\n{host}\n\n"), ViewRefusal::OtherMethod),
+            (format!("GET /etc/passwd HTTP/1.1\n{host}\n\n"), ViewRefusal::NoSuchPath),
+            (format!("GET /../etc/passwd HTTP/1.1\n{host}\n\n"), ViewRefusal::NoSuchPath),
+            (format!("GET / HTTP/2\n{host}\n\n"), ViewRefusal::Malformed),
+            (format!("GET / HTTP/1.1\n{host}\nno colon\n\n"), ViewRefusal::Malformed),
         ] {
             assert_eq!(asked(&request), Some(ViewRequest::Refused(why)), "{request}");
         }
@@ -161,6 +165,6 @@ mod tests {
     fn a_head_without_its_end_is_waited_for_and_refused_when_it_is_too_long() {
         assert_eq!(asked("GET / HTTP/1.1\nHost: localhost:7700\n"), None);
         let long = format!("GET / HTTP/1.1\nA: {}", "a".repeat(LONGEST_HEAD));
-        assert_eq!(asked(&long), Some(ViewRequest::Refused(Refusal::Malformed)));
+        assert_eq!(asked(&long), Some(ViewRequest::Refused(ViewRefusal::Malformed)));
     }
 }
