@@ -1,4 +1,4 @@
-"""What a live view costs the loop: a walking humanoid with and without a browser that looks on, in turns.
+"""What a live view costs the loop: a walking humanoid with and without a browser that shows it, in turns.
 
 usage: python3 tests/view/cost.py [--onbeat PATH] [--pairs 8] [--for 10s] [--chromium PATH]
 

@@ -121,7 +121,7 @@ function drawStates(u: uPlot, series: JointSeries, rank: ReadonlyMap<number, num
   ctx.beginPath();
   ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
   ctx.clip();
-  const half = Math.max(2 * devicePixelRatio, Math.abs(u.valToPos(0, 'y', true) - u.valToPos(0.28, 'y', true)));
+  const half = Math.min(10 * devicePixelRatio, Math.max(2 * devicePixelRatio, Math.abs(u.valToPos(0, 'y', true) - u.valToPos(0.28, 'y', true))));
   series.t.forEach((t, i) => {
     const to = u.valToPos(t, 'x', true);
     const from = i === 0 ? to - 2 * devicePixelRatio : u.valToPos(series.t[i - 1]!, 'x', true);

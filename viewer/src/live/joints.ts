@@ -37,7 +37,7 @@ export class JointsPart {
     const chart = (id: string, title: string, lead: string, height: number, make: (series: JointSeries, span: readonly [number, number]) => Drawing | string): Chart =>
       new Chart(id, title, lead, height, () => make(this.series, this.span), subject);
     this.charts = [
-      chart('position', 'Target and actual position', 'Lines: last cycle of each step; bands: all cycles of it.', 220, positions),
+      chart('position', 'Position', 'Target and actual. Lines: last cycle of each step; bands: all cycles of it.', 220, positions),
       chart('following', 'Following error', 'Target minus actual position, while the drive follows its target.', 220, followingErrors),
       chart('torque', 'Torque', 'Thousandths of the rated torque.', 220, torques),
       chart('states', 'States', 'States of the drive’s power stage: every one that occurred.', 220, states),
@@ -69,12 +69,12 @@ export class JointsPart {
   cycles(cycles: LiveCycles): void { this.newest = cycles; }
   robotState(state: LiveState): void { this.state = state; }
 
-  draw(history: History, seconds: number, anew: boolean): void {
+  draw(history: History, seconds: number, inFull: boolean): void {
     if (this.robot.joints.length === 0) return;
     this.series = history.joint(this.chosen, seconds);
     const newest = this.series.t[this.series.t.length - 1] ?? 0;
     this.span = [Math.max(0, newest - seconds), Math.max(seconds, newest)];
-    const isOther = anew || this.shownJoint !== this.chosen;
+    const isOther = inFull || this.shownJoint !== this.chosen;
     this.shownJoint = this.chosen;
     this.charts.forEach((chart) => { if (isOther) chart.redraw(); else chart.update(); });
   }

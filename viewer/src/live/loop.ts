@@ -34,11 +34,11 @@ export class LoopPart {
     this.element = section('loop', 'Loop', null, this.latencies.figure, this.shape.figure);
   }
 
-  drawLatencies(history: History, seconds: number, anew: boolean): void {
+  drawLatencies(history: History, seconds: number, inFull: boolean): void {
     this.steps = history.latencies(seconds);
     const newest = this.steps.t[this.steps.t.length - 1] ?? 0;
     this.span = [Math.max(0, newest - seconds), Math.max(seconds, newest)];
-    if (anew || !this.isDrawn) this.latencies.redraw(); else this.latencies.update();
+    if (inFull || !this.isDrawn) this.latencies.redraw(); else this.latencies.update();
     this.isDrawn = this.steps.t.length > 0;
   }
 

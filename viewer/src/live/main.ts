@@ -71,8 +71,8 @@ class LivePage {
     this.bus.robotState(state);
   }
 
-  /** Draws what is due, or everything; `anew` also colours, titles and legends. */
-  draw(isAsked: boolean, anew = false): void {
+  /** Draws what is due, or everything; `inFull` with colours, titles and legends. */
+  draw(isAsked: boolean, inFull = false): void {
     const now = performance.now();
     const isDue = (what: keyof LivePage['drawn'], every: number): boolean => {
       if (!isAsked && now - this.drawn[what] < every) return false;
@@ -81,8 +81,8 @@ class LivePage {
     };
     if (!this.isPaused || isAsked) {
       if (isDue('lines', DRAW_EVERY)) {
-        this.joints.draw(this.history, this.seconds, anew);
-        this.loop.drawLatencies(this.history, this.seconds, anew);
+        this.joints.draw(this.history, this.seconds, inFull);
+        this.loop.drawLatencies(this.history, this.seconds, inFull);
       }
     }
     if (isDue('figures', FIGURES_EVERY)) {

@@ -106,7 +106,7 @@ impl BrowserConnection {
             match self.socket.read(&mut bytes) {
                 Ok(0) => return self.close(),
                 Ok(count) => {
-                    // What is sent after a request is not looked at.
+                    // What is sent after a request is ignored.
                     if let ConnectionStage::Asking(head) = &mut self.stage {
                         head.extend_from_slice(&bytes[..count]);
                         if let Some(request) = read_head(head, port) {

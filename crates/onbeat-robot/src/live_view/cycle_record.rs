@@ -55,8 +55,11 @@ impl<'r> CycleRecord<'r> {
             place += values.len();
             Some(values)
         };
-        let (targets, actuals, _velocities) = (sequence(8)?, sequence(8)?, sequence(8)?);
-        let (torques, statuswords) = (sequence(2)?, sequence(2)?);
+        let targets = sequence(8)?;
+        let actuals = sequence(8)?;
+        let _velocities = sequence(8)?;
+        let torques = sequence(2)?;
+        let statuswords = sequence(2)?;
 
         let word = |number: usize| Some(u64::from_le_bytes(part(body, 8 * number)?));
         let half = |at: usize| Some(u16::from_le_bytes(part(body, at)?));
@@ -86,7 +89,8 @@ impl<'r> CycleRecord<'r> {
         let floats = |bytes: &'r [u8]| {
             bytes.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes))
         };
-        let (torques, statuswords) = (self.torques.as_chunks().0, self.statuswords.as_chunks().0);
+        let torques = self.torques.as_chunks().0;
+        let statuswords = self.statuswords.as_chunks().0;
         let positions = floats(self.targets).zip(floats(self.actuals));
         let drives = torques.iter().zip(statuswords);
 

@@ -11,8 +11,7 @@ use crate::motion::JointState;
 const MOST_SKIPPED: u64 = 10_000;
 
 /// Names of the histograms, as in run files.
-pub(super) const SERIES: [&str; 4] =
-    ["release_latency", "observed_period", "execution_time", "round_trip"];
+const SERIES: [&str; 4] = ["release_latency", "observed_period", "execution_time", "round_trip"];
 
 /// Last, lowest and highest value of a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,11 +105,6 @@ impl CycleWindow {
     /// Returns whether there is nothing to report.
     pub(super) const fn is_empty(&self) -> bool {
         self.cycles == 0 && self.lost == 0
-    }
-
-    /// Returns the histograms, in the order of [`SERIES`].
-    pub(super) const fn times(&self) -> &[SparseCounts; 4] {
-        &self.times
     }
 
     /// Adds a cycle. `before_ns` is the start of the cycle directly before it, `period_ns` the
@@ -239,7 +233,7 @@ fn write_range(out: &mut String, range: Option<ValueRange>) {
 
 /// Writes histograms as JSON: per series the largest value, its cycle, and the filled buckets as a
 /// list of index and count in turns.
-pub(super) fn write_times(times: &[SparseCounts; 4], out: &mut String) {
+fn write_times(times: &[SparseCounts; 4], out: &mut String) {
     for (place, (series, counts)) in SERIES.iter().zip(times).enumerate() {
         let SparseCounts { largest_ns, at_cycle, .. } = counts;
         out.push(if place == 0 { '{' } else { ',' });
