@@ -9,7 +9,7 @@ BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help install vm-onbeat dist test-dist test-python test-interop load-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace fuzz inject-live causes worth outside bench test build setup-bench setup-test lint format clippy doc packages unit build-tests loom viewer generated bless peers clean
+.PHONY: help install vm-onbeat dist test-dist test-python test-interop load-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace fuzz inject-live causes worth outside test-view bench test build setup-bench setup-test lint format clippy doc packages unit build-tests loom viewer generated bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -71,6 +71,9 @@ generated: build-tests ## man pages and completions match the command line
 
 viewer: ## the page: its tests, and that the checked-in page is up to date
 	cd viewer && npm ci --no-audit --no-fund && npm run check && npm test
+
+test-view: build-tests ## a joint of a running robot, followed for 5 s in headless Chromium and compared with its ring
+	cd viewer && npm ci --no-audit --no-fund && ONBEAT=$(abspath $(TESTED)) ONBEAT_LIVE_SECONDS=5 node test/run.mjs test live
 
 bless: build ## rebuilds generated files: man pages, completions, help texts, tables, the page
 	rm -rf share && $(ONBEAT) generate share

@@ -5,7 +5,7 @@ use crate::source::{Source, code_without_tests, paths};
 use crate::{catches, holds, rust_below};
 
 /// Folder, and its modules from the innermost on. A module with files of its own counts as one.
-const ORDER: [(&str, &str); 22] = [
+const ORDER: [(&str, &str); 23] = [
     ("crates/onbeat-rt/src/", "frame latest broadcast ring time sample sys wait cycle edge_loop"),
     (
         "crates/onbeat-tune/src/",
@@ -63,7 +63,7 @@ const ORDER: [(&str, &str); 22] = [
          comparable compare by_load compare_rows compare_tables conclusions probes spikes \
          closing sentences tables gate junit export page worth",
     ),
-    ("crates/onbeat-robot/src/", "bus cycle_messages image_service motion probe session"),
+    ("crates/onbeat-robot/src/", "bus cycle_messages image_service motion probe session live_view"),
     (
         "crates/onbeat-robot/src/bus/",
         "addresses register_query sdo sync0 config_record known_device identification recovery \
@@ -79,6 +79,11 @@ const ORDER: [(&str, &str); 22] = [
     (
         "crates/onbeat-robot/src/probe/",
         "devices error event_channel bus prediction reaction chain sharing",
+    ),
+    (
+        "crates/onbeat-robot/src/live_view/",
+        "error cycle_record sparse_counts cycle_window topology robot_facts view_request \
+         browser_connection view_server",
     ),
     ("crates/onbeat-lab/src/joined/", "page exchange relation vcpu error spike session"),
     ("crates/onbeat-c/src/", "last_error ring run_loop"),

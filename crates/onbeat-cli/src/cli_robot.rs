@@ -139,6 +139,11 @@ pub(crate) struct RobotRunOptions {
     /// Needs --name. Written by a process of its own; `onbeat.load` in Python and Octave reads it.
     #[arg(long, value_name = "FILE", requires = "name")]
     pub(crate) log: Option<PathBuf>,
+    /// Show the robot in a browser of this machine
+    ///
+    /// Prints the address. PORT is a port of 127.0.0.1 and ::1; without it, a free one.
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "0")]
+    pub(crate) view: Option<u16>,
     /// Run time; 0: until Ctrl-C
     #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,

@@ -233,9 +233,17 @@ fn description(layout: &Layout, joints: &[Joint], period_ns: u64) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use onbeat_message::Value as Field;
+
+    /// An encoded cycle without process data, whose other fields are zero.
+    pub(crate) fn encoded(cycle: u64, joints: &[JointSample]) -> Vec<u8> {
+        let mut message = CycleMessage::new(joints.len(), 0, 0);
+        message.set_cycle(&BusCycle { cycle, ..BusCycle::default() }, [0, 0]);
+        message.set_robot(None, joints.iter().copied());
+        message.bytes
+    }
 
     fn cycle() -> BusCycle {
         BusCycle {

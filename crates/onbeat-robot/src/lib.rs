@@ -8,6 +8,7 @@
 //! | [`cycle_messages`] | publishes every cycle of a bus on a ring in shared memory |
 //! | [`image_service`] | publishes a bus to other processes through shared memory |
 //! | [`session`] | runs a robot from its file |
+//! | [`live_view`] | shows a running robot in a browser of the same machine |
 //! | [`probe`] | the probes bus, chain and sharing of `onbeat measure` |
 //!
 //! ```
@@ -31,6 +32,7 @@
 pub mod bus;
 pub mod cycle_messages;
 pub mod image_service;
+pub mod live_view;
 pub mod motion;
 pub mod probe;
 pub mod session;

@@ -5,7 +5,8 @@ import { h } from '../dom.ts';
 import { lowAt, highAt, maximum, minimum, scaleOf, valuesAt, type Histogram } from '../histogram.ts';
 import type { Resolution } from '../hlog.ts';
 import { histogramOf, type Cell } from '../model.ts';
-import type { Store } from '../state.ts';
+import type { Scale, Store } from '../state.ts';
+import type { Limit } from '../summary.ts';
 import { ink, seriesStyle, type SeriesStyle } from '../theme.ts';
 import { count, human, ns, tick, toUs, type Ns } from '../units.ts';
 import { seriesWord } from '../words.ts';
@@ -15,7 +16,10 @@ import { clipped, limitMark, logSplits, marker } from './marks.ts';
 import type { Figures } from './save.ts';
 import { font } from './text.ts';
 
-interface Curve { cell: Cell; style: SeriesStyle; histogram: Histogram }
+/** A histogram under a name, with its style. */
+export interface Curve { cell: Pick<Cell, 'name' | 'file'>; style: SeriesStyle; histogram: Histogram }
+/** What is drawn: curves of one series, and how. */
+export interface Shown { curves: readonly Curve[]; tag: string; scale: Scale; limit: Limit | null }
 /** The bins of all curves, and where the drawing begins and ends, µs. `gutter` is the part of the axis for what lies outside. */
 interface Plan { curves: readonly Curve[]; bins: readonly Bins[]; edges: readonly Ns[]; isLog: boolean; gutter: number; hasBelow: boolean }
 
@@ -64,11 +68,10 @@ const FLOOR = 0.6;
 export const heights = (counts: Float64Array): (number | null)[] =>
   Array.from(counts, (n, i) => (n > 0 ? n : (counts[i - 1] ?? 0) > 0 || (counts[i + 1] ?? 0) > 0 ? FLOOR : null));
 
-function planned(store: Store, curves: readonly Curve[], zoom: readonly [number, number] | null, width: number): Plan {
-  const { tag, scale } = store.state;
+function planned({ curves, tag, scale, limit: judged }: Shown, zoom: readonly [number, number] | null, width: number): Plan {
   const histograms = curves.map(({ histogram }) => histogram);
   const isLog = scale === 'log' || (scale === 'auto' && isLongTailed(histograms));
-  const limit = store.report.summary.limit?.on === tag ? [store.report.summary.limit.limit_ns] : [];
+  const limit = judged?.on === tag ? [judged.limit_ns] : [];
   const all: [Ns, Ns] = [
     ns(Math.max(1, Math.min(...histograms.map(minimum), ...limit) * 0.9)), ns(Math.max(...histograms.map(maximum), ...limit) * 1.1)];
   const [from, to] = zoom ? [ns(zoom[0] * 1000), ns(zoom[1] * 1000)] : isLog ? all : sensibleRange(histograms);
@@ -92,14 +95,19 @@ function axisOf({ edges, isLog }: Plan): (share: number) => number {
 
 export function distribution(store: Store, zoom: readonly [number, number] | null, width: number): Drawing | string {
   const { report, state } = store;
-  const word = seriesWord(state.tag);
   const curves = store.selected().flatMap(({ cell, slot }) => {
     const histogram = histogramOf(report, cell, state.tag, state.clock, state.range);
     return histogram === null ? [] : [{ cell, style: seriesStyle(slot), histogram }];
   });
-  if (curves.length === 0) return `No selected cell has samples of ${word.name.toLowerCase()} in this time range.`;
+  if (curves.length === 0) return `No selected cell has samples of ${seriesWord(state.tag).name.toLowerCase()} in this time range.`;
+  return drawnCurves({ curves, tag: state.tag, scale: state.scale, limit: report.summary.limit }, zoom, width);
+}
 
-  const plan = planned(store, curves, zoom, width);
+/** Curves of one series; at least one. */
+export function drawnCurves(shown: Shown, zoom: readonly [number, number] | null, width: number): Drawing {
+  const { curves, tag } = shown;
+  const word = seriesWord(tag);
+  const plan = planned(shown, zoom, width);
   const { bins, edges, isLog, gutter, hasBelow } = plan;
   const at = axisOf(plan);
   const n = edges.length - 1;
@@ -112,7 +120,7 @@ export function distribution(store: Store, zoom: readonly [number, number] | nul
       ...(curves.length <= 2 ? { fill: `${style.color}1f`, fillTo: FLOOR } : {}),
     })),
     full: [Math.min(...curves.map(({ histogram }) => minimum(histogram))) / 1020, (Math.max(...curves.map(({ histogram }) => maximum(histogram))) * 1.02) / 1000],
-    log: isLog, limit: limitMark(report.summary.limit, state.tag, 'x'),
+    log: isLog, limit: limitMark(shown.limit, tag, 'x'),
     titles: { x: word.name.toLowerCase(), y: 'samples' }, legend: curves.map(({ cell, style }) => ({ words: cell.name, style })),
     x: { ...(isLog ? { distr: 3 as const } : {}), range: () => [hasBelow ? at(-gutter) : ends[0], at(1 + gutter)] }, y: { distr: 3, range: () => [FLOOR, top] },
     xAxis: {

@@ -13,6 +13,8 @@ import { font, wordsWidth } from './text.ts';
 /** One drawing of a chart: plain values, made again whenever the report's state changes. */
 export interface Drawing {
   data: uPlot.AlignedData; series: uPlot.Series[]; x: uPlot.Scale; y: uPlot.Scale; xAxis: uPlot.Axis; yAxis: uPlot.Axis;
+  /** Fills between two series. */
+  bands?: uPlot.Band[];
   draw?: (u: uPlot) => void; drawUnder?: (u: uPlot) => void;
   /** What stands along the axes, and the entries of the legend; these may be known only once the drawing is. */
   titles: { x: string; y: string }; legend: readonly Entry[] | (() => readonly Entry[]);
@@ -112,6 +114,31 @@ export class Chart {
     this.readout.textContent = '';
   }
 
+  /**
+   * Takes new values into the drawing there is: for a chart that follows a running loop. Its scales are those of the new
+   * drawing; titles, legend and number of series are those of the first one.
+   */
+  update(): void {
+    const { u } = this;
+    if (u === null || this.drawing === null || this.zoom !== null) { if (u === null) this.redraw(); return; }
+    const drawing = this.make(null, this.width);
+    if (typeof drawing === 'string') { this.redraw(); return; }
+    this.drawing = drawing;
+    u.scales['x']!.range = drawing.x.range as uPlot.Range.Function;
+    u.scales['y']!.range = drawing.y.range as uPlot.Range.Function;
+    const { splits, values } = drawing.yAxis;
+    if (splits) u.axes[1]!.splits = splits as NonNullable<uPlot.Axis['splits']>;
+    if (values) u.axes[1]!.values = values as NonNullable<uPlot.Axis['values']>;
+    u.setData(drawing.data);
+    const left = u.cursor.left ?? -1;
+    if (left >= 0) u.setCursor({ left, top: u.cursor.top ?? 0 });
+  }
+
+  /** Writes the table behind the chart again, for those who read it. */
+  describe(): void {
+    if (this.drawing !== null) this.behind.replaceChildren(hiddenTable(this.drawing.table));
+  }
+
   private axes(d: Drawing, width: number): uPlot.Axis[] {
     const axis = {
       stroke: ink('muted'), font: font(12), labelFont: font(12), labelSize: 18, labelGap: 0,
@@ -145,14 +172,14 @@ export class Chart {
       width, height: this.height + above, legend: { show: false }, padding: [LEGEND.top + above + 4, 24, 2, 4],
       scales: { x: { time: false, ...d.x }, y: d.y },
       axes: this.axes(d, width),
-      series: [{}, ...d.series],
+      series: [{}, ...d.series], ...(d.bands ? { bands: d.bands } : {}),
       cursor: {
         y: d.yCursor ?? false, points: { show: false }, drag: { x: true, y: false, setScale: false },
         bind: { dblclick: () => () => { this.act('0'); return null; } },
       },
       hooks: {
         ...(d.drawUnder ? { drawAxes: [d.drawUnder] } : {}),
-        draw: [(u) => this.drawOver(u, d)],
+        draw: [(u) => this.drawOver(u, this.drawing ?? d)],
         setCursor: [(u) => this.read(u)],
         setSelect: [(u) => this.selected(u)],
       },

@@ -41,6 +41,7 @@ mod resume;
 mod resume_bench;
 pub(crate) mod robot;
 mod robot_goal;
+mod robot_view;
 mod run_clock;
 mod run_tuning;
 pub(crate) mod runs;

@@ -14,6 +14,7 @@ use onbeat_ethercat::event::Event;
 use onbeat_ethercat::input;
 use onbeat_robot::bus::{BusOptions, ExchangeMode, InProcess, Packets, Wire};
 use onbeat_robot::cycle_messages::CycleMessages;
+use onbeat_robot::live_view::LiveView;
 use onbeat_robot::motion::{
     CommanderGoals, GoalSlot, MotionController, Robot as Joints, RobotView, Trajectory,
 };
@@ -27,6 +28,7 @@ use serde_json::json;
 use super::carrier::carrier;
 use super::failure::RobotFailure;
 use super::log;
+use super::robot_view;
 use super::run_tuning::{self, TunedLoop};
 use super::{
     ExitVerdict, Failure, ThreadChoice, check_cpu, limit, most_alarms, repair_first, runs, setting,
@@ -68,7 +70,8 @@ fn run_robot(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
 
     let file = RobotFile::read(&options.file, options.looping.period)?;
     let word = word_of(options, &file.robot)?;
-    let image = image(options, &file, &word)?;
+    let name = robot_view::shared_name(options);
+    let image = image(name.as_deref(), &file, &word)?;
     let tuning = run_tuning::resolved(&TunedLoop {
         tuning: options.tuning.as_ref(),
         cpu: options.cpu,
@@ -78,7 +81,8 @@ fn run_robot(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
     let typed = word.to_string();
     let controller =
         MotionController::new(&file.robot, trajectory(word, &file.robot, image.as_ref())?);
-    let messages = messages(options, &file)?;
+    let messages = messages(name.as_deref(), &file, options.looping.period)?;
+    let live_view = robot_view::open(options, &file, name.as_deref())?;
     repair_first()?;
     let log = match (&options.log, &options.name) {
         (Some(path), Some(name)) => Some((path, log::of_robot(path, name)?)),
@@ -88,7 +92,7 @@ fn run_robot(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
     let ran = move_joints(
         options,
         &file,
-        Motion { controller, trajectory: typed, image, messages, tuning },
+        Motion { controller, trajectory: typed, image, messages, live_view, tuning },
     );
     // The channel has ended with the run, whatever its outcome, and with it the log.
     let Some((path, gateway)) = log else { return ran };
@@ -122,6 +126,7 @@ struct Motion {
     trajectory: String,
     image: Option<BusSide>,
     messages: Option<CycleMessages>,
+    live_view: Option<LiveView>,
     tuning: Option<RunTuning>,
 }
 
@@ -133,11 +138,11 @@ fn word_of(options: &RobotRunOptions, joints: &Joints) -> Result<TrajectoryWord,
 /// Creates the process image for other processes, under the name that was given. The outputs are
 /// the robot's. Joints are in it where they are commanded through it.
 fn image(
-    options: &RobotRunOptions,
+    name: Option<&str>,
     file: &RobotFile,
     word: &TrajectoryWord,
 ) -> Result<Option<BusSide>, Failure> {
-    let Some(name) = &options.name else { return Ok(None) };
+    let Some(name) = name else { return Ok(None) };
     let robot = &file.robot;
     let joints = if *word == TrajectoryWord::Commander { robot.commanded() } else { Vec::new() };
     let settings = ImageSettings {
@@ -151,9 +156,12 @@ fn image(
 }
 
 /// Creates the ring of cycles for other processes, under the same name.
-fn messages(options: &RobotRunOptions, file: &RobotFile) -> Result<Option<CycleMessages>, Failure> {
-    let Some(name) = &options.name else { return Ok(None) };
-    let period_ns = options.looping.period;
+fn messages(
+    name: Option<&str>,
+    file: &RobotFile,
+    period_ns: u64,
+) -> Result<Option<CycleMessages>, Failure> {
+    let Some(name) = name else { return Ok(None) };
     Ok(Some(CycleMessages::create(name, &file.layout, &file.robot.commanded(), period_ns)?))
 }
 
@@ -278,9 +286,11 @@ fn run_on<W: Wire + Send>(
     };
 
     let live = Live::new(stdout().is_terminal() && !options.output.json);
-    let mut screen = Screen { drawn: origin.at, live, is_quiet: options.output.json };
+    let live_view = motion.live_view;
+    let mut screen = Screen { drawn: origin.at, live, is_quiet: options.output.json, live_view };
     let ran = session.run(run, plan, &interruptions, &mut screen);
     screen.live.clear();
+    screen.live_view.into_iter().for_each(robot_view::finish);
     let undone = tuned.map_or(Ok(()), TunedHost::undo);
     let outcome = ran?;
     undone?;
@@ -302,6 +312,7 @@ struct Screen {
     live: Live,
     /// Standard output is for one JSON object alone.
     is_quiet: bool,
+    live_view: Option<LiveView>,
 }
 
 impl Screen {
@@ -316,6 +327,7 @@ impl Screen {
 
 impl SessionObserver for Screen {
     fn view(&mut self, view: &RobotView) {
+        self.live_view.iter().for_each(|browsers| browsers.show(view));
         let every_ns = if self.live.is_on() { DRAW_EVERY_NS } else { LINE_EVERY_NS };
         let now = Monotonic.now();
         if now.ns_since(self.drawn) < every_ns {
@@ -331,6 +343,7 @@ impl SessionObserver for Screen {
     }
 
     fn event(&mut self, event: &Event, device: &str) {
+        self.live_view.iter().for_each(|browsers| browsers.add(event, device));
         self.line(&words::event(event, device));
     }
 

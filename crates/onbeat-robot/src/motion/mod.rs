@@ -62,4 +62,5 @@ pub use status::{DownReason, JointStatus, RobotCounts, RobotPhase, SafeStopReaso
 pub use task::{Outlets, RobotCommands, RobotSnapshot, RobotTask, RoundTrips, run_for};
 pub use trajectory::Trajectory;
 pub use trajectory_error::TrajectoryError;
+pub(crate) use view::kind;
 pub use view::{BusView, DeviceView, JointView, LoopView, RobotView, SpikeView};

@@ -66,6 +66,10 @@ pub struct BusView {
     pub no_answer_ns: u64,
     /// Cycles without a complete reply in time.
     pub lost: u64,
+    /// Replies that arrived after their cycle.
+    pub late: u64,
+    /// Frames that were not sent by this bus, are damaged, or arrived twice.
+    pub strange: u64,
     /// Round trips since the start.
     pub round_trips: RoundTrips,
 }
@@ -183,6 +187,8 @@ impl RobotView {
                 in_op: cycle.in_op,
                 no_answer_ns: seen.no_answer_ns,
                 lost: bus.cycles.saturating_sub(bus.answered),
+                late: bus.late,
+                strange: bus.strange(),
                 round_trips: *round_trips,
             },
             of_loop: LoopView::default(),
@@ -192,7 +198,8 @@ impl RobotView {
     }
 }
 
-const fn kind(kind: DeviceKind) -> &'static str {
+/// Returns the word for a kind of device.
+pub(crate) const fn kind(kind: DeviceKind) -> &'static str {
     match kind {
         DeviceKind::Coupler => "coupler",
         DeviceKind::Digital => "digital",

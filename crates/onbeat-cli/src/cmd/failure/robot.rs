@@ -22,4 +22,6 @@ pub(crate) enum RobotFailure {
     LockedInterface { interface: String },
     #[error("a period of {period_s} s is too long to stop a robot in time; use at most 1s")]
     LongPeriod { period_s: f64 },
+    #[error(transparent)]
+    View(#[from] onbeat_robot::live_view::LiveViewError),
 }

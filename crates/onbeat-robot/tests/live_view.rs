@@ -1,0 +1,249 @@
+//! The live view, from the ring to a browser's socket: what is answered, what is refused, and that
+//! a slow browser misses no extreme.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use onbeat_ethercat::step::BusCycle;
+use onbeat_robot::cycle_messages::{CycleMessages, JointSample};
+use onbeat_robot::live_view::{LiveView, LiveViewError, LiveViewPlan};
+use onbeat_robot::session::RobotFile;
+use serde_json::Value;
+
+const PERIOD_NS: u64 = 1_000_000;
+const PAGE: &str = "<!doctype html><title>the page</title>";
+/// Joint that the tests look at.
+const KNEE: usize = 7;
+/// Rounds of cycles published while a browser does not read.
+const ROUNDS: u64 = 80;
+
+/// A robot whose cycles the test publishes itself, and its view.
+struct Shown {
+    cycles: CycleMessages,
+    next: u64,
+    view: LiveView,
+    port: u16,
+}
+
+impl Shown {
+    fn open(name: &str, port: u16) -> Result<Self, LiveViewError> {
+        let name = format!("live-{name}-{}", std::process::id());
+        let file = RobotFile::read(Path::new("humanoid"), PERIOD_NS).unwrap();
+        let joints = file.robot.commanded();
+        let cycles = CycleMessages::create(&name, &file.layout, &joints, PERIOD_NS)?;
+        let plan = LiveViewPlan { name: &name, file: &file, port, page: PAGE, avoid_cpu: None };
+        let view = LiveView::open(&plan)?;
+        let address = view.address();
+        let port = address.trim_end_matches('/').rsplit(':').next().unwrap().parse().unwrap();
+        Ok(Self { cycles, next: 1, view, port })
+    }
+
+    /// Publishes a cycle in which the knee is at `actual_rad`, and its target at 0.
+    fn publish(&mut self, actual_rad: f64, wakeup_latency_ns: u64) {
+        let joint = JointSample { actual_rad, statusword: 0x1237, ..JointSample::default() };
+        let joints =
+            (0..48).map(|place| if place == KNEE { joint } else { JointSample::default() });
+        self.cycles.set_robot(None, joints);
+        let cycle = BusCycle {
+            cycle: self.next,
+            release_ns: self.next * PERIOD_NS,
+            dt_ns: PERIOD_NS,
+            ..BusCycle::default()
+        };
+        self.next += 1;
+        self.cycles.publish(&cycle, [wakeup_latency_ns, 10], (&[], &[]));
+    }
+
+    /// Sends a request and returns the whole answer.
+    fn ask(&self, request: &str) -> String {
+        let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
+        let request = request.replace("PORT", &self.port.to_string()).replace('\n', "\r\n");
+        socket.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// Follows the events, with this size of the receive buffer.
+    fn follow(&self, buffer: Option<usize>) -> BufReader<TcpStream> {
+        let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
+        if let Some(bytes) = buffer {
+            rustix::net::sockopt::set_socket_recv_buffer_size(&socket, bytes).unwrap();
+        }
+        let head = format!("GET /events HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n", self.port);
+        socket.write_all(head.as_bytes()).unwrap();
+        BufReader::new(socket)
+    }
+}
+
+/// The next event: its name and its data.
+fn next_event(events: &mut impl BufRead) -> Option<(String, Value)> {
+    let mut name = None;
+    let mut line = String::new();
+    while events.read_line(&mut line).unwrap() > 0 {
+        if let Some(event) = line.strip_prefix("event: ") {
+            name = Some(event.trim().to_owned());
+        } else if let Some(data) = line.strip_prefix("data: ") {
+            return Some((name.unwrap(), serde_json::from_str(data).unwrap()));
+        }
+        line.clear();
+    }
+    None
+}
+
+#[test]
+fn the_page_is_answered_on_both_addresses_and_under_no_other_name() {
+    let shown = Shown::open("names", 0).unwrap();
+    let page = shown.ask("GET / HTTP/1.1\nHost: localhost:PORT\n\n");
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with(PAGE), "{page}");
+    assert!(!page.to_ascii_lowercase().contains("access-control-allow-origin"), "{page}");
+
+    for (request, status) in [
+        ("GET / HTTP/1.1\nHost: robot.example:PORT\n\n", "403"),
+        ("GET /events HTTP/1.1\nHost: robot.example\n\n", "403"),
+        ("GET /events HTTP/1.1\nHost: localhost:PORT\nSec-Fetch-Site: cross-site\n\n", "403"),
+        ("POST / HTTP/1.1\nHost: localhost:PORT\nContent-Length: 0\n\n", "405"),
+        ("PUT /events HTTP/1.1\nHost: localhost:PORT\n\n", "405"),
+        ("GET /run HTTP/1.1\nHost: localhost:PORT\n\n", "404"),
+        ("hello\n\n", "400"),
+    ] {
+        let answer = shown.ask(request);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {answer}");
+    }
+
+    match TcpStream::connect((Ipv6Addr::LOCALHOST, shown.port)) {
+        Ok(_) => {}
+        Err(why) if why.kind() == ErrorKind::AddrNotAvailable => eprintln!("no IPv6 here: {why}"),
+        Err(why) => panic!("{why}"),
+    }
+}
+
+#[test]
+fn it_listens_on_the_loopback_alone() {
+    let shown = Shown::open("loopback", 0).unwrap();
+    // The address that this machine would send from; nothing is sent.
+    let route = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+        socket.connect("192.0.2.1:9")?;
+        socket.local_addr()
+    });
+    let others = ["127.0.0.2".parse().unwrap()].into_iter().chain(route.ok().map(|own| own.ip()));
+    for other in others {
+        let refused =
+            TcpStream::connect_timeout(&(other, shown.port).into(), Duration::from_secs(2));
+        assert!(refused.is_err(), "{other} answers");
+    }
+}
+
+#[test]
+fn a_port_in_use_is_refused_with_its_number() {
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let Err(why) = Shown::open("taken", port) else { panic!("port {port} was taken twice") };
+    assert!(
+        why.to_string().starts_with(&format!("port {port} of this machine is in use")),
+        "{why}"
+    );
+}
+
+#[test]
+fn every_cycle_since_the_start_is_in_the_events_of_a_browser() {
+    let mut shown = Shown::open("whole", 0).unwrap();
+    // Before the browser: they are in the greeting.
+    (0..100).for_each(|_| shown.publish(0.25, 1_000));
+    let mut events = shown.follow(None);
+    let (name, hello) = next_event(&mut events).unwrap();
+    assert_eq!((name.as_str(), &hello["robot"]["name"]), ("hello", &"humanoid".into()));
+    assert_eq!(hello["robot"]["devices"].as_array().unwrap().len(), 59);
+    let mut last = hello["total"]["last"].as_u64().unwrap();
+    let mut cycles = hello["total"]["cycles"].as_u64().unwrap();
+
+    for round in 0..20 {
+        (0..50).for_each(|_| shown.publish(0.25, 1_000 + round));
+        sleep(Duration::from_millis(5));
+    }
+    let account = shown.view.finish();
+    while let Some((name, event)) = next_event(&mut events) {
+        if name == "cycles" {
+            assert_eq!(event["first"], last + 1, "no cycle is left out");
+            last = event["last"].as_u64().unwrap();
+            cycles += event["cycles"].as_u64().unwrap();
+        }
+        if name == "end" {
+            break;
+        }
+    }
+    assert_eq!((last, cycles, account.lost), (1_100, 1_100, 0));
+}
+
+/// The browser's receive buffer and the kernel's send buffer are full long before all is sent.
+#[test]
+fn a_browser_that_stalls_gets_fewer_events_and_every_extreme() {
+    let mut shown = Shown::open("stalls", 0).unwrap();
+    let mut events = shown.follow(Some(4096));
+    let greeting = next_event(&mut events).unwrap().1;
+    let mut seen = greeting["total"]["cycles"].as_u64().unwrap();
+
+    // Nothing is read meanwhile: one cycle is worse than all others.
+
+    for round in 0..ROUNDS {
+        (0..10).for_each(|_| shown.publish(0.25, 1_000));
+        if round == ROUNDS - 10 {
+            shown.publish(-1.5, 7_654_321);
+        }
+        sleep(Duration::from_millis(50));
+    }
+
+    let view = std::thread::spawn(move || {
+        // The browser reads from now on; the view is ended when it has had time to.
+        sleep(Duration::from_millis(500));
+        shown.view.finish()
+    });
+    let (mut merged, mut lowest, mut largest, mut count) = (0, 0.0_f64, 0, 0);
+    while let Some((name, event)) = next_event(&mut events) {
+        if name == "cycles" {
+            seen += event["cycles"].as_u64().unwrap();
+            merged += event["merged"].as_u64().unwrap();
+            lowest = lowest.min(event["joints"][KNEE][4].as_f64().unwrap());
+            let times = &event["times"]["release_latency"];
+            largest = largest.max(times["largest_ns"].as_u64().unwrap());
+            count += 1;
+        }
+        if name == "end" {
+            break;
+        }
+    }
+
+    let account = view.join().unwrap();
+    assert_eq!((seen, lowest, largest), (10 * ROUNDS + 1, -1.5, 7_654_321));
+    assert!(merged > 0 && merged <= account.merged, "{merged} of {account:?}");
+    assert!(count < ROUNDS, "{count}");
+}
+
+#[test]
+fn one_browser_more_than_are_served_is_refused_until_another_leaves() {
+    let shown = Shown::open("many", 0).unwrap();
+    let mut following: Vec<_> = (0..8).map(|_| shown.follow(None)).collect();
+    for events in &mut following {
+        assert_eq!(next_event(events).unwrap().0, "hello");
+    }
+    let refused = shown.ask("GET /events HTTP/1.1\nHost: localhost:PORT\n\n");
+    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+    // A place is free again when a browser leaves; the view notices at its next look.
+    drop(following.pop());
+    let mut attempts = 0;
+    loop {
+        let mut events = shown.follow(None);
+        let mut first = String::new();
+        events.read_line(&mut first).unwrap();
+        if first.starts_with("HTTP/1.1 200") {
+            break;
+        }
+        attempts += 1;
+        assert!(attempts < 100, "{first}");
+        sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,44 @@
+// The bus of the live view: its devices as a tree, what was lost on the way, and the latest events.
+import { h, section } from '../dom.ts';
+import { topologyTree, treeDevice, type Tree } from '../sections/topology.ts';
+import { count } from '../units.ts';
+import type { LiveEvent, LiveRobot, LiveState } from './stream.ts';
+
+/** Events shown. */
+const MOST_EVENTS = 50;
+
+export class BusPart {
+  readonly element: HTMLElement;
+  private readonly tree: Tree;
+  private readonly link = h('p', { class: 'link' });
+  private readonly list = h('ol', { class: 'live-events' });
+  private leftOut = 0;
+  private readonly missing = h('p', { class: 'muted' });
+
+  constructor(private readonly robot: LiveRobot) {
+    this.tree = topologyTree(robot.devices.map((device) => treeDevice(device, undefined)));
+    this.missing.hidden = true;
+    this.element = h('div', {},
+      section('bus', 'Bus', 'Devices in the order of the cable; branches stand below the device they begin at. Counts are since the start of the run.', this.link, this.tree.element),
+      section('events', 'Events', null, this.list, this.missing));
+    this.list.append(h('li', { class: 'muted' }, 'No events yet.'));
+  }
+
+  robotState(state: LiveState): void {
+    const { bus } = state;
+    this.link.textContent = `MainDevice: working counter ${bus.working_counter} of ${bus.expected}; ${count(bus.lost)} cycles without a complete reply, ${count(bus.late)} late replies, ${count(bus.strange)} damaged, duplicate or foreign frames.`;
+    this.link.classList.toggle('bad', bus.no_answer_ns > 0);
+    this.tree.show(this.robot.devices.map((device, i) => treeDevice(device, state.devices[i])));
+  }
+
+  events({ left_out: leftOut, events }: { left_out: number; events: LiveEvent[] }): void {
+    if (this.list.querySelector('.muted') !== null) this.list.replaceChildren();
+    for (const { cycle, alarm, words } of events) {
+      this.list.prepend(h('li', alarm ? { class: 'alarm' } : {}, h('span', { class: 'muted' }, `cycle ${count(cycle)}`), ' ', alarm ? h('span', { class: 'sign', 'aria-label': 'alarm' }, '▲ ') : '', words));
+    }
+    this.leftOut += leftOut;
+    while (this.list.children.length > MOST_EVENTS) { this.list.lastElementChild!.remove(); this.leftOut++; }
+    this.missing.hidden = this.leftOut === 0;
+    this.missing.textContent = `${count(this.leftOut)} earlier events are in the run file.`;
+  }
+}

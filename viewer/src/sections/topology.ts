@@ -1,0 +1,75 @@
+// The devices of a bus as a tree: a chain of devices in a row, branches below each other.
+import { h } from '../dom.ts';
+
+/** A device, the one its cable comes from, what is shown of it, and whether something is wrong. */
+export interface TreeDevice { name: string; kind: string; after: number | null; state: string; tone: 'good' | 'open' | 'bad'; counts: string }
+
+const SIGNS = { good: '●', open: '◐', bad: '▲' } as const;
+
+/** The tree's element, and how to show new states on it. */
+export interface Tree { element: HTMLElement; show: (devices: readonly TreeDevice[]) => void }
+
+/** Builds the tree of devices in the order of the cable. */
+export function topologyTree(devices: readonly TreeDevice[]): Tree {
+  const children = devices.map((_, place) => devices.flatMap(({ after }, i) => (after === place ? [i] : [])));
+  const chips = devices.map(({ name, kind }) => h('li', { class: 'device', title: kind }, h('span', { class: 'sign', 'aria-hidden': 'true' }), h('b', {}, name), h('span', { class: 'state' }), h('span', { class: 'counts' })));
+
+  const chain = (start: number): HTMLElement[] => {
+    const row: HTMLElement[] = [];
+    let at = start;
+    for (;;) {
+      row.push(chips[at]!);
+      const next = children[at]!;
+      if (next.length !== 1) {
+        const list = h('ul', { class: 'chain' }, ...row);
+        return next.length === 0 ? [list] : [list, h('ul', { class: 'branches' }, ...next.map((branch) => h('li', {}, ...chain(branch))))];
+      }
+      at = next[0]!;
+    }
+  };
+  const roots = devices.flatMap(({ after }, i) => (after === null ? [i] : []));
+  const element = h('div', { class: 'tree' }, ...roots.flatMap(chain));
+  const shown: string[] = devices.map(() => '');
+  const show = (now: readonly TreeDevice[]): void => now.forEach(({ state, tone, counts }, i) => {
+    const key = `${state}/${tone}/${counts}`;
+    if (shown[i] === key) return;
+    shown[i] = key;
+    const [sign, , words, errors] = [...chips[i]!.children] as HTMLElement[];
+    chips[i]!.className = `device ${tone}`;
+    sign!.textContent = SIGNS[tone];
+    words!.textContent = state;
+    errors!.textContent = counts;
+  });
+  show(devices);
+  return { element, show };
+}
+
+const AL_STATES: Readonly<Record<number, string>> = { 1: 'INIT', 2: 'PREOP', 4: 'SAFEOP', 8: 'OP' };
+const JOINT_WORDS: Readonly<Record<string, string>> = {
+  not_ready: 'not ready', switch_on_disabled: 'off', ready_to_switch_on: 'ready', switched_on: 'switched on', operation_enabled: 'enabled',
+  quick_stop_active: 'quick stop', fault_reaction: 'fault reaction', fault: 'fault',
+};
+const REASONS: Readonly<Record<string, string>> = { drive_fault: 'down: fault', left_operation: 'down: left OP', following_error: 'down: following', not_enabled: 'not enabled' };
+
+/** What is known of a device at one instant. */
+export interface DeviceFacts { al_state: number | null; al_status_code: number; joint_state: string | null; reason: string | null; lost: number; fell_back: number; other_alarms: number }
+
+/** A joint's state in words: the reason for being down comes before the drive's state. */
+export const jointWords = ({ joint_state: state, reason }: DeviceFacts): string =>
+  (reason !== null && REASONS[reason]) || (state === null ? '' : JOINT_WORDS[state] ?? state);
+
+/** A device of the tree with its state. Devices with `device_lost` events before now are marked. */
+export function treeDevice(device: { name: string; kind: string; after: number | null }, facts: DeviceFacts | undefined): TreeDevice {
+  const shown = { name: device.name, kind: device.kind, after: device.after };
+  if (facts === undefined) return { ...shown, state: '', tone: 'open', counts: '' };
+  const { al_state: al, al_status_code: code, reason } = facts;
+  const state = al === null ? 'no answer' : `${AL_STATES[al] ?? `AL state ${al}`}${code === 0 ? '' : ` 0x${code.toString(16).padStart(4, '0')}`}`;
+  const joint = jointWords(facts);
+  const isDown = reason !== null && reason !== 'none';
+  const tone = al === null || code !== 0 || isDown ? 'bad' : al === 8 ? 'good' : 'open';
+  const counts = [[facts.lost, 'lost'], [facts.fell_back, 'fell back'], [facts.other_alarms, 'alarms']] as const;
+  return {
+    ...shown, tone, state: [state, joint].filter((word) => word !== '').join(' · '),
+    counts: counts.filter(([n]) => n > 0).map(([n, word]) => `${word} ${n}×`).join(', '),
+  };
+}

@@ -1,0 +1,54 @@
+// A robot with its live view, and what its ring says: for the tests and pictures of the live view.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+
+const root = process.env['VIEWER_ROOT']!;
+const PLACES = [process.env['ONBEAT'], join(root, '../target/debug/onbeat'), join(root, '../target/release/onbeat')];
+export const ONBEAT = PLACES.find((place) => place !== undefined && existsSync(place));
+export const NO_ONBEAT = 'no program at target/debug/onbeat and ONBEAT is not set';
+
+/** One cycle, as `onbeat message echo` prints it. */
+export interface EchoedCycle { cycle: number; target_rad: number[]; actual_rad: number[]; torque_permille: number[] }
+
+export interface Robot { url: string; joints: string[]; ring: Map<number, EchoedCycle>; stop: () => Promise<void> }
+
+const ended = (child: ChildProcess): Promise<void> => new Promise((done) => { if (child.exitCode !== null || child.signalCode !== null) done(); else child.once('close', () => { done(); }); });
+
+/** Starts the humanoid with its live view, and follows its ring if `echoes`. */
+export async function startRobot(name: string, echoes: boolean, ...more: string[]): Promise<Robot> {
+  const folder = mkdtempSync(join(tmpdir(), 'onbeat-live-'));
+  const env = { ...process.env, ONBEAT_STATE_DIR: folder };
+  const args = ['robot', 'run', 'humanoid', '--trajectory', 'gait', '--name', name, '--view', '--priority', '0', '--no-causes', '--out', join(folder, 'runs'), ...more];
+  const robot = spawn(ONBEAT!, args, { env, stdio: ['ignore', 'ignore', 'pipe'] });
+  const said: string[] = [];
+  const url = await new Promise<string>((found, failed) => {
+    createInterface({ input: robot.stderr }).on('line', (line) => {
+      said.push(line);
+      const address = /live view: (http:\S+)/.exec(line);
+      if (address !== null) found(address[1]!);
+    });
+    robot.once('close', (status) => { failed(new Error(`onbeat ended with ${status}: ${said.join('\n')}`)); });
+  });
+
+  const ring = new Map<number, EchoedCycle>();
+  let echo: ChildProcess | null = null;
+  if (echoes) {
+    echo = spawn(ONBEAT!, ['message', 'echo', `${name}/cycle`, '--from', 'oldest', '--fields', 'cycle,target_rad,actual_rad,torque_permille'], { env, stdio: ['ignore', 'pipe', 'ignore'] });
+    createInterface({ input: echo.stdout! }).on('line', (line) => {
+      const record = JSON.parse(line) as Record<string, unknown>;
+      const fields = (record['message'] ?? record['data'] ?? record['value'] ?? record) as EchoedCycle;
+      if (fields.cycle !== undefined) ring.set(fields.cycle, fields);
+    });
+  }
+  const stop = async (): Promise<void> => {
+    robot.kill('SIGTERM');
+    await ended(robot);
+    echo?.kill('SIGTERM');
+    if (echo !== null) await ended(echo);
+    rmSync(folder, { recursive: true, force: true });
+  };
+  return { url, joints: [], ring, stop };
+}
