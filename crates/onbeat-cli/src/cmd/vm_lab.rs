@@ -80,7 +80,7 @@ pub(super) fn run(options: &VmLabOptions) -> Result<ExitVerdict, Failure> {
 /// The boot images of the kernels, in order.
 pub(super) fn boots(stock: &Stock, matrix: &Matrix) -> Result<Vec<BootImage>, Failure> {
     let boot = |kernel: &onbeat_lab::vm::KernelChoice| {
-        stock.boot(&kernel.open(&stock.work, &stock.source)?, matrix.has_gpio())
+        stock.boot(&kernel.open(&stock.work, &stock.source)?, matrix.wiring())
     };
     matrix.kernels().iter().map(boot).collect()
 }

@@ -49,6 +49,16 @@ pub enum ClockFitError {
         /// Number of exchanges.
         exchanges: usize,
     },
+    /// Two clocks that were said to be one differ.
+    #[error(
+        "{contradicted} of {exchanges} packets arrived before they were sent: the other board has a clock of its own"
+    )]
+    NotOneClock {
+        /// Exchanges whose instants are not in order.
+        contradicted: usize,
+        /// Number of exchanges.
+        exchanges: usize,
+    },
 }
 
 /// The other clock by this board's, from the first to the last instant of some exchanges.
@@ -60,6 +70,8 @@ pub struct ClockFit {
     base_ns: i64,
     at_from: OffsetRange,
     at_to: OffsetRange,
+    /// Whether both clocks are one.
+    is_exact: bool,
 }
 
 /// The possible offsets at an instant, in ns from the base.
@@ -138,7 +150,38 @@ impl ClockFit {
         if at_from.lowest > at_from.highest {
             return Err(ClockFitError::Uneven { exchanges: exchanges.len() });
         }
-        Ok(Self { from_ns, to_ns, base_ns, at_from, at_to })
+        Ok(Self { from_ns, to_ns, base_ns, at_from, at_to, is_exact: false })
+    }
+
+    /// Returns the fit of a clock that is this board's own: offset and bound are 0.
+    ///
+    /// # Errors
+    /// [`ClockFitError::Empty`], and [`ClockFitError::NotOneClock`] when instants of an exchange are not
+    /// in order.
+    pub fn of_one_clock(exchanges: &[Exchange]) -> Result<Self, ClockFitError> {
+        let first = exchanges.first().ok_or(ClockFitError::Empty)?;
+        let is_in_order = |one: &&Exchange| {
+            one.sent_ns <= one.received_ns
+                && one.received_ns <= one.answered_ns
+                && one.answered_ns <= one.returned_ns
+        };
+        let ordered = exchanges.iter().filter(is_in_order).count();
+        if ordered < exchanges.len() {
+            return Err(ClockFitError::NotOneClock {
+                contradicted: exchanges.len() - ordered,
+                exchanges: exchanges.len(),
+            });
+        }
+        let to_ns = exchanges.iter().map(|one| one.returned_ns).max().unwrap_or(first.returned_ns);
+        let none = OffsetRange { lowest: 0.0, highest: 0.0 };
+        Ok(Self {
+            from_ns: first.sent_ns,
+            to_ns,
+            base_ns: 0,
+            at_from: none,
+            at_to: none,
+            is_exact: true,
+        })
     }
 
     /// Returns how far the other clock is ahead of this board's, at an instant of this board's.
@@ -153,6 +196,9 @@ impl ClockFit {
     /// exchange, in ns: half of what is possible, and 1 ppm of the time for a rate that changes.
     #[must_use]
     pub fn bound_ns(&self) -> u64 {
+        if self.is_exact {
+            return 0;
+        }
         let half = |range: OffsetRange| (range.highest - range.lowest) / 2.0;
         let wander = MOST_WANDER * (self.to_ns - self.from_ns) as f64;
         (half(self.at_from).max(half(self.at_to)) + wander + ROUNDING_NS).ceil() as u64
@@ -304,6 +350,18 @@ mod tests {
         }
         assert_eq!(ClockFit::from_exchanges(&all), Err(ClockFitError::Uneven { exchanges: 500 }));
         assert_eq!(ClockFit::from_exchanges(&[]), Err(ClockFitError::Empty));
+    }
+
+    #[test]
+    fn a_clock_of_its_own_is_not_taken_for_one_clock() {
+        let own = exchanges(0, 0.0, 400_000, 9);
+        let fit = ClockFit::of_one_clock(&own).expect("one clock");
+        assert_eq!((fit.bound_ns(), fit.offset_ns(own[7].sent_ns)), (0, 0));
+        assert_eq!(fit.own_ns(own[7].received_ns), own[7].received_ns);
+
+        let ahead = exchanges(500_000, 0.0, 400_000, 9);
+        let refused = ClockFit::of_one_clock(&ahead).expect_err("another clock");
+        assert!(matches!(refused, ClockFitError::NotOneClock { contradicted: 1.., .. }));
     }
 
     #[test]

@@ -27,6 +27,9 @@ pub struct BoardAccount {
     pub delay_ns: u64,
     /// What an edge without a report counts as, in nanoseconds.
     pub lost_after_ns: u64,
+    /// Whether both boards were to read one clock, so that none was fitted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_one_clock: bool,
     /// Its clock; absent before the first fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockAccount>,

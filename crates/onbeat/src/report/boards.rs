@@ -115,11 +115,14 @@ fn clocks(account: &BoardAccount) -> String {
     let unfitted = match account.unfitted {
         0 => String::new(),
         n => format!(
-            "; {} edges have no one-way figures, because a clock was set or changed its rate: each counts until its report was \
-             back",
+            "; {} edges have no one-way figures, because a clock was set, changed its rate, or is not the one it was said \
+             to be: each counts until its report was back",
             count(n)
         ),
     };
+    if account.is_one_clock {
+        return format!("Clocks: both boards read one clock{unfitted}");
+    }
     let Some(clock) = &account.clock else {
         return format!("The clocks of the boards are not known to each other{unfitted}");
     };

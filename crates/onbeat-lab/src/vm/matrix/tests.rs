@@ -74,7 +74,7 @@ fn another_probe_is_measured_with_its_options() {
     let text = "kernels = [\"k\"]\ngpio = true\n\
                 measure = \"write --output gpio:gpiochip0/0\"\nperiod_us = 500";
     let matrix = matrix(text).expect("a file");
-    assert!(matrix.has_gpio());
+    assert_eq!(matrix.wiring(), Wiring::Gpio);
     let script = matrix.job(&matrix.experiments()[0]).script();
     assert!(script.contains("'onbeat' 'measure' 'write' '--json'"), "{script}");
     assert!(script.contains("'--output' 'gpio:gpiochip0/0' '--priority' '98'"), "{script}");
