@@ -90,8 +90,8 @@ const ORDER: [(&str, &str); 22] = [
     ("crates/onbeat-tune/src/capture/", "interrupts asked privacy"),
     (
         "crates/onbeat-cli/src/",
-        "units complete options probes cli_bus cli_files cli_measure cli_message cli_net cli_robot \
-         cli_segment cli_tune_measure cli_tune cli_vm_study cli_vm cli completion help_limits term state signals cmd",
+        "units complete options probes cli_bus cli_files cli_measure cli_message cli_robot \
+         cli_segment cli_tune_measure cli_tune cli_vm_study cli_vm cli_net cli completion help_limits term state signals cmd",
     ),
     (
         "crates/onbeat-cli/src/cmd/findings/",

@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use onbeat_lab::joined::JoinError;
 use onbeat_lab::vm::{
-    BootImage, CANARY_LIMIT, Initramfs, Kernel, MatrixError, PackageSource, Real, VmError,
-    Wiring, WorkDirectory, choose_accelerator,
+    BootImage, CANARY_LIMIT, Initramfs, Kernel, MatrixError, PackageSource, Real, VmError, Wiring,
+    WorkDirectory, choose_accelerator,
 };
 
 use super::{

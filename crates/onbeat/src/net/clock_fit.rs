@@ -74,11 +74,13 @@ pub struct ClockFit {
     is_exact: bool,
 }
 
-/// The possible offsets at an instant, in ns from the base.
+/// The possible values of an offset in ns, or of a slope in ns per ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct OffsetRange {
-    lowest: f64,
-    highest: f64,
+pub struct OffsetRange {
+    /// The lowest.
+    pub lowest: f64,
+    /// The highest.
+    pub highest: f64,
 }
 
 impl OffsetRange {
@@ -94,11 +96,65 @@ impl OffsetRange {
     }
 }
 
-/// A limit of the offset: own time since the first exchange, and offset from the base, in ns.
+/// A limit of the offset of one clock from another.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct OffsetLimit {
-    at: f64,
-    offset: f64,
+pub struct OffsetLimit {
+    /// When, in ns from the beginning of the fit.
+    pub at: f64,
+    /// The offset, in ns from the caller's base.
+    pub offset: f64,
+}
+
+/// All straight lines of an offset over time that no limit contradicts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OffsetLines {
+    /// Offsets at the beginning.
+    pub at_from: OffsetRange,
+    /// Offsets at the end.
+    pub at_to: OffsetRange,
+    /// Slopes.
+    pub slopes: OffsetRange,
+    /// One of them, amid the others.
+    pub amid: OffsetLine,
+}
+
+/// A straight line of an offset over time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OffsetLine {
+    /// Offset at the beginning, in ns from the caller's base.
+    pub offset: f64,
+    /// Slope, in ns per ns.
+    pub slope: f64,
+}
+
+impl OffsetLines {
+    /// Returns the lines over `span` ns that pass below each of `most` and above each of `least`, with
+    /// slopes of at most `most_slope`; none when there is no such line.
+    #[must_use]
+    pub fn between(
+        most: Vec<OffsetLimit>,
+        least: Vec<OffsetLimit>,
+        span: f64,
+        most_slope: f64,
+    ) -> Option<Self> {
+        let limits = OffsetLimits { most: hull(most, 1.0), least: hull(least, -1.0), most_slope };
+        let none = OffsetRange::NONE;
+        let amid = OffsetLine::default();
+        let mut lines = Self { at_from: none, at_to: none, slopes: none, amid };
+        let (mut corners, mut from_sum, mut slope_sum) = (0.0, 0.0, 0.0);
+        limits.for_each_corner(|through, slope| {
+            let at_from = through.offset - slope * through.at;
+            lines.at_from.widen(at_from);
+            lines.at_to.widen(at_from + slope * span);
+            lines.slopes.widen(slope);
+            corners += 1.0;
+            from_sum += at_from;
+            slope_sum += slope;
+        });
+        // Lines that no limit contradicts are a convex set, so that their mean is one of them.
+        lines.amid = OffsetLine { offset: from_sum / corners, slope: slope_sum / corners };
+        (corners > 0.0).then_some(lines)
+    }
 }
 
 impl OffsetLimit {
@@ -135,21 +191,10 @@ impl ClockFit {
         };
         let at_most = exchanges.iter().map(|one| limit(one.sent_ns, one.received_ns));
         let at_least = exchanges.iter().map(|one| limit(one.returned_ns, one.answered_ns));
-        let limits = OffsetLimits {
-            most: hull(at_most.collect(), 1.0),
-            least: hull(at_least.collect(), -1.0),
-        };
-
         let span = (to_ns - from_ns) as f64;
-        let mut at_from = OffsetRange::NONE;
-        let mut at_to = OffsetRange::NONE;
-        limits.for_each_corner(|through, slope| {
-            at_from.widen(through.offset - slope * through.at);
-            at_to.widen(through.offset + slope * (span - through.at));
-        });
-        if at_from.lowest > at_from.highest {
-            return Err(ClockFitError::Uneven { exchanges: exchanges.len() });
-        }
+        let lines = OffsetLines::between(at_most.collect(), at_least.collect(), span, MOST_DRIFT);
+        let uneven = ClockFitError::Uneven { exchanges: exchanges.len() };
+        let OffsetLines { at_from, at_to, .. } = lines.ok_or(uneven)?;
         Ok(Self { from_ns, to_ns, base_ns, at_from, at_to, is_exact: false })
     }
 
@@ -229,6 +274,7 @@ impl ClockFit {
 struct OffsetLimits {
     most: Vec<OffsetLimit>,
     least: Vec<OffsetLimit>,
+    most_slope: f64,
 }
 
 impl OffsetLimits {
@@ -239,8 +285,8 @@ impl OffsetLimits {
         for (place, one) in all().enumerate() {
             let through_two = all().skip(place + 1).filter(|other| other.at != one.at);
             let slopes = through_two.map(|other| one.slope_to(other));
-            for slope in slopes.chain([-MOST_DRIFT, MOST_DRIFT]) {
-                if slope.abs() <= MOST_DRIFT && self.allow(one, slope) {
+            for slope in slopes.chain([-self.most_slope, self.most_slope]) {
+                if slope.abs() <= self.most_slope && self.allow(one, slope) {
                     corner(one, slope);
                 }
             }

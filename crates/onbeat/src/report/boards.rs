@@ -126,7 +126,7 @@ fn clocks(account: &BoardAccount) -> String {
     let Some(clock) = &account.clock else {
         return format!("The clocks of the boards are not known to each other{unfitted}");
     };
-    let ClockAccount { fits, offset_ns, drift_ppm, least_bound_ns, most_bound_ns } = clock;
+    let ClockAccount { fits, offset_ns, drift_ppm, least_bound_ns, most_bound_ns, .. } = clock;
     let ahead = if *offset_ns < 0 { "behind" } else { "ahead" };
     format!(
         "Clocks: at the end the second board's was {} {ahead}, and {drift_ppm:+.2} ppm fast; {} fits of packets in both \

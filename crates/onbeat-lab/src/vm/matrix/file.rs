@@ -12,8 +12,8 @@ use serde::Deserialize;
 use crate::toml_file;
 
 use super::tuning::LabTuning;
-use crate::vm::Wiring;
 use super::{ClockChoice, KernelChoice, KernelOrigin, Matrix, MatrixError, NamedEntry};
+use crate::vm::Wiring;
 
 /// Largest number of experiments of a file.
 const MOST_EXPERIMENTS: usize = 10_000;

@@ -19,7 +19,7 @@ use crate::probe::ProbeError;
 use crate::probe::description::Companion;
 use crate::probe::ports::Generator;
 use crate::probe::ports::PortCompanion;
-use crate::record::{BoardAccount, ClockAccount, Note, Recorder, Series};
+use crate::record::{BoardAccount, ClockReading, Note, Recorder, Series};
 
 /// Exchanges of this time are fitted together.
 const FIT_NS: u64 = 1_000_000_000;
@@ -152,11 +152,14 @@ impl EdgeTripCompanion {
         let fit = fit.ok();
         let end_ns = exchanges.last().map_or(0, |exchange| exchange.returned_ns);
         match &fit {
-            Some(fit) => self.account.clock.get_or_insert_with(ClockAccount::default).add(
-                fit.offset_ns(end_ns),
-                fit.drift_ppm(),
-                fit.bound_ns(),
-            ),
+            Some(fit) => {
+                let reading = ClockReading {
+                    at_ns: end_ns,
+                    offset_ns: fit.offset_ns(end_ns),
+                    bound_ns: fit.bound_ns(),
+                };
+                self.account.clock.get_or_insert_default().add(reading, fit.drift_ppm());
+            }
             None => self.account.unfitted += edges.len() as u64,
         }
 
