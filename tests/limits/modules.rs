@@ -80,7 +80,7 @@ const ORDER: [(&str, &str); 22] = [
         "crates/onbeat-robot/src/probe/",
         "devices error event_channel bus prediction reaction chain sharing",
     ),
-    ("crates/onbeat-lab/src/joined/", "page exchange relation vcpu error spike session"),
+    ("crates/onbeat-lab/src/joined/", "page exchange relation vcpu error spike session pair"),
     ("crates/onbeat-c/src/", "last_error ring run_loop"),
     (
         "crates/onbeat-gateway/src/",

@@ -77,7 +77,7 @@ pub(crate) struct VirtualBoardOptions {
     /// The write, read-write and read-network-write tests of Mossige, Sampath and Rao (2007), with
     /// t_w, t_r and t_n. The boards are two network namespaces of one guest. Virtual time ranks
     /// software and kernels; it predicts no hardware.
-    #[arg(long = "virtual", conflicts_with_all = ["FILE", "periods", "unlimited", "cpu", "priority", "more"])]
+    #[arg(long = "virtual", conflicts_with_all = ["file", "periods", "unlimited", "cpu", "priority", "more"])]
     pub(crate) is_virtual: bool,
     /// Kernels: Debian packages with GPIO
     #[arg(

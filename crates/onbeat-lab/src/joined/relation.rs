@@ -3,10 +3,9 @@
 //! Each exchange says that the line passes between two points: at the guest's stamp, between the
 //! host's two readings. The lines that pass between all of them are the possible relations of the
 //! two clocks; how far they lie apart is the error bound. Nothing is assumed about the ways there
-//! and back. The lines themselves are found by [`onbeat::net::clock_fit`], which fits the clocks of two
-//! boards in the same way.
+//! and back. The lines themselves are found by [`onbeat::net::offset_lines`], as those of two boards are.
 
-use onbeat::net::clock_fit::{OffsetLimit, OffsetLines, OffsetRange};
+use onbeat::net::offset_lines::{OffsetLimit, OffsetLines, OffsetRange};
 use onbeat_rt::Instant;
 
 use super::exchange::PageExchange;
@@ -14,6 +13,7 @@ use super::exchange::PageExchange;
 /// Largest difference of the two clocks' rates that is looked for: 2,000 ppm, more than the
 /// kernel's own calibration of a time stamp counter is wrong by in an emulator.
 const MOST_SLOPE: f64 = 2e-3;
+
 /// No relation of the clocks fits the exchanges.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum NotRelated {

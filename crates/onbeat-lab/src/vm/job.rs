@@ -176,6 +176,11 @@ impl Job {
         job
     }
 
+    /// Has a command run before all others.
+    pub(crate) fn prepare<W: Into<String>>(&mut self, words: impl IntoIterator<Item = W>) {
+        self.commands.insert(0, words.into_iter().map(Into::into).collect());
+    }
+
     /// A job that runs `onbeat bench` with these arguments and sends its summary (the file
     /// `output`) and its run files.
     #[must_use]

@@ -11,6 +11,8 @@
 //!
 //! Absent on purpose: a servo. Neither clock is set or slewed.
 
+use super::offset_lines::{OffsetLimit, OffsetLines, OffsetRange};
+
 /// Largest difference of the rates of two clocks, in ns per ns: that of two crystals of 100 ppm,
 /// each slewed by up to 500 ppm (adjtimex(2)) in opposite directions.
 const MOST_DRIFT: f64 = 1.2e-3;
@@ -19,8 +21,6 @@ const MOST_DRIFT: f64 = 1.2e-3;
 const MOST_WANDER: f64 = 1e-6;
 /// Rounding of instants to nanoseconds and of `f64`.
 const ROUNDING_NS: f64 = 1.0;
-/// What a line may violate a limit by: less than the resolution of the limits.
-const TOLERANCE_NS: f64 = 1e-3;
 
 /// A packet and its answer: four instants by two clocks, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,95 +72,6 @@ pub struct ClockFit {
     at_to: OffsetRange,
     /// Whether both clocks are one.
     is_exact: bool,
-}
-
-/// The possible values of an offset in ns, or of a slope in ns per ns.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OffsetRange {
-    /// The lowest.
-    pub lowest: f64,
-    /// The highest.
-    pub highest: f64,
-}
-
-impl OffsetRange {
-    const NONE: Self = Self { lowest: f64::INFINITY, highest: f64::NEG_INFINITY };
-
-    const fn widen(&mut self, offset: f64) {
-        self.lowest = self.lowest.min(offset);
-        self.highest = self.highest.max(offset);
-    }
-
-    fn middle(self) -> f64 {
-        f64::midpoint(self.lowest, self.highest)
-    }
-}
-
-/// A limit of the offset of one clock from another.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OffsetLimit {
-    /// When, in ns from the beginning of the fit.
-    pub at: f64,
-    /// The offset, in ns from the caller's base.
-    pub offset: f64,
-}
-
-/// All straight lines of an offset over time that no limit contradicts.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OffsetLines {
-    /// Offsets at the beginning.
-    pub at_from: OffsetRange,
-    /// Offsets at the end.
-    pub at_to: OffsetRange,
-    /// Slopes.
-    pub slopes: OffsetRange,
-    /// One of them, amid the others.
-    pub amid: OffsetLine,
-}
-
-/// A straight line of an offset over time.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct OffsetLine {
-    /// Offset at the beginning, in ns from the caller's base.
-    pub offset: f64,
-    /// Slope, in ns per ns.
-    pub slope: f64,
-}
-
-impl OffsetLines {
-    /// Returns the lines over `span` ns that pass below each of `most` and above each of `least`, with
-    /// slopes of at most `most_slope`; none when there is no such line.
-    #[must_use]
-    pub fn between(
-        most: Vec<OffsetLimit>,
-        least: Vec<OffsetLimit>,
-        span: f64,
-        most_slope: f64,
-    ) -> Option<Self> {
-        let limits = OffsetLimits { most: hull(most, 1.0), least: hull(least, -1.0), most_slope };
-        let none = OffsetRange::NONE;
-        let amid = OffsetLine::default();
-        let mut lines = Self { at_from: none, at_to: none, slopes: none, amid };
-        let (mut corners, mut from_sum, mut slope_sum) = (0.0, 0.0, 0.0);
-        limits.for_each_corner(|through, slope| {
-            let at_from = through.offset - slope * through.at;
-            lines.at_from.widen(at_from);
-            lines.at_to.widen(at_from + slope * span);
-            lines.slopes.widen(slope);
-            corners += 1.0;
-            from_sum += at_from;
-            slope_sum += slope;
-        });
-        // Lines that no limit contradicts are a convex set, so that their mean is one of them.
-        lines.amid = OffsetLine { offset: from_sum / corners, slope: slope_sum / corners };
-        (corners > 0.0).then_some(lines)
-    }
-}
-
-impl OffsetLimit {
-    fn slope_to(self, other: Self) -> f64 {
-        (other.offset - self.offset) / (other.at - self.at)
-    }
 }
 
 impl ClockFit {
@@ -268,57 +179,6 @@ impl ClockFit {
         let span = (self.to_ns - self.from_ns) as f64;
         if span > 0.0 { (self.at_to.middle() - self.at_from.middle()) / span } else { 0.0 }
     }
-}
-
-/// Limits of a line, those alone that a line can touch.
-struct OffsetLimits {
-    most: Vec<OffsetLimit>,
-    least: Vec<OffsetLimit>,
-    most_slope: f64,
-}
-
-impl OffsetLimits {
-    /// Calls `corner` with each possible line that is at the end of what is possible: it touches two
-    /// limits, or one limit with the largest slope.
-    fn for_each_corner(&self, mut corner: impl FnMut(OffsetLimit, f64)) {
-        let all = || self.most.iter().chain(&self.least).copied();
-        for (place, one) in all().enumerate() {
-            let through_two = all().skip(place + 1).filter(|other| other.at != one.at);
-            let slopes = through_two.map(|other| one.slope_to(other));
-            for slope in slopes.chain([-self.most_slope, self.most_slope]) {
-                if slope.abs() <= self.most_slope && self.allow(one, slope) {
-                    corner(one, slope);
-                }
-            }
-        }
-    }
-
-    fn allow(&self, through: OffsetLimit, slope: f64) -> bool {
-        let above =
-            |limit: &OffsetLimit| through.offset + slope * (limit.at - through.at) - limit.offset;
-        self.most.iter().all(|limit| above(limit) <= TOLERANCE_NS)
-            && self.least.iter().all(|limit| above(limit) >= -TOLERANCE_NS)
-    }
-}
-
-/// Returns the corners of a convex hull's side: the lower one for `side` 1, the upper one for -1.
-fn hull(mut limits: Vec<OffsetLimit>, side: f64) -> Vec<OffsetLimit> {
-    limits.sort_by(|a, b| {
-        a.at.total_cmp(&b.at).then((side * a.offset).total_cmp(&(side * b.offset)))
-    });
-    let mut corners: Vec<OffsetLimit> = Vec::new();
-    for limit in limits {
-        if corners.last().is_some_and(|last| last.at == limit.at) {
-            continue;
-        }
-        while let [.., before, last] = corners[..]
-            && side * (before.slope_to(limit) - before.slope_to(last)) <= 0.0
-        {
-            corners.pop();
-        }
-        corners.push(limit);
-    }
-    corners
 }
 
 /// The difference of two instants of any clocks, as a signed number.
