@@ -114,7 +114,7 @@ pub(crate) struct NetLabOptions {
     /// Periods, a run each
     #[arg(long, default_value = "10ms,1ms", value_delimiter = ',', value_parser = time_ns, value_name = "LIST")]
     pub(crate) periods: Vec<u64>,
-    /// Measuring time of each run; 0: until Ctrl-C [default: 10s; --virtual: 2s]
+    /// Measuring time of each run; 0: until Ctrl-C [default: 10s; --virtual: 2.2s]
     #[arg(long = "for", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: Option<u64>,
     /// Leave links as fast as this machine copies packets

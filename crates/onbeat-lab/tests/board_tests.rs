@@ -21,9 +21,10 @@ use test_lab::{BUSYBOX, RT, TestLab, packages};
 
 /// Cloud kernels have no GPIO.
 const STOCK: &str = "linux-image-amd64";
-const LOADS: [&str; 5] = ["idle", "cpu=20%", "cpu=40%", "cpu=60%", "cpu=80%"];
-/// Edges that a test counts at least: a hundred of the input's second are warm-up.
-const LEAST_SAMPLES: u64 = 900;
+/// Of the five of the command, so that sixty guests become thirty-six.
+const LOADS: [&str; 3] = ["idle", "cpu=40%", "cpu=80%"];
+/// With fewer the 99th percentile has too few samples beyond it.
+const LEAST_SAMPLES: u64 = 1000;
 
 fn tested() -> BoardTests {
     let kernel = |name: &str, package: &str| TestedKernel {
@@ -33,7 +34,7 @@ fn tested() -> BoardTests {
     BoardTests {
         kernels: vec![kernel("rt", RT), kernel("stock", STOCK)],
         loads: LOADS.map(str::to_owned).to_vec(),
-        duration: Duration::from_secs(2),
+        duration: Duration::from_millis(2200),
     }
 }
 
@@ -108,13 +109,15 @@ fn the_three_tests_of_two_boards_give_the_same_figures_twice() {
         assert!(row.read_ns() > 0.0 && row.network_ns() > 0.0, "{name}: {row:?}");
     }
 
-    // What the paper found on a board: a load of the CPU changes none of the means by a tenth.
+    // What the paper found on a board: a load of the CPU changes nothing, here by less than a hundredth.
     for of_kernel in rows.chunks(tests.loads.len()) {
         for test in BoardTest::ALL {
-            let idle_ns = of_kernel[0].mean_ns(test);
+            let median_ns =
+                |row: &BoardTestRow| row.tests[test as usize].figures.median_ns.expect("samples");
+            let idle_ns = median_ns(&of_kernel[0]);
             for row in of_kernel {
-                let share = row.mean_ns(test) / idle_ns;
-                assert!((0.9..1.1).contains(&share), "{}: {share} {row:?}", test.name());
+                let change_ns = median_ns(row).abs_diff(idle_ns);
+                assert!(change_ns * 100 < idle_ns, "{}: {change_ns} ns {row:?}", test.name());
             }
         }
     }

@@ -24,7 +24,7 @@ use crate::cli_net::NetLabOptions;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, say};
 
-const USUAL_NS: u64 = 2_000_000_000;
+const USUAL_NS: u64 = 2_200_000_000;
 const USUAL_OUT: &str = "onbeat-lab/boards";
 /// What packages of kernels are named around what distinguishes them.
 const PACKAGE: (&str, &str) = ("linux-image-", "-amd64");
