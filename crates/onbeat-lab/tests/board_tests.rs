@@ -14,7 +14,7 @@ use onbeat_lab::net::board_tests::{
     BoardTest, BoardTestRow, BoardTests, TestedKernel, rows, tables,
 };
 use onbeat_lab::vm::{
-    BootImage, Initramfs, LabEvent, LabResults, Laboratory, Repetition, Virtual, Wiring,
+    BootImage, GuestWiring, Initramfs, LabEvent, LabResults, Laboratory, Repetition, Virtual,
 };
 
 use test_lab::{BUSYBOX, RT, TestLab, packages};
@@ -43,7 +43,7 @@ fn boot(lab: &TestLab, package: &str) -> BootImage {
     let mut initramfs = Initramfs::new(&kernel, Path::new(BUSYBOX)).expect("an initramfs");
     initramfs.program("bin/onbeat", &lab.onbeat).expect("a static onbeat");
     initramfs
-        .wire(Wiring::TwoBoards, &kernel, &lab.work, &packages(&lab.work))
+        .wire(GuestWiring::TwoBoards, &kernel, &lab.work, &packages(&lab.work))
         .expect("modules for two boards");
     initramfs.build(&lab.work).expect("an archive")
 }
@@ -58,7 +58,7 @@ fn conduct(lab: &TestLab, tests: &BoardTests, out: &Path) -> [LabResults<Virtual
             out: &out.join(test.name()),
             boots: boots.clone(),
             jobs: 2,
-            niceness: 19,
+            niceness: 0,
             repetition: Repetition::Compare { times: 1 },
         };
         let mut report = |event: LabEvent<'_>| {

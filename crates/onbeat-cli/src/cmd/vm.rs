@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use onbeat_lab::joined::JoinError;
 use onbeat_lab::vm::{
-    BootImage, CANARY_LIMIT, Initramfs, Kernel, MatrixError, PackageSource, Real, VmError, Wiring,
-    WorkDirectory, choose_accelerator,
+    BootImage, CANARY_LIMIT, GuestWiring, Initramfs, Kernel, MatrixError, PackageSource, Real,
+    VmError, WorkDirectory, choose_accelerator,
 };
 
 use super::{
@@ -98,7 +98,7 @@ impl Stock {
     }
 
     /// Returns the boot image of a kernel with onbeat in it, built on first use.
-    pub(super) fn boot(&self, kernel: &Kernel, wiring: Wiring) -> Result<BootImage, Failure> {
+    pub(super) fn boot(&self, kernel: &Kernel, wiring: GuestWiring) -> Result<BootImage, Failure> {
         let mut initramfs = self.initramfs(kernel)?;
         initramfs.wire(wiring, kernel, &self.work, &self.source)?;
         Ok(initramfs.build(&self.work)?)
@@ -114,7 +114,7 @@ impl Stock {
         for module in &options.module {
             initramfs.module(module);
         }
-        let wiring = if options.gpio { Wiring::Gpio } else { Wiring::None };
+        let wiring = if options.gpio { GuestWiring::Gpio } else { GuestWiring::None };
         initramfs.wire(wiring, kernel, &self.work, &self.source)?;
         Ok(initramfs.build(&self.work)?)
     }

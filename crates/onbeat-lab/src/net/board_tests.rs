@@ -264,7 +264,7 @@ fn mean_in_us(ns: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vm::Wiring;
+    use crate::vm::GuestWiring;
 
     #[test]
     fn the_three_tests_have_the_periods_and_delays_of_the_paper_and_boot_the_same_guests() {
@@ -275,7 +275,7 @@ mod tests {
         };
         for test in BoardTest::ALL {
             let matrix = tests.matrix(test).expect("a laboratory");
-            assert_eq!((matrix.wiring(), matrix.experiments().len()), (Wiring::TwoBoards, 2));
+            assert_eq!((matrix.wiring(), matrix.experiments().len()), (GuestWiring::TwoBoards, 2));
         }
         assert!(BoardTest::ReadNetworkWrite.measure().contains("--delay 200us"));
 

@@ -146,7 +146,7 @@ impl Job {
     }
 
     /// Starts a second board for a measurement `--via` it, with the priority that is among the
-    /// options of that measurement. The guest is wired for [`TwoBoards`](super::Wiring::TwoBoards).
+    /// options of that measurement. The guest is wired for [`TwoBoards`](super::GuestWiring::TwoBoards).
     pub fn second_board(&mut self, options: &[String]) {
         let priority = options.windows(2).find(|pair| pair[0] == "--priority");
         let mut words = vec!["sh", "-c", START_BOARD, "board"];

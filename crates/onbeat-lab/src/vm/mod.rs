@@ -3,7 +3,7 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`Kernel`] | kernels from Debian packages or files, unpacked once, with their modules in load order |
-//! | [`Initramfs`], [`Archive`], [`Wiring`] | what a guest boots into, with GPIO lines or a second board; the same content gives the same bytes |
+//! | [`Initramfs`], [`Archive`], [`GuestWiring`] | what a guest boots into, with GPIO lines or a second board; the same content gives the same bytes |
 //! | [`Guest`], [`RunningGuest`] | QEMU's command line from plain data; QEMU from its start to its end |
 //! | [`Job`], [`GuestResult`] | commands for a guest, and the files that it sends back |
 //! | [`Real`], [`Virtual`], [`Free`] | three clocks; [`GuestFigures`] of different clocks do not compile into one [`ClockTable`] |
@@ -71,5 +71,5 @@ pub use result::GuestResult;
 pub use threads::{
     HIGHEST_PRIORITY, PlaceError, QemuThread, ThreadPlan, VcpuPlace, place_threads, qemu_threads,
 };
-pub use wiring::Wiring;
+pub use wiring::GuestWiring;
 pub use work_directory::WorkDirectory;

@@ -9,7 +9,7 @@ const CABLES: &str = "veth";
 
 /// Lines and cables of a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wiring {
+pub enum GuestWiring {
     /// None.
     #[default]
     None,
@@ -27,15 +27,15 @@ impl Initramfs<'_> {
     /// As [`Kernel::gpio_wires`].
     pub fn wire(
         &mut self,
-        wiring: Wiring,
+        wiring: GuestWiring,
         kernel: &Kernel,
         work: &WorkDirectory,
         source: &PackageSource,
     ) -> Result<(), VmError> {
-        if wiring == Wiring::TwoBoards {
+        if wiring == GuestWiring::TwoBoards {
             self.module(CABLES);
         }
-        if wiring != Wiring::None {
+        if wiring != GuestWiring::None {
             self.foreign_module(kernel.gpio_wires(work, source)?);
         }
         Ok(())

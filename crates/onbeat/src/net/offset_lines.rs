@@ -65,7 +65,7 @@ pub struct OffsetLine {
 
 impl OffsetLines {
     /// Returns the lines over `span` ns that pass below each of `most` and above each of `least`, with
-    /// slopes of at most `most_slope`; none when there is no such line.
+    /// slopes of at most `most_slope`; none where every line contradicts a limit.
     #[must_use]
     pub fn between(
         most: Vec<OffsetLimit>,
@@ -77,18 +77,19 @@ impl OffsetLines {
         let none = OffsetRange::NONE;
         let amid = OffsetLine::default();
         let mut lines = Self { at_from: none, at_to: none, slopes: none, amid };
-        let (mut corners, mut from_sum, mut slope_sum) = (0.0, 0.0, 0.0);
+        let mut corners = 0.0;
         limits.for_each_corner(|through, slope| {
             let at_from = through.offset - slope * through.at;
             lines.at_from.widen(at_from);
             lines.at_to.widen(at_from + slope * span);
             lines.slopes.widen(slope);
             corners += 1.0;
-            from_sum += at_from;
-            slope_sum += slope;
+            lines.amid.offset += at_from;
+            lines.amid.slope += slope;
         });
         // Lines that no limit contradicts are a convex set, so that their mean is one of them.
-        lines.amid = OffsetLine { offset: from_sum / corners, slope: slope_sum / corners };
+        lines.amid.offset /= corners;
+        lines.amid.slope /= corners;
         (corners > 0.0).then_some(lines)
     }
 }

@@ -13,7 +13,7 @@ use crate::toml_file;
 
 use super::tuning::LabTuning;
 use super::{ClockChoice, KernelChoice, KernelOrigin, Matrix, MatrixError, NamedEntry};
-use crate::vm::Wiring;
+use crate::vm::GuestWiring;
 
 /// Largest number of experiments of a file.
 const MOST_EXPERIMENTS: usize = 10_000;
@@ -157,9 +157,9 @@ pub(super) fn parse(text: &str, directory: &Path) -> Result<Matrix, MatrixError>
         limit: Duration::from_secs(table.limit_s),
         measure,
         wiring: match (table.boards, table.gpio) {
-            (true, _) => Wiring::TwoBoards,
-            (false, true) => Wiring::Gpio,
-            (false, false) => Wiring::None,
+            (true, _) => GuestWiring::TwoBoards,
+            (false, true) => GuestWiring::Gpio,
+            (false, false) => GuestWiring::None,
         },
     };
 

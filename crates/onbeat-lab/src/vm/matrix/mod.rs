@@ -25,7 +25,7 @@ use tuning::LabTuning;
 
 use crate::toml_file::{self, TomlFileError};
 
-use super::{Job, Kernel, LatencyTest, PackageSource, VmError, Wiring, WorkDirectory};
+use super::{GuestWiring, Job, Kernel, LatencyTest, PackageSource, VmError, WorkDirectory};
 
 /// Delay of an experiment's start per seed, in microseconds. No usual period is a multiple of it,
 /// so seeds shift load and loop against each other.
@@ -212,7 +212,7 @@ pub struct Matrix {
     limit: Duration,
     /// The probe and its options.
     measure: Vec<String>,
-    wiring: Wiring,
+    wiring: GuestWiring,
 }
 
 impl Matrix {
@@ -240,7 +240,7 @@ impl Matrix {
 
     /// What its guests are wired with.
     #[must_use]
-    pub const fn wiring(&self) -> Wiring {
+    pub const fn wiring(&self) -> GuestWiring {
         self.wiring
     }
 
@@ -309,7 +309,7 @@ impl Matrix {
             job.apply_tuning(id, &["--period".to_owned(), period.clone()]);
         }
 
-        if self.wiring == Wiring::TwoBoards {
+        if self.wiring == GuestWiring::TwoBoards {
             job.second_board(&tuning.options);
         }
         job.command(["usleep".to_owned(), delay_us.to_string()]);
