@@ -9,7 +9,7 @@ BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help install vm-onbeat dist test-dist test-python test-interop load-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace fuzz inject-live causes worth outside test-view bench test build setup-bench setup-test lint format clippy doc packages unit build-tests loom viewer generated bless peers clean
+.PHONY: help install vm-onbeat dist test-dist test-python test-interop load-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-net test-vm-clocks fuzz inject-live causes worth outside test-view bench test build setup-bench setup-test lint format clippy doc packages unit build-tests loom viewer generated bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -146,6 +146,12 @@ test-vm-tune: vm-onbeat ## tunings in a PREEMPT_RT guest: applied, checked after
 
 test-vm-trace: vm-onbeat ## host and guest on one clock: a hog on the host is named by the guest's spikes (a minute, needs root)
 	$(call VM_TEST,--test joined_traces)
+
+test-vm-net: vm-onbeat ## two boards in virtual time: three tests and their load sweep, the same figures twice (three minutes)
+	$(call VM_TEST,--test board_tests)
+
+test-vm-clocks: vm-onbeat ## two boards in two guests whose clocks differ: the stated bound holds (a minute)
+	$(call VM_TEST,--test joined_boards)
 
 # Time for each fuzz target, in seconds.
 FUZZ_SECONDS ?= 20

@@ -85,7 +85,7 @@ const ORDER: [(&str, &str); 23] = [
         "error cycle_record sparse_counts cycle_window topology robot_facts view_request \
          browser_connection view_server",
     ),
-    ("crates/onbeat-lab/src/joined/", "page exchange relation vcpu error spike session"),
+    ("crates/onbeat-lab/src/joined/", "page exchange relation vcpu error spike session pair"),
     ("crates/onbeat-c/src/", "last_error ring run_loop"),
     (
         "crates/onbeat-gateway/src/",
@@ -95,8 +95,8 @@ const ORDER: [(&str, &str); 23] = [
     ("crates/onbeat-tune/src/capture/", "interrupts asked privacy"),
     (
         "crates/onbeat-cli/src/",
-        "units complete options probes cli_bus cli_files cli_measure cli_message cli_net cli_robot \
-         cli_segment cli_tune_measure cli_tune cli_vm_study cli_vm cli completion help_limits term state signals cmd",
+        "units complete options probes cli_bus cli_files cli_measure cli_message cli_robot \
+         cli_segment cli_tune_measure cli_tune cli_vm_study cli_vm cli_net cli completion help_limits term state signals cmd",
     ),
     (
         "crates/onbeat-cli/src/cmd/findings/",

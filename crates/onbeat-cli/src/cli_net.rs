@@ -3,12 +3,13 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use onbeat::net::address::AddressRange;
 use onbeat::net::boards::output_board::BOARD_PORT;
 use onbeat::net::device::{MOST_DEVICES, Silence};
 use onbeat::probe::ports::PortAddress;
 
+use crate::cli_vm::StockOptions;
 use crate::units::time_ns;
 
 const PLAN_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
@@ -31,7 +32,9 @@ const LAB_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat net lab robot.toml --periods 1ms --for 1m --cpu 1
       the network of robot.toml at its rates, measured and predicted
   sudo onbeat net lab -- --size 100 --receive spin --limit 500us
-      with options of `onbeat measure rtt`";
+      with options of `onbeat measure rtt`
+  onbeat net lab --virtual --download
+      two boards in guests in virtual time: write, read-write, read-network-write, with a rising load";
 
 const BOARD_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat net board --bind 0.0.0.0 --allow 192.168.7.0/24 --output gpio:gpiochip0/27
@@ -44,7 +47,7 @@ pub(crate) enum Net {
     /// Find what a network adds to a round trip, from its description
     #[command(before_help = PLAN_EXAMPLES)]
     Plan(PlanOptions),
-    /// Measure round trips in a network built from namespaces
+    /// Measure round trips in namespaces, or two boards in virtual time
     #[command(before_help = LAB_EXAMPLES)]
     Lab(NetLabOptions),
     /// Simulate devices that answer packets, until Ctrl-C
@@ -65,7 +68,42 @@ pub(crate) struct PlanOptions {
     pub(crate) json: bool,
 }
 
+/// Options of `onbeat net lab --virtual` alone.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Guests in virtual time")]
+pub(crate) struct VirtualBoardOptions {
+    /// Test two boards in guests in virtual time instead
+    ///
+    /// The write, read-write and read-network-write tests of Mossige, Sampath and Rao (2007), with
+    /// t_w, t_r and t_n. The boards are two network namespaces of one guest. Virtual time ranks
+    /// software and kernels; it predicts no hardware.
+    #[arg(long = "virtual", conflicts_with_all = ["file", "periods", "unlimited", "cpu", "priority", "more"])]
+    pub(crate) is_virtual: bool,
+    /// Kernels: Debian packages with GPIO
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "linux-image-rt-amd64,linux-image-amd64",
+        value_name = "LIST",
+        requires = "is_virtual"
+    )]
+    pub(crate) kernels: Vec<String>,
+    /// Loads of the guest, in turn
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "idle,cpu=20%,cpu=40%,cpu=60%,cpu=80%",
+        value_name = "LIST",
+        requires = "is_virtual"
+    )]
+    pub(crate) loads: Vec<String>,
+    /// Run every guest twice and compare the bytes
+    #[arg(long, requires = "is_virtual")]
+    pub(crate) verify: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("of-guests").args(["work", "packages", "download", "onbeat"]).multiple(true).requires("is_virtual"))]
 pub(crate) struct NetLabOptions {
     /// Description of the network [default: forty devices on one switch]
     ///
@@ -76,9 +114,9 @@ pub(crate) struct NetLabOptions {
     /// Periods, a run each
     #[arg(long, default_value = "10ms,1ms", value_delimiter = ',', value_parser = time_ns, value_name = "LIST")]
     pub(crate) periods: Vec<u64>,
-    /// Measuring time of each run; 0: until Ctrl-C
-    #[arg(long = "for", default_value = "10s", value_parser = time_ns, value_name = "TIME")]
-    pub(crate) duration: u64,
+    /// Measuring time of each run; 0: until Ctrl-C [default: 10s; --virtual: 2.2s]
+    #[arg(long = "for", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: Option<u64>,
     /// Leave links as fast as this machine copies packets
     #[arg(long)]
     pub(crate) unlimited: bool,
@@ -90,15 +128,19 @@ pub(crate) struct NetLabOptions {
     /// The devices then have 50, otherwise none.
     #[arg(long, default_value_t = 90, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=99))]
     pub(crate) priority: u32,
-    /// Directory for run directories and the link `latest`
-    #[arg(long, default_value = "onbeat-runs", value_name = "DIR")]
-    pub(crate) out: PathBuf,
+    /// Directory for results [default: onbeat-runs; --virtual: onbeat-lab/boards]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
     /// Print a JSON object for each run and nothing else
     #[arg(long)]
     pub(crate) json: bool,
     /// Options of `onbeat measure rtt`
     #[arg(last = true, value_name = "OPTION")]
     pub(crate) more: Vec<String>,
+    #[command(flatten)]
+    pub(crate) boards: VirtualBoardOptions,
+    #[command(flatten)]
+    pub(crate) stock: StockOptions,
 }
 
 #[derive(Debug, Args)]

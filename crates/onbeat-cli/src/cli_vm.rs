@@ -155,9 +155,9 @@ pub(crate) struct KernelOptions {
     /// Module to load before the job; repeatable
     #[arg(long, value_name = "NAME")]
     pub(crate) module: Vec<String>,
-    /// Add eight GPIO lines, wired in pairs
+    /// Add two chips of eight GPIO lines, wired in pairs
     ///
-    /// 0 to 1, 2 to 3, 4 to 5, 6 to 7, at /dev/gpiochip0 of the guest. The kernel module is built on
+    /// 0 to 1, 2 to 3, 4 to 5, 6 to 7, at /dev/gpiochip0 and /dev/gpiochip1 of the guest. The kernel module is built on
     /// first use, by make and gcc against the package linux-headers-RELEASE.
     #[arg(long)]
     pub(crate) gpio: bool,

@@ -53,6 +53,24 @@ fn can_build() -> bool {
     can
 }
 
+/// `PATH` with the `ptp4l` that scripts/setup.sh unpacks, for where it is not installed.
+fn path() -> std::ffi::OsString {
+    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/linuxptp/usr/sbin");
+    let own = std::env::var_os("PATH").unwrap_or_default();
+    let all = std::env::split_paths(&own).chain([unpacked]);
+    std::env::join_paths(all).expect("a path without colons")
+}
+
+/// Prints why, and returns false, where `ptp4l` cannot be run.
+fn has_ptp4l() -> bool {
+    let shown = Command::new("sh").args(["-c", "ptp4l -v"]).env("PATH", path()).output();
+    let has = shown.is_ok_and(|output| output.status.success());
+    if !has {
+        println!("skipped: no ptp4l; scripts/setup.sh test unpacks it from the package linuxptp");
+    }
+    has
+}
+
 /// Runs `onbeat measure` on the first board; returns what it printed.
 fn boards(out: &Path, transmitter: &str, words: &[&str]) -> Value {
     let output = out.join("output");
@@ -60,7 +78,7 @@ fn boards(out: &Path, transmitter: &str, words: &[&str]) -> Value {
     command.args(["--net", "sh", "-c", BOARDS, env!("CARGO_BIN_EXE_onbeat")]);
     command.arg(SHIFT_S.to_string()).args(words).args(["--json", "--no-causes", "--out"]).arg(out);
     command.env("ONBEAT_STATE_DIR", out.join("state")).env("OUTPUT", &output);
-    command.env("TRANSMITTER", transmitter);
+    command.env("TRANSMITTER", transmitter).env("PATH", path());
     let printed = std::fs::File::create(out.join("printed")).unwrap();
     let errors = std::fs::File::create(out.join("errors")).unwrap();
     command.stdin(Stdio::null()).stdout(printed).stderr(errors).process_group(0);
@@ -105,11 +123,7 @@ fn an_edge_passes_two_boards_whose_clocks_differ_by_a_day() {
 
 #[test]
 fn ptp4l_compares_the_clocks_beside_a_run_and_a_missing_transmitter_is_said() {
-    if !can_build() {
-        return;
-    }
-    if let Err(why) = Command::new("ptp4l").arg("-v").output() {
-        println!("skipped: ptp4l cannot be run ({why}); Debian package linuxptp");
+    if !can_build() || !has_ptp4l() {
         return;
     }
     for (transmitter, is_locked) in [("--ptp board", true), ("", false)] {
@@ -124,4 +138,49 @@ fn ptp4l_compares_the_clocks_beside_a_run_and_a_missing_transmitter_is_said() {
         let said = if is_locked { "neither clock was set" } else { "the clocks were not locked" };
         assert!(summary.to_string().contains(said), "{summary}");
     }
+}
+
+/// The mean of a series of the only cell, in nanoseconds.
+fn mean_ns(summary: &Value, series: &str) -> f64 {
+    let statistics = &summary["cells"][0]["series"][series];
+    statistics["mean_ns"].as_f64().unwrap_or_else(|| panic!("{series}: {summary}"))
+}
+
+#[test]
+fn the_three_tests_of_2007_run_beside_ptp4l_and_give_t_w_t_r_and_t_n() {
+    if !can_build() || !has_ptp4l() {
+        return;
+    }
+    let run = |words: &str| {
+        let out = tempfile::tempdir().unwrap();
+        let words: Vec<&str> = words.split(' ').collect();
+        boards(out.path(), "--ptp board", &words)
+    };
+    let write = run("write --period 500us --for 1s --priority 0");
+    let read_write = run("read-write --period 4ms --for 1s --priority 0");
+    let network =
+        run("chain --via udp:10.77.0.2:7471 --ptp first --period 4ms --count 250 --priority 0");
+
+    // t_rw without its delay is t_r + t_w of the same edges; t_rwn has t_n in addition.
+    let delay_ns = 200_000.0;
+    let write_ns = mean_ns(&write, "response_time");
+    let read_write_ns = mean_ns(&read_write, "read_write") - delay_ns;
+    let parts_ns = mean_ns(&read_write, "read_latency") + mean_ns(&read_write, "response_time");
+    let whole_ns = mean_ns(&network, "chain") - 2.0 * delay_ns;
+    println!("t_w {write_ns:.0} ns, t_rw {read_write_ns:.0} ns, t_rwn {whole_ns:.0} ns");
+    assert!((read_write_ns - parts_ns).abs() <= 0.01 * (read_write_ns + delay_ns), "{read_write}");
+
+    let account = &network["cells"][0]["boards"];
+    let ptp = &account["ptp"];
+    println!("{ptp}");
+    assert_eq!((account["lost"].as_u64(), account["returned"].as_u64()), (Some(0), Some(250)));
+    assert_eq!(ptp["is_locked"].as_bool(), Some(true), "{ptp}");
+    assert!(
+        ["UNCALIBRATED", "SLAVE"].contains(&ptp["state"].as_str().unwrap_or_default()),
+        "{ptp}"
+    );
+    // Both namespaces have one wall clock, so that every reading is ptp4l's own error: the way there
+    // and back is longer.
+    let number = |name: &str| ptp[name].as_u64().unwrap_or_else(|| panic!("{name}: {ptp}"));
+    assert!(number("readings") > 0 && number("path_delay_ns") > 0, "{ptp}");
 }

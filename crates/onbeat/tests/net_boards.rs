@@ -114,6 +114,7 @@ fn measure(board: SocketAddr, path: &Path) {
         delay_ns: DELAY_NS,
         count: EDGES,
         ptp: None,
+        one_clock: false,
     };
     let mut parts = boards::open(&mut setting, &route).expect("opened");
     let origin = Origin::now();

@@ -31,6 +31,7 @@ pub(crate) mod message;
 mod message_command;
 pub(crate) mod net;
 mod net_board;
+mod net_boards;
 mod net_lab;
 mod net_plan;
 mod open_probe;

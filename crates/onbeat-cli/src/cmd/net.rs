@@ -13,6 +13,7 @@ use onbeat::net::plan::NetPlanError;
 use onbeat::probe::Interruptions;
 use onbeat::thread::ThreadRequest;
 use onbeat_lab::net::NetworkLabError;
+use onbeat_lab::vm::MatrixError;
 
 use super::{ExitVerdict, Failure, check_cpu, net_board, net_lab, net_plan};
 use crate::cli_net::{Net, NetDeviceOptions};
@@ -35,6 +36,8 @@ pub(crate) enum NetFailure {
     Ptp(#[from] PtpError),
     #[error(transparent)]
     Lab(#[from] NetworkLabError),
+    #[error("--kernels or --loads: {0}")]
+    Matrix(Box<MatrixError>),
     #[error("behind the two dashes stand options of `onbeat measure rtt`: {0}")]
     Words(String),
 }

@@ -7,7 +7,7 @@ use onbeat::net::plan::Network;
 use onbeat_lab::net::{LinkRates, NetworkLab, forty_devices};
 
 use super::net::NetFailure;
-use super::{ExitVerdict, Failure, check_cpu, measure};
+use super::{ExitVerdict, Failure, check_cpu, measure, net_boards};
 use crate::cli_measure::Measure;
 use crate::cli_net::NetLabOptions;
 use crate::signals::{self, OnUsr1};
@@ -16,7 +16,14 @@ use crate::term::{Tone, advise, columns, put, wrapped};
 /// Real-time priority of the devices, where the loop has one.
 const DEVICE_PRIORITY: u32 = 50;
 
+/// Measuring time of a run.
+const USUAL_NS: u64 = 10_000_000_000;
+const USUAL_OUT: &str = "onbeat-runs";
+
 pub(super) fn run(options: &NetLabOptions) -> Result<ExitVerdict, Failure> {
+    if options.boards.is_virtual {
+        return net_boards::run(options);
+    }
     check_cpu(options.cpu)?;
     let network = match &options.file {
         Some(file) => Network::read(file)?,
@@ -96,9 +103,10 @@ fn words(
         option("to", addresses.join(","));
     }
     option("period", format!("{period_ns}ns"));
-    option("for", format!("{}ns", options.duration));
+    option("for", format!("{}ns", options.duration.unwrap_or(USUAL_NS)));
     option("priority", options.priority.to_string());
-    option("out", options.out.display().to_string());
+    let out = options.out.as_deref().unwrap_or(USUAL_OUT.as_ref());
+    option("out", out.display().to_string());
     if let Some(cpu) = options.cpu {
         option("cpu", cpu.to_string());
     }
@@ -128,7 +136,7 @@ fn measure_of(words: &[String]) -> Result<Option<Measure>, Failure> {
 }
 
 /// The verdict of several runs: FAIL if one failed, INCONCLUSIVE if one was.
-const fn worse(one: ExitVerdict, other: ExitVerdict) -> ExitVerdict {
+pub(super) const fn worse(one: ExitVerdict, other: ExitVerdict) -> ExitVerdict {
     match (one, other) {
         (ExitVerdict::Broken, _) | (_, ExitVerdict::Broken) => ExitVerdict::Broken,
         (ExitVerdict::CannotTell, _) | (_, ExitVerdict::CannotTell) => ExitVerdict::CannotTell,

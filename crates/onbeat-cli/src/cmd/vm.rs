@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use onbeat_lab::joined::JoinError;
 use onbeat_lab::vm::{
-    BootImage, CANARY_LIMIT, Initramfs, Kernel, MatrixError, PackageSource, Real, VmError,
-    WorkDirectory, choose_accelerator,
+    BootImage, CANARY_LIMIT, GuestWiring, Initramfs, Kernel, MatrixError, PackageSource, Real,
+    VmError, WorkDirectory, choose_accelerator,
 };
 
 use super::{
@@ -98,11 +98,9 @@ impl Stock {
     }
 
     /// Returns the boot image of a kernel with onbeat in it, built on first use.
-    pub(super) fn boot(&self, kernel: &Kernel, has_gpio: bool) -> Result<BootImage, Failure> {
+    pub(super) fn boot(&self, kernel: &Kernel, wiring: GuestWiring) -> Result<BootImage, Failure> {
         let mut initramfs = self.initramfs(kernel)?;
-        if has_gpio {
-            initramfs.foreign_module(kernel.gpio_wires(&self.work, &self.source)?);
-        }
+        initramfs.wire(wiring, kernel, &self.work, &self.source)?;
         Ok(initramfs.build(&self.work)?)
     }
 
@@ -116,9 +114,8 @@ impl Stock {
         for module in &options.module {
             initramfs.module(module);
         }
-        if options.gpio {
-            initramfs.foreign_module(kernel.gpio_wires(&self.work, &self.source)?);
-        }
+        let wiring = if options.gpio { GuestWiring::Gpio } else { GuestWiring::None };
+        initramfs.wire(wiring, kernel, &self.work, &self.source)?;
         Ok(initramfs.build(&self.work)?)
     }
 

@@ -80,7 +80,7 @@ pub(super) fn run(options: &VmLabOptions) -> Result<ExitVerdict, Failure> {
 /// The boot images of the kernels, in order.
 pub(super) fn boots(stock: &Stock, matrix: &Matrix) -> Result<Vec<BootImage>, Failure> {
     let boot = |kernel: &onbeat_lab::vm::KernelChoice| {
-        stock.boot(&kernel.open(&stock.work, &stock.source)?, matrix.has_gpio())
+        stock.boot(&kernel.open(&stock.work, &stock.source)?, matrix.wiring())
     };
     matrix.kernels().iter().map(boot).collect()
 }
@@ -102,13 +102,13 @@ fn jobs(options: &VmLabOptions, clock: ClockChoice) -> usize {
 
 /// A line of progress per guest.
 #[derive(Debug, Default)]
-struct LabLines {
+pub(super) struct LabLines {
     guests: usize,
     ended: usize,
 }
 
 impl LabLines {
-    fn show(&mut self, event: &LabEvent<'_>) {
+    pub(super) fn show(&mut self, event: &LabEvent<'_>) {
         let of = |cell: &LabCell, seed: u32| {
             let LabCell { kernel, command_line, tuning, load } = cell;
             format!("{kernel}, {command_line}, {tuning}, {load}, seed {seed}")
@@ -164,7 +164,7 @@ fn say_figures<C: Measures>(
     print_json(&object)
 }
 
-fn say_table(table: &Table) {
+pub(super) fn say_table(table: &Table) {
     if !table.rows.is_empty() {
         say(Tone::Plain, table.to_text(columns()).trim_end());
     }
@@ -188,7 +188,11 @@ fn cell_json<C: Measures>(series: Series, cell: &CellFigures<C>) -> Value {
 }
 
 /// Says what is missing, and returns the verdict.
-fn conclude<C: VmClock>(results: &LabResults<C>, out: &Path, stopped: bool) -> ExitVerdict {
+pub(super) fn conclude<C: VmClock>(
+    results: &LabResults<C>,
+    out: &Path,
+    stopped: bool,
+) -> ExitVerdict {
     let compared = results.compared;
     let differing = results.differing.len();
     if compared > 0 {

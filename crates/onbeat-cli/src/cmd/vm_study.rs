@@ -16,7 +16,7 @@ use onbeat_lab::study::{
     StudyFileError, StudyRequest, StudyResults, StudySide,
 };
 use onbeat_lab::vm::{
-    Accelerator, BootImage, CANARY_LIMIT, Free, Virtual, VmClock, choose_accelerator,
+    Accelerator, BootImage, CANARY_LIMIT, Free, GuestWiring, Virtual, VmClock, choose_accelerator,
 };
 use onbeat_tune::{HostFiles, LiveHost};
 
@@ -65,7 +65,7 @@ pub(super) fn run(options: &VmStudyOptions, stock: &StockOptions) -> Result<Exit
         module: Vec::new(),
         gpio: false,
     };
-    let boot = stock.boot(&stock.kernel(&words)?, false)?;
+    let boot = stock.boot(&stock.kernel(&words)?, GuestWiring::None)?;
 
     let out = options.out.clone().unwrap_or_else(|| default_out(options));
     let chosen = accelerator(&study, &stock, &boot, stop)?;

@@ -8,6 +8,7 @@
 //! | [`HostShare`] | whether the virtual CPU ran, was halted, or was kept off its CPU, and by whom |
 //! | [`JoinedSpike`] | a spike of the guest with both sides' causes |
 //! | [`GuestTrace`] | the whole, from a guest's description to a [`JoinedTrace`] |
+//! | [`GuestPair`] | two guests as two boards, each with a clock of its own, and both clocks on the host's |
 //!
 //! Nothing is assumed about the ways of an exchange. That the clocks are joined rightly is checked
 //! by events that no exchange was made of ([`EventCheck`]): a guest does nothing while its virtual
@@ -18,6 +19,7 @@
 mod error;
 mod exchange;
 mod page;
+mod pair;
 mod relation;
 mod session;
 mod spike;
@@ -25,6 +27,7 @@ mod vcpu;
 
 pub use error::JoinError;
 pub use exchange::{PageExchange, answer_exchanges};
+pub use pair::{CheckedReading, GuestPair, PairedClocks};
 pub use relation::{ClockRelation, HostInterval, NotRelated};
 pub use session::{EXCHANGES, GuestTrace, JoinedTrace, TraceStep, VcpuPin};
 pub use spike::{EventCheck, JoinedCause, JoinedSpike};

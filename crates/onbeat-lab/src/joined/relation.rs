@@ -3,9 +3,9 @@
 //! Each exchange says that the line passes between two points: at the guest's stamp, between the
 //! host's two readings. The lines that pass between all of them are the possible relations of the
 //! two clocks; how far they lie apart is the error bound. Nothing is assumed about the ways there
-//! and back. (The straight line by linear programming is that of Duda et al., 1987, "Estimating
-//! global time in distributed systems".)
+//! and back. The lines themselves are found by [`onbeat::net::offset_lines`], as those of two boards are.
 
+use onbeat::net::offset_lines::{OffsetLimit, OffsetLines, OffsetRange};
 use onbeat_rt::Instant;
 
 use super::exchange::PageExchange;
@@ -13,8 +13,6 @@ use super::exchange::PageExchange;
 /// Largest difference of the two clocks' rates that is looked for: 2,000 ppm, more than the
 /// kernel's own calibration of a time stamp counter is wrong by in an emulator.
 const MOST_SLOPE: f64 = 2e-3;
-/// Steps of a search over slopes: each leaves two thirds of the range.
-const STEPS: u32 = 120;
 
 /// No relation of the clocks fits the exchanges.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
@@ -27,13 +25,11 @@ pub enum NotRelated {
     },
     /// Every straight line contradicts an exchange.
     #[error(
-        "the guest's clock does not run evenly: every straight line is at least {by_ns:.0} ns outside of one of {exchanges} exchanges. Choose another clock source in the guest (clocksource=hpet)"
+        "the guest's clock does not run evenly: every straight line contradicts one of {exchanges} exchanges. Choose another clock source in the guest (clocksource=hpet)"
     )]
     NotCausal {
         /// Number of exchanges.
         exchanges: usize,
-        /// How far the best line is outside, in nanoseconds.
-        by_ns: f64,
     },
 }
 
@@ -46,86 +42,19 @@ pub struct HostInterval {
     pub latest: Instant,
 }
 
-/// Lower and upper bound of the offset at one instant of the guest, relative to the first exchange.
-#[derive(Clone, Copy, Debug)]
-struct OffsetBounds {
-    /// Nanoseconds since the first stamp.
-    x: f64,
-    lower: f64,
-    upper: f64,
-}
-
 /// The relation of a guest's clock to the host's.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockRelation {
     origin: Instant,
     base_ns: i128,
-    /// Offset at the origin and slope of a line that no exchange contradicts, far from both bounds.
-    middle: (f64, f64),
-    /// Smallest and largest possible slope.
-    slopes: (f64, f64),
-    /// At the first and at the last exchange.
-    ends: [OffsetBounds; 2],
+    /// Of the host's clock from the guest's, from the first stamp to the last.
+    lines: OffsetLines,
+    /// Nanoseconds between these.
+    span: f64,
     /// Number of exchanges.
     pub exchanges: usize,
     /// The shortest time from request to reply, in nanoseconds.
     pub least_delay_ns: u64,
-}
-
-/// The exchanges relative to the first one.
-struct ExchangeBounds {
-    points: Vec<OffsetBounds>,
-}
-
-impl ExchangeBounds {
-    /// The offsets at the origin that a slope leaves: nothing where the second is smaller.
-    fn at_slope(&self, slope: f64) -> (f64, f64) {
-        let mut most = (f64::NEG_INFINITY, f64::INFINITY);
-        for point in &self.points {
-            most.0 = most.0.max(point.lower - slope * point.x);
-            most.1 = most.1.min(point.upper - slope * point.x);
-        }
-        most
-    }
-
-    fn room(&self, slope: f64) -> f64 {
-        let (lower, upper) = self.at_slope(slope);
-        upper - lower
-    }
-
-    /// The last slope with room, from `inside` towards `outside`.
-    fn edge(&self, mut inside: f64, mut outside: f64) -> f64 {
-        for _ in 0..STEPS {
-            let between = f64::midpoint(inside, outside);
-            if self.room(between) >= 0.0 {
-                inside = between;
-            } else {
-                outside = between;
-            }
-        }
-        inside
-    }
-
-    /// The bounds of all possible lines at `x`.
-    fn at(&self, x: f64, (least, most): (f64, f64)) -> OffsetBounds {
-        let lower = |slope: f64| -(self.at_slope(slope).0 + slope * x);
-        let upper = |slope: f64| self.at_slope(slope).1 + slope * x;
-        let lowest = lower(peak(&lower, least, most));
-        OffsetBounds { x, lower: -lowest, upper: upper(peak(&upper, least, most)) }
-    }
-}
-
-/// Where a concave function is largest.
-fn peak(function: &dyn Fn(f64) -> f64, mut least: f64, mut most: f64) -> f64 {
-    for _ in 0..STEPS {
-        let third = (most - least) / 3.0;
-        if function(least + third) < function(most - third) {
-            least += third;
-        } else {
-            most -= third;
-        }
-    }
-    f64::midpoint(least, most)
 }
 
 fn difference(host: Instant, guest: Instant) -> i128 {
@@ -142,29 +71,20 @@ impl ClockRelation {
             return Err(NotRelated::TooFew { exchanges: exchanges.len() });
         };
         let base_ns = difference(first.sent, first.stamp);
-        let relative = |host, stamp| (difference(host, stamp) - base_ns) as f64;
-        let x = |stamp: Instant| stamp.ns_since(first.stamp) as f64;
-        let bounds = |one: &PageExchange| OffsetBounds {
-            x: x(one.stamp),
-            lower: relative(one.sent, one.stamp),
-            upper: relative(one.received, one.stamp),
+        let limit = |host: Instant, stamp: Instant| OffsetLimit {
+            at: stamp.ns_since(first.stamp) as f64,
+            offset: (difference(host, stamp) - base_ns) as f64,
         };
-        let all = ExchangeBounds { points: exchanges.iter().map(bounds).collect() };
+        let least = exchanges.iter().map(|one| limit(one.sent, one.stamp)).collect();
+        let most = exchanges.iter().map(|one| limit(one.received, one.stamp)).collect();
 
-        let best = peak(&|slope| all.room(slope), -MOST_SLOPE, MOST_SLOPE);
-        let room = all.room(best);
-        if room < 0.0 {
-            return Err(NotRelated::NotCausal { exchanges: exchanges.len(), by_ns: -room / 2.0 });
-        }
-
-        let slopes = (all.edge(best, -MOST_SLOPE), all.edge(best, MOST_SLOPE));
-        let (lower, upper) = all.at_slope(best);
+        let span = last.stamp.ns_since(first.stamp) as f64;
+        let lines = OffsetLines::between(most, least, span, MOST_SLOPE);
         Ok(Self {
             origin: first.stamp,
             base_ns,
-            middle: (f64::midpoint(lower, upper), best),
-            slopes,
-            ends: [all.at(0.0, slopes), all.at(x(last.stamp), slopes)],
+            lines: lines.ok_or(NotRelated::NotCausal { exchanges: exchanges.len() })?,
+            span,
             exchanges: exchanges.len(),
             least_delay_ns: exchanges.iter().map(PageExchange::delay_ns).min().unwrap_or_default(),
         })
@@ -183,8 +103,8 @@ impl ClockRelation {
     /// contradicts.
     #[must_use]
     pub fn to_host(&self, guest: Instant) -> Instant {
-        let (offset, slope) = self.middle;
-        self.on_host(guest, offset + slope * self.x(guest))
+        let line = self.lines.amid;
+        self.on_host(guest, line.offset + line.slope * self.x(guest))
     }
 
     /// Returns all instants of the host's clock that an instant of the guest's may be. Between the
@@ -192,17 +112,16 @@ impl ClockRelation {
     #[must_use]
     pub fn interval(&self, guest: Instant) -> HostInterval {
         let x = self.x(guest);
-        let [first, last] = self.ends;
-        let (lower, upper) = if x < first.x {
-            let before = first.x - x;
-            (first.lower - self.slopes.1 * before, first.upper - self.slopes.0 * before)
-        } else if x > last.x {
-            let after = x - last.x;
-            (last.lower + self.slopes.0 * after, last.upper + self.slopes.1 * after)
+        let OffsetLines { at_from, at_to, slopes, .. } = self.lines;
+        let (lower, upper) = if x < 0.0 {
+            (at_from.lowest + slopes.highest * x, at_from.highest + slopes.lowest * x)
+        } else if x > self.span {
+            let after = x - self.span;
+            (at_to.lowest + slopes.lowest * after, at_to.highest + slopes.highest * after)
         } else {
-            let share = if last.x > first.x { (x - first.x) / (last.x - first.x) } else { 0.0 };
+            let share = if self.span > 0.0 { x / self.span } else { 0.0 };
             let between = |a: f64, b: f64| a + (b - a) * share;
-            (between(first.lower, last.lower), between(first.upper, last.upper))
+            (between(at_from.lowest, at_to.lowest), between(at_from.highest, at_to.highest))
         };
         HostInterval {
             earliest: self.on_host(guest, lower.floor()),
@@ -214,20 +133,20 @@ impl ClockRelation {
     /// nanoseconds: the error bound of the relation.
     #[must_use]
     pub fn width_ns(&self) -> u64 {
-        let width = |end: &OffsetBounds| (end.upper.ceil() - end.lower.floor()).max(0.0) as u64;
-        self.ends.iter().map(width).max().unwrap_or_default()
+        let width = |end: OffsetRange| (end.highest.ceil() - end.lowest.floor()).max(0.0) as u64;
+        width(self.lines.at_from).max(width(self.lines.at_to))
     }
 
     /// Returns the offset at the first exchange, in nanoseconds: what is added to the guest's clock.
     #[must_use]
     pub const fn offset_ns(&self) -> i128 {
-        self.base_ns + self.middle.0 as i128
+        self.base_ns + self.lines.amid.offset as i128
     }
 
     /// Returns how much faster the host's clock runs than the guest's, in parts per million.
     #[must_use]
     pub fn drift_ppm(&self) -> f64 {
-        self.middle.1 * 1e6
+        self.lines.amid.slope * 1e6
     }
 
     /// Returns the number of exchanges whose stamp, on the host's clock, is not between the host's

@@ -22,9 +22,9 @@ use crate::vm::{
 };
 
 /// The shared page in the guest's directory, which is QEMU's working directory.
-const PAGE: &str = "clock";
+pub(super) const PAGE: &str = "clock";
 /// The words of `onbeat` that answer exchanges in the guest.
-const ANSWERING: [&str; 3] = ["vm", "answer", "--clock"];
+pub(super) const ANSWERING: [&str; 3] = ["vm", "answer", "--clock"];
 /// Exchanges before and after the measurement, unless others are asked for.
 pub const EXCHANGES: u64 = 1_000;
 /// Kernel buffer per CPU, in KiB, and what of it is kept here: some minutes of a busy host.
@@ -236,7 +236,7 @@ impl<C: VmClock> JoinedTrace<C> {
 }
 
 /// QEMU's arguments for the shared page.
-fn page_arguments() -> Vec<String> {
+pub(super) fn page_arguments() -> Vec<String> {
     let line = format!(
         "-object memory-backend-file,id=clock,mem-path={PAGE},size=4096,share=on -device ivshmem-plain,memdev=clock"
     );

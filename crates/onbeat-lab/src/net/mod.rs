@@ -27,7 +27,9 @@
 //! | `netlink` | requests to the kernel, without a process for each |
 //! | `namespace` | a namespace that only descriptors keep |
 //! | `lab` | the laboratory, and its devices' thread |
+//! | [`board_tests`] | the three tests of Mossige, Sampath and Rao (2007) in guests in virtual time |
 
+pub mod board_tests;
 mod cabling;
 mod error;
 mod lab;

@@ -134,6 +134,6 @@ impl<C: Measures> fmt::Display for ClockTable<C> {
 }
 
 /// Microseconds with one decimal place; a dash without a figure.
-pub(super) fn in_us(ns: Option<u64>) -> String {
+pub(crate) fn in_us(ns: Option<u64>) -> String {
     ns.map_or("-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1000.0))
 }

@@ -69,6 +69,22 @@ pub(super) const JOB_FILE_LENGTH: usize = 4096;
 /// Where runs are recorded in the guest; the last part of it begins the paths of results.
 const RUNS: &str = "/tmp/runs";
 
+/// Where the second board of a guest takes edges up, as `--via` names it.
+pub(crate) const SECOND_BOARD: &str = "udp:10.77.0.2:7471";
+/// Starts it in a network namespace of its own, at the other end of a virtual cable, with the options
+/// `$@`. Its output is the first line of the second GPIO chip.
+const START_BOARD: &str = r#"export OPTIONS="$*"
+echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6
+ip link add board1 type veth || exit
+unshare --net sh -c '
+    until ip link show veth0 > /dev/null 2>&1; do usleep 1000; done
+    ip link set lo up
+    ip address add 10.77.0.2/24 dev veth0
+    ip link set veth0 up
+    exec onbeat net board $OPTIONS --bind 10.77.0.2 --allow 10.77.0.0/24 --output gpio:gpiochip1/0' > /dev/null &
+until [ "$(readlink /proc/$!/ns/net)" != "$(readlink /proc/$$/ns/net)" ]; do usleep 1000; done
+ip link set veth0 netns $! && ip address add 10.77.0.1/24 dev board1 && ip link set board1 up"#;
+
 /// Applies the tuning `$1` with the options behind it; what `tune apply` has printed is sent.
 const APPLY: &str = r#"sent="/out/tune-apply-$1.json"
 onbeat tune apply "$@" --yes --json > "$sent" || exit
@@ -129,6 +145,15 @@ impl Job {
         self.command(words);
     }
 
+    /// Starts a second board for a measurement `--via` it, with the priority that is among the
+    /// options of that measurement. The guest is wired for [`TwoBoards`](super::GuestWiring::TwoBoards).
+    pub fn second_board(&mut self, options: &[String]) {
+        let priority = options.windows(2).find(|pair| pair[0] == "--priority");
+        let mut words = vec!["sh", "-c", START_BOARD, "board"];
+        words.extend(priority.into_iter().flatten().map(String::as_str));
+        self.command(words);
+    }
+
     /// A job that runs `onbeat` with these words, a measurement or a bench, and sends its summary
     /// (the file `output`) and its run files.
     #[must_use]
@@ -149,6 +174,11 @@ impl Job {
         job.commands.insert(0, command().collect());
         job.command(command());
         job
+    }
+
+    /// Has a command run before all others.
+    pub(crate) fn prepare<W: Into<String>>(&mut self, words: impl IntoIterator<Item = W>) {
+        self.commands.insert(0, words.into_iter().map(Into::into).collect());
     }
 
     /// A job that runs `onbeat bench` with these arguments and sends its summary (the file

@@ -3,7 +3,7 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`Kernel`] | kernels from Debian packages or files, unpacked once, with their modules in load order |
-//! | [`Initramfs`], [`Archive`] | what a guest boots into; the same content gives the same bytes |
+//! | [`Initramfs`], [`Archive`], [`GuestWiring`] | what a guest boots into, with GPIO lines or a second board; the same content gives the same bytes |
 //! | [`Guest`], [`RunningGuest`] | QEMU's command line from plain data; QEMU from its start to its end |
 //! | [`Job`], [`GuestResult`] | commands for a guest, and the files that it sends back |
 //! | [`Real`], [`Virtual`], [`Free`] | three clocks; [`GuestFigures`] of different clocks do not compile into one [`ClockTable`] |
@@ -39,16 +39,19 @@ mod replay;
 mod result;
 mod snapshot;
 mod threads;
+mod wiring;
 pub(crate) mod work_directory;
 
 pub use accelerator::{Accelerator, CANARY_LIMIT, KvmRefusal, choose_accelerator, open_kvm};
 pub use archive::Archive;
 pub use clock::{Free, Measures, Real, Virtual, VmClock};
 pub use error::VmError;
+pub(crate) use figures::in_us;
 pub use figures::{ClockTable, GuestFigures};
 pub use frame::{FrameError, GuestFile};
 pub use guest::{Guest, RunningGuest};
 pub use initramfs::{BootImage, Initramfs};
+pub(crate) use job::SECOND_BOARD;
 pub use job::{Job, LatencyTest};
 pub use kernel::{
     ImageError, Kernel, KernelState, ListedKernel, Module, ModuleError, PackageSource,
@@ -68,4 +71,5 @@ pub use result::GuestResult;
 pub use threads::{
     HIGHEST_PRIORITY, PlaceError, QemuThread, ThreadPlan, VcpuPlace, place_threads, qemu_threads,
 };
+pub use wiring::GuestWiring;
 pub use work_directory::WorkDirectory;

@@ -73,6 +73,15 @@ const PTP: ProbeOption = ProbeOption {
     kind: OptionKind::Name,
 };
 
+const ONE_CLOCK: ProbeOption = ProbeOption {
+    name: "one-clock",
+    help: "With --via, both boards read one clock: it is not fitted\n\
+           For a board in another network namespace of this machine. A board with another clock is noticed, and \
+           its edges have no one-way figures.",
+    default: None,
+    kind: OptionKind::Switch,
+};
+
 /// The chain probe.
 pub const CHAIN: Description = Description {
     name: "chain",
@@ -97,6 +106,7 @@ pub const CHAIN: Description = Description {
         DELAY,
         VIA,
         PTP,
+        ONE_CLOCK,
         WITH,
         bus::DEVICES,
         bus::EXCHANGE,
@@ -110,7 +120,12 @@ pub const CHAIN: Description = Description {
         if let Some(via) = given.place(VIA.name) {
             return open_boards(setting, given, via);
         }
-        let options = [(INPUT.name, "--input"), (STIMULUS.name, "--stimulus"), (PTP.name, "--ptp")];
+        let options = [
+            (INPUT.name, "--input"),
+            (STIMULUS.name, "--stimulus"),
+            (PTP.name, "--ptp"),
+            (ONE_CLOCK.name, "--one-clock"),
+        ];
         for (name, option) in options {
             if given.has(name) {
                 let why = "commands come from a thread of onbeat's own; edges are for --via";
@@ -178,6 +193,7 @@ fn open_boards(
         delay_ns: given.time_ns(DELAY.name),
         count: given.count(COUNT.name),
         ptp: given.name(PTP.name),
+        one_clock: given.has(ONE_CLOCK.name),
     };
     boards::open(setting, &route)
 }

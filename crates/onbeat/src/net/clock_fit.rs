@@ -11,6 +11,8 @@
 //!
 //! Absent on purpose: a servo. Neither clock is set or slewed.
 
+use super::offset_lines::{OffsetLimit, OffsetLines, OffsetRange};
+
 /// Largest difference of the rates of two clocks, in ns per ns: that of two crystals of 100 ppm,
 /// each slewed by up to 500 ppm (adjtimex(2)) in opposite directions.
 const MOST_DRIFT: f64 = 1.2e-3;
@@ -19,8 +21,6 @@ const MOST_DRIFT: f64 = 1.2e-3;
 const MOST_WANDER: f64 = 1e-6;
 /// Rounding of instants to nanoseconds and of `f64`.
 const ROUNDING_NS: f64 = 1.0;
-/// What a line may violate a limit by: less than the resolution of the limits.
-const TOLERANCE_NS: f64 = 1e-3;
 
 /// A packet and its answer: four instants by two clocks, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,16 @@ pub enum ClockFitError {
         /// Number of exchanges.
         exchanges: usize,
     },
+    /// Two clocks that were said to be one differ.
+    #[error(
+        "{contradicted} of {exchanges} packets arrived before they were sent: the other board has a clock of its own"
+    )]
+    NotOneClock {
+        /// Exchanges whose instants are not in order.
+        contradicted: usize,
+        /// Number of exchanges.
+        exchanges: usize,
+    },
 }
 
 /// The other clock by this board's, from the first to the last instant of some exchanges.
@@ -60,39 +70,8 @@ pub struct ClockFit {
     base_ns: i64,
     at_from: OffsetRange,
     at_to: OffsetRange,
-}
-
-/// The possible offsets at an instant, in ns from the base.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct OffsetRange {
-    lowest: f64,
-    highest: f64,
-}
-
-impl OffsetRange {
-    const NONE: Self = Self { lowest: f64::INFINITY, highest: f64::NEG_INFINITY };
-
-    const fn widen(&mut self, offset: f64) {
-        self.lowest = self.lowest.min(offset);
-        self.highest = self.highest.max(offset);
-    }
-
-    fn middle(self) -> f64 {
-        f64::midpoint(self.lowest, self.highest)
-    }
-}
-
-/// A limit of the offset: own time since the first exchange, and offset from the base, in ns.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct OffsetLimit {
-    at: f64,
-    offset: f64,
-}
-
-impl OffsetLimit {
-    fn slope_to(self, other: Self) -> f64 {
-        (other.offset - self.offset) / (other.at - self.at)
-    }
+    /// Whether both clocks are one.
+    is_exact: bool,
 }
 
 impl ClockFit {
@@ -123,22 +102,42 @@ impl ClockFit {
         };
         let at_most = exchanges.iter().map(|one| limit(one.sent_ns, one.received_ns));
         let at_least = exchanges.iter().map(|one| limit(one.returned_ns, one.answered_ns));
-        let limits = OffsetLimits {
-            most: hull(at_most.collect(), 1.0),
-            least: hull(at_least.collect(), -1.0),
-        };
-
         let span = (to_ns - from_ns) as f64;
-        let mut at_from = OffsetRange::NONE;
-        let mut at_to = OffsetRange::NONE;
-        limits.for_each_corner(|through, slope| {
-            at_from.widen(through.offset - slope * through.at);
-            at_to.widen(through.offset + slope * (span - through.at));
-        });
-        if at_from.lowest > at_from.highest {
-            return Err(ClockFitError::Uneven { exchanges: exchanges.len() });
+        let lines = OffsetLines::between(at_most.collect(), at_least.collect(), span, MOST_DRIFT);
+        let uneven = ClockFitError::Uneven { exchanges: exchanges.len() };
+        let OffsetLines { at_from, at_to, .. } = lines.ok_or(uneven)?;
+        Ok(Self { from_ns, to_ns, base_ns, at_from, at_to, is_exact: false })
+    }
+
+    /// Returns the fit of a clock that is this board's own: offset and bound are 0.
+    ///
+    /// # Errors
+    /// [`ClockFitError::Empty`], and [`ClockFitError::NotOneClock`] when instants of an exchange are not
+    /// in order.
+    pub fn of_one_clock(exchanges: &[Exchange]) -> Result<Self, ClockFitError> {
+        let first = exchanges.first().ok_or(ClockFitError::Empty)?;
+        let is_in_order = |one: &&Exchange| {
+            one.sent_ns <= one.received_ns
+                && one.received_ns <= one.answered_ns
+                && one.answered_ns <= one.returned_ns
+        };
+        let ordered = exchanges.iter().filter(is_in_order).count();
+        if ordered < exchanges.len() {
+            return Err(ClockFitError::NotOneClock {
+                contradicted: exchanges.len() - ordered,
+                exchanges: exchanges.len(),
+            });
         }
-        Ok(Self { from_ns, to_ns, base_ns, at_from, at_to })
+        let to_ns = exchanges.iter().map(|one| one.returned_ns).max().unwrap_or(first.returned_ns);
+        let none = OffsetRange { lowest: 0.0, highest: 0.0 };
+        Ok(Self {
+            from_ns: first.sent_ns,
+            to_ns,
+            base_ns: 0,
+            at_from: none,
+            at_to: none,
+            is_exact: true,
+        })
     }
 
     /// Returns how far the other clock is ahead of this board's, at an instant of this board's.
@@ -153,6 +152,9 @@ impl ClockFit {
     /// exchange, in ns: half of what is possible, and 1 ppm of the time for a rate that changes.
     #[must_use]
     pub fn bound_ns(&self) -> u64 {
+        if self.is_exact {
+            return 0;
+        }
         let half = |range: OffsetRange| (range.highest - range.lowest) / 2.0;
         let wander = MOST_WANDER * (self.to_ns - self.from_ns) as f64;
         (half(self.at_from).max(half(self.at_to)) + wander + ROUNDING_NS).ceil() as u64
@@ -177,56 +179,6 @@ impl ClockFit {
         let span = (self.to_ns - self.from_ns) as f64;
         if span > 0.0 { (self.at_to.middle() - self.at_from.middle()) / span } else { 0.0 }
     }
-}
-
-/// Limits of a line, those alone that a line can touch.
-struct OffsetLimits {
-    most: Vec<OffsetLimit>,
-    least: Vec<OffsetLimit>,
-}
-
-impl OffsetLimits {
-    /// Calls `corner` with each possible line that is at the end of what is possible: it touches two
-    /// limits, or one limit with the largest slope.
-    fn for_each_corner(&self, mut corner: impl FnMut(OffsetLimit, f64)) {
-        let all = || self.most.iter().chain(&self.least).copied();
-        for (place, one) in all().enumerate() {
-            let through_two = all().skip(place + 1).filter(|other| other.at != one.at);
-            let slopes = through_two.map(|other| one.slope_to(other));
-            for slope in slopes.chain([-MOST_DRIFT, MOST_DRIFT]) {
-                if slope.abs() <= MOST_DRIFT && self.allow(one, slope) {
-                    corner(one, slope);
-                }
-            }
-        }
-    }
-
-    fn allow(&self, through: OffsetLimit, slope: f64) -> bool {
-        let above =
-            |limit: &OffsetLimit| through.offset + slope * (limit.at - through.at) - limit.offset;
-        self.most.iter().all(|limit| above(limit) <= TOLERANCE_NS)
-            && self.least.iter().all(|limit| above(limit) >= -TOLERANCE_NS)
-    }
-}
-
-/// Returns the corners of a convex hull's side: the lower one for `side` 1, the upper one for -1.
-fn hull(mut limits: Vec<OffsetLimit>, side: f64) -> Vec<OffsetLimit> {
-    limits.sort_by(|a, b| {
-        a.at.total_cmp(&b.at).then((side * a.offset).total_cmp(&(side * b.offset)))
-    });
-    let mut corners: Vec<OffsetLimit> = Vec::new();
-    for limit in limits {
-        if corners.last().is_some_and(|last| last.at == limit.at) {
-            continue;
-        }
-        while let [.., before, last] = corners[..]
-            && side * (before.slope_to(limit) - before.slope_to(last)) <= 0.0
-        {
-            corners.pop();
-        }
-        corners.push(limit);
-    }
-    corners
 }
 
 /// The difference of two instants of any clocks, as a signed number.
@@ -304,6 +256,18 @@ mod tests {
         }
         assert_eq!(ClockFit::from_exchanges(&all), Err(ClockFitError::Uneven { exchanges: 500 }));
         assert_eq!(ClockFit::from_exchanges(&[]), Err(ClockFitError::Empty));
+    }
+
+    #[test]
+    fn a_clock_of_its_own_is_not_taken_for_one_clock() {
+        let own = exchanges(0, 0.0, 400_000, 9);
+        let fit = ClockFit::of_one_clock(&own).expect("one clock");
+        assert_eq!((fit.bound_ns(), fit.offset_ns(own[7].sent_ns)), (0, 0));
+        assert_eq!(fit.own_ns(own[7].received_ns), own[7].received_ns);
+
+        let ahead = exchanges(500_000, 0.0, 400_000, 9);
+        let refused = ClockFit::of_one_clock(&ahead).expect_err("another clock");
+        assert!(matches!(refused, ClockFitError::NotOneClock { contradicted: 1.., .. }));
     }
 
     #[test]

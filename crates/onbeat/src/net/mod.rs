@@ -32,6 +32,7 @@ pub mod boards;
 pub mod clock_fit;
 pub mod device;
 pub mod io_board;
+pub mod offset_lines;
 pub mod packet;
 pub mod plan;
 pub mod rtt;

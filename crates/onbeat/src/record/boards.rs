@@ -1,6 +1,8 @@
 //! The account of two boards: what became of the edges between them, and how well their clocks are
 //! known.
 
+use std::collections::VecDeque;
+
 use serde::{Deserialize, Serialize};
 
 /// The edges of a run that pass a second board; a later note of the same process replaces it.
@@ -27,6 +29,9 @@ pub struct BoardAccount {
     pub delay_ns: u64,
     /// What an edge without a report counts as, in nanoseconds.
     pub lost_after_ns: u64,
+    /// Whether both boards were to read one clock, so that none was fitted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_one_clock: bool,
     /// Its clock; absent before the first fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockAccount>,
@@ -71,18 +76,39 @@ pub struct ClockAccount {
     pub least_bound_ns: u64,
     /// Largest of the bounds.
     pub most_bound_ns: u64,
+    /// The latest fits, at most [`ClockAccount::MOST_RECENT`], oldest first.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub recent: VecDeque<ClockReading>,
+}
+
+/// A fit of the second board's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockReading {
+    /// The instant by the first board's monotonic clock, in nanoseconds: the end of the fit.
+    pub at_ns: u64,
+    /// How far the second clock was ahead then, in nanoseconds.
+    pub offset_ns: i64,
+    /// What that is wrong by at most, in nanoseconds.
+    pub bound_ns: u64,
 }
 
 impl ClockAccount {
+    /// Fits that are kept one by one: those of the last half minute.
+    pub const MOST_RECENT: usize = 32;
+
     /// Adds a fit to those counted so far.
-    pub fn add(&mut self, offset_ns: i64, drift_ppm: f64, bound_ns: u64) {
+    pub fn add(&mut self, reading: ClockReading, drift_ppm: f64) {
+        let ClockReading { offset_ns, bound_ns, .. } = reading;
         let least_ns = if self.fits == 0 { bound_ns } else { self.least_bound_ns.min(bound_ns) };
-        *self = Self {
-            fits: self.fits + 1,
-            offset_ns,
-            drift_ppm,
-            least_bound_ns: least_ns,
-            most_bound_ns: self.most_bound_ns.max(bound_ns),
-        };
+        self.fits += 1;
+        self.offset_ns = offset_ns;
+        self.drift_ppm = drift_ppm;
+        self.least_bound_ns = least_ns;
+        self.most_bound_ns = self.most_bound_ns.max(bound_ns);
+
+        if self.recent.len() == Self::MOST_RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(reading);
     }
 }

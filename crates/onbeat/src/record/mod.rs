@@ -51,7 +51,7 @@ mod window;
 mod words;
 mod writer_lock;
 
-pub use boards::{BoardAccount, ClockAccount, PtpAccount};
+pub use boards::{BoardAccount, ClockAccount, ClockReading, PtpAccount};
 pub use distribution::Distribution;
 pub use events::{EventNote, EventsLeftOut, MOST_OF_A_KIND};
 pub use exclusion::{Exclusion, ExclusionNote, Surrounding};

@@ -115,15 +115,18 @@ fn clocks(account: &BoardAccount) -> String {
     let unfitted = match account.unfitted {
         0 => String::new(),
         n => format!(
-            "; {} edges have no one-way figures, because a clock was set or changed its rate: each counts until its report was \
-             back",
+            "; {} edges have no one-way figures, because a clock was set, changed its rate, or is not the one it was said \
+             to be: each counts until its report was back",
             count(n)
         ),
     };
+    if account.is_one_clock {
+        return format!("Clocks: both boards read one clock{unfitted}");
+    }
     let Some(clock) = &account.clock else {
         return format!("The clocks of the boards are not known to each other{unfitted}");
     };
-    let ClockAccount { fits, offset_ns, drift_ppm, least_bound_ns, most_bound_ns } = clock;
+    let ClockAccount { fits, offset_ns, drift_ppm, least_bound_ns, most_bound_ns, .. } = clock;
     let ahead = if *offset_ns < 0 { "behind" } else { "ahead" };
     format!(
         "Clocks: at the end the second board's was {} {ahead}, and {drift_ppm:+.2} ppm fast; {} fits of packets in both \

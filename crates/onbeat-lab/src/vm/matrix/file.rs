@@ -13,6 +13,7 @@ use crate::toml_file;
 
 use super::tuning::LabTuning;
 use super::{ClockChoice, KernelChoice, KernelOrigin, Matrix, MatrixError, NamedEntry};
+use crate::vm::GuestWiring;
 
 /// Largest number of experiments of a file.
 const MOST_EXPERIMENTS: usize = 10_000;
@@ -34,6 +35,7 @@ struct LabTable {
     causes: bool,
     measure: String,
     gpio: bool,
+    boards: bool,
     kernels: Vec<KernelEntry>,
     command_lines: Vec<CommandLineEntry>,
     tunings: Vec<String>,
@@ -53,6 +55,7 @@ impl Default for LabTable {
             causes: false,
             measure: "latency".to_owned(),
             gpio: false,
+            boards: false,
             kernels: Vec::new(),
             command_lines: vec![CommandLineEntry::Named {
                 name: "default".to_owned(),
@@ -153,7 +156,11 @@ pub(super) fn parse(text: &str, directory: &Path) -> Result<Matrix, MatrixError>
         memory_mib: table.memory_mib,
         limit: Duration::from_secs(table.limit_s),
         measure,
-        gpio: table.gpio,
+        wiring: match (table.boards, table.gpio) {
+            (true, _) => GuestWiring::TwoBoards,
+            (false, true) => GuestWiring::Gpio,
+            (false, false) => GuestWiring::None,
+        },
     };
 
     match matrix.experiment_count() {

@@ -25,7 +25,7 @@ use tuning::LabTuning;
 
 use crate::toml_file::{self, TomlFileError};
 
-use super::{Job, Kernel, LatencyTest, PackageSource, VmError, WorkDirectory};
+use super::{GuestWiring, Job, Kernel, LatencyTest, PackageSource, VmError, WorkDirectory};
 
 /// Delay of an experiment's start per seed, in microseconds. No usual period is a multiple of it,
 /// so seeds shift load and loop against each other.
@@ -212,7 +212,7 @@ pub struct Matrix {
     limit: Duration,
     /// The probe and its options.
     measure: Vec<String>,
-    gpio: bool,
+    wiring: GuestWiring,
 }
 
 impl Matrix {
@@ -238,10 +238,10 @@ impl Matrix {
         self.clock
     }
 
-    /// Whether its guests have GPIO lines: see [`Kernel::gpio_wires`].
+    /// What its guests are wired with.
     #[must_use]
-    pub const fn has_gpio(&self) -> bool {
-        self.gpio
+    pub const fn wiring(&self) -> GuestWiring {
+        self.wiring
     }
 
     /// Its kernels, in the order of the file.
@@ -309,6 +309,9 @@ impl Matrix {
             job.apply_tuning(id, &["--period".to_owned(), period.clone()]);
         }
 
+        if self.wiring == GuestWiring::TwoBoards {
+            job.second_board(&tuning.options);
+        }
         job.command(["usleep".to_owned(), delay_us.to_string()]);
         let (probe, options) = self.measure.split_first().map_or_else(
             || ("latency".to_owned(), Vec::new()),

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use onbeat::record::{Distribution, Moments, RunFile, Series};
+use onbeat::record::{BoardAccount, Distribution, Moments, RunFile, Series};
 use serde::{Deserialize, Serialize};
 
 use super::{Experiment, LabCell};
@@ -42,6 +42,14 @@ pub struct StoredExperiment {
 }
 
 impl StoredExperiment {
+    /// The account of the edges that its measurement sent to a second board, if there was one.
+    ///
+    /// # Errors
+    /// When a stored run file cannot be read.
+    pub fn boards(&self) -> Result<Option<BoardAccount>, VmError> {
+        Ok(self.runs().next().transpose()?.and_then(|run| run.boards))
+    }
+
     fn runs(&self) -> impl Iterator<Item = Result<RunFile, VmError>> {
         self.run_files.iter().map(|path| {
             let path = self.directory.join(path);

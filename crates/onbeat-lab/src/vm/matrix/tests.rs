@@ -74,7 +74,7 @@ fn another_probe_is_measured_with_its_options() {
     let text = "kernels = [\"k\"]\ngpio = true\n\
                 measure = \"write --output gpio:gpiochip0/0\"\nperiod_us = 500";
     let matrix = matrix(text).expect("a file");
-    assert!(matrix.has_gpio());
+    assert_eq!(matrix.wiring(), GuestWiring::Gpio);
     let script = matrix.job(&matrix.experiments()[0]).script();
     assert!(script.contains("'onbeat' 'measure' 'write' '--json'"), "{script}");
     assert!(script.contains("'--output' 'gpio:gpiochip0/0' '--priority' '98'"), "{script}");
@@ -135,4 +135,22 @@ fn what_a_file_gets_wrong_is_named_with_its_place() {
     assert!(refused("kernels = [3]").contains("a kernel is the name of a package"));
     assert!(refused("kernels = [\"k\"]\nloads = [\"idel\"]").contains("unknown load \"idel\""));
     assert!(refused("kernels = [\"k\"]\ntunings = [\"X\"]").contains("`X` is not a valid tuning"));
+}
+
+#[test]
+fn a_second_board_is_started_before_the_measurement_with_its_priority() {
+    let text = "kernels = [\"k\"]\nboards = true\ntunings = [\"none\", \"PM\"]\n\
+                measure = \"chain --via udp:10.77.0.2:7471 --one-clock\"";
+    let matrix = matrix(text).expect("a file");
+    assert_eq!(matrix.wiring(), GuestWiring::TwoBoards);
+    for (experiment, priority) in matrix.experiments().iter().zip(["0", "98"]) {
+        let script = matrix.job(experiment).script();
+        let (board, measured) = script.split_once("'usleep'").expect("a delay");
+        assert!(board.contains("onbeat net board $OPTIONS --bind 10.77.0.2"), "{script}");
+        assert!(
+            board.ends_with(&format!("'board' '--priority' '{priority}' || return\n")),
+            "{script}"
+        );
+        assert!(measured.contains("'chain'") && measured.contains("'--one-clock'"), "{script}");
+    }
 }

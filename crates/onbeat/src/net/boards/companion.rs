@@ -19,7 +19,7 @@ use crate::probe::ProbeError;
 use crate::probe::description::Companion;
 use crate::probe::ports::Generator;
 use crate::probe::ports::PortCompanion;
-use crate::record::{BoardAccount, ClockAccount, Note, Recorder, Series};
+use crate::record::{BoardAccount, ClockReading, Note, Recorder, Series};
 
 /// Exchanges of this time are fitted together.
 const FIT_NS: u64 = 1_000_000_000;
@@ -45,6 +45,8 @@ pub(super) struct EdgeTripCompanion {
     /// Not fitted yet.
     pub(super) waiting: Vec<ReturnedEdge>,
     pub(super) account: BoardAccount,
+    /// Whether both boards read one clock.
+    pub(super) one_clock: bool,
     pub(super) ptp_interface: Option<String>,
     pub(super) ptp: Option<PtpMonitor>,
     /// Makes the edges, where they do not come from outside.
@@ -75,6 +77,7 @@ impl EdgeTripCompanion {
             taken: TakenReports::default(),
             waiting: Vec::new(),
             account,
+            one_clock: false,
             ptp_interface: None,
             ptp: None,
             source: PortCompanion::default(),
@@ -141,14 +144,22 @@ impl EdgeTripCompanion {
     fn fit(&mut self, recorder: &mut Recorder) {
         let edges = std::mem::take(&mut self.waiting);
         let exchanges: Vec<Exchange> = edges.iter().map(|edge| edge.exchange).collect();
-        let fit = ClockFit::from_exchanges(&exchanges).ok();
+        let fit = if self.one_clock {
+            ClockFit::of_one_clock(&exchanges)
+        } else {
+            ClockFit::from_exchanges(&exchanges)
+        };
+        let fit = fit.ok();
         let end_ns = exchanges.last().map_or(0, |exchange| exchange.returned_ns);
         match &fit {
-            Some(fit) => self.account.clock.get_or_insert_with(ClockAccount::default).add(
-                fit.offset_ns(end_ns),
-                fit.drift_ppm(),
-                fit.bound_ns(),
-            ),
+            Some(fit) => {
+                let reading = ClockReading {
+                    at_ns: end_ns,
+                    offset_ns: fit.offset_ns(end_ns),
+                    bound_ns: fit.bound_ns(),
+                };
+                self.account.clock.get_or_insert_default().add(reading, fit.drift_ppm());
+            }
             None => self.account.unfitted += edges.len() as u64,
         }
 
@@ -232,6 +243,7 @@ impl Companion for EdgeTripCompanion {
             self.fit(recorder);
         }
         self.give_up(recorder);
+        self.account.is_one_clock = self.one_clock;
         self.account.ptp = self.ptp.as_ref().map(PtpMonitor::account);
         // A file that cannot be written ends the run by itself.
         let _ = recorder.write_out();

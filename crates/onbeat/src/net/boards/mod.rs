@@ -92,6 +92,8 @@ pub struct EdgeRoute<'p> {
     pub count: u64,
     /// Network interface on which `ptp4l` reads the clocks; `None` for none.
     pub ptp: Option<&'p str>,
+    /// Whether the second board reads this machine's clock, so that nothing is fitted.
+    pub one_clock: bool,
 }
 
 /// Prepares the first board.
@@ -131,6 +133,7 @@ pub fn open(setting: &mut Setting, route: &EdgeRoute<'_>) -> Result<Parts, Probe
     let companion = EdgeTripCompanion {
         fifo,
         ptp_interface,
+        one_clock: route.one_clock,
         ..EdgeTripCompanion::new(cold_socket, board, trip, sent)
     };
 
