@@ -60,10 +60,13 @@ pub(crate) enum Judgement {
 /// After a kernel section the scheduler may let the thread continue if the loop is an ordinary one
 /// too: then the loop is preempted, and the cause must name the system call in which the wake-up
 /// found the thread.
+///
+/// The thread of a network card's interrupt runs the softirq of received packets.
 const fn also(fault: Fault) -> &'static [CauseKind] {
     match fault {
         Fault::IpiStorm => &[CauseKind::LateTimer, CauseKind::InterruptsOff],
         Fault::KernelSection | Fault::SpinLockSection => &[CauseKind::Preempted],
+        Fault::ThreadedInterrupt => &[CauseKind::Softirq],
         _ => &[],
     }
 }
@@ -88,7 +91,7 @@ pub(crate) fn is_interrupt_thread(culprit: &onbeat::cause::Culprit) -> bool {
 const fn made_by(fault: Fault) -> &'static [&'static str] {
     match fault {
         // A packet on the loopback.
-        Fault::SoftirqFlood | Fault::SlowSoftirq => &["NET_RX"],
+        Fault::SoftirqFlood | Fault::SlowSoftirq | Fault::ThreadedInterrupt => &["NET_RX"],
         // Many timerfds that expire together.
         Fault::InterruptLoad => &["timer timerfd_tmrproc"],
         // Requests of another CPU to run a function, to one CPU or to several.

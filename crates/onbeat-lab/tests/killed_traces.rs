@@ -26,7 +26,7 @@ const SEED: u64 = 15;
 
 /// What a trace may leave on the host.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Left {
+struct HostLeftovers {
     guests: Vec<PathBuf>,
     processes: Vec<u32>,
     instances: Vec<String>,
@@ -34,12 +34,12 @@ struct Left {
     mounts: Vec<String>,
 }
 
-struct Traced<'l> {
+struct TraceBench<'l> {
     lab: &'l TestLab,
     state: tempfile::TempDir,
 }
 
-impl Traced<'_> {
+impl TraceBench<'_> {
     fn onbeat(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.lab.onbeat);
         command.args(words).env("ONBEAT_STATE_DIR", self.state.path());
@@ -64,13 +64,13 @@ impl Traced<'_> {
     }
 
     /// What is left of a process of onbeat that has ended.
-    fn left_by(&self, pid: u32) -> Left {
+    fn left_by(&self, pid: u32) -> HostLeftovers {
         let guests = fs::canonicalize(self.lab.work.path()).expect("a path").join("guests");
         let processes = fs::read_dir("/proc").expect("processes").flatten();
         let runs_there = processes.filter(|process| {
             fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(&guests))
         });
-        Left {
+        HostLeftovers {
             processes: runs_there
                 .filter_map(|one| one.file_name().to_str()?.parse().ok())
                 .collect(),
@@ -121,8 +121,8 @@ fn a_killed_trace_leaves_nothing_after_the_next_start() {
         return;
     }
 
-    let traced = Traced { lab: &lab, state: tempfile::tempdir().expect("a directory") };
-    let before = Left { mounts: mounts(), ..Left::default() };
+    let traced = TraceBench { lab: &lab, state: tempfile::tempdir().expect("a directory") };
+    let before = HostLeftovers { mounts: mounts(), ..HostLeftovers::default() };
     let since = Instant::now();
     let whole_trace = traced.trace().spawn().expect("a trace");
     let pid = whole_trace.id();

@@ -135,17 +135,17 @@ impl Disturb for InterruptThread {
 
     fn disturb(&mut self, _: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord> {
         let path = self.path.as_ref()?;
+        let before = run_time_ns(path.receiver.tid);
         if busy_until(aim.wake_up.minus_ns(AHEAD_NS)) >= aim.wake_up {
             return None;
         }
 
-        let before = run_time_ns(path.receiver.tid);
         let timer = DisturbanceTimer::begin();
         path.sender.send(&path.frame);
         let (at, ns) = timer.end(self.calibrated_ns);
         let took_ns = run_time_ns(path.receiver.tid).saturating_sub(before);
-        // Nothing was received, or it was received elsewhere.
-        (took_ns > 0).then_some(DisturbanceRecord {
+        // Otherwise nothing was received, or it was received elsewhere.
+        (took_ns > 0 && at < aim.wake_up).then_some(DisturbanceRecord {
             at,
             ns,
             figures: [path.sockets.len() as u64, 1],
