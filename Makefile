@@ -9,7 +9,7 @@ BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help install vm-onbeat dist test-dist test-python test-interop load-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-net test-vm-clocks fuzz inject-live causes worth outside test-view bench test build setup-bench setup-test lint format clippy doc packages unit build-tests loom viewer generated bless peers clean
+.PHONY: help install vm-onbeat dist test-dist test-python test-interop load-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-net test-vm-clocks causes-vm fuzz inject-live causes worth outside test-view bench test build setup-bench setup-test lint format clippy doc packages unit build-tests loom viewer generated bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -115,6 +115,18 @@ inject-live: ## every fault of the injector takes place as logged (needs a quiet
 causes: build ## plants each cause and prints the reported one (needs a quiet machine)
 	$(CARGO) bench --locked -p onbeat-cli --bench causes -- $(ARGS)
 
+# The benchmark as a static program, which the guest runs; its crate does not build the rest of onbeat.
+CAUSES_IN_GUEST = --class rt --require 95 --longer 5 --count 12 $(ARGS)
+
+causes-vm: ## the same in a PREEMPT_RT guest in virtual time, twice the same, at least 95 % right (ten minutes)
+	@sh scripts/setup.sh kernels
+	mkdir -p target/vm
+	$(CARGO) rustc --release --locked -p onbeat --bench causes --message-format=json-render-diagnostics -- -C target-feature=+crt-static | \
+	sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | xargs strip -o target/vm/causes
+	ONBEAT=$(abspath target/vm/causes) ONBEAT_CAUSES=$(abspath target/vm/causes) ONBEAT_CAUSES_ARGS="$(CAUSES_IN_GUEST)" \
+	ONBEAT_VM_WORK=$(abspath target/vm) ONBEAT_VM_DOWNLOAD=1 \
+	$(CARGO) test --locked -p onbeat-lab --test planted_causes -- --nocapture
+
 worth: build ## what four settings of a loop are worth here, and a placebo (needs a quiet machine, ten minutes)
 	python3 tests/worth/run.py --onbeat $(ONBEAT) $(ARGS)
 
@@ -144,8 +156,8 @@ test-vm-repeat: vm-onbeat ## forty guests beside a loaded host: the same bytes (
 test-vm-tune: vm-onbeat ## tunings in a PREEMPT_RT guest: applied, checked after a reboot, undone (five minutes)
 	$(call VM_TEST,--test tuned_guests)
 
-test-vm-trace: vm-onbeat ## host and guest on one clock: a hog on the host is named by the guest's spikes (a minute, needs root)
-	$(call VM_TEST,--test joined_traces)
+test-vm-trace: vm-onbeat ## host and guest on one clock: a hog on the host is named, a killed trace leaves nothing (needs root)
+	$(call VM_TEST,--test joined_traces --test killed_traces)
 
 test-vm-net: vm-onbeat ## two boards in virtual time: three tests and their load sweep, the same figures twice (three minutes)
 	$(call VM_TEST,--test board_tests)

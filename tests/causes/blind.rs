@@ -124,7 +124,7 @@ impl Results {
         self.learn(condition, cpu)?;
         let every_ns = fault.least_every_ns().max(100 * MS);
         let asked = Disturbance { fault, every_ns, for_ns: dose_ns, count, placebo: false };
-        let planted = in_a_thread(&condition.setting(cpu, Phase::At(phase_ns)), &asked)?;
+        let planted = in_a_thread(&condition.setting(fault, cpu, Phase::At(phase_ns)), &asked)?;
         let ordinary = self.ordinary.get(&(condition, cpu)).cloned().unwrap_or_default();
         let (planted, missed, named) = match planted {
             Planted::Not(reason) => (0, 0, format!("not possible here: {reason}")),
@@ -162,7 +162,8 @@ impl Results {
         let fault = Fault::OwnOverrun;
         let asked =
             Disturbance { fault, every_ns: 50 * MS, for_ns: MS, count: PLACEBOS, placebo: true };
-        if let Planted::Done(done) = in_a_thread(&condition.setting(cpu, Phase::AvoidTick), &asked)?
+        if let Planted::Done(done) =
+            in_a_thread(&condition.setting(fault, cpu, Phase::AvoidTick), &asked)?
         {
             self.ordinary.insert((condition, cpu), ordinary(&done.felt));
         }
@@ -222,6 +223,8 @@ pub(crate) fn check() {
         count: 1,
         details: false,
         blind: None,
+        require: None,
+        longer: 1,
     };
 
     let of = |seed| draws(seed, 500, &[0, 1], &asked);

@@ -12,6 +12,9 @@ use onbeat_rt::cycle::Phase;
 
 use crate::{Failure, MS};
 
+/// Priority of a loop that threads of interrupts preempt.
+const BELOW_INTERRUPTS: u32 = 40;
+
 /// The scheduling class of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
@@ -105,14 +108,47 @@ impl Condition {
         }
     }
 
+    /// Returns the reason why a fault cannot be planted in a guest in virtual time; `None` if it can.
+    pub(crate) const fn unfit_in_virtual_time(fault: Fault) -> Option<&'static str> {
+        match fault {
+            Fault::RtThrottling | Fault::FairServer => Some(
+                "in virtual time a program of the class SCHED_IDLE always wants the CPU, so that the fair server's time does \
+                 not end with the injection",
+            ),
+            Fault::CgroupFreezer => Some(
+                "in virtual time the state of a cgroup is read too slowly to know when the loop was frozen",
+            ),
+            _ => None,
+        }
+    }
+
+    /// Returns the reason why a fault does not make a loop late on a kernel with PREEMPT_RT; `None`
+    /// if it does.
+    pub(crate) const fn harmless_with_preempt_rt(self, fault: Fault) -> Option<&'static str> {
+        match (fault, self.class) {
+            (Fault::SoftirqFlood | Fault::SlowSoftirq, Class::RealTime) => {
+                Some("with PREEMPT_RT softirqs run in threads, which a real-time loop preempts")
+            }
+            (Fault::InterruptLoad, _) => {
+                Some("with PREEMPT_RT timers of timerfds expire in a thread, not in the interrupt")
+            }
+            (Fault::KernelSection | Fault::SpinLockSection, Class::RealTime) => Some(
+                "with PREEMPT_RT a real-time loop preempts system calls, also under spin locks",
+            ),
+            _ => None,
+        }
+    }
+
     pub(crate) fn words(self) -> String {
         format!("{}, {}", self.class.words(), self.load.words())
     }
 
-    /// Returns the loop of `onbeat measure timer`, on one CPU.
-    pub(crate) fn setting(self, cpu: u32, phase: Phase) -> Setting {
+    /// Returns the loop of `onbeat measure timer`, on one CPU. Threads of interrupts have the
+    /// priority 50, so they disturb a loop below it.
+    pub(crate) fn setting(self, fault: Fault, cpu: u32, phase: Phase) -> Setting {
+        let below_interrupts = (fault == Fault::ThreadedInterrupt).then_some(BELOW_INTERRUPTS);
         let thread = ThreadRequest {
-            fifo: self.class.fifo(),
+            fifo: self.class.fifo().map(|fifo| below_interrupts.unwrap_or(fifo)),
             cpu: Some(cpu),
             lock_memory: true,
             dma_latency_us: None,
@@ -153,7 +189,7 @@ impl BackgroundLoad {
             return Ok(Self(None));
         }
 
-        let mut carrier = Command::new(env!("CARGO_BIN_EXE_onbeat"));
+        let mut carrier = Command::new(option_env!("CARGO_BIN_EXE_onbeat").unwrap_or("onbeat"));
         carrier.args(["load", "--supervised", load.words()]);
         let running = RunningLoad::start(carrier)?;
         // Its parts start one after the other.

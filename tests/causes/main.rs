@@ -7,6 +7,12 @@
 //! the same with placebos, and prints Markdown. `--details` adds the explanation of every injection
 //! that was named differently.
 //!
+//! `--longer N` makes injections that the loop makes itself N times as long, for processors on which
+//! the injector's own work in the loop takes as much longer.
+//!
+//! `--require PERCENT` fails if fewer of the judged injections are named rightly, or if a placebo is
+//! named as the fault: `make causes-vm` asks for that in a guest in virtual time.
+//!
 //! `--blind SEED [--spikes N]` draws fault, dose, phase, CPU, class of the loop and load at random
 //! instead.
 //!
@@ -27,10 +33,12 @@ use std::time::{Duration, Instant as Wall};
 
 use condition::{Background, BackgroundLoad, Class, Condition};
 use onbeat::host::{Host, online_cpus};
-use onbeat::inject::Fault;
+use onbeat::inject::{Fault, FaultOrigin};
 use onbeat::load::RunningError;
 use onbeat::probe::disturbed::DisturbError;
+use planted::Row;
 use steal::StealCounter;
+use tally::Tally;
 
 const MS: u64 = 1_000_000;
 /// Injections of each fault in each condition, and with `--quick`.
@@ -49,6 +57,10 @@ struct Arguments {
     count: usize,
     details: bool,
     blind: Option<(u64, usize)>,
+    /// Least share of the judged injections that must be named rightly, in percent.
+    require: Option<u64>,
+    /// Factor of the usual lengths of faults in the loop.
+    longer: u64,
 }
 
 fn main() -> ExitCode {
@@ -89,6 +101,8 @@ fn asked(words: &[String]) -> Result<Arguments, Failure> {
         count: COUNT,
         details: false,
         blind: None,
+        require: None,
+        longer: 1,
     };
 
     let (mut seed, mut spikes) = (None, SPIKES);
@@ -102,6 +116,8 @@ fn asked(words: &[String]) -> Result<Arguments, Failure> {
             "--bench" => {}
             "--quick" => asked.count = QUICK,
             "--details" => asked.details = true,
+            "--longer" => asked.longer = number(value()?)?.max(1),
+            "--require" => asked.require = Some(number(value()?)?.min(100)),
             "--count" => asked.count = number(value()?)?.max(1) as usize,
             "--class" => asked.classes = vec![Class::from_word(value()?)?],
             "--load" => asked.loads = vec![Background::from_word(value()?)?],
@@ -141,6 +157,10 @@ enum Failure {
     Load(#[from] RunningError),
     #[error("this process may not run on any CPU")]
     NoCpu,
+    #[error("{right} of {judged} are named rightly, which is less than {required} %")]
+    TooFew { right: usize, judged: usize, required: u64 },
+    #[error("{named} of {placebos} placebos are named as the fault that was not planted")]
+    Placebos { named: usize, placebos: usize },
     #[error("a thread of the benchmark panicked")]
     Panicked,
 }
@@ -183,9 +203,14 @@ fn table(asked: &Arguments) -> Result<(), Failure> {
         for class in &asked.classes {
             let condition = Condition { class: *class, load: *load };
             for fault in &asked.faults {
-                let mut row = planted::plant(*fault, condition, cpu, asked.count, false)?;
-                let mut placebo =
-                    planted::plant(*fault, condition, cpu, asked.count.min(PLACEBOS), true)?;
+                let dose_ns = match fault.origin() {
+                    FaultOrigin::InLoop => asked.longer * condition.dose_ns(*fault),
+                    FaultOrigin::OutsideLoop => condition.dose_ns(*fault),
+                };
+                let dose_ns = dose_ns.min(fault.longest_ns());
+                let plan = planted::Planting { fault: *fault, condition, cpu, dose_ns };
+                let mut row = planted::plant(&plan, asked.count, false)?;
+                let mut placebo = planted::plant(&plan, asked.count.min(PLACEBOS), true)?;
                 row.ordinary = planted::ordinary(placebo.felt());
                 placebo.ordinary = row.ordinary.clone();
                 rows.push(row);
@@ -203,7 +228,26 @@ fn table(asked: &Arguments) -> Result<(), Failure> {
         print!("{}", matrix::details(&rows));
     }
 
-    Ok(())
+    asked.require.map_or(Ok(()), |required| held(required, &rows, &placebos))
+}
+
+/// Whether at least `required` percent are named rightly, and no placebo is named.
+fn held(required: u64, rows: &[Row], placebos: &[Row]) -> Result<(), Failure> {
+    let mut sum = Tally::default();
+    rows.iter().for_each(|row| sum.join(&row.tally()));
+    let (right, judged) = (sum.first + sum.right, sum.all());
+    if judged == 0 || (right as u64) * 100 < required * judged as u64 {
+        return Err(Failure::TooFew { right, judged, required });
+    }
+
+    let named = placebos.iter().map(matrix::named_as_planted).sum();
+    match named {
+        0 => Ok(()),
+        named => {
+            let placebos = placebos.iter().map(|row| row.felt().len()).sum();
+            Err(Failure::Placebos { named, placebos })
+        }
+    }
 }
 
 fn load_average() -> String {

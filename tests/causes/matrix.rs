@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use onbeat::cause::CauseKind;
+use onbeat::inject::Fault;
 use onbeat::probe::disturbed::{Felt, Late};
 use onbeat::report::units::{Letters, time_ns};
 
 use crate::condition::Condition;
 use crate::planted::{
-    Judgement, Planted, Row, explanation, is_injector, is_made_by, is_named, judged, main_beyond,
-    main_of,
+    Judgement, Planted, Row, explanation, is_injector, is_interrupt_thread, is_made_by, is_named,
+    judged, main_beyond, main_of,
 };
 use crate::tally::{Tally, percent, percent_with_interval};
 
@@ -170,13 +171,21 @@ fn taken_for(felt: &Felt, row: &Row) -> Option<TakenFor> {
 
     let cause = main_beyond(explanation, explanation.lateness_ns, &row.ordinary)?;
     let thread = cause.culprit.as_ref().filter(|who| who.tid.is_some());
-    let is_its_own = thread.is_none_or(is_injector) && is_made_by(fault, cause);
+    let is_of_the_fault =
+        |who| is_injector(who) || fault == Fault::ThreadedInterrupt && is_interrupt_thread(who);
+    let is_its_own = thread.is_none_or(is_of_the_fault) && is_made_by(fault, cause);
     if !is_named(fault, cause.kind) || !is_its_own {
         return None;
     }
 
     let is_second = cause.kind != fault.cause() && thread.is_none();
     Some(if is_second { TakenFor::SecondName } else { TakenFor::Planted })
+}
+
+/// Returns the number of a row's placebos whose cycle is explained by the fault itself.
+pub(crate) fn named_as_planted(row: &Row) -> usize {
+    let taken = row.felt().iter().filter_map(|felt| taken_for(felt, row));
+    taken.filter(|taken| *taken == TakenFor::Planted).count()
 }
 
 /// Returns the list of spikes without an injection.

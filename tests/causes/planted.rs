@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 use onbeat::cause::{Cause, CauseKind, Explanation};
+use onbeat::host::is_preempt_rt;
 use onbeat::inject::{Error, Fault};
 use onbeat::probe::Setting;
 use onbeat::probe::disturbed::{DisturbError, Disturbance, Disturbed, Felt, Late, disturb};
@@ -59,10 +60,13 @@ pub(crate) enum Judgement {
 /// After a kernel section the scheduler may let the thread continue if the loop is an ordinary one
 /// too: then the loop is preempted, and the cause must name the system call in which the wake-up
 /// found the thread.
+///
+/// The thread of a network card's interrupt runs the softirq of received packets.
 const fn also(fault: Fault) -> &'static [CauseKind] {
     match fault {
         Fault::IpiStorm => &[CauseKind::LateTimer, CauseKind::InterruptsOff],
         Fault::KernelSection | Fault::SpinLockSection => &[CauseKind::Preempted],
+        Fault::ThreadedInterrupt => &[CauseKind::Softirq],
         _ => &[],
     }
 }
@@ -77,12 +81,17 @@ pub(crate) fn is_injector(culprit: &onbeat::cause::Culprit) -> bool {
     ["onbeat-inject", "onbeat-witness"].iter().any(|name| culprit.name.starts_with(name))
 }
 
+/// Whether a thread handles an interrupt of a network card.
+pub(crate) fn is_interrupt_thread(culprit: &onbeat::cause::Culprit) -> bool {
+    culprit.name.strip_prefix("irq/").is_some_and(|rest| rest.contains("-eth"))
+}
+
 /// Returns the softirq or the interrupts that the fault makes. Others are not its doing: the
 /// kernel and a load have softirqs and interrupts of their own.
 const fn made_by(fault: Fault) -> &'static [&'static str] {
     match fault {
         // A packet on the loopback.
-        Fault::SoftirqFlood | Fault::SlowSoftirq => &["NET_RX"],
+        Fault::SoftirqFlood | Fault::SlowSoftirq | Fault::ThreadedInterrupt => &["NET_RX"],
         // Many timerfds that expire together.
         Fault::InterruptLoad => &["timer timerfd_tmrproc"],
         // Requests of another CPU to run a function, to one CPU or to several.
@@ -110,6 +119,9 @@ fn is_planted(fault: Fault, cause: &Cause) -> bool {
             .culprit
             .as_ref()
             .is_some_and(|culprit| by_us(culprit) && culprit.woken_in.is_some()),
+        CauseKind::Preempted if fault == Fault::ThreadedInterrupt => {
+            cause.culprit.as_ref().is_some_and(is_interrupt_thread)
+        }
         CauseKind::Preempted | CauseKind::KernelSection | CauseKind::LockWait => {
             cause.culprit.as_ref().is_none_or(by_us)
         }
@@ -119,29 +131,42 @@ fn is_planted(fault: Fault, cause: &Cause) -> bool {
     fits && is_named(fault, cause.kind)
 }
 
+/// What is injected, and where.
+pub(crate) struct Planting {
+    pub(crate) fault: Fault,
+    pub(crate) condition: Condition,
+    pub(crate) cpu: u32,
+    /// Length of each injection, in nanoseconds.
+    pub(crate) dose_ns: u64,
+}
+
 /// Injects a fault `count` times; if that is not possible, the row has the reason.
-pub(crate) fn plant(
-    fault: Fault,
-    condition: Condition,
-    cpu: u32,
-    count: usize,
-    placebo: bool,
-) -> Result<Row, Failure> {
-    let dose_ns = condition.dose_ns(fault);
+pub(crate) fn plant(plan: &Planting, count: usize, placebo: bool) -> Result<Row, Failure> {
+    let Planting { fault, condition, cpu, dose_ns } = *plan;
     // The scheduler's rules take seconds each, injected or not.
     let is_slow = fault.least_every_ns() > 1000 * MS;
     let count = if is_slow { count.min(if placebo { 2 } else { 10 }) } else { count };
     let row = |planted| Row { fault, condition, dose_ns, planted, ordinary: Ordinary::new() };
-    if let Some(why) = condition.unfit(fault) {
+    let harmless = || condition.harmless_with_preempt_rt(fault).filter(|_| is_preempt_rt());
+    let beside_the_idle_class =
+        || Condition::unfit_in_virtual_time(fault).filter(|_| is_in_virtual_time());
+    if let Some(why) = condition.unfit(fault).or_else(harmless).or_else(beside_the_idle_class) {
         return Ok(row(Planted::Not(why.to_owned())));
     }
 
     let every_ns = fault.least_every_ns().max(100 * MS);
     let asked = Disturbance { fault, every_ns, for_ns: dose_ns, count, placebo };
-    let row = row(in_a_thread(&condition.setting(cpu, Phase::AvoidTick), &asked)?);
+    let row = row(in_a_thread(&condition.setting(fault, cpu, Phase::AvoidTick), &asked)?);
     let what = if placebo { " (placebo)" } else { "" };
     eprintln!("{fault}{what}, {}: {}", condition.words(), row.in_words());
     Ok(row)
+}
+
+/// Whether this is a guest that counts instructions, by the word that its builder leaves on the
+/// kernel command line.
+fn is_in_virtual_time() -> bool {
+    let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    line.split_whitespace().any(|word| word == "onbeat.clock=virtual")
 }
 
 /// Runs in a thread of its own, because the caller of [`disturb`] stays off the loop's CPU from

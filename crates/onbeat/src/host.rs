@@ -225,9 +225,19 @@ fn real_time_budget() -> Option<String> {
     Some(if runtime == "-1" { "unlimited".to_owned() } else { format!("{runtime} of {period} us") })
 }
 
+/// Whether this kernel is built with PREEMPT_RT.
+#[must_use]
+pub fn is_preempt_rt() -> bool {
+    is_real_time(&rustix::system::uname().version().to_string_lossy())
+}
+
+fn is_real_time(build: &str) -> bool {
+    trimmed("/sys/kernel/realtime").is_some_and(|value| value == "1")
+        || build.contains("PREEMPT_RT")
+}
+
 fn preemption(build: &str) -> String {
-    let real_time = trimmed("/sys/kernel/realtime").is_some_and(|value| value == "1")
-        || build.contains("PREEMPT_RT");
+    let real_time = is_real_time(build);
     let words = ["PREEMPT_DYNAMIC", "PREEMPT"];
     if real_time {
         "PREEMPT_RT".to_owned()

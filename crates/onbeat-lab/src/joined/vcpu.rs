@@ -164,6 +164,22 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_was_woken_on_its_way_to_sleep_is_kept_off_and_not_halted() {
+        let mut window = window();
+        // The other CPU wakes it 5 us before it leaves its CPU, and not again.
+        window.cpus[0].events[0].at = at(1_295);
+        let vcpu = VcpuThread { pid: 50, tid: VCPU, cpu: Some(1) };
+        let share = HostShare::between(&window, vcpu, at(50), at(1_600));
+        assert_eq!(share.halted_ns, 0, "{share:?}");
+        assert!(share.taken_ns() >= 1_190_000, "{share:?}");
+
+        // A wake-up long before it was another one.
+        window.cpus[0].events[0].at = at(1_150);
+        let share = HostShare::between(&window, vcpu, at(50), at(1_600));
+        assert!(share.halted_ns >= 190_000, "{share:?}");
+    }
+
+    #[test]
     fn stretches_off_the_cpu_end_where_events_are_lost() {
         let mut window = window();
         let stretch = |from, to| OffCpu { from: at(from), to: at(to) };

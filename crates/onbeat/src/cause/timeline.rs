@@ -194,7 +194,15 @@ pub struct LoopSpan {
     pub moved: bool,
 }
 
+/// A wake-up that reaches a thread within this time before it leaves its CPU, in nanoseconds, may
+/// find it on its way to sleep.
+const ON_ITS_WAY_NS: u64 = 100_000;
+
 /// Returns the states of thread `tid` from the window's start to its end, without gaps.
+///
+/// Another CPU may wake a thread while it is on its way to sleep: the wake-up is recorded before the
+/// thread leaves its CPU as a sleeping one, and none after it (`kernel/sched/core.c`,
+/// `try_to_wake_up`, `p->on_cpu`). Such a thread is runnable from the moment it leaves.
 #[must_use]
 pub fn loop_spans(window: &Window, tid: u32, cpu: Option<u32>) -> Vec<LoopSpan> {
     let mut spans = Vec::new();
@@ -205,12 +213,22 @@ pub fn loop_spans(window: &Window, tid: u32, cpu: Option<u32>) -> Vec<LoopSpan> 
         cpu,
         moved: false,
     };
+    let mut woken = None;
     for event in window.in_order() {
+        if is_waking(event, tid) && now.state == LoopState::Running {
+            woken = Some(event.at);
+        }
         let Some(next) = after(&now, event, tid) else { continue };
         if now.state == LoopState::Unknown && spans.is_empty() {
             (now.state, now.cpu) = before(event, tid, cpu);
         }
 
+        let slept = matches!(now.state, LoopState::Asleep | LoopState::Blocked);
+        if slept && next.state == LoopState::Running {
+            let is_awake = woken.is_some_and(|at| now.from.ns_since(at) <= ON_ITS_WAY_NS);
+            now.state = if is_awake { LoopState::Ready } else { now.state };
+        }
+        woken = woken.filter(|_| !slept);
         now.to = event.at;
         spans.push(now);
         now = LoopSpan { from: event.at, ..next };
@@ -219,6 +237,10 @@ pub fn loop_spans(window: &Window, tid: u32, cpu: Option<u32>) -> Vec<LoopSpan> 
     now.to = window.to.max(now.from);
     spans.push(now);
     spans
+}
+
+fn is_waking(event: &TraceEvent, tid: u32) -> bool {
+    matches!(event.what, KernelEvent::Waking { thread, .. } if thread.tid == tid)
 }
 
 /// Returns the state after `event`; `None` if it does not concern the thread.

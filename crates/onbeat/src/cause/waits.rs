@@ -44,17 +44,7 @@ impl Judge<'_> {
             return frozen("it was put to sleep in user code, where it had called nothing");
         }
 
-        let waker = self.events.iter().rev().find_map(|event| match event.what {
-            KernelEvent::Waking { thread, .. }
-                if thread.tid == self.facts.tid && event.at <= span.to =>
-            {
-                Some(event.tid)
-            }
-            _ => None,
-        });
-
-        let waker = waker.filter(|tid| *tid != 0).and_then(|tid| self.thread_named(tid));
-
+        let waker = self.waker(span);
         if call == Some(libc::SYS_futex) {
             let kept_off = waker.and_then(|holder| self.kept_off(holder.tid, span));
             let remark = kept_off.map_or_else(
@@ -70,6 +60,45 @@ impl Judge<'_> {
         Judgement::new(CauseKind::OwnWait)
             .by(call)
             .because(format!("the loop slept in its own work until {by} woke it"))
+    }
+
+    /// Returns the thread that woke the loop at the end of a span; `None` for an interrupt.
+    fn waker(&self, span: &LoopSpan) -> Option<Thread> {
+        let tid = self.events.iter().rev().find_map(|event| match event.what {
+            KernelEvent::Waking { thread, .. }
+                if thread.tid == self.facts.tid && event.at <= span.to =>
+            {
+                Some(event.tid)
+            }
+            _ => None,
+        });
+
+        tid.filter(|tid| *tid != 0).and_then(|tid| self.thread_named(tid))
+    }
+
+    /// Returns the thread that held a lock of the kernel for which the loop waited: it woke the
+    /// loop, and ran meanwhile at the loop's priority, which is above its own. Only a wait for a
+    /// lock lends a priority (PREEMPT_RT, `kernel/locking/rtmutex.c`).
+    fn kernel_lock_holder(&self, span: &LoopSpan) -> Option<Thread> {
+        let waker = self.waker(span)?;
+        let switches = self.events.iter().filter_map(|event| match event.what {
+            KernelEvent::Switch { prev, next, .. } => Some((event.at, prev, next)),
+            _ => None,
+        });
+        let in_span = |at: Instant| at >= span.from && at <= span.to;
+        let loops_prio = switches
+            .clone()
+            .find_map(|(_, prev, _)| (prev.tid == self.facts.tid).then_some(prev.prio))?;
+
+        let mut lent = false;
+        let mut own = None;
+        for (at, prev, next) in switches {
+            for thread in [prev, next].into_iter().filter(|thread| thread.tid == waker.tid) {
+                lent |= thread.prio <= loops_prio && in_span(at);
+                own = own.or((thread.prio > loops_prio).then_some(thread));
+            }
+        }
+        own.filter(|_| lent)
     }
 
     /// Returns the reading of the loop when it left its CPU at the start of this span.
@@ -126,6 +155,16 @@ impl Judge<'_> {
         }
 
         let call = self.own_leaving(span).and_then(|reading| reading.prev_syscall);
+        if let Some(holder) = self.kernel_lock_holder(span) {
+            let call = call.map_or_else(|| "the kernel".to_owned(), syscall_name);
+            let remark = format!(
+                "the loop waited in {call} for a lock of the kernel, and {holder} ran at the loop's priority until it let go"
+            );
+            return Judgement::new(CauseKind::LockWait)
+                .by(Some(thread_culprit(&holder, None)))
+                .because(remark);
+        }
+
         match call.filter(|_| part != ExpectedActivity::WakeUp) {
             Some(number) => {
                 let remark = "the loop waited inside the kernel (state D)".to_owned();

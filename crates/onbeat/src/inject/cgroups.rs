@@ -15,7 +15,7 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
 use super::Error;
-use super::actor::{Disturb, other_cpu, sleep_until};
+use super::actor::{Disturb, other_cpu, shortest_ns, sleep_until};
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use crate::thread::ThreadRequest;
@@ -30,6 +30,10 @@ const NAME: &str = "onbeat-inject";
 const QUOTA_NS: u64 = 5_000_000;
 /// Interval between two reads of a freezer's state, in nanoseconds.
 const LOOK_NS: u64 = 20_000;
+/// The interval is at least this multiple of what a read takes.
+const RESTS: u64 = 2;
+/// Freezing begins at least this many reads before the loop's wake-up.
+const LOOKS_AHEAD: u64 = 8;
 
 /// The cgroup of a thread in one hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,6 +201,8 @@ fn journal_directory() -> PathBuf {
 #[derive(Default)]
 pub(super) struct FreezerDisturber {
     cgroup: Option<InjectionCgroup<LiveHost>>,
+    /// What a read of the cgroup's state takes, in nanoseconds.
+    look_ns: u64,
 }
 
 /// Files and values of a freezer, depending on the cgroup version.
@@ -237,19 +243,30 @@ impl<H: HostFiles> InjectionCgroup<H> {
     /// are not by `until`.
     fn freeze(&self, files: &FreezerFiles, until: Instant) -> Option<Instant> {
         self.set(files.file, files.freeze).ok()?;
-        while !self.is_frozen(files) {
-            let next = Monotonic.now().plus_ns(LOOK_NS);
+        loop {
+            let looked = Monotonic.now();
+            if self.is_frozen(files) {
+                return Some(Monotonic.now());
+            }
+
+            // On a machine with one CPU the threads are frozen between two looks.
+            let now = Monotonic.now();
+            let next = now.plus_ns(LOOK_NS.max(RESTS * now.ns_since(looked)));
             if next >= until {
                 return None;
             }
             sleep_until(next);
         }
-
-        Some(Monotonic.now())
     }
 }
 
 impl Disturb for FreezerDisturber {
+    /// Where reading the cgroup's state takes long, freezing it does too.
+    fn lead_ns(&self, plan: &InjectionPlan) -> u64 {
+        let longest_ns = plan.grid.period_ns / 4 * 3;
+        plan.lead_ns().max((LOOKS_AHEAD * self.look_ns).min(longest_ns))
+    }
+
     fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
         ThreadRequest {
             fifo: Some((plan.target.priority + 1).min(98)),
@@ -264,6 +281,10 @@ impl Disturb for FreezerDisturber {
         let noted = cgroup.will_change(file, (thaw, freeze), &["FREEZING"]);
         let ready = noted.and_then(|()| cgroup.move_in(plan.target.tid));
         ready.map_err(|why| plan.impossible(why.to_string()))?;
+        let files = freezer_files(cgroup.home.version);
+        self.look_ns = shortest_ns(3, || {
+            let _ = cgroup.is_frozen(&files);
+        });
         self.cgroup = Some(cgroup);
 
         Ok(())

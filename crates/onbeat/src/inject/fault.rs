@@ -80,6 +80,10 @@ pub enum Fault {
     CgroupFreezer,
     /// A debugger stops the loop's thread.
     PtraceStop,
+    /// The thread of a network card's interrupt runs on the loop's CPU.
+    ThreadedInterrupt,
+    /// A cycle waits for a lock of the kernel that a thread of lower priority holds.
+    KernelLockWait,
 }
 
 /// Where a fault comes from.
@@ -112,7 +116,7 @@ pub struct UnknownFault {
 
 impl Fault {
     /// All faults, in the order of the help.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 32] = [
         Self::StopSignal,
         Self::EqualPriorityHog,
         Self::SoftirqFlood,
@@ -143,6 +147,8 @@ impl Fault {
         Self::CpuQuota,
         Self::CgroupFreezer,
         Self::PtraceStop,
+        Self::ThreadedInterrupt,
+        Self::KernelLockWait,
     ];
 
     /// Returns the word used on the command line and in files.
@@ -179,6 +185,8 @@ impl Fault {
             Self::CpuQuota => "cpu_quota",
             Self::CgroupFreezer => "cgroup_freezer",
             Self::PtraceStop => "ptrace_stop",
+            Self::ThreadedInterrupt => "threaded_interrupt",
+            Self::KernelLockWait => "kernel_lock_wait",
         }
     }
 
@@ -196,7 +204,8 @@ impl Fault {
             Self::EqualPriorityHog
             | Self::HigherPriorityHog
             | Self::DeadlineHog
-            | Self::OrdinaryHog => CauseKind::Preempted,
+            | Self::OrdinaryHog
+            | Self::ThreadedInterrupt => CauseKind::Preempted,
             Self::SoftirqFlood | Self::SlowSoftirq => CauseKind::Softirq,
             Self::InterruptLoad | Self::IpiStorm | Self::SlowIpi => CauseKind::HardIrq,
             Self::PageFaults | Self::CopyOnWrite | Self::MajorFaults => CauseKind::PageFault,
@@ -206,7 +215,7 @@ impl Fault {
             Self::DeepIdle => CauseKind::LateIdleExit,
             Self::OwnOverrun => CauseKind::OwnOverrun,
             Self::KernelSection | Self::SpinLockSection => CauseKind::KernelSection,
-            Self::LockWait | Self::LockHolderKeptOff => CauseKind::LockWait,
+            Self::LockWait | Self::LockHolderKeptOff | Self::KernelLockWait => CauseKind::LockWait,
             Self::ReplyWait | Self::SleepInWork | Self::DiskWait => CauseKind::OwnWait,
             Self::InterruptsOff => CauseKind::InterruptsOff,
             Self::TimerInterrupt => CauseKind::TimerInterrupt,
@@ -219,7 +228,10 @@ impl Fault {
     #[must_use]
     pub const fn loops(self) -> Loops {
         match self {
-            Self::EqualPriorityHog | Self::RtThrottling | Self::FairServer => Loops::RealTime,
+            Self::EqualPriorityHog
+            | Self::RtThrottling
+            | Self::FairServer
+            | Self::KernelLockWait => Loops::RealTime,
             Self::OrdinaryHog | Self::CpuQuota => Loops::Ordinary,
             _ => Loops::Any,
         }
@@ -237,7 +249,8 @@ impl Fault {
             | Self::SleepInWork
             | Self::DiskWait
             | Self::MajorFaults
-            | Self::CopyOnWrite => FaultOrigin::InLoop,
+            | Self::CopyOnWrite
+            | Self::KernelLockWait => FaultOrigin::InLoop,
             _ => FaultOrigin::OutsideLoop,
         }
     }
@@ -268,6 +281,8 @@ impl Fault {
             | Self::PageFaults
             | Self::CopyOnWrite
             | Self::SpinLockSection
+            | Self::KernelLockWait
+            | Self::ThreadedInterrupt
             | Self::DiskWait => 5 * MS,
             // The most that the kernel's verifier allows for a loop in a BPF program.
             Self::InterruptsOff | Self::TimerInterrupt | Self::SlowSoftirq | Self::SlowIpi => {
@@ -392,6 +407,14 @@ const DESCRIPTIONS: [(Fault, &str); Fault::ALL.len()] = [
     (
         Fault::PtraceStop,
         "Stops the loop's thread as a debugger does (ptrace), lets it go on after the time.",
+    ),
+    (
+        Fault::ThreadedInterrupt,
+        "The thread of a network card's interrupt takes the time for a frame of another card.",
+    ),
+    (
+        Fault::KernelLockWait,
+        "A cycle waits for a kernel lock that a preempted thread of lower priority holds.",
     ),
 ];
 

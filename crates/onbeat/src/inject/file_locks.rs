@@ -58,19 +58,14 @@ impl FileLocks {
         shortest_ns(1, || self.search())
     }
 
-    fn search(&self) {
-        if let Some((_, other)) = &self.files {
-            test_lock(other, 2 * MOST as i64 + 1);
-        }
-    }
-}
-
-impl Disturb for FileLocks {
-    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
-        below_the_loop(plan)
+    /// Adds locks until a search of them takes `wanted_ns`, or there are too many.
+    pub(super) fn for_search(plan: &InjectionPlan, wanted_ns: u64) -> Result<Self, Error> {
+        let mut locks = Self::default();
+        locks.fill(plan, wanted_ns)?;
+        Ok(locks)
     }
 
-    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
+    fn fill(&mut self, plan: &InjectionPlan, wanted_ns: u64) -> Result<(), Error> {
         let impossible =
             |why: io::Error| plan.impossible(format!("file locks (F_OFD_SETLK): {why}"));
         let file = memfd_create("onbeat-inject", MemfdFlags::CLOEXEC)
@@ -80,7 +75,7 @@ impl Disturb for FileLocks {
             .write(true)
             .open(format!("/proc/self/fd/{}", file.as_raw_fd()));
         self.files = Some((file, again.map_err(impossible)?.into()));
-        let wanted_ns = plan.for_ns + AHEAD_NS;
+
         let end = Monotonic.now().plus_ns(PATIENCE_NS);
         let mut others = vec![0; OTHERS_BYTES];
         // A list that has left the caches takes longer for each lock, so the length is found by
@@ -94,6 +89,30 @@ impl Disturb for FileLocks {
 
         self.calibrated_ns = shortest_ns(5, || self.search());
         Ok(())
+    }
+
+    /// Searches all locks.
+    pub(super) fn search(&self) {
+        if let Some((_, other)) = &self.files {
+            test_lock(other, 2 * MOST as i64 + 1);
+        }
+    }
+
+    /// Asks for the first lock of the list, which takes no search.
+    pub(super) fn ask(&self) {
+        if let Some((_, other)) = &self.files {
+            test_lock(other, 0);
+        }
+    }
+}
+
+impl Disturb for FileLocks {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
+        below_the_loop(plan)
+    }
+
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
+        self.fill(plan, plan.for_ns + AHEAD_NS)
     }
 
     fn disturb(&mut self, _: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord> {
@@ -127,7 +146,7 @@ fn lock(file: &OwnedFd, at: i64) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Tests a byte that no owner has locked, so that the kernel searches the whole list.
+/// Tests a byte: one that no owner has locked makes the kernel search the whole list.
 fn test_lock(file: &OwnedFd, at: i64) {
     let mut lock = byte(at, libc::F_WRLCK);
     // SAFETY: as above; the kernel writes its answer to `lock`.

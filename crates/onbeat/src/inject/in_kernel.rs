@@ -20,11 +20,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use onbeat_rt::Instant;
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Instant};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::gettid;
 
-use super::actor::{Disturb, below_the_loop, busy_until, other_cpu, sleep_until};
+use super::actor::{Disturb, below_the_loop, busy_until, other_cpu, shortest_ns, sleep_until};
 use super::in_loop_waits::{WaitCompanion, off_the_loops_cpu, signal, wait};
 use super::interrupts::Receiver;
 use super::log::DisturbanceRecord;
@@ -41,7 +42,9 @@ use crate::thread::ThreadRequest;
 const AHEAD_NS: u64 = 50_000;
 /// Maximum number of clock readings: the kernel's verifier follows each of them, and accepts a
 /// million instructions.
-const READINGS: i32 = 60_000;
+const MOST_READINGS: u64 = 60_000;
+/// A reading in the kernel takes at least this part of one by `clock_gettime`.
+const READING_PART: u64 = 4;
 /// The softirq of received packets (`include/linux/interrupt.h`).
 const NET_RX: i32 = 3;
 
@@ -84,7 +87,14 @@ impl KernelDelay {
         });
 
         let key = key.transpose()?;
-        let (code, name) = program(plan.fault, plan.target.cpu, control.number(), key.unwrap_or(0));
+        let wanted = DelayProgram {
+            fault: plan.fault,
+            cpu: plan.target.cpu,
+            map: control.number(),
+            key: key.unwrap_or(0),
+            readings: readings(plan.for_ns + AHEAD_NS),
+        };
+        let (code, name) = wanted.assemble();
         let attached = AttachedProgram::load(&code, AttachPoint::Raw(name));
         let program = attached
             .map_err(|why| refused(format!("the kernel refuses the BPF program: {why}")))?;
@@ -114,74 +124,106 @@ impl KernelDelay {
     }
 }
 
-/// Returns the program's instructions and its trace point. `key` is the offset of a timer's expiry,
-/// or of a thread's number.
-fn program(fault: Fault, cpu: u32, map: i32, key: u32) -> (Vec<u64>, &'static CStr) {
-    let mut code = Assembler::default();
-    let end = code.new_target();
-    let mine = code.new_target();
-    let out = code.new_target();
-    let again = code.new_target();
-    let turn = code.new_target();
-    code.copy(R6, R1);
-    code.call(KernelCall::ProcessorId);
-    code.jump_if_not(R0, cpu.cast_signed(), end);
-    code.store_zero(Width::Word, FRAME, -4);
-    code.copy(R2, FRAME);
-    code.add(R2, -4);
-    code.map(R1, map);
-    code.call(KernelCall::MapLookup);
-    code.jump_if_zero(R0, end);
-    code.copy(R7, R0);
-    code.load(Width::Double, R8, R7, FROM);
-    code.jump_if_zero(R8, end);
-    let name = match fault {
-        Fault::TimerInterrupt | Fault::InterruptsOff => {
-            code.load(Width::Double, R3, R6, 0);
-            code.add(R3, key.cast_signed());
-            code.set(R2, 8);
-            code.copy(R1, FRAME);
-            code.add(R1, -16);
-            code.store_zero(Width::Double, FRAME, -16);
-            code.call(KernelCall::ProbeReadKernel);
-            code.load(Width::Double, R1, FRAME, -16);
-            code.load(Width::Double, R2, R7, KEY);
-            code.jump_if_equal(R1, R2, mine);
-            code.jump(end);
+/// Returns the number of clock readings that last for `ns` nanoseconds. The verifier takes its time
+/// for each of them: on an emulated processor, minutes for the most.
+fn readings(ns: u64) -> i32 {
+    const TRIED: u64 = 1_000;
+    let tried_ns = shortest_ns(3, || {
+        (0..TRIED).for_each(|_| {
+            let _ = Monotonic.now();
+        })
+    });
+    let wanted = ns.saturating_mul(TRIED * READING_PART) / tried_ns.max(1);
+    wanted.clamp(TRIED, MOST_READINGS) as i32
+}
 
-            if fault == Fault::TimerInterrupt { c"hrtimer_expire_entry" } else { c"sched_waking" }
-        }
-        Fault::SlowSoftirq => {
-            code.load(Width::Double, R1, R6, 0);
-            code.jump_if_not(R1, NET_RX, end);
-            c"softirq_entry"
-        }
-        _ => c"call_function_single_entry",
-    };
+/// What a program delays.
+#[derive(Clone, Copy)]
+struct DelayProgram {
+    fault: Fault,
+    cpu: u32,
+    /// Number of the map with the control record.
+    map: i32,
+    /// Offset of a timer's expiry, or of a thread's number.
+    key: u32,
+    /// Maximum number of clock readings.
+    readings: i32,
+}
 
-    code.bind(mine);
-    code.call(KernelCall::KtimeNs);
-    code.jump_if_less(R0, R8, end);
-    code.load(Width::Double, R9, R7, UNTIL);
-    code.jump_if_less(R9, R0, end);
-    code.store_zero(Width::Double, R7, FROM);
-    code.store(Width::Double, R7, BEGAN, R0);
-    code.set(R8, READINGS);
-    code.bind(turn);
-    code.call(KernelCall::KtimeNs);
-    // In this order the verifier follows the exit first and needs to remember only one other
-    // branch.
-    code.jump_if_less(R0, R9, again);
-    code.jump(out);
-    code.bind(again);
-    code.add(R8, -1);
-    code.jump_if_not(R8, 0, turn);
-    code.bind(out);
-    code.store(Width::Double, R7, ENDED, R0);
-    code.bind(end);
-    code.exit();
+impl DelayProgram {
+    /// Returns the program's instructions and its trace point.
+    fn assemble(self) -> (Vec<u64>, &'static CStr) {
+        let Self { fault, cpu, map, key, readings } = self;
+        let mut code = Assembler::default();
+        let end = code.new_target();
+        let mine = code.new_target();
+        let out = code.new_target();
+        let again = code.new_target();
+        let turn = code.new_target();
+        code.copy(R6, R1);
+        code.call(KernelCall::ProcessorId);
+        code.jump_if_not(R0, cpu.cast_signed(), end);
+        code.store_zero(Width::Word, FRAME, -4);
+        code.copy(R2, FRAME);
+        code.add(R2, -4);
+        code.map(R1, map);
+        code.call(KernelCall::MapLookup);
+        code.jump_if_zero(R0, end);
+        code.copy(R7, R0);
+        code.load(Width::Double, R8, R7, FROM);
+        code.jump_if_zero(R8, end);
+        let name = match fault {
+            Fault::TimerInterrupt | Fault::InterruptsOff => {
+                code.load(Width::Double, R3, R6, 0);
+                code.add(R3, key.cast_signed());
+                code.set(R2, 8);
+                code.copy(R1, FRAME);
+                code.add(R1, -16);
+                code.store_zero(Width::Double, FRAME, -16);
+                code.call(KernelCall::ProbeReadKernel);
+                code.load(Width::Double, R1, FRAME, -16);
+                code.load(Width::Double, R2, R7, KEY);
+                code.jump_if_equal(R1, R2, mine);
+                code.jump(end);
 
-    (code.finish(), name)
+                if fault == Fault::TimerInterrupt {
+                    c"hrtimer_expire_entry"
+                } else {
+                    c"sched_waking"
+                }
+            }
+            Fault::SlowSoftirq => {
+                code.load(Width::Double, R1, R6, 0);
+                code.jump_if_not(R1, NET_RX, end);
+                c"softirq_entry"
+            }
+            _ => c"call_function_single_entry",
+        };
+
+        code.bind(mine);
+        code.call(KernelCall::KtimeNs);
+        code.jump_if_less(R0, R8, end);
+        code.load(Width::Double, R9, R7, UNTIL);
+        code.jump_if_less(R9, R0, end);
+        code.store_zero(Width::Double, R7, FROM);
+        code.store(Width::Double, R7, BEGAN, R0);
+        code.set(R8, readings);
+        code.bind(turn);
+        code.call(KernelCall::KtimeNs);
+        // In this order the verifier follows the exit first and needs to remember only one other
+        // branch.
+        code.jump_if_less(R0, R9, again);
+        code.jump(out);
+        code.bind(again);
+        code.add(R8, -1);
+        code.jump_if_not(R8, 0, turn);
+        code.bind(out);
+        code.store(Width::Double, R7, ENDED, R0);
+        code.bind(end);
+        code.exit();
+
+        (code.finish(), name)
+    }
 }
 
 /// What makes the kernel reach the trace point on the loop's CPU.
@@ -327,7 +369,9 @@ mod tests {
     fn each_fault_has_its_trace_point() {
         let faults =
             [Fault::InterruptsOff, Fault::TimerInterrupt, Fault::SlowSoftirq, Fault::SlowIpi];
-        let names = faults.map(|fault| program(fault, 1, 3, 24).1);
+        let names = faults.map(|fault| {
+            DelayProgram { fault, cpu: 1, map: 3, key: 24, readings: 1_000 }.assemble().1
+        });
         assert_eq!(
             names,
             [

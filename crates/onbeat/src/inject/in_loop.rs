@@ -16,6 +16,7 @@ use rustix::param::page_size;
 use super::actor::busy_until;
 use super::in_loop_files::{DiskWait, MappedFile};
 use super::in_loop_waits::{LockWait, ReplyWait, SleepInWork};
+use super::kernel_lock::KernelLockWait;
 use super::log::{DisturbanceRecord, Dose, Injected, LogBuffer};
 use super::plan::InjectionPlan;
 use super::{Error, Fault};
@@ -138,6 +139,7 @@ fn disturbance(plan: &InjectionPlan) -> Result<Box<dyn DisturbCycle>, Error> {
         Fault::SleepInWork => Box::new(SleepInWork),
         Fault::DiskWait => Box::new(DiskWait::prepare(plan)?),
         Fault::MajorFaults => Box::new(MappedFile::prepare(plan)?),
+        Fault::KernelLockWait => Box::new(KernelLockWait::prepare(plan)?),
         fault => return Err(Error::Elsewhere { fault }),
     })
 }

@@ -193,7 +193,9 @@ impl Detail {
             | Fault::HigherPriorityHog
             | Fault::DeadlineHog
             | Fault::OrdinaryHog => Self::Busy { cpu_ns: first },
-            Fault::SoftirqFlood => Self::Received { sockets: first, packets: second },
+            Fault::SoftirqFlood | Fault::ThreadedInterrupt => {
+                Self::Received { sockets: first, packets: second }
+            }
             Fault::InterruptLoad => Self::Expired { timers: first },
             Fault::IpiStorm => Self::Interrupted { sent: first },
             Fault::PageFaults | Fault::CopyOnWrite => Self::Touched { pages: first },
@@ -204,7 +206,7 @@ impl Detail {
             Fault::DeepIdle => Self::Woken { state: first, exit_ns: second },
             Fault::OwnOverrun => Self::Overran { releases: first },
             Fault::KernelSection => Self::Polled { descriptors: first },
-            Fault::LockWait | Fault::LockHolderKeptOff => {
+            Fault::LockWait | Fault::LockHolderKeptOff | Fault::KernelLockWait => {
                 Self::Held { held_ns: first, kept_off_ns: second }
             }
             Fault::ReplyWait => Self::Answered { after_ns: first },

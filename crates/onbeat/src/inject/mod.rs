@@ -8,6 +8,7 @@
 //! | [`Fault::StopSignal`], [`Fault::PtraceStop`], [`Fault::ForcedMigration`] | two processes outside | signal, tracing, affinity |
 //! | [`Fault::EqualPriorityHog`] and the other hogs | a thread on the loop's CPU | polls the clock |
 //! | [`Fault::SoftirqFlood`], [`Fault::InterruptLoad`], [`Fault::KernelSection`], [`Fault::SpinLockSection`] | a thread on the loop's CPU | one long piece of kernel work |
+//! | [`Fault::ThreadedInterrupt`] | a thread on the loop's CPU | a frame from one network card to another |
 //! | [`Fault::InterruptsOff`], [`Fault::TimerInterrupt`], [`Fault::SlowSoftirq`], [`Fault::SlowIpi`] | a BPF program | polls the clock in the kernel |
 //! | [`Fault::IpiStorm`] | a thread on another CPU | `membarrier(2)` |
 //! | [`Fault::RtThrottling`], [`Fault::FairServer`] | a real-time thread below the loop | does not sleep |
@@ -52,6 +53,8 @@ mod in_loop;
 mod in_loop_files;
 mod in_loop_waits;
 mod interrupts;
+mod irq_thread;
+mod kernel_lock;
 mod log;
 mod outside;
 mod plan;
@@ -205,6 +208,7 @@ impl Injector {
             Fault::FairServer => Box::new(starve::FairServerDisturber::default()),
             Fault::DeepIdle => Box::new(idle::DeepIdle::new(&plan)),
             Fault::KernelSection => Box::new(poll_section::PollSection::new()),
+            Fault::ThreadedInterrupt => Box::new(irq_thread::InterruptThread::default()),
             fault => return Err(Error::Elsewhere { fault }),
         };
 

@@ -48,6 +48,9 @@ const START_NS: u64 = 30_000_000;
 const PIECE_NS: u64 = 50_000_000;
 /// Interval between two checks whether the loop's thread has stopped, in nanoseconds.
 const LOOK_EVERY_NS: u64 = 10_000;
+/// On a machine with one CPU the thread stops between two checks, so that the rest is at least this
+/// multiple of what a check takes.
+const RESTS: u64 = 4;
 const STACK_BYTES: usize = 64 * 1024;
 
 /// A reversible action on the target.
@@ -145,15 +148,18 @@ impl OutsideAction {
         let (Self::Stop { stat, .. } | Self::Trace { stat, .. }) = self else {
             return Some(performed);
         };
-        while !is_halted(stat) {
-            let next = Monotonic.now().plus_ns(LOOK_EVERY_NS);
+        loop {
+            let looked = Monotonic.now();
+            if is_halted(stat) {
+                return Some(Monotonic.now());
+            }
+
+            let next = next_look(looked);
             if next >= until {
                 return None;
             }
             sleep_until(next);
         }
-
-        Some(Monotonic.now())
     }
 
     /// Whether the action is still in effect.
@@ -210,15 +216,23 @@ fn trace(request: libc::c_uint, tid: i32) -> bool {
 /// Detaches from a traced thread. The thread must be halted for that, and halts when it gets a CPU:
 /// without waiting for it, it would stay halted forever.
 fn detach(tid: i32, stat: &OwnedFd) -> bool {
+    let mut looked = Monotonic.now();
     while !trace(PTRACE_DETACH, tid) {
         // The kernel returns the same error for a thread that is gone and for one that is not yet
         // halted.
         if pread(stat, &mut [0; 1], 0).is_err() {
             return false;
         }
-        sleep_until(Monotonic.now().plus_ns(LOOK_EVERY_NS));
+        sleep_until(next_look(looked));
+        looked = Monotonic.now();
     }
     true
+}
+
+/// Returns the instant of the next check, after one that began at `looked`.
+fn next_look(looked: Instant) -> Instant {
+    let now = Monotonic.now();
+    now.plus_ns(LOOK_EVERY_NS.max(RESTS * now.ns_since(looked)))
 }
 
 /// Whether a thread is stopped by a signal (T) or by a debugger (t), by its `stat` file (proc(5)):
