@@ -162,7 +162,7 @@ def ages():
 
 def readers():
     """The loop with and without readers, in turns."""
-    turns, seconds = (3, 2) if QUICK else (12, 5)
+    turns, seconds = (3, 2) if QUICK else (8, 4)
     found = {0: [], 8: []}
     for turn in range(2 * turns):
         count = (0, 8)[turn % 2]
