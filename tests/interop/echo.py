@@ -1,7 +1,8 @@
-"""The other end of the tests of networks: the Python packages `lcm` and `pyzmq` send back what they receive.
+"""The other end of the tests of networks: the Python packages `lcm`, `pyzmq` and `cyclonedds` send back what they receive.
 
-    echo.py GATEWAY lcm URL ORDER...          starts the gateway once for each ORDER (a verb, a blank, JSON), in this network
+    echo.py GATEWAY lcm URL "" ORDER...       starts the gateway once for each ORDER (a verb, a blank, JSON), in this network
     echo.py GATEWAY zmq FROM TO ORDER...      namespace, and echoes every message of a channel X/there on X/back
+    echo.py GATEWAY ros2 X,DOMAIN,RELIABILITY TYPE ORDER...
 """
 
 import select
@@ -12,7 +13,7 @@ import sys
 class Lcm:
     """Receives and sends by the library of LCM."""
 
-    def __init__(self, url):
+    def __init__(self, url, _):
         import lcm
 
         self.echoed = 0
@@ -51,8 +52,32 @@ class Zmq:
             self.echoed += 1
 
 
+class Ros2:
+    """Decodes and encodes again, as a node that subscribes and publishes."""
+
+    def __init__(self, topic, type_name):
+        from ros2_peer import Node
+
+        self.echoed = 0
+        name, domain, reliability = topic.split(",")
+        self.numbers = reliability == "best_effort"
+        self.node = Node(int(domain), reliability, type_name, f"{name}/there", f"{name}/back")
+
+    def handle(self):
+        self.node.wait(0.02)
+        for message in self.node.reader.take(200):
+            # That a writer is gone is a sample too.
+            if not message.sample_info.valid_data:
+                continue
+            # Where messages may be lost, the test counts by the numbers of this sender.
+            if self.numbers:
+                message.header.stamp.sec = self.echoed
+            self.node.writer.write(message)
+            self.echoed += 1
+
+
 gateway, network, *rest = sys.argv[1:]
-peer, orders = (Lcm(rest[0]), rest[1:]) if network == "lcm" else (Zmq(*rest[:2]), rest[2:])
+peer, orders = {"lcm": Lcm, "zmq": Zmq, "ros2": Ros2}[network](*rest[:2]), rest[2:]
 started = []
 for order in orders:
     verb, text = order.split(" ", 1)

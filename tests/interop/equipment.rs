@@ -74,6 +74,26 @@ impl Python {
         Ok(Self { program })
     }
 
+    /// Installs what only the test of ROS 2 needs.
+    pub(crate) fn with_ros2(self) -> Result<Self, String> {
+        let works = || {
+            let imports = Command::new(&self.program).args(["-c", "import cyclonedds"]).output();
+            imports.is_ok_and(|output| output.status.success())
+        };
+        if !works() {
+            let wanted = root().join("tests/interop/requirements-ros2.txt");
+            let mut pip = Command::new(&self.program);
+            let _ = pip.args(["-m", "pip", "install", "-q", "-r"]).arg(wanted).output();
+        }
+        match works() {
+            true => Ok(self),
+            false => {
+                Err("Python's cyclonedds cannot be installed: no network, or not for this Python"
+                    .into())
+            }
+        }
+    }
+
     /// A script beside this file.
     pub(crate) fn script(&self, name: &str) -> Command {
         let mut command = Command::new(&self.program);
@@ -92,17 +112,16 @@ pub(crate) fn onbeat() -> Result<PathBuf, String> {
     }
 }
 
-/// Octave with the functions and the Java client of this repository.
+/// The Java client of this repository, compiled.
 #[derive(Clone, Debug)]
-pub(crate) struct Octave {
-    java_home: PathBuf,
-    classes: PathBuf,
+pub(crate) struct Java {
+    pub(crate) classes: PathBuf,
 }
 
-impl Octave {
+impl Java {
     pub(crate) fn equip() -> Result<Self, String> {
-        static OCTAVE: OnceLock<Result<Octave, String>> = OnceLock::new();
-        OCTAVE.get_or_init(Self::compile).clone()
+        static JAVA: OnceLock<Result<Java, String>> = OnceLock::new();
+        JAVA.get_or_init(Self::compile).clone()
     }
 
     fn compile() -> Result<Self, String> {
@@ -114,6 +133,25 @@ impl Octave {
         let compiled = compiled
             .map_err(|_| "javac is not installed (package default-jdk-headless)".to_owned())?;
         assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+        Ok(Self { classes })
+    }
+}
+
+/// Octave with the functions and the Java client of this repository.
+#[derive(Clone, Debug)]
+pub(crate) struct Octave {
+    java_home: PathBuf,
+    classes: PathBuf,
+}
+
+impl Octave {
+    pub(crate) fn equip() -> Result<Self, String> {
+        static OCTAVE: OnceLock<Result<Octave, String>> = OnceLock::new();
+        OCTAVE.get_or_init(Self::find).clone()
+    }
+
+    fn find() -> Result<Self, String> {
+        let Java { classes } = Java::equip()?;
         let there = Command::new("octave").arg("--version").output();
         if !there.is_ok_and(|output| output.status.success()) {
             return Err("octave is not installed (package octave)".to_owned());

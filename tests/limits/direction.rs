@@ -75,7 +75,7 @@ const MAY_NAME: [(&str, &[&str]); 25] = [
     ("crates/onbeat-lab/src/", &["onbeat_rt", "onbeat_tune", "onbeat"]),
     ("crates/onbeat-c/src/", &["onbeat_rt", "onbeat_control", "onbeat"]),
     // Nobody names it: `onbeat` starts it as a program.
-    ("crates/onbeat-gateway/src/", &["onbeat_control"]),
+    ("crates/onbeat-gateway/src/", &["onbeat_control", "onbeat_message"]),
     (
         "crates/onbeat-cli/src/",
         &[

@@ -32,7 +32,10 @@ const ORDER: [(&str, &str); 23] = [
          image claim snapshot requests goals owner client bus_side create ring_error ring_object \
          ring_reader ring_writer",
     ),
-    ("crates/onbeat-message/src/", "error definition hash value cdr type_set own generate"),
+    (
+        "crates/onbeat-message/src/",
+        "error definition hash value cdr type_set own lcm_words lcm lcm_codec generate",
+    ),
     (
         "crates/onbeat/src/record/",
         "series words tuning encoder boards events exclusion moments motion seconds recording window figures \
@@ -89,8 +92,8 @@ const ORDER: [(&str, &str); 23] = [
     ("crates/onbeat-c/src/", "last_error ring run_loop"),
     (
         "crates/onbeat-gateway/src/",
-        "account error lcm_packets lcm_socket zmtp zmq_socket transport bridge log_writer recording \
-         main",
+        "account error transport_message network_encoding lcm_packets lcm_socket zmtp zmq_socket ros2_names ros2_absent \
+         ros2_node transport bridge log_writer recording main",
     ),
     ("crates/onbeat-tune/src/capture/", "interrupts asked privacy"),
     (

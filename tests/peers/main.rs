@@ -2,7 +2,8 @@
 //! peers` runs it.
 //!
 //! `cargo bench -p onbeat-cli --bench peers -- [PART...] [--quick]`, with parts `slots`, `wakeup`,
-//! `probes`, `causes`, `recording`, `day`, `report`, `import`, `sharing`, `bus`; all of them when
+//! `probes`, `causes`, `recording`, `day`, `report`, `import`, `sharing`, `messages`,
+//! `bus`; all of them when
 //! none is named. `--quick` takes short runs, to see that everything works: its figures mean
 //! little.
 //!
@@ -22,6 +23,7 @@ mod day;
 mod failure;
 mod importing;
 mod latencies;
+mod messages;
 mod pages;
 mod probes;
 mod recording;
@@ -57,7 +59,7 @@ impl Length {
 
 type Measure = fn(Length) -> Result<Part, Failure>;
 
-const PARTS: [(&str, Measure); 10] = [
+const PARTS: [(&str, Measure); 11] = [
     ("slots", slots::run),
     ("wakeup", wakeup::run),
     ("probes", probes::run),
@@ -67,6 +69,7 @@ const PARTS: [(&str, Measure); 10] = [
     ("report", pages::run),
     ("import", importing::run),
     ("sharing", sharing::run),
+    ("messages", messages::run),
     ("bus", bus::run),
 ];
 

@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 use super::account::ChannelAccount;
 use super::error::GatewayError;
 use super::lcm_packets::{LcmAccount, MOST_NAME};
-use super::transport::{Inlet, NumberedRecord, Outlet};
+use super::network_encoding::NetworkEncoding;
+use super::transport::{Inlet, Outlet};
+use super::transport_message::{NetworkChannel, NumberedRecord};
 
 /// Interval between two looks at empty rings.
 const LOOK_EVERY: Duration = Duration::from_micros(500);
@@ -33,7 +35,7 @@ pub struct SendOrder {
     /// Channels.
     pub channels: Vec<SentChannel>,
     /// The network: `udpm://GROUP:PORT?ttl=N` for LCM, `tcp://ADDRESS:PORT` for ZeroMQ, which is
-    /// listened on.
+    /// listened on, `ros2://DOMAIN` for ROS 2 ([`crate::Ros2Url`]).
     pub to: String,
     /// Time limit in ns; 0 for none.
     #[serde(default)]
@@ -48,13 +50,18 @@ pub struct SentChannel {
     pub channel: String,
     /// Name on the network, 1 to 63 bytes.
     pub remote: String,
+    /// Texts of `.lcm` files: messages are sent in LCM's own encoding. Without them in CDR, as the
+    /// ring has them.
+    #[serde(default)]
+    pub lcm: Vec<String>,
 }
 
 /// Which channels of a network to receive.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReceiveOrder {
-    /// The network: `udpm://GROUP:PORT?ttl=N` for LCM, `tcp://ADDRESS:PORT` of a publisher of ZeroMQ.
+    /// The network: `udpm://GROUP:PORT?ttl=N` for LCM, `tcp://ADDRESS:PORT` of a publisher of ZeroMQ,
+    /// `ros2://DOMAIN` for ROS 2 ([`crate::Ros2Url`]).
     pub from: String,
     /// Channels.
     pub channels: Vec<ReceivedChannel>,
@@ -79,6 +86,9 @@ pub struct ReceivedChannel {
     pub hash: String,
     /// Length of the longest message, in bytes. Longer ones are counted as too long.
     pub most_bytes: usize,
+    /// Texts of `.lcm` files: messages arrive in LCM's own encoding, and the ring has them in CDR.
+    #[serde(default)]
+    pub lcm: Vec<String>,
 }
 
 /// What was received from a network.
@@ -88,7 +98,7 @@ pub struct ReceiveAccount {
     pub received: u64,
     /// Messages that did not arrive, by the gaps in the senders' numbers.
     pub lost: u64,
-    /// What arrived and is not of the network's protocol.
+    /// What arrived and is not of the network's protocol, or not of the channel's type.
     pub strange: u64,
     /// Messages on the ordered channels.
     pub published: u64,
@@ -103,6 +113,8 @@ pub struct SendAccount {
     pub channels: Vec<ChannelAccount>,
     /// Records that were dropped because a peer did not read.
     pub dropped: u64,
+    /// Records that were not sent, because they are not of the type of the `.lcm` files.
+    pub not_encoded: u64,
 }
 
 /// Sends records until the writers have ended, the time is over, or `is_stopped` returns true.
@@ -114,26 +126,39 @@ pub fn send(
     ready: impl FnOnce() -> Result<(), GatewayError>,
     is_stopped: impl Fn() -> bool,
 ) -> Result<SendAccount, GatewayError> {
-    check_names(order.channels.iter().map(|of| of.remote.as_str()))?;
+    check_names(&order.to, order.channels.iter().map(|of| of.remote.as_str()))?;
     let opened =
         order.channels.iter().map(|of| RingReader::open(&of.channel.parse()?, Start::Newest));
     let mut readers: Vec<RingReader> = opened.collect::<Result<_, RingError>>()?;
-    let mut outlet = Outlet::open(&order.to)?;
+    let typed = order.channels.iter().zip(&readers).map(|(of, reader)| {
+        let RecordType { name: type_name, schema, .. } = reader.record_type();
+        NetworkChannel { name: of.remote.clone(), type_name, schema }
+    });
+    let typed: Vec<_> = typed.collect();
+    let encodings = encodings(order.channels.iter().map(|of| &of.lcm), &typed)?;
+    let mut outlet = Outlet::open(&order.to, &typed)?;
     let until = limit(order.for_ns);
     ready()?;
 
     let mut checked = Instant::now();
     let mut ends = vec![String::new(); readers.len()];
+    let mut not_encoded = 0;
     while !is_stopped() && until.is_none_or(|end| Instant::now() < end) {
         if checked.elapsed() >= CHECK_EVERY {
             checked = Instant::now();
             ends = readers.iter().map(end_of).collect();
         }
 
-        outlet.poll();
+        outlet.poll()?;
         let mut sent = 0;
-        for (reader, of) in readers.iter_mut().zip(&order.channels) {
-            sent += send_pending(reader, &of.remote, &mut outlet)?;
+        for (reader, (of, encoding)) in readers.iter_mut().zip(typed.iter().zip(&encodings)) {
+            let mut to_network = |record: NumberedRecord<'_>| {
+                let send = |bytes: &[u8]| outlet.send(&of.name, NumberedRecord { bytes, ..record });
+                let done = encoding.to_network(record.bytes, send);
+                not_encoded += u64::from(done.is_none());
+                done.unwrap_or(Ok(()))
+            };
+            sent += send_pending(reader, &mut to_network)?;
         }
         // The last records of a writer are sent after its end is known.
         match sent {
@@ -143,9 +168,9 @@ pub fn send(
         }
     }
 
-    empty(&mut outlet);
+    empty(&mut outlet)?;
     let channels = readers.iter().zip(ends).map(|(reader, end)| account_of(reader, end)).collect();
-    Ok(SendAccount { channels, dropped: outlet.dropped() })
+    Ok(SendAccount { channels, dropped: outlet.dropped(), not_encoded })
 }
 
 /// Returns why a channel has ended; an empty text while it has not.
@@ -164,27 +189,35 @@ fn account_of(reader: &RingReader, end: String) -> ChannelAccount {
 }
 
 /// Gives peers a second to read what waits for them.
-fn empty(outlet: &mut Outlet) {
+fn empty(outlet: &mut Outlet) -> Result<(), GatewayError> {
     let began = Instant::now();
     while outlet.has_waiting() && began.elapsed() < EMPTY_WITHIN {
-        outlet.poll();
+        outlet.poll()?;
         sleep(LOOK_EVERY);
     }
+    Ok(())
 }
 
 /// Sends what is pending, at most a turn's records; returns their number.
 fn send_pending(
     reader: &mut RingReader,
-    name: &str,
-    outlet: &mut Outlet,
+    to_network: &mut impl FnMut(NumberedRecord<'_>) -> Result<(), GatewayError>,
 ) -> Result<u64, GatewayError> {
     let count = reader.pending().min(IN_A_TURN);
     for _ in 0..count {
         if let Reading::Record { number, at_ns, bytes } = reader.next() {
-            outlet.send(name, NumberedRecord { number, at_ns, bytes })?;
+            to_network(NumberedRecord { number, at_ns, bytes })?;
         }
     }
     Ok(count)
+}
+
+/// Returns the encoding of each channel.
+fn encodings<'f>(
+    files: impl Iterator<Item = &'f Vec<String>>,
+    channels: &[NetworkChannel],
+) -> Result<Vec<NetworkEncoding>, GatewayError> {
+    files.zip(channels).map(|(texts, of)| NetworkEncoding::new(texts, of)).collect()
 }
 
 /// Receives messages until the time is over or `is_stopped` returns true. `ready` is given the size
@@ -197,29 +230,38 @@ pub fn receive(
     ready: impl FnOnce(usize) -> Result<(), GatewayError>,
     is_stopped: impl Fn() -> bool,
 ) -> Result<ReceiveAccount, GatewayError> {
-    check_names(order.channels.iter().map(|of| of.remote.as_str()))?;
+    check_names(&order.from, order.channels.iter().map(|of| of.remote.as_str()))?;
     let rings: Vec<RingWriter> = order.channels.iter().map(ring).collect::<Result<_, _>>()?;
-    let mut targets: Vec<_> = order.channels.iter().zip(rings).collect();
-    let mut inlet = Inlet::open(&order.from)?;
+    let typed = order.channels.iter().map(|of| NetworkChannel {
+        name: of.remote.clone(),
+        type_name: of.type_name.clone(),
+        schema: of.schema.clone(),
+    });
+    let typed: Vec<_> = typed.collect();
+    let encodings = encodings(order.channels.iter().map(|of| &of.lcm), &typed)?;
+    let mut targets: Vec<_> = order.channels.iter().zip(rings.into_iter().zip(encodings)).collect();
+    let mut inlet = Inlet::open(&order.from, &typed)?;
     let until = limit(order.for_ns);
     ready(inlet.buffer_bytes())?;
 
     let mut account = ReceiveAccount::default();
     while !is_stopped() && until.is_none_or(|end| Instant::now() < end) {
         let Some(message) = inlet.receive()? else { continue };
-        let payload = &message.payload;
-        for (of, ring) in targets.iter_mut().filter(|(of, _)| of.remote == message.name) {
-            if payload.len() > of.most_bytes {
-                account.too_long += 1;
-            } else {
-                ring.publish(now_ns(), payload);
-                account.published += 1;
+        let is_for = |of: &ReceivedChannel| of.remote == message.name;
+        for (of, (ring, encoding)) in targets.iter_mut().filter(|(of, _)| is_for(of)) {
+            match encoding.to_ring(message.payload.clone()) {
+                None => account.strange += 1,
+                Some(payload) if payload.len() > of.most_bytes => account.too_long += 1,
+                Some(payload) => {
+                    ring.publish(now_ns(), &payload);
+                    account.published += 1;
+                }
             }
         }
     }
 
     let LcmAccount { received, lost, strange } = inlet.account();
-    Ok(ReceiveAccount { received, lost, strange, ..account })
+    Ok(ReceiveAccount { received, lost, strange: strange + account.strange, ..account })
 }
 
 /// Creates the ring for a channel.
@@ -250,9 +292,16 @@ fn hash(text: &str) -> Option<[u8; 32]> {
     Some(hash)
 }
 
-fn check_names<'n>(mut names: impl ExactSizeIterator<Item = &'n str>) -> Result<(), GatewayError> {
+/// Topics of ROS 2 have rules of their own, which its transport checks.
+fn check_names<'n>(
+    url: &str,
+    mut names: impl ExactSizeIterator<Item = &'n str>,
+) -> Result<(), GatewayError> {
     if names.len() == 0 {
         return Err(GatewayError::NoChannels);
+    }
+    if url.starts_with("ros2://") {
+        return Ok(());
     }
     match names.find(|name| name.is_empty() || name.len() > MOST_NAME || name.contains('\0')) {
         Some(name) => Err(GatewayError::LcmName { name: name.to_owned() }),

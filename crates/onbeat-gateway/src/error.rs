@@ -1,7 +1,7 @@
 //! Errors of the gateway.
 
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 
 use onbeat_control::RingError;
@@ -55,7 +55,7 @@ pub enum GatewayError {
     },
     /// An address of no known network.
     #[error(
-        "`{url}` is not the address of a network; write udpm://GROUP:PORT?ttl=N for LCM, tcp://ADDRESS:PORT for ZeroMQ"
+        "`{url}` is not the address of a network; write udpm://GROUP:PORT?ttl=N for LCM, tcp://ADDRESS:PORT for ZeroMQ, ros2://DOMAIN for ROS 2"
     )]
     Transport {
         /// The given address.
@@ -77,6 +77,52 @@ pub enum GatewayError {
         /// The given name.
         name: String,
     },
+    /// An address that is not a domain of ROS 2.
+    #[error(
+        "`{url}` is not a domain of ROS 2; write ros2://DOMAIN with a domain of 0 to 232, such as ros2://0?interface=127.0.0.1&reliability=best_effort"
+    )]
+    Ros2Url {
+        /// The given address.
+        url: String,
+    },
+    /// A name that ROS 2 does not allow.
+    #[error(
+        "`{name}` is not the name of a topic of ROS 2: words of letters, digits and single _ that do not begin with a digit, with / between them; --remote gives the channel another name there"
+    )]
+    Ros2Topic {
+        /// The given name.
+        name: String,
+    },
+    /// A topic of ROS 2 has a type.
+    #[error(
+        "topic `{topic}` needs a message type, PACKAGE/msg/Name, and has `{name}`; a topic of ROS 2 is found by its name and its type"
+    )]
+    Ros2Type {
+        /// Name of the type, empty for plain bytes.
+        name: String,
+        /// The topic.
+        topic: String,
+    },
+    /// ROS 2 is not in this build.
+    #[error(
+        "this onbeat-gateway is built without ROS 2; `cargo build --release -p onbeat-gateway --features ros2` builds one with it"
+    )]
+    Ros2NotBuilt,
+    /// DDS refuses.
+    #[error("cannot {what} domain {domain} on {interface}: {source}")]
+    Ros2 {
+        /// What was tried.
+        what: &'static str,
+        /// The domain.
+        domain: u16,
+        /// Address of the network interface.
+        interface: Ipv4Addr,
+        /// The reason of RustDDS.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A definition of a type is not valid.
+    #[error(transparent)]
+    Message(#[from] onbeat_message::MessageError),
     /// A hash that is not one.
     #[error("`{hash}` is not the hash of a type; it has 64 hexadecimal digits")]
     Hash {

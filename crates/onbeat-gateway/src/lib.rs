@@ -1,5 +1,5 @@
 //! Channels of this machine, passed on to others: logs in the format MCAP, LCM over UDP multicast,
-//! ZeroMQ over TCP.
+//! ZeroMQ over TCP, and, with the feature `ros2`, topics of ROS 2 over DDS.
 //!
 //! [`LogWriter`] writes a log, [`LogRecording`] reads rings into one; [`send`] and [`receive`] join
 //! rings and a network. The program `onbeat-gateway` does
@@ -19,7 +19,7 @@
 //! ```
 //!
 //! Absent on purpose: the command line for people, which is in `onbeat`; reading of logs, which is
-//! in the clients; and any thread.
+//! in the clients; and any thread of its own (the crate of the feature `ros2` has threads).
 
 mod account;
 mod bridge;
@@ -27,8 +27,13 @@ mod error;
 mod lcm_packets;
 mod lcm_socket;
 mod log_writer;
+mod network_encoding;
 mod recording;
+mod ros2_names;
+#[cfg_attr(not(feature = "ros2"), path = "ros2_absent.rs")]
+mod ros2_node;
 mod transport;
+mod transport_message;
 mod zmq_socket;
 mod zmtp;
 
@@ -42,3 +47,4 @@ pub use lcm_packets::{LcmAccount, LcmAssembler, datagrams};
 pub use lcm_socket::{LcmReceiver, LcmSender, LcmUrl};
 pub use log_writer::{Compression, LogChannel, LogWriter};
 pub use recording::{FirstRecord, LogRecording, RecordOrder};
+pub use ros2_names::{Ros2Reliability, Ros2Url, dds_topic, dds_type};

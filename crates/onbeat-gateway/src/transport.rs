@@ -1,4 +1,4 @@
-//! The two networks behind one way to send and one to receive.
+//! All networks behind one way to send and one to receive.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -6,34 +6,30 @@ use std::time::Duration;
 use super::error::GatewayError;
 use super::lcm_packets::{LcmAccount, LcmAssembler, datagrams};
 use super::lcm_socket::{LcmReceiver, LcmSender};
-use super::zmq_socket::{NetworkMessage, ZmqPublisher, ZmqSubscriber};
+use super::ros2_node::{Ros2Receiver, Ros2Sender};
+use super::transport_message::{NetworkChannel, NetworkMessage, NumberedRecord};
+use super::zmq_socket::{ZmqPublisher, ZmqSubscriber};
 
-/// Interval between two looks at a publisher that sends nothing.
+/// Interval between two looks at a peer that sends nothing.
 const LOOK_EVERY: Duration = Duration::from_micros(500);
-
-/// A record on its way.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct NumberedRecord<'r> {
-    pub(super) number: u64,
-    pub(super) at_ns: u64,
-    pub(super) bytes: &'r [u8],
-}
 
 /// Where records go.
 #[derive(Debug)]
 pub(super) enum Outlet {
     Lcm { sender: LcmSender, sequence: u32 },
     Zmq(ZmqPublisher),
+    Ros2(Ros2Sender),
 }
 
 impl Outlet {
-    /// Opens `udpm://...` or `tcp://...`.
-    pub(super) fn open(url: &str) -> Result<Self, GatewayError> {
+    /// Opens `udpm://...`, `tcp://...` or `ros2://...` for these channels.
+    pub(super) fn open(url: &str, channels: &[NetworkChannel]) -> Result<Self, GatewayError> {
         match url.split_once("://") {
             Some(("udpm", _)) => {
                 Ok(Self::Lcm { sender: LcmSender::open(url.parse()?)?, sequence: 0 })
             }
             Some(("tcp", _)) => Ok(Self::Zmq(ZmqPublisher::bind(url)?)),
+            Some(("ros2", _)) => Ok(Self::Ros2(Ros2Sender::open(url.parse()?, channels)?)),
             _ => Err(GatewayError::Transport { url: url.to_owned() }),
         }
     }
@@ -53,14 +49,20 @@ impl Outlet {
             Self::Zmq(publisher) => {
                 publisher.send(name, [record.number, record.at_ns], record.bytes);
             }
+            Self::Ros2(sender) => sender.send(name, record.bytes),
         }
         Ok(())
     }
 
     /// Does what a network wants regularly.
-    pub(super) fn poll(&mut self) {
-        if let Self::Zmq(publisher) = self {
-            publisher.poll();
+    pub(super) fn poll(&mut self) -> Result<(), GatewayError> {
+        match self {
+            Self::Lcm { .. } => Ok(()),
+            Self::Zmq(publisher) => {
+                publisher.poll();
+                Ok(())
+            }
+            Self::Ros2(sender) => sender.poll(),
         }
     }
 
@@ -69,6 +71,7 @@ impl Outlet {
         match self {
             Self::Lcm { .. } => false,
             Self::Zmq(publisher) => publisher.has_waiting(),
+            Self::Ros2(sender) => sender.has_waiting(),
         }
     }
 
@@ -77,6 +80,7 @@ impl Outlet {
         match self {
             Self::Lcm { .. } => 0,
             Self::Zmq(publisher) => publisher.dropped(),
+            Self::Ros2(sender) => sender.dropped(),
         }
     }
 }
@@ -86,27 +90,29 @@ impl Outlet {
 pub(super) enum Inlet {
     Lcm { receiver: LcmReceiver, assembler: LcmAssembler },
     Zmq(ZmqSubscriber),
+    Ros2(Ros2Receiver),
 }
 
 impl Inlet {
-    /// Opens `udpm://...` or `tcp://...`.
-    pub(super) fn open(url: &str) -> Result<Self, GatewayError> {
+    /// Opens `udpm://...`, `tcp://...` or `ros2://...` for these channels.
+    pub(super) fn open(url: &str, channels: &[NetworkChannel]) -> Result<Self, GatewayError> {
         match url.split_once("://") {
             Some(("udpm", _)) => {
                 let receiver = LcmReceiver::open(url.parse()?)?;
                 Ok(Self::Lcm { receiver, assembler: LcmAssembler::default() })
             }
             Some(("tcp", _)) => Ok(Self::Zmq(ZmqSubscriber::open(url)?)),
+            Some(("ros2", _)) => Ok(Self::Ros2(Ros2Receiver::open(url.parse()?, channels)?)),
             _ => Err(GatewayError::Transport { url: url.to_owned() }),
         }
     }
 
-    /// Returns the size of the kernel's receive buffer, in bytes; 0 where the peer waits instead of
-    /// losing messages.
+    /// Returns the size of the kernel's receive buffer, in bytes; 0 where it is not
+    /// the place in which messages are lost.
     pub(super) const fn buffer_bytes(&self) -> usize {
         match self {
             Self::Lcm { receiver, .. } => receiver.buffer_bytes(),
-            Self::Zmq(_) => 0,
+            Self::Zmq(_) | Self::Ros2(_) => 0,
         }
     }
 
@@ -118,13 +124,8 @@ impl Inlet {
                 let message = assembler.take(from, datagram);
                 Ok(message.map(|(name, payload)| NetworkMessage { name, payload }))
             }
-            Self::Zmq(subscriber) => {
-                let message = subscriber.receive();
-                if message.is_none() {
-                    sleep(LOOK_EVERY);
-                }
-                Ok(message)
-            }
+            Self::Zmq(subscriber) => Ok(subscriber.receive().or_else(pause)),
+            Self::Ros2(receiver) => Ok(receiver.receive()?.or_else(pause)),
         }
     }
 
@@ -135,6 +136,13 @@ impl Inlet {
                 let [received, lost, strange] = subscriber.counts();
                 LcmAccount { received, lost, strange }
             }
+            Self::Ros2(receiver) => receiver.account(),
         }
     }
+}
+
+/// Waits before the next look; returns that there is no message.
+fn pause() -> Option<NetworkMessage> {
+    sleep(LOOK_EVERY);
+    None
 }

@@ -9,6 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use super::error::GatewayError;
+use super::transport_message::NetworkMessage;
 use super::zmtp::{SocketRole, ZmtpDecoder, opening, put_message, subscription};
 
 /// Bytes that may wait for a subscriber; what does not fit is counted as dropped for it.
@@ -152,13 +153,6 @@ impl Subscriber {
         }
         Some(())
     }
-}
-
-/// A message of a publisher.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NetworkMessage {
-    pub(super) name: String,
-    pub(super) payload: Vec<u8>,
 }
 
 /// A socket of the type SUB that asks for everything, and connects again when its publisher is back.

@@ -35,6 +35,11 @@ impl<'t> CdrDecoder<'t> {
         }
     }
 
+    /// Returns the position behind the last value that was read, in the whole message.
+    pub(super) const fn end(&self) -> usize {
+        HEADER.len() + self.at
+    }
+
     pub(super) fn message(&mut self, of: &Definition) -> Result<Value, MessageError> {
         if of.fields.is_empty() {
             // IDL knows no empty structure: a byte stands for it.

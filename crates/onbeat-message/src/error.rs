@@ -55,6 +55,18 @@ pub enum MessageError {
         /// The first bytes.
         found: Vec<u8>,
     },
+    /// Bytes that are not of this type in LCM's encoding.
+    #[error(
+        "{type_name}: the message begins with the fingerprint {found:016x}, and this type's is {wanted:016x}; both sides need the same .lcm file"
+    )]
+    Fingerprint {
+        /// The type.
+        type_name: String,
+        /// The first eight bytes; 0 without them.
+        found: u64,
+        /// The type's fingerprint.
+        wanted: u64,
+    },
     /// A value of another type than its field, or too long for it.
     #[error("{type_name}: the value of {field} is not a {wanted}")]
     Value {

@@ -3,7 +3,8 @@
 //! [`Definition`] is one parsed file, [`TypeSet`] a type with all those it uses: from the text that
 //! a ring or an MCAP log carries, or from files. It computes the type's hash, and encodes and
 //! decodes [`Value`]s in CDR, little-endian. [`generate`] writes codecs for other languages.
-//! [`own`] are the messages of onbeat itself.
+//! [`own`] are the messages of onbeat itself. [`LcmTypes`] reads LCM's `.lcm` files as the same
+//! types, and has LCM's own encoding.
 //!
 //! ```
 //! use onbeat_message::{TypeSet, Value};
@@ -16,7 +17,7 @@
 //! # Ok::<(), onbeat_message::MessageError>(())
 //! ```
 //!
-//! Absent on purpose: services and actions, `wstring`, encodings other than CDR version 1, and
+//! Absent on purpose: services and actions, `wstring`, encodings other than CDR version 1 and LCM's, and
 //! knowledge of how bytes travel.
 
 mod cdr;
@@ -24,11 +25,16 @@ mod definition;
 mod error;
 pub mod generate;
 mod hash;
+mod lcm;
+mod lcm_codec;
+mod lcm_words;
 pub mod own;
 mod type_set;
 mod value;
 
 pub use definition::{Constant, Definition, Field, FieldShape, FieldType, Primitive};
 pub use error::MessageError;
+pub use lcm::LcmTypes;
+pub use lcm_codec::LcmCodec;
 pub use type_set::TypeSet;
 pub use value::Value;

@@ -140,6 +140,16 @@ impl TypeSet {
         CdrDecoder::new(&self.definitions, name, bytes)?.message(self.get(name, "this program")?)
     }
 
+    /// Returns the length of a message in bytes, with its header: up to the end of its last field.
+    ///
+    /// # Errors
+    /// As [`TypeSet::value`].
+    pub fn encoded_bytes(&self, name: &str, bytes: &[u8]) -> Result<usize, MessageError> {
+        let mut decoder = CdrDecoder::new(&self.definitions, name, bytes)?;
+        decoder.message(self.get(name, "this program")?)?;
+        Ok(decoder.end())
+    }
+
     /// Encodes a message.
     ///
     /// # Errors

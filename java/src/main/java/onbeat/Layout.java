@@ -93,7 +93,9 @@ final class Layout {
     /** As above, of a message that begins at {@code from}. */
     boolean fits(ByteBuffer other, int from, int otherLength) {
         if (otherLength != length) return false;
-        for (int[] count : counts) {
+        // Without an iterator, which would be an object for each message.
+        for (int i = 0; i < counts.size(); i++) {
+            int[] count = counts.get(i);
             if (other.getInt(from + count[0]) != count[1]) return false;
         }
         return true;
@@ -107,6 +109,12 @@ final class Layout {
             throw new OnbeatException(OnbeatException.TYPE, sentence);
         }
         return part;
+    }
+
+    Part[] parts(String[] names) {
+        Part[] all = new Part[names.length];
+        for (int i = 0; i < all.length; i++) all[i] = part(names[i]);
+        return all;
     }
 
     String[] names() {

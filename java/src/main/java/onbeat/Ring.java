@@ -173,7 +173,7 @@ public final class Ring implements Closeable {
         int count = 0;
         while (count < room && take()) {
             if (parts == null) {
-                parts = parts(fields);
+                parts = layout().parts(fields);
                 for (Layout.Part part : parts) columns += part.count;
                 rows = new double[room * columns];
             } else if (!layout.fits(slotBuffer, slotLength)) {
@@ -192,6 +192,11 @@ public final class Ring implements Closeable {
 
         double[] values = packed(rows, columns, room, count);
         return new Table(count, columns, values, Arrays.copyOf(at, count), Arrays.copyOf(numbers, count), lost - lostBefore);
+    }
+
+    /** Chooses fields for reading record by record. */
+    public Rows rows(String[] fields) {
+        return new Rows(this, fields);
     }
 
     /** Forgets the channel. The memory is unmapped with the object. */
@@ -213,28 +218,35 @@ public final class Ring implements Closeable {
         return values;
     }
 
-    private Layout.Part[] parts(String[] fields) {
-        prepareLayout();
-        Layout.Part[] parts = new Layout.Part[fields.length];
-        for (int i = 0; i < fields.length; i++) parts[i] = layout.part(fields[i]);
-        return parts;
-    }
-
     private Message message() {
-        prepareLayout();
-        return new Message(slotNumber, slotAtNs, Arrays.copyOf(slot, slotLength), layout);
+        return new Message(slotNumber, slotAtNs, Arrays.copyOf(slot, slotLength), layout());
     }
 
-    private void prepareLayout() {
+    /** Returns the layout of the record that was taken last. */
+    Layout layout() {
         if (layout == null || !layout.fits(slotBuffer, slotLength)) {
             // The layout keeps its message, and the slot is read again.
             ByteBuffer own = ByteBuffer.wrap(Arrays.copyOf(slot, slotLength)).order(ByteOrder.LITTLE_ENDIAN);
             layout = new Layout(definition, own, slotLength);
         }
+        return layout;
+    }
+
+    /** Returns a number of the record that was taken last. */
+    double number(Layout.Part part, int i) {
+        return part.number(slotBuffer, i);
+    }
+
+    long slotNumber() {
+        return slotNumber;
+    }
+
+    long slotAtNs() {
+        return slotAtNs;
     }
 
     /** Copies the next record into {@link #slot}; false if there is none. Counts what was lost. */
-    private boolean take() {
+    boolean take() {
         while (true) {
             long newest = written();
             if (newest < next) return false;
