@@ -1,8 +1,8 @@
 //! kill -9 of `onbeat vm trace` at drawn moments, with a real guest: `make test-vm-trace`.
 //!
 //! After the next start (`onbeat repair`, which every command begins with, and the opening of the
-//! work directory) there is no guest, no directory of one with its shared page, no instance of the
-//! kernel's tracing, no open journal, and nothing mounted that was not mounted before.
+//! work directory) nothing is left: neither a guest, nor its directory with the shared page, nor an
+//! instance of the kernel's tracing, nor an open journal, nor a mount.
 #![allow(missing_docs, clippy::expect_used, clippy::print_stdout)]
 
 mod test_lab;
