@@ -20,8 +20,9 @@ use test_lab::{BUSYBOX, TestLab};
 /// A kernel with fair servers.
 const RT: &str = "linux-image-6.12-rt-amd64";
 const STEPS: &[u8] = include_bytes!("planted_causes/steps.sh");
-/// A disk in memory whose reads and writes are done by another thread.
-const DISK: [&str; 2] = ["loop", "ext4"];
+/// A disk in memory whose reads and writes are done by another thread, and the checksum that its
+/// file system asks for by name.
+const DISK: [&str; 3] = ["crc32c_generic", "loop", "ext4"];
 /// Network cards, with interrupts that are threads on this kernel.
 const CARDS: &str = "e1000";
 /// Two cards on one cable, which ends in QEMU.

@@ -2,7 +2,7 @@
 //! holds.
 //!
 //! With PREEMPT_RT the kernel's spin locks are mutexes with priority inheritance
-//! (`kernel/locking/rtmutex.c`): their holder can be preempted, and whoever waits for it lends it
+//! (`kernel/locking/rtmutex.c`): their holder can be preempted, and a thread that waits for it lends it
 //! its priority. A thread of the lowest real-time priority searches thousands of file locks, which
 //! holds the list's lock; the loop wakes, preempts it, and asks for a file lock itself, which takes
 //! the list's lock for an instant.
@@ -56,7 +56,7 @@ impl KernelLockWait {
     pub(super) fn prepare(plan: &InjectionPlan) -> Result<Self, Error> {
         if !is_preempt_rt() {
             return Err(plan.impossible(
-                "only with PREEMPT_RT a loop can preempt the holder of such a lock; this kernel has it not",
+                "only with PREEMPT_RT a loop can preempt the holder of such a lock; this kernel is built without it",
             ));
         }
         if plan.target.priority < 2 {
