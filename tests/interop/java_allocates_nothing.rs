@@ -1,6 +1,6 @@
 //! The Java client reads messages without allocating memory, by the JVM's own counter of the reading
 //! thread.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod equipment;
 

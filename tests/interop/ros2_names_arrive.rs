@@ -1,7 +1,7 @@
 //! Messages travel by ROS 2's names, without a ROS 2 installation: from a ring to Python's
 //! `cyclonedds`, which decodes them, encodes them again and publishes them, and from there to another
 //! ring, the same bytes.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod equipment;
 mod random_messages;

@@ -7,11 +7,13 @@ use super::lcm_packets::LcmAccount;
 use super::ros2_names::Ros2Url;
 use super::transport_message::{NetworkChannel, NetworkMessage};
 
+pub(super) use self::{AbsentReceiver as Ros2Receiver, AbsentSender as Ros2Sender};
+
 /// Does not exist in this build.
 #[derive(Debug)]
-pub(super) struct Ros2Sender(Infallible);
+pub(super) struct AbsentSender(Infallible);
 
-impl Ros2Sender {
+impl AbsentSender {
     pub(super) fn open(_url: Ros2Url, _channels: &[NetworkChannel]) -> Result<Self, GatewayError> {
         Err(GatewayError::Ros2NotBuilt)
     }
@@ -35,9 +37,9 @@ impl Ros2Sender {
 
 /// Does not exist in this build.
 #[derive(Debug)]
-pub(super) struct Ros2Receiver(Infallible);
+pub(super) struct AbsentReceiver(Infallible);
 
-impl Ros2Receiver {
+impl AbsentReceiver {
     pub(super) fn open(_url: Ros2Url, _channels: &[NetworkChannel]) -> Result<Self, GatewayError> {
         Err(GatewayError::Ros2NotBuilt)
     }

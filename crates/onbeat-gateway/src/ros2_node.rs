@@ -88,7 +88,7 @@ impl Decode<'_, Vec<u8>> for WholePayload {
 }
 
 /// A participant of a domain, and the policies of its writers and readers.
-struct Node {
+struct Ros2Node {
     participant: DomainParticipant,
     policies: QosPolicies,
     url: Ros2Url,
@@ -102,7 +102,7 @@ fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
 
-impl Node {
+impl Ros2Node {
     fn join(url: Ros2Url) -> Result<Self, GatewayError> {
         let builder = DomainParticipantBuilder::new(url.domain);
         let participant = builder.with_only_networks([url.interface]).build();
@@ -161,14 +161,14 @@ fn refused<E: std::error::Error + Send + Sync + 'static>(
 pub(super) struct Ros2Sender {
     // Dropped before the participant.
     writers: HashMap<String, DataWriter<Bytes, CdrBytes>>,
-    node: Node,
+    node: Ros2Node,
     channels: Vec<NetworkChannel>,
     dropped: u64,
 }
 
 impl Ros2Sender {
     pub(super) fn open(url: Ros2Url, channels: &[NetworkChannel]) -> Result<Self, GatewayError> {
-        let node = Node::join(url)?;
+        let node = Ros2Node::join(url)?;
         let publisher = node.participant.create_publisher(&node.policies);
         let publisher = publisher.map_err(refused("create a publisher in", url))?;
 
@@ -234,13 +234,13 @@ struct Received {
 pub(super) struct Ros2Receiver {
     // Dropped before the participant.
     channels: Vec<Received>,
-    node: Node,
+    node: Ros2Node,
     account: LcmAccount,
 }
 
 impl Ros2Receiver {
     pub(super) fn open(url: Ros2Url, channels: &[NetworkChannel]) -> Result<Self, GatewayError> {
-        let node = Node::join(url)?;
+        let node = Ros2Node::join(url)?;
         let subscriber = node.participant.create_subscriber(&node.policies);
         let subscriber = subscriber.map_err(refused("create a subscriber in", url))?;
 
@@ -270,7 +270,7 @@ impl Ros2Receiver {
         Ok(message)
     }
 
-    /// Makes new readers, which go on with the numbers of the old ones.
+    /// Makes new readers, which count from the numbers of the old ones.
     fn join_again(&mut self) -> Result<(), GatewayError> {
         let channels: Vec<_> = self.channels.iter().map(|of| of.channel.clone()).collect();
         let mut again = Self::open(self.node.url, &channels)?;

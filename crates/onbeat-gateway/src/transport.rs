@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_micros(500);
 pub(super) enum Outlet {
     Lcm { sender: LcmSender, sequence: u32 },
     Zmq(ZmqPublisher),
-    Ros2(Ros2Sender),
+    Ros2(Box<Ros2Sender>),
 }
 
 impl Outlet {
@@ -29,7 +29,10 @@ impl Outlet {
                 Ok(Self::Lcm { sender: LcmSender::open(url.parse()?)?, sequence: 0 })
             }
             Some(("tcp", _)) => Ok(Self::Zmq(ZmqPublisher::bind(url)?)),
-            Some(("ros2", _)) => Ok(Self::Ros2(Ros2Sender::open(url.parse()?, channels)?)),
+            Some(("ros2", _)) => {
+                let sender = Ros2Sender::open(url.parse()?, channels)?;
+                Ok(Self::Ros2(Box::new(sender)))
+            }
             _ => Err(GatewayError::Transport { url: url.to_owned() }),
         }
     }
@@ -141,7 +144,7 @@ impl Inlet {
     }
 }
 
-/// Waits before the next look; returns that there is no message.
+/// Waits before the next look; returns without a message.
 fn pause() -> Option<NetworkMessage> {
     sleep(LOOK_EVERY);
     None

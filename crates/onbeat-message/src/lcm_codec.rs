@@ -44,8 +44,8 @@ impl LcmCodec {
     pub fn decode(&self, bytes: &[u8]) -> Result<Value, MessageError> {
         let found = bytes.first_chunk().map_or(0, |head| u64::from_be_bytes(*head));
         if bytes.len() < FINGERPRINT_BYTES || found != self.fingerprint {
-            let (type_name, wanted) = (self.name.clone(), self.fingerprint);
-            return Err(MessageError::Fingerprint { type_name, found, wanted });
+            let type_name = self.name.clone();
+            return Err(MessageError::Fingerprint { type_name, found, wanted: self.fingerprint });
         }
         LcmReader { types: &self.types, bytes, at: FINGERPRINT_BYTES }.read(&self.name)
     }
