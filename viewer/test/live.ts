@@ -21,7 +21,7 @@ const ended = (child: ChildProcess): Promise<void> => new Promise((done) => { if
 export async function startRobot(name: string, echoes: boolean, ...more: string[]): Promise<Robot> {
   const folder = mkdtempSync(join(tmpdir(), 'onbeat-live-'));
   const env = { ...process.env, ONBEAT_STATE_DIR: folder };
-  const args = ['robot', 'run', 'humanoid', '--trajectory', 'gait', '--name', name, '--view', '--priority', '0', '--no-causes', '--out', join(folder, 'runs'), ...more];
+  const args = ['robot', 'run', 'humanoid', '--trajectory', 'gait', '--name', name, '--view', '--no-causes', '--out', join(folder, 'runs'), ...more];
   const robot = spawn(ONBEAT!, args, { env, stdio: ['ignore', 'ignore', 'pipe'] });
   const said: string[] = [];
   const url = await new Promise<string>((found, failed) => {
