@@ -1,6 +1,6 @@
 // A robot with its live view, and what its ring says: for the tests and pictures of the live view.
 import { spawn, type ChildProcess } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -21,7 +21,11 @@ const ended = (child: ChildProcess): Promise<void> => new Promise((done) => { if
 export async function startRobot(name: string, echoes: boolean, ...more: string[]): Promise<Robot> {
   const folder = mkdtempSync(join(tmpdir(), 'onbeat-live-'));
   const env = { ...process.env, ONBEAT_STATE_DIR: folder };
-  const args = ['robot', 'run', 'humanoid', '--trajectory', 'gait', '--name', name, '--view', '--priority', '0', '--no-causes', '--out', join(folder, 'runs'), ...more];
+  // A loop beside a browser misses cycles, which must not stop the robot here.
+  const file = join(folder, 'patient.toml');
+  const humanoid = readFileSync(join(root, '../crates/onbeat-ethercat/src/description/humanoid.toml'), 'utf8');
+  writeFileSync(file, `${humanoid}\n[robot.ladder]\ndegrade_at = 50000\nstop_at = 100000\n`);
+  const args = ['robot', 'run', file, '--trajectory', 'gait', '--name', name, '--view', '--no-causes', '--out', join(folder, 'runs'), ...more];
   const robot = spawn(ONBEAT!, args, { env, stdio: ['ignore', 'ignore', 'pipe'] });
   const said: string[] = [];
   const url = await new Promise<string>((found, failed) => {

@@ -5,7 +5,7 @@ import { CHROMIUM, launch, NO_CHROMIUM } from './browser.ts';
 import { NO_ONBEAT, ONBEAT, startRobot } from './live.ts';
 
 /** Time until the charts are full, ms. */
-const WALKS_MS = 12_000;
+const WALKS_MS = 11_000;
 /** Pictures: name, width, height (0: the whole page), theme. */
 const PICTURES = [
   ['live-view', 1280, 0, 'light'], ['live-view-dark', 1280, 0, 'dark'], ['live-view-narrow', 400, 2600, 'light'], ['live-view-narrow-dark', 400, 2600, 'dark'],

@@ -32,7 +32,7 @@ export class BusPart {
   }
 
   events({ left_out: leftOut, events }: { left_out: number; events: LiveEvent[] }): void {
-    if (this.list.querySelector('.muted') !== null) this.list.replaceChildren();
+    if (this.list.querySelector('li.muted') !== null) this.list.replaceChildren();
     for (const { cycle, alarm, words } of events) {
       this.list.prepend(h('li', alarm ? { class: 'alarm' } : {}, h('span', { class: 'muted' }, `cycle ${count(cycle)}`), ' ', alarm ? h('span', { class: 'sign', 'aria-label': 'alarm' }, '▲ ') : '', words));
     }

@@ -82,8 +82,10 @@ mod tests {
     #[test]
     fn a_merged_histogram_has_all_counts_and_the_largest_value_with_its_cycle() {
         let (mut all, mut more) = (SparseCounts::default(), SparseCounts::default());
-        [(1_000, 1), (5_000, 2), (1_000, 3)].map(|(value, cycle)| all.add(value, cycle));
-        [(9_000, 4), (1_000, 5)].map(|(value, cycle)| more.add(value, cycle));
+        [(1_000, 1), (5_000, 2), (1_000, 3)]
+            .iter()
+            .for_each(|(value, cycle)| all.add(*value, *cycle));
+        [(9_000, 4), (1_000, 5)].iter().for_each(|(value, cycle)| more.add(*value, *cycle));
         all.merge(&more);
         let counts: Vec<u64> = all.filled().map(|(_, count)| count).collect();
         assert_eq!(counts, [3, 1, 1]);
