@@ -220,14 +220,14 @@ fn requests_are_served_in_order() {
 #[test]
 fn an_invalid_request_is_refused_in_one_sentence() {
     let (bus, client) = world();
-    let long = client.request(&request(0, SdoAction::Write(vec![0; 1025])), PATIENCE);
+    let long = client.request(request(0, SdoAction::Write(vec![0; 1025])), PATIENCE);
     assert!(matches!(long, Err(ControlError::SdoTooLong { bytes: 1025, most: 1024 })));
-    let nowhere = client.request(&request(2, SdoAction::Read), PATIENCE);
+    let nowhere = client.request(request(2, SdoAction::Read), PATIENCE);
 
     assert!(matches!(nowhere, Err(ControlError::NoDevice { device: 2, devices: 2, .. })));
     let soon = Duration::from_millis(3);
     for _ in 0..40 {
-        let late = client.request(&request(0, SdoAction::Read), soon);
+        let late = client.request(request(0, SdoAction::Read), soon);
         assert!(
             matches!(late, Err(ControlError::NoAnswer { ms: 3, .. })),
             "and its record is free: {late:?}"
@@ -244,7 +244,7 @@ fn a_late_answer_frees_the_record() {
     for _ in 0..20 {
         thread::scope(|threads| {
             let asking = threads
-                .spawn(|| client.request(&request(0, SdoAction::Read), Duration::from_millis(20)));
+                .spawn(|| client.request(request(0, SdoAction::Read), Duration::from_millis(20)));
             let mut job = None;
             until("it is asked", || {
                 job = cold.take_request();

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use onbeat::record::RunFile;
-use onbeat_lab::joined::{GuestPair, PairedClocks};
+use onbeat_lab::joined::{ClockRelation, GuestPair, PairedClocks};
 use onbeat_lab::vm::{BootImage, Free, Guest, Initramfs};
 
 use test_lab::{BUSYBOX, RT, TestLab};
@@ -52,7 +52,7 @@ fn the_bound_that_one_board_states_holds_for_another_whose_clock_differs() {
     let run = RunFile::parse(Path::new(&sent.path), &sent.content).expect("a run");
     let account = run.boards.expect("an account of two boards");
     let clock = account.clock.clone().expect("a fit");
-    let widths = paired.relations.each_ref().map(|relation| relation.width_ns());
+    let widths = paired.relations.each_ref().map(ClockRelation::width_ns);
     println!(
         "{} edges, {} lost; second clock {:+.1} ppm by the last fit; truth known within {widths:?} ns",
         account.sent, account.lost, clock.drift_ppm

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use onbeat::report::table::{Column, Row, Table};
 use onbeat::report::units::count;
 use onbeat_control::{
-    Client, Counter, DeviceInfo as Device, EventBatch as Events, LinkState, Outage, Presence,
-    SdoAction, Snapshot, Stats, Timed,
+    BusState, Client, Counter, DeviceInfo as Device, EventBatch as Events, LinkState, Outage,
+    Presence, SdoAction, Snapshot, Stats, Timed,
 };
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::layout::DeviceLayout;
@@ -76,27 +76,8 @@ fn serve(options: &BusRunOptions) -> Result<ExitVerdict, Failure> {
 fn state(named: &Named) -> Result<ExitVerdict, Failure> {
     let client = Client::open(&named.name)?;
     let state = client.state();
-    let process =
-        |of: Option<&(u32, String)>| of.map(|(pid, name)| json!({ "pid": pid, "name": name }));
     if named.json {
-        let cycle = state.cycle.as_ref();
-        print_json(&json!({
-            "bus": state.name, "segment": state.segment, "pid": state.pid, "sharing": state.sharing.to_string(),
-            "generation": state.generation, "devices": state.devices, "in_op": state.in_op,
-            "no_answer_ns": state.outage.ns(),
-            "owner": process(state.owner.as_ref()), "commander": process(state.commander.as_ref()),
-            "cycle": cycle.map(|cycle| cycle.cycle),
-            "link": match state.link {
-                LinkState::Up => json!(true),
-                LinkState::Down => json!(false),
-                LinkState::Unknown => json!(null),
-            },
-            "answering": state.answering, "al_states": state.al_states.bits(),
-            "working_counter": cycle.map(|cycle| cycle.working_counter),
-            "expected_working_counter": cycle.map(|cycle| cycle.expected),
-            "robot": state.robot.map(|robot| robot_json(&robot, &client.layout().devices)),
-            "events": state.events, "layout_hash": format!("{:016x}", state.layout_hash),
-        }))?;
+        print_json(&state_json(&state, &client.layout().devices))?;
         return Ok(ExitVerdict::Holds);
     }
 
@@ -150,6 +131,29 @@ fn state(named: &Named) -> Result<ExitVerdict, Failure> {
     }
 
     Ok(ExitVerdict::Holds)
+}
+
+fn state_json(state: &BusState, devices: &[DeviceLayout]) -> Value {
+    let process =
+        |of: Option<&(u32, String)>| of.map(|(pid, name)| json!({ "pid": pid, "name": name }));
+    let cycle = state.cycle.as_ref();
+    json!({
+            "bus": state.name, "segment": state.segment, "pid": state.pid, "sharing": state.sharing.to_string(),
+            "generation": state.generation, "devices": state.devices, "in_op": state.in_op,
+            "no_answer_ns": state.outage.ns(),
+            "owner": process(state.owner.as_ref()), "commander": process(state.commander.as_ref()),
+            "cycle": cycle.map(|cycle| cycle.cycle),
+            "link": match state.link {
+                LinkState::Up => json!(true),
+                LinkState::Down => json!(false),
+                LinkState::Unknown => json!(null),
+            },
+            "answering": state.answering, "al_states": state.al_states.bits(),
+            "working_counter": cycle.map(|cycle| cycle.working_counter),
+            "expected_working_counter": cycle.map(|cycle| cycle.expected),
+            "robot": state.robot.map(|robot| robot_json(&robot, devices)),
+            "events": state.events, "layout_hash": format!("{:016x}", state.layout_hash),
+    })
 }
 
 fn robot_json(robot: &RobotState, devices: &[DeviceLayout]) -> Value {

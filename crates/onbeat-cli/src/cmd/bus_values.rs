@@ -131,7 +131,11 @@ mod tests {
     }
 
     fn shown(device: &DeviceLayout, index: u16, bits: u16, number: u64) -> Option<String> {
-        named(device, &MappedValue { index, entry: 0, bits, bit_at: 0 }, number)
+        named(
+            device,
+            &MappedValue { index, entry: 0, bits, bit_at: 0, name: String::new() },
+            number,
+        )
     }
 
     #[test]
@@ -153,7 +157,8 @@ mod tests {
     fn channels_have_numbers_and_unknown_scales_stay_increments() {
         let fork = Layout::from_toml(Segment::HUMANOID).unwrap().devices;
         let fork = fork.into_iter().find(|device| device.kind == DeviceKind::Digital).unwrap();
-        let input = MappedValue { index: 0x6000, entry: 3, bits: 1, bit_at: 0 };
+        let input =
+            MappedValue { index: 0x6000, entry: 3, bits: 1, bit_at: 0, name: "Input 3".to_owned() };
         assert_eq!(named(&fork, &input, 1).as_deref(), Some("input 3 1"));
         let knee = DeviceLayout { increments: 0, ..device("left knee") };
         assert_eq!(shown(&knee, 0x6064, 32, 17).as_deref(), Some("position 17 increments"));

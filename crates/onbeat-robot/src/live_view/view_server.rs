@@ -142,8 +142,8 @@ impl ViewServer {
             }
         }
 
-        for place in 0..listening.len() {
-            if listening[place].contains(PollFlags::IN) {
+        for (place, flags) in listening.iter().enumerate() {
+            if flags.contains(PollFlags::IN) {
                 self.accept(place);
             }
         }

@@ -131,7 +131,7 @@ fn readings(ns: u64) -> i32 {
     let tried_ns = shortest_ns(3, || {
         (0..TRIED).for_each(|_| {
             let _ = Monotonic.now();
-        })
+        });
     });
     let wanted = ns.saturating_mul(TRIED * READING_PART) / tried_ns.max(1);
     wanted.clamp(TRIED, MOST_READINGS) as i32
