@@ -47,7 +47,10 @@ const MAY_NAME: [(&str, &[&str]); 25] = [
     ("crates/onbeat/src/import", &["onbeat_rt", "onbeat_ethercat::input", "host", "record"]),
     ("crates/onbeat/src/load", &["onbeat_rt"]),
     // A fault that changes a setting of the host does so by the journal of `onbeat-tune`.
-    ("crates/onbeat/src/inject", &["onbeat_rt", "onbeat_tune", "host", "thread", "cause"]),
+    (
+        "crates/onbeat/src/inject",
+        &["onbeat_rt", "onbeat_ethercat", "onbeat_tune", "host", "thread", "cause"],
+    ),
     ("crates/onbeat/src/probe", &["onbeat_rt", "host", "thread", "cause", "record", "inject"]),
     (
         "crates/onbeat/src/net",

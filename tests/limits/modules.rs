@@ -28,9 +28,9 @@ const ORDER: [(&str, &str); 23] = [
     ),
     (
         "crates/onbeat-control/src/",
-        "error map process lock stats abi device_table device_state sharing joint settings object \
-         image claim snapshot requests goals owner client bus_side create ring_error ring_object \
-         ring_reader ring_writer",
+        "error map process lock stats abi device_table device_state bus_condition sharing joint settings \
+         object image claim snapshot request requests value_place goals owner client bus_side create \
+         ring_error ring_object ring_reader ring_writer",
     ),
     (
         "crates/onbeat-message/src/",
@@ -71,7 +71,7 @@ const ORDER: [(&str, &str); 23] = [
         "crates/onbeat-robot/src/bus/",
         "addresses register_query sdo sync0 config_record known_device identification recovery \
          event_queue device acyclic error panic_guard cyclic sii_cache pump preop_setup bring_up \
-         clock_sync position_scan diagnostics rate_limit no_answer options shutdown stale_inputs \
+         clock_sync position_scan register_transfer transfer diagnostics rate_limit no_answer options shutdown stale_inputs \
          main_device scan",
     ),
     (

@@ -78,7 +78,7 @@ pub(crate) enum Bus {
     Sdo(Sdo),
     /// Read or write registers of a device
     #[command(subcommand, before_help = REGISTER_EXAMPLES, disable_help_subcommand = true)]
-    Register(Register),
+    Register(RegisterCommand),
     /// Find out which device is where; retry rejected devices
     Rescan(RescanOptions),
 }
@@ -198,7 +198,7 @@ pub(crate) struct SdoWriteOptions {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Register {
+pub(crate) enum RegisterCommand {
     /// Read registers
     Read(RegisterReadOptions),
     /// Write registers of a device in OP

@@ -77,7 +77,7 @@ pub(super) struct ImageHeader {
     /// When all frames of a cycle were last answered, by `CLOCK_MONOTONIC` in ns; 0 before the
     /// first cycle.
     pub(super) answered_at: AtomicU64,
-    /// Link of the interface; see [`LinkState`](super::LinkState).
+    /// Link of the interface; see [`CableLink`](super::CableLink).
     pub(super) link: AtomicU32,
     /// Number of devices that processed the last frame.
     pub(super) answering: AtomicU32,

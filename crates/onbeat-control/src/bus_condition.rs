@@ -4,7 +4,7 @@ use onbeat_ethercat::step::BusCycle;
 
 /// Link of the network interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LinkState {
+pub enum CableLink {
     /// Not known: no cycle yet, or none lately.
     #[default]
     Unknown,
@@ -14,7 +14,7 @@ pub enum LinkState {
     Down,
 }
 
-impl LinkState {
+impl CableLink {
     const ALL: [Self; 3] = [Self::Unknown, Self::Up, Self::Down];
 
     pub(super) fn from_number(number: u32) -> Self {

@@ -11,7 +11,7 @@ use onbeat_rt::sys::Monotonic;
 use rustix::thread::futex;
 
 use super::abi::{CYCLE_BYTES, EVENT_BYTES, cycle_bytes};
-use super::bus_condition::LinkState;
+use super::bus_condition::CableLink;
 use super::claim::{self, ClaimWords};
 use super::device_state::DeviceState;
 use super::error::ControlError;
@@ -205,7 +205,7 @@ impl BusSide {
     /// Publishes the link of the interface, and the number of devices that processed the last
     /// frame.
     #[inline]
-    pub fn set_link(&self, link: LinkState, answering: u16) {
+    pub fn set_link(&self, link: CableLink, answering: u16) {
         let header = self.shared.header();
         header.link.store(link as u32, Ordering::Relaxed);
         header.answering.store(answering.into(), Ordering::Relaxed);

@@ -12,7 +12,7 @@ use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 
 use super::abi::{EVENT_BYTES, EVENTS};
-use super::bus_condition::{AlStates, LinkState};
+use super::bus_condition::{AlStates, CableLink};
 use super::device_state::{DeviceState, Presence};
 use super::error::ControlError;
 use super::goals::Commander;
@@ -77,7 +77,7 @@ pub struct BusState {
     /// Whether replies come back.
     pub outage: Outage,
     /// Link of the network interface; unknown without a recent cycle.
-    pub link: LinkState,
+    pub link: CableLink,
     /// Number of devices that processed the last frame, expected or not; 0 during an outage.
     pub answering: usize,
     /// AL states of the devices; none during an outage.
@@ -323,7 +323,7 @@ impl Client {
             |word: u64| Process::from_word(word).map(|process| (process.pid(), process.name()));
         let outage = self.outage(cycle.as_ref());
         let has_cycle = cycle.is_some() && !matches!(outage, Outage::NoCycle(_));
-        let link = LinkState::from_number(header.link.load(Ordering::Relaxed));
+        let link = CableLink::from_number(header.link.load(Ordering::Relaxed));
         let answering = header.answering.load(Ordering::Relaxed) as usize;
 
         BusState {
@@ -337,7 +337,7 @@ impl Client {
             robot: last.robot,
             devices: self.shared.size.devices,
             in_op: self.states(outage).filter(|state| state.al_state == 8).count(),
-            link: if has_cycle { link } else { LinkState::Unknown },
+            link: if has_cycle { link } else { CableLink::Unknown },
             answering: if outage == Outage::None { answering } else { 0 },
             al_states: AlStates::from_devices(self.states(outage).map(|state| state.al_state)),
             outage,

@@ -182,13 +182,15 @@ pub enum ControlError {
     },
     /// Registers that a request cannot reach.
     #[error(
-        "registers 0x{address:04x} and following, {bytes} bytes: a request reaches 1 to {most} bytes below 0x1000", most = super::request::REGISTER_BYTES
+        "registers 0x{address:04x} and following, {bytes} bytes: a request reaches 1 to {most} bytes below 0x1000"
     )]
     RegisterRange {
         /// Address of the first register.
         address: u16,
         /// Number of bytes.
         bytes: usize,
+        /// Maximum number of bytes.
+        most: usize,
     },
     /// Unknown device.
     #[error("bus \"{name}\" has no device {device}; it has {devices}")]

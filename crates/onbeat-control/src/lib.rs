@@ -68,7 +68,7 @@ mod snapshot;
 mod stats;
 mod value_place;
 
-pub use bus_condition::{AlStates, LinkState, WorkingCounterState};
+pub use bus_condition::{AlStates, CableLink, WorkingCounterState};
 pub use bus_side::{BusSide, ColdSide, OutputsFrom};
 pub use client::{BusState, Client, DeviceInfo, EventBatch, Outage};
 pub use create::Image;

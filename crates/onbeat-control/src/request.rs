@@ -124,7 +124,11 @@ impl BusRequest {
             let bytes = request.bytes();
             let end = usize::from(request.address) + bytes;
             if !(1..=REGISTER_BYTES).contains(&bytes) || end > REGISTERS_END {
-                return Err(ControlError::RegisterRange { address: request.address, bytes });
+                return Err(ControlError::RegisterRange {
+                    address: request.address,
+                    bytes,
+                    most: REGISTER_BYTES,
+                });
             }
         }
 

@@ -62,7 +62,8 @@ fn length_of(request: &BusRequest) -> usize {
 
 fn request_of(record: &RequestRecord) -> BusRequest {
     let target = record.target.load(Relaxed);
-    let (device, at) = (target as u16, (target >> 16) as u16);
+    let device = target as u16;
+    let at = (target >> 16) as u16;
     let is_write = target & WRITE != 0;
     match target >> KIND_AT {
         RESCAN => BusRequest::Rescan,

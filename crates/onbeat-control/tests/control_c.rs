@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use control_world::{BYTES, cycle, exchange, layout, pattern, unique_name};
 use onbeat_control::{
-    BusRequest, BusSide, CablePosition, Client, DeviceState, GoalAnswer, Image, ImageSettings,
-    Joint, LinkState, Presence, RegisterAction, RegisterRequest, RequestFailure, SdoAction,
+    BusRequest, BusSide, CableLink, CablePosition, Client, DeviceState, GoalAnswer, Image,
+    ImageSettings, Joint, Presence, RegisterAction, RegisterRequest, RequestFailure, SdoAction,
     SdoRequest, Sharing, Timed,
 };
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
@@ -195,7 +195,7 @@ fn serve_requests(bus: &mut BusSide, is_over: &AtomicBool) -> Vec<BusRequest> {
         let mut outputs = vec![0; BYTES];
         bus.exchange(&cycle, &inputs, &mut outputs);
         bus.answered(now);
-        bus.set_link(LinkState::Up, 3);
+        bus.set_link(CableLink::Up, 3);
 
         if let Some(job) = cold.take_request() {
             let answer = match &job.request {

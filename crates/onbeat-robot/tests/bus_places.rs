@@ -343,7 +343,7 @@ fn an_added_device_is_one_event_without_other_effect() {
     assert_eq!(world.reported(EventKind::SurplusDevice), [(NO_DEVICE, 3, 7)], "{:?}", world.events);
     assert!(world.bus.is_up() && world.states()[3] == 1, "{:?}", world.events);
     assert_eq!(world.reported(EventKind::DeviceLost), []);
-    assert_eq!(world.rescan(), [0, 1, 2, 0xfffe, 3, 4, 5], "the spare is no device of this bus");
+    assert_eq!(world.rescan(), [0, 1, 2, 0xfffe, 3, 4, 5], "the spare does not belong to this bus");
     // A spare at the position of a removed device is not that device.
     world.tamper(&[Tampering::Begin(Fault::Unplug { device: 4 })]);
     world.cycles(1_500);

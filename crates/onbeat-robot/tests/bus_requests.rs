@@ -6,7 +6,7 @@ mod bus_world;
 
 use bus_world::{OPTIONS, TWO, World, clock};
 use onbeat_control::{
-    BusRequest, CablePosition, LinkState, RegisterAction, RegisterRequest, RequestAnswer,
+    BusRequest, CableLink, CablePosition, RegisterAction, RegisterRequest, RequestAnswer,
     RequestFailure,
 };
 use onbeat_robot::bus::BusTransfer;
@@ -141,7 +141,7 @@ fn a_rescan_says_which_device_is_where_and_disturbs_none() {
     let count = world.segment().len() as u16;
     let all: Vec<CablePosition> = (0..count).map(CablePosition::Device).collect();
     assert_eq!(positions(&mut world), Ok(all.clone()));
-    assert_eq!((world.bus.answering(), world.bus.link()), (count, LinkState::Up));
+    assert_eq!((world.bus.answering(), world.bus.link()), (count, CableLink::Up));
 
     // What was found before does not count: the last device is gone.
     world.inject(Fault::Cut { device: usize::from(count) - 1 }, None, 1.0);

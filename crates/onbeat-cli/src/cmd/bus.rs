@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use onbeat::report::table::{Column, Row, Table};
 use onbeat::report::units::count;
 use onbeat_control::{
-    BusState, Client, Counter, DeviceInfo as Device, EventBatch as Events, LinkState, Outage,
+    BusState, CableLink, Client, Counter, DeviceInfo as Device, EventBatch as Events, Outage,
     Presence, SdoAction, Snapshot, Stats, Timed,
 };
 use onbeat_ethercat::event::Event;
@@ -144,9 +144,9 @@ fn state_json(state: &BusState, devices: &[DeviceLayout]) -> Value {
             "owner": process(state.owner.as_ref()), "commander": process(state.commander.as_ref()),
             "cycle": cycle.map(|cycle| cycle.cycle),
             "link": match state.link {
-                LinkState::Up => json!(true),
-                LinkState::Down => json!(false),
-                LinkState::Unknown => json!(null),
+                CableLink::Up => json!(true),
+                CableLink::Down => json!(false),
+                CableLink::Unknown => json!(null),
             },
             "answering": state.answering, "al_states": state.al_states.bits(),
             "working_counter": cycle.map(|cycle| cycle.working_counter),

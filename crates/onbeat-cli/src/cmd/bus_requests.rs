@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use onbeat_control::{
-    CablePosition, Client, LinkState, RegisterAction, RegisterRequest, RequestFailure,
+    CableLink, CablePosition, Client, RegisterAction, RegisterRequest, RequestFailure,
 };
 use onbeat_ethercat::layout::DeviceLayout;
 use serde_json::json;
@@ -12,15 +12,15 @@ use super::bus::{hex_and_text, hex_of, number, place_of};
 use super::bus_words::print_json;
 use super::failure::BusFailure;
 use super::{ExitVerdict, Failure};
-use crate::cli_bus::{Register, RegisterOptions, RequestOptions, RescanOptions};
+use crate::cli_bus::{RegisterCommand, RegisterOptions, RequestOptions, RescanOptions};
 use crate::term::{Tone, say};
 
-pub(super) fn register(command: &Register) -> Result<ExitVerdict, Failure> {
+pub(super) fn register(command: &RegisterCommand) -> Result<ExitVerdict, Failure> {
     match command {
-        Register::Read(options) => {
+        RegisterCommand::Read(options) => {
             access(&options.of, &options.request, RegisterAction::Read(options.bytes))
         }
-        Register::Write(options) => {
+        RegisterCommand::Write(options) => {
             access(&options.of, &options.request, RegisterAction::Write(options.bytes()))
         }
     }
@@ -101,11 +101,11 @@ fn missing<'d>(
 }
 
 /// Describes link and answering devices.
-pub(super) fn cable_text(link: LinkState, answering: usize) -> String {
+pub(super) fn cable_text(link: CableLink, answering: usize) -> String {
     let link = match link {
-        LinkState::Up => "link up",
-        LinkState::Down => "no link",
-        LinkState::Unknown => "link unknown",
+        CableLink::Up => "link up",
+        CableLink::Down => "no link",
+        CableLink::Unknown => "link unknown",
     };
     format!("{link}, {answering} devices answer")
 }

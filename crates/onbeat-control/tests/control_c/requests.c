@@ -27,7 +27,7 @@ static void values(struct onbeat_control *bus) {
     printf("joint at %.3f rad\n", rad);
 }
 
-/* Cycles with all inputs new, and those without, are told apart. */
+/* Both kinds of cycles are seen: with all inputs new, and without. */
 static int exchanges_are_seen(struct onbeat_control *bus) {
     struct onbeat_cycle cycle;
     int seen[3] = {0, 0, 0};

@@ -18,7 +18,7 @@ use super::options::{BusCounts, BusOptions};
 use super::shutdown;
 use super::stale_inputs::StaleInputs;
 use super::transfer::BusTransfer;
-use onbeat_control::LinkState;
+use onbeat_control::CableLink;
 use onbeat_ethercat::al::{INIT, SAFEOP};
 use onbeat_ethercat::carrier::Trouble;
 use onbeat_ethercat::event::{Event, EventKind};
@@ -251,10 +251,10 @@ impl<W: Wire> Bus<W> {
 
     /// Returns the link of the wire's interface.
     #[must_use]
-    pub fn link(&self) -> LinkState {
+    pub fn link(&self) -> CableLink {
         match self.wire.trouble() {
-            Some(Trouble::Gone | Trouble::Down | Trouble::NoLink) => LinkState::Down,
-            Some(Trouble::Mtu | Trouble::Taken) | None => LinkState::Up,
+            Some(Trouble::Gone | Trouble::Down | Trouble::NoLink) => CableLink::Down,
+            Some(Trouble::Mtu | Trouble::Taken) | None => CableLink::Up,
         }
     }
 
