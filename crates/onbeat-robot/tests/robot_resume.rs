@@ -65,9 +65,11 @@ fn trajectory_and_soft_start_go_on_after_each_break() {
 #[test]
 fn a_safe_stop_is_over_after_a_break() {
     let clock = clock();
-    let mut world = World::new(Segment::HUMANOID, &clock, OPTIONS);
-    let layout = Layout::from_toml(Segment::HUMANOID).unwrap();
-    let robot = Robot::from_toml(Segment::HUMANOID, &layout, MS).unwrap();
+    // Drives that leave "operation enabled" stop this robot.
+    let file = Segment::HUMANOID.replace("[robot]\n", "[robot]\non_fault = \"robot\"\n");
+    let mut world = World::new(&file, &clock, OPTIONS);
+    let layout = Layout::from_toml(&file).unwrap();
+    let robot = Robot::from_toml(&file, &layout, MS).unwrap();
     let mut robot = MotionController::new(&robot, Trajectory::gait(&robot).unwrap());
     lead_in(&mut world, &mut robot);
     for _ in 0..BLOCK {
