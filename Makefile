@@ -156,8 +156,8 @@ test-vm-repeat: vm-onbeat ## forty guests beside a loaded host: the same bytes (
 test-vm-tune: vm-onbeat ## tunings in a PREEMPT_RT guest: applied, checked after a reboot, undone (five minutes)
 	$(call VM_TEST,--test tuned_guests)
 
-test-vm-trace: vm-onbeat ## host and guest on one clock: a hog on the host is named by the guest's spikes (a minute, needs root)
-	$(call VM_TEST,--test joined_traces)
+test-vm-trace: vm-onbeat ## host and guest on one clock: a hog on the host is named, a killed trace leaves nothing (needs root)
+	$(call VM_TEST,--test joined_traces --test killed_traces)
 
 test-vm-net: vm-onbeat ## two boards in virtual time: three tests and their load sweep, the same figures twice (three minutes)
 	$(call VM_TEST,--test board_tests)

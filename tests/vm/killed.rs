@@ -1,11 +1,13 @@
-//! kill -9 of `onbeat vm run`, of `onbeat vm lab` and of QEMU, at instants over their whole run:
-//! the next start finds no guest, no directory of one and nothing half written, and runs.
+//! kill -9 of `onbeat vm run`, of `onbeat vm lab`, of `onbeat vm pin` and of QEMU, at instants over
+//! their whole run: the next start finds no guest, no directory of one, nothing half written and no
+//! thread of another priority or CPU, and runs.
 //!
 //! This program is also the QEMU of these guests, under the name of QEMU: it answers on the control
 //! socket as a guest that is saved, restored, and sends an empty result. `make test-vm` kills the
 //! real one.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
+mod pinned;
 mod stand_in;
 
 use std::fs;
@@ -23,7 +25,10 @@ const QEMU: &str = "qemu-system-x86_64";
 fn main() -> ExitCode {
     let name = std::env::args().next().unwrap_or_default();
     if Path::new(&name).file_name().is_some_and(|name| name == QEMU) {
-        return stand_in::run();
+        return match std::env::args().nth(1).as_deref() {
+            Some(stand_in::WITH_THREADS) => stand_in::run_with_threads(),
+            _ => stand_in::run(),
+        };
     }
 
     let trials = vec![
@@ -37,6 +42,10 @@ fn main() -> ExitCode {
         }),
         Trial::test("a_killed_qemu_is_one_sentence_and_leaves_nothing", || {
             qemu_is_killed();
+            Ok(())
+        }),
+        Trial::test("a_killed_pin_leaves_no_thread_changed_after_the_next_start", || {
+            pinned::pin_is_killed();
             Ok(())
         }),
     ];

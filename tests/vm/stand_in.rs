@@ -33,6 +33,45 @@ pub(crate) fn kernel() -> Vec<u8> {
     elf
 }
 
+/// The word by which this program is a QEMU whose threads are to be placed.
+pub(crate) const WITH_THREADS: &str = "with-threads";
+
+/// Behaves as a QEMU with a thread for a virtual CPU and another one, until it is killed.
+pub(crate) fn run_with_threads() -> ExitCode {
+    let (sender, threads) = std::sync::mpsc::channel();
+    for name in ["CPU 0/TCG", "worker"] {
+        let sender = sender.clone();
+        let body = move || {
+            sender.send(rustix::thread::gettid()).unwrap();
+            loop {
+                std::thread::park();
+            }
+        };
+        std::thread::Builder::new().name(name.to_owned()).spawn(body).unwrap();
+    }
+
+    let threads: Vec<_> = threads.iter().take(2).collect();
+    let thread = threads[0].as_raw_nonzero();
+    let listener = UnixListener::bind("qmp").unwrap();
+    for connection in listener.incoming() {
+        // A client that is killed closes its end.
+        let _ = answer_with(connection.unwrap(), &format!("[{{\"thread-id\": {thread}}}]"));
+    }
+    ExitCode::SUCCESS
+}
+
+/// Answers `query-cpus-fast` with `cpus`, and all else with nothing.
+fn answer_with(mut connection: UnixStream, cpus: &str) -> std::io::Result<()> {
+    let lines = BufReader::new(connection.try_clone()?).lines();
+    writeln!(connection, "{{\"QMP\": {{}}}}")?;
+    for line in lines {
+        let asks_for_cpus = line?.contains("query-cpus-fast");
+        let answer = if asks_for_cpus { cpus } else { "{}" };
+        writeln!(connection, "{{\"return\": {answer}}}")?;
+    }
+    Ok(())
+}
+
 /// Behaves as QEMU in the guest's directory, which is the working directory.
 pub(crate) fn run() -> ExitCode {
     let words: Vec<String> = std::env::args().collect();

@@ -1,0 +1,157 @@
+//! kill -9 of `onbeat vm trace` at drawn moments, with a real guest: `make test-vm-trace`.
+//!
+//! After the next start (`onbeat repair`, which every command begins with, and the opening of the
+//! work directory) nothing is left: neither a guest, nor its directory with the shared page, nor an
+//! instance of the kernel's tracing, nor an open journal, nor a mount.
+#![allow(missing_docs, clippy::expect_used, clippy::print_stdout)]
+
+mod test_lab;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use onbeat::cause::Tracefs;
+use onbeat_lab::vm::WorkDirectory;
+use onbeat_tune::{HostFiles, LiveHost};
+
+use test_lab::TestLab;
+
+const RT: &str = "linux-image-6.12-rt-amd64";
+/// Moments, drawn from the time that a whole trace takes.
+const DRAWS: u32 = 8;
+/// Begins the draws.
+const SEED: u64 = 15;
+
+/// What a trace may leave on the host.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct HostLeftovers {
+    guests: Vec<PathBuf>,
+    processes: Vec<u32>,
+    instances: Vec<String>,
+    journals: Vec<PathBuf>,
+    mounts: Vec<String>,
+}
+
+struct TraceBench<'l> {
+    lab: &'l TestLab,
+    state: tempfile::TempDir,
+}
+
+impl TraceBench<'_> {
+    fn onbeat(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.lab.onbeat);
+        command.args(words).env("ONBEAT_STATE_DIR", self.state.path());
+        command.current_dir(self.state.path()).stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(Stdio::piped());
+        command
+    }
+
+    /// A short trace on the last CPU.
+    fn trace(&self) -> Command {
+        let cpu = onbeat::host::online_cpus().last().copied().expect("a CPU").to_string();
+        let path = |path: &Path| path.to_str().expect("a path").to_owned();
+        let (work, onbeat) = (path(self.lab.work.path()), path(&self.lab.onbeat));
+        let words = ["vm", "trace", RT, "--cpu", &cpu, "--work", &work, "--onbeat", &onbeat];
+        let job = "--exchanges 100 --out out -- measure latency --period 5ms --for 1s";
+        let mut command = self.onbeat(&words);
+        if std::env::var_os("ONBEAT_VM_DOWNLOAD").is_some() {
+            command.arg("--download");
+        }
+        command.args(job.split(' '));
+        command
+    }
+
+    /// What is left of a process of onbeat that has ended.
+    fn left_by(&self, pid: u32) -> HostLeftovers {
+        let guests = fs::canonicalize(self.lab.work.path()).expect("a path").join("guests");
+        let processes = fs::read_dir("/proc").expect("processes").flatten();
+        let runs_there = processes.filter(|process| {
+            fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(&guests))
+        });
+        HostLeftovers {
+            processes: runs_there
+                .filter_map(|one| one.file_name().to_str()?.parse().ok())
+                .collect(),
+            guests: entries(&guests),
+            instances: instances_of(pid),
+            journals: entries(&self.state.path().join("journal")),
+            mounts: mounts(),
+        }
+    }
+}
+
+fn instances_of(pid: u32) -> Vec<String> {
+    let tracing = Tracefs::open().expect("the kernel's tracing");
+    let mut names = tracing.instances().expect("instances");
+    names.retain(|name| name.starts_with(&format!("onbeat-{pid}-")));
+    names
+}
+
+/// Mounts of the kernel's tracing.
+fn mounts() -> Vec<String> {
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
+    let of_tracing = |line: &&str| line.contains(" tracefs ") || line.contains(" debugfs ");
+    mounts.lines().filter(of_tracing).map(str::to_owned).collect()
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_none_or(|end| end != "lock"));
+    paths.sort_unstable();
+    paths
+}
+
+/// SplitMix64: the next draw below `limit`.
+fn drawn(state: &mut u64, limit: u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed ^ (mixed >> 31)) % limit.max(1)
+}
+
+#[test]
+fn a_killed_trace_leaves_nothing_after_the_next_start() {
+    let Some(lab) = TestLab::open() else { return };
+    if !LiveHost::new().is_root() {
+        println!("skipped: tracing the host takes root");
+        return;
+    }
+
+    let traced = TraceBench { lab: &lab, state: tempfile::tempdir().expect("a directory") };
+    let before = HostLeftovers { mounts: mounts(), ..HostLeftovers::default() };
+    let since = Instant::now();
+    let whole_trace = traced.trace().spawn().expect("a trace");
+    let pid = whole_trace.id();
+    let output = whole_trace.wait_with_output().expect("its end");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{errors}");
+    let whole = since.elapsed();
+    assert_eq!(traced.left_by(pid), before, "after a whole trace");
+
+    let (mut state, mut while_tracing) = (SEED, 0);
+    for draw in 0..DRAWS {
+        let after = Duration::from_nanos(drawn(&mut state, whole.as_nanos() as u64));
+        let mut killed = traced.trace().spawn().expect("a trace");
+        let pid = killed.id();
+        std::thread::sleep(after);
+        killed.kill().expect("a signal");
+        killed.wait().expect("its end");
+        while_tracing += u32::from(!instances_of(pid).is_empty());
+
+        let repaired = traced.onbeat(&["repair"]).status().expect("a repair");
+        assert!(repaired.success(), "draw {draw}: {repaired}");
+        WorkDirectory::open(lab.work.path()).expect("a work directory");
+        // A guest that got its starter's signal may still be giving up its memory; without the
+        // signal this would not end.
+        while !traced.left_by(pid).processes.is_empty() {
+            std::thread::yield_now();
+        }
+        assert_eq!(traced.left_by(pid), before, "draw {draw}: killed after {after:?} of {whole:?}");
+    }
+    println!("{DRAWS} traces of {whole:.1?} killed, {while_tracing} of them while they traced");
+    assert!(while_tracing > 0, "no draw found a trace in progress");
+}
