@@ -29,13 +29,20 @@ const SEND_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       a program with LCM on this machine subscribes to walker/cycle, and decodes CDR
   onbeat message send walker/cycle --to udpm://239.255.76.67:7667?ttl=1 --remote STATE
   onbeat message send walker/cycle --to tcp://127.0.0.1:5556
-      a publisher of ZeroMQ: frames with name, payload, and number and time";
+      a publisher of ZeroMQ: frames with name, payload, and number and time
+  onbeat message send walker/cycle --to ros2://0
+      a topic of ROS 2, /walker/cycle with the type onbeat_msgs/msg/Cycle";
 
 const RECEIVE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat message receive PLAN planner/plan --from udpm://239.255.76.67:7667?ttl=1
       messages of the LCM channel PLAN are records of planner/plan
   onbeat message receive STATE arm/state --from udpm://239.255.76.67:7667 \\
-      --type arm_msgs/msg/State --file arm_msgs/msg/State.msg";
+      --type arm_msgs/msg/State --file arm_msgs/msg/State.msg
+  onbeat message receive PLAN planner/plan --from udpm://239.255.76.67:7667 \\
+      --type planner/msg/plan_t --file planner.lcm
+      messages in LCM's own encoding, by the type of lcm-gen
+  onbeat message receive goal arm/goal --from ros2://0?reliability=best_effort \\
+      --type arm_msgs/msg/Goal --file arm_msgs/msg/Goal.msg";
 
 const GENERATE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat message generate python onbeat_msgs/msg/Cycle > cycle.py
@@ -52,10 +59,10 @@ pub(crate) enum Message {
     /// Record channels into an MCAP log
     #[command(before_help = RECORD_EXAMPLES)]
     Record(RecordOptions),
-    /// Send a channel to LCM or ZeroMQ
+    /// Send a channel to LCM, ZeroMQ or ROS 2
     #[command(before_help = SEND_EXAMPLES)]
     Send(SendOptions),
-    /// Receive a channel of LCM or ZeroMQ
+    /// Receive a channel of LCM, ZeroMQ or ROS 2
     #[command(before_help = RECEIVE_EXAMPLES)]
     Receive(ReceiveOptions),
     /// Move joints by lines of standard input, for scripts
@@ -140,14 +147,18 @@ pub(crate) struct SendOptions {
     #[arg(value_name = "CHANNEL", value_parser = channel)]
     #[arg(add = ArgValueCandidates::new(channels))]
     pub(crate) channel: Channel,
-    /// Network: udpm://GROUP:PORT?ttl=N (LCM) or tcp://ADDRESS:PORT (ZeroMQ)
+    /// Network: udpm://GROUP:PORT?ttl=N (LCM), tcp://ADDRESS:PORT (ZeroMQ), ros2://DOMAIN (ROS 2)
     ///
-    /// For ZeroMQ, the address on which this publisher listens.
+    /// For ZeroMQ, the address on which this publisher listens. For ROS 2, `?interface=ADDRESS`
+    /// [default: 127.0.0.1] and `&reliability=best_effort` [default: reliable] may follow.
     #[arg(long, value_name = "URL")]
     pub(crate) to: String,
     /// Name of the channel there [default: CHANNEL]
     #[arg(long, value_name = "NAME")]
     pub(crate) remote: Option<String>,
+    /// LCM definition, for LCM's own encoding [default: CDR]
+    #[arg(long, value_name = "FILE.lcm")]
+    pub(crate) file: Vec<PathBuf>,
     /// Send for this time; 0: until Ctrl-C or the writer's end
     #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,
@@ -164,15 +175,18 @@ pub(crate) struct ReceiveOptions {
     /// Channel to create on this machine, NAME/TOPIC
     #[arg(value_name = "CHANNEL", value_parser = channel)]
     pub(crate) channel: Channel,
-    /// Network: udpm://GROUP:PORT?ttl=N (LCM) or tcp://ADDRESS:PORT (ZeroMQ)
+    /// Network: udpm://GROUP:PORT?ttl=N (LCM), tcp://ADDRESS:PORT (ZeroMQ), ros2://DOMAIN (ROS 2)
     ///
-    /// For ZeroMQ, the address of the publisher.
+    /// For ZeroMQ, the address of the publisher. For ROS 2, which needs --type, `?interface=ADDRESS`
+    /// [default: 127.0.0.1] and `&reliability=best_effort` [default: reliable] may follow.
     #[arg(long, value_name = "URL")]
     pub(crate) from: String,
     /// Message type in CDR, PACKAGE/msg/Name [default: plain bytes]
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) message_type: Option<String>,
-    /// Definition, as PACKAGE/msg/Name.msg; for each type that is used
+    /// Definition, PACKAGE/msg/Name.msg or FILE.lcm; for each type that is used
+    ///
+    /// With a definition of LCM, messages arrive in LCM's own encoding, and the channel has CDR.
     #[arg(long, value_name = "FILE", requires = "message_type")]
     pub(crate) file: Vec<PathBuf>,
     /// Longest message, in bytes
@@ -215,7 +229,7 @@ pub(crate) struct GenerateCodecOptions {
     /// Message type, PACKAGE/msg/Name
     #[arg(value_name = "TYPE")]
     pub(crate) message_type: String,
-    /// Definition, as PACKAGE/msg/Name.msg; for each type that is used
+    /// Definition, PACKAGE/msg/Name.msg or FILE.lcm; for each type that is used
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Vec<PathBuf>,
 }

@@ -1,6 +1,6 @@
 //! `onbeat message`: records that robots and buses publish on rings in shared memory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use onbeat::report::table::{Column, Row, Table};
 use onbeat::report::units::count;
 use onbeat_control::{Reading, RingError, RingReader, Start, channels};
 use onbeat_ethercat::input;
-use onbeat_message::{MessageError, TypeSet, Value, generate, own};
+use onbeat_message::{LcmTypes, MessageError, TypeSet, Value, generate, own};
 use serde_json::{Map, Value as Json, json};
 
 use super::bus_words::print_json;
@@ -35,6 +35,8 @@ pub(crate) enum MessageFailure {
         "{path} is not named after a type; name it PACKAGE/msg/Name.msg, as the definitions of ROS 2 are"
     )]
     FileName { path: PathBuf },
+    #[error("{path} is not a definition of LCM, whose files end in .lcm; without one, CDR is sent")]
+    NotLcm { path: PathBuf },
     #[error("{0}")]
     Definition(#[from] MessageError),
 }
@@ -246,16 +248,35 @@ fn generate_codec(options: &GenerateCodecOptions) -> Result<ExitVerdict, Failure
 
 /// Adds the definitions in these files.
 pub(super) fn add_files(types: &mut TypeSet, files: &[PathBuf]) -> Result<(), Failure> {
+    let mut of_lcm = LcmTypes::default();
     for path in files {
-        let failed = |source| Failure::File { what: "read", path: path.clone(), source };
-        let text = input::text(path, input::MOST_BYTES_BY_HAND).map_err(failed)?;
-        types.add(&type_of(path)?, &text).map_err(MessageFailure::from)?;
+        let text = definition(path)?;
+        let added = match is_lcm(path) {
+            true => of_lcm.add(&path.display().to_string(), &text),
+            false => types.add(&type_of(path)?, &text),
+        };
+        added.map_err(MessageFailure::from)?;
     }
-    Ok(())
+    Ok(of_lcm.add_to(types).map_err(MessageFailure::from)?)
+}
+
+/// Returns the texts of those files that are in LCM's language.
+pub(super) fn lcm_texts(files: &[PathBuf]) -> Result<Vec<String>, Failure> {
+    files.iter().filter(|path| is_lcm(path)).map(|path| definition(path)).collect()
+}
+
+/// Returns whether a file is in LCM's language.
+pub(super) fn is_lcm(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "lcm")
+}
+
+fn definition(path: &Path) -> Result<String, Failure> {
+    let failed = |source| Failure::File { what: "read", path: path.to_owned(), source };
+    input::text(path, input::MOST_BYTES_BY_HAND).map_err(failed)
 }
 
 /// Returns the type that a file is named after: `.../PACKAGE/msg/Name.msg`.
-fn type_of(path: &std::path::Path) -> Result<String, MessageFailure> {
+fn type_of(path: &Path) -> Result<String, MessageFailure> {
     let named = || {
         let name = path.file_name()?.to_str()?.strip_suffix(".msg")?;
         let folder = path.parent()?;

@@ -1,5 +1,5 @@
-//! `onbeat message send` and `receive`: channels of this machine and of a network, LCM
-//! or ZeroMQ.
+//! `onbeat message send` and `receive`: channels of this machine and of a network, LCM,
+//! ZeroMQ or ROS 2.
 
 use onbeat::report::units::count;
 use onbeat_message::{TypeSet, own};
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::bus_words::print_json;
 use super::gateway::Gateway;
 use super::log::of_channels;
-use super::message::{MessageFailure, add_files, hex};
+use super::message::{MessageFailure, add_files, hex, is_lcm, lcm_texts};
 use super::{ExitVerdict, Failure};
 use crate::cli_message::{ReceiveOptions, SendOptions};
 use crate::signals::{self, OnUsr1};
@@ -19,7 +19,11 @@ pub(super) fn send(options: &SendOptions) -> Result<ExitVerdict, Failure> {
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let name = |channel: &str| options.remote.clone().unwrap_or_else(|| channel.to_owned());
     let channel = options.channel.to_string();
-    let sent = json!({ "channel": channel, "remote": name(&channel) });
+    if let Some(path) = options.file.iter().find(|path| !is_lcm(path)) {
+        return Err(MessageFailure::NotLcm { path: path.clone() }.into());
+    }
+    let lcm = lcm_texts(&options.file)?;
+    let sent = json!({ "channel": channel, "remote": name(&channel), "lcm": lcm });
     let order = json!({ "channels": [sent], "to": options.to, "for_ns": options.duration });
 
     let gateway = Gateway::begin("send", &order)?;
@@ -30,7 +34,12 @@ pub(super) fn send(options: &SendOptions) -> Result<ExitVerdict, Failure> {
     } else {
         let dropped = count(account["dropped"].as_u64().unwrap_or(0));
         let sent = of_channels(&account);
-        say(Tone::Plain, &format!("records sent: {sent}; {dropped} dropped for slow peers"));
+        let strange = match account["not_encoded"].as_u64() {
+            Some(records @ 1..) => format!("; {} not of the type of LCM", count(records)),
+            _ => String::new(),
+        };
+        let line = format!("records sent: {sent}; {dropped} dropped for slow peers{strange}");
+        say(Tone::Plain, &line);
     }
     Ok(ExitVerdict::Holds)
 }
@@ -42,6 +51,7 @@ pub(super) fn receive(options: &ReceiveOptions) -> Result<ExitVerdict, Failure> 
     let received = json!({
         "remote": options.remote, "channel": options.channel.to_string(),
         "type_name": type_name, "schema": schema, "hash": hash, "most_bytes": options.most_bytes,
+        "lcm": lcm_texts(&options.file)?,
     });
     let order = json!({ "from": options.from, "channels": [received], "for_ns": options.duration });
 
