@@ -118,7 +118,7 @@ causes: build ## plants each cause and prints the reported one (needs a quiet ma
 # The benchmark as a static program, which the guest runs; its crate does not build the rest of onbeat.
 CAUSES_IN_GUEST = --class rt --require 95 --longer 5 --count 12 $(ARGS)
 
-causes-vm: ## the same in a PREEMPT_RT guest in virtual time, twice the same, at least 95 % right (ten minutes)
+causes-vm: ## the same in a PREEMPT_RT guest in virtual time, twice, at least 95 % right (ten minutes)
 	@sh scripts/setup.sh kernels
 	mkdir -p target/vm
 	$(CARGO) rustc --release --locked -p onbeat --bench causes --message-format=json-render-diagnostics -- -C target-feature=+crt-static | \

@@ -82,8 +82,8 @@ fn python_sees_death(command: Command) {
     let mut robot = Robot::start("60s");
     let client = follow(command, &[&robot.channel(), "0"]);
     let pid = robot.child.id();
-    // A second of cycles, by the clock of the robot: what was published can be read afterwards.
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    // What was published can be read afterwards, however late the client is.
+    equipment::has_published(&robot, 500);
     robot.child.kill().unwrap();
     robot.child.wait().unwrap();
 

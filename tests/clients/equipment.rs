@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Completion, Trial};
+use onbeat_control::{Reading, RingReader, Start};
 use onbeat_ethercat::description::Description;
 use serde_json::Value;
 
@@ -70,6 +71,24 @@ pub(crate) fn generated_cycle(language: &str) -> Vec<u8> {
     let mut generate = Command::new(env!("CARGO_BIN_EXE_onbeat"));
     generate.args(["message", "generate", language, "onbeat_msgs/msg/Cycle"]);
     done(&mut generate).stdout
+}
+
+/// Waits until a robot has published this number of cycles.
+pub(crate) fn has_published(robot: &Robot, cycles: u64) {
+    let channel = robot.channel().parse().unwrap();
+    let began = Instant::now();
+    let mut seen = 0;
+    let mut ring = RingReader::open(&channel, Start::Oldest).unwrap();
+    while seen < cycles {
+        match ring.next() {
+            Reading::Record { .. } => seen += 1,
+            Reading::Lost(records) => seen += records,
+            Reading::Nothing => {
+                assert!(began.elapsed() < Duration::from_secs(60), "{seen} of {cycles} cycles");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
 }
 
 /// The folder into which cargo has built these tests, and the profile's name.
