@@ -75,8 +75,9 @@ fn allocated(java: &Java, how: &str) -> [u64; 2] {
 fn not_more(java: &Java) {
     let [some, more] = allocated(java, "rows");
     println!("{some} bytes for {MESSAGES} messages, {more} for {}", 4 * MESSAGES);
-    // The compiler of the JVM may make one once; an object has 16 bytes at least.
-    let most = 16 * (4 * MESSAGES as u64) / 1000;
+    // An object has 16 bytes at least, so that one for each message would be 160,000. The JVM makes
+    // some of its own at times, when it compiles or loads a class: 904 bytes were seen.
+    let most = MESSAGES as u64;
     assert!(more < most && some < most, "{some} {more}");
 }
 

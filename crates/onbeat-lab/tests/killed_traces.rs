@@ -99,7 +99,10 @@ fn mounts() -> Vec<String> {
 fn entries(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    paths.retain(|path| path.extension().is_none_or(|end| end != "lock"));
+    // The lock of a directory stays, and is nobody's.
+    let is_lock =
+        |path: &PathBuf| path.ends_with("lock") || path.extension() == Some("lock".as_ref());
+    paths.retain(|path| !is_lock(path));
     paths.sort_unstable();
     paths
 }
