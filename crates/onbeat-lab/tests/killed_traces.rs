@@ -63,18 +63,26 @@ impl TraceBench<'_> {
         command
     }
 
-    /// What is left of a process of onbeat that has ended.
+    /// What is left of a process of onbeat that has ended; other guests may run beside it.
     fn left_by(&self, pid: u32) -> HostLeftovers {
         let guests = fs::canonicalize(self.lab.work.path()).expect("a path").join("guests");
+        // The directory of a guest begins with its starter.
+        let is_own = |path: &Path| {
+            let name = path.strip_prefix(&guests).ok().and_then(|below| below.to_str());
+            name.is_some_and(|name| name.starts_with(&format!("{pid}-")))
+        };
         let processes = fs::read_dir("/proc").expect("processes").flatten();
         let runs_there = processes.filter(|process| {
-            fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(&guests))
+            fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| is_own(&cwd))
         });
+
+        let mut directories = entries(&guests);
+        directories.retain(|path| is_own(path));
         HostLeftovers {
             processes: runs_there
                 .filter_map(|one| one.file_name().to_str()?.parse().ok())
                 .collect(),
-            guests: entries(&guests),
+            guests: directories,
             instances: instances_of(pid),
             journals: entries(&self.state.path().join("journal")),
             mounts: mounts(),
