@@ -65,6 +65,7 @@ fn request_of(record: &RequestRecord) -> BusRequest {
     let device = target as u16;
     let at = (target >> 16) as u16;
     let is_write = target & WRITE != 0;
+
     match target >> KIND_AT {
         RESCAN => BusRequest::Rescan,
         REGISTER => {

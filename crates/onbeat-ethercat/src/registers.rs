@@ -83,6 +83,9 @@ pub const SYNC_START: u16 = 0x0990;
 /// SYNC0 cycle time, in ns.
 pub const SYNC_CYCLE: u16 = 0x09a0;
 
+/// First address of process memory, behind registers and user memory: mailboxes, inputs, outputs.
+pub const PROCESS_MEMORY: usize = 0x1000;
+
 /// Registers that are free for any use while a MainDevice runs: event mask, error counters, watchdog
 /// counters, PHY management, user memory. First address and one past the last.
 const FREE: [(u16, u16); 5] = [

@@ -66,6 +66,7 @@ fn conduct(lab: &TestLab, tests: &BoardTests, out: &Path) -> [LabResults<Virtual
                 panic!("{}: {experiment:?}: {error}", test.name());
             }
         };
+
         let matrix = tests.matrix(test).expect("a laboratory");
         let clock = |seed| Virtual { seed, ..Virtual::default() };
         let stop = AtomicBool::new(false);

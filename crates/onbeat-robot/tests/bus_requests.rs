@@ -101,6 +101,12 @@ fn registers_that_the_bus_sets_itself_are_refused_and_stay_as_they_are() {
         assert!(address == 0x0910 || before == after, "{address:#06x}: {before:?} {after:?}");
     }
 
+    // A read of process memory would take a mail, whatever the client has checked.
+    for (address, bytes) in [(0x1000, 8), (0x0fff, 2), (0xffff, 512), (0x0130, 0)] {
+        let refused = answer(&mut world, read(1, address, bytes));
+        assert_eq!(refused, Err(RequestFailure::KeptByBus), "{address:#06x}");
+    }
+
     world.cycles(200);
     assert!(world.bus.is_up() && world.kinds().len() == 1, "{:?}", world.events);
 }

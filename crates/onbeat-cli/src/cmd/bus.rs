@@ -137,6 +137,7 @@ fn state_json(state: &BusState, devices: &[DeviceLayout]) -> Value {
     let process =
         |of: Option<&(u32, String)>| of.map(|(pid, name)| json!({ "pid": pid, "name": name }));
     let cycle = state.cycle.as_ref();
+
     json!({
             "bus": state.name, "segment": state.segment, "pid": state.pid, "sharing": state.sharing.to_string(),
             "generation": state.generation, "devices": state.devices, "in_op": state.in_op,

@@ -213,6 +213,7 @@ fn means(rows: &[BoardTestRow]) -> Table {
         "Both boards and the load share the guest's CPU.".to_owned(),
     ];
     legend.extend(Virtual::LEGEND.iter().map(|line| (*line).to_owned()));
+
     Table {
         title: format!("Two boards, means in {} ({} clock)", Virtual::UNIT, clock_name()),
         columns: columns(&["t_w", "t_rw", "t_r", "t_rwn", "t_n"]),
@@ -235,6 +236,7 @@ fn percentiles(rows: &[BoardTestRow]) -> Table {
         of.iter().flat_map(|test| ["p50", "p99", "max"].map(|p| format!("{test} {p}"))).collect();
     let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
     names.push("lost");
+
     Table {
         title: format!("Two boards, percentiles in {} ({} clock)", Virtual::UNIT, clock_name()),
         columns: columns(&names),

@@ -27,11 +27,15 @@ pub(super) struct RegisterTransfer {
 }
 
 impl RegisterTransfer {
-    /// Creates an access that has not begun. Registers that the bus sets itself are refused here.
+    /// Creates an access that has not begun. Registers that the bus sets itself are refused here, and
+    /// process memory, where a read would take a device's mail: other processes may ask for anything.
     pub(super) fn new(request: RegisterRequest) -> Self {
         let bytes = request.bytes();
         let is_write = matches!(request.action, RegisterAction::Write(_));
-        let is_kept = is_write && !registers::is_free(request.address, bytes);
+        let end = usize::from(request.address) + bytes;
+        let is_kept = bytes == 0
+            || end > registers::PROCESS_MEMORY
+            || is_write && !registers::is_free(request.address, bytes);
         let ended = is_kept.then_some(Err(RequestFailure::KeptByBus));
         Self { value: Vec::with_capacity(bytes), request, tries: 0, since: 0, ended }
     }
