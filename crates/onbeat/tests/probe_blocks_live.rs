@@ -2,13 +2,17 @@
 //! over its blocks.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-use onbeat::probe::description::{Alone, OnGrid, Parts};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use onbeat::probe::description::{Alone, Body, OnGrid, Parts};
 use onbeat::probe::timer::Timer;
 use onbeat::probe::{self, BlockPlan, Destination, Interruptions, Run, Setting};
-use onbeat::record::{EndReason, Figures, RunFile, Series};
-use onbeat_rt::cycle::Phase;
+use onbeat::record::{EndReason, Figures, Recorder, RunFile, Series};
+use onbeat_rt::cycle::{Outcome, Phase, Plan};
 use onbeat_rt::sys::Monotonic;
-use onbeat_rt::{Clock, Sample};
+use onbeat_rt::{Clock, Producer, Sample};
 
 const MS: u64 = 1_000_000;
 const WARM_UP: u64 = 10;
@@ -37,6 +41,43 @@ fn parts() -> Parts {
         figures: Box::new(Seen(0)),
         companion: Box::new(Alone),
     }
+}
+
+/// A loop that says when it has ended.
+struct Announced<'a>(&'a AtomicBool);
+
+impl Body for Announced<'_> {
+    fn run(&mut self, plan: &Plan, hot: &mut Producer<'_, Sample>, stop: &AtomicBool) -> Outcome {
+        let mut body = OnGrid { task: Timer { work_ns: 0 }, has_ports: false };
+        let outcome = body.run(plan, hot, stop);
+        self.0.store(true, Ordering::Release);
+        outcome
+    }
+}
+
+#[test]
+fn the_last_look_at_a_block_sees_all_its_releases_however_late_the_looks_come() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("timer.onbeat.hlog");
+    let header = probe::header(&["onbeat".into()], "timer", &[Series::ReleaseLatency], 0.0);
+    let destination = Destination { path: &path, header, origin: Monotonic.now() };
+    let mut run = Run::open(destination, setting()).unwrap();
+    let (ended, mut looked, mut seen) = (AtomicBool::new(false), false, None);
+    let mut watch = |recorder: &mut Recorder| {
+        while !looked && !ended.load(Ordering::Acquire) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        looked = true;
+        seen = Some(recorder.progress());
+    };
+
+    let block = BlockPlan { index: 0, load: "idle", releases: 60 };
+    let mut body = Announced(&ended);
+    let none = Interruptions::default();
+    let outcome = run.begin_body(&mut body).block(&block, &none, &mut watch).unwrap();
+
+    let seen = seen.unwrap();
+    assert!(seen.cycles + seen.skipped + WARM_UP >= outcome.slots, "{seen:?} of {outcome:?}");
 }
 
 #[test]

@@ -275,7 +275,7 @@ impl Run {
     }
 
     /// Begins a probe, runs one block, and ends the probe. `watch` is called about every 20 ms on
-    /// the caller's thread.
+    /// the caller's thread, and once when the block has ended.
     ///
     /// # Errors
     /// As [`Run::begin`], [`ProbeRun::block`] and [`ProbeRun::end`].
@@ -390,7 +390,7 @@ impl ProbeRun<'_> {
     }
 
     /// Runs the loop for one block, with its companion. `watch` is called about every 20 ms on the
-    /// caller's thread.
+    /// caller's thread, and once when the block has ended.
     ///
     /// # Errors
     /// [`RunError`]; when the run file cannot be written any more, the loop is stopped first.
@@ -422,6 +422,10 @@ impl ProbeRun<'_> {
             companion.after_block(&mut run.recorder);
         }
 
+        // What the loop did since the last look, all of it where this thread had no CPU.
+        if ran.is_ok() {
+            watch(&mut run.recorder);
+        }
         ran
     }
 
