@@ -20,6 +20,7 @@ use super::kind::{CauseKind, Culprit};
 use super::mode::ThreadMode;
 use super::scheduler_rules::SchedulerHold;
 use super::timeline::{CpuActivity, LoopSpan, LoopState, Slice, Timeline, loop_spans};
+use super::timer_thread::TimerThread;
 use super::window::Window;
 
 /// Maximum length of an undisturbed step of the wake-up, in nanoseconds: interrupt entry, switch,
@@ -56,6 +57,8 @@ pub(super) struct Judge<'w> {
     armed: Option<ArmedTimer>,
     /// Time and CPU at which that timer's function began.
     pub(super) fired: Option<(Instant, u32)>,
+    /// The thread in which it expired; `None` for an interrupt.
+    pub(super) timer_thread: Option<TimerThread>,
     moved: bool,
 }
 
@@ -104,7 +107,20 @@ impl<'w> Judge<'w> {
 
         let timeline = Timeline::new(window);
         let spans = loop_spans(window, facts.tid, facts.cpu);
-        Self { facts, window, counters, events, timeline, spans, armed, fired, moved }
+        let mut judge = Self {
+            facts,
+            window,
+            counters,
+            events,
+            timeline,
+            spans,
+            armed,
+            fired,
+            timer_thread: None,
+            moved,
+        };
+        judge.timer_thread = judge.find_timer_thread();
+        judge
     }
 
     /// Whether the loop migrated during the spike.
@@ -247,6 +263,9 @@ impl<'w> Judge<'w> {
     }
 
     fn while_asleep(&self, slice: &Slice, cpu: Option<u32>) -> Judgement {
+        if let Some(waiting) = self.while_timer_thread_waits(slice) {
+            return waiting;
+        }
         if let Some(interrupted) = self.interrupted(slice) {
             return interrupted;
         }
@@ -315,6 +334,9 @@ impl<'w> Judge<'w> {
         if let Some(quota) = active_hold.filter(|hold| hold.kind == CauseKind::CpuQuota) {
             return Judgement::new(quota.kind).because(quota.evidence.clone());
         }
+        if self.is_timer_threads_last_step(slice, span) {
+            return Judgement::new(CauseKind::WakeUpPath);
+        }
         if let Some(interrupted) = self.interrupted(slice) {
             return interrupted;
         }
@@ -352,7 +374,7 @@ impl<'w> Judge<'w> {
                 })
             }
             CpuActivity::Thread(thread) => held_by(Some(thread_culprit(&thread, None)))
-                .unwrap_or_else(|| self.not_let_go(slice, &thread, span)),
+                .unwrap_or_else(|| self.not_let_go(slice, &thread, span.cpu)),
             CpuActivity::Idle(state) => held_by(None).unwrap_or_else(|| {
                 let remote = self.fired.is_some_and(|(_, cpu)| Some(cpu) != span.cpu);
                 match (span.moved, remote) {
@@ -394,10 +416,10 @@ impl<'w> Judge<'w> {
 
     /// A thread of lower priority kept the CPU after the wake-up. A thread in user code is
     /// preempted at once, so that time is not attributed to it.
-    fn not_let_go(&self, slice: &Slice, thread: &Thread, span: &LoopSpan) -> Judgement {
+    pub(super) fn not_let_go(&self, slice: &Slice, thread: &Thread, cpu: Option<u32>) -> Judgement {
         let section =
             |call| Judgement::new(CauseKind::KernelSection).by(thread_culprit(thread, call));
-        match self.mode(thread, span.cpu, slice.to) {
+        match self.mode(thread, cpu, slice.to) {
             ThreadMode::User if self.was_in_user_code(thread) => {
                 Judgement::new(CauseKind::WakeUpPath)
             }
@@ -427,20 +449,15 @@ impl<'w> Judge<'w> {
     }
 
     /// Returns the cause if an interrupt, a timer's function or a softirq had the CPU.
-    fn interrupted(&self, slice: &Slice) -> Option<Judgement> {
-        let own_interrupt = self.fired.is_some_and(|(fired, _)| {
-            // The interrupt of the loop's timer is part of the wake-up itself.
-            slice.interrupt.is_some_and(|entered| {
-                entered <= fired && self.interrupt_at(fired) == Some(entered)
-            })
-        });
+    pub(super) fn interrupted(&self, slice: &Slice) -> Option<Judgement> {
+        // The interrupt of the loop's timer is part of the wake-up itself.
+        let own_interrupt =
+            slice.interrupt.is_some_and(|entered| self.timers_interrupt() == Some(entered));
         match slice.doing {
             CpuActivity::Irq { irq, name } => {
                 Some(Judgement::new(CauseKind::HardIrq).by(named(&format!("{name} (irq {irq})"))))
             }
-            CpuActivity::TimerFunction { timer, .. }
-                if self.armed.is_some_and(|armed| armed.timer == timer) =>
-            {
+            CpuActivity::TimerFunction { timer, .. } if self.is_the_loops(timer) => {
                 Some(Judgement::new(CauseKind::TimerInterrupt))
             }
             CpuActivity::TimerFunction { function, .. } => Some(self.others_timer(function)),
@@ -475,15 +492,30 @@ impl<'w> Judge<'w> {
         let KernelEvent::TimerExpireEntry { timer, function, .. } = before.next()?.what else {
             return None;
         };
-        let is_another = timer == ended && self.armed.is_some_and(|armed| armed.timer != timer);
+        let is_another = timer == ended && self.armed.is_some() && !self.is_the_loops(timer);
 
         is_another.then_some(function)
     }
 
+    pub(super) fn is_the_loops(&self, timer: u64) -> bool {
+        self.armed.is_some_and(|armed| armed.timer == timer)
+    }
+
     fn others_timer(&self, function: u64) -> Judgement {
+        Judgement::new(CauseKind::HardIrq).by(self.timer_culprit(function))
+    }
+
+    pub(super) fn timer_culprit(&self, function: u64) -> Culprit {
         let name =
             self.window.function(function).map_or_else(|| format!("{function:#x}"), str::to_owned);
-        Judgement::new(CauseKind::HardIrq).by(named(&format!("timer {name}")))
+        named(&format!("timer {name}"))
+    }
+
+    /// Returns the entry time of the interrupt of the loop's timer: the one in which its function
+    /// began, or the one that woke the thread in which it did.
+    pub(super) fn timers_interrupt(&self) -> Option<Instant> {
+        let (fired, _) = self.fired?;
+        self.interrupt_at(fired).or(self.timer_thread.as_ref().map(|timers| timers.interrupt))
     }
 
     /// Returns the entry time of the interrupt around `at` on the timer's CPU.

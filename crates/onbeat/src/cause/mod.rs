@@ -56,6 +56,7 @@ mod symbols;
 pub mod syscalls;
 mod thread_names;
 pub mod timeline;
+mod timer_thread;
 pub mod trace_dat;
 pub mod tracefs;
 mod waits;

@@ -77,7 +77,8 @@ impl Judge<'_> {
         self.mode_when_interrupted(thread) == Some(ThreadMode::User)
     }
 
-    /// Returns the system call in which the thread yielded to the loop. A thread in user code at
+    /// Returns the system call in which the thread yielded to the loop, or to the thread that wakes
+    /// it. A thread in user code at
     /// that time may have been in a call before.
     fn call_when_leaving(&self, thread: &Thread, cpu: Option<u32>, at: Instant) -> Option<i64> {
         let (left, runnable, next) = self.events.iter().find_map(|event| match event.what {
@@ -89,7 +90,9 @@ impl Judge<'_> {
             _ => None,
         })?;
 
-        if !runnable || next != self.facts.tid {
+        let is_wake_up = next == self.facts.tid
+            || self.timer_thread.as_ref().is_some_and(|timers| next == timers.thread.tid);
+        if !runnable || !is_wake_up {
             return None;
         }
 
@@ -104,9 +107,7 @@ impl Judge<'_> {
     /// Whether the CPU left an interrupt or switched threads after the timer was due and well
     /// before its interrupt. Then interrupts were enabled and the timer's was not pending.
     pub(super) fn was_open_after_expiry(&self, cpu: Option<u32>) -> bool {
-        let Some(came) = self.fired.and_then(|(fired, _)| self.interrupt_at(fired)) else {
-            return false;
-        };
+        let Some(came) = self.timers_interrupt() else { return false };
         let slices = self.timeline.between(cpu, self.facts.expiry, came);
         let Some([before, last]) = slices.last_chunk() else { return false };
         let was_seen = !matches!(before.doing, CpuActivity::Unknown | CpuActivity::Idle(_));

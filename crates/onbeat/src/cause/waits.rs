@@ -26,6 +26,7 @@ impl Judge<'_> {
             slice.from >= fired
                 && span.to.ns_since(fired) > FROZEN_NS
                 && !self.is_on_its_way(fired, span)
+                && !self.expires_still(fired, span)
         })
     }
 

@@ -1,0 +1,124 @@
+//! The thread in which the timers of ordinary threads expire on PREEMPT_RT.
+//!
+//! There the interrupt of a timer that belongs to an ordinary thread only wakes `ktimers/N`
+//! (`SCHED_FIFO` 1; before Linux 6.12 `ksoftirqd/N`), which calls the timer's function
+//! (`kernel/time/hrtimer.c`, `HRTIMER_SOFTIRQ`; `kernel/softirq.c`, `run_ktimerd`). Whatever keeps that
+//! thread off its CPU delays the loop. Timers of real-time threads expire in the interrupt.
+
+use onbeat_rt::Instant;
+
+use super::event::{KernelEvent, Softirq, Thread, Vector};
+use super::judge::{Judge, Judgement, ORDINARY_STEP_NS, thread_culprit};
+use super::kind::CauseKind;
+use super::timeline::{CpuActivity, LoopSpan, LoopState, Slice, loop_spans};
+
+/// The softirq in which such timers expire.
+const HRTIMER: Softirq = Softirq(8);
+
+/// The thread in which the loop's timer expired, from the interrupt of that timer on.
+pub(super) struct TimerThread {
+    pub(super) thread: Thread,
+    /// Entry of the interrupt that woke it.
+    pub(super) interrupt: Instant,
+    /// Its states.
+    spans: Vec<LoopSpan>,
+}
+
+impl TimerThread {
+    fn state_at(&self, at: Instant) -> LoopState {
+        let at_or_after = self.spans.iter().find(|span| span.to > at);
+        at_or_after.map_or(LoopState::Unknown, |span| span.state)
+    }
+}
+
+impl Judge<'_> {
+    /// Finds the thread in which the loop's timer expired; `None` where it expired in an interrupt.
+    pub(super) fn find_timer_thread(&self) -> Option<TimerThread> {
+        let (fired, cpu) = self.fired.filter(|(fired, _)| self.interrupt_at(*fired).is_none())?;
+        let expired_in = self.events.iter().find(|event| {
+            let is_expiry = matches!(event.what, KernelEvent::TimerExpireEntry { .. });
+            is_expiry && event.at == fired && event.cpu == cpu
+        })?;
+        let thread = self.thread_named(expired_in.tid).filter(Thread::is_real_time)?;
+
+        let interrupt = self.events.iter().find_map(|event| {
+            let is_timers = event.what == KernelEvent::VectorEntry(Vector::LocalTimer);
+            let is_due = event.at >= self.facts.expiry && event.at < fired;
+            (is_timers && is_due && event.cpu == cpu).then_some(event.at)
+        })?;
+        let spans = loop_spans(self.window, thread.tid, Some(cpu));
+        Some(TimerThread { thread, interrupt, spans })
+    }
+
+    /// Whether the timer's function has not woken the loop yet, because its thread was kept off the
+    /// CPU: the thread does so itself in the end, in the same softirq.
+    pub(super) fn expires_still(&self, fired: Instant, span: &LoopSpan) -> bool {
+        let Some(timers) = &self.timer_thread else { return false };
+        let until_woken = self.events.iter().filter(|event| {
+            event.tid == timers.thread.tid && event.at >= fired && event.at <= span.to
+        });
+        let mut woke = false;
+        for event in until_woken {
+            match event.what {
+                KernelEvent::SoftirqExit(_) if !woke => return false,
+                KernelEvent::Waking { thread, .. } => woke |= thread.tid == self.facts.tid,
+                _ => {}
+            }
+        }
+        woke
+    }
+
+    /// Judges a slice between the timer's interrupt and the loop's wake-up; `None` outside it, and
+    /// where no thread was needed. It is the timer's thread that waits.
+    pub(super) fn while_timer_thread_waits(&self, slice: &Slice) -> Option<Judgement> {
+        let timers = self.timer_thread.as_ref().filter(|timers| slice.from >= timers.interrupt)?;
+        match slice.doing {
+            CpuActivity::Softirq(HRTIMER) => return Some(Judgement::new(CauseKind::WakeUpPath)),
+            CpuActivity::TimerFunction { timer, function } if !self.is_the_loops(timer) => {
+                let others = self.timer_culprit(function);
+                return Some(Judgement::new(CauseKind::Softirq).by(others));
+            }
+            _ => {}
+        }
+        if let Some(interrupted) = self.interrupted(slice) {
+            return Some(interrupted);
+        }
+
+        let waits = format!(
+            "the timers of ordinary threads expire in {} on this kernel, which waited for the CPU",
+            timers.thread
+        );
+        Some(match slice.doing {
+            CpuActivity::Thread(thread) if thread.tid == timers.thread.tid => {
+                Judgement::new(CauseKind::WakeUpPath)
+            }
+            CpuActivity::Thread(thread) if timers.state_at(slice.from) == LoopState::Blocked => {
+                let remark = format!("{} waited for a lock of the kernel", timers.thread);
+                Judgement::new(CauseKind::LockWait)
+                    .by(thread_culprit(&thread, None))
+                    .because(remark)
+            }
+            CpuActivity::Thread(thread) if thread.prio <= timers.thread.prio => {
+                Judgement::new(CauseKind::Preempted)
+                    .by(thread_culprit(&thread, None))
+                    .because(waits)
+            }
+            CpuActivity::Thread(thread) => {
+                self.not_let_go(slice, &thread, self.fired.map(|(_, cpu)| cpu))
+            }
+            _ => Judgement::new(CauseKind::WakeUpPath),
+        })
+    }
+
+    /// Whether the timer's thread, which has woken the loop, is on its way off the CPU. It is above
+    /// an ordinary loop, but what it does after a wake-up is a step of every wake-up.
+    pub(super) fn is_timer_threads_last_step(&self, slice: &Slice, span: &LoopSpan) -> bool {
+        let Some(timers) = &self.timer_thread else { return false };
+        let is_its_own = match slice.doing {
+            CpuActivity::Thread(thread) => thread.tid == timers.thread.tid,
+            CpuActivity::Softirq(softirq) => softirq == HRTIMER,
+            _ => false,
+        };
+        is_its_own && slice.to.ns_since(span.from) <= ORDINARY_STEP_NS
+    }
+}
