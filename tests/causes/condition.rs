@@ -132,9 +132,9 @@ impl Condition {
             (Fault::InterruptLoad, _) => {
                 Some("with PREEMPT_RT timers of timerfds expire in a thread, not in the interrupt")
             }
-            (Fault::KernelSection | Fault::SpinLockSection, Class::RealTime) => Some(
-                "with PREEMPT_RT a real-time loop preempts system calls, also under spin locks",
-            ),
+            (Fault::KernelSection | Fault::SpinLockSection, _) => {
+                Some("with PREEMPT_RT a wake-up preempts system calls, also under spin locks")
+            }
             _ => None,
         }
     }

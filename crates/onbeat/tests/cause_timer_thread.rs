@@ -7,7 +7,7 @@ mod cause_world;
 use cause_world::{
     LOOP, TICK, TIMER, WAKE_UP, World, dd, idle, looper, main_of, none, thread, us, us_of,
 };
-use onbeat::cause::event::{KernelEvent, Softirq, Thread, Vector};
+use onbeat::cause::event::{KernelEvent, Softirq, Thread, ThreadState, Vector};
 use onbeat::cause::kind::CauseKind as Kind;
 
 const HRTIMER: Softirq = Softirq(8);
@@ -136,6 +136,71 @@ fn interrupts_that_were_off_delay_the_interrupt_that_wakes_the_timers_thread() {
 
     assert_eq!(explanation.main().unwrap().words(), "interrupts off in dd/ioctl");
     assert_eq!(us_of(&explanation, Kind::InterruptsOff), 400);
+}
+
+#[test]
+fn without_readings_the_way_a_thread_is_preempted_shows_whether_it_was_in_the_kernel() {
+    const PREEMPTED_IN_KERNEL: u32 = 0x100;
+    let late = |state| {
+        let mut world = ordinary_loop_beside(dd());
+        interrupt(&mut world, 1400);
+        expires(&mut world, 1406, dd());
+        wakes(&mut world, 1410);
+        let events = &mut world.window.cpus[1].events;
+        let switch = events.iter_mut().find(|event| event.at == us(1406)).unwrap();
+        switch.what = KernelEvent::Switch { prev: dd(), prev_state: state, next: ktimers() };
+        world.explained()
+    };
+
+    let in_kernel = late(ThreadState(PREEMPTED_IN_KERNEL));
+    assert_eq!(main_of(&in_kernel), (Kind::InterruptsOff, "dd".to_owned()));
+    let in_user_code = late(ThreadState(0));
+    assert_eq!(main_of(&in_user_code), (Kind::LateTimer, none()));
+    assert!(in_user_code.main().unwrap().evidence.contains("dd [7] was in user code"));
+}
+
+#[test]
+fn a_softirq_that_another_thread_is_in_keeps_the_timers_thread_waiting_for_its_lock() {
+    const WAITS_FOR_LOCK: u32 = 2;
+    let mut world = ordinary_loop_beside(dd());
+    world.on(1, 950, 7, KernelEvent::SoftirqEntry(Softirq(3)));
+    interrupt(&mut world, 1001);
+    world.switch(1006, dd(), 0, ktimers()).switch(1009, ktimers(), WAITS_FOR_LOCK, dd());
+    world.on(1, 1909, 7, KernelEvent::SoftirqExit(Softirq(3)));
+    expires(&mut world, 1912, dd());
+    wakes(&mut world, 1915);
+    let explanation = world.explained();
+
+    assert_eq!(main_of(&explanation), (Kind::Softirq, "NET_RX".to_owned()));
+    assert_eq!(us_of(&explanation, Kind::Softirq), 1 + 2 + 900, "before and after the interrupt");
+}
+
+#[test]
+fn a_lock_that_no_softirq_holds_is_named_with_its_holder() {
+    const WAITS_FOR_LOCK: u32 = 2;
+    let mut world = ordinary_loop_beside(dd());
+    interrupt(&mut world, 1001);
+    world.switch(1006, dd(), 0, ktimers()).switch(1009, ktimers(), WAITS_FOR_LOCK, dd());
+    expires(&mut world, 1909, dd());
+    wakes(&mut world, 1912);
+
+    assert_eq!(main_of(&world.explained()), (Kind::LockWait, "dd".to_owned()));
+}
+
+#[test]
+fn a_timers_thread_that_another_timer_woke_gets_no_interrupt_for_the_loops() {
+    let mut world = ordinary_loop_beside(hog());
+    // Woken before the loop's timer is due, and kept off the CPU from then on.
+    interrupt(&mut world, 700);
+    world.switch(1500, hog(), 0, ktimers()).on(1, 1501, 9, KernelEvent::SoftirqEntry(HRTIMER));
+    let other = KernelEvent::TimerExpireEntry { timer: 0x1002, function: TICK, now: us(1502) };
+    let own = KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1504) };
+    world.on(1, 1502, 9, other).on(1, 1504, 9, own);
+    wakes(&mut world, 1506);
+    let explanation = world.explained();
+
+    assert_eq!(main_of(&explanation), (Kind::Preempted, "hog".to_owned()));
+    assert_eq!(us_of(&explanation, Kind::Preempted), 500);
 }
 
 #[test]

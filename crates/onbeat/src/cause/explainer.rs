@@ -193,12 +193,17 @@ impl Explainer {
         let now = Monotonic.now();
         let is_alert = self.asked_at.is_some_and(|asked| now.ns_since(asked) < ALERT_NS);
         let reads = is_alert && now.ns_since(self.read_at) >= READ_EVERY_NS;
-        if !reads && self.meter.source() == CounterSource::Bpf {
+        // No quota holds a real-time thread back.
+        let has_quota = self.thread.fifo.is_none();
+        if !reads && !has_quota && self.meter.source() == CounterSource::Bpf {
             return;
         }
 
         let before = thread_cpu_ns();
         self.meter.keep_watch(now);
+        if has_quota {
+            self.meter.follow_cgroups(now);
+        }
         if reads {
             // If reading fails now, it fails for the next spike too, and its explanation says so.
             let _ = self.recorder.keep_watch();

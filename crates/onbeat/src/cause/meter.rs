@@ -55,6 +55,11 @@ impl Meter {
         }
     }
 
+    /// Notices that the loop's thread was moved to another cgroup.
+    pub(super) fn follow_cgroups(&mut self, now: Instant) {
+        self.quota.keep_watch(now);
+    }
+
     /// Returns the counters between two instants; `readings` are those of BPF.
     pub(super) fn counters(
         &mut self,

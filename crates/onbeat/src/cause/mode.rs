@@ -27,7 +27,7 @@ const LONGEST_TURN_NS: u64 = 20_000_000;
 impl Judge<'_> {
     /// Returns where a thread was at `at`. Sources, in this order: the last system call event
     /// before, the next one after, the reading at the loop's wake-up, the reading when the thread
-    /// yielded to the loop.
+    /// yielded to the loop, the way it yielded to the thread of the loop's timer.
     pub(super) fn mode(&self, thread: &Thread, cpu: Option<u32>, at: Instant) -> ThreadMode {
         let of_thread = |event: &&&&TraceEvent| event.tid == thread.tid;
         let mode_before = |event: &&TraceEvent| match event.what {
@@ -50,7 +50,8 @@ impl Judge<'_> {
         let mode = before
             .or_else(after)
             .or_else(|| self.mode_when_interrupted(thread))
-            .or_else(when_leaving);
+            .or_else(when_leaving)
+            .or_else(|| self.mode_before_timers(thread));
         mode.unwrap_or(ThreadMode::Unknown)
     }
 

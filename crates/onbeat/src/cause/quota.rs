@@ -11,9 +11,16 @@ use onbeat_rt::Instant;
 /// Number of kept readings: fewer spikes than this end within one wait.
 const KEPT: usize = 64;
 
+/// Interval between two looks at the cgroups of the thread, in nanoseconds.
+const LOOK_EVERY_NS: u64 = 20_000_000;
+
 /// The `cpu.stat` files of a thread's cgroups, from its own up to the root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct QuotaAccounts {
+    tid: u32,
+    /// `/proc/TID/cgroup`, at the last look.
+    cgroups: String,
+    looked: Instant,
     accounts: Vec<PathBuf>,
     /// Time of each reading, and the throttled time of each cgroup in nanoseconds; oldest first.
     readings: VecDeque<(Instant, Vec<u64>)>,
@@ -23,12 +30,33 @@ impl QuotaAccounts {
     /// Opens the accounts of a thread and reads them at `now`. Empty if the kernel has no CPU
     /// controller or hides it.
     pub(super) fn for_thread(tid: u32, now: Instant) -> Self {
-        let file = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let paths = accounts(&file(&format!("/proc/{tid}/cgroup")), &file("/proc/self/mountinfo"));
-        let accounts = paths.into_iter().filter(|path| throttled_ns(path).is_some()).collect();
-        let mut quota = Self { accounts, readings: VecDeque::new() };
-        quota.read(now);
+        let mut quota = Self { tid, ..Self::default() };
+        quota.open(cgroups_of(tid), now);
         quota
+    }
+
+    /// Opens the accounts of other cgroups if the thread was moved: the kernel counts the time of
+    /// the new ones there only.
+    pub(super) fn keep_watch(&mut self, now: Instant) {
+        if now.ns_since(self.looked) < LOOK_EVERY_NS {
+            return;
+        }
+
+        self.looked = now;
+        let cgroups = cgroups_of(self.tid);
+        if cgroups != self.cgroups {
+            self.open(cgroups, now);
+        }
+    }
+
+    fn open(&mut self, cgroups: String, now: Instant) {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let paths = accounts(&cgroups, &mounts).into_iter();
+        self.accounts = paths.filter(|path| throttled_ns(path).is_some()).collect();
+        self.cgroups = cgroups;
+        self.looked = now;
+        self.readings.clear();
+        self.read(now);
     }
 
     fn read(&mut self, now: Instant) -> Vec<u64> {
@@ -55,6 +83,10 @@ impl QuotaAccounts {
         let after = self.read(now);
         after.iter().zip(&before).map(|(after, before)| after.saturating_sub(*before)).max()
     }
+}
+
+fn cgroups_of(tid: u32) -> String {
+    fs::read_to_string(format!("/proc/{tid}/cgroup")).unwrap_or_default()
 }
 
 fn throttled_ns(account: &Path) -> Option<u64> {
@@ -144,7 +176,7 @@ mod tests {
         let account = dir.path().join("cpu.stat");
         let at = |ms: u64| Instant::from_ns(ms * 1_000_000);
         let mut quota =
-            QuotaAccounts { accounts: vec![account.clone()], readings: VecDeque::new() };
+            QuotaAccounts { accounts: vec![account.clone()], ..QuotaAccounts::default() };
         let says = |us: u64| {
             fs::write(&account, format!("nr_throttled 3\nthrottled_usec {us}\n")).unwrap();
         };
@@ -157,6 +189,22 @@ mod tests {
         assert_eq!(quota.throttled_ns(at(20), at(61)), Some(40_000_000));
         says(46_000);
         assert_eq!(quota.throttled_ns(at(70), at(80)), Some(5_000_000));
+    }
+
+    #[test]
+    fn a_thread_that_was_moved_is_counted_in_its_new_cgroup() {
+        let own = std::process::id();
+        let mut quota = QuotaAccounts::for_thread(own, Instant::from_ns(0));
+        let found = quota.accounts.clone();
+        quota.cgroups = "0::/another\n".to_owned();
+        quota.accounts.clear();
+        quota.readings.push_back((Instant::from_ns(1), vec![7]));
+
+        quota.keep_watch(Instant::from_ns(LOOK_EVERY_NS - 1));
+        assert_eq!(quota.cgroups, "0::/another\n", "too early for another look");
+        quota.keep_watch(Instant::from_ns(LOOK_EVERY_NS));
+        assert_eq!((quota.accounts, quota.cgroups), (found, cgroups_of(own)));
+        assert_eq!(quota.readings.len(), 1, "what the old cgroups counted is forgotten");
     }
 
     #[test]

@@ -58,6 +58,9 @@ struct Frame {
 struct SliceBuilder {
     base: CpuActivity,
     frames: Vec<Frame>,
+    /// Softirqs that were under way in threads that have left the CPU: with PREEMPT_RT they run in
+    /// threads, which can be preempted.
+    left_in_softirq: BTreeMap<u32, Vec<Frame>>,
     at: Instant,
     slices: Vec<Slice>,
 }
@@ -86,12 +89,24 @@ impl SliceBuilder {
         }
     }
 
+    /// Keeps the softirq that `tid` is in, with what runs inside it, until that thread runs again.
+    fn leave_in_softirq(&mut self, tid: u32) {
+        let is_softirq = |frame: &Frame| matches!(frame.doing, CpuActivity::Softirq(_));
+        let Some(first) = self.frames.iter().position(is_softirq) else { return };
+        let inside = self.frames.split_off(first);
+        // An interrupt around it cannot be left by a switch: its exit event was lost.
+        if tid != 0 && self.frames.is_empty() {
+            self.left_in_softirq.insert(tid, inside);
+        }
+    }
+
     fn take(&mut self, event: &TraceEvent) {
         match event.what {
-            KernelEvent::Switch { next, .. } => {
+            KernelEvent::Switch { prev, next, .. } => {
+                self.leave_in_softirq(prev.tid);
                 // Threads are not switched inside an interrupt; frames that are still open have
                 // lost their exit event.
-                self.frames.clear();
+                self.frames = self.left_in_softirq.remove(&next.tid).unwrap_or_default();
                 self.base = if next.is_idle() {
                     CpuActivity::Idle(None)
                 } else {
@@ -143,12 +158,19 @@ pub fn slices(cpu: &CpuWindow, window: &Window) -> Vec<Slice> {
         None => CpuActivity::Unknown,
     };
 
-    let mut walk = SliceBuilder { base, frames: Vec::new(), at: window.from, slices: Vec::new() };
+    let mut walk = SliceBuilder {
+        base,
+        frames: Vec::new(),
+        left_in_softirq: BTreeMap::new(),
+        at: window.from,
+        slices: Vec::new(),
+    };
     let mut lost = window.lost.iter().filter(|lost| lost.cpu == cpu.cpu).peekable();
     for event in &cpu.events {
         if let Some(gap) = lost.next_if(|gap| gap.to <= event.at) {
             walk.until(gap.from);
             walk.frames.clear();
+            walk.left_in_softirq.clear();
             let known = std::mem::replace(&mut walk.base, CpuActivity::Unknown);
             walk.until(gap.to);
             walk.base = known;

@@ -10,6 +10,7 @@ use onbeat_rt::Instant;
 use super::event::{KernelEvent, Softirq, Thread, Vector};
 use super::judge::{Judge, Judgement, ORDINARY_STEP_NS, thread_culprit};
 use super::kind::CauseKind;
+use super::mode::ThreadMode;
 use super::timeline::{CpuActivity, LoopSpan, LoopState, Slice, loop_spans};
 
 /// The softirq in which such timers expire.
@@ -41,13 +42,69 @@ impl Judge<'_> {
         })?;
         let thread = self.thread_named(expired_in.tid).filter(Thread::is_real_time)?;
 
+        // Another timer that expires first may have woken the thread before the loop's was due; no
+        // interrupt comes for the loop's then (`softirq_activated`).
+        let from = match self.was_woken_for_another(fired, cpu, thread.tid) {
+            true => self.last_left(fired, &thread).unwrap_or(self.window.from),
+            false => self.facts.expiry,
+        };
         let interrupt = self.events.iter().find_map(|event| {
             let is_timers = event.what == KernelEvent::VectorEntry(Vector::LocalTimer);
-            let is_due = event.at >= self.facts.expiry && event.at < fired;
+            let is_due = event.at >= from && event.at < fired;
             (is_timers && is_due && event.cpu == cpu).then_some(event.at)
         })?;
         let spans = loop_spans(self.window, thread.tid, Some(cpu));
         Some(TimerThread { thread, interrupt, spans })
+    }
+
+    /// Whether the timer of another thread expired before the loop's in the same turn of the timers'
+    /// thread.
+    fn was_woken_for_another(&self, fired: Instant, cpu: u32, tid: u32) -> bool {
+        let split = self.events.partition_point(|event| event.at < fired);
+        let before = self.events[..split].iter().rev().filter(|event| event.cpu == cpu);
+        before
+            .take_while(|event| match event.what {
+                KernelEvent::SoftirqEntry(softirq) => softirq != HRTIMER,
+                KernelEvent::Switch { next, .. } => next.tid != tid,
+                _ => true,
+            })
+            .any(|event| {
+                event.tid == tid && matches!(event.what, KernelEvent::TimerExpireEntry { .. })
+            })
+    }
+
+    /// Returns when the timers' thread had last left its CPU before `fired`, asleep.
+    fn last_left(&self, fired: Instant, timers: &Thread) -> Option<Instant> {
+        let split = self.events.partition_point(|event| event.at < fired);
+        self.events[..split].iter().rev().find_map(|event| match event.what {
+            KernelEvent::Switch { prev, prev_state, .. }
+                if prev.tid == timers.tid && !prev_state.is_runnable() =>
+            {
+                Some(event.at)
+            }
+            _ => None,
+        })
+    }
+
+    /// Returns where `thread` was when the interrupt of the loop's timer came, if it yielded to the
+    /// timers' thread next: one that is preempted on the way back to user code is switched by
+    /// another function than one in the kernel, and the event of the switch says by which.
+    pub(super) fn mode_before_timers(&self, thread: &Thread) -> Option<ThreadMode> {
+        let timers = self.timer_thread.as_ref()?;
+        let (cpu, from) = (self.fired?.1, timers.interrupt);
+        let first = self.events.iter().find_map(|event| match event.what {
+            KernelEvent::Switch { prev, prev_state, next }
+                if event.at >= from && event.cpu == cpu =>
+            {
+                Some((prev, prev_state, next))
+            }
+            _ => None,
+        });
+
+        let (prev, state, next) = first?;
+        let is_it = prev.tid == thread.tid && next.tid == timers.thread.tid && state.is_runnable();
+        let mode = if state.was_preempted() { ThreadMode::Kernel } else { ThreadMode::User };
+        is_it.then_some(mode)
     }
 
     /// Whether the timer's function has not woken the loop yet, because its thread was kept off the
@@ -74,7 +131,9 @@ impl Judge<'_> {
         let timers = self.timer_thread.as_ref().filter(|timers| slice.from >= timers.interrupt)?;
         match slice.doing {
             CpuActivity::Softirq(HRTIMER) => return Some(Judgement::new(CauseKind::WakeUpPath)),
-            CpuActivity::TimerFunction { timer, function } if !self.is_the_loops(timer) => {
+            CpuActivity::TimerFunction { timer, function }
+                if slice.interrupt.is_none() && !self.is_the_loops(timer) =>
+            {
                 let others = self.timer_culprit(function);
                 return Some(Judgement::new(CauseKind::Softirq).by(others));
             }
