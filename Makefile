@@ -116,7 +116,7 @@ causes: build ## plants each cause and prints the reported one (needs a quiet ma
 	$(CARGO) bench --locked -p onbeat-cli --bench causes -- $(ARGS)
 
 # The benchmark as a static program, which the guest runs; its crate does not build the rest of onbeat.
-CAUSES_IN_GUEST = --class rt --require 95 --longer 5 --count 12 $(ARGS)
+CAUSES_IN_GUEST = --require 95 --longer 5 --count 12 $(ARGS)
 
 causes-vm: ## the same in a PREEMPT_RT guest in virtual time, twice, at least 95 % right (ten minutes)
 	@sh scripts/setup.sh kernels

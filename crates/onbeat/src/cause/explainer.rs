@@ -156,6 +156,12 @@ impl Explainer {
         Ok(())
     }
 
+    /// Reads the names of the kernel's functions, which takes about 70 ms (seconds in a guest in
+    /// virtual time) and some 6 MiB, and otherwise happens when the first spike needs one.
+    pub fn read_names(&mut self) {
+        self.symbols.functions();
+    }
+
     /// Returns what was granted and what was refused.
     #[must_use]
     pub fn grants(&self) -> Vec<Grant> {
@@ -239,10 +245,11 @@ impl Explainer {
     pub fn explain_facts(&mut self, facts: &SpikeFacts) -> Explanation {
         let before = thread_cpu_ns();
         let span = facts.span();
+        // First, because events and names of functions may take a while, and the kernel counts on.
+        let throttled_ns = self.meter.throttled_ns(span.start);
         let explanation = match self.window_of(facts) {
             Ok(mut window) => {
                 self.symbols.name(&mut window, span.start, span.end);
-                let throttled_ns = self.meter.throttled_ns(span.start);
                 let readings = window.readings.clone();
                 let counters =
                     self.meter.counters(readings, span.start.minus_ns(LOOK_BACK_NS), window.to);

@@ -40,7 +40,7 @@ impl Symbols {
             return;
         }
 
-        let functions = self.functions.get_or_insert_with(|| FunctionTable::read(&self.path));
+        let functions = self.functions();
         let begins = begun.iter().filter_map(|address| {
             let (begin, name) = functions.around(*address)?;
             (begin == *address).then(|| (*address, name.to_owned()))
@@ -54,11 +54,16 @@ impl Symbols {
         let named: Vec<(u64, String)> = begins.chain(inside).collect();
         window.functions.extend(named);
     }
+
+    /// Returns the kernel's functions, which are read now unless they were.
+    pub(super) fn functions(&mut self) -> &FunctionTable {
+        self.functions.get_or_insert_with(|| FunctionTable::read(&self.path))
+    }
 }
 
 /// The functions of `/proc/kallsyms`, in order of their addresses.
 #[derive(Debug, Default)]
-struct FunctionTable {
+pub(super) struct FunctionTable {
     /// Address, and the name's place in the text.
     begins: Vec<(u64, Range<u32>)>,
     names: String,

@@ -138,7 +138,9 @@ pub fn disturb(
     wanted.check().map_err(inject::Error::from)?;
     let task = DisturbedTask::new(Timer { work_ns: setting.work_ns }, &wanted, is_placebo)?;
     let mut grants: Vec<Grant> = process.grants.clone();
-    let (explainer, evidence) = causes::open(setting);
+    let (mut explainer, evidence) = causes::open(setting);
+    // An explanation must not miss what the injector leaves to be read only while it injects.
+    explainer.iter_mut().for_each(Explainer::read_names);
     grants.extend(evidence);
     stay_off_cpu(cpu);
     let mut disturbed = live(setting, Aimed { wanted, is_placebo, explainer }, task, stop, each)?;
@@ -195,6 +197,9 @@ fn live(
             thread::sleep(Duration::from_millis(1));
         }
 
+        // The kernel takes seconds to change the filters of all events on a slow machine; nothing is
+        // injected before they are those of the loop.
+        watch.asking.keep_watch();
         wanted.target.tid = loop_tid.get().unwrap_or_default().cast_signed();
         let started = InjectionLogSource::start(wanted, aimed.is_placebo, within);
         if let Ok(source) = &started {
@@ -208,6 +213,8 @@ fn live(
 
             // The cycle of the last injection has not ended yet.
             thread::sleep(LOOK_EVERY * 4);
+            // While what the injector made, such as a cgroup with its counts, is still there.
+            watch.look(&source.log(), each);
         }
 
         let log = started.map(InjectionLogSource::end);
