@@ -216,13 +216,13 @@ impl Robot {
     }
 
     /// The humanoid, moved by commands; no late cycle stops it, only the loss of its commander does.
-    pub(crate) fn humanoid() -> Self {
+    pub(crate) fn humanoid(period: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("humanoid.toml");
         let ladder = "[robot.ladder]\ndegrade_at = 1000000\nstop_at = 1000000\n";
         let text = format!("{}\n{ladder}[robot.goal]\nlost_ms = 4000\n", Description::HUMANOID);
         std::fs::write(&file, text).unwrap();
-        let options = ["--trajectory", "commander", "--period", "2ms", "--for", "10m"];
+        let options = ["--trajectory", "commander", "--period", period, "--for", "10m"];
         let own = Self::new(file.to_str().unwrap(), &options);
         own.wait_until_published();
         own

@@ -74,7 +74,7 @@ pub(crate) fn equip() -> Result<Python, String> {
 }
 
 /// The same command in a network namespace of its own with a loopback interface that multicasts.
-fn in_namespace(command: &mut Command) -> Command {
+pub(crate) fn in_namespace(command: &mut Command) -> Command {
     let up = "ip link set lo up multicast on && ip route add 224.0.0.0/4 dev lo && exec \"$@\"";
     let mut unshared = Command::new("unshare");
     unshared.args(["--net", "sh", "-c", up, "sh"]);
