@@ -25,6 +25,8 @@ pub(crate) enum Network {
     Zmq,
     /// With the policy RELIABILITY.
     Ros2(&'static str),
+    /// IHMC's Java as the peer.
+    Ihmc,
 }
 
 impl Network {
@@ -36,6 +38,7 @@ impl Network {
             Self::Ros2(reliability) => {
                 [(); 2].map(|()| format!("ros2://{DOMAIN}?reliability={reliability}"))
             }
+            Self::Ihmc => [(); 2].map(|()| format!("ros2://{DOMAIN}")),
         }
     }
 
@@ -47,6 +50,10 @@ impl Network {
             Self::Zmq => ["zmq".into(), ZMQ[0].into(), ZMQ[1].into()],
             Self::Ros2(reliability) => {
                 ["ros2".into(), format!("{remote},{DOMAIN},{reliability}"), type_name.into()]
+            }
+            Self::Ihmc => {
+                let classes = std::env::var("ONBEAT_IHMC").unwrap();
+                ["ihmc".into(), format!("{remote},{DOMAIN}"), classes]
             }
         }
     }
