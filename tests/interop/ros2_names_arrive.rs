@@ -48,7 +48,9 @@ fn equip() -> Result<Python, String> {
 fn equip_java() -> Result<Python, String> {
     match std::env::var_os("ONBEAT_IHMC") {
         Some(_) => way::equip(),
-        None => Err("27 MB of Java from Maven Central; `make test-interop-java` runs it".to_owned()),
+        None => {
+            Err("27 MB of Java from Maven Central; `make test-interop-java` runs it".to_owned())
+        }
     }
 }
 

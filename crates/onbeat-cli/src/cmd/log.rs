@@ -84,7 +84,7 @@ pub(super) fn play(options: &PlayOptions) -> Result<ExitVerdict, Failure> {
     if options.json {
         print_json(&account)?;
     } else {
-        say(Tone::Plain, &played_sentence(&options.log, &account));
+        say(Tone::Plain, &played_sentence(options, &account));
     }
     Ok(ExitVerdict::Holds)
 }
@@ -104,17 +104,20 @@ fn announce(options: &PlayOptions, start: &Value) {
 }
 
 /// Returns the sentence about what was played.
-fn played_sentence(path: &Path, account: &Value) -> String {
+fn played_sentence(options: &PlayOptions, account: &Value) -> String {
     let number = |name: &str| account[name].as_u64().unwrap_or(0);
     let strange = match number("not_encoded") {
         0 => String::new(),
         records => format!("; {} not of the type of LCM", count(records)),
     };
+    let behind = match options.rate > 0.0 {
+        true => format!("; at most {} late", time_ns(number("latest_ns"), show::letters())),
+        false => String::new(),
+    };
     format!(
-        "played {}: records {}; {} dropped for slow peers{strange}; at most {} behind their pace",
-        path.display(),
+        "played {}: records {}; {} dropped for slow peers{strange}{behind}",
+        options.log.display(),
         of_channels(account),
         count(number("dropped")),
-        time_ns(number("latest_ns"), show::letters()),
     )
 }
