@@ -46,7 +46,7 @@ def account(verb):
 
 
 def wait_for(messages, number):
-    """Handles what arrives until this list has so many messages."""
+    """Handles what arrives until this list has that number of messages."""
     end = time.monotonic() + WITHIN
     while len(messages) < number:
         peer.handle_timeout(20)

@@ -71,7 +71,7 @@ impl LogContent {
     ///
     /// # Errors
     /// [`GatewayError::Open`]; [`GatewayError::Read`] if no message can be read.
-    pub(super) fn of(path: &Path) -> Result<Self, GatewayError> {
+    pub(super) fn from_file(path: &Path) -> Result<Self, GatewayError> {
         let mut content = Self { path: path.to_owned(), first_ns: u64::MAX, ..Self::default() };
         for message in messages(path)? {
             match message {
@@ -233,7 +233,8 @@ mod tests {
     #[test]
     fn messages_come_in_the_order_of_their_times_and_of_the_file() {
         let folder = tempfile::tempdir().unwrap();
-        let content = LogContent::of(&log(folder.path(), &[5, 3, 3, 9, 4, 8, 9, 1])).unwrap();
+        let content =
+            LogContent::from_file(&log(folder.path(), &[5, 3, 3, 9, 4, 8, 9, 1])).unwrap();
         assert_eq!((content.first_ns, content.last_ns, content.messages), (1, 9, 8));
         let found: Vec<_> =
             content.in_order().unwrap().map(|it| [it.log_time, it.sequence.into()]).collect();
@@ -243,7 +244,7 @@ mod tests {
     #[test]
     fn a_log_in_order_waits_in_memory_for_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let content = LogContent::of(&log(folder.path(), &[1, 2, 3, 3, 4])).unwrap();
+        let content = LogContent::from_file(&log(folder.path(), &[1, 2, 3, 3, 4])).unwrap();
         let mut messages = content.in_order().unwrap();
         for number in 1..=5 {
             assert_eq!(messages.next().unwrap().sequence, number);
@@ -260,7 +261,7 @@ mod tests {
         let of = log.add_channel("a", "", "", &[]).unwrap();
         log.write(of, 1, 1, &[7]).unwrap();
         log.flush().unwrap();
-        let content = LogContent::of(&path).unwrap();
+        let content = LogContent::from_file(&path).unwrap();
         assert_eq!(content.messages, 1);
         assert!(!content.cut.is_empty());
         assert_eq!(content.in_order().unwrap().count(), 1);

@@ -97,7 +97,7 @@ pub fn play(
     if !(order.rate.is_finite() && order.rate >= 0.0) {
         return Err(GatewayError::Rate { rate: order.rate });
     }
-    let content = LogContent::of(&order.log)?;
+    let content = LogContent::from_file(&order.log)?;
     let selected = selected(order, &content)?;
     let logged: Vec<&LoggedChannel> =
         selected.iter().map(|it| &content.channels[it.place]).collect();
