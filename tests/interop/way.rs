@@ -145,6 +145,9 @@ fn ring(topic: &str, most_bytes: usize, carried: &Carried) -> (RingWriter, Strin
     (RingWriter::create(&channel, &settings).unwrap(), channel.to_string())
 }
 
+/// Returns what is compared of a message.
+pub(crate) type Compared = Box<dyn Fn(&[u8]) -> Vec<u8>>;
+
 /// A way there and back.
 pub(crate) struct Way {
     pub(crate) writer: RingWriter,
@@ -152,7 +155,7 @@ pub(crate) struct Way {
     pub(crate) echo: Echo,
     pub(crate) sent: u64,
     /// What is compared of a message that comes back: all of it, unless the test says otherwise.
-    pub(crate) compared: Box<dyn Fn(&[u8]) -> Vec<u8>>,
+    pub(crate) compared: Compared,
 }
 
 impl Way {
