@@ -1,6 +1,6 @@
 //! Logs are played: into rings, with the times and the numbers of what was recorded, at their own pace
 //! or as fast as they can be read; to LCM, in its own encoding, by the command line.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::needless_pass_by_value)] // JSON of one test each.
 
 mod equipment;
 mod way;
