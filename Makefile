@@ -9,7 +9,7 @@ BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help install vm-onbeat dist test-dist test-python test-interop load-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-net test-vm-clocks causes-vm fuzz inject-live causes worth outside test-view bench test build setup-bench setup-test lint format clippy doc packages unit build-tests loom viewer generated bless peers clean
+.PHONY: help install vm-onbeat dist test-dist test-python test-interop test-interop-java load-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-net test-vm-clocks causes-vm fuzz inject-live causes worth outside test-view bench test build setup-bench setup-test lint format clippy doc packages unit build-tests loom viewer generated bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -100,8 +100,17 @@ test-dist: dist ## the package in a bare root of another Debian release: install
 test-python: setup-test ## `pip install ./python` in a clean virtual environment, and a bench from Python (minutes)
 	ONBEAT_TEST_PIP=1 $(CARGO) test --locked -p onbeat-cli --test python_installs
 
-test-interop: setup-test build-tests ## logs, LCM, ZeroMQ and ROS 2 with peers in Python, 10,000 random messages of each type (minutes)
+test-interop: setup-test ## logs, LCM, ZeroMQ and ROS 2 with peers in Python, 10,000 random messages of each type (minutes)
+	$(CARGO) build --locked -p onbeat-cli
 	ONBEAT_INTEROP_MESSAGES=10000 $(CARGO) test --locked -p onbeat-gateway --features ros2
+
+# Classes and native libraries of IHMC, from Maven Central.
+IHMC := $(abspath target/ihmc)
+
+test-interop-java: setup-test ## ROS 2 names with IHMC's Java on Fast-DDS as the peer, 10,000 random messages (fetches 27 MB)
+	mvn -q -B -f tests/interop/ihmc/pom.xml dependency:copy-dependencies -DoutputDirectory=$(IHMC)
+	javac -Xlint:none -cp "$(IHMC)/*" -d $(IHMC) tests/interop/ihmc/Echo.java
+	ONBEAT_IHMC="$(IHMC):$(IHMC)/*" ONBEAT_INTEROP_MESSAGES=10000 $(CARGO) test --locked -p onbeat-gateway --features ros2 --test ros2_names_arrive -- java
 
 load-speed: setup-test ## onbeat.load on a log of a million messages, in Python and Octave, beside the package mcap (a minute)
 	sh tests/interop/load_speed.sh

@@ -18,17 +18,24 @@ while isempty (robot)
   end
 end
 
+place = onbeat.joints (cycles, 'left knee');
 numbers = zeros (0, 1);
+steps = zeros (0, 1);
+times = zeros (0, 1);
+running = 0;
 positions = zeros (0, 1);
 commands = 0;
 began = tic ();
 for step = 1:round (100 * str2double (seconds))
   onbeat.command (robot, {'left knee', 'right knee'}, [0.3 + 0.2 * sin(pi * toc (began)), 0.1]);
   commands = commands + 1;
-  [M, at, more] = onbeat.drain (cycles, 'actual_rad');
+  [M, at, more] = onbeat.drain (cycles, {'dt_ns', 'actual_rad', 'robot_phase'});
   if ~isempty (M)
     numbers = [numbers; double(more)];
-    positions = [positions; M(:, 1)];
+    steps = [steps; M(:, 1)];
+    times = [times; at(:)];
+    running = running + sum (M(:, end) == 2);
+    positions = [positions; M(:, 1 + place)];
   end
   pause (max (step / 100 - toc (began), 0));
 end
@@ -44,7 +51,10 @@ catch why
   refused = why.message;
 end
 s = onbeat.stats (cycles);
-printf ('{"commands": %d, "count": %d, "first": %d, "last": %d, "lost": %d, "travelled_rad": %g, "refused": "%s"}\n', commands, ...
+printf ('{"commands": %d, "count": %d, "first": %d, "last": %d, "lost": %d, "travelled_rad": %g, "refused": "%s", ', commands, ...
         numel (numbers), numbers(1), numbers(end), s.lost, max (positions) - min (positions), strrep (refused, '"', '\"'));
+% Time between the first and the last cycle, and periods that the cycles in between stand for, skipped ones included.
+printf ('"ms": %.6f, "periods": %.6f, "period_ns": %d, "running": %d}\n', (times(end) - times(1)) * 1e3, sum (steps(2:end)) / 1e6, min (steps(2:end)), ...
+        running);
 fflush (stdout);
 pause (60);

@@ -215,14 +215,15 @@ impl Robot {
         Self::new(file.to_str().unwrap(), &options)
     }
 
-    /// The humanoid, moved by commands; no late cycle stops it, only the loss of its commander does.
-    pub(crate) fn humanoid() -> Self {
+    /// The humanoid at this period and priority, moved by commands; no late cycle stops it, only the loss of its commander does.
+    pub(crate) fn humanoid(period: &str, priority: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("humanoid.toml");
         let ladder = "[robot.ladder]\ndegrade_at = 1000000\nstop_at = 1000000\n";
         let text = format!("{}\n{ladder}[robot.goal]\nlost_ms = 4000\n", Description::HUMANOID);
         std::fs::write(&file, text).unwrap();
-        let options = ["--trajectory", "commander", "--period", "2ms", "--for", "10m"];
+        let options = ["--trajectory", "commander", "--period", period, "--for", "10m"];
+        let options = [&options[..], &["--priority", priority]].concat();
         let own = Self::new(file.to_str().unwrap(), &options);
         own.wait_until_published();
         own
@@ -249,7 +250,10 @@ impl Robot {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
         command.args(["robot", "run", file, "--name", &name]).args(options);
-        command.args(["--priority", "0", "--no-causes", "--json"]);
+        if !options.contains(&"--priority") {
+            command.args(["--priority", "0"]);
+        }
+        command.args(["--no-causes", "--json"]);
         command.arg("--out").arg(folder.path()).env("ONBEAT_STATE_DIR", folder.path());
         let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         Self { child, name, _folder: folder }

@@ -3,11 +3,13 @@
     echo.py GATEWAY lcm URL "" ORDER...       starts the gateway once for each ORDER (a verb, a blank, JSON), in this network
     echo.py GATEWAY zmq FROM TO ORDER...      namespace, and echoes every message of a channel X/there on X/back
     echo.py GATEWAY ros2 X,DOMAIN,RELIABILITY TYPE ORDER...
+    echo.py GATEWAY ihmc X,DOMAIN CLASSES ORDER...
 """
 
 import select
 import subprocess
 import sys
+import time
 
 
 class Lcm:
@@ -76,8 +78,25 @@ class Ros2:
             self.echoed += 1
 
 
+class Ihmc:
+    """IHMC's ROS 2 in Java, in a process of its own; CLASSES are those of `ihmc/Echo.java` and its libraries."""
+
+    def __init__(self, topic, classes):
+        name, domain = topic.split(",")
+        command = ["java", "-cp", classes, "Echo", domain, f"{name}/there", f"{name}/back"]
+        self.java = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def handle(self):
+        time.sleep(0.02)
+
+    @property
+    def echoed(self):
+        lines = self.java.communicate()[0].splitlines()
+        return int([line for line in lines if line.startswith("echoed ")][0].split()[1])
+
+
 gateway, network, *rest = sys.argv[1:]
-peer, orders = {"lcm": Lcm, "zmq": Zmq, "ros2": Ros2}[network](*rest[:2]), rest[2:]
+peer, orders = {"lcm": Lcm, "zmq": Zmq, "ros2": Ros2, "ihmc": Ihmc}[network](*rest[:2]), rest[2:]
 started = []
 for order in orders:
     verb, text = order.split(" ", 1)

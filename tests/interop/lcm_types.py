@@ -53,16 +53,29 @@ def message(random_, class_):
     return made
 
 
-file, folder, count = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-generator = Path(sys.executable).with_name("lcm-gen")
-subprocess.run([generator, "-p", "--ppath", folder, file], check=True, stdout=subprocess.DEVNULL)
-sys.path.insert(0, str(folder))
-package = importlib.import_module("demo_lcm")
-fingerprints = {}
-for name in ("inner_t", "empty_t", "all_t"):
-    class_ = getattr(package, name)
-    random_ = random.Random(name)
-    messages = [message(random_, class_).encode() for _ in range(count)]
-    folder.joinpath(name).write_bytes(b"".join(struct.pack("<I", len(one)) + one for one in messages))
-    fingerprints[name] = f"{class_._get_hash_recursive([]):016x}"
-print(json.dumps(fingerprints))
+def generated(file, folder):
+    """Has lcm-gen write the classes of a file into a folder; returns their package."""
+    global package
+    generator = Path(sys.executable).with_name("lcm-gen")
+    subprocess.run([generator, "-p", "--ppath", folder, file], check=True, stdout=subprocess.DEVNULL)
+    sys.path.insert(0, str(folder))
+    package = importlib.import_module("demo_lcm")
+    return package
+
+
+def random_messages(class_, count):
+    """Returns encoded messages, the same in every run."""
+    random_ = random.Random(class_.__name__)
+    return [message(random_, class_).encode() for _ in range(count)]
+
+
+if __name__ == "__main__":
+    file, folder, count = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    package = generated(file, folder)
+    fingerprints = {}
+    for name in ("inner_t", "empty_t", "all_t"):
+        class_ = getattr(package, name)
+        messages = random_messages(class_, count)
+        folder.joinpath(name).write_bytes(b"".join(struct.pack("<I", len(one)) + one for one in messages))
+        fingerprints[name] = f"{class_._get_hash_recursive([]):016x}"
+    print(json.dumps(fingerprints))

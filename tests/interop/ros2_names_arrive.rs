@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         ),
         trial("long_messages_come_back", equip, long_messages_come_back),
         trial("a_receiver_that_is_stopped_counts_what_it_lost", equip, counted),
+        trial("java_of_ihmc_sends_random_messages_back_with_the_same_bytes", equip_java, by_java),
     ];
     libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
 }
@@ -41,6 +42,16 @@ fn equip() -> Result<Python, String> {
     // Trials run beside each other, and one installs.
     static PYTHON: OnceLock<Result<Python, String>> = OnceLock::new();
     PYTHON.get_or_init(|| way::equip()?.with_ros2()).clone()
+}
+
+/// As above, with the classes that `make test-interop-java` fetches.
+fn equip_java() -> Result<Python, String> {
+    match std::env::var_os("ONBEAT_IHMC") {
+        Some(_) => way::equip(),
+        None => {
+            Err("27 MB of Java from Maven Central; `make test-interop-java` runs it".to_owned())
+        }
+    }
 }
 
 /// A way for messages of a type; `test` is part of the topic.
@@ -147,4 +158,47 @@ fn counted(python: &Python) {
     assert!(end[0]["lost"].as_i64().unwrap() > 0, "{end:?}");
     assert_eq!(end[0]["received"], numbers.len(), "{end:?}");
     assert_eq!(end[0]["lost"], published - numbers.len() as i64, "{end:?}");
+}
+
+/// `sensor_msgs/msg/JointState` and what it uses (ROS 2, common_interfaces).
+const SENSOR_MSGS: &str = "std_msgs/Header header\nstring[] name\nfloat64[] position\n\
+    float64[] velocity\nfloat64[] effort\n\
+    ===\nMSG: std_msgs/Header\nbuiltin_interfaces/Time stamp\nstring frame_id\n\
+    ===\nMSG: builtin_interfaces/Time\nint32 sec\nuint32 nanosec\n";
+
+/// The texts of IHMC's Java have a byte for each letter.
+fn in_ascii(value: &Value) -> Value {
+    match value {
+        Value::Text(text) => Value::Text(text.iter().copied().filter(u8::is_ascii).collect()),
+        Value::List(values) => Value::List(values.iter().map(in_ascii).collect()),
+        Value::Message(fields) => {
+            let same = |(name, value): &(String, Value)| (name.clone(), in_ascii(value));
+            Value::Message(fields.iter().map(same).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+fn by_java(python: &Python) {
+    let of = "sensor_msgs/msg/JointState";
+    let types = TypeSet::from_text(of, SENSOR_MSGS).unwrap();
+    let any = random_messages::encoded(&types, of, random_messages::count());
+    let again = |message: &Vec<u8>| in_ascii(&types.value(of, message).unwrap());
+    let messages: Vec<_> =
+        any.iter().map(|message| types.encode(of, &again(message)).unwrap()).collect();
+    let carried =
+        Carried { type_name: of.to_owned(), schema: types.text(of).unwrap(), lcm: Vec::new() };
+    let mut way = Way::with_type(python, Network::Ihmc, "java", MOST_BYTES, &carried);
+    // IHMC's Java leaves in the padding of CDR what was in its buffer: what comes back is decoded, and
+    // encoded to the same bytes.
+    way.compared =
+        Box::new(move |bytes| types.encode(of, &types.value(of, bytes).unwrap()).unwrap());
+    way.connect(&messages[0], &messages[1]);
+    messages.chunks(BATCH).for_each(|batch| way.exchange(batch));
+
+    let Way { writer, echo, .. } = way;
+    drop(writer);
+    let end = echo.end();
+    assert_eq!((&end[0]["lost"], &end[0]["strange"]), (&json!(0), &json!(0)), "{end:?}");
+    println!("{of}: {} messages by IHMC's Java, the same bytes", messages.len());
 }

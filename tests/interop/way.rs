@@ -25,6 +25,8 @@ pub(crate) enum Network {
     Zmq,
     /// With the policy RELIABILITY.
     Ros2(&'static str),
+    /// IHMC's Java as the peer.
+    Ihmc,
 }
 
 impl Network {
@@ -36,6 +38,7 @@ impl Network {
             Self::Ros2(reliability) => {
                 [(); 2].map(|()| format!("ros2://{DOMAIN}?reliability={reliability}"))
             }
+            Self::Ihmc => [(); 2].map(|()| format!("ros2://{DOMAIN}")),
         }
     }
 
@@ -47,6 +50,10 @@ impl Network {
             Self::Zmq => ["zmq".into(), ZMQ[0].into(), ZMQ[1].into()],
             Self::Ros2(reliability) => {
                 ["ros2".into(), format!("{remote},{DOMAIN},{reliability}"), type_name.into()]
+            }
+            Self::Ihmc => {
+                let classes = std::env::var("ONBEAT_IHMC").unwrap();
+                ["ihmc".into(), format!("{remote},{DOMAIN}"), classes]
             }
         }
     }
@@ -74,7 +81,7 @@ pub(crate) fn equip() -> Result<Python, String> {
 }
 
 /// The same command in a network namespace of its own with a loopback interface that multicasts.
-fn in_namespace(command: &mut Command) -> Command {
+pub(crate) fn in_namespace(command: &mut Command) -> Command {
     let up = "ip link set lo up multicast on && ip route add 224.0.0.0/4 dev lo && exec \"$@\"";
     let mut unshared = Command::new("unshare");
     unshared.args(["--net", "sh", "-c", up, "sh"]);
@@ -138,12 +145,17 @@ fn ring(topic: &str, most_bytes: usize, carried: &Carried) -> (RingWriter, Strin
     (RingWriter::create(&channel, &settings).unwrap(), channel.to_string())
 }
 
+/// Returns what is compared of a message.
+pub(crate) type Compared = Box<dyn Fn(&[u8]) -> Vec<u8>>;
+
 /// A way there and back.
 pub(crate) struct Way {
     pub(crate) writer: RingWriter,
     pub(crate) reader: RingReader,
     pub(crate) echo: Echo,
     pub(crate) sent: u64,
+    /// What is compared of a message that comes back: all of it, unless the test says otherwise.
+    pub(crate) compared: Compared,
 }
 
 impl Way {
@@ -181,7 +193,7 @@ impl Way {
         let echo = Echo::start(python, &peer, &orders);
         assert!(echo.answers[0]["buffer_bytes"].is_u64(), "{:?}", echo.answers);
         let reader = RingReader::open(&back.parse().unwrap(), Start::Oldest).unwrap();
-        Self { writer, reader, echo, sent: 0 }
+        Self { writer, reader, echo, sent: 0, compared: Box::new(<[u8]>::to_vec) }
     }
 
     pub(crate) fn publish(&mut self, message: &[u8]) {
@@ -206,7 +218,7 @@ impl Way {
         let began = Instant::now();
         loop {
             match self.reader.next() {
-                Reading::Record { bytes, .. } => return bytes.to_vec(),
+                Reading::Record { bytes, .. } => return (self.compared)(bytes),
                 Reading::Nothing => std::thread::sleep(Duration::from_micros(200)),
                 Reading::Lost(lost) => panic!("{lost} records lost in the ring"),
             }

@@ -93,7 +93,8 @@ const ORDER: [(&str, &str); 23] = [
     (
         "crates/onbeat-gateway/src/",
         "account error transport_message network_encoding lcm_packets lcm_socket zmtp zmq_socket ros2_names ros2_absent \
-         ros2_node transport bridge log_writer recording main",
+         ros2_node transport bridge log_writer recording log_reader \
+         play_target playing main",
     ),
     ("crates/onbeat-tune/src/capture/", "interrupts asked privacy"),
     (

@@ -24,6 +24,13 @@ const RECORD_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       every cycle from now on; `onbeat.load` in Python or Octave, Foxglove and PlotJuggler read it
   onbeat message record walker/cycle arm/cycle --out both.mcap --from oldest --for 10s";
 
+const PLAY_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat message play walk.mcap
+      the channels of the log exist again, for the scripts that read those of the robot
+  onbeat message play walk.mcap walker/cycle --remote replay/cycle --rate 0
+      one channel under another name, as fast as the log can be read
+  onbeat message play walk.mcap --to udpm://239.255.76.67:7667?ttl=0";
+
 const SEND_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat message send walker/cycle --to udpm://239.255.76.67:7667?ttl=0
       a program with LCM on this machine subscribes to walker/cycle, and decodes CDR
@@ -59,6 +66,9 @@ pub(crate) enum Message {
     /// Record channels into an MCAP log
     #[command(before_help = RECORD_EXAMPLES)]
     Record(RecordOptions),
+    /// Play an MCAP log: its records again, at their own pace
+    #[command(before_help = PLAY_EXAMPLES)]
+    Play(PlayOptions),
     /// Send a channel to LCM, ZeroMQ or ROS 2
     #[command(before_help = SEND_EXAMPLES)]
     Send(SendOptions),
@@ -139,6 +149,39 @@ pub(crate) enum LogCompression {
     Lz4,
     /// No compression
     None,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlayOptions {
+    /// Log, an MCAP file
+    #[arg(value_name = "FILE")]
+    pub(crate) log: PathBuf,
+    /// Channels of the log [default: all]
+    #[arg(value_name = "CHANNEL")]
+    pub(crate) channels: Vec<String>,
+    /// Network, as for `onbeat message send` [default: channels of this machine]
+    #[arg(long, value_name = "URL")]
+    pub(crate) to: Option<String>,
+    /// Name of the channel there [default: CHANNEL]
+    ///
+    /// For one CHANNEL. Without it, a topic of the log has its own name, less a `/` at the beginning.
+    #[arg(long, value_name = "NAME", requires = "channels")]
+    pub(crate) remote: Option<String>,
+    /// LCM definition, for LCM's own encoding [default: CDR]
+    #[arg(long, value_name = "FILE.lcm", requires = "to")]
+    pub(crate) file: Vec<PathBuf>,
+    /// Multiple of the log's own pace; 0: as fast as possible
+    #[arg(long, default_value_t = 1.0, value_name = "N")]
+    pub(crate) rate: f64,
+    /// Time before the first record, in which readers connect
+    #[arg(long, default_value = "1s", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) delay: u64,
+    /// Play for this time; 0: until Ctrl-C or the log's end
+    #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: u64,
+    /// Print the account as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -146,6 +146,12 @@ impl RingWriter {
         self.records().map_or(0, |ring| ring.publish(at_ns, payload))
     }
 
+    /// Sets what readers add to the times of this ring for nanoseconds since 1970 (UTC), where they are not times of
+    /// this boot, as those of a log. To be called before the first publication.
+    pub fn set_utc_offset_ns(&mut self, utc_offset_ns: u64) {
+        self.store(word::UTC_OFFSET_NS, utc_offset_ns, Ordering::Release);
+    }
+
     /// Prepares the next publication outside the time-critical part of a cycle; see
     /// [`Broadcast::prepare`].
     #[inline]

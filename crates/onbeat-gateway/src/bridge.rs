@@ -189,7 +189,7 @@ fn account_of(reader: &RingReader, end: String) -> ChannelAccount {
 }
 
 /// Gives peers a second to read what waits for them.
-fn empty(outlet: &mut Outlet) -> Result<(), GatewayError> {
+pub(super) fn empty(outlet: &mut Outlet) -> Result<(), GatewayError> {
     let began = Instant::now();
     while outlet.has_waiting() && began.elapsed() < EMPTY_WITHIN {
         outlet.poll()?;
@@ -278,7 +278,7 @@ fn ring(of: &ReceivedChannel) -> Result<RingWriter, GatewayError> {
     Ok(RingWriter::create(&channel, &settings)?)
 }
 
-fn hash(text: &str) -> Option<[u8; 32]> {
+pub(super) fn hash(text: &str) -> Option<[u8; 32]> {
     let mut hash = [0; 32];
     if text.is_empty() {
         return Some(hash);
@@ -293,7 +293,7 @@ fn hash(text: &str) -> Option<[u8; 32]> {
 }
 
 /// Topics of ROS 2 have rules of their own, which its transport checks.
-fn check_names<'n>(
+pub(super) fn check_names<'n>(
     url: &str,
     mut names: impl ExactSizeIterator<Item = &'n str>,
 ) -> Result<(), GatewayError> {
@@ -309,7 +309,7 @@ fn check_names<'n>(
     }
 }
 
-fn limit(for_ns: u64) -> Option<Instant> {
+pub(super) fn limit(for_ns: u64) -> Option<Instant> {
     (for_ns > 0).then(|| Instant::now() + Duration::from_nanos(for_ns))
 }
 

@@ -34,6 +34,56 @@ pub enum GatewayError {
         /// The reason of the writer of MCAP.
         source: Box<mcap::McapError>,
     },
+    /// A log cannot be opened.
+    #[error("cannot open {path}: {source}")]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// Not one message of a log can be read.
+    #[error("cannot read {path}: {source}; a log is an MCAP file, compressed by LZ4 or not at all")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The reason of the reader of MCAP.
+        source: Box<mcap::McapError>,
+    },
+    /// A log without messages.
+    #[error("{path} has no messages")]
+    EmptyLog {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A log does not have a channel.
+    #[error("{path} has no channel {topic}; it has {known}")]
+    NoTopic {
+        /// The file.
+        path: PathBuf,
+        /// The channel.
+        topic: String,
+        /// All channels of the log.
+        known: String,
+    },
+    /// Two types have the same topic.
+    #[error("{path} has messages of two types on {topic}, {0} and {1}", types[0], types[1])]
+    TopicTypes {
+        /// The file.
+        path: PathBuf,
+        /// The topic.
+        topic: String,
+        /// Their names.
+        types: [String; 2],
+    },
+    /// A pace that is not one.
+    #[error(
+        "a rate of {rate} is not valid; write 1 for the log's own pace, 0 for as fast as it can be read"
+    )]
+    Rate {
+        /// The given multiple of the log's own pace.
+        rate: f64,
+    },
     /// An order without channels.
     #[error("no channel is named; name at least one, as NAME/TOPIC")]
     NoChannels,
@@ -147,7 +197,7 @@ pub enum GatewayError {
     )]
     Order(#[from] serde_json::Error),
     /// The program was started without an order.
-    #[error("onbeat-gateway is started by `onbeat message record`; it takes no other arguments")]
+    #[error("onbeat-gateway is started by `onbeat message`; it takes no other arguments")]
     NoOrder,
     /// Ctrl-C cannot be watched.
     #[error("cannot watch for Ctrl-C: {0}")]

@@ -1,9 +1,9 @@
 //! Channels of this machine, passed on to others: logs in the format MCAP, LCM over UDP multicast,
 //! ZeroMQ over TCP, and, with the feature `ros2`, topics of ROS 2 over DDS.
 //!
-//! [`LogWriter`] writes a log, [`LogRecording`] reads rings into one; [`send`] and [`receive`] join
-//! rings and a network. The program `onbeat-gateway` does
-//! this for `onbeat message record` and `onbeat robot run --log`, in a process of its own: its
+//! [`LogWriter`] writes a log, [`LogRecording`] reads rings into one, [`play`] plays one to rings or to a
+//! network; [`send`] and [`receive`] join rings and a network. The program `onbeat-gateway` does
+//! this for `onbeat message` and `onbeat robot run --log`, in a process of its own: its
 //! dependencies outweigh its code, and nothing that happens to it reaches a control loop.
 //!
 //! ```
@@ -18,7 +18,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Absent on purpose: the command line for people, which is in `onbeat`; reading of logs, which is
+//! Absent on purpose: the command line for people, which is in `onbeat`; reading of logs into matrices, which is
 //! in the clients; and any thread of its own (the crate of the feature `ros2` has threads).
 
 mod account;
@@ -26,8 +26,11 @@ mod bridge;
 mod error;
 mod lcm_packets;
 mod lcm_socket;
+mod log_reader;
 mod log_writer;
 mod network_encoding;
+mod play_target;
+mod playing;
 mod recording;
 mod ros2_names;
 #[cfg_attr(not(feature = "ros2"), path = "ros2_absent.rs")]
@@ -46,5 +49,6 @@ pub use error::GatewayError;
 pub use lcm_packets::{LcmAccount, LcmAssembler, datagrams};
 pub use lcm_socket::{LcmReceiver, LcmSender, LcmUrl};
 pub use log_writer::{Compression, LogChannel, LogWriter};
+pub use playing::{PlayAccount, PlayOrder, PlayStart, PlayedChannel, play};
 pub use recording::{FirstRecord, LogRecording, RecordOrder};
 pub use ros2_names::{Ros2Reliability, Ros2Url, dds_topic, dds_type};

@@ -1,6 +1,6 @@
 //! The program `onbeat-gateway`: takes one order of `onbeat`, and answers in lines of JSON.
 //!
-//! `onbeat-gateway record|send|receive ORDER`: a line once the order is being carried out, and a line
+//! `onbeat-gateway record|play|send|receive ORDER`: a line once the order is being carried out, and a line
 //! with its account at the end; `{"error": SENTENCE}` and exit status 2 when it failed.
 
 use std::io::{Write, stdout};
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use onbeat_gateway::{GatewayError, LogRecording, receive, send};
+use onbeat_gateway::{GatewayError, LogRecording, PlayStart, play, receive, send};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -39,6 +39,11 @@ fn carry_out(verb: &str, order: &str, is_stopped: impl Fn() -> bool) -> Result<(
             let recording = LogRecording::begin(&order)?;
             answer(&json!({ "recording": order.out }))?;
             answer(&serde_json::to_value(recording.run(is_stopped)?)?)
+        }
+        "play" => {
+            let order = serde_json::from_str(order)?;
+            let ready = |start: &PlayStart| answer(&serde_json::to_value(start)?);
+            answer(&serde_json::to_value(play(&order, ready, is_stopped)?)?)
         }
         "send" => {
             let order = serde_json::from_str(order)?;

@@ -1,14 +1,15 @@
-//! Logs of channels.
+//! Logs of channels: recording and playing them.
 
 use std::path::Path;
 
-use onbeat::report::units::{count, listed};
+use onbeat::report::units::{count, listed, spoken, time_ns};
 use serde_json::{Value, json};
 
 use super::bus_words::print_json;
 use super::gateway::Gateway;
-use super::{ExitVerdict, Failure};
-use crate::cli_message::{From, LogCompression, RecordOptions};
+use super::message::{MessageFailure, only_lcm_texts};
+use super::{ExitVerdict, Failure, show};
+use crate::cli_message::{From, LogCompression, PlayOptions, RecordOptions};
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, say};
 
@@ -56,4 +57,67 @@ pub(super) fn record(options: &RecordOptions) -> Result<ExitVerdict, Failure> {
         say(Tone::Plain, &sentence(&options.out, &account));
     }
     Ok(ExitVerdict::Holds)
+}
+
+/// Plays a log until its end, until Ctrl-C, or for the given time.
+pub(super) fn play(options: &PlayOptions) -> Result<ExitVerdict, Failure> {
+    let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let channels = options.channels.len();
+    if options.remote.is_some() && channels != 1 {
+        return Err(MessageFailure::ManyRemotes { channels }.into());
+    }
+    let remote = options.remote.clone().unwrap_or_default();
+    let played = |topic: &String| json!({ "topic": topic, "remote": remote });
+    let order = json!({
+        "log": options.log,
+        "channels": options.channels.iter().map(played).collect::<Vec<_>>(),
+        "to": options.to.clone().unwrap_or_default(),
+        "lcm": only_lcm_texts(&options.file)?,
+        "rate": options.rate,
+        "delay_ns": options.delay,
+        "for_ns": options.duration,
+    });
+
+    let gateway = Gateway::begin("play", &order)?;
+    announce(options, gateway.begun());
+    let account = gateway.run(&interruptions.stop)?;
+    if options.json {
+        print_json(&account)?;
+    } else {
+        say(Tone::Plain, &played_sentence(options, &account));
+    }
+    Ok(ExitVerdict::Holds)
+}
+
+/// Says what is going to be played, and to where.
+fn announce(options: &PlayOptions, start: &Value) {
+    let number = |name: &str| start[name].as_u64().unwrap_or(0);
+    let records = count(number("records"));
+    let log_time = spoken(number("log_ns") as f64 / 1e9);
+    let to = options.to.as_deref().unwrap_or("channels of this machine");
+    let log = options.log.display();
+    advise(Tone::Faint, &format!("playing {log}, {records} records of {log_time}, to {to}"));
+    match start["cut"].as_str() {
+        None | Some("") => {}
+        Some(why) => advise(Tone::Careful, &format!("{log} ends early: {why}")),
+    }
+}
+
+/// Returns the sentence about what was played.
+fn played_sentence(options: &PlayOptions, account: &Value) -> String {
+    let number = |name: &str| account[name].as_u64().unwrap_or(0);
+    let strange = match number("not_encoded") {
+        0 => String::new(),
+        records => format!("; {} not of the type of LCM", count(records)),
+    };
+    let behind = match options.rate > 0.0 {
+        true => format!("; at most {} late", time_ns(number("latest_ns"), show::letters())),
+        false => String::new(),
+    };
+    format!(
+        "played {}: records {}; {} dropped for slow peers{strange}{behind}",
+        options.log.display(),
+        of_channels(account),
+        count(number("dropped")),
+    )
 }

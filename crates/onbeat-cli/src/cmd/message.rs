@@ -37,6 +37,10 @@ pub(crate) enum MessageFailure {
     FileName { path: PathBuf },
     #[error("{path} is not a definition of LCM, whose files end in .lcm; without one, CDR is sent")]
     NotLcm { path: PathBuf },
+    #[error(
+        "--remote is the name of one channel, and {channels} are given; play each by a command of its own"
+    )]
+    ManyRemotes { channels: usize },
     #[error("{0}")]
     Definition(#[from] MessageError),
 }
@@ -46,6 +50,7 @@ pub(crate) fn run(command: &Message) -> Result<ExitVerdict, Failure> {
         Message::List(options) => list(options),
         Message::Echo(options) => echo(options),
         Message::Record(options) => super::log::record(options),
+        Message::Play(options) => super::log::play(options),
         Message::Send(options) => super::transport::send(options),
         Message::Receive(options) => super::transport::receive(options),
         Message::Command(options) => super::message_command::command(options),
@@ -265,8 +270,16 @@ pub(super) fn lcm_texts(files: &[PathBuf]) -> Result<Vec<String>, Failure> {
     files.iter().filter(|path| is_lcm(path)).map(|path| definition(path)).collect()
 }
 
+/// Returns the texts of files that are all in LCM's language.
+pub(super) fn only_lcm_texts(files: &[PathBuf]) -> Result<Vec<String>, Failure> {
+    match files.iter().find(|path| !is_lcm(path)) {
+        Some(path) => Err(MessageFailure::NotLcm { path: path.clone() }.into()),
+        None => lcm_texts(files),
+    }
+}
+
 /// Returns whether a file is in LCM's language.
-pub(super) fn is_lcm(path: &Path) -> bool {
+fn is_lcm(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "lcm")
 }
 

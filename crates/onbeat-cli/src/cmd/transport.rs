@@ -8,7 +8,7 @@ use serde_json::json;
 use super::bus_words::print_json;
 use super::gateway::Gateway;
 use super::log::of_channels;
-use super::message::{MessageFailure, add_files, hex, is_lcm, lcm_texts};
+use super::message::{MessageFailure, add_files, hex, lcm_texts, only_lcm_texts};
 use super::{ExitVerdict, Failure};
 use crate::cli_message::{ReceiveOptions, SendOptions};
 use crate::signals::{self, OnUsr1};
@@ -19,10 +19,7 @@ pub(super) fn send(options: &SendOptions) -> Result<ExitVerdict, Failure> {
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let name = |channel: &str| options.remote.clone().unwrap_or_else(|| channel.to_owned());
     let channel = options.channel.to_string();
-    if let Some(path) = options.file.iter().find(|path| !is_lcm(path)) {
-        return Err(MessageFailure::NotLcm { path: path.clone() }.into());
-    }
-    let lcm = lcm_texts(&options.file)?;
+    let lcm = only_lcm_texts(&options.file)?;
     let sent = json!({ "channel": channel, "remote": name(&channel), "lcm": lcm });
     let order = json!({ "channels": [sent], "to": options.to, "for_ns": options.duration });
 

@@ -1,0 +1,269 @@
+//! Reads MCAP files: what is in them, and their messages in the order of their times.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use mcap::io::MessageReader;
+use mcap::{Channel, McapError, Message};
+
+use super::error::GatewayError;
+
+/// Encodings of messages and of definitions whose types other channels have too.
+const TYPED: [&str; 2] = ["cdr", "ros2msg"];
+
+/// A channel of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LoggedChannel {
+    pub(super) topic: String,
+    /// Name and definition of the type; empty for other encodings than CDR.
+    pub(super) type_name: String,
+    pub(super) schema: String,
+    /// Texts for readers.
+    pub(super) texts: BTreeMap<String, String>,
+    /// Number of messages, and the length of the longest one in bytes.
+    pub(super) messages: u64,
+    pub(super) longest_bytes: usize,
+}
+
+impl LoggedChannel {
+    fn new(of: &Channel<'_>) -> Self {
+        let typed = of
+            .schema
+            .as_ref()
+            .filter(|schema| [of.message_encoding.as_str(), schema.encoding.as_str()] == TYPED);
+        let text = |schema: &mcap::Schema<'_>| String::from_utf8_lossy(&schema.data).into_owned();
+        Self {
+            topic: of.topic.clone(),
+            type_name: typed.map_or_else(String::new, |schema| schema.name.clone()),
+            schema: typed.map_or_else(String::new, |schema| text(schema)),
+            texts: of.metadata.clone(),
+            messages: 0,
+            longest_bytes: 0,
+        }
+    }
+
+    /// Returns what was subtracted from times since 1970 for times of the channel, in ns.
+    pub(super) fn utc_offset_ns(&self) -> u64 {
+        self.texts.get("onbeat:utc_offset_ns").and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// What a log contains.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct LogContent {
+    pub(super) path: PathBuf,
+    pub(super) channels: Vec<LoggedChannel>,
+    pub(super) messages: u64,
+    /// Time of the earliest and of the latest message, in ns since 1970.
+    pub(super) first_ns: u64,
+    pub(super) last_ns: u64,
+    /// The longest time by which a message is earlier than one that stands before it, in ns.
+    disorder_ns: u64,
+    /// Why the file ends early; empty if it is complete.
+    pub(super) cut: String,
+}
+
+impl LogContent {
+    /// Reads a whole log. A file whose end is missing, or damaged, has the messages before.
+    ///
+    /// # Errors
+    /// [`GatewayError::Open`]; [`GatewayError::Read`] if no message can be read.
+    pub(super) fn from_file(path: &Path) -> Result<Self, GatewayError> {
+        let mut content = Self { path: path.to_owned(), first_ns: u64::MAX, ..Self::default() };
+        for message in messages(path)? {
+            match message {
+                Ok(message) => content.add(&message)?,
+                Err(source) if content.messages == 0 => return Err(unreadable(path, source)),
+                Err(why) => content.cut = why.to_string(),
+            }
+        }
+        content.first_ns = content.first_ns.min(content.last_ns);
+        Ok(content)
+    }
+
+    fn add(&mut self, message: &Message<'_>) -> Result<(), GatewayError> {
+        self.disorder_ns = self.disorder_ns.max(self.last_ns.saturating_sub(message.log_time));
+        self.first_ns = self.first_ns.min(message.log_time);
+        self.last_ns = self.last_ns.max(message.log_time);
+        self.messages += 1;
+
+        let place = match self.place(&message.channel.topic) {
+            Some(place) => place,
+            None => {
+                self.channels.push(LoggedChannel::new(&message.channel));
+                self.channels.len() - 1
+            }
+        };
+        let of = &mut self.channels[place];
+        of.messages += 1;
+        of.longest_bytes = of.longest_bytes.max(message.data.len());
+        // Several writers of a topic have a channel each.
+        let other = LoggedChannel::new(&message.channel);
+        if (&other.type_name, &other.schema) == (&of.type_name, &of.schema) {
+            return Ok(());
+        }
+        let types = [of.type_name.clone(), other.type_name];
+        Err(GatewayError::TopicTypes { path: self.path.clone(), topic: other.topic, types })
+    }
+
+    /// Returns the place of a topic in `channels`.
+    pub(super) fn place(&self, topic: &str) -> Option<usize> {
+        self.channels.iter().position(|of| of.topic == topic)
+    }
+
+    /// Returns the messages that were counted, in the order of their times.
+    ///
+    /// # Errors
+    /// [`GatewayError::Open`].
+    pub(super) fn in_order(&self) -> Result<OrderedMessages, GatewayError> {
+        Ok(OrderedMessages {
+            file: messages(&self.path)?,
+            waiting: BinaryHeap::new(),
+            disorder_ns: self.disorder_ns,
+            newest_ns: 0,
+            taken: 0,
+            unread: self.messages,
+        })
+    }
+}
+
+/// Messages of a log in the order of their times; those of one instant in the order of the file.
+/// As many wait in memory as the file has within its disorder.
+pub(super) struct OrderedMessages {
+    file: MessageReader<BufReader<File>>,
+    waiting: BinaryHeap<Reverse<WaitingMessage>>,
+    disorder_ns: u64,
+    newest_ns: u64,
+    taken: u64,
+    /// A file that is still being written is not followed.
+    unread: u64,
+}
+
+impl Iterator for OrderedMessages {
+    type Item = Message<'static>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let is_next = |first: &WaitingMessage| {
+                first.at_ns.saturating_add(self.disorder_ns) <= self.newest_ns
+            };
+            if self.unread == 0 || self.waiting.peek().is_some_and(|first| is_next(&first.0)) {
+                return self.waiting.pop().map(|first| first.0.message);
+            }
+
+            match self.file.next() {
+                Some(Ok(message)) => {
+                    self.newest_ns = self.newest_ns.max(message.log_time);
+                    self.unread -= 1;
+                    self.taken += 1;
+                    let waiting =
+                        WaitingMessage { at_ns: message.log_time, place: self.taken, message };
+                    self.waiting.push(Reverse(waiting));
+                }
+                Some(Err(_)) | None => self.unread = 0,
+            }
+        }
+    }
+}
+
+/// A message that waits for earlier ones.
+struct WaitingMessage {
+    at_ns: u64,
+    place: u64,
+    message: Message<'static>,
+}
+
+impl WaitingMessage {
+    const fn key(&self) -> [u64; 2] {
+        [self.at_ns, self.place]
+    }
+}
+
+impl PartialEq for WaitingMessage {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for WaitingMessage {}
+
+impl PartialOrd for WaitingMessage {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for WaitingMessage {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+fn messages(path: &Path) -> Result<MessageReader<BufReader<File>>, GatewayError> {
+    let open = |source| GatewayError::Open { path: path.to_owned(), source };
+    Ok(MessageReader::new(BufReader::new(File::open(path).map_err(open)?)))
+}
+
+fn unreadable(path: &Path, source: McapError) -> GatewayError {
+    GatewayError::Read { path: path.to_owned(), source: Box::new(source) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::super::log_writer::{Compression, LogWriter};
+    use super::*;
+
+    /// A log with these times on two channels in turns.
+    fn log(folder: &Path, times: &[u64]) -> PathBuf {
+        let path = folder.join("times.mcap");
+        let mut log = LogWriter::create(&path, Compression::Lz4).unwrap();
+        let of = ["a", "b"].map(|topic| log.add_channel(topic, "", "", &[]).unwrap());
+        for (number, at_ns) in (1..).zip(times) {
+            log.write(of[number as usize % 2], number, *at_ns, &number.to_le_bytes()).unwrap();
+        }
+        log.finish().unwrap();
+        path
+    }
+
+    #[test]
+    fn messages_come_in_the_order_of_their_times_and_of_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let content =
+            LogContent::from_file(&log(folder.path(), &[5, 3, 3, 9, 4, 8, 9, 1])).unwrap();
+        assert_eq!((content.first_ns, content.last_ns, content.messages), (1, 9, 8));
+        let found: Vec<_> =
+            content.in_order().unwrap().map(|it| [it.log_time, it.sequence.into()]).collect();
+        assert_eq!(found, [[1, 8], [3, 2], [3, 3], [4, 5], [5, 1], [8, 6], [9, 4], [9, 7]]);
+    }
+
+    #[test]
+    fn a_log_in_order_waits_in_memory_for_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let content = LogContent::from_file(&log(folder.path(), &[1, 2, 3, 3, 4])).unwrap();
+        let mut messages = content.in_order().unwrap();
+        for number in 1..=5 {
+            assert_eq!(messages.next().unwrap().sequence, number);
+            assert!(messages.waiting.is_empty());
+        }
+        assert!(messages.next().is_none());
+    }
+
+    #[test]
+    fn a_file_without_its_end_has_the_messages_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cut.mcap");
+        let mut log = LogWriter::create(&path, Compression::Lz4).unwrap();
+        let of = log.add_channel("a", "", "", &[]).unwrap();
+        log.write(of, 1, 1, &[7]).unwrap();
+        log.flush().unwrap();
+        let content = LogContent::from_file(&path).unwrap();
+        assert_eq!(content.messages, 1);
+        assert!(!content.cut.is_empty());
+        assert_eq!(content.in_order().unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,282 @@
+//! Plays a log: its messages again, at their own pace or as fast as they can be read.
+
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::account::ChannelAccount;
+use super::bridge::limit;
+use super::error::GatewayError;
+use super::log_reader::{LogContent, LoggedChannel};
+use super::play_target::PlayTarget;
+use super::transport_message::NumberedRecord;
+
+/// Interval between two looks at a network, and at the end, while a message is waited for.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Messages between two looks where none is waited for.
+const IN_A_TURN: u64 = 256;
+
+/// Which log to play, and to where.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlayOrder {
+    /// The log.
+    pub log: PathBuf,
+    /// Channels; all of the log if there are none.
+    #[serde(default)]
+    pub channels: Vec<PlayedChannel>,
+    /// The network, as in [`crate::SendOrder::to`]; empty for rings of this machine.
+    #[serde(default)]
+    pub to: String,
+    /// Texts of `.lcm` files, as in [`crate::SentChannel::lcm`].
+    #[serde(default)]
+    pub lcm: Vec<String>,
+    /// Pace as a multiple of the log's own; 0 for as fast as the log can be read.
+    #[serde(default = "own_pace")]
+    pub rate: f64,
+    /// Time before the first message, in ns: peers connect meanwhile.
+    #[serde(default)]
+    pub delay_ns: u64,
+    /// Time limit in ns, from the first message on; 0 for none.
+    #[serde(default)]
+    pub for_ns: u64,
+}
+
+/// A channel of a log, and its name where it is played.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlayedChannel {
+    /// Topic in the log.
+    pub topic: String,
+    /// Name there; empty for the topic, without a `/` at its beginning.
+    #[serde(default)]
+    pub remote: String,
+}
+
+/// What is going to be played.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PlayStart {
+    /// Messages on the ordered channels.
+    pub records: u64,
+    /// Time from the first to the last message of the log, in ns.
+    pub log_ns: u64,
+    /// Why the log ends early, as a sentence; empty for a complete one.
+    pub cut: String,
+}
+
+/// What was played.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PlayAccount {
+    /// Account of each channel: messages played, and those missing in the log by the gaps in their
+    /// numbers.
+    pub channels: Vec<ChannelAccount>,
+    /// Messages that were dropped because a peer did not read.
+    pub dropped: u64,
+    /// Messages that were not sent, because they are not of the type of the `.lcm` files.
+    pub not_encoded: u64,
+    /// Longest time by which a message was behind its pace, in ns; 0 without a pace.
+    pub latest_ns: u64,
+}
+
+const fn own_pace() -> f64 {
+    1.0
+}
+
+/// Plays a log until its end, until the time is over, or until `is_stopped` returns true. `ready` is
+/// called when peers may connect.
+///
+/// # Errors
+/// [`GatewayError`].
+pub fn play(
+    order: &PlayOrder,
+    ready: impl FnOnce(&PlayStart) -> Result<(), GatewayError>,
+    is_stopped: impl Fn() -> bool,
+) -> Result<PlayAccount, GatewayError> {
+    if !(order.rate.is_finite() && order.rate >= 0.0) {
+        return Err(GatewayError::Rate { rate: order.rate });
+    }
+    let content = LogContent::from_file(&order.log)?;
+    let selected = selected(order, &content)?;
+    let logged: Vec<&LoggedChannel> =
+        selected.iter().map(|it| &content.channels[it.place]).collect();
+    let names: Vec<String> = selected.iter().map(|it| it.remote.clone()).collect();
+    let target = PlayTarget::open(&order.to, &names, &logged, &order.lcm)?;
+    let accounts: Vec<_> = logged.iter().map(|of| PlayedAccount::new(of)).collect();
+    ready(&PlayStart {
+        records: logged.iter().map(|of| of.messages).sum(),
+        log_ns: content.last_ns - content.first_ns,
+        cut: content.cut.clone(),
+    })?;
+
+    let mut player = Player {
+        target,
+        accounts,
+        rate: order.rate,
+        is_stopped,
+        turn: 0,
+        peers_read: true,
+        latest_ns: 0,
+    };
+    if player.wait_until(Instant::now() + Duration::from_nanos(order.delay_ns))? {
+        let mut places = vec![None; content.channels.len()];
+        (0..).zip(&selected).for_each(|(number, it)| places[it.place] = Some(number));
+        player.play(&content, &places, limit(order.for_ns))?;
+        player.target.empty()?;
+    }
+    Ok(player.account())
+}
+
+/// A channel of the log that is played.
+struct SelectedChannel {
+    place: usize,
+    remote: String,
+}
+
+fn selected(order: &PlayOrder, content: &LogContent) -> Result<Vec<SelectedChannel>, GatewayError> {
+    let own = |place: usize| {
+        let topic = &content.channels[place].topic;
+        SelectedChannel { place, remote: topic.trim_start_matches('/').to_owned() }
+    };
+    if order.channels.is_empty() && !content.channels.is_empty() {
+        return Ok((0..content.channels.len()).map(own).collect());
+    }
+
+    let known = || content.channels.iter().map(|of| of.topic.clone()).collect::<Vec<_>>();
+    let of_log = |wanted: &PlayedChannel| {
+        let place = content.place(&wanted.topic).ok_or_else(|| GatewayError::NoTopic {
+            path: order.log.clone(),
+            topic: wanted.topic.clone(),
+            known: known().join(", "),
+        })?;
+        Ok(match wanted.remote.as_str() {
+            "" => own(place),
+            remote => SelectedChannel { place, remote: remote.to_owned() },
+        })
+    };
+    match order.channels.as_slice() {
+        [] => Err(GatewayError::EmptyLog { path: order.log.clone() }),
+        some => some.iter().map(of_log).collect(),
+    }
+}
+
+/// Account of one channel, while it is played.
+struct PlayedAccount {
+    account: ChannelAccount,
+    utc_offset_ns: u64,
+    /// The low 32 bits of the last message's number.
+    last: Option<u32>,
+}
+
+impl PlayedAccount {
+    fn new(of: &LoggedChannel) -> Self {
+        let account = ChannelAccount { channel: of.topic.clone(), ..ChannelAccount::default() };
+        Self { account, utc_offset_ns: of.utc_offset_ns(), last: None }
+    }
+
+    /// Counts a message; returns its number among the played ones. Numbers that stay, or go back, are
+    /// of a log whose messages are not numbered.
+    fn count(&mut self, sequence: u32) -> u64 {
+        let step = self.last.map_or(1, |last| sequence.wrapping_sub(last));
+        if (2..1 << 31).contains(&step) {
+            self.account.lost += u64::from(step - 1);
+            self.account.gaps += 1;
+        }
+        self.last = Some(sequence);
+        self.account.received += 1;
+        self.account.received
+    }
+}
+
+struct Player<S> {
+    target: PlayTarget,
+    accounts: Vec<PlayedAccount>,
+    rate: f64,
+    is_stopped: S,
+    turn: u64,
+    /// Whether peers have always read within a second what waited for them.
+    peers_read: bool,
+    latest_ns: u64,
+}
+
+impl<S: Fn() -> bool> Player<S> {
+    /// `places` has the number of each channel of the log among the played ones.
+    fn play(
+        &mut self,
+        content: &LogContent,
+        places: &[Option<usize>],
+        until: Option<Instant>,
+    ) -> Result<(), GatewayError> {
+        let began = Instant::now();
+        for message in content.in_order()? {
+            let place = content.place(&message.channel.topic).and_then(|place| places[place]);
+            let Some(place) = place else { continue };
+            let due = self.due(began, message.log_time - content.first_ns);
+            let is_over = |at: Instant| until.is_some_and(|end| at >= end);
+            if is_over(due) || !self.keep_pace(due)? || is_over(Instant::now()) {
+                return Ok(());
+            }
+
+            let number = self.accounts[place].count(message.sequence);
+            let at_ns = message.log_time.wrapping_sub(self.accounts[place].utc_offset_ns);
+            self.target.play(place, NumberedRecord { number, at_ns, bytes: &message.data })?;
+        }
+        Ok(())
+    }
+
+    /// Returns when a message is due that comes this time after the first one.
+    fn due(&self, began: Instant, after_ns: u64) -> Instant {
+        match self.rate {
+            0.0 => began,
+            rate => began + Duration::from_nanos((after_ns as f64 / rate) as u64),
+        }
+    }
+
+    /// Waits until a message is due; returns false when playing was stopped.
+    fn keep_pace(&mut self, due: Instant) -> Result<bool, GatewayError> {
+        self.turn += 1;
+        if self.turn.is_multiple_of(IN_A_TURN) {
+            // Without a pace, peers that read set it.
+            if self.rate == 0.0 && self.peers_read {
+                self.peers_read = self.target.empty()?;
+            }
+            self.target.poll()?;
+            if (self.is_stopped)() {
+                return Ok(false);
+            }
+        }
+        if self.rate == 0.0 {
+            return Ok(true);
+        }
+
+        let goes_on = self.wait_until(due)?;
+        let behind_ns = u64::try_from(due.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.latest_ns = self.latest_ns.max(behind_ns);
+        Ok(goes_on)
+    }
+
+    /// Waits, while the network is attended to; returns false when playing was stopped.
+    fn wait_until(&mut self, end: Instant) -> Result<bool, GatewayError> {
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(true);
+            }
+            if (self.is_stopped)() {
+                return Ok(false);
+            }
+            self.target.poll()?;
+            sleep(left.min(LOOK_EVERY));
+        }
+    }
+
+    fn account(self) -> PlayAccount {
+        PlayAccount {
+            dropped: self.target.dropped(),
+            not_encoded: self.target.not_encoded(),
+            channels: self.accounts.into_iter().map(|of| of.account).collect(),
+            latest_ns: self.latest_ns,
+        }
+    }
+}
