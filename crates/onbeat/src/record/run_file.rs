@@ -13,12 +13,14 @@ use super::events::{EventNote, EventsLeftOut};
 use super::exclusion::ExclusionNote;
 use super::histogram::Counts;
 use super::imported::Import;
+use super::joint_steps::JointSteps;
 use super::moments::Moments;
 use super::motion::MotionNote;
 use super::note::{
     Account, Bench, Block, Header, Interval, LoadEvent, Maxima, Note, Resume, SpikeNote, StepNote,
 };
 use super::packets::PacketAccount;
+use super::robot::{DevicesNote, RobotNote};
 use super::seconds::Seconds;
 use super::series::Series;
 use super::trend::Trend;
@@ -140,6 +142,12 @@ pub struct RunFile {
     pub boards: Option<BoardAccount>,
     /// What a robot did, all blocks together.
     pub motion: Option<MotionNote>,
+    /// The robot.
+    pub robot: Option<RobotNote>,
+    /// Its joints, step by step.
+    pub joints: Vec<JointSteps>,
+    /// Its bus and devices; the last one counts.
+    pub devices: Option<DevicesNote>,
     /// Remarks, as sentences.
     pub remarks: Vec<String>,
     /// Where the run was resumed.
@@ -406,6 +414,9 @@ impl Parser<'_> {
             Note::Motion(motion) => {
                 run.motion = Some(run.motion.take().unwrap_or_default().and(&motion));
             }
+            Note::Robot(robot) => run.robot = Some(*robot),
+            Note::Joints(steps) => run.joints.push(steps),
+            Note::Devices(devices) => run.devices = Some(*devices),
             Note::Remark(remark) => run.remarks.push(remark.sentence),
             Note::Seconds(seconds) => run.seconds.push(*seconds),
             Note::Trend(trend) => run.trends.push(*trend),
@@ -522,6 +533,9 @@ impl RunFile {
             packets: None,
             boards: None,
             motion: None,
+            robot: None,
+            joints: Vec::new(),
+            devices: None,
             remarks: Vec::new(),
             seconds: Vec::new(),
             resumes: Vec::new(),
