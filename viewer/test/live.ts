@@ -14,7 +14,7 @@ export const NO_ONBEAT = 'no program at target/debug/onbeat and ONBEAT is not se
 export interface EchoedCycle { cycle: number; target_rad: number[]; actual_rad: number[]; torque_permille: number[] }
 
 /** `end` ends the run, whose folder below `runs` stays until `stop`. */
-export interface Robot { url: string; runs: string; ring: Map<number, EchoedCycle>; end: () => Promise<void>; stop: () => Promise<void> }
+export interface Robot { url: string; pid: number; said: readonly string[]; runs: string; ring: Map<number, EchoedCycle>; end: () => Promise<void>; stop: () => Promise<void> }
 
 const ended = (child: ChildProcess): Promise<void> => new Promise((done) => { if (child.exitCode !== null || child.signalCode !== null) done(); else child.once('close', () => { done(); }); });
 
@@ -58,5 +58,5 @@ export async function startRobot(name: string, echoes: boolean, ...more: string[
     await end();
     rmSync(folder, { recursive: true, force: true });
   };
-  return { url, runs: join(folder, 'runs'), ring, end, stop };
+  return { url, pid: robot.pid!, said, runs: join(folder, 'runs'), ring, end, stop };
 }

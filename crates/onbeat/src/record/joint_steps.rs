@@ -277,7 +277,8 @@ mod tests {
     #[test]
     fn steps_become_longer_so_that_their_number_grows_with_the_logarithm_of_the_length() {
         for doublings in 0..6 {
-            let notes = notes(&vec![0.5; STEPS as usize << doublings]);
+            let cycles = (STEPS << doublings) as usize;
+            let notes = notes(&vec![0.5; cycles]);
             let steps = steps(&notes).len() as u64;
             assert_eq!(steps, STEPS + doublings * STEPS / 2, "{doublings}");
         }
