@@ -247,21 +247,9 @@ impl<'r, W: Wire + Send> Session<'r, W> {
             .counting(MotionAccount::new(&file.robot, plan.trajectory).sending(windows_in))
             .serving(serving);
 
+        let rings = FollowerRings { seen, robot_events, bus_events };
+        let mut follower = SessionFollower::new(file, plan.path, rings, windows);
         let began = Monotonic.now();
-        let mut follower = SessionFollower {
-            file,
-            path: plan.path,
-            seen,
-            robot_events,
-            bus_events,
-            windows,
-            alarms: vec![DeviceAlarms::default(); file.layout.devices.len()],
-            noted: began,
-            events_lost: 0,
-            view: None,
-            was_down: false,
-            spikes: Vec::new(),
-        };
         let mut load = plan.load;
         let name =
             load.as_ref().map_or_else(|| Load::IDLE.to_string(), |load| load.load().to_string());
@@ -337,7 +325,37 @@ struct SessionFollower<'s> {
     spikes: Vec<SpikeView>,
 }
 
-impl SessionFollower<'_> {
+/// The cold ends of the rings.
+struct FollowerRings<'s> {
+    seen: Consumer<'s, RobotSnapshot>,
+    robot_events: Consumer<'s, RobotEvent>,
+    bus_events: Consumer<'s, Event>,
+}
+
+impl<'s> SessionFollower<'s> {
+    fn new(
+        file: &'s RobotFile,
+        path: &'s Path,
+        rings: FollowerRings<'s>,
+        windows: WindowRecorder,
+    ) -> Self {
+        let FollowerRings { seen, robot_events, bus_events } = rings;
+        Self {
+            file,
+            path,
+            seen,
+            robot_events,
+            bus_events,
+            windows,
+            alarms: vec![DeviceAlarms::default(); file.layout.devices.len()],
+            noted: Monotonic.now(),
+            events_lost: 0,
+            view: None,
+            was_down: false,
+            spikes: Vec::new(),
+        }
+    }
+
     fn look(&mut self, recorder: &mut Recorder, observer: &mut dyn SessionObserver) {
         let RobotFile { layout, robot, .. } = self.file;
         self.windows.record(recorder);
@@ -415,7 +433,7 @@ fn record(
 
 /// Reads the latest spikes of a run file that is being written; none when it cannot be read now.
 fn latest_spikes(path: &Path) -> Vec<SpikeView> {
-    let Ok(file) = RunFile::read(path) else { return Vec::new() };
+    let Ok(file) = RunFile::read_without_joints(path) else { return Vec::new() };
     let latest = file.spikes.iter().rev().take(SPIKES);
     latest
         .map(|spike| {

@@ -43,8 +43,14 @@ impl Shown {
     /// Publishes a cycle in which the knee is at `actual_rad`, and its target at 0.
     fn publish(&mut self, actual_rad: f64, wakeup_latency_ns: u64) {
         let joint = JointSample { actual_rad, statusword: 0x1237, ..JointSample::default() };
-        let joints =
-            (0..48).map(|place| if place == KNEE { joint } else { JointSample::default() });
+        // Numbers with many digits, so that events are as long as those of a moving robot.
+        let other = JointSample {
+            target_rad: -2.0 / 3.0,
+            actual_rad: 1.0 / 3.0,
+            statusword: 0x1237,
+            ..JointSample::default()
+        };
+        let joints = (0..48).map(|place| if place == KNEE { joint } else { other });
         self.cycles.set_robot(None, joints);
         let cycle = BusCycle {
             cycle: self.next,

@@ -32,7 +32,7 @@ struct MotionWindow {
 }
 
 impl MotionWindow {
-    fn of(joints: usize) -> Self {
+    fn new(joints: usize) -> Self {
         let joint = window_of(&JointStatus::default());
         Self {
             cycles: 0,
@@ -85,8 +85,8 @@ struct PassedWindows {
 }
 
 impl PassedWindows {
-    fn of(joints: usize) -> Self {
-        Self { windows: vec![MotionWindow::of(joints); ROOM], filled: 0 }
+    fn new(joints: usize) -> Self {
+        Self { windows: vec![MotionWindow::new(joints); ROOM], filled: 0 }
     }
 }
 
@@ -150,15 +150,15 @@ pub struct WindowRecorder {
 #[must_use]
 pub fn window_channel(robot: RobotNote) -> (WindowSender, WindowRecorder) {
     let joints = robot.joints.len();
-    let between = Arc::new(Mutex::new(PassedWindows::of(joints)));
+    let between = Arc::new(Mutex::new(PassedWindows::new(joints)));
     let sender = WindowSender {
         between: Arc::clone(&between),
-        now: MotionWindow::of(joints),
+        now: MotionWindow::new(joints),
         period_ns: robot.period_ns,
     };
     let recorder = WindowRecorder {
         between,
-        taken: PassedWindows::of(joints),
+        taken: PassedWindows::new(joints),
         tally: JointTally::default(),
         robot: Some(robot),
     };
