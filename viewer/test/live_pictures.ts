@@ -8,6 +8,8 @@ import { NO_ONBEAT, ONBEAT, startRobot } from './live.ts';
 
 /** Time until the charts are full, ms. */
 const WALKS_MS = 11_000;
+/** Seconds of the finished run in its pictures: as long as steps are finest. */
+const SHOWN_S = 12;
 /** Pictures: name, width, height (0: the whole page), theme. */
 const PICTURES = [
   ['', 1280, 0, 'light'], ['-dark', 1280, 0, 'dark'], ['-narrow', 400, 2600, 'light'], ['-narrow-dark', 400, 2600, 'dark'],
@@ -20,7 +22,7 @@ async function finishedRun(browser: Browser, runs: string, into: string): Promis
   if (status === null || status === 2) throw new Error(`onbeat report ended with ${status}: ${stderr}`);
   for (const [name, width, height, colorScheme] of PICTURES) {
     const shown = await browser.newPage({ viewport: { width, height: 900 }, colorScheme, deviceScaleFactor: 1 });
-    await shown.goto(`file://${page}`);
+    await shown.goto(`file://${page}#joints?from=0&to=${SHOWN_S}`);
     await settled(shown);
     await shown.getByRole('combobox', { name: 'Joint', exact: true }).selectOption('left knee');
     // The bar that stays in sight would cover a part of the picture.

@@ -40,7 +40,8 @@ test('the worst of a joint is that of all its steps', () => {
   assert.deepEqual([left!.torque, right!.torque, left!.states], [75, 76, 0b11110]);
   const actual = STEPS.map(({ joints }) => joints[0]![4]! / 1e6);
   assert.equal(left!.low, Math.min(...actual));
-  assert.deepEqual(jointRow(left!, 0.2).slice(2), ['0.0012', '0.6 %', '75']);
+  assert.deepEqual(jointRow({ ...left!, low: -1e-9 }, 0.2), ['enabled', `0.000 to ${left!.high!.toFixed(3)}`, '0.0012', '0.6 %', '75']);
+  assert.equal(jointRow({ ...left!, states: 0b1010_0110 }, 0.2)[0], 'ready, quick stop, fault');
   assert.deepEqual(jointRow(jointWorsts([], 1)[0]!, 0.2), ['', '–', '–', '–', '–']);
 });
 

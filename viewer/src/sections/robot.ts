@@ -13,17 +13,28 @@ type RobotCell = Cell & { file: NonNullable<Cell['file']> & { robot: Robot } };
 
 const robotCells = (cells: readonly Cell[]): RobotCell[] => cells.filter((cell): cell is RobotCell => cell.file !== null && cell.file.robot !== null);
 
-const HEADS = ['joint', 'states', 'travel, rad', 'worst following error, rad', 'of its limit', 'largest torque, ‰'];
+const HEADS = ['joint', 'state reached', 'travel, rad', 'worst following error, rad', 'of its limit', 'largest torque, ‰'];
 
-const stateWords = (mask: number): string => JOINT_STATES.filter((_, i) => mask & (1 << i)).join(', ');
-const fixed = (value: number | null, digits: number): string => (value === null ? '–' : value.toFixed(digits));
+/** The states on the way to an enabled drive; those behind them say that something is wrong. */
+const ORDINARY = 5;
+
+/** How far a drive came, then every state that was out of the ordinary. */
+function stateWords(mask: number): string {
+  const occurred = JOINT_STATES.flatMap((word, i) => (mask & (1 << i) ? [{ word, i }] : []));
+  const reached = occurred.filter(({ i }) => i < ORDINARY).slice(-1);
+  return [...reached, ...occurred.filter(({ i }) => i >= ORDINARY)].map(({ word }) => word).join(', ');
+}
+
+// Adding 0 makes a negative zero positive.
+const rounded = (value: number, digits: number): string => (Number(value.toFixed(digits)) + 0).toFixed(digits);
+const fixed = (value: number | null, digits: number): string => (value === null ? '–' : rounded(value, digits));
 
 const share = (part: number): string => `${(100 * part).toFixed(part < 0.1 ? 1 : 0)} %`;
 
 /** The cells of a joint's row. */
 export function jointRow(worst: JointWorst, limit: number): string[] {
   const { low, high, following } = worst;
-  const travel = low === null || high === null ? '–' : `${low.toFixed(3)} to ${high.toFixed(3)}`;
+  const travel = low === null || high === null ? '–' : `${rounded(low, 3)} to ${rounded(high, 3)}`;
   return [stateWords(worst.states), travel, fixed(following, 4), following === null ? '–' : share(Math.abs(following) / limit), fixed(worst.torque, 0)];
 }
 
@@ -41,6 +52,8 @@ class RobotPart {
   private readonly select = h('select', { 'aria-label': 'Joint', onchange: () => { this.pick(this.select.selectedIndex); } });
   private readonly body = h('tbody');
   private readonly bus = h('div');
+  /** In the order of the robot; the table has the worst first. */
+  private rows: HTMLTableRowElement[] = [];
   private cell: RobotCell;
   private chosen = 0;
 
@@ -50,7 +63,7 @@ class RobotPart {
     this.joints = new JointCharts(() => this.cell.file.robot.joints[this.chosen]?.name ?? '', (drawing) => ({ ...drawing, full: this.whole(), onRange: setRange }));
     const which = h('select', { 'aria-label': 'Cell of the joints', onchange: () => { this.cell = this.cells[which.selectedIndex]!; this.fill(); } },
       ...cells.map((cell) => h('option', { selected: cell === this.cell }, cell.name)));
-    const pickers = h('div', { class: 'chart-extra' }, cells.length > 1 ? h('label', { class: 'tick' }, 'Cell ', which) : null, h('label', { class: 'tick' }, 'Joint ', this.select));
+    const pickers = h('div', { class: 'chart-extra joint-pick' }, cells.length > 1 ? h('label', { class: 'tick' }, 'Cell ', which) : null, h('label', { class: 'tick' }, 'Joint ', this.select));
     const table = h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Table of joints' }, h('table', { class: 'list plain joints' },
       h('thead', {}, h('tr', {}, ...HEADS.map((head, i) => h('th', { scope: 'col', ...(i > 1 ? { class: 'number' } : {}) }, head)))), this.body));
     this.elements = [
@@ -70,9 +83,11 @@ class RobotPart {
     const error = (i: number): number => Math.abs(worsts[i]?.following ?? 0);
     this.chosen = worsts.reduce((worst, _, i) => (error(i) > error(worst) ? i : worst), 0);
     this.select.replaceChildren(...robot.joints.map(({ name }, i) => h('option', { selected: i === this.chosen }, name)));
-    this.body.replaceChildren(...robot.joints.map(({ name, following_rad: limit }, i) => h('tr', { onclick: () => { this.pick(i); } },
+    this.rows = robot.joints.map(({ name, following_rad: limit }, i) => h('tr', { onclick: () => { this.pick(i); } },
       h('th', { scope: 'row' }, h('button', { type: 'button', class: 'pick' }, name)),
-      ...jointRow(worsts[i]!, limit).map((words, column) => h('td', column === 0 ? {} : { class: 'number' }, words)))));
+      ...jointRow(worsts[i]!, limit).map((words, column) => h('td', column === 0 ? {} : { class: 'number' }, words))));
+    const order = this.rows.map((_, i) => i).sort((a, b) => error(b) - error(a));
+    this.body.replaceChildren(...order.map((i) => this.rows[i]!));
 
     const tree = topologyTree(robot.devices.map((device, i) => treeDevice(device, devices?.devices[i])));
     this.bus.replaceChildren(devices === null ? h('p', { class: 'link' }, 'States and counts of the devices were not recorded.')
@@ -101,7 +116,7 @@ class RobotPart {
   redraw(): void {
     this.joints.series = jointSeries(this.steps, this.chosen, ({ t }) => this.at(sec(t)));
     this.joints.span = this.store.state.range ?? this.whole();
-    [...this.body.rows].forEach((row, i) => { row.classList.toggle('chosen', i === this.chosen); });
+    this.rows.forEach((row, i) => { row.classList.toggle('chosen', i === this.chosen); });
     this.joints.charts.forEach((chart) => { chart.redraw(); });
   }
 }

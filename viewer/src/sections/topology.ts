@@ -75,6 +75,8 @@ export function treeDevice(device: { name: string; kind: string; after: number |
   };
 }
 
+const many = (n: number, word: string, one = '', more = 's'): string => `${count(n)} ${word}${n === 1 ? one : more}`;
+
 /** What was counted on the bus as a whole, in words. */
 export const busWords = ({ working_counter: now, expected, lost, late, strange }: { working_counter: number; expected: number; lost: number; late: number; strange: number }): string =>
-  `MainDevice: working counter ${now} of ${expected}; ${count(lost)} cycles without a complete reply, ${count(late)} late replies, ${count(strange)} damaged, duplicate or foreign frames.`;
+  `MainDevice: working counter ${now} of ${expected}; ${many(lost, 'cycle')} without a complete reply, ${many(late, 'late repl', 'y', 'ies')}, ${many(strange, 'damaged, duplicate or foreign frame')}.`;
