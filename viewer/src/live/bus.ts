@@ -11,7 +11,7 @@ export class BusPart {
   readonly element: HTMLElement;
   private readonly tree: Tree;
   private readonly link = h('p', { class: 'link' });
-  private readonly list = h('ol', { class: 'live-events' });
+  private readonly list = h('ol', { class: 'live-events', tabindex: 0, 'aria-label': 'Latest events' });
   private leftOut = 0;
   private readonly missing = h('p', { class: 'muted' });
 
