@@ -28,8 +28,9 @@ async function finishedRun(browser: Browser, runs: string, into: string): Promis
     // The bar that stays in sight would cover a part of the picture.
     await shown.evaluate(() => { document.querySelector<HTMLElement>('main > .bar')!.style.position = 'static'; });
     const [joints, bus] = [(await shown.locator('#joints').boundingBox())!, (await shown.locator('#bus').boundingBox())!];
+    const scrolled = await shown.evaluate(() => scrollY);
     const whole = bus.y + bus.height - joints.y + 24;
-    const clip = { x: 0, y: joints.y - 16, width, height: height === 0 ? whole : Math.min(height, whole) };
+    const clip = { x: 0, y: joints.y + scrolled - 16, width, height: height === 0 ? whole : Math.min(height, whole) };
     await shown.screenshot({ path: join(into, `robot-page${name}.png`), fullPage: true, clip });
     await shown.close();
   }

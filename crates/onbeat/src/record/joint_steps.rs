@@ -268,7 +268,7 @@ mod tests {
                 let [last, low, high, ..] = step.joints[0];
                 prop_assert_eq!(low, micro.clone().min());
                 prop_assert_eq!(high, micro.clone().max());
-                prop_assert_eq!(last, micro.last());
+                prop_assert_eq!(last, of_step.last().map(|target| (target * 1e6).round() as i64));
             }
             prop_assert_eq!(next, targets.len() as u64 + 1);
         }
