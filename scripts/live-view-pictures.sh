@@ -1,5 +1,6 @@
 #!/bin/sh
-# Takes the pictures of the live view in docs: a walking humanoid, both themes, wide and narrow, in 64 colours.
+# Takes the pictures of a walking humanoid in docs, in 64 colours: the live view and the page of the run, both themes, wide
+# and narrow.
 # usage: live-view-pictures.sh [FOLDER]    (FOLDER is docs by default; ONBEAT=path of the program)
 # Needs Node with the viewer's packages, Chromium and pngquant.
 set -eu

@@ -38,7 +38,7 @@ const ORDER: [(&str, &str); 23] = [
     ),
     (
         "crates/onbeat/src/record/",
-        "series words tuning encoder boards events exclusion moments motion seconds recording window figures \
+        "series words tuning encoder boards events exclusion joint_steps moments motion robot seconds recording window figures \
          histogram packets resolution distribution imported trend note writer_lock run_file past run_dir \
          run_writer second_maxima tally recorder",
     ),
@@ -76,8 +76,8 @@ const ORDER: [(&str, &str); 23] = [
     ),
     (
         "crates/onbeat-robot/src/motion/",
-        "event ladder limits wave file goal power status joint trajectory_error csv waves \
-         trajectory controller account task view",
+        "event ladder limits wave file goal power status joint window_channel trajectory_error csv waves \
+         trajectory controller account task view topology device_events",
     ),
     (
         "crates/onbeat-robot/src/probe/",
@@ -85,7 +85,7 @@ const ORDER: [(&str, &str); 23] = [
     ),
     (
         "crates/onbeat-robot/src/live_view/",
-        "error cycle_record sparse_counts cycle_window topology robot_facts view_request \
+        "error cycle_record sparse_counts cycle_window robot_facts view_request \
          browser_connection view_server",
     ),
     ("crates/onbeat-lab/src/joined/", "page exchange relation vcpu error spike session pair"),

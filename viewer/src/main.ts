@@ -25,6 +25,7 @@ import { modesSection } from './sections/modes.ts';
 import { normalSection } from './sections/normal.ts';
 import { glossarySection, notesSection } from './sections/notes.ts';
 import { packetsSection } from './sections/packets.ts';
+import { robotSections } from './sections/robot.ts';
 import { picker } from './sections/picker.ts';
 import { secondsSection } from './sections/seconds.ts';
 import { spikesSection } from './sections/spikes.ts';
@@ -113,6 +114,7 @@ function show(unpacked: Unpacked): void {
   const matrix = matrixSection(store);
   const cells = picker(store);
   const spikes = spikesSection(store);
+  const robot = robotSections(store);
   const isRecorded = report.cells.some((cell) => cell.file !== null);
   let settled = (): void => {};
   const charts = buildCharts(store, () => performance.mark('onbeat-first-chart'), () => settled());
@@ -120,17 +122,18 @@ function show(unpacked: Unpacked): void {
     verdictSection(report), contents.element,
     ...(report.summary.derived && report.summary.ladder.length === 0 ? [] : [ladderSection(report.summary.ladder)]),
     ...[sweepSection(report.summary.sweep, report.summary.limit), secondsSection(report), packetsSection(report), eventsSection(report)].filter((part) => part !== null),
-    bar.element, ...(compared ? [compared.element] : []), matrix.element,
+    bar.element, ...(robot?.elements ?? []), ...(compared ? [compared.element] : []), matrix.element,
     ...(report.kind === 'bench' && report.summary.sweep === undefined ? [effectsSection(report.summary.effects)] : []),
     causesSection(report),
     section('charts', 'Charts', chartsLead(report, isRecorded), ...(isRecorded ? [report.cells.length > 1 ? cells.element : null, ...charts.figures] : [])),
     ...[modesSection(report), normalSection(report), extremesSection(report)].filter((part) => part !== null),
     spikes.element, notesSection(report), glossarySection());
 
-  const pieces = [bar, ...(compared ? [compared] : []), matrix, cells, spikes];
+  const pieces = [bar, ...(robot ? [robot] : []), ...(compared ? [compared] : []), matrix, cells, spikes];
   redrawAll = () => { pieces.forEach((piece) => piece.redraw()); if (isRecorded) charts.redraw(); };
   store.onChange((what) => {
     if (what.has('range')) bar.redraw();
+    if (what.has('range') || what.has('clock')) robot?.redraw();
     if (what.has('tag')) compared?.redraw();
     if (what.has('slots') || what.has('tag')) { matrix.redraw(); cells.redraw(); }
     if (what.has('slots') || what.has('range') || what.has('clock')) spikes.redraw();

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { connect } from 'node:net';
 import { describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { History, Totals } from '../src/live/history.ts';
@@ -154,6 +156,34 @@ describe('a robot in the browser', { skip: CHROMIUM === undefined ? NO_CHROMIUM 
       await robot.stop();
     }
   });
+});
+
+/** Resident memory of a process, KiB. */
+const resident = (pid: number): number => Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]);
+const LONG = 5;
+
+test('a browser that stops reading costs the robot no memory, and its merged events are counted', { skip: ONBEAT === undefined ? NO_ONBEAT : SECONDS < LONG ? 'takes 10 s; `make test-view` runs it' : false }, async () => {
+  const robot = await startRobot(`stalled-${process.pid}`, false);
+  try {
+    const { port } = new URL(robot.url);
+    const socket = connect(Number(port), '127.0.0.1');
+    socket.write(`GET /events HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n\r\n`);
+    await once(socket, 'data');
+    socket.pause();
+
+    // The kernel's buffers are full by then.
+    await new Promise((done) => { setTimeout(done, LONG * 1000); });
+    const before = resident(robot.pid);
+    await new Promise((done) => { setTimeout(done, LONG * 1000); });
+    const grown = resident(robot.pid) - before;
+    assert.ok(grown < 1024, `${grown} KiB more in ${LONG} s`);
+    await robot.end();
+    socket.destroy();
+    const account = robot.said.find((line) => /^live view: \d+ browser/.test(line)) ?? robot.said.join('\n');
+    assert.match(account, /live view: 1 browser, [\d,]+ events?, [1-9][\d,]* merged into later ones for slow browsers; [\d,]+ cycles shown, 0 lost/);
+  } finally {
+    await robot.stop();
+  }
 });
 
 async function waitFor(isSo: () => boolean): Promise<void> {

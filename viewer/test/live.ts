@@ -13,7 +13,8 @@ export const NO_ONBEAT = 'no program at target/debug/onbeat and ONBEAT is not se
 /** One cycle, as `onbeat message echo` prints it. */
 export interface EchoedCycle { cycle: number; target_rad: number[]; actual_rad: number[]; torque_permille: number[] }
 
-export interface Robot { url: string; joints: string[]; ring: Map<number, EchoedCycle>; stop: () => Promise<void> }
+/** `end` ends the run, whose folder below `runs` stays until `stop`. */
+export interface Robot { url: string; pid: number; said: readonly string[]; runs: string; ring: Map<number, EchoedCycle>; end: () => Promise<void>; stop: () => Promise<void> }
 
 const ended = (child: ChildProcess): Promise<void> => new Promise((done) => { if (child.exitCode !== null || child.signalCode !== null) done(); else child.once('close', () => { done(); }); });
 
@@ -47,12 +48,15 @@ export async function startRobot(name: string, echoes: boolean, ...more: string[
       if (fields.cycle !== undefined) ring.set(fields.cycle, fields);
     });
   }
-  const stop = async (): Promise<void> => {
+  const end = async (): Promise<void> => {
     robot.kill('SIGTERM');
     await ended(robot);
     echo?.kill('SIGTERM');
     if (echo !== null) await ended(echo);
+  };
+  const stop = async (): Promise<void> => {
+    await end();
     rmSync(folder, { recursive: true, force: true });
   };
-  return { url, joints: [], ring, stop };
+  return { url, pid: robot.pid!, said, runs: join(folder, 'runs'), ring, end, stop };
 }

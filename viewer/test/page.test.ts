@@ -7,6 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import { CHROMIUM, launch, NO_CHROMIUM, pages, settled } from './browser.ts';
 import { bench, filled, hour, runFile, switchedOff } from './fixture.ts';
+import { walking } from './walking.ts';
 
 const root = process.env['VIEWER_ROOT']!;
 const template = readFileSync(`${root}/../crates/onbeat-cli/assets/viewer.html`, 'utf8');
@@ -43,7 +44,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
 
   before(async () => {
     browser = await launch();
-    site = pages({ 'bench.html': filled(bench(3, 5)), 'unwatched.html': filled(bench(2, 3, false)), 'hour.html': filled(hour(600)), 'bus.html': filled(switchedOff()), 'empty.html': template, 'PM-idle.onbeat.hlog': dropped, 'crowd.onbeat.hlog': crowd });
+    site = pages({ 'bench.html': filled(bench(3, 5)), 'unwatched.html': filled(bench(2, 3, false)), 'hour.html': filled(hour(600)), 'bus.html': filled(switchedOff()), 'robot.html': filled(walking()), 'empty.html': template, 'PM-idle.onbeat.hlog': dropped, 'crowd.onbeat.hlog': crowd });
     writeFileSync(fileURLToPath(site.url('broken.html')), template.replace('@@DATA@@', 'H4sIAAAAAAAAA0tMSk4BAMJBJDUGAAAA'.slice(0, 20)));
   });
   after(async () => { await browser?.close(); site?.done(); });
@@ -65,7 +66,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
     return result;
   }
 
-  for (const name of ['bench.html', 'unwatched.html', 'hour.html', 'bus.html', 'empty.html']) {
+  for (const name of ['bench.html', 'unwatched.html', 'hour.html', 'bus.html', 'robot.html', 'empty.html']) {
     for (const dark of [false, true]) {
       test(`${name} has no accessibility violation, ${dark ? 'dark' : 'light'}`, async () => {
         const axe = readFileSync(createRequire(`${root}/package.json`).resolve('axe-core/axe.min.js'), 'utf8');
@@ -85,14 +86,14 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
 
   for (const width of [360, 400, 420, 768, 1280]) {
     test(`the body never scrolls sideways at ${width} px`, async () => {
-      for (const name of ['bench.html', 'hour.html', 'bus.html']) {
+      for (const name of ['bench.html', 'hour.html', 'bus.html', 'robot.html']) {
         await opened(name, { width }, async (page) => {
           if (await page.locator('#spikes .more').count() > 0) await page.locator('#spikes .more').first().click();
           assert.ok(await page.evaluate(() => document.documentElement.scrollWidth) <= width);
           const wide = await page.evaluate((limit) => [...document.querySelectorAll('main *')].filter((e) => e.closest('.scroll, .vh, svg, .plot') === null && e.getBoundingClientRect().right > limit + 1).map((e) => `${e.tagName}.${e.className}`), width);
           assert.deepEqual(wide, []);
           const overfull = await page.evaluate(() => [...document.querySelectorAll('main :is(dd, dt, td, th, p, li, b, button, legend, summary, .chip, .badge, .total)')]
-            .filter((box) => box.closest('.vh, .choice legend, .divided, .stretch, .plot, .lanes') === null && box.clientWidth > 0 && box.scrollWidth > box.clientWidth + 1).map((box) => `${box.tagName}.${box.className}: ${box.textContent?.slice(0, 60)}`));
+            .filter((box) => box.closest('.vh, .choice legend, .divided, .stretch, .plot, .lanes, .device') === null && box.clientWidth > 0 && box.scrollWidth > box.clientWidth + 1).map((box) => `${box.tagName}.${box.className}: ${box.textContent?.slice(0, 60)}`));
           assert.deepEqual(overfull, [], 'words wider than their box');
         });
       }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use onbeat::record::RunFile;
+use onbeat::record::{MotionNote, RunFile};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
 
@@ -135,7 +135,28 @@ fn run_line(dir: &Path, line: &str, tuning: &str) -> RunFile {
         "{output:?}"
     );
     assert!(said.contains("worst following error"), "{said}");
-    RunFile::read(&dir.join("onbeat-runs/latest/robot.onbeat.hlog")).unwrap()
+    let path = dir.join("onbeat-runs/latest/robot.onbeat.hlog");
+    let without = RunFile::read_without_joints(&path).unwrap();
+    assert!(without.joints.is_empty() && without.devices.is_some());
+    RunFile::read(&path).unwrap()
+}
+
+/// The joints of a run step by step: no cycle is missing within a block, and the worst following
+/// error of all steps is that of the account.
+fn assert_steps(run: &RunFile, motion: &MotionNote) {
+    let robot = run.robot.as_ref().unwrap();
+    assert_eq!((robot.joints.len(), robot.devices.len()), (6, 6));
+    let steps: Vec<_> = run.joints.iter().flat_map(|note| &note.steps).collect();
+    let breaks = steps.windows(2).filter(|pair| pair[1].first != pair[0].last + 1).count();
+    assert!(breaks < run.blocks.len(), "{breaks} gaps in {} blocks", run.blocks.len());
+
+    for joint in &motion.joints {
+        let place = robot.joints.iter().position(|known| known.name == joint.name).unwrap();
+        let following =
+            steps.iter().flat_map(|step| [step.joints[place][7], step.joints[place][8]]);
+        let worst = following.flatten().map(i64::abs).max().unwrap();
+        assert_eq!(worst, (joint.following_rad.abs() * 1e6).round() as i64, "{}", joint.name);
+    }
 }
 
 #[test]
@@ -156,6 +177,9 @@ fn every_cell_moves_the_robot_fully_and_the_last_line_runs_it_under_the_best_tun
         let joints = motion["joints"].as_array().unwrap().iter().map(travel_rad);
         let most_rad = joints.fold(0.0, f64::max);
         assert!(most_rad > 1.8 * AMPLITUDE_RAD, "{most_rad} rad: {cell}");
+        let file = dir.path().join("onbeat-runs/latest").join(cell["file"].as_str().unwrap());
+        let run = RunFile::read(&file).unwrap();
+        assert_steps(&run, run.motion.as_ref().unwrap());
     }
     assert!(said.contains("sine at full amplitude in 4 of 4 cells"), "{said}");
 
@@ -168,6 +192,8 @@ fn every_cell_moves_the_robot_fully_and_the_last_line_runs_it_under_the_best_tun
     let motion = run.motion.clone().unwrap();
     assert_eq!(motion.safe_stops, 0);
     assert_eq!(motion.joints.len(), 6);
+    assert_steps(&run, &motion);
+    assert_eq!(run.devices.as_ref().unwrap().devices.len(), 6);
     assert!(motion.joints.iter().all(|joint| joint.travel_rad() > AMPLITUDE_RAD), "{motion:?}");
     assert_eq!(run.blocks[0].load, "paper");
     assert_eq!(run.header.limit.map(|limit| limit.limit_ns), Some(1_000_000));

@@ -49,22 +49,23 @@ use onbeat::cause::{Cause, Explanation};
 use onbeat::load::Load;
 use onbeat::probe::description::OnGrid;
 use onbeat::probe::{BlockPlan, Interruptions, Run, RunError};
-use onbeat::record::{MotionNote, Note, Recorder, RunFile};
+use onbeat::record::{MotionNote, Note, Recorder, RobotNote, RunFile};
 use onbeat_control::BusSide;
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::input;
 use onbeat_ethercat::layout::Layout;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Monotonic;
-use onbeat_rt::{Clock, Consumer, Slot, split};
+use onbeat_rt::{Clock, Consumer, Instant, Slot, split};
 use onbeat_segment::{Description, Segment};
 
 use crate::bus::{Bus, BusError, BusOptions, Wire};
 use crate::cycle_messages::CycleMessages;
 use crate::image_service::{BackgroundService, CycleService, serve};
 use crate::motion::{
-    DownReason, LoopView, MotionAccount, MotionController, Outlets, Robot, RobotCommands,
-    RobotError, RobotEvent, RobotPhase, RobotSnapshot, RobotTask, RobotView, Rung, SpikeView,
+    DeviceAlarms, DownReason, LoopView, MotionAccount, MotionController, Outlets, Robot,
+    RobotCommands, RobotError, RobotEvent, RobotPhase, RobotSnapshot, RobotTask, RobotView, Rung,
+    SpikeView, WindowRecorder, devices_before, devices_note, robot_note, window_channel,
 };
 
 /// The name of the robot that ships with onbeat.
@@ -75,6 +76,9 @@ const SPIKES: usize = 3;
 const VIEWS_IN_RING: usize = 8;
 /// Events between the loop and the observer; further ones are counted as lost.
 const EVENTS_IN_RING: usize = 1024;
+
+/// The state of bus and devices is written this often, in ns: what kill -9 can lose of it.
+const DEVICES_EVERY_NS: u64 = 10_000_000_000;
 
 /// A robot could not be read from its file.
 #[derive(Debug, thiserror::Error)]
@@ -104,6 +108,8 @@ pub struct RobotFile {
     pub layout: Layout,
     /// The joints with their limits.
     pub robot: Robot,
+    /// Joints and devices for run files and for the live view.
+    pub note: RobotNote,
 }
 
 impl RobotFile {
@@ -123,7 +129,8 @@ impl RobotFile {
 
         let layout = Layout::from_description(&description)?;
         let robot = Robot::from_toml(&text, &layout, period_ns)?;
-        Ok(Self { description, layout, robot })
+        let note = robot_note(&robot, &layout, &devices_before(&description)?);
+        Ok(Self { description, layout, robot, note })
     }
 }
 
@@ -234,26 +241,18 @@ impl<'r, W: Wire + Send> Session<'r, W> {
         let (serving, mut attending) = plan.image.map(served).unzip();
         let serving = serving.map(|serving| serving.with_messages(plan.messages));
         let show_every = plan.view_every_ns / period_ns.max(1);
+        let (windows_in, windows) = window_channel(file.note.clone());
         let task = RobotTask::new(bus, plan.controller, &orders, outlets, show_every)
             .working(plan.work_ns)
-            .counting(MotionAccount::new(&file.robot, plan.trajectory))
+            .counting(MotionAccount::new(&file.robot, plan.trajectory).sending(windows_in))
             .serving(serving);
 
-        let mut follower = SessionFollower {
-            file,
-            path: plan.path,
-            seen,
-            robot_events,
-            bus_events,
-            events_lost: 0,
-            view: None,
-            was_down: false,
-            spikes: Vec::new(),
-        };
+        let rings = FollowerRings { seen, robot_events, bus_events };
+        let mut follower = SessionFollower::new(file, plan.path, rings, windows);
+        let began = Monotonic.now();
         let mut load = plan.load;
         let name =
             load.as_ref().map_or_else(|| Load::IDLE.to_string(), |load| load.load().to_string());
-        let began = Monotonic.now();
         let inner = Interruptions::default();
         let mut body = OnGrid { task, has_ports: true };
         let block = BlockPlan { index: 0, load: &name, releases: u64::MAX };
@@ -281,6 +280,8 @@ impl<'r, W: Wire + Send> Session<'r, W> {
         }
         follower.look(run.recorder(), observer);
         let motion = body.task.take_note().unwrap_or_default();
+        follower.windows.end_block(run.recorder());
+        follower.note_devices(run.recorder());
         body.task.into_bus().take_down();
         ran?;
         run.recorder().writer().note(&Note::Motion(Box::new(motion.clone())))?;
@@ -312,6 +313,11 @@ struct SessionFollower<'s> {
     seen: Consumer<'s, RobotSnapshot>,
     robot_events: Consumer<'s, RobotEvent>,
     bus_events: Consumer<'s, Event>,
+    windows: WindowRecorder,
+    /// Of each device, by position.
+    alarms: Vec<DeviceAlarms>,
+    /// When the devices were noted last.
+    noted: Instant,
     /// Events that the two rings have lost so far.
     events_lost: u64,
     view: Option<RobotView>,
@@ -319,9 +325,40 @@ struct SessionFollower<'s> {
     spikes: Vec<SpikeView>,
 }
 
-impl SessionFollower<'_> {
+/// The cold ends of the rings.
+struct FollowerRings<'s> {
+    seen: Consumer<'s, RobotSnapshot>,
+    robot_events: Consumer<'s, RobotEvent>,
+    bus_events: Consumer<'s, Event>,
+}
+
+impl<'s> SessionFollower<'s> {
+    fn new(
+        file: &'s RobotFile,
+        path: &'s Path,
+        rings: FollowerRings<'s>,
+        windows: WindowRecorder,
+    ) -> Self {
+        let FollowerRings { seen, robot_events, bus_events } = rings;
+        Self {
+            file,
+            path,
+            seen,
+            robot_events,
+            bus_events,
+            windows,
+            alarms: vec![DeviceAlarms::default(); file.layout.devices.len()],
+            noted: Monotonic.now(),
+            events_lost: 0,
+            view: None,
+            was_down: false,
+            spikes: Vec::new(),
+        }
+    }
+
     fn look(&mut self, recorder: &mut Recorder, observer: &mut dyn SessionObserver) {
         let RobotFile { layout, robot, .. } = self.file;
+        self.windows.record(recorder);
         while let Some(event) = self.robot_events.pop() {
             let joint = robot.joints.get(usize::from(event.joint)).map_or("", |joint| &joint.name);
             record(&event.on_bus(&[]), joint, recorder, observer);
@@ -331,6 +368,9 @@ impl SessionFollower<'_> {
             let device =
                 layout.devices.get(usize::from(event.device)).map_or("", |device| &device.name);
             record(&event, device, recorder, observer);
+            if let Some(alarms) = self.alarms.get_mut(usize::from(event.device)) {
+                alarms.add(&event);
+            }
         }
 
         let lost = self.robot_events.lost() + self.bus_events.lost();
@@ -340,6 +380,18 @@ impl SessionFollower<'_> {
         let view = self.view_of(&seen, recorder);
         observer.view(&view);
         self.view = Some(view);
+        if Monotonic.now().ns_since(self.noted) >= DEVICES_EVERY_NS {
+            self.note_devices(recorder);
+        }
+    }
+
+    /// Writes the state of bus and devices. A run file that cannot be written ends the run by
+    /// itself.
+    fn note_devices(&mut self, recorder: &mut Recorder) {
+        self.noted = Monotonic.now();
+        let Some(view) = &self.view else { return };
+        let note = devices_note(view, &self.alarms);
+        let _ = recorder.writer().note(&Note::Devices(Box::new(note)));
     }
 
     fn view_of(&mut self, seen: &RobotSnapshot, recorder: &Recorder) -> RobotView {
@@ -381,7 +433,7 @@ fn record(
 
 /// Reads the latest spikes of a run file that is being written; none when it cannot be read now.
 fn latest_spikes(path: &Path) -> Vec<SpikeView> {
-    let Ok(file) = RunFile::read(path) else { return Vec::new() };
+    let Ok(file) = RunFile::read_without_joints(path) else { return Vec::new() };
     let latest = file.spikes.iter().rev().take(SPIKES);
     latest
         .map(|spike| {

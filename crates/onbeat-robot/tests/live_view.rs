@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use onbeat_ethercat::step::BusCycle;
 use onbeat_robot::cycle_messages::{CycleMessages, JointSample};
@@ -43,8 +43,14 @@ impl Shown {
     /// Publishes a cycle in which the knee is at `actual_rad`, and its target at 0.
     fn publish(&mut self, actual_rad: f64, wakeup_latency_ns: u64) {
         let joint = JointSample { actual_rad, statusword: 0x1237, ..JointSample::default() };
-        let joints =
-            (0..48).map(|place| if place == KNEE { joint } else { JointSample::default() });
+        // Numbers with many digits, so that events are as long as those of a moving robot.
+        let other = JointSample {
+            target_rad: -2.0 / 3.0,
+            actual_rad: 1.0 / 3.0,
+            statusword: 0x1237,
+            ..JointSample::default()
+        };
+        let joints = (0..48).map(|place| if place == KNEE { joint } else { other });
         self.cycles.set_robot(None, joints);
         let cycle = BusCycle {
             cycle: self.next,
@@ -200,4 +206,87 @@ fn one_browser_more_than_are_served_is_refused_until_another_leaves() {
         assert!(attempts < 100, "{first}");
         sleep(Duration::from_millis(20));
     }
+}
+
+/// Reads events of cycles until the run ends.
+fn cycles_until_end(mut events: BufReader<TcpStream>) -> Vec<Value> {
+    let mut cycles = Vec::new();
+    while let Some((name, event)) = next_event(&mut events) {
+        match name.as_str() {
+            "cycles" => cycles.push(event),
+            "end" => break,
+            _ => {}
+        }
+    }
+    cycles
+}
+
+fn median(mut durations: Vec<Duration>) -> Duration {
+    durations.sort();
+    durations[durations.len() / 2]
+}
+
+/// Publishes 25 cycles as often as this, with the knee at `actual_rad` in the last one, and returns
+/// what publishing took.
+fn publish_rounds(shown: &mut Shown, rounds: usize, actual_rad: f64) -> Vec<Duration> {
+    let mut took = Vec::new();
+    for round in 1..=rounds {
+        for cycle in 1..=25 {
+            let is_last = round == rounds && cycle == 25;
+            let began = Instant::now();
+            shown.publish(if is_last { actual_rad } else { 0.25 }, 1_000);
+            took.push(began.elapsed());
+        }
+        sleep(Duration::from_millis(15));
+    }
+    took
+}
+
+#[test]
+fn a_browser_that_stops_reading_gets_longer_events_and_slows_nobody() {
+    let mut shown = Shown::open("stalled", 0).unwrap();
+    let mut reading = shown.follow(None);
+    let mut stalled = shown.follow(Some(4_096));
+    stalled.get_ref().set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    shown.publish(0.25, 1_000);
+    for events in [&mut reading, &mut stalled] {
+        assert_eq!(next_event(events).unwrap().0, "hello");
+    }
+    let reading = std::thread::spawn(move || cycles_until_end(reading));
+
+    // Nobody reads what is sent to the stalled one; then an extreme value, then it reads again.
+    let before = publish_rounds(&mut shown, 20, 0.25);
+    let meanwhile = publish_rounds(&mut shown, 110, 9.5);
+    let mut late = Vec::new();
+    while late.iter().all(|event: &Value| event["merged"] == 0) {
+        let (name, event) = next_event(&mut stalled).unwrap();
+        late.extend((name == "cycles").then_some(event));
+    }
+    let stalled = std::thread::spawn(move || cycles_until_end(stalled));
+    publish_rounds(&mut shown, 5, 0.25);
+    let last = shown.next - 1;
+    let account = shown.view.finish();
+    let reading = reading.join().unwrap();
+    late.extend(stalled.join().unwrap());
+    let stalled = late;
+
+    for events in [&reading, &stalled] {
+        for pair in events.windows(2) {
+            let end = pair[0]["last"].as_u64().unwrap();
+            assert_eq!(pair[1]["first"], end + 1, "no cycle is left out");
+        }
+        assert_eq!(events.last().unwrap()["last"], last);
+        let highest = events.iter().map(|event| event["joints"][KNEE][5].as_f64().unwrap());
+        assert!(highest.fold(0.0, f64::max) >= 9.5, "an extreme in a merged event is not lost");
+    }
+
+    let merged: u64 = stalled.iter().map(|event| event["merged"].as_u64().unwrap()).sum();
+    assert!(merged > 0, "{} events", stalled.len());
+    assert!(stalled.len() < reading.len(), "{} and {}", stalled.len(), reading.len());
+    assert!(account.merged >= merged, "{account:?}");
+    assert_eq!((account.cycles, account.lost), (last, 0), "the view itself went on reading");
+
+    // The loop's part, publishing, does not know of browsers.
+    let (before, meanwhile) = (median(before), median(meanwhile));
+    assert!(meanwhile < 5 * before, "{meanwhile:?} while a browser stalls, {before:?} before");
 }

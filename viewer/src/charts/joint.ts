@@ -29,6 +29,9 @@ const permille = (value: number): string => (Number.isFinite(value) ? `${value.t
 
 interface Curve { name: string; band: Band; slot: number }
 
+/** Between two steps with cycles missing stands one without values. */
+const isStep = (series: JointSeries, i: number): boolean => Number.isFinite(series.cycle[i]);
+const steps = (series: JointSeries): number[] => series.t.flatMap((_, i) => (isStep(series, i) ? [i] : []));
 const gaps = (values: number[]): (number | null)[] => values.map((value) => (Number.isFinite(value) ? value : null));
 
 /** Ends of an axis with some room, at least `least` apart. */
@@ -63,15 +66,15 @@ function banded(series: JointSeries, curves: readonly Curve[], kind: Kind, span:
     yAxis: { values: (_u, splits) => splits.map((value) => value.toFixed(kind.decimals + (range[1] - range[0] < 0.05 && kind.decimals > 0 ? 1 : 0))) },
     titles: { x: 'time', y: kind.title }, legend: curves.map(({ name, slot }) => ({ words: name, style: seriesStyle(slot) })),
     limit: null, full: span, log: false,
-    describe: (i) => `cycle ${series.cycle[i]}: ${curves.map(({ name, band }) => `${name} ${kind.words(band.last[i]!)}${
-      band.low[i] !== band.high[i] ? ` (${kind.words(band.low[i]!)} to ${kind.words(band.high[i]!)})` : ''}`).join(' · ')}`,
+    describe: (i) => (isStep(series, i) ? `cycle ${series.cycle[i]}: ${curves.map(({ name, band }) => `${name} ${kind.words(band.last[i]!)}${
+      band.low[i] !== band.high[i] ? ` (${kind.words(band.low[i]!)} to ${kind.words(band.high[i]!)})` : ''}`).join(' · ')}` : null),
     figures: () => ({
       head: ['t_s', 'first_cycle', 'cycle', ...curves.flatMap(({ name }) => ['', '_lowest', '_highest'].map((end) => `${name.replaceAll(' ', '_')}${end}_${kind.unit}`))],
-      rows: series.t.map((t, i) => [t, series.first[i]!, series.cycle[i]!, ...curves.flatMap(({ band }) => [band.last[i]!, band.low[i]!, band.high[i]!])]),
+      rows: steps(series).map((i) => [series.t[i]!, series.first[i]!, series.cycle[i]!, ...curves.flatMap(({ band }) => [band.last[i]!, band.low[i]!, band.high[i]!])]),
     }),
     table: {
       caption: kind.title, head: ['time', ...curves.map(({ name }) => name)],
-      rows: thinned(series.t.map((_, i) => i), 20).map((i) => [moment(sec(series.t[i]!)), ...curves.map(({ band }) => kind.words(band.last[i]!))]),
+      rows: thinned(steps(series), 20).map((i) => [moment(sec(series.t[i]!)), ...curves.map(({ band }) => kind.words(band.last[i]!))]),
     },
   };
 }
@@ -108,9 +111,9 @@ export function states(series: JointSeries, span: readonly [number, number]): Dr
     yAxis: { splits: () => present.map((_, i) => i), values: () => present.map((state) => JOINT_STATES[state]!), size: 96, grid: { show: false } },
     titles: { x: 'time', y: 'state' }, legend: [], limit: null, full: span, log: false,
     draw: (u) => { drawStates(u, series, rank, seriesStyle(0).color); },
-    describe: (i) => `cycle ${series.cycle[i]}: ${words(i)}`,
-    figures: () => ({ head: ['t_s', 'first_cycle', 'cycle', 'states'], rows: series.t.map((t, i) => [t, series.first[i]!, series.cycle[i]!, words(i)]) }),
-    table: { caption: 'states', head: ['time', 'states'], rows: thinned(series.t.map((_, i) => i), 20).map((i) => [moment(sec(series.t[i]!)), words(i)]) },
+    describe: (i) => (isStep(series, i) ? `cycle ${series.cycle[i]}: ${words(i)}` : null),
+    figures: () => ({ head: ['t_s', 'first_cycle', 'cycle', 'states'], rows: steps(series).map((i) => [series.t[i]!, series.first[i]!, series.cycle[i]!, words(i)]) }),
+    table: { caption: 'states', head: ['time', 'states'], rows: thinned(steps(series), 20).map((i) => [moment(sec(series.t[i]!)), words(i)]) },
   };
 }
 

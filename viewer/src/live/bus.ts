@@ -1,6 +1,6 @@
 // The bus of the live view: its devices as a tree, what was lost on the way, and the latest events.
 import { h, section } from '../dom.ts';
-import { topologyTree, treeDevice, type Tree } from '../sections/topology.ts';
+import { busWords, topologyTree, treeDevice, type Tree } from '../sections/topology.ts';
 import { count } from '../units.ts';
 import type { LiveEvent, LiveRobot, LiveState } from './stream.ts';
 
@@ -11,7 +11,7 @@ export class BusPart {
   readonly element: HTMLElement;
   private readonly tree: Tree;
   private readonly link = h('p', { class: 'link' });
-  private readonly list = h('ol', { class: 'live-events' });
+  private readonly list = h('ol', { class: 'live-events', tabindex: 0, 'aria-label': 'Latest events' });
   private leftOut = 0;
   private readonly missing = h('p', { class: 'muted' });
 
@@ -26,7 +26,7 @@ export class BusPart {
 
   robotState(state: LiveState): void {
     const { bus } = state;
-    this.link.textContent = `MainDevice: working counter ${bus.working_counter} of ${bus.expected}; ${count(bus.lost)} cycles without a complete reply, ${count(bus.late)} late replies, ${count(bus.strange)} damaged, duplicate or foreign frames.`;
+    this.link.textContent = busWords(bus);
     this.link.classList.toggle('bad', bus.no_answer_ns > 0);
     this.tree.show(this.robot.devices.map((device, i) => treeDevice(device, state.devices[i])));
   }

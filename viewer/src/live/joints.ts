@@ -1,7 +1,7 @@
 // The joints of the live view: charts of one, a table of all.
 import { h, section } from '../dom.ts';
-import { Chart, type Drawing } from '../charts/frame.ts';
-import { followingErrors, JOINT_STATES, positions, states, torques, type JointSeries } from '../charts/joint.ts';
+import { JOINT_STATES } from '../charts/joint.ts';
+import { JointCharts } from '../charts/joint_charts.ts';
 import { jointWords } from '../sections/topology.ts';
 import type { History, Totals } from './history.ts';
 import { AT, type LiveCycles, type LiveRobot, type LiveState } from './stream.ts';
@@ -9,22 +9,15 @@ import { AT, type LiveCycles, type LiveRobot, type LiveState } from './stream.ts
 /** Words for the highest state of a mask. */
 const stateOf = (mask: number): string => JOINT_STATES.findLast((_, i) => mask & (1 << i)) ?? '';
 
-const EMPTY: JointSeries = {
-  t: [], first: [], cycle: [], states: [],
-  target: { last: [], low: [], high: [] }, actual: { last: [], low: [], high: [] }, following: { last: [], low: [], high: [] }, torque: { last: [], low: [], high: [] },
-};
-
 export class JointsPart {
   readonly element: HTMLElement;
   readonly picker: HTMLElement;
   /** Called when another joint is chosen. */
   picked: () => void = () => {};
-  private readonly charts: Chart[];
+  private readonly joints: JointCharts;
   private readonly rows: HTMLTableRowElement[];
   private readonly select: HTMLSelectElement;
   private chosen = 0;
-  private series: JointSeries = EMPTY;
-  private span: readonly [number, number] = [0, 10];
   private newest: LiveCycles | null = null;
   private state: LiveState | null = null;
   private shownJoint = -1;
@@ -33,21 +26,12 @@ export class JointsPart {
     this.select = h('select', { 'aria-label': 'Joint', onchange: () => { this.pick(this.select.selectedIndex); } },
       ...robot.joints.map(({ name }) => h('option', { value: name }, name)));
     this.picker = h('label', { class: 'tick' }, 'Joint ', this.select);
-    const subject = (): string => robot.joints[this.chosen]?.name ?? '';
-    const chart = (id: string, title: string, lead: string, height: number, make: (series: JointSeries, span: readonly [number, number]) => Drawing | string): Chart =>
-      new Chart(id, title, lead, height, () => make(this.series, this.span), subject);
-    this.charts = [
-      chart('position', 'Position', 'Target and actual. Lines: last cycle of each step; bands: all cycles of it.', 220, positions),
-      chart('following', 'Following error', 'Target minus actual position, while the drive follows its target.', 220, followingErrors),
-      chart('torque', 'Torque', 'Thousandths of the rated torque.', 220, torques),
-      chart('states', 'States', 'States of the drive’s power stage: every one that occurred.', 220, states),
-    ];
-    this.charts.forEach((one, i) => { one.lead(this.charts.filter((_, j) => j !== i)); });
+    this.joints = new JointCharts(() => robot.joints[this.chosen]?.name ?? '');
     this.rows = robot.joints.map(({ name }, i) => h('tr', { onclick: () => { this.pick(i); } },
       h('th', { scope: 'row' }, h('button', { type: 'button', class: 'pick', onclick: () => { this.pick(i); } }, name)), ...Array.from({ length: 6 }, (_, column) => h('td', column === 0 ? {} : { class: 'number' }))));
     const heads = ['joint', 'state', 'target, rad', 'actual, rad', 'following error, rad', 'worst, rad', 'torque, ‰'];
     this.element = section('joints', 'Joints', null,
-      robot.joints.length === 0 ? h('p', { class: 'empty' }, 'This robot has no joints.') : h('div', { class: 'joint-charts' }, ...this.charts.map(({ figure }) => figure)),
+      robot.joints.length === 0 ? h('p', { class: 'empty' }, 'This robot has no joints.') : h('div', { class: 'joint-charts' }, ...this.joints.charts.map(({ figure }) => figure)),
       h('div', { class: 'scroll' }, h('table', { class: 'list plain joints' },
         h('thead', {}, h('tr', {}, ...heads.map((head, i) => h('th', { scope: 'col', ...(i > 1 ? { class: 'number' } : {}) }, head)))), h('tbody', {}, ...this.rows))));
     this.mark();
@@ -64,19 +48,20 @@ export class JointsPart {
   private mark(): void { this.rows.forEach((row, i) => { row.classList.toggle('chosen', i === this.chosen); }); }
 
   /** Forgets zooms. */
-  forget(): void { this.charts.forEach((chart) => { chart.forget(); }); this.shownJoint = -1; }
+  forget(): void { this.joints.forget(); this.shownJoint = -1; }
 
   cycles(cycles: LiveCycles): void { this.newest = cycles; }
   robotState(state: LiveState): void { this.state = state; }
 
   draw(history: History, seconds: number, inFull: boolean): void {
     if (this.robot.joints.length === 0) return;
-    this.series = history.joint(this.chosen, seconds);
-    const newest = this.series.t[this.series.t.length - 1] ?? 0;
-    this.span = [Math.max(0, newest - seconds), Math.max(seconds, newest)];
+    const { joints } = this;
+    joints.series = history.joint(this.chosen, seconds);
+    const newest = joints.series.t[joints.series.t.length - 1] ?? 0;
+    joints.span = [Math.max(0, newest - seconds), Math.max(seconds, newest)];
     const isOther = inFull || this.shownJoint !== this.chosen;
     this.shownJoint = this.chosen;
-    this.charts.forEach((chart) => { if (isOther) chart.redraw(); else chart.update(); });
+    this.joints.charts.forEach((chart) => { if (isOther) chart.redraw(); else chart.update(); });
   }
 
   /** Writes the table of all joints. */
@@ -95,6 +80,6 @@ export class JointsPart {
       words.forEach((word, column) => { const cell = cells[column + 1]!; if (cell.textContent !== word) cell.textContent = word; });
       this.rows[i]!.classList.toggle('down', isDown);
     });
-    this.charts.forEach((chart) => { chart.describe(); });
+    this.joints.charts.forEach((chart) => { chart.describe(); });
   }
 }

@@ -1,10 +1,8 @@
 // The events of `onbeat robot run --view`, as crates/onbeat-robot/src/live_view writes them.
+import type { Robot } from '../robot.ts';
+import type { DeviceFacts } from '../sections/topology.ts';
 
-/** A joint as the page needs to know it once. */
-export interface LiveJoint { name: string; device: number; low_rad: number; high_rad: number; velocity_rad_s: number; following_rad: number }
-/** A device, and the one its cable comes from; `null` for a cable of the MainDevice. */
-export interface LiveDevice { name: string; kind: string; after: number | null; port: number | null }
-export interface LiveRobot { name: string; period_ns: number; joints: LiveJoint[]; devices: LiveDevice[] }
+export type LiveRobot = Robot;
 
 /** Places in a joint's list of values: last, lowest and highest of each, then statusword and the states that occurred. */
 export const AT = { target: 0, actual: 3, following: 6, torque: 9, statusword: 12, states: 13 } as const;
@@ -21,16 +19,12 @@ export interface LiveCycles {
   in_op: number; phase: number; rung: number; joints: JointList[]; times: Record<string, LiveTimes>;
 }
 
-export interface DeviceState {
-  al_state: number | null; al_status_code: number; joint_state: string | null; reason: string | null;
-  lost: number; fell_back: number; other_alarms: number;
-}
 export interface LiveState {
   phase: number; rung: number; stopped_by: string; stopped_joint: string | null; misses: [number, number]; speed: number; time_ns: number;
   bus: { in_op: number; lost: number; late: number; strange: number; no_answer_ns: number; working_counter: number; expected: number };
   loop: { worst_ns: number; deadline_misses: number; skipped: number; spikes: number };
   spikes: { t: number; late_ns: number; cause: string }[];
-  devices: DeviceState[];
+  devices: DeviceFacts[];
 }
 export interface LiveEvent { at_ns: number; cycle: number; alarm: boolean; device: string; words: string }
 export interface Hello { robot: LiveRobot; command: string; total: LiveCycles }

@@ -1,5 +1,6 @@
 // The devices of a bus as a tree: a chain of devices in a row, branches below each other.
 import { h } from '../dom.ts';
+import { count } from '../units.ts';
 
 /** A device, the one its cable comes from, what is shown of it, and whether something is wrong. */
 export interface TreeDevice { name: string; kind: string; after: number | null; state: string; tone: 'good' | 'open' | 'bad'; counts: string }
@@ -73,3 +74,9 @@ export function treeDevice(device: { name: string; kind: string; after: number |
     counts: counts.filter(([n]) => n > 0).map(([n, word]) => `${word} ${n}×`).join(', '),
   };
 }
+
+const many = (n: number, word: string, one = '', more = 's'): string => `${count(n)} ${word}${n === 1 ? one : more}`;
+
+/** What was counted on the bus as a whole, in words. */
+export const busWords = ({ working_counter: now, expected, lost, late, strange }: { working_counter: number; expected: number; lost: number; late: number; strange: number }): string =>
+  `MainDevice: working counter ${now} of ${expected}; ${many(lost, 'cycle')} without a complete reply, ${many(late, 'late repl', 'y', 'ies')}, ${many(strange, 'damaged, duplicate or foreign frame')}.`;

@@ -8,7 +8,7 @@ use onbeat::probe::description::Parts;
 use onbeat::probe::{RunError, Setting};
 use onbeat::thread::Grant;
 use onbeat_ethercat::layout::{DeviceKind, Layout};
-use onbeat_robot::motion::{MotionAccount, MotionController, RobotError};
+use onbeat_robot::motion::{MotionAccount, MotionController, RobotError, window_channel};
 use onbeat_robot::probe::bus::{self, CellMotion};
 use onbeat_robot::session::{HUMANOID, RobotFile, RobotFileError};
 
@@ -99,9 +99,10 @@ fn motion(cell: &BusCell, period_ns: u64) -> Result<Option<CellMotion>, Failure>
         return Err(RobotFailure::NotInBench { trajectory: typed.clone() }.into());
     }
 
-    let account = MotionAccount::new(&file.robot, typed);
+    let (sender, windows) = window_channel(file.note.clone());
+    let account = MotionAccount::new(&file.robot, typed).sending(sender);
     let controller = MotionController::new(&file.robot, trajectory(word, &file.robot, None)?);
-    Ok(Some(CellMotion { controller, account }))
+    Ok(Some(CellMotion { controller, account, windows: Some(windows) }))
 }
 
 /// Whether a segment has a drive; the humanoid does.

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use super::cycle_record::{CycleRecord, JointValues};
 use super::sparse_counts::SparseCounts;
 use crate::motion::JointState;
+use onbeat::record::{JointWindow, ValueRange};
 
 /// Skipped releases of one cycle that are counted one by one; a robot stops long before.
 const MOST_SKIPPED: u64 = 10_000;
@@ -13,66 +14,18 @@ const MOST_SKIPPED: u64 = 10_000;
 /// Names of the histograms, as in run files.
 const SERIES: [&str; 4] = ["release_latency", "observed_period", "execution_time", "round_trip"];
 
-/// Last, lowest and highest value of a number.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct ValueRange {
-    last: f64,
-    low: f64,
-    high: f64,
-}
-
-impl ValueRange {
-    const fn new(value: f64) -> Self {
-        Self { last: value, low: value, high: value }
-    }
-
-    fn followed_by(self, later: Self) -> Self {
-        let Self { low, high, .. } = self;
-        Self { last: later.last, low: low.min(later.low), high: high.max(later.high) }
-    }
-}
-
-/// A joint between two events.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct JointWindow {
-    target: ValueRange,
-    actual: ValueRange,
-    /// Set-point minus position, while the drive follows its set-point.
-    following: Option<ValueRange>,
-    torque: ValueRange,
-    statusword: u16,
-    /// A bit for each state that occurred.
-    states: u8,
-}
-
-impl JointWindow {
-    fn new(values: &JointValues) -> Self {
-        let state = JointState::from_statusword(values.statusword);
-        let following_rad = values.target_rad - values.actual_rad;
-        Self {
-            target: ValueRange::new(values.target_rad),
-            actual: ValueRange::new(values.actual_rad),
-            following: (state == JointState::OperationEnabled)
-                .then_some(ValueRange::new(following_rad)),
-            torque: ValueRange::new(f64::from(values.torque_permille)),
-            statusword: values.statusword,
-            states: 1 << state as u8,
-        }
-    }
-
-    fn followed_by(&self, later: &Self) -> Self {
-        let following = match (self.following, later.following) {
-            (Some(before), Some(after)) => Some(before.followed_by(after)),
-            (before, after) => after.or(before),
-        };
-        Self {
-            target: self.target.followed_by(later.target),
-            actual: self.actual.followed_by(later.actual),
-            following,
-            torque: self.torque.followed_by(later.torque),
-            statusword: later.statusword,
-            states: self.states | later.states,
-        }
+/// Returns a joint in one cycle.
+fn window_of(values: &JointValues) -> JointWindow {
+    let state = JointState::from_statusword(values.statusword);
+    let following_rad = values.target_rad - values.actual_rad;
+    JointWindow {
+        target: ValueRange::new(values.target_rad),
+        actual: ValueRange::new(values.actual_rad),
+        following: (state == JointState::OperationEnabled)
+            .then_some(ValueRange::new(following_rad)),
+        torque: ValueRange::new(f64::from(values.torque_permille)),
+        statusword: values.statusword,
+        states: 1 << state as u8,
     }
 }
 
@@ -125,7 +78,7 @@ impl CycleWindow {
 
         let is_first = self.joints.is_empty();
         for (place, values) in record.joints().enumerate() {
-            let now = JointWindow::new(&values);
+            let now = window_of(&values);
             match self.joints.get_mut(place) {
                 Some(joint) => *joint = joint.followed_by(&now),
                 None if is_first => self.joints.push(now),

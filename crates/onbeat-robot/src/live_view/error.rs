@@ -3,7 +3,6 @@
 use std::io;
 
 use onbeat_control::RingError;
-use onbeat_ethercat::description::DescriptionError;
 
 /// A live view cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -27,9 +26,6 @@ pub enum LiveViewError {
     /// The ring of cycles cannot be read.
     #[error(transparent)]
     Ring(#[from] RingError),
-    /// The devices are not consistent.
-    #[error(transparent)]
-    Description(#[from] DescriptionError),
     /// The thread cannot be started.
     #[error("cannot start the thread of the live view: {0}")]
     Thread(#[source] io::Error),

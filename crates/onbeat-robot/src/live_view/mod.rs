@@ -20,7 +20,6 @@ mod cycle_window;
 mod error;
 mod robot_facts;
 mod sparse_counts;
-mod topology;
 mod view_request;
 mod view_server;
 
@@ -42,7 +41,6 @@ use crate::motion::RobotView;
 use crate::session::RobotFile;
 
 pub use self::error::LiveViewError;
-pub use self::topology::devices_before;
 pub use self::view_server::LiveViewAccount;
 
 /// How a live view is opened.
@@ -75,9 +73,7 @@ impl LiveView {
     /// [`LiveViewError`].
     pub fn open(plan: &LiveViewPlan<'_>) -> Result<Self, LiveViewError> {
         let LiveViewPlan { name, file, port, page, avoid_cpu } = *plan;
-        let before = devices_before(&file.description)?;
-        let robot = topology::described(&file.robot, &file.layout, &before);
-        let mut description = json!({ "robot": robot, "command": name }).to_string();
+        let mut description = json!({ "robot": file.note, "command": name }).to_string();
         // The rest of the greeting is appended.
         description.pop();
 

@@ -2,24 +2,13 @@
 
 use std::collections::VecDeque;
 
-use onbeat_ethercat::event::{Event, EventKind};
+use onbeat_ethercat::event::Event;
 use serde_json::{Value, json};
 
-use crate::motion::RobotView;
+use crate::motion::{DeviceAlarms, RobotView, devices_note};
 
 /// Events kept for a browser that opens the view later.
 const MOST_EVENTS: usize = 64;
-
-/// Events of one device since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct DeviceEvents {
-    /// Times that it no longer answered.
-    lost: u64,
-    /// Times that it fell back to a lower AL state, or refused one.
-    fell_back: u64,
-    /// Emergencies, and other alarms.
-    other_alarms: u64,
-}
 
 /// The newest state, and the latest events.
 #[derive(Debug, Default)]
@@ -30,13 +19,13 @@ pub(super) struct RobotFacts {
     events: VecDeque<String>,
     /// Number of events that are no longer kept.
     dropped: u64,
-    devices: Vec<DeviceEvents>,
+    alarms: Vec<DeviceAlarms>,
 }
 
 impl RobotFacts {
     /// Creates the facts of a bus with this number of devices.
     pub(super) fn new(devices: usize) -> Self {
-        Self { devices: vec![DeviceEvents::default(); devices], ..Self::default() }
+        Self { alarms: vec![DeviceAlarms::default(); devices], ..Self::default() }
     }
 
     /// Takes a new state.
@@ -50,14 +39,8 @@ impl RobotFacts {
 
     /// Takes an event; `device` is its name, empty for the whole bus.
     pub(super) fn add(&mut self, event: &Event, device: &str) {
-        if let Some(counts) = self.devices.get_mut(usize::from(event.device))
-            && event.is_alarm()
-        {
-            match event.kind {
-                EventKind::DeviceLost => counts.lost += 1,
-                EventKind::StateChanged | EventKind::StateRefused => counts.fell_back += 1,
-                _ => counts.other_alarms += 1,
-            }
+        if let Some(alarms) = self.alarms.get_mut(usize::from(event.device)) {
+            alarms.add(event);
         }
 
         if self.events.len() == MOST_EVENTS {
@@ -83,18 +66,7 @@ impl RobotFacts {
     /// Returns the newest state for the page; `None` before the first one.
     pub(super) fn state(&self) -> Option<Value> {
         let view = self.view.as_ref()?;
-        let device = |(device, counts): (&crate::motion::DeviceView, &DeviceEvents)| {
-            let joint = device.joint.as_ref();
-            json!({
-                "al_state": device.al_state, "al_status_code": device.al_status_code,
-                "joint_state": joint.map(|joint| joint.state),
-                "reason": joint.map(|joint| joint.reason),
-                "lost": counts.lost, "fell_back": counts.fell_back,
-                "other_alarms": counts.other_alarms,
-            })
-        };
-        let devices: Vec<Value> = view.devices.iter().zip(&self.devices).map(device).collect();
-
+        let devices = devices_note(view, &self.alarms).devices;
         Some(json!({
             "phase": view.phase as u8, "rung": view.rung as u8, "stopped_by": view.stopped_by,
             "stopped_joint": view.stopped_joint, "misses": view.misses, "speed": view.speed,
@@ -107,6 +79,7 @@ impl RobotFacts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use onbeat_ethercat::event::EventKind;
 
     fn event(kind: EventKind, device: u16, old: u16, new: u16) -> Event {
         Event { at_ns: 1, cycle: 2, kind, device, old, new, code: 0 }
@@ -126,19 +99,10 @@ mod tests {
     }
 
     #[test]
-    fn alarms_are_counted_by_device_and_requested_changes_are_not() {
+    fn alarms_are_counted_by_device() {
         let mut facts = RobotFacts::new(2);
-        for (kind, old, new) in [
-            (EventKind::DeviceLost, 8, 0),
-            (EventKind::DeviceLost, 8, 0),
-            (EventKind::StateChanged, 8, 4),
-            (EventKind::StateChanged, 4, 8),
-            (EventKind::DeviceFound, 0, 0),
-            (EventKind::Emergency, 0, 1),
-        ] {
-            facts.add(&event(kind, 1, old, new), "knee");
-        }
-        let expected = DeviceEvents { lost: 2, fell_back: 1, other_alarms: 1 };
-        assert_eq!(facts.devices, [DeviceEvents::default(), expected]);
+        facts.add(&event(EventKind::DeviceLost, 1, 8, 0), "knee");
+        let lost = DeviceAlarms { lost: 1, ..DeviceAlarms::default() };
+        assert_eq!(facts.alarms, [DeviceAlarms::default(), lost]);
     }
 }

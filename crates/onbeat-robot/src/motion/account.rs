@@ -8,6 +8,7 @@ use super::event::NO_JOINT;
 use super::file::Robot;
 use super::power::JointState;
 use super::status::{RobotPhase, SafeStopReason};
+use super::window_channel::WindowSender;
 
 /// Largest and smallest values of a joint while it was enabled.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +24,7 @@ impl JointExtremes {
 }
 
 /// What a robot did since the last note. Does not allocate while it counts.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct MotionAccount {
     trajectory: String,
     names: Vec<String>,
@@ -38,6 +39,7 @@ pub struct MotionAccount {
     safe_stops_before: u64,
     safe_stops: u64,
     stopped: (SafeStopReason, u16),
+    windows: Option<WindowSender>,
 }
 
 impl MotionAccount {
@@ -56,12 +58,21 @@ impl MotionAccount {
             safe_stops_before: 0,
             safe_stops: 0,
             stopped: (SafeStopReason::None, NO_JOINT),
+            windows: None,
         }
+    }
+
+    /// Sends what the joints do to the recorder, window by window.
+    #[must_use]
+    pub fn sending(mut self, windows: WindowSender) -> Self {
+        self.windows = Some(windows);
+        self
     }
 
     /// Counts the last cycle of the controller.
     pub fn add(&mut self, controller: &MotionController) {
         let status = controller.status();
+        self.windows.iter_mut().for_each(|windows| windows.add(status));
         self.cycles += 1;
         self.running += u64::from(status.phase == RobotPhase::Running);
         self.amplitude = self.amplitude.max(controller.amplitude());
@@ -89,12 +100,14 @@ impl MotionAccount {
 
     /// Passes over a cycle that is in no figure, such as those before a block.
     pub fn skip(&mut self, controller: &MotionController) {
+        self.windows.iter_mut().for_each(WindowSender::clear);
         self.time_ns = controller.status().time_ns;
         self.safe_stops_before = controller.status().counts.safe_stops;
     }
 
     /// Returns what was counted, with all joints that were enabled, and starts over.
     pub fn take_note(&mut self) -> MotionNote {
+        self.windows.iter_mut().for_each(WindowSender::flush);
         let reason = || {
             let joint = self.names.get(usize::from(self.stopped.1)).map_or("", String::as_str);
             stop_reason(self.stopped.0 as u16, joint, 0)

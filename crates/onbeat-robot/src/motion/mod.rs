@@ -32,6 +32,7 @@
 mod account;
 mod controller;
 mod csv;
+mod device_events;
 mod event;
 mod file;
 mod goal;
@@ -41,14 +42,17 @@ mod limits;
 mod power;
 mod status;
 mod task;
+mod topology;
 mod trajectory;
 mod trajectory_error;
 mod view;
 mod wave;
 mod waves;
+mod window_channel;
 
 pub use account::MotionAccount;
 pub use controller::MotionController;
+pub use device_events::{DeviceAlarms, devices_note};
 pub use event::{NO_JOINT, RobotEvent, RobotEventKind};
 pub use file::{
     AtEnd, CsvSettings, GaitSettings, Interpolation, JointSetting, MOST_JOINTS, OnFault, Robot,
@@ -60,7 +64,8 @@ pub use limits::{AtLimit, Limits};
 pub use power::JointState;
 pub use status::{DownReason, JointStatus, RobotCounts, RobotPhase, SafeStopReason, Status};
 pub use task::{Outlets, RobotCommands, RobotSnapshot, RobotTask, RoundTrips, run_for};
+pub use topology::{devices_before, robot_note};
 pub use trajectory::Trajectory;
 pub use trajectory_error::TrajectoryError;
-pub(crate) use view::kind;
 pub use view::{BusView, DeviceView, JointView, LoopView, RobotView, SpikeView};
+pub use window_channel::{WindowRecorder, WindowSender, window_channel};

@@ -27,6 +27,7 @@ use super::event_channel::{EventReceiver, EventSender, event_channel};
 use crate::bus::{Bus, BusError, BusOptions, ExchangeMode, InProcess, Packets, Wire};
 use crate::cycle_messages::CycleMessages;
 use crate::image_service::{self, BackgroundService, CycleService, CycleTimes};
+use crate::motion::WindowRecorder;
 use onbeat::probe::Setting;
 use onbeat::probe::description::{self, Body, Companion, Defaults, Given, Parts, ProbeError};
 use onbeat::probe::timer::work;
@@ -99,11 +100,12 @@ pub(super) fn open(
 fn parts(mut rig: Rig) -> Parts {
     let (event_sender, event_receiver) = event_channel(rig.bus.layout());
     rig.event_sender = Some(event_sender);
+    let windows = rig.cell.as_mut().and_then(CellRobot::take_windows);
     let rig = Arc::new(Mutex::new(rig));
     Parts {
         body: Box::new(OnBus { rig: rig.clone() }),
         figures: Box::new(BusFigures),
-        companion: Box::new(AfterBus { rig, event_receiver }),
+        companion: Box::new(AfterBus { rig, event_receiver, windows }),
     }
 }
 
@@ -375,11 +377,14 @@ impl Figures for BusFigures {
 struct AfterBus {
     rig: Arc<Mutex<Rig>>,
     event_receiver: EventReceiver,
+    /// What the joints of a cell do.
+    windows: Option<WindowRecorder>,
 }
 
 impl Companion for AfterBus {
     fn look(&mut self, recorder: &mut Recorder) -> Flow {
         self.event_receiver.record(recorder);
+        self.windows.iter_mut().for_each(|windows| windows.record(recorder));
         Flow::Continue
     }
 
@@ -388,6 +393,7 @@ impl Companion for AfterBus {
         rig.event_sender.iter_mut().for_each(EventSender::flush);
         self.event_receiver.record(recorder);
         rig.cell.iter_mut().for_each(|cell| cell.write_note(recorder));
+        self.windows.iter_mut().for_each(|windows| windows.end_block(recorder));
     }
 
     fn end(&mut self) -> Vec<String> {

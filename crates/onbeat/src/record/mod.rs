@@ -30,6 +30,7 @@ mod exclusion;
 mod figures;
 mod histogram;
 mod imported;
+mod joint_steps;
 mod moments;
 mod motion;
 mod note;
@@ -38,6 +39,7 @@ mod past;
 mod recorder;
 mod recording;
 mod resolution;
+mod robot;
 pub mod run_dir;
 mod run_file;
 mod run_writer;
@@ -58,6 +60,9 @@ pub use exclusion::{Exclusion, ExclusionNote, Surrounding};
 pub use figures::{Figures, NoFigures};
 pub use histogram::{Bucket, Counts, LONGEST_NS, empty_counts};
 pub use imported::Import;
+pub use joint_steps::{
+    CycleSpan, JOINT_FIGURES, JointStep, JointSteps, JointTally, JointWindow, STEPS, ValueRange,
+};
 pub use moments::Moments;
 pub use motion::{JointMotion, MotionNote};
 pub use note::{
@@ -73,6 +78,7 @@ pub use past::{DroppedBlock, Past};
 pub use recorder::Recorder;
 pub use recording::{Progress, Recording, SpikeLimit, interval_ns_for};
 pub use resolution::{Beyond, Resolution};
+pub use robot::{DeviceNote, DevicesNote, RobotDevice, RobotJoint, RobotNote};
 pub use run_file::{Entry, RunFile, RunFileError};
 pub use run_writer::{RunWriter, WriteError};
 pub use seconds::{Second, Seconds};

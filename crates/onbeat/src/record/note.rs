@@ -8,9 +8,11 @@ use super::boards::BoardAccount;
 use super::events::{EventNote, EventsLeftOut};
 use super::exclusion::ExclusionNote;
 use super::imported::Import;
+use super::joint_steps::JointSteps;
 use super::moments::Moments;
 use super::motion::MotionNote;
 use super::packets::PacketAccount;
+use super::robot::{DevicesNote, RobotNote};
 use super::seconds::Seconds;
 use super::series::Series;
 use super::trend::Trend;
@@ -62,6 +64,12 @@ pub enum Note {
     Boards(Box<BoardAccount>),
     /// What a robot did in the block above.
     Motion(Box<MotionNote>),
+    /// The robot of the run.
+    Robot(Box<RobotNote>),
+    /// Its joints, step by step.
+    Joints(JointSteps),
+    /// Its bus and devices so far.
+    Devices(Box<DevicesNote>),
     /// A remark on the run.
     Remark(Remark),
     /// The closing line.
@@ -70,7 +78,7 @@ pub enum Note {
 
 impl Note {
     /// The kinds that this version knows.
-    pub const KINDS: [&str; 21] = [
+    pub const KINDS: [&str; 24] = [
         "run",
         "bench",
         "import",
@@ -90,6 +98,9 @@ impl Note {
         "packets",
         "boards",
         "motion",
+        "robot",
+        "joints",
+        "devices",
         "remark",
         "end",
     ];

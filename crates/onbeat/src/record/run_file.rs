@@ -13,12 +13,14 @@ use super::events::{EventNote, EventsLeftOut};
 use super::exclusion::ExclusionNote;
 use super::histogram::Counts;
 use super::imported::Import;
+use super::joint_steps::JointSteps;
 use super::moments::Moments;
 use super::motion::MotionNote;
 use super::note::{
     Account, Bench, Block, Header, Interval, LoadEvent, Maxima, Note, Resume, SpikeNote, StepNote,
 };
 use super::packets::PacketAccount;
+use super::robot::{DevicesNote, RobotNote};
 use super::seconds::Seconds;
 use super::series::Series;
 use super::trend::Trend;
@@ -140,6 +142,12 @@ pub struct RunFile {
     pub boards: Option<BoardAccount>,
     /// What a robot did, all blocks together.
     pub motion: Option<MotionNote>,
+    /// The robot.
+    pub robot: Option<RobotNote>,
+    /// Its joints, step by step.
+    pub joints: Vec<JointSteps>,
+    /// Its bus and devices; the last one counts.
+    pub devices: Option<DevicesNote>,
     /// Remarks, as sentences.
     pub remarks: Vec<String>,
     /// Where the run was resumed.
@@ -164,14 +172,21 @@ impl RunFile {
         Self::read_with_bytes(path).map(|(run, _)| run)
     }
 
+    /// Reads a file from disk without the steps of its joints, which are most of a robot's file.
+    ///
+    /// # Errors
+    /// As [`RunFile::read`].
+    pub fn read_without_joints(path: &Path) -> Result<Self, RunFileError> {
+        Self::parse_with(path, &bytes_of(path)?, JointReading::Skip)
+    }
+
     /// Reads a file from disk, and returns its bytes as well.
     ///
     /// # Errors
     /// As [`RunFile::read`].
     pub fn read_with_bytes(path: &Path) -> Result<(Self, Vec<u8>), RunFileError> {
         let is_being_written = is_being_written(path);
-        let bytes = onbeat_ethercat::input::read(path, MOST_BYTES)
-            .map_err(|source| RunFileError::Read { path: path.to_owned(), source })?;
+        let bytes = bytes_of(path)?;
         let mut run = Self::parse(path, &bytes)?;
         run.goes_on = is_being_written && !run.is_complete();
         Ok((run, bytes))
@@ -182,12 +197,16 @@ impl RunFile {
     /// # Errors
     /// As [`RunFile::read`].
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, RunFileError> {
+        Self::parse_with(path, bytes, JointReading::Read)
+    }
+
+    fn parse_with(path: &Path, bytes: &[u8], joints: JointReading) -> Result<Self, RunFileError> {
         let (whole, rest) = match bytes.iter().rposition(|&b| b == b'\n') {
             Some(last) => bytes.split_at(last + 1),
             None => (&[][..], bytes),
         };
 
-        let mut parser = Parser { path, run: None, line: 0, decoder: Deserializer::new() };
+        let mut parser = Parser { path, joints, run: None, line: 0, decoder: Deserializer::new() };
         for line in whole.split(|&b| b == b'\n') {
             parser.line += 1;
             parser.line(line)?;
@@ -348,8 +367,23 @@ impl Interval {
     }
 }
 
+/// Whether notes with steps of joints are read; they begin with their kind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum JointReading {
+    Read,
+    Skip,
+}
+
+const JOINTS_NOTE: &str = r#"{"joints":"#;
+
+fn bytes_of(path: &Path) -> Result<Vec<u8>, RunFileError> {
+    onbeat_ethercat::input::read(path, MOST_BYTES)
+        .map_err(|source| RunFileError::Read { path: path.to_owned(), source })
+}
+
 struct Parser<'p> {
     path: &'p Path,
+    joints: JointReading,
     run: Option<RunFile>,
     line: usize,
     decoder: Deserializer,
@@ -371,6 +405,10 @@ impl Parser<'_> {
     }
 
     fn note(&mut self, json: &str) -> Result<(), RunFileError> {
+        if self.joints == JointReading::Skip && json.starts_with(JOINTS_NOTE) {
+            return Ok(());
+        }
+
         let note: Note = match serde_json::from_str(json) {
             Ok(note) => note,
             Err(_) if is_of_a_later_kind(json) => return Ok(()),
@@ -406,6 +444,9 @@ impl Parser<'_> {
             Note::Motion(motion) => {
                 run.motion = Some(run.motion.take().unwrap_or_default().and(&motion));
             }
+            Note::Robot(robot) => run.robot = Some(*robot),
+            Note::Joints(steps) => run.joints.push(steps),
+            Note::Devices(devices) => run.devices = Some(*devices),
             Note::Remark(remark) => run.remarks.push(remark.sentence),
             Note::Seconds(seconds) => run.seconds.push(*seconds),
             Note::Trend(trend) => run.trends.push(*trend),
@@ -522,6 +563,9 @@ impl RunFile {
             packets: None,
             boards: None,
             motion: None,
+            robot: None,
+            joints: Vec::new(),
+            devices: None,
             remarks: Vec::new(),
             seconds: Vec::new(),
             resumes: Vec::new(),

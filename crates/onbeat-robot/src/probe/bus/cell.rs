@@ -17,7 +17,7 @@ use onbeat_rt::{Clock, Cycle, Flow, Instant, OnOverrun, Plan, Slot, cycle, split
 use super::options::{DEVICE_DELAY, DEVICES, EXCHANGE, INTERFACE, SPIN};
 use super::{BusSetup, NoMotion, Rig, in_charge};
 use crate::bus::{Bus, BusError, Packets};
-use crate::motion::{MotionAccount, MotionController, RobotPhase};
+use crate::motion::{MotionAccount, MotionController, RobotPhase, WindowRecorder};
 use crate::probe::devices::Undisturbed;
 use onbeat::bench::cell_start::BusCell;
 use onbeat::probe::Setting;
@@ -42,6 +42,8 @@ pub struct CellMotion {
     pub controller: MotionController,
     /// What it did in the present block.
     pub account: MotionAccount,
+    /// Writes what its joints did, step by step; taken by the recorder's side.
+    pub windows: Option<WindowRecorder>,
 }
 
 /// What a cell keeps from block to block.
@@ -62,7 +64,7 @@ impl CellRobot {
 
     /// Counts the last cycle of a block.
     pub(super) fn count(&mut self) {
-        if let Some(CellMotion { controller, account }) = &mut self.motion {
+        if let Some(CellMotion { controller, account, .. }) = &mut self.motion {
             account.add(controller);
         }
     }
@@ -77,6 +79,11 @@ impl CellRobot {
         if note.cycles > 0 {
             let _ = recorder.writer().note(&Note::Motion(Box::new(note)));
         }
+    }
+
+    /// Takes the recorder of what the joints do, which runs beside the loop.
+    pub(super) fn take_windows(&mut self) -> Option<WindowRecorder> {
+        self.motion.as_mut()?.windows.take()
     }
 
     fn resume(&mut self) {
@@ -171,7 +178,7 @@ pub(super) fn lead_in(rig: &mut Rig, plan: &Plan, stop: &AtomicBool) -> bool {
         Flow::Continue
     });
 
-    if let Some(CellMotion { controller, account }) =
+    if let Some(CellMotion { controller, account, .. }) =
         rig.cell.as_mut().and_then(|cell| cell.motion.as_mut())
     {
         account.skip(controller);

@@ -1,12 +1,13 @@
-//! What the page of the live view needs to know once: joints with their limits, devices as a tree.
+//! What a robot is, for those who look at it: joints with their limits, devices as a tree.
 
 use std::collections::HashMap;
 
+use onbeat::record::{RobotDevice, RobotJoint, RobotNote};
 use onbeat_ethercat::description::{CableEnd, Description, DescriptionError, ResolvedDescription};
-use onbeat_ethercat::layout::Layout;
-use serde_json::{Value, json};
+use onbeat_ethercat::layout::{DeviceLayout, Layout};
 
-use crate::motion::{Robot, kind};
+use super::file::{JointSetting, Robot};
+use super::view::kind;
 
 /// Returns the device before each device of a description, in cable order: the position of the one
 /// that its cable comes from and the port there; `None` for a cable of the MainDevice.
@@ -33,30 +34,28 @@ pub fn devices_before(
     Ok(before)
 }
 
-/// Returns the description of a robot for the page.
-pub(super) fn described(
-    robot: &Robot,
-    layout: &Layout,
-    before: &[Option<(usize, usize)>],
-) -> Value {
-    let joints: Vec<Value> = robot
-        .joints
-        .iter()
-        .map(|joint| {
-            json!({
-                "name": joint.name, "device": joint.device, "low_rad": joint.limits.low,
-                "high_rad": joint.limits.high, "velocity_rad_s": joint.limits.velocity,
-                "following_rad": joint.following_rad,
-            })
-        })
-        .collect();
-    let device = |(place, device): (usize, &onbeat_ethercat::layout::DeviceLayout)| {
-        let (after, port) = before.get(place).copied().flatten().unzip();
-        json!({ "name": device.name, "kind": kind(device.kind), "after": after, "port": port })
+/// Returns the description of a robot for run files and for the live view.
+#[must_use]
+pub fn robot_note(robot: &Robot, layout: &Layout, before: &[Option<(usize, usize)>]) -> RobotNote {
+    let joint = |joint: &JointSetting| RobotJoint {
+        name: joint.name.clone(),
+        device: joint.device,
+        low_rad: joint.limits.low,
+        high_rad: joint.limits.high,
+        velocity_rad_s: joint.limits.velocity,
+        following_rad: joint.following_rad,
     };
-    let devices: Vec<Value> = layout.devices.iter().enumerate().map(device).collect();
-    json!({ "name": robot.name, "period_ns": robot.settings.period_ns, "joints": joints,
-            "devices": devices })
+    let device = |(place, device): (usize, &DeviceLayout)| {
+        let (after, port) = before.get(place).copied().flatten().unzip();
+        RobotDevice { name: device.name.clone(), kind: kind(device.kind).to_owned(), after, port }
+    };
+
+    RobotNote {
+        name: robot.name.clone(),
+        period_ns: robot.settings.period_ns,
+        joints: robot.joints.iter().map(joint).collect(),
+        devices: layout.devices.iter().enumerate().map(device).collect(),
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,91 @@
+//! Alarms of each device since the start.
+
+use onbeat::record::DeviceNote;
+use onbeat_ethercat::event::{Event, EventKind};
+
+use super::view::{DeviceView, RobotView};
+use onbeat::record::DevicesNote;
+
+/// Alarms of one device since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceAlarms {
+    /// Times that it no longer answered.
+    pub lost: u64,
+    /// Times that it fell back to a lower AL state, or refused one.
+    pub fell_back: u64,
+    /// Emergencies, and other alarms.
+    pub other: u64,
+}
+
+impl DeviceAlarms {
+    /// Counts an event of the device; events that are not alarms are not counted.
+    pub fn add(&mut self, event: &Event) {
+        if !event.is_alarm() {
+            return;
+        }
+
+        match event.kind {
+            EventKind::DeviceLost => self.lost += 1,
+            EventKind::StateChanged | EventKind::StateRefused => self.fell_back += 1,
+            _ => self.other += 1,
+        }
+    }
+
+    fn note(self, device: &DeviceView) -> DeviceNote {
+        let joint = device.joint.as_ref();
+        DeviceNote {
+            al_state: device.al_state,
+            al_status_code: device.al_status_code,
+            joint_state: joint.and_then(|joint| word(&joint.state)),
+            reason: joint.and_then(|joint| word(&joint.reason)),
+            lost: self.lost,
+            fell_back: self.fell_back,
+            other_alarms: self.other,
+        }
+    }
+}
+
+/// Returns the word that stands for a value in JSON.
+fn word(value: &impl serde::Serialize) -> Option<String> {
+    let json = serde_json::to_value(value).ok()?;
+    json.as_str().map(str::to_owned)
+}
+
+/// Returns the state of bus and devices for the run file and the live view. `alarms` are those of
+/// the devices by position.
+#[must_use]
+pub fn devices_note(view: &RobotView, alarms: &[DeviceAlarms]) -> DevicesNote {
+    let bus = &view.bus;
+    DevicesNote {
+        cycle: bus.cycle,
+        working_counter: bus.working_counter,
+        expected: bus.expected,
+        in_op: bus.in_op,
+        lost: bus.lost,
+        late: bus.late,
+        strange: bus.strange,
+        no_answer_ns: bus.no_answer_ns,
+        devices: view.devices.iter().zip(alarms).map(|(device, of)| of.note(device)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alarms_are_counted_and_requested_changes_are_not() {
+        let mut alarms = DeviceAlarms::default();
+        for (kind, old, new) in [
+            (EventKind::DeviceLost, 8, 0),
+            (EventKind::DeviceLost, 8, 0),
+            (EventKind::StateChanged, 8, 4),
+            (EventKind::StateChanged, 4, 8),
+            (EventKind::DeviceFound, 0, 0),
+            (EventKind::Emergency, 0, 1),
+        ] {
+            alarms.add(&Event { at_ns: 1, cycle: 2, kind, device: 1, old, new, code: 0 });
+        }
+        assert_eq!(alarms, DeviceAlarms { lost: 2, fell_back: 1, other: 1 });
+    }
+}
