@@ -149,7 +149,8 @@ fn board_beside_ptp4l(state: &Path) -> Group {
     let mut command = Command::new("unshare");
     command.args(["--net", "sh", "-c", words, env!("CARGO_BIN_EXE_onbeat")]).env("PATH", path());
     command.env("ONBEAT_STATE_DIR", state).stdin(Stdio::null()).stdout(Stdio::null());
-    let mut board = Group(command.stderr(Stdio::piped()).process_group(0).spawn().expect("unshare"));
+    let mut board =
+        Group(command.stderr(Stdio::piped()).process_group(0).spawn().expect("unshare"));
 
     let errors = board.0.stderr.as_mut().expect("a pipe");
     let mut line = String::new();

@@ -147,7 +147,15 @@ fn every_field_comes_back_and_names_lead_nowhere_else() {
     receipt.write(&mut answer);
     assert_eq!(wire::decode(&answer), Ok(LogMessage::Receipt(receipt)));
 
-    for name in ["../x.onbeat.hlog", "a/../x.onbeat.hlog", "a/b/x.onbeat.hlog", "a/x.txt", "/x.onbeat.hlog", "a/.onbeat.hlog", ""] {
+    for name in [
+        "../x.onbeat.hlog",
+        "a/../x.onbeat.hlog",
+        "a/b/x.onbeat.hlog",
+        "a/x.txt",
+        "/x.onbeat.hlog",
+        "a/.onbeat.hlog",
+        "",
+    ] {
         let mut message = Vec::new();
         LogPart { name, ..sent }.write(&mut message);
         let bytes = name.len() as u8;

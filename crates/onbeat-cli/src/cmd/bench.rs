@@ -33,13 +33,8 @@ use crate::signals::{self, OnUsr1};
 use crate::term::{ProgressLine, Tone, advise, wrapped};
 
 /// The loop of a cell before its tuning.
-pub(super) const WITHOUT_TUNING: ThreadChoice = ThreadChoice {
-    cpu: None,
-    priority: 0,
-    lock_memory: false,
-    wait: Wait::Sleep,
-    causes: false,
-};
+pub(super) const WITHOUT_TUNING: ThreadChoice =
+    ThreadChoice { cpu: None, priority: 0, lock_memory: false, wait: Wait::Sleep, causes: false };
 
 pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
     let plan = admitted(options)?;

@@ -53,8 +53,8 @@ fn server(interruptions: Arc<Interruptions>) -> Result<CellServer, Failure> {
             parts
         }
         CellTask::RoundTrip(cell) => {
-            let (parts, description) = rtt::parts_of_cell(&start.setting, cell)
-                .map_err(onbeat::probe::RunError::from)?;
+            let (parts, description) =
+                rtt::parts_of_cell(&start.setting, cell).map_err(onbeat::probe::RunError::from)?;
             grants.push(description);
             parts
         }

@@ -15,8 +15,8 @@ use super::run_tuning::{self, TunedLoop};
 use super::seconds::Lines;
 use super::so_far::{SoFar, counts_so_far};
 use super::{
-    ExitVerdict, Failure, check_cpu, findings, limit, load, loads, most_alarms, net_log, repair_first,
-    resume, runs, show, typed, verdict,
+    ExitVerdict, Failure, check_cpu, findings, limit, load, loads, most_alarms, net_log,
+    repair_first, resume, runs, show, typed, verdict,
 };
 use crate::cli_measure::{Measure, MeasureOptions};
 use crate::signals::{self, OnUsr1};

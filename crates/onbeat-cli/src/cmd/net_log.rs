@@ -1,7 +1,7 @@
 //! `onbeat net log`: the run files of other machines, received over UDP.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use onbeat::net::address::AddressRange;

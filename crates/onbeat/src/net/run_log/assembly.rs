@@ -160,7 +160,9 @@ impl RunAssembly {
                 "lines {first} to {last} of this run were lost on their way to the logging server"
             );
             let remark = serde_json::to_string(&Note::Remark(Remark { sentence }));
-            out.extend(remark.into_iter().flat_map(|json| format!("#[onbeat: {json}]\n").into_bytes()));
+            out.extend(
+                remark.into_iter().flat_map(|json| format!("#[onbeat: {json}]\n").into_bytes()),
+            );
         }
     }
 }

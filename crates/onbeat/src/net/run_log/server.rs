@@ -312,12 +312,7 @@ struct LogWriter<'w> {
 }
 
 impl LogWriter<'_> {
-    fn take(
-        &mut self,
-        from: SocketAddr,
-        part: &LogPart<'_>,
-        ended: &mut dyn FnMut(ShippedRun),
-    ) {
+    fn take(&mut self, from: SocketAddr, part: &LogPart<'_>, ended: &mut dyn FnMut(ShippedRun)) {
         let key = (from, part.session);
         if !self.runs.contains_key(&key) {
             // The end of a run that was closed: its last part once more.

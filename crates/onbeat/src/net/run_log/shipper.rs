@@ -45,7 +45,9 @@ pub enum LogShipError {
         address: SocketAddr,
     },
     /// The name of the run cannot be sent.
-    #[error("the run {path} cannot be sent: its names must have letters, digits, `.`, `-` and `_` alone")]
+    #[error(
+        "the run {path} cannot be sent: its names must have letters, digits, `.`, `-` and `_` alone"
+    )]
     Run {
         /// The run file.
         path: PathBuf,
@@ -158,14 +160,11 @@ fn resolved(name: &str) -> Result<SocketAddr, LogShipError> {
 
 /// The last two parts of a path: the directory of the run, and its file.
 fn name_of(path: &Path) -> Result<String, LogShipError> {
-    let of = |part: Option<&std::ffi::OsStr>| part.and_then(|part| part.to_str().map(str::to_owned));
+    let of =
+        |part: Option<&std::ffi::OsStr>| part.and_then(|part| part.to_str().map(str::to_owned));
     let run = of(path.parent().and_then(Path::file_name)).unwrap_or_default();
     let name = format!("{run}/{}", of(path.file_name()).unwrap_or_default());
-    if wire::is_name(&name) {
-        Ok(name)
-    } else {
-        Err(LogShipError::Run { path: path.to_owned() })
-    }
+    if wire::is_name(&name) { Ok(name) } else { Err(LogShipError::Run { path: path.to_owned() }) }
 }
 
 /// What is on its way.

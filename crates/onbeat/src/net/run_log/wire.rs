@@ -58,7 +58,9 @@ pub enum LogWireError {
         bytes: usize,
     },
     /// The name is not one of a run file in a directory.
-    #[error("the name of {bytes} bytes is not RUN/FILE{RUN_FILE_ENDING} of letters, digits, `.`, `-` and `_`")]
+    #[error(
+        "the name of {bytes} bytes is not RUN/FILE{RUN_FILE_ENDING} of letters, digits, `.`, `-` and `_`"
+    )]
     Name {
         /// As stated.
         bytes: u8,
