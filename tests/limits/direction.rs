@@ -59,7 +59,7 @@ const MAY_NAME: [(&str, &[&str]); 25] = [
     ("crates/onbeat/src/control_loop", &["onbeat_rt", "thread", "record", "probe"]),
     (
         "crates/onbeat/src/bench",
-        &["onbeat_rt", "onbeat_tune", "host", "thread", "cause", "record", "load", "probe"],
+        &["onbeat_rt", "onbeat_tune", "host", "thread", "cause", "record", "load", "probe", "net"],
     ),
     ("crates/onbeat/src/report", &["onbeat_ethercat::event", "host", "thread", "cause", "record"]),
     ("crates/onbeat/src/worth", &["host", "record", "report"]),

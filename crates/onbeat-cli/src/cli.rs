@@ -27,6 +27,8 @@ use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat bench
       find the best of nine tunings, idle and loaded, in two minutes
+  sudo onbeat bench --with rtt --to 192.168.7.2,192.168.7.3
+      a packet to each of two boards in every cycle; round trips by tuning and load
   onbeat bench --for 12m --limit 100us --at 99.99
       the same with a limit: a verdict and an exit status
   onbeat measure timer --period 1ms --for 30s
@@ -144,6 +146,8 @@ const BENCH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       before and after a whole plan, in turns
   sudo onbeat bench --with bus my-robot.toml --limit 200us
       your own robot in each cell; the last line runs it under the best tuning
+  sudo onbeat bench --with rtt --to 192.168.7.2,192.168.7.3
+      a packet to each of two boards in every cycle; round trips by tuning and load
   onbeat bench --for 12m --limit 100us --at 99.99
       exit status 0 PASS, 1 FAIL, 2 INCONCLUSIVE";
 
@@ -206,11 +210,18 @@ pub(crate) struct BenchOptions {
     /// 98 is one below the maximum: 99 belongs to the kernel's migration and watchdog threads.
     #[arg(long, default_value_t = 98, value_parser = clap::value_parser!(u32).range(1..=99), value_name = "N")]
     pub(crate) priority: u32,
-    /// Put an EtherCAT bus with a moving robot into the loop
+    /// Put an EtherCAT bus or UDP round trips into the loop
     ///
-    /// That of FILE, with real or simulated devices.
+    /// bus: a moving robot, that of FILE, with real or simulated devices; rtt: a packet of 200 bytes
+    /// to each device of a network in each cycle, as `onbeat measure rtt` sends.
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) with: Option<With>,
+    /// Devices of --with rtt: HOST[:PORT],... [default: in this machine]
+    #[arg(long, value_name = "LIST", requires = "with")]
+    pub(crate) to: Option<String>,
+    /// Number of devices of --with rtt, at consecutive ports
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "with")]
+    pub(crate) devices: u64,
     /// Robot file for --with bus (docs/robot.md) [default: humanoid]
     #[arg(value_name = "FILE", requires = "with")]
     #[arg(add = ArgValueCompleter::new(complete::robot_files))]
@@ -288,6 +299,7 @@ impl BusExchange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum With {
     Bus,
+    Rtt,
 }
 
 #[derive(Debug, Args)]

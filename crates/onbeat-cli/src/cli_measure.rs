@@ -103,6 +103,12 @@ pub(crate) struct MeasureOptions {
     /// continues in the same file; without one in --out a new run begins.
     #[arg(long)]
     pub(crate) resume: bool,
+    /// Send the run to `onbeat net log`: HOST[:PORT]
+    ///
+    /// As it is recorded, over UDP, by a thread that has no part in the measurement. The run is
+    /// written here as well.
+    #[arg(long, value_name = "SERVER", conflicts_with_all = ["loads", "load_sweep"])]
+    pub(crate) log_to: Option<String>,
     /// End when this process ends
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) beside: Option<i32>,

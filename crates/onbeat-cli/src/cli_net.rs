@@ -7,6 +7,7 @@ use clap::{ArgGroup, Args, Subcommand};
 use onbeat::net::address::AddressRange;
 use onbeat::net::boards::output_board::BOARD_PORT;
 use onbeat::net::device::{MOST_DEVICES, Silence};
+use onbeat::net::run_log::wire::LOG_PORT;
 use onbeat::probe::ports::PortAddress;
 
 use crate::cli_vm::StockOptions;
@@ -42,6 +43,12 @@ const BOARD_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat net board
       a second board for this machine, whose output is a pipe";
 
+const LOG_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat net log --bind 0.0.0.0 --allow 192.168.7.0/24
+      takes what `onbeat measure ... --log-to 192.168.7.9` records there, as it is recorded
+  onbeat report onbeat-runs/2026-11-23T12-00-00-5f3a9c01
+      a received run is a run as any other";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Net {
     /// Find what a network adds to a round trip, from its description
@@ -56,6 +63,9 @@ pub(crate) enum Net {
     /// Write an output for each edge from another board, until Ctrl-C
     #[command(before_help = BOARD_EXAMPLES)]
     Board(NetBoardOptions),
+    /// Receive the run files of other machines, until Ctrl-C
+    #[command(before_help = LOG_EXAMPLES)]
+    Log(NetLogOptions),
 }
 
 #[derive(Debug, Args)]
@@ -201,6 +211,25 @@ pub(crate) struct NetBoardOptions {
     /// Real-time priority of the board, 1 to 99; 0: none
     #[arg(long, default_value_t = 90, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=99))]
     pub(crate) priority: u32,
+    /// Run time; 0: until Ctrl-C
+    #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NetLogOptions {
+    /// Local address
+    #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
+    pub(crate) bind: IpAddr,
+    /// UDP port
+    #[arg(long, default_value_t = LOG_PORT, value_name = "PORT")]
+    pub(crate) port: u16,
+    /// Address or range whose runs are taken; repeatable [default: this machine]
+    #[arg(long, value_name = "RANGE")]
+    pub(crate) allow: Vec<AddressRange>,
+    /// Directory for runs
+    #[arg(long, default_value = "onbeat-runs", value_name = "DIR")]
+    pub(crate) out: PathBuf,
     /// Run time; 0: until Ctrl-C
     #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,

@@ -7,7 +7,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use onbeat::bench;
-use onbeat::bench::cell_start::CellTask;
 use onbeat::bench::conduct::{
     BenchConditions, BenchError, BenchEvent, BenchPlan, Processes, UnfinishedBench, conduct,
     scheduled,
@@ -32,6 +31,10 @@ use super::{
 use crate::cli::{BenchOptions, Order, With};
 use crate::signals::{self, OnUsr1};
 use crate::term::{ProgressLine, Tone, advise, wrapped};
+
+/// The loop of a cell before its tuning.
+pub(super) const WITHOUT_TUNING: ThreadChoice =
+    ThreadChoice { cpu: None, priority: 0, lock_memory: false, wait: Wait::Sleep, causes: false };
 
 pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
     let plan = admitted(options)?;
@@ -166,14 +169,6 @@ fn conducted(
 }
 
 fn plan(options: &BenchOptions) -> BenchPlan {
-    let without_tuning = ThreadChoice {
-        cpu: None,
-        priority: 0,
-        lock_memory: false,
-        wait: Wait::Sleep,
-        causes: false,
-    };
-
     let of_plan = || host_settings::cpu_of_plan(&options.tunings, options.plan.as_deref());
     let cpu = options.cpu.or_else(of_plan).unwrap_or_else(bench::quietest_cpu);
 
@@ -190,10 +185,10 @@ fn plan(options: &BenchOptions) -> BenchPlan {
         limit: limit(&options.limit, Series::ReleaseLatency),
         most_alarms: most_alarms(&options.limit),
         findings: findings::findings(Some(cpu), options.looping.period),
-        task: bench_robot::described(options).map_or(CellTask::Timer, CellTask::Bus),
+        task: bench_robot::task(options),
         robot_command: Vec::new(),
         // Blocks are short: each has an interval of its own.
-        setting: setting(&options.looping, without_tuning, 0),
+        setting: setting(&options.looping, WITHOUT_TUNING, 0),
         cpu,
         priority: options.priority,
         spin: Wait::SleepThenSpin { margin_ns: options.spin },

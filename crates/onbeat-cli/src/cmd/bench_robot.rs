@@ -1,9 +1,10 @@
-//! The robot in the cells of a bench: as a description for the cells, as the command that runs it,
-//! and as the loop of one cell.
+//! What is in the loop of a bench's cells besides a timer, a robot or round trips: as a description for
+//! the cells, as the command that runs it, and as the loop of one cell.
 
 use std::path::Path;
 
-use onbeat::bench::cell_start::BusCell;
+use onbeat::bench::cell_start::{BusCell, CellTask};
+use onbeat::net::rtt::{self, RoundTripCell};
 use onbeat::probe::description::Parts;
 use onbeat::probe::{RunError, Setting};
 use onbeat::thread::Grant;
@@ -22,9 +23,24 @@ use crate::cli_robot::TrajectoryWord;
 const PRIORITY: u32 = 90;
 const PERIOD_NS: u64 = 1_000_000;
 
+/// Returns what the loop of a cell does.
+pub(super) fn task(options: &BenchOptions) -> CellTask {
+    match options.with {
+        None => CellTask::Timer,
+        Some(With::Bus) => described(options).map_or(CellTask::Timer, CellTask::Bus),
+        Some(With::Rtt) => CellTask::RoundTrip(round_trips(options)),
+    }
+}
+
+fn round_trips(options: &BenchOptions) -> RoundTripCell {
+    RoundTripCell { to: options.to.clone(), devices: options.devices }
+}
+
 /// Returns the bus of a bench; `None` without `--with bus`.
 pub(super) fn described(options: &BenchOptions) -> Option<BusCell> {
-    let With::Bus = options.with?;
+    if options.with != Some(With::Bus) {
+        return None;
+    }
     Some(BusCell {
         file: options.file.clone().unwrap_or_else(|| HUMANOID.to_owned()),
         interface: options.interface.clone(),
@@ -43,7 +59,13 @@ pub(super) fn parts(setting: &Setting, cell: &BusCell) -> Result<(Parts, Grant),
 /// Refuses files and trajectories that no cell could use, and returns the command that runs this
 /// robot alone, without tuning and load.
 pub(super) fn admitted(options: &BenchOptions) -> Result<Vec<String>, Failure> {
+    if options.with == Some(With::Rtt) {
+        return admitted_round_trips(options);
+    }
     let Some(cell) = described(options) else { return Ok(Vec::new()) };
+    if options.to.is_some() {
+        return Err(RobotFailure::NotWith { option: "--to", with: "bus" }.into());
+    }
     if let (Some(interface), true) = (&cell.interface, options.looping.lockdown) {
         return Err(RobotFailure::LockedInterface { interface: interface.clone() }.into());
     }
@@ -81,6 +103,38 @@ pub(super) fn admitted(options: &BenchOptions) -> Result<Vec<String>, Failure> {
         words.extend(given("at", options.limit.at.to_string()));
     }
 
+    Ok(words)
+}
+
+/// Refuses devices that no cell could send to, and options of a bus; returns the command that measures
+/// these round trips alone, without tuning and load.
+fn admitted_round_trips(options: &BenchOptions) -> Result<Vec<String>, Failure> {
+    let of_bus = [
+        (options.file.is_some(), "FILE"),
+        (options.interface.is_some(), "--interface"),
+        (options.trajectory.is_some(), "--trajectory"),
+        (options.device_delay.is_some(), "--device-delay"),
+    ];
+    if let Some(&(_, option)) = of_bus.iter().find(|(is_given, _)| *is_given) {
+        return Err(RobotFailure::NotWith { option, with: "rtt" }.into());
+    }
+
+    let looping = &options.looping;
+    let of_loop = super::setting(looping, super::bench::WITHOUT_TUNING, 0);
+    rtt::admit_cell(&of_loop, &round_trips(options)).map_err(RunError::from)?;
+    let mut words: Vec<String> = ["onbeat", "measure", "rtt"].map(str::to_owned).into();
+    let mut option = |name: &str, value: String| words.extend([format!("--{name}"), value]);
+    options.to.clone().into_iter().for_each(|to| option("to", to));
+    if options.devices != 1 {
+        option("devices", options.devices.to_string());
+    }
+    if looping.period != PERIOD_NS {
+        option("period", format!("{}us", looping.period as f64 / 1e3));
+    }
+    if options.priority != PRIORITY {
+        option("priority", options.priority.to_string());
+    }
+    options.cpu.into_iter().for_each(|cpu| option("cpu", cpu.to_string()));
     Ok(words)
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use onbeat::bench::cell::{CellReply, CellServer};
 use onbeat::bench::cell_start::{CellStart, CellTask};
 use onbeat::bench::fresh_memory;
+use onbeat::net::rtt;
 use onbeat::probe::Interruptions;
 use onbeat::probe::description::{Alone, OnGrid, Parts};
 use onbeat::probe::timer::Timer;
@@ -48,6 +49,12 @@ fn server(interruptions: Arc<Interruptions>) -> Result<CellServer, Failure> {
         CellTask::FreshMemory { pages } => fresh_memory::parts(start.setting.work_ns, *pages),
         CellTask::Bus(cell) => {
             let (parts, description) = bench_robot::parts(&start.setting, cell)?;
+            grants.push(description);
+            parts
+        }
+        CellTask::RoundTrip(cell) => {
+            let (parts, description) =
+                rtt::parts_of_cell(&start.setting, cell).map_err(onbeat::probe::RunError::from)?;
             grants.push(description);
             parts
         }

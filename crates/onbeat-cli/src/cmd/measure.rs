@@ -15,8 +15,8 @@ use super::run_tuning::{self, TunedLoop};
 use super::seconds::Lines;
 use super::so_far::{SoFar, counts_so_far};
 use super::{
-    ExitVerdict, Failure, check_cpu, findings, limit, load, loads, most_alarms, repair_first,
-    resume, runs, show, typed, verdict,
+    ExitVerdict, Failure, check_cpu, findings, limit, load, loads, most_alarms, net_log,
+    repair_first, resume, runs, show, typed, verdict,
 };
 use crate::cli_measure::{Measure, MeasureOptions};
 use crate::signals::{self, OnUsr1};
@@ -47,6 +47,8 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
         new.as_ref().map(|new| new.path().join(format!("{}{RUN_FILE_ENDING}", probe.name)));
     let path = past.as_ref().map(|past| past.path.clone()).or(new_file).unwrap_or_default();
 
+    let shipment = net_log::Shipment::start(options, &path)
+        .inspect_err(|_| new.iter().for_each(NewRunDir::withdraw_unless_begun))?;
     let measured_ns = past.as_ref().map_or(0, |past| past.account.slots * options.looping.period);
     let progress = ProgressLine::new(
         options.duration.saturating_sub(measured_ns) as f64 / 1e9,
@@ -88,6 +90,7 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
 
     progress.finish();
     summary.end();
+    shipment.finish();
     match &new {
         Some(new) => runs::keep_if_begun(new, measured)?,
         None => measured?,

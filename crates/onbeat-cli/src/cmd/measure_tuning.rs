@@ -153,6 +153,8 @@ fn bench_options(options: &TuneMeasureOptions, sides: &Sides) -> BenchOptions {
         cpu: options.cpu,
         priority: options.priority,
         with: None,
+        to: None,
+        devices: 1,
         file: None,
         interface: None,
         exchange: BusExchange::Pipelined,

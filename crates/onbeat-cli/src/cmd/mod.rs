@@ -33,6 +33,7 @@ pub(crate) mod net;
 mod net_board;
 mod net_boards;
 mod net_lab;
+mod net_log;
 mod net_plan;
 mod open_probe;
 mod queue;

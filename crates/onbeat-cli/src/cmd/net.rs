@@ -10,12 +10,13 @@ use onbeat::net::boards::output_board::BoardError;
 use onbeat::net::boards::ptp::PtpError;
 use onbeat::net::device::{DeviceCounts, DeviceError, DeviceOptions, Devices};
 use onbeat::net::plan::NetPlanError;
+use onbeat::net::run_log::{LogServerError, LogShipError};
 use onbeat::probe::Interruptions;
 use onbeat::thread::ThreadRequest;
 use onbeat_lab::net::NetworkLabError;
 use onbeat_lab::vm::MatrixError;
 
-use super::{ExitVerdict, Failure, check_cpu, net_board, net_lab, net_plan};
+use super::{ExitVerdict, Failure, check_cpu, net_board, net_lab, net_log, net_plan};
 use crate::cli_net::{Net, NetDeviceOptions};
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, wrapped};
@@ -34,6 +35,10 @@ pub(crate) enum NetFailure {
     Board(#[from] BoardError),
     #[error(transparent)]
     Ptp(#[from] PtpError),
+    #[error(transparent)]
+    LogServer(#[from] LogServerError),
+    #[error(transparent)]
+    LogShip(#[from] LogShipError),
     #[error(transparent)]
     Lab(#[from] NetworkLabError),
     #[error("--kernels or --loads: {0}")]
@@ -72,6 +77,7 @@ pub(crate) fn run(command: &Net) -> Result<ExitVerdict, Failure> {
         Net::Lab(options) => net_lab::run(options),
         Net::Device(options) => answer(options),
         Net::Board(options) => net_board::run(options),
+        Net::Log(options) => net_log::run(options),
     }
 }
 

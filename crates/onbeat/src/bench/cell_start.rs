@@ -12,6 +12,7 @@ use onbeat_rt::Instant;
 use rustix::thread::set_current_timer_slack;
 use serde::{Deserialize, Serialize};
 
+use crate::net::rtt::RoundTripCell;
 use crate::probe::resume::ResumePoint;
 use crate::probe::{self, Destination, Run, RunError, Setting};
 use crate::record::{Cell, Past, Series};
@@ -85,6 +86,8 @@ pub enum CellTask {
     /// Exchanges process data with the devices of an EtherCAT segment, and moves the robot on it.
     /// The process that serves the cell brings both.
     Bus(BusCell),
+    /// Sends a packet to each device of a network, and takes the answers.
+    RoundTrip(RoundTripCell),
     /// Works as [`CellTask::Timer`], and touches memory for the first time.
     FreshMemory {
         /// Pages of 4 KiB in each cycle.

@@ -7,9 +7,12 @@
 //! | [`boards`] | two boards: an edge at the first becomes an output of the second |
 //! | [`clock_fit`] | the clock of another board, with a bound |
 //! | [`device`] | devices that answer: the other end of a round trip |
+//! | [`hand_over`] | from a thread that must not wait to one that may |
 //! | [`packet`] | the wire format: messages and their bytes |
 //! | [`plan`] | a model of the wire: round trips of a topology, predicted |
 //! | [`rtt`] | round trips to devices, every packet of the schedule accounted for |
+//! | [`run_log`] | run files over UDP to another machine, as they grow |
+//! | [`socket_drops`] | what the kernel dropped at a socket |
 //!
 //! ```
 //! use onbeat::net::plan::{Network, simulate};
@@ -31,11 +34,14 @@ pub mod address;
 pub mod boards;
 pub mod clock_fit;
 pub mod device;
+pub mod hand_over;
 pub mod io_board;
 pub mod offset_lines;
 pub mod packet;
 pub mod plan;
 pub mod rtt;
+pub mod run_log;
+pub mod socket_drops;
 
 use crate::probe::Description;
 

@@ -1,11 +1,11 @@
 //! From the loop to the recorder: what became of each packet, and the counters of each device.
 //!
-//! Both sides only try the lock, so that neither waits for the other; what cannot be passed in one
-//! cycle is passed in a later one. Counters are exact also when the queue is full.
+//! Counters are exact also when the queue is full.
 
-use std::mem::swap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+
+use crate::net::hand_over::{HandOverReceiver, HandOverSender, hand_over};
 
 /// Room of each side; beyond it packets are in no series, and counted.
 const ROOM: usize = 65_536;
@@ -71,61 +71,45 @@ pub(super) fn add(counter: &AtomicU64, n: u64) {
 /// The loop's side.
 #[derive(Debug)]
 pub(super) struct FateSender {
-    between: Arc<Mutex<Vec<PacketFate>>>,
-    waiting: Vec<PacketFate>,
+    queue: HandOverSender<PacketFate>,
     pub(super) counters: Arc<SocketCounters>,
 }
 
 /// The recorder's side.
 #[derive(Debug)]
 pub(super) struct FateReceiver {
-    between: Arc<Mutex<Vec<PacketFate>>>,
-    taken: Vec<PacketFate>,
+    queue: HandOverReceiver<PacketFate>,
     pub(super) counters: Arc<SocketCounters>,
 }
 
 pub(super) fn fate_channel(devices: usize) -> (FateSender, FateReceiver) {
-    let room = || Vec::with_capacity(ROOM);
-    let between = Arc::new(Mutex::new(room()));
     let devices = (0..devices).map(|_| DeviceCounters::default()).collect();
     let counters = Arc::new(SocketCounters { devices, ..SocketCounters::default() });
+    let (sender, receiver) = hand_over(ROOM);
     (
-        FateSender { between: Arc::clone(&between), waiting: room(), counters: counters.clone() },
-        FateReceiver { between, taken: room(), counters },
+        FateSender { queue: sender, counters: counters.clone() },
+        FateReceiver { queue: receiver, counters },
     )
 }
 
 impl FateSender {
     pub(super) fn put(&mut self, fate: PacketFate) {
-        if self.waiting.len() == ROOM {
+        if self.queue.put(fate).is_err() {
             let packets = fate.device.map_or(self.counters.devices.len(), |_| 1);
             add(&self.counters.unrecorded, packets as u64);
-        } else {
-            self.waiting.push(fate);
         }
     }
 
     /// Passes on what is waiting. Returns whether nothing waits any more.
     pub(super) fn flush(&mut self) -> bool {
-        if self.waiting.is_empty() {
-            return true;
-        }
-        let Ok(mut between) = self.between.try_lock() else { return false };
-        if between.is_empty() {
-            swap(&mut *between, &mut self.waiting);
-        }
-        self.waiting.is_empty()
+        self.queue.flush()
     }
 }
 
 impl FateReceiver {
     /// Returns what has been passed on since the last call.
     pub(super) fn take(&mut self) -> &[PacketFate] {
-        self.taken.clear();
-        if let Ok(mut between) = self.between.try_lock() {
-            swap(&mut *between, &mut self.taken);
-        }
-        &self.taken
+        self.queue.take()
     }
 }
 
@@ -142,30 +126,12 @@ mod tests {
     };
 
     #[test]
-    fn fates_pass_in_order_even_if_the_lock_is_held() {
-        let (mut sender, mut receiver) = fate_channel(1);
-        sender.put(FATE);
-        {
-            let between = Arc::clone(&sender.between);
-            let _held = between.lock().unwrap();
-            assert!(!sender.flush(), "the loop does not wait");
-        }
-
-        assert!(sender.flush());
-        sender.put(PacketFate { round_trip_ns: 9, ..FATE });
-        assert!(!sender.flush(), "what has not been taken is not overtaken");
-        assert_eq!(receiver.take(), [FATE]);
-        assert!(sender.flush());
-        assert_eq!(receiver.take()[0].round_trip_ns, 9);
-        assert_eq!(receiver.take(), []);
-    }
-
-    #[test]
     fn packets_beyond_the_room_are_counted() {
-        let (mut sender, _receiver) = fate_channel(3);
+        let (mut sender, mut receiver) = fate_channel(3);
         (0..ROOM + 2).for_each(|_| sender.put(FATE));
         sender.put(PacketFate { device: None, ..FATE });
-        assert_eq!(sender.waiting.len(), ROOM);
         assert_eq!(sender.counters.unrecorded.load(Ordering::Relaxed), 2 + 3);
+        assert!(sender.flush());
+        assert_eq!(receiver.take().len(), ROOM);
     }
 }

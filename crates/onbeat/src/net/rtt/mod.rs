@@ -10,6 +10,7 @@
 //! recorder, `companion` counts them. Absent on purpose: flow control and retransmission; and
 //! trust in the device, whose packets only say which of ours they answer.
 
+mod cell;
 mod channel;
 mod companion;
 mod predicted;
@@ -25,6 +26,7 @@ use onbeat_rt::Sample;
 use onbeat_rt::sys::datagram::DatagramPort;
 use rustix::net::sockopt;
 
+pub use self::cell::{RoundTripCell, admit_cell, parts_of_cell};
 use self::channel::fate_channel;
 use self::companion::{OwnDevices, RoundTripCompanion};
 use self::predicted::{PLAN, predicted};
