@@ -47,7 +47,7 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
         new.as_ref().map(|new| new.path().join(format!("{}{RUN_FILE_ENDING}", probe.name)));
     let path = past.as_ref().map(|past| past.path.clone()).or(new_file).unwrap_or_default();
 
-    let shipment = net_log::Shipment::start(options, &path)
+    let shipment = net_log::RunShipment::start(options, &path)
         .inspect_err(|_| new.iter().for_each(NewRunDir::withdraw_unless_begun))?;
     let measured_ns = past.as_ref().map_or(0, |past| past.account.slots * options.looping.period);
     let progress = ProgressLine::new(

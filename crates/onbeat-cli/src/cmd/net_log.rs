@@ -76,9 +76,9 @@ fn outcome(server: &LogServer) -> String {
 }
 
 /// A run on its way to a server, when one was named.
-pub(super) struct Shipment(Option<(LogShipper, String)>);
+pub(super) struct RunShipment(Option<(LogShipper, String)>);
 
-impl Shipment {
+impl RunShipment {
     /// Begins to follow a run file that need not exist yet.
     pub(super) fn start(options: &MeasureOptions, path: &Path) -> Result<Self, Failure> {
         let Some(to) = options.log_to.clone() else { return Ok(Self(None)) };

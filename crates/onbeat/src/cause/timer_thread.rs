@@ -91,10 +91,10 @@ impl Judge<'_> {
     /// another function than one in the kernel, and the event of the switch says by which.
     pub(super) fn mode_before_timers(&self, thread: &Thread) -> Option<ThreadMode> {
         let timers = self.timer_thread.as_ref()?;
-        let (cpu, from) = (self.fired?.1, timers.interrupt);
+        let (_, cpu) = self.fired?;
         let first = self.events.iter().find_map(|event| match event.what {
             KernelEvent::Switch { prev, prev_state, next }
-                if event.at >= from && event.cpu == cpu =>
+                if event.at >= timers.interrupt && event.cpu == cpu =>
             {
                 Some((prev, prev_state, next))
             }

@@ -22,7 +22,7 @@ pub struct HandOverReceiver<T> {
     taken: Vec<T>,
 }
 
-/// Makes both sides, with room for so many items in each of three buffers: one on either side, and
+/// Makes both sides, with room for `room` items in each of three buffers: one on either side, and
 /// one between them. No memory is allocated later.
 #[must_use]
 pub fn hand_over<T>(room: usize) -> (HandOverSender<T>, HandOverReceiver<T>) {
@@ -38,7 +38,7 @@ impl<T> HandOverSender<T> {
     /// Takes an item to pass on.
     ///
     /// # Errors
-    /// The item, when there is no room.
+    /// The item, when its buffer is full.
     pub fn put(&mut self, item: T) -> Result<(), T> {
         if self.waiting.len() == self.room {
             return Err(item);

@@ -10,7 +10,7 @@ use crate::record::{Note, Remark};
 
 /// Parts that wait for an earlier one; with one more it is given up.
 pub const MOST_EARLY: usize = 64;
-/// A longer line is no line of a run file, in bytes.
+/// The longest line that a run file can have, in bytes.
 const LONGEST_LINE: usize = 4 << 20;
 /// Gaps that have a remark of their own in the file.
 const MOST_REMARKS: u64 = 100;

@@ -109,7 +109,7 @@ pub struct LogServer {
 }
 
 #[derive(Clone, Debug)]
-struct Datagram {
+struct ReceivedLogDatagram {
     from: SocketAddr,
     length: u16,
     bytes: [u8; MOST_LOG_BYTES],
@@ -167,7 +167,7 @@ impl LogServer {
         ended: &mut dyn FnMut(ShippedRun),
     ) -> Result<(), LogServerError> {
         let (sender, receiver) = hand_over(ROOM);
-        let mut writer = LogWriter { out: &self.options.out, runs: HashMap::new() };
+        let mut writer = ShippedRunWriter { out: &self.options.out, runs: HashMap::new() };
         thread::scope(|threads| {
             let receiving = thread::Builder::new()
                 .name("onbeat-log".to_owned())
@@ -179,7 +179,7 @@ impl LogServer {
     }
 
     /// The socket's thread: it waits for nothing but datagrams.
-    fn receive(&self, mut sender: HandOverSender<Datagram>, stop: &AtomicBool) {
+    fn receive(&self, mut sender: HandOverSender<ReceivedLogDatagram>, stop: &AtomicBool) {
         let mut sessions = Sessions::default();
         let mut message = [0; MOST_LOG_BYTES + 1];
         while !stop.load(Ordering::Relaxed) {
@@ -199,7 +199,7 @@ impl LogServer {
         &self,
         message: &[u8],
         from: SocketAddr,
-        sender: &mut HandOverSender<Datagram>,
+        sender: &mut HandOverSender<ReceivedLogDatagram>,
         sessions: &mut Sessions,
     ) {
         let add = |count: &AtomicU64| count.fetch_add(1, Ordering::Relaxed);
@@ -215,7 +215,8 @@ impl LogServer {
         add(&self.counts.received);
         let mut bytes = [0; MOST_LOG_BYTES];
         bytes[..message.len()].copy_from_slice(message);
-        let is_kept = sender.put(Datagram { from, length: message.len() as u16, bytes }).is_ok();
+        let is_kept =
+            sender.put(ReceivedLogDatagram { from, length: message.len() as u16, bytes }).is_ok();
         if !is_kept {
             add(&self.counts.without_room);
         }
@@ -233,8 +234,8 @@ impl LogServer {
 
     fn write(
         &self,
-        mut receiver: HandOverReceiver<Datagram>,
-        writer: &mut LogWriter<'_>,
+        mut receiver: HandOverReceiver<ReceivedLogDatagram>,
+        writer: &mut ShippedRunWriter<'_>,
         is_over: &dyn Fn() -> bool,
         ended: &mut dyn FnMut(ShippedRun),
     ) {
@@ -306,12 +307,12 @@ struct OpenRun {
 }
 
 /// The files of all runs that are received. Lines are appended whole, with one system call.
-struct LogWriter<'w> {
+struct ShippedRunWriter<'w> {
     out: &'w Path,
     runs: HashMap<(SocketAddr, u32), OpenRun>,
 }
 
-impl LogWriter<'_> {
+impl ShippedRunWriter<'_> {
     fn take(&mut self, from: SocketAddr, part: &LogPart<'_>, ended: &mut dyn FnMut(ShippedRun)) {
         let key = (from, part.session);
         if !self.runs.contains_key(&key) {

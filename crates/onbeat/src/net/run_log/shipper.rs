@@ -184,8 +184,8 @@ impl Sending {
         let socket = UdpSocket::bind(any_address(to.is_ipv4()))?;
         socket.connect(to)?;
         let session = fastrand::u32(1..);
-        let (message, shipment) = (Vec::new(), LogShipment::default());
-        Ok(Self { socket, session, name, number: 0, line: 0, message, shipment })
+        let shipment = LogShipment::default();
+        Ok(Self { socket, session, name, number: 0, line: 0, message: Vec::new(), shipment })
     }
 
     /// Sends what the file has, again and again, and its end when `stop` is set.
@@ -252,7 +252,7 @@ impl Sending {
         self.write(bytes, begins_line, false, false);
         self.send();
         self.number += 1;
-        if self.number % BURST == 0 {
+        if self.number.is_multiple_of(BURST) {
             thread::sleep(PACE);
         }
     }
