@@ -65,34 +65,43 @@ fn a_frame_takes_20_3_and_2_03_microseconds() {
     assert_near(of("1G"), 2.03, 0.005);
 }
 
-fn forty(controller: &str, rate_hz: u32, per_answer_us: f64) -> NetPrediction {
+fn forty(controller: &str, rate_hz: u32) -> NetPrediction {
     predict(&format!(
         "[traffic]\nrate_hz = {rate_hz}\ncycles = 20\n\
-         [controller]\nper_answer_us = {per_answer_us}\n\
          [[switches]]\nname = \"GS748T\"\nlink = \"{controller}\"\noverhead_us = 1.45\nbuffer_kb = 1600\n\
          [[devices]]\nname = \"board\"\ncount = 40\nto = \"GS748T\"\nlink = \"100M\"\noff_wire_us = 135\n"
     ))
 }
 
-/// The article's column of forty boards: from about 180 to about 280 µs, an answer every 2 µs.
+/// The article's column of forty boards, by the plan of the documentation: from about 180 to about
+/// 280 µs. What the boards and the receiver's stack take is fitted to it; the order, the spacing on
+/// the wire and the queue are not.
 #[test]
 fn forty_boards_answer_as_published() {
-    let plan = forty("1G", 100, 0.0);
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/plans/forty-boards.toml");
+    let network = Network::read(std::path::Path::new(path)).expect("a plan");
+    let plan = simulate(&network).expect("simulated");
+    assert_eq!(plan.devices.len(), 40);
+    assert_near(plan.first_answer.min_us, 180.0, 5.0);
     assert_near(plan.first_answer.max_us, 180.0, 5.0);
+    assert_near(plan.last_answer.min_us, 280.0, 5.0);
+    assert_near(plan.last_answer.max_us, 280.0, 5.0);
+}
+
+/// The wire alone: an answer every 2.128 µs, at any rate.
+#[test]
+fn forty_answers_leave_a_gigabit_port_one_every_two_microseconds() {
+    let plan = forty("1G", 100);
     assert_near(plan.first_answer.max_us, 182.6, 0.1);
     assert_near(plan.last_answer.max_us, 265.6, 0.1);
     let every_us = (plan.last_answer.max_us - plan.first_answer.max_us) / 39.0;
     assert_near(every_us, 2.128, 0.001);
-
-    let with_receiver = forty("1G", 100, 2.5);
-    assert_near(with_receiver.first_answer.max_us, 185.1, 0.1);
-    assert_near(with_receiver.last_answer.max_us, 280.0, 5.0);
-    assert_eq!(plan.round_trip.p50_us, forty("1G", 1000, 0.0).round_trip.p50_us, "at any rate");
+    assert_eq!(plan.round_trip.p50_us, forty("1G", 1000).round_trip.p50_us, "at any rate");
 }
 
 #[test]
 fn a_microburst_fits_the_buffer_and_is_lost_where_it_does_not() {
-    let plan = forty("1G", 100, 0.0);
+    let plan = forty("1G", 100);
     let switch = &plan.switches[0];
     assert_eq!(switch.buffered_bytes, 40 * 254);
     assert_eq!((switch.buffer_bytes, switch.dropped), (Some(1_600_000), 0));
@@ -115,7 +124,7 @@ fn a_microburst_fits_the_buffer_and_is_lost_where_it_does_not() {
 /// Predictions of their own: a slow controller link, chains.
 #[test]
 fn how_many_devices_answer_within_a_millisecond() {
-    let slow = forty("100M", 1000, 0.0);
+    let slow = forty("100M", 1000);
     assert_near(slow.first_answer.max_us, 219.2, 0.1);
     assert_near(slow.last_answer.max_us, 219.2 + 39.0 * 21.28, 0.1);
     let towards_controller =

@@ -1,16 +1,16 @@
-//! Loss, reordering, duplicates, dead and revived devices: made by a proxy between loop and
+//! Loss, reordering, duplicates, delays, dead and revived devices: made by a proxy between loop and
 //! devices, and counted exactly, device by device.
 //!
-//! The proxy decides by sequence number and never by time, the loop serves every release
-//! (catch-up), and no answer can be late but where the deadline makes each of them late: no figure
-//! asserted here depends on the scheduler.
+//! The proxy decides by sequence number, the loop serves every release (catch-up), and no answer
+//! can be late but where the deadline makes each of them late or the proxy holds it until it is:
+//! two and a half seconds, which no other answer of a run of one second waits.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use onbeat::net::address::AddressRange;
 use onbeat::net::device::{DeviceOptions, Devices};
@@ -26,7 +26,9 @@ const RELEASES: u64 = 200;
 const PERIOD_NS: u64 = 5_000_000;
 /// Longer than the whole run in sequence numbers, so that only packets that are never answered are
 /// lost.
-const LOST_AFTER_NS: u64 = 4_000_000_000;
+const LOST_AFTER_NS: u64 = 5_000_000_000;
+/// Of the run whose proxy delays answers until then.
+const DEADLINE_NS: u64 = 2_500_000_000;
 
 /// What the proxy does to the answer of a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,6 +43,8 @@ enum Fault {
     Triple,
     /// Passes it on after those of this number of later packets.
     HoldBehind(u64),
+    /// Passes it on when the deadline is over.
+    Delay,
     /// Passes it on with a sequence that was never sent, and then as it is.
     Forge,
     /// Sends bytes that are not a packet, and then the answer.
@@ -56,6 +60,8 @@ struct Proxy {
     script: Script,
     /// Answers that are held, with the sequence behind which they are passed on.
     held: Vec<(u64, Vec<u8>)>,
+    /// Answers that are delayed, with the instant from which on they are passed on.
+    delayed: Vec<(Instant, SocketAddr, Vec<u8>)>,
 }
 
 impl Proxy {
@@ -64,15 +70,25 @@ impl Proxy {
         front.set_read_timeout(Some(Duration::from_millis(20))).expect("a time");
         let back = UdpSocket::bind("127.0.0.1:0").expect("a port");
         back.connect(device).expect("a device");
-        Self { front, back, script, held: Vec::new() }
+        Self { front, back, script, held: Vec::new(), delayed: Vec::new() }
     }
 
     fn until(mut self, stop: &AtomicBool) {
         let mut bytes = [0; 2048];
         while !stop.load(Ordering::Relaxed) {
+            self.pass_delayed();
             let Ok((length, client)) = self.front.recv_from(&mut bytes) else { continue };
             let header = packet::decode(&bytes[..length]).expect("a request").0;
             self.pass(&bytes[..length], &header, client);
+        }
+    }
+
+    fn pass_delayed(&mut self) {
+        let now = Instant::now();
+        for (_, client, answer) in
+            self.delayed.extract_if(.., |(until, ..)| *until <= now).collect::<Vec<_>>()
+        {
+            self.answer(&answer, client);
         }
     }
 
@@ -92,6 +108,10 @@ impl Proxy {
             Fault::None => self.answer(&answer, client),
             Fault::Triple => (0..3).for_each(|_| self.answer(&answer, client)),
             Fault::HoldBehind(later) => self.held.push((header.sequence + later, answer)),
+            Fault::Delay => {
+                let until = Instant::now() + Duration::from_nanos(DEADLINE_NS);
+                self.delayed.push((until, client, answer));
+            }
             Fault::Forge => {
                 let mut forged = answer.clone();
                 forged[8..16].copy_from_slice(&(header.sequence + 1_000_000).to_le_bytes());
@@ -192,12 +212,15 @@ const DIES: Script =
 /// Every tenth packet is answered after the next one.
 const SWAPS: Script =
     |sequence| if sequence % 10 == 5 { Fault::HoldBehind(1) } else { Fault::None };
+/// Three answers that come when the deadline is over, and after those of later packets.
+const SLOW: Script =
+    |sequence| if [20, 90, 160].contains(&sequence) { Fault::Delay } else { Fault::None };
 
 #[test]
 fn every_fault_is_counted_exactly_at_its_device() {
     let folder = tempfile::tempdir().expect("a folder");
-    let hour_ns = 3_600_000_000_000;
-    let file = run(&[WELL, LOSSY, DIES, SWAPS], hour_ns, &folder.path().join("rtt.onbeat.hlog"));
+    let scripts = [WELL, LOSSY, DIES, SWAPS, SLOW];
+    let file = run(&scripts, DEADLINE_NS, &folder.path().join("rtt.onbeat.hlog"));
     let packets = file.packets.as_ref().expect("the account of packets");
 
     let found: Vec<[u64; 7]> = packets.devices.iter().map(counts).collect();
@@ -206,15 +229,17 @@ fn every_fault_is_counted_exactly_at_its_device() {
     assert_eq!(found[1], [197, 0, 3, 0, 2, 2, 1]);
     assert_eq!(found[2], [150, 0, 50, 0, 0, 0, 0]);
     assert_eq!(found[3], [200, 0, 0, 0, 0, 20, 0]);
+    assert_eq!(found[4], [197, 3, 0, 0, 0, 3, 0]);
+    assert!((DEADLINE_NS..LOST_AFTER_NS).contains(&packets.devices[4].max_ns));
     assert!(packets.devices.iter().all(|device| device.scheduled == RELEASES));
     assert_eq!((packets.foreign, packets.unrecorded), (1, 0));
 
     // Each packet of the schedule is in both series, the lost ones with the age at which they were
     // given up.
     let round_trips = file.distribution(Series::RoundTrip);
-    assert_eq!(round_trips.count(), 4 * RELEASES);
+    assert_eq!(round_trips.count(), 5 * RELEASES);
     assert_eq!(round_trips.count_above(LOST_AFTER_NS - LOST_AFTER_NS / 500), 53);
-    assert_eq!(file.distribution(Series::PacketResponse).count(), 4 * RELEASES);
+    assert_eq!(file.distribution(Series::PacketResponse).count(), 5 * RELEASES);
     assert_eq!(file.account().slots, RELEASES);
 }
 
