@@ -284,40 +284,6 @@ fn what_is_lost_on_the_way_is_counted_at_both_ends_and_said_in_the_file() {
 }
 
 #[test]
-fn the_socket_thread_does_not_wait_for_the_disk_and_counts_what_finds_no_room() {
-    const SENT: u64 = 8_000;
-    let folder = tempfile::tempdir().unwrap();
-    let writer_pause = Duration::from_millis(1500);
-    let slow = LogServerOptions { writer_pause, ..options(folder.path()) };
-    let mut drops = None;
-    let (server, runs) = with_server(slow, |server, address| {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let line = [b"x".repeat(99), b"\n".to_vec()].concat();
-        for number in 0..SENT {
-            let mut message = Vec::new();
-            part(number, number, true, &line).write(&mut message);
-            socket.send_to(&message, address).unwrap();
-            // What the kernel has no room for is another account.
-            while number - server.counts().received.load(Ordering::Relaxed) > 1000
-                && server.kernel_drops() == Some(0)
-            {
-                thread::yield_now();
-            }
-        }
-        drops = server.kernel_drops();
-    });
-
-    let drops = drops.unwrap_or(0);
-    let [received, without_room] = [&server.counts().received, &server.counts().without_room]
-        .map(|count| count.load(Ordering::Relaxed));
-    assert_eq!(received + drops, SENT, "all were taken while the writer slept");
-    let [run] = &runs[..] else { panic!("{runs:?}") };
-    assert_eq!(run.counts.parts, received - without_room);
-    assert_eq!(run.counts.lines, run.counts.parts);
-    println!("{without_room} of {SENT} datagrams without room, {drops} dropped by the kernel");
-}
-
-#[test]
 fn nobody_but_those_who_are_allowed_is_answered() {
     let folder = tempfile::tempdir().unwrap();
     let allow = vec!["10.0.0.0/8".parse().unwrap()];
