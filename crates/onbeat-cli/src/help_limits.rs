@@ -8,10 +8,10 @@ use crate::cli::Cli;
 const MOST_WORDS: usize = 12;
 
 /// What commands do.
-const VERBS: [&str; 26] = [
+const VERBS: [&str; 27] = [
     "Apply", "Check", "Compare", "Convert", "Decide", "End", "Export", "Find", "Inject", "Inspect",
-    "List", "Measure", "Move", "Print", "Read", "Receive", "Record", "Run", "Scan", "Send", "Show",
-    "Simulate", "Trace", "Undo", "Write", "Stop",
+    "List", "Measure", "Move", "Play", "Print", "Read", "Receive", "Record", "Run", "Scan", "Send",
+    "Show", "Simulate", "Trace", "Undo", "Write", "Stop",
 ];
 
 /// The words that no text of the project holds, each either quaint or in place of a number.

@@ -180,6 +180,8 @@ fn value(options: &BenchOptions, id: &str) -> Option<String> {
         "exchange" => format!("{:?}", options.exchange),
         "trajectory" => format!("{:?}", options.trajectory),
         "device_delay" => format!("{:?}", options.device_delay),
+        "to" => format!("{:?}", options.to),
+        "devices" => format!("{:?}", options.devices),
         "spin" => format!("{:?}", options.spin),
         "no_causes" => format!("{:?}", options.no_causes),
         "seed" => format!("{:?}", options.seed),
