@@ -117,6 +117,7 @@ fn ring(name: &str, of: &LoggedChannel) -> Result<RingWriter, GatewayError> {
     let fitting = (RING_BYTES / record_bytes).max(FEWEST_RECORDS);
     // One slot more than messages: a ring of n slots keeps n - 1.
     let wanted = usize::try_from(of.messages + 1).unwrap_or(fitting).clamp(FEWEST_RECORDS, fitting);
+
     let settings = RingSettings {
         records: wanted.next_power_of_two(),
         record_bytes,
@@ -127,6 +128,7 @@ fn ring(name: &str, of: &LoggedChannel) -> Result<RingWriter, GatewayError> {
         },
         description: of.texts.get("onbeat:description").cloned().unwrap_or_default(),
     };
+
     let mut writer = RingWriter::create(&channel, &settings)?;
     writer.set_utc_offset_ns(of.utc_offset_ns());
     Ok(writer)

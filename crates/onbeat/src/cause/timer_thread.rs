@@ -1,9 +1,12 @@
 //! The thread in which the timers of ordinary threads expire on PREEMPT_RT.
 //!
 //! There the interrupt of a timer that belongs to an ordinary thread only wakes `ktimers/N`
-//! (`SCHED_FIFO` 1; before Linux 6.12 `ksoftirqd/N`), which calls the timer's function
-//! (`kernel/time/hrtimer.c`, `HRTIMER_SOFTIRQ`; `kernel/softirq.c`, `run_ktimerd`). Whatever keeps that
-//! thread off its CPU delays the loop. Timers of real-time threads expire in the interrupt.
+//! (`SCHED_FIFO` 1), which calls the timer's function (`kernel/time/hrtimer.c`, `HRTIMER_SOFTIRQ`;
+//! `kernel/softirq.c`, `run_ktimerd`). Whatever keeps that thread off its CPU delays the loop. Timers of
+//! real-time threads expire in the interrupt.
+//!
+//! Tried with Debian's 6.12. Kernels without that thread use `ksoftirqd/N`, an ordinary thread; what
+//! delays it is not looked for here.
 
 use onbeat_rt::Instant;
 

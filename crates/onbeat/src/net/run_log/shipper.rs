@@ -280,6 +280,7 @@ impl Sending {
             if left.is_zero() {
                 return None;
             }
+
             self.socket.set_read_timeout(Some(left)).ok()?;
             match self.socket.recv(&mut answer) {
                 Ok(length) => match wire::decode(&answer[..length]) {
