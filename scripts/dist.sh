@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the release files in target/dist: an archive with a static binary, and a Debian package of the same binary.
+# Builds the release files in target/dist: an archive with a static binary, a Debian package of the same binary, and one of the C library.
 # usage: dist.sh [target]; the default target is that of this machine; another one is, for example, aarch64-unknown-linux-musl
 set -eu
 
@@ -30,6 +30,9 @@ version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo
 rm -rf "$dist"
 mkdir -p "$dist"
 "$tools/bin/cargo-deb" -p onbeat-cli --no-build --locked --profile dist --target "$target" --output "$dist/"
+
+# Another architecture's library would need its libc and compiler here.
+[ "$machine" != "${target%%-*}" ] || CARGO="$cargo" sh scripts/dist-library.sh "$version"
 
 name=onbeat-$version-${target%%-*}-linux
 mkdir -p "$dist/$name"

@@ -33,16 +33,31 @@ tar -xzf ./*.tar.gz
 verdict ./onbeat-*-linux/onbeat
 rm -rf /var/lib/onbeat
 
-apt-get install -y -qq --no-install-recommends ./*.deb >/try/apt 2>&1 || { cat /try/apt; fail "the package does not install"; }
+apt-get install -y -qq --no-install-recommends ./onbeat_*.deb >/try/apt 2>&1 || { cat /try/apt; fail "the package does not install"; }
 onbeat --version
 verdict onbeat
 for file in /usr/bin/onbeat-gateway /usr/share/man/man1/onbeat-bench.1.gz /usr/share/bash-completion/completions/onbeat \
     /usr/share/zsh/vendor-completions/_onbeat /usr/share/fish/vendor_completions.d/onbeat.fish \
-    /usr/include/onbeat_control.h /usr/share/doc/onbeat/copyright; do
+    /usr/share/doc/onbeat/copyright; do
     # A bare root may be configured without manuals and documents; dpkg lists them all the same.
     dpkg -L onbeat | grep -qx "$file" || fail "the package has no $file"
 done
 dpkg-query -W -f 'Package: ${Package} ${Version}\nDepends: ${Depends}\nRecommends: ${Recommends}\nSize: ${Installed-Size} KiB\n' onbeat
+
+for package in ./libonbeat-dev_*.deb; do
+    [ -e "$package" ] || continue
+    # An older release has an older libc than the machine that built it: apt refuses, with that as its reason.
+    if apt-get install -y -qq --no-install-recommends "$package" >/try/apt 2>&1; then
+        for file in /usr/include/onbeat.h /usr/include/onbeat_control.h /usr/lib/libonbeat.so /usr/lib/pkgconfig/onbeat.pc; do
+            [ -e "$file" ] || fail "libonbeat-dev has no $file"
+        done
+        echo "libonbeat-dev installs"
+        apt-get purge -y -qq libonbeat-dev >/try/apt 2>&1 || { cat /try/apt; fail "libonbeat-dev does not uninstall"; }
+    else
+        grep -q 'libc6' /try/apt || { cat /try/apt; fail "libonbeat-dev does not install"; }
+        echo "libonbeat-dev does not install here: its libc is newer"
+    fi
+done
 
 apt-get remove -y -qq onbeat >/try/apt 2>&1 || { cat /try/apt; fail "the package does not uninstall"; }
 files >/try/after
