@@ -9,7 +9,7 @@ target=$(uname -m)-unknown-linux-gnu
 built=target/$target/dist
 dist=target/dist
 
-for tool in dpkg-deb dpkg objdump; do
+for tool in dpkg-deb dpkg objdump strip; do
     command -v "$tool" >/dev/null 2>&1 || { echo "skipped: libonbeat-dev, since $tool is not installed (dpkg, binutils)"; exit 0; }
 done
 
@@ -21,8 +21,11 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
 BUILT="$built" PREFIX=/usr DESTDIR="$root" sh scripts/install.sh library >/dev/null
-mkdir -p "$root/DEBIAN" "$root/usr/share/doc/libonbeat-dev"
-cp LICENSE-MIT LICENSE-APACHE "$root/usr/share/doc/libonbeat-dev/"
+docs=$root/usr/share/doc/libonbeat-dev
+mkdir -p "$root/DEBIAN" "$docs/examples"
+cp LICENSE-MIT "$docs/copyright"
+cp LICENSE-APACHE "$docs/"
+cp examples/level_foot.c "$docs/examples/"
 cat >"$root/DEBIAN/control" <<CONTROL
 Package: libonbeat-dev
 Version: $version-1

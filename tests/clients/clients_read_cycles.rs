@@ -8,7 +8,7 @@
 #[path = "equipment.rs"]
 mod equipment;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 
@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         trial("octave_reads_every_cycle_of_a_robot", octave, octave_reads_all),
         trial("a_robot_stops_safely_when_its_python_script_is_killed", commands, killed_python),
         trial("a_humanoid_stops_safely_when_its_octave_script_is_killed", octave, killed_octave),
+        trial("a_robot_that_takes_commands_and_stands_says_why", || Ok(()), says_why_it_stands),
     ];
     libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
 }
@@ -200,4 +201,28 @@ fn stops_after_kill(mut robot: Robot, mut script: Command) -> Value {
     robot.child.wait().unwrap();
     let _ = onbeat_control::remove_leftovers();
     seen
+}
+
+/// The robot's process is stopped and continued, as on a machine without CPU time for it.
+fn says_why_it_stands((): ()) {
+    let robot = Robot::humanoid("2ms", "0");
+    let signal = |name: &str| {
+        equipment::done(Command::new("kill").args([name, &robot.child.id().to_string()]));
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
+    command.args(["message", "command", &robot.name, "--lifetime", "60s"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || -> Value { serde_json::from_str(&said.next().unwrap().unwrap()).unwrap() };
+    assert!(next()["joints"].is_array());
+
+    signal("-STOP");
+    writeln!(child.stdin.as_ref().unwrap(), "left knee=0.3").unwrap();
+    let waiting = next()["waiting"].to_string();
+    assert!(waiting.contains("follows no command: its last cycle was"), "{waiting}");
+    signal("-CONT");
+    // Other reasons may follow until it runs.
+    while next()["waiting"] != "" {}
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

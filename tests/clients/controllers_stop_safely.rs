@@ -148,7 +148,7 @@ impl RobotCycles {
     }
 
     /// Calls `sees` with each cycle until it returns true.
-    fn watch(&mut self, what: &str, mut sees: impl FnMut(&RobotCycle) -> bool) {
+    fn watch(&mut self, robot: &Robot, what: &str, mut sees: impl FnMut(&RobotCycle) -> bool) {
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
             match self.ring.next() {
@@ -163,7 +163,7 @@ impl RobotCycles {
             }
         }
 
-        panic!("not seen within {PATIENCE:?}: {what}");
+        panic!("not seen within {PATIENCE:?}: {what}; the robot reported:\n{}", robot.errors());
     }
 }
 
@@ -212,7 +212,7 @@ fn stops_safely(controller: Controller) {
     let commanded = cycles.commanded;
     let (mut low, mut high) = (f64::MAX, f64::MIN);
     let mut first: Option<Vec<f64>> = None;
-    cycles.watch("a foot that tilts", |cycle| {
+    cycles.watch(&robot, "a foot that tilts", |cycle| {
         if cycle.phase != RUNNING {
             return false;
         }
@@ -231,7 +231,7 @@ fn stops_safely(controller: Controller) {
     running.0.kill().unwrap();
 
     let mut held = (f64::NAN, 0);
-    cycles.watch("a safe stop", |cycle| {
+    cycles.watch(&robot, "a safe stop", |cycle| {
         if cycle.rung == u64::from(onbeat_ethercat::step::RobotState::SAFE_STOP) {
             assert_eq!(cycle.stopped_by, BY_COMMANDER);
             let held_ns = cycle.at_ns - held.1;

@@ -200,7 +200,7 @@ pub(crate) fn commands() -> Result<Command, String> {
 pub(crate) struct Robot {
     pub(crate) child: Child,
     pub(crate) name: String,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Robot {
@@ -238,7 +238,7 @@ impl Robot {
             if ring.is_ok_and(|ring| ring.newest() > 0) {
                 return;
             }
-            assert!(began.elapsed() < Duration::from_secs(60), "the robot publishes its cycles");
+            assert!(began.elapsed() < Duration::from_secs(60), "no cycle: {}", self.errors());
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -255,8 +255,14 @@ impl Robot {
         }
         command.args(["--no-causes", "--json"]);
         command.arg("--out").arg(folder.path()).env("ONBEAT_STATE_DIR", folder.path());
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        Self { child, name, _folder: folder }
+        let errors = std::fs::File::create(folder.path().join("errors")).unwrap();
+        let child = command.stdout(Stdio::piped()).stderr(errors).spawn().unwrap();
+        Self { child, name, folder }
+    }
+
+    /// What it has reported so far.
+    pub(crate) fn errors(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("errors")).unwrap_or_default()
     }
 
     pub(crate) fn channel(&self) -> String {

@@ -171,9 +171,20 @@ impl Octave {
             self.classes.display(),
             functions.display()
         );
-        let mut octave = Command::new("octave");
-        octave.args(["--quiet", "--no-window-system", "--eval"]).arg(format!("{paths}\n{script}"));
-        let output = done(octave.env("JAVA_HOME", &self.java_home));
+        let mut octave = self.command();
+        let output = done(octave.arg("--eval").arg(format!("{paths}\n{script}")));
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Octave without paths; the name of a script follows, or an option.
+    pub(crate) fn command(&self) -> Command {
+        let mut octave = Command::new("octave");
+        octave.args(["--quiet", "--no-window-system"]).env("JAVA_HOME", &self.java_home);
+        octave
+    }
+
+    /// The folder of the compiled Java client.
+    pub(crate) fn classes(&self) -> &Path {
+        &self.classes
     }
 }

@@ -298,3 +298,17 @@ fn an_overloaded_drive_goes_down_and_the_humanoid_continues() {
         world.status().joints()[..3].iter().any(|joint| joint.reason == DownReason::NotEnabled)
     );
 }
+
+#[test]
+fn time_in_which_the_loop_stood_still_is_not_that_of_drives_being_enabled() {
+    let text = THREE.replace("[robot]\n", "[robot]\nenable_within_ms = 50\n");
+    let text = text.replace("warmup_cycles = 0", "warmup_cycles = 1000");
+    let mut world = World::new(&text, |_| Trajectory::hold());
+    world.until(RobotPhase::Enabling);
+    world.step();
+    // Without a controlword a drive stays where it is.
+    world.step_after(80);
+    world.until(RobotPhase::Running);
+    assert_eq!(states(&world), [JointState::OperationEnabled; 3]);
+    assert_eq!(world.status().counts.joints_down, 0);
+}

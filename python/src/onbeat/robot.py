@@ -15,6 +15,7 @@ import json
 import os
 import subprocess
 import time
+import warnings
 from collections.abc import Mapping
 from types import TracebackType
 
@@ -26,6 +27,12 @@ class CommandError(OnbeatError):
     """A command was refused, or the robot takes none. The text is the program's."""
 
     code = "onbeat:robot"
+
+
+class NotFollowedWarning(UserWarning):
+    """A robot follows no command for a second, or a commanded joint has no power. The text is the program's."""
+
+    code = "onbeat:robot:waiting"
 
 
 class Commander:
@@ -47,11 +54,14 @@ class Commander:
         self.lifetime: float = head["lifetime_ms"] / 1e3
         os.set_blocking(self._process.stdout.fileno(), False)
         self._said = b""
+        #: Why the robot does not follow; empty while it does.
+        self.waiting = ""
 
     def command(self, targets: Mapping[str, float]) -> None:
         """Sets target positions in rad. Joints that are not named keep their targets.
 
-        Raises `CommandError` when an earlier command was refused or the robot has stopped.
+        Raises `CommandError` when an earlier command was refused or the robot has stopped. Warns with `NotFollowedWarning`
+        when the robot runs and does not follow; `waiting` is that sentence.
         """
         self._check()
         line = ", ".join(f"{joint}={float(rad)!r}" for joint, rad in targets.items())
@@ -91,10 +101,14 @@ class Commander:
         if self._process.poll() is not None:
             raise CommandError(self._why())
         self._said += self._process.stdout.read() or b""
-        line, newline, rest = self._said.partition(b"\n")
-        if newline:
-            self._said = rest
-            raise CommandError(json.loads(line)["refused"])
+        while b"\n" in self._said:
+            line, _, self._said = self._said.partition(b"\n")
+            answer = json.loads(line)
+            if "refused" in answer:
+                raise CommandError(answer["refused"])
+            self.waiting = answer["waiting"]
+            if self.waiting:
+                warnings.warn(self.waiting, NotFollowedWarning, stacklevel=3)
 
     def _why(self) -> str:
         self._process.wait()

@@ -15,6 +15,7 @@ use onbeat_control::Commander;
 use serde_json::json;
 
 use super::bus_words::print_json;
+use super::command_watch::CommandWatch;
 use super::robot_goal::{CommandedRobot, parsed};
 use super::{ExitVerdict, Failure};
 use crate::cli_message::CommandOptions;
@@ -46,6 +47,8 @@ pub(super) fn command(options: &CommandOptions) -> Result<ExitVerdict, Failure> 
 
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let lines = lines()?;
+    let mut watch = CommandWatch::new(&commander);
+    let mut commanded = Vec::new();
     let mut valid_until = None;
     loop {
         if interruptions.stop.load(Ordering::Relaxed) {
@@ -53,7 +56,7 @@ pub(super) fn command(options: &CommandOptions) -> Result<ExitVerdict, Failure> 
         }
         match lines.recv_timeout(lifetime.every()) {
             Ok(line) if line.trim() == "leave" => return Ok(ExitVerdict::Holds),
-            Ok(line) => match set(&mut commander, &line) {
+            Ok(line) => match set(&mut commander, &line, &mut commanded) {
                 Ok(()) => valid_until = Some(Instant::now() + lifetime.repeated),
                 Err(why) => print_json(&json!({ "refused": why.to_string() }))?,
             },
@@ -64,8 +67,13 @@ pub(super) fn command(options: &CommandOptions) -> Result<ExitVerdict, Failure> 
         }
 
         robot.check()?;
-        if valid_until.is_some_and(|until| Instant::now() < until) {
-            commander.give()?;
+        if valid_until.is_none_or(|until| Instant::now() >= until) {
+            watch.pause();
+            continue;
+        }
+        commander.give()?;
+        if let Some(why) = watch.look(&commander, &mut robot.client, &commanded) {
+            print_json(&json!({ "waiting": why }))?;
         }
     }
 }
@@ -79,11 +87,14 @@ fn abandon(commander: Commander, why: &str) -> ExitVerdict {
 }
 
 /// Sets the targets of a line: `JOINT=RAD, JOINT=RAD`. The targets of a refused line count up to
-/// the wrong one.
-fn set(commander: &mut Commander, line: &str) -> Result<(), Failure> {
+/// the wrong one. Joints that were not yet `commanded` are added.
+fn set(commander: &mut Commander, line: &str, commanded: &mut Vec<String>) -> Result<(), Failure> {
     for part in line.split(',').filter(|part| !part.trim().is_empty()) {
         let (joint, rad) = parsed(part)?;
         commander.set(&joint, rad)?;
+        if !commanded.contains(&joint) {
+            commanded.push(joint);
+        }
     }
     Ok(())
 }

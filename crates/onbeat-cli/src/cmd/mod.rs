@@ -9,6 +9,7 @@ mod bus_values;
 mod bus_words;
 mod carrier;
 pub(crate) mod cell;
+mod command_watch;
 pub(crate) mod compare;
 pub(crate) mod export;
 mod export_formats;

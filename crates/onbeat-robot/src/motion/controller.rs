@@ -226,6 +226,8 @@ impl MotionController {
             let joint = &mut self.joints[number];
             let status = &mut self.status.all[number];
             joint.leave(status.state, now.is_fresh, self.now_ns);
+            // In skipped cycles no drive received a controlword.
+            joint.extend_enabling(now.passed_ns.saturating_sub(self.settings.period_ns));
             if !now.is_fresh {
                 continue;
             }

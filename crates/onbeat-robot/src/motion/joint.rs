@@ -100,6 +100,13 @@ impl JointDrive {
         self.stage = JointStage::Enabling { until_ns };
     }
 
+    /// Extends the time in which its drive must be enabled by one in which no frame reached it, in ns.
+    pub(crate) fn extend_enabling(&mut self, by_ns: u64) {
+        if let JointStage::Enabling { until_ns } = &mut self.stage {
+            *until_ns = until_ns.saturating_add(by_ns);
+        }
+    }
+
     /// Returns why the joint must go down, if new inputs show a reason.
     pub(crate) fn look(
         &mut self,

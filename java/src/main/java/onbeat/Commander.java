@@ -23,6 +23,7 @@ public final class Commander implements Closeable {
     private final InputStream answers;
     private final BufferedReader errors;
     private final String head;
+    private String waiting = "";
 
     private Commander(Process process) throws IOException {
         this.process = process;
@@ -72,13 +73,23 @@ public final class Commander implements Closeable {
             line.append(i > 0 ? ", " : "").append(joints[i]).append('=').append(rad[i]);
         }
         try {
-            if (answers.available() > 0) {
-                throw new OnbeatException(OnbeatException.ROBOT, refused(line()));
+            while (answers.available() > 0) {
+                String answer = line();
+                if (answer.startsWith("{\"refused\"")) throw new OnbeatException(OnbeatException.ROBOT, sentence(answer));
+                waiting = sentence(answer);
             }
             write(line.append('\n').toString());
         } catch (IOException ended) {
             throw new OnbeatException(OnbeatException.ROBOT, why());
         }
+    }
+
+    /**
+     * Returns why the robot has followed no command for a second, or which commanded joints have no power, as of the last
+     * command; empty while it follows.
+     */
+    public String waiting() {
+        return waiting;
     }
 
     /** Ends in order: the robot keeps its last targets until another process commands it. */
@@ -113,8 +124,8 @@ public final class Commander implements Closeable {
         return new String(line.toString().getBytes(StandardCharsets.ISO_8859_1), StandardCharsets.UTF_8);
     }
 
-    /** The sentence in {@code {"refused":"..."}}; its quotation marks are escaped. */
-    private static String refused(String answer) {
+    /** The sentence in {@code {"refused":"..."}} or {@code {"waiting":"..."}}; its quotation marks are escaped. */
+    private static String sentence(String answer) {
         int begin = answer.indexOf(':') + 2;
         int end = answer.lastIndexOf('"');
         return begin > 1 && end > begin ? answer.substring(begin, end).replace("\\\"", "\"") : answer;

@@ -18,6 +18,11 @@ public final class OnbeatException extends RuntimeException {
     /** A command was refused, or the robot takes none. */
     public static final String ROBOT = "onbeat:robot";
 
+    /** A network cannot be joined, or its address is not valid. */
+    public static final String NETWORK = "onbeat:zmq";
+    /** The jar of jeromq, by which this library speaks ZeroMQ, is not in the class path. */
+    public static final String NO_JEROMQ = "onbeat:zmq:no_jeromq";
+
     private final String identifier;
 
     OnbeatException(String identifier, String sentence) {

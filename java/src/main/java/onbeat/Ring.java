@@ -165,33 +165,16 @@ public final class Ring implements Closeable {
     public Table drain(String[] fields, int ms) {
         long lostBefore = lost;
         int room = await(ms) ? (int) Math.min(pending(), slots) : 0;
-        double[] at = new double[room];
-        long[] numbers = new long[room];
-        double[] rows = null;
-        Layout.Part[] parts = null;
-        int columns = 0;
-        int count = 0;
-        while (count < room && take()) {
-            if (parts == null) {
-                parts = layout().parts(fields);
-                for (Layout.Part part : parts) columns += part.count;
-                rows = new double[room * columns];
-            } else if (!layout.fits(slotBuffer, slotLength)) {
+        TableBuilder table = new TableBuilder(fields, room);
+        while (table.hasRoom() && take()) {
+            if (!table.isEmpty() && !layout.fits(slotBuffer, slotLength)) {
                 next--;
                 received--;
                 break;
             }
-            at[count] = slotAtNs / 1e9;
-            numbers[count] = slotNumber;
-            int column = 0;
-            for (Layout.Part part : parts) {
-                for (int i = 0; i < part.count; i++) rows[column++ * room + count] = part.number(slotBuffer, i);
-            }
-            count++;
+            table.add(table.isEmpty() ? layout() : layout, slotBuffer, slotNumber, slotAtNs);
         }
-
-        double[] values = packed(rows, columns, room, count);
-        return new Table(count, columns, values, Arrays.copyOf(at, count), Arrays.copyOf(numbers, count), lost - lostBefore);
+        return table.build(lost - lostBefore);
     }
 
     /** Chooses fields for reading record by record. */
@@ -207,16 +190,6 @@ public final class Ring implements Closeable {
 
     private int slotLength;
     private long slotAtNs;
-
-    /** Columns of {@code room} rows, of which {@code count} are used, without the rest. */
-    private static double[] packed(double[] rows, int columns, int room, int count) {
-        if (rows == null || room == count) return rows == null ? new double[0] : rows;
-        double[] values = new double[count * columns];
-        for (int column = 0; column < columns; column++) {
-            System.arraycopy(rows, column * room, values, column * count, count);
-        }
-        return values;
-    }
 
     private Message message() {
         return new Message(slotNumber, slotAtNs, Arrays.copyOf(slot, slotLength), layout());

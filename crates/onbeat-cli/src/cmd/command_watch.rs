@@ -1,0 +1,170 @@
+//! Why a robot does not follow the commands that it is given.
+
+use std::time::{Duration, Instant};
+
+use onbeat_control::{BusState, Client, Commander, GoalAnswer, Outage};
+use onbeat_ethercat::event_words::PHASES;
+
+/// Time without a followed goal after which the reason is reported.
+const SILENT: Duration = Duration::from_secs(1);
+/// Phase of a robot that follows goals.
+const RUNNING: u8 = 2;
+/// Statusword of a drive that moves its joint: the bits of CiA 402's states, and their value in "operation enabled".
+const STATE_BITS: u64 = 0x6f;
+const OPERATION_ENABLED: u64 = 0x27;
+
+/// Watches whether a robot follows what its commander gives, while a command is valid.
+#[derive(Debug)]
+pub(super) struct CommandWatch {
+    /// Number of the goal that was followed last, or of that of an earlier commander.
+    followed: Option<u64>,
+    silent_since: Option<Instant>,
+    /// The reason that was reported last; empty while the robot follows.
+    reported: String,
+}
+
+impl CommandWatch {
+    pub(super) fn new(commander: &Commander) -> Self {
+        let followed = commander.answer().map(|(number, _)| number);
+        Self { followed, silent_since: None, reported: String::new() }
+    }
+
+    /// Forgets the time in which nothing was commanded.
+    pub(super) fn pause(&mut self) {
+        self.silent_since = None;
+    }
+
+    /// Looks after a goal was given for these joints; returns a reason that is new, or an empty text once the robot follows.
+    pub(super) fn look(
+        &mut self,
+        commander: &Commander,
+        client: &mut Client,
+        commanded: &[String],
+    ) -> Option<String> {
+        let followed = match commander.answer() {
+            Some((number, GoalAnswer::Taken)) => Some(number),
+            _ => self.followed,
+        };
+        let is_silent = followed == self.followed;
+        self.followed = followed;
+        if !is_silent {
+            self.silent_since = None;
+        }
+        let since = *self.silent_since.get_or_insert_with(Instant::now);
+        if is_silent && since.elapsed() < SILENT {
+            return None;
+        }
+
+        let why = match is_silent {
+            true => standstill(&client.state(), commander.answer()),
+            false => without_power(client, commanded),
+        };
+        (why != self.reported).then(|| {
+            self.reported.clone_from(&why);
+            why
+        })
+    }
+}
+
+/// Returns why a robot follows nothing.
+fn standstill(state: &BusState, answer: Option<(u64, GoalAnswer)>) -> String {
+    let BusState { name, in_op, devices, .. } = state;
+    let (number, misses) = state.robot.map_or((0, 0), |robot| (robot.phase, robot.misses));
+    let phase = PHASES.get(usize::from(number)).copied().unwrap_or("in an unknown phase");
+
+    let why = match (state.cycle, state.outage) {
+        (None, _) => "it has had no cycle yet: its devices are being configured".to_owned(),
+        (_, Outage::NoCycle(ns)) => format!("its last cycle was {} ms ago", ns / 1_000_000),
+        (_, Outage::NoAnswer(ns)) => {
+            format!("no frame was answered for {} ms", ns / 1_000_000)
+        }
+        _ if number != RUNNING => format!("it is {phase}, {in_op} of {devices} devices in OP"),
+        _ if matches!(answer, Some((_, GoalAnswer::TooOld))) => {
+            "commands are too old when they reach it; this process or the robot's loop has too little CPU time".to_owned()
+        }
+        _ => format!(
+            "its loop misses cycles ({misses} counted), which keep the last targets; it needs a priority, or CPU time"
+        ),
+    };
+    format!("{name} follows no command: {why}")
+}
+
+/// Returns which commanded joints have a drive that does not move them; empty if there is none.
+fn without_power(client: &mut Client, commanded: &[String]) -> String {
+    let mut seen = client.snapshot();
+    if client.read(&mut seen).is_err() {
+        return String::new();
+    }
+    let statusword = |joint: &String| {
+        let place = client.find(joint, "6041").ok()?;
+        let word = place.unsigned(if place.is_output { &seen.outputs } else { &seen.inputs });
+        (word & STATE_BITS != OPERATION_ENABLED)
+            .then(|| format!("{joint} (statusword 0x{word:04x})"))
+    };
+    let down: Vec<String> = commanded.iter().filter_map(statusword).collect();
+    match down.as_slice() {
+        [] => String::new(),
+        _ => format!(
+            "{} follows, but the drives of these joints are not enabled: {}; `onbeat bus events` says why",
+            client.state().name,
+            down.join(", ")
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onbeat_control::{AlStates, CableLink, Sharing};
+    use onbeat_ethercat::step::{BusCycle, RobotState};
+
+    use super::*;
+
+    fn state(phase: u8, outage: Outage, cycle: Option<BusCycle>) -> BusState {
+        BusState {
+            name: "walker".to_owned(),
+            segment: String::new(),
+            pid: 1,
+            sharing: Sharing::default(),
+            generation: 1,
+            layout_hash: 0,
+            cycle,
+            robot: Some(RobotState { phase, rung: 1, stopped_by: 0, device: 0, misses: 7 }),
+            devices: 48,
+            in_op: 31,
+            outage,
+            link: CableLink::Unknown,
+            answering: 0,
+            al_states: AlStates::default(),
+            owner: None,
+            commander: None,
+            events: 0,
+        }
+    }
+
+    #[test]
+    fn each_reason_of_a_robot_that_stands_is_named() {
+        let cycle = Some(BusCycle::default());
+        for (state, answer, why) in [
+            (state(0, Outage::None, None), None, "no cycle yet"),
+            (state(2, Outage::NoCycle(700_000_000), cycle), None, "last cycle was 700 ms ago"),
+            (
+                state(2, Outage::NoAnswer(80_000_000), cycle),
+                None,
+                "no frame was answered for 80 ms",
+            ),
+            (state(1, Outage::None, cycle), None, "enabling drives, 31 of 48 devices in OP"),
+            (state(2, Outage::None, cycle), Some((1, GoalAnswer::TooOld)), "too old"),
+            (
+                state(2, Outage::None, cycle),
+                Some((1, GoalAnswer::Taken)),
+                "misses cycles (7 counted)",
+            ),
+        ] {
+            let said = standstill(&state, answer);
+            assert!(
+                said.starts_with("walker follows no command: ") && said.contains(why),
+                "{said}"
+            );
+        }
+    }
+}

@@ -1,0 +1,116 @@
+package onbeat;
+
+import java.io.Closeable;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+
+/**
+ * A socket of jeromq, ZeroMQ in Java, by reflection: the jar of onbeat neither contains jeromq nor needs it for anything else.
+ *
+ * <p>{@code mvn package dependency:copy-dependencies} in {@code java/} puts jeromq beside the jar of onbeat. One thread at a time.
+ */
+final class JeroMq implements Closeable {
+    private static final String ABSENT = "jeromq, by which onbeat speaks ZeroMQ, is not in the class path; "
+            + "call javaaddpath('java/target/dependency/jeromq-0.6.0.jar') before the first use of onbeat";
+    private static final int DO_NOT_WAIT = 1;
+    private static final int MORE_FOLLOW = 2;
+    /** Messages that may wait in a socket; a publisher drops those beyond. */
+    private static final int MOST_WAITING = 1 << 16;
+
+    private final Object context;
+    private final Object socket;
+    private final Method receive;
+    private final Method hasMore;
+    private final Method send;
+    private int timeout = Integer.MIN_VALUE;
+
+    /** Opens a socket of the type {@code SUB} or {@code PUB}. */
+    JeroMq(String type) {
+        try {
+            ClassLoader loader = JeroMq.class.getClassLoader();
+            Class<?> ofContext = Class.forName("org.zeromq.ZContext", true, loader);
+            Class<?> ofType = Class.forName("org.zeromq.SocketType", true, loader);
+            Class<?> ofSocket = Class.forName("org.zeromq.ZMQ$Socket", true, loader);
+            context = ofContext.getConstructor().newInstance();
+            Object typed = ofType.getMethod("valueOf", String.class).invoke(null, type);
+            socket = ofContext.getMethod("createSocket", ofType).invoke(context, typed);
+            receive = ofSocket.getMethod("recv", int.class);
+            hasMore = ofSocket.getMethod("hasReceiveMore");
+            send = ofSocket.getMethod("send", byte[].class, int.class);
+        } catch (ClassNotFoundException | NoClassDefFoundError absent) {
+            throw new OnbeatException(OnbeatException.NO_JEROMQ, ABSENT);
+        } catch (ReflectiveOperationException other) {
+            throw new OnbeatException(OnbeatException.NO_JEROMQ, "this jeromq is not 0.6.0 or alike: " + other);
+        }
+        call("setHWM", int.class, MOST_WAITING);
+        call("setLinger", int.class, 1000);
+    }
+
+    /** Connects to a publisher, now and whenever it is back, for messages that begin with this name. */
+    void subscribe(String address, String name) {
+        call("connect", String.class, checked(address));
+        call("subscribe", String.class, name);
+    }
+
+    /** Listens on an address. */
+    void listen(String address) {
+        call("bind", String.class, checked(address));
+    }
+
+    /** Returns the first frame of the next message, or null after {@code ms} milliseconds; 0 never waits. */
+    byte[] receive(int ms) {
+        if (ms > 0 && ms != timeout) {
+            call("setReceiveTimeOut", int.class, ms);
+            timeout = ms;
+        }
+        return (byte[]) called(receive, ms > 0 ? 0 : DO_NOT_WAIT);
+    }
+
+    /** Returns the next frame of the same message, or null after its last one. */
+    byte[] more() {
+        return (Boolean) called(hasMore) ? (byte[]) called(receive, 0) : null;
+    }
+
+    /** Sends a message. */
+    void send(byte[]... frames) {
+        for (int i = 0; i < frames.length; i++) {
+            called(send, frames[i], i + 1 < frames.length ? MORE_FOLLOW : 0);
+        }
+    }
+
+    @Override
+    public void close() {
+        try {
+            called(context.getClass().getMethod("close"), context, new Object[0]);
+        } catch (NoSuchMethodException other) {
+            throw new AssertionError(other);
+        }
+    }
+
+    private static String checked(String address) {
+        if (address.matches("tcp://.+:\\d+")) return address;
+        throw new OnbeatException(OnbeatException.NETWORK, address + " is not an address of ZeroMQ; write tcp://ADDRESS:PORT");
+    }
+
+    private void call(String method, Class<?> type, Object value) {
+        try {
+            called(socket.getClass().getMethod(method, type), value);
+        } catch (NoSuchMethodException other) {
+            throw new OnbeatException(OnbeatException.NO_JEROMQ, "this jeromq is not 0.6.0 or alike: it has no " + method);
+        }
+    }
+
+    private Object called(Method method, Object... values) {
+        return called(method, socket, values);
+    }
+
+    private static Object called(Method method, Object of, Object[] values) {
+        try {
+            return method.invoke(of, values);
+        } catch (InvocationTargetException why) {
+            throw new OnbeatException(OnbeatException.NETWORK, "ZeroMQ refuses to " + method.getName() + ": " + why.getCause());
+        } catch (IllegalAccessException other) {
+            throw new AssertionError(other);
+        }
+    }
+}
