@@ -12,6 +12,9 @@ const RUNNING: u8 = 2;
 /// Statusword of a drive that moves its joint: the bits of CiA 402's states, and their value in "operation enabled".
 const STATE_BITS: u64 = 0x6f;
 const OPERATION_ENABLED: u64 = 0x27;
+/// The same of a drive in "fault", whatever the bit of its quick stop.
+const FAULT_BITS: u64 = 0x4f;
+const FAULT: u64 = 0x08;
 
 /// Watches whether a robot follows what its commander gives, while a command is valid.
 #[derive(Debug)]
@@ -98,17 +101,20 @@ fn without_power(client: &mut Client, commanded: &[String]) -> String {
     let statusword = |joint: &String| {
         let place = client.find(joint, "6041").ok()?;
         let word = place.unsigned(if place.is_output { &seen.outputs } else { &seen.inputs });
+        let state = if word & FAULT_BITS == FAULT { "fault" } else { "not enabled" };
         (word & STATE_BITS != OPERATION_ENABLED)
-            .then(|| format!("{joint} (statusword 0x{word:04x})"))
+            .then(|| format!("{joint}: {state}, statusword 0x{word:04x}"))
     };
     let down: Vec<String> = commanded.iter().filter_map(statusword).collect();
     match down.as_slice() {
         [] => String::new(),
-        _ => format!(
-            "{} follows, but the drives of these joints are not enabled: {}; `onbeat bus events` says why",
-            client.state().name,
-            down.join(", ")
-        ),
+        _ => {
+            let BusState { name, .. } = client.state();
+            let joints = down.join("; ");
+            format!(
+                "{name} follows, but drives do not move ({joints}); `onbeat bus events --name {name}` says why"
+            )
+        }
     }
 }
 
