@@ -1,9 +1,8 @@
 #!/bin/sh
-# Builds the Debian package libonbeat-dev in target/dist: the C library for the GNU libc, its headers and its pkg-config file.
-# usage: dist-library.sh VERSION; dist.sh starts it
+# Packs the Debian package libonbeat-dev in target/dist: the C library for the GNU libc, its headers and its pkg-config file.
+# usage: dist-library.sh VERSION; dist.sh starts it after it has built the library
 set -eu
 
-cargo=${CARGO:-cargo}
 version=$1
 target=$(uname -m)-unknown-linux-gnu
 built=target/$target/dist
@@ -14,13 +13,13 @@ for tool in dpkg-deb dpkg objdump strip; do
 done
 
 # musl makes no shared library, so this one is of the system's libc: at least the version whose symbols it needs.
-"$cargo" build --profile dist --locked --target "$target" -p onbeat-c
 libc=$(objdump -T "$built/libonbeat_c.so" | sed -n 's/.*GLIBC_\([0-9.]*\).*/\1/p' | sort -V | tail -n 1)
 
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
 BUILT="$built" PREFIX=/usr DESTDIR="$root" sh scripts/install.sh library >/dev/null
+strip --strip-debug "$root/usr/lib/libonbeat.a"
 docs=$root/usr/share/doc/libonbeat-dev
 mkdir -p "$root/DEBIAN" "$docs/examples"
 cp LICENSE-MIT "$docs/copyright"

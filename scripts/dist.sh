@@ -24,15 +24,21 @@ if [ "$("$tools/bin/cargo-deb" --version 2>/dev/null)" != "$cargo_deb" ]; then
 fi
 
 "$cargo" build --profile dist --locked --target "$target" -p onbeat-cli -p onbeat-gateway
+# Another architecture's library would need its libc and compiler here.
+library=no
+if [ "$machine" = "${target%%-*}" ]; then
+    library=yes
+    "$cargo" build --profile dist --locked --target "$machine-unknown-linux-gnu" -p onbeat-c
+fi
 built=target/$target/dist
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 
+# Cargo keeps the build scripts of this profile in the same folder, so that nothing is built behind this line.
 rm -rf "$dist"
 mkdir -p "$dist"
 "$tools/bin/cargo-deb" -p onbeat-cli --no-build --locked --profile dist --target "$target" --output "$dist/"
 
-# Another architecture's library would need its libc and compiler here.
-[ "$machine" != "${target%%-*}" ] || CARGO="$cargo" sh scripts/dist-library.sh "$version"
+[ "$library" = no ] || sh scripts/dist-library.sh "$version"
 
 name=onbeat-$version-${target%%-*}-linux
 mkdir -p "$dist/$name"
