@@ -17,27 +17,41 @@ unshare --mount --pid --fork true 2>/dev/null || skip "namespaces are not permit
 [ -n "$(find "$dist" -name '*.deb' 2>/dev/null)" ] || { echo "$dist holds no package; run make dist" >&2; exit 2; }
 
 here=$(cd "$(dirname "$0")" && pwd)
-for release in "$@"; do
+
+# Makes a bare root with further packages; false, with the reason, where that is not possible.
+make_root() { # RELEASE PACKAGES
     root=$(mktemp -d)
     # shellcheck disable=SC2064 # the root of now
     trap "rm -rf '$root'" EXIT
     # `apt` is the smallest root in which `apt-get install ./onbeat.deb` works.
-    if ! mmdebstrap --quiet --variant=apt --include=libc-bin "$release" "$root" >"$root.log" 2>&1; then
-        echo "skipped: no root of Debian $release can be made: $(tail -n 1 "$root.log")"
+    if ! mmdebstrap --quiet --variant=apt --include="$2" "$1" "$root" >"$root.log" 2>&1; then
+        echo "skipped: no root of Debian $1 with $2 can be made: $(tail -n 1 "$root.log")"
         rm -rf "$root" "$root.log"
-        continue
+        return 1
     fi
     rm -f "$root.log"
+}
 
+# Runs a script of this folder in the root, and removes the root.
+run_in_root() { # SCRIPT
     mkdir -p "$root/try"
-    cp "$dist"/*.deb "$dist"/*.tar.gz "$here/try-package.sh" "$root/try/"
+    cp "$dist"/*.deb "$dist"/*.tar.gz "$here/$1" "$root/try/"
     # A mount and process namespace of its own: what is mounted and started for the try ends with it.
     unshare --mount --pid --fork --kill-child sh -eu -c '
         mount --rbind /dev "$1/dev"
         mount -t proc proc "$1/proc"
         mount --rbind /sys "$1/sys"
-        chroot "$1" /bin/sh -eu /try/try-package.sh' sh "$root"
-    echo "Debian $release: the package installs, measures, and leaves nothing"
+        chroot "$1" /bin/sh -eu "/try/$2"' sh "$root" "$1"
     rm -rf "$root"
     trap - EXIT
+}
+
+for release in "$@"; do
+    if make_root "$release" libc-bin; then
+        run_in_root try-package.sh
+        echo "Debian $release: the package installs, measures, and leaves nothing"
+    fi
+    if [ -n "$(find "$dist" -name 'libonbeat-dev_*.deb')" ] && make_root "$release" gcc,libc6-dev,pkg-config; then
+        run_in_root try-library.sh
+    fi
 done

@@ -59,34 +59,3 @@ fi
 apt-get purge -y -qq libonbeat-dev >/try/apt 2>&1 || { cat /try/apt; fail "libonbeat-dev does not uninstall"; }
 files >/try/after
 diff /try/before /try/after || fail "libonbeat-dev left these files behind"
-
-# The rest as somebody who writes a controller does it; the root is thrown away behind it.
-apt-get install -y -qq --no-install-recommends "$library" ./onbeat_*.deb gcc libc6-dev pkg-config >/try/apt 2>&1 ||
-    { cat /try/apt; fail "a C compiler and the packages do not install together"; }
-mkdir /try/example
-cd /try/example
-cp /usr/share/doc/libonbeat-dev/examples/level_foot.c .
-onbeat message generate c onbeat_msgs/msg/Cycle >cycle.h
-compile="cc -std=c11 -O2 -Wall -Wextra -Werror -I. level_foot.c"
-# shellcheck disable=SC2046,SC2086 # several words
-$compile $(pkg-config --cflags --libs onbeat) -lm -o shared || fail "the C example does not build with libonbeat.so"
-# shellcheck disable=SC2046,SC2086
-$compile $(pkg-config --cflags onbeat) -l:libonbeat.a $(pkg-config --static --libs onbeat | sed 's/-lonbeat//') -lm -o static ||
-    fail "the C example does not build with libonbeat.a"
-ldd shared | grep -q libonbeat.so.0 || fail "the C example does not use libonbeat.so.0"
-if ldd static | grep -q libonbeat; then fail "libonbeat.a was not used"; fi
-
-# /dev is that of the host, and with it the names of robots.
-robot=try-package-$$
-onbeat robot run humanoid --trajectory commander --period 5ms --name "$robot" --for 60s --no-causes --out /try/robot >/try/out 2>&1 &
-for wait in $(seq 300); do
-    [ -e "/dev/shm/onbeat:$robot:cycle" ] && break
-    kill -0 $! 2>/dev/null && [ "$wait" -lt 300 ] || { cat /try/out; fail "the robot does not publish its cycles"; }
-    sleep 0.1
-done
-for program in shared static; do
-    "./$program" "$robot" 2 >/try/said 2>&1 || { cat /try/said; fail "the C example with the $program library does not run"; }
-    echo "C example, $program library: $(tail -n 1 /try/said)"
-done
-kill -INT $!
-wait $! || true
