@@ -9,6 +9,10 @@ function s = to_struct (message)
   for i = 1:numel (names)
     name = strrep (names{i}, '.', '_');
     name = regexprep (name, '[^a-zA-Z0-9_]', '_');
-    s.(name) = message.get (names{i});
+    if message.isText (names{i})
+      s.(name) = char (message.getText (names{i}));
+    else
+      s.(name) = message.get (names{i});
+    end
   end
 end

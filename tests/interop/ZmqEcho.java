@@ -16,8 +16,11 @@ public final class ZmqEcho {
             while (System.in.available() == 0) {
                 Message message = there.next(20);
                 if (message == null) continue;
-                // Every number is decoded too.
-                for (String field : message.fields()) message.get(field);
+                // Every field is decoded too.
+                for (String field : message.fields()) {
+                    if (message.isText(field)) message.getText(field);
+                    else message.get(field);
+                }
                 back.publish(words[2] + "/back", message.bytes());
             }
             System.out.printf("[%d, %d, %d]%n", there.received(), there.lost(), there.invalid());

@@ -28,8 +28,8 @@ while isempty (message)
   message = messages.next (int32 (250));
 end
 fields = onbeat.to_struct (message);
-printf ('{"sum": %d, "columns": %d, "received": %d, "lost": %d, "joints": %d}\n', sum_of_numbers, columns, s.received, s.lost, ...
-        sum (fields.joints));
+printf ('{"sum": %d, "columns": %d, "received": %d, "lost": %d, "joints": %d, "leg": "%s"}\n', sum_of_numbers, columns, s.received, s.lost, ...
+        sum (fields.joints), fields.leg);
 fflush (stdout);
 while true
   own.publish ([name '/back'], message.bytes ());

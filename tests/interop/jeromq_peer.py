@@ -79,7 +79,7 @@ def echo(messages):
 
 
 def state(number, joints):
-    return b"\0\1\0\0" + struct.pack("<Q14dI", number, *joints, 0)
+    return b"\0\1\0\0" + struct.pack("<Q14dII", number, *joints, 0, 5) + b"left\0"
 
 
 def count(number):

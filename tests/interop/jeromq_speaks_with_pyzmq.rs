@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 const PEER: [&str; 3] = ["tcp://127.0.0.1:5561", "tcp://127.0.0.1:5562", "jeromq"];
 /// Messages for Octave.
 const NUMBERED: u64 = 20_000;
-const STATE: &str = "uint64 n\nfloat64[14] joints\nuint32 last\n";
+const STATE: &str = "uint64 n\nfloat64[14] joints\nuint32 last\nstring leg\n";
 
 fn main() -> ExitCode {
     let tests = [
@@ -103,7 +103,7 @@ fn octave_reads(equipped: &(Python, Octave, Vec<PathBuf>)) {
     assert_eq!(received, said["missing"].as_u64().map(|missing| NUMBERED - missing), "{said}");
     assert_eq!((&said["lost"], &said["columns"]), (&said["missing"], &json!(15)), "{said}");
     // 0 + 1 + ... + 13: the last message, as a struct.
-    assert_eq!(said["joints"], 91, "{said}");
+    assert_eq!((&said["joints"], &said["leg"]), (&json!(91), &json!("left")), "{said}");
 }
 
 fn says_what_is_missing(octave: &Octave) {

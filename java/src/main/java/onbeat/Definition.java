@@ -74,6 +74,15 @@ final class Definition {
         return fields;
     }
 
+    /** Throws for a type that is used and not defined. */
+    void check() {
+        for (List<Field> fields : types.values()) {
+            for (Field field : fields) {
+                if (!field.isNumber() && !field.kind.equals("string")) fields(field.kind);
+            }
+        }
+    }
+
     private static List<Field> fields(String of, String text) {
         List<Field> fields = new ArrayList<>();
         for (String line : text.split("\n")) {

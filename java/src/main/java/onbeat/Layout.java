@@ -27,6 +27,10 @@ final class Layout {
             this.count = count;
         }
 
+        boolean isText() {
+            return kind.equals("string");
+        }
+
         /** Returns number {@code i} of the field. 64-bit integers beyond 2^53 are rounded. */
         double number(ByteBuffer message, int i) {
             return number(message, 0, i);
@@ -111,10 +115,20 @@ final class Layout {
         return part;
     }
 
+    /** Returns fields of numbers. */
     Part[] parts(String[] names) {
         Part[] all = new Part[names.length];
-        for (int i = 0; i < all.length; i++) all[i] = part(names[i]);
+        for (int i = 0; i < all.length; i++) all[i] = numbers(names[i]);
         return all;
+    }
+
+    /** Returns a field of numbers, as {@link #part}; a text has none. */
+    Part numbers(String name) {
+        Part part = part(name);
+        if (part.isText()) {
+            throw new OnbeatException(OnbeatException.TYPE, name + " of " + definition.name + " is a text, and has no numbers");
+        }
+        return part;
     }
 
     String[] names() {

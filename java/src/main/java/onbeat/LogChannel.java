@@ -104,7 +104,7 @@ public final class LogChannel {
     /** Returns the number of numbers of a field; 0 for a text. */
     public int columns(String field) {
         Layout.Part part = layout.part(field);
-        return part.kind.equals("string") ? 0 : part.count;
+        return part.isText() ? 0 : part.count;
     }
 
     /** Returns a field of all records, column by column: {@code reshape(values, rows, columns)}. */

@@ -44,9 +44,14 @@ public final class Message {
         return String.join(" ", layout.names());
     }
 
-    /** Returns the numbers of a field; one for a field that is not an array. */
+    /** Returns whether a field is a text. */
+    public boolean isText(String field) {
+        return layout.part(field).isText();
+    }
+
+    /** Returns the numbers of a field that is not a text; one for a field that is not an array. */
     public double[] get(String field) {
-        Layout.Part part = layout.part(field);
+        Layout.Part part = layout.numbers(field);
         double[] values = new double[part.count];
         for (int i = 0; i < values.length; i++) values[i] = part.number(buffer, i);
         return values;

@@ -58,9 +58,7 @@ public final class ZmqSubscription implements Closeable {
      */
     public static ZmqSubscription open(String address, String name, String type, String definition) {
         Definition parsed = new Definition(type, definition);
-        if (parsed.fields(type).isEmpty() && !definition.trim().isEmpty()) {
-            throw new OnbeatException(OnbeatException.TYPE, "the definition of " + type + " has no field");
-        }
+        parsed.check();
         return new ZmqSubscription(address, name, parsed);
     }
 
