@@ -23,7 +23,7 @@ WITHIN = 60
 MISSING = (500, 501, 900)
 
 how, what, *command = sys.argv[1:]
-# A publisher of this type is told of its subscriptions.
+# A publisher of this type receives the subscriptions.
 publisher = zmq.Context.instance().socket(zmq.XPUB)
 publisher.set_hwm(0)
 publisher.bind(FROM)
