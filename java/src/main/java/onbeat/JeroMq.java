@@ -3,6 +3,7 @@ package onbeat;
 import java.io.Closeable;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
+import java.util.Arrays;
 
 /**
  * A socket of jeromq, ZeroMQ in Java, by reflection: the jar of onbeat neither contains jeromq nor needs it for anything else.
@@ -48,13 +49,13 @@ final class JeroMq implements Closeable {
 
     /** Connects to a publisher, now and whenever it is back, for messages that begin with this name. */
     void subscribe(String address, String name) {
-        call("connect", String.class, checked(address));
+        join("connect", address);
         call("subscribe", String.class, name);
     }
 
     /** Listens on an address. */
     void listen(String address) {
-        call("bind", String.class, checked(address));
+        join("bind", address);
     }
 
     /** Returns the first frame of the next message, or null after {@code ms} milliseconds; 0 never waits. */
@@ -87,9 +88,18 @@ final class JeroMq implements Closeable {
         }
     }
 
-    private static String checked(String address) {
-        if (address.matches("tcp://.+:\\d+")) return address;
-        throw new OnbeatException(OnbeatException.NETWORK, address + " is not an address of ZeroMQ; write tcp://ADDRESS:PORT");
+    /** Connects or binds; a socket that cannot is closed. */
+    private void join(String how, String address) {
+        try {
+            if (!address.matches("tcp://.+:\\d+")) {
+                String sentence = address + " is not an address of ZeroMQ; write tcp://ADDRESS:PORT";
+                throw new OnbeatException(OnbeatException.NETWORK, sentence);
+            }
+            call(how, String.class, address);
+        } catch (OnbeatException why) {
+            close();
+            throw why;
+        }
     }
 
     private void call(String method, Class<?> type, Object value) {
@@ -108,7 +118,7 @@ final class JeroMq implements Closeable {
         try {
             return method.invoke(of, values);
         } catch (InvocationTargetException why) {
-            throw new OnbeatException(OnbeatException.NETWORK, "ZeroMQ refuses to " + method.getName() + ": " + why.getCause());
+            throw new OnbeatException(OnbeatException.NETWORK, "ZeroMQ cannot " + method.getName() + " " + Arrays.toString(values) + ": " + why.getCause());
         } catch (IllegalAccessException other) {
             throw new AssertionError(other);
         }
