@@ -78,7 +78,7 @@ pub use past::{DroppedBlock, Past};
 pub use recorder::Recorder;
 pub use recording::{Progress, Recording, SpikeLimit, interval_ns_for};
 pub use resolution::{Beyond, Resolution};
-pub use robot::{DeviceNote, DevicesNote, RobotDevice, RobotJoint, RobotNote};
+pub use robot::{CountedErrors, DeviceNote, DevicesNote, RobotDevice, RobotJoint, RobotNote};
 pub use run_file::{Entry, RunFile, RunFileError};
 pub use run_writer::{RunWriter, WriteError};
 pub use seconds::{Second, Seconds};
