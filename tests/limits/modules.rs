@@ -38,7 +38,7 @@ const ORDER: [(&str, &str); 23] = [
     ),
     (
         "crates/onbeat/src/record/",
-        "series words tuning encoder boards events exclusion joint_steps moments motion robot seconds recording window figures \
+        "series words tuning encoder boards chain events exclusion joint_steps moments motion robot seconds recording window figures \
          histogram packets resolution distribution imported trend note writer_lock run_file past run_dir \
          run_writer second_maxima tally recorder",
     ),
@@ -61,7 +61,7 @@ const ORDER: [(&str, &str); 23] = [
     (
         "crates/onbeat/src/report/",
         "units table binomial statistics file_facts enough exclusions verdict events bootstrap normal \
-         modes extremes analyses cause_counts probe_figures packets answers boards import_notes cell motion remedies \
+         modes extremes analyses cause_counts probe_figures chain_cycles packets answers boards import_notes cell motion remedies \
          cell_figures ranking best effects causes sweep summary imported judged_run digest \
          comparable compare by_load compare_rows compare_tables conclusions probes spikes \
          closing sentences tables gate junit export page worth",

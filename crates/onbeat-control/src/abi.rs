@@ -158,8 +158,9 @@ pub(super) mod phase {
 }
 
 // `include/onbeat_control.h` asserts the same.
-const _: () =
-    assert!(size_of::<ImageHeader>() == 256 && std::mem::offset_of!(ImageHeader, link_errors_at) == 248);
+const _: () = assert!(
+    size_of::<ImageHeader>() == 256 && std::mem::offset_of!(ImageHeader, link_errors_at) == 248
+);
 const _: () =
     assert!(size_of::<LiveWords>() == 768 && std::mem::offset_of!(LiveWords, answer) == 704);
 const _: () =

@@ -12,8 +12,8 @@ use onbeat_rt::latest::Latest;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::abi::{
-    ABI, ERROR_WORDS, EVENT_BYTES, EVENTS, ImageHeader, ImageOffsets, ImageSize, JOINT_BYTES, LiveWords, MAGIC,
-    NAME_BYTES, REQUESTS, RequestRecord, SLOTS, state,
+    ABI, ERROR_WORDS, EVENT_BYTES, EVENTS, ImageHeader, ImageOffsets, ImageSize, JOINT_BYTES,
+    LiveWords, MAGIC, NAME_BYTES, REQUESTS, RequestRecord, SLOTS, state,
 };
 use super::device_table;
 use super::error::ControlError;

@@ -76,7 +76,9 @@ fn the_devices_behind_a_noisy_cable_count_forwarded_errors_without_an_event() {
     assert_eq!(at(0, ErrorCounter::ForwardedErrors(1)), lost, "on the way back");
     assert_eq!(at(1, ErrorCounter::ForwardedErrors(0)), lost);
     assert_eq!(at(1, ErrorCounter::InvalidFrames(0)), 0);
-    assert!(world.events.iter().all(|event| event.kind != EventKind::LinkErrors || event.device == 0));
+    assert!(
+        world.events.iter().all(|event| event.kind != EventKind::LinkErrors || event.device == 0)
+    );
 }
 
 #[test]
@@ -89,9 +91,8 @@ fn a_cut_cable_is_a_lost_link_at_both_of_its_ports() {
     world.cycles(3 * SECOND);
     assert!(world.bus.is_up());
 
-    let lost: Vec<(usize, String)> = (0..2)
-        .map(|device| (device, world.bus.link_errors(device).unwrap().to_string()))
-        .collect();
+    let lost: Vec<(usize, String)> =
+        (0..2).map(|device| (device, world.bus.link_errors(device).unwrap().to_string())).collect();
     assert_eq!(
         lost,
         [(0, "port 1: 1 lost links".to_owned()), (1, "port 0: 1 lost links".to_owned())]

@@ -279,9 +279,8 @@ impl Link {
         self.advance(now);
         let effects = self.frame_effects(now);
         self.counts.sent += 1;
-        let is_destroyed = effects
-            .noisy_at
-            .is_some_and(|device| self.segment.count_damaged_frame(nic, device));
+        let is_destroyed =
+            effects.noisy_at.is_some_and(|device| self.segment.count_damaged_frame(nic, device));
         if effects.lost_before || is_destroyed {
             self.counts.lost += 1;
             return;

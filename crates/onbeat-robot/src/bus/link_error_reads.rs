@@ -71,8 +71,7 @@ impl LinkErrorReads {
         }
 
         let Some(from) = self.next else { return };
-        let in_op =
-            |(_, device): &(usize, &BusDevice)| matches!(device.stage, DeviceStage::InOp);
+        let in_op = |(_, device): &(usize, &BusDevice)| matches!(device.stage, DeviceStage::InOp);
         let mut rest = devices.iter().enumerate().skip(from).filter(in_op);
         self.next = rest.find_map(|(place, device)| {
             let is_pushed = room > 0 && push_read(frame_writer, place, device);

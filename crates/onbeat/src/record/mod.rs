@@ -23,6 +23,7 @@
 //! (that is [`crate::report`]).
 
 mod boards;
+mod chain;
 mod distribution;
 mod encoder;
 mod events;
@@ -54,6 +55,7 @@ mod words;
 mod writer_lock;
 
 pub use boards::{BoardAccount, ClockAccount, ClockReading, PtpAccount};
+pub use chain::{ChainNote, PredictedChain};
 pub use distribution::Distribution;
 pub use events::{EventNote, EventsLeftOut, MOST_OF_A_KIND};
 pub use exclusion::{Exclusion, ExclusionNote, Surrounding};
