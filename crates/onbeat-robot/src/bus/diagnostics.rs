@@ -368,7 +368,9 @@ impl Diagnostics {
                     }
                 }
                 QueryPurpose::Mail(place) => self.take_mail(place, own, events),
-                QueryPurpose::LinkErrors(place) => self.take_link_errors(place, own, events),
+                QueryPurpose::LinkErrors(place) => {
+                    self.link_error_reads.take((place, &mut self.devices[place]), own, events);
+                }
             }
         }
 
@@ -527,28 +529,6 @@ impl Diagnostics {
         }
 
         device.clock_was_off = is_off;
-    }
-
-    fn take_link_errors(
-        &mut self,
-        place: usize,
-        QueryReply { data, counter }: QueryReply<'_>,
-        events: &mut EventWriter<'_>,
-    ) {
-        // Two devices at one station address would answer with the bits of both.
-        if counter != 1 {
-            return;
-        }
-
-        let device = &mut self.devices[place];
-        let needs_another = device.link_errors.take(data, |error_counter, before, now| {
-            let code = u32::from(error_counter.register());
-            let counts = (before.to_word(), now.to_word());
-            events.write(EventKind::LinkErrors, Some(place), counts, code);
-        });
-        if needs_another {
-            self.link_error_reads.confirm(device);
-        }
     }
 
     fn take_mail(

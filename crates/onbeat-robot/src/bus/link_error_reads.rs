@@ -1,11 +1,14 @@
 //! When the error counters of the devices are read: once a second, a few devices in a frame.
 
+use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::link_errors::ERROR_BYTES;
 use onbeat_ethercat::registers::RX_ERRORS;
 use onbeat_rt::frame::{Command, register};
 
 use super::acyclic::{AcyclicFrame, QueryPurpose};
 use super::device::{BusDevice, DeviceStage};
+use super::event_queue::EventWriter;
+use super::register_query::QueryReply;
 
 /// Interval of the rounds, in ns.
 const EVERY_NS: u64 = 1_000_000_000;
@@ -40,10 +43,24 @@ impl LinkErrorReads {
         self.confirms || self.next.is_some() || cycle >= self.due
     }
 
-    /// Has a device read once more, soon.
-    pub(super) fn confirm(&mut self, device: &mut BusDevice) {
-        device.confirms_errors = true;
-        self.confirms = true;
+    /// Takes the counters of a device at this position, and reports those that went up.
+    pub(super) fn take(
+        &mut self,
+        (place, device): (usize, &mut BusDevice),
+        QueryReply { data, counter }: QueryReply<'_>,
+        events: &mut EventWriter<'_>,
+    ) {
+        // Two devices at one station address would answer with the bits of both.
+        if counter != 1 {
+            return;
+        }
+
+        device.confirms_errors = device.link_errors.take(data, |error_counter, before, now| {
+            let code = u32::from(error_counter.register());
+            let counts = (before.to_word(), now.to_word());
+            events.write(EventKind::LinkErrors, Some(place), counts, code);
+        });
+        self.confirms |= device.confirms_errors;
     }
 
     /// Appends the next reads. Devices that are not in OP are left out: another one may have their
